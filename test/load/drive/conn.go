@@ -1,0 +1,105 @@
+//go:build linux
+
+package drive
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxReply is the largest reply that is understood.
+const maxReply = 16 << 10
+
+// timerEvent marks the timer among the epoll events; connections carry their
+// index.
+const timerEvent int32 = -1
+
+// conn is one keep-alive connection, with at most one request on its way.
+type conn struct {
+	fd    int
+	index int32 // in Client.conns
+	req   request
+
+	busy bool
+	due  time.Duration // of the request on its way, since the run began
+	n    int           // bytes of the reply read so far, at the front of buf
+	buf  [maxReply]byte
+}
+
+// connect opens the connection anew and watches it.
+func (c *Client) connect(cn *conn) error {
+	cn.close()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	cn.fd, cn.busy, cn.n = fd, false, 0
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: c.addr.Addr().As4(), Port: int(c.addr.Port())}); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+		return fmt.Errorf("TCP_NODELAY: %w", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return fmt.Errorf("non-blocking: %w", err)
+	}
+	return c.watch(fd, cn.index)
+}
+
+// watch adds fd to the epoll set; its events carry mark.
+func (c *Client) watch(fd int, mark int32) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: mark}
+	if err := unix.EpollCtl(c.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	return nil
+}
+
+func (cn *conn) close() {
+	if cn.fd >= 0 {
+		unix.Close(cn.fd)
+		cn.fd = -1
+	}
+}
+
+// send writes the request with this key. The socket's buffer is empty, so the
+// kernel takes all of it.
+func (cn *conn) send(key uint32) error {
+	cn.req.setKey(key)
+	n, err := unix.Write(cn.fd, cn.req.bytes)
+	if err == nil && n < len(cn.req.bytes) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// receive reads what has arrived; status 0 means that the reply is not whole.
+func (cn *conn) receive() (status int, err error) {
+	n, err := unix.Read(cn.fd, cn.buf[cn.n:])
+	switch {
+	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.ErrUnexpectedEOF // closed, or the reply is larger than buf
+	case !cn.busy:
+		return 0, errors.New("a reply that nobody asked for")
+	}
+	cn.n += n
+	status, length, err := parseReply(cn.buf[:cn.n])
+	switch {
+	case err != nil:
+		return 0, err
+	case length == 0:
+		return 0, nil
+	case length < cn.n:
+		return 0, errors.New("more than one reply to one request")
+	}
+	cn.n = 0
+	return status, nil
+}

@@ -1,0 +1,201 @@
+//go:build linux
+
+package drive
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const okReply = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+// serve answers every request on every connection with what answer returns for
+// its number (from 1); "" closes the connection instead. It returns the address.
+func serve(t *testing.T, answer func(number int64) string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served atomic.Int64
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer conn.Close()
+				in := bufio.NewReader(conn)
+				for {
+					if _, err := http.ReadRequest(in); err != nil {
+						return
+					}
+					reply := answer(served.Add(1))
+					if reply == "" {
+						return
+					}
+					if _, err := io.WriteString(conn, reply); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		wg.Wait()
+	})
+	return ln.Addr().String()
+}
+
+func dial(t *testing.T, addr string, n int) *Client {
+	t.Helper()
+	c, err := Dial(addr, "/", n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func drive(t *testing.T, c *Client, load Load) *Result {
+	t.Helper()
+	r, err := c.Run(t.Context(), load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Due != r.Done+r.Failed+r.Missed {
+		t.Errorf("due %d != done %d + failed %d + missed %d", r.Due, r.Done, r.Failed, r.Missed)
+	}
+	if r.Done != r.Latency.Count() {
+		t.Errorf("%d done, %d latencies", r.Done, r.Latency.Count())
+	}
+	return r
+}
+
+func TestClosedLoopCountsWhatWasAnswered(t *testing.T) {
+	addr := serve(t, func(number int64) string {
+		if number%4 == 0 {
+			return "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n"
+		}
+		return okReply
+	})
+	r := drive(t, dial(t, addr, 3), Load{Keys: Hot(), Duration: time.Minute, Requests: 400})
+	if r.Done != 400 || r.Status[200] != 300 || r.Status[429] != 100 {
+		t.Errorf("done %d, 200: %d, 429: %d; want 400, 300, 100", r.Done, r.Status[200], r.Status[429])
+	}
+}
+
+func TestOpenLoopSendsWhatIsDue(t *testing.T) {
+	c := dial(t, serve(t, func(int64) string { return okReply }), 8)
+	for range 2 { // connections outlive a run
+		r := drive(t, c, Load{Keys: Uniform(10, 1), Duration: 200 * time.Millisecond, Rate: 500})
+		if r.Due != 100 || r.Done != 100 {
+			t.Errorf("due %d, done %d, want 100 of each", r.Due, r.Done)
+		}
+		if r.Elapsed < 190*time.Millisecond {
+			t.Errorf("100 requests at 500 per second took %v", r.Elapsed)
+		}
+	}
+}
+
+// One reply is 300 ms late on the only connection. Requests due meanwhile were
+// delayed too, and say so: with one request due every 10 ms, about 30 of them by
+// 150 ms on average. A driver that timed from the sending would report one.
+func TestAStallCountsAgainstEveryRequestItDelays(t *testing.T) {
+	const stall = 300 * time.Millisecond
+	addr := serve(t, func(number int64) string {
+		if number == 10 {
+			time.Sleep(stall)
+		}
+		return okReply
+	})
+	r := drive(t, dial(t, addr, 1), Load{Keys: Hot(), Duration: 600 * time.Millisecond, Rate: 100})
+	if r.Due != 60 || r.Done != 60 {
+		t.Fatalf("due %d, done %d, want 60 of each", r.Due, r.Done)
+	}
+	if got := r.Latency.Quantile(0.8); got < stall/3 {
+		t.Errorf("p80 is %v, though a quarter of the requests waited longer than %v", got, stall/3)
+	}
+	if got := r.Lag.Quantile(1); got < stall/2 {
+		t.Errorf("the longest lag is %v, though sending stood still for %v", got, stall)
+	}
+}
+
+func TestBrokenConnectionsAreCountedAndReplaced(t *testing.T) {
+	for name, broken := range map[string]string{
+		"closed":      "",
+		"not HTTP":    "SSH-2.0\r\n\r\n",
+		"two replies": okReply + okReply,
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := serve(t, func(number int64) string {
+				if number == 5 {
+					return broken
+				}
+				return okReply
+			})
+			r := drive(t, dial(t, addr, 2), Load{Keys: Hot(), Duration: time.Minute, Requests: 50})
+			if r.Failed != 1 || r.Done != 49 {
+				t.Errorf("failed %d, done %d, want 1 and 49", r.Failed, r.Done)
+			}
+		})
+	}
+}
+
+func TestAServerThatOnlyFailsEndsTheRun(t *testing.T) {
+	c := dial(t, serve(t, func(int64) string { return "" }), 4)
+	if r, err := c.Run(t.Context(), Load{Keys: Hot(), Duration: time.Minute}); err == nil {
+		t.Errorf("Run = %+v, want an error", r)
+	}
+}
+
+func TestNoReplyWithinTheGrace(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	addr := serve(t, func(number int64) string {
+		if number > 3 {
+			<-done
+		}
+		return okReply
+	})
+	c := dial(t, addr, 1)
+	r := drive(t, c, Load{Keys: Hot(), Duration: 100 * time.Millisecond, Rate: 100})
+	close(done)
+	if r.Done != 3 || r.Failed != 1 || r.Missed != 6 {
+		t.Errorf("done %d, failed %d, missed %d, want 3, 1, 6", r.Done, r.Failed, r.Missed)
+	}
+}
+
+func TestCancelEndsARun(t *testing.T) {
+	c := dial(t, serve(t, func(int64) string { return okReply }), 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.Run(ctx, Load{Keys: Hot(), Duration: time.Hour}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefusedLoads(t *testing.T) {
+	for _, addr := range []string{"192.0.2.1:80", "[::1]:80", "localhost:80", "127.0.0.1"} {
+		if c, err := Dial(addr, "/", 1); err == nil {
+			c.Close()
+			t.Errorf("Dial(%s): want an error", addr)
+		}
+	}
+	c := dial(t, serve(t, func(int64) string { return okReply }), 1)
+	for _, load := range []Load{{}, {Keys: Hot()}, {Duration: 1}, {Keys: Hot(), Duration: 1, Rate: -1}} {
+		if _, err := c.Run(t.Context(), load); err == nil {
+			t.Errorf("Run(%+v): want an error", load)
+		}
+	}
+}

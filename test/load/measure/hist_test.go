@@ -1,0 +1,69 @@
+package measure
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestHistIsExactBelowItsResolution(t *testing.T) {
+	var h Hist
+	for d := range time.Duration(50) {
+		h.Add(d)
+	}
+	for q, want := range map[float64]time.Duration{0: 0, 0.5: 24, 0.98: 48, 1: 49} {
+		if got := h.Quantile(q); got != want {
+			t.Errorf("Quantile(%v) = %d, want %d", q, got, want)
+		}
+	}
+}
+
+func TestHistEmpty(t *testing.T) {
+	var h Hist
+	if got := h.Quantile(0.99); got != 0 {
+		t.Errorf("Quantile of nothing = %v, want 0", got)
+	}
+}
+
+func TestHistTakesAnyDuration(t *testing.T) {
+	var h Hist
+	h.Add(-time.Second)
+	h.Add(math.MaxInt64)
+	if got := h.Quantile(0.5); got != 0 {
+		t.Errorf("a negative duration counts as %v, want 0", got)
+	}
+	if got := h.Quantile(1); got != math.MaxInt64 {
+		t.Errorf("Quantile(1) = %d, want %d", got, int64(math.MaxInt64))
+	}
+}
+
+// A quantile is never below the true one and at most one part in 64 above it.
+func TestHistAgainstSorting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Int64Range(0, int64(time.Hour)), 1, 200).Draw(t, "values")
+		q := rapid.Float64Range(0, 1).Draw(t, "q")
+		var one, two, h Hist
+		for i, v := range values {
+			if i%2 == 0 {
+				one.Add(time.Duration(v))
+			} else {
+				two.Add(time.Duration(v))
+			}
+		}
+		h.Merge(&one)
+		h.Merge(&two)
+		if h.Count() != uint64(len(values)) {
+			t.Fatalf("Count = %d, want %d", h.Count(), len(values))
+		}
+		slices.Sort(values)
+		rank := min(max(int(math.Ceil(q*float64(len(values))-1e-6)), 1), len(values))
+		want := values[rank-1]
+		got := int64(h.Quantile(q))
+		if got < want || got > want+want/histSub+1 {
+			t.Fatalf("Quantile(%v) of %v = %d, want %d to %d", q, values, got, want, want+want/histSub+1)
+		}
+	})
+}

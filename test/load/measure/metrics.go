@@ -1,0 +1,97 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Metrics is one reading of a process's counters and gauges: series as written
+// in the Prometheus text format, such as `a_total{b="c"}`, to their values.
+type Metrics map[string]float64
+
+// Scrape reads the metrics at url.
+func Scrape(ctx context.Context, url string) (Metrics, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %s: %w", url, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("metrics: %s: %s", url, resp.Status)
+	}
+	return ParseMetrics(string(text))
+}
+
+// ParseMetrics reads the Prometheus text format. It keeps what is needed here:
+// series and values; comments and timestamps are dropped.
+func ParseMetrics(text string) (Metrics, error) {
+	m := Metrics{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		end := strings.LastIndexByte(line, '}') + 1
+		if end == 0 {
+			end = strings.IndexByte(line, ' ')
+		}
+		if end <= 0 {
+			return nil, fmt.Errorf("metrics: %q has no value", line)
+		}
+		fields := strings.Fields(line[end:])
+		if len(fields) == 0 {
+			return nil, fmt.Errorf("metrics: %q has no value", line)
+		}
+		v, err := strconv.ParseFloat(fields[0], 64)
+		if err != nil {
+			return nil, fmt.Errorf("metrics: %q: %w", line, err)
+		}
+		m[line[:end]] += v
+	}
+	return m, nil
+}
+
+// Sum adds up the series of one name whose labels contain every one of with,
+// each written as in the text: `decision="allow"`.
+func (m Metrics) Sum(name string, with ...string) float64 {
+	var sum float64
+series:
+	for series, v := range m {
+		labels, found := strings.CutPrefix(series, name)
+		if !found || labels != "" && labels[0] != '{' {
+			continue
+		}
+		for _, label := range with {
+			if !strings.Contains(labels, label) {
+				continue series
+			}
+		}
+		sum += v
+	}
+	return sum
+}
+
+// Since is what was counted after earlier was read; a series that is new counts
+// from zero.
+func (m Metrics) Since(earlier Metrics) Metrics {
+	diff := make(Metrics, len(m))
+	for series, v := range m {
+		diff[series] = v - earlier[series]
+	}
+	return diff
+}
