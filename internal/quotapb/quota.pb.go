@@ -121,8 +121,8 @@ type AcquireRequest struct {
 	// Name of the point of presence, for metrics and logs; it decides nothing.
 	// Empty: unknown.
 	Pop string `protobuf:"bytes,8,opt,name=pop,proto3" json:"pop,omitempty"`
-	// W3C traceparent of the requests that wait for this call, for linking traces.
-	// May be empty: a top-up has no request behind it, and most requests carry none.
+	// W3C traceparent of requests that wait for this call, for linking traces; at
+	// most 64. Empty: a top-up has no request behind it, and many requests carry none.
 	TraceParent   []string `protobuf:"bytes,9,rep,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

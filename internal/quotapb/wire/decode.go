@@ -1,0 +1,182 @@
+package wire
+
+// Decode reads b into m, replacing all of it. On an error, an *Error, m is empty.
+func (m *Request) Decode(b []byte) error {
+	old := *m
+	*m = Request{Wants: old.Wants[:0], TraceParent: old.TraceParent[:0]}
+	r := newReader(b, MaxMessage)
+	for r.next() {
+		switch r.tag {
+		case 1<<3 | typeVarint:
+			m.Protocol = uint32(r.num)
+		case 2<<3 | typeBytes:
+			m.Holder = r.bytes()
+		case 3<<3 | typeVarint:
+			m.Epoch = r.num
+		case 4<<3 | typeVarint:
+			m.Seq = r.num
+		case 5<<3 | typeVarint:
+			m.Ack = r.num
+		case 6<<3 | typeBytes:
+			m.RulesVersion = r.text(old.RulesVersion)
+		case 7<<3 | typeBytes:
+			if w := extend(&r, &m.Wants, MaxWants); w != nil {
+				w.decode(&r)
+			}
+		case 8<<3 | typeBytes:
+			m.Pop = r.text(old.Pop)
+		case 9<<3 | typeBytes:
+			if s := extend(&r, &m.TraceParent, MaxTraceParents); s != nil {
+				*s = r.text(*s)
+			}
+		}
+	}
+	if err := r.failure("AcquireRequest"); err != nil {
+		*m = Request{Wants: m.Wants[:0], TraceParent: m.TraceParent[:0]}
+		return err
+	}
+	return nil
+}
+
+func (w *Want) decode(r *reader) {
+	rule := w.Rule
+	*w = Want{}
+	outer := r.enter()
+	for r.next() {
+		switch r.tag {
+		case 1<<3 | typeBytes:
+			w.Rule = r.text(rule)
+		case 2<<3 | typeVarint:
+			w.Variant = uint32(r.num)
+		case 3<<3 | typeBytes:
+			w.Key = r.bytes()
+		case 4<<3 | typeVarint:
+			w.Group = uint32(r.num)
+		case 5<<3 | typeVarint:
+			w.Need = r.num
+		case 6<<3 | typeVarint:
+			w.Waiting = r.num
+		case 7<<3 | typeVarint:
+			w.Want = r.num
+		case 8<<3 | typeVarint:
+			w.Unused = r.num
+		case 9<<3 | typeVarint:
+			w.Lease = r.num
+		case 10<<3 | typeVarint:
+			w.Overdrawn = r.num
+		case 11<<3 | typeVarint:
+			w.Denied = r.num
+		case 12<<3 | typeVarint:
+			w.Fresh = r.num != 0
+		case 13<<3 | typeVarint:
+			w.Next = r.num != 0
+		case 14<<3 | typeVarint:
+			w.Holding = r.num
+		}
+	}
+	r.leave(outer)
+}
+
+// Decode reads b into m, replacing all of it. On an error, an *Error, m is empty.
+func (m *Response) Decode(b []byte) error {
+	old := *m
+	*m = Response{Grants: old.Grants[:0]}
+	r := newReader(b, MaxMessage)
+	for r.next() {
+		switch r.tag {
+		case 1<<3 | typeVarint:
+			m.Protocol = uint32(r.num)
+		case 2<<3 | typeVarint:
+			m.Epoch = r.num
+		case 3<<3 | typeBytes:
+			m.RulesVersion = r.text(old.RulesVersion)
+		case 4<<3 | typeBytes:
+			if g := extend(&r, &m.Grants, MaxWants); g != nil {
+				g.decode(&r)
+			}
+		case 5<<3 | typeVarint:
+			m.Holders = uint32(r.num)
+		case 6<<3 | typeVarint:
+			m.Seq = r.num
+		}
+	}
+	if err := r.failure("AcquireResponse"); err != nil {
+		*m = Response{Grants: m.Grants[:0]}
+		return err
+	}
+	return nil
+}
+
+func (g *Grant) decode(r *reader) {
+	*g = Grant{}
+	outer := r.enter()
+	for r.next() {
+		switch r.tag {
+		case 1<<3 | typeVarint:
+			g.Status = Status(r.num)
+		case 2<<3 | typeVarint:
+			g.Granted = r.num
+		case 3<<3 | typeVarint:
+			g.Lease = r.num
+		case 4<<3 | typeVarint:
+			g.StartsInMs = r.num
+		case 5<<3 | typeVarint:
+			g.TTLMs = r.num
+		case 6<<3 | typeVarint:
+			g.RetryAfterMs = r.num
+		case 7<<3 | typeVarint:
+			g.AskAfterMs = r.num
+		case 8<<3 | typeVarint:
+			g.Limit = r.num
+		case 9<<3 | typeVarint:
+			g.Remaining = r.num
+		case 10<<3 | typeVarint:
+			g.ResetMs = r.num
+		}
+	}
+	r.leave(outer)
+}
+
+// Decode reads b into m, replacing all of it. On an error, an *Error, m is empty.
+func (m *RulesRequest) Decode(b []byte) error {
+	old := *m
+	*m = RulesRequest{}
+	r := newReader(b, MaxMessage)
+	for r.next() {
+		switch r.tag {
+		case 1<<3 | typeVarint:
+			m.Protocol = uint32(r.num)
+		case 2<<3 | typeBytes:
+			m.HaveVersion = r.text(old.HaveVersion)
+		case 3<<3 | typeBytes:
+			m.Pop = r.text(old.Pop)
+		}
+	}
+	if err := r.failure("RulesRequest"); err != nil {
+		*m = RulesRequest{}
+		return err
+	}
+	return nil
+}
+
+// Decode reads b into m, replacing all of it. On an error, an *Error, m is empty.
+func (m *RulesResponse) Decode(b []byte) error {
+	old := *m
+	*m = RulesResponse{}
+	r := newReader(b, MaxRules)
+	for r.next() {
+		switch r.tag {
+		case 1<<3 | typeVarint:
+			m.Protocol = uint32(r.num)
+		case 2<<3 | typeBytes:
+			m.RulesVersion = r.text(old.RulesVersion)
+		case 3<<3 | typeBytes:
+			m.Rules = r.bytes()
+		}
+	}
+	if err := r.failure("RulesResponse"); err != nil {
+		*m = RulesResponse{}
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package wire_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+)
+
+// stricter says whether err is one of the three differences that the package
+// documents: groups and the two bounds.
+func stricter(err error) bool {
+	var malformed *wire.Error
+	return errors.As(err, &malformed) &&
+		(strings.Contains(malformed.Reason, "group") || strings.Contains(malformed.Reason, "longer than its maximum"))
+}
+
+// FuzzDecode compares the codecs on arbitrary bytes: they accept the same, but for
+// the documented differences, and read the same.
+func FuzzDecode(f *testing.F) {
+	request, response := sampleRequest(3), sampleResponse(3)
+	f.Add(uint8(0), request.Append(nil))
+	f.Add(uint8(1), response.Append(nil))
+	f.Add(uint8(2), (&wire.RulesRequest{Protocol: 1, HaveVersion: "v1", Pop: "fra1"}).Append(nil))
+	f.Add(uint8(3), (&wire.RulesResponse{Protocol: 1, RulesVersion: "v2", Rules: []byte("{}")}).Append(nil))
+	f.Add(uint8(0), []byte{0xa3, 0x06, 0x08, 1, 0xa4, 0x06})    // a group
+	f.Add(uint8(0), []byte{0x88, 0x00, 1})                      // a tag longer than it need be
+	f.Add(uint8(1), []byte{0x22, 4, 0x08, 0x84, 0x80, 0})       // a status of three bytes
+	f.Add(uint8(0), []byte{0x08, 0xff, 0xff, 0xff, 0xff, 0x7f}) // a uint32 of 35 bits
+	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
+		p := pairs[int(kind)%len(pairs)]
+		m, want := p.wire(), p.generated()
+		ours := m.Decode(b)
+		theirs := proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, want)
+		if stricter(ours) {
+			return
+		}
+		if (ours == nil) != (theirs == nil) {
+			t.Fatalf("%s: wire answered %v, the generated code %v", p.name, ours, theirs)
+		}
+		if ours != nil {
+			return
+		}
+		if got := generated(m); !proto.Equal(got, want) {
+			t.Fatalf("%s: wire read\n%v\nthe generated code\n%v", p.name, got, want)
+		}
+		again := p.generated()
+		if err := proto.Unmarshal(m.Append(nil), again); err != nil || !proto.Equal(again, want) {
+			t.Fatalf("%s: what wire wrote again was read as\n%v (%v)\nof\n%v", p.name, again, err, want)
+		}
+	})
+}

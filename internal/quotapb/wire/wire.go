@@ -1,0 +1,115 @@
+// Package wire reads and writes the messages of quota.proto for programs that
+// cannot afford the protobuf runtime: the filter, whose size is its start-up time.
+//
+// The structs mirror the generated ones field by field; what a field means is
+// said in quota.proto. Both sides may use either codec: what one writes the other
+// reads. As protobuf demands, the last one of several values of a field wins,
+// unknown fields are skipped, a field of the wrong wire type counts as unknown,
+// and a string must be UTF-8.
+//
+// Three things are stricter than protobuf: a message longer than its maximum, a
+// list longer than its maximum, and a group (an encoding that proto3 cannot
+// express) are errors. Nothing panics on any input.
+//
+// Memory. Append allocates only to grow dst. Decode reuses the lists of the
+// message it decodes into, and the strings where they have not changed; so
+// decoding into the same struct again and again settles at no allocation.
+// Strings are copies. Byte slices point into the input: they are valid as long as
+// the input is not written to.
+//
+// A message may be read by several goroutines at once, but not during Decode.
+package wire
+
+// Protocol is the version of the protocol that this package speaks.
+const Protocol = 1
+
+// Bounds on what Decode accepts. A sender keeps within them; Append does not check.
+const (
+	MaxMessage      = 1 << 20 // bytes of any message but RulesResponse
+	MaxRules        = 4 << 20 // bytes of a RulesResponse
+	MaxWants        = 1024    // wants of a Request, grants of a Response
+	MaxTraceParents = 64      // trace parents of a Request
+)
+
+// Status is what became of a want. Decode keeps values that it does not know;
+// treat them as StatusUnavailable.
+type Status int32
+
+// The statuses.
+const (
+	StatusUnspecified Status = iota // not a legal answer
+	StatusOK                        // need was granted, or nobody waited
+	StatusDenied                    // there is less than need left
+	StatusUnavailable               // not decided in time
+	StatusUnknownRule               // the granter's rules are others
+)
+
+// Request is an AcquireRequest.
+type Request struct {
+	Protocol     uint32
+	Holder       []byte // 16 bytes
+	Epoch        uint64
+	Seq          uint64
+	Ack          uint64
+	RulesVersion string
+	Wants        []Want
+	Pop          string
+	TraceParent  []string
+}
+
+// Want is a Want: 0 <= Need <= Waiting <= Want.
+type Want struct {
+	Rule      string
+	Variant   uint32
+	Key       []byte
+	Group     uint32
+	Need      uint64
+	Waiting   uint64
+	Want      uint64
+	Unused    uint64
+	Lease     uint64
+	Overdrawn uint64
+	Denied    uint64
+	Fresh     bool
+	Next      bool
+	Holding   uint64
+}
+
+// Response is an AcquireResponse. Whoever asked checks that it has as many grants
+// as the request had wants.
+type Response struct {
+	Protocol     uint32
+	Epoch        uint64
+	RulesVersion string
+	Grants       []Grant
+	Holders      uint32
+	Seq          uint64
+}
+
+// Grant is a Grant. Durations are in milliseconds.
+type Grant struct {
+	Status       Status
+	Granted      uint64
+	Lease        uint64
+	StartsInMs   uint64
+	TTLMs        uint64
+	RetryAfterMs uint64
+	AskAfterMs   uint64
+	Limit        uint64
+	Remaining    uint64
+	ResetMs      uint64
+}
+
+// RulesRequest is a RulesRequest.
+type RulesRequest struct {
+	Protocol    uint32
+	HaveVersion string
+	Pop         string
+}
+
+// RulesResponse is a RulesResponse. Rules points into the decoded input.
+type RulesResponse struct {
+	Protocol     uint32
+	RulesVersion string
+	Rules        []byte
+}
