@@ -1,0 +1,168 @@
+package stack
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Bootstrap is envoy/pop.yaml as a tree that a test may edit. Its methods fail
+// the test when the file does not have what they change.
+type Bootstrap struct {
+	t    testing.TB
+	tree node
+}
+
+// node is a mapping of the YAML tree.
+type node = map[string]any
+
+// ReadBootstrap reads the bootstrap that is shipped.
+func ReadBootstrap(t testing.TB) *Bootstrap {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(Root(t), "envoy", "pop.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bootstrap{t: t}
+	if err := yaml.Unmarshal(text, &b.tree); err != nil {
+		t.Fatalf("envoy/pop.yaml: %v", err)
+	}
+	return b
+}
+
+// JSON returns the bootstrap as Envoy reads it from a .json file.
+func (b *Bootstrap) JSON() string { return marshal(b.t, b.tree) }
+
+// SetNode names the PoP.
+func (b *Bootstrap) SetNode(id string) { b.child(b.tree, "node")["id"] = id }
+
+// SetAdmin moves the admin endpoint.
+func (b *Bootstrap) SetAdmin(addr string) { b.setAddress(b.child(b.tree, "admin"), addr) }
+
+// SetListener moves a listener.
+func (b *Bootstrap) SetListener(name, addr string) {
+	b.setAddress(b.named("listeners", name), addr)
+}
+
+// SetCluster points a cluster at another address.
+func (b *Bootstrap) SetCluster(name, addr string) {
+	assignment := b.child(b.named("clusters", name), "load_assignment")
+	locality := b.first(assignment, "endpoints")
+	b.setAddress(b.child(b.first(locality, "lb_endpoints"), "endpoint"), addr)
+}
+
+// SetModule says where the filter's code is.
+func (b *Bootstrap) SetModule(path string) {
+	b.child(b.child(b.child(b.wasm(), "vm_config"), "code"), "local")["filename"] = path
+}
+
+// SetAccessLog says which file the access log goes to.
+func (b *Bootstrap) SetAccessLog(path string) {
+	b.child(b.first(b.manager(), "access_log"), "typed_config")["path"] = path
+}
+
+// Plugin returns the plugin's JSON, decoded.
+func (b *Bootstrap) Plugin() map[string]any {
+	text, _ := b.child(b.wasm(), "configuration")["value"].(string)
+	fields := map[string]any{}
+	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+		b.t.Fatalf("envoy/pop.yaml: plugin configuration: %v", err)
+	}
+	return fields
+}
+
+// SetPlugin lays fields over the plugin's JSON.
+func (b *Bootstrap) SetPlugin(fields map[string]any) {
+	plugin := b.Plugin()
+	for k, v := range fields {
+		plugin[k] = v
+	}
+	b.SetPluginText(marshal(b.t, plugin))
+}
+
+// SetPluginText replaces the plugin's JSON by any text.
+func (b *Bootstrap) SetPluginText(text string) {
+	b.child(b.wasm(), "configuration")["value"] = text
+}
+
+// SetRouteTimeout changes after how long a route gives its upstream up.
+func (b *Bootstrap) SetRouteTimeout(duration string) {
+	host := b.first(b.child(b.manager(), "route_config"), "virtual_hosts")
+	b.child(b.first(host, "routes"), "route")["timeout"] = duration
+}
+
+// wasm returns the filter's plugin configuration.
+func (b *Bootstrap) wasm() node {
+	for _, f := range b.list(b.manager(), "http_filters") {
+		if f["name"] == "weir" {
+			return b.child(b.child(f, "typed_config"), "config")
+		}
+	}
+	b.t.Fatal("envoy/pop.yaml: no HTTP filter named weir")
+	return nil
+}
+
+// manager returns the HTTP connection manager of the PoP's listener.
+func (b *Bootstrap) manager() node {
+	chain := b.first(b.named("listeners", "pop"), "filter_chains")
+	return b.child(b.first(chain, "filters"), "typed_config")
+}
+
+func (b *Bootstrap) named(kind, name string) node {
+	for _, n := range b.list(b.child(b.tree, "static_resources"), kind) {
+		if n["name"] == name {
+			return n
+		}
+	}
+	b.t.Fatalf("envoy/pop.yaml: static_resources.%s: none is named %s", kind, name)
+	return nil
+}
+
+func (b *Bootstrap) setAddress(n node, addr string) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	socket := b.child(b.child(n, "address"), "socket_address")
+	socket["address"], socket["port_value"] = host, number
+}
+
+func (b *Bootstrap) child(n node, key string) node {
+	c, ok := n[key].(node)
+	if !ok {
+		b.t.Fatalf("envoy/pop.yaml: no mapping %q where the tests look for it", key)
+	}
+	return c
+}
+
+func (b *Bootstrap) first(n node, key string) node { return b.list(n, key)[0] }
+
+func (b *Bootstrap) list(n node, key string) []node {
+	items, _ := n[key].([]any)
+	var nodes []node
+	for _, i := range items {
+		if m, ok := i.(node); ok {
+			nodes = append(nodes, m)
+		}
+	}
+	if len(nodes) == 0 {
+		b.t.Fatalf("envoy/pop.yaml: no list %q where the tests look for it", key)
+	}
+	return nodes
+}
+
+// moduleIsBuilt reports whether the filter's code is the one that make builds,
+// as opposed to one that the test brought.
+func (b *Bootstrap) moduleIsBuilt() bool {
+	name := b.child(b.child(b.child(b.wasm(), "vm_config"), "code"), "local")["filename"]
+	return name == filepath.Join(Root(b.t), "bin", "weir.wasm")
+}
