@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# One region and one PoP on this machine, for `make run`. Ctrl-C stops both.
+#
+#   WEIR_RULES=FILE    other rules than envoy/rules.yaml
+#   ENVOY=FILE         another Envoy than the one `make setup` installs
+set -u
+cd "$(dirname "$0")/.."
+
+envoy=${ENVOY:-.tools/venv/bin/envoy}
+rules=${WEIR_RULES:-envoy/rules.yaml}
+logs=.run/demo
+pop=127.0.0.1:10000 admin=127.0.0.1:9901 upstream=127.0.0.1:10001
+region=127.0.0.1:8080 region_admin=127.0.0.1:8090
+
+die() { echo "run.sh: $*" >&2; exit 1; }
+
+# status HOST:PORT PATH: the HTTP status of a GET, or nothing.
+status() {
+  { exec 3<>"/dev/tcp/${1%:*}/${1#*:}"; } 2>/dev/null || return 0
+  printf 'GET %s HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n' "$2" >&3
+  local line=; IFS=' ' read -r -t 2 _ line _ <&3
+  exec 3>&-
+  echo "$line"
+}
+
+listening() { (exec 3<>"/dev/tcp/${1%:*}/${1#*:}") 2>/dev/null; }
+
+for file in "$envoy:setup" bin/weir.wasm:build bin/weir-regional:build; do
+  [ -e "${file%:*}" ] || die "${file%:*} is missing: run \`make ${file##*:}\`"
+done
+[ -r "$rules" ] || die "rules file $rules is not there or not readable (WEIR_RULES names it)"
+for address in $pop $admin $upstream $region $region_admin; do
+  ! listening "$address" || die "something listens on $address already; stop it (\`ss -ltnp 'sport = :${address#*:}'\` shows who it is) and try again"
+done
+
+# Each child gets a process group of its own, so that Ctrl-C reaches only this
+# script, which then stops them in order. Should the script itself be killed, the
+# kernel tells them.
+set -m
+children=()
+start() {
+  local name=$1; shift
+  setpriv --pdeathsig TERM -- "$@" >"$logs/$name.log" 2>&1 &
+  children+=("$!:$name")
+  disown # or bash would report how it ended
+}
+stop() {
+  trap - EXIT INT TERM HUP
+  local i
+  for ((i = ${#children[@]} - 1; i >= 0; i--)); do # the PoP before its region
+    kill -TERM -- "-${children[i]%:*}" 2>/dev/null
+    for _ in {1..50}; do
+      kill -0 -- "-${children[i]%:*}" 2>/dev/null || break
+      sleep 0.1
+    done
+    kill -KILL -- "-${children[i]%:*}" 2>/dev/null
+  done
+}
+trap stop EXIT
+trap 'echo; echo stopped; exit 0' INT TERM HUP
+
+# alive fails when a child has died, with the end of its log.
+alive() {
+  local child
+  for child in "${children[@]}"; do
+    kill -0 "${child%:*}" 2>/dev/null && continue
+    tail -n 20 "$logs/${child#*:}.log" >&2
+    die "${child#*:} has stopped; above is the end of $logs/${child#*:}.log"
+  done
+}
+
+# await NAME ADDRESS PATH SECONDS: until it answers 200.
+await() {
+  local deadline=$((SECONDS + $4))
+  until [ "$(status "$2" "$3")" = 200 ]; do
+    alive
+    [ $SECONDS -lt $deadline ] || die "$1 is not ready after $4 s; see $logs/"
+    sleep 0.1
+  done
+}
+
+mkdir -p "$logs"
+start region bin/weir-regional --rules "$rules" --listen "$region" --admin-listen "$region_admin"
+await "the region" "$region_admin" /readyz 20
+echo "region: $region, metrics http://$region_admin/metrics"
+start envoy "$envoy" -c envoy/pop.yaml --disable-hot-restart --log-level warning --file-flush-interval-msec 500
+echo "PoP: compiling the filter, a few seconds ..."
+await "the PoP" "$admin" /ready 120
+echo "PoP: http://$pop, admin http://$admin, access log $logs/envoy.log, rules $rules"
+cat <<END
+
+Try:
+  curl -i http://$pop/
+      200 from the upstream; the header RateLimit says what is left of the limit
+  for i in 1 2 3 4 5 6 7; do curl -s -o /dev/null -w '%{http_code} ' -X POST http://$pop/login; done; echo
+      the first are 200, then 429: the limit of the rule for /login is spent
+  curl -s http://$admin/stats/prometheus | grep ^weir
+      what the filter has decided so far, by rule
+
+Ctrl-C stops everything.
+END
+while sleep 1; do alive; done
