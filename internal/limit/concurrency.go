@@ -1,0 +1,183 @@
+package limit
+
+// Concurrency.
+//
+// Slots are held and given back, not spent, so the count of what is held is the
+// state, and a holding lasts only until it is renewed, against leaks (Stripe,
+// "Scaling your API with rate limiters", 2017, the concurrent requests limiter;
+// Redis sets scored by expiry are the usual form).
+//
+// Holders say what they hold and want in absolute numbers, so that a repeated or
+// lost call does no harm. Clients with request ids acquire, renew and release one
+// holding per request instead. Both are holdings of an id in the same count.
+//
+// Bound. The holdings that have not run out sum up to at most count, unless the
+// count was lowered below what was held already: then nothing is given until
+// enough came back.
+
+// HoldDecision is the answer of a Concurrency limit.
+type HoldDecision struct {
+	// Granted is how many slots the id may hold, in total, for TTL.
+	Granted int64
+	// Remaining is how many slots are free after this.
+	Remaining int64
+	// TTL is for how long, from now; 0 with Granted 0.
+	TTL Micros
+	// RetryAfter is 0 when all that was asked for was granted, else when at the
+	// latest it would be if nobody else asked and nobody renewed; [Never] if it
+	// is more than the limit has. Slots given back may make it earlier.
+	RetryAfter Micros
+}
+
+// Hold says how many slots, in total, a holder may hold until the TTL: it has
+// `holding` in use or reserved for requests that wait and would like `want`.
+//
+// What it uses and still holds is never taken away. Of what is free it gets what
+// it lacks of holding, and ahead of that 1/(2*holders) of the rest, but at least
+// one, so that the last slots do not idle with one holder. Both numbers 0 give
+// the holding back. 0 <= holding <= want <= MaxCount; what is out of order is
+// raised or cut to the nearest legal value. O(log n) for n holdings, O(n) when
+// one came or went.
+func (l *Limit) Hold(st Slots, now Micros, holder uint64, holding, want int64) (Slots, HoldDecision) {
+	now, holding = legalTime(now), legalUnits(holding)
+	want = max(holding, legalUnits(want))
+	st = l.lapse(st, now).recovered(holder, holding)
+	i, had := st.find(holder)
+	kept := min(holding, had)
+	free := max(0, l.spec.Count-(st.Used-had)-kept)
+	granted := kept + min(free, holding-kept)
+	free -= granted - kept
+	if ahead := min(want-granted, free); ahead > 0 {
+		holders := int64(len(st.Held))
+		if had == 0 {
+			holders++
+		}
+		granted += min(ahead, max(1, free/(2*holders)))
+	}
+	st = st.set(i, holder, granted, st.At+l.spec.LeaseTTL)
+	return st, l.answer(st, now, holder, granted, max(holding, min(want, 1)))
+}
+
+// AcquireSlot takes cost slots for a request, all or none. An id that holds slots
+// already has its holding renewed and changed to cost, so that a repeated call
+// does no harm. A cost of 0 is a report.
+func (l *Limit) AcquireSlot(st Slots, now Micros, id uint64, cost int64) (Slots, HoldDecision) {
+	now, cost = legalTime(now), legalUnits(cost)
+	st = l.lapse(st, now)
+	i, had := st.find(id)
+	granted := cost
+	if cost > had && st.Used-had+cost > l.spec.Count {
+		granted = 0
+	}
+	if granted > 0 {
+		st = st.set(i, id, granted, st.At+l.spec.LeaseTTL)
+	}
+	return st, l.answer(st, now, id, granted, cost)
+}
+
+// RenewSlot prolongs what a request holds. Granted is 0 if that ran out or was
+// never there: the request has to acquire again.
+func (l *Limit) RenewSlot(st Slots, now Micros, id uint64) (Slots, HoldDecision) {
+	now = legalTime(now)
+	st = l.lapse(st, now)
+	i, had := st.find(id)
+	st = st.set(i, id, had, st.At+l.spec.LeaseTTL)
+	return st, l.answer(st, now, id, had, had)
+}
+
+// ReleaseSlot gives back what a request holds and says how much that was: 0 if
+// it ran out or was released before.
+func (l *Limit) ReleaseSlot(st Slots, now Micros, id uint64) (Slots, int64) {
+	st = l.lapse(st, legalTime(now))
+	i, had := st.find(id)
+	return st.set(i, id, 0, 0), had
+}
+
+// FreshSlots reports whether nothing is held at now, so that the key may be
+// forgotten.
+func (l *Limit) FreshSlots(st Slots, now Micros) bool {
+	now = legalTime(now)
+	if st.At-now <= l.spec.LeaseTTL {
+		now = max(now, st.At)
+	}
+	for _, h := range st.Held {
+		if h.Until > now {
+			return false
+		}
+	}
+	return true
+}
+
+// SpentSlots is a key whose history was lost: every slot is held by the id 0,
+// which no holder has, until the TTL. By then every holder has renewed what it
+// uses, and [Limit.Hold] takes that over from the id 0.
+func (l *Limit) SpentSlots(now Micros) Slots {
+	now = legalTime(now)
+	return Slots{At: now}.set(0, lostID, l.spec.Count, now+l.spec.LeaseTTL)
+}
+
+// lostID holds what was held before the history was lost.
+const lostID = 0
+
+// answer words the decision for an id that was granted so many slots and needed
+// `need`.
+func (l *Limit) answer(st Slots, now Micros, id uint64, granted, need int64) HoldDecision {
+	d := HoldDecision{Granted: granted, Remaining: max(0, l.spec.Count-st.Used)}
+	if granted > 0 {
+		d.TTL = l.spec.LeaseTTL
+	}
+	if granted < need {
+		d.RetryAfter = l.slotsRetry(st, now, id, need)
+	}
+	return d
+}
+
+// slotsRetry finds the first time at which the others hold so little that need
+// fits, by bisection: each step is one pass over the holdings, and a ttl of 10 s
+// takes 24 of them. Sorting the holdings by expiry instead would make this one
+// step and every look-up of an id a pass.
+func (l *Limit) slotsRetry(st Slots, now Micros, id uint64, need int64) Micros {
+	if need > l.spec.Count {
+		return Never
+	}
+	before, at := st.At, st.At
+	for _, h := range st.Held {
+		at = max(at, h.Until)
+	}
+	for before+1 < at {
+		if mid := before + (at-before)/2; st.heldByOthers(id, mid) <= l.spec.Count-need {
+			at = mid
+		} else {
+			before = mid
+		}
+	}
+	return at - now
+}
+
+// lapse moves to now and drops the holdings that ran out.
+func (l *Limit) lapse(st Slots, now Micros) Slots {
+	if st.At-now > l.spec.LeaseTTL { // a clock was wrong
+		for i := range st.Held {
+			st.Held[i].Until = min(st.Held[i].Until, now+l.spec.LeaseTTL)
+		}
+		st.At, st.Next = now, now
+	}
+	st.At = max(st.At, now)
+	if st.At < st.Next || len(st.Held) == 0 {
+		return st
+	}
+	held := st.Held[:0]
+	st.Used, st.Next = 0, 0
+	for _, h := range st.Held {
+		if h.Until <= st.At {
+			continue
+		}
+		if len(held) == 0 || h.Until < st.Next {
+			st.Next = h.Until
+		}
+		st.Used += h.Units
+		held = append(held, h)
+	}
+	st.Held = held
+	return st
+}

@@ -1,0 +1,169 @@
+package limit
+
+// maxNow leaves room for two more periods and for any wait below 2^53.
+const maxNow = maxExact - 1 - 3*MaxPeriod
+
+// Acquire decides on an ask and charges what it grants.
+//
+// Nothing is granted if less than Need remains, else
+// min(Want, remaining, max(Waiting, share)): what somebody waits for is spent at
+// once and cannot be stranded. The share of what is asked ahead is
+// remaining/(2*Askers), so that leases shrink as a window runs out, and all that
+// remains for a token bucket, which refills.
+//
+// A denied need costs nothing unless the limit says ChargeDenied. An ask for
+// nothing is a report: Granted and RetryAfter are 0. A limit on Concurrency
+// grants nothing here; see [Limit.Hold]. Constant time, and O(log n) for a
+// sliding log of n entries unless it has leases out (see [SlidingLog]).
+func (l *Limit) Acquire(st State, now Micros, a Ask) (State, Decision) {
+	now, a = legalTime(now), a.legal()
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		return l.acquireBucket(st, now, a)
+	case FixedWindow:
+		return l.acquireFixed(st, now, a)
+	case SlidingWindow:
+		return l.acquireSliding(st, now, a)
+	case SlidingLog:
+		return l.acquireLog(st, now, a)
+	}
+	return st, l.refuse(a.Need)
+}
+
+// Peek tells what Acquire would decide on a lone need, without charging it:
+// Granted is need or 0, Remaining what there is before it. Period, StartsIn and
+// TTL are 0. The state is neither changed nor its memory written.
+func (l *Limit) Peek(st State, now Micros, need int64) Decision {
+	now, need = legalTime(now), legalUnits(need)
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		return l.peekBucket(st, now, need)
+	case FixedWindow:
+		return l.peekFixed(st, now, need)
+	case SlidingWindow:
+		return l.peekSliding(st, now, need)
+	case SlidingLog:
+		return l.peekLog(st, now, need)
+	}
+	return l.refuse(need)
+}
+
+// Return gives back units of a grant that were not spent, to the period that
+// [Decision.Period] named (or [Limit.PeriodFromID] recovered); units of a period
+// that no longer counts are dropped. It reports how many units found their
+// charge. Giving back more than was granted is the caller's fault and admits as
+// much too much: the granter caps it at what it has out.
+func (l *Limit) Return(st State, now, period Micros, units int64) (State, int64) {
+	now, units = legalTime(now), legalUnits(units)
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		return l.returnBucket(st, now, units)
+	case FixedWindow:
+		return l.returnFixed(st, now, period, units)
+	case SlidingWindow:
+		return l.returnSliding(st, now, period, units)
+	case SlidingLog:
+		return l.returnLog(st, now, period, units)
+	}
+	return st, 0
+}
+
+// Charge charges units that were admitted without asking (overdrawn), also when
+// they do not fit. The debt is cut at one limit: a bucket sinks to minus its
+// capacity at most, windows and logs rise to twice their count.
+func (l *Limit) Charge(st State, now Micros, units int64) State {
+	now, units = legalTime(now), legalUnits(units)
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		return l.bucket.charge(l.refill(st, now), units)
+	case FixedWindow:
+		return l.chargeFixed(l.windowAt(st, now), now, units)
+	case SlidingWindow:
+		return l.chargeWindow(l.slide(st, now), units)
+	case SlidingLog:
+		return l.chargeLog(l.expire(st, now), units)
+	}
+	return st
+}
+
+// Fresh reports whether the counter is as good as new at now, so that it may be
+// forgotten: on a clock that does not step back, no later decision changes.
+func (l *Limit) Fresh(st State, now Micros) bool { return l.Peek(st, now, 0).Reset == 0 }
+
+// Spent is a counter whose history was lost: a bucket is empty, a window fully
+// spent until it ends, a log holds one charge of Count at now.
+func (l *Limit) Spent(now Micros) State {
+	now = legalTime(now)
+	switch l.spec.Algorithm {
+	case TokenBucket:
+		return State{At: now, Prev: l.bucket.cost}
+	case FixedWindow, SlidingWindow:
+		return State{At: l.windowStart(now), Level: l.spec.Count}
+	case SlidingLog:
+		return l.chargeLog(State{At: now}, l.spec.Count)
+	}
+	return State{}
+}
+
+// PeriodID is the short form of a [Decision.Period] that a lease carries: whole
+// milliseconds modulo 2^32, which come round after 49.7 days. It names a window
+// exactly, since windows are at least 1 ms long (one whose period is a multiple
+// of 2^32 ms cannot be told from the next). Of log entries it names those of one
+// millisecond.
+func (l *Limit) PeriodID(period Micros) uint32 { return uint32(period / Millisecond) }
+
+// PeriodFromID is the time nearest to now, in whole milliseconds, that has this
+// id; 0 for a token bucket, which has no periods. [Limit.Return] accepts it in
+// place of the exact period.
+func (l *Limit) PeriodFromID(now Micros, id uint32) Micros {
+	if l.spec.Algorithm == TokenBucket || l.spec.Algorithm == Concurrency {
+		return 0
+	}
+	ms := legalTime(now) / Millisecond
+	return (ms + Micros(int32(id-uint32(ms)))) * Millisecond
+}
+
+// refuse is the decision of a limit that never grants.
+func (l *Limit) refuse(need int64) Decision {
+	if need == 0 {
+		return Decision{}
+	}
+	return Decision{RetryAfter: Never}
+}
+
+// size is how much an ask gets whose need fits into remaining.
+func (a Ask) size(remaining int64) int64 {
+	granted := a.Waiting
+	if a.Want > a.Waiting {
+		granted = max(granted, remaining/(2*a.Askers))
+	}
+	return min(a.Want, remaining, granted)
+}
+
+// ttl is how long units may stay out that were granted when so much remained.
+func (l *Limit) ttl(remaining int64) Micros {
+	if 2*remaining >= l.capacity {
+		return l.ttlLong
+	}
+	return l.ttlShort
+}
+
+func (a Ask) legal() Ask {
+	a.Need = legalUnits(a.Need)
+	a.Waiting = min(max(a.Waiting, a.Need), MaxCount)
+	a.Want = min(max(a.Want, a.Waiting), MaxCount)
+	a.Askers = min(max(a.Askers, 1), MaxCount)
+	return a
+}
+
+func legalUnits(n int64) int64 { return min(max(n, 0), MaxCount) }
+
+func legalTime(t Micros) Micros { return min(max(t, 1), maxNow) }
+
+// debited adds units to what is charged, up to ceiling; what is already above
+// (the count was lowered) stays.
+func debited(charged, units, ceiling int64) int64 {
+	return max(charged, min(charged+units, ceiling))
+}
+
+func ceilDiv[T ~int64](a, b T) T { return (a + b - 1) / b }

@@ -1,0 +1,144 @@
+// Package limit holds the rate limiting algorithms as pure functions.
+//
+// Every decision is a function of a [State], a time and an [Ask]; it returns the
+// next state and a [Decision] and touches nothing else. Time is an argument: the
+// package reads no clock, starts no goroutine and allocates nothing on a decision
+// (the sliding log grows its log). A [Limit] is immutable and safe for concurrent
+// use; who keeps a State guards it.
+//
+// # Arithmetic
+//
+// Everything is an integer whose magnitude stays below 2^53, intermediate results
+// included, so that the Lua scripts which mirror these functions on Redis, where
+// every number is a double, agree with them to the last unit. Sums, differences
+// and products of such integers are exact in doubles. So is a floor of a quotient
+// of two of them: for 0 <= a < 2^53 and b >= 1 the quotient nearest below an
+// integer k is k-1/b, and it would be rounded up to k only if 1/b were less than
+// half the spacing of doubles below k, which is at most k/2^53: only if k*b > 2^54.
+//
+// # Clocks
+//
+// A clock that steps back must not hand units out twice. A counter never goes
+// back in time: where now is before the time it has seen, it decides for that
+// time. When it is ahead by more than one period, a clock was wrong, and waiting
+// for now to catch up would freeze the limit; then it moves to now, and whatever
+// was charged stays charged as if it had just been. All durations in a [Decision]
+// count from the now that the caller gave, since it is that clock which has to
+// reach the end of a window.
+package limit
+
+// Micros is a time or a duration in microseconds. As a time it counts from 1970
+// on the clock of whoever keeps the count; a legal time is greater than zero and
+// before the year 2252 (others are taken for the nearest legal one).
+type Micros int64
+
+// Durations in microseconds.
+const (
+	Millisecond Micros = 1_000
+	Second      Micros = 1_000_000
+	Minute      Micros = 60 * Second
+	Hour        Micros = 60 * Minute
+	Day         Micros = 24 * Hour
+)
+
+// MaxPeriod is the longest period of a limit.
+const MaxPeriod = 366 * Day
+
+// Never is the RetryAfter of an ask that no waiting helps: it needs more than the
+// limit can ever hold, or would wait for more than 142 years (2^52 µs).
+const Never Micros = 1<<53 - 1
+
+// MaxCount bounds a limit's count and burst, and thus every number of units: a
+// lease has to fit into 32 bits at the edge.
+const MaxCount int64 = 1<<32 - 1
+
+// Algorithm says how units are counted. The zero value is TokenBucket.
+type Algorithm uint8
+
+// The algorithms.
+const (
+	TokenBucket   Algorithm = iota // refills evenly; a new one is full
+	FixedWindow                    // so many per window
+	SlidingWindow                  // two counters, the older one fades
+	SlidingLog                     // every charge remembered: exact in any trailing window
+	Concurrency                    // slots held and released, not units spent; see [Slots]
+)
+
+// Align says when a fixed window begins. The zero value is AlignClock.
+type Align uint8
+
+// The alignments.
+const (
+	AlignClock        Align = iota // at multiples of the period since 1970 (UTC)
+	AlignFirstRequest              // with the first charge after the last window ended, to the microsecond
+)
+
+// Spec is a limit as a rule states it. [New] checks it and derives what the
+// decisions need.
+type Spec struct {
+	Algorithm Algorithm
+	// Count is how many units a Period admits, or how many slots exist; 0 to
+	// MaxCount. Zero denies everything. For TokenBucket and SlidingWindow the
+	// product of count (or burst) and period is bounded as well, see [New].
+	Count int64
+	// Period is 1 ms to MaxPeriod in whole milliseconds; ignored by Concurrency.
+	Period Micros
+	// Burst is the capacity of a token bucket, 1 to MaxCount; 0 means Count.
+	// Only for TokenBucket, and only with a Count above 0.
+	Burst int64
+	// Align is for FixedWindow only.
+	Align Align
+	// MinInterval is the least time between two charges, 0 to Period. Only for
+	// SlidingLog; such a limit grants one need at a time, never ahead.
+	MinInterval Micros
+	// ChargeDenied makes a denied need count all the same (a penalty). What is
+	// charged beyond the limit never exceeds the limit once more. Not for
+	// Concurrency.
+	ChargeDenied bool
+	// LeaseTTL is how long units granted ahead may stay out while at least half
+	// of the limit is left (less than that: at most 1 s), 1 ms to 1 day; a sliding
+	// log cuts it to a fiftieth of its period. For Concurrency it is how long a
+	// holding lasts unrenewed. 0 means 10 s.
+	LeaseTTL Micros
+}
+
+// Ask is what a holder asks of a counter, in units. 0 <= Need <= Waiting <= Want
+// <= MaxCount; what is out of order is raised or cut to the nearest legal value.
+// The zero value asks for nothing and reports what is left.
+type Ask struct {
+	Need    int64 // of the first request that waits: granted whole or not at all; 0: nobody waits
+	Waiting int64 // of all requests that wait
+	Want    int64 // what the holder would like
+	// Askers is among how many holders the rest of a window is shared: what is
+	// asked ahead of Waiting gets at most remaining/(2*Askers). 0 counts as 1.
+	// Token buckets ignore it: they refill.
+	Askers int64
+	// Lead, if greater than 0, asks for the next window when that begins within
+	// Lead. Only FixedWindow with AlignClock heeds it, and only when Need is 0.
+	Lead Micros
+}
+
+// Decision is the answer to an [Ask]. A denial is a decision, not an error.
+type Decision struct {
+	// Granted is 0, or Need <= Granted <= Want: min(Want, remaining, max(Waiting, share)).
+	Granted int64
+	// Remaining is what a further need could get now, never negative.
+	Remaining int64
+	// Period is what the grant was charged to, and goes back with what is unused:
+	// the window's start, the log entry's time, 0 for a token bucket. Zero with
+	// Granted 0.
+	Period Micros
+	// StartsIn is 0, or how long until units of the next window may be spent.
+	StartsIn Micros
+	// TTL is for how long units beyond Waiting may be spent, from now. It never
+	// reaches past the window that was charged. Zero with Granted 0.
+	TTL Micros
+	// RetryAfter is 0 when Need was granted, else the least wait after which the
+	// same need would be granted if nobody else asked; [Never] if none would do.
+	// It is exact to the microsecond for the state that came with the decision.
+	RetryAfter Micros
+	// Reset is how long until the counter is as good as new if nobody asks: the
+	// last charged window over, the bucket full, the last log entry gone. Zero
+	// exactly if [Limit.Fresh]; [Never] for a bucket that takes longer than that.
+	Reset Micros
+}

@@ -1,0 +1,96 @@
+package limit
+
+// The log of a sliding log: entries by time with running sums, of which the
+// first Prev are over. Level is the sum of the others, the live ones.
+
+// reclaimFrom is the least dead front that is worth reclaiming.
+const reclaimFrom = 32
+
+// insert adds a charge by its time, behind those of the same time: charges of
+// one microsecond stay entries of their own.
+func (st State) insert(at Micros, units int64) State {
+	if dead := int(st.Prev); dead >= reclaimFrom && 2*dead >= len(st.Log) {
+		st = st.reclaimed()
+	}
+	i := len(st.Log)
+	st.Log = append(st.Log, Charge{})
+	for ; i > int(st.Prev) && st.Log[i-1].At > at; i-- {
+		st.Log[i] = Charge{At: st.Log[i-1].At, Sum: st.Log[i-1].Sum + units}
+	}
+	st.Log[i] = Charge{At: at, Sum: st.sumBefore(i) + units}
+	st.Level += units
+	return st
+}
+
+// reclaimed moves the live entries to the front, or to smaller memory when they
+// fill less than a quarter of it, and starts their sums anew.
+func (st State) reclaimed() State {
+	live, base := st.Log[st.Prev:], st.sumBefore(int(st.Prev))
+	to := st.Log[:0]
+	if small := 2 * max(len(live), reclaimFrom); small < cap(st.Log)/2 {
+		to = make([]Charge, 0, small)
+	}
+	for _, c := range live {
+		to = append(to, Charge{At: c.At, Sum: c.Sum - base})
+	}
+	st.Log, st.Prev = to, 0
+	return st
+}
+
+// pulledTo moves a log whose clock was ahead back to now: what was charged is
+// charged at now, and what lay ahead of the log's time (leases that are out)
+// lies as far ahead of now.
+func (st State) pulledTo(now Micros) State {
+	for i := st.firstAfter(now); i < len(st.Log); i++ {
+		st.Log[i].At = now + max(0, st.Log[i].At-st.At)
+	}
+	st.At = now
+	return st
+}
+
+// newest is the time of the last live entry, or long ago.
+func (st State) newest() Micros {
+	if n := len(st.Log); n > int(st.Prev) {
+		return st.Log[n-1].At
+	}
+	return -MaxPeriod
+}
+
+// sumBefore is the running sum before entry i, Prev <= i <= len(Log).
+func (st State) sumBefore(i int) int64 {
+	if i == 0 {
+		return 0
+	}
+	return st.Log[i-1].Sum
+}
+
+// firstAfter is the index of the first live entry later than t; len(Log) if none.
+func (st State) firstAfter(t Micros) int {
+	lo, hi := int(st.Prev), len(st.Log)
+	if lo < hi && st.Log[lo].At > t {
+		return lo
+	}
+	for lo < hi {
+		if mid := int(uint(lo+hi) / 2); st.Log[mid].At > t {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo
+}
+
+// firstHolding is the index of the first live entry up to which the live entries
+// hold so many units, 1 <= units <= Level.
+func (st State) firstHolding(units int64) int {
+	lo, hi := int(st.Prev), len(st.Log)
+	base := st.sumBefore(lo)
+	for lo < hi {
+		if mid := int(uint(lo+hi) / 2); st.Log[mid].Sum-base >= units {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo
+}

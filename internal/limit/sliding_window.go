@@ -1,0 +1,153 @@
+package limit
+
+// Sliding window, by two counters.
+//
+// The current window's count and that of the window before, weighted by how much
+// of it a trailing window still covers (Cloudflare, "How we built rate limiting
+// capable of scaling to millions of domains", 2017):
+//
+//	prev*(period-elapsed)/period + level + n <= count
+//
+// Arithmetic. Multiplied by the period this is in integers, and solved for n
+// exact: remaining = count - level - ceil(prev*(period-elapsed)/period). The
+// numerator stays below (2*count+1)*period, hence the bound in [New]; where it
+// fails in microseconds, elapsed is rounded down to milliseconds or seconds,
+// which weighs prev a little more and never admits more.
+//
+// Bound. Per clock window at most count. The estimate assumes that prev was
+// spread evenly: a trailing window can see nearly 2*count when all of prev was
+// spent in the last moment of its window and all of count at the end of the next.
+// It cannot be less for two counters, and is why sliding_log exists. Under an
+// even load the estimate is right to the unit: under saturation at least count-1
+// per period.
+
+// fade is what a sliding window derives from its spec.
+type fade struct {
+	unit   Micros // of time: 1 µs, 1 ms or 1 s
+	period int64  // in such units
+}
+
+func newFade(s Spec) (fade, bool) {
+	for _, unit := range timeUnits {
+		period := int64(s.Period / unit)
+		if s.Period%unit == 0 && 2*s.Count+1 <= (maxExact-1)/period {
+			return fade{unit: unit, period: period}, true
+		}
+	}
+	return fade{}, false
+}
+
+func (l *Limit) acquireSliding(st State, now Micros, a Ask) (State, Decision) {
+	st = l.slide(st, now)
+	remaining := l.slidingRemaining(st, now)
+	if remaining < a.Need {
+		if l.spec.ChargeDenied {
+			st = l.chargeWindow(st, a.Need)
+			remaining = l.slidingRemaining(st, now)
+		}
+		return st, Decision{Remaining: remaining, RetryAfter: l.slidingRetry(st, now, a.Need), Reset: l.slidingReset(st, now)}
+	}
+	d := Decision{Granted: a.size(remaining)}
+	if d.Granted > 0 {
+		st.Level += d.Granted
+		d.Period = st.At
+		d.TTL = min(l.ttl(remaining), st.At+l.spec.Period-now)
+	}
+	d.Remaining = remaining - d.Granted
+	d.Reset = l.slidingReset(st, now)
+	return st, d
+}
+
+func (l *Limit) peekSliding(st State, now Micros, need int64) Decision {
+	st = l.slide(st, now)
+	d := Decision{Remaining: l.slidingRemaining(st, now), Reset: l.slidingReset(st, now)}
+	if need <= d.Remaining {
+		d.Granted = need
+	} else {
+		d.RetryAfter = l.slidingRetry(st, now, need)
+	}
+	return d
+}
+
+// returnSliding also takes units of the window before, which still counts.
+func (l *Limit) returnSliding(st State, now, period Micros, units int64) (State, int64) {
+	st = l.slide(st, now)
+	switch l.PeriodID(period) {
+	case l.PeriodID(st.At):
+		units = min(units, st.Level)
+		st.Level -= units
+	case l.PeriodID(st.At - l.spec.Period):
+		units = min(units, st.Prev)
+		st.Prev -= units
+	default:
+		units = 0
+	}
+	return st, units
+}
+
+// slide moves the state to the window of now.
+func (l *Limit) slide(st State, now Micros) State {
+	period := l.spec.Period
+	switch {
+	case st.At-now > period: // a clock was wrong
+		st.At = l.windowStart(now)
+	case now-st.At >= period:
+		start := l.windowStart(now)
+		if start != st.At+period {
+			st.Level = 0
+		}
+		st = State{At: start, Prev: st.Level}
+	}
+	return st
+}
+
+// slidingRemaining rounds the weighted count of the window before up.
+func (l *Limit) slidingRemaining(st State, now Micros) int64 {
+	f := &l.fade
+	remaining := l.spec.Count - st.Level
+	if st.Prev > 0 && remaining > 0 {
+		left := f.period - int64(max(0, now-st.At)/f.unit)
+		remaining -= ceilDiv(l.weighed(st.Prev)*left, f.period)
+	}
+	return max(0, remaining)
+}
+
+// weighed is a window's count as the estimate uses it. Beyond twice the limit,
+// where only a lowered count can leave it, more makes no difference that matters
+// but would not fit the arithmetic.
+func (l *Limit) weighed(charged int64) int64 { return min(charged, 2*l.spec.Count) }
+
+// slidingRetry solves the inequality for the time. In the current window the
+// estimate only falls, and need fits once
+//
+//	prev*left <= (count-level-need)*period, so left = floor((count-level-need)*period/prev)
+//
+// if that is at least one unit of time before the window's end; otherwise in the
+// next, where level takes the place of prev and nothing that of level; at the
+// latest when that one is over too.
+func (l *Limit) slidingRetry(st State, now Micros, need int64) Micros {
+	f, end := &l.fade, st.At+l.spec.Period
+	if need > l.spec.Count {
+		return Never
+	}
+	if room := l.spec.Count - st.Level - need; room >= 0 && st.Prev > 0 {
+		if left := room * f.period / l.weighed(st.Prev); left > 0 {
+			return end - Micros(left)*f.unit - now
+		}
+	}
+	left := f.period
+	if st.Level > 0 {
+		left = min(left, (l.spec.Count-need)*f.period/l.weighed(st.Level))
+	}
+	return end + l.spec.Period - Micros(left)*f.unit - now
+}
+
+func (l *Limit) slidingReset(st State, now Micros) Micros {
+	switch {
+	case st.Level > 0:
+		return st.At + 2*l.spec.Period - now
+	case st.Prev > 0:
+		return st.At + l.spec.Period - now
+	}
+	return 0
+}

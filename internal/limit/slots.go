@@ -1,0 +1,88 @@
+package limit
+
+// Slots is what is kept of one key of a Concurrency limit. The zero value is a
+// key of which nothing is held. Like a [State] it is a value whose memory may be
+// shared with the value that comes out of a function: the old one must not be
+// used after it.
+type Slots struct {
+	// At is the latest time seen.
+	At Micros
+	// Used is the sum of Units over Held.
+	Used int64
+	// Next is at or before the first Until in Held: nothing runs out earlier.
+	Next Micros
+	// Held holds the holdings by ascending ID, each at most once, Units > 0.
+	Held []Holding
+}
+
+// Holding is what one id holds.
+type Holding struct {
+	// ID names a holder or a request. It is a hash of 64 bits of the name that
+	// travels; two that collide share a holding.
+	ID    uint64
+	Units int64
+	Until Micros // when it runs out unless renewed
+}
+
+// recovered takes what a holder uses, but is not known to hold, over from what
+// was held before the history was lost.
+func (st Slots) recovered(holder uint64, holding int64) Slots {
+	if len(st.Held) == 0 || st.Held[0].ID != lostID || holder == lostID {
+		return st
+	}
+	_, had := st.find(holder)
+	lost := st.Held[0]
+	return st.set(0, lostID, lost.Units-min(lost.Units, max(0, holding-had)), lost.Until)
+}
+
+// find returns where the holding of an id is, or would be, and its units.
+func (st Slots) find(id uint64) (int, int64) {
+	lo, hi := 0, len(st.Held)
+	for lo < hi {
+		if mid := int(uint(lo+hi) / 2); st.Held[mid].ID < id {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo < len(st.Held) && st.Held[lo].ID == id {
+		return lo, st.Held[lo].Units
+	}
+	return lo, 0
+}
+
+// set makes the holding of an id, whose place is i, hold so many units until
+// then; none removes it.
+func (st Slots) set(i int, id uint64, units int64, until Micros) Slots {
+	there := i < len(st.Held) && st.Held[i].ID == id
+	switch {
+	case there:
+		st.Used -= st.Held[i].Units
+		if units == 0 {
+			st.Held = append(st.Held[:i], st.Held[i+1:]...)
+			return st
+		}
+	case units == 0:
+		return st
+	default:
+		st.Held = append(st.Held, Holding{})
+		copy(st.Held[i+1:], st.Held[i:])
+	}
+	st.Held[i] = Holding{ID: id, Units: units, Until: until}
+	st.Used += units
+	if len(st.Held) == 1 || until < st.Next {
+		st.Next = until
+	}
+	return st
+}
+
+// heldByOthers is what ids other than this one still hold at a time.
+func (st Slots) heldByOthers(id uint64, at Micros) int64 {
+	var units int64
+	for _, h := range st.Held {
+		if h.ID != id && h.Until > at {
+			units += h.Units
+		}
+	}
+	return units
+}

@@ -1,0 +1,158 @@
+package limit
+
+import "strconv"
+
+// maxExact is the first magnitude that no integer here may reach: beyond it a
+// double no longer holds every integer.
+const maxExact = 1 << 53
+
+// Limit is a checked [Spec] with what its decisions need worked out beforehand.
+// It is immutable and safe for concurrent use. Only [New] makes a usable one.
+type Limit struct {
+	spec     Spec
+	capacity int64  // units that a new counter holds: Burst for a token bucket, else Count
+	ttlLong  Micros // of units granted ahead while half of capacity is left
+	ttlShort Micros // of units granted ahead otherwise
+	shape    uint32
+
+	bucket bucket // for TokenBucket
+	fade   fade   // for SlidingWindow
+}
+
+// SpecError says what is wrong with one field of a [Spec] and what to write
+// instead.
+type SpecError struct {
+	Field  string // as in Spec, in lower case: "count", "period", "min_interval", ...
+	Reason string // the value, the allowed range, what to change
+}
+
+func (e *SpecError) Error() string { return "limit: " + e.Field + " " + e.Reason }
+
+// New checks a spec and works out its limit. The error is a *[SpecError].
+//
+// Beyond the ranges stated at the fields of [Spec], the arithmetic demands that
+// 2*burst*period + count (token bucket, after division by the greatest common
+// divisor of count and period) or (2*count+1)*period (sliding window) stays below
+// 2^53, where period is counted in the finest of µs, ms and s for which it does.
+// In microseconds that is 75 million units a minute, in milliseconds 52 million a
+// day, in seconds 142 million in 366 days.
+func New(s Spec) (*Limit, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	s = s.withDefaults()
+	l := &Limit{spec: s, capacity: s.Count, ttlLong: s.LeaseTTL, ttlShort: min(s.LeaseTTL, Second), shape: s.shape()}
+	var fits bool
+	switch s.Algorithm {
+	case TokenBucket:
+		l.capacity = s.Burst
+		if l.bucket, fits = newBucket(s); !fits {
+			return nil, tooLarge("burst", s.Burst)
+		}
+	case SlidingWindow:
+		if l.fade, fits = newFade(s); !fits {
+			return nil, tooLarge("count", s.Count)
+		}
+	case SlidingLog:
+		l.ttlLong = min(l.ttlLong, s.Period/50)
+		l.ttlShort = min(l.ttlShort, s.Period/50)
+	}
+	return l, nil
+}
+
+// Spec returns the spec with defaults filled in.
+func (l *Limit) Spec() Spec { return l.spec }
+
+// Shape is a fingerprint of what makes the counters of an old and a new version
+// of a rule comparable: algorithm, period, align. Count and burst do not enter, a
+// changed count goes on with the same counters.
+func (l *Limit) Shape() uint32 { return l.shape }
+
+func (s Spec) withDefaults() Spec {
+	if s.Burst == 0 && s.Algorithm == TokenBucket {
+		s.Burst = s.Count
+	}
+	if s.LeaseTTL == 0 {
+		s.LeaseTTL = 10 * Second
+	}
+	if s.Algorithm == Concurrency {
+		s.Period = 0
+	}
+	return s
+}
+
+// shape is FNV-1a, 32 bits, over the algorithm, the align and the period's eight
+// bytes, lowest first.
+func (s Spec) shape() uint32 {
+	const offset, prime = 2166136261, 16777619
+	h := (uint32(offset) ^ uint32(s.Algorithm)) * prime
+	h = (h ^ uint32(s.Align)) * prime
+	p := uint64(s.Period)
+	for range 8 {
+		h = (h ^ uint32(p&0xff)) * prime
+		p >>= 8
+	}
+	return h
+}
+
+func (s Spec) check() error {
+	switch {
+	case s.Algorithm > Concurrency:
+		return bad("algorithm", itoa(s.Algorithm)+" is unknown: use token_bucket, fixed_window, sliding_window, sliding_log or concurrency")
+	case s.Count < 0 || s.Count > MaxCount:
+		return bad("count", "is "+itoa(s.Count)+": write 0 (deny everything) to "+itoa(MaxCount))
+	case s.LeaseTTL != 0 && (s.LeaseTTL < Millisecond || s.LeaseTTL > Day):
+		return bad("lease_ttl", "is "+itoa(s.LeaseTTL)+" µs: write 1 ms to 1 day, or leave it out for 10 s")
+	}
+	if err := s.checkPeriod(); err != nil {
+		return err
+	}
+	return s.checkOnlyFor()
+}
+
+func (s Spec) checkPeriod() error {
+	switch {
+	case s.Algorithm == Concurrency:
+		return nil
+	case s.Period < Millisecond || s.Period > MaxPeriod:
+		return bad("period", "is "+itoa(s.Period)+" µs: write 1 ms to 366 days")
+	case s.Period%Millisecond != 0:
+		return bad("period", "is "+itoa(s.Period)+" µs: write whole milliseconds")
+	}
+	return nil
+}
+
+// checkOnlyFor refuses fields that the algorithm would silently ignore.
+func (s Spec) checkOnlyFor() error {
+	switch {
+	case s.Burst != 0 && s.Algorithm != TokenBucket:
+		return bad("burst", "is only for token_bucket: leave it out")
+	case s.Burst < 0 || s.Burst > MaxCount:
+		return bad("burst", "is "+itoa(s.Burst)+": write 1 to "+itoa(MaxCount)+", or leave it out for the count")
+	case s.Burst != 0 && s.Count == 0:
+		return bad("burst", "needs a count above 0: a bucket that never refills is no limit; leave burst out to deny everything")
+	case s.Align > AlignFirstRequest:
+		return bad("align", itoa(s.Align)+" is unknown: use clock or first_request")
+	case s.Align != AlignClock && s.Algorithm != FixedWindow:
+		return bad("align", "is only for fixed_window: leave it out")
+	case s.MinInterval != 0 && s.Algorithm != SlidingLog:
+		return bad("min_interval", "is only for sliding_log: leave it out")
+	case s.MinInterval < 0 || s.MinInterval > s.Period && s.Algorithm == SlidingLog:
+		return bad("min_interval", "is "+itoa(s.MinInterval)+" µs: write 0 to the period, "+itoa(s.Period)+" µs")
+	case s.ChargeDenied && s.Algorithm == Concurrency:
+		return bad("charge_denied", "is not for concurrency: nothing is spent there; leave it out")
+	}
+	return nil
+}
+
+func bad(field, reason string) error { return &SpecError{Field: field, Reason: reason} }
+
+func tooLarge(field string, value int64) error {
+	return bad(field, "is "+itoa(value)+", too large for such a period to be counted exactly (twice "+field+
+		" times period has to stay below 2^53, even in seconds): lower "+field+", shorten the period, or make the period whole seconds")
+}
+
+func itoa[T ~int64 | ~uint8](n T) string { return strconv.FormatInt(int64(n), 10) }
+
+// timeUnits are the units in which an algorithm may count time, finest first.
+var timeUnits = [...]Micros{1, Millisecond, Second}

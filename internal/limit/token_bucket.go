@@ -1,0 +1,182 @@
+package limit
+
+// Token bucket.
+//
+// A bucket holds up to burst tokens, refills at count tokens per period, and a
+// unit costs a token (Turner, "New directions in communications", IEEE
+// Communications 1986, as the leaky bucket as a meter; the "dual" in ATM Forum
+// TM 4.0 is GCRA, which admits the same traces).
+//
+// Arithmetic. A refill interval of period/count is not an integer (at 3,000,000/s
+// it is a third of a microsecond), so the level is held as credit, of which
+// `rate` comes in per unit of time and `cost` buys a token:
+//
+//	rate = count/g, cost = period/g, cap = burst*cost, g = gcd(count, period)
+//
+// Both are integers and rate/cost is exactly count/period. The largest number
+// that occurs is what a bucket in full debt gains, 2*cap rounded up to a whole
+// number of units of time, which is less than 2*cap+rate: hence the bound in
+// [New]. Where it fails in microseconds, time is counted in milliseconds or
+// seconds; At then moves by whole units only, so that the rest of a unit is
+// credited with the next one and nothing is ever lost.
+//
+// Bound. Credit is spent only after it came in and never exceeds cap, so that in
+// any interval of length t at most burst + t*count/period units are granted, in
+// whole units at most floor of that; and under saturation at least as many less
+// one, since all credit is spent but a fraction of a token.
+
+// bucket is what a token bucket derives from its spec.
+type bucket struct {
+	unit Micros // of time: 1 µs, 1 ms or 1 s
+	rate int64  // credit that comes in per unit of time
+	cost int64  // credit that a token costs, >= 1
+	cap  int64  // credit of a full bucket
+	fill int64  // units of time that fill any bucket: ceil(2*cap/rate)
+}
+
+// newBucket finds the finest unit of time in which the arithmetic is exact.
+func newBucket(s Spec) (bucket, bool) {
+	for _, unit := range timeUnits {
+		if s.Period%unit != 0 {
+			continue
+		}
+		period := int64(s.Period / unit)
+		g := gcd(s.Count, period)
+		b := bucket{unit: unit, rate: s.Count / g, cost: period / g}
+		if s.Burst > (maxExact-1-b.rate)/(2*b.cost) {
+			continue
+		}
+		b.cap = s.Burst * b.cost
+		if b.rate > 0 {
+			b.fill = ceilDiv(2*b.cap, b.rate)
+		}
+		return b, true
+	}
+	return bucket{}, false
+}
+
+func (l *Limit) acquireBucket(st State, now Micros, a Ask) (State, Decision) {
+	b := &l.bucket
+	st = l.refill(st, now)
+	remaining := b.tokens(st)
+	if remaining < a.Need {
+		if l.spec.ChargeDenied {
+			st = b.charge(st, a.Need)
+			remaining = b.tokens(st)
+		}
+		return st, Decision{Remaining: remaining, RetryAfter: l.bucketWait(st, now, a.Need), Reset: l.bucketWait(st, now, l.capacity)}
+	}
+	d := Decision{Granted: min(a.Want, remaining)}
+	if d.Granted > 0 {
+		st.Level -= d.Granted * b.cost
+		d.TTL = l.ttl(remaining)
+	}
+	d.Remaining = remaining - d.Granted
+	d.Reset = l.bucketWait(st, now, l.capacity)
+	return st, d
+}
+
+func (l *Limit) peekBucket(st State, now Micros, need int64) Decision {
+	st = l.refill(st, now)
+	d := Decision{Remaining: l.bucket.tokens(st), RetryAfter: l.bucketWait(st, now, need), Reset: l.bucketWait(st, now, l.capacity)}
+	if d.RetryAfter == 0 {
+		d.Granted = need
+	}
+	return d
+}
+
+// returnBucket counts as accepted the whole units for which there was room.
+func (l *Limit) returnBucket(st State, now Micros, units int64) (State, int64) {
+	st = l.refill(st, now)
+	room := l.bucket.cap - st.Level
+	accepted := min(units, room/l.bucket.cost)
+	if accepted < units {
+		st.Level = l.bucket.cap
+	} else {
+		st.Level += units * l.bucket.cost
+	}
+	return st, accepted
+}
+
+// refill credits the time since At.
+func (l *Limit) refill(st State, now Micros) State {
+	b := &l.bucket
+	if st.At == 0 {
+		return State{At: now, Level: b.cap, Prev: b.cost}
+	}
+	if st.Prev != b.cost {
+		st.Level = b.rescale(st.Level, st.Prev)
+		st.Prev = b.cost
+	}
+	st.Level = max(-b.cap, min(st.Level, b.cap))
+	if now < st.At {
+		if st.At-now > l.spec.Period {
+			st.At = now
+		}
+		return st
+	}
+	elapsed := int64(now - st.At)
+	if b.unit != 1 {
+		elapsed /= int64(b.unit)
+	}
+	gain := min(elapsed, b.fill) * b.rate
+	if gain >= b.cap-st.Level {
+		// Full: what is left of the last unit of time would not have fitted.
+		st.At, st.Level = now, b.cap
+		return st
+	}
+	st.At += Micros(elapsed) * b.unit
+	st.Level += gain
+	return st
+}
+
+// rescale converts a level whose tokens cost oldCost, after the rule's count has
+// changed. It keeps whole tokens: rounding down admits less, once, by less than
+// a token.
+func (b *bucket) rescale(level, oldCost int64) int64 {
+	tokens := level / max(oldCost, 1)
+	if level < 0 && tokens*oldCost != level {
+		tokens--
+	}
+	burst := b.cap / b.cost
+	return max(-burst, min(tokens, burst)) * b.cost
+}
+
+// tokens is how many whole tokens there are.
+func (b *bucket) tokens(st State) int64 { return max(st.Level, 0) / b.cost }
+
+// charge takes units, down to a debt of one full bucket.
+func (b *bucket) charge(st State, units int64) State {
+	above := st.Level + b.cap
+	if units > above/b.cost {
+		st.Level = -b.cap
+	} else {
+		st.Level -= units * b.cost
+	}
+	return st
+}
+
+// bucketWait is how long from now until there are so many tokens: the k-th unit
+// of time after At is the first to bring them, k = ceil(missing/rate).
+func (l *Limit) bucketWait(st State, now Micros, tokens int64) Micros {
+	b := &l.bucket
+	if tokens > l.capacity {
+		return Never
+	}
+	missing := tokens*b.cost - st.Level
+	if missing <= 0 {
+		return 0
+	}
+	k := ceilDiv(missing, b.rate)
+	if k > int64(maxExact/2/b.unit) {
+		return Never
+	}
+	return Micros(k)*b.unit + (st.At - now)
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
