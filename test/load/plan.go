@@ -1,0 +1,51 @@
+//go:build linux
+
+package main
+
+import "time"
+
+// plan says how long each part of the edge benchmark runs. Modes take turns: a
+// round of each, then the next round of each, so that whatever else the machine
+// does falls on all of them alike.
+type plan struct {
+	rounds int           // of the closed loop
+	round  time.Duration // of one mode in one of those
+	warm   time.Duration // before the first round of each mode
+
+	fixedRounds int
+	fixedRound  time.Duration
+
+	// The whole path is not interleaved: leases expire while a PoP rests, so a
+	// round after a rest would measure a start. Each traffic runs settle unmeasured
+	// (a lease's longest life and some), then chunks of chunk.
+	settle time.Duration
+	chunk  time.Duration
+	chunks int
+
+	liveKeys uint64 // of the memory part
+}
+
+var (
+	fullPlan = plan{
+		rounds: 8, round: 1500 * time.Millisecond, warm: 3 * time.Second,
+		fixedRounds: 6, fixedRound: 4 * time.Second,
+		settle: 12 * time.Second, chunk: 10 * time.Second, chunks: 6, // one minute: one flip of a window of 1 m
+		liveKeys: 600_000,
+	}
+	quickPlan = plan{
+		rounds: 2, round: 700 * time.Millisecond, warm: time.Second,
+		fixedRounds: 2, fixedRound: time.Second,
+		settle: 2 * time.Second, chunk: 2 * time.Second, chunks: 3,
+		liveKeys: 60_000,
+	}
+)
+
+const (
+	keys          = 10_000 // of the uniform traffic
+	closedConns   = 32
+	openConns     = 64
+	fixedRate     = 5_000  // requests per second, where everything costs more
+	pathRate      = 20_000 // requests per second of the whole path
+	zipfExponent  = 0.99   // YCSB's
+	rateTolerance = 0.99   // an open loop that achieves less says so
+)

@@ -1,0 +1,218 @@
+//go:build linux
+
+// Package rig runs the programs that a benchmark measures, each in a process of
+// its own, so that the CPU time and memory of each can be read by itself.
+//
+// Every Envoy runs envoy/pop.yaml, the bootstrap that is shipped, with other
+// addresses and without an access log. Two Envoys of a rig differ by their
+// filter and by nothing else.
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Rig is a set of running programs. It is not safe for concurrent use, but the
+// programs may be started by several goroutines.
+type Rig struct {
+	root  string // of the repository
+	dir   string // configuration and logs of the programs
+	ports chan int
+	envoy string
+
+	started chan *Process // in the order of their start; read by Close only
+}
+
+// maxProcesses bounds what one rig may start.
+const maxProcesses = 64
+
+// Open makes an empty rig whose programs write to a new directory in .run.
+// Envoy is what WEIR_ENVOY names, else what `make setup` installs.
+func Open() (*Rig, error) {
+	root, err := findRoot()
+	if err != nil {
+		return nil, err
+	}
+	envoy := os.Getenv("WEIR_ENVOY")
+	if envoy == "" {
+		envoy = filepath.Join(root, ".tools/venv/bin/envoy")
+	}
+	if _, err := os.Stat(envoy); err != nil {
+		return nil, fmt.Errorf("no Envoy: %w; run `make setup`, or name one in WEIR_ENVOY", err)
+	}
+	parent := filepath.Join(root, ".run")
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(parent, "bench-")
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(2 * maxProcesses)
+	if err != nil {
+		return nil, err
+	}
+	return &Rig{root: root, dir: dir, envoy: envoy, ports: ports, started: make(chan *Process, maxProcesses)}, nil
+}
+
+// Root is the root of the repository.
+func (r *Rig) Root() string { return r.root }
+
+// Dir is where the programs' configuration and logs are; Close leaves it there.
+func (r *Rig) Dir() string { return r.dir }
+
+// Close ends every program.
+func (r *Rig) Close() {
+	close(r.started)
+	for p := range r.started {
+		p.stop()
+	}
+}
+
+// addr returns an address that no program of the rig has yet.
+func (r *Rig) addr() string { return fmt.Sprintf("127.0.0.1:%d", <-r.ports) }
+
+func (r *Rig) write(name, content string) (path string, err error) {
+	path = filepath.Join(r.dir, name)
+	return path, os.WriteFile(path, []byte(content), 0o644)
+}
+
+// built is the path of what `make build` leaves in bin.
+func (r *Rig) built(name string) (string, error) {
+	path := filepath.Join(r.root, "bin", name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%w; run `make build` first", err)
+	}
+	return path, nil
+}
+
+// Process is a running program.
+type Process struct {
+	Name string
+	PID  int
+	cmd  *exec.Cmd
+	log  string        // path
+	done chan struct{} // closed when it has ended
+}
+
+// start runs argv and waits until readyURL answers 200.
+func (r *Rig) start(ctx context.Context, name, readyURL string, argv ...string) (*Process, error) {
+	log := filepath.Join(r.dir, name+".log")
+	out, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = out, out
+	// A benchmark that is killed leaves nothing behind.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	p := &Process{Name: name, PID: cmd.Process.Pid, cmd: cmd, log: log, done: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // how it ended is in its log
+		close(p.done)
+	}()
+	r.started <- p
+	if err := p.awaitReady(ctx, readyURL); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// awaitReady polls for up to 90 s: a filter takes seconds of CPU to compile, on
+// a machine that may be busy.
+func (p *Process) awaitReady(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	defer cancel()
+	for {
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s ended while starting; its log is %s", p.Name, p.log)
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w; its log is %s", p.Name, ctx.Err(), p.log)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if answers(ctx, url) {
+			return nil
+		}
+	}
+}
+
+func answers(ctx context.Context, url string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// Ended reports whether the program is gone.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop asks the program to end and kills it after 5 s.
+func (p *Process) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // if that fails it has ended already
+	select {
+	case <-p.done:
+	case <-time.After(5 * time.Second):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
+// freePorts picks n ports on which nobody listens, below the range from which
+// the kernel takes the local ends of outgoing connections (32768 and up).
+func freePorts(n int) (chan int, error) {
+	ports := make(chan int, n)
+	for port := 20_000 + os.Getpid()%5_000; port < 32_000 && len(ports) < n; port++ {
+		ln, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue // in use
+		}
+		ln.Close()
+		ports <- port
+	}
+	if len(ports) < n {
+		return nil, fmt.Errorf("only %d of %d ports from 20000 to 32000 are free", len(ports), n)
+	}
+	return ports, nil
+}
+
+func findRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == "/" {
+			return "", errors.New("no go.mod here or above: run this inside the repository")
+		}
+	}
+}
