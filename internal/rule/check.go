@@ -1,0 +1,417 @@
+package rule
+
+import (
+	"errors"
+	"math/bits"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// Bounds of a set. They keep a set small enough to be compiled at every edge.
+const (
+	MaxRules        = 1000 // rules of a set
+	MaxOverrides    = 64   // overrides of a rule
+	MaxParts        = 8    // parts of a key
+	MaxSources      = 4    // sources of a part: one, and three else
+	MaxAlternatives = 64   // methods, hosts or paths of a match
+	MaxName         = 64   // bytes of a rule's name
+	MaxText         = 1024 // bytes of any other text
+)
+
+// span is a range of legal values, ends included.
+type span struct{ low, high int64 }
+
+func (s span) String() string {
+	return strconv.FormatInt(s.low, 10) + " to " + strconv.FormatInt(s.high, 10)
+}
+
+var (
+	countRange     = span{0, limit.MaxCount}
+	burstRange     = span{1, limit.MaxCount}
+	costRange      = span{1, limit.MaxCount}
+	overdraftRange = span{1, limit.MaxCount}
+	holdersRange   = span{1, 100_000}
+	statusRange    = span{429, 503}
+	hopsRange      = span{0, 16}
+	prefixRange    = span{1, 128}
+
+	timeoutRange  = span{int64(limit.Millisecond), int64(limit.Second)}
+	intervalRange = span{int64(100 * limit.Millisecond), int64(10 * limit.Second)}
+	ttlRange      = span{int64(100 * limit.Millisecond), int64(10 * limit.Minute)}
+)
+
+// problem is a mistake in a rule.
+type problem struct {
+	path   string
+	reason string
+	uses   []string // other fields that the problem depends on
+	other  string   // another place that the problem is about
+}
+
+type problems []problem
+
+func (ps problems) errors() strict.Errors {
+	errs := make(strict.Errors, len(ps))
+	for i, p := range ps {
+		errs[i] = strict.Error{Path: p.path, Reason: p.reason}
+	}
+	return errs
+}
+
+// check returns all mistakes in what rules mean. This is the only place that knows
+// what is legal: whatever rules are read from ends here.
+func check(rules []Rule) problems {
+	c := checker{}
+	if len(rules) > MaxRules {
+		c.add("rules", "has "+strconv.Itoa(len(rules))+" rules; write at most "+strconv.Itoa(MaxRules))
+	}
+	names := map[string]int{}
+	for i := range rules {
+		c.path = strict.Index("rules", i)
+		c.rule(&rules[i])
+		name := rules[i].Name
+		if first, ok := names[name]; !ok {
+			names[name] = i
+		} else if name != "" {
+			c.add("name", strict.Quote(name)+" is taken; write a name that no other rule has; the first is "+strict.Index("rules", first))
+			c.found[len(c.found)-1].other = strict.Join(strict.Index("rules", first), "name")
+		}
+	}
+	return c.found
+}
+
+// checker collects problems. Paths given to its methods are below path.
+type checker struct {
+	path  string
+	found problems
+}
+
+// add reports a problem of a field; uses are the other fields it depends on.
+func (c *checker) add(field, reason string, uses ...string) {
+	for i := range uses {
+		uses[i] = c.at(uses[i])
+	}
+	c.found = append(c.found, problem{path: c.at(field), reason: reason, uses: uses})
+}
+
+func (c *checker) at(field string) string {
+	if c.path == "" {
+		return field
+	}
+	return c.path + "." + field
+}
+
+// integer checks a number of which 0 means the default.
+func (c *checker) integer(field string, value int64, in span) {
+	if value != 0 && (value < in.low || value > in.high) {
+		c.add(field, strconv.FormatInt(value, 10)+" is out of range; write "+in.String())
+	}
+}
+
+// period checks a duration of which 0 means the default.
+func (c *checker) period(field string, value limit.Micros, in span) {
+	allowed := formatPeriod(limit.Micros(in.low)) + " to " + formatPeriod(limit.Micros(in.high))
+	switch {
+	case value == 0:
+	case value%limit.Millisecond != 0:
+		c.add(field, strconv.FormatInt(int64(value), 10)+" µs is not whole milliseconds; write "+allowed)
+	case int64(value) < in.low || int64(value) > in.high:
+		c.add(field, formatPeriod(value)+" is out of range; write "+allowed)
+	}
+}
+
+// word checks that a typed constant is one of the language.
+func (c *checker) word(field string, value int, names []string) {
+	if value >= len(names) {
+		c.add(field, strconv.Itoa(value)+" is unknown; write one of "+strings.Join(names, ", "))
+	}
+}
+
+func (c *checker) rule(r *Rule) {
+	c.name(r.Name)
+	c.word("mode", int(r.Mode), modeNames)
+	c.match("match", r.Match, matchFields)
+	c.key(r.Key)
+	c.cost(r.Cost)
+	c.word("scope", int(r.Scope), scopeNames)
+	c.word("consistency", int(r.Consistency), consistencyNames)
+	c.integer("overdraft", r.Overdraft, overdraftRange)
+	c.onFailure(r)
+	c.period("timeout", r.Timeout, timeoutRange)
+	c.period("lease.interval", r.LeaseInterval, intervalRange)
+	c.word("x_ratelimit", int(r.XRateLimit), xRateLimitNames)
+	if len(r.Limits) == 0 {
+		c.add("limit", "is missing; write "+limitForms)
+		return
+	}
+	c.limits(r)
+	c.combinations(r)
+}
+
+func (c *checker) name(name string) {
+	const want = "; write 1 to 64 letters, digits, - or _"
+	switch {
+	case name == "":
+		c.add("name", "is empty"+want)
+	case len(name) > MaxName:
+		c.add("name", strict.Quote(name)+" has "+strconv.Itoa(len(name))+" bytes"+want)
+	case strings.ContainsFunc(name, func(r rune) bool { return !isNameRune(r) }):
+		c.add("name", strict.Quote(name)+" has other characters"+want+": it becomes part of headers and metric names")
+	}
+}
+
+func isNameRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
+}
+
+func (c *checker) cost(cost Cost) {
+	c.integer("cost.default", cost.Default, costRange)
+	c.integer("cost.max", cost.Max, costRange)
+	if cost.Header == "" {
+		if cost.Max != 0 {
+			c.add("cost.max", "is only for a cost from a header; leave it out, or add header")
+		}
+		return
+	}
+	c.header("cost.header", cost.Header)
+	switch {
+	case cost.Max == 0:
+		c.add("cost.max", "is missing; write the most that the header may state, so that no client can use up the limit with one request")
+	case cost.Default > cost.Max:
+		c.add("cost.default", strconv.FormatInt(cost.Default, 10)+" is more than max; write 1 to "+strconv.FormatInt(cost.Max, 10), "cost.max")
+	}
+}
+
+func (c *checker) onFailure(r *Rule) {
+	c.word("on_failure", int(r.OnFailure), onFailureNames)
+	c.integer("on_failure.expected_holders", r.ExpectedHolders, holdersRange)
+	if r.DenyStatus != 0 && r.DenyStatus != 429 && r.DenyStatus != 503 {
+		c.add("on_failure.status", strconv.Itoa(r.DenyStatus)+" is out of range; write 503 (our fault) or 429 (too many requests)")
+	}
+	if r.DenyStatus != 0 && r.OnFailure != FailureDeny {
+		c.add("on_failure.status", "is only for action: deny; leave it out, or write action: deny", "on_failure.action")
+	}
+	if r.ExpectedHolders != 0 && r.OnFailure != FailureLocal {
+		c.add("on_failure.expected_holders", "is only for action: local; leave it out, or write action: local", "on_failure.action")
+	}
+}
+
+// limitFieldPaths are the fields of limit.Spec as the rule language has them.
+var limitFieldPaths = map[string]string{
+	"count": "limit.count", "period": "limit.per", "burst": "limit.burst", "algorithm": "algorithm", "align": "align",
+	"min_interval": "min_interval", "charge_denied": "charge_denied", "lease_ttl": "lease.ttl",
+}
+
+func (c *checker) limits(r *Rule) {
+	base := r.Limits[0].Limit
+	c.period("lease.ttl", base.LeaseTTL, ttlRange)
+	if n := len(r.Limits) - 1; n > MaxOverrides {
+		c.add("overrides", "has "+strconv.Itoa(n)+" overrides; write at most "+strconv.Itoa(MaxOverrides))
+	}
+	for i, v := range r.Limits {
+		prefix := ""
+		if i > 0 {
+			prefix = strict.Index("overrides", i-1) + "."
+			c.match(prefix+"when", v.When, whenFields)
+			if v.When.empty() {
+				c.add(prefix+"when", "is empty; write what the request must have, such as { header: { x-tier: gold } }")
+			}
+			if !sameButAmount(v.Limit, base) {
+				c.add(prefix+"limit", "differs from the rule's own in more than count, per and burst")
+				continue
+			}
+		} else if !v.When.empty() {
+			c.add("limit", "the base limit has a condition; make it an override")
+		}
+		c.spec(prefix, v.Limit)
+	}
+}
+
+func sameButAmount(a, b limit.Spec) bool {
+	a.Count, a.Period, a.Burst = b.Count, b.Period, b.Burst
+	return a == b
+}
+
+// spec checks one limit and reports every field that limit.New refuses: it stops
+// at the first, so that one is put right and it is asked again. What all limits of
+// a rule share is reported for the base limit alone.
+func (c *checker) spec(prefix string, s limit.Spec) {
+	concurrency := s.Algorithm == limit.Concurrency
+	switch {
+	case s.Period == 0 && !concurrency:
+		c.add(prefix+"limit.per", "is missing; write the time that the count is for, as in 5/1m or { count: 5, per: 1m }", "algorithm")
+		s.Period = limit.Minute
+	case s.Period != 0 && concurrency:
+		c.add(prefix+"limit", "has a period; concurrency counts what runs at once, write only how many, such as limit: 20", "algorithm")
+	}
+	for {
+		_, err := limit.New(s)
+		var bad *limit.SpecError
+		if !errors.As(err, &bad) {
+			return
+		}
+		path := limitFieldPaths[bad.Field]
+		shared := !strings.HasPrefix(path, "limit.")
+		if !shared {
+			path = prefix + path
+		}
+		if !shared || prefix == "" {
+			c.add(path, bad.Reason, "algorithm")
+		}
+		if !clear(&s, bad.Field) {
+			return
+		}
+	}
+}
+
+// clear sets a field to a legal value; false if that changed nothing.
+func clear(s *limit.Spec, field string) bool {
+	before := *s
+	switch field {
+	case "count":
+		s.Count = 1
+	case "period":
+		s.Period = limit.Minute
+	case "burst":
+		s.Burst = 0
+	case "algorithm":
+		s.Algorithm = limit.TokenBucket
+	case "align":
+		s.Align = limit.AlignClock
+	case "min_interval":
+		s.MinInterval = 0
+	case "charge_denied":
+		s.ChargeDenied = false
+	case "lease_ttl":
+		s.LeaseTTL = 0
+	}
+	return *s != before
+}
+
+// combinations checks that what a rule asks for goes together.
+func (c *checker) combinations(r *Rule) {
+	base := r.Limits[0].Limit
+	if r.Overdraft != 0 && r.Consistency != Optimistic {
+		c.add("overdraft", "is only for consistency: optimistic; leave it out, or write consistency: optimistic", "consistency")
+	}
+	if base.MinInterval > 0 && base.Algorithm == limit.SlidingLog && r.Consistency != Exact {
+		c.add("min_interval", "needs every request to be asked for; write consistency: exact, or leave min_interval out", "consistency", "algorithm")
+	}
+	if r.Scope == ScopePoP {
+		c.local(r)
+	}
+	c.lease(r)
+	for i, v := range r.Limits {
+		prefix := ""
+		if i > 0 {
+			prefix = strict.Index("overrides", i-1) + "."
+		}
+		c.capacity(prefix, r.Cost, v.Limit)
+		if r.Scope != ScopePoP && r.Consistency != Exact {
+			c.leased(prefix, r, v.Limit)
+		}
+	}
+}
+
+// local checks a rule that is counted at the PoP and asks nobody.
+func (c *checker) local(r *Rule) {
+	if r.Limits[0].Limit.Algorithm == limit.SlidingLog {
+		c.add("scope", "sliding_log is not counted at the PoP in this version; write scope: region, or algorithm: sliding_window", "algorithm")
+	}
+	if r.Consistency == Optimistic {
+		c.add("consistency", "optimistic is about asking the region, and scope: pop never asks; leave consistency out, or write scope: region", "scope")
+	}
+	if r.LeaseInterval != 0 {
+		c.add("lease.interval", "is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
+	}
+	if r.Timeout != 0 {
+		c.add("timeout", "is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
+	}
+}
+
+// lease checks what is said about leases against the algorithm.
+func (c *checker) lease(r *Rule) {
+	base := r.Limits[0].Limit
+	ttl := base.LeaseTTL
+	if ttl == 0 || base.Algorithm == limit.Concurrency {
+		return
+	}
+	switch {
+	case r.Consistency == Exact:
+		c.add("lease.ttl", "has no effect with consistency: exact, which leases nothing; leave it out, or write consistency: leased", "consistency")
+	case r.Scope == ScopePoP:
+		c.add("lease.ttl", "has no effect with scope: pop, where nothing is leased; leave it out, or write scope: region", "scope")
+	case ttl < or(r.LeaseInterval, DefaultLeaseInterval):
+		c.add("lease.ttl", formatPeriod(ttl)+" is less than the lease interval; write at least "+formatPeriod(or(r.LeaseInterval, DefaultLeaseInterval)), "lease.interval")
+	case base.Algorithm == limit.SlidingLog && base.Period > 0 && ttl > base.Period/50:
+		c.add("lease.ttl", formatPeriod(ttl)+" is more than a fiftieth of the window, the most that sliding_log allows; leave it out for just that", "limit", "algorithm")
+	}
+}
+
+// capacity checks that a request of the highest cost can ever pass.
+func (c *checker) capacity(prefix string, cost Cost, s limit.Spec) {
+	most, capacity := cost.Most(), s.Count
+	if s.Burst != 0 && s.Algorithm == limit.TokenBucket {
+		capacity = s.Burst
+	}
+	if s.Count == 0 || most <= capacity {
+		return // nothing passes, which is what 0 is for, or everything may
+	}
+	field := "cost"
+	if cost.Header != "" {
+		field = "cost.max"
+	}
+	what := "burst"
+	if s.Algorithm != limit.TokenBucket {
+		what = "count"
+	}
+	c.add(field, strconv.FormatInt(most, 10)+" is more than "+prefix+"limit ever holds at once; write at most "+
+		strconv.FormatInt(capacity, 10)+", or raise its "+what, prefix+"limit", "algorithm")
+}
+
+// minLeased is the shortest window that is worth cutting leases from.
+const minLeased = limit.Second
+
+// leased checks that a limit leaves room for leases.
+func (c *checker) leased(prefix string, r *Rule, s limit.Spec) {
+	uses := []string{prefix + "limit", "algorithm", "consistency", "lease.interval", "scope"}
+	switch s.Algorithm {
+	case limit.Concurrency:
+	case limit.TokenBucket:
+		interval := or(r.LeaseInterval, DefaultLeaseInterval)
+		if need := neededBurst(s, interval); or(s.Burst, s.Count) < need {
+			c.add(prefix+"limit", "burst "+strconv.FormatInt(or(s.Burst, s.Count), 10)+" is less than 1.5 times what refills in a lease interval ("+
+				formatPeriod(interval)+"), so most of the rate would be lost; write burst: "+strconv.FormatInt(need, 10)+
+				" or more, or consistency: exact", uses...)
+		}
+	default:
+		if s.Period > 0 && s.Period < minLeased {
+			c.add(prefix+"limit", "a window of "+formatPeriod(s.Period)+" is too short to be leased; write a period of 1s or more, or consistency: exact", uses...)
+		}
+	}
+}
+
+// neededBurst is 1.5 * count * interval / period, rounded up: what a bucket must
+// hold so that nothing overflows between two asks.
+func neededBurst(s limit.Spec, interval limit.Micros) int64 {
+	if s.Period <= 0 || s.Count <= 0 || s.Count > limit.MaxCount {
+		return 0
+	}
+	high, low := bits.Mul64(uint64(s.Count)*3, uint64(interval))
+	low, carry := bits.Add64(low, uint64(2*s.Period-1), 0)
+	high += carry
+	if high >= uint64(2*s.Period) {
+		return limit.MaxCount + 1
+	}
+	need, _ := bits.Div64(high, low, uint64(2*s.Period))
+	return int64(min(need, uint64(limit.MaxCount)+1))
+}
+
+func compiles(re string) error {
+	_, err := regexp.Compile(re)
+	return err
+}

@@ -1,0 +1,216 @@
+package rule
+
+import (
+	"math/bits"
+	"net/netip"
+	"strings"
+)
+
+// MaxKeyValue is the longest value, in bytes, that stands in a key as it is. A
+// longer one is replaced by its hash, so that oversized headers cost no memory.
+const MaxKeyValue = 256
+
+// part is a compiled [Part].
+type part []source
+
+// source is a compiled [Source].
+type source struct {
+	from   From
+	name   string // query parameter or constant
+	header int    // FromHeader, and X-Forwarded-For of FromClientIP
+	hops   int
+	prefix int
+}
+
+// appendKey appends the canonical key of a request: the values of the parts
+// joined by '|'. Different values give different keys, because within a value
+// '\' and '|' are written '\\' and '\|', and two marks that no value can contain
+// say what is not the plain value of a part's first source:
+//
+//	\n:   before the value of the part's n-th else
+//	\h    before the hash of a value longer than MaxKeyValue, as 32 hexadecimal
+//	      digits of FNV-1a 128. Who could find a value with the same hash as
+//	      another client's could as well send that client's value.
+//
+// An empty value counts as missing. ok is false if a part has no value at all.
+func (m *Matches) appendKey(dst []byte, parts []part, q *view) (key []byte, ok bool) {
+	for i := range parts {
+		if i > 0 {
+			dst = append(dst, '|')
+		}
+		if dst, ok = m.appendPart(dst, parts[i], q); !ok {
+			return dst, false
+		}
+	}
+	return dst, true
+}
+
+func (m *Matches) appendPart(dst []byte, p part, q *view) ([]byte, bool) {
+	start := len(dst)
+	for n := range p {
+		if n > 0 {
+			dst = append(dst[:start], '\\', '0'+byte(n), ':')
+		}
+		value := len(dst)
+		if dst = m.appendSource(dst, &p[n], q); len(dst) > value {
+			return dst, true
+		}
+	}
+	return dst, false
+}
+
+// appendSource appends nothing if the request does not have the source.
+func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
+	switch s.from {
+	case FromClientIP:
+		return appendAddr(dst, s.clientIP(q), s.prefix)
+	case FromHeader:
+		return appendValue(dst, q.Headers[s.header].Text)
+	case FromPath:
+		return appendValue(dst, q.path)
+	case FromMethod:
+		return appendValue(dst, q.Method)
+	case FromQuery:
+		m.scratch = appendQuery(m.scratch[:0], q.Path, s.name)
+		return appendValue(dst, m.scratch)
+	}
+	return appendValue(dst, s.name)
+}
+
+func appendValue[T string | []byte](dst []byte, v T) []byte {
+	if len(v) > MaxKeyValue {
+		return appendHash(append(dst, '\\', 'h'), v)
+	}
+	for i := range len(v) {
+		if v[i] == '\\' || v[i] == '|' {
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, v[i])
+	}
+	return dst
+}
+
+// appendHash appends FNV-1a 128 of v in hexadecimal.
+func appendHash[T string | []byte](dst []byte, v T) []byte {
+	const hex = "0123456789abcdef"
+	high, low := hash128(v)
+	for _, half := range [2]uint64{high, low} {
+		for shift := 60; shift >= 0; shift -= 4 {
+			dst = append(dst, hex[half>>shift&15])
+		}
+	}
+	return dst
+}
+
+// hash128 is FNV-1a with 128 bits. hash/fnv has the same, but allocates it.
+func hash128[T string | []byte](v T) (high, low uint64) {
+	const primeHigh, primeLow = 1 << 24, 0x13b
+	high, low = 0x6c62272e07bb0142, 0x62b821756295c58d
+	for i := range len(v) {
+		low ^= uint64(v[i])
+		carry, product := bits.Mul64(low, primeLow)
+		high, low = high*primeLow+low*primeHigh+carry, product
+	}
+	return high, low
+}
+
+// clientIP returns the text of the client's address. If X-Forwarded-For has fewer
+// addresses than trusted hops, the request came past the trusted proxies, and the
+// peer is the client.
+func (s *source) clientIP(q *view) netip.Addr {
+	if s.hops > 0 {
+		if addr := parseAddr(fromRight(q.Headers[s.header].Text, s.hops)); addr.IsValid() {
+			return addr
+		}
+	}
+	return parseAddr(q.peer())
+}
+
+// fromRight returns the n-th element of a comma-separated list from the right,
+// counting from 1; empty if it has fewer.
+func fromRight(list string, n int) string {
+	for ; n > 1; n-- {
+		i := strings.LastIndexByte(list, ',')
+		if i < 0 {
+			return ""
+		}
+		list = list[:i]
+	}
+	return strings.Trim(list[strings.LastIndexByte(list, ',')+1:], " \t")
+}
+
+// parseAddr reads an IP address with or without port; the zero Addr if it is none.
+func parseAddr(s string) netip.Addr {
+	if rest, ok := strings.CutPrefix(s, "["); ok {
+		s, _, _ = strings.Cut(rest, "]")
+	} else if i := strings.IndexByte(s, ':'); i >= 0 && i == strings.LastIndexByte(s, ':') {
+		s = s[:i]
+	}
+	s, _, _ = strings.Cut(s, "%") // a zone names a link of this machine, not a client
+	addr, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return addr.Unmap()
+}
+
+// appendAddr appends an IPv4 address whole, an IPv6 address cut to prefix bits as
+// "2001:db8::/64", and nothing for the zero Addr.
+func appendAddr(dst []byte, addr netip.Addr, prefix int) []byte {
+	switch {
+	case !addr.IsValid():
+		return dst
+	case addr.Is4():
+		return addr.AppendTo(dst)
+	}
+	cut, _ := addr.Prefix(prefix)
+	return cut.AppendTo(dst)
+}
+
+// appendQuery appends the decoded value of the first parameter of that name.
+// Names are decoded too: the service behind reads x%2Did as x-id.
+func appendQuery(dst []byte, path, name string) []byte {
+	_, query, _ := strings.Cut(path, "?")
+	query, _, _ = strings.Cut(query, "#")
+	for query != "" {
+		var pair string
+		pair, query, _ = strings.Cut(query, "&")
+		key, value, _ := strings.Cut(pair, "=")
+		start := len(dst)
+		dst = appendUnescaped(dst, key)
+		found := string(dst[start:]) == name
+		dst = dst[:start]
+		if found {
+			return appendUnescaped(dst, value)
+		}
+	}
+	return dst
+}
+
+// appendUnescaped decodes '+' and %XX. What is no escape stands for itself.
+func appendUnescaped(dst []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '+':
+			c = ' '
+		case c == '%' && i+2 < len(s) && unhex(s[i+1]) >= 0 && unhex(s[i+2]) >= 0:
+			c = byte(unhex(s[i+1])<<4 | unhex(s[i+2]))
+			i += 2
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}

@@ -1,0 +1,308 @@
+package rule
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// Decode reads the compiled form of a set, as [Set.Encode] writes it. It is the
+// rule language itself as JSON, so Decode takes every rules document written as
+// JSON and checks it as strictly as any other. The error is a *[strict.Error] or
+// [strict.Errors].
+func Decode(doc []byte) (*Set, error) {
+	node, err := strict.ParseJSON(doc)
+	if err != nil {
+		return nil, err
+	}
+	var errs strict.Errors
+	s := Read(strict.Root(node, &errs))
+	if s == nil {
+		return nil, errs
+	}
+	return s, nil
+}
+
+// Read reads a rules document from wherever it stands in another one. Every
+// mistake is reported to where doc reports its own; the result is nil if there is
+// one.
+func Read(doc strict.Value) *Set {
+	rules := normal(readDocument(doc))
+	for _, p := range check(rules) {
+		if p.stands(doc) {
+			doc.FailAt(p.path, p.text(doc))
+		}
+	}
+	if !doc.Ok() {
+		return nil
+	}
+	return compile(rules)
+}
+
+// stands reports whether a problem is one of the document and not merely follows
+// from a field that could not be read and has been reported.
+func (p *problem) stands(doc strict.Value) bool {
+	for _, path := range append(p.uses, p.path) {
+		if doc.Touched(path) {
+			return false
+		}
+	}
+	return true
+}
+
+// text adds to a problem the line of the other place that it is about.
+func (p *problem) text(doc strict.Value) string {
+	if line := doc.Find(p.other).Line; p.other != "" && line > 0 {
+		return p.reason + " (line " + strconv.Itoa(line) + ")"
+	}
+	return p.reason
+}
+
+func readDocument(doc strict.Value) []Rule {
+	if !object(doc, documentFields) {
+		return nil
+	}
+	r := reader{client: Source{From: FromClientIP}}
+	if v := doc.Field("client_ip"); v.Present() {
+		r.client = r.clientIP(v)
+	}
+	v := doc.Field("rules")
+	v.Require("a list of rules; [] for none")
+	items := v.List(MaxRules, "a list of rules; [] for none")
+	rules := make([]Rule, len(items))
+	for i, item := range items {
+		rules[i] = r.rule(item)
+	}
+	return rules
+}
+
+// reader turns a document into rules. It checks spelling and types; what the
+// values mean is checked by check, for rules of every origin.
+type reader struct {
+	client Source // what client_ip means where a rule does not say
+}
+
+func (d *reader) rule(v strict.Value) Rule {
+	r := Rule{Limits: []Variant{{}}}
+	if !object(v, ruleFields, reservedInRule...) {
+		return r
+	}
+	if name := v.Field("name"); name.Require("a name of letters, digits, - and _") {
+		r.Name, _ = name.String("a name")
+	}
+	r.Mode = enum[Mode](v.Field("mode"), modeNames)
+	r.Match = d.match(v.Field("match"), matchFields)
+	r.Key = d.key(v.Field("key"))
+	spec := d.spec(v)
+	r.Limits[0].Limit = d.limit(v.Field("limit"), spec)
+	for _, o := range v.Field("overrides").List(MaxOverrides, "a list of overrides, such as [{ when: { header: { x-tier: gold } }, limit: 50/1m }]") {
+		r.Limits = append(r.Limits, d.override(o, spec))
+	}
+	r.Cost = d.cost(v.Field("cost"))
+	r.Scope = d.scope(v.Field("scope"))
+	r.Consistency = enum[Consistency](v.Field("consistency"), consistencyNames)
+	r.Overdraft = integer(v.Field("overdraft"), overdraftRange)
+	d.onFailure(v.Field("on_failure"), &r)
+	r.Timeout = period(v.Field("timeout"), "100ms")
+	r.LeaseInterval = d.leaseInterval(v.Field("lease"))
+	r.XRateLimit = enum[XRateLimit](v.Field("x_ratelimit"), xRateLimitNames)
+	return r
+}
+
+// spec reads what all limits of a rule have in common.
+func (d *reader) spec(v strict.Value) limit.Spec {
+	spec := limit.Spec{
+		Algorithm:   enum[limit.Algorithm](v.Field("algorithm"), algorithmNames),
+		Align:       enum[limit.Align](v.Field("align"), alignNames),
+		MinInterval: period(v.Field("min_interval"), "2s"),
+	}
+	spec.ChargeDenied, _ = v.Field("charge_denied").Bool()
+	if lease := v.Field("lease"); lease.Kind() == strict.Object {
+		spec.LeaseTTL = period(lease.Field("ttl"), "10s")
+	}
+	return spec
+}
+
+// leaseInterval reads the interval and checks the mapping that has it.
+func (d *reader) leaseInterval(v strict.Value) limit.Micros {
+	if !v.Present() || !object(v, leaseFields) {
+		return 0
+	}
+	return period(v.Field("interval"), "100ms")
+}
+
+func (d *reader) override(v strict.Value, spec limit.Spec) Variant {
+	out := Variant{Limit: spec}
+	if !object(v, overrideFields, reservedInOverride...) {
+		return out
+	}
+	if when := v.Field("when"); when.Require("the requests that it is for, such as { header: { x-tier: gold } }") {
+		out.When = d.match(when, whenFields)
+	}
+	out.Limit = d.limit(v.Field("limit"), spec)
+	return out
+}
+
+const limitForms = `a limit such as 5/1m, or { count: 5, per: 1m, burst: 10 }`
+
+// limit reads "5/1m", { count, per, burst }, or the number of slots of a
+// concurrency limit.
+func (d *reader) limit(v strict.Value, spec limit.Spec) limit.Spec {
+	if !v.Require(limitForms) {
+		return spec
+	}
+	switch v.Kind() {
+	case strict.String:
+		d.rate(v, &spec)
+	case strict.Int:
+		spec.Count = integer(v, countRange)
+	default:
+		if !v.Is(strict.Object, limitForms) || !object(v, limitFields) {
+			return spec
+		}
+		if count := v.Field("count"); count.Require("how many units, such as 5") {
+			spec.Count = integer(count, countRange)
+		}
+		spec.Period = period(v.Field("per"), "1m")
+		spec.Burst = integer(v.Field("burst"), burstRange)
+	}
+	return spec
+}
+
+// rate reads "5/1m".
+func (d *reader) rate(v strict.Value, spec *limit.Spec) {
+	text := v.Node().Text
+	count, per, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseUint(count, 10, 63)
+	d2, ok := parsePeriod(per)
+	switch {
+	case err != nil && isDigits(count), err == nil && int64(n) > countRange.high:
+		v.Fail("count " + strict.Quote(count) + " is out of range; write " + countRange.String())
+	case err != nil || !ok:
+		v.Fail(strict.Quote(text) + " is not a limit; write " + limitForms)
+	}
+	spec.Count, spec.Period = int64(n), d2
+}
+
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func (d *reader) cost(v strict.Value) Cost {
+	if v.Kind() == strict.Int {
+		return Cost{Default: integer(v, costRange)}
+	}
+	if !v.Present() || !v.Is(strict.Object, "a number of units, or { header: x-cost, default: 1, max: 100 }") || !object(v, costFields) {
+		return Cost{}
+	}
+	c := Cost{Default: integer(v.Field("default"), costRange), Max: integer(v.Field("max"), costRange)}
+	if header := v.Field("header"); header.Require("the header that states the cost, or write cost as a plain number") {
+		c.Header, _ = header.String("a header name")
+	}
+	return c
+}
+
+func (d *reader) scope(v strict.Value) Scope {
+	if v.Kind() == strict.String && v.Node().Text == "global" {
+		v.Fail("global is not supported in this version; write region")
+		return 0
+	}
+	return enum[Scope](v, scopeNames)
+}
+
+func (d *reader) onFailure(v strict.Value, r *Rule) {
+	if v.Kind() != strict.Object {
+		r.OnFailure = enum[OnFailure](v, onFailureNames)
+		return
+	}
+	if !object(v, onFailureFields) {
+		return
+	}
+	if action := v.Field("action"); action.Require("allow, deny or local") {
+		r.OnFailure = enum[OnFailure](action, onFailureNames)
+	}
+	r.DenyStatus = int(integer(v.Field("status"), statusRange))
+	r.ExpectedHolders = integer(v.Field("expected_holders"), holdersRange)
+}
+
+// The functions below read a field that may be absent, as its zero value then.
+
+func enum[T ~uint8](v strict.Value, names []string) T {
+	i, _ := v.Enum(names...)
+	return T(i)
+}
+
+func integer(v strict.Value, in span) int64 {
+	n, _ := v.Int(in.low, in.high)
+	return n
+}
+
+func period(v strict.Value, example string) limit.Micros {
+	want := "a duration with its unit (ms, s, m, h, d), such as " + example
+	if v.Kind() == strict.Int {
+		v.Fail(v.Node().Text + " has no unit; write " + want)
+		return 0
+	}
+	text, ok := v.String(want)
+	if !ok {
+		return 0
+	}
+	d, ok := parsePeriod(text)
+	if !ok {
+		v.Fail(strict.Quote(text) + " is not a duration; write " + want)
+	} else if d == 0 {
+		v.Fail(strict.Quote(text) + " is nothing; write a duration above 0, such as " + example + ", or leave the field out")
+	}
+	return d
+}
+
+// reserved is a field of the language that this version does not have.
+type reserved struct{ name, instead string }
+
+var (
+	reservedInRule = []reserved{
+		{"percent", "leave it out, and use mode: shadow to try a rule"},
+		{"variants", "leave it out; overrides with when give some requests another limit"},
+	}
+	reservedInOverride = []reserved{
+		{"key", "write when, such as when: { header: { x-user-id: acme } }"},
+	}
+	reservedInPart = []reserved{
+		{"cookie", "write header with a header that your gateway derives from the cookie"},
+		{"jwt", "write header with a header that Envoy's jwt_authn filter copies the claim to"},
+		{"metadata", "write header with a header that carries the value"},
+		{"san", "write header with a header that carries the client certificate's name"},
+		{"route", "write path"},
+		{"host", "write match.hosts, one rule for each host"},
+	}
+)
+
+// object checks that v is a mapping with known fields only.
+func object(v strict.Value, known []string, reserved ...reserved) bool {
+	if !v.Is(strict.Object, "a mapping with "+strings.Join(known, ", ")) {
+		return false
+	}
+next:
+	for _, name := range v.Names() {
+		for _, k := range known {
+			if name == k {
+				continue next
+			}
+		}
+		for _, r := range reserved {
+			if name == r.name {
+				v.FailName(name, "is not supported in this version; "+r.instead)
+				continue next
+			}
+		}
+		v.Unknown(name, known)
+	}
+	return true
+}

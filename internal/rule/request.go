@@ -1,0 +1,109 @@
+package rule
+
+// Inputs says which parts of a request a set of rules looks at, so that the edge
+// fetches these and no others: a host call costs more than a decision.
+type Inputs struct {
+	Method bool // :method
+	Host   bool // :authority
+	Path   bool // :path, for matching, for keys, or for query parameters
+	Peer   bool // the peer's address
+	// Headers are the names of the other headers, in lower case, sorted.
+	Headers []string
+}
+
+// Header returns the index of a lower-case name in Headers, -1 if the rules do
+// not look at it.
+func (in *Inputs) Header(name string) int {
+	low, high := 0, len(in.Headers)
+	for low < high {
+		if mid := (low + high) / 2; in.Headers[mid] < name {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low < len(in.Headers) && in.Headers[low] == name {
+		return low
+	}
+	return -1
+}
+
+// Request is what rules see of a request. The caller fills in what [Set.Inputs]
+// asks for and may leave the rest empty. A Request can be used again after
+// [Request.Reset]; it is for one goroutine.
+type Request struct {
+	Method string
+	Host   string // :authority, port and all
+	Path   string // :path, query and all
+	// Peer is the address of the peer, with or without port. If it is empty and
+	// FetchPeer is set, FetchPeer is called when a rule that matches needs the
+	// address, at most once; many requests match no such rule.
+	Peer      string
+	FetchPeer func() string
+	// Headers has the values of Inputs.Headers, in that order.
+	Headers []Value
+
+	peerFetched bool
+}
+
+// Value is the value of a request header. A header that is sent several times is
+// one value, joined by ',' in the order sent, as RFC 9110 section 5.3 says and as
+// Envoy's own header matching does.
+type Value struct {
+	Text    string
+	Present bool
+}
+
+// Reset empties q for another request of the set with these inputs. FetchPeer is
+// kept.
+func (q *Request) Reset(in *Inputs) {
+	headers := q.Headers[:0]
+	for range in.Headers {
+		headers = append(headers, Value{})
+	}
+	*q = Request{FetchPeer: q.FetchPeer, Headers: headers}
+}
+
+// Add stores one header of the request, pseudo headers included, if the rules look
+// at it. The name is in lower case, as Envoy has it.
+func (q *Request) Add(in *Inputs, name, value string) {
+	switch name {
+	case ":method":
+		q.Method = value
+		return
+	case ":authority":
+		q.Host = value
+		return
+	case ":path":
+		q.Path = value
+		return
+	}
+	i := in.Header(name)
+	if i < 0 {
+		return
+	}
+	v := &q.Headers[i]
+	if v.Present {
+		value = v.Text + "," + value
+	}
+	*v = Value{Text: value, Present: true}
+}
+
+// peer returns the peer's address and fetches it at most once.
+func (q *Request) peer() string {
+	if q.Peer == "" && !q.peerFetched && q.FetchPeer != nil {
+		q.peerFetched = true
+		q.Peer = q.FetchPeer()
+	}
+	return q.Peer
+}
+
+// path returns the path without query and fragment.
+func (q *Request) path() string {
+	for i := range len(q.Path) {
+		if c := q.Path[i]; c == '?' || c == '#' {
+			return q.Path[:i]
+		}
+	}
+	return q.Path
+}

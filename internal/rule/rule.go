@@ -1,0 +1,219 @@
+package rule
+
+import "github.com/weirlimit/weir/internal/limit"
+
+// Defaults: what a rule means where it says nothing. They are part of the rule
+// language and never change within a format version, because the compiled form
+// leaves out what is at its default.
+//
+//	mode           enforce
+//	match          every request
+//	algorithm      token_bucket, burst = count
+//	align          clock
+//	cost           1
+//	scope          region
+//	consistency    leased
+//	overdraft      1 unit per holder (optimistic)
+//	on_failure     allow; deny with status 503; local with 1 expected holder
+//	timeout        100ms
+//	lease          interval 100ms, ttl 10s
+//	x_ratelimit    off
+//	client_ip      the peer's address, IPv6 by /64
+const (
+	DefaultOverdraft       = 1
+	DefaultDenyStatus      = 503
+	DefaultExpectedHolders = 1
+	DefaultTimeout         = 100 * limit.Millisecond
+	DefaultLeaseInterval   = 100 * limit.Millisecond
+	DefaultLeaseTTL        = 10 * limit.Second
+	DefaultIPv6Prefix      = 64
+)
+
+// Rule is one rule. The zero value of a field means its default, see above;
+// [New] returns rules with the defaults filled in. The zero Rule is not legal:
+// it has no name and no limit.
+type Rule struct {
+	// Name is unique among the rules of a set: 1 to 64 letters, digits, '-' and
+	// '_'. It appears in response headers, metrics and logs.
+	Name string
+	Mode Mode
+	// Match says which requests the rule applies to.
+	Match Match
+	// Key says whose requests are counted together. An empty key counts all of
+	// them together.
+	Key []Part
+	// Limits holds the base limit at 0 and the override i at i+1; at least one.
+	// The first override whose When holds is used, else the base limit. All agree
+	// in everything but Count, Period and Burst.
+	Limits []Variant
+	Cost   Cost
+
+	Scope       Scope
+	Consistency Consistency
+	// Overdraft is how many units each holder may admit while its question is in
+	// flight; 1 to limit.MaxCount. Only with Optimistic.
+	Overdraft int64
+
+	OnFailure OnFailure
+	// DenyStatus is the HTTP status of a request refused by FailureDeny: 503, or
+	// 429 for clients that understand nothing else.
+	DenyStatus int
+	// ExpectedHolders divides the limit under FailureLocal while the holder does
+	// not know how many there are; 1 to 100,000.
+	ExpectedHolders int64
+	// Timeout is how long a request waits for the tier above, counted from its
+	// arrival; 1 ms to 1 s, whole milliseconds.
+	Timeout limit.Micros
+	// LeaseInterval is the least time between two asks of a holder for a key that
+	// it got less than it wanted of; 100 ms to 10 s, whole milliseconds.
+	LeaseInterval limit.Micros
+
+	XRateLimit XRateLimit
+}
+
+// Variant is a limit and the requests that it is for.
+type Variant struct {
+	When  Match // zero for the base limit, never for an override
+	Limit limit.Spec
+}
+
+// Mode says what a rule's decisions do. The zero value is Enforce.
+type Mode uint8
+
+// The modes.
+const (
+	Enforce Mode = iota
+	Shadow       // decided and reported, but nothing is refused
+	Off          // checked, but not evaluated
+)
+
+// Scope says who shares a rule's counters. The zero value is ScopeRegion.
+type Scope uint8
+
+// The scopes.
+const (
+	ScopeRegion Scope = iota
+	ScopePoP          // one Envoy process
+)
+
+// Consistency says what a request does that finds no lease. The zero value is
+// Leased.
+type Consistency uint8
+
+// The consistencies.
+const (
+	Leased     Consistency = iota // asks and waits
+	Exact                         // always asks and waits, for itself alone
+	Optimistic                    // is admitted while the question is in flight
+)
+
+// OnFailure says what happens when the tier above does not answer in time. The
+// zero value is FailureAllow.
+type OnFailure uint8
+
+// The answers to a failure.
+const (
+	FailureAllow OnFailure = iota
+	FailureDeny            // with DenyStatus
+	FailureLocal           // the holder enforces its share of the limit
+)
+
+// XRateLimit says which X-RateLimit-* response headers are set beside the
+// standard RateLimit and RateLimit-Policy. The zero value is XRateLimitOff.
+type XRateLimit uint8
+
+// The styles of X-RateLimit-* headers.
+const (
+	XRateLimitOff     XRateLimit = iota
+	XRateLimitDraft03            // X-RateLimit-Reset in seconds from now
+	XRateLimitUnix               // X-RateLimit-Reset as a Unix timestamp
+)
+
+// Cost is how many units a request costs. The zero value is 1 unit.
+type Cost struct {
+	// Header names the request header, in lower case, that states the cost; empty
+	// if the cost is Default for every request.
+	Header string
+	// Default is the cost without the header; 1 to limit.MaxCount, 0 means 1.
+	Default int64
+	// Max is the most that Header may state, Default to limit.MaxCount; 0 without
+	// Header. A header that states more, or no number, costs Max: no broken or
+	// hostile value is cheaper than an honest one. One that states 0 costs 1.
+	Max int64
+}
+
+// Most returns the most that a request may cost.
+func (c Cost) Most() int64 { return max(c.Default, c.Max, 1) }
+
+// Match is a condition on a request. All that is stated must hold; the zero value
+// holds for every request.
+type Match struct {
+	// Methods holds for any of these; methods are upper case and compared exactly,
+	// as HTTP does.
+	Methods []string
+	// Hosts holds for any of these, in lower case and without port:
+	// "api.example.com", or "*.example.com" for every name below it.
+	Hosts []string
+	// Paths holds for any of these. The path is compared as Envoy has it, without
+	// the query: Envoy normalises it, and routes by the same text.
+	Paths []Text
+	// Headers must all hold; sorted by Name, which is unique.
+	Headers []HeaderMatch
+}
+
+// HeaderMatch is a condition on a request header.
+type HeaderMatch struct {
+	Name string // lower case
+	Text Text
+}
+
+// Text is a condition on a string.
+type Text struct {
+	Op  Op
+	Arg string // the string, prefix or regular expression; empty for OpPresent and OpAbsent
+}
+
+// Op is how a [Text] compares.
+type Op uint8
+
+// The comparisons.
+const (
+	OpExact   Op = iota
+	OpPrefix     // begins with Arg
+	OpRegex      // RE2; must match the whole string
+	OpPresent    // headers only: the header is there, even if empty
+	OpAbsent     // headers only: it is not
+)
+
+// Part is one part of a key: the first of its sources that the request has. A
+// request that has none does not match the rule; it is reported as
+// [Matches.MissingKey]. At least one source, at most 4.
+type Part []Source
+
+// Source is where a part of a key comes from.
+type Source struct {
+	From From
+	// Name is the header (lower case), the query parameter or the constant.
+	Name string
+	// IPv6Prefix is how many bits of an IPv6 client address count; 1 to 128,
+	// 0 means 64: one customer has at least that many addresses.
+	IPv6Prefix int
+	// TrustedHops, 1 to 16, takes the client's address from X-Forwarded-For: the
+	// TrustedHops-th from the right, which the outermost trusted proxy wrote. 0 is
+	// the peer's address. What stands further left is the client's own word and is
+	// never used.
+	TrustedHops int
+}
+
+// From is the kind of a [Source].
+type From uint8
+
+// The kinds of sources.
+const (
+	FromClientIP From = iota
+	FromHeader
+	FromPath
+	FromMethod
+	FromQuery
+	FromConst
+)

@@ -1,0 +1,280 @@
+package rule
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// Set is a set of rules, checked and ready to be evaluated. It is immutable and
+// safe for concurrent use.
+type Set struct {
+	// Version names the set: the hash of its canonical bytes. Two sets that mean
+	// the same have the same version, whatever they were read from.
+	Version string
+
+	rules     []Rule
+	byName    map[string]int
+	limits    [][]*limit.Limit // by rule and variant
+	inputs    Inputs
+	compiled  []compiled
+	index     index
+	canonical []byte
+}
+
+// New checks rules and compiles them. The error is [strict.Errors], one for each
+// mistake, with the path of the field as in a rules file. New keeps what the rules
+// point to; do not change it afterwards.
+func New(rules []Rule) (*Set, error) {
+	rules = normal(rules)
+	if problems := check(rules); len(problems) > 0 {
+		return nil, problems.errors()
+	}
+	return compile(rules), nil
+}
+
+// Len returns the number of rules, those that are off included.
+func (s *Set) Len() int { return len(s.rules) }
+
+// Rule returns the rule i with its defaults filled in, 0 <= i < Len. It must not
+// be changed.
+func (s *Set) Rule(i int) *Rule { return &s.rules[i] }
+
+// Find returns the index of the rule of that name.
+func (s *Set) Find(name string) (i int, ok bool) {
+	i, ok = s.byName[name]
+	return i, ok
+}
+
+// Limit returns a limit of the rule i: 0 for the base limit, j+1 for the override
+// j. It is nil if there is no such variant: whoever asks may have other rules.
+func (s *Set) Limit(i, variant int) *limit.Limit {
+	if variant < 0 || variant >= len(s.limits[i]) {
+		return nil
+	}
+	return s.limits[i][variant]
+}
+
+// Inputs returns what the rules look at. It must not be changed.
+func (s *Set) Inputs() *Inputs { return &s.inputs }
+
+// Encode returns the compiled form of the set: its canonical bytes, see [Decode].
+// They must not be changed.
+func (s *Set) Encode() []byte { return s.canonical }
+
+// normal returns a copy of rules in which what has several spellings has one.
+func normal(rules []Rule) []Rule {
+	rules = append([]Rule(nil), rules...)
+	for i := range rules {
+		r := &rules[i]
+		r.Match = r.Match.normal()
+		r.Cost.Header = strings.ToLower(r.Cost.Header)
+		r.Limits = append([]Variant(nil), r.Limits...)
+		for j := range r.Limits {
+			r.Limits[j].When = r.Limits[j].When.normal()
+		}
+		r.Key = append([]Part(nil), r.Key...)
+		for j, p := range r.Key {
+			r.Key[j] = p.normal()
+		}
+	}
+	return rules
+}
+
+func (m Match) normal() Match {
+	m.Hosts = append([]string(nil), m.Hosts...)
+	for i, h := range m.Hosts {
+		m.Hosts[i] = strings.TrimSuffix(strings.ToLower(h), ".")
+	}
+	m.Headers = append([]HeaderMatch(nil), m.Headers...)
+	for i := range m.Headers {
+		m.Headers[i].Name = strings.ToLower(m.Headers[i].Name)
+	}
+	slices.SortStableFunc(m.Headers, func(a, b HeaderMatch) int { return strings.Compare(a.Name, b.Name) })
+	return m
+}
+
+func (p Part) normal() Part {
+	p = append(Part(nil), p...)
+	for i := range p {
+		if p[i].From == FromHeader {
+			p[i].Name = strings.ToLower(p[i].Name)
+		}
+	}
+	return p
+}
+
+// fill fills in the defaults of a rule that has passed the checks.
+func (r *Rule) fill() {
+	r.Cost.Default = or(r.Cost.Default, 1)
+	if r.Consistency == Optimistic {
+		r.Overdraft = or(r.Overdraft, DefaultOverdraft)
+	}
+	switch r.OnFailure {
+	case FailureDeny:
+		r.DenyStatus = or(r.DenyStatus, DefaultDenyStatus)
+	case FailureLocal:
+		r.ExpectedHolders = or(r.ExpectedHolders, DefaultExpectedHolders)
+	}
+	r.Timeout = or(r.Timeout, DefaultTimeout)
+	r.LeaseInterval = or(r.LeaseInterval, DefaultLeaseInterval)
+	for i := range r.Limits {
+		spec := &r.Limits[i].Limit
+		spec.LeaseTTL = or(spec.LeaseTTL, DefaultLeaseTTL)
+		if spec.Algorithm == limit.TokenBucket {
+			spec.Burst = or(spec.Burst, spec.Count)
+		}
+	}
+	for _, p := range r.Key {
+		for i := range p {
+			if p[i].From == FromClientIP {
+				p[i].IPv6Prefix = or(p[i].IPv6Prefix, DefaultIPv6Prefix)
+			}
+		}
+	}
+}
+
+func or[T int | int64 | limit.Micros](value, other T) T {
+	if value == 0 {
+		return other
+	}
+	return value
+}
+
+// compile makes a set of rules that have passed the checks.
+func compile(rules []Rule) *Set {
+	s := &Set{
+		rules:    rules,
+		byName:   make(map[string]int, len(rules)),
+		limits:   make([][]*limit.Limit, len(rules)),
+		compiled: make([]compiled, len(rules)),
+		index:    newIndex(rules),
+	}
+	for i := range rules {
+		rules[i].fill()
+		s.byName[rules[i].Name] = i
+		for _, v := range rules[i].Limits {
+			l, _ := limit.New(v.Limit) // checked
+			s.limits[i] = append(s.limits[i], l)
+		}
+	}
+	s.inputs = inputs(rules)
+	for i := range rules {
+		s.compiled[i] = s.inputs.compile(&rules[i])
+	}
+	s.canonical = encode(rules)
+	s.Version = version(s.canonical)
+	return s
+}
+
+// version names canonical bytes by their FNV-1a 128 in hexadecimal.
+func version(canonical []byte) string {
+	return string(appendHash(nil, canonical))
+}
+
+// inputs collects what the rules that are not off look at.
+func inputs(rules []Rule) Inputs {
+	in := Inputs{}
+	for i := range rules {
+		if r := &rules[i]; r.Mode != Off {
+			in.match(r.Match)
+			in.header(r.Cost.Header)
+			for _, v := range r.Limits {
+				in.match(v.When)
+			}
+			for _, p := range r.Key {
+				in.part(p)
+			}
+		}
+	}
+	slices.Sort(in.Headers)
+	in.Headers = slices.Compact(in.Headers)
+	return in
+}
+
+func (in *Inputs) match(m Match) {
+	in.Method = in.Method || len(m.Methods) > 0
+	in.Host = in.Host || len(m.Hosts) > 0
+	in.Path = in.Path || len(m.Paths) > 0
+	for _, h := range m.Headers {
+		in.header(h.Name)
+	}
+}
+
+func (in *Inputs) part(p Part) {
+	for _, s := range p {
+		switch s.From {
+		case FromHeader:
+			in.header(s.Name)
+		case FromPath, FromQuery:
+			in.Path = true
+		case FromMethod:
+			in.Method = true
+		case FromClientIP:
+			in.Peer = true
+			if s.TrustedHops > 0 {
+				in.header(forwardedFor)
+			}
+		}
+	}
+}
+
+const forwardedFor = "x-forwarded-for"
+
+func (in *Inputs) header(name string) {
+	if name != "" {
+		in.Headers = append(in.Headers, name)
+	}
+}
+
+func (in *Inputs) compile(r *Rule) compiled {
+	c := compiled{match: in.matcher(r.Match), cost: cost{header: -1, fixed: r.Cost.Default, most: r.Cost.Max}}
+	if r.Cost.Header != "" {
+		c.cost.header = in.Header(r.Cost.Header)
+	}
+	for _, v := range r.Limits[1:] {
+		c.whens = append(c.whens, in.matcher(v.When))
+	}
+	for _, p := range r.Key {
+		c.key = append(c.key, in.sources(p))
+	}
+	return c
+}
+
+func (in *Inputs) sources(p Part) part {
+	out := make(part, len(p))
+	for i, s := range p {
+		out[i] = source{from: s.From, name: s.Name, hops: s.TrustedHops, prefix: s.IPv6Prefix}
+		switch {
+		case s.From == FromHeader:
+			out[i].header = in.Header(s.Name)
+		case s.TrustedHops > 0:
+			out[i].header = in.Header(forwardedFor)
+		}
+	}
+	return out
+}
+
+func (in *Inputs) matcher(m Match) matcher {
+	out := matcher{methods: m.Methods, hosts: m.Hosts}
+	for _, p := range m.Paths {
+		out.paths = append(out.paths, p.compile())
+	}
+	for _, h := range m.Headers {
+		out.headers = append(out.headers, header{index: in.Header(h.Name), text: h.Text.compile()})
+	}
+	return out
+}
+
+func (t Text) compile() text {
+	out := text{op: t.Op, arg: t.Arg}
+	if t.Op == OpRegex {
+		out.re = regexp.MustCompile(whole(t.Arg)) // checked
+	}
+	return out
+}
+
+// whole makes a regular expression match the whole string.
+func whole(re string) string { return `\A(?:` + re + `)\z` }

@@ -1,0 +1,130 @@
+package strict
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Error is one mistake in a document.
+type Error struct {
+	Pos    Pos
+	Path   string // such as rules[2].limit.burst; empty for the document itself
+	Reason string // what is wrong, what is allowed, what to write instead
+}
+
+// Error returns "line:column: path: reason", without the parts that are unknown.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Pos.Line > 0 {
+		b.WriteString(strconv.Itoa(e.Pos.Line) + ":" + strconv.Itoa(e.Pos.Column) + ": ")
+	}
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	b.WriteString(e.Reason)
+	return b.String()
+}
+
+// Errors are all mistakes of a document. A nil Errors is not an error: return
+// [Errors.Err] from functions whose result is an error.
+type Errors []Error
+
+// Error returns one line for each mistake.
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i := range es {
+		lines[i] = es[i].Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Err returns es as an error, nil if there is no mistake.
+func (es Errors) Err() error {
+	if len(es) == 0 {
+		return nil
+	}
+	return es
+}
+
+// Below reports whether a mistake was found at path or below it.
+func (es Errors) Below(path string) bool {
+	for i := range es {
+		if within(es[i].Path, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// Touch reports whether a mistake was found at path, below it or above it: then
+// what stands at path is not what its author meant.
+func (es Errors) Touch(path string) bool {
+	for i := range es {
+		if within(es[i].Path, path) || within(path, es[i].Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether path is at or below above.
+func within(path, above string) bool {
+	rest, ok := strings.CutPrefix(path, above)
+	return ok && (above == "" || atStepEnd(rest))
+}
+
+// maxQuoted is how much of a value an error message repeats, in bytes.
+const maxQuoted = 60
+
+// Quote quotes a value for an error message and cuts a long one.
+func Quote(s string) string {
+	if len(s) <= maxQuoted {
+		return strconv.Quote(s)
+	}
+	cut := maxQuoted
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return strconv.Quote(s[:cut]) + "..."
+}
+
+// Nearest returns the name that a person who wrote got most likely meant, or ""
+// if none is near: at most a third of its letters differ.
+func Nearest(got string, names []string) string {
+	best, bestDistance := "", len(got)/3+1
+	if len(got) > maxQuoted {
+		return ""
+	}
+	for _, name := range names {
+		if d := distance(got, name); d < bestDistance {
+			best, bestDistance = name, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, delete, replace or swap with a
+// neighbour to get from a to b (optimal string alignment), ignoring case.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before, last, row = last, row, before
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			replace := last[j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			row[j] = min(replace, last[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}

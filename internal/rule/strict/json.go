@@ -1,0 +1,377 @@
+package strict
+
+import (
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Bounds of a JSON document: more is an error, whatever the document says.
+const (
+	MaxDepth  = 32      // lists and objects inside each other
+	MaxFields = 256     // fields of one object
+	MaxBytes  = 4 << 20 // length of the document
+)
+
+// ParseJSON reads one JSON value (RFC 8259) and nothing after it. Beyond the
+// RFC it refuses what readers disagree about: field names given twice, invalid
+// UTF-8, half surrogate pairs. The error is an *[Error].
+func ParseJSON(doc []byte) (*Node, error) {
+	if len(doc) > MaxBytes {
+		return nil, &Error{Reason: "the document has " + strconv.Itoa(len(doc)) + " bytes; at most " + strconv.Itoa(MaxBytes) + " are allowed"}
+	}
+	p := parser{doc: doc, line: 1}
+	n, ok := p.value(0)
+	if ok {
+		if p.space(); p.at < len(doc) {
+			p.fail("unexpected text after the end of the document; remove it")
+		}
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return &n, nil
+}
+
+// AppendString appends s as a JSON string in its one canonical form: only what
+// must be escaped is, bytes that are not UTF-8 become U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			dst = utf8.AppendRune(dst, r)
+			i += size
+			continue
+		}
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ':
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+		i++
+	}
+	return append(dst, '"')
+}
+
+type parser struct {
+	doc  []byte
+	at   int // next byte
+	line int
+	bol  int // where the current line begins
+	err  *Error
+}
+
+func (p *parser) pos() Pos { return Pos{Line: p.line, Column: p.at - p.bol + 1} }
+
+// fail records the first mistake; what follows a syntax error means nothing.
+func (p *parser) fail(reason string) {
+	if p.err == nil {
+		p.err = &Error{Pos: p.pos(), Reason: reason}
+	}
+}
+
+// expected reports what stands where something else should.
+func (p *parser) expected(what string) {
+	if p.at >= len(p.doc) {
+		p.fail("the document ends where " + what + " should stand")
+		return
+	}
+	p.fail("found " + strconv.QuoteRune(p.rune()) + " where " + what + " should stand")
+}
+
+func (p *parser) rune() rune {
+	r, _ := utf8.DecodeRune(p.doc[p.at:])
+	return r
+}
+
+func (p *parser) space() {
+	for ; p.at < len(p.doc); p.at++ {
+		switch p.doc[p.at] {
+		case ' ', '\t', '\r':
+		case '\n':
+			p.line++
+			p.bol = p.at + 1
+		default:
+			return
+		}
+	}
+}
+
+// peek returns the next byte, 0 at the end.
+func (p *parser) peek() byte {
+	if p.at < len(p.doc) {
+		return p.doc[p.at]
+	}
+	return 0
+}
+
+func (p *parser) value(depth int) (Node, bool) {
+	p.space()
+	n := Node{Pos: p.pos(), Start: p.at}
+	ok := false
+	switch c := p.peek(); {
+	case c == '{' || c == '[':
+		if depth == MaxDepth {
+			p.fail("lists and objects are nested more than " + strconv.Itoa(MaxDepth) + " deep")
+			return n, false
+		}
+		if c == '{' {
+			ok = p.object(&n, depth)
+		} else {
+			ok = p.list(&n, depth)
+		}
+	case c == '"':
+		n.Kind = String
+		n.Text, ok = p.string()
+	case c == '-' || isDigit(c):
+		ok = p.number(&n)
+	default:
+		ok = p.literal(&n)
+	}
+	n.End = p.at
+	return n, ok
+}
+
+func (p *parser) literal(n *Node) bool {
+	for _, l := range [...]struct {
+		text string
+		kind Kind
+	}{{"null", Null}, {"true", Bool}, {"false", Bool}} {
+		if len(p.doc)-p.at >= len(l.text) && string(p.doc[p.at:p.at+len(l.text)]) == l.text {
+			n.Kind, n.Text = l.kind, l.text
+			p.at += len(l.text)
+			return true
+		}
+	}
+	p.expected("a value")
+	return false
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func (p *parser) digits() bool {
+	start := p.at
+	for isDigit(p.peek()) {
+		p.at++
+	}
+	if p.at == start {
+		p.expected("a digit")
+	}
+	return p.at > start
+}
+
+func (p *parser) number(n *Node) bool {
+	n.Kind = Int
+	if p.peek() == '-' {
+		p.at++
+	}
+	zero := p.peek() == '0'
+	first := p.at
+	if !p.digits() {
+		return false
+	}
+	if zero && p.at > first+1 {
+		p.at = first
+		p.fail("a number begins with 0; remove the leading zeros")
+		return false
+	}
+	if p.peek() == '.' {
+		n.Kind = Number
+		p.at++
+		if !p.digits() {
+			return false
+		}
+	}
+	if c := p.peek(); c == 'e' || c == 'E' {
+		n.Kind = Number
+		p.at++
+		if c := p.peek(); c == '+' || c == '-' {
+			p.at++
+		}
+		if !p.digits() {
+			return false
+		}
+	}
+	n.Text = string(p.doc[n.Start:p.at])
+	return true
+}
+
+func (p *parser) list(n *Node, depth int) bool {
+	n.Kind = List
+	p.at++
+	if p.space(); p.peek() == ']' {
+		p.at++
+		return true
+	}
+	for {
+		item, ok := p.value(depth + 1)
+		if !ok {
+			return false
+		}
+		n.Items = append(n.Items, item)
+		p.space()
+		switch p.peek() {
+		case ',':
+			p.at++
+		case ']':
+			p.at++
+			return true
+		default:
+			p.expected("',' or ']'")
+			return false
+		}
+	}
+}
+
+func (p *parser) object(n *Node, depth int) bool {
+	n.Kind = Object
+	p.at++
+	if p.space(); p.peek() == '}' {
+		p.at++
+		return true
+	}
+	for {
+		if !p.field(n, depth) {
+			return false
+		}
+		p.space()
+		switch p.peek() {
+		case ',':
+			p.at++
+		case '}':
+			p.at++
+			return true
+		default:
+			p.expected("',' or '}'")
+			return false
+		}
+	}
+}
+
+func (p *parser) field(n *Node, depth int) bool {
+	p.space()
+	f := Field{Pos: p.pos()}
+	if p.peek() != '"' {
+		p.expected("a field name in quotes")
+		return false
+	}
+	if len(n.Fields) == MaxFields {
+		p.fail("an object has more than " + strconv.Itoa(MaxFields) + " fields")
+		return false
+	}
+	start, ok := p.at, false
+	if f.Name, ok = p.string(); !ok {
+		return false
+	}
+	if n.Field(f.Name) != nil {
+		p.at = start
+		p.fail("field " + Quote(f.Name) + " is given twice; remove one")
+		return false
+	}
+	if p.space(); p.peek() != ':' {
+		p.expected("':'")
+		return false
+	}
+	p.at++
+	f.Value, ok = p.value(depth + 1)
+	n.Fields = append(n.Fields, f)
+	return ok
+}
+
+func (p *parser) string() (string, bool) {
+	p.at++
+	start := p.at
+	for p.at < len(p.doc) { // the usual string has nothing to decode
+		switch c := p.doc[p.at]; {
+		case c == '"':
+			p.at++
+			return string(p.doc[start : p.at-1]), true
+		case c == '\\' || c < ' ' || c >= utf8.RuneSelf:
+			return p.decoded(append([]byte(nil), p.doc[start:p.at]...))
+		}
+		p.at++
+	}
+	p.expected("a closing quote")
+	return "", false
+}
+
+// decoded reads the rest of a string whose beginning is in buf.
+func (p *parser) decoded(buf []byte) (string, bool) {
+	for p.at < len(p.doc) {
+		switch c := p.doc[p.at]; {
+		case c == '"':
+			p.at++
+			return string(buf), true
+		case c == '\\':
+			r, ok := p.escape()
+			if !ok {
+				return "", false
+			}
+			buf = utf8.AppendRune(buf, r)
+		case c < ' ':
+			p.fail("a control character stands in a string; escape it")
+			return "", false
+		default:
+			r, size := utf8.DecodeRune(p.doc[p.at:])
+			if r == utf8.RuneError && size == 1 {
+				p.fail("a string is not valid UTF-8; encode it")
+				return "", false
+			}
+			buf = append(buf, p.doc[p.at:p.at+size]...)
+			p.at += size
+		}
+	}
+	p.expected("a closing quote")
+	return "", false
+}
+
+func (p *parser) escape() (rune, bool) {
+	const from, to = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+	p.at++
+	if p.peek() == 'u' {
+		return p.unicode()
+	}
+	for i := range len(from) {
+		if p.peek() == from[i] {
+			p.at++
+			return rune(to[i]), true
+		}
+	}
+	p.expected(`one of "\/bfnrtu`)
+	return 0, false
+}
+
+// unicode reads uXXXX, and the second half of a surrogate pair after it.
+func (p *parser) unicode() (rune, bool) {
+	r, ok := p.hex4()
+	if !ok || !utf16.IsSurrogate(r) {
+		return r, ok
+	}
+	if p.at+1 < len(p.doc) && p.doc[p.at] == '\\' && p.doc[p.at+1] == 'u' {
+		p.at++
+		low, ok := p.hex4()
+		if pair := utf16.DecodeRune(r, low); ok && pair != utf8.RuneError {
+			return pair, true
+		}
+	}
+	p.fail("a \\u escape is half of a surrogate pair; write both halves or the character itself")
+	return 0, false
+}
+
+func (p *parser) hex4() (rune, bool) {
+	p.at++
+	if p.at+4 <= len(p.doc) {
+		if r, err := strconv.ParseUint(string(p.doc[p.at:p.at+4]), 16, 16); err == nil {
+			p.at += 4
+			return rune(r), true
+		}
+	}
+	p.fail("\\u must be followed by four hexadecimal digits")
+	return 0, false
+}

@@ -1,0 +1,131 @@
+// Package strict reads small documents strictly.
+//
+// A document is a tree of [Node] values with their positions, read from JSON by
+// [ParseJSON] or built from another format by whoever reads that. A [Value] walks
+// the tree and checks it against what the caller expects. Nothing is skipped and
+// nothing is guessed: an unknown field, a field given twice, a value of another
+// type or out of its range is an [Error] with position and path, and reading goes
+// on, so that all mistakes of a document are reported at once.
+//
+// The package is part of the Envoy filter and imports neither fmt nor
+// encoding/json nor reflect: size is start-up time there.
+package strict
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Kind is the type of a [Node]. The zero value is Null.
+type Kind uint8
+
+// The kinds.
+const (
+	Null   Kind = iota
+	Bool        // Text is "true" or "false"
+	Int         // Text is decimal: digits, perhaps a minus sign before them
+	Number      // any other number; Text is as written
+	String      // Text is the decoded string
+	List        // Items
+	Object      // Fields
+	Other       // what the format has and JSON has not; Text says what it is
+)
+
+var kindNames = [...]string{"null", "a boolean", "a whole number", "a number", "a string", "a list", "a mapping", "of another type"}
+
+// String returns the kind with its article, as error messages use it.
+func (k Kind) String() string { return kindNames[k] }
+
+// Pos is a place in a document. Line and Column count from 1 (Column in bytes);
+// the zero value means that the place is not known.
+type Pos struct{ Line, Column int }
+
+// Node is one value of a document. It is not changed once it is built.
+type Node struct {
+	Kind   Kind
+	Pos    Pos
+	Text   string
+	Items  []Node
+	Fields []Field // in document order, names unique
+	// Start and End enclose the value's bytes in the document: doc[Start:End].
+	// Only JSON sets them.
+	Start, End int
+}
+
+// Field is one field of an object.
+type Field struct {
+	Name  string
+	Pos   Pos
+	Value Node
+}
+
+// Field returns the value of a field, nil if n has no such field.
+func (n *Node) Field(name string) *Node {
+	for i := range n.Fields {
+		if n.Fields[i].Name == name {
+			return &n.Fields[i].Value
+		}
+	}
+	return nil
+}
+
+// Find returns the position of what path names below n, or of the innermost
+// value on the way there that exists: a missing field is reported where it is
+// missing.
+func (n *Node) Find(path string) Pos {
+	pos := n.Pos
+	for path != "" {
+		next, nextPos, rest := n.step(path)
+		if next == nil {
+			return pos
+		}
+		n, pos, path = next, nextPos, rest
+	}
+	return pos
+}
+
+// step follows the first step of path. For a field the position is that of its
+// name when the value is itself an object or a list, else that of the value.
+func (n *Node) step(path string) (*Node, Pos, string) {
+	for i := range n.Fields {
+		f := &n.Fields[i]
+		if rest, ok := strings.CutPrefix(path, fieldStep(f.Name)); ok && atStepEnd(rest) {
+			pos := f.Value.Pos
+			if f.Value.Kind == Object || f.Value.Kind == List {
+				pos = f.Pos
+			}
+			return &f.Value, pos, strings.TrimPrefix(rest, ".")
+		}
+	}
+	for i := range n.Items {
+		if rest, ok := strings.CutPrefix(path, indexStep(i)); ok {
+			return &n.Items[i], n.Items[i].Pos, strings.TrimPrefix(rest, ".")
+		}
+	}
+	return nil, Pos{}, ""
+}
+
+func atStepEnd(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' }
+
+// Join appends a field name to a path. A name that would be misread is quoted.
+func Join(path, name string) string {
+	step := fieldStep(name)
+	if path == "" || step[0] == '[' {
+		return path + step
+	}
+	return path + "." + step
+}
+
+// Index appends a list index to a path.
+func Index(path string, i int) string { return path + indexStep(i) }
+
+func indexStep(i int) string { return "[" + strconv.Itoa(i) + "]" }
+
+func fieldStep(name string) string {
+	if name == "" || len(name) > maxQuoted || strings.ContainsFunc(name, func(r rune) bool {
+		return r == '.' || r == '[' || r == ']' || r == '"' || r <= ' ' || r > '~'
+	}) {
+		return "[" + Quote(name) + "]"
+	}
+	return name
+}
