@@ -1,0 +1,153 @@
+package lease
+
+// usageIntervals is over how many lease intervals a holder looks back at its use
+// to bound what it wants.
+const usageIntervals = 6
+
+// Ask makes the want to send and notes that it is under way. need and waiting
+// are the units of the first and of all requests that wait for this slot, 0 when
+// nobody does. What it gives back has left the slot when Ask returns.
+func (s *Slot) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want {
+	w := Want{
+		Need:      need,
+		Waiting:   waiting,
+		Want:      waiting,
+		Overdrawn: s.Overdrawn,
+		Denied:    s.Denied,
+		Fresh:     s.Asked == 0 || now/t.Interval != s.Asked/t.Interval,
+		Next:      behind == Ahead,
+	}
+	w.Unused, w.Lease = s.collect(now)
+	if t.Consistency != Exact {
+		w.Want = max(waiting, s.want(t, now))
+	}
+	s.Asked, s.Asking = now, true
+	s.Spent, s.Denied = 0, 0
+	return w
+}
+
+// want is the slow start, bounded by what the holder used in the last six lease
+// intervals (its use since the last ask, scaled) and by the floor under that.
+func (s *Slot) want(t *Terms, now Millis) int64 {
+	most := t.wantFloor()
+	if s.Asked > 0 {
+		since := max(now-s.Asked, t.Interval/4)
+		most = max(most, s.Spent*usageIntervals*int64(t.Interval)/int64(since))
+	}
+	for s.WantLog2 > 0 && int64(1)<<(s.WantLog2-1) >= most {
+		s.shrink()
+	}
+	return min(int64(1)<<s.WantLog2, most)
+}
+
+// collect takes lapsed units out of the slot, of one lease at a time.
+func (s *Slot) collect(now Millis) (units int64, lease uint32) {
+	for i := range s.Lots {
+		lot := &s.Lots[i]
+		if !lot.lapsed(now) || units > 0 && lot.Lease != lease {
+			continue
+		}
+		if 2*lot.Units > s.Size {
+			s.shrink()
+		}
+		units, lease = units+lot.Units, lot.Lease
+		lot.Units = 0
+	}
+	return units, lease
+}
+
+// Report makes a want that only tells what an idle slot still has to tell: units
+// to give back, overdrawn units. False when there is nothing.
+func (s *Slot) Report(now Millis) (Want, bool) {
+	units, lease := s.collect(now)
+	w := Want{Unused: units, Lease: lease, Overdrawn: s.Overdrawn, Denied: s.Denied}
+	s.Denied = 0
+	return w, units > 0 || w.Overdrawn > 0
+}
+
+// Apply takes the reply to want w, which was sent at sent. spare is what of
+// g.Granted the requests that waited did not use; it becomes a lot. jitter is a
+// factor in percent, 90 to 110, that keeps holders from asking in step.
+// The units it returns found no room and are to be given back.
+func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, jitter Millis) Part {
+	if w.Want > 0 {
+		s.Asking = false
+	}
+	if g.Status != OK && g.Status != Denied {
+		return Part{}
+	}
+	s.Overdrawn = max(0, s.Overdrawn-w.Overdrawn)
+	s.dropLocal()
+	if w.Want == 0 {
+		return Part{}
+	}
+	if g.StartsIn == 0 {
+		s.Left, s.Reset = g.Remaining, now+g.Reset
+		s.LimitedUntil = 0
+		if g.Remaining == 0 {
+			s.LimitedUntil = now + 2*t.Interval
+		}
+	}
+	s.pause(t, now, sent, w, g, jitter)
+	if g.Granted == 0 || t.Consistency == Exact {
+		return Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
+	}
+	s.Size = g.Granted
+	if spare == 0 {
+		s.grow()
+		return Part{}
+	}
+	return s.store(now, Lot{Units: spare, From: startOf(now, g), Expiry: sent + g.TTL, TTL: g.TTL, Lease: g.Lease})
+}
+
+// pause sets when the holder may ask again.
+func (s *Slot) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis) {
+	if g.Granted == 0 {
+		s.DeniedNeed = max(w.Need, 1)
+		s.NextAsk = max(s.NextAsk, now+g.AskAfter)
+	} else {
+		s.DeniedNeed, s.NextAsk = 0, 0
+	}
+	if t.Refills && g.Granted < w.Want && t.Consistency != Exact {
+		s.NextAsk = max(s.NextAsk, sent+t.Interval*jitter/100)
+	}
+}
+
+func startOf(now Millis, g Grant) Millis {
+	if g.StartsIn == 0 {
+		return 0
+	}
+	return now + g.StartsIn
+}
+
+// store puts a new lot behind the older one. It returns the units of whichever
+// lot has no place: a third lease, or one that ended on its way here.
+func (s *Slot) store(now Millis, lot Lot) Part {
+	if now >= lot.Expiry {
+		return Part{lot.Units, lot.Lease, lot.Expiry}
+	}
+	if s.Lots[0].Units == 0 {
+		s.Lots[0], s.Lots[1] = s.Lots[1], Lot{}
+	}
+	switch {
+	case s.Lots[0].Units == 0:
+		s.Lots[0] = lot
+	case s.Lots[1].Units == 0:
+		s.Lots[1] = lot
+	case s.Lots[0].lapsed(now):
+		old := s.Lots[0]
+		s.Lots[0], s.Lots[1] = s.Lots[1], lot
+		return Part{old.Units, old.Lease, old.Expiry}
+	default:
+		return Part{lot.Units, lot.Lease, lot.Expiry}
+	}
+	return Part{}
+}
+
+// Idle reports that the slot says nothing that a new one would not: it may be
+// forgotten. No units out, nothing to report, no denial that still stands.
+func (s *Slot) Idle(t *Terms, now Millis) bool {
+	return s.Lots[0].Units == 0 && s.Lots[1].Units == 0 && s.Overdrawn == 0 &&
+		!s.underWay(t, now) && now >= s.NextAsk && now >= s.LimitedUntil &&
+		(s.DeniedNeed == 0 || now >= s.Reset)
+}

@@ -1,0 +1,147 @@
+package lease
+
+import "github.com/weirlimit/weir/internal/limit"
+
+const (
+	// longestAskAfter is when the holder of a denied key may ask again at the latest.
+	longestAskAfter = limit.Second
+	// leaseMemory is how long after the last lease ended its unused units are
+	// still taken back: holders look through their idle keys at leisure.
+	leaseMemory = limit.Minute
+)
+
+// Counter is what a granter keeps of one key. The zero value is a key never seen.
+//
+// Invariants: 0 <= Leased; no unit is out on lease after OutUntil.
+type Counter struct {
+	State limit.State
+	// Leased is the spare units out on leases of Period: no more than that can
+	// come back.
+	Leased int64
+	Period limit.Micros
+	// OutUntil is when the last lease handed out ends.
+	OutUntil limit.Micros
+	// Interval numbers the lease interval in which Asks holders asked; AsksBefore
+	// asked in the one before.
+	Interval   int64
+	Asks       int32
+	AsksBefore int32
+}
+
+// NewLearning returns the counter of a key whose history was lost, as after a
+// restart: nothing is left of the running window but what holders give back, and
+// a bucket starts empty.
+func NewLearning(l *limit.Limit, now limit.Micros) Counter {
+	s := l.Spec()
+	return Counter{State: l.Spent(now), Leased: s.Count, OutUntil: now + s.Period}
+}
+
+// Acquire applies want w at now, the granter's clock, and answers it.
+func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Grant {
+	c.Settle(l, t, now, w)
+	ask := limit.Ask{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Askers: int64(c.Asks + c.AsksBefore)}
+	if w.Next {
+		ask.Lead = limit.Micros(t.Lead+t.Interval) * limit.Millisecond
+	}
+	var d limit.Decision
+	c.State, d = l.Acquire(c.State, now, ask)
+	if w.Next && d.Granted == 0 { // the next window is spoken for, the running one may not be
+		ask.Lead = 0
+		c.State, d = l.Acquire(c.State, now, ask)
+	}
+	c.out(l, t, now, w, d)
+	return c.answer(l, t, now, w, d)
+}
+
+// Settle applies the part of a want that asks for nothing: who asks, what comes
+// back, what was overdrawn. It is the whole of a want whose group is denied.
+func (c *Counter) Settle(l *limit.Limit, t *Terms, now limit.Micros, w Want) {
+	c.countAsker(t, now, w.Fresh)
+	if now >= c.OutUntil+leaseMemory {
+		c.Leased = 0
+	}
+	if w.Unused > 0 && c.Leased > 0 {
+		var back int64
+		period := l.PeriodFromID(now, w.Lease)
+		c.State, back = l.Return(c.State, now, period, min(w.Unused, c.Leased))
+		c.Leased -= back
+	}
+	if w.Overdrawn > 0 {
+		c.State = l.Charge(c.State, now, w.Overdrawn)
+	}
+}
+
+// countAsker counts the holders that ask for this key: those whose first ask in
+// a lease interval this is, in this interval and the last.
+func (c *Counter) countAsker(t *Terms, now limit.Micros, fresh bool) {
+	i := int64(now) / int64(limit.Micros(t.Interval)*limit.Millisecond)
+	if i != c.Interval {
+		c.AsksBefore = 0
+		if i == c.Interval+1 {
+			c.AsksBefore = c.Asks
+		}
+		c.Interval, c.Asks = i, 0
+	}
+	if fresh {
+		c.Asks++
+	}
+}
+
+// out notes the units that the decision put out on lease.
+func (c *Counter) out(l *limit.Limit, t *Terms, now limit.Micros, w Want, d limit.Decision) {
+	spare := d.Granted - w.Waiting
+	if spare <= 0 || t.Consistency == Exact {
+		return
+	}
+	if !t.Refills && d.Period > c.Period && l.Spec().Algorithm != limit.SlidingLog {
+		c.Leased = 0
+	}
+	c.Leased += spare
+	c.Period = d.Period
+	c.OutUntil = max(c.OutUntil, now+d.StartsIn+d.TTL)
+}
+
+func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w Want, d limit.Decision) Grant {
+	g := Grant{
+		Status:    OK,
+		Granted:   d.Granted,
+		Lease:     l.PeriodID(d.Period),
+		StartsIn:  ceilMillis(d.StartsIn),
+		TTL:       Millis(d.TTL / limit.Millisecond),
+		Limit:     t.Capacity,
+		Remaining: d.Remaining,
+		Reset:     ceilMillis(d.Reset),
+	}
+	if d.Granted == 0 && w.Want > 0 {
+		g.Status = Denied
+		g.RetryAfter = ceilMillis(d.RetryAfter)
+		g.AskAfter = c.askAfter(l, t, now, d)
+	}
+	return g
+}
+
+// askAfter is when a denied holder may ask again: when the need would be granted
+// if nothing changed, but soon enough to see what comes back from others, and to
+// fetch a lease on the next window.
+func (c *Counter) askAfter(l *limit.Limit, t *Terms, now limit.Micros, d limit.Decision) Millis {
+	interval := limit.Micros(t.Interval) * limit.Millisecond
+	after := d.RetryAfter
+	if after == 0 { // nobody waited, so what matters is the next single unit
+		after = l.Peek(c.State, now, 1).RetryAfter
+	}
+	after = min(after, longestAskAfter)
+	if c.Leased > 0 && now < c.OutUntil {
+		after = min(after, interval)
+	}
+	if lead := limit.Micros(t.Lead) * limit.Millisecond; lead > 0 && d.Reset > lead {
+		after = min(after, d.Reset-lead)
+	}
+	return max(1, ceilMillis(after))
+}
+
+func ceilMillis(d limit.Micros) Millis {
+	if d >= limit.Never {
+		return Millis(limit.Never / limit.Millisecond)
+	}
+	return Millis((d + limit.Millisecond - 1) / limit.Millisecond)
+}

@@ -1,0 +1,24 @@
+// Package lease is the one idea of Weir as pure state machines: a tree of leases.
+//
+// Every tier holds a limit for a key and hands out leases on it to the tier
+// below. The side that spends is the holder ([Slot]), the side that hands out is
+// the granter ([Counter]), and a tier in the middle is both ([Node]). One verb
+// joins them: a [Want] goes up, a [Grant] comes back.
+//
+//	holder                               granter
+//	Slot.Take   → Admit | Refuse | Wait
+//	Slot.Ask    → Want  ───────────────▶ Counter.Acquire
+//	Slot.Apply  ◀───────────────  Grant ─┘
+//
+// A granted unit has already been charged to the limit above, so whatever is
+// lost, late or doubled on the way can only waste units, never mint them. What
+// the machines rely on:
+//
+//   - A holder's clock is its own and monotonic; no two clocks are compared. A
+//     lease ends ttl after its ask was sent, which is before it ends at the granter.
+//   - What is given back leaves the slot before it travels, and travels once.
+//   - The granter drops a call that it has seen ([Caller]).
+//
+// Nothing here reads a clock, sends a message or starts a goroutine; callers own
+// the input, the output and the locks. No type is safe for concurrent use.
+package lease

@@ -1,0 +1,63 @@
+package lease
+
+// Remembered reports whether a request stays refused while nobody answers: its
+// need was denied, and the counter that denied it has not started anew.
+func (s *Slot) Remembered(now Millis, cost int64) bool {
+	return s.DeniedNeed > 0 && cost >= s.DeniedNeed && now < s.Reset
+}
+
+// TakeLocal decides a request by the holder's own share of the limit, for as long
+// as the tier above does not answer: share units until ends, the end of the
+// window on the holder's clock. What it admits counts as overdrawn and is
+// reported when the tier above answers again.
+func (s *Slot) TakeLocal(now, ends Millis, share, cost int64) bool {
+	lot := s.local(now)
+	if lot == nil {
+		lot = &s.Lots[1]
+		if s.Lots[0].Units == 0 || s.Lots[0].Local {
+			lot = &s.Lots[0]
+		}
+		*lot = Lot{Units: share, Expiry: ends, Local: true}
+	}
+	if lot.Units < cost {
+		s.Denied++
+		return false
+	}
+	lot.Units -= cost
+	s.Overdrawn += cost
+	s.Spent += cost
+	return true
+}
+
+// Overdraw admits a request that no lease covers (on_failure: allow), to be
+// reported when the tier above answers again.
+func (s *Slot) Overdraw(cost int64) {
+	s.Overdrawn += cost
+	s.Spent += cost
+}
+
+// local finds the share of the running window, spent or not.
+func (s *Slot) local(now Millis) *Lot {
+	for i := range s.Lots {
+		if lot := &s.Lots[i]; lot.Local && now < lot.Expiry {
+			return lot
+		}
+	}
+	return nil
+}
+
+// dropLocal forgets the share: the tier above answers again.
+func (s *Slot) dropLocal() {
+	for i := range s.Lots {
+		if s.Lots[i].Local {
+			s.Lots[i] = Lot{}
+		}
+	}
+}
+
+// Share is the part of a limit that one of holders holders enforces on its own,
+// rounded up. Fewer than one holder counts as one.
+func Share(count int64, holders int) int64 {
+	n := int64(max(holders, 1))
+	return (count + n - 1) / n
+}

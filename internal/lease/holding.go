@@ -1,0 +1,82 @@
+package lease
+
+// Holding is what a holder knows of one concurrency limit's key: how many slots
+// it may have in use. Unlike units, slots come back by themselves: what it holds
+// is stated anew in every ask, in absolute numbers, and lapses unless renewed.
+// The zero value holds nothing. How many are in use is the caller's to count.
+type Holding struct {
+	May     int64  // slots it may have in use
+	Until   Millis // until then
+	TTL     Millis // how long that was granted for
+	Asked   Millis // when the last ask was sent; 0: never
+	Asking  bool   // an ask is under way; lapses Terms.Timeout after Asked
+	NextAsk Millis // after a denial: no request waits before then
+}
+
+// Enter decides whether cost more slots may be used while inUse are.
+func (h *Holding) Enter(now Millis, inUse, cost int64) Verdict {
+	switch {
+	case now < h.Until && inUse+cost <= h.May:
+		return Admit
+	case now < h.NextAsk:
+		return Refuse
+	}
+	return Wait
+}
+
+// Due says whether to ask while nobody waits: to renew at half of the time, or to
+// give up what is not needed so that others may have it.
+func (h *Holding) Due(t *Terms, now Millis, inUse int64) bool {
+	if h.Asking && now < h.Asked+t.Timeout || now < h.Asked+t.Interval {
+		return false
+	}
+	if h.May > 0 && now >= h.Until && inUse == 0 {
+		return false // lapsed with nothing in use: the granter has forgotten it too
+	}
+	renew := (inUse > 0 || h.May > 0) && now >= h.Until-h.TTL/2
+	return renew || h.May > inUse+reserve(t, inUse)
+}
+
+// HoldingWant is an ask of a holder of slots, in absolute numbers.
+type HoldingWant struct {
+	Holding int64 // in use, or kept in reserve; no more than these are used until the reply
+	Need    int64 // slots of the first request that waits; 0: nobody waits
+	Want    int64 // slots the holder would like to hold in all; at least Holding
+}
+
+// Ask makes the want to send. Until its reply the holder keeps to what it states:
+// the granter may hand out the rest as soon as it reads it.
+func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) HoldingWant {
+	keep := inUse
+	if now < h.Until {
+		keep = max(inUse, min(h.May, inUse+reserve(t, inUse)))
+	}
+	h.May, h.Asked, h.Asking = keep, now, true
+	want := max(keep, inUse+waiting)
+	if waiting > 0 {
+		want += reserve(t, want)
+	}
+	return HoldingWant{Holding: keep, Need: need, Want: want}
+}
+
+// Apply takes the reply to an ask sent at sent: granted slots in all.
+func (h *Holding) Apply(now, sent Millis, g Grant) {
+	h.Asking = false
+	if g.Status != OK && g.Status != Denied {
+		return
+	}
+	h.May, h.Until, h.TTL = g.Granted, sent+g.TTL, g.TTL
+	h.NextAsk = 0
+	if g.Status == Denied {
+		h.NextAsk = now + max(g.AskAfter, 1)
+	}
+}
+
+// reserve is how many slots beyond those in use a holder keeps, so that under
+// steady churn not every request asks: an eighth.
+func reserve(t *Terms, inUse int64) int64 {
+	if t.Consistency == Exact {
+		return 0
+	}
+	return inUse / 8
+}

@@ -1,0 +1,231 @@
+package lease
+
+// Lot is units of one lease. Lots of different leases are never merged: a top-up
+// must not prolong older units.
+type Lot struct {
+	Units  int64  // unspent; 0: the lot is empty, what else it says is history
+	From   Millis // spendable from then on; 0: at once
+	Expiry Millis // and until then, exclusive
+	TTL    Millis // how long it was granted for; only a Node reads it
+	Lease  uint32 // the lease that unspent units go back to
+	Local  bool   // not a lease but the holder's own share while nobody answers
+}
+
+func (l *Lot) live(now Millis) bool { return l.Units > 0 && l.From <= now && now < l.Expiry }
+
+// lapsed reports units that nobody may spend any more and that go back.
+func (l *Lot) lapsed(now Millis) bool { return l.Units > 0 && now >= l.Expiry && !l.Local }
+
+// Slot is what a holder knows of one key. The zero value is a key never seen.
+//
+// Invariants: every count is >= 0; Lots[0] was granted before Lots[1] wherever
+// both hold units.
+type Slot struct {
+	Lots [2]Lot
+	// Asked is when the last ask was sent; 0: never.
+	Asked Millis
+	// Asking is true from an ask to its reply; it lapses Terms.Timeout after
+	// Asked, should whoever asked have died.
+	Asking bool
+	// NextAsk is the time before which a holder does not ask: after a denial, and
+	// after a partial grant of a token bucket.
+	NextAsk Millis
+	// LimitedUntil is the time until which requests that find no units are refused
+	// rather than made to wait: a grant that left nothing came not long ago.
+	LimitedUntil Millis
+	// Reset is when the counter above is as good as new, by its last reply.
+	Reset Millis
+	// Left is what the last reply left above.
+	Left int64
+	// Spent counts units admitted since Asked: the demand that bounds a want.
+	Spent int64
+	// Size is the newest grant; a quarter of it left calls for a top-up.
+	Size int64
+	// WantLog2 is the slow start: the next want is 2^WantLog2 units. 0 to 32.
+	WantLog2 uint8
+	// DeniedNeed is the least need that was denied by the last reply; 0: none was.
+	DeniedNeed int64
+	// Denied counts requests refused from memory since Asked.
+	Denied int64
+	// Overdrawn is units admitted without a lease that no reply has acknowledged.
+	Overdrawn int64
+}
+
+// Verdict is what becomes of a request at its holder.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Admit  Verdict = iota // units were taken
+	Refuse                // over the limit
+	Wait                  // for the answer of an ask with this request's cost as its need
+)
+
+// Asks says whether the caller should send an ask behind a decision, at once and
+// with nobody waiting for it.
+type Asks uint8
+
+// The reasons to ask.
+const (
+	NoAsk Asks = iota
+	TopUp      // for the running window, or whatever the limit has
+	Ahead      // for the next window
+)
+
+// Decision is the answer of [Slot.Take].
+type Decision struct {
+	Verdict Verdict
+	Ask     Asks  // with Admit and Refuse; a request that waits asks anyway
+	Taken   Taken // with Admit
+}
+
+// Taken is where the units of an admitted request came from, so that they can go
+// back there when another rule denies the request.
+type Taken struct {
+	Parts     [2]Part
+	Overdrawn int64 // units that no lease covers
+}
+
+// Part is units of one lease; 0 units are no part.
+type Part struct {
+	Units  int64
+	Lease  uint32
+	Expiry Millis // of the lot they came from
+}
+
+// Available is how many units the slot can admit now.
+func (s *Slot) Available(now Millis) int64 {
+	var n int64
+	for i := range s.Lots {
+		if s.Lots[i].live(now) && !s.Lots[i].Local {
+			n += s.Lots[i].Units
+		}
+	}
+	return n
+}
+
+// underWay reports whether an ask of any sharer of this slot is still out.
+func (s *Slot) underWay(t *Terms, now Millis) bool {
+	return s.Asking && now < s.Asked+t.Timeout
+}
+
+// Take decides a request of cost units, cost >= 0, and takes them if it can.
+// A caller that shares the slot with others must commit the changed slot before
+// it acts on the decision.
+func (s *Slot) Take(t *Terms, now Millis, cost int64) Decision {
+	switch {
+	case cost <= 0:
+		return Decision{}
+	case t.Consistency == Exact:
+		return s.takeExact(t, now, cost)
+	case s.Available(now) >= cost:
+		taken := s.spend(now, cost)
+		return Decision{Ask: s.askBehind(t, now), Taken: taken}
+	case s.refused(now, cost):
+		s.Denied++
+		return Decision{Verdict: Refuse, Ask: s.askBehind(t, now)}
+	case t.Consistency == Optimistic && s.Overdrawn+cost <= t.Overdraft:
+		s.Overdrawn += cost
+		s.Spent += cost
+		return Decision{Ask: s.askBehind(t, now), Taken: Taken{Overdrawn: cost}}
+	}
+	return Decision{Verdict: Wait}
+}
+
+// takeExact asks for every request. After a denial it refuses from memory until
+// NextAsk; then one request at a time probes, and the others stay refused.
+func (s *Slot) takeExact(t *Terms, now Millis, cost int64) Decision {
+	if s.DeniedNeed == 0 || cost < s.DeniedNeed {
+		return Decision{Verdict: Wait}
+	}
+	if now < s.NextAsk {
+		s.Denied++
+		return Decision{Verdict: Refuse}
+	}
+	s.NextAsk = now + t.Interval
+	return Decision{Verdict: Wait}
+}
+
+// refused reports whether a request that finds no units is over the limit by
+// what is known. A denial remembers its need: cheaper requests may still ask.
+func (s *Slot) refused(now Millis, cost int64) bool {
+	if now < s.LimitedUntil {
+		return true
+	}
+	return now < s.NextAsk && (s.DeniedNeed == 0 || cost >= s.DeniedNeed)
+}
+
+// spend takes cost units from the live lots, the older first. The caller has
+// checked that they are there.
+func (s *Slot) spend(now Millis, cost int64) (taken Taken) {
+	s.Spent += cost
+	for i := range s.Lots {
+		if lot := &s.Lots[i]; lot.live(now) && !lot.Local {
+			n := min(cost, lot.Units)
+			taken.Parts[i] = Part{n, lot.Lease, lot.Expiry}
+			lot.Units -= n
+			cost -= n
+		}
+	}
+	if s.Available(now) == 0 {
+		s.grow()
+	}
+	return taken
+}
+
+// Untake puts back what a Take took: another rule denied the request. Units
+// whose lot has been replaced since do not fit any more: they are returned, for
+// the caller to give back.
+func (s *Slot) Untake(taken Taken) (back [2]Part) {
+	s.Overdrawn = max(0, s.Overdrawn-taken.Overdrawn)
+	s.Spent = max(0, s.Spent-taken.Overdrawn)
+	for i, p := range taken.Parts {
+		if p.Units == 0 {
+			continue
+		}
+		s.Spent = max(0, s.Spent-p.Units)
+		if lot := s.lotOf(p.Lease, p.Expiry); lot != nil {
+			lot.Units += p.Units
+		} else {
+			back[i] = p
+		}
+	}
+	return back
+}
+
+// lotOf finds the lot that units came from, if it has not been replaced.
+func (s *Slot) lotOf(lease uint32, expiry Millis) *Lot {
+	for i := range s.Lots {
+		if lot := &s.Lots[i]; lot.Lease == lease && lot.Expiry == expiry && !lot.Local {
+			return lot
+		}
+	}
+	return nil
+}
+
+// askBehind says whether to ask while nobody waits: a quarter of the newest
+// lease or less is left, or the window ends soon and none of the next is held.
+func (s *Slot) askBehind(t *Terms, now Millis) Asks {
+	if now < s.NextAsk || s.underWay(t, now) {
+		return NoAsk
+	}
+	low := 4*s.Available(now) <= s.Size
+	ending := t.Lead > 0 && s.Reset > now && s.Reset-now <= t.Lead && !s.holdsNext(now)
+	switch {
+	case ending && (!low || now < s.LimitedUntil):
+		return Ahead
+	case low:
+		return TopUp
+	}
+	return NoAsk
+}
+
+// holdsNext reports a lease on a window that has not begun, or no room for one.
+func (s *Slot) holdsNext(now Millis) bool {
+	a, b := &s.Lots[0], &s.Lots[1]
+	return a.Units > 0 && b.Units > 0 || a.Units > 0 && a.From > now || b.Units > 0 && b.From > now
+}
+
+// grow and shrink are the slow start.
+func (s *Slot) grow()   { s.WantLog2 = min(s.WantLog2+1, 32) }
+func (s *Slot) shrink() { s.WantLog2 -= min(s.WantLog2, 1) }

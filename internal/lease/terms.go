@@ -1,0 +1,116 @@
+package lease
+
+import "github.com/weirlimit/weir/internal/limit"
+
+// Millis is a time or a duration in milliseconds. As a time it is read from the
+// holder's own monotonic clock and is greater than zero.
+type Millis int64
+
+// Consistency says what a request does that finds no units on lease. The zero
+// value is Leased.
+type Consistency uint8
+
+// The consistencies.
+const (
+	Leased     Consistency = iota // it waits for the answer; later ones find a lease
+	Exact                         // every request asks; only denials are kept
+	Optimistic                    // it is admitted while the question is on its way, up to Overdraft
+)
+
+// Defaults of a rule's lease terms.
+const (
+	DefaultInterval  Millis = 100
+	DefaultTimeout   Millis = 100
+	DefaultOverdraft int64  = 1
+)
+
+// Terms are what both sides of a lease have to know of a limit beside its state.
+// They are derived from the rule ([NewTerms]) and never change.
+type Terms struct {
+	Consistency Consistency
+	// Interval is the lease interval: how often a saturated holder asks, and the
+	// span within which askers are counted. At least 10.
+	Interval Millis
+	// Timeout is the longest that a request waits for an answer. At least 1.
+	Timeout Millis
+	// Overdraft is how many units an Optimistic holder admits per key ahead of
+	// the answer.
+	Overdraft int64
+	// Capacity is the most that the limit can ever hold: the burst of a token
+	// bucket, the count otherwise.
+	Capacity int64
+	// Refills is true for a token bucket, whose rest need not be rationed.
+	Refills bool
+	// Lead is how long before the end of its window a holder asks for the next
+	// one; 0 where windows have no known next one.
+	Lead Millis
+}
+
+// NewTerms derives the terms of l. Zero interval, timeout and overdraft take
+// their defaults.
+func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft int64) Terms {
+	s := l.Spec()
+	t := Terms{Consistency: c, Interval: interval, Timeout: timeout, Overdraft: overdraft, Capacity: s.Count}
+	if t.Interval <= 0 {
+		t.Interval = DefaultInterval
+	}
+	if t.Timeout <= 0 {
+		t.Timeout = DefaultTimeout
+	}
+	if c == Optimistic && t.Overdraft <= 0 {
+		t.Overdraft = DefaultOverdraft
+	}
+	if s.Algorithm == limit.TokenBucket {
+		t.Capacity, t.Refills = s.Burst, true
+	}
+	if s.Algorithm == limit.FixedWindow && s.Align == limit.AlignClock && c != Exact {
+		t.Lead = min(2*t.Interval, Millis(s.Period/limit.Millisecond)/4)
+	}
+	return t
+}
+
+// wantFloor is what a holder may always want, however little it used lately: a
+// thirty-second of the limit. Without it most requests of a slow key would wait.
+func (t *Terms) wantFloor() int64 { return max(t.Capacity/32, 1) }
+
+// Want is what a holder asks for one key.
+type Want struct {
+	Need    int64 // units of the first request that waits; 0: nobody waits
+	Waiting int64 // units of all requests that wait for this key
+	Want    int64 // units the holder would like; Want >= Waiting >= Need
+
+	Unused    int64  // units given back; they left the holder before this was sent
+	Lease     uint32 // the lease that Unused belongs to
+	Overdrawn int64  // units admitted without a lease, repeated until acknowledged
+	Denied    int64  // requests refused from memory since the last ask
+	Fresh     bool   // the first ask for this key within a lease interval
+	Next      bool   // what is asked ahead is meant for the next window
+}
+
+// Status is the outcome of a want. The zero value is not legal on the wire.
+type Status uint8
+
+// The statuses.
+const (
+	OK Status = 1 + iota
+	Denied
+	Unavailable // could not be decided in time; other wants of the call could
+	UnknownRule
+)
+
+// Grant answers a Want. Durations are relative: StartsIn and the others count
+// from the arrival of the reply, TTL from when the want was sent.
+type Grant struct {
+	Status  Status
+	Granted int64  // 0, or at least Need
+	Lease   uint32 // the period it was charged to, see limit.PeriodID
+
+	StartsIn   Millis // the units may be spent from then on; 0: at once
+	TTL        Millis // and until then
+	RetryAfter Millis // with a denial: what the client is told
+	AskAfter   Millis // with a denial: when the holder may ask again
+
+	Limit     int64 // the limit's capacity, for response headers
+	Remaining int64 // what was left above
+	Reset     Millis
+}
