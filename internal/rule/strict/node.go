@@ -36,7 +36,7 @@ var kindNames = [...]string{"null", "a boolean", "a whole number", "a number", "
 // String returns the kind with its article, as error messages use it.
 func (k Kind) String() string { return kindNames[k] }
 
-// Pos is a place in a document. Line and Column count from 1 (Column in bytes);
+// Pos is a place in a document. Line and Column count from 1;
 // the zero value means that the place is not known.
 type Pos struct{ Line, Column int }
 

@@ -1,0 +1,148 @@
+// Command weir checks and compiles Weir's rules files.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/alecthomas/kong"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rulefile"
+)
+
+// cli is the command line. The exit status is 0 if all is well, 1 if a rules file
+// has mistakes or cannot be read, 2 if the command line is wrong.
+type cli struct {
+	Validate validateCmd `cmd:"" help:"Check rules files and print all their mistakes."`
+	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
+	Version  versionCmd  `cmd:"" help:"Print the version."`
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	var c cli
+	exit := -1 // set by --help
+	parser, err := kong.New(&c, kong.Name("weir"), kong.Description("Weir: one limit for many Envoys."),
+		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }))
+	if err != nil {
+		fmt.Fprintln(stderr, "weir:", err)
+		return 2
+	}
+	cmd, err := parser.Parse(args)
+	if exit >= 0 {
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "weir: %v; see weir --help\n", err)
+		return 2
+	}
+	cmd.BindTo(stdout, (*io.Writer)(nil))
+	switch err := cmd.Run(); {
+	case errors.Is(err, errReported):
+		return 1
+	case err != nil:
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// errReported fails a command that has printed why.
+var errReported = errors.New("mistakes were found")
+
+type validateCmd struct {
+	Files  []string `arg:"" name:"file" help:"Rules files: YAML, or JSON."`
+	Format string   `enum:"text,json" default:"text" help:"How to print mistakes: text, or json for programs."`
+}
+
+// finding is one mistake as --format json prints it. Line and column count from
+// 1; 0 means that the place is not known.
+type finding struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// Run checks all files, whatever is wrong with the first.
+func (v *validateCmd) Run(stdout io.Writer) error {
+	found := []finding{}
+	for _, file := range v.Files {
+		set, err := load(file)
+		found = append(found, findings(file, err)...)
+		switch {
+		case v.Format != "text":
+		case err != nil:
+			fmt.Fprintln(stdout, err)
+		default:
+			fmt.Fprintf(stdout, "%s: ok, %d rules, version %s\n", file, set.Len(), set.Version)
+		}
+	}
+	if v.Format == "json" {
+		out := json.NewEncoder(stdout)
+		out.SetEscapeHTML(false)
+		out.SetIndent("", "  ")
+		if err := out.Encode(found); err != nil {
+			return fmt.Errorf("weir validate: %w", err)
+		}
+	}
+	if len(found) > 0 {
+		return errReported
+	}
+	return nil
+}
+
+func findings(file string, err error) []finding {
+	var mistakes rulefile.Errors
+	if err == nil {
+		return nil
+	}
+	if !errors.As(err, &mistakes) {
+		return []finding{{File: file, Reason: err.Error()}}
+	}
+	out := make([]finding, len(mistakes))
+	for i, m := range mistakes {
+		out[i] = finding{File: m.File, Line: m.At.Pos.Line, Column: m.At.Pos.Column, Path: m.At.Path, Reason: m.At.Reason}
+	}
+	return out
+}
+
+type compileCmd struct {
+	File string `arg:"" help:"Rules file."`
+}
+
+// Run prints the compiled form.
+func (c *compileCmd) Run(stdout io.Writer) error {
+	set, err := load(c.File)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s\n", set.Encode())
+	return err
+}
+
+func load(file string) (*rule.Set, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return rulefile.Parse(file, data)
+}
+
+type versionCmd struct{}
+
+// Run prints the version that the build was made from.
+func (versionCmd) Run(stdout io.Writer) error {
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	_, err := fmt.Fprintln(stdout, "weir", version)
+	return err
+}

@@ -1,0 +1,132 @@
+package rulefile
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
+	"go.yaml.in/yaml/v3"
+)
+
+// parse reads a file with one YAML document. What YAML can say and JSON cannot is
+// a mistake: rules travel as JSON, and a rule should mean what one reads.
+func parse(data []byte, errs *strict.Errors) *strict.Node {
+	if len(data) > strict.MaxBytes {
+		fail(errs, strict.Pos{}, "", "the file has "+strconv.Itoa(len(data))+" bytes; write at most "+strconv.Itoa(strict.MaxBytes))
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		fail(errs, strict.Pos{}, "", "the file is empty; write rules: [] for no rules")
+		return nil
+	case err != nil:
+		*errs = append(*errs, syntaxError(err))
+		return nil
+	}
+	switch err := decoder.Decode(&more); {
+	case err == nil:
+		fail(errs, strict.Pos{Line: more.Line, Column: more.Column}, "", "a second document begins; write one document per file")
+	case !errors.Is(err, io.EOF):
+		*errs = append(*errs, syntaxError(err))
+	}
+	c := converter{errs: errs}
+	root := c.node(doc.Content[0], "", 0)
+	return &root
+}
+
+var syntaxLine = regexp.MustCompile(`^line (\d+): `)
+
+// syntaxError takes the line out of an error's text, the only place that has it.
+func syntaxError(err error) strict.Error {
+	reason := strings.TrimPrefix(err.Error(), "yaml: ")
+	at := strict.Pos{}
+	if m := syntaxLine.FindStringSubmatch(reason); m != nil {
+		at.Line, _ = strconv.Atoi(m[1])
+		at.Column = 1
+		reason = reason[len(m[0]):]
+	}
+	return strict.Error{Pos: at, Reason: "this is not YAML: " + reason}
+}
+
+func fail(errs *strict.Errors, at strict.Pos, path, reason string) {
+	*errs = append(*errs, strict.Error{Pos: at, Path: path, Reason: reason})
+}
+
+// converter turns YAML nodes into strict nodes and reports what has no place there.
+type converter struct{ errs *strict.Errors }
+
+func (c *converter) node(y *yaml.Node, path string, depth int) strict.Node {
+	n := strict.Node{Pos: strict.Pos{Line: y.Line, Column: y.Column}}
+	switch {
+	case depth > strict.MaxDepth:
+		n.Kind, n.Text = strict.Other, "nested more than "+strconv.Itoa(strict.MaxDepth)+" deep"
+	case y.Kind == yaml.AliasNode:
+		n.Kind, n.Text = strict.Other, "an alias (*"+y.Value+"), which rules have not"
+	case y.Style&yaml.TaggedStyle != 0:
+		n.Kind, n.Text = strict.Other, "tagged "+y.Tag+", which rules have not"
+	case y.Kind == yaml.MappingNode:
+		n.Kind = strict.Object
+		c.fields(&n, y.Content, path, depth)
+	case y.Kind == yaml.SequenceNode:
+		n.Kind = strict.List
+		for i, item := range y.Content {
+			n.Items = append(n.Items, c.node(item, strict.Index(path, i), depth+1))
+		}
+	default:
+		scalar(&n, y)
+	}
+	return n
+}
+
+func (c *converter) fields(n *strict.Node, content []*yaml.Node, path string, depth int) {
+	lines := map[string]int{}
+	for i := 0; i+1 < len(content); i += 2 {
+		key, value := content[i], content[i+1]
+		at := strict.Pos{Line: key.Line, Column: key.Column}
+		below := strict.Join(path, key.Value)
+		switch {
+		case key.Tag == "!!merge":
+			fail(c.errs, at, path, "merges with <<; write the fields themselves")
+		case key.Kind != yaml.ScalarNode || key.Style&yaml.TaggedStyle != 0:
+			fail(c.errs, at, path, "has a field whose name is no string; write a plain name")
+		case key.ShortTag() != "!!str":
+			fail(c.errs, at, below, "the name is no string; write it in quotes, "+strict.Quote(key.Value))
+		case lines[key.Value] != 0:
+			fail(c.errs, at, below, "is given twice, the first is at line "+strconv.Itoa(lines[key.Value])+"; remove one")
+		default:
+			lines[key.Value] = key.Line
+			n.Fields = append(n.Fields, strict.Field{Name: key.Value, Pos: at, Value: c.node(value, below, depth+1)})
+		}
+	}
+}
+
+var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+func scalar(n *strict.Node, y *yaml.Node) {
+	n.Text = y.Value
+	switch y.ShortTag() {
+	case "!!str":
+		n.Kind = strict.String
+	case "!!int":
+		n.Kind = strict.Number // 0x10, 1_000 and 010 are not what everybody reads in them
+		if decimal.MatchString(y.Value) {
+			n.Kind = strict.Int
+		}
+	case "!!float":
+		n.Kind = strict.Number
+	case "!!bool":
+		n.Kind, n.Text = strict.Bool, strings.ToLower(y.Value)
+	case "!!null":
+		n.Kind = strict.Null
+	case "!!timestamp":
+		n.Kind, n.Text = strict.Other, "a date to YAML; put it in quotes if it is not"
+	default:
+		n.Kind, n.Text = strict.Other, "of the type "+y.ShortTag()
+	}
+}
