@@ -8,9 +8,9 @@ const reclaimFrom = 32
 
 // insert adds a charge by its time, behind those of the same time: charges of
 // one microsecond stay entries of their own.
-func (st State) insert(at Micros, units int64) State {
+func (st *State) insert(at Micros, units int64) {
 	if dead := int(st.Prev); dead >= reclaimFrom && 2*dead >= len(st.Log) {
-		st = st.reclaimed()
+		st.reclaim()
 	}
 	i := len(st.Log)
 	st.Log = append(st.Log, Charge{})
@@ -19,12 +19,11 @@ func (st State) insert(at Micros, units int64) State {
 	}
 	st.Log[i] = Charge{At: at, Sum: st.sumBefore(i) + units}
 	st.Level += units
-	return st
 }
 
-// reclaimed moves the live entries to the front, or to smaller memory when they
+// reclaim moves the live entries to the front, or to smaller memory when they
 // fill less than a quarter of it, and starts their sums anew.
-func (st State) reclaimed() State {
+func (st *State) reclaim() {
 	live, base := st.Log[st.Prev:], st.sumBefore(int(st.Prev))
 	to := st.Log[:0]
 	if small := 2 * max(len(live), reclaimFrom); small < cap(st.Log)/2 {
@@ -34,22 +33,20 @@ func (st State) reclaimed() State {
 		to = append(to, Charge{At: c.At, Sum: c.Sum - base})
 	}
 	st.Log, st.Prev = to, 0
-	return st
 }
 
-// pulledTo moves a log whose clock was ahead back to now: what was charged is
+// pullTo moves a log whose clock was ahead back to now: what was charged is
 // charged at now, and what lay ahead of the log's time (leases that are out)
 // lies as far ahead of now.
-func (st State) pulledTo(now Micros) State {
+func (st *State) pullTo(now Micros) {
 	for i := st.firstAfter(now); i < len(st.Log); i++ {
 		st.Log[i].At = now + max(0, st.Log[i].At-st.At)
 	}
 	st.At = now
-	return st
 }
 
 // newest is the time of the last live entry, or long ago.
-func (st State) newest() Micros {
+func (st *State) newest() Micros {
 	if n := len(st.Log); n > int(st.Prev) {
 		return st.Log[n-1].At
 	}
@@ -57,7 +54,7 @@ func (st State) newest() Micros {
 }
 
 // sumBefore is the running sum before entry i, Prev <= i <= len(Log).
-func (st State) sumBefore(i int) int64 {
+func (st *State) sumBefore(i int) int64 {
 	if i == 0 {
 		return 0
 	}
@@ -65,7 +62,7 @@ func (st State) sumBefore(i int) int64 {
 }
 
 // firstAfter is the index of the first live entry later than t; len(Log) if none.
-func (st State) firstAfter(t Micros) int {
+func (st *State) firstAfter(t Micros) int {
 	lo, hi := int(st.Prev), len(st.Log)
 	if lo < hi && st.Log[lo].At > t {
 		return lo
@@ -82,7 +79,7 @@ func (st State) firstAfter(t Micros) int {
 
 // firstHolding is the index of the first live entry up to which the live entries
 // hold so many units, 1 <= units <= Level.
-func (st State) firstHolding(units int64) int {
+func (st *State) firstHolding(units int64) int {
 	lo, hi := int(st.Prev), len(st.Log)
 	base := st.sumBefore(lo)
 	for lo < hi {

@@ -22,53 +22,51 @@ package limit
 // per second and holder, never the log. The dead front is reclaimed when it is
 // half of the log, by moving the live half: constant time per entry.
 
-func (l *Limit) acquireLog(st State, now Micros, a Ask) (State, Decision) {
-	st = l.expire(st, now)
+func (l *Limit) acquireLog(st *State, now Micros, a *Ask, d *Decision) {
+	l.expire(st, now)
 	remaining := l.logRemaining(st)
-	if remaining < a.Need {
+	switch {
+	case remaining < a.Need:
 		if l.spec.ChargeDenied {
-			st = l.chargeLog(st, a.Need)
-			remaining = l.logRemaining(st)
+			l.chargeLog(st, a.Need)
 		}
-		return st, Decision{Remaining: remaining, RetryAfter: l.logRetry(st, now, a.Need), Reset: l.logReset(st, now)}
-	}
-	var d Decision
-	if d.Granted = a.size(remaining); l.spec.MinInterval > 0 {
-		d.Granted = a.Need
-	}
-	if d.Granted > 0 {
-		d.TTL = l.ttl(remaining)
-		d.Period = st.At
-		if d.Granted > a.Waiting {
-			d.Period += d.TTL
+		d.RetryAfter = l.logRetry(st, now, a.Need)
+	case a.Want > 0 && remaining > 0:
+		if d.Granted = a.size(remaining); l.spec.MinInterval > 0 {
+			d.Granted = a.Need
 		}
-		st = st.insert(d.Period, d.Granted)
+		if d.Granted > 0 {
+			d.Period, d.TTL = st.At, l.ttl(remaining)
+			if d.Granted > a.Waiting {
+				d.Period += d.TTL
+			}
+			st.insert(d.Period, d.Granted)
+		}
 	}
 	d.Remaining = l.logRemaining(st)
 	d.Reset = l.logReset(st, now)
-	return st, d
 }
 
-func (l *Limit) peekLog(st State, now Micros, need int64) Decision {
+func (l *Limit) peekLog(st *State, now Micros, need int64, d *Decision) {
 	if st.At-now > l.spec.Period {
 		st.Log = append([]Charge(nil), st.Log...) // expire will move entries
 	}
-	st = l.expire(st, now)
-	d := Decision{Remaining: l.logRemaining(st), Reset: l.logReset(st, now)}
+	l.expire(st, now)
+	d.Remaining = l.logRemaining(st)
+	d.Reset = l.logReset(st, now)
 	if need <= d.Remaining {
 		d.Granted = need
 	} else {
 		d.RetryAfter = l.logRetry(st, now, need)
 	}
-	return d
 }
 
 // returnLog gives back to the oldest entries within the period's millisecond,
 // which is all that a lease carries. Taking from an older entry than the one that
 // was charged is always safe: what stays in the log is then newer, so that at any
 // later time it holds at least as much as it should.
-func (l *Limit) returnLog(st State, now, period Micros, units int64) (State, int64) {
-	st = l.expire(st, now)
+func (l *Limit) returnLog(st *State, now, period Micros, units int64) int64 {
+	l.expire(st, now)
 	from := period - period%Millisecond
 	kept := st.firstAfter(from - 1)
 	before, returned := st.sumBefore(kept), int64(0)
@@ -84,26 +82,25 @@ func (l *Limit) returnLog(st State, now, period Micros, units int64) (State, int
 			}
 		}
 		if returned == 0 {
-			return st, 0
+			return 0
 		}
 		st.Log[kept] = Charge{At: c.At, Sum: c.Sum - returned}
 		kept++
 	}
 	st.Log = st.Log[:kept]
 	st.Level -= returned
-	return st, returned
+	return returned
 }
 
 // chargeLog adds an entry, up to one limit of debt.
-func (l *Limit) chargeLog(st State, units int64) State {
+func (l *Limit) chargeLog(st *State, units int64) {
 	if units = debited(st.Level, units, 2*l.spec.Count) - st.Level; units > 0 {
-		st = st.insert(st.At, units)
+		st.insert(st.At, units)
 	}
-	return st
 }
 
 // logRemaining is what fits now; nothing within the least interval.
-func (l *Limit) logRemaining(st State) int64 {
+func (l *Limit) logRemaining(st *State) int64 {
 	if l.spec.MinInterval > 0 && st.newest()+l.spec.MinInterval > st.At {
 		return 0
 	}
@@ -112,7 +109,7 @@ func (l *Limit) logRemaining(st State) int64 {
 
 // logRetry is until the entry has expired that makes enough room, and the least
 // interval has passed.
-func (l *Limit) logRetry(st State, now Micros, need int64) Micros {
+func (l *Limit) logRetry(st *State, now Micros, need int64) Micros {
 	if need > l.spec.Count {
 		return Never
 	}
@@ -126,7 +123,7 @@ func (l *Limit) logRetry(st State, now Micros, need int64) Micros {
 	return at - now
 }
 
-func (l *Limit) logReset(st State, now Micros) Micros {
+func (l *Limit) logReset(st *State, now Micros) Micros {
 	if st.Level == 0 {
 		return 0
 	}
@@ -134,14 +131,13 @@ func (l *Limit) logReset(st State, now Micros) Micros {
 }
 
 // expire moves the log to now and drops what a trailing window no longer covers.
-func (l *Limit) expire(st State, now Micros) State {
+func (l *Limit) expire(st *State, now Micros) {
 	if st.At-now > l.spec.Period { // a clock was wrong
-		st = st.pulledTo(now)
+		st.pullTo(now)
 	}
 	st.At = max(st.At, now)
 	if head := st.firstAfter(st.At - l.spec.Period); head > int(st.Prev) {
 		st.Level = st.sumBefore(len(st.Log)) - st.Log[head-1].Sum
 		st.Prev = int64(head)
 	}
-	return st
 }

@@ -37,56 +37,52 @@ func newFade(s Spec) (fade, bool) {
 	return fade{}, false
 }
 
-func (l *Limit) acquireSliding(st State, now Micros, a Ask) (State, Decision) {
-	st = l.slide(st, now)
+func (l *Limit) acquireSliding(st *State, now Micros, a *Ask, d *Decision) {
+	l.slide(st, now)
 	remaining := l.slidingRemaining(st, now)
-	if remaining < a.Need {
+	switch {
+	case remaining < a.Need:
 		if l.spec.ChargeDenied {
-			st = l.chargeWindow(st, a.Need)
+			l.chargeWindow(st, a.Need)
 			remaining = l.slidingRemaining(st, now)
 		}
-		return st, Decision{Remaining: remaining, RetryAfter: l.slidingRetry(st, now, a.Need), Reset: l.slidingReset(st, now)}
-	}
-	d := Decision{Granted: a.size(remaining)}
-	if d.Granted > 0 {
-		st.Level += d.Granted
-		d.Period = st.At
-		d.TTL = min(l.ttl(remaining), st.At+l.spec.Period-now)
+		d.RetryAfter = l.slidingRetry(st, now, a.Need)
+	case a.Want > 0 && remaining > 0:
+		if d.Granted = a.size(remaining); d.Granted > 0 {
+			st.Level += d.Granted
+			d.Period = st.At
+			d.TTL = min(l.ttl(remaining), st.At+l.spec.Period-now)
+		}
 	}
 	d.Remaining = remaining - d.Granted
 	d.Reset = l.slidingReset(st, now)
-	return st, d
 }
 
-func (l *Limit) peekSliding(st State, now Micros, need int64) Decision {
-	st = l.slide(st, now)
-	d := Decision{Remaining: l.slidingRemaining(st, now), Reset: l.slidingReset(st, now)}
+func (l *Limit) peekSliding(st *State, now Micros, need int64, d *Decision) {
+	l.slide(st, now)
+	d.Remaining = l.slidingRemaining(st, now)
+	d.Reset = l.slidingReset(st, now)
 	if need <= d.Remaining {
 		d.Granted = need
 	} else {
 		d.RetryAfter = l.slidingRetry(st, now, need)
 	}
-	return d
 }
 
 // returnSliding also takes units of the window before, which still counts.
-func (l *Limit) returnSliding(st State, now, period Micros, units int64) (State, int64) {
-	st = l.slide(st, now)
+func (l *Limit) returnSliding(st *State, now, period Micros, units int64) int64 {
+	l.slide(st, now)
 	switch l.PeriodID(period) {
 	case l.PeriodID(st.At):
-		units = min(units, st.Level)
-		st.Level -= units
+		return giveBack(&st.Level, units)
 	case l.PeriodID(st.At - l.spec.Period):
-		units = min(units, st.Prev)
-		st.Prev -= units
-	default:
-		units = 0
+		return giveBack(&st.Prev, units)
 	}
-	return st, units
+	return 0
 }
 
 // slide moves the state to the window of now.
-func (l *Limit) slide(st State, now Micros) State {
+func (l *Limit) slide(st *State, now Micros) {
 	period := l.spec.Period
 	switch {
 	case st.At-now > period: // a clock was wrong
@@ -96,13 +92,12 @@ func (l *Limit) slide(st State, now Micros) State {
 		if start != st.At+period {
 			st.Level = 0
 		}
-		st = State{At: start, Prev: st.Level}
+		*st = State{At: start, Prev: st.Level}
 	}
-	return st
 }
 
 // slidingRemaining rounds the weighted count of the window before up.
-func (l *Limit) slidingRemaining(st State, now Micros) int64 {
+func (l *Limit) slidingRemaining(st *State, now Micros) int64 {
 	f := &l.fade
 	remaining := l.spec.Count - st.Level
 	if st.Prev > 0 && remaining > 0 {
@@ -125,7 +120,7 @@ func (l *Limit) weighed(charged int64) int64 { return min(charged, 2*l.spec.Coun
 // if that is at least one unit of time before the window's end; otherwise in the
 // next, where level takes the place of prev and nothing that of level; at the
 // latest when that one is over too.
-func (l *Limit) slidingRetry(st State, now Micros, need int64) Micros {
+func (l *Limit) slidingRetry(st *State, now Micros, need int64) Micros {
 	f, end := &l.fade, st.At+l.spec.Period
 	if need > l.spec.Count {
 		return Never
@@ -142,7 +137,7 @@ func (l *Limit) slidingRetry(st State, now Micros, need int64) Micros {
 	return end + l.spec.Period - Micros(left)*f.unit - now
 }
 
-func (l *Limit) slidingReset(st State, now Micros) Micros {
+func (l *Limit) slidingReset(st *State, now Micros) Micros {
 	switch {
 	case st.Level > 0:
 		return st.At + 2*l.spec.Period - now

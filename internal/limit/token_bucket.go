@@ -55,54 +55,55 @@ func newBucket(s Spec) (bucket, bool) {
 	return bucket{}, false
 }
 
-func (l *Limit) acquireBucket(st State, now Micros, a Ask) (State, Decision) {
+func (l *Limit) acquireBucket(st *State, now Micros, a *Ask, d *Decision) {
 	b := &l.bucket
-	st = l.refill(st, now)
+	l.refill(st, now)
 	remaining := b.tokens(st)
-	if remaining < a.Need {
+	switch {
+	case remaining < a.Need:
 		if l.spec.ChargeDenied {
-			st = b.charge(st, a.Need)
+			b.charge(st, a.Need)
 			remaining = b.tokens(st)
 		}
-		return st, Decision{Remaining: remaining, RetryAfter: l.bucketWait(st, now, a.Need), Reset: l.bucketWait(st, now, l.capacity)}
-	}
-	d := Decision{Granted: min(a.Want, remaining)}
-	if d.Granted > 0 {
-		st.Level -= d.Granted * b.cost
+		d.RetryAfter = l.bucketWait(st, now, a.Need)
+	case a.Want > 0 && remaining > 0:
+		d.Granted = min(a.Want, remaining)
 		d.TTL = l.ttl(remaining)
+		st.Level -= d.Granted * b.cost
 	}
 	d.Remaining = remaining - d.Granted
 	d.Reset = l.bucketWait(st, now, l.capacity)
-	return st, d
 }
 
-func (l *Limit) peekBucket(st State, now Micros, need int64) Decision {
-	st = l.refill(st, now)
-	d := Decision{Remaining: l.bucket.tokens(st), RetryAfter: l.bucketWait(st, now, need), Reset: l.bucketWait(st, now, l.capacity)}
-	if d.RetryAfter == 0 {
+func (l *Limit) peekBucket(st *State, now Micros, need int64, d *Decision) {
+	l.refill(st, now)
+	d.Remaining = l.bucket.tokens(st)
+	d.Reset = l.bucketWait(st, now, l.capacity)
+	if d.RetryAfter = l.bucketWait(st, now, need); d.RetryAfter == 0 {
 		d.Granted = need
 	}
-	return d
 }
 
-// returnBucket counts as accepted the whole units for which there was room.
-func (l *Limit) returnBucket(st State, now Micros, units int64) (State, int64) {
-	st = l.refill(st, now)
-	room := l.bucket.cap - st.Level
-	accepted := min(units, room/l.bucket.cost)
-	if accepted < units {
-		st.Level = l.bucket.cap
-	} else {
-		st.Level += units * l.bucket.cost
+// returnBucket accepts the whole units for which there is room; if that is not
+// all of them, the bucket is full.
+func (l *Limit) returnBucket(st *State, now Micros, units int64) int64 {
+	l.refill(st, now)
+	b := &l.bucket
+	room := (b.cap - st.Level) / b.cost
+	if units > room {
+		st.Level = b.cap
+		return room
 	}
-	return st, accepted
+	st.Level += units * b.cost
+	return units
 }
 
 // refill credits the time since At.
-func (l *Limit) refill(st State, now Micros) State {
+func (l *Limit) refill(st *State, now Micros) {
 	b := &l.bucket
 	if st.At == 0 {
-		return State{At: now, Level: b.cap, Prev: b.cost}
+		*st = State{At: now, Level: b.cap, Prev: b.cost}
+		return
 	}
 	if st.Prev != b.cost {
 		st.Level = b.rescale(st.Level, st.Prev)
@@ -110,10 +111,10 @@ func (l *Limit) refill(st State, now Micros) State {
 	}
 	st.Level = max(-b.cap, min(st.Level, b.cap))
 	if now < st.At {
-		if st.At-now > l.spec.Period {
+		if st.At-now > l.spec.Period { // a clock was wrong
 			st.At = now
 		}
-		return st
+		return
 	}
 	elapsed := int64(now - st.At)
 	if b.unit != 1 {
@@ -123,11 +124,10 @@ func (l *Limit) refill(st State, now Micros) State {
 	if gain >= b.cap-st.Level {
 		// Full: what is left of the last unit of time would not have fitted.
 		st.At, st.Level = now, b.cap
-		return st
+		return
 	}
 	st.At += Micros(elapsed) * b.unit
 	st.Level += gain
-	return st
 }
 
 // rescale converts a level whose tokens cost oldCost, after the rule's count has
@@ -143,22 +143,20 @@ func (b *bucket) rescale(level, oldCost int64) int64 {
 }
 
 // tokens is how many whole tokens there are.
-func (b *bucket) tokens(st State) int64 { return max(st.Level, 0) / b.cost }
+func (b *bucket) tokens(st *State) int64 { return max(st.Level, 0) / b.cost }
 
 // charge takes units, down to a debt of one full bucket.
-func (b *bucket) charge(st State, units int64) State {
-	above := st.Level + b.cap
-	if units > above/b.cost {
+func (b *bucket) charge(st *State, units int64) {
+	if units > (st.Level+b.cap)/b.cost {
 		st.Level = -b.cap
 	} else {
 		st.Level -= units * b.cost
 	}
-	return st
 }
 
 // bucketWait is how long from now until there are so many tokens: the k-th unit
 // of time after At is the first to bring them, k = ceil(missing/rate).
-func (l *Limit) bucketWait(st State, now Micros, tokens int64) Micros {
+func (l *Limit) bucketWait(st *State, now Micros, tokens int64) Micros {
 	b := &l.bucket
 	if tokens > l.capacity {
 		return Never
