@@ -1,0 +1,125 @@
+# Everything that is done to Weir by hand or by CI; `make` lists it.
+# Needs Go, Python and make; `make setup` installs the rest. The tools that are
+# written in Go are pinned in tools/go.mod.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# How long `make fuzz` spends on each fuzz target.
+FUZZTIME ?= 10s
+
+.PHONY: help
+help: ## Say what there is to make
+	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+##@ Use
+
+.PHONY: setup
+setup: ## Install what is missing: Envoy, a C compiler; fast when nothing is
+	@tools/setup.sh
+
+.PHONY: build
+build: bin/weir.wasm bin/weir-regional bin/weir ## Build the filter and the programs into bin/
+
+# Go knows what is out of date. The filter's bytes depend on its source alone,
+# because Envoy compiles each new content of the file anew.
+.PHONY: bin/weir.wasm bin/weir-regional bin/weir
+bin/weir.wasm:
+	GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -buildmode=c-shared -ldflags='-s -w' -o $@ ./wasmfilter
+bin/weir-regional:
+	go build -trimpath -o $@ ./regional
+bin/weir:
+	go build -trimpath -o $@ ./cmd/weir
+
+.PHONY: run
+run: setup build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: with these rules)
+	@envoy/run.sh
+
+.PHONY: clean
+clean: ## Remove all that was built or installed here
+	rm -rf bin .tools .run
+
+##@ Check
+
+# Tests in test/ start real processes and take the machine for themselves, one
+# package after the other.
+timeout = 20m
+tests = go test $(1) -json -race -shuffle=on
+
+.PHONY: test
+test: setup build vet ## Run all tests: unit, property, simulation, wasm, and through a real Envoy
+	@go build -C tools -o ../.tools/ ./tally
+	@{ failed=0; \
+	$(call tests) $$(go list ./... | grep -v /test/) || failed=1; \
+	$(call tests) -p 1 -timeout $(timeout) ./test/... || failed=1; \
+	$(call tests,-C tools) ./... || failed=1; \
+	exit $$failed; } | .tools/tally
+
+.PHONY: test-long
+test-long: timeout = 60m
+test-long: export WEIR_LONG = 1
+test-long: test ## Run all tests, those through Envoy at full length
+
+# govulncheck is not among the checks: it needs vuln.go.dev, and the checks need
+# nothing but Go's module proxy. `make vuln` runs it.
+.PHONY: check
+check: format vet lint tidy generated ## Check format, vet, analyzers, go.mod and generated code
+
+.PHONY: format vet lint tidy generated
+format:
+	@unformatted=$$(gofmt -l .); \
+	[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on:" $$unformatted; exit 1; }
+
+vet:
+	go vet ./...
+	GOOS=wasip1 GOARCH=wasm go vet ./wasmfilter/...
+	go vet -C tools ./...
+
+# The list of analyzers, each with its reason, is in tools/lint.
+lint:
+	@go build -C tools -o ../.tools/ ./lint
+	go vet -vettool=.tools/lint ./...
+	cd internal/quotapb && go tool -modfile=../../tools/go.mod buf lint
+
+tidy:
+	go mod tidy -diff
+	go -C tools mod tidy -diff
+
+# Fingerprints of all files that could be generated.
+sums = find . \( -name .git -o -name .tools -o -name .run -o -path ./bin \) -prune -o -type f -print0 | xargs -0 sha256sum | sort -k 2
+
+generated:
+	@before=$$($(sums)); go generate ./...; \
+	diff <(echo "$$before") <($(sums)) || { echo "generated code was out of date, and no longer is: commit it"; exit 1; }
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what we depend on (needs vuln.go.dev)
+	go run golang.org/x/vuln/cmd/govulncheck@v1.3.0 ./...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (10s)
+	@grep -roE --include='*_test.go' '^func Fuzz\w+' internal regional wasmfilter cmd | \
+	while IFS=: read -r file target; do \
+		go test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
+	done
+
+##@ Change
+
+.PHONY: generate
+generate: ## Generate the code that is generated
+	go generate ./...
+
+##@ Measure
+
+.PHONY: bench
+bench: bench-go bench-edge ## Run all benchmarks
+
+.PHONY: bench-go
+bench-go: ## Run the Go benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: bench-edge
+bench-edge: setup build ## Compare bare Envoy, its own local_ratelimit and Weir
+	go run ./test/load edge

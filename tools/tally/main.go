@@ -1,0 +1,128 @@
+// Tally reads what `go test -json` writes and prints what a person wants to see of
+// it: a line per package, the whole output of what failed, which tests were
+// skipped, and last
+//
+//	N passed, N failed
+//
+// counting tests and their subtests, and a package that failed without any failing
+// test (it does not build, it panicked, it ran out of time) as one. It exits with
+// 1 when anything failed or when there was no test at all.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// event is a line of `go test -json`; see `go doc test2json`.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // instead of Package, in what the compiler says
+	Test       string
+	Output     string
+}
+
+// tally is the state of all packages that have been heard of.
+type tally struct {
+	out            io.Writer
+	passed, failed int
+	skipped        []string
+	running        map[string]bool     // packages begun and not ended
+	failures       map[string]int      // failed tests by package
+	output         map[string][]string // by package and test, until it passes
+}
+
+func main() {
+	t := tally{out: os.Stdout, running: map[string]bool{}, failures: map[string]int{}, output: map[string][]string{}}
+	lines := bufio.NewReader(os.Stdin)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			t.line(line)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if !t.close() {
+		os.Exit(1)
+	}
+}
+
+// line takes in one line; one that is no event is printed as it is.
+func (t *tally) line(line []byte) {
+	var e event
+	if err := json.Unmarshal(line, &e); err != nil {
+		fmt.Fprint(t.out, string(line))
+		return
+	}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(t.out, e.Output)
+	case "start":
+		t.running[e.Package] = true
+	case "output":
+		name := e.Package + " " + e.Test
+		t.output[name] = append(t.output[name], e.Output)
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			t.endPackage(e)
+		} else {
+			t.endTest(e)
+		}
+	}
+}
+
+func (t *tally) endTest(e event) {
+	name := e.Package + " " + e.Test
+	switch e.Action {
+	case "pass":
+		t.passed++
+	case "skip":
+		t.skipped = append(t.skipped, name)
+	case "fail":
+		t.failed++
+		t.failures[e.Package]++
+		fmt.Fprint(t.out, strings.Join(t.output[name], ""))
+	}
+	delete(t.output, name)
+}
+
+// endPackage prints the package's own output, which ends in its ok or FAIL line.
+// A test that never ended (a panic, a timeout) has left output behind: it is the cause.
+func (t *tally) endPackage(e event) {
+	delete(t.running, e.Package)
+	own := e.Package + " "
+	if e.Action == "fail" && t.failures[e.Package] == 0 {
+		t.failed++
+		for name, output := range t.output {
+			if name != own && strings.HasPrefix(name, own) {
+				fmt.Fprint(t.out, strings.Join(output, ""))
+			}
+		}
+	}
+	for _, line := range t.output[own] {
+		if line != "PASS\n" && line != "FAIL\n" && !strings.Contains(line, "[no test files]") {
+			fmt.Fprint(t.out, line)
+		}
+	}
+	delete(t.output, own)
+}
+
+// close prints the closing lines and says whether all is well.
+func (t *tally) close() bool {
+	for name := range t.running {
+		fmt.Fprintf(t.out, "FAIL\t%s: its tests never ended\n", name)
+		t.failed++
+	}
+	for _, name := range t.skipped {
+		fmt.Fprintf(t.out, "skipped: %s\n", name)
+	}
+	fmt.Fprintf(t.out, "%d passed, %d failed\n", t.passed, t.failed)
+	return t.failed == 0 && t.passed > 0
+}
