@@ -6,6 +6,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/test/load/drive"
 	"github.com/weirlimit/weir/test/load/rig"
@@ -14,9 +17,9 @@ import (
 
 type edgeOptions struct {
 	plan      plan
-	peersOnly bool
+	peersOnly bool // bare Envoy and its native limiter, nothing of Weir
 	profile   bool
-	only      string
+	only      string // the name of a part; empty means all
 }
 
 // bench is one run of the edge benchmark.
@@ -24,9 +27,12 @@ type bench struct {
 	edgeOptions
 	*rig.Rig
 	progress io.Writer
-	upstream *rig.Envoy
-	bare     *rig.Envoy
 	clients  []*drive.Client
+
+	upstream         *rig.Envoy
+	bare             *rig.Envoy
+	native, refusing *rig.Envoy // local_ratelimit
+	one, three       *place     // Weir with so many rules per request; nil with peersOnly
 }
 
 // edge runs every part and returns the table.
@@ -35,63 +41,59 @@ func edge(ctx context.Context, opts edgeOptions, progress io.Writer) ([]table.Se
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
 	b := &bench{edgeOptions: opts, Rig: r, progress: progress}
-	defer func() {
-		for _, c := range b.clients {
-			c.Close()
-		}
-	}()
-	if b.upstream, err = r.Upstream(ctx); err != nil {
-		return nil, err
-	}
-	if b.bare, err = r.Bare(ctx, b.upstream); err != nil {
-		return nil, err
+	defer b.close()
+	if err := b.start(ctx); err != nil {
+		return nil, fmt.Errorf("%w (logs in %s)", err, r.Dir())
 	}
 	var sections []table.Section
-	for _, part := range []struct {
-		name string
-		run  func(context.Context) (table.Section, error)
-	}{
-		{"closed", b.closedLoop},
-		{"fixed", b.fixedRate},
-	} {
+	for _, part := range b.parts() {
 		if opts.only != "" && opts.only != part.name {
 			continue
 		}
-		fmt.Fprintf(progress, "%s ...\n", part.name)
+		begin := time.Now()
 		s, err := part.run(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w (logs in %s)", part.name, err, r.Dir())
 		}
+		fmt.Fprintf(progress, "%s: %.0f s\n", part.name, time.Since(begin).Seconds())
 		sections = append(sections, s)
 	}
-	return sections, nil
+	return sections, r.Discard()
 }
 
-// mode makes a mode that asks an Envoy for path over conns connections.
-func (b *bench) mode(name string, e *rig.Envoy, path string, conns int, keys drive.Keys, status int) (*mode, error) {
-	client, err := drive.Dial(e.Addr, path, conns)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	b.clients = append(b.clients, client)
-	return &mode{name: name, client: client, keys: keys, status: status, procs: []*rig.Process{e.Process}}, nil
+type part struct {
+	name string
+	run  func(context.Context) (table.Section, error)
 }
 
-// interleave warms every mode up and then runs them in turns.
-func interleave(ctx context.Context, modes []*mode, warm, load drive.Load, rounds int) error {
-	for _, m := range modes {
-		if err := m.warmUp(ctx, warm); err != nil {
-			return err
-		}
+func (b *bench) parts() []part {
+	parts := []part{{"closed", b.closedLoop}, {"fixed", b.fixedRate}}
+	if b.peersOnly {
+		return parts
 	}
-	for range rounds {
-		for _, m := range modes {
-			if err := m.round(ctx, load); err != nil {
-				return err
-			}
-		}
+	return append(parts, part{"path", b.wholePath}, part{"memory", b.memory}, part{"go", b.micro})
+}
+
+// start starts what several parts use.
+func (b *bench) start(ctx context.Context) (err error) {
+	if b.upstream, err = b.Upstream(ctx); err != nil {
+		return err
 	}
-	return nil
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) { b.bare, err = b.Bare(ctx, "bare", b.upstream); return })
+	g.Go(func() (err error) { b.native, err = b.Native(ctx, "native", b.upstream, 10_000_000); return })
+	g.Go(func() (err error) { b.refusing, err = b.Native(ctx, "native-refusing", b.upstream, 0); return })
+	if !b.peersOnly {
+		g.Go(func() (err error) { b.one, err = b.place(ctx, "one", oneRule); return })
+		g.Go(func() (err error) { b.three, err = b.place(ctx, "three", threeRules); return })
+	}
+	return g.Wait()
+}
+
+func (b *bench) close() {
+	for _, c := range b.clients {
+		c.Close()
+	}
+	b.Close()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/test/load/drive"
 	"github.com/weirlimit/weir/test/load/measure"
 	"github.com/weirlimit/weir/test/load/rig"
+	"github.com/weirlimit/weir/test/load/table"
 )
 
 // mode is one way of answering requests, measured in rounds.
@@ -21,17 +22,20 @@ type mode struct {
 	keys   drive.Keys
 	status int            // what every answer should be; 0 means 200 or 429
 	procs  []*rig.Process // whose CPU counts
+	target table.Target   // of the CPU per request
 
-	cpu      measure.Sample // µs per request, one per round
-	p50, p99 measure.Sample // µs
+	cpu      measure.Sample   // µs per request of all procs, one value per round
+	parts    []measure.Sample // the same per process
+	p50, p99 measure.Sample   // µs
 	seen     tally
 }
 
 // tally is what all rounds of a mode saw together.
 type tally struct {
-	due, done, failed, missed, unexpected uint64
-	driver                                time.Duration // CPU of the driver
-	elapsed                               time.Duration
+	due, done, failed, missed uint64
+	status                    [600]uint64
+	driver                    time.Duration // CPU of the driver
+	elapsed                   time.Duration
 }
 
 // warmUp sends a load that is not measured.
@@ -61,55 +65,127 @@ func (m *mode) round(ctx context.Context, load drive.Load) error {
 	if r.Done == 0 {
 		return fmt.Errorf("%s: no request was answered", m.name)
 	}
-	m.cpu = append(m.cpu, micros(after-before)/float64(r.Done))
+	m.cost(before, after, r.Done)
 	m.p50 = append(m.p50, micros(r.Latency.Quantile(0.50)))
 	m.p99 = append(m.p99, micros(r.Latency.Quantile(0.99)))
-	m.count(r)
+	m.seen.add(r)
 	return ctx.Err()
 }
 
-func (m *mode) count(r *drive.Result) {
-	m.seen.due += r.Due
-	m.seen.done += r.Done
-	m.seen.failed += r.Failed
-	m.seen.missed += r.Missed
-	m.seen.driver += r.CPU
-	m.seen.elapsed += r.Elapsed
-	expected := r.Status[m.status]
-	if m.status == 0 {
-		expected = r.Status[http.StatusOK] + r.Status[http.StatusTooManyRequests]
-	}
-	m.seen.unexpected += r.Done - expected
-}
-
-// used is the CPU time of the mode's processes so far.
-func (m *mode) used() (time.Duration, error) {
-	var sum time.Duration
-	for _, p := range m.procs {
+// used is the CPU time of each of the mode's processes so far.
+func (m *mode) used() ([]time.Duration, error) {
+	used := make([]time.Duration, len(m.procs))
+	for i, p := range m.procs {
 		cpu, err := measure.CPU(p.PID)
 		if err != nil {
-			return 0, fmt.Errorf("%s: %s: %w", m.name, p.Name, err)
+			return nil, fmt.Errorf("%s: %s: %w", m.name, p.Name, err)
 		}
-		sum += cpu
+		used[i] = cpu
 	}
-	return sum, nil
+	return used, nil
 }
 
-// note says what throws doubt on the mode's figures, and how fast it went.
+func (m *mode) cost(before, after []time.Duration, requests uint64) {
+	if m.parts == nil {
+		m.parts = make([]measure.Sample, len(m.procs))
+	}
+	var total float64
+	for i := range m.procs {
+		each := micros(after[i]-before[i]) / float64(requests)
+		m.parts[i] = append(m.parts[i], each)
+		total += each
+	}
+	m.cpu = append(m.cpu, total)
+}
+
+func (t *tally) add(r *drive.Result) {
+	t.due += r.Due
+	t.done += r.Done
+	t.failed += r.Failed
+	t.missed += r.Missed
+	t.driver += r.CPU
+	t.elapsed += r.Elapsed
+	for status, n := range r.Status {
+		t.status[status] += n
+	}
+}
+
+// row is the mode's CPU per request, beside that of bare.
+func (m *mode) row(bare *mode, rate float64) table.Row {
+	return table.Row{Name: m.name, Unit: "µs/req", Value: m.cpu, Bare: bare.cpu, Target: m.target, Note: m.note(rate)}
+}
+
+// note says how fast the mode went and what throws doubt on its figures. rate is
+// that of an open loop, else 0.
 func (m *mode) note(rate float64) string {
-	achieved := float64(m.seen.done) / m.seen.elapsed.Seconds()
+	t := &m.seen
+	if t.done == 0 {
+		return ""
+	}
 	notes := []string{fmt.Sprintf("%.0f req/s, driver %.1f µs/req",
-		achieved, micros(m.seen.driver)/float64(m.seen.done))}
-	if rate > 0 && float64(m.seen.done) < rateTolerance*float64(m.seen.due) {
+		float64(t.done)/t.elapsed.Seconds(), micros(t.driver)/float64(t.done))}
+	if rate > 0 && float64(t.done) < rateTolerance*float64(t.due) {
 		notes = append(notes, fmt.Sprintf("OFFERED %.0f req/s NOT REACHED", rate))
 	}
-	if m.seen.failed > 0 {
-		notes = append(notes, fmt.Sprintf("%d failed", m.seen.failed))
+	if t.failed > 0 {
+		notes = append(notes, fmt.Sprintf("%d failed", t.failed))
 	}
-	if m.seen.unexpected > 0 {
-		notes = append(notes, fmt.Sprintf("%.2f %% not %d", 100*float64(m.seen.unexpected)/float64(m.seen.done), m.status))
+	for status, n := range t.status {
+		if n > 0 && status != m.status {
+			notes = append(notes, fmt.Sprintf("%.2f %% status %d", 100*float64(n)/float64(t.done), status))
+		}
 	}
 	return strings.Join(notes, ", ")
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// modes are measured in turns. add gathers errors, so that a list of modes reads
+// like a table; run reports the first.
+type modes struct {
+	b     *bench
+	conns int
+	all   []*mode
+	err   error
+}
+
+// add makes a mode that asks e for path with keys and expects status.
+func (ms *modes) add(name string, e *rig.Envoy, path string, keys drive.Keys, status int) *mode {
+	m := &mode{name: name, keys: keys, status: status}
+	ms.all = append(ms.all, m)
+	if ms.err != nil {
+		return m
+	}
+	if m.client, ms.err = drive.Dial(e.Addr, path, ms.conns); ms.err != nil {
+		ms.err = fmt.Errorf("%s: %w", name, ms.err)
+		return m
+	}
+	m.procs = []*rig.Process{e.Process}
+	ms.b.clients = append(ms.b.clients, m.client)
+	return m
+}
+
+// run warms every mode up and then measures them in turns.
+func (ms *modes) run(ctx context.Context, warm, load drive.Load, rounds int) error {
+	if ms.err != nil {
+		return ms.err
+	}
+	for _, m := range ms.all {
+		if err := m.warmUp(ctx, warm); err != nil {
+			return err
+		}
+	}
+	for range rounds {
+		for _, m := range ms.all {
+			if err := m.round(ctx, load); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+const (
+	answered = http.StatusOK
+	refused  = http.StatusTooManyRequests
+)

@@ -23,20 +23,24 @@ type plan struct {
 	chunks int
 
 	liveKeys uint64 // of the memory part
+
+	benchTime time.Duration // of each Go benchmark, three times
 }
 
 var (
 	fullPlan = plan{
-		rounds: 8, round: 1500 * time.Millisecond, warm: 3 * time.Second,
+		rounds: 8, round: 1200 * time.Millisecond, warm: 3 * time.Second,
 		fixedRounds: 6, fixedRound: 4 * time.Second,
 		settle: 12 * time.Second, chunk: 10 * time.Second, chunks: 6, // one minute: one flip of a window of 1 m
-		liveKeys: 600_000,
+		liveKeys:  600_000,
+		benchTime: 200 * time.Millisecond,
 	}
 	quickPlan = plan{
 		rounds: 2, round: 700 * time.Millisecond, warm: time.Second,
 		fixedRounds: 2, fixedRound: time.Second,
 		settle: 2 * time.Second, chunk: 2 * time.Second, chunks: 3,
-		liveKeys: 60_000,
+		liveKeys:  60_000,
+		benchTime: 20 * time.Millisecond,
 	}
 )
 
@@ -44,6 +48,7 @@ const (
 	keys          = 10_000 // of the uniform traffic
 	closedConns   = 32
 	openConns     = 64
+	memoryConns   = 256
 	fixedRate     = 5_000  // requests per second, where everything costs more
 	pathRate      = 20_000 // requests per second of the whole path
 	zipfExponent  = 0.99   // YCSB's

@@ -31,8 +31,8 @@ func (r *Rig) Upstream(ctx context.Context) (*Envoy, error) {
 }
 
 // Bare starts an Envoy with no filter but the router.
-func (r *Rig) Bare(ctx context.Context, upstream *Envoy) (*Envoy, error) {
-	return r.pop(ctx, "bare", upstream, func(b *bootstrap) { b.setFilter(nil) })
+func (r *Rig) Bare(ctx context.Context, name string, upstream *Envoy) (*Envoy, error) {
+	return r.pop(ctx, name, upstream, func(b *bootstrap) { b.setFilter(nil) })
 }
 
 // Native starts an Envoy with the local rate limiting that is built into it: one

@@ -67,14 +67,17 @@ func Open() (*Rig, error) {
 // Root is the root of the repository.
 func (r *Rig) Root() string { return r.root }
 
-// Dir is where the programs' configuration and logs are; Close leaves it there.
+// Dir is where the programs' configuration and logs are; only Discard removes it.
 func (r *Rig) Dir() string { return r.dir }
+
+// Discard removes Dir, for when nobody will ask what went wrong.
+func (r *Rig) Discard() error { return os.RemoveAll(r.dir) }
 
 // Close ends every program.
 func (r *Rig) Close() {
 	close(r.started)
 	for p := range r.started {
-		p.stop()
+		p.Stop()
 	}
 }
 
@@ -173,8 +176,8 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// stop asks the program to end and kills it after 5 s.
-func (p *Process) stop() {
+// Stop asks the program to end and kills it after 5 s. It may be called again.
+func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // if that fails it has ended already
 	select {
 	case <-p.done:

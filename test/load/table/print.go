@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-var columns = [...]string{"", "unit", "min", "median", "x bare (min)", "x bare (median)", "target", "", "note"}
+// The columns. What compares with bare is from the minima, then from the medians.
+var columns = [...]string{"", "unit", "min", "median", "x bare", "over bare", "target", "", "note"}
 
 // Print writes the sections as one Markdown table, its columns aligned.
 func Print(w io.Writer, sections []Section) error {
@@ -52,8 +53,8 @@ func (r Row) cells() [len(columns)]string {
 		c[2], c[3] = "-", "-"
 	}
 	if len(r.Bare) > 0 {
-		c[4] = fmt.Sprintf("%.2f", ratio(r.Value.Min(), r.Bare.Min()))
-		c[5] = fmt.Sprintf("%.2f", ratio(r.Value.Median(), r.Bare.Median()))
+		c[4] = fmt.Sprintf("%.2f / %.2f", ratio(r.Value.Min(), r.Bare.Min()), ratio(r.Value.Median(), r.Bare.Median()))
+		c[5] = fmt.Sprintf("%.1f / %.1f", r.Value.Min()-r.Bare.Min(), r.Value.Median()-r.Bare.Median())
 	}
 	c[6] = r.Target.text(r.Unit)
 	c[7] = r.Judge().text(r.Target, r.Unit)

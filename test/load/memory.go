@@ -1,0 +1,93 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/load/rig"
+	"github.com/weirlimit/weir/test/load/table"
+)
+
+// memory reads the resident memory of a PoP when it starts and when it holds a
+// lease for each of very many keys.
+func (b *bench) memory(ctx context.Context) (table.Section, error) {
+	s := table.Section{Title: "Resident memory"}
+	bare, err := b.Bare(ctx, "memory-bare", b.upstream)
+	if err != nil {
+		return s, err
+	}
+	defer bare.Stop()
+	at, err := b.place(ctx, "memory", memoryRules)
+	if err != nil {
+		return s, err
+	}
+	defer at.stop()
+
+	atStart, err := b.megabytes(ctx, bare.Process, at.pop.Process, at.region.Process)
+	if err != nil {
+		return s, err
+	}
+	keys, err := b.touch(ctx, at.pop, b.plan.liveKeys)
+	if err != nil {
+		return s, err
+	}
+	full, err := b.megabytes(ctx, bare.Process, at.pop.Process, at.region.Process)
+	if err != nil {
+		return s, err
+	}
+	row := func(name string, mb, bare float64, target table.Target) {
+		r := table.Row{Name: name, Unit: "MB", Value: measure.Sample{mb}, Target: target}
+		if bare > 0 {
+			r.Bare = measure.Sample{bare}
+		}
+		s.Rows = append(s.Rows, r)
+	}
+	row("bare Envoy at start", atStart[0], atStart[0], table.Target{})
+	row("Weir at start", atStart[1], atStart[0], table.Target{Kind: table.Over, Bound: 100})
+	row(fmt.Sprintf("Weir with %d live keys", keys), full[1], full[0],
+		table.Target{Kind: table.Over, Bound: 40, Base: measure.Sample{atStart[1]}, BaseName: "Weir at start"})
+	row("region at start", atStart[2], 0, table.Target{})
+	row(fmt.Sprintf("region with %d live keys", keys), full[2], 0, table.Target{})
+	return s, nil
+}
+
+// megabytes reads the memory of processes after a rest, in which they give back
+// what they needed to start.
+func (b *bench) megabytes(ctx context.Context, procs ...*rig.Process) ([]float64, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(3 * time.Second):
+	}
+	mb := make([]float64, len(procs))
+	for i, p := range procs {
+		n, err := measure.RSS(p.PID)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		mb[i] = float64(n) / 1e6
+	}
+	return mb, nil
+}
+
+// touch asks once for each of n keys and returns how many were admitted.
+func (b *bench) touch(ctx context.Context, pop *rig.Envoy, n uint64) (uint64, error) {
+	client, err := drive.Dial(pop.Addr, "/memory/thing", memoryConns)
+	if err != nil {
+		return 0, err
+	}
+	b.clients = append(b.clients, client)
+	r, err := client.Run(ctx, drive.Load{Keys: drive.Each(), Duration: 3 * time.Minute, Requests: n})
+	if err != nil {
+		return 0, err
+	}
+	if r.Status[answered] < n*99/100 {
+		return 0, fmt.Errorf("only %d of %d keys were admitted (%d refused, %d failed)", r.Status[answered], n, r.Status[refused], r.Failed)
+	}
+	return r.Status[answered], ctx.Err()
+}
