@@ -79,8 +79,10 @@ func (l *Limit) peekBucket(st *State, now Micros, need int64, d *Decision) {
 	l.refill(st, now)
 	d.Remaining = l.bucket.tokens(st)
 	d.Reset = l.bucketWait(st, now, l.capacity)
-	if d.RetryAfter = l.bucketWait(st, now, need); d.RetryAfter == 0 {
+	if need <= d.Remaining {
 		d.Granted = need
+	} else {
+		d.RetryAfter = l.bucketWait(st, now, need)
 	}
 }
 
