@@ -42,6 +42,7 @@ var (
 	timeoutRange  = span{int64(limit.Millisecond), int64(limit.Second)}
 	intervalRange = span{int64(100 * limit.Millisecond), int64(10 * limit.Second)}
 	ttlRange      = span{int64(100 * limit.Millisecond), int64(10 * limit.Minute)}
+	periodRange   = span{int64(limit.Millisecond), int64(limit.MaxPeriod)}
 )
 
 // problem is a mistake in a rule.
@@ -113,15 +114,19 @@ func (c *checker) integer(field string, value int64, in span) {
 }
 
 // period checks a duration of which 0 means the default.
-func (c *checker) period(field string, value limit.Micros, in span) {
+func (c *checker) period(field string, value limit.Micros, in span) bool {
 	allowed := formatPeriod(limit.Micros(in.low)) + " to " + formatPeriod(limit.Micros(in.high))
 	switch {
 	case value == 0:
+		return true
 	case value%limit.Millisecond != 0:
 		c.add(field, strconv.FormatInt(int64(value), 10)+" µs is not whole milliseconds; write "+allowed)
 	case int64(value) < in.low || int64(value) > in.high:
 		c.add(field, formatPeriod(value)+" is out of range; write "+allowed)
+	default:
+		return true
 	}
+	return false
 }
 
 // word checks that a typed constant is one of the language.
@@ -203,7 +208,7 @@ func (c *checker) onFailure(r *Rule) {
 // limitFieldPaths are the fields of limit.Spec as the rule language has them.
 var limitFieldPaths = map[string]string{
 	"count": "limit.count", "period": "limit.per", "burst": "limit.burst", "algorithm": "algorithm", "align": "align",
-	"min_interval": "min_interval", "charge_denied": "charge_denied", "lease_ttl": "lease.ttl",
+	"min_interval": "min_interval", "charge_denied": "charge_denied",
 }
 
 func (c *checker) limits(r *Rule) {
@@ -247,7 +252,13 @@ func (c *checker) spec(prefix string, s limit.Spec) {
 		s.Period = limit.Minute
 	case s.Period != 0 && concurrency:
 		c.add(prefix+"limit", "has a period; concurrency counts what runs at once, write only how many, such as limit: 20", "algorithm")
+	case !concurrency && !c.period(prefix+"limit.per", s.Period, periodRange):
+		s.Period = limit.Minute
 	}
+	if base := prefix == ""; base && s.MinInterval != 0 && !c.period("min_interval", s.MinInterval, span{int64(limit.Millisecond), int64(s.Period)}) {
+		s.MinInterval = 0
+	}
+	s.LeaseTTL = 0 // has a narrower range of its own
 	for {
 		_, err := limit.New(s)
 		var bad *limit.SpecError
@@ -262,14 +273,14 @@ func (c *checker) spec(prefix string, s limit.Spec) {
 		if !shared || prefix == "" {
 			c.add(path, bad.Reason, "algorithm")
 		}
-		if !clear(&s, bad.Field) {
+		if !repair(&s, bad.Field) {
 			return
 		}
 	}
 }
 
-// clear sets a field to a legal value; false if that changed nothing.
-func clear(s *limit.Spec, field string) bool {
+// repair sets a field to a legal value; false if that changed nothing.
+func repair(s *limit.Spec, field string) bool {
 	before := *s
 	switch field {
 	case "count":
@@ -286,8 +297,6 @@ func clear(s *limit.Spec, field string) bool {
 		s.MinInterval = 0
 	case "charge_denied":
 		s.ChargeDenied = false
-	case "lease_ttl":
-		s.LeaseTTL = 0
 	}
 	return *s != before
 }
@@ -348,7 +357,8 @@ func (c *checker) lease(r *Rule) {
 	case ttl < or(r.LeaseInterval, DefaultLeaseInterval):
 		c.add("lease.ttl", formatPeriod(ttl)+" is less than the lease interval; write at least "+formatPeriod(or(r.LeaseInterval, DefaultLeaseInterval)), "lease.interval")
 	case base.Algorithm == limit.SlidingLog && base.Period > 0 && ttl > base.Period/50:
-		c.add("lease.ttl", formatPeriod(ttl)+" is more than a fiftieth of the window, the most that sliding_log allows; leave it out for just that", "limit", "algorithm")
+		c.add("lease.ttl", formatPeriod(ttl)+" is more than a fiftieth of the window, the most that sliding_log allows; write "+
+			formatPeriod(base.Period/50/limit.Millisecond*limit.Millisecond)+" or less, or leave it out", "limit", "algorithm")
 	}
 }
 
@@ -369,7 +379,7 @@ func (c *checker) capacity(prefix string, cost Cost, s limit.Spec) {
 	if s.Algorithm != limit.TokenBucket {
 		what = "count"
 	}
-	c.add(field, strconv.FormatInt(most, 10)+" is more than "+prefix+"limit ever holds at once; write at most "+
+	c.add(field, strconv.FormatInt(most, 10)+" is more than "+prefix+"limit ever admits at once; write at most "+
 		strconv.FormatInt(capacity, 10)+", or raise its "+what, prefix+"limit", "algorithm")
 }
 

@@ -117,7 +117,8 @@ func (c *checker) header(path, name string) {
 
 // insteadOf says what to write for a header that HTTP/2 has as a pseudo header.
 var insteadOf = map[string]string{
-	"host": "hosts or host", ":authority": "hosts or host", ":path": "path", ":method": "methods or method", ":scheme": "a header of your own",
+	"host": "hosts (host under when)", ":authority": "hosts (host under when)", ":path": "path",
+	":method": "methods (method under when)", ":scheme": "a header of your own",
 }
 
 func (c *checker) key(key []Part) {

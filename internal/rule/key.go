@@ -2,7 +2,6 @@ package rule
 
 import (
 	"math/bits"
-	"net/netip"
 	"strings"
 )
 
@@ -63,7 +62,7 @@ func (m *Matches) appendPart(dst []byte, p part, q *view) ([]byte, bool) {
 func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 	switch s.from {
 	case FromClientIP:
-		return appendAddr(dst, s.clientIP(q), s.prefix)
+		return s.clientIP(q).appendTo(dst, s.prefix)
 	case FromHeader:
 		return appendValue(dst, q.Headers[s.header].Text)
 	case FromPath:
@@ -112,59 +111,6 @@ func hash128[T string | []byte](v T) (high, low uint64) {
 		high, low = high*primeLow+low*primeHigh+carry, product
 	}
 	return high, low
-}
-
-// clientIP returns the text of the client's address. If X-Forwarded-For has fewer
-// addresses than trusted hops, the request came past the trusted proxies, and the
-// peer is the client.
-func (s *source) clientIP(q *view) netip.Addr {
-	if s.hops > 0 {
-		if addr := parseAddr(fromRight(q.Headers[s.header].Text, s.hops)); addr.IsValid() {
-			return addr
-		}
-	}
-	return parseAddr(q.peer())
-}
-
-// fromRight returns the n-th element of a comma-separated list from the right,
-// counting from 1; empty if it has fewer.
-func fromRight(list string, n int) string {
-	for ; n > 1; n-- {
-		i := strings.LastIndexByte(list, ',')
-		if i < 0 {
-			return ""
-		}
-		list = list[:i]
-	}
-	return strings.Trim(list[strings.LastIndexByte(list, ',')+1:], " \t")
-}
-
-// parseAddr reads an IP address with or without port; the zero Addr if it is none.
-func parseAddr(s string) netip.Addr {
-	if rest, ok := strings.CutPrefix(s, "["); ok {
-		s, _, _ = strings.Cut(rest, "]")
-	} else if i := strings.IndexByte(s, ':'); i >= 0 && i == strings.LastIndexByte(s, ':') {
-		s = s[:i]
-	}
-	s, _, _ = strings.Cut(s, "%") // a zone names a link of this machine, not a client
-	addr, err := netip.ParseAddr(s)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return addr.Unmap()
-}
-
-// appendAddr appends an IPv4 address whole, an IPv6 address cut to prefix bits as
-// "2001:db8::/64", and nothing for the zero Addr.
-func appendAddr(dst []byte, addr netip.Addr, prefix int) []byte {
-	switch {
-	case !addr.IsValid():
-		return dst
-	case addr.Is4():
-		return addr.AppendTo(dst)
-	}
-	cut, _ := addr.Prefix(prefix)
-	return cut.AppendTo(dst)
 }
 
 // appendQuery appends the decoded value of the first parameter of that name.

@@ -29,6 +29,7 @@ func Decode(doc []byte) (*Set, error) {
 // mistake is reported to where doc reports its own; the result is nil if there is
 // one.
 func Read(doc strict.Value) *Set {
+	doc.Require("a mapping with rules")
 	rules := normal(readDocument(doc))
 	for _, p := range check(rules) {
 		if p.stands(doc) {
@@ -286,11 +287,13 @@ var (
 
 // object checks that v is a mapping with known fields only.
 func object(v strict.Value, known []string, reserved ...reserved) bool {
-	if !v.Is(strict.Object, "a mapping with "+strings.Join(known, ", ")) {
-		return false
+	if v.Kind() != strict.Object {
+		return v.Object(known...)
 	}
+	fields := v.Node().Fields
 next:
-	for _, name := range v.Names() {
+	for i := range fields {
+		name := fields[i].Name
 		for _, k := range known {
 			if name == k {
 				continue next

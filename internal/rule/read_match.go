@@ -121,15 +121,16 @@ func (d *reader) part(v strict.Value) Part {
 
 const sourceForms = "client_ip, path, method, { header: x-user-id }, { query: api_key } or { const: text }"
 
-// source reads one source of a part and returns its else, if any.
+// source reads one source of a part and returns its else, if any. One that cannot
+// be read becomes client_ip, in which nothing else can be wrong.
 func (d *reader) source(v strict.Value) (Source, strict.Value) {
 	if v.Kind() == strict.String {
 		return d.plainSource(v), v.Field("else")
 	}
 	if !v.Is(strict.Object, sourceForms) || !object(v, partFields, reservedInPart...) {
-		return Source{From: FromConst}, strict.Value{}
+		return Source{}, strict.Value{}
 	}
-	out, found := Source{From: FromConst}, 0
+	out, found := Source{}, 0
 	for _, name := range v.Names() {
 		field := v.Field(name)
 		switch name {
@@ -171,7 +172,7 @@ func (d *reader) plainSource(v strict.Value) Source {
 			reason += " (did you mean " + near + "?)"
 		}
 		v.Fail(reason)
-		return Source{From: FromConst}
+		return Source{}
 	}
 }
 

@@ -92,7 +92,11 @@ func (m Match) normal() Match {
 	for i := range m.Headers {
 		m.Headers[i].Name = strings.ToLower(m.Headers[i].Name)
 	}
-	slices.SortStableFunc(m.Headers, func(a, b HeaderMatch) int { return strings.Compare(a.Name, b.Name) })
+	for i := range m.Headers { // few, and slices.SortFunc costs 7 kB
+		for j := i; j > 0 && m.Headers[j].Name < m.Headers[j-1].Name; j-- {
+			m.Headers[j], m.Headers[j-1] = m.Headers[j-1], m.Headers[j]
+		}
+	}
 	return m
 }
 

@@ -43,15 +43,15 @@ func parse(data []byte, errs *strict.Errors) *strict.Node {
 var syntaxLine = regexp.MustCompile(`^line (\d+): `)
 
 // syntaxError takes the line out of an error's text, the only place that has it.
+// It is where the block begins in which the parser lost its way.
 func syntaxError(err error) strict.Error {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	at := strict.Pos{}
 	if m := syntaxLine.FindStringSubmatch(reason); m != nil {
 		at.Line, _ = strconv.Atoi(m[1])
-		at.Column = 1
 		reason = reason[len(m[0]):]
 	}
-	return strict.Error{Pos: at, Reason: "this is not YAML: " + reason}
+	return strict.Error{Pos: at, Reason: "this is not YAML, here or in the lines below: " + reason}
 }
 
 func fail(errs *strict.Errors, at strict.Pos, path, reason string) {
@@ -125,7 +125,7 @@ func scalar(n *strict.Node, y *yaml.Node) {
 	case "!!null":
 		n.Kind = strict.Null
 	case "!!timestamp":
-		n.Kind, n.Text = strict.Other, "a date to YAML; put it in quotes if it is not"
+		n.Kind, n.Text = strict.Other, "a date to YAML unless it is in quotes"
 	default:
 		n.Kind, n.Text = strict.Other, "of the type "+y.ShortTag()
 	}

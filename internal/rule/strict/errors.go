@@ -17,7 +17,11 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Pos.Line > 0 {
-		b.WriteString(strconv.Itoa(e.Pos.Line) + ":" + strconv.Itoa(e.Pos.Column) + ": ")
+		b.WriteString(strconv.Itoa(e.Pos.Line) + ":")
+		if e.Pos.Column > 0 {
+			b.WriteString(strconv.Itoa(e.Pos.Column) + ":")
+		}
+		b.WriteByte(' ')
 	}
 	if e.Path != "" {
 		b.WriteString(e.Path + ": ")
@@ -47,8 +51,20 @@ func (es Errors) Err() error {
 	return es
 }
 
-// Below reports whether a mistake was found at path or below it.
-func (es Errors) Below(path string) bool {
+// MaxErrors is how many mistakes of a document are reported.
+const MaxErrors = 100
+
+func (es *Errors) add(e Error) {
+	switch {
+	case len(*es) < MaxErrors:
+		*es = append(*es, e)
+	case len(*es) == MaxErrors:
+		*es = append(*es, Error{Reason: "there are more mistakes than these " + strconv.Itoa(MaxErrors)})
+	}
+}
+
+// below reports whether a mistake was found at path or below it.
+func (es Errors) below(path string) bool {
 	for i := range es {
 		if within(es[i].Path, path) {
 			return true
@@ -57,9 +73,8 @@ func (es Errors) Below(path string) bool {
 	return false
 }
 
-// Touch reports whether a mistake was found at path, below it or above it: then
-// what stands at path is not what its author meant.
-func (es Errors) Touch(path string) bool {
+// touch reports whether a mistake was found at path, below it or above it.
+func (es Errors) touch(path string) bool {
 	for i := range es {
 		if within(es[i].Path, path) || within(path, es[i].Path) {
 			return true

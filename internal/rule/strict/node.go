@@ -37,7 +37,7 @@ var kindNames = [...]string{"null", "a boolean", "a whole number", "a number", "
 func (k Kind) String() string { return kindNames[k] }
 
 // Pos is a place in a document. Line and Column count from 1;
-// the zero value means that the place is not known.
+// 0 means not known.
 type Pos struct{ Line, Column int }
 
 // Node is one value of a document. It is not changed once it is built.
@@ -103,6 +103,24 @@ func (n *Node) step(path string) (*Node, Pos, string) {
 		}
 	}
 	return nil, Pos{}, ""
+}
+
+// locate returns the path of a node of the tree below n.
+func (n *Node) locate(target *Node) (path string, ok bool) {
+	if n == target {
+		return "", true
+	}
+	for i := range n.Fields {
+		if below, ok := n.Fields[i].Value.locate(target); ok {
+			return join(fieldStep(n.Fields[i].Name), below), true
+		}
+	}
+	for i := range n.Items {
+		if below, ok := n.Items[i].locate(target); ok {
+			return join(indexStep(i), below), true
+		}
+	}
+	return "", false
 }
 
 func atStepEnd(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' }

@@ -5,21 +5,28 @@ import (
 	"strings"
 )
 
-// Value is a place in a document that is being read: a node, its path, and where
-// mistakes go. A value that is absent reads as absent all the way down and reports
-// nothing; [Value.Require] reports it.
+// Value is a place in a document that is being read. A value that is absent reads
+// as absent all the way down and reports nothing; [Value.Require] reports it.
 //
 // A Value is for one goroutine.
 type Value struct {
-	node *Node
-	path string
-	errs *Errors
-	// at is where the field's name stands, for mistakes about the field as a whole.
-	at Pos
+	doc  *document
+	node *Node // nil if absent
+	// above and name are the place of an absent value.
+	above *Node
+	name  string
 }
 
-// Root returns the value of a whole document. Mistakes are appended to errs.
-func Root(n *Node, errs *Errors) Value { return Value{node: n, errs: errs, at: n.Pos} }
+// document is where all values of a document look up their paths, which are only
+// needed for mistakes, and leave their mistakes.
+type document struct {
+	root *Node
+	errs *Errors
+}
+
+// Root returns the value of a whole document. Mistakes are appended to errs, up to
+// MaxErrors.
+func Root(n *Node, errs *Errors) Value { return Value{doc: &document{n, errs}, node: n} }
 
 // Present reports whether the value exists.
 func (v Value) Present() bool { return v.node != nil }
@@ -36,37 +43,47 @@ func (v Value) Kind() Kind {
 func (v Value) Node() *Node { return v.node }
 
 // Path returns the value's path.
-func (v Value) Path() string { return v.path }
+func (v Value) Path() string {
+	if v.node == nil {
+		path, _ := v.doc.root.locate(v.above)
+		return Join(path, v.name)
+	}
+	path, _ := v.doc.root.locate(v.node)
+	return path
+}
 
 // Fail reports a mistake in the value.
-func (v Value) Fail(reason string) {
-	pos := v.at
-	if v.node != nil && v.node.Kind != Object && v.node.Kind != List {
-		pos = v.node.Pos
+func (v Value) Fail(reason string) { v.FailAt("", reason) }
+
+// FailAt reports a mistake at a path below the value, as near to it as the
+// document goes.
+func (v Value) FailAt(path, reason string) {
+	path = join(v.Path(), path)
+	v.doc.errs.add(Error{Pos: v.doc.root.Find(path), Path: path, Reason: reason})
+}
+
+// FailName reports a mistake in a field of the object as a whole, at its name.
+func (v Value) FailName(name, reason string) {
+	pos := Pos{}
+	for i := range v.node.Fields {
+		if f := &v.node.Fields[i]; f.Name == name {
+			pos = f.Pos
+		}
 	}
-	*v.errs = append(*v.errs, Error{Pos: pos, Path: v.path, Reason: reason})
+	v.doc.errs.add(Error{Pos: pos, Path: Join(v.Path(), name), Reason: reason})
 }
 
 // Ok reports whether no mistake was found in the value or below it so far.
-func (v Value) Ok() bool { return !v.errs.Below(v.path) }
-
-// FailAt reports a mistake at a path below the value, or as near to it as the
-// document goes.
-func (v Value) FailAt(path, reason string) {
-	*v.errs = append(*v.errs, Error{Pos: v.Find(path), Path: join(v.path, path), Reason: reason})
-}
+func (v Value) Ok() bool { return len(*v.doc.errs) == 0 || !v.doc.errs.below(v.Path()) }
 
 // Touched reports whether a mistake was found at a path below the value, or below
-// or above that.
-func (v Value) Touched(path string) bool { return v.errs.Touch(join(v.path, path)) }
+// or above that: then what stands there is not what its author meant.
+func (v Value) Touched(path string) bool {
+	return len(*v.doc.errs) > 0 && v.doc.errs.touch(join(v.Path(), path))
+}
 
 // Find returns the position of a path below the value, see [Node.Find].
-func (v Value) Find(path string) Pos {
-	if v.node == nil {
-		return v.at
-	}
-	return v.node.Find(path)
-}
+func (v Value) Find(path string) Pos { return v.doc.root.Find(join(v.Path(), path)) }
 
 func join(path, below string) string {
 	if path == "" || below == "" || below[0] == '[' {
@@ -190,8 +207,7 @@ func (v Value) List(most int, want string) []Value {
 	}
 	items := make([]Value, len(v.node.Items))
 	for i := range items {
-		n := &v.node.Items[i]
-		items[i] = Value{node: n, path: Index(v.path, i), errs: v.errs, at: n.Pos}
+		items[i] = Value{doc: v.doc, node: &v.node.Items[i]}
 	}
 	return items
 }
@@ -199,11 +215,11 @@ func (v Value) List(most int, want string) []Value {
 // Object checks that the value is an object that has no other fields than known,
 // and reports each that is unknown. The value can be used even if that fails.
 func (v Value) Object(known ...string) bool {
-	if !v.Is(Object, "a mapping with "+strings.Join(known, ", ")) {
-		return false
+	if v.Kind() != Object {
+		return v.Is(Object, "a mapping with "+some(known))
 	}
-	for _, name := range v.Names() {
-		if !contains(known, name) {
+	for i := range v.node.Fields {
+		if name := v.node.Fields[i].Name; !contains(known, name) {
 			v.Unknown(name, known)
 		}
 	}
@@ -212,31 +228,29 @@ func (v Value) Object(known ...string) bool {
 
 // Unknown reports that the object has a field that is not one of known.
 func (v Value) Unknown(name string, known []string) {
-	reason := "unknown field"
 	if near := Nearest(name, known); near != "" {
-		reason += " (did you mean " + near + "?)"
+		v.FailName(name, "unknown field; did you mean "+near+"?")
+		return
 	}
-	v.FailName(name, reason+"; write "+choice(known))
+	v.FailName(name, "unknown field; write "+choice(known))
 }
 
-// FailName reports a mistake in a field of the object as a whole, at its name.
-func (v Value) FailName(name, reason string) {
-	*v.errs = append(*v.errs, Error{Pos: v.Field(name).at, Path: Join(v.path, name), Reason: reason})
+// some renders the first names of a list.
+func some(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:most], ", ") + ", ..."
 }
 
 // Field returns a field of an object; absent if v is not an object or has no such
 // field.
 func (v Value) Field(name string) Value {
-	field := Value{path: Join(v.path, name), errs: v.errs, at: v.at}
-	if v.node == nil || v.node.Kind != Object {
-		return field
+	if v.node == nil {
+		return Value{doc: v.doc, above: v.above, name: v.name}
 	}
-	for i := range v.node.Fields {
-		if f := &v.node.Fields[i]; f.Name == name {
-			field.node, field.at = &f.Value, f.Pos
-		}
-	}
-	return field
+	return Value{doc: v.doc, node: v.node.Field(name), above: v.node, name: name}
 }
 
 // Names returns the names of all fields of an object in document order, for
