@@ -28,6 +28,11 @@ func (b *bench) closedLoop(ctx context.Context) (table.Section, error) {
 		}
 		s.Rows = append(s.Rows, m.row(bare, 0))
 	}
+	if err == nil && b.profile {
+		var places table.Section
+		places, err = b.profileModes(ctx, ms.all, bare)
+		b.profiles = append(b.profiles, places)
+	}
 	return s, err
 }
 

@@ -28,6 +28,7 @@ type bench struct {
 	*rig.Rig
 	progress io.Writer
 	clients  []*drive.Client
+	profiles []table.Section
 
 	upstream         *rig.Envoy
 	bare             *rig.Envoy
@@ -59,7 +60,7 @@ func edge(ctx context.Context, opts edgeOptions, progress io.Writer) ([]table.Se
 		fmt.Fprintf(progress, "%s: %.0f s\n", part.name, time.Since(begin).Seconds())
 		sections = append(sections, s)
 	}
-	return sections, r.Discard()
+	return append(sections, b.profiles...), r.Discard()
 }
 
 type part struct {

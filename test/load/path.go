@@ -45,6 +45,13 @@ func (b *bench) wholePath(ctx context.Context) (table.Section, error) {
 	if err := bare.round(ctx, load); err != nil {
 		return s, err
 	}
+	if b.profile {
+		functions, err := b.profileRegion(ctx, zipf, place)
+		if err != nil {
+			return s, err
+		}
+		b.profiles = append(b.profiles, functions)
+	}
 	s.Rows = append(s.Rows, bare.row(bare, pathRate))
 	s.Rows = append(s.Rows, pathRows(uniform, bare, asked[0], table.Target{})...)
 	s.Rows = append(s.Rows, pathRows(zipf, bare, asked[1], table.Target{Kind: table.AtMost, Bound: 5})...)

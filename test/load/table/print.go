@@ -53,7 +53,9 @@ func (r Row) cells() [len(columns)]string {
 		c[2], c[3] = "-", "-"
 	}
 	if len(r.Bare) > 0 {
-		c[4] = fmt.Sprintf("%.2f / %.2f", ratio(r.Value.Min(), r.Bare.Min()), ratio(r.Value.Median(), r.Bare.Median()))
+		if r.Bare.Min() > 0 {
+			c[4] = fmt.Sprintf("%.2f / %.2f", ratio(r.Value.Min(), r.Bare.Min()), ratio(r.Value.Median(), r.Bare.Median()))
+		}
 		c[5] = fmt.Sprintf("%.1f / %.1f", r.Value.Min()-r.Bare.Min(), r.Value.Median()-r.Bare.Median())
 	}
 	c[6] = r.Target.text(r.Unit)
