@@ -32,11 +32,10 @@ func startProcess(t testing.TB, dir, name string, argv ...string) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer out.Close()
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	if err := errors.Join(cmd.Start(), out.Close()); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	p := &Process{Name: name, t: t, cmd: cmd, log: path, done: make(chan struct{})}

@@ -167,7 +167,9 @@ func logDir(t testing.TB) string {
 			t.Logf("logs and configuration: %s", dir)
 			return
 		}
-		os.RemoveAll(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
 	})
 	return dir
 }

@@ -39,11 +39,21 @@ type Load struct {
 // Tally is what came back. Status counts the answers; Failed those requests that
 // got none (connection refused or closed), of which FirstError is one.
 type Tally struct {
-	Status     map[int]int64
+	Status map[int]int64
+	// Seconds tells by the second (Unix time) in which they were sent how many
+	// requests there were, and how many of these were answered with 200.
+	Seconds    map[int64]Second
 	Failed     int64
 	FirstError error
 	Slowest    time.Duration // of all answers
 	Took       time.Duration // from the first request to the last answer
+}
+
+// Second is a second's part of a [Tally].
+type Second struct{ Sent, OK int64 }
+
+func newTally() Tally {
+	return Tally{Status: map[int]int64{}, Seconds: map[int64]Second{}}
 }
 
 // Sent is the number of requests that were sent.
@@ -108,7 +118,8 @@ func Run(ctx context.Context, l Load) (Tally, error) {
 		conns.Go(func() { tallies[i] = r.connection(l.Addrs[i%len(l.Addrs)]) })
 	}
 	conns.Wait()
-	total := Tally{Status: map[int]int64{}, Took: time.Since(r.start)}
+	total := newTally()
+	total.Took = time.Since(r.start)
 	for _, t := range tallies {
 		total.add(t)
 	}
@@ -118,6 +129,10 @@ func Run(ctx context.Context, l Load) (Tally, error) {
 func (t *Tally) add(o Tally) {
 	for s, n := range o.Status {
 		t.Status[s] += n
+	}
+	for at, s := range o.Seconds {
+		sum := t.Seconds[at]
+		t.Seconds[at] = Second{sum.Sent + s.Sent, sum.OK + s.OK}
 	}
 	t.Failed += o.Failed
 	t.Slowest = max(t.Slowest, o.Slowest)
@@ -156,7 +171,7 @@ func (r *run) take() (int64, bool) {
 // connection sends requests one after the other, on a new connection after an
 // error.
 func (r *run) connection(addr string) Tally {
-	t := Tally{Status: map[int]int64{}}
+	t := newTally()
 	var c conn
 	defer c.close()
 	var buf []byte
@@ -170,13 +185,25 @@ func (r *run) connection(addr string) Tally {
 		status, err := c.exchange(addr, buf)
 		if err != nil {
 			c.close()
-			t.Failed++
-			if t.FirstError == nil {
-				t.FirstError = err
-			}
-			continue
 		}
+		t.count(sent, status, err)
+	}
+}
+
+func (t *Tally) count(sent time.Time, status int, err error) {
+	second := t.Seconds[sent.Unix()]
+	second.Sent++
+	if err != nil {
+		t.Failed++
+		if t.FirstError == nil {
+			t.FirstError = err
+		}
+	} else {
 		t.Status[status]++
 		t.Slowest = max(t.Slowest, time.Since(sent))
+		if status == 200 {
+			second.OK++
+		}
 	}
+	t.Seconds[sent.Unix()] = second
 }

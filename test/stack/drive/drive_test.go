@@ -45,6 +45,14 @@ func TestTallyIsExact(t *testing.T) {
 	if tally.OK() != 700 || tally.Status[429] != 200 || tally.Status[204] != 100 || tally.Sent() != 1000 || tally.FirstError != nil {
 		t.Errorf("tally %+v", tally)
 	}
+	var seconds Second
+	for _, s := range tally.Seconds {
+		seconds.Sent += s.Sent
+		seconds.OK += s.OK
+	}
+	if seconds != (Second{Sent: 1000, OK: 700}) {
+		t.Errorf("by second: %+v", tally.Seconds)
+	}
 	if n := tally.Other(200, 204); n != 200 {
 		t.Errorf("Other = %d", n)
 	}
