@@ -81,6 +81,7 @@ vet:
 lint:
 	@go build -C tools -o ../.tools/ ./lint
 	go vet -vettool=.tools/lint ./...
+	cd tools && go vet -vettool=../.tools/lint ./...
 	cd internal/quotapb && go tool -modfile=../../tools/go.mod buf lint
 
 tidy:

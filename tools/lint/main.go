@@ -58,15 +58,21 @@ var mayFail = []string{
 }
 
 func main() {
-	list := slices.Clone(single)
-	list = append(list, pick(staticcheck.Analyzers, "SA")...) // bugs and misuse of the standard library
-	list = append(list, pick(simple.Analyzers, "S1")...)      // code that can be simpler
-	list = append(list, pick(stylecheck.Analyzers, style...)...)
 	errcheck.DefaultExcludedSymbols = append(errcheck.DefaultExcludedSymbols, mayFail...)
+	list := analyzers()
 	for _, a := range list {
 		muffle(a)
 	}
 	unitchecker.Main(list...)
+}
+
+// analyzers is the list.
+func analyzers() []*analysis.Analyzer {
+	return slices.Concat(single,
+		pick(staticcheck.Analyzers, "SA"), // bugs, and misuse of the standard library
+		pick(simple.Analyzers, "S1"),      // code that can be simpler
+		pick(stylecheck.Analyzers, style...),
+	)
 }
 
 // pick returns the analyzers whose name begins with one of prefixes.
