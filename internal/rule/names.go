@@ -51,7 +51,7 @@ var (
 	whenFields      = []string{"method", "host", "path", "header"}
 	pathFields      = []string{"exact", "prefix", "regex"}
 	headerFields    = []string{"exact", "prefix", "regex", "present"}
-	partFields      = []string{"client_ip", "header", "path", "method", "query", "const", "else"}
+	partFields      = []string{"client_ip", "header", "query", "const", "else"}
 	limitFields     = []string{"count", "per", "burst"}
 	overrideFields  = []string{"when", "limit"}
 	costFields      = []string{"header", "default", "max"}

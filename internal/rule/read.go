@@ -264,24 +264,31 @@ func period(v strict.Value, example string) limit.Micros {
 	return d
 }
 
-// reserved is a field of the language that this version does not have.
-type reserved struct{ name, instead string }
+// reserved is a field that people write and the language does not have there.
+type reserved struct{ name, reason string }
+
+// unsupported is a field of the language that this version does not have.
+func unsupported(name, instead string) reserved {
+	return reserved{name, "is not supported in this version; " + instead}
+}
 
 var (
 	reservedInRule = []reserved{
-		{"percent", "leave it out, and use mode: shadow to try a rule"},
-		{"variants", "leave it out; overrides with when give some requests another limit"},
+		unsupported("percent", "leave it out, and use mode: shadow to try a rule"),
+		unsupported("variants", "leave it out; overrides with when give some requests another limit"),
 	}
 	reservedInOverride = []reserved{
-		{"key", "write when, such as when: { header: { x-user-id: acme } }"},
+		unsupported("key", "write when, such as when: { header: { x-user-id: acme } }"),
 	}
 	reservedInPart = []reserved{
-		{"cookie", "write header with a header that your gateway derives from the cookie"},
-		{"jwt", "write header with a header that Envoy's jwt_authn filter copies the claim to"},
-		{"metadata", "write header with a header that carries the value"},
-		{"san", "write header with a header that carries the client certificate's name"},
-		{"route", "write path"},
-		{"host", "write match.hosts, one rule for each host"},
+		{"path", "takes nothing, every request has one; write path alone, without braces"},
+		{"method", "takes nothing, every request has one; write method alone, without braces"},
+		unsupported("cookie", "write header with a header that your gateway derives from the cookie"),
+		unsupported("jwt", "write header with a header that Envoy's jwt_authn filter copies the claim to"),
+		unsupported("metadata", "write header with a header that carries the value"),
+		unsupported("san", "write header with a header that carries the client certificate's name"),
+		unsupported("route", "write path"),
+		unsupported("host", "write match.hosts, one rule for each host"),
 	}
 )
 
@@ -301,7 +308,7 @@ next:
 		}
 		for _, r := range reserved {
 			if name == r.name {
-				v.FailName(name, "is not supported in this version; "+r.instead)
+				v.FailName(name, r.reason)
 				continue next
 			}
 		}

@@ -145,8 +145,6 @@ func (d *reader) source(v strict.Value) (Source, strict.Value) {
 		case "const":
 			out = Source{From: FromConst}
 			out.Name, _ = field.String("a text")
-		case "path", "method":
-			field.Fail("takes nothing, every request has one; write " + name + " alone")
 		default:
 			continue // else, or already reported
 		}
@@ -168,7 +166,7 @@ func (d *reader) plainSource(v strict.Value) Source {
 		return Source{From: FromMethod}
 	default:
 		reason := strict.Quote(text) + " is no key part; write " + sourceForms
-		if near := strict.Nearest(text, partFields); near != "" && near != "else" {
+		if near := strict.Nearest(text, fromNames); near != "" {
 			reason += " (did you mean " + near + "?)"
 		}
 		v.Fail(reason)
