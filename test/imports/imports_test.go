@@ -1,0 +1,73 @@
+package imports
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// forFilter is the environment in which the filter is built.
+var forFilter = []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"}
+
+// repository is the root of this repository. It looks at every file that the
+// result depends on: `go list` reads them in another process, and without this
+// `go test` would repeat an old result from its cache.
+func repository(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin"):
+			return fs.SkipDir
+		case strings.HasSuffix(path, ".go") || d.Name() == "go.mod":
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func mustLoad(t *testing.T, root, pattern string, env ...string) []*pkg {
+	t.Helper()
+	packages, err := load(root, pattern, env...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages
+}
+
+func mustCheck(t *testing.T, packages []*pkg) []string {
+	t.Helper()
+	complaints, err := check(packages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return complaints
+}
+
+// TestRules holds this repository to the rules, as built here and as the filter.
+func TestRules(t *testing.T) {
+	root := repository(t)
+	here := mustLoad(t, root, "./...")
+	complaints := append(mustCheck(t, here), mustCheck(t, mustLoad(t, root, "./wasmfilter/...", forFilter...))...)
+	slices.Sort(complaints)
+	for _, complaint := range slices.Compact(complaints) {
+		t.Error(complaint)
+	}
+	for _, name := range pure {
+		if !slices.ContainsFunc(here, func(p *pkg) bool { return p.ImportPath == module+"/"+name }) {
+			t.Errorf("the pure package %s does not exist: correct the list in rules.go", name)
+		}
+	}
+}

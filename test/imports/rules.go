@@ -1,0 +1,75 @@
+package imports
+
+import (
+	"slices"
+	"strings"
+)
+
+// module is the path of the module that the rules are about. Packages in rules
+// and complaints are written without it.
+const module = "github.com/weirlimit/weir"
+
+// pure are the packages, with all below them, that decide and touch nothing. They
+// import the standard library and each other only, and are compiled into the filter.
+var pure = []string{
+	"internal/limit", "internal/lease", "internal/rule", "internal/quotapb/wire", "wasmfilter/edge",
+}
+
+// impure is what a pure package must not import: what reaches out, and reflect,
+// which keeps the linker from leaving out what is unused.
+var impure = []string{
+	"context", "os", "net", "net/http", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "reflect",
+}
+
+// heavy must not even be among the dependencies of a pure package.
+var heavy = []string{"fmt", "encoding/json"}
+
+// clock are the functions of package time that read a clock or wait for one. The
+// rest of that package is arithmetic.
+var clock = []string{
+	"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker",
+}
+
+// programs are the trees of which none may import from another, nor anything in
+// internal from any.
+var programs = []string{"wasmfilter", "regional", "global", "cmd/weir"}
+
+// confined are imports, with all below them, that have one home.
+var confined = []struct {
+	imports string
+	home    []string // packages with all below them; "main" is every program's main package
+}{
+	{"github.com/redis", []string{"regional/redisstore"}},
+	{"github.com/hashicorp/consul", []string{"regional/discovery"}},
+	{"go.opentelemetry.io/otel/exporters", []string{"internal/telemetry", "main"}},
+	{"go.opentelemetry.io/contrib/exporters", []string{"internal/telemetry", "main"}},
+	{"github.com/prometheus/client_golang/prometheus/promhttp", []string{"internal/telemetry", "main"}},
+	{"github.com/proxy-wasm", []string{"wasmfilter/filter", "main"}},
+}
+
+// absent is what must not be in the filter at all, with all below it.
+var absent = []string{
+	"encoding/json", "net", "crypto/tls", "log", "google.golang.org/protobuf", "connectrpc.com", "go.yaml.in",
+}
+
+// sdkOnly is in the filter because the SDK's proxywasm imports it: fmt, and through
+// that and encoding/binary, reflect. Its own use of them is small after linking;
+// ours would not be.
+var sdkOnly = []string{"fmt", "reflect"}
+
+// within says whether a package is one of trees or below one.
+func within(path string, trees []string) bool {
+	return slices.ContainsFunc(trees, func(tree string) bool {
+		return path == tree || strings.HasPrefix(path, tree+"/")
+	})
+}
+
+// tree is the one of trees that a package lies in; empty: none.
+func tree(path string, trees []string) string {
+	for _, t := range trees {
+		if within(path, []string{t}) {
+			return t
+		}
+	}
+	return ""
+}
