@@ -17,7 +17,7 @@ type plan struct {
 
 	// The whole path is not interleaved: leases expire while a PoP rests, so a
 	// round after a rest would measure a start. Each traffic runs settle unmeasured
-	// (a lease's longest life and some), then chunks of chunk.
+	// (a lease lives for 10 s), then chunks of chunk.
 	settle time.Duration
 	chunk  time.Duration
 	chunks int
@@ -31,7 +31,7 @@ var (
 	fullPlan = plan{
 		rounds: 8, round: 1200 * time.Millisecond, warm: 3 * time.Second,
 		fixedRounds: 6, fixedRound: 4 * time.Second,
-		settle: 12 * time.Second, chunk: 10 * time.Second, chunks: 6, // one minute: one flip of a window of 1 m
+		settle: 15 * time.Second, chunk: 8 * time.Second, chunks: 4,
 		liveKeys:  600_000,
 		benchTime: 200 * time.Millisecond,
 	}

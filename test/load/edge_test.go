@@ -1,0 +1,93 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/load/rig"
+	"github.com/weirlimit/weir/test/load/table"
+)
+
+// tiny is a plan for finding out whether the benchmark works, not for figures.
+var tiny = plan{
+	rounds: 1, round: 200 * time.Millisecond, warm: 300 * time.Millisecond,
+	fixedRounds: 1, fixedRound: 200 * time.Millisecond,
+	settle: 500 * time.Millisecond, chunk: 300 * time.Millisecond, chunks: 1,
+	liveKeys:  2_000,
+	benchTime: time.Millisecond,
+}
+
+// Every row of the table is measured, and no request fails. What the figures are
+// is not for a test to judge.
+func TestEdgeMeasuresEveryRow(t *testing.T) {
+	sections, err := edge(t.Context(), edgeOptions{plan: tiny, peersOnly: true}, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := table.Print(&out, sections); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", &out)
+	for _, s := range sections {
+		if len(s.Rows) == 0 {
+			t.Errorf("%s: no rows", s.Title)
+		}
+		for _, r := range s.Rows {
+			if len(r.Value) == 0 {
+				t.Errorf("%s: %s: not measured", s.Title, r.Name)
+			}
+			if strings.Contains(r.Note, "failed") || strings.Contains(r.Note, "status 5") {
+				t.Errorf("%s: %s: %s", s.Title, r.Name, r.Note)
+			}
+		}
+	}
+}
+
+func TestUnknownBenchmark(t *testing.T) {
+	for _, args := range [][]string{nil, {"redis"}, {"edge", "-no-such-flag"}} {
+		if err := run(t.Context(), args, &bytes.Buffer{}, &bytes.Buffer{}); err == nil {
+			t.Errorf("run(%q): want an error", args)
+		}
+	}
+}
+
+func TestNoteSaysWhatThrowsDoubtOnARow(t *testing.T) {
+	m := &mode{status: answered}
+	r := &drive.Result{Elapsed: 2 * time.Second, Due: 1000, Done: 900, Failed: 3, Missed: 97, CPU: 9 * time.Millisecond}
+	r.Status[200], r.Status[429] = 891, 9
+	m.seen.add(r)
+	want := "450 req/s, driver 10.0 µs/req, OFFERED 500 req/s NOT REACHED, 3 failed, 1.00 % status 429"
+	if got := m.note(500); got != want {
+		t.Errorf("note = %q, want %q", got, want)
+	}
+	if got := m.note(0); strings.Contains(got, "OFFERED") {
+		t.Errorf("a closed loop offers no rate: %q", got)
+	}
+}
+
+func TestCostIsSpreadOverTheRequests(t *testing.T) {
+	m := &mode{procs: make([]*rig.Process, 2)}
+	m.cost([]time.Duration{0, time.Millisecond}, []time.Duration{2 * time.Millisecond, 4 * time.Millisecond}, 1000)
+	if m.cpu[0] != 5 || m.parts[0][0] != 2 || m.parts[1][0] != 3 {
+		t.Errorf("cpu %v, parts %v; want 5 µs of 2 and 3", m.cpu, m.parts)
+	}
+}
+
+func TestMicroRows(t *testing.T) {
+	nanos, allocs := measure.Sample{50}, measure.Sample{1}
+	rows := microRows(&measure.GoBench{Package: "x/internal/limit", Name: "Decision", Nanos: nanos, Allocs: allocs})
+	if len(rows) != 2 || !rows[0].Judge().Reached() || rows[1].Judge().Reached() {
+		t.Errorf("50 ns with an allocation: %+v, want the first reached and the second not", rows)
+	}
+	rows = microRows(&measure.GoBench{Package: "x/regional/limiter", Name: "Front/hit", Nanos: nanos})
+	if len(rows) != 1 || rows[0].Value[0] != 20e6 || !rows[0].Judge().Reached() {
+		t.Errorf("50 ns per decision: %+v, want 20 million per second", rows)
+	}
+}
