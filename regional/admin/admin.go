@@ -1,0 +1,61 @@
+// Package admin serves what operators and their machines ask a region: whether it
+// is alive and ready, its metrics, its rules.
+package admin
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+)
+
+// Config is what the handler tells. All functions are safe for concurrent use.
+type Config struct {
+	Ready   *Readiness
+	Metrics http.Handler
+	// Rules returns the version and the compiled form, JSON, of the rules in force.
+	Rules func() (version string, compiled []byte)
+	Pprof bool // serve /debug/pprof/
+}
+
+// Handler serves
+//
+//	/healthz   200 while the process answers at all
+//	/readyz    200 when it should get calls, else 503 and the reasons, one a line
+//	/metrics   Prometheus' text format
+//	/rules     {"version": ..., "rules": compiled form}
+func Handler(c Config) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if reasons := c.Ready.Reasons(); len(reasons) > 0 {
+			text(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(reasons, "\nnot ready: "))
+			return
+		}
+		text(w, http.StatusOK, "ready")
+	})
+	mux.Handle("GET /metrics", c.Metrics)
+	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
+		version, compiled := c.Rules()
+		if version == "" {
+			text(w, http.StatusServiceUnavailable, "no rules are loaded")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, "{\"version\":%q,\"rules\":%s}\n", version, compiled)
+	})
+	if c.Pprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+func text(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, message+"\n") // whoever asked has gone
+}

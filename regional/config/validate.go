@@ -1,0 +1,59 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// Validate names every field that is out of range, and the range.
+func (c *Config) Validate() error {
+	return errors.Join(
+		required("rules", c.Rules, "the path of a rules file, such as --rules rules.yaml"),
+		address("listen", c.Listen),
+		address("admin_listen", c.AdminListen),
+		between("replicas", c.Replicas, 1, 10_000),
+		between("max_keys", c.MaxKeys, 1, 1_000_000_000),
+		between("max_memory", c.MaxMemory, 1<<20, 1<<50),
+		between("max_holders", c.MaxHolders, 1, 10_000_000),
+		between("max_streams", c.MaxStreams, 1, 100_000),
+		between("header_timeout", c.HeaderTimeout, 100*time.Millisecond, time.Minute),
+		between("idle_timeout", c.IdleTimeout, time.Second, time.Hour),
+		between("drain_wait", c.DrainWait, 0, 5*time.Minute),
+		between("drain_timeout", c.DrainTimeout, 0, 5*time.Minute),
+		oneOf("log_format", c.LogFormat, "json", "text"),
+		oneOf("log_level", c.LogLevel, "debug", "info", "warn", "error"),
+	)
+}
+
+func required(field, value, example string) error {
+	if value == "" {
+		return fmt.Errorf("%s: is missing; give %s", field, example)
+	}
+	return nil
+}
+
+func address(field, value string) error {
+	if _, port, err := net.SplitHostPort(value); err != nil || port == "" {
+		return fmt.Errorf("%s: %q must be host:port, such as 127.0.0.1:8080, or :8080 for every interface", field, value)
+	}
+	return nil
+}
+
+func between[T cmp.Ordered](field string, value, least, most T) error {
+	if value < least || value > most {
+		return fmt.Errorf("%s: %v must be %v to %v", field, value, least, most)
+	}
+	return nil
+}
+
+func oneOf(field, value string, allowed ...string) error {
+	for _, a := range allowed {
+		if value == a {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %q must be one of %q", field, value, allowed)
+}

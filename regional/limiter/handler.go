@@ -1,0 +1,190 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// Handler serves the QuotaService: Connect, gRPC and gRPC-Web by connect-go. What
+// filters send, Acquire by plain POST of application/proto, is served by the small
+// codec instead, into memory that is used again: with the protobuf runtime a call
+// costs several times as much.
+type Handler struct {
+	service *Service
+	connect http.Handler
+	errors  *connect.ErrorWriter
+	seconds telemetry.Histogram
+}
+
+// NewHandler makes the handler of a service. Latencies go to r; nil: nowhere.
+func NewHandler(s *Service, r *telemetry.Registry) *Handler {
+	if r == nil {
+		r = telemetry.NewRegistry("")
+	}
+	_, rpc := quotapbconnect.NewQuotaServiceHandler(rpc{s}, connect.WithReadMaxBytes(wire.MaxMessage))
+	return &Handler{
+		service: s,
+		connect: rpc,
+		errors:  connect.NewErrorWriter(),
+		seconds: r.Histogram("weir_acquire_seconds", "Time to answer a call of Acquire, from its headers to its reply.", telemetry.Doubling(16e-6, 16)),
+	}
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != quotapbconnect.QuotaServiceAcquireProcedure {
+		h.connect.ServeHTTP(w, r)
+		return
+	}
+	begin := time.Now()
+	if isPlain(r) {
+		h.acquire(w, r)
+	} else {
+		h.connect.ServeHTTP(w, r)
+	}
+	h.seconds.Observe(time.Since(begin).Seconds())
+}
+
+const contentProto = "application/proto"
+
+var contentTypeProto = []string{contentProto}
+
+// isPlain reports whether a request is in the one form that needs no runtime.
+func isPlain(r *http.Request) bool {
+	return r.Method == http.MethodPost && r.Header.Get("Content-Type") == contentProto &&
+		r.Header.Get("Content-Encoding") == ""
+}
+
+func (h *Handler) acquire(w http.ResponseWriter, r *http.Request) {
+	c := h.service.calls.Get().(*call)
+	defer h.service.calls.Put(c)
+	if err := h.answer(r, c); err != nil {
+		_ = h.errors.Write(w, r, coded(err)) // whoever asked has gone
+		return
+	}
+	w.Header()["Content-Type"] = contentTypeProto
+	_, _ = w.Write(c.out)
+}
+
+// answer decodes, asks and encodes.
+func (h *Handler) answer(r *http.Request, c *call) (err error) {
+	ctx := r.Context()
+	if text := r.Header.Get("Connect-Timeout-Ms"); text != "" {
+		ms, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return wrong("Connect-Timeout-Ms", "%q, must be a number of milliseconds of at most 10 digits", text)
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
+		defer cancel()
+	}
+	if c.in, err = readBody(r, c.in[:0]); err != nil {
+		return err
+	}
+	if err := c.request.Decode(c.in); err != nil {
+		h.service.metrics.rejected.Inc()
+		return err
+	}
+	if err := h.service.acquire(ctx, c); err != nil {
+		return err
+	}
+	c.out = c.response.Append(c.out[:0])
+	return nil
+}
+
+// readBody reads a request's body, of at most wire.MaxMessage bytes, behind dst.
+func readBody(r *http.Request, dst []byte) ([]byte, error) {
+	if r.ContentLength > wire.MaxMessage {
+		return dst, tooLong(r.ContentLength)
+	}
+	dst = slices.Grow(dst, int(max(r.ContentLength+1, 512)))
+	for {
+		n, err := r.Body.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case err == io.EOF:
+			return dst, nil
+		case err != nil:
+			return dst, &bodyError{err}
+		case len(dst) > wire.MaxMessage:
+			return dst, tooLong(int64(len(dst)))
+		case len(dst) == cap(dst):
+			dst = slices.Grow(dst, len(dst))
+		}
+	}
+}
+
+func tooLong(n int64) error {
+	return wrong("body", "%d bytes or more, at most %d: ask in several calls", n, wire.MaxMessage)
+}
+
+// bodyError is a body that did not arrive whole.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return "body: not received whole: " + e.err.Error() }
+func (e *bodyError) Unwrap() error { return e.err }
+
+// coded gives an error of a call its code on the wire.
+func coded(err error) error {
+	code := connect.CodeInternal
+	var field *RequestError
+	var protocol *ProtocolError
+	var malformed *wire.Error
+	var body *bodyError
+	switch {
+	case errors.As(err, &field), errors.As(err, &malformed):
+		code = connect.CodeInvalidArgument
+	case errors.As(err, &protocol):
+		code = connect.CodeFailedPrecondition
+	case errors.As(err, &body):
+		code = connect.CodeCanceled
+	case errors.Is(err, ErrTooManyHolders):
+		code = connect.CodeResourceExhausted
+	}
+	return connect.NewError(code, err)
+}
+
+// rpc is the service as connect-go sees it.
+type rpc struct{ service *Service }
+
+var errNoRules = errors.New("rules: none are loaded yet; ask again when the region is ready")
+
+// Acquire answers a call in any other encoding.
+func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
+	c := p.service.calls.Get().(*call)
+	defer p.service.calls.Put(c)
+	fromMessage(&c.request, r.Msg)
+	if err := p.service.acquire(ctx, c); err != nil {
+		return nil, coded(err)
+	}
+	return connect.NewResponse(toMessage(&c.response)), nil
+}
+
+// Rules sends the compiled rules, unless the holder has them.
+func (p rpc) Rules(_ context.Context, r *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
+	if r.Msg.GetProtocol() != wire.Protocol {
+		return nil, coded(&ProtocolError{Got: r.Msg.GetProtocol()})
+	}
+	version, compiled := p.service.Rules()
+	switch {
+	case version == "":
+		return nil, connect.NewError(connect.CodeUnavailable, errNoRules)
+	case len(compiled) > wire.MaxRules-1024:
+		return nil, connect.NewError(connect.CodeInternal, fmt.Errorf("rules: %d bytes in compiled form, at most %d", len(compiled), wire.MaxRules-1024))
+	case version == r.Msg.GetHaveVersion():
+		compiled = nil
+	}
+	return connect.NewResponse(&quotapb.RulesResponse{Protocol: wire.Protocol, RulesVersion: version, Rules: compiled}), nil
+}

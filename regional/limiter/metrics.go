@@ -1,0 +1,81 @@
+package limiter
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// metrics are the service's instruments.
+type metrics struct {
+	wants, granted, returned, overdrawn, refused, grants *telemetry.CounterVec
+
+	callWants  telemetry.Histogram
+	duplicates telemetry.Counter
+	unknown    telemetry.Counter
+	rejected   telemetry.Counter
+}
+
+// ruleCounts are the instruments of one rule.
+type ruleCounts struct {
+	wants, granted, returned, overdrawn, refused telemetry.Counter
+	grants                                       [lease.UnknownRule + 1]telemetry.Counter // by status
+}
+
+func newMetrics(r *telemetry.Registry) *metrics {
+	return &metrics{
+		wants:     r.Counters("weir_wants_total", "Wants of holders, one for each counter that a call asks for.", "rule"),
+		grants:    r.Counters("weir_grants_total", "Answers to wants: ok, denied, or unavailable (could not be decided).", "rule", "status"),
+		granted:   r.Counters("weir_units_granted_total", "Units granted to holders; for concurrency the slots of each answer.", "rule"),
+		returned:  r.Counters("weir_units_returned_total", "Unused units that holders gave back.", "rule"),
+		overdrawn: r.Counters("weir_units_overdrawn_total", "Units that holders admitted without a lease, as reported; repeated until acknowledged.", "rule"),
+		refused:   r.Counters("weir_edge_denials_total", "Requests that holders refused by themselves, as reported.", "rule"),
+
+		callWants:  r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
+		duplicates: r.Counter("weir_acquire_duplicates_total", "Calls dropped because they had been answered before."),
+		unknown:    r.Counter("weir_wants_unknown_rule_total", "Wants for a rule or variant that is not in the rules."),
+		rejected:   r.Counter("weir_acquire_rejected_total", "Calls refused as a whole: malformed, out of range, another protocol, too many holders."),
+	}
+}
+
+func (m *metrics) rule(name string) *ruleCounts {
+	c := &ruleCounts{
+		wants:     m.wants.WithLabelValues(name),
+		granted:   m.granted.WithLabelValues(name),
+		returned:  m.returned.WithLabelValues(name),
+		overdrawn: m.overdrawn.WithLabelValues(name),
+		refused:   m.refused.WithLabelValues(name),
+	}
+	c.grants[lease.OK] = m.grants.WithLabelValues(name, "ok")
+	c.grants[lease.Denied] = m.grants.WithLabelValues(name, "denied")
+	c.grants[lease.Unavailable] = m.grants.WithLabelValues(name, "unavailable")
+	return c
+}
+
+// forget drops the series of rules that are gone.
+func (m *metrics) forget(before, after *catalog) {
+	for name := range before.rules {
+		if after.rules[name] == nil {
+			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants} {
+				vec.DeletePartialMatch(telemetry.Labels{"rule": name})
+			}
+		}
+	}
+}
+
+// count counts a want and its answer.
+func (c *ruleCounts) count(a *Ask, g *lease.Grant) {
+	c.wants.Inc()
+	if n := c.grants[g.Status]; n != nil {
+		n.Inc()
+	}
+	add(c.granted, g.Granted)
+	add(c.returned, a.Want.Unused)
+	add(c.overdrawn, a.Want.Overdrawn)
+	add(c.refused, a.Want.Denied)
+}
+
+func add(c telemetry.Counter, units int64) {
+	if units > 0 {
+		c.Add(float64(units))
+	}
+}

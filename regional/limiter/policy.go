@@ -1,0 +1,65 @@
+package limiter
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// Policy is one limit of one rule: what all counters of it share. Together with
+// a key it names a counter. It is immutable and safe for concurrent use.
+type Policy struct {
+	Rule    string // name of the rule
+	Variant uint32 // 0: the rule's own limit; i: its i-th override
+	Limit   *limit.Limit
+	Terms   lease.Terms
+	// Since is when counters of this policy may first have counted, on the store's
+	// clock; 0: for longer than this process knows. A store that lost its history
+	// takes for spent only what may have been spent before it started.
+	Since limit.Micros
+
+	salt uint64 // hash of what names the counters, without the key
+}
+
+// NewPolicy makes the policy of a rule's variant.
+func NewPolicy(rule string, variant uint32, l *limit.Limit, t lease.Terms, since limit.Micros) *Policy {
+	p := &Policy{Rule: rule, Variant: variant, Limit: l, Terms: t, Since: since}
+	h := newFNV()
+	h.text(rule)
+	h.number(uint64(variant))
+	h.number(uint64(l.Shape()))
+	p.salt = uint64(h)
+	return p
+}
+
+// Salt tells policies apart in a hash of a counter's name: policies that share
+// their counters have the same. It is not secret; mix it with a seeded hash.
+func (p *Policy) Salt() uint64 { return p.salt }
+
+// Same reports whether p and q count on the same counters: rule, variant and the
+// limit's shape agree, so that a new version of the rules goes on where the old
+// one stopped. A limit of another shape is another counter.
+func (p *Policy) Same(q *Policy) bool {
+	return p == q ||
+		p.salt == q.salt && p.Variant == q.Variant && p.Rule == q.Rule && p.Limit.Shape() == q.Limit.Shape()
+}
+
+// fnv is FNV-1a of 64 bits.
+type fnv uint64
+
+func newFNV() fnv { return 14695981039346656037 }
+
+func (h *fnv) octet(b byte) { *h = (*h ^ fnv(b)) * 1099511628211 }
+
+func (h *fnv) text(s string) {
+	h.number(uint64(len(s)))
+	for i := range len(s) {
+		h.octet(s[i])
+	}
+}
+
+func (h *fnv) number(n uint64) {
+	for range 8 {
+		h.octet(byte(n))
+		n >>= 8
+	}
+}

@@ -1,0 +1,119 @@
+package limiter
+
+import (
+	"slices"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// Slots is what a granter keeps of one key of a Concurrency limit. The zero value
+// is a key of which nothing is held.
+type Slots struct {
+	Held limit.Slots
+	// Stated is the newest statement of each holder, by ascending holder, until
+	// the holding that it made has run out: an older one that arrives later is
+	// ignored, since what a holder states is absolute and only its latest word is
+	// true.
+	Stated []Statement
+}
+
+// Statement is what is remembered of a holder's latest word.
+type Statement struct {
+	Holder uint64
+	Seq    uint64
+	Until  limit.Micros
+}
+
+// Acquire applies a holder's statement and answers how many slots it may hold in
+// all: at least those that it uses and still had, up to want. A statement older
+// than the holder's latest changes nothing and is Unavailable.
+func (s *Slots) Acquire(p *Policy, now limit.Micros, a *Ask) lease.Grant {
+	if !s.hear(p, now, a) {
+		return lease.Grant{Status: lease.Unavailable}
+	}
+	return s.Grant(p, now, a)
+}
+
+// Restate applies what a holder uses, without what it asks for. It reports
+// whether its need could be granted; false, false if the statement is too old.
+func (s *Slots) Restate(p *Policy, now limit.Micros, a *Ask) (fits, heard bool) {
+	if !s.hear(p, now, a) {
+		return false, false
+	}
+	var d limit.HoldDecision
+	s.Held, d = p.Limit.Hold(s.Held, now, a.Holder, a.Holding, a.Holding)
+	return d.Granted-a.Holding+d.Remaining >= a.Want.Need, true
+}
+
+// Grant decides on a statement that has been heard.
+func (s *Slots) Grant(p *Policy, now limit.Micros, a *Ask) lease.Grant {
+	using := a.Holding + a.Want.Waiting
+	var d limit.HoldDecision
+	s.Held, d = p.Limit.Hold(s.Held, now, a.Holder, using, max(using, a.Want.Want))
+	g := lease.Grant{
+		Status:    lease.OK,
+		Granted:   d.Granted,
+		TTL:       lease.Millis(d.TTL / limit.Millisecond),
+		Limit:     p.Terms.Capacity,
+		Remaining: d.Remaining,
+	}
+	if len(s.Held.Held) > 0 {
+		g.Reset = lease.Millis(p.Limit.Spec().LeaseTTL / limit.Millisecond)
+	}
+	if d.Granted < a.Holding+a.Want.Need {
+		// Slots are released at any time, not only when they run out.
+		g.Status = lease.Denied
+		g.RetryAfter = max(1, ceilMillis(d.RetryAfter))
+		g.AskAfter = min(g.RetryAfter, p.Terms.Interval)
+	}
+	return g
+}
+
+// hear remembers a statement unless a later one has been heard, and forgets
+// those that ran out.
+func (s *Slots) hear(p *Policy, now limit.Micros, a *Ask) bool {
+	ttl := p.Limit.Spec().LeaseTTL
+	s.Stated = slices.DeleteFunc(s.Stated, func(t Statement) bool {
+		return t.Holder != a.Holder && (now >= t.Until || t.Until-now > ttl)
+	})
+	i, known := slices.BinarySearchFunc(s.Stated, a.Holder, func(t Statement, holder uint64) int {
+		switch {
+		case t.Holder < holder:
+			return -1
+		case t.Holder > holder:
+			return 1
+		}
+		return 0
+	})
+	if !known {
+		s.Stated = slices.Insert(s.Stated, i, Statement{Holder: a.Holder})
+	}
+	t := &s.Stated[i]
+	if a.Seq < t.Seq && now < t.Until {
+		return false
+	}
+	t.Seq, t.Until = a.Seq, now+ttl
+	return true
+}
+
+// Fresh reports whether the key may be forgotten: nothing is held, and no
+// statement can arrive late any more.
+func (s *Slots) Fresh(l *limit.Limit, now limit.Micros) bool {
+	for _, t := range s.Stated {
+		if now < t.Until && t.Until-now <= l.Spec().LeaseTTL {
+			return false
+		}
+	}
+	return l.FreshSlots(s.Held, now)
+}
+
+// Bytes is how much memory the slots take beside the struct.
+func (s *Slots) Bytes() int { return 24 * (cap(s.Held.Held) + cap(s.Stated)) }
+
+func ceilMillis(d limit.Micros) lease.Millis {
+	if d >= limit.Never {
+		return lease.Millis(limit.Never / limit.Millisecond)
+	}
+	return lease.Millis((d + limit.Millisecond - 1) / limit.Millisecond)
+}

@@ -1,0 +1,78 @@
+package limiter
+
+import (
+	"context"
+
+	"github.com/weirlimit/weir/internal/lease"
+)
+
+// Ask is a want of one holder for one counter, as a [Store] sees it. The counter
+// is named by the policy's rule, variant and shape of limit, and by the key.
+type Ask struct {
+	Policy *Policy
+	// Key is the canonical key; it may be empty. It is the caller's again when
+	// Acquire returns: a store copies what it keeps.
+	Key []byte
+	// Group joins the asks of one request, which are granted all or none; 0 is
+	// alone. The asks of a group are adjacent and of different rules.
+	Group uint32
+	// Want is what is asked, given back and reported. For a Concurrency limit
+	// Need and Waiting count slots beyond Holding, Want counts slots in all, and
+	// the rest is without meaning.
+	Want lease.Want
+
+	// Holder, Seq and Holding are for a Concurrency limit only. Holder is a hash
+	// of who holds, never 0. Holding is how many slots it has in use, as of its
+	// call number Seq; 0 says that it has none and remembers none.
+	Holder  uint64
+	Seq     uint64
+	Holding int64
+}
+
+// A Store keeps counters and decides on them. It is safe for concurrent use.
+//
+// What implementers guarantee:
+//
+//   - Per counter, asks are applied one after the other, each as
+//     [lease.Counter.Acquire] would (for Concurrency: [Slots.Acquire]), to the last
+//     unit, on one clock that all callers of the store share.
+//   - Each ask is applied at most once. The service has dropped the calls that it
+//     saw before; a store never sends anything twice, also not after an error.
+//   - Of a group, either every ask that can be decided is granted its need, or
+//     nothing is charged: asks that lack their need are Denied, the others are OK
+//     with nothing granted. What they give back and report is applied anyway. An
+//     Unavailable member does not hold up the others: its rule's on_failure
+//     decides on it.
+//   - Acquire returns by the deadline of ctx. Asks that are not decided by then,
+//     or that there is no room to count, are Unavailable; the others are not
+//     affected. An ask answered Unavailable may have been charged, at most once:
+//     that under-admits until the charge expires.
+//   - Memory is bounded. Only a counter that equals a fresh one, of which nothing
+//     is out on lease, is ever forgotten; where no such counter is left, new keys
+//     are Unavailable.
+//   - A counter that is unknown is fresh, unless the store has been told to learn.
+type Store interface {
+	// Acquire answers each of asks in the grant of the same index. The two have
+	// the same length; what grants held before is overwritten. It does not keep
+	// either of them.
+	Acquire(ctx context.Context, asks []Ask, grants []lease.Grant)
+
+	// Epoch is never 0 and changes when the counters were lost.
+	Epoch() uint64
+
+	// Learn says that a holder has leases of an epoch before this one: there was
+	// a life before this, and its counters are lost. From then on an unknown
+	// counter of a policy that was there at the start begins as spent at the time
+	// at which the store started, so that only what holders give back and what has
+	// been refilled since is granted again. Telling it twice changes nothing.
+	Learn()
+}
+
+// GroupLen is how many of the first asks belong together: 1 for one that is alone.
+func GroupLen(asks []Ask) int {
+	n := 1
+	for asks[0].Group != 0 && n < len(asks) && asks[n].Group == asks[0].Group {
+		n++
+	}
+	return n
+}

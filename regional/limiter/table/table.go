@@ -1,0 +1,195 @@
+// Package table is a bounded hash table of counters, in shards that are locked
+// one by one. Finding an entry allocates nothing, and neither does adding one
+// once the table has been as full before: entries are used again, their keys'
+// memory too. Nothing is ever moved or scanned as a whole, so there are no pauses.
+package table
+
+import (
+	"bytes"
+	"hash/maphash"
+	"math/bits"
+	"sync"
+	"unsafe"
+
+	"github.com/weirlimit/weir/regional/limiter"
+)
+
+const (
+	// mostShards bounds what an empty table costs; the locks of so many are not
+	// contended by any number of processors that Go runs on.
+	mostShards = 256
+	// shardKeys is the least number of keys for which a shard is worth having:
+	// with fewer, shards would differ too much in how many keys fall to them.
+	shardKeys = 1024
+	// chunkEntries is how many entries are allocated at once.
+	chunkEntries = 64
+)
+
+// Table maps a counter's name, policy and key, to a value. Its shards are safe
+// for concurrent use under their locks.
+type Table[V any] struct {
+	seed   maphash.Seed
+	shift  uint
+	shards []Shard[V]
+}
+
+// Shard is a part of a table. All of its methods but Lock and Unlock are for
+// whoever holds its lock.
+type Shard[V any] struct {
+	sync.Mutex
+	index    index
+	chunks   []*[chunkEntries]Entry[V]
+	free     uint32 // first unused entry plus one, chained by next; 0: none
+	made     uint32 // entries ever used, all below this number
+	hand     uint32 // where Scan goes on
+	maxKeys  int
+	maxBytes int64
+	bytes    int64
+	number   int
+	_        [64]byte // shards are not neighbours in a cache line
+}
+
+// Entry is one counter. Policy may be replaced by one that is the same.
+type Entry[V any] struct {
+	Policy *limiter.Policy // nil: unused
+	Key    []byte
+	Value  V
+
+	hash uint64
+	n    uint32 // its number in the shard
+	next uint32 // while unused: the next unused one plus one
+}
+
+// New makes a table for up to maxKeys keys in maxBytes bytes, both at least 1.
+// The bounds are kept per shard, of which a table has up to 256: since keys do
+// not fall evenly, it may be full when a few percent are missing.
+func New[V any](maxKeys int, maxBytes int64) *Table[V] {
+	n := 1 << (bits.Len(uint(min(max(maxKeys/shardKeys, 1), mostShards))) - 1)
+	t := &Table[V]{
+		seed:   maphash.MakeSeed(),
+		shift:  uint(64 - bits.Len(uint(n-1))),
+		shards: make([]Shard[V], n),
+	}
+	for i := range t.shards {
+		t.shards[i].maxKeys = (maxKeys + n - 1) / n
+		t.shards[i].maxBytes = max(maxBytes/int64(n), 1)
+		t.shards[i].number = i
+	}
+	return t
+}
+
+// Hash is the seeded hash of a counter's name, by which it is found.
+func (t *Table[V]) Hash(p *limiter.Policy, key []byte) uint64 {
+	return maphash.Bytes(t.seed, key) ^ p.Salt()
+}
+
+// Shard is where a counter of that hash is.
+func (t *Table[V]) Shard(hash uint64) *Shard[V] { return &t.shards[hash>>t.shift] }
+
+// Shards are all shards, in the order of their numbers.
+func (t *Table[V]) Shards() []Shard[V] { return t.shards }
+
+// Size counts keys and bytes; it takes the locks one after the other.
+func (t *Table[V]) Size() (keys int, size int64) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.Lock()
+		keys, size = keys+s.index.used, size+s.bytes
+		s.Unlock()
+	}
+	return keys, size
+}
+
+// Number orders the shards: whoever locks several does so by ascending number.
+func (s *Shard[V]) Number() int { return s.number }
+
+// Find returns the entry of a counter, nil if there is none. It is valid while
+// the lock is held.
+func (s *Shard[V]) Find(hash uint64, p *limiter.Policy, key []byte) *Entry[V] {
+	x := &s.index
+	if len(x.cells) == 0 {
+		return nil
+	}
+	for i := hash & x.mask(); x.cells[i] != 0; i = (i + 1) & x.mask() {
+		if c := x.cells[i]; c>>32 == hash>>32 {
+			e := s.entry(at(c))
+			if e.hash == hash && e.Policy.Same(p) && bytes.Equal(e.Key, key) {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// Add makes an entry for a counter that has none, with a zero value. It returns
+// nil when the shard is full.
+func (s *Shard[V]) Add(hash uint64, p *limiter.Policy, key []byte) *Entry[V] {
+	if s.index.used >= s.maxKeys || s.Over(s.weight()+len(key)) {
+		return nil
+	}
+	e := s.unused()
+	e.Policy, e.Key, e.hash = p, append(e.Key[:0], key...), hash
+	s.index.add(hash, e.n, s.hashOf)
+	s.bytes += int64(s.weight() + cap(e.Key))
+	return e
+}
+
+// Remove forgets an entry. What its value had been reported to take ([Shard.Took])
+// has to be reported as given up by the caller.
+func (s *Shard[V]) Remove(e *Entry[V]) {
+	var zero V
+	s.index.remove(e.hash, e.n, s.hashOf)
+	s.bytes -= int64(s.weight() + cap(e.Key))
+	if cap(e.Key) > 64 {
+		e.Key = nil
+	}
+	e.Policy, e.Value = nil, zero
+	e.next, s.free = s.free, e.n+1
+}
+
+// Took notes that a value takes so many more bytes beside the entry; fewer, if
+// negative.
+func (s *Shard[V]) Took(more int) { s.bytes += int64(more) }
+
+// Over reports whether so many more bytes would be too many.
+func (s *Shard[V]) Over(more int) bool { return s.bytes+int64(more) > s.maxBytes }
+
+// Scan shows the next n entries to visit, going round the shard from call to
+// call. An entry may be removed by visit.
+func (s *Shard[V]) Scan(n int, visit func(*Entry[V])) {
+	for range min(uint32(n), s.made) {
+		if s.hand >= s.made {
+			s.hand = 0
+		}
+		if e := s.entry(s.hand); e.Policy != nil {
+			visit(e)
+		}
+		s.hand++
+	}
+}
+
+// Made is how many entries a whole round of Scan sees.
+func (s *Shard[V]) Made() int { return int(s.made) }
+
+func (s *Shard[V]) entry(n uint32) *Entry[V] { return &s.chunks[n/chunkEntries][n%chunkEntries] }
+
+func (s *Shard[V]) hashOf(n uint32) uint64 { return s.entry(n).hash }
+
+// weight is what an entry takes beside its key: itself and its cells.
+func (s *Shard[V]) weight() int { return int(unsafe.Sizeof(Entry[V]{})) + 16 }
+
+// unused takes an entry from the free ones, or makes one.
+func (s *Shard[V]) unused() *Entry[V] {
+	if s.free > 0 {
+		e := s.entry(s.free - 1)
+		s.free = e.next
+		return e
+	}
+	if s.made%chunkEntries == 0 {
+		s.chunks = append(s.chunks, new([chunkEntries]Entry[V]))
+	}
+	e := s.entry(s.made)
+	e.n = s.made
+	s.made++
+	return e
+}

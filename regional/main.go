@@ -1,0 +1,45 @@
+// Command weir-regional is the region of Weir: it grants leases on rate limits to
+// the points of presence that share them. What it can be told is in package
+// config; --help lists it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/regional/config"
+)
+
+func main() {
+	if err := start(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "weir-regional: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// start turns the process into a call of run: arguments into a Config, signals
+// into a context and a channel.
+func start(args []string) error {
+	cfg, err := config.Load(args, os.Stdout)
+	if errors.Is(err, config.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	log, err := telemetry.NewLogger(os.Stderr, cfg.LogFormat, cfg.LogLevel)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	return run(ctx, cfg, log, reload)
+}
