@@ -29,6 +29,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(uint8(0), []byte{0xa3, 0x06, 0x08, 1, 0xa4, 0x06})    // a group
 	f.Add(uint8(0), []byte{0x88, 0x00, 1})                      // a tag longer than it need be
 	f.Add(uint8(1), []byte{0x22, 4, 0x08, 0x84, 0x80, 0})       // a status of three bytes
+	f.Add(uint8(0), []byte{0x3a, 4, 0x60, 2, 0x68, 3})          // true as 2 and as 3
 	f.Add(uint8(0), []byte{0x08, 0xff, 0xff, 0xff, 0xff, 0x7f}) // a uint32 of 35 bits
 	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
 		p := pairs[int(kind)%len(pairs)]

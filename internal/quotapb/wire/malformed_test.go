@@ -100,13 +100,13 @@ func TestAcceptsAtTheBounds(t *testing.T) {
 
 // TestAliases checks what may point into the input and what may not.
 func TestAliases(t *testing.T) {
-	sent := wire.Request{RulesVersion: "v1", Wants: []wire.Want{{Rule: "login", Key: []byte("alice")}}}
+	sent := wire.Request{RulesVersion: "v1", Wants: []wire.Want{{Rule: "login", Key: []byte("alice"), Need: 1}}}
 	input := sent.Append(nil)
 	var got wire.Request
 	if err := got.Decode(input); err != nil {
 		t.Fatal(err)
 	}
-	_ = append(got.Wants[0].Key, "overwrites what follows the key"...)
+	_ = append(got.Wants[0].Key, "overwrites"...)
 	if !bytes.Equal(input, sent.Append(nil)) {
 		t.Error("appending to a key wrote to the input")
 	}
