@@ -93,7 +93,8 @@ func (t *tally) endTest(e event) {
 	delete(t.output, name)
 }
 
-// endPackage prints the package's own output, which ends in its ok or FAIL line.
+// endPackage prints a package's ok line, or everything that it wrote besides its
+// tests, which ends in its FAIL line (and begins with the seed of -shuffle).
 // A test that never ended (a panic, a timeout) has left output behind: it is the cause.
 func (t *tally) endPackage(e event) {
 	delete(t.running, e.Package)
@@ -107,7 +108,7 @@ func (t *tally) endPackage(e event) {
 		}
 	}
 	for _, line := range t.output[own] {
-		if line != "PASS\n" && line != "FAIL\n" && !strings.Contains(line, "[no test files]") {
+		if e.Action == "fail" || strings.HasPrefix(line, "ok") {
 			fmt.Fprint(t.out, line)
 		}
 	}

@@ -17,6 +17,7 @@ func TestTally(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestA","Output":"noise\n"}
 {"Action":"pass","Package":"p","Test":"TestA/sub"}
 {"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Output":"noise of -shuffle\n"}
 {"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}
 {"Action":"pass","Package":"p"}`, true, "2 passed, 0 failed", "ok  \tp"},
 		{"a failing test", `{"Action":"start","Package":"p"}
