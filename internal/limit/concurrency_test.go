@@ -1,0 +1,306 @@
+package limit
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestHoldTraces(t *testing.T) {
+	const a, b, c = 1, 2, 3
+	type line struct {
+		at            Micros
+		holder        uint64
+		holding, want int64
+
+		granted, remaining int64
+		retry              Micros
+	}
+	twenty := Spec{Algorithm: Concurrency, Count: 20}
+	for name, tc := range map[string]struct {
+		spec  Spec
+		lines []line
+	}{
+		"what is used is held, ahead of it half of the rest is shared": {twenty, []line{
+			{0, a, 4, 20, 12, 8, 0}, // 4, and 16/2
+			{0, b, 4, 20, 5, 3, 0},  // 4, and 4/4
+			{0, c, 1, 20, 2, 1, 0},  // 1, and one at least
+			{0, c, 2, 20, 3, 0, 0},
+			{0, b, 6, 6, 5, 0, 10 * Second},
+		}},
+		"repeating a call changes nothing": {twenty, []line{
+			{0, a, 5, 5, 5, 15, 0},
+			{0, a, 5, 5, 5, 15, 0},
+		}},
+		"what is used is never taken away, what is ahead is": {twenty, []line{
+			{0, a, 0, 20, 10, 10, 0},
+			{0, b, 10, 10, 10, 0, 0},
+			{Second, a, 3, 3, 3, 7, 0},
+			{Second, b, 20, 20, 17, 0, 10 * Second},
+		}},
+		"unrenewed it runs out": {twenty, []line{
+			{0, a, 20, 20, 20, 0, 0},
+			{4 * Second, b, 1, 1, 0, 0, 6 * Second},
+			{10*Second - 1, b, 1, 1, 0, 0, 1},
+			{10 * Second, b, 1, 1, 1, 19, 0},
+			{10 * Second, a, 20, 20, 19, 0, 10 * Second}, // it used 20, but lost them
+		}},
+		"nothing wanted gives the holding back": {twenty, []line{
+			{0, a, 20, 20, 20, 0, 0},
+			{0, a, 0, 0, 0, 20, 0},
+		}},
+		"more than there is": {twenty, []line{
+			{0, a, 21, 21, 20, 0, Never},
+		}},
+		"count 0": {Spec{Algorithm: Concurrency}, []line{
+			{0, a, 0, 5, 0, 0, Never},
+			{0, a, 1, 1, 0, 0, Never},
+		}},
+		"the clock steps back 1 ms and an hour, and an hour forward": {twenty, []line{
+			{0, a, 20, 20, 20, 0, 0},
+			{-ms, b, 1, 1, 0, 0, 10*Second + ms},
+			{-Hour, b, 1, 1, 0, 0, 10 * Second},
+			{-Hour + 10*Second, b, 1, 1, 1, 19, 0},
+			{0, a, 20, 20, 20, 0, 0},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := mustNew(t, tc.spec)
+			var st Slots
+			for i, x := range tc.lines {
+				var d HoldDecision
+				st, d = l.Hold(st, epoch+x.at, x.holder, x.holding, x.want)
+				if d.Granted != x.granted || d.Remaining != x.remaining || d.RetryAfter != x.retry {
+					t.Errorf("line %d: %+v, want %+v", i, d, x)
+				}
+			}
+		})
+	}
+}
+
+// A request takes its slots, keeps them by renewing and gives them back.
+func TestSlotsOfARequest(t *testing.T) {
+	l := mustNew(t, Spec{Algorithm: Concurrency, Count: 3, LeaseTTL: Minute})
+	var st Slots
+	var d HoldDecision
+	step := func(what string, granted, remaining int64, retry Micros) {
+		t.Helper()
+		if d.Granted != granted || d.Remaining != remaining || d.RetryAfter != retry {
+			t.Errorf("%s: %+v", what, d)
+		}
+	}
+	st, d = l.AcquireSlot(st, epoch, 7, 2)
+	step("two slots", 2, 1, 0)
+	st, d = l.AcquireSlot(st, epoch+Second, 7, 2)
+	step("again, after a lost reply", 2, 1, 0)
+	st, d = l.AcquireSlot(st, epoch+2*Second, 8, 2)
+	step("too many: none", 0, 1, 59*Second)
+	st, d = l.AcquireSlot(st, epoch+2*Second, 8, 0)
+	step("a report", 0, 1, 0)
+	st, d = l.AcquireSlot(st, epoch+2*Second, 8, 4)
+	step("more than there are", 0, 1, Never)
+	st, d = l.RenewSlot(st, epoch+30*Second, 7)
+	step("renewed", 2, 1, 0)
+	st, d = l.AcquireSlot(st, epoch+61*Second, 8, 2)
+	step("so it outlives its first minute", 0, 1, 29*Second)
+	st, d = l.RenewSlot(st, epoch+90*Second, 7)
+	step("too late", 0, 3, 0)
+	st, d = l.AcquireSlot(st, epoch+90*Second, 8, 3)
+	step("free again", 3, 0, 0)
+	st, released := l.ReleaseSlot(st, epoch+91*Second, 8)
+	st, twice := l.ReleaseSlot(st, epoch+91*Second, 8)
+	if released != 3 || twice != 0 || !l.FreshSlots(st, epoch+91*Second) {
+		t.Errorf("released %d, then %d, left %+v", released, twice, st)
+	}
+}
+
+// After its history was lost a key gives out nothing but what holders use.
+func TestSpentSlots(t *testing.T) {
+	l := mustNew(t, Spec{Algorithm: Concurrency, Count: 20})
+	st := l.SpentSlots(epoch)
+	if l.FreshSlots(st, epoch) {
+		t.Fatal("forgetting it would give out what is held")
+	}
+	st, d := l.Hold(st, epoch, 1, 6, 20)
+	if d.Granted != 6 || d.Remaining != 0 {
+		t.Errorf("used 6: %+v", d)
+	}
+	st, d = l.AcquireSlot(st, epoch+Second, 2, 1)
+	if d.Granted != 0 || d.RetryAfter != 9*Second {
+		t.Errorf("a new request: %+v", d)
+	}
+	_, d = l.AcquireSlot(st, epoch+10*Second, 2, 1)
+	if d.Granted != 1 {
+		t.Errorf("after the ttl: %+v", d)
+	}
+}
+
+// slotTwin keeps every holding ever made and counts those that have not run out.
+type slotTwin struct {
+	spec Spec
+	seen Micros
+	held map[uint64]Holding
+}
+
+func (w *slotTwin) moveTo(now Micros) {
+	if w.seen-now > w.spec.LeaseTTL {
+		for id, h := range w.held {
+			h.Until = min(h.Until, now+w.spec.LeaseTTL)
+			w.held[id] = h
+		}
+		w.seen = now
+	}
+	w.seen = max(w.seen, now)
+	for id, h := range w.held {
+		if h.Until <= w.seen {
+			delete(w.held, id)
+		}
+	}
+}
+
+func (w *slotTwin) used() (n int64) {
+	for _, h := range w.held {
+		n += h.Units
+	}
+	return n
+}
+
+func (w *slotTwin) set(id uint64, units int64) {
+	if delete(w.held, id); units > 0 {
+		w.held[id] = Holding{id, units, w.seen + w.spec.LeaseTTL}
+	}
+}
+
+// hold is the sentence of [Limit.Hold]: one slot at a time while it is due.
+func (w *slotTwin) hold(now Micros, id uint64, holding, want int64) int64 {
+	w.moveTo(now)
+	had := w.held[id].Units
+	delete(w.held, id)
+	others, holders := w.used(), int64(len(w.held)+1)
+	granted := min(holding, had)
+	for granted < holding && others+granted < w.spec.Count {
+		granted++
+	}
+	rest := w.spec.Count - others - granted
+	for ahead := int64(0); granted < want && ahead < rest && (ahead == 0 || (ahead+1)*2*holders <= rest); ahead++ {
+		granted++
+	}
+	w.set(id, granted)
+	return granted
+}
+
+func (w *slotTwin) acquire(now Micros, id uint64, cost int64) int64 {
+	w.moveTo(now)
+	had := w.held[id].Units
+	if cost == 0 || cost > had && w.used()-had+cost > w.spec.Count {
+		return 0
+	}
+	w.set(id, cost)
+	return cost
+}
+
+func TestConcurrencyAgainstDefinition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Spec{Algorithm: Concurrency, Count: rapid.Int64Range(0, 30).Draw(t, "count")}
+		l, err := New(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var st Slots
+		w, now := &slotTwin{spec: l.Spec(), held: map[uint64]Holding{}}, epoch
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			now += rapid.SampledFrom([]Micros{0, 1, ms, Second, 3 * Second, 10 * Second, -ms, -Second, -Hour, Hour}).Draw(t, "after")
+			if rapid.IntRange(0, 40).Draw(t, "change the count") == 0 {
+				s.Count = rapid.Int64Range(0, 30).Draw(t, "new count")
+				l, _ = New(s)
+				w.spec = l.Spec()
+			}
+			id := rapid.Uint64Range(1, 8).Draw(t, "id")
+			n := rapid.Int64Range(0, 12).Draw(t, "units")
+			var d HoldDecision
+			var want int64
+			before := cloneSlots(st)
+			switch rapid.IntRange(0, 4).Draw(t, "op") {
+			case 0, 1:
+				ahead := rapid.Int64Range(0, 20).Draw(t, "ahead")
+				st, d = l.Hold(st, now, id, n, n+ahead)
+				want = w.hold(now, id, n, n+ahead)
+				checkHoldRetry(t, l, st, now, d, func(st Slots, at Micros) bool {
+					_, d := l.Hold(st, at, id, n, n+ahead)
+					return d.Granted >= max(n, min(n+ahead, 1))
+				})
+			case 2:
+				st, d = l.AcquireSlot(st, now, id, n)
+				want = w.acquire(now, id, n)
+				checkHoldRetry(t, l, st, now, d, func(st Slots, at Micros) bool {
+					_, d := l.AcquireSlot(st, at, id, n)
+					return d.Granted == n
+				})
+			case 3:
+				st, d = l.RenewSlot(st, now, id)
+				w.moveTo(now)
+				want = w.held[id].Units
+				w.set(id, want)
+			case 4:
+				var got int64
+				st, got = l.ReleaseSlot(st, now, id)
+				w.moveTo(now)
+				want = w.held[id].Units
+				w.set(id, 0)
+				d = HoldDecision{Granted: got, Remaining: max(0, s.Count-w.used())}
+			}
+			if d.Granted != want || d.Remaining != max(0, s.Count-w.used()) || st.Used != w.used() || len(st.Held) != len(w.held) {
+				t.Fatalf("got %+v and %+v from %+v,\nby definition %d and %+v", d, st, before, want, w.held)
+			}
+			checkSlots(t, l, st, now)
+		}
+	})
+}
+
+// checkHoldRetry waits as told, and one microsecond less.
+func checkHoldRetry(t *rapid.T, l *Limit, st Slots, now Micros, d HoldDecision, granted func(Slots, Micros) bool) {
+	t.Helper()
+	if d.RetryAfter == 0 || d.RetryAfter == Never {
+		return
+	}
+	if !granted(cloneSlots(st), now+d.RetryAfter) || granted(cloneSlots(st), now+d.RetryAfter-1) {
+		t.Fatalf("retry after %d µs is not exact: %+v", d.RetryAfter, st)
+	}
+}
+
+// checkSlots holds the slots against the invariants beside their fields.
+func checkSlots(t *rapid.T, l *Limit, st Slots, now Micros) {
+	t.Helper()
+	var used int64
+	for i, h := range st.Held {
+		used += h.Units
+		if h.Units <= 0 || h.Until < st.Next || h.Until <= st.At || i > 0 && st.Held[i-1].ID >= h.ID {
+			t.Fatalf("holding %d: %+v", i, st)
+		}
+	}
+	if used != st.Used || l.FreshSlots(st, now) != (len(st.Held) == 0) {
+		t.Fatalf("%+v", st)
+	}
+}
+
+func cloneSlots(st Slots) Slots {
+	st.Held = slices.Clone(st.Held)
+	return st
+}
+
+// A limit on slots is not spent, and one on units has no slots.
+func TestConcurrencyGrantsNoUnits(t *testing.T) {
+	l := mustNew(t, Spec{Algorithm: Concurrency, Count: 5})
+	st, d := l.Acquire(State{}, epoch, Ask{Need: 1, Waiting: 1, Want: 1})
+	if d.Granted != 0 || d.RetryAfter != Never {
+		t.Errorf("%+v", d)
+	}
+	if p := l.Peek(st, epoch, 0); p != (Decision{}) || !l.Fresh(st, epoch) {
+		t.Errorf("%+v", p)
+	}
+	st, n := l.Return(l.Charge(l.Spent(epoch), epoch, 5), epoch, 0, 5)
+	if n != 0 || st.Level != 0 || l.PeriodFromID(epoch, 5) != 0 {
+		t.Errorf("%d, %+v", n, st)
+	}
+}

@@ -1,0 +1,141 @@
+package limit
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestNewRefuses(t *testing.T) {
+	ok := Spec{Count: 10, Period: Second}
+	with := func(change func(*Spec)) Spec {
+		s := ok
+		change(&s)
+		return s
+	}
+	for name, c := range map[string]struct {
+		spec   Spec
+		field  string
+		reason string // part of it
+	}{
+		"algorithm":             {with(func(s *Spec) { s.Algorithm = 5 }), "algorithm", "use token_bucket"},
+		"negative count":        {with(func(s *Spec) { s.Count = -1 }), "count", "0 (deny everything) to 4294967295"},
+		"count too large":       {with(func(s *Spec) { s.Count = MaxCount + 1 }), "count", "is 4294967296"},
+		"no period":             {with(func(s *Spec) { s.Period = 0 }), "period", "1 ms to 366 days"},
+		"period too long":       {with(func(s *Spec) { s.Period = MaxPeriod + Millisecond }), "period", "1 ms to 366 days"},
+		"part of a millisecond": {with(func(s *Spec) { s.Period = 1500 }), "period", "whole milliseconds"},
+		"negative burst":        {with(func(s *Spec) { s.Burst = -1 }), "burst", "write 1 to"},
+		"burst of a window":     {with(func(s *Spec) { s.Algorithm, s.Burst = FixedWindow, 5 }), "burst", "only for token_bucket"},
+		"burst of count 0":      {with(func(s *Spec) { s.Count, s.Burst = 0, 5 }), "burst", "count above 0"},
+		"align":                 {with(func(s *Spec) { s.Algorithm, s.Align = FixedWindow, 2 }), "align", "clock or first_request"},
+		"align of a bucket":     {with(func(s *Spec) { s.Align = AlignFirstRequest }), "align", "only for fixed_window"},
+		"interval of a bucket":  {with(func(s *Spec) { s.MinInterval = 1 }), "min_interval", "only for sliding_log"},
+		"interval too long":     {with(func(s *Spec) { s.Algorithm, s.MinInterval = SlidingLog, Second+1 }), "min_interval", "0 to the period, 1000000 µs"},
+		"penalty for slots":     {Spec{Algorithm: Concurrency, ChargeDenied: true}, "charge_denied", "not for concurrency"},
+		"lease ttl":             {with(func(s *Spec) { s.LeaseTTL = 1 }), "lease_ttl", "1 ms to 1 day"},
+		"bucket too large":      {Spec{Count: MaxCount, Period: 365 * Day}, "burst", "lower burst"},
+		"window too large":      {Spec{Algorithm: SlidingWindow, Count: MaxCount, Period: 365 * Day}, "count", "lower count"},
+		"odd period too large":  {Spec{Count: MaxCount, Period: Day + Millisecond}, "burst", "whole seconds"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(c.spec)
+			var bad *SpecError
+			if !errors.As(err, &bad) || bad.Field != c.field || !strings.Contains(bad.Reason, c.reason) {
+				t.Errorf("%v, want field %s and %q", err, c.field, c.reason)
+			}
+		})
+	}
+}
+
+// The limits that have to be right, and the unit of time in which they are.
+func TestNewFindsTheUnit(t *testing.T) {
+	for _, c := range []struct {
+		count         int64
+		period        Micros
+		bucket, slide Micros // 0: refused
+	}{
+		{3_000_000, Second, 1, 1},
+		{1, Day, 1, 1},
+		{1_000_000, Day, 1, Millisecond}, // a bucket's count and period have a common divisor
+		{999_983, Day, Millisecond, Millisecond},
+		{75_000_000, Minute, 1, 1},
+		{99_999_989, Day, Second, Second},
+		{142_000_000, MaxPeriod, 1, Second},
+		{142_000_001, MaxPeriod, Second, Second},
+		{142_400_003, MaxPeriod, Second, Second},
+		{143_000_003, MaxPeriod, 0, 0},
+		{MaxCount, Millisecond, 1, 1},
+		{MaxCount, Hour, Millisecond, Second},
+	} {
+		if l, err := New(Spec{Count: c.count, Period: c.period}); (err == nil) != (c.bucket != 0) || err == nil && l.bucket.unit != c.bucket {
+			t.Errorf("token bucket %d/%d: %+v, %v", c.count, c.period, l, err)
+		}
+		s := Spec{Algorithm: SlidingWindow, Count: c.count, Period: c.period}
+		if l, err := New(s); (err == nil) != (c.slide != 0) || err == nil && l.fade.unit != c.slide {
+			t.Errorf("sliding window %d/%d: %+v, %v", c.count, c.period, l, err)
+		}
+	}
+}
+
+func TestSpecFillsDefaultsIn(t *testing.T) {
+	if got, want := mustNew(t, Spec{Count: 10, Period: Second}).Spec(), (Spec{Count: 10, Period: Second, Burst: 10, LeaseTTL: 10 * Second}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got, want := mustNew(t, Spec{Algorithm: Concurrency, Count: 3, Period: Second, LeaseTTL: Minute}).Spec(), (Spec{Algorithm: Concurrency, Count: 3, LeaseTTL: Minute}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// A shape changes with what makes counters incomparable and with nothing else. It
+// travels in leases, so its value may not change either.
+func TestShape(t *testing.T) {
+	base := Spec{Algorithm: FixedWindow, Count: 10, Period: Second}
+	shape := mustNew(t, base).Shape()
+	if shape != 0x1fc03e7d {
+		t.Errorf("the shape of 10/1s in fixed windows is %#x: leases of an earlier version are void", shape)
+	}
+	same, other := base, base
+	same.Count, same.ChargeDenied, same.LeaseTTL = 99, true, Minute
+	if mustNew(t, same).Shape() != shape {
+		t.Error("count, charge_denied or lease ttl entered the shape")
+	}
+	other.Align = AlignFirstRequest
+	for _, s := range []Spec{other, {Algorithm: SlidingWindow, Count: 10, Period: Second}, {Algorithm: FixedWindow, Count: 10, Period: Minute}} {
+		if mustNew(t, s).Shape() == shape {
+			t.Errorf("%+v has the shape of %+v", s, base)
+		}
+	}
+}
+
+// The wire carries periods in milliseconds modulo 2^32.
+func TestPeriodID(t *testing.T) {
+	l := mustNew(t, Spec{Algorithm: FixedWindow, Count: 10, Period: Second})
+	const wrap = Micros(1<<32) * Millisecond
+	for _, c := range []struct{ period, now, want Micros }{
+		{epoch, epoch, epoch},
+		{epoch + 999, epoch + Second, epoch},
+		{epoch + Second, epoch, epoch + Second}, // the next window
+		{epoch, epoch + 24*Day, epoch},
+		{epoch, epoch + 25*Day, epoch + wrap},  // nearer, by then
+		{wrap * 40, wrap*40 - 1, wrap * 40},    // across the wrap
+		{wrap*40 - 1, wrap * 40, wrap*40 - ms}, // and back
+	} {
+		if got := l.PeriodFromID(c.now, l.PeriodID(c.period)); got != c.want {
+			t.Errorf("%d at %d: got %d, want %d", c.period, c.now, got, c.want)
+		}
+	}
+	bucket := mustNew(t, Spec{Count: 10, Period: Second})
+	if got := bucket.PeriodFromID(epoch, bucket.PeriodID(0)); got != 0 {
+		t.Errorf("a bucket has period %d", got)
+	}
+}
+
+// A window that began more than 25 days ago is still known by its id.
+func TestReturnToALongWindow(t *testing.T) {
+	l := mustNew(t, Spec{Algorithm: FixedWindow, Count: 10, Period: 100 * Day, Align: AlignFirstRequest})
+	st, d := l.Acquire(State{}, epoch, Ask{Need: 5, Waiting: 5, Want: 5})
+	now := epoch + 80*Day
+	if _, got := l.Return(st, now, l.PeriodFromID(now, l.PeriodID(d.Period)), 3); got != 3 {
+		t.Errorf("gave back %d of 3", got)
+	}
+}
