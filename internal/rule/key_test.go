@@ -1,0 +1,209 @@
+package rule
+
+import (
+	"encoding/hex"
+	"hash/fnv"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// key evaluates the key of the only rule of a document for a request.
+func key(t *testing.T, parts string, q *Request, headers ...string) (string, bool) {
+	t.Helper()
+	set, err := Decode([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, path, method := q.Peer, q.Path, q.Method
+	q.Reset(set.Inputs())
+	q.Peer, q.Path, q.Method = peer, path, method
+	for i := 0; i < len(headers); i += 2 {
+		q.Add(set.Inputs(), headers[i], headers[i+1])
+	}
+	var m Matches
+	set.Match(q, &m)
+	if len(m.Hits)+len(m.MissingKey) != 1 {
+		t.Fatalf("%d hits, %d missing a key: want one in all", len(m.Hits), len(m.MissingKey))
+	}
+	if len(m.MissingKey) == 1 {
+		return "", false
+	}
+	return string(m.Hits[0].Key), true
+}
+
+const missing = "(missing)"
+
+func TestKey(t *testing.T) {
+	long := strings.Repeat("x", MaxKeyValue+1)
+	for _, test := range []struct {
+		name    string
+		parts   string
+		request Request
+		headers []string
+		want    string
+	}{
+		{name: "none", parts: `[]`, want: ""},
+		{name: "header", parts: `[{"header":"X-User"}]`, headers: []string{"x-user", "alice"}, want: "alice"},
+		{name: "header missing", parts: `[{"header":"x-user"}]`, want: missing},
+		{name: "header empty", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", ""}, want: missing},
+		{name: "header twice", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", "a", "x-user", "b"}, want: "a,b"},
+		{name: "escapes", parts: `[{"header":"x-user"},{"const":"c"}]`, headers: []string{"x-user", `a|b\c`}, want: `a\|b\\c|c`},
+		{name: "256 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[1:]}, want: long[1:]},
+		{name: "257 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long}, want: `\h` + fnv128(long)},
+		{name: "else unused", parts: `[{"header":"x-user","else":"client_ip"}]`, request: Request{Peer: "192.0.2.1:1"}, headers: []string{"x-user", "alice"}, want: "alice"},
+		{name: "else", parts: `[{"header":"x-user","else":"client_ip"}]`, request: Request{Peer: "192.0.2.1:1"}, want: `\1:192.0.2.1`},
+		{name: "else's else", parts: `[{"header":"x-user","else":{"query":"u","else":{"const":"anon"}}}]`, want: `\2:anon`},
+		{name: "second part missing", parts: `[{"const":"c"},{"header":"x-user"}]`, want: missing},
+		{name: "else missing too", parts: `[{"header":"x-user","else":{"query":"u"}}]`, want: missing},
+		{name: "path", parts: `["path"]`, request: Request{Path: "/a/b?c=d"}, want: "/a/b"},
+		{name: "path with fragment", parts: `["path"]`, request: Request{Path: "/a#b"}, want: "/a"},
+		{name: "path of CONNECT", parts: `["path"]`, want: missing},
+		{name: "method", parts: `["method"]`, request: Request{Method: "PUT"}, want: "PUT"},
+		{name: "query", parts: `[{"query":"id"}]`, request: Request{Path: "/a?x=1&id=7&id=8"}, want: "7"},
+		{name: "query decoded", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=a%7cb+c%5C"}, want: `a\|b c\\`},
+		{name: "query name decoded", parts: `[{"query":"x-id"}]`, request: Request{Path: "/a?x%2Did=7"}, want: "7"},
+		{name: "query escape cut short", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=7%2"}, want: "7%2"},
+		{name: "query without value", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id"}, want: missing},
+		{name: "query in the fragment", parts: `[{"query":"id"}]`, request: Request{Path: "/a?x=1#&id=7"}, want: missing},
+		{name: "no query", parts: `[{"query":"id"}]`, request: Request{Path: "/id=7"}, want: missing},
+		{name: "query long", parts: `[{"query":"id"}]`, request: Request{Path: "/?id=" + long}, want: `\h` + fnv128(long)},
+		{name: "peer unknown", parts: `["client_ip"]`, request: Request{Peer: "unix"}, want: missing},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, ok := key(t, test.parts, &test.request, test.headers...)
+			if !ok {
+				got = missing
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func fnv128(s string) string {
+	h := fnv.New128a()
+	h.Write([]byte(s))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func TestHashIsFNV1a(t *testing.T) {
+	for _, s := range []string{"", "a", "foobar", strings.Repeat("\xff\x00|", 1000)} {
+		if got := string(appendHash(nil, s)); got != fnv128(s) {
+			t.Errorf("%.20q: got %s, want %s", s, got, fnv128(s))
+		}
+	}
+}
+
+// decoded is a part of a key as decodeKey reads it.
+type decoded struct {
+	source int
+	value  string // the value, or "hash:" and its hash
+}
+
+// decodeKey reads a canonical key back. That it can is why two different keys are
+// never the same bytes.
+func decodeKey(t *rapid.T, key string, parts int) []decoded {
+	var out []decoded
+	for i := range parts {
+		if i > 0 {
+			if key == "" || key[0] != '|' {
+				t.Fatalf("part %d does not begin with |: %q", i, key)
+			}
+			key = key[1:]
+		}
+		d := decoded{}
+		if len(key) > 2 && key[0] == '\\' && isDigit(key[1]) && key[2] == ':' {
+			d.source, key = int(key[1]-'0'), key[3:]
+		}
+		if rest, ok := strings.CutPrefix(key, `\h`); ok {
+			d.value, key = "hash:"+rest[:32], rest[32:]
+		} else {
+			for key != "" && key[0] != '|' {
+				if key[0] == '\\' {
+					key = key[1:]
+				}
+				d.value, key = d.value+key[:1], key[1:]
+			}
+		}
+		out = append(out, d)
+	}
+	if key != "" {
+		t.Fatalf("%q is left over", key)
+	}
+	return out
+}
+
+// TestKeysNeverCollide generates values, makes them a key and reads them back.
+func TestKeysNeverCollide(t *testing.T) {
+	value := rapid.Custom(func(t *rapid.T) string {
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{`\`, "|", "1", ":", "h", `\1:`, `\h`, "a", "\x00", "\xff", strings.Repeat("x", 254)}), 0, 6).Draw(t, "pieces")
+		return strings.Join(parts, "")
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 4).Draw(t, "parts")
+		rule := Rule{Name: "a", Limits: perMinute(5)}
+		q := Request{Path: "/?"}
+		var want []decoded
+		for i := range n {
+			sources := rapid.IntRange(1, MaxSources).Draw(t, "sources")
+			var p Part
+			first := decoded{source: -1}
+			for j := range sources {
+				name := "p" + strconv.Itoa(i) + "-" + strconv.Itoa(j)
+				p = append(p, Source{From: FromQuery, Name: name})
+				v := value.Draw(t, "value")
+				q.Path += name + "=" + url.QueryEscape(v) + "&"
+				if first.source < 0 && v != "" {
+					first = decoded{source: j, value: v}
+					if len(v) > MaxKeyValue {
+						first.value = "hash:" + fnv128(v)
+					}
+				}
+			}
+			rule.Key = append(rule.Key, p)
+			want = append(want, first)
+		}
+		set, err := New([]Rule{rule})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m Matches
+		set.Match(&q, &m)
+		for _, d := range want {
+			if d.source < 0 {
+				if len(m.MissingKey) != 1 {
+					t.Fatalf("a part is missing, but there are hits %v", m.Hits)
+				}
+				return
+			}
+		}
+		got := decodeKey(t, string(m.Hits[0].Key), n)
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("part %d of %q is %+v, want %+v", i, m.Hits[0].Key, got[i], want[i])
+			}
+		}
+	})
+}
+
+// FuzzQuery holds the query decoder to net/url where that takes the query at all.
+func FuzzQuery(f *testing.F) {
+	for _, s := range []string{"id=7", "a=1&id=%7c", "id=a+b", "i%64=1", "id", "=x", "&&id=1", "id=%zz", "id=1;2"} {
+		f.Add(s, "id")
+	}
+	f.Fuzz(func(t *testing.T, query, name string) {
+		got := string(appendQuery(nil, "/?"+query, name))
+		values, err := url.ParseQuery(query)
+		if err != nil || strings.ContainsAny(query, "#") || name == "" {
+			return
+		}
+		if want := values.Get(name); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}

@@ -1,0 +1,268 @@
+package rule
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"pgregory.net/rapid"
+)
+
+// perMinute returns the limits of a rule that has only one.
+func perMinute(count int64) []Variant {
+	return []Variant{{Limit: limit.Spec{Count: count, Period: limit.Minute}}}
+}
+
+// decode reads rules from JSON.
+func decode(t testing.TB, doc string) *Set {
+	t.Helper()
+	set, err := Decode([]byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// request makes a request of ":method", "GET", ... as the edge does.
+func request(set *Set, headers ...string) *Request {
+	q := new(Request)
+	q.Reset(set.Inputs())
+	for i := 0; i < len(headers); i += 2 {
+		q.Add(set.Inputs(), headers[i], headers[i+1])
+	}
+	return q
+}
+
+func TestMatch(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		match string
+		yes   [][]string
+		no    [][]string
+	}{{
+		name: "everything", match: `{}`,
+		yes: [][]string{{}, {":method", "GET", ":path", "/", ":authority", "a"}},
+	}, {
+		name: "method", match: `{"methods":["GET","HEAD"]}`,
+		yes: [][]string{{":method", "GET"}, {":method", "HEAD"}},
+		no:  [][]string{{}, {":method", "get"}, {":method", "POST"}},
+	}, {
+		name: "exact path", match: `{"path":"/login"}`,
+		yes: [][]string{{":path", "/login"}, {":path", "/login?next=/"}, {":path", "/login#top"}},
+		no:  [][]string{{}, {":path", "/login/"}, {":path", "/Login"}, {":path", "/logi"}, {":path", "/x?/login"}},
+	}, {
+		name: "prefix", match: `{"path":{"prefix":"/v1/"}}`,
+		yes: [][]string{{":path", "/v1/"}, {":path", "/v1/users?a=b"}},
+		no:  [][]string{{}, {":path", "/v1"}, {":path", "/v10/"}, {":path", "/v1?x=/"}, {":path", "/a/v1/"}},
+	}, {
+		name: "prefix within a segment", match: `{"path":{"prefix":"/v1"}}`,
+		yes: [][]string{{":path", "/v1"}, {":path", "/v10/x"}, {":path", "/v1/x"}},
+		no:  [][]string{{":path", "/v"}, {":path", "/v2/v1"}},
+	}, {
+		name: "regular expression", match: `{"path":{"regex":"/users/[0-9]+|/me"}}`,
+		yes: [][]string{{":path", "/users/17"}, {":path", "/users/17?x"}, {":path", "/me"}},
+		no:  [][]string{{}, {":path", "/users/17/x"}, {":path", "/users/"}, {":path", "/a/me"}, {":path", "/me\n"}},
+	}, {
+		name: "several paths", match: `{"path":["/a",{"prefix":"/b/"},{"regex":"/c.*"}]}`,
+		yes: [][]string{{":path", "/a"}, {":path", "/b/x"}, {":path", "/cx"}},
+		no:  [][]string{{":path", "/a/"}, {":path", "/b"}},
+	}, {
+		name: "every resource", match: `{"path":"*"}`,
+		yes: [][]string{{":path", "*"}},
+		no:  [][]string{{":path", "/"}},
+	}, {
+		name: "host", match: `{"hosts":"API.example.com."}`,
+		yes: [][]string{{":authority", "api.example.com"}, {":authority", "Api.Example.Com:8080"}, {":authority", "api.example.com."}},
+		no:  [][]string{{}, {":authority", "example.com"}, {":authority", "xapi.example.com"}},
+	}, {
+		name: "hosts below", match: `{"hosts":["*.example.com"]}`,
+		yes: [][]string{{":authority", "a.example.com"}, {":authority", "a.b.EXAMPLE.com:1"}},
+		no:  [][]string{{}, {":authority", "example.com"}, {":authority", ".example.com"}, {":authority", "badexample.com"}, {":authority", "a.example.com.evil.org"}},
+	}, {
+		name: "IPv6 host", match: `{"hosts":"[::1]"}`,
+		yes: [][]string{{":authority", "[::1]"}, {":authority", "[::1]:80"}},
+		no:  [][]string{{":authority", "[::2]"}, {":authority", "::1"}},
+	}, {
+		name: "header", match: `{"headers":{"X-Tier":"gold"}}`,
+		yes: [][]string{{"x-tier", "gold"}},
+		no:  [][]string{{}, {"x-tier", "Gold"}, {"x-tier", "gold", "x-tier", "free"}, {"x-tier", "free", "x-tier", "gold"}},
+	}, {
+		name: "header prefix and regex", match: `{"headers":{"a":{"prefix":"v"},"b":{"regex":"[0-9]+"}}}`,
+		yes: [][]string{{"a", "v1", "b", "17"}},
+		no:  [][]string{{"a", "v1"}, {"b", "17"}, {"a", "v1", "b", "17x"}, {"a", "w", "b", "17"}},
+	}, {
+		name: "header there", match: `{"headers":{"a":{"present":true}}}`,
+		yes: [][]string{{"a", "1"}, {"a", ""}},
+		no:  [][]string{{}},
+	}, {
+		name: "header not there", match: `{"headers":{"a":{"present":false}}}`,
+		yes: [][]string{{}, {"b", "1"}},
+		no:  [][]string{{"a", ""}},
+	}, {
+		name: "all together", match: `{"methods":"GET","hosts":"h","path":"/p","headers":{"a":"1"}}`,
+		yes: [][]string{{":method", "GET", ":authority", "h", ":path", "/p", "a", "1"}},
+		no: [][]string{
+			{":method", "PUT", ":authority", "h", ":path", "/p", "a", "1"},
+			{":method", "GET", ":authority", "i", ":path", "/p", "a", "1"},
+			{":method", "GET", ":authority", "h", ":path", "/q", "a", "1"},
+			{":method", "GET", ":authority", "h", ":path", "/p", "a", "2"},
+		},
+	}} {
+		t.Run(test.name, func(t *testing.T) {
+			set := decode(t, `{"rules":[{"name":"a","match":`+test.match+`,"key":[],"limit":"5/1m"}]}`)
+			var m Matches
+			for _, headers := range test.yes {
+				if set.Match(request(set, headers...), &m); len(m.Hits) != 1 {
+					t.Errorf("%q does not match", headers)
+				}
+			}
+			for _, headers := range test.no {
+				if set.Match(request(set, headers...), &m); len(m.Hits) != 0 {
+					t.Errorf("%q matches", headers)
+				}
+			}
+		})
+	}
+}
+
+func TestVariant(t *testing.T) {
+	set := decode(t, `{"rules":[{"name":"a","key":[],"limit":"5/1m","overrides":[
+		{"when":{"header":{"x-tier":"gold"}},"limit":"50/1m"},
+		{"when":{"method":"GET","path":{"prefix":"/v2/"}},"limit":"20/1m"}]}]}`)
+	for _, test := range []struct {
+		headers []string
+		want    int
+	}{
+		{nil, 0},
+		{[]string{"x-tier", "silver"}, 0},
+		{[]string{"x-tier", "gold"}, 1},
+		{[]string{":method", "GET", ":path", "/v2/x"}, 2},
+		{[]string{":method", "PUT", ":path", "/v2/x"}, 0},
+		{[]string{":method", "GET", ":path", "/v2/x", "x-tier", "gold"}, 1},
+	} {
+		var m Matches
+		if set.Match(request(set, test.headers...), &m); m.Hits[0].Variant != test.want {
+			t.Errorf("%q: variant %d, want %d", test.headers, m.Hits[0].Variant, test.want)
+		}
+	}
+	for variant, want := range map[int]int64{-1: 0, 0: 5, 1: 50, 2: 20, 3: 0} {
+		l := set.Limit(0, variant)
+		if (l == nil) != (want == 0) || l != nil && l.Spec().Count != want {
+			t.Errorf("limit of variant %d is %v, want %d", variant, l, want)
+		}
+	}
+}
+
+func TestCost(t *testing.T) {
+	set := decode(t, `{"rules":[
+		{"name":"one","key":[],"limit":"100/1m"},
+		{"name":"fixed","key":[],"limit":"100/1m","cost":7},
+		{"name":"header","key":[],"limit":"100/1m","cost":{"header":"X-Cost","default":2,"max":50}}]}`)
+	for _, test := range []struct {
+		header string
+		want   int64
+	}{
+		{"", 2}, {"1", 1}, {"50", 50}, {"51", 50}, {"007", 7}, {"0", 1}, {"-1", 50}, {"+1", 50}, {"1.5", 50}, {"1,1", 50},
+		{" 1", 50}, {"many", 50}, {strings.Repeat("9", 40), 50}, {strings.Repeat("0", 40), 1},
+	} {
+		var m Matches
+		set.Match(request(set, "x-cost", test.header), &m)
+		if got := [3]int64{m.Hits[0].Cost, m.Hits[1].Cost, m.Hits[2].Cost}; got != [3]int64{1, 7, test.want} {
+			t.Errorf("%q: costs %v, want 1, 7 and %d", test.header, got, test.want)
+		}
+	}
+}
+
+func TestMatchSkipsWhatIsOff(t *testing.T) {
+	set := decode(t, `{"rules":[
+		{"name":"off","mode":"off","match":{"headers":{"x":"1"}},"key":[{"header":"y"}],"limit":"5/1m"},
+		{"name":"shadow","mode":"shadow","key":["method"],"limit":"5/1m"}]}`)
+	if in := set.Inputs(); len(in.Headers) > 0 || !in.Method || in.Host || in.Path || in.Peer {
+		t.Errorf("inputs %+v: want the method alone", *in)
+	}
+	var m Matches
+	set.Match(request(set, ":method", "GET"), &m)
+	if len(m.Hits) != 1 || m.Hits[0].Rule != 1 || len(m.MissingKey) != 0 {
+		t.Errorf("hits %v, missing %v: want the shadow rule", m.Hits, m.MissingKey)
+	}
+}
+
+// TestPeerIsFetchedOnlyWhenNeeded: it costs the edge a host call.
+func TestPeerIsFetchedOnlyWhenNeeded(t *testing.T) {
+	set := decode(t, `{"rules":[
+		{"name":"a","match":{"path":"/a"},"key":["client_ip"],"limit":"5/1m"},
+		{"name":"b","match":{"path":"/a"},"key":["client_ip"],"limit":"5/1m"}]}`)
+	fetched := 0
+	q, m := request(set), Matches{}
+	q.FetchPeer = func() string { fetched++; return "" }
+	for _, test := range []struct {
+		path string
+		want int
+	}{{"/b", 0}, {"/a", 1}} {
+		q.Reset(set.Inputs())
+		q.Path = test.path
+		if set.Match(q, &m); fetched != test.want {
+			t.Errorf("%s: fetched %d times, want %d", test.path, fetched, test.want)
+		}
+	}
+}
+
+// TestIndexLosesNothing compares what the index lets through and what matches with
+// an evaluation of every rule.
+func TestIndexLosesNothing(t *testing.T) {
+	segment := rapid.SampledFrom([]string{"", "a", "b", "ab"})
+	path := rapid.Custom(func(t *rapid.T) string {
+		return "/" + strings.Join(rapid.SliceOfN(segment, 0, 3).Draw(t, "segments"), "/")
+	})
+	text := rapid.Custom(func(t *rapid.T) Text {
+		return Text{Op: rapid.SampledFrom([]Op{OpExact, OpPrefix, OpRegex}).Draw(t, "op"), Arg: path.Draw(t, "arg")}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		var rules []Rule
+		for i := range rapid.IntRange(1, 130).Draw(t, "rules") {
+			rules = append(rules, Rule{
+				Name:   "r" + strings.Repeat("x", i%50) + string(rune('a'+i/50)),
+				Mode:   rapid.SampledFrom([]Mode{Enforce, Shadow, Off}).Draw(t, "mode"),
+				Match:  Match{Paths: rapid.SliceOfN(text, 0, 2).Draw(t, "paths")},
+				Limits: perMinute(5),
+			})
+		}
+		set, err := New(rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, m := Request{Path: path.Draw(t, "path")}, Matches{}
+		set.Match(&q, &m)
+		var got, want []int
+		for _, h := range m.Hits {
+			got = append(got, h.Rule)
+		}
+		for i := range rules {
+			v := view{Request: &q, path: q.path()}
+			if rules[i].Mode != Off && set.compiled[i].match.holds(&v) {
+				want = append(want, i)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: matched %v, want %v", q.Path, got, want)
+		}
+	})
+}
+
+func TestMatchDoesNotAllocate(t *testing.T) {
+	set := decode(t, `{"rules":[
+		{"name":"a","match":{"methods":"GET","hosts":"*.example.com","path":{"prefix":"/v1/"},"headers":{"x-v":{"prefix":"1"}}},
+			"key":[{"header":"x-user"},"client_ip",{"query":"q"},"path"],"limit":"5/1m","cost":{"header":"x-cost","max":5}},
+		{"name":"b","match":{"path":"/v1/x"},"key":[{"header":"none"}],"limit":"5/1m"},
+		{"name":"c","key":[{"client_ip":{"trusted_hops":2}}],"limit":"5/1m"}]}`)
+	q, m := request(set, ":method", "GET", ":authority", "a.example.com:80", ":path", "/v1/x?q=%20"+strings.Repeat("y", 300), "x-v", "1", "x-user", "a|b",
+		"x-cost", "3", "x-forwarded-for", "2001:db8::1, 10.0.0.1"), Matches{}
+	q.Peer = "[2001:db8::2]:443"
+	if n := testing.AllocsPerRun(100, func() { set.Match(q, &m) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if len(m.Hits) != 2 || len(m.MissingKey) != 1 {
+		t.Errorf("hits %v, missing %v: want two and one", m.Hits, m.MissingKey)
+	}
+}
