@@ -5,6 +5,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+.NOTPARALLEL: # Go uses all cores by itself
 
 # How long `make fuzz` spends on each fuzz target.
 FUZZTIME ?= 10s
@@ -81,6 +82,7 @@ vet:
 lint:
 	@go build -C tools -o ../.tools/ ./lint
 	go vet -vettool=.tools/lint ./...
+	GOOS=wasip1 GOARCH=wasm go vet -vettool=.tools/lint ./wasmfilter/...
 	cd tools && go vet -vettool=../.tools/lint ./...
 	cd internal/quotapb && go tool -modfile=../../tools/go.mod buf lint
 
