@@ -77,18 +77,14 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 		return Part{}
 	}
 	s.Overdrawn = max(0, s.Overdrawn-w.Overdrawn)
-	s.dropLocal()
 	if w.Want == 0 {
 		return Part{}
 	}
 	if g.StartsIn == 0 {
 		s.Left, s.Reset = g.Remaining, now+g.Reset
-		s.LimitedUntil = 0
-		if g.Remaining == 0 {
-			s.LimitedUntil = now + 2*t.Interval
-		}
 	}
 	s.pause(t, now, sent, w, g, jitter)
+	s.limited(t, now, g)
 	if g.Granted == 0 || t.Consistency == Exact {
 		return Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
 	}
@@ -100,12 +96,20 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 	return s.store(now, Lot{Units: spare, From: startOf(now, g), Expiry: sent + g.TTL, TTL: g.TTL, Lease: g.Lease})
 }
 
-// pause sets when the holder may ask again.
+// pause sets when the holder may ask again. A denial tells what is left: less
+// than that may still be asked for. A grant ends a denial, but not one of the
+// next window, nor the empty one whose group was denied elsewhere.
 func (s *Slot) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis) {
-	if g.Granted == 0 {
-		s.DeniedNeed = max(w.Need, 1)
+	switch {
+	case g.Status == Denied:
+		s.DeniedNeed = g.Remaining + 1
+		if w.Need > 0 {
+			s.DeniedNeed = min(s.DeniedNeed, w.Need)
+		}
 		s.NextAsk = max(s.NextAsk, now+g.AskAfter)
-	} else {
+	case g.StartsIn > 0 && s.DeniedNeed > 0:
+		s.NextAsk = now + 1 + g.StartsIn
+	case g.Granted > 0:
 		s.DeniedNeed, s.NextAsk = 0, 0
 	}
 	if t.Refills && g.Granted < w.Want && t.Consistency != Exact {
@@ -113,41 +117,81 @@ func (s *Slot) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis)
 	}
 }
 
+// limited sets until when requests are refused that find nothing: for two lease
+// intervals after a reply that left nothing, and after a denial for long enough
+// that the next ask goes behind a refused request, not before a waiting one, but
+// never past the time at which the limit will have something again.
+func (s *Slot) limited(t *Terms, now Millis, g Grant) {
+	switch {
+	case g.StartsIn > 0:
+		return
+	case g.Remaining > 0:
+		s.LimitedUntil = 0
+		return
+	}
+	s.LimitedUntil = now + 2*t.Interval
+	if g.Status == Denied {
+		s.LimitedUntil = max(s.LimitedUntil, min(s.NextAsk+t.Interval, now+g.RetryAfter))
+	}
+	s.LimitedUntil = min(s.LimitedUntil, s.Reset)
+}
+
+// startOf is when the units of a grant that arrived at now may be spent: one
+// more, because now is rounded down.
 func startOf(now Millis, g Grant) Millis {
 	if g.StartsIn == 0 {
 		return 0
 	}
-	return now + g.StartsIn
+	return now + 1 + g.StartsIn
 }
 
 // store puts a new lot behind the older one. It returns the units of whichever
 // lot has no place: a third lease, or one that ended on its way here.
 func (s *Slot) store(now Millis, lot Lot) Part {
 	if now >= lot.Expiry {
-		return Part{lot.Units, lot.Lease, lot.Expiry}
+		return lot.part()
 	}
-	if s.Lots[0].Units == 0 {
-		s.Lots[0], s.Lots[1] = s.Lots[1], Lot{}
+	i := s.place(now)
+	if i < 0 {
+		return lot.part()
 	}
-	switch {
-	case s.Lots[0].Units == 0:
-		s.Lots[0] = lot
-	case s.Lots[1].Units == 0:
-		s.Lots[1] = lot
-	case s.Lots[0].lapsed(now):
-		old := s.Lots[0]
-		s.Lots[0], s.Lots[1] = s.Lots[1], lot
-		return Part{old.Units, old.Lease, old.Expiry}
-	default:
-		return Part{lot.Units, lot.Lease, lot.Expiry}
+	old := s.Lots[i]
+	if i == 0 {
+		s.Lots[0] = s.Lots[1]
 	}
-	return Part{}
+	s.Lots[1] = lot
+	if old.Local {
+		return Part{}
+	}
+	return old.part()
+}
+
+// place is the lot that matters least, -1 if all do: an empty one before one that
+// has lapsed, and these before a share of the holder's own, which the lease that
+// came instead makes needless.
+func (s *Slot) place(now Millis) int {
+	for i := range s.Lots {
+		if s.Lots[i].Units == 0 && !s.Lots[i].sharing(now) {
+			return i
+		}
+	}
+	for i := range s.Lots {
+		if now >= s.Lots[i].Expiry {
+			return i
+		}
+	}
+	for i := range s.Lots {
+		if s.Lots[i].Local {
+			return i
+		}
+	}
+	return -1
 }
 
 // Idle reports that the slot says nothing that a new one would not: it may be
 // forgotten. No units out, nothing to report, no denial that still stands.
 func (s *Slot) Idle(t *Terms, now Millis) bool {
-	return s.Lots[0].Units == 0 && s.Lots[1].Units == 0 && s.Overdrawn == 0 &&
+	return s.Lots[0].idle(now) && s.Lots[1].idle(now) && s.Overdrawn == 0 &&
 		!s.underWay(t, now) && now >= s.NextAsk && now >= s.LimitedUntil &&
 		(s.DeniedNeed == 0 || now >= s.Reset)
 }

@@ -12,11 +12,12 @@ const (
 
 // Counter is what a granter keeps of one key. The zero value is a key never seen.
 //
-// Invariants: 0 <= Leased; no unit is out on lease after OutUntil.
+// Invariants: 0 <= Leased <= 2*capacity; no unit is out on lease after OutUntil.
 type Counter struct {
 	State limit.State
-	// Leased is the spare units out on leases of Period: no more than that can
-	// come back.
+	// Leased is the spare units that went out on lease and did not come back, of
+	// the newest Period alone for a fixed window: no more than that can come back.
+	// Those that were spent count as well, since nobody reports them.
 	Leased int64
 	Period limit.Micros
 	// OutUntil is when the last lease handed out ends.
@@ -33,7 +34,11 @@ type Counter struct {
 // a bucket starts empty.
 func NewLearning(l *limit.Limit, now limit.Micros) Counter {
 	s := l.Spec()
-	return Counter{State: l.Spent(now), Leased: s.Count, OutUntil: now + s.Period}
+	c := Counter{State: l.Spent(now), Leased: max(s.Count, s.Burst), OutUntil: now + s.Period}
+	if s.Algorithm == limit.FixedWindow {
+		c.Period = c.State.At
+	}
+	return c
 }
 
 // Acquire applies want w at now, the granter's clock, and answers it.
@@ -48,6 +53,9 @@ func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Gr
 	if w.Next && d.Granted == 0 { // the next window is spoken for, the running one may not be
 		ask.Lead = 0
 		c.State, d = l.Acquire(c.State, now, ask)
+	}
+	if t.LongestTTL > 0 {
+		d.TTL = min(d.TTL, limit.Micros(t.LongestTTL)*limit.Millisecond)
 	}
 	c.out(l, t, now, w, d)
 	return c.answer(l, t, now, w, d)
@@ -93,12 +101,12 @@ func (c *Counter) out(l *limit.Limit, t *Terms, now limit.Micros, w Want, d limi
 	if spare <= 0 || t.Consistency == Exact {
 		return
 	}
-	if !t.Refills && d.Period > c.Period && l.Spec().Algorithm != limit.SlidingLog {
+	if d.Period > c.Period && l.Spec().Algorithm == limit.FixedWindow {
 		c.Leased = 0
 	}
-	c.Leased += spare
+	c.Leased = min(c.Leased+spare, 2*t.Capacity)
 	c.Period = d.Period
-	c.OutUntil = max(c.OutUntil, now+d.StartsIn+d.TTL)
+	c.OutUntil = max(c.OutUntil, now+d.TTL)
 }
 
 func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w Want, d limit.Decision) Grant {
@@ -110,9 +118,12 @@ func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w Want, d l
 		TTL:       Millis(d.TTL / limit.Millisecond),
 		Limit:     t.Capacity,
 		Remaining: d.Remaining,
-		Reset:     ceilMillis(d.Reset),
+		Reset:     ceilMillis(windowEnd(l, d)),
 	}
 	if d.Granted == 0 && w.Want > 0 {
+		if w.Need == 0 { // nobody waits, so what matters is the next single unit
+			d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
+		}
 		g.Status = Denied
 		g.RetryAfter = ceilMillis(d.RetryAfter)
 		g.AskAfter = c.askAfter(l, t, now, d)
@@ -126,17 +137,27 @@ func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w Want, d l
 func (c *Counter) askAfter(l *limit.Limit, t *Terms, now limit.Micros, d limit.Decision) Millis {
 	interval := limit.Micros(t.Interval) * limit.Millisecond
 	after := d.RetryAfter
-	if after == 0 { // nobody waited, so what matters is the next single unit
-		after = l.Peek(c.State, now, 1).RetryAfter
+	if after == 0 { // too little to ration, but it is there for who needs it
+		after = interval
 	}
 	after = min(after, longestAskAfter)
 	if c.Leased > 0 && now < c.OutUntil {
 		after = min(after, interval)
 	}
-	if lead := limit.Micros(t.Lead) * limit.Millisecond; lead > 0 && d.Reset > lead {
-		after = min(after, d.Reset-lead)
+	lead := limit.Micros(t.Lead) * limit.Millisecond
+	if end := windowEnd(l, d); lead > 0 && end > lead {
+		after = min(after, end-lead)
 	}
-	return max(1, ceilMillis(after))
+	return max(1, t.Pause, ceilMillis(after))
+}
+
+// windowEnd is when what was asked of is new: for a fixed window its own end,
+// also while units of the next one are out.
+func windowEnd(l *limit.Limit, d limit.Decision) limit.Micros {
+	if s := l.Spec(); s.Algorithm == limit.FixedWindow && d.Reset > s.Period {
+		return d.Reset - s.Period
+	}
+	return d.Reset
 }
 
 func ceilMillis(d limit.Micros) Millis {

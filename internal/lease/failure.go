@@ -13,10 +13,7 @@ func (s *Slot) Remembered(now Millis, cost int64) bool {
 func (s *Slot) TakeLocal(now, ends Millis, share, cost int64) bool {
 	lot := s.local(now)
 	if lot == nil {
-		lot = &s.Lots[1]
-		if s.Lots[0].Units == 0 || s.Lots[0].Local {
-			lot = &s.Lots[0]
-		}
+		lot = &s.Lots[max(s.place(now), 0)] // what it held is lost: nobody answers
 		*lot = Lot{Units: share, Expiry: ends, Local: true}
 	}
 	if lot.Units < cost {
@@ -36,23 +33,16 @@ func (s *Slot) Overdraw(cost int64) {
 	s.Spent += cost
 }
 
-// local finds the share of the running window, spent or not.
+// local finds the share of the running window, spent or not. It is kept when the
+// tier above answers again, so that one that comes and goes does not renew it
+// within a window; only a lease that needs its place ends it.
 func (s *Slot) local(now Millis) *Lot {
 	for i := range s.Lots {
-		if lot := &s.Lots[i]; lot.Local && now < lot.Expiry {
-			return lot
+		if s.Lots[i].sharing(now) {
+			return &s.Lots[i]
 		}
 	}
 	return nil
-}
-
-// dropLocal forgets the share: the tier above answers again.
-func (s *Slot) dropLocal() {
-	for i := range s.Lots {
-		if s.Lots[i].Local {
-			s.Lots[i] = Lot{}
-		}
-	}
 }
 
 // Share is the part of a limit that one of holders holders enforces on its own,

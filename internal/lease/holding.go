@@ -44,8 +44,9 @@ type HoldingWant struct {
 	Want    int64 // slots the holder would like to hold in all; at least Holding
 }
 
-// Ask makes the want to send. Until its reply the holder keeps to what it states:
-// the granter may hand out the rest as soon as it reads it.
+// Ask makes the want to send, unless one is under way. Until its reply the holder
+// keeps to what it states: the granter may hand out the rest as soon as it reads
+// it.
 func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) HoldingWant {
 	keep := inUse
 	if now < h.Until {
@@ -59,8 +60,13 @@ func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) HoldingW
 	return HoldingWant{Holding: keep, Need: need, Want: want}
 }
 
-// Apply takes the reply to an ask sent at sent: granted slots in all.
+// Apply takes the reply to an ask sent at sent: granted slots in all. The reply
+// to any but the newest ask is void: a later statement may have given up what it
+// grants.
 func (h *Holding) Apply(now, sent Millis, g Grant) {
+	if sent != h.Asked {
+		return
+	}
 	h.Asking = false
 	if g.Status != OK && g.Status != Denied {
 		return

@@ -1,5 +1,9 @@
 package lease
 
+// quartersToCut is how many quarters of its ttl a lot has left when it is still cut.
+// With less the node asks above, and falls back on the lot if that gives nothing.
+const quartersToCut = 1
+
 // Node is a tier in the middle: a holder of the tier above and the granter of
 // the tier below. It cuts leases for its children out of its own, so a child's
 // lease never outlives, nor exceeds, the one it was cut from. Its clock is one
@@ -24,17 +28,20 @@ type Node struct {
 // gives it back above.
 func (n *Node) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 	n.countAsker(t, now, w.Fresh)
-	back := n.settle(now, w)
+	back := n.settle(t, now, w)
 	if w.Want == 0 {
 		return n.report(t, now), Admit, back
 	}
-	if g, ok := n.cut(t, now, w); ok {
+	if g, ok := n.cut(t, now, w, quartersToCut); ok {
 		return g, Admit, back
 	}
-	if n.refuses(t, now, w) {
-		return n.refusal(t, now), Refuse, back
+	if !n.refuses(t, now, w) {
+		return Grant{}, Wait, back
 	}
-	return Grant{}, Wait, back
+	if g, ok := n.cut(t, now, w, 0); ok {
+		return g, Admit, back
+	}
+	return n.refusal(t, now), Refuse, back
 }
 
 // Top says whether to ask above while nobody waits, after an answer.
@@ -42,11 +49,12 @@ func (n *Node) Top(t *Terms, now Millis) Asks { return n.Slot.askBehind(t, now) 
 
 // Ask makes the want for the tier above on behalf of the children's wants that
 // wait, oldest first; with none of them it is a top-up for the node itself. The
-// queue holds wants for the next window only, or none of them.
+// queue holds wants for the next window only, or none of them. The least need
+// goes up: a costly one must not deny those that fit.
 func (n *Node) Ask(t *Terms, now Millis, queue []Want, behind Asks) Want {
 	var need, waiting, want int64
-	for i, c := range queue {
-		if i == 0 {
+	for _, c := range queue {
+		if c.Need > 0 && (need == 0 || c.Need < need) {
 			need = c.Need
 		}
 		if c.Next {
@@ -65,47 +73,66 @@ func (n *Node) Ask(t *Terms, now Millis, queue []Want, behind Asks) Want {
 // gets nothing is denied as the node was. The part is to be given back above.
 func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis, queue []Want, grants []Grant) Part {
 	left := g.Granted
+	var waiting int64
+	for _, c := range queue {
+		waiting += c.Waiting
+	}
 	for i, c := range queue {
-		grants[i] = share(t, now, sent, c, g, left, int64(len(queue)-i))
+		waiting -= c.Waiting
+		ahead := left - waiting
+		if !t.Refills {
+			ahead = min(ahead, left/(2*int64(len(queue)-i)))
+		}
+		grants[i] = share(t, now, sent, c, g, left, ahead)
 		left -= grants[i].Granted
 		n.Slot.Spent += grants[i].Granted
 	}
-	return n.Slot.Apply(t, now, sent, w, g, left, jitter)
+	back := n.Slot.Apply(t, now, sent, w, g, left, jitter)
+	for i, c := range queue {
+		if grants[i].Status != Denied {
+			continue
+		}
+		if g, ok := n.cut(t, now, c, 0); ok { // what is left of an old lease is better than nothing
+			grants[i] = g
+		}
+	}
+	return back
 }
 
-// share answers one of so many queued wants from what is left of the reply: what
-// it waits for, and a part of the rest.
-func share(t *Terms, now, sent Millis, c Want, g Grant, left, queued int64) Grant {
+// share answers a queued want from what is left of the reply: what it waits for,
+// or what it may have ahead.
+func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant {
 	if g.Status != OK && g.Status != Denied {
 		return Grant{Status: g.Status}
 	}
-	ahead := left
-	if !t.Refills {
-		ahead = left / (2 * queued)
-	}
 	granted := min(c.Want, left, max(c.Waiting, ahead))
 	if granted < max(c.Need, 1) {
+		if g.Granted > 0 {
+			g.AskAfter = t.Interval
+		}
 		g.Status, g.Granted, g.StartsIn, g.TTL = Denied, 0, 0, 0
-		g.AskAfter = max(g.AskAfter, 1)
-		g.RetryAfter = max(g.RetryAfter, 1)
+		g.Remaining += left
+		g.RetryAfter = max(g.RetryAfter, g.AskAfter)
 		return g
 	}
 	g.Status, g.Granted = OK, granted
-	g.TTL = max(0, sent+g.TTL-now)
+	g.TTL = max(0, sent+g.TTL-now-1)
 	g.Remaining += left - granted
 	g.RetryAfter, g.AskAfter = 0, 0
 	return g
 }
 
-// settle takes back what a child gives back, and passes on what it overdrew.
-func (n *Node) settle(now Millis, w Want) Part {
+// settle takes back what a child gives back, and passes on what it overdrew. What
+// belongs to a window is lent again until that ends. Tokens of a bucket have no
+// such end: put into a newer lot they would stay out for ever, so they go up.
+func (n *Node) settle(t *Terms, now Millis, w Want) Part {
 	n.Slot.Overdrawn += w.Overdrawn
 	n.Slot.Denied += w.Denied
 	if w.Unused == 0 {
 		return Part{}
 	}
 	for i := range n.Slot.Lots {
-		if lot := &n.Slot.Lots[i]; lot.Lease == w.Lease && lot.Expiry > 0 && !lot.Local {
+		if lot := &n.Slot.Lots[i]; !t.Refills && lot.Lease == w.Lease && lot.Expiry > 0 && !lot.Local {
 			lot.Units += w.Unused
 			return Part{}
 		}
@@ -114,15 +141,15 @@ func (n *Node) settle(now Millis, w Want) Part {
 }
 
 // cut grants a child part of one lot: of the older one that has what it needs
-// and at least a quarter of its time left. (Below that the node tops up.)
-func (n *Node) cut(t *Terms, now Millis, w Want) (Grant, bool) {
+// and at least so many quarters of its time left.
+func (n *Node) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) {
 	if t.Consistency == Exact {
 		return Grant{}, false
 	}
 	for i := range n.Slot.Lots {
 		lot := &n.Slot.Lots[i]
-		rest := lot.Expiry - now
-		if lot.Local || lot.Units < max(w.Need, 1) || (lot.From > now) != w.Next || 4*rest < max(lot.TTL, 1) {
+		rest := lot.Expiry - now - 1 // now is rounded down
+		if lot.Local || lot.Units < max(w.Need, 1) || (lot.From > now) != w.Next || rest < max(1, quarters*lot.TTL/4) {
 			continue
 		}
 		share := lot.Units
@@ -131,7 +158,7 @@ func (n *Node) cut(t *Terms, now Millis, w Want) (Grant, bool) {
 		}
 		granted := min(w.Want, lot.Units, max(w.Waiting, share))
 		if granted == 0 {
-			return Grant{}, false
+			continue
 		}
 		lot.Units -= granted
 		n.Slot.Spent += granted
@@ -158,11 +185,18 @@ func (n *Node) refuses(t *Terms, now Millis, w Want) bool {
 	return n.Slot.refused(now, need)
 }
 
+// refusal tells a child what the node knows of a limit that it may not ask for
+// now, and to come back within a lease interval: the siblings may have given
+// something back, or the node have got a lease.
 func (n *Node) refusal(t *Terms, now Millis) Grant {
 	g := n.report(t, now)
 	g.Status = Denied
+	g.Remaining = max(n.Slot.Left, n.Slot.Available(now))
 	g.RetryAfter = max(1, n.Slot.NextAsk-now, n.Slot.LimitedUntil-now)
-	g.AskAfter = min(max(1, n.Slot.NextAsk-now), max(t.Interval, 1))
+	g.AskAfter = t.Interval
+	if flip := n.Slot.Reset - now; flip > 0 {
+		g.AskAfter = min(g.AskAfter, flip)
+	}
 	return g
 }
 

@@ -16,6 +16,19 @@ func (l *Lot) live(now Millis) bool { return l.Units > 0 && l.From <= now && now
 // lapsed reports units that nobody may spend any more and that go back.
 func (l *Lot) lapsed(now Millis) bool { return l.Units > 0 && now >= l.Expiry && !l.Local }
 
+// sharing reports a share of the holder's own, spent or not, whose window runs.
+func (l *Lot) sharing(now Millis) bool { return l.Local && now < l.Expiry }
+
+// idle reports a lot that holds nothing which anybody would miss.
+func (l *Lot) idle(now Millis) bool {
+	if l.Local {
+		return now >= l.Expiry
+	}
+	return l.Units == 0
+}
+
+func (l *Lot) part() Part { return Part{Units: l.Units, Lease: l.Lease, Expiry: l.Expiry} }
+
 // Slot is what a holder knows of one key. The zero value is a key never seen.
 //
 // Invariants: every count is >= 0; Lots[0] was granted before Lots[1] wherever
@@ -124,7 +137,7 @@ func (s *Slot) Take(t *Terms, now Millis, cost int64) Decision {
 	case s.refused(now, cost):
 		s.Denied++
 		return Decision{Verdict: Refuse, Ask: s.askBehind(t, now)}
-	case t.Consistency == Optimistic && s.Overdrawn+cost <= t.Overdraft:
+	case t.Consistency == Optimistic && s.Overdrawn+cost <= t.Overdraft && !s.Remembered(now, cost):
 		s.Overdrawn += cost
 		s.Spent += cost
 		return Decision{Ask: s.askBehind(t, now), Taken: Taken{Overdrawn: cost}}

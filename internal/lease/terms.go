@@ -44,6 +44,14 @@ type Terms struct {
 	// Lead is how long before the end of its window a holder asks for the next
 	// one; 0 where windows have no known next one.
 	Lead Millis
+	// Pause is the least time from a denial to the next ask where what was denied
+	// trickles back: a lease interval, or half of what refills the whole limit
+	// where that is shorter. 0 for fixed windows, whose end is known, and for a
+	// log with a least interval, which is the pause.
+	Pause Millis
+	// LongestTTL bounds a lease on a token bucket; 0: nothing to bound. See
+	// [longestTTL].
+	LongestTTL Millis
 }
 
 // NewTerms derives the terms of l. Zero interval, timeout and overdraft take
@@ -62,11 +70,35 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 	}
 	if s.Algorithm == limit.TokenBucket {
 		t.Capacity, t.Refills = s.Burst, true
+		t.LongestTTL = longestTTL(s)
+	}
+	if s.Algorithm != limit.FixedWindow && s.MinInterval == 0 {
+		t.Pause = min(t.Interval, refillTime(s)/2)
 	}
 	if s.Algorithm == limit.FixedWindow && s.Align == limit.AlignClock && c != Exact {
 		t.Lead = min(2*t.Interval, Millis(s.Period/limit.Millisecond)/4)
 	}
 	return t
+}
+
+// refillTime is how long until a limit that is used up is whole again.
+func refillTime(s limit.Spec) Millis {
+	period := Millis(s.Period / limit.Millisecond)
+	if s.Algorithm != limit.TokenBucket || s.Count == 0 {
+		return period
+	}
+	return Millis(min(float64(period)*float64(s.Burst)/float64(s.Count), float64(limit.Never)))
+}
+
+// longestTTL keeps what is out on lease of a bucket within what the bucket holds.
+// Whatever is on lease at a time was granted within one ttl before it; in that
+// time a bucket grants at most its burst and what refilled it. So if the refill
+// within a ttl is at most the burst, then credit and leases together never pass
+// twice the burst, and in any time t at most 2*burst + rate*t is admitted.
+// Below 1 s a lease would be over before a distant holder could use it: a bucket
+// that refills faster than that may have its refill of one second on lease.
+func longestTTL(s limit.Spec) Millis {
+	return max(Millis(limit.Second/limit.Millisecond), refillTime(s))
 }
 
 // wantFloor is what a holder may always want, however little it used lately: a
