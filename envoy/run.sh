@@ -4,10 +4,11 @@
 #   WEIR_RULES=FILE    other rules than envoy/rules.yaml
 #   ENVOY=FILE         another Envoy than the one `make setup` installs
 set -u
+rules=${WEIR_RULES:+$(realpath -m -- "$WEIR_RULES")}
 cd "$(dirname "$0")/.."
 
 envoy=${ENVOY:-.tools/venv/bin/envoy}
-rules=${WEIR_RULES:-envoy/rules.yaml}
+rules=${rules:-envoy/rules.yaml}
 logs=.run/demo
 pop=127.0.0.1:10000 admin=127.0.0.1:9901 upstream=127.0.0.1:10001
 region=127.0.0.1:8080 region_admin=127.0.0.1:8090

@@ -24,7 +24,7 @@ type Link struct {
 func NewLink(t testing.TB, addr string) *Link {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	l := &Link{t: t, Addr: freeAddr(t)}
+	l := &Link{t: t, Addr: FreeAddr(t)}
 	l.proxy = toxiproxy.NewProxy(server, "region", l.Addr, addr)
 	if err := l.proxy.Start(); err != nil {
 		t.Fatalf("link to %s: %v", addr, err)

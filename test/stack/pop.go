@@ -39,8 +39,8 @@ type popConfig struct {
 // newPoP writes a PoP's bootstrap. launch starts it.
 func newPoP(t testing.TB, cfg popConfig) *PoP {
 	t.Helper()
-	p := &PoP{Name: cfg.name, Addr: freeAddr(t), Admin: freeAddr(t), Link: cfg.link, t: t, dir: cfg.dir}
-	demo := freeAddr(t)
+	p := &PoP{Name: cfg.name, Addr: FreeAddr(t), Admin: FreeAddr(t), Link: cfg.link, t: t, dir: cfg.dir}
+	demo := FreeAddr(t)
 
 	b := ReadBootstrap(t)
 	b.SetNode(cfg.name)

@@ -16,11 +16,11 @@ var ports = struct {
 	next int
 }{next: 11000 + rand.IntN(16000)} // where test processes that run side by side hardly meet
 
-// freeAddr returns a loopback address on which nobody listens.
+// FreeAddr returns a loopback address on which nobody listens.
 //
 // Envoy listens with SO_REUSEPORT: two Envoys on one port would share its
 // connections without an error, so a port that is in use is never handed out.
-func freeAddr(t testing.TB) string {
+func FreeAddr(t testing.TB) string {
 	t.Helper()
 	ports.Lock()
 	defer ports.Unlock()

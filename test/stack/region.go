@@ -25,7 +25,7 @@ type Region struct {
 
 func newRegion(t testing.TB, dir, rules, config string) *Region {
 	t.Helper()
-	r := &Region{Addr: freeAddr(t), Admin: freeAddr(t), t: t, dir: dir}
+	r := &Region{Addr: FreeAddr(t), Admin: FreeAddr(t), t: t, dir: dir}
 	r.rules = writeFile(t, filepath.Join(dir, "rules.yaml"), rules)
 	r.argv = []string{built(t, "bin/weir-regional", "build"),
 		"--rules", r.rules, "--listen", r.Addr, "--admin-listen", r.Admin}
