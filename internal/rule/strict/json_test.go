@@ -1,0 +1,146 @@
+package strict
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestParseJSONRefuses(t *testing.T) {
+	deep := strings.Repeat("[", MaxDepth+1)
+	var wide strings.Builder
+	for i := range MaxFields + 1 {
+		wide.WriteString(`,"` + strconv.Itoa(i) + `":0`)
+	}
+	for _, test := range []struct{ doc, want string }{
+		{``, `1:1: the document ends where a value should stand`},
+		{`  `, `1:3: the document ends where a value should stand`},
+		{`{`, `1:2: the document ends where a field name in quotes should stand`},
+		{`{"a"`, `1:5: the document ends where ':' should stand`},
+		{`{"a":1`, `1:7: the document ends where ',' or '}' should stand`},
+		{`{"a":1,}`, `1:8: found '}' where a field name in quotes should stand`},
+		{`{a:1}`, `1:2: found 'a' where a field name in quotes should stand`},
+		{"{\"a\":1,\n \"a\":2}", `2:2: field "a" is given twice; remove one`},
+		{`[1 2]`, `1:4: found '2' where ',' or ']' should stand`},
+		{`[1,]`, `1:4: found ']' where a value should stand`},
+		{`nul`, `1:1: found 'n' where a value should stand`},
+		{`truex`, `1:5: unexpected text after the end of the document; remove it`},
+		{`{} {}`, `1:4: unexpected text after the end of the document; remove it`},
+		{`"a`, `1:3: the document ends where a closing quote should stand`},
+		{`"é`, `1:4: the document ends where a closing quote should stand`},
+		{"\"a\nb\"", `1:3: a control character stands in a string; escape it`},
+		{`"\x"`, `1:3: found 'x' where one of "\/bfnrtu should stand`},
+		{`"\u12"`, `1:4: \u must be followed by four hexadecimal digits`},
+		{`"\ud800"`, `1:8: a \u escape is half of a surrogate pair; write both halves or the character itself`},
+		{`"\ud800\u0041"`, `1:14: a \u escape is half of a surrogate pair; write both halves or the character itself`},
+		{"\"\xff\"", `1:2: a string is not valid UTF-8; encode it`},
+		{`01`, `1:1: a number begins with 0; remove the leading zeros`},
+		{`-`, `1:2: the document ends where a digit should stand`},
+		{`1.`, `1:3: the document ends where a digit should stand`},
+		{`1e+`, `1:4: the document ends where a digit should stand`},
+		{`+1`, `1:1: found '+' where a value should stand`},
+		{`'a'`, `1:1: found '\'' where a value should stand`},
+		{"\ufeff{}", `1:1: found '\ufeff' where a value should stand`},
+		{deep, `1:33: lists and objects are nested more than 32 deep`},
+		{"{" + wide.String()[1:] + "}", `1:1940: an object has more than 256 fields`},
+		{strings.Repeat(" ", MaxBytes+1), `the document has 4194305 bytes; at most 4194304 are allowed`},
+	} {
+		n, err := ParseJSON([]byte(test.doc))
+		if n != nil || err == nil || err.Error() != test.want {
+			t.Errorf("%.40q: node %v, error %v\nwant %s", test.doc, n, err, test.want)
+		}
+	}
+}
+
+// TestParseJSONSpans: a caller can cut a value out of the document.
+func TestParseJSONSpans(t *testing.T) {
+	doc := []byte(`{ "a" : [ 1 , "x\n" ] ,` + "\n" + `  "b":{"c":null} }`)
+	n, err := ParseJSON(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, n := range map[string]*Node{
+		`[ 1 , "x\n" ]`: n.Field("a"), `1`: &n.Field("a").Items[0], `"x\n"`: &n.Field("a").Items[1],
+		`{"c":null}`: n.Field("b"), `null`: n.Field("b").Field("c"),
+	} {
+		if got := string(doc[n.Start:n.End]); got != want {
+			t.Errorf("span %q, want %q", got, want)
+		}
+	}
+	if got := n.Field("b").Pos; got != (Pos{2, 7}) {
+		t.Errorf("b stands at %v, want 2:7", got)
+	}
+}
+
+// plain turns a node into what encoding/json reads.
+func plain(n *Node) any {
+	switch n.Kind {
+	case Bool:
+		return n.Text == "true"
+	case Int, Number:
+		return json.Number(n.Text)
+	case String:
+		return n.Text
+	case List:
+		list := []any{}
+		for i := range n.Items {
+			list = append(list, plain(&n.Items[i]))
+		}
+		return list
+	case Object:
+		object := map[string]any{}
+		for i := range n.Fields {
+			object[n.Fields[i].Name] = plain(&n.Fields[i].Value)
+		}
+		return object
+	}
+	return nil
+}
+
+// FuzzParseJSON: what is taken is JSON and means what encoding/json reads; what
+// encoding/json refuses is refused.
+func FuzzParseJSON(f *testing.F) {
+	for _, s := range []string{`{"a":[1,-2.5e3,"x\u00e9\ud83d\ude00",true,false,null,{}]}`, `"\"\\\/\b\f\n\r\t"`, `[[],[[]]]`, `0`, `-0`, `"é"`, ` 1 `} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		n, err := ParseJSON(doc)
+		if err != nil {
+			return
+		}
+		decoder := json.NewDecoder(bytes.NewReader(doc))
+		decoder.UseNumber()
+		var want any
+		if err := decoder.Decode(&want); err != nil {
+			t.Fatalf("encoding/json refuses it: %v", err)
+		}
+		got, _ := json.Marshal(plain(n))
+		if want, _ := json.Marshal(want); !bytes.Equal(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// FuzzAppendString: what is written is read back.
+func FuzzAppendString(f *testing.F) {
+	for _, s := range []string{"", "a", `"\/`, "\x00\x1f\x7f", "é😀\u2028", "\xff\xc3"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		doc := AppendString(nil, s)
+		n, err := ParseJSON(doc)
+		if err != nil {
+			t.Fatalf("%s: %v", doc, err)
+		}
+		if utf8.ValidString(s) && n.Text != s {
+			t.Errorf("got %q, want %q", n.Text, s)
+		}
+		var std string
+		if err := json.Unmarshal(doc, &std); err != nil || std != n.Text {
+			t.Errorf("encoding/json reads %q (%v), want %q", std, err, n.Text)
+		}
+	})
+}
