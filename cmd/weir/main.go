@@ -81,7 +81,7 @@ func (v *validateCmd) Run(stdout io.Writer) error {
 		case err != nil:
 			fmt.Fprintln(stdout, err)
 		default:
-			fmt.Fprintf(stdout, "%s: ok, %d rules, version %s\n", file, set.Len(), set.Version)
+			fmt.Fprintf(stdout, "%s: ok, rules: %d, version: %s\n", file, set.Len(), set.Version)
 		}
 	}
 	if v.Format == "json" {

@@ -1,8 +1,10 @@
 package rule
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
@@ -94,12 +96,14 @@ func (c *checker) text(path string, t Text) {
 		c.add(path, "compares in an unknown way; write exact, prefix, regex or present")
 	case t.Op >= OpPresent && t.Arg != "":
 		c.add(path, "present takes no text; leave it out")
+	case !utf8.ValidString(t.Arg):
+		c.add(path, strict.Quote(t.Arg)+" is not valid UTF-8; write text")
 	case t.Op < OpPresent && len(t.Arg) > MaxText:
 		c.add(path, "has "+strconv.Itoa(len(t.Arg))+" bytes; write at most "+strconv.Itoa(MaxText))
 	case t.Op == OpPrefix && t.Arg == "":
 		c.add(path, "is empty and holds for everything; write { present: true }, or leave it out")
 	case t.Op == OpRegex:
-		if err := compiles(t.Arg); err != nil {
+		if _, err := regexp.Compile(t.Arg); err != nil {
 			c.add(path, strings.TrimPrefix(err.Error(), "error parsing regexp: ")+"; write a regular expression in RE2 syntax (no look-around, no back references), which must match the whole value")
 		}
 	}
@@ -149,9 +153,12 @@ func (c *checker) source(at string, s Source) {
 	switch s.From {
 	case FromHeader:
 		c.header(field, s.Name)
+		if s.Name == forwardedFor {
+			c.add(field, "x-forwarded-for begins with what the client claims; write { client_ip: { trusted_hops: 1 } } for what your proxy added")
+		}
 	case FromQuery, FromConst:
-		if s.Name == "" || len(s.Name) > MaxText {
-			c.add(field, "has "+strconv.Itoa(len(s.Name))+" bytes; write 1 to "+strconv.Itoa(MaxText))
+		if s.Name == "" || len(s.Name) > MaxText || !utf8.ValidString(s.Name) {
+			c.add(field, strict.Quote(s.Name)+" has "+strconv.Itoa(len(s.Name))+" bytes; write 1 to "+strconv.Itoa(MaxText)+" bytes of text")
 		}
 	default:
 		if s.Name != "" {

@@ -8,4 +8,32 @@
 // because the filter's size is Envoy's start-up time.
 //
 // All rules that match a request apply to it; it passes when every one admits it.
+//
+// # What of a request counts
+//
+//   - Method: as it is. HTTP's methods have case.
+//   - Host: :authority without its port and without a dot at the end, in any case.
+//   - Path: :path up to '?' or '#', byte for byte. Envoy normalises it before (see
+//     normalize_path and merge_slashes in its configuration) and routes by the same
+//     text; a second normalisation here could only disagree.
+//   - Header: names have no case. A header sent several times is one value, joined
+//     by ','; so no request with two values passes for one with either of them. For
+//     a key an empty header counts as missing.
+//   - Query parameter: the first of its name; names and values are decoded, where
+//     the encoding is broken it stands for itself.
+//   - Client address: the peer's, or that which a trusted proxy wrote; never what
+//     the client claims. IPv6 by /64 unless the rule says otherwise. X-Forwarded-For
+//     is read as the filter sees it: where Envoy has use_remote_address, it has
+//     appended its own peer already, which is hop 1.
+//   - Values longer than 256 bytes stand in keys by their hash, see [MaxKeyValue].
+//
+// A request that lacks a part of the key, and every else of that part, is not
+// counted by the rule and not refused by it; [Matches.MissingKey] reports it.
+//
+// # Compiled form
+//
+// It is the rule language itself, as JSON in one canonical spelling: regions send
+// it to edges, and it can be bundled in the filter's plugin configuration. There
+// is one reader ([Read]) for it and for rules files, and one place that knows what
+// is legal, so the edge is exactly as strict as `weir validate`.
 package rule

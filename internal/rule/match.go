@@ -35,6 +35,9 @@ type Hit struct {
 // use with different q and m.
 func (s *Set) Match(q *Request, m *Matches) {
 	m.Hits, m.MissingKey, m.keys = m.Hits[:0], m.MissingKey[:0], m.keys[:0]
+	for len(q.Headers) < len(s.inputs.Headers) {
+		q.Headers = append(q.Headers, Value{})
+	}
 	view := view{Request: q, path: q.path(), host: hostName(q.Host)}
 	s.index.each(view.path, func(i int) {
 		if r := &s.compiled[i]; r.match.holds(&view) {

@@ -40,7 +40,8 @@ type Request struct {
 	// address, at most once; many requests match no such rule.
 	Peer      string
 	FetchPeer func() string
-	// Headers has the values of Inputs.Headers, in that order.
+	// Headers has the values of Inputs.Headers, in that order. Those beyond its end
+	// are absent.
 	Headers []Value
 
 	peerFetched bool

@@ -14,7 +14,7 @@ import "github.com/weirlimit/weir/internal/limit"
 //	scope          region
 //	consistency    leased
 //	overdraft      1 unit per holder (optimistic)
-//	on_failure     allow; deny with status 503; local with 1 expected holder
+//	on_failure     allow; status 503; expected_holders 1
 //	timeout        100ms
 //	lease          interval 100ms, ttl 10s
 //	x_ratelimit    off
@@ -55,11 +55,12 @@ type Rule struct {
 	Overdraft int64
 
 	OnFailure OnFailure
-	// DenyStatus is the HTTP status of a request refused by FailureDeny: 503, or
-	// 429 for clients that understand nothing else.
+	// DenyStatus is the HTTP status of a request that is refused because something
+	// failed, not because of its limit: 503, or 429 for clients that understand
+	// nothing else. Only FailureDeny may change it.
 	DenyStatus int
 	// ExpectedHolders divides the limit under FailureLocal while the holder does
-	// not know how many there are; 1 to 100,000.
+	// not know how many there are; 1 to 100,000. Only FailureLocal may change it.
 	ExpectedHolders int64
 	// Timeout is how long a request waits for the tier above, counted from its
 	// arrival; 1 ms to 1 s, whole milliseconds.

@@ -116,12 +116,8 @@ func (r *Rule) fill() {
 	if r.Consistency == Optimistic {
 		r.Overdraft = or(r.Overdraft, DefaultOverdraft)
 	}
-	switch r.OnFailure {
-	case FailureDeny:
-		r.DenyStatus = or(r.DenyStatus, DefaultDenyStatus)
-	case FailureLocal:
-		r.ExpectedHolders = or(r.ExpectedHolders, DefaultExpectedHolders)
-	}
+	r.DenyStatus = or(r.DenyStatus, DefaultDenyStatus)
+	r.ExpectedHolders = or(r.ExpectedHolders, DefaultExpectedHolders)
 	r.Timeout = or(r.Timeout, DefaultTimeout)
 	r.LeaseInterval = or(r.LeaseInterval, DefaultLeaseInterval)
 	for i := range r.Limits {

@@ -75,7 +75,7 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 var beyondSchema = []string{
 	"align_algorithm", "burst_algorithm", "charge_denied_concurrency", "cost_default", "cost_over_burst",
 	"cost_over_override", "duplicate_header", "duplicate_name", "duration_zero", "else_many", "else_never",
-	"expected_holders", "header_pseudo", "host_star", "key_two_sources", "lease_interval", "lease_ttl_exact",
+	"expected_holders", "header_pseudo", "host_star", "key_two_sources", "key_forwarded_for", "lease_interval", "lease_ttl_exact",
 	"lease_ttl_interval", "lease_ttl_log", "leased_burst", "leased_window", "limit_overflow", "limit_per_missing", "limit_period",
 	"limit_too_large", "min_interval_algorithm", "min_interval_consistency", "on_failure_status_action",
 	"overdraft", "pop_optimistic", "pop_sliding_log", "pop_timeout", "regex", "regex_lookahead", "slots_period",

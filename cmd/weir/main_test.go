@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
+
+// binary is the program under test.
+var binary string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "weir")
+	if err == nil {
+		binary = filepath.Join(dir, "weir")
+		var out []byte
+		if out, err = exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+			err = fmt.Errorf("%w\n%s", err, out)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build of weir:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// TestWeir runs the program and compares what it prints and its exit status with
+// testdata/NAME.golden.
+func TestWeir(t *testing.T) {
+	for name, args := range map[string]string{
+		"help":            "--help",
+		"no_command":      "",
+		"unknown_command": "check good.yaml",
+		"unknown_format":  "validate --format xml good.yaml",
+		"validate_good":   "validate good.yaml",
+		"validate_bad":    "validate bad.yaml",
+		"validate_all":    "validate bad.yaml none.yaml good.yaml",
+		"validate_json":   "validate --format json bad.yaml none.yaml good.yaml",
+		"validate_ok":     "validate --format json good.yaml",
+		"validate_none":   "validate",
+		"compile_good":    "compile good.yaml",
+		"compile_bad":     "compile bad.yaml",
+		"compile_none":    "compile none.yaml",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(binary, strings.Fields(args)...)
+			cmd.Dir = "testdata"
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			err := cmd.Run()
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			got := fmt.Sprintf("$ %s\n-- stdout\n%s-- stderr\n%s-- exit status %d\n",
+				strings.TrimSpace("weir "+args), &stdout, &stderr, cmd.ProcessState.ExitCode())
+			file := filepath.Join("testdata", name+".golden")
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestCompileIsStable: what compile prints is a rules file that compiles to itself.
+func TestCompileIsStable(t *testing.T) {
+	first, err := exec.Command(binary, "compile", "testdata/good.yaml").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rules.json")
+	if err := os.WriteFile(file, first, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if second, err := exec.Command(binary, "compile", file).Output(); err != nil || !bytes.Equal(first, second) {
+		t.Errorf("compiled again: %v\n%s\nwant\n%s", err, second, first)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out, err := exec.Command(binary, "version").Output()
+	if err != nil || !strings.HasPrefix(string(out), "weir ") || len(strings.TrimSpace(string(out))) < len("weir x") {
+		t.Errorf("printed %q (%v)", out, err)
+	}
+}
+
+// TestDemoRules: the rules that `make run` serves are good.
+func TestDemoRules(t *testing.T) {
+	if out, err := exec.Command(binary, "validate", "../../envoy/rules.yaml").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

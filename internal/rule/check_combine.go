@@ -1,0 +1,129 @@
+package rule
+
+import (
+	"math/bits"
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// combinations checks that what a rule asks for goes together.
+func (c *checker) combinations(r *Rule) {
+	base := r.Limits[0].Limit
+	if r.Overdraft != 0 && r.Consistency != Optimistic {
+		c.add("overdraft", "is only for consistency: optimistic; leave it out, or write consistency: optimistic", "consistency")
+	}
+	if base.MinInterval > 0 && base.Algorithm == limit.SlidingLog && r.Consistency != Exact {
+		c.add("min_interval", "needs every request to be asked for; write consistency: exact, or leave min_interval out", "consistency", "algorithm")
+	}
+	if r.Scope == ScopePoP {
+		c.local(r)
+	}
+	c.lease(r)
+	for i, v := range r.Limits {
+		prefix := ""
+		if i > 0 {
+			prefix = strict.Index("overrides", i-1) + "."
+		}
+		c.capacity(prefix, r.Cost, v.Limit)
+		if r.Scope != ScopePoP && r.Consistency != Exact {
+			c.leased(prefix, r, v.Limit)
+		}
+	}
+}
+
+// local checks a rule that is counted at the PoP and asks nobody.
+func (c *checker) local(r *Rule) {
+	if r.Limits[0].Limit.Algorithm == limit.SlidingLog {
+		c.add("scope", "sliding_log is not counted at the PoP in this version; write scope: region, or algorithm: sliding_window", "algorithm")
+	}
+	if r.Consistency == Optimistic {
+		c.add("consistency", "optimistic is about asking the region, and scope: pop never asks; leave consistency out, or write scope: region", "scope")
+	}
+	if r.LeaseInterval != 0 {
+		c.add("lease.interval", "is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
+	}
+	if r.Timeout != 0 {
+		c.add("timeout", "is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
+	}
+}
+
+// lease checks what is said about leases against the algorithm.
+func (c *checker) lease(r *Rule) {
+	base := r.Limits[0].Limit
+	ttl := base.LeaseTTL
+	if ttl == 0 || base.Algorithm == limit.Concurrency {
+		return
+	}
+	switch {
+	case r.Consistency == Exact:
+		c.add("lease.ttl", "has no effect with consistency: exact, which leases nothing; leave it out, or write consistency: leased", "consistency")
+	case r.Scope == ScopePoP:
+		c.add("lease.ttl", "has no effect with scope: pop, where nothing is leased; leave it out, or write scope: region", "scope")
+	case ttl < or(r.LeaseInterval, DefaultLeaseInterval):
+		c.add("lease.ttl", formatPeriod(ttl)+" is less than the lease interval; write at least "+formatPeriod(or(r.LeaseInterval, DefaultLeaseInterval)), "lease.interval")
+	case base.Algorithm == limit.SlidingLog && base.Period > 0 && ttl > base.Period/50:
+		c.add("lease.ttl", formatPeriod(ttl)+" is more than a fiftieth of the window, the most that sliding_log allows; write "+
+			formatPeriod(base.Period/50/limit.Millisecond*limit.Millisecond)+" or less, or leave it out", "limit", "algorithm")
+	}
+}
+
+// capacity checks that a request of the highest cost can ever pass.
+func (c *checker) capacity(prefix string, cost Cost, s limit.Spec) {
+	most, capacity := cost.Most(), s.Count
+	if s.Burst != 0 && s.Algorithm == limit.TokenBucket {
+		capacity = s.Burst
+	}
+	if s.Count == 0 || most <= capacity {
+		return // nothing passes, which is what 0 is for, or everything may
+	}
+	field := "cost"
+	if cost.Header != "" {
+		field = "cost.max"
+	}
+	what := "burst"
+	if s.Algorithm != limit.TokenBucket {
+		what = "count"
+	}
+	c.add(field, strconv.FormatInt(most, 10)+" is more than "+prefix+"limit ever admits at once; write at most "+
+		strconv.FormatInt(capacity, 10)+", or raise its "+what, prefix+"limit", "algorithm")
+}
+
+// minLeased is the shortest window that is worth cutting leases from.
+const minLeased = limit.Second
+
+// leased checks that a limit leaves room for leases.
+func (c *checker) leased(prefix string, r *Rule, s limit.Spec) {
+	uses := []string{prefix + "limit", "algorithm", "consistency", "lease.interval", "scope"}
+	switch s.Algorithm {
+	case limit.Concurrency:
+	case limit.TokenBucket:
+		interval := or(r.LeaseInterval, DefaultLeaseInterval)
+		if need := neededBurst(s, interval); or(s.Burst, s.Count) < need {
+			c.add(prefix+"limit", "burst "+strconv.FormatInt(or(s.Burst, s.Count), 10)+" is less than 1.5 times what refills in a lease interval ("+
+				formatPeriod(interval)+"), so most of the rate would be lost; write burst: "+strconv.FormatInt(need, 10)+
+				" or more, or consistency: exact", uses...)
+		}
+	default:
+		if s.Period > 0 && s.Period < minLeased {
+			c.add(prefix+"limit", "a window of "+formatPeriod(s.Period)+" is too short to be leased; write a period of 1s or more, or consistency: exact", uses...)
+		}
+	}
+}
+
+// neededBurst is 1.5 * count * interval / period, rounded up: what a bucket must
+// hold so that nothing overflows between two asks.
+func neededBurst(s limit.Spec, interval limit.Micros) int64 {
+	if s.Period <= 0 || s.Count <= 0 || s.Count > limit.MaxCount {
+		return 0
+	}
+	high, low := bits.Mul64(uint64(s.Count)*3, uint64(interval))
+	low, carry := bits.Add64(low, uint64(2*s.Period-1), 0)
+	high += carry
+	if high >= uint64(2*s.Period) {
+		return limit.MaxCount + 1
+	}
+	need, _ := bits.Div64(high, low, uint64(2*s.Period))
+	return int64(min(need, uint64(limit.MaxCount)+1))
+}
