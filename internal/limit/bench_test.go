@@ -2,29 +2,153 @@ package limit
 
 import "testing"
 
+// workloads are the decisions that are timed and that may not allocate. Each asks
+// for one unit every `every`; the denied ones find the limit spent.
+var workloads = []struct {
+	name  string
+	spec  Spec
+	every Micros
+}{
+	{"token_bucket/granted", Spec{Count: 1_000_000, Period: Second}, 7},
+	{"token_bucket/denied", Spec{Count: 1, Period: Day}, 7},
+	{"token_bucket/milliseconds", Spec{Count: 50_000_017, Period: Day}, 7 * Second},
+	{"fixed_window/granted", Spec{Algorithm: FixedWindow, Count: 1_000_000, Period: Second}, 7},
+	{"fixed_window/denied", Spec{Algorithm: FixedWindow, Count: 1, Period: Day}, 1},
+	{"fixed_window/first_request", Spec{Algorithm: FixedWindow, Count: 1_000_000, Period: Second, Align: AlignFirstRequest}, 7},
+	{"sliding_window/granted", Spec{Algorithm: SlidingWindow, Count: 1_000_000, Period: Second}, 7},
+	{"sliding_window/denied", Spec{Algorithm: SlidingWindow, Count: 1, Period: Day}, 1},
+	{"sliding_log/granted_1k", Spec{Algorithm: SlidingLog, Count: 1_000, Period: Second}, Millisecond},
+	{"sliding_log/granted_100k", Spec{Algorithm: SlidingLog, Count: 100_000, Period: Second}, 10},
+	{"sliding_log/denied_100k", Spec{Algorithm: SlidingLog, Count: 100_000, Period: Second}, 5},
+	{"sliding_log/penalty_100k", Spec{Algorithm: SlidingLog, Count: 100_000, Period: Second, ChargeDenied: true}, 5},
+	{"sliding_log/min_interval", Spec{Algorithm: SlidingLog, Count: 1_000, Period: Second, MinInterval: Millisecond}, Millisecond},
+}
+
+// warm is a counter after so many decisions.
+func warm(l *Limit, every Micros, decisions int) (State, Micros) {
+	var st State
+	now := epoch
+	for range decisions {
+		now += every
+		st, _ = l.Acquire(st, now, Ask{Need: 1, Waiting: 1, Want: 1})
+	}
+	return st, now
+}
+
+// BenchmarkDecision times Acquire, which takes and returns the state by value.
 func BenchmarkDecision(b *testing.B) {
-	for _, s := range []struct {
-		name string
-		Spec
-	}{
-		{"token_bucket", Spec{Count: 1000, Period: Second}},
-		{"fixed_window", Spec{Algorithm: FixedWindow, Count: 1000, Period: Second}},
-		{"sliding_window", Spec{Algorithm: SlidingWindow, Count: 1000, Period: Second}},
-		{"sliding_log", Spec{Algorithm: SlidingLog, Count: 1000, Period: Second}},
-		{"sliding_log_100k", Spec{Algorithm: SlidingLog, Count: 100_000, Period: Minute}},
-	} {
-		b.Run(s.name, func(b *testing.B) {
-			l, err := New(s.Spec)
-			if err != nil {
-				b.Fatal(err)
-			}
-			var st State
-			now := 1_700_000_000 * Second
+	for _, w := range workloads {
+		b.Run(w.name, func(b *testing.B) {
+			l := mustNew(b, w.spec)
+			st, now := warm(l, w.every, 300_000)
 			b.ReportAllocs()
 			for b.Loop() {
-				now += 700
+				now += w.every
 				st, _ = l.Acquire(st, now, Ask{Need: 1, Waiting: 1, Want: 1, Askers: 3})
 			}
 		})
+	}
+}
+
+// BenchmarkDecisionInPlace times Decide, which changes the state where it is.
+func BenchmarkDecisionInPlace(b *testing.B) {
+	for _, w := range workloads {
+		b.Run(w.name, func(b *testing.B) {
+			l := mustNew(b, w.spec)
+			st, now := warm(l, w.every, 300_000)
+			b.ReportAllocs()
+			for b.Loop() {
+				now += w.every
+				l.Decide(&st, now, Ask{Need: 1, Waiting: 1, Want: 1, Askers: 3})
+			}
+		})
+	}
+}
+
+// BenchmarkLease times asks ahead, by which leases are cut.
+func BenchmarkLease(b *testing.B) {
+	for _, w := range workloads {
+		b.Run(w.name, func(b *testing.B) {
+			l := mustNew(b, w.spec)
+			st, now := warm(l, w.every, 300_000)
+			b.ReportAllocs()
+			for b.Loop() {
+				now += w.every
+				l.Decide(&st, now, Ask{Want: 3, Askers: 3})
+			}
+		})
+	}
+}
+
+func BenchmarkPeek(b *testing.B) {
+	for _, w := range workloads {
+		b.Run(w.name, func(b *testing.B) {
+			l := mustNew(b, w.spec)
+			st, now := warm(l, w.every, 300_000)
+			for b.Loop() {
+				l.Peek(st, now, 1)
+			}
+		})
+	}
+}
+
+// BenchmarkSlots times a slot taken and given back beside so many others.
+func BenchmarkSlots(b *testing.B) {
+	for name, others := range map[string]uint64{"10": 10, "1000": 1000} {
+		b.Run(name, func(b *testing.B) {
+			l := mustNew(b, Spec{Algorithm: Concurrency, Count: int64(others) + 1})
+			st := Slots{}
+			for id := range others {
+				st, _ = l.AcquireSlot(st, epoch, 2*id, 1)
+			}
+			b.ReportAllocs()
+			for i := uint64(1); b.Loop(); i += 2 {
+				st, _ = l.AcquireSlot(st, epoch, i%(2*others)|1, 1)
+				st, _ = l.ReleaseSlot(st, epoch, i%(2*others)|1)
+			}
+		})
+	}
+}
+
+// A decision allocates nothing, whatever it is; a log that has grown to its size
+// neither.
+func TestDecisionsAllocateNothing(t *testing.T) {
+	for _, w := range workloads {
+		w.spec.Count = min(w.spec.Count, 10_000)
+		l := mustNew(t, w.spec)
+		st, now := warm(l, w.every, 30_000)
+		lone := Ask{Need: 1, Waiting: 1, Want: 1}
+		for name, decide := range map[string]func(){
+			"acquire": func() { st, _ = l.Acquire(st, now, lone) },
+			"decide":  func() { l.Decide(&st, now, lone) },
+			"ahead":   func() { l.Decide(&st, now, Ask{Want: 3, Lead: Second}) },
+			"peek":    func() { l.Peek(st, now, 1) },
+			"return":  func() { st, _ = l.Return(st, now, now, 1) },
+			"charge":  func() { st = l.Charge(st, now, 1) },
+			"fresh":   func() { l.Fresh(st, now) },
+		} {
+			step := func() {
+				now += w.every
+				decide()
+			}
+			for range max(1, 2*cap(st.Log)) { // a log may grow to its size first
+				step()
+			}
+			if n := testing.AllocsPerRun(2_000, step); n != 0 {
+				t.Errorf("%s: %s allocates %v times", w.name, name, n)
+			}
+		}
+	}
+	l := mustNew(t, Spec{Algorithm: Concurrency, Count: 4})
+	st, now := Slots{}, epoch
+	if n := testing.AllocsPerRun(1_000, func() {
+		now += Millisecond
+		st, _ = l.Hold(st, now, 1, 1, 2)
+		st, _ = l.AcquireSlot(st, now, 2, 1)
+		st, _ = l.AcquireSlot(st, now, 3, 3)
+		st, _ = l.RenewSlot(st, now, 2)
+		st, _ = l.ReleaseSlot(st, now, 2)
+	}); n != 0 {
+		t.Errorf("slots: %v allocations", n)
 	}
 }

@@ -211,8 +211,9 @@ func TestConcurrencyAgainstDefinition(t *testing.T) {
 		w, now := &slotTwin{spec: l.Spec(), held: map[uint64]Holding{}}, epoch
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			now += rapid.SampledFrom([]Micros{0, 1, ms, Second, 3 * Second, 10 * Second, -ms, -Second, -Hour, Hour}).Draw(t, "after")
-			if rapid.IntRange(0, 40).Draw(t, "change the count") == 0 {
+			if rapid.IntRange(0, 15).Draw(t, "change the rule") == 0 {
 				s.Count = rapid.Int64Range(0, 30).Draw(t, "new count")
+				s.LeaseTTL = rapid.SampledFrom([]Micros{0, 3 * Second, Minute}).Draw(t, "new ttl")
 				l, _ = New(s)
 				w.spec = l.Spec()
 			}

@@ -46,9 +46,12 @@ func replay(t failer, l *Limit, steps []step) {
 		now = min(max(1, now+s.after), maxNow)
 		switch s.op {
 		case opAcquire:
-			peek := l.Peek(st, now, s.ask.Need)
-			var d Decision
 			before := clone(st)
+			peek := l.Peek(st, now, s.ask.Need)
+			if !slices.Equal(st.Log, before.Log) {
+				t.Fatalf("step %d: peek wrote to the log: %+v", i, st)
+			}
+			var d Decision
 			st, d = l.Acquire(st, now, s.ask)
 			checkBounds(t, i, l, s.ask, d)
 			checkTwin(t, i, s, d, w.acquire(now, s.ask))
@@ -296,6 +299,42 @@ func drawSteps(t *rapid.T, l *Limit) []step {
 		}
 		return s
 	}), 1, 60).Draw(t, "steps")
+}
+
+// A state goes on under a changed count: never more than the larger count in a
+// window, and what it is told stays exact.
+func TestCountChanges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLimit(t, FixedWindow, SlidingWindow, SlidingLog, TokenBucket)
+		var st State
+		now, before := epoch, l
+		for i, s := range drawSteps(t, l) {
+			now = min(max(1, now+s.after), maxNow)
+			if i%3 == 2 {
+				spec := l.Spec()
+				spec.Count = rapid.SampledFrom(counts).Draw(t, "new count")
+				spec.Burst = 0
+				changed, err := New(spec)
+				if err != nil {
+					continue
+				}
+				before, l = l, changed
+			}
+			if s.op == opCharge {
+				st = l.Charge(st, now, s.units)
+				continue
+			}
+			var d Decision
+			st, d = l.Acquire(st, now, s.ask)
+			if d.Granted > 0 && d.StartsIn == 0 && l.spec.Algorithm != TokenBucket && st.Level > max(l.spec.Count, before.spec.Count) {
+				t.Fatalf("step %d: %d charged of %d and before %d", i, st.Level, l.spec.Count, before.spec.Count)
+			}
+			checkBounds(t, i, l, s.ask, d)
+			checkRetry(t, i, l, st, now, s.ask, d)
+			checkReset(t, i, l, st, now, d.Reset)
+			checkExact(t, i, l, st, now)
+		}
+	})
 }
 
 func micros(n int64) Micros { return Micros(n) }

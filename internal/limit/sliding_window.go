@@ -112,28 +112,24 @@ func (l *Limit) slidingRemaining(st *State, now Micros) int64 {
 // but would not fit the arithmetic.
 func (l *Limit) weighed(charged int64) int64 { return min(charged, 2*l.spec.Count) }
 
-// slidingRetry solves the inequality for the time. In the current window the
-// estimate only falls, and need fits once
+// slidingRetry solves the inequality for the time at which a denied need fits. If
+// it fits beside level, only prev is in the way, and no longer is once
 //
 //	prev*left <= (count-level-need)*period, so left = floor((count-level-need)*period/prev)
 //
-// if that is at least one unit of time before the window's end; otherwise in the
-// next, where level takes the place of prev and nothing that of level; at the
-// latest when that one is over too.
+// where left is what is left of the window; at the latest at its end. Otherwise
+// the same holds in the next window, where level takes the place of prev and 0
+// that of level.
 func (l *Limit) slidingRetry(st *State, now Micros, need int64) Micros {
 	f, end := &l.fade, st.At+l.spec.Period
 	if need > l.spec.Count {
 		return Never
 	}
-	if room := l.spec.Count - st.Level - need; room >= 0 && st.Prev > 0 {
-		if left := room * f.period / l.weighed(st.Prev); left > 0 {
-			return end - Micros(left)*f.unit - now
-		}
+	if room := l.spec.Count - st.Level - need; room >= 0 { // so prev > 0
+		left := room * f.period / l.weighed(st.Prev)
+		return end - Micros(left)*f.unit - now
 	}
-	left := f.period
-	if st.Level > 0 {
-		left = min(left, (l.spec.Count-need)*f.period/l.weighed(st.Level))
-	}
+	left := (l.spec.Count - need) * f.period / l.weighed(st.Level) // level > 0
 	return end + l.spec.Period - Micros(left)*f.unit - now
 }
 
