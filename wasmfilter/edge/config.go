@@ -1,0 +1,160 @@
+package edge
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// Config is the plugin configuration: a JSON object in a google.protobuf.StringValue.
+// Every field but region_cluster may be left out. Unknown fields, wrong types and values out of range
+// are errors; a configuration with an error is not used at all.
+//
+//	{ "region_cluster": "weir_region", "pop": "fra1", "before_rules": "allow" }
+type Config struct {
+	// RegionCluster (region_cluster) is the Envoy cluster of the region's
+	// QuotaService; it should speak HTTP/2. Required: nothing that is deployed
+	// should ask a cluster that nobody named.
+	RegionCluster string
+	// Authority (authority) is the :authority of calls to it. Default: the name of
+	// the cluster.
+	Authority string
+	// PoP (pop) names this point of presence to the region, for its metrics and
+	// logs. Default: empty.
+	PoP string
+	// DenyBeforeRules (before_rules: allow | deny) refuses requests with 503 until
+	// there are rules. Default allow.
+	DenyBeforeRules bool
+	// Rules (rules) are rules to start with, in the rule language as JSON, exactly
+	// as in a rules file: { "rules": [ ... ] }. Those of the region replace them as
+	// soon as it answers. Default: none.
+	Rules *rule.Set
+	// RulesEvery (rules_every_ms) is how often the region is asked for newer rules,
+	// in milliseconds; 100 to 3,600,000. A reply that shows a newer version has
+	// them fetched at once. Default 5000.
+	RulesEvery lease.Millis
+	// Headers (ratelimit_headers) says whether responses carry RateLimit and
+	// RateLimit-Policy. Default true.
+	Headers bool
+	// PagesLog2 (table_pages) sizes the table of keys: a power of two from 16 to
+	// 32768 pages of at most 32 keys each. All listeners of an Envoy that share a
+	// vm_id must agree on it. Default 32768.
+	PagesLog2 int
+	// CallsInFlight (calls_in_flight) is how many calls each worker and timeout
+	// may have under way; 1 to 64. What is missed meanwhile travels with the next
+	// one. Default 4.
+	CallsInFlight int
+	// TestHooks (test_hooks) lets the request header x-weir-test-panic break the
+	// filter on purpose. Never in production. Default false.
+	TestHooks bool
+
+	// Error is why a configuration was refused that this one stands in for.
+	Error string
+
+	hash uint64 // of the text, to tell one configuration from another
+	read bool
+}
+
+// configFields are the fields of the plugin configuration.
+var configFields = []string{
+	"region_cluster", "authority", "pop", "before_rules", "rules", "rules_every_ms",
+	"ratelimit_headers", "table_pages", "calls_in_flight", "test_hooks",
+}
+
+const (
+	defaultCluster    = "weir_region"
+	defaultRulesEvery = 5000
+	defaultInFlight   = 4
+)
+
+// ReadConfig reads a plugin configuration. The
+// error is [strict.Errors] or a *[strict.Error], with position and field.
+func ReadConfig(text []byte) (Config, error) {
+	c := Config{Headers: true, PagesLog2: table.MaxPagesLog2, hash: hashText(text), read: true}
+	if len(text) == 0 {
+		text = []byte("{}")
+	}
+	node, err := strict.ParseJSON(text)
+	if err != nil {
+		return Config{}, err
+	}
+	var errs strict.Errors
+	c.fields(strict.Root(node, &errs))
+	if err := errs.Err(); err != nil {
+		return Config{}, err
+	}
+	return c.withDefaults(), nil
+}
+
+func (c *Config) fields(v strict.Value) {
+	if !v.Object(configFields...) {
+		return
+	}
+	const cluster = "the name of an Envoy cluster"
+	if v := v.Field("region_cluster"); v.Require(cluster) {
+		c.RegionCluster, _ = v.String(cluster)
+	}
+	c.Authority, _ = v.Field("authority").String("a host name")
+	c.PoP, _ = v.Field("pop").String("a name")
+	if i, ok := v.Field("before_rules").Enum("allow", "deny"); ok {
+		c.DenyBeforeRules = i == 1
+	}
+	if rules := v.Field("rules"); rules.Present() {
+		c.Rules = rule.Read(rules)
+	}
+	if ms, ok := v.Field("rules_every_ms").Int(100, 3_600_000); ok {
+		c.RulesEvery = lease.Millis(ms)
+	}
+	if on, ok := v.Field("ratelimit_headers").Bool(); ok {
+		c.Headers = on
+	}
+	c.tablePages(v.Field("table_pages"))
+	if n, ok := v.Field("calls_in_flight").Int(1, 64); ok {
+		c.CallsInFlight = int(n)
+	}
+	c.TestHooks, _ = v.Field("test_hooks").Bool()
+}
+
+func (c *Config) tablePages(v strict.Value) {
+	n, ok := v.Int(16, 1<<table.MaxPagesLog2)
+	if !ok {
+		return
+	}
+	c.PagesLog2 = 0
+	for 1<<c.PagesLog2 < n {
+		c.PagesLog2++
+	}
+	if 1<<c.PagesLog2 != n {
+		v.Fail("is not a power of two; write 16, 32, 64 ... 32768")
+	}
+}
+
+// withDefaults fills in what is not set.
+func (c Config) withDefaults() Config {
+	if c.RegionCluster == "" {
+		c.RegionCluster = defaultCluster
+	}
+	if c.Authority == "" {
+		c.Authority = c.RegionCluster
+	}
+	if c.RulesEvery == 0 {
+		c.RulesEvery = defaultRulesEvery
+	}
+	if c.CallsInFlight == 0 {
+		c.CallsInFlight = defaultInFlight
+	}
+	if !c.read {
+		c.Headers, c.PagesLog2 = true, table.MaxPagesLog2
+	}
+	return c
+}
+
+// hashText is FNV-1a.
+func hashText(text []byte) uint64 {
+	h := uint64(0xcbf29ce484222325)
+	for _, b := range text {
+		h = (h ^ uint64(b)) * 0x100000001b3
+	}
+	return h
+}

@@ -1,0 +1,67 @@
+package edge
+
+// Decision is how a rule decided one request, for metrics.
+type Decision uint8
+
+// The decisions.
+const (
+	Allowed       Decision = iota
+	Denied                 // over the limit
+	ShadowAllowed          // mode: shadow
+	ShadowDenied           // mode: shadow; the request passed
+	FailedOpen             // allowed by on_failure
+	FailedClosed           // denied by on_failure
+	LocalAllowed           // on_failure: local, within the share
+	LocalDenied            // on_failure: local, beyond the share
+	FullAllowed            // no room in the table
+	FullDenied
+	Decisions // their number
+)
+
+// RuleCounts counts what a rule did, by name over all versions of the rules.
+// Whoever reads it may set it to zero.
+type RuleCounts struct {
+	Decided    [Decisions]uint64
+	Waited     uint64 // requests that waited for this rule
+	MissingKey uint64 // requests that matched but for a part of their key
+}
+
+// Counts counts what a worker did.
+type Counts struct {
+	Calls     [CallResults]uint64
+	Wants     uint64 // sent
+	Parked    uint64 // replies that could not be written at once
+	Lost      uint64 // units that were neither used nor given back
+	NoSeq     uint64 // calls that were not made because no number could be had
+	BeforeAny uint64 // requests decided by before_rules
+}
+
+// CallResult is what became of a call.
+type CallResult uint8
+
+// The results of calls.
+const (
+	CallAnswered CallResult = iota
+	CallTimedOut
+	CallFailed    // the host could not make it, or the region refused it
+	CallMalformed // the reply could not be read
+	CallVersion   // the region speaks another version of the protocol
+	CallResults   // their number
+)
+
+// countsOf returns the counters of a rule.
+func (w *Worker) countsOf(name string) *RuleCounts {
+	c := w.ruleCounts[name]
+	if c == nil {
+		c = &RuleCounts{}
+		w.ruleCounts[name] = c
+	}
+	return c
+}
+
+// EachRule calls f with the counters of every rule that was ever in force.
+func (w *Worker) EachRule(f func(name string, c *RuleCounts)) {
+	for name, c := range w.ruleCounts {
+		f(name, c)
+	}
+}

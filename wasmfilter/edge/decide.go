@@ -1,0 +1,312 @@
+package edge
+
+import (
+	"strings"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// Decide takes a request through the rules: what the rules need of it is in, the
+// verdict is r.Outcome, which it returns.
+func (w *Worker) Decide(now lease.Millis, in *rule.Request, r *Request) Outcome {
+	r.begin(now)
+	w.decidedLately = true
+	if w.rules == nil {
+		return w.beforeRules(r)
+	}
+	w.rules.set.Match(in, &w.matches)
+	for _, i := range w.matches.MissingKey {
+		w.countsOf(w.rules.set.Rule(i).Name).MissingKey++
+	}
+	shadows := w.addHits(r)
+	if len(r.hits) > 0 {
+		w.enforce(now, r)
+	}
+	if shadows && r.Outcome != Deny {
+		w.decideShadows(now, r)
+	}
+	w.flush(now)
+	return r.Outcome
+}
+
+// beforeRules decides while there are no rules.
+func (w *Worker) beforeRules(r *Request) Outcome {
+	w.Counts.BeforeAny++
+	if w.cfg.DenyBeforeRules {
+		r.Outcome, r.Status, r.Degraded = Deny, 503, true
+	}
+	return r.Outcome
+}
+
+// addHits makes the hits of the enforced rules; it reports whether there are
+// shadow rules too.
+func (w *Worker) addHits(r *Request) (shadows bool) {
+	for i := range w.matches.Hits {
+		m := &w.matches.Hits[i]
+		p := &w.rules.byRule[m.Rule][m.Variant]
+		if p.shadow() {
+			shadows = true
+			continue
+		}
+		r.hits = append(r.hits, hit{
+			policy: p,
+			key:    p.key(w.seed, m.Key),
+			cost:   m.Cost,
+			report: Report{Rule: p.rule, Policy: p.item, Limit: p.terms.Capacity},
+		})
+	}
+	return shadows
+}
+
+// enforce decides the hits of r: refused from memory, or taken from what is there,
+// or left to wait. What was taken is put back when one of them is refused.
+func (w *Worker) enforce(now lease.Millis, r *Request) {
+	for i := range r.hits {
+		if h := &r.hits[i]; w.refusedBefore(now, h) {
+			w.deny(now, r, i)
+			return
+		}
+	}
+	for i := range r.hits {
+		h := &r.hits[i]
+		switch w.take(now, h) {
+		case lease.Admit:
+			h.state = admitted
+		case lease.Refuse:
+			w.deny(now, r, i)
+			return
+		case lease.Wait:
+			r.undecided++
+		}
+	}
+	if r.undecided > 0 && w.Trace != nil {
+		r.trace = strings.Clone(w.Trace())
+	}
+	if r.undecided > 0 && !w.askAll(now, r) {
+		return
+	}
+	if r.undecided == 0 {
+		w.admit(r)
+		return
+	}
+	r.keepKeys()
+	for i := range r.hits {
+		if r.hits[i].state == undecided {
+			r.hits[i].policy.counts.Waited++
+		}
+	}
+	r.waiting = len(w.waiting)
+	w.waiting = append(w.waiting, r)
+}
+
+// refusedBefore refuses a hit from the cache of denials.
+func (w *Worker) refusedBefore(now lease.Millis, h *hit) bool {
+	d := w.denials.refuses(h.key.Hash, now, h.cost)
+	if d == nil {
+		return false
+	}
+	h.report.Reset, h.report.Remaining = max(0, d.reset-now), 0
+	h.retry(now, d.retryAt)
+	return true
+}
+
+// retry notes when a client that is refused should come back.
+func (h *hit) retry(now, at lease.Millis) { h.report.Reset = max(at-now, 1) }
+
+// take decides one hit from what the table has.
+func (w *Worker) take(now lease.Millis, h *hit) lease.Verdict {
+	switch {
+	case h.policy.concurrency():
+		return w.enter(now, h)
+	case h.policy.local():
+		return w.takeLocal(now, h)
+	}
+	p := h.policy
+	for range table.Tries {
+		e := w.open(p, h.key)
+		d := e.Take(&p.terms, now, h.cost)
+		w.describe(now, h, e, d.Verdict)
+		if d.Verdict == lease.Wait && d.Ask == lease.NoAsk && !probes(p, e) {
+			return lease.Wait // nothing has changed
+		}
+		if d.Verdict == lease.Refuse && (d.Ask == lease.NoAsk || !w.mayAsk(h)) {
+			w.rememberDenial(now, h, e)
+			return lease.Refuse
+		}
+		want, asks := w.askBehind(now, h, e, d.Ask)
+		switch p.table.Commit(now) {
+		case table.Stored:
+			if asks {
+				w.gather(p, h.key, want)
+			}
+			if d.Verdict == lease.Refuse {
+				w.rememberDenial(now, h, e)
+			}
+			h.taken = d.Taken
+			return d.Verdict
+		case table.Full, table.Failed:
+			return w.full(h)
+		}
+	}
+	return lease.Wait
+}
+
+// probes reports whether the wait of an exact rule has changed the slot: it is the
+// one request per interval that asks again after a denial.
+func probes(p *policy, e *table.Entry) bool {
+	return p.terms.Consistency == lease.Exact && e.DeniedNeed > 0
+}
+
+// askBehind prepares an ask for which nobody waits, in the entry that is open.
+func (w *Worker) askBehind(now lease.Millis, h *hit, e *table.Entry, asks lease.Asks) (lease.Want, bool) {
+	if asks == lease.NoAsk || !w.mayAsk(h) {
+		return lease.Want{}, false
+	}
+	e.Denied += int64(w.denials.forget(h.key.Hash))
+	return e.Ask(&h.policy.terms, now, 0, 0, asks), true
+}
+
+// mayAsk reports whether an ask for this key could leave now.
+func (w *Worker) mayAsk(h *hit) bool {
+	return w.asks[h.key.Hash] == nil && !h.policy.line.open
+}
+
+// describe fills in what the response says about a hit.
+func (w *Worker) describe(now lease.Millis, h *hit, e *table.Entry, v lease.Verdict) {
+	h.report.Remaining = e.Left + e.Available(now)
+	h.report.Reset = max(0, e.Reset-now)
+	if v == lease.Refuse {
+		h.report.Remaining = 0
+		h.retry(now, max(e.RetryAt, e.NextAsk, e.LimitedUntil))
+	}
+}
+
+// rememberDenial puts a denial in front of the table, for as long as the slot
+// would not do anything else: until somebody may ask, or a little while where an
+// answer is on its way.
+func (w *Worker) rememberDenial(now lease.Millis, h *hit, e *table.Entry) {
+	until, need := e.NextAsk, int64(1)
+	switch {
+	case now >= e.LimitedUntil && e.DeniedNeed > 0:
+		need = e.DeniedNeed
+	case now < e.NextAsk:
+		until = min(e.NextAsk, e.LimitedUntil)
+	}
+	if until <= now {
+		until = now + whileAsking
+	}
+	w.denials.remember(h.key.Hash, until, max(e.RetryAt, until), e.Reset, need)
+}
+
+// admit lets a request pass that no rule refuses.
+func (w *Worker) admit(r *Request) {
+	r.Outcome = Admit
+	for i := range r.hits {
+		h := &r.hits[i]
+		h.policy.counts.Decided[h.decision]++
+		r.Degraded = r.Degraded || h.decision >= FailedOpen
+	}
+}
+
+// deny refuses a request because of its hit i, and puts back what the others took.
+func (w *Worker) deny(now lease.Millis, r *Request, i int) {
+	h := &r.hits[i]
+	h.state = refused
+	if h.decision == Allowed {
+		h.decision = Denied
+	}
+	h.policy.counts.Decided[h.decision]++
+	r.Outcome, r.Status, r.denier, r.RetryAfter = Deny, 429, i, h.report.Reset
+	if h.status != 0 {
+		r.Status = h.status
+	}
+	r.Degraded = h.decision >= FailedOpen
+	w.untakeAll(now, r)
+}
+
+// untakeAll puts back what a request took.
+func (w *Worker) untakeAll(now lease.Millis, r *Request) {
+	for j := range r.hits {
+		if o := &r.hits[j]; o.state == admitted {
+			o.state = refused
+			w.untake(now, o)
+		}
+	}
+}
+
+func (w *Worker) untake(now lease.Millis, h *hit) {
+	p, taken, period, cost := h.policy, h.taken, h.period, h.cost
+	switch {
+	case h.slots != nil:
+		w.leave(h)
+	case h.uncounted:
+	case p.local():
+		w.change(now, p, h.key, func(e *table.Entry) {
+			e.Counter, _ = p.limit.Return(e.Counter, w.Wall(now), period, cost)
+		})
+	default:
+		var back [2]lease.Part
+		if w.change(now, p, h.key, func(e *table.Entry) { back = e.Untake(taken) }) == table.Stored {
+			w.giveBack(p, h.key, back[0])
+			w.giveBack(p, h.key, back[1])
+		}
+	}
+}
+
+// takeLocal decides a hit of scope: pop, whose counter is in the table itself.
+func (w *Worker) takeLocal(now lease.Millis, h *hit) lease.Verdict {
+	p, wall := h.policy, w.Wall(now)
+	ask := limit.Ask{Need: h.cost, Waiting: h.cost, Want: h.cost}
+	for range table.Tries {
+		e := p.table.Open(h.key)
+		var d limit.Decision
+		e.Counter, d = p.limit.Acquire(e.Counter, wall, ask)
+		h.report.Remaining, h.report.Reset = d.Remaining, ceilMillis(d.Reset)
+		if d.Granted == 0 {
+			return w.refuseLocal(now, h, d)
+		}
+		switch p.table.Commit(now) {
+		case table.Stored:
+			h.period = d.Period
+			return lease.Admit
+		case table.Full, table.Failed:
+			return w.full(h)
+		}
+	}
+	return w.full(h)
+}
+
+// refuseLocal refuses a hit of scope: pop. A denial that is charged is written;
+// one that costs nothing stands in the cache until it is over.
+func (w *Worker) refuseLocal(now lease.Millis, h *hit, d limit.Decision) lease.Verdict {
+	retryAt := now + ceilMillis(d.RetryAfter)
+	h.retry(now, retryAt)
+	if h.policy.limit.Spec().ChargeDenied {
+		h.policy.table.Commit(now)
+		return lease.Refuse
+	}
+	w.denials.remember(h.key.Hash, min(retryAt, now+longestLocalDenial), retryAt, retryAt, h.cost)
+	return lease.Refuse
+}
+
+// longestLocalDenial bounds how long a denial of scope: pop is not looked at again:
+// units may be put back meanwhile.
+const longestLocalDenial lease.Millis = 100
+
+func ceilMillis(d limit.Micros) lease.Millis {
+	return lease.Millis(min(d, limit.Never-limit.Millisecond)+limit.Millisecond-1) / lease.Millis(limit.Millisecond)
+}
+
+// full decides a hit that has no place in the table.
+func (w *Worker) full(h *hit) lease.Verdict {
+	h.uncounted = true
+	if h.policy.rule.OnFailure == rule.FailureAllow {
+		h.decision = FullAllowed
+		return lease.Admit
+	}
+	h.decision, h.status = FullDenied, h.policy.rule.DenyStatus
+	return lease.Refuse
+}

@@ -1,0 +1,226 @@
+package edge
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// Reply takes the body of a successful answer to a call. Calls that are not known,
+// or ended already, are ignored.
+func (w *Worker) Reply(now lease.Millis, id uint64, body []byte) {
+	c := w.calls[id]
+	if c == nil {
+		return
+	}
+	delete(w.calls, id)
+	if c.line == nil {
+		w.rulesReply(now, body)
+		return
+	}
+	c.line.flying--
+	if result := w.read(c, body); result != CallAnswered {
+		w.failCall(now, c, result)
+	} else {
+		w.Counts.Calls[CallAnswered]++
+		c.line.answered()
+		w.apply(now, c)
+	}
+	w.flush(now)
+}
+
+// read decodes an answer into w.response and checks that it answers the call.
+func (w *Worker) read(c *call, body []byte) CallResult {
+	switch err := w.response.Decode(body); {
+	case err != nil:
+		return CallMalformed
+	case w.response.Protocol != wire.Protocol:
+		return CallVersion
+	case len(w.response.Grants) != len(c.items) || w.response.Seq != 0 && w.response.Seq != c.seq:
+		return CallMalformed
+	}
+	return CallAnswered
+}
+
+// apply takes an answer that fits its call.
+func (w *Worker) apply(now lease.Millis, c *call) {
+	m := &w.response
+	w.heard(c.seq, m.Epoch)
+	if m.Holders > 0 {
+		w.holders = int(m.Holders)
+	}
+	if m.RulesVersion != "" && m.RulesVersion != w.RulesVersion() {
+		w.fetchRules(now, fetchSoonest)
+	}
+	for i := range c.items {
+		switch it, g := &c.items[i], grant(&m.Grants[i]); {
+		case it.ask != nil && it.ask.holding != nil:
+			w.applySlots(now, c.sent, it.ask, g)
+		case it.ask != nil:
+			w.applyAsk(now, c.sent, it, g)
+		case it.report != nil:
+			w.applyReport(now, c.sent, it, g)
+		}
+	}
+}
+
+// grant reads a grant from the wire. What no granter sends is cut to what can be
+// worked with; an unknown status counts as unavailable.
+func grant(g *wire.Grant) lease.Grant {
+	out := lease.Grant{
+		Status:     lease.Status(g.Status),
+		Granted:    units(g.Granted),
+		Lease:      uint32(g.Lease),
+		StartsIn:   duration(g.StartsInMs),
+		TTL:        duration(g.TTLMs),
+		RetryAfter: duration(g.RetryAfterMs),
+		AskAfter:   min(duration(g.AskAfterMs), 1000),
+		Limit:      units(g.Limit),
+		Remaining:  units(g.Remaining),
+		Reset:      duration(g.ResetMs),
+	}
+	if g.Status < wire.StatusOK || g.Status > wire.StatusUnknownRule {
+		out.Status = lease.Unavailable
+	}
+	return out
+}
+
+// Bounds on what a reply may say.
+const (
+	mostUnits    = 1<<32 - 1
+	mostDuration = 400 * 24 * 3600 * 1000 // ms; no limit has a longer period
+)
+
+func units(n uint64) int64            { return int64(min(n, mostUnits)) }
+func duration(ms uint64) lease.Millis { return lease.Millis(min(ms, mostDuration)) }
+
+// applyAsk hands a grant out to those who wait, oldest first, and keeps the rest.
+func (w *Worker) applyAsk(now, sent lease.Millis, it *item, g lease.Grant) {
+	a, want := it.ask, it.want
+	g.Granted = min(g.Granted, want.Want)
+	spare := g.Granted
+	for _, v := range a.asked {
+		if !v.live() {
+			continue
+		}
+		h := v.of(a)
+		verdict := lease.Refuse
+		switch {
+		case g.Status != lease.OK && g.Status != lease.Denied:
+			verdict = w.fail(now, &h)
+		case v.cost <= spare:
+			spare -= v.cost
+			h.taken.Parts[0] = lease.Part{Units: v.cost, Lease: g.Lease, Expiry: sent + g.TTL}
+			verdict = lease.Admit
+		}
+		h.answeredBy(g, spare)
+		w.answer(now, v, &h, verdict)
+	}
+	w.keep(now, sent, a, want, g, spare)
+	w.again(now, a)
+}
+
+// keep stores what a grant says, and what of it is spare, in the key's slot.
+func (w *Worker) keep(now, sent lease.Millis, a *ask, want lease.Want, g lease.Grant, spare int64) {
+	p, jitter := a.policy, w.jitter()
+	var rest lease.Part
+	outcome := w.change(now, p, a.key, func(e *table.Entry) {
+		need, next := e.DeniedNeed, e.NextAsk
+		rest = e.Apply(&p.terms, now, sent, want, g, spare, jitter)
+		if g.Status == lease.OK && g.Granted == 0 { // another want of its group was denied
+			e.DeniedNeed, e.NextAsk = need, next
+		}
+		if g.Status == lease.Denied {
+			e.RetryAt = now + max(g.RetryAfter, 1)
+		}
+	})
+	switch outcome {
+	case table.Stored:
+		w.giveBack(p, a.key, rest)
+	case table.Full:
+		w.giveBack(p, a.key, lease.Part{Units: spare, Lease: g.Lease})
+	}
+	w.denials.forget(a.key.Hash)
+}
+
+// of returns the hit that waits, with the ask's own copy of its key: the request's
+// is gone by now.
+func (v *waiter) of(a *ask) hit {
+	h := hit{policy: a.policy, cost: v.cost}
+	if v.request != nil {
+		h = v.request.hits[v.hit]
+	}
+	h.key = a.key
+	return h
+}
+
+// answeredBy fills in what the response says.
+func (h *hit) answeredBy(g lease.Grant, spare int64) {
+	h.report.Remaining, h.report.Reset = g.Remaining+spare, g.Reset
+	if g.Status == lease.Denied {
+		h.report.Remaining, h.report.Reset = 0, max(g.RetryAfter, 1)
+	}
+}
+
+// answer ends a wait.
+func (w *Worker) answer(now lease.Millis, v waiter, h *hit, verdict lease.Verdict) {
+	if v.request == nil {
+		h.policy.countShadow(verdict)
+		return
+	}
+	r := v.request
+	h.key = r.hits[v.hit].key
+	r.hits[v.hit] = *h
+	if !w.decided(now, r, v.hit, verdict) {
+		w.finish(now, r)
+	} else if r.undecided == 0 {
+		w.admit(r)
+		w.finish(now, r)
+	}
+}
+
+// finish takes a request that waited and has a verdict out of those that wait.
+func (w *Worker) finish(now lease.Millis, r *Request) {
+	w.unwait(r)
+	r.Waited = now - r.arrived
+	w.Decided = append(w.Decided, r)
+}
+
+func (w *Worker) unwait(r *Request) {
+	last := len(w.waiting) - 1
+	if r.waiting > last || w.waiting[r.waiting] != r {
+		return
+	}
+	w.waiting[r.waiting] = w.waiting[last]
+	w.waiting[r.waiting].waiting = r.waiting
+	w.waiting[last] = nil
+	w.waiting = w.waiting[:last]
+}
+
+// End ends a request, however it ended: slots come back, and an answer that is
+// still to come finds nobody.
+func (w *Worker) End(now lease.Millis, r *Request) {
+	if r.Outcome == Wait {
+		w.unwait(r)
+		r.Outcome = Deny
+		w.untakeAll(now, r)
+	}
+	for i := range r.hits {
+		w.leave(&r.hits[i])
+	}
+	for i := range r.shadows {
+		w.leave(&r.shadows[i])
+	}
+	r.serial++
+}
+
+// applyReport clears what the region has acknowledged.
+func (w *Worker) applyReport(now, sent lease.Millis, it *item, g lease.Grant) {
+	r, want := it.report, it.want
+	if want.Overdrawn == 0 || g.Status != lease.OK && g.Status != lease.Denied {
+		return
+	}
+	w.change(now, r.policy, r.key, func(e *table.Entry) {
+		e.Apply(&r.policy.terms, now, sent, want, g, 0, 100)
+	})
+}

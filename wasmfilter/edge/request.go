@@ -1,0 +1,141 @@
+package edge
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// Outcome is what becomes of a request.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Admit Outcome = iota
+	Deny
+	Wait // until the request is among Worker.Decided
+)
+
+// Request is one request on its way through the rules. Its owner keeps it from
+// [Worker.Decide] to [Worker.End] and may use it again after that. The zero value
+// is ready to use.
+type Request struct {
+	// Stream is its owner's name for it; the worker does not look at it.
+	Stream uint32
+	// Outcome is the verdict; Wait until there is one.
+	Outcome Outcome
+	// Status is the HTTP status of a denial: 429, or 503 where the tier above
+	// failed and the rule says so.
+	Status int
+	// Degraded is true if a rule was decided without the tier above although it
+	// should have been asked: by its on_failure, or because the table is full.
+	Degraded bool
+	// RetryAfter is with a denial after how long the client should come back; 0:
+	// unknown.
+	RetryAfter lease.Millis
+	// Waited is how long the request waited.
+	Waited lease.Millis
+
+	trace     string // its traceparent, if it waits and has one
+	hits      []hit
+	denier    int // index of the hit that denied
+	arrived   lease.Millis
+	deadline  lease.Millis
+	undecided int
+	serial    uint32 // changes with each use, so that late replies find nobody
+	waiting   int    // index in Worker.waiting, if Outcome is Wait
+	groupOf   *call  // the call in which its wants have group
+	group     uint32
+	shadows   []hit  // slots in use under shadow rules
+	keys      []byte // of its hits, while it waits
+}
+
+// hit is one rule that applies to a request.
+type hit struct {
+	policy *policy
+	key    table.Key
+	cost   int64
+	state  hitState
+	taken  lease.Taken
+	report Report
+
+	decision  Decision     // for metrics, once decided
+	status    int          // of a denial other than 429
+	period    limit.Micros // scope: pop: what was charged
+	slots     *holding     // concurrency: where cost slots are in use
+	uncounted bool         // admitted without being charged to anything
+}
+
+type hitState uint8
+
+const (
+	undecided hitState = iota
+	admitted
+	refused
+)
+
+// Report is what a response says about one rule that applied.
+type Report struct {
+	Rule      *rule.Rule
+	Policy    string       // RateLimit-Policy item; empty for concurrency
+	Limit     int64        // units
+	Remaining int64        // units, never negative
+	Reset     lease.Millis // until then the limit has recovered, from the decision on
+}
+
+// Reports calls f with every enforced rule that applied, in the order of the rules.
+func (r *Request) Reports(f func(*Report)) {
+	for i := range r.hits {
+		f(&r.hits[i].report)
+	}
+}
+
+// Governing returns what applies to the rule that is nearest its limit, or the one
+// that denied; nil if no rule applied.
+func (r *Request) Governing() *Report {
+	if len(r.hits) == 0 {
+		return nil
+	}
+	if r.Outcome == Deny {
+		return &r.hits[r.denier].report
+	}
+	nearest := &r.hits[0].report
+	for i := 1; i < len(r.hits); i++ {
+		if next := &r.hits[i].report; next.Remaining*nearest.Limit < nearest.Remaining*next.Limit {
+			nearest = next
+		}
+	}
+	return nearest
+}
+
+// Holds reports whether the request holds slots until it ends.
+func (r *Request) Holds() bool {
+	for i := range r.hits {
+		if r.hits[i].slots != nil {
+			return true
+		}
+	}
+	return len(r.shadows) > 0
+}
+
+// begin makes r ready for another request.
+func (r *Request) begin(now lease.Millis) {
+	*r = Request{Stream: r.Stream, hits: r.hits[:0], shadows: r.shadows[:0], keys: r.keys[:0], arrived: now, serial: r.serial + 1}
+}
+
+// keepKeys makes the keys of the hits r's own: the matcher will write over them.
+func (r *Request) keepKeys() {
+	n := 0
+	for i := range r.hits {
+		n += len(r.hits[i].key.Text)
+	}
+	if cap(r.keys) < n {
+		r.keys = make([]byte, 0, n)
+	}
+	for i := range r.hits {
+		k, start := &r.hits[i].key, len(r.keys)
+		r.keys = append(r.keys, k.Text...)
+		k.Text = r.keys[start:len(r.keys):len(r.keys)]
+	}
+}

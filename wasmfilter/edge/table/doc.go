@@ -1,0 +1,16 @@
+// Package table keeps what a PoP knows of its keys in memory that all worker
+// threads of an Envoy share.
+//
+// The memory is a map of byte strings with compare-and-set and without delete
+// ([Store]). One entry per key would grow it without bound, so the table is a
+// fixed number of pages, chosen by a seeded hash of the key; a page is one entry
+// of the map and holds up to [PageEntries] keys. A page is as long as what it
+// holds: few keys cost little.
+//
+// A change reads a page, changes one entry and writes the page if nobody else
+// did meanwhile ([Table.Open], [Table.Commit]). What is full makes room only by
+// forgetting entries that say nothing a new one would not.
+//
+// The package is pure: no clock, no goroutine. A Table is for one goroutine; any
+// number of Tables may share a Store.
+package table

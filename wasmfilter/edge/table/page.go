@@ -1,0 +1,76 @@
+package table
+
+import (
+	"encoding/binary"
+
+	"github.com/weirlimit/weir/internal/lease"
+)
+
+// Layout is the version of what the pages look like. It stands in every page, and
+// in the vm_id that names the memory: raise both together.
+const Layout = 1
+
+// PageEntries is how many keys a page holds at most. With 32,768 pages 600,000
+// keys fill one page in 1,000.
+const PageEntries = 32
+
+const (
+	headerBytes = 1 + 1 + 8 // layout, number of entries, base
+	maxPage     = headerBytes + PageEntries*maxEntry
+
+	// rebaseAfter is how long a page keeps the base of its times: less than half
+	// of what 32 bits of milliseconds hold, so that there is room for the future.
+	rebaseAfter lease.Millis = 20 * 24 * 3600 * 1000
+)
+
+// page is a page as it was read. The zero value is an empty one.
+type page struct {
+	raw   []byte // whole, header included; of the store, valid until its next call
+	count int
+	base  lease.Millis
+}
+
+// readPage checks a page from end to end, so that whatever is read from it later
+// is in bounds. False if it is broken, or of another layout.
+func readPage(raw []byte) (page, bool) {
+	if len(raw) == 0 {
+		return page{}, true
+	}
+	if len(raw) < headerBytes || raw[0] != Layout || raw[1] > PageEntries {
+		return page{}, false
+	}
+	p := page{raw: raw, count: int(raw[1]), base: lease.Millis(binary.LittleEndian.Uint64(raw[2:]))}
+	at := headerBytes
+	for range p.count {
+		if at >= len(raw) || raw[at] < fixedBytes {
+			return page{}, false
+		}
+		at += int(raw[at])
+	}
+	return p, at == len(raw) && p.base >= 0
+}
+
+// find returns where the entry with this tag begins and ends; both are the end of
+// the page if there is none.
+func (p *page) find(tag uint64) (start, end int) {
+	low, high := uint32(tag), uint16(tag>>32)
+	at := headerBytes
+	for at < len(p.raw) {
+		e := p.raw[at:]
+		if binary.LittleEndian.Uint32(e[1:]) == low && binary.LittleEndian.Uint16(e[5:]) == high {
+			return at, at + int(e[0])
+		}
+		at += int(e[0])
+	}
+	return len(p.raw), len(p.raw)
+}
+
+// tagOf returns the tag of the packed entry b.
+func tagOf(b []byte) uint64 {
+	return uint64(binary.LittleEndian.Uint32(b[1:])) | uint64(binary.LittleEndian.Uint16(b[5:]))<<32
+}
+
+// appendHeader appends the header of a page of count entries.
+func appendHeader(dst []byte, count int, base lease.Millis) []byte {
+	return binary.LittleEndian.AppendUint64(append(dst, Layout, byte(count)), uint64(base))
+}

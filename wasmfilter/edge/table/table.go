@@ -1,0 +1,172 @@
+package table
+
+import (
+	"encoding/binary"
+
+	"github.com/weirlimit/weir/internal/lease"
+)
+
+// Key names an entry: a hash with the table's [Seed] of the rule's id and the
+// canonical key, the id's lower half, and the key.
+type Key struct {
+	Hash uint64
+	Rule uint32
+	Text []byte
+}
+
+// Table is one worker's access to the table. Create it with [New].
+type Table struct {
+	// Idle reports whether an entry says nothing that a new one would not: it
+	// may be forgotten when its page is full. It must not change the entry.
+	Idle func(e *Entry, now lease.Millis) bool
+	// Counts is what happened, for metrics; whoever reads it may set it to zero.
+	Counts Counts
+
+	store Store
+	shift int     // of a hash, to its page
+	name  [3]byte // of a page in the store: the table's letter and the page's number
+
+	// The page that is open.
+	page    page
+	version uint32
+	tag     uint64
+	start   int // of the entry in the page
+	end     int
+	entry   Entry
+	out     []byte // the page that is to be written
+}
+
+// Counts is what happened in a table, as seen by one worker.
+type Counts struct {
+	Races   uint64 // writes that somebody else's write went before
+	Full    uint64 // keys that found no room
+	Evicted uint64 // idle keys that were forgotten to make room
+	Corrupt uint64 // pages that could not be read and were treated as empty
+}
+
+// MaxPagesLog2 is the most pages a table can have, as a power of two.
+const MaxPagesLog2 = 15
+
+// New returns access to the table of that letter in store. All workers must agree
+// on the letter and on the number of pages, 2^pagesLog2.
+func New(store Store, letter byte, pagesLog2 int, idle func(*Entry, lease.Millis) bool) *Table {
+	return &Table{
+		Idle:  idle,
+		store: store,
+		shift: 64 - min(max(pagesLog2, 0), MaxPagesLog2),
+		name:  [3]byte{letter},
+		out:   make([]byte, 0, maxPage),
+	}
+}
+
+// Pages returns the number of pages.
+func (t *Table) Pages() int { return 1 << (64 - t.shift) }
+
+// Open reads the entry of a key, the zero Entry if there is none. What it returns
+// may be changed and is written by [Table.Commit]; it is valid until the next
+// Open. Key is set.
+func (t *Table) Open(k Key) *Entry {
+	t.read(uint16(k.Hash >> t.shift))
+	t.tag = k.Hash & (1<<(8*tagBytes) - 1)
+	t.start, t.end = t.page.find(t.tag)
+	if t.start == t.end || !t.entry.decode(t.page.raw[t.start:t.end], t.page.base) {
+		t.entry = Entry{}
+	}
+	t.entry.Rule, t.entry.Key = k.Rule, k.Text
+	return &t.entry
+}
+
+// read fetches a page; one that makes no sense counts as empty.
+func (t *Table) read(number uint16) {
+	binary.LittleEndian.PutUint16(t.name[1:], number)
+	raw, version, ok := t.store.Get(t.name[:])
+	if !ok {
+		version = Absent
+	}
+	if t.page, ok = readPage(raw); !ok {
+		t.Counts.Corrupt++
+	}
+	t.version = version
+}
+
+// Commit writes the entry that is open if nobody changed its page since. An
+// outcome other than Stored changed nothing.
+func (t *Table) Commit(now lease.Millis) Outcome {
+	p := &t.page
+	if p.count == 0 || now-p.base > rebaseAfter {
+		t.start, t.end = t.rebase(now)
+	}
+	if t.start < t.end { // it was there before
+		t.out = append(t.out[:0], p.raw[:t.start]...)
+		t.out = t.entry.append(t.out, t.tag, p.base, now)
+		t.out = append(t.out, p.raw[t.end:]...)
+		return t.write()
+	}
+	if p.count >= PageEntries && !t.evict(now) {
+		t.Counts.Full++
+		return Full
+	}
+	t.out = append(t.out[:0], p.raw...)
+	t.out[1]++
+	t.out = t.entry.append(t.out, t.tag, p.base, now)
+	return t.write()
+}
+
+func (t *Table) write() Outcome {
+	outcome := t.store.Set(t.name[:], t.out, t.version)
+	if outcome == Raced {
+		t.Counts.Races++
+	}
+	return outcome
+}
+
+// evict takes the idle entries out of the page. False if there is none.
+func (t *Table) evict(now lease.Millis) bool {
+	before := t.page.count
+	t.keep(now, func(e *Entry) bool { return !t.Idle(e, now) })
+	t.Counts.Evicted += uint64(before - t.page.count)
+	return t.page.count < before
+}
+
+// rebase writes the times of the page relative to now, and returns where the
+// entry that is open stands.
+func (t *Table) rebase(now lease.Millis) (start, end int) {
+	t.keep(now, func(*Entry) bool { return true })
+	return t.page.find(t.tag)
+}
+
+// keep repacks the page with the entries that f wants, and a base just before now.
+func (t *Table) keep(now lease.Millis, f func(*Entry) bool) {
+	old := t.page
+	base := max(now-1, 0)
+	if old.count > 0 && now-old.base <= rebaseAfter {
+		base = old.base
+	}
+	out := appendHeader(make([]byte, 0, max(len(old.raw), headerBytes)), 0, base)
+	var e Entry
+	for at := headerBytes; at < len(old.raw); at += int(old.raw[at]) {
+		b := old.raw[at : at+int(old.raw[at])]
+		if e.decode(b, old.base) && f(&e) {
+			out = e.append(out, tagOf(b), base, now)
+			out[1]++
+		}
+	}
+	t.page = page{raw: out, count: int(out[1]), base: base}
+}
+
+// Visit looks through a page. f may change each entry, and says whether to keep
+// it. What f did is written if it changed the page; if that fails nothing of it
+// happened.
+func (t *Table) Visit(now lease.Millis, number int, f func(e *Entry) (keep bool)) Outcome {
+	t.read(uint16(number))
+	if t.page.count == 0 {
+		return Stored
+	}
+	before := t.page.raw
+	t.keep(now, f)
+	if string(before) == string(t.page.raw) {
+		return Stored
+	}
+	t.out = append(t.out[:0], t.page.raw...)
+	return t.write()
+}

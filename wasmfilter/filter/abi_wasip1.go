@@ -1,0 +1,288 @@
+package filter
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// The Proxy-Wasm ABI 0.2, as Envoy implements it: the calls of the host that the
+// filter makes. https://github.com/proxy-wasm/spec/tree/main/abi-versions/v0.2.1
+
+//go:wasmimport env proxy_log
+func proxyLog(level uint32, message unsafe.Pointer, size uint32) uint32
+
+//go:wasmimport env proxy_set_tick_period_milliseconds
+func proxySetTickPeriod(ms uint32) uint32
+
+//go:wasmimport env proxy_get_buffer_bytes
+func proxyGetBuffer(buffer, start, most uint32, data, size unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_get_header_map_pairs
+func proxyGetHeaders(kind uint32, data, size unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_get_header_map_value
+func proxyGetHeader(kind uint32, name unsafe.Pointer, nameSize uint32, data, size unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_add_header_map_value
+func proxyAddHeader(kind uint32, name unsafe.Pointer, nameSize uint32, value unsafe.Pointer, valueSize uint32) uint32
+
+//go:wasmimport env proxy_get_property
+func proxyGetProperty(path unsafe.Pointer, pathSize uint32, data, size unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_set_property
+func proxySetProperty(path unsafe.Pointer, pathSize uint32, value unsafe.Pointer, valueSize uint32) uint32
+
+//go:wasmimport env proxy_send_local_response
+func proxyRespond(status uint32, details unsafe.Pointer, detailsSize uint32, body unsafe.Pointer, bodySize uint32,
+	headers unsafe.Pointer, headersSize uint32, grpcStatus int32) uint32
+
+//go:wasmimport env proxy_continue_stream
+func proxyContinue(kind uint32) uint32
+
+//go:wasmimport env proxy_set_effective_context
+func proxySetEffective(context uint32) uint32
+
+//go:wasmimport env proxy_http_call
+func proxyCall(cluster unsafe.Pointer, clusterSize uint32, headers unsafe.Pointer, headersSize uint32,
+	body unsafe.Pointer, bodySize uint32, trailers unsafe.Pointer, trailersSize uint32, timeout uint32, id unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_get_shared_data
+func proxyGetShared(key unsafe.Pointer, keySize uint32, data, size, version unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_set_shared_data
+func proxySetShared(key unsafe.Pointer, keySize uint32, value unsafe.Pointer, valueSize, version uint32) uint32
+
+//go:wasmimport env proxy_define_metric
+func proxyDefineMetric(kind uint32, name unsafe.Pointer, nameSize uint32, id unsafe.Pointer) uint32
+
+//go:wasmimport env proxy_increment_metric
+func proxyIncrement(metric uint32, n int64) uint32
+
+//go:wasmimport env proxy_record_metric
+func proxyRecord(metric uint32, value uint64) uint32
+
+//go:wasmimport wasi_snapshot_preview1 clock_time_get
+func clockTime(clock uint32, precision uint64, ns unsafe.Pointer) uint32
+
+//go:wasmimport wasi_snapshot_preview1 random_get
+func randomGet(data unsafe.Pointer, size uint32) uint32
+
+// Numbers of the ABI.
+const (
+	statusOK       = 0
+	statusMismatch = 8 // of a version of shared data
+
+	requestHeaders  = 0
+	responseHeaders = 2
+	callHeaders     = 6
+
+	callBody     = 4
+	pluginConfig = 7
+
+	clockWall      = 0
+	clockMonotonic = 1
+)
+
+// What the host returns it puts where memory, exported below, says: into a buffer
+// of ours for each kind of answer, so that a request costs the collector nothing.
+// Each is valid until the next call of its kind. There is one thread.
+var (
+	landing    *[]byte // where the next answer goes
+	forHeaders = make([]byte, 16<<10)
+	forValue   = make([]byte, 4<<10)
+	forPeer    = make([]byte, 128)
+	forShared  = make([]byte, 16<<10)
+	forCall    = make([]byte, 64<<10)
+
+	// The host writes results here: variables of package level, because those of a
+	// function would each be moved to the heap.
+	outData    unsafe.Pointer
+	outSize    uint32
+	outVersion uint32
+	outID      uint32
+	outTime    uint64
+)
+
+//go:wasmexport proxy_on_memory_allocate
+func memory(size uint32) unsafe.Pointer {
+	if landing == nil || uint32(len(*landing)) < size {
+		b := make([]byte, max(size, 1))
+		if landing == nil {
+			return unsafe.Pointer(unsafe.SliceData(b))
+		}
+		*landing = b
+	}
+	return unsafe.Pointer(unsafe.SliceData(*landing))
+}
+
+// landed returns what the host put into *to, nil if it returned nothing.
+func landed(to *[]byte, status uint32) []byte {
+	landing = nil
+	if status != statusOK || outSize == 0 {
+		return nil
+	}
+	return (*to)[:outSize:outSize]
+}
+
+func await(to *[]byte) { landing, outSize = to, 0 }
+
+func ptr(b []byte) unsafe.Pointer  { return unsafe.Pointer(unsafe.SliceData(b)) }
+func sptr(s string) unsafe.Pointer { return unsafe.Pointer(unsafe.StringData(s)) }
+
+// abi is the host.
+type abi struct{}
+
+func (abi) log(level logLevel, message string) {
+	proxyLog(uint32(level), sptr(message), uint32(len(message)))
+}
+
+func (abi) now() lease.Millis {
+	clockTime(clockMonotonic, 0, unsafe.Pointer(&outTime))
+	return lease.Millis(outTime / 1e6)
+}
+
+func (abi) wall() limit.Micros {
+	clockTime(clockWall, 0, unsafe.Pointer(&outTime))
+	return limit.Micros(outTime / 1e3)
+}
+
+func (abi) entropy() (words [6]uint64) {
+	var raw [48]byte
+	randomGet(unsafe.Pointer(&raw), uint32(len(raw)))
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint64(raw[8*i:])
+	}
+	return words
+}
+
+func (abi) setTick(ms uint32) { proxySetTickPeriod(ms) }
+
+func (abi) pluginConfig(size int) []byte { return buffer(pluginConfig, size) }
+
+func buffer(kind, size int) []byte {
+	await(&forCall)
+	return landed(&forCall, proxyGetBuffer(uint32(kind), 0, uint32(size), unsafe.Pointer(&outData), unsafe.Pointer(&outSize)))
+}
+
+func (abi) headers() []byte {
+	await(&forHeaders)
+	return landed(&forHeaders, proxyGetHeaders(requestHeaders, unsafe.Pointer(&outData), unsafe.Pointer(&outSize)))
+}
+
+func (abi) header(name string) (string, bool) { return header(requestHeaders, name) }
+
+func header(kind uint32, name string) (string, bool) {
+	await(&forValue)
+	status := proxyGetHeader(kind, sptr(name), uint32(len(name)), unsafe.Pointer(&outData), unsafe.Pointer(&outSize))
+	return text(landed(&forValue, status)), status == statusOK
+}
+
+func (abi) peer() string {
+	const path = "source\x00address"
+	await(&forPeer)
+	return text(landed(&forPeer, proxyGetProperty(sptr(path), uint32(len(path)), unsafe.Pointer(&outData), unsafe.Pointer(&outSize))))
+}
+
+func (abi) addResponseHeader(name, value string) {
+	proxyAddHeader(responseHeaders, sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
+}
+
+func (abi) setFilterState(name, value string) {
+	proxySetProperty(sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
+}
+
+func (abi) respond(status int, details string, headers, body []byte, grpcStatus int) {
+	proxyRespond(uint32(status), sptr(details), uint32(len(details)), ptr(body), uint32(len(body)),
+		ptr(headers), uint32(len(headers)), int32(grpcStatus))
+}
+
+func (abi) resume() { proxyContinue(0) }
+
+func (abi) effective(stream uint32) { proxySetEffective(stream) }
+
+func (abi) call(cluster string, headers, body []byte, timeout lease.Millis) (uint32, bool) {
+	var none [4]byte // a map without entries
+	status := proxyCall(sptr(cluster), uint32(len(cluster)), ptr(headers), uint32(len(headers)),
+		ptr(body), uint32(len(body)), unsafe.Pointer(&none), uint32(len(none)), uint32(timeout), unsafe.Pointer(&outID))
+	return outID, status == statusOK
+}
+
+func (abi) answer(bodySize int) (string, []byte) {
+	status, _ := header(callHeaders, ":status")
+	if bodySize == 0 {
+		return status, nil
+	}
+	return status, buffer(callBody, bodySize)
+}
+
+func (abi) counter(name string) metric   { return define(0, name) }
+func (abi) gauge(name string) metric     { return define(1, name) }
+func (abi) histogram(name string) metric { return define(2, name) }
+
+func define(kind uint32, name string) metric {
+	proxyDefineMetric(kind, sptr(name), uint32(len(name)), unsafe.Pointer(&outID))
+	return metric(outID)
+}
+
+func (abi) add(m metric, n int64)     { proxyIncrement(uint32(m), n) }
+func (abi) record(m metric, v uint64) { proxyRecord(uint32(m), v) }
+
+// Get and Set are a [table.Store] on shared data.
+func (abi) Get(key []byte) ([]byte, uint32, bool) {
+	await(&forShared)
+	status := proxyGetShared(ptr(key), uint32(len(key)), unsafe.Pointer(&outData), unsafe.Pointer(&outSize), unsafe.Pointer(&outVersion))
+	return landed(&forShared, status), outVersion, status == statusOK
+}
+
+func (abi) Set(key, value []byte, version uint32) table.Outcome {
+	switch proxySetShared(ptr(key), uint32(len(key)), ptr(value), uint32(len(value)), version) {
+	case statusOK:
+		return table.Stored
+	case statusMismatch:
+		return table.Raced
+	}
+	return table.Failed
+}
+
+// What Envoy calls. It calls what a module exports and nothing else, so that what
+// is missing here (bodies, trailers, access log) costs nothing.
+
+//go:wasmexport proxy_abi_version_0_2_0
+func abiVersion() {}
+
+//go:wasmexport proxy_on_context_create
+func onContextCreate(context, parent uint32) { module.created(context, parent) }
+
+//go:wasmexport proxy_on_configure
+func onConfigure(context uint32, size uint32) uint32 {
+	module.configure(context, int(size))
+	return 1 // a plugin that does not start stops Envoy
+}
+
+//go:wasmexport proxy_on_tick
+func onTick(context uint32) { module.tick(context) }
+
+//go:wasmexport proxy_on_http_call_response
+func onCallResponse(context, id, headers, bodySize, trailers uint32) {
+	module.callResponse(context, id, int(bodySize))
+}
+
+//go:wasmexport proxy_on_request_headers
+func onRequestHeaders(context, headers, endOfStream uint32) uint32 {
+	return uint32(module.requestHeaders(context))
+}
+
+//go:wasmexport proxy_on_response_headers
+func onResponseHeaders(context, headers, endOfStream uint32) uint32 {
+	module.responseHeaders(context)
+	return uint32(proceed)
+}
+
+//go:wasmexport proxy_on_delete
+func onDelete(context uint32) { module.deleted(context) }
+
+var module = newVM(abi{})

@@ -1,0 +1,69 @@
+package filter
+
+import (
+	"unsafe"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// host is what the filter needs of Envoy: the Proxy-Wasm ABI 0.2, in the words of
+// the filter. In the module it is abi; tests bring an Envoy of their own.
+//
+// Calls that say "of the stream" act on the stream whose callback runs, or on the
+// one that effective has named since.
+type host interface {
+	table.Store
+
+	log(level logLevel, message string)
+	// now is a monotonic clock that all workers share.
+	now() lease.Millis
+	wall() limit.Micros
+	entropy() [6]uint64
+	setTick(ms uint32)
+	pluginConfig(size int) []byte
+
+	// headers returns all request headers of the stream in their serialised form,
+	// valid until the next callback.
+	headers() []byte
+	// header returns one request header of the stream, valid until the next
+	// callback.
+	header(name string) (value string, ok bool)
+	// peer returns the address of the stream's client, valid until the next
+	// callback.
+	peer() string
+	addResponseHeader(name, value string)
+	setFilterState(name, value string)
+	// respond answers the stream. headers is a serialised map.
+	respond(status int, details string, headers, body []byte, grpcStatus int)
+	resume()
+	effective(stream uint32)
+
+	// call starts an HTTP call; false if it could not be made. Its answer comes
+	// with the id.
+	call(cluster string, headers, body []byte, timeout lease.Millis) (id uint32, ok bool)
+	// answer returns :status and body of the answer whose callback runs, valid
+	// until the next callback.
+	answer(bodySize int) (status string, body []byte)
+
+	counter(name string) metric
+	gauge(name string) metric
+	histogram(name string) metric
+	add(m metric, n int64)
+	record(m metric, v uint64)
+}
+
+// metric is the host's number of a metric.
+type metric uint32
+
+type logLevel uint32
+
+const (
+	logInfo  logLevel = 2
+	logWarn  logLevel = 3
+	logError logLevel = 4
+)
+
+// text is b as a string that shares its memory.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

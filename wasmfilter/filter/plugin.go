@@ -1,0 +1,260 @@
+package filter
+
+import (
+	"encoding/binary"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge"
+)
+
+// tickEvery is the period of ticks in ms.
+const tickEvery = 100
+
+// plugin is one configuration of the filter in one VM.
+type plugin struct {
+	vm     *vm
+	host   host
+	cfg    edge.Config
+	worker *edge.Worker
+	in     rule.Request
+	inputs *rule.Inputs      // of the rules that in is laid out for
+	raw    []byte            // all headers of the stream, if they were fetched
+	calls  map[uint32]uint64 // the host's id of a call in flight to the worker's
+	buf    response
+	stats  stats
+	panics uint64
+	logged string // the last complaint, so that it is not repeated
+}
+
+func newPlugin(m *vm, context uint32, text []byte) *plugin {
+	p := &plugin{vm: m, host: m.host, calls: map[uint32]uint64{}}
+	cfg, err := edge.ReadConfig(text)
+	if err != nil {
+		cfg = p.lastGood(m.plugins[context])
+		cfg.Error = "the plugin configuration, a JSON object, cannot be used: " + err.Error()
+	}
+	p.cfg = cfg
+	p.worker = edge.New(cfg, m.host, m.host.entropy(), m.host.now(), m.host.wall())
+	p.worker.Trace = p.traceParent
+	p.in.FetchPeer = m.host.peer
+	p.stats.define(m.host)
+	return p
+}
+
+// lastGood is the configuration to go on with when a new one is broken.
+func (p *plugin) lastGood(before *plugin) edge.Config {
+	if before != nil {
+		return before.cfg
+	}
+	return edge.Config{}
+}
+
+// decide takes a stream through the rules.
+func (p *plugin) decide(context uint32) action {
+	if p.cfg.TestHooks {
+		p.testPanic()
+	}
+	now := p.host.now()
+	p.read()
+	s := p.vm.acquire(p)
+	s.request.Stream = context
+	switch p.worker.Decide(now, &p.in, &s.request) {
+	case edge.Deny:
+		p.refuse(&s.request)
+		p.worker.End(now, &s.request)
+		p.vm.release(s)
+		p.after()
+		return pause
+	case edge.Wait:
+		p.vm.streams[context] = s
+		p.after()
+		if s.request.Outcome == edge.Wait {
+			return pause
+		}
+		return proceed
+	}
+	p.note(&s.request)
+	if s.request.Governing() != nil && (p.cfg.Headers || s.request.Holds() || p.buf.extra(&s.request)) {
+		p.vm.streams[context] = s
+	} else {
+		p.vm.release(s)
+	}
+	p.after()
+	return proceed
+}
+
+// read fetches what the rules look at: all headers in one call if they need more
+// than one.
+func (p *plugin) read() {
+	inputs := p.worker.Inputs()
+	p.raw = nil
+	if inputs == nil {
+		return
+	}
+	p.in.Reset(inputs)
+	switch single, n := soleInput(inputs); {
+	case n == 1:
+		if value, ok := p.host.header(single); ok {
+			p.in.Add(inputs, single, value)
+		}
+	case n > 1:
+		p.raw = p.host.headers()
+		eachHeader(p.raw, func(name, value string) { p.in.Add(inputs, name, value) })
+	}
+}
+
+// soleInput returns how many headers the rules look at, and one of them.
+func soleInput(in *rule.Inputs) (name string, n int) {
+	n = len(in.Headers)
+	if n > 0 {
+		name = in.Headers[0]
+	}
+	for _, pseudo := range [...]struct {
+		name   string
+		needed bool
+	}{{":method", in.Method}, {":authority", in.Host}, {":path", in.Path}} {
+		if pseudo.needed {
+			name = pseudo.name
+			n++
+		}
+	}
+	return name, n
+}
+
+// eachHeader calls f with every header of a serialised map: a count, the sizes of
+// all names and values, then the names and values themselves, each with a zero
+// byte behind it. What is cut short ends early.
+func eachHeader(raw []byte, f func(name, value string)) {
+	if len(raw) < 4 {
+		return
+	}
+	n := int(binary.LittleEndian.Uint32(raw))
+	if n < 0 || n > (len(raw)-4)/8 {
+		return
+	}
+	at := 4 + 8*n
+	for i := range n {
+		name := int(binary.LittleEndian.Uint32(raw[4+8*i:]))
+		value := int(binary.LittleEndian.Uint32(raw[8+8*i:]))
+		if name < 0 || value < 0 || name > len(raw)-at || value > len(raw)-at-name-1 {
+			return
+		}
+		f(text(raw[at:at+name]), text(raw[at+name+1:at+name+1+value]))
+		at += name + value + 2
+	}
+}
+
+// requestHeader returns a header of the stream that is being decided.
+func (p *plugin) requestHeader(name string) (found string) {
+	if p.raw == nil {
+		found, _ = p.host.header(name)
+		return found
+	}
+	eachHeader(p.raw, func(n, v string) {
+		if n == name {
+			found = v
+		}
+	})
+	return found
+}
+
+func (p *plugin) traceParent() string { return p.requestHeader("traceparent") }
+
+// after does what the worker wants done: calls are made, and requests that waited
+// go on. A call that cannot be made may lead to others.
+func (p *plugin) after() {
+	for len(p.worker.Calls) > 0 {
+		calls := p.worker.Calls
+		p.worker.Calls = nil
+		for i := range calls {
+			p.dispatch(&calls[i])
+		}
+	}
+	for i, r := range p.worker.Decided {
+		p.worker.Decided[i] = nil
+		p.host.effective(r.Stream)
+		p.finish(r)
+	}
+	p.worker.Decided = p.worker.Decided[:0]
+}
+
+// finish lets a request that waited go on, or refuses it.
+func (p *plugin) finish(r *edge.Request) {
+	p.stats.waited(p.host, r.Waited)
+	if r.Outcome == edge.Deny {
+		p.raw = nil
+		p.refuse(r)
+		return
+	}
+	p.note(r)
+	p.host.resume()
+}
+
+// dispatch makes a call.
+func (p *plugin) dispatch(c *edge.Call) {
+	headers := p.buf.callHeaders(&p.cfg, c)
+	id, ok := p.host.call(p.cfg.RegionCluster, headers, c.Body, c.Timeout)
+	if ok {
+		p.calls[id] = c.ID
+		return
+	}
+	p.complain("no call can be made to the Envoy cluster " + p.cfg.RegionCluster +
+		" (region_cluster): there is no such cluster, or it has no hosts, or its circuit breaker is open")
+	p.worker.Failed(p.host.now(), c.ID, edge.CallFailed)
+}
+
+// answer takes the answer to a call. Envoy answers 503 itself when the region
+// cannot be reached, and 504 when it does not answer in time.
+func (p *plugin) answer(id uint32, bodySize int) {
+	call, ok := p.calls[id]
+	if !ok {
+		return
+	}
+	delete(p.calls, id)
+	now := p.host.now()
+	status, body := p.host.answer(bodySize)
+	switch status {
+	case "200":
+		p.worker.Reply(now, call, body)
+	case "504":
+		p.worker.Failed(now, call, edge.CallTimedOut)
+	default:
+		p.worker.Failed(now, call, edge.CallFailed)
+	}
+	p.after()
+}
+
+func (p *plugin) tick() {
+	now := p.host.now()
+	p.worker.Tick(now, p.host.wall())
+	p.after()
+	p.stats.flush(p)
+	if e := p.worker.ConfigError; e != "" {
+		p.complain(e)
+	}
+}
+
+// complain logs what an operator has to change, once.
+func (p *plugin) complain(message string) {
+	if message != p.logged {
+		p.logged = message
+		p.host.log(logError, "weir: "+message)
+	}
+}
+
+// testPanic breaks the filter on purpose: a request with x-weir-test-panic: recover
+// panics in its callback, any other value overflows the stack, which kills the VM.
+func (p *plugin) testPanic() {
+	switch value, ok := p.host.header("x-weir-test-panic"); {
+	case !ok:
+	case value == "recover":
+		panic("x-weir-test-panic")
+	default:
+		overflow(0)
+	}
+}
+
+func overflow(n int) int { return overflow(n+1) + n }
+
+func ceilSeconds(d lease.Millis) int64 { return int64(d+999) / 1000 }

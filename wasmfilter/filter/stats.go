@@ -1,0 +1,121 @@
+package filter
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge"
+)
+
+// Metrics. Envoy shows them as wasmcustom.NAME; the stats_tags of envoy/pop.yaml
+// make the parts after rule., decision. and reason. labels. Never one per key.
+//
+//	weir.decisions.rule.R.decision.D           requests by rule and verdict: D is allowed,
+//	                                           denied, shadow_allowed or shadow_denied
+//	weir.decisions.rule.R.decision.D.reason.W  decided without the region, W being
+//	                                           on_failure, local_share or table_full
+//	weir.waits.rule.R                          requests that waited for the region
+//	weir.missing_keys.rule.R                   requests that lacked a part of the key
+//	weir.calls.reason.C                        calls to the region, by how they ended: answered,
+//	                                           timeout, error, malformed, version
+//	weir.wants                                 keys asked for in these calls
+//	weir.before_rules                          requests decided by before_rules
+//	weir.table_races, .table_evicted, .table_full, .table_corrupt
+//	weir.parked                                answers that had to be written later
+//	weir.units_lost                            units neither used nor given back
+//	weir.panics                                panics that were caught
+//	weir.config_error                          gauge: 1 while configuration or rules cannot be used
+//	weir.wait_ms                               histogram of waits
+var decisionNames = [edge.Decisions]string{
+	edge.Allowed:       "allowed",
+	edge.Denied:        "denied",
+	edge.ShadowAllowed: "shadow_allowed",
+	edge.ShadowDenied:  "shadow_denied",
+	edge.FailedOpen:    "allowed.reason.on_failure",
+	edge.FailedClosed:  "denied.reason.on_failure",
+	edge.LocalAllowed:  "allowed.reason.local_share",
+	edge.LocalDenied:   "denied.reason.local_share",
+	edge.FullAllowed:   "allowed.reason.table_full",
+	edge.FullDenied:    "denied.reason.table_full",
+}
+
+var callNames = [edge.CallResults]string{
+	edge.CallAnswered:  "answered",
+	edge.CallTimedOut:  "timeout",
+	edge.CallFailed:    "error",
+	edge.CallMalformed: "malformed",
+	edge.CallVersion:   "version",
+}
+
+// stats are the metrics of a plugin. Metrics are defined when they first count:
+// incrementing one that is not defined would kill the VM.
+type stats struct {
+	counters    map[string]metric
+	configError metric
+	raised      uint64
+	wait        metric
+}
+
+func (s *stats) define(h host) {
+	s.counters = map[string]metric{}
+	s.configError = h.gauge("weir.config_error")
+	s.wait = h.histogram("weir.wait_ms")
+	h.record(s.configError, 0)
+}
+
+func (s *stats) waited(h host, d lease.Millis) { h.record(s.wait, uint64(max(d, 0))) }
+
+// count adds to a counter and sets n to zero.
+func (s *stats) count(h host, name string, n *uint64) {
+	if *n == 0 {
+		return
+	}
+	m, ok := s.counters[name]
+	if !ok {
+		m = h.counter(name)
+		s.counters[name] = m
+	}
+	h.add(m, int64(*n))
+	*n = 0
+}
+
+// flush adds what was counted since the last tick.
+func (s *stats) flush(p *plugin) {
+	h, w := p.host, p.worker
+	w.EachRule(func(name string, c *edge.RuleCounts) {
+		if *c == (edge.RuleCounts{}) {
+			return
+		}
+		for d := range c.Decided {
+			if c.Decided[d] > 0 {
+				s.count(h, "weir.decisions.rule."+name+".decision."+decisionNames[d], &c.Decided[d])
+			}
+		}
+		s.count(h, "weir.waits.rule."+name, &c.Waited)
+		s.count(h, "weir.missing_keys.rule."+name, &c.MissingKey)
+	})
+	for i := range w.Counts.Calls {
+		s.count(h, "weir.calls.reason."+callNames[i], &w.Counts.Calls[i])
+	}
+	t := w.Tables()
+	s.count(h, "weir.wants", &w.Counts.Wants)
+	s.count(h, "weir.before_rules", &w.Counts.BeforeAny)
+	s.count(h, "weir.table_races", &t.Races)
+	s.count(h, "weir.table_evicted", &t.Evicted)
+	s.count(h, "weir.table_full", &t.Full)
+	s.count(h, "weir.table_corrupt", &t.Corrupt)
+	s.count(h, "weir.parked", &w.Counts.Parked)
+	s.count(h, "weir.units_lost", &w.Counts.Lost)
+	s.count(h, "weir.panics", &p.panics)
+	s.raise(h, w)
+}
+
+// raise sets config_error.
+func (s *stats) raise(h host, w *edge.Worker) {
+	v := uint64(0)
+	if w.ConfigError != "" {
+		v = 1
+	}
+	if v != s.raised {
+		s.raised = v
+		h.record(s.configError, v)
+	}
+}
