@@ -23,9 +23,10 @@ type HoldDecision struct {
 	Remaining int64
 	// TTL is for how long, from now; 0 with Granted 0.
 	TTL Micros
-	// RetryAfter is 0 when all that was asked for was granted, else when at the
-	// latest it would be if nobody else asked and nobody renewed; [Never] if it
-	// is more than the limit has. Slots given back may make it earlier.
+	// RetryAfter is 0 when what was needed was granted: the cost, or all of
+	// holding and at least one slot where one is wanted. Else it is the least
+	// wait after which it would be if nobody else asked, renewed or released;
+	// [Never] if it is more than the limit has. A release makes it sooner.
 	RetryAfter Micros
 }
 
@@ -109,8 +110,9 @@ func (l *Limit) FreshSlots(st Slots, now Micros) bool {
 }
 
 // SpentSlots is a key whose history was lost: every slot is held by the id 0,
-// which no holder has, until the TTL. By then every holder has renewed what it
-// uses, and [Limit.Hold] takes that over from the id 0.
+// which nobody has, until the TTL. Meanwhile [Limit.Hold] takes over from it what
+// a holder says it uses and is not known to hold; by its end every holder has
+// said so. Requests, which say nothing of the sort, have to acquire anew then.
 func (l *Limit) SpentSlots(now Micros) Slots {
 	now = legalTime(now)
 	return Slots{At: now}.set(0, lostID, l.spec.Count, now+l.spec.LeaseTTL)

@@ -1,6 +1,6 @@
 package limit
 
-// maxNow leaves room for two more periods and for any wait below 2^53.
+// maxNow leaves room for two more periods and a wrong clock below 2^53.
 const maxNow = maxExact - 1 - 3*MaxPeriod
 
 // Acquire decides on an ask and charges what it grants.
@@ -13,15 +13,15 @@ const maxNow = maxExact - 1 - 3*MaxPeriod
 //
 // A denied need costs nothing unless the limit says ChargeDenied. An ask for
 // nothing is a report: Granted and RetryAfter are 0. A limit on Concurrency
-// grants nothing here; see [Limit.Hold]. Constant time, and O(log n) for a
-// sliding log of n entries unless it has leases out (see [SlidingLog]).
+// grants nothing here; see [Limit.Hold]. Constant time; O(log n) for a sliding log
+// of n entries, plus the leases on it that are out.
 func (l *Limit) Acquire(st State, now Micros, a Ask) (State, Decision) {
 	d := l.Decide(&st, now, a)
 	return st, d
 }
 
-// Decide is [Limit.Acquire] in place, for whoever holds the state in a table: it
-// saves two copies of it, which is most of what a decision costs.
+// Decide is [Limit.Acquire] in place, for whoever holds the state in a table. It
+// saves copying the state in and out, which costs more than deciding.
 func (l *Limit) Decide(st *State, now Micros, a Ask) (d Decision) {
 	now = legalTime(now)
 	a.legalize()

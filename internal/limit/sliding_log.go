@@ -20,7 +20,10 @@ package limit
 // moving Prev. New entries go in from the back: they pass only the entries whose
 // time lies ahead, which are the leases given out within the last ttl, some ten
 // per second and holder, never the log. The dead front is reclaimed when it is
-// half of the log, by moving the live half: constant time per entry.
+// half of the log, by moving the live half: constant time per entry. Units that
+// come back move the entries after theirs, again those of about one ttl. An entry
+// takes 16 bytes, and there are at most count of them, twice that with
+// charge_denied or overdrawn units.
 
 func (l *Limit) acquireLog(st *State, now Micros, a *Ask, d *Decision) {
 	l.expire(st, now)

@@ -17,9 +17,8 @@ package limit
 // Bound. Per clock window at most count. The estimate assumes that prev was
 // spread evenly: a trailing window can see nearly 2*count when all of prev was
 // spent in the last moment of its window and all of count at the end of the next.
-// It cannot be less for two counters, and is why sliding_log exists. Under an
-// even load the estimate is right to the unit: under saturation at least count-1
-// per period.
+// Two counters cannot tell; a sliding log can. Under saturation the count is used
+// up but for one unit per window, which the rounding costs while prev is full.
 
 // fade is what a sliding window derives from its spec.
 type fade struct {

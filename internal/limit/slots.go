@@ -17,8 +17,9 @@ type Slots struct {
 
 // Holding is what one id holds.
 type Holding struct {
-	// ID names a holder or a request. It is a hash of 64 bits of the name that
-	// travels; two that collide share a holding.
+	// ID is a 64-bit hash of the name of a holder or a request, never 0 (which
+	// holds what was lost, see [Limit.SpentSlots]). Two that collide share a
+	// holding.
 	ID    uint64
 	Units int64
 	Until Micros // when it runs out unless renewed

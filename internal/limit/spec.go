@@ -33,12 +33,17 @@ func (e *SpecError) Error() string { return "limit: " + e.Field + " " + e.Reason
 // Beyond the ranges stated at the fields of [Spec], the arithmetic demands that
 // 2*burst*period + count (token bucket, after division by the greatest common
 // divisor of count and period) or (2*count+1)*period (sliding window) stays below
-// 2^53, where period is counted in the finest of µs, ms and s for which it does.
+// 2^53, where period is counted in the finest of µs, ms and s for which it does
+// and of which the period is a whole number.
 // In microseconds that is 75 million units a minute, in milliseconds 52 million a
 // day, in seconds 142 million in 366 days.
 func New(s Spec) (*Limit, error) {
 	if err := s.check(); err != nil {
 		return nil, err
+	}
+	largest := "burst" // the field to lower when the arithmetic does not hold
+	if s.Burst == 0 {
+		largest = "count"
 	}
 	s = s.withDefaults()
 	l := &Limit{spec: s, capacity: s.Count, ttlLong: s.LeaseTTL, ttlShort: min(s.LeaseTTL, Second), shape: s.shape()}
@@ -47,11 +52,11 @@ func New(s Spec) (*Limit, error) {
 	case TokenBucket:
 		l.capacity = s.Burst
 		if l.bucket, fits = newBucket(s); !fits {
-			return nil, tooLarge("burst", s.Burst)
+			return nil, tooLarge(largest, s.Burst)
 		}
 	case SlidingWindow:
 		if l.fade, fits = newFade(s); !fits {
-			return nil, tooLarge("count", s.Count)
+			return nil, tooLarge(largest, s.Count)
 		}
 	case SlidingLog:
 		l.ttlLong = min(l.ttlLong, s.Period/50)

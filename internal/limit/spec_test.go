@@ -33,9 +33,10 @@ func TestNewRefuses(t *testing.T) {
 		"interval too long":     {with(func(s *Spec) { s.Algorithm, s.MinInterval = SlidingLog, Second+1 }), "min_interval", "0 to the period, 1000000 µs"},
 		"penalty for slots":     {Spec{Algorithm: Concurrency, ChargeDenied: true}, "charge_denied", "not for concurrency"},
 		"lease ttl":             {with(func(s *Spec) { s.LeaseTTL = 1 }), "lease_ttl", "1 ms to 1 day"},
-		"bucket too large":      {Spec{Count: MaxCount, Period: 365 * Day}, "burst", "lower burst"},
+		"bucket too large":      {Spec{Count: 10, Period: 365 * Day, Burst: MaxCount}, "burst", "lower burst"},
+		"rate too large":        {Spec{Count: MaxCount, Period: 365 * Day}, "count", "lower count"},
 		"window too large":      {Spec{Algorithm: SlidingWindow, Count: MaxCount, Period: 365 * Day}, "count", "lower count"},
-		"odd period too large":  {Spec{Count: MaxCount, Period: Day + Millisecond}, "burst", "whole seconds"},
+		"odd period too large":  {Spec{Count: MaxCount, Period: Day + Millisecond}, "count", "whole seconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(c.spec)

@@ -2,10 +2,11 @@ package limit
 
 // Token bucket.
 //
-// A bucket holds up to burst tokens, refills at count tokens per period, and a
-// unit costs a token (Turner, "New directions in communications", IEEE
-// Communications 1986, as the leaky bucket as a meter; the "dual" in ATM Forum
-// TM 4.0 is GCRA, which admits the same traces).
+// A bucket holds up to burst tokens and refills at count tokens per period; a unit
+// costs a token (the meter of RFC 2697, section 3, with one bucket; first in
+// Turner, "New directions in communications", IEEE Communications Magazine 24(10),
+// 1986). GCRA (ITU-T I.371, annex A) keeps a time in place of a level and admits
+// the same traces.
 //
 // Arithmetic. A refill interval of period/count is not an integer (at 3,000,000/s
 // it is a third of a microsecond), so the level is held as credit, of which
