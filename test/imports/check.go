@@ -139,12 +139,6 @@ func checkFilter(packages []*pkg) []string {
 			complaints = append(complaints, fmt.Sprintf("the filter contains %s, through %s",
 				p.ImportPath, strings.Join(importers(packages, p.ImportPath), ", ")))
 		}
-		name, ours := local(p.ImportPath)
-		for _, imported := range p.Imports {
-			if ours && slices.Contains(sdkOnly, imported) {
-				complaints = append(complaints, fmt.Sprintf("%s imports %s: in the filter only the SDK may", name, imported))
-			}
-		}
 	}
 	return complaints
 }
