@@ -33,7 +33,6 @@ var (
 	costRange      = span{1, limit.MaxCount}
 	overdraftRange = span{1, limit.MaxCount}
 	holdersRange   = span{1, 100_000}
-	statusRange    = span{429, 503}
 	hopsRange      = span{0, 16}
 	prefixRange    = span{1, 128}
 
@@ -111,19 +110,18 @@ func (c *checker) integer(field string, value int64, in span) {
 	}
 }
 
-// period checks a duration of which 0 means the default.
+// period checks a duration of which 0 means the default, and reports whether it is
+// legal.
 func (c *checker) period(field string, value limit.Micros, in span) bool {
-	allowed := formatPeriod(limit.Micros(in.low)) + " to " + formatPeriod(limit.Micros(in.high))
-	switch {
-	case value == 0:
-		return true
-	case value%limit.Millisecond != 0:
-		c.add(field, strconv.FormatInt(int64(value), 10)+" µs is not whole milliseconds; write "+allowed)
-	case int64(value) < in.low || int64(value) > in.high:
-		c.add(field, formatPeriod(value)+" is out of range; write "+allowed)
-	default:
+	whole := value%limit.Millisecond == 0
+	if value == 0 || whole && int64(value) >= in.low && int64(value) <= in.high {
 		return true
 	}
+	wrong := strconv.FormatInt(int64(value), 10) + " µs is not whole milliseconds"
+	if whole {
+		wrong = formatPeriod(value) + " is out of range"
+	}
+	c.add(field, wrong+"; write "+formatPeriod(limit.Micros(in.low))+" to "+formatPeriod(limit.Micros(in.high)))
 	return false
 }
 
@@ -193,7 +191,7 @@ func (c *checker) onFailure(r *Rule) {
 	c.word("on_failure", int(r.OnFailure), onFailureNames)
 	c.integer("on_failure.expected_holders", r.ExpectedHolders, holdersRange)
 	if r.DenyStatus != 0 && r.DenyStatus != 429 && r.DenyStatus != 503 {
-		c.add("on_failure.status", strconv.Itoa(r.DenyStatus)+" is out of range; write 503 (our fault) or 429 (too many requests)")
+		c.add("on_failure.status", strconv.Itoa(r.DenyStatus)+" is out of range; write "+statusForms)
 	}
 	if r.DenyStatus != 0 && r.OnFailure != FailureDeny {
 		c.add("on_failure.status", "is only for action: deny; leave it out, or write action: deny", "on_failure.action")
@@ -203,11 +201,14 @@ func (c *checker) onFailure(r *Rule) {
 	}
 }
 
-// limitFieldPaths are the fields of limit.Spec as the rule language has them.
-var limitFieldPaths = map[string]string{
-	"count": "limit.count", "period": "limit.per", "burst": "limit.burst", "algorithm": "algorithm", "align": "align",
-	"min_interval": "min_interval", "charge_denied": "charge_denied",
-}
+// limitFieldPaths are the fields of limit.Spec that each limit of a rule has, and
+// sharedFieldPaths those that they have in common, as the rule language has them.
+var (
+	limitFieldPaths  = map[string]string{"count": "limit.count", "period": "limit.per", "burst": "limit.burst"}
+	sharedFieldPaths = map[string]string{
+		"algorithm": "algorithm", "align": "align", "min_interval": "min_interval", "charge_denied": "charge_denied", "lease_ttl": "lease.ttl",
+	}
+)
 
 func (c *checker) limits(r *Rule) {
 	base := r.Limits[0].Limit
@@ -263,13 +264,12 @@ func (c *checker) spec(prefix string, s limit.Spec) {
 		if !errors.As(err, &bad) {
 			return
 		}
-		path := limitFieldPaths[bad.Field]
-		shared := !strings.HasPrefix(path, "limit.")
-		if !shared {
-			path = prefix + path
+		path, own := limitFieldPaths[bad.Field]
+		if !own {
+			path = sharedFieldPaths[bad.Field]
 		}
-		if !shared || prefix == "" {
-			c.add(path, bad.Reason, "algorithm")
+		if own || prefix == "" {
+			c.add(prefix+path, bad.Reason, "algorithm")
 		}
 		if !repair(&s, bad.Field) {
 			return

@@ -99,17 +99,30 @@ func (c *checker) leased(prefix string, r *Rule, s limit.Spec) {
 	switch s.Algorithm {
 	case limit.Concurrency:
 	case limit.TokenBucket:
-		interval := or(r.LeaseInterval, DefaultLeaseInterval)
-		if need := neededBurst(s, interval); or(s.Burst, s.Count) < need {
-			c.add(prefix+"limit", "burst "+strconv.FormatInt(or(s.Burst, s.Count), 10)+" is less than 1.5 times what refills in a lease interval ("+
-				formatPeriod(interval)+"), so most of the rate would be lost; write burst: "+strconv.FormatInt(need, 10)+
-				" or more, or consistency: exact", uses...)
+		if why := lacksBurst(s, or(r.LeaseInterval, DefaultLeaseInterval)); why != "" {
+			c.add(prefix+"limit", why, uses...)
 		}
 	default:
 		if s.Period > 0 && s.Period < minLeased {
 			c.add(prefix+"limit", "a window of "+formatPeriod(s.Period)+" is too short to be leased; write a period of 1s or more, or consistency: exact", uses...)
 		}
 	}
+}
+
+// lacksBurst says what is wrong with a bucket that overflows between two asks;
+// empty if it does not.
+func lacksBurst(s limit.Spec, interval limit.Micros) string {
+	burst, need := or(s.Burst, s.Count), neededBurst(s, interval)
+	if burst >= need {
+		return ""
+	}
+	why := "burst " + strconv.FormatInt(burst, 10) + " is less than 1.5 times what refills in a lease interval of " +
+		formatPeriod(interval) + ", so part of the rate would be lost; write "
+	if need > limit.MaxCount {
+		return why + "a lower count, or consistency: exact"
+	}
+	return why + "{ count: " + strconv.FormatInt(s.Count, 10) + ", per: " + formatPeriod(s.Period) + ", burst: " +
+		strconv.FormatInt(need, 10) + " } or more, or consistency: exact"
 }
 
 // neededBurst is 1.5 * count * interval / period, rounded up: what a bucket must

@@ -16,6 +16,9 @@ func (m Match) empty() bool {
 
 // match checks a condition; fields are matchFields or whenFields.
 func (c *checker) match(path string, m Match, fields []string) {
+	if m.empty() {
+		return
+	}
 	c.alternatives(path+"."+fields[0], len(m.Methods))
 	for _, method := range m.Methods {
 		c.method(path+"."+fields[0], method)

@@ -177,14 +177,14 @@ func (d *reader) rate(v strict.Value, spec *limit.Spec) {
 	text := v.Node().Text
 	count, per, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseUint(count, 10, 63)
-	d2, ok := parsePeriod(per)
+	period, ok := parsePeriod(per)
 	switch {
 	case err != nil && isDigits(count), err == nil && int64(n) > countRange.high:
 		v.Fail("count " + strict.Quote(count) + " is out of range; write " + countRange.String())
 	case err != nil || !ok:
 		v.Fail(strict.Quote(text) + " is not a limit; write " + limitForms)
 	}
-	spec.Count, spec.Period = int64(n), d2
+	spec.Count, spec.Period = int64(n), period
 }
 
 func isDigits(s string) bool {
@@ -218,6 +218,8 @@ func (d *reader) scope(v strict.Value) Scope {
 	return enum[Scope](v, scopeNames)
 }
 
+const statusForms = "503 (our fault) or 429 (too many requests)"
+
 func (d *reader) onFailure(v strict.Value, r *Rule) {
 	if v.Kind() != strict.Object {
 		r.OnFailure = enum[OnFailure](v, onFailureNames)
@@ -229,7 +231,12 @@ func (d *reader) onFailure(v strict.Value, r *Rule) {
 	if action := v.Field("action"); action.Require("allow, deny or local") {
 		r.OnFailure = enum[OnFailure](action, onFailureNames)
 	}
-	r.DenyStatus = int(integer(v.Field("status"), statusRange))
+	if status := v.Field("status"); status.Is(strict.Int, statusForms) {
+		n, err := strconv.Atoi(status.Node().Text)
+		if r.DenyStatus = n; err != nil || n == 0 { // 0 would be the default
+			status.Fail(strict.Quote(status.Node().Text) + " is out of range; write " + statusForms)
+		}
+	}
 	r.ExpectedHolders = integer(v.Field("expected_holders"), holdersRange)
 }
 

@@ -67,7 +67,7 @@ func located(file string, errs strict.Errors) Errors {
 	for i, e := range errs {
 		out[i] = Error{File: file, At: e}
 	}
-	slices.SortStableFunc(out, func(a, b Error) int {
+	slices.SortStableFunc(out, func(a, b Error) int { // what has no place comes first
 		return cmp.Or(cmp.Compare(a.At.Pos.Line, b.At.Pos.Line), cmp.Compare(a.At.Pos.Column, b.At.Pos.Column))
 	})
 	return out

@@ -83,3 +83,22 @@ func TestGood(t *testing.T) {
 		})
 	}
 }
+
+// TestManyMistakes: a file of nothing but mistakes is refused quickly, and with a
+// report that can be read.
+func TestManyMistakes(t *testing.T) {
+	line := "x" + strings.Repeat("y", 50) + ": 1\n"
+	var doc strings.Builder
+	doc.WriteString("rules:\n")
+	for range 900 {
+		doc.WriteString("  - name: a\n")
+		for i := range 80 {
+			doc.WriteString("    " + strings.Replace(line, "x", string(rune('a'+i%26))+string(rune('a'+i/26)), 1))
+		}
+	}
+	_, err := rulefile.Parse("f", []byte(doc.String()))
+	var mistakes rulefile.Errors
+	if !errors.As(err, &mistakes) || len(mistakes) != 101 {
+		t.Errorf("%d mistakes, want 101", len(mistakes))
+	}
+}

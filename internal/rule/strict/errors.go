@@ -54,14 +54,17 @@ func (es Errors) Err() error {
 // MaxErrors is how many mistakes of a document are reported.
 const MaxErrors = 100
 
+// add appends a mistake, or after MaxErrors the remark that there are more.
 func (es *Errors) add(e Error) {
 	switch {
 	case len(*es) < MaxErrors:
 		*es = append(*es, e)
-	case len(*es) == MaxErrors:
+	case !es.full():
 		*es = append(*es, Error{Reason: "there are more mistakes than these " + strconv.Itoa(MaxErrors)})
 	}
 }
+
+func (es *Errors) full() bool { return len(*es) > MaxErrors }
 
 // below reports whether a mistake was found at path or below it.
 func (es Errors) below(path string) bool {

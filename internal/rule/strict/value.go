@@ -58,13 +58,20 @@ func (v Value) Fail(reason string) { v.FailAt("", reason) }
 // FailAt reports a mistake at a path below the value, as near to it as the
 // document goes.
 func (v Value) FailAt(path, reason string) {
+	if v.doc.errs.full() {
+		return // spares the search for the path, too
+	}
 	path = join(v.Path(), path)
 	v.doc.errs.add(Error{Pos: v.doc.root.Find(path), Path: path, Reason: reason})
 }
 
 // FailName reports a mistake in a field of the object as a whole, at its name.
 func (v Value) FailName(name, reason string) {
-	pos := Pos{}
+	if v.node == nil || v.doc.errs.full() {
+		v.FailAt(Join("", name), reason)
+		return
+	}
+	pos := v.node.Pos
 	for i := range v.node.Fields {
 		if f := &v.node.Fields[i]; f.Name == name {
 			pos = f.Pos
@@ -228,6 +235,9 @@ func (v Value) Object(known ...string) bool {
 
 // Unknown reports that the object has a field that is not one of known.
 func (v Value) Unknown(name string, known []string) {
+	if v.doc.errs.full() {
+		return
+	}
 	if near := Nearest(name, known); near != "" {
 		v.FailName(name, "unknown field; did you mean "+near+"?")
 		return
