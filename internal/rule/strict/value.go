@@ -80,8 +80,11 @@ func (v Value) FailName(name, reason string) {
 	v.doc.errs.add(Error{Pos: pos, Path: Join(v.Path(), name), Reason: reason})
 }
 
-// Ok reports whether no mistake was found in the value or below it so far.
-func (v Value) Ok() bool { return len(*v.doc.errs) == 0 || !v.doc.errs.below(v.Path()) }
+// Ok reports whether no mistake was found in the value or below it so far; false
+// when there are more mistakes than are kept.
+func (v Value) Ok() bool {
+	return len(*v.doc.errs) == 0 || !v.doc.errs.full() && !v.doc.errs.below(v.Path())
+}
 
 // Touched reports whether a mistake was found at a path below the value, or below
 // or above that: then what stands there is not what its author meant.
