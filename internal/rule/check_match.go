@@ -20,16 +20,16 @@ func (c *checker) match(path string, m Match, fields []string) {
 		return
 	}
 	c.alternatives(path+"."+fields[0], len(m.Methods))
-	for _, method := range m.Methods {
-		c.method(path+"."+fields[0], method)
+	for i, method := range m.Methods {
+		c.method(item(path+"."+fields[0], i, len(m.Methods)), method)
 	}
 	c.alternatives(path+"."+fields[1], len(m.Hosts))
-	for _, host := range m.Hosts {
-		c.host(path+"."+fields[1], host)
+	for i, host := range m.Hosts {
+		c.host(item(path+"."+fields[1], i, len(m.Hosts)), host)
 	}
 	c.alternatives(path+"."+fields[2], len(m.Paths))
-	for _, t := range m.Paths {
-		c.pathText(path+"."+fields[2], t)
+	for i, t := range m.Paths {
+		c.pathText(item(path+"."+fields[2], i, len(m.Paths)), t)
 	}
 	c.alternatives(path+"."+fields[3], len(m.Headers))
 	for i, h := range m.Headers {
@@ -40,6 +40,14 @@ func (c *checker) match(path string, m Match, fields []string) {
 		}
 		c.text(at, h.Text)
 	}
+}
+
+// item is the path of an alternative; a single one is mostly written without list.
+func item(path string, i, n int) string {
+	if n == 1 {
+		return path
+	}
+	return strict.Index(path, i)
 }
 
 func (c *checker) alternatives(path string, n int) {

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,10 +32,9 @@ func Decode(doc []byte) (*Set, error) {
 func Read(doc strict.Value) *Set {
 	doc.Require("a mapping with rules")
 	rules := normal(readDocument(doc))
-	for _, p := range check(rules) {
-		if p.stands(doc) {
-			doc.FailAt(p.path, p.text(doc))
-		}
+	standing := slices.DeleteFunc(check(rules), func(p problem) bool { return !p.stands(doc) })
+	for _, p := range standing {
+		doc.FailAt(p.path, p.text(doc))
 	}
 	if !doc.Ok() {
 		return nil
