@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/regional/admin"
 	"github.com/weirlimit/weir/regional/config"
 	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/limiter/front"
 	"github.com/weirlimit/weir/regional/limiter/memory"
 	"github.com/weirlimit/weir/regional/rulewatch"
 )
@@ -27,8 +28,7 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload <-cha
 	metrics := telemetry.NewRegistry("weir-regional")
 	ready := newReadiness(cfg, log)
 
-	store := memory.New(memory.Config{MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
-	observe(store, metrics)
+	store, runStore := newStore(cfg, metrics)
 	service := limiter.NewService(limiter.Config{
 		Store:      store,
 		Metrics:    metrics,
@@ -59,7 +59,7 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload <-cha
 	behind, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	tasks, ctx := errgroup.WithContext(ctx) // the first to fail stops all
-	tasks.Go(func() error { return store.Run(behind) })
+	tasks.Go(func() error { return runStore(behind) })
 	tasks.Go(func() error { return rules.Run(behind, reload) })
 	tasks.Go(func() error { return serve(adminServer, operators) })
 	tasks.Go(func() error { return serve(quotaServer, quota) })
@@ -90,10 +90,36 @@ func newReadiness(cfg *config.Config, log *slog.Logger) *admin.Readiness {
 	return ready
 }
 
+// newStore makes the store that the configuration names, and what has to run
+// behind it.
+func newStore(cfg *config.Config, r *telemetry.Registry) (limiter.Store, func(context.Context) error) {
+	counters := memory.New(memory.Config{MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
+	observe(counters, r)
+	if !cfg.Front {
+		return counters, counters.Run
+	}
+	cache := front.New(front.Config{Store: counters, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
+	observeFront(cache, r)
+	return cache, func(ctx context.Context) error {
+		tasks, ctx := errgroup.WithContext(ctx)
+		tasks.Go(func() error { return counters.Run(ctx) })
+		tasks.Go(func() error { return cache.Run(ctx) })
+		return tasks.Wait()
+	}
+}
+
 // observe declares the metrics of the memory store.
 func observe(s *memory.Store, r *telemetry.Registry) {
 	r.GaugeFunc("weir_store_keys", "Counters in memory.", func() float64 { return float64(s.Stats().Keys) })
 	r.GaugeFunc("weir_store_bytes", "Memory that they take.", func() float64 { return float64(s.Stats().Bytes) })
 	r.CounterFunc("weir_store_evictions_total", "Counters forgotten, all of them as good as new.", func() float64 { return float64(s.Stats().Evicted) })
 	r.CounterFunc("weir_store_full_total", "Wants answered unavailable because there was no room for their key.", func() float64 { return float64(s.Stats().Refused) })
+}
+
+// observeFront declares the metrics of the lease cache.
+func observeFront(s *front.Store, r *telemetry.Registry) {
+	r.GaugeFunc("weir_front_keys", "Keys in the lease cache.", func() float64 { return float64(s.Stats().Keys) })
+	r.CounterFunc("weir_front_leased_total", "Wants answered from a lease in the cache.", func() float64 { return float64(s.Stats().Leased) })
+	r.CounterFunc("weir_front_denied_total", "Wants answered from a denial in the cache.", func() float64 { return float64(s.Stats().Denied) })
+	r.CounterFunc("weir_front_asked_total", "Asks that the cache sent to the store.", func() float64 { return float64(s.Stats().Asked) })
 }

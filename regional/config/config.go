@@ -44,6 +44,12 @@ type Config struct {
 	// False: as new, so that up to one more limit is admitted in that period.
 	Learning bool `default:"true" negatable:"" help:"After a restart take unknown keys for spent until their window ends."`
 
+	// Front puts a cache of leases in front of the store: it answers denials and
+	// cuts leases by itself, and asks the store for more behind. It pays in front
+	// of a store across a network. The memory store is as near as the cache, so
+	// there it only costs, and is for trying out.
+	Front bool `default:"false" negatable:"" help:"Put a lease cache in front of the store."`
+
 	// MaxKeys bounds the counters in memory at once, 1 to 1,000,000,000. Only
 	// counters that are as good as new are forgotten; where none is left, requests
 	// with new keys follow their rule's on_failure.

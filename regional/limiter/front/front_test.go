@@ -1,0 +1,46 @@
+package front_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/limiter/front"
+	"github.com/weirlimit/weir/regional/limiter/limitertest"
+	"github.com/weirlimit/weir/regional/limiter/memory"
+)
+
+// newFront puts a front before a memory store, on one clock, and runs it.
+func newFront(t testing.TB, o limitertest.Options) *front.Store {
+	if o.MaxKeys == 0 {
+		o.MaxKeys = 100_000
+	}
+	f := front.New(front.Config{
+		Store:    memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}),
+		MaxKeys:  o.MaxKeys,
+		MaxBytes: 1 << 30,
+		Now:      func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = f.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return f
+}
+
+func TestConformance(t *testing.T) {
+	limitertest.Run(t, limitertest.Subject{
+		New:    func(t testing.TB, o limitertest.Options) limiter.Store { return newFront(t, o) },
+		Cached: true,
+		Settle: func(s limiter.Store) {
+			s.(*front.Store).Flush(t.Context())
+			time.Sleep(time.Millisecond) // Run may be sending too
+		},
+	})
+}

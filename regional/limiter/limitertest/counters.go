@@ -1,0 +1,197 @@
+package limitertest
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/regional/limiter"
+)
+
+// answersAsOneCounter plays random wants and compares every answer with that of
+// the state machine, to the last unit.
+func answersAsOneCounter(t *testing.T, s Subject) {
+	if s.Cached {
+		t.Skip("a cache in front answers otherwise: its bounds are tested instead")
+	}
+	specs := []limit.Spec{
+		bucket(10, limit.Second), bucket(3_000_000, limit.Second), bucket(1, limit.Day),
+		{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Minute, Burst: 7, ChargeDenied: true},
+		fixed(10, limit.Second), fixed(1_000_000, limit.Day), fixed(3_000_000, limit.Second),
+		{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second, Align: limit.AlignFirstRequest},
+		{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second, ChargeDenied: true},
+		sliding(50, limit.Second), sliding(1, limit.Day),
+		logged(50, limit.Second),
+		{Algorithm: limit.SlidingLog, Count: 5, Period: limit.Second, MinInterval: 50 * limit.Millisecond},
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	c := newClock()
+	store := s.New(t, c.options())
+	for i, spec := range specs {
+		p := named(t, "r", uint32(i), spec)
+		twins := map[string]*lease.Counter{"a": {}, "b": {}}
+		leases := map[string]uint32{}
+		for step := range 600 {
+			c.advance(limit.Micros(random.Int64N(int64(spec.Period)/20 + 2)))
+			key := []string{"a", "b"}[random.IntN(2)]
+			w := randomWant(random, spec.Count, leases[key])
+			got := acquire(t, store, p, key, w)
+			want := twins[key].Acquire(p.Limit, &p.Terms, c.now(), w)
+			if got != want {
+				t.Fatalf("%+v: step %d, %s %+v:\n got %+v\nwant %+v", spec, step, key, w, got, want)
+			}
+			if got.Granted > 0 {
+				leases[key] = got.Lease
+			}
+		}
+	}
+}
+
+// randomWant is a want as a holder of a key with so much to give may have it.
+func randomWant(random *rand.Rand, count int64, leased uint32) lease.Want {
+	w := lease.Want{Fresh: random.IntN(3) == 0}
+	if random.IntN(8) > 0 {
+		w.Need = random.Int64N(2)
+		w.Waiting = w.Need + random.Int64N(2)*w.Need
+		w.Want = w.Waiting + random.Int64N(count/2+2)
+	}
+	if random.IntN(4) == 0 {
+		w.Unused, w.Lease = random.Int64N(count/4+2), leased
+	}
+	if random.IntN(12) == 0 {
+		w.Overdrawn = random.Int64N(3)
+	}
+	w.Next = w.Need == 0 && random.IntN(4) == 0
+	return w
+}
+
+// countersAreApart asks for counters whose names differ in one thing each.
+func countersAreApart(t *testing.T, s Subject) {
+	c := newClock()
+	store := s.New(t, c.options())
+	spec := fixed(3, limit.Hour)
+	base := named(t, "r", 0, spec, exact)
+	names := []struct {
+		policy *limiter.Policy
+		key    string
+	}{
+		{base, ""}, {base, "a"}, {base, "b"}, {base, "a|b"}, {base, `a\|b`}, {base, "ab|"}, {base, "a\x00"}, {base, "\xff\xfe"},
+		{named(t, "r", 1, spec, exact), "a"},
+		{named(t, "r2", 0, spec, exact), "a"},
+		{named(t, "r", 0, fixed(3, 2*limit.Hour), exact), "a"},
+		{named(t, "r", 0, sliding(3, limit.Hour), exact), "a"},
+		{named(t, "ra", 0, spec, exact), ""},
+	}
+	for i, n := range names {
+		if got := drain(t, store, n.policy, n.key); got != 3 {
+			t.Errorf("name %d admitted %d, want 3: it shares a counter", i, got)
+		}
+	}
+}
+
+// countersOutliveARuleChange changes the count of a limit that is in use.
+func countersOutliveARuleChange(t *testing.T, s Subject) {
+	c := newClock()
+	store := s.New(t, c.options())
+	small, large := policyOf(t, fixed(10, limit.Hour), exact), policyOf(t, fixed(25, limit.Hour), exact)
+	if got := drain(t, store, small, "k"); got != 10 {
+		t.Fatalf("admitted %d of 10", got)
+	}
+	c.advance(2 * limit.Second) // denials in memory are over
+	if got := drain(t, store, large, "k"); got != 15 {
+		t.Errorf("after the limit rose from 10 to 25: %d more, want 15", got)
+	}
+	c.advance(2 * limit.Second)
+	if got := drain(t, store, small, "k"); got != 0 {
+		t.Errorf("after the limit fell again: %d more, want 0", got)
+	}
+}
+
+// keysAreCopied writes over the memory of a key.
+func keysAreCopied(t *testing.T, s Subject) {
+	c := newClock()
+	store := s.New(t, c.options())
+	p := policyOf(t, fixed(1, limit.Hour), exact)
+	key := []byte("first")
+	acquireAll(t, store, limiter.Ask{Policy: p, Key: key, Want: one(1)})
+	copy(key, "other")
+	if g := acquire(t, store, p, "first", one(1)); g.Status != lease.Denied {
+		t.Errorf("the first key was forgotten: %+v", g)
+	}
+	if g := acquire(t, store, p, "other", one(1)); g.Status != lease.OK {
+		t.Errorf("the second key was never asked for: %+v", g)
+	}
+}
+
+// giveBack returns unused units, too many, and those of another lease.
+func giveBack(t *testing.T, s Subject) {
+	c := newClock()
+	store := s.New(t, c.options())
+	p := policyOf(t, fixed(100, limit.Hour))
+	g := acquire(t, store, p, "k", lease.Want{Want: 100, Fresh: true})
+	if g.Granted == 0 || g.Granted > 50 {
+		t.Fatalf("ahead of demand granted %d, want 1 to 50: half of what remains", g.Granted)
+	}
+	acquire(t, store, p, "k", lease.Want{Unused: 1000, Lease: g.Lease + 7})
+	acquire(t, store, p, "k", lease.Want{Unused: g.Granted, Lease: g.Lease})
+	for range 3 { // travels once; if it does not, it is capped
+		acquire(t, store, p, "k", lease.Want{Unused: g.Granted, Lease: g.Lease})
+	}
+	if got := drain(t, store, p, "k"); got > 100 && !s.Cached {
+		t.Errorf("%d units after everything came back, want at most 100", got)
+	}
+}
+
+// overdrawn reports units that were admitted without asking.
+func overdrawn(t *testing.T, s Subject) {
+	everyAlgorithm(t, 100, limit.Hour, func(t *testing.T, spec limit.Spec) {
+		c := newClock()
+		store := s.New(t, c.options())
+		p := policyOf(t, spec, exact)
+		w := one(1)
+		w.Overdrawn = 40
+		if g := acquire(t, store, p, "k", w); g.Granted != 1 {
+			t.Fatalf("granted %+v", g)
+		}
+		if got := drain(t, store, p, "k"); got != 59 {
+			t.Errorf("after 40 overdrawn and 1: %d more, want 59", got)
+		}
+	})
+}
+
+// nextWindow fetches a lease on the next window before it begins.
+func nextWindow(t *testing.T, s Subject) {
+	c := newClock()
+	store := s.New(t, c.options())
+	p := policyOf(t, fixed(100, limit.Second))
+	c.advance(850 * limit.Millisecond)
+	g := acquire(t, store, p, "k", lease.Want{Want: 40, Next: true, Fresh: true})
+	if g.Granted == 0 || g.StartsIn == 0 {
+		t.Fatalf("150 ms before the flip: %+v, want units of the next window", g)
+	}
+	if got := drain(t, store, p, "k"); got != 100 {
+		t.Errorf("the running window had %d, want 100", got)
+	}
+	c.advance(limit.Second)
+	if got := drain(t, store, p, "k"); got > 100-g.Granted || got < (100-g.Granted)/2 {
+		t.Errorf("the next window had %d beside the %d granted ahead, want 100 in all", got, g.Granted)
+	}
+}
+
+// exactKeepsNothing says that for an exact rule units are only ever granted to
+// requests that wait for them.
+func exactKeepsNothing(t *testing.T, s Subject) {
+	c := newClock()
+	store := s.New(t, c.options())
+	p := policyOf(t, sliding(50, limit.Minute), exact)
+	for i := range int64(50) {
+		g := acquire(t, store, p, "k", one(1))
+		if g.Granted != 1 || g.Remaining != 49-i {
+			t.Fatalf("request %d: %+v, want 1 granted and %d remaining", i, g, 49-i)
+		}
+	}
+	if g := acquire(t, store, p, "k", one(1)); g.Status != lease.Denied || g.RetryAfter <= 0 || g.AskAfter <= 0 {
+		t.Errorf("request 51: %+v, want a denial with times", g)
+	}
+}
