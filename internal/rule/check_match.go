@@ -124,7 +124,11 @@ func (c *checker) text(path string, t Text) {
 func (c *checker) header(path, name string) {
 	switch {
 	case strings.HasPrefix(name, ":") || name == "host":
-		c.add(path, strict.Quote(name)+" is not among the headers; write "+insteadOf[name])
+		instead, ok := insteadOf[name]
+		if !ok {
+			instead = "a header name, which has no colon"
+		}
+		c.add(path, strict.Quote(name)+" is not among the headers; write "+instead)
 	case name == "" || len(name) > MaxName*2 || !isToken(name):
 		c.add(path, strict.Quote(name)+" is no header name; write 1 to 128 letters, digits and -, such as x-user-id")
 	}
@@ -133,7 +137,7 @@ func (c *checker) header(path, name string) {
 // insteadOf says what to write for a header that HTTP/2 has as a pseudo header.
 var insteadOf = map[string]string{
 	"host": "hosts (host under when)", ":authority": "hosts (host under when)", ":path": "path",
-	":method": "methods (method under when)", ":scheme": "a header of your own",
+	":method": "methods (method under when)",
 }
 
 func (c *checker) key(key []Part) {
