@@ -124,7 +124,7 @@ func (w *Worker) scanPage(now lease.Millis, t *table.Table) {
 
 // reportOf takes what an entry has to give back or to report out of it.
 func (w *Worker) reportOf(now lease.Millis, e *table.Entry) (report, bool) {
-	if w.rules == nil || len(e.Key) == 0 {
+	if w.rules == nil || e.Key == nil {
 		return report{}, false
 	}
 	p := w.rules.byID[e.Rule]

@@ -108,7 +108,7 @@ func (w *Worker) refusedBefore(now lease.Millis, h *hit) bool {
 	if d == nil {
 		return false
 	}
-	h.report.Reset, h.report.Remaining = max(0, d.reset-now), 0
+	h.report.Remaining = 0
 	h.retry(now, d.retryAt)
 	return true
 }
@@ -188,17 +188,14 @@ func (w *Worker) describe(now lease.Millis, h *hit, e *table.Entry, v lease.Verd
 // would not do anything else: until somebody may ask, or a little while where an
 // answer is on its way.
 func (w *Worker) rememberDenial(now lease.Millis, h *hit, e *table.Entry) {
-	until, need := e.NextAsk, int64(1)
-	switch {
-	case now >= e.LimitedUntil && e.DeniedNeed > 0:
-		need = e.DeniedNeed
-	case now < e.NextAsk:
-		until = min(e.NextAsk, e.LimitedUntil)
+	until, need := e.NextAsk, max(e.DeniedNeed, 1)
+	if h.cost < need { // what refuses it is that the limit is used up
+		until, need = min(until, e.LimitedUntil), h.cost
 	}
 	if until <= now {
 		until = now + whileAsking
 	}
-	w.denials.remember(h.key.Hash, until, max(e.RetryAt, until), e.Reset, need)
+	w.denials.remember(h.key.Hash, until, now+h.report.Reset, need)
 }
 
 // admit lets a request pass that no rule refuses.
@@ -288,7 +285,7 @@ func (w *Worker) refuseLocal(now lease.Millis, h *hit, d limit.Decision) lease.V
 		h.policy.table.Commit(now)
 		return lease.Refuse
 	}
-	w.denials.remember(h.key.Hash, min(retryAt, now+longestLocalDenial), retryAt, retryAt, h.cost)
+	w.denials.remember(h.key.Hash, min(retryAt, now+longestLocalDenial), retryAt, h.cost)
 	return lease.Refuse
 }
 

@@ -18,12 +18,11 @@ type denial struct {
 	hash    uint64
 	until   lease.Millis // refuse until then
 	retryAt lease.Millis
-	reset   lease.Millis
 	need    int64  // requests that cost at least this are refused
 	refused uint64 // since the slot was last told
 }
 
-// denialsLog2 sizes the cache: 4096 entries, 192 KiB.
+// denialsLog2 sizes the cache: 4096 entries, 160 KiB.
 const denialsLog2 = 12
 
 // whileAsking is how long a denial stands when an answer is under way.
@@ -44,13 +43,13 @@ func (d *denials) refuses(hash uint64, now lease.Millis, cost int64) *denial {
 }
 
 // remember keeps a denial.
-func (d *denials) remember(hash uint64, until, retryAt, reset lease.Millis, need int64) {
+func (d *denials) remember(hash uint64, until, retryAt lease.Millis, need int64) {
 	e := d.at(hash)
 	refused := uint64(0)
 	if e.hash == hash {
 		refused = e.refused
 	}
-	*e = denial{hash: hash, until: until, retryAt: retryAt, reset: reset, need: need, refused: refused}
+	*e = denial{hash: hash, until: until, retryAt: retryAt, need: need, refused: refused}
 }
 
 // forget drops the denial of a key whose slot has changed, and returns how many

@@ -17,7 +17,9 @@ func (w *Worker) fail(now lease.Millis, h *hit) lease.Verdict {
 		e := w.open(p, h.key)
 		if e.Remembered(now, h.cost) {
 			h.decision = Denied
+			h.report.Remaining = 0
 			h.retry(now, max(e.RetryAt, now+1))
+			w.denials.remember(h.key.Hash, now+whileAsking, now+h.report.Reset, max(e.DeniedNeed, 1))
 			return lease.Refuse
 		}
 		if w.failure(now, h, e) == lease.Refuse {

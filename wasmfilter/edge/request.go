@@ -84,6 +84,11 @@ type Report struct {
 	Reset     lease.Millis // until then the limit has recovered, from the decision on
 }
 
+// nearer reports whether less is left of r, as a part of its limit, than of other.
+func (r *Report) nearer(other *Report) bool {
+	return uint64(r.Remaining)*uint64(other.Limit) < uint64(other.Remaining)*uint64(r.Limit)
+}
+
 // Reports calls f with every enforced rule that applied, in the order of the rules.
 func (r *Request) Reports(f func(*Report)) {
 	for i := range r.hits {
@@ -102,7 +107,7 @@ func (r *Request) Governing() *Report {
 	}
 	nearest := &r.hits[0].report
 	for i := 1; i < len(r.hits); i++ {
-		if next := &r.hits[i].report; next.Remaining*nearest.Limit < nearest.Remaining*next.Limit {
+		if next := &r.hits[i].report; next.nearer(nearest) {
 			nearest = next
 		}
 	}

@@ -13,18 +13,19 @@ const tickEvery = 100
 
 // plugin is one configuration of the filter in one VM.
 type plugin struct {
-	vm     *vm
-	host   host
-	cfg    edge.Config
-	worker *edge.Worker
-	in     rule.Request
-	inputs *rule.Inputs      // of the rules that in is laid out for
-	raw    []byte            // all headers of the stream, if they were fetched
-	calls  map[uint32]uint64 // the host's id of a call in flight to the worker's
-	buf    response
-	stats  stats
-	panics uint64
-	logged string // the last complaint, so that it is not repeated
+	vm      *vm
+	host    host
+	cfg     edge.Config
+	worker  *edge.Worker
+	in      rule.Request
+	inputs  *rule.Inputs      // of the rules that in is laid out for
+	raw     []byte            // all headers of the stream, if they were fetched
+	current uint32            // stream that waits since a moment ago, while its callback runs; 0: none
+	calls   map[uint32]uint64 // the host's id of a call in flight to the worker's
+	buf     response
+	stats   stats
+	panics  uint64
+	logged  string // the last complaint, so that it is not repeated
 }
 
 func newPlugin(m *vm, context uint32, text []byte) *plugin {
@@ -68,8 +69,10 @@ func (p *plugin) decide(context uint32) action {
 		return pause
 	case edge.Wait:
 		p.vm.streams[context] = s
+		p.current = context
 		p.after()
-		if s.request.Outcome == edge.Wait {
+		p.current = 0
+		if s.request.Outcome != edge.Admit {
 			return pause
 		}
 		return proceed
@@ -173,22 +176,27 @@ func (p *plugin) after() {
 	}
 	for i, r := range p.worker.Decided {
 		p.worker.Decided[i] = nil
-		p.host.effective(r.Stream)
 		p.finish(r)
 	}
 	p.worker.Decided = p.worker.Decided[:0]
 }
 
-// finish lets a request that waited go on, or refuses it.
+// finish lets a request that waited go on, or refuses it. The one whose callback
+// runs goes on by what that returns.
 func (p *plugin) finish(r *edge.Request) {
 	p.stats.waited(p.host, r.Waited)
+	p.host.effective(r.Stream)
+	if r.Stream != p.current {
+		p.raw = nil // the headers of another stream
+	}
 	if r.Outcome == edge.Deny {
-		p.raw = nil
 		p.refuse(r)
 		return
 	}
 	p.note(r)
-	p.host.resume()
+	if r.Stream != p.current {
+		p.host.resume()
+	}
 }
 
 // dispatch makes a call.

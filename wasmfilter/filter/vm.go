@@ -128,14 +128,14 @@ func (m *vm) responseHeaders(context uint32) {
 // deleted ends a stream, however it ended, or a plugin whose listener has drained.
 func (m *vm) deleted(context uint32) {
 	defer m.recovered("on_delete")
+	if len(m.owners) > 0 {
+		delete(m.owners, context)
+	}
 	if s := m.streams[context]; s != nil {
 		delete(m.streams, context)
 		s.plugin.worker.End(m.host.now(), &s.request)
 		m.release(s)
 		return
-	}
-	if len(m.plugins) > 1 {
-		delete(m.owners, context)
 	}
 	if p := m.plugins[context]; p != nil {
 		m.remove(context, p)

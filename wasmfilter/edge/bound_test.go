@@ -1,0 +1,163 @@
+package edge
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"pgregory.net/rapid"
+)
+
+// Whatever several workers do, in whatever order, interleaved between any read and
+// any write, with answers lost on their way and workers that die: no more than the
+// limit is admitted, and no more than overdraft on top where the rule says so.
+func TestNeverOverAdmits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		algorithm := rapid.SampledFrom([]string{"fixed_window", "sliding_window", "token_bucket"}).Draw(t, "algorithm")
+		consistency := rapid.SampledFrom([]string{"leased", "exact"}).Draw(t, "consistency")
+		rules := fmt.Sprintf(`{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"20/24h","algorithm":%q,
+			"consistency":%q,"on_failure":"deny","cost":{"header":"x-cost","default":1,"max":3}}]}`, algorithm, consistency)
+		w := newRapidWorld(t, 3, rules)
+		w.run(60)
+		w.drain()
+		if n := w.units["r"]; n > 20 {
+			t.Fatalf("admitted %d of a limit of 20", n)
+		}
+	})
+}
+
+// rapidWorld is a world that rapid drives.
+type rapidWorld struct {
+	*world
+	rt       *rapid.T
+	lossless bool
+	units    map[string]int64
+	open     map[*Request]int64 // those that are neither counted nor ended
+	busy     map[*Worker]bool   // those whose one thread is at work
+}
+
+func newRapidWorld(t *rapid.T, workers int, rules string) *rapidWorld {
+	w := &rapidWorld{world: newWorld(t, workers, rules), rt: t, units: map[string]int64{}, open: map[*Request]int64{}, busy: map[*Worker]bool{}}
+	w.store.between = func() {
+		if rapid.IntRange(0, 3).Draw(t, "interleave") == 0 {
+			w.ask(rapid.IntRange(0, len(w.workers)-1).Draw(t, "other"))
+		}
+	}
+	return w
+}
+
+// ask sends a request to a worker, unless its thread is at work.
+func (w *rapidWorld) ask(worker int) {
+	x := w.workers[worker]
+	if w.busy[x] {
+		return
+	}
+	w.busy[x] = true
+	defer delete(w.busy, x)
+	r := &Request{}
+	w.open[r] = 1
+	w.send(worker, r, "/", "ann")
+	w.count(r)
+}
+
+// count adds up what was admitted.
+func (w *rapidWorld) count(rs ...*Request) {
+	for _, r := range rs {
+		if r.Outcome == Wait {
+			continue
+		}
+		if r.Outcome == Admit && w.open[r] > 0 {
+			r.Reports(func(report *Report) { w.units[report.Rule.Name]++ })
+		}
+		delete(w.open, r)
+	}
+}
+
+func (w *rapidWorld) run(steps int) {
+	for range steps {
+		w.step(rapid.IntRange(0, 9).Draw(w.rt, "step"))
+		w.count(w.decided...)
+		w.decided = nil
+	}
+}
+
+func (w *rapidWorld) step(kind int) {
+	w.now += lease.Millis(rapid.IntRange(0, 30).Draw(w.rt, "time"))
+	switch {
+	case kind < 5:
+		w.ask(rapid.IntRange(0, len(w.workers)-1).Draw(w.rt, "worker"))
+	case kind < 8 && len(w.calls) > 0:
+		w.exclusively(func(i int) { w.answer(i) })
+	case kind == 8 && len(w.calls) > 0 && !w.lossless:
+		applied := rapid.Bool().Draw(w.rt, "applied")
+		w.exclusively(func(i int) { w.lose(i, applied) })
+	case kind == 9:
+		w.tick()
+	}
+}
+
+// exclusively handles a call; its worker is not to be interrupted by itself.
+func (w *rapidWorld) exclusively(f func(i int)) {
+	i := rapid.IntRange(0, len(w.calls)-1).Draw(w.rt, "call")
+	x := w.calls[i].worker
+	w.busy[x] = true
+	f(i)
+	delete(w.busy, x)
+}
+
+func (w *rapidWorld) tick() {
+	for _, x := range w.workers {
+		w.busy[x] = true
+		x.Tick(w.now, w.wall())
+		delete(w.busy, x)
+	}
+	w.collect()
+}
+
+// drain answers everything, lets all leases lapse, and has them given back.
+func (w *rapidWorld) drain() {
+	w.store.between = nil
+	for range 60 {
+		w.settle()
+		w.count(w.decided...)
+		w.decided = nil
+		w.pass(500)
+	}
+}
+
+// A shadow rule changes no other decision: the same trace with and without it.
+func TestShadowChangesNothing(t *testing.T) {
+	const shadow = `,{"name":"s","mode":"shadow","key":[{"header":"x-user"}],"limit":"2/24h","algorithm":"fixed_window"},
+		{"name":"c","mode":"shadow","key":[],"limit":1,"algorithm":"concurrency"}`
+	const rules = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"12/24h","algorithm":"fixed_window"}%s]}`
+	rapid.Check(t, func(t *rapid.T) {
+		with, without := newWorld(t, 2, fmt.Sprintf(rules, shadow)), newWorld(t, 2, fmt.Sprintf(rules, ""))
+		for range rapid.IntRange(1, 80).Draw(t, "requests") {
+			worker, user := rapid.IntRange(0, 1).Draw(t, "worker"), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "user")
+			a, b := with.request(worker, "/", user), without.request(worker, "/", user)
+			if rapid.Bool().Draw(t, "fail") {
+				with.loseEnforced()
+				without.loseEnforced()
+			}
+			with.settle()
+			without.settle()
+			if a.Outcome != b.Outcome || a.Degraded != b.Degraded || a.RetryAfter != b.RetryAfter {
+				t.Fatalf("with a shadow rule: %v, without: %v", a.Outcome, b.Outcome)
+			}
+			d := lease.Millis(rapid.IntRange(0, 300).Draw(t, "time"))
+			with.now += d
+			without.now += d
+		}
+	})
+}
+
+// loseEnforced loses the calls in flight that enforced rules made.
+func (w *world) loseEnforced() {
+	for i := len(w.calls) - 1; i >= 0; i-- {
+		var q wire.Request
+		if err := q.Decode(w.calls[i].call.Body); err == nil && len(q.Wants) > 0 && q.Wants[0].Rule == "r" {
+			w.lose(i, false)
+		}
+	}
+}

@@ -1,0 +1,329 @@
+package edge
+
+import (
+	"fmt"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// memory is the shared data of an Envoy as its host keeps it: one counter of
+// versions, and a missing key that any version creates.
+type memory struct {
+	values  map[string]value
+	version uint32
+	// between, if set, runs between reading and writing: other workers interleave.
+	between func()
+	// deaf makes writes of table pages fail.
+	deaf bool
+	sets int
+}
+
+type value struct {
+	data    []byte
+	version uint32
+}
+
+func newMemory() *memory { return &memory{values: map[string]value{}} }
+
+func (m *memory) Get(key []byte) ([]byte, uint32, bool) {
+	v, ok := m.values[string(key)]
+	return append([]byte(nil), v.data...), v.version, ok
+}
+
+func (m *memory) Set(key, data []byte, version uint32) table.Outcome {
+	if m.between != nil {
+		f := m.between
+		m.between = nil // one at a time
+		f()
+		m.between = f
+	}
+	if m.deaf && len(key) == 3 {
+		return table.Failed
+	}
+	if v, ok := m.values[string(key)]; ok && version != 0 && version != v.version {
+		return table.Raced
+	}
+	m.version++
+	m.sets++
+	m.values[string(key)] = value{append([]byte(nil), data...), m.version}
+	return table.Stored
+}
+
+// tester is what *testing.T and *rapid.T have in common.
+type tester interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// world is a PoP of several workers and its region, in virtual time.
+type world struct {
+	t       tester
+	now     lease.Millis
+	store   *memory
+	region  *region
+	workers []*Worker
+	calls   []flight // made and not answered
+	config  Config
+	decided []*Request // in the order of their verdicts
+}
+
+// flight is a call on its way.
+type flight struct {
+	worker *Worker
+	call   Call
+}
+
+const wallStart = limit.Micros(1_800_000_000) * limit.Second
+
+func newWorld(t tester, workers int, rules string) *world {
+	t.Helper()
+	set := mustRules(t, rules)
+	w := &world{t: t, now: 1_000_000, store: newMemory(), region: newRegion(t, set)}
+	w.config = Config{Rules: set, PagesLog2: 4, CallsInFlight: 4, RulesEvery: 5000, RegionCluster: "region", read: true, hash: 1}
+	for range workers {
+		w.start()
+	}
+	w.collect()
+	w.calls = nil // of the rules, which are bundled
+	return w
+}
+
+func mustRules(t tester, text string) *rule.Set {
+	t.Helper()
+	set, err := rule.Decode([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func (w *world) wall() limit.Micros { return wallStart + limit.Micros(w.now)*limit.Millisecond }
+
+// start adds a worker, or one in place of another that died.
+func (w *world) start() *Worker {
+	n := uint64(len(w.workers) + 1)
+	x := New(w.config, w.store, [6]uint64{1, 2, 3, 4, n, n}, w.now, w.wall())
+	w.workers = append(w.workers, x)
+	return x
+}
+
+// request sends a request for a path by a user to a worker.
+func (w *world) request(worker int, path, user string) *Request {
+	r := &Request{Stream: uint32(len(w.decided))}
+	w.send(worker, r, path, user)
+	return r
+}
+
+func (w *world) send(worker int, r *Request, path, user string) Outcome {
+	x := w.workers[worker]
+	var in rule.Request
+	in.Reset(x.Inputs())
+	in.Add(x.Inputs(), ":path", path)
+	in.Add(x.Inputs(), ":method", "GET")
+	in.Add(x.Inputs(), "x-user", user)
+	outcome := x.Decide(w.now, &in, r)
+	w.collect()
+	return outcome
+}
+
+// collect takes what the workers want done.
+func (w *world) collect() {
+	for _, x := range w.workers {
+		for _, c := range x.Calls {
+			w.calls = append(w.calls, flight{x, c})
+		}
+		x.Calls = nil
+		w.decided = append(w.decided, x.Decided...)
+		x.Decided = nil
+	}
+}
+
+// answer lets the region answer call i.
+func (w *world) answer(i int) {
+	f := w.take(i)
+	f.worker.Reply(w.now, f.call.ID, w.region.serve(w.now, f.call))
+	w.collect()
+}
+
+// lose loses call i: applied says whether it reached the region.
+func (w *world) lose(i int, applied bool) {
+	f := w.take(i)
+	if applied {
+		w.region.serve(w.now, f.call)
+	}
+	f.worker.Failed(w.now, f.call.ID, CallTimedOut)
+	w.collect()
+}
+
+func (w *world) take(i int) flight {
+	f := w.calls[i]
+	w.calls = append(w.calls[:i], w.calls[i+1:]...)
+	return f
+}
+
+// settle answers all calls, and those that follow.
+func (w *world) settle() {
+	for range 1000 {
+		if len(w.calls) == 0 {
+			return
+		}
+		w.answer(0)
+	}
+	w.t.Fatal("the calls do not end")
+}
+
+// pass lets time pass, with ticks.
+func (w *world) pass(d lease.Millis) {
+	for end := w.now + d; w.now < end; {
+		w.now += min(100, end-w.now)
+		for _, x := range w.workers {
+			x.Tick(w.now, w.wall())
+		}
+		w.collect()
+	}
+}
+
+// admit sends a request and answers the calls it leads to.
+func (w *world) admit(worker int, path, user string) bool {
+	r := w.request(worker, path, user)
+	w.settle()
+	if r.Outcome == Wait {
+		w.t.Fatalf("%s %s still waits", path, user)
+	}
+	return r.Outcome == Admit
+}
+
+// region is a granter as the protocol describes one, of counters in a map.
+type region struct {
+	t        tester
+	set      *rule.Set
+	counters map[string]*lease.Counter
+	slots    map[string]limit.Slots
+	callers  lease.Caller
+	calls    int
+	wants    int
+	last     wire.Request
+	epoch    uint64
+}
+
+func newRegion(t tester, set *rule.Set) *region {
+	return &region{t: t, set: set, counters: map[string]*lease.Counter{}, slots: map[string]limit.Slots{}, epoch: 7}
+}
+
+// serve answers a call; what breaks the protocol fails the test.
+func (g *region) serve(now lease.Millis, c Call) []byte {
+	if c.Path == RulesPath {
+		return g.rules(c)
+	}
+	var q wire.Request
+	if err := q.Decode(c.Body); err != nil {
+		g.t.Fatalf("call: %v", err)
+	}
+	if q.Protocol != wire.Protocol || len(q.Holder) != 16 || q.Seq <= q.Ack {
+		g.t.Fatalf("call: %+v", q)
+	}
+	if !g.callers.Accept(q.Seq) {
+		g.t.Fatalf("call %d came twice", q.Seq)
+	}
+	g.calls++
+	g.wants += len(q.Wants)
+	g.last = q
+	wall := wallStart + limit.Micros(now)*limit.Millisecond
+	a := wire.Response{Protocol: wire.Protocol, Epoch: g.epoch, RulesVersion: g.set.Version, Holders: 1, Seq: q.Seq}
+	for i := range q.Wants {
+		a.Grants = append(a.Grants, g.grant(wall, &q, i))
+	}
+	return a.Append(nil)
+}
+
+func (g *region) rules(c Call) []byte {
+	var q wire.RulesRequest
+	if err := q.Decode(c.Body); err != nil {
+		g.t.Fatalf("rules: %v", err)
+	}
+	a := wire.RulesResponse{Protocol: wire.Protocol, RulesVersion: g.set.Version}
+	if q.HaveVersion != g.set.Version {
+		a.Rules = g.set.Encode()
+	}
+	return a.Append(nil)
+}
+
+// grant answers one want. The wants of a group are granted only if all could be.
+func (g *region) grant(now limit.Micros, q *wire.Request, i int) wire.Grant {
+	m := &q.Wants[i]
+	l, terms, key, ok := g.counter(m)
+	if !ok {
+		return wire.Grant{Status: wire.StatusUnknownRule}
+	}
+	if m.Need > m.Waiting || m.Waiting > m.Want {
+		g.t.Fatalf("want: need %d, waiting %d, want %d", m.Need, m.Waiting, m.Want)
+	}
+	if l.Spec().Algorithm == limit.Concurrency {
+		return g.hold(now, l, m, key)
+	}
+	c := g.counters[key]
+	if c == nil {
+		c = &lease.Counter{}
+		g.counters[key] = c
+	}
+	want := lease.Want{Need: int64(m.Need), Waiting: int64(m.Waiting), Want: int64(m.Want), Unused: int64(m.Unused),
+		Lease: uint32(m.Lease), Overdrawn: int64(m.Overdrawn), Denied: int64(m.Denied), Fresh: m.Fresh, Next: m.Next}
+	if m.Group != 0 && g.denies(now, q, m.Group, i) {
+		c.Settle(l, &terms, now, want)
+		return wire.Grant{Status: wire.StatusOK, Limit: uint64(terms.Capacity)}
+	}
+	return wireGrant(c.Acquire(l, &terms, now, want))
+}
+
+func (g *region) counter(m *wire.Want) (*limit.Limit, lease.Terms, string, bool) {
+	i, ok := g.set.Find(m.Rule)
+	if !ok || g.set.Limit(i, int(m.Variant)) == nil {
+		return nil, lease.Terms{}, "", false
+	}
+	r, l := g.set.Rule(i), g.set.Limit(i, int(m.Variant))
+	terms := lease.NewTerms(l, consistencies[r.Consistency], millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
+	return l, terms, fmt.Sprintf("%s/%d/%s", m.Rule, m.Variant, m.Key), true
+}
+
+// denies reports whether any want of a group but i would be denied.
+func (g *region) denies(now limit.Micros, q *wire.Request, group uint32, i int) bool {
+	for j := range q.Wants {
+		m := &q.Wants[j]
+		if m.Group != group || j == i {
+			continue
+		}
+		if l, _, key, ok := g.counter(m); ok {
+			var c lease.Counter
+			if g.counters[key] != nil {
+				c = *g.counters[key]
+			}
+			if l.Peek(c.State, now, int64(m.Need)).RetryAfter > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (g *region) hold(now limit.Micros, l *limit.Limit, m *wire.Want, key string) wire.Grant {
+	var d limit.HoldDecision
+	g.slots[key], d = l.Hold(g.slots[key], now, m.Lease, int64(m.Holding+m.Need), int64(max(m.Want, m.Holding+m.Need)))
+	out := wire.Grant{Status: wire.StatusOK, Granted: uint64(d.Granted), TTLMs: uint64(d.TTL / limit.Millisecond), Limit: uint64(l.Spec().Count), Remaining: uint64(d.Remaining)}
+	if uint64(d.Granted) < m.Holding+m.Need {
+		out.Status, out.AskAfterMs, out.RetryAfterMs = wire.StatusDenied, 100, 1000
+	}
+	return out
+}
+
+func wireGrant(g lease.Grant) wire.Grant {
+	return wire.Grant{
+		Status: wire.Status(g.Status), Granted: uint64(g.Granted), Lease: uint64(g.Lease), StartsInMs: uint64(g.StartsIn),
+		TTLMs: uint64(g.TTL), RetryAfterMs: uint64(g.RetryAfter), AskAfterMs: uint64(g.AskAfter), Limit: uint64(g.Limit),
+		Remaining: uint64(g.Remaining), ResetMs: uint64(g.Reset),
+	}
+}
