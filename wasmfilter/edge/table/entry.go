@@ -20,8 +20,9 @@ type Entry struct {
 	// lower half of the id that the key was hashed with.
 	Rule uint32
 	// Key is the key's text. It is kept while there are units to give back or to
-	// report, so that whoever looks through the table can name the key. Of keys
-	// longer than maxKey it is not kept, and what they leave behind lapses.
+	// report, so that whoever looks through the table can name the key; nil if it
+	// is not known. Of keys longer than maxKey it is not kept, and what they leave
+	// behind lapses.
 	Key []byte
 }
 
