@@ -69,7 +69,7 @@ func checkPure(p *pkg, name string) []string {
 		case !ours && strings.Contains(strings.Split(imported, "/")[0], "."):
 			complaints = append(complaints, fmt.Sprintf("%s imports %s: a pure package imports the standard library only", name, imported))
 		case slices.Contains(impure, imported):
-			complaints = append(complaints, fmt.Sprintf("%s imports %s: a pure package touches nothing; take it as an argument", name, imported))
+			complaints = append(complaints, fmt.Sprintf("%s imports %s: a pure package does without; take what it needs as an argument", name, imported))
 		}
 	}
 	for _, dependency := range p.Deps {

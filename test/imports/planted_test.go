@@ -81,14 +81,14 @@ func main() {}
 
 var wantComplaints = []string{
 	"global imports regional/limiter: programs are apart",
-	"internal/lease imports context: a pure package touches nothing",
+	"internal/lease imports context: a pure package does without",
 	"internal/lease imports golang.org/x/sync/errgroup: a pure package imports the standard library only",
 	"internal/lease imports internal/telemetry: a pure package imports pure packages only",
 	"internal/limit/clock.go:3 uses time.Now",
 	"internal/limit/ticker_plan9.go:1 imports time with a dot",
 	"internal/limit/ticker_plan9.go:3 starts a goroutine",
 	"internal/rule depends on fmt: it makes the filter large",
-	"internal/rule/deep imports reflect: a pure package touches nothing",
+	"internal/rule/deep imports reflect: a pure package does without",
 	"internal/rulefile imports regional/limiter: programs are apart",
 	"regional/limiter imports github.com/prometheus/client_golang/prometheus/promhttp: only internal/telemetry and main may",
 	"regional/limiter imports github.com/redis/go-redis/v9: only regional/redisstore may",
