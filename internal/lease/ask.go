@@ -112,8 +112,9 @@ func (s *Slot) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis)
 	case g.Granted > 0:
 		s.DeniedNeed, s.NextAsk = 0, 0
 	}
-	if t.Refills && g.Granted < w.Want && t.Consistency != Exact {
-		s.NextAsk = max(s.NextAsk, sent+t.Interval*jitter/100)
+	scarce := g.Granted < w.Want && g.Remaining < t.wantFloor()
+	if t.Pace > 0 && scarce && t.Consistency != Exact {
+		s.NextAsk = max(s.NextAsk, sent+max(t.Pace*jitter/100, 1))
 	}
 }
 
@@ -133,7 +134,9 @@ func (s *Slot) limited(t *Terms, now Millis, g Grant) {
 	if g.Status == Denied {
 		s.LimitedUntil = max(s.LimitedUntil, min(s.NextAsk+t.Interval, now+g.RetryAfter))
 	}
-	s.LimitedUntil = min(s.LimitedUntil, s.Reset)
+	if !t.Refills {
+		s.LimitedUntil = min(s.LimitedUntil, s.Reset)
+	}
 }
 
 // startOf is when the units of a grant that arrived at now may be spent: one

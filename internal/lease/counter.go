@@ -22,11 +22,7 @@ type Counter struct {
 	Period limit.Micros
 	// OutUntil is when the last lease handed out ends.
 	OutUntil limit.Micros
-	// Interval numbers the lease interval in which Asks holders asked; AsksBefore
-	// asked in the one before.
-	Interval   int64
-	Asks       int32
-	AsksBefore int32
+	Askers   Askers
 }
 
 // NewLearning returns the counter of a key whose history was lost, as after a
@@ -44,7 +40,7 @@ func NewLearning(l *limit.Limit, now limit.Micros) Counter {
 // Acquire applies want w at now, the granter's clock, and answers it.
 func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Grant {
 	c.Settle(l, t, now, w)
-	ask := limit.Ask{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Askers: int64(c.Asks + c.AsksBefore)}
+	ask := limit.Ask{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Askers: c.Askers.Count()}
 	if w.Next {
 		ask.Lead = limit.Micros(t.Lead+t.Interval) * limit.Millisecond
 	}
@@ -64,7 +60,7 @@ func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Gr
 // Settle applies the part of a want that asks for nothing: who asks, what comes
 // back, what was overdrawn. It is the whole of a want whose group is denied.
 func (c *Counter) Settle(l *limit.Limit, t *Terms, now limit.Micros, w Want) {
-	c.countAsker(t, now, w.Fresh)
+	c.Askers.Note(int64(now/(limit.Micros(t.Interval)*limit.Millisecond)), w.Fresh)
 	if now >= c.OutUntil+leaseMemory {
 		c.Leased = 0
 	}
@@ -79,34 +75,21 @@ func (c *Counter) Settle(l *limit.Limit, t *Terms, now limit.Micros, w Want) {
 	}
 }
 
-// countAsker counts the holders that ask for this key: those whose first ask in
-// a lease interval this is, in this interval and the last.
-func (c *Counter) countAsker(t *Terms, now limit.Micros, fresh bool) {
-	i := int64(now) / int64(limit.Micros(t.Interval)*limit.Millisecond)
-	if i != c.Interval {
-		c.AsksBefore = 0
-		if i == c.Interval+1 {
-			c.AsksBefore = c.Asks
-		}
-		c.Interval, c.Asks = i, 0
-	}
-	if fresh {
-		c.Asks++
-	}
-}
-
-// out notes the units that the decision put out on lease.
+// out notes the units that the decision handed out. Those of requests that wait
+// count too: they come back when another rule denies the request.
 func (c *Counter) out(l *limit.Limit, t *Terms, now limit.Micros, w Want, d limit.Decision) {
-	spare := d.Granted - w.Waiting
-	if spare <= 0 || t.Consistency == Exact {
+	if d.Granted <= 0 {
 		return
 	}
 	if d.Period > c.Period && l.Spec().Algorithm == limit.FixedWindow {
 		c.Leased = 0
 	}
-	c.Leased = min(c.Leased+spare, 2*t.Capacity)
+	c.Leased = min(c.Leased+d.Granted, 2*t.Capacity)
 	c.Period = d.Period
-	c.OutUntil = max(c.OutUntil, now+d.TTL)
+	c.OutUntil = max(c.OutUntil, now) // until then and a little longer what comes back is taken
+	if d.Granted > w.Waiting && t.Consistency != Exact {
+		c.OutUntil = max(c.OutUntil, now+d.TTL)
+	}
 }
 
 func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w Want, d limit.Decision) Grant {

@@ -14,9 +14,7 @@ const quartersToCut = 1
 type Node struct {
 	Slot Slot
 
-	interval   int64
-	asks       int32
-	asksBefore int32
+	askers Askers
 }
 
 // Acquire applies a child's want and answers it from the node's own leases, or
@@ -27,7 +25,7 @@ type Node struct {
 // The part it returns belongs to a lease that the node holds no more: the caller
 // gives it back above.
 func (n *Node) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
-	n.countAsker(t, now, w.Fresh)
+	n.askers.Note(int64(now/t.Interval), w.Fresh)
 	back := n.settle(t, now, w)
 	if w.Want == 0 {
 		return n.report(t, now), Admit, back
@@ -154,7 +152,7 @@ func (n *Node) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) 
 		}
 		share := lot.Units
 		if !t.Refills {
-			share /= 2 * int64(max(n.asks+n.asksBefore, 1))
+			share /= 2 * max(n.askers.Count(), 1)
 		}
 		granted := min(w.Want, lot.Units, max(w.Waiting, share))
 		if granted == 0 {
@@ -207,18 +205,5 @@ func (n *Node) report(t *Terms, now Millis) Grant {
 		Limit:     t.Capacity,
 		Remaining: n.Slot.Left + n.Slot.Available(now),
 		Reset:     max(0, n.Slot.Reset-now),
-	}
-}
-
-func (n *Node) countAsker(t *Terms, now Millis, fresh bool) {
-	if i := int64(now / t.Interval); i != n.interval {
-		before := int32(0)
-		if i == n.interval+1 {
-			before = n.asks
-		}
-		n.interval, n.asks, n.asksBefore = i, 0, before
-	}
-	if fresh {
-		n.asks++
 	}
 }

@@ -44,10 +44,16 @@ type Terms struct {
 	// Lead is how long before the end of its window a holder asks for the next
 	// one; 0 where windows have no known next one.
 	Lead Millis
-	// Pause is the least time from a denial to the next ask where what was denied
-	// trickles back: a lease interval, or half of what refills the whole limit
-	// where that is shorter. 0 for fixed windows, whose end is known, and for a
-	// log with a least interval, which is the pause.
+	// Pace is the least time between two asks of which the first got less than it
+	// wanted because next to nothing is left, where units trickle back: a lease
+	// interval for a token bucket, which saves them up; at most a hundredth of a
+	// sliding window or log, where what nobody asks for in time is lost. 0 for
+	// fixed windows, where nothing comes back.
+	Pace Millis
+	// Pause is the least time from a denial to the next ask where units trickle
+	// back faster than one in a lease interval: that interval, or half of what
+	// refills the whole limit where that is shorter. 0 where the time of the next
+	// unit is known and not so soon.
 	Pause Millis
 	// LongestTTL bounds a lease on a token bucket; 0: nothing to bound. See
 	// [longestTTL].
@@ -72,13 +78,25 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 		t.Capacity, t.Refills = s.Burst, true
 		t.LongestTTL = longestTTL(s)
 	}
-	if s.Algorithm != limit.FixedWindow && s.MinInterval == 0 {
-		t.Pause = min(t.Interval, refillTime(s)/2)
+	if s.Algorithm != limit.FixedWindow {
+		t.trickle(s)
 	}
 	if s.Algorithm == limit.FixedWindow && s.Align == limit.AlignClock && c != Exact {
 		t.Lead = min(2*t.Interval, Millis(s.Period/limit.Millisecond)/4)
 	}
 	return t
+}
+
+// trickle sets the pace of asks where units come back one by one.
+func (t *Terms) trickle(s limit.Spec) {
+	t.Pace = t.Interval
+	if !t.Refills {
+		t.Pace = min(t.Pace, max(Millis(s.Period/limit.Millisecond)/100, 1))
+	}
+	spacing := Millis(s.Period / limit.Millisecond / limit.Micros(max(s.Count, 1)))
+	if s.MinInterval == 0 && spacing < t.Interval {
+		t.Pause = min(t.Interval, refillTime(s)/2)
+	}
 }
 
 // refillTime is how long until a limit that is used up is whole again.
