@@ -75,7 +75,7 @@ func (d *agenda) add(shard *table.Shard[cached], e *table.Entry[cached], why rea
 func (d *agenda) giveBack(e *table.Entry[cached], p lease.Part) {
 	d.mu.Lock()
 	if len(d.returns) < mostReturns {
-		d.returns = append(d.returns, giveBack{e.Policy, slices.Clone(e.Key), p})
+		d.returns = append(d.returns, giveBack{e.Policy, slices.Clone(e.Key()), p})
 	}
 	d.mu.Unlock()
 	d.ring()

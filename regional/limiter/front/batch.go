@@ -34,7 +34,7 @@ func (b *batch) ask(now lease.Millis, shard *table.Shard[cached], e *table.Entry
 
 func (b *batch) add(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], queue []waiter, w lease.Want, group uint32) {
 	e.Value.out++
-	b.asks = append(b.asks, limiter.Ask{Policy: e.Policy, Key: e.Key, Group: group, Want: w})
+	b.asks = append(b.asks, limiter.Ask{Policy: e.Policy, Key: e.Key(), Group: group, Want: w})
 	b.members = append(b.members, member{shard: shard, entry: e, sent: now, queue: queue})
 }
 

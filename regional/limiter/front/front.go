@@ -219,7 +219,7 @@ func (c *call) asking() *batch {
 // expect notes that grant i comes later.
 func (c *call) expect(i int) *reply {
 	if c.reply == nil {
-		c.reply = &reply{grants: c.grants, done: make(chan struct{})}
+		c.reply = &reply{grants: c.grants, done: make(chan struct{}), missing: 1}
 	}
 	c.reply.expect(i)
 	return c.reply
@@ -244,7 +244,7 @@ type reply struct {
 
 	mu      sync.Mutex
 	grants  []lease.Grant // the caller's; nil when it has gone
-	missing int
+	missing int           // and one more until the caller has put all its asks
 }
 
 func (r *reply) expect(i int) {
@@ -262,10 +262,14 @@ func (r *reply) answer(i int, g lease.Grant) bool {
 		return false
 	}
 	r.grants[i] = g
+	r.arrived()
+	return true
+}
+
+func (r *reply) arrived() {
 	if r.missing--; r.missing == 0 {
 		close(r.done)
 	}
-	return true
 }
 
 func (r *reply) gone() bool {
@@ -275,6 +279,9 @@ func (r *reply) gone() bool {
 }
 
 func (r *reply) wait(ctx context.Context) {
+	r.mu.Lock()
+	r.arrived()
+	r.mu.Unlock()
 	select {
 	case <-r.done:
 	case <-ctx.Done():

@@ -1,11 +1,9 @@
 // Package table is a bounded hash table of counters, in shards that are locked
 // one by one. Finding an entry allocates nothing, and neither does adding one
-// once the table has been as full before: entries are used again, their keys'
-// memory too. Nothing is ever moved or scanned as a whole, so there are no pauses.
+// with a short key once the table has been as full before. Nothing is ever moved or scanned as a whole, so there are no pauses.
 package table
 
 import (
-	"bytes"
 	"hash/maphash"
 	"math/bits"
 	"sync"
@@ -49,16 +47,20 @@ type Shard[V any] struct {
 	_        [64]byte // shards are not neighbours in a cache line
 }
 
-// Entry is one counter. Policy may be replaced by one that is the same.
+// Entry is one counter. Policy may be replaced by one that is the same. What
+// finding it reads comes first, and fills a cache line or two.
 type Entry[V any] struct {
+	hash   uint64
 	Policy *limiter.Policy // nil: unused
-	Key    []byte
-	Value  V
+	key    storedKey
+	n      uint32 // its number in the shard
+	next   uint32 // while unused: the next unused one plus one
 
-	hash uint64
-	n    uint32 // its number in the shard
-	next uint32 // while unused: the next unused one plus one
+	Value V
 }
+
+// Key is the counter's key. It is valid until the entry is removed.
+func (e *Entry[V]) Key() []byte { return e.key.bytes() }
 
 // New makes a table for up to maxKeys keys in maxBytes bytes, both at least 1.
 // The bounds are kept per shard, of which a table has up to 256: since keys do
@@ -113,7 +115,7 @@ func (s *Shard[V]) Find(hash uint64, p *limiter.Policy, key []byte) *Entry[V] {
 	for i := hash & x.mask(); x.cells[i] != 0; i = (i + 1) & x.mask() {
 		if c := x.cells[i]; c>>32 == hash>>32 {
 			e := s.entry(at(c))
-			if e.hash == hash && e.Policy.Same(p) && bytes.Equal(e.Key, key) {
+			if e.hash == hash && e.Policy.Same(p) && e.key.equal(key) {
 				return e
 			}
 		}
@@ -128,9 +130,10 @@ func (s *Shard[V]) Add(hash uint64, p *limiter.Policy, key []byte) *Entry[V] {
 		return nil
 	}
 	e := s.unused()
-	e.Policy, e.Key, e.hash = p, append(e.Key[:0], key...), hash
+	e.Policy, e.hash = p, hash
+	e.key.set(key)
 	s.index.add(hash, e.n, s.hashOf)
-	s.bytes += int64(s.weight() + cap(e.Key))
+	s.bytes += int64(s.weight() + cap(e.key.long))
 	return e
 }
 
@@ -139,10 +142,8 @@ func (s *Shard[V]) Add(hash uint64, p *limiter.Policy, key []byte) *Entry[V] {
 func (s *Shard[V]) Remove(e *Entry[V]) {
 	var zero V
 	s.index.remove(e.hash, e.n, s.hashOf)
-	s.bytes -= int64(s.weight() + cap(e.Key))
-	if cap(e.Key) > 64 {
-		e.Key = nil
-	}
+	s.bytes -= int64(s.weight() + cap(e.key.long))
+	e.key.long = nil
 	e.Policy, e.Value = nil, zero
 	e.next, s.free = s.free, e.n+1
 }
