@@ -1,0 +1,449 @@
+package limiter_test
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/limiter/memory"
+)
+
+const rulesText = `
+rules:
+  - { name: page, key: [client_ip], limit: 10/1h, algorithm: fixed_window, consistency: exact }
+  - { name: all, key: [], limit: 100/1h, algorithm: fixed_window, consistency: exact,
+      overrides: [{ when: { header: { x-tier: gold } }, limit: 200/1h }] }
+  - { name: upload, key: [client_ip], limit: 2, algorithm: concurrency }
+`
+
+func rulesOf(t testing.TB, text string) *rule.Set {
+	t.Helper()
+	set, err := rulefile.Parse("rules.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// region is a service on a memory store with a clock of its own, behind HTTP.
+type region struct {
+	t       testing.TB
+	clock   atomic.Int64
+	store   *memory.Store
+	service *limiter.Service
+	handler *limiter.Handler
+	metrics *telemetry.Registry
+	seq     uint64
+}
+
+func newRegion(t testing.TB, change ...func(*limiter.Config)) *region {
+	t.Helper()
+	r := &region{t: t, metrics: telemetry.NewRegistry("test")}
+	r.clock.Store(int64(20_000*limit.Day + limit.Hour/2))
+	now := func() limit.Micros { return limit.Micros(r.clock.Load()) }
+	r.store = memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30, Now: now})
+	c := limiter.Config{Store: r.store, Metrics: r.metrics, Now: now}
+	for _, change := range change {
+		change(&c)
+	}
+	r.service = limiter.NewService(c)
+	r.service.SetRules(rulesOf(t, rulesText))
+	r.handler = limiter.NewHandler(r.service, r.metrics)
+	return r
+}
+
+func (r *region) advance(d limit.Micros) { r.clock.Add(int64(d)) }
+
+var holderA, holderB = bytes.Repeat([]byte{'a'}, 16), bytes.Repeat([]byte{'b'}, 16)
+
+// call is a request of holder A with the next seq.
+func (r *region) call(wants ...wire.Want) *wire.Request {
+	r.seq++
+	return &wire.Request{Protocol: 1, Holder: holderA, Seq: r.seq, Ack: r.seq - 1, Wants: wants}
+}
+
+// post sends a request as the filter does. The response is nil if it was refused,
+// with the reply's body beside it.
+func (r *region) post(req *wire.Request) (*wire.Response, string) {
+	r.t.Helper()
+	w := r.raw("application/proto", req.Append(nil))
+	if w.Code != http.StatusOK {
+		return nil, w.Body.String()
+	}
+	var out wire.Response
+	if err := out.Decode(w.Body.Bytes()); err != nil {
+		r.t.Fatal(err)
+	}
+	if len(out.Grants) != len(req.Wants) || out.Seq != req.Seq || out.Protocol != 1 || out.Epoch != r.store.Epoch() {
+		r.t.Fatalf("answer %+v to %+v", out, req)
+	}
+	return &out, ""
+}
+
+func (r *region) raw(contentType string, body []byte) *httptest.ResponseRecorder {
+	q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(body))
+	q.Header.Set("Content-Type", contentType)
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, q)
+	return w
+}
+
+// grants sends wants and returns their grants.
+func (r *region) grants(wants ...wire.Want) []wire.Grant {
+	r.t.Helper()
+	out, refused := r.post(r.call(wants...))
+	if out == nil {
+		r.t.Fatalf("refused: %s", refused)
+	}
+	return out.Grants
+}
+
+func want(rule, key string, units uint64) wire.Want {
+	return wire.Want{Rule: rule, Key: []byte(key), Need: units, Waiting: units, Want: units}
+}
+
+func TestAcquire(t *testing.T) {
+	r := newRegion(t)
+	shape, _ := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
+	g := r.grants(want("page", "10.0.0.1", 4), want("nosuch", "k", 1), wire.Want{Rule: "all", Variant: 7, Want: 1}, want("page", "10.0.0.1", 7))
+	if g[0].Status != wire.StatusOK || g[0].Granted != 4 || g[0].Limit != 10 || g[0].Remaining != 6 || g[0].ResetMs != 1_800_000 {
+		t.Errorf("4 of 10: %+v", g[0])
+	}
+	if uint32(g[0].Lease>>32) != shape.Shape() || uint32(g[0].Lease) != shape.PeriodID(limit.Micros(20_000)*limit.Day) {
+		t.Errorf("lease %x, want the limit's shape and the window's start", g[0].Lease)
+	}
+	if g[1].Status != wire.StatusUnknownRule || g[2].Status != wire.StatusUnknownRule {
+		t.Errorf("unknown rule and variant: %+v", g[1:3])
+	}
+	if g[3].Status != wire.StatusDenied || g[3].RetryAfterMs != 1_800_000 || g[3].AskAfterMs == 0 || g[3].AskAfterMs > 1000 {
+		t.Errorf("7 of the 6 that are left: %+v", g[3])
+	}
+	if g := r.grants(want("page", "10.0.0.1", 11)); g[0].RetryAfterMs != 1<<53-1 {
+		t.Errorf("11 of 10: %+v, want never", g[0])
+	}
+	if g := r.grants(wire.Want{Rule: "all", Variant: 1, Want: 1, Need: 1, Waiting: 1}); g[0].Limit != 200 {
+		t.Errorf("the override: %+v, want its limit", g[0])
+	}
+}
+
+func TestGiveBackOfAnotherShapeIsDropped(t *testing.T) {
+	r := newRegion(t)
+	r.service.SetRules(rulesOf(t, `rules: [{ name: page, key: [], limit: 10/1h, algorithm: fixed_window }]`))
+	g := r.grants(wire.Want{Rule: "page", Want: 4, Fresh: true})
+	if g[0].Granted != 4 {
+		t.Fatalf("%+v", g)
+	}
+	back := wire.Want{Rule: "page", Unused: 4, Lease: g[0].Lease ^ 1<<40}
+	if g := r.grants(back); g[0].Remaining != 6 {
+		t.Errorf("units of another limit came back: %+v", g[0])
+	}
+	back.Lease = g[0].Lease
+	if g := r.grants(back); g[0].Remaining != 10 {
+		t.Errorf("units of this limit did not come back: %+v", g[0])
+	}
+}
+
+func TestGroupsMayBeScattered(t *testing.T) {
+	r := newRegion(t)
+	in := func(group uint32, w wire.Want) wire.Want { w.Group = group; return w }
+	g := r.grants(
+		in(2, want("page", "b", 1)), in(1, want("page", "a", 11)), want("page", "c", 1),
+		in(2, want("all", "", 1)), in(1, want("all", "other", 1)))
+	var got []uint64
+	for i := range g {
+		got = append(got, g[i].Granted)
+	}
+	if !slices.Equal(got, []uint64{1, 0, 1, 1, 0}) || g[1].Status != wire.StatusDenied || g[4].Status != wire.StatusOK {
+		t.Errorf("granted %v: %+v; want group 2 and the lone one granted, group 1 not", got, g)
+	}
+}
+
+func TestConcurrencyTellsWorkersApart(t *testing.T) {
+	r := newRegion(t)
+	slot := func(worker, holding uint64, need uint64) wire.Want {
+		return wire.Want{Rule: "upload", Key: []byte("k"), Lease: worker, Holding: holding, Need: need, Waiting: need, Want: holding + need}
+	}
+	if g := r.grants(slot(1, 0, 1)); g[0].Granted != 1 || g[0].Lease != 1 {
+		t.Fatalf("worker 1: %+v", g)
+	}
+	if g := r.grants(slot(2, 0, 1)); g[0].Granted != 1 {
+		t.Fatalf("worker 2: %+v", g)
+	}
+	if g := r.grants(slot(3, 0, 1)); g[0].Status != wire.StatusDenied {
+		t.Fatalf("worker 3: %+v", g)
+	}
+	r.grants(slot(1, 0, 0))
+	if g := r.grants(slot(3, 0, 1)); g[0].Status != wire.StatusOK {
+		t.Fatalf("worker 3, after worker 1 gave back: %+v", g)
+	}
+	late := r.call(slot(2, 1, 0))
+	r.grants(slot(2, 0, 0))
+	if out, _ := r.post(late); out.Grants[0].Status != wire.StatusUnavailable {
+		t.Errorf("a statement that was overtaken: %+v", out.Grants)
+	}
+}
+
+func TestRepeatedCallIsNotApplied(t *testing.T) {
+	r := newRegion(t)
+	req := r.call(want("page", "k", 2))
+	r.post(req)
+	again, _ := r.post(req)
+	if again.Grants[0].Status != wire.StatusUnavailable || again.Grants[0].Granted != 0 {
+		t.Errorf("the second time: %+v, want unavailable", again.Grants)
+	}
+	if g := r.grants(want("page", "k", 0)); g[0].Remaining != 8 {
+		t.Errorf("%d remain of 10 after 2 were asked for twice, want 8", g[0].Remaining)
+	}
+	other := *req
+	other.Holder = holderB
+	if out, _ := r.post(&other); out.Grants[0].Granted != 2 || out.Holders != 2 {
+		t.Errorf("the same seq of another holder: %+v, want a grant and 2 holders", out)
+	}
+}
+
+func TestHoldersAreCountedAndBounded(t *testing.T) {
+	r := newRegion(t, func(c *limiter.Config) { c.MaxHolders = 3 })
+	as := func(who byte) (*wire.Response, string) {
+		req := r.call()
+		req.Holder = bytes.Repeat([]byte{who}, 16)
+		return r.post(req)
+	}
+	for i, who := range []byte("abc") {
+		if out, _ := as(who); out.Holders != uint32(i+1) {
+			t.Errorf("holder %c: %d holders, want %d", who, out.Holders, i+1)
+		}
+	}
+	if _, refused := as('d'); !strings.Contains(refused, "resource_exhausted") || !strings.Contains(refused, "max_holders") {
+		t.Errorf("a fourth holder: %q", refused)
+	}
+	r.advance(11 * limit.Second)
+	if out, _ := as('d'); out == nil || out.Holders != 1 {
+		t.Errorf("a fourth holder when the others are silent: %+v", out)
+	}
+}
+
+func TestLearning(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		r := newRegion(t, func(c *limiter.Config) { c.NoLearning = off })
+		if g := r.grants(want("page", "first", 1)); g[0].Granted != 1 {
+			t.Fatalf("at a first start: %+v", g)
+		}
+		req := r.call(want("page", "second", 1))
+		req.Epoch = r.store.Epoch() + 1
+		out, _ := r.post(req)
+		if granted := out.Grants[0].Granted == 1; granted != off {
+			t.Errorf("after a restart, learning off %v: %+v", off, out.Grants)
+		}
+	}
+}
+
+func TestRuleChange(t *testing.T) {
+	r := newRegion(t)
+	before, _ := r.service.Rules()
+	r.grants(want("page", "k", 10), want("all", "", 1))
+	r.service.SetRules(rulesOf(t, `rules: [{ name: page, key: [client_ip], limit: 12/1h, algorithm: fixed_window, consistency: exact }]`))
+	out, _ := r.post(r.call(want("page", "k", 2), want("page", "k", 1), want("all", "", 1)))
+	if out.Grants[0].Granted != 2 || out.Grants[1].Status != wire.StatusDenied || out.Grants[2].Status != wire.StatusUnknownRule {
+		t.Errorf("after 10/1h became 12/1h: %+v, want 2 more and no rule all", out.Grants)
+	}
+	if out.RulesVersion == before {
+		t.Errorf("the version stayed %q", before)
+	}
+	r.service.SetRules(rulesOf(t, `rules: [{ name: page, key: [client_ip], limit: 5/1m, algorithm: fixed_window, consistency: exact }]`))
+	if g := r.grants(want("page", "k", 5)); g[0].Granted != 5 {
+		t.Errorf("after the period changed: %+v, want a new counter", g[0])
+	}
+}
+
+// A call with anything out of range is refused as a whole, and the message names
+// the field.
+func TestRefusals(t *testing.T) {
+	r := newRegion(t)
+	with := func(change func(*wire.Request)) *wire.Request {
+		req := r.call(want("page", "k", 1))
+		change(req)
+		return req
+	}
+	for name, c := range map[string]struct {
+		request *wire.Request
+		says    []string
+	}{
+		"protocol":    {with(func(q *wire.Request) { q.Protocol = 9 }), []string{"failed_precondition", "speaks 9", "speaks 1"}},
+		"no protocol": {with(func(q *wire.Request) { q.Protocol = 0 }), []string{"failed_precondition", "speaks 0"}},
+		"holder":      {with(func(q *wire.Request) { q.Holder = q.Holder[:15] }), []string{"invalid_argument", "holder: 15 bytes", "16"}},
+		"seq":         {with(func(q *wire.Request) { q.Seq = 0 }), []string{"seq: 0"}},
+		"ack":         {with(func(q *wire.Request) { q.Ack = q.Seq }), []string{"ack: ", "less than seq"}},
+		"pop":         {with(func(q *wire.Request) { q.Pop = strings.Repeat("p", 129) }), []string{"pop: 129 bytes, at most 128"}},
+		"rule":        {with(func(q *wire.Request) { q.Wants[0].Rule = strings.Repeat("r", 65) }), []string{"wants[0].rule: 65 bytes"}},
+		"key":         {with(func(q *wire.Request) { q.Wants[0].Key = make([]byte, 8193) }), []string{"wants[0].key: 8193 bytes, at most 8192"}},
+		"need":        {with(func(q *wire.Request) { q.Wants[0].Need = 2 }), []string{"wants[0].need: 2 is more than waiting (1)"}},
+		"waiting":     {with(func(q *wire.Request) { q.Wants[0].Waiting = 2 }), []string{"wants[0].waiting: 2 is more than want (1)"}},
+		"want":        {with(func(q *wire.Request) { q.Wants[0].Want = 1 << 32 }), []string{"wants[0].want: 4294967296, must be 0 to 4294967295"}},
+		"unused":      {with(func(q *wire.Request) { q.Wants[0].Unused = 1 << 63 }), []string{"wants[0].unused: "}},
+		"overdrawn":   {with(func(q *wire.Request) { q.Wants[0].Overdrawn = 1<<64 - 1 }), []string{"wants[0].overdrawn: "}},
+		"denied":      {with(func(q *wire.Request) { q.Wants[0].Denied = 1 << 40 }), []string{"wants[0].denied: "}},
+		"holding":     {with(func(q *wire.Request) { q.Wants[0].Holding = 1 << 40 }), []string{"wants[0].holding: "}},
+		"wants":       {with(func(q *wire.Request) { q.Wants = make([]wire.Want, 1025) }), []string{"invalid_argument", "list is longer"}},
+		"group size": {with(func(q *wire.Request) {
+			q.Wants = nil
+			for range 65 {
+				q.Wants = append(q.Wants, wire.Want{Rule: "page", Group: 3, Want: 1})
+			}
+		}), []string{"group 3 has 65 wants, at most 64"}},
+		"rule twice in a group": {with(func(q *wire.Request) {
+			q.Wants = []wire.Want{{Rule: "all", Group: 3}, {Rule: "page", Group: 3}, {Rule: "all", Group: 3, Variant: 1}}
+		}), []string{`wants[2].group: group 3 has rule \"all\" in wants[0] already`}},
+	} {
+		out, refused := r.post(c.request)
+		if out != nil {
+			t.Errorf("%s: answered %+v", name, out)
+			continue
+		}
+		for _, says := range c.says {
+			if !strings.Contains(refused, says) {
+				t.Errorf("%s: %s; want %q in it", name, refused, says)
+			}
+		}
+	}
+	if g := r.grants(want("page", "k", 10)); g[0].Granted != 10 {
+		t.Errorf("a refused call was charged: %+v", g[0])
+	}
+}
+
+// Every encoding of the QuotaService gives the same answers.
+func TestEncodings(t *testing.T) {
+	r := newRegion(t)
+	server := httptest.NewUnstartedServer(r.handler)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	for name, options := range map[string][]connect.ClientOption{
+		"connect":      nil,
+		"connect gzip": {connect.WithSendGzip()},
+		"json":         {connect.WithProtoJSON()},
+		"grpc":         {connect.WithGRPC()},
+		"grpc-web":     {connect.WithGRPCWeb()},
+	} {
+		client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL, options...)
+		r.seq++
+		req := &quotapb.AcquireRequest{Protocol: 1, Holder: holderA, Seq: r.seq, TraceParent: []string{"x"},
+			Wants: []*quotapb.Want{{Rule: "page", Key: []byte(name), Need: 3, Waiting: 3, Want: 3}, {Rule: "nosuch"}}}
+		out, err := client.Acquire(t.Context(), connect.NewRequest(req))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		g := out.Msg.GetGrants()
+		if len(g) != 2 || g[0].GetGranted() != 3 || g[0].GetRemaining() != 7 || g[1].GetStatus() != quotapb.Status_STATUS_UNKNOWN_RULE {
+			t.Errorf("%s: %v", name, out.Msg)
+		}
+		req.Seq++
+		r.seq++
+		req.Wants[0].Need = 9
+		_, err = client.Acquire(t.Context(), connect.NewRequest(req))
+		if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "wants[0].need: 9") {
+			t.Errorf("%s: need above waiting: %v", name, err)
+		}
+		var typed *connect.Error
+		if !errors.As(err, &typed) {
+			t.Errorf("%s: %T is not a typed error", name, err)
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	r := newRegion(t)
+	server := httptest.NewServer(r.handler)
+	defer server.Close()
+	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL)
+	ask := func(protocol uint32, have string) (*quotapb.RulesResponse, error) {
+		out, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: protocol, HaveVersion: have}))
+		if err != nil {
+			return nil, err
+		}
+		return out.Msg, nil
+	}
+	all, err := ask(1, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := rule.Decode(all.GetRules())
+	if err != nil || set.Version != all.GetRulesVersion() || set.Len() != 3 {
+		t.Errorf("rules do not come back: %v, %v", all, err)
+	}
+	if same, err := ask(1, all.GetRulesVersion()); err != nil || len(same.GetRules()) != 0 || same.GetRulesVersion() != set.Version {
+		t.Errorf("with the version that is current: %v, %v", same, err)
+	}
+	if _, err := ask(2, ""); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("another protocol: %v", err)
+	}
+}
+
+func TestNoRules(t *testing.T) {
+	s := limiter.NewService(limiter.Config{Store: memory.New(memory.Config{MaxKeys: 1, MaxBytes: 1 << 20})})
+	h := limiter.NewHandler(s, nil)
+	server := httptest.NewServer(h)
+	defer server.Close()
+	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL)
+	if _, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1})); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("rules before there are any: %v", err)
+	}
+	out, err := client.Acquire(t.Context(), connect.NewRequest(&quotapb.AcquireRequest{Protocol: 1, Holder: holderA, Seq: 1, Wants: []*quotapb.Want{{Rule: "r", Want: 1}}}))
+	if err != nil || out.Msg.GetGrants()[0].GetStatus() != quotapb.Status_STATUS_UNKNOWN_RULE {
+		t.Errorf("a want before there are rules: %v, %v", out, err)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r := newRegion(t)
+	w := want("page", "secret-key", 4)
+	w.Unused, w.Overdrawn, w.Denied = 0, 2, 5
+	r.grants(w, want("page", "secret-key", 9), want("nosuch", "", 1))
+	r.post(&wire.Request{Protocol: 1, Holder: holderA, Seq: 1})
+	r.post(&wire.Request{Protocol: 2})
+	got := scrape(r.metrics)
+	for _, line := range []string{
+		`weir_wants_total{rule="page"} 2`,
+		`weir_grants_total{rule="page",status="ok"} 1`,
+		`weir_grants_total{rule="page",status="denied"} 1`,
+		`weir_units_granted_total{rule="page"} 4`,
+		`weir_units_overdrawn_total{rule="page"} 2`,
+		`weir_edge_denials_total{rule="page"} 5`,
+		`weir_wants_unknown_rule_total 1`,
+		`weir_acquire_duplicates_total 1`,
+		`weir_acquire_rejected_total 1`,
+		`weir_holders 1`,
+		`weir_wants_total{rule="all"} 0`,
+	} {
+		if !strings.Contains(got, line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+	if strings.Contains(got, "secret") || strings.Contains(got, "nosuch") {
+		t.Error("a key or a name out of a request is in a label")
+	}
+	r.service.SetRules(rulesOf(t, `rules: [{ name: other, key: [], limit: 1/1h }]`))
+	if got := scrape(r.metrics); strings.Contains(got, `rule="page"`) || !strings.Contains(got, `rule="other"`) {
+		t.Error("a rule that is gone still has series, or a new one has none")
+	}
+}
+
+func scrape(r *telemetry.Registry) string {
+	w := httptest.NewRecorder()
+	r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
