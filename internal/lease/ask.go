@@ -77,11 +77,11 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 		return Part{}
 	}
 	s.Overdrawn = max(0, s.Overdrawn-w.Overdrawn)
-	if w.Want == 0 {
-		return Part{}
-	}
 	if g.StartsIn == 0 {
 		s.Left, s.Reset = g.Remaining, now+g.Reset
+	}
+	if w.Want == 0 {
+		return Part{}
 	}
 	s.pause(t, now, sent, w, g, jitter)
 	s.limited(t, now, g)
@@ -97,8 +97,9 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 }
 
 // pause sets when the holder may ask again. A denial tells what is left: less
-// than that may still be asked for. A grant ends a denial, but not one of the
-// next window, nor the empty one whose group was denied elsewhere.
+// than that may still be asked for. A grant ends a denial unless what was denied
+// would be again; one of the next window does not, nor the empty one whose group
+// was denied elsewhere.
 func (s *Slot) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis) {
 	switch {
 	case g.Status == Denied:
@@ -109,6 +110,8 @@ func (s *Slot) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis)
 		s.NextAsk = max(s.NextAsk, now+g.AskAfter)
 	case g.StartsIn > 0 && s.DeniedNeed > 0:
 		s.NextAsk = now + 1 + g.StartsIn
+	case g.Granted > 0 && now < s.NextAsk && g.Remaining < s.DeniedNeed:
+		s.DeniedNeed = g.Remaining + 1
 	case g.Granted > 0:
 		s.DeniedNeed, s.NextAsk = 0, 0
 	}

@@ -120,11 +120,14 @@ func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant
 	return g
 }
 
-// settle takes back what a child gives back, and passes on what it overdrew. What
-// belongs to a window is lent again until that ends. Tokens of a bucket have no
-// such end: put into a newer lot they would stay out for ever, so they go up.
+// settle takes back what a child gives back, and covers what it overdrew from its
+// own leases; what they do not cover it passes on. What belongs to a window is
+// lent again until that ends. Tokens of a bucket have no such end: put into a
+// newer lot they would stay out for ever, so they go up.
 func (n *Node) settle(t *Terms, now Millis, w Want) Part {
-	n.Slot.Overdrawn += w.Overdrawn
+	if w.Overdrawn > 0 {
+		n.Slot.Overdrawn += w.Overdrawn - n.cover(now, w.Overdrawn)
+	}
 	n.Slot.Denied += w.Denied
 	if w.Unused == 0 {
 		return Part{}
@@ -136,6 +139,15 @@ func (n *Node) settle(t *Terms, now Millis, w Want) Part {
 		}
 	}
 	return Part{Units: w.Unused, Lease: w.Lease, Expiry: now}
+}
+
+// cover takes units out of the node's leases for a debt, and says how many.
+func (n *Node) cover(now Millis, debt int64) int64 {
+	units := min(debt, n.Slot.Available(now))
+	if units > 0 {
+		n.Slot.spend(now, units)
+	}
+	return units
 }
 
 // cut grants a child part of one lot: of the older one that has what it needs
@@ -189,7 +201,7 @@ func (n *Node) refuses(t *Terms, now Millis, w Want) bool {
 func (n *Node) refusal(t *Terms, now Millis) Grant {
 	g := n.report(t, now)
 	g.Status = Denied
-	g.Remaining = max(n.Slot.Left, n.Slot.Available(now))
+	g.Remaining = min(g.Remaining, max(n.Slot.Left, n.Slot.Available(now)))
 	g.RetryAfter = max(1, n.Slot.NextAsk-now, n.Slot.LimitedUntil-now)
 	g.AskAfter = t.Interval
 	if flip := n.Slot.Reset - now; flip > 0 {
@@ -198,12 +210,12 @@ func (n *Node) refusal(t *Terms, now Millis) Grant {
 	return g
 }
 
-// report is a grant of nothing that tells what the node knows of the counter.
+// report is a grant of nothing that tells what the node knows of the counter:
+// that there is nothing, while a debt of its children has not reached it.
 func (n *Node) report(t *Terms, now Millis) Grant {
-	return Grant{
-		Status:    OK,
-		Limit:     t.Capacity,
-		Remaining: n.Slot.Left + n.Slot.Available(now),
-		Reset:     max(0, n.Slot.Reset-now),
+	g := Grant{Status: OK, Limit: t.Capacity, Reset: max(0, n.Slot.Reset-now)}
+	if n.Slot.Overdrawn == 0 {
+		g.Remaining = n.Slot.Left + n.Slot.Available(now)
 	}
+	return g
 }

@@ -137,12 +137,20 @@ func (s *Slot) Take(t *Terms, now Millis, cost int64) Decision {
 	case s.refused(now, cost):
 		s.Denied++
 		return Decision{Verdict: Refuse, Ask: s.askBehind(t, now)}
-	case t.Consistency == Optimistic && s.Overdrawn+cost <= t.Overdraft && !s.Remembered(now, cost):
+	case t.Consistency == Optimistic && s.mayOverdraw(t, now, cost):
 		s.Overdrawn += cost
 		s.Spent += cost
 		return Decision{Ask: s.askBehind(t, now), Taken: Taken{Overdrawn: cost}}
 	}
 	return Decision{Verdict: Wait}
+}
+
+// mayOverdraw reports whether an optimistic holder admits ahead of the answer. It
+// does not where the answer is known: what it overdrew beyond the limit once must
+// not be followed by more in the same window.
+func (s *Slot) mayOverdraw(t *Terms, now Millis, cost int64) bool {
+	known := now < s.Reset && s.Left < cost
+	return s.Overdrawn+cost <= t.Overdraft && !known && !s.Remembered(now, cost)
 }
 
 // takeExact asks for every request. After a denial it refuses from memory until
