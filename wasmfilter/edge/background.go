@@ -8,8 +8,8 @@ import (
 
 const (
 	// leadFor is how long a worker does the background work before it has to claim
-	// it again; a worker that serves requests leaves it to one that does not (an
-	// Envoy's main thread) for as long again.
+	// it again. One that serves no requests (an Envoy's main thread) takes it from
+	// one that does.
 	leadFor lease.Millis = 1000
 	// orphaned is after how long without a leader a fenced worker takes over: the
 	// plugin that fenced it is gone.
@@ -67,7 +67,7 @@ func (w *Worker) fenced() bool {
 
 // lead claims the background work, or keeps it.
 func (w *Worker) lead(now lease.Millis) bool {
-	var r [3]uint64 // number of the leader, until when, its generation
+	var r [4]uint64 // number of the leader, until when, its generation, whether it serves requests
 	version := w.record64(keyLeader, r[:])
 	until := lease.Millis(r[1])
 	if w.fenced() {
@@ -76,16 +76,17 @@ func (w *Worker) lead(now lease.Millis) bool {
 		}
 		w.enlist(now)
 	}
-	switch {
-	case r[0] == w.number && now < until-leadFor/2:
-		return true
-	case r[0] == w.number:
-	case now < until && r[2] >= w.generation:
-		return false
-	case w.decidedLately && now < until+leadFor:
-		return false
+	busy := uint64(0)
+	if w.decidedLately {
+		busy = 1
 	}
-	return w.setRecord64(keyLeader, version, w.number, uint64(now+leadFor), w.generation)
+	switch mine := r[0] == w.number; {
+	case mine && r[3] == busy && now < until-leadFor/2:
+		return true
+	case mine, now >= until, r[2] < w.generation, r[3] > busy:
+		return w.setRecord64(keyLeader, version, w.number, uint64(now+leadFor), w.generation, busy)
+	}
+	return false
 }
 
 // scan looks through some pages for what idle keys still owe.

@@ -45,6 +45,7 @@ type Worker struct {
 	scanned       int // next page to look through
 
 	enforced, shadow *table.Table
+	slots            *table.Slots
 	denials          denials
 	matches          rule.Matches
 	lines            []*line
@@ -80,6 +81,7 @@ func New(cfg Config, store table.Store, entropy [6]uint64, now lease.Millis, wal
 	w.join(entropy)
 	w.enforced = table.New(store, enforcedTable, w.cfg.PagesLog2, w.idle)
 	w.shadow = table.New(store, shadowTable, w.cfg.PagesLog2, w.idle)
+	w.slots = table.NewSlots(store, slotsTable)
 	w.startRules(now)
 	w.enlist(now)
 	return w

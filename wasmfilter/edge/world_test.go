@@ -107,7 +107,7 @@ func (w *world) wall() limit.Micros { return wallStart + limit.Micros(w.now)*lim
 // start adds a worker, or one in place of another that died.
 func (w *world) start() *Worker {
 	n := uint64(len(w.workers) + 1)
-	x := New(w.config, w.store, [6]uint64{1, 2, 3, 4, n, n}, w.now, w.wall())
+	x := New(w.config, w.store, [6]uint64{1, 2, 3, 4, 2 * n, n}, w.now, w.wall())
 	w.workers = append(w.workers, x)
 	return x
 }

@@ -20,7 +20,11 @@ const (
 
 	// rebaseAfter is how long a page keeps the base of its times: less than half
 	// of what 32 bits of milliseconds hold, so that there is room for the future.
-	rebaseAfter lease.Millis = 20 * 24 * 3600 * 1000
+	rebaseAfter lease.Millis = 20 * day
+	// rebaseTo is how far before now a new base is: what is older becomes 0.
+	rebaseTo lease.Millis = day
+
+	day lease.Millis = 24 * 3600 * 1000
 )
 
 // page is a page as it was read. The zero value is an empty one.
@@ -47,7 +51,10 @@ func readPage(raw []byte) (page, bool) {
 		}
 		at += int(raw[at])
 	}
-	return p, at == len(raw) && p.base >= 0
+	if at != len(raw) || p.base < 0 {
+		return page{}, false
+	}
+	return p, true
 }
 
 // find returns where the entry with this tag begins and ends; both are the end of

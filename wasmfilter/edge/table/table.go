@@ -135,10 +135,10 @@ func (t *Table) rebase(now lease.Millis) (start, end int) {
 	return t.page.find(t.tag)
 }
 
-// keep repacks the page with the entries that f wants, and a base just before now.
+// keep repacks the page with the entries that f wants, and a new base if it is time for one.
 func (t *Table) keep(now lease.Millis, f func(*Entry) bool) {
 	old := t.page
-	base := max(now-1, 0)
+	base := max(now-rebaseTo, 0)
 	if old.count > 0 && now-old.base <= rebaseAfter {
 		base = old.base
 	}

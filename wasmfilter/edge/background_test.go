@@ -1,0 +1,245 @@
+package edge
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// leaders returns which workers do the background work.
+func (w *world) leaders() (found []int) {
+	for i, x := range w.workers {
+		if x.Leader() {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// There is one leader; when it dies another one takes over within two seconds.
+func TestLeader(t *testing.T) {
+	w := newWorld(t, 3, userRule)
+	w.pass(1000)
+	first := w.leaders()
+	if len(first) != 1 {
+		t.Fatalf("leaders: %v", first)
+	}
+	for range 50 {
+		w.pass(100)
+		if now := w.leaders(); len(now) != 1 || now[0] != first[0] {
+			t.Fatalf("leaders: %v after %v", now, first)
+		}
+	}
+	w.workers = append(w.workers[:first[0]], w.workers[first[0]+1:]...)
+	w.pass(2000)
+	if now := w.leaders(); len(now) != 1 {
+		t.Errorf("leaders: %v after the first one died", now)
+	}
+}
+
+// A worker that serves requests leaves the background work to one that does not.
+func TestIdleWorkerLeads(t *testing.T) {
+	w := newWorld(t, 2, userRule)
+	for range 30 {
+		w.request(0, "/v1/", "ann")
+		w.pass(100)
+		w.settle()
+	}
+	if now := w.leaders(); len(now) != 1 || now[0] != 1 {
+		t.Errorf("leaders: %v, want the idle worker", now)
+	}
+}
+
+// The contexts of an old listener keep ticking while it drains: they do not lead
+// any more when there is a newer plugin configuration, and again when it is gone.
+func TestOldPluginIsFenced(t *testing.T) {
+	w := newWorld(t, 1, userRule)
+	w.pass(1000)
+	w.config.hash = 2
+	w.start()
+	w.pass(2000)
+	if now := w.leaders(); len(now) != 1 || now[0] != 1 {
+		t.Fatalf("leaders: %v, want only the new plugin's", now)
+	}
+	w.workers = w.workers[:1]
+	w.pass(10_000)
+	if now := w.leaders(); len(now) != 1 {
+		t.Errorf("leaders: %v after the new plugin is gone", now)
+	}
+}
+
+// What idle keys hold comes back to the region, and is not sent twice.
+func TestIdleLeasesComeBack(t *testing.T) {
+	w := newWorld(t, 2, userRule)
+	for range 20 {
+		w.admit(0, "/v1/", "ann")
+		w.now += 20
+	}
+	for range 4 {
+		w.pass(15_000)
+		w.settle()
+	}
+	d := w.region.set.Limit(0, 0).Peek(w.region.counters["user/0/ann"].State, w.wall(), 0)
+	if d.Remaining != 80 {
+		t.Errorf("the region has %d left of 100, want 80", d.Remaining)
+	}
+	for i, v := range w.store.values {
+		if len(i) == 3 && len(v.data) > 10 {
+			t.Errorf("page %q still holds %d bytes", i, len(v.data))
+		}
+	}
+}
+
+// A grant that cannot be written is kept and written at a tick; nothing of it is
+// lost, and a take that cannot be written takes nothing.
+func TestParkedAdditions(t *testing.T) {
+	w := newWorld(t, 1, userRule)
+	for range 10 { // slow start: leases of more than one unit
+		w.admit(0, "/v1/", "ann")
+		w.now += 20
+	}
+	r := w.request(0, "/v1/", "bob")
+	w.store.deaf = true
+	w.settle()
+	if r.Outcome != Admit || w.workers[0].Counts.Parked == 0 {
+		t.Fatalf("outcome %v, %d parked", r.Outcome, w.workers[0].Counts.Parked)
+	}
+	w.store.deaf = false
+	w.pass(100)
+	if n := len(w.workers[0].parked); n != 0 {
+		t.Errorf("%d changes are still parked", n)
+	}
+}
+
+// A flood of keys that come once does not push out what says something: a spent key
+// stays spent, and what finds no room goes by on_failure.
+func TestFloodOfKeys(t *testing.T) {
+	w := newWorld(t, 1, userRule)
+	for range 200 {
+		w.admit(0, "/v1/", "spent")
+		w.now += 10
+	}
+	bytes := 0
+	for i := range 20_000 {
+		w.request(0, "/v1/", string(rune('a'+i%26))+string(rune(0x4e00+i)))
+		w.settle()
+		if i%10 == 0 {
+			w.now++
+		}
+	}
+	for k, v := range w.store.values {
+		if len(k) == 3 {
+			bytes += len(v.data)
+		}
+	}
+	if bytes > 16*table.PageEntries*150 {
+		t.Errorf("the table has %d bytes", bytes)
+	}
+	r := w.request(0, "/v1/", "spent")
+	w.cut() // the region is away: what the PoP remembers decides
+	if r.Outcome != Deny {
+		t.Errorf("a spent key after a flood: outcome %v", r.Outcome)
+	}
+}
+
+// Rules of the region replace those in force, for all workers; broken ones do not.
+func TestRulesSwap(t *testing.T) {
+	w := newWorld(t, 2, userRule)
+	next := mustRules(t, `{"rules":[{"name":"user","key":[{"header":"x-user"}],"limit":"1/1h","algorithm":"fixed_window"}]}`)
+	w.region.set = next
+	w.pass(6000)
+	w.settle()
+	w.pass(200)
+	for i, x := range w.workers {
+		if x.RulesVersion() != next.Version {
+			t.Errorf("worker %d has rules %s", i, x.RulesVersion())
+		}
+	}
+	x := w.workers[0]
+	x.rulesReply(w.now, brokenRules())
+	if x.ConfigError == "" || x.RulesVersion() != next.Version {
+		t.Errorf("broken rules: config error %q, rules %s", x.ConfigError, x.RulesVersion())
+	}
+}
+
+func brokenRules() []byte {
+	m := wire.RulesResponse{Protocol: 1, RulesVersion: "x", Rules: []byte(`{"rules":[{"name":"a b"}]}`)}
+	return m.Append(nil)
+}
+
+// A newer version that a reply shows is fetched at once, and voids denials.
+func TestNewRulesVoidDenials(t *testing.T) {
+	w := newWorld(t, 1, fmtRule("1/1h"))
+	w.pass(1000)
+	w.admit(0, "/", "ann")
+	if w.admit(0, "/", "ann") {
+		t.Fatal("the limit is 1")
+	}
+	w.region.set = mustRules(t, fmtRule("5/1h"))
+	w.now += 300
+	w.admit(0, "/", "bob") // its reply shows the version
+	w.now++
+	if !w.admit(0, "/", "ann") {
+		t.Error("denied by a rule that is not in force any more")
+	}
+}
+
+func fmtRule(limit string) string {
+	return `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"` + limit + `","algorithm":"fixed_window"}]}`
+}
+
+// Before there are rules, before_rules decides; with the region away it goes on so.
+func TestBeforeRules(t *testing.T) {
+	for _, deny := range []bool{false, true} {
+		w := &world{t: t, now: 1000, store: newMemory(), region: newRegion(t, mustRules(t, userRule))}
+		w.config = Config{DenyBeforeRules: deny, RegionCluster: "region", PagesLog2: 4, read: true}
+		x := w.start()
+		w.collect()
+		var r Request
+		x.Decide(w.now, &rule.Request{}, &r)
+		if (r.Outcome == Deny) != deny || deny && r.Status != 503 {
+			t.Errorf("deny %v: outcome %v, status %d", deny, r.Outcome, r.Status)
+		}
+		w.settle()
+		if x.RulesVersion() == "" {
+			t.Error("the rules were not fetched")
+		}
+	}
+}
+
+// A worker that starts anew finds rules, identity and epoch where the last one left
+// them.
+func TestWorkerReload(t *testing.T) {
+	w := newWorld(t, 1, userRule)
+	w.admit(0, "/v1/", "ann")
+	old := w.workers[0]
+	w.workers = nil
+	w.now += 1000
+	x := w.start()
+	w.collect()
+	w.calls = nil
+	if x.holder != old.holder || x.seed != old.seed || x.RulesVersion() != old.RulesVersion() {
+		t.Error("a new worker is of another process")
+	}
+	w.request(0, "/v1/", "ann")
+	w.settle()
+	if w.region.last.Epoch != 7 || w.region.last.Seq < 2 {
+		t.Errorf("the new worker's call: epoch %d, seq %d", w.region.last.Epoch, w.region.last.Seq)
+	}
+}
+
+// Ticks do not wait for the deadline of anybody: time never runs backwards, but it
+// may stand still.
+func TestTickWithoutTime(t *testing.T) {
+	w := newWorld(t, 1, userRule)
+	for range 10 {
+		w.workers[0].Tick(w.now, w.wall())
+	}
+	w.collect()
+	if lease.Millis(len(w.calls)) > 1 {
+		t.Errorf("%d calls without time", len(w.calls))
+	}
+}

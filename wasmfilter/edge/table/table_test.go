@@ -1,0 +1,306 @@
+package table
+
+import (
+	"encoding/binary"
+	"reflect"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"pgregory.net/rapid"
+)
+
+// memory is a Store with the host's rules.
+type memory struct {
+	values  map[string][]byte
+	version map[string]uint32
+	next    uint32
+}
+
+func newMemory() *memory {
+	return &memory{values: map[string][]byte{}, version: map[string]uint32{}}
+}
+
+func (m *memory) Get(key []byte) ([]byte, uint32, bool) {
+	v, ok := m.values[string(key)]
+	return v, m.version[string(key)], ok
+}
+
+func (m *memory) Set(key, value []byte, version uint32) Outcome {
+	if v, ok := m.version[string(key)]; ok && version != 0 && v != version {
+		return Raced
+	}
+	m.next++
+	m.values[string(key)], m.version[string(key)] = append([]byte(nil), value...), m.next
+	return Stored
+}
+
+const start lease.Millis = 1_000_000
+
+func neverIdle(*Entry, lease.Millis) bool { return false }
+
+// drawEntry draws an entry as they occur, and as the table gives it back.
+func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
+	units := rapid.Int64Range(0, 1<<32-1)
+	small := rapid.Int64Range(0, 1<<11-1)
+	soon := func(name string) lease.Millis {
+		return now + lease.Millis(rapid.Int64Range(1, 1<<31).Draw(t, name))
+	}
+	e := Entry{Rule: rapid.Uint32().Draw(t, "rule"), Key: key}
+	for i := range e.Lots {
+		if rapid.Bool().Draw(t, "lot") {
+			e.Lots[i] = lease.Lot{Units: units.Draw(t, "units"), Expiry: soon("expiry"), Lease: rapid.Uint32().Draw(t, "lease"), Local: rapid.Bool().Draw(t, "local")}
+			if rapid.Bool().Draw(t, "next") {
+				e.Lots[i].From = soon("from")
+			}
+		}
+	}
+	e.Left, e.Spent, e.Size = small.Draw(t, "left"), units.Draw(t, "spent"), small.Draw(t, "size")
+	e.WantLog2 = rapid.Uint8Range(0, 32).Draw(t, "want")
+	e.Asking = rapid.Bool().Draw(t, "asking")
+	e.Overdrawn, e.Denied = units.Draw(t, "overdrawn"), small.Draw(t, "denied")
+	if rapid.Bool().Draw(t, "times") {
+		e.Asked, e.Reset, e.NextAsk, e.LimitedUntil = soon("asked"), soon("reset"), soon("next"), soon("limited")
+	}
+	if e.DeniedNeed = rapid.Int64Range(0, 1<<16-1).Draw(t, "need"); e.DeniedNeed > 0 {
+		e.RetryAt = soon("retry")
+	}
+	if rapid.Bool().Draw(t, "counter") {
+		e.Counter = limit.State{At: limit.Micros(rapid.Int64Min(1).Draw(t, "at")), Level: rapid.Int64().Draw(t, "level"), Prev: rapid.Int64().Draw(t, "prev")}
+	}
+	return e
+}
+
+// A table of few pages behaves like a map: what was committed is what is opened,
+// whatever else is in the page.
+func TestTableIsAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, twin := New(newMemory(), 'E', 1, neverIdle), map[uint64]Entry{}
+		now := start
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now += lease.Millis(rapid.IntRange(0, 10).Draw(t, "time"))
+			n := rapid.Uint64Range(0, 15).Draw(t, "key")
+			k := Key{Hash: n*0x9e3779b97f4a7c15 ^ n<<60, Rule: 7, Text: []byte("key")}
+			got := table.Open(k)
+			want, ok := twin[n]
+			if !ok {
+				want = Entry{Rule: 7, Key: k.Text}
+			}
+			if !reflect.DeepEqual(*got, want) {
+				t.Fatalf("key %d:\n got %+v\nwant %+v", n, *got, want)
+			}
+			e := drawEntry(t, now, k.Text)
+			e.Rule = 7
+			*got = e
+			if o := table.Commit(now); o != Stored {
+				t.Fatalf("commit: %v", o)
+			}
+			twin[n] = e
+		}
+	})
+}
+
+// A change that comes second has to read again.
+func TestRace(t *testing.T) {
+	m := newMemory()
+	a, b := New(m, 'E', 0, neverIdle), New(m, 'E', 0, neverIdle)
+	k := Key{Hash: 5, Text: []byte("k")}
+	a.Open(k).Overdrawn = 1
+	b.Open(k).Overdrawn = 2
+	if a.Commit(start) != Stored || b.Commit(start) != Raced {
+		t.Fatal("both workers created the page")
+	}
+	a.Open(k).Overdrawn++
+	b.Open(k).Overdrawn++
+	if b.Commit(start) != Stored || a.Commit(start) != Raced {
+		t.Fatal("both workers changed the entry")
+	}
+	if n := a.Open(k).Overdrawn; n != 2 || a.Counts.Races != 1 {
+		t.Errorf("overdrawn %d after one change of 1, %d races", n, a.Counts.Races)
+	}
+}
+
+// A full page forgets what is idle, and nothing else.
+func TestFullPage(t *testing.T) {
+	idle := func(e *Entry, _ lease.Millis) bool { return e.Overdrawn == 0 }
+	table := New(newMemory(), 'E', 0, idle)
+	put := func(n uint64, overdrawn int64) Outcome {
+		table.Open(Key{Hash: n}).Overdrawn = overdrawn
+		return table.Commit(start)
+	}
+	for n := range uint64(PageEntries) {
+		if o := put(n, int64(n%2)); o != Stored {
+			t.Fatalf("entry %d: %v", n, o)
+		}
+	}
+	for n := range uint64(PageEntries / 2) {
+		if o := put(100+n, 1); o != Stored {
+			t.Fatalf("in place of an idle entry: %v", o)
+		}
+	}
+	if o := put(200, 1); o != Full {
+		t.Fatalf("beyond all room: %v", o)
+	}
+	if put(1, 5) != Stored || table.Open(Key{Hash: 1}).Overdrawn != 5 {
+		t.Error("an entry that was there cannot be changed in a full page")
+	}
+	if c := table.Counts; c.Full != 1 || c.Evicted != PageEntries/2 {
+		t.Errorf("counts %+v", c)
+	}
+}
+
+// Times stay right for as long as an Envoy may run.
+func TestYears(t *testing.T) {
+	table := New(newMemory(), 'E', 0, neverIdle)
+	for now := start; now < 5*365*day; now += 9 * day {
+		for n := range uint64(3) {
+			e := table.Open(Key{Hash: n})
+			if now > start && (e.Reset != now+day || e.Overdrawn != 1) {
+				t.Fatalf("at %d: reset %d, want %d", now, e.Reset, now+day)
+			}
+			e.Asked, e.Reset, e.Overdrawn = now, now+10*day, 1
+			if o := table.Commit(now); o != Stored {
+				t.Fatal(o)
+			}
+			if e := table.Open(Key{Hash: n}); e.Asked != now {
+				t.Fatalf("at %d: asked %d", now, e.Asked)
+			}
+		}
+	}
+}
+
+// Visit drops what is not kept and writes only what changed.
+func TestVisit(t *testing.T) {
+	m := newMemory()
+	table := New(m, 'E', 0, neverIdle)
+	for n := range uint64(10) {
+		table.Open(Key{Hash: n, Text: []byte{'k', byte('0' + n)}}).Overdrawn = int64(n + 1)
+		table.Commit(start)
+	}
+	writes := m.next
+	var seen int64
+	table.Visit(start+1, 0, func(e *Entry) bool { seen += e.Overdrawn; return true })
+	if seen != 55 || m.next != writes {
+		t.Errorf("saw %d of 55, wrote %d times", seen, m.next-writes)
+	}
+	table.Visit(start+1, 0, func(e *Entry) bool { return e.Key[1] != '3' })
+	if table.Open(Key{Hash: 3}).Overdrawn != 0 || table.Open(Key{Hash: 4}).Overdrawn != 5 {
+		t.Error("not the entry that was to go is gone")
+	}
+}
+
+// Few keys cost little, and 600,000 keys less than 40 MB.
+func TestSize(t *testing.T) {
+	m := newMemory()
+	table := New(m, 'E', 0, neverIdle)
+	e := table.Open(Key{Hash: 1, Rule: 3, Text: []byte("user-123456")})
+	e.Lots[0] = lease.Lot{Units: 10, Expiry: start + 10_000, Lease: 77}
+	e.Asked, e.Reset, e.Spent, e.Size = start, start+60_000, 5, 10
+	table.Commit(start)
+	if n := len(m.values["E\x00\x00"]) - headerBytes; n > 56 {
+		t.Errorf("an entry with one lease takes %d bytes", n)
+	}
+}
+
+// SipHash-1-3 of the bytes 0, 1, 2, ... of several lengths with a seed of zeros, as
+// CPython (PYTHONHASHSEED=0) computes it.
+func TestHash(t *testing.T) {
+	message := make([]byte, 23)
+	for i := range message {
+		message[i] = byte(i)
+	}
+	id := binary.LittleEndian.Uint64(message)
+	for n, want := range map[int]uint64{8: 16921169381604339434, 9: 8471974163824919394, 15: 17514137373579004394, 16: 9904005486622393783, 23: 3977570258815460607} {
+		if got := (Seed{}).Hash(id, message[8:n]); got != want {
+			t.Errorf("%d bytes: got %d, want %d", n, got, want)
+		}
+	}
+}
+
+// Keys spread evenly over the pages.
+func TestSpread(t *testing.T) {
+	table := New(newMemory(), 'E', MaxPagesLog2, neverIdle)
+	counts := make([]int, table.Pages())
+	most := 0
+	for n := range 600_000 {
+		h := Seed{1, 2}.Hash(1, binary.LittleEndian.AppendUint32(nil, uint32(n)))
+		counts[h>>table.shift]++
+	}
+	full := 0
+	for _, n := range counts {
+		most = max(most, n)
+		if n > PageEntries {
+			full++
+		}
+	}
+	if full > table.Pages()/500 || most > 50 {
+		t.Errorf("%d of %d pages are full, the fullest with %d keys", full, table.Pages(), most)
+	}
+}
+
+// Whatever a page holds, reading it does not fail, and it can be written again.
+func FuzzPage(f *testing.F) {
+	m := newMemory()
+	table := New(m, 'E', 0, neverIdle)
+	e := table.Open(Key{Hash: 9, Text: []byte("k")})
+	e.Overdrawn, e.Lots[0] = 3, lease.Lot{Units: 4, Expiry: start + 9, From: start + 3}
+	table.Commit(start)
+	f.Add(m.values["E\x00\x00"])
+	f.Add([]byte{Layout, 1, 0, 0, 0, 0, 0, 0, 0, 0, 255})
+	f.Fuzz(func(t *testing.T, page []byte) {
+		m := newMemory()
+		m.Set([]byte("E\x00\x00"), page, Absent)
+		table := New(m, 'E', 0, neverIdle)
+		table.Visit(start, 0, func(e *Entry) bool {
+			if e.Overdrawn < 0 || e.Lots[0].Units < 0 || e.WantLog2 > 32 {
+				t.Fatalf("%+v", e)
+			}
+			return true
+		})
+		k := Key{Hash: 9, Text: []byte("k")}
+		table.Open(k).Overdrawn = 8
+		if o := table.Commit(start); o == Stored && table.Open(k).Overdrawn != 8 {
+			t.Fatal("what was written is not there")
+		}
+	})
+}
+
+func FuzzSlotsPage(f *testing.F) {
+	m := newMemory()
+	s := NewSlots(m, 'C')
+	st := s.Open(Key{Hash: 1})
+	st.At, st.Used, st.Next, st.Held = 5, 2, 9, []limit.Holding{{ID: 3, Units: 2, Until: 9}}
+	s.Commit(5, st)
+	f.Add(m.values["C\x00\x00"])
+	f.Fuzz(func(t *testing.T, page []byte) {
+		m := newMemory()
+		m.Set([]byte("C\x00\x00"), page, Absent)
+		s := NewSlots(m, 'C')
+		st := s.Open(Key{Hash: 1})
+		var used int64
+		for _, h := range st.Held {
+			used += h.Units
+		}
+		if used != st.Used {
+			t.Fatalf("used %d, held %d", st.Used, used)
+		}
+		s.Commit(5, st)
+	})
+}
+
+// A decision reads an entry and writes it back.
+func BenchmarkOpenCommit(b *testing.B) {
+	table := New(newMemory(), 'E', 0, neverIdle)
+	for n := range uint64(18) {
+		e := table.Open(Key{Hash: n << 20, Text: []byte("user-123456")})
+		e.Lots[0] = lease.Lot{Units: 1 << 30, Expiry: 1 << 40, Lease: 77}
+		table.Commit(start)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		e := table.Open(Key{Hash: 17 << 20, Text: []byte("user-123456")})
+		e.Lots[0].Units--
+		e.Spent++
+		table.Commit(start)
+	}
+}
