@@ -15,13 +15,12 @@ region=127.0.0.1:8080 region_admin=127.0.0.1:8090
 
 die() { echo "run.sh: $*" >&2; exit 1; }
 
-# status HOST:PORT PATH: the HTTP status of a GET, or nothing.
-status() {
+# get HOST:PORT PATH: the response to a GET, headers and all, or nothing.
+get() {
   { exec 3<>"/dev/tcp/${1%:*}/${1#*:}"; } 2>/dev/null || return 0
   printf 'GET %s HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n' "$2" >&3
-  local line=; IFS=' ' read -r -t 2 _ line _ <&3
+  timeout 2 cat <&3
   exec 3>&-
-  echo "$line"
 }
 
 listening() { (exec 3<>"/dev/tcp/${1%:*}/${1#*:}") 2>/dev/null; }
@@ -70,23 +69,25 @@ alive() {
   done
 }
 
-# await NAME ADDRESS PATH SECONDS: until it answers 200.
+# await NAME SECONDS ADDRESS PATH REGEX: until the response matches.
 await() {
-  local deadline=$((SECONDS + $4))
-  until [ "$(status "$2" "$3")" = 200 ]; do
+  local deadline=$((SECONDS + $2))
+  until [[ $(get "$3" "$4") =~ $5 ]]; do
     alive
-    [ $SECONDS -lt $deadline ] || die "$1 is not ready after $4 s; see $logs/"
+    [ $SECONDS -lt $deadline ] || die "$1 is not ready after $2 s; see $logs/"
     sleep 0.1
   done
 }
+ok='^HTTP/1.1 200 '
 
 mkdir -p "$logs"
 start region bin/weir-regional --rules "$rules" --listen "$region" --admin-listen "$region_admin"
-await "the region" "$region_admin" /readyz 20
+await "the region" 20 "$region_admin" /readyz "$ok"
 echo "region: $region, metrics http://$region_admin/metrics"
 start envoy "$envoy" -c envoy/pop.yaml --disable-hot-restart --log-level warning --file-flush-interval-msec 500
 echo "PoP: compiling the filter, a few seconds ..."
-await "the PoP" "$admin" /ready 120
+await "the PoP" 120 "$admin" /ready "$ok"
+await "what the PoP knows of the rules" 20 "$admin" '/stats?filter=weir.calls' 'answered: [1-9]'
 echo "PoP: http://$pop, admin http://$admin, access log $logs/envoy.log, rules $rules"
 cat <<END
 
