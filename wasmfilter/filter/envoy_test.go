@@ -1,0 +1,387 @@
+package filter
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// envoy is as much of an Envoy as the filter sees: streams, calls, shared data,
+// metrics, in virtual time, with any number of VMs. It drives the filter as Go code
+// or as the built module ([guest]), by the rules that a real Envoy was seen to
+// follow.
+type envoy struct {
+	t       *testing.T
+	start   func(e *envoy) guest
+	vms     []guest
+	ns      int64 // monotonic clock
+	shared  map[string]sharedValue
+	cas     uint32
+	config  string
+	streams map[uint32]*exchange
+	next    uint32 // context
+	current uint32 // context whose callback runs
+	calls   map[uint32]*httpCall
+	answers *httpCall // whose callback runs
+	noCall  bool      // calls fail at once
+	names   []string  // of metrics, by number
+	metrics map[string]int64
+	logs    []string
+	tickMs  uint32
+}
+
+type sharedValue struct {
+	data []byte
+	cas  uint32
+}
+
+// exchange is a request and what becomes of it.
+type exchange struct {
+	id       uint32
+	vm       int
+	request  [][2]string
+	peer     string
+	paused   bool
+	resumed  bool
+	status   int // of a local reply; 0: none
+	details  string
+	grpc     int
+	body     string
+	response [][2]string
+	state    map[string]string
+}
+
+// httpCall is a call in flight.
+type httpCall struct {
+	id      uint32
+	vm      int
+	cluster string
+	headers [][2]string
+	body    []byte
+	timeout uint32
+	status  string
+	answer  []byte
+}
+
+// guest is the filter in one VM.
+type guest interface {
+	configure(context uint32, size int)
+	created(context, parent uint32)
+	requestHeaders(context uint32) action
+	responseHeaders(context uint32)
+	tick(context uint32)
+	callResponse(context, id uint32, bodySize int)
+	deleted(context uint32)
+}
+
+// pluginContext is the root context of the plugin in every VM.
+const pluginContext = 1
+
+const plainConfig = `{"region_cluster":"weir_region","pop":"test","table_pages":16}`
+
+func (e *envoy) addVM() int {
+	i := len(e.vms)
+	e.vms = append(e.vms, nil)
+	e.vms[i] = e.start(e)
+	e.run(i, pluginContext, func(g guest) {
+		g.created(pluginContext, 0)
+		g.configure(pluginContext, len(e.config))
+	})
+	return i
+}
+
+// run runs a callback of a VM.
+func (e *envoy) run(vm int, context uint32, f func(guest)) {
+	before := e.current
+	e.current = context
+	f(e.vms[vm])
+	e.current = before
+}
+
+// pass lets time pass, with ticks in every VM.
+func (e *envoy) pass(ms int) {
+	for range ms / 100 {
+		e.ns += 100e6
+		for vm := range e.vms {
+			e.run(vm, pluginContext, func(g guest) { g.tick(pluginContext) })
+		}
+	}
+	e.ns += int64(ms%100) * 1e6
+}
+
+// send begins a request.
+func (e *envoy) send(vm int, headers ...string) *exchange {
+	e.next++
+	x := &exchange{id: e.next, vm: vm, peer: "192.0.2.7:4711", state: map[string]string{}}
+	for i := 0; i+1 < len(headers); i += 2 {
+		x.request = append(x.request, [2]string{headers[i], headers[i+1]})
+	}
+	e.streams[x.id] = x
+	e.run(vm, x.id, func(g guest) {
+		g.created(x.id, pluginContext)
+		x.paused = g.requestHeaders(x.id) == pause
+	})
+	if x.paused && x.resumed {
+		x.paused = false
+	}
+	return x
+}
+
+// get sends GET path, answers what it waits for, and completes it.
+func (e *envoy) get(vm int, path string, headers ...string) *exchange {
+	x := e.send(vm, append([]string{":method", "GET", ":path", path, ":authority", "example.com"}, headers...)...)
+	e.settle(nil)
+	if x.paused && x.status == 0 {
+		e.t.Fatalf("GET %s still waits", path)
+	}
+	e.complete(x)
+	return x
+}
+
+// complete lets the upstream answer a request that passed, and ends the stream.
+func (e *envoy) complete(x *exchange) {
+	e.respondFrom(x)
+	e.end(x)
+}
+
+func (e *envoy) respondFrom(x *exchange) {
+	e.run(x.vm, x.id, func(g guest) { g.responseHeaders(x.id) })
+}
+
+func (e *envoy) end(x *exchange) {
+	e.run(x.vm, x.id, func(g guest) { g.deleted(x.id) })
+	delete(e.streams, x.id)
+}
+
+// settle answers all calls by f, nil: by a region that grants everything.
+func (e *envoy) settle(f func(*httpCall)) {
+	for range 100 {
+		if len(e.calls) == 0 {
+			return
+		}
+		for _, c := range e.inFlight() {
+			if f == nil {
+				grantAll(c)
+			} else {
+				f(c)
+			}
+			e.deliver(c)
+		}
+	}
+	e.t.Fatal("the calls do not end")
+}
+
+func (e *envoy) inFlight() (calls []*httpCall) {
+	for id := uint32(0); id <= e.next+1000 && len(calls) < len(e.calls); id++ {
+		if c := e.calls[id]; c != nil {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+func (e *envoy) deliver(c *httpCall) {
+	delete(e.calls, c.id)
+	e.answers = c
+	e.run(c.vm, pluginContext, func(g guest) { g.callResponse(pluginContext, c.id, len(c.answer)) })
+	e.answers = nil
+}
+
+// grantAll answers a call as a region without limits does.
+func grantAll(c *httpCall) { grantOf(1 << 30)(c) }
+
+// grantOf answers a call as a region does that has so many units left of each key.
+func grantOf(left uint64) func(*httpCall) {
+	return func(c *httpCall) {
+		c.status = "200"
+		if header(c.headers, ":path") == edge.RulesPath {
+			m := wire.RulesResponse{Protocol: 1, RulesVersion: "same"}
+			c.answer = m.Append(nil)
+			return
+		}
+		var q wire.Request
+		if err := q.Decode(c.body); err != nil {
+			panic(err)
+		}
+		a := wire.Response{Protocol: 1, Epoch: 1, Seq: q.Seq, RulesVersion: q.RulesVersion, Holders: 1}
+		for _, w := range q.Wants {
+			g := wire.Grant{Status: wire.StatusOK, Granted: min(w.Want, left), TTLMs: 10_000, Limit: 100, Remaining: left - min(w.Want, left), ResetMs: 60_000}
+			if w.Holding+w.Want > 0 && g.Granted < w.Need {
+				g = wire.Grant{Status: wire.StatusDenied, Limit: 100, RetryAfterMs: 30_500, AskAfterMs: 1000, ResetMs: 30_500}
+			}
+			a.Grants = append(a.Grants, g)
+		}
+		c.answer = a.Append(nil)
+	}
+}
+
+func hang(c *httpCall)    { c.status, c.answer = "504", []byte("upstream request timeout") }
+func refuse(c *httpCall)  { c.status, c.answer = "503", []byte("upstream connect error") }
+func garbage(c *httpCall) { c.status, c.answer = "200", []byte("\xff\xff<html>") }
+
+func header(headers [][2]string, name string) string {
+	for _, h := range headers {
+		if h[0] == name {
+			return h[1]
+		}
+	}
+	return ""
+}
+
+// The calls of the host, shared by both kinds of guests.
+
+func (e *envoy) stream() *exchange { return e.streams[e.current] }
+
+func (e *envoy) sharedGet(key string) ([]byte, uint32, bool) {
+	v, ok := e.shared[key]
+	return v.data, v.cas, ok
+}
+
+func (e *envoy) sharedSet(key string, data []byte, cas uint32) table.Outcome {
+	if v, ok := e.shared[key]; ok && cas != 0 && cas != v.cas {
+		return table.Raced
+	}
+	e.cas++
+	e.shared[key] = sharedValue{append([]byte(nil), data...), e.cas}
+	return table.Stored
+}
+
+func (e *envoy) call(vm int, cluster string, headers [][2]string, body []byte, timeout uint32) (uint32, bool) {
+	if e.noCall || cluster != "weir_region" {
+		return 0, false
+	}
+	e.next++
+	e.calls[e.next] = &httpCall{id: e.next, vm: vm, cluster: cluster, headers: headers, body: append([]byte(nil), body...), timeout: timeout}
+	return e.next, true
+}
+
+func (e *envoy) define(name string) uint32 {
+	for i, n := range e.names {
+		if n == name {
+			return uint32(i)
+		}
+	}
+	e.names = append(e.names, name)
+	e.metrics[name] = 0
+	return uint32(len(e.names) - 1)
+}
+
+func (e *envoy) respond(status int, details string, headers [][2]string, body string, grpc int) {
+	x := e.stream()
+	if x == nil || x.status != 0 {
+		e.t.Fatalf("local reply %d to a stream that has none to come", status)
+	}
+	x.status, x.details, x.response, x.body, x.grpc = status, details, headers, body, grpc
+}
+
+func (e *envoy) resume() {
+	x := e.stream()
+	if x == nil || !x.paused || x.resumed {
+		e.t.Fatal("a stream is resumed that does not wait")
+	}
+	x.paused, x.resumed = false, true
+}
+
+func (e *envoy) log(message string) { e.logs = append(e.logs, message) }
+
+func (e *envoy) logged(part string) bool {
+	for _, l := range e.logs {
+		if strings.Contains(l, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// encodeMap and decodeMap are the ABI's form of headers.
+func encodeMap(headers [][2]string) []byte {
+	out := binary.LittleEndian.AppendUint32(nil, uint32(len(headers)))
+	for _, h := range headers {
+		out = binary.LittleEndian.AppendUint32(out, uint32(len(h[0])))
+		out = binary.LittleEndian.AppendUint32(out, uint32(len(h[1])))
+	}
+	for _, h := range headers {
+		out = append(append(append(append(out, h[0]...), 0), h[1]...), 0)
+	}
+	return out
+}
+
+func decodeMap(raw []byte) (headers [][2]string) {
+	eachHeader(append([]byte(nil), raw...), func(name, value string) { headers = append(headers, [2]string{name, value}) })
+	return headers
+}
+
+// native is the filter as Go code: an envoy as a host, for one VM.
+type native struct {
+	*vm
+}
+
+// nativeHost is the host that a native VM sees.
+type nativeHost struct {
+	*envoy
+	n int
+}
+
+func startNative(e *envoy) guest { return native{newVM(nativeHost{e, len(e.vms) - 1})} }
+
+func (h nativeHost) Get(key []byte) ([]byte, uint32, bool) { return h.sharedGet(string(key)) }
+func (h nativeHost) Set(key, value []byte, cas uint32) table.Outcome {
+	return h.sharedSet(string(key), value, cas)
+}
+func (h nativeHost) log(_ logLevel, message string) { h.envoy.log(message) }
+func (h nativeHost) now() lease.Millis              { return lease.Millis(h.ns / 1e6) }
+func (h nativeHost) wall() limit.Micros             { return limit.Micros(wallStart/1e3 + h.ns/1e3) }
+func (h nativeHost) entropy() [6]uint64             { n := uint64(h.n + 1); return [6]uint64{n, 2, 3, 4, 2 * n, n} }
+func (h nativeHost) setTick(ms uint32)              { h.tickMs = ms }
+func (h nativeHost) pluginConfig(int) []byte        { return []byte(h.config) }
+func (h nativeHost) headers() []byte                { return encodeMap(h.stream().request) }
+func (h nativeHost) peer() string                   { return h.stream().peer }
+func (h nativeHost) effective(stream uint32)        { h.current = stream }
+func (h nativeHost) resume()                        { h.envoy.resume() }
+
+func (h nativeHost) header(name string) (string, bool) {
+	v := header(h.stream().request, name)
+	return v, v != ""
+}
+
+func (h nativeHost) addResponseHeader(name, value string) {
+	x := h.stream()
+	x.response = append(x.response, [2]string{strings.Clone(name), strings.Clone(value)})
+}
+
+func (h nativeHost) setFilterState(name, value string) { h.stream().state[name] = strings.Clone(value) }
+
+func (h nativeHost) respond(status int, details string, headers, body []byte, grpc int) {
+	h.envoy.respond(status, details, decodeMap(headers), string(body), grpc)
+}
+
+func (h nativeHost) call(cluster string, headers, body []byte, timeout lease.Millis) (uint32, bool) {
+	return h.envoy.call(h.n, cluster, decodeMap(headers), body, uint32(timeout))
+}
+
+func (h nativeHost) answer(int) (string, []byte) { return h.answers.status, h.answers.answer }
+
+func (h nativeHost) counter(name string) metric   { return metric(h.define(name)) }
+func (h nativeHost) gauge(name string) metric     { return metric(h.define(name)) }
+func (h nativeHost) histogram(name string) metric { return metric(h.define(name)) }
+func (h nativeHost) add(m metric, n int64)        { h.metrics[h.names[m]] += n }
+func (h nativeHost) record(m metric, v uint64)    { h.metrics[h.names[m]] = int64(v) }
+
+// wallStart is the time of day at which the monotonic clock was 0, in ns.
+const wallStart = int64(1_800_000_000) * 1e9
+
+// mustRules is for configurations with bundled rules.
+func withRules(t *testing.T, rules string) string {
+	t.Helper()
+	if _, err := rule.Decode([]byte(rules)); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(plainConfig, "}") + `,"rules":` + rules + `}`
+}

@@ -1,0 +1,343 @@
+package filter
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// each runs a test on the filter as Go code, and on the module that was built.
+func each(t *testing.T, f func(t *testing.T, start func(config string, vms int) *envoy)) {
+	for name, start := range map[string]func(*envoy) guest{"go": startNative, "wasm": startWasm} {
+		t.Run(name, func(t *testing.T) {
+			f(t, func(config string, vms int) *envoy {
+				e := &envoy{
+					t: t, start: start, ns: 5e12, config: config, next: 100, shared: map[string]sharedValue{},
+					streams: map[uint32]*exchange{}, calls: map[uint32]*httpCall{}, metrics: map[string]int64{},
+				}
+				for range vms {
+					e.addVM()
+				}
+				e.settle(nil) // the rules
+				return e
+			})
+		})
+	}
+}
+
+const userRules = `{"rules":[{"name":"user","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user"}],
+	"limit":"100/1m","algorithm":"fixed_window"}]}`
+
+func TestAllowed(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, userRules), 1)
+		x := e.send(0, ":method", "GET", ":path", "/v1/a", "x-user", "ann", "traceparent", "00-abc-def-01")
+		if !x.paused || len(e.calls) != 1 {
+			t.Fatalf("the first request of a key: paused %v, %d calls", x.paused, len(e.calls))
+		}
+		c := e.inFlight()[0]
+		for name, want := range map[string]string{
+			":method": "POST", ":path": "/weir.quota.v1.QuotaService/Acquire", ":authority": "weir_region",
+			"content-type": "application/proto", "connect-timeout-ms": "100", "traceparent": "00-abc-def-01",
+		} {
+			if got := header(c.headers, name); got != want {
+				t.Errorf("call: %s is %q, want %q", name, got, want)
+			}
+		}
+		if c.timeout != 100 {
+			t.Errorf("call: timeout %d ms", c.timeout)
+		}
+		e.settle(grantOf(99))
+		if x.paused {
+			t.Fatal("still paused after the answer")
+		}
+		e.complete(x)
+		if got := header(x.response, "ratelimit-policy"); got != `"user";q=100;w=60` {
+			t.Errorf("RateLimit-Policy: %s", got)
+		}
+		if got := header(x.response, "ratelimit"); got != `"user";r=98;t=60` {
+			t.Errorf("RateLimit: %s", got)
+		}
+		if x := e.get(0, "/other"); x.paused || len(x.response) != 0 {
+			t.Errorf("a request without a rule: %+v", x)
+		}
+	})
+}
+
+func TestRefused(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, userRules), 1)
+		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+		e.settle(grantOf(0))
+		for i := range 3 { // by the region, by the table, by the cache
+			if i > 0 {
+				x = e.send(0, ":path", "/v1/a", "x-user", "ann")
+			}
+			if x.status != 429 || !strings.HasPrefix(x.details, "weir_denied") {
+				t.Fatalf("%d: status %d, details %q", i, x.status, x.details)
+			}
+			for name, want := range map[string]string{
+				"content-type": "application/problem+json", "x-weir-rule": "user", "ratelimit-policy": `"user";q=100;w=60`,
+				"ratelimit": `"user";r=0;t=31`, "retry-after": "31",
+			} {
+				if got := header(x.response, name); got != want {
+					t.Errorf("%d: %s is %q, want %q", i, name, got, want)
+				}
+			}
+			if !strings.Contains(x.body, `"type":"https://iana.org/assignments/http-problem-types#quota-exceeded"`) ||
+				!strings.Contains(x.body, `"violated-policies":["user"]`) || !strings.Contains(x.body, `"status":429`) {
+				t.Errorf("%d: body %s", i, x.body)
+			}
+			if x.state["weir.decided"] != "user denied" {
+				t.Errorf("%d: access log has %q", i, x.state["weir.decided"])
+			}
+			e.complete(x)
+		}
+		e.pass(100)
+		if n := e.metrics["weir.decisions.rule.user.decision.denied"]; n != 3 {
+			t.Errorf("counted %d denials: %v", n, e.metrics)
+		}
+	})
+}
+
+func TestGRPC(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, userRules), 1)
+		x := e.send(0, ":path", "/v1/a", "x-user", "ann", "content-type", "application/grpc+proto")
+		e.settle(grantOf(0))
+		if x.grpc != 8 || header(x.response, "content-type") != "" || strings.Contains(x.body, "{") {
+			t.Errorf("grpc status %d, content-type %q, message %q", x.grpc, header(x.response, "content-type"), x.body)
+		}
+		x = e.send(0, ":path", "/v1/a", "x-user", "ann", "content-type", "application/grpc")
+		if x.grpc != 8 {
+			t.Errorf("from the cache: grpc status %d", x.grpc)
+		}
+	})
+}
+
+func TestXRateLimit(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		for style, reset := range map[string]string{"draft03": "60", "unix": "1800005060"} {
+			rules := strings.Replace(userRules, `"limit"`, `"x_ratelimit":"`+style+`","limit"`, 1)
+			e := start(withRules(t, rules), 1)
+			x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+			e.settle(grantOf(100))
+			e.complete(x)
+			for name, want := range map[string]string{"x-ratelimit-limit": "100", "x-ratelimit-remaining": "99", "x-ratelimit-reset": reset} {
+				if got := header(x.response, name); got != want {
+					t.Errorf("%s: %s is %q, want %q", style, name, got, want)
+				}
+			}
+		}
+	})
+}
+
+// What a region that fails in any way leaves to on_failure.
+func TestRegionFails(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		for name, f := range map[string]func(*httpCall){"hangs": hang, "refuses": refuse, "garbage": garbage} {
+			for action, want := range map[string]int{"allow": 0, "deny": 503} {
+				rules := strings.Replace(userRules, `"limit"`, `"on_failure":"`+action+`","limit"`, 1)
+				e := start(withRules(t, rules), 1)
+				x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+				e.settle(f)
+				if x.status != want || want == 0 && x.paused {
+					t.Errorf("%s, %s: status %d, paused %v", name, action, x.status, x.paused)
+				}
+				if !strings.HasSuffix(x.state["weir.decided"], "on_failure") {
+					t.Errorf("%s, %s: access log has %q", name, action, x.state["weir.decided"])
+				}
+				if want != 0 && x.grpc != 14 {
+					t.Errorf("grpc status %d", x.grpc)
+				}
+			}
+		}
+	})
+}
+
+// A cluster that is not there, or full, refuses calls at once, in the callback of
+// the request.
+func TestNoCluster(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		for action, want := range map[string]int{"allow": 0, "deny": 503} {
+			rules := strings.Replace(userRules, `"limit"`, `"on_failure":"`+action+`","limit"`, 1)
+			e := start(withRules(t, rules), 1)
+			e.noCall = true
+			for range 5 {
+				x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+				if x.status != want || x.paused != (want != 0) {
+					t.Errorf("%s: status %d, paused %v", action, x.status, x.paused)
+				}
+				e.end(x)
+			}
+			if !e.logged("weir_region") {
+				t.Error("the log does not name the cluster")
+			}
+		}
+	})
+}
+
+// However a stream ends, its slot comes back.
+func TestSlotsComeBack(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, `{"rules":[{"name":"streams","key":[],"limit":2,"algorithm":"concurrency","scope":"pop"}]}`), 1)
+		endings := []func(*exchange){
+			e.complete, // answered
+			e.end,      // client gone before the answer
+		}
+		for i := range 6 {
+			a, b := e.get0("/a"), e.get0("/b")
+			if a.status != 0 || b.status != 0 {
+				t.Fatalf("round %d: two streams: status %d and %d", i, a.status, b.status)
+			}
+			c := e.get0("/c")
+			if c.status != 429 {
+				t.Fatalf("round %d: a third stream: status %d", i, c.status)
+			}
+			e.end(c)
+			endings[i%2](a)
+			endings[i%2](b)
+			e.pass(100)
+		}
+	})
+}
+
+// get0 sends a request that nobody has to be asked for, and leaves it open.
+func (e *envoy) get0(path string) *exchange { return e.send(0, ":path", path) }
+
+// A stream that is gone when its answer comes is left alone.
+func TestClientGone(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, userRules), 1)
+		gone := e.send(0, ":path", "/v1/a", "x-user", "ann")
+		stays := e.send(0, ":path", "/v1/a", "x-user", "ann")
+		e.end(gone)
+		e.settle(nil)
+		if stays.paused {
+			t.Error("the answer to a call of a stream that is gone did not reach the others")
+		}
+	})
+}
+
+// A configuration that cannot be used does not stop Envoy.
+func TestBadConfig(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		for config, says := range map[string]string{
+			``:                   "region_cluster",
+			`{"region_cluster":`: "JSON",
+			`{"region_cluster":"weir_region","regoin":1}`:                             "regoin",
+			`{"region_cluster":"weir_region","rules":{"rules":[{"name":"a b"}]}}`:     "rules.rules[0].name",
+			`{"region_cluster":"weir_region","before_rules":"deny","table_pages":17}`: "power of two",
+		} {
+			e := start(config, 1)
+			if x := e.get0("/"); x.status != 0 {
+				t.Errorf("%s: status %d", config, x.status)
+			}
+			e.pass(100)
+			if !e.logged(says) || e.metrics["weir.config_error"] != 1 {
+				t.Errorf("%s: config_error %d, log %q", config, e.metrics["weir.config_error"], e.logs)
+			}
+		}
+	})
+}
+
+// before_rules decides until there are rules.
+func TestBeforeRules(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(strings.Replace(plainConfig, "}", `,"before_rules":"deny"}`, 1), 1)
+		if x := e.get0("/"); x.status != 503 || x.details != "weir_before_rules" {
+			t.Errorf("status %d, details %q", x.status, x.details)
+		}
+	})
+}
+
+// A panic in a callback is caught: the request passes, and the next one is decided.
+func TestPanicIsCaught(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(strings.Replace(withRules(t, userRules), "{", `{"test_hooks":true,`, 1), 1)
+		if x := e.send(0, ":path", "/v1/a", "x-weir-test-panic", "recover"); x.paused || x.status != 0 {
+			t.Errorf("status %d, paused %v", x.status, x.paused)
+		}
+		if x := e.get(0, "/v1/a", "x-user", "ann"); header(x.response, "ratelimit") == "" {
+			t.Error("the next request was not decided")
+		}
+		e.pass(100)
+		if e.metrics["weir.panics"] != 1 {
+			t.Errorf("metrics: %v", e.metrics)
+		}
+	})
+}
+
+// Without test_hooks the header means nothing.
+func TestHooksAreOff(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, userRules), 1)
+		e.get(0, "/v1/a", "x-user", "ann", "x-weir-test-panic", "1")
+		e.pass(100)
+		if e.metrics["weir.panics"] != 0 || e.logged("trap") {
+			t.Errorf("metrics: %v, log %q", e.metrics, e.logs)
+		}
+	})
+}
+
+// The module survives what kills its VM: a new one finds everything in shared data.
+func TestVMDies(t *testing.T) {
+	e := &envoy{
+		t: t, start: startWasm, ns: 5e12, next: 100, shared: map[string]sharedValue{},
+		config:  strings.Replace(withRules(t, userRules), "{", `{"test_hooks":true,`, 1),
+		streams: map[uint32]*exchange{}, calls: map[uint32]*httpCall{}, metrics: map[string]int64{},
+	}
+	e.addVM()
+	e.settle(nil)
+	x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+	e.settle(grantOf(0))
+	if x.status != 429 {
+		t.Fatalf("status %d", x.status)
+	}
+	e.send(0, ":path", "/v1/a", "x-weir-test-panic", "1")
+	if !e.logged("trap") {
+		t.Fatal("the VM did not die")
+	}
+	vm := e.addVM() // FAIL_RELOAD
+	if x := e.send(vm, ":path", "/v1/a", "x-user", "ann"); x.status != 429 {
+		t.Errorf("a spent key after the VM was replaced: status %d", x.status)
+	}
+}
+
+// All VMs of an Envoy share one table.
+func TestVMsShareTheTable(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 3)
+		passed := 0
+		for i := range 300 {
+			x := e.send(i%3, ":path", "/v1/a", "x-user", "ann")
+			if x.status == 0 {
+				passed++
+			}
+			e.end(x)
+		}
+		if passed != 100 {
+			t.Errorf("%d of 300 passed a limit of 100", passed)
+		}
+	})
+}
+
+// Keys come from headers of any size, from none, and from the peer's address.
+func TestKeys(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, `{"rules":[{"name":"k","key":[{"header":"x-user","else":"client_ip"}],"limit":"3/1h",
+			"algorithm":"fixed_window","scope":"pop"}]}`), 1)
+		long := strings.Repeat("x", 60<<10)
+		for _, user := range []string{"", "ann", long, long + "y", "a|b", "日本"} {
+			var got []int
+			for range 4 {
+				x := e.send(0, ":path", "/", "x-user", user)
+				got = append(got, x.status)
+				e.end(x)
+			}
+			if fmt.Sprint(got) != "[0 0 0 429]" {
+				t.Errorf("key %.10q: statuses %v", user, got)
+			}
+		}
+	})
+}
