@@ -12,7 +12,7 @@ package config
 import "time"
 
 // Config is everything that an operator can set. The values are checked by
-// [Load]; a Config made by hand has to pass [Config.Validate].
+// [Load]; a Config made by hand has to pass [Config.Check].
 type Config struct {
 	// Config is the path of the configuration file. Empty: there is none. It can
 	// be set by flag and environment only.
@@ -27,16 +27,16 @@ type Config struct {
 	// Listen is where PoPs find the QuotaService, as host:port: HTTP/2 without TLS
 	// and HTTP/1.1 on one port. It has no authentication: whoever reaches it can
 	// spend every limit, so it belongs on a private network.
-	Listen string `default:"127.0.0.1:8080" help:"Address of the QuotaService, host:port." placeholder:"ADDR"`
+	Listen string `default:"127.0.0.1:8080" help:"Address of the QuotaService, host:port."`
 
 	// AdminListen is where /healthz, /readyz, /metrics and /rules are, as
 	// host:port. Not for clients.
-	AdminListen string `default:"127.0.0.1:8090" help:"Address of health, metrics and rules, host:port." placeholder:"ADDR"`
+	AdminListen string `default:"127.0.0.1:8090" help:"Address of health, metrics and rules, host:port."`
 
 	// Replicas is how many replicas of this region there are, 1 or more. Counters
 	// are in this process's memory, which replicas do not share: with 2 or more
 	// each would grant the whole limit, so that readiness is refused.
-	Replicas int `default:"1" help:"Replicas of this region; with the memory store only 1 is ever ready." placeholder:"N"`
+	Replicas int `default:"1" help:"Replicas of this region; with the memory store only 1 is ever ready."`
 
 	// Learning says what a key is worth after a restart while PoPs still hold
 	// leases of the life before. True: as spent when the process started, so that
@@ -53,47 +53,47 @@ type Config struct {
 	// MaxKeys bounds the counters in memory at once, 1 to 1,000,000,000. Only
 	// counters that are as good as new are forgotten; where none is left, requests
 	// with new keys follow their rule's on_failure.
-	MaxKeys int `default:"1000000" help:"Most counters in memory." placeholder:"N"`
+	MaxKeys int `default:"1000000" help:"Most counters in memory."`
 
 	// MaxMemory bounds the memory of these counters, 1MiB or more. A counter takes
 	// about 300 bytes and its key; a sliding log 16 bytes more for each charge in
 	// its window, a concurrency limit 48 for each holder. When it is used up, as
 	// MaxKeys.
-	MaxMemory Bytes `default:"512MiB" help:"Most memory of counters, such as 512MiB." placeholder:"SIZE"`
+	MaxMemory Bytes `default:"512MiB" help:"Most memory of counters, such as 512MiB."`
 
 	// MaxHolders bounds the PoPs that are remembered, 1 to 10,000,000, about 100
 	// bytes each. Calls of more are refused while all the others called within the
 	// last 10 s.
-	MaxHolders int `default:"10000" help:"Most PoPs that are remembered." placeholder:"N"`
+	MaxHolders int `default:"10000" help:"Most PoPs that are remembered."`
 
 	// MaxStreams bounds the calls in flight on one HTTP/2 connection, 1 to 100,000.
 	// A PoP has a few per worker and connection.
-	MaxStreams int `default:"1000" help:"Most calls in flight per HTTP/2 connection." placeholder:"N"`
+	MaxStreams int `default:"1000" help:"Most calls in flight per HTTP/2 connection."`
 
 	// HeaderTimeout bounds how long a request's headers, and then its body, may
 	// take to arrive, 100ms to 1m. It only meets broken and hostile clients.
-	HeaderTimeout time.Duration `default:"5s" help:"Longest that a request may take to arrive." placeholder:"TIME"`
+	HeaderTimeout time.Duration `default:"5s" help:"Longest that a request may take to arrive."`
 
 	// IdleTimeout closes connections without calls, 1s to 1h. It should be longer
 	// than Envoy's own idle timeout, so that Envoy never sends into a connection
 	// that is being closed.
-	IdleTimeout time.Duration `default:"10m" help:"How long connections without calls are kept." placeholder:"TIME"`
+	IdleTimeout time.Duration `default:"10m" help:"How long connections without calls are kept."`
 
 	// DrainWait is how long calls are still taken after SIGTERM while /readyz
 	// already says no, 0 to 5m: the time in which others take this replica off
 	// their lists. A second signal ends it.
-	DrainWait time.Duration `default:"1s" help:"How long to serve on, not ready, after SIGTERM." placeholder:"TIME"`
+	DrainWait time.Duration `default:"1s" help:"How long to serve on, not ready, after SIGTERM."`
 
 	// DrainTimeout bounds how long calls in flight may take after that, 0 to 5m;
 	// then connections are cut.
-	DrainTimeout time.Duration `default:"10s" help:"How long calls in flight may take when stopping." placeholder:"TIME"`
+	DrainTimeout time.Duration `default:"10s" help:"How long calls in flight may take when stopping."`
 
 	// LogFormat is json, one object a line, or text, key=value. The log goes to
 	// standard error.
-	LogFormat string `default:"text" help:"json or text." placeholder:"FORMAT"`
+	LogFormat string `default:"text" help:"json or text."`
 
 	// LogLevel is the least level that is logged: debug, info, warn or error.
-	LogLevel string `default:"info" help:"debug, info, warn or error." placeholder:"LEVEL"`
+	LogLevel string `default:"info" help:"debug, info, warn or error."`
 
 	// Pprof serves Go's profiles under /debug/pprof/ of the admin address. Who
 	// reaches them can make the process work.

@@ -41,7 +41,7 @@ func Load(args []string, out io.Writer) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, c.Validate()
+	return c, c.Check()
 }
 
 // ErrHelp says that help was asked for and printed.

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Validate names every field that is out of range, and the range.
-func (c *Config) Validate() error {
+// Check names every field that is out of range, and the range. (The parser of
+// flags would call a method Validate by itself, before the file has been read.)
+func (c *Config) Check() error {
 	return errors.Join(
 		required("rules", c.Rules, "the path of a rules file, such as --rules rules.yaml"),
 		address("listen", c.Listen),

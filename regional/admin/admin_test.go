@@ -1,0 +1,58 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func get(h http.Handler, path string) (int, string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.Code, w.Body.String()
+}
+
+func TestHandler(t *testing.T) {
+	ready := new(Readiness)
+	version := ""
+	h := Handler(Config{
+		Ready:   ready,
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("weir 1\n")) }),
+		Rules:   func() (string, []byte) { return version, []byte(`{"rules":[]}`) },
+	})
+	if code, body := get(h, "/rules"); code != 503 {
+		t.Errorf("/rules before there are any: %d %s", code, body)
+	}
+	version = "v1"
+	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/metrics": "weir 1", "/rules": `"version":"v1"`} {
+		if code, body := get(h, path); code != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	_, body := get(h, "/rules")
+	if !json.Valid([]byte(body)) {
+		t.Errorf("/rules is not JSON: %s", body)
+	}
+	ready.Refuse("two replicas")
+	ready.Refuse("draining")
+	ready.Refuse("draining")
+	if code, body := get(h, "/readyz"); code != 503 || body != "not ready: two replicas\nnot ready: draining\n" {
+		t.Errorf("/readyz with two reasons: %d %s", code, body)
+	}
+	if code, _ := get(h, "/healthz"); code != 200 {
+		t.Errorf("/healthz follows readiness: %d", code)
+	}
+	ready.Allow("two replicas")
+	ready.Allow("draining")
+	if code, _ := get(h, "/readyz"); code != 200 {
+		t.Errorf("/readyz when the reasons are gone: %d", code)
+	}
+	if code, _ := get(h, "/debug/pprof/"); code != 404 {
+		t.Errorf("profiles without being asked for: %d", code)
+	}
+	if code, _ := get(Handler(Config{Ready: ready, Metrics: http.NotFoundHandler(), Pprof: true}), "/debug/pprof/"); code != 200 {
+		t.Errorf("profiles: %d", code)
+	}
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "region.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func load(args ...string) (*Config, error) {
+	return Load(append([]string{"--rules", "rules.yaml"}, args...), new(strings.Builder))
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Config{
+		Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1, Learning: true,
+		MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 10_000, MaxStreams: 1000,
+		HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: time.Second, DrainTimeout: 10 * time.Second,
+		LogFormat: "text", LogLevel: "info",
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got  %+v\nwant %+v", c, want)
+	}
+}
+
+// Flags are stronger than the environment, that than the file, that than defaults.
+func TestPrecedence(t *testing.T) {
+	path := file(t, `
+# a comment
+max_keys: 1
+max_holders: 2
+max_streams: 3
+learning: false
+front: true
+drain_wait: 2s
+max_memory: 64MiB
+`)
+	t.Setenv("WEIR_CONFIG", path)
+	t.Setenv("WEIR_MAX_HOLDERS", "20")
+	t.Setenv("WEIR_MAX_STREAMS", "30")
+	t.Setenv("WEIR_LOG_FORMAT", "json")
+	c, err := load("--max-streams", "300", "--no-front")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.MaxKeys != 1 || c.MaxHolders != 20 || c.MaxStreams != 300 || c.Learning || c.Front ||
+		c.DrainWait != 2*time.Second || c.LogFormat != "json" || c.MaxMemory != 64<<20 || c.LogLevel != "info" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Every field can be set in the file, by the name that the documentation gives it.
+func TestEveryFieldInTheFile(t *testing.T) {
+	c, err := Load([]string{"--config", file(t, `
+rules: r.yaml
+listen: ":1"
+admin_listen: ":2"
+replicas: 2
+learning: false
+front: true
+max_keys: 3
+max_memory: 4GiB
+max_holders: 5
+max_streams: 6
+header_timeout: 7s
+idle_timeout: 8s
+drain_wait: 9s
+drain_timeout: 10s
+log_format: json
+log_level: debug
+pprof: true
+`)}, new(strings.Builder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := reflect.ValueOf(*c)
+	defaults, _ := load()
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if name != "DrainTimeout" && v.Field(i).Equal(reflect.ValueOf(*defaults).Field(i)) {
+			t.Errorf("%s was not taken from the file", name)
+		}
+	}
+}
+
+// Each mistake is named with where it is and what may be written.
+func TestMistakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		file string
+		says []string
+	}{
+		"unknown field":   {file: "max_key: 3\n", says: []string{"region.yaml:1: max_key: is not a field", "max_keys"}},
+		"config in file":  {file: "config: x\n", says: []string{"config: is not a field"}},
+		"wrong type":      {file: "\nmax_keys: many\n", says: []string{"region.yaml:2: max_keys:", "many"}},
+		"two mistakes":    {file: "max_keys: x\nreplicas: y\n", says: []string{":1: max_keys", ":2: replicas"}},
+		"twice":           {file: "front: true\nfront: false\n", says: []string{":2: front: is there twice"}},
+		"a list":          {file: "listen: [a, b]\n", says: []string{"listen: must be a single value"}},
+		"nothing":         {file: "listen:\n", says: []string{"listen: must be a single value"}},
+		"not fields":      {file: "- a\n", says: []string{"must be fields with values"}},
+		"not YAML":        {file: "a: b: c\n", says: []string{"region.yaml"}},
+		"size":            {file: "max_memory: 1 TB\n", says: []string{"max_memory", "512MiB"}},
+		"range in file":   {file: "max_keys: 0\n", says: []string{"max_keys: 0 must be 1 to 1000000000"}},
+		"address":         {args: []string{"--listen", "8080"}, says: []string{"listen", "host:port"}},
+		"admin address":   {args: []string{"--admin-listen", "localhost:"}, says: []string{"admin_listen"}},
+		"replicas":        {args: []string{"--replicas", "0"}, says: []string{"replicas: 0 must be 1"}},
+		"memory":          {args: []string{"--max-memory", "1kB"}, says: []string{"max_memory"}},
+		"holders":         {args: []string{"--max-holders", "-1"}, says: []string{"--max-holders"}},
+		"streams":         {args: []string{"--max-streams", "0"}, says: []string{"max_streams"}},
+		"header timeout":  {args: []string{"--header-timeout", "1ms"}, says: []string{"header_timeout: 1ms must be 100ms to 1m0s"}},
+		"idle timeout":    {args: []string{"--idle-timeout", "2h"}, says: []string{"idle_timeout"}},
+		"drain wait":      {args: []string{"--drain-wait", "1h"}, says: []string{"drain_wait"}},
+		"drain timeout":   {args: []string{"--drain-timeout", "1h"}, says: []string{"drain_timeout"}},
+		"log format":      {args: []string{"--log-format", "xml"}, says: []string{"log_format", `"json" "text"`}},
+		"log level":       {args: []string{"--log-level", "loud"}, says: []string{"log_level"}},
+		"rules":           {args: []string{"--rules", ""}, says: []string{"rules: is missing"}},
+		"unknown flag":    {args: []string{"--nosuch"}, says: []string{"--nosuch"}},
+		"file is missing": {args: []string{"--config", "nosuch.yaml"}, says: []string{"nosuch.yaml"}},
+	} {
+		args := c.args
+		if c.file != "" {
+			args = append(args, "--config", file(t, c.file))
+		}
+		_, err := load(args...)
+		for _, says := range c.says {
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v; want %q in it", name, err, says)
+			}
+		}
+	}
+	t.Setenv("WEIR_MAX_KEYS", "lots")
+	if _, err := load(); err == nil || !strings.Contains(err.Error(), "WEIR_MAX_KEYS") {
+		t.Errorf("a mistake in the environment: %v", err)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	var out strings.Builder
+	if _, err := Load([]string{"--help"}, &out); !errors.Is(err, ErrHelp) {
+		t.Fatal(err)
+	}
+	for _, says := range []string{"--rules", "--admin-listen", "WEIR_MAX_KEYS", "127.0.0.1:8080"} {
+		if !strings.Contains(out.String(), says) {
+			t.Errorf("help does not mention %s:\n%s", says, &out)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for text, want := range map[string]Bytes{"0": 0, "17": 17, "1kB": 1000, "2KiB": 2048, "3 MiB": 3 << 20, "4GB": 4e9, "5MB": 5e6, "1GiB": 1 << 30} {
+		var b Bytes
+		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
+			t.Errorf("%s: %d, %v; want %d", text, b, err, want)
+		}
+	}
+	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "1TB", "99999999999GiB", "0x10"} {
+		var b Bytes
+		if err := b.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was read as %d", text, b)
+		}
+	}
+}

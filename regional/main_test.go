@@ -1,0 +1,379 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+)
+
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "weir-regional")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "weir-regional")
+		if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+			fmt.Printf("%v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+const (
+	tenRules    = "rules: [{ name: page, key: [client_ip], limit: 10/1h, algorithm: fixed_window, consistency: exact }]\n"
+	twentyRules = "rules: [{ name: page, key: [client_ip], limit: 20/1h, algorithm: fixed_window, consistency: exact }]\n"
+	wrongRules  = "rules: [{ name: page, limit: lots }, { name: page, key: [], colour: red }]\n"
+)
+
+// process is a weir-regional that runs.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	rules  string // path
+	quota  string // address
+	admin  string
+	done   chan error
+	mu     sync.Mutex
+	log    strings.Builder
+	logged *sync.Cond
+}
+
+// startRegion starts the binary on free ports and waits until it serves.
+func startRegion(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, done: make(chan error, 1), rules: filepath.Join(t.TempDir(), "rules.yaml")}
+	p.logged = sync.NewCond(&p.mu)
+	p.setRules(tenRules)
+	p.run(append([]string{"--rules", p.rules, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain-wait", "0s"}, args...)...)
+	line := p.waitFor("msg=serving")
+	for _, field := range strings.Fields(line) {
+		if at, ok := strings.CutPrefix(field, "listen="); ok {
+			p.quota = "http://" + at
+		}
+		if at, ok := strings.CutPrefix(field, "admin="); ok {
+			p.admin = "http://" + at
+		}
+	}
+	return p
+}
+
+func (p *process) run(args ...string) {
+	p.t.Helper()
+	p.cmd = exec.Command(binary, args...)
+	out, err := p.cmd.StderrPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			p.mu.Lock()
+			p.log.WriteString(lines.Text() + "\n")
+			p.logged.Broadcast()
+			p.mu.Unlock()
+		}
+	}()
+	go func() { <-read; p.done <- p.cmd.Wait() }()
+	p.t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+}
+
+// waitFor waits for a line of the log with this text in it, and returns it.
+func (p *process) waitFor(text string) string {
+	p.t.Helper()
+	deadline := time.AfterFunc(20*time.Second, func() { p.logged.Broadcast() })
+	defer deadline.Stop()
+	begin := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		for line := range strings.Lines(p.log.String()) {
+			if strings.Contains(line, text) {
+				return line
+			}
+		}
+		if time.Since(begin) > 20*time.Second {
+			p.t.Fatalf("no %q in the log:\n%s", text, p.log.String())
+		}
+		p.logged.Wait()
+	}
+}
+
+func (p *process) setRules(text string) {
+	p.t.Helper()
+	next := p.rules + ".new"
+	if err := errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, p.rules)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// ended waits for the process and returns its error.
+func (p *process) ended() error {
+	p.t.Helper()
+	select {
+	case err := <-p.done:
+		return err
+	case <-time.After(20 * time.Second):
+		p.t.Fatalf("did not end; its log:\n%s", p.log.String())
+		return nil
+	}
+}
+
+func (p *process) get(path string) (int, string) {
+	p.t.Helper()
+	r, err := http.Get(p.admin + path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, _ := io.ReadAll(r.Body)
+	return r.StatusCode, string(body)
+}
+
+// waitForLimit waits until the rules in force have this limit.
+func (p *process) waitForLimit(limit string) {
+	p.t.Helper()
+	rules := ""
+	for range 200 {
+		if _, rules = p.get("/rules"); strings.Contains(rules, `"limit":"`+limit+`"`) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	p.t.Fatalf("the limit %s is not in force: %s", limit, rules)
+}
+
+// http2Client speaks HTTP/2 without TLS, as Envoy does.
+func http2Client() *http.Client {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Client{Transport: &http.Transport{Protocols: &protocols}, Timeout: 10 * time.Second}
+}
+
+// acquire asks for one unit of a key as the filter does.
+func (p *process) acquire(c *http.Client, holder byte, seq uint64, key string) (wire.Grant, error) {
+	req := wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{holder}, 16), Seq: seq,
+		Wants: []wire.Want{{Rule: "page", Key: []byte(key), Need: 1, Waiting: 1, Want: 1}}}
+	r, err := c.Post(p.quota+quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(req.Append(nil)))
+	if err != nil {
+		return wire.Grant{}, err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return wire.Grant{}, err
+	}
+	var out wire.Response
+	if err := out.Decode(body); r.StatusCode != 200 || err != nil || len(out.Grants) != 1 {
+		return wire.Grant{}, fmt.Errorf("status %d: %s", r.StatusCode, body)
+	}
+	return out.Grants[0], nil
+}
+
+func TestServes(t *testing.T) {
+	for _, front := range []string{"--no-front", "--front"} {
+		p := startRegion(t, front, "--log-format", "text")
+		for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/rules": `"limit":"10/1h"`, "/metrics": "weir_rules_config_ok 1"} {
+			if code, body := p.get(path); code != 200 || !strings.Contains(body, want) {
+				t.Errorf("%s: %d %s", path, code, body)
+			}
+		}
+		if g, err := p.acquire(http2Client(), 'a', 1, "k"); err != nil || g.Granted != 1 || g.Remaining != 9 {
+			t.Errorf("proto over HTTP/2: %+v, %v", g, err)
+		}
+		r, err := http.Post(p.quota+quotapbconnect.QuotaServiceAcquireProcedure, "application/json", strings.NewReader(
+			`{"protocol": 1, "holder": "YmJiYmJiYmJiYmJiYmJiYg==", "seq": 1, "wants": [{"rule": "page", "key": "aw==", "need": 1, "waiting": 1, "want": 1}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		if r.StatusCode != 200 || r.ProtoMajor != 1 || !bytes.Contains(body, []byte(`"granted"`)) || !bytes.Contains(body, []byte("STATUS_OK")) {
+			t.Errorf("JSON over HTTP/1.1: %s %s", r.Status, body)
+		}
+		p.signal(syscall.SIGTERM)
+		if err := p.ended(); err != nil {
+			t.Errorf("after SIGTERM: %v", err)
+		}
+		p.waitFor("msg=ended")
+	}
+}
+
+func TestRulesChangeUnderLoad(t *testing.T) {
+	p := startRegion(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range 2 {
+		all.Go(func() {
+			c := http2Client()
+			for seq := uint64(1); ctx.Err() == nil; seq++ {
+				if g, err := p.acquire(c, byte('a'+i), seq, "hot"); err != nil || g.Status != wire.StatusOK && g.Status != wire.StatusDenied {
+					t.Errorf("while the rules change: %+v, %v", g, err)
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	p.setRules(twentyRules)
+	p.signal(syscall.SIGHUP)
+	p.waitForLimit("20/1h")
+	p.setRules(wrongRules)
+	p.waitFor("lots")
+	p.waitFor("colour") // a line for each mistake
+	if _, metrics := p.get("/metrics"); !strings.Contains(metrics, "weir_rules_config_ok 0") {
+		t.Error("weir_rules_config_ok is not 0")
+	}
+	if _, rules := p.get("/rules"); !strings.Contains(rules, `"limit":"20/1h"`) {
+		t.Errorf("the last good rules did not stay: %s", rules)
+	}
+	p.setRules(tenRules)
+	p.waitForLimit("10/1h") // good rules after bad ones
+	cancel()
+	all.Wait()
+}
+
+// While it drains it is not ready, takes calls for a while, and fails none.
+func TestDrainUnderLoad(t *testing.T) {
+	p := startRegion(t, "--drain-wait", "300ms")
+	var answered, refused, after atomic.Int64
+	draining := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range 8 {
+		c := http2Client()
+		all.Go(func() {
+			for seq := uint64(1); ; seq++ {
+				_, err := p.acquire(c, byte('a'+i), seq, fmt.Sprint(i))
+				var dial *net.OpError
+				switch {
+				case err == nil:
+					answered.Add(1)
+					select {
+					case <-draining:
+						after.Add(1)
+					default:
+					}
+				case errors.As(err, &dial) && dial.Op == "dial":
+					refused.Add(1) // it has ended: nothing was sent
+					return
+				default:
+					t.Errorf("a call failed: %v", err)
+					return
+				}
+			}
+		})
+	}
+	time.Sleep(200 * time.Millisecond)
+	p.signal(syscall.SIGTERM)
+	p.waitFor("msg=draining")
+	close(draining)
+	if code, body := p.get("/readyz"); code != 503 || !strings.Contains(body, "draining") {
+		t.Errorf("/readyz while draining: %d %s", code, body)
+	}
+	all.Wait()
+	if err := p.ended(); err != nil {
+		t.Error(err)
+	}
+	if answered.Load() == 0 || after.Load() == 0 || refused.Load() != 8 {
+		t.Errorf("%d calls answered, %d of them while draining, %d of 8 callers saw the end", answered.Load(), after.Load(), refused.Load())
+	}
+}
+
+// Two replicas cannot share memory.
+func TestSecondReplicaIsNotReady(t *testing.T) {
+	p := startRegion(t, "--replicas", "2")
+	if code, body := p.get("/readyz"); code != 503 || !strings.Contains(body, "replicas: 2") || !strings.Contains(body, "run one replica") {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	p.waitFor("run one replica")
+}
+
+// What is wrong at the start ends the process with a message that says what to do.
+func TestRefusesToStart(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good, wrong := write("good.yaml", tenRules), write("wrong.yaml", wrongRules)
+	for name, c := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"port in use":       {[]string{"--rules", good, "--listen", busy.Addr().String()}, []string{"in use", "--listen"}},
+		"admin port in use": {[]string{"--rules", good, "--listen", "127.0.0.1:0", "--admin-listen", busy.Addr().String()}, []string{"in use", "--admin-listen"}},
+		"bad rules":         {[]string{"--rules", wrong}, []string{"wrong.yaml:1:", "lots", "colour"}},
+		"no rules":          {nil, []string{"rules: is missing"}},
+		"rules not there":   {[]string{"--rules", filepath.Join(dir, "nosuch")}, []string{"nosuch"}},
+		"no such host":      {[]string{"--rules", good, "--listen", "256.0.0.1:80"}, []string{"--listen 256.0.0.1:80"}},
+		"bad config":        {[]string{"--config", write("region.yaml", "max_key: 1\n")}, []string{"region.yaml:1: max_key", "max_keys"}},
+	} {
+		p := &process{t: t, done: make(chan error, 1)}
+		p.logged = sync.NewCond(&p.mu)
+		p.run(c.args...)
+		var exit *exec.ExitError
+		if err := p.ended(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+			t.Errorf("%s: %v, want exit status 1", name, err)
+		}
+		for _, says := range c.says {
+			if !strings.Contains(p.log.String(), says) {
+				t.Errorf("%s: %s; want %q in it", name, p.log.String(), says)
+			}
+		}
+	}
+}
+
+// A connection that sends no end of a request does not hold the process up.
+func TestSlowClientIsCut(t *testing.T) {
+	p := startRegion(t, "--header-timeout", "200ms")
+	c, err := net.Dial("tcp", strings.TrimPrefix(p.quota, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nContent-Length: 100\r\n\r\nhalf", quotapbconnect.QuotaServiceAcquireProcedure)
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if reply, err := io.ReadAll(c); err != nil || bytes.HasPrefix(reply, []byte("HTTP/1.1 200")) {
+		t.Errorf("half a body: %q, %v; want a refusal or the end", reply, err)
+	}
+}
