@@ -25,20 +25,22 @@ import (
 
 var binary string
 
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "weir-regional")
-		if err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "weir-regional")
-		if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-			fmt.Printf("%v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
+func TestMain(m *testing.M) { os.Exit(withBinary(m.Run)) }
+
+// withBinary builds the program for the tests.
+func withBinary(run func() int) (status int) {
+	dir, err := os.MkdirTemp("", "weir-regional")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary = filepath.Join(dir, "weir-regional")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		fmt.Printf("%v\n%s", err, out)
+		return 1
+	}
+	return run()
 }
 
 const (

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -179,17 +178,16 @@ func (w *Watcher) refuse(err error) {
 }
 
 func read(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxFile {
+		err = fmt.Errorf("%s: %d bytes, a rules file has at most 16 MiB", path, info.Size())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = errors.New("the file is longer than 16 MiB")
-	}
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("rules: %s: %w", path, err)
+		return nil, fmt.Errorf("rules: %w", err)
 	}
 	return data, nil
 }
