@@ -27,12 +27,14 @@ func (s *Slot) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want 
 }
 
 // want is the slow start, bounded by what the holder used in the last six lease
-// intervals (its use since the last ask, scaled) and by the floor under that.
+// intervals (its use since the last ask, scaled) and by the floor under that. What
+// it refused counts as used: a spent limit says nothing about demand, and what is
+// asked ahead for the next window should last beyond the flip.
 func (s *Slot) want(t *Terms, now Millis) int64 {
 	most := t.wantFloor()
 	if s.Asked > 0 {
 		since := max(now-s.Asked, t.Interval/4)
-		most = max(most, s.Spent*usageIntervals*int64(t.Interval)/int64(since))
+		most = max(most, (s.Spent+s.Denied)*usageIntervals*int64(t.Interval)/int64(since))
 	}
 	for s.WantLog2 > 0 && int64(1)<<(s.WantLog2-1) >= most {
 		s.shrink()
@@ -89,6 +91,7 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 		return Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
 	}
 	s.Size = g.Granted
+	s.Spent += g.Granted - spare
 	if spare == 0 {
 		s.grow()
 		return Part{}

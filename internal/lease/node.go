@@ -83,7 +83,6 @@ func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis,
 		}
 		grants[i] = share(t, now, sent, c, g, left, ahead)
 		left -= grants[i].Granted
-		n.Slot.Spent += grants[i].Granted
 	}
 	back := n.Slot.Apply(t, now, sent, w, g, left, jitter)
 	for i, c := range queue {

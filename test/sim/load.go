@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"math"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// Load is what clients send to one holder: requests at random times.
+type Load struct {
+	Parts func() []Part // of the next request
+	Rate  float64       // requests per second
+}
+
+// Offer lets clients send a load to holder n, counted from 1, from now on for so
+// long.
+func (w *World) Offer(n int, load Load, d limit.Micros) {
+	h, end := w.holders[n-1], w.Now+d
+	var next func()
+	next = func() {
+		gap := limit.Micros(-math.Log(1-w.rand.Float64()) / load.Rate * float64(limit.Second))
+		if w.Now+gap > end {
+			return
+		}
+		w.after(gap, func() {
+			h.request(load.Parts()...)
+			next()
+		})
+	}
+	next()
+}
+
+// Key makes every request of a load cost the same on one key.
+func Key(r *Rule, key string, cost int64) func() []Part {
+	parts := []Part{{r, key, cost}}
+	return func() []Part { return parts }
+}
+
+// Mixed makes most requests of a load cost 1, and some up to most.
+func (w *World) Mixed(r *Rule, key string, most int64) func() []Part {
+	return func() []Part {
+		cost := int64(1)
+		if w.rand.IntN(4) == 0 {
+			cost += w.rand.Int64N(most)
+		}
+		return []Part{{r, key, cost}}
+	}
+}
+
+// Totals are the counts of a key.
+func (w *World) Totals(r *Rule, key string) Totals {
+	return w.ref.accountOf(Part{Rule: r, Key: key}).Totals
+}

@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// full asks for the long form of what otherwise is cut to keep the run short.
+func full() bool { return os.Getenv("WEIR_SIM") == "full" }
+
+var windowed = []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog}
+
+// TestMatrix saturates limits of all sizes, periods and algorithms from one, two
+// and a hundred holders, directly and through two tiers, and holds them to both
+// bounds: never too much, and 98 % of what one exact limiter admits.
+func TestMatrix(t *testing.T) {
+	for _, algorithm := range windowed {
+		for _, count := range []int64{10, 500, 100_000} {
+			for _, period := range []limit.Micros{limit.Second, limit.Minute, limit.Hour} {
+				t.Run(fmt.Sprintf("%s %d per %v s", name(algorithm), count, period/limit.Second), func(t *testing.T) {
+					t.Parallel()
+					for _, c := range crowds {
+						for _, most := range []int64{1, max(count/100/int64(c.active), 2)} {
+							for _, relays := range []int{0, min(2, c.holders)} {
+								if !full() && count == 100_000 && !(c.active == 2 && most > 1 || c.active == 100 && most > 1 && relays == 0 && period == limit.Minute) {
+									continue // a million requests each
+								}
+								saturate(t, algorithm, count, period, c, most, relays)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+type crowd struct{ holders, active int }
+
+var crowds = []crowd{{1, 1}, {2, 1}, {2, 2}, {100, 1}, {100, 100}}
+
+// saturate offers more than twice a limit: the whole of it in the last seconds of
+// a period, and again in the first of the next; of a period of a second, ten.
+func saturate(t *testing.T, algorithm limit.Algorithm, count int64, period limit.Micros, c crowd, most int64, relays int) {
+	r := newRule(t, "r", limit.Spec{Algorithm: algorithm, Count: count, Period: period}, lease.Leased)
+	mean := 1.0
+	if most > 1 {
+		mean += float64(most+1) / 8
+	}
+	span, spans := 4*limit.Second, 2
+	if period == limit.Second {
+		span, spans = limit.Second, min(10, max(2, int(100_000*mean/float64(count))))
+	}
+	d := span * limit.Micros(spans)
+	w := New(Config{
+		Seed: uint64(count) + uint64(period), Holders: c.holders, Relays: relays,
+		Start: 20_000*limit.Day - span, Net: Net{Delay: limit.Millisecond, Spread: 2 * limit.Millisecond},
+	}, r)
+	for i := range c.active {
+		parts := Key(r, "k", 1)
+		if most > 1 {
+			parts = w.Mixed(r, "k", most)
+		}
+		w.Offer(i+1, Load{Rate: 2.5 * float64(count) / mean / seconds(span) / float64(c.active), Parts: parts}, d)
+	}
+	what := fmt.Sprintf("%+v, costs to %d, relays %d", c, most, relays)
+	if err := w.Run(d); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	n := w.Totals(r, "k")
+	share := guaranteed(algorithm, period, relays)
+	var inHand float64 // when the run stops in the middle of things
+	if algorithm == limit.TokenBucket || algorithm == limit.SlidingLog {
+		inHand = float64(w.ref.list[0].onLease) + float64(1+min(relays, 1))*0.1*float64(count)/seconds(max(period, span))
+	}
+	inHand += float64(spans) / 2 // rounding
+	saturated := n.Requests >= 100*int64(c.active)
+	if float64(n.Admitted)+inHand < share*float64(n.Exact) && saturated {
+		t.Errorf("%s: %d admitted, %d by one exact limiter: %.3f", what, n.Admitted, n.Exact, float64(n.Admitted)/float64(n.Exact))
+	}
+}
+
+// guaranteed is the share of what one exact limiter admits that must be admitted:
+// 98 %, less ttl ÷ window of a log. Sliding limits of a second lose more: what
+// comes back is idle until the next ask, a hundredth of the window on average, and
+// at a second tier once more, where a log's leases of 20 ms run out on the way.
+func guaranteed(a limit.Algorithm, period limit.Micros, relays int) float64 {
+	share := 0.98
+	if a == limit.SlidingLog {
+		share -= 0.02
+	}
+	sliding := a == limit.SlidingLog || a == limit.SlidingWindow
+	if sliding && period == limit.Second {
+		share -= 0.015
+		if relays > 0 {
+			share -= 0.06
+		}
+	}
+	return share
+}
+
+func seconds(d limit.Micros) float64 { return float64(d) / float64(limit.Second) }

@@ -1,0 +1,97 @@
+package sim
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// Net is what happens to messages between a tier and the one above.
+type Net struct {
+	Delay     limit.Micros // one way, at least
+	Spread    limit.Micros // and up to so much more, so that messages overtake
+	LoseCall  float64      // probabilities
+	LoseReply float64
+	Repeat    float64 // a call arrives twice, and both are answered
+}
+
+// tier is whoever answers calls.
+type tier interface {
+	handle(c call, answer func(reply))
+}
+
+// call is an AcquireRequest.
+type call struct {
+	from  string // for the trace
+	who   uint64 // holder id
+	epoch uint64
+	seq   uint64
+	wants []want
+}
+
+// want is a Want and what it is for. Wants of one group are granted all or none.
+type want struct {
+	rule  *Rule
+	key   counterKey
+	hop   int
+	group bool
+	lease.Want
+}
+
+// reply is an AcquireResponse, with what only the referee reads.
+type reply struct {
+	epoch  uint64
+	grants []grant
+}
+
+type grant struct {
+	lease.Grant
+	charged limit.Micros // virtual time at which units for waiting requests were charged
+	from    limit.Micros // virtual time from which spare units may be spent
+	until   limit.Micros // and until when
+}
+
+// send carries a call up and its reply down. deliver may come late, twice, out
+// of order, or never.
+func (w *World) send(c call, to tier, deliver func(reply)) {
+	for i := range c.wants {
+		w.tracef("%s → %s", c.from, w.showWant(c.wants[i]))
+	}
+	if w.chance(w.Net.LoseCall) {
+		w.tracef("%s → lost", c.from)
+		w.ref.lostCall(c)
+		return
+	}
+	w.carry(c, to, deliver)
+	if w.chance(w.Net.Repeat) {
+		w.tracef("%s → repeated", c.from)
+		w.carry(c, to, deliver)
+	}
+}
+
+func (w *World) carry(c call, to tier, deliver func(reply)) {
+	w.after(w.delay(), func() {
+		to.handle(c, func(r reply) { w.bring(c, r, deliver) })
+	})
+}
+
+func (w *World) bring(c call, r reply, deliver func(reply)) {
+	if w.chance(w.Net.LoseReply) {
+		w.tracef("%s ← lost", c.from)
+		w.ref.lostReply(c, r)
+		return
+	}
+	w.after(w.delay(), func() {
+		for i := range r.grants {
+			w.tracef("%s ← %s", c.from, w.showGrant(c.wants[i], r.grants[i]))
+		}
+		deliver(r)
+	})
+}
+
+func (w *World) delay() limit.Micros {
+	d := w.Net.Delay
+	if w.Net.Spread > 0 {
+		d += limit.Micros(w.rand.Int64N(int64(w.Net.Spread)))
+	}
+	return d
+}

@@ -1,0 +1,167 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// TestDeniedByOneRuleCostsNothing is promise 3: once all has been given back,
+// what is charged is what was admitted, to the unit.
+func TestDeniedByOneRuleCostsNothing(t *testing.T) {
+	for _, algorithm := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog} {
+		for _, consistency := range []lease.Consistency{lease.Leased, lease.Exact} {
+			wide := newRule(t, "wide", limit.Spec{Algorithm: algorithm, Count: 5000, Period: limit.Hour}, consistency)
+			narrow := newRule(t, "narrow", limit.Spec{Algorithm: algorithm, Count: 100, Period: limit.Hour}, consistency)
+			w := New(Config{Seed: 7, Holders: 3, Net: Net{Delay: limit.Millisecond, Spread: 5 * limit.Millisecond}}, wide, narrow)
+			for n := range 3 {
+				w.Offer(n+1, Load{Rate: 80, Parts: func() []Part {
+					return []Part{{wide, "a", 1 + w.rand.Int64N(3)}, {narrow, "a", 1}}
+				}}, 5*limit.Second)
+			}
+			if err := w.Run(30 * limit.Second); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range w.rules {
+				n := w.Totals(r, "a")
+				charged := w.granter.table[counterKey{r.Name, r.Limit.Shape(), "a"}].State.Level
+				if charged != n.Admitted {
+					t.Errorf("%s, consistency %d, %s: %d charged, %d admitted", name(algorithm), consistency, r.Name, charged, n.Admitted)
+				}
+			}
+			if n := w.Totals(narrow, "a"); n.Admitted < 98 || n.Admitted > 100 {
+				t.Errorf("%s, consistency %d: %d of 100 admitted", name(algorithm), consistency, n.Admitted)
+			}
+		}
+	}
+}
+
+// TestLossesStrandAtMostTheCost is the other half of promise 3: with calls and
+// replies lost, what is charged is never less than what was admitted.
+func TestLossesStrandAtMostTheCost(t *testing.T) {
+	r := newRule(t, "r", limit.Spec{Algorithm: limit.FixedWindow, Count: 5000, Period: limit.Hour}, lease.Leased)
+	w := New(Config{Seed: 7, Holders: 3, Net: Net{Delay: limit.Millisecond, LoseCall: 0.1, LoseReply: 0.1, Repeat: 0.1}}, r)
+	r.OnFailure = Deny
+	for n := range 3 {
+		w.Offer(n+1, Load{Rate: 80, Parts: Key(r, "a", 2)}, 5*limit.Second)
+	}
+	if err := w.Run(30 * limit.Second); err != nil {
+		t.Fatal(err)
+	}
+	n := w.Totals(r, "a")
+	if charged := w.granter.table[counterKey{"r", r.Limit.Shape(), "a"}].State.Level; charged < n.Admitted {
+		t.Errorf("%d charged, %d admitted", charged, n.Admitted)
+	}
+	if n.Admitted < n.Offered/2 {
+		t.Errorf("%d of %d admitted", n.Admitted, n.Offered)
+	}
+}
+
+// TestFloodOfKeys is promise 8: a new key with every request fills the tables;
+// they stay bounded, and a spent key stays spent. Its faults are caught.
+func TestFloodOfKeys(t *testing.T) {
+	flood := func(fault Fault) (admitted int64, err error) {
+		r := newRule(t, "r", limit.Spec{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Hour}, lease.Leased)
+		r.OnFailure = Deny
+		w := New(Config{Seed: 3, Holders: 2, MaxSlots: 50, MaxCounters: 150, Fault: fault, Net: Net{Delay: limit.Millisecond}}, r)
+		for n := range 2 {
+			w.Offer(n+1, Load{Rate: 100, Parts: Key(r, "spent", 1)}, 10*limit.Second)
+			var serial int
+			w.Offer(n+1, Load{Rate: 500, Parts: func() []Part {
+				serial++
+				return []Part{{r, fmt.Sprint(n, serial), 1}}
+			}}, 10*limit.Second)
+		}
+		err = w.Run(10 * limit.Second)
+		return w.Totals(r, "spent").Admitted, err
+	}
+	if n, err := flood(None); err != nil || n != 20 {
+		t.Errorf("%d of 20 admitted, %v", n, err)
+	}
+	if _, err := flood(ForgetsSpentKeys); err == nil {
+		t.Error("nobody noticed that spent keys were forgotten")
+	}
+}
+
+// TestRuleChange is promise 10: as many as the larger limit, and what was out on
+// lease.
+func TestRuleChange(t *testing.T) {
+	for _, algorithm := range windowed {
+		for _, counts := range [][2]int64{{500, 100}, {100, 500}} {
+			r := newRule(t, "r", limit.Spec{Algorithm: algorithm, Count: counts[0], Period: limit.Minute}, lease.Leased)
+			w := New(Config{Seed: 5, Holders: 4, Relays: 2, Net: Net{Delay: limit.Millisecond}}, r)
+			for n := range 4 {
+				w.Offer(n+1, Load{Rate: 100, Parts: Key(r, "a", 1)}, 10*limit.Second)
+			}
+			changed := newRule(t, "r", limit.Spec{Algorithm: algorithm, Count: counts[1], Period: limit.Minute}, lease.Leased)
+			w.after(limit.Second, func() { w.Change(r, changed) })
+			if err := w.Run(12 * limit.Second); err != nil {
+				t.Errorf("%s %v: %v", name(algorithm), counts, err)
+			}
+			least := counts[1] * 98 / 100
+			if algorithm == limit.TokenBucket { // a larger burst has to fill first
+				least = min(least, counts[0]+counts[1]/10)
+			}
+			if n := w.Totals(r, "a"); n.Admitted < least {
+				t.Errorf("%s %v: only %d admitted", name(algorithm), counts, n.Admitted)
+			}
+		}
+	}
+}
+
+// TestLearning restarts the granter when half of a limit is out: what the holders
+// give back is granted again, and nothing beyond.
+func TestLearning(t *testing.T) {
+	for _, algorithm := range windowed {
+		admitted := func(learning bool) int64 {
+			r := newRule(t, "r", limit.Spec{Algorithm: algorithm, Count: 1000, Period: limit.Hour}, lease.Leased)
+			w := New(Config{Seed: 5, Holders: 4, Learning: learning, Net: Net{Delay: limit.Millisecond}}, r)
+			for n := range 4 {
+				w.Offer(n+1, Load{Rate: 50, Parts: Key(r, "a", 1)}, 20*limit.Second)
+			}
+			w.after(2*limit.Second, w.RestartGranter)
+			if err := w.Run(30 * limit.Second); err != nil {
+				t.Errorf("%s, learning %v: %v", name(algorithm), learning, err)
+			}
+			return w.Totals(r, "a").Admitted
+		}
+		if n := admitted(true); n < 400 || n > 1000 {
+			t.Errorf("%s: %d of 1000 admitted around a restart with learning", name(algorithm), n)
+		}
+		if n := admitted(false); n <= 1000 || n > 2000 {
+			t.Errorf("%s: %d of 1000 admitted around a restart without learning", name(algorithm), n)
+		}
+	}
+}
+
+// TestFarFromTheRegion puts 100 ms between holders and granter and back, with very
+// unequal loads: nearly all of the limit is used all the same. In windows of a
+// second, of which a round trip is a tenth, many have to wait for it.
+func TestFarFromTheRegion(t *testing.T) {
+	for _, c := range []struct {
+		spec  limit.Spec
+		waits float64 // share of the requests, at most
+	}{
+		{limit.Spec{Algorithm: limit.FixedWindow, Count: 30_000, Period: limit.Minute}, 0.06},
+		{limit.Spec{Algorithm: limit.FixedWindow, Count: 500, Period: limit.Second}, 0.5},
+		{limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second}, 0.06},
+	} {
+		r := newRule(t, "r", c.spec, lease.Leased)
+		r.Terms.Timeout = 500
+		w := New(Config{Seed: 5, Holders: 3, Net: Net{Delay: 50 * limit.Millisecond}}, r)
+		for i, rate := range []float64{600, 150, 50} {
+			w.Offer(i+1, Load{Rate: rate, Parts: Key(r, "a", 1)}, 60*limit.Second)
+		}
+		if err := w.Run(60 * limit.Second); err != nil {
+			t.Error(err)
+		}
+		n := w.Totals(r, "a")
+		share, waited := float64(n.Admitted)/float64(n.Exact), float64(n.Waited)/float64(n.Requests)
+		t.Logf("%s %d per %v s: %.3f admitted, %.3f waited, %.1f asks/s and holder", name(c.spec.Algorithm), c.spec.Count, seconds(c.spec.Period), share, waited, float64(n.Asks)/180)
+		if share < 0.99 || waited > c.waits {
+			t.Errorf("%s %d: %.3f admitted, %.3f waited", name(c.spec.Algorithm), c.spec.Count, share, waited)
+		}
+	}
+}

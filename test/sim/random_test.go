@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"io"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// TestRandom plays runs in which everything goes wrong that may. WEIR_SIM_SEED
+// plays one of them alone; WEIR_SIM=full plays many.
+func TestRandom(t *testing.T) {
+	first, runs := uint64(1), 150
+	if full() {
+		runs = 5000
+	}
+	if s := os.Getenv("WEIR_SIM_SEED"); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, runs = seed, 1
+	}
+	for seed := first; seed < first+uint64(runs); seed++ {
+		if err := play(t, seed, None); err != nil {
+			t.Errorf("%v\nplay it again with WEIR_SIM_SEED=%d", err, seed)
+		}
+	}
+}
+
+// play is one random run. What is drawn depends on the seed alone.
+func play(t testing.TB, seed uint64, fault Fault) error {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	period := pick(rnd, limit.Second, 5*limit.Second, limit.Minute)
+	spec := limit.Spec{Algorithm: windowed[rnd.IntN(len(windowed))], Count: pick(rnd, int64(10), 100, 500), Period: period}
+	consistency := pick(rnd, lease.Leased, lease.Leased, lease.Exact, lease.Optimistic)
+	r := newRule(t, "r", spec, consistency)
+	r.OnFailure = pick(rnd, Allow, Deny, Local)
+	rules := []*Rule{r}
+	w := New(Config{
+		Seed: seed, Holders: pick(rnd, 1, 2, 5), Relays: pick(rnd, 0, 0, 1, 2),
+		Start:    20_000*limit.Day - limit.Micros(rnd.IntN(8))*limit.Second,
+		Learning: rnd.IntN(2) == 0,
+		Net: Net{
+			Delay: pick(rnd, 0, limit.Millisecond, 20*limit.Millisecond), Spread: pick(rnd, 0, 5*limit.Millisecond, 150*limit.Millisecond),
+			LoseCall: pick(rnd, 0, 0, 0.05), LoseReply: pick(rnd, 0, 0, 0.05), Repeat: pick(rnd, 0, 0, 0.05),
+		},
+		Fault: fault, Trace: tracing(),
+	}, rules...)
+	second := newRule(t, "s", limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: period}, consistency)
+	w.rules = append(w.rules, second)
+	keys := []string{"a", "b"}
+	for i := range w.Holders {
+		rate := float64(pick(rnd, 5, 50, 300))
+		w.Offer(i+1, Load{Rate: rate, Parts: func() []Part {
+			p := Part{r, keys[rnd.IntN(2)], 1 + int64(rnd.IntN(3))}
+			if w.Relays == 0 && rnd.IntN(8) == 0 {
+				return []Part{p, {second, "a", 1}}
+			}
+			return []Part{p}
+		}}, 12*limit.Second)
+	}
+	for range rnd.IntN(6) {
+		w.after(limit.Micros(rnd.Int64N(int64(12*limit.Second))), func() { w.mishap(rnd) })
+	}
+	if w.Trace != nil {
+		w.tracef("%s %d per %v s, consistency %d, on_failure %d, holders %d relays %d net %+v learning %v", name(spec.Algorithm), spec.Count, seconds(period), consistency, r.OnFailure, w.Holders, w.Relays, w.Net, w.Learning)
+	}
+	return w.Run(14 * limit.Second)
+}
+
+// tracing shows a run that is played alone.
+func tracing() io.Writer {
+	if os.Getenv("WEIR_SIM_SEED") != "" {
+		return os.Stderr
+	}
+	return nil
+}
+
+// mishap is something that goes wrong at once.
+func (w *World) mishap(rnd *rand.Rand) {
+	h := w.holders[rnd.IntN(len(w.holders))]
+	switch rnd.IntN(6) {
+	case 0:
+		w.RestartGranter()
+	case 1:
+		w.RestartHolder(1 + rnd.IntN(len(w.holders)))
+	case 2:
+		if len(w.relays) > 0 {
+			w.relays[rnd.IntN(len(w.relays))].restart()
+		}
+	case 3:
+		h.cut = true
+		w.after(limit.Second, func() { h.cut = false })
+	case 4:
+		w.StepClock(pick(rnd, -limit.Hour, -limit.Second/2, limit.Second/2, limit.Hour))
+	case 5:
+		h.paused = w.Now + limit.Micros(rnd.Int64N(int64(2*limit.Second)))
+		w.granter.paused = w.Now + limit.Micros(rnd.Int64N(int64(limit.Second)))
+	}
+}
+
+func pick[T any](rnd *rand.Rand, of ...T) T { return of[rnd.IntN(len(of))] }
