@@ -51,7 +51,7 @@ const (
 
 // process is a weir-regional that runs.
 type process struct {
-	t      *testing.T
+	t      testing.TB
 	cmd    *exec.Cmd
 	rules  string // path
 	quota  string // address
@@ -63,7 +63,7 @@ type process struct {
 }
 
 // startRegion starts the binary on free ports and waits until it serves.
-func startRegion(t *testing.T, args ...string) *process {
+func startRegion(t testing.TB, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, done: make(chan error, 1), rules: filepath.Join(t.TempDir(), "rules.yaml")}
 	p.logged = sync.NewCond(&p.mu)

@@ -37,7 +37,6 @@ func newServer(h http.Handler, c *config.Config, log *slog.Logger) *http.Server 
 			MaxConcurrentStreams: c.MaxStreams,
 			SendPingTimeout:      deadPeer,
 			PingTimeout:          deadPeer,
-			WriteByteTimeout:     deadPeer,
 		},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
