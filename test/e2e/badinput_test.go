@@ -1,0 +1,244 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/stack"
+)
+
+// rawJSON is JSON that is embedded as it is.
+type rawJSON = json.RawMessage
+
+// A plugin configuration that cannot be used does not stop Envoy: it serves by
+// before_rules, and says what to change.
+func TestBadPluginConfiguration(t *testing.T) {
+	cases := []struct{ name, config, says string }{
+		{"not JSON", `{"region_cluster": "weir_region",`, "JSON"},
+		{"no object", `[]`, "object"},
+		{"unknown field", `{"region_cluster": "weir_region", "regoin": 1}`, "regoin"},
+		{"wrong type", `{"region_cluster": 7}`, "region_cluster"},
+		{"bad before_rules", `{"region_cluster": "weir_region", "before_rules": "maybe"}`, "allow"},
+		{"bad bundled rules", `{"region_cluster": "weir_region", "rules": {"rules": [{"name": "a b"}]}}`, "rules"},
+		{"no such cluster", `{"region_cluster": "nowhere"}`, "nowhere"},
+	}
+	starting := 0
+	s := stack.Start(t, stack.Config{
+		PoPs:       len(cases),
+		Workers:    1,
+		RegionAddr: "127.0.0.1:9", // nobody there
+		Bootstrap: func(b *stack.Bootstrap) {
+			b.SetPluginText(cases[starting].config)
+			starting++
+		},
+	})
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p := s.PoPs[i]
+			for range 10 {
+				if got := p.Get("/").Status; got != 200 && got != 503 {
+					t.Errorf("status %d, want 200 or 503 as before_rules says", got)
+				}
+			}
+			stack.Eventually(t, 5*time.Second, "the log says "+c.says, func() bool { return strings.Contains(p.Log(), c.says) })
+			if c.name != "no such cluster" && !raised(p.Stats("wasmcustom.weir.config_error")) {
+				t.Errorf("config_error is not raised: %v", p.Stats("wasmcustom.weir"))
+			}
+		})
+	}
+}
+
+func raised(stats map[string]int64) bool {
+	for _, v := range stats {
+		if v > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// A region that answers nonsense counts as one that does not answer: on_failure
+// decides, the PoP says what is wrong and serves on, and nothing that it knew is
+// lost.
+func TestRegionAnswersNonsense(t *testing.T) {
+	region := newFakeRegion(t)
+	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: region.addr})
+	awaitRules(t, s)
+	p := s.PoPs[0]
+	if got := p.Get("/fail-deny", "x-user", "good").Status; got != 200 {
+		t.Fatalf("status %d from a good region, want 200", got)
+	}
+	for _, c := range []struct {
+		name   string
+		answer answer
+	}{
+		{"no protobuf", raw(200, "\xff\xff\xff\xff not protobuf")},
+		{"empty", raw(200, "")},
+		{"cut off", edit(func(r *quotapb.AcquireResponse) {}, func(b []byte) []byte { return b[:len(b)-1] })},
+		{"no grants", edit(func(r *quotapb.AcquireResponse) { r.Grants = nil }, nil)},
+		{"more grants than wants", edit(func(r *quotapb.AcquireResponse) { r.Grants = append(r.Grants, r.Grants...) }, nil)},
+		{"unknown status", edit(func(r *quotapb.AcquireResponse) { r.Grants[0].Status = 99 }, nil)},
+		{"other protocol version", edit(func(r *quotapb.AcquireResponse) { r.Protocol = 2 }, nil)},
+		{"huge", raw(200, strings.Repeat("x", 5<<20))},
+		{"500", raw(500, "oops")},
+		{"404: another service", raw(404, "not found")},
+		{"redirect", raw(302, "")},
+		{"HTML", raw(200, "<html>it works</html>")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			region.answer.Store(&c.answer)
+			if got := p.Get("/fail-deny", "x-user", c.name).Status; got != 503 {
+				t.Errorf("on_failure: deny: status %d, want 503", got)
+			}
+			if got := p.Get("/fail-allow", "x-user", c.name).Status; got != 200 {
+				t.Errorf("on_failure: allow: status %d, want 200", got)
+			}
+			region.answer.Store(&good)
+			stack.Eventually(t, 10*time.Second, "a good answer counts again", func() bool {
+				return p.Get("/fail-deny", "x-user", time.Now().String()).Status == 200
+			})
+		})
+	}
+}
+
+// Requests that are out of the ordinary are decided like any other.
+func requestsOutOfTheOrdinary(t *testing.T, s *stack.Stack) {
+	p := s.PoPs[0]
+	huge := strings.Repeat("u", 20_000)
+	for i := range 5 { // a huge key is a key
+		if got, want := p.Get("/told", "x-user", huge).Status, admitted(i < 2); got != want {
+			t.Errorf("request %d with a key of 20 kB: status %d, want %d", i+1, got, want)
+		}
+	}
+	if got := p.Get("/told", "x-user", huge+"2").Status; got != 200 {
+		t.Errorf("another huge key: status %d, want 200", got)
+	}
+	for range 5 { // without the key's header the rule does not apply
+		if got := p.Get("/told").Status; got != 200 {
+			t.Errorf("without the key's header: status %d, want 200", got)
+		}
+	}
+	if got := p.Get("/told", "x-user", strings.Repeat("u", 100_000)).Status; got != 431 {
+		t.Errorf("a header that is too large for Envoy: status %d, want 431", got)
+	}
+	for _, path := range []string{"/told/%00", "//told/..;/x?%%%", "/told?" + strings.Repeat("&", 8000)} {
+		if _, err := stack.Do(p.Addr, http.MethodGet, path, ""); err != nil {
+			continue // the client refuses to send it
+		}
+	}
+	if got := p.Get("/").Status; got != 200 {
+		t.Errorf("afterwards: status %d, want 200", got)
+	}
+	// A request that waits keeps its body.
+	body := strings.Repeat("body", 50_000)
+	r, err := stack.Do(p.Addr, http.MethodPost, "/told", body, "x-user", "poster")
+	if err != nil || r.Status != 200 {
+		t.Errorf("POST of 200 kB that waits for the region: %d, %v", r.Status, err)
+	}
+}
+
+// answer is how a fake region answers an Acquire; good is the answer that a real
+// region would have given.
+type answer func(w http.ResponseWriter, good *quotapb.AcquireResponse)
+
+// fakeRegion speaks QuotaService as far as a PoP uses it: it grants what is
+// waited for, or whatever answer says.
+type fakeRegion struct {
+	addr   string
+	rules  *rule.Set
+	answer atomic.Pointer[answer]
+}
+
+var good answer = edit(func(*quotapb.AcquireResponse) {}, nil)
+
+func raw(status int, body string) answer {
+	return func(w http.ResponseWriter, _ *quotapb.AcquireResponse) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// edit answers with the good response after message and bytes were changed.
+func edit(message func(*quotapb.AcquireResponse), encoded func([]byte) []byte) answer {
+	return func(w http.ResponseWriter, r *quotapb.AcquireResponse) {
+		message(r)
+		b, _ := proto.Marshal(r)
+		if encoded != nil && len(b) > 0 {
+			b = encoded(b)
+		}
+		w.Header().Set("Content-Type", "application/proto")
+		_, _ = w.Write(b)
+	}
+}
+
+func newFakeRegion(t *testing.T) *fakeRegion {
+	t.Helper()
+	f := &fakeRegion{rules: parse(t, faultRules)}
+	f.answer.Store(&good)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/weir.quota.v1.QuotaService/Acquire", f.acquire)
+	mux.HandleFunc("/weir.quota.v1.QuotaService/Rules", f.serveRules)
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(server.Close)
+	f.addr = server.Listener.Addr().String()
+	return f
+}
+
+func (f *fakeRegion) acquire(w http.ResponseWriter, r *http.Request) {
+	var req quotapb.AcquireRequest
+	if !read(w, r, &req) {
+		return
+	}
+	resp := &quotapb.AcquireResponse{Protocol: 1, Epoch: 1, RulesVersion: req.RulesVersion, Seq: req.Seq, Holders: 1}
+	for _, want := range req.Wants {
+		resp.Grants = append(resp.Grants, &quotapb.Grant{
+			Status: quotapb.Status_STATUS_OK, Granted: want.Waiting, Lease: f.lease(want),
+			TtlMs: 1000, Limit: 10, Remaining: 5, ResetMs: 60_000,
+		})
+	}
+	(*f.answer.Load())(w, resp)
+}
+
+// lease names what a grant is charged to: the shape of the limit, the day.
+func (f *fakeRegion) lease(w *quotapb.Want) uint64 {
+	i, ok := f.rules.Find(w.Rule)
+	if !ok {
+		return 0
+	}
+	day := time.Now().Truncate(24 * time.Hour).UnixMilli()
+	return uint64(f.rules.Limit(i, int(w.Variant)).Shape())<<32 | uint64(uint32(day))
+}
+
+func (f *fakeRegion) serveRules(w http.ResponseWriter, r *http.Request) {
+	var req quotapb.RulesRequest
+	if !read(w, r, &req) {
+		return
+	}
+	b, _ := proto.Marshal(&quotapb.RulesResponse{Protocol: 1, RulesVersion: f.rules.Version, Rules: f.rules.Encode()})
+	w.Header().Set("Content-Type", "application/proto")
+	_, _ = w.Write(b)
+}
+
+func read(w http.ResponseWriter, r *http.Request, m proto.Message) bool {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = proto.Unmarshal(body, m)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+	return err == nil
+}

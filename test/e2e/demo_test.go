@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/stack"
+)
+
+// demo is a copy of what `make run` runs, on ports that nobody else uses.
+type demo struct {
+	dir                           string
+	pop, admin, region, regionAPI string
+	cmd                           *exec.Cmd
+	output                        *bufio.Scanner
+}
+
+func newDemo(t *testing.T) *demo {
+	t.Helper()
+	root := stack.Root(t)
+	d := &demo{dir: t.TempDir(), pop: stack.FreeAddr(t), admin: stack.FreeAddr(t), region: stack.FreeAddr(t), regionAPI: stack.FreeAddr(t)}
+	if err := os.CopyFS(filepath.Join(d.dir, "envoy"), os.DirFS(filepath.Join(root, "envoy"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(root, "bin"), filepath.Join(d.dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	ports := strings.NewReplacer("10000", port(d.pop), "10001", port(stack.FreeAddr(t)),
+		"9901", port(d.admin), "8080", port(d.region), "8090", port(d.regionAPI))
+	for _, name := range []string{"run.sh", "pop.yaml"} {
+		path := filepath.Join(d.dir, "envoy", name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(ports.Replace(string(text))), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+func port(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}
+
+// start runs the demo until it says that it is ready.
+func (d *demo) start(t *testing.T, env ...string) {
+	t.Helper()
+	d.cmd = exec.Command(filepath.Join(d.dir, "envoy", "run.sh"))
+	d.cmd.Env = append(append(os.Environ(), "ENVOY="+stack.Envoy(t)), env...)
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cmd.Stderr = d.cmd.Stdout
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if d.cmd.ProcessState == nil { // the test failed before it could stop the demo
+			_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGTERM)
+			_ = d.cmd.Wait()
+		}
+	})
+	d.output = bufio.NewScanner(out)
+	var said []string
+	for d.output.Scan() {
+		said = append(said, d.output.Text())
+		if strings.HasPrefix(d.output.Text(), "Ctrl-C") {
+			return
+		}
+	}
+	t.Fatalf("the demo did not start:\n%s", strings.Join(said, "\n"))
+}
+
+// end waits for the end of the demo and returns what it still said.
+func (d *demo) end(t *testing.T) (said string, code int) {
+	t.Helper()
+	for d.output.Scan() {
+		said += d.output.Text() + "\n"
+	}
+	_ = d.cmd.Wait() // the code says how
+	return said, d.cmd.ProcessState.ExitCode()
+}
+
+func (d *demo) listening() (open []string) {
+	for _, addr := range []string{d.pop, d.admin, d.region, d.regionAPI} {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			c.Close()
+			open = append(open, addr)
+		}
+	}
+	return open
+}
+
+// refusedLogin is a line of the access log: the rule that decided, and how.
+var refusedLogin = regexp.MustCompile(`"POST /login" 429 .*weir="login denied`)
+
+// `make run` shows what it says it shows, and Ctrl-C stops all of it.
+func TestDemo(t *testing.T) {
+	d := newDemo(t)
+	d.start(t)
+
+	r := do(t, d.pop, http.MethodGet, "/")
+	expect(t, r, 200, map[string]string{"RateLimit": `^"client";r=\d+;t=\d+`})
+	var statuses []int
+	for range 7 {
+		statuses = append(statuses, do(t, d.pop, http.MethodPost, "/login").Status)
+	}
+	if statuses[0] != 200 || statuses[6] != 429 {
+		t.Errorf("seven logins: %v, want 200 first and 429 at last", statuses)
+	}
+	if r := do(t, d.admin, http.MethodGet, "/stats/prometheus"); !strings.Contains(r.Body, "\nweir_") {
+		t.Error("the admin endpoint has no weir_ metrics")
+	}
+
+	log := filepath.Join(d.dir, ".run", "demo", "envoy.log")
+	stack.Eventually(t, 10*time.Second, "the access log names the rule that refused", func() bool {
+		text, err := os.ReadFile(log)
+		return err == nil && refusedLogin.Match(text)
+	})
+
+	busy := exec.Command(filepath.Join(d.dir, "envoy", "run.sh"))
+	busy.Env = append(os.Environ(), "ENVOY="+stack.Envoy(t))
+	if out, err := busy.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("something listens on "+d.pop)) {
+		t.Errorf("a second demo: %v, %s", err, out)
+	}
+
+	if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT); err != nil { // Ctrl-C
+		t.Fatal(err)
+	}
+	if said, code := d.end(t); code != 0 {
+		t.Errorf("Ctrl-C: exit code %d, %s", code, said)
+	}
+	if open := d.listening(); len(open) > 0 {
+		t.Errorf("still listening after Ctrl-C: %v", open)
+	}
+}
+
+// With other rules, and when a part dies: the demo says so and takes the rest down.
+func TestDemoWithOtherRulesAndWithoutRegion(t *testing.T) {
+	d := newDemo(t)
+	rules := filepath.Join(d.dir, "other.yaml")
+	if err := os.WriteFile(rules, []byte(quota(1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d.start(t, "WEIR_RULES="+rules)
+	stack.Eventually(t, 10*time.Second, "the other rules hold", func() bool {
+		return do(t, d.pop, http.MethodGet, "/quota", "x-user", "ann").Status == 429
+	})
+	kill(t, d.region)
+	said, code := d.end(t)
+	if code == 0 || !strings.Contains(said, "region has stopped") {
+		t.Errorf("region killed: exit code %d, %s", code, said)
+	}
+	if open := d.listening(); len(open) > 0 {
+		t.Errorf("still listening: %v", open)
+	}
+}
+
+func do(t *testing.T, addr, method, path string, headers ...string) stack.Response {
+	t.Helper()
+	r, err := stack.Do(addr, method, path, "", headers...)
+	if err != nil {
+		t.Fatalf("%s %s%s: %v", method, addr, path, err)
+	}
+	return r
+}
+
+// kill ends the process whose command line has --listen addr.
+func kill(t *testing.T, addr string) {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		line, _ := os.ReadFile(path) // it may be gone
+		if bytes.Contains(line, []byte("\x00--listen\x00"+addr+"\x00")) {
+			pid := strings.Split(path, "/")[2]
+			if err := exec.Command("kill", "-KILL", pid).Run(); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatalf("no process has --listen %s", addr)
+}

@@ -1,0 +1,76 @@
+// Package e2e proves the guarantees on the real thing: Envoys with the built
+// filter, the built region, real connections, real faults.
+//
+// Each scenario states its bound and where the bound comes from. Counts are
+// bounded; speed is not: a scenario may take longer on a busy machine, but it
+// does not fail for that.
+//
+// What would take long runs in a small form that puts the same pressure on the
+// same mechanism; WEIR_LONG=1 (`make test-long`) runs the whole.
+package e2e
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/stack/drive"
+)
+
+// long reports whether the scenarios run at their full size.
+var long = os.Getenv("WEIR_LONG") != ""
+
+// offer runs a load and fails the test if a request got no answer, or one that is
+// neither 200 nor 429.
+func offer(t *testing.T, l drive.Load) drive.Tally {
+	t.Helper()
+	tally := try(t, l)
+	if n := tally.Other(200, 429); n > 0 {
+		t.Fatalf("%d of %d requests got neither 200 nor 429: %v, first error: %v",
+			n, tally.Sent(), tally.Status, tally.FirstError)
+	}
+	return tally
+}
+
+// try runs a load, whatever its answers are.
+func try(t *testing.T, l drive.Load) drive.Tally {
+	t.Helper()
+	tally, err := drive.Run(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tally.Sent() == 0 {
+		t.Fatal("the load was over before the first request")
+	}
+	return tally
+}
+
+// awaitWindow waits until at least rest is left of the running window of length
+// period, clock aligned; it returns the end of that window. It does not wait if
+// enough is left already.
+func awaitWindow(period, rest time.Duration) time.Time {
+	end := windowEnd(time.Now(), period)
+	if time.Until(end) < rest {
+		time.Sleep(time.Until(end) + 5*time.Millisecond)
+		end = windowEnd(time.Now(), period)
+	}
+	return end
+}
+
+// windowEnd returns the end of the clock-aligned window that t is in.
+func windowEnd(t time.Time, period time.Duration) time.Time {
+	return t.Truncate(period).Add(period) // Truncate counts from a multiple of every period up to a day
+}
+
+// awaitRules waits until every PoP has the rules of its region. One worker fetches
+// them; the others take them over at their next tick, every 100 ms.
+func awaitRules(t *testing.T, s *stack.Stack) {
+	t.Helper()
+	for _, p := range s.PoPs {
+		stack.Eventually(t, 15*time.Second, p.Name+" has fetched the rules", func() bool {
+			return p.Stats("wasmcustom.weir.calls.reason.answered")["wasmcustom.weir.calls.reason.answered"] > 0
+		})
+	}
+	time.Sleep(500 * time.Millisecond)
+}

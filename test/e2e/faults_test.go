@@ -1,0 +1,210 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/stack/drive"
+)
+
+// The windows last a day, so that none ends within a scenario (but at midnight).
+const faultRules = `
+rules:
+  - name: fail-allow
+    match: { path: /fail-allow }
+    timeout: 300ms
+    key: [ { header: x-user } ]
+    limit: 10/1d
+    algorithm: fixed_window
+    on_failure: allow
+  - name: fail-deny
+    match: { path: /fail-deny }
+    timeout: 300ms
+    key: [ { header: x-user } ]
+    limit: 10/1d
+    algorithm: fixed_window
+    on_failure: deny
+  - name: fail-deny-429
+    match: { path: /fail-deny-429 }
+    timeout: 300ms
+    key: [ { header: x-user } ]
+    limit: 10/1d
+    algorithm: fixed_window
+    on_failure: { action: deny, status: 429 }
+  - name: fail-local
+    match: { path: /fail-local }
+    timeout: 300ms
+    key: [ { header: x-user } ]
+    limit: 10/1d
+    algorithm: fixed_window
+    on_failure: { action: local, expected_holders: 2 }
+  - name: healed        # short: a region that starts anew takes unknown windows for spent
+    match: { path: /healed }
+    timeout: 300ms
+    key: [ { header: x-user } ]
+    limit: 10/2s
+    algorithm: fixed_window
+    on_failure: deny
+`
+
+// While the region does not answer, each rule does what its on_failure says: at
+// once once the breaker is open, and never later than its timeout says before.
+// What was refused before stays refused. When the region answers again, so do the
+// limits.
+func TestRegionFails(t *testing.T) {
+	s := stack.Start(t, stack.Config{Rules: faultRules, Links: true})
+	awaitRules(t, s)
+	eachLink := func(do func(*stack.Link)) {
+		for _, p := range s.PoPs {
+			do(p.Link)
+		}
+	}
+	for _, fault := range []struct {
+		name        string
+		begin, over func()
+	}{
+		{"cut off",
+			func() { eachLink((*stack.Link).Cut) },
+			func() { eachLink((*stack.Link).Heal) }},
+		{"hanging",
+			func() { s.Region.Pause() },
+			func() { s.Region.Resume() }},
+		{"swallowed by the network",
+			func() { eachLink((*stack.Link).Swallow) },
+			func() { eachLink((*stack.Link).Heal) }},
+		{"slower than the timeout",
+			func() { eachLink(func(l *stack.Link) { l.Delay(time.Second) }) },
+			func() { eachLink((*stack.Link).Heal) }},
+		{"stopped and started again", // last: the store is new afterwards
+			func() { s.Region.Stop() },
+			func() { s.Region.Start() }},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			spent := "spent before " + fault.name
+			spend(t, s, spent)
+			fault.begin()
+			t.Run("on_failure: allow", func(t *testing.T) { failsOpen(t, s, fault.name) })
+			t.Run("on_failure: deny", func(t *testing.T) { failsClosed(t, s, fault.name) })
+			t.Run("on_failure: local", func(t *testing.T) { failsLocal(t, s, fault.name) })
+			t.Run("denied stays denied", func(t *testing.T) { staysDenied(t, s, spent) })
+			t.Run("few calls", func(t *testing.T) { probesFew(t, s) })
+			fault.over()
+			t.Run("healed", func(t *testing.T) { heals(t, s) })
+			t.Run("charged afterwards", func(t *testing.T) { chargedAfterwards(t, s, fault.name) })
+		})
+	}
+}
+
+// spend uses up the limit of one key under each rule, so that both PoPs know it
+// as denied.
+func spend(t *testing.T, s *stack.Stack, user string) {
+	t.Helper()
+	for _, path := range []string{"/fail-allow", "/fail-deny", "/fail-local"} {
+		stack.Eventually(t, 10*time.Second, path+" is spent", func() bool {
+			tally := offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get(path, "x-user", user), Count: 400})
+			return tally.OK() == 0
+		})
+	}
+}
+
+func failsOpen(t *testing.T, s *stack.Stack, user string) {
+	before := degraded(s)
+	tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/fail-allow", "x-user", user), Count: 200})
+	if tally.OK() != 200 {
+		t.Errorf("%v, want 200 times 200", tally.Status)
+	}
+	bounded(t, tally)
+	// Each of them is counted as degraded, but those that a lease paid for.
+	stack.Eventually(t, 10*time.Second, "the metric of degraded decisions", func() bool { return degraded(s)-before >= 180 })
+}
+
+// degraded counts the requests that passed because the region did not answer.
+func degraded(s *stack.Stack) (n int64) {
+	const stat = "wasmcustom.weir.decisions.rule.fail-allow.decision.allowed.reason.on_failure"
+	for _, p := range s.PoPs {
+		n += p.Stats(stat)[stat]
+	}
+	return n
+}
+
+// chargedAfterwards: what a PoP admitted while nobody answered is reported when
+// somebody does, and leaves nothing of that key's limit.
+func chargedAfterwards(t *testing.T, s *stack.Stack, user string) {
+	stack.Eventually(t, 20*time.Second, "requests that passed without a lease are charged", func() bool {
+		for _, p := range s.PoPs {
+			if p.Get("/fail-allow", "x-user", user).Status != 429 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func failsClosed(t *testing.T, s *stack.Stack, user string) {
+	for path, status := range map[string]int{"/fail-deny": 503, "/fail-deny-429": 429} {
+		tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get(path, "x-user", user), Count: 200})
+		if tally.Status[status] != 200 {
+			t.Errorf("%s: %v, want 200 times %d", path, tally.Status, status)
+		}
+		bounded(t, tally)
+	}
+}
+
+// Each of the two PoPs admits its half of the limit, to the unit.
+func failsLocal(t *testing.T, s *stack.Stack, user string) {
+	for _, p := range s.PoPs {
+		tally := offer(t, drive.Load{Addrs: []string{p.Addr}, Request: drive.Get("/fail-local", "x-user", user), Count: 100})
+		if tally.OK() != 5 {
+			t.Errorf("%s admitted %d, want 5: half of the limit", p.Name, tally.OK())
+		}
+		bounded(t, tally)
+	}
+}
+
+func staysDenied(t *testing.T, s *stack.Stack, user string) {
+	for _, path := range []string{"/fail-allow", "/fail-deny", "/fail-local"} {
+		tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get(path, "x-user", user), Count: 400})
+		if tally.Status[429] != 400 {
+			t.Errorf("%s: %v, want 400 times 429", path, tally.Status)
+		}
+		bounded(t, tally)
+	}
+}
+
+// With its breaker open, a worker probes every 100 ms; no request calls. One call
+// a second is allowed for the rules.
+func probesFew(t *testing.T, s *stack.Stack) {
+	const seconds, workers = 2, 2
+	calls := callsIn(s, seconds*time.Second, func(until time.Time) {
+		try(t, drive.Load{
+			Addrs:   s.Addrs(),
+			Request: drive.GetEach("/fail-allow", "x-user", t.Name()), // every key is new: all would ask
+			Until:   until,
+		})
+	})
+	for i, p := range s.PoPs {
+		// Jitter is 10 %, so no more than 11 probes fit into a second.
+		if most := int64((workers*11 + 1) * seconds); calls[i] > most {
+			t.Errorf("%s made %d calls in %d s while the region did not answer, at most %d", p.Name, calls[i], seconds, most)
+		}
+	}
+}
+
+// heals waits until a limit holds over both PoPs again.
+func heals(t *testing.T, s *stack.Stack) {
+	stack.Eventually(t, 15*time.Second, "10 of 100 requests are admitted, 90 refused", func() bool {
+		user := time.Now().String()
+		tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/healed", "x-user", user), Count: 100})
+		return tally.OK() == 10 && tally.Status[429] == 90
+	})
+}
+
+// bounded fails when a request waited for long: the rule's timeout is 300 ms, the
+// rest is for a busy machine.
+func bounded(t *testing.T, tally drive.Tally) {
+	t.Helper()
+	if tally.Slowest > 2*time.Second {
+		t.Errorf("a request took %v, the rule's timeout is 300ms", tally.Slowest)
+	}
+}

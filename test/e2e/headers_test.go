@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/stack"
+)
+
+const headerRules = `
+  - name: told
+    match: { path: { prefix: /told } }
+    timeout: 1s
+    key: [ { header: x-user } ]
+    limit: 2/1d
+    algorithm: fixed_window
+    consistency: exact
+    on_failure: deny
+    x_ratelimit: draft03
+`
+
+// A client is told what is left, and when it was refused, by which rule and when
+// to come back.
+func clientIsTold(t *testing.T, s *stack.Stack) {
+	p := s.PoPs[0]
+	r := p.Get("/told", "x-user", "ann")
+	expect(t, r, 200, map[string]string{
+		"RateLimit-Policy":      `^"told";q=2;w=86400$`,
+		"RateLimit":             `^"told";r=1;t=\d+$`,
+		"X-RateLimit-Limit":     `^2`,
+		"X-RateLimit-Remaining": `^1$`,
+		"X-RateLimit-Reset":     `^\d+$`,
+		"Retry-After":           `^$`,
+	})
+	p.Get("/told", "x-user", "ann")
+
+	r = s.PoPs[1].Get("/told", "x-user", "ann")
+	expect(t, r, 429, map[string]string{
+		"RateLimit":    `^"told";r=0;t=\d+$`,
+		"Retry-After":  `^[1-9]\d*$`,
+		"Content-Type": `^application/problem\+json$`,
+	})
+	var problem struct {
+		Type     string
+		Status   int
+		Violated []string `json:"violated-policies"`
+	}
+	if err := json.Unmarshal([]byte(r.Body), &problem); err != nil {
+		t.Fatalf("body of the refusal: %v: %s", err, r.Body)
+	}
+	if problem.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" ||
+		len(problem.Violated) != 1 || problem.Violated[0] != "told" {
+		t.Errorf("problem: %+v", problem)
+	}
+
+	// gRPC: status 200 of HTTP, RESOURCE_EXHAUSTED of gRPC (8).
+	r = p.Get("/told", "x-user", "ann", "Content-Type", "application/grpc")
+	expect(t, r, 200, map[string]string{"Grpc-Status": `^8$`})
+}
+
+// Operators see each rule's decisions as one metric with labels.
+func operatorIsTold(t *testing.T, s *stack.Stack) {
+	want := regexp.MustCompile(`(?m)^weir_decisions{rule="told",decision="denied"} [1-9]`)
+	stack.Eventually(t, 10*time.Second, want.String(), func() bool {
+		return want.MatchString(do(t, s.PoPs[1].Admin, http.MethodGet, "/stats/prometheus").Body)
+	})
+}
+
+func expect(t *testing.T, r stack.Response, status int, headers map[string]string) {
+	t.Helper()
+	if r.Status != status {
+		t.Errorf("status %d, want %d; body %q", r.Status, status, r.Body)
+	}
+	for name, pattern := range headers {
+		if got := r.Header.Get(name); !regexp.MustCompile(pattern).MatchString(got) {
+			t.Errorf("%s: %q does not match %s", name, got, pattern)
+		}
+	}
+}

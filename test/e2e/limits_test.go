@@ -1,0 +1,167 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/stack/drive"
+)
+
+// limitCase is a limit that two PoPs share.
+type limitCase struct {
+	consistency string
+	count       int64
+	period      time.Duration
+	cost        int64 // of each request; makes large limits reachable on small machines
+}
+
+var perSecond = []limitCase{
+	{"exact", 10, time.Second, 1},
+	{"exact", 500, time.Second, 1},
+	{"exact", 100_000, time.Second, 100},
+	{"leased", 10, time.Second, 1},
+	{"leased", 500, time.Second, 1},
+	{"leased", 100_000, time.Second, 50},
+}
+
+var perMinute = []limitCase{
+	{"exact", 10, time.Minute, 1},
+	{"exact", 500, time.Minute, 1},
+	{"exact", 100_000, time.Minute, 20},
+	{"leased", 10, time.Minute, 1},
+	{"leased", 500, time.Minute, 1},
+	{"leased", 100_000, time.Minute, 4},
+}
+
+func (c limitCase) name() string {
+	unit := "1s"
+	if c.period == time.Minute {
+		unit = "1m"
+	}
+	return fmt.Sprintf("%s-%d-%s", c.consistency, c.count, unit)
+}
+
+// rule never admits without a unit: an answer that a busy machine brings too late
+// counts as a refusal.
+func (c limitCase) rule() string {
+	return fmt.Sprintf(`
+  - name: %[1]s
+    match: { path: /%[1]s }
+    key: []
+    limit: { count: %[2]d, per: %[3]ds }
+    algorithm: fixed_window
+    consistency: %[4]s
+    cost: %[5]d
+    timeout: 1s
+    on_failure: { action: deny, status: 429 }
+`, c.name(), c.count, c.period/time.Second, c.consistency, c.cost)
+}
+
+func (c limitCase) load(s *stack.Stack) drive.Load {
+	return drive.Load{Addrs: s.Addrs(), Request: drive.Get("/" + c.name())}
+}
+
+// bucketRules are two token buckets of 100 per second with room for 300.
+const bucketRules = `
+  - name: bucket-exact
+    match: { path: /bucket-exact }
+    timeout: 1s
+    key: [ { header: x-user } ]
+    limit: { count: 100, per: 1s, burst: 300 }
+    consistency: exact
+    on_failure: { action: deny, status: 429 }
+  - name: bucket-leased
+    match: { path: /bucket-leased }
+    timeout: 1s
+    key: [ { header: x-user } ]
+    limit: { count: 100, per: 1s, burst: 300 }
+    on_failure: { action: deny, status: 429 }
+`
+
+func limitRules() string {
+	rules := bucketRules
+	for _, c := range append(perSecond, perMinute...) {
+		rules += c.rule()
+	}
+	return rules
+}
+
+// Two PoPs of two workers each share each limit through one region, and both are
+// flooded. Over both, a window admits no unit more than the limit, and at least
+// 98 % of what one exact limiter would have admitted.
+//
+// Units count in the window that they were charged to: that in which the request
+// was sent or, if it waited across a flip, the next one. So as long as the last
+// answer comes before the last window ends, all that was sent in K windows was
+// charged to these K windows, and may be K limits, to the unit.
+func limitsHoldExactly(t *testing.T, s *stack.Stack) {
+	for _, c := range perSecond {
+		t.Run(c.name(), func(t *testing.T) { perSecondHolds(t, s, c) })
+	}
+	for _, c := range perMinute {
+		t.Run(c.name(), func(t *testing.T) { perMinuteHolds(t, s, c) })
+	}
+}
+
+func perSecondHolds(t *testing.T, s *stack.Stack, c limitCase) {
+	const windows = 4
+	first := awaitWindow(c.period, c.period-100*time.Millisecond).Add(-c.period)
+	last := first.Add(windows * c.period)
+	load := c.load(s)
+	load.Until = last.Add(-c.period / 5)
+	tally := offer(t, load)
+	most := windows * c.count
+	if time.Now().After(last) {
+		most += c.count // the last requests may have been charged to one window more
+	}
+	var exact, admitted int64 // what one exact limiter would admit, and what was
+	for at := first.Unix(); at < last.Unix(); at++ {
+		exact += min(c.count, tally.Seconds[at].Sent*c.cost)
+		admitted += tally.Seconds[at].OK * c.cost
+	}
+	check(t, tally, admitted, exact, most)
+}
+
+func perMinuteHolds(t *testing.T, s *stack.Stack, c limitCase) {
+	end := awaitWindow(c.period, 20*time.Second)
+	load := c.load(s)
+	load.Count = c.count/c.cost + c.count/c.cost/10 + 1000 // more than the limit admits
+	load.Until = end.Add(-2 * time.Second)                 // twice the rule's timeout
+	tally := offer(t, load)
+	check(t, tally, tally.OK()*c.cost, min(c.count, tally.Sent()*c.cost), c.count)
+}
+
+// check compares what was admitted with the most that may be, and with what one
+// exact limiter would have admitted.
+func check(t *testing.T, tally drive.Tally, admitted, exact, most int64) {
+	t.Helper()
+	t.Logf("%d requests, %.0f per second; admitted %d units, at most %d; one exact limiter %d (%.1f %%)",
+		tally.Sent(), tally.PerSecond(), admitted, most, exact, 100*float64(admitted)/float64(exact))
+	if admitted > most {
+		t.Errorf("admitted %d units, %d more than the limit", admitted, admitted-most)
+	}
+	if 100*admitted < 98*exact {
+		t.Errorf("admitted %d units, less than 98 %% of %d", admitted, exact)
+	}
+}
+
+// A token bucket admits in any interval at most its burst and what refills in it,
+// plus what was out on lease when the interval began: nothing, for a new key.
+func tokenBucketHolds(t *testing.T, s *stack.Stack) {
+	const rate, burst = 100, 300
+	for _, rule := range []string{"bucket-exact", "bucket-leased"} {
+		t.Run(rule, func(t *testing.T) {
+			const seconds = 4
+			begin := time.Now()
+			tally := offer(t, drive.Load{
+				Addrs:   s.Addrs(),
+				Request: drive.Get("/"+rule, "x-user", "flood"),
+				Until:   begin.Add(seconds * time.Second),
+			})
+			most := burst + int64(rate*time.Since(begin).Seconds()) + 1
+			check(t, tally, tally.OK(), min(tally.Sent(), burst+rate*seconds), most)
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/stack/drive"
+)
+
+const modeRules = `
+  - name: per-pop
+    match: { path: /per-pop }
+    key: []
+    limit: 10/1d
+    algorithm: fixed_window
+    scope: pop
+  - name: optimistic
+    match: { path: /optimistic }
+    timeout: 1s
+    key: [ { header: x-user } ]
+    limit: 100/1d
+    algorithm: fixed_window
+    consistency: optimistic
+    overdraft: 5
+  - name: shadow
+    mode: shadow
+    match: { path: /shadow }
+    key: []
+    limit: 1/1d
+    algorithm: fixed_window
+  - name: beside-shadow
+    match: { path: /shadow }
+    timeout: 1s
+    key: []
+    limit: 20/1d
+    algorithm: fixed_window
+  - name: small
+    match: { path: /both, headers: { x-small: "1" } }
+    timeout: 1s
+    key: []
+    limit: 5/1d
+    algorithm: fixed_window
+  - name: large
+    match: { path: /both }
+    timeout: 1s
+    key: []
+    limit: 50/1d
+    algorithm: fixed_window
+  - name: costly
+    match: { path: /costly }
+    timeout: 1s
+    key: [ { header: x-user } ]
+    limit: 100/1d
+    overrides:
+      - { when: { header: { x-tier: gold } }, limit: 200/1d }
+    algorithm: fixed_window
+    consistency: exact
+    cost: { header: x-cost, max: 25 }
+    on_failure: deny
+`
+
+// modes checks what rules may be besides exact and leased ones of a region.
+func modes(t *testing.T, s *stack.Stack) {
+	flood := func(t *testing.T, path string, headers ...string) drive.Tally {
+		t.Helper()
+		return offer(t, drive.Load{
+			Addrs: s.Addrs(), Request: drive.Get(path, headers...), Until: time.Now().Add(700 * time.Millisecond),
+		})
+	}
+	t.Run("scope pop: each PoP has the limit for itself", func(t *testing.T) {
+		for _, p := range s.PoPs {
+			tally := offer(t, drive.Load{Addrs: []string{p.Addr}, Request: drive.Get("/per-pop"), Count: 1000})
+			if tally.OK() != 10 {
+				t.Errorf("%s admitted %d, want 10", p.Name, tally.OK())
+			}
+		}
+	})
+	t.Run("optimistic: at most L and the overdraft of each holder", func(t *testing.T) {
+		const most = 100 + 2*5
+		if n := flood(t, "/optimistic", "x-user", "ann").OK(); n < 98 || n > most {
+			t.Errorf("admitted %d, want 98 to %d", n, most)
+		}
+	})
+	t.Run("a shadow rule changes no decision", func(t *testing.T) {
+		if n := flood(t, "/shadow").OK(); n != 20 {
+			t.Errorf("admitted %d, want 20: what the rule beside it allows", n)
+		}
+	})
+	t.Run("what one rule refuses costs nothing on the others", func(t *testing.T) {
+		if n := flood(t, "/both", "x-small", "1").OK(); n != 5 {
+			t.Errorf("admitted %d, want 5", n)
+		}
+		if n := flood(t, "/both").OK(); n != 45 {
+			t.Errorf("admitted %d more, want 45: what was refused cost nothing", n)
+		}
+	})
+	t.Run("requests cost what they say, broken words the most", func(t *testing.T) {
+		for _, c := range []struct {
+			cost  string
+			tier  string
+			admit int64
+		}{
+			{"7", "", 14},
+			{"7", "gold", 28},
+			{"0", "", 100},        // costs 1
+			{"-1", "", 4},         // costs 25, as all that follow
+			{"1000000000", "", 4}, // more than max
+			{"99999999999999999999999", "", 4},
+			{"7.5", "", 4},
+			{"free", "", 4},
+		} {
+			if n := flood(t, "/costly", "x-user", c.cost+c.tier, "x-cost", c.cost, "x-tier", c.tier).OK(); n != c.admit {
+				t.Errorf("x-cost: %s, tier %q: admitted %d, want %d", c.cost, c.tier, n, c.admit)
+			}
+		}
+	})
+}

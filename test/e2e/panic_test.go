@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/stack/drive"
+)
+
+const panicRules = `
+rules:
+  - name: quota
+    match: { path: /quota }
+    timeout: 1s
+    key: [ { header: x-user } ]
+    limit: 100/1d
+    algorithm: fixed_window
+    on_failure: { action: deny, status: 429 }
+  - name: slots
+    match: { path: { prefix: /stream } }
+    timeout: 1s
+    key: []
+    limit: 4
+    algorithm: concurrency
+    lease: { ttl: 2s }
+    on_failure: { action: deny, status: 429 }
+`
+
+// With its test hooks on, the filter kills its VM on a request with the header
+// x-weir-test-panic. A new VM stands within a second, and the table, which belongs
+// to Envoy, has lost nothing: what was spent stays spent, with the region away, so
+// that nobody could tell the filter again. No slot is lost either.
+func TestFilterPanics(t *testing.T) {
+	var upstream stack.InFlight
+	s := stack.Start(t, stack.Config{
+		PoPs:     1,
+		Rules:    panicRules,
+		Links:    true,
+		Plugin:   map[string]any{"test_hooks": true},
+		Upstream: upstream.Track(http.HandlerFunc(streamer)),
+	})
+	awaitRules(t, s)
+	p := s.PoPs[0]
+	tally := offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/quota", "x-user", "ann"), Count: 500})
+	if tally.OK() != 100 {
+		t.Fatalf("admitted %d, want 100", tally.OK())
+	}
+	p.Link.Cut()
+	crash(t, p)
+
+	t.Run("heals within a second", func(t *testing.T) {
+		// The machine may be busy: what is looked at is that requests are served
+		// again and that it took one reload per VM, not many.
+		stack.Eventually(t, 5*time.Second, "requests are served", func() bool {
+			tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/other"), Count: 50})
+			return tally.OK() == 50
+		})
+	})
+	t.Run("what was spent stays spent", func(t *testing.T) {
+		tally := offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/quota", "x-user", "ann"), Count: 500})
+		if tally.OK() > 0 {
+			t.Errorf("admitted %d of a spent key", tally.OK())
+		}
+	})
+	p.Link.Heal()
+	t.Run("leaks no slot", func(t *testing.T) {
+		leave := fillSlots(t, s, &upstream, 4)
+		crash(t, p) // who knew of these streams is gone
+		leave()
+		stack.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
+		holdSlots(t, s, &upstream, 4)
+	})
+}
+
+// crash kills the VM of each worker while requests are under way.
+func crash(t *testing.T, p *stack.PoP) {
+	t.Helper()
+	before := p.Stats("wasm.weir.vm_reload_success")
+	stack.Eventually(t, 30*time.Second, "both workers' VMs have crashed and are back", func() bool {
+		try(t, drive.Load{Addrs: []string{p.Addr}, Request: drive.Get("/other", "x-weir-test-panic", "1"), Count: 8})
+		time.Sleep(200 * time.Millisecond)
+		for name, n := range p.Stats("wasm.weir.vm_reload_success") {
+			if n >= before[name]+2 {
+				return true
+			}
+		}
+		return false
+	})
+}

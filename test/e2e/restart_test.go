@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/stack/drive"
+)
+
+const restartRules = `
+rules:
+  - name: quota
+    match: { path: /quota }
+    timeout: 1s
+    key: [ { header: x-user } ]
+    limit: 1000/1d
+    algorithm: fixed_window
+    on_failure: { action: deny, status: 429 }
+  - name: healed
+    match: { path: /healed }
+    timeout: 1s
+    key: [ { header: x-user } ]
+    limit: 10/2s
+    algorithm: fixed_window
+    on_failure: { action: deny, status: 429 }
+`
+
+// Whoever is killed, with units on lease, and started again: a window admits its
+// limit at most, requests are answered all the time, and limits hold afterwards.
+func TestRestarts(t *testing.T) {
+	const limit = 1000
+	s := stack.Start(t, stack.Config{Rules: restartRules})
+	awaitRules(t, s)
+	load := func(user string) drive.Load {
+		return drive.Load{Addrs: s.Addrs(), Request: drive.Get("/quota", "x-user", user)}
+	}
+
+	t.Run("PoP", func(t *testing.T) {
+		l := load("bob")
+		l.Count = 300
+		before := offer(t, l).OK()
+		s.PoPs[0].Kill()
+		s.PoPs[0].Start()
+		awaitRules(t, s)
+		l.Count = 1500
+		after := offer(t, l).OK()
+		// What the PoP held is lost to everybody: it asked for as much as it used,
+		// or a 32nd of the limit, and twice that while it doubles.
+		if n := before + after; n > limit || n < limit-2*300 {
+			t.Errorf("admitted %d, want %d to %d", n, limit-2*300, limit)
+		}
+		if before != 300 {
+			t.Errorf("admitted %d of the first 300", before)
+		}
+	})
+	t.Run("region, under load", func(t *testing.T) {
+		// Its memory is gone, and its PoPs say so. What they do not report it takes
+		// for spent until the window ends: it grants nothing twice.
+		l := load("ann")
+		l.PerSecond = 800
+		var admitted int64
+		for range 3 {
+			l.Until = time.Now().Add(time.Second)
+			done := make(chan drive.Tally)
+			go func() { done <- try(t, l) }()
+			time.Sleep(500 * time.Millisecond)
+			s.Region.Kill()
+			s.Region.Start()
+			tally := <-done
+			if n := tally.Other(200, 429); n > 0 {
+				t.Errorf("%d of %d got neither 200 nor 429: %v, %v", n, tally.Sent(), tally.Status, tally.FirstError)
+			}
+			admitted += tally.OK()
+		}
+		if admitted > limit || admitted < 200 {
+			t.Errorf("admitted %d over three restarts, want 200 (half a second's load, on a slow machine) to %d", admitted, limit)
+		}
+	})
+	t.Run("healed", func(t *testing.T) { heals(t, s) })
+}

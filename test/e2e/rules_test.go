@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/stack/drive"
+)
+
+// quota is a rule file with one rule, of so many units a day.
+func quota(limit int) string {
+	return fmt.Sprintf(`
+rules:
+  - name: quota
+    match: { path: /quota }
+    timeout: 1s
+    key: [ { header: x-user } ]
+    limit: %d/1d
+    algorithm: fixed_window
+    on_failure: { action: deny, status: 429 }
+`, limit)
+}
+
+// Rules change under load without a request being lost, and rules that cannot be
+// used change nothing: the last good ones stay, and the region says what is wrong.
+func TestRulesChangeUnderLoad(t *testing.T) {
+	s := stack.Start(t, stack.Config{Rules: quota(10)})
+	awaitRules(t, s)
+	spend := func(user string) int64 {
+		return offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/quota", "x-user", user), Count: 300}).OK()
+	}
+	if n := spend("ann"); n != 10 {
+		t.Errorf("admitted %d, want 10", n)
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	load := make(chan drive.Tally)
+	go func() {
+		tally, _ := drive.Run(ctx, drive.Load{
+			Addrs: s.Addrs(), Request: drive.GetEach("/quota", "x-user", "load-"), PerSecond: 300,
+			Until: time.Now().Add(2 * time.Minute), // if the test did not stop it
+		})
+		load <- tally
+	}()
+
+	t.Run("a higher limit", func(t *testing.T) {
+		s.Region.SetRules(quota(30))
+		more := int64(0)
+		stack.Eventually(t, 10*time.Second, "the spent key may spend more", func() bool {
+			more += spend("ann")
+			return more > 0
+		})
+		// Same algorithm and period: the counter goes on. 10 + 20 = 30.
+		stack.Eventually(t, 10*time.Second, "the new limit is spent", func() bool {
+			n := spend("ann")
+			more += n
+			return n == 0
+		})
+		if more != 20 {
+			t.Errorf("admitted %d more after 10/1d became 30/1d, want 20", more)
+		}
+	})
+	t.Run("bad rules are refused", func(t *testing.T) {
+		for _, bad := range []struct{ rules, says string }{
+			{"rules: [", "rules.yaml:1"},
+			{"", "rules"},
+			{strings.ReplaceAll(quota(1), "limit:", "limits:"), "rules[0].limits"},
+			{strings.ReplaceAll(quota(1), "1/1d", "[1]"), "rules[0].limit"},
+			{strings.ReplaceAll(quota(1), "1/1d", "99999999999999999999/1d"), "out of range"},
+			{strings.ReplaceAll(quota(1), "1/1d", "1/10ms"), "rules[0]"},
+			{strings.ReplaceAll(quota(1), "/quota }", "{ regex: '(' } }"), "regular expression"},
+			{quota(1) + strings.SplitAfterN(quota(1), "rules:\n", 2)[1], "is taken"},
+		} {
+			before := len(s.Region.Log())
+			s.Region.SetRules(bad.rules)
+			stack.Eventually(t, 10*time.Second, fmt.Sprintf("the region says %q of:\n%s", bad.says, bad.rules), func() bool {
+				said := s.Region.Log()[before:]
+				return strings.Contains(said, "rules.yaml") && strings.Contains(said, bad.says)
+			})
+		}
+		time.Sleep(time.Second) // longer than PoPs take to fetch
+		if n := spend("bob"); n != 30 {
+			t.Errorf("admitted %d under bad rules, want 30 by the last good ones", n)
+		}
+	})
+	t.Run("good rules are taken after bad ones", func(t *testing.T) {
+		s.Region.SetRules(quota(5))
+		stack.Eventually(t, 10*time.Second, "5/1d holds", func() bool { return spend(time.Now().String()) == 5 })
+	})
+
+	stop()
+	if tally := <-load; tally.Other(200, 429) > 0 {
+		t.Errorf("the load that went on meanwhile got %v, %v", tally.Status, tally.FirstError)
+	}
+}
+
+// A PoP that starts before its region follows before_rules, or the rules that its
+// configuration brings along, and takes the region's as soon as it appears.
+func TestPoPStartsBeforeItsRegion(t *testing.T) {
+	cases := []struct {
+		name   string
+		plugin map[string]any
+		status int   // of those requests that do not pass before the region is there
+		spends int64 // how many of 30 requests pass then
+	}{
+		{"before_rules: allow", map[string]any{"before_rules": "allow"}, 503, 30},
+		{"before_rules: deny", map[string]any{"before_rules": "deny"}, 503, 0},
+		{"bundled rules", map[string]any{"before_rules": "deny", "rules": compiled(t, bundled)}, 429, 7},
+	}
+	starting := 0
+	s := stack.Start(t, stack.Config{
+		PoPs:        len(cases),
+		Rules:       quota(10),
+		RegionLater: true,
+		Bootstrap: func(b *stack.Bootstrap) {
+			b.SetPlugin(cases[starting].plugin)
+			starting++
+		},
+	})
+	offerTo := func(i int, user string, count int64) drive.Tally {
+		return try(t, drive.Load{
+			Addrs: []string{s.PoPs[i].Addr}, Conns: 4, Request: drive.Get("/quota", "x-user", user), Count: count,
+		})
+	}
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			tally := offerTo(i, "early", 30)
+			if tally.OK() != c.spends || tally.Other(200, c.status) > 0 {
+				t.Errorf("%v, want %d times 200 and else %d", tally.Status, c.spends, c.status)
+			}
+		})
+	}
+	s.Region.Start()
+	for i, c := range cases {
+		t.Run(c.name+", then the region", func(t *testing.T) {
+			stack.Eventually(t, 15*time.Second, "the region's rules hold", func() bool {
+				tally := offerTo(i, time.Now().String(), 100)
+				return tally.OK() == 10 && tally.Status[429] == 90
+			})
+		})
+	}
+}
+
+// bundled limits by the PoP's own share while the region is away: 7.
+const bundled = `
+rules:
+  - name: quota
+    match: { path: /quota }
+    timeout: 1s
+    key: [ { header: x-user } ]
+    limit: 14/1d
+    algorithm: fixed_window
+    on_failure: { action: local, expected_holders: 2 }
+`
+
+// compiled returns rules as the plugin configuration takes them.
+func compiled(t *testing.T, rules string) rawJSON {
+	t.Helper()
+	return parse(t, rules).Encode()
+}
+
+func parse(t *testing.T, rules string) *rule.Set {
+	t.Helper()
+	set, err := rulefile.Parse("rules.yaml", []byte(rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
