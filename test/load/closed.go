@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/weirlimit/weir/test/load/drive"
 	"github.com/weirlimit/weir/test/load/table"
@@ -12,8 +13,8 @@ import (
 // closedLoop measures what a decision costs when requests come as fast as they
 // are answered.
 func (b *bench) closedLoop(ctx context.Context) (table.Section, error) {
-	s := table.Section{Title: "Closed loop, 32 connections: CPU of Envoy"}
-	uniform := drive.Uniform(keys, 1)
+	s := table.Section{Title: fmt.Sprintf("Closed loop, %d connections, %d keys or one: CPU of Envoy", closedConns, b.plan.keys)}
+	uniform := drive.Uniform(b.plan.keys, 1)
 	ms := modes{b: b, conns: closedConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
 	ms.add("native local_ratelimit, allowing", b.native, "/one/thing", uniform, answered)
@@ -42,26 +43,27 @@ func (b *bench) addWeir(ms *modes, uniform drive.Keys, refusing *mode) {
 	three := table.Target{Kind: table.Over, Bound: 12}
 	denial := table.Target{Kind: table.Times, Bound: 1.15, BaseName: refusing.name}
 	hot := drive.Hot()
-	ms.add("Weir, no rule matches", b.one.pop, "/none/thing", uniform, answered)
-	ms.add("Weir, one rule, 10,000 keys", b.one.pop, "/one/thing", uniform, answered).target = one
-	ms.add("Weir, one rule, one key", b.one.pop, "/one/thing", hot, answered).target = one
-	ms.add("Weir, one rule and X-RateLimit headers", b.one.pop, "/x/thing", uniform, answered)
-	ms.add("Weir, three rules, 10,000 keys", b.three.pop, "/three/thing", uniform, answered).target = three
-	ms.add("Weir, three rules, one key", b.three.pop, "/three/thing", hot, answered).target = three
-	ms.add("Weir, refused, 10,000 keys", b.one.pop, "/refused/thing", uniform, refused).target = denial
-	ms.add("Weir, refused, one key", b.one.pop, "/refused/thing", hot, refused).target = denial
+	ms.weir("Weir, no rule matches", b.one, "/none/thing", uniform, answered)
+	ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = one
+	ms.weir("Weir, one rule, one key", b.one, "/one-hot/thing", hot, answered, "one-hot").target = one
+	ms.weir("Weir, one rule and X-RateLimit headers", b.one, "/x/thing", uniform, answered, "x")
+	ms.weir("Weir, three rules, many keys", b.three, "/three/thing", uniform, answered,
+		"user", "address", "total").target = three
+	ms.weir("Weir, three rules, one key", b.three, "/three-hot/thing", hot, answered,
+		"user-hot", "address-hot", "total-hot").target = three
+	ms.weir("Weir, refused, many keys", b.one, "/refused/thing", uniform, refused, "refused").target = denial
+	ms.weir("Weir, refused, one key", b.one, "/refused-hot/thing", hot, refused, "refused-hot").target = denial
 }
 
 // fixedRate measures the same at a modest rate, where Envoy wakes for nearly
 // every request and everything costs more.
 func (b *bench) fixedRate(ctx context.Context) (table.Section, error) {
 	s := table.Section{Title: "Open loop, 5,000 requests per second"}
-	uniform := drive.Uniform(keys, 2)
+	uniform := drive.Uniform(b.plan.keys, 2)
 	ms := modes{b: b, conns: openConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
 	if !b.peersOnly {
-		ms.add("Weir, one rule, 10,000 keys", b.one.pop, "/one/thing", uniform, answered).
-			target = table.Target{Kind: table.Times, Bound: 1.6}
+		ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = table.Target{Kind: table.Times, Bound: 1.6}
 	}
 	load := drive.Load{Duration: b.plan.fixedRound, Rate: fixedRate}
 	warm := load

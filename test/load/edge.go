@@ -86,8 +86,8 @@ func (b *bench) start(ctx context.Context) (err error) {
 	g.Go(func() (err error) { b.native, err = b.Native(ctx, "native", b.upstream, 10_000_000); return })
 	g.Go(func() (err error) { b.refusing, err = b.Native(ctx, "native-refusing", b.upstream, 0); return })
 	if !b.peersOnly {
-		g.Go(func() (err error) { b.one, err = b.place(ctx, "one", oneRule); return })
-		g.Go(func() (err error) { b.three, err = b.place(ctx, "three", threeRules); return })
+		g.Go(func() (err error) { b.one, err = b.place(ctx, "one", oneRule, "/one/thing"); return })
+		g.Go(func() (err error) { b.three, err = b.place(ctx, "three", threeRules, "/three/thing"); return })
 	}
 	return g.Wait()
 }

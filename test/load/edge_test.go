@@ -16,6 +16,7 @@ import (
 
 // tiny is a plan for finding out whether the benchmark works, not for figures.
 var tiny = plan{
+	keys:   100,
 	rounds: 1, round: 200 * time.Millisecond, warm: 300 * time.Millisecond,
 	fixedRounds: 1, fixedRound: 200 * time.Millisecond,
 	settle: 500 * time.Millisecond, chunk: 300 * time.Millisecond, chunks: 1,
@@ -26,7 +27,7 @@ var tiny = plan{
 // Every row of the table is measured, and no request fails. What the figures are
 // is not for a test to judge.
 func TestEdgeMeasuresEveryRow(t *testing.T) {
-	sections, err := edge(t.Context(), edgeOptions{plan: tiny, peersOnly: true}, t.Output())
+	sections, err := edge(t.Context(), edgeOptions{plan: tiny}, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +81,33 @@ func TestCostIsSpreadOverTheRequests(t *testing.T) {
 	}
 }
 
-func TestMicroRows(t *testing.T) {
-	nanos, allocs := measure.Sample{50}, measure.Sample{1}
-	rows := microRows(&measure.GoBench{Package: "x/internal/limit", Name: "Decision", Nanos: nanos, Allocs: allocs})
-	if len(rows) != 2 || !rows[0].Judge().Reached() || rows[1].Judge().Reached() {
-		t.Errorf("50 ns with an allocation: %+v, want the first reached and the second not", rows)
+func TestFamilies(t *testing.T) {
+	all := families([]*measure.GoBench{
+		{Package: "x/internal/limit", Name: "Decision/a", Nanos: measure.Sample{50}, Allocs: measure.Sample{1}},
+		{Package: "x/internal/limit", Name: "Decision/b", Nanos: measure.Sample{60}, Allocs: measure.Sample{0}},
+		{Package: "x/regional/limiter/front", Name: "Hit", Nanos: measure.Sample{50}},
+		{Package: "x/elsewhere", Name: "Hit", Nanos: measure.Sample{500}},
+	})
+	var rows []table.Row
+	for _, f := range all {
+		rows = append(rows, f.rows()...)
 	}
-	rows = microRows(&measure.GoBench{Package: "x/regional/limiter", Name: "Front/hit", Nanos: nanos})
-	if len(rows) != 1 || rows[0].Value[0] != 20e6 || !rows[0].Judge().Reached() {
-		t.Errorf("50 ns per decision: %+v, want 20 million per second", rows)
+	want := []struct {
+		name, unit string
+		value      float64
+		reached    bool
+	}{
+		{"limit Decision", "ns", 60, true},
+		{"limit Decision", "allocs", 1, false},
+		{"front Hit", "decisions/s", 20e6, true},
+		{"elsewhere Hit", "ns", 500, true}, // nothing to reach
+	}
+	if len(rows) != len(want) {
+		t.Fatalf("%d rows, want %d: %+v", len(rows), len(want), rows)
+	}
+	for i, w := range want {
+		if r := rows[i]; r.Name != w.name || r.Unit != w.unit || r.Value.Median() != w.value || r.Judge().Reached() != w.reached {
+			t.Errorf("row %d = %+v, want %+v", i, r, w)
+		}
 	}
 }

@@ -22,7 +22,7 @@ func (b *bench) memory(ctx context.Context) (table.Section, error) {
 		return s, err
 	}
 	defer bare.Stop()
-	at, err := b.place(ctx, "memory", memoryRules)
+	at, err := b.place(ctx, "memory", memoryRules, "/memory/thing")
 	if err != nil {
 		return s, err
 	}

@@ -23,11 +23,15 @@ type mode struct {
 	status int            // what every answer should be; 0 means 200 or 429
 	procs  []*rig.Process // whose CPU counts
 	target table.Target   // of the CPU per request
+	// Of Weir only: where it runs and the rules that apply to every request.
+	at    *place
+	rules []string
 
 	cpu      measure.Sample   // µs per request of all procs, one value per round
 	parts    []measure.Sample // the same per process
 	p50, p99 measure.Sample   // µs
 	seen     tally
+	traffic  traffic // of Weir only, over all rounds
 }
 
 // tally is what all rounds of a mode saw together.
@@ -135,6 +139,9 @@ func (m *mode) note(rate float64) string {
 			notes = append(notes, fmt.Sprintf("%.2f %% status %d", 100*float64(n)/float64(t.done), status))
 		}
 	}
+	if m.at != nil && m.traffic.decisions > 0 {
+		notes = append(notes, fmt.Sprintf("waited %.2f %%, %.3f wants/decision", m.traffic.waited(), m.traffic.wanted()))
+	}
 	return strings.Join(notes, ", ")
 }
 
@@ -165,13 +172,25 @@ func (ms *modes) add(name string, e *rig.Envoy, path string, keys drive.Keys, st
 	return m
 }
 
+// weir makes a mode of Weir whose requests the named rules apply to.
+func (ms *modes) weir(name string, at *place, path string, keys drive.Keys, status int, rules ...string) *mode {
+	m := ms.add(name, at.pop, path, keys, status)
+	m.at, m.rules = at, rules
+	return m
+}
+
 // run warms every mode up and then measures them in turns.
 func (ms *modes) run(ctx context.Context, warm, load drive.Load, rounds int) error {
 	if ms.err != nil {
 		return ms.err
 	}
-	for _, m := range ms.all {
+	before := make([]traffic, len(ms.all))
+	for i, m := range ms.all {
 		if err := m.warmUp(ctx, warm); err != nil {
+			return err
+		}
+		var err error
+		if before[i], err = m.asked(ctx); err != nil {
 			return err
 		}
 	}
@@ -181,6 +200,13 @@ func (ms *modes) run(ctx context.Context, warm, load drive.Load, rounds int) err
 				return err
 			}
 		}
+	}
+	for i, m := range ms.all {
+		after, err := m.asked(ctx)
+		if err != nil {
+			return err
+		}
+		m.traffic = after.since(before[i])
 	}
 	return nil
 }

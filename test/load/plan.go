@@ -8,6 +8,8 @@ import "time"
 // round of each, then the next round of each, so that whatever else the machine
 // does falls on all of them alike.
 type plan struct {
+	keys uint32 // of the traffic over many keys
+
 	rounds int           // of the closed loop
 	round  time.Duration // of one mode in one of those
 	warm   time.Duration // before the first round of each mode
@@ -29,6 +31,7 @@ type plan struct {
 
 var (
 	fullPlan = plan{
+		keys:   10_000,
 		rounds: 8, round: 1200 * time.Millisecond, warm: 3 * time.Second,
 		fixedRounds: 6, fixedRound: 4 * time.Second,
 		settle: 15 * time.Second, chunk: 8 * time.Second, chunks: 4,
@@ -36,6 +39,7 @@ var (
 		benchTime: 200 * time.Millisecond,
 	}
 	quickPlan = plan{
+		keys:   1_000,
 		rounds: 2, round: 700 * time.Millisecond, warm: time.Second,
 		fixedRounds: 2, fixedRound: time.Second,
 		settle: 2 * time.Second, chunk: 2 * time.Second, chunks: 3,
@@ -45,7 +49,6 @@ var (
 )
 
 const (
-	keys          = 10_000 // of the uniform traffic
 	closedConns   = 32
 	openConns     = 64
 	memoryConns   = 256

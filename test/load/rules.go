@@ -2,75 +2,56 @@
 
 package main
 
-// The rules of the benchmark. What is measured in rounds has limits that it
-// cannot reach and leases that outlast the rests between the rounds: those rows
-// are about a decision, not about fetching leases. The whole path has the limit
-// and the leases of everyday use.
+import "strings"
+
+// The rules of the benchmark. Every row has rules of its own, which match by path,
+// so that one PoP serves several rows and none finds the leases of another.
 //
-// The paths keep the rules of one file apart, so that one PoP serves several rows.
+// What is measured in rounds has limits that it cannot reach and leases that
+// outlast the rests between the rounds: those rows are about a decision, not about
+// fetching leases. The whole path has the limit and the leases of everyday use.
 
-// oneRule is a rule that admits everything, one that admits one request per key
-// and day, and the first one with X-RateLimit headers too.
-const oneRule = `
-rules:
-  - name: user
-    match: { path: { prefix: /one/ } }
-    key: [ { header: x-user-id } ]
-    limit: 100000000/1h
-    lease: { ttl: 1h }
-  - name: user-x
-    match: { path: { prefix: /x/ } }
-    key: [ { header: x-user-id } ]
-    limit: 100000000/1h
-    lease: { ttl: 1h }
-    x_ratelimit: draft03
-  - name: refused
-    match: { path: { prefix: /refused/ } }
-    key: [ { header: x-user-id } ]
-    limit: 1/1d
-    algorithm: fixed_window
-`
+const (
+	byUser    = "key: [ { header: x-user-id } ]"
+	byAddress = "key: [ client_ip ]"
+	inTotal   = "key: [ { const: total } ]"
 
-// threeRules counts every request by user, by address and in total.
-const threeRules = `
-rules:
-  - name: user
-    match: { path: { prefix: /three/ } }
-    key: [ { header: x-user-id } ]
-    limit: 100000000/1h
-    lease: { ttl: 1h }
-  - name: address
-    match: { path: { prefix: /three/ } }
-    key: [ client_ip ]
-    limit: 1000000000/1h
-    lease: { ttl: 1h }
-  - name: total
-    match: { path: { prefix: /three/ } }
-    key: [ { const: total } ]
-    limit: 1000000000/1h
-    lease: { ttl: 1h }
-`
+	unreachable = "limit: 1000000000/1h"
+	lasting     = "lease: { ttl: 10m }"
+	onlyOnce    = "limit: 1/1d"
+	everyday    = "limit: 1000/1m"
+	wide        = "limit: 1000/1h"
+)
 
-// pathRules has a rule of its own for each traffic, so that none finds the leases
-// of another.
-const pathRules = `
-rules:
-  - name: uniform
-    match: { path: { prefix: /uniform/ } }
-    key: [ { header: x-user-id } ]
-    limit: 1000/1m
-  - name: zipf
-    match: { path: { prefix: /zipf/ } }
-    key: [ { header: x-user-id } ]
-    limit: 1000/1m
-`
+var (
+	oneRule = rules(
+		rule("one", "/one/", byUser, unreachable, lasting),
+		rule("one-hot", "/one-hot/", byUser, unreachable, lasting),
+		rule("x", "/x/", byUser, unreachable, lasting, "x_ratelimit: draft03"),
+		rule("refused", "/refused/", byUser, onlyOnce, "algorithm: fixed_window"),
+		rule("refused-hot", "/refused-hot/", byUser, onlyOnce, "algorithm: fixed_window"),
+	)
+	threeRules = rules(
+		rule("user", "/three/", byUser, unreachable, lasting),
+		rule("address", "/three/", byAddress, unreachable, lasting),
+		rule("total", "/three/", inTotal, unreachable, lasting),
+		rule("user-hot", "/three-hot/", byUser, unreachable, lasting),
+		rule("address-hot", "/three-hot/", byAddress, unreachable, lasting),
+		rule("total-hot", "/three-hot/", inTotal, unreachable, lasting),
+	)
+	pathRules = rules(
+		rule("uniform", "/uniform/", byUser, everyday),
+		rule("zipf", "/zipf/", byUser, everyday),
+	)
+	memoryRules = rules(rule("memory", "/memory/", byUser, wide, lasting))
+)
 
-// memoryRules keeps every key alive: its lease outlasts the measurement.
-const memoryRules = `
-rules:
-  - name: user
-    match: { path: { prefix: /memory/ } }
-    key: [ { header: x-user-id } ]
-    limit: 1000/1h
-    lease: { ttl: 1h }
-`
+// rule is a rule for the requests whose path begins with prefix.
+func rule(name, prefix string, fields ...string) string {
+	return "  - name: " + name + "\n" +
+		"    match: { path: { prefix: " + prefix + " } }\n" +
+		"    " + strings.Join(fields, "\n    ") + "\n"
+}
+
+// rules is a rule file.
+func rules(list ...string) string { return "rules:\n" + strings.Join(list, "") }

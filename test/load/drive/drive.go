@@ -57,8 +57,8 @@ type Result struct {
 // Achieved is the answers per second.
 func (r *Result) Achieved() float64 { return float64(r.Done) / r.Elapsed.Seconds() }
 
-// grace is how long after the end of a run answers are waited for, and how long
-// an open loop may send what was due earlier.
+// grace is how long after the end of a run answers are waited for. For the first
+// half of it an open loop goes on sending what was due earlier.
 const grace = 2 * time.Second
 
 // Client holds the connections to one server, which stay open between runs. It

@@ -89,8 +89,12 @@ func (r *run) dueAt(number uint64, now time.Duration) time.Duration {
 	return time.Duration(float64(number) / r.load.Rate * float64(time.Second))
 }
 
-// sendDue sends what is due on idle connections, in turn.
+// sendDue sends what is due on idle connections, in turn. The second half of the
+// grace is for answers only.
 func (r *run) sendDue(now time.Duration) error {
+	if now >= r.load.Duration+grace/2 {
+		return nil
+	}
 	for due := r.scheduled(now); r.sent < due && r.free > 0; {
 		cn := r.take()
 		cn.due = r.dueAt(r.sent, now)
@@ -113,8 +117,9 @@ func (r *run) over(now time.Duration) bool {
 	if now >= r.load.Duration+grace {
 		return true
 	}
-	all := now >= r.load.Duration || r.load.Requests > 0 && r.sent >= r.load.Requests
-	return all && r.sent >= r.scheduled(now) && r.free == len(r.conns)
+	done := now >= r.load.Duration && r.sent >= r.scheduled(now) || now >= r.load.Duration+grace/2 ||
+		r.load.Requests > 0 && r.sent >= r.load.Requests
+	return done && r.free == len(r.conns)
 }
 
 // arm sets the timer to when the next request is due, if one could be sent.

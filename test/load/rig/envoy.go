@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/weirlimit/weir/test/load/measure"
 )
@@ -58,16 +59,37 @@ func (r *Rig) Native(ctx context.Context, name string, upstream *Envoy, perSecon
 	})
 }
 
-// Weir starts an Envoy with the filter, whose rules come from region.
-func (r *Rig) Weir(ctx context.Context, name string, upstream *Envoy, region *Region) (*Envoy, error) {
+// Weir starts an Envoy with the filter, and waits until it has the rules of
+// region: until one applies to path.
+func (r *Rig) Weir(ctx context.Context, name string, upstream *Envoy, region *Region, path string) (*Envoy, error) {
 	module, err := r.built("weir.wasm")
 	if err != nil {
 		return nil, err
 	}
-	return r.pop(ctx, name, upstream, func(b *bootstrap) {
+	e, err := r.pop(ctx, name, upstream, func(b *bootstrap) {
 		b.setPlugin(module, object{"pop": name})
 		b.setCluster("weir_region", region.Addr)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return e, e.awaitRules(ctx, path)
+}
+
+// awaitRules asks for path until the answer says which rule applied to it.
+func (e *Envoy) awaitRules(ctx context.Context, path string) error {
+	for range 100 {
+		ok, header := get(ctx, "http://"+e.Addr+path)
+		if ok && header.Get("RateLimit-Policy") != "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("%s: no answer to %s names a rule in RateLimit-Policy; its log is %s", e.Name, path, e.log)
 }
 
 func (r *Rig) pop(ctx context.Context, name string, upstream *Envoy, edit func(*bootstrap)) (*Envoy, error) {

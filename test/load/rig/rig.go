@@ -147,23 +147,25 @@ func (p *Process) awaitReady(ctx context.Context, url string) error {
 			return fmt.Errorf("%s is not ready: %w; its log is %s", p.Name, ctx.Err(), p.log)
 		case <-time.After(50 * time.Millisecond):
 		}
-		if answers(ctx, url) {
+		if ok, _ := get(ctx, url); ok {
 			return nil
 		}
 	}
 }
 
-func answers(ctx context.Context, url string) bool {
+// get reports whether url answers 200, and the headers of the answer.
+func get(ctx context.Context, url string) (ok bool, header http.Header) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return false, nil
 	}
+	req.Header.Set("x-user-id", "probe")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return false
+		return false, nil
 	}
 	resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	return resp.StatusCode == http.StatusOK, resp.Header
 }
 
 // Ended reports whether the program is gone.

@@ -1,0 +1,83 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirlimit/weir/test/load/rig"
+)
+
+// place is a PoP with a region of its own.
+type place struct {
+	pop    *rig.Envoy
+	region *rig.Region
+}
+
+// place starts a region with rules, and a PoP that has got them: one of the rules
+// applies to path.
+func (b *bench) place(ctx context.Context, name, rules, path string) (*place, error) {
+	region, err := b.Region(ctx, name+"-region", rules)
+	if err != nil {
+		return nil, err
+	}
+	pop, err := b.Weir(ctx, name+"-pop", b.upstream, region, path)
+	return &place{pop: pop, region: region}, err
+}
+
+func (p *place) stop() {
+	p.pop.Stop()
+	p.region.Stop()
+}
+
+// traffic is what a PoP decided and what it asked of its region for that, in
+// counters.
+type traffic struct{ decisions, waits, wants float64 }
+
+// asked reads the traffic of a mode's rules so far; nothing for what is not Weir.
+func (m *mode) asked(ctx context.Context) (t traffic, err error) {
+	if m.at == nil {
+		return t, nil
+	}
+	select {
+	case <-ctx.Done():
+		return t, ctx.Err()
+	case <-time.After(250 * time.Millisecond): // the filter adds up at every tick
+	}
+	edge, err := m.at.pop.Metrics(ctx)
+	if err != nil {
+		return t, err
+	}
+	region, err := m.at.region.Metrics(ctx)
+	if err != nil {
+		return t, err
+	}
+	for _, rule := range m.rules {
+		t.decisions += edge.Sum("weir_decisions", `weir_rule="`+rule+`"`)
+		t.waits += edge.Sum("weir_waits", `weir_rule="`+rule+`"`)
+		t.wants += region.Sum("weir_wants_total", `rule="`+rule+`"`)
+	}
+	return t, nil
+}
+
+func (t traffic) since(earlier traffic) traffic {
+	return traffic{t.decisions - earlier.decisions, t.waits - earlier.waits, t.wants - earlier.wants}
+}
+
+// waited is the share of the decisions that waited for the region, in per cent; 0
+// without decisions.
+func (t traffic) waited() float64 {
+	if t.decisions == 0 {
+		return 0
+	}
+	return 100 * t.waits / t.decisions
+}
+
+// wanted is the wants per decision; 0 without decisions.
+func (t traffic) wanted() float64 {
+	if t.decisions == 0 {
+		return 0
+	}
+	return t.wants / t.decisions
+}
