@@ -44,7 +44,7 @@ type crowd struct{ holders, active int }
 var crowds = []crowd{{1, 1}, {2, 1}, {2, 2}, {100, 1}, {100, 100}}
 
 // saturate offers more than twice a limit: the whole of it in the last seconds of
-// a period, and again in the first of the next; of a period of a second, ten.
+// a period, and again in the first of the next; of a period of a second, six.
 func saturate(t *testing.T, algorithm limit.Algorithm, count int64, period limit.Micros, c crowd, most int64, relays int) {
 	r := newRule(t, "r", limit.Spec{Algorithm: algorithm, Count: count, Period: period}, lease.Leased)
 	mean := 1.0
@@ -53,7 +53,7 @@ func saturate(t *testing.T, algorithm limit.Algorithm, count int64, period limit
 	}
 	span, spans := 4*limit.Second, 2
 	if period == limit.Second {
-		span, spans = limit.Second, min(10, max(2, int(100_000*mean/float64(count))))
+		span, spans = limit.Second, min(6, max(2, int(100_000*mean/float64(count))))
 	}
 	d := span * limit.Micros(spans)
 	w := New(Config{

@@ -20,9 +20,9 @@ func (w *World) showWant(wt want) string {
 	field(&b, "unused", wt.Unused)
 	field(&b, "overdrawn", wt.Overdrawn)
 	field(&b, "denied", wt.Denied)
-	flag(&b, "fresh", wt.Fresh)
-	flag(&b, "next", wt.Next)
-	flag(&b, "group", wt.group)
+	mark(&b, "fresh", wt.Fresh)
+	mark(&b, "next", wt.Next)
+	mark(&b, "group", wt.group)
 	return b.String()
 }
 
@@ -46,7 +46,7 @@ func field(b *strings.Builder, name string, v int64) {
 	}
 }
 
-func flag(b *strings.Builder, name string, v bool) {
+func mark(b *strings.Builder, name string, v bool) {
 	if v {
 		b.WriteString(" " + name)
 	}
