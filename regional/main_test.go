@@ -313,6 +313,17 @@ func TestDrainUnderLoad(t *testing.T) {
 	}
 }
 
+// Who cannot wait for the drain sends a second signal.
+func TestSecondSignal(t *testing.T) {
+	p := startRegion(t, "--drain-wait", "1m")
+	p.signal(syscall.SIGTERM)
+	p.waitFor("msg=draining")
+	p.signal(syscall.SIGTERM)
+	if err := p.ended(); err == nil {
+		t.Error("ended in order, a minute early")
+	}
+}
+
 // Two replicas cannot share memory.
 func TestSecondReplicaIsNotReady(t *testing.T) {
 	p := startRegion(t, "--replicas", "2")

@@ -25,7 +25,7 @@ func BenchmarkAcquireHandler(b *testing.B) {
 
 func benchmarkHandler(b *testing.B, wants int, rpc bool) {
 	r := newRegion(b)
-	r.service.SetRules(rulesOf(b, `rules: [{ name: per-user, key: [{ header: x-user }], limit: 1000/1m }]`))
+	r.setRules(`rules: [{ name: per-user, key: [{ header: x-user }], limit: 1000/1m }]`)
 	req := r.call()
 	for range wants {
 		req.Wants = append(req.Wants, wire.Want{Rule: "per-user", Need: 1, Waiting: 1, Want: 8, Fresh: true})

@@ -3,7 +3,6 @@ package limiter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -71,6 +70,7 @@ func (h *Handler) acquire(w http.ResponseWriter, r *http.Request) {
 	c := h.service.calls.Get().(*call)
 	defer h.service.calls.Put(c)
 	if err := h.answer(r, c); err != nil {
+		h.service.metrics.rejected.Inc()
 		_ = h.errors.Write(w, r, coded(err)) // whoever asked has gone
 		return
 	}
@@ -94,7 +94,6 @@ func (h *Handler) answer(r *http.Request, c *call) (err error) {
 		return err
 	}
 	if err := c.request.Decode(c.in); err != nil {
-		h.service.metrics.rejected.Inc()
 		return err
 	}
 	if err := h.service.acquire(ctx, c); err != nil {
@@ -167,6 +166,7 @@ func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequ
 	defer p.service.calls.Put(c)
 	fromMessage(&c.request, r.Msg)
 	if err := p.service.acquire(ctx, c); err != nil {
+		p.service.metrics.rejected.Inc()
 		return nil, coded(err)
 	}
 	return connect.NewResponse(toMessage(&c.response)), nil
@@ -181,8 +181,6 @@ func (p rpc) Rules(_ context.Context, r *connect.Request[quotapb.RulesRequest]) 
 	switch {
 	case version == "":
 		return nil, connect.NewError(connect.CodeUnavailable, errNoRules)
-	case len(compiled) > wire.MaxRules-1024:
-		return nil, connect.NewError(connect.CodeInternal, fmt.Errorf("rules: %d bytes in compiled form, at most %d", len(compiled), wire.MaxRules-1024))
 	case version == r.Msg.GetHaveVersion():
 		compiled = nil
 	}

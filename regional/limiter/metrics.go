@@ -13,6 +13,7 @@ type metrics struct {
 	duplicates telemetry.Counter
 	unknown    telemetry.Counter
 	rejected   telemetry.Counter
+	learning   telemetry.Gauge
 }
 
 // ruleCounts are the instruments of one rule.
@@ -34,6 +35,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		duplicates: r.Counter("weir_acquire_duplicates_total", "Calls dropped because they had been answered before."),
 		unknown:    r.Counter("weir_wants_unknown_rule_total", "Wants for a rule or variant that is not in the rules."),
 		rejected:   r.Counter("weir_acquire_rejected_total", "Calls refused as a whole: malformed, out of range, another protocol, too many holders."),
+		learning:   r.Gauge("weir_learning", "1 once a holder had a lease of a life before this one: keys not seen since the start are taken for spent until their window ends."),
 	}
 }
 

@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -85,13 +86,21 @@ func NewService(c Config) *Service {
 }
 
 // SetRules replaces the rules. Calls that are being answered end by the old ones.
-// It must not run twice at the same time.
-func (s *Service) SetRules(set *rule.Set) {
+// It must not run twice at the same time. Rules that are too large for one message
+// are an error, and change nothing.
+func (s *Service) SetRules(set *rule.Set) error {
+	if n := len(set.Encode()); n > maxRules {
+		return fmt.Errorf("rules: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", n, maxRules)
+	}
 	before := s.rules.Load()
 	after := newCatalog(set, before, s.now(), s.metrics)
 	s.rules.Store(after)
 	s.metrics.forget(before, after)
+	return nil
 }
+
+// maxRules is what is left for the rules in their message.
+const maxRules = wire.MaxRules - 1024
 
 // Rules returns the version of the rules and their compiled form; an empty version
 // before [Service.SetRules]. The bytes must not be changed.
@@ -108,13 +117,11 @@ func (s *Service) Holders() int { return s.holders.count(s.now()) }
 func (s *Service) acquire(ctx context.Context, c *call) error {
 	rules := s.rules.Load()
 	if err := c.prepare(rules); err != nil {
-		s.metrics.rejected.Inc()
 		return err
 	}
 	r, now := &c.request, s.now()
 	fresh, known := s.holders.accept(HolderID(r.Holder), r.Seq, now)
 	if !known {
-		s.metrics.rejected.Inc()
 		return ErrTooManyHolders
 	}
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
@@ -122,6 +129,7 @@ func (s *Service) acquire(ctx context.Context, c *call) error {
 	if fresh {
 		if r.Epoch != 0 && r.Epoch != epoch && s.learn {
 			s.store.Learn()
+			s.metrics.learning.Set(1)
 		}
 		s.store.Acquire(ctx, c.asks, c.grants)
 		s.count(c, rules)

@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -62,9 +63,16 @@ func newRegion(t testing.TB, change ...func(*limiter.Config)) *region {
 		change(&c)
 	}
 	r.service = limiter.NewService(c)
-	r.service.SetRules(rulesOf(t, rulesText))
+	r.setRules(rulesText)
 	r.handler = limiter.NewHandler(r.service, r.metrics)
 	return r
+}
+
+func (r *region) setRules(text string) {
+	r.t.Helper()
+	if err := r.service.SetRules(rulesOf(r.t, text)); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 func (r *region) advance(d limit.Micros) { r.clock.Add(int64(d)) }
@@ -143,7 +151,7 @@ func TestAcquire(t *testing.T) {
 
 func TestGiveBackOfAnotherShapeIsDropped(t *testing.T) {
 	r := newRegion(t)
-	r.service.SetRules(rulesOf(t, `rules: [{ name: page, key: [], limit: 10/1h, algorithm: fixed_window }]`))
+	r.setRules(`rules: [{ name: page, key: [], limit: 10/1h, algorithm: fixed_window }]`)
 	g := r.grants(wire.Want{Rule: "page", Want: 4, Fresh: true})
 	if g[0].Granted != 4 {
 		t.Fatalf("%+v", g)
@@ -249,6 +257,14 @@ func TestLearning(t *testing.T) {
 		if granted := out.Grants[0].Granted == 1; granted != off {
 			t.Errorf("after a restart, learning off %v: %+v", off, out.Grants)
 		}
+		if told := strings.Contains(scrape(r.metrics), "weir_learning 1\n"); told == off {
+			t.Errorf("learning off %v, and weir_learning says otherwise", off)
+		}
+		r.advance(1)
+		r.setRules(rulesText + "  - { name: late, key: [], limit: 5/1h, algorithm: fixed_window, consistency: exact }\n")
+		if g := r.grants(want("late", "", 1), want("page", "third", 1)); g[0].Granted != 1 || (g[1].Granted == 1) != off {
+			t.Errorf("learning off %v: a rule that came later and one that did not: %+v", off, g)
+		}
 	}
 }
 
@@ -256,7 +272,7 @@ func TestRuleChange(t *testing.T) {
 	r := newRegion(t)
 	before, _ := r.service.Rules()
 	r.grants(want("page", "k", 10), want("all", "", 1))
-	r.service.SetRules(rulesOf(t, `rules: [{ name: page, key: [client_ip], limit: 12/1h, algorithm: fixed_window, consistency: exact }]`))
+	r.setRules(`rules: [{ name: page, key: [client_ip], limit: 12/1h, algorithm: fixed_window, consistency: exact }]`)
 	out, _ := r.post(r.call(want("page", "k", 2), want("page", "k", 1), want("all", "", 1)))
 	if out.Grants[0].Granted != 2 || out.Grants[1].Status != wire.StatusDenied || out.Grants[2].Status != wire.StatusUnknownRule {
 		t.Errorf("after 10/1h became 12/1h: %+v, want 2 more and no rule all", out.Grants)
@@ -264,7 +280,7 @@ func TestRuleChange(t *testing.T) {
 	if out.RulesVersion == before {
 		t.Errorf("the version stayed %q", before)
 	}
-	r.service.SetRules(rulesOf(t, `rules: [{ name: page, key: [client_ip], limit: 5/1m, algorithm: fixed_window, consistency: exact }]`))
+	r.setRules(`rules: [{ name: page, key: [client_ip], limit: 5/1m, algorithm: fixed_window, consistency: exact }]`)
 	if g := r.grants(want("page", "k", 5)); g[0].Granted != 5 {
 		t.Errorf("after the period changed: %+v, want a new counter", g[0])
 	}
@@ -393,6 +409,33 @@ func TestRules(t *testing.T) {
 	}
 }
 
+func TestRulesThatAreTooLarge(t *testing.T) {
+	r := newRegion(t)
+	before, _ := r.service.Rules()
+	var paths []rule.Text
+	for i := range 12 {
+		paths = append(paths, rule.Text{Op: rule.OpExact, Arg: fmt.Sprint("/", i, strings.Repeat("x", 450))})
+	}
+	var rules []rule.Rule
+	for i := range 1000 {
+		rules = append(rules, rule.Rule{
+			Name:   fmt.Sprint("r", i),
+			Match:  rule.Match{Paths: paths},
+			Limits: []rule.Variant{{Limit: limit.Spec{Count: 10, Period: limit.Hour}}},
+		})
+	}
+	set, err := rule.New(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.service.SetRules(set); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("rules of more than 4 MiB: %v", err)
+	}
+	if after, _ := r.service.Rules(); after != before {
+		t.Error("they are in force")
+	}
+}
+
 func TestNoRules(t *testing.T) {
 	s := limiter.NewService(limiter.Config{Store: memory.New(memory.Config{MaxKeys: 1, MaxBytes: 1 << 20})})
 	h := limiter.NewHandler(s, nil)
@@ -415,6 +458,7 @@ func TestMetrics(t *testing.T) {
 	r.grants(w, want("page", "secret-key", 9), want("nosuch", "", 1))
 	r.post(&wire.Request{Protocol: 1, Holder: holderA, Seq: 1})
 	r.post(&wire.Request{Protocol: 2})
+	r.raw("application/proto", []byte{0x3a, 0x7f})
 	got := scrape(r.metrics)
 	for _, line := range []string{
 		`weir_wants_total{rule="page"} 2`,
@@ -425,7 +469,7 @@ func TestMetrics(t *testing.T) {
 		`weir_edge_denials_total{rule="page"} 5`,
 		`weir_wants_unknown_rule_total 1`,
 		`weir_acquire_duplicates_total 1`,
-		`weir_acquire_rejected_total 1`,
+		`weir_acquire_rejected_total 2`,
 		`weir_holders 1`,
 		`weir_wants_total{rule="all"} 0`,
 	} {
@@ -436,7 +480,7 @@ func TestMetrics(t *testing.T) {
 	if strings.Contains(got, "secret") || strings.Contains(got, "nosuch") {
 		t.Error("a key or a name out of a request is in a label")
 	}
-	r.service.SetRules(rulesOf(t, `rules: [{ name: other, key: [], limit: 1/1h }]`))
+	r.setRules(`rules: [{ name: other, key: [], limit: 1/1h }]`)
 	if got := scrape(r.metrics); strings.Contains(got, `rule="page"`) || !strings.Contains(got, `rule="other"`) {
 		t.Error("a rule that is gone still has series, or a new one has none")
 	}

@@ -32,7 +32,7 @@ const (
 // Watcher reads one rules file again and again. Create it with [New].
 type Watcher struct {
 	path  string
-	apply func(*rule.Set)
+	apply func(*rule.Set) error
 	log   *slog.Logger
 
 	// These belong to whoever calls Load or Run.
@@ -48,8 +48,8 @@ type Watcher struct {
 }
 
 // New makes a watcher of the file at path. apply puts a set of rules in force; it
-// is called by Load and Run only.
-func New(path string, apply func(*rule.Set), log *slog.Logger, r *telemetry.Registry) *Watcher {
+// is called by Load and Run only; an error refuses the set, as a mistake does.
+func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetry.Registry) *Watcher {
 	w := &Watcher{
 		path:    path,
 		apply:   apply,
@@ -81,8 +81,7 @@ func (w *Watcher) Load() error {
 		return err
 	}
 	w.judged = data
-	w.enforce(set)
-	return nil
+	return w.enforce(set)
 }
 
 // Run reads the file every second, and at once when reload receives, until ctx
@@ -133,29 +132,34 @@ func settled(ctx context.Context, path string, data []byte) bool {
 func (w *Watcher) judge(data []byte) {
 	set, err := rulefile.Parse(w.path, data)
 	w.judged = data
-	if err != nil {
-		w.good = false
-		w.refuse(err)
-		return
+	if err == nil {
+		err = w.enforce(set)
 	}
-	w.enforce(set)
+	if w.good = err == nil; !w.good {
+		w.refuse(err)
+	}
 }
 
 // enforce puts rules in force.
-func (w *Watcher) enforce(set *rule.Set) {
+func (w *Watcher) enforce(set *rule.Set) error {
+	if set.Version != w.version {
+		if err := w.apply(set); err != nil {
+			return err
+		}
+	}
 	w.good, w.failure = true, ""
 	w.ok.Set(1)
 	if set.Version == w.version {
 		w.log.Info("rules: read again, they mean the same", "file", w.path, "version", set.Version)
-		return
+		return nil
 	}
-	w.apply(set)
 	w.info.Reset()
 	w.info.WithLabelValues(set.Version).Set(1)
 	w.loaded.Store(time.Now().UnixNano())
 	w.reloads.WithLabelValues("applied").Inc()
 	w.log.Info("rules: in force", "file", w.path, "version", set.Version, "rules", set.Len(), "before", w.version)
 	w.version = set.Version
+	return nil
 }
 
 // refuse tells what is wrong with the file, each mistake once for as long as the
@@ -169,7 +173,7 @@ func (w *Watcher) refuse(err error) {
 	w.reloads.WithLabelValues("refused").Inc()
 	var mistakes rulefile.Errors
 	if !errors.As(err, &mistakes) {
-		w.log.Error("rules: the file cannot be read, the rules in force stay", "error", err, "version", w.version)
+		w.log.Error("rules: the file cannot be used, the rules in force stay", "error", err, "version", w.version)
 		return
 	}
 	for i := range mistakes {

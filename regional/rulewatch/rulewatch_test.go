@@ -2,6 +2,7 @@ package rulewatch
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -31,6 +32,7 @@ type watched struct {
 	metrics *telemetry.Registry
 	applied []*rule.Set
 	reload  chan os.Signal
+	refuse  error // what applying answers
 
 	mu  sync.Mutex
 	log strings.Builder
@@ -74,7 +76,7 @@ func watch(t *testing.T, path string, run func(w *watched, pass func())) {
 		if _, err := os.Stat(path); err != nil {
 			w.write(first)
 		}
-		w.watcher = New(path, func(s *rule.Set) { w.applied = append(w.applied, s) }, slog.New(slog.NewTextHandler(w, nil)), w.metrics)
+		w.watcher = New(path, func(s *rule.Set) error { w.applied = append(w.applied, s); return w.refuse }, slog.New(slog.NewTextHandler(w, nil)), w.metrics)
 		if err := w.watcher.Load(); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +164,7 @@ func TestFileGoesAndComesBack(t *testing.T) {
 		}
 		pass()
 		pass()
-		if said := w.said(); strings.Count(said, "cannot be read") != 1 || !w.metric("weir_rules_config_ok 0") {
+		if said := w.said(); strings.Count(said, "cannot be used") != 1 || !w.metric("weir_rules_config_ok 0") {
 			t.Errorf("said %s", said)
 		}
 		if err := os.Rename(w.path+".away", w.path); err != nil {
@@ -171,6 +173,25 @@ func TestFileGoesAndComesBack(t *testing.T) {
 		pass()
 		if len(w.applied) != 1 || !w.metric("weir_rules_config_ok 1") {
 			t.Error("the file is back, and not in order")
+		}
+	})
+}
+
+// Rules that cannot be put in force are as good as a mistake.
+func TestRefusedByTheService(t *testing.T) {
+	watch(t, temporary(t), func(w *watched, pass func()) {
+		w.refuse = errors.New("too large")
+		w.write(second)
+		pass()
+		pass()
+		if said := w.said(); strings.Count(said, "too large") != 1 || len(w.applied) != 2 || !w.metric("weir_rules_config_ok 0") {
+			t.Errorf("applied %d times; said %s", len(w.applied), said)
+		}
+		w.refuse = nil
+		w.write(second + "# again\n")
+		pass()
+		if len(w.applied) != 3 || !w.metric("weir_rules_config_ok 1") {
+			t.Errorf("applied %d times", len(w.applied))
 		}
 	})
 }
@@ -223,7 +244,7 @@ func TestHalfWrittenFile(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	path := temporary(t)
-	w := New(path, func(*rule.Set) { t.Error("applied") }, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
+	w := New(path, func(*rule.Set) error { t.Error("applied"); return nil }, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
 	if err := w.Load(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a file that is not there: %v", err)
 	}

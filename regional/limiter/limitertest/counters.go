@@ -12,9 +12,6 @@ import (
 // answersAsOneCounter plays random wants and compares every answer with that of
 // the state machine, to the last unit.
 func answersAsOneCounter(t *testing.T, s Subject) {
-	if s.Cached {
-		t.Skip("a cache in front answers otherwise: its bounds are tested instead")
-	}
 	specs := []limit.Spec{
 		bucket(10, limit.Second), bucket(3_000_000, limit.Second), bucket(1, limit.Day),
 		{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Minute, Burst: 7, ChargeDenied: true},

@@ -135,6 +135,30 @@ func spentKeySurvives(t *testing.T, s Subject) {
 	}
 }
 
+// reportsTakeNoRoom: what only reports on a counter that nobody asked for makes
+// none, so that the reports of an old flood do not fill the table.
+func reportsTakeNoRoom(t *testing.T, s Subject) {
+	const keys = 200
+	clk := newClock()
+	store := s.New(t, Options{Now: clk.now, Steady: clk.steady, MaxKeys: keys, Tight: true})
+	p := policyOf(t, fixed(2, limit.Minute), exact)
+	for i := range 10 * keys {
+		g := acquire(t, store, p, fmt.Sprint("old", i), lease.Want{Unused: 1, Lease: 7, Denied: 3})
+		if g.Status != lease.OK || g.Remaining > 2 {
+			t.Fatalf("report %d: %+v", i, g)
+		}
+	}
+	fits := 0
+	for i := range keys {
+		if g := acquire(t, store, p, fmt.Sprint("new", i), one(1)); g.Status == lease.OK {
+			fits++
+		}
+	}
+	if fits < keys*9/10 {
+		t.Errorf("%d of %d new keys found room after reports on other keys", fits, keys)
+	}
+}
+
 // deadline: a call returns when its time is over, whatever is missing.
 func deadline(t *testing.T, s Subject) {
 	clk := newClock()

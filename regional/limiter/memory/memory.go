@@ -101,6 +101,10 @@ func (s *Store) one(now limit.Micros, a *limiter.Ask) lease.Grant {
 	shard := s.table.Shard(hash)
 	shard.Lock()
 	defer shard.Unlock()
+	if s.saysNothing(a) && shard.Find(hash, a.Policy, a.Key) == nil {
+		var unknown value
+		return unknown.acquire(now, a)
+	}
 	e := s.entry(shard, hash, now, a)
 	if e == nil {
 		return lease.Grant{Status: lease.Unavailable}
@@ -130,6 +134,7 @@ func (s *Store) entry(shard *table.Shard[value], hash uint64, now limit.Micros, 
 	return e
 }
 
+// add makes a counter, as new or, while learning, as spent when the store started.
 func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a *limiter.Ask) *table.Entry[value] {
 	e := shard.Add(hash, a.Policy, a.Key)
 	if e == nil {
@@ -144,13 +149,22 @@ func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a 
 	if concurrent {
 		e.Value.slots = new(limiter.Slots)
 	}
-	switch learn := s.learning.Load() && a.Policy.Since <= s.started; {
-	case learn && concurrent:
+	switch learns := s.learns(a.Policy); {
+	case learns && concurrent:
 		e.Value.slots.Held = l.SpentSlots(s.started)
-	case learn:
+	case learns:
 		e.Value.counter = lease.NewLearning(l, s.started)
 	}
 	return e
+}
+
+// learns reports whether an unknown counter may have been spent before the start.
+func (s *Store) learns(p *limiter.Policy) bool { return s.learning.Load() && p.Since <= s.started }
+
+// saysNothing reports whether an ask changes nothing about a counter that is new:
+// there is no need to make one for it.
+func (s *Store) saysNothing(a *limiter.Ask) bool {
+	return a.Want.Want == 0 && a.Want.Overdrawn == 0 && a.Holder == 0 && !s.learns(a.Policy)
 }
 
 // acquire decides on one ask.
