@@ -56,9 +56,9 @@ type Config struct {
 	MaxKeys int `default:"1000000" help:"Most counters in memory."`
 
 	// MaxMemory bounds the memory of these counters, 1MiB or more. A counter takes
-	// about 300 bytes and its key; a sliding log 16 bytes more for each charge in
-	// its window, a concurrency limit 48 for each holder. When it is used up, as
-	// MaxKeys.
+	// about 210 bytes, and a key of more than 30 bytes its length more; a sliding
+	// log 16 bytes more for each charge in its window, a concurrency limit 48 for
+	// each holder. When it is used up, as MaxKeys.
 	MaxMemory Bytes `default:"512MiB" help:"Most memory of counters, such as 512MiB."`
 
 	// MaxHolders bounds the PoPs that are remembered, 1 to 10,000,000, about 100

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -89,15 +90,7 @@ func (s *Slots) hear(p *Policy, now limit.Micros, a *Ask) bool {
 	s.Stated = slices.DeleteFunc(s.Stated, func(t Statement) bool {
 		return t.Holder != a.Holder && (now >= t.Until || t.Until-now > ttl)
 	})
-	i, known := slices.BinarySearchFunc(s.Stated, a.Holder, func(t Statement, holder uint64) int {
-		switch {
-		case t.Holder < holder:
-			return -1
-		case t.Holder > holder:
-			return 1
-		}
-		return 0
-	})
+	i, known := s.find(a.Holder)
 	if !known {
 		s.Stated = slices.Insert(s.Stated, i, Statement{Holder: a.Holder})
 	}
@@ -107,6 +100,18 @@ func (s *Slots) hear(p *Policy, now limit.Micros, a *Ask) bool {
 	}
 	t.Seq, t.Until = a.Seq, now+ttl
 	return true
+}
+
+// Knows reports whether a holder's statement is remembered.
+func (s *Slots) Knows(holder uint64) bool {
+	_, known := s.find(holder)
+	return known
+}
+
+func (s *Slots) find(holder uint64) (int, bool) {
+	return slices.BinarySearchFunc(s.Stated, holder, func(t Statement, holder uint64) int {
+		return cmp.Compare(t.Holder, holder)
+	})
 }
 
 // Fresh reports whether the key may be forgotten: nothing is held, and no

@@ -21,6 +21,9 @@ type Subject struct {
 	// own: answers are then not those of one counter to the unit, but every bound
 	// holds.
 	Cached bool
+	// Unbounded says that the store itself has no bound that a test could reach:
+	// the cases that fill it are left out.
+	Unbounded bool
 	// Settle lets a cached store do what it does behind its callers. Nil otherwise.
 	Settle func(limiter.Store)
 }
@@ -38,6 +41,10 @@ type Options struct {
 func Run(t *testing.T, s Subject) {
 	if !s.Cached {
 		t.Run("AnswersAsOneCounter", func(t *testing.T) { answersAsOneCounter(t, s) })
+	}
+	if !s.Unbounded {
+		t.Run("FullTable", func(t *testing.T) { fullTable(t, s) })
+		t.Run("SpentKeySurvivesAFlood", func(t *testing.T) { spentKeySurvives(t, s) })
 	}
 	for _, c := range []struct {
 		name string
@@ -66,8 +73,6 @@ func Run(t *testing.T, s Subject) {
 		{"SlotsInAGroup", slotsInAGroup},
 		{"SlotsHammer", slotsHammer},
 		{"Learning", learning},
-		{"FullTable", fullTable},
-		{"SpentKeySurvivesAFlood", spentKeySurvives},
 		{"ReportsTakeNoRoom", reportsTakeNoRoom},
 		{"Deadline", deadline},
 	} {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -18,7 +19,7 @@ import (
 // Config says how large a store may become and what its clock is.
 type Config struct {
 	// MaxKeys bounds the counters kept at once, at least 1. A counter takes about
-	// 300 bytes and its key.
+	// 210 bytes, and a key of more than 30 bytes its length more.
 	MaxKeys int
 	// MaxBytes bounds the memory of counters, keys, logs (16 bytes for each charge
 	// within a window) and holdings, at least 1.
@@ -123,7 +124,7 @@ func (s *Store) entry(shard *table.Shard[value], hash uint64, now limit.Micros, 
 	} else {
 		e.Policy = a.Policy
 		e.Value.busy = true
-		if e.Value.grows() && shard.Over(e.Value.extra) && !s.makeRoom(shard, now, e.Value.extra) {
+		if e.Value.grows(a) && shard.Over(e.Value.extra) && !s.makeRoom(shard, now, e.Value.extra) {
 			e.Value.busy = false
 			e = nil
 		}
@@ -188,13 +189,14 @@ func (v *value) release(shard *table.Shard[value]) {
 	}
 }
 
-const slotsBytes = 96
+const slotsBytes = int(unsafe.Sizeof(limiter.Slots{}))
 
-// grows reports whether the next charge takes more memory.
-func (v *value) grows() bool {
+// grows reports whether deciding on an ask may take more memory.
+func (v *value) grows(a *limiter.Ask) bool {
 	if v.slots != nil {
-		return len(v.slots.Held.Held) == cap(v.slots.Held.Held) || len(v.slots.Stated) == cap(v.slots.Stated)
+		return !v.slots.Knows(a.Holder) // who renews is never without room
 	}
 	log := v.counter.State.Log
-	return log != nil && len(log)+3 > cap(log) // a want may report, be denied and be charged
+	charges := a.Want.Want > 0 || a.Want.Overdrawn > 0
+	return charges && log != nil && len(log)+3 > cap(log) // reported, denied and granted: three entries
 }
