@@ -1,0 +1,203 @@
+package lease
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// tier drives one node through a trace.
+type tier struct {
+	t     *testing.T
+	terms Terms
+	Node
+}
+
+func newTier(t *testing.T, s limit.Spec, c Consistency, lots ...Lot) *tier {
+	n := &tier{t: t, terms: NewTerms(newLimit(t, s), c, 0, 0, 0)}
+	copy(n.Slot.Lots[:], lots)
+	n.Slot.Left, n.Slot.Reset, n.Slot.Asked = 500, 60_000, 900
+	return n
+}
+
+func (n *tier) acquire(now Millis, w Want, verdict Verdict, granted int64) Grant {
+	n.t.Helper()
+	g, v, back := n.Acquire(&n.terms, now, w)
+	if v != verdict || g.Granted != granted || back.Units != 0 {
+		n.t.Fatalf("at %d %+v: verdict %d, granted %d, gave back %d, not %d and %d; %+v", now, w, v, g.Granted, back.Units, verdict, granted, n.Slot)
+	}
+	return g
+}
+
+func TestNodeCutsItsLeases(t *testing.T) {
+	n := newTier(t, perMinute, Leased, Lot{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7})
+	g := n.acquire(1250, Want{Want: 80, Fresh: true}, Admit, 50) // half for one asker
+	if g.TTL != 749 || g.Lease != 7 || g.Remaining != 550 {
+		t.Errorf("%+v: a lease never outlives the one it was cut from", g)
+	}
+	n.acquire(1251, Want{Need: 1, Waiting: 30, Want: 30, Fresh: true}, Admit, 30) // who waits gets it whole
+	n.acquire(1252, Want{Need: 21, Waiting: 21, Want: 21}, Wait, 0)
+	if asks := n.Top(&n.terms, 1252); asks != NoAsk {
+		t.Error("tops up although nobody knows its size")
+	}
+	n.Slot.Size = 100
+	if asks := n.Top(&n.terms, 1252); asks != TopUp {
+		t.Error("does not top up at a quarter")
+	}
+}
+
+func TestNodeTopsUpWhatIsNearlyOver(t *testing.T) {
+	lot := Lot{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7}
+	w := Want{Need: 1, Waiting: 1, Want: 1}
+	newTier(t, perMinute, Leased, lot).acquire(1749, w, Admit, 1)
+	newTier(t, perMinute, Leased, lot).acquire(1750, w, Wait, 0)
+	n := newTier(t, perMinute, Leased, lot)
+	n.Slot.DeniedNeed, n.Slot.NextAsk = 1, 3000
+	if g := n.acquire(1750, w, Admit, 1); g.TTL != 249 { // better than to refuse
+		t.Errorf("ttl %d", g.TTL)
+	}
+	n.acquire(1999, w, Refuse, 0) // nothing is left of it
+}
+
+func TestNodeRefusesFromMemory(t *testing.T) {
+	n := newTier(t, perMinute, Leased)
+	n.Slot.DeniedNeed, n.Slot.NextAsk, n.Slot.Left = 5, 2000, 4
+	g := n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Refuse, 0)
+	if g.Status != Denied || g.AskAfter != 100 || g.RetryAfter != 1000 || g.Remaining != 4 {
+		t.Errorf("%+v", g)
+	}
+	n.acquire(1000, Want{Need: 4, Waiting: 4, Want: 4}, Wait, 0)
+	n.Slot.Reset = 1030
+	if g := n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Refuse, 0); g.AskAfter != 30 {
+		t.Errorf("ask after %d ms: not beyond the end of the window", g.AskAfter)
+	}
+}
+
+func TestNodeAnswersOnlyWhoCanWait(t *testing.T) {
+	n := newTier(t, perMinute, Leased)
+	n.Node.Ask(&n.terms, 1000, nil, TopUp)
+	n.acquire(1001, Want{Want: 10}, Refuse, 0) // a top-up does not wait for another
+	n.acquire(1001, Want{Need: 1, Waiting: 1, Want: 1}, Wait, 0)
+}
+
+func TestNodeAsksForItsChildren(t *testing.T) {
+	n := newTier(t, perMinute, Leased)
+	queue := []Want{{Need: 9, Waiting: 9, Want: 9}, {Need: 2, Waiting: 4, Want: 60}, {Want: 5}}
+	w := n.Node.Ask(&n.terms, 1000, queue, NoAsk)
+	if w.Need != 2 || w.Waiting != 13 || w.Want != 74 || w.Next {
+		t.Errorf("asks %+v", w)
+	}
+	grants := make([]Grant, 3)
+	back := n.Node.Apply(&n.terms, 1010, 1000, w, Grant{Status: OK, Granted: 40, Lease: 7, TTL: 1000, Remaining: 6, Reset: 5000}, 100, queue, grants)
+	if back.Units != 0 || grants[0].Granted != 9 || grants[1].Granted != 7 || grants[2].Granted != 5 {
+		t.Errorf("granted %+v", grants)
+	}
+	for _, g := range grants {
+		if g.TTL != 989 || g.Status != OK {
+			t.Errorf("%+v: not within the node's own 1000 ms since 1000", g)
+		}
+	}
+	if n.Slot.Lots[1].Units+n.Slot.Lots[0].Units != 19 {
+		t.Errorf("keeps %+v", n.Slot.Lots)
+	}
+}
+
+func TestNodeServesAllWhoWaitBeforeAnybodyAhead(t *testing.T) {
+	n := newTier(t, limit.Spec{Count: 100, Period: limit.Second}, Leased) // a bucket's share is all there is
+	queue := []Want{{Need: 1, Waiting: 1, Want: 50}, {Need: 3, Waiting: 3, Want: 50}}
+	w := n.Node.Ask(&n.terms, 1000, queue, NoAsk)
+	grants := make([]Grant, 2)
+	n.Node.Apply(&n.terms, 1010, 1000, w, Grant{Status: OK, Granted: 10, TTL: 1000}, 100, queue, grants)
+	if grants[0].Granted != 7 || grants[1].Granted != 3 {
+		t.Errorf("granted %+v", grants)
+	}
+}
+
+func TestNodePassesADenialOn(t *testing.T) {
+	n := newTier(t, perMinute, Leased, Lot{Units: 3, Expiry: 1100, TTL: 1000, Lease: 7})
+	queue := []Want{{Need: 5, Waiting: 5, Want: 5}, {Need: 2, Waiting: 2, Want: 2}}
+	w := n.Node.Ask(&n.terms, 1000, queue, NoAsk)
+	grants := make([]Grant, 2)
+	n.Node.Apply(&n.terms, 1010, 1000, w, denied(1, 300), 100, queue, grants)
+	if g := grants[0]; g.Status != Denied || g.AskAfter != 300 || g.RetryAfter != 30_000 || g.Remaining != 1 {
+		t.Errorf("the costly one: %+v", g)
+	}
+	if g := grants[1]; g.Granted != 2 || g.TTL != 89 {
+		t.Errorf("what is left of an old lease is better than nothing: %+v", g)
+	}
+
+	n.Node.Apply(&n.terms, 1020, 1000, w, Grant{Status: Unavailable}, 100, queue, grants)
+	if grants[0].Status != Unavailable || grants[1].Status != Unavailable {
+		t.Errorf("%+v", grants)
+	}
+}
+
+func TestNodeTakesBack(t *testing.T) {
+	n := newTier(t, perMinute, Leased, Lot{Units: 1, Expiry: 2000, TTL: 1000, Lease: 7})
+	n.acquire(1000, Want{Unused: 4, Lease: 7}, Admit, 0)
+	if n.Slot.Lots[0].Units != 5 {
+		t.Errorf("%+v", n.Slot.Lots)
+	}
+	_, _, back := n.Acquire(&n.terms, 1000, Want{Unused: 4, Lease: 8})
+	if back != (Part{Units: 4, Lease: 8, Expiry: 1000}) {
+		t.Errorf("what belongs to no lease of its own has to go up: %+v", back)
+	}
+	bucket := newTier(t, limit.Spec{Count: 100, Period: limit.Second}, Leased, Lot{Units: 1, Expiry: 2000, TTL: 1000})
+	if _, _, back := bucket.Acquire(&bucket.terms, 1000, Want{Unused: 4}); back.Units != 4 {
+		t.Errorf("tokens would be out for ever: %+v", bucket.Slot.Lots)
+	}
+}
+
+func TestNodeCoversWhatItsChildrenOverdrew(t *testing.T) {
+	n := newTier(t, perMinute, Optimistic, Lot{Units: 3, Expiry: 2000, TTL: 1000, Lease: 7})
+	g := n.acquire(1000, Want{Overdrawn: 2}, Admit, 0)
+	if n.Slot.Lots[0].Units != 1 || n.Slot.Overdrawn != 0 || g.Remaining != 501 {
+		t.Errorf("%+v", n.Slot)
+	}
+	g = n.acquire(1000, Want{Overdrawn: 2}, Admit, 0)
+	if n.Slot.Overdrawn != 1 || g.Remaining != 0 {
+		t.Errorf("says that %d are left while a debt has not reached the tier above", g.Remaining)
+	}
+	if w := n.Node.Ask(&n.terms, 1001, nil, TopUp); w.Overdrawn != 1 {
+		t.Errorf("asks %+v", w)
+	}
+}
+
+func TestNodeNestsTheNextWindow(t *testing.T) {
+	n := newTier(t, perMinute, Leased, Lot{Units: 10, Expiry: 10_000, TTL: 5000, Lease: 7})
+	n.Slot.Reset = 10_000
+	next := Want{Want: 8, Next: true, Fresh: true}
+	n.acquire(9800, next, Wait, 0) // units of the running window are not for the next
+	w := n.Node.Ask(&n.terms, 9800, []Want{next}, NoAsk)
+	if !w.Next || w.Need != 0 {
+		t.Fatalf("asks %+v", w)
+	}
+	grants := make([]Grant, 1)
+	n.Node.Apply(&n.terms, 9804, 9800, w, Grant{Status: OK, Granted: 16, Lease: 8, StartsIn: 198, TTL: 1200, Reset: 198}, 100, []Want{next}, grants)
+	if g := grants[0]; g.Granted != 8 || g.StartsIn != 198 || g.TTL != 1195 {
+		t.Errorf("%+v", g)
+	}
+	g := n.acquire(9900, Want{Want: 2, Next: true}, Admit, 2)
+	if g.Lease != 8 || g.StartsIn != 103 || g.TTL != 1099 {
+		t.Errorf("%+v: not before the node's own units begin", g)
+	}
+	n.acquire(9901, Want{Need: 1, Waiting: 1, Want: 1}, Wait, 0) // the old lot is nearly over
+	n.acquire(10_004, Want{Need: 1, Waiting: 1, Want: 1}, Admit, 1)
+}
+
+func TestNodeOfAnExactRule(t *testing.T) {
+	n := newTier(t, perMinute, Exact)
+	w := Want{Need: 1, Waiting: 1, Want: 1}
+	n.acquire(1000, w, Wait, 0)
+	up := n.Node.Ask(&n.terms, 1000, []Want{w}, NoAsk)
+	if up.Want != 1 {
+		t.Errorf("asks %+v", up)
+	}
+	grants := make([]Grant, 1)
+	if back := n.Node.Apply(&n.terms, 1004, 1000, up, denied(0, 200), 100, []Want{w}, grants); back.Units != 0 || grants[0].Status != Denied {
+		t.Errorf("%+v", grants)
+	}
+	n.acquire(1100, w, Refuse, 0)
+	n.acquire(1204, w, Wait, 0)
+	n.acquire(1204, w, Refuse, 0)
+}
