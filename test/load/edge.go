@@ -6,11 +6,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/measure"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -47,6 +49,10 @@ func edge(ctx context.Context, opts edgeOptions, progress io.Writer) ([]table.Se
 	if err := b.start(ctx); err != nil {
 		return nil, fmt.Errorf("%w (logs in %s)", err, r.Dir())
 	}
+	machine, err := b.watch()
+	if err != nil {
+		return nil, err
+	}
 	var sections []table.Section
 	for _, part := range b.parts() {
 		if opts.only != "" && opts.only != part.name {
@@ -60,7 +66,42 @@ func edge(ctx context.Context, opts edgeOptions, progress io.Writer) ([]table.Se
 		fmt.Fprintf(progress, "%s: %.0f s\n", part.name, time.Since(begin).Seconds())
 		sections = append(sections, s)
 	}
-	return append(sections, b.profiles...), r.Discard()
+	sections = append(sections, b.profiles...)
+	others, err := machine()
+	if err != nil {
+		return nil, err
+	}
+	return append(sections, others), r.Discard()
+}
+
+// watch begins to watch the machine; what it returns ends that, and says how much
+// of it others used, and so how far the figures can be trusted.
+func (b *bench) watch() (end func() (table.Section, error), err error) {
+	begin := time.Now()
+	before, err := b.othersBusy()
+	if err != nil {
+		return nil, err
+	}
+	return func() (table.Section, error) {
+		after, err := b.othersBusy()
+		share := 100 * float64(after-before) / float64(time.Since(begin)) / float64(runtime.NumCPU())
+		row := table.Row{Name: "CPU time that other programs used", Unit: "%",
+			Value: measure.Sample{max(share, 0)}, Note: measure.Load()}
+		if share > quietShare {
+			row.Note += ": NOT A QUIET MACHINE, the figures are too high"
+		}
+		return table.Section{Title: "The machine meanwhile", Rows: []table.Row{row}}, err
+	}, nil
+}
+
+// othersBusy is the CPU time of all programs but ours.
+func (b *bench) othersBusy() (time.Duration, error) {
+	all, err := measure.Busy()
+	if err != nil {
+		return 0, err
+	}
+	ours, err := b.CPU()
+	return all - ours, err
 }
 
 type part struct {

@@ -186,7 +186,11 @@ func (ms *modes) run(ctx context.Context, warm, load drive.Load, rounds int) err
 	}
 	before := make([]traffic, len(ms.all))
 	for i, m := range ms.all {
-		if err := m.warmUp(ctx, warm); err != nil {
+		first := warm
+		if m.at != nil { // every key has to have a lease, and more than its first
+			first.Duration, first.Requests = 5*warm.Duration, 10*uint64(ms.b.plan.keys)
+		}
+		if err := m.warmUp(ctx, first); err != nil {
 			return err
 		}
 		var err error

@@ -17,8 +17,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/weirlimit/weir/test/load/measure"
 )
 
 // Rig is a set of running programs. It is not safe for concurrent use, but the
@@ -29,10 +33,11 @@ type Rig struct {
 	ports chan int
 	envoy string
 
-	started chan *Process // in the order of their start; read by Close only
+	mu      sync.Mutex
+	started []*Process // in the order of their start; under mu
 }
 
-// maxProcesses bounds what one rig may start.
+// maxProcesses bounds what one rig may start: two ports each.
 const maxProcesses = 64
 
 // Open makes an empty rig whose programs write to a new directory in .run.
@@ -61,7 +66,7 @@ func Open() (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rig{root: root, dir: dir, envoy: envoy, ports: ports, started: make(chan *Process, maxProcesses)}, nil
+	return &Rig{root: root, dir: dir, envoy: envoy, ports: ports}, nil
 }
 
 // Root is the root of the repository.
@@ -75,10 +80,41 @@ func (r *Rig) Discard() error { return os.RemoveAll(r.dir) }
 
 // Close ends every program.
 func (r *Rig) Close() {
-	close(r.started)
-	for p := range r.started {
+	for _, p := range r.all() {
 		p.Stop()
 	}
+}
+
+// CPU is the processor time that this program and all that the rig has started
+// have used so far.
+func (r *Rig) CPU() (time.Duration, error) {
+	sum, err := usedByUs()
+	for _, p := range r.all() {
+		if p.Ended() {
+			continue // it is among our children then
+		}
+		cpu, err2 := measure.CPU(p.PID)
+		sum, err = sum+cpu, errors.Join(err, err2)
+	}
+	return sum, err
+}
+
+// usedByUs is what this process and those of its children that have ended used.
+func usedByUs() (sum time.Duration, err error) {
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(who, &u); err != nil {
+			return 0, fmt.Errorf("own CPU time: %w", err)
+		}
+		sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	return sum, nil
+}
+
+func (r *Rig) all() []*Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.started)
 }
 
 // addr returns an address that no program of the rig has yet.
@@ -127,7 +163,9 @@ func (r *Rig) start(ctx context.Context, name, readyURL string, argv ...string) 
 		_ = cmd.Wait() // how it ended is in its log
 		close(p.done)
 	}()
-	r.started <- p
+	r.mu.Lock()
+	r.started = append(r.started, p)
+	r.mu.Unlock()
 	if err := p.awaitReady(ctx, readyURL); err != nil {
 		return nil, err
 	}
