@@ -173,9 +173,9 @@ func (abi) headers() []byte {
 	return landed(&forHeaders, proxyGetHeaders(requestHeaders, unsafe.Pointer(&outData), unsafe.Pointer(&outSize)))
 }
 
-func (abi) header(name string) (string, bool) { return header(requestHeaders, name) }
+func (abi) header(name string) (string, bool) { return headerOf(requestHeaders, name) }
 
-func header(kind uint32, name string) (string, bool) {
+func headerOf(kind uint32, name string) (string, bool) {
 	await(&forValue)
 	status := proxyGetHeader(kind, sptr(name), uint32(len(name)), unsafe.Pointer(&outData), unsafe.Pointer(&outSize))
 	return text(landed(&forValue, status)), status == statusOK
@@ -212,7 +212,7 @@ func (abi) call(cluster string, headers, body []byte, timeout lease.Millis) (uin
 }
 
 func (abi) answer(bodySize int) (string, []byte) {
-	status, _ := header(callHeaders, ":status")
+	status, _ := headerOf(callHeaders, ":status")
 	if bodySize == 0 {
 		return status, nil
 	}
