@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -38,7 +39,7 @@ type bench struct {
 	one, three       *place     // Weir with so many rules per request; nil with peersOnly
 }
 
-// edge runs every part and returns the table.
+// edge runs every part and returns the table: with an error, what there is of it.
 func edge(ctx context.Context, opts edgeOptions, progress io.Writer) ([]table.Section, error) {
 	r, err := rig.Open()
 	if err != nil {
@@ -53,25 +54,31 @@ func edge(ctx context.Context, opts edgeOptions, progress io.Writer) ([]table.Se
 	if err != nil {
 		return nil, err
 	}
-	var sections []table.Section
+	sections, err := b.measure(ctx)
+	others, err2 := machine()
+	if err = errors.Join(err, err2); err != nil {
+		return append(sections, others), fmt.Errorf("%w (logs in %s)", err, r.Dir())
+	}
+	return append(sections, others), r.Discard()
+}
+
+// measure runs the parts. One that fails does not keep the others from being
+// measured; its error comes with their sections.
+func (b *bench) measure(ctx context.Context) (sections []table.Section, err error) {
 	for _, part := range b.parts() {
-		if opts.only != "" && opts.only != part.name {
+		if b.only != "" && b.only != part.name || ctx.Err() != nil {
 			continue
 		}
 		begin := time.Now()
-		s, err := part.run(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w (logs in %s)", part.name, err, r.Dir())
+		s, err2 := part.run(ctx)
+		if err2 != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", part.name, err2))
+			continue
 		}
-		fmt.Fprintf(progress, "%s: %.0f s\n", part.name, time.Since(begin).Seconds())
+		fmt.Fprintf(b.progress, "%s: %.0f s\n", part.name, time.Since(begin).Seconds())
 		sections = append(sections, s)
 	}
-	sections = append(sections, b.profiles...)
-	others, err := machine()
-	if err != nil {
-		return nil, err
-	}
-	return append(sections, others), r.Discard()
+	return append(sections, b.profiles...), errors.Join(err, ctx.Err())
 }
 
 // watch begins to watch the machine; what it returns ends that, and says how much

@@ -51,6 +51,9 @@ func (b *bench) memory(ctx context.Context) (table.Section, error) {
 	row("Weir at start", atStart[1], atStart[0], table.Target{Kind: table.Over, Bound: 100})
 	row(fmt.Sprintf("Weir with %d live keys", keys), full[1], full[0],
 		table.Target{Kind: table.Over, Bound: 40, Base: measure.Sample{atStart[1]}, BaseName: "Weir at start"})
+	if keys < b.plan.liveKeys*99/100 {
+		s.Rows[len(s.Rows)-1].Note = fmt.Sprintf("ONLY %d OF %d KEYS in %v", keys, b.plan.liveKeys, longestTouch)
+	}
 	row("region at start", atStart[2], 0, table.Target{})
 	row(fmt.Sprintf("region with %d live keys", keys), full[2], 0, table.Target{})
 	return s, nil
@@ -75,19 +78,22 @@ func (b *bench) megabytes(ctx context.Context, procs ...*rig.Process) ([]float64
 	return mb, nil
 }
 
-// touch asks once for each of n keys and returns how many were admitted.
+// longestTouch bounds how long touch may take.
+const longestTouch = 90 * time.Second
+
+// touch asks once for each of n keys and returns how many were admitted in time.
 func (b *bench) touch(ctx context.Context, pop *rig.Envoy, n uint64) (uint64, error) {
 	client, err := drive.Dial(pop.Addr, "/memory/thing", memoryConns)
 	if err != nil {
 		return 0, err
 	}
 	b.clients = append(b.clients, client)
-	r, err := client.Run(ctx, drive.Load{Keys: drive.Each(), Duration: 3 * time.Minute, Requests: n})
+	r, err := client.Run(ctx, drive.Load{Keys: drive.Each(), Duration: longestTouch, Requests: n})
 	if err != nil {
 		return 0, err
 	}
-	if r.Status[answered] < n*99/100 {
-		return 0, fmt.Errorf("only %d of %d keys were admitted (%d refused, %d failed)", r.Status[answered], n, r.Status[refused], r.Failed)
+	if r.Status[answered] < r.Done*99/100 {
+		return 0, fmt.Errorf("of %d keys only %d were admitted, %d refused", r.Done, r.Status[answered], r.Status[refused])
 	}
 	return r.Status[answered], ctx.Err()
 }
