@@ -15,9 +15,9 @@ const (
 // Invariants: 0 <= Leased <= 2*capacity; no unit is out on lease after OutUntil.
 type Counter struct {
 	State limit.State
-	// Leased is the spare units that went out on lease and did not come back, of
-	// the newest Period alone for a fixed window: no more than that can come back.
-	// Those that were spent count as well, since nobody reports them.
+	// Leased is the units that were handed out and did not come back, of the newest
+	// Period alone for a fixed window: no more than that can come back. Those that
+	// were spent count as well, since nobody reports them.
 	Leased int64
 	Period limit.Micros
 	// OutUntil is when the last lease handed out ends.
@@ -39,27 +39,32 @@ func NewLearning(l *limit.Limit, now limit.Micros) Counter {
 
 // Acquire applies want w at now, the granter's clock, and answers it.
 func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Grant {
-	c.Settle(l, t, now, w)
+	c.settle(l, t, now, &w)
 	ask := limit.Ask{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Askers: c.Askers.Count()}
 	if w.Next {
 		ask.Lead = limit.Micros(t.Lead+t.Interval) * limit.Millisecond
 	}
-	var d limit.Decision
-	c.State, d = l.Acquire(c.State, now, ask)
+	d := l.Decide(&c.State, now, ask)
 	if w.Next && d.Granted == 0 { // the next window is spoken for, the running one may not be
 		ask.Lead = 0
-		c.State, d = l.Acquire(c.State, now, ask)
+		d = l.Decide(&c.State, now, ask)
 	}
 	if t.LongestTTL > 0 {
 		d.TTL = min(d.TTL, limit.Micros(t.LongestTTL)*limit.Millisecond)
 	}
-	c.out(l, t, now, w, d)
-	return c.answer(l, t, now, w, d)
+	if d.Granted > 0 {
+		c.out(t, now, &w, &d)
+	}
+	return c.answer(l, t, now, &w, &d)
 }
 
 // Settle applies the part of a want that asks for nothing: who asks, what comes
 // back, what was overdrawn. It is the whole of a want whose group is denied.
 func (c *Counter) Settle(l *limit.Limit, t *Terms, now limit.Micros, w Want) {
+	c.settle(l, t, now, &w)
+}
+
+func (c *Counter) settle(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
 	c.Askers.Note(int64(now/(limit.Micros(t.Interval)*limit.Millisecond)), w.Fresh)
 	if now >= c.OutUntil+leaseMemory {
 		c.Leased = 0
@@ -77,11 +82,8 @@ func (c *Counter) Settle(l *limit.Limit, t *Terms, now limit.Micros, w Want) {
 
 // out notes the units that the decision handed out. Those of requests that wait
 // count too: they come back when another rule denies the request.
-func (c *Counter) out(l *limit.Limit, t *Terms, now limit.Micros, w Want, d limit.Decision) {
-	if d.Granted <= 0 {
-		return
-	}
-	if d.Period > c.Period && l.Spec().Algorithm == limit.FixedWindow {
+func (c *Counter) out(t *Terms, now limit.Micros, w *Want, d *limit.Decision) {
+	if d.Period > c.Period && t.Window > 0 {
 		c.Leased = 0
 	}
 	c.Leased = min(c.Leased+d.Granted, 2*t.Capacity)
@@ -92,7 +94,7 @@ func (c *Counter) out(l *limit.Limit, t *Terms, now limit.Micros, w Want, d limi
 	}
 }
 
-func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w Want, d limit.Decision) Grant {
+func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w *Want, d *limit.Decision) Grant {
 	g := Grant{
 		Status:    OK,
 		Granted:   d.Granted,
@@ -101,7 +103,7 @@ func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w Want, d l
 		TTL:       Millis(d.TTL / limit.Millisecond),
 		Limit:     t.Capacity,
 		Remaining: d.Remaining,
-		Reset:     ceilMillis(windowEnd(l, d)),
+		Reset:     ceilMillis(t.windowEnd(d)),
 	}
 	if d.Granted == 0 && w.Want > 0 {
 		if w.Need == 0 { // nobody waits, so what matters is the next single unit
@@ -109,7 +111,7 @@ func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w Want, d l
 		}
 		g.Status = Denied
 		g.RetryAfter = ceilMillis(d.RetryAfter)
-		g.AskAfter = c.askAfter(l, t, now, d)
+		g.AskAfter = c.askAfter(t, now, d)
 	}
 	return g
 }
@@ -117,7 +119,7 @@ func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w Want, d l
 // askAfter is when a denied holder may ask again: when the need would be granted
 // if nothing changed, but soon enough to see what comes back from others, and to
 // fetch a lease on the next window.
-func (c *Counter) askAfter(l *limit.Limit, t *Terms, now limit.Micros, d limit.Decision) Millis {
+func (c *Counter) askAfter(t *Terms, now limit.Micros, d *limit.Decision) Millis {
 	interval := limit.Micros(t.Interval) * limit.Millisecond
 	after := d.RetryAfter
 	if after == 0 { // too little to ration, but it is there for who needs it
@@ -128,7 +130,7 @@ func (c *Counter) askAfter(l *limit.Limit, t *Terms, now limit.Micros, d limit.D
 		after = min(after, interval)
 	}
 	lead := limit.Micros(t.Lead) * limit.Millisecond
-	if end := windowEnd(l, d); lead > 0 && end > lead {
+	if end := t.windowEnd(d); lead > 0 && end > lead {
 		after = min(after, end-lead)
 	}
 	return max(1, t.Pause, ceilMillis(after))
@@ -136,9 +138,9 @@ func (c *Counter) askAfter(l *limit.Limit, t *Terms, now limit.Micros, d limit.D
 
 // windowEnd is when what was asked of is new: for a fixed window its own end,
 // also while units of the next one are out.
-func windowEnd(l *limit.Limit, d limit.Decision) limit.Micros {
-	if s := l.Spec(); s.Algorithm == limit.FixedWindow && d.Reset > s.Period {
-		return d.Reset - s.Period
+func (t *Terms) windowEnd(d *limit.Decision) limit.Micros {
+	if t.Window > 0 && d.Reset > t.Window {
+		return d.Reset - t.Window
 	}
 	return d.Reset
 }

@@ -41,6 +41,8 @@ type Terms struct {
 	Capacity int64
 	// Refills is true for a token bucket, whose rest need not be rationed.
 	Refills bool
+	// Window is the length of a fixed window, 0 for other algorithms.
+	Window limit.Micros
 	// Lead is how long before the end of its window a holder asks for the next
 	// one; 0 where windows have no known next one.
 	Lead Millis
@@ -78,7 +80,9 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 		t.Capacity, t.Refills = s.Burst, true
 		t.LongestTTL = longestTTL(s)
 	}
-	if s.Algorithm != limit.FixedWindow {
+	if s.Algorithm == limit.FixedWindow {
+		t.Window = s.Period
+	} else {
 		t.trickle(s)
 	}
 	if s.Algorithm == limit.FixedWindow && s.Align == limit.AlignClock && c != Exact {
