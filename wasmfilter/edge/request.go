@@ -96,6 +96,9 @@ func (r *Request) Reports(f func(*Report)) {
 	}
 }
 
+// Alone reports whether no more than one enforced rule applied.
+func (r *Request) Alone() bool { return len(r.hits) <= 1 }
+
 // Governing returns what applies to the rule that is nearest its limit, or the one
 // that denied; nil if no rule applied.
 func (r *Request) Governing() *Report {

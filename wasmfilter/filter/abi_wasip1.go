@@ -33,9 +33,6 @@ func proxyAddHeader(kind uint32, name unsafe.Pointer, nameSize uint32, value uns
 //go:wasmimport env proxy_get_property
 func proxyGetProperty(path unsafe.Pointer, pathSize uint32, data, size unsafe.Pointer) uint32
 
-//go:wasmimport env proxy_set_property
-func proxySetProperty(path unsafe.Pointer, pathSize uint32, value unsafe.Pointer, valueSize uint32) uint32
-
 //go:wasmimport env proxy_send_local_response
 func proxyRespond(status uint32, details unsafe.Pointer, detailsSize uint32, body unsafe.Pointer, bodySize uint32,
 	headers unsafe.Pointer, headersSize uint32, grpcStatus int32) uint32
@@ -78,7 +75,7 @@ const (
 
 	requestHeaders  = 0
 	responseHeaders = 2
-	callHeaders     = 6
+	answerHeaders   = 6
 
 	callBody     = 4
 	pluginConfig = 7
@@ -191,10 +188,6 @@ func (abi) addResponseHeader(name, value string) {
 	proxyAddHeader(responseHeaders, sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
 }
 
-func (abi) setFilterState(name, value string) {
-	proxySetProperty(sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
-}
-
 func (abi) respond(status int, details string, headers, body []byte, grpcStatus int) {
 	proxyRespond(uint32(status), sptr(details), uint32(len(details)), ptr(body), uint32(len(body)),
 		ptr(headers), uint32(len(headers)), int32(grpcStatus))
@@ -212,7 +205,7 @@ func (abi) call(cluster string, headers, body []byte, timeout lease.Millis) (uin
 }
 
 func (abi) answer(bodySize int) (string, []byte) {
-	status, _ := headerOf(callHeaders, ":status")
+	status, _ := headerOf(answerHeaders, ":status")
 	if bodySize == 0 {
 		return status, nil
 	}

@@ -55,7 +55,6 @@ type exchange struct {
 	grpc     int
 	body     string
 	response [][2]string
-	state    map[string]string
 }
 
 // httpCall is a call in flight.
@@ -119,7 +118,7 @@ func (e *envoy) pass(ms int) {
 // send begins a request.
 func (e *envoy) send(vm int, headers ...string) *exchange {
 	e.next++
-	x := &exchange{id: e.next, vm: vm, peer: "192.0.2.7:4711", state: map[string]string{}}
+	x := &exchange{id: e.next, vm: vm, peer: "192.0.2.7:4711"}
 	for i := 0; i+1 < len(headers); i += 2 {
 		x.request = append(x.request, [2]string{headers[i], headers[i+1]})
 	}
@@ -314,7 +313,9 @@ func encodeMap(headers [][2]string) []byte {
 }
 
 func decodeMap(raw []byte) (headers [][2]string) {
-	eachHeader(append([]byte(nil), raw...), func(name, value string) { headers = append(headers, [2]string{name, value}) })
+	for h := pairsOf(append([]byte(nil), raw...)); h.next(); {
+		headers = append(headers, [2]string{h.name, h.value})
+	}
 	return headers
 }
 
@@ -355,8 +356,6 @@ func (h nativeHost) addResponseHeader(name, value string) {
 	x := h.stream()
 	x.response = append(x.response, [2]string{strings.Clone(name), strings.Clone(value)})
 }
-
-func (h nativeHost) setFilterState(name, value string) { h.stream().state[name] = strings.Clone(value) }
 
 func (h nativeHost) respond(status int, details string, headers, body []byte, grpc int) {
 	h.envoy.respond(status, details, decodeMap(headers), string(body), grpc)

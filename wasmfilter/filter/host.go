@@ -34,7 +34,6 @@ type host interface {
 	// callback.
 	peer() string
 	addResponseHeader(name, value string)
-	setFilterState(name, value string)
 	// respond answers the stream. headers is a serialised map.
 	respond(status int, details string, headers, body []byte, grpcStatus int)
 	resume()

@@ -1,8 +1,6 @@
 package filter
 
 import (
-	"encoding/binary"
-
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
@@ -19,6 +17,7 @@ type plugin struct {
 	worker  *edge.Worker
 	in      rule.Request
 	inputs  *rule.Inputs      // of the rules that in is laid out for
+	wanted  names             // of the headers that they look at
 	raw     []byte            // all headers of the stream, if they were fetched
 	current uint32            // stream that waits since a moment ago, while its callback runs; 0: none
 	calls   map[uint32]uint64 // the host's id of a call in flight to the worker's
@@ -77,8 +76,7 @@ func (p *plugin) decide(context uint32) action {
 		}
 		return proceed
 	}
-	p.note(&s.request)
-	if s.request.Governing() != nil && (p.cfg.Headers || s.request.Holds() || p.buf.extra(&s.request)) {
+	if p.annotates(&s.request) || s.request.Holds() {
 		p.vm.streams[context] = s
 	} else {
 		p.vm.release(s)
@@ -95,71 +93,39 @@ func (p *plugin) read() {
 	if inputs == nil {
 		return
 	}
+	if inputs != p.inputs {
+		p.inputs, p.wanted = inputs, wantedNames(inputs)
+	}
 	p.in.Reset(inputs)
-	switch single, n := soleInput(inputs); {
-	case n == 1:
-		if value, ok := p.host.header(single); ok {
-			p.in.Add(inputs, single, value)
+	switch len(p.wanted.names) {
+	case 0:
+	case 1:
+		name := p.wanted.names[0]
+		if value, ok := p.host.header(name); ok {
+			p.in.Add(inputs, name, value)
 		}
-	case n > 1:
+	default:
 		p.raw = p.host.headers()
-		eachHeader(p.raw, func(name, value string) { p.in.Add(inputs, name, value) })
-	}
-}
-
-// soleInput returns how many headers the rules look at, and one of them.
-func soleInput(in *rule.Inputs) (name string, n int) {
-	n = len(in.Headers)
-	if n > 0 {
-		name = in.Headers[0]
-	}
-	for _, pseudo := range [...]struct {
-		name   string
-		needed bool
-	}{{":method", in.Method}, {":authority", in.Host}, {":path", in.Path}} {
-		if pseudo.needed {
-			name = pseudo.name
-			n++
+		for h := pairsOf(p.raw); h.next(); {
+			if p.wanted.mayBe(h.name) {
+				p.in.Add(inputs, h.name, h.value)
+			}
 		}
-	}
-	return name, n
-}
-
-// eachHeader calls f with every header of a serialised map: a count, the sizes of
-// all names and values, then the names and values themselves, each with a zero
-// byte behind it. What is cut short ends early.
-func eachHeader(raw []byte, f func(name, value string)) {
-	if len(raw) < 4 {
-		return
-	}
-	n := int(binary.LittleEndian.Uint32(raw))
-	if n < 0 || n > (len(raw)-4)/8 {
-		return
-	}
-	at := 4 + 8*n
-	for i := range n {
-		name := int(binary.LittleEndian.Uint32(raw[4+8*i:]))
-		value := int(binary.LittleEndian.Uint32(raw[8+8*i:]))
-		if name < 0 || value < 0 || name > len(raw)-at || value > len(raw)-at-name-1 {
-			return
-		}
-		f(text(raw[at:at+name]), text(raw[at+name+1:at+name+1+value]))
-		at += name + value + 2
 	}
 }
 
 // requestHeader returns a header of the stream that is being decided.
-func (p *plugin) requestHeader(name string) (found string) {
+func (p *plugin) requestHeader(name string) string {
 	if p.raw == nil {
-		found, _ = p.host.header(name)
-		return found
+		value, _ := p.host.header(name)
+		return value
 	}
-	eachHeader(p.raw, func(n, v string) {
-		if n == name {
-			found = v
+	for h := pairsOf(p.raw); h.next(); {
+		if h.name == name {
+			return h.value
 		}
-	})
-	return found
+	}
+	return ""
 }
 
 func (p *plugin) traceParent() string { return p.requestHeader("traceparent") }
@@ -193,7 +159,6 @@ func (p *plugin) finish(r *edge.Request) {
 		p.refuse(r)
 		return
 	}
-	p.note(r)
 	if r.Stream != p.current {
 		p.host.resume()
 	}
@@ -201,7 +166,7 @@ func (p *plugin) finish(r *edge.Request) {
 
 // dispatch makes a call.
 func (p *plugin) dispatch(c *edge.Call) {
-	headers := p.buf.callHeaders(&p.cfg, c)
+	headers := callHeaders(&p.cfg, c)
 	id, ok := p.host.call(p.cfg.RegionCluster, headers, c.Body, c.Timeout)
 	if ok {
 		p.calls[id] = c.ID

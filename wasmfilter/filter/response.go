@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"encoding/binary"
 	"strconv"
 	"strings"
 
@@ -14,14 +13,19 @@ import (
 //
 //	RateLimit-Policy: "login";q=5;w=60, "client";q=1000;w=60
 //	RateLimit: "login";r=0;t=41
+//	X-Weir-Decision: login denied
 //
-// as in draft-ietf-httpapi-ratelimit-headers-10: all rules that applied, and of
-// the one nearest its limit what remains and the seconds until there is more.
-// A refused request gets Retry-After beside them, never less than 1 nor earlier
-// than t, and x-weir-rule, the rule that refused it.
+// The first two as in draft-ietf-httpapi-ratelimit-headers-10: all rules that
+// applied, and of the one nearest its limit what remains and the seconds until
+// there is more. A refused request gets Retry-After beside them, never less than 1
+// nor earlier than t. X-Weir-Decision is for the access log, where it stands as
+// %RESP(X-WEIR-DECISION)%: the rule that decided and what it said, whenever that
+// is not simply allowed. (Filter state would say it too, but costs more than all
+// other headers together.)
 const (
-	headerPolicy = "ratelimit-policy"
-	headerLimit  = "ratelimit"
+	headerPolicy   = "ratelimit-policy"
+	headerLimit    = "ratelimit"
+	headerDecision = "x-weir-decision"
 )
 
 // response is where responses are put together; one is under construction at a
@@ -30,19 +34,30 @@ type response struct {
 	text    []byte
 	headers headerMap
 	body    []byte
+	last    refusal // whose headers and body these are
+}
+
+// annotates reports whether the response to an admitted request gets headers.
+func (p *plugin) annotates(r *edge.Request) bool {
+	g := r.Governing()
+	return g != nil && (p.cfg.Headers || r.Degraded || g.Rule.XRateLimit != rule.XRateLimitOff)
 }
 
 // annotate adds the headers of an admitted request to its response.
 func (p *plugin) annotate(s *stream) {
 	r := &s.request
-	if r.Outcome != edge.Admit {
+	g := r.Governing()
+	if r.Outcome != edge.Admit || g == nil {
 		return
 	}
 	if p.cfg.Headers {
 		p.host.addResponseHeader(headerPolicy, p.buf.policy(r))
-		p.host.addResponseHeader(headerLimit, p.buf.limit(r.Governing()))
+		p.host.addResponseHeader(headerLimit, p.buf.limit(g.Rule.Name, g.Remaining, ceilSeconds(g.Reset)))
 	}
-	p.buf.xRateLimit(p, r.Governing(), p.host.addResponseHeader)
+	if r.Degraded {
+		p.host.addResponseHeader(headerDecision, p.buf.decision(g.Rule.Name, r))
+	}
+	p.xRateLimit(g, p.host.addResponseHeader)
 }
 
 // policy is the value of RateLimit-Policy. Like the others it is valid until the
@@ -64,21 +79,30 @@ func (b *response) policy(r *edge.Request) string {
 }
 
 // limit is the value of RateLimit.
-func (b *response) limit(g *edge.Report) string {
-	b.text = append(append(append(b.text[:0], '"'), g.Rule.Name...), `";r=`...)
-	b.text = strconv.AppendInt(b.text, g.Remaining, 10)
+func (b *response) limit(name string, remaining, seconds int64) string {
+	b.text = append(append(append(b.text[:0], '"'), name...), `";r=`...)
+	b.text = strconv.AppendInt(b.text, remaining, 10)
 	b.text = append(b.text, ";t="...)
-	b.text = strconv.AppendInt(b.text, ceilSeconds(g.Reset), 10)
+	b.text = strconv.AppendInt(b.text, seconds, 10)
 	return text(b.text)
 }
 
-// extra reports whether a response needs headers beside the standard ones.
-func (b *response) extra(r *edge.Request) bool {
-	return r.Governing().Rule.XRateLimit != rule.XRateLimitOff
+// decision is the value of X-Weir-Decision.
+func (b *response) decision(name string, r *edge.Request) string {
+	b.text = append(b.text[:0], name...)
+	if r.Outcome == edge.Deny {
+		b.text = append(b.text, " denied"...)
+	} else {
+		b.text = append(b.text, " allowed"...)
+	}
+	if r.Degraded {
+		b.text = append(b.text, " on_failure"...)
+	}
+	return text(b.text)
 }
 
 // xRateLimit adds the X-RateLimit-* headers that the governing rule asks for.
-func (b *response) xRateLimit(p *plugin, g *edge.Report, add func(name, value string)) {
+func (p *plugin) xRateLimit(g *edge.Report, add func(name, value string)) {
 	if g.Rule.XRateLimit == rule.XRateLimitOff {
 		return
 	}
@@ -87,9 +111,9 @@ func (b *response) xRateLimit(p *plugin, g *edge.Report, add func(name, value st
 		now := p.worker.Wall(p.host.now())
 		reset = int64((now + limit.Micros(g.Reset)*limit.Millisecond + limit.Second - 1) / limit.Second)
 	}
-	add("x-ratelimit-limit", b.number(g.Limit))
-	add("x-ratelimit-remaining", b.number(g.Remaining))
-	add("x-ratelimit-reset", b.number(reset))
+	add("x-ratelimit-limit", p.buf.number(g.Limit))
+	add("x-ratelimit-remaining", p.buf.number(g.Remaining))
+	add("x-ratelimit-reset", p.buf.number(reset))
 }
 
 func (b *response) number(n int64) string {
@@ -103,109 +127,100 @@ const (
 	grpcUnavailable       = 14
 )
 
+// refusal is what the answer to a refused request says. A flood gets the same one
+// again and again, until a second has passed: then it is not made anew.
+type refusal struct {
+	rule     string // empty: before_rules
+	policy   string
+	status   int
+	seconds  int64
+	grpc     bool
+	degraded bool
+	x        rule.XRateLimit
+}
+
 // refuse answers a request that was denied. Envoy turns the answer to a gRPC
 // request into a response of trailers only.
 func (p *plugin) refuse(r *edge.Request) {
-	g := r.Governing()
-	name, details := "", "weir_before_rules"
-	h := &p.buf.headers
-	h.reset()
-	grpc := strings.HasPrefix(p.requestHeader("content-type"), "application/grpc")
-	if !grpc {
-		h.add("content-type", "application/problem+json")
+	this := refusal{
+		status:   r.Status,
+		seconds:  max(1, ceilSeconds(r.RetryAfter)),
+		grpc:     strings.HasPrefix(p.requestHeader("content-type"), "application/grpc"),
+		degraded: r.Degraded,
 	}
+	details, g := "weir_before_rules", r.Governing()
 	if g != nil {
-		name, details = g.Rule.Name, "weir_denied{"+g.Rule.Name+"}"
-		h.add("x-weir-rule", name)
-		if p.cfg.Headers {
-			h.add(headerPolicy, p.buf.policy(r))
-			h.add(headerLimit, p.buf.limit(g))
-		}
-		p.buf.xRateLimit(p, g, h.add)
+		this.rule, this.policy, this.x = g.Rule.Name, g.Policy, g.Rule.XRateLimit
+		details = "weir_denied"
 	}
-	h.add("retry-after", p.buf.number(max(1, ceilSeconds(r.RetryAfter))))
-	p.note(r)
-	status, grpcStatus := r.Status, grpcResourceExhausted
+	if b := &p.buf; this != b.last || this.x != rule.XRateLimitOff || !r.Alone() {
+		b.last = this
+		p.refusalHeaders(r, &this)
+		b.headers.bytes()
+		b.problem(&this)
+	}
+	status := grpcResourceExhausted
 	if r.Degraded {
-		grpcStatus = grpcUnavailable
+		status = grpcUnavailable
 	}
-	p.host.respond(status, details, h.bytes(), p.buf.problem(status, name, grpc), grpcStatus)
+	p.host.respond(r.Status, details, p.buf.headers.out, p.buf.body, status)
 }
 
-// problem is the body of a refusal: a problem document (RFC 9457) of the types that
-// the draft registers, or plain text for gRPC, whose message it becomes.
-func (b *response) problem(status int, name string, grpc bool) []byte {
+// refusalHeaders makes the headers of a refusal.
+func (p *plugin) refusalHeaders(r *edge.Request, this *refusal) {
+	h := &p.buf.headers
+	h.reset()
+	if !this.grpc {
+		h.add("content-type", "application/problem+json")
+	}
+	h.add("retry-after", p.buf.number(this.seconds))
+	g := r.Governing()
+	if g == nil {
+		return
+	}
+	h.add(headerDecision, p.buf.decision(this.rule, r))
+	if p.cfg.Headers {
+		h.add(headerPolicy, p.buf.policy(r))
+		h.add(headerLimit, p.buf.limit(this.rule, g.Remaining, this.seconds))
+	}
+	p.xRateLimit(g, h.add)
+}
+
+// problem makes the body of a refusal: a problem document (RFC 9457) of the types
+// that the draft registers, or plain text for gRPC, whose message it becomes.
+func (b *response) problem(this *refusal) {
 	kind, title := "temporary-reduced-capacity", "Request cannot be satisfied due to temporary server capacity constraints"
-	if status == 429 {
+	if this.status == 429 {
 		kind, title = "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded"
 	}
-	if grpc {
+	if this.grpc {
 		b.body = append(b.body[:0], title...)
-		if name != "" {
-			b.body = append(append(b.body, ": "...), name...)
+		if this.rule != "" {
+			b.body = append(append(b.body, ": "...), this.rule...)
 		}
-		return b.body
+		return
 	}
 	b.body = append(b.body[:0], `{"type":"https://iana.org/assignments/http-problem-types#`...)
 	b.body = append(append(b.body, kind...), `","title":"`...)
 	b.body = append(append(b.body, title...), `","status":`...)
-	b.body = strconv.AppendInt(b.body, int64(status), 10)
-	if name != "" {
-		b.body = append(append(append(b.body, `,"violated-policies":["`...), name...), `"]`...)
+	b.body = strconv.AppendInt(b.body, int64(this.status), 10)
+	if this.rule != "" {
+		b.body = append(append(append(b.body, `,"violated-policies":["`...), this.rule...), `"]`...)
 	}
-	return append(b.body, "}\n"...)
-}
-
-// note tells the access log about every decision that is not simply allowed, as
-// %FILTER_STATE(wasm.weir.decided:PLAIN)%: the rule and what became of it.
-func (p *plugin) note(r *edge.Request) {
-	switch g := r.Governing(); {
-	case g == nil || r.Outcome == edge.Admit && !r.Degraded:
-	case r.Outcome == edge.Admit:
-		p.host.setFilterState("weir.decided", g.Rule.Name+" allowed on_failure")
-	case r.Degraded:
-		p.host.setFilterState("weir.decided", g.Rule.Name+" denied on_failure")
-	default:
-		p.host.setFilterState("weir.decided", g.Rule.Name+" denied")
-	}
+	b.body = append(b.body, "}\n"...)
 }
 
 // callHeaders are the headers of a call to the region.
-func (b *response) callHeaders(cfg *edge.Config, c *edge.Call) []byte {
-	h := &b.headers
-	h.reset()
+func callHeaders(cfg *edge.Config, c *edge.Call) []byte {
+	var h headerMap
 	h.add(":method", "POST")
 	h.add(":path", c.Path)
 	h.add(":authority", cfg.Authority)
 	h.add("content-type", "application/proto")
 	h.add("connect-protocol-version", "1")
-	h.add("connect-timeout-ms", b.number(int64(c.Timeout)))
+	h.add("connect-timeout-ms", strconv.FormatInt(int64(c.Timeout), 10))
 	if c.TraceParent != "" {
 		h.add("traceparent", c.TraceParent)
 	}
 	return h.bytes()
-}
-
-// headerMap serialises headers as the host wants them, see eachHeader.
-type headerMap struct {
-	n     int
-	sizes []byte
-	texts []byte
-	out   []byte
-}
-
-func (h *headerMap) reset() { h.n, h.sizes, h.texts = 0, h.sizes[:0], h.texts[:0] }
-
-func (h *headerMap) add(name, value string) {
-	h.n++
-	h.sizes = binary.LittleEndian.AppendUint32(h.sizes, uint32(len(name)))
-	h.sizes = binary.LittleEndian.AppendUint32(h.sizes, uint32(len(value)))
-	h.texts = append(append(h.texts, name...), 0)
-	h.texts = append(append(h.texts, value...), 0)
-}
-
-func (h *headerMap) bytes() []byte {
-	h.out = binary.LittleEndian.AppendUint32(h.out[:0], uint32(h.n))
-	h.out = append(append(h.out, h.sizes...), h.texts...)
-	return h.out
 }

@@ -10,8 +10,8 @@
 //	                         returning            others
 //	allowed, one rule        headers, page        clock, page, 2 response headers
 //	each further rule        page                 page
-//	refused from the cache   headers              clock, filter state, response
-//	refused by the table     headers, page        clock, filter state, response
+//	refused from the cache   headers              clock, response
+//	refused by the table     headers, page        clock, response
 //	first of a key (waits)   headers, 3 pages,    clock (2), 2 pages, record, call,
 //	                         record, answer (2)   continue, 2 response headers
 //

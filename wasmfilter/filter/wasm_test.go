@@ -178,10 +178,6 @@ func exportRequests(export func(string, any)) {
 		}
 		return give(m, []byte(guestOf(m).e.stream().peer), data, size)
 	})
-	export("proxy_set_property", func(_ context.Context, m api.Module, path, pathSize, value, valueSize uint32) uint32 {
-		guestOf(m).e.stream().state[str(m, path, pathSize)] = str(m, value, valueSize)
-		return 0
-	})
 	export("proxy_send_local_response", func(_ context.Context, m api.Module, status, details, detailsSize, body, bodySize, headers, headersSize uint32, grpc int32) uint32 {
 		guestOf(m).e.respond(int(status), str(m, details, detailsSize), decodeMap([]byte(str(m, headers, headersSize))), str(m, body, bodySize), int(grpc))
 		return 0

@@ -10,48 +10,43 @@ import (
 // workers.
 type Seed [2]uint64
 
-// Hash is SipHash-1-3 of id and key: enough rounds against flooding, which is
-// all it is for (Rust's and Python's tables use the same).
+// Hash is SipHash-1-3 of id and key: enough rounds against flooding, which is all
+// it is for (Rust's and Python's tables use the same). It is one function because
+// a call costs more than a round in WebAssembly as Go compiles it.
 func (s Seed) Hash(id uint64, key []byte) uint64 {
-	v := sip{
-		s[0] ^ 0x736f6d6570736575,
-		s[1] ^ 0x646f72616e646f6d,
-		s[0] ^ 0x6c7967656e657261,
-		s[1] ^ 0x7465646279746573,
-	}
-	v.block(id)
+	v0, v1 := s[0]^0x736f6d6570736575, s[1]^0x646f72616e646f6d
+	v2, v3 := s[0]^0x6c7967656e657261, s[1]^0x7465646279746573
 	last := uint64(len(key)+8) << 56
-	for ; len(key) >= 8; key = key[8:] {
-		v.block(binary.LittleEndian.Uint64(key))
+	for rest, m := key, id; ; rest = rest[8:] {
+		v3 ^= m
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+		v0 ^= m
+		if len(rest) < 8 {
+			for i, c := range rest {
+				last |= uint64(c) << (8 * i)
+			}
+			break
+		}
+		m = binary.LittleEndian.Uint64(rest)
 	}
-	for i, c := range key {
-		last |= uint64(c) << (8 * i)
+	v3 ^= last
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0 ^= last
+	v2 ^= 0xff
+	for range 3 {
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
 	}
-	v.block(last)
-	v[2] ^= 0xff
-	v.round()
-	v.round()
-	v.round()
-	return v[0] ^ v[1] ^ v[2] ^ v[3]
+	return v0 ^ v1 ^ v2 ^ v3
 }
 
-type sip [4]uint64
-
-func (v *sip) block(m uint64) {
-	v[3] ^= m
-	v.round()
-	v[0] ^= m
-}
-
-func (v *sip) round() {
-	v[0] += v[1]
-	v[1] = bits.RotateLeft64(v[1], 13) ^ v[0]
-	v[0] = bits.RotateLeft64(v[0], 32)
-	v[2] += v[3]
-	v[3] = bits.RotateLeft64(v[3], 16) ^ v[2]
-	v[0] += v[3]
-	v[3] = bits.RotateLeft64(v[3], 21) ^ v[0]
-	v[2] += v[1]
-	v[1] = bits.RotateLeft64(v[1], 17) ^ v[2]
-	v[2] = bits.RotateLeft64(v[2], 32)
+func sipRound(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
+	v0 += v1
+	v2 += v3
+	v1 = bits.RotateLeft64(v1, 13) ^ v0
+	v3 = bits.RotateLeft64(v3, 16) ^ v2
+	v0 = bits.RotateLeft64(v0, 32) + v3
+	v2 += v1
+	v3 = bits.RotateLeft64(v3, 21) ^ v0
+	v1 = bits.RotateLeft64(v1, 17) ^ v2
+	return v0, v1, bits.RotateLeft64(v2, 32), v3
 }
