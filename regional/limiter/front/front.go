@@ -149,7 +149,9 @@ func (c *call) one(a *limiter.Ask, i int) {
 		return
 	}
 	t := &a.Policy.Terms
-	g, verdict, back := e.Value.node.Acquire(t, c.now, a.Want)
+	var verdict lease.Verdict
+	var back lease.Part
+	c.grants[i], verdict, back = e.Value.node.Acquire(t, c.now, a.Want)
 	if back.Units > 0 {
 		s.due.giveBack(e, back)
 	}
@@ -157,15 +159,14 @@ func (c *call) one(a *limiter.Ask, i int) {
 		c.wait(shard, e, a, i)
 		return
 	}
-	c.answered(verdict, i, g)
+	c.answered(verdict)
 	if behind := e.Value.node.Top(t, c.now); behind != lease.NoAsk {
 		s.due.add(shard, e, reason(behind))
 	}
 }
 
-// answered notes an answer from memory.
-func (c *call) answered(v lease.Verdict, i int, g lease.Grant) {
-	c.grants[i] = g
+// answered counts an answer from memory.
+func (c *call) answered(v lease.Verdict) {
 	if v == lease.Refuse {
 		c.denied++
 	} else {

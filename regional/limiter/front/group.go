@@ -74,7 +74,8 @@ func (c *call) commit(p *place, a *limiter.Ask, i int) {
 	p.entry.Value.out--
 	p.entry.Value.node = p.after
 	c.giveBack(p)
-	c.answered(p.verdict, i, p.grant)
+	c.grants[i] = p.grant
+	c.answered(p.verdict)
 	if behind := p.after.Top(&a.Policy.Terms, c.now); behind != lease.NoAsk {
 		c.store.due.add(p.shard, p.entry, reason(behind))
 	}
@@ -92,7 +93,8 @@ func (c *call) settle(p *place, a *limiter.Ask, i int) {
 	p.entry.Value.out--
 	p.grant, p.verdict, p.back = p.entry.Value.node.Acquire(&a.Policy.Terms, c.now, reported.Want)
 	c.giveBack(p)
-	c.answered(p.verdict, i, p.grant)
+	c.grants[i] = p.grant
+	c.answered(p.verdict)
 }
 
 // forward sends the ask to the store with its group. What the try cut is not

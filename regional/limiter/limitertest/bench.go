@@ -13,6 +13,9 @@ import (
 	"github.com/weirlimit/weir/regional/limiter"
 )
 
+// warmUp is how many decisions are made before: a cache has leases then.
+const warmUp = 2_000_000
+
 // perCall is how many asks a benchmark's call has.
 const perCall = 100
 
@@ -27,7 +30,9 @@ func Benchmark(b *testing.B, s limiter.Store, spec limit.Spec, w lease.Want, key
 	names := make([][]byte, keys)
 	for i := range names {
 		names[i] = []byte("user-" + strconv.Itoa(i))
-		s.Acquire(b.Context(), []limiter.Ask{{Policy: p, Key: names[i], Want: w}}, make([]lease.Grant, 1))
+		for range min(max(warmUp/keys, 1), 1000) {
+			s.Acquire(b.Context(), []limiter.Ask{{Policy: p, Key: names[i], Want: w}}, make([]lease.Grant, 1))
+		}
 	}
 	var seed atomic.Uint64
 	b.ReportAllocs()
