@@ -36,10 +36,22 @@ func start(args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx := untilSignal(os.Interrupt, syscall.SIGTERM)
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	return run(ctx, cfg, log, reload)
+}
+
+// untilSignal returns a context that the first of these signals ends. By then the
+// next one ends the process at once: that is for who cannot wait for the drain.
+func untilSignal(signals ...os.Signal) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, signals...)
+	go func() {
+		<-received
+		signal.Stop(received)
+		cancel()
+	}()
+	return ctx
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -372,6 +373,32 @@ func TestRefusesToStart(t *testing.T) {
 			if !strings.Contains(p.log.String(), says) {
 				t.Errorf("%s: %s; want %q in it", name, p.log.String(), says)
 			}
+		}
+	}
+}
+
+// A PoP keeps its connection for hours: timeouts are for requests, not for that.
+func TestConnectionOutlivesTimeouts(t *testing.T) {
+	p := startRegion(t, "--header-timeout", "100ms")
+	for name, c := range map[string]*http.Client{"HTTP/2": http2Client(), "HTTP/1.1": {Transport: new(http.Transport)}} {
+		for seq := range uint64(3) {
+			reused := false
+			trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }}
+			req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost,
+				p.quota+quotapbconnect.QuotaServiceAcquireProcedure, strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := c.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			_ = r.Body.Close()
+			if reused != (seq > 0) {
+				t.Errorf("%s: call %d used the connection again: %v", name, seq, reused)
+			}
+			time.Sleep(400 * time.Millisecond)
 		}
 	}
 }
