@@ -459,3 +459,34 @@ func TestCostOfNothing(t *testing.T) {
 	s.take(1000, 0, Admit, NoAsk)
 	s.take(1000, -1, Admit, NoAsk)
 }
+
+func TestGivesBackOneLeaseAtATime(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.slot.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 2}}
+	for _, want := range []Want{{Unused: 2, Lease: 1}, {Unused: 3, Lease: 2}} {
+		if w, some := s.slot.Report(2000); !some || w != want {
+			t.Errorf("reports %+v, not %+v", w, want)
+		}
+	}
+	s.slot.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 1}}
+	if w, _ := s.slot.Report(2000); w.Unused != 5 {
+		t.Errorf("reports %+v: units of one window go back together", w)
+	}
+}
+
+func TestUnitsForThoseWhoWaitedCountAsUse(t *testing.T) {
+	s := newStory(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 320, Period: limit.Minute}, Leased)
+	s.ask(1000, 70, 70, NoAsk)
+	s.reply(1100, ok(70, 200))
+	s.slot.WantLog2 = 10
+	s.ask(1100, 1, 420, NoAsk)
+}
+
+func TestDenialRemembersTheLeastNeed(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.want, s.sent = s.slot.Ask(&s.terms, 1000, 5, 5, NoAsk), 1000
+	s.reply(1004, denied(9, 100)) // what is left came back meanwhile
+	if s.slot.DeniedNeed != 5 {
+		t.Errorf("remembers %d", s.slot.DeniedNeed)
+	}
+}
