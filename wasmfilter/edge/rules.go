@@ -94,6 +94,7 @@ func (w *Worker) use(set *rule.Set, generation uint64, since lease.Millis) {
 		w.denials.clear()
 	}
 	w.rulesGen, w.rulesSince = generation, since
+	w.ConfigError = w.cfg.Error
 }
 
 // publish puts rules into force for all workers.
@@ -161,6 +162,7 @@ func (w *Worker) rulesReply(now lease.Millis, body []byte) {
 	}
 	w.Counts.Calls[CallAnswered]++
 	if len(m.Rules) == 0 {
+		w.ConfigError = w.cfg.Error
 		return
 	}
 	set, err := rule.Decode(m.Rules)

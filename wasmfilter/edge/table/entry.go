@@ -1,6 +1,8 @@
 package table
 
 import (
+	"slices"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -52,7 +54,7 @@ const (
 // The fixed part: length, tag, flags, rule, asked, reset, left, spent, size, want.
 const (
 	tagBytes   = 6
-	fixedBytes = 1 + tagBytes + 2 + 4 + 4 + 4 + 2 + 4 + 2 + 1
+	fixedBytes = atWant + 1
 	maxEntry   = fixedBytes + 2*(4+4+4+4) + 4 + 4 + (2 + 4) + 2 + 4 + 24 + 1 + maxKey
 )
 
@@ -84,107 +86,190 @@ func when(ok bool, flag uint16) uint16 {
 	return 0
 }
 
+// Offsets in the fixed part.
+const (
+	atTag   = 1
+	atFlags = atTag + tagBytes
+	atRule  = atFlags + 2
+	atAsked = atRule + 4
+	atReset = atAsked + 4
+	atLeft  = atReset + 4
+	atSpent = atLeft + 2
+	atSize  = atSpent + 4
+	atWant  = atSize + 2
+)
+
 // append appends the packed entry to dst. Times are kept relative to base.
 func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 	start, f := len(dst), e.flags(now)
-	w := writer{dst: append(dst, 0), base: base}
-	w.bytes6(tag)
-	w.u16(f)
-	w.u32(uint64(e.Rule))
-	w.time(e.Asked)
-	w.time(e.Reset)
-	w.float(e.Left)
-	w.units(e.Spent)
-	w.float(e.Size)
-	w.dst = append(w.dst, e.WantLog2)
+	dst = slices.Grow(dst, maxEntry)
+	b := dst[start : start+maxEntry]
+	put32(b[atTag:], uint32(tag))
+	put16(b[atTag+4:], uint16(tag>>32))
+	put16(b[atFlags:], f)
+	put32(b[atRule:], e.Rule)
+	put32(b[atAsked:], packTime(e.Asked, base))
+	put32(b[atReset:], packTime(e.Reset, base))
+	put16(b[atLeft:], packFloat(e.Left))
+	put32(b[atSpent:], packUnits(e.Spent))
+	put16(b[atSize:], packFloat(e.Size))
+	b[atWant] = e.WantLog2
+	n := fixedBytes
 	for i := range e.Lots {
 		if f&(hasLot0<<i) != 0 {
-			w.lot(&e.Lots[i], f&(hasFrom0<<i) != 0, f&hasLeases != 0)
+			n = e.putLot(b, n, i, f, base)
 		}
 	}
 	if f&hasNextAsk != 0 {
-		w.time(e.NextAsk)
+		put32(b[n:], packTime(e.NextAsk, base))
+		n += 4
 	}
 	if f&hasLimited != 0 {
-		w.time(e.LimitedUntil)
+		put32(b[n:], packTime(e.LimitedUntil, base))
+		n += 4
 	}
-	e.appendRare(&w, f)
-	w.dst[start] = byte(len(w.dst) - start)
-	return w.dst
+	if f&rare != 0 {
+		n = e.putRare(b, n, f, base)
+	}
+	b[0] = byte(n)
+	return dst[:start+n]
 }
 
-// appendRare appends what most entries do not have.
-func (e *Entry) appendRare(w *writer, f uint16) {
+// putLot packs a lot at b[n:] and returns where it ends.
+func (e *Entry) putLot(b []byte, n, i int, f uint16, base lease.Millis) int {
+	lot := &e.Lots[i]
+	put32(b[n:], packUnits(lot.Units))
+	put32(b[n+4:], packTime(lot.Expiry, base))
+	n += 8
+	if f&(hasFrom0<<i) != 0 {
+		put32(b[n:], packTime(lot.From, base))
+		n += 4
+	}
+	if f&hasLeases != 0 {
+		put32(b[n:], lot.Lease)
+		n += 4
+	}
+	return n
+}
+
+// rare is what most entries do not have, but for the key.
+const rare = hasDenial | hasDenied | hasOverdrawn | hasCounter | hasKey
+
+func (e *Entry) putRare(b []byte, n int, f uint16, base lease.Millis) int {
 	if f&hasDenial != 0 {
-		w.u16(uint16(min(e.DeniedNeed, 1<<16-1)))
-		w.time(e.RetryAt)
+		put16(b[n:], uint16(min(e.DeniedNeed, 1<<16-1)))
+		put32(b[n+2:], packTime(e.RetryAt, base))
+		n += 6
 	}
 	if f&hasDenied != 0 {
-		w.u16(uint16(min(e.Denied, 1<<16-1)))
+		put16(b[n:], uint16(min(e.Denied, 1<<16-1)))
+		n += 2
 	}
 	if f&hasOverdrawn != 0 {
-		w.units(e.Overdrawn)
+		put32(b[n:], packUnits(e.Overdrawn))
+		n += 4
 	}
 	if f&hasCounter != 0 {
-		w.u64(uint64(e.Counter.At))
-		w.u64(uint64(e.Counter.Level))
-		w.u64(uint64(e.Counter.Prev))
+		put64(b[n:], uint64(e.Counter.At))
+		put64(b[n+8:], uint64(e.Counter.Level))
+		put64(b[n+16:], uint64(e.Counter.Prev))
+		n += 24
 	}
 	if f&hasKey != 0 {
-		w.dst = append(w.dst, byte(len(e.Key)))
-		w.dst = append(w.dst, e.Key...)
+		b[n] = byte(len(e.Key))
+		n += 1 + copy(b[n+1:], e.Key)
 	}
+	return n
 }
 
-// decode unpacks an entry that findEnd has accepted. Key is a part of b. False if
-// b is no entry.
+// length returns how long an entry with these flags is, but for the key's text.
+func length(f uint16) int {
+	n := fixedBytes
+	for i := range 2 {
+		if f&(hasLot0<<i) != 0 {
+			n += 8 + 4*int(f>>(2+i)&1) + 4*int(f>>4&1) // hasFrom, hasLeases
+		}
+	}
+	n += 4*int(f>>5&1) + 4*int(f>>6&1) // hasNextAsk, hasLimited
+	n += 6*int(f>>7&1) + 2*int(f>>8&1) + 4*int(f>>9&1) + 24*int(f>>10&1)
+	return n + int(f>>11&1) // the length of the key
+}
+
+// decode unpacks an entry. Key is a part of b. False if b is no entry.
 func (e *Entry) decode(b []byte, base lease.Millis) bool {
 	if len(b) < fixedBytes {
 		return false
 	}
-	r := reader{src: b[1+tagBytes:], base: base}
-	f := r.u16()
-	*e = Entry{Rule: uint32(r.u32())}
-	e.Asked = r.time()
-	e.Reset = r.time()
-	e.Left = r.float()
-	e.Spent = int64(r.u32())
-	e.Size = r.float()
-	e.WantLog2 = min(r.u8(), 32)
+	f := get16(b[atFlags:])
+	if n := length(f); f&hasKey == 0 && len(b) != n || f&hasKey != 0 && (len(b) < n || len(b) != n+int(b[n-1])) {
+		return false
+	}
+	*e = Entry{Rule: get32(b[atRule:])}
+	e.Asked = unpackTime(get32(b[atAsked:]), base)
+	e.Reset = unpackTime(get32(b[atReset:]), base)
+	e.Left = unpackFloat(get16(b[atLeft:]))
+	e.Spent = int64(get32(b[atSpent:]))
+	e.Size = unpackFloat(get16(b[atSize:]))
+	e.WantLog2 = min(b[atWant], 32)
 	e.Asking = f&isAsking != 0
+	n := fixedBytes
 	for i := range e.Lots {
 		if f&(hasLot0<<i) != 0 {
-			e.Lots[i] = r.lot(f&(hasFrom0<<i) != 0, f&hasLeases != 0)
-			e.Lots[i].Local = f&(isLocal0<<i) != 0
+			n = e.getLot(b, n, i, f, base)
 		}
 	}
 	if f&hasNextAsk != 0 {
-		e.NextAsk = r.time()
+		e.NextAsk = unpackTime(get32(b[n:]), base)
+		n += 4
 	}
 	if f&hasLimited != 0 {
-		e.LimitedUntil = r.time()
+		e.LimitedUntil = unpackTime(get32(b[n:]), base)
+		n += 4
 	}
-	e.decodeRare(&r, f)
-	return !r.short && len(r.src) == 0
+	if f&rare != 0 {
+		e.getRare(b, n, f, base)
+	}
+	return true
 }
 
-func (e *Entry) decodeRare(r *reader, f uint16) {
+func (e *Entry) getLot(b []byte, n, i int, f uint16, base lease.Millis) int {
+	lot := &e.Lots[i]
+	lot.Local = f&(isLocal0<<i) != 0
+	lot.Units = int64(get32(b[n:]))
+	lot.Expiry = unpackTime(get32(b[n+4:]), base)
+	n += 8
+	if f&(hasFrom0<<i) != 0 {
+		lot.From = unpackTime(get32(b[n:]), base)
+		n += 4
+	}
+	if f&hasLeases != 0 {
+		lot.Lease = get32(b[n:])
+		n += 4
+	}
+	return n
+}
+
+func (e *Entry) getRare(b []byte, n int, f uint16, base lease.Millis) {
 	if f&hasDenial != 0 {
-		e.DeniedNeed = int64(r.u16())
-		e.RetryAt = r.time()
+		e.DeniedNeed = int64(get16(b[n:]))
+		e.RetryAt = unpackTime(get32(b[n+2:]), base)
+		n += 6
 	}
 	if f&hasDenied != 0 {
-		e.Denied = int64(r.u16())
+		e.Denied = int64(get16(b[n:]))
+		n += 2
 	}
 	if f&hasOverdrawn != 0 {
-		e.Overdrawn = int64(r.u32())
+		e.Overdrawn = int64(get32(b[n:]))
+		n += 4
 	}
 	if f&hasCounter != 0 {
-		e.Counter.At = limit.Micros(r.u64())
-		e.Counter.Level = int64(r.u64())
-		e.Counter.Prev = int64(r.u64())
+		e.Counter.At = limit.Micros(get64(b[n:]))
+		e.Counter.Level = int64(get64(b[n+8:]))
+		e.Counter.Prev = int64(get64(b[n+16:]))
+		n += 24
 	}
 	if f&hasKey != 0 {
-		e.Key = r.bytes(int(r.u8()))
+		e.Key = b[n+1:]
 	}
 }
