@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -81,21 +82,24 @@ func TestRegionAnswersNonsense(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer answer
+		counts string // how the metric of calls counts it
 	}{
-		{"no protobuf", raw(200, "\xff\xff\xff\xff not protobuf")},
-		{"empty", raw(200, "")},
-		{"cut off", edit(func(r *quotapb.AcquireResponse) {}, func(b []byte) []byte { return b[:len(b)-1] })},
-		{"no grants", edit(func(r *quotapb.AcquireResponse) { r.Grants = nil }, nil)},
-		{"more grants than wants", edit(func(r *quotapb.AcquireResponse) { r.Grants = append(r.Grants, r.Grants...) }, nil)},
-		{"unknown status", edit(func(r *quotapb.AcquireResponse) { r.Grants[0].Status = 99 }, nil)},
-		{"other protocol version", edit(func(r *quotapb.AcquireResponse) { r.Protocol = 2 }, nil)},
-		{"huge", raw(200, strings.Repeat("x", 5<<20))},
-		{"500", raw(500, "oops")},
-		{"404: another service", raw(404, "not found")},
-		{"redirect", raw(302, "")},
-		{"HTML", raw(200, "<html>it works</html>")},
+		{"no protobuf", raw(200, "\xff\xff\xff\xff not protobuf"), "malformed"},
+		{"HTML", raw(200, "<html>it works</html>"), "malformed"},
+		{"cut off", edit(nil, func(b []byte) []byte { return b[:len(b)-1] }), "malformed"},
+		{"huge", raw(200, strings.Repeat("x", 5<<20)), "malformed"},
+		{"no grants", edit(func(r *quotapb.AcquireResponse) { r.Grants = nil }, nil), "malformed"},
+		{"more grants than wants", edit(func(r *quotapb.AcquireResponse) { r.Grants = append(r.Grants, r.Grants...) }, nil), "malformed"},
+		{"unknown status", edit(func(r *quotapb.AcquireResponse) { r.Grants[0].Status = 99 }, nil), "answered"},
+		{"other protocol version", edit(func(r *quotapb.AcquireResponse) { r.Protocol = 2 }, nil), "version"},
+		{"nothing", raw(200, ""), "version"},
+		{"500", raw(500, "oops"), "error"},
+		{"404: another service", raw(404, "not found"), "error"},
+		{"redirect", raw(302, ""), "error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			stat := "wasmcustom.weir.calls.reason." + c.counts
+			before := p.Stats(stat)[stat]
 			region.answer.Store(&c.answer)
 			if got := p.Get("/fail-deny", "x-user", c.name).Status; got != 503 {
 				t.Errorf("on_failure: deny: status %d, want 503", got)
@@ -103,11 +107,38 @@ func TestRegionAnswersNonsense(t *testing.T) {
 			if got := p.Get("/fail-allow", "x-user", c.name).Status; got != 200 {
 				t.Errorf("on_failure: allow: status %d, want 200", got)
 			}
+			stack.Eventually(t, 10*time.Second, stat+" grows", func() bool { return p.Stats(stat)[stat] > before })
 			region.answer.Store(&good)
 			stack.Eventually(t, 10*time.Second, "a good answer counts again", func() bool {
 				return p.Get("/fail-deny", "x-user", time.Now().String()).Status == 200
 			})
 		})
+	}
+}
+
+// Rules that a region hands out by mistake do not replace those in force, and the
+// PoP says what is wrong with them.
+func TestRegionOffersBadRules(t *testing.T) {
+	region := newFakeRegion(t)
+	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: region.addr, Plugin: map[string]any{"rules_every_ms": 200}})
+	awaitRules(t, s)
+	p := s.PoPs[0]
+	const gauge = "wasmcustom.weir.config_error"
+	for _, c := range []struct{ rules, says string }{
+		{`{"rules": [{"name": "fail-deny", "limt": "1/1d"}]}`, "limt"},
+		{`{"rules": [`, "rules of the region"},
+		{`[]`, "rules of the region"},
+	} {
+		bad := []byte(c.rules)
+		region.offers.Store(&bad)
+		stack.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q and config_error is 1 for %s", c.says, c.rules), func() bool {
+			return strings.Contains(p.Log(), c.says) && p.Stats(gauge)[gauge] == 1
+		})
+		if r := p.Get("/fail-deny", "x-user", c.rules); r.Status != 200 || r.Header.Get("RateLimit") == "" {
+			t.Errorf("status %d, RateLimit %q: the good rules are not in force", r.Status, r.Header.Get("RateLimit"))
+		}
+		region.offers.Store(nil)
+		stack.Eventually(t, 10*time.Second, "config_error is 0 again", func() bool { return p.Stats(gauge)[gauge] == 0 })
 	}
 }
 
@@ -157,9 +188,10 @@ type fakeRegion struct {
 	addr   string
 	rules  *rule.Set
 	answer atomic.Pointer[answer]
+	offers atomic.Pointer[[]byte] // instead of rules, if not nil
 }
 
-var good answer = edit(func(*quotapb.AcquireResponse) {}, nil)
+var good = edit(nil, nil)
 
 func raw(status int, body string) answer {
 	return func(w http.ResponseWriter, _ *quotapb.AcquireResponse) {
@@ -168,11 +200,17 @@ func raw(status int, body string) answer {
 	}
 }
 
-// edit answers with the good response after message and bytes were changed.
+// edit answers with the good response after the message, or its bytes, were
+// changed; nil changes nothing.
 func edit(message func(*quotapb.AcquireResponse), encoded func([]byte) []byte) answer {
 	return func(w http.ResponseWriter, r *quotapb.AcquireResponse) {
-		message(r)
-		b, _ := proto.Marshal(r)
+		if message != nil {
+			message(r)
+		}
+		b, err := proto.Marshal(r)
+		if err != nil {
+			panic(err)
+		}
 		if encoded != nil && len(b) > 0 {
 			b = encoded(b)
 		}
@@ -227,7 +265,14 @@ func (f *fakeRegion) serveRules(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &req) {
 		return
 	}
-	b, _ := proto.Marshal(&quotapb.RulesResponse{Protocol: 1, RulesVersion: f.rules.Version, Rules: f.rules.Encode()})
+	resp := quotapb.RulesResponse{Protocol: 1, RulesVersion: f.rules.Version, Rules: f.rules.Encode()}
+	if offers := f.offers.Load(); offers != nil {
+		resp.Rules = *offers
+	}
+	b, err := proto.Marshal(&resp)
+	if err != nil {
+		panic(err)
+	}
 	w.Header().Set("Content-Type", "application/proto")
 	_, _ = w.Write(b)
 }

@@ -47,6 +47,28 @@ func forgedForwardedForGainsNothing(t *testing.T, s *stack.Stack) {
 	}
 }
 
+// Behind one trusted proxy, with Envoy told so, the client is whom that proxy saw.
+func TestClientBehindTrustedProxy(t *testing.T) {
+	s := stack.Start(t, stack.Config{
+		PoPs: 1, Workers: 1,
+		Rules:     "rules:\n" + clientIPRules,
+		Bootstrap: func(b *stack.Bootstrap) { b.SetTrustedHops(1) },
+	})
+	awaitRules(t, s)
+	for _, client := range []string{"198.51.100.1", "198.51.100.2", "2001:db8::1"} {
+		for i := range 5 {
+			claims := fmt.Sprintf("203.0.113.%d, %s", i, client)
+			if got, want := s.PoPs[0].Get("/by-address", "X-Forwarded-For", claims).Status, admitted(i < 3); got != want {
+				t.Errorf("request %d of %s with X-Forwarded-For %q: status %d, want %d", i+1, client, claims, got, want)
+			}
+		}
+	}
+	// One customer has a whole /64 of IPv6.
+	if got := s.PoPs[0].Get("/by-address", "X-Forwarded-For", "2001:db8::ffff:1").Status; got != 429 {
+		t.Errorf("another address in the /64 that is spent: status %d, want 429", got)
+	}
+}
+
 func admitted(yes bool) int {
 	if yes {
 		return 200

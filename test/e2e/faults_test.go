@@ -103,6 +103,7 @@ func spend(t *testing.T, s *stack.Stack, user string) {
 	for _, path := range []string{"/fail-allow", "/fail-deny", "/fail-local"} {
 		stack.Eventually(t, 10*time.Second, path+" is spent", func() bool {
 			tally := offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get(path, "x-user", user), Count: 400})
+			time.Sleep(200 * time.Millisecond) // for denials that are under way
 			return tally.OK() == 0
 		})
 	}

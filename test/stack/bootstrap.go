@@ -96,6 +96,9 @@ func (b *Bootstrap) SetRouteTimeout(duration string) {
 	b.child(b.first(host, "routes"), "route")["timeout"] = duration
 }
 
+// SetTrustedHops says how many trusted proxies stand before the PoP.
+func (b *Bootstrap) SetTrustedHops(n int) { b.manager()["xff_num_trusted_hops"] = n }
+
 // wasm returns the filter's plugin configuration.
 func (b *Bootstrap) wasm() node {
 	for _, f := range b.list(b.manager(), "http_filters") {
