@@ -1,3 +1,5 @@
+//lint:file-ignore U1000 Envoy calls what is exported here, which the linter does not see
+
 package filter
 
 import (

@@ -24,6 +24,7 @@ type plugin struct {
 	buf     response
 	stats   stats
 	panics  uint64
+	deepest int    // of test hooks
 	logged  string // the last complaint, so that it is not repeated
 }
 
@@ -224,10 +225,16 @@ func (p *plugin) testPanic() {
 	case value == "recover":
 		panic("x-weir-test-panic")
 	default:
-		overflow(0)
+		p.deepest = p.overflow(0)
 	}
 }
 
-func overflow(n int) int { return overflow(n+1) + n }
+// overflow calls itself until the stack is full.
+func (p *plugin) overflow(n int) int {
+	if n < 0 {
+		return n
+	}
+	return p.overflow(n+1) + 1
+}
 
 func ceilSeconds(d lease.Millis) int64 { return int64(d+999) / 1000 }

@@ -84,7 +84,7 @@ func startWasm(e *envoy) guest {
 		e.t.Fatal(err)
 	}
 	e.t.Cleanup(func() {
-		g.mod.Close(g.ctx)
+		_ = g.mod.Close(g.ctx) // nobody needs it any more
 		hostsMu.Lock()
 		delete(hostOf, name)
 		hostsMu.Unlock()

@@ -30,9 +30,6 @@ const (
 	slotsPerPage   = 64
 	// slotsHolders is how many workers may hold slots of a key at a time.
 	slotsHolders = 1<<8 - 1
-
-	slotsEntryBytes  = 8 + 8 + 1
-	slotsHolderBytes = 8 + 4 + 8
 )
 
 // NewSlots returns access to the slots in the pages of that letter.
