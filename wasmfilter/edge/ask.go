@@ -94,7 +94,7 @@ func (w *Worker) prepare(now lease.Millis, p *policy, key table.Key, need, waiti
 	if p.concurrency() {
 		return plain, true // stated when it is sent
 	}
-	denied := int64(w.denials.forget(key.Hash))
+	denied := int64(p.denials.forget(key.Hash))
 	for range table.Tries {
 		e := w.open(p, key)
 		e.Denied += denied

@@ -104,7 +104,7 @@ func (w *Worker) enforce(now lease.Millis, r *Request) {
 
 // refusedBefore refuses a hit from the cache of denials.
 func (w *Worker) refusedBefore(now lease.Millis, h *hit) bool {
-	d := w.denials.refuses(h.key.Hash, now, h.cost)
+	d := h.policy.denials.refuses(h.key.Hash, now, h.cost)
 	if d == nil {
 		return false
 	}
@@ -165,7 +165,7 @@ func (w *Worker) askBehind(now lease.Millis, h *hit, e *table.Entry, asks lease.
 	if asks == lease.NoAsk || !w.mayAsk(h) {
 		return lease.Want{}, false
 	}
-	e.Denied += int64(w.denials.forget(h.key.Hash))
+	e.Denied += int64(h.policy.denials.forget(h.key.Hash))
 	return e.Ask(&h.policy.terms, now, 0, 0, asks), true
 }
 
@@ -195,7 +195,7 @@ func (w *Worker) rememberDenial(now lease.Millis, h *hit, e *table.Entry) {
 	if until <= now {
 		until = now + whileAsking
 	}
-	w.denials.remember(h.key.Hash, until, now+h.report.Reset, need)
+	h.policy.denials.remember(h.key.Hash, until, now+h.report.Reset, need)
 }
 
 // admit lets a request pass that no rule refuses.
@@ -285,7 +285,7 @@ func (w *Worker) refuseLocal(now lease.Millis, h *hit, d limit.Decision) lease.V
 		h.policy.table.Commit(now)
 		return lease.Refuse
 	}
-	w.denials.remember(h.key.Hash, min(retryAt, now+longestLocalDenial), retryAt, h.cost)
+	h.policy.denials.remember(h.key.Hash, min(retryAt, now+longestLocalDenial), retryAt, h.cost)
 	return lease.Refuse
 }
 

@@ -28,7 +28,7 @@ const denialsLog2 = 12
 // whileAsking is how long a denial stands when an answer is under way.
 const whileAsking lease.Millis = 2
 
-func newDenials() denials { return denials{make([]denial, 1<<denialsLog2)} }
+func newDenials() *denials { return &denials{make([]denial, 1<<denialsLog2)} }
 
 func (d *denials) at(hash uint64) *denial { return &d.entries[hash&(1<<denialsLog2-1)] }
 

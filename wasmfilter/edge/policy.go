@@ -17,12 +17,13 @@ type policy struct {
 	// id is hashed with every key: rule, variant, shape of limit, and whether the
 	// rule is a shadow. What agrees in these shares its counters across versions
 	// of the rules.
-	id     uint64
-	table  *table.Table
-	line   *line // nil for scope: pop
-	counts *RuleCounts
-	period lease.Millis // 0 for concurrency
-	item   string       // of RateLimit-Policy
+	id      uint64
+	table   *table.Table
+	denials *denials
+	line    *line // nil for scope: pop
+	counts  *RuleCounts
+	period  lease.Millis // 0 for concurrency
+	item    string       // of RateLimit-Policy
 }
 
 func (p *policy) shadow() bool      { return p.rule.Mode == rule.Shadow }
@@ -61,12 +62,12 @@ func (w *Worker) compile(set *rule.Set) *policies {
 
 func (w *Worker) policy(set *rule.Set, i, variant int) policy {
 	r, l := set.Rule(i), set.Limit(i, variant)
-	p := policy{rule: r, variant: variant, limit: l, table: w.enforced, counts: w.countsOf(r.Name)}
+	p := policy{rule: r, variant: variant, limit: l, table: w.enforced, denials: w.denials, counts: w.countsOf(r.Name)}
 	p.terms = lease.NewTerms(l, consistencies[r.Consistency], millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
 	salt := uint64(l.Shape())<<32 | uint64(variant)<<1
 	if p.shadow() {
 		salt |= 1
-		p.table = w.shadow
+		p.table, p.denials = w.shadow, w.shadowDenials
 	}
 	p.id = w.seed.Hash(salt, []byte(r.Name))
 	if !p.local() {

@@ -140,7 +140,7 @@ func (w *Worker) keep(now, sent lease.Millis, a *ask, want lease.Want, g lease.G
 	case table.Full:
 		w.giveBack(p, a.key, lease.Part{Units: spare, Lease: g.Lease})
 	}
-	w.denials.forget(a.key.Hash)
+	a.policy.denials.forget(a.key.Hash)
 }
 
 // of returns the hit that waits, with the ask's own copy of its key: the request's

@@ -92,6 +92,7 @@ func (w *Worker) use(set *rule.Set, generation uint64, since lease.Millis) {
 	if w.rules == nil || w.rules.set.Version != set.Version {
 		w.rules = w.compile(set)
 		w.denials.clear()
+		w.shadowDenials.clear()
 	}
 	w.rulesGen, w.rulesSince = generation, since
 	w.ConfigError = w.cfg.Error

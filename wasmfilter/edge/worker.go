@@ -46,7 +46,8 @@ type Worker struct {
 
 	enforced, shadow *table.Table
 	slots            *table.Slots
-	denials          denials
+	denials          *denials
+	shadowDenials    *denials // apart, like all that shadow rules touch
 	matches          rule.Matches
 	lines            []*line
 	asks             map[uint64]*ask // by hash of the key
@@ -66,15 +67,16 @@ type Worker struct {
 // zero Config.
 func New(cfg Config, store table.Store, entropy [6]uint64, now lease.Millis, wall limit.Micros) *Worker {
 	w := &Worker{
-		cfg:        cfg.withDefaults(),
-		store:      store,
-		number:     entropy[4] | 1,
-		random:     entropy[5] | 1,
-		ruleCounts: map[string]*RuleCounts{},
-		denials:    newDenials(),
-		asks:       map[uint64]*ask{},
-		holdings:   map[uint64]*holding{},
-		calls:      map[uint64]*call{},
+		cfg:           cfg.withDefaults(),
+		store:         store,
+		number:        entropy[4] | 1,
+		random:        entropy[5] | 1,
+		ruleCounts:    map[string]*RuleCounts{},
+		denials:       newDenials(),
+		shadowDenials: newDenials(),
+		asks:          map[uint64]*ask{},
+		holdings:      map[uint64]*holding{},
+		calls:         map[uint64]*call{},
 	}
 	w.ConfigError = cfg.Error
 	w.SetClock(now, wall)

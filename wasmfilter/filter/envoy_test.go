@@ -115,8 +115,13 @@ func (e *envoy) pass(ms int) {
 	e.ns += int64(ms%100) * 1e6
 }
 
-// send begins a request.
+// send begins a request on the listener of the first configuration.
 func (e *envoy) send(vm int, headers ...string) *exchange {
+	return e.sendTo(vm, pluginContext, headers...)
+}
+
+// sendTo begins a request on the listener of a plugin context.
+func (e *envoy) sendTo(vm int, plugin uint32, headers ...string) *exchange {
 	e.next++
 	x := &exchange{id: e.next, vm: vm, peer: "192.0.2.7:4711"}
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -124,7 +129,7 @@ func (e *envoy) send(vm int, headers ...string) *exchange {
 	}
 	e.streams[x.id] = x
 	e.run(vm, x.id, func(g guest) {
-		g.created(x.id, pluginContext)
+		g.created(x.id, plugin)
 		x.paused = g.requestHeaders(x.id) == pause
 	})
 	if x.paused && x.resumed {

@@ -339,3 +339,34 @@ func TestKeys(t *testing.T) {
 		}
 	})
 }
+
+// While an old listener drains, its streams belong to the old configuration and new
+// ones to the new one, in the same VM; then the old one goes.
+func TestTwoConfigurations(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
+		old := e.send(0, ":path", "/v1/a", "x-user", "ann")
+		e.config = strings.Replace(e.config, "{", `{"ratelimit_headers":false,`, 1)
+		const second = 2
+		e.run(0, second, func(g guest) {
+			g.created(second, 0)
+			g.configure(second, len(e.config))
+		})
+		headers := func(parent uint32) bool {
+			x := e.sendTo(0, parent, ":path", "/v1/a", "x-user", "ann")
+			e.complete(x)
+			return header(x.response, "ratelimit") != ""
+		}
+		if !headers(pluginContext) || headers(second) {
+			t.Error("streams do not follow the configuration of their listener")
+		}
+		e.complete(old)
+		if header(old.response, "ratelimit") == "" {
+			t.Error("a stream that began before lost its configuration")
+		}
+		e.run(0, pluginContext, func(g guest) { g.deleted(pluginContext) })
+		if headers(second) {
+			t.Error("the new configuration does not decide after the old one went")
+		}
+	})
+}
