@@ -61,7 +61,7 @@ func (c *Client) watch(fd int, mark int32) error {
 
 func (cn *conn) close() {
 	if cn.fd >= 0 {
-		unix.Close(cn.fd)
+		_ = unix.Close(cn.fd)
 		cn.fd = -1
 	}
 }

@@ -116,7 +116,7 @@ func (c *Client) Close() {
 	}
 	for _, fd := range []int{c.timer, c.epoll} {
 		if fd >= 0 {
-			unix.Close(fd)
+			_ = unix.Close(fd)
 		}
 	}
 }

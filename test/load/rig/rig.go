@@ -150,7 +150,7 @@ func (r *Rig) start(ctx context.Context, name, readyURL string, argv ...string) 
 	if err != nil {
 		return nil, err
 	}
-	defer out.Close()
+	defer func() { _ = out.Close() }() // the child has its own
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out
 	// A benchmark that is killed leaves nothing behind.
