@@ -44,7 +44,8 @@ func TestEdgeMeasuresEveryRow(t *testing.T) {
 			if len(r.Value) == 0 {
 				t.Errorf("%s: %s: not measured", s.Title, r.Name)
 			}
-			if strings.Contains(r.Note, "failed") || strings.Contains(r.Note, "status 5") {
+			if strings.Contains(r.Note, "failed") || strings.Contains(r.Note, "status 5") ||
+				strings.Contains(r.Note, "COUNTED NO DECISION") {
 				t.Errorf("%s: %s: %s", s.Title, r.Name, r.Note)
 			}
 		}
@@ -70,6 +71,21 @@ func TestNoteSaysWhatThrowsDoubtOnARow(t *testing.T) {
 	}
 	if got := m.note(0); strings.Contains(got, "OFFERED") {
 		t.Errorf("a closed loop offers no rate: %q", got)
+	}
+}
+
+func TestNoteOfDecisionsThatNobodyCounted(t *testing.T) {
+	m := &mode{status: answered, rules: []string{"one"}}
+	m.seen.done, m.seen.elapsed = 1, time.Second
+	if got := m.note(0); !strings.Contains(got, "COUNTED NO DECISION") {
+		t.Errorf("note = %q, though the filter counted nothing", got)
+	}
+	m.traffic = traffic{decisions: 200, waits: 3, wants: 10}
+	if got := m.note(0); !strings.Contains(got, "waited 1.50 %, 0.050 wants/decision") {
+		t.Errorf("note = %q, want 1.5 %% waited and 0.05 wants", got)
+	}
+	if rows := pathRows(&mode{parts: make([]measure.Sample, 2)}, m, []traffic{{}}, table.Target{Kind: table.AtMost, Bound: 5}); rows[3].Judge().Reached() {
+		t.Error("a share of nothing has reached its target")
 	}
 }
 

@@ -139,7 +139,10 @@ func (m *mode) note(rate float64) string {
 			notes = append(notes, fmt.Sprintf("%.2f %% status %d", 100*float64(n)/float64(t.done), status))
 		}
 	}
-	if m.at != nil && m.traffic.decisions > 0 {
+	switch {
+	case len(m.rules) > 0 && m.traffic.decisions == 0:
+		notes = append(notes, "THE FILTER COUNTED NO DECISION")
+	case len(m.rules) > 0:
 		notes = append(notes, fmt.Sprintf("waited %.2f %%, %.3f wants/decision", m.traffic.waited(), m.traffic.wanted()))
 	}
 	return strings.Join(notes, ", ")

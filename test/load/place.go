@@ -54,9 +54,10 @@ func (m *mode) asked(ctx context.Context) (t traffic, err error) {
 		return t, err
 	}
 	for _, rule := range m.rules {
-		t.decisions += edge.Sum("weir_decisions", `weir_rule="`+rule+`"`)
-		t.waits += edge.Sum("weir_waits", `weir_rule="`+rule+`"`)
-		t.wants += region.Sum("weir_wants_total", `rule="`+rule+`"`)
+		label := `rule="` + rule + `"`
+		t.decisions += edge.Sum("weir_decisions", label)
+		t.waits += edge.Sum("weir_waits", label)
+		t.wants += region.Sum("weir_wants_total", label)
 	}
 	return t, nil
 }
@@ -65,19 +66,8 @@ func (t traffic) since(earlier traffic) traffic {
 	return traffic{t.decisions - earlier.decisions, t.waits - earlier.waits, t.wants - earlier.wants}
 }
 
-// waited is the share of the decisions that waited for the region, in per cent; 0
-// without decisions.
-func (t traffic) waited() float64 {
-	if t.decisions == 0 {
-		return 0
-	}
-	return 100 * t.waits / t.decisions
-}
+// waited is the share of the decisions that waited for the region, in per cent.
+func (t traffic) waited() float64 { return 100 * t.waits / t.decisions }
 
-// wanted is the wants per decision; 0 without decisions.
-func (t traffic) wanted() float64 {
-	if t.decisions == 0 {
-		return 0
-	}
-	return t.wants / t.decisions
-}
+// wanted is the wants per decision.
+func (t traffic) wanted() float64 { return t.wants / t.decisions }
