@@ -121,7 +121,11 @@ func (b *bench) parts() []part {
 	if b.peersOnly {
 		return parts
 	}
-	return append(parts, part{"path", b.wholePath}, part{"memory", b.memory}, part{"go", b.micro})
+	parts = append(parts, part{"path", b.wholePath}, part{"memory", b.memory})
+	if b.plan.benchTime == 0 {
+		return parts
+	}
+	return append(parts, part{"go", b.micro})
 }
 
 // start starts what several parts use.

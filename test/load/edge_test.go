@@ -20,8 +20,7 @@ var tiny = plan{
 	rounds: 1, round: 200 * time.Millisecond, warm: 300 * time.Millisecond,
 	fixedRounds: 1, fixedRound: 200 * time.Millisecond,
 	settle: 500 * time.Millisecond, chunk: 300 * time.Millisecond, chunks: 1,
-	liveKeys:  2_000,
-	benchTime: time.Millisecond,
+	liveKeys: 2_000,
 }
 
 // Every row of the table is measured, and no request fails. What the figures are

@@ -26,7 +26,7 @@ type plan struct {
 
 	liveKeys uint64 // of the memory part
 
-	benchTime time.Duration // of each Go benchmark, three times
+	benchTime time.Duration // of each Go benchmark, three times; 0 leaves them out
 }
 
 var (
