@@ -80,13 +80,14 @@ func appendValue[T string | []byte](dst []byte, v T) []byte {
 	if len(v) > MaxKeyValue {
 		return appendHash(append(dst, '\\', 'h'), v)
 	}
+	plain := 0 // appended as far as this
 	for i := range len(v) {
 		if v[i] == '\\' || v[i] == '|' {
-			dst = append(dst, '\\')
+			dst = append(append(dst, v[plain:i]...), '\\')
+			plain = i
 		}
-		dst = append(dst, v[i])
 	}
-	return dst
+	return append(dst, v[plain:]...)
 }
 
 // appendHash appends FNV-1a 128 of v in hexadecimal.

@@ -76,19 +76,20 @@ func TestRegionAnswersNonsense(t *testing.T) {
 		name   string
 		answer answer
 		counts string // how the metric of calls counts it
+		says   string // in the log
 	}{
-		{"no protobuf", raw(200, "\xff\xff\xff\xff not protobuf"), "malformed"},
-		{"HTML", raw(200, "<html>it works</html>"), "malformed"},
-		{"cut off", edit(nil, func(b []byte) []byte { return b[:len(b)-1] }), "malformed"},
-		{"huge", raw(200, strings.Repeat("x", 5<<20)), "malformed"},
-		{"no grants", edit(func(r *quotapb.AcquireResponse) { r.Grants = nil }, nil), "malformed"},
-		{"more grants than wants", edit(func(r *quotapb.AcquireResponse) { r.Grants = append(r.Grants, r.Grants...) }, nil), "malformed"},
-		{"unknown status", edit(func(r *quotapb.AcquireResponse) { r.Grants[0].Status = 99 }, nil), "answered"},
-		{"other protocol version", edit(func(r *quotapb.AcquireResponse) { r.Protocol = 2 }, nil), "version"},
-		{"nothing", raw(200, ""), "version"},
-		{"500", raw(500, "oops"), "error"},
-		{"404: another service", raw(404, "not found"), "error"},
-		{"redirect", raw(302, ""), "error"},
+		{"no protobuf", raw(200, "\xff\xff\xff\xff not protobuf"), "malformed", "cannot be read"},
+		{"HTML", raw(200, "<html>it works</html>"), "malformed", "cannot be read"},
+		{"cut off", edit(nil, func(b []byte) []byte { return b[:len(b)-1] }), "malformed", "cannot be read"},
+		{"huge", raw(200, strings.Repeat("x", 5<<20)), "malformed", "cannot be read"},
+		{"no grants", edit(func(r *quotapb.AcquireResponse) { r.Grants = nil }, nil), "malformed", "0 grants for"},
+		{"more grants than wants", edit(func(r *quotapb.AcquireResponse) { r.Grants = append(r.Grants, r.Grants...) }, nil), "malformed", "cannot be read"},
+		{"unknown status", edit(func(r *quotapb.AcquireResponse) { r.Grants[0].Status = 99 }, nil), "answered", ""},
+		{"other protocol version", edit(func(r *quotapb.AcquireResponse) { r.Protocol = 2 }, nil), "version", "speaks version 2"},
+		{"nothing", raw(200, ""), "version", "speaks version 0"},
+		{"500", raw(500, "oops"), "error", "HTTP status 500"},
+		{"404: another service", raw(404, "not found"), "error", "HTTP status 404"},
+		{"redirect", raw(302, ""), "error", "HTTP status 302"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			stat := "wasmcustom.weir.calls.reason." + c.counts
@@ -101,6 +102,7 @@ func TestRegionAnswersNonsense(t *testing.T) {
 				t.Errorf("on_failure: allow: status %d, want 200", got)
 			}
 			stack.Eventually(t, 10*time.Second, stat+" grows", func() bool { return p.Stats(stat)[stat] > before })
+			stack.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q", c.says), func() bool { return strings.Contains(p.Log(), c.says) })
 			region.answer.Store(&good)
 			stack.Eventually(t, 10*time.Second, "a good answer counts again", func() bool {
 				return p.Get("/fail-deny", "x-user", time.Now().String()).Status == 200

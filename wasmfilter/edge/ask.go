@@ -77,13 +77,15 @@ func (w *Worker) wait(now lease.Millis, p *policy, key table.Key, v waiter) bool
 		if !ok {
 			return false
 		}
-		a = w.gather(p, key, want)
+		a = w.gather(now, p, key, want)
 		a.asked = append(a.asked, v)
 	case a.flying:
 		a.queue = append(a.queue, v)
+		return true
 	default:
 		a.asked = append(a.asked, v)
 	}
+	p.line.urgent = p.line.urgent || v.request != nil
 	return true
 }
 
@@ -112,13 +114,13 @@ func (w *Worker) prepare(now lease.Millis, p *policy, key table.Key, need, waiti
 }
 
 // gather puts an ask for a key on the line; it travels with the next call.
-func (w *Worker) gather(p *policy, key table.Key, want lease.Want) *ask {
+func (w *Worker) gather(now lease.Millis, p *policy, key table.Key, want lease.Want) *ask {
 	a := w.newAsk()
 	a.policy, a.want = p, want
 	a.key = table.Key{Hash: key.Hash, Rule: key.Rule, Text: append(a.key.Text[:0], key.Text...)}
 	a.holding = w.holdings[key.Hash]
 	w.asks[key.Hash] = a
-	p.line.gathered = append(p.line.gathered, a)
+	p.line.gather(now, a)
 	return a
 }
 
@@ -167,7 +169,8 @@ func (w *Worker) again(now lease.Millis, a *ask) {
 		return
 	}
 	a.want = want
-	a.policy.line.gathered = append(a.policy.line.gathered, a)
+	a.policy.line.gather(now, a)
+	a.policy.line.urgent = true
 }
 
 // retake decides waiters anew by what the key has now, and returns those who still

@@ -140,7 +140,7 @@ func (w *Worker) take(now lease.Millis, h *hit) lease.Verdict {
 		switch p.table.Commit(now) {
 		case table.Stored:
 			if asks {
-				w.gather(p, h.key, want)
+				w.gather(now, p, h.key, want)
 			}
 			if d.Verdict == lease.Refuse {
 				w.rememberDenial(now, h, e)

@@ -22,20 +22,24 @@ type denial struct {
 	refused uint64 // since the slot was last told
 }
 
-// denialsLog2 sizes the cache: 4096 entries, 160 KiB.
-const denialsLog2 = 12
+// denialsLog2 sizes the cache: 16,384 entries, 640 KiB, made with the first denial.
+const denialsLog2 = 14
 
 // whileAsking is how long a denial stands when an answer is under way.
 const whileAsking lease.Millis = 2
 
-func newDenials() *denials { return &denials{make([]denial, 1<<denialsLog2)} }
-
-func (d *denials) at(hash uint64) *denial { return &d.entries[hash&(1<<denialsLog2-1)] }
+// at is the place of a key; nil if nothing was ever denied.
+func (d *denials) at(hash uint64) *denial {
+	if len(d.entries) == 0 {
+		return nil
+	}
+	return &d.entries[hash&(1<<denialsLog2-1)]
+}
 
 // refuses returns the denial that refuses a request of this cost; nil if none.
 func (d *denials) refuses(hash uint64, now lease.Millis, cost int64) *denial {
 	e := d.at(hash)
-	if e.hash != hash || now >= e.until || cost < e.need {
+	if e == nil || e.hash != hash || now >= e.until || cost < e.need {
 		return nil
 	}
 	e.refused++
@@ -44,6 +48,9 @@ func (d *denials) refuses(hash uint64, now lease.Millis, cost int64) *denial {
 
 // remember keeps a denial.
 func (d *denials) remember(hash uint64, until, retryAt lease.Millis, need int64) {
+	if len(d.entries) == 0 {
+		d.entries = make([]denial, 1<<denialsLog2)
+	}
 	e := d.at(hash)
 	refused := uint64(0)
 	if e.hash == hash {
@@ -56,7 +63,7 @@ func (d *denials) remember(hash uint64, until, retryAt lease.Millis, need int64)
 // requests it refused that the slot was not told of.
 func (d *denials) forget(hash uint64) uint64 {
 	e := d.at(hash)
-	if e.hash != hash {
+	if e == nil || e.hash != hash {
 		return 0
 	}
 	refused := e.refused

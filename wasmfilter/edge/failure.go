@@ -129,7 +129,7 @@ func (w *Worker) failWaiters(now lease.Millis, a *ask) {
 // failGathered decides those who wait for calls that will not be made.
 func (w *Worker) failGathered(now lease.Millis, l *line) {
 	gathered := l.gathered
-	l.gathered = nil
+	l.gathered, l.urgent = nil, false
 	for _, a := range gathered {
 		w.failWaiters(now, a)
 		w.endAsk(a)

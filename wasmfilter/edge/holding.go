@@ -136,7 +136,7 @@ func (w *Worker) renewSlots(now lease.Millis) {
 		case hd.policy.local():
 			w.holdHere(now, hd, 0)
 		case !hd.policy.line.open:
-			w.gather(hd.policy, hd.key, lease.Want{})
+			w.gather(now, hd.policy, hd.key, lease.Want{})
 		}
 	}
 }

@@ -38,6 +38,8 @@ type line struct {
 	shadow  bool
 
 	gathered []*ask
+	since    lease.Millis // when the first of what has gathered did
+	urgent   bool         // somebody waits for what has gathered
 	backs    []back
 	reports  []report
 	flying   int // calls in flight
@@ -89,10 +91,31 @@ func (w *Worker) giveBack(p *policy, key table.Key, part lease.Part) {
 // flush sends what has gathered, as far as few calls are in flight.
 func (w *Worker) flush(now lease.Millis) {
 	for _, l := range w.lines {
-		for len(l.gathered) > 0 && l.flying < w.cfg.CallsInFlight {
+		for l.due(now) && l.flying < w.cfg.CallsInFlight {
 			w.send(now, l)
 		}
 	}
+}
+
+// Asks for which nobody waits gather for a moment: a call costs as much as some
+// thirty wants do, and a holder tops up with a quarter of a lease left.
+const (
+	gatherFor  lease.Millis = 10
+	gatherMost              = 64
+)
+
+// due reports whether what has gathered should travel.
+func (l *line) due(now lease.Millis) bool {
+	n := len(l.gathered)
+	return n > 0 && (l.urgent || n >= gatherMost || now >= l.since+gatherFor)
+}
+
+// gather puts an ask on the line.
+func (l *line) gather(now lease.Millis, a *ask) {
+	if len(l.gathered) == 0 {
+		l.since = now
+	}
+	l.gathered = append(l.gathered, a)
 }
 
 // call is a call in flight. Its items stand in the order of its wants.
@@ -173,6 +196,7 @@ func (w *Worker) addAsks(now lease.Millis, l *line, c *call, out *Call) {
 		}
 	}
 	l.gathered = append(l.gathered[:0], l.gathered[n:]...)
+	l.urgent = l.urgent && len(l.gathered) > 0
 }
 
 // group returns the number that joins the wants of one request that waits for

@@ -1,6 +1,8 @@
 package edge
 
 import (
+	"strconv"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -33,13 +35,27 @@ func (w *Worker) Reply(now lease.Millis, id uint64, body []byte) {
 func (w *Worker) read(c *call, body []byte) CallResult {
 	switch err := w.response.Decode(body); {
 	case err != nil:
-		return CallMalformed
+		return w.malformed(err.Error())
 	case w.response.Protocol != wire.Protocol:
-		return CallVersion
-	case len(w.response.Grants) != len(c.items) || w.response.Seq != 0 && w.response.Seq != c.seq:
-		return CallMalformed
+		return w.otherVersion(w.response.Protocol)
+	case len(w.response.Grants) != len(c.items):
+		return w.malformed(strconv.Itoa(len(w.response.Grants)) + " grants for " + strconv.Itoa(len(c.items)) + " wants")
+	case w.response.Seq != 0 && w.response.Seq != c.seq:
+		return w.malformed("it answers another call")
 	}
 	return CallAnswered
+}
+
+func (w *Worker) malformed(what string) CallResult {
+	w.AnswerError = "an answer of the region cannot be read: " + what +
+		"; make sure that region_cluster leads to weir-regional, with nothing in between that answers for it"
+	return CallMalformed
+}
+
+func (w *Worker) otherVersion(version uint32) CallResult {
+	w.AnswerError = "the region speaks version " + strconv.FormatUint(uint64(version), 10) + " of the quota protocol, this filter version " +
+		strconv.Itoa(wire.Protocol) + "; run a filter and a weir-regional of the same release"
+	return CallVersion
 }
 
 // apply takes an answer that fits its call.

@@ -155,10 +155,10 @@ func (w *Worker) rulesReply(now lease.Millis, body []byte) {
 	var m wire.RulesResponse
 	switch err := m.Decode(body); {
 	case err != nil:
-		w.Counts.Calls[CallMalformed]++
+		w.Counts.Calls[w.malformed(err.Error())]++
 		return
 	case m.Protocol != wire.Protocol:
-		w.Counts.Calls[CallVersion]++
+		w.Counts.Calls[w.otherVersion(m.Protocol)]++
 		return
 	}
 	w.Counts.Calls[CallAnswered]++

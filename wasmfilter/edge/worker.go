@@ -19,6 +19,9 @@ type Worker struct {
 	// ConfigError says what is wrong with the configuration or with rules that
 	// were offered; empty if nothing. What was in force before stays so.
 	ConfigError string
+	// AnswerError says what is wrong with an answer of the region that could not
+	// be used; whoever tells the operator empties it.
+	AnswerError string
 	Counts      Counts
 	// Trace returns the traceparent of the request that is being decided; it is
 	// called when the request begins to wait. nil: there is none.
@@ -71,9 +74,9 @@ func New(cfg Config, store table.Store, entropy [6]uint64, now lease.Millis, wal
 		store:         store,
 		number:        entropy[4] | 1,
 		random:        entropy[5] | 1,
+		denials:       &denials{},
+		shadowDenials: &denials{},
 		ruleCounts:    map[string]*RuleCounts{},
-		denials:       newDenials(),
-		shadowDenials: newDenials(),
 		asks:          map[uint64]*ask{},
 		holdings:      map[uint64]*holding{},
 		calls:         map[uint64]*call{},

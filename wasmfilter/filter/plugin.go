@@ -24,8 +24,8 @@ type plugin struct {
 	buf     response
 	stats   stats
 	panics  uint64
-	deepest int    // of test hooks
-	logged  string // the last complaint, so that it is not repeated
+	deepest int                // of test hooks
+	logged  [complaints]string // the last of each kind, so that it is not repeated
 }
 
 func newPlugin(m *vm, context uint32, text []byte) *plugin {
@@ -173,7 +173,7 @@ func (p *plugin) dispatch(c *edge.Call) {
 		p.calls[id] = c.ID
 		return
 	}
-	p.complain("no call can be made to the Envoy cluster " + p.cfg.RegionCluster +
+	p.complain(aboutCalls, "no call can be made to the Envoy cluster "+p.cfg.RegionCluster+
 		" (region_cluster): there is no such cluster, or it has no hosts, or its circuit breaker is open")
 	p.worker.Failed(p.host.now(), c.ID, edge.CallFailed)
 }
@@ -193,8 +193,16 @@ func (p *plugin) answer(id uint32, bodySize int) {
 		p.worker.Reply(now, call, body)
 	case "504":
 		p.worker.Failed(now, call, edge.CallTimedOut)
-	default:
+	case "503":
 		p.worker.Failed(now, call, edge.CallFailed)
+	default:
+		p.complain(aboutAnswers, "the Envoy cluster "+p.cfg.RegionCluster+" (region_cluster) answers a call with HTTP status "+status+
+			"; make sure that it leads to weir-regional")
+		p.worker.Failed(now, call, edge.CallFailed)
+	}
+	if e := p.worker.AnswerError; e != "" {
+		p.complain(aboutAnswers, e)
+		p.worker.AnswerError = ""
 	}
 	p.after()
 }
@@ -204,15 +212,26 @@ func (p *plugin) tick() {
 	p.worker.Tick(now, p.host.wall())
 	p.after()
 	p.stats.flush(p)
+	p.vm.collect()
 	if e := p.worker.ConfigError; e != "" {
-		p.complain(e)
+		p.complain(aboutConfig, e)
 	}
 }
 
+// complaint is what a complaint is about.
+type complaint int
+
+const (
+	aboutConfig complaint = iota
+	aboutCalls
+	aboutAnswers
+	complaints
+)
+
 // complain logs what an operator has to change, once.
-func (p *plugin) complain(message string) {
-	if message != p.logged {
-		p.logged = message
+func (p *plugin) complain(about complaint, message string) {
+	if message != p.logged[about] {
+		p.logged[about] = message
 		p.host.log(logError, "weir: "+message)
 	}
 }

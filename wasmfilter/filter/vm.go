@@ -42,6 +42,8 @@ type vm struct {
 	owners  map[uint32]*plugin
 	streams map[uint32]*stream
 	spare   []*stream
+	// collected is what the VM had allocated in its life when it last collected.
+	collected uint64
 }
 
 func newVM(h host) *vm {
