@@ -182,3 +182,58 @@ func TestScopePoP(t *testing.T) {
 		t.Errorf("admitted %d of 10 with %d calls", admitted, w.region.calls)
 	}
 }
+
+// Asks that nobody waits for travel together, 10 ms after the first of them; a
+// request that waits takes all that has gathered along at once.
+func TestTopUpsTravelTogether(t *testing.T) {
+	w := newWorld(t, 1, userRule)
+	users := []string{"ann", "bob", "cid", "dan"}
+	low := func() { // spends every user's lease until a top-up is due
+		for _, u := range users {
+			for !w.workers[0].lines[0].asksFor(u) {
+				if r := w.request(0, "/v1/a", u); r.Outcome != Admit {
+					t.Fatalf("%s: outcome %v before any top-up", u, r.Outcome)
+				}
+			}
+		}
+	}
+	for range 4 { // a lease of some units for each
+		for _, u := range users {
+			w.now += gatherFor
+			w.admit(0, "/v1/a", u)
+		}
+	}
+	low()
+	if len(w.calls) != 0 {
+		t.Fatalf("%d calls at once, want none", len(w.calls))
+	}
+	w.now += gatherFor
+	w.request(0, "/", "eve") // any request brings the worker to look
+	if len(w.calls) != 1 {
+		t.Fatalf("%d calls after %d ms, want 1", len(w.calls), gatherFor)
+	}
+	var q wire.Request
+	if err := q.Decode(w.calls[0].call.Body); err != nil || len(q.Wants) != len(users) {
+		t.Fatalf("%d wants in the call, error %v; want %d", len(q.Wants), err, len(users))
+	}
+	w.settle()
+	w.now += gatherFor
+	low()
+	w.request(0, "/v1/a", "eve")
+	if len(w.calls) != 1 {
+		t.Fatalf("%d calls for a request that waits, want 1", len(w.calls))
+	}
+	if err := q.Decode(w.calls[0].call.Body); err != nil || len(q.Wants) != len(users)+1 {
+		t.Errorf("%d wants in it, error %v; want %d", len(q.Wants), err, len(users)+1)
+	}
+}
+
+// asksFor reports whether an ask for a user's key has gathered.
+func (l *line) asksFor(user string) bool {
+	for _, a := range l.gathered {
+		if string(a.key.Text) == user {
+			return true
+		}
+	}
+	return false
+}

@@ -100,8 +100,8 @@ func (w *Worker) flush(now lease.Millis) {
 // Asks for which nobody waits gather for a moment: a call costs as much as some
 // thirty wants do, and a holder tops up with a quarter of a lease left.
 const (
-	gatherFor  lease.Millis = 10
-	gatherMost              = 64
+	gatherFor  = lease.Millis(10)
+	gatherMost = 64
 )
 
 // due reports whether what has gathered should travel.
