@@ -60,12 +60,12 @@ test: setup build vet ## Run all tests: unit, property, simulation, wasm, and th
 	exit $$failed; } | .tools/tally
 
 .PHONY: test-long
-test-long: timeout = 60m
+test-long: timeout = 150m
 test-long: export WEIR_LONG = 1
 test-long: test ## Run all tests, those through Envoy at full length
 
-# govulncheck is not among the checks: it needs vuln.go.dev, and the checks need
-# nothing but Go's module proxy. `make vuln` runs it.
+# govulncheck is not among the checks: it needs the Go vulnerability database, and
+# the checks need nothing but Go modules. `make vuln` runs it.
 .PHONY: check
 check: format vet lint tidy generated ## Check format, vet, analyzers, go.mod and generated code
 
@@ -99,7 +99,7 @@ generated:
 	diff <(echo "$$before") <($(sums)) || { echo "generated code was out of date, and no longer is: commit it"; exit 1; }
 
 .PHONY: vuln
-vuln: ## Look for known vulnerabilities in what we depend on (needs vuln.go.dev)
+vuln: ## Look for known vulnerabilities in what we depend on (needs the Go vulnerability database)
 	go run golang.org/x/vuln/cmd/govulncheck@v1.3.0 ./...
 
 .PHONY: fuzz
