@@ -62,6 +62,7 @@ test: setup build vet ## Run all tests: unit, property, simulation, wasm, and th
 .PHONY: test-long
 test-long: timeout = 150m
 test-long: export WEIR_LONG = 1
+test-long: export WEIR_SIM = full
 test-long: test ## Run all tests, those through Envoy at full length
 
 # govulncheck is not among the checks: it needs the Go vulnerability database, and

@@ -78,6 +78,9 @@ func (c *Counter) settle(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
 	if w.Overdrawn > 0 {
 		c.State = l.Charge(c.State, now, w.Overdrawn)
 	}
+	if w.Denied > 0 && l.ChargesDenied() {
+		c.State = l.Charge(c.State, now, w.Denied) // refused from memory, and counted all the same
+	}
 }
 
 // out notes the units that the decision handed out. Those of requests that wait

@@ -234,3 +234,22 @@ func TestTerms(t *testing.T) {
 		}
 	}
 }
+
+// Requests that a holder refused from memory count too where denials are charged.
+func TestDeniedFromMemoryIsCharged(t *testing.T) {
+	for _, charges := range []bool{false, true} {
+		l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute, ChargeDenied: charges})
+		if err != nil {
+			t.Fatal(err)
+		}
+		terms := NewTerms(l, Leased, 0, 0, 0)
+		var c Counter
+		want := int64(10)
+		if charges {
+			want = 6
+		}
+		if g := c.Acquire(l, &terms, limit.Hour, Want{Denied: 4}); g.Remaining != want {
+			t.Errorf("charge_denied %t: %d left after 4 denials, want %d", charges, g.Remaining, want)
+		}
+	}
+}

@@ -97,6 +97,7 @@ type Decision struct {
 type Taken struct {
 	Parts     [2]Part
 	Overdrawn int64 // units that no lease covers
+	Local     bool  // they came from the holder's own share, see [Slot.TakeLocal]
 }
 
 // Part is units of one lease; 0 units are no part.
@@ -201,6 +202,9 @@ func (s *Slot) Untake(taken Taken) (back [2]Part) {
 	s.Overdrawn = max(0, s.Overdrawn-taken.Overdrawn)
 	s.Spent = max(0, s.Spent-taken.Overdrawn)
 	for i, p := range taken.Parts {
+		if lot := &s.Lots[i]; taken.Local && lot.Local {
+			lot.Units += taken.Overdrawn
+		}
 		if p.Units == 0 {
 			continue
 		}

@@ -68,6 +68,9 @@ func New(s Spec) (*Limit, error) {
 // Spec returns the spec with defaults filled in.
 func (l *Limit) Spec() Spec { return l.spec }
 
+// ChargesDenied reports whether refused requests count too, see Spec.ChargeDenied.
+func (l *Limit) ChargesDenied() bool { return l.spec.ChargeDenied }
+
 // Shape is a fingerprint of what makes the counters of an old and a new version
 // of a rule comparable: algorithm, period, align. Count and burst do not enter, a
 // changed count goes on with the same counters.

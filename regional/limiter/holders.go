@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// liveFor is how long after its last call a holder counts as live; it calls
-	// at least every 3 s.
+	// liveFor is how long after its last call a holder counts as live. One that has
+	// nothing to ask for is silent, and no longer counts when shares are computed.
 	liveFor = 10 * limit.Second
 	// recountEvery is how old the count of live holders may be.
 	recountEvery = limit.Second

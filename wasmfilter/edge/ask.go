@@ -139,6 +139,7 @@ func (a *ask) state() {
 	}
 	a.asked = live
 	a.want.Need, a.want.Waiting = need, waiting
+	a.want.Next = a.want.Next && need == 0 // who waits, waits for this window
 	a.want.Want = max(a.want.Want, waiting)
 	if a.policy.terms.Consistency == lease.Exact {
 		a.want.Want = waiting

@@ -195,6 +195,7 @@ func (w *Worker) rememberDenial(now lease.Millis, h *hit, e *table.Entry) {
 	if until <= now {
 		until = now + whileAsking
 	}
+	need = max(need, e.Available(now)+1) // a cheaper request may still find its units
 	h.policy.denials.remember(h.key.Hash, until, now+h.report.Reset, need)
 }
 

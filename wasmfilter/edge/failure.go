@@ -27,7 +27,7 @@ func (w *Worker) fail(now lease.Millis, h *hit) lease.Verdict {
 		}
 		switch p.table.Commit(now) {
 		case table.Stored:
-			h.taken = lease.Taken{Overdrawn: h.cost}
+			h.taken = lease.Taken{Overdrawn: h.cost, Local: h.decision == LocalAllowed}
 			return lease.Admit
 		case table.Full, table.Failed:
 			return w.full(h)
@@ -97,7 +97,7 @@ func (w *Worker) Failed(now lease.Millis, id uint64, result CallResult) {
 // line that is open now. What was given back with it is lost, and never sent again.
 func (w *Worker) failCall(now lease.Millis, c *call, result CallResult) {
 	w.Counts.Calls[result]++
-	c.line.failed(now, result == CallTimedOut)
+	c.line.failed(now, result == CallTimedOut && !c.short)
 	for i := range c.items {
 		it := &c.items[i]
 		w.Counts.Lost += uint64(it.want.Unused)

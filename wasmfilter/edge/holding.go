@@ -30,7 +30,10 @@ func (w *Worker) enter(now lease.Millis, h *hit) lease.Verdict {
 	}
 	v := hd.Enter(now, hd.inUse, h.cost)
 	if v == lease.Wait && h.policy.local() {
-		v = w.holdHere(now, hd, h.cost)
+		room := false
+		if v, room = w.holdHere(now, hd, h.cost); !room {
+			return w.full(h)
+		}
 	}
 	if v == lease.Admit {
 		hd.inUse += h.cost

@@ -123,6 +123,7 @@ type call struct {
 	line  *line // nil: for the rules
 	seq   uint64
 	sent  lease.Millis
+	short bool // its timeout was cut to what a request had left: if it passes, nothing need hang
 	items []item
 }
 
@@ -157,6 +158,7 @@ func (w *Worker) send(now lease.Millis, l *line) {
 		TraceParent:  req.TraceParent[:0],
 	}
 	w.addAsks(now, l, c, &out)
+	c.short = out.Timeout < l.timeout
 	w.addBacks(l, c)
 	w.addReports(l, c)
 	out.Body = req.Append(nil)

@@ -124,7 +124,9 @@ func (w *Worker) applyAsk(now, sent lease.Millis, it *item, g lease.Grant) {
 		switch {
 		case g.Status != lease.OK && g.Status != lease.Denied:
 			verdict = w.fail(now, &h)
-		case v.cost <= spare:
+		case g.Status == lease.OK && g.Granted == 0 && v.request != nil && v.request.undecided > 1:
+			continue // another want of its group was denied, and decides it
+		case v.cost <= spare && g.StartsIn == 0:
 			spare -= v.cost
 			h.taken.Parts[0] = lease.Part{Units: v.cost, Lease: g.Lease, Expiry: sent + g.TTL}
 			verdict = lease.Admit

@@ -17,13 +17,17 @@ const (
 )
 
 // startRules puts rules into force at the start: those that other workers have, or
-// those bundled with the plugin configuration, or none.
+// those bundled with the plugin configuration, or none. Bundled rules that have
+// changed replace those of an earlier configuration, but not those of the region.
 func (w *Worker) startRules(now lease.Millis) {
 	if w.loadRules() {
-		return
+		tag, _ := w.rulesTag()
+		if w.cfg.Rules == nil || !tag.bundled || w.cfg.Rules.Version == w.RulesVersion() {
+			return
+		}
 	}
 	if w.cfg.Rules != nil {
-		w.publish(now, w.cfg.Rules)
+		w.publish(now, w.cfg.Rules, true)
 	}
 	w.fetchRules(now, w.rulesEvery())
 }
@@ -39,21 +43,27 @@ func (w *Worker) rulesEvery() lease.Millis {
 }
 
 // rulesTag is the record by which workers see that others have newer rules: their
-// generation, since when they are in force, and when they were last fetched.
+// generation, since when they are in force, when they were last fetched, and
+// whether those in force are bundled ones.
 type rulesTag struct {
 	generation uint64
 	since      lease.Millis
 	fetched    lease.Millis
+	bundled    bool
 }
 
 func (w *Worker) rulesTag() (tag rulesTag, version uint32) {
-	var r [3]uint64
+	var r [4]uint64
 	version = w.record64(keyRulesTag, r[:])
-	return rulesTag{r[0], lease.Millis(r[1]), lease.Millis(r[2])}, version
+	return rulesTag{r[0], lease.Millis(r[1]), lease.Millis(r[2]), r[3] != 0}, version
 }
 
 func (w *Worker) setRulesTag(version uint32, t rulesTag) bool {
-	return w.setRecord64(keyRulesTag, version, t.generation, uint64(t.since), uint64(t.fetched))
+	bundled := uint64(0)
+	if t.bundled {
+		bundled = 1
+	}
+	return w.setRecord64(keyRulesTag, version, t.generation, uint64(t.since), uint64(t.fetched), bundled)
 }
 
 // watchRules swaps the rules when another worker has put newer ones into force,
@@ -99,7 +109,7 @@ func (w *Worker) use(set *rule.Set, generation uint64, since lease.Millis) {
 }
 
 // publish puts rules into force for all workers.
-func (w *Worker) publish(now lease.Millis, set *rule.Set) {
+func (w *Worker) publish(now lease.Millis, set *rule.Set, bundled bool) {
 	for range table.Tries {
 		raw, version, ok := w.store.Get(keyRules)
 		var generation uint64
@@ -110,7 +120,7 @@ func (w *Worker) publish(now lease.Millis, set *rule.Set) {
 		}
 		next := append(binary.LittleEndian.AppendUint64(nil, generation+1), set.Encode()...)
 		if w.store.Set(keyRules, next, version) == table.Stored {
-			w.announce(now, generation+1)
+			w.announce(now, generation+1, bundled)
 			w.use(set, generation+1, now)
 			return
 		}
@@ -119,13 +129,13 @@ func (w *Worker) publish(now lease.Millis, set *rule.Set) {
 }
 
 // announce tells the other workers of a generation of rules.
-func (w *Worker) announce(now lease.Millis, generation uint64) {
+func (w *Worker) announce(now lease.Millis, generation uint64, bundled bool) {
 	for range table.Tries {
 		tag, version := w.rulesTag()
 		if tag.generation >= generation {
 			return
 		}
-		tag.generation, tag.since = generation, now
+		tag.generation, tag.since, tag.bundled = generation, now, bundled
 		if w.setRulesTag(version, tag) {
 			return
 		}
@@ -173,6 +183,6 @@ func (w *Worker) rulesReply(now lease.Millis, body []byte) {
 	}
 	w.ConfigError = w.cfg.Error
 	if set.Version != w.RulesVersion() {
-		w.publish(now, set)
+		w.publish(now, set, false)
 	}
 }

@@ -1,0 +1,81 @@
+package edge
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// Of the wants of one request, the one that was denied decides: the others are
+// answered OK with nothing granted, and must not be taken for the reason.
+func TestDeniedMemberDecidesItsGroup(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[
+		{"name":"user","key":[{"header":"x-user"}],"limit":"100/1h","algorithm":"fixed_window"},
+		{"name":"all","key":[],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact"}]}`)
+	if !w.admit(0, "/", "ann") {
+		t.Fatal("the first request was refused")
+	}
+	r := w.request(0, "/", "bob")
+	w.settle()
+	if r.Outcome != Deny || r.hits[r.denier].policy.rule.Name != "all" {
+		t.Errorf("outcome %v by %s, want it denied by all", r.Outcome, r.hits[r.denier].policy.rule.Name)
+	}
+	if n := w.workers[0].countsOf("user").Decided[Denied]; n != 0 {
+		t.Errorf("rule user counts %d denials, want none", n)
+	}
+}
+
+// A denial in the cache hides no units that cheaper requests could have.
+func TestCachedDenialHidesNoUnits(t *testing.T) {
+	w := newWorld(t, 1, userRule)
+	p := &w.workers[0].rules.byRule[0][0]
+	h := &hit{policy: p, key: table.Key{Hash: 42}, cost: 5}
+	e := &table.Entry{}
+	e.Lots[0] = lease.Lot{Units: 3, Expiry: w.now + 1000}
+	e.DeniedNeed, e.NextAsk = 1, w.now+500
+	w.workers[0].rememberDenial(w.now, h, e)
+	if p.denials.refuses(42, w.now, 3) != nil {
+		t.Error("3 units are there, and a request of cost 3 is refused")
+	}
+	if p.denials.refuses(42, w.now, 4) == nil {
+		t.Error("a request of cost 4 is not refused")
+	}
+}
+
+// A call that had only the rest of a request's time says nothing about its region
+// when that is over.
+func TestShortCallIsNotHung(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[{"name":"user","key":[{"header":"x-user"}],"limit":"100/1h","consistency":"exact"}]}`)
+	w.request(0, "/", "ann")
+	w.now += 10
+	late := w.request(0, "/", "ann")
+	w.now += 50
+	w.answer(0)
+	if len(w.calls) != 1 || w.calls[0].call.Timeout != 50 {
+		t.Fatalf("%d calls, want one with 50 ms left", len(w.calls))
+	}
+	w.now += 50
+	w.lose(0, false)
+	if late.Outcome != Admit || !late.Degraded {
+		t.Errorf("outcome %v, want it admitted by on_failure", late.Outcome)
+	}
+	if w.workers[0].lines[0].open {
+		t.Error("the breaker has opened")
+	}
+}
+
+// Bundled rules that a newer configuration changes replace those of the older one,
+// but not those of the region.
+func TestNewerBundledRules(t *testing.T) {
+	w := newWorld(t, 1, userRule)
+	next := mustRules(t, `{"rules":[{"name":"next","key":[],"limit":"1/1h"}]}`)
+	w.config.Rules, w.config.hash = next, 2
+	if x := w.start(); x.RulesVersion() != next.Version {
+		t.Error("the older bundled rules are in force")
+	}
+	w.workers[1].publish(w.now, mustRules(t, userRule), false) // as if the region had answered
+	if x := w.start(); x.RulesVersion() == next.Version {
+		t.Error("bundled rules replaced those of the region")
+	}
+}
