@@ -80,8 +80,10 @@ func TestFloodOfKeys(t *testing.T) {
 	if n, err := flood(None); err != nil || n != 20 {
 		t.Errorf("%d of 20 admitted, %v", n, err)
 	}
-	if _, err := flood(ForgetsSpentKeys); err == nil {
-		t.Error("nobody noticed that spent keys were forgotten")
+	for _, f := range []Fault{ForgetsSpentKeys, ForgetsDenials} {
+		if _, err := flood(f); err == nil {
+			t.Errorf("nobody noticed a simulator that %s", f)
+		}
 	}
 }
 
