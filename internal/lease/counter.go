@@ -102,18 +102,18 @@ func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w *Want, d 
 		Status:    OK,
 		Granted:   d.Granted,
 		Lease:     l.PeriodID(d.Period),
-		StartsIn:  ceilMillis(d.StartsIn),
+		StartsIn:  CeilMillis(d.StartsIn),
 		TTL:       Millis(d.TTL / limit.Millisecond),
 		Limit:     t.Capacity,
 		Remaining: d.Remaining,
-		Reset:     ceilMillis(t.windowEnd(d)),
+		Reset:     CeilMillis(t.windowEnd(d)),
 	}
 	if d.Granted == 0 && w.Want > 0 {
 		if w.Need == 0 { // nobody waits, so what matters is the next single unit
 			d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
 		}
 		g.Status = Denied
-		g.RetryAfter = ceilMillis(d.RetryAfter)
+		g.RetryAfter = CeilMillis(d.RetryAfter)
 		g.AskAfter = c.askAfter(t, now, d)
 	}
 	return g
@@ -136,7 +136,7 @@ func (c *Counter) askAfter(t *Terms, now limit.Micros, d *limit.Decision) Millis
 	if end := t.windowEnd(d); lead > 0 && end > lead {
 		after = min(after, end-lead)
 	}
-	return max(1, t.Pause, ceilMillis(after))
+	return max(1, t.Pause, CeilMillis(after))
 }
 
 // windowEnd is when what was asked of is new: for a fixed window its own end,
@@ -148,7 +148,9 @@ func (t *Terms) windowEnd(d *limit.Decision) limit.Micros {
 	return d.Reset
 }
 
-func ceilMillis(d limit.Micros) Millis {
+// CeilMillis is a duration in whole milliseconds, rounded up: who is told to come
+// back then never comes too early. [limit.Never] stays never.
+func CeilMillis(d limit.Micros) Millis {
 	if d >= limit.Never {
 		return Millis(limit.Never / limit.Millisecond)
 	}

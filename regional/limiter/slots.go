@@ -77,7 +77,7 @@ func (s *Slots) Grant(p *Policy, now limit.Micros, a *Ask) lease.Grant {
 	if d.Granted < a.Holding+a.Want.Need {
 		// Slots are released at any time, not only when they run out.
 		g.Status = lease.Denied
-		g.RetryAfter = max(1, ceilMillis(d.RetryAfter))
+		g.RetryAfter = max(1, lease.CeilMillis(d.RetryAfter))
 		g.AskAfter = min(g.RetryAfter, p.Terms.Interval)
 	}
 	return g
@@ -127,10 +127,3 @@ func (s *Slots) Fresh(l *limit.Limit, now limit.Micros) bool {
 
 // Bytes is how much memory the slots take beside the struct.
 func (s *Slots) Bytes() int { return 24 * (cap(s.Held.Held) + cap(s.Stated)) }
-
-func ceilMillis(d limit.Micros) lease.Millis {
-	if d >= limit.Never {
-		return lease.Millis(limit.Never / limit.Millisecond)
-	}
-	return lease.Millis((d + limit.Millisecond - 1) / limit.Millisecond)
-}

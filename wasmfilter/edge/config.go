@@ -68,7 +68,8 @@ const (
 	defaultInFlight   = 4
 )
 
-// ReadConfig reads a plugin configuration. The error is [strict.Errors] or a *[strict.Error], with position and field.
+// ReadConfig reads a plugin configuration. The error is [strict.Errors] or a
+// *[strict.Error], with position and field.
 func ReadConfig(text []byte) (Config, error) {
 	c := Config{Headers: true, PagesLog2: table.MaxPagesLog2, hash: hashText(text), read: true}
 	if len(text) == 0 {

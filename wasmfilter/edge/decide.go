@@ -262,7 +262,7 @@ func (w *Worker) takeLocal(now lease.Millis, h *hit) lease.Verdict {
 		e := p.table.Open(h.key)
 		var d limit.Decision
 		e.Counter, d = p.limit.Acquire(e.Counter, wall, ask)
-		h.report.Remaining, h.report.Reset = d.Remaining, ceilMillis(d.Reset)
+		h.report.Remaining, h.report.Reset = d.Remaining, lease.CeilMillis(d.Reset)
 		if d.Granted == 0 {
 			return w.refuseLocal(now, h, d)
 		}
@@ -280,7 +280,7 @@ func (w *Worker) takeLocal(now lease.Millis, h *hit) lease.Verdict {
 // refuseLocal refuses a hit of scope: pop. A denial that is charged is written;
 // one that costs nothing stands in the cache until it is over.
 func (w *Worker) refuseLocal(now lease.Millis, h *hit, d limit.Decision) lease.Verdict {
-	retryAt := now + ceilMillis(d.RetryAfter)
+	retryAt := now + lease.CeilMillis(d.RetryAfter)
 	h.retry(now, retryAt)
 	if h.policy.limit.Spec().ChargeDenied {
 		h.policy.table.Commit(now)
@@ -293,10 +293,6 @@ func (w *Worker) refuseLocal(now lease.Millis, h *hit, d limit.Decision) lease.V
 // longestLocalDenial bounds how long a denial of scope: pop is not looked at again:
 // units may be put back meanwhile.
 const longestLocalDenial lease.Millis = 100
-
-func ceilMillis(d limit.Micros) lease.Millis {
-	return lease.Millis(min(d, limit.Never-limit.Millisecond)+limit.Millisecond-1) / lease.Millis(limit.Millisecond)
-}
 
 // full decides a hit that has no place in the table.
 func (w *Worker) full(h *hit) lease.Verdict {

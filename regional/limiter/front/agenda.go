@@ -24,7 +24,6 @@ const (
 
 	sweepInterval = 100 * time.Millisecond
 	sweepRounds   = 20 // the whole table every 2 s, so that idle leases go back soon
-	sweepStep     = 64
 	roomStep      = 16
 )
 
@@ -195,21 +194,7 @@ func (s *Store) sweep(ctx context.Context) {
 // Sweep looks through such a part of every shard, 0 to 1: idle nodes give back
 // what they have, and are forgotten when they know nothing that matters.
 func (s *Store) Sweep(part float64) {
-	shards := s.table.Shards()
-	for i := range shards {
-		s.sweepShard(&shards[i], part)
-	}
-}
-
-func (s *Store) sweepShard(shard *table.Shard[cached], part float64) {
-	now := s.now()
-	shard.Lock()
-	defer shard.Unlock()
-	for left := int(part*float64(shard.Made())) + 1; left > 0; left -= sweepStep {
-		s.scan(shard, now, min(left, sweepStep))
-		shard.Unlock() // whoever waits comes first
-		shard.Lock()
-	}
+	s.table.Sweep(part, func(shard *table.Shard[cached], n int) { s.scan(shard, s.now(), n) })
 }
 
 // scan looks at the next n keys of a shard.

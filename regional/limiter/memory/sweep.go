@@ -13,8 +13,6 @@ const (
 	// sweepRounds in how many parts: all of it every 10 s, the usual ttl.
 	sweepInterval = 100 * time.Millisecond
 	sweepRounds   = 100
-	// sweepStep is how many counters are looked at under one lock: some 3 µs.
-	sweepStep = 64
 	// roomStep is how many are looked at for one new key when the table is full.
 	// A flood of new keys pays for its own room, but not much for each.
 	roomStep = 16
@@ -38,21 +36,7 @@ func (s *Store) Run(ctx context.Context) error {
 // Sweep looks through such a part of every shard, 0 to 1, and forgets what is as
 // good as new.
 func (s *Store) Sweep(part float64) {
-	shards := s.table.Shards()
-	for i := range shards {
-		s.sweepShard(&shards[i], part)
-	}
-}
-
-func (s *Store) sweepShard(shard *table.Shard[value], part float64) {
-	now := s.now()
-	shard.Lock()
-	defer shard.Unlock()
-	for left := int(part*float64(shard.Made())) + 1; left > 0; left -= sweepStep {
-		s.scan(shard, now, min(left, sweepStep))
-		shard.Unlock() // whoever waits comes first
-		shard.Lock()
-	}
+	s.table.Sweep(part, func(shard *table.Shard[value], n int) { s.scan(shard, s.now(), n) })
 }
 
 // makeRoom tries to make room for so many more bytes, or one more key.

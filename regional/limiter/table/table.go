@@ -169,6 +169,28 @@ func (s *Shard[V]) Scan(n int, visit func(*Entry[V])) {
 	}
 }
 
+// sweepStep is how many entries are looked at under one lock: some 3 µs.
+const sweepStep = 64
+
+// Sweep looks through such a part of every shard, 0 to 1, a few entries at a time.
+// scan is called with the shard locked and how many entries it is to [Shard.Scan];
+// whoever waits for the shard comes in between.
+func (t *Table[V]) Sweep(part float64, scan func(shard *Shard[V], n int)) {
+	for i := range t.shards {
+		t.shards[i].sweep(part, scan)
+	}
+}
+
+func (s *Shard[V]) sweep(part float64, scan func(shard *Shard[V], n int)) {
+	s.Lock()
+	defer s.Unlock()
+	for left := int(part*float64(s.Made())) + 1; left > 0; left -= sweepStep {
+		scan(s, min(left, sweepStep))
+		s.Unlock() // whoever waits comes first
+		s.Lock()
+	}
+}
+
 // Made is how many entries a whole round of Scan sees.
 func (s *Shard[V]) Made() int { return int(s.made) }
 
