@@ -54,8 +54,10 @@ func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Gr
 	}
 	if d.Granted > 0 {
 		c.out(t, now, &w, &d)
+	} else if w.Need == 0 && w.Want > 0 { // nobody waits, so what matters is the next single unit
+		d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
 	}
-	return c.answer(l, t, now, &w, &d)
+	return t.Word(l, &w, &d, c.Leased > 0 && now < c.OutUntil)
 }
 
 // Settle applies the part of a want that asks for nothing: who asks, what comes
@@ -97,7 +99,11 @@ func (c *Counter) out(t *Terms, now limit.Micros, w *Want, d *limit.Decision) {
 	}
 }
 
-func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w *Want, d *limit.Decision) Grant {
+// Word is the grant that tells a holder the decision d on its want w, for whoever
+// keeps a [Counter] elsewhere: d.TTL is cut to LongestTTL already, and a denial of
+// a want that nobody waits for has the RetryAfter of a single unit. out says that
+// units are out on lease, which may come back.
+func (t *Terms) Word(l *limit.Limit, w *Want, d *limit.Decision, out bool) Grant {
 	g := Grant{
 		Status:    OK,
 		Granted:   d.Granted,
@@ -109,12 +115,9 @@ func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w *Want, d 
 		Reset:     CeilMillis(t.windowEnd(d)),
 	}
 	if d.Granted == 0 && w.Want > 0 {
-		if w.Need == 0 { // nobody waits, so what matters is the next single unit
-			d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
-		}
 		g.Status = Denied
 		g.RetryAfter = CeilMillis(d.RetryAfter)
-		g.AskAfter = c.askAfter(t, now, d)
+		g.AskAfter = t.askAfter(d, out)
 	}
 	return g
 }
@@ -122,14 +125,14 @@ func (c *Counter) answer(l *limit.Limit, t *Terms, now limit.Micros, w *Want, d 
 // askAfter is when a denied holder may ask again: when the need would be granted
 // if nothing changed, but soon enough to see what comes back from others, and to
 // fetch a lease on the next window.
-func (c *Counter) askAfter(t *Terms, now limit.Micros, d *limit.Decision) Millis {
+func (t *Terms) askAfter(d *limit.Decision, out bool) Millis {
 	interval := limit.Micros(t.Interval) * limit.Millisecond
 	after := d.RetryAfter
 	if after == 0 { // too little to ration, but it is there for who needs it
 		after = interval
 	}
 	after = min(after, longestAskAfter)
-	if c.Leased > 0 && now < c.OutUntil {
+	if out {
 		after = min(after, interval)
 	}
 	lead := limit.Micros(t.Lead) * limit.Millisecond

@@ -3,6 +3,7 @@ package limiter
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // Policy is one limit of one rule: what all counters of it share. Together with
@@ -16,6 +17,14 @@ type Policy struct {
 	// clock; 0: for longer than this process knows. A store that lost its history
 	// takes for spent only what may have been spent before it started.
 	Since limit.Micros
+	// OnFailure is what becomes of a request that is decided here, not at an edge,
+	// while the store does not answer; for rule.FailureLocal ExpectedHolders is
+	// among how many replicas the limit is shared while nobody knows better, 0
+	// counts as 1. Nothing of this names the counter.
+	OnFailure       rule.OnFailure
+	ExpectedHolders int64
+	// Mode says whether such a decision is enforced.
+	Mode rule.Mode
 
 	salt uint64 // hash of what names the counters, without the key
 }

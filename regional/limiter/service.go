@@ -109,6 +109,12 @@ func (s *Service) Rules() (version string, compiled []byte) {
 	return c.version, c.encoded
 }
 
+// Policy is the limit of a rule's variant in the rules in force; nil if there is
+// none. A caller that keeps it goes on with rules that may have been replaced.
+func (s *Service) Policy(rule string, variant uint32) *Policy {
+	return s.rules.Load().policy(rule, variant)
+}
+
 // Holders is how many holders called within the last 10 s.
 func (s *Service) Holders() int { return s.holders.count(s.now()) }
 

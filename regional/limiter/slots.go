@@ -30,10 +30,31 @@ type Statement struct {
 // all: at least those that it uses and still had, up to want. A statement older
 // than the holder's latest changes nothing and is Unavailable.
 func (s *Slots) Acquire(p *Policy, now limit.Micros, a *Ask) lease.Grant {
+	if a.Op != Hold {
+		return s.request(p, now, a)
+	}
 	if !s.hear(p, now, a) {
 		return lease.Grant{Status: lease.Unavailable}
 	}
 	return s.Grant(p, now, a)
+}
+
+// request takes, renews or gives back the slots of one request.
+func (s *Slots) request(p *Policy, now limit.Micros, a *Ask) lease.Grant {
+	var d limit.HoldDecision
+	need := int64(0)
+	switch a.Op {
+	case Take:
+		need = a.Want.Need
+		s.Held, d = p.Limit.AcquireSlot(s.Held, now, a.Holder, need)
+	case Renew:
+		need = 1
+		s.Held, d = p.Limit.RenewSlot(s.Held, now, a.Holder)
+	default:
+		s.Held, _ = p.Limit.ReleaseSlot(s.Held, now, a.Holder)
+		d.Remaining = max(0, p.Limit.Spec().Count-s.Held.Used)
+	}
+	return s.word(p, &d, need)
 }
 
 // Restate applies what a holder uses, without what it asks for. It reports
@@ -64,6 +85,16 @@ func (s *Slots) Grant(p *Policy, now limit.Micros, a *Ask) lease.Grant {
 	}
 	var d limit.HoldDecision
 	s.Held, d = p.Limit.Hold(s.Held, now, a.Holder, using, max(using, a.Want.Want))
+	return s.word(p, &d, a.Holding+a.Want.Need)
+}
+
+func (s *Slots) word(p *Policy, d *limit.HoldDecision, need int64) lease.Grant {
+	return p.WordSlots(d, need, len(s.Held.Held) > 0)
+}
+
+// WordSlots is the grant that tells a holder the decision d when it needs so many
+// slots in all, for whoever keeps [Slots] elsewhere. held says that any are held.
+func (p *Policy) WordSlots(d *limit.HoldDecision, need int64, held bool) lease.Grant {
 	g := lease.Grant{
 		Status:    lease.OK,
 		Granted:   d.Granted,
@@ -71,10 +102,10 @@ func (s *Slots) Grant(p *Policy, now limit.Micros, a *Ask) lease.Grant {
 		Limit:     p.Terms.Capacity,
 		Remaining: d.Remaining,
 	}
-	if len(s.Held.Held) > 0 {
+	if held {
 		g.Reset = lease.Millis(p.Limit.Spec().LeaseTTL / limit.Millisecond)
 	}
-	if d.Granted < a.Holding+a.Want.Need {
+	if d.Granted < need {
 		// Slots are released at any time, not only when they run out.
 		g.Status = lease.Denied
 		g.RetryAfter = max(1, lease.CeilMillis(d.RetryAfter))

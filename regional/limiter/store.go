@@ -21,13 +21,28 @@ type Ask struct {
 	// the rest is without meaning.
 	Want lease.Want
 
-	// Holder, Seq and Holding are for a Concurrency limit only. Holder is a hash
-	// of who holds, never 0. Holding is how many slots it has in use, as of its
-	// call number Seq; 0 says that it has none and remembers none.
+	// Op, Holder, Seq and Holding are for a Concurrency limit only. Holder is a
+	// hash of who holds, never 0: of a holder that states what it has (Hold), or of
+	// one request (the other operations, which use Need for its cost and no group).
+	// Holding is how many slots a holder has in use, as of its call number Seq; 0
+	// says that it has none and remembers none.
+	Op      SlotOp
 	Holder  uint64
 	Seq     uint64
 	Holding int64
 }
+
+// SlotOp is what an ask does to the slots of a Concurrency limit. The zero value
+// is Hold.
+type SlotOp uint8
+
+// The operations.
+const (
+	Hold    SlotOp = iota // a holder states, in absolute numbers, what it has and wants
+	Take                  // a request takes its cost, all or nothing
+	Renew                 // a request goes on holding what it has; Denied if that ran out
+	Release               // a request gives back what it has
+)
 
 // A Store keeps counters and decides on them. It is safe for concurrent use.
 //
@@ -51,13 +66,17 @@ type Ask struct {
 //     is out on lease, is ever forgotten; where no such counter is left, new keys
 //     are Unavailable.
 //   - A counter that is unknown is fresh, unless the store has been told to learn.
+//     A store whose parts can be lost one by one (the shards of a cluster) does not
+//     learn: what it lost begins anew, which admits at most one more limit for the
+//     period in which that happened. Its epoch never changes.
 type Store interface {
 	// Acquire answers each of asks in the grant of the same index. The two have
 	// the same length; what grants held before is overwritten. It does not keep
 	// either of them.
 	Acquire(ctx context.Context, asks []Ask, grants []lease.Grant)
 
-	// Epoch is never 0 and changes when the counters were lost.
+	// Epoch is never 0 and changes when the counters were lost, in a store that
+	// learns.
 	Epoch() uint64
 
 	// Learn says that a holder has leases of an epoch before this one: there was

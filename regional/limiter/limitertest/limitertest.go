@@ -24,6 +24,8 @@ type Subject struct {
 	// Unbounded says that the store itself has no bound that a test could reach:
 	// the cases that fill it are left out.
 	Unbounded bool
+	// Forgets says that the store does not learn: what it lost begins anew.
+	Forgets bool
 	// Settle lets a cached store do what it does behind its callers. Nil otherwise.
 	Settle func(limiter.Store)
 }
@@ -45,6 +47,9 @@ func Run(t *testing.T, s Subject) {
 	if !s.Unbounded {
 		t.Run("FullTable", func(t *testing.T) { fullTable(t, s) })
 		t.Run("SpentKeySurvivesAFlood", func(t *testing.T) { spentKeySurvives(t, s) })
+	}
+	if !s.Forgets {
+		t.Run("Learning", func(t *testing.T) { learning(t, s) })
 	}
 	for _, c := range []struct {
 		name string
@@ -72,7 +77,6 @@ func Run(t *testing.T, s Subject) {
 		{"SlotsLateStatement", slotsLateStatement},
 		{"SlotsInAGroup", slotsInAGroup},
 		{"SlotsHammer", slotsHammer},
-		{"Learning", learning},
 		{"ReportsTakeNoRoom", reportsTakeNoRoom},
 		{"Deadline", deadline},
 	} {
