@@ -19,7 +19,7 @@ help: ## Say what there is to make
 ##@ Use
 
 .PHONY: setup
-setup: ## Install what is missing: Envoy, a C compiler; fast when nothing is
+setup: ## Install what is missing: Envoy, Redis, a C compiler; fast when nothing is
 	@tools/setup.sh
 
 .PHONY: build

@@ -16,10 +16,30 @@ if ! running=$(go env GOVERSION 2>&1) ||
 fi
 command -v python3 >/dev/null || die "Python is missing; install python3"
 
-# Envoy comes as a Python package; the race detector needs a C compiler.
+# Envoy comes as a Python package; the race detector needs a C compiler. Tests
+# start Redis processes of their own, and put some into network namespaces.
 packages=()
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 { command -v gcc && [ -e /usr/include/stdlib.h ]; } >/dev/null || packages+=(gcc libc6-dev)
+{ command -v redis-server && command -v redis-cli; } >/dev/null || packages+=(redis-server)
+PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || packages+=(iproute2)
+
+# Installs "$@" and starts none of their services, now or at the next boot: a
+# Redis of the system would take the port 6379 and memory for nothing.
+install_packages() {
+  local policy=/usr/sbin/policy-rc.d
+  if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' >$policy
+    chmod 755 $policy
+    trap "rm -f $policy" EXIT
+  fi
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
+  case " $* " in *" redis-server "*)
+    if [ -d /run/systemd/system ]; then systemctl disable --quiet redis-server; fi ;;
+  esac
+}
+
 if [ ${#packages[@]} -gt 0 ]; then
   command -v apt-get >/dev/null || die "install ${packages[*]} (or what your system calls them) and try again"
   as_root=()
@@ -28,8 +48,7 @@ if [ ${#packages[@]} -gt 0 ]; then
     as_root=(sudo)
   fi
   echo "setup: installing ${packages[*]}"
-  "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}"
+  "${as_root[@]}" bash -c "set -euo pipefail; $(declare -f install_packages); install_packages \"\$@\"" bash "${packages[@]}"
 fi
 
 # The copy of the list in the environment says that all of it was installed.
