@@ -95,7 +95,7 @@ func newReadiness(cfg *config.Config, log *slog.Logger) *admin.Readiness {
 func newStore(cfg *config.Config, r *telemetry.Registry) (limiter.Store, func(context.Context) error) {
 	counters := memory.New(memory.Config{MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
 	observe(counters, r)
-	if !cfg.Front {
+	if cfg.Front != "on" { // memory is as near as the cache
 		return counters, counters.Run
 	}
 	cache := front.New(front.Config{Store: counters, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})

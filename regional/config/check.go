@@ -12,7 +12,7 @@ import (
 // flags would call a method Validate by itself, before the file has been read.)
 func (c *Config) Check() error {
 	return errors.Join(
-		required("rules", c.Rules, "the path of a rules file, such as --rules rules.yaml"),
+		c.checkRules(),
 		address("listen", c.Listen),
 		address("admin_listen", c.AdminListen),
 		between("replicas", c.Replicas, 1, 10_000),
@@ -24,14 +24,20 @@ func (c *Config) Check() error {
 		between("idle_timeout", c.IdleTimeout, time.Second, time.Hour),
 		between("drain_wait", c.DrainWait, 0, 5*time.Minute),
 		between("drain_timeout", c.DrainTimeout, 0, 5*time.Minute),
+		oneOf("front", c.Front, "auto", "on", "off"),
+		c.RedisOf.check(c.Redis),
+		c.checkRLS(),
 		oneOf("log_format", c.LogFormat, "json", "text"),
 		oneOf("log_level", c.LogLevel, "debug", "info", "warn", "error"),
 	)
 }
 
-func required(field, value, example string) error {
-	if value == "" {
-		return fmt.Errorf("%s: is missing; give %s", field, example)
+func (c *Config) checkRules() error {
+	switch {
+	case c.Rules == "" && c.RatelimitConfig == "":
+		return errors.New("rules: is missing; give the path of a rules file, such as --rules rules.yaml, or --ratelimit-config")
+	case c.Rules == "" && c.Descriptors != "":
+		return errors.New("descriptors: needs rules to bind descriptors to; give --rules")
 	}
 	return nil
 }

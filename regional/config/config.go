@@ -18,11 +18,12 @@ type Config struct {
 	// be set by flag and environment only.
 	Config string `help:"Configuration file: YAML, with the names of these flags and _ for -." placeholder:"FILE"`
 
-	// Rules is the path of the rules file. Required. It is read again whenever its
-	// content changes, and on SIGHUP; a file with a mistake is reported and the
-	// rules in force stay. At the start there are none to stay, so a mistake is an
-	// error.
-	Rules string `help:"Rules file: YAML. Required." placeholder:"FILE"`
+	// Rules is the path of the rules file. Required, unless RatelimitConfig is
+	// given: then it may be empty, and there are no rules for PoPs. It is read again
+	// whenever its content changes, and on SIGHUP; a file with a mistake is reported
+	// and the rules in force stay. At the start there are none to stay, so a mistake
+	// is an error.
+	Rules string `help:"Rules file: YAML. Required without --ratelimit-config." placeholder:"FILE"`
 
 	// Listen is where PoPs find the QuotaService, as host:port: HTTP/2 without TLS
 	// and HTTP/1.1 on one port. It has no authentication: whoever reaches it can
@@ -33,22 +34,42 @@ type Config struct {
 	// host:port. Not for clients.
 	AdminListen string `default:"127.0.0.1:8090" help:"Address of health, metrics and rules, host:port."`
 
-	// Replicas is how many replicas of this region there are, 1 or more. Counters
-	// are in this process's memory, which replicas do not share: with 2 or more
-	// each would grant the whole limit, so that readiness is refused.
-	Replicas int `default:"1" help:"Replicas of this region; with the memory store only 1 is ever ready."`
+	// Replicas is how many replicas of this region there are, 1 or more. With Redis
+	// they find out by themselves, and this is only what on_failure: local divides a
+	// limit by until they have. Without it the counters are in this process's
+	// memory, which replicas do not share: with 2 or more each would grant the whole
+	// limit, so that readiness is refused.
+	Replicas int `default:"1" help:"Replicas of this region; without Redis only 1 is ever ready."`
 
 	// Learning says what a key is worth after a restart while PoPs still hold
 	// leases of the life before. True: as spent when the process started, so that
 	// only what is given back or refilled since is granted and no limit is passed.
-	// False: as new, so that up to one more limit is admitted in that period.
+	// False: as new, so that up to one more limit is admitted in that period. Redis
+	// keeps its counters through a restart of this process; there it has no meaning.
 	Learning bool `default:"true" negatable:"" help:"After a restart take unknown keys for spent until their window ends."`
 
 	// Front puts a cache of leases in front of the store: it answers denials and
-	// cuts leases by itself, and asks the store for more behind. It pays in front
-	// of a store across a network. The memory store is as near as the cache, so
-	// there it only costs, and is for trying out.
-	Front bool `default:"false" negatable:"" help:"Put a lease cache in front of the store."`
+	// cuts leases by itself, and asks the store for more behind. auto: on with
+	// Redis, where it keeps floods away from it and remembers what was denied when
+	// Redis fails; off without, since memory is as near as the cache.
+	Front string `default:"auto" help:"Lease cache in front of the store: auto, on or off."`
+
+	// Redis is where the counters are, as host:port, several with commas between:
+	// masters of a cluster, sentinels, or one server. Of a cluster one address that
+	// leads to any of its nodes is enough. Empty: in this process's memory.
+	Redis   []string `help:"Redis servers: host:port[,host:port...]. Empty: counters in memory." placeholder:"HOST:PORT"`
+	RedisOf Redis    `embed:"" prefix:"redis-"`
+
+	// RatelimitConfig is a directory with configuration of envoyproxy/ratelimit,
+	// which is used unchanged. It is watched as Rules is. Empty: Envoy's rate limit
+	// service is not served, unless Descriptors is given.
+	RatelimitConfig string    `help:"Directory with envoyproxy/ratelimit's YAML; serves Envoy's rate limit service." placeholder:"DIR"`
+	Ratelimit       Ratelimit `embed:"" prefix:"ratelimit-"`
+
+	// Descriptors is a file that binds descriptors of Envoy's rate limit service to
+	// rules of the rules file. It is watched as Rules is. Empty: there are none.
+	Descriptors string `help:"File that binds descriptors of Envoy's rate limit service to rules." placeholder:"FILE"`
+	RLS         RLS    `embed:"" prefix:"rls-"`
 
 	// MaxKeys bounds the counters in memory at once, 1 to 1,000,000,000. Only
 	// counters that are as good as new are forgotten; where none is left, requests

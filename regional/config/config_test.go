@@ -32,7 +32,10 @@ func TestDefaults(t *testing.T) {
 		Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1, Learning: true,
 		MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 10_000, MaxStreams: 1000,
 		HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: time.Second, DrainTimeout: 10 * time.Second,
-		LogFormat: "text", LogLevel: "info",
+		LogFormat: "text", LogLevel: "info", Front: "auto",
+		RedisOf:   Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 10_000},
+		Ratelimit: Ratelimit{Consistency: "leased", OnFailure: "allow"},
+		RLS:       RLS{Listen: "127.0.0.1:8081", MaxConnectionAge: 30 * time.Minute, Budget: 100 * time.Millisecond},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
@@ -47,7 +50,7 @@ max_keys: 1
 max_holders: 2
 max_streams: 3
 learning: false
-front: true
+front: on
 drain_wait: 2s
 max_memory: 64MiB
 `)
@@ -55,11 +58,11 @@ max_memory: 64MiB
 	t.Setenv("WEIR_MAX_HOLDERS", "20")
 	t.Setenv("WEIR_MAX_STREAMS", "30")
 	t.Setenv("WEIR_LOG_FORMAT", "json")
-	c, err := load("--max-streams", "300", "--no-front")
+	c, err := load("--max-streams", "300", "--front", "off")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.MaxKeys != 1 || c.MaxHolders != 20 || c.MaxStreams != 300 || c.Learning || c.Front ||
+	if c.MaxKeys != 1 || c.MaxHolders != 20 || c.MaxStreams != 300 || c.Learning || c.Front != "off" ||
 		c.DrainWait != 2*time.Second || c.LogFormat != "json" || c.MaxMemory != 64<<20 || c.LogLevel != "info" {
 		t.Errorf("%+v", c)
 	}
@@ -73,7 +76,35 @@ listen: ":1"
 admin_listen: ":2"
 replicas: 2
 learning: false
-front: true
+front: on
+redis: 127.0.0.1:1,127.0.0.1:2
+redis_mode: sentinel
+redis_sentinel_master: main
+redis_username: weir
+redis_password_file: p
+redis_tls: true
+redis_tls_ca: a
+redis_tls_cert: b
+redis_tls_key: c
+redis_tls_name: d
+redis_timeout: 20ms
+redis_lanes: 3
+redis_queue: 7
+ratelimit_config: dir
+ratelimit_consistency: exact
+ratelimit_on_failure: local
+ratelimit_merge_domains: true
+ratelimit_shadow: true
+ratelimit_quota: true
+descriptors: file
+rls_listen: ":3"
+rls_tls_cert: e
+rls_tls_key: f
+rls_tls_client_ca: g
+rls_max_connection_age: 1h
+rls_budget: 1s
+rls_headers: true
+rls_metadata: true
 max_keys: 3
 max_memory: 4GiB
 max_holders: 5
@@ -89,11 +120,18 @@ pprof: true
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := reflect.ValueOf(*c)
 	defaults, _ := load()
+	changed(t, "", reflect.ValueOf(*c), reflect.ValueOf(*defaults))
+}
+
+// changed names the fields that are as they were.
+func changed(t *testing.T, prefix string, v, before reflect.Value) {
 	for i := range v.NumField() {
-		name := v.Type().Field(i).Name
-		if name != "DrainTimeout" && v.Field(i).Equal(reflect.ValueOf(*defaults).Field(i)) {
+		name := prefix + v.Type().Field(i).Name
+		switch {
+		case v.Field(i).Kind() == reflect.Struct:
+			changed(t, name+".", v.Field(i), before.Field(i))
+		case name != "DrainTimeout" && reflect.DeepEqual(v.Field(i).Interface(), before.Field(i).Interface()):
 			t.Errorf("%s was not taken from the file", name)
 		}
 	}
@@ -110,7 +148,7 @@ func TestMistakes(t *testing.T) {
 		"config in file":  {file: "config: x\n", says: []string{"config: is not a field"}},
 		"wrong type":      {file: "\nmax_keys: many\n", says: []string{"region.yaml:2: max_keys:", "many"}},
 		"two mistakes":    {file: "max_keys: x\nreplicas: y\n", says: []string{":1: max_keys", ":2: replicas"}},
-		"twice":           {file: "front: true\nfront: false\n", says: []string{":2: front: is there twice"}},
+		"twice":           {file: "front: on\nfront: off\n", says: []string{":2: front: is there twice"}},
 		"a list":          {file: "listen: [a, b]\n", says: []string{"listen: must be a single value"}},
 		"nothing":         {file: "listen:\n", says: []string{"listen: must be a single value"}},
 		"not fields":      {file: "- a\n", says: []string{"must be fields with values"}},
@@ -130,6 +168,25 @@ func TestMistakes(t *testing.T) {
 		"log format":      {args: []string{"--log-format", "xml"}, says: []string{"log_format", `"json" "text"`}},
 		"log level":       {args: []string{"--log-level", "loud"}, says: []string{"log_level"}},
 		"rules":           {args: []string{"--rules", ""}, says: []string{"rules: is missing"}},
+		"front":           {args: []string{"--front", "maybe"}, says: []string{"front", `"auto" "on" "off"`}},
+		"redis address":   {args: []string{"--redis", "a:1,b"}, says: []string{`redis: "b" must be host:port`}},
+		"redis mode":      {args: []string{"--redis", "a:1", "--redis-mode", "x"}, says: []string{`redis_mode: "x"`}},
+		"redis single":    {args: []string{"--redis", "a:1,b:1", "--redis-mode", "single"}, says: []string{"redis_mode: single is for one address"}},
+		"redis sentinel":  {args: []string{"--redis", "a:1", "--redis-mode", "sentinel"}, says: []string{"redis_sentinel_master"}},
+		"redis nowhere":   {args: []string{"--redis-password-file", "x"}, says: []string{"redis: is missing"}},
+		"redis tls":       {args: []string{"--redis", "a:1", "--redis-tls-ca", "x"}, says: []string{"redis_tls: is false"}},
+		"redis key":       {args: []string{"--redis", "a:1", "--redis-tls", "--redis-tls-key", "x"}, says: []string{"redis_tls_cert: goes together"}},
+		"redis timeout":   {args: []string{"--redis", "a:1", "--redis-timeout", "1m"}, says: []string{"redis_timeout: 1m0s must be"}},
+		"redis lanes":     {args: []string{"--redis", "a:1", "--redis-lanes", "0"}, says: []string{"redis_lanes"}},
+		"redis queue":     {args: []string{"--redis", "a:1", "--redis-queue", "0"}, says: []string{"redis_queue"}},
+		"rls listen":      {args: []string{"--rls-listen", "x"}, says: []string{"rls_listen"}},
+		"rls client ca":   {args: []string{"--rls-tls-client-ca", "x"}, says: []string{"rls_tls_client_ca: needs"}},
+		"rls key":         {args: []string{"--rls-tls-key", "x"}, says: []string{"rls_tls_cert: goes together"}},
+		"rls age":         {args: []string{"--rls-max-connection-age", "1ms"}, says: []string{"rls_max_connection_age"}},
+		"rls budget":      {args: []string{"--rls-budget", "0"}, says: []string{"rls_budget: 0s must be 1ms"}},
+		"consistency":     {args: []string{"--ratelimit-consistency", "x"}, says: []string{"ratelimit_consistency"}},
+		"on failure":      {args: []string{"--ratelimit-on-failure", "x"}, says: []string{"ratelimit_on_failure"}},
+		"descriptors":     {args: []string{"--rules", "", "--ratelimit-config", "x", "--descriptors", "y"}, says: []string{"descriptors: needs rules"}},
 		"unknown flag":    {args: []string{"--nosuch"}, says: []string{"--nosuch"}},
 		"file is missing": {args: []string{"--config", "nosuch.yaml"}, says: []string{"nosuch.yaml"}},
 	} {

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Redis says how to speak to Redis. All of it is without meaning where
+// [Config.Redis] is empty.
+type Redis struct {
+	// Mode is what the addresses are: cluster, sentinel, single, or auto: a cluster
+	// if there are several of them or if the one says that it belongs to one, else
+	// a single server.
+	Mode string `default:"auto" help:"auto, single, cluster or sentinel."`
+
+	// SentinelMaster is the name of the master that the sentinels watch. Required
+	// for sentinel, and only there.
+	SentinelMaster string `help:"Name of the master that the sentinels watch." placeholder:"NAME"`
+
+	// Username is the ACL user; empty: the default user.
+	Username string `help:"ACL user."`
+
+	// PasswordFile holds the password; line ends after it do not count. It is read
+	// for every new connection, so that a password is changed by changing the file.
+	// Empty: no password.
+	PasswordFile string `help:"File with the password, read for every new connection." placeholder:"FILE"`
+
+	// TLS encrypts the connections. The server's certificate is checked against
+	// TLSCA, or the system's authorities if that is empty, and against the name in
+	// TLSName, or that of the address. TLSCert and TLSKey are shown to servers that
+	// ask for a certificate; both or none.
+	TLS     bool   `default:"false" negatable:"" help:"Encrypt connections to Redis."`
+	TLSCA   string `name:"tls-ca" help:"Certificates of authorities to trust." placeholder:"FILE"`
+	TLSCert string `name:"tls-cert" help:"Certificate to show." placeholder:"FILE"`
+	TLSKey  string `name:"tls-key" help:"Its key." placeholder:"FILE"`
+	TLSName string `name:"tls-name" help:"Name that the server's certificate must bear."`
+
+	// Timeout bounds connecting, and waiting for a reply, each; 1ms to 10s. After
+	// one that is over a server is left alone for 100 ms. Callers may give up
+	// earlier.
+	Timeout time.Duration `default:"100ms" help:"Longest wait for Redis to connect, and to reply."`
+
+	// Lanes is how many pipelines may be in flight to one server at once, each on a
+	// connection of its own; 1 to 64. Wants that come meanwhile gather and travel in
+	// the next.
+	Lanes int `default:"2" help:"Pipelines in flight per server."`
+
+	// Queue bounds the wants that gather for one server, 1 to 1,000,000. More are
+	// answered unavailable.
+	Queue int `default:"10000" help:"Most wants that wait for a server."`
+}
+
+func (r *Redis) check(addresses []string) error {
+	var errs []error
+	for _, a := range addresses {
+		errs = append(errs, address("redis", a))
+	}
+	if r.Mode == "single" && len(addresses) > 1 {
+		errs = append(errs, fmt.Errorf("redis_mode: single is for one address, redis has %d; give one, or cluster or sentinel", len(addresses)))
+	}
+	if (r.Mode == "sentinel") != (r.SentinelMaster != "") {
+		errs = append(errs, errors.New("redis_sentinel_master: is needed for redis_mode: sentinel, and only there"))
+	}
+	if len(addresses) == 0 && (r.Mode != "auto" || r.PasswordFile != "" || r.TLS) {
+		errs = append(errs, errors.New("redis: is missing, but redis_* is set; give the addresses of the servers, such as --redis 127.0.0.1:6379"))
+	}
+	if !r.TLS && r.TLSCA+r.TLSCert+r.TLSKey+r.TLSName != "" {
+		errs = append(errs, errors.New("redis_tls: is false, but redis_tls_* is set; give --redis-tls, or leave these out"))
+	}
+	return errors.Join(append(errs,
+		oneOf("redis_mode", r.Mode, "auto", "single", "cluster", "sentinel"),
+		pair("redis_tls_cert", r.TLSCert, "redis_tls_key", r.TLSKey),
+		between("redis_timeout", r.Timeout, time.Millisecond, 10*time.Second),
+		between("redis_lanes", r.Lanes, 1, 64),
+		between("redis_queue", r.Queue, 1, 1_000_000),
+	)...)
+}
+
+// pair refuses one of two fields without the other.
+func pair(a, valueA, b, valueB string) error {
+	if (valueA == "") != (valueB == "") {
+		return fmt.Errorf("%s: goes together with %s; give both or none", a, b)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"errors"
+	"time"
+)
+
+// Ratelimit says what the limits of [Config.RatelimitConfig] mean where their
+// language has no word for it.
+type Ratelimit struct {
+	// Consistency is leased, where a hot key is served from a lease in this process
+	// and what is told as remaining may lag, or exact, where every request asks the
+	// store. Neither ever admits more than the limit.
+	Consistency string `default:"leased" help:"leased or exact."`
+
+	// OnFailure is what happens to requests while the store does not answer: allow,
+	// deny, or local: each replica enforces its share of the limit.
+	OnFailure string `default:"allow" help:"allow, deny or local."`
+
+	// MergeDomains lets several files have the same domain (MERGE_DOMAIN_CONFIG).
+	MergeDomains bool `default:"false" negatable:"" help:"Let several files have the same domain."`
+
+	// Shadow admits everything, and counts (SHADOW_MODE).
+	Shadow bool `default:"false" negatable:"" help:"Count, but admit everything."`
+
+	// Quota treats every limit as if it had quota_mode (QUOTA_MODE).
+	Quota bool `default:"false" negatable:"" help:"Refuse only what is over all of its limits."`
+}
+
+// RLS says how Envoy's rate limit service is served.
+type RLS struct {
+	// Listen is where, as host:port: gRPC, without TLS unless TLSCert is given.
+	Listen string `default:"127.0.0.1:8081" help:"Address of Envoy's rate limit service, host:port."`
+
+	// TLSCert and TLSKey encrypt the connections; both or none. With TLSClientCA
+	// only clients are served that show a certificate of these authorities. The
+	// files are read again when they change.
+	TLSCert     string `name:"tls-cert" help:"Server certificate." placeholder:"FILE"`
+	TLSKey      string `name:"tls-key" help:"Its key." placeholder:"FILE"`
+	TLSClientCA string `name:"tls-client-ca" help:"Authorities of client certificates, which are then demanded." placeholder:"FILE"`
+
+	// MaxConnectionAge is how long a connection lasts, ±10 %, 1s to 24h: clients
+	// that connect anew find replicas that were added. 0: for ever.
+	MaxConnectionAge time.Duration `default:"30m" help:"How long connections last."`
+
+	// Budget is how long a request may take whose client sets no deadline, 1ms to
+	// 10s.
+	Budget time.Duration `default:"100ms" help:"Time for requests without a deadline."`
+
+	// Headers adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to
+	// responses; Metadata adds dynamic metadata.
+	Headers  bool `default:"false" negatable:"" help:"Add RateLimit-* headers to responses."`
+	Metadata bool `default:"false" negatable:"" help:"Add dynamic metadata to responses."`
+}
+
+func (c *Config) checkRLS() error {
+	var clientCA error
+	if c.RLS.TLSClientCA != "" && c.RLS.TLSCert == "" {
+		clientCA = errors.New("rls_tls_client_ca: needs rls_tls_cert and rls_tls_key: without TLS no client shows a certificate")
+	}
+	if c.RLS.MaxConnectionAge != 0 {
+		clientCA = errors.Join(clientCA, between("rls_max_connection_age", c.RLS.MaxConnectionAge, time.Second, 24*time.Hour))
+	}
+	return errors.Join(
+		clientCA,
+		address("rls_listen", c.RLS.Listen),
+		pair("rls_tls_cert", c.RLS.TLSCert, "rls_tls_key", c.RLS.TLSKey),
+		between("rls_budget", c.RLS.Budget, time.Millisecond, 10*time.Second),
+		oneOf("ratelimit_consistency", c.Ratelimit.Consistency, "leased", "exact"),
+		oneOf("ratelimit_on_failure", c.Ratelimit.OnFailure, "allow", "deny", "local"),
+	)
+}
