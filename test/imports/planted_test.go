@@ -58,6 +58,12 @@ import (_ "github.com/redis/go-redis/v9"; _ "github.com/prometheus/client_golang
 	"regional/redisstore/redisstore.go": `package redisstore
 import (_ "github.com/redis/go-redis/v9"; _ "github.com/hashicorp/consul/api")
 `,
+	"regional/rls/rls.go": `package rls
+import (_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"; _ "github.com/redis/go-redis/v9"; _ "google.golang.org/grpc")
+`,
+	"regional/rlsless/rlsless.go": `package rlsless
+import (_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"; _ "google.golang.org/grpc/codes")
+`,
 	"regional/discovery/discovery.go": `package discovery
 import _ "github.com/hashicorp/consul/api"
 `,
@@ -92,6 +98,9 @@ var wantComplaints = []string{
 	"internal/rulefile imports regional/limiter: programs are apart",
 	"regional/limiter imports github.com/prometheus/client_golang/prometheus/promhttp: only internal/telemetry and main may",
 	"regional/limiter imports github.com/redis/go-redis/v9: only regional/redisstore may",
+	"regional/rls imports github.com/redis/go-redis/v9: only regional/redisstore may",
+	"regional/rlsless imports github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3: only regional/rls may",
+	"regional/rlsless imports google.golang.org/grpc/codes: only regional/rls may",
 	"regional/redisstore imports github.com/hashicorp/consul/api: only regional/discovery may",
 }
 

@@ -40,6 +40,8 @@ var confined = []struct {
 	home    []string // packages with all below them; "main" is every program's main package
 }{
 	{"github.com/redis", []string{"regional/redisstore"}},
+	{"google.golang.org/grpc", []string{"regional/rls"}},
+	{"github.com/envoyproxy/go-control-plane", []string{"regional/rls"}},
 	{"github.com/hashicorp/consul", []string{"regional/discovery"}},
 	{"go.opentelemetry.io/otel/exporters", []string{"internal/telemetry", "main"}},
 	{"go.opentelemetry.io/contrib/exporters", []string{"internal/telemetry", "main"}},
