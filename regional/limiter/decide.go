@@ -15,16 +15,21 @@ type Fallback interface {
 	// OnFailure decides. holders is among how many replicas a limit is shared under
 	// rule.FailureLocal; 0: nobody knows.
 	Fall(a *Ask, holders int) Verdict
+	// Untake takes back what Fall admitted as v: the request was refused elsewhere.
+	Untake(a *Ask, v *Verdict)
 }
 
 // Verdict is what becomes of one ask of a request that is decided here.
 type Verdict struct {
 	// Admitted says that the need was granted, or that a failure lets it pass.
 	Admitted bool
+	// Refused says that this very ask was refused. Neither Admitted nor Refused:
+	// another one of its group was.
+	Refused bool
 	// Degraded says why, where the store did not answer; Sound: it did.
 	Degraded Degraded
 	// Grant is the store's answer, for what a client is told. Unavailable with
-	// Degraded.
+	// Degraded; Limit, Remaining, Reset and RetryAfter are then what is known here.
 	Grant lease.Grant
 }
 
@@ -40,17 +45,20 @@ const (
 	FailedDenied                 // refused before the failure, and still
 )
 
-func (d Degraded) String() string {
-	return [...]string{"sound", "allow", "deny", "local", "denied"}[min(int(d), 4)]
-}
+var degradedNames = [...]string{"sound", "allow", "deny", "local", "denied"}
+
+func (d Degraded) String() string { return degradedNames[min(int(d), len(degradedNames)-1)] }
 
 // A Judge decides on whole requests, for clients that cannot decide by themselves.
+// It is safe for concurrent use.
 type Judge interface {
 	// Judge decides on asks as [Store.Acquire] does and, where the store does not
 	// answer by the deadline of ctx, by the rules' on_failure; verdicts has the
 	// length of asks. Where that refuses a member of a group that others were
 	// granted for, these give back what they got and are not admitted either.
 	Judge(ctx context.Context, asks []Ask, verdicts []Verdict)
-	// GiveBack returns what verdicts admitted: the request failed elsewhere.
+	// GiveBack returns what verdicts admitted, and makes them not admitted: the
+	// request failed elsewhere. It does not heed the deadline of ctx: what a client
+	// no longer waits for has to come back all the same.
 	GiveBack(ctx context.Context, asks []Ask, verdicts []Verdict)
 }

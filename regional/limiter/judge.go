@@ -1,0 +1,209 @@
+package limiter
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+const (
+	// giveBackTime bounds giving back. A store with a front needs none of it.
+	giveBackTime = 100 * time.Millisecond
+	// soundAfter is how long no decision on a rule may have been degraded until it
+	// is said to be sound again: while one shard is away, sound and degraded
+	// decisions on different keys of a rule alternate.
+	soundAfter = 10 * time.Second
+)
+
+// judge is a Judge over a store.
+type judge struct {
+	store   Store
+	fall    Fallback
+	holders func() int
+	log     *slog.Logger
+	grants  sync.Pool // of *[]lease.Grant
+
+	decisions, degraded *telemetry.CounterVec
+	rules               sync.Map // by rule: *judged
+}
+
+// judged is what is kept of one rule.
+type judged struct {
+	admitted, denied, other telemetry.Counter
+	degraded                [FailedDenied + 1]telemetry.Counter // by Degraded; Sound has none
+
+	failing atomic.Bool  // said to be degraded in the log
+	failed  atomic.Int64 // when a decision was degraded last, Unix ms
+}
+
+// NewJudge makes the judge of requests that are decided here. fall decides where
+// the store does not answer; nil: each rule's on_failure as it is, without memory
+// (local then refuses). holders tells among how many replicas a limit is shared;
+// nil: nobody knows. Metrics and log may be nil.
+func NewJudge(store Store, fall Fallback, holders func() int, metrics *telemetry.Registry, log *slog.Logger) Judge {
+	if fall == nil {
+		fall = forgetful{}
+	}
+	if holders == nil {
+		holders = func() int { return 0 }
+	}
+	if metrics == nil {
+		metrics = telemetry.NewRegistry("")
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &judge{
+		store: store, fall: fall, holders: holders, log: log,
+		grants:    sync.Pool{New: func() any { return new([]lease.Grant) }},
+		decisions: metrics.Counters("weir_decisions_total", "Requests decided here, by rule: admitted, denied, or denied by another rule of the request (other).", "rule", "verdict"),
+		degraded:  metrics.Counters("weir_degraded_total", "Decisions made without the store, by rule: allow or deny (on_failure), local (this replica's share), denied (as before the failure).", "rule", "how"),
+	}
+}
+
+// Judge decides.
+func (j *judge) Judge(ctx context.Context, asks []Ask, verdicts []Verdict) {
+	held := j.grants.Get().(*[]lease.Grant)
+	defer j.grants.Put(held)
+	grants := slices.Grow((*held)[:0], len(asks))[:len(asks)]
+	*held = grants
+	j.store.Acquire(ctx, asks, grants)
+	for i := 0; i < len(asks); {
+		n := i + GroupLen(asks[i:])
+		j.request(ctx, asks[i:n], grants[i:n], verdicts[i:n])
+		i = n
+	}
+}
+
+// request decides on the asks of one group, or on one that is alone.
+func (j *judge) request(ctx context.Context, asks []Ask, grants []lease.Grant, verdicts []Verdict) {
+	refused := false
+	for i := range asks {
+		verdicts[i] = j.verdict(&asks[i], &grants[i])
+		refused = refused || verdicts[i].Refused
+	}
+	if refused {
+		j.GiveBack(ctx, asks, verdicts)
+	}
+	for i := range asks {
+		j.count(asks[i].Policy.Rule, &verdicts[i])
+	}
+}
+
+// verdict decides on an ask as if it were alone.
+func (j *judge) verdict(a *Ask, g *lease.Grant) Verdict {
+	if g.Status == lease.Unavailable {
+		return j.fall.Fall(a, j.holders())
+	}
+	return Verdict{
+		Admitted: g.Status == lease.OK && (a.Want.Need == 0 || g.Granted > 0),
+		Refused:  g.Status != lease.OK,
+		Grant:    *g,
+	}
+}
+
+// GiveBack returns what was admitted.
+func (j *judge) GiveBack(ctx context.Context, asks []Ask, verdicts []Verdict) {
+	var back []Ask
+	for i := range asks {
+		a, v := &asks[i], &verdicts[i]
+		switch {
+		case !v.Admitted:
+			continue
+		case v.Degraded != Sound:
+			j.fall.Untake(a, v)
+		case v.Grant.Granted > 0:
+			back = append(back, giveBack(a, &v.Grant))
+		}
+		v.Admitted = false
+	}
+	if len(back) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+	defer cancel()
+	j.store.Acquire(ctx, back, make([]lease.Grant, len(back)))
+}
+
+// giveBack is the ask that returns what another one was granted.
+func giveBack(a *Ask, g *lease.Grant) Ask {
+	back := Ask{Policy: a.Policy, Key: a.Key, Holder: a.Holder, Seq: a.Seq, Holding: a.Holding}
+	switch {
+	case a.Policy.Limit.Spec().Algorithm != limit.Concurrency:
+		back.Want.Unused, back.Want.Lease = g.Granted, g.Lease
+	case a.Op != Hold:
+		back.Op = Release
+	}
+	return back
+}
+
+// count counts a verdict, and says in the log when a rule's decisions begin to be
+// degraded and when they have ceased to be.
+func (j *judge) count(rule string, v *Verdict) {
+	r := j.rule(rule)
+	switch {
+	case v.Admitted:
+		r.admitted.Inc()
+	case v.Refused:
+		r.denied.Inc()
+	default:
+		r.other.Inc()
+	}
+	if v.Degraded == Sound {
+		if r.failing.Load() && time.Since(time.UnixMilli(r.failed.Load())) >= soundAfter && r.failing.CompareAndSwap(true, false) {
+			j.log.Info("rule is sound again: the store answers", "rule", rule)
+		}
+		return
+	}
+	r.degraded[v.Degraded].Inc()
+	r.failed.Store(time.Now().UnixMilli())
+	if !r.failing.Load() && r.failing.CompareAndSwap(false, true) {
+		j.log.Warn("rule is degraded: the store does not answer", "rule", rule, "how", v.Degraded.String(), "admitted", v.Admitted)
+	}
+}
+
+// rule finds or makes what is kept of a rule. There are as many as rules were ever
+// configured.
+func (j *judge) rule(name string) *judged {
+	if r, ok := j.rules.Load(name); ok {
+		return r.(*judged)
+	}
+	r := &judged{
+		admitted: j.decisions.WithLabelValues(name, "admitted"),
+		denied:   j.decisions.WithLabelValues(name, "denied"),
+		other:    j.decisions.WithLabelValues(name, "other"),
+	}
+	for how := FailedAllow; how <= FailedDenied; how++ {
+		r.degraded[how] = j.degraded.WithLabelValues(name, how.String())
+	}
+	there, _ := j.rules.LoadOrStore(name, r)
+	return there.(*judged)
+}
+
+// forgetful is a fallback that knows nothing of what was before.
+type forgetful struct{}
+
+func (forgetful) Fall(a *Ask, _ int) Verdict { return OnFailure(a.Policy) }
+
+func (forgetful) Untake(*Ask, *Verdict) {}
+
+// OnFailure is the verdict of a policy's on_failure where there is no memory of
+// the key: local, which has to count, then refuses.
+func OnFailure(p *Policy) Verdict {
+	v := Verdict{Degraded: FailedDeny, Refused: true, Grant: lease.Grant{Status: lease.Unavailable, Limit: p.Terms.Capacity}}
+	switch p.OnFailure {
+	case rule.FailureAllow:
+		v.Degraded, v.Refused, v.Admitted = FailedAllow, false, true
+	case rule.FailureLocal:
+		v.Degraded = FailedLocal
+	}
+	return v
+}
