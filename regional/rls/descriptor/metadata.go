@@ -1,0 +1,120 @@
+package descriptor
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
+	"go.yaml.in/yaml/v3"
+)
+
+// metadata reads a mapping of any content that a Struct of protobuf can hold.
+func (r *reader) metadata(f field, path string) map[string]any {
+	n := resolve(f.value)
+	switch {
+	case isNull(n):
+		return nil
+	case n.Kind != yaml.MappingNode:
+		r.fail(posOf(f.value), path, "is "+describe(n)+"; write a mapping")
+		return nil
+	}
+	m := r.mapping(n, path, 1)
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+func (r *reader) mapping(n *yamlNode, path string, depth int) map[string]any {
+	m := make(map[string]any, len(n.Content)/2)
+	var merged []*yamlNode
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := resolve(n.Content[i]), n.Content[i+1]
+		switch {
+		case key.ShortTag() == "!!merge":
+			merged = append(merged, value)
+		case key.Kind != yaml.ScalarNode:
+			r.fail(posOf(key), path, "has a field whose name is "+describe(key)+"; write a text")
+		default:
+			m[key.Value] = r.anything(value, strict.Join(path, key.Value), depth+1)
+		}
+	}
+	for _, value := range merged {
+		r.mergeInto(m, value, path, depth+1)
+	}
+	return m
+}
+
+func (r *reader) mergeInto(m map[string]any, value *yamlNode, path string, depth int) {
+	n := resolve(value)
+	items := []*yamlNode{n}
+	if n.Kind == yaml.SequenceNode {
+		items = n.Content
+	}
+	for _, item := range items {
+		more, ok := r.anything(item, path, depth).(map[string]any)
+		if !ok {
+			r.fail(posOf(value), path, "merges "+describe(item)+" with <<; only mappings can be merged")
+			return
+		}
+		for name, content := range more {
+			if _, present := m[name]; !present {
+				m[name] = content
+			}
+		}
+	}
+}
+
+// anything reads a value of metadata.
+func (r *reader) anything(value *yamlNode, path string, depth int) any {
+	n := resolve(value)
+	switch {
+	case !r.take(value, path):
+		return nil
+	case depth > maxDepth:
+		r.fail(posOf(value), path, "is nested more than "+strconv.Itoa(maxDepth)+" levels deep; write fewer levels")
+		return nil
+	case n.Kind == yaml.MappingNode:
+		return r.mapping(n, path, depth)
+	case n.Kind == yaml.SequenceNode:
+		items := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			items[i] = r.anything(item, strict.Index(path, i), depth+1)
+		}
+		return items
+	}
+	return r.scalar(value, n, path)
+}
+
+func (r *reader) scalar(at, n *yamlNode, path string) any {
+	if value, ok := truth(n); ok {
+		return value
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!str", "!!timestamp", "!!merge":
+		return n.Value
+	case "!!int", "!!float":
+		if number, ok := float(n); ok {
+			return number
+		}
+	}
+	r.fail(posOf(at), path, "is "+describe(n)+" of type "+n.ShortTag()+"; write a text, a finite number, true, false, null, a list or a mapping")
+	return nil
+}
+
+// float reads a number as the nearest float64.
+func float(n *yamlNode) (float64, bool) {
+	if digits, ok := integer(n); ok {
+		if i, err := strconv.ParseInt(digits, 0, 64); err == nil {
+			return float64(i), true
+		}
+		if i, err := strconv.ParseUint(strings.TrimPrefix(digits, "+"), 0, 64); err == nil {
+			return float64(i), true
+		}
+	}
+	f, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
+	return f, err == nil && !math.IsInf(f, 0) && !math.IsNaN(f)
+}

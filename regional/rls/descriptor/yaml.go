@@ -1,0 +1,275 @@
+package descriptor
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
+	"go.yaml.in/yaml/v3"
+)
+
+type yamlNode = yaml.Node
+
+// pos is a place in a file.
+type pos struct{ line, column int }
+
+func posOf(n *yamlNode) pos { return pos{n.Line, n.Column} }
+
+// field is a field of a mapping. The zero value is one that is absent.
+type field struct {
+	pos   pos // of the name
+	value *yamlNode
+}
+
+// reader reads one file. YAML is taken as envoyproxy/ratelimit takes it (YAML 1.1
+// with anchors, aliases and merges), except that null and what is absent are the
+// same everywhere.
+type reader struct {
+	file           string
+	domain         string // empty until it was read
+	errs, warnings *Errors
+	left           int // parts that the file may still have
+}
+
+func (r *reader) fail(at pos, path, reason string) {
+	r.errs.add(Error{File: r.file, Line: at.line, Column: at.column, Path: path, Reason: reason})
+}
+
+func (r *reader) warn(at pos, path, reason string) {
+	r.warnings.add(Error{File: r.file, Line: at.line, Column: at.column, Path: path, Reason: reason})
+}
+
+// take counts a part of the file against its allowance.
+func (r *reader) take(n *yamlNode, path string) bool {
+	if r.left--; r.left == -1 {
+		r.fail(posOf(n), path, "has more than "+strconv.Itoa(maxParts)+" descriptors and values of metadata with what aliases stand for; write several files")
+	}
+	return r.left >= 0
+}
+
+// maxFile bounds a file, in bytes.
+const maxFile = 16 << 20
+
+// parse reads the first document of a file.
+func parse(r *reader, data []byte) *yamlNode {
+	if len(data) > maxFile {
+		r.fail(pos{}, "", "has "+strconv.Itoa(len(data))+" bytes, at most "+strconv.Itoa(maxFile)+" are read; split its domain into several")
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		r.fail(pos{}, "", "is empty; write domain: and descriptors:, or remove the file")
+		return nil
+	case err != nil:
+		r.failSyntax(err)
+		return nil
+	}
+	if err := decoder.Decode(&more); err == nil {
+		r.warn(posOf(&more), "", "a second document begins, which is not read; write one document per file")
+	}
+	return doc.Content[0]
+}
+
+var syntaxLine = regexp.MustCompile(`^line (\d+): `)
+
+// failSyntax takes the line out of the error's text, the only place that has it.
+func (r *reader) failSyntax(err error) {
+	reason, at := strings.TrimPrefix(err.Error(), "yaml: "), pos{}
+	if m := syntaxLine.FindStringSubmatch(reason); m != nil {
+		at.line, _ = strconv.Atoi(m[1])
+		reason = reason[len(m[0]):]
+	}
+	r.fail(at, "", "this is not YAML, here or in the lines below: "+reason)
+}
+
+// resolve follows an alias.
+func resolve(n *yamlNode) *yamlNode {
+	for n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+func isNull(n *yamlNode) bool {
+	n = resolve(n)
+	return n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
+}
+
+// describe says what a node is, for "is ..., write ...".
+func describe(n *yamlNode) string {
+	switch n = resolve(n); {
+	case isNull(n):
+		return "empty"
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	default:
+		return strict.Quote(n.Value)
+	}
+}
+
+// fields reads a mapping that may have the fields of in. Those that are known
+// elsewhere are skipped with a warning, as envoyproxy/ratelimit skips them; others
+// are mistakes. Of a field that is given twice the last one counts.
+func (r *reader) fields(n *yamlNode, path string, in *place) (map[string]field, bool) {
+	m := resolve(n)
+	if m == nil || m.Kind != yaml.MappingNode {
+		r.fail(posOf(n), path, "is "+describe(n)+"; write a mapping with "+strings.Join(in.fields, ", "))
+		return nil, false
+	}
+	fields := map[string]field{}
+	r.collect(fields, m, path, in, 0)
+	return fields, true
+}
+
+// collect adds the fields of a mapping, then those that it merges and has not.
+func (r *reader) collect(fields map[string]field, m *yamlNode, path string, in *place, depth int) {
+	var merged []*yamlNode
+	own := map[string]bool{}
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		key, value := resolve(m.Content[i]), m.Content[i+1]
+		if key.ShortTag() == "!!merge" {
+			merged = append(merged, value)
+			continue
+		}
+		if !r.known(key, path, in) {
+			continue
+		}
+		if own[key.Value] {
+			r.warn(posOf(key), strict.Join(path, key.Value), "is given twice, the last one counts; remove the other")
+		}
+		if _, present := fields[key.Value]; !present || own[key.Value] {
+			fields[key.Value] = field{posOf(key), value}
+		}
+		own[key.Value] = true
+	}
+	for _, value := range merged {
+		r.merge(fields, value, path, in, depth)
+	}
+}
+
+// known reports whether a field has a meaning in a place, and says so if not.
+func (r *reader) known(key *yamlNode, path string, in *place) bool {
+	if key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str" {
+		r.fail(posOf(key), path, "has a field whose name is no text ("+describe(key)+"); the fields of "+in.name+" are "+strings.Join(in.fields, ", "))
+		return false
+	}
+	for _, name := range in.fields {
+		if name == key.Value {
+			return true
+		}
+	}
+	below := strict.Join(path, key.Value)
+	if p := home(key.Value); p != nil {
+		r.warn(posOf(key), below, "has no effect here; it is a field of "+p.name)
+		return false
+	}
+	reason := "is unknown; the fields of " + in.name + " are " + strings.Join(in.fields, ", ")
+	if near := strict.Nearest(key.Value, in.fields); near != "" {
+		reason = "is unknown; do you mean " + near + "?"
+	}
+	r.fail(posOf(key), below, reason)
+	return false
+}
+
+// merge adds the fields of what << stands for: a mapping, or several of which the
+// first that has a field counts.
+func (r *reader) merge(fields map[string]field, value *yamlNode, path string, in *place, depth int) {
+	m := resolve(value)
+	switch {
+	case depth > maxDepth || !r.take(value, path):
+		r.fail(posOf(value), path, "merges more than "+strconv.Itoa(maxDepth)+" levels deep; write the fields themselves")
+	case m.Kind == yaml.MappingNode:
+		r.collect(fields, m, path, in, depth+1)
+	case m.Kind == yaml.SequenceNode:
+		for _, item := range m.Content {
+			r.merge(fields, item, path, in, depth+1)
+		}
+	default:
+		r.fail(posOf(value), path, "merges "+describe(value)+" with <<; only mappings can be merged")
+	}
+}
+
+// list reads a list; nothing is an empty one.
+func (r *reader) list(f field, path string) []*yamlNode {
+	n := resolve(f.value)
+	switch {
+	case isNull(n):
+		return nil
+	case n.Kind != yaml.SequenceNode:
+		r.fail(posOf(f.value), path, "is "+describe(n)+"; write a list, each item with - before it")
+		return nil
+	}
+	return n.Content
+}
+
+// text reads a text. Numbers, booleans and dates are taken as they are written;
+// nothing is the empty text.
+func (r *reader) text(f field, path string) string {
+	n := resolve(f.value)
+	if isNull(n) {
+		return ""
+	}
+	if n.Kind == yaml.ScalarNode {
+		switch n.ShortTag() {
+		case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!!merge":
+			return n.Value
+		}
+	}
+	r.fail(posOf(f.value), path, "is "+describe(n)+" of type "+n.ShortTag()+"; write a text")
+	return ""
+}
+
+// truth reads the words that YAML 1.1 has for true and false, unless in quotes.
+func truth(n *yamlNode) (value, ok bool) {
+	if n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) != 0 {
+		return false, false
+	}
+	switch n.Value {
+	case "true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y":
+		return true, true
+	case "false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF", "n", "N":
+		return false, true
+	}
+	return false, false
+}
+
+func (r *reader) boolean(f field, path string) bool {
+	n := resolve(f.value)
+	if isNull(n) {
+		return false
+	}
+	value, ok := truth(n)
+	if !ok {
+		r.fail(posOf(f.value), path, "is "+describe(n)+"; write true or false, without quotes")
+	}
+	return value
+}
+
+// integer reads a whole number as YAML 1.1 has them: with _ between digits, and
+// after 0x, 0b, 0o or 0 in another base.
+func integer(n *yamlNode) (string, bool) {
+	return strings.ReplaceAll(n.Value, "_", ""), n.Kind == yaml.ScalarNode && n.ShortTag() == "!!int"
+}
+
+// count reads requests_per_unit; nothing is 0.
+func (r *reader) count(f field, path string) uint32 {
+	n := resolve(f.value)
+	if isNull(n) {
+		return 0
+	}
+	digits, ok := integer(n)
+	value, err := strconv.ParseUint(strings.TrimPrefix(digits, "+"), 0, 32)
+	if !ok || err != nil {
+		r.fail(posOf(f.value), path, "is "+describe(n)+"; write a whole number from 0 (denies everything) to "+strconv.FormatUint(math.MaxUint32, 10)+", without quotes")
+	}
+	return uint32(value)
+}
