@@ -33,7 +33,7 @@ func TestDefaults(t *testing.T) {
 		MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 10_000, MaxStreams: 1000,
 		HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: time.Second, DrainTimeout: 10 * time.Second,
 		LogFormat: "text", LogLevel: "info", Front: "auto",
-		RedisOf:   Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 10_000},
+		RedisOf:   Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 4096},
 		Ratelimit: Ratelimit{Consistency: "leased", OnFailure: "allow"},
 		RLS:       RLS{Listen: "127.0.0.1:8081", MaxConnectionAge: 30 * time.Minute, Budget: 100 * time.Millisecond},
 	}
