@@ -15,18 +15,22 @@ const Slots = 16384
 // Cluster is a Redis Cluster. Its methods fail the test where they cannot do what
 // they say; they may be called from one goroutine at a time.
 type Cluster struct {
-	Nodes []*Server // the masters at first, then their replicas in turn
-	t     T
-	set   *settings
+	Nodes  []*Server // the masters at first, then their replicas in turn
+	t      T
+	single bool // no cluster, but one server that has all slots
 }
+
+// Single has a server of its own stand where a cluster may: it has every slot.
+func Single(s *Server) *Cluster { return &Cluster{Nodes: []*Server{s}, t: s.t, single: true} }
 
 // StartCluster starts a cluster, its slots spread evenly over the masters, and
 // waits until all nodes agree that it is well.
 func StartCluster(t T, masters, replicasEach int, opts ...Option) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, set: settingsOf(opts)}
+	c := &Cluster{t: t}
+	set := settingsOf(opts)
 	for range masters * (1 + replicasEach) {
-		c.Nodes = append(c.Nodes, newServer(t, "node", true, c.set))
+		c.Nodes = append(c.Nodes, newServer(t, "node", true, set))
 	}
 	for _, n := range c.Nodes {
 		n.start()
@@ -233,13 +237,26 @@ func (c *Cluster) MasterOf(key string) *Server {
 // OwnerOf is who has a slot.
 func (c *Cluster) OwnerOf(slot int) *Server {
 	c.t.Helper()
-	for _, m := range c.seen() {
-		if m.has(slot) {
-			return c.Node(m.addr)
-		}
+	return c.Owners()(slot)
+}
+
+// Owners is OwnerOf as it is now, for many slots.
+func (c *Cluster) Owners() func(slot int) *Server {
+	c.t.Helper()
+	if c.single {
+		return func(int) *Server { return c.Nodes[0] }
 	}
-	c.t.Fatalf("nobody has slot %d", slot)
-	return nil
+	members := c.seen()
+	return func(slot int) *Server {
+		c.t.Helper()
+		for _, m := range members {
+			if m.has(slot) {
+				return c.Node(m.addr)
+			}
+		}
+		c.t.Fatalf("nobody has slot %d", slot)
+		return nil
+	}
 }
 
 // ReplicasOf are those that follow a master.
