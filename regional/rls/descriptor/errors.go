@@ -1,6 +1,8 @@
 package descriptor
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -56,4 +58,13 @@ func (es *Errors) add(e Error) {
 	case len(*es) == maxErrors:
 		*es = append(*es, Error{File: e.File, Reason: "there are more like these " + strconv.Itoa(maxErrors)})
 	}
+}
+
+// sortFrom puts the mistakes of one file, which begin at from, in the order of the
+// file, with what has no place first. The remark about more of them stays last.
+func (es Errors) sortFrom(from int) {
+	end := min(len(es), maxErrors)
+	slices.SortStableFunc(es[min(from, end):end], func(a, b Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 }

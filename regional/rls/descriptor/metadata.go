@@ -101,7 +101,7 @@ func (r *reader) scalar(at, n *yamlNode, path string) any {
 			return number
 		}
 	}
-	r.fail(posOf(at), path, "is "+describe(n)+" of type "+n.ShortTag()+"; write a text, a finite number, true, false, null, a list or a mapping")
+	r.fail(posOf(at), path, "is "+describeType(n)+"; write a text, a finite number, true, false, null, a list or a mapping")
 	return nil
 }
 

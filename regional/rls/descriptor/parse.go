@@ -24,7 +24,10 @@ type Options struct {
 func Parse(files []File, o Options) (*Config, error) {
 	b := builder{options: o, config: &Config{domains: map[string]*node{}}}
 	for i := range files {
+		errs, warnings := len(b.errs), len(b.warnings)
 		b.add(&files[i])
+		b.errs.sortFrom(errs)
+		b.warnings.sortFrom(warnings)
 	}
 	if len(b.errs) > 0 {
 		return nil, b.errs

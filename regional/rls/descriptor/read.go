@@ -96,25 +96,35 @@ func (r *reader) rateLimit(rule *Rule, f field, path string) {
 	}
 	rule.Name = r.text(fields["name"], path+".name")
 	rule.Replaces = r.replaces(fields["replaces"], path+".replaces", rule.Name)
+	count := r.count(fields["requests_per_unit"], path+".requests_per_unit")
+	mistakes := len(*r.errs)
 	rule.Unlimited = r.boolean(fields["unlimited"], path+".unlimited")
-	count, unit := r.count(fields["requests_per_unit"], path+".requests_per_unit"), r.text(fields["unit"], path+".unit")
-	if rule.Unlimited {
+	unit := r.text(fields["unit"], path+".unit")
+	switch {
+	case len(*r.errs) > mistakes: // what would follow from them only confuses
+	case rule.Unlimited:
 		r.checkUnlimited(fields, path, unit)
-		return
-	}
-	u, ok := ParseUnit(unit)
-	switch _, present := fields["unit"]; {
-	case !present:
-		r.fail(f.pos, path, "has no unit; write unit: "+unitNames+", or unlimited: true")
-	case !ok:
-		r.fail(fields["unit"].pos, path+".unit", "is "+strict.Quote(unit)+"; write "+unitNames)
 	default:
-		if err := rule.bound(count, u); err != nil {
-			r.fail(f.pos, path, err.Error())
+		r.bound(rule, fields, f.pos, path, count, unit)
+	}
+}
+
+// bound sets the numbers of a rule that is not unlimited.
+func (r *reader) bound(rule *Rule, fields map[string]field, at pos, path string, count uint32, name string) {
+	f, present := fields["unit"]
+	unit, ok := ParseUnit(name)
+	switch {
+	case !present:
+		r.fail(at, path, "has no unit; write unit: "+unitNames+", or unlimited: true")
+	case !ok:
+		r.fail(f.pos, path+".unit", "is "+strict.Quote(name)+"; write "+unitNames)
+	default:
+		if err := rule.bound(count, unit); err != nil {
+			r.fail(at, path, err.Error())
 		}
 	}
 	if _, ok := fields["requests_per_unit"]; !ok {
-		r.warn(f.pos, path, "has no requests_per_unit, which counts as 0: everything is denied; write the 0 if that is meant")
+		r.warn(at, path, "has no requests_per_unit, which counts as 0: everything is denied; write the 0 if that is meant")
 	}
 }
 

@@ -116,6 +116,14 @@ func describe(n *yamlNode) string {
 	}
 }
 
+// describeType is describe for what is wrong because of a scalar's type.
+func describeType(n *yamlNode) string {
+	if n.Kind == yaml.ScalarNode {
+		return describe(n) + " of type " + n.ShortTag()
+	}
+	return describe(n)
+}
+
 // fields reads a mapping that may have the fields of in. Those that are known
 // elsewhere are skipped with a warning, as envoyproxy/ratelimit skips them; others
 // are mistakes. Of a field that is given twice the last one counts.
@@ -224,7 +232,7 @@ func (r *reader) text(f field, path string) string {
 			return n.Value
 		}
 	}
-	r.fail(posOf(f.value), path, "is "+describe(n)+" of type "+n.ShortTag()+"; write a text")
+	r.fail(posOf(f.value), path, "is "+describeType(n)+"; write a text")
 	return ""
 }
 

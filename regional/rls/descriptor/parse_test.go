@@ -1,0 +1,238 @@
+package descriptor_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/regional/rls/descriptor"
+)
+
+var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
+
+// files returns testdata files of a pattern; none is a mistake in the test.
+func files(t testing.TB, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join("testdata", pattern))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no files %s (%v)", pattern, err)
+	}
+	return found
+}
+
+func read(t testing.TB, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// golden compares got with a file, or writes it.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := string(read(t, file)); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// parse reads a configuration of one file that has no mistake.
+func parse(t testing.TB, text string) *descriptor.Config {
+	t.Helper()
+	c, err := descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(text)}}, descriptor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestBad holds the message of every mistake to the letter.
+func TestBad(t *testing.T) {
+	for _, file := range files(t, "bad_*.yaml") {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: read(t, file)}}, descriptor.Options{})
+			var mistakes descriptor.Errors
+			if c != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
+				t.Fatalf("config %v, error %v: want nothing but mistakes", c, err)
+			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
+		})
+	}
+}
+
+// TestWarnings holds every warning to the letter.
+func TestWarnings(t *testing.T) {
+	for _, file := range files(t, "warn_*.yaml") {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: read(t, file)}}, descriptor.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", descriptor.Errors(c.Warnings()).Error()+"\n"+dump(c))
+		})
+	}
+}
+
+// dump writes down everything that a configuration says.
+func dump(c *descriptor.Config) string {
+	var b strings.Builder
+	for domain := range c.Domains() {
+		fmt.Fprintf(&b, "domain %s\n", domain)
+	}
+	for r := range c.Rules() {
+		fmt.Fprintf(&b, "%s:%d: %s\n    ", filepath.ToSlash(r.File), r.Line, r.Path)
+		if r.Unlimited {
+			b.WriteString("unlimited")
+		} else {
+			fmt.Fprintf(&b, "%d per %s", r.RequestsPerUnit, r.Unit)
+		}
+		fmt.Fprintf(&b, ", shadow %t, quota %t, detailed %t, value %t, share %t", r.Shadow, r.Quota, r.DetailedMetric, r.ValueToMetric, r.ShareThreshold)
+		fmt.Fprintf(&b, ", name %q replaces %q\n", r.Name, r.Replaces)
+		if r.Metadata != nil {
+			text, _ := json.Marshal(r.Metadata)
+			fmt.Fprintf(&b, "    metadata %s\n", text)
+		}
+	}
+	return b.String()
+}
+
+// TestExample reads a directory as an operator has it, with every field.
+func TestExample(t *testing.T) {
+	c, err := descriptor.Load(filepath.Join("testdata", "example"), descriptor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := c.Warnings(); len(w) > 0 {
+		t.Errorf("warnings:\n%s", descriptor.Errors(w).Error())
+	}
+	golden(t, filepath.Join("testdata", "example.golden"), c.Version()+"\n"+dump(c))
+}
+
+// TestLenient reads what YAML 1.1 allows as envoyproxy/ratelimit does.
+func TestLenient(t *testing.T) {
+	tests := []struct{ name, descriptors, want string }{
+		{"a number as value", "{key: code, value: 404, rate_limit: &l {unit: second, requests_per_unit: 1}}", "d|code=404"},
+		{"as it is written", "{key: code, value: 0x1F, rate_limit: &l {unit: second, requests_per_unit: 1}}", "d|code=0x1F"},
+		{"a boolean as value", "{key: beta, value: True, rate_limit: {unit: second, requests_per_unit: 1}}", "d|beta=True"},
+		{"a version as value", "{key: v, value: 1.10, rate_limit: {unit: second, requests_per_unit: 1}}", "d|v=1.10"},
+		{"a date as value", "{key: day, value: 2026-01-02, rate_limit: {unit: second, requests_per_unit: 1}}", "d|day=2026-01-02"},
+		{"null as value", "{key: k, value: ~, rate_limit: {unit: second, requests_per_unit: 1}}", "d|k"},
+		{"an empty value", "{key: k, value: '', rate_limit: {unit: second, requests_per_unit: 1}}", "d|k"},
+		{"a number as key", "{key: 7, rate_limit: {unit: second, requests_per_unit: 1}}", "d|7"},
+		{"any case of the unit", "{key: k, rate_limit: {unit: sEcOnD, requests_per_unit: 1}}", "d|k"},
+		{"underscores", "{key: k, rate_limit: {unit: second, requests_per_unit: 0_0_1}}", "d|k"},
+		{"another base", "{key: k, rate_limit: {unit: second, requests_per_unit: 0b1}}", "d|k"},
+		{"an alias", "{key: j, descriptors: [&a {key: k, rate_limit: {unit: second, requests_per_unit: 1}}]}, *a", "d|j|k"},
+		{"a merge", "{key: k, rate_limit: {<<: {unit: day, requests_per_unit: 1}, unit: second}}", "d|k"},
+		{"a list of merges", "{key: k, rate_limit: {<<: [{unit: second}, {unit: day, requests_per_unit: 1}]}}", "d|k"},
+		{"the words of YAML 1.1", "{key: k, shadow_mode: no, quota_mode: off, rate_limit: {unlimited: n, unit: second, requests_per_unit: 1}}", "d|k"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for r := range parse(t, "{domain: d, descriptors: ["+test.descriptors+"]}").Rules() {
+				if r.Path != test.want || r.RequestsPerUnit != 1 || r.Unit != descriptor.Second || r.Shadow || r.Quota {
+					t.Errorf("%s with %d per %s (shadow %t, quota %t), want %s with 1 per second",
+						r.Path, r.RequestsPerUnit, r.Unit, r.Shadow, r.Quota, test.want)
+				}
+				return // the first one
+			}
+			t.Error("no rule")
+		})
+	}
+}
+
+func TestDomains(t *testing.T) {
+	rule := func(domain, value string) descriptor.File {
+		return descriptor.File{Name: value + ".yaml", Data: []byte("domain: " + domain + "\ndescriptors:\n  - key: k\n    value: " + value +
+			"\n    rate_limit: {unit: second, requests_per_unit: 1}\n")}
+	}
+	merge := descriptor.Options{MergeDomains: true}
+
+	_, err := descriptor.Parse([]descriptor.File{rule("d", "a"), rule("d", "b")}, descriptor.Options{})
+	want := `b.yaml:1:1: domain: "d" is in a.yaml too; write each domain in one file, or allow several to be merged`
+	if err == nil || err.Error() != want {
+		t.Errorf("a domain in two files: %v, want %s", err, want)
+	}
+	_, err = descriptor.Parse([]descriptor.File{rule("d", "a"), rule("d", "a")}, merge)
+	want = `a.yaml:3:5: descriptors[0]: has the key "k" and value "a", as has the descriptor at a.yaml:3 beside it; remove one`
+	if err == nil || err.Error() != want {
+		t.Errorf("merged with the same value: %v, want %s", err, want)
+	}
+	c, err := descriptor.Parse([]descriptor.File{rule("d", "'b*'"), rule("e", "a"), rule("d", "b"), rule("d", "'*'")}, merge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, path := range map[string]string{"b": "d|k=b", "bc": "d|k=b*", "c": "d|k=*"} {
+		if m, ok := c.Match("d", []descriptor.Entry{{Key: "k", Value: value}}); !ok || m.Rule.Path != path {
+			t.Errorf("merged, %s: %v, want %s", value, m.Rule, path)
+		}
+	}
+	if !c.Domain("d") || !c.Domain("e") || c.Domain("f") || c.Domain("") {
+		t.Error("not the domains d and e")
+	}
+	none, err := descriptor.Parse(nil, merge)
+	if err != nil || none.Domain("") {
+		t.Errorf("no files: %v", err)
+	}
+}
+
+// TestVersion: it changes with the meaning and with nothing else.
+func TestVersion(t *testing.T) {
+	const base = "domain: d\ndescriptors:\n  - {key: a, value: x*, rate_limit: {unit: second, requests_per_unit: 1, name: n}, metadata: {b: 1, a: 2}}\n  - {key: b}\n"
+	version := func(old, new string) string { return parse(t, strings.Replace(base, old, new, 1)).Version() }
+	same := []string{"domain: d", "# A remark.\ndomain: 'd'", "unit: second", "unit: SECOND", "{b: 1, a: 2}", "{a: 2.0, b: 1}", "{key: b}", "{key: b, descriptors: []}"}
+	for i := 0; i < len(same); i += 2 {
+		if version(same[i], same[i+1]) != version("", "") {
+			t.Errorf("%s for %s changes the version", same[i+1], same[i])
+		}
+	}
+	seen := map[string]string{version("", ""): "nothing"}
+	for _, change := range [][2]string{
+		{"domain: d", "domain: e"}, {"key: a", "key: c"}, {"x*", "y*"}, {"x*", "x"}, {"second", "minute"}, {"unit: 1", "unit: 2"},
+		{"name: n", "name: m"}, {"name: n", "replaces: [{name: n}]"}, {"{b: 1", "{b: 3"}, {"  - {key: b}\n", ""}, {"key: b", "key: b, value: x"},
+		{"x*,", "x*, share_threshold: true,"}, {"x*,", "x*, value_to_metric: true,"}, {"x*,", "x*, detailed_metric: true,"},
+		{"x*,", "x*, shadow_mode: true,"}, {"x*,", "x*, quota_mode: true,"}, {"unit: second, requests_per_unit: 1", "unlimited: true"},
+	} {
+		v, what := version(change[0], change[1]), change[1]+" for "+change[0]
+		if other, ok := seen[v]; ok {
+			t.Errorf("%s has the version of %s", what, other)
+		}
+		seen[v] = what
+	}
+}
+
+// TestMany: a file of nothing but mistakes is refused with a report that can be
+// read, and one whose aliases stand for more than memory holds ends.
+func TestMany(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("domain: d\ndescriptors:\n")
+	for range 1000 {
+		b.WriteString("  - {key: ''}\n")
+	}
+	var mistakes descriptor.Errors
+	_, err := descriptor.Parse([]descriptor.File{{Name: "f", Data: []byte(b.String())}}, descriptor.Options{})
+	if !errors.As(err, &mistakes) || len(mistakes) != 101 {
+		t.Errorf("%d mistakes, want 101", len(mistakes))
+	}
+
+	b.Reset()
+	b.WriteString("domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unlimited: true}\n    metadata:\n      a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n")
+	for i := 1; i < 10; i++ {
+		fmt.Fprintf(&b, "      a%d: &a%d [%s*a%d]\n", i, i, strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), i-1)
+	}
+	_, err = descriptor.Parse([]descriptor.File{{Name: "f", Data: []byte(b.String())}}, descriptor.Options{})
+	if err == nil || !strings.Contains(err.Error(), "more than 1048576") {
+		t.Errorf("ten billion values of metadata: %v", err)
+	}
+}
