@@ -1,0 +1,186 @@
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Sentinel is a master with its replicas, watched by three sentinels. Its methods
+// may be called from one goroutine at a time.
+type Sentinel struct {
+	Name      string    // of the master, as sentinels know it
+	Nodes     []*Server // the master at first, then its replicas
+	Sentinels []*Server
+	t         T
+}
+
+// quorum is how many of the three sentinels must find the master down.
+const sentinels, quorum = 3, 2
+
+// StartSentinel starts a master, its replicas and three sentinels, and waits until
+// all of them know of each other. A master that is silent for half a second counts
+// as down. The options are for the master and its replicas; sentinels speak TLS
+// and ask for the same password when these do.
+func StartSentinel(t T, replicas int, opts ...Option) *Sentinel {
+	t.Helper()
+	s := &Sentinel{Name: "weir", t: t}
+	for i := range 1 + replicas {
+		set := settingsOf(opts)
+		if i > 0 {
+			set.args = append(set.args, "--replicaof", "127.0.0.1", strconv.Itoa(s.Nodes[0].Port))
+		}
+		n := newServer(t, "node", false, set)
+		n.launch()
+		s.Nodes = append(s.Nodes, n)
+	}
+	for range sentinels {
+		s.Sentinels = append(s.Sentinels, s.newSentinel(settingsOf(opts)))
+	}
+	for _, n := range s.Sentinels {
+		n.await()
+		// Seconds, by default, until they find each other.
+		n.Do("SENTINEL", "DEBUG", "publish-period", 100, "info-period", 200, "ping-period", 100, "ask-period", 100)
+	}
+	s.Await()
+	return s
+}
+
+// newSentinel starts a sentinel for the first of the nodes. What it learns it
+// keeps in its configuration file.
+func (s *Sentinel) newSentinel(set *settings) *Server {
+	s.t.Helper()
+	n := newServer(s.t, "sentinel", false, &settings{client: set.client})
+	config := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n", n.Port, n.dir)
+	var with redis.Options
+	for _, change := range set.client {
+		change(&with)
+	}
+	if with.TLSConfig != nil { // what its settings for TLS are, those of the nodes say
+		config = fmt.Sprintf("port 0\ntls-port %d\nbind 127.0.0.1\ndir %s\n%s", n.Port, n.dir, tlsLines(s.Nodes[0].argv))
+	}
+	config += fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d\n", s.Name, s.Nodes[0].Port, quorum) +
+		"sentinel down-after-milliseconds " + s.Name + " 500\n" +
+		"sentinel failover-timeout " + s.Name + " 2000\n"
+	if with.Password != "" {
+		config += "sentinel auth-pass " + s.Name + " " + with.Password + "\n" +
+			"requirepass " + with.Password + "\nsentinel sentinel-pass " + with.Password + "\n"
+	}
+	path := filepath.Join(n.dir, n.name+".conf")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		s.t.Fatalf("%s: %v", n.name, err)
+	}
+	n.argv = []string{n.argv[0], path, "--sentinel"}
+	n.start()
+	return n
+}
+
+// tlsLines are the settings for TLS of a command line, but for its port, as lines
+// of a configuration file.
+func tlsLines(argv []string) string {
+	var lines strings.Builder
+	for i, arg := range argv {
+		if name, ok := strings.CutPrefix(arg, "--tls-"); ok && name != "port" {
+			fmt.Fprintf(&lines, "tls-%s %s\n", name, argv[i+1])
+		}
+	}
+	return lines.String()
+}
+
+// Addrs are the addresses of the sentinels.
+func (s *Sentinel) Addrs() []string {
+	addrs := make([]string, len(s.Sentinels))
+	for i, n := range s.Sentinels {
+		addrs[i] = n.Addr
+	}
+	return addrs
+}
+
+// Master is who the sentinels say is the master.
+func (s *Sentinel) Master() *Server {
+	s.t.Helper()
+	for _, n := range s.Sentinels {
+		addr, err := n.Try("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.Name)
+		if err != nil {
+			continue
+		}
+		pair := addr.([]any)
+		i := slices.IndexFunc(s.Nodes, func(n *Server) bool { return n.Addr == fmt.Sprintf("%v:%v", pair...) })
+		if i >= 0 {
+			return s.Nodes[i]
+		}
+	}
+	s.t.Fatalf("no sentinel knows a master")
+	return nil
+}
+
+// AwaitMaster waits until the sentinels have made another node than lost the
+// master, and returns it.
+func (s *Sentinel) AwaitMaster(lost *Server) *Server {
+	s.t.Helper()
+	var master *Server
+	eventually(s.t, startTimeout, "sentinels choose a new master", func() string {
+		if master = s.Master(); master == lost {
+			return lost.Addr + " still is"
+		}
+		reply, err := master.Try("INFO", "replication") // sentinels cut the connections of whom they promote
+		if err != nil || fields(reply)["role"] != "master" {
+			return fmt.Sprintf("%s is not a master yet: %v", master.Addr, err)
+		}
+		return ""
+	})
+	return master
+}
+
+// Await waits until every sentinel that runs knows the others and all replicas that
+// run, and those are in step with the master.
+func (s *Sentinel) Await() {
+	s.t.Helper()
+	eventually(s.t, startTimeout, "the sentinels are well", s.missing)
+}
+
+// missing is what is not yet well.
+func (s *Sentinel) missing() string {
+	for _, n := range s.Sentinels {
+		if !n.answers() {
+			continue
+		}
+		reply, err := n.Try("SENTINEL", "MASTER", s.Name)
+		if err != nil {
+			return err.Error()
+		}
+		said := pairs(reply)
+		if said["flags"] != "master" || said["num-other-sentinels"] != strconv.Itoa(sentinels-1) ||
+			said["num-slaves"] != strconv.Itoa(len(s.Nodes)-1) {
+			return fmt.Sprintf("%s says %v", n.Addr, said)
+		}
+	}
+	master := s.Master()
+	for _, n := range s.Nodes {
+		if n == master || !n.answers() {
+			continue
+		}
+		reply, err := n.Try("INFO", "replication")
+		if f := fields(reply); err != nil || f["role"] != "slave" || f["master_link_status"] != "up" ||
+			f["master_port"] != strconv.Itoa(master.Port) {
+			return fmt.Sprintf("%s is not in step with %s: %v %v", n.Addr, master.Addr, err, f)
+		}
+	}
+	return ""
+}
+
+// pairs reads a reply of names and values in turn.
+func pairs(reply any) map[string]string {
+	list, _ := reply.([]any)
+	m := map[string]string{}
+	for i := 0; i+1 < len(list); i += 2 {
+		name, _ := list[i].(string)
+		m[name], _ = list[i+1].(string)
+	}
+	return m
+}
