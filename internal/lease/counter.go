@@ -45,7 +45,7 @@ func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Gr
 		ask.Lead = limit.Micros(t.Lead+t.Interval) * limit.Millisecond
 	}
 	d := l.Decide(&c.State, now, ask)
-	if w.Next && d.Granted == 0 { // the next window is spoken for, the running one may not be
+	if w.Next && w.Need == 0 && d.Granted == 0 { // the next window is spoken for, the running one may not be
 		ask.Lead = 0
 		d = l.Decide(&c.State, now, ask)
 	}

@@ -156,6 +156,10 @@ func (l *Limit) slotsRetry(st Slots, now Micros, id uint64, need int64) Micros {
 	return at - now
 }
 
+// LapseSlots moves to now and drops the holdings that ran out, as every other
+// function does first.
+func (l *Limit) LapseSlots(st Slots, now Micros) Slots { return l.lapse(st, legalTime(now)) }
+
 // lapse moves to now and drops the holdings that ran out.
 func (l *Limit) lapse(st Slots, now Micros) Slots {
 	if st.At-now > l.spec.LeaseTTL { // a clock was wrong

@@ -52,6 +52,10 @@ const Never Micros = 1<<53 - 1
 // lease has to fit into 32 bits at the edge.
 const MaxCount int64 = 1<<32 - 1
 
+// MaxSlots bounds the count of a Concurrency limit: a store keeps every holding,
+// and the units of one have to fit into its record.
+const MaxSlots int64 = 1<<24 - 1
+
 // Algorithm says how units are counted. The zero value is TokenBucket.
 type Algorithm uint8
 
@@ -78,7 +82,7 @@ const (
 type Spec struct {
 	Algorithm Algorithm
 	// Count is how many units a Period admits, or how many slots exist; 0 to
-	// MaxCount. Zero denies everything. For TokenBucket and SlidingWindow the
+	// MaxCount, for Concurrency to MaxSlots. Zero denies everything. For TokenBucket and SlidingWindow the
 	// product of count (or burst) and period is bounded as well, see [New].
 	Count int64
 	// Period is 1 ms to MaxPeriod in whole milliseconds; ignored by Concurrency.

@@ -109,6 +109,8 @@ func (s Spec) check() error {
 		return bad("algorithm", itoa(s.Algorithm)+" is unknown: use token_bucket, fixed_window, sliding_window, sliding_log or concurrency")
 	case s.Count < 0 || s.Count > MaxCount:
 		return bad("count", "is "+itoa(s.Count)+": write 0 (deny everything) to "+itoa(MaxCount))
+	case s.Algorithm == Concurrency && s.Count > MaxSlots:
+		return bad("count", "is "+itoa(s.Count)+" slots: write 0 (deny everything) to "+itoa(MaxSlots))
 	case s.LeaseTTL != 0 && (s.LeaseTTL < Millisecond || s.LeaseTTL > Day):
 		return bad("lease_ttl", "is "+itoa(s.LeaseTTL)+" µs: write 1 ms to 1 day, or leave it out for 10 s")
 	}

@@ -41,6 +41,7 @@ func (s *Slots) Acquire(p *Policy, now limit.Micros, a *Ask) lease.Grant {
 
 // request takes, renews or gives back the slots of one request.
 func (s *Slots) request(p *Policy, now limit.Micros, a *Ask) lease.Grant {
+	s.moveTo(p, now)
 	var d limit.HoldDecision
 	need := int64(0)
 	switch a.Op {
@@ -114,23 +115,34 @@ func (p *Policy) WordSlots(d *limit.HoldDecision, need int64, held bool) lease.G
 	return g
 }
 
-// hear remembers a statement unless a later one has been heard, and forgets
-// those that ran out.
+// hear remembers a statement unless a later one has been heard.
 func (s *Slots) hear(p *Policy, now limit.Micros, a *Ask) bool {
-	ttl := p.Limit.Spec().LeaseTTL
-	s.Stated = slices.DeleteFunc(s.Stated, func(t Statement) bool {
-		return t.Holder != a.Holder && (now >= t.Until || t.Until-now > ttl)
-	})
+	s.moveTo(p, now)
 	i, known := s.find(a.Holder)
 	if !known {
 		s.Stated = slices.Insert(s.Stated, i, Statement{Holder: a.Holder})
 	}
 	t := &s.Stated[i]
-	if a.Seq < t.Seq && now < t.Until {
+	if a.Seq < t.Seq {
 		return false
 	}
-	t.Seq, t.Until = a.Seq, now+ttl
+	t.Seq, t.Until = a.Seq, s.Held.At+p.Limit.Spec().LeaseTTL
 	return true
+}
+
+// moveTo lets time pass: holdings run out, and statements with them. Both are on
+// the clock of the holdings, which does not step back; where that moves back
+// because a clock was wrong, nothing of either lasts for longer than a ttl.
+func (s *Slots) moveTo(p *Policy, now limit.Micros) {
+	before := s.Held.At
+	s.Held = p.Limit.LapseSlots(s.Held, now)
+	at := s.Held.At
+	s.Stated = slices.DeleteFunc(s.Stated, func(t Statement) bool { return t.Until <= at })
+	if at < before {
+		for i := range s.Stated {
+			s.Stated[i].Until = min(s.Stated[i].Until, at+p.Limit.Spec().LeaseTTL)
+		}
+	}
 }
 
 // Knows reports whether a holder's statement is remembered.
@@ -148,8 +160,12 @@ func (s *Slots) find(holder uint64) (int, bool) {
 // Fresh reports whether the key may be forgotten: nothing is held, and no
 // statement can arrive late any more.
 func (s *Slots) Fresh(l *limit.Limit, now limit.Micros) bool {
+	at := now
+	if s.Held.At-now <= l.Spec().LeaseTTL {
+		at = max(now, s.Held.At)
+	}
 	for _, t := range s.Stated {
-		if now < t.Until && t.Until-now <= l.Spec().LeaseTTL {
+		if at < t.Until {
 			return false
 		}
 	}

@@ -1,0 +1,134 @@
+package script
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/regional/limiter"
+)
+
+// Mode says how far a script goes. The zero value is Acquire.
+type Mode uint8
+
+// The modes.
+const (
+	// Acquire settles what the ask gives back and reports, and decides.
+	Acquire Mode = iota
+	// Fit settles, and decides only if the need does not fit, so that the denial is
+	// final. If it fits nothing is granted: the first phase of a group. The second
+	// is Acquire of what the ask wants, without what has been settled.
+	Fit
+)
+
+// The arguments of the scripts, by algorithm. Lua unpacks them into local variables
+// of these names. Units have four bytes, times seven, periods six and ttls five.
+var (
+	bucketArgs  = joined(wantArgs, fields{{name: "rate", size: 4}, {name: "cost", size: 6}, {name: "full", size: 7}, {name: "fill", size: 7}, {name: "unit", size: 4}, {name: "coin", size: 3}, {name: "longest", size: 7}})
+	fixedArgs   = joined(wantArgs, askArgs, fields{{name: "lead", size: 6}, {name: "first", size: 1}})
+	slidingArgs = joined(wantArgs, askArgs, fields{{name: "unit", size: 4}, {name: "periods", size: 6}})
+	logArgs     = joined(wantArgs, askArgs, fields{{name: "pause", size: 6}})
+	slotArgs    = fields{
+		{name: "now", size: 7}, {name: "fit", size: 1}, {name: "op", size: 1}, {name: "id", size: 8, raw: true}, {name: "seq", size: 7},
+		{name: "holding", size: 4}, {name: "need", size: 4}, {name: "waiting", size: 4}, {name: "want", size: 4},
+		{name: "count", size: 4}, {name: "ttl", size: 5},
+	}
+
+	// wantArgs are of every limit on units, askArgs of those that ration.
+	wantArgs = fields{
+		{name: "now", size: 7}, // µs; 0: by the server's clock
+		{name: "fit", size: 1}, // 1: mode Fit
+		{name: "need", size: 4}, {name: "waiting", size: 4}, {name: "want", size: 4},
+		{name: "unused", size: 4}, {name: "lease", size: 4}, {name: "overdrawn", size: 4},
+		{name: "denied", size: 4}, // 0 unless they are charged
+		{name: "asked", size: 1},  // 0: a report, which makes no key
+		{name: "exact", size: 1},  // 1: what is granted is not out on lease
+		{name: "penal", size: 1},  // 1: a denied need is charged
+		{name: "count", size: 4}, {name: "period", size: 6},
+		{name: "long", size: 5}, {name: "brief", size: 5}, // ttl of a lease from a limit that is at least half full, and of one that is not
+	}
+	askArgs = fields{{name: "fresh", size: 1}, {name: "interval", size: 6}}
+)
+
+func joined(parts ...fields) (all fields) {
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+// maxSeq is the largest call number that a double tells from its neighbours. A
+// holder's calls beyond that, which none will ever make, count as one.
+const maxSeq = 1<<53 - 1
+
+// AppendArgs appends the packed argument of an ask. now is the clock of a test; 0
+// is the server's, in production. The ask's numbers may be anything: as in
+// [limit.Ask], what is out of order is taken for the nearest legal value.
+func AppendArgs(dst []byte, a *limiter.Ask, m Mode, now limit.Micros) []byte {
+	l, t, w := a.Policy.Limit, &a.Policy.Terms, &a.Want
+	s, f := l.Spec(), l.Figures()
+	if now != 0 {
+		now = limit.LegalTime(now)
+	}
+	need := units(w.Need)
+	waiting := max(units(w.Waiting), need)
+	want := max(units(w.Want), waiting)
+	if s.Algorithm == limit.Concurrency {
+		return slotArgs.append(dst, uint64(now), uint64(m), uint64(a.Op), a.Holder, min(a.Seq, maxSeq),
+			units(a.Holding), need, units(w.Waiting), units(w.Want), uint64(s.Count), uint64(s.LeaseTTL))
+	}
+	var denied uint64
+	if s.ChargeDenied {
+		denied = units(w.Denied)
+	}
+	var values [maxArgs]uint64
+	v := append(values[:0], uint64(now), uint64(m), need, waiting, want, units(w.Unused), uint64(w.Lease), units(w.Overdrawn), denied,
+		bit(w.Want > 0 || w.Overdrawn > 0), bit(t.Consistency == lease.Exact), bit(s.ChargeDenied),
+		uint64(f.Capacity), uint64(s.Period), uint64(f.TTLLong), uint64(f.TTLShort))
+	if s.Algorithm != limit.TokenBucket {
+		v = append(v, bit(w.Fresh), micros(t.Interval))
+	}
+	switch s.Algorithm {
+	case limit.TokenBucket:
+		longest := uint64(limit.Never)
+		if t.LongestTTL > 0 {
+			longest = micros(t.LongestTTL)
+		}
+		v = append(v, uint64(f.Rate), uint64(f.Cost), uint64(f.Cap), uint64(f.Fill), uint64(f.Unit), coin(s.Period, f.Cost), longest)
+		return bucketArgs.append(dst, v...)
+	case limit.FixedWindow:
+		var lead uint64
+		if w.Next {
+			lead = micros(t.Lead + t.Interval)
+		}
+		return fixedArgs.append(dst, append(v, lead, uint64(s.Align))...)
+	case limit.SlidingWindow:
+		return slidingArgs.append(dst, append(v, uint64(f.Unit), uint64(f.Periods))...)
+	}
+	return logArgs.append(dst, append(v, uint64(s.MinInterval))...)
+}
+
+const maxArgs = 24
+
+// coin is what a token costs, in three bytes: a bucket remembers it to tell when a
+// changed count has changed the unit of its credit. Cost divides the period, which
+// is shorter than 2^45 µs: of the cost and what it divides the period into, one is
+// below 2^23.
+func coin(period limit.Micros, cost int64) uint64 {
+	if cost < 1<<23 {
+		return uint64(cost)
+	}
+	return 1<<23 + uint64(int64(period)/cost)
+}
+
+func units(n int64) uint64 { return uint64(min(max(n, 0), limit.MaxCount)) }
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// micros is a duration in microseconds, at least 1.
+func micros(d lease.Millis) uint64 {
+	return uint64(min(max(d, 0), lease.Millis(limit.Never/limit.Millisecond))) * uint64(limit.Millisecond)
+}

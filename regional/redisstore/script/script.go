@@ -1,0 +1,103 @@
+// Package script is how a limit is decided on inside Redis: one Lua script per
+// algorithm, and the codecs of what goes in and comes out.
+//
+// A script is the mirror of [lease.Counter.Acquire], for Concurrency of
+// [limiter.Slots], with the counter in a string value in place of Go's memory. The
+// two agree to the last unit on any trace; the tests of this package hold one
+// against the other on a real server.
+//
+// An ask is one EVALSHA with one key ([AppendKey]) and one packed argument
+// ([AppendArgs]) and has one packed reply ([Parse]). All numbers are integers below
+// 2^53, which a double holds exactly, packed by their size in bytes, lowest byte
+// first; none is ever turned into text.
+//
+// Every key has a time to live: until its counter is as good as new and nothing is
+// out on lease, and a second more. A value begins with the version of its layout; a
+// value of another version is taken for unknown and replaced. What asks for nothing
+// of an unknown key makes none.
+//
+// A server without memory (maxmemory-policy noeviction, see README) answers "full"
+// for new keys; counters that exist go on.
+package script
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// Script is one script, as it is loaded into a server. It never changes.
+type Script struct {
+	Name   string // of its algorithm
+	SHA    string // of Source, as EVALSHA wants it: 40 hexadecimal digits
+	Source string
+}
+
+// All returns the scripts, to be loaded into every server.
+func All() []*Script { return scripts[:] }
+
+// For returns the script that decides on a limit.
+func For(l *limit.Limit) *Script { return scripts[l.Spec().Algorithm] }
+
+// The sources. Those of the algorithms are put behind what they share.
+var (
+	//go:embed lua/clock.lua
+	clockLua string
+	//go:embed lua/save.lua
+	saveLua string
+	//go:embed lua/askers.lua
+	askersLua string
+	//go:embed lua/token_bucket.lua
+	tokenBucketLua string
+	//go:embed lua/fixed_window.lua
+	fixedWindowLua string
+	//go:embed lua/sliding_window.lua
+	slidingWindowLua string
+	//go:embed lua/sliding_log.lua
+	slidingLogLua string
+	//go:embed lua/concurrency.lua
+	concurrencyLua string
+)
+
+var scripts = [...]*Script{
+	limit.TokenBucket:   assemble("token_bucket", limit.TokenBucket, bucketArgs, saveLua, tokenBucketLua),
+	limit.FixedWindow:   assemble("fixed_window", limit.FixedWindow, fixedArgs, saveLua, askersLua, fixedWindowLua),
+	limit.SlidingWindow: assemble("sliding_window", limit.SlidingWindow, slidingArgs, saveLua, askersLua, slidingWindowLua),
+	limit.SlidingLog:    assemble("sliding_log", limit.SlidingLog, logArgs, saveLua, askersLua, slidingLogLua),
+	limit.Concurrency:   assemble("concurrency", limit.Concurrency, slotArgs, saveLua, concurrencyLua),
+}
+
+// layout is the version of the values' layout, 1 to 15. The first byte of a value
+// holds it and the algorithm, so that no script takes another's value for its own.
+const layout = 1
+
+func version(a limit.Algorithm) byte { return layout<<4 | byte(a) }
+
+// assemble puts a script together: constants, the arguments as local variables,
+// the clock, and the parts.
+func assemble(name string, a limit.Algorithm, args fields, parts ...string) *Script {
+	var b strings.Builder
+	b.WriteString("-- weir " + name + "\n")
+	for _, c := range [...]struct{ name, value string }{
+		{"VERSION", strconv.Itoa(int(version(a)))},
+		{"REPLY", "'" + replyFields.format() + "'"},
+		{"FULL", `'\` + strconv.Itoa(full) + "'"},
+		{"NEVER", strconv.FormatInt(int64(limit.Never), 10)},
+		{"MINUTE", strconv.FormatInt(int64(limit.Minute), 10)},
+		{"DAY", strconv.FormatInt(int64(limit.Day), 10)},
+	} {
+		b.WriteString("local " + c.name + " = " + c.value + "\n")
+	}
+	b.WriteString("local " + args.names() + " = struct.unpack('" + args.format() + "', ARGV[1])\n")
+	b.WriteString(clockLua)
+	for _, p := range parts {
+		b.WriteString(p)
+	}
+	source := b.String()
+	sum := sha1.Sum([]byte(source))
+	return &Script{Name: name, SHA: hex.EncodeToString(sum[:]), Source: source}
+}
