@@ -76,6 +76,10 @@ func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 	return appendValue(dst, s.name)
 }
 
+// AppendKeyPart appends one part of a key, as the canonical key of a request has it
+// where that is the plain value of the part's first source. Parts are joined by '|'.
+func AppendKeyPart(dst []byte, value string) []byte { return appendValue(dst, value) }
+
 func appendValue[T string | []byte](dst []byte, v T) []byte {
 	if len(v) > MaxKeyValue {
 		return appendHash(append(dst, '\\', 'h'), v)

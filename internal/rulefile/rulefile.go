@@ -62,6 +62,19 @@ func Parse(file string, data []byte) (*rule.Set, error) {
 	return nil, located(file, errs)
 }
 
+// ReadDocument reads another file as strictly as a rules file. What its fields may
+// be is for read to say, and to report. The error, if any, is of type Errors.
+func ReadDocument(file string, data []byte, read func(doc strict.Value)) error {
+	var errs strict.Errors
+	if root := parse(data, &errs); root != nil {
+		read(strict.Root(root, &errs))
+	}
+	if len(errs) > 0 {
+		return located(file, errs)
+	}
+	return nil
+}
+
 func located(file string, errs strict.Errors) Errors {
 	out := make(Errors, len(errs))
 	for i, e := range errs {

@@ -1,0 +1,213 @@
+package rls
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"sync"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/rls/descriptor"
+)
+
+// call is one request under way, in memory that is used again.
+type call struct {
+	request *rlspb.RateLimitRequest
+	rules   *rules
+
+	descriptors []described
+	entries     []descriptor.Entry // of all descriptors, one after the other
+	matches     []descriptor.Match // of each, for replaces
+
+	// The asks of the group come first.
+	asks     []limiter.Ask
+	verdicts []limiter.Verdict
+	group    int // how many are of the group
+
+	keys, name []byte // what asks point to; a metric's name
+}
+
+// described is what was found for a descriptor.
+type described struct {
+	entries []descriptor.Entry
+	rule    *prepared // nil: allowed without being counted
+	hits    int64
+	ask     int // index in asks, -1: none
+
+	replaced bool
+	refused  bool // over its limit
+}
+
+// peek reports whether the descriptor only wants to know.
+func (d *described) peek() bool { return d.hits == 0 }
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// release forgets what the request brought.
+func (c *call) release() {
+	clear(c.descriptors)
+	clear(c.entries)
+	clear(c.matches)
+	clear(c.asks)
+	const kept = 64 << 10 // a huge request does not stay in memory
+	if cap(c.keys) > kept || cap(c.entries) > kept/32 {
+		return
+	}
+	*c = call{
+		descriptors: c.descriptors[:0], entries: c.entries[:0], matches: c.matches[:0],
+		asks: c.asks[:0], verdicts: c.verdicts[:0], keys: c.keys[:0], name: c.name[:0],
+	}
+	calls.Put(c)
+}
+
+// match finds the rule of each descriptor. The error is a *[RequestError].
+func (s *Server) match(c *call) error {
+	total := 0
+	for _, d := range c.request.Descriptors {
+		total += len(d.Entries)
+	}
+	c.entries = slices.Grow(c.entries, total) // stays where it is from here on
+	known := c.rules.knows(c.request.Domain)
+	for i, d := range c.request.Descriptors {
+		at := len(c.entries)
+		for _, e := range d.Entries {
+			c.entries = append(c.entries, descriptor.Entry{Key: e.Key, Value: e.Value})
+		}
+		found := described{entries: c.entries[at:], hits: hitsOf(c.request, d), ask: -1}
+		m, ok := c.rules.config.Match(c.request.Domain, found.entries)
+		c.matches = append(c.matches, m)
+		if ok {
+			found.rule = c.rules.prepared[m.Rule]
+		}
+		switch {
+		case d.Limit != nil && known:
+			p, reason := s.override(c.rules, c.request.Domain, found.rule, d.Limit, found.entries)
+			if reason != "" {
+				return wrong(field(i, "limit"), "%s", reason)
+			}
+			found.rule = p
+		case d.Limit == nil && c.rules.bindings != nil:
+			s.bind(c, &found, i)
+		}
+		if found.rule == nil {
+			s.unmatched(known)
+		}
+		c.descriptors = append(c.descriptors, found)
+	}
+	c.replace()
+	return nil
+}
+
+func (s *Server) unmatched(known bool) {
+	if known {
+		s.metrics.noRule.Inc()
+	} else {
+		s.metrics.noDomain.Inc()
+	}
+}
+
+// bind gives a descriptor the rule of the rules file that it is bound to, if any.
+func (s *Server) bind(c *call, d *described, i int) {
+	b := c.rules.bindings.find(c.request.Domain, d.entries)
+	if b == nil {
+		return
+	}
+	if p := s.resolve(b); p != nil {
+		d.rule, c.matches[i] = p, descriptor.Match{}
+	} else {
+		s.metrics.noBinding.Inc()
+	}
+}
+
+// replace takes the descriptors out whose rule is replaced by another one's.
+func (c *call) replace() {
+	for i, yes := range descriptor.Replaced(c.matches) {
+		c.descriptors[i].replaced = yes
+	}
+}
+
+// prepareAsks makes the asks: those of the group first, of which none may be of the
+// same counter, then the others.
+func (c *call) prepareAsks() {
+	for i := range c.descriptors {
+		if d := &c.descriptors[i]; d.counted() && d.rule.mode == enforce && !d.peek() {
+			c.join(d)
+		}
+	}
+	c.group = len(c.asks)
+	for i := range c.descriptors {
+		if d := &c.descriptors[i]; d.counted() && (d.rule.mode != enforce || d.peek()) {
+			d.ask = len(c.asks)
+			c.asks = append(c.asks, c.askOf(d, max(d.hits, 1)))
+		}
+	}
+	c.verdicts = slices.Grow(c.verdicts[:0], len(c.asks))[:len(c.asks)]
+	clear(c.verdicts)
+}
+
+// counted reports whether the store has a say in the descriptor.
+func (d *described) counted() bool { return d.rule != nil && d.rule.policy != nil && !d.replaced }
+
+// join adds a descriptor to the group. If its counter is there already, both are
+// one ask of their sum, and the lower of their limits.
+func (c *call) join(d *described) {
+	a := c.askOf(d, d.hits)
+	for i := range c.asks {
+		b := &c.asks[i]
+		if a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key) {
+			need := min(a.Want.Need+b.Want.Need, limit.MaxCount)
+			b.Want.Need, b.Want.Waiting, b.Want.Want = need, need, need
+			if a.Policy.Terms.Capacity < b.Policy.Terms.Capacity {
+				b.Policy = a.Policy
+			}
+			d.ask = i
+			return
+		}
+	}
+	a.Group = 1
+	d.ask = len(c.asks)
+	c.asks = append(c.asks, a)
+}
+
+// askOf is the ask of a descriptor. To peek is to take one unit and give it back: a
+// question without a need would be answered from what this process remembers.
+func (c *call) askOf(d *described, need int64) limiter.Ask {
+	a := limiter.Ask{Policy: d.rule.policy, Want: lease.Want{Need: need, Waiting: need, Want: need}}
+	if d.peek() {
+		a.Policy = d.rule.peek
+	}
+	at := len(c.keys)
+	c.keys = d.rule.appendKey(c.keys, d.entries)
+	if len(c.keys)-at > maxKey && d.rule.binding == nil {
+		c.keys = appendHash(c.keys[:at], c.keys[at:])
+	}
+	a.Key = c.keys[at:len(c.keys):len(c.keys)]
+	return a
+}
+
+// maxKey is the longest key that is kept as it is, in bytes. Of a longer one there
+// is its hash: who could find a value with the same hash as another client's could
+// as well send that client's value. In keys of the rules file long parts are hashed
+// already.
+const maxKey = 1024
+
+func appendHash(dst, key []byte) []byte {
+	sum := sha256.Sum256(key)
+	return hex.AppendEncode(append(dst, '\\', 'h'), sum[:])
+}
+
+// appendKey appends the key of a descriptor's counter.
+func (p *prepared) appendKey(dst []byte, entries []descriptor.Entry) []byte {
+	switch {
+	case p.binding != nil:
+		return p.binding.appendKey(dst, entries)
+	case p.rule != nil:
+		return descriptor.Match{Rule: p.rule}.AppendKey(dst, entries)
+	}
+	return appendOverrideKey(dst, entries)
+}

@@ -1,0 +1,102 @@
+package rls
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/regional/limiter"
+)
+
+// Config is what a server is made of. Judge is required.
+type Config struct {
+	// Judge decides.
+	Judge limiter.Judge
+	// Rules finds a rule of the rules file by its name, in its current version, for
+	// [Bindings]; nil: there are none.
+	Rules func(name string) *limiter.Policy
+
+	// Consistency is lease.Leased or lease.Exact, of all limits of the
+	// configuration. Neither admits more than the limit; with Leased what is told as
+	// remaining may lag.
+	Consistency lease.Consistency
+	// OnFailure is what becomes of requests while the store does not answer, and
+	// Replicas among how many replicas a limit is then shared under
+	// rule.FailureLocal as long as nobody knows; 0 counts as 1.
+	OnFailure rule.OnFailure
+	Replicas  int64
+	// ChargeDenied makes what is refused count too, as envoyproxy/ratelimit does
+	// unless STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set. It is for costs that
+	// are only known after the response: a report of more than is left has to use
+	// that up. What is charged beyond a limit never exceeds the limit once more.
+	ChargeDenied bool
+	// Shadow admits everything (SHADOW_MODE); Quota treats every limit as if it had
+	// quota_mode (QUOTA_MODE).
+	Shadow, Quota bool
+
+	// Headers are added to responses; the zero value adds none.
+	Headers Headers
+	// Metadata adds dynamic metadata to responses, see metadata.go.
+	Metadata bool
+
+	// Budget is how long a request may take whose caller sets no deadline; 0 means
+	// 100 ms. Of a caller's own deadline a part is kept for the way back.
+	Budget time.Duration
+	// MaxConnectionAge is how long a connection lasts, ±10 %, so that clients find
+	// replicas that were added; 0: for ever.
+	MaxConnectionAge time.Duration
+	// MaxMessage bounds a request, in bytes; 0 means 1 MiB.
+	MaxMessage int
+	// TLS names the certificates; the zero value serves without TLS.
+	TLS TLS
+
+	// Metrics and Log may be nil.
+	Metrics *telemetry.Registry
+	Log     *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Headers are the names of response headers with the figures of the limit that is
+// nearest to its end: how much it is, how much of it is left, and in how many
+// seconds it is whole again. They are added if Limit is not empty, and with them
+// x-weir-degraded where the store did not answer.
+type Headers struct{ Limit, Remaining, Reset string }
+
+// DefaultHeaders are the names that envoyproxy/ratelimit uses.
+func DefaultHeaders() Headers {
+	return Headers{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
+}
+
+const (
+	defaultBudget     = 100 * time.Millisecond
+	defaultMaxMessage = 1 << 20
+	// A quarter of a caller's deadline, at most returnTime, is kept for the reply's
+	// way back. Envoy's default deadline is 20 ms: an answer that arrives after it
+	// is none.
+	returnShare = 4
+	returnTime  = 5 * time.Millisecond
+)
+
+func (c *Config) fill() {
+	if c.Budget <= 0 {
+		c.Budget = defaultBudget
+	}
+	if c.MaxMessage <= 0 {
+		c.MaxMessage = defaultMaxMessage
+	}
+	if c.Metrics == nil {
+		c.Metrics = telemetry.NewRegistry("")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Rules == nil {
+		c.Rules = func(string) *limiter.Policy { return nil }
+	}
+}

@@ -1,0 +1,90 @@
+package rls
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// HTTP is the server for clients without gRPC:
+//
+//	POST /json         a request and its response as proto3 JSON; 200: within the
+//	                   limits, 429: not, 400 and 413: the request is wrong, 503:
+//	                   there is no configuration yet
+//	GET  /healthcheck  200 OK, or 500 while draining or without configuration
+//	GET  /rlconfig     the limits in force, one a line
+func (s *Server) HTTP() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /json", s.json)
+	mux.HandleFunc("GET /healthcheck", s.healthcheck)
+	mux.HandleFunc("GET /rlconfig", s.rlconfig)
+	return mux
+}
+
+func (s *Server) json(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.cfg.MaxMessage)))
+	var request rlspb.RateLimitRequest
+	if err == nil {
+		if err = protojson.Unmarshal(body, &request); err != nil {
+			err = wrong("body", "is no request: %v", err)
+		}
+	}
+	var response *rlspb.RateLimitResponse
+	if err == nil {
+		response, err = s.ShouldRateLimit(r.Context(), &request)
+	}
+	var reply []byte
+	if err == nil {
+		reply, err = protojson.Marshal(response)
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.OverallCode == rlspb.RateLimitResponse_OVER_LIMIT {
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	_, _ = w.Write(reply) // whoever asked has gone
+}
+
+// fail says what is wrong with a request.
+func fail(w http.ResponseWriter, err error) {
+	var large *http.MaxBytesError
+	code, text := http.StatusBadRequest, err.Error()
+	switch {
+	case errors.As(err, &large):
+		code, text = http.StatusRequestEntityTooLarge, fmt.Sprintf("body has more than %d bytes", large.Limit)
+	case errors.Is(err, errUnconfigured):
+		code = http.StatusServiceUnavailable
+	}
+	http.Error(w, text, code)
+}
+
+func (s *Server) healthcheck(w http.ResponseWriter, _ *http.Request) {
+	if !s.serving.Load() {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	_, _ = io.WriteString(w, "OK")
+}
+
+func (s *Server) rlconfig(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	rules := s.present()
+	for r := range rules.config.Rules() {
+		if r.Unlimited {
+			fmt.Fprintf(w, "%s: unlimited\n", r.Path)
+			continue
+		}
+		fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d shadow_mode=%t quota_mode=%t\n",
+			r.Path, r.Unit, r.RequestsPerUnit, r.Shadow, r.Quota)
+	}
+	if rules.bindings != nil {
+		rules.bindings.write(w)
+	}
+}

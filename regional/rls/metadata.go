@@ -1,0 +1,88 @@
+package rls
+
+import (
+	"maps"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/weirlimit/weir/regional/limiter"
+)
+
+// dynamicMetadata is what Envoy's filters and its access log can see of a decision,
+// under envoy.filters.http.ratelimit:
+//
+//	domain       of the request
+//	descriptors  of the request: entries ["key=value"], limit and hitsAddend if it
+//	             has them, rule: the name in metrics if one matched, degraded: how it
+//	             was decided if the store did not answer
+//	hitsAddend   of the request, if it has one
+//	metadata     of the rules that were not over, put together; where two say
+//	             something else of the same, the first counts
+//	degraded     true if any descriptor was
+//
+// That is what envoyproxy/ratelimit tells, and rule and degraded besides.
+func dynamicMetadata(c *call) *structpb.Struct {
+	fields := map[string]*structpb.Value{"domain": structpb.NewStringValue(c.request.Domain)}
+	descriptors := make([]*structpb.Value, len(c.descriptors))
+	passed := map[string]*structpb.Value{}
+	for i := range c.descriptors {
+		d := &c.descriptors[i]
+		descriptors[i] = structpb.NewStructValue(&structpb.Struct{Fields: c.describe(i)})
+		if d.ask >= 0 && c.verdicts[d.ask].Degraded != limiter.Sound {
+			fields["degraded"] = structpb.NewBoolValue(true)
+		}
+		if d.rule != nil && !d.replaced && !d.refused {
+			merge(passed, d.rule.metadata)
+		}
+	}
+	fields["descriptors"] = structpb.NewListValue(&structpb.ListValue{Values: descriptors})
+	if hits := c.request.HitsAddend; hits != 0 {
+		fields["hitsAddend"] = structpb.NewNumberValue(float64(hits))
+	}
+	if len(passed) > 0 {
+		fields["metadata"] = structpb.NewStructValue(&structpb.Struct{Fields: passed})
+	}
+	return &structpb.Struct{Fields: fields}
+}
+
+// describe tells about descriptor i.
+func (c *call) describe(i int) map[string]*structpb.Value {
+	d, asked := &c.descriptors[i], c.request.Descriptors[i]
+	entries := make([]*structpb.Value, len(d.entries))
+	for j := range d.entries {
+		entries[j] = structpb.NewStringValue(d.entries[j].Key + "=" + d.entries[j].Value)
+	}
+	fields := map[string]*structpb.Value{"entries": structpb.NewListValue(&structpb.ListValue{Values: entries})}
+	if asked.Limit != nil {
+		fields["limit"] = structpb.NewStringValue(asked.Limit.String())
+	}
+	if asked.HitsAddend != nil {
+		fields["hitsAddend"] = structpb.NewNumberValue(float64(asked.HitsAddend.Value))
+	}
+	if d.rule != nil {
+		fields["rule"] = structpb.NewStringValue(d.rule.name())
+	}
+	if d.ask >= 0 && c.verdicts[d.ask].Degraded != limiter.Sound {
+		fields["degraded"] = structpb.NewStringValue(c.verdicts[d.ask].Degraded.String())
+	}
+	return fields
+}
+
+// merge adds to fields what they have not, mappings field by field. It never
+// changes from.
+func merge(fields map[string]*structpb.Value, from *structpb.Struct) {
+	for name, value := range from.GetFields() {
+		present, ok := fields[name]
+		switch {
+		case !ok:
+			fields[name] = value
+		case present.GetStructValue() != nil && value.GetStructValue() != nil:
+			both := maps.Clone(present.GetStructValue().GetFields())
+			if both == nil {
+				both = map[string]*structpb.Value{}
+			}
+			merge(both, value.GetStructValue())
+			fields[name] = structpb.NewStructValue(&structpb.Struct{Fields: both})
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package rls
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/rls/descriptor"
+)
+
+// result is what a descriptor came to, for metrics.
+type result uint8
+
+const (
+	within     result = iota
+	near              // within, and more than four fifths of the limit are used
+	over              // over the limit
+	other             // not over, but not charged: another descriptor of the request was over
+	shadowOver        // over, and allowed, because the rule is in shadow mode
+	peeked            // asked without being charged, and not over
+	unlimited
+	replaced // by the rule of another descriptor
+	results
+)
+
+var resultNames = [results]string{"within", "near", "over", "other", "shadow_over", "peeked", "unlimited", "replaced"}
+
+// nearFifths is the part of a limit beyond which it is near, in fifths, as in
+// envoyproxy/ratelimit.
+const nearFifths = 4
+
+// maxDetailed bounds the names that detailed_metric and value_to_metric make, and
+// maxName each of them, in bytes. What is beyond that is counted under the rule's
+// own name.
+const (
+	maxDetailed = 1000
+	maxName     = 512
+)
+
+// counts are the counters of one name, each made when it is first needed: a large
+// configuration would else have a hundred thousand that stay at zero.
+type counts struct {
+	name     string
+	metrics  *metrics
+	results  [results]atomic.Pointer[telemetry.Counter]
+	degraded [limiter.FailedDenied + 1]atomic.Pointer[telemetry.Counter]
+}
+
+func (c *counts) result(r result) {
+	count(&c.results[r], c.metrics.decisions, c.name, resultNames[r])
+}
+
+func (c *counts) fell(how limiter.Degraded) {
+	count(&c.degraded[how], c.metrics.degraded, c.name, how.String())
+}
+
+// count adds one to a counter, which it makes if there is none yet.
+func count(c *atomic.Pointer[telemetry.Counter], vec *telemetry.CounterVec, labels ...string) {
+	p := c.Load()
+	if p == nil {
+		made := vec.WithLabelValues(labels...) // the same for all who make it
+		p = &made
+		c.Store(p)
+	}
+	(*p).Inc()
+}
+
+// metrics are the server's instruments.
+type metrics struct {
+	ok, overLimit, invalid, unconfigured telemetry.Counter // requests by code
+	noDomain, noRule, noBinding          telemetry.Counter // descriptors by what was missing
+	decisions, degraded                  *telemetry.CounterVec
+	seconds                              telemetry.Histogram
+
+	byRule   sync.Map // name to *counts; there are as many as rules were configured
+	mu       sync.RWMutex
+	detailed map[string]*counts // at most maxDetailed
+}
+
+func newMetrics(r *telemetry.Registry) *metrics {
+	requests := r.Counters("weir_rls_requests_total", "Requests of Envoy's rate limit service, by what was answered.", "code")
+	unmatched := r.Counters("weir_rls_unmatched_total", "Descriptors that were allowed without being counted, by what there was none of.", "missing")
+	return &metrics{
+		ok:           requests.WithLabelValues("ok"),
+		overLimit:    requests.WithLabelValues("over_limit"),
+		invalid:      requests.WithLabelValues("invalid"),
+		unconfigured: requests.WithLabelValues("unconfigured"),
+		noDomain:     unmatched.WithLabelValues("domain"),
+		noRule:       unmatched.WithLabelValues("rule"),
+		noBinding:    unmatched.WithLabelValues("binding"),
+		decisions: r.Counters("weir_rls_decisions_total",
+			"Descriptors that a rule matched, by what came of them; near: more than 80 % of the limit is used.", "rule", "result"),
+		degraded: r.Counters("weir_rls_degraded_total",
+			"Descriptors decided without the store: allow or deny (on_failure), local (this replica's share), denied (as before the failure).", "rule", "how"),
+		seconds:  r.Histogram("weir_rls_seconds", "Time to answer a request, from when it was read to its reply.", telemetry.Doubling(16e-6, 16)),
+		detailed: map[string]*counts{},
+	}
+}
+
+// rule finds or makes the counters of a rule.
+func (m *metrics) rule(name string) *counts {
+	if c, ok := m.byRule.Load(name); ok {
+		return c.(*counts)
+	}
+	c, _ := m.byRule.LoadOrStore(name, &counts{name: name, metrics: m})
+	return c.(*counts)
+}
+
+// of returns the counters of a descriptor, whose rule may want its values in the
+// name. buffer is for that name.
+func (m *metrics) of(p *prepared, entries []descriptor.Entry, buffer []byte) (*counts, []byte) {
+	if p.rule == nil || !p.rule.DetailedMetric && !p.rule.ValueToMetric {
+		return p.counts, buffer
+	}
+	buffer = descriptor.Match{Rule: p.rule}.AppendMetric(buffer[:0], entries)
+	m.mu.RLock()
+	c := m.detailed[string(buffer)]
+	m.mu.RUnlock()
+	if c == nil {
+		c = m.detail(p, buffer)
+	}
+	return c, buffer
+}
+
+// detail makes the counters of a name that client's values are in, if there is room.
+func (m *metrics) detail(p *prepared, name []byte) *counts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.detailed[string(name)]; c != nil {
+		return c
+	}
+	if len(name) > maxName || len(m.detailed) >= maxDetailed {
+		return p.counts
+	}
+	c := m.rule(string(name))
+	m.detailed[c.name] = c
+	return c
+}

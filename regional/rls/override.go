@@ -1,0 +1,127 @@
+package rls
+
+import (
+	"strings"
+	"sync"
+
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/regional/rls/descriptor"
+)
+
+// maxOverrides bounds the limits of requests that are kept ready. Who sends more
+// different ones only makes requests dearer: the cache begins anew.
+const maxOverrides = 4096
+
+// overrides are limits that came with requests.
+type overrides struct {
+	mu    sync.RWMutex
+	ready map[override]*prepared
+}
+
+// override is a limit that came with a request. Those of descriptors without a rule
+// share the name of their domain, and so their number is not that of their keys.
+type override struct {
+	rule            *descriptor.Rule // whose numbers it replaces; nil: none
+	domain          string           // without a rule
+	requestsPerUnit uint32
+	unit            descriptor.Unit
+	multiplier      uint32
+}
+
+// override finds or makes the rule of a descriptor that brings its own limit. base
+// is the rule that the descriptor matches, nil if there is none. The reason says
+// what is wrong with the limit; empty if nothing is.
+func (s *Server) override(r *rules, domain string, base *prepared, l *ratelimitpb.RateLimitDescriptor_RateLimitOverride, entries []descriptor.Entry) (p *prepared, reason string) {
+	o := override{requestsPerUnit: l.GetRequestsPerUnit(), multiplier: l.GetUnitMultiplier().GetValue()}
+	var known bool
+	if o.unit, known = descriptor.UnitOf(int32(l.GetUnit())); !known {
+		return nil, "unit is " + l.GetUnit().String() + "; it is SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR"
+	}
+	if o.multiplier == 0 {
+		o.multiplier = 1
+	}
+	if base != nil {
+		o.rule = base.rule
+	} else {
+		o.domain = domain
+	}
+	r.overrides.mu.RLock()
+	p = r.overrides.ready[o]
+	r.overrides.mu.RUnlock()
+	if p != nil {
+		return p, ""
+	}
+	if limit.Micros(o.multiplier) > limit.MaxPeriod/o.unit.Period() {
+		return nil, "unit_multiplier makes a period of more than 366 days; lower it"
+	}
+	spec := limit.Spec{Algorithm: limit.FixedWindow, Count: int64(o.requestsPerUnit), Period: o.unit.Period() * limit.Micros(o.multiplier)}
+	if _, err := limit.New(spec); err != nil {
+		return nil, err.Error()
+	}
+	p = s.prepareOverride(o, base, spec, entries)
+	r.overrides.keep(o, p)
+	return p, ""
+}
+
+func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec, entries []descriptor.Entry) *prepared {
+	p := &prepared{}
+	if base != nil {
+		*p = *base
+	} else {
+		p.counts = s.metrics.rule(domainName(o.domain, entries))
+		if s.cfg.Quota {
+			p.mode = quota
+		}
+	}
+	s.bound(p, p.name(), spec)
+	p.current = &rlspb.RateLimitResponse_RateLimit{
+		Name:            p.current.GetName(),
+		RequestsPerUnit: o.requestsPerUnit,
+		Unit:            rlspb.RateLimitResponse_RateLimit_Unit(o.unit.Number()),
+	}
+	if o.multiplier > 1 {
+		p.current.UnitMultiplier = wrapperspb.UInt32(o.multiplier)
+	}
+	return p
+}
+
+// name is what names the counters of a rule, and what it is called in metrics.
+func (p *prepared) name() string { return p.counts.name }
+
+// domainName is what the counters of a domain's descriptors are called that no rule
+// matches: the domain as it begins the path of its rules, and the bar after it.
+// There is no such path, and no such rule in the rules file.
+func domainName(domain string, entries []descriptor.Entry) string {
+	r, err := descriptor.Override(domain, entries[:1], 1, descriptor.Second)
+	if err != nil {
+		return domain + "|"
+	}
+	return r.Path[:strings.IndexByte(r.Path, '|')+1]
+}
+
+func (o *overrides) keep(key override, p *prepared) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ready == nil || len(o.ready) >= maxOverrides {
+		o.ready = make(map[override]*prepared)
+	}
+	o.ready[key] = p
+}
+
+// appendOverrideKey appends the key of a counter that no rule names: all keys and
+// values.
+func appendOverrideKey(dst []byte, entries []descriptor.Entry) []byte {
+	for i := range entries {
+		if i > 0 {
+			dst = append(dst, '|')
+		}
+		dst = rule.AppendKeyPart(dst, entries[i].Key)
+		dst = rule.AppendKeyPart(append(dst, '|'), entries[i].Value)
+	}
+	return dst
+}

@@ -1,0 +1,163 @@
+package rls
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/weirlimit/weir/regional/limiter"
+)
+
+// usualStatuses is how many descriptors' statuses are allocated with the response.
+const usualStatuses = 4
+
+// block is a response and its parts in one piece of memory.
+type block struct {
+	response rlspb.RateLimitResponse
+	pointers [usualStatuses]*rlspb.RateLimitResponse_DescriptorStatus
+	parts    [usualStatuses]statusParts
+}
+
+type statusParts struct {
+	status rlspb.RateLimitResponse_DescriptorStatus
+	reset  durationpb.Duration
+}
+
+// reply words what was decided, and counts it.
+func (s *Server) reply(c *call, refused bool) *rlspb.RateLimitResponse {
+	b := new(block)
+	r, parts := &b.response, b.parts[:]
+	r.OverallCode = rlspb.RateLimitResponse_OK
+	if refused {
+		r.OverallCode = rlspb.RateLimitResponse_OVER_LIMIT
+	}
+	r.Statuses = b.pointers[:0]
+	if len(c.descriptors) > len(parts) {
+		parts = make([]statusParts, len(c.descriptors))
+	}
+	for i := range c.descriptors {
+		p := &parts[i]
+		s.status(c, i, refused, p)
+		r.Statuses = append(r.Statuses, &p.status)
+	}
+	if s.cfg.Headers.Limit != "" {
+		r.ResponseHeadersToAdd = s.headers(c, r.Statuses)
+	}
+	if s.cfg.Metadata {
+		r.DynamicMetadata = dynamicMetadata(c)
+	}
+	return r
+}
+
+// status words what became of descriptor i.
+func (s *Server) status(c *call, i int, refused bool, p *statusParts) {
+	d := &c.descriptors[i]
+	p.status.Code = rlspb.RateLimitResponse_OK
+	switch {
+	case d.rule == nil:
+		return
+	case d.replaced:
+		s.count(c, d, replaced)
+		return
+	case d.rule.policy == nil:
+		p.status.LimitRemaining = math.MaxUint32
+		s.count(c, d, unlimited)
+		return
+	}
+	v := &c.verdicts[d.ask]
+	if d.refused && d.rule.mode != shadow {
+		p.status.Code = rlspb.RateLimitResponse_OVER_LIMIT
+	}
+	remaining := left(d, v, refused)
+	p.status.CurrentLimit = d.rule.current
+	p.status.LimitRemaining = uint32(max(0, min(remaining, math.MaxUint32)))
+	until := s.untilReset(d, v)
+	p.reset.Seconds, p.reset.Nanos = int64(until/time.Second), int32(until%time.Second)
+	p.status.DurationUntilReset = &p.reset
+	s.count(c, d, resultOf(d, v, remaining))
+	if v.Degraded != limiter.Sound {
+		d.rule.counts.fell(v.Degraded)
+	}
+}
+
+func resultOf(d *described, v *limiter.Verdict, remaining int64) result {
+	capacity := d.rule.policy.Terms.Capacity
+	switch {
+	case d.refused && d.rule.mode == shadow:
+		return shadowOver
+	case d.refused:
+		return over
+	case d.peek():
+		return peeked
+	case !v.Admitted:
+		return other
+	case v.Degraded == limiter.Sound && remaining < capacity-capacity*nearFifths/5:
+		return near
+	}
+	return within
+}
+
+// count counts a descriptor.
+func (s *Server) count(c *call, d *described, r result) {
+	var counts *counts
+	counts, c.name = s.metrics.of(d.rule, d.entries, c.name)
+	counts.result(r)
+}
+
+// headers tells about the limit that is nearest to its end: of those that are over
+// the one that stays so longest, else the one of which least is left. What is in
+// shadow mode is none of the client's business.
+func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_DescriptorStatus) []*corepb.HeaderValue {
+	nearest, degraded := -1, limiter.Sound
+	for i := range c.descriptors {
+		d := &c.descriptors[i]
+		if d.ask < 0 || d.rule.mode == shadow {
+			continue
+		}
+		if nearest < 0 || nearer(statuses[i], statuses[nearest]) {
+			nearest = i
+		}
+		degraded = max(degraded, c.verdicts[d.ask].Degraded)
+	}
+	if nearest < 0 {
+		return nil
+	}
+	headers, st := make([]*corepb.HeaderValue, 0, 4), statuses[nearest]
+	add := func(name, value string) {
+		headers = append(headers, &corepb.HeaderValue{Key: name, Value: value})
+	}
+	add(s.cfg.Headers.Limit, strconv.FormatInt(c.descriptors[nearest].rule.policy.Terms.Capacity, 10))
+	add(s.cfg.Headers.Remaining, strconv.FormatUint(uint64(st.LimitRemaining), 10))
+	add(s.cfg.Headers.Reset, strconv.FormatInt(seconds(st.DurationUntilReset), 10))
+	if degraded != limiter.Sound {
+		add(DegradedHeader, degraded.String())
+	}
+	return headers
+}
+
+// DegradedHeader says, where response headers are added, how a response was decided
+// that the store had no part in: allow, deny, local or denied.
+const DegradedHeader = "x-weir-degraded"
+
+// nearer reports whether limit a is nearer to its end than b.
+func nearer(a, b *rlspb.RateLimitResponse_DescriptorStatus) bool {
+	if a.Code != b.Code {
+		return a.Code == rlspb.RateLimitResponse_OVER_LIMIT
+	}
+	if a.Code == rlspb.RateLimitResponse_OVER_LIMIT {
+		return a.DurationUntilReset.AsDuration() > b.DurationUntilReset.AsDuration()
+	}
+	return a.LimitRemaining < b.LimitRemaining
+}
+
+// seconds rounds up: a client that waits so long does not come too early.
+func seconds(d *durationpb.Duration) int64 {
+	if d.GetNanos() > 0 {
+		return d.GetSeconds() + 1
+	}
+	return d.GetSeconds()
+}

@@ -1,0 +1,164 @@
+package rls
+
+import (
+	"math"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/rls/descriptor"
+)
+
+// rules is a configuration as requests use it: immutable but for its cache of
+// overrides, replaced as a whole.
+type rules struct {
+	config    *descriptor.Config // without domains as long as there is none
+	prepared  map[*descriptor.Rule]*prepared
+	bindings  *Bindings // nil: there are none
+	overrides overrides
+}
+
+// noConfig has no domains.
+var noConfig, _ = descriptor.Parse(nil, descriptor.Options{})
+
+func (r *rules) knows(domain string) bool {
+	return r.config.Domain(domain) || r.bindings != nil && r.bindings.domains[domain] != nil
+}
+
+// prepared is a rule with all that does not depend on the request.
+type prepared struct {
+	rule    *descriptor.Rule // of the configuration; nil: none
+	binding *binding         // to a rule of the rules file; nil: none
+	policy  *limiter.Policy  // nil: unlimited
+	// peek is policy without a penalty on what is denied: asking for it is free.
+	peek *limiter.Policy
+	// current is the same in all replies, and never changed.
+	current  *rlspb.RateLimitResponse_RateLimit
+	metadata *structpb.Struct // nil if there is none
+	counts   *counts
+	mode     mode
+	window   limit.Micros // of windows that are aligned to the clock, else 0
+}
+
+// mode is what it means that a rule is over its limit.
+type mode uint8
+
+const (
+	enforce mode = iota // the request is refused
+	quota               // it is if all of this mode are
+	shadow              // nothing
+)
+
+// prepareAll prepares a configuration. Rules that count on the same counters as
+// those before them count for as long as these did.
+func (s *Server) prepareAll(c *descriptor.Config, before *rules) map[*descriptor.Rule]*prepared {
+	since, known := map[string]*limiter.Policy{}, limit.Micros(0)
+	if before.config != noConfig {
+		known = limit.Micros(s.cfg.Now().UnixMicro())
+		for r, p := range before.prepared {
+			since[r.Path] = p.policy
+		}
+	}
+	all := map[*descriptor.Rule]*prepared{}
+	for r := range c.Rules() {
+		p := s.prepare(r)
+		if p.policy != nil {
+			p.policy.Since = known
+			if old := since[r.Path]; old != nil && old.Same(p.policy) {
+				p.policy.Since = old.Since
+			}
+			p.peek = gentle(p.policy)
+		}
+		all[r] = p
+	}
+	return all
+}
+
+func (s *Server) prepare(r *descriptor.Rule) *prepared {
+	p := &prepared{rule: r, metadata: structOf(r.Metadata), counts: s.metrics.rule(r.Path), mode: enforce}
+	switch {
+	case r.Shadow:
+		p.mode = shadow
+	case r.Quota || s.cfg.Quota:
+		p.mode = quota
+	}
+	if r.Unlimited {
+		return p
+	}
+	s.bound(p, r.Path, r.Limit.Spec())
+	p.current = &rlspb.RateLimitResponse_RateLimit{
+		Name:            r.Name,
+		RequestsPerUnit: r.RequestsPerUnit,
+		Unit:            rlspb.RateLimitResponse_RateLimit_Unit(r.Unit.Number()),
+	}
+	return p
+}
+
+// bound gives a rule its limit. The spec has been checked.
+func (s *Server) bound(p *prepared, name string, spec limit.Spec) {
+	spec.ChargeDenied = s.cfg.ChargeDenied
+	l, _ := limit.New(spec)
+	p.policy = limiter.NewPolicy(name, 0, l, lease.NewTerms(l, s.cfg.Consistency, 0, 0, 0), 0)
+	p.policy.OnFailure, p.policy.ExpectedHolders = s.cfg.OnFailure, s.cfg.Replicas
+	if p.mode == shadow {
+		p.policy.Mode = rule.Shadow
+	}
+	p.peek = gentle(p.policy)
+	p.window = spec.Period
+}
+
+// gentle is the policy of the same counters that charges nothing for a denial.
+func gentle(p *limiter.Policy) *limiter.Policy {
+	if !p.Limit.ChargesDenied() {
+		return p
+	}
+	spec := p.Limit.Spec()
+	spec.ChargeDenied = false
+	free := *p
+	free.Limit, _ = limit.New(spec) // it was legal with a penalty
+	return &free
+}
+
+// native prepares a rule of the rules file.
+func (s *Server) native(p *limiter.Policy) *prepared {
+	spec := p.Limit.Spec()
+	n := &prepared{policy: p, peek: gentle(p), counts: s.metrics.rule(p.Rule), current: currentOf(p.Rule, spec)}
+	if p.Mode == rule.Shadow {
+		n.mode = shadow
+	}
+	if spec.Algorithm == limit.FixedWindow && spec.Align == limit.AlignClock {
+		n.window = spec.Period
+	}
+	return n
+}
+
+// currentOf words a limit in units of Envoy's API: the longest of which its period
+// is a whole number.
+func currentOf(name string, spec limit.Spec) *rlspb.RateLimitResponse_RateLimit {
+	c := &rlspb.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: uint32(min(spec.Count, math.MaxUint32))}
+	for _, u := range [...]descriptor.Unit{descriptor.Year, descriptor.Month, descriptor.Week, descriptor.Day, descriptor.Hour, descriptor.Minute, descriptor.Second} {
+		if spec.Period == 0 || spec.Period%u.Period() != 0 {
+			continue
+		}
+		c.Unit = rlspb.RateLimitResponse_RateLimit_Unit(u.Number())
+		if n := spec.Period / u.Period(); n > 1 {
+			c.UnitMultiplier = wrapperspb.UInt32(uint32(n))
+		}
+		break
+	}
+	return c
+}
+
+// structOf is metadata as it travels; nil if there is none.
+func structOf(m map[string]any) *structpb.Struct {
+	if m == nil {
+		return nil
+	}
+	s, _ := structpb.NewStruct(m) // of what a Struct can hold, as Rule.Metadata promises
+	return s
+}

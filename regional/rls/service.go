@@ -1,0 +1,139 @@
+package rls
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/regional/limiter"
+)
+
+// errUnconfigured is the answer before the first configuration.
+var errUnconfigured = status.Error(codes.Unavailable, "no rate limit configuration has been loaded yet")
+
+// ShouldRateLimit decides on a request. The error is a *[RequestError], or says that
+// there is no configuration yet.
+func (s *Server) ShouldRateLimit(ctx context.Context, request *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
+	begin := time.Now()
+	response, err := s.answer(ctx, begin, request)
+	s.metrics.seconds.Observe(time.Since(begin).Seconds())
+	switch {
+	case errors.Is(err, errUnconfigured):
+		s.metrics.unconfigured.Inc()
+	case err != nil:
+		s.metrics.invalid.Inc()
+	case response.OverallCode == rlspb.RateLimitResponse_OK:
+		s.metrics.ok.Inc()
+	default:
+		s.metrics.overLimit.Inc()
+	}
+	return response, err
+}
+
+func (s *Server) answer(ctx context.Context, begin time.Time, request *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
+	rules := s.rules.Load()
+	if rules == nil {
+		return nil, errUnconfigured
+	}
+	if err := check(request); err != nil {
+		return nil, err
+	}
+	c := calls.Get().(*call)
+	defer c.release()
+	c.request, c.rules = request, rules
+	if err := s.match(c); err != nil {
+		return nil, err
+	}
+	c.prepareAsks()
+	if len(c.asks) > 0 {
+		ctx, cancel := context.WithDeadline(ctx, s.deadline(ctx, begin))
+		s.cfg.Judge.Judge(ctx, c.asks, c.verdicts)
+		cancel()
+	}
+	refused := c.weigh() && !s.cfg.Shadow
+	response := s.reply(c, refused)
+	s.settle(ctx, c, refused)
+	return response, nil
+}
+
+// deadline is until when the store has time to answer.
+func (s *Server) deadline(ctx context.Context, begin time.Time) time.Time {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return begin.Add(s.cfg.Budget)
+	}
+	return end.Add(-min(end.Sub(begin)/returnShare, returnTime))
+}
+
+// weigh notes which descriptors are over their limit, and reports whether the
+// request is to be refused for it.
+func (c *call) weigh() bool {
+	refused, quotas, spent := false, 0, 0
+	for i := range c.descriptors {
+		d := &c.descriptors[i]
+		if d.ask < 0 {
+			continue
+		}
+		d.refused = c.verdicts[d.ask].Refused
+		switch d.rule.mode {
+		case enforce:
+			refused = refused || d.refused
+		case quota:
+			quotas++
+			if d.refused {
+				spent++
+			}
+		}
+	}
+	return refused || quotas > 0 && spent == quotas
+}
+
+// settle gives back what was only taken to know whether it could be had and, of a
+// request that is refused, everything.
+func (s *Server) settle(ctx context.Context, c *call, refused bool) {
+	back := 0
+	for i := range c.descriptors {
+		d := &c.descriptors[i]
+		if d.ask < 0 || !c.verdicts[d.ask].Admitted {
+			continue
+		}
+		if refused || d.peek() {
+			back++
+		} else {
+			c.verdicts[d.ask].Admitted = false // it stays charged
+		}
+	}
+	if back > 0 {
+		s.cfg.Judge.GiveBack(ctx, c.asks, c.verdicts)
+	}
+}
+
+// left is how many units remain for others once the request is settled.
+func left(d *described, v *limiter.Verdict, refused bool) int64 {
+	if v.Admitted && v.Degraded == limiter.Sound && (refused || d.peek()) {
+		return v.Grant.Remaining + v.Grant.Granted
+	}
+	return v.Grant.Remaining
+}
+
+// untilReset is when the limit is whole again or, of one that was passed, when the
+// same may be asked again.
+func (s *Server) untilReset(d *described, v *limiter.Verdict) time.Duration {
+	ms := v.Grant.Reset
+	if d.refused && v.Grant.RetryAfter > 0 && v.Grant.RetryAfter < never {
+		ms = v.Grant.RetryAfter
+	}
+	if window := int64(d.rule.window); ms <= 0 && window > 0 {
+		now := s.cfg.Now().UnixMicro()
+		return time.Duration(window-now%window) * time.Microsecond
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// never is a RetryAfter that no waiting brings about: longer than any period.
+const never = lease.Millis(400 * 24 * time.Hour / time.Millisecond)

@@ -1,0 +1,116 @@
+package rls
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// TLS names the files of certificates, in PEM. They are read again when they
+// change; connections that stand go on with what they have.
+type TLS struct {
+	Cert, Key string // of this server; both or none
+	// ClientCA are the authorities of client certificates, which are then demanded
+	// of every client; empty: none is.
+	ClientCA string
+}
+
+// readEvery is how often the files are read at most, and only while clients
+// connect.
+const readEvery = time.Second
+
+// certificates is TLS as it is in force. Files with a mistake do not replace it.
+type certificates struct {
+	files TLS
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	read    time.Time // when the files were read last
+	content [3][]byte // what they said
+	current *tls.Config
+	failure string // what is wrong with them, as it was last told
+}
+
+func newCertificates(files TLS, log *slog.Logger) (*certificates, error) {
+	c := &certificates{files: files, log: log}
+	content, err := files.read()
+	if err == nil {
+		c.current, err = parseTLS(files, content)
+	}
+	c.content, c.read = content, time.Now()
+	return c, err
+}
+
+// config is one that asks for the present certificates at each handshake.
+func (c *certificates) config() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.present(), nil },
+	}
+}
+
+func (c *certificates) present() *tls.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.Sub(c.read) >= readEvery {
+		c.read = now
+		c.reload()
+	}
+	return c.current
+}
+
+func (c *certificates) reload() {
+	content, err := c.files.read()
+	if err == nil && same(content, c.content) {
+		return
+	}
+	var fresh *tls.Config
+	if err == nil {
+		fresh, err = parseTLS(c.files, content)
+	}
+	switch {
+	case err == nil:
+		c.current, c.content, c.failure = fresh, content, ""
+		c.log.Info("rls: new certificates", "file", c.files.Cert)
+	case err.Error() != c.failure:
+		c.failure = err.Error()
+		c.log.Error("rls: the certificates cannot be used, those before them stay", "error", err)
+	}
+}
+
+func same(a, b [3][]byte) bool {
+	return bytes.Equal(a[0], b[0]) && bytes.Equal(a[1], b[1]) && bytes.Equal(a[2], b[2])
+}
+
+func (t TLS) read() (content [3][]byte, err error) {
+	for i, path := range [3]string{t.Cert, t.Key, t.ClientCA} {
+		if path == "" && i == 2 {
+			continue
+		}
+		if content[i], err = os.ReadFile(path); err != nil {
+			return content, fmt.Errorf("rls: TLS: %w", err)
+		}
+	}
+	return content, nil
+}
+
+func parseTLS(t TLS, content [3][]byte) (*tls.Config, error) {
+	pair, err := tls.X509KeyPair(content[0], content[1])
+	if err != nil {
+		return nil, fmt.Errorf("rls: TLS: %s and %s: %w", t.Cert, t.Key, err)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	if t.ClientCA != "" {
+		c.ClientCAs = x509.NewCertPool()
+		if !c.ClientCAs.AppendCertsFromPEM(content[2]) {
+			return nil, fmt.Errorf("rls: TLS: %s: no certificate in PEM; write those of the authorities of clients", t.ClientCA)
+		}
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return c, nil
+}
