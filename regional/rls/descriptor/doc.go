@@ -22,11 +22,17 @@
 //     descriptor matches, not its name, replaces, modes or metadata; without such a
 //     rule it stands alone. Its values are not in the metric.
 //   - detailed_metric and value_to_metric do not lose the rule's metadata.
+//   - Counters are named by the rule and the unit as well, so a rule whose unit
+//     changes begins anew, and two rules never share a counter.
 //   - Files are read in the order of their names, so that merged domains have one
-//     order of wildcards. A file that cannot be read is an error, one whose name
-//     begins with a dot is ignored.
+//     order of wildcards. A file that cannot be read is an error, as is a directory
+//     without files; one whose name begins with a dot is ignored; links to folders
+//     are followed.
 //   - All mistakes are reported, with file, line and path. What the other silently
-//     ignores (fields in the wrong place, a second document) is a warning.
-//   - Numbers with a fraction and dates are legal values, taken as written. With
-//     unlimited any unit is an error, not only a valid one.
+//     ignores (fields in the wrong place, a field given twice, a second document) is
+//     a warning.
+//   - A field that is given counts, wherever the << stands that merges it too.
+//   - Numbers with a fraction are legal values, taken as written. With unlimited any
+//     unit is an error, not only a valid one. Tags beyond those of JSON are errors,
+//     as are numbers of metadata that are not finite.
 package descriptor

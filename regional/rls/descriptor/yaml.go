@@ -20,6 +20,10 @@ type pos struct{ line, column int }
 
 func posOf(n *yamlNode) pos { return pos{n.Line, n.Column} }
 
+func (p pos) before(q pos) bool {
+	return p.line < q.line || p.line == q.line && p.column < q.column
+}
+
 // field is a field of a mapping. The zero value is one that is absent.
 type field struct {
 	pos   pos // of the name
@@ -134,25 +138,34 @@ func (r *reader) fields(n *yamlNode, path string, in *place) (map[string]field, 
 		return nil, false
 	}
 	fields := map[string]field{}
-	r.collect(fields, m, path, in, 0)
+	r.collect(fields, m, path, in, merge{})
 	return fields, true
 }
 
+// merge is how a mapping came to be read for another: by the << of whom, and
+// through how many of them. The zero value is the mapping itself.
+type merge struct {
+	at    pos             // of what stands behind <<
+	into  map[string]bool // fields that stand beside that
+	depth int
+}
+
 // collect adds the fields of a mapping, then those that it merges and has not.
-func (r *reader) collect(fields map[string]field, m *yamlNode, path string, in *place, depth int) {
+func (r *reader) collect(fields map[string]field, m *yamlNode, path string, in *place, by merge) {
 	var merged []*yamlNode
 	own := map[string]bool{}
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		key, value := resolve(m.Content[i]), m.Content[i+1]
-		if key.ShortTag() == "!!merge" {
+		switch {
+		case key.ShortTag() == "!!merge":
 			merged = append(merged, value)
 			continue
-		}
-		if !r.known(key, path, in) {
+		case !r.known(key, path, in):
 			continue
-		}
-		if own[key.Value] {
+		case own[key.Value]:
 			r.warn(posOf(key), strict.Join(path, key.Value), "is given twice, the last one counts; remove the other")
+		case by.into[key.Value] && fields[key.Value].pos.before(by.at):
+			r.warn(fields[key.Value].pos, strict.Join(path, key.Value), "is given here and merged by a << below, which envoyproxy/ratelimit prefers; here the one given counts: put << first")
 		}
 		if _, present := fields[key.Value]; !present || own[key.Value] {
 			fields[key.Value] = field{posOf(key), value}
@@ -160,7 +173,7 @@ func (r *reader) collect(fields map[string]field, m *yamlNode, path string, in *
 		own[key.Value] = true
 	}
 	for _, value := range merged {
-		r.merge(fields, value, path, in, depth)
+		r.merge(fields, value, path, in, merge{posOf(value), own, by.depth + 1})
 	}
 }
 
@@ -190,16 +203,18 @@ func (r *reader) known(key *yamlNode, path string, in *place) bool {
 
 // merge adds the fields of what << stands for: a mapping, or several of which the
 // first that has a field counts.
-func (r *reader) merge(fields map[string]field, value *yamlNode, path string, in *place, depth int) {
+func (r *reader) merge(fields map[string]field, value *yamlNode, path string, in *place, by merge) {
 	m := resolve(value)
 	switch {
-	case depth > maxDepth || !r.take(value, path):
+	case !r.take(value, path):
+	case by.depth > maxDepth:
 		r.fail(posOf(value), path, "merges more than "+strconv.Itoa(maxDepth)+" levels deep; write the fields themselves")
 	case m.Kind == yaml.MappingNode:
-		r.collect(fields, m, path, in, depth+1)
+		r.collect(fields, m, path, in, by)
 	case m.Kind == yaml.SequenceNode:
+		by.depth++
 		for _, item := range m.Content {
-			r.merge(fields, item, path, in, depth+1)
+			r.merge(fields, item, path, in, by)
 		}
 	default:
 		r.fail(posOf(value), path, "merges "+describe(value)+" with <<; only mappings can be merged")
