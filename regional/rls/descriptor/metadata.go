@@ -53,11 +53,11 @@ func (r *reader) mergeInto(m map[string]any, value *yamlNode, path string, depth
 		items = n.Content
 	}
 	for _, item := range items {
-		more, ok := r.anything(item, path, depth).(map[string]any)
-		if !ok {
+		if resolve(item).Kind != yaml.MappingNode {
 			r.fail(posOf(value), path, "merges "+describe(item)+" with <<; only mappings can be merged")
 			return
 		}
+		more, _ := r.anything(item, path, depth).(map[string]any) // nil after a mistake in it
 		for name, content := range more {
 			if _, present := m[name]; !present {
 				m[name] = content

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -149,6 +150,37 @@ func TestLenient(t *testing.T) {
 			}
 			t.Error("no rule")
 		})
+	}
+}
+
+// TestMetadata reads what a Struct of protobuf can hold.
+func TestMetadata(t *testing.T) {
+	const config = `
+domain: d
+descriptors:
+  - {key: none, rate_limit: {unlimited: true}, metadata: {}}
+  - key: k
+    rate_limit: {unlimited: true}
+    metadata:
+      text: &text {a: "yes", 2: 2026-01-02, true: 'null'}
+      truth: [yes, off, true, False, y]
+      nothing: [~, null, ]
+      numbers: [0, -7, 0x10, 010, 1_000, 1e3, -.5, 18446744073709551615, 99999999999999999999999]
+      merged: {<<: [*text, {a: lost, b: kept}], a: given}`
+	want := map[string]any{
+		"text":    map[string]any{"a": "yes", "2": "2026-01-02", "true": "null"},
+		"truth":   []any{true, false, true, false, true},
+		"nothing": []any{nil, nil},
+		"numbers": []any{0., -7., 16., 8., 1000., 1000., -.5, 18446744073709551615., 1e23},
+		"merged":  map[string]any{"a": "given", "2": "2026-01-02", "true": "null", "b": "kept"},
+	}
+	for r := range parse(t, config).Rules() {
+		switch got := r.Metadata; {
+		case r.Path == "d|none" && got != nil:
+			t.Errorf("%v for none", got)
+		case r.Path == "d|k" && !reflect.DeepEqual(got, want):
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
 	}
 }
 
