@@ -37,11 +37,10 @@ var (
 		{name: "now", size: 7}, // µs; 0: by the server's clock
 		{name: "fit", size: 1}, // 1: mode Fit
 		{name: "need", size: 4}, {name: "waiting", size: 4}, {name: "want", size: 4},
-		{name: "unused", size: 4}, {name: "lease", size: 4}, {name: "overdrawn", size: 4},
-		{name: "denied", size: 4}, // 0 unless they are charged
-		{name: "asked", size: 1},  // 0: a report, which makes no key
-		{name: "exact", size: 1},  // 1: what is granted is not out on lease
-		{name: "penal", size: 1},  // 1: a denied need is charged
+		{name: "unused", size: 4}, {name: "lease", size: 4}, {name: "debt", size: 5}, // overdrawn, and refused where that is charged
+		{name: "asked", size: 1}, // 0: a report, which makes no key
+		{name: "exact", size: 1}, // 1: what is granted is not out on lease
+		{name: "penal", size: 1}, // 1: a denied need is charged
 		{name: "count", size: 4}, {name: "period", size: 6},
 		{name: "long", size: 5}, {name: "brief", size: 5}, // ttl of a lease from a limit that is at least half full, and of one that is not
 	}
@@ -75,12 +74,12 @@ func AppendArgs(dst []byte, a *limiter.Ask, m Mode, now limit.Micros) []byte {
 		return slotArgs.append(dst, uint64(now), uint64(m), uint64(a.Op), a.Holder, min(a.Seq, maxSeq),
 			units(a.Holding), need, units(w.Waiting), units(w.Want), uint64(s.Count), uint64(s.LeaseTTL))
 	}
-	var denied uint64
+	debt := units(w.Overdrawn)
 	if s.ChargeDenied {
-		denied = units(w.Denied)
+		debt += units(w.Denied)
 	}
 	var values [maxArgs]uint64
-	v := append(values[:0], uint64(now), uint64(m), need, waiting, want, units(w.Unused), uint64(w.Lease), units(w.Overdrawn), denied,
+	v := append(values[:0], uint64(now), uint64(m), need, waiting, want, units(w.Unused), uint64(w.Lease), debt,
 		bit(w.Want > 0 || w.Overdrawn > 0), bit(t.Consistency == lease.Exact), bit(s.ChargeDenied),
 		uint64(f.Capacity), uint64(s.Period), uint64(f.TTLLong), uint64(f.TTLShort))
 	if s.Algorithm != limit.TokenBucket {
@@ -106,7 +105,7 @@ func AppendArgs(dst []byte, a *limiter.Ask, m Mode, now limit.Micros) []byte {
 	return logArgs.append(dst, append(v, uint64(s.MinInterval))...)
 }
 
-const maxArgs = 24
+const maxArgs = 23
 
 // coin is what a token costs, in three bytes: a bucket remembers it to tell when a
 // changed count has changed the unit of its credit. Cost divides the period, which

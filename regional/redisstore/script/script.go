@@ -51,6 +51,8 @@ var (
 	saveLua string
 	//go:embed lua/askers.lua
 	askersLua string
+	//go:embed lua/size.lua
+	sizeLua string
 	//go:embed lua/token_bucket.lua
 	tokenBucketLua string
 	//go:embed lua/fixed_window.lua
@@ -64,11 +66,11 @@ var (
 )
 
 var scripts = [...]*Script{
-	limit.TokenBucket:   assemble("token_bucket", limit.TokenBucket, bucketArgs, saveLua, tokenBucketLua),
-	limit.FixedWindow:   assemble("fixed_window", limit.FixedWindow, fixedArgs, saveLua, askersLua, fixedWindowLua),
-	limit.SlidingWindow: assemble("sliding_window", limit.SlidingWindow, slidingArgs, saveLua, askersLua, slidingWindowLua),
-	limit.SlidingLog:    assemble("sliding_log", limit.SlidingLog, logArgs, saveLua, askersLua, slidingLogLua),
-	limit.Concurrency:   assemble("concurrency", limit.Concurrency, slotArgs, saveLua, concurrencyLua),
+	limit.TokenBucket:   assemble("token_bucket", limit.TokenBucket, bucketArgs, tokenBucketLua),
+	limit.FixedWindow:   assemble("fixed_window", limit.FixedWindow, fixedArgs, sizeLua+fixedWindowLua),
+	limit.SlidingWindow: assemble("sliding_window", limit.SlidingWindow, slidingArgs, sizeLua+slidingWindowLua),
+	limit.SlidingLog:    assemble("sliding_log", limit.SlidingLog, logArgs, sizeLua+slidingLogLua),
+	limit.Concurrency:   assemble("concurrency", limit.Concurrency, slotArgs, concurrencyLua),
 }
 
 // layout is the version of the values' layout, 1 to 15. The first byte of a value
@@ -78,8 +80,9 @@ const layout = 1
 func version(a limit.Algorithm) byte { return layout<<4 | byte(a) }
 
 // assemble puts a script together: constants, the arguments as local variables,
-// the clock, and the parts.
-func assemble(name string, a limit.Algorithm, args fields, parts ...string) *Script {
+// the clock, and the body, with what it shares with others in the places that say
+// so. That is put in as text, because making a function costs time on each call.
+func assemble(name string, a limit.Algorithm, args fields, body string) *Script {
 	var b strings.Builder
 	b.WriteString("-- weir " + name + "\n")
 	for _, c := range [...]struct{ name, value string }{
@@ -94,9 +97,7 @@ func assemble(name string, a limit.Algorithm, args fields, parts ...string) *Scr
 	}
 	b.WriteString("local " + args.names() + " = struct.unpack('" + args.format() + "', ARGV[1])\n")
 	b.WriteString(clockLua)
-	for _, p := range parts {
-		b.WriteString(p)
-	}
+	b.WriteString(strings.NewReplacer("--@ askers\n", askersLua, "--@ save\n", saveLua).Replace(body))
 	source := b.String()
 	sum := sha1.Sum([]byte(source))
 	return &Script{Name: name, SHA: hex.EncodeToString(sum[:]), Source: source}

@@ -1,12 +1,13 @@
--- noted counts an ask in lease interval `span` among the askers of the counter:
--- those of the interval `last`, and the faded ones before. See lease.Askers.
-local function noted(span, fresh, last, asking, before)
+-- Who asks: the holders that asked for the first time in lease interval `last`, and
+-- the faded ones of those before. See lease.Askers.
+if fresh == 1 or asking > 0 or before > 0 then
+  local span = (now - now % interval) / interval
   local passed = span - last
   if passed ~= 0 then
     local earlier = math.min(math.max(passed, 0), 31)
     local lately = math.min(math.max(passed - 1, 0), 31)
     before = math.max(math.floor(asking / 2 ^ lately), math.floor(before / 2 ^ earlier))
-    asking = 0
+    last, asking = span, 0
   end
-  return span, asking + fresh, before
+  asking = asking + fresh
 end

@@ -172,10 +172,7 @@ if known or #held > 0 or #stated > 0 then
     keep = math.max(keep, ends(stated, #stated - STATED) + base - now)
   end
   local new = struct.pack('<BI7I7I5I3', VERSION, base, at, used, #held / HELD) .. held .. stated
-  local failed = save(KEYS[1], value, new, (keep - keep % 1000) / 1000 + 1001)
-  if failed then
-    return failed
-  end
+  --@ save
 end
 return struct.pack(REPLY, fits and 1 or 0, #held > 0 and 1 or 0,
   granted, math.max(0, count - used), heard and 1 or 0, 0, granted > 0 and ttl or 0, wait, 0)

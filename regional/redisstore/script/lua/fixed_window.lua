@@ -27,95 +27,89 @@ elseif now - at >= period then
     at, ahead = start, 0
   end
 end
-local function charge(units)
-  if at == 0 and units > 0 and first == 1 then
-    at = now
-  end
-  level = math.max(level, math.min(level + units, 2 * count))
-end
 
--- Settle who asks, what comes back and what was admitted without asking.
-last, asking, before = noted((now - now % interval) / interval, fresh, last, asking, before)
+--@ askers
+-- Settle what comes back and what was admitted without asking.
 if now >= out + MINUTE then
   leased = 0
 end
 if unused > 0 and leased > 0 then
-  local back = math.min(unused, leased)
-  local id, following = at, at + period
-  if (id - id % 1000) / 1000 % 4294967296 == lease then
-    back = math.min(back, level)
+  local back = unused < leased and unused or leased
+  local following = at + period
+  if (at - at % 1000) / 1000 % 4294967296 == lease then
+    back = back < level and back or level
     level = level - back
   elseif (following - following % 1000) / 1000 % 4294967296 == lease then
-    back = math.min(back, ahead)
+    back = back < ahead and back or ahead
     ahead = ahead - back
   else
     back = 0
   end
   leased = leased - back
 end
-if overdrawn > 0 then
-  charge(overdrawn)
-end
-if denied > 0 then
-  charge(denied)
+if debt > 0 then
+  if at == 0 and first == 1 then
+    at = now
+  end
+  if level < 2 * count then
+    level = level + debt < 2 * count and level + debt or 2 * count
+  end
 end
 
 -- Decide. What nobody waits for may be of the next window.
-local rest = math.max(0, count - level)
+local rest = count > level and count - level or 0
 local fits = need <= rest
 if fit == 1 and fits then
   need, waiting, want = 0, 0, 0
 end
-local function size(left)
-  local units = waiting
-  if want > waiting then
-    local askers = 2 * math.max(asking + before, 1)
-    units = math.max(units, (left - left % askers) / askers)
-  end
-  return math.min(want, left, units)
-end
 local granted, lot, starts, ttl, short = 0, 0, 0, 0, 0
-if need == 0 and want > 0 and lead > 0 and first == 0 and at + period - now <= lead then
-  local left = math.max(0, count - ahead)
-  granted = size(left)
-  if granted > 0 then
-    ahead = ahead + granted
-    lot = at + period
-    starts = lot - now
-    ttl = starts + math.min(2 * left >= count and long or brief, period)
-  end
-end
-local left = rest
-if granted == 0 then
-  if not fits then
-    short = need
-    if penal == 1 then
-      charge(need)
-      left = math.max(0, count - level)
+if not fits then
+  short = need
+  if penal == 1 then
+    if at == 0 and first == 1 then
+      at = now
     end
-  elseif want > 0 then
-    if rest > 0 then
-      granted = size(rest)
-      if granted > 0 then
-        charge(granted)
-        lot = at
-        ttl = math.min(2 * rest >= count and long or brief, at + period - now)
-        left = rest - granted
+    if level < 2 * count then
+      level = level + need < 2 * count and level + need or 2 * count
+    end
+    rest = count > level and count - level or 0
+  end
+elseif want > 0 then
+  if need == 0 and lead > 0 and first == 0 and at + period - now <= lead then
+    local left = count > ahead and count - ahead or 0
+    granted = size(waiting, want, left, asking + before)
+    if granted > 0 then
+      ahead, lot = ahead + granted, at + period
+      starts = lot - now
+      ttl = 2 * left >= count and long or brief
+      ttl = starts + (ttl < period and ttl or period)
+    end
+  end
+  if granted == 0 then
+    granted = size(waiting, want, rest, asking + before)
+    if granted > 0 then
+      if at == 0 and first == 1 then
+        at = now
       end
-    else
+      lot, ttl = at, 2 * rest >= count and long or brief
+      if ttl > at + period - now then
+        ttl = at + period - now
+      end
+      rest, level = rest - granted, level + granted
+    elseif rest == 0 then
       short = 1
     end
   end
 end
 if granted > 0 then
-  if lot > lent then
-    leased = 0
+  leased = (lot > lent and 0 or leased) + granted
+  if leased > 2 * count then
+    leased = 2 * count
   end
-  leased = math.min(leased + granted, 2 * count)
   lent = lot
-  out = math.max(out, now)
-  if granted > waiting and exact == 0 then
-    out = math.max(out, now + ttl)
+  local till = granted > waiting and exact == 0 and now + ttl or now
+  if till > out then
+    out = till
   end
 end
 
@@ -131,16 +125,13 @@ elseif level > 0 or first == 1 and at > 0 then
   reset = at + period - now
 end
 
-if known or asked > 0 then
-  local keep = math.max(reset, out - now)
+if known or asked == 1 then
   local new = struct.pack('<BI7I5I5I5I7I7', VERSION, at, level, ahead, leased, out, lent)
   if asking > 0 or before > 0 then
     new = new .. struct.pack('<I6I4I4', last, asking, before)
   end
-  local failed = save(KEYS[1], value, new, (keep - keep % 1000) / 1000 + 1001)
-  if failed then
-    return failed
-  end
+  local keep = out - now > reset and out - now or reset
+  --@ save
 end
-return struct.pack(REPLY, fits and 1 or 0, (leased > 0 and now < out) and 1 or 0,
-  granted, left, lot, starts, ttl, retry, reset)
+return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and 1 or 0,
+  granted, rest, lot, starts, ttl, retry, reset)

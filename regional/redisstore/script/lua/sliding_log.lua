@@ -120,8 +120,9 @@ elseif at + 2 * DAY - base >= 281474976710656 then
   base = base + by
 end
 
--- Settle who asks, what comes back and what was admitted without asking.
-last, asking, before = noted((now - now % interval) / interval, fresh, last, asking, before)
+--@ askers
+
+-- Settle what comes back and what was admitted without asking.
 if now >= out + MINUTE then
   leased = 0
 end
@@ -158,11 +159,8 @@ local function charge(units)
     insert(at - base, units)
   end
 end
-if overdrawn > 0 then
-  charge(overdrawn)
-end
-if denied > 0 then
-  charge(denied)
+if debt > 0 then
+  charge(debt)
 end
 
 local function newest() -- time of the last live entry, or long ago
@@ -190,12 +188,7 @@ if not fits then
   end
 elseif want > 0 then
   if rest > 0 then
-    granted = waiting
-    if want > waiting then
-      local askers = 2 * math.max(asking + before, 1)
-      granted = math.max(granted, (rest - rest % askers) / askers)
-    end
-    granted = pause > 0 and need or math.min(want, rest, granted)
+    granted = pause > 0 and need or size(waiting, want, rest, asking + before)
     if granted > 0 then
       lot, ttl = at, 2 * rest >= count and long or brief
       leased = math.min(leased + granted, 2 * count)
@@ -238,30 +231,29 @@ end
 local function refused(done)
   return type(done) == 'table' and done.err
 end
-if known or asked > 0 then
+if known or asked == 1 then
   local keep = math.max(reset, out - now)
-  keep = (keep - keep % 1000) / 1000 + 1001
+  local shelf = (keep - keep % 1000) / 1000 + 1001
   local function header()
     return struct.pack(HEADER, VERSION, at, level, base, dead, n, leased, out, last, asking, before)
   end
   if known and kept == n then -- nothing but the header changed, or entries went
     local done = redis.pcall('SETRANGE', KEYS[1], 0, header())
     if refused(done) then -- see save
-      redis.call('PEXPIRE', KEYS[1], keep)
+      redis.call('PEXPIRE', KEYS[1], shelf)
       redis.call('SETRANGE', KEYS[1], 0, header())
     end
   elseif long_log and kept > dead and (dead < RECLAIM or 2 * dead < n) then
-    redis.call('PEXPIRE', KEYS[1], keep)
+    redis.call('PEXPIRE', KEYS[1], shelf)
     redis.call('SETRANGE', KEYS[1], HEAD + kept * ENTRY, tail)
     redis.call('SETRANGE', KEYS[1], 0, header())
   else
     local live = kept > dead and range(dead, kept) or ''
     local surplus = math.max(0, dead - kept) * ENTRY
     n, dead = n - dead, 0
-    local failed = save(KEYS[1], known and value, header() .. live .. tail:sub(surplus + 1), keep)
-    if failed then
-      return failed
-    end
+    local new = header() .. live .. tail:sub(surplus + 1)
+    value = known and value
+    --@ save
   end
 end
 return struct.pack(REPLY, fits and 1 or 0, (leased > 0 and now < out) and 1 or 0,

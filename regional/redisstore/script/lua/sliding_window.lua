@@ -24,47 +24,40 @@ elseif now - at >= period then
   at, level = start, 0
 end
 
--- Settle who asks, what comes back and what was admitted without asking.
-last, asking, before = noted((now - now % interval) / interval, fresh, last, asking, before)
+--@ askers
+
+-- Settle what comes back and what was admitted without asking.
 if now >= out + MINUTE then
   leased = 0
 end
 if unused > 0 and leased > 0 then
-  local back = math.min(unused, leased)
+  local back = unused < leased and unused or leased
   if at / 1000 % 4294967296 == lease then
-    back = math.min(back, level)
+    back = back < level and back or level
     level = level - back
   elseif (at - period) / 1000 % 4294967296 == lease then
-    back = math.min(back, prev)
+    back = back < prev and back or prev
     prev = prev - back
   else
     back = 0
   end
   leased = leased - back
 end
-local function charge(units)
-  level = math.max(level, math.min(level + units, 2 * count))
-end
-if overdrawn > 0 then
-  charge(overdrawn)
-end
-if denied > 0 then
-  charge(denied)
+if debt > 0 and level < 2 * count then
+  level = level + debt < 2 * count and level + debt or 2 * count
 end
 
--- remaining weighs the window before by what a trailing window covers of it.
-local function remaining()
-  local rest = count - level
-  if prev > 0 and rest > 0 then
-    local gone = math.max(0, now - at)
-    local weight = math.min(prev, 2 * count) * (periods - (gone - gone % unit) / unit) + periods - 1
-    rest = rest - (weight - weight % periods) / periods
-  end
-  return math.max(0, rest)
+-- What the window before still weighs, by how much of it a trailing window covers.
+local past = 0
+if prev > 0 then
+  local gone = now > at and now - at or 0
+  past = prev < 2 * count and prev or 2 * count
+  past = past * (periods - (gone - gone % unit) / unit) + periods - 1
+  past = (past - past % periods) / periods
 end
 
 -- Decide.
-local rest = remaining()
+local rest = count > level + past and count - level - past or 0
 local fits = need <= rest
 if fit == 1 and fits then
   need, waiting, want = 0, 0, 0
@@ -73,28 +66,27 @@ local granted, lot, ttl, short = 0, 0, 0, 0
 if not fits then
   short = need
   if penal == 1 then
-    charge(need)
-    rest = remaining()
+    if level < 2 * count then
+      level = level + need < 2 * count and level + need or 2 * count
+    end
+    rest = count > level + past and count - level - past or 0
   end
 elseif want > 0 then
-  if rest > 0 then
-    granted = waiting
-    if want > waiting then
-      local askers = 2 * math.max(asking + before, 1)
-      granted = math.max(granted, (rest - rest % askers) / askers)
+  granted = size(waiting, want, rest, asking + before)
+  if granted > 0 then
+    lot, ttl = at, 2 * rest >= count and long or brief
+    if ttl > at + period - now then
+      ttl = at + period - now
     end
-    granted = math.min(want, rest, granted)
-    if granted > 0 then
-      level = level + granted
-      lot = at
-      ttl = math.min(2 * rest >= count and long or brief, at + period - now)
-      leased = math.min(leased + granted, 2 * count)
-      out = math.max(out, now)
-      if granted > waiting and exact == 0 then
-        out = math.max(out, now + ttl)
-      end
+    rest, level, leased = rest - granted, level + granted, leased + granted
+    if leased > 2 * count then
+      leased = 2 * count
     end
-  else
+    local till = granted > waiting and exact == 0 and now + ttl or now
+    if till > out then
+      out = till
+    end
+  elseif rest == 0 then
     short = 1
   end
 end
@@ -119,16 +111,13 @@ elseif prev > 0 then
   reset = at + period - now
 end
 
-if known or asked > 0 then
-  local keep = math.max(reset, out - now)
+if known or asked == 1 then
   local new = struct.pack('<BI7I5I5I5I7', VERSION, at, level, prev, leased, out)
   if asking > 0 or before > 0 then
     new = new .. struct.pack('<I6I4I4', last, asking, before)
   end
-  local failed = save(KEYS[1], value, new, (keep - keep % 1000) / 1000 + 1001)
-  if failed then
-    return failed
-  end
+  local keep = out - now > reset and out - now or reset
+  --@ save
 end
-return struct.pack(REPLY, fits and 1 or 0, (leased > 0 and now < out) and 1 or 0,
-  granted, rest - granted, lot, 0, ttl, retry, reset)
+return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and 1 or 0,
+  granted, rest, lot, 0, ttl, retry, reset)

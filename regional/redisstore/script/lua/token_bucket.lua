@@ -16,17 +16,21 @@ if known then
     local burst = full / cost
     level = math.max(-burst, math.min(math.floor(level / old), burst)) * cost
   end
-  level = math.max(-full, math.min(level, full))
-  if now >= at then
-    local elapsed = now - at
+  if level > full then
+    level = full
+  elseif level < -full then
+    level = -full
+  end
+  local elapsed = now - at
+  if elapsed >= 0 then
     elapsed = (elapsed - elapsed % unit) / unit
-    local gain = math.min(elapsed, fill) * rate
+    local gain = (elapsed < fill and elapsed or fill) * rate
     if gain >= full - level then
       at, level = now, full
     else
       at, level = at + elapsed * unit, level + gain
     end
-  elseif at - now > period then -- a clock was wrong
+  elseif -elapsed > period then -- a clock was wrong
     at = now
   end
 end
@@ -38,7 +42,7 @@ end
 if unused > 0 and leased > 0 then
   local room = full - level
   room = (room - room % cost) / cost
-  local back = math.min(unused, leased)
+  local back = unused < leased and unused or leased
   if back > room then
     back, level = room, full
   else
@@ -49,24 +53,12 @@ if unused > 0 and leased > 0 then
     at = now
   end
 end
-local function charge(units)
-  local room = level + full
-  if units > (room - room % cost) / cost then
-    level = -full
-  else
-    level = level - units * cost
-  end
-end
-if overdrawn > 0 then
-  charge(overdrawn)
-end
-if denied > 0 then
-  charge(denied)
+if debt > 0 then
+  level = debt * cost > level + full and -full or level - debt * cost
 end
 
 -- Decide.
-local tokens = math.max(level, 0)
-tokens = (tokens - tokens % cost) / cost
+local tokens = level > 0 and (level - level % cost) / cost or 0
 local fits = need <= tokens
 if fit == 1 and fits then
   need, waiting, want = 0, 0, 0
@@ -75,52 +67,50 @@ local granted, ttl, short = 0, 0, 0
 if not fits then
   short = need
   if penal == 1 then
-    charge(need)
-    tokens = math.max(level, 0)
-    tokens = (tokens - tokens % cost) / cost
+    level = need * cost > level + full and -full or level - need * cost
+    tokens = level > 0 and (level - level % cost) / cost or 0
   end
 elseif want > 0 then
   if tokens > 0 then
-    granted = math.min(want, tokens)
-    ttl = math.min(2 * tokens >= count and long or brief, longest)
-    level = level - granted * cost
-    leased = math.min(leased + granted, 2 * count)
-    out = math.max(out, now)
-    if granted > waiting and exact == 0 then
-      out = math.max(out, now + ttl)
+    granted = want < tokens and want or tokens
+    ttl = 2 * tokens >= count and long or brief
+    if ttl > longest then
+      ttl = longest
+    end
+    tokens, level = tokens - granted, level - granted * cost
+    leased = leased + granted
+    if leased > 2 * count then
+      leased = 2 * count
+    end
+    local till = granted > waiting and exact == 0 and now + ttl or now
+    if till > out then
+      out = till
     end
   else
     short = 1
   end
 end
 
--- wait is how long until there are so many tokens.
-local function wait(units)
-  if units > count then
-    return NEVER
-  end
-  local missing = units * cost - level
-  if missing <= 0 then
-    return 0
-  end
-  missing = missing + rate - 1
+-- When will it fit? The k-th unit of time after at is the first to bring what is
+-- missing. (For the reset that is all of the bucket.)
+local retry, reset = 0, 0
+if short > count then
+  retry = NEVER
+elseif short > 0 then
+  local missing = short * cost - level + rate - 1
   local k = (missing - missing % rate) / rate
-  if k > 4503599627370496 / unit then
-    return NEVER
-  end
-  return k * unit + at - now
+  retry = k > 4503599627370496 / unit and NEVER or k * unit + at - now
 end
-local reset = wait(count)
-local retry = short > 0 and wait(short) or 0
+if level < full then
+  local missing = full - level + rate - 1
+  local k = (missing - missing % rate) / rate
+  reset = k > 4503599627370496 / unit and NEVER or k * unit + at - now
+end
 
-if known or asked > 0 then
-  local keep = math.max(reset, out - now)
-  local failed = save(KEYS[1], value,
-    struct.pack('<BI7i7I3I5I7', VERSION, at, level, coin, leased, out),
-    (keep - keep % 1000) / 1000 + 1001)
-  if failed then
-    return failed
-  end
+if known or asked == 1 then
+  local new = struct.pack('<BI7i7I3I5I7', VERSION, at, level, coin, leased, out)
+  local keep = out - now > reset and out - now or reset
+  --@ save
 end
-return struct.pack(REPLY, fits and 1 or 0, (leased > 0 and now < out) and 1 or 0,
-  granted, tokens - granted, 0, 0, ttl, retry, reset)
+return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and 1 or 0,
+  granted, tokens, 0, 0, ttl, retry, reset)
