@@ -14,7 +14,7 @@ FUZZTIME ?= 200000x
 .PHONY: help
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 ##@ Use
 
@@ -79,6 +79,7 @@ vet:
 	go vet ./...
 	GOOS=wasip1 GOARCH=wasm go vet ./wasmfilter/...
 	go vet -C tools ./...
+	go vet -C test/load/peers ./...
 
 # The list of analyzers, each with its reason, is in tools/lint.
 lint:
@@ -86,11 +87,13 @@ lint:
 	go vet -vettool=.tools/lint ./...
 	GOOS=wasip1 GOARCH=wasm go vet -vettool=.tools/lint ./wasmfilter/...
 	cd tools && go vet -vettool=../.tools/lint ./...
+	cd test/load/peers && go vet -vettool=../../../.tools/lint ./...
 	cd internal/quotapb && go tool -modfile=../../tools/go.mod buf lint
 
 tidy:
 	go mod tidy -diff
 	go -C tools mod tidy -diff
+	go -C test/load/peers mod tidy -diff
 
 # Fingerprints of all files that could be generated.
 sums = find . \( -name .git -o -name .tools -o -name .run -o -path ./bin \) -prune -o -type f -print0 | xargs -0 sha256sum | sort -k 2
@@ -119,7 +122,7 @@ generate: ## Generate the code that is generated
 ##@ Measure
 
 .PHONY: bench
-bench: bench-go bench-edge ## Run all benchmarks
+bench: bench-go bench-edge bench-region ## Run all benchmarks
 
 .PHONY: bench-go
 bench-go: ## Run the Go benchmarks
@@ -128,3 +131,7 @@ bench-go: ## Run the Go benchmarks
 .PHONY: bench-edge
 bench-edge: setup build ## Compare bare Envoy, its own local_ratelimit and Weir
 	go run ./test/load edge
+
+.PHONY: bench-region
+bench-region: setup build ## Compare envoyproxy/ratelimit, redis_rate and Weir on a Redis Cluster
+	go run ./test/load region

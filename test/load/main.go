@@ -4,7 +4,8 @@
 // prints, for each figure that the project has to reach, what was measured.
 //
 //	go run ./test/load edge            the edge: Envoy with the filter, and the region behind it
-//	go run ./test/load edge -quick     the same in a minute and a half, with fewer rounds
+//	go run ./test/load region          the region: its rate limit service and its Redis scripts, beside others
+//	go run ./test/load region -quick   either in a minute and a half, with fewer rounds
 //
 // It needs what `make setup` and `make build` leave, sends to the loopback
 // interface only, and exits 0 whether or not every target was reached, 1 if
@@ -19,8 +20,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
+	"github.com/weirlimit/weir/test/load/edge"
+	"github.com/weirlimit/weir/test/load/region"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -33,41 +37,70 @@ func main() {
 	}
 }
 
+// benchmark is what the flags of one chose.
+type benchmark struct {
+	peer    string // what its rows are compared with, in a word
+	measure func(ctx context.Context, progress io.Writer) ([]table.Section, error)
+}
+
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 || args[0] != "edge" {
-		return errors.New("which benchmark? there is: edge")
+	var name string
+	if len(args) > 0 {
+		name, args = args[0], args[1:]
 	}
-	flags := flag.NewFlagSet("edge", flag.ContinueOnError)
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	var opts edgeOptions
-	quick := flags.Bool("quick", false, "fewer and shorter rounds: smoke, not figures")
-	flags.BoolVar(&opts.peersOnly, "peers-only", false, "only bare Envoy and its native limiter: how noisy is this machine?")
-	flags.BoolVar(&opts.profile, "profile", false, "profile each mode after measuring it (Envoy by perf, the region by pprof)")
-	flags.StringVar(&opts.only, "only", "", "only the part with this name: closed, fixed, path, memory, go")
 	jsonPath := flags.String("json", "", "also write every row with its rounds to this file")
-	if err := flags.Parse(args[1:]); err != nil {
+	var b benchmark
+	switch name {
+	case "edge":
+		b = edgeFlags(flags)
+	case "region":
+		b = regionFlags(flags)
+	default:
+		return errors.New("which benchmark? there are: edge, region")
+	}
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	opts.plan = fullPlan
-	if *quick {
-		opts.plan = quickPlan
-	}
-	sections, err := edge(ctx, opts, stderr)
+	sections, err := b.measure(ctx, stderr)
 	if len(sections) > 0 {
-		err = errors.Join(err, table.Print(stdout, sections))
+		err = errors.Join(err, table.Print(stdout, b.peer, sections))
 		fmt.Fprintf(stdout, "\nRows short of their target: %d.\n", table.Missed(sections))
 	}
 	if *jsonPath != "" {
-		err = errors.Join(err, writeJSON(*jsonPath, sections))
+		err = errors.Join(err, writeJSON(*jsonPath, b.peer, sections))
 	}
 	return err
 }
 
-func writeJSON(path string, sections []table.Section) (err error) {
+func edgeFlags(flags *flag.FlagSet) benchmark {
+	var opts edge.Options
+	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
+	flags.BoolVar(&opts.PeersOnly, "peers-only", false, "only bare Envoy and its native limiter: how noisy is this machine?")
+	flags.BoolVar(&opts.Profile, "profile", false, "profile each mode after measuring it (Envoy by perf, the region by pprof)")
+	flags.StringVar(&opts.Only, "only", "", "only the part with this name: closed, fixed, path, memory, go")
+	return benchmark{"bare", func(ctx context.Context, progress io.Writer) ([]table.Section, error) {
+		return edge.Run(ctx, opts, progress)
+	}}
+}
+
+func regionFlags(flags *flag.FlagSet) benchmark {
+	var opts region.Options
+	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
+	flags.BoolVar(&opts.PeersOnly, "peers-only", false, "only the others: how noisy is this machine?")
+	flags.StringVar(&opts.Profile, "profile", "", "write CPU profiles of Weir's service to this directory, a file per load")
+	flags.StringVar(&opts.Only, "only", "", "only these parts: "+strings.Join(region.Parts, ", "))
+	return benchmark{"theirs", func(ctx context.Context, progress io.Writer) ([]table.Section, error) {
+		return region.Run(ctx, opts, progress)
+	}}
+}
+
+func writeJSON(path, peer string, sections []table.Section) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return table.WriteJSON(f, sections)
+	return table.WriteJSON(f, peer, sections)
 }

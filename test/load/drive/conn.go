@@ -18,15 +18,28 @@ const maxReply = 16 << 10
 // index.
 const timerEvent int32 = -1
 
+// protocol is what one connection speaks. Slices that it returns hold until it is
+// called again.
+type protocol interface {
+	// greeting begins a new connection, and forgets the one before.
+	greeting() []byte
+	// request is the next request, with this key.
+	request(key uint32) []byte
+	// take takes the first n bytes of b, of which all could be understood; 0: b does
+	// not hold enough. status, 200 to 599, says that they complete a reply; answer
+	// is to be sent back.
+	take(b []byte) (status, n int, answer []byte, err error)
+}
+
 // conn is one keep-alive connection, with at most one request on its way.
 type conn struct {
-	fd    int
-	index int32 // in Client.conns
-	req   request
+	fd     int
+	index  int32 // in Client.conns
+	speaks protocol
 
 	busy bool
 	due  time.Duration // of the request on its way, since the run began
-	n    int           // bytes of the reply read so far, at the front of buf
+	n    int           // bytes read and not understood yet, at the front of buf
 	buf  [maxReply]byte
 }
 
@@ -43,6 +56,9 @@ func (c *Client) connect(cn *conn) error {
 	}
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return fmt.Errorf("TCP_NODELAY: %w", err)
+	}
+	if err := cn.write(cn.speaks.greeting()); err != nil {
+		return fmt.Errorf("greeting: %w", err)
 	}
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return fmt.Errorf("non-blocking: %w", err)
@@ -66,12 +82,17 @@ func (cn *conn) close() {
 	}
 }
 
-// send writes the request with this key. The socket's buffer is empty, so the
-// kernel takes all of it.
-func (cn *conn) send(key uint32) error {
-	cn.req.setKey(key)
-	n, err := unix.Write(cn.fd, cn.req.bytes)
-	if err == nil && n < len(cn.req.bytes) {
+// send writes the request with this key.
+func (cn *conn) send(key uint32) error { return cn.write(cn.speaks.request(key)) }
+
+// write writes all of b. The socket's buffer is as good as empty, so the kernel
+// takes it.
+func (cn *conn) write(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	n, err := unix.Write(cn.fd, b)
+	if err == nil && n < len(b) {
 		err = io.ErrShortWrite
 	}
 	return err
@@ -87,19 +108,36 @@ func (cn *conn) receive() (status int, err error) {
 		return 0, err
 	case n == 0:
 		return 0, io.ErrUnexpectedEOF // closed, or the reply is larger than buf
-	case !cn.busy:
-		return 0, errors.New("a reply that nobody asked for")
 	}
 	cn.n += n
-	status, length, err := parseReply(cn.buf[:cn.n])
-	switch {
-	case err != nil:
-		return 0, err
-	case length == 0:
-		return 0, nil
-	case length < cn.n:
-		return 0, errors.New("more than one reply to one request")
+	return cn.understand()
+}
+
+// understand takes what has been read apart, and keeps what is not whole.
+func (cn *conn) understand() (status int, err error) {
+	used := 0
+	for used < cn.n {
+		s, n, answer, err := cn.speaks.take(cn.buf[used:cn.n])
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			break
+		}
+		used += n
+		if err := cn.write(answer); err != nil {
+			return 0, err
+		}
+		switch {
+		case s == 0:
+		case status != 0:
+			return 0, errors.New("more than one reply to one request")
+		case !cn.busy:
+			return 0, errors.New("a reply that nobody asked for")
+		default:
+			status = s
+		}
 	}
-	cn.n = 0
+	cn.n = copy(cn.buf[:], cn.buf[used:cn.n])
 	return status, nil
 }

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package drive sends requests over HTTP/1.1 to one address on the loopback
-// interface and counts what comes back.
+// Package drive sends requests to one address on the loopback interface and counts
+// what comes back: HTTP/1.1 requests, or calls of Envoy's rate limit service.
 //
 // It runs beside the servers it measures, on the same few cores, so it is built
 // to use little: one thread, one epoll set, requests rendered before the run and
@@ -73,6 +73,19 @@ type Client struct {
 // Dial opens n connections to addr, an IPv4 address of the loopback interface,
 // on which every request asks for path.
 func Dial(addr string, path string, n int) (*Client, error) {
+	req := newRequest(path)
+	return dialWith(addr, n, func() protocol { return req.clone() })
+}
+
+// DialRLS opens n connections to addr, an IPv4 address of the loopback interface,
+// on which every request is a call of Envoy's rate limit service. Its answers are
+// counted as Envoy passes them on: 200 for OK, 429 for OVER_LIMIT, and 500 for
+// none of these.
+func DialRLS(addr string, ask Ask, n int) (*Client, error) {
+	return dialWith(addr, n, func() protocol { return newRLS(addr, ask) })
+}
+
+func dialWith(addr string, n int, speaks func() protocol) (*Client, error) {
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("drive: address %q: %w", addr, err)
@@ -81,14 +94,14 @@ func Dial(addr string, path string, n int) (*Client, error) {
 		return nil, fmt.Errorf("drive: address %q: load goes to 127.0.0.0/8 only", addr)
 	}
 	c := &Client{addr: ap, epoll: -1, timer: -1}
-	if err := c.open(newRequest(path), n); err != nil {
+	if err := c.open(speaks, n); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("drive: %s: %w", addr, err)
 	}
 	return c, nil
 }
 
-func (c *Client) open(req request, n int) (err error) {
+func (c *Client) open(speaks func() protocol, n int) (err error) {
 	if c.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll: %w", err)
 	}
@@ -100,7 +113,7 @@ func (c *Client) open(req request, n int) (err error) {
 		return err
 	}
 	for i := range n {
-		cn := &conn{fd: -1, index: int32(i), req: req.clone()}
+		cn := &conn{fd: -1, index: int32(i), speaks: speaks()}
 		c.conns = append(c.conns, cn)
 		if err := c.connect(cn); err != nil {
 			return err

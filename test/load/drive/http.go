@@ -35,9 +35,21 @@ func (r request) clone() request {
 	return r
 }
 
-func (r request) setKey(key uint32) {
-	digits := r.bytes[r.digits : r.digits+keyDigits]
-	for i := keyDigits - 1; i >= 0; i-- {
+func (request) greeting() []byte { return nil }
+
+func (r request) request(key uint32) []byte {
+	setDigits(r.bytes[r.digits:][:keyDigits], key)
+	return r.bytes
+}
+
+func (request) take(b []byte) (status, n int, answer []byte, err error) {
+	status, n, err = parseReply(b)
+	return status, n, nil, err
+}
+
+// setDigits writes key in decimal, with leading zeros.
+func setDigits(digits []byte, key uint32) {
+	for i := len(digits) - 1; i >= 0; i-- {
 		digits[i] = byte('0' + key%10)
 		key /= 10
 	}

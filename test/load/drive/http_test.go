@@ -9,8 +9,7 @@ import (
 
 func TestRequestIsWhatItSays(t *testing.T) {
 	r := newRequest("/v1/things")
-	r.setKey(1234)
-	got, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(r.bytes)))
+	got, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(r.request(1234))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,8 +21,8 @@ func TestRequestIsWhatItSays(t *testing.T) {
 func TestClonesHaveTheirOwnKey(t *testing.T) {
 	a := newRequest("/")
 	b := a.clone()
-	a.setKey(MaxKeys - 1)
-	b.setKey(7)
+	a.request(MaxKeys - 1)
+	b.request(7)
 	if !bytes.Contains(a.bytes, []byte("user-99999999\r")) || !bytes.Contains(b.bytes, []byte("user-00000007\r")) {
 		t.Errorf("keys of two clones: %q and %q", a.bytes, b.bytes)
 	}

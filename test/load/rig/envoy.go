@@ -5,6 +5,7 @@ package rig
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -101,7 +102,23 @@ func (r *Rig) pop(ctx context.Context, name string, upstream *Envoy, edit func(*
 	})
 }
 
+// program is the Envoy that WEIR_ENVOY names, else what `make setup` installs.
+func (r *Rig) program() (string, error) {
+	path := os.Getenv("WEIR_ENVOY")
+	if path == "" {
+		path = filepath.Join(r.root, ".tools/venv/bin/envoy")
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("no Envoy: %w; run `make setup`, or name one in WEIR_ENVOY", err)
+	}
+	return path, nil
+}
+
 func (r *Rig) startEnvoy(ctx context.Context, name string, edit func(b *bootstrap, addr string)) (*Envoy, error) {
+	program, err := r.program()
+	if err != nil {
+		return nil, err
+	}
 	b, err := readBootstrap(filepath.Join(r.root, "envoy/pop.yaml"))
 	if err != nil {
 		return nil, err
@@ -117,7 +134,7 @@ func (r *Rig) startEnvoy(ctx context.Context, name string, edit func(b *bootstra
 	if err != nil {
 		return nil, err
 	}
-	e.Process, err = r.start(ctx, name, "http://"+e.admin+"/ready", r.envoy, "-c", path,
+	e.Process, err = r.start(ctx, name, "http://"+e.admin+"/ready", program, "-c", path,
 		"--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -31,28 +32,20 @@ type Rig struct {
 	root  string // of the repository
 	dir   string // configuration and logs of the programs
 	ports chan int
-	envoy string
 
-	mu      sync.Mutex
-	started []*Process // in the order of their start; under mu
+	mu      sync.Mutex // for all below
+	started []*Process // in the order of their start
+	adopted []int      // process ids
 }
 
 // maxProcesses bounds what one rig may start: two ports each.
 const maxProcesses = 64
 
 // Open makes an empty rig whose programs write to a new directory in .run.
-// Envoy is what WEIR_ENVOY names, else what `make setup` installs.
 func Open() (*Rig, error) {
 	root, err := findRoot()
 	if err != nil {
 		return nil, err
-	}
-	envoy := os.Getenv("WEIR_ENVOY")
-	if envoy == "" {
-		envoy = filepath.Join(root, ".tools/venv/bin/envoy")
-	}
-	if _, err := os.Stat(envoy); err != nil {
-		return nil, fmt.Errorf("no Envoy: %w; run `make setup`, or name one in WEIR_ENVOY", err)
 	}
 	parent := filepath.Join(root, ".run")
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -66,7 +59,7 @@ func Open() (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rig{root: root, dir: dir, envoy: envoy, ports: ports}, nil
+	return &Rig{root: root, dir: dir, ports: ports}, nil
 }
 
 // Root is the root of the repository.
@@ -96,7 +89,20 @@ func (r *Rig) CPU() (time.Duration, error) {
 		cpu, err2 := measure.CPU(p.PID)
 		sum, err = sum+cpu, errors.Join(err, err2)
 	}
+	for _, pid := range r.adopted {
+		if cpu, err := measure.CPU(pid); err == nil { // else it is among our children
+			sum += cpu
+		}
+	}
 	return sum, err
+}
+
+// Adopt counts a program among those of the rig, for CPU, that this program has
+// started without it.
+func (r *Rig) Adopt(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.adopted = append(r.adopted, pid)
 }
 
 // usedByUs is what this process and those of its children that have ended used.
@@ -143,7 +149,8 @@ type Process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// start runs argv and waits until readyURL answers 200.
+// start runs argv and waits until it is ready: until a URL answers 200, or, for
+// "tcp://host:port", takes a connection.
 func (r *Rig) start(ctx context.Context, name, readyURL string, argv ...string) (*Process, error) {
 	log := filepath.Join(r.dir, name+".log")
 	out, err := os.Create(log)
@@ -185,10 +192,24 @@ func (p *Process) awaitReady(ctx context.Context, url string) error {
 			return fmt.Errorf("%s is not ready: %w; its log is %s", p.Name, ctx.Err(), p.log)
 		case <-time.After(50 * time.Millisecond):
 		}
-		if ok, _ := get(ctx, url); ok {
+		if answers(ctx, url) {
 			return nil
 		}
 	}
+}
+
+func answers(ctx context.Context, url string) bool {
+	addr, isTCP := strings.CutPrefix(url, "tcp://")
+	if !isTCP {
+		ok, _ := get(ctx, url)
+		return ok
+	}
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
 }
 
 // get reports whether url answers 200, and the headers of the answer.

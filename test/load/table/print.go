@@ -8,19 +8,26 @@ import (
 	"unicode/utf8"
 )
 
-// The columns. What compares with bare is from the minima, then from the medians.
-var columns = [...]string{"", "unit", "min", "median", "x bare", "over bare", "target", "", "note"}
+// line is the cells of one line of the table.
+type line [9]string
 
-// Print writes the sections as one Markdown table, its columns aligned.
-func Print(w io.Writer, sections []Section) error {
-	lines := [][len(columns)]string{columns}
+// heading names the columns. What compares with the peer is from the minima, then
+// from the medians.
+func heading(peer string) line {
+	return line{"", "unit", "min", "median", "x " + peer, "over " + peer, "target", "", "note"}
+}
+
+// Print writes the sections as one Markdown table, its columns aligned. peer is a
+// short name for what rows are compared with.
+func Print(w io.Writer, peer string, sections []Section) error {
+	lines := []line{heading(peer)}
 	for _, s := range sections {
-		lines = append(lines, [len(columns)]string{"**" + s.Title + "**"})
+		lines = append(lines, line{"**" + s.Title + "**"})
 		for _, r := range s.Rows {
-			lines = append(lines, r.cells())
+			lines = append(lines, r.cells(peer))
 		}
 	}
-	var width [len(columns)]int
+	var width [len(line{})]int
 	for _, cells := range lines {
 		for i, cell := range cells {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
@@ -47,18 +54,18 @@ func writeLine(out *strings.Builder, cells []string, width []int) {
 	out.WriteString("|\n")
 }
 
-func (r Row) cells() [len(columns)]string {
-	c := [len(columns)]string{r.Name, r.Unit, number(r.Value.Min()), number(r.Value.Median())}
+func (r Row) cells(peer string) line {
+	c := line{r.Name, r.Unit, number(r.Value.Min()), number(r.Value.Median())}
 	if len(r.Value) == 0 {
 		c[2], c[3] = "-", "-"
 	}
-	if len(r.Bare) > 0 {
-		if r.Bare.Min() > 0 {
-			c[4] = fmt.Sprintf("%.2f / %.2f", ratio(r.Value.Min(), r.Bare.Min()), ratio(r.Value.Median(), r.Bare.Median()))
+	if len(r.Peer) > 0 {
+		if r.Peer.Min() > 0 {
+			c[4] = fmt.Sprintf("%.2f / %.2f", ratio(r.Value.Min(), r.Peer.Min()), ratio(r.Value.Median(), r.Peer.Median()))
 		}
-		c[5] = fmt.Sprintf("%.1f / %.1f", r.Value.Min()-r.Bare.Min(), r.Value.Median()-r.Bare.Median())
+		c[5] = fmt.Sprintf("%.1f / %.1f", r.Value.Min()-r.Peer.Min(), r.Value.Median()-r.Peer.Median())
 	}
-	c[6] = r.Target.text(r.Unit)
+	c[6] = r.Target.text(r.Unit, peer)
 	c[7] = r.Judge().text(r.Target, r.Unit)
 	c[8] = r.Note
 	return c
@@ -83,7 +90,7 @@ type record struct {
 	Name    string    `json:"name"`
 	Unit    string    `json:"unit"`
 	Rounds  []float64 `json:"rounds"`
-	Bare    []float64 `json:"bare_rounds,omitempty"`
+	Peer    []float64 `json:"peer_rounds,omitempty"`
 	Min     float64   `json:"min"`
 	Median  float64   `json:"median"`
 	Target  string    `json:"target,omitempty"`
@@ -93,11 +100,11 @@ type record struct {
 }
 
 // WriteJSON writes every row with the rounds behind it, as one JSON array.
-func WriteJSON(w io.Writer, sections []Section) error {
+func WriteJSON(w io.Writer, peer string, sections []Section) error {
 	records := []record{}
 	for _, s := range sections {
 		for _, r := range s.Rows {
-			records = append(records, r.record(s.Title))
+			records = append(records, r.record(s.Title, peer))
 		}
 	}
 	enc := json.NewEncoder(w)
@@ -105,13 +112,13 @@ func WriteJSON(w io.Writer, sections []Section) error {
 	return enc.Encode(records)
 }
 
-func (r Row) record(section string) record {
+func (r Row) record(section, peer string) record {
 	v := r.Judge()
 	rec := record{
 		Section: section, Name: r.Name, Unit: r.Unit,
-		Rounds: append([]float64{}, r.Value...), Bare: r.Bare,
+		Rounds: append([]float64{}, r.Value...), Peer: r.Peer,
 		Min: r.Value.Min(), Median: r.Value.Median(),
-		Target: r.Target.text(r.Unit), Verdict: v.text(r.Target, r.Unit), Note: r.Note,
+		Target: r.Target.text(r.Unit, peer), Verdict: v.text(r.Target, r.Unit), Note: r.Note,
 	}
 	if r.Target.Kind != None {
 		reached := v.Reached()

@@ -26,7 +26,7 @@ type Target struct {
 	Kind  Kind
 	Bound float64 // in the row's unit; for Times a ratio
 	// Base is what Over and Times compare with, and BaseName what the table calls
-	// it; no base means the row's Bare.
+	// it; no base means the row's Peer.
 	Base     measure.Sample
 	BaseName string
 }
@@ -36,9 +36,9 @@ type Row struct {
 	Name  string
 	Unit  string // of Value, such as "µs/req"
 	Value measure.Sample
-	// Bare is the same of bare Envoy, in the same rounds; empty if Envoy has no
-	// such thing.
-	Bare   measure.Sample
+	// Peer is the same of what Weir is compared with, in the same rounds: bare
+	// Envoy, or another service. Empty if that has no such thing.
+	Peer   measure.Sample
 	Target Target
 	// Note is what a reader must know to trust the row, such as that the offered
 	// rate was not reached.
@@ -71,7 +71,7 @@ func (v Verdict) Reached() bool { return v.Short == 0 }
 func (r Row) Judge() Verdict {
 	base := r.Target.Base
 	if base == nil {
-		base = r.Bare
+		base = r.Peer
 	}
 	var v Verdict
 	if len(r.Value) == 0 && r.Target.Kind != None {
@@ -111,10 +111,10 @@ func ratio(value, base float64) float64 {
 }
 
 // text says what is to be reached, such as "<= bare + 8 µs/req".
-func (t Target) text(unit string) string {
+func (t Target) text(unit, peer string) string {
 	name := t.BaseName
 	if name == "" {
-		name = "bare"
+		name = peer
 	}
 	switch t.Kind {
 	case Over:

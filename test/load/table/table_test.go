@@ -20,25 +20,25 @@ func TestJudge(t *testing.T) {
 		text   string
 	}{
 		{"within a difference",
-			Row{Unit: "µs", Value: measure.Sample{25, 27, 29}, Bare: bare, Target: Target{Kind: Over, Bound: 8}},
+			Row{Unit: "µs", Value: measure.Sample{25, 27, 29}, Peer: bare, Target: Target{Kind: Over, Bound: 8}},
 			7, "reached"},
 		{"exactly at the bound",
-			Row{Unit: "µs", Value: measure.Sample{26, 28, 30}, Bare: bare, Target: Target{Kind: Over, Bound: 8}},
+			Row{Unit: "µs", Value: measure.Sample{26, 28, 30}, Peer: bare, Target: Target{Kind: Over, Bound: 8}},
 			8, "reached"},
 		{"over a difference",
-			Row{Unit: "µs", Value: measure.Sample{27, 29.5, 31}, Bare: bare, Target: Target{Kind: Over, Bound: 8}},
+			Row{Unit: "µs", Value: measure.Sample{27, 29.5, 31}, Peer: bare, Target: Target{Kind: Over, Bound: 8}},
 			9.5, "short by 1.50 µs"},
 		{"only the minima are within",
-			Row{Unit: "µs", Value: measure.Sample{25, 29, 31}, Bare: bare, Target: Target{Kind: Over, Bound: 8}},
+			Row{Unit: "µs", Value: measure.Sample{25, 29, 31}, Peer: bare, Target: Target{Kind: Over, Bound: 8}},
 			9, "short by 1 µs (minima: reached)"},
 		{"only the medians are within",
-			Row{Unit: "µs", Value: measure.Sample{27, 27.5, 31}, Bare: bare, Target: Target{Kind: Over, Bound: 8}},
+			Row{Unit: "µs", Value: measure.Sample{27, 27.5, 31}, Peer: bare, Target: Target{Kind: Over, Bound: 8}},
 			7.5, "reached (minima: short by 1 µs)"},
 		{"a ratio to bare",
-			Row{Value: measure.Sample{36, 40, 44}, Bare: bare, Target: Target{Kind: Times, Bound: 1.6}},
+			Row{Value: measure.Sample{36, 40, 44}, Peer: bare, Target: Target{Kind: Times, Bound: 1.6}},
 			2, "short by 0.40 x"},
 		{"a ratio to another row",
-			Row{Value: measure.Sample{17, 18.7, 20}, Bare: bare,
+			Row{Value: measure.Sample{17, 18.7, 20}, Peer: bare,
 				Target: Target{Kind: Times, Bound: 1.15, Base: refusing, BaseName: "native refusing"}},
 			1.1, "reached"},
 		{"nothing to compare with",
@@ -48,7 +48,7 @@ func TestJudge(t *testing.T) {
 		{"at most", Row{Unit: "MB", Value: measure.Sample{101}, Target: Target{Kind: AtMost, Bound: 100}}, 101, "short by 1 MB"},
 		{"at least", Row{Value: measure.Sample{12e6}, Target: Target{Kind: AtLeast, Bound: 10e6}}, 12e6, "reached"},
 		{"not at least", Row{Unit: "/s", Value: measure.Sample{9e6}, Target: Target{Kind: AtLeast, Bound: 10e6}}, 9e6, "short by 1 M /s"},
-		{"no target", Row{Value: measure.Sample{1}, Bare: bare}, 0, ""},
+		{"no target", Row{Value: measure.Sample{1}, Peer: bare}, 0, ""},
 	} {
 		v := tc.row.Judge()
 		same := math.Abs(v.Figure-tc.figure) < 1e-9 || math.IsNaN(v.Figure) && math.IsNaN(tc.figure)
@@ -62,8 +62,8 @@ func sections() []Section {
 	bare := measure.Sample{18, 20, 22}
 	return []Section{
 		{Title: "Closed loop", Rows: []Row{
-			{Name: "bare", Unit: "µs/req", Value: bare, Bare: bare},
-			{Name: "Weir", Unit: "µs/req", Value: measure.Sample{30, 30, 30}, Bare: bare,
+			{Name: "bare", Unit: "µs/req", Value: bare, Peer: bare},
+			{Name: "Weir", Unit: "µs/req", Value: measure.Sample{30, 30, 30}, Peer: bare,
 				Target: Target{Kind: Over, Bound: 8}, Note: "3 failed"},
 		}},
 		{Title: "Memory", Rows: []Row{
@@ -74,7 +74,7 @@ func sections() []Section {
 
 func TestPrint(t *testing.T) {
 	var out bytes.Buffer
-	if err := Print(&out, sections()); err != nil {
+	if err := Print(&out, "bare", sections()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -114,7 +114,7 @@ func TestMissed(t *testing.T) {
 
 func TestWriteJSON(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteJSON(&out, sections()); err != nil {
+	if err := WriteJSON(&out, "bare", sections()); err != nil {
 		t.Fatal(err)
 	}
 	var rows []struct {

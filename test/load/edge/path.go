@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package edge
 
 import (
 	"context"
@@ -32,18 +32,18 @@ func (b *bench) wholePath(ctx context.Context) (table.Section, error) {
 	load := drive.Load{Duration: b.plan.chunk, Rate: pathRate}
 	chunks := map[*mode][]traffic{}
 	for _, m := range []*mode{uniform, zipf} {
-		m.procs = append(m.procs, at.region.Process)
-		if err := bare.round(ctx, load); err != nil { // before each: what bare costs now
+		m.Meters = append(m.Meters, meter(at.region.Process))
+		if err := bare.Round(ctx, load); err != nil { // before each: what bare costs now
 			return s, err
 		}
 		if chunks[m], err = b.chunks(ctx, m, load); err != nil {
 			return s, err
 		}
 	}
-	if err := bare.round(ctx, load); err != nil {
+	if err := bare.Round(ctx, load); err != nil {
 		return s, err
 	}
-	if b.profile {
+	if b.Profile {
 		functions, err := b.profileRegion(ctx, zipf, at)
 		if err != nil {
 			return s, err
@@ -60,7 +60,7 @@ func (b *bench) wholePath(ctx context.Context) (table.Section, error) {
 func (b *bench) chunks(ctx context.Context, m *mode, load drive.Load) ([]traffic, error) {
 	settle := load
 	settle.Duration = b.plan.settle
-	if err := m.warmUp(ctx, settle); err != nil {
+	if err := m.WarmUp(ctx, settle); err != nil {
 		return nil, err
 	}
 	begin, err := m.asked(ctx)
@@ -69,7 +69,7 @@ func (b *bench) chunks(ctx context.Context, m *mode, load drive.Load) ([]traffic
 	}
 	var chunks []traffic
 	for before := begin; len(chunks) < b.plan.chunks; {
-		if err := m.round(ctx, load); err != nil {
+		if err := m.Round(ctx, load); err != nil {
 			return nil, err
 		}
 		now, err := m.asked(ctx)
@@ -93,9 +93,9 @@ func pathRows(m, bare *mode, chunks []traffic, waits table.Target) []table.Row {
 	}
 	return []table.Row{
 		m.row(bare, pathRate),
-		{Name: m.name + ": of that Envoy", Unit: "µs/req", Value: m.parts[0], Bare: bare.cpu},
-		{Name: m.name + ": of that the region", Unit: "µs/req", Value: m.parts[1]},
-		{Name: m.name + ": decisions that waited", Unit: "%", Value: waited, Target: waits},
-		{Name: m.name + ": wants per decision", Unit: "wants", Value: wants},
+		{Name: m.Name + ": of that Envoy", Unit: "µs/req", Value: m.Parts[0], Peer: bare.CPU},
+		{Name: m.Name + ": of that the region", Unit: "µs/req", Value: m.Parts[1]},
+		{Name: m.Name + ": decisions that waited", Unit: "%", Value: waited, Target: waits},
+		{Name: m.Name + ": wants per decision", Unit: "wants", Value: wants},
 	}
 }

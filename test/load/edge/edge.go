@@ -1,33 +1,35 @@
 //go:build linux
 
-package main
+// Package edge measures what the filter costs: real Envoys with it and without,
+// and the region behind it. It needs what `make setup` and `make build` leave.
+package edge
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/test/load/drive"
-	"github.com/weirlimit/weir/test/load/measure"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
-type edgeOptions struct {
-	plan      plan
-	peersOnly bool // bare Envoy and its native limiter, nothing of Weir
-	profile   bool
-	only      string // the name of a part; empty means all
+// Options say what of the benchmark runs. The zero value is all of it, in full.
+type Options struct {
+	Quick     bool   // fewer and shorter rounds
+	PeersOnly bool   // bare Envoy and its native limiter, nothing of Weir
+	Profile   bool   // profile each mode after measuring it
+	Only      string // the part with this name; empty: all
 }
 
 // bench is one run of the edge benchmark.
 type bench struct {
-	edgeOptions
+	Options
+	plan plan
 	*rig.Rig
 	progress io.Writer
 	clients  []*drive.Client
@@ -39,18 +41,25 @@ type bench struct {
 	one, three       *place     // Weir with so many rules per request; nil with peersOnly
 }
 
-// edge runs every part and returns the table: with an error, what there is of it.
-func edge(ctx context.Context, opts edgeOptions, progress io.Writer) ([]table.Section, error) {
+// Run runs every part and returns the table: with an error, what there is of it.
+func Run(ctx context.Context, opts Options, progress io.Writer) ([]table.Section, error) {
+	if opts.Quick {
+		return run(ctx, opts, quickPlan, progress)
+	}
+	return run(ctx, opts, fullPlan, progress)
+}
+
+func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table.Section, error) {
 	r, err := rig.Open()
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{edgeOptions: opts, Rig: r, progress: progress}
+	b := &bench{Options: opts, plan: p, Rig: r, progress: progress}
 	defer b.close()
 	if err := b.start(ctx); err != nil {
 		return nil, fmt.Errorf("%w (logs in %s)", err, r.Dir())
 	}
-	machine, err := b.watch()
+	machine, err := b.Watch()
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +75,7 @@ func edge(ctx context.Context, opts edgeOptions, progress io.Writer) ([]table.Se
 // measured; its error comes with their sections.
 func (b *bench) measure(ctx context.Context) (sections []table.Section, err error) {
 	for _, part := range b.parts() {
-		if b.only != "" && b.only != part.name || ctx.Err() != nil {
+		if b.Only != "" && b.Only != part.name || ctx.Err() != nil {
 			continue
 		}
 		begin := time.Now()
@@ -81,36 +90,6 @@ func (b *bench) measure(ctx context.Context) (sections []table.Section, err erro
 	return append(sections, b.profiles...), errors.Join(err, ctx.Err())
 }
 
-// watch begins to watch the machine; what it returns ends that, and says how much
-// of it others used, and so how far the figures can be trusted.
-func (b *bench) watch() (end func() (table.Section, error), err error) {
-	begin := time.Now()
-	before, err := b.othersBusy()
-	if err != nil {
-		return nil, err
-	}
-	return func() (table.Section, error) {
-		after, err := b.othersBusy()
-		share := 100 * float64(after-before) / float64(time.Since(begin)) / float64(runtime.NumCPU())
-		row := table.Row{Name: "CPU time that other programs used", Unit: "%",
-			Value: measure.Sample{max(share, 0)}, Note: measure.Load()}
-		if share > quietShare {
-			row.Note += ": NOT A QUIET MACHINE, the figures are too high"
-		}
-		return table.Section{Title: "The machine meanwhile", Rows: []table.Row{row}}, err
-	}, nil
-}
-
-// othersBusy is the CPU time of all programs but ours.
-func (b *bench) othersBusy() (time.Duration, error) {
-	all, err := measure.Busy()
-	if err != nil {
-		return 0, err
-	}
-	ours, err := b.CPU()
-	return all - ours, err
-}
-
 type part struct {
 	name string
 	run  func(context.Context) (table.Section, error)
@@ -118,7 +97,7 @@ type part struct {
 
 func (b *bench) parts() []part {
 	parts := []part{{"closed", b.closedLoop}, {"fixed", b.fixedRate}}
-	if b.peersOnly {
+	if b.PeersOnly {
 		return parts
 	}
 	parts = append(parts, part{"path", b.wholePath}, part{"memory", b.memory})
@@ -137,7 +116,7 @@ func (b *bench) start(ctx context.Context) (err error) {
 	g.Go(func() (err error) { b.bare, err = b.Bare(ctx, "bare", b.upstream); return })
 	g.Go(func() (err error) { b.native, err = b.Native(ctx, "native", b.upstream, 10_000_000); return })
 	g.Go(func() (err error) { b.refusing, err = b.Native(ctx, "native-refusing", b.upstream, 0); return })
-	if !b.peersOnly {
+	if !b.PeersOnly {
 		g.Go(func() (err error) { b.one, err = b.place(ctx, "one", oneRule, "/one/thing"); return })
 		g.Go(func() (err error) { b.three, err = b.place(ctx, "three", threeRules, "/three/thing"); return })
 	}

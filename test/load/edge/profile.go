@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package edge
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func (b *bench) profileModes(ctx context.Context, all []*mode, bare *mode) (tabl
 	s := table.Section{Title: "Profile of Envoy in the closed loop"}
 	rows := map[*mode][]table.Row{}
 	for _, m := range all {
-		p, err := b.sample(ctx, m, drive.Load{Duration: profileTime + time.Second}, m.procs[0])
+		p, err := b.sample(ctx, m, drive.Load{Duration: profileTime + time.Second}, m.envoy.Process)
 		if err != nil {
 			return s, err
 		}
@@ -33,8 +33,8 @@ func (b *bench) profileModes(ctx context.Context, all []*mode, bare *mode) (tabl
 	}
 	for _, m := range all {
 		for i, r := range rows[m] {
-			r.Bare = rows[bare][i].Value
-			if r.Bare.Min() > 0 || r.Value.Min() > 0 {
+			r.Peer = rows[bare][i].Value
+			if r.Peer.Min() > 0 || r.Value.Min() > 0 {
 				s.Rows = append(s.Rows, r)
 			}
 		}
@@ -46,8 +46,8 @@ func (b *bench) profileModes(ctx context.Context, all []*mode, bare *mode) (tabl
 func placeRows(m *mode, p measure.Profile) []table.Row {
 	row := func(place string, samples int) table.Row {
 		share := float64(samples) / float64(max(p.Samples, 1))
-		return table.Row{Name: m.name + ": " + place, Unit: "µs/req",
-			Value: measure.Sample{share * m.cpu.Median()}, Note: fmt.Sprintf("%.0f %%", 100*share)}
+		return table.Row{Name: m.Name + ": " + place, Unit: "µs/req",
+			Value: measure.Sample{share * m.CPU.Median()}, Note: fmt.Sprintf("%.0f %%", 100*share)}
 	}
 	return []table.Row{
 		row("Envoy", p.Rest),
@@ -59,7 +59,7 @@ func placeRows(m *mode, p measure.Profile) []table.Row {
 
 // profileRegion names the functions in which a region spends its time.
 func (b *bench) profileRegion(ctx context.Context, m *mode, at *place) (table.Section, error) {
-	s := table.Section{Title: "Profile of the region, " + m.name}
+	s := table.Section{Title: "Profile of the region, " + m.Name}
 	p, err := b.sample(ctx, m, drive.Load{Duration: profileTime + time.Second, Rate: pathRate}, at.region.Process)
 	if err != nil {
 		return s, err
@@ -80,7 +80,7 @@ func (b *bench) sample(ctx context.Context, m *mode, load drive.Load, proc *rig.
 	if err := record.Start(); err != nil {
 		return measure.Profile{}, fmt.Errorf("profile: %w; install perf (Debian: linux-perf)", err)
 	}
-	err := m.warmUp(ctx, load)
+	err := m.WarmUp(ctx, load)
 	if waitErr := record.Wait(); err == nil && waitErr != nil {
 		err = fmt.Errorf("profile: perf record: %w", waitErr)
 	}

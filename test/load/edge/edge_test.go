@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package edge
 
 import (
 	"bytes"
@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/load/drive"
 	"github.com/weirlimit/weir/test/load/measure"
-	"github.com/weirlimit/weir/test/load/rig"
+	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -26,12 +25,12 @@ var tiny = plan{
 // Every row of the table is measured, and no request fails. What the figures are
 // is not for a test to judge.
 func TestEdgeMeasuresEveryRow(t *testing.T) {
-	sections, err := edge(t.Context(), edgeOptions{plan: tiny}, t.Output())
+	sections, err := run(t.Context(), Options{}, tiny, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := table.Print(&out, sections); err != nil {
+	if err := table.Print(&out, "bare", sections); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("\n%s", &out)
@@ -51,31 +50,9 @@ func TestEdgeMeasuresEveryRow(t *testing.T) {
 	}
 }
 
-func TestUnknownBenchmark(t *testing.T) {
-	for _, args := range [][]string{nil, {"redis"}, {"edge", "-no-such-flag"}} {
-		if err := run(t.Context(), args, &bytes.Buffer{}, &bytes.Buffer{}); err == nil {
-			t.Errorf("run(%q): want an error", args)
-		}
-	}
-}
-
-func TestNoteSaysWhatThrowsDoubtOnARow(t *testing.T) {
-	m := &mode{status: answered}
-	r := &drive.Result{Elapsed: 2 * time.Second, Due: 1000, Done: 900, Failed: 3, Missed: 97, CPU: 9 * time.Millisecond}
-	r.Status[200], r.Status[429] = 891, 9
-	m.seen.add(r)
-	want := "450 req/s, driver 10.0 µs/req, OFFERED 500 req/s NOT REACHED, 3 failed, 1.00 % status 429"
-	if got := m.note(500); got != want {
-		t.Errorf("note = %q, want %q", got, want)
-	}
-	if got := m.note(0); strings.Contains(got, "OFFERED") {
-		t.Errorf("a closed loop offers no rate: %q", got)
-	}
-}
-
 func TestNoteOfDecisionsThatNobodyCounted(t *testing.T) {
-	m := &mode{status: answered, rules: []string{"one"}}
-	m.seen.done, m.seen.elapsed = 1, time.Second
+	m := &mode{Mode: round.Mode{Status: answered}, rules: []string{"one"}}
+	m.Seen.Done, m.Seen.Elapsed = 1, time.Second
 	if got := m.note(0); !strings.Contains(got, "COUNTED NO DECISION") {
 		t.Errorf("note = %q, though the filter counted nothing", got)
 	}
@@ -83,16 +60,8 @@ func TestNoteOfDecisionsThatNobodyCounted(t *testing.T) {
 	if got := m.note(0); !strings.Contains(got, "waited 1.50 %, 0.050 wants/decision") {
 		t.Errorf("note = %q, want 1.5 %% waited and 0.05 wants", got)
 	}
-	if rows := pathRows(&mode{parts: make([]measure.Sample, 2)}, m, []traffic{{}}, table.Target{Kind: table.AtMost, Bound: 5}); rows[3].Judge().Reached() {
+	if rows := pathRows(&mode{Mode: round.Mode{Parts: make([]measure.Sample, 2)}}, m, []traffic{{}}, table.Target{Kind: table.AtMost, Bound: 5}); rows[3].Judge().Reached() {
 		t.Error("a share of nothing has reached its target")
-	}
-}
-
-func TestCostIsSpreadOverTheRequests(t *testing.T) {
-	m := &mode{procs: make([]*rig.Process, 2)}
-	m.cost([]time.Duration{0, time.Millisecond}, []time.Duration{2 * time.Millisecond, 4 * time.Millisecond}, 1000)
-	if m.cpu[0] != 5 || m.parts[0][0] != 2 || m.parts[1][0] != 3 {
-		t.Errorf("cpu %v, parts %v; want 5 µs of 2 and 3", m.cpu, m.parts)
 	}
 }
 

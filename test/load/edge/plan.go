@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package edge
 
 import "time"
 
@@ -49,12 +49,10 @@ var (
 )
 
 const (
-	closedConns   = 32
-	openConns     = 64
-	memoryConns   = 256
-	fixedRate     = 5_000  // requests per second, where everything costs more
-	pathRate      = 20_000 // requests per second of the whole path
-	zipfExponent  = 0.99   // YCSB's
-	rateTolerance = 0.99   // an open loop that achieves less says so
-	quietShare    = 5      // per cent of the CPU time; with more for others the table says so
+	closedConns  = 32
+	openConns    = 64
+	memoryConns  = 256
+	fixedRate    = 5_000  // requests per second, where everything costs more
+	pathRate     = 20_000 // requests per second of the whole path
+	zipfExponent = 0.99   // YCSB's
 )

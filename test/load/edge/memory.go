@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package edge
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func (b *bench) memory(ctx context.Context) (table.Section, error) {
 	row := func(name string, mb, bare float64, target table.Target) {
 		r := table.Row{Name: name, Unit: "MB", Value: measure.Sample{mb}, Target: target}
 		if bare > 0 {
-			r.Bare = measure.Sample{bare}
+			r.Peer = measure.Sample{bare}
 		}
 		s.Rows = append(s.Rows, r)
 	}

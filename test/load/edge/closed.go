@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package edge
 
 import (
 	"context"
@@ -19,17 +19,17 @@ func (b *bench) closedLoop(ctx context.Context) (table.Section, error) {
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
 	ms.add("native local_ratelimit, allowing", b.native, "/one/thing", uniform, answered)
 	refusing := ms.add("native local_ratelimit, refusing", b.refusing, "/one/thing", uniform, refused)
-	if !b.peersOnly {
+	if !b.PeersOnly {
 		b.addWeir(&ms, uniform, refusing)
 	}
 	err := ms.run(ctx, drive.Load{Duration: b.plan.warm}, drive.Load{Duration: b.plan.round}, b.plan.rounds)
 	for _, m := range ms.all {
 		if m.target.BaseName != "" {
-			m.target.Base = refusing.cpu
+			m.target.Base = refusing.CPU
 		}
 		s.Rows = append(s.Rows, m.row(bare, 0))
 	}
-	if err == nil && b.profile {
+	if err == nil && b.Profile {
 		var places table.Section
 		places, err = b.profileModes(ctx, ms.all, bare)
 		b.profiles = append(b.profiles, places)
@@ -41,7 +41,7 @@ func (b *bench) closedLoop(ctx context.Context) (table.Section, error) {
 func (b *bench) addWeir(ms *modes, uniform drive.Keys, refusing *mode) {
 	one := table.Target{Kind: table.Over, Bound: 8}
 	three := table.Target{Kind: table.Over, Bound: 12}
-	denial := table.Target{Kind: table.Times, Bound: 1.15, BaseName: refusing.name}
+	denial := table.Target{Kind: table.Times, Bound: 1.15, BaseName: refusing.Name}
 	hot := drive.Hot()
 	ms.weir("Weir, no rule matches", b.one, "/none/thing", uniform, answered)
 	ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = one
@@ -62,7 +62,7 @@ func (b *bench) fixedRate(ctx context.Context) (table.Section, error) {
 	uniform := drive.Uniform(b.plan.keys, 2)
 	ms := modes{b: b, conns: openConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
-	if !b.peersOnly {
+	if !b.PeersOnly {
 		ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = table.Target{Kind: table.Times, Bound: 1.6}
 	}
 	load := drive.Load{Duration: b.plan.fixedRound, Rate: fixedRate}
@@ -70,8 +70,8 @@ func (b *bench) fixedRate(ctx context.Context) (table.Section, error) {
 	warm.Duration = b.plan.warm
 	err := ms.run(ctx, warm, load, b.plan.fixedRounds)
 	for _, m := range ms.all {
-		p50 := table.Row{Name: m.name + ", p50", Unit: "µs", Value: m.p50, Bare: bare.p50}
-		p99 := table.Row{Name: m.name + ", p99", Unit: "µs", Value: m.p99, Bare: bare.p99}
+		p50 := table.Row{Name: m.Name + ", p50", Unit: "µs", Value: m.P50, Peer: bare.P50}
+		p99 := table.Row{Name: m.Name + ", p99", Unit: "µs", Value: m.P99, Peer: bare.P99}
 		if m != bare {
 			p99.Target = table.Target{Kind: table.Times, Bound: 1.3}
 		}

@@ -1,0 +1,132 @@
+//go:build linux
+
+// Package region measures the region's rate limit service and its Redis scripts
+// beside envoyproxy/ratelimit and go-redis/redis_rate, on one Redis Cluster of
+// three masters. It needs what `make setup` and `make build` leave; the others it
+// builds itself.
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/rig"
+	"github.com/weirlimit/weir/test/load/table"
+)
+
+// Options say what of the benchmark runs. The zero value is all of it, in full.
+type Options struct {
+	Quick     bool   // fewer and shorter rounds
+	PeersOnly bool   // nothing of Weir
+	Profile   string // directory for CPU profiles of Weir's service; empty: none
+	Only      string // names of [Parts] with commas between; empty: all
+}
+
+// Parts are the names of the parts, in their order.
+var Parts = []string{"closed", "slow", "middle", "acquires", "attack", "failover", "memory", "accuracy"}
+
+// bench is one run.
+type bench struct {
+	Options
+	plan plan
+	*rig.Rig
+	progress io.Writer
+	peers    *rig.Peers
+	redis    *cluster
+	services *services // nil until a part needs them
+	clients  []*drive.Client
+}
+
+// Run runs every part and returns the table: with an error, what there is of it.
+func Run(ctx context.Context, opts Options, progress io.Writer) ([]table.Section, error) {
+	if opts.Quick {
+		return run(ctx, opts, quickPlan, progress)
+	}
+	return run(ctx, opts, fullPlan, progress)
+}
+
+func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table.Section, error) {
+	for name := range strings.SplitSeq(opts.Only, ",") {
+		if opts.Only != "" && !slices.Contains(Parts, name) {
+			return nil, fmt.Errorf("no part %q; there are: %s", name, strings.Join(Parts, ", "))
+		}
+	}
+	r, err := rig.Open()
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{Options: opts, plan: p, Rig: r, progress: progress}
+	defer b.close()
+	end, err := r.Watch()
+	if err != nil {
+		return nil, err
+	}
+	sections, err := b.measure(ctx)
+	others, err2 := end()
+	if err = errors.Join(err, err2); err != nil {
+		return append(sections, others), fmt.Errorf("%w (logs in %s)", err, r.Dir())
+	}
+	return append(sections, others), r.Discard()
+}
+
+// measure runs the parts. One that fails does not keep the others from being
+// measured; its error comes with their sections.
+func (b *bench) measure(ctx context.Context) (sections []table.Section, err error) {
+	if b.peers, err = b.Peers(ctx); err != nil {
+		return nil, err
+	}
+	if b.redis, err = startCluster(b.Rig, 0); err != nil {
+		return nil, err
+	}
+	for _, name := range Parts {
+		if b.Only != "" && !slices.Contains(strings.Split(b.Only, ","), name) || ctx.Err() != nil {
+			continue
+		}
+		begin := time.Now()
+		measured, err2 := b.part(ctx, name)
+		if err2 != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", name, err2))
+		}
+		fmt.Fprintf(b.progress, "%s: %.0f s\n", name, time.Since(begin).Seconds())
+		sections = append(sections, measured...)
+	}
+	return sections, errors.Join(err, ctx.Err())
+}
+
+// part runs one part. What the harness of Redis cannot do is an error here.
+func (b *bench) part(ctx context.Context, name string) (sections []table.Section, err error) {
+	defer recoverUnwell(&err)
+	switch name {
+	case "closed":
+		return b.closedLoop(ctx)
+	case "slow":
+		return b.fixedRate(ctx, slowRate)
+	case "middle":
+		return b.fixedRate(ctx, middleRate)
+	case "acquires":
+		return b.acquires(ctx)
+	case "attack":
+		return b.attacks(ctx)
+	case "failover":
+		return b.failover(ctx)
+	case "memory":
+		return b.memory(ctx)
+	}
+	return accuracy()
+}
+
+func (b *bench) close() {
+	for _, c := range b.clients {
+		c.Close()
+	}
+	b.Close()
+	if b.redis != nil {
+		b.redis.close()
+	}
+}

@@ -1,0 +1,85 @@
+//go:build linux
+
+package region
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/load/round"
+)
+
+func TestUnknownPart(t *testing.T) {
+	for _, only := range []string{"closd", "closed,", "closed memory"} {
+		if _, err := Run(t.Context(), Options{Only: only}, t.Output()); err == nil {
+			t.Errorf("Only %q: want an error", only)
+		}
+	}
+}
+
+// A tenth of the limit of the bound is the slow start of the windows that a flood
+// of five seconds may lie in.
+func TestBoundOfAFlood(t *testing.T) {
+	for _, tc := range []struct {
+		per  float64
+		d    time.Duration
+		want float64
+	}{
+		{1_000_000, 10 * time.Second, 10 + 2*20/10.0},
+		{10, 5 * time.Second, 10 + 2*4/5.0},
+		{1024, 2 * time.Minute, 10 + 3*10/120.0},
+	} {
+		f := flood{per: tc.per}
+		if got := f.bound(tc.d); math.Abs(got-tc.want) > 1e-9 {
+			t.Errorf("limit %v, %v: %v calls per second, want %v", tc.per, tc.d, got, tc.want)
+		}
+	}
+}
+
+func TestMinusIsRoundByRound(t *testing.T) {
+	got := minus(measure.Sample{5, 7, 9}, measure.Sample{1, 2})
+	if len(got) != 2 || got[0] != 4 || got[1] != 5 {
+		t.Errorf("minus = %v, want 4 and 5", got)
+	}
+}
+
+func TestBestOfTheOthers(t *testing.T) {
+	s := &services{theirs: &service{name: "theirs"}, cached: &service{name: "cached"}}
+	w := &ways{b: &bench{services: s}, by: map[string]map[string]*round.Mode{
+		"theirs": {"hot": {CPU: measure.Sample{9}}, "tight": {CPU: measure.Sample{9}}},
+		"cached": {"tight": {CPU: measure.Sample{4}}},
+	}}
+	for name, want := range map[string]float64{"hot": 9, "tight": 4, "uniform": 0} {
+		if got := w.best(load{name: name}, func(m *round.Mode) measure.Sample { return m.CPU }).Median(); got != want {
+			t.Errorf("%s: best = %v, want %v", name, got, want)
+		}
+	}
+}
+
+// What the table says of each algorithm is what its documentation derives, and no
+// less than the limit, but for the small bucket: a trace that did not saturate the
+// limit would show nothing.
+func TestAccuracyRows(t *testing.T) {
+	sections, err := accuracy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range sections[0].Rows {
+		if !r.Judge().Reached() || r.Value.Min() < 0.1 {
+			t.Errorf("%s: %v of the limit", r.Name, r.Value)
+		}
+	}
+}
+
+func TestHarnessFailureIsAnError(t *testing.T) {
+	fail := func() (err error) {
+		defer recoverUnwell(&err)
+		new(harness).Fatalf("no %s", "server")
+		return nil
+	}
+	if err := fail(); err == nil || err.Error() != "redis: no server" {
+		t.Errorf("err = %v", err)
+	}
+}

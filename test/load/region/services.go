@@ -1,0 +1,200 @@
+//go:build linux
+
+package region
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/load/rig"
+	"github.com/weirlimit/weir/test/load/round"
+)
+
+// limits is the configuration that both services get, in their common format.
+const limits = `domain: bench
+descriptors:
+  - key: uniform
+    rate_limit: { unit: minute, requests_per_unit: 1000 }
+  - key: hot
+    rate_limit: { unit: minute, requests_per_unit: 1000000 }
+  - key: tight
+    rate_limit: { unit: minute, requests_per_unit: 10 }
+`
+
+// nativeRules are Weir's own, for points of presence.
+const nativeRules = `rules:
+  - name: attacked
+    match: { path: { prefix: / } }
+    key: [ client_ip ]
+    limit: 1000/1m
+`
+
+const (
+	domain    = "bench"
+	hotLimit  = 1_000_000 // per minute
+	cacheSize = 16 << 20  // of envoyproxy/ratelimit's local cache, in bytes
+
+	admitted = 200
+	refused  = 429
+)
+
+// load is one kind of traffic. Its name is the entry of its descriptors.
+type load struct {
+	name  string
+	title string
+	keys  func(seed uint64) drive.Keys
+	want  int // the answer that nearly all requests should get
+}
+
+// tightKeys is so few that their limit is used up at once.
+const tightKeys = 100
+
+func (b *bench) loads() []load {
+	return []load{
+		{"uniform", fmt.Sprintf("%d uniform keys, 1000 a minute each", b.plan.keys),
+			func(seed uint64) drive.Keys { return drive.Uniform(b.plan.keys, seed) }, admitted},
+		{"hot", "one key, 1,000,000 a minute", func(uint64) drive.Keys { return drive.Hot() }, admitted},
+		{"tight", fmt.Sprintf("%d keys, 10 a minute each: nearly all denied", tightKeys),
+			func(seed uint64) drive.Keys { return drive.Uniform(tightKeys, seed) }, refused},
+	}
+}
+
+// service is one that answers calls of Envoy's rate limit service.
+type service struct {
+	name    string
+	rls     string
+	process *rig.Process
+	clients map[string]*drive.Client // by load
+}
+
+// services are those that are compared.
+type services struct {
+	empty          *service
+	theirs, cached *service // envoyproxy/ratelimit, without and with its local cache
+	weir           *service // nil with PeersOnly
+	region         *rig.Region
+}
+
+// start starts them once, and measures how much Redis uses for nothing.
+func (b *bench) start(ctx context.Context) (*services, error) {
+	if b.services != nil {
+		return b.services, nil
+	}
+	s := &services{}
+	var g errgroup.Group
+	add := func(to **service, name string, start func() (string, *rig.Process, error)) {
+		g.Go(func() error {
+			rls, process, err := start()
+			if err != nil {
+				return err
+			}
+			*to = &service{name: name, rls: rls, process: process, clients: map[string]*drive.Client{}}
+			return nil
+		})
+	}
+	peer := func(p *rig.Service, err error) (string, *rig.Process, error) {
+		if err != nil {
+			return "", nil, err
+		}
+		return p.RLS, p.Process, nil
+	}
+	add(&s.empty, "empty handler", func() (string, *rig.Process, error) { return peer(b.peers.Empty(ctx)) })
+	add(&s.theirs, "theirs", func() (string, *rig.Process, error) {
+		return peer(b.peers.RateLimit(ctx, "theirs", b.redis.Addrs(), limits, 0))
+	})
+	add(&s.cached, "theirs with its cache", func() (string, *rig.Process, error) {
+		return peer(b.peers.RateLimit(ctx, "theirs-cached", b.redis.Addrs(), limits, cacheSize))
+	})
+	if !b.PeersOnly {
+		add(&s.weir, "Weir", func() (string, *rig.Process, error) {
+			r, err := b.Replica(ctx, "weir", b.redis.Addrs(), nativeRules, limits)
+			if err != nil {
+				return "", nil, err
+			}
+			s.region = r
+			return r.RLS, r.Process, nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if err := b.redis.measureIdle(ctx, 2*time.Second); err != nil {
+		return nil, err
+	}
+	b.services = s
+	return s, nil
+}
+
+// ways are modes by service and load.
+type ways struct {
+	b   *bench
+	all []*round.Mode
+	by  map[string]map[string]*round.Mode // by service, by load
+}
+
+// add adds s under l. What is measured are s (Parts[0]) and Redis (Parts[1]).
+func (w *ways) add(s *service, l load) error {
+	client := s.clients[l.name]
+	if client == nil {
+		var err error
+		if client, err = drive.DialRLS(s.rls, drive.Ask{Domain: domain, Entry: l.name}, conns); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		s.clients[l.name] = client
+		w.b.clients = append(w.b.clients, client)
+	}
+	m := &round.Mode{
+		Name: s.name + ", " + l.name, Client: client, Keys: l.keys(1), Status: l.want, Settle: w.b.plan.settle,
+		Meters: []round.Meter{
+			{Name: s.name, Read: func() (time.Duration, error) { return measure.CPU(s.process.PID) }},
+			w.b.redis.meter(),
+		},
+	}
+	if s == w.b.services.weir && l.name == "uniform" {
+		m.Settle = w.b.plan.lease
+	}
+	if w.by[s.name] == nil {
+		w.by[s.name] = map[string]*round.Mode{}
+	}
+	w.by[s.name][l.name] = m
+	w.all = append(w.all, m)
+	return nil
+}
+
+// of is the mode of s under l; nil: it is not measured.
+func (w *ways) of(s *service, l load) *round.Mode {
+	if s == nil {
+		return nil
+	}
+	return w.by[s.name][l.name]
+}
+
+// ways makes the modes of all loads; withCache: of envoyproxy/ratelimit with its
+// cache as well.
+func (b *bench) ways(withCache bool) (*ways, error) {
+	w := &ways{b: b, by: map[string]map[string]*round.Mode{}}
+	s := b.services
+	for _, l := range b.loads() {
+		list := []*service{s.theirs, s.weir}
+		if l.name == "uniform" {
+			list = append(list, s.empty)
+		}
+		if withCache || l.want == refused {
+			list = append(list, s.cached)
+		}
+		for _, s := range list {
+			if s == nil {
+				continue
+			}
+			if err := w.add(s, l); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return w, nil
+}

@@ -1,0 +1,179 @@
+// Package round measures ways of answering requests, in rounds that take turns: a
+// round of each way, then the next round of each, so that whatever else the
+// machine does falls on all of them alike.
+package round
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/measure"
+)
+
+// Mode is one way of answering requests.
+type Mode struct {
+	Name   string
+	Client *drive.Client
+	Keys   drive.Keys
+	Status int           // what every answer should be; 0 means 200 or 429
+	Meters []Meter       // of those who answer
+	Settle time.Duration // before the rounds of each turn: what rests forgets
+
+	// What was measured, one value per round.
+	CPU      measure.Sample   // µs per request, by all meters
+	Parts    []measure.Sample // the same by each
+	P50, P99 measure.Sample   // µs
+	Seen     Tally            // of all rounds together
+}
+
+// Meter is the processor time of one who answers.
+type Meter struct {
+	Name string
+	// Read is what it has used so far.
+	Read func() (time.Duration, error)
+	// Idle is the share of a core that it uses with nothing to do, taken off what is
+	// measured; 0: nothing is.
+	Idle float64
+}
+
+// Tally is what several rounds saw together.
+type Tally struct {
+	Due, Done, Failed, Missed uint64
+	Status                    [600]uint64
+	Driver                    time.Duration // processor time of the driver
+	Elapsed                   time.Duration
+}
+
+// rateTolerance: an open loop that achieves less says so.
+const rateTolerance = 0.99
+
+// WarmUp sends a load that is not measured.
+func (m *Mode) WarmUp(ctx context.Context, load drive.Load) error {
+	load.Keys = m.Keys
+	if _, err := m.Client.Run(ctx, load); err != nil {
+		return fmt.Errorf("%s: %w", m.Name, err)
+	}
+	return ctx.Err()
+}
+
+// Round sends a load and keeps what it cost.
+func (m *Mode) Round(ctx context.Context, load drive.Load) error {
+	load.Keys = m.Keys
+	before, err := m.used()
+	if err != nil {
+		return err
+	}
+	r, err := m.Client.Run(ctx, load)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.Name, err)
+	}
+	after, err := m.used()
+	if err != nil {
+		return err
+	}
+	if r.Done == 0 {
+		return fmt.Errorf("%s: no request was answered", m.Name)
+	}
+	m.cost(before, after, r)
+	m.P50 = append(m.P50, Micros(r.Latency.Quantile(0.50)))
+	m.P99 = append(m.P99, Micros(r.Latency.Quantile(0.99)))
+	m.Seen.add(r)
+	return ctx.Err()
+}
+
+// Turns gives each mode a turn, and that so many times: it sends load for the
+// mode's Settle, unmeasured, and then in so many rounds without a rest.
+func Turns(ctx context.Context, modes []*Mode, load drive.Load, turns, rounds int) error {
+	for range turns {
+		for _, m := range modes {
+			if err := m.turn(ctx, load, rounds); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *Mode) turn(ctx context.Context, load drive.Load, rounds int) error {
+	if m.Settle > 0 {
+		settle := load
+		settle.Duration = m.Settle
+		if err := m.WarmUp(ctx, settle); err != nil {
+			return err
+		}
+	}
+	for range rounds {
+		if err := m.Round(ctx, load); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// used is what each meter says so far.
+func (m *Mode) used() ([]time.Duration, error) {
+	used := make([]time.Duration, len(m.Meters))
+	for i, meter := range m.Meters {
+		cpu, err := meter.Read()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", m.Name, meter.Name, err)
+		}
+		used[i] = cpu
+	}
+	return used, nil
+}
+
+func (m *Mode) cost(before, after []time.Duration, r *drive.Result) {
+	if m.Parts == nil {
+		m.Parts = make([]measure.Sample, len(m.Meters))
+	}
+	var total float64
+	for i, meter := range m.Meters {
+		idle := meter.Idle * Micros(r.Elapsed)
+		each := max(Micros(after[i]-before[i])-idle, 0) / float64(r.Done)
+		m.Parts[i] = append(m.Parts[i], each)
+		total += each
+	}
+	m.CPU = append(m.CPU, total)
+}
+
+func (t *Tally) add(r *drive.Result) {
+	t.Due += r.Due
+	t.Done += r.Done
+	t.Failed += r.Failed
+	t.Missed += r.Missed
+	t.Driver += r.CPU
+	t.Elapsed += r.Elapsed
+	for status, n := range r.Status {
+		t.Status[status] += n
+	}
+}
+
+// Note says how fast the mode went and what throws doubt on its figures. rate is
+// that of an open loop, else 0. It is empty before the first round.
+func (m *Mode) Note(rate float64) string {
+	t := &m.Seen
+	if t.Done == 0 {
+		return ""
+	}
+	notes := []string{fmt.Sprintf("%.0f req/s, driver %.1f µs/req",
+		float64(t.Done)/t.Elapsed.Seconds(), Micros(t.Driver)/float64(t.Done))}
+	if rate > 0 && float64(t.Done) < rateTolerance*float64(t.Due) {
+		notes = append(notes, fmt.Sprintf("OFFERED %.0f req/s NOT REACHED", rate))
+	}
+	if t.Failed > 0 {
+		notes = append(notes, fmt.Sprintf("%d failed", t.Failed))
+	}
+	for status, n := range t.Status {
+		if n > 0 && status != m.Status {
+			notes = append(notes, fmt.Sprintf("%.2f %% status %d", 100*float64(n)/float64(t.Done), status))
+		}
+	}
+	return strings.Join(notes, ", ")
+}
+
+// Micros is d in microseconds.
+func Micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
