@@ -53,7 +53,6 @@ func New(cfg Config) (*Server, error) {
 			Time:                  probeAfter,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastProbe, PermitWithoutStream: true}),
-		grpc.WaitForHandlers(true),
 	}
 	if cfg.TLS.Cert != "" {
 		files, err := newCertificates(cfg.TLS, cfg.Log)
@@ -135,7 +134,8 @@ func (s *Server) Drain() {
 }
 
 // Shutdown takes no new requests and waits for those in flight; when ctx ends it
-// cuts them off and returns ctx's error. Nothing of the server is running after it.
+// cuts them off and returns ctx's error; what decides on these then ends by its own
+// deadline.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	drained := make(chan struct{})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/regional/watch"
 )
 
 const (
@@ -68,9 +69,9 @@ func (w *watched) metric(line string) bool {
 	return strings.Contains(r.Body.String(), line+"\n")
 }
 
-// watch runs a test beside a watcher of a file that begins with the first rules.
+// follow runs a test beside a watcher of a file that begins with the first rules.
 // pass lets two seconds pass.
-func watch(t *testing.T, path string, run func(w *watched, pass func())) {
+func follow(t *testing.T, path string, run func(w *watched, pass func())) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{t: t, path: path, metrics: telemetry.NewRegistry("test"), reload: make(chan os.Signal, 1)}
 		if _, err := os.Stat(path); err != nil {
@@ -93,7 +94,7 @@ func watch(t *testing.T, path string, run func(w *watched, pass func())) {
 func temporary(t *testing.T) string { return filepath.Join(t.TempDir(), "rules.yaml") }
 
 func TestChangeComesIntoForce(t *testing.T) {
-	watch(t, temporary(t), func(w *watched, pass func()) {
+	follow(t, temporary(t), func(w *watched, pass func()) {
 		pass()
 		if len(w.applied) != 1 || w.said() != "" {
 			t.Fatalf("a file that stays the same was applied %d times", len(w.applied))
@@ -114,7 +115,7 @@ func TestChangeComesIntoForce(t *testing.T) {
 
 // A file of the same size and time is read all the same.
 func TestChangeThatKeepsSizeAndTime(t *testing.T) {
-	watch(t, temporary(t), func(w *watched, pass func()) {
+	follow(t, temporary(t), func(w *watched, pass func()) {
 		info, err := os.Stat(w.path)
 		if err != nil {
 			t.Fatal(err)
@@ -132,7 +133,7 @@ func TestChangeThatKeepsSizeAndTime(t *testing.T) {
 
 // A mistake is told once, each by itself, and the rules in force stay.
 func TestMistakesAreToldOnce(t *testing.T) {
-	watch(t, temporary(t), func(w *watched, pass func()) {
+	follow(t, temporary(t), func(w *watched, pass func()) {
 		w.write(wrong)
 		pass()
 		pass()
@@ -158,7 +159,7 @@ func TestMistakesAreToldOnce(t *testing.T) {
 }
 
 func TestFileGoesAndComesBack(t *testing.T) {
-	watch(t, temporary(t), func(w *watched, pass func()) {
+	follow(t, temporary(t), func(w *watched, pass func()) {
 		if err := os.Rename(w.path, w.path+".away"); err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +180,7 @@ func TestFileGoesAndComesBack(t *testing.T) {
 
 // Rules that cannot be put in force are as good as a mistake.
 func TestRefusedByTheService(t *testing.T) {
-	watch(t, temporary(t), func(w *watched, pass func()) {
+	follow(t, temporary(t), func(w *watched, pass func()) {
 		w.refuse = errors.New("too large")
 		w.write(second)
 		pass()
@@ -219,7 +220,7 @@ func TestSwappedLink(t *testing.T) {
 	if err := os.Symlink("..data/rules.yaml", filepath.Join(dir, "rules.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	watch(t, filepath.Join(dir, "rules.yaml"), func(w *watched, pass func()) {
+	follow(t, filepath.Join(dir, "rules.yaml"), func(w *watched, pass func()) {
 		swap("..2")
 		pass()
 		if w.limit() != 20 {
@@ -230,7 +231,7 @@ func TestSwappedLink(t *testing.T) {
 
 // A file that is being written is not taken for a short one.
 func TestHalfWrittenFile(t *testing.T) {
-	watch(t, temporary(t), func(w *watched, pass func()) {
+	follow(t, temporary(t), func(w *watched, pass func()) {
 		time.Sleep(950 * time.Millisecond)
 		w.write("rules: []\n")
 		time.Sleep(100 * time.Millisecond) // it was looked at, and not yet believed
@@ -254,7 +255,7 @@ func TestLoad(t *testing.T) {
 	if err := w.Load(); err == nil || strings.Count(err.Error(), "\n") == 0 {
 		t.Errorf("a file with two mistakes: %v, want a line for each", err)
 	}
-	if err := os.WriteFile(path, make([]byte, maxFile+1), 0o600); err != nil {
+	if err := os.WriteFile(path, make([]byte, watch.MaxFile+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Load(); err == nil || !strings.Contains(err.Error(), "16 MiB") {

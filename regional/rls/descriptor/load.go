@@ -13,13 +13,22 @@ import (
 // back end.
 const maxFolders = 8
 
-// Load reads a directory: every file in it and in its folders, whatever its name
+// Load reads a directory and parses what is in it. The error is of type Errors when
+// what the files say is wrong.
+func Load(dir string, o Options) (*Config, error) {
+	files, err := Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(files, o)
+}
+
+// Read reads a directory: every file in it and in its folders, whatever its name
 // ends with, in the order of their paths. Names that begin with a dot are ignored,
 // which with Kubernetes are the folders behind the links that it makes, and are what
-// RUNTIME_IGNOREDOTFILES is for; links are followed. The error is of type Errors
-// when what the files say is wrong; a directory without any file is an error, as
-// that would take all limits away.
-func Load(dir string, o Options) (*Config, error) {
+// RUNTIME_IGNOREDOTFILES is for; links are followed. A directory without any file
+// is an error, as that would take all limits away.
+func Read(dir string) ([]File, error) {
 	files, err := readDir(nil, dir, 0)
 	if err != nil {
 		return nil, fmt.Errorf("rate limit configuration: %w", err)
@@ -27,7 +36,7 @@ func Load(dir string, o Options) (*Config, error) {
 	if len(files) == 0 {
 		return nil, fmt.Errorf("rate limit configuration: %s has no files; for no limits write a file with a domain: and no descriptors", dir)
 	}
-	return Parse(files, o)
+	return files, nil
 }
 
 func readDir(files []File, dir string, depth int) ([]File, error) {

@@ -1,0 +1,74 @@
+package rls
+
+import (
+	"log/slog"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/regional/rls/descriptor"
+	"github.com/weirlimit/weir/regional/watch"
+)
+
+// WatchConfig makes a watcher of a directory with the configuration of
+// envoyproxy/ratelimit, which it puts in force in s. What is to be warned of in a
+// new configuration is logged.
+func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
+	return watch.New(watch.Config{
+		What:   "ratelimit",
+		Path:   dir,
+		Metric: "weir_ratelimit",
+		Read: func() ([]watch.File, error) {
+			files, err := descriptor.Read(dir)
+			read := make([]watch.File, len(files))
+			for i, f := range files {
+				read[i] = watch.File(f)
+			}
+			return read, err
+		},
+		Parse: func(read []watch.File) (watch.Candidate, error) {
+			files := make([]descriptor.File, len(read))
+			for i, f := range read {
+				files[i] = descriptor.File(f)
+			}
+			config, err := descriptor.Parse(files, o)
+			if err != nil {
+				return watch.Candidate{}, err
+			}
+			return watch.Candidate{
+				Version: config.Version(),
+				Apply: func() error {
+					for _, w := range config.Warnings() {
+						log.Warn("ratelimit: a warning", "warning", w.Error())
+					}
+					return s.SetConfig(config)
+				},
+				About: []any{"files", len(files)},
+			}, nil
+		},
+		Log:     log,
+		Metrics: r,
+	})
+}
+
+// WatchBindings makes a watcher of a file of bindings, which it puts in force in s.
+// The rules that they name have to be in force before.
+func WatchBindings(path string, s *Server, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
+	return watch.New(watch.Config{
+		What:   "descriptors",
+		Path:   path,
+		Metric: "weir_descriptors",
+		Read:   watch.One("descriptors", path),
+		Parse: func(files []watch.File) (watch.Candidate, error) {
+			bindings, err := ParseBindings(path, files[0].Data)
+			if err != nil {
+				return watch.Candidate{}, err
+			}
+			return watch.Candidate{
+				Version: bindings.Version(),
+				Apply:   func() error { return s.SetBindings(bindings) },
+				About:   []any{"bindings", bindings.Len()},
+			}, nil
+		},
+		Log:     log,
+		Metrics: r,
+	})
+}
