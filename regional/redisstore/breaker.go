@@ -1,0 +1,71 @@
+package redisstore
+
+import "time"
+
+// probeEvery is the time from the failure of a node, or of a probe, to the next
+// probe. Whoever schedules one varies it by a tenth.
+const probeEvery = 100 * time.Millisecond
+
+// manyErrors in a row open a breaker.
+const manyErrors = 3
+
+// outcome is how a pipeline, or a probe, ended.
+type outcome uint8
+
+const (
+	answered outcome = iota // every reply arrived, whatever it said
+	failed                  // the connection was refused or broke
+	timedOut                // no reply in time: whatever else is sent will hang as well
+)
+
+// breaker decides whether a node is worth asking. It is a state machine without a
+// clock of its own: a time is what its owner reads from a monotonic one. The zero
+// value is closed.
+//
+// Invariants: errors < manyErrors while closed; nothing but a probe closes it.
+type breaker struct {
+	open    bool
+	probing bool          // a probe is under way; only while open
+	errors  int           // in a row, while closed
+	next    time.Duration // when to probe; only while open
+}
+
+// report tells how a pipeline ended at now. It opens the breaker upon one timeout,
+// or upon three errors in a row, and says whether it did. What pipelines tell that
+// began before it opened changes nothing any more.
+func (b *breaker) report(o outcome, now, wait time.Duration) (opened bool) {
+	if b.open {
+		return false
+	}
+	switch o {
+	case answered:
+		b.errors = 0
+		return false
+	case failed:
+		b.errors++
+	}
+	if o == timedOut || b.errors >= manyErrors {
+		*b = breaker{open: true, next: now + wait}
+	}
+	return b.open
+}
+
+// probe says whether to send a probe at now. There is at most one at a time, and
+// its result must be told.
+func (b *breaker) probe(now time.Duration) bool {
+	if !b.open || b.probing || now < b.next {
+		return false
+	}
+	b.probing = true
+	return true
+}
+
+// probed tells how the probe ended: an answer closes the breaker, all else has it
+// wait for the next one.
+func (b *breaker) probed(o outcome, now, wait time.Duration) {
+	if o == answered {
+		*b = breaker{}
+		return
+	}
+	b.probing, b.next = false, now+wait
+}

@@ -1,0 +1,114 @@
+package redisstore
+
+import (
+	"sync/atomic"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// Reason is why an ask was answered Unavailable, or, for None, that it was not.
+type Reason uint8
+
+// The reasons.
+const (
+	None      Reason = iota
+	QueueFull        // too much waits for its node already
+	Breaker          // its node does not answer, and is not asked for now
+	Timeout          // its node did not answer in time
+	Network          // its node could not be reached, the connection broke, or nobody knows its node
+	Moved            // its key is on the move, and was not found where it was said to be
+	Full             // Redis has no memory for a new counter; or a statement came too late
+	Deadline         // the caller's time was over
+	Server           // Redis refused the command; the log says how
+	reasons
+)
+
+var reasonNames = [reasons]string{"none", "queue_full", "breaker", "timeout", "network", "moved", "full", "deadline", "server"}
+
+func (r Reason) String() string { return reasonNames[min(r, reasons-1)] }
+
+// Stats is what a store did since it was made, and how it stands.
+type Stats struct {
+	Calls, Asks uint64 // of Acquire
+	// Pipelines is how many were sent with asks, Commands how many scripts they
+	// ran: more than Asks where groups are asked twice.
+	Pipelines, Commands uint64
+	Redirects           uint64 // scripts that were sent on to another node
+	Reloads             uint64 // of the topology, successful or not
+	Opened              uint64 // times that a breaker opened
+	Unavailable         [reasons]uint64
+	Masters             int // nodes that serve keys
+	Open                int // of these, whose breaker is open
+	Queued              int // asks that wait for a lane
+	Replicas            int // see [Store.Replicas]
+}
+
+// counters are the parts of Stats that count.
+type counters struct {
+	calls, asks, pipelines, commands, redirects, reloads, opened atomic.Uint64
+	unavailable                                                  [reasons]atomic.Uint64
+}
+
+// Stats counts. The numbers are each right, but not of the same moment.
+func (s *Store) Stats() Stats {
+	c := &s.counters
+	st := Stats{
+		Calls: c.calls.Load(), Asks: c.asks.Load(),
+		Pipelines: c.pipelines.Load(), Commands: c.commands.Load(),
+		Redirects: c.redirects.Load(), Reloads: c.reloads.Load(), Opened: c.opened.Load(),
+		Replicas: s.Replicas(),
+	}
+	for r := range st.Unavailable {
+		st.Unavailable[r] = c.unavailable[r].Load()
+	}
+	for _, n := range s.serving() {
+		st.Masters++
+		st.Queued += n.queue.len()
+		if n.open.Load() {
+			st.Open++
+		}
+	}
+	return st
+}
+
+// Observe declares the store's metrics. It is called once, before Run.
+func (s *Store) Observe(r *telemetry.Registry) {
+	c := &s.counters
+	count := func(name, help string, n *atomic.Uint64) {
+		r.CounterFunc(name, help, func() float64 { return float64(n.Load()) })
+	}
+	count("weir_redis_calls_total", "Calls of the store, one for each request or batch.", &c.calls)
+	count("weir_redis_asks_total", "Asks of these calls, one for each counter.", &c.asks)
+	count("weir_redis_pipelines_total", "Pipelines sent to Redis.", &c.pipelines)
+	count("weir_redis_commands_total", "Scripts run by these pipelines.", &c.commands)
+	count("weir_redis_redirects_total", "Scripts sent on after MOVED or ASK.", &c.redirects)
+	count("weir_redis_topology_reloads_total", "Times that the masters were looked up.", &c.reloads)
+	count("weir_redis_breaker_opened_total", "Times that a node was given up until it answers again.", &c.opened)
+	unavailable := r.Counters("weir_redis_unavailable_total", "Asks that could not be decided, by reason.", "reason")
+	for reason := QueueFull; reason < reasons; reason++ {
+		s.metrics.unavailable[reason] = unavailable.WithLabelValues(reason.String())
+	}
+	gauge := func(name, help string, value func(Stats) int) {
+		r.GaugeFunc(name, help, func() float64 { return float64(value(s.Stats())) })
+	}
+	gauge("weir_redis_masters", "Nodes that serve keys.", func(st Stats) int { return st.Masters })
+	gauge("weir_redis_breakers_open", "Of these, nodes that are not asked because they do not answer.", func(st Stats) int { return st.Open })
+	gauge("weir_redis_queued", "Asks that wait for a node.", func(st Stats) int { return st.Queued })
+	gauge("weir_redis_replicas", "Replicas of this service that were alive when Redis last told.", func(st Stats) int { return st.Replicas })
+	s.metrics.seconds = r.Histogram("weir_redis_pipeline_seconds", "Time from sending a pipeline to its last reply.", telemetry.Doubling(50e-6, 14))
+	s.metrics.length = r.Histogram("weir_redis_pipeline_asks", "Asks per pipeline.", telemetry.Doubling(1, 8))
+}
+
+// metrics are the instruments that a registry was asked for; nil without one.
+type metrics struct {
+	seconds, length telemetry.Histogram
+	unavailable     [reasons]telemetry.Counter
+}
+
+// unavailable counts an ask that could not be decided.
+func (s *Store) unavailable(r Reason) {
+	s.counters.unavailable[r].Add(1)
+	if m := s.metrics.unavailable[r]; m != nil {
+		m.Inc()
+	}
+}

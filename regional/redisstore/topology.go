@@ -1,0 +1,155 @@
+package redisstore
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+const (
+	// reloadEvery is how often the topology is looked up when nothing says that it
+	// changed; with sentinels, whose word is the only one there is, more often.
+	reloadEvery         = 30 * time.Second
+	reloadSentinelEvery = time.Second
+	// reloadPause is the least time between two lookups.
+	reloadPause = 100 * time.Millisecond
+	// forgetAfter is when a node is closed that nobody has named for so long.
+	forgetAfter = time.Minute
+)
+
+// layout is which masters there are, as a finder learnt it.
+type layout struct {
+	ranges []slotRange
+	known  []string // all addresses, replicas included: whom to ask next time
+}
+
+// slotRange is the slots that a master serves, first and last included.
+type slotRange struct {
+	first, last int
+	addr        string
+}
+
+// whole is the layout of a single master.
+func whole(addr string) *layout {
+	return &layout{ranges: []slotRange{{0, slots - 1, addr}}}
+}
+
+// requestReload has the topology looked up soon.
+func (s *Store) requestReload() {
+	select {
+	case s.reload <- struct{}{}:
+	default: // somebody has asked already
+	}
+}
+
+// followTopology looks up the topology at the start, on request, and now and then.
+func (s *Store) followTopology(ctx context.Context) {
+	every := reloadEvery
+	if s.config.Mode == Sentinel {
+		every = reloadSentinelEvery
+	}
+	for {
+		pause := jittered(every)
+		if err := s.lookUp(ctx); err != nil {
+			pause = jittered(reloadPause)
+		}
+		if !sleep(ctx, jittered(reloadPause)) {
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-s.reload:
+		}
+		timer.Stop()
+	}
+}
+
+// lookUp learns the topology and applies it. On an error the old one stays.
+func (s *Store) lookUp(ctx context.Context) error {
+	s.counters.reloads.Add(1)
+	l, err := s.finder.find(ctx, s.askable())
+	s.mu.Lock()
+	changed := (err == nil) != (s.cause == nil)
+	s.cause = err
+	if err == nil {
+		s.known = l.known
+	}
+	s.mu.Unlock()
+	if err != nil {
+		if changed && ctx.Err() == nil {
+			s.config.Log.Warn("redis topology is not known", "error", err)
+		}
+		return err
+	}
+	s.apply(l)
+	return nil
+}
+
+// askable are the addresses that may know the topology: all that are known, except
+// those that do not answer.
+func (s *Store) askable() (addrs []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, addr := range s.known {
+		if n := s.nodes[addr]; n == nil || !n.open.Load() {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
+}
+
+// apply fills the table, and ends nodes that nobody has named for a while.
+func (s *Store) apply(l *layout) {
+	serving := map[*node]bool{}
+	var next [slots]*node
+	for _, r := range l.ranges {
+		n := s.node(r.addr)
+		if n == nil {
+			return
+		}
+		serving[n] = true
+		for slot := max(r.first, 0); slot <= min(r.last, slots-1); slot++ {
+			next[slot] = n
+		}
+	}
+	for slot, n := range next {
+		if s.table[slot].Load() != n {
+			s.table[slot].Store(n)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for addr, n := range s.nodes {
+		n.serves.Store(serving[n])
+		if !serving[n] && time.Since(s.began)-time.Duration(n.named.Load()) > forgetAfter {
+			n.stop()
+			delete(s.nodes, addr)
+		}
+	}
+}
+
+// fullAddress completes the address of a node as another one at origin tells it: a
+// missing host is that of origin (an endpoint that the cluster does not know), a
+// port of 0 is that of origin (a cluster with TLS only), and a loopback address
+// that came from elsewhere means the host that it came from.
+func fullAddress(addr, origin string) string {
+	host, port, err := net.SplitHostPort(addr)
+	originHost, originPort, originErr := net.SplitHostPort(origin)
+	if err != nil || originErr != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); host == "" || host == "?" || ip != nil && ip.IsLoopback() && !isLoopback(originHost) {
+		host = originHost
+	}
+	if port == "0" {
+		port = originPort
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
