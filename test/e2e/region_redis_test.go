@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/regional/redisstore/redistest"
+	"github.com/weirlimit/weir/test/stack"
+)
+
+// The windows last a day, so that none ends within a test (but at midnight).
+const sharedRules = `
+rules:
+  - name: exact
+    match: { path: /exact }
+    key: [ { header: x-user } ]
+    limit: 60/1d
+    algorithm: fixed_window
+    consistency: exact
+  - name: leased
+    match: { path: /leased }
+    key: [ { header: x-user } ]
+    limit: 60/1d
+    algorithm: fixed_window
+  - name: bucket
+    match: { path: /bucket }
+    key: [ { header: x-user } ]
+    limit: 60/1d
+    consistency: exact
+  - name: log
+    match: { path: /log }
+    key: [ { header: x-user } ]
+    limit: 60/1d
+    algorithm: sliding_log
+    consistency: exact
+`
+
+const sharedLimit = 60
+
+// Replicas of the region share every limit, whatever the algorithm and on whichever
+// node the key is: exactly where a rule is exact, and never more where it is leased.
+// A replica that ends and starts again counts on where it stopped, since it counts
+// nothing itself.
+func TestReplicasShareALimit(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 0)
+	one, two := newReplica(t, "replica-1", sharedRules, c.Addrs()), newReplica(t, "replica-2", sharedRules, c.Addrs()[:1])
+	one.start()
+	two.start()
+	for _, rule := range []string{"exact", "bucket", "log", "leased"} {
+		t.Run(rule, func(t *testing.T) {
+			for i := range 6 {
+				key := fmt.Sprintf("shared-%d", i)
+				units, undecided := drained(t, rule, key, one, two)
+				if least := sharedLimit - undecided; units > sharedLimit || rule != "leased" && units < uint64(least) {
+					t.Errorf("%s: two replicas granted %d, want %d (%d asks were not decided)", key, units, sharedLimit, undecided)
+				}
+			}
+		})
+	}
+	t.Run("a replica restarts", func(t *testing.T) {
+		h := one.newHolder()
+		for range 20 {
+			if status, granted, _, err := h.ask(t.Context(), "exact", "restart"); granted != 1 {
+				t.Fatalf("%v, %v", status, err)
+			}
+		}
+		one.Stop()
+		one.start()
+		if units, undecided := drained(t, "exact", "restart", one, two); units > 40 || units < uint64(40-undecided) {
+			t.Errorf("20 before the restart and %d after it, of %d", units, sharedLimit)
+		}
+	})
+	t.Run("both know of two", func(t *testing.T) {
+		for _, r := range []*replica{one, two} {
+			stack.Eventually(t, 15*time.Second, r.name+" knows of two replicas", func() bool { return r.metrics()["weir_redis_replicas"] == 2 })
+		}
+	})
+}
+
+// A replica that starts without Redis is not ready, and says why. Once Redis has
+// answered it is, and stays so when Redis fails: each rule's on_failure needs
+// somebody who carries it out. Nothing is decided then but what was denied before,
+// every call returns in time, and metrics say what is wrong. When Redis is back,
+// empty, limits hold again, and nobody had to do anything.
+func TestRedisRestarts(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 0)
+	r := newReplica(t, "replica", sharedRules, c.Addrs())
+	killAll(c)
+	r.begin()
+	stack.Eventually(t, 20*time.Second, "the replica is not ready, and says that Redis does not answer", func() bool {
+		status, text := r.ready()
+		return status == http.StatusServiceUnavailable && strings.Contains(text, c.Nodes[0].Addr) && strings.Contains(text, "refused")
+	})
+	restartAll(c)
+	r.awaitReady()
+	if units, _ := drained(t, "exact", "spent", r); units > sharedLimit {
+		t.Fatalf("granted %d of %d", units, sharedLimit)
+	}
+
+	killAll(c)
+	h := r.newHolder()
+	stack.Eventually(t, 10*time.Second, "metrics show that Redis is away", func() bool {
+		for i := range 20 { // on every node
+			_, _, _, _ = h.ask(t.Context(), "exact", fmt.Sprint("somebody asks ", i)) // whatever the answer is
+		}
+		m := r.metrics()
+		return m["weir_redis_breakers_open"] == 3 && m[`weir_redis_unavailable_total{reason="network"}`] > 0
+	})
+	if status, text := r.ready(); status != http.StatusOK {
+		t.Errorf("/readyz: %d %s; want ready, for on_failure", status, text)
+	}
+	late := 0
+	for i := range 100 {
+		status, granted, took, err := h.ask(t.Context(), "exact", fmt.Sprint("new-", i))
+		if status != quotapb.Status_STATUS_UNAVAILABLE || granted != 0 {
+			t.Fatalf("a new key without Redis: %v, %d units, %v; want unavailable", status, granted, err)
+		}
+		if took > callBudget+20*time.Millisecond {
+			late++
+		}
+	}
+	if late > 10 { // for a busy machine; without a bound nearly all would be
+		t.Errorf("%d of 100 calls took longer than their budget of %v", late, callBudget)
+	}
+	if n := r.metrics()[`weir_redis_unavailable_total{reason="breaker"}`]; n < 90 {
+		t.Errorf("the breaker refused %v of 100 asks: the others waited for Redis", n)
+	}
+
+	restartAll(c)
+	stack.Eventually(t, 20*time.Second, "keys are decided again", func() bool {
+		status, _, _, err := h.ask(t.Context(), "exact", fmt.Sprint("again-", time.Now().UnixNano()))
+		return err == nil && status == quotapb.Status_STATUS_OK
+	})
+	stack.Eventually(t, 20*time.Second, "a limit holds again", func() bool {
+		units, undecided := drained(t, "exact", fmt.Sprint("after-", time.Now().UnixNano()), r)
+		return units == sharedLimit && undecided == 0
+	})
+}
+
+func killAll(c *redistest.Cluster) {
+	for _, n := range c.Nodes {
+		n.Kill()
+	}
+}
+
+func restartAll(c *redistest.Cluster) {
+	for _, n := range c.Nodes {
+		n.Restart()
+	}
+	c.Await()
+}
