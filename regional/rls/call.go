@@ -24,10 +24,8 @@ type call struct {
 	entries     []descriptor.Entry // of all descriptors, one after the other
 	matches     []descriptor.Match // of each, for replaces
 
-	// The asks of the group come first.
 	asks     []limiter.Ask
 	verdicts []limiter.Verdict
-	group    int // how many are of the group
 
 	keys, name []byte // what asks point to; a metric's name
 }
@@ -41,6 +39,7 @@ type described struct {
 
 	replaced bool
 	refused  bool // over its limit
+	free     bool // the ask is made for a peek alone, and is given back
 }
 
 // peek reports whether the descriptor only wants to know.
@@ -131,19 +130,23 @@ func (c *call) replace() {
 	}
 }
 
-// prepareAsks makes the asks: those of the group first, of which none may be of the
-// same counter, then the others.
+// prepareAsks makes the asks: those of the group first, of which no two may be of the
+// same counter, then what is charged outside of it, then those that only want to
+// know.
 func (c *call) prepareAsks() {
 	for i := range c.descriptors {
 		if d := &c.descriptors[i]; d.counted() && d.rule.mode == enforce && !d.peek() {
 			c.join(d)
 		}
 	}
-	c.group = len(c.asks)
 	for i := range c.descriptors {
-		if d := &c.descriptors[i]; d.counted() && (d.rule.mode != enforce || d.peek()) {
-			d.ask = len(c.asks)
-			c.asks = append(c.asks, c.askOf(d, max(d.hits, 1)))
+		if d := &c.descriptors[i]; d.counted() && d.rule.mode != enforce && !d.peek() {
+			c.add(d, c.askOf(d, d.rule.policy, d.hits))
+		}
+	}
+	for i := range c.descriptors {
+		if d := &c.descriptors[i]; d.counted() && d.peek() {
+			c.peek(d)
 		}
 	}
 	c.verdicts = slices.Grow(c.verdicts[:0], len(c.asks))[:len(c.asks)]
@@ -153,41 +156,62 @@ func (c *call) prepareAsks() {
 // counted reports whether the store has a say in the descriptor.
 func (d *described) counted() bool { return d.rule != nil && d.rule.policy != nil && !d.replaced }
 
-// join adds a descriptor to the group. If its counter is there already, both are
-// one ask of their sum, and the lower of their limits.
-func (c *call) join(d *described) {
-	a := c.askOf(d, d.hits)
-	for i := range c.asks {
-		b := &c.asks[i]
-		if a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key) {
-			need := min(a.Want.Need+b.Want.Need, limit.MaxCount)
-			b.Want.Need, b.Want.Waiting, b.Want.Want = need, need, need
-			if a.Policy.Terms.Capacity < b.Policy.Terms.Capacity {
-				b.Policy = a.Policy
-			}
-			d.ask = i
-			return
-		}
-	}
-	a.Group = 1
+func (c *call) add(d *described, a limiter.Ask) {
 	d.ask = len(c.asks)
 	c.asks = append(c.asks, a)
 }
 
-// askOf is the ask of a descriptor. To peek is to take one unit and give it back: a
-// question without a need would be answered from what this process remembers.
-func (c *call) askOf(d *described, need int64) limiter.Ask {
-	a := limiter.Ask{Policy: d.rule.policy, Want: lease.Want{Need: need, Waiting: need, Want: need}}
-	if d.peek() {
-		a.Policy = d.rule.peek
+// join adds a descriptor to the group. If its counter is there already, both are
+// one ask of their sum, and the lower of their limits.
+func (c *call) join(d *described) {
+	a := c.askOf(d, d.rule.policy, d.hits)
+	a.Group = 1
+	i := c.same(&a)
+	if i < 0 {
+		c.add(d, a)
+		return
 	}
+	d.ask = i
+	b := &c.asks[i]
+	need := min(a.Want.Need+b.Want.Need, limit.MaxCount)
+	b.Want.Need, b.Want.Waiting, b.Want.Want = need, need, need
+	if a.Policy.Terms.Capacity < b.Policy.Terms.Capacity {
+		b.Policy = a.Policy
+	}
+}
+
+// peek asks for one unit, to be given back: a question without a need would be
+// answered from what this process remembers. Where the request charges the counter
+// anyway, that is the answer.
+func (c *call) peek(d *described) {
+	a := c.askOf(d, d.rule.peek, 1)
+	if i := c.same(&a); i >= 0 {
+		d.ask = i
+		return
+	}
+	d.free = true
+	c.add(d, a)
+}
+
+// same is the ask of the same counter, -1 if there is none.
+func (c *call) same(a *limiter.Ask) int {
+	return slices.IndexFunc(c.asks, func(b limiter.Ask) bool {
+		return a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key)
+	})
+}
+
+// askOf is the ask of a descriptor.
+func (c *call) askOf(d *described, p *limiter.Policy, need int64) limiter.Ask {
 	at := len(c.keys)
 	c.keys = d.rule.appendKey(c.keys, d.entries)
 	if len(c.keys)-at > maxKey && d.rule.binding == nil {
 		c.keys = appendHash(c.keys[:at], c.keys[at:])
 	}
-	a.Key = c.keys[at:len(c.keys):len(c.keys)]
-	return a
+	return limiter.Ask{
+		Policy: p,
+		Key:    c.keys[at:len(c.keys):len(c.keys)],
+		Want:   lease.Want{Need: need, Waiting: need, Want: need},
+	}
 }
 
 // maxKey is the longest key that is kept as it is, in bytes. Of a longer one there

@@ -1,8 +1,10 @@
 package rls
 
 import (
+	"fmt"
 	"maps"
 
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weirlimit/weir/regional/limiter"
@@ -54,7 +56,7 @@ func (c *call) describe(i int) map[string]*structpb.Value {
 	}
 	fields := map[string]*structpb.Value{"entries": structpb.NewListValue(&structpb.ListValue{Values: entries})}
 	if asked.Limit != nil {
-		fields["limit"] = structpb.NewStringValue(asked.Limit.String())
+		fields["limit"] = structpb.NewStringValue(limitText(asked.Limit))
 	}
 	if asked.HitsAddend != nil {
 		fields["hitsAddend"] = structpb.NewNumberValue(float64(asked.HitsAddend.Value))
@@ -66,6 +68,12 @@ func (c *call) describe(i int) map[string]*structpb.Value {
 		fields["degraded"] = structpb.NewStringValue(c.verdicts[d.ask].Degraded.String())
 	}
 	return fields
+}
+
+// limitText is a limit as envoyproxy/ratelimit writes it, by protobuf's own means;
+// these do not promise to write the same twice.
+func limitText(l *ratelimitpb.RateLimitDescriptor_RateLimitOverride) string {
+	return fmt.Sprintf("requests_per_unit:%d unit:%s", l.RequestsPerUnit, l.Unit)
 }
 
 // merge adds to fields what they have not, mappings field by field. It never

@@ -80,6 +80,9 @@ func (c *call) weigh() bool {
 			continue
 		}
 		d.refused = c.verdicts[d.ask].Refused
+		if d.peek() && !d.free {
+			d.refused = d.refused && c.verdicts[d.ask].Grant.Remaining == 0
+		}
 		switch d.rule.mode {
 		case enforce:
 			refused = refused || d.refused
@@ -102,7 +105,7 @@ func (s *Server) settle(ctx context.Context, c *call, refused bool) {
 		if d.ask < 0 || !c.verdicts[d.ask].Admitted {
 			continue
 		}
-		if refused || d.peek() {
+		if refused || d.free {
 			back++
 		} else {
 			c.verdicts[d.ask].Admitted = false // it stays charged
@@ -113,9 +116,10 @@ func (s *Server) settle(ctx context.Context, c *call, refused bool) {
 	}
 }
 
-// left is how many units remain for others once the request is settled.
+// left is how many units remain for others once the request is settled. What was
+// granted and comes back is among them.
 func left(d *described, v *limiter.Verdict, refused bool) int64 {
-	if v.Admitted && v.Degraded == limiter.Sound && (refused || d.peek()) {
+	if v.Degraded == limiter.Sound && (refused || d.free || !v.Admitted) {
 		return v.Grant.Remaining + v.Grant.Granted
 	}
 	return v.Grant.Remaining

@@ -1,0 +1,205 @@
+package rls
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// added are the response headers, "name: value" each.
+func added(r *rlspb.RateLimitResponse) string {
+	var lines []string
+	for _, h := range r.ResponseHeadersToAdd {
+		lines = append(lines, h.Key+": "+h.Value)
+	}
+	return strings.Join(lines, ", ")
+}
+
+func TestHeaders(t *testing.T) {
+	b := newBench(t, specYAML, func(c *Config) { c.Headers = DefaultHeaders() })
+	for _, c := range []struct {
+		request *rlspb.RateLimitRequest
+		want    string
+	}{
+		{request(of("nobody", "x")), ""},
+		{request(of("free", "x")), ""},
+		{request(of("try", "x")), ""},
+		{request(of("user", "a"), of("host", "h")), "RateLimit-Limit: 2, RateLimit-Remaining: 1, RateLimit-Reset: 60"},
+		{hits(3, request(of("user", "a"))), "RateLimit-Limit: 5, RateLimit-Remaining: 1, RateLimit-Reset: 1800"},
+		{hits(2, request(of("user", "a"), of("host", "h"))), "RateLimit-Limit: 5, RateLimit-Remaining: 1, RateLimit-Reset: 1800"},
+		{request(of("nothing", ""), of("user", "a")), "RateLimit-Limit: 0, RateLimit-Remaining: 0, RateLimit-Reset: 516600"},
+	} {
+		if got := added(b.ask(c.request)); got != c.want {
+			t.Errorf("%v:\n got %s\nwant %s", c.request, got, c.want)
+		}
+	}
+	if own := newBench(t, specYAML, func(c *Config) { c.Headers = Headers{"x-l", "x-rem", "x-res"} }); added(own.ask(request(of("user", "a")))) != "x-l: 5, x-rem: 4, x-res: 1800" {
+		t.Error("names are not those of the configuration")
+	}
+}
+
+const metadataYAML = `
+domain: d
+descriptors:
+  - { key: a, rate_limit: { unit: hour, requests_per_unit: 1 }, metadata: { team: x, deep: { one: 1 } } }
+  - { key: b, rate_limit: { unit: hour, requests_per_unit: 9 }, metadata: { team: z, deep: { two: 2 } } }
+`
+
+func TestMetadata(t *testing.T) {
+	b := newBench(t, metadataYAML, func(c *Config) { c.Metadata = true })
+	asks := func() *rlspb.RateLimitRequest {
+		return request(of("a", "1"), limited(9, typepb.RateLimitUnit_HOUR, costing(2, of("b", "2"))))
+	}
+	for i, want := range []string{
+		`{"domain":"d","descriptors":[{"entries":["a=1"],"rule":"d|a"},{"entries":["b=2"],"limit":"requests_per_unit:9 unit:HOUR","hitsAddend":2,"rule":"d|b"}],"metadata":{"team":"x","deep":{"one":1,"two":2}}}`,
+		`{"domain":"d","descriptors":[{"entries":["a=1"],"rule":"d|a"},{"entries":["b=2"],"limit":"requests_per_unit:9 unit:HOUR","hitsAddend":2,"rule":"d|b"}],"metadata":{"team":"z","deep":{"two":2}}}`,
+	} {
+		got := b.ask(asks()).DynamicMetadata
+		if !sameJSON(t, protojson.Format(got), want) {
+			t.Errorf("request %d: %s\nwant %s", i+1, protojson.Format(got), want)
+		}
+	}
+}
+
+// TestDegraded: without the store each request follows on_failure, and says so.
+func TestDegraded(t *testing.T) {
+	for how, want := range map[rule.OnFailure]struct{ told, header string }{
+		rule.FailureAllow: {"OK: OK 0, OK 1", "allow"},
+		rule.FailureDeny:  {"OVER: OVER 0, OK 2", "deny"},
+	} {
+		b := newBench(t, specYAML, func(c *Config) {
+			c.OnFailure, c.Headers, c.Metadata = how, DefaultHeaders(), true
+		})
+		b.store.to = []string{"gone"}
+		r := b.ask(request(of("user", "gone"), of("host", "h")))
+		if got := told(r); got != want.told {
+			t.Errorf("%s: %s, want %s", want.header, got, want.told)
+		}
+		if !strings.HasSuffix(added(r), "x-weir-degraded: "+want.header) {
+			t.Errorf("%s: headers %s", want.header, added(r))
+		}
+		d := r.DynamicMetadata.Fields
+		first := d["descriptors"].GetListValue().Values[0].GetStructValue().Fields
+		if !d["degraded"].GetBoolValue() || first["degraded"].GetStringValue() != want.header {
+			t.Errorf("%s: metadata %v", want.header, r.DynamicMetadata)
+		}
+		if !b.metric(`weir_rls_degraded_total{how="` + want.header + `",rule="d|user"} 1`) {
+			t.Errorf("%s is not counted", want.header)
+		}
+		b.store.to = nil
+		if got := told(b.ask(request(of("host", "h")))); got != "OK: OK "+map[string]string{"allow": "0", "deny": "1"}[want.header] {
+			t.Errorf("%s: the other descriptor afterwards: %s", want.header, got)
+		}
+	}
+}
+
+func TestGlobalModes(t *testing.T) {
+	shadowed := newBench(t, specYAML, func(c *Config) { c.Shadow = true })
+	shadowed.play(t, steps{
+		{hits(2, request(of("host", "h"))), "OK: OK 0"},
+		{request(of("host", "h"), of("user", "a")), "OK: OVER 0, OK 5"},
+	})
+	newBench(t, specYAML, func(c *Config) { c.Quota = true }).play(t, steps{
+		{hits(2, request(of("host", "h"))), "OK: OK 0"},
+		{request(of("host", "h"), of("user", "a")), "OK: OVER 0, OK 4"},
+		{request(of("host", "h")), "OVER: OVER 0"},
+	})
+}
+
+// TestChargeDenied: what was used and is reported too late has to use up the rest.
+func TestChargeDenied(t *testing.T) {
+	for charged, want := range map[bool]string{false: "OK: OK 2", true: "OVER: OVER 0"} {
+		b := newBench(t, specYAML, func(c *Config) { c.ChargeDenied = charged })
+		b.play(t, steps{
+			{request(costing(3, of("user", "a"))), "OK: OK 2"},
+			{request(costing(0, of("user", "a"))), "OK: OK 2"},
+		})
+		b.ask(request(costing(4, of("user", "a"))))
+		for range 3 { // asking is free
+			b.play(t, steps{{request(costing(0, of("user", "a"))), want}})
+		}
+	}
+}
+
+// TestPeekIsExact: it is the store that is asked, not what a cache in
+// front of it happens to remember.
+func TestPeekIsExact(t *testing.T) {
+	for _, c := range []lease.Consistency{lease.Exact, lease.Leased} {
+		b := newBench(t, specYAML, func(cfg *Config) { cfg.Consistency = c })
+		b.play(t, steps{
+			{request(costing(0, of("user", "a"))), "OK: OK 5"},
+			{request(costing(0, of("user", "a"))), "OK: OK 5"},
+			{request(of("user", "a")), "OK: OK 4"},
+		})
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	b := newBench(t, specYAML)
+	for range 6 {
+		b.ask(request(of("user", "a"), of("try", "x")))
+	}
+	b.ask(request(of("nothing", ""), of("user", "b"), of("nobody", ""), of("free", "")))
+	b.ask(request(costing(0, of("user", "c")), of("plan", "gold")))
+	b.ask(&rlspb.RateLimitRequest{Domain: "x", Descriptors: request(of("user", "a")).Descriptors})
+	if _, err := b.ShouldRateLimit(t.Context(), request()); err == nil {
+		t.Error("no descriptors, no error")
+	}
+	for _, line := range []string{
+		`weir_rls_requests_total{code="ok"} 7`, `weir_rls_requests_total{code="over_limit"} 2`, `weir_rls_requests_total{code="invalid"} 1`,
+		`weir_rls_decisions_total{result="within",rule="d|user"} 4`, `weir_rls_decisions_total{result="near",rule="d|user"} 1`,
+		`weir_rls_decisions_total{result="over",rule="d|user"} 1`, `weir_rls_decisions_total{result="other",rule="d|user"} 1`,
+		`weir_rls_decisions_total{result="replaced",rule="d|user"} 1`, `weir_rls_decisions_total{result="shadow_over",rule="d|try"} 5`,
+		`weir_rls_decisions_total{result="unlimited",rule="d|free"} 1`, `weir_rls_decisions_total{result="over",rule="d|nothing"} 1`,
+		`weir_rls_unmatched_total{missing="rule"} 1`, `weir_rls_unmatched_total{missing="domain"} 1`, "weir_rls_seconds_count 10",
+	} {
+		if !b.metric(line) {
+			t.Errorf("no %s", line)
+		}
+	}
+}
+
+// TestDetailedMetrics: clients cannot make more names than there is room for.
+func TestDetailedMetrics(t *testing.T) {
+	b := newBench(t, `
+domain: d
+descriptors:
+  - { key: user, detailed_metric: true, rate_limit: { unit: hour, requests_per_unit: 5 } }
+`)
+	b.ask(request(of("user", "alice")))
+	b.ask(request(of("user", strings.Repeat("long", 200))))
+	for i := range 3 * maxDetailed {
+		b.ask(request(of("user", strconvU(uint32(i)))))
+	}
+	if n := len(b.Server.metrics.detailed); n != maxDetailed {
+		t.Errorf("%d names, want %d", n, maxDetailed)
+	}
+	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|user=alice"} 1`) || !b.metric(`weir_rls_decisions_total{result="within",rule="d|user"} 2002`) {
+		t.Error("names with room and without are not counted as they should")
+	}
+}
+
+// TestManyOverrides: a million limits of requests' own take no more memory than a
+// few thousand.
+func TestManyOverrides(t *testing.T) {
+	b := newBench(t, specYAML)
+	for i := range 3 * maxOverrides {
+		b.ask(request(limited(uint32(i+1), typepb.RateLimitUnit_HOUR, of("key"+strconvU(uint32(i)/8), "x"))))
+	}
+	if n := len(b.rules.Load().overrides.ready); n > maxOverrides {
+		t.Errorf("%d overrides are kept, at most %d", n, maxOverrides)
+	}
+	names := 0
+	b.Server.metrics.byRule.Range(func(any, any) bool { names++; return true })
+	if names > 20 {
+		t.Errorf("%d names in metrics: requests make new ones", names)
+	}
+	b.play(t, steps{{request(limited(math.MaxUint32, typepb.RateLimitUnit_YEAR, of("x", "x"))), "OK: OK 4294967294"}})
+}
