@@ -172,6 +172,7 @@ if known or #held > 0 or #stated > 0 then
     keep = math.max(keep, ends(stated, #stated - STATED) + base - now)
   end
   local new = struct.pack('<BI7I7I5I3', VERSION, base, at, used, #held / HELD) .. held .. stated
+  local lasts = false
   --@ save
 end
 return struct.pack(REPLY, fits and 1 or 0, #held > 0 and 1 or 0,

@@ -15,10 +15,14 @@ if known then
   end
 end
 
--- Move to the window of now.
+-- Move to the window of now. A key in which something is charged lasts as long as
+-- its window anyway.
+local lasts = level > 0
 if at - now > period then -- a clock was wrong
+  lasts = false
   at = first == 1 and now or now - now % period
 elseif now - at >= period then
+  lasts = false
   if first == 1 then -- there is none until something is charged
     at, level, ahead = 0, 0, 0
   else
@@ -79,6 +83,7 @@ elseif want > 0 then
     local left = count > ahead and count - ahead or 0
     granted = size(waiting, want, left, asking + before)
     if granted > 0 then
+      lasts = lasts and ahead > 0
       ahead, lot = ahead + granted, at + period
       starts = lot - now
       ttl = 2 * left >= count and long or brief

@@ -253,7 +253,8 @@ if known or asked == 1 then
     n, dead = n - dead, 0
     local new = header() .. live .. tail:sub(surplus + 1)
     value = known and value
-    --@ save
+    local lasts = false
+  --@ save
   end
 end
 return struct.pack(REPLY, fits and 1 or 0, (leased > 0 and now < out) and 1 or 0,

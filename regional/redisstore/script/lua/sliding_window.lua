@@ -15,10 +15,14 @@ if known then
   end
 end
 
--- Move to the window of now.
+-- Move to the window of now. A key in which something is charged lasts as long as
+-- that counts anyway.
+local lasts = level > 0
 if at - now > period then -- a clock was wrong
+  lasts = false
   at = now - now % period
 elseif now - at >= period then
+  lasts = false
   local start = now - now % period
   prev = start == at + period and level or 0
   at, level = start, 0

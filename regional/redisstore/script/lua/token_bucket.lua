@@ -1,16 +1,18 @@
 -- Token bucket: internal/limit/token_bucket.go, and lease.Counter.Acquire.
 --
 -- Value: version, time, credit, what a token costs (see the argument coin), units
--- out on lease, and until when.
+-- out on lease, and until when; until when the key lasts, in seconds.
+
+local CENTURY = 36525 * DAY -- longer than any key has to last
 
 local value = redis.call('GET', KEYS[1])
 local known = value and value:byte() == VERSION
-local at, level, leased, out = now, full, 0, 0
+local at, level, leased, out, ends = now, full, 0, 0, 0
 
 -- Refill.
 if known then
   local _, paid
-  _, at, level, paid, leased, out = struct.unpack('<BI7i7I3I5I7', value)
+  _, at, level, paid, leased, out, ends = struct.unpack('<BI7i7I3I5I7I4', value)
   if paid ~= coin then -- the count was changed: keep whole tokens
     local old = paid < 8388608 and paid or period / (paid - 8388608)
     local burst = full / cost
@@ -107,9 +109,18 @@ if level < full then
   reset = k > 4503599627370496 / unit and NEVER or k * unit + at - now
 end
 
+-- To set the time to live is a third of the cost of a write, so it is set to a
+-- quarter more than is needed, and not with every write.
 if known or asked == 1 then
-  local new = struct.pack('<BI7i7I3I5I7', VERSION, at, level, coin, leased, out)
   local keep = out - now > reset and out - now or reset
+  local spare = ends * 1000000 - now - keep
+  local lasts = spare >= 1000000 and spare <= keep + 4000000
+  if not lasts then
+    keep = keep < CENTURY and keep + (keep - keep % 4) / 4 + 1000000 or CENTURY
+    ends = (now + keep - now % 1000000) / 1000000
+    ends = ends < 4294967295 and ends - ends % 1 or 0
+  end
+  local new = struct.pack('<BI7i7I3I5I7I4', VERSION, at, level, coin, leased, out, ends)
   --@ save
 end
 return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and 1 or 0,

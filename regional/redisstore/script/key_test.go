@@ -1,0 +1,127 @@
+package script_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/redisstore/redistest"
+	"github.com/weirlimit/weir/regional/redisstore/script"
+)
+
+// named makes a policy of a rule's variant for a limit per so many milliseconds.
+func named(rule string, variant uint32, ms int64) *limiter.Policy {
+	l, err := limit.New(limit.Spec{Count: 1, Period: limit.Micros(ms) * limit.Millisecond})
+	if err != nil {
+		panic(err)
+	}
+	return limiter.NewPolicy(rule, variant, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+}
+
+func nameOf(p *limiter.Policy, key string) string {
+	return string(script.AppendKey(nil, p, []byte(key)))
+}
+
+func TestKeys(t *testing.T) {
+	for _, c := range []struct {
+		rule    string
+		variant uint32
+		key     string
+		want    string
+	}{
+		{"login", 0, "10.0.0.1", "weir:{login:10.0.0.1}0"},
+		{"login", 0, "", "weir:{login:}0"},
+		{"", 0, "", "weir:{:}0"},
+		{"per-user", 31, "acme", "weir:{per-user:acme}1f"},
+		{"per-user", 1<<32 - 1, "acme", "weir:{per-user:acme}ffffffff"},
+		{"a:b", 0, "c:d", "weir:{a%3Ab:c:d}0"},
+		{"a}b", 0, "c}d", "weir:{a%7Db:c%7Dd}0"},
+		{"100%", 0, "%7D", "weir:{100%25:%257D}0"},
+		{"{a}", 0, "{b}", "weir:{{a%7D:{b%7D}0"},
+		{"a", 0, "\x00\xff\n", "weir:{a:\x00\xff\n}0"},
+	} {
+		p := named(c.rule, c.variant, 1000)
+		want := c.want + fmt.Sprintf("%08x", p.Limit.Shape())
+		if got := nameOf(p, c.key); got != want {
+			t.Errorf("rule %q, variant %d, key %q: %q, want %q", c.rule, c.variant, c.key, got, want)
+		}
+	}
+}
+
+// TestKeysAreApart: counters of different rules, variants, shapes or keys never
+// share a name.
+func TestKeysAreApart(t *testing.T) {
+	text := rapid.StringOfN(rapid.RuneFrom([]rune("%}:{2573ADad0/")), 0, 6, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		type counter struct {
+			rule, key string
+			variant   uint32
+			ms        int64
+		}
+		draw := func(label string) counter {
+			return counter{text.Draw(t, label+" rule"), text.Draw(t, label+" key"),
+				rapid.SampledFrom([]uint32{0, 1, 0x10, 0x11, 0x100}).Draw(t, label+" variant"), rapid.Int64Range(1, 3).Draw(t, label+" period")}
+		}
+		a, b := draw("one"), draw("other")
+		one, other := nameOf(named(a.rule, a.variant, a.ms), a.key), nameOf(named(b.rule, b.variant, b.ms), b.key)
+		if (one == other) != (a == b) {
+			t.Fatalf("%+v is %q, %+v is %q", a, one, b, other)
+		}
+		checkName(t, one, a.rule, a.key)
+	})
+}
+
+// checkName reads rule and key back from a name.
+func checkName(t failer, name, rule, key string) {
+	t.Helper()
+	rest, ok := strings.CutPrefix(name, "weir:{")
+	tag, suffix, closed := strings.Cut(rest, "}")
+	gotRule, gotKey, parted := strings.Cut(tag, ":")
+	if !ok || !closed || !parted || unescape(gotRule) != rule || unescape(gotKey) != key {
+		t.Fatalf("%q of rule %q and key %q", name, rule, key)
+	}
+	if len(suffix) < 9 || strings.Trim(suffix, "0123456789abcdef") != "" {
+		t.Fatalf("%q: the suffix %q is not a variant and a shape", name, suffix)
+	}
+}
+
+func unescape(s string) string {
+	return strings.NewReplacer("%25", "%", "%7D", "}", "%3A", ":").Replace(s)
+}
+
+func FuzzAppendKey(f *testing.F) {
+	f.Add("login", uint32(0), []byte("10.0.0.1"))
+	f.Add("a:%7D}", uint32(7), []byte("}%3A\x00\xff"))
+	f.Fuzz(func(t *testing.T, rule string, variant uint32, key []byte) {
+		p := named(rule, variant, 1000)
+		name := script.AppendKey([]byte("before"), p, key)
+		if !bytes.HasPrefix(name, []byte("before")) {
+			t.Fatalf("overwrote what was there: %q", name)
+		}
+		checkName(t, string(name[len("before"):]), rule, string(key))
+	})
+}
+
+// TestSlot: the slot of a cluster is that of rule and key alone, as Redis sees it.
+func TestSlot(t *testing.T) {
+	s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-config-file", t.TempDir()+"/nodes.conf")
+	slot := func(key string) int64 { return s.Do("CLUSTER", "KEYSLOT", key).(int64) }
+	for _, c := range []struct{ rule, key string }{
+		{"login", "10.0.0.1"}, {"", ""}, {"a}b", "c"}, {"{", "}"}, {"a", "{b}"}, {"{}", "{}"}, {"%", "%7D"},
+	} {
+		name := nameOf(named(c.rule, 0, 1000), c.key)
+		tag := name[len("weir:{") : len(name)-len("}0")-8]
+		if got, want := slot(name), slot(tag); got != want {
+			t.Errorf("%q is in slot %d, its tag %q in %d", name, got, tag, want)
+		}
+		if got, want := slot(nameOf(named(c.rule, 9, 77), c.key)), slot(tag); got != want {
+			t.Errorf("another variant of %q is in slot %d, want %d", name, got, want)
+		}
+	}
+}
