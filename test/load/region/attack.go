@@ -28,16 +28,15 @@ type flood struct {
 	name string
 	per  float64 // the limit
 	asks []drive.Ask
-	http []string // paths besides, of weir-regional's own port
 }
 
 func floods() []flood {
 	return []flood{
-		{"one key under its limit", hotLimit, []drive.Ask{{Domain: domain, Entry: "hot"}}, nil},
-		{"one key over its limit", 10, []drive.Ask{{Domain: domain, Entry: "tight"}}, nil},
+		{"one key under its limit", hotLimit, []drive.Ask{{Domain: domain, Entry: "hot"}}},
+		{"one key over its limit", 10, []drive.Ask{{Domain: domain, Entry: "tight"}}},
 		{"one key over its limit, mixed costs", 10, []drive.Ask{
 			{Domain: domain, Entry: "tight"}, {Domain: domain, Entry: "tight", Hits: 2},
-			{Domain: domain, Entry: "tight", Hits: 7}, {Domain: domain, Entry: "tight", Hits: 1000}}, nil},
+			{Domain: domain, Entry: "tight", Hits: 7}, {Domain: domain, Entry: "tight", Hits: 1000}}},
 	}
 }
 
@@ -67,6 +66,16 @@ func (b *bench) attacks(ctx context.Context) ([]table.Section, error) {
 		row.Target = table.Target{Kind: table.AtMost, Bound: f.bound(b.plan.attack)}
 		s.Rows = append(s.Rows, row)
 	}
+	if b.PeersOnly {
+		return []table.Section{s}, nil
+	}
+	for _, f := range popFloods {
+		row, err := f.attack(ctx, b, weir)
+		if err != nil {
+			return nil, err
+		}
+		s.Rows = append(s.Rows, row)
+	}
 	return []table.Section{s}, nil
 }
 
@@ -80,6 +89,7 @@ func (f *flood) bound(d time.Duration) float64 {
 // target is a replica of a service.
 type target struct {
 	rls     string
+	quota   string // address of the QuotaService; empty: it has none
 	process *rig.Process
 	calls   []string // the commands that it sends to Redis
 }
@@ -100,7 +110,7 @@ func (b *bench) replicas(ctx context.Context, c *cluster, name string) (theirs, 
 		g.Go(func() error {
 			s, err := b.peers.RateLimit(ctx, fmt.Sprintf("%s-theirs-%d", name, i), c.Addrs(), limits, cacheSize)
 			if err == nil {
-				theirs[i] = target{s.RLS, s.Process, []string{"incrby", "expire", "get"}}
+				theirs[i] = target{s.RLS, "", s.Process, []string{"incrby", "expire", "get"}}
 			}
 			return err
 		})
@@ -110,7 +120,7 @@ func (b *bench) replicas(ctx context.Context, c *cluster, name string) (theirs, 
 		g.Go(func() error {
 			r, err := b.Replica(ctx, fmt.Sprintf("%s-weir-%d", name, i), c.Addrs(), nativeRules, limits)
 			if err == nil {
-				weir[i] = target{r.RLS, r.Process, []string{"evalsha", "eval"}}
+				weir[i] = target{r.RLS, r.Addr, r.Process, []string{"evalsha", "eval"}}
 			}
 			return err
 		})

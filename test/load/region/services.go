@@ -28,10 +28,15 @@ descriptors:
 
 // nativeRules are Weir's own, for points of presence.
 const nativeRules = `rules:
-  - name: attacked
-    match: { path: { prefix: / } }
+  - name: wide
+    match: { path: { prefix: /wide/ } }
     key: [ client_ip ]
-    limit: 1000/1m
+    limit: 1000000/1m
+  - name: narrow
+    match: { path: { prefix: /narrow/ } }
+    key: [ client_ip ]
+    limit: 10/1m
+    algorithm: fixed_window
 `
 
 const (

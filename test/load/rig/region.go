@@ -47,7 +47,7 @@ func (r *Rig) Replica(ctx context.Context, name string, redis []string, rules, l
 		return nil, err
 	}
 	g := &Region{RLS: r.addr()}
-	return r.region(ctx, name, g, "--rules", path, "--redis", strings.Join(redis, ","),
+	return r.region(ctx, name, g, "--rules", path, "--pprof", "--redis", strings.Join(redis, ","),
 		"--ratelimit-config", dir, "--rls-listen", g.RLS)
 }
 
