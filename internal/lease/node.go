@@ -1,5 +1,7 @@
 package lease
 
+import "github.com/weirlimit/weir/internal/limit"
+
 // quartersToCut is how many quarters of its ttl a lot has left when it is still cut.
 // With less the node asks above, and falls back on the lot if that gives nothing.
 const quartersToCut = 1
@@ -42,8 +44,14 @@ func (n *Node) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 	return n.refusal(t, now), Refuse, back
 }
 
-// Top says whether to ask above while nobody waits, after an answer.
-func (n *Node) Top(t *Terms, now Millis) Asks { return n.Slot.askBehind(t, now) }
+// Top says whether to ask above while nobody waits, after an answer. An exact rule
+// has nothing to fetch ahead.
+func (n *Node) Top(t *Terms, now Millis) Asks {
+	if t.Consistency == Exact {
+		return NoAsk
+	}
+	return n.Slot.askBehind(t, now)
+}
 
 // Ask makes the want for the tier above on behalf of the children's wants that
 // wait, oldest first; with none of them it is a top-up for the node itself. The
@@ -84,7 +92,10 @@ func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis,
 		grants[i] = share(t, now, sent, c, g, left, ahead)
 		left -= grants[i].Granted
 	}
-	back := n.Slot.Apply(t, now, sent, w, g, left, jitter)
+	back := n.makePlace(now, left)
+	if rest := n.Slot.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {
+		back = rest
+	}
 	for i, c := range queue {
 		if grants[i].Status != Denied {
 			continue
@@ -93,6 +104,26 @@ func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis,
 			grants[i] = g
 		}
 	}
+	return back
+}
+
+// makePlace makes place for so many units of a new lease where both lots hold
+// some: the lot with fewer goes back, of those that are not meant for the next
+// window. The new lease is larger than what is left of an old one that a want did
+// not find enough in; if it were the one to go back, the next want would ask again.
+func (n *Node) makePlace(now Millis, units int64) Part {
+	a, b := &n.Slot.Lots[0], &n.Slot.Lots[1]
+	if units == 0 || n.Slot.place(now) >= 0 {
+		return Part{}
+	}
+	if a.From > now || b.From <= now && b.Units < a.Units {
+		a = b
+	}
+	if a.From > now || a.Units >= units {
+		return Part{}
+	}
+	back := a.part()
+	*a = Lot{}
 	return back
 }
 
@@ -150,15 +181,24 @@ func (n *Node) cover(now Millis, debt int64) int64 {
 }
 
 // cut grants a child part of one lot: of the older one that has what it needs
-// and at least so many quarters of its time left.
+// and at least so many quarters of its time left. Where neither has enough, both
+// together may, if their units go back to the same lease.
 func (n *Node) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) {
 	if t.Consistency == Exact {
 		return Grant{}, false
 	}
+	var both int64
+	lots := 0
+	rest := Millis(limit.Never)
 	for i := range n.Slot.Lots {
 		lot := &n.Slot.Lots[i]
-		rest := lot.Expiry - now - 1 // now is rounded down
-		if lot.Local || lot.Units < max(w.Need, 1) || (lot.From > now) != w.Next || rest < max(1, quarters*lot.TTL/4) {
+		lasts := lot.Expiry - now - 1 // now is rounded down
+		if lot.Local || lot.Units == 0 || (lot.From > now) != w.Next || lasts < max(1, quarters*lot.TTL/4) {
+			continue
+		}
+		lots++
+		both, rest = both+lot.Units, min(rest, lasts)
+		if lot.Units < max(w.Need, 1) {
 			continue
 		}
 		share := lot.Units
@@ -166,19 +206,29 @@ func (n *Node) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) 
 			share /= 2 * max(n.askers.Count(), 1)
 		}
 		granted := min(w.Want, lot.Units, max(w.Waiting, share))
-		if granted == 0 {
-			continue
+		if granted > 0 {
+			lot.Units -= granted
+			return n.granted(t, now, granted, lot, lasts), true
 		}
-		lot.Units -= granted
-		n.Slot.Spent += granted
-		if n.Slot.Available(now) == 0 {
-			n.Slot.grow()
-		}
-		g := n.report(t, now)
-		g.Granted, g.Lease, g.TTL, g.StartsIn = granted, lot.Lease, rest, max(0, lot.From-now)
-		return g, true
 	}
-	return Grant{}, false
+	old, young := &n.Slot.Lots[0], &n.Slot.Lots[1]
+	if lots < 2 || w.Need == 0 || both < w.Need || old.Lease != young.Lease {
+		return Grant{}, false
+	}
+	young.Units -= w.Need - old.Units
+	old.Units = 0
+	return n.granted(t, now, w.Need, young, rest), true
+}
+
+// granted is the grant of units that were cut from a lot, for so long.
+func (n *Node) granted(t *Terms, now Millis, units int64, lot *Lot, lasts Millis) Grant {
+	n.Slot.Spent += units
+	if n.Slot.Available(now) == 0 {
+		n.Slot.grow()
+	}
+	g := n.report(t, now)
+	g.Granted, g.Lease, g.TTL, g.StartsIn = units, lot.Lease, lasts, max(0, lot.From-now)
+	return g
 }
 
 // refuses reports whether a want that no lot answers is over the limit by what

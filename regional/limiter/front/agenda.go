@@ -1,6 +1,7 @@
 package front
 
 import (
+	"container/heap"
 	"context"
 	"slices"
 	"sync"
@@ -38,51 +39,98 @@ const (
 	report = ahead + 2 // an idle node has something to give back or to tell
 )
 
+// leaves is how many asks of a budget are left for others who wait.
+func (r reason) leaves() int64 {
+	if r == waited {
+		return 0
+	}
+	return kept
+}
+
 // agenda is what is to be sent to the store behind the callers. It is safe for
-// concurrent use; add and giveBack are called under the lock of the entry's shard.
+// concurrent use; add is called under the lock of the entry's shard.
 type agenda struct {
-	wake chan struct{}
+	wake  chan struct{} // something is due
+	alarm chan struct{} // something will be due before the rest of later
 
 	mu      sync.Mutex
-	keys    []dueKey // each at most once: its entry's due says so
+	keys    []dueKey // due
+	later   laterKeys
 	returns []giveBack
 }
 
+// dueKey is a key on the agenda. It counts only while its entry says that it is
+// due just then: a later place may have been changed for an earlier one.
 type dueKey struct {
 	shard *table.Shard[cached]
 	entry *table.Entry[cached]
+	at    lease.Millis // on the front's clock
+	when  time.Time    // the same, for waiting
 }
 
-// giveBack is units whose lease no node holds any more.
+// laterKeys is a heap of keys by when they are due.
+type laterKeys []dueKey
+
+func (l laterKeys) Len() int           { return len(l) }
+func (l laterKeys) Less(i, j int) bool { return l[i].when.Before(l[j].when) }
+func (l laterKeys) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
+func (l *laterKeys) Push(k any)        { *l = append(*l, k.(dueKey)) }
+func (l *laterKeys) Pop() any {
+	last := len(*l) - 1
+	k := (*l)[last]
+	(*l)[last] = dueKey{}
+	*l = (*l)[:last]
+	return k
+}
+
+// giveBack is units of a key of which nothing is remembered.
 type giveBack struct {
 	policy *limiter.Policy
 	key    []byte
 	part   lease.Part
 }
 
-func (d *agenda) add(shard *table.Shard[cached], e *table.Entry[cached], why reason) {
-	if e.Value.due != none || e.Value.out > 0 && why != waited {
+// add puts a key on the agenda, for when its budget allows an ask and the store is
+// not to be left alone. A key is there once; who waits comes before what does not.
+func (d *agenda) add(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], why reason) {
+	v := &e.Value
+	if v.due == waited || v.due != none && why != waited || v.out > 0 && why != waited {
 		return
 	}
-	e.Value.due = why
-	d.mu.Lock()
-	d.keys = append(d.keys, dueKey{shard, e})
-	d.mu.Unlock()
-	d.ring()
-}
-
-func (d *agenda) giveBack(e *table.Entry[cached], p lease.Part) {
-	d.mu.Lock()
-	if len(d.returns) < mostReturns {
-		d.returns = append(d.returns, giveBack{e.Policy, slices.Clone(e.Key()), p})
+	delay := max(v.budget.wait(now, paceOf(&e.Policy.Terms, e.Policy.Limit.Spec()), why.leaves()), v.away-now, 0)
+	if v.due != none && v.dueAt <= now+delay {
+		v.due = why
+		return
 	}
-	d.mu.Unlock()
-	d.ring()
+	v.due, v.dueAt = why, now+delay
+	k := dueKey{shard: shard, entry: e, at: v.dueAt}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if delay == 0 {
+		d.keys = append(d.keys, k)
+		ring(d.wake)
+		return
+	}
+	k.when = time.Now().Add(time.Duration(delay) * time.Millisecond)
+	heap.Push(&d.later, k)
+	if d.later[0].entry == e {
+		ring(d.alarm)
+	}
 }
 
-func (d *agenda) ring() {
+// giveBack notes units of a key of which nothing is remembered.
+func (d *agenda) giveBack(p *limiter.Policy, key []byte, part lease.Part) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.returns) < mostReturns {
+		d.returns = append(d.returns, giveBack{p, slices.Clone(key), part})
+	}
+	ring(d.wake)
+}
+
+func ring(c chan struct{}) {
 	select {
-	case d.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -96,9 +144,24 @@ func (d *agenda) take() (keys []dueKey, returns []giveBack) {
 	n = min(len(d.returns), mostDue)
 	returns, d.returns = slices.Clone(d.returns[:n]), slices.Delete(d.returns, 0, n)
 	if len(d.keys)+len(d.returns) > 0 {
-		d.ring()
+		ring(d.wake)
 	}
 	return keys, returns
+}
+
+// ripen makes due what was to be later and is now, by either clock, and says how
+// long until the next; false: nothing is left.
+func (d *agenda) ripen(now lease.Millis) (next time.Duration, more bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.later) > 0 {
+		if next = time.Until(d.later[0].when); next > 0 && d.later[0].at > now {
+			return next, true
+		}
+		d.keys = append(d.keys, heap.Pop(&d.later).(dueKey))
+		ring(d.wake)
+	}
+	return 0, false
 }
 
 // Run asks the store behind the callers and forgets idle keys, until ctx ends.
@@ -107,6 +170,7 @@ func (s *Store) Run(ctx context.Context) error {
 	for range calls {
 		tasks.Go(func() error { s.send(ctx); return nil })
 	}
+	tasks.Go(func() error { s.waitForDue(ctx); return nil })
 	tasks.Go(func() error { s.sweep(ctx); return nil })
 	return tasks.Wait()
 }
@@ -122,8 +186,26 @@ func (s *Store) send(ctx context.Context) {
 	}
 }
 
+// waitForDue makes due what was to be later.
+func (s *Store) waitForDue(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.due.alarm:
+		case <-timer.C:
+		}
+		if next, more := s.due.ripen(s.now()); more {
+			timer.Reset(next)
+		}
+	}
+}
+
 // Flush sends what is due, in one call.
 func (s *Store) Flush(ctx context.Context) {
+	s.due.ripen(s.now())
 	keys, returns := s.due.take()
 	b := &batch{store: s}
 	now := s.now()
@@ -133,8 +215,6 @@ func (s *Store) Flush(ctx context.Context) {
 	for _, r := range returns {
 		b.returns(r)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
 	b.run(ctx)
 }
 
@@ -143,19 +223,27 @@ func (s *Store) askFor(b *batch, now lease.Millis, k dueKey) {
 	k.shard.Lock()
 	defer k.shard.Unlock()
 	c := &k.entry.Value
+	if c.due == none || c.dueAt != k.at {
+		return
+	}
 	why := c.due
 	c.due = none
-	queue := c.line()
-	switch {
-	case len(queue) == 0 && c.out > 0: // somebody has asked meanwhile, and told what there was to tell
-	case len(queue) > 0:
+	if now >= k.at && c.budget.wait(now, paceOf(&k.entry.Policy.Terms, k.entry.Policy.Limit.Spec()), why.leaves()) > 0 {
+		s.due.add(now, k.shard, k.entry, why) // others asked meanwhile
+		return
+	}
+	if queue := c.line(); len(queue) > 0 {
 		b.ask(now, k.shard, k.entry, queue, lease.NoAsk, 0)
-	case why == topUp || why == ahead:
-		b.ask(now, k.shard, k.entry, nil, lease.Asks(why), 0)
-	case why == report:
-		if w, ok := c.node.Slot.Report(now); ok {
-			b.add(now, k.shard, k.entry, nil, w, 0)
-		}
+		return
+	}
+	if c.out > 0 { // somebody has asked meanwhile, and told what there was to tell
+		return
+	}
+	if why == report && c.tells(now) {
+		w, _ := c.node.Slot.Report(now)
+		b.add(now, k.shard, k.entry, nil, w, 0)
+	} else if behind := c.node.Top(&k.entry.Policy.Terms, now); why != report && behind != lease.NoAsk {
+		b.ask(now, k.shard, k.entry, nil, behind, 0)
 	}
 }
 
@@ -202,20 +290,21 @@ func (s *Store) scan(shard *table.Shard[cached], now lease.Millis, n int) (forgo
 	shard.Scan(n, func(e *table.Entry[cached]) {
 		c := &e.Value
 		switch {
-		case c.busy():
+		case c.busy() || !c.budget.idle(now) || now < c.away: // a new entry may ask at once
 		case c.node.Slot.Idle(&e.Policy.Terms, now):
 			shard.Remove(e)
 			forgotten++
-		case tells(c.node.Slot, now):
-			s.due.add(shard, e, report)
+		case c.tells(now):
+			s.due.add(now, shard, e, report)
 		}
 	})
 	return forgotten
 }
 
-// tells reports whether a slot has something to report. It is a copy: reporting
-// takes it out.
-func tells(slot lease.Slot, now lease.Millis) bool {
+// tells reports whether a key has something to report. It asks a copy of its slot:
+// reporting takes it out.
+func (c *cached) tells(now lease.Millis) bool {
+	slot := c.node.Slot
 	_, ok := slot.Report(now)
-	return ok
+	return ok || len(c.back) > 0
 }

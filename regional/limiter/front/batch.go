@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/regional/limiter"
 	"github.com/weirlimit/weir/regional/limiter/table"
 )
@@ -15,6 +16,7 @@ type batch struct {
 	asks    []limiter.Ask
 	grants  []lease.Grant
 	members []member
+	fair    bool // the store had the time to answer
 }
 
 // member is what becomes of one ask's grant.
@@ -34,6 +36,8 @@ func (b *batch) ask(now lease.Millis, shard *table.Shard[cached], e *table.Entry
 
 func (b *batch) add(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], queue []waiter, w lease.Want, group uint32) {
 	e.Value.out++
+	e.Value.budget.take(now, paceOf(&e.Policy.Terms, e.Policy.Limit.Spec()))
+	e.Value.attach(&w)
 	b.asks = append(b.asks, limiter.Ask{Policy: e.Policy, Key: e.Key(), Group: group, Want: w})
 	b.members = append(b.members, member{shard: shard, entry: e, sent: now, queue: queue})
 }
@@ -57,8 +61,13 @@ func (b *batch) run(ctx context.Context) {
 	}
 	b.store.asked.Add(uint64(len(b.asks)))
 	b.grants = make([]lease.Grant, len(b.asks))
-	b.store.behind.Acquire(ctx, b.asks, b.grants)
+	begin := b.store.now()
+	limited, cancel := context.WithTimeout(ctx, b.store.timeout)
+	b.store.behind.Acquire(limited, b.asks, b.grants)
+	cancel()
 	now := b.store.now()
+	// That a caller left early says nothing about the store.
+	b.fair = ctx.Err() == nil || 2*(now-begin) >= lease.Millis(b.store.timeout.Milliseconds())
 	for i := range b.members {
 		b.apply(now, &b.members[i], &b.asks[i], b.grants[i])
 	}
@@ -73,43 +82,72 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 	}
 	m.shard.Lock()
 	defer m.shard.Unlock()
-	e, node, t := m.entry, &m.entry.Value.node, &a.Policy.Terms
+	s, e := b.store, m.entry
 	e.Value.out--
-	if a.Group != 0 && g.Status == lease.OK && g.Granted == 0 && a.Want.Want > 0 {
-		// Another one of the group was denied: of this one was heard what it
-		// reports, and nothing is known.
-		node.Slot.Asking = false
-		node.Slot.Apply(t, now, m.sent, lease.Want{Overdrawn: a.Want.Overdrawn}, g, 0, 100)
-		m.answer(b.store, now, e, []lease.Grant{g})
-	} else {
+	e.Value.hear(now, g, b.fair)
+	switch {
+	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
+		e.Value.learnSlots(now, a, g)
+		m.answer(s, now, []lease.Grant{g})
+	case a.Want.Want == 0 || a.Group != 0 && g.Status == lease.OK && g.Granted == 0:
+		b.report(now, m, a, g)
+	default:
+		t := &a.Policy.Terms
 		grants := make([]lease.Grant, len(m.queue))
 		jitter := lease.Millis(90 + rand.IntN(21))
-		if back := node.Apply(t, now, m.sent, a.Want, g, jitter, wants(m.queue), grants); back.Units > 0 {
-			b.store.due.giveBack(e, back)
-		}
-		m.answer(b.store, now, e, grants)
+		back := e.Value.node.Apply(t, now, m.sent, a.Want, g, jitter, wants(m.queue), grants)
+		s.giveBack(now, m.shard, e, back)
+		m.answer(s, now, grants)
 	}
-	b.store.retry(now, m.shard, e)
+	s.retry(now, m.shard, e)
+	if len(e.Value.back) > 0 {
+		s.due.add(now, m.shard, e, report)
+	}
+}
+
+// report applies the reply to an ask of which only what it reports was heard: it
+// asked for nothing, or another one of its group was denied.
+func (b *batch) report(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant) {
+	slot, t := &m.entry.Value.node.Slot, &a.Policy.Terms
+	if a.Want.Want > 0 {
+		slot.Asking = false
+	}
+	slot.Apply(t, now, m.sent, lease.Want{Overdrawn: a.Want.Overdrawn}, g, 0, 100)
+	if len(m.queue) > 0 {
+		if g.Status == lease.OK {
+			g.Remaining += slot.Available(now)
+		}
+		m.answer(b.store, now, []lease.Grant{g})
+	}
+}
+
+// hear notes whether the store answered. When it did not, it is left alone for a
+// lease interval, give or take a tenth; fair says that it had the time to.
+func (c *cached) hear(now lease.Millis, g lease.Grant, fair bool) {
+	switch {
+	case g.Status != lease.Unavailable:
+		c.heard, c.away = now, 0
+	case fair:
+		c.away = now + lease.DefaultInterval + lease.Millis(rand.IntN(21))
+	}
 }
 
 // answer hands out grants; what nobody is there to take goes back to the node.
-func (m *member) answer(s *Store, now lease.Millis, e *table.Entry[cached], grants []lease.Grant) {
+func (m *member) answer(s *Store, now lease.Millis, grants []lease.Grant) {
 	for i, w := range m.queue {
 		if !w.reply.answer(w.at, grants[i]) {
-			s.takeBack(now, e, grants[i])
+			s.takeBack(now, m.shard, m.entry, grants[i])
 		}
 	}
 }
 
 // takeBack settles a grant that nobody received.
-func (s *Store) takeBack(now lease.Millis, e *table.Entry[cached], g lease.Grant) {
+func (s *Store) takeBack(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], g lease.Grant) {
 	if g.Granted == 0 {
 		return
 	}
 	_, _, back := e.Value.node.Acquire(&e.Policy.Terms, now, lease.Want{Unused: g.Granted, Lease: g.Lease})
-	if back.Units > 0 {
-		s.due.giveBack(e, back)
-	}
+	s.giveBack(now, shard, e, back)
 }
 
 // retry answers those who came while an ask was out from what it brought. Who
@@ -122,14 +160,19 @@ func (s *Store) retry(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 		}
 		g, verdict, _ := e.Value.node.Acquire(&e.Policy.Terms, now, w.want)
 		if verdict == lease.Wait {
-			waiting = append(waiting, w)
-		} else if !w.reply.answer(w.at, g) {
-			s.takeBack(now, e, g)
+			if now >= e.Value.away {
+				waiting = append(waiting, w)
+				continue
+			}
+			g = lease.Grant{Status: lease.Unavailable}
+		}
+		if !w.reply.answer(w.at, g) {
+			s.takeBack(now, shard, e, g)
 		}
 	}
 	clear(e.Value.waiting[len(waiting):])
 	if e.Value.waiting = waiting; len(waiting) > 0 {
-		s.due.add(shard, e, waited)
+		s.due.add(now, shard, e, waited)
 	}
 }
 

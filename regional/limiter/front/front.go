@@ -10,16 +10,19 @@
 //
 //	Acquire ── lease or denial in memory ──▶ answer
 //	   │ neither, and no ask for the key is out: ask the store
-//	   │ one is out: wait for its reply
+//	   │ one is out, or there were too many lately: wait for the next reply
 //	   └ a lease runs low: Run asks behind
 //
-// Limits on concurrency and keys for which there is no room go to the store as
-// they are.
+// Asks for a key are bounded, whatever is asked of it (budget.go). While the store
+// does not answer, a key is asked for ten times a second; in between the front says
+// so at once, and decides by on_failure if it is asked to ([Store.Fall]).
+//
+// Statements of concurrency holders and keys for which there is no room go to the
+// store as they are.
 package front
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,8 +41,11 @@ type Config struct {
 	MaxBytes int64
 	// Now is a monotonic clock above zero; nil means the process's.
 	Now func() lease.Millis
-	// Timeout bounds calls of the store that are made behind; 0 means 100 ms.
+	// Timeout bounds calls of the store; 0 means 100 ms.
 	Timeout time.Duration
+	// Wall is the time of day, by which the windows of a replica's share of a limit
+	// end while the store does not answer; nil means the system's.
+	Wall func() limit.Micros
 }
 
 // Store is a front and the store behind it. Create it with [New]. It is safe for
@@ -47,28 +53,65 @@ type Config struct {
 type Store struct {
 	behind  limiter.Store
 	now     func() lease.Millis
+	wall    func() limit.Micros
 	timeout time.Duration
 	table   *table.Table[cached]
 	due     agenda
 
-	leased, denied, asked atomic.Uint64
+	leased, denied, asked, failed atomic.Uint64
 }
 
 // cached is what is kept of a key, under its shard's lock.
 type cached struct {
 	node    lease.Node
-	waiting []waiter // for the reply to an ask that is out, or for a place in the next
-	out     int      // asks that are out
-	due     reason   // why it is on the agenda; none: it is not
+	budget  budget
+	waiting []waiter     // for the reply to an ask that is out, or for a place in the next
+	out     int          // asks that are out
+	due     reason       // why it is on the agenda; none: it is not
+	dueAt   lease.Millis // when it is due
+	heard   lease.Millis // when the last reply arrived; 0: never
+	away    lease.Millis // the store did not answer: it is not asked before then
+	back    []lease.Part // to be given back with the next asks, each of another lease
 }
 
 // busy reports whether somebody holds on to the entry.
-func (c *cached) busy() bool { return len(c.waiting) > 0 || c.out > 0 || c.due != none }
+func (c *cached) busy() bool {
+	return len(c.waiting) > 0 || c.out > 0 || c.due != none || len(c.back) > 0
+}
+
+// mostParts is how many leases a key may have to give back. Units of more are
+// lost, and come back when their charge expires.
+const mostParts = 8
+
+// keep notes units whose lease the node holds no more.
+func (c *cached) keep(p lease.Part) {
+	for i := range c.back {
+		if c.back[i].Lease == p.Lease {
+			c.back[i].Units += p.Units
+			return
+		}
+	}
+	if len(c.back) < mostParts {
+		c.back = append(c.back, p)
+	}
+}
+
+// attach puts what is to be given back into a want, as much as fits: of one lease.
+func (c *cached) attach(w *lease.Want) {
+	for i, p := range c.back {
+		if w.Unused == 0 || p.Lease == w.Lease {
+			w.Unused, w.Lease = w.Unused+p.Units, p.Lease
+			c.back = append(c.back[:i], c.back[i+1:]...)
+			return
+		}
+	}
+}
 
 // Stats counts asks by who answered them.
 type Stats struct {
 	Leased uint64 // from a lease
 	Denied uint64 // from a denial in memory
+	Failed uint64 // unavailable without asking: the store did not answer just before
 	Asked  uint64 // sent to the store: on behalf of callers, behind them, or passed on
 	Keys   int
 }
@@ -79,15 +122,19 @@ func New(c Config) *Store {
 		begin := time.Now()
 		c.Now = func() lease.Millis { return lease.Millis(time.Since(begin).Milliseconds()) + 1 }
 	}
+	if c.Wall == nil {
+		c.Wall = func() limit.Micros { return limit.Micros(time.Now().UnixMicro()) }
+	}
 	if c.Timeout <= 0 {
 		c.Timeout = 100 * time.Millisecond
 	}
 	return &Store{
 		behind:  c.Store,
 		now:     c.Now,
+		wall:    c.Wall,
 		timeout: c.Timeout,
 		table:   table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
-		due:     agenda{wake: make(chan struct{}, 1)},
+		due:     agenda{wake: make(chan struct{}, 1), alarm: make(chan struct{}, 1)},
 	}
 }
 
@@ -100,11 +147,12 @@ func (s *Store) Learn() { s.behind.Learn() }
 // Stats counts.
 func (s *Store) Stats() Stats {
 	keys, _ := s.table.Size()
-	return Stats{Leased: s.leased.Load(), Denied: s.denied.Load(), Asked: s.asked.Load(), Keys: keys}
+	return Stats{Leased: s.leased.Load(), Denied: s.denied.Load(), Failed: s.failed.Load(), Asked: s.asked.Load(), Keys: keys}
 }
 
 // Acquire answers from memory what it can and asks the store for the rest, in one
-// call. It returns by the deadline of ctx.
+// call or, for groups of leased and exact rules, in two. It returns by the deadline
+// of ctx.
 func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
 	now := s.now()
 	c := call{store: s, now: now, grants: grants}
@@ -114,15 +162,19 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 		case n > 1:
 			c.group(asks[i:i+n], i)
 		case asks[i].Policy.Limit.Spec().Algorithm == limit.Concurrency:
-			c.pass(&asks[i], i)
+			c.slots(&asks[i], i)
 		default:
 			c.one(&asks[i], i)
 		}
 		i += n
 	}
+	c.finish(ctx)
+	if len(c.parties) > 0 {
+		c.conclude(ctx)
+	}
 	s.leased.Add(c.leased)
 	s.denied.Add(c.denied)
-	c.finish(ctx)
+	s.failed.Add(c.failed)
 }
 
 // call is one Acquire under way.
@@ -131,9 +183,10 @@ type call struct {
 	now    lease.Millis
 	grants []lease.Grant
 
-	leased, denied uint64 // answered from memory
-	reply          *reply // nil: nobody waits for anything
-	batch          *batch // nil: nothing is to be asked
+	leased, denied, failed uint64   // answered from memory
+	reply                  *reply   // nil: nobody waits for anything
+	batch                  *batch   // nil: nothing is to be asked
+	parties                []*party // groups that wait
 }
 
 // one decides on an ask that is alone, or lets it wait.
@@ -144,24 +197,69 @@ func (c *call) one(a *limiter.Ask, i int) {
 	shard.Lock()
 	defer shard.Unlock()
 	e := s.entry(shard, hash, c.now, a)
-	if e == nil {
-		c.pass(a, i)
+	switch {
+	case e == nil:
+		c.roomless(a, i)
+		return
+	case a.Want == lease.Want{}:
+		c.peek(shard, e, a, i)
 		return
 	}
 	t := &a.Policy.Terms
 	var verdict lease.Verdict
 	var back lease.Part
 	c.grants[i], verdict, back = e.Value.node.Acquire(t, c.now, a.Want)
-	if back.Units > 0 {
-		s.due.giveBack(e, back)
-	}
+	s.giveBack(c.now, shard, e, back)
 	if verdict == lease.Wait {
 		c.wait(shard, e, a, i)
 		return
 	}
 	c.answered(verdict)
-	if behind := e.Value.node.Top(t, c.now); behind != lease.NoAsk {
-		s.due.add(shard, e, reason(behind))
+	s.top(c.now, shard, e)
+}
+
+// top puts a key on the agenda if its lease runs low.
+func (s *Store) top(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached]) {
+	if behind := e.Value.node.Top(&e.Policy.Terms, now); behind != lease.NoAsk {
+		s.due.add(now, shard, e, reason(behind))
+	}
+}
+
+// giveBack notes units whose lease a node holds no more.
+func (s *Store) giveBack(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], p lease.Part) {
+	if p.Units > 0 {
+		e.Value.keep(p)
+		s.due.add(now, shard, e, report)
+	}
+}
+
+// roomless passes on an ask for a key of which nothing can be remembered. Nobody
+// has to wait until units have been given back.
+func (c *call) roomless(a *limiter.Ask, i int) {
+	w := &a.Want
+	if w.Want > 0 || w.Overdrawn > 0 || w.Unused == 0 {
+		c.pass(a, i)
+		return
+	}
+	c.store.due.giveBack(a.Policy, a.Key, lease.Part{Units: w.Unused, Lease: w.Lease})
+	c.grants[i] = lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}
+}
+
+// peek answers a question that charges nothing: from the store, unless that was
+// heard within the last lease interval, or was asked too often.
+func (c *call) peek(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
+	v, t := &e.Value, &a.Policy.Terms
+	known := v.heard > 0
+	mayAsk := c.now >= v.away && v.budget.wait(c.now, paceOf(t, a.Policy.Limit.Spec()), kept) == 0
+	switch {
+	case known && (c.now < v.heard+t.Interval || !mayAsk):
+		c.grants[i], _, _ = v.node.Acquire(t, c.now, a.Want)
+		c.answered(lease.Admit)
+	case !mayAsk:
+		c.unavailable(i)
+	default:
+		b := c.asking()
+		b.add(c.now, shard, e, []waiter{{reply: c.expect(i), at: i}}, lease.Want{}, 0)
 	}
 }
 
@@ -174,15 +272,30 @@ func (c *call) answered(v lease.Verdict) {
 	}
 }
 
+func (c *call) unavailable(i int) {
+	c.grants[i] = lease.Grant{Status: lease.Unavailable}
+	c.failed++
+}
+
 // wait puts an ask, whose give-backs are settled, in line for its key. If no ask
-// of the key is out, this call sends one.
+// of the key is out, this call sends one, or the agenda does when there may be one
+// again. While the store is away it does not wait.
 func (c *call) wait(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
-	w := waiter{want: onlyAsk(a.Want), reply: c.expect(i), at: i}
-	if e.Value.out > 0 || len(e.Value.waiting) > 0 {
-		e.Value.waiting = append(e.Value.waiting, w)
+	v := &e.Value
+	if v.out == 0 && c.now < v.away {
+		c.unavailable(i)
 		return
 	}
-	c.asking().ask(c.now, shard, e, []waiter{w}, lease.NoAsk, 0)
+	w := waiter{want: onlyAsk(a.Want), reply: c.expect(i), at: i}
+	switch {
+	case v.out > 0 || len(v.waiting) > 0:
+		v.waiting = append(v.waiting, w)
+	case v.budget.wait(c.now, paceOf(&a.Policy.Terms, a.Policy.Limit.Spec()), 0) > 0:
+		v.waiting = append(v.waiting, w)
+		c.store.due.add(c.now, shard, e, waited)
+	default:
+		c.asking().ask(c.now, shard, e, []waiter{w}, lease.NoAsk, 0)
+	}
 }
 
 // pass sends an ask to the store as it is.
@@ -230,71 +343,11 @@ func (c *call) expect(i int) *reply {
 // unavailable.
 func (c *call) finish(ctx context.Context) {
 	if c.batch != nil {
-		ctx, cancel := context.WithTimeout(ctx, c.store.timeout)
 		c.batch.run(ctx)
-		cancel()
+		c.batch = nil
 	}
 	if c.reply != nil {
 		c.reply.wait(ctx)
+		c.reply = nil
 	}
-}
-
-// reply collects the grants that a caller waits for.
-type reply struct {
-	done chan struct{} // closed when none is missing
-
-	mu      sync.Mutex
-	grants  []lease.Grant // the caller's; nil when it has gone
-	missing int           // and one more until the caller has put all its asks
-}
-
-func (r *reply) expect(i int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.grants[i] = lease.Grant{Status: lease.Unavailable}
-	r.missing++
-}
-
-// answer hands over a grant. It is false if the caller has gone.
-func (r *reply) answer(i int, g lease.Grant) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.grants == nil {
-		return false
-	}
-	r.grants[i] = g
-	r.arrived()
-	return true
-}
-
-func (r *reply) arrived() {
-	if r.missing--; r.missing == 0 {
-		close(r.done)
-	}
-}
-
-func (r *reply) gone() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.grants == nil
-}
-
-func (r *reply) wait(ctx context.Context) {
-	r.mu.Lock()
-	r.arrived()
-	r.mu.Unlock()
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-	}
-	r.mu.Lock()
-	r.grants = nil
-	r.mu.Unlock()
-}
-
-// waiter is an ask that waits for its grant.
-type waiter struct {
-	want  lease.Want
-	reply *reply
-	at    int // index of the grant
 }

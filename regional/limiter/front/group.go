@@ -1,6 +1,7 @@
 package front
 
 import (
+	"context"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -8,6 +9,14 @@ import (
 	"github.com/weirlimit/weir/regional/limiter"
 	"github.com/weirlimit/weir/regional/limiter/table"
 )
+
+// party is a group that could not be decided from memory.
+type party struct {
+	asks   []limiter.Ask
+	at     int // index of the first grant
+	places []place
+	put    bool // those that the store decides on together have been sent
+}
 
 // place is one ask of a group, its key, and what its node would answer.
 type place struct {
@@ -19,6 +28,9 @@ type place struct {
 	grant   lease.Grant
 	verdict lease.Verdict
 	back    lease.Part
+	// together says that the store has to decide on it, with others of its kind:
+	// what waits for an exact rule, or has no node.
+	together bool
 }
 
 // group decides on the asks of one request, all or none, while the shards of all
@@ -26,44 +38,56 @@ type place struct {
 //
 //	one is denied from memory   the others settle what they report
 //	all have a lease            all are cut
-//	otherwise                   all go to the store as a group
+//	otherwise                   those that have one are cut, the others wait:
+//	                            leased ones each in line for its key, so that
+//	                            groups ask no more often than single asks; then
+//	                            the rest, as a group of the store. If one of them
+//	                            is denied, the others give back.
 func (c *call) group(asks []limiter.Ask, at int) {
-	places := make([]place, len(asks))
+	g := &party{asks: asks, at: at, places: make([]place, len(asks))}
 	for i := range asks {
 		hash := c.store.table.Hash(asks[i].Policy, asks[i].Key)
-		places[i] = place{shard: c.store.table.Shard(hash), hash: hash}
+		g.places[i] = place{shard: c.store.table.Shard(hash), hash: hash}
 	}
-	unlock := lockAll(places)
+	unlock := lockAll(g.places)
 	defer unlock()
 
-	refused, waits := false, false
-	for i := range places {
-		p := &places[i]
+	refused, waits, lines := false, false, false
+	for i := range g.places {
+		p := &g.places[i]
 		c.try(p, &asks[i])
 		refused = refused || p.verdict == lease.Refuse
 		waits = waits || p.verdict == lease.Wait
+		lines = lines || p.verdict == lease.Wait && !p.together
 	}
-	for i := range places {
-		p, a := &places[i], &asks[i]
+	for i := range g.places {
+		p, a := &g.places[i], &asks[i]
 		switch {
 		case refused && p.verdict != lease.Refuse:
 			c.settle(p, a, at+i)
-		case waits && !refused:
-			c.forward(p, a, at+i)
+		case p.verdict == lease.Wait:
+			c.line(p, a, at+i)
 		default:
 			c.commit(p, a, at+i)
+		}
+	}
+	if waits && !refused {
+		c.parties = append(c.parties, g)
+		if !lines {
+			c.together(g)
 		}
 	}
 }
 
 // try applies an ask to a copy of its node.
 func (c *call) try(p *place, a *limiter.Ask) {
-	p.verdict = lease.Wait
+	p.verdict, p.together = lease.Wait, true
 	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 		return
 	}
 	if p.entry = c.store.entry(p.shard, p.hash, c.now, a); p.entry != nil {
 		p.entry.Value.out++ // not to be forgotten for the others' sake
+		p.together = a.Policy.Terms.Consistency == lease.Exact
 		p.after = p.entry.Value.node
 		p.grant, p.verdict, p.back = p.after.Acquire(&a.Policy.Terms, c.now, a.Want)
 	}
@@ -71,55 +95,146 @@ func (c *call) try(p *place, a *limiter.Ask) {
 
 // commit makes the try true.
 func (c *call) commit(p *place, a *limiter.Ask, i int) {
-	p.entry.Value.out--
-	p.entry.Value.node = p.after
-	c.giveBack(p)
+	c.settled(p)
 	c.grants[i] = p.grant
 	c.answered(p.verdict)
-	if behind := p.after.Top(&a.Policy.Terms, c.now); behind != lease.NoAsk {
-		c.store.due.add(p.shard, p.entry, reason(behind))
-	}
+	c.store.top(c.now, p.shard, p.entry)
+}
+
+// settled takes over what was tried, and gives back what it gave up.
+func (c *call) settled(p *place) {
+	p.entry.Value.out--
+	p.entry.Value.node = p.after
+	c.store.giveBack(c.now, p.shard, p.entry, p.back)
 }
 
 // settle applies only what the ask reports: another one of the group is denied.
 func (c *call) settle(p *place, a *limiter.Ask, i int) {
-	reported := *a
-	reported.Group = 0
-	reported.Want.Need, reported.Want.Waiting, reported.Want.Want = 0, 0, 0
+	reported := reports(a)
 	if p.entry == nil {
+		if c.grants[i] = (lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}); !says(&reported) {
+			return
+		}
 		c.pass(&reported, i)
 		return
 	}
 	p.entry.Value.out--
 	p.grant, p.verdict, p.back = p.entry.Value.node.Acquire(&a.Policy.Terms, c.now, reported.Want)
-	c.giveBack(p)
+	c.store.giveBack(c.now, p.shard, p.entry, p.back)
 	c.grants[i] = p.grant
 	c.answered(p.verdict)
 }
 
-// forward sends the ask to the store with its group. What the try cut is not
-// taken; what it settled is.
-func (c *call) forward(p *place, a *limiter.Ask, i int) {
-	if p.entry == nil {
-		c.pass(a, i)
-		return
-	}
-	p.entry.Value.out--
-	if p.verdict == lease.Wait {
-		p.entry.Value.node = p.after
-	} else {
-		settled := a.Want
-		settled.Need, settled.Waiting, settled.Want = 0, 0, 0
-		_, _, p.back = p.entry.Value.node.Acquire(&a.Policy.Terms, c.now, settled)
-	}
-	c.giveBack(p)
-	w := waiter{want: onlyAsk(a.Want), reply: c.expect(i), at: i}
-	c.asking().ask(c.now, p.shard, p.entry, []waiter{w}, lease.NoAsk, a.Group)
+// reports is an ask without what it asks for.
+func reports(a *limiter.Ask) limiter.Ask {
+	r := *a
+	r.Group = 0
+	r.Want.Need, r.Want.Waiting, r.Want.Want = 0, 0, 0
+	return r
 }
 
-func (c *call) giveBack(p *place) {
-	if p.back.Units > 0 {
-		c.store.due.giveBack(p.entry, p.back)
+// says reports whether an ask that asks for nothing says anything.
+func says(a *limiter.Ask) bool {
+	return a.Holder != 0 || a.Want.Unused > 0 || a.Want.Overdrawn > 0 || a.Want.Denied > 0
+}
+
+// line puts an ask that waits in line for its key, if its key has one. What it
+// settled stays.
+func (c *call) line(p *place, a *limiter.Ask, i int) {
+	if p.entry == nil {
+		return
+	}
+	c.settled(p)
+	if !p.together {
+		c.wait(p.shard, p.entry, a, i)
+	}
+}
+
+// together sends those asks of a group on which the store decides, in one group.
+// Their shards are locked.
+func (c *call) together(g *party) {
+	g.put = true
+	for i := range g.places {
+		p, a := &g.places[i], &g.asks[i]
+		switch {
+		case !p.together || p.verdict != lease.Wait:
+		case p.entry == nil:
+			c.pass(a, g.at+i)
+		case c.now < p.entry.Value.away:
+			c.unavailable(g.at + i)
+		default:
+			w := waiter{want: onlyAsk(a.Want), reply: c.expect(g.at + i), at: g.at + i}
+			c.asking().ask(c.now, p.shard, p.entry, []waiter{w}, lease.NoAsk, a.Group)
+		}
+	}
+}
+
+// conclude ends the groups that waited, when their answers have come or the time
+// is over: it asks for what is still to be asked, and gives back what was granted
+// where a member is denied.
+func (c *call) conclude(ctx context.Context) {
+	for _, g := range c.parties {
+		if !g.put && !c.refusedIn(g) {
+			c.join(g)
+		}
+	}
+	c.finish(ctx)
+	for _, g := range c.parties {
+		if c.refusedIn(g) {
+			c.dissolve(g)
+		}
+	}
+	c.finish(ctx)
+}
+
+// refusedIn reports whether a member of a group was denied.
+func (c *call) refusedIn(g *party) bool {
+	for _, grant := range c.grants[g.at : g.at+len(g.asks)] {
+		if grant.Status == lease.Denied {
+			return true
+		}
+	}
+	return false
+}
+
+// join sends the rest of a group. Its nodes may have been forgotten meanwhile.
+func (c *call) join(g *party) {
+	unlock := lockAll(g.places)
+	defer unlock()
+	c.now = c.store.now()
+	for i := range g.places {
+		if p := &g.places[i]; p.together && p.entry != nil {
+			p.entry = c.store.entry(p.shard, p.hash, c.now, &g.asks[i])
+		}
+	}
+	c.together(g)
+}
+
+// dissolve takes back what the members of a denied group were granted. Of those
+// that the store would have decided on, it hears what they report.
+func (c *call) dissolve(g *party) {
+	for i := range g.asks {
+		a, grant := &g.asks[i], &c.grants[g.at+i]
+		switch p := &g.places[i]; {
+		case p.together && p.verdict == lease.Wait && !g.put:
+			*grant = lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}
+			if r := reports(a); p.entry == nil && says(&r) {
+				c.pass(&r, g.at+i)
+			}
+		case grant.Status == lease.OK && grant.Granted > 0:
+			c.store.takeBackFor(a, *grant)
+			*grant = lease.Grant{Status: lease.OK, Limit: grant.Limit, Remaining: grant.Remaining + grant.Granted, Reset: grant.Reset}
+		}
+	}
+}
+
+// takeBackFor settles a grant on an ask whose request was denied.
+func (s *Store) takeBackFor(a *limiter.Ask, g lease.Grant) {
+	known := s.withEntry(a, func(shard *table.Shard[cached], e *table.Entry[cached]) {
+		s.takeBack(s.now(), shard, e, g)
+	})
+	if !known {
+		s.due.giveBack(a.Policy, a.Key, lease.Part{Units: g.Granted, Lease: g.Lease})
 	}
 }
 

@@ -1,0 +1,88 @@
+package front
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/limiter/table"
+)
+
+var _ limiter.Fallback = (*Store)(nil)
+
+// Fall decides on an ask that the store did not answer: what it denied before stays
+// denied until its counter starts anew; else the policy's on_failure decides. What
+// is admitted so is reported to the store when it answers again: at most one limit.
+//
+// A key of which nothing can be remembered, because there is no room or because it
+// is one of a Concurrency limit, is not counted: allow admits, deny and local
+// refuse.
+func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
+	v := limiter.OnFailure(a.Policy)
+	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
+		return v
+	}
+	hash := s.table.Hash(a.Policy, a.Key)
+	shard := s.table.Shard(hash)
+	shard.Lock()
+	defer shard.Unlock()
+	now := s.now()
+	e := s.entry(shard, hash, now, a)
+	if e == nil {
+		return v
+	}
+	slot := &e.Value.node.Slot
+	v.Grant.Reset = max(0, slot.Reset-now)
+	switch {
+	case slot.Remembered(now, a.Want.Need):
+		v.Degraded, v.Admitted = limiter.FailedDenied, false
+		v.Grant.RetryAfter = v.Grant.Reset
+	case a.Policy.OnFailure == rule.FailureAllow:
+		slot.Overdraw(a.Want.Need)
+		slot.Overdrawn = min(slot.Overdrawn, a.Policy.Terms.Capacity)
+	case a.Policy.OnFailure == rule.FailureLocal:
+		ends := s.windowEnd(now, a.Policy.Limit.Spec())
+		v.Admitted = slot.TakeLocal(now, ends, localShare(a.Policy, holders), a.Want.Need)
+		v.Grant.Reset = ends - now
+		if !v.Admitted {
+			v.Grant.RetryAfter = v.Grant.Reset
+		}
+	}
+	v.Refused = !v.Admitted
+	return v
+}
+
+// Untake takes back what Fall admitted.
+func (s *Store) Untake(a *limiter.Ask, v *limiter.Verdict) {
+	s.withEntry(a, func(_ *table.Shard[cached], e *table.Entry[cached]) {
+		e.Value.node.Slot.Untake(lease.Taken{Overdrawn: a.Want.Need, Local: v.Degraded == limiter.FailedLocal})
+	})
+}
+
+// withEntry does something with the entry of an ask, if there is one.
+func (s *Store) withEntry(a *limiter.Ask, do func(*table.Shard[cached], *table.Entry[cached])) bool {
+	hash := s.table.Hash(a.Policy, a.Key)
+	shard := s.table.Shard(hash)
+	shard.Lock()
+	defer shard.Unlock()
+	e := shard.Find(hash, a.Policy, a.Key)
+	if e == nil {
+		return false
+	}
+	do(shard, e)
+	return true
+}
+
+// localShare is what this replica enforces on its own of a limit.
+func localShare(p *limiter.Policy, holders int) int64 {
+	if holders <= 0 {
+		holders = int(min(max(p.ExpectedHolders, 1), 1<<31-1))
+	}
+	return lease.Share(p.Limit.Spec().Count, holders)
+}
+
+// windowEnd is when the share of a limit is renewed: at the end of the window of
+// its period by the time of day, whatever its algorithm.
+func (s *Store) windowEnd(now lease.Millis, l limit.Spec) lease.Millis {
+	return now + lease.CeilMillis(l.Period-s.wall()%l.Period)
+}
