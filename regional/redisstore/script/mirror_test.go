@@ -38,7 +38,8 @@ func TestMirror(t *testing.T) {
 type outcome struct {
 	grant lease.Grant
 	fits  bool
-	made  bool // the key exists
+	made  bool         // the key exists
+	keep  limit.Micros // for which it has to at least; 0: nobody knows
 }
 
 func compare(t failer, s *server, calls []call, want []outcome) {
@@ -50,6 +51,9 @@ func compare(t failer, s *server, calls []call, want []outcome) {
 		}
 		if exists := got.ttl != -2; exists != w.made || got.ttl == -1 {
 			t.Fatalf("call %d of %d: %s\nttl of the key %d ms, counter made: %v", i, len(calls), describe(&calls[i]), got.ttl, w.made)
+		}
+		if w.made && got.ttl < int64(w.keep/limit.Millisecond) {
+			t.Fatalf("call %d of %d: %s\nttl of the key %d ms, needed for %d µs", i, len(calls), describe(&calls[i]), got.ttl, w.keep)
 		}
 	}
 }
@@ -66,6 +70,11 @@ func drawTrace(t *rapid.T, a limit.Algorithm) (calls []call, want []outcome) {
 	for d.policy = nil; d.policy == nil; {
 		d.changeCount()
 	}
+	for range d.drawCrowd() {
+		d.now += d.spec.Period / 1000
+		c := call{ask: d.single(), now: d.now}
+		calls, want = append(calls, c), append(want, d.outcome(&c))
+	}
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		if d.oneIn(12, "change") {
 			d.changeCount()
@@ -75,14 +84,38 @@ func drawTrace(t *rapid.T, a limit.Algorithm) (calls []call, want []outcome) {
 		if c.ask.Op != limiter.Hold {
 			c.mode = script.Acquire // requests have no group
 		}
-		g, fits := d.twin.apply(&c)
-		if g.Granted > 0 {
-			d.leases = append(d.leases, g.Lease)
-		}
-		d.holding[c.ask.Holder] = g.Granted
-		calls, want = append(calls, c), append(want, outcome{g, fits, d.twin.made})
+		calls, want = append(calls, c), append(want, d.outcome(&c))
 	}
 	return calls, want
+}
+
+// outcome is what the twin says. How long the key is needed is only known while
+// the clock has not stepped back: Redis counts on without it.
+func (d *drawer) outcome(c *call) outcome {
+	g, fits := d.twin.apply(c)
+	if g.Granted > 0 {
+		d.leases = append(d.leases, g.Lease)
+	}
+	d.holding[c.ask.Holder] = g.Granted
+	o := outcome{grant: g, fits: fits, made: d.twin.made}
+	if d.latest = max(d.latest, c.now); c.now == d.latest {
+		o.keep = d.twin.keep(c.ask.Policy.Limit, c.now)
+	}
+	return o
+}
+
+// drawCrowd is how many single units are asked for before the trace, a thousandth
+// of a period apart: what is kept of each makes the value long.
+func (d *drawer) drawCrowd() int {
+	if a := d.spec.Algorithm; a < limit.SlidingLog || d.oneIn(2, "nobody was there") {
+		return 0
+	}
+	return rapid.IntRange(0, 400).Draw(d.t, "crowd")
+}
+
+func (d *drawer) single() limiter.Ask {
+	d.seq++
+	return limiter.Ask{Policy: d.policy, Key: d.key, Op: limiter.Take, Holder: d.seq << 20, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 }
 
 // drawer draws a trace step by step, since what is given back was granted before.
@@ -90,6 +123,7 @@ type drawer struct {
 	t       *rapid.T
 	key     []byte
 	now     limit.Micros
+	latest  limit.Micros
 	spec    limit.Spec
 	policy  *limiter.Policy
 	twin    twin

@@ -65,3 +65,21 @@ func (w *twin) hold(c *call) (lease.Grant, bool) {
 	}
 	return w.slots.Grant(p, c.now, &a), fits
 }
+
+// century is the longest that a key is kept.
+const century = 36525 * limit.Day
+
+// keep is for how long from now the key must not be forgotten.
+func (w *twin) keep(l *limit.Limit, now limit.Micros) limit.Micros {
+	if l.Spec().Algorithm != limit.Concurrency {
+		return min(century, max(l.Peek(w.counter.State, now, 0).Reset, w.counter.OutUntil-now))
+	}
+	var until limit.Micros
+	for _, h := range w.slots.Held.Held {
+		until = max(until, h.Until)
+	}
+	for _, s := range w.slots.Stated {
+		until = max(until, s.Until)
+	}
+	return until - now
+}
