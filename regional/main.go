@@ -23,7 +23,7 @@ func main() {
 }
 
 // start turns the process into a call of run: arguments into a Config, signals
-// into a context and a channel.
+// into a context and channels.
 func start(args []string) error {
 	cfg, err := config.Load(args, os.Stdout)
 	if errors.Is(err, config.ErrHelp) {
@@ -37,9 +37,14 @@ func start(args []string) error {
 		return err
 	}
 	ctx := untilSignal(os.Interrupt, syscall.SIGTERM)
-	reload := make(chan os.Signal, 1)
-	signal.Notify(reload, syscall.SIGHUP)
-	return run(ctx, cfg, log, reload)
+	return run(ctx, cfg, log, hangups)
+}
+
+// hangups tells of each SIGHUP, to each of those who asked for it.
+func hangups() <-chan os.Signal {
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, syscall.SIGHUP)
+	return received
 }
 
 // untilSignal returns a context that the first of these signals ends. By then the

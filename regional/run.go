@@ -5,18 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/regional/admin"
 	"github.com/weirlimit/weir/regional/config"
 	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/limiter/front"
-	"github.com/weirlimit/weir/regional/limiter/memory"
 	"github.com/weirlimit/weir/regional/rulewatch"
+	"github.com/weirlimit/weir/regional/watch"
 )
 
 // run serves until ctx ends, then drains. It returns when everything that it
@@ -24,21 +25,29 @@ import (
 //
 // The order of the end: not ready, wait until others have noticed, let calls in
 // flight end, stop what runs behind the service, close the admin port.
-func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload <-chan os.Signal) error {
+func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func() <-chan os.Signal) error {
 	metrics := telemetry.NewRegistry("weir-regional")
 	ready := newReadiness(cfg, log)
 
-	store, runStore := newStore(cfg, metrics)
+	store, err := newStore(cfg, metrics, ready, log)
+	if err != nil {
+		return err
+	}
 	service := limiter.NewService(limiter.Config{
 		Store:      store,
 		Metrics:    metrics,
 		MaxHolders: cfg.MaxHolders,
 		NoLearning: !cfg.Learning,
 	})
-	rules := rulewatch.New(cfg.Rules, service.SetRules, log, metrics)
-	if err := rules.Load(); err != nil {
+	rules, err := newRules(cfg, service, log, metrics)
+	if err != nil {
 		return fmt.Errorf("no rules to begin with:\n%w", err)
 	}
+	envoys, err := newRateLimitService(ctx, cfg, service, store, metrics, log)
+	if err != nil {
+		return err
+	}
+	defer envoys.close()
 
 	quota, err := listen(ctx, cfg.Listen, "listen")
 	if err != nil {
@@ -50,7 +59,10 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload <-cha
 		return err
 	}
 	defer operators.Close()
-	quotaServer := newServer(limiter.NewHandler(service, metrics), cfg, log)
+	calls := http.NewServeMux()
+	calls.Handle("/", limiter.NewHandler(service, metrics))
+	envoys.handle(calls)
+	quotaServer := newServer(calls, cfg, log)
 	adminServer := newServer(admin.Handler(admin.Config{
 		Ready: ready, Metrics: metrics.Handler(), Rules: service.Rules, Pprof: cfg.Pprof,
 	}), cfg, log)
@@ -59,67 +71,51 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload <-cha
 	behind, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	tasks, ctx := errgroup.WithContext(ctx) // the first to fail stops all
-	tasks.Go(func() error { return runStore(behind) })
-	tasks.Go(func() error { return rules.Run(behind, reload) })
+	tasks.Go(func() error { return store.Run(behind) })
+	for _, w := range append(rules, envoys.watchers()...) {
+		tasks.Go(func() error { return w.Run(behind, reload()) })
+	}
 	tasks.Go(func() error { return serve(adminServer, operators) })
 	tasks.Go(func() error { return serve(quotaServer, quota) })
+	tasks.Go(envoys.serve)
 	tasks.Go(func() error {
 		<-ctx.Done()
 		ready.Refuse("draining: this process is about to end")
 		log.Info("draining", "wait", cfg.DrainWait, "timeout", cfg.DrainTimeout)
+		envoys.drain()
 		time.Sleep(cfg.DrainWait)
-		err := shut(quotaServer, cfg.DrainTimeout)
+		err := errors.Join(shut(quotaServer, cfg.DrainTimeout), envoys.shut(cfg.DrainTimeout))
 		stop()
 		return errors.Join(err, shut(adminServer, time.Second))
 	})
 	log.Info("serving", "listen", quota.Addr().String(), "admin", operators.Addr().String(),
-		"epoch", store.Epoch(), "ready", len(ready.Reasons()) == 0)
+		"rls", envoys.address(), "epoch", store.Epoch(), "ready", len(ready.Reasons()) == 0)
 	err = tasks.Wait()
 	log.Info("ended")
 	return err
 }
 
+// newRules puts the rules file in force, and returns what watches it; no rules where
+// there is none.
+func newRules(cfg *config.Config, service *limiter.Service, log *slog.Logger, metrics *telemetry.Registry) ([]*watch.Watcher, error) {
+	if cfg.Rules == "" {
+		none, err := rulefile.Parse("no rules", []byte("rules: []\n"))
+		if err != nil {
+			return nil, err
+		}
+		return nil, service.SetRules(none)
+	}
+	w := rulewatch.New(cfg.Rules, service.SetRules, log, metrics)
+	return []*watch.Watcher{w}, w.Load()
+}
+
 // newReadiness refuses readiness for what the configuration says that cannot work.
 func newReadiness(cfg *config.Config, log *slog.Logger) *admin.Readiness {
 	ready := new(admin.Readiness)
-	if cfg.Replicas > 1 {
-		reason := fmt.Sprintf("replicas: %d, but counters are in this process's memory, which replicas do not share: each would grant the whole limit; run one replica", cfg.Replicas)
+	if cfg.Replicas > 1 && len(cfg.Redis) == 0 {
+		reason := fmt.Sprintf("replicas: %d, but counters are in this process's memory, which replicas do not share: each would grant the whole limit; run one replica, or give them a store that they share with --redis", cfg.Replicas)
 		ready.Refuse(reason)
 		log.Error("not ready", "reason", reason)
 	}
 	return ready
-}
-
-// newStore makes the store that the configuration names, and what has to run
-// behind it.
-func newStore(cfg *config.Config, r *telemetry.Registry) (limiter.Store, func(context.Context) error) {
-	counters := memory.New(memory.Config{MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
-	observe(counters, r)
-	if cfg.Front != "on" { // memory is as near as the cache
-		return counters, counters.Run
-	}
-	cache := front.New(front.Config{Store: counters, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
-	observeFront(cache, r)
-	return cache, func(ctx context.Context) error {
-		tasks, ctx := errgroup.WithContext(ctx)
-		tasks.Go(func() error { return counters.Run(ctx) })
-		tasks.Go(func() error { return cache.Run(ctx) })
-		return tasks.Wait()
-	}
-}
-
-// observe declares the metrics of the memory store.
-func observe(s *memory.Store, r *telemetry.Registry) {
-	r.GaugeFunc("weir_store_keys", "Counters in memory.", func() float64 { return float64(s.Stats().Keys) })
-	r.GaugeFunc("weir_store_bytes", "Memory that they take.", func() float64 { return float64(s.Stats().Bytes) })
-	r.CounterFunc("weir_store_evictions_total", "Counters forgotten, all of them as good as new.", func() float64 { return float64(s.Stats().Evicted) })
-	r.CounterFunc("weir_store_full_total", "Wants answered unavailable because there was no room for their key.", func() float64 { return float64(s.Stats().Refused) })
-}
-
-// observeFront declares the metrics of the lease cache.
-func observeFront(s *front.Store, r *telemetry.Registry) {
-	r.GaugeFunc("weir_front_keys", "Keys in the lease cache.", func() float64 { return float64(s.Stats().Keys) })
-	r.CounterFunc("weir_front_leased_total", "Wants answered from a lease in the cache.", func() float64 { return float64(s.Stats().Leased) })
-	r.CounterFunc("weir_front_denied_total", "Wants answered from a denial in the cache.", func() float64 { return float64(s.Stats().Denied) })
-	r.CounterFunc("weir_front_asked_total", "Asks that the cache sent to the store.", func() float64 { return float64(s.Stats().Asked) })
 }

@@ -93,6 +93,7 @@ redis_queue: 7
 ratelimit_config: dir
 ratelimit_consistency: exact
 ratelimit_on_failure: local
+ratelimit_charge_denied: true
 ratelimit_merge_domains: true
 ratelimit_shadow: true
 ratelimit_quota: true

@@ -17,6 +17,12 @@ type Ratelimit struct {
 	// deny, or local: each replica enforces its share of the limit.
 	OnFailure string `default:"allow" help:"allow, deny or local."`
 
+	// ChargeDenied makes requests that are refused count as well, as
+	// envoyproxy/ratelimit does by default. It is for costs that are known only after
+	// the response (apply_on_stream_done): a report of more than is left then uses it
+	// up. At most one limit more is ever charged.
+	ChargeDenied bool `default:"false" negatable:"" help:"Count what is refused as well."`
+
 	// MergeDomains lets several files have the same domain (MERGE_DOMAIN_CONFIG).
 	MergeDomains bool `default:"false" negatable:"" help:"Let several files have the same domain."`
 

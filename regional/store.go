@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/regional/admin"
+	"github.com/weirlimit/weir/regional/config"
+	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/limiter/front"
+	"github.com/weirlimit/weir/regional/limiter/memory"
+	"github.com/weirlimit/weir/regional/redisstore"
+)
+
+// counting is the store that the configuration names, and what goes with it.
+type counting struct {
+	limiter.Store
+	fall     limiter.Fallback // nil: nothing is remembered of a failing store
+	replicas func() int       // live ones; 0: nobody knows
+	run      []func(context.Context) error
+}
+
+// Run runs what has to run behind the store.
+func (c *counting) Run(ctx context.Context) error {
+	tasks, ctx := errgroup.WithContext(ctx)
+	for _, run := range c.run {
+		tasks.Go(func() error { return run(ctx) })
+	}
+	return tasks.Wait()
+}
+
+// newStore makes the store.
+func newStore(cfg *config.Config, r *telemetry.Registry, ready *admin.Readiness, log *slog.Logger) (*counting, error) {
+	c := new(counting)
+	if len(cfg.Redis) == 0 {
+		counters := memory.New(memory.Config{MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
+		observe(counters, r)
+		c.Store, c.run = counters, append(c.run, counters.Run)
+		c.replicas = func() int { return cfg.Replicas }
+	} else {
+		counters, err := newRedis(cfg, log)
+		if err != nil {
+			return nil, err
+		}
+		counters.Observe(r)
+		c.Store, c.replicas = counters, counters.Replicas
+		c.run = append(c.run, counters.Run, func(ctx context.Context) error { return awaitRedis(ctx, counters, ready, log) })
+	}
+	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 {
+		cache := front.New(front.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
+		observeFront(cache, r)
+		c.Store, c.fall, c.run = cache, cache, append(c.run, cache.Run)
+	}
+	return c, nil
+}
+
+// awaitRedis refuses readiness until Redis has answered once. After that a Redis
+// that fails is for each rule's on_failure: a replica that is taken out of service
+// for it could not even do that.
+func awaitRedis(ctx context.Context, s *redisstore.Store, ready *admin.Readiness, log *slog.Logger) error {
+	const patience = 2 * time.Second
+	reason := "redis has not answered yet"
+	ready.Refuse(reason)
+	for {
+		attempt, cancel := context.WithTimeout(ctx, patience)
+		err := s.Ready(attempt)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			ready.Allow(reason)
+			return nil
+		}
+		if now := err.Error(); now != reason {
+			log.Error("not ready", "reason", now)
+			ready.Refuse(now)
+			ready.Allow(reason)
+			reason = now
+		}
+	}
+}
+
+func newRedis(cfg *config.Config, log *slog.Logger) (*redisstore.Store, error) {
+	o := &cfg.RedisOf
+	mode, err := redisstore.ParseMode(o.Mode)
+	if err != nil {
+		return nil, err
+	}
+	secure, err := redisTLS(o)
+	if err != nil {
+		return nil, err
+	}
+	c := redisstore.Config{
+		Addrs:          cfg.Redis,
+		Mode:           mode,
+		SentinelMaster: o.SentinelMaster,
+		Username:       o.Username,
+		TLS:            secure,
+		Timeout:        o.Timeout,
+		Lanes:          o.Lanes,
+		Queue:          o.Queue,
+		Log:            log,
+	}
+	if o.PasswordFile != "" {
+		c.Password = func() (string, error) { return password(o.PasswordFile) }
+		if _, err := c.Password(); err != nil {
+			return nil, err
+		}
+	}
+	return redisstore.New(c)
+}
+
+// password reads a file with a password and perhaps a line end.
+func password(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("redis_password_file: %w", err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+// redisTLS is nil without TLS.
+func redisTLS(o *config.Redis) (*tls.Config, error) {
+	if !o.TLS {
+		return nil, nil
+	}
+	c := &tls.Config{ServerName: o.TLSName, MinVersion: tls.VersionTLS12}
+	if o.TLSCA != "" {
+		authorities, err := os.ReadFile(o.TLSCA)
+		if err != nil {
+			return nil, fmt.Errorf("redis_tls_ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, errors.New("redis_tls_ca: " + o.TLSCA + " has no certificate in it; it must be PEM")
+		}
+	}
+	if o.TLSCert != "" {
+		// Read for each connection, so that it can be renewed.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+			return &cert, err
+		}
+		if _, err := c.GetClientCertificate(nil); err != nil {
+			return nil, fmt.Errorf("redis_tls_cert: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// observe declares the metrics of the memory store.
+func observe(s *memory.Store, r *telemetry.Registry) {
+	r.GaugeFunc("weir_store_keys", "Counters in memory.", func() float64 { return float64(s.Stats().Keys) })
+	r.GaugeFunc("weir_store_bytes", "Memory that they take.", func() float64 { return float64(s.Stats().Bytes) })
+	r.CounterFunc("weir_store_evictions_total", "Counters forgotten, all of them as good as new.", func() float64 { return float64(s.Stats().Evicted) })
+	r.CounterFunc("weir_store_full_total", "Wants answered unavailable because there was no room for their key.", func() float64 { return float64(s.Stats().Refused) })
+}
+
+// observeFront declares the metrics of the lease cache.
+func observeFront(s *front.Store, r *telemetry.Registry) {
+	r.GaugeFunc("weir_front_keys", "Keys in the lease cache.", func() float64 { return float64(s.Stats().Keys) })
+	r.CounterFunc("weir_front_leased_total", "Wants answered from a lease in the cache.", func() float64 { return float64(s.Stats().Leased) })
+	r.CounterFunc("weir_front_denied_total", "Wants answered from a denial in the cache.", func() float64 { return float64(s.Stats().Denied) })
+	r.CounterFunc("weir_front_asked_total", "Asks that the cache sent to the store.", func() float64 { return float64(s.Stats().Asked) })
+}
