@@ -219,3 +219,9 @@ func statusOf(grants []lease.Grant) string {
 
 // asksOf saves writing out the type.
 func asksOf(asks ...limiter.Ask) []limiter.Ask { return asks }
+
+// fixedVariant is a policy of the rule "r" with counters of its own.
+func fixedVariant(t testing.TB, variant uint32) *limiter.Policy {
+	p := fixedPolicy(t, "r", 1_000_000)
+	return limiter.NewPolicy("r", variant, p.Limit, p.Terms, 0)
+}

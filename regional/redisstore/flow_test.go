@@ -1,0 +1,282 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/regional/redisstore/redistest"
+)
+
+// While a pipeline is under way, asks gather, and all of them travel in the next
+// one. An ask that finds an idle node waits for nothing.
+func TestAsksGather(t *testing.T) {
+	server := redistest.Start(t)
+	link := newProxy(t, server.Addr)
+	s := start(t, Config{Addrs: []string{link.addr}, Lanes: 1, Timeout: 5 * time.Second})
+	p := fixedPolicy(t, "r", 1000)
+	acquire(t, s, plenty, one(p, "k"))
+
+	link.delay.Store(int64(700 * time.Millisecond))
+	before := s.Stats()
+	const callers = 100
+	var all sync.WaitGroup
+	all.Go(func() { acquire(t, s, plenty, one(p, "first")) })
+	eventually(t, func() string {
+		if st := s.Stats(); st.Queued > 0 || ran(server) < 2 {
+			return "the first pipeline is not under way"
+		}
+		return ""
+	})
+	for i := range callers {
+		all.Go(func() {
+			if g := acquire(t, s, plenty, one(p, fmt.Sprint("k", i)))[0]; g.Granted != 1 {
+				t.Errorf("%+v", g)
+			}
+		})
+	}
+	all.Wait()
+	if got := s.Stats().Pipelines - before.Pipelines; got != 2 {
+		t.Errorf("%d asks, one of them ahead, made %d pipelines, want 2", callers+1, got)
+	}
+
+	link.delay.Store(0)
+	before = s.Stats()
+	for range 20 { // one after the other: nothing to wait for
+		acquire(t, s, plenty, one(p, "k"))
+	}
+	if got := s.Stats().Pipelines - before.Pipelines; got != 20 {
+		t.Errorf("20 asks one after the other made %d pipelines", got)
+	}
+	if got := len(acquire(t, s, plenty, asksOf(one(p, "a"), one(p, "b"), one(p, "c"))...)); got != 3 {
+		t.Errorf("%d grants", got)
+	}
+	if got := s.Stats().Pipelines - before.Pipelines; got != 21 {
+		t.Errorf("three asks of one call made %d pipelines, want one", got-20)
+	}
+}
+
+// A node that hangs: its queue fills and overflows, its callers leave in time, its
+// breaker opens, goroutines stay as many as they were, the other nodes go on, and
+// when it runs again it is asked again without anybody doing anything.
+func TestNodeThatHangs(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute)) // no failover of the view
+	const timeout = 300 * time.Millisecond
+	s := start(t, Config{Addrs: c.Addrs(), Timeout: timeout, Queue: 64})
+	eventually(t, func() string { return unlike(s, 3) })
+	p := fixedPolicy(t, "r", 1_000_000)
+	hung := c.Nodes[0]
+	var hanging, well []string
+	for i := 0; len(hanging) < 40 || len(well) < 40; i++ {
+		key := fmt.Sprint("key", i)
+		if c.MasterOf(s.newCall(asksOf(one(p, key))).errands[0].key) == hung {
+			hanging = append(hanging, key)
+		} else {
+			well = append(well, key)
+		}
+	}
+	ask := func(keys []string, i int) lease.Grant { return acquire(t, s, plenty, one(p, keys[i%len(keys)]))[0] }
+	for i := range 40 {
+		ask(hanging, i)
+		ask(well, i)
+	}
+	goroutines := runtime.NumGoroutine()
+
+	hung.Pause()
+	defer hung.Resume()
+	const callers = 300
+	var statuses [lease.UnknownRule]atomic.Int64
+	var longest atomic.Int64
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			begin := time.Now()
+			g := acquire(t, s, plenty, one(p, hanging[i%40]))[0]
+			statuses[g.Status].Add(1)
+			longest.Store(max(longest.Load(), int64(time.Since(begin))))
+		})
+	}
+	for i := range 100 {
+		if g := ask(well, i); g.Status != lease.OK {
+			t.Fatalf("a key of another node: %+v", g)
+		}
+	}
+	all.Wait()
+	st := s.Stats()
+	if n := statuses[lease.Unavailable].Load(); n != callers {
+		t.Errorf("%d of %d asks of a node that hangs were unavailable", n, callers)
+	}
+	if most := time.Duration(longest.Load()); most > 2*timeout+time.Second {
+		t.Errorf("the longest wait was %v with a timeout of %v", most, timeout)
+	}
+	if st.Open != 1 || st.Opened != 1 || st.Unavailable[Timeout] == 0 || st.Unavailable[QueueFull]+st.Unavailable[Breaker] == 0 {
+		t.Errorf("while it hangs: %+v", st)
+	}
+	for i := range 1000 { // refused at once
+		if g := ask(hanging, i); g.Status != lease.Unavailable {
+			t.Fatalf("with its breaker open: %+v", g)
+		}
+	}
+	if now := runtime.NumGoroutine(); now > goroutines+20 { // a lookup, a probe, and their connections
+		t.Errorf("%d goroutines, there were %d", now, goroutines)
+	}
+
+	hung.Resume()
+	eventually(t, func() string {
+		if g := ask(hanging, 0); g.Status != lease.OK {
+			return "it runs again, and is not asked"
+		}
+		return ""
+	})
+	if st := s.Stats(); st.Open != 0 || st.Queued != 0 {
+		t.Errorf("when it is back: %+v", st)
+	}
+}
+
+// A queue that is full answers at once.
+func TestQueueOverflows(t *testing.T) {
+	server := redistest.Start(t)
+	link := newProxy(t, server.Addr)
+	s := start(t, Config{Addrs: []string{link.addr}, Lanes: 1, Queue: 10, Timeout: 5 * time.Second})
+	p := fixedPolicy(t, "r", 1000)
+	acquire(t, s, plenty, one(p, "k"))
+	link.delay.Store(int64(500 * time.Millisecond))
+	var all sync.WaitGroup
+	all.Go(func() { acquire(t, s, plenty, one(p, "k")) })
+	eventually(t, func() string {
+		if ran(server) < 2 {
+			return "the first pipeline is not under way"
+		}
+		return ""
+	})
+	asks := asksOf()
+	for range 25 {
+		asks = append(asks, one(p, "k"))
+	}
+	grants := acquire(t, s, plenty, asks...)
+	if got := statusOf(grants); got != "10 ok, 0 denied, 15 unavailable" {
+		t.Errorf("25 asks for a queue of 10: %s", got)
+	}
+	if n := s.Stats().Unavailable[QueueFull]; n != 15 {
+		t.Errorf("%d found the queue full", n)
+	}
+	all.Wait()
+}
+
+// A caller leaves when its time is over, with what has been decided by then.
+func TestCallerLeavesInTime(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 0)
+	links := map[string]*proxy{}
+	for _, n := range c.Nodes {
+		links[n.Addr] = newProxy(t, n.Addr)
+	}
+	s := start(t, Config{Addrs: c.Addrs(), Timeout: 5 * time.Second, dial: through(links)})
+	eventually(t, func() string { return unlike(s, 3) })
+	p := fixedPolicy(t, "r", 1000)
+	asks := asksOf()
+	slow := map[int]bool{}
+	for i := range 60 {
+		asks = append(asks, one(p, fmt.Sprint("k", i)))
+		if c.MasterOf(s.newCall(asks[i:]).errands[0].key) == c.Nodes[2] {
+			slow[i] = true
+		}
+	}
+	acquire(t, s, plenty, asks...) // connects
+	links[c.Nodes[2].Addr].delay.Store(int64(2 * time.Second))
+	begin := time.Now()
+	grants := acquire(t, s, 400*time.Millisecond, asks...)
+	if took := time.Since(begin); took < 300*time.Millisecond || took > 1500*time.Millisecond {
+		t.Errorf("it took %v, want the 400 ms that it had", took)
+	}
+	for i, g := range grants {
+		want := lease.OK
+		if slow[i] {
+			want = lease.Unavailable
+		}
+		if g.Status != want {
+			t.Errorf("ask %d: %+v, slow %v", i, g, slow[i])
+		}
+	}
+	if n := s.Stats().Unavailable[Deadline]; n != uint64(len(slow)) || n == 0 {
+		t.Errorf("%d were too late, want %d", n, len(slow))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := ran(c.Nodes...)
+	s.Acquire(ctx, asks, grants)
+	if got := statusOf(grants); got != "0 ok, 0 denied, 60 unavailable" || ran(c.Nodes[:2]...) > before {
+		t.Errorf("a call whose time is over: %s", got)
+	}
+}
+
+// Before Run and after it nothing is decided, and nobody waits.
+func TestNotRunning(t *testing.T) {
+	server := redistest.Start(t)
+	s, err := New(Config{Addrs: []string{server.Addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := fixedPolicy(t, "r", 10)
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
+		t.Errorf("before Run: %+v", g)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Ready(done); err == nil {
+		t.Error("ready before Run")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	before := runtime.NumGoroutine()
+	go func() { ended <- s.Run(ctx) }()
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
+		t.Errorf("%+v", g)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
+		t.Errorf("after Run: %+v", g)
+	}
+	if err := s.Ready(done); err == nil {
+		t.Error("ready after Run")
+	}
+	eventually(t, func() string {
+		if n := runtime.NumGoroutine(); n > before {
+			return fmt.Sprintf("%d goroutines are left over", n-before)
+		}
+		return ""
+	})
+}
+
+// A server that is away at the start is found when it comes.
+func TestServerComesLater(t *testing.T) {
+	server := redistest.Start(t)
+	server.Kill()
+	s := launch(t, Config{Addrs: []string{server.Addr}})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := s.Ready(ctx); err == nil {
+		t.Fatal("ready without a server")
+	}
+	p := fixedPolicy(t, "r", 10)
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
+		t.Errorf("%+v", g)
+	}
+	server.Restart()
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
+		t.Errorf("%+v", g)
+	}
+}
