@@ -93,6 +93,65 @@ func (Status) EnumDescriptor() ([]byte, []int) {
 	return file_quota_proto_rawDescGZIP(), []int{0}
 }
 
+// SlotOp is what a call does to the slots of a request.
+type SlotOp int32
+
+const (
+	// Not a legal operation.
+	SlotOp_SLOT_OP_UNSPECIFIED SlotOp = 0
+	// Take slots, all or none. Those that the request holds already are renewed, and
+	// changed to cost.
+	SlotOp_SLOT_OP_TAKE SlotOp = 1
+	// Go on holding for another ttl. Denied if what was held ran out: the request has
+	// to take again, and should stop if it cannot.
+	SlotOp_SLOT_OP_RENEW SlotOp = 2
+	// Give back what is held; granted says 0. Never denied.
+	SlotOp_SLOT_OP_RELEASE SlotOp = 3
+)
+
+// Enum value maps for SlotOp.
+var (
+	SlotOp_name = map[int32]string{
+		0: "SLOT_OP_UNSPECIFIED",
+		1: "SLOT_OP_TAKE",
+		2: "SLOT_OP_RENEW",
+		3: "SLOT_OP_RELEASE",
+	}
+	SlotOp_value = map[string]int32{
+		"SLOT_OP_UNSPECIFIED": 0,
+		"SLOT_OP_TAKE":        1,
+		"SLOT_OP_RENEW":       2,
+		"SLOT_OP_RELEASE":     3,
+	}
+)
+
+func (x SlotOp) Enum() *SlotOp {
+	p := new(SlotOp)
+	*p = x
+	return p
+}
+
+func (x SlotOp) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SlotOp) Descriptor() protoreflect.EnumDescriptor {
+	return file_quota_proto_enumTypes[1].Descriptor()
+}
+
+func (SlotOp) Type() protoreflect.EnumType {
+	return &file_quota_proto_enumTypes[1]
+}
+
+func (x SlotOp) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SlotOp.Descriptor instead.
+func (SlotOp) EnumDescriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{1}
+}
+
 // AcquireRequest is one call of one holder.
 type AcquireRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -222,6 +281,10 @@ func (x *AcquireRequest) GetTraceParent() []string {
 }
 
 // Want is what a holder asks and reports of one counter. 0 <= need <= waiting <= want.
+//
+// A want of which all numbers are 0 is a question: it charges nothing, is never
+// denied, and its grant says what limit, remaining and reset are. Where a tier keeps
+// leases in front of its store the answer may be as old as one lease interval.
 type Want struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the rule. With variant and key it names the counter. A name that the
@@ -762,6 +825,231 @@ func (x *RulesResponse) GetRules() []byte {
 	return nil
 }
 
+// SlotRequest is one call for the slots of one request.
+type SlotRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Version of this protocol that the client speaks: 1, as in AcquireRequest.
+	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// Name of a rule whose algorithm is concurrency; another one is refused. A name
+	// that the granter does not know is answered as unknown_rule.
+	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Which limit of the rule, as in Want.
+	Variant uint32 `protobuf:"varint,3,opt,name=variant,proto3" json:"variant,omitempty"`
+	// Canonical key, as in Want, at most 8192 bytes.
+	Key []byte `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	// Name of the request, 1 to 128 bytes, the same in all of its calls and unlike
+	// that of any other request of this key: random bytes, or a request id.
+	RequestId []byte `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// What to do. SLOT_OP_UNSPECIFIED is refused.
+	Op SlotOp `protobuf:"varint,6,opt,name=op,proto3,enum=weir.quota.v1.SlotOp" json:"op,omitempty"`
+	// With SLOT_OP_TAKE: how many slots the request takes, all or none. A take of
+	// more than the limit has is denied. 0: one. Otherwise ignored.
+	Cost          uint64 `protobuf:"varint,7,opt,name=cost,proto3" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotRequest) Reset() {
+	*x = SlotRequest{}
+	mi := &file_quota_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotRequest) ProtoMessage() {}
+
+func (x *SlotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotRequest.ProtoReflect.Descriptor instead.
+func (*SlotRequest) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SlotRequest) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *SlotRequest) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *SlotRequest) GetVariant() uint32 {
+	if x != nil {
+		return x.Variant
+	}
+	return 0
+}
+
+func (x *SlotRequest) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *SlotRequest) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *SlotRequest) GetOp() SlotOp {
+	if x != nil {
+		return x.Op
+	}
+	return SlotOp_SLOT_OP_UNSPECIFIED
+}
+
+func (x *SlotRequest) GetCost() uint64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
+// SlotResponse answers one SlotRequest.
+type SlotResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Version of this protocol that the granter speaks: 1, as in AcquireResponse.
+	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// What became of the call. STATUS_UNAVAILABLE: the client follows the rule's
+	// on_failure; whatever was taken is given back after ttl, or by a release.
+	Status Status `protobuf:"varint,2,opt,name=status,proto3,enum=weir.quota.v1.Status" json:"status,omitempty"`
+	// Slots that the request holds now. 0: none.
+	Granted uint64 `protobuf:"varint,3,opt,name=granted,proto3" json:"granted,omitempty"`
+	// Milliseconds from the sending of the call until the slots run out unless they
+	// are renewed. 0: nothing is held.
+	TtlMs uint64 `protobuf:"varint,4,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
+	// With a denial: milliseconds until the slots would be free if nobody released
+	// any, for the client. 2^53 - 1: never. 0: not denied.
+	RetryAfterMs uint64 `protobuf:"varint,5,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	// With a denial: milliseconds from the arrival of the reply until it is worth
+	// asking again. 0: at once.
+	AskAfterMs uint64 `protobuf:"varint,6,opt,name=ask_after_ms,json=askAfterMs,proto3" json:"ask_after_ms,omitempty"`
+	// Slots that the limit has. 0: unknown with another status than ok and denied.
+	Limit uint64 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Slots that were free after this. 0: none.
+	Remaining uint64 `protobuf:"varint,8,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// Version of the granter's rules, as in AcquireResponse.
+	RulesVersion  string `protobuf:"bytes,9,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotResponse) Reset() {
+	*x = SlotResponse{}
+	mi := &file_quota_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotResponse) ProtoMessage() {}
+
+func (x *SlotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotResponse.ProtoReflect.Descriptor instead.
+func (*SlotResponse) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SlotResponse) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *SlotResponse) GetStatus() Status {
+	if x != nil {
+		return x.Status
+	}
+	return Status_STATUS_UNSPECIFIED
+}
+
+func (x *SlotResponse) GetGranted() uint64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
+func (x *SlotResponse) GetTtlMs() uint64 {
+	if x != nil {
+		return x.TtlMs
+	}
+	return 0
+}
+
+func (x *SlotResponse) GetRetryAfterMs() uint64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
+func (x *SlotResponse) GetAskAfterMs() uint64 {
+	if x != nil {
+		return x.AskAfterMs
+	}
+	return 0
+}
+
+func (x *SlotResponse) GetLimit() uint64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *SlotResponse) GetRemaining() uint64 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
+func (x *SlotResponse) GetRulesVersion() string {
+	if x != nil {
+		return x.RulesVersion
+	}
+	return ""
+}
+
 var File_quota_proto protoreflect.FileDescriptor
 
 const file_quota_proto_rawDesc = "" +
@@ -821,16 +1109,42 @@ const file_quota_proto_rawDesc = "" +
 	"\rRulesResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12#\n" +
 	"\rrules_version\x18\x02 \x01(\tR\frulesVersion\x12\x14\n" +
-	"\x05rules\x18\x03 \x01(\fR\x05rules*s\n" +
+	"\x05rules\x18\x03 \x01(\fR\x05rules\"\xc3\x01\n" +
+	"\vSlotRequest\x12\x1a\n" +
+	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x12\n" +
+	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x18\n" +
+	"\avariant\x18\x03 \x01(\rR\avariant\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\fR\x03key\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\fR\trequestId\x12%\n" +
+	"\x02op\x18\x06 \x01(\x0e2\x15.weir.quota.v1.SlotOpR\x02op\x12\x12\n" +
+	"\x04cost\x18\a \x01(\x04R\x04cost\"\xab\x02\n" +
+	"\fSlotResponse\x12\x1a\n" +
+	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12-\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
+	"\agranted\x18\x03 \x01(\x04R\agranted\x12\x15\n" +
+	"\x06ttl_ms\x18\x04 \x01(\x04R\x05ttlMs\x12$\n" +
+	"\x0eretry_after_ms\x18\x05 \x01(\x04R\fretryAfterMs\x12 \n" +
+	"\fask_after_ms\x18\x06 \x01(\x04R\n" +
+	"askAfterMs\x12\x14\n" +
+	"\x05limit\x18\a \x01(\x04R\x05limit\x12\x1c\n" +
+	"\tremaining\x18\b \x01(\x04R\tremaining\x12#\n" +
+	"\rrules_version\x18\t \x01(\tR\frulesVersion*s\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSTATUS_OK\x10\x01\x12\x11\n" +
 	"\rSTATUS_DENIED\x10\x02\x12\x16\n" +
 	"\x12STATUS_UNAVAILABLE\x10\x03\x12\x17\n" +
-	"\x13STATUS_UNKNOWN_RULE\x10\x042\x9c\x01\n" +
+	"\x13STATUS_UNKNOWN_RULE\x10\x04*[\n" +
+	"\x06SlotOp\x12\x17\n" +
+	"\x13SLOT_OP_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fSLOT_OP_TAKE\x10\x01\x12\x11\n" +
+	"\rSLOT_OP_RENEW\x10\x02\x12\x13\n" +
+	"\x0fSLOT_OP_RELEASE\x10\x032\xdd\x01\n" +
 	"\fQuotaService\x12H\n" +
 	"\aAcquire\x12\x1d.weir.quota.v1.AcquireRequest\x1a\x1e.weir.quota.v1.AcquireResponse\x12B\n" +
-	"\x05Rules\x12\x1b.weir.quota.v1.RulesRequest\x1a\x1c.weir.quota.v1.RulesResponseB4Z2github.com/weirlimit/weir/internal/quotapb;quotapbb\x06proto3"
+	"\x05Rules\x12\x1b.weir.quota.v1.RulesRequest\x1a\x1c.weir.quota.v1.RulesResponse\x12?\n" +
+	"\x04Slot\x12\x1a.weir.quota.v1.SlotRequest\x1a\x1b.weir.quota.v1.SlotResponseB4Z2github.com/weirlimit/weir/internal/quotapb;quotapbb\x06proto3"
 
 var (
 	file_quota_proto_rawDescOnce sync.Once
@@ -844,30 +1158,37 @@ func file_quota_proto_rawDescGZIP() []byte {
 	return file_quota_proto_rawDescData
 }
 
-var file_quota_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_quota_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_quota_proto_goTypes = []any{
 	(Status)(0),             // 0: weir.quota.v1.Status
-	(*AcquireRequest)(nil),  // 1: weir.quota.v1.AcquireRequest
-	(*Want)(nil),            // 2: weir.quota.v1.Want
-	(*AcquireResponse)(nil), // 3: weir.quota.v1.AcquireResponse
-	(*Grant)(nil),           // 4: weir.quota.v1.Grant
-	(*RulesRequest)(nil),    // 5: weir.quota.v1.RulesRequest
-	(*RulesResponse)(nil),   // 6: weir.quota.v1.RulesResponse
+	(SlotOp)(0),             // 1: weir.quota.v1.SlotOp
+	(*AcquireRequest)(nil),  // 2: weir.quota.v1.AcquireRequest
+	(*Want)(nil),            // 3: weir.quota.v1.Want
+	(*AcquireResponse)(nil), // 4: weir.quota.v1.AcquireResponse
+	(*Grant)(nil),           // 5: weir.quota.v1.Grant
+	(*RulesRequest)(nil),    // 6: weir.quota.v1.RulesRequest
+	(*RulesResponse)(nil),   // 7: weir.quota.v1.RulesResponse
+	(*SlotRequest)(nil),     // 8: weir.quota.v1.SlotRequest
+	(*SlotResponse)(nil),    // 9: weir.quota.v1.SlotResponse
 }
 var file_quota_proto_depIdxs = []int32{
-	2, // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
-	4, // 1: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
+	3, // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
+	5, // 1: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
 	0, // 2: weir.quota.v1.Grant.status:type_name -> weir.quota.v1.Status
-	1, // 3: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
-	5, // 4: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
-	3, // 5: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
-	6, // 6: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	1, // 3: weir.quota.v1.SlotRequest.op:type_name -> weir.quota.v1.SlotOp
+	0, // 4: weir.quota.v1.SlotResponse.status:type_name -> weir.quota.v1.Status
+	2, // 5: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
+	6, // 6: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
+	8, // 7: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
+	4, // 8: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
+	7, // 9: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
+	9, // 10: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
+	8, // [8:11] is the sub-list for method output_type
+	5, // [5:8] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_quota_proto_init() }
@@ -880,8 +1201,8 @@ func file_quota_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quota_proto_rawDesc), len(file_quota_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   6,
+			NumEnums:      2,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

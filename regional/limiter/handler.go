@@ -172,6 +172,16 @@ func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequ
 	return connect.NewResponse(toMessage(&c.response)), nil
 }
 
+// Slot answers a call of a request for its slots.
+func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error) {
+	answer, err := p.service.slot(ctx, r.Msg)
+	if err != nil {
+		p.service.metrics.rejected.Inc()
+		return nil, coded(err)
+	}
+	return connect.NewResponse(answer), nil
+}
+
 // Rules sends the compiled rules, unless the holder has them.
 func (p rpc) Rules(_ context.Context, r *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
 	if r.Msg.GetProtocol() != wire.Protocol {

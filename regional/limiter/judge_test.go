@@ -95,10 +95,11 @@ func (c *court) left(t testing.TB, p *limiter.Policy, key string) int64 {
 	return grants[0].Remaining
 }
 
-func (c *court) metric(t testing.TB, line string) {
+// hasMetric demands a line of the metrics.
+func hasMetric(t testing.TB, r *telemetry.Registry, line string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	c.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if !strings.Contains(w.Body.String(), line+"\n") {
 		t.Errorf("metrics lack %s", line)
 	}
@@ -166,9 +167,9 @@ func TestJudgeGivesBack(t *testing.T) {
 	if left, rest := c.left(t, a, "k"), c.left(t, b, "k"); left != 10 || rest != 10 || c.books.admitted != 0 || c.books.holders != 3 {
 		t.Errorf("%d and %d of 10 left, books %+v", left, rest, c.books)
 	}
-	c.metric(t, `weir_decisions_total{rule="a",verdict="admitted"} 3`)
-	c.metric(t, `weir_decisions_total{rule="b",verdict="denied"} 1`)
-	c.metric(t, `weir_degraded_total{how="allow",rule="a"} 1`)
+	hasMetric(t, c.metrics, `weir_decisions_total{rule="a",verdict="admitted"} 3`)
+	hasMetric(t, c.metrics, `weir_decisions_total{rule="b",verdict="denied"} 1`)
+	hasMetric(t, c.metrics, `weir_degraded_total{how="allow",rule="a"} 1`)
 }
 
 // A failure is said once, and its end once nothing has failed for a while.

@@ -7,7 +7,7 @@ import (
 
 // metrics are the service's instruments.
 type metrics struct {
-	wants, granted, returned, overdrawn, refused, grants *telemetry.CounterVec
+	wants, granted, returned, overdrawn, refused, grants, slots *telemetry.CounterVec
 
 	callWants  telemetry.Histogram
 	duplicates telemetry.Counter
@@ -29,6 +29,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		granted:   r.Counters("weir_units_granted_total", "Units granted to holders; for concurrency the slots of each answer.", "rule"),
 		returned:  r.Counters("weir_units_returned_total", "Unused units that holders gave back.", "rule"),
 		overdrawn: r.Counters("weir_units_overdrawn_total", "Units that holders admitted without a lease, as reported; repeated until acknowledged.", "rule"),
+		slots:     r.Counters("weir_slots_total", "Calls of requests for slots, by rule: take, renew or release, and ok, denied or unavailable.", "rule", "op", "status"),
 		refused:   r.Counters("weir_edge_denials_total", "Requests that holders refused by themselves, as reported.", "rule"),
 
 		callWants:  r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
@@ -47,9 +48,9 @@ func (m *metrics) rule(name string) *ruleCounts {
 		overdrawn: m.overdrawn.WithLabelValues(name),
 		refused:   m.refused.WithLabelValues(name),
 	}
-	c.grants[lease.OK] = m.grants.WithLabelValues(name, "ok")
-	c.grants[lease.Denied] = m.grants.WithLabelValues(name, "denied")
-	c.grants[lease.Unavailable] = m.grants.WithLabelValues(name, "unavailable")
+	for status := lease.OK; status <= lease.Unavailable; status++ {
+		c.grants[status] = m.grants.WithLabelValues(name, statusNames[status])
+	}
 	return c
 }
 
@@ -57,12 +58,15 @@ func (m *metrics) rule(name string) *ruleCounts {
 func (m *metrics) forget(before, after *catalog) {
 	for name := range before.rules {
 		if after.rules[name] == nil {
-			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants} {
+			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants, m.slots} {
 				vec.DeletePartialMatch(telemetry.Labels{"rule": name})
 			}
 		}
 	}
 }
+
+// statusNames are the labels of statuses that a store answers.
+var statusNames = [lease.UnknownRule + 1]string{lease.OK: "ok", lease.Denied: "denied", lease.Unavailable: "unavailable"}
 
 // count counts a want and its answer.
 func (c *ruleCounts) count(a *Ask, g *lease.Grant) {

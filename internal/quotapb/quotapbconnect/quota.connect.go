@@ -47,6 +47,8 @@ const (
 	QuotaServiceAcquireProcedure = "/weir.quota.v1.QuotaService/Acquire"
 	// QuotaServiceRulesProcedure is the fully-qualified name of the QuotaService's Rules RPC.
 	QuotaServiceRulesProcedure = "/weir.quota.v1.QuotaService/Rules"
+	// QuotaServiceSlotProcedure is the fully-qualified name of the QuotaService's Slot RPC.
+	QuotaServiceSlotProcedure = "/weir.quota.v1.QuotaService/Slot"
 )
 
 // QuotaServiceClient is a client for the weir.quota.v1.QuotaService service.
@@ -58,6 +60,11 @@ type QuotaServiceClient interface {
 	Acquire(context.Context, *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error)
 	// Rules returns the rules in compiled form. It changes nothing.
 	Rules(context.Context, *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error)
+	// Slot takes, renews or releases the slots of one request of a concurrency rule,
+	// for clients that name their requests. Repeating a call does no harm: a take of
+	// a request that holds its slots renews them, a second release finds nothing.
+	// A denial is an answer, not an error; an error means that nothing was applied.
+	Slot(context.Context, *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error)
 }
 
 // NewQuotaServiceClient constructs a client for the weir.quota.v1.QuotaService service. By default,
@@ -83,6 +90,12 @@ func NewQuotaServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(quotaServiceMethods.ByName("Rules")),
 			connect.WithClientOptions(opts...),
 		),
+		slot: connect.NewClient[quotapb.SlotRequest, quotapb.SlotResponse](
+			httpClient,
+			baseURL+QuotaServiceSlotProcedure,
+			connect.WithSchema(quotaServiceMethods.ByName("Slot")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -90,6 +103,7 @@ func NewQuotaServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 type quotaServiceClient struct {
 	acquire *connect.Client[quotapb.AcquireRequest, quotapb.AcquireResponse]
 	rules   *connect.Client[quotapb.RulesRequest, quotapb.RulesResponse]
+	slot    *connect.Client[quotapb.SlotRequest, quotapb.SlotResponse]
 }
 
 // Acquire calls weir.quota.v1.QuotaService.Acquire.
@@ -102,6 +116,11 @@ func (c *quotaServiceClient) Rules(ctx context.Context, req *connect.Request[quo
 	return c.rules.CallUnary(ctx, req)
 }
 
+// Slot calls weir.quota.v1.QuotaService.Slot.
+func (c *quotaServiceClient) Slot(ctx context.Context, req *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error) {
+	return c.slot.CallUnary(ctx, req)
+}
+
 // QuotaServiceHandler is an implementation of the weir.quota.v1.QuotaService service.
 type QuotaServiceHandler interface {
 	// Acquire asks for units, gives unused ones back and reports what was admitted
@@ -111,6 +130,11 @@ type QuotaServiceHandler interface {
 	Acquire(context.Context, *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error)
 	// Rules returns the rules in compiled form. It changes nothing.
 	Rules(context.Context, *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error)
+	// Slot takes, renews or releases the slots of one request of a concurrency rule,
+	// for clients that name their requests. Repeating a call does no harm: a take of
+	// a request that holds its slots renews them, a second release finds nothing.
+	// A denial is an answer, not an error; an error means that nothing was applied.
+	Slot(context.Context, *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error)
 }
 
 // NewQuotaServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -132,12 +156,20 @@ func NewQuotaServiceHandler(svc QuotaServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(quotaServiceMethods.ByName("Rules")),
 		connect.WithHandlerOptions(opts...),
 	)
+	quotaServiceSlotHandler := connect.NewUnaryHandler(
+		QuotaServiceSlotProcedure,
+		svc.Slot,
+		connect.WithSchema(quotaServiceMethods.ByName("Slot")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.quota.v1.QuotaService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case QuotaServiceAcquireProcedure:
 			quotaServiceAcquireHandler.ServeHTTP(w, r)
 		case QuotaServiceRulesProcedure:
 			quotaServiceRulesHandler.ServeHTTP(w, r)
+		case QuotaServiceSlotProcedure:
+			quotaServiceSlotHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -153,4 +185,8 @@ func (UnimplementedQuotaServiceHandler) Acquire(context.Context, *connect.Reques
 
 func (UnimplementedQuotaServiceHandler) Rules(context.Context, *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.quota.v1.QuotaService.Rules is not implemented"))
+}
+
+func (UnimplementedQuotaServiceHandler) Slot(context.Context, *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.quota.v1.QuotaService.Slot is not implemented"))
 }
