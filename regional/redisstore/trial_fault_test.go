@@ -192,7 +192,7 @@ func (r *trial) inTime() {
 
 // dialling is how many goroutines may come on top of those that always run: of
 // clients that connect, and look for masters.
-const dialling = 32
+const dialling = 16
 
 // flat: neither goroutines nor queues grow with the time for which a node hangs.
 func (r *trial) flat() {
@@ -283,4 +283,21 @@ func (r *trial) during(of func(*counter) bool, from, until time.Duration) (sum t
 		}
 	}
 	return sum
+}
+
+// grantedAgain is how much was granted beyond the limits of the counters that the
+// fault hit.
+func (r *trial) grantedAgain() (units int64) {
+	r.t.Helper()
+	granted := map[*counter]int64{}
+	for _, a := range r.answers {
+		granted[a.of] += a.granted
+	}
+	for c, g := range granted {
+		if r.struck(c) && c.policy.Rule != perSecond {
+			units += max(0, g-c.limit())
+		}
+	}
+	r.t.Logf("granted again: %d units", units)
+	return units
 }
