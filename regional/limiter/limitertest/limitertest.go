@@ -26,6 +26,12 @@ type Subject struct {
 	Unbounded bool
 	// Forgets says that the store does not learn: what it lost begins anew.
 	Forgets bool
+	// Lose makes a store that forgets lose all its counters; nil: it cannot be made
+	// to, and the case is left out.
+	Lose func(t testing.TB, s limiter.Store)
+	// Distant says that every call takes its time, as through TLS on a crowded
+	// machine: Bounds then offers larger requests, and fewer of them.
+	Distant bool
 	// Settle lets a cached store do what it does behind its callers. Nil otherwise.
 	Settle func(limiter.Store)
 }
@@ -51,6 +57,9 @@ func Run(t *testing.T, s Subject) {
 	if !s.Forgets {
 		t.Run("Learning", func(t *testing.T) { learning(t, s) })
 	}
+	if s.Forgets && s.Lose != nil {
+		t.Run("Forgetting", func(t *testing.T) { forgetting(t, s) })
+	}
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, Subject)
@@ -60,7 +69,9 @@ func Run(t *testing.T, s Subject) {
 		{"ClockStepsBack", clockStepsBack},
 		{"ClockStepsForward", clockStepsForward},
 		{"CostAboveTheLimit", costAboveTheLimit},
+		{"CostAboveTheBurst", costAboveTheBurst},
 		{"CostZero", costZero},
+		{"Peek", peek},
 		{"OneMicrosecond", oneMicrosecond},
 		{"CountersAreApart", countersAreApart},
 		{"CountersOutliveARuleChange", countersOutliveARuleChange},
@@ -77,6 +88,9 @@ func Run(t *testing.T, s Subject) {
 		{"SlotsLateStatement", slotsLateStatement},
 		{"SlotsInAGroup", slotsInAGroup},
 		{"SlotsHammer", slotsHammer},
+		{"RequestSlots", requestSlots},
+		{"RequestSlotsBesideHolders", requestSlotsBesideHolders},
+		{"RequestSlotsHammer", requestSlotsHammer},
 		{"ReportsTakeNoRoom", reportsTakeNoRoom},
 		{"Deadline", deadline},
 	} {

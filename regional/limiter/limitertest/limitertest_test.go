@@ -1,0 +1,43 @@
+package limitertest_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/limiter/limitertest"
+	"github.com/weirlimit/weir/regional/limiter/memory"
+)
+
+// forgetful is a store that does not learn, as a cluster whose shards can be lost.
+type forgetful struct {
+	counters atomic.Pointer[memory.Store]
+	options  limitertest.Options
+}
+
+func (f *forgetful) lose() {
+	f.counters.Store(memory.New(memory.Config{MaxKeys: 100_000, MaxBytes: 1 << 30, Now: f.options.Now}))
+}
+
+func (f *forgetful) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+	f.counters.Load().Acquire(ctx, asks, grants)
+}
+
+func (f *forgetful) Epoch() uint64 { return 1 }
+func (f *forgetful) Learn()        {}
+
+// The cases for a store that forgets hold for one that does just that.
+func TestForgetful(t *testing.T) {
+	limitertest.Run(t, limitertest.Subject{
+		New: func(_ testing.TB, o limitertest.Options) limiter.Store {
+			f := &forgetful{options: o}
+			f.lose()
+			return f
+		},
+		Unbounded: true,
+		Forgets:   true,
+		Lose:      func(_ testing.TB, s limiter.Store) { s.(*forgetful).lose() },
+	})
+}
