@@ -53,7 +53,9 @@ func startTrial(t *testing.T, c *redistest.Cluster, offered []*counter) *trial {
 	r := &trial{t: t, c: c, store: startStore(t, c), homes: map[*counter][]string{}, struck: none, spared: except(none)}
 	r.load = startLoad(r.store, nil)
 	r.witness = startWitness(r.load, c.Nodes)
-	r.visitors = startVisitors(r.load, keysOf(slotted, offered[0].key, len(c.Nodes), 1))
+	slots := keysOf(slotted, offered[0].key, len(c.Masters()), 1)
+	r.locate(slots)
+	r.visitors = startVisitors(r.load, slots)
 	r.offerMore(offered)
 	r.awaitAnswers(t, 0, 20*time.Second)
 	time.Sleep(time.Second)
@@ -95,12 +97,17 @@ func runUntilEnd(t *testing.T, run func(context.Context) error) {
 // room is what the queue of each node holds.
 const room = 256
 
-// offerMore asks for these as well from now on.
-func (r *trial) offerMore(more []*counter) {
+// locate notes which masters have these.
+func (r *trial) locate(counters []*counter) {
 	owners := r.c.Owners()
-	for _, c := range more {
+	for _, c := range counters {
 		r.homes[c] = []string{owners(c.slot).Addr}
 	}
+}
+
+// offerMore asks for these as well from now on.
+func (r *trial) offerMore(more []*counter) {
+	r.locate(more)
 	r.offer(append(slices.Clone(*r.offered.Load()), more...))
 	time.Sleep(150 * time.Millisecond)
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Slots is how many hash slots a cluster has.
@@ -218,6 +217,9 @@ func (c *Cluster) seen() []member {
 // Masters are the nodes that have slots, in the order of Nodes.
 func (c *Cluster) Masters() []*Server {
 	c.t.Helper()
+	if c.single {
+		return c.Nodes
+	}
 	var masters []*Server
 	for _, m := range c.seen() {
 		if len(m.slots) > 0 {
@@ -320,6 +322,3 @@ func Slot(key string) int {
 	}
 	return int(crc) % Slots
 }
-
-// settle is for how long gossip may carry a change to all nodes.
-const settle = 15 * time.Second

@@ -1,6 +1,9 @@
 package redistest
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Step is where a migration of a slot stands.
 type Step int
@@ -18,6 +21,9 @@ const (
 	// redirected by MOVED.
 	Closed
 )
+
+// settle is for how long gossip may carry a change to all nodes.
+const settle = 15 * time.Second
 
 // Migrate moves a slot to another master while it is in use, and calls at, unless
 // nil, at each step; with less than two keys in the slot Moving does not occur.
