@@ -34,6 +34,38 @@ func TestMirror(t *testing.T) {
 	}
 }
 
+// TestMirrorForYears plays traces that never pause, so that the times in a value,
+// which count from a base, outgrow their bytes unless the base moves on.
+func TestMirrorForYears(t *testing.T) {
+	s := start(t)
+	for _, c := range []struct {
+		spec  limit.Spec
+		op    limiter.SlotOp
+		step  limit.Micros
+		steps int
+	}{
+		{limit.Spec{Algorithm: limit.SlidingLog, Count: 5, Period: limit.MaxPeriod}, 0, 50 * limit.Day, 200},
+		{limit.Spec{Algorithm: limit.SlidingLog, Count: 500, Period: limit.MaxPeriod, ChargeDenied: true}, 0, 20*limit.Day + 1, 400},
+		{limit.Spec{Algorithm: limit.SlidingLog, Count: 2, Period: limit.MaxPeriod}, 0, 300 * limit.Day, 30},
+		{limit.Spec{Algorithm: limit.Concurrency, Count: 3, LeaseTTL: limit.Day}, limiter.Take, 5*limit.Hour + 1, 300},
+		{limit.Spec{Algorithm: limit.Concurrency, Count: 9, LeaseTTL: limit.Day}, limiter.Hold, 5*limit.Hour + 1, 300},
+	} {
+		p, key := policy(c.spec, lease.Leased, 100), newKey()
+		var calls []call
+		var want []outcome
+		var w twin
+		now := 1_700_000_000 * limit.Second
+		for i := range uint64(c.steps) {
+			a := limiter.Ask{Policy: p, Key: key, Op: c.op, Holder: i%5 + 1, Seq: i, Want: lease.Want{Need: 1, Waiting: 1, Want: 1 + int64(i%3)}}
+			one := call{ask: a, now: now}
+			g, fits := w.apply(&one)
+			calls, want = append(calls, one), append(want, outcome{grant: g, fits: fits, made: true})
+			now += c.step
+		}
+		compare(t, s, calls, want)
+	}
+}
+
 // outcome is what the twin says to a call.
 type outcome struct {
 	grant lease.Grant
@@ -192,7 +224,9 @@ func (d *drawer) after() limit.Micros {
 		period = int64(d.spec.Period)
 	}
 	span := func(from, to int64) limit.Micros { return limit.Micros(rapid.Int64Range(from, to).Draw(d.t, "after")) }
-	switch rapid.IntRange(0, 11).Draw(d.t, "clock") {
+	switch rapid.IntRange(0, 12).Draw(d.t, "clock") {
+	case 12: // to shortly before the flip of a window
+		return limit.Micros(period) - d.now%limit.Micros(period) - span(1, min(period, int64(400*limit.Millisecond)))
 	case 0, 1:
 		return 0
 	case 2, 3:

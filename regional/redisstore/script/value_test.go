@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -67,6 +68,29 @@ func TestTimeToLive(t *testing.T) {
 			}
 			if least, most := reset+500, reset*5/4+3000; got.ttl < least || got.ttl > most {
 				t.Errorf("%s, %d units: the key lives for %d ms, want %d to %d (reset in %d)", script.All()[i].Name, units, got.ttl, least, most, reset)
+			}
+		}
+	}
+}
+
+// TestTimeToLiveGrows: a key in which ever more is charged, all at one time, is
+// never short of the second that it has to outlive its counter.
+func TestTimeToLiveGrows(t *testing.T) {
+	s := start(t)
+	for i, spec := range specs {
+		spec.Count = 500
+		var calls []call
+		for n := range uint64(300) {
+			a := askOf(spec, "k", 1)
+			a.Holder = n + 1
+			calls = append(calls, call{ask: a, now: 1_700_000_000_999_999})
+		}
+		begun := time.Now()
+		answers := s.play(t, calls)
+		took := time.Since(begun).Milliseconds()
+		for n, got := range answers {
+			if least := int64(got.grant.Reset) + 999 - took; got.ttl < least {
+				t.Fatalf("%s, unit %d: the key lives for %d ms, want at least %d", script.All()[i].Name, n, got.ttl, least)
 			}
 		}
 	}

@@ -39,11 +39,10 @@ if now >= out + MINUTE then
 end
 if unused > 0 and leased > 0 then
   local back = unused < leased and unused or leased
-  local following = at + period
   if (at - at % 1000) / 1000 % 4294967296 == lease then
     back = back < level and back or level
     level = level - back
-  elseif (following - following % 1000) / 1000 % 4294967296 == lease then
+  elseif (at + period) / 1000 % 4294967296 == lease then
     back = back < ahead and back or ahead
     ahead = ahead - back
   else
@@ -76,7 +75,7 @@ if not fits then
     if level < 2 * count then
       level = level + need < 2 * count and level + need or 2 * count
     end
-    rest = count > level and count - level or 0
+    rest = 0
   end
 elseif want > 0 then
   if need == 0 and lead > 0 and first == 0 and at + period - now <= lead then

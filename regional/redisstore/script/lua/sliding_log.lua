@@ -8,14 +8,12 @@
 --
 -- A short log is read and replaced as a whole. Of a long one only what is needed
 -- is read, and only what changed is written.
-
-local HEADER, HEAD, ENTRY, MOST = '<BI7I5I7I4I4I5I7I6I4I4', 54, 8, 65535
+local HEADER, HEAD, ENTRY = '<BI7I5I7I4I4I5I7I6I4I4', 54, 8
 local SHORT = 1024 -- bytes that are read at first
 local RECLAIM = 32 -- the least dead front that is worth reclaiming, as in log.go
 
 local value = redis.call('GETRANGE', KEYS[1], 0, SHORT - 1)
 local known = value:byte() == VERSION
-local long_log = known and #value == SHORT
 local at, level, base, dead, n, leased, out = now, 0, now, 0, 0, 0, 0
 local last, asking, before = 0, 0, 0
 if known then
@@ -27,7 +25,8 @@ end
 -- are as they were read: `block` holds some, from byte `from` of the value on.
 local stored, kept, tail, block, from = n, n, '', value, 0
 
-local function range(i, k) -- the stored entries from i to before k
+-- range is the stored entries from i to before k.
+local function range(i, k)
   local first, past = HEAD + i * ENTRY, HEAD + k * ENTRY
   if past <= #value then
     return value:sub(first + 1, past)
@@ -35,15 +34,15 @@ local function range(i, k) -- the stored entries from i to before k
   return redis.call('GETRANGE', KEYS[1], first, past - 1)
 end
 
-local function entry(i) -- its time after base, its units
+-- entry is the time after base, and the units, of entry i.
+local function entry(i)
   if i >= kept then
     return struct.unpack('<I6H', tail, (i - kept) * ENTRY + 1)
   end
   local place = HEAD + i * ENTRY - from
   if place < 0 or place + ENTRY > #block then
-    local first = math.max(i - 8, 0)
-    from = HEAD + first * ENTRY
-    block = range(first, math.min(first + 32, stored))
+    local first = i > 8 and i - 8 or 0
+    from, block = HEAD + first * ENTRY, range(first, first + 32 < stored and first + 32 or stored)
     place = HEAD + i * ENTRY - from
   end
   return struct.unpack('<I6H', block, place + 1)
@@ -53,7 +52,7 @@ end
 local function after(time)
   local lo, hi = dead, n
   if lo < hi and entry(hi - 1) <= time then
-    return hi
+    lo = hi
   end
   while lo < hi do
     local mid = math.floor((lo + hi) / 2)
@@ -66,67 +65,67 @@ local function after(time)
   return lo
 end
 
-local function open(i) -- brings the entries from i on into the tail
-  if i < kept then
-    tail = range(i, kept) .. tail
-    kept = i
-  end
-end
-
 local function insert(time, units)
-  local i = after(time)
-  open(i)
-  local rest = units % MOST
-  local added = struct.pack('<I6H', time, MOST):rep((units - rest) / MOST)
-  if rest > 0 then
-    added = added .. struct.pack('<I6H', time, rest)
+  local i, added = after(time), nil
+  if i < kept then
+    kept, tail = i, range(i, kept) .. tail
+  end
+  if units <= 65535 then
+    added = struct.pack('<I6H', time, units)
+    n = n + 1
+  else
+    local rest = (units - 1) % 65535 + 1
+    local times = (units - rest) / 65535
+    added = struct.pack('<I6H', time, 65535):rep(times) .. struct.pack('<I6H', time, rest)
+    n = n + times + 1
   end
   local place = (i - kept) * ENTRY
-  tail = tail:sub(1, place) .. added .. tail:sub(place + 1)
-  n = n + #added / ENTRY
+  if place == #tail then
+    tail = tail .. added
+  else
+    tail = tail:sub(1, place) .. added .. tail:sub(place + 1)
+  end
   level = level + units
 end
 
--- rebase counts the times of all live entries from base + by on; what was before
--- that is at it.
-local function rebase(by)
-  open(dead)
+-- Move to now and drop what a trailing window no longer covers.
+local wrong = at - now > period
+if wrong or now + 2 * DAY - base >= 281474976710656 then
+  -- A clock was wrong: what was charged is charged now, and the leases that lie
+  -- ahead of the log lie as far ahead of now. Or the base is years ago, and times
+  -- after it would soon not fit into six bytes.
+  local by = wrong and at - base or at - period - base
   local to = {}
   for i = dead, n - 1 do
     local time, units = entry(i)
-    to[#to + 1] = struct.pack('<I6H', math.max(0, time - by), units)
+    to[#to + 1] = struct.pack('<I6H', time > by and time - by or 0, units)
   end
   dead, n, kept, tail = 0, #to, 0, table.concat(to)
+  at, base = wrong and now or at, wrong and now or base + by
 end
-
--- Move to now and drop what a trailing window no longer covers.
-if at - now > period then -- a clock was wrong: what was charged is charged now
-  rebase(at - base)
-  at, base = now, now
+if now > at then
+  at = now
 end
-at = math.max(at, now)
+local over = at - period - base
 while dead < n do
   local time, units = entry(dead)
-  if time > at - period - base then
+  if time > over then
     break
   end
   dead, level = dead + 1, level - units
 end
 if dead == n then
-  base, dead, n, kept = at, 0, 0, 0
-elseif at + 2 * DAY - base >= 281474976710656 then
-  local by = at - period - base
-  rebase(by)
-  base = base + by
+  base, dead, n, kept, tail = at, 0, 0, 0, ''
 end
 
 --@ askers
 
--- Settle what comes back and what was admitted without asking.
+-- Settle what comes back, to the oldest entries of the lease's millisecond, and
+-- what was admitted without asking.
 if now >= out + MINUTE then
   leased = 0
 end
-if unused > 0 and leased > 0 then -- to the oldest entries of the lease's millisecond
+if unused > 0 and leased > 0 then
   local ms = (now - now % 1000) / 1000
   local off = (lease - ms) % 4294967296
   if off >= 2147483648 then
@@ -134,7 +133,7 @@ if unused > 0 and leased > 0 then -- to the oldest entries of the lease's millis
   end
   local first = (ms + off) * 1000 - base
   local i = after(first - 1)
-  local back, k, left = 0, i, nil
+  local back, k, left = 0, i, ''
   while k < n and back < unused and back < leased do
     local time, units = entry(k)
     if time >= first + 1000 then
@@ -147,34 +146,23 @@ if unused > 0 and leased > 0 then -- to the oldest entries of the lease's millis
     back, k = back + taken, k + 1
   end
   if back > 0 then
-    open(i)
-    tail = tail:sub(1, (i - kept) * ENTRY) .. (left or '') .. tail:sub((k - kept) * ENTRY + 1)
-    n = n - (k - i) + (left and 1 or 0)
+    if i < kept then
+      kept, tail = i, range(i, kept) .. tail
+    end
+    tail = tail:sub(1, (i - kept) * ENTRY) .. left .. tail:sub((k - kept) * ENTRY + 1)
+    n = n - (k - i) + #left / ENTRY
     level, leased = level - back, leased - back
   end
 end
-local function charge(units)
-  units = math.max(level, math.min(level + units, 2 * count)) - level
-  if units > 0 then
-    insert(at - base, units)
-  end
-end
-if debt > 0 then
-  charge(debt)
-end
-
-local function newest() -- time of the last live entry, or long ago
-  return n > dead and base + entry(n - 1) or -366 * DAY
-end
-local function remaining()
-  if pause > 0 and newest() + pause > at then
-    return 0
-  end
-  return math.max(0, count - level)
+if debt > 0 and level < 2 * count then
+  insert(at - base, level + debt < 2 * count and debt or 2 * count - level)
 end
 
 -- Decide.
-local rest = remaining()
+local rest = count > level and count - level or 0
+if pause > 0 and n > dead and base + entry(n - 1) + pause > at then
+  rest = 0
+end
 local fits = need <= rest
 if fit == 1 and fits then
   need, waiting, want = 0, 0, 0
@@ -183,32 +171,37 @@ local granted, lot, ttl, short = 0, 0, 0, 0
 if not fits then
   short = need
   if penal == 1 then
-    charge(need)
-    rest = remaining()
+    if level < 2 * count then
+      insert(at - base, level + need < 2 * count and need or 2 * count - level)
+    end
+    rest = 0
+  end
+elseif want > 0 and rest > 0 then
+  granted = pause > 0 and need or size(waiting, want, rest, asking + before)
+  if granted > 0 then
+    lot, ttl = at, 2 * rest >= count and long or brief
+    leased = leased + granted
+    if leased > 2 * count then
+      leased = 2 * count
+    end
+    local till = now
+    if granted > waiting then
+      lot, till = at + ttl, exact == 0 and now + ttl or now
+    end
+    if till > out then
+      out = till
+    end
+    insert(lot - base, granted)
+    rest = pause == 0 and rest - granted or 0
   end
 elseif want > 0 then
-  if rest > 0 then
-    granted = pause > 0 and need or size(waiting, want, rest, asking + before)
-    if granted > 0 then
-      lot, ttl = at, 2 * rest >= count and long or brief
-      leased = math.min(leased + granted, 2 * count)
-      out = math.max(out, now)
-      if granted > waiting then
-        lot = at + ttl
-        if exact == 0 then
-          out = math.max(out, now + ttl)
-        end
-      end
-      insert(lot - base, granted)
-      rest = remaining()
-    end
-  else
-    short = 1
-  end
+  short = 1
 end
 
 -- When will it fit? When the entry is over that makes enough room.
-local retry, reset = 0, 0
+local newest = n > dead and base + entry(n - 1) or -366 * DAY
+local retry = 0
+local reset = level > 0 and newest + period - now or 0
 if short > count then
   retry = NEVER
 elseif short > 0 then
@@ -217,45 +210,39 @@ elseif short > 0 then
     time, units = entry(i)
     excess, i = excess - units, i + 1
   end
-  retry = time + base + period
-  if pause > 0 then
-    retry = math.max(retry, newest() + pause)
+  retry = time + base + period - now
+  if pause > 0 and newest + pause - now > retry then
+    retry = newest + pause - now
   end
-  retry = retry - now
-end
-if level > 0 then
-  reset = newest() + period - now
 end
 
--- Write.
-local function refused(done)
-  return type(done) == 'table' and done.err
-end
 if known or asked == 1 then
-  local keep = math.max(reset, out - now)
-  local shelf = (keep - keep % 1000) / 1000 + 1001
-  local function header()
-    return struct.pack(HEADER, VERSION, at, level, base, dead, n, leased, out, last, asking, before)
+  local keep = out - now > reset and out - now or reset
+  local lasts, whole = false, not known
+  if known and kept < n then
+    whole = #value < SHORT or kept <= dead or dead >= RECLAIM and 2 * dead >= n
   end
-  if known and kept == n then -- nothing but the header changed, or entries went
-    local done = redis.pcall('SETRANGE', KEYS[1], 0, header())
-    if refused(done) then -- see save
-      redis.call('PEXPIRE', KEYS[1], shelf)
-      redis.call('SETRANGE', KEYS[1], 0, header())
-    end
-  elseif long_log and kept > dead and (dead < RECLAIM or 2 * dead < n) then
-    redis.call('PEXPIRE', KEYS[1], shelf)
-    redis.call('SETRANGE', KEYS[1], HEAD + kept * ENTRY, tail)
-    redis.call('SETRANGE', KEYS[1], 0, header())
-  else
+  if whole then
     local live = kept > dead and range(dead, kept) or ''
-    local surplus = math.max(0, dead - kept) * ENTRY
+    tail = live .. tail:sub(dead > kept and (dead - kept) * ENTRY + 1 or 1)
     n, dead = n - dead, 0
-    local new = header() .. live .. tail:sub(surplus + 1)
+  end
+  local header = struct.pack(HEADER, VERSION, at, level, base, dead, n, leased, out, last, asking, before)
+  if whole then
+    local new = header .. tail
     value = known and value
-    local lasts = false
-  --@ save
+    --@ save
+  else -- into what is there; the first is not refused for lack of memory, see save
+    if kept < n then
+      redis.call('PEXPIRE', KEYS[1], (keep - keep % 1000) / 1000 + 1001)
+      redis.call('SETRANGE', KEYS[1], HEAD + kept * ENTRY, tail)
+    end
+    local done = redis.pcall('SETRANGE', KEYS[1], 0, header)
+    if type(done) == 'table' then
+      redis.call('PEXPIRE', KEYS[1], (keep - keep % 1000) / 1000 + 1001)
+      redis.call('SETRANGE', KEYS[1], 0, header)
+    end
   end
 end
-return struct.pack(REPLY, fits and 1 or 0, (leased > 0 and now < out) and 1 or 0,
+return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and 1 or 0,
   granted, rest, lot, 0, ttl, retry, reset)

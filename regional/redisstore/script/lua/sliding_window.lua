@@ -73,7 +73,7 @@ if not fits then
     if level < 2 * count then
       level = level + need < 2 * count and level + need or 2 * count
     end
-    rest = count > level + past and count - level - past or 0
+    rest = 0
   end
 elseif want > 0 then
   granted = size(waiting, want, rest, asking + before)

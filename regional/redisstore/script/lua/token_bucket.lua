@@ -70,7 +70,7 @@ if not fits then
   short = need
   if penal == 1 then
     level = need * cost > level + full and -full or level - need * cost
-    tokens = level > 0 and (level - level % cost) / cost or 0
+    tokens = 0
   end
 elseif want > 0 then
   if tokens > 0 then
