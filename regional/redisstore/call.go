@@ -49,14 +49,13 @@ type call struct {
 // newCall prepares asks: after it nothing of the caller's memory is used.
 func (s *Store) newCall(asks []limiter.Ask) *call {
 	c := &call{store: s, errands: make([]errand, len(asks)), decided: make(chan struct{}, 1)}
-	var buf []byte
+	var space [usualKey]byte
 	for i := range asks {
 		e := &c.errands[i]
 		e.call, e.ask = c, asks[i]
 		e.ask.Key = nil
 		e.script = script.For(e.ask.Policy.Limit)
-		buf = script.AppendKey(buf[:0], e.ask.Policy, asks[i].Key)
-		e.key = string(buf)
+		e.key = string(script.AppendKey(space[:0], e.ask.Policy, asks[i].Key))
 		e.slot = slotOf(e.key)
 	}
 	groups := 0
@@ -76,16 +75,18 @@ func (s *Store) newCall(asks []limiter.Ask) *call {
 		i += n
 	}
 	for i := range c.errands {
-		buf = c.errands[i].load(buf)
+		c.errands[i].load()
 	}
 	return c
 }
 
+// usualKey is how long a key, or an argument, may be without allocating to pack it.
+const usualKey = 192
+
 // load packs the argument for what the errand is to do now.
-func (e *errand) load(buf []byte) []byte {
-	buf = script.AppendArgs(buf[:0], &e.ask, e.mode, e.call.store.now())
-	e.arg = string(buf)
-	return buf
+func (e *errand) load() {
+	var space [usualKey]byte
+	e.arg = string(script.AppendArgs(space[:0], &e.ask, e.mode, e.call.store.now()))
 }
 
 // settle tells the call what became of an errand. Only the first word counts, and

@@ -159,8 +159,8 @@ func (n *node) settleReply(e *errand, reply string) {
 		return
 	}
 	why := None
-	if g.Status == lease.Unavailable {
-		why = Full
+	if g.Status == lease.Unavailable && e.ask.Holder == 0 {
+		why = Full // for slots it may as well be a statement that came too late
 	}
 	e.call.settle(e, g, fits, why)
 }

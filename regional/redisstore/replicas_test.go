@@ -85,7 +85,9 @@ func TestHeartbeat(t *testing.T) {
 		t.Errorf("the second one counts %d", n)
 	}
 	stop()
-	<-ended
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 	count(2) // it said so; one that is killed is missed after a few seconds
 	server.Do("ZADD", replicasKey, time.Now().UnixMilli(), "one that was killed")
 	count(3)
@@ -113,8 +115,11 @@ func TestMetrics(t *testing.T) {
 	p := fixedPolicy(t, "r", 5)
 	acquire(t, s, plenty, one(p, "secret"))
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- s.Run(ctx) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Run(ctx)
+	}()
 	defer func() { stop(); <-ended }()
 	if err := s.Ready(t.Context()); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ const (
 	Timeout          // its node did not answer in time
 	Network          // its node could not be reached, the connection broke, or nobody knows its node
 	Moved            // its key is on the move, and was not found where it was said to be
-	Full             // Redis has no memory for a new counter; or a statement came too late
+	Full             // Redis has no memory for a new counter
 	Deadline         // the caller's time was over
 	Server           // Redis refused the command; the log says how
 	reasons

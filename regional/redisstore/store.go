@@ -105,24 +105,21 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 // post gives errands to their nodes, all of one node at once, so that they travel
 // together. It uses up the slice.
 func (s *Store) post(errands []*errand) {
-	var batch []*errand
-	for i, e := range errands {
-		if e == nil {
-			continue
-		}
-		n := s.table[e.slot].Load()
-		batch = batch[:0]
-		for j := i; j < len(errands); j++ {
-			if o := errands[j]; o != nil && s.table[o.slot].Load() == n {
-				batch = append(batch, o)
-				errands[j] = nil
+	for len(errands) > 0 {
+		n := s.table[errands[0].slot].Load()
+		same := 1 // errands[:same] are for n
+		for i := 1; i < len(errands); i++ {
+			if s.table[errands[i].slot].Load() == n {
+				errands[same], errands[i] = errands[i], errands[same]
+				same++
 			}
 		}
 		if n == nil {
-			failAll(batch, Network)
+			failAll(errands[:same], Network)
 		} else {
-			n.post(batch)
+			n.post(errands[:same])
 		}
+		errands = errands[same:]
 	}
 }
 
@@ -192,14 +189,14 @@ func (s *Store) state() error {
 	err := s.cause
 	s.mu.Unlock()
 	if len(nodes) == 0 {
-		return cmp.Or(err, errNoMaster)
+		return s.config.advised(cmp.Or(err, errNoMaster))
 	}
 	for _, n := range nodes {
 		if n.answers() {
 			return nil
 		}
 	}
-	return fmt.Errorf("redis: none of %d masters answers, %s for one: %w", len(nodes), nodes[0].addr, nodes[0].trouble())
+	return s.config.advised(fmt.Errorf("redis: none of %d masters answers, %s for one: %w", len(nodes), nodes[0].addr, nodes[0].trouble()))
 }
 
 // serving are the nodes that the table names.

@@ -49,14 +49,14 @@ func (s *Store) followTopology(ctx context.Context) {
 		every = reloadSentinelEvery
 	}
 	for {
-		pause := jittered(every)
-		if err := s.lookUp(ctx); err != nil {
-			pause = jittered(reloadPause)
-		}
+		err := s.lookUp(ctx)
 		if !sleep(ctx, jittered(reloadPause)) {
 			return
 		}
-		timer := time.NewTimer(pause)
+		if err != nil {
+			continue
+		}
+		timer := time.NewTimer(jittered(every))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
