@@ -110,7 +110,7 @@ func (b *bench) replicas(ctx context.Context, c *cluster, name string) (theirs, 
 		g.Go(func() error {
 			s, err := b.peers.RateLimit(ctx, fmt.Sprintf("%s-theirs-%d", name, i), c.Addrs(), limits, cacheSize)
 			if err == nil {
-				theirs[i] = target{s.RLS, "", s.Process, []string{"incrby", "expire", "get"}}
+				theirs[i] = target{s.RLS, "", s.Process, theirCalls}
 			}
 			return err
 		})
@@ -120,7 +120,7 @@ func (b *bench) replicas(ctx context.Context, c *cluster, name string) (theirs, 
 		g.Go(func() error {
 			r, err := b.Replica(ctx, fmt.Sprintf("%s-weir-%d", name, i), c.Addrs(), nativeRules, limits)
 			if err == nil {
-				weir[i] = target{r.RLS, r.Addr, r.Process, []string{"evalsha", "eval"}}
+				weir[i] = target{r.RLS, r.Addr, r.Process, weirCalls}
 			}
 			return err
 		})

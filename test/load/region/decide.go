@@ -34,6 +34,7 @@ func (b *bench) closedLoop(ctx context.Context) ([]table.Section, error) {
 		}
 		s.Rows = append(s.Rows, w.costs(l, 0, "CPU of the service", 0, service)...)
 		s.Rows = append(s.Rows, w.costs(l, 1, "CPU of Redis", 0, redis)...)
+		s.Rows = append(s.Rows, w.calls(l)...)
 		sections = append(sections, s)
 	}
 	return sections, b.profile(ctx, w, "closed", 0)
@@ -56,6 +57,7 @@ func (b *bench) fixedRate(ctx context.Context, rate float64) ([]table.Section, e
 		s.Rows = append(s.Rows, w.costs(l, 0, "CPU of the service", rate, table.Target{})...)
 		s.Rows = append(s.Rows, w.excess(l, half)...)
 		s.Rows = append(s.Rows, w.costs(l, 1, "CPU of Redis", rate, table.Target{})...)
+		s.Rows = append(s.Rows, w.calls(l)...)
 		s.Rows = append(s.Rows, w.latency(l, notWorse)...)
 		sections = append(sections, s)
 	}
@@ -65,6 +67,9 @@ func (b *bench) fixedRate(ctx context.Context, rate float64) ([]table.Section, e
 // turns measures every service under every load; withCache as for ways.
 func (b *bench) turns(ctx context.Context, load drive.Load, withCache bool) (*ways, error) {
 	if _, err := b.start(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.redis.measureIdle(ctx, time.Second); err != nil {
 		return nil, err
 	}
 	w, err := b.ways(withCache)
@@ -89,6 +94,18 @@ func (w *ways) costs(l load, part int, what string, rate float64, target table.T
 			row.Target = target
 		}
 		rows = append(rows, row)
+	}
+	return rows
+}
+
+// calls is how often each service called Redis for a decision.
+func (w *ways) calls(l load) (rows []table.Row) {
+	s := w.b.services
+	best := w.best(l, func(m *round.Mode) measure.Sample { return m.Counted })
+	for _, by := range []*service{s.theirs, s.cached, s.weir} {
+		if m := w.of(by, l); m != nil {
+			rows = append(rows, table.Row{Name: m.Name + ": calls of Redis", Unit: "calls/decision", Value: m.Counted, Peer: best})
+		}
 	}
 	return rows
 }

@@ -15,7 +15,8 @@ type plan struct {
 	round  time.Duration // of the closed loop
 	fixed  time.Duration // of an open loop
 	// settle is before the rounds of each turn. Leases run out within ten seconds
-	// while a service waits for its turn: lease is settle where they matter.
+	// while a service waits for its turn, and what is unspent then goes back: lease
+	// is settle where they matter, and how long to rest afterwards.
 	settle, lease time.Duration
 
 	acquireTurns int
@@ -31,7 +32,7 @@ var (
 	fullPlan = plan{
 		keys:  10_000,
 		turns: 2, rounds: 3, round: 1500 * time.Millisecond, fixed: 1500 * time.Millisecond,
-		settle: 700 * time.Millisecond, lease: 10 * time.Second,
+		settle: 700 * time.Millisecond, lease: 11 * time.Second,
 		acquireTurns: 5, acquire: time.Second,
 		attack: 6 * time.Second,
 		stored: 100_000, storedTime: 100 * time.Second,

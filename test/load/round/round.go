@@ -20,11 +20,15 @@ type Mode struct {
 	Keys   drive.Keys
 	Status int           // what every answer should be; 0 means 200 or 429
 	Meters []Meter       // of those who answer
-	Settle time.Duration // before the rounds of each turn: what rests forgets
+	Settle time.Duration // sent before the rounds of each turn: what rests forgets
+	Rest   time.Duration // after each turn: what was left over does not fall on the next mode
+	// Count counts something that answering causes, so far; nil: nothing is counted.
+	Count func() (int64, error)
 
 	// What was measured, one value per round.
 	CPU      measure.Sample   // µs per request, by all meters
 	Parts    []measure.Sample // the same by each
+	Counted  measure.Sample   // by Count, per request
 	P50, P99 measure.Sample   // µs
 	Seen     Tally            // of all rounds together
 }
@@ -62,7 +66,7 @@ func (m *Mode) WarmUp(ctx context.Context, load drive.Load) error {
 // Round sends a load and keeps what it cost.
 func (m *Mode) Round(ctx context.Context, load drive.Load) error {
 	load.Keys = m.Keys
-	before, err := m.used()
+	before, countBefore, err := m.used()
 	if err != nil {
 		return err
 	}
@@ -70,7 +74,7 @@ func (m *Mode) Round(ctx context.Context, load drive.Load) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)
 	}
-	after, err := m.used()
+	after, countAfter, err := m.used()
 	if err != nil {
 		return err
 	}
@@ -78,6 +82,9 @@ func (m *Mode) Round(ctx context.Context, load drive.Load) error {
 		return fmt.Errorf("%s: no request was answered", m.Name)
 	}
 	m.cost(before, after, r)
+	if m.Count != nil {
+		m.Counted = append(m.Counted, float64(countAfter-countBefore)/float64(r.Done))
+	}
 	m.P50 = append(m.P50, Micros(r.Latency.Quantile(0.50)))
 	m.P99 = append(m.P99, Micros(r.Latency.Quantile(0.99)))
 	m.Seen.add(r)
@@ -85,7 +92,7 @@ func (m *Mode) Round(ctx context.Context, load drive.Load) error {
 }
 
 // Turns gives each mode a turn, and that so many times: it sends load for the
-// mode's Settle, unmeasured, and then in so many rounds without a rest.
+// mode's Settle, unmeasured, and then in so many rounds; then it rests.
 func Turns(ctx context.Context, modes []*Mode, load drive.Load, turns, rounds int) error {
 	for range turns {
 		for _, m := range modes {
@@ -110,20 +117,27 @@ func (m *Mode) turn(ctx context.Context, load drive.Load, rounds int) error {
 			return err
 		}
 	}
-	return nil
+	select {
+	case <-ctx.Done():
+	case <-time.After(m.Rest):
+	}
+	return ctx.Err()
 }
 
-// used is what each meter says so far.
-func (m *Mode) used() ([]time.Duration, error) {
-	used := make([]time.Duration, len(m.Meters))
+// used is what each meter says so far, and the count.
+func (m *Mode) used() (used []time.Duration, count int64, err error) {
+	used = make([]time.Duration, len(m.Meters))
 	for i, meter := range m.Meters {
-		cpu, err := meter.Read()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", m.Name, meter.Name, err)
+		if used[i], err = meter.Read(); err != nil {
+			return nil, 0, fmt.Errorf("%s: %s: %w", m.Name, meter.Name, err)
 		}
-		used[i] = cpu
 	}
-	return used, nil
+	if m.Count != nil {
+		if count, err = m.Count(); err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	return used, count, nil
 }
 
 func (m *Mode) cost(before, after []time.Duration, r *drive.Result) {
