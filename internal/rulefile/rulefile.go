@@ -54,7 +54,7 @@ func (es Errors) Error() string {
 // any, is of type Errors.
 func Parse(file string, data []byte) (*rule.Set, error) {
 	var errs strict.Errors
-	if root := parse(data, &errs); root != nil {
+	if root := parse(data, "rules: [] for no rules", &errs); root != nil {
 		if set := rule.Read(strict.Root(root, &errs)); set != nil {
 			return set, nil
 		}
@@ -63,10 +63,11 @@ func Parse(file string, data []byte) (*rule.Set, error) {
 }
 
 // ReadDocument reads another file as strictly as a rules file. What its fields may
-// be is for read to say, and to report. The error, if any, is of type Errors.
-func ReadDocument(file string, data []byte, read func(doc strict.Value)) error {
+// be is for read to say, and to report; nothing is what to write into an empty file,
+// as in "rules: [] for no rules". The error, if any, is of type Errors.
+func ReadDocument(file string, data []byte, nothing string, read func(doc strict.Value)) error {
 	var errs strict.Errors
-	if root := parse(data, &errs); root != nil {
+	if root := parse(data, nothing, &errs); root != nil {
 		read(strict.Root(root, &errs))
 	}
 	if len(errs) > 0 {

@@ -13,8 +13,9 @@ import (
 )
 
 // parse reads a file with one YAML document. What YAML can say and JSON cannot is
-// a mistake: rules travel as JSON, and a rule should mean what one reads.
-func parse(data []byte, errs *strict.Errors) *strict.Node {
+// a mistake: rules travel as JSON, and a rule should mean what one reads. nothing is
+// what to write where there is nothing to say.
+func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
 	if len(data) > strict.MaxBytes {
 		fail(errs, strict.Pos{}, "", "the file has "+strconv.Itoa(len(data))+" bytes; write at most "+strconv.Itoa(strict.MaxBytes))
 		return nil
@@ -23,7 +24,7 @@ func parse(data []byte, errs *strict.Errors) *strict.Node {
 	var doc, more yaml.Node
 	switch err := decoder.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		fail(errs, strict.Pos{}, "", "the file is empty; write rules: [] for no rules")
+		fail(errs, strict.Pos{}, "", "the file is empty; write "+nothing)
 		return nil
 	case err != nil:
 		*errs = append(*errs, syntaxError(err))

@@ -100,7 +100,7 @@ func benchmarkCalls(b *testing.B, addr string) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		clients = append(clients, rlspb.NewRateLimitServiceClient(conn))
 	}
 	begin := processorTime()

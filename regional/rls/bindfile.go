@@ -23,7 +23,7 @@ const (
 // are rulefile.Errors: a line for each mistake, with file, line and path.
 func ParseBindings(file string, data []byte) (*Bindings, error) {
 	b := &Bindings{domains: map[string]*branch{}, file: file}
-	err := rulefile.ReadDocument(file, data, func(doc strict.Value) {
+	err := rulefile.ReadDocument(file, data, "bindings: [] for no bindings", func(doc strict.Value) {
 		doc.Object("bindings")
 		list := doc.Field("bindings")
 		list.Require("a list of bindings, [] for none")
@@ -56,7 +56,7 @@ func (b *Bindings) read(v strict.Value) {
 			made.keyed = append(made.keyed, i)
 		}
 	}
-	if entries.Present() && entries.Kind() == strict.List && len(made.entries) == 0 {
+	if entries.Kind() == strict.List && len(entries.Node().Items) == 0 {
 		entries.Fail("has no entries; write at least one, such as { key: user }")
 	}
 	if !v.Ok() {
@@ -88,7 +88,9 @@ func text(v strict.Value, want string) string {
 }
 
 func readEntry(v strict.Value) descriptor.Entry {
-	v.Object("key", "value")
+	if !v.Object("key", "value") {
+		return descriptor.Entry{}
+	}
 	e := descriptor.Entry{Key: text(v.Field("key"), "the key of the entry")}
 	if value := v.Field("value"); value.Present() {
 		e.Value = text(value, "the value, or leave value out for any")

@@ -134,8 +134,8 @@ func (s *Server) Drain() {
 }
 
 // Shutdown takes no new requests and waits for those in flight; when ctx ends it
-// cuts them off and returns ctx's error; what decides on these then ends by its own
-// deadline.
+// cuts their connections and returns ctx's error. What then still decides on one
+// ends by that request's own deadline.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	drained := make(chan struct{})
@@ -148,7 +148,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		s.rpc.Stop()
-		<-drained
 		return ctx.Err()
 	}
 }

@@ -1,0 +1,162 @@
+package rls
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/regional/limiter"
+)
+
+var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
+
+// TestBadBindings holds the message of every mistake to the letter.
+func TestBadBindings(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad_*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files (%v)", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ParseBindings(filepath.Base(file), data)
+		var mistakes rulefile.Errors
+		if !errors.As(err, &mistakes) {
+			t.Errorf("%s: error %v, want mistakes", file, err)
+			continue
+		}
+		golden := strings.TrimSuffix(file, ".yaml") + ".txt"
+		if *update {
+			if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, _ := os.ReadFile(golden); string(want) != err.Error()+"\n" {
+			t.Errorf("%s: got\n%v\nwant\n%s", file, err, want)
+		}
+	}
+}
+
+const boundRules = `
+rules:
+  - { name: per-user, key: [{ header: x-user }], limit: 3/1h, algorithm: sliding_window, consistency: exact }
+  - { name: per-page, key: [{ header: x-user }, path], limit: { count: 2, per: 15m }, algorithm: sliding_log, consistency: exact }
+  - { name: quiet, key: [], limit: 1/1h, algorithm: fixed_window, consistency: exact, mode: shadow }
+  - { name: unused, key: [], limit: 1/1h, mode: "off" }
+  - { name: upload, key: [], limit: 2, algorithm: concurrency }
+`
+
+const boundTo = `
+bindings:
+  - { domain: d, descriptor: [{ key: user }], rule: per-user }
+  - { domain: d, descriptor: [{ key: user }, { key: plan, value: gold }], rule: per-user }
+  - { domain: d, descriptor: [{ key: user }, { key: plan, value: gold }, { key: path }], rule: per-page }
+  - { domain: d, descriptor: [{ key: everything }], rule: quiet }
+  - { domain: only-bound, descriptor: [{ key: off }], rule: unused }
+`
+
+func TestBindings(t *testing.T) {
+	b := newBench(t, specYAML)
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	b.play(t, steps{
+		{request(of("user", "a")), "OK: OK 2"},
+		{request(of("user", "a", "plan", "gold")), "OK: OK 1"}, // the same counter
+		{request(of("user", "a", "plan", "silver")), "OK: OK -"},
+		{request(of("user", "")), "OK: OK 4"}, // not bound: the configuration's
+		{request(of("user", "a|b", "plan", "gold", "path", "/c")), "OK: OK 1"},
+		{request(of("user", "a", "plan", "gold", "path", "b|/c")), "OK: OK 1"},
+		{request(of("user", "a"), of("host", "h")), "OK: OK 0, OK 1"},
+		{request(of("user", "a"), of("host", "h")), "OVER: OVER 0, OK 1"},
+		{request(of("everything", "x")), "OK: OK 0"},
+		{request(of("everything", "x")), "OK: OK 0"},
+		{&rlspb.RateLimitRequest{Domain: "only-bound", Descriptors: request(of("off", "x")).Descriptors}, "OK: OK -"},
+	})
+	if l := b.ask(request(of("user", "x", "plan", "gold", "path", "/"))).Statuses[0].CurrentLimit; l.Name != "per-page" ||
+		l.Unit != rlspb.RateLimitResponse_RateLimit_MINUTE || l.UnitMultiplier.GetValue() != 15 || l.RequestsPerUnit != 2 {
+		t.Errorf("current_limit %v", l)
+	}
+	if !b.metric(`weir_rls_unmatched_total{missing="binding"} 1`) {
+		t.Error("a rule that is off is not counted as missing")
+	}
+}
+
+// TestBoundCounterIsThePoPs: what a PoP spends and what a client of this service
+// spends is one count.
+func TestBoundCounterIsThePoPs(t *testing.T) {
+	b := newBench(t, "")
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 300)
+	for _, c := range []struct {
+		rule       string
+		descriptor []string
+		key        string
+	}{
+		{"per-user", []string{"user", "ann"}, "ann"},
+		{"per-page", []string{"user", `a|b\c`, "plan", "gold", "path", "/p"}, `a\|b\\c|/p`},
+	} {
+		ask := limiter.Ask{Policy: b.service.Policy(c.rule, 0), Key: []byte(c.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+		grants := make([]lease.Grant, 1)
+		b.store.Acquire(t.Context(), []limiter.Ask{ask}, grants)
+		left := ask.Policy.Limit.Spec().Count - 2
+		if got := b.ask(request(of(c.descriptor...))).Statuses[0].LimitRemaining; int64(got) != left {
+			t.Errorf("%s: %d are left after one of each, want %d", c.rule, got, left)
+		}
+	}
+	b.ask(request(of("user", long)))
+	b.play(t, steps{{request(of("user", long[:299]+"y")), "OK: OK 2"}, {request(of("user", long)), "OK: OK 1"}})
+}
+
+// TestBoundRuleChanges: a binding follows its rule.
+func TestBoundRuleChanges(t *testing.T) {
+	b := newBench(t, "")
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
+	change := func(text string) {
+		set, err := rulefile.Parse("rules.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.service.SetRules(set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(strings.Replace(boundRules, "3/1h", "9/1h", 1))
+	b.play(t, steps{{request(of("user", "a")), "OK: OK 7"}})
+	change("rules: []\n")
+	b.play(t, steps{{request(of("user", "a")), "OK: OK -"}})
+}
+
+// TestBindingsThatCannotBe: what cannot be bound is refused, and what is in force
+// stays.
+func TestBindingsThatCannotBe(t *testing.T) {
+	b := newBench(t, "")
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	err := b.bindTo(boundRules, `
+bindings:
+  - { domain: d, descriptor: [{ key: user }], rule: nosuch }
+  - { domain: d, descriptor: [{ key: file }], rule: upload }
+`)
+	const want = `bindings.yaml:3:53: rule: rule "nosuch" is not in the rules file
+bindings.yaml:4:53: rule: rule "upload" limits concurrency; clients of this protocol do not say when they are done, bind a rule with another algorithm`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
+}

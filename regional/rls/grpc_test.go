@@ -1,0 +1,269 @@
+package rls
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir/regional/limiter"
+)
+
+// serve serves b until the test ends, and returns where.
+func (b *bench) serve() string {
+	b.t.Helper()
+	l := listen(b.t)
+	go func() {
+		if err := b.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			b.t.Errorf("serve: %v", err)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// dial connects to addr. The client tries to connect anew when a connection ends.
+func dial(t testing.TB, addr string, options ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	if len(options) == 0 {
+		options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	}
+	conn, err := grpc.NewClient(addr, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// patient is the context of a call that must not fail for a slow machine.
+func patient(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestGRPC(t *testing.T) {
+	b := newBench(t, specYAML)
+	client := rlspb.NewRateLimitServiceClient(dial(t, b.serve()))
+	response, err := client.ShouldRateLimit(patient(t), request(of("user", "a"), of("nothing", "")))
+	if err != nil || told(response) != "OVER: OK 5, OVER 0" {
+		t.Errorf("%v, %v", response, err)
+	}
+	_, err = client.ShouldRateLimit(patient(t), request(of("user", "a"), of()))
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "descriptors[1].entries is empty") {
+		t.Errorf("a bad request: %v", err)
+	}
+	_, err = client.ShouldRateLimit(patient(t), request(of("user", strings.Repeat("x", 2<<20))))
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("an oversized request: %v", err)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	b := newBench(t, "")
+	client := healthpb.NewHealthClient(dial(t, b.serve()))
+	check := func(want healthpb.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		for _, name := range healthNames {
+			r, err := client.Check(patient(t), &healthpb.HealthCheckRequest{Service: name})
+			if err != nil || r.Status != want {
+				t.Errorf("health of %q: %v, %v; want %v", name, r, err, want)
+			}
+		}
+	}
+	check(healthpb.HealthCheckResponse_NOT_SERVING)
+	b.configure(specYAML)
+	check(healthpb.HealthCheckResponse_SERVING)
+	b.Drain()
+	b.configure(specYAML)
+	check(healthpb.HealthCheckResponse_NOT_SERVING)
+}
+
+func TestReflection(t *testing.T) {
+	b := newBench(t, specYAML)
+	stream, err := reflectpb.NewServerReflectionClient(dial(t, b.serve())).ServerReflectionInfo(patient(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&reflectpb.ServerReflectionRequest{MessageRequest: &reflectpb.ServerReflectionRequest_ListServices{}}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range r.GetListServicesResponse().GetService() {
+		names = append(names, s.Name)
+	}
+	if !slices.Contains(names, "envoy.service.ratelimit.v3.RateLimitService") || !slices.Contains(names, "grpc.health.v1.Health") {
+		t.Errorf("services %v", names)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Error(err)
+	}
+}
+
+// slow is a judge that takes its time.
+type slow struct {
+	judge          limiter.Judge
+	entered, leave chan struct{}
+}
+
+func (s *slow) Judge(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
+	s.entered <- struct{}{}
+	<-s.leave
+	s.judge.Judge(ctx, asks, verdicts)
+}
+
+func (s *slow) GiveBack(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
+	s.judge.GiveBack(ctx, asks, verdicts)
+}
+
+// TestShutdown: a request in flight is answered, new ones are not taken, and
+// nothing is left running.
+func TestShutdown(t *testing.T) {
+	before := runtime.NumGoroutine()
+	busy := &slow{entered: make(chan struct{}, 1), leave: make(chan struct{})}
+	b := newBench(t, specYAML, func(c *Config) { busy.judge, c.Judge = c.Judge, busy })
+	conn := dial(t, b.serve())
+	answered := make(chan error, 1)
+	go func() {
+		r, err := rlspb.NewRateLimitServiceClient(conn).ShouldRateLimit(patient(t), request(of("user", "a")))
+		if err == nil && told(r) != "OK: OK 4" {
+			err = errors.New(told(r))
+		}
+		answered <- err
+	}()
+	<-busy.entered
+	down := make(chan error, 1)
+	go func() { down <- b.Shutdown(patient(t)) }()
+	select {
+	case err := <-down:
+		t.Fatalf("down while a request is in flight: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(busy.leave)
+	if err := errors.Join(<-answered, <-down); err != nil {
+		t.Error(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// TestShutdownInTime: who is too slow is cut off.
+func TestShutdownInTime(t *testing.T) {
+	busy := &slow{entered: make(chan struct{}, 1), leave: make(chan struct{})}
+	b := newBench(t, specYAML, func(c *Config) { busy.judge, c.Judge = c.Judge, busy })
+	conn := dial(t, b.serve())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := rlspb.NewRateLimitServiceClient(conn).ShouldRateLimit(patient(t), request(of("user", "a")))
+		answered <- err
+	}()
+	<-busy.entered
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := b.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("shutdown: %v", err)
+	}
+	if err := <-answered; status.Code(err) != codes.Unavailable {
+		t.Errorf("a request that was cut off: %v", err)
+	}
+	close(busy.leave)
+}
+
+// TestConnectionAge: a client gets a new connection now and then, and no request of
+// its fails for it.
+func TestConnectionAge(t *testing.T) {
+	b := newBench(t, specYAML, func(c *Config) { c.MaxConnectionAge = 200 * time.Millisecond })
+	l := &counted{Listener: listen(t), accepted: make(chan struct{}, 1000)}
+	go func() { _ = b.Serve(l) }()
+	client := rlspb.NewRateLimitServiceClient(dial(t, l.Addr().String()))
+	eventually(t, "a third connection", func() bool {
+		if _, err := client.ShouldRateLimit(patient(t), request(of("free", "x"))); err != nil {
+			t.Fatal(err)
+		}
+		return len(l.accepted) >= 3
+	})
+}
+
+// counted counts the connections of a listener.
+type counted struct {
+	net.Listener
+	accepted chan struct{}
+}
+
+func (c *counted) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.accepted <- struct{}{}
+	}
+	return conn, err
+}
+
+// eventually waits until ok.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in 30 s: %s", what)
+		}
+	}
+}
+
+// TestDeadline: of the caller's time a part is kept for the way back.
+func TestDeadline(t *testing.T) {
+	var given time.Duration
+	b := newBench(t, specYAML, func(c *Config) {
+		c.Budget = time.Minute
+		c.Judge = timed{c.Judge, &given}
+	})
+	for deadline, most := range map[time.Duration]time.Duration{
+		0:                time.Minute,
+		10 * time.Second: 10*time.Second - returnTime,
+		time.Second / 50: time.Second / 50 * 3 / 4,
+	} {
+		ctx, cancel := t.Context(), context.CancelFunc(func() {})
+		if deadline > 0 {
+			ctx, cancel = context.WithTimeout(ctx, deadline)
+		}
+		if _, err := b.ShouldRateLimit(ctx, request(of("user", "a"))); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if given > most || deadline == 0 && given < most/2 {
+			t.Errorf("the store has %v of %v, want at most %v", given, deadline, most)
+		}
+	}
+}
+
+// timed tells how long it is given.
+type timed struct {
+	judge limiter.Judge
+	given *time.Duration
+}
+
+func (j timed) GiveBack(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
+	j.judge.GiveBack(ctx, asks, verdicts)
+}
+
+func (j timed) Judge(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
+	deadline, _ := ctx.Deadline()
+	*j.given = time.Until(deadline)
+	j.judge.Judge(ctx, asks, verdicts)
+}

@@ -1,0 +1,92 @@
+package rls
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// post sends a body to /json.
+func (b *bench) post(body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	b.HTTP().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/json", strings.NewReader(body)))
+	return w
+}
+
+func TestJSON(t *testing.T) {
+	b := newBench(t, specYAML, func(c *Config) { c.MaxMessage = 1000 })
+	const once = `{"domain":"d","descriptors":[{"entries":[{"key":"nothing","value":""}]}]}`
+	for _, c := range []struct {
+		body string
+		code int
+		want string
+	}{
+		{`{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"a"}]}],"hitsAddend":2}`, 200,
+			`{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"requestsPerUnit":5,"unit":"HOUR","name":"per user"},"limitRemaining":3,"durationUntilReset":"1800s"}]}`},
+		{`{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"a"}],"hits_addend":"0"}]}`, 200,
+			`{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"requestsPerUnit":5,"unit":"HOUR","name":"per user"},"limitRemaining":3,"durationUntilReset":"1800s"}]}`},
+		{once, 429,
+			`{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT","currentLimit":{"unit":"WEEK"},"durationUntilReset":"516600s"}]}`},
+		{`{"domain":"elsewhere","descriptors":[{"entries":[{"key":"x"}]}]}`, 200, `{"overallCode":"OK","statuses":[{"code":"OK"}]}`},
+		{`{"domain":"d"}`, 400, "descriptors is empty"},
+		{`{"domain":"d","descriptors":[{}]}`, 400, "descriptors[0].entries is empty"},
+		{`{"domain":"d","nosuch":1}`, 400, "body is no request"},
+		{`{`, 400, "body is no request"},
+		{``, 400, "body is no request"},
+		{`[]`, 400, "body is no request"},
+		{once + strings.Repeat(" ", 1000), 413, "body has more than 1000 bytes"},
+	} {
+		w := b.post(c.body)
+		if w.Code != c.code {
+			t.Errorf("%.80s: %d %s, want %d", c.body, w.Code, w.Body, c.code)
+			continue
+		}
+		if c.code == 200 || c.code == 429 {
+			if !sameJSON(t, w.Body.String(), c.want) || w.Header().Get("Content-Type") != "application/json" {
+				t.Errorf("%s:\n got %s\nwant %s", c.body, w.Body, c.want)
+			}
+		} else if !strings.HasPrefix(w.Body.String(), c.want) {
+			t.Errorf("%.80s: %s, want %s", c.body, w.Body, c.want)
+		}
+	}
+	if w := newBench(t, "").post(once); w.Code != 503 {
+		t.Errorf("without configuration: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestOtherPages(t *testing.T) {
+	b := newBench(t, "")
+	get := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		b.HTTP().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
+	}
+	if code, _ := get("/healthcheck"); code != 500 {
+		t.Errorf("healthy without configuration: %d", code)
+	}
+	b.configure(specYAML)
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	if code, body := get("/healthcheck"); code != 200 || body != "OK" {
+		t.Errorf("/healthcheck: %d %s", code, body)
+	}
+	_, config := get("/rlconfig")
+	for _, line := range []string{
+		"d|user: unit=hour requests_per_unit=5 shadow_mode=false quota_mode=false\n",
+		"d|try: unit=hour requests_per_unit=1 shadow_mode=true quota_mode=false\n",
+		"d|free: unlimited\n", `"d" "user" "plan"="gold": rule per-user` + "\n",
+	} {
+		if !strings.Contains(config, line) {
+			t.Errorf("/rlconfig has no line %s", line)
+		}
+	}
+	if code, _ := get("/json"); code != 405 {
+		t.Errorf("GET /json: %d, want 405", code)
+	}
+	b.Drain()
+	if code, _ := get("/healthcheck"); code != 500 {
+		t.Errorf("healthy while draining: %d", code)
+	}
+}

@@ -1,0 +1,171 @@
+package rls
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+)
+
+// authority signs certificates.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+var serial int64
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{t: t}
+	a.key = newKey(t)
+	serial++
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.cert, err = x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// sign makes a certificate of 127.0.0.1 for both uses, valid until end.
+func (a *authority) sign(name string, end time.Time) (cert, key []byte) {
+	a.t.Helper()
+	k := newKey(a.t)
+	serial++
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: end, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &k.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+}
+
+// write writes what belongs to a server into dir.
+func write(t *testing.T, files TLS, cert, key, ca []byte) {
+	t.Helper()
+	for path, data := range map[string][]byte{files.Cert: cert, files.Key: key, files.ClientCA: ca} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// knock asks once over TLS, and returns the name that the server showed.
+func knock(t *testing.T, addr string, roots *authority, cert, key []byte) (name string, err error) {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AddCert(roots.cert)
+	c := &tls.Config{RootCAs: pool, VerifyConnection: func(s tls.ConnectionState) error {
+		name = s.PeerCertificates[0].Subject.CommonName
+		return nil
+	}}
+	if cert != nil {
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	conn := dial(t, addr, grpc.WithTransportCredentials(credentials.NewTLS(c)))
+	_, err = rlspb.NewRateLimitServiceClient(conn).ShouldRateLimit(patient(t), request(of("free", "x")))
+	return name, err
+}
+
+func TestTLS(t *testing.T) {
+	dir, later := t.TempDir(), time.Now().Add(time.Hour)
+	servers, clients, strangers := newAuthority(t), newAuthority(t), newAuthority(t)
+	files := TLS{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
+	cert, key := servers.sign("first", later)
+	write(t, files, cert, key, clients.pem)
+	b := newBench(t, specYAML, func(c *Config) { c.TLS = files })
+	addr := b.serve()
+
+	goodCert, goodKey := clients.sign("client", later)
+	if name, err := knock(t, addr, servers, goodCert, goodKey); err != nil || name != "first" {
+		t.Fatalf("a client of the authority: %s, %v", name, err)
+	}
+	oldCert, oldKey := clients.sign("expired", time.Now().Add(-time.Minute))
+	strangeCert, strangeKey := strangers.sign("stranger", later)
+	for who, pair := range map[string][2][]byte{"without certificate": {}, "expired": {oldCert, oldKey}, "unknown": {strangeCert, strangeKey}} {
+		if _, err := knock(t, addr, servers, pair[0], pair[1]); err == nil {
+			t.Errorf("a client %s is served", who)
+		}
+	}
+
+	// A file with a mistake changes nothing, new certificates are used by new
+	// connections, and a new authority of clients takes the place of the old one.
+	write(t, files, []byte("nonsense"), key, clients.pem)
+	time.Sleep(readEvery)
+	if name, err := knock(t, addr, servers, goodCert, goodKey); err != nil || name != "first" {
+		t.Errorf("after a mistake: %s, %v", name, err)
+	}
+	cert, key = servers.sign("second", later)
+	write(t, files, cert, key, strangers.pem)
+	eventually(t, "the new certificate is shown", func() bool {
+		name, err := knock(t, addr, servers, strangeCert, strangeKey)
+		return err == nil && name == "second"
+	})
+	if _, err := knock(t, addr, servers, goodCert, goodKey); err == nil {
+		t.Error("a client of the old authority is served")
+	}
+}
+
+func TestTLSThatCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	a := newAuthority(t)
+	files := TLS{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
+	if _, err := New(Config{TLS: files}); err == nil || !strings.Contains(err.Error(), files.Cert) {
+		t.Errorf("no files: %v", err)
+	}
+	cert, _ := a.sign("x", time.Now().Add(time.Hour))
+	_, key := a.sign("y", time.Now().Add(time.Hour))
+	write(t, files, cert, key, a.pem)
+	if _, err := New(Config{TLS: files}); err == nil || !strings.Contains(err.Error(), files.Key) {
+		t.Errorf("a key of another certificate: %v", err)
+	}
+	cert, key = a.sign("x", time.Now().Add(time.Hour))
+	write(t, files, cert, key, []byte("nothing"))
+	if _, err := New(Config{TLS: files}); err == nil || !strings.Contains(err.Error(), files.ClientCA) {
+		t.Errorf("no authority: %v", err)
+	}
+}
