@@ -201,3 +201,64 @@ func TestNodeOfAnExactRule(t *testing.T) {
 	n.acquire(1204, w, Wait, 0)
 	n.acquire(1204, w, Refuse, 0)
 }
+
+// Where neither lot has what a want needs, both together may, for as long as the
+// first of them lasts; units of different leases are never put into one grant.
+func TestNodeCutsBothLots(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		lease   uint32 // of the younger lot
+		need    int64
+		verdict Verdict
+		granted int64
+	}{
+		{"both are needed", 7, 9, Admit, 9},
+		{"all of both", 7, 10, Admit, 10},
+		{"more than both", 7, 11, Wait, 0},
+		{"of two leases", 8, 9, Wait, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newTier(t, perMinute, Leased, Lot{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}, Lot{Units: 6, Expiry: 2500, TTL: 1000, Lease: c.lease})
+			g := n.acquire(1200, Want{Need: c.need, Waiting: c.need, Want: 20}, c.verdict, c.granted)
+			left := n.Slot.Lots[0].Units + n.Slot.Lots[1].Units
+			if left != 10-c.granted || c.granted > 0 && (g.TTL != 799 || g.Lease != 7) {
+				t.Errorf("%+v, %d units left", g, left)
+			}
+		})
+	}
+}
+
+// A new lease takes the place of the smaller rest of an old one, which goes back.
+func TestNodeMakesPlaceForANewLease(t *testing.T) {
+	old := Lot{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}
+	for _, c := range []struct {
+		name    string
+		younger Lot
+		back    Part
+	}{
+		{"the older one goes", Lot{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8}, Part{Units: 4, Lease: 7, Expiry: 2000}},
+		{"the younger one goes", Lot{Units: 3, Expiry: 2500, TTL: 1000, Lease: 8}, Part{Units: 3, Lease: 8, Expiry: 2500}},
+		{"not that of the next window", Lot{Units: 3, From: 2000, Expiry: 2500, TTL: 1000, Lease: 8}, Part{Units: 4, Lease: 7, Expiry: 2000}},
+		{"there is place", Lot{}, Part{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newTier(t, perMinute, Leased, old, c.younger)
+			w := n.Node.Ask(&n.terms, 1200, nil, TopUp)
+			g := Grant{Status: OK, Granted: 50, Lease: 9, TTL: 1000, Remaining: 100, Reset: 5000}
+			if back := n.Node.Apply(&n.terms, 1202, 1200, w, g, 100, nil, nil); back != c.back {
+				t.Errorf("gave back %+v, want %+v", back, c.back)
+			}
+			if got, want := n.Slot.Lots[0].Units+n.Slot.Lots[1].Units, 54+c.younger.Units-c.back.Units; got != want {
+				t.Errorf("holds %d units, want %d: %+v", got, want, n.Slot.Lots)
+			}
+		})
+	}
+}
+
+// There is nothing to fetch ahead for an exact rule.
+func TestNodeOfAnExactRuleDoesNotTopUp(t *testing.T) {
+	n := newTier(t, perMinute, Exact)
+	if asks := n.Top(&n.terms, 1000); asks != NoAsk {
+		t.Errorf("asks %v", asks)
+	}
+}

@@ -164,8 +164,13 @@ func (d *agenda) ripen(now lease.Millis) (next time.Duration, more bool) {
 	return 0, false
 }
 
-// Run asks the store behind the callers and forgets idle keys, until ctx ends.
+// Run asks the store behind the callers and forgets idle keys, until ctx ends. It
+// returns when all calls of the store have; Acquire must not be called any more then.
 func (s *Store) Run(ctx context.Context) error {
+	defer func() {
+		s.out.Done()
+		s.out.Wait()
+	}()
 	var tasks errgroup.Group
 	for range calls {
 		tasks.Go(func() error { s.send(ctx); return nil })

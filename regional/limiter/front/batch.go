@@ -1,6 +1,7 @@
 package front
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 
@@ -10,13 +11,12 @@ import (
 	"github.com/weirlimit/weir/regional/limiter/table"
 )
 
-// batch is one call of the store. It belongs to one goroutine.
+// batch is one call of the store. It belongs to one goroutine at a time.
 type batch struct {
 	store   *Store
 	asks    []limiter.Ask
 	grants  []lease.Grant
 	members []member
-	fair    bool // the store had the time to answer
 }
 
 // member is what becomes of one ask's grant.
@@ -42,9 +42,11 @@ func (b *batch) add(now lease.Millis, shard *table.Shard[cached], e *table.Entry
 	b.members = append(b.members, member{shard: shard, entry: e, sent: now, queue: queue})
 }
 
-// pass takes an ask as it is.
+// pass takes an ask as it is, but for its key, which is the caller's and may be
+// needed for longer than the caller stays.
 func (b *batch) pass(a *limiter.Ask, w waiter) {
 	b.asks = append(b.asks, *a)
+	b.asks[len(b.asks)-1].Key = bytes.Clone(a.Key)
 	b.members = append(b.members, member{queue: []waiter{w}})
 }
 
@@ -61,13 +63,10 @@ func (b *batch) run(ctx context.Context) {
 	}
 	b.store.asked.Add(uint64(len(b.asks)))
 	b.grants = make([]lease.Grant, len(b.asks))
-	begin := b.store.now()
-	limited, cancel := context.WithTimeout(ctx, b.store.timeout)
-	b.store.behind.Acquire(limited, b.asks, b.grants)
-	cancel()
+	ctx, cancel := context.WithTimeout(ctx, b.store.timeout)
+	defer cancel()
+	b.store.behind.Acquire(ctx, b.asks, b.grants)
 	now := b.store.now()
-	// That a caller left early says nothing about the store.
-	b.fair = ctx.Err() == nil || 2*(now-begin) >= lease.Millis(b.store.timeout.Milliseconds())
 	for i := range b.members {
 		b.apply(now, &b.members[i], &b.asks[i], b.grants[i])
 	}
@@ -84,7 +83,7 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 	defer m.shard.Unlock()
 	s, e := b.store, m.entry
 	e.Value.out--
-	e.Value.hear(now, g, b.fair)
+	e.Value.hear(now, g)
 	switch {
 	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
 		e.Value.learnSlots(now, a, g)
@@ -122,14 +121,13 @@ func (b *batch) report(now lease.Millis, m *member, a *limiter.Ask, g lease.Gran
 }
 
 // hear notes whether the store answered. When it did not, it is left alone for a
-// lease interval, give or take a tenth; fair says that it had the time to.
-func (c *cached) hear(now lease.Millis, g lease.Grant, fair bool) {
-	switch {
-	case g.Status != lease.Unavailable:
+// lease interval, give or take a tenth.
+func (c *cached) hear(now lease.Millis, g lease.Grant) {
+	if g.Status != lease.Unavailable {
 		c.heard, c.away = now, 0
-	case fair:
-		c.away = now + lease.DefaultInterval + lease.Millis(rand.IntN(21))
+		return
 	}
+	c.away = now + lease.DefaultInterval + lease.Millis(rand.IntN(21))
 }
 
 // answer hands out grants; what nobody is there to take goes back to the node.

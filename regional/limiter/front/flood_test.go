@@ -239,7 +239,7 @@ func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
 						tight := limit.Spec{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second}
 						p, other := ruled(t, "hot", spec, lease.Leased), ruled(t, "other", tight, lease.Leased)
 						exact := ruled(t, "exact", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Exact)
-						s.offer(t, p, load{spec: spec, offered: offered, rate: 50, lasts: 16 * time.Second,
+						s.offer(t, p, load{spec: spec, offered: offered, rate: 50, lasts: 13 * time.Second,
 							client: mixed(single, single, holder, grouped(other), grouped(exact), grouped(other, exact))})
 						for p, rule := range map[*limiter.Policy]string{p: "hot", other: "other"} {
 							if asks, most := s.most(rule), allowed(p.Limit.Spec()); asks > most {

@@ -23,6 +23,7 @@ package front
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,8 @@ type Store struct {
 	due     agenda
 
 	leased, denied, asked, failed atomic.Uint64
+
+	out sync.WaitGroup // calls of the store, and one until Run ends
 }
 
 // cached is what is kept of a key, under its shard's lock.
@@ -128,7 +131,7 @@ func New(c Config) *Store {
 	if c.Timeout <= 0 {
 		c.Timeout = 100 * time.Millisecond
 	}
-	return &Store{
+	s := &Store{
 		behind:  c.Store,
 		now:     c.Now,
 		wall:    c.Wall,
@@ -136,6 +139,8 @@ func New(c Config) *Store {
 		table:   table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
 		due:     agenda{wake: make(chan struct{}, 1), alarm: make(chan struct{}, 1)},
 	}
+	s.out.Add(1)
+	return s
 }
 
 // Epoch is that of the store behind.
@@ -340,11 +345,13 @@ func (c *call) expect(i int) *reply {
 }
 
 // finish asks the store, waits for what is still missing, and leaves the rest
-// unavailable.
+// unavailable. The store is asked for as long as it may take, not for as long as
+// this caller stays: others may wait for the same answer, and a client that hangs
+// up must not make them ask again.
 func (c *call) finish(ctx context.Context) {
-	if c.batch != nil {
-		c.batch.run(ctx)
+	if b := c.batch; b != nil {
 		c.batch = nil
+		c.store.out.Go(func() { b.run(context.WithoutCancel(ctx)) })
 	}
 	if c.reply != nil {
 		c.reply.wait(ctx)

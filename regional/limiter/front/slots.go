@@ -47,6 +47,7 @@ func (c *call) slots(a *limiter.Ask, i int) {
 func (b *batch) take(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, w waiter) {
 	e.Value.out++
 	b.asks = append(b.asks, *a)
+	b.asks[len(b.asks)-1].Key = e.Key()
 	b.members = append(b.members, member{shard: shard, entry: e, sent: now, queue: []waiter{w}})
 }
 
