@@ -66,7 +66,7 @@ func TestTimeToLive(t *testing.T) {
 			if got.grant.Granted != units || reset == 0 {
 				t.Fatalf("%s: %+v", script.All()[i].Name, got.grant)
 			}
-			if least, most := reset+500, reset*5/4+3000; got.ttl < least || got.ttl > most {
+			if least, most := reset+500, reset*5/4+6000; got.ttl < least || got.ttl > most {
 				t.Errorf("%s, %d units: the key lives for %d ms, want %d to %d (reset in %d)", script.All()[i].Name, units, got.ttl, least, most, reset)
 			}
 		}

@@ -7,7 +7,9 @@
 -- Behind the last entry there may be rubbish.
 --
 -- A short log is read and replaced as a whole. Of a long one only what is needed
--- is read, and only what changed is written.
+-- is read, and only what changed is written. In place of log.go's running sums a
+-- denial adds up the entries that have to be over before the need fits: as many as
+-- the units that are missing, one or two unless there is a debt.
 local HEADER, HEAD, ENTRY = '<BI7I5I7I4I4I5I7I6I4I4', 54, 8
 local SHORT = 1024 -- bytes that are read at first
 local RECLAIM = 32 -- the least dead front that is worth reclaiming, as in log.go
@@ -107,6 +109,9 @@ if now > at then
   at = now
 end
 local over = at - period - base
+if dead < n and entry(n - 1) <= over then
+  dead, level = n, 0
+end
 while dead < n do
   local time, units = entry(dead)
   if time > over then
@@ -205,12 +210,25 @@ local reset = level > 0 and newest + period - now or 0
 if short > count then
   retry = NEVER
 elseif short > 0 then
-  local excess, i, time, units = level + short - count, dead, now - base - period, 0
-  while excess > 0 do
-    time, units = entry(i)
-    excess, i = excess - units, i + 1
+  -- It is one of the first, unless there is a debt: ever more are read at a time.
+  local excess, i, many = level + short - count, dead, 1
+  while excess > 0 and i < n do
+    many = many < 128 and 2 * many or 128
+    local to = i + many < n and i + many or n
+    if i < kept and to > kept then
+      to = kept
+    end
+    local some = i < kept and range(i, to) or tail:sub((i - kept) * ENTRY + 1, (to - kept) * ENTRY)
+    some = { struct.unpack('<' .. ('I6H'):rep(to - i), some) }
+    for k = 2, 2 * (to - i), 2 do
+      excess = excess - some[k]
+      if excess <= 0 then
+        retry = some[k - 1] + base + period - now
+        break
+      end
+    end
+    i = to
   end
-  retry = time + base + period - now
   if pause > 0 and newest + pause - now > retry then
     retry = newest + pause - now
   end

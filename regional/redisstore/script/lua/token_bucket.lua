@@ -110,13 +110,13 @@ if level < full then
 end
 
 -- To set the time to live is a third of the cost of a write, so it is set to a
--- quarter more than is needed, and not with every write.
+-- quarter and four seconds more than is needed, and not with every write.
 if known or asked == 1 then
   local keep = out - now > reset and out - now or reset
   local spare = ends * 1000000 - now - keep
-  local lasts = spare >= 1000000 and spare <= keep + 4000000
+  local lasts = spare >= 1000000 and spare <= keep + 6000000
   if not lasts then
-    keep = keep < CENTURY and keep + (keep - keep % 4) / 4 + 1000000 or CENTURY
+    keep = keep < CENTURY and keep + (keep - keep % 4) / 4 + 4000000 or CENTURY
     ends = (now + keep - now % 1000000) / 1000000
     ends = ends < 4294967295 and ends - ends % 1 or 0
   end
