@@ -78,7 +78,7 @@ const (
 	// those of clients that vanished do not stay; leastProbe is how often clients may
 	// probe this side.
 	probeAfter = time.Minute
-	leastProbe = 5 * time.Second
+	leastProbe = 500 * time.Millisecond
 )
 
 // SetConfig puts a configuration in force, as a whole.
