@@ -39,8 +39,7 @@ func together(asks ...limiter.Ask) []limiter.Ask {
 
 // Groups over two nodes race for what both have too little of: every group gets all
 // or nothing, and what is charged is what was admitted, though races are lost.
-func TestGroupsRace(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0)
+func groupsRace(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Addrs: c.Addrs()})
 	eventually(t, func() string { return unlike(s, 3) })
 	const each = 60
@@ -84,13 +83,12 @@ func TestGroupsRace(t *testing.T) {
 }
 
 // A race that is lost gives back: between the rounds somebody takes the last unit.
-func TestGroupGivesBack(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0)
+func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 	links := map[string]*proxy{}
 	for _, n := range c.Nodes {
 		links[n.Addr] = newProxy(t, n.Addr)
 	}
-	slow := start(t, Config{Addrs: c.Addrs(), Timeout: 5 * time.Second, dial: through(links)})
+	slow := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second, dial: through(links)})
 	quick := start(t, Config{Addrs: c.Addrs()})
 	for _, s := range []*Store{slow, quick} {
 		eventually(t, func() string { return unlike(s, 3) })
@@ -99,13 +97,13 @@ func TestGroupGivesBack(t *testing.T) {
 	slots := policyOf(t, "slots", limit.Spec{Algorithm: limit.Concurrency, Count: 5})
 	hold := limiter.Ask{Policy: slots, Key: []byte("k"), Holder: 9, Seq: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 	for _, l := range links {
-		l.delay.Store(int64(200 * time.Millisecond))
+		l.gate.Lock()
 	}
+	before := ran(c.Nodes...)
 	decided := make(chan []lease.Grant)
 	go func() {
 		decided <- acquire(t, slow, plenty, together(one(p[0], "k"), one(p[1], "k"), hold)...)
 	}()
-	before := ran(c.Nodes...)
 	eventually(t, func() string {
 		if ran(c.Nodes...)-before < 3 {
 			return "the first round is not under way"
@@ -114,6 +112,9 @@ func TestGroupGivesBack(t *testing.T) {
 	})
 	if g := acquire(t, quick, plenty, one(p[1], "k"))[0]; g.Granted != 1 {
 		t.Fatalf("the last unit: %+v", g)
+	}
+	for _, l := range links {
+		l.gate.Unlock()
 	}
 	g := <-decided
 	if g[0].Status != lease.OK || g[0].Granted != 0 || g[1].Status != lease.Denied || g[2].Status != lease.OK || g[2].Granted != 0 {
@@ -130,13 +131,12 @@ func TestGroupGivesBack(t *testing.T) {
 
 // A member whose node does not answer holds up nobody: the others are decided in
 // time, and charged only if all of them fit.
-func TestGroupWithAMemberAway(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute))
-	s := start(t, Config{Addrs: c.Addrs(), Timeout: 5 * time.Second})
+func groupWithAMemberAway(t *testing.T, c *redistest.Cluster) {
+	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second})
 	eventually(t, func() string { return unlike(s, 3) })
 	p := apart(t, c, s, 10, 10, 1)
 	request := func() []lease.Grant {
-		return acquire(t, s, 600*time.Millisecond, together(one(p[0], "k"), one(p[1], "k"), one(p[2], "k"))...)
+		return acquire(t, s, 3*time.Second, together(one(p[0], "k"), one(p[1], "k"), one(p[2], "k"))...)
 	}
 	hung := c.MasterOf(s.newCall(asksOf(one(p[0], "k"))).errands[0].key)
 	hung.Pause()
@@ -167,9 +167,8 @@ func granted(grants []lease.Grant) (words []string) {
 }
 
 // Groups of one call do not wait for each other.
-func TestGroupsAreApart(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute))
-	s := start(t, Config{Addrs: c.Addrs(), Timeout: 5 * time.Second})
+func groupsAreApart(t *testing.T, c *redistest.Cluster) {
+	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second})
 	eventually(t, func() string { return unlike(s, 3) })
 	p := apart(t, c, s, 10, 10, 10)
 	hung := c.MasterOf(s.newCall(asksOf(one(p[0], "k"))).errands[0].key)
@@ -179,7 +178,7 @@ func TestGroupsAreApart(t *testing.T) {
 	for i, g := range []uint32{1, 1, 2, 2, 0} {
 		asks[i].Group = g
 	}
-	if got := fmt.Sprint(granted(acquire(t, s, 600*time.Millisecond, asks...))); got != "[unavailable 1 1 1 1]" {
+	if got := fmt.Sprint(granted(acquire(t, s, 3*time.Second, asks...))); got != "[unavailable 1 1 1 1]" {
 		t.Errorf("%s", got)
 	}
 }

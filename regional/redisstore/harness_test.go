@@ -112,11 +112,12 @@ func eventually(t testing.TB, met func() string) {
 	}
 }
 
-// proxy is a TCP link to a server, which can be slow, or cut at the worst moment.
+// proxy is a TCP link to a server, which can be held up, or cut at the worst moment.
 type proxy struct {
 	addr   string
 	target string
-	delay  atomic.Int64 // of each chunk of replies, time.Duration
+	// gate, while it is locked, holds up the replies: requests arrive.
+	gate sync.RWMutex
 	// cutting has the link on which the next EVALSHA travels cut when its reply
 	// arrives from the server, and nothing of that passed on.
 	cutting atomic.Bool
@@ -173,7 +174,8 @@ func (p *proxy) serve(client net.Conn) {
 		return true
 	})
 	pass(client, server, func([]byte) bool {
-		time.Sleep(time.Duration(p.delay.Load()))
+		p.gate.RLock()
+		defer p.gate.RUnlock()
 		if doomed.Load() {
 			p.cut.Add(1)
 		}

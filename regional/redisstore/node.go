@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,8 +81,8 @@ func (n *node) tend(ctx context.Context) {
 			return
 		case <-n.opened:
 		}
-		failAll(n.queue.drain(), Breaker)
 		for n.open.Load() {
+			failAll(n.queue.drain(), Breaker)
 			n.store.requestReload()
 			if !sleep(ctx, n.untilProbe()) {
 				return
@@ -91,13 +92,18 @@ func (n *node) tend(ctx context.Context) {
 	}
 }
 
-// prepare loads the scripts, which also shows that a server answers.
+// prepare loads the scripts, which also shows that a server answers, and runs one
+// that does nothing, which shows that the user may run scripts on our keys.
 func prepare(ctx context.Context, client *redis.Client) error {
 	pipe := client.Pipeline()
 	for _, s := range script.All() {
 		pipe.ScriptLoad(ctx, s.Source)
 	}
+	idle := pipe.Eval(ctx, "return 0", []string{replicasKey})
 	cmds, err := pipe.Exec(ctx)
+	if idle.Err() != nil && strings.HasPrefix(idle.Err().Error(), "NOPERM") {
+		return idle.Err()
+	}
 	if err == nil || replied(cmds[0]) && !loading(err) {
 		return nil // that a user may not load scripts is no outage: EVAL does as well
 	}

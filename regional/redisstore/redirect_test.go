@@ -12,8 +12,7 @@ import (
 
 // A slot moves to another master while it is asked for: no ask fails, none counts
 // twice, and afterwards the new master is asked at once.
-func TestResharding(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0)
+func resharding(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Addrs: c.Addrs()})
 	p := fixedPolicy(t, "r", 1_000_000)
 	call := s.newCall(asksOf(one(p, "hot"))) // its tag is the whole name: other keys are in other slots
@@ -78,8 +77,7 @@ func TestResharding(t *testing.T) {
 }
 
 // A store that has one seed, and an old idea of the cluster, finds its way.
-func TestSeedAndConfigurationEndpoint(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0)
+func oneSeed(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Addrs: []string{c.Nodes[1].Addr}}) // mode auto
 	eventually(t, func() string { return unlike(s, 3) })
 	p := fixedPolicy(t, "r", 10)
@@ -101,8 +99,7 @@ func TestSeedAndConfigurationEndpoint(t *testing.T) {
 }
 
 // A redirect that leads nowhere, or in circles, ends.
-func TestRedirectThatNeverEnds(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0)
+func redirectThatNeverEnds(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Addrs: c.Addrs(), Timeout: 200 * time.Millisecond})
 	eventually(t, func() string { return unlike(s, 3) })
 	p := fixedPolicy(t, "r", 10)
@@ -116,6 +113,7 @@ func TestRedirectThatNeverEnds(t *testing.T) {
 	// The slot is said to be on its way to a node that knows nothing of it: ASK one
 	// way and MOVED the other.
 	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))
+	defer from.Do("CLUSTER", "SETSLOT", slot, "STABLE")
 	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
 		t.Errorf("%+v, want it unavailable", g)
 	}

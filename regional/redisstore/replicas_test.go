@@ -19,8 +19,7 @@ import (
 )
 
 // Replicas share one limit to the unit, on the server's clock.
-func TestReplicasShareALimit(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0)
+func replicasShareALimit(t *testing.T, c *redistest.Cluster) {
 	var stores []*Store
 	for range 3 {
 		s := start(t, Config{Addrs: c.Addrs()})
@@ -144,8 +143,7 @@ func TestMetrics(t *testing.T) {
 
 // A random mix of everything from many callers leaves nothing behind, and counts
 // every unit once.
-func TestHammer(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0)
+func hammer(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Addrs: c.Addrs()})
 	eventually(t, func() string { return unlike(s, 3) })
 	policies := []*limiter.Policy{fixedPolicy(t, "a", 1_000_000), fixedPolicy(t, "b", 1_000_000), fixedPolicy(t, "c", 1_000_000)}
