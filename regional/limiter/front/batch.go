@@ -149,7 +149,7 @@ func (s *Store) takeBack(now lease.Millis, shard *table.Shard[cached], e *table.
 }
 
 // retry answers those who came while an ask was out from what it brought. Who
-// still waits goes on the agenda.
+// still waits goes on the agenda, if there is time for that.
 func (s *Store) retry(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached]) {
 	waiting := e.Value.waiting[:0]
 	for _, w := range e.Value.waiting {
@@ -158,11 +158,16 @@ func (s *Store) retry(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 		}
 		g, verdict, _ := e.Value.node.Acquire(&e.Policy.Terms, now, w.want)
 		if verdict == lease.Wait {
-			if now >= e.Value.away {
+			delay := e.Value.asksIn(now, e.Policy)
+			switch {
+			case now < e.Value.away:
+				g = lease.Grant{Status: lease.Unavailable}
+			case e.Value.out == 0 && tooLate(now, delay, w.ends):
+				g = e.Value.hurried(now, e.Policy, delay)
+			default:
 				waiting = append(waiting, w)
 				continue
 			}
-			g = lease.Grant{Status: lease.Unavailable}
 		}
 		if !w.reply.answer(w.at, g) {
 			s.takeBack(now, shard, e, g)

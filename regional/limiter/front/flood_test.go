@@ -230,7 +230,7 @@ func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
 	for _, c := range []struct {
 		count int64
 		per   limit.Micros
-	}{{10, limit.Second}, {300, limit.Second}, {10_000, limit.Second}, {100, limit.Minute}, {10_000, limit.Minute}, {1_000_000, limit.Minute}} {
+	}{{10, limit.Second}, {3000, limit.Second}, {100, limit.Minute}, {1_000_000, limit.Minute}} {
 		for name, spec := range algorithms {
 			for _, offered := range []float64{0.8, 6} {
 				t.Run(fmt.Sprintf("%d in %ds, %s, offered %v", c.count, c.per/limit.Second, name, offered), func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
 						tight := limit.Spec{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second}
 						p, other := ruled(t, "hot", spec, lease.Leased), ruled(t, "other", tight, lease.Leased)
 						exact := ruled(t, "exact", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Exact)
-						s.offer(t, p, load{spec: spec, offered: offered, rate: 50, lasts: 13 * time.Second,
+						s.offer(t, p, load{spec: spec, offered: offered, rate: 40, lasts: 12 * time.Second,
 							client: mixed(single, single, holder, grouped(other), grouped(exact), grouped(other, exact))})
 						for p, rule := range map[*limiter.Policy]string{p: "hot", other: "other"} {
 							if asks, most := s.most(rule), allowed(p.Limit.Spec()); asks > most {

@@ -160,7 +160,10 @@ func (s *Store) Stats() Stats {
 // of ctx.
 func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
 	now := s.now()
-	c := call{store: s, now: now, grants: grants}
+	c := call{store: s, now: now, grants: grants, ends: forever}
+	if deadline, ok := ctx.Deadline(); ok {
+		c.ends = now + lease.Millis(time.Until(deadline).Milliseconds())
+	}
 	for i := 0; i < len(asks); {
 		n := limiter.GroupLen(asks[i:])
 		switch {
@@ -182,10 +185,14 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 	s.failed.Add(c.failed)
 }
 
+// forever is the deadline of a caller that has none.
+const forever = lease.Millis(limit.Never)
+
 // call is one Acquire under way.
 type call struct {
 	store  *Store
 	now    lease.Millis
+	ends   lease.Millis // its deadline
 	grants []lease.Grant
 
 	leased, denied, failed uint64   // answered from memory
@@ -284,22 +291,55 @@ func (c *call) unavailable(i int) {
 
 // wait puts an ask, whose give-backs are settled, in line for its key. If no ask
 // of the key is out, this call sends one, or the agenda does when there may be one
-// again. While the store is away it does not wait.
+// again. Who has not the time for that is refused: that the key is asked for too
+// often is no failure of the store, by which on_failure would let a flood pass.
+// While the store is away nobody waits.
 func (c *call) wait(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
 	v := &e.Value
 	if v.out == 0 && c.now < v.away {
 		c.unavailable(i)
 		return
 	}
-	w := waiter{want: onlyAsk(a.Want), reply: c.expect(i), at: i}
-	switch {
-	case v.out > 0 || len(v.waiting) > 0:
-		v.waiting = append(v.waiting, w)
-	case v.budget.wait(c.now, paceOf(&a.Policy.Terms, a.Policy.Limit.Spec()), 0) > 0:
-		v.waiting = append(v.waiting, w)
-		c.store.due.add(c.now, shard, e, waited)
-	default:
+	free := v.out == 0 && len(v.waiting) == 0
+	delay := v.asksIn(c.now, a.Policy)
+	if v.out == 0 && tooLate(c.now, delay, c.ends) {
+		c.grants[i] = v.hurried(c.now, a.Policy, delay)
+		c.answered(lease.Refuse)
+		return
+	}
+	w := waiter{want: onlyAsk(a.Want), reply: c.expect(i), at: i, ends: c.ends}
+	if free && delay == 0 {
 		c.asking().ask(c.now, shard, e, []waiter{w}, lease.NoAsk, 0)
+		return
+	}
+	v.waiting = append(v.waiting, w)
+	if free {
+		c.store.due.add(c.now, shard, e, waited)
+	}
+}
+
+// tooLate reports whether an ask that is sent after a delay is answered too late
+// for who leaves at ends: it keeps half of the time for the answer, 20 ms at most.
+func tooLate(now, delay, ends lease.Millis) bool {
+	left := ends - now
+	return delay > 0 && delay+min(left/2, 20) >= left
+}
+
+// asksIn is how long until the key may be asked for, for somebody who waits.
+func (c *cached) asksIn(now lease.Millis, p *limiter.Policy) lease.Millis {
+	if c.due == waited {
+		return max(0, c.dueAt-now)
+	}
+	return c.budget.wait(now, paceOf(&p.Terms, p.Limit.Spec()), 0)
+}
+
+// hurried refuses an ask that has not the time to wait until its key may be asked
+// for.
+func (c *cached) hurried(now lease.Millis, p *limiter.Policy, delay lease.Millis) lease.Grant {
+	slot := &c.node.Slot
+	return lease.Grant{
+		Status: lease.Denied, RetryAfter: delay, AskAfter: delay,
+		Limit: p.Terms.Capacity, Remaining: slot.Left, Reset: max(0, slot.Reset-now),
 	}
 }
 

@@ -64,5 +64,6 @@ func (r *reply) wait(ctx context.Context) {
 type waiter struct {
 	want  lease.Want
 	reply *reply
-	at    int // index of the grant
+	at    int          // index of the grant
+	ends  lease.Millis // the caller's deadline; 0: it does not wait in line
 }
