@@ -1,0 +1,107 @@
+package front
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/limiter/table"
+)
+
+// cached is what is kept of a key, under its shard's lock.
+type cached struct {
+	node    lease.Node
+	budget  budget
+	waiting []waiter     // for the reply to an ask that is out, or for a place in the next
+	out     int          // asks that are out
+	due     reason       // why it is on the agenda; none: it is not
+	dueAt   lease.Millis // when it is due
+	heard   lease.Millis // when the last reply arrived; 0: never
+	away    lease.Millis // the store did not answer: it is not asked before then
+	back    []lease.Part // to be given back with the next asks, each of another lease
+}
+
+// busy reports whether somebody holds on to the entry.
+func (c *cached) busy() bool {
+	return len(c.waiting) > 0 || c.out > 0 || c.due != none || len(c.back) > 0
+}
+
+// mostParts is how many leases a key may have to give back. Units of more are
+// lost, and come back when their charge expires.
+const mostParts = 8
+
+// keep notes units whose lease the node holds no more.
+func (c *cached) keep(p lease.Part) {
+	for i := range c.back {
+		if c.back[i].Lease == p.Lease {
+			c.back[i].Units += p.Units
+			return
+		}
+	}
+	if len(c.back) < mostParts {
+		c.back = append(c.back, p)
+	}
+}
+
+// attach puts what is to be given back into a want, as much as fits: of one lease.
+func (c *cached) attach(w *lease.Want) {
+	for i, p := range c.back {
+		if w.Unused == 0 || p.Lease == w.Lease {
+			w.Unused, w.Lease = w.Unused+p.Units, p.Lease
+			c.back = append(c.back[:i], c.back[i+1:]...)
+			return
+		}
+	}
+}
+
+// wait puts an ask, whose give-backs are settled, in line for its key. If no ask
+// of the key is out, this call sends one, or the agenda does when there may be one
+// again. Who has not the time for that is refused: that the key is asked for too
+// often is no failure of the store, by which on_failure would let a flood pass.
+// While the store is away nobody waits.
+func (c *call) wait(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
+	v := &e.Value
+	if v.out == 0 && c.now < v.away {
+		c.unavailable(i)
+		return
+	}
+	free := v.out == 0 && len(v.waiting) == 0
+	delay := v.asksIn(c.now, a.Policy)
+	if v.out == 0 && tooLate(c.now, delay, c.ends) {
+		c.grants[i] = v.hurried(c.now, a.Policy, delay)
+		c.answered(lease.Refuse)
+		return
+	}
+	w := waiter{want: onlyAsk(a.Want), reply: c.expect(i), at: i, ends: c.ends}
+	if free && delay == 0 {
+		c.asking().ask(c.now, shard, e, []waiter{w}, lease.NoAsk, 0)
+		return
+	}
+	v.waiting = append(v.waiting, w)
+	if free {
+		c.store.due.add(c.now, shard, e, waited)
+	}
+}
+
+// tooLate reports whether an ask that is sent after a delay is answered too late
+// for who leaves at ends: it keeps half of the time for the answer, 20 ms at most.
+func tooLate(now, delay, ends lease.Millis) bool {
+	left := ends - now
+	return delay > 0 && delay+min(left/2, 20) >= left
+}
+
+// asksIn is how long until the key may be asked for, for somebody who waits.
+func (c *cached) asksIn(now lease.Millis, p *limiter.Policy) lease.Millis {
+	if c.due == waited {
+		return max(0, c.dueAt-now)
+	}
+	return c.budget.wait(now, paceOf(&p.Terms, p.Limit.Spec()), 0)
+}
+
+// hurried refuses an ask that has not the time to wait until its key may be asked
+// for.
+func (c *cached) hurried(now lease.Millis, p *limiter.Policy, delay lease.Millis) lease.Grant {
+	slot := &c.node.Slot
+	return lease.Grant{
+		Status: lease.Denied, RetryAfter: delay, AskAfter: delay,
+		Limit: p.Terms.Capacity, Remaining: slot.Left, Reset: max(0, slot.Reset-now),
+	}
+}
