@@ -22,28 +22,42 @@ const (
 // The arguments of the scripts, by algorithm. Lua unpacks them into local variables
 // of these names. Units have four bytes, times seven, periods six and ttls five.
 var (
-	bucketArgs  = joined(wantArgs, fields{{name: "rate", size: 4}, {name: "cost", size: 6}, {name: "full", size: 7}, {name: "fill", size: 7}, {name: "unit", size: 4}, {name: "coin", size: 3}, {name: "longest", size: 7}})
-	fixedArgs   = joined(wantArgs, askArgs, fields{{name: "lead", size: 6}, {name: "first", size: 1}})
+	bucketArgs = joined(wantArgs, fields{
+		{name: "rate", size: 4}, {name: "cost", size: 6}, {name: "full", size: 7}, {name: "fill", size: 7}, // see limit.Figures
+		{name: "unit", size: 4},
+		{name: "coin", size: 3},    // see coin
+		{name: "longest", size: 7}, // ttl
+	})
+	fixedArgs = joined(wantArgs, askArgs, fields{
+		{name: "lead", size: 6},  // 0 unless the next window will do
+		{name: "first", size: 1}, // 1: windows begin with a charge
+	})
 	slidingArgs = joined(wantArgs, askArgs, fields{{name: "unit", size: 4}, {name: "periods", size: 6}})
-	logArgs     = joined(wantArgs, askArgs, fields{{name: "pause", size: 6}})
+	logArgs     = joined(wantArgs, askArgs, fields{{name: "pause", size: 6}}) // the least interval
 	slotArgs    = fields{
-		{name: "now", size: 7}, {name: "fit", size: 1}, {name: "op", size: 1}, {name: "id", size: 8, raw: true}, {name: "seq", size: 7},
+		{name: "now", size: 7}, {name: "fit", size: 1},
+		{name: "op", size: 1}, // limiter.SlotOp
+		{name: "id", size: 8, raw: true}, {name: "seq", size: 7},
 		{name: "holding", size: 4}, {name: "need", size: 4}, {name: "waiting", size: 4}, {name: "want", size: 4},
 		{name: "count", size: 4}, {name: "ttl", size: 5},
 	}
 
-	// wantArgs are of every limit on units, askArgs of those that ration.
+	// wantArgs are of every limit on units.
 	wantArgs = fields{
-		{name: "now", size: 7}, // µs; 0: by the server's clock
+		{name: "now", size: 7}, // 0: by the server's clock
 		{name: "fit", size: 1}, // 1: mode Fit
 		{name: "need", size: 4}, {name: "waiting", size: 4}, {name: "want", size: 4},
-		{name: "unused", size: 4}, {name: "lease", size: 4}, {name: "debt", size: 5}, // overdrawn, and refused where that is charged
+		{name: "unused", size: 4}, {name: "lease", size: 4},
+		{name: "debt", size: 5},  // overdrawn, and refused where that is charged
 		{name: "asked", size: 1}, // 0: a report, which makes no key
 		{name: "exact", size: 1}, // 1: what is granted is not out on lease
 		{name: "penal", size: 1}, // 1: a denied need is charged
-		{name: "count", size: 4}, {name: "period", size: 6},
-		{name: "long", size: 5}, {name: "brief", size: 5}, // ttl of a lease from a limit that is at least half full, and of one that is not
+		{name: "count", size: 4}, // what a new counter holds: a bucket's burst
+		{name: "period", size: 6},
+		{name: "long", size: 5},  // ttl of a lease from a limit that is at least half full
+		{name: "brief", size: 5}, // and from one that is not
 	}
+	// askArgs are of those that share what is left among who asks.
 	askArgs = fields{{name: "fresh", size: 1}, {name: "interval", size: 6}}
 )
 
@@ -62,47 +76,53 @@ const maxSeq = 1<<53 - 1
 // is the server's, in production. The ask's numbers may be anything: as in
 // [limit.Ask], what is out of order is taken for the nearest legal value.
 func AppendArgs(dst []byte, a *limiter.Ask, m Mode, now limit.Micros) []byte {
-	l, t, w := a.Policy.Limit, &a.Policy.Terms, &a.Want
-	s, f := l.Spec(), l.Figures()
 	if now != 0 {
 		now = limit.LegalTime(now)
 	}
-	need := units(w.Need)
-	waiting := max(units(w.Waiting), need)
-	want := max(units(w.Want), waiting)
+	l, t, w := a.Policy.Limit, &a.Policy.Terms, &a.Want
+	s, f := l.Spec(), l.Figures()
 	if s.Algorithm == limit.Concurrency {
 		return slotArgs.append(dst, uint64(now), uint64(m), uint64(a.Op), a.Holder, min(a.Seq, maxSeq),
-			units(a.Holding), need, units(w.Waiting), units(w.Want), uint64(s.Count), uint64(s.LeaseTTL))
-	}
-	debt := units(w.Overdrawn)
-	if s.ChargeDenied {
-		debt += units(w.Denied)
+			units(a.Holding), units(w.Need), units(w.Waiting), units(w.Want), uint64(s.Count), uint64(s.LeaseTTL))
 	}
 	var values [maxArgs]uint64
-	v := append(values[:0], uint64(now), uint64(m), need, waiting, want, units(w.Unused), uint64(w.Lease), debt,
-		bit(w.Want > 0 || w.Overdrawn > 0), bit(t.Consistency == lease.Exact), bit(s.ChargeDenied),
-		uint64(f.Capacity), uint64(s.Period), uint64(f.TTLLong), uint64(f.TTLShort))
-	if s.Algorithm != limit.TokenBucket {
-		v = append(v, bit(w.Fresh), micros(t.Interval))
-	}
+	v := appendWant(values[:0], w, s.ChargeDenied)
+	v[0], v[1], v[9] = uint64(now), uint64(m), bit(t.Consistency == lease.Exact)
+	v = append(v, uint64(f.Capacity), uint64(s.Period), uint64(f.TTLLong), uint64(f.TTLShort))
 	switch s.Algorithm {
 	case limit.TokenBucket:
-		longest := uint64(limit.Never)
-		if t.LongestTTL > 0 {
-			longest = micros(t.LongestTTL)
-		}
-		v = append(v, uint64(f.Rate), uint64(f.Cost), uint64(f.Cap), uint64(f.Fill), uint64(f.Unit), coin(s.Period, f.Cost), longest)
+		v = append(v, uint64(f.Rate), uint64(f.Cost), uint64(f.Cap), uint64(f.Fill), uint64(f.Unit), coin(s.Period, f.Cost), longest(t))
 		return bucketArgs.append(dst, v...)
 	case limit.FixedWindow:
 		var lead uint64
 		if w.Next {
 			lead = micros(t.Lead + t.Interval)
 		}
-		return fixedArgs.append(dst, append(v, lead, uint64(s.Align))...)
+		return fixedArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), lead, uint64(s.Align))...)
 	case limit.SlidingWindow:
-		return slidingArgs.append(dst, append(v, uint64(f.Unit), uint64(f.Periods))...)
+		return slidingArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), uint64(f.Unit), uint64(f.Periods))...)
 	}
-	return logArgs.append(dst, append(v, uint64(s.MinInterval))...)
+	return logArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), uint64(s.MinInterval))...)
+}
+
+// appendWant appends wantArgs up to penal; those that are not the want's are 0.
+func appendWant(v []uint64, w *lease.Want, penal bool) []uint64 {
+	need := units(w.Need)
+	waiting := max(units(w.Waiting), need)
+	debt := units(w.Overdrawn)
+	if penal {
+		debt += units(w.Denied)
+	}
+	return append(v, 0, 0, need, waiting, max(units(w.Want), waiting), units(w.Unused), uint64(w.Lease), debt,
+		bit(w.Want > 0 || w.Overdrawn > 0), 0, bit(penal))
+}
+
+// longest is the longest ttl of a lease on a bucket.
+func longest(t *lease.Terms) uint64 {
+	if t.LongestTTL > 0 {
+		return micros(t.LongestTTL)
+	}
+	return uint64(limit.Never)
 }
 
 const maxArgs = 23
