@@ -253,3 +253,13 @@ func TestDeniedFromMemoryIsCharged(t *testing.T) {
 		}
 	}
 }
+
+// TestDeniedForTheNextWindowIsChargedOnce: a penalty is one need, also of a want
+// that would take units of the next window.
+func TestDeniedForTheNextWindowIsChargedOnce(t *testing.T) {
+	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute, ChargeDenied: true}, Leased)
+	c.gets(0, Want{Need: 101, Waiting: 101, Want: 101, Next: true}, 0, 0)
+	if c.State.Level != 101 {
+		t.Errorf("a denied need of 101 is charged as %d", c.State.Level)
+	}
+}

@@ -26,6 +26,7 @@ func TestNewRefuses(t *testing.T) {
 		"part of a millisecond": {with(func(s *Spec) { s.Period = 1500 }), "period", "whole milliseconds"},
 		"negative burst":        {with(func(s *Spec) { s.Burst = -1 }), "burst", "write 1 to"},
 		"burst of a window":     {with(func(s *Spec) { s.Algorithm, s.Burst = FixedWindow, 5 }), "burst", "only for token_bucket"},
+		"too many slots":        {Spec{Algorithm: Concurrency, Count: MaxSlots + 1}, "count", "0 (deny everything) to 16777215"},
 		"burst of count 0":      {with(func(s *Spec) { s.Count, s.Burst = 0, 5 }), "burst", "count above 0"},
 		"align":                 {with(func(s *Spec) { s.Algorithm, s.Align = FixedWindow, 2 }), "align", "clock or first_request"},
 		"align of a bucket":     {with(func(s *Spec) { s.Align = AlignFirstRequest }), "align", "only for fixed_window"},

@@ -79,3 +79,23 @@ func (s *server) cpu(t testing.TB) (seconds float64) {
 	}
 	return seconds
 }
+
+// BenchmarkCodecs is what an ask costs beside its way through Redis: its key, its
+// argument and its reply.
+func BenchmarkCodecs(b *testing.B) {
+	for i, spec := range specs {
+		b.Run(script.All()[i].Name, func(b *testing.B) {
+			a := askOf(spec, "client-10.0.0.1", 1)
+			reply := "\x01\x00" + string(make([]byte, 43))
+			var buf []byte
+			b.ReportAllocs()
+			for b.Loop() {
+				buf = script.AppendKey(buf[:0], a.Policy, a.Key)
+				buf = script.AppendArgs(buf, &a, script.Acquire, 0)
+				if _, _, err := script.Parse(reply, &a, script.Acquire); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
