@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/regional/limiter"
 )
 
@@ -125,11 +126,12 @@ func left(d *described, v *limiter.Verdict, refused bool) int64 {
 	return v.Grant.Remaining
 }
 
-// untilReset is when the limit is whole again or, of one that was passed, when the
-// same may be asked again.
+// untilReset is when the limit is whole again. What is over a limit that units come
+// back to one by one may be asked again sooner: at the earliest then.
 func (s *Server) untilReset(d *described, v *limiter.Verdict) time.Duration {
 	ms := v.Grant.Reset
-	if d.refused && v.Grant.RetryAfter > 0 && v.Grant.RetryAfter < never {
+	trickles := d.rule.policy.Limit.Spec().Algorithm != limit.FixedWindow
+	if d.refused && trickles && v.Grant.RetryAfter > 0 && v.Grant.RetryAfter < never {
 		ms = v.Grant.RetryAfter
 	}
 	if window := int64(d.rule.window); ms <= 0 && window > 0 {

@@ -117,6 +117,14 @@ func TestReplicas(t *testing.T) {
 		if r := replicas[1].ask(request(costing(0, of("user", user+" spent")))); told(r) != "OVER: OVER 0" {
 			t.Errorf("consistency %d: of what the other replica spent: %s", consistency, told(r))
 		}
+		year := 365 * 24 * time.Hour
+		window := year - time.Duration(time.Now().UnixNano()%int64(year))
+		for range 2 { // the second is refused from memory
+			until := replicas[0].ask(request(of("user", user+" spent"))).Statuses[0].DurationUntilReset.AsDuration()
+			if until < window-time.Minute || until > window+time.Minute {
+				t.Errorf("consistency %d: over until %v, but the window ends in %v", consistency, until, window)
+			}
+		}
 	}
 }
 
