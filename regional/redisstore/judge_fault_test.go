@@ -56,12 +56,13 @@ func startFlood(t *testing.T, c *redistest.Cluster) *flood {
 			f.all.Go(func() { f.ask(i) })
 		}
 	}
-	for deadline := time.Now().Add(20 * time.Second); f.store.Replicas() != 2; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); f.store.Replicas() != 2; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d replicas know of each other", f.store.Replicas())
 		}
 	}
 	f.witness = startWitness(f.load, c.Nodes)
+	t.Cleanup(f.halt)
 	return f
 }
 
@@ -86,7 +87,7 @@ func (f *flood) ask(replica int) {
 		j.done, j.verdict = f.at(), verdicts[0]
 		f.mu.Lock()
 		f.seen = append(f.seen, j)
-		f.calls = append(f.calls, j.done-j.sent)
+		f.calls = append(f.calls, span{j.sent, j.done})
 		f.mu.Unlock()
 	}
 }
@@ -124,7 +125,7 @@ func (f *flood) sum(c *counter, from, until time.Duration) (v verdicts) {
 // awaitSound waits until no verdict is degraded for half a second.
 func (f *flood) awaitSound() {
 	f.t.Helper()
-	const within, quiet = 20 * time.Second, 500 * time.Millisecond
+	const quiet = 500 * time.Millisecond
 	for from := f.at(); ; time.Sleep(20 * time.Millisecond) {
 		var degraded, asked int64
 		for _, c := range *f.offered.Load() {
@@ -135,8 +136,8 @@ func (f *flood) awaitSound() {
 		if f.at() > from+quiet && degraded == 0 && asked > 0 {
 			return
 		}
-		if f.at() > from+within {
-			f.t.Fatalf("%v after the fault %d of %d verdicts are degraded", within, degraded, asked)
+		if f.at() > from+patience {
+			f.t.Fatalf("%v after the fault %d of %d verdicts are degraded", patience, degraded, asked)
 		}
 	}
 }
@@ -168,8 +169,7 @@ func floodWhileAway(t *testing.T, c *redistest.Cluster) {
 	victim.Restart()
 	f.awaitSound()
 	time.Sleep(time.Second)
-	f.stop()
-	f.witness.stop()
+	f.halt()
 	f.inTime()
 
 	f.spareAllBut(victim)

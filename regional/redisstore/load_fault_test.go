@@ -99,7 +99,7 @@ type load struct {
 
 	mu      sync.Mutex
 	answers []answer
-	calls   []time.Duration // how long each took
+	calls   []span // from when until when each took
 }
 
 func startLoad(store limiter.Store, offered []*counter) *load {
@@ -163,40 +163,70 @@ func (l *load) call(random *rand.Rand, offered []*counter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers = append(l.answers, answers...)
-	l.calls = append(l.calls, done-sent)
+	l.calls = append(l.calls, span{sent, done})
 }
 
-// since is what was answered to asks that were sent at or after from.
-func (l *load) since(from time.Duration) []answer {
+// since is what was answered to asks that were sent at or after from, the newest
+// first. Answers stand in the order in which they came.
+func (l *load) since(from time.Duration) (recent []answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(l.answers), func(a answer) bool { return a.sent < from })
+	for i := len(l.answers) - 1; i >= 0 && l.answers[i].done >= from; i-- {
+		if l.answers[i].sent >= from {
+			recent = append(recent, l.answers[i])
+		}
+	}
+	return recent
 }
 
-// awaitAnswers waits until every counter that is offered has been decided on since
-// from, and none was Unavailable for half a second.
+// awaitAnswers waits until every counter that is offered has been decided on within
+// half a second, after from.
 func (l *load) awaitAnswers(t *testing.T, from, within time.Duration) {
 	t.Helper()
-	for {
-		recent := l.since(max(from, l.at()-500*time.Millisecond))
-		decided := map[*counter]bool{}
-		unavailable := 0
-		for _, a := range recent {
-			decided[a.of] = true
-			if a.status == lease.Unavailable {
-				unavailable++
+	l.await(t, within, "has been decided on", func() map[*counter]bool {
+		answered := map[*counter]bool{}
+		for _, a := range l.since(max(from, l.at()-500*time.Millisecond)) {
+			answered[a.of] = answered[a.of] || a.status != lease.Unavailable
+		}
+		return answered
+	})
+}
+
+// awaitSpent waits until every counter that is offered was denied after from; one
+// of a second need not be.
+func (l *load) awaitSpent(t *testing.T, from time.Duration) {
+	t.Helper()
+	l.await(t, patience, "is spent", func() map[*counter]bool {
+		spent := map[*counter]bool{}
+		for _, a := range l.since(from) {
+			spent[a.of] = spent[a.of] || a.status == lease.Denied || a.of.policy.Rule == perSecond
+		}
+		return spent
+	})
+}
+
+// await polls until met has every counter that is offered.
+func (l *load) await(t *testing.T, within time.Duration, what string, met func() map[*counter]bool) {
+	t.Helper()
+	for end := l.at() + within; ; time.Sleep(20 * time.Millisecond) {
+		have, missing := met(), 0
+		for _, c := range *l.offered.Load() {
+			if !have[c] {
+				missing++
 			}
 		}
-		missing := len(*l.offered.Load()) - len(decided)
-		if unavailable == 0 && missing == 0 {
+		if missing == 0 {
 			return
 		}
-		if l.at() > from+within {
-			t.Fatalf("after %v still %d asks unavailable within half a second, and %d keys not decided on", within, unavailable, missing)
+		if l.at() > end {
+			t.Fatalf("%d counters of which none %s within %v", missing, what, within)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
+
+// patience is how long to wait for what takes a second or three on a machine that
+// does nothing else.
+const patience = time.Minute
 
 // percentile is the smallest value that so much of values does not exceed.
 func percentile(values []time.Duration, share float64) time.Duration {

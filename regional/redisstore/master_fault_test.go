@@ -61,7 +61,7 @@ func slotsMoved(t *testing.T, c *redistest.Cluster) {
 			time.Sleep(50 * time.Millisecond)
 		})
 	}
-	r.awaitAnswers(t, r.at(), 10*time.Second)
+	r.awaitAnswers(t, r.at(), patience)
 	r.end()
 	if r.store.Stats().Redirects == redirected {
 		t.Error("no ask was ever redirected: the test shows nothing")
@@ -80,7 +80,7 @@ func masterPaused(t *testing.T, c *redistest.Cluster) {
 	until := r.at()
 	victim.Resume()
 	r.hangs = append(r.hangs, hang{of: r.struck, from: from, until: r.at()})
-	r.recovers(20 * time.Second)
+	r.recovers()
 	r.end()
 	r.refuses(from, until)
 }
@@ -97,7 +97,7 @@ func masterKilled(t *testing.T, c *redistest.Cluster) {
 	until := r.at()
 	r.lost(r.struck)
 	victim.Restart()
-	r.recovers(20 * time.Second)
+	r.recovers()
 	r.end()
 	r.refuses(from, until)
 	r.beginsAnew(until)
@@ -116,7 +116,7 @@ func allRestarted(t *testing.T, c *redistest.Cluster) {
 	for _, n := range c.Nodes {
 		n.Restart()
 	}
-	r.recovers(20 * time.Second)
+	r.recovers()
 	r.end()
 	r.beginsAnew(until)
 }
@@ -157,10 +157,11 @@ func failover(t *testing.T, c *redistest.Cluster, name string, before, fail, men
 	r.losses = append(r.losses, loss{of: r.struck, failover: true, fault: from})
 	time.Sleep(time.Second)
 	until := r.at()
-	r.recovers(25 * time.Second)
+	r.recovers()
+	r.awaitSpent(t, until)
 	mend(victim)
 	c.Await()
-	r.recovers(10 * time.Second)
+	r.recovers()
 	r.end()
 	r.refuses(from, until)
 	if masters := c.Masters(); slices.Contains(masters, victim) || len(masters) != 3 {
@@ -185,7 +186,7 @@ func TestMemoryFull(t *testing.T) {
 	time.Sleep(2 * time.Second)
 	until := r.at()
 	free()
-	r.recovers(10 * time.Second)
+	r.recovers()
 	r.end()
 	r.refuses(from, until)
 	if sum := r.during(except(isNew), from, until); sum.granted == 0 {

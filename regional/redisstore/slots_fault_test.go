@@ -83,10 +83,10 @@ func (l *load) one(a *limiter.Ask) lease.Status {
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()
 	l.store.Acquire(ctx, []limiter.Ask{*a}, grants[:])
-	took := l.at() - sent
+	done := l.at()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.calls = append(l.calls, took)
+	l.calls = append(l.calls, span{sent, done})
 	return grants[0].Status
 }
 
