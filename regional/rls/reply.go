@@ -73,15 +73,18 @@ func (s *Server) status(c *call, i int, refused bool, p *statusParts) {
 		p.status.Code = rlspb.RateLimitResponse_OVER_LIMIT
 	}
 	remaining := left(d, v, refused)
+	s.count(c, d, resultOf(d, v, remaining))
+	if v.Degraded != limiter.Sound {
+		d.rule.counts.fell(v.Degraded)
+	}
+	if v.Degraded == limiter.FailedAllow {
+		return // what is left is not known, and must not be told as nothing
+	}
 	p.status.CurrentLimit = d.rule.current
 	p.status.LimitRemaining = uint32(max(0, min(remaining, math.MaxUint32)))
 	until := s.untilReset(d, v)
 	p.reset.Seconds, p.reset.Nanos = int64(until/time.Second), int32(until%time.Second)
 	p.status.DurationUntilReset = &p.reset
-	s.count(c, d, resultOf(d, v, remaining))
-	if v.Degraded != limiter.Sound {
-		d.rule.counts.fell(v.Degraded)
-	}
 }
 
 func resultOf(d *described, v *limiter.Verdict, remaining int64) result {
@@ -118,21 +121,21 @@ func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_Descriptor
 		if d.ask < 0 || d.rule.mode == shadow {
 			continue
 		}
-		if nearest < 0 || nearer(statuses[i], statuses[nearest]) {
+		degraded = max(degraded, c.verdicts[d.ask].Degraded)
+		if statuses[i].CurrentLimit != nil && (nearest < 0 || nearer(statuses[i], statuses[nearest])) {
 			nearest = i
 		}
-		degraded = max(degraded, c.verdicts[d.ask].Degraded)
 	}
-	if nearest < 0 {
-		return nil
-	}
-	headers, st := make([]*corepb.HeaderValue, 0, 4), statuses[nearest]
+	var headers []*corepb.HeaderValue
 	add := func(name, value string) {
 		headers = append(headers, &corepb.HeaderValue{Key: name, Value: value})
 	}
-	add(s.cfg.Headers.Limit, strconv.FormatInt(c.descriptors[nearest].rule.policy.Terms.Capacity, 10))
-	add(s.cfg.Headers.Remaining, strconv.FormatUint(uint64(st.LimitRemaining), 10))
-	add(s.cfg.Headers.Reset, strconv.FormatInt(seconds(st.DurationUntilReset), 10))
+	if nearest >= 0 {
+		st := statuses[nearest]
+		add(s.cfg.Headers.Limit, strconv.FormatInt(c.descriptors[nearest].rule.policy.Terms.Capacity, 10))
+		add(s.cfg.Headers.Remaining, strconv.FormatUint(uint64(st.LimitRemaining), 10))
+		add(s.cfg.Headers.Reset, strconv.FormatInt(seconds(st.DurationUntilReset), 10))
+	}
 	if degraded != limiter.Sound {
 		add(DegradedHeader, degraded.String())
 	}
