@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/test/load/drive"
@@ -18,7 +19,7 @@ import (
 // closedLoop measures what a decision costs a service and Redis when requests
 // come as fast as they are answered.
 func (b *bench) closedLoop(ctx context.Context) ([]table.Section, error) {
-	w, err := b.turns(ctx, drive.Load{Duration: b.plan.round}, true)
+	w, err := b.turns(ctx, drive.Load{Duration: b.plan.round}, b.plan.turns, true)
 	if err != nil {
 		return nil, err
 	}
@@ -43,13 +44,13 @@ func (b *bench) closedLoop(ctx context.Context) ([]table.Section, error) {
 // fixedRate measures the same, and how long decisions take, when requests come at
 // a rate that all services sustain.
 func (b *bench) fixedRate(ctx context.Context, rate float64) ([]table.Section, error) {
-	w, err := b.turns(ctx, drive.Load{Duration: b.plan.fixed, Rate: rate}, false)
+	turns, half, notWorse := b.plan.turns, table.Target{Kind: table.Times, Bound: 0.5}, table.Target{Kind: table.Times, Bound: 1}
+	if rate != slowRate { // the aims are for that one
+		turns, half, notWorse = 1, table.Target{}, table.Target{}
+	}
+	w, err := b.turns(ctx, drive.Load{Duration: b.plan.fixed, Rate: rate}, turns, false)
 	if err != nil {
 		return nil, err
-	}
-	half, notWorse := table.Target{Kind: table.Times, Bound: 0.5}, table.Target{Kind: table.Times, Bound: 1}
-	if rate != slowRate { // the aims are for that one
-		half, notWorse = table.Target{}, table.Target{}
 	}
 	var sections []table.Section
 	for _, l := range b.loads() {
@@ -64,8 +65,9 @@ func (b *bench) fixedRate(ctx context.Context, rate float64) ([]table.Section, e
 	return sections, b.profile(ctx, w, fmt.Sprintf("%.0f", rate), rate)
 }
 
-// turns measures every service under every load; withCache as for ways.
-func (b *bench) turns(ctx context.Context, load drive.Load, withCache bool) (*ways, error) {
+// turns measures every service under every load, in so many turns; withCache as
+// for ways.
+func (b *bench) turns(ctx context.Context, load drive.Load, turns int, withCache bool) (*ways, error) {
 	if _, err := b.start(ctx); err != nil {
 		return nil, err
 	}
@@ -76,7 +78,7 @@ func (b *bench) turns(ctx context.Context, load drive.Load, withCache bool) (*wa
 	if err != nil {
 		return nil, err
 	}
-	return w, round.Turns(ctx, w.all, load, b.plan.turns, b.plan.rounds)
+	return w, round.Turns(ctx, w.all, load, turns, b.plan.rounds)
 }
 
 // costs is a row for each service under l: what a decision cost one of its parts,
@@ -142,11 +144,13 @@ func (w *ways) excess(l load, target table.Target) []table.Row {
 	return rows
 }
 
-// minus is the difference of two samples round by round.
+// minus is the difference of two samples of the same length by rank: the smallest
+// from the smallest, the median from the median. Rounds of two services are not at
+// the same time, so what disturbed one says nothing of the other.
 func minus(a, b measure.Sample) measure.Sample {
-	d := make(measure.Sample, min(len(a), len(b)))
-	for i := range d {
-		d[i] = a[i] - b[i]
+	d := slices.Sorted(slices.Values(a))
+	for i, x := range slices.Sorted(slices.Values(b)) {
+		d[i] -= x
 	}
 	return d
 }

@@ -10,7 +10,7 @@ import "time"
 type plan struct {
 	keys uint32 // of the uniform load
 
-	turns  int           // of each service and load
+	turns  int           // of each service and load; one where there is no aim
 	rounds int           // measured in a turn, without a rest
 	round  time.Duration // of the closed loop
 	fixed  time.Duration // of an open loop
@@ -34,8 +34,8 @@ var (
 		turns: 2, rounds: 3, round: 1500 * time.Millisecond, fixed: 1500 * time.Millisecond,
 		settle: 700 * time.Millisecond, lease: 11 * time.Second,
 		acquireTurns: 5, acquire: time.Second,
-		attack: 6 * time.Second,
-		stored: 100_000, storedTime: 100 * time.Second,
+		attack: 5 * time.Second,
+		stored: 100_000, storedTime: 60 * time.Second,
 	}
 	quickPlan = plan{
 		keys:  10_000,

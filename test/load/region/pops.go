@@ -93,12 +93,12 @@ func (f *popFlood) pop(ctx context.Context, client *http.Client, url string, see
 	for seq := range uint64(callsPerPoP) {
 		request := &quotapb.AcquireRequest{Protocol: 1, Holder: holder, Seq: seq + 1, Ack: seq,
 			Wants: []*quotapb.Want{{Rule: f.rule, Key: []byte("192.0.2.1"), Need: 1, Waiting: 2, Want: 3 << seq, Fresh: seq == 0}}}
-		grant, err := acquire(ctx, client, url, request)
+		status, err := acquire(ctx, client, url, request)
 		if err != nil {
 			return err
 		}
 		seen.done++
-		switch grant.GetStatus() {
+		switch status {
 		case quotapb.Status_STATUS_OK:
 			seen.admitted++
 		case quotapb.Status_STATUS_DENIED:
@@ -110,29 +110,33 @@ func (f *popFlood) pop(ctx context.Context, client *http.Client, url string, see
 	return nil
 }
 
-// acquire makes one call with one want.
-func acquire(ctx context.Context, client *http.Client, url string, request *quotapb.AcquireRequest) (*quotapb.Grant, error) {
+// acquire makes one call with one want. A region that will not hear of still
+// another holder has denied it.
+func acquire(ctx context.Context, client *http.Client, url string, request *quotapb.AcquireRequest) (quotapb.Status, error) {
 	body, err := proto.Marshal(request)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	req.Header.Set("Content-Type", "application/proto")
 	req.Header.Set("Connect-Timeout-Ms", "1000")
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer resp.Body.Close()
 	if body, err = io.ReadAll(resp.Body); err != nil {
-		return nil, err
+		return 0, err
+	}
+	if resp.StatusCode == http.StatusTooManyRequests {
+		return quotapb.Status_STATUS_DENIED, nil
 	}
 	response := &quotapb.AcquireResponse{}
 	if err := proto.Unmarshal(body, response); err != nil || resp.StatusCode != http.StatusOK || len(response.GetGrants()) != 1 {
-		return nil, fmt.Errorf("%s: %s: %.200q", url, resp.Status, body)
+		return 0, fmt.Errorf("%s: %s: %.200q", url, resp.Status, body)
 	}
-	return response.GetGrants()[0], nil
+	return response.GetGrants()[0].GetStatus(), nil
 }
