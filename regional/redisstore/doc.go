@@ -20,9 +20,9 @@
 //
 // An ask is sent again only when a reply proves that it was not applied: NOSCRIPT,
 // MOVED and ASK. After an error of the network nobody knows, and the ask is
-// answered Unavailable. That is why go-redis' ClusterClient is not used for
-// scripts, nor its AutoPipeline: both may send again what was sent before. Lanes
-// use a client of their own for each node, which never retries.
+// answered Unavailable. That is why neither go-redis' ClusterClient is used nor its
+// AutoPipeline: both may send again what was sent before, and neither sends to a
+// node that is named. Here each node has a client of its own, which never retries.
 //
 // # What can be lost
 //
