@@ -32,19 +32,25 @@ func (g *group) refused() bool {
 	return false
 }
 
-func newRig(t *rapid.T, rules []string) *rig {
+func newRig(t *testing.T) *rig {
 	s, err := New(Config{Addrs: []string{"nowhere:1"}, Now: func() limit.Micros { return limit.Day }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &rig{store: s, node: newNode(s, "nowhere:1"), left: map[string]int64{}, stranded: map[string]int64{}}
+	b := &rig{store: s, node: newNode(s, "nowhere:1")}
 	for slot := range s.table {
 		s.table[slot].Store(b.node)
 	}
+	return b
+}
+
+// reset has so many units be left of each rule, and nothing under way.
+func (b *rig) reset(t *rapid.T, rules []string) {
+	b.node.queue.drain()
+	b.left, b.stranded, b.early = map[string]int64{}, map[string]int64{}, false
 	for _, r := range rules {
 		b.left[r] = rapid.Int64Range(0, 6).Draw(t, r)
 	}
-	return b
 }
 
 // serve does one errand of those that wait, or loses it before it is applied. It
@@ -93,8 +99,9 @@ func TestRounds(t *testing.T) {
 	for _, r := range rules {
 		policies[r] = fixedPolicy(t, r, 10)
 	}
+	b := newRig(t)
 	check := func(t *rapid.T) {
-		b := newRig(t, rules)
+		b.reset(t, rules)
 		before := map[string]int64{}
 		var asks []limiter.Ask
 		for group := range uint32(rapid.IntRange(1, 3).Draw(t, "groups")) {
@@ -155,7 +162,7 @@ func TestRounds(t *testing.T) {
 			}
 		}
 	}
-	for range 40 { // races are rare
+	for range 60 { // races are rare
 		rapid.Check(t, check)
 	}
 }
