@@ -37,6 +37,7 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 		Store:      store,
 		Metrics:    metrics,
 		MaxHolders: cfg.MaxHolders,
+		SlotSeed:   cfg.SlotSeed,
 		NoLearning: !cfg.Learning,
 	})
 	rules, err := newRules(cfg, service, log, metrics)

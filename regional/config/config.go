@@ -87,6 +87,12 @@ type Config struct {
 	// last 10 s.
 	MaxHolders int `default:"10000" help:"Most PoPs that are remembered."`
 
+	// SlotSeed is mixed into the ids by which clients name requests that hold slots of
+	// a concurrency limit, so that nobody can choose two that collide. The same on
+	// all replicas; a secret, so better in the environment than on a command line.
+	// Empty: ids are hashed without it.
+	SlotSeed string `help:"Secret that is mixed into the ids of requests that hold slots."`
+
 	// MaxStreams bounds the calls in flight on one HTTP/2 connection, 1 to 100,000.
 	// A PoP has a few per worker and connection.
 	MaxStreams int `default:"1000" help:"Most calls in flight per HTTP/2 connection."`

@@ -110,6 +110,7 @@ max_keys: 3
 max_memory: 4GiB
 max_holders: 5
 max_streams: 6
+slot_seed: secret
 header_timeout: 7s
 idle_timeout: 8s
 drain_wait: 9s

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,10 +29,6 @@ type Config struct {
 	// MaxHolders bounds the holders that are remembered, at least 1; 0 means
 	// DefaultMaxHolders.
 	MaxHolders int
-	// Holders turns the number of holders that called this replica into that of all
-	// replicas, which holders divide a limit by when no replica is within reach; nil:
-	// there is one replica. It is called for every call, and must be quick.
-	Holders func(own int) int
 	// SlotSeed keeps clients from choosing request ids that collide. All replicas of
 	// a store need the same; empty: the ids are hashed all the same, and whoever
 	// knows how can make one request's slots pass for another's.
@@ -53,7 +48,6 @@ type Service struct {
 	now     func() limit.Micros
 	learn   bool
 	holders *holders
-	all     func(own int) int // holders of all replicas
 	seed    string
 	metrics *metrics
 	rules   atomic.Pointer[catalog]
@@ -83,15 +77,11 @@ func NewService(c Config) *Service {
 	if c.MaxHolders == 0 {
 		c.MaxHolders = DefaultMaxHolders
 	}
-	if c.Holders == nil {
-		c.Holders = func(own int) int { return own }
-	}
 	s := &Service{
 		store:   c.Store,
 		now:     c.Now,
 		learn:   !c.NoLearning,
 		holders: newHolders(c.MaxHolders),
-		all:     c.Holders,
 		seed:    c.SlotSeed,
 		metrics: newMetrics(c.Metrics),
 		calls:   sync.Pool{New: func() any { return new(call) }},
@@ -165,7 +155,7 @@ func (s *Service) acquire(ctx context.Context, c *call) error {
 	c.response.Protocol = wire.Protocol
 	c.response.Epoch = epoch
 	c.response.RulesVersion = rules.version
-	c.response.Holders = uint32(max(0, min(s.all(s.holders.count(now)), math.MaxUint32)))
+	c.response.Holders = uint32(s.holders.count(now))
 	c.response.Seq = r.Seq
 	return nil
 }

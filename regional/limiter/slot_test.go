@@ -137,12 +137,3 @@ func TestBadSlotCalls(t *testing.T) {
 		t.Errorf("an unknown rule: %v, %v", out, err)
 	}
 }
-
-// Holders of other replicas count too.
-func TestHoldersOfAllReplicas(t *testing.T) {
-	r := newRegion(t, func(c *limiter.Config) { c.Holders = func(own int) int { return 10*own + 7 } })
-	out, _ := r.post(r.call())
-	if out == nil || out.Holders != 17 || r.service.Holders() != 1 {
-		t.Errorf("%+v, %d; want 17 in all, 1 of this replica", out, r.service.Holders())
-	}
-}

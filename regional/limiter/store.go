@@ -14,7 +14,7 @@ type Ask struct {
 	// Acquire returns: a store copies what it keeps.
 	Key []byte
 	// Group joins the asks of one request, which are granted all or none; 0 is
-	// alone. The asks of a group are adjacent and of different rules.
+	// alone. The asks of a group are adjacent and of different counters.
 	Group uint32
 	// Want is what is asked, given back and reported. For a Concurrency limit
 	// Need and Waiting count slots beyond Holding, Want counts slots in all, and
