@@ -66,7 +66,9 @@ func (b *bench) acquires(ctx context.Context) ([]table.Section, error) {
 			}
 		}
 	}
-	return []table.Section{acquireRows(theirs, ours, others, b.plan.keys)}, nil
+	s := acquireRows(theirs, ours, others, b.plan.keys)
+	s.Rows = append([]table.Row{b.redis.idleRow()}, s.Rows...)
+	return []table.Section{s}, nil
 }
 
 // storeAcquirers are a token bucket, which is what redis_rate keeps, with so many

@@ -50,7 +50,7 @@ func (b *bench) attacks(ctx context.Context) ([]table.Section, error) {
 	}
 	defer stop(theirs, weir)
 	for _, f := range floods() {
-		peer, err := b.attack(ctx, "theirs, "+f.name, f, theirs)
+		peer, err := b.attack(ctx, "envoyproxy/ratelimit, "+f.name, f, theirs)
 		if err != nil {
 			return nil, err
 		}

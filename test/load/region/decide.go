@@ -34,6 +34,7 @@ func (b *bench) closedLoop(ctx context.Context) ([]table.Section, error) {
 			redis.Bound = 0.5
 		}
 		s.Rows = append(s.Rows, w.costs(l, 0, "CPU of the service", 0, service)...)
+		s.Rows = append(s.Rows, b.redis.idleRow())
 		s.Rows = append(s.Rows, w.costs(l, 1, "CPU of Redis", 0, redis)...)
 		s.Rows = append(s.Rows, w.calls(l)...)
 		sections = append(sections, s)
@@ -57,6 +58,7 @@ func (b *bench) fixedRate(ctx context.Context, rate float64) ([]table.Section, e
 		s := table.Section{Title: fmt.Sprintf("%.0f requests per second, %s", rate, l.title)}
 		s.Rows = append(s.Rows, w.costs(l, 0, "CPU of the service", rate, table.Target{})...)
 		s.Rows = append(s.Rows, w.excess(l, half)...)
+		s.Rows = append(s.Rows, b.redis.idleRow())
 		s.Rows = append(s.Rows, w.costs(l, 1, "CPU of Redis", rate, table.Target{})...)
 		s.Rows = append(s.Rows, w.calls(l)...)
 		s.Rows = append(s.Rows, w.latency(l, notWorse)...)

@@ -28,7 +28,7 @@ func (b *bench) failover(ctx context.Context) ([]table.Section, error) {
 	}
 	defer stop(theirs, weir)
 	for _, f := range floods()[:2] {
-		peer, err := b.attackAcross(ctx, c, "theirs, "+f.name, f, theirs)
+		peer, err := b.attackAcross(ctx, c, "envoyproxy/ratelimit, "+f.name, f, theirs)
 		if err != nil {
 			return nil, err
 		}

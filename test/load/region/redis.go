@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/regional/redisstore/redistest"
+	"github.com/weirlimit/weir/test/load/measure"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/round"
+	"github.com/weirlimit/weir/test/load/table"
 )
 
 // harness starts Redis for this program. What would fail a test is a panic with
@@ -90,6 +92,11 @@ func (c *cluster) measureIdle(ctx context.Context, d time.Duration) error {
 	after, err := c.cpu()
 	c.idle = float64(after-before) / float64(time.Since(begin))
 	return err
+}
+
+// idleRow says what is taken off all that is measured of Redis.
+func (c *cluster) idleRow() table.Row {
+	return table.Row{Name: "Redis with nothing to do, taken off below", Unit: "% of a core", Value: measure.Sample{100 * c.idle}}
 }
 
 // used is the memory of all nodes in bytes, and how many keys they have.

@@ -4,6 +4,11 @@
 // beside envoyproxy/ratelimit and go-redis/redis_rate, on one Redis Cluster of
 // three masters. It needs what `make setup` and `make build` leave; the others it
 // builds itself.
+//
+// What the table calls theirs is envoyproxy/ratelimit with or without its local
+// cache of denials, whichever did better; redis_rate where acquires and memory are
+// compared. All services have the same limits, get the same load from one thread,
+// and leave their other settings as they are.
 package region
 
 import (

@@ -116,10 +116,10 @@ func (b *bench) start(ctx context.Context) (*services, error) {
 		return p.RLS, p.Process, nil
 	}
 	add(&s.empty, "empty handler", func() (string, *rig.Process, error) { return peer(b.peers.Empty(ctx)) })
-	add(&s.theirs, "theirs", func() (string, *rig.Process, error) {
+	add(&s.theirs, "envoyproxy/ratelimit", func() (string, *rig.Process, error) {
 		return peer(b.peers.RateLimit(ctx, "theirs", b.redis.Addrs(), limits, 0))
 	})
-	add(&s.cached, "theirs with its cache", func() (string, *rig.Process, error) {
+	add(&s.cached, "envoyproxy/ratelimit with local cache", func() (string, *rig.Process, error) {
 		return peer(b.peers.RateLimit(ctx, "theirs-cached", b.redis.Addrs(), limits, cacheSize))
 	})
 	if !b.PeersOnly {
