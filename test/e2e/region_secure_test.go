@@ -1,0 +1,58 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/regional/redisstore/redistest"
+	"github.com/weirlimit/weir/test/stack"
+)
+
+// The program speaks TLS to a cluster that demands a certificate and a password, by
+// its flags. What is wrong with them /readyz says, with what to change; a password is
+// put right by writing its file.
+func TestSecureRedis(t *testing.T) {
+	a := redistest.NewAuthority(t)
+	c := redistest.StartCluster(t, 3, 0, redistest.TLS(a), redistest.Password("right"))
+	password := filepath.Join(t.TempDir(), "password")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(password, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flags := func(ca, cert, key string) []string {
+		return []string{"--redis-password-file", password, "--redis-tls", "--redis-tls-ca", ca, "--redis-tls-cert", cert, "--redis-tls-key", key}
+	}
+	refused := func(r *replica, says ...string) {
+		t.Helper()
+		var text string
+		for _, part := range says {
+			stack.Eventually(t, 20*time.Second, r.name+" says: "+part, func() bool {
+				var status int
+				status, text = r.ready()
+				return status == http.StatusServiceUnavailable && strings.Contains(text, part)
+			})
+		}
+		t.Log(text)
+	}
+
+	write("wrong\n")
+	r := newReplica(t, "replica", sharedRules, c.Addrs()[:1], flags(a.CA, a.ClientCert, a.ClientKey)...)
+	r.begin()
+	refused(r, "WRONGPASS", "set the user name and the password")
+	write("right\n")
+	r.awaitReady()
+	if units, undecided := drained(t, "exact", "k", r); units > sharedLimit || units < uint64(sharedLimit-undecided) {
+		t.Errorf("granted %d of %d (%d asks were not decided)", units, sharedLimit, undecided)
+	}
+
+	other := redistest.NewAuthority(t)
+	stranger := newReplica(t, "stranger", sharedRules, c.Addrs(), flags(other.CA, a.ClientCert, a.ClientKey)...)
+	stranger.begin()
+	refused(stranger, "unknown authority", "trust the authority")
+}
