@@ -45,8 +45,8 @@ clean: ## Remove all that was built or installed here
 
 ##@ Check
 
-# Tests in test/ start real processes and take the machine for themselves, one
-# package after the other.
+# Tests in test/ and of the Redis store start real processes and take the machine for
+# themselves, one package after the other.
 timeout = 20m
 tests = go test $(1) -json -race -shuffle=on
 
@@ -54,8 +54,8 @@ tests = go test $(1) -json -race -shuffle=on
 test: setup build vet ## Run all tests: unit, property, simulation, wasm, and through a real Envoy
 	@go build -C tools -o ../.tools/ ./tally
 	@{ failed=0; \
-	$(call tests) $$(go list ./... | grep -v /test/) || failed=1; \
-	$(call tests) -p 1 -timeout $(timeout) ./test/... || failed=1; \
+	$(call tests) $$(go list ./... | grep -v -e /test/ -e /redisstore) || failed=1; \
+	$(call tests) -p 1 -timeout $(timeout) ./regional/redisstore/... ./test/... || failed=1; \
 	$(call tests,-C tools) ./... || failed=1; \
 	exit $$failed; } | .tools/tally
 
