@@ -38,7 +38,7 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 		Metrics:    metrics,
 		MaxHolders: cfg.MaxHolders,
 		SlotSeed:   cfg.SlotSeed,
-		NoLearning: !cfg.Learning,
+		NoLearning: !cfg.Learning || len(cfg.Redis) > 0, // Redis remembers
 	})
 	rules, err := newRules(cfg, service, log, metrics)
 	if err != nil {

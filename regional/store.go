@@ -26,7 +26,7 @@ import (
 type counting struct {
 	limiter.Store
 	fall     limiter.Fallback // nil: nothing is remembered of a failing store
-	replicas func() int       // live ones; 0: nobody knows
+	replicas func() int       // live ones, as far as is known
 	run      []func(context.Context) error
 }
 
@@ -53,11 +53,18 @@ func newStore(cfg *config.Config, r *telemetry.Registry, ready *admin.Readiness,
 			return nil, err
 		}
 		counters.Observe(r)
-		c.Store, c.replicas = counters, counters.Replicas
+		c.Store, c.replicas = counters, func() int {
+			if n := counters.Replicas(); n > 0 {
+				return n
+			}
+			return cfg.Replicas
+		}
 		c.run = append(c.run, counters.Run, func(ctx context.Context) error { return awaitRedis(ctx, counters, ready, log) })
 	}
 	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 {
-		cache := front.New(front.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
+		cache := front.New(front.Config{
+			Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Timeout: max(cfg.RedisOf.Timeout, cfg.RLS.Budget),
+		})
 		observeFront(cache, r)
 		c.Store, c.fall, c.run = cache, cache, append(c.run, cache.Run)
 	}
@@ -108,23 +115,33 @@ func newRedis(cfg *config.Config, log *slog.Logger) (*redisstore.Store, error) {
 		Lanes:          o.Lanes,
 		Queue:          o.Queue,
 		Log:            log,
+
+		SentinelUsername: o.SentinelUsername,
 	}
-	if o.PasswordFile != "" {
-		c.Password = func() (string, error) { return password(o.PasswordFile) }
-		if _, err := c.Password(); err != nil {
-			return nil, err
-		}
+	if c.Password, err = password("redis_password_file", o.PasswordFile); err != nil {
+		return nil, err
+	}
+	if c.SentinelPassword, err = password("redis_sentinel_password_file", o.SentinelPasswordFile); err != nil {
+		return nil, err
 	}
 	return redisstore.New(c)
 }
 
-// password reads a file with a password and perhaps a line end.
-func password(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("redis_password_file: %w", err)
+// password returns what reads a file with a password and perhaps a line end, once it
+// has been read; nil without a file.
+func password(field, path string) (func() (string, error), error) {
+	if path == "" {
+		return nil, nil
 	}
-	return strings.TrimRight(string(text), "\r\n"), nil
+	read := func() (string, error) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", field, err)
+		}
+		return strings.TrimRight(string(text), "\r\n"), nil
+	}
+	_, err := read()
+	return read, err
 }
 
 // redisTLS is nil without TLS.

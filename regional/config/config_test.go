@@ -81,6 +81,8 @@ redis: 127.0.0.1:1,127.0.0.1:2
 redis_mode: sentinel
 redis_sentinel_master: main
 redis_username: weir
+redis_sentinel_username: watch
+redis_sentinel_password_file: q
 redis_password_file: p
 redis_tls: true
 redis_tls_ca: a
@@ -175,6 +177,7 @@ func TestMistakes(t *testing.T) {
 		"redis mode":      {args: []string{"--redis", "a:1", "--redis-mode", "x"}, says: []string{`redis_mode: "x"`}},
 		"redis single":    {args: []string{"--redis", "a:1,b:1", "--redis-mode", "single"}, says: []string{"redis_mode: single is for one address"}},
 		"redis sentinel":  {args: []string{"--redis", "a:1", "--redis-mode", "sentinel"}, says: []string{"redis_sentinel_master"}},
+		"redis watchers":  {args: []string{"--redis", "a:1", "--redis-sentinel-username", "x"}, says: []string{"redis_sentinel_username", "sentinel only"}},
 		"redis nowhere":   {args: []string{"--redis-password-file", "x"}, says: []string{"redis: is missing"}},
 		"redis tls":       {args: []string{"--redis", "a:1", "--redis-tls-ca", "x"}, says: []string{"redis_tls: is false"}},
 		"redis key":       {args: []string{"--redis", "a:1", "--redis-tls", "--redis-tls-key", "x"}, says: []string{"redis_tls_cert: goes together"}},

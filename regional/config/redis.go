@@ -26,6 +26,11 @@ type Redis struct {
 	// Empty: no password.
 	PasswordFile string `help:"File with the password, read for every new connection." placeholder:"FILE"`
 
+	// SentinelUsername and SentinelPasswordFile are for the sentinels themselves,
+	// which have users of their own. Only for mode sentinel; empty: they demand none.
+	SentinelUsername     string `help:"ACL user of the sentinels."`
+	SentinelPasswordFile string `help:"File with the password of the sentinels." placeholder:"FILE"`
+
 	// TLS encrypts the connections. The server's certificate is checked against
 	// TLSCA, or the system's authorities if that is empty, and against the name in
 	// TLSName, or that of the address. TLSCert and TLSKey are shown to servers that
@@ -61,6 +66,9 @@ func (r *Redis) check(addresses []string) error {
 	}
 	if (r.Mode == "sentinel") != (r.SentinelMaster != "") {
 		errs = append(errs, errors.New("redis_sentinel_master: is needed for redis_mode: sentinel, and only there"))
+	}
+	if r.Mode != "sentinel" && r.SentinelUsername+r.SentinelPasswordFile != "" {
+		errs = append(errs, errors.New("redis_sentinel_username, redis_sentinel_password_file: are for redis_mode: sentinel only"))
 	}
 	if len(addresses) == 0 && (r.Mode != "auto" || r.PasswordFile != "" || r.TLS) {
 		errs = append(errs, errors.New("redis: is missing, but redis_* is set; give the addresses of the servers, such as --redis 127.0.0.1:6379"))
