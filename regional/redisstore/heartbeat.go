@@ -28,18 +28,51 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return redis.call('ZCARD', KEYS[1])`
 
+// census is how many replicas are alive. After Redis lost its data the first replica
+// that beats finds nobody else, and the second only the first: were they to believe
+// it, and Redis to fail again, each would hand out the whole of what they share, for
+// as long as a window. So a number that fell is believed only when everybody has had
+// goneAfter since to say that it lives. Times are of a monotonic clock.
+//
+// Invariant: replicas never falls within goneAfter of a fall of what beats tell, of a
+// beat that failed, or of a silence of that length.
+type census struct {
+	replicas int64         // 0: never known
+	told     int64         // by the last beat that was answered
+	last     time.Duration // when that was
+	gap      bool          // a beat since failed
+	since    time.Duration // when the number fell last, or the last gap ended
+}
+
+// heard takes the number that a beat was answered with at now.
+func (c *census) heard(replicas int64, now time.Duration) {
+	if replicas < c.told || c.gap || now-c.last > goneAfter {
+		c.since = now
+	}
+	c.told, c.last, c.gap = replicas, now, false
+	if replicas >= c.replicas || now-c.since >= goneAfter {
+		c.replicas = replicas
+	}
+}
+
+// missed notes that a beat failed: who knows whose else did.
+func (c *census) missed() { c.gap = true }
+
 // Replicas is how many replicas of the service share this Redis, this one included:
-// the last number known, also while Redis is away. 0: it was never known.
+// the last number known, also while Redis is away. It rises at once, and falls after
+// some four seconds in which Redis answered. 0: it was never known.
 func (s *Store) Replicas() int { return int(s.replicas.Load()) }
 
 // beat says every second that this replica is alive, and in the end that it is not.
 func (s *Store) beat(ctx context.Context) {
 	id := rand.Text()
+	var c census
 	for {
 		pause := jittered(beatEvery)
 		if n, err := s.sayAlive(ctx, id); err == nil {
-			s.replicas.Store(n)
-		} else if s.replicas.Load() == 0 {
+			c.heard(n, time.Since(s.began))
+			s.replicas.Store(c.replicas)
+		} else if c.missed(); c.replicas == 0 {
 			pause = jittered(beatEvery / 20) // at the start: as soon as there is a node
 		}
 		if !sleep(ctx, pause) {
@@ -59,8 +92,8 @@ func (s *Store) sayAlive(ctx context.Context, id string) (int64, error) {
 		return 0, errors.New("redis: no node")
 	}
 	n, err := client.Eval(ctx, beatScript, []string{replicasKey}, id, goneAfter.Milliseconds()).Int64()
-	if err != nil && isReply(err) {
-		s.requestReload() // it may have moved
+	if v, _ := verdictOf(err); v == moved || v == ask || v == stale {
+		s.requestReload()
 	}
 	return n, err
 }
