@@ -1,6 +1,7 @@
 package front
 
 import (
+	"bytes"
 	"container/heap"
 	"context"
 	"slices"
@@ -56,7 +57,7 @@ type agenda struct {
 	mu      sync.Mutex
 	keys    []dueKey // due
 	later   laterKeys
-	returns []giveBack
+	returns []limiter.Ask // units and slots of keys of which nothing is remembered
 }
 
 // dueKey is a key on the agenda. It counts only while its entry says that it is
@@ -81,13 +82,6 @@ func (l *laterKeys) Pop() any {
 	(*l)[last] = dueKey{}
 	*l = (*l)[:last]
 	return k
-}
-
-// giveBack is units of a key of which nothing is remembered.
-type giveBack struct {
-	policy *limiter.Policy
-	key    []byte
-	part   lease.Part
 }
 
 // add puts a key on the agenda, for when its budget allows an ask and the store is
@@ -119,11 +113,17 @@ func (d *agenda) add(now lease.Millis, shard *table.Shard[cached], e *table.Entr
 }
 
 // giveBack notes units of a key of which nothing is remembered.
-func (d *agenda) giveBack(p *limiter.Policy, key []byte, part lease.Part) {
+func (d *agenda) giveBack(p *limiter.Policy, key []byte, back lease.Want) {
+	d.say(limiter.Ask{Policy: p, Key: key, Want: back})
+}
+
+// say notes an ask that only tells something.
+func (d *agenda) say(a limiter.Ask) {
+	a.Key = bytes.Clone(a.Key)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.returns) < mostReturns {
-		d.returns = append(d.returns, giveBack{p, slices.Clone(key), part})
+		d.returns = append(d.returns, a)
 	}
 	ring(d.wake)
 }
@@ -136,7 +136,7 @@ func ring(c chan struct{}) {
 }
 
 // take takes what is due, as much as fits into one call.
-func (d *agenda) take() (keys []dueKey, returns []giveBack) {
+func (d *agenda) take() (keys []dueKey, returns []limiter.Ask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := min(len(d.keys), mostDue)
@@ -218,7 +218,7 @@ func (s *Store) Flush(ctx context.Context) {
 		s.askFor(b, now, k)
 	}
 	for _, r := range returns {
-		b.returns(r)
+		b.say(r)
 	}
 	b.run(ctx)
 }

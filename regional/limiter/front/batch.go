@@ -50,9 +50,9 @@ func (b *batch) pass(a *limiter.Ask, w waiter) {
 	b.members = append(b.members, member{queue: []waiter{w}})
 }
 
-// returns gives back units that no node holds any more. Nobody waits for it.
-func (b *batch) returns(r giveBack) {
-	b.asks = append(b.asks, limiter.Ask{Policy: r.policy, Key: r.key, Want: lease.Want{Unused: r.part.Units, Lease: r.part.Lease}})
+// say sends an ask for whose answer nobody waits.
+func (b *batch) say(a limiter.Ask) {
+	b.asks = append(b.asks, a)
 	b.members = append(b.members, member{})
 }
 
@@ -74,9 +74,10 @@ func (b *batch) run(ctx context.Context) {
 
 func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant) {
 	if m.entry == nil {
-		for _, w := range m.queue {
-			w.reply.answer(w.at, g)
+		if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
+			b.store.withEntry(a, func(_ *table.Shard[cached], e *table.Entry[cached]) { e.Value.learnSlots(now, a, g) })
 		}
+		m.hand(b.store, a, g)
 		return
 	}
 	m.shard.Lock()
@@ -87,7 +88,7 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 	switch {
 	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
 		e.Value.learnSlots(now, a, g)
-		m.answer(s, now, []lease.Grant{g})
+		m.hand(s, a, g)
 	case a.Want.Want == 0 || a.Group != 0 && g.Status == lease.OK && g.Granted == 0:
 		b.report(now, m, a, g)
 	default:
@@ -146,6 +147,27 @@ func (s *Store) takeBack(now lease.Millis, shard *table.Shard[cached], e *table.
 	}
 	_, _, back := e.Value.node.Acquire(&e.Policy.Terms, now, lease.Want{Unused: g.Granted, Lease: g.Lease})
 	s.giveBack(now, shard, e, back)
+}
+
+// hand hands out the grant of an ask that was passed on as it is.
+func (m *member) hand(s *Store, a *limiter.Ask, g lease.Grant) {
+	for _, w := range m.queue {
+		if !w.reply.answer(w.at, g) {
+			s.untake(a, g)
+		}
+	}
+}
+
+// untake gives back what an ask was granted that was passed on as it is, and whose
+// caller has left. A holder of slots states anew what it has; a request does not.
+func (s *Store) untake(a *limiter.Ask, g lease.Grant) {
+	switch {
+	case g.Granted == 0:
+	case a.Policy.Limit.Spec().Algorithm != limit.Concurrency:
+		s.due.giveBack(a.Policy, a.Key, lease.Want{Unused: g.Granted, Lease: g.Lease})
+	case a.Op == limiter.Take:
+		s.due.say(limiter.Ask{Policy: a.Policy, Key: a.Key, Op: limiter.Release, Holder: a.Holder})
+	}
 }
 
 // retry answers those who came while an ask was out from what it brought. Who

@@ -207,7 +207,7 @@ func (c *call) roomless(a *limiter.Ask, i int) {
 		c.pass(a, i)
 		return
 	}
-	c.store.due.giveBack(a.Policy, a.Key, lease.Part{Units: w.Unused, Lease: w.Lease})
+	c.store.due.giveBack(a.Policy, a.Key, lease.Want{Unused: w.Unused, Lease: w.Lease})
 	c.grants[i] = lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}
 }
 

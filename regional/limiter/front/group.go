@@ -211,7 +211,8 @@ func (c *call) join(g *party) {
 }
 
 // dissolve takes back what the members of a denied group were granted. Of those
-// that the store would have decided on, it hears what they report.
+// that the store would have decided on, it hears what they report. What it answered
+// a holder of slots is what that uses, and stays.
 func (c *call) dissolve(g *party) {
 	for i := range g.asks {
 		a, grant := &g.asks[i], &c.grants[g.at+i]
@@ -221,7 +222,7 @@ func (c *call) dissolve(g *party) {
 			if r := reports(a); p.entry == nil && says(&r) {
 				c.pass(&r, g.at+i)
 			}
-		case grant.Status == lease.OK && grant.Granted > 0:
+		case a.Holder == 0 && grant.Status == lease.OK && grant.Granted > 0:
 			c.store.takeBackFor(a, *grant)
 			*grant = lease.Grant{Status: lease.OK, Limit: grant.Limit, Remaining: grant.Remaining + grant.Granted, Reset: grant.Reset}
 		}
@@ -234,7 +235,7 @@ func (s *Store) takeBackFor(a *limiter.Ask, g lease.Grant) {
 		s.takeBack(s.now(), shard, e, g)
 	})
 	if !known {
-		s.due.giveBack(a.Policy, a.Key, lease.Part{Units: g.Granted, Lease: g.Lease})
+		s.due.giveBack(a.Policy, a.Key, lease.Want{Unused: g.Granted, Lease: g.Lease})
 	}
 }
 

@@ -7,40 +7,58 @@ import (
 	"github.com/weirlimit/weir/regional/limiter/table"
 )
 
+// denialMemory is how long after a request might have asked again a denial is still
+// remembered: a second in which none did is no flood.
+const denialMemory = lease.Millis(limit.Second / limit.Millisecond)
+
 // slots decides on an ask for a Concurrency limit. All go to the store but requests
-// that would take as many slots as were denied to one just before, so that a flood
-// of them on a key that is full costs ten asks a second. What it costs: a slot that
-// is released elsewhere is noticed up to one lease interval later, here at once;
-// and a request that repeats its take meanwhile is refused although it holds what
-// it asks for, until the interval is over.
+// for which there is no slot by what was heard last, see [cached.mayTake].
 //
 // What holders state is never kept from the store: it is what keeps their slots.
 func (c *call) slots(a *limiter.Ask, i int) {
+	if a.Op != limiter.Take {
+		c.pass(a, i)
+		return
+	}
 	s := c.store
 	hash := s.table.Hash(a.Policy, a.Key)
 	shard := s.table.Shard(hash)
 	shard.Lock()
 	defer shard.Unlock()
-	e := shard.Find(hash, a.Policy, a.Key)
-	if e != nil && a.Op != limiter.Take {
-		if a.Op != limiter.Renew { // something may come free
-			e.Value.node.Slot.NextAsk = 0
-		}
-		e = nil
-	} else if a.Op == limiter.Take {
-		e = s.entry(shard, hash, c.now, a)
-	}
+	e := s.entry(shard, hash, c.now, a)
 	switch {
 	case e == nil:
 		c.pass(a, i)
 	case c.now < e.Value.away:
 		c.unavailable(i)
-	case c.now < e.Value.node.Slot.NextAsk && a.Want.Need >= e.Value.node.Slot.DeniedNeed:
+	case !e.Value.mayTake(&a.Policy.Terms, c.now, a.Want.Need):
 		c.grants[i] = noSlot(&a.Policy.Terms, c.now, &e.Value.node.Slot)
 		c.answered(lease.Refuse)
 	default:
 		c.asking().take(c.now, shard, e, a, waiter{reply: c.expect(i), at: i})
 	}
+}
+
+// mayTake says whether a request for so many slots goes to the store, and claims
+// them. After a denial those do that fit into what the last reply left, and beyond
+// them one in a lease interval: however many come while its answer is under way, a
+// key that is full costs ten asks a second, and one for each slot that came free.
+// What it costs: a slot that is released elsewhere is noticed up to one lease
+// interval later, here at once; and a request that repeats its take meanwhile is
+// refused although it holds what it asks for.
+func (c *cached) mayTake(t *lease.Terms, now lease.Millis, need int64) bool {
+	slot := &c.node.Slot
+	switch {
+	case slot.DeniedNeed == 0 || now >= slot.NextAsk+denialMemory:
+		slot.DeniedNeed = 0
+	case need < slot.DeniedNeed:
+		slot.DeniedNeed = max(1, slot.DeniedNeed-need)
+	case now < slot.NextAsk:
+		return false
+	default:
+		slot.NextAsk = now + t.Interval
+	}
+	return true
 }
 
 // take asks for a request's slots as they are, and learns from the answer.
@@ -60,12 +78,22 @@ func noSlot(t *lease.Terms, now lease.Millis, s *lease.Slot) lease.Grant {
 	}
 }
 
-// learnSlots remembers that slots were denied.
+// learnSlots remembers that slots were denied to a request, and from then on how
+// many are free by any reply, less one for each request that is under way: what it
+// takes may not be in that reply yet.
 func (c *cached) learnSlots(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	slot := &c.node.Slot
-	if g.Status != lease.Denied || g.RetryAfter >= lease.Millis(limit.Never/limit.Millisecond) {
-		return // granted, unknown, or a need that the limit never has
+	denied := a.Op == limiter.Take && g.Status == lease.Denied
+	switch {
+	case g.Status != lease.OK && g.Status != lease.Denied, slot.DeniedNeed == 0 && !denied:
+		return
+	case denied && g.RetryAfter >= lease.Millis(limit.Never/limit.Millisecond):
+		return // a need that the limit never has
 	}
-	slot.DeniedNeed = min(a.Want.Need, g.Remaining+1)
-	slot.NextAsk, slot.Left, slot.Reset = now+g.AskAfter, g.Remaining, now+g.Reset
+	slot.Left, slot.Reset = g.Remaining, now+g.Reset
+	slot.DeniedNeed = 1 + max(0, g.Remaining-int64(c.out))
+	if denied {
+		slot.DeniedNeed = min(slot.DeniedNeed, a.Want.Need)
+		slot.NextAsk = now + g.AskAfter
+	}
 }
