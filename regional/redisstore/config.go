@@ -48,8 +48,9 @@ const (
 
 // Config says where Redis is and how it is used.
 type Config struct {
-	// Addrs are host:port of the server, of seeds of the cluster, or of the
-	// sentinels; at least one. They are resolved anew for each connection.
+	// Addrs are host:port, the port a number, of the server, of seeds of the
+	// cluster, or of the sentinels; at least one. They are resolved anew for each
+	// connection.
 	Addrs []string
 	Mode  Mode
 	// SentinelMaster is the name that the sentinels know the master by. Only for
@@ -111,8 +112,9 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("redis: queue of %d: 1 to %d, 0 for %d", c.Queue, 1<<20, DefaultQueue)
 	}
 	for _, addr := range c.Addrs {
-		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
-			return c, fmt.Errorf("redis: address %q: write host:port", addr)
+		_, _, err := net.SplitHostPort(addr)
+		if _, _, ok := splitAddress(addr); !ok || err != nil {
+			return c, fmt.Errorf("redis: address %q: write host:port, the port as a number and an IPv6 address in brackets", addr)
 		}
 	}
 	if c.Timeout == 0 {

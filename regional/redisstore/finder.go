@@ -133,6 +133,9 @@ func layoutOf(ranges []redis.ClusterSlot, origin string) *layout {
 	for _, r := range ranges {
 		for i, n := range r.Nodes {
 			addr := fullAddress(n.Addr, origin)
+			if addr == "" {
+				continue
+			}
 			if i == 0 { // the master is the first one
 				l.ranges = append(l.ranges, slotRange{r.Start, r.End, addr})
 			}
@@ -209,8 +212,10 @@ func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
 		return "", fmt.Errorf("redis sentinel %s: it monitors no master named %q", addr, s.config.SentinelMaster)
 	case err != nil:
 		return "", fmt.Errorf("redis sentinel %s: %w", addr, err)
-	case len(parts) != 2:
-		return "", fmt.Errorf("redis sentinel %s: master %q has the address %q, want host and port", addr, s.config.SentinelMaster, parts)
+	case len(parts) == 2:
+		if master := fullAddress(net.JoinHostPort(parts[0], parts[1]), addr); master != "" {
+			return master, nil
+		}
 	}
-	return fullAddress(net.JoinHostPort(parts[0], parts[1]), addr), nil
+	return "", fmt.Errorf("redis sentinel %s: master %q has the address %q, want host and port", addr, s.config.SentinelMaster, parts)
 }

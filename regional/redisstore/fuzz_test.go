@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// Whatever a server says: an address that it names is complete, or left as it is.
+// Whatever a server says: an address that it names becomes one that can be dialled,
+// or none.
 func FuzzReplies(f *testing.F) {
-	for _, text := range []string{"MOVED 1 127.0.0.1:6379", "ASK 1 :7000", "MOVED 1 ?:0", "MOVED 1 [::1]:1", "MOVED  ", "NOSCRIPT", "", "ASK 1 a:b:c"} {
+	for _, text := range []string{"MOVED 1 127.0.0.1:6379", "ASK 1 :7000", "MOVED 1 ?:0", "MOVED 1 [::1]:1", "MOVED  ", "NOSCRIPT", "", "ASK 1 a:b:c", "MOVED 1 2001:db8::1:6379", "ASK 1 [[a]]:1"} {
 		f.Add(text, "seed:6379")
 	}
 	f.Fuzz(func(t *testing.T, text, origin string) {
@@ -16,8 +17,8 @@ func FuzzReplies(f *testing.F) {
 			t.Fatalf("%q: %d, %q", text, v, addr)
 		}
 		full := fullAddress(addr, origin)
-		if _, _, err := net.SplitHostPort(origin); err != nil && full != addr {
-			t.Errorf("%q told by %q became %q", addr, origin, full)
+		if host, port, err := net.SplitHostPort(full); full != "" && (err != nil || host == "" || port == "") {
+			t.Errorf("%q told by %q became %q: %v", addr, origin, full, err)
 		}
 		if again := fullAddress(full, origin); again != full {
 			t.Errorf("%q told by %q became %q, then %q", addr, origin, full, again)

@@ -180,8 +180,12 @@ func (n *node) settleUnheard(e *errand, err error) {
 // MOVED, for this once after ASK.
 func (n *node) redirect(e *errand, addr string, asking bool) {
 	e.hops++
-	to := n.store.node(fullAddress(addr, n.addr))
-	if to == nil || e.hops > mostHops {
+	var to *node
+	if addr = fullAddress(addr, n.addr); addr != "" && e.hops <= mostHops {
+		to = n.store.node(addr)
+	}
+	if to == nil {
+		n.store.requestReload()
 		e.fail(Moved)
 		return
 	}

@@ -26,7 +26,8 @@ const (
 // errNoReply is for a command without a reply or an error.
 var errNoReply = errors.New("no reply")
 
-// verdictOf reads the error of a command, and the address that it names, if any.
+// verdictOf reads the error of a command, and the address that it names, if any, as
+// the server writes it: see fullAddress.
 func verdictOf(err error) (v verdict, addr string) {
 	if err == nil {
 		return done, ""

@@ -1,8 +1,12 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"net"
+	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -133,14 +137,16 @@ func (s *Store) apply(l *layout) {
 // fullAddress completes the address of a node as another one at origin tells it: a
 // missing host is that of origin (an endpoint that the cluster does not know), a
 // port of 0 is that of origin (a cluster with TLS only), and a loopback address
-// that came from elsewhere means the host that it came from.
+// that came from elsewhere means the host that it came from. An IPv6 address may lack
+// its brackets: MOVED and ASK write none. It is empty if addr is no address.
 func fullAddress(addr, origin string) string {
-	host, port, err := net.SplitHostPort(addr)
-	originHost, originPort, originErr := net.SplitHostPort(origin)
-	if err != nil || originErr != nil {
-		return addr
+	host, port, ok := splitAddress(addr)
+	originHost, originPort, originOK := splitAddress(origin)
+	if !ok || !originOK {
+		return ""
 	}
-	if ip := net.ParseIP(host); host == "" || host == "?" || ip != nil && ip.IsLoopback() && !isLoopback(originHost) {
+	originHost = cmp.Or(originHost, "localhost")
+	if host == "" || host == "?" || isLoopback(host) && !isLoopback(originHost) {
 		host = originHost
 	}
 	if port == "0" {
@@ -149,7 +155,27 @@ func fullAddress(addr, origin string) string {
 	return net.JoinHostPort(host, port)
 }
 
+// splitAddress splits at the last colon, and reports whether there are a host, which
+// may be empty, and the number of a port.
+func splitAddress(addr string) (host, port string, ok bool) {
+	colon := strings.LastIndexByte(addr, ':')
+	if colon < 0 {
+		return "", "", false
+	}
+	host, port = addr[:colon], addr[colon+1:]
+	if inner, bracketed := strings.CutPrefix(host, "["); bracketed && strings.HasSuffix(inner, "]") {
+		host = inner[:len(inner)-1]
+	}
+	if strings.ContainsAny(host, ":[]") {
+		if _, err := netip.ParseAddr(host); err != nil {
+			return "", "", false
+		}
+	}
+	_, err := strconv.ParseUint(port, 10, 16)
+	return host, port, err == nil
+}
+
 func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
