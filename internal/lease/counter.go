@@ -57,7 +57,17 @@ func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Gr
 	} else if w.Need == 0 && w.Want > 0 { // nobody waits, so what matters is the next single unit
 		d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
 	}
-	return t.Word(l, &w, &d, c.Leased > 0 && now < c.OutUntil)
+	return t.Word(l, &w, &d, c.elsewhere(t, now))
+}
+
+// elsewhere reports whether units may be out on lease with others than who asks now,
+// so that they may come back soon. One holder that asks in every lease interval
+// counts as two askers; where there are no more, it is its own units that are out.
+// Who is told so although others hold some, and are silent, learns of these within
+// longestAskAfter. Who asks for a token bucket does not matter anywhere else, so it
+// is not kept.
+func (c *Counter) elsewhere(t *Terms, now limit.Micros) bool {
+	return c.Leased > 0 && now < c.OutUntil && (t.Refills || c.Askers.Count() > 2)
 }
 
 // Settle applies the part of a want that asks for nothing: who asks, what comes
@@ -102,7 +112,7 @@ func (c *Counter) out(t *Terms, now limit.Micros, w *Want, d *limit.Decision) {
 // Word is the grant that tells a holder the decision d on its want w, for whoever
 // keeps a [Counter] elsewhere: d.TTL is cut to LongestTTL already, and a denial of
 // a want that nobody waits for has the RetryAfter of a single unit. out says that
-// units are out on lease, which may come back.
+// units are out on lease elsewhere, which may come back.
 func (t *Terms) Word(l *limit.Limit, w *Want, d *limit.Decision, out bool) Grant {
 	g := Grant{
 		Status:    OK,

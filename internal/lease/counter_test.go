@@ -121,23 +121,28 @@ func TestAskAfter(t *testing.T) {
 		name   string
 		spec   limit.Spec
 		c      Consistency
+		asked  int  // holders, in this interval
 		before Want // asked at 0
 		at     limit.Micros
 		w      Want
 		want   Millis
 	}{
-		{"a second at most", perMinute, Leased, Want{Need: 1000, Waiting: 1000, Want: 1000}, 0, Want{Need: 1, Waiting: 1, Want: 1}, 1000},
-		{"an interval while units are out", perMinute, Leased, Want{Want: 500, Fresh: true}, 0, Want{Need: 501, Waiting: 501, Want: 501}, 100},
-		{"to fetch the next window", perMinute, Leased, Want{Need: 1000, Waiting: 1000, Want: 1000}, limit.Minute - 500*limit.Millisecond, Want{Want: 1}, 300},
-		{"to the flip", perMinute, Exact, Want{Need: 1000, Waiting: 1000, Want: 1000}, limit.Minute - 50*limit.Millisecond, Want{Need: 1, Waiting: 1, Want: 1}, 50},
-		{"an interval where much trickles", limit.Spec{Count: 1000, Period: limit.Second}, Exact, Want{Need: 1000, Waiting: 1000, Want: 1000}, 0, Want{Need: 1, Waiting: 1, Want: 1}, 100},
-		{"until half of a small burst is back", limit.Spec{Count: 1000, Period: limit.Second, Burst: 10}, Exact, Want{Need: 10, Waiting: 10, Want: 10}, 0, Want{Need: 1, Waiting: 1, Want: 1}, 5},
-		{"exactly where little trickles", limit.Spec{Count: 5, Period: limit.Second}, Exact, Want{Need: 5, Waiting: 5, Want: 5}, 50 * limit.Millisecond, Want{Need: 1, Waiting: 1, Want: 1}, 150},
-		{"the least interval", limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: limit.Second, MinInterval: 20 * limit.Millisecond}, Exact, Want{Need: 1, Waiting: 1, Want: 1}, limit.Millisecond, Want{Need: 1, Waiting: 1, Want: 1}, 19},
-		{"a top-up of too little to ration", perMinute, Leased, Want{Need: 1, Waiting: 999, Want: 999, Fresh: true}, 0, Want{Want: 10}, 100},
+		{"a second at most", perMinute, Leased, 1, Want{Need: 1000, Waiting: 1000, Want: 1000}, 0, Want{Need: 1, Waiting: 1, Want: 1}, 1000},
+		{"an interval while others may hold units", perMinute, Leased, 3, Want{Want: 160}, 0, Want{Need: 900, Waiting: 900, Want: 900}, 100},
+		{"a second where only the asker does", perMinute, Leased, 2, Want{Want: 160}, 0, Want{Need: 900, Waiting: 900, Want: 900}, 1000},
+		{"to fetch the next window", perMinute, Leased, 1, Want{Need: 1000, Waiting: 1000, Want: 1000}, limit.Minute - 500*limit.Millisecond, Want{Want: 1}, 300},
+		{"to the flip", perMinute, Exact, 1, Want{Need: 1000, Waiting: 1000, Want: 1000}, limit.Minute - 50*limit.Millisecond, Want{Need: 1, Waiting: 1, Want: 1}, 50},
+		{"an interval where much trickles", limit.Spec{Count: 1000, Period: limit.Second}, Exact, 1, Want{Need: 1000, Waiting: 1000, Want: 1000}, 0, Want{Need: 1, Waiting: 1, Want: 1}, 100},
+		{"until half of a small burst is back", limit.Spec{Count: 1000, Period: limit.Second, Burst: 10}, Exact, 1, Want{Need: 10, Waiting: 10, Want: 10}, 0, Want{Need: 1, Waiting: 1, Want: 1}, 5},
+		{"exactly where little trickles", limit.Spec{Count: 5, Period: limit.Second}, Exact, 1, Want{Need: 5, Waiting: 5, Want: 5}, 50 * limit.Millisecond, Want{Need: 1, Waiting: 1, Want: 1}, 150},
+		{"the least interval", limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: limit.Second, MinInterval: 20 * limit.Millisecond}, Exact, 1, Want{Need: 1, Waiting: 1, Want: 1}, limit.Millisecond, Want{Need: 1, Waiting: 1, Want: 1}, 19},
+		{"a top-up of too little to ration", perMinute, Leased, 1, Want{Need: 1, Waiting: 999, Want: 999}, 0, Want{Want: 10}, 100},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := newCounter(t, row.spec, row.c)
+			for range row.asked {
+				c.acquire(0, Want{Fresh: true})
+			}
 			c.acquire(0, row.before)
 			g := c.acquire(row.at, row.w)
 			if g.Status != Denied || g.AskAfter != row.want {

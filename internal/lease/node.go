@@ -92,7 +92,10 @@ func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis,
 		grants[i] = share(t, now, sent, c, g, left, ahead)
 		left -= grants[i].Granted
 	}
-	back := n.makePlace(now, left)
+	var back Part
+	if t.Consistency != Exact && now < sent+g.TTL { // it will be kept
+		back = n.makePlace(now, left)
+	}
 	if rest := n.Slot.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {
 		back = rest
 	}

@@ -137,5 +137,5 @@ if known or asked == 1 then
   local keep = out - now > reset and out - now or reset
   --@ save
 end
-return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and 1 or 0,
+return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and asking + before > 2 and 1 or 0,
   granted, rest, lot, starts, ttl, retry, reset)
