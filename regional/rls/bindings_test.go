@@ -126,18 +126,9 @@ func TestBoundRuleChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
-	change := func(text string) {
-		set, err := rulefile.Parse("rules.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.service.SetRules(set); err != nil {
-			t.Fatal(err)
-		}
-	}
-	change(strings.Replace(boundRules, "3/1h", "9/1h", 1))
+	b.setRules(strings.Replace(boundRules, "3/1h", "9/1h", 1))
 	b.play(t, steps{{request(of("user", "a")), "OK: OK 7"}})
-	change("rules: []\n")
+	b.setRules("rules: []\n")
 	b.play(t, steps{{request(of("user", "a")), "OK: OK -"}})
 }
 

@@ -99,15 +99,21 @@ func (b *bench) configure(yaml string) {
 	}
 }
 
-func (b *bench) bindTo(rules, bindings string) error {
+// setRules puts rules of the rules file in force.
+func (b *bench) setRules(text string) {
 	b.t.Helper()
-	set, err := rulefile.Parse("rules.yaml", []byte(rules))
+	set, err := rulefile.Parse("rules.yaml", []byte(text))
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	if err := b.service.SetRules(set); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+func (b *bench) bindTo(rules, bindings string) error {
+	b.t.Helper()
+	b.setRules(rules)
 	bound, err := ParseBindings("bindings.yaml", []byte(bindings))
 	if err != nil {
 		b.t.Fatal(err)

@@ -86,6 +86,47 @@ func TestWatchedBindings(t *testing.T) {
 	b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
 }
 
+// TestBindingsBeforeTheirRule: a binding whose rule is not there yet comes into
+// force when the rule does.
+func TestBindingsBeforeTheirRule(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bindings.yaml")
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("bindings: []\n")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, specYAML)
+		w := WatchBindings(path, b.Server, slog.New(slog.DiscardHandler), b.metrics)
+		if err := w.Load(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { done <- w.Run(ctx, nil) }()
+		pass := func() { time.Sleep(2 * time.Second); synctest.Wait() }
+
+		put("bindings: [{ domain: d, descriptor: [{ key: user }], rule: per-user }]\n")
+		pass()
+		b.play(t, steps{{request(of("user", "a")), "OK: OK 4"}})
+		if !b.metric("weir_descriptors_config_ok 0") {
+			t.Error("a binding without its rule is in order")
+		}
+		b.setRules(boundRules)
+		pass()
+		b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
+		if !b.metric("weir_descriptors_config_ok 1") {
+			t.Error("it is not in force")
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestReplicas: two replicas, each with a cache of leases, are one service: what is
 // spent at one is not there at the other, and who asks there without charging is
 // told so.

@@ -15,8 +15,8 @@ import (
 type Watcher = watch.Watcher
 
 // New makes a watcher of the file at path. apply puts a set of rules in force; it
-// is called by the watcher's Load and Run only; an error refuses the set, as a
-// mistake does.
+// is called by the watcher's Load and Run only; an error refuses the set until it is
+// tried again, at the next reading.
 func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetry.Registry) *Watcher {
 	return watch.New(watch.Config{
 		What:   "rules",

@@ -33,10 +33,24 @@ type watched struct {
 	metrics *telemetry.Registry
 	applied []*rule.Set
 	reload  chan os.Signal
-	refuse  error // what applying answers
 
-	mu  sync.Mutex
-	log strings.Builder
+	mu     sync.Mutex
+	log    strings.Builder
+	refuse error // what applying answers
+}
+
+// answer makes applying answer this.
+func (w *watched) answer(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuse = err
+}
+
+func (w *watched) apply(s *rule.Set) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.applied = append(w.applied, s)
+	return w.refuse
 }
 
 func (w *watched) Write(p []byte) (int, error) {
@@ -77,7 +91,7 @@ func follow(t *testing.T, path string, run func(w *watched, pass func())) {
 		if _, err := os.Stat(path); err != nil {
 			w.write(first)
 		}
-		w.watcher = New(path, func(s *rule.Set) error { w.applied = append(w.applied, s); return w.refuse }, slog.New(slog.NewTextHandler(w, nil)), w.metrics)
+		w.watcher = New(path, w.apply, slog.New(slog.NewTextHandler(w, nil)), w.metrics)
 		if err := w.watcher.Load(); err != nil {
 			t.Fatal(err)
 		}
@@ -178,21 +192,23 @@ func TestFileGoesAndComesBack(t *testing.T) {
 	})
 }
 
-// Rules that cannot be put in force are as good as a mistake.
+// Rules that cannot be put in force are as good as a mistake, but what refuses them
+// may change: they are tried again, and told once.
 func TestRefusedByTheService(t *testing.T) {
 	follow(t, temporary(t), func(w *watched, pass func()) {
-		w.refuse = errors.New("too large")
+		w.answer(errors.New("too large"))
 		w.write(second)
 		pass()
 		pass()
-		if said := w.said(); strings.Count(said, "too large") != 1 || len(w.applied) != 2 || !w.metric("weir_rules_config_ok 0") {
+		if said := w.said(); strings.Count(said, "too large") != 1 || len(w.applied) < 3 || !w.metric("weir_rules_config_ok 0") {
 			t.Errorf("applied %d times; said %s", len(w.applied), said)
 		}
-		w.refuse = nil
-		w.write(second + "# again\n")
+		w.answer(nil)
 		pass()
-		if len(w.applied) != 3 || !w.metric("weir_rules_config_ok 1") {
-			t.Errorf("applied %d times", len(w.applied))
+		tries := len(w.applied)
+		pass()
+		if said := w.said(); len(w.applied) != tries || strings.Count(said, "in force") != 1 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_reloads_total{result="refused"} 1`) {
+			t.Errorf("applied %d times, then %d; said %s", tries, len(w.applied), said)
 		}
 	})
 }

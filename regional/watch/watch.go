@@ -40,7 +40,9 @@ type Candidate struct {
 	// Version names what it means: of two with the same one the second is not
 	// applied.
 	Version string
-	// Apply puts it in force. An error refuses it, as a mistake does.
+	// Apply puts it in force. An error refuses it, as a mistake does, but for the
+	// time being: what it lacks may come, so it is tried again each time the files
+	// are read.
 	Apply func() error
 	// About is for the log, as of slog.Logger: what there is to say of it.
 	About []any
@@ -68,7 +70,7 @@ type Watcher struct {
 	cfg Config
 
 	// These belong to whoever calls Load or Run.
-	judged  []File // what was last parsed; nil: nothing
+	judged  []File // what was last read and has its verdict; nil: nothing
 	good    bool   // it had no mistake
 	failure string // what is wrong as it was last told; empty if nothing is
 	version string // in force
@@ -110,8 +112,11 @@ func (w *Watcher) Load() error {
 	if err != nil {
 		return err
 	}
+	if err := w.enforce(candidate); err != nil {
+		return err
+	}
 	w.judged = files
-	return w.enforce(candidate)
+	return nil
 }
 
 // Run reads the files every second, and at once when reload receives, until ctx
@@ -167,7 +172,9 @@ func (w *Watcher) judge(files []File) {
 	candidate, err := w.cfg.Parse(files)
 	w.judged = files
 	if err == nil {
-		err = w.enforce(candidate)
+		if err = w.enforce(candidate); err != nil {
+			w.judged = nil // what refuses it may change without the files
+		}
 	}
 	if w.good = err == nil; !w.good {
 		w.refuse(err, "is wrong")
