@@ -25,6 +25,7 @@ type call struct {
 	matches     []descriptor.Match // of each, for replaces
 
 	asks     []limiter.Ask
+	charges  int // of asks: those after them are peeks'
 	verdicts []limiter.Verdict
 
 	keys, name []byte // what asks point to; a metric's name
@@ -39,7 +40,7 @@ type described struct {
 
 	replaced bool
 	refused  bool // over its limit
-	free     bool // the ask is made for a peek alone, and is given back
+	free     bool // the ask is made for peeks alone, and is given back
 }
 
 // peek reports whether the descriptor only wants to know.
@@ -144,6 +145,7 @@ func (c *call) prepareAsks() {
 			c.add(d, c.askOf(d, d.rule.policy, d.hits))
 		}
 	}
+	c.charges = len(c.asks)
 	for i := range c.descriptors {
 		if d := &c.descriptors[i]; d.counted() && d.peek() {
 			c.peek(d)
@@ -185,12 +187,10 @@ func (c *call) join(d *described) {
 // anyway, that is the answer.
 func (c *call) peek(d *described) {
 	a := c.askOf(d, d.rule.peek, 1)
-	if i := c.same(&a); i >= 0 {
-		d.ask = i
-		return
+	if d.ask = c.same(&a); d.ask < 0 {
+		c.add(d, a)
 	}
-	d.free = true
-	c.add(d, a)
+	d.free = d.ask >= c.charges
 }
 
 // same is the ask of the same counter, -1 if there is none.

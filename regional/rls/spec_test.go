@@ -77,6 +77,16 @@ func TestSpec(t *testing.T) {
 			{hits(5, a()), "OK: OK 0"},
 			{request(costing(0, of("user", "a"))), "OVER: OVER 0"},
 		},
+		"what only asks costs nothing, however often it asks": {
+			{request(costing(0, of("user", "a")), costing(0, of("user", "a"))), "OK: OK 5, OK 5"},
+			{request(costing(0, of("user", "a")), of("host", "h"), costing(0, of("user", "a")), costing(0, of("user", "a"))), "OK: OK 5, OK 1, OK 5, OK 5"},
+			{request(costing(0, of("try", "a")), costing(0, of("try", "a"))), "OK: OK 1, OK 1"},
+			{request(costing(0, of("user", "a"))), "OK: OK 5"},
+			{request(costing(0, of("try", "a"))), "OK: OK 1"},
+		},
+		"what asks beside a charge tells what is left of it": {
+			{request(costing(0, of("user", "a")), of("user", "a"), costing(0, of("user", "a"))), "OK: OK 4, OK 4, OK 4"},
+		},
 		"what only asks refuses the request, which then costs nothing": {
 			{hits(5, a()), "OK: OK 0"},
 			{request(of("host", "h"), costing(0, of("user", "a"))), "OVER: OK 2, OVER 0"},
