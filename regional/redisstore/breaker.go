@@ -22,19 +22,25 @@ const (
 // clock of its own: a time is what its owner reads from a monotonic one. The zero
 // value is closed.
 //
-// Invariants: errors < manyErrors while closed; nothing but a probe closes it.
+// Invariants: errors < manyErrors while closed; nothing but a probe closes it; what
+// began in one generation tells nothing in another.
 type breaker struct {
+	// generation counts how often it opened. Who asks takes it before, and reports
+	// with it: pipelines that began before the breaker opened may end long after it
+	// closed, in a timeout, or in an error because their connection was given up.
+	generation uint64
+
 	open    bool
 	probing bool          // a probe is under way; only while open
 	errors  int           // in a row, while closed
 	next    time.Duration // when to probe; only while open
 }
 
-// report tells how a pipeline ended at now. It opens the breaker upon one timeout,
-// or upon three errors in a row, and says whether it did. What pipelines tell that
-// began before it opened changes nothing any more.
-func (b *breaker) report(o outcome, now, wait time.Duration) (opened bool) {
-	if b.open {
+// report tells how a pipeline ended at now that began in that generation. It opens
+// the breaker upon one timeout, or upon three errors in a row, and says whether it
+// did.
+func (b *breaker) report(generation uint64, o outcome, now, wait time.Duration) (opened bool) {
+	if b.open || generation != b.generation {
 		return false
 	}
 	switch o {
@@ -45,7 +51,7 @@ func (b *breaker) report(o outcome, now, wait time.Duration) (opened bool) {
 		b.errors++
 	}
 	if o == timedOut || b.errors >= manyErrors {
-		*b = breaker{open: true, next: now + wait}
+		*b = breaker{generation: b.generation + 1, open: true, next: now + wait}
 	}
 	return b.open
 }
@@ -64,7 +70,7 @@ func (b *breaker) probe(now time.Duration) bool {
 // wait for the next one.
 func (b *breaker) probed(o outcome, now, wait time.Duration) {
 	if o == answered {
-		*b = breaker{}
+		*b = breaker{generation: b.generation}
 		return
 	}
 	b.probing, b.next = false, now+wait

@@ -11,9 +11,9 @@ func TestBreaker(t *testing.T) {
 	const wait = probeEvery
 	type step struct {
 		at     time.Duration // in milliseconds
-		do     string        // report, probe, probed
+		do     string        // begin, report, late (one that began at begin), probe, probed
 		tell   outcome
-		want   bool // of report and probe
+		want   bool // of report, late and probe
 		isOpen bool // after it
 	}
 	for name, steps := range map[string][]step{
@@ -46,15 +46,48 @@ func TestBreaker(t *testing.T) {
 			{404, "report", failed, false, false},
 			{405, "report", failed, true, true},
 		},
+		"what began before it opened is old news": {
+			{0, "begin", 0, false, false},
+			{1, "report", timedOut, true, true},
+			{101, "probe", 0, true, true},
+			{102, "probed", answered, false, false},
+			{103, "late", timedOut, false, false},
+			{104, "late", failed, false, false}, // their client was closed
+			{105, "late", failed, false, false},
+			{106, "late", failed, false, false},
+			{107, "report", failed, false, false}, // the first one that counts
+			{108, "report", failed, false, false},
+			{109, "late", answered, false, false}, // which says nothing good either
+			{110, "report", failed, true, true},
+		},
+		"and what began before it opened last": {
+			{0, "report", timedOut, true, true},
+			{100, "probe", 0, true, true},
+			{101, "probed", answered, false, false},
+			{102, "begin", 0, false, false},
+			{103, "late", failed, false, false},
+			{104, "late", failed, false, false},
+			{105, "late", failed, true, true},
+			{106, "late", failed, false, true},
+			{205, "probe", 0, true, true},
+			{206, "probed", answered, false, false},
+			{207, "late", timedOut, false, false},
+			{208, "report", timedOut, true, true},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b breaker
+			var began uint64
 			for i, s := range steps {
 				now := s.at * time.Millisecond
 				var got bool
 				switch s.do {
+				case "begin":
+					began = b.generation
 				case "report":
-					got = b.report(s.tell, now, wait)
+					got = b.report(b.generation, s.tell, now, wait)
+				case "late":
+					got = b.report(began, s.tell, now, wait)
 				case "probe":
 					got = b.probe(now)
 				case "probed":

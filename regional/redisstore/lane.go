@@ -60,7 +60,8 @@ func (n *node) exchange(ctx context.Context, errands []*errand, source bool) (un
 	if len(errands) == 0 {
 		return nil
 	}
-	pipe := n.client.Load().Pipeline()
+	client, generation := n.current()
+	pipe := client.Pipeline()
 	cmds := make([]*redis.StringCmd, len(errands))
 	var loaded map[*script.Script]bool
 	if source {
@@ -81,7 +82,8 @@ func (n *node) exchange(ctx context.Context, errands []*errand, source bool) (un
 	began := time.Now()
 	_, err := pipe.Exec(ctx)
 	n.observe(len(errands), time.Since(began))
-	n.report(n.heard(cmds, err))
+	o, why := n.heard(cmds, err)
+	n.report(generation, o, why)
 	for i, e := range errands {
 		if n.settle(e, cmds[i], err) == noScript {
 			unknown = append(unknown, e)

@@ -70,8 +70,9 @@ func (n *node) post(errands []*errand) {
 // tend loads the scripts, and probes the node while it does not answer.
 func (n *node) tend(ctx context.Context) {
 	defer func() { closeClient(n.client.Load()) }()
-	if err := prepare(ctx, n.client.Load()); err != nil {
-		n.giveUp(err)
+	client, generation := n.current()
+	if err := prepare(ctx, client); err != nil {
+		n.report(generation, timedOut, err) // it never answered
 	} else {
 		n.good.Store(true)
 	}
@@ -145,26 +146,26 @@ func (n *node) probe(ctx context.Context) {
 	n.store.config.Log.Info("redis answers again", "addr", n.addr)
 }
 
-// report tells the breaker how a pipeline ended.
-func (n *node) report(o outcome, err error) {
+// current is the client to use now, and the generation to report with.
+func (n *node) current() (client *redis.Client, generation uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.client.Load(), n.breaker.generation
+}
+
+// report tells the breaker how a pipeline ended.
+func (n *node) report(generation uint64, o outcome, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if generation != n.breaker.generation {
+		return // it is about a connection that was given up
+	}
 	if o == answered {
 		n.good.Store(true)
 	} else {
 		n.last = err
 	}
-	if n.breaker.report(o, n.since(), jittered(probeEvery)) {
-		n.broke(err)
-	}
-}
-
-// giveUp opens the breaker: the node never answered.
-func (n *node) giveUp(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.last = err
-	if n.breaker.report(timedOut, n.since(), jittered(probeEvery)) {
+	if n.breaker.report(generation, o, n.since(), jittered(probeEvery)) {
 		n.broke(err)
 	}
 }
