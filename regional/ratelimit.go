@@ -95,6 +95,13 @@ func (s *rateLimitService) handle(mux *http.ServeMux) {
 	}
 }
 
+// rulesChanged looks at the bindings to rules of the rules file.
+func (s *rateLimitService) rulesChanged() {
+	if s != nil {
+		s.server.CheckBindings()
+	}
+}
+
 // watchers follow the configuration.
 func (s *rateLimitService) watchers() []*watch.Watcher {
 	if s == nil {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/regional/admin"
@@ -40,11 +41,12 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 		SlotSeed:   cfg.SlotSeed,
 		NoLearning: !cfg.Learning || len(cfg.Redis) > 0, // Redis remembers
 	})
-	rules, err := newRules(cfg, service, log, metrics)
+	var envoys *rateLimitService
+	rules, err := newRules(cfg, service, func() { envoys.rulesChanged() }, log, metrics)
 	if err != nil {
 		return fmt.Errorf("no rules to begin with:\n%w", err)
 	}
-	envoys, err := newRateLimitService(ctx, cfg, service, store, metrics, log)
+	envoys, err = newRateLimitService(ctx, cfg, service, store, metrics, log)
 	if err != nil {
 		return err
 	}
@@ -97,8 +99,8 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 }
 
 // newRules puts the rules file in force, and returns what watches it; no rules where
-// there is none.
-func newRules(cfg *config.Config, service *limiter.Service, log *slog.Logger, metrics *telemetry.Registry) ([]*watch.Watcher, error) {
+// there is none. changed is called after each change of them.
+func newRules(cfg *config.Config, service *limiter.Service, changed func(), log *slog.Logger, metrics *telemetry.Registry) ([]*watch.Watcher, error) {
 	if cfg.Rules == "" {
 		none, err := rulefile.Parse("no rules", []byte("rules: []\n"))
 		if err != nil {
@@ -106,7 +108,13 @@ func newRules(cfg *config.Config, service *limiter.Service, log *slog.Logger, me
 		}
 		return nil, service.SetRules(none)
 	}
-	w := rulewatch.New(cfg.Rules, service.SetRules, log, metrics)
+	w := rulewatch.New(cfg.Rules, func(set *rule.Set) error {
+		if err := service.SetRules(set); err != nil {
+			return err
+		}
+		changed()
+		return nil
+	}, log, metrics)
 	return []*watch.Watcher{w}, w.Load()
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/regional/limiter"
@@ -118,21 +119,21 @@ func (n *branch) next(e descriptor.Entry) *branch {
 	return n.exact[e]
 }
 
-// check says which bindings name a rule that cannot be bound.
-func (b *Bindings) check(find func(name string) *limiter.Policy) error {
+// check says which bindings name a rule that cannot be bound, and how many one that
+// is off.
+func (b *Bindings) check(find func(name string) *limiter.Policy) (errs rulefile.Errors, off int) {
 	if b == nil {
-		return nil
+		return nil, 0
 	}
-	var errs rulefile.Errors
 	for _, made := range b.all {
-		if reason := checkRule(made.rule, find(made.rule)); reason != "" {
+		p := find(made.rule)
+		if reason := checkRule(made.rule, p); reason != "" {
 			errs = append(errs, rulefile.Error{File: b.file, At: strict.Error{Pos: made.at, Path: "rule", Reason: reason}})
+		} else if p.Mode == rule.Off {
+			off++
 		}
 	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return errs
+	return errs, off
 }
 
 // write lists the bindings, one a line.

@@ -113,7 +113,8 @@ func (s *Server) resolve(b *binding) *prepared {
 	return made
 }
 
-// checkRule says why a rule cannot be bound; empty if it can.
+// checkRule says why a rule cannot be bound; empty if it can. One that is off can: it
+// limits nothing for as long as it is.
 func checkRule(name string, p *limiter.Policy) string {
 	switch {
 	case p == nil:

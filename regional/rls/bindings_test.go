@@ -1,8 +1,10 @@
 package rls
 
 import (
+	"bytes"
 	"errors"
 	"flag"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -130,6 +132,34 @@ func TestBoundRuleChanges(t *testing.T) {
 	b.play(t, steps{{request(of("user", "a")), "OK: OK 7"}})
 	b.setRules("rules: []\n")
 	b.play(t, steps{{request(of("user", "a")), "OK: OK -"}})
+}
+
+// TestBoundRuleGoes: whoever takes the rule of a binding away is told that it limits
+// nothing.
+func TestBoundRuleGoes(t *testing.T) {
+	var said bytes.Buffer
+	b := newBench(t, "", func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&said, nil)) })
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		old, fresh string
+		unbound    string
+		says       string // of one binding
+	}{
+		{"", "", "1", ""}, // unused is off
+		{"name: per-user", "name: other", "3", `bindings.yaml:3:53: rule: rule \"per-user\" is not in the rules file`},
+		{"limit: 3/1h, algorithm: sliding_window", "limit: 3, algorithm: concurrency", "3", `rule \"per-user\" limits concurrency`},
+		{"algorithm: sliding_log,", `algorithm: sliding_log, mode: "off",`, "2", ""},
+		{"", "", "1", ""},
+	} {
+		said.Reset()
+		b.setRules(strings.Replace(boundRules, c.old, c.fresh, 1))
+		b.CheckBindings()
+		if !b.metric("weir_descriptors_unbound "+c.unbound) || !strings.Contains(said.String(), c.says) || (c.says == "") != (said.Len() == 0) {
+			t.Errorf("with %s: want %s unbound; said %s", c.fresh, c.unbound, said.String())
+		}
+	}
 }
 
 // TestBindingsThatCannotBe: what cannot be bound is refused, and what is in force

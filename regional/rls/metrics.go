@@ -70,6 +70,7 @@ func count(c *atomic.Pointer[telemetry.Counter], vec *telemetry.CounterVec, labe
 type metrics struct {
 	ok, overLimit, invalid, unconfigured telemetry.Counter // requests by code
 	noDomain, noRule, noBinding          telemetry.Counter // descriptors by what was missing
+	unbound                              telemetry.Gauge   // bindings that limit nothing
 	decisions, degraded                  *telemetry.CounterVec
 	seconds                              telemetry.Histogram
 
@@ -89,6 +90,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		noDomain:     unmatched.WithLabelValues("domain"),
 		noRule:       unmatched.WithLabelValues("rule"),
 		noBinding:    unmatched.WithLabelValues("binding"),
+		unbound:      r.Gauge("weir_descriptors_unbound", "Bindings in force that limit nothing: their rule has gone, is off, or is one that cannot be bound."),
 		decisions: r.Counters("weir_rls_decisions_total",
 			"Descriptors that a rule matched, by what came of them; near: more than 80 % of the limit is used.", "rule", "result"),
 		degraded: r.Counters("weir_rls_degraded_total",

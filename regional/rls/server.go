@@ -96,13 +96,29 @@ func (s *Server) SetConfig(c *descriptor.Config) error {
 func (s *Server) SetBindings(b *Bindings) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := b.check(s.cfg.Rules); err != nil {
-		return err
+	errs, off := b.check(s.cfg.Rules)
+	if len(errs) > 0 {
+		return errs
 	}
+	s.metrics.unbound.Set(float64(off))
 	before := s.present()
 	s.rules.Store(&rules{config: before.config, prepared: before.prepared, bindings: b})
 	s.setServing(true)
 	return nil
+}
+
+// CheckBindings is for when the rules file's rules were replaced: it says in the log
+// and in a metric which of the bindings in force limit nothing any more, because
+// their rule has gone or cannot be bound. Their descriptors are allowed and not
+// counted until the rule is back.
+func (s *Server) CheckBindings() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errs, off := s.present().bindings.check(s.cfg.Rules)
+	s.metrics.unbound.Set(float64(len(errs) + off))
+	for _, err := range errs {
+		s.cfg.Log.Error("descriptors: a binding limits nothing: its rule has changed", "error", err.Error())
+	}
 }
 
 // present are the rules in force; those without anything if there are none.
