@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/regional/limiter"
@@ -16,9 +17,10 @@ import (
 )
 
 const (
-	// calls is how many calls of the store may be made behind at once, and mostDue
-	// how many asks go into one: what gathers meanwhile travels in the next.
-	calls   = 4
+	// mostOut is how many asks may be out behind callers at once: so many that a node
+	// that hangs holds up no other before the store leaves it alone. Of them mostDue
+	// are sent at once.
+	mostOut = 16 << 10
 	mostDue = 256
 	// mostReturns bounds the give-backs that wait; more are dropped, which wastes
 	// their units and no more.
@@ -135,7 +137,7 @@ func ring(c chan struct{}) {
 	}
 }
 
-// take takes what is due, as much as fits into one call.
+// take takes what is due, as much as is sent at once.
 func (d *agenda) take() (keys []dueKey, returns []limiter.Ask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,21 +174,28 @@ func (s *Store) Run(ctx context.Context) error {
 		s.out.Wait()
 	}()
 	var tasks errgroup.Group
-	for range calls {
-		tasks.Go(func() error { s.send(ctx); return nil })
-	}
+	tasks.Go(func() error { s.send(ctx); return nil })
 	tasks.Go(func() error { s.waitForDue(ctx); return nil })
 	tasks.Go(func() error { s.sweep(ctx); return nil })
 	return tasks.Wait()
 }
 
+// send sends what is due as soon as it is, and waits for no answer.
 func (s *Store) send(ctx context.Context) {
+	out := semaphore.NewWeighted(mostOut)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.due.wake:
-			s.Flush(ctx)
+		}
+		b := s.takeDue()
+		n := int64(len(b.asks))
+		if n > 0 && out.Acquire(ctx, n) == nil {
+			s.out.Go(func() {
+				defer out.Release(n)
+				b.run(ctx)
+			})
 		}
 	}
 }
@@ -208,8 +217,15 @@ func (s *Store) waitForDue(ctx context.Context) {
 	}
 }
 
-// Flush sends what is due, in one call.
+// Flush sends what is due, and returns when it is answered.
 func (s *Store) Flush(ctx context.Context) {
+	if b := s.takeDue(); len(b.asks) > 0 {
+		b.run(ctx)
+	}
+}
+
+// takeDue makes a batch of what is due.
+func (s *Store) takeDue() *batch {
 	s.due.ripen(s.now())
 	keys, returns := s.due.take()
 	b := &batch{store: s}
@@ -220,7 +236,7 @@ func (s *Store) Flush(ctx context.Context) {
 	for _, r := range returns {
 		b.say(r)
 	}
-	b.run(ctx)
+	return b
 }
 
 // askFor puts a key that is due into a batch.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"sync"
+	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -11,12 +13,15 @@ import (
 	"github.com/weirlimit/weir/regional/limiter/table"
 )
 
-// batch is one call of the store. It belongs to one goroutine at a time.
+// batch is asks that are sent to the store at once: each in a call of its own, or
+// with its group. Keys live on different nodes, of which one may hang: a call ends
+// when all of it is decided, and who waits for one key must not wait for another.
+// Until it runs a batch belongs to one goroutine at a time.
 type batch struct {
-	store   *Store
-	asks    []limiter.Ask
-	grants  []lease.Grant
-	members []member
+	store    *Store
+	asks     []limiter.Ask
+	members  []member
+	patience time.Duration // how long a group may take; single keys may take the store's timeout
 }
 
 // member is what becomes of one ask's grant.
@@ -56,19 +61,35 @@ func (b *batch) say(a limiter.Ask) {
 	b.members = append(b.members, member{})
 }
 
-// run asks the store and hands out what comes.
+// run asks the store, hands out what comes as it comes, and returns when all has.
 func (b *batch) run(ctx context.Context) {
-	if len(b.asks) == 0 {
-		return
-	}
 	b.store.asked.Add(uint64(len(b.asks)))
-	b.grants = make([]lease.Grant, len(b.asks))
 	ctx, cancel := context.WithTimeout(ctx, b.store.timeout)
 	defer cancel()
-	b.store.behind.Acquire(ctx, b.asks, b.grants)
+	var calls sync.WaitGroup
+	for first, next := 0, 0; next < len(b.asks); first = next {
+		next = first + limiter.GroupLen(b.asks[first:])
+		if next == len(b.asks) { // the last one, or the only
+			b.decide(ctx, first, next)
+		} else {
+			calls.Go(func() { b.decide(ctx, first, next) })
+		}
+	}
+	calls.Wait()
+}
+
+// decide makes one call of the store.
+func (b *batch) decide(ctx context.Context, first, next int) {
+	if next-first > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, b.patience)
+		defer cancel()
+	}
+	grants := make([]lease.Grant, next-first)
+	b.store.behind.Acquire(ctx, b.asks[first:next], grants)
 	now := b.store.now()
-	for i := range b.members {
-		b.apply(now, &b.members[i], &b.asks[i], b.grants[i])
+	for i := range grants {
+		b.apply(now, &b.members[first+i], &b.asks[first+i], grants[i])
 	}
 }
 

@@ -109,9 +109,10 @@ func (s *Store) Stats() Stats {
 	return Stats{Leased: s.leased.Load(), Denied: s.denied.Load(), Failed: s.failed.Load(), Asked: s.asked.Load(), Keys: keys}
 }
 
-// Acquire answers from memory what it can and asks the store for the rest, in one
-// call or, for groups of leased and exact rules, in two. It returns by the deadline
-// of ctx.
+// Acquire answers from memory what it can and asks the store for the rest: for all
+// at once, but for groups of leased and exact rules, whose exact ones it asks for when
+// the leased ones are decided, or half of the time is over. It returns by the
+// deadline of ctx.
 func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
 	now := s.now()
 	c := call{store: s, now: now, grants: grants, ends: forever}
@@ -130,9 +131,13 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 		}
 		i += n
 	}
+	if c.lines != nil {
+		c.send(ctx)
+		c.gather(ctx)
+	}
 	c.finish(ctx)
 	if len(c.parties) > 0 {
-		c.conclude(ctx)
+		c.dissolve(ctx)
 	}
 	s.leased.Add(c.leased)
 	s.denied.Add(c.denied)
@@ -151,6 +156,7 @@ type call struct {
 
 	leased, denied, failed uint64   // answered from memory
 	reply                  *reply   // nil: nobody waits for anything
+	lines                  *reply   // the same for what has to be known before more is asked
 	batch                  *batch   // nil: nothing is to be asked
 	parties                []*party // groups that wait
 }
@@ -278,21 +284,37 @@ func (c *call) asking() *batch {
 // expect notes that grant i comes later.
 func (c *call) expect(i int) *reply {
 	if c.reply == nil {
-		c.reply = &reply{grants: c.grants, done: make(chan struct{}), missing: 1}
+		c.reply = newReply(c.grants)
 	}
 	c.reply.expect(i)
 	return c.reply
 }
 
-// finish asks the store, waits for what is still missing, and leaves the rest
-// unavailable. The store is asked for as long as it may take, not for as long as
-// this caller stays: others may wait for the same answer, and a client that hangs
-// up must not make them ask again.
-func (c *call) finish(ctx context.Context) {
-	if b := c.batch; b != nil {
-		c.batch = nil
-		c.store.out.Go(func() { b.run(context.WithoutCancel(ctx)) })
+// send asks the store. Of single keys it is asked for as long as it may take, not for
+// as long as this caller stays: others may wait for the same answer, and a client
+// that hangs up must not make them ask again.
+func (c *call) send(ctx context.Context) {
+	b := c.batch
+	if b == nil {
+		return
 	}
+	c.batch = nil
+	b.patience = c.store.timeout
+	if deadline, ok := ctx.Deadline(); ok {
+		left := time.Until(deadline)
+		b.patience = min(b.patience, max(left-left/10, leastPatience))
+	}
+	c.store.out.Go(func() { b.run(context.WithoutCancel(ctx)) })
+}
+
+// leastPatience is how long the store has at least to decide on a group. An answer
+// that takes longer is a failure of the store, whoever waits for it.
+const leastPatience = 20 * time.Millisecond
+
+// finish asks the store, waits for what is still missing, and leaves the rest
+// unavailable.
+func (c *call) finish(ctx context.Context) {
+	c.send(ctx)
 	if c.reply != nil {
 		c.reply.wait(ctx)
 		c.reply = nil

@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -15,7 +16,7 @@ type party struct {
 	asks   []limiter.Ask
 	at     int // index of the first grant
 	places []place
-	put    bool // those that the store decides on together have been sent
+	put    bool // there are none left that the store decides on together, to be sent yet
 }
 
 // place is one ask of a group, its key, and what its node would answer.
@@ -52,28 +53,29 @@ func (c *call) group(asks []limiter.Ask, at int) {
 	unlock := lockAll(g.places)
 	defer unlock()
 
-	refused, waits, lines := false, false, false
+	refused, lines, rest := false, false, false
 	for i := range g.places {
 		p := &g.places[i]
 		c.try(p, &asks[i])
 		refused = refused || p.verdict == lease.Refuse
-		waits = waits || p.verdict == lease.Wait
 		lines = lines || p.verdict == lease.Wait && !p.together
+		rest = rest || p.verdict == lease.Wait && p.together
 	}
+	g.put = !lines || !rest
 	for i := range g.places {
 		p, a := &g.places[i], &asks[i]
 		switch {
 		case refused && p.verdict != lease.Refuse:
 			c.settle(p, a, at+i)
 		case p.verdict == lease.Wait:
-			c.line(p, a, at+i)
+			c.line(g, p, a, at+i)
 		default:
 			c.commit(p, a, at+i)
 		}
 	}
-	if waits && !refused {
+	if (lines || rest) && !refused {
 		c.parties = append(c.parties, g)
-		if !lines {
+		if g.put {
 			c.together(g)
 		}
 	}
@@ -139,15 +141,32 @@ func says(a *limiter.Ask) bool {
 }
 
 // line puts an ask that waits in line for its key, if its key has one. What it
-// settled stays.
-func (c *call) line(p *place, a *limiter.Ask, i int) {
+// settled stays. Where others of its group have to be asked for afterwards, it waits
+// for half of the time.
+func (c *call) line(g *party, p *place, a *limiter.Ask, i int) {
 	if p.entry == nil {
 		return
 	}
 	c.settled(p)
-	if !p.together {
+	switch {
+	case p.together:
+	case g.put:
 		c.wait(p.shard, p.entry, a, i)
+	default:
+		c.waitUntil(c.half(), c.expectLine, p.shard, p.entry, a, i)
 	}
+}
+
+// half is when half of the caller's time is over.
+func (c *call) half() lease.Millis { return c.now + (c.ends-c.now)/2 }
+
+// expectLine notes that grant i comes later, and that others of its group wait for it.
+func (c *call) expectLine(i int) *reply {
+	if c.lines == nil {
+		c.lines = newReply(c.grants)
+	}
+	c.lines.expect(i)
+	return c.lines
 }
 
 // together sends those asks of a group on which the store decides, in one group.
@@ -169,19 +188,27 @@ func (c *call) together(g *party) {
 	}
 }
 
-// conclude ends the groups that waited, when their answers have come or the time
-// is over: it asks for what is still to be asked, and gives back what was granted
-// where a member is denied.
-func (c *call) conclude(ctx context.Context) {
+// gather waits until groups know of those in line, or half of the time is over, and
+// asks for the rest.
+func (c *call) gather(ctx context.Context) {
+	half, cancel := ctx, context.CancelFunc(func() {})
+	if deadline, ok := ctx.Deadline(); ok {
+		half, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+	}
+	c.lines.wait(half)
+	cancel()
 	for _, g := range c.parties {
 		if !g.put && !c.refusedIn(g) {
 			c.join(g)
 		}
 	}
-	c.finish(ctx)
+}
+
+// dissolve ends the groups that waited, of which a member was denied.
+func (c *call) dissolve(ctx context.Context) {
 	for _, g := range c.parties {
 		if c.refusedIn(g) {
-			c.dissolve(g)
+			c.takeApart(g)
 		}
 	}
 	c.finish(ctx)
@@ -210,10 +237,10 @@ func (c *call) join(g *party) {
 	c.together(g)
 }
 
-// dissolve takes back what the members of a denied group were granted. Of those
+// takeApart takes back what the members of a denied group were granted. Of those
 // that the store would have decided on, it hears what they report. What it answered
 // a holder of slots is what that uses, and stays.
-func (c *call) dissolve(g *party) {
+func (c *call) takeApart(g *party) {
 	for i := range g.asks {
 		a, grant := &g.asks[i], &c.grants[g.at+i]
 		switch p := &g.places[i]; {

@@ -58,6 +58,11 @@ func (c *cached) attach(w *lease.Want) {
 // often is no failure of the store, by which on_failure would let a flood pass.
 // While the store is away nobody waits.
 func (c *call) wait(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
+	c.waitUntil(c.ends, c.expect, shard, e, a, i)
+}
+
+// waitUntil is wait for somebody who leaves at ends. expect is told if it waits.
+func (c *call) waitUntil(ends lease.Millis, expect func(int) *reply, shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
 	v := &e.Value
 	if v.out == 0 && c.now < v.away {
 		c.unavailable(i)
@@ -65,12 +70,12 @@ func (c *call) wait(shard *table.Shard[cached], e *table.Entry[cached], a *limit
 	}
 	free := v.out == 0 && len(v.waiting) == 0
 	delay := v.asksIn(c.now, a.Policy)
-	if v.out == 0 && tooLate(c.now, delay, c.ends) {
+	if v.out == 0 && tooLate(c.now, delay, ends) {
 		c.grants[i] = v.hurried(c.now, a.Policy, delay)
 		c.answered(lease.Refuse)
 		return
 	}
-	w := waiter{want: onlyAsk(a.Want), reply: c.expect(i), at: i, ends: c.ends}
+	w := waiter{want: onlyAsk(a.Want), reply: expect(i), at: i, ends: ends}
 	if free && delay == 0 {
 		c.asking().ask(c.now, shard, e, []waiter{w}, lease.NoAsk, 0)
 		return

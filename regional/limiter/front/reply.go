@@ -16,6 +16,10 @@ type reply struct {
 	missing int           // and one more until the caller has put all its asks
 }
 
+func newReply(grants []lease.Grant) *reply {
+	return &reply{grants: grants, done: make(chan struct{}), missing: 1}
+}
+
 func (r *reply) expect(i int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
