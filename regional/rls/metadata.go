@@ -18,8 +18,9 @@ import (
 //	             has them, rule: the name in metrics if one matched, degraded: how it
 //	             was decided if the store did not answer
 //	hitsAddend   of the request, if it has one
-//	metadata     of the rules that were not over, put together; where two say
-//	             something else of the same, the first counts
+//	metadata     of the rules that let the request pass, put together; where two
+//	             say something else of the same, the first counts. A rule in shadow
+//	             mode always does; unlimited ones are not asked
 //	degraded     true if any descriptor was
 //
 // That is what envoyproxy/ratelimit tells, and rule and degraded besides.
@@ -33,7 +34,7 @@ func dynamicMetadata(c *call) *structpb.Struct {
 		if d.ask >= 0 && c.verdicts[d.ask].Degraded != limiter.Sound {
 			fields["degraded"] = structpb.NewBoolValue(true)
 		}
-		if d.rule != nil && !d.replaced && !d.refused {
+		if d.ask >= 0 && (!d.refused || d.rule.mode == shadow) {
 			merge(passed, d.rule.metadata)
 		}
 	}

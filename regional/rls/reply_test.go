@@ -50,6 +50,8 @@ domain: d
 descriptors:
   - { key: a, rate_limit: { unit: hour, requests_per_unit: 1 }, metadata: { team: x, deep: { one: 1 } } }
   - { key: b, rate_limit: { unit: hour, requests_per_unit: 9 }, metadata: { team: z, deep: { two: 2 } } }
+  - { key: free, rate_limit: { unlimited: true }, metadata: { team: free } }
+  - { key: try, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 0 }, metadata: { try: over } }
 `
 
 func TestMetadata(t *testing.T) {
@@ -65,6 +67,16 @@ func TestMetadata(t *testing.T) {
 		if !sameJSON(t, protojson.Format(got), want) {
 			t.Errorf("request %d: %s\nwant %s", i+1, protojson.Format(got), want)
 		}
+	}
+}
+
+// TestMetadataOfWhatPasses: a rule in shadow mode lets everything pass, and so tells
+// its metadata though it is over. An unlimited rule is not asked.
+func TestMetadataOfWhatPasses(t *testing.T) {
+	b := newBench(t, metadataYAML, func(c *Config) { c.Metadata = true })
+	got := b.ask(request(of("free", "x"), of("try", "x"))).DynamicMetadata.Fields["metadata"]
+	if !sameJSON(t, protojson.Format(got), `{"try":"over"}`) {
+		t.Errorf("%v", got)
 	}
 }
 
