@@ -80,7 +80,7 @@ func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec, en
 	}
 	s.bound(p, p.name(), spec)
 	p.current = &rlspb.RateLimitResponse_RateLimit{
-		Name:            p.current.GetName(),
+		Name:            p.title(),
 		RequestsPerUnit: o.requestsPerUnit,
 		Unit:            rlspb.RateLimitResponse_RateLimit_Unit(o.unit.Number()),
 	}
@@ -92,6 +92,14 @@ func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec, en
 
 // name is what names the counters of a rule, and what it is called in metrics.
 func (p *prepared) name() string { return p.counts.name }
+
+// title is the name that the file gives a rule, unlimited ones too; may be empty.
+func (p *prepared) title() string {
+	if p.rule == nil {
+		return ""
+	}
+	return p.rule.Name
+}
 
 // domainName is what the counters of a domain's descriptors are called that no rule
 // matches: the domain as it begins the path of its rules, and the bar after it.

@@ -60,12 +60,12 @@ func (s *Server) status(c *call, i int, refused bool, p *statusParts) {
 	switch {
 	case d.rule == nil:
 		return
-	case d.replaced:
-		s.count(c, d, replaced)
-		return
-	case d.rule.policy == nil:
+	case d.rule.policy == nil: // replaced or not
 		p.status.LimitRemaining = math.MaxUint32
 		s.count(c, d, unlimited)
+		return
+	case d.replaced:
+		s.count(c, d, replaced)
 		return
 	}
 	v := &c.verdicts[d.ask]

@@ -27,7 +27,8 @@ descriptors:
     descriptors:
       - { key: path, rate_limit: { unit: second, requests_per_unit: 4 } }
   - { key: nothing, rate_limit: { unit: week, requests_per_unit: 0 } }
-  - { key: free, rate_limit: { unlimited: true } }
+  - { key: free, rate_limit: { unlimited: true, name: all free } }
+  - { key: pass, rate_limit: { unlimited: true, replaces: [{ name: all free }] } }
   - { key: try, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 1 } }
   - { key: q1, quota_mode: true, rate_limit: { unit: hour, requests_per_unit: 1 } }
   - { key: q2, quota_mode: true, rate_limit: { unit: hour, requests_per_unit: 2 } }
@@ -125,6 +126,7 @@ func TestSpec(t *testing.T) {
 			{request(of("user", "a"), of("plan", "gold")), "OK: OK -, OK 2"},
 			{request(of("plan", "gold")), "OK: OK 1"}, {a(), "OK: OK 4"},
 		},
+		"unlimited stays so when it is replaced": {{request(of("free", "x"), of("pass", "y"), of("user", "a")), "OK: OK 4294967295, OK 4294967295, OK 4"}},
 		"shadow mode counts and refuses nothing": {
 			{request(of("try", "x"), of("host", "h")), "OK: OK 0, OK 1"},
 			{request(of("try", "x"), of("host", "h")), "OK: OK 0, OK 0"},
@@ -194,6 +196,9 @@ func TestCurrentLimit(t *testing.T) {
 	st = b.ask(request(own)).Statuses[0]
 	if l := st.CurrentLimit; l.RequestsPerUnit != 7 || l.Unit != rlspb.RateLimitResponse_RateLimit_MINUTE || l.UnitMultiplier.GetValue() != 15 {
 		t.Errorf("current_limit of its own %v", l)
+	}
+	if l := b.ask(request(limited(7, typepb.RateLimitUnit_HOUR, of("free", "x")))).Statuses[0].CurrentLimit; l.Name != "all free" {
+		t.Errorf("current_limit in place of an unlimited rule %v", l)
 	}
 	if d := st.DurationUntilReset.AsDuration(); d != 15*time.Minute {
 		t.Errorf("duration_until_reset %v, want 15m", d)
