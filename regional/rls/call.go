@@ -19,6 +19,7 @@ import (
 type call struct {
 	request *rlspb.RateLimitRequest
 	rules   *rules
+	free    bool // it costs nothing, for it is refused
 
 	descriptors []described
 	entries     []descriptor.Entry // of all descriptors, one after the other
@@ -134,14 +135,18 @@ func (c *call) replace() {
 // prepareAsks makes the asks: those of the group first, of which no two may be of the
 // same counter, then what is charged outside of it, then those that only want to
 // know.
-func (c *call) prepareAsks() {
+//
+// together says that there is such a group. Without, each descriptor is charged by
+// itself.
+func (c *call) prepareAsks(together bool) {
+	grouped := func(d *described) bool { return together && d.rule.mode == enforce }
 	for i := range c.descriptors {
-		if d := &c.descriptors[i]; d.counted() && d.rule.mode == enforce && !d.peek() {
+		if d := &c.descriptors[i]; d.counted() && grouped(d) && !d.peek() {
 			c.join(d)
 		}
 	}
 	for i := range c.descriptors {
-		if d := &c.descriptors[i]; d.counted() && d.rule.mode != enforce && !d.peek() {
+		if d := &c.descriptors[i]; d.counted() && !grouped(d) && !d.peek() {
 			c.add(d, c.askOf(d, d.rule.policy, d.hits))
 		}
 	}
@@ -193,11 +198,14 @@ func (c *call) peek(d *described) {
 	d.free = d.ask >= c.charges
 }
 
-// same is the ask of the same counter, -1 if there is none.
+// same is the last ask of the same counter, -1 if there is none.
 func (c *call) same(a *limiter.Ask) int {
-	return slices.IndexFunc(c.asks, func(b limiter.Ask) bool {
-		return a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key)
-	})
+	for i := len(c.asks) - 1; i >= 0; i-- {
+		if b := &c.asks[i]; a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key) {
+			return i
+		}
+	}
+	return -1
 }
 
 // askOf is the ask of a descriptor.

@@ -41,7 +41,7 @@ func (s *Server) reply(c *call, refused bool) *rlspb.RateLimitResponse {
 	}
 	for i := range c.descriptors {
 		p := &parts[i]
-		s.status(c, i, refused, p)
+		s.status(c, i, p)
 		r.Statuses = append(r.Statuses, &p.status)
 	}
 	if s.cfg.Headers.Limit != "" {
@@ -54,7 +54,7 @@ func (s *Server) reply(c *call, refused bool) *rlspb.RateLimitResponse {
 }
 
 // status words what became of descriptor i.
-func (s *Server) status(c *call, i int, refused bool, p *statusParts) {
+func (s *Server) status(c *call, i int, p *statusParts) {
 	d := &c.descriptors[i]
 	p.status.Code = rlspb.RateLimitResponse_OK
 	switch {
@@ -72,22 +72,28 @@ func (s *Server) status(c *call, i int, refused bool, p *statusParts) {
 	if d.refused && d.rule.mode != shadow {
 		p.status.Code = rlspb.RateLimitResponse_OVER_LIMIT
 	}
-	remaining := left(d, v, refused)
-	s.count(c, d, resultOf(d, v, remaining))
+	remaining := c.left(d, v)
+	s.count(c, d, c.resultOf(d, v, remaining))
+	if d.refused {
+		remaining = 0 // of what it asks for there is nothing; so envoyproxy/ratelimit
+	}
 	if v.Degraded != limiter.Sound {
 		d.rule.counts.fell(v.Degraded)
 	}
-	if v.Degraded == limiter.FailedAllow {
+	if !informed(v) && p.status.Code == rlspb.RateLimitResponse_OK {
 		return // what is left is not known, and must not be told as nothing
 	}
 	p.status.CurrentLimit = d.rule.current
 	p.status.LimitRemaining = uint32(max(0, min(remaining, math.MaxUint32)))
+	if !informed(v) {
+		return // it is refused until the store answers, not until its window ends
+	}
 	until := s.untilReset(d, v)
 	p.reset.Seconds, p.reset.Nanos = int64(until/time.Second), int32(until%time.Second)
 	p.status.DurationUntilReset = &p.reset
 }
 
-func resultOf(d *described, v *limiter.Verdict, remaining int64) result {
+func (c *call) resultOf(d *described, v *limiter.Verdict, remaining int64) result {
 	capacity := d.rule.policy.Terms.Capacity
 	switch {
 	case d.refused && d.rule.mode == shadow:
@@ -96,7 +102,7 @@ func resultOf(d *described, v *limiter.Verdict, remaining int64) result {
 		return over
 	case d.peek():
 		return peeked
-	case !v.Admitted:
+	case !v.Admitted || c.free:
 		return other
 	case v.Degraded == limiter.Sound && remaining < capacity-capacity*nearFifths/5:
 		return near
@@ -134,7 +140,9 @@ func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_Descriptor
 		st := statuses[nearest]
 		add(s.cfg.Headers.Limit, strconv.FormatInt(c.descriptors[nearest].rule.policy.Terms.Capacity, 10))
 		add(s.cfg.Headers.Remaining, strconv.FormatUint(uint64(st.LimitRemaining), 10))
-		add(s.cfg.Headers.Reset, strconv.FormatInt(seconds(st.DurationUntilReset), 10))
+		if st.DurationUntilReset != nil {
+			add(s.cfg.Headers.Reset, strconv.FormatInt(seconds(st.DurationUntilReset), 10))
+		}
 	}
 	if degraded != limiter.Sound {
 		add(DegradedHeader, degraded.String())

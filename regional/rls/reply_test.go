@@ -1,9 +1,11 @@
 package rls
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/regional/limiter"
 )
 
 // added are the response headers, "name: value" each.
@@ -33,7 +36,7 @@ func TestHeaders(t *testing.T) {
 		{request(of("try", "x")), ""},
 		{request(of("user", "a"), of("host", "h")), "RateLimit-Limit: 2, RateLimit-Remaining: 1, RateLimit-Reset: 60"},
 		{hits(3, request(of("user", "a"))), "RateLimit-Limit: 5, RateLimit-Remaining: 1, RateLimit-Reset: 1800"},
-		{hits(2, request(of("user", "a"), of("host", "h"))), "RateLimit-Limit: 5, RateLimit-Remaining: 1, RateLimit-Reset: 1800"},
+		{hits(2, request(of("user", "a"), of("host", "h"))), "RateLimit-Limit: 5, RateLimit-Remaining: 0, RateLimit-Reset: 1800"},
 		{request(of("nothing", ""), of("user", "a")), "RateLimit-Limit: 0, RateLimit-Remaining: 0, RateLimit-Reset: 516600"},
 	} {
 		if got := added(b.ask(c.request)); got != c.want {
@@ -80,11 +83,47 @@ func TestMetadataOfWhatPasses(t *testing.T) {
 	}
 }
 
+// known is a judge without a store to whom on_failure: local has figures.
+type known struct {
+	remaining int64
+	refused   bool
+}
+
+func (k known) Judge(_ context.Context, _ []limiter.Ask, verdicts []limiter.Verdict) {
+	for i := range verdicts {
+		verdicts[i] = limiter.Verdict{
+			Admitted: !k.refused, Refused: k.refused, Degraded: limiter.FailedLocal,
+			Grant: lease.Grant{Status: lease.Unavailable, Limit: 5, Remaining: k.remaining, Reset: 60_000},
+		}
+	}
+}
+
+func (known) GiveBack(context.Context, []limiter.Ask, []limiter.Verdict) {}
+
+// TestLocalFigures: what is left of a replica's share is told where it is known, and
+// never as nothing where it is not.
+func TestLocalFigures(t *testing.T) {
+	for want, k := range map[string]known{
+		"OK: OK -": {}, "OK: OK 2": {remaining: 2}, "OVER: OVER 0": {refused: true},
+	} {
+		b := newBench(t, specYAML, func(c *Config) { c.Judge = k })
+		r := b.ask(request(of("user", "a")))
+		if got := told(r); got != want {
+			t.Errorf("%+v: %s, want %s", k, got, want)
+		}
+		st := r.Statuses[0]
+		if d := st.DurationUntilReset.AsDuration(); st.CurrentLimit != nil && d != time.Minute {
+			t.Errorf("%+v: duration_until_reset %v, want that of the share", k, d)
+		}
+	}
+}
+
 // TestDegraded: without the store each request follows on_failure, and says so.
 func TestDegraded(t *testing.T) {
 	for how, want := range map[rule.OnFailure]struct{ told, header string }{
 		rule.FailureAllow: {"OK: OK -, OK 1", "allow"},
 		rule.FailureDeny:  {"OVER: OVER 0, OK 2", "deny"},
+		rule.FailureLocal: {"OVER: OVER 0, OK 2", "local"},
 	} {
 		b := newBench(t, specYAML, func(c *Config) {
 			c.OnFailure, c.Headers, c.Metadata = how, DefaultHeaders(), true
@@ -94,7 +133,11 @@ func TestDegraded(t *testing.T) {
 		if got := told(r); got != want.told {
 			t.Errorf("%s: %s, want %s", want.header, got, want.told)
 		}
-		if !strings.HasSuffix(added(r), "x-weir-degraded: "+want.header) {
+		// The limit is known, and who is refused has nothing; not until when.
+		if st := r.Statuses[0]; (st.CurrentLimit != nil) != (st.Code == rlspb.RateLimitResponse_OVER_LIMIT) || st.DurationUntilReset != nil {
+			t.Errorf("%s: too little or too much is told: %v", want.header, st)
+		}
+		if !strings.HasSuffix(added(r), "x-weir-degraded: "+want.header) || strings.Contains(added(r), "RateLimit-Limit: 5") && strings.Contains(added(r), "RateLimit-Reset") {
 			t.Errorf("%s: headers %s", want.header, added(r))
 		}
 		d := r.DynamicMetadata.Fields
@@ -106,7 +149,7 @@ func TestDegraded(t *testing.T) {
 			t.Errorf("%s is not counted", want.header)
 		}
 		b.store.to = nil
-		if got := told(b.ask(request(of("host", "h")))); got != "OK: OK "+map[string]string{"allow": "0", "deny": "1"}[want.header] {
+		if got := told(b.ask(request(of("host", "h")))); got != "OK: OK "+map[string]string{"allow": "0", "deny": "1", "local": "1"}[want.header] {
 			t.Errorf("%s: the other descriptor afterwards: %s", want.header, got)
 		}
 	}
@@ -136,6 +179,29 @@ func TestChargeDenied(t *testing.T) {
 		b.ask(request(costing(4, of("user", "a"))))
 		for range 3 { // asking is free
 			b.play(t, steps{{request(costing(0, of("user", "a"))), want}})
+		}
+	}
+}
+
+// TestChargeDeniedAlone: where denials are charged each descriptor counts by itself,
+// as in envoyproxy/ratelimit by default: what another one is over for is charged too.
+func TestChargeDeniedAlone(t *testing.T) {
+	newBench(t, specYAML, func(c *Config) { c.ChargeDenied = true }).play(t, steps{
+		{request(of("nothing", ""), of("user", "a")), "OVER: OVER 0, OK 4"},
+		{request(of("nothing", ""), of("user", "a"), of("user", "a")), "OVER: OVER 0, OK 3, OK 2"},
+		{request(of("nothing", ""), costing(0, of("user", "a"))), "OVER: OVER 0, OK 2"},
+		{request(of("nothing", ""), of("q2", "")), "OVER: OVER 0, OK 1"},
+		{request(of("user", "a"), of("q2", "")), "OK: OK 1, OK 0"},
+	})
+}
+
+// TestGivenBackIsOther: what a refused request gets back is not within the limit.
+func TestGivenBackIsOther(t *testing.T) {
+	b := newBench(t, specYAML)
+	b.ask(request(of("nothing", ""), of("q2", ""), of("try", "x"), of("user", "a")))
+	for _, rule := range []string{"q2", "try", "user"} {
+		if !b.metric(`weir_rls_decisions_total{result="other",rule="d|` + rule + `"} 1`) {
+			t.Errorf("%s is not other", rule)
 		}
 	}
 }

@@ -50,15 +50,16 @@ func (s *Server) answer(ctx context.Context, begin time.Time, request *rlspb.Rat
 	if err := s.match(c); err != nil {
 		return nil, err
 	}
-	c.prepareAsks()
+	c.prepareAsks(!s.cfg.ChargeDenied)
 	if len(c.asks) > 0 {
 		ctx, cancel := context.WithDeadline(ctx, s.deadline(ctx, begin))
 		s.cfg.Judge.Judge(ctx, c.asks, c.verdicts)
 		cancel()
 	}
 	refused := c.weigh() && !s.cfg.Shadow
+	c.free = refused && !s.cfg.ChargeDenied
 	response := s.reply(c, refused)
-	s.settle(ctx, c, refused)
+	s.settle(ctx, c)
 	return response, nil
 }
 
@@ -98,15 +99,15 @@ func (c *call) weigh() bool {
 }
 
 // settle gives back what was only taken to know whether it could be had and, of a
-// request that is refused, everything.
-func (s *Server) settle(ctx context.Context, c *call, refused bool) {
+// request that costs nothing, everything.
+func (s *Server) settle(ctx context.Context, c *call) {
 	back := 0
 	for i := range c.descriptors {
 		d := &c.descriptors[i]
 		if d.ask < 0 || !c.verdicts[d.ask].Admitted {
 			continue
 		}
-		if refused || d.free {
+		if c.free || d.free {
 			back++
 		} else {
 			c.verdicts[d.ask].Admitted = false // it stays charged
@@ -119,11 +120,24 @@ func (s *Server) settle(ctx context.Context, c *call, refused bool) {
 
 // left is how many units remain for others once the request is settled. What was
 // granted and comes back is among them.
-func left(d *described, v *limiter.Verdict, refused bool) int64 {
-	if v.Degraded == limiter.Sound && (refused || d.free || !v.Admitted) {
+func (c *call) left(d *described, v *limiter.Verdict) int64 {
+	if c.free || d.free || !v.Admitted {
 		return v.Grant.Remaining + v.Grant.Granted
 	}
 	return v.Grant.Remaining
+}
+
+// informed reports whether a verdict's figures are true. While the store does not
+// answer they are only where a denial is remembered, or where this replica counts
+// its share by itself.
+func informed(v *limiter.Verdict) bool {
+	switch v.Degraded {
+	case limiter.Sound, limiter.FailedDenied:
+		return true
+	case limiter.FailedLocal:
+		return v.Grant.Reset > 0 && (v.Refused || v.Grant.Remaining > 0)
+	}
+	return false
 }
 
 // untilReset is when the limit is whole again. What is over a limit that units come
