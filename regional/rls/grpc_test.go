@@ -1,12 +1,15 @@
 package rls
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,9 +89,133 @@ func TestHealth(t *testing.T) {
 	check(healthpb.HealthCheckResponse_NOT_SERVING)
 	b.configure(specYAML)
 	check(healthpb.HealthCheckResponse_SERVING)
-	b.Drain()
+	b.SetReady(false)
 	b.configure(specYAML)
 	check(healthpb.HealthCheckResponse_NOT_SERVING)
+	b.SetReady(true)
+	check(healthpb.HealthCheckResponse_SERVING)
+	b.Drain()
+	b.configure(specYAML)
+	b.SetReady(true)
+	check(healthpb.HealthCheckResponse_NOT_SERVING)
+}
+
+// TestShutdownEndsStreams: who watches its health, and who keeps reflection open, is
+// told and does not hold up the end.
+func TestShutdownEndsStreams(t *testing.T) {
+	b := newBench(t, specYAML)
+	conn := dial(t, b.serve())
+	watch, err := healthpb.NewHealthClient(conn).Watch(patient(t), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(want healthpb.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		if r, err := watch.Recv(); err != nil || r.Status != want {
+			t.Fatalf("health: %v, %v; want %v", r, err, want)
+		}
+	}
+	next(healthpb.HealthCheckResponse_SERVING)
+	idle, err := reflectpb.NewServerReflectionClient(conn).ServerReflectionInfo(patient(t))
+	if err == nil {
+		err = idle.Send(&reflectpb.ServerReflectionRequest{MessageRequest: &reflectpb.ServerReflectionRequest_ListServices{}})
+	}
+	if err == nil {
+		_, err = idle.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Drain()
+	next(healthpb.HealthCheckResponse_NOT_SERVING)
+	if err := b.Shutdown(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+	for name, receive := range map[string]func() error{
+		"health":     func() error { _, err := watch.Recv(); return err },
+		"reflection": func() error { _, err := idle.Recv(); return err },
+	} {
+		if err := receive(); status.Code(err) != codes.Unavailable {
+			t.Errorf("%s ends with %v", name, err)
+		}
+	}
+}
+
+// TestShutdownOfTheSilent: a connection that never says what it is does not keep the
+// server.
+func TestShutdownOfTheSilent(t *testing.T) {
+	b := newBench(t, specYAML)
+	l := &counted{Listener: listen(t), accepted: make(chan struct{}, 1)}
+	served := make(chan error, 1)
+	go func() { served <- b.Serve(l) }()
+	silent, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	<-l.accepted
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	down := make(chan error, 1)
+	go func() { down <- b.Shutdown(ctx) }()
+	for what, done := range map[string]chan error{"shutdown": down, "serve": served} {
+		select {
+		case err := <-done:
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s takes more than 30 s", what)
+		}
+	}
+}
+
+// TestPanic: a mistake in the server is the end of one request. It is in the log with
+// where it was, and the client is not told.
+func TestPanic(t *testing.T) {
+	var said bytes.Buffer
+	broken := &panicking{}
+	b := newBench(t, specYAML, func(c *Config) {
+		broken.judge, c.Judge = c.Judge, broken
+		c.Log = slog.New(slog.NewTextHandler(&said, nil))
+	})
+	client := rlspb.NewRateLimitServiceClient(dial(t, b.serve()))
+	broken.now.Store(true)
+	_, err := client.ShouldRateLimit(patient(t), request(of("user", "a")))
+	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "on purpose") {
+		t.Errorf("over gRPC: %v", err)
+	}
+	if w := b.post(`{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"a"}]}]}`); w.Code != 500 {
+		t.Errorf("over HTTP: %d %s", w.Code, w.Body)
+	}
+	broken.now.Store(false)
+	r, err := client.ShouldRateLimit(patient(t), request(of("user", "a")))
+	if err != nil || told(r) != "OK: OK 4" {
+		t.Errorf("the next request: %v, %v", r, err)
+	}
+	if n := strings.Count(said.String(), "on purpose"); n != 2 || !strings.Contains(said.String(), "panicking).Judge") {
+		t.Errorf("the log has it %d times: %s", n, said.String())
+	}
+	if !b.metric(`weir_rls_requests_total{code="internal"} 2`) {
+		t.Error("it is not counted")
+	}
+}
+
+// panicking is a judge that may panic.
+type panicking struct {
+	judge limiter.Judge
+	now   atomic.Bool
+}
+
+func (p *panicking) Judge(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
+	if p.now.Load() {
+		panic("on purpose")
+	}
+	p.judge.Judge(ctx, asks, verdicts)
+}
+
+func (p *panicking) GiveBack(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
+	p.judge.GiveBack(ctx, asks, verdicts)
 }
 
 func TestReflection(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 // HTTP is the server for clients without gRPC:
 //
 //	POST /json         a request and its response as proto3 JSON; 200: within the
-//	                   limits, 429: not, 400 and 413: the request is wrong, 503:
-//	                   there is no configuration yet
-//	GET  /healthcheck  200 OK, or 500 while draining or without configuration
+//	                   limits, 429: not, 400 and 413: the request is wrong, 500:
+//	                   this server is, 503: there is no configuration yet
+//	GET  /healthcheck  200 OK; 500 while not ready, draining or without configuration
 //	GET  /rlconfig     the limits in force, one a line
 func (s *Server) HTTP() http.Handler {
 	mux := http.NewServeMux()
@@ -61,12 +61,17 @@ func fail(w http.ResponseWriter, err error) {
 		code, text = http.StatusRequestEntityTooLarge, fmt.Sprintf("body has more than %d bytes", large.Limit)
 	case errors.Is(err, errUnconfigured):
 		code = http.StatusServiceUnavailable
+	case errors.Is(err, errPanicked):
+		code = http.StatusInternalServerError
 	}
 	http.Error(w, text, code)
 }
 
 func (s *Server) healthcheck(w http.ResponseWriter, _ *http.Request) {
-	if !s.serving.Load() {
+	s.mu.Lock()
+	serving := s.health.serving()
+	s.mu.Unlock()
+	if !serving {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}

@@ -85,7 +85,13 @@ func TestOtherPages(t *testing.T) {
 	if code, _ := get("/json"); code != 405 {
 		t.Errorf("GET /json: %d, want 405", code)
 	}
+	b.SetReady(false)
+	if code, _ := get("/healthcheck"); code != 500 {
+		t.Errorf("healthy while not ready: %d", code)
+	}
+	b.SetReady(true)
 	b.Drain()
+	b.configure(specYAML)
 	if code, _ := get("/healthcheck"); code != 500 {
 		t.Errorf("healthy while draining: %d", code)
 	}

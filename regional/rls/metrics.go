@@ -68,11 +68,13 @@ func count(c *atomic.Pointer[telemetry.Counter], vec *telemetry.CounterVec, labe
 
 // metrics are the server's instruments.
 type metrics struct {
-	ok, overLimit, invalid, unconfigured telemetry.Counter // requests by code
-	noDomain, noRule, noBinding          telemetry.Counter // descriptors by what was missing
-	unbound                              telemetry.Gauge   // bindings that limit nothing
-	decisions, degraded                  *telemetry.CounterVec
-	seconds                              telemetry.Histogram
+	ok, overLimit               telemetry.Counter // requests by code
+	invalid, unconfigured       telemetry.Counter
+	internal                    telemetry.Counter
+	noDomain, noRule, noBinding telemetry.Counter // descriptors by what was missing
+	unbound                     telemetry.Gauge   // bindings that limit nothing
+	decisions, degraded         *telemetry.CounterVec
+	seconds                     telemetry.Histogram
 
 	byRule   sync.Map // name to *counts; there are as many as rules were configured
 	mu       sync.RWMutex
@@ -87,6 +89,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		overLimit:    requests.WithLabelValues("over_limit"),
 		invalid:      requests.WithLabelValues("invalid"),
 		unconfigured: requests.WithLabelValues("unconfigured"),
+		internal:     requests.WithLabelValues("internal"),
 		noDomain:     unmatched.WithLabelValues("domain"),
 		noRule:       unmatched.WithLabelValues("rule"),
 		noBinding:    unmatched.WithLabelValues("binding"),

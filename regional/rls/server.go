@@ -26,25 +26,23 @@ type Server struct {
 	cfg     Config
 	metrics *metrics
 	rpc     *grpc.Server
-	health  *health.Server
-	serving atomic.Bool
+	ending  context.Context // ends when streams have to
+	end     context.CancelFunc
 
-	mu    sync.Mutex            // of who replaces the rules
-	rules atomic.Pointer[rules] // nil: there is no configuration yet
+	mu     sync.Mutex // of who replaces the rules or changes the condition
+	health condition
+	rules  atomic.Pointer[rules] // nil: there is no configuration yet
 }
-
-// serviceName is what envoyproxy/ratelimit calls itself in its health service; the
-// empty name and the RPC service's own are answered as well.
-const serviceName = "ratelimit"
-
-var healthNames = []string{"", serviceName, rlspb.RateLimitService_ServiceDesc.ServiceName}
 
 // New makes a server. The error says what is wrong with the files of TLS. It is not
 // serving, as health tells it, until it has a configuration.
 func New(cfg Config) (*Server, error) {
 	cfg.fill()
-	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Metrics), health: health.NewServer()}
+	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Metrics), health: condition{grpc: health.NewServer()}}
+	s.ending, s.end = context.WithCancel(context.Background())
 	options := []grpc.ServerOption{
+		grpc.StreamInterceptor(s.stream),
+		grpc.ConnectionTimeout(handshakeTime),
 		grpc.MaxRecvMsgSize(cfg.MaxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -63,15 +61,18 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.rpc = grpc.NewServer(options...)
 	rlspb.RegisterRateLimitServiceServer(s.rpc, s)
-	healthpb.RegisterHealthServer(s.rpc, s.health)
+	healthpb.RegisterHealthServer(s.rpc, s.health.grpc)
 	reflection.Register(s.rpc)
-	s.setServing(false)
+	s.health.tell()
 	return s, nil
 }
 
 const (
 	// maxStreams bounds the requests in flight on one connection.
 	maxStreams = 10_000
+	// handshakeTime is how long a new connection may take to say what it is. Until
+	// then nothing can cut it, not even the server's end.
+	handshakeTime = 5 * time.Second
 	// ageGrace is how long requests in flight have when a connection is too old.
 	ageGrace = 10 * time.Second
 	// probeAfter is how long a connection may be silent until it is probed, so that
@@ -87,7 +88,8 @@ func (s *Server) SetConfig(c *descriptor.Config) error {
 	defer s.mu.Unlock()
 	before := s.present()
 	s.rules.Store(&rules{config: c, prepared: s.prepareAll(c, before), bindings: before.bindings})
-	s.setServing(true)
+	s.health.configured = true
+	s.health.tell()
 	return nil
 }
 
@@ -103,7 +105,8 @@ func (s *Server) SetBindings(b *Bindings) error {
 	s.metrics.unbound.Set(float64(off))
 	before := s.present()
 	s.rules.Store(&rules{config: before.config, prepared: before.prepared, bindings: b})
-	s.setServing(true)
+	s.health.configured = true
+	s.health.tell()
 	return nil
 }
 
@@ -129,31 +132,15 @@ func (s *Server) present() *rules {
 	return &rules{config: noConfig}
 }
 
-func (s *Server) setServing(yes bool) {
-	s.serving.Store(yes)
-	status := healthpb.HealthCheckResponse_NOT_SERVING
-	if yes {
-		status = healthpb.HealthCheckResponse_SERVING
-	}
-	for _, name := range healthNames {
-		s.health.SetServingStatus(name, status)
-	}
-}
-
 // Serve answers on a listener until Shutdown; then it returns nil.
 func (s *Server) Serve(l net.Listener) error { return s.rpc.Serve(l) }
 
-// Drain tells health checks that the server is about to end; it goes on answering.
-func (s *Server) Drain() {
-	s.serving.Store(false)
-	s.health.Shutdown() // whatever is set later, it stays so
-}
-
-// Shutdown takes no new requests and waits for those in flight; when ctx ends it
-// cuts their connections and returns ctx's error. What then still decides on one
-// ends by that request's own deadline.
+// Shutdown takes no new requests, ends streams and waits for requests in flight; when
+// ctx ends it cuts their connections and returns ctx's error. What then still decides
+// on one ends by that request's own deadline.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
+	s.end()
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -163,7 +150,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-drained:
 		return nil
 	case <-ctx.Done():
-		s.rpc.Stop()
+		s.rpc.Stop() // waits for handshakes: handshakeTime at most
 		return ctx.Err()
 	}
 }

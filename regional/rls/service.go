@@ -18,7 +18,7 @@ import (
 var errUnconfigured = status.Error(codes.Unavailable, "no rate limit configuration has been loaded yet")
 
 // ShouldRateLimit decides on a request. The error is a *[RequestError], or says that
-// there is no configuration yet.
+// there is no configuration yet, or that the request met a mistake in this server.
 func (s *Server) ShouldRateLimit(ctx context.Context, request *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
 	begin := time.Now()
 	response, err := s.answer(ctx, begin, request)
@@ -26,6 +26,8 @@ func (s *Server) ShouldRateLimit(ctx context.Context, request *rlspb.RateLimitRe
 	switch {
 	case errors.Is(err, errUnconfigured):
 		s.metrics.unconfigured.Inc()
+	case errors.Is(err, errPanicked):
+		s.metrics.internal.Inc()
 	case err != nil:
 		s.metrics.invalid.Inc()
 	case response.OverallCode == rlspb.RateLimitResponse_OK:
@@ -36,7 +38,8 @@ func (s *Server) ShouldRateLimit(ctx context.Context, request *rlspb.RateLimitRe
 	return response, err
 }
 
-func (s *Server) answer(ctx context.Context, begin time.Time, request *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
+func (s *Server) answer(ctx context.Context, begin time.Time, request *rlspb.RateLimitRequest) (response *rlspb.RateLimitResponse, err error) {
+	defer s.survive("ShouldRateLimit", &err)
 	rules := s.rules.Load()
 	if rules == nil {
 		return nil, errUnconfigured
@@ -45,8 +48,13 @@ func (s *Server) answer(ctx context.Context, begin time.Time, request *rlspb.Rat
 		return nil, err
 	}
 	c := calls.Get().(*call)
-	defer c.release()
 	c.request, c.rules = request, rules
+	response, err = s.decide(ctx, begin, c)
+	c.release() // not of what panicked: others may still hold on to it
+	return response, err
+}
+
+func (s *Server) decide(ctx context.Context, begin time.Time, c *call) (*rlspb.RateLimitResponse, error) {
 	if err := s.match(c); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,97 @@
+package rls
+
+import (
+	"context"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+// serviceName is what envoyproxy/ratelimit calls itself in its health service; the
+// empty name and the RPC service's own are answered as well.
+const serviceName = "ratelimit"
+
+var healthNames = []string{"", serviceName, rlspb.RateLimitService_ServiceDesc.ServiceName}
+
+// condition is whether the server should get requests, and tells it to whoever
+// checks its health. The zero value is not configured; what changes it holds
+// Server.mu.
+type condition struct {
+	configured, refused, draining bool
+	grpc                          *health.Server
+}
+
+func (c *condition) serving() bool { return c.configured && !c.refused && !c.draining }
+
+// tell tells gRPC's health service, which tells those who watch it.
+func (c *condition) tell() {
+	status := healthpb.HealthCheckResponse_NOT_SERVING
+	if c.serving() {
+		status = healthpb.HealthCheckResponse_SERVING
+	}
+	for _, name := range healthNames {
+		c.grpc.SetServingStatus(name, status)
+	}
+}
+
+// SetReady says whether what the server stands on is ready: health checks, of gRPC
+// and of HTTP, say no while it is not. It is taken for ready until told otherwise.
+func (s *Server) SetReady(ready bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.health.refused = !ready
+	s.health.tell()
+}
+
+// Drain tells health checks that the server is about to end, whatever is set later;
+// it goes on answering.
+func (s *Server) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.health.draining = true
+	s.health.tell()
+}
+
+// stream is the interceptor of streams: they last until the server ends, and no
+// longer. Those who watch its health or keep reflection open would hold up its end
+// for as long as they like.
+func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	defer s.survive(info.FullMethod, &err)
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ending, cancel)()
+	err = handle(service, &mortal{stream, ctx, s.ending})
+	if s.ending.Err() != nil {
+		return errEnding
+	}
+	return err
+}
+
+// mortal is a stream that ends with the server.
+type mortal struct {
+	grpc.ServerStream
+	ctx    context.Context
+	ending context.Context
+}
+
+var errEnding = status.Error(codes.Unavailable, "the server is about to end; ask another one")
+
+func (m *mortal) Context() context.Context { return m.ctx }
+
+// RecvMsg waits for the next message, or for the server's end. In that case what
+// waits for the message goes when the stream does, which is when its handler
+// returns.
+func (m *mortal) RecvMsg(message any) error {
+	received := make(chan error, 1)
+	go func() { received <- m.ServerStream.RecvMsg(message) }()
+	select {
+	case err := <-received:
+		return err
+	case <-m.ending.Done():
+		return errEnding
+	}
+}
