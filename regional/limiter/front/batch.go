@@ -30,13 +30,19 @@ type member struct {
 	entry *table.Entry[cached] // nil: the ask was passed on as it is
 	sent  lease.Millis
 	queue []waiter // who is answered, in order
+	peeks []waiter // who only wants to know what is left
 }
 
 // ask asks for a key on behalf of those who wait, or of the node itself. The
 // shard is locked.
 func (b *batch) ask(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], queue []waiter, behind lease.Asks, group uint32) {
-	w := e.Value.node.Ask(&e.Policy.Terms, now, wants(queue), behind)
+	queue, peeks := apart(queue)
+	var w lease.Want
+	if len(queue) > 0 || len(peeks) == 0 {
+		w = e.Value.node.Ask(&e.Policy.Terms, now, wants(queue), behind)
+	}
 	b.add(now, shard, e, queue, w, group)
+	b.members[len(b.members)-1].peeks = peeks
 }
 
 func (b *batch) add(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], queue []waiter, w lease.Want, group uint32) {
@@ -120,6 +126,7 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 		s.giveBack(now, m.shard, e, back)
 		m.answer(s, now, grants)
 	}
+	m.tell(now, a, g)
 	s.retry(now, m.shard, e)
 	if len(e.Value.back) > 0 {
 		s.due.add(now, m.shard, e, report)
@@ -199,7 +206,7 @@ func (s *Store) retry(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 		if w.reply.gone() {
 			continue
 		}
-		g, verdict, _ := e.Value.node.Acquire(&e.Policy.Terms, now, w.want)
+		g, verdict := e.Value.again(now, e.Policy, w.want)
 		if verdict == lease.Wait {
 			delay := e.Value.asksIn(now, e.Policy)
 			switch {
@@ -220,6 +227,15 @@ func (s *Store) retry(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 	if e.Value.waiting = waiting; len(waiting) > 0 {
 		s.due.add(now, shard, e, waited)
 	}
+}
+
+// again decides on a want that waits, of which nothing is left to settle.
+func (c *cached) again(now lease.Millis, p *limiter.Policy, w lease.Want) (lease.Grant, lease.Verdict) {
+	if w.Want == 0 && !c.knows(now, p) {
+		return lease.Grant{}, lease.Wait
+	}
+	g, verdict, _ := c.node.Acquire(&p.Terms, now, w)
+	return g, verdict
 }
 
 func wants(queue []waiter) []lease.Want {

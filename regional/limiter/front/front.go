@@ -173,7 +173,7 @@ func (c *call) one(a *limiter.Ask, i int) {
 	case e == nil:
 		c.roomless(a, i)
 		return
-	case a.Want == lease.Want{}:
+	case peeks(a):
 		c.peek(shard, e, a, i)
 		return
 	}
@@ -217,24 +217,6 @@ func (c *call) roomless(a *limiter.Ask, i int) {
 	c.grants[i] = lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}
 }
 
-// peek answers a question that charges nothing: from the store, unless that was
-// heard within the last lease interval, or was asked too often.
-func (c *call) peek(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
-	v, t := &e.Value, &a.Policy.Terms
-	known := v.heard > 0
-	mayAsk := c.now >= v.away && v.budget.wait(c.now, paceOf(t, a.Policy.Limit.Spec()), kept) == 0
-	switch {
-	case known && (c.now < v.heard+t.Interval || !mayAsk):
-		c.grants[i], _, _ = v.node.Acquire(t, c.now, a.Want)
-		c.answered(lease.Admit)
-	case !mayAsk:
-		c.unavailable(i)
-	default:
-		b := c.asking()
-		b.add(c.now, shard, e, []waiter{{reply: c.expect(i), at: i}}, lease.Want{}, 0)
-	}
-}
-
 // answered counts an answer from memory.
 func (c *call) answered(v lease.Verdict) {
 	if v == lease.Refuse {
@@ -270,7 +252,7 @@ func (s *Store) entry(shard *table.Shard[cached], hash uint64, now lease.Millis,
 
 // onlyAsk is a want without what has been settled already.
 func onlyAsk(w lease.Want) lease.Want {
-	return lease.Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Next: w.Next}
+	return lease.Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Next: w.Next && w.Want > 0}
 }
 
 // asking is the call's batch.

@@ -32,6 +32,8 @@ type place struct {
 	// together says that the store has to decide on it, with others of its kind:
 	// what waits for an exact rule, or has no node.
 	together bool
+	// peek says that it only wants to know what its node does not: it holds up no other.
+	peek bool
 }
 
 // group decides on the asks of one request, all or none, while the shards of all
@@ -58,7 +60,7 @@ func (c *call) group(asks []limiter.Ask, at int) {
 		p := &g.places[i]
 		c.try(p, &asks[i])
 		refused = refused || p.verdict == lease.Refuse
-		lines = lines || p.verdict == lease.Wait && !p.together
+		lines = lines || p.verdict == lease.Wait && !p.together && !p.peek
 		rest = rest || p.verdict == lease.Wait && p.together
 	}
 	g.put = !lines || !rest
@@ -89,8 +91,12 @@ func (c *call) try(p *place, a *limiter.Ask) {
 	}
 	if p.entry = c.store.entry(p.shard, p.hash, c.now, a); p.entry != nil {
 		p.entry.Value.out++ // not to be forgotten for the others' sake
-		p.together = a.Policy.Terms.Consistency == lease.Exact
 		p.after = p.entry.Value.node
+		if p.peek = peeks(a) && !p.entry.Value.knows(c.now, a.Policy); p.peek {
+			p.together = false
+			return
+		}
+		p.together = a.Policy.Terms.Consistency == lease.Exact
 		p.grant, p.verdict, p.back = p.after.Acquire(&a.Policy.Terms, c.now, a.Want)
 	}
 }
@@ -150,6 +156,8 @@ func (c *call) line(g *party, p *place, a *limiter.Ask, i int) {
 	c.settled(p)
 	switch {
 	case p.together:
+	case p.peek:
+		c.peek(p.shard, p.entry, a, i)
 	case g.put:
 		c.wait(p.shard, p.entry, a, i)
 	default:
