@@ -84,7 +84,9 @@ func (n *node) tend(ctx context.Context) {
 		}
 		for n.open.Load() {
 			failAll(n.queue.drain(), Breaker)
-			n.store.requestReload()
+			if n.serves.Load() { // else another one has taken over
+				n.store.requestReload()
+			}
 			if !sleep(ctx, n.untilProbe()) {
 				return
 			}

@@ -15,8 +15,11 @@ const (
 	// changed; with sentinels, whose word is the only one there is, more often.
 	reloadEvery         = 30 * time.Second
 	reloadSentinelEvery = time.Second
-	// reloadPause is the least time between two lookups.
+	// reloadPause is the least time between two look-ups, and reloadCalm the most
+	// while look-ups are asked for. A look-up takes new connections, and where no
+	// replica takes over a master may be dead for hours.
 	reloadPause = 100 * time.Millisecond
+	reloadCalm  = time.Second
 	// forgetAfter is when a node is closed that nobody has named for so long.
 	forgetAfter = time.Minute
 )
@@ -38,7 +41,8 @@ func whole(addr string) *layout {
 	return &layout{ranges: []slotRange{{0, slots - 1, addr}}}
 }
 
-// requestReload has the topology looked up soon.
+// requestReload has the topology looked up soon. However often it is called, look-ups
+// follow each other one by one; see pauseAfter.
 func (s *Store) requestReload() {
 	select {
 	case s.reload <- struct{}{}:
@@ -52,22 +56,35 @@ func (s *Store) followTopology(ctx context.Context) {
 	if s.config.Mode == Sentinel {
 		every = reloadSentinelEvery
 	}
-	for {
+	row := time.Now() // since when look-ups have followed each other
+	for ctx.Err() == nil {
 		err := s.lookUp(ctx)
-		if !sleep(ctx, jittered(reloadPause)) {
-			return
+		sleep(ctx, jittered(pauseAfter(time.Since(row))))
+		if err == nil && s.rest(ctx, jittered(every)) {
+			row = time.Now()
 		}
-		if err != nil {
-			continue
-		}
-		timer := time.NewTimer(jittered(every))
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-s.reload:
-		}
-		timer.Stop()
 	}
+}
+
+// pauseAfter is how long to pause in a row of look-ups that has lasted for so long: an
+// eighth of it, within bounds. So they hurry when something began, what takes long is
+// noticed an eighth later at most, and a Redis that stays sick is left alone.
+func pauseAfter(row time.Duration) time.Duration {
+	return min(max(row/8, reloadPause), reloadCalm)
+}
+
+// rest waits until a look-up is asked for or, at most so long, until it is time for
+// one. It reports whether nobody had asked for a while: then all is well.
+func (s *Store) rest(ctx context.Context, most time.Duration) bool {
+	begin := time.Now()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-s.reload:
+	}
+	return time.Since(begin) >= reloadCalm/2
 }
 
 // lookUp learns the topology and applies it. On an error the old one stays.
