@@ -21,16 +21,21 @@ func subject(addrs []string, servers []*redistest.Server) limitertest.Subject {
 		},
 		Unbounded: true,
 		Forgets:   true,
+		Lose:      func(testing.TB, limiter.Store) { flush(servers) },
+	}
+}
+
+// flush has servers lose all that they count.
+func flush(servers []*redistest.Server) {
+	for _, n := range servers {
+		n.Do("FLUSHALL")
 	}
 }
 
 func emptyStore(t testing.TB, o limitertest.Options, addrs []string, servers []*redistest.Server) *Store {
 	t.Helper()
-	for _, n := range servers {
-		n.Do("FLUSHALL")
-	}
-	s := start(t, Config{Addrs: addrs, Now: o.Now, Timeout: 5 * time.Second})
-	return s
+	flush(servers)
+	return start(t, Config{Addrs: addrs, Now: o.Now, Timeout: 5 * time.Second})
 }
 
 // cached puts the lease cache in front of the stores.
@@ -60,12 +65,18 @@ func cached(addrs []string, servers []*redistest.Server) limitertest.Subject {
 }
 
 func TestConformanceSingle(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	limitertest.Run(t, subject([]string{server.Addr}, []*redistest.Server{server}))
 }
 
+// A counter is one key, on one node: how it counts is seen at length with a single
+// server.
 func TestConformanceCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
-	t.Run("store", func(t *testing.T) { limitertest.Run(t, subject(c.Addrs(), c.Nodes)) })
-	t.Run("cached", func(t *testing.T) { limitertest.Run(t, cached(c.Addrs(), c.Nodes)) })
+	plain, leased := subject(c.Addrs(), c.Nodes), cached(c.Addrs(), c.Nodes)
+	plain.Distant, leased.Distant = true, true
+	t.Run("store", func(t *testing.T) { limitertest.Run(t, plain) })
+	t.Run("cached", func(t *testing.T) { limitertest.Run(t, leased) })
 }

@@ -109,12 +109,16 @@ func TestModes(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			d := m.start(t)
+			empty := func() {
+				for _, s := range d.servers() {
+					s.Do("FLUSHALL")
+				}
+			}
 			limitertest.Run(t, limitertest.Subject{
 				Forgets: true, Unbounded: true, Distant: true,
+				Lose: func(testing.TB, limiter.Store) { empty() },
 				New: func(t testing.TB, o limitertest.Options) limiter.Store {
-					for _, s := range d.servers() {
-						s.Do("FLUSHALL")
-					}
+					empty()
 					c := d.config
 					c.Now = o.Now
 					c.Timeout = 10 * time.Second // the machine may be crowded, and nothing fails here
