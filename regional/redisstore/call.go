@@ -174,7 +174,8 @@ func (c *call) hasten() {
 }
 
 // leave takes what is decided. The rest is Unavailable, and what comes of it later
-// is ignored.
+// is ignored: what it is charged then is not given back, but comes back with the
+// limit's window, or when its slots expire.
 func (c *call) leave(grants []lease.Grant) {
 	var back []*errand
 	c.mu.Lock()

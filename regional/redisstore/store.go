@@ -78,7 +78,8 @@ func (*Store) Epoch() uint64 { return 1 }
 // Learn does nothing, for the same reason.
 func (*Store) Learn() {}
 
-// Acquire decides on asks; see [limiter.Store].
+// Acquire decides on asks; see [limiter.Store]. What is not decided by the end of ctx
+// is Unavailable, and may be charged nevertheless: then it is not given back.
 func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
 	s.counters.calls.Add(1)
 	s.counters.asks.Add(uint64(len(asks)))
