@@ -118,6 +118,13 @@ func (s *rateLimitService) serve() error {
 	return s.server.Serve(s.port)
 }
 
+// setReady makes its health checks say what readiness says.
+func (s *rateLimitService) setReady(ready bool) {
+	if s != nil {
+		s.server.SetReady(ready)
+	}
+}
+
 func (s *rateLimitService) drain() {
 	if s != nil {
 		s.server.Drain()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -51,6 +52,7 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 		return err
 	}
 	defer envoys.close()
+	ready.Notify(envoys.setReady)
 
 	quota, err := listen(ctx, cfg.Listen, "listen")
 	if err != nil {
@@ -87,7 +89,10 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 		log.Info("draining", "wait", cfg.DrainWait, "timeout", cfg.DrainTimeout)
 		envoys.drain()
 		time.Sleep(cfg.DrainWait)
-		err := errors.Join(shut(quotaServer, cfg.DrainTimeout), envoys.shut(cfg.DrainTimeout))
+		err := errors.Join(both(
+			func() error { return shut(quotaServer, cfg.DrainTimeout) },
+			func() error { return envoys.shut(cfg.DrainTimeout) },
+		))
 		stop()
 		return errors.Join(err, shut(adminServer, time.Second))
 	})
@@ -96,6 +101,15 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 	err = tasks.Wait()
 	log.Info("ended")
 	return err
+}
+
+// both does two things at once.
+func both(a, b func() error) (errA, errB error) {
+	var first sync.WaitGroup
+	first.Go(func() { errA = a() })
+	errB = b()
+	first.Wait()
+	return errA, errB
 }
 
 // newRules puts the rules file in force, and returns what watches it; no rules where

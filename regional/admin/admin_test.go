@@ -56,3 +56,17 @@ func TestHandler(t *testing.T) {
 		t.Errorf("profiles: %d", code)
 	}
 }
+
+// TestNotify: who wants to know is told at once and of each change.
+func TestNotify(t *testing.T) {
+	ready, told := new(Readiness), ""
+	ready.Refuse("one")
+	ready.Notify(func(ready bool) { told += map[bool]string{true: "+", false: "-"}[ready] })
+	ready.Refuse("two")
+	ready.Allow("one")
+	ready.Allow("two")
+	ready.Refuse("three")
+	if told != "---+-" {
+		t.Errorf("told %s", told)
+	}
+}
