@@ -80,6 +80,21 @@ func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 // where that is the plain value of the part's first source. Parts are joined by '|'.
 func AppendKeyPart(dst []byte, value string) []byte { return appendValue(dst, value) }
 
+// AppendValue appends what a part comes to in the key of a request of which somebody
+// else took the value of the part's first source: of an IPv6 client the prefix, of
+// a path what stands before its query. A value that is no address stands for itself.
+func (p Part) AppendValue(dst []byte, value string) []byte {
+	switch first := p[0]; first.From {
+	case FromClientIP:
+		if a := parseAddr(value); a.size > 0 {
+			return a.appendTo(dst, first.IPv6Prefix)
+		}
+	case FromPath:
+		value = (&Request{Path: value}).path()
+	}
+	return appendValue(dst, value)
+}
+
 func appendValue[T string | []byte](dst []byte, v T) []byte {
 	if len(v) > MaxKeyValue {
 		return appendHash(append(dst, '\\', 'h'), v)

@@ -85,6 +85,31 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// TestAppendValue: whoever takes a value from elsewhere comes to the same key.
+func TestAppendValue(t *testing.T) {
+	for parts, values := range map[string][]string{
+		`["client_ip"]`:                                      {"192.0.2.1", "192.0.2.1:80", "2001:db8::1", "2001:db8::ffff", "[2001:db8:0:1::1]:80", "::ffff:192.0.2.1"},
+		`[{"client_ip":{"ipv6_prefix":128}}]`:                {"2001:db8::1", "2001:DB8:0::01"},
+		`["path"]`:                                           {"/a", "/a?b=c", "/a|b#c", "/" + strings.Repeat("x", MaxKeyValue)},
+		`[{"header":"x-user","else":"client_ip"}]`:           {"alice", `a|b\c`, "2001:db8::1"},
+		`[{"client_ip":{"ipv6_prefix":48},"else":"method"}]`: {"2001:db8:1:2::3"},
+	} {
+		set, err := Decode([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, value := range values {
+			want, ok := key(t, parts, &Request{Peer: value, Path: value}, "x-user", value)
+			if got := string(set.Rule(0).Key[0].AppendValue(nil, value)); !ok || got != want {
+				t.Errorf("%s of %s: %q, want %q", parts, value, got, want)
+			}
+		}
+	}
+	if got := string((Part{{From: FromClientIP}}).AppendValue(nil, "somebody|")); got != `somebody\|` {
+		t.Errorf("of what is no address: %s", got)
+	}
+}
+
 func fnv128(s string) string {
 	h := fnv.New128a()
 	h.Write([]byte(s))

@@ -34,7 +34,7 @@ func newCatalog(set *rule.Set, before *catalog, now limit.Micros, m *metrics) *c
 		e := &entry{counts: m.rule(r.Name)}
 		for v := range r.Limits {
 			p := NewPolicy(r.Name, uint32(v), set.Limit(i, v), termsOf(r, set.Limit(i, v)), now)
-			p.OnFailure, p.ExpectedHolders, p.Mode = r.OnFailure, r.ExpectedHolders, r.Mode
+			p.OnFailure, p.ExpectedHolders, p.Mode, p.Key = r.OnFailure, r.ExpectedHolders, r.Mode, r.Key
 			if old := before.policy(p.Rule, p.Variant); old != nil && old.Same(p) {
 				p.Since = old.Since
 			}

@@ -25,6 +25,8 @@ type Policy struct {
 	ExpectedHolders int64
 	// Mode says whether such a decision is enforced.
 	Mode rule.Mode
+	// Key is what keys are made of; nil where they are not those of a rules file.
+	Key []rule.Part
 
 	salt uint64 // hash of what names the counters, without the key
 }

@@ -127,7 +127,7 @@ func (b *Bindings) check(find func(name string) *limiter.Policy) (errs rulefile.
 	}
 	for _, made := range b.all {
 		p := find(made.rule)
-		if reason := checkRule(made.rule, p); reason != "" {
+		if reason := made.flaw(p); reason != "" {
 			errs = append(errs, rulefile.Error{File: b.file, At: strict.Error{Pos: made.at, Path: "rule", Reason: reason}})
 		} else if p.Mode == rule.Off {
 			off++

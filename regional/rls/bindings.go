@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -27,10 +28,12 @@ import (
 // is not bound.
 //
 // The values of entries without value are the parts of the rule's key, in their
-// order, written as PoPs write them, so that both count on the same counter. A
-// descriptor of which one of these is empty is not bound, as a request without that
-// part does not match the rule. The rule's own match, cost and overrides by header
-// do not apply: there is no request to look at.
+// order: there have to be as many, and each stands for the first source of its part.
+// They are written as PoPs write them, an IPv6 client by its prefix and a path without
+// its query, so that both count on the same counter. A descriptor of which one of
+// these is empty is not bound, as a request without that part does not match the
+// rule. The rule's own match, cost and overrides by header do not apply: there is no
+// request to look at.
 type Bindings struct {
 	domains map[string]*branch
 	all     []*binding // in the order of the file
@@ -85,27 +88,26 @@ func (b *Bindings) find(domain string, entries []descriptor.Entry) *binding {
 	return at.binding
 }
 
-// appendKey appends the key of the rule's counter.
-func (b *binding) appendKey(dst []byte, entries []descriptor.Entry) []byte {
+// appendKey appends the key of the rule's counter. The rule's key has these parts.
+func (b *binding) appendKey(dst []byte, parts []rule.Part, entries []descriptor.Entry) []byte {
 	for n, i := range b.keyed {
 		if n > 0 {
 			dst = append(dst, '|')
 		}
-		dst = rule.AppendKeyPart(dst, entries[i].Value)
+		dst = parts[n].AppendValue(dst, entries[i].Value)
 	}
 	return dst
 }
 
-// resolve is the bound rule in its present version. It is nil if there is no such
-// rule, or if it is not one that this protocol can decide on: one that is off, and
-// limits on concurrency, of which no client would ever release a slot.
+// resolve is the bound rule in its present version. It is nil if the rule is off, or
+// cannot be bound, see flaw.
 func (s *Server) resolve(b *binding) *prepared {
 	p := s.cfg.Rules(b.rule)
-	if p == nil || p.Mode == rule.Off || p.Limit.Spec().Algorithm == limit.Concurrency {
-		return nil
-	}
 	if ready := b.current.Load(); ready != nil && ready.policy == p {
 		return ready
+	}
+	if b.flaw(p) != "" || p.Mode == rule.Off {
+		return nil
 	}
 	made := s.native(p)
 	made.binding = b
@@ -113,14 +115,17 @@ func (s *Server) resolve(b *binding) *prepared {
 	return made
 }
 
-// checkRule says why a rule cannot be bound; empty if it can. One that is off can: it
+// flaw says why its rule cannot be bound; empty if it can. One that is off can: it
 // limits nothing for as long as it is.
-func checkRule(name string, p *limiter.Policy) string {
+func (b *binding) flaw(p *limiter.Policy) string {
+	name := "rule " + strict.Quote(b.rule)
 	switch {
 	case p == nil:
-		return "rule " + strict.Quote(name) + " is not in the rules file"
-	case p.Limit.Spec().Algorithm == limit.Concurrency:
-		return "rule " + strict.Quote(name) + " limits concurrency; clients of this protocol do not say when they are done, bind a rule with another algorithm"
+		return name + " is not in the rules file"
+	case p.Limit.Spec().Algorithm == limit.Concurrency: // no client would ever release a slot
+		return name + " limits concurrency; clients of this protocol do not say when they are done, bind a rule with another algorithm"
+	case len(p.Key) != len(b.keyed):
+		return fmt.Sprintf("%s has a key of parts: %d, entries without value here: %d; leave the value out of one entry for each part, in their order", name, len(p.Key), len(b.keyed))
 	}
 	return ""
 }

@@ -55,6 +55,7 @@ rules:
   - { name: quiet, key: [], limit: 1/1h, algorithm: fixed_window, consistency: exact, mode: shadow }
   - { name: unused, key: [], limit: 1/1h, mode: "off" }
   - { name: upload, key: [], limit: 2, algorithm: concurrency }
+  - { name: per-client, key: [client_ip, path], limit: 3/1h, consistency: exact }
 `
 
 const boundTo = `
@@ -62,8 +63,9 @@ bindings:
   - { domain: d, descriptor: [{ key: user }], rule: per-user }
   - { domain: d, descriptor: [{ key: user }, { key: plan, value: gold }], rule: per-user }
   - { domain: d, descriptor: [{ key: user }, { key: plan, value: gold }, { key: path }], rule: per-page }
-  - { domain: d, descriptor: [{ key: everything }], rule: quiet }
-  - { domain: only-bound, descriptor: [{ key: off }], rule: unused }
+  - { domain: d, descriptor: [{ key: remote_address }, { key: path }], rule: per-client }
+  - { domain: d, descriptor: [{ key: everything, value: x }], rule: quiet }
+  - { domain: only-bound, descriptor: [{ key: "off", value: x }], rule: unused }
 `
 
 func TestBindings(t *testing.T) {
@@ -108,6 +110,8 @@ func TestBoundCounterIsThePoPs(t *testing.T) {
 	}{
 		{"per-user", []string{"user", "ann"}, "ann"},
 		{"per-page", []string{"user", `a|b\c`, "plan", "gold", "path", "/p"}, `a\|b\\c|/p`},
+		{"per-client", []string{"remote_address", "2001:db8:0:7:8:9:a:b", "path", "/p?q=1"}, `2001:db8:0:7::/64|/p`},
+		{"per-client", []string{"remote_address", "192.0.2.7", "path", "/"}, `192.0.2.7|/`},
 	} {
 		ask := limiter.Ask{Policy: b.service.Policy(c.rule, 0), Key: []byte(c.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 		grants := make([]lease.Grant, 1)
@@ -173,9 +177,13 @@ func TestBindingsThatCannotBe(t *testing.T) {
 bindings:
   - { domain: d, descriptor: [{ key: user }], rule: nosuch }
   - { domain: d, descriptor: [{ key: file }], rule: upload }
+  - { domain: d, descriptor: [{ key: all }], rule: quiet }
+  - { domain: d, descriptor: [{ key: user }, { key: path, value: / }], rule: per-page }
 `)
 	const want = `bindings.yaml:3:53: rule: rule "nosuch" is not in the rules file
-bindings.yaml:4:53: rule: rule "upload" limits concurrency; clients of this protocol do not say when they are done, bind a rule with another algorithm`
+bindings.yaml:4:53: rule: rule "upload" limits concurrency; clients of this protocol do not say when they are done, bind a rule with another algorithm
+bindings.yaml:5:52: rule: rule "quiet" has a key of parts: 0, entries without value here: 1; leave the value out of one entry for each part, in their order
+bindings.yaml:6:78: rule: rule "per-page" has a key of parts: 2, entries without value here: 1; leave the value out of one entry for each part, in their order`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

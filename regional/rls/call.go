@@ -237,7 +237,7 @@ func appendHash(dst, key []byte) []byte {
 func (p *prepared) appendKey(dst []byte, entries []descriptor.Entry) []byte {
 	switch {
 	case p.binding != nil:
-		return p.binding.appendKey(dst, entries)
+		return p.binding.appendKey(dst, p.policy.Key, entries)
 	case p.rule != nil:
 		return descriptor.Match{Rule: p.rule}.AppendKey(dst, entries)
 	}
