@@ -14,6 +14,8 @@ const (
 	// when on it counts no more: three beats that did not arrive.
 	beatEvery = time.Second
 	goneAfter = 3500 * time.Millisecond
+	// heartQuiet is how long no beat must have been refused until one is logged again.
+	heartQuiet = time.Minute
 	// replicasKey holds the replicas, by when they were last heard of.
 	replicasKey = "weir:{replicas}"
 )
@@ -63,39 +65,69 @@ func (c *census) missed() { c.gap = true }
 // some four seconds in which Redis answered. 0: it was never known.
 func (s *Store) Replicas() int { return int(s.replicas.Load()) }
 
+// heart is how this replica says that it is alive. It belongs to the goroutine of beat.
+type heart struct {
+	store      *Store
+	id         string
+	census     census
+	quietUntil time.Duration // when to log again that a beat is refused
+}
+
 // beat says every second that this replica is alive, and in the end that it is not.
 func (s *Store) beat(ctx context.Context) {
-	id := rand.Text()
-	var c census
-	for {
-		pause := jittered(beatEvery)
-		if n, err := s.sayAlive(ctx, id); err == nil {
-			c.heard(n, time.Since(s.began))
-			s.replicas.Store(c.replicas)
-		} else if c.missed(); c.replicas == 0 {
-			pause = jittered(beatEvery / 20) // at the start: as soon as there is a node
-		}
-		if !sleep(ctx, pause) {
-			break
-		}
+	h := heart{store: s, id: rand.Text()}
+	for sleep(ctx, h.once(ctx)) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Timeout)
 	defer cancel()
 	if client := s.replicasClient(); client != nil {
-		_ = client.ZRem(ctx, replicasKey, id).Err() // else the others notice in a while
+		_ = client.ZRem(ctx, replicasKey, h.id).Err() // else the others notice in a while
 	}
 }
 
-func (s *Store) sayAlive(ctx context.Context, id string) (int64, error) {
-	client := s.replicasClient()
-	if client == nil {
-		return 0, errors.New("redis: no node")
+// once beats, and returns how long to wait with the next beat.
+func (h *heart) once(ctx context.Context) time.Duration {
+	n, err := h.say(ctx)
+	if err == nil {
+		h.census.heard(n, time.Since(h.store.began))
+		h.store.replicas.Store(h.census.replicas)
+		return jittered(beatEvery)
 	}
-	n, err := client.Eval(ctx, beatScript, []string{replicasKey}, id, goneAfter.Milliseconds()).Int64()
-	if v, _ := verdictOf(err); v == moved || v == ask || v == stale {
-		s.requestReload()
+	h.census.missed()
+	if h.census.replicas == 0 && !isReply(err) {
+		return jittered(beatEvery / 20) // at the start: as soon as a node answers
+	}
+	return jittered(beatEvery)
+}
+
+var errNoNode = errors.New("redis: no node for the heartbeat answers")
+
+// say says that this replica is alive, and returns how many are.
+func (h *heart) say(ctx context.Context) (int64, error) {
+	client := h.store.replicasClient()
+	if client == nil {
+		return 0, errNoNode
+	}
+	n, err := client.Eval(ctx, beatScript, []string{replicasKey}, h.id, goneAfter.Milliseconds()).Int64()
+	switch v, _ := verdictOf(err); v {
+	case done:
+	case full, refused: // by the master of the key: it is where it was
+		h.complain(err)
+	default:
+		h.store.requestReload()
 	}
 	return n, err
+}
+
+// complain logs that a beat is refused, unless that was logged shortly before: a
+// refusal mostly lasts, or comes and goes.
+func (h *heart) complain(err error) {
+	now := time.Since(h.store.began)
+	if now >= h.quietUntil {
+		h.store.config.Log.Warn("redis refuses the heartbeat: replicas that come and go are not noticed",
+			"replicas", h.census.replicas, "error", h.store.config.advised(err))
+	}
+	h.quietUntil = now + heartQuiet
 }
 
 // replicasClient is a client of the node of replicasKey; nil if none answers.

@@ -2,6 +2,9 @@ package redisstore
 
 import (
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,26 +85,63 @@ func TestReplicasOutliveALoss(t *testing.T) {
 	}
 }
 
-// That a heartbeat is refused says nothing about where the masters are.
+// That a heartbeat is refused says nothing about where the masters are, and is logged
+// once, with what to change.
 func TestRefusedHeartbeat(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := start(t, Config{Addrs: []string{server.Addr}})
-	eventually(t, func() string {
-		if s.Replicas() != 1 {
-			return "no heartbeat yet"
-		}
-		return ""
-	})
-	server.Do("CONFIG", "SET", "maxmemory", 1) // writes are refused: OOM
-	reloads, beats := s.Stats().Reloads, server.CommandStats()["eval"].Calls
-	eventually(t, func() string {
-		if n := server.CommandStats()["eval"].Calls - beats; n < 3 {
-			return fmt.Sprintf("%d heartbeats", n)
-		}
-		return ""
-	})
-	if n := s.Stats().Reloads - reloads; n != 0 {
-		t.Errorf("the topology was looked up %d times because heartbeats were refused", n)
+	for _, c := range []struct {
+		name, says string
+		refuse     func(*redistest.Server)
+	}{
+		{"out of memory", "maxmemory", func(s *redistest.Server) { s.Do("CONFIG", "SET", "maxmemory", 1) }},
+		{"not permitted", "weir.acl", func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "-zadd") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			var log notes
+			s := start(t, Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			eventually(t, func() string {
+				if s.Replicas() != 1 {
+					return "no heartbeat yet"
+				}
+				return ""
+			})
+			c.refuse(server)
+			reloads, beats := s.Stats().Reloads, server.CommandStats()["eval"].Calls
+			eventually(t, func() string {
+				if n := server.CommandStats()["eval"].Calls - beats; n < 3 {
+					return fmt.Sprintf("%d heartbeats", n)
+				}
+				return ""
+			})
+			if n := s.Stats().Reloads - reloads; n != 0 {
+				t.Errorf("the topology was looked up %d times because heartbeats were refused", n)
+			}
+			if said := log.String(); strings.Count(said, "heartbeat") != 1 || !strings.Contains(said, c.says) {
+				t.Errorf("logged, want the heartbeat once, and %q:\n%s", c.says, said)
+			}
+			if n := s.Replicas(); n != 1 {
+				t.Errorf("%d replicas, want the one that was known", n)
+			}
+		})
 	}
+}
+
+// notes is a log in memory.
+type notes struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
 }

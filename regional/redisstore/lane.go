@@ -206,7 +206,7 @@ func (n *node) complain(err error) {
 	defer n.mu.Unlock()
 	if now := n.since(); now >= n.quietUntil {
 		n.quietUntil = now + complainEvery
-		n.store.config.Log.Error("redis refuses: what it was asked is unavailable", "addr", n.addr, "error", err)
+		n.store.config.Log.Error("redis refuses: what it was asked is unavailable", "addr", n.addr, "error", n.store.config.advised(err))
 	}
 }
 

@@ -176,7 +176,7 @@ func (n *node) broke(err error) {
 	n.open.Store(true)
 	n.good.Store(false)
 	n.store.counters.opened.Add(1)
-	n.store.config.Log.Warn("redis does not answer: its keys are unavailable until it does", "addr", n.addr, "error", err)
+	n.store.config.Log.Warn("redis does not answer: its keys are unavailable until it does", "addr", n.addr, "error", n.store.config.advised(err))
 	select {
 	case n.opened <- struct{}{}:
 	default:

@@ -100,7 +100,7 @@ func (s *Store) lookUp(ctx context.Context) error {
 	s.mu.Unlock()
 	if err != nil {
 		if changed && ctx.Err() == nil {
-			s.config.Log.Warn("redis topology is not known", "error", err)
+			s.config.Log.Warn("redis topology is not known: what was known last holds", "error", s.config.advised(err))
 		}
 		return err
 	}
