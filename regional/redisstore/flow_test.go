@@ -228,7 +228,7 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 // Before Run and after it nothing is decided, and nobody waits.
 func TestNotRunning(t *testing.T) {
 	server := redistest.Start(t)
-	s, err := New(Config{Addrs: []string{server.Addr}})
+	s, err := New(Config{Addrs: []string{server.Addr}, Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

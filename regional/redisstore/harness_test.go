@@ -31,7 +31,7 @@ func start(t testing.TB, c Config) *Store {
 func launch(t testing.TB, c Config) *Store {
 	t.Helper()
 	if c.Timeout == 0 {
-		c.Timeout = time.Second // the machine may be busy
+		c.Timeout = 5 * time.Second // the machine may be busy
 	}
 	s, err := New(c)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 // What keeps a store from working at all is said by Ready, with the server and
 // with what Redis or TLS has against it, and asks are Unavailable meanwhile.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		start func(*testing.T) redisstore.Config

@@ -105,6 +105,7 @@ func usersOf(t *testing.T, password string) []string {
 // TestModes puts the store through the conformance suite in every way to run Redis; the
 // plain ones are in TestConformanceSingle and TestConformanceCluster.
 func TestModes(t *testing.T) {
+	t.Parallel()
 	for _, m := range deployments {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()

@@ -20,6 +20,7 @@ import (
 // through everything that happens to a cluster no command is refused, and none
 // that is allowed goes unused.
 func TestLeastRights(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 2, 0, redistest.Users(usersOf(t, secret)...))
 	for _, n := range c.Nodes {
 		n.Do("CONFIG", "RESETSTAT")

@@ -57,6 +57,7 @@ func replicasShareALimit(t *testing.T, c *redistest.Cluster) {
 
 // Each replica learns how many are alive, and keeps the number while Redis is away.
 func TestHeartbeat(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	config := Config{Addrs: []string{server.Addr}}
 	first := start(t, config)
