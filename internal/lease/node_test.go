@@ -255,6 +255,19 @@ func TestNodeMakesPlaceForANewLease(t *testing.T) {
 	}
 }
 
+// A new lease that is over before it arrives takes nobody's place: it goes back.
+func TestNodeMakesNoPlaceForALeaseThatIsOver(t *testing.T) {
+	n := newTier(t, perMinute, Leased, Lot{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}, Lot{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8})
+	w := n.Node.Ask(&n.terms, 1200, nil, TopUp)
+	g := Grant{Status: OK, Granted: 50, Lease: 9, TTL: 100, Remaining: 100, Reset: 5000}
+	if back := n.Node.Apply(&n.terms, 1300, 1200, w, g, 100, nil, nil); back.Units != 50 || back.Lease != 9 {
+		t.Errorf("gave back %+v, want the 50 units that came", back)
+	}
+	if got := n.Slot.Available(1300); got != 10 {
+		t.Errorf("holds %d units, want the 10 it had: %+v", got, n.Slot.Lots)
+	}
+}
+
 // There is nothing to fetch ahead for an exact rule.
 func TestNodeOfAnExactRuleDoesNotTopUp(t *testing.T) {
 	n := newTier(t, perMinute, Exact)
