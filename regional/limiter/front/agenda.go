@@ -190,13 +190,18 @@ func (s *Store) send(ctx context.Context) {
 		case <-s.due.wake:
 		}
 		b := s.takeDue()
-		n := int64(len(b.asks))
-		if n > 0 && out.Acquire(ctx, n) == nil {
-			s.out.Go(func() {
-				defer out.Release(n)
-				b.run(ctx)
-			})
+		if b == nil {
+			continue
 		}
+		n := int64(len(b.asks))
+		if out.Acquire(ctx, n) != nil {
+			b.close()
+			return
+		}
+		s.out.Go(func() {
+			defer out.Release(n)
+			b.run(ctx)
+		})
 	}
 }
 
@@ -219,22 +224,26 @@ func (s *Store) waitForDue(ctx context.Context) {
 
 // Flush sends what is due, and returns when it is answered.
 func (s *Store) Flush(ctx context.Context) {
-	if b := s.takeDue(); len(b.asks) > 0 {
+	if b := s.takeDue(); b != nil {
 		b.run(ctx)
 	}
 }
 
-// takeDue makes a batch of what is due.
+// takeDue makes a batch of what is due; nil: nothing is.
 func (s *Store) takeDue() *batch {
 	s.due.ripen(s.now())
+	b := s.newBatch()
 	keys, returns := s.due.take()
-	b := &batch{store: s}
 	now := s.now()
 	for _, k := range keys {
 		s.askFor(b, now, k)
 	}
 	for _, r := range returns {
 		b.say(r)
+	}
+	if len(b.asks) == 0 {
+		b.close()
+		return nil
 	}
 	return b
 }
@@ -263,7 +272,7 @@ func (s *Store) askFor(b *batch, now lease.Millis, k dueKey) {
 	if why == report && c.tells(now) {
 		w, _ := c.node.Slot.Report(now)
 		b.add(now, k.shard, k.entry, nil, w, 0)
-	} else if behind := c.node.Top(&k.entry.Policy.Terms, now); why != report && behind != lease.NoAsk {
+	} else if behind := c.node.Top(&k.entry.Policy.Terms, now); why != report && behind != lease.NoAsk && !s.draining.Load() {
 		b.ask(now, k.shard, k.entry, nil, behind, 0)
 	}
 }
@@ -308,6 +317,9 @@ func (s *Store) Sweep(part float64) {
 
 // scan looks at the next n keys of a shard.
 func (s *Store) scan(shard *table.Shard[cached], now lease.Millis, n int) (forgotten int) {
+	if s.draining.Load() {
+		return 0
+	}
 	shard.Scan(n, func(e *table.Entry[cached]) {
 		c := &e.Value
 		switch {

@@ -33,6 +33,14 @@ type member struct {
 	peeks []waiter // who only wants to know what is left
 }
 
+func (s *Store) newBatch() *batch {
+	s.open.Add(1)
+	return &batch{store: s, patience: s.timeout}
+}
+
+// close says that a batch is answered, or will not be sent.
+func (b *batch) close() { b.store.open.Add(-1) }
+
 // ask asks for a key on behalf of those who wait, or of the node itself. The
 // shard is locked.
 func (b *batch) ask(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], queue []waiter, behind lease.Asks, group uint32) {
@@ -69,6 +77,7 @@ func (b *batch) say(a limiter.Ask) {
 
 // run asks the store, hands out what comes as it comes, and returns when all has.
 func (b *batch) run(ctx context.Context) {
+	defer b.close()
 	b.store.asked.Add(uint64(len(b.asks)))
 	ctx, cancel := context.WithTimeout(ctx, b.store.timeout)
 	defer cancel()
@@ -84,8 +93,8 @@ func (b *batch) run(ctx context.Context) {
 	calls.Wait()
 }
 
-// decide makes one call of the store.
-func (b *batch) decide(ctx context.Context, first, next int) {
+// decide makes one call of the store, and applies the answers.
+func (b *batch) decide(ctx context.Context, first, next int) []lease.Grant {
 	if next-first > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, b.patience)
@@ -97,6 +106,7 @@ func (b *batch) decide(ctx context.Context, first, next int) {
 	for i := range grants {
 		b.apply(now, &b.members[first+i], &b.asks[first+i], grants[i])
 	}
+	return grants
 }
 
 func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant) {

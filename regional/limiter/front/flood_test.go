@@ -37,6 +37,13 @@ func (c *counted) Acquire(ctx context.Context, asks []limiter.Ask, grants []leas
 	time.Sleep(time.Millisecond)
 }
 
+// asks is how often it was asked for a rule.
+func (c *counted) asks(rule string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.asked[rule])
+}
+
 // most is the largest number of asks for a rule in any ten seconds.
 func (c *counted) most(rule string) (worst int) {
 	c.mu.Lock()

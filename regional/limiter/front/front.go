@@ -61,7 +61,9 @@ type Store struct {
 
 	leased, denied, asked, failed atomic.Uint64
 
-	out sync.WaitGroup // calls of the store, and one until Run ends
+	out      sync.WaitGroup // calls of the store, and one until Run ends
+	open     atomic.Int64   // batches that are not answered
+	draining atomic.Bool    // it ends: nothing is asked for ahead
 }
 
 // Stats counts asks by who answered them.
@@ -258,7 +260,7 @@ func onlyAsk(w lease.Want) lease.Want {
 // asking is the call's batch.
 func (c *call) asking() *batch {
 	if c.batch == nil {
-		c.batch = &batch{store: c.store}
+		c.batch = c.store.newBatch()
 	}
 	return c.batch
 }
@@ -281,7 +283,6 @@ func (c *call) send(ctx context.Context) {
 		return
 	}
 	c.batch = nil
-	b.patience = c.store.timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline)
 		b.patience = min(b.patience, max(left-left/10, leastPatience))

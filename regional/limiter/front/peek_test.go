@@ -57,7 +57,7 @@ func TestExactPeekWaitsForItsOwnReply(t *testing.T) {
 			}
 			first.Wait()
 		}
-		if asks := len(s.stores[0].asked["hour"]); asks != 6 {
+		if asks := s.stores[0].asks("hour"); asks != 6 {
 			t.Errorf("%d asks for three times two round trips", asks)
 		}
 	})
@@ -154,7 +154,7 @@ func TestFloodOfExactPeeks(t *testing.T) {
 			}
 			all.Wait()
 		}
-		asks := func() int { return len(s.stores[0].asked["hour"]) }
+		asks := func() int { return s.stores[0].asks("hour") }
 		if flood(time.Second); asks() > 502 {
 			t.Errorf("%d asks in 500 round trips", asks())
 		}
