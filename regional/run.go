@@ -26,7 +26,8 @@ import (
 // started has ended. Nothing is served before all of it is ready.
 //
 // The order of the end: not ready, wait until others have noticed, let calls in
-// flight end, stop what runs behind the service, close the admin port.
+// flight end, give back what is on lease, stop what runs behind the service, close
+// the admin port.
 func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func() <-chan os.Signal) error {
 	metrics := telemetry.NewRegistry("weir-regional")
 	ready := newReadiness(cfg, log)
@@ -93,6 +94,7 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 			func() error { return shut(quotaServer, cfg.DrainTimeout) },
 			func() error { return envoys.shut(cfg.DrainTimeout) },
 		))
+		store.drain(log)
 		stop()
 		return errors.Join(err, shut(adminServer, time.Second))
 	})

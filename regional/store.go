@@ -26,6 +26,7 @@ import (
 type counting struct {
 	limiter.Store
 	fall     limiter.Fallback // nil: nothing is remembered of a failing store
+	cache    *front.Store     // nil: no lease cache
 	replicas func() int       // live ones, as far as is known
 	run      []func(context.Context) error
 }
@@ -66,9 +67,28 @@ func newStore(cfg *config.Config, r *telemetry.Registry, ready *admin.Readiness,
 			Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Timeout: max(cfg.RedisOf.Timeout, cfg.RLS.Budget),
 		})
 		observeFront(cache, r)
-		c.Store, c.fall, c.run = cache, cache, append(c.run, cache.Run)
+		c.Store, c.fall, c.cache, c.run = cache, cache, cache, append(c.run, cache.Run)
 	}
 	return c, nil
+}
+
+// drainTime bounds giving back what is on lease when the service ends.
+const drainTime = time.Second
+
+// drain gives back what the lease cache has, while the store still runs: the other
+// replicas need not wait until leases end that nobody uses.
+func (c *counting) drain(log *slog.Logger) {
+	if c.cache == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	d := c.cache.Drain(ctx)
+	if d.Lost > 0 || d.Owed > 0 {
+		log.Warn("could not give back all that was on lease: what is lost is free again when its lease would have ended", "units", d.Units, "lost", d.Lost, "owed", d.Owed)
+		return
+	}
+	log.Info("gave back what was on lease", "units", d.Units)
 }
 
 // awaitRedis refuses readiness until Redis has answered once. After that a Redis
