@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/regional/redisstore/redistest"
+)
+
+const drainRules = `
+rules:
+  - name: leased
+    match: { path: /leased }
+    key: [ { header: x-user } ]
+    limit: 10000/1d
+    algorithm: fixed_window
+`
+
+// What a replica has on lease when it is told to end is the other's as soon as it has
+// ended: not ten seconds later, when its leases would have.
+func TestReplicaThatEndsLeavesItsUnits(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 0)
+	patient := []string{"--redis-timeout", "1s"} // on a busy machine
+	one, two := newReplica(t, "replica-1", drainRules, c.Addrs(), patient...), newReplica(t, "replica-2", drainRules, c.Addrs(), patient...)
+	one.start()
+	two.start()
+	keys := []string{"a", "b", "c", "d", "e", "f"} // on every node
+	h := one.newHolder()
+	const each = 40
+	for range each {
+		for i, g := range h.askAll(t, keys, 1) {
+			if g.GetGranted() != 1 {
+				t.Fatalf("one of 10,000 for %s: %v", keys[i], g)
+			}
+		}
+	}
+	one.Stop()
+	if log := one.Log(); !strings.Contains(log, "gave back what was on lease") {
+		t.Errorf("the log does not say that anything was given back:\n%s", log)
+	}
+	for i, g := range two.newHolder().askAll(t, keys, 10_000-each) {
+		if g.GetGranted() != 10_000-each {
+			t.Errorf("all but the %d of 10,000 for %s that were spent: %v", each, keys[i], g)
+		}
+	}
+}
+
+// askAll asks for so many units of each key in one call, which may take its time.
+func (h *holder) askAll(t *testing.T, keys []string, units uint64) []*quotapb.Grant {
+	t.Helper()
+	h.seq++
+	call := &quotapb.AcquireRequest{Protocol: 1, Holder: h.id, Seq: h.seq}
+	for _, key := range keys {
+		call.Wants = append(call.Wants, &quotapb.Want{Rule: "leased", Key: []byte(key), Need: units, Waiting: units, Want: units})
+	}
+	req := connect.NewRequest(call)
+	req.Header().Set("Connect-Timeout-Ms", "2000")
+	resp, err := h.client.Acquire(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Msg.GetGrants()
+}
