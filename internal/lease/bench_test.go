@@ -79,6 +79,9 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 		now += 7
 		d := s.Take(&terms, now, 1)
 		s.Untake(d.Taken)
+		if !s.Remembered(now, 1) && !s.TakeLocal(&terms, now, now+7, 1, 2) {
+			s.Overdraw(&terms, 1)
+		}
 		w := s.Ask(&terms, now, 1, 1, NoAsk)
 		g := c.Acquire(l, &terms, window+limit.Micros(now)*limit.Millisecond, w)
 		s.Apply(&terms, now, now, w, g, max(0, g.Granted-1), 100)

@@ -10,7 +10,7 @@ func (s *Slot) Remembered(now Millis, cost int64) bool {
 // as the tier above does not answer: share units until ends, the end of the
 // window on the holder's clock. What it admits counts as overdrawn and is
 // reported when the tier above answers again.
-func (s *Slot) TakeLocal(now, ends Millis, share, cost int64) bool {
+func (s *Slot) TakeLocal(t *Terms, now, ends Millis, share, cost int64) bool {
 	lot := s.local(now)
 	if lot == nil {
 		lot = &s.Lots[max(s.place(now), 0)] // what it held is lost: nobody answers
@@ -21,15 +21,15 @@ func (s *Slot) TakeLocal(now, ends Millis, share, cost int64) bool {
 		return false
 	}
 	lot.Units -= cost
-	s.Overdrawn += cost
-	s.Spent += cost
+	s.Overdraw(t, cost)
 	return true
 }
 
-// Overdraw admits a request that no lease covers (on_failure: allow), to be
-// reported when the tier above answers again.
-func (s *Slot) Overdraw(cost int64) {
-	s.Overdrawn += cost
+// Overdraw admits a request that no lease covers, to be reported when the tier
+// above answers again: at most one limit, however long that takes. An optimistic
+// holder may owe more already.
+func (s *Slot) Overdraw(t *Terms, cost int64) {
+	s.Overdrawn += min(cost, max(0, t.Capacity-s.Overdrawn))
 	s.Spent += cost
 }
 

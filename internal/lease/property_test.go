@@ -13,7 +13,7 @@ type book struct {
 	t      fataler
 	leases map[Part]int64 // by lease and expiry, Units 0
 	from   map[Part]Millis
-	debts  int64 // units overdrawn that no reply has acknowledged
+	debts  int64 // units overdrawn that no reply has acknowledged, at most one limit
 }
 
 type fataler interface {
@@ -38,8 +38,11 @@ func (b *book) leave(now Millis, p Part, spent bool) {
 	}
 }
 
+// owe notes units that were admitted without a lease.
+func (b *book) owe(t *Terms, units int64) { b.debts = min(b.debts+units, t.Capacity) }
+
 // agrees checks a slot against the book and against its own invariants.
-func (b *book) agrees(now Millis, s *Slot) {
+func (b *book) agrees(now Millis, s *Slot, most int64) {
 	var held int64
 	for _, lot := range s.Lots {
 		if lot.Units < 0 {
@@ -59,8 +62,8 @@ func (b *book) agrees(now Millis, s *Slot) {
 	if s.Spent < 0 || s.Denied < 0 || s.WantLog2 > 32 || s.DeniedNeed < 0 || s.Left < 0 {
 		b.t.Fatalf("at %d: %+v", now, s)
 	}
-	if s.Overdrawn < b.debts {
-		b.t.Fatalf("at %d: reports %d of %d overdrawn", now, s.Overdrawn, b.debts)
+	if s.Overdrawn < b.debts || s.Overdrawn > most {
+		b.t.Fatalf("at %d: reports %d of %d overdrawn, and of a limit of %d", now, s.Overdrawn, b.debts, most)
 	}
 }
 
@@ -91,7 +94,7 @@ func wander(t fataler, d draws, steps int) {
 			for _, p := range dec.Taken.Parts {
 				b.leave(now, p, true)
 			}
-			b.debts += dec.Taken.Overdrawn
+			b.owe(&terms, dec.Taken.Overdrawn)
 			if dec.Verdict == Admit {
 				taken = append(taken, dec.Taken)
 			}
@@ -123,14 +126,18 @@ func wander(t fataler, d draws, steps int) {
 			w, _ := s.Report(now)
 			b.collected(now, before, s.Lots, w)
 		case 7:
-			if d.upTo(3) == 0 {
-				if s.TakeLocal(now, now/1000*1000+1000, 5, 1) {
-					b.debts++
-				}
-				b.lost(&s)
+			if d.upTo(3) > 0 {
+				cost := d.upTo(30)
+				s.Overdraw(&terms, cost)
+				b.owe(&terms, cost)
+				break
 			}
+			if s.TakeLocal(&terms, now, now/1000*1000+1000, 5, 1) {
+				b.owe(&terms, 1)
+			}
+			b.lost(&s)
 		}
-		b.agrees(now, &s)
+		b.agrees(now, &s, terms.Capacity)
 		if s.Idle(&terms, now) && (s.Overdrawn > 0 || s.Available(now) > 0) {
 			t.Fatalf("at %d idle: %+v", now, s)
 		}

@@ -60,7 +60,8 @@ type Slot struct {
 	DeniedNeed int64
 	// Denied counts requests refused from memory since Asked.
 	Denied int64
-	// Overdrawn is units admitted without a lease that no reply has acknowledged.
+	// Overdrawn is units admitted without a lease that no reply has acknowledged: of
+	// those admitted because nobody answered at most one limit, see [Slot.Overdraw].
 	Overdrawn int64
 }
 

@@ -390,7 +390,7 @@ func TestLocalShare(t *testing.T) {
 	}
 	s := newStory(t, perMinute, Leased)
 	for i, want := range []bool{true, true, true, false} {
-		if got := s.slot.TakeLocal(1000, 60_000, 3, 1); got != want {
+		if got := s.slot.TakeLocal(&s.terms, 1000, 60_000, 3, 1); got != want {
 			t.Errorf("request %d of a share of 3: %v", i+1, got)
 		}
 	}
@@ -401,10 +401,10 @@ func TestLocalShare(t *testing.T) {
 
 	s.ask(1001, 1, 1, NoAsk)
 	s.reply(1005, ok(1, 900)) // the tier above answers again, and goes away again
-	if s.slot.TakeLocal(1200, 60_000, 3, 1) {
+	if s.slot.TakeLocal(&s.terms, 1200, 60_000, 3, 1) {
 		t.Error("the share was renewed within its window")
 	}
-	if !s.slot.TakeLocal(60_000, 120_000, 3, 1) {
+	if !s.slot.TakeLocal(&s.terms, 60_000, 120_000, 3, 1) {
 		t.Error("no share in the next window")
 	}
 	s.slot.Overdrawn = 0
@@ -415,7 +415,7 @@ func TestLocalShare(t *testing.T) {
 
 func TestLeaseEndsALocalShareThatIsInItsWay(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.TakeLocal(1000, 60_000, 3, 1)
+	s.slot.TakeLocal(&s.terms, 1000, 60_000, 3, 1)
 	s.slot.WantLog2 = 3
 	s.ask(1001, 0, 8, TopUp)
 	s.reply(1005, ok(8, 900))
@@ -429,12 +429,12 @@ func TestLeaseEndsALocalShareThatIsInItsWay(t *testing.T) {
 
 func TestOverdraw(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.Overdraw(4)
+	s.slot.Overdraw(&s.terms, 4)
 	w, some := s.slot.Report(1000)
 	if !some || w.Overdrawn != 4 {
 		t.Errorf("reports %+v", w)
 	}
-	s.slot.Overdraw(1)
+	s.slot.Overdraw(&s.terms, 1)
 	s.slot.Apply(&s.terms, 1004, 1000, w, Grant{Status: OK, Remaining: 9, Reset: 50}, 0, 100)
 	if s.slot.Overdrawn != 1 || s.slot.Left != 9 {
 		t.Errorf("after the acknowledgement of 4: %+v", s.slot)

@@ -168,12 +168,12 @@ func (h *holder) failPart(e *entry, p Part) bool {
 		h.w.ref.remembered++
 		return false
 	case p.Rule.OnFailure == Allow:
-		e.slot.Overdraw(p.Cost)
+		e.slot.Overdraw(&p.Rule.Terms, p.Cost)
 	case p.Rule.OnFailure == Local:
 		share := lease.Share(p.Rule.Terms.Capacity, len(h.w.holders))
 		period := lease.Millis(p.Rule.Limit.Spec().Period / limit.Millisecond)
 		ends := (h.now()/period + 1) * period
-		if !e.slot.TakeLocal(h.now(), ends, share, p.Cost) {
+		if !e.slot.TakeLocal(&p.Rule.Terms, h.now(), ends, share, p.Cost) {
 			return false
 		}
 	default:

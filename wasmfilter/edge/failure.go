@@ -42,7 +42,7 @@ func (w *Worker) failure(now lease.Millis, h *hit, e *table.Entry) lease.Verdict
 	switch p.rule.OnFailure {
 	case rule.FailureAllow:
 		h.decision = FailedOpen
-		e.Overdraw(h.cost)
+		e.Overdraw(&p.terms, h.cost)
 		return lease.Admit
 	case rule.FailureDeny:
 		return h.failClosed()
@@ -50,7 +50,7 @@ func (w *Worker) failure(now lease.Millis, h *hit, e *table.Entry) lease.Verdict
 	ends := w.windowEnd(now, p)
 	h.decision = LocalAllowed
 	h.report.Reset = ends - now
-	if e.TakeLocal(now, ends, w.share(p), h.cost) {
+	if e.TakeLocal(&p.terms, now, ends, w.share(p), h.cost) {
 		return lease.Admit
 	}
 	h.decision, h.report.Remaining = LocalDenied, 0

@@ -38,11 +38,10 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 		v.Degraded, v.Admitted = limiter.FailedDenied, false
 		v.Grant.RetryAfter = v.Grant.Reset
 	case a.Policy.OnFailure == rule.FailureAllow:
-		slot.Overdraw(a.Want.Need)
-		slot.Overdrawn = min(slot.Overdrawn, a.Policy.Terms.Capacity)
+		slot.Overdraw(&a.Policy.Terms, a.Want.Need)
 	case a.Policy.OnFailure == rule.FailureLocal:
 		ends := s.windowEnd(now, a.Policy.Limit.Spec())
-		v.Admitted = slot.TakeLocal(now, ends, localShare(a.Policy, holders), a.Want.Need)
+		v.Admitted = slot.TakeLocal(&a.Policy.Terms, now, ends, localShare(a.Policy, holders), a.Want.Need)
 		v.Grant.Reset = ends - now
 		if !v.Admitted {
 			v.Grant.RetryAfter = v.Grant.Reset
