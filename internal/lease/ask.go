@@ -80,7 +80,7 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 	}
 	s.Overdrawn = max(0, s.Overdrawn-w.Overdrawn)
 	if g.StartsIn == 0 {
-		s.Left, s.Reset = g.Remaining, now+g.Reset
+		s.learn(t, now, w, g)
 	}
 	if w.Want == 0 {
 		return Part{}
@@ -97,6 +97,16 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 		return Part{}
 	}
 	return s.store(now, Lot{Units: spare, From: startOf(now, g), Expiry: sent + g.TTL, TTL: g.TTL, Lease: g.Lease})
+}
+
+// learn notes what a reply says of the counter above. Requests that waited and get
+// nothing are refused; what was refused before stays so until much is left, or the
+// counter has started anew since.
+func (s *Slot) learn(t *Terms, now Millis, w Want, g Grant) {
+	decided := g.Granted > 0 || g.Status == Denied
+	refused := decided && g.Granted < w.Waiting || s.Refused && now < s.Reset
+	s.Refused = refused && 2*g.Remaining < t.Capacity
+	s.Left, s.Reset = g.Remaining, now+g.Reset
 }
 
 // pause sets when the holder may ask again. A denial tells what is left: less
@@ -202,5 +212,5 @@ func (s *Slot) place(now Millis) int {
 func (s *Slot) Idle(t *Terms, now Millis) bool {
 	return s.Lots[0].idle(now) && s.Lots[1].idle(now) && s.Overdrawn == 0 &&
 		!s.underWay(t, now) && now >= s.NextAsk && now >= s.LimitedUntil &&
-		(s.DeniedNeed == 0 || now >= s.Reset)
+		(s.DeniedNeed == 0 && !s.Refused || now >= s.Reset)
 }

@@ -20,6 +20,120 @@ func TestUntakeLocalShare(t *testing.T) {
 	}
 }
 
+// Where units trickle back, replies to a flood grant some and leave nothing: what is
+// refused in between stays refused when nobody answers, until the bucket is full.
+func TestFloodIsRememberedThroughGrants(t *testing.T) {
+	s := newStory(t, limit.Spec{Count: 100, Period: limit.Second}, Leased)
+	granted := func(now Millis, left int64) {
+		s.want, s.sent = s.slot.Ask(&s.terms, now, 1, 1, NoAsk), now
+		s.reply(now, Grant{Status: OK, Granted: 1, TTL: 1000, Remaining: left, Reset: Millis(1000 - 10*left)})
+	}
+	granted(1000, 0)
+	if s.slot.Remembered(1001, 1) {
+		t.Error("nobody was refused yet")
+	}
+	s.take(1001, 1, Refuse, TopUp)
+	granted(1100, 5)
+	for _, row := range []struct {
+		now  Millis
+		cost int64
+		want bool
+	}{{1101, 5, false}, {1101, 6, true}, {2049, 6, true}, {2050, 6, false}} {
+		if got := s.slot.Remembered(row.now, row.cost); got != row.want {
+			t.Errorf("at %d a request of %d stays refused: %v", row.now, row.cost, got)
+		}
+	}
+	s.slot.Overdraw(&s.terms, 7)
+	if !s.slot.Remembered(1102, 1) || s.slot.Remembered(1102, 0) {
+		t.Error("what was left has been admitted since: all but questions are refused")
+	}
+	s.slot.Overdrawn = 0
+	if s.slot.Idle(&s.terms, 2049) || !s.slot.Idle(&s.terms, 2050) {
+		t.Error("a refusal pins its slot until the bucket is full, and no longer")
+	}
+	granted(1200, 49)
+	if !s.slot.Remembered(1201, 50) {
+		t.Error("forgets a refusal although less than half is left")
+	}
+	granted(1300, 50)
+	if s.slot.Refused {
+		t.Error("remembers a refusal although half is left again")
+	}
+}
+
+func TestRefusalEndsWithItsWindow(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.slot = Slot{Refused: true, Reset: 1000}
+	s.ask(1000, 1, 1, NoAsk)
+	s.reply(1004, ok(1, 100))
+	if s.slot.Refused {
+		t.Error("a refusal of the last window stands in this one")
+	}
+}
+
+// Whom the tier above denied, or granted less than waited, is refused; what a group
+// lost to another rule is not.
+func TestWhatRefuses(t *testing.T) {
+	for _, c := range []struct {
+		waiting int64
+		g       Grant
+		refused bool
+	}{
+		{1, Grant{Status: OK, Granted: 1}, false},
+		{2, Grant{Status: OK, Granted: 1}, true},
+		{1, Grant{Status: Denied}, true},
+		{0, Grant{Status: Denied}, false},
+		{1, Grant{Status: OK}, false},
+		{1, Grant{Status: Unavailable}, false},
+		{600, Grant{Status: Denied, Remaining: 599}, false},
+	} {
+		s := newStory(t, perMinute, Leased)
+		s.want = s.slot.Ask(&s.terms, 1000, c.waiting, c.waiting, NoAsk)
+		c.g.Reset = 1000
+		s.reply(1004, c.g)
+		if s.slot.Refused != c.refused {
+			t.Errorf("%d waited and got %+v: refused %v", c.waiting, c.g, s.slot.Refused)
+		}
+	}
+}
+
+// Refused from memory is refused: by the slot, by a node, by a node's children, or
+// as an exact rule does it. A question, a child that tells nothing of the kind, and
+// a spent share of the holder's own refuse nobody.
+func TestRefusalsFromMemory(t *testing.T) {
+	spent := Slot{LimitedUntil: 2000, NextAsk: 2000, DeniedNeed: 1, Reset: 9000}
+	acquire := func(w Want) func(*Terms, *Slot) {
+		return func(terms *Terms, s *Slot) {
+			n := Node{Slot: *s}
+			n.Acquire(terms, 1000, w)
+			*s = n.Slot
+		}
+	}
+	take := func(terms *Terms, s *Slot) { s.Take(terms, 1000, 1) }
+	for name, c := range map[string]struct {
+		consistency Consistency
+		do          func(*Terms, *Slot)
+		refused     bool
+		counted     int64 // as refused since Asked
+	}{
+		"slot":             {Leased, take, true, 1},
+		"exact slot":       {Exact, take, true, 1},
+		"node":             {Leased, acquire(Want{Need: 1, Waiting: 1, Want: 1}), true, 0},
+		"exact node":       {Exact, acquire(Want{Need: 1, Waiting: 1, Want: 1}), true, 1},
+		"top-up of a node": {Leased, acquire(Want{Want: 1}), false, 0},
+		"question":         {Leased, acquire(Want{}), false, 0},
+		"children":         {Leased, acquire(Want{Denied: 3}), true, 3},
+		"local share":      {Leased, func(terms *Terms, s *Slot) { s.TakeLocal(terms, 1000, 9000, 1, 2) }, false, 1},
+	} {
+		terms := NewTerms(newLimit(t, perMinute), c.consistency, 0, 0, 0)
+		s := spent
+		c.do(&terms, &s)
+		if s.Refused != c.refused || s.Denied != c.counted {
+			t.Errorf("%s: refused %v, %d counted", name, s.Refused, s.Denied)
+		}
+	}
+}
+
 // An optimistic holder may owe more than one limit. A failure adds nothing to that,
 // and takes nothing off.
 func TestDebtOfAnOverdraft(t *testing.T) {

@@ -41,6 +41,7 @@ func (n *Node) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 	if g, ok := n.cut(t, now, w, 0); ok {
 		return g, Admit, back
 	}
+	n.Slot.Refused = n.Slot.Refused || w.Need > 0
 	return n.refusal(t, now), Refuse, back
 }
 
@@ -161,7 +162,7 @@ func (n *Node) settle(t *Terms, now Millis, w Want) Part {
 	if w.Overdrawn > 0 {
 		n.Slot.Overdrawn += w.Overdrawn - n.cover(now, w.Overdrawn)
 	}
-	n.Slot.Denied += w.Denied
+	n.Slot.deny(w.Denied)
 	if w.Unused == 0 {
 		return Part{}
 	}

@@ -56,6 +56,10 @@ type Slot struct {
 	Size int64
 	// WantLog2 is the slow start: the next want is 2^WantLog2 units. 0 to 32.
 	WantLog2 uint8
+	// Refused is true from a refused request until a reply that leaves half of the
+	// limit or more; it says nothing once Reset has passed. It outlasts DeniedNeed:
+	// where units trickle back, a flooded key is granted some by most replies.
+	Refused bool
 	// DeniedNeed is the least need that was denied by the last reply; 0: none was.
 	DeniedNeed int64
 	// Denied counts requests refused from memory since Asked.
@@ -137,7 +141,7 @@ func (s *Slot) Take(t *Terms, now Millis, cost int64) Decision {
 		taken := s.spend(now, cost)
 		return Decision{Ask: s.askBehind(t, now), Taken: taken}
 	case s.refused(now, cost):
-		s.Denied++
+		s.deny(1)
 		return Decision{Verdict: Refuse, Ask: s.askBehind(t, now)}
 	case t.Consistency == Optimistic && s.mayOverdraw(t, now, cost):
 		s.Overdrawn += cost
@@ -162,7 +166,7 @@ func (s *Slot) takeExact(t *Terms, now Millis, cost int64) Decision {
 		return Decision{Verdict: Wait}
 	}
 	if now < s.NextAsk {
-		s.Denied++
+		s.deny(1)
 		return Decision{Verdict: Refuse}
 	}
 	s.NextAsk = now + t.Interval
@@ -176,6 +180,12 @@ func (s *Slot) refused(now Millis, cost int64) bool {
 		return true
 	}
 	return now < s.NextAsk && (s.DeniedNeed == 0 || cost >= s.DeniedNeed)
+}
+
+// deny notes requests that were refused by what is known of the tier above.
+func (s *Slot) deny(requests int64) {
+	s.Denied += requests
+	s.Refused = s.Refused || requests > 0
 }
 
 // spend takes cost units from the live lots, the older first. The caller has

@@ -309,10 +309,10 @@ func TestNextWindowEndsNoDenial(t *testing.T) {
 	s.slot = Slot{DeniedNeed: 1, NextAsk: 9800, LimitedUntil: 9900, Reset: 10_000}
 	s.take(9800, 1, Refuse, Ahead)
 	s.ask(9800, 0, 1, Ahead)
-	s.reply(9804, Grant{Status: OK, Granted: 1, Lease: 2, StartsIn: 196, TTL: 1196, Remaining: 0, Reset: 196})
+	s.reply(9804, Grant{Status: OK, Granted: 1, Lease: 2, StartsIn: 196, TTL: 1196, Remaining: 999, Reset: 196})
 	s.take(9990, 1, Refuse, NoAsk)
-	if !s.slot.Remembered(9990, 1) {
-		t.Error("the running window is still spent")
+	if !s.slot.Remembered(9990, 1) || !s.slot.Refused || s.slot.Left > 0 {
+		t.Errorf("the running window is still spent: %+v", s.slot)
 	}
 	s.take(10_001, 1, Admit, TopUp)
 }

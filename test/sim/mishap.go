@@ -67,4 +67,4 @@ func (w *World) Change(old, new *Rule) {
 }
 
 // void forgets the denials of a slot.
-func void(s *lease.Slot) { s.DeniedNeed, s.NextAsk, s.LimitedUntil = 0, 0, 0 }
+func void(s *lease.Slot) { s.DeniedNeed, s.Refused, s.NextAsk, s.LimitedUntil = 0, false, 0, 0 }

@@ -19,7 +19,7 @@ func (w *Worker) fail(now lease.Millis, h *hit) lease.Verdict {
 			h.decision = Denied
 			h.report.Remaining = 0
 			h.retry(now, max(e.RetryAt, now+1))
-			p.denials.remember(h.key.Hash, now+whileAsking, now+h.report.Reset, max(e.DeniedNeed, 1))
+			p.denials.remember(h.key.Hash, now+whileAsking, now+h.report.Reset, h.cost)
 			return lease.Refuse
 		}
 		if w.failure(now, h, e) == lease.Refuse {

@@ -199,7 +199,7 @@ func (w *Worker) tryChange(now lease.Millis, p *policy, key table.Key, change fu
 func (w *Worker) open(p *policy, key table.Key) *table.Entry {
 	e := p.table.Open(key)
 	if e.Asked < w.rulesSince {
-		e.DeniedNeed, e.LimitedUntil, e.NextAsk = 0, 0, 0
+		e.DeniedNeed, e.Refused, e.LimitedUntil, e.NextAsk = 0, false, 0, 0
 	}
 	return e
 }

@@ -10,9 +10,10 @@ import (
 
 var _ limiter.Fallback = (*Store)(nil)
 
-// Fall decides on an ask that the store did not answer: what it denied before stays
-// denied until its counter starts anew; else the policy's on_failure decides. What
-// is admitted so is reported to the store when it answers again: at most one limit.
+// Fall decides on an ask that the store did not answer: what was denied before stays
+// denied until its counter is as good as new; else the policy's on_failure decides.
+// What is admitted so is reported to the store when it answers again: at most one
+// limit.
 //
 // A key of which nothing can be remembered, because there is no room or because it
 // is one of a Concurrency limit, is not counted: allow admits, deny and local

@@ -32,7 +32,7 @@ type Entry struct {
 const maxKey = 96
 
 // Parts of an entry that are only there where they say something, in the order in
-// which they follow the fixed part, and booleans.
+// which they follow the fixed part, and booleans. They take all bits there are.
 const (
 	hasLot0 uint16 = 1 << iota
 	hasLot1
@@ -49,6 +49,7 @@ const (
 	isLocal0
 	isLocal1
 	isAsking
+	isRefused
 )
 
 // The fixed part: length, tag, flags, rule, asked, reset, left, spent, size, want.
@@ -68,7 +69,8 @@ func (e *Entry) flags(now lease.Millis) uint16 {
 		}
 		f |= hasLot0<<i | when(lot.From > now, hasFrom0<<i) | when(lot.Local, isLocal0<<i) | when(lot.Lease != 0, hasLeases)
 	}
-	f |= when(e.Asking, isAsking) | when(e.NextAsk > now, hasNextAsk) | when(e.LimitedUntil > now, hasLimited)
+	f |= when(e.Asking, isAsking) | when(e.Refused && now < e.Reset, isRefused)
+	f |= when(e.NextAsk > now, hasNextAsk) | when(e.LimitedUntil > now, hasLimited)
 	f |= when(e.DeniedNeed > 0, hasDenial) | when(e.Denied > 0, hasDenied) | when(e.Overdrawn > 0, hasOverdrawn)
 	f |= when(e.Counter.At != 0, hasCounter)
 	return f | when(e.owes() && len(e.Key) <= maxKey, hasKey)
@@ -211,7 +213,7 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 	e.Spent = int64(get32(b[atSpent:]))
 	e.Size = unpackFloat(get16(b[atSize:]))
 	e.WantLog2 = min(b[atWant], 32)
-	e.Asking = f&isAsking != 0
+	e.Asking, e.Refused = f&isAsking != 0, f&isRefused != 0
 	n := fixedBytes
 	for i := range e.Lots {
 		if f&(hasLot0<<i) != 0 {

@@ -62,6 +62,7 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 	if rapid.Bool().Draw(t, "times") {
 		e.Asked, e.Reset, e.NextAsk, e.LimitedUntil = soon("asked"), soon("reset"), soon("next"), soon("limited")
 	}
+	e.Refused = e.Reset > now && rapid.Bool().Draw(t, "refused")
 	if e.DeniedNeed = rapid.Int64Range(0, 1<<16-1).Draw(t, "need"); e.DeniedNeed > 0 {
 		e.RetryAt = soon("retry")
 	}
