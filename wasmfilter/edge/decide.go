@@ -127,14 +127,14 @@ func (w *Worker) take(now lease.Millis, h *hit) lease.Verdict {
 	p := h.policy
 	for range table.Tries {
 		e := w.open(p, h.key)
+		refused := e.Refused
 		d := e.Take(&p.terms, now, h.cost)
 		w.describe(now, h, e, d.Verdict)
-		if d.Verdict == lease.Wait && d.Ask == lease.NoAsk && !probes(p, e) {
-			return lease.Wait // nothing has changed
-		}
-		if d.Verdict == lease.Refuse && (d.Ask == lease.NoAsk || !w.mayAsk(h)) {
-			w.rememberDenial(now, h, e)
-			return lease.Refuse
+		if !w.changes(h, e, d, refused) {
+			if d.Verdict == lease.Refuse {
+				w.rememberDenial(now, h, e)
+			}
+			return d.Verdict
 		}
 		want, asks := w.askBehind(now, h, e, d.Ask)
 		switch p.table.Commit(now) {
@@ -148,10 +148,29 @@ func (w *Worker) take(now lease.Millis, h *hit) lease.Verdict {
 			h.taken = d.Taken
 			return d.Verdict
 		case table.Full, table.Failed:
+			if d.Verdict == lease.Refuse {
+				return lease.Refuse
+			}
 			return w.full(h)
 		}
 	}
 	return lease.Wait
+}
+
+// changes reports whether a decision has changed the entry that is open, which had
+// refused requests before or not. Of refusals the first is written, the count of
+// others only with what is asked.
+func (w *Worker) changes(h *hit, e *table.Entry, d lease.Decision, refused bool) bool {
+	if d.Ask != lease.NoAsk && w.mayAsk(h) {
+		return true
+	}
+	switch d.Verdict {
+	case lease.Wait:
+		return probes(h.policy, e)
+	case lease.Refuse:
+		return !refused
+	}
+	return true
 }
 
 // probes reports whether the wait of an exact rule has changed the slot: it is the
