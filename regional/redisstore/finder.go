@@ -52,6 +52,9 @@ type view struct {
 // errNotClustered is said by a server that is not in cluster mode.
 var errNotClustered = errors.New("this server has cluster support disabled")
 
+// errNoSlots is for a node of a cluster that has only been started.
+var errNoSlots = errors.New("the cluster has no slots: it is not set up yet")
+
 // askAtOnce is how many nodes are asked at the same time: one of them may hang, and
 // one of them may be cut off from the rest.
 const askAtOnce = 3
@@ -114,7 +117,7 @@ func (c *cluster) ask(ctx context.Context, addr string) view {
 	} else if len(slots.Val()) > 0 {
 		err = nil // that info is forbidden is no harm
 	} else if err == nil {
-		err = errors.New("the cluster has no slots: it is not set up yet")
+		err = errNoSlots
 	}
 	if err != nil && isReply(err) && strings.Contains(err.Error(), "cluster support disabled") {
 		err = errNotClustered

@@ -3,7 +3,9 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -289,5 +291,24 @@ func TestServerComesLater(t *testing.T) {
 	}
 	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
 		t.Errorf("%+v", g)
+	}
+}
+
+// A replica in place of its master decides on nothing, and the log says why.
+func TestReplicaInPlaceOfItsMaster(t *testing.T) {
+	server := redistest.Start(t)
+	var log notes
+	s := start(t, Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	server.Do("REPLICAOF", "127.0.0.1", 1)
+	for range 3 {
+		if g := acquire(t, s, plenty, one(fixedPolicy(t, "r", 10), "k"))[0]; g.Status != lease.Unavailable {
+			t.Fatalf("a replica decided: %+v", g)
+		}
+	}
+	if n := s.Stats().Unavailable[Moved]; n != 3 {
+		t.Errorf("%d of 3 asks are counted as moved: %v", n, s.Stats().Unavailable)
+	}
+	if said := log.String(); strings.Count(said, "what it was asked is unavailable") != 1 || !strings.Contains(said, "name the master") {
+		t.Errorf("logged, want once what to change:\n%s", said)
 	}
 }

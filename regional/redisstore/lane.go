@@ -140,6 +140,7 @@ func (n *node) settle(e *errand, cmd *redis.StringCmd, pipeline error) verdict {
 	case moved, ask:
 		n.redirect(e, addr, v == ask)
 	case stale:
+		n.complain(err) // if no other master takes over, this does not pass by itself
 		n.store.requestReload()
 		e.fail(Moved)
 	case full:

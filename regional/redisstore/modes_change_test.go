@@ -102,8 +102,10 @@ func TestSentinelFailsOver(t *testing.T) {
 		losses = append(losses, loss{of: all, failover: true, fault: killed})
 		lost.Kill()
 		servers.AwaitMaster(lost)
-		l.awaitAnswers(t, l.at(), 30*time.Second)
-		t.Logf("decided again %v after the master was killed", (l.at() - killed).Round(10*time.Millisecond))
+		chosen := l.at()
+		l.awaitAnswers(t, chosen, 30*time.Second)
+		t.Logf("decided again %v after there was a new master, %v after the old one was killed",
+			(l.at() - chosen).Round(10*time.Millisecond), (l.at() - killed).Round(10*time.Millisecond))
 		lost.Restart()
 		servers.Await()
 	}

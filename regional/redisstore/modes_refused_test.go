@@ -74,6 +74,22 @@ func TestRefused(t *testing.T) {
 			d.config.TLS = redistest.NewAuthority(t).Client()
 			return d.config
 		}, []string{"turn TLS off"}},
+		{"a server in place of a cluster", func(t *testing.T) redisstore.Config {
+			d := single(redistest.Start(t))
+			d.config.Mode = redisstore.Cluster
+			return d.config
+		}, []string{"cluster support disabled", "use mode single"}},
+		{"a cluster without slots", func(t *testing.T) redisstore.Config {
+			return clustered(redistest.Single(redistest.Start(t, "--cluster-enabled", "yes"))).config
+		}, []string{"no slots", "create it"}},
+		{"servers in place of sentinels", func(t *testing.T) redisstore.Config {
+			d := single(redistest.Start(t))
+			d.config.Mode, d.config.SentinelMaster = redisstore.Sentinel, "weir"
+			return d.config
+		}, []string{"sentinel", "unknown command", "use the mode"}},
+		{"sentinels in place of a server", func(t *testing.T) redisstore.Config {
+			return redisstore.Config{Addrs: redistest.StartSentinel(t, 0).Addrs()[:1]}
+		}, []string{"unknown command", "use the mode"}},
 		{"may run no scripts", func(t *testing.T) redisstore.Config {
 			d := single(redistest.StartWith(t, redistest.Users("user weir on >word ~weir:* +cluster +script")))
 			d.config.Username, d.config.Password = "weir", always("word")

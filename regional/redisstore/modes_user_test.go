@@ -56,7 +56,7 @@ func TestLeastRights(t *testing.T) {
 	for _, n := range c.Nodes {
 		n.Do("CONFIG", "SET", "maxmemory", "1")
 	}
-	askAround(ctx, t, s) // with no memory left: known keys are deleted and made anew
+	askAround(ctx, t, s) // with no memory left: known keys are counted on
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

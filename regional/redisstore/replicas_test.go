@@ -158,7 +158,6 @@ func hammer(t *testing.T, c *redistest.Cluster) {
 					for _, i := range rand.Perm(3)[:rand.N(3)+1] {
 						a := one(policies[i], "k")
 						a.Group = g
-						a.Holder = 0
 						asks = append(asks, a)
 					}
 				}

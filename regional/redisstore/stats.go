@@ -16,7 +16,7 @@ const (
 	Breaker          // its node does not answer, and is not asked for now
 	Timeout          // its node did not answer in time
 	Network          // its node could not be reached, the connection broke, or nobody knows its node
-	Moved            // its key is on the move, or its node does not serve it yet: it loads, or waits for the cluster
+	Moved            // its key is on the move, or its node does not serve it: it loads, is a replica, or waits for the cluster
 	Full             // Redis has no memory for a new counter
 	Deadline         // the caller's time was over
 	Server           // Redis refused the command; the log says how
