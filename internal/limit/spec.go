@@ -13,7 +13,7 @@ type Limit struct {
 	capacity int64  // units that a new counter holds: Burst for a token bucket, else Count
 	ttlLong  Micros // of units granted ahead while half of capacity is left
 	ttlShort Micros // of units granted ahead otherwise
-	shape    uint32
+	print    uint32 // see Fingerprint
 
 	bucket bucket // for TokenBucket
 	fade   fade   // for SlidingWindow
@@ -46,7 +46,7 @@ func New(s Spec) (*Limit, error) {
 		largest = "count"
 	}
 	s = s.withDefaults()
-	l := &Limit{spec: s, capacity: s.Count, ttlLong: s.LeaseTTL, ttlShort: min(s.LeaseTTL, Second), shape: s.shape()}
+	l := &Limit{spec: s, capacity: s.Count, ttlLong: s.LeaseTTL, ttlShort: min(s.LeaseTTL, Second), print: s.fingerprint()}
 	var fits bool
 	switch s.Algorithm {
 	case TokenBucket:
@@ -71,10 +71,17 @@ func (l *Limit) Spec() Spec { return l.spec }
 // ChargesDenied reports whether refused requests count too, see Spec.ChargeDenied.
 func (l *Limit) ChargesDenied() bool { return l.spec.ChargeDenied }
 
-// Shape is a fingerprint of what makes the counters of an old and a new version
-// of a rule comparable: algorithm, period, align. Count and burst do not enter, a
-// changed count goes on with the same counters.
-func (l *Limit) Shape() uint32 { return l.shape }
+// Shape is what makes the counters of an old and a new version of a rule
+// comparable, in one number below 2^39: period in ms, algorithm, align. Count and
+// burst do not enter, a changed count goes on with the same counters.
+func (l *Limit) Shape() uint64 {
+	return uint64(l.spec.Period/Millisecond)<<4 | uint64(l.spec.Algorithm)<<1 | uint64(l.spec.Align)
+}
+
+// Fingerprint is a hash of the shape, for leases, in which there is room for no
+// more. Limits of different shapes that have the same would take back each other's
+// units, and never more than they have on lease themselves.
+func (l *Limit) Fingerprint() uint32 { return l.print }
 
 func (s Spec) withDefaults() Spec {
 	if s.Burst == 0 && s.Algorithm == TokenBucket {
@@ -89,9 +96,9 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// shape is FNV-1a, 32 bits, over the algorithm, the align and the period's eight
+// fingerprint is FNV-1a, 32 bits, over the algorithm, the align and the period's eight
 // bytes, lowest first.
-func (s Spec) shape() uint32 {
+func (s Spec) fingerprint() uint32 {
 	const offset, prime = 2166136261, 16777619
 	h := (uint32(offset) ^ uint32(s.Algorithm)) * prime
 	h = (h ^ uint32(s.Align)) * prime

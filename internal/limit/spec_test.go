@@ -89,12 +89,13 @@ func TestSpecFillsDefaultsIn(t *testing.T) {
 }
 
 // A shape changes with what makes counters incomparable and with nothing else. It
-// travels in leases, so its value may not change either.
+// names counters, and its fingerprint travels in leases, so that neither may change.
 func TestShape(t *testing.T) {
 	base := Spec{Algorithm: FixedWindow, Count: 10, Period: Second}
-	shape := mustNew(t, base).Shape()
-	if shape != 0x1fc03e7d {
-		t.Errorf("the shape of 10/1s in fixed windows is %#x: leases of an earlier version are void", shape)
+	l := mustNew(t, base)
+	shape := l.Shape()
+	if shape != 1000<<4|2 || l.Fingerprint() != 0x1fc03e7d {
+		t.Errorf("10/1s in fixed windows has shape %#x, fingerprint %#x: counters begin anew, leases of an earlier version are void", shape, l.Fingerprint())
 	}
 	same, other := base, base
 	same.Count, same.ChargeDenied, same.LeaseTTL = 99, true, Minute
@@ -103,9 +104,16 @@ func TestShape(t *testing.T) {
 	}
 	other.Align = AlignFirstRequest
 	for _, s := range []Spec{other, {Algorithm: SlidingWindow, Count: 10, Period: Second}, {Algorithm: FixedWindow, Count: 10, Period: Minute}} {
-		if mustNew(t, s).Shape() == shape {
+		if m := mustNew(t, s); m.Shape() == shape || m.Fingerprint() == l.Fingerprint() {
 			t.Errorf("%+v has the shape of %+v", s, base)
 		}
+	}
+	a, b := mustNew(t, Spec{Count: 1, Period: 9441 * Second}), mustNew(t, Spec{Count: 1, Period: 37583 * Second})
+	if a.Fingerprint() != b.Fingerprint() || a.Shape() == b.Shape() {
+		t.Error("two periods whose fingerprints meet have to have different shapes")
+	}
+	if s := mustNew(t, Spec{Algorithm: SlidingLog, Count: 1, Period: MaxPeriod}).Shape(); s >= 1<<39 {
+		t.Errorf("the largest shape is %#x", s)
 	}
 }
 

@@ -37,7 +37,7 @@ func NewPolicy(rule string, variant uint32, l *limit.Limit, t lease.Terms, since
 	h := newFNV()
 	h.text(rule)
 	h.number(uint64(variant))
-	h.number(uint64(l.Shape()))
+	h.number(l.Shape())
 	p.salt = uint64(h)
 	return p
 }

@@ -203,7 +203,7 @@ func askOf(r *wire.Request, w *wire.Want, p *Policy) Ask {
 		Fresh:     w.Fresh,
 		Next:      w.Next,
 	}}
-	if uint32(w.Lease>>32) != p.Limit.Shape() {
+	if uint32(w.Lease>>32) != p.Limit.Fingerprint() {
 		a.Want.Unused = 0
 	}
 	if p.Limit.Spec().Algorithm == limit.Concurrency {
@@ -255,7 +255,7 @@ func (c *call) word() {
 		*out = wire.Grant{
 			Status:       wire.Status(g.Status),
 			Granted:      uint64(g.Granted),
-			Lease:        uint64(a.Policy.Limit.Shape())<<32 | uint64(g.Lease),
+			Lease:        uint64(a.Policy.Limit.Fingerprint())<<32 | uint64(g.Lease),
 			StartsInMs:   uint64(g.StartsIn),
 			TTLMs:        uint64(g.TTL),
 			RetryAfterMs: uint64(g.RetryAfter),

@@ -132,7 +132,7 @@ func TestAcquire(t *testing.T) {
 	if g[0].Status != wire.StatusOK || g[0].Granted != 4 || g[0].Limit != 10 || g[0].Remaining != 6 || g[0].ResetMs != 1_800_000 {
 		t.Errorf("4 of 10: %+v", g[0])
 	}
-	if uint32(g[0].Lease>>32) != shape.Shape() || uint32(g[0].Lease) != shape.PeriodID(limit.Micros(20_000)*limit.Day) {
+	if uint32(g[0].Lease>>32) != shape.Fingerprint() || uint32(g[0].Lease) != shape.PeriodID(limit.Micros(20_000)*limit.Day) {
 		t.Errorf("lease %x, want the limit's shape and the window's start", g[0].Lease)
 	}
 	if g[1].Status != wire.StatusUnknownRule || g[2].Status != wire.StatusUnknownRule {

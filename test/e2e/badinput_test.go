@@ -251,7 +251,7 @@ func (f *fakeRegion) lease(w *quotapb.Want) uint64 {
 		return 0
 	}
 	day := time.Now().Truncate(24 * time.Hour).UnixMilli()
-	return uint64(f.rules.Limit(i, int(w.Variant)).Shape())<<32 | uint64(uint32(day))
+	return uint64(f.rules.Limit(i, int(w.Variant)).Fingerprint())<<32 | uint64(uint32(day))
 }
 
 func (f *fakeRegion) serveRules(w http.ResponseWriter, r *http.Request) {

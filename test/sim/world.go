@@ -63,7 +63,7 @@ const (
 // counterKey names a counter: rule, shape of its limit, key.
 type counterKey struct {
 	rule  string
-	shape uint32
+	shape uint64
 	key   string
 }
 

@@ -252,7 +252,7 @@ func wireWant(p *policy, key table.Key, want lease.Want) wire.Want {
 		Waiting:   uint64(want.Waiting),
 		Want:      uint64(want.Want),
 		Unused:    uint64(want.Unused),
-		Lease:     uint64(p.limit.Shape())<<32 | uint64(want.Lease),
+		Lease:     uint64(p.limit.Fingerprint())<<32 | uint64(want.Lease),
 		Overdrawn: uint64(want.Overdrawn),
 		Denied:    uint64(want.Denied),
 		Fresh:     want.Fresh,

@@ -64,7 +64,7 @@ func (w *Worker) policy(set *rule.Set, i, variant int) policy {
 	r, l := set.Rule(i), set.Limit(i, variant)
 	p := policy{rule: r, variant: variant, limit: l, table: w.enforced, denials: w.denials, counts: w.countsOf(r.Name)}
 	p.terms = lease.NewTerms(l, consistencies[r.Consistency], millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
-	salt := uint64(l.Shape())<<32 | uint64(variant)<<1
+	salt := l.Shape()<<24 | uint64(variant)<<1
 	if p.shadow() {
 		salt |= 1
 		p.table, p.denials = w.shadow, w.shadowDenials

@@ -1,15 +1,16 @@
 package script
 
-import "github.com/weirlimit/weir/regional/limiter"
+import (
+	"strconv"
 
-const hexDigits = "0123456789abcdef"
+	"github.com/weirlimit/weir/regional/limiter"
+)
 
 // AppendKey appends the name of the counter of a policy and a key:
 //
-//	weir:{<rule>:<key>}<variant><shape>
+//	weir:{<rule>:<key>}<variant>.<shape>
 //
-// where variant is in hexadecimal, shape in eight digits of it. No two counters
-// share a name: '%' and '}', and in the rule ':', are written as % and two digits.
+// where variant and shape are in hexadecimal. No two counters share a name: '%' and '}', and in the rule ':', are written as % and two digits.
 // So the braces hold exactly the rule and the key, and all counters of a rule's
 // variants for one key are in one slot of a cluster.
 func AppendKey(dst []byte, p *limiter.Policy, key []byte) []byte {
@@ -22,18 +23,9 @@ func AppendKey(dst []byte, p *limiter.Policy, key []byte) []byte {
 		dst = appendEscaped(dst, c, false)
 	}
 	dst = append(dst, '}')
-	started := false
-	for shift := 28; shift >= 0; shift -= 4 {
-		digit := p.Variant >> shift & 15
-		if started = started || digit != 0 || shift == 0; started {
-			dst = append(dst, hexDigits[digit])
-		}
-	}
-	shape := p.Limit.Shape()
-	for shift := 28; shift >= 0; shift -= 4 {
-		dst = append(dst, hexDigits[shape>>shift&15])
-	}
-	return dst
+	dst = strconv.AppendUint(dst, uint64(p.Variant), 16)
+	dst = append(dst, '.')
+	return strconv.AppendUint(dst, p.Limit.Shape(), 16)
 }
 
 func appendEscaped(dst []byte, c byte, also bool) []byte {

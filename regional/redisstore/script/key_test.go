@@ -2,7 +2,7 @@ package script_test
 
 import (
 	"bytes"
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,7 +47,7 @@ func TestKeys(t *testing.T) {
 		{"a", 0, "\x00\xff\n", "weir:{a:\x00\xff\n}0"},
 	} {
 		p := named(c.rule, c.variant, 1000)
-		want := c.want + fmt.Sprintf("%08x", p.Limit.Shape())
+		want := c.want + ".3e80"
 		if got := nameOf(p, c.key); got != want {
 			t.Errorf("rule %q, variant %d, key %q: %q, want %q", c.rule, c.variant, c.key, got, want)
 		}
@@ -66,7 +66,7 @@ func TestKeysAreApart(t *testing.T) {
 		}
 		draw := func(label string) counter {
 			return counter{text.Draw(t, label+" rule"), text.Draw(t, label+" key"),
-				rapid.SampledFrom([]uint32{0, 1, 0x10, 0x11, 0x100}).Draw(t, label+" variant"), rapid.Int64Range(1, 3).Draw(t, label+" period")}
+				rapid.SampledFrom([]uint32{0, 1, 0x10, 0x11, 0x100}).Draw(t, label+" variant"), rapid.SampledFrom([]int64{1, 2, 16, 9_441_000, 37_583_000}).Draw(t, label+" period")}
 		}
 		a, b := draw("one"), draw("other")
 		one, other := nameOf(named(a.rule, a.variant, a.ms), a.key), nameOf(named(b.rule, b.variant, b.ms), b.key)
@@ -86,7 +86,11 @@ func checkName(t failer, name, rule, key string) {
 	if !ok || !closed || !parted || unescape(gotRule) != rule || unescape(gotKey) != key {
 		t.Fatalf("%q of rule %q and key %q", name, rule, key)
 	}
-	if len(suffix) < 9 || strings.Trim(suffix, "0123456789abcdef") != "" {
+	variant, shape, parted := strings.Cut(suffix, ".")
+	if _, err := strconv.ParseUint(variant, 16, 32); err != nil || !parted {
+		t.Fatalf("%q: the suffix %q is not a variant and a shape", name, suffix)
+	}
+	if _, err := strconv.ParseUint(shape, 16, 39); err != nil {
 		t.Fatalf("%q: the suffix %q is not a variant and a shape", name, suffix)
 	}
 }
@@ -116,7 +120,7 @@ func TestSlot(t *testing.T) {
 		{"login", "10.0.0.1"}, {"", ""}, {"a}b", "c"}, {"{", "}"}, {"a", "{b}"}, {"{}", "{}"}, {"%", "%7D"},
 	} {
 		name := nameOf(named(c.rule, 0, 1000), c.key)
-		tag := name[len("weir:{") : len(name)-len("}0")-8]
+		tag := strings.TrimSuffix(strings.TrimPrefix(name, "weir:{"), "}0.3e80")
 		if got, want := slot(name), slot(tag); got != want {
 			t.Errorf("%q is in slot %d, its tag %q in %d", name, got, tag, want)
 		}
