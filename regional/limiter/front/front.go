@@ -17,8 +17,11 @@
 // does not answer, a key is asked for ten times a second; in between the front says
 // so at once, and decides by on_failure if it is asked to ([Store.Fall]).
 //
+// Permission of an exact rule is never kept: a request and a question alike wait for
+// an ask that begins after they came.
+//
 // Statements of concurrency holders and keys for which there is no room go to the
-// store as they are.
+// store as they are. [Store.Drain] gives back what is on lease when the process ends.
 package front
 
 import (
