@@ -268,3 +268,29 @@ func TestMany(t *testing.T) {
 		t.Errorf("ten billion values of metadata: %v", err)
 	}
 }
+
+// TestRequestsPerUnit: what envoyproxy/ratelimit reads as a number is the same one
+// here; it reads YAML with gopkg.in/yaml.v2.
+func TestRequestsPerUnit(t *testing.T) {
+	for text, want := range map[string]int64{
+		"7": 7, "+7": 7, "-0": 0, "0": 0, "": 0, "~": 0, "4294967295": 4294967295, "1_000": 1000, "0x10": 16, "010": 8, "0o10": 8, "0b11": 3, "!!int 7": 7,
+		"1e3": 1000, "1E3": 1000, "+1e3": 1000, "1000.0": 1000, "1_000.0": 1000, "08": 8, "09.0": 9, ".5e1": 5, "5.": 5, "-0.0": 0,
+		"1.5": 1, "1e-3": 0, "4294967295.5": 4294967295,
+		"4294967296": -1, "1e10": -1, "-1": -1, "-1.5": -1, ".inf": -1, ".nan": -1, `"7"`: -1, "'1e3'": -1, "!!str 7": -1, "true": -1, "1e3.": -1, "1:30": -1, "[1]": -1,
+	} {
+		c, err := descriptor.Parse([]descriptor.File{{Name: "f", Data: []byte(
+			"domain: d\ndescriptors:\n- key: a\n  rate_limit:\n    unit: hour\n    requests_per_unit: " + text + "\n")}}, descriptor.Options{})
+		got := int64(-1)
+		if err == nil {
+			for r := range c.Rules() {
+				got = int64(r.RequestsPerUnit)
+			}
+		}
+		if got != want {
+			t.Errorf("%q is read as %d, want %d (%v)", text, got, want, err)
+		}
+		if fraction := text == "1.5" || text == "1e-3" || text == "4294967295.5"; err == nil && fraction != (len(c.Warnings()) > 0) {
+			t.Errorf("%q: warnings %v", text, c.Warnings())
+		}
+	}
+}

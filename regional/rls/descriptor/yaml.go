@@ -283,16 +283,35 @@ func integer(n *yamlNode) (string, bool) {
 	return strings.ReplaceAll(n.Value, "_", ""), n.Kind == yaml.ScalarNode && n.ShortTag() == "!!int"
 }
 
-// count reads requests_per_unit; nothing is 0.
+// count reads requests_per_unit; nothing is 0. Numbers that are written as ones with a
+// fraction or an exponent are read as well, such as 1e3 and, as it is no octal one,
+// 08; the fraction itself does not count.
 func (r *reader) count(f field, path string) uint32 {
 	n := resolve(f.value)
 	if isNull(n) {
 		return 0
 	}
-	digits, ok := integer(n)
-	value, err := strconv.ParseUint(strings.TrimPrefix(digits, "+"), 0, 32)
-	if !ok || err != nil {
-		r.fail(posOf(f.value), path, "is "+describe(n)+"; write a whole number from 0 (denies everything) to "+strconv.FormatUint(math.MaxUint32, 10)+", without quotes")
+	if digits, ok := integer(n); ok {
+		value, err := strconv.ParseUint(strings.TrimPrefix(digits, "+"), 0, 32)
+		if err == nil || digits == "-0" {
+			return uint32(value)
+		}
 	}
-	return uint32(value)
+	if value, ok := fractional(n); ok {
+		if value != math.Trunc(value) {
+			r.warn(posOf(f.value), path, "is "+describe(n)+", of which the fraction does not count; write a whole number")
+		}
+		return uint32(value)
+	}
+	r.fail(posOf(f.value), path, "is "+describe(n)+"; write a whole number from 0 (denies everything) to "+strconv.FormatUint(math.MaxUint32, 10)+", without quotes")
+	return 0
+}
+
+// fractional reads a number that is no whole one to YAML but fits in 32 bits.
+func fractional(n *yamlNode) (float64, bool) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!float" {
+		return 0, false
+	}
+	value, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
+	return value, err == nil && value >= 0 && value < 1<<32
 }
