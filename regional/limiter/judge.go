@@ -40,8 +40,8 @@ type judged struct {
 	admitted, denied, other telemetry.Counter
 	degraded                [FailedDenied + 1]telemetry.Counter // by Degraded; Sound has none
 
-	failing atomic.Bool  // said to be degraded in the log
-	failed  atomic.Int64 // when a decision was degraded last, Unix ms
+	said   atomic.Uint32 // 1<<Degraded: ways that the log has been told of
+	failed atomic.Int64  // when a decision was degraded last, Unix ms
 }
 
 // NewJudge makes the judge of requests that are decided here. fall decides where
@@ -146,7 +146,7 @@ func giveBack(a *Ask, g *lease.Grant) Ask {
 }
 
 // count counts a verdict, and says in the log when a rule's decisions begin to be
-// degraded and when they have ceased to be.
+// degraded, in each way once, and when they have ceased to be.
 func (j *judge) count(rule string, v *Verdict) {
 	r := j.rule(rule)
 	switch {
@@ -158,14 +158,14 @@ func (j *judge) count(rule string, v *Verdict) {
 		r.other.Inc()
 	}
 	if v.Degraded == Sound {
-		if r.failing.Load() && time.Since(time.UnixMilli(r.failed.Load())) >= soundAfter && r.failing.CompareAndSwap(true, false) {
+		if r.said.Load() != 0 && time.Since(time.UnixMilli(r.failed.Load())) >= soundAfter && r.said.Swap(0) != 0 {
 			j.log.Info("rule is sound again: the store answers", "rule", rule)
 		}
 		return
 	}
 	r.degraded[v.Degraded].Inc()
 	r.failed.Store(time.Now().UnixMilli())
-	if !r.failing.Load() && r.failing.CompareAndSwap(false, true) {
+	if way := uint32(1) << v.Degraded; r.said.Load()&way == 0 && r.said.Or(way)&way == 0 {
 		j.log.Warn("rule is degraded: the store does not answer", "rule", rule, "how", v.Degraded.String(), "admitted", v.Admitted)
 	}
 }

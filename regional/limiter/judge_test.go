@@ -172,7 +172,7 @@ func TestJudgeGivesBack(t *testing.T) {
 	hasMetric(t, c.metrics, `weir_degraded_total{how="allow",rule="a"} 1`)
 }
 
-// A failure is said once, and its end once nothing has failed for a while.
+// A failure is said once for each way to decide in it, and its end once nothing has failed for a while.
 func TestJudgeTellsOfAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt()
@@ -190,12 +190,17 @@ func TestJudgeTellsOfAFailure(t *testing.T) {
 		}
 		said("is degraded", 1)
 		said("sound again", 0)
+		for range 2 {
+			c.judge(t, units(ruling(t, "a", rule.FailureAllow), "away", 0, 1))
+		}
+		said("is degraded", 2)
+		said("how=allow admitted=true", 1)
 		c.store.away = nil
 		for range 20 {
 			c.judge(t, units(p, "away", 0, 1))
 			time.Sleep(time.Second)
 		}
-		said("is degraded", 1)
+		said("is degraded", 2)
 		said("sound again", 1)
 	})
 }
