@@ -87,7 +87,7 @@ func (s *Server) match(c *call) error {
 		}
 		switch {
 		case d.Limit != nil && known:
-			p, reason := s.override(c.rules, c.request.Domain, found.rule, d.Limit, found.entries)
+			p, reason := s.override(c.rules, c.request.Domain, found.rule, d.Limit)
 			if reason != "" {
 				return wrong(field(i, "limit"), "%s", reason)
 			}

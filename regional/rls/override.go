@@ -1,7 +1,6 @@
 package rls
 
 import (
-	"strings"
 	"sync"
 
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -36,7 +35,7 @@ type override struct {
 // override finds or makes the rule of a descriptor that brings its own limit. base
 // is the rule that the descriptor matches, nil if there is none. The reason says
 // what is wrong with the limit; empty if nothing is.
-func (s *Server) override(r *rules, domain string, base *prepared, l *ratelimitpb.RateLimitDescriptor_RateLimitOverride, entries []descriptor.Entry) (p *prepared, reason string) {
+func (s *Server) override(r *rules, domain string, base *prepared, l *ratelimitpb.RateLimitDescriptor_RateLimitOverride) (p *prepared, reason string) {
 	o := override{requestsPerUnit: l.GetRequestsPerUnit(), multiplier: l.GetUnitMultiplier().GetValue()}
 	var known bool
 	if o.unit, known = descriptor.UnitOf(int32(l.GetUnit())); !known {
@@ -63,17 +62,17 @@ func (s *Server) override(r *rules, domain string, base *prepared, l *ratelimitp
 	if _, err := limit.New(spec); err != nil {
 		return nil, err.Error()
 	}
-	p = s.prepareOverride(o, base, spec, entries)
+	p = s.prepareOverride(o, base, spec)
 	r.overrides.keep(o, p)
 	return p, ""
 }
 
-func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec, entries []descriptor.Entry) *prepared {
+func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec) *prepared {
 	p := &prepared{}
 	if base != nil {
 		*p = *base
 	} else {
-		p.counts = s.metrics.rule(domainName(o.domain, entries))
+		p.counts = s.metrics.rule(domainName(o.domain))
 		if s.cfg.Quota {
 			p.mode = quota
 		}
@@ -104,13 +103,7 @@ func (p *prepared) title() string {
 // domainName is what the counters of a domain's descriptors are called that no rule
 // matches: the domain as it begins the path of its rules, and the bar after it.
 // There is no such path, and no such rule in the rules file.
-func domainName(domain string, entries []descriptor.Entry) string {
-	r, err := descriptor.Override(domain, entries[:1], 1, descriptor.Second)
-	if err != nil {
-		return domain + "|"
-	}
-	return r.Path[:strings.IndexByte(r.Path, '|')+1]
-}
+func domainName(domain string) string { return descriptor.DomainPath(domain) + "|" }
 
 func (o *overrides) keep(key override, p *prepared) {
 	o.mu.Lock()

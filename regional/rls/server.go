@@ -83,14 +83,13 @@ const (
 )
 
 // SetConfig puts a configuration in force, as a whole.
-func (s *Server) SetConfig(c *descriptor.Config) error {
+func (s *Server) SetConfig(c *descriptor.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.present()
 	s.rules.Store(&rules{config: c, prepared: s.prepareAll(c, before), bindings: before.bindings})
 	s.health.configured = true
 	s.health.tell()
-	return nil
 }
 
 // SetBindings puts bindings in force, as a whole; nil: there are none. The error is

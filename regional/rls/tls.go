@@ -67,6 +67,7 @@ func (c *certificates) present() *tls.Config {
 func (c *certificates) reload() {
 	content, err := c.files.read()
 	if err == nil && same(content, c.content) {
+		c.failure = "" // of files that are as they were again
 		return
 	}
 	var fresh *tls.Config

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
@@ -167,5 +169,30 @@ func TestTLSThatCannotBe(t *testing.T) {
 	write(t, files, cert, key, []byte("nothing"))
 	if _, err := New(Config{TLS: files}); err == nil || !strings.Contains(err.Error(), files.ClientCA) {
 		t.Errorf("no authority: %v", err)
+	}
+}
+
+// TestTLSBrokenTwice: a mistake is told once for as long as it stands, and again when
+// it comes again.
+func TestTLSBrokenTwice(t *testing.T) {
+	dir := t.TempDir()
+	a := newAuthority(t)
+	files := TLS{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
+	cert, key := a.sign("x", time.Now().Add(time.Hour))
+	write(t, files, cert, key, a.pem)
+	var said bytes.Buffer
+	c, err := newCertificates(files, slog.New(slog.NewTextHandler(&said, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		cert string
+		want int
+	}{{string(cert), 0}, {"nonsense", 1}, {"nonsense", 1}, {string(cert), 1}, {"nonsense", 2}} {
+		write(t, files, []byte(step.cert), key, a.pem)
+		c.reload()
+		if n := strings.Count(said.String(), "cannot be used"); n != step.want {
+			t.Errorf("told %d times, want %d: %s", n, step.want, said.String())
+		}
 	}
 }

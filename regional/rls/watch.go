@@ -39,7 +39,8 @@ func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, 
 					for _, w := range config.Warnings() {
 						log.Warn("ratelimit: a warning", "warning", w.Error())
 					}
-					return s.SetConfig(config)
+					s.SetConfig(config)
+					return nil
 				},
 				About: []any{"files", len(files)},
 			}, nil

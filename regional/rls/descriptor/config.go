@@ -101,17 +101,6 @@ func (n *node) addWildcard(child *node) {
 // Domain reports whether there is a domain of this name.
 func (c *Config) Domain(name string) bool { return c.domains[name] != nil }
 
-// Domains yields the names of the domains in the order of the files.
-func (c *Config) Domains() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, n := range c.order {
-			if !yield(n.level.key) {
-				return
-			}
-		}
-	}
-}
-
 // Rules yields all rules, domain by domain, each level before those below it, in
 // the order of the files.
 func (c *Config) Rules() iter.Seq[*Rule] { return slices.Values(c.rules) }

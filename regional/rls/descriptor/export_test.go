@@ -1,4 +1,29 @@
 package descriptor
 
+import "slices"
+
 // Glob reports whether a value is what a pattern with at least one star stands for.
 func Glob(pattern, value string) bool { return newGlob(pattern).match(value) }
+
+// Load reads a directory and parses what is in it.
+func Load(dir string, o Options) (*Config, error) {
+	files, err := Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(files, o)
+}
+
+// Domains are the names of the domains in the order of the files.
+func (c *Config) Domains() (names []string) {
+	for _, n := range c.order {
+		names = append(names, n.level.key)
+	}
+	return names
+}
+
+// SharesThreshold reports whether the wildcard of a level has one counter for all
+// values.
+func (r *Rule) SharesThreshold() bool {
+	return slices.ContainsFunc(r.levels, func(l level) bool { return l.share })
+}

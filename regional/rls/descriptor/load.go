@@ -9,19 +9,14 @@ import (
 	"strings"
 )
 
-// maxFolders is how deep folders may lie in each other, so that links which lead
-// back end.
-const maxFolders = 8
-
-// Load reads a directory and parses what is in it. The error is of type Errors when
-// what the files say is wrong.
-func Load(dir string, o Options) (*Config, error) {
-	files, err := Read(dir)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(files, o)
-}
+// Bounds of a directory. maxFolders is how deep folders may lie in each other, so that
+// links which lead back end; maxTotal bounds all files together, in bytes, as what is
+// read is compared with what was read before, and so kept.
+const (
+	maxFolders = 8
+	maxFiles   = 10_000
+	maxTotal   = 4 * maxFile
+)
 
 // Read reads a directory: every file in it and in its folders, whatever its name
 // ends with, in the order of their paths. Names that begin with a dot are ignored,
@@ -29,51 +24,65 @@ func Load(dir string, o Options) (*Config, error) {
 // RUNTIME_IGNOREDOTFILES is for; links are followed. A directory without any file
 // is an error, as that would take all limits away.
 func Read(dir string) ([]File, error) {
-	files, err := readDir(nil, dir, 0)
+	r := folder{dir: dir}
+	err := r.read(dir, 0)
+	if err == nil && len(r.files) == 0 {
+		err = fmt.Errorf("%s has no files; for no limits write a file with a domain: and no descriptors", dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("rate limit configuration: %w", err)
 	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("rate limit configuration: %s has no files; for no limits write a file with a domain: and no descriptors", dir)
-	}
-	return files, nil
+	return r.files, nil
 }
 
-func readDir(files []File, dir string, depth int) ([]File, error) {
+// folder is a directory that is being read.
+type folder struct {
+	dir   string
+	files []File
+	total int64 // bytes of the files
+}
+
+func (r *folder) read(path string, depth int) error {
 	if depth > maxFolders {
-		return nil, fmt.Errorf("%s is more than %d folders deep; does a link lead back?", dir, maxFolders)
+		return fmt.Errorf("%s is more than %d folders deep; does a link lead back?", path, maxFolders)
 	}
-	entries, err := os.ReadDir(dir) // in the order of their names
+	entries, err := os.ReadDir(path) // in the order of their names
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if files, err = readEntry(files, filepath.Join(dir, e.Name()), depth); err != nil {
-			return nil, err
+		if err := r.entry(filepath.Join(path, e.Name()), depth); err != nil {
+			return err
 		}
 	}
-	return files, nil
+	return nil
 }
 
-// readEntry reads what is at path, be it behind a link.
-func readEntry(files []File, path string, depth int) ([]File, error) {
+// entry reads what is at path, be it behind a link.
+func (r *folder) entry(path string, depth int) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case info.IsDir():
-		return readDir(files, path, depth+1)
+		return r.read(path, depth+1)
 	case !info.Mode().IsRegular():
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("neither a file nor a folder")}
+		return &fs.PathError{Op: "read", Path: path, Err: errors.New("neither a file nor a folder")}
 	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are read; split its domain into several", path, info.Size(), maxFile)
+		return fmt.Errorf("%s has %d bytes, at most %d are read; split its domain into several", path, info.Size(), maxFile)
+	case len(r.files) == maxFiles:
+		return fmt.Errorf("%s has more than %d files; put several descriptors into one", r.dir, maxFiles)
+	}
+	if r.total += info.Size(); r.total > maxTotal {
+		return fmt.Errorf("%s has more than %d bytes in all with %s; is there something in it that is no configuration?", r.dir, maxTotal, path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return append(files, File{Name: path, Data: data}), nil
+	r.files = append(r.files, File{Name: path, Data: data})
+	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,7 +60,7 @@ func TestLoad(t *testing.T) {
 			if err != nil {
 				got = strings.ReplaceAll(err.Error(), dir, "DIR")
 			} else {
-				got = strings.Join(slices.Collect(c.Domains()), " ")
+				got = strings.Join(c.Domains(), " ")
 			}
 			if got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
@@ -82,6 +82,16 @@ func TestLoadFails(t *testing.T) {
 	}
 	if _, err := descriptor.Load(dir, descriptor.Options{}); err == nil || !strings.Contains(err.Error(), "has 1073741824 bytes, at most 16777216 are read") {
 		t.Errorf("a file of a GiB: %v", err)
+	}
+	large := t.TempDir()
+	for i := range 5 {
+		name := filepath.Join(large, strconv.Itoa(i))
+		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Truncate(name, 16<<20)); err != nil { // holes
+			t.Fatal(err)
+		}
+	}
+	if _, err := descriptor.Read(large); err == nil || !strings.Contains(err.Error(), "has more than 67108864 bytes in all with "+filepath.Join(large, "4")) {
+		t.Errorf("80 MiB in all: %v", err)
 	}
 	link := filepath.Join(t.TempDir(), "current")
 	if err := os.Symlink(tree(t, map[string]string{"a.yaml": "domain: a"}), link); err != nil {

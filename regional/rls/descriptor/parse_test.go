@@ -88,7 +88,7 @@ func TestWarnings(t *testing.T) {
 // dump writes down everything that a configuration says.
 func dump(c *descriptor.Config) string {
 	var b strings.Builder
-	for domain := range c.Domains() {
+	for _, domain := range c.Domains() {
 		fmt.Fprintf(&b, "domain %s\n", domain)
 	}
 	for r := range c.Rules() {
@@ -98,7 +98,7 @@ func dump(c *descriptor.Config) string {
 		} else {
 			fmt.Fprintf(&b, "%d per %s", r.RequestsPerUnit, r.Unit)
 		}
-		fmt.Fprintf(&b, ", shadow %t, quota %t, detailed %t, value %t, share %t", r.Shadow, r.Quota, r.DetailedMetric, r.ValueToMetric, r.ShareThreshold)
+		fmt.Fprintf(&b, ", shadow %t, quota %t, detailed %t, value %t, share %t", r.Shadow, r.Quota, r.DetailedMetric, r.ValueToMetric, r.SharesThreshold())
 		fmt.Fprintf(&b, ", name %q replaces %q\n", r.Name, r.Replaces)
 		if r.Metadata != nil {
 			text, _ := json.Marshal(r.Metadata)

@@ -31,15 +31,13 @@ type Rule struct {
 	Quota           bool // denies only together with all other quota rules of the request
 	DetailedMetric  bool // the metric has the values of all levels
 	ValueToMetric   bool // at least one level's value is in the metric
-	ShareThreshold  bool // at least one level's wildcard has one counter for all values
 	// Metadata is returned in dynamic metadata when the rule passed: null, booleans,
 	// float64, strings, lists ([]any) and maps (map[string]any) of these. Nil if
 	// there is none. Do not change it.
 	Metadata map[string]any
 	// Limit is a fixed window aligned to the clock; nil if Unlimited.
 	Limit *limit.Limit
-	// File and Line are where the descriptor begins that has the rule; empty and 0
-	// for a limit that came with a request.
+	// File and Line are where the descriptor begins that has the rule.
 	File string
 	Line int
 
@@ -80,44 +78,11 @@ func (r *Rule) setLevels(levels []level) {
 			r.varying++
 		}
 		r.ValueToMetric = r.ValueToMetric || levels[i].valueToMetric
-		r.ShareThreshold = r.ShareThreshold || levels[i].share
 	}
 }
 
-// With returns the rule with the numbers of a limit that came with a request:
-// everything else stays, an unlimited rule becomes a limited one. With another
-// unit it counts apart. The error says that the unit is none.
-func (r *Rule) With(requestsPerUnit uint32, unit Unit) (*Rule, error) {
-	changed := *r
-	if err := changed.bound(requestsPerUnit, unit); err != nil {
-		return nil, err
-	}
-	return &changed, nil
-}
-
-// Override makes the rule of a limit that came with a request whose descriptor
-// matches no rule; if it matches one, use [Rule.With]. There is a counter for each
-// set of values; the metric has only the keys. The error says what is missing.
-func Override(domain string, entries []Entry, requestsPerUnit uint32, unit Unit) (*Rule, error) {
-	switch {
-	case domain == "":
-		return nil, fmt.Errorf("the domain is empty; a limit belongs to a domain")
-	case len(entries) == 0:
-		return nil, fmt.Errorf("the descriptor has no entries; it needs one to count by")
-	}
-	r := &Rule{Domain: domain}
-	path, levels := appendKeyName(nil, domain), make([]level, len(entries))
-	for i := range entries {
-		levels[i].key = entries[i].Key
-		path = appendLevel(path, entries[i].Key, "")
-	}
-	r.Path = string(path)
-	r.setLevels(levels)
-	if err := r.bound(requestsPerUnit, unit); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
+// DomainPath is how the paths of a domain's rules begin, without the bar after it.
+func DomainPath(domain string) string { return string(appendKeyName(nil, domain)) }
 
 // Match is a rule that was found for a descriptor. The zero value is none.
 type Match struct{ Rule *Rule }

@@ -47,66 +47,6 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestWith: a limit that comes with a request changes a rule's numbers and nothing
-// else, and never the rule itself.
-func TestWith(t *testing.T) {
-	c := parse(t, `{domain: d, descriptors: [
-		{key: k, shadow_mode: true, quota_mode: true, metadata: {a: b}, rate_limit: {unit: hour, requests_per_unit: 5, name: n, replaces: [{name: o}]}},
-		{key: free, rate_limit: {unlimited: true, name: o}}]}`)
-	m := match(t, c, "k=1")
-	r, err := m.Rule.With(7, descriptor.Day)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.RequestsPerUnit != 7 || r.Unit != descriptor.Day || r.Limit.Spec().Count != 7 || r.Limit.Spec().Period != limit.Day {
-		t.Errorf("%d per %s, want 7 per day", r.RequestsPerUnit, r.Unit)
-	}
-	if r.Path != m.Rule.Path || !r.Shadow || !r.Quota || r.Name != "n" || len(r.Replaces) != 1 || r.Metadata["a"] != "b" {
-		t.Errorf("more than the numbers changed: %+v", r)
-	}
-	if m.Rule.RequestsPerUnit != 5 || m.Rule.Unit != descriptor.Hour {
-		t.Errorf("the rule itself changed: %+v", m.Rule)
-	}
-	if key := (descriptor.Match{Rule: r}).AppendKey(nil, entries("k=1")); string(key) != "1" {
-		t.Errorf("the key of the counter is %q, want 1", key)
-	}
-	if r, err := match(t, c, "free=1").Rule.With(0, descriptor.Second); err != nil || r.Unlimited || r.Limit == nil {
-		t.Errorf("a limit for what is unlimited: %+v, %v", r, err)
-	}
-	if _, err := m.Rule.With(1, 0); err == nil || err.Error() != "the unit of the limit is unknown; it is one of second, minute, hour, day, week, month or year" {
-		t.Errorf("without a unit: %v", err)
-	}
-}
-
-// TestOverride: a limit that comes with a request stands alone where no rule is.
-func TestOverride(t *testing.T) {
-	es := entries("a=x, b_c=y|z")
-	r, err := descriptor.Override("d", es, 3, descriptor.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := descriptor.Match{Rule: r}
-	key, metric := string(m.AppendKey(nil, es)), string(m.AppendMetric(nil, es))
-	if r.Path != "d|a|b_c" || metric != r.Path || key != `x|y\|z` || r.Domain != "d" || r.Limit.Spec().Count != 3 || r.Limit.Spec().Period != limit.Minute {
-		t.Errorf("%+v, key %q, metric %q", r, key, metric)
-	}
-	for _, test := range []struct {
-		domain  string
-		entries []descriptor.Entry
-		unit    descriptor.Unit
-		want    string
-	}{
-		{"", es, descriptor.Second, "the domain is empty; a limit belongs to a domain"},
-		{"d", nil, descriptor.Second, "the descriptor has no entries; it needs one to count by"},
-		{"d", es, 0, "the unit of the limit is unknown; it is one of second, minute, hour, day, week, month or year"},
-		{"d", es, 8, "the unit of the limit is unknown; it is one of second, minute, hour, day, week, month or year"},
-	} {
-		if r, err := descriptor.Override(test.domain, test.entries, 1, test.unit); r != nil || err == nil || err.Error() != test.want {
-			t.Errorf("%+v, %v, want %s", r, err, test.want)
-		}
-	}
-}
-
 func TestReplaced(t *testing.T) {
 	c := parse(t, `{domain: d, descriptors: [
 		{key: a, rate_limit: {unit: second, requests_per_unit: 1, name: a}},
@@ -146,8 +86,8 @@ func TestUnits(t *testing.T) {
 		seconds int64
 	}{{"unknown", 0}, {"second", 1}, {"minute", 60}, {"hour", 3600}, {"day", 86400}, {"month", 30 * 86400}, {"year", 365 * 86400}, {"week", 7 * 86400}} {
 		u, ok := descriptor.UnitOf(int32(number))
-		if ok != (number > 0) || u.Number() != int32(number) || u.String() != want.name || u.Seconds() != want.seconds || u.Period() != limit.Micros(want.seconds)*limit.Second {
-			t.Errorf("%d is %s of %d s, want %s of %d s", number, u, u.Seconds(), want.name, want.seconds)
+		if ok != (number > 0) || u.Number() != int32(number) || u.String() != want.name || u.Period() != limit.Micros(want.seconds)*limit.Second {
+			t.Errorf("%d is %s of %d µs, want %s of %d s", number, u, u.Period(), want.name, want.seconds)
 		}
 		if parsed, ok := descriptor.ParseUnit(want.name); ok != (number > 0) || parsed != u {
 			t.Errorf("%s reads as %s", want.name, parsed)

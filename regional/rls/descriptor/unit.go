@@ -78,6 +78,3 @@ func (u Unit) Period() limit.Micros {
 	}
 	return units[u].period
 }
-
-// Seconds is the unit's length in seconds; 0 for what is no unit.
-func (u Unit) Seconds() int64 { return int64(u.Period() / limit.Second) }
