@@ -30,9 +30,9 @@ var resultNames = [results]string{"within", "near", "over", "other", "shadow_ove
 // envoyproxy/ratelimit.
 const nearFifths = 4
 
-// maxDetailed bounds the names that detailed_metric and value_to_metric make, and
-// maxName each of them, in bytes. What is beyond that is counted under the rule's
-// own name.
+// maxDetailed bounds the names that detailed_metric and value_to_metric make of one
+// configuration, and maxName each of them, in bytes. What is beyond that is counted
+// under the rule's own name.
 const (
 	maxDetailed = 1000
 	maxName     = 512
@@ -53,6 +53,17 @@ func (c *counts) result(r result) {
 
 func (c *counts) fell(how limiter.Degraded) {
 	count(&c.degraded[how], c.metrics.degraded, c.name, how.String())
+}
+
+// drop takes the counters out of the metrics. Requests in flight that hold them count
+// where nobody sees it.
+func (c *counts) drop() {
+	for _, name := range resultNames {
+		c.metrics.decisions.DeleteLabelValues(c.name, name)
+	}
+	for how := limiter.Sound; how <= limiter.FailedDenied; how++ {
+		c.metrics.degraded.DeleteLabelValues(c.name, how.String())
+	}
 }
 
 // count adds one to a counter, which it makes if there is none yet.
@@ -76,7 +87,7 @@ type metrics struct {
 	decisions, degraded         *telemetry.CounterVec
 	seconds                     telemetry.Histogram
 
-	byRule   sync.Map // name to *counts; there are as many as rules were configured
+	byRule   sync.Map // name to *counts; there are as many as rules, and names of domains
 	mu       sync.RWMutex
 	detailed map[string]*counts // at most maxDetailed
 }
@@ -120,25 +131,54 @@ func (m *metrics) of(p *prepared, entries []descriptor.Entry, buffer []byte) (*c
 	}
 	buffer = descriptor.Match{Rule: p.rule}.AppendMetric(buffer[:0], entries)
 	m.mu.RLock()
-	c := m.detailed[string(buffer)]
+	c, full := m.detailed[string(buffer)], len(m.detailed) >= maxDetailed
 	m.mu.RUnlock()
-	if c == nil {
-		c = m.detail(p, buffer)
+	switch {
+	case c != nil:
+		return c, buffer
+	case full || len(buffer) > maxName: // the usual case where clients choose many names: no lock
+		return p.counts, buffer
 	}
-	return c, buffer
+	return m.detail(p, buffer), buffer
 }
 
-// detail makes the counters of a name that client's values are in, if there is room.
+// detail makes the counters of a name that a client's values are in, if there is room.
 func (m *metrics) detail(p *prepared, name []byte) *counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c := m.detailed[string(name)]; c != nil {
 		return c
 	}
-	if len(name) > maxName || len(m.detailed) >= maxDetailed {
+	if len(m.detailed) >= maxDetailed {
 		return p.counts
 	}
-	c := m.rule(string(name))
+	c := &counts{name: string(name), metrics: m}
+	if same, ok := m.byRule.Load(c.name); ok {
+		c = same.(*counts) // the file has a rule for this very value
+	}
 	m.detailed[c.name] = c
 	return c
+}
+
+// forget takes out what a configuration had that another one has replaced: the names
+// that clients made, and those of rules that are no more.
+func (m *metrics) forget(before, now map[*descriptor.Rule]*prepared) {
+	kept := make(map[string]bool, len(now))
+	for r := range now {
+		kept[r.Path] = true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, c := range m.detailed {
+		if _, ok := m.byRule.Load(name); !ok {
+			c.drop()
+		}
+	}
+	clear(m.detailed)
+	for r, p := range before {
+		if !kept[r.Path] {
+			m.byRule.Delete(r.Path)
+			p.counts.drop()
+		}
+	}
 }

@@ -3,6 +3,8 @@ package rls
 import (
 	"context"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -261,6 +263,38 @@ descriptors:
 	}
 	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|user=alice"} 1`) || !b.metric(`weir_rls_decisions_total{result="within",rule="d|user"} 2002`) {
 		t.Error("names with room and without are not counted as they should")
+	}
+}
+
+// TestMetricsOfTheConfiguration: however often the configuration changes, there are no
+// more names than it has rules and room for.
+func TestMetricsOfTheConfiguration(t *testing.T) {
+	b := newBench(t, "")
+	const detailed = `
+domain: d
+descriptors:
+  - { key: user, detailed_metric: true, rate_limit: { unit: hour, requests_per_unit: 5 } }
+  - { key: user, value: root, rate_limit: { unit: hour, requests_per_unit: 5 } }
+  - { key: RULE, rate_limit: { unit: hour, requests_per_unit: 5 } }
+`
+	for i := range 3 {
+		b.configure(strings.Replace(detailed, "RULE", "rule"+strconvU(uint32(i)), 1))
+		b.ask(request(of("rule"+strconvU(uint32(i)), "")))
+		b.ask(request(of("user", "root")))
+		for n := range 2 * maxDetailed {
+			b.ask(request(of("user", strconvU(uint32(i*maxDetailed+n)))))
+		}
+	}
+	w := httptest.NewRecorder()
+	b.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if n := strings.Count(w.Body.String(), "\nweir_rls_decisions_total{"); n != maxDetailed+3 {
+		t.Errorf("%d names, want %d", n, maxDetailed+3)
+	}
+	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|rule2"} 1`) || b.metric(`weir_rls_decisions_total{result="within",rule="d|rule1"} 1`) {
+		t.Error("a rule that is no more is counted, or one that is there not")
+	}
+	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|user=root"} 3`) {
+		t.Error("a rule that stays does not count on")
 	}
 }
 

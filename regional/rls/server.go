@@ -82,12 +82,15 @@ const (
 	leastProbe = 500 * time.Millisecond
 )
 
-// SetConfig puts a configuration in force, as a whole.
+// SetConfig puts a configuration in force, as a whole. The metrics of what only the one
+// before had are gone.
 func (s *Server) SetConfig(c *descriptor.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.present()
-	s.rules.Store(&rules{config: c, prepared: s.prepareAll(c, before), bindings: before.bindings})
+	now := &rules{config: c, prepared: s.prepareAll(c, before), bindings: before.bindings}
+	s.rules.Store(now)
+	s.metrics.forget(before.prepared, now.prepared)
 	s.health.configured = true
 	s.health.tell()
 }
