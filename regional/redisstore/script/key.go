@@ -10,9 +10,10 @@ import (
 //
 //	weir:{<rule>:<key>}<variant>.<shape>
 //
-// where variant and shape are in hexadecimal. No two counters share a name: '%' and '}', and in the rule ':', are written as % and two digits.
-// So the braces hold exactly the rule and the key, and all counters of a rule's
-// variants for one key are in one slot of a cluster.
+// where variant and shape are in hexadecimal. No two counters share a name: '%' and
+// '}', and in the rule ':', are written as % and two digits. So the braces hold exactly
+// the rule and the key, and all counters of a rule's variants for one key are in one
+// slot of a cluster.
 func AppendKey(dst []byte, p *limiter.Policy, key []byte) []byte {
 	dst = append(dst, "weir:{"...)
 	for i := range len(p.Rule) {
