@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/regional/limiter"
 	"github.com/weirlimit/weir/regional/redisstore/redistest"
 )
 
@@ -15,13 +16,7 @@ import (
 func resharding(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}) // redirects may fail here, and nothing else
 	p := fixedPolicy(t, "r", 1_000_000)
-	call := s.newCall(asksOf(one(p, "hot"))) // its tag is the whole name: other keys are in other slots
-	slot := int(call.errands[0].slot)
-	from := c.OwnerOf(slot)
-	to := c.Nodes[0]
-	if to == from {
-		to = c.Nodes[1]
-	}
+	slot, _, to := journey(s, c, one(p, "hot")) // its tag is the whole name: other keys are in other slots
 	variants := asksOf(one(p, "hot"), one(fixedVariant(t, 1), "hot"), one(fixedVariant(t, 2), "hot"))
 	asked := int64(0)
 	ask := func(step any) {
@@ -36,28 +31,10 @@ func resharding(t *testing.T, c *redistest.Cluster) {
 		}
 	}
 	ask("before")
-	var load sync.WaitGroup
-	stop := make(chan struct{})
-	other := fixedPolicy(t, "other", 1_000_000)
-	for i := range 4 { // other keys, all the while
-		load.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if g := acquire(t, s, plenty, one(other, fmt.Sprint(i, n)))[0]; g.Granted != 1 {
-					t.Errorf("another key: %+v", g)
-					return
-				}
-			}
-		})
-	}
+	stop := askElsewhere(t, s)
 	redirected := s.Stats().Redirects
 	c.Migrate(slot, to, func(step redistest.Step) { ask(step) })
-	close(stop)
-	load.Wait()
+	stop()
 	if s.Stats().Redirects == redirected {
 		t.Error("nothing was redirected")
 	}
@@ -74,6 +51,41 @@ func resharding(t *testing.T, c *redistest.Cluster) {
 	if n := to.CommandStats()["asking"].Calls; n == 0 {
 		t.Error("ASK never occurred")
 	}
+}
+
+// journey is the slot of an ask, its master, and another one to which it may move.
+func journey(s *Store, c *redistest.Cluster, a limiter.Ask) (slot int, from, to *redistest.Server) {
+	slot = int(s.newCall(asksOf(a)).errands[0].slot)
+	from = c.OwnerOf(slot)
+	if from == c.Nodes[0] {
+		return slot, from, c.Nodes[1]
+	}
+	return slot, from, c.Nodes[0]
+}
+
+// askElsewhere asks for other and other keys until it is stopped; all are granted.
+func askElsewhere(t *testing.T, s *Store) (stop func()) {
+	var load sync.WaitGroup
+	stopped := make(chan struct{})
+	p := fixedPolicy(t, "other", 1_000_000)
+	for i := range 4 {
+		load.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stopped:
+					return
+				default:
+				}
+				if g := acquire(t, s, plenty, one(p, fmt.Sprint(i, n)))[0]; g.Granted != 1 {
+					t.Errorf("another key: %+v", g)
+					return
+				}
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() { close(stopped); load.Wait() })
+	t.Cleanup(stop)
+	return stop
 }
 
 // A store that has one seed, and an old idea of the cluster, finds its way.
@@ -103,13 +115,7 @@ func redirectThatNeverEnds(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second})
 	eventually(t, func() string { return unlike(s, 3) })
 	p := fixedPolicy(t, "r", 10)
-	call := s.newCall(asksOf(one(p, "k")))
-	slot := int(call.errands[0].slot)
-	from := c.OwnerOf(slot)
-	to := c.Nodes[0]
-	if to == from {
-		to = c.Nodes[1]
-	}
+	slot, from, to := journey(s, c, one(p, "k"))
 	// The slot is said to be on its way to a node that knows nothing of it: ASK one
 	// way and MOVED the other.
 	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))

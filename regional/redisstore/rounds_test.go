@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"maps"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -103,17 +104,8 @@ func TestRounds(t *testing.T) {
 	check := func(t *rapid.T) {
 		b.reset(t, rules)
 		before := map[string]int64{}
-		var asks []limiter.Ask
-		for group := range uint32(rapid.IntRange(1, 3).Draw(t, "groups")) {
-			for _, r := range rapid.Permutation(rules).Draw(t, "rules")[:rapid.IntRange(1, 4).Draw(t, "members")] {
-				need := rapid.Int64Range(0, 2).Draw(t, "need")
-				asks = append(asks, limiter.Ask{Policy: policies[r], Key: []byte("k"), Group: group + 1,
-					Want: lease.Want{Need: need, Waiting: need, Want: need}})
-			}
-		}
-		for r, n := range b.left {
-			before[r] = n
-		}
+		asks := drawGroups(t, rules, policies)
+		maps.Copy(before, b.left)
 		c := b.store.newCall(asks)
 		out := make([]*errand, len(asks))
 		for i := range out {
@@ -150,20 +142,37 @@ func TestRounds(t *testing.T) {
 			t.Fatal("charged beside a denial")
 		}
 		checkGrants(t, asks, grants)
-		for r, n := range before {
-			granted := b.stranded[r]
-			for i := range asks {
-				if asks[i].Policy.Rule == r {
-					granted += grants[i].Granted
-				}
-			}
-			if n-b.left[r] != granted {
-				t.Fatalf("%s: %d units are charged, %d granted: %+v", r, n-b.left[r], granted, grants)
-			}
-		}
+		b.checkCharges(t, before, asks, grants)
 	}
 	for range 60 { // races are rare
 		rapid.Check(t, check)
+	}
+}
+
+// drawGroups makes one to three groups of one to four members.
+func drawGroups(t *rapid.T, rules []string, policies map[string]*limiter.Policy) (asks []limiter.Ask) {
+	for group := range uint32(rapid.IntRange(1, 3).Draw(t, "groups")) {
+		for _, r := range rapid.Permutation(rules).Draw(t, "rules")[:rapid.IntRange(1, 4).Draw(t, "members")] {
+			need := rapid.Int64Range(0, 2).Draw(t, "need")
+			asks = append(asks, limiter.Ask{Policy: policies[r], Key: []byte("k"), Group: group + 1,
+				Want: lease.Want{Need: need, Waiting: need, Want: need}})
+		}
+	}
+	return asks
+}
+
+// checkCharges compares what is left of each rule with what was granted.
+func (b *rig) checkCharges(t *rapid.T, before map[string]int64, asks []limiter.Ask, grants []lease.Grant) {
+	for r, n := range before {
+		granted := b.stranded[r]
+		for i := range asks {
+			if asks[i].Policy.Rule == r {
+				granted += grants[i].Granted
+			}
+		}
+		if n-b.left[r] != granted {
+			t.Fatalf("%s: %d units are charged, %d granted: %+v", r, n-b.left[r], granted, grants)
+		}
 	}
 }
 
