@@ -68,7 +68,7 @@ func rlsConfig(cfg *config.Config, rules *limiter.Service, store *counting, metr
 		Metadata:         cfg.RLS.Metadata,
 		Budget:           cfg.RLS.Budget,
 		MaxConnectionAge: cfg.RLS.MaxConnectionAge,
-		TLS:              rls.TLS{Cert: cfg.RLS.TLSCert, Key: cfg.RLS.TLSKey, ClientCA: cfg.RLS.TLSClientCA},
+		TLS:              rls.TLS{Cert: cfg.RLS.TLSCert, Key: cfg.RLS.TLSKey, ClientCA: cfg.RLS.TLSClientCA, ClientSANs: cfg.RLS.ClientSAN},
 		Metrics:          metrics,
 		Log:              log,
 	}

@@ -186,6 +186,7 @@ func TestMistakes(t *testing.T) {
 		"redis queue":     {args: []string{"--redis", "a:1", "--redis-queue", "0"}, says: []string{"redis_queue"}},
 		"rls listen":      {args: []string{"--rls-listen", "x"}, says: []string{"rls_listen"}},
 		"rls client ca":   {args: []string{"--rls-tls-client-ca", "x"}, says: []string{"rls_tls_client_ca: needs"}},
+		"rls client san":  {args: []string{"--rls-client-san", "x"}, says: []string{"rls_client_san: needs rls_tls_client_ca"}},
 		"rls key":         {args: []string{"--rls-tls-key", "x"}, says: []string{"rls_tls_cert: goes together"}},
 		"rls age":         {args: []string{"--rls-max-connection-age", "1ms"}, says: []string{"rls_max_connection_age"}},
 		"rls budget":      {args: []string{"--rls-budget", "0"}, says: []string{"rls_budget: 0s must be 1ms"}},

@@ -45,6 +45,11 @@ type RLS struct {
 	TLSKey      string `name:"tls-key" help:"Its key." placeholder:"FILE"`
 	TLSClientCA string `name:"tls-client-ca" help:"Authorities of client certificates, which are then demanded." placeholder:"FILE"`
 
+	// ClientSAN are the names, with commas between, of which a client's certificate
+	// has to be for one (GRPC_CLIENT_TLS_SAN): DNS names, IP addresses, URIs or e-mail
+	// addresses. Only with TLSClientCA; empty: any name will do.
+	ClientSAN []string `name:"client-san" help:"Names of which a client certificate has to have one." placeholder:"NAME"`
+
 	// MaxConnectionAge is how long a connection lasts, ±10 %, 1s to 24h: clients
 	// that connect anew find replicas that were added. 0: for ever.
 	MaxConnectionAge time.Duration `default:"30m" help:"How long connections last."`
@@ -63,6 +68,9 @@ func (c *Config) checkRLS() error {
 	var clientCA error
 	if c.RLS.TLSClientCA != "" && c.RLS.TLSCert == "" {
 		clientCA = errors.New("rls_tls_client_ca: needs rls_tls_cert and rls_tls_key: without TLS no client shows a certificate")
+	}
+	if len(c.RLS.ClientSAN) > 0 && c.RLS.TLSClientCA == "" {
+		clientCA = errors.Join(clientCA, errors.New("rls_client_san: needs rls_tls_client_ca: without it no client shows a certificate"))
 	}
 	if c.RLS.MaxConnectionAge != 0 {
 		clientCA = errors.Join(clientCA, between("rls_max_connection_age", c.RLS.MaxConnectionAge, time.Second, 24*time.Hour))

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,6 +20,11 @@ type TLS struct {
 	// ClientCA are the authorities of client certificates, which are then demanded
 	// of every client; empty: none is.
 	ClientCA string
+	// ClientSANs are the names of which such a certificate has to be for one: a DNS
+	// name, for which a certificate with * for its first label will do, an IP address,
+	// or letter for letter a URI or e-mail address. Empty: any name will do. Only with
+	// ClientCA.
+	ClientSANs []string
 }
 
 // readEvery is how often the files are read at most, and only while clients
@@ -113,5 +120,26 @@ func parseTLS(t TLS, content [3][]byte) (*tls.Config, error) {
 		}
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}
+	if len(t.ClientSANs) > 0 {
+		c.VerifyConnection = t.checkName // of sessions that are resumed, too
+	}
 	return c, nil
+}
+
+// checkName refuses a client whose certificate has none of the names.
+func (t TLS) checkName(s tls.ConnectionState) error {
+	if len(s.PeerCertificates) == 0 {
+		return errors.New("rls: TLS: the client shows no certificate")
+	}
+	cert := s.PeerCertificates[0]
+	others := cert.EmailAddresses
+	for _, u := range cert.URIs {
+		others = append(others[:len(others):len(others)], u.String())
+	}
+	for _, name := range t.ClientSANs {
+		if cert.VerifyHostname(name) == nil || slices.Contains(others, name) {
+			return nil
+		}
+	}
+	return fmt.Errorf("rls: TLS: the client's certificate is for %q, %v and %q, of which none is allowed", cert.DNSNames, cert.IPAddresses, others)
 }

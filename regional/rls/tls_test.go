@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,8 +62,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// sign makes a certificate of 127.0.0.1 for both uses, valid until end.
-func (a *authority) sign(name string, end time.Time) (cert, key []byte) {
+// sign makes a certificate of 127.0.0.1 and other names for both uses, valid until end.
+func (a *authority) sign(name string, end time.Time, names ...string) (cert, key []byte) {
 	a.t.Helper()
 	k := newKey(a.t)
 	serial++
@@ -70,6 +71,13 @@ func (a *authority) sign(name string, end time.Time) (cert, key []byte) {
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: end, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	for _, n := range names {
+		if u, err := url.Parse(n); err == nil && u.Scheme != "" {
+			template.URIs = append(template.URIs, u)
+		} else {
+			template.DNSNames = append(template.DNSNames, n)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &k.PublicKey, a.key)
 	if err != nil {
@@ -169,6 +177,27 @@ func TestTLSThatCannotBe(t *testing.T) {
 	write(t, files, cert, key, []byte("nothing"))
 	if _, err := New(Config{TLS: files}); err == nil || !strings.Contains(err.Error(), files.ClientCA) {
 		t.Errorf("no authority: %v", err)
+	}
+}
+
+// TestClientNames: of the authority's clients only those with an allowed name are
+// served.
+func TestClientNames(t *testing.T) {
+	dir, later := t.TempDir(), time.Now().Add(time.Hour)
+	a := newAuthority(t)
+	files := TLS{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
+	cert, key := a.sign("server", later)
+	write(t, files, cert, key, a.pem)
+	clientCert, clientKey := a.sign("client", later, "envoy.example", "*.pop.example", "spiffe://example/envoy")
+	for name, allowed := range map[string]bool{
+		"127.0.0.1": true, "envoy.example": true, "Envoy.example": true, "a.pop.example": true, "spiffe://example/envoy": true,
+		"client": false, "example": false, "*.example": false, "other.example": false, "a.b.pop.example": false, "spiffe://example/": false,
+	} {
+		files.ClientSANs = []string{"nobody.example", name}
+		b := newBench(t, specYAML, func(c *Config) { c.TLS = files })
+		if _, err := knock(t, b.serve(), a, clientCert, clientKey); (err == nil) != allowed {
+			t.Errorf("with %s allowed: %v", name, err)
+		}
 	}
 }
 
