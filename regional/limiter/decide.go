@@ -11,7 +11,7 @@ import (
 // concurrent use.
 type Fallback interface {
 	// Fall decides on an ask that was answered Unavailable. What was denied before
-	// stays denied until its counter starts anew; for the rest the policy's
+	// stays denied until its counter is as good as new; for the rest the policy's
 	// OnFailure decides. holders is among how many replicas a limit is shared under
 	// rule.FailureLocal; 0: nobody knows.
 	Fall(a *Ask, holders int) Verdict

@@ -35,7 +35,7 @@ var (
 		settle: 700 * time.Millisecond, lease: 11 * time.Second,
 		acquireTurns: 5, acquire: time.Second,
 		attack: 5 * time.Second,
-		stored: 100_000, storedTime: 60 * time.Second,
+		stored: 100_000, storedTime: 5 * time.Minute,
 	}
 	quickPlan = plan{
 		keys:  10_000,

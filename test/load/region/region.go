@@ -6,9 +6,12 @@
 // builds itself.
 //
 // What the table calls theirs is envoyproxy/ratelimit with or without its local
-// cache of denials, whichever did better; redis_rate where acquires and memory are
+// cache of denials, whichever did better (without it where Redis is compared, since
+// the cache is off unless asked for); redis_rate where acquires and memory are
 // compared. All services have the same limits, get the same load from one thread,
-// and leave their other settings as they are.
+// and leave their other settings as they are. Where a service keeps leases on many
+// keys it is measured once it has them: they come within a few seconds of a load,
+// and the others have nothing of the kind to wait for.
 package region
 
 import (
