@@ -7,9 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
+
+// electionTimeout is how long sentinels may take to agree. Votes that split are
+// repeated after twice the failover-timeout and a while, several times if need be.
+const electionTimeout = time.Minute
 
 // Sentinel is a master with its replicas, watched by three sentinels. Its methods
 // may be called from one goroutine at a time.
@@ -124,7 +129,7 @@ func (s *Sentinel) Master() *Server {
 func (s *Sentinel) AwaitMaster(lost *Server) *Server {
 	s.t.Helper()
 	var master *Server
-	eventually(s.t, startTimeout, "sentinels choose a new master", func() string {
+	eventually(s.t, electionTimeout, "sentinels choose a new master", func() string {
 		if master = s.Master(); master == lost {
 			return lost.Addr + " still is"
 		}
@@ -141,7 +146,7 @@ func (s *Sentinel) AwaitMaster(lost *Server) *Server {
 // run, and those are in step with the master.
 func (s *Sentinel) Await() {
 	s.t.Helper()
-	eventually(s.t, startTimeout, "the sentinels are well", s.missing)
+	eventually(s.t, electionTimeout, "the sentinels are well", s.missing)
 }
 
 // missing is what is not yet well.
