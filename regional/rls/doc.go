@@ -4,10 +4,12 @@
 //	request ─▶ check ─▶ match each descriptor to a rule ─▶ asks ─▶ Judge ─▶ reply
 //
 // A request is one group of asks: if one of its descriptors is over its limit, none
-// of the others is charged. Outside of the group, each alone, are asked
+// of the others is charged. (With [Config.ChargeDenied] there is no group, each is
+// charged by itself.) Outside of the group, each alone, are asked
 //
 //   - what only wants to know (a descriptor's hits_addend is present and 0): it is
-//     told whether one unit could be had, and charged nothing;
+//     told whether one unit could be had, and charged nothing. It takes that unit for
+//     the moment until it is known;
 //   - rules in shadow_mode, which never refuse anything;
 //   - rules in quota_mode, which refuse a request only if all of its rules of that
 //     kind do.
@@ -20,5 +22,5 @@
 //
 // Descriptors may also be bound to rules of the rules file ([Bindings]); then their
 // algorithm, key and limit are those of the rule, and what PoPs and clients of this
-// service spend is one count.
+// service spend is one count. One that brings its own limit is not bound.
 package rls

@@ -32,6 +32,7 @@
 //     ignores (fields in the wrong place, a field given twice, a second document) is
 //     a warning.
 //   - A field that is given counts, wherever the << stands that merges it too.
+//   - A fraction of requests_per_unit, which both drop, is a warning.
 //   - Numbers with a fraction are legal values, taken as written. With unlimited any
 //     unit is an error, not only a valid one. Tags beyond those of JSON are errors,
 //     as are numbers of metadata that are not finite.
