@@ -119,7 +119,9 @@ func (w *witness) note(addr string, from, until time.Duration, err error) {
 // excuses reports whether the machine was late, or a node at one of addrs, while an
 // ask was out, or shortly before: a node that was late once is left alone for a while.
 func (w *witness) excuses(a *answer, addrs ...string) bool {
-	const aftermath = 400 * time.Millisecond // a few probes of a breaker
+	// A probe that began in the stall may take 200 ms to fail, connecting and reading;
+	// the next one comes 110 ms later, and waits for its turn on a crowded machine.
+	const aftermath = 600 * time.Millisecond
 	meets := func(s span) bool { return s.from <= a.done && a.sent <= s.until+aftermath }
 	return slices.ContainsFunc(w.process, meets) || slices.ContainsFunc(addrs, func(addr string) bool {
 		return slices.ContainsFunc(w.nodes[addr], meets)
