@@ -79,7 +79,8 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 	tasks, ctx := errgroup.WithContext(ctx) // the first to fail stops all
 	tasks.Go(func() error { return store.Run(behind) })
 	for _, w := range append(rules, envoys.watchers()...) {
-		tasks.Go(func() error { return w.Run(behind, reload()) })
+		asked := reload() // now: a SIGHUP that nobody has asked for ends the process
+		tasks.Go(func() error { return w.Run(behind, asked) })
 	}
 	tasks.Go(func() error { return serve(adminServer, operators) })
 	tasks.Go(func() error { return serve(quotaServer, quota) })

@@ -104,6 +104,7 @@ rls_listen: ":3"
 rls_tls_cert: e
 rls_tls_key: f
 rls_tls_client_ca: g
+rls_client_san: h,i
 rls_max_connection_age: 1h
 rls_budget: 1s
 rls_headers: true
