@@ -60,6 +60,7 @@ func newStore(cfg *config.Config, r *telemetry.Registry, ready *admin.Readiness,
 			}
 			return cfg.Replicas
 		}
+		ready.Refuse(redisSilent) // before anything is served
 		c.run = append(c.run, counters.Run, func(ctx context.Context) error { return awaitRedis(ctx, counters, ready, log) })
 	}
 	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 {
@@ -91,13 +92,15 @@ func (c *counting) drain(log *slog.Logger) {
 	log.Info("gave back what was on lease", "units", d.Units)
 }
 
-// awaitRedis refuses readiness until Redis has answered once. After that a Redis
-// that fails is for each rule's on_failure: a replica that is taken out of service
-// for it could not even do that.
+// redisSilent is why a process is not ready at first.
+const redisSilent = "redis has not answered yet"
+
+// awaitRedis makes the process ready, which was refused as redisSilent, when Redis has
+// answered once. After that a Redis that fails is for each rule's on_failure: a
+// replica that is taken out of service for it could not even do that.
 func awaitRedis(ctx context.Context, s *redisstore.Store, ready *admin.Readiness, log *slog.Logger) error {
 	const patience = 2 * time.Second
-	reason := "redis has not answered yet"
-	ready.Refuse(reason)
+	reason := redisSilent
 	for {
 		attempt, cancel := context.WithTimeout(ctx, patience)
 		err := s.Ready(attempt)
