@@ -227,13 +227,3 @@ func (l *load) await(t *testing.T, within time.Duration, what string, met func()
 // patience is how long to wait for what takes a second or three on a machine that
 // does nothing else.
 const patience = time.Minute
-
-// percentile is the smallest value that so much of values does not exceed.
-func percentile(values []time.Duration, share float64) time.Duration {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
-}

@@ -17,7 +17,8 @@ func TestFaultsWithoutReplicas(t *testing.T) {
 	t.Run("SlotsMoved", func(t *testing.T) { slotsMoved(t, c) })
 	t.Run("MasterPaused", func(t *testing.T) { masterPaused(t, c) })
 	t.Run("MasterKilled", func(t *testing.T) { masterKilled(t, c) })
-	t.Run("Flood", func(t *testing.T) { floodWhileAway(t, c) })
+	t.Run("FloodWhileKilled", func(t *testing.T) { floodWhileAway(t, c, killed) })
+	t.Run("FloodWhilePaused", func(t *testing.T) { floodWhileAway(t, c, paused) })
 	t.Run("AllRestarted", func(t *testing.T) { allRestarted(t, c) })
 }
 
@@ -30,7 +31,9 @@ func scriptsFlushed(t *testing.T, c *redistest.Cluster) {
 			n.Do("SCRIPT", "FLUSH", "SYNC")
 		}
 	}
+	r.fault = span{r.calm.until, r.at()}
 	r.end()
+	r.emptied(r.fault)
 	if missed := c.Commands("evalsha").Failed - before; missed == 0 {
 		t.Error("no script was ever missed: the test shows nothing")
 	}
@@ -42,7 +45,7 @@ func scriptsFlushed(t *testing.T, c *redistest.Cluster) {
 func slotsMoved(t *testing.T, c *redistest.Cluster) {
 	r := startTrial(t, c, counters("move", 3, 2))
 	from, to := c.Nodes[0], c.Nodes[1]
-	redirected := r.store.Stats().Redirects
+	redirected := r.stores[0].Stats().Redirects
 	owners := c.Owners()
 	elsewhere := func(n *counter) bool { return owners(n.slot) != from }
 	spent := slices.DeleteFunc(slices.Clone(*r.offered.Load()), elsewhere)
@@ -62,8 +65,10 @@ func slotsMoved(t *testing.T, c *redistest.Cluster) {
 		})
 	}
 	r.awaitAnswers(t, r.at(), patience)
+	r.fault = span{r.calm.until, r.at()}
 	r.end()
-	if r.store.Stats().Redirects == redirected {
+	r.emptied(r.fault)
+	if r.stores[0].Stats().Redirects == redirected {
 		t.Error("no ask was ever redirected: the test shows nothing")
 	}
 }
@@ -76,13 +81,12 @@ func masterPaused(t *testing.T, c *redistest.Cluster) {
 	r.offerMore(counters("late", 3, 1))
 	from := r.at()
 	victim.Pause()
-	time.Sleep(2500 * time.Millisecond)
-	until := r.at()
+	r.harm(2500 * time.Millisecond)
 	victim.Resume()
 	r.hangs = append(r.hangs, hang{of: r.struck, from: from, until: r.at()})
 	r.recovers()
 	r.end()
-	r.refuses(from, until)
+	r.refuses()
 }
 
 // masterKilled: a third of the keys is away while its master is, and then begins
@@ -91,16 +95,15 @@ func masterKilled(t *testing.T, c *redistest.Cluster) {
 	r := startTrial(t, c, counters("kill", 3, 2))
 	victim := c.Nodes[2]
 	r.spareAllBut(victim)
-	from := r.at()
 	victim.Kill()
-	time.Sleep(1500 * time.Millisecond)
-	until := r.at()
+	r.harm(1500 * time.Millisecond)
 	r.lost(r.struck)
 	victim.Restart()
 	r.recovers()
+	r.awaitSpent(t, r.fault.until)
 	r.end()
-	r.refuses(from, until)
-	r.beginsAnew(until)
+	r.refuses()
+	r.beginsAnew()
 }
 
 // allRestarted: every counter begins anew, once.
@@ -110,15 +113,16 @@ func allRestarted(t *testing.T, c *redistest.Cluster) {
 	for _, n := range c.Nodes {
 		n.Kill()
 	}
-	time.Sleep(time.Second)
-	until := r.at()
+	r.harm(time.Second)
 	r.lost(r.struck)
 	for _, n := range c.Nodes {
 		n.Restart()
 	}
 	r.recovers()
+	r.awaitSpent(t, r.fault.until)
 	r.end()
-	r.beginsAnew(until)
+	r.refuses()
+	r.beginsAnew()
 }
 
 // TestFaultsWithReplicas takes masters away that have a replica each.
@@ -133,6 +137,7 @@ func TestFaultsWithReplicas(t *testing.T) {
 	t.Run("MasterPaused", func(t *testing.T) {
 		failover(t, c, "pause", func(*redistest.Server) {}, (*redistest.Server).Pause, (*redistest.Server).Resume)
 	})
+	t.Run("FloodWhileReplaced", func(t *testing.T) { floodWhileAway(t, c, replaced) })
 }
 
 // fallBehind has a replica lose its master, and not find it again. It keeps what it
@@ -155,26 +160,32 @@ func failover(t *testing.T, c *redistest.Cluster, name string, before, fail, men
 	from := r.at()
 	fail(victim)
 	r.losses = append(r.losses, loss{of: r.struck, failover: true, fault: from})
-	time.Sleep(time.Second)
-	until := r.at()
+	time.Sleep(time.Second) // a replica takes over later
+	r.fault = span{from, r.at()}
 	r.recovers()
-	r.awaitSpent(t, until)
+	r.awaitSpent(t, r.fault.until)
 	mend(victim)
 	c.Await()
 	r.recovers()
 	r.end()
-	r.refuses(from, until)
+	r.refuses()
 	if masters := c.Masters(); slices.Contains(masters, victim) || len(masters) != 3 {
 		t.Errorf("the masters are %v", masters)
 	}
 	return r
 }
 
-// TestMemoryFull: counters that exist go on counting without an error when Redis
-// has no memory left, new ones are unavailable at once, and are counted when there
-// is room again.
+// TestMemoryFull takes a server's memory away.
 func TestMemoryFull(t *testing.T) {
 	c := redistest.Single(redistest.Start(t, "--maxmemory", "16mb", "--maxmemory-policy", "noeviction"))
+	t.Run("Counters", func(t *testing.T) { memoryFull(t, c) })
+	t.Run("Flood", func(t *testing.T) { floodWhileAway(t, c, filled(t)) })
+}
+
+// memoryFull: counters that exist go on counting without an error when Redis has no
+// memory left, new ones are unavailable at once, and are counted when there is room
+// again.
+func memoryFull(t *testing.T, c *redistest.Cluster) {
 	r := startTrial(t, c, counters("old", 1, 4))
 	s := c.Nodes[0]
 	free := fill(t, s)
@@ -182,14 +193,12 @@ func TestMemoryFull(t *testing.T) {
 	isNew := func(c *counter) bool { return slices.Contains(fresh, c) }
 	r.struck, r.spared = isNew, except(isNew)
 	r.offerMore(fresh)
-	from := r.at()
-	time.Sleep(2 * time.Second)
-	until := r.at()
+	r.harm(2 * time.Second)
 	free()
 	r.recovers()
 	r.end()
-	r.refuses(from, until)
-	if sum := r.during(except(isNew), from, until); sum.granted == 0 {
+	r.refuses()
+	if sum := r.during(except(isNew), r.fault); sum.granted == 0 {
 		t.Error("no counter went on while memory was full: the test shows nothing")
 	}
 }

@@ -52,31 +52,44 @@ func latest(c *counter, done time.Duration, hangs []hang) time.Duration {
 // A counter admits at most L in its period, and, for each loss that hits it, again
 // what was lost: after a restart at most L, after a failover at most what was
 // granted and not yet replicated. A counter that denies is spent: L units were
-// granted, or charged to asks that were answered Unavailable, since it was last
+// granted, or charged to asks that were sent and never answered, since it was last
 // whole. The two together leave no room: neither too much nor too little.
 type referee struct {
-	begin   time.Time // of the load
-	losses  []loss
-	hangs   []hang
+	begin  time.Time // of the load
+	losses []loss
+	hangs  []hang
+	// unheard is at most how many asks, of all keys, may have been applied of those
+	// that were asked and answered Unavailable within a span.
+	unheard func(span) int64
+	missing int64 // units of the limits of all keys that were denied without being granted
 	faults  []string
-	history map[*counter][]answer
+}
+
+// judge is what a referee finds who takes every ask that was answered Unavailable for
+// one that may have been charged.
+func judge(begin time.Time, answers []answer, losses []loss, hangs []hang) []string {
+	r := referee{begin: begin, losses: losses, hangs: hangs, unheard: func(span) int64 { return 1 << 62 }}
+	return r.judge(answers)
 }
 
 // judge returns what is wrong, if anything.
-func judge(begin time.Time, answers []answer, losses []loss, hangs []hang) []string {
-	r := &referee{begin: begin, losses: losses, hangs: hangs, history: map[*counter][]answer{}}
+func (r *referee) judge(answers []answer) []string {
+	history := map[*counter][]answer{}
 	for _, a := range answers {
-		r.history[a.of] = append(r.history[a.of], a)
+		history[a.of] = append(history[a.of], a)
 		if a.status < lease.OK || a.status > lease.Unavailable || a.status == lease.OK != (a.granted == 1) || a.granted > 1 {
 			r.fault(a.of, "answered with status %d and %d units to an ask for one", a.status, a.granted)
 		}
 	}
-	for c, h := range r.history {
+	for c, h := range history {
 		if c.policy.Rule == perSecond {
 			r.windows(c, h)
 		} else {
 			r.lives(c, h)
 		}
+	}
+	if all := r.unheard(span{0, forever}); r.missing > all {
+		r.faults = append(r.faults, fmt.Sprintf("%d units were neither granted nor left, and no more than %d can have been charged to asks that were not answered", r.missing, all))
 	}
 	return r.faults
 }
@@ -86,7 +99,10 @@ func (r *referee) fault(c *counter, format string, args ...any) {
 }
 
 // tally is what happened to a counter in some span.
-type tally struct{ granted, denied, unavailable int64 }
+type tally struct {
+	granted, denied, unavailable int64
+	out                          span // in which all that was unavailable was asked and answered
+}
 
 func (t *tally) add(a *answer) {
 	t.granted += a.granted
@@ -94,8 +110,24 @@ func (t *tally) add(a *answer) {
 	case lease.Denied:
 		t.denied++
 	case lease.Unavailable:
-		t.unavailable++
+		if t.unavailable++; t.unavailable == 1 {
+			t.out = span{a.sent, a.done}
+		}
+		t.out = span{min(t.out.from, a.sent), max(t.out.until, a.done)}
 	}
+}
+
+func (t tally) String() string {
+	return fmt.Sprintf("%d granted, %d denied, %d unavailable", t.granted, t.denied, t.unavailable)
+}
+
+// charged is how many units may have been charged to asks that were answered
+// Unavailable.
+func (r *referee) charged(t *tally) int64 {
+	if t.unavailable == 0 {
+		return 0
+	}
+	return min(t.unavailable, r.unheard(t.out))
 }
 
 // lives judges a counter whose period outlasts the test: each of its lives begins
@@ -130,9 +162,14 @@ func (r *referee) life(c *counter, h []answer, from, until time.Duration, most i
 	if sum.granted > most {
 		r.fault(c, "granted %d from %v on, at most %d", sum.granted, from, most)
 	}
-	if sum.denied > 0 && sum.granted+sum.unavailable < c.limit() {
-		r.fault(c, "denied after %d of %d from %v on, and no more than %d that may have been charged", sum.granted, c.limit(), from, sum.unavailable)
+	if sum.denied == 0 {
+		return
 	}
+	missing, charged := max(0, c.limit()-sum.granted), r.charged(&sum)
+	if missing > charged {
+		r.fault(c, "denied after %d of %d from %v on, and no more than %d that may have been charged", sum.granted, c.limit(), from, charged)
+	}
+	r.missing += missing
 }
 
 // unreplicated is at most what a failover loses of a counter.
@@ -168,7 +205,7 @@ func (r *referee) windows(c *counter, h []answer) {
 		case a.status == lease.Unavailable:
 			until := r.window(c, latest(c, a.done, r.hangs))
 			for w := first; w-first <= until-first; w += uint32(c.policy.Limit.Spec().Period / limit.Millisecond) {
-				sum(w).unavailable++
+				sum(w).add(a)
 			}
 		case first == last:
 			sum(first).denied++
@@ -178,8 +215,8 @@ func (r *referee) windows(c *counter, h []answer) {
 		if s.granted > c.limit() {
 			r.fault(c, "granted %d in window %d, at most %d", s.granted, w, c.limit())
 		}
-		if s.denied > 0 && s.granted+s.unavailable < c.limit() {
-			r.fault(c, "denied in window %d after %d of %d, and no more than %d that may have been charged", w, s.granted, c.limit(), s.unavailable)
+		if charged := r.charged(s); s.denied > 0 && s.granted+charged < c.limit() {
+			r.fault(c, "denied in window %d after %d of %d, and no more than %d that may have been charged", w, s.granted, c.limit(), charged)
 		}
 	}
 }
@@ -203,21 +240,24 @@ func TestReferee(t *testing.T) {
 	failover := loss{of: dead.of, at: 5 * time.Second, failover: true, fault: 4 * time.Second}
 	L := int(log.limit())
 	for _, row := range []struct {
-		name                string
-		granted             [2]int // before and after 5 s
-		unavailable, denied int
-		losses              []loss
-		wrong               bool
+		name                 string
+		granted              [2]int // before and after 5 s
+		unavailable, unheard int
+		denied               int
+		losses               []loss
+		wrong                bool
 	}{
-		{"spent, then denied", [2]int{L, 0}, 0, 9, nil, false},
-		{"one too many", [2]int{L, 1}, 0, 0, nil, true},
-		{"one too few", [2]int{L - 1, 0}, 0, 1, nil, true},
-		{"one may have been charged", [2]int{L - 1, 0}, 1, 1, nil, false},
-		{"begins anew", [2]int{L, L}, 0, 9, []loss{dead}, false},
-		{"begins anew with one too many", [2]int{L, L + 1}, 0, 9, []loss{dead}, true},
-		{"does not begin anew", [2]int{L, 0}, 0, 9, []loss{dead}, true},
-		{"goes on", [2]int{L - 7, 7}, 0, 9, []loss{failover}, false},
-		{"loses what was old in a failover", [2]int{L, 1}, 0, 9, []loss{failover}, true},
+		{"spent, then denied", [2]int{L, 0}, 0, 0, 9, nil, false},
+		{"one too many", [2]int{L, 1}, 0, 0, 0, nil, true},
+		{"one too few", [2]int{L - 1, 0}, 0, 0, 1, nil, true},
+		{"one may have been charged", [2]int{L - 1, 0}, 1, 1, 1, nil, false},
+		{"one was not even sent", [2]int{L - 1, 0}, 1, 0, 1, nil, true},
+		{"begins anew", [2]int{L, L}, 0, 0, 9, []loss{dead}, false},
+		{"begins anew with one too many", [2]int{L, L + 1}, 0, 0, 9, []loss{dead}, true},
+		{"does not begin anew", [2]int{L, 0}, 0, 0, 9, []loss{dead}, true},
+		{"begins anew with a part", [2]int{L, 13}, 94, 26, 9, []loss{dead}, true},
+		{"goes on", [2]int{L - 7, 7}, 0, 0, 9, []loss{failover}, false},
+		{"loses what was old in a failover", [2]int{L, 1}, 0, 0, 9, []loss{failover}, true},
 	} {
 		var answers []answer
 		at := func(n int, when time.Duration, status lease.Status) {
@@ -233,7 +273,8 @@ func TestReferee(t *testing.T) {
 		at(row.granted[1], 6*time.Second, lease.OK)
 		at(row.unavailable, 6*time.Second, lease.Unavailable)
 		at(row.denied, 7*time.Second, lease.Denied)
-		if found := judge(time.Now(), answers, row.losses, nil); len(found) > 0 != row.wrong {
+		r := referee{begin: time.Now(), losses: row.losses, unheard: func(span) int64 { return int64(row.unheard) }}
+		if found := r.judge(answers); len(found) > 0 != row.wrong {
 			t.Errorf("%s: found %q", row.name, found)
 		}
 	}

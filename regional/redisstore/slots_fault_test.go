@@ -95,8 +95,8 @@ func (l *load) one(a *limiter.Ask) lease.Status {
 // from its request until that is answered, or until its ttl is over. No fault adds
 // to that: nodes are away for longer than a slot is held here. After a failover
 // slots may be taken whose release is lost, so that denials prove nothing.
-func crowded(stays []stay, losses []loss, hangs []hang) (faults []string) {
-	r := &referee{}
+func (r *referee) crowded(stays []stay) (faults []string) {
+	before := len(r.faults)
 	for i := range stays {
 		s := &stays[i]
 		var certain, maybe int64
@@ -108,19 +108,19 @@ func crowded(stays []stay, losses []loss, hangs []hang) (faults []string) {
 			if o.status == lease.OK && o.begun <= s.begun && s.begun < o.leaving {
 				certain++
 			}
-			if o.asked <= s.begun && s.asked <= o.gone(hangs) {
+			if o.asked <= s.begun && s.asked <= o.gone(r.hangs) && (o.status == lease.OK || r.unheard(span{o.asked, o.begun}) > 0) {
 				maybe++
 			}
 		}
 		if s.status == lease.OK && certain > s.of.limit() {
 			r.fault(s.of, "%d hold a slot at %v, at most %d", certain, s.begun, s.of.limit())
 		}
-		lost := slices.ContainsFunc(losses, func(l loss) bool { return l.failover && l.of(s.of) && s.begun > l.fault })
+		lost := slices.ContainsFunc(r.losses, func(l loss) bool { return l.failover && l.of(s.of) && s.begun > l.fault })
 		if s.status == lease.Denied && maybe < s.of.limit() && !lost {
 			r.fault(s.of, "denied at %v while no more than %d of %d slots can have been held", s.begun, maybe, s.of.limit())
 		}
 	}
-	return r.faults
+	return r.faults[before:]
 }
 
 // gone is when the slot was free again at the latest.
@@ -140,17 +140,20 @@ func TestCrowded(t *testing.T) {
 			leaving: from + 50*time.Millisecond, left: from + 51*time.Millisecond}
 	}
 	for _, row := range []struct {
-		name  string
-		stays []stay
-		wrong bool
+		name    string
+		stays   []stay
+		unheard int64
+		wrong   bool
 	}{
-		{"three, then one more", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(60, lease.OK)}, false},
-		{"four", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(40, lease.OK)}, true},
-		{"a fourth is denied", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(40, lease.Denied)}, false},
-		{"a third is denied", []stay{at(0, lease.OK), at(1, lease.OK), at(40, lease.Denied)}, true},
-		{"one may be held", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.Unavailable), at(40, lease.Denied)}, false},
+		{"three, then one more", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(60, lease.OK)}, 0, false},
+		{"four", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(40, lease.OK)}, 0, true},
+		{"a fourth is denied", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(40, lease.Denied)}, 0, false},
+		{"a third is denied", []stay{at(0, lease.OK), at(1, lease.OK), at(40, lease.Denied)}, 0, true},
+		{"one may be held", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.Unavailable), at(40, lease.Denied)}, 1, false},
+		{"one was never sent", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.Unavailable), at(40, lease.Denied)}, 0, true},
 	} {
-		if found := crowded(row.stays, nil, nil); len(found) > 0 != row.wrong {
+		r := referee{unheard: func(span) int64 { return row.unheard }}
+		if found := r.crowded(row.stays); len(found) > 0 != row.wrong {
 			t.Errorf("%s: found %q", row.name, found)
 		}
 	}

@@ -3,10 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"runtime"
-	"runtime/pprof"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +19,8 @@ type trial struct {
 	*load
 	t        *testing.T
 	c        *redistest.Cluster
-	store    *redisstore.Store
+	stores   []*redisstore.Store
+	watch    *watch
 	witness  *witness
 	visitors *visitors
 	homes    map[*counter][]string // addresses of the masters that may have it
@@ -31,14 +29,10 @@ type trial struct {
 	// struck are the counters that the fault is to hit; on those that are spared
 	// every ask has to be decided. What is neither may be away now and then.
 	struck, spared func(*counter) bool
+	// fault is while it harmed, and calm was a time of the same load before it.
+	calm, fault span
 
-	halted     sync.Once
-	sampling   sync.WaitGroup
-	goroutines struct {
-		before, most int
-		what         string // what they did when they were too many
-	}
-	deepest int // most that ever waited in the queues
+	halted sync.Once
 }
 
 // except are the counters outside of a set.
@@ -51,18 +45,26 @@ func except(of func(*counter) bool) func(*counter) bool {
 func startTrial(t *testing.T, c *redistest.Cluster, offered []*counter) *trial {
 	t.Helper()
 	none := func(*counter) bool { return false }
-	r := &trial{t: t, c: c, store: startStore(t, c), homes: map[*counter][]string{}, struck: none, spared: except(none)}
-	r.load = startLoad(r.store, nil)
-	r.witness = startWitness(r.load, c.Nodes)
-	t.Cleanup(r.halt)
+	store := startStore(t, c)
+	r := &trial{t: t, c: c, stores: []*redisstore.Store{store}, homes: map[*counter][]string{}, struck: none, spared: except(none)}
+	r.load = startLoad(store, nil)
+	r.observe()
 	slots := keysOf(slotted, offered[0].key, len(c.Masters()), 1)
 	r.locate(slots)
 	r.visitors = startVisitors(r.load, slots)
+	from := r.at()
 	r.offerMore(offered)
 	r.awaitSpent(t, 0)
-	r.goroutines.before = runtime.NumGoroutine()
-	r.sampling.Go(r.sample)
+	r.calm = span{from, r.at()}
+	r.watch.calm()
 	return r
+}
+
+// observe starts who watches the load, until it is halted.
+func (r *trial) observe() {
+	r.watch = startWatch(r.load, r.stores...)
+	r.witness = startWitness(r.load, r.c.Nodes)
+	r.t.Cleanup(r.halt)
 }
 
 // startStore runs a store for as long as the test.
@@ -121,31 +123,6 @@ func (r *trial) spareAllBut(victims ...*redistest.Server) {
 	r.spared = except(r.struck)
 }
 
-// sample looks at what has to stay flat. Of goroutines it counts those that stay
-// for a while: when deadlines pass on a crowded machine, a goroutine for each of
-// them waits for its turn.
-func (r *trial) sample() {
-	const while = 50
-	var last [while]int
-	for n := 0; ; n++ {
-		last[n%while] = runtime.NumGoroutine()
-		if low := slices.Min(last[:]); low > r.goroutines.most {
-			r.goroutines.most = low
-			if low > r.goroutines.before+dialling {
-				var b strings.Builder
-				_ = pprof.Lookup("goroutine").WriteTo(&b, 1)
-				r.goroutines.what = b.String()
-			}
-		}
-		r.deepest = max(r.deepest, r.store.Stats().Queued)
-		select {
-		case <-r.stopped:
-			return
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
 // lost notes that counters are lost now; see [loss].
 func (r *trial) lost(of func(*counter) bool) {
 	r.losses = append(r.losses, loss{of: of, at: r.at()})
@@ -168,7 +145,7 @@ func (r *trial) halt() {
 		if r.visitors != nil {
 			r.visitors.all.Wait()
 		}
-		r.sampling.Wait()
+		r.watch.stop()
 		r.witness.stop()
 	})
 }
@@ -176,11 +153,14 @@ func (r *trial) halt() {
 // end stops the load and judges all of it.
 func (r *trial) end() {
 	r.t.Helper()
+	r.enough(1000, span{0, forever})
 	r.halt()
 	r.inTime()
-	r.flat()
+	r.watch.flat(r.t)
+	r.watch.thrifty(r.t, r.calm, r.fault)
 	r.noErrorElsewhere()
-	faults := append(judge(r.begin, r.answers, r.losses, r.hangs), crowded(r.visitors.stays, r.losses, r.hangs)...)
+	referee := referee{begin: r.begin, losses: r.losses, hangs: r.hangs, unheard: r.watch.unheard}
+	faults := append(referee.judge(r.answers), referee.crowded(r.visitors.stays)...)
 	for _, f := range faults[:min(20, len(faults))] {
 		r.t.Error(f)
 	}
@@ -188,47 +168,13 @@ func (r *trial) end() {
 	for i := range r.answers {
 		sum.add(&r.answers[i])
 	}
-	r.t.Logf("%d asks: %+v", len(r.answers), sum)
+	r.t.Logf("%d asks: %v", len(r.answers), sum)
+	if r.fault.until == 0 {
+		r.t.Error("nobody said when the fault was")
+	}
 	if sum.granted == 0 || sum.denied == 0 {
 		r.t.Error("a load that is not granted and denied both shows nothing")
 	}
-}
-
-// inTime: of the calls that the machine did not hold up, 999 of 1,000 return within
-// their budget and 20 ms.
-func (r *trial) inTime() {
-	r.t.Helper()
-	var took []time.Duration
-	for _, c := range r.calls {
-		if !r.witness.stalled(c) {
-			took = append(took, c.until-c.from)
-		}
-	}
-	p := func(share float64) time.Duration { return percentile(took, share).Round(10 * time.Microsecond) }
-	r.t.Logf("%d calls, %d of them held up by the machine; the others p50 %v, p99 %v, p99.9 %v",
-		len(r.calls), len(r.calls)-len(took), p(0.5), p(0.99), p(0.999))
-	if got := p(0.999); got > budget+20*time.Millisecond {
-		r.t.Errorf("p99.9 of a call took %v, at most %v", got, budget+20*time.Millisecond)
-	}
-}
-
-// dialling is how many goroutines may come on top of those that always run: of
-// clients that connect, and look for masters.
-const dialling = 16
-
-// flat: neither goroutines nor queues grow with the time for which a node hangs.
-func (r *trial) flat() {
-	r.t.Helper()
-	if r.goroutines.what != "" {
-		r.t.Errorf("%d goroutines before, %d at most later: want no more than %d more, not\n%s", r.goroutines.before, r.goroutines.most, dialling, r.goroutines.what)
-	}
-	if most := room * len(r.c.Nodes); r.deepest > most {
-		r.t.Errorf("%d asks waited in queues with room for %d", r.deepest, most)
-	}
-	if n := r.store.Stats().Queued; n != 0 {
-		r.t.Errorf("%d asks still wait though nobody asks", n)
-	}
-	r.t.Logf("goroutines: %d, at most %d; queued at most %d", r.goroutines.before, r.goroutines.most, r.deepest)
 }
 
 // noErrorElsewhere: what is on the nodes that are well is decided, every single
@@ -258,20 +204,23 @@ func (r *trial) noErrorElsewhere() {
 	}
 }
 
+// finding is how long it may take to notice that a node is away.
+const finding = 300 * time.Millisecond
+
 // refuses: of the counters that the fault hit nothing was decided, and they were
 // unavailable at once, so that on_failure can decide. Only the calls that found
 // out, and those that probe, waited.
-func (r *trial) refuses(from, until time.Duration) {
+func (r *trial) refuses() {
 	r.t.Helper()
-	const finding = 300 * time.Millisecond
-	sum := r.during(r.struck, from+finding, until)
+	known := span{r.fault.from + finding, r.fault.until} // to be away
+	sum := r.during(r.struck, known)
 	if sum.granted > 0 || sum.denied > 0 || sum.unavailable == 0 {
-		r.t.Errorf("while their node was away its keys were answered %+v", sum)
+		r.t.Errorf("while their node was away its keys were answered %v", sum)
 	}
 	var waited, alone int // in a call of several, others may have waited
 	for i := range r.answers {
 		a := &r.answers[i]
-		if !a.alone || a.sent < from+finding || a.sent >= until || a.status != lease.Unavailable || r.witness.excuses(a) {
+		if !a.alone || a.sent < known.from || a.sent >= known.until || a.status != lease.Unavailable || r.witness.excuses(a) {
 			continue
 		}
 		if alone++; a.done-a.sent > budget/2 {
@@ -281,26 +230,47 @@ func (r *trial) refuses(from, until time.Duration) {
 	if waited > alone/10 {
 		r.t.Errorf("%d of %d asks waited for a node that was known to be away, at most a tenth", waited, alone)
 	}
+	r.emptied(known)
 }
 
-// beginsAnew: what was hit was granted again, as if never asked for before.
-func (r *trial) beginsAnew(from time.Duration) {
+// emptied: as soon as a node is known to be away nothing waits for it. Asks for the
+// others pass through their queues, which are empty again and again.
+func (r *trial) emptied(during span) {
+	r.t.Helper()
+	const long = 40 // samples, twice as long as a pipeline can hang
+	row, most := r.watch.queued(during, r.witness.stalled)
+	if row >= long {
+		r.t.Errorf("%d times in a row asks waited though their node was known to be away, at most %d", row, long)
+	}
+	r.t.Logf("queued while it was away: %d at most in 99 of 100 samples, and for %d samples in a row", most, row)
+}
+
+// beginsAnew: each counter that was hit was granted its whole limit again, as if never
+// asked for before, but for what may have been charged without a word. Its denial in the end,
+// without which the referee could not tell, is awaited.
+func (r *trial) beginsAnew() {
 	r.t.Helper()
 	granted := map[*counter]int64{}
-	for _, a := range r.since(from) {
+	for _, a := range r.since(r.fault.until) {
 		granted[a.of] += a.granted
 	}
+	var missing int64
 	for _, c := range *r.offered.Load() {
-		if r.struck(c) && granted[c] == 0 {
-			r.t.Errorf("%v was granted nothing after its node came back empty", c)
+		if r.struck(c) && c.policy.Rule != perSecond {
+			missing += max(0, c.limit()-granted[c])
 		}
 	}
+	unheard := r.watch.unheard(span{r.fault.until, forever})
+	if missing > unheard {
+		r.t.Errorf("%d units less than their limits were granted after their nodes came back empty, and no more than %d asks may have been charged without an answer", missing, unheard)
+	}
+	r.t.Logf("granted anew: all but %d units; %d asks were not heard of", missing, unheard)
 }
 
 // during is what became of the counters of a set in asks sent in a span.
-func (r *trial) during(of func(*counter) bool, from, until time.Duration) (sum tally) {
-	for _, a := range r.since(from) {
-		if a.sent < until && of(a.of) {
+func (r *trial) during(of func(*counter) bool, while span) (sum tally) {
+	for _, a := range r.since(while.from) {
+		if a.sent < while.until && of(a.of) {
 			sum.add(&a)
 		}
 	}
