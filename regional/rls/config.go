@@ -61,8 +61,7 @@ type Config struct {
 
 // Headers are the names of response headers with the figures of the limit that is
 // nearest to its end: how much it is, how much of it is left, and in how many
-// seconds it is whole again. They are added if Limit is not empty, and with them
-// x-weir-degraded where the store did not answer.
+// seconds it is whole again. They are added if Limit is not empty.
 type Headers struct{ Limit, Remaining, Reset string }
 
 // DefaultHeaders are the names that envoyproxy/ratelimit uses.

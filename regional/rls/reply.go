@@ -44,9 +44,7 @@ func (s *Server) reply(c *call, refused bool) *rlspb.RateLimitResponse {
 		s.status(c, i, p)
 		r.Statuses = append(r.Statuses, &p.status)
 	}
-	if s.cfg.Headers.Limit != "" {
-		r.ResponseHeadersToAdd = s.headers(c, r.Statuses)
-	}
+	r.ResponseHeadersToAdd = s.headers(c, r.Statuses)
 	if s.cfg.Metadata {
 		r.DynamicMetadata = dynamicMetadata(c)
 	}
@@ -117,9 +115,10 @@ func (s *Server) count(c *call, d *described, r result) {
 	counts.result(r)
 }
 
-// headers tells about the limit that is nearest to its end: of those that are over
-// the one that stays so longest, else the one of which least is left. What is in
-// shadow mode is none of the client's business.
+// headers tells, if that is wanted, about the limit that is nearest to its end: of
+// those that are over the one that stays so longest, else the one of which least is
+// left; and in any case how requests were decided that the store had no part in.
+// What is in shadow mode is none of the client's business.
 func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_DescriptorStatus) []*corepb.HeaderValue {
 	nearest, degraded := -1, limiter.Sound
 	for i := range c.descriptors {
@@ -128,7 +127,7 @@ func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_Descriptor
 			continue
 		}
 		degraded = max(degraded, c.verdicts[d.ask].Degraded)
-		if statuses[i].CurrentLimit != nil && (nearest < 0 || nearer(statuses[i], statuses[nearest])) {
+		if s.cfg.Headers.Limit != "" && statuses[i].CurrentLimit != nil && (nearest < 0 || nearer(statuses[i], statuses[nearest])) {
 			nearest = i
 		}
 	}
@@ -150,8 +149,8 @@ func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_Descriptor
 	return headers
 }
 
-// DegradedHeader says, where response headers are added, how a response was decided
-// that the store had no part in: allow, deny, local or denied.
+// DegradedHeader says in a response how a request was decided that the store had no
+// part in: allow, deny, local or denied.
 const DegradedHeader = "x-weir-degraded"
 
 // nearer reports whether limit a is nearer to its end than b.

@@ -157,6 +157,18 @@ func TestDegraded(t *testing.T) {
 	}
 }
 
+// How a failure was decided is told also where no other headers are wanted.
+func TestDegradedIsAlwaysTold(t *testing.T) {
+	b := newBench(t, specYAML, func(c *Config) { c.OnFailure = rule.FailureAllow })
+	if got := added(b.ask(request(of("user", "gone")))); got != "" {
+		t.Errorf("the store answers: headers %q", got)
+	}
+	b.store.to = []string{"gone"}
+	if got := added(b.ask(request(of("user", "gone")))); got != "x-weir-degraded: allow" {
+		t.Errorf("the store is away: headers %q", got)
+	}
+}
+
 func TestGlobalModes(t *testing.T) {
 	shadowed := newBench(t, specYAML, func(c *Config) { c.Shadow = true })
 	shadowed.play(t, steps{
