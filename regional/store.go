@@ -211,4 +211,6 @@ func observeFront(s *front.Store, r *telemetry.Registry) {
 	r.CounterFunc("weir_front_denied_total", "Wants answered from a denial in the cache.", func() float64 { return float64(s.Stats().Denied) })
 	r.CounterFunc("weir_front_failed_total", "Wants answered unavailable by the cache, because the store did not answer just before.", func() float64 { return float64(s.Stats().Failed) })
 	r.CounterFunc("weir_front_asked_total", "Asks that the cache sent to the store.", func() float64 { return float64(s.Stats().Asked) })
+	r.CounterFunc("weir_front_evicted_total", "Keys that gave up their place in the cache to others, with leases given back or a denial to remember.", func() float64 { return float64(s.Stats().Evicted) })
+	r.CounterFunc("weir_front_full_total", "Times that no key in the cache could give up its place, so that an ask went to the store as it was.", func() float64 { return float64(s.Stats().Full) })
 }

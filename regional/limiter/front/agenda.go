@@ -28,7 +28,6 @@ const (
 
 	sweepInterval = 100 * time.Millisecond
 	sweepRounds   = 20 // the whole table every 2 s, so that idle leases go back soon
-	roomStep      = 16
 )
 
 // reason is why a key is on the agenda.
@@ -63,7 +62,8 @@ type agenda struct {
 }
 
 // dueKey is a key on the agenda. It counts only while its entry says that it is
-// due just then: a later place may have been changed for an earlier one.
+// due just then: a later place may have been changed for an earlier one, or the entry
+// may be another key's by now.
 type dueKey struct {
 	shard *table.Shard[cached]
 	entry *table.Entry[cached]
@@ -312,26 +312,28 @@ func (s *Store) sweep(ctx context.Context) {
 // Sweep looks through such a part of every shard, 0 to 1: idle nodes give back
 // what they have, and are forgotten when they know nothing that matters.
 func (s *Store) Sweep(part float64) {
-	s.table.Sweep(part, func(shard *table.Shard[cached], n int) { s.scan(shard, s.now(), n) })
+	if s.draining.Load() {
+		return
+	}
+	s.table.Sweep(part, func(shard *table.Shard[cached], n int) {
+		now := s.now()
+		shard.Scan(n, func(e *table.Entry[cached]) { s.forget(now, shard, e) })
+	})
 }
 
-// scan looks at the next n keys of a shard.
-func (s *Store) scan(shard *table.Shard[cached], now lease.Millis, n int) (forgotten int) {
-	if s.draining.Load() {
-		return 0
+// forget removes a key that knows nothing which matters. Of one that is idle and has
+// something to tell it sees that it does.
+func (s *Store) forget(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached]) bool {
+	c := &e.Value
+	switch {
+	case c.busy() || !c.budget.idle(now) || now < c.away: // a new entry may ask at once
+	case c.node.Slot.Idle(&e.Policy.Terms, now):
+		shard.Remove(e)
+		return true
+	case c.tells(now):
+		s.due.add(now, shard, e, report)
 	}
-	shard.Scan(n, func(e *table.Entry[cached]) {
-		c := &e.Value
-		switch {
-		case c.busy() || !c.budget.idle(now) || now < c.away: // a new entry may ask at once
-		case c.node.Slot.Idle(&e.Policy.Terms, now):
-			shard.Remove(e)
-			forgotten++
-		case c.tells(now):
-			s.due.add(now, shard, e, report)
-		}
-	})
-	return forgotten
+	return false
 }
 
 // tells reports whether a key has something to report. It asks a copy of its slot:

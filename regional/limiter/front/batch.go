@@ -113,6 +113,8 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 	if m.entry == nil {
 		if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 			b.store.withEntry(a, func(_ *table.Shard[cached], e *table.Entry[cached]) { e.Value.learnSlots(now, a, g) })
+		} else {
+			b.store.noteDenied(now, a, g)
 		}
 		m.hand(b.store, a, g)
 		return

@@ -105,16 +105,10 @@ func (d *drain) send(ctx context.Context, b *batch) {
 // it has to report. The shard is locked.
 func (b *batch) giveUp(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached]) {
 	c := &e.Value
-	slot := &c.node.Slot
-	for i := range slot.Lots {
-		if lot := &slot.Lots[i]; lot.Units > 0 && !lot.Local {
-			c.keep(lease.Part{Units: lot.Units, Lease: lot.Lease})
-			*lot = lease.Lot{}
-		}
-	}
+	c.unlease()
 	var w lease.Want
 	if c.out == 0 { // else it has been told
-		w, _ = slot.Report(now)
+		w, _ = c.node.Slot.Report(now)
 	}
 	says := w.Overdrawn > 0 || w.Denied > 0 && e.Policy.Limit.ChargesDenied()
 	for says || len(c.back) > 0 {

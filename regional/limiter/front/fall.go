@@ -15,9 +15,9 @@ var _ limiter.Fallback = (*Store)(nil)
 // What is admitted so is reported to the store when it answers again: at most one
 // limit.
 //
-// A key of which nothing can be remembered, because there is no room or because it
-// is one of a Concurrency limit, is not counted: allow admits, deny and local
-// refuse.
+// A key of which nothing can be remembered, because it is one of a Concurrency limit
+// or because all others owe for what was admitted so, is not counted: allow admits,
+// deny and local refuse. What was denied stays denied also then.
 func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 	v := limiter.OnFailure(a.Policy)
 	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
@@ -28,16 +28,20 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 	shard.Lock()
 	defer shard.Unlock()
 	now := s.now()
-	e := s.entry(shard, hash, now, a)
+	e := s.find(shard, hash, now, a)
 	if e == nil {
-		return v
+		if d := s.denials[shard.Number()].find(now, hash); d != nil && a.Want.Need >= int64(d.need) {
+			return stayDenied(v, d.until-now)
+		}
+		if e = s.add(shard, hash, now, a); e == nil {
+			return v
+		}
 	}
 	slot := &e.Value.node.Slot
 	v.Grant.Reset = max(0, slot.Reset-now)
 	switch {
 	case slot.Remembered(now, a.Want.Need):
-		v.Degraded, v.Admitted = limiter.FailedDenied, false
-		v.Grant.RetryAfter = v.Grant.Reset
+		return stayDenied(v, v.Grant.Reset)
 	case a.Policy.OnFailure == rule.FailureAllow:
 		slot.Overdraw(&a.Policy.Terms, a.Want.Need)
 	case a.Policy.OnFailure == rule.FailureLocal:
@@ -49,6 +53,13 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 		}
 	}
 	v.Refused = !v.Admitted
+	return v
+}
+
+// stayDenied refuses what was denied before, until its counter is as good as new.
+func stayDenied(v limiter.Verdict, reset lease.Millis) limiter.Verdict {
+	v.Degraded, v.Admitted, v.Refused = limiter.FailedDenied, false, true
+	v.Grant.Reset, v.Grant.RetryAfter = reset, reset
 	return v
 }
 

@@ -186,17 +186,30 @@ func TestUntake(t *testing.T) {
 	})
 }
 
-// Where there is no room to remember a key, allow admits and local refuses.
+// Where there is no room to remember a key, allow admits and local refuses: where the
+// only place is one that owes. Where it is not, the key gets the place.
 func TestFallWithoutRoom(t *testing.T) {
 	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
-		f := front.New(front.Config{Store: r.behind, MaxKeys: 1, MaxBytes: 1 << 20})
-		for how, admitted := range map[rule.OnFailure]bool{rule.FailureAllow: true, rule.FailureDeny: false, rule.FailureLocal: false} {
-			p := perMinute(t, lease.Leased, how)
-			taken := limiter.Ask{Policy: p, Key: []byte("first"), Want: lease.Want{Need: 1}}
-			f.Fall(&taken, 1)
-			a := limiter.Ask{Policy: perMinute(t, lease.Leased, how), Key: []byte("second"), Want: lease.Want{Need: 1}}
-			if v := f.Fall(&a, 1); v.Admitted != admitted || v.Refused == admitted || v.Degraded == limiter.Sound {
-				t.Errorf("%v: %+v", how, v)
+		for _, c := range []struct {
+			first, second rule.OnFailure
+			admitted      bool
+			full          uint64
+		}{
+			{rule.FailureAllow, rule.FailureAllow, true, 1},
+			{rule.FailureAllow, rule.FailureDeny, false, 1},
+			{rule.FailureAllow, rule.FailureLocal, false, 1},
+			{rule.FailureLocal, rule.FailureLocal, false, 1},
+			{rule.FailureDeny, rule.FailureAllow, true, 0},
+			{rule.FailureDeny, rule.FailureDeny, false, 0},
+			{rule.FailureDeny, rule.FailureLocal, true, 0},
+		} {
+			f := front.New(front.Config{Store: r.behind, MaxKeys: 1, MaxBytes: 1 << 20})
+			first := limiter.Ask{Policy: perMinute(t, lease.Leased, c.first), Key: []byte("first"), Want: lease.Want{Need: 1}}
+			f.Fall(&first, 1)
+			second := limiter.Ask{Policy: perMinute(t, lease.Leased, c.second), Key: []byte("second"), Want: lease.Want{Need: 1}}
+			v := f.Fall(&second, 1)
+			if full := f.Stats().Full; v.Admitted != c.admitted || v.Refused == c.admitted || v.Degraded == limiter.Sound || full != c.full {
+				t.Errorf("%v after %v: %+v, without room %d times", c.second, c.first, v, full)
 			}
 		}
 	})

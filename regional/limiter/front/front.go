@@ -20,8 +20,11 @@
 // Permission of an exact rule is never kept: a request and a question alike wait for
 // an ask that begins after they came.
 //
-// Statements of concurrency holders and keys for which there is no room go to the
-// store as they are. [Store.Drain] gives back what is on lease when the process ends.
+// Where there is no room for a key, one goes that was asked for long ago (room.go):
+// its leases go back, and its denial is remembered in less space (denials.go), so that
+// no number of spent keys switches this off for a hot one. Statements of concurrency
+// holders, and asks for a key for which none can go, go to the store as they are.
+// [Store.Drain] gives back what is on lease when the process ends.
 package front
 
 import (
@@ -40,7 +43,8 @@ import (
 type Config struct {
 	Store limiter.Store
 	// MaxKeys and MaxBytes bound what is remembered, each at least 1; a key takes
-	// about 400 bytes beside itself.
+	// about 400 bytes beside itself. Denials of one and a half times as many more, whose
+	// places others took, are remembered in 36 bytes for each key that there is room for.
 	MaxKeys  int
 	MaxBytes int64
 	// Now is a monotonic clock above zero; nil means the process's.
@@ -60,9 +64,10 @@ type Store struct {
 	wall    func() limit.Micros
 	timeout time.Duration
 	table   *table.Table[cached]
+	denials []denials // by shard, under its lock
 	due     agenda
 
-	leased, denied, asked, failed atomic.Uint64
+	leased, denied, asked, failed, evicted, full atomic.Uint64
 
 	out      sync.WaitGroup // calls of the store, and one until Run ends
 	open     atomic.Int64   // batches that are not answered
@@ -75,7 +80,11 @@ type Stats struct {
 	Denied uint64 // from a denial in memory
 	Failed uint64 // unavailable without asking: the store did not answer just before
 	Asked  uint64 // sent to the store: on behalf of callers, behind them, or passed on
-	Keys   int
+	// Evicted counts keys that were forgotten to make room, although they had units on
+	// lease or a denial to remember. Full counts how often no key could go.
+	Evicted uint64
+	Full    uint64
+	Keys    int
 }
 
 // New makes a front of a store.
@@ -98,6 +107,11 @@ func New(c Config) *Store {
 		table:   table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
 		due:     agenda{wake: make(chan struct{}, 1), alarm: make(chan struct{}, 1)},
 	}
+	shards := s.table.Shards()
+	s.denials = make([]denials, len(shards))
+	for i := range shards {
+		s.denials[i].room = shards[i].Room()
+	}
 	s.out.Add(1)
 	return s
 }
@@ -111,7 +125,10 @@ func (s *Store) Learn() { s.behind.Learn() }
 // Stats counts.
 func (s *Store) Stats() Stats {
 	keys, _ := s.table.Size()
-	return Stats{Leased: s.leased.Load(), Denied: s.denied.Load(), Failed: s.failed.Load(), Asked: s.asked.Load(), Keys: keys}
+	return Stats{
+		Leased: s.leased.Load(), Denied: s.denied.Load(), Failed: s.failed.Load(), Asked: s.asked.Load(),
+		Evicted: s.evicted.Load(), Full: s.full.Load(), Keys: keys,
+	}
 }
 
 // Acquire answers from memory what it can and asks the store for the rest: for all
@@ -173,12 +190,17 @@ func (c *call) one(a *limiter.Ask, i int) {
 	shard := s.table.Shard(hash)
 	shard.Lock()
 	defer shard.Unlock()
-	e := s.entry(shard, hash, c.now, a)
-	switch {
-	case e == nil:
-		c.roomless(a, i)
-		return
-	case peeks(a):
+	e := s.find(shard, hash, c.now, a)
+	if e == nil {
+		if c.recalled(shard, hash, a, i) {
+			return
+		}
+		if e = s.add(shard, hash, c.now, a); e == nil {
+			c.roomless(a, i)
+			return
+		}
+	}
+	if peeks(a) {
 		c.peek(shard, e, a, i)
 		return
 	}
@@ -239,20 +261,6 @@ func (c *call) unavailable(i int) {
 // pass sends an ask to the store as it is.
 func (c *call) pass(a *limiter.Ask, i int) {
 	c.asking().pass(a, waiter{reply: c.expect(i), at: i})
-}
-
-// entry finds or makes the node of a counter; nil if there is no room.
-func (s *Store) entry(shard *table.Shard[cached], hash uint64, now lease.Millis, a *limiter.Ask) *table.Entry[cached] {
-	e := shard.Find(hash, a.Policy, a.Key)
-	if e == nil {
-		if e = shard.Add(hash, a.Policy, a.Key); e == nil && s.scan(shard, now, roomStep) > 0 {
-			e = shard.Add(hash, a.Policy, a.Key)
-		}
-	}
-	if e != nil {
-		e.Policy = a.Policy
-	}
-	return e
 }
 
 // onlyAsk is a want without what has been settled already.

@@ -2,6 +2,7 @@ package front_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -18,9 +19,17 @@ func newFront(t testing.TB, o limitertest.Options) *front.Store {
 	if o.MaxKeys == 0 {
 		o.MaxKeys = 100_000
 	}
+	return newNarrowFront(t, o, o.MaxKeys)
+}
+
+// newNarrowFront has room for fewer keys than the store.
+func newNarrowFront(t testing.TB, o limitertest.Options, maxKeys int) *front.Store {
+	if o.MaxKeys == 0 {
+		o.MaxKeys = 100_000
+	}
 	f := front.New(front.Config{
 		Store:    memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}),
-		MaxKeys:  o.MaxKeys,
+		MaxKeys:  maxKeys,
 		MaxBytes: 1 << 30,
 		Now:      func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
 	})
@@ -38,9 +47,27 @@ func TestConformance(t *testing.T) {
 	limitertest.Run(t, limitertest.Subject{
 		New:    func(t testing.TB, o limitertest.Options) limiter.Store { return newFront(t, o) },
 		Cached: true,
-		Settle: func(s limiter.Store) {
-			s.(*front.Store).Flush(t.Context())
-			time.Sleep(time.Millisecond) // Run may be sending too
-		},
+		Settle: settle(t),
 	})
+}
+
+// All of it holds as well where keys take each other's places.
+func TestConformanceWithoutRoom(t *testing.T) {
+	for _, room := range []int{1, 3} {
+		t.Run(fmt.Sprint(room), func(t *testing.T) {
+			limitertest.Run(t, limitertest.Subject{
+				New:    func(t testing.TB, o limitertest.Options) limiter.Store { return newNarrowFront(t, o, room) },
+				Cached: true,
+				Settle: settle(t),
+			})
+		})
+	}
+}
+
+// settle lets a front send what is due.
+func settle(t testing.TB) func(limiter.Store) {
+	return func(s limiter.Store) {
+		s.(*front.Store).Flush(t.Context())
+		time.Sleep(time.Millisecond) // Run may be sending too
+	}
 }

@@ -239,7 +239,14 @@ func (c *call) join(g *party) {
 	c.now = c.store.now()
 	for i := range g.places {
 		if p := &g.places[i]; p.together && p.entry != nil {
-			p.entry = c.store.entry(p.shard, p.hash, c.now, &g.asks[i])
+			if p.entry = c.store.entry(p.shard, p.hash, c.now, &g.asks[i]); p.entry != nil {
+				p.entry.Value.out++ // not to be forgotten for the others' sake
+			}
+		}
+	}
+	for i := range g.places {
+		if p := &g.places[i]; p.together && p.entry != nil {
+			p.entry.Value.out--
 		}
 	}
 	c.together(g)

@@ -12,6 +12,7 @@ type cached struct {
 	budget  budget
 	waiting []waiter     // for the reply to an ask that is out, or for a place in the next
 	out     int          // asks that are out
+	used    lease.Millis // when it was asked for last
 	due     reason       // why it is on the agenda; none: it is not
 	dueAt   lease.Millis // when it is due
 	heard   lease.Millis // when the last reply arrived; 0: never

@@ -62,6 +62,9 @@ type Entry[V any] struct {
 // Key is the counter's key. It is valid until the entry is removed.
 func (e *Entry[V]) Key() []byte { return e.key.bytes() }
 
+// Hash is that of the counter's name, as [Table.Hash] tells it.
+func (e *Entry[V]) Hash() uint64 { return e.hash }
+
 // New makes a table for up to maxKeys keys in maxBytes bytes, both at least 1.
 // The bounds are kept per shard, of which a table has up to 256: since keys do
 // not fall evenly, it may be full when a few percent are missing.
@@ -154,6 +157,12 @@ func (s *Shard[V]) Took(more int) { s.bytes += int64(more) }
 
 // Over reports whether so many more bytes would be too many.
 func (s *Shard[V]) Over(more int) bool { return s.bytes+int64(more) > s.maxBytes }
+
+// Room is how many entries with short keys the shard has room for.
+func (s *Shard[V]) Room() int { return int(min(int64(s.maxKeys), s.maxBytes/int64(s.weight()))) }
+
+// Fits reports whether an empty shard would have room for a key.
+func (s *Shard[V]) Fits(key []byte) bool { return int64(s.weight()+len(key)) <= s.maxBytes }
 
 // Scan shows the next n entries to visit, going round the shard from call to
 // call. An entry may be removed by visit.

@@ -1,0 +1,130 @@
+package front
+
+import (
+	"math"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// denials remembers keys of a shard that were denied and have lost their entry: a
+// denial outlives it, in a seventeenth of the memory. Whoever comes back is refused
+// from here as [lease.Slot.Remembered] would, and takes nobody's place for that.
+//
+// A name is known by its hash, so that a key is taken for another one if all 64 bits
+// agree; a limit of another shape has another hash. The place of a hash is in the
+// emptier of two buckets. Where both are full, what ends first is forgotten. It is for
+// whoever holds the shard's lock; the zero value remembers nothing.
+type denials struct {
+	room    int // how many entries the shard has room for
+	buckets []bucket
+}
+
+type bucket [8]denial
+
+// bucketsFor is how many buckets go with so many entries: of three places for two of
+// them, so that hardly any denial is lost while no more keys are denied than that.
+func bucketsFor(entries int) int { return 3*entries/(2*len(bucket{})) + 1 }
+
+// denial is one of them.
+type denial struct {
+	hash  uint64
+	until lease.Millis // the counter is as good as new then; 0: the place is free
+	need  uint32       // the least need that is denied
+	rest  uint32       // how long before until the store may be asked again; atOnce: now
+}
+
+// atOnce is the pause of a denial that lasts so long that it does not fit.
+const atOnce = math.MaxUint32
+
+// denialOf is what is to be remembered of a slot; false: nothing was denied.
+func denialOf(now lease.Millis, hash uint64, s *lease.Slot) (denial, bool) {
+	need := int64(math.MaxInt64)
+	if s.DeniedNeed > 0 {
+		need = s.DeniedNeed
+	}
+	if s.Refused {
+		need = min(need, max(0, s.Left-s.Overdrawn)+1)
+	}
+	if now >= s.Reset || need > limit.MaxCount {
+		return denial{}, false
+	}
+	rest := min(max(0, s.Reset-s.NextAsk), atOnce)
+	return denial{hash: hash, until: s.Reset, need: uint32(need), rest: uint32(rest)}, true
+}
+
+// slot is one that knows of a denial and of nothing else.
+func (d *denial) slot(t *lease.Terms) lease.Slot {
+	left := int64(d.need) - 1
+	s := lease.Slot{DeniedNeed: left + 1, Left: left, Refused: 2*left < t.Capacity, Reset: d.until}
+	if d.rest < atOnce {
+		s.NextAsk = d.until - lease.Millis(d.rest)
+	}
+	return s
+}
+
+// places are the two buckets in which a hash may be. Its upper bits chose the shard.
+func (d *denials) places(hash uint64) [2]*bucket {
+	n := uint64(len(d.buckets))
+	return [2]*bucket{&d.buckets[hash&math.MaxUint32*n>>32], &d.buckets[hash>>24&math.MaxUint32*n>>32]}
+}
+
+// find returns the denial of a key that still stands; nil: none does.
+func (d *denials) find(now lease.Millis, hash uint64) *denial {
+	if len(d.buckets) == 0 {
+		return nil
+	}
+	for _, b := range d.places(hash) {
+		for i := range b {
+			if b[i].hash == hash && now < b[i].until {
+				return &b[i]
+			}
+		}
+	}
+	return nil
+}
+
+// remember keeps a denial.
+func (d *denials) remember(now lease.Millis, n denial) {
+	if len(d.buckets) == 0 {
+		d.buckets = make([]bucket, bucketsFor(d.room))
+	}
+	place := d.find(now, n.hash)
+	if place == nil {
+		if place = d.first(now, n.hash); now < place.until && n.until < place.until {
+			return
+		}
+	}
+	*place = n
+}
+
+// first is the place of a hash that will be free first: in the emptier bucket, if one
+// is.
+func (d *denials) first(now lease.Millis, hash uint64) *denial {
+	var first [2]*denial
+	var free [2]int
+	for i, b := range d.places(hash) {
+		first[i] = &b[0]
+		for j := range b {
+			if b[j].until <= now {
+				free[i]++
+			}
+			if b[j].until < first[i].until {
+				first[i] = &b[j]
+			}
+		}
+	}
+	if free[1] > free[0] || free[1] == free[0] && first[1].until < first[0].until {
+		return first[1]
+	}
+	return first[0]
+}
+
+// take returns a slot that knows what was remembered of a key, and forgets it here.
+func (d *denials) take(now lease.Millis, hash uint64, t *lease.Terms) (s lease.Slot) {
+	if n := d.find(now, hash); n != nil {
+		s = n.slot(t)
+		*n = denial{}
+	}
+	return s
+}
