@@ -61,10 +61,10 @@ func inFrontOf(t *testing.T, n int, run func(*testing.T, *replicas)) {
 		var running sync.WaitGroup
 		r := newReplicas(ctx, n, &running)
 		r.behind.after.Store(int64(2 * time.Millisecond))
+		defer running.Wait()
+		defer stop() // also when it fails
+		defer r.behind.after.Store(0)
 		run(t, r)
-		r.behind.after.Store(0)
-		stop()
-		running.Wait()
 	})
 }
 

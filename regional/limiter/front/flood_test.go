@@ -84,9 +84,9 @@ func onSite(t *testing.T, replicas int, run func(*testing.T, *site)) {
 			s.stores, s.fronts = append(s.stores, c), append(s.fronts, f)
 			running.Go(func() { _ = f.Run(ctx) })
 		}
+		defer running.Wait()
+		defer stop() // also when it fails
 		run(t, s)
-		stop()
-		running.Wait()
 	})
 }
 
@@ -303,32 +303,57 @@ func TestExactKeyAsksForWhatItAdmits(t *testing.T) {
 		if sum.admitted > windows*200 || sum.admitted < 200 {
 			t.Errorf("admitted %d in %d windows of 200", sum.admitted, windows)
 		}
-		asks := 0
-		for _, c := range s.stores {
-			asks += len(c.asked["hot"])
+		if int64(sum.waited) < sum.admitted {
+			t.Errorf("%d requests were admitted and %d waited for an answer", sum.admitted, sum.waited)
 		}
+		asks := s.stores[0].asks("hot") + s.stores[1].asks("hot")
 		if most := int(sum.admitted) + 2*10*50; asks > most {
 			t.Errorf("%d asks for %d requests of which %d were admitted, at most %d", asks, sum.requests, sum.admitted, most)
 		}
 	})
 }
 
-// Permission of an exact rule is never kept: what another replica spent is spent.
+// Permission of an exact rule is never kept: every request that is admitted was asked
+// for, and what others spent is spent.
 func TestExactServesNoStalePermission(t *testing.T) {
-	onSite(t, 2, func(t *testing.T, s *site) {
-		for name, spec := range algorithms {
-			spec.Count, spec.Period = 10, limit.Hour
-			p := ruled(t, name, spec, lease.Exact)
-			a, b := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[1], policy: p}
-			var admitted int64
-			for i := range 20 {
-				need := 1 + int64(i%2)
-				admitted += a.acquire(a.ask(p, 0, need, 8*need))[0].Granted // asks ahead in vain
-				admitted += single(b, 1)
-			}
-			if admitted != 10 {
-				t.Errorf("%s: two replicas in turn admitted %d of 10", name, admitted)
-			}
+	for name, spec := range algorithms {
+		for _, group := range []uint32{0, 1} {
+			t.Run(fmt.Sprintf("%s, group %d", name, group), func(t *testing.T) {
+				onSite(t, 2, func(t *testing.T, s *site) {
+					spec.Count, spec.Period = 1000, limit.Hour
+					servesNoStalePermission(t, s, ruled(t, "hot", spec, lease.Exact), group)
+				})
+			})
 		}
-	})
+	}
+}
+
+func servesNoStalePermission(t *testing.T, s *site, p *limiter.Policy, group uint32) {
+	free := ruled(t, "free", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
+	a, b := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[1], policy: p}
+	request := func(need int64) int64 {
+		asks := []limiter.Ask{a.ask(p, group, need, need)}
+		if group > 0 {
+			asks = append(asks, a.ask(free, group, 1, 1))
+		}
+		return a.acquire(asks...)[0].Granted
+	}
+	for i := range int64(40) {
+		need := 1 + i%3
+		if got := request(need); got != need {
+			t.Fatalf("request %d for %d: granted %d", i, need, got)
+		}
+		if asks := s.stores[0].asks("hot"); asks != int(i)+1 {
+			t.Fatalf("%d asks for %d requests that were admitted one after the other", asks, i+1)
+		}
+		single(b, 1)
+	}
+	rest := left(t, s.base, p, "hot") // behind the fronts' backs
+	if got := charged(t, s.base, p, "hot"); got != 40+79 {
+		t.Errorf("%d charged of 119", got)
+	}
+	within(t, s.base, time.Second, a.ask(p, 0, rest, rest))
+	if got := request(1); got != 0 {
+		t.Errorf("granted %d of what is spent", got)
+	}
 }

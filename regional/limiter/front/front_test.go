@@ -47,6 +47,7 @@ func TestConformance(t *testing.T) {
 	limitertest.Run(t, limitertest.Subject{
 		New:    func(t testing.TB, o limitertest.Options) limiter.Store { return newFront(t, o) },
 		Cached: true,
+		Asked:  asked,
 		Settle: settle(t),
 	})
 }
@@ -58,11 +59,14 @@ func TestConformanceWithoutRoom(t *testing.T) {
 			limitertest.Run(t, limitertest.Subject{
 				New:    func(t testing.TB, o limitertest.Options) limiter.Store { return newNarrowFront(t, o, room) },
 				Cached: true,
+				Asked:  asked,
 				Settle: settle(t),
 			})
 		})
 	}
 }
+
+func asked(s limiter.Store) uint64 { return s.(*front.Store).Stats().Asked }
 
 // settle lets a front send what is due.
 func settle(t testing.TB) func(limiter.Store) {

@@ -75,9 +75,9 @@ func onShards(t *testing.T, run func(*testing.T, *front.Store, *shards)) {
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = f.Run(ctx) })
+		defer running.Wait()
+		defer stop() // also when it fails
 		run(t, f, behind)
-		stop()
-		running.Wait()
 	})
 }
 

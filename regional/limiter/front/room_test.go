@@ -53,9 +53,9 @@ func inNarrow(t *testing.T, maxKeys int, maxBytes int64, run func(*testing.T, *n
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = f.Run(ctx) })
+		defer running.Wait()
+		defer stop() // also when it fails
 		run(t, &narrow{Store: f, judge: limiter.NewJudge(f, f, nil, nil, nil), behind: behind})
-		stop()
-		running.Wait()
 	})
 }
 

@@ -188,6 +188,9 @@ func exactKeepsNothing(t *testing.T, s Subject) {
 			t.Fatalf("request %d: %+v, want 1 granted and %d remaining", i, g, 49-i)
 		}
 	}
+	if s.Asked != nil && s.Asked(store) < 50 {
+		t.Errorf("50 requests were admitted one after the other for %d asks", s.Asked(store))
+	}
 	if g := acquire(t, store, p, "k", one(1)); g.Status != lease.Denied || g.RetryAfter <= 0 || g.AskAfter <= 0 {
 		t.Errorf("request 51: %+v, want a denial with times", g)
 	}

@@ -32,6 +32,9 @@ type Subject struct {
 	// Distant says that every call takes its time, as through TLS on a crowded
 	// machine: Bounds then offers larger requests, and fewer of them.
 	Distant bool
+	// Asked is how many asks a cached store has sent to what is behind it; nil: it
+	// does not tell.
+	Asked func(limiter.Store) uint64
 	// Settle lets a cached store do what it does behind its callers. Nil otherwise.
 	Settle func(limiter.Store)
 }
@@ -154,7 +157,9 @@ func acquireAll(t testing.TB, s limiter.Store, asks ...limiter.Ask) []lease.Gran
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	grants := make([]lease.Grant, len(asks))
-	s.Acquire(ctx, asks, grants)
+	if s.Acquire(ctx, asks, grants); ctx.Err() != nil {
+		t.Fatalf("%+v of %+v took ten seconds", grants, asks)
+	}
 	for i, g := range grants {
 		w := asks[i].Want
 		switch {
@@ -167,10 +172,14 @@ func acquireAll(t testing.TB, s limiter.Store, asks ...limiter.Ask) []lease.Gran
 	return grants
 }
 
-// drain asks for single units until it is denied, and counts them.
+// drain asks for single units until it is denied, and counts them. A store that goes
+// on for longer than any could fails.
 func drain(t testing.TB, s limiter.Store, p *limiter.Policy, key string) (units int64) {
 	t.Helper()
 	for {
+		if units > 10*p.Terms.Capacity {
+			t.Fatalf("%d units of a limit of %d, and still not denied", units, p.Terms.Capacity)
+		}
 		g := acquire(t, s, p, key, one(1))
 		if g.Granted == 0 {
 			if g.Status != lease.Denied {
