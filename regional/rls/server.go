@@ -3,6 +3,7 @@ package rls
 import (
 	"context"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,7 @@ func New(cfg Config) (*Server, error) {
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.MaxRecvMsgSize(cfg.MaxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.NumStreamWorkers(uint32(streamWorkers * runtime.GOMAXPROCS(0))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge:      cfg.MaxConnectionAge, // grpc-go adds ±10 %
 			MaxConnectionAgeGrace: ageGrace,
@@ -70,6 +72,10 @@ func New(cfg Config) (*Server, error) {
 const (
 	// maxStreams bounds the requests in flight on one connection.
 	maxStreams = 10_000
+	// streamWorkers for each processor answer requests on stacks that have grown
+	// already; where they are all busy a request gets a goroutine of its own. They
+	// live from New to Shutdown.
+	streamWorkers = 2
 	// handshakeTime is how long a new connection may take to say what it is. Until
 	// then nothing can cut it, not even the server's end.
 	handshakeTime = 5 * time.Second
