@@ -132,11 +132,16 @@ func giveBack(t *testing.T, s Subject) {
 	}
 	acquire(t, store, p, "k", lease.Want{Unused: 1000, Lease: g.Lease + 7})
 	acquire(t, store, p, "k", lease.Want{Unused: g.Granted, Lease: g.Lease})
-	for range 3 { // travels once; if it does not, it is capped
+	const repeated = 3
+	for range repeated { // travels once; if it does not, it is capped
 		acquire(t, store, p, "k", lease.Want{Unused: g.Granted, Lease: g.Lease})
 	}
-	if got := drain(t, store, p, "k"); got > 100 && !s.Cached {
-		t.Errorf("%d units after everything came back, want at most 100", got)
+	most := int64(100)
+	if s.Cached { // it takes a holder at its word, who travels through a service that drops what is repeated
+		most += repeated * g.Granted
+	}
+	if got := drainAll(t, s, c, store, p, "k"); got > most || got < s.least(100) {
+		t.Errorf("%d units after everything came back, want 100 to %d", got, most)
 	}
 }
 
