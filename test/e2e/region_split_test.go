@@ -1,18 +1,17 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/regional/redisstore/redistest"
 	"github.com/weirlimit/weir/test/stack"
 )
@@ -30,6 +29,12 @@ rules:
     key: [ { header: x-user } ]
     limit: 50/1d
     algorithm: fixed_window
+  - name: roomy
+    match: { path: /roomy }
+    key: [ { header: x-user } ]
+    limit: 1000000/1d
+    algorithm: fixed_window
+    consistency: exact
 `
 
 const splitLimit = 50
@@ -65,37 +70,38 @@ func TestRegionSplits(t *testing.T) {
 	s := startSplit(t)
 	minority := s.nodes[0]
 	var before, cut []string // keys of the minority's master
-	others := s.keys("others", func(slot int) bool { return !minority.serves(slot) }, 4)
-	mine := s.keys("mine", minority.serves, 14)
+	both := []string{"exact", "leased"}
+	others := s.keys("others", both, func(slot int) bool { return !minority.serves(slot) }, 4)
+	mine := s.keys("mine", both, minority.serves, 14)
 	before, cut = mine[:4], mine[4:]
+	never := s.keys("never", []string{"roomy"}, minority.serves, 6) // spent
 
 	const spent = 20
-	h := s.a.newHolder()
-	for _, key := range before {
-		for range spent {
-			if status, granted, _, err := h.ask(t.Context(), "exact", key); granted != 1 {
-				t.Fatalf("%s before the cut: %v, %v", key, status, err)
-			}
-		}
-	}
-	if got := s.redis(minority, "WAIT", "1", "5000"); got != "1" {
-		t.Fatalf("%s replicas have what was spent before, want 1", got)
-	}
+	s.spend(before, spent)
+	failing := s.spendFailing()
+	l := startSplitLoad(s, wanted("roomy", s.keys("warm", []string{"roomy"}, func(int) bool { return true }, 8)))
+	l.steady()
 
 	s.cable.cut(t)
-	l := startSplitLoad(s, append(slices.Clone(mine), others...))
-	l.awaitDecided(s.b, cut, 10*time.Second) // by the master that is cut off
-	l.awaitDecided(s.a, cut, 30*time.Second) // by the replica that took over
-	l.awaitSilence(s.b, mine, 20*time.Second)
-	l.awaitDecided(s.a, others, 10*time.Second)
+	l.offer(wanted("exact", mine, others), wanted("leased", mine, others), wanted("roomy", never))
+	l.awaitDecided(s.b, "exact", cut, 10*time.Second) // by the master that is cut off
+	l.awaitDecided(s.b, "roomy", never, 10*time.Second)
+	l.awaitDecided(s.a, "exact", cut, 30*time.Second) // by the replica that took over
+	l.awaitSilence(s.b, "roomy", never, 20*time.Second)
+	l.awaitDecided(s.a, "roomy", never, 10*time.Second)
+	l.awaitDecided(s.a, "exact", others, 10*time.Second)
+	s.eachByOnFailure(failing)
 
 	l.eachWithin()
+	l.flat()
 	s.cable.mend(t)
 	healed := time.Now()
-	l.awaitDecided(s.b, mine, 60*time.Second)
-	l.awaitDecided(s.b, others, 60*time.Second)
+	l.awaitDecided(s.b, "roomy", never, 60*time.Second)
+	l.awaitDecided(s.b, "exact", mine, 60*time.Second)
+	l.awaitDecided(s.b, "exact", others, 60*time.Second)
 	t.Logf("side b decides again %v after the cable is whole", time.Since(healed).Round(10*time.Millisecond))
 	time.Sleep(2 * time.Second) // both sides, on keys that were spent twice
+	l.enough()
 	l.stop()
 
 	twice := 0
@@ -115,9 +121,79 @@ func TestRegionSplits(t *testing.T) {
 	l.inTime()
 
 	for i := range 5 {
-		key := s.keys(fmt.Sprint("healed-", i), minority.serves, 1)[0]
+		key := s.keys(fmt.Sprint("healed-", i), both, minority.serves, 1)[0]
 		if units, undecided := drained(t, "exact", key, s.a, s.b); units != splitLimit-uint64(undecided) && (undecided == 0 || units > splitLimit) {
 			t.Errorf("after it healed both sides granted %d of %d (%d asks were not decided)", units, splitLimit, undecided)
+		}
+	}
+}
+
+// spend uses up so much of the keys of the minority's master, and has its replica
+// know.
+func (s *split) spend(keys []string, units int) {
+	s.t.Helper()
+	h := s.a.newHolder()
+	for _, key := range keys {
+		for range units {
+			if status, granted, _, err := h.ask(s.t.Context(), "exact", key); granted != 1 {
+				s.t.Fatalf("%s before the cut: %v, %v", key, status, err)
+			}
+		}
+	}
+	if got := s.redis(s.nodes[0], "WAIT", "1", "5000"); got != "1" {
+		s.t.Fatalf("%s replicas have what was spent before, want 1", got)
+	}
+}
+
+// failingRules are those of [failureRules] with what they admit to a new key, of
+// twice their limit, where nothing can be decided: local is half of it for each of
+// the two replicas that knew of each other.
+var failingRules = []struct {
+	name, how string
+	admitted  int
+}{
+	{"fail-allow", "allow", 2 * failureLimit},
+	{"fail-deny", "deny", 0},
+	{"fail-local", "local", failureLimit / 2},
+}
+
+// spendFailing spends a key of each rule that has an on_failure, which both sides
+// know then. It returns the key.
+func (s *split) spendFailing() (key string) {
+	s.t.Helper()
+	for _, r := range []*replica{s.a, s.b} {
+		stack.Eventually(s.t, 15*time.Second, r.name+" knows of two replicas", func() bool { return r.metrics()["weir_redis_replicas"] == 2 })
+		for _, rule := range failingRules {
+			stack.Eventually(s.t, 10*time.Second, rule.name+" is spent", func() bool { return r.offer(rule.name, "spent", 3*failureLimit) == 0 })
+		}
+	}
+	return "spent"
+}
+
+// eachByOnFailure asks both sides as clients of Envoy's rate limit service do. The
+// side that can decide does so by the limit; on the other one each rule's
+// on_failure does, except for what was refused before.
+func (s *split) eachByOnFailure(spent string) {
+	s.t.Helper()
+	for _, rule := range failingRules {
+		n := 0
+		stack.Eventually(s.t, 20*time.Second, s.a.name+" decides by the limit of "+rule.name, func() bool {
+			n++ // with a new key, since a machine that stands still is a failure, too
+			return s.a.offer(rule.name, fmt.Sprint("decided-", n), 2*failureLimit) == failureLimit
+		})
+		if got := s.a.offer(rule.name, spent, failureLimit); got != 0 {
+			s.t.Errorf("%s admitted %d to a spent key of %s", s.a.name, got, rule.name)
+		}
+		degraded := fmt.Sprintf(`weir_degraded_total{how=%q,rule=%q}`, rule.how, rule.name)
+		before := s.b.metrics()[degraded]
+		if got := s.b.offer(rule.name, "undecided", 2*failureLimit); got != rule.admitted {
+			s.t.Errorf("%s admitted %d of %d to a new key of %s, want %d", s.b.name, got, 2*failureLimit, rule.name, rule.admitted)
+		}
+		if got := s.b.metrics()[degraded] - before; got != 2*failureLimit {
+			s.t.Errorf("%s counted %v decisions of %s by on_failure, want %d", s.b.name, got, rule.name, 2*failureLimit)
+		}
+		if got := s.b.offer(rule.name, spent, failureLimit); got != 0 {
+			s.t.Errorf("%s admitted %d to a key of %s that was spent before the cut", s.b.name, got, rule.name)
 		}
 	}
 }
@@ -125,11 +201,11 @@ func TestRegionSplits(t *testing.T) {
 // serves says whether the node has a slot, as the cluster begins.
 func (n *clusterNode) serves(slot int) bool { return slot < redistest.Slots/3 }
 
-// keys are so many keys of both rules whose slots are wanted.
-func (s *split) keys(prefix string, wanted func(slot int) bool, n int) (keys []string) {
+// keys are so many keys whose slots are wanted in each of rules.
+func (s *split) keys(prefix string, rules []string, wanted func(slot int) bool, n int) (keys []string) {
 	for i := 0; len(keys) < n; i++ {
 		key := fmt.Sprintf("%s-%d", prefix, i)
-		if wanted(redistest.Slot("weir:{exact:"+key+"}")) && wanted(redistest.Slot("weir:{leased:"+key+"}")) {
+		if !slices.ContainsFunc(rules, func(rule string) bool { return !wanted(redistest.Slot("weir:{" + rule + ":" + key + "}")) }) {
 			keys = append(keys, key)
 		}
 	}
@@ -226,168 +302,12 @@ func (s *split) startService(on *side, redis []string) *replica {
 	s.t.Helper()
 	r := &replica{t: s.t, name: "weir-" + on.device, quota: on.addr + ":8080", admin: on.addr + ":8090"}
 	r.connectBy(on.dial)
-	r.argv = on.within(s.t, r.command(splitRules, redis)...)
+	bindings := filepath.Join(s.t.TempDir(), "bindings.yaml")
+	if err := os.WriteFile(bindings, []byte(failureBindings), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	rules := splitRules + strings.TrimPrefix(failureRules, "\nrules:\n")
+	r.argv = on.within(s.t, r.command(rules, redis, "--descriptors", bindings, "--rls-listen", on.addr+":8081")...)
 	r.begin()
 	return r
-}
-
-// splitLoad asks for keys on both sides, all the time.
-type splitLoad struct {
-	t    *testing.T
-	stop func()
-
-	mu      sync.Mutex
-	granted map[grantee]int
-	last    map[grantee]time.Time // when each was decided on last
-	calls   []period
-	stalls  []period // in which the machine itself was late: timers of this process were
-}
-
-// period is from when until when.
-type period struct{ from, until time.Time }
-
-// grantee is a key of a rule on one side.
-type grantee struct {
-	side      *replica
-	rule, key string
-}
-
-func startSplitLoad(s *split, keys []string) *splitLoad {
-	ctx, cancel := context.WithCancel(s.t.Context())
-	l := &splitLoad{t: s.t, granted: map[grantee]int{}, last: map[grantee]time.Time{}}
-	var all sync.WaitGroup
-	for _, side := range []*replica{s.a, s.b} {
-		for worker := range 6 {
-			all.Go(func() {
-				h := side.newHolder()
-				for i := worker; ctx.Err() == nil; i++ {
-					l.ask(ctx, h, []string{"exact", "leased"}[i%2], keys[i/2%len(keys)])
-				}
-			})
-		}
-	}
-	for range 8 {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				l.nap()
-			}
-		})
-	}
-	stop := sync.OnceFunc(func() {
-		cancel()
-		all.Wait()
-	})
-	s.t.Cleanup(stop)
-	l.stop = stop
-	return l
-}
-
-func (l *splitLoad) ask(ctx context.Context, h *holder, rule, key string) {
-	status, granted, took, err := h.ask(ctx, rule, key)
-	end := time.Now()
-	who := grantee{h.of, rule, key}
-	l.mu.Lock()
-	l.granted[who] += int(granted)
-	if status == quotapb.Status_STATUS_OK || status == quotapb.Status_STATUS_DENIED {
-		l.last[who] = time.Now()
-	}
-	if ctx.Err() == nil {
-		l.calls = append(l.calls, period{end.Add(-took), end})
-	}
-	l.mu.Unlock()
-	if err != nil && ctx.Err() == nil {
-		l.t.Errorf("%s: %v", h.of.name, err)
-	}
-	time.Sleep(2 * time.Millisecond)
-}
-
-// awaitDecided waits until a side has decided on all of keys after now.
-func (l *splitLoad) awaitDecided(side *replica, keys []string, within time.Duration) {
-	l.t.Helper()
-	from := time.Now()
-	stack.Eventually(l.t, within, side.name+" decides on "+keys[0]+" and its like", func() bool {
-		return !slices.ContainsFunc(keys, func(key string) bool { return !l.lastly(side, key).After(from) })
-	})
-}
-
-// awaitSilence waits until a side has decided on none of keys for a second. What
-// was denied may stay so, from memory.
-func (l *splitLoad) awaitSilence(side *replica, keys []string, within time.Duration) {
-	l.t.Helper()
-	stack.Eventually(l.t, within, side.name+" decides no more on some of "+keys[0]+" and its like", func() bool {
-		return slices.ContainsFunc(keys, func(key string) bool { return time.Since(l.lastly(side, key)) > time.Second })
-	})
-}
-
-// lastly is when a side decided on a key of the exact rule.
-func (l *splitLoad) lastly(side *replica, key string) time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last[grantee{side, "exact", key}]
-}
-
-// eachWithin fails if a side alone was granted more than a limit of any key. That
-// holds while each side has one master for it: a side that has both after another
-// may be granted the rest of the second limit, too.
-func (l *splitLoad) eachWithin() {
-	l.t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for who, n := range l.granted {
-		if n > splitLimit {
-			l.t.Errorf("%s %s: %s granted %d of %d", who.rule, who.key, who.side.name, n, splitLimit)
-		}
-	}
-}
-
-// bounded fails if a key was granted more than most on both sides. It returns 1 if
-// that was more than one limit: both sides served it apart from each other.
-func (l *splitLoad) bounded(rule, key string, most int) (twice int) {
-	l.t.Helper()
-	total := 0
-	for who, n := range l.granted {
-		if who.rule == rule && who.key == key {
-			total += n
-		}
-	}
-	switch {
-	case total > most:
-		l.t.Errorf("%s %s: %d were granted in all, at most %d", rule, key, total, most)
-	case total > splitLimit:
-		return 1
-	}
-	return 0
-}
-
-// nap waits as a call does that nobody answers, and notes when it was woken late.
-func (l *splitLoad) nap() {
-	const nap, late = 10 * time.Millisecond, 10 * time.Millisecond
-	begin := time.Now()
-	time.Sleep(nap)
-	if end := time.Now(); end.Sub(begin) > nap+late {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.stalls = append(l.stalls, period{begin, end})
-	}
-}
-
-// inTime: 999 of 1,000 calls return within their budget and 20 ms, leaving out those
-// that the machine itself held up.
-func (l *splitLoad) inTime() {
-	l.t.Helper()
-	var took []time.Duration
-	for _, c := range l.calls {
-		if !slices.ContainsFunc(l.stalls, func(s period) bool { return s.from.Before(c.until) && c.from.Before(s.until) }) {
-			took = append(took, c.until.Sub(c.from))
-		}
-	}
-	if len(took) == 0 {
-		l.t.Fatal("the machine stood still all the time")
-	}
-	slices.Sort(took)
-	got, most := took[len(took)*999/1000], callBudget+20*time.Millisecond
-	if got > most {
-		l.t.Errorf("p99.9 of %d calls took %v, at most %v", len(took), got, most)
-	}
-	l.t.Logf("%d calls, %d of them held up by the machine, p99.9 of the others %v", len(l.calls), len(l.calls)-len(took), got)
 }
