@@ -44,6 +44,7 @@ func filled(t *testing.T) outage {
 // this process, no more than otherwise, and is over by itself.
 func floodWhileAway(t *testing.T, c *redistest.Cluster, o outage) {
 	f := startFlood(t, c)
+	f.outage = o
 	masters := c.Masters()
 	var spent, fresh []*counter
 	for _, p := range []*limiter.Policy{failing("allow", rule.FailureAllow), failing("deny", rule.FailureDeny), failing("local", rule.FailureLocal)} {
@@ -56,38 +57,48 @@ func floodWhileAway(t *testing.T, c *redistest.Cluster, o outage) {
 	f.calm = span{from, f.at()}
 	f.watch.calm()
 
-	victim := masters[0]
-	scripts := f.costs(victim, o)
-	from = f.at()
-	o.fail(victim)
-	f.offerMore(fresh)
-	f.away(from, o)
-	scripts = f.costs(victim, o) - scripts
-	if o.replaced {
-		f.awaitSound()
-	}
-	o.mend(victim)
-	if o.replaced {
-		c.Await()
-	}
-	f.awaitSound()
-	time.Sleep(time.Second)
-	f.enough(1000, span{0, forever})
-	f.halt()
-
-	f.struckBy(victim, o, fresh)
+	scripts := f.outlast(masters[0], fresh)
 	f.inTime()
 	f.watch.flat(t)
 	f.watch.thrifty(t, f.calm, f.fault)
 	f.emptied(span{f.fault.from + finding, f.fault.until})
 	f.soundElsewhere()
 	for _, c := range spent {
-		f.staysDenied(c, o)
+		f.staysDenied(c)
 	}
 	for _, c := range fresh {
 		f.onFailure(c)
 	}
-	f.cheap(scripts, append(spent, fresh...), o)
+	f.cheap(scripts, append(spent, fresh...))
+}
+
+// outlast has the outage begin, asks for fresh keys in it, and waits until it is over.
+// It returns how many scripts were run in it.
+func (f *flood) outlast(victim *redistest.Server, fresh []*counter) (scripts int64) {
+	f.t.Helper()
+	scripts = f.costs(victim)
+	from := f.at()
+	f.fail(victim)
+	f.offerMore(fresh)
+	f.away(from)
+	scripts = f.costs(victim) - scripts
+	f.spareAllBut(victim)
+	if f.full {
+		f.struck = func(c *counter) bool { return slices.Contains(fresh, c) }
+		f.spared = except(f.struck)
+	}
+	if f.replaced {
+		f.awaitSound()
+	}
+	f.mend(victim)
+	if f.replaced {
+		f.c.Await()
+	}
+	f.awaitSound()
+	time.Sleep(time.Second)
+	f.enough(1000, span{0, forever})
+	f.halt()
+	return scripts
 }
 
 // awaitSpent waits until every unit of what is offered was let pass, those too that
@@ -105,8 +116,8 @@ func (f *flood) awaitSpent() {
 }
 
 // away lets the outage last, until a replica may take over or enough has been seen.
-func (f *flood) away(from time.Duration, o outage) {
-	if o.replaced {
+func (f *flood) away(from time.Duration) {
+	if f.replaced {
 		const elected = 900 * time.Millisecond // not before the cluster-node-timeout of a second
 		time.Sleep(from + elected - f.at())
 		f.fault = span{from, from + elected}
@@ -117,19 +128,10 @@ func (f *flood) away(from time.Duration, o outage) {
 	time.Sleep(budget) // what was asked until now is answered before it is mended
 }
 
-// struckBy says which keys the outage is to hit.
-func (f *flood) struckBy(victim *redistest.Server, o outage, fresh []*counter) {
-	f.spareAllBut(victim)
-	if o.full {
-		f.struck = func(c *counter) bool { return slices.Contains(fresh, c) }
-		f.spared = except(f.struck)
-	}
-}
-
 // costs is how many scripts were run so far by those who can run any in an outage.
-func (f *flood) costs(victim *redistest.Server, o outage) (scripts int64) {
+func (f *flood) costs(victim *redistest.Server) (scripts int64) {
 	for _, n := range f.c.Nodes {
-		if n != victim || o.full {
+		if n != victim || f.full {
 			scripts += n.CommandStats()["evalsha"].Calls
 		}
 	}
@@ -138,11 +140,11 @@ func (f *flood) costs(victim *redistest.Server, o outage) (scripts int64) {
 
 // cheap: a flood costs ten scripts per second and key of each replica, and log2 of
 // the limit to find it.
-func (f *flood) cheap(scripts int64, offered []*counter, o outage) {
+func (f *flood) cheap(scripts int64, offered []*counter) {
 	f.t.Helper()
 	keys := int64(0)
 	for _, c := range offered {
-		if o.full || f.spared(c) {
+		if f.full || f.spared(c) {
 			keys++
 		}
 	}
@@ -175,14 +177,14 @@ func (f *flood) soundElsewhere() {
 // staysDenied: a key that was spent before the failure passes nothing in it, whatever
 // its on_failure says, and nothing after it but what a counter that was lost grants
 // anew. (What a replica that takes over lacks was granted long before.)
-func (f *flood) staysDenied(c *counter, o outage) {
+func (f *flood) staysDenied(c *counter) {
 	f.t.Helper()
 	before, during, after := f.sum(c, span{0, f.fault.from}), f.sum(c, f.fault), f.sum(c, span{f.fault.until, forever})
 	if before.sound != c.limit() || during.sound+during.failed > 0 {
 		f.t.Errorf("%v: granted %d of %d, and then %+v while its master may be away", c, before.sound, c.limit(), during)
 	}
 	again := int64(0)
-	if f.struck(c) && o.empty {
+	if f.struck(c) && f.empty {
 		again = c.limit()
 	}
 	if after.sound+after.failed > again {

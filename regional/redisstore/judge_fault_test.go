@@ -17,6 +17,7 @@ import (
 // and clients of both that ask for a few keys as fast as they can.
 type flood struct {
 	*trial
+	outage
 	judges [2]limiter.Judge
 	seen   []judged // guarded by load.mu
 }

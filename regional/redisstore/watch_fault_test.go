@@ -65,11 +65,22 @@ func (w *watch) stop() {
 	w.all.Wait()
 }
 
-// calm says that so many goroutines as run now are what always runs.
+// while is how many samples make up a while.
+const while = 50
+
+// calm says that so many goroutines as have run for a while are what always runs.
 func (w *watch) calm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.before = runtime.NumGoroutine()
+	w.before = w.fewest()
+}
+
+// fewest is how many goroutines there were at least for a while until now: when
+// deadlines pass on a crowded machine, a goroutine for each of them waits for its
+// turn. The caller holds mu.
+func (w *watch) fewest() int {
+	last := w.samples[max(0, len(w.samples)-while):]
+	return slices.MinFunc(last, func(a, b sample) int { return a.goroutines - b.goroutines }).goroutines
 }
 
 func (w *watch) look() {
@@ -90,18 +101,12 @@ func (w *watch) look() {
 	w.count()
 }
 
-// count counts goroutines that stay for a while: when deadlines pass on a crowded
-// machine, a goroutine for each of them waits for its turn. The caller holds mu.
+// count counts goroutines that stay for a while. The caller holds mu.
 func (w *watch) count() {
-	const while = 50
-	if w.before == 0 || len(w.samples) < while {
+	if w.before == 0 || w.fewest() <= w.most {
 		return
 	}
-	fewest := slices.MinFunc(w.samples[len(w.samples)-while:], func(a, b sample) int { return a.goroutines - b.goroutines })
-	if fewest.goroutines <= w.most {
-		return
-	}
-	if w.most = fewest.goroutines; w.most > w.before+dialling {
+	if w.most = w.fewest(); w.most > w.before+dialling {
 		var b strings.Builder
 		_ = pprof.Lookup("goroutine").WriteTo(&b, 1)
 		w.crowd = b.String()
