@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/regional/limiter"
 	"github.com/weirlimit/weir/regional/redisstore/redistest"
 )
 
@@ -73,83 +71,6 @@ func TestAsksDoNotWait(t *testing.T) {
 	if got := s.Stats().Pipelines - before.Pipelines; got != 21 {
 		t.Errorf("three asks of one call made %d pipelines, want one", got-20)
 	}
-}
-
-// A node that hangs: its queue fills and overflows, its callers leave in time, its
-// breaker opens, goroutines stay as many as they were, the other nodes go on, and
-// when it runs again it is asked again without anybody doing anything.
-func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
-	const timeout = 1500 * time.Millisecond
-	s := start(t, Config{Addrs: c.Addrs(), Timeout: timeout, Queue: 64})
-	eventually(t, func() string { return unlike(s, 3) })
-	p := fixedPolicy(t, "r", 1_000_000)
-	hung := c.Nodes[0]
-	hanging, well := keysOn(s, c, p, hung)
-	ask := func(keys []string, i int) lease.Grant { return acquire(t, s, plenty, one(p, keys[i%len(keys)]))[0] }
-	for i := range 40 {
-		ask(hanging, i)
-		ask(well, i)
-	}
-	goroutines := runtime.NumGoroutine()
-
-	hung.Pause()
-	defer hung.Resume()
-	const callers = 300
-	took := make([]time.Duration, callers)
-	var all sync.WaitGroup
-	for i := range callers {
-		all.Go(func() {
-			begin := time.Now()
-			if g := ask(hanging, i); g.Status != lease.Unavailable {
-				t.Errorf("an ask of a node that hangs: %+v", g)
-			}
-			took[i] = time.Since(begin)
-		})
-	}
-	for i := range 100 {
-		if g := ask(well, i); g.Status != lease.OK {
-			t.Fatalf("a key of another node: %+v", g)
-		}
-	}
-	all.Wait()
-	if longest := slices.Max(took); longest > 2*timeout+time.Second {
-		t.Errorf("the longest wait was %v with a timeout of %v", longest, timeout)
-	}
-	if st := s.Stats(); st.Open != 1 || st.Opened != 1 || st.Unavailable[Timeout] == 0 || st.Unavailable[QueueFull]+st.Unavailable[Breaker] == 0 {
-		t.Errorf("while it hangs: %+v", st)
-	}
-	for i := range 1000 { // refused at once
-		if g := ask(hanging, i); g.Status != lease.Unavailable {
-			t.Fatalf("with its breaker open: %+v", g)
-		}
-	}
-	if now := runtime.NumGoroutine(); now > goroutines+20 { // a lookup, a probe, and their connections
-		t.Errorf("%d goroutines, there were %d", now, goroutines)
-	}
-
-	hung.Resume()
-	eventually(t, func() string {
-		if g := ask(hanging, 0); g.Status != lease.OK {
-			return "it runs again, and is not asked"
-		}
-		return ""
-	})
-	if st := s.Stats(); st.Open != 0 || st.Queued != 0 {
-		t.Errorf("when it is back: %+v", st)
-	}
-}
-
-// keysOn makes 40 keys that a node serves, and 40 that others do.
-func keysOn(s *Store, c *redistest.Cluster, p *limiter.Policy, n *redistest.Server) (there, elsewhere []string) {
-	for i := 0; len(there) < 40 || len(elsewhere) < 40; i++ {
-		key := fmt.Sprint("key", i)
-		if c.MasterOf(s.newCall(asksOf(one(p, key))).errands[0].key) == n {
-			there = append(there, key)
-		} else {
-			elsewhere = append(elsewhere, key)
-		}
-	}
-	return there, elsewhere
 }
 
 // A queue that is full answers at once.
