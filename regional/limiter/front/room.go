@@ -108,16 +108,17 @@ func (c *cached) unlease() {
 }
 
 // recalled refuses an ask for a key without an entry from what is remembered of it.
-// False if it needs an entry: to settle what it reports, to count it where refused
-// requests are charged, or because the store may be asked.
+// False if it needs an entry: to settle units, to count it where refused requests are
+// charged, or because the store may be asked.
 func (c *call) recalled(shard *table.Shard[cached], hash uint64, a *limiter.Ask, i int) bool {
 	d := c.store.denials[shard.Number()].find(c.now, hash)
-	if d == nil || a.Want.Want == 0 || says(a) || a.Policy.Limit.ChargesDenied() {
+	w := &a.Want
+	if d == nil || w.Want == 0 || w.Unused > 0 || w.Overdrawn > 0 || a.Policy.Limit.ChargesDenied() {
 		return false
 	}
 	t := &a.Policy.Terms
 	node := lease.Node{Slot: d.slot(t)}
-	grant, verdict, _ := node.Acquire(t, c.now, a.Want)
+	grant, verdict, _ := node.Acquire(t, c.now, *w)
 	if verdict != lease.Refuse {
 		return false
 	}
