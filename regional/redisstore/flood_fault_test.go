@@ -94,8 +94,7 @@ func (f *flood) outlast(victim *redistest.Server, fresh []*counter) (scripts int
 	if f.replaced {
 		f.c.Await()
 	}
-	f.awaitSound()
-	time.Sleep(time.Second)
+	f.awaitSound() // and half a second of it
 	f.enough(1000, span{0, forever})
 	f.halt()
 	return scripts
@@ -123,7 +122,7 @@ func (f *flood) away(from time.Duration) {
 		f.fault = span{from, from + elected}
 		return
 	}
-	f.harm(2 * time.Second)
+	f.harm(time.Second)
 	f.fault.from = from
 	time.Sleep(budget) // what was asked until now is answered before it is mended
 }
