@@ -234,18 +234,16 @@ func (r *trial) refuses() {
 }
 
 // emptied: as soon as a node is known to be away nothing waits for it. Asks for the
-// others pass through their queues, which are mostly empty.
+// others pass through their queues, which are mostly empty; one that is not emptied
+// always holds something.
 func (r *trial) emptied(during span) {
 	r.t.Helper()
-	const (
-		often = 0.75 // of the samples; a queue that is not emptied is never empty
-		long  = 40   // samples, twice as long as a pipeline can hang
-	)
-	share, row := r.watch.queued(during, r.witness.stalled)
-	if share > often || row >= long {
-		r.t.Errorf("asks waited in %.0f %% of the samples, and for %d in a row, though their node was known to be away: want %.0f %% and %d at most", 100*share, row, 100*often, long)
+	const often = 0.75 // of the samples
+	share := r.watch.queued(during, r.witness.stalled)
+	if share > often {
+		r.t.Errorf("asks waited in %.0f %% of the samples, though their node was known to be away: want %.0f %% at most", 100*share, 100*often)
 	}
-	r.t.Logf("asks waited in %.0f %% of the samples, %d in a row at most", 100*share, row)
+	r.t.Logf("asks waited in %.0f %% of the samples", 100*share)
 }
 
 // beginsAnew: each counter that was hit was granted its whole limit again, as if never

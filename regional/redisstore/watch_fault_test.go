@@ -137,24 +137,20 @@ func (w *watch) cpu(during span) float64 {
 	return float64(last.cpu-first.cpu) / float64(max(last.until-first.from, time.Millisecond))
 }
 
-// queued is in what share of the samples there was something in a queue, and for
-// how many in a row. Samples that the machine held up tell nothing.
-func (w *watch) queued(during span, stalled func(span) bool) (share float64, row int) {
-	some, all, now := 0, 0, 0
+// queued is in what share of the samples there was something in a queue. Those that
+// the machine held up tell nothing.
+func (w *watch) queued(during span, stalled func(span) bool) float64 {
+	some, all := 0, 0
 	for _, s := range w.within(during) {
 		if stalled(s.span) {
-			now = 0
 			continue
 		}
-		if all++; s.queued == 0 {
-			now = 0
-			continue
+		all++
+		if s.queued > 0 {
+			some++
 		}
-		some++
-		now++
-		row = max(row, now)
 	}
-	return float64(some) / float64(max(all, 1)), row
+	return float64(some) / float64(max(all, 1))
 }
 
 // flat: neither goroutines nor queues grow with the time for which a node hangs.
