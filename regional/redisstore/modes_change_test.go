@@ -43,6 +43,8 @@ func TestPasswordRotates(t *testing.T) {
 		}})
 	l := startLoad(s, counters("rotated", 3, 2))
 	stop := stopOnce(t, l)
+	w := startWatch(l, s)
+	stopWatch := stopOnce(t, w)
 	l.awaitAnswers(t, 0, 20*time.Second)
 
 	onAll("ACL", "SETUSER", "weir", ">second")
@@ -68,7 +70,9 @@ func TestPasswordRotates(t *testing.T) {
 	l.awaitAnswers(t, right, 20*time.Second)
 	t.Logf("and %v after the file was put right", (l.at() - right).Round(time.Millisecond))
 	stop()
-	for _, fault := range judge(l.begin, l.answers, nil, nil) {
+	stopWatch()
+	r := referee{begin: l.begin, unheard: w.unheard}
+	for _, fault := range r.judge(l.answers) {
 		t.Error(fault)
 	}
 }
@@ -92,6 +96,8 @@ func TestSentinelFailsOver(t *testing.T) {
 	stop := stopOnce(t, l)
 	w := startWitness(l, nil)
 	stopWitness := stopOnce(t, w)
+	seen := startWatch(l, s)
+	stopWatch := stopOnce(t, seen)
 	l.awaitAnswers(t, 0, 20*time.Second)
 
 	all := func(*counter) bool { return true }
@@ -111,7 +117,9 @@ func TestSentinelFailsOver(t *testing.T) {
 	}
 	stop()
 	stopWitness()
-	for _, fault := range judge(l.begin, l.answers, losses, nil) {
+	stopWatch()
+	r := referee{begin: l.begin, losses: losses, unheard: seen.unheard}
+	for _, fault := range r.judge(l.answers) {
 		t.Error(fault)
 	}
 	unavailable := 0

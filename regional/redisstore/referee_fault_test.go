@@ -65,13 +65,6 @@ type referee struct {
 	faults  []string
 }
 
-// judge is what a referee finds who takes every ask that was answered Unavailable for
-// one that may have been charged.
-func judge(begin time.Time, answers []answer, losses []loss, hangs []hang) []string {
-	r := referee{begin: begin, losses: losses, hangs: hangs, unheard: func(span) int64 { return 1 << 62 }}
-	return r.judge(answers)
-}
-
 // judge returns what is wrong, if anything.
 func (r *referee) judge(answers []answer) []string {
 	history := map[*counter][]answer{}
