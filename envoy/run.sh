@@ -81,7 +81,8 @@ await() {
 ok='^HTTP/1.1 200 '
 
 mkdir -p "$logs"
-start region bin/weir-regional --rules "$rules" --listen "$region" --admin-listen "$region_admin"
+rm -f "$logs/state" # each demo begins with whole limits
+start region bin/weir-regional --rules "$rules" --state "$logs/state" --listen "$region" --admin-listen "$region_admin" --drain-wait 0s
 await "the region" 20 "$region_admin" /readyz "$ok"
 echo "region: $region, metrics http://$region_admin/metrics"
 start envoy "$envoy" -c envoy/pop.yaml --disable-hot-restart --log-level warning --file-flush-interval-msec 500
@@ -96,9 +97,22 @@ Try:
       200 from the upstream; the header RateLimit says what is left of the limit
   for i in 1 2 3 4 5 6 7; do curl -s -o /dev/null -w '%{http_code} ' -X POST http://$pop/login; done; echo
       the first are 200, then 429: the limit of the rule for /login is spent
+  curl -i -H 'x-user-id: eve' -H 'x-tier: gold' http://$pop/v1/orders
+      RateLimit-Policy still says "api";q=100: what clients claim to be is removed
+      (to see q=1000, take the \`remove\` lines out of envoy/pop.yaml and start again)
   curl -s http://$admin/stats/prometheus | grep ^weir
       what the filter has decided so far, by rule
 
+A change of $rules comes into force, or its mistakes are printed here.
 Ctrl-C stops everything.
 END
-while sleep 1; do alive; done
+
+# What the region logs of its rules from now on.
+exec 4<"$logs/region.log"
+cat <&4 >/dev/null
+while sleep 1; do
+  while IFS= read -r -u 4 line; do
+    [[ $line =~ level=([A-Z]+)\ msg=\"rules:\ (.*) ]] && echo "rules: ${BASH_REMATCH[2]/\"/}"
+  done
+  alive
+done

@@ -55,6 +55,7 @@ type process struct {
 	t      testing.TB
 	cmd    *exec.Cmd
 	rules  string // path
+	dir    string // where it runs
 	quota  string // address
 	admin  string
 	done   chan error
@@ -67,8 +68,15 @@ type process struct {
 func startRegion(t testing.TB, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, done: make(chan error, 1), rules: filepath.Join(t.TempDir(), "rules.yaml")}
+	p.begin(tenRules, args...)
+	return p
+}
+
+// begin starts the binary with these rules.
+func (p *process) begin(rules string, args ...string) {
+	p.t.Helper()
 	p.logged = sync.NewCond(&p.mu)
-	p.setRules(tenRules)
+	p.setRules(rules)
 	p.run(append([]string{"--rules", p.rules, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain-wait", "0s"}, args...)...)
 	line := p.waitFor("msg=serving")
 	for _, field := range strings.Fields(line) {
@@ -79,12 +87,15 @@ func startRegion(t testing.TB, args ...string) *process {
 			p.admin = "http://" + at
 		}
 	}
-	return p
 }
 
 func (p *process) run(args ...string) {
 	p.t.Helper()
 	p.cmd = exec.Command(binary, args...)
+	if p.dir == "" {
+		p.dir = p.t.TempDir()
+	}
+	p.cmd.Dir = p.dir // its state file is there
 	out, err := p.cmd.StderrPipe()
 	if err != nil {
 		p.t.Fatal(err)
@@ -314,6 +325,29 @@ func TestDrainUnderLoad(t *testing.T) {
 	}
 }
 
+// A connection that has asked nothing does not keep it from ending: an Envoy that starts
+// connects for its health checks, and is busy for seconds before it says more. Meanwhile
+// nobody could be answered.
+func TestSilentConnectionHoldsNothingUp(t *testing.T) {
+	p := startRegion(t)
+	silent, err := net.Dial("tcp", strings.TrimPrefix(p.quota, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if _, err := p.acquire(http2Client(), 'a', 1, "k"); err != nil { // it has been accepted before this one
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	p.signal(syscall.SIGTERM)
+	if err := p.ended(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("it took %v to end", took)
+	}
+}
+
 // Who cannot wait for the drain sends a second signal.
 func TestSecondSignal(t *testing.T) {
 	p := startRegion(t, "--drain-wait", "1m")
@@ -360,6 +394,7 @@ func TestRefusesToStart(t *testing.T) {
 		"no rules":          {nil, []string{"rules: is missing"}},
 		"rules not there":   {[]string{"--rules", filepath.Join(dir, "nosuch")}, []string{"nosuch"}},
 		"no such host":      {[]string{"--rules", good, "--listen", "256.0.0.1:80"}, []string{"--listen 256.0.0.1:80"}},
+		"state over rules":  {[]string{"--rules", good, "--state", dir + "/./good.yaml"}, []string{"state: ", "good.yaml", "is rules"}},
 		"bad config":        {[]string{"--config", write("region.yaml", "max_key: 1\n")}, []string{"region.yaml:1: max_key", "max_keys"}},
 	} {
 		p := &process{t: t, done: make(chan error, 1)}
@@ -374,6 +409,9 @@ func TestRefusesToStart(t *testing.T) {
 				t.Errorf("%s: %s; want %q in it", name, p.log.String(), says)
 			}
 		}
+	}
+	if text, err := os.ReadFile(good); string(text) != tenRules {
+		t.Errorf("the rules file is %q afterwards, %v", text, err)
 	}
 }
 

@@ -26,8 +26,8 @@ import (
 // started has ended. Nothing is served before all of it is ready.
 //
 // The order of the end: not ready, wait until others have noticed, let calls in
-// flight end, give back what is on lease, stop what runs behind the service, close
-// the admin port.
+// flight end, give back what is on lease, stop what runs behind the service, save the
+// counters, close the admin port.
 func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func() <-chan os.Signal) error {
 	metrics := telemetry.NewRegistry("weir-regional")
 	ready := newReadiness(cfg, log)
@@ -41,8 +41,13 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 		Metrics:    metrics,
 		MaxHolders: cfg.MaxHolders,
 		SlotSeed:   cfg.SlotSeed,
+		Former:     store.former(),
+		Census:     store.census,
 		NoLearning: !cfg.Learning || len(cfg.Redis) > 0, // Redis remembers
 	})
+	if store.counts != nil {
+		store.counts(service.Live)
+	}
 	var envoys *rateLimitService
 	rules, err := newRules(cfg, service, func() { envoys.rulesChanged() }, log, metrics)
 	if err != nil {
@@ -55,29 +60,35 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 	defer envoys.close()
 	ready.Notify(envoys.setReady)
 
-	quota, err := listen(ctx, cfg.Listen, "listen")
+	quotaPort, err := listen(ctx, cfg.Listen, "listen")
 	if err != nil {
 		return err
 	}
-	defer quota.Close()
-	operators, err := listen(ctx, cfg.AdminListen, "admin-listen")
+	defer quotaPort.Close()
+	adminPort, err := listen(ctx, cfg.AdminListen, "admin-listen")
 	if err != nil {
 		return err
 	}
-	defer operators.Close()
+	defer adminPort.Close()
+	quota, operators := &listener{Listener: quotaPort}, &listener{Listener: adminPort}
 	calls := http.NewServeMux()
 	calls.Handle("/", limiter.NewHandler(service, metrics))
 	envoys.handle(calls)
-	quotaServer := newServer(calls, cfg, log)
+	callers := &serving{ready: ready, next: calls}
+	quotaServer := newServer(callers, cfg, log)
 	adminServer := newServer(admin.Handler(admin.Config{
 		Ready: ready, Metrics: metrics.Handler(), Rules: service.Rules, Pprof: cfg.Pprof,
 	}), cfg, log)
 
+	store.begin(service)
 	// What runs behind the service outlives the calls that it answers.
 	behind, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	tasks, ctx := errgroup.WithContext(ctx) // the first to fail stops all
 	tasks.Go(func() error { return store.Run(behind) })
+	if len(cfg.Redis) == 0 {
+		tasks.Go(func() error { return watchDivision(behind, service.Divided, ready, log) })
+	}
 	for _, w := range append(rules, envoys.watchers()...) {
 		asked := reload() // now: a SIGHUP that nobody has asked for ends the process
 		tasks.Go(func() error { return w.Run(behind, asked) })
@@ -87,19 +98,20 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger, reload func(
 	tasks.Go(envoys.serve)
 	tasks.Go(func() error {
 		<-ctx.Done()
-		ready.Refuse("draining: this process is about to end")
+		callers.drain()
 		log.Info("draining", "wait", cfg.DrainWait, "timeout", cfg.DrainTimeout)
 		envoys.drain()
 		time.Sleep(cfg.DrainWait)
 		err := errors.Join(both(
-			func() error { return shut(quotaServer, cfg.DrainTimeout) },
+			func() error { return shut(quotaServer, quota, cfg.DrainTimeout) },
 			func() error { return envoys.shut(cfg.DrainTimeout) },
 		))
 		store.drain(log)
 		stop()
-		return errors.Join(err, shut(adminServer, time.Second))
+		store.end()
+		return errors.Join(err, shut(adminServer, operators, time.Second))
 	})
-	log.Info("serving", "listen", quota.Addr().String(), "admin", operators.Addr().String(),
+	log.Info("serving", "listen", quotaPort.Addr().String(), "admin", adminPort.Addr().String(),
 		"rls", envoys.address(), "epoch", store.Epoch(), "ready", len(ready.Reasons()) == 0)
 	err = tasks.Wait()
 	log.Info("ended")

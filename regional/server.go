@@ -62,11 +62,13 @@ func serve(s *http.Server, l net.Listener) error {
 	return nil
 }
 
-// shut lets calls in flight end within the timeout, then cuts what is left.
-// HTTP/2 connections get a GOAWAY, so that peers send the next call elsewhere.
-func shut(s *http.Server, timeout time.Duration) error {
+// shut lets calls in flight end within the timeout, then cuts what is left, and before
+// that what has not begun. HTTP/2 connections get a GOAWAY, so that peers send the next
+// call elsewhere.
+func shut(s *http.Server, l *listener, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
+	defer time.AfterFunc(silentTime, l.cut).Stop()
 	if err := s.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("calls were still in flight after %v, cut", timeout), s.Close())
 	}

@@ -25,9 +25,12 @@ import (
 // counting is the store that the configuration names, and what goes with it.
 type counting struct {
 	limiter.Store
-	fall     limiter.Fallback // nil: nothing is remembered of a failing store
-	cache    *front.Store     // nil: no lease cache
-	replicas func() int       // live ones, as far as is known
+	fall     limiter.Fallback                        // nil: nothing is remembered of a failing store
+	cache    *front.Store                            // nil: no lease cache
+	replicas func() int                              // live ones, as far as is known
+	census   func() int                              // holders of all replicas; nil: this one has all
+	counts   func(live func(time.Duration) []uint64) // makes the census count these; nil without one
+	keeper   *keeper                                 // nil: the counters are not kept through a restart
 	run      []func(context.Context) error
 }
 
@@ -47,6 +50,13 @@ func newStore(cfg *config.Config, r *telemetry.Registry, ready *admin.Readiness,
 		counters := memory.New(memory.Config{MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
 		observe(counters, r)
 		c.Store, c.run = counters, append(c.run, counters.Run)
+		if path := cfg.StateFile(os.Getenv); path != "" {
+			c.keeper = newKeeper(path, cfg.StateInterval, counters, r, log)
+		}
+		if c.keeper != nil {
+			c.run = append(c.run, c.keeper.Run)
+			c.census = c.keeper.census
+		}
 		c.replicas = func() int { return cfg.Replicas }
 	} else {
 		counters, err := newRedis(cfg, log)
@@ -60,6 +70,7 @@ func newStore(cfg *config.Config, r *telemetry.Registry, ready *admin.Readiness,
 			}
 			return cfg.Replicas
 		}
+		c.census, c.counts = counters.Holders, counters.CountHolders
 		ready.Refuse(redisSilent) // before anything is served
 		c.run = append(c.run, counters.Run, func(ctx context.Context) error { return awaitRedis(ctx, counters, ready, log) })
 	}
@@ -71,6 +82,29 @@ func newStore(cfg *config.Config, r *telemetry.Registry, ready *admin.Readiness,
 		c.Store, c.fall, c.cache, c.run = cache, cache, cache, append(c.run, cache.Run)
 	}
 	return c, nil
+}
+
+// begin prepares for the first grant. The service knows how many holders there are.
+func (c *counting) begin(s *limiter.Service) {
+	if c.keeper != nil {
+		c.keeper.holders = s.Holders
+		c.keeper.begin()
+	}
+}
+
+// former are the epochs of lives of the store before this one.
+func (c *counting) former() []uint64 {
+	if c.keeper == nil {
+		return nil
+	}
+	return c.keeper.former
+}
+
+// end is called when nothing is granted or given back any more.
+func (c *counting) end() {
+	if c.keeper != nil {
+		c.keeper.end()
+	}
 }
 
 // drainTime bounds giving back what is on lease when the service ends.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/alecthomas/kong"
 	"github.com/weirlimit/weir/internal/rule"
@@ -19,6 +20,7 @@ import (
 type cli struct {
 	Validate validateCmd `cmd:"" help:"Check rules files and print all their mistakes."`
 	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
+	Key      keyCmd      `cmd:"" help:"Print the key under which requests with these values are counted, as it stands in Redis."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 }
 
@@ -134,6 +136,26 @@ func load(file string) (*rule.Set, error) {
 	}
 	return rulefile.Parse(file, data)
 }
+
+type keyCmd struct {
+	Values []string `arg:"" name:"value" help:"What the parts of the rule's key come to, in their order; of an IPv6 client its prefix."`
+}
+
+// Run prints the key, of a long one the hash that stands for it.
+func (k *keyCmd) Run(stdout io.Writer) error {
+	var key []byte
+	for i, v := range k.Values {
+		if i > 0 {
+			key = append(key, '|')
+		}
+		key = rule.AppendKeyPart(key, v)
+	}
+	_, err := fmt.Fprintln(stdout, inRedis.Replace(string(rule.ShortKey(key))))
+	return err
+}
+
+// inRedis writes what would end the braces around a key as regional/redisstore does.
+var inRedis = strings.NewReplacer("%", "%25", "}", "%7D")
 
 type versionCmd struct{}
 

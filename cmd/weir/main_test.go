@@ -53,6 +53,9 @@ func TestWeir(t *testing.T) {
 		"compile_good":    "compile good.yaml",
 		"compile_bad":     "compile bad.yaml",
 		"compile_none":    "compile none.yaml",
+		"key":             "key 203.0.113.195 /v1/a|b",
+		"key_escaped":     "key 203.0.113.195 /v1/{a}%20b",
+		"key_long":        "key 203.0.113.195 /v1/" + strings.Repeat("x", 90),
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(binary, strings.Fields(args)...)

@@ -9,21 +9,30 @@ const usageIntervals = 6
 // nobody does. What it gives back has left the slot when Ask returns.
 func (s *Slot) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want {
 	w := Want{
-		Need:      need,
-		Waiting:   waiting,
-		Want:      waiting,
-		Overdrawn: s.Overdrawn,
-		Denied:    s.Denied,
-		Fresh:     s.Asked == 0 || now/t.Interval != s.Asked/t.Interval,
-		Next:      behind == Ahead,
+		Need:    need,
+		Waiting: waiting,
+		Want:    waiting,
+		Denied:  s.Denied,
+		Fresh:   s.Asked == 0 || now/t.Interval != s.Asked/t.Interval,
+		Next:    behind == Ahead,
 	}
 	w.Unused, w.Lease = s.collect(now)
+	w.Overdrawn, w.Debt = s.seal(now)
+	s.remember(now, &w)
 	if t.Consistency != Exact {
 		w.Want = max(waiting, s.want(t, now))
 	}
+	s.Back.claim(t, now)
 	s.Asked, s.Asking = now, true
 	s.Spent, s.Denied = 0, 0
 	return w
+}
+
+// remember says what the last reply said of a counter that is not as good as new yet.
+func (s *Slot) remember(now Millis, w *Want) {
+	if now < s.Reset {
+		w.Left, w.Reset = s.Left, s.Reset-now
+	}
 }
 
 // want is the slow start, bounded by what the holder used in the last six lease
@@ -59,12 +68,21 @@ func (s *Slot) collect(now Millis) (units int64, lease uint32) {
 }
 
 // Report makes a want that only tells what an idle slot still has to tell: units
-// to give back, overdrawn units. False when there is nothing.
-func (s *Slot) Report(now Millis) (Want, bool) {
+// to give back, overdrawn units. False when there is nothing, or asks fail.
+func (s *Slot) Report(t *Terms, now Millis) (Want, bool) {
+	if s.Back.Off(now) {
+		return Want{}, false
+	}
 	units, lease := s.collect(now)
-	w := Want{Unused: units, Lease: lease, Overdrawn: s.Overdrawn, Denied: s.Denied}
+	w := Want{Unused: units, Lease: lease, Denied: s.Denied}
+	w.Overdrawn, w.Debt = s.seal(now)
+	s.remember(now, &w)
 	s.Denied = 0
-	return w, units > 0 || w.Overdrawn > 0
+	some := units > 0 || w.Overdrawn > 0
+	if some {
+		s.Back.claim(t, now)
+	}
+	return w, some
 }
 
 // Apply takes the reply to want w, which was sent at sent. spare is what of
@@ -75,10 +93,10 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 	if w.Want > 0 {
 		s.Asking = false
 	}
-	if g.Status != OK && g.Status != Denied {
+	if !s.Back.heard(t, now, g.Status, jitter) {
 		return Part{}
 	}
-	s.Overdrawn = max(0, s.Overdrawn-w.Overdrawn)
+	s.paid(w, g)
 	if g.StartsIn == 0 {
 		s.learn(t, now, w, g)
 	}
@@ -87,6 +105,7 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 	}
 	s.pause(t, now, sent, w, g, jitter)
 	s.limited(t, now, g)
+	s.learnRetry(now, &g)
 	if g.Granted == 0 || t.Consistency == Exact {
 		return Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
 	}
@@ -212,5 +231,19 @@ func (s *Slot) place(now Millis) int {
 func (s *Slot) Idle(t *Terms, now Millis) bool {
 	return s.Lots[0].idle(now) && s.Lots[1].idle(now) && s.Overdrawn == 0 &&
 		!s.underWay(t, now) && now >= s.NextAsk && now >= s.LimitedUntil &&
-		(s.DeniedNeed == 0 && !s.Refused || now >= s.Reset)
+		(s.DeniedNeed == 0 && !s.Refused || now >= s.Reset) &&
+		!s.Sealed.Matters(now) && !s.Back.Matters(now)
+}
+
+// PassOver takes the reply to an ask of a group that another of its wants denied:
+// nothing was granted, and it is no denial either. What is left above may end one.
+func (s *Slot) PassOver(t *Terms, now, sent Millis, w Want, g Grant) {
+	s.Asking = false
+	s.Apply(t, now, sent, Want{Overdrawn: w.Overdrawn}, g, 0, 100)
+	switch {
+	case s.DeniedNeed > 0 && g.Remaining >= s.DeniedNeed:
+		s.DeniedNeed, s.NextAsk = 0, 0
+	case t.Consistency == Exact: // it was not looked at: the next request may ask
+		s.NextAsk = min(s.NextAsk, now)
+	}
 }

@@ -85,7 +85,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 		w := s.Ask(&terms, now, 1, 1, NoAsk)
 		g := c.Acquire(l, &terms, window+limit.Micros(now)*limit.Millisecond, w)
 		s.Apply(&terms, now, now, w, g, max(0, g.Granted-1), 100)
-		s.Report(now)
+		s.Report(&terms, now)
 		_, _, _ = n.Acquire(&terms, now, w)
 		up := n.Ask(&terms, now, queue, TopUp)
 		n.Apply(&terms, now, now, up, g, 100, queue, grants)

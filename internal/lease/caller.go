@@ -1,29 +1,42 @@
 package lease
 
-// Caller is what a granter remembers of one holder's calls, so that none is
-// applied twice however the network repeats it. The zero value has seen nothing.
+// CallWindow is how many numbers below the latest one a granter still tells apart. A
+// caller whose oldest call in flight is so far behind numbers its next calls anew,
+// under another name, so that no order of arrival makes an honest call look repeated.
+const CallWindow = 1024
+
+// Caller is what a granter remembers of one caller's calls, so that none is applied
+// twice however the network repeats it. The zero value has seen nothing.
 type Caller struct {
-	latest uint64 // highest seq seen
-	seen   uint64 // bit i: seq latest-i was seen
+	latest uint64                  // highest seq seen
+	seen   [CallWindow / 64]uint64 // bit seq mod CallWindow: it was seen, if latest-CallWindow < seq <= latest
 }
 
-// Accept reports whether seq is new, and remembers it. A seq more than 63 below
+// Accept reports whether seq is new, and remembers it. A seq CallWindow or more below
 // the latest is too old to tell, and refused. Seq counts from 1.
 func (c *Caller) Accept(seq uint64) bool {
-	if seq > c.latest {
-		shift := seq - c.latest
-		if shift < 64 {
-			c.seen = c.seen<<shift | 1
-		} else {
-			c.seen = 1
-		}
+	switch {
+	case seq > c.latest:
+		c.forget(seq)
 		c.latest = seq
-		return true
-	}
-	behind := c.latest - seq
-	if behind > 63 || c.seen>>behind&1 == 1 {
+	case c.latest-seq >= CallWindow, *c.word(seq)>>(seq%64)&1 == 1:
 		return false
 	}
-	c.seen |= 1 << behind
+	*c.word(seq) |= 1 << (seq % 64)
 	return true
 }
+
+// forget clears the bits of the numbers that a new latest one skips, and its own.
+func (c *Caller) forget(latest uint64) {
+	if latest-c.latest >= CallWindow {
+		clear(c.seen[:])
+		return
+	}
+	for skipped := range latest - c.latest {
+		seq := latest - skipped
+		*c.word(seq) &^= 1 << (seq % 64)
+	}
+}
+
+// word is where the bit of a number is.
+func (c *Caller) word(seq uint64) *uint64 { return &c.seen[seq%CallWindow/64] }

@@ -25,16 +25,24 @@ type Counter struct {
 	Askers   Askers
 }
 
-// NewLearning returns the counter of a key whose history was lost, as after a
-// restart: nothing is left of the running window but what holders give back, and
-// a bucket starts empty.
-func NewLearning(l *limit.Limit, now limit.Micros) Counter {
-	s := l.Spec()
-	c := Counter{State: l.Spent(now), Leased: max(s.Count, s.Burst), OutUntil: now + s.Period}
-	if s.Algorithm == limit.FixedWindow {
+// Recall takes what the holder of a want remembers of the counter from before its
+// history was lost: at most that is left from now on. What is missing then was handed out,
+// so that it may come back. The caller sees to it that a holder is heard once, and only
+// with what it remembers of that life.
+func (c *Counter) Recall(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
+	if w.Reset <= 0 {
+		return
+	}
+	var units int64
+	c.State, units = l.Recall(c.State, now, w.Left, limit.Micros(w.Reset)*limit.Millisecond)
+	if units == 0 {
+		return
+	}
+	c.Leased = min(c.Leased+units, 2*t.Capacity)
+	c.OutUntil = max(c.OutUntil, now+l.Spec().LeaseTTL)
+	if t.Window > 0 {
 		c.Period = c.State.At
 	}
-	return c
 }
 
 // Acquire applies want w at now, the granter's clock, and answers it.
@@ -54,6 +62,9 @@ func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Gr
 	}
 	if d.Granted > 0 {
 		c.out(t, now, &w, &d)
+		if d.Remaining == 0 && d.StartsIn == 0 { // the holder will refuse soon, and not ask before
+			d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
+		}
 	} else if w.Need == 0 && w.Want > 0 { // nobody waits, so what matters is the next single unit
 		d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
 	}
@@ -81,7 +92,7 @@ func (c *Counter) settle(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
 	if now >= c.OutUntil+leaseMemory {
 		c.Leased = 0
 	}
-	if w.Unused > 0 && c.Leased > 0 {
+	if w.Unused > 0 && c.Leased > 0 && !t.lies(w.Unused) {
 		var back int64
 		period := l.PeriodFromID(now, w.Lease)
 		c.State, back = l.Return(c.State, now, period, min(w.Unused, c.Leased))
@@ -111,8 +122,9 @@ func (c *Counter) out(t *Terms, now limit.Micros, w *Want, d *limit.Decision) {
 
 // Word is the grant that tells a holder the decision d on its want w, for whoever
 // keeps a [Counter] elsewhere: d.TTL is cut to LongestTTL already, and a denial of
-// a want that nobody waits for has the RetryAfter of a single unit. out says that
-// units are out on lease elsewhere, which may come back.
+// a want that nobody waits for has the RetryAfter of a single unit, as has a grant of
+// the running window that leaves nothing. out says that units are out on lease
+// elsewhere, which may come back.
 func (t *Terms) Word(l *limit.Limit, w *Want, d *limit.Decision, out bool) Grant {
 	g := Grant{
 		Status:    OK,
@@ -124,9 +136,11 @@ func (t *Terms) Word(l *limit.Limit, w *Want, d *limit.Decision, out bool) Grant
 		Remaining: d.Remaining,
 		Reset:     CeilMillis(t.windowEnd(d)),
 	}
+	if w.Want > 0 {
+		g.RetryAfter = CeilMillis(d.RetryAfter)
+	}
 	if d.Granted == 0 && w.Want > 0 {
 		g.Status = Denied
-		g.RetryAfter = CeilMillis(d.RetryAfter)
 		g.AskAfter = t.askAfter(d, out)
 	}
 	return g
@@ -165,7 +179,7 @@ func (t *Terms) windowEnd(d *limit.Decision) limit.Micros {
 // back then never comes too early. [limit.Never] stays never.
 func CeilMillis(d limit.Micros) Millis {
 	if d >= limit.Never {
-		return Millis(limit.Never / limit.Millisecond)
+		return Never
 	}
 	return Millis((d + limit.Millisecond - 1) / limit.Millisecond)
 }

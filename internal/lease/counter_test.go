@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -182,19 +183,24 @@ func TestCounterAnswersFromTheRunningWindowWhenTheNextIsSpokenFor(t *testing.T) 
 	}
 }
 
-func TestLearning(t *testing.T) {
+// TestRecall: what a holder remembers as spent is spent, and comes back as far as it does.
+func TestRecall(t *testing.T) {
 	for _, s := range []limit.Spec{
 		{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute},
 		{Algorithm: limit.SlidingWindow, Count: 100, Period: limit.Minute},
 		{Count: 1000, Period: limit.Day, Burst: 100},
 	} {
 		c := newCounter(t, s, Leased)
-		c.Counter = NewLearning(c.limit, window+limit.Second)
+		c.Recall(c.limit, &c.terms, window+limit.Second, &Want{Left: 20, Reset: 10_000_000})
 		id := c.limit.PeriodID(window)
-		c.gets(limit.Second, Want{Need: 1, Waiting: 1, Want: 1}, 0, 0)
-		c.gets(limit.Second, Want{Unused: 7, Lease: id}, 0, 7)
-		c.gets(limit.Second, Want{Need: 1, Waiting: 1, Want: 3, Fresh: true}, 3, 4)
-		c.gets(limit.Second, Want{Unused: 5, Lease: id}, 0, 9) // others give back, too
+		c.gets(limit.Second, Want{Need: 21, Waiting: 21, Want: 21}, 0, min(20, 100-s.Burst))
+		c.gets(limit.Second, Want{Unused: 7, Lease: id}, 0, min(20, 100-s.Burst)+7)
+		before := c.Counter
+		c.Recall(c.limit, &c.terms, window+limit.Second, &Want{Left: 50})
+		c.Recall(c.limit, &c.terms, window+limit.Second, &Want{Left: 50, Reset: 1})
+		if fmt.Sprint(before) != fmt.Sprint(c.Counter) {
+			t.Errorf("%+v became %+v by what nobody remembers, or has less of", before, c.Counter)
+		}
 	}
 }
 
@@ -225,7 +231,7 @@ func TestTerms(t *testing.T) {
 		{perMinute, Optimistic, Terms{Consistency: Optimistic, Interval: 100, Timeout: 100, Overdraft: 1, Capacity: 1000, Window: limit.Minute, Lead: 200}},
 		{limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: 400 * limit.Millisecond}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 5, Window: 400 * limit.Millisecond, Lead: 100}},
 		{limit.Spec{Algorithm: limit.FixedWindow, Align: limit.AlignFirstRequest, Count: 5, Period: limit.Minute}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 5, Window: limit.Minute}},
-		{limit.Spec{Count: 500, Period: limit.Second, Burst: 75}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 75, Refills: true, Pace: 100, Pause: 75, LongestTTL: 1000}},
+		{limit.Spec{Count: 500, Period: limit.Second, Burst: 75}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 75, Refills: true, Unit: 2, Pace: 100, Pause: 75, LongestTTL: 1000}},
 		{limit.Spec{Algorithm: limit.SlidingWindow, Count: 500, Period: limit.Second}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 500, Pace: 10, Pause: 100}},
 		{limit.Spec{Algorithm: limit.SlidingLog, Count: 10, Period: limit.Minute}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 10, Pace: 100}},
 		{limit.Spec{}, Leased, Terms{}},

@@ -145,6 +145,18 @@ func TestDebtOfAnOverdraft(t *testing.T) {
 	}
 }
 
+// What a refused request takes back is what it has added to the debt: of one that is a
+// whole limit already that is nothing.
+func TestUntakeOfAWholeDebt(t *testing.T) {
+	s, terms := Slot{}, Terms{Capacity: 10}
+	s.Overdraw(&terms, 8)
+	s.Overdraw(&terms, 3)
+	s.Untake(Taken{Overdrawn: 3, Unowed: 1})
+	if s.Overdrawn != 8 {
+		t.Errorf("owes %d, want 8", s.Overdrawn)
+	}
+}
+
 // A debt costs a key one limit, however long nobody answers.
 func TestDebtIsOneLimit(t *testing.T) {
 	for _, spec := range []limit.Spec{{Count: 100, Period: limit.Minute, Burst: 30}, {Algorithm: limit.FixedWindow, Count: 30, Period: limit.Minute}} {

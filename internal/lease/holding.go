@@ -11,6 +11,7 @@ type Holding struct {
 	Asked   Millis // when the last ask was sent; 0: never
 	Asking  bool   // an ask is under way; lapses Terms.Timeout after Asked
 	NextAsk Millis // after a denial: no request waits before then
+	Back    Backoff
 }
 
 // Enter decides whether cost more slots may be used while inUse are.
@@ -20,6 +21,8 @@ func (h *Holding) Enter(now Millis, inUse, cost int64) Verdict {
 		return Admit
 	case now < h.NextAsk:
 		return Refuse
+	case h.Back.Off(now):
+		return Unanswered
 	}
 	return Wait
 }
@@ -27,7 +30,7 @@ func (h *Holding) Enter(now Millis, inUse, cost int64) Verdict {
 // Due says whether to ask while nobody waits: to renew at half of the time, or to
 // give up what is not needed so that others may have it.
 func (h *Holding) Due(t *Terms, now Millis, inUse int64) bool {
-	if h.Asking && now < h.Asked+t.Timeout || now < h.Asked+t.Interval {
+	if h.Asking && now < h.Asked+t.Timeout || now < h.Asked+t.Interval || h.Back.Off(now) {
 		return false
 	}
 	if h.May > 0 && now >= h.Until && inUse == 0 {
@@ -52,6 +55,7 @@ func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) HoldingW
 	if now < h.Until {
 		keep = max(inUse, min(h.May, inUse+reserve(t, inUse)))
 	}
+	h.Back.claim(t, now)
 	h.May, h.Asked, h.Asking = keep, now, true
 	want := max(keep, inUse+waiting)
 	if waiting > 0 {
@@ -62,13 +66,13 @@ func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) HoldingW
 
 // Apply takes the reply to an ask sent at sent: granted slots in all. The reply
 // to any but the newest ask is void: a later statement may have given up what it
-// grants.
-func (h *Holding) Apply(now, sent Millis, g Grant) {
+// grants. jitter is that of [Slot.Apply].
+func (h *Holding) Apply(t *Terms, now, sent Millis, g Grant, jitter Millis) {
 	if sent != h.Asked {
 		return
 	}
 	h.Asking = false
-	if g.Status != OK && g.Status != Denied {
+	if !h.Back.heard(t, now, g.Status, jitter) {
 		return
 	}
 	h.May, h.Until, h.TTL = g.Granted, sent+g.TTL, g.TTL

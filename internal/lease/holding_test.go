@@ -20,7 +20,7 @@ func TestHolding(t *testing.T) {
 		t.Fatalf("asks %+v: what waits, and an eighth in reserve", w)
 	}
 	enter(1001, 0, Wait)
-	h.Apply(1004, 1000, Grant{Status: OK, Granted: 18, TTL: 10_000})
+	h.Apply(&terms, 1004, 1000, Grant{Status: OK, Granted: 18, TTL: 10_000}, 100)
 	enter(1004, 16, Admit)
 	enter(1004, 18, Wait)
 	enter(11_000, 1, Wait) // lapsed
@@ -39,16 +39,21 @@ func TestHolding(t *testing.T) {
 		t.Error("an ask is out")
 	}
 
-	h.Apply(1104, 1000, Grant{Status: OK, Granted: 18, TTL: 10_000})
+	h.Apply(&terms, 1104, 1000, Grant{Status: OK, Granted: 18, TTL: 10_000}, 100)
 	enter(1104, 9, Wait) // an older reply, late or repeated, gives nothing back
-	h.Apply(1104, 1100, Grant{Status: Denied, Granted: 9, TTL: 10_000, AskAfter: 50})
+	h.Apply(&terms, 1104, 1100, Grant{Status: Denied, Granted: 9, TTL: 10_000, AskAfter: 50}, 100)
 	enter(1105, 8, Admit)
 	enter(1105, 9, Refuse)
 	enter(1154, 9, Wait)
 
 	h.Ask(&terms, 2000, 9, 0, 0)
-	h.Apply(2004, 2000, Grant{Status: Unavailable})
+	h.Apply(&terms, 2004, 2000, Grant{Status: Unavailable}, 100)
 	enter(2005, 8, Admit) // nothing changed
+	enter(2005, 9, Unanswered)
+	if h.Due(&terms, 2103, 9) {
+		t.Error("asks again at once, though nobody decided")
+	}
+	enter(2104, 9, Wait)
 	if h.Due(&terms, 30_000, 0) {
 		t.Error("nothing in use and lapsed: the granter has forgotten it, too")
 	}

@@ -1,7 +1,5 @@
 package lease
 
-import "github.com/weirlimit/weir/internal/limit"
-
 // quartersToCut is how many quarters of its ttl a lot has left when it is still cut.
 // With less the node asks above, and falls back on the lot if that gives nothing.
 const quartersToCut = 1
@@ -17,6 +15,7 @@ type Node struct {
 	Slot Slot
 
 	askers Askers
+	lent   [2]lent // of the running window and the next
 }
 
 // Acquire applies a child's want and answers it from the node's own leases, or
@@ -25,7 +24,9 @@ type Node struct {
 // What comes back in the want is settled in either case, once: an answered or
 // kept want must not be applied again.
 // The part it returns belongs to a lease that the node holds no more: the caller
-// gives it back above.
+// gives it back above. What the want says of a debt is not read: the caller passes
+// that on as it is, under the child's name, and the child repeats it until the tier
+// that counts has it. A node that added it up would add every repetition.
 func (n *Node) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 	n.askers.Note(int64(now/t.Interval), w.Fresh)
 	back := n.settle(t, now, w)
@@ -42,7 +43,7 @@ func (n *Node) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 		return g, Admit, back
 	}
 	n.Slot.Refused = n.Slot.Refused || w.Need > 0
-	return n.refusal(t, now), Refuse, back
+	return n.refusal(t, now, w), Refuse, back
 }
 
 // Top says whether to ask above while nobody waits, after an answer. An exact rule
@@ -79,6 +80,13 @@ func (n *Node) Ask(t *Terms, now Millis, queue []Want, behind Asks) Want {
 // these wants in order into grants, which has the length of queue. A child that
 // gets nothing is denied as the node was. The part is to be given back above.
 func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis, queue []Want, grants []Grant) Part {
+	if g.Status != OK && g.Status != Denied {
+		n.Slot.Asking = n.Slot.Asking && w.Want == 0
+		for i := range grants {
+			grants[i] = Grant{Status: g.Status}
+		}
+		return Part{}
+	}
 	left := g.Granted
 	var waiting int64
 	for _, c := range queue {
@@ -92,6 +100,7 @@ func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis,
 		}
 		grants[i] = share(t, now, sent, c, g, left, ahead)
 		left -= grants[i].Granted
+		n.lend(t, now, g.Lease, grants[i].Granted, sent+g.TTL)
 	}
 	var back Part
 	if t.Consistency != Exact && now < sent+g.TTL { // it will be kept
@@ -134,54 +143,64 @@ func (n *Node) makePlace(now Millis, units int64) Part {
 // share answers a queued want from what is left of the reply: what it waits for,
 // or what it may have ahead.
 func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant {
-	if g.Status != OK && g.Status != Denied {
-		return Grant{Status: g.Status}
-	}
 	granted := min(c.Want, left, max(c.Waiting, ahead))
 	if granted < max(c.Need, 1) {
 		if g.Granted > 0 {
 			g.AskAfter = t.Interval
 		}
 		g.Status, g.Granted, g.StartsIn, g.TTL = Denied, 0, 0, 0
-		g.Remaining += left
-		g.RetryAfter = max(g.RetryAfter, g.AskAfter)
+		if t.Consistency != Optimistic {
+			g.Remaining += left
+		}
+		g.RetryAfter = t.RetryAfter(&g, max(c.Need, 1))
 		return g
 	}
 	g.Status, g.Granted = OK, granted
 	g.TTL = max(0, sent+g.TTL-now-1)
-	g.Remaining += left - granted
-	g.RetryAfter, g.AskAfter = 0, 0
+	if t.Consistency != Optimistic { // see report
+		g.Remaining += left - granted
+	}
+	g.AskAfter = 0
+	if g.Remaining > 0 || g.StartsIn > 0 {
+		g.RetryAfter = 0
+	}
 	return g
 }
 
-// settle takes back what a child gives back, and covers what it overdrew from its
-// own leases; what they do not cover it passes on. What belongs to a window is
-// lent again until that ends. Tokens of a bucket have no such end: put into a
-// newer lot they would stay out for ever, so they go up.
+// settle takes back what a child gives back, at most what is out of its lease. What
+// belongs to a window is lent again until that ends. What was cut by another node, from a
+// lease of which this one has cut nothing, goes up, where it is capped. So do tokens of
+// a bucket: put into a newer lot they would stay out for ever.
 func (n *Node) settle(t *Terms, now Millis, w Want) Part {
-	if w.Overdrawn > 0 {
-		n.Slot.Overdrawn += w.Overdrawn - n.cover(now, w.Overdrawn)
-	}
 	n.Slot.deny(w.Denied)
-	if w.Unused == 0 {
+	units := w.Unused
+	if units == 0 || t.lies(units) {
 		return Part{}
 	}
+	l := n.lentOf(now, w.Lease)
+	if t.Refills || l == nil {
+		return Part{Units: units, Lease: w.Lease, Expiry: now}
+	}
+	return n.TakeBack(t, now, Part{Units: min(units, l.units), Lease: w.Lease})
+}
+
+// TakeBack settles units that were handed out and reached nobody: unlike what a child
+// says, that is known. The part it returns is to be given back above.
+func (n *Node) TakeBack(t *Terms, now Millis, p Part) Part {
+	if l := n.lentOf(now, p.Lease); l != nil {
+		l.units = max(0, l.units-p.Units)
+	}
+	p.Expiry = now
+	if p.Units == 0 || t.Refills {
+		return p
+	}
 	for i := range n.Slot.Lots {
-		if lot := &n.Slot.Lots[i]; !t.Refills && lot.Lease == w.Lease && lot.Expiry > 0 && !lot.Local {
-			lot.Units += w.Unused
+		if lot := &n.Slot.Lots[i]; lot.Lease == p.Lease && lot.Expiry > 0 && !lot.Local {
+			lot.Units += p.Units
 			return Part{}
 		}
 	}
-	return Part{Units: w.Unused, Lease: w.Lease, Expiry: now}
-}
-
-// cover takes units out of the node's leases for a debt, and says how many.
-func (n *Node) cover(now Millis, debt int64) int64 {
-	units := min(debt, n.Slot.Available(now))
-	if units > 0 {
-		n.Slot.spend(now, units)
-	}
-	return units
+	return p
 }
 
 // cut grants a child part of one lot: of the older one that has what it needs
@@ -193,7 +212,7 @@ func (n *Node) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) 
 	}
 	var both int64
 	lots := 0
-	rest := Millis(limit.Never)
+	rest := Never
 	for i := range n.Slot.Lots {
 		lot := &n.Slot.Lots[i]
 		lasts := lot.Expiry - now - 1 // now is rounded down
@@ -230,8 +249,12 @@ func (n *Node) granted(t *Terms, now Millis, units int64, lot *Lot, lasts Millis
 	if n.Slot.Available(now) == 0 {
 		n.Slot.grow()
 	}
+	n.lend(t, now, lot.Lease, units, now+lasts)
 	g := n.report(t, now)
 	g.Granted, g.Lease, g.TTL, g.StartsIn = units, lot.Lease, lasts, max(0, lot.From-now)
+	if g.Remaining == 0 && g.StartsIn == 0 {
+		g.RetryAfter = max(0, t.retry(1, 0, g.Reset, n.Slot.RetryAt-now))
+	}
 	return g
 }
 
@@ -251,11 +274,11 @@ func (n *Node) refuses(t *Terms, now Millis, w Want) bool {
 // refusal tells a child what the node knows of a limit that it may not ask for
 // now, and to come back within a lease interval: the siblings may have given
 // something back, or the node have got a lease.
-func (n *Node) refusal(t *Terms, now Millis) Grant {
+func (n *Node) refusal(t *Terms, now Millis, w Want) Grant {
 	g := n.report(t, now)
 	g.Status = Denied
 	g.Remaining = min(g.Remaining, max(n.Slot.Left, n.Slot.Available(now)))
-	g.RetryAfter = max(1, n.Slot.NextAsk-now, n.Slot.LimitedUntil-now)
+	g.RetryAfter = n.Slot.Retry(t, now, max(w.Need, 1))
 	g.AskAfter = t.Interval
 	if flip := n.Slot.Reset - now; flip > 0 {
 		g.AskAfter = min(g.AskAfter, flip)
@@ -264,11 +287,34 @@ func (n *Node) refusal(t *Terms, now Millis) Grant {
 }
 
 // report is a grant of nothing that tells what the node knows of the counter:
-// that there is nothing, while a debt of its children has not reached it.
+// that there is nothing, while a debt of the node itself has not reached it.
 func (n *Node) report(t *Terms, now Millis) Grant {
 	g := Grant{Status: OK, Limit: t.Capacity, Reset: max(0, n.Slot.Reset-now)}
-	if n.Slot.Overdrawn == 0 {
+	switch {
+	case n.Slot.Overdrawn > 0:
+		if t.Refills {
+			g.Reset += Millis(float64(n.Slot.Overdrawn) * t.Unit)
+		}
+	case t.Consistency == Optimistic: // who overdraws by it takes from the counter, not from the lots
+		g.Remaining = n.Slot.Left
+	default:
 		g.Remaining = n.Slot.Left + n.Slot.Available(now)
+	}
+	return g
+}
+
+// Told learns from the reply to a child's debt that was passed on.
+func (n *Node) Told(t *Terms, now Millis, above Grant) {
+	if above.Status == OK || above.Status == Denied {
+		n.Slot.Apply(t, now, now, Want{}, above, 0, 100)
+	}
+}
+
+// AfterDebt is what a child is told whose debt was passed on: an optimistic one
+// overdraws by what is left, so that is what the reply to its debt left.
+func (t *Terms) AfterDebt(g, above Grant) Grant {
+	if t.Consistency == Optimistic {
+		g.Remaining = min(g.Remaining, above.Remaining)
 	}
 	return g
 }

@@ -63,7 +63,7 @@ func TestNodeRefusesFromMemory(t *testing.T) {
 	n := newTier(t, perMinute, Leased)
 	n.Slot.DeniedNeed, n.Slot.NextAsk, n.Slot.Left = 5, 2000, 4
 	g := n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Refuse, 0)
-	if g.Status != Denied || g.AskAfter != 100 || g.RetryAfter != 1000 || g.Remaining != 4 {
+	if g.Status != Denied || g.AskAfter != 100 || g.RetryAfter != n.Slot.Reset-1000 || g.Remaining != 4 {
 		t.Errorf("%+v", g)
 	}
 	n.acquire(1000, Want{Need: 4, Waiting: 4, Want: 4}, Wait, 0)
@@ -132,11 +132,18 @@ func TestNodePassesADenialOn(t *testing.T) {
 	}
 }
 
+// A node takes back what it has cut of a lease, and no more.
 func TestNodeTakesBack(t *testing.T) {
-	n := newTier(t, perMinute, Leased, Lot{Units: 1, Expiry: 2000, TTL: 1000, Lease: 7})
-	n.acquire(1000, Want{Unused: 4, Lease: 7}, Admit, 0)
-	if n.Slot.Lots[0].Units != 5 {
-		t.Errorf("%+v", n.Slot.Lots)
+	n := newTier(t, perMinute, Leased, Lot{Units: 6, Expiry: 2000, TTL: 1000, Lease: 7})
+	n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Admit, 5)
+	for _, row := range []struct{ unused, left int64 }{{1<<32 - 1, 1}, {4, 5}, {2, 6}, {1, 6}, {1<<32 - 1, 6}} {
+		if n.acquire(1000, Want{Unused: row.unused, Lease: 7}, Admit, 0); n.Slot.Lots[0].Units != row.left {
+			t.Errorf("after %d came back: %+v, want %d units", row.unused, n.Slot.Lots[0], row.left)
+		}
+	}
+	n.acquire(1000, Want{Need: 6, Waiting: 6, Want: 6}, Admit, 6)
+	if _, _, back := n.Acquire(&n.terms, 2000+lendMemory, Want{Unused: 4, Lease: 7}); back.Units != 4 || n.Slot.Lots[0].Units != 0 {
+		t.Errorf("takes units back long after their lease: %+v", n.Slot.Lots)
 	}
 	_, _, back := n.Acquire(&n.terms, 1000, Want{Unused: 4, Lease: 8})
 	if back != (Part{Units: 4, Lease: 8, Expiry: 1000}) {
@@ -148,18 +155,14 @@ func TestNodeTakesBack(t *testing.T) {
 	}
 }
 
-func TestNodeCoversWhatItsChildrenOverdrew(t *testing.T) {
+// A node neither adds up what its children overdrew nor pays it: they repeat it.
+func TestNodeLeavesDebtsToTheCounter(t *testing.T) {
 	n := newTier(t, perMinute, Optimistic, Lot{Units: 3, Expiry: 2000, TTL: 1000, Lease: 7})
-	g := n.acquire(1000, Want{Overdrawn: 2}, Admit, 0)
-	if n.Slot.Lots[0].Units != 1 || n.Slot.Overdrawn != 0 || g.Remaining != 501 {
+	for range 3 {
+		n.acquire(1000, Want{Overdrawn: 2, Debt: 5}, Admit, 0)
+	}
+	if n.Slot.Lots[0].Units != 3 || n.Slot.Overdrawn != 0 {
 		t.Errorf("%+v", n.Slot)
-	}
-	g = n.acquire(1000, Want{Overdrawn: 2}, Admit, 0)
-	if n.Slot.Overdrawn != 1 || g.Remaining != 0 {
-		t.Errorf("says that %d are left while a debt has not reached the tier above", g.Remaining)
-	}
-	if w := n.Node.Ask(&n.terms, 1001, nil, TopUp); w.Overdrawn != 1 {
-		t.Errorf("asks %+v", w)
 	}
 }
 

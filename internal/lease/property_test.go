@@ -123,7 +123,7 @@ func wander(t fataler, d draws, steps int) {
 			}
 		case 6:
 			before := s.Lots
-			w, _ := s.Report(now)
+			w, _ := s.Report(&terms, now)
 			b.collected(now, before, s.Lots, w)
 		case 7:
 			if d.upTo(3) > 0 {

@@ -48,6 +48,10 @@ type Slot struct {
 	LimitedUntil Millis
 	// Reset is when the counter above is as good as new, by its last reply.
 	Reset Millis
+	// RetryAt is when the counter above has something again for who was denied, or a
+	// unit after a grant that left nothing, as its last reply told; 0: it told nothing.
+	// See [Slot.Retry].
+	RetryAt Millis
 	// Left is what the last reply left above.
 	Left int64
 	// Spent counts units admitted since Asked: the demand that bounds a want.
@@ -67,6 +71,11 @@ type Slot struct {
 	// Overdrawn is units admitted without a lease that no reply has acknowledged: of
 	// those admitted because nobody answered at most one limit, see [Slot.Overdraw].
 	Overdrawn int64
+	// Sealed is the part of Overdrawn that was told above.
+	Sealed Debt
+	// Back is how long the key is not asked for because asks fail. A [Node] leaves it
+	// alone: who has nodes keeps by itself how it treats the tier above.
+	Back Backoff
 }
 
 // Verdict is what becomes of a request at its holder.
@@ -74,9 +83,10 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	Admit  Verdict = iota // units were taken
-	Refuse                // over the limit
-	Wait                  // for the answer of an ask with this request's cost as its need
+	Admit      Verdict = iota // units were taken
+	Refuse                    // over the limit
+	Wait                      // for the answer of an ask with this request's cost as its need
+	Unanswered                // by on_failure, at once: asks fail, and nobody waits for the next
 )
 
 // Asks says whether the caller should send an ask behind a decision, at once and
@@ -93,7 +103,7 @@ const (
 // Decision is the answer of [Slot.Take].
 type Decision struct {
 	Verdict Verdict
-	Ask     Asks  // with Admit and Refuse; a request that waits asks anyway
+	Ask     Asks  // but with Wait: a request that waits asks anyway
 	Taken   Taken // with Admit
 }
 
@@ -102,6 +112,7 @@ type Decision struct {
 type Taken struct {
 	Parts     [2]Part
 	Overdrawn int64 // units that no lease covers
+	Unowed    int64 // of these, what is not owed for: the debt is one limit already, see [Slot.Overdraw]
 	Local     bool  // they came from the holder's own share, see [Slot.TakeLocal]
 }
 
@@ -143,6 +154,8 @@ func (s *Slot) Take(t *Terms, now Millis, cost int64) Decision {
 	case s.refused(now, cost):
 		s.deny(1)
 		return Decision{Verdict: Refuse, Ask: s.askBehind(t, now)}
+	case s.Back.Off(now), s.Back.quiet(now):
+		return Decision{Verdict: Unanswered, Ask: s.askBehind(t, now)}
 	case t.Consistency == Optimistic && s.mayOverdraw(t, now, cost):
 		s.Overdrawn += cost
 		s.Spent += cost
@@ -162,14 +175,18 @@ func (s *Slot) mayOverdraw(t *Terms, now Millis, cost int64) bool {
 // takeExact asks for every request. After a denial it refuses from memory until
 // NextAsk; then one request at a time probes, and the others stay refused.
 func (s *Slot) takeExact(t *Terms, now Millis, cost int64) Decision {
-	if s.DeniedNeed == 0 || cost < s.DeniedNeed {
-		return Decision{Verdict: Wait}
-	}
-	if now < s.NextAsk {
+	denied := s.DeniedNeed > 0 && cost >= s.DeniedNeed
+	switch {
+	case denied && now < s.NextAsk:
 		s.deny(1)
 		return Decision{Verdict: Refuse}
+	case s.Back.quiet(now):
+		return Decision{Verdict: Unanswered, Ask: s.askBehind(t, now)}
+	case s.Back.Off(now):
+		return Decision{Verdict: Unanswered}
+	case denied:
+		s.NextAsk = now + t.Interval
 	}
-	s.NextAsk = now + t.Interval
 	return Decision{Verdict: Wait}
 }
 
@@ -210,7 +227,7 @@ func (s *Slot) spend(now Millis, cost int64) (taken Taken) {
 // whose lot has been replaced since do not fit any more: they are returned, for
 // the caller to give back.
 func (s *Slot) Untake(taken Taken) (back [2]Part) {
-	s.Overdrawn = max(0, s.Overdrawn-taken.Overdrawn)
+	s.Overdrawn = max(s.Sealed.Units, s.Overdrawn+taken.Unowed-taken.Overdrawn) // what was told may be charged by now
 	s.Spent = max(0, s.Spent-taken.Overdrawn)
 	for i, p := range taken.Parts {
 		if lot := &s.Lots[i]; taken.Local && lot.Local {
@@ -242,7 +259,7 @@ func (s *Slot) lotOf(lease uint32, expiry Millis) *Lot {
 // askBehind says whether to ask while nobody waits: a quarter of the newest
 // lease or less is left, or the window ends soon and none of the next is held.
 func (s *Slot) askBehind(t *Terms, now Millis) Asks {
-	if now < s.NextAsk || s.underWay(t, now) {
+	if now < s.NextAsk || s.underWay(t, now) || s.Back.Off(now) {
 		return NoAsk
 	}
 	low := 4*s.Available(now) <= s.Size

@@ -129,7 +129,7 @@ func TestExpiryAndGivingBack(t *testing.T) {
 	if w := s.ask(2000, 1, 8, NoAsk); w.Unused != 14 || w.Lease != 7 {
 		t.Errorf("gives back %d of lease %d, not 14 of 7; more than half came back, so it wants half", w.Unused, w.Lease)
 	}
-	if w, some := s.slot.Report(2500); some {
+	if w, some := s.slot.Report(&s.terms, 2500); some {
 		t.Errorf("gives back %d again", w.Unused)
 	}
 }
@@ -140,13 +140,13 @@ func TestReportOfAnIdleSlot(t *testing.T) {
 	if s.slot.Idle(&s.terms, 1500) {
 		t.Error("idle with units")
 	}
-	if _, some := s.slot.Report(1500); some {
+	if _, some := s.slot.Report(&s.terms, 1500); some {
 		t.Error("reports live units")
 	}
 	if s.slot.Idle(&s.terms, 2500) {
 		t.Error("idle before it gave back what lapsed")
 	}
-	w, some := s.slot.Report(2500)
+	w, some := s.slot.Report(&s.terms, 2500)
 	if !some || w.Unused != 5 || w.Want != 0 {
 		t.Errorf("reports %+v, %v", w, some)
 	}
@@ -370,12 +370,13 @@ func TestAReplyThatNeverComes(t *testing.T) {
 	}
 }
 
-func TestUnavailableChangesNothing(t *testing.T) {
+func TestUnavailableOnlyBacksOff(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	s.ask(1000, 1, 1, NoAsk)
 	before := s.slot
 	before.Asking = false
 	s.reply(1004, Grant{Status: Unavailable})
+	before.Back = Backoff{Until: 1104, Failures: 1}
 	if s.slot != before {
 		t.Errorf("%+v, not %+v", s.slot, before)
 	}
@@ -430,7 +431,7 @@ func TestLeaseEndsALocalShareThatIsInItsWay(t *testing.T) {
 func TestOverdraw(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	s.slot.Overdraw(&s.terms, 4)
-	w, some := s.slot.Report(1000)
+	w, some := s.slot.Report(&s.terms, 1000)
 	if !some || w.Overdrawn != 4 {
 		t.Errorf("reports %+v", w)
 	}
@@ -464,12 +465,12 @@ func TestGivesBackOneLeaseAtATime(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	s.slot.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 2}}
 	for _, want := range []Want{{Unused: 2, Lease: 1}, {Unused: 3, Lease: 2}} {
-		if w, some := s.slot.Report(2000); !some || w != want {
+		if w, some := s.slot.Report(&s.terms, 2000); !some || w != want {
 			t.Errorf("reports %+v, not %+v", w, want)
 		}
 	}
 	s.slot.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 1}}
-	if w, _ := s.slot.Report(2000); w.Unused != 5 {
+	if w, _ := s.slot.Report(&s.terms, 2000); w.Unused != 5 {
 		t.Errorf("reports %+v: units of one window go back together", w)
 	}
 }

@@ -41,6 +41,8 @@ type Terms struct {
 	Capacity int64
 	// Refills is true for a token bucket, whose rest need not be rationed.
 	Refills bool
+	// Unit is how many milliseconds bring a unit of a token bucket; 0 for others.
+	Unit float64
 	// Window is the length of a fixed window, 0 for other algorithms.
 	Window limit.Micros
 	// Lead is how long before the end of its window a holder asks for the next
@@ -79,6 +81,9 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 	if s.Algorithm == limit.TokenBucket {
 		t.Capacity, t.Refills = s.Burst, true
 		t.LongestTTL = longestTTL(s)
+		if s.Count > 0 {
+			t.Unit = float64(s.Period/limit.Millisecond) / float64(s.Count)
+		}
 	}
 	if s.Algorithm == limit.FixedWindow {
 		t.Window = s.Period
@@ -109,7 +114,7 @@ func refillTime(s limit.Spec) Millis {
 	if s.Algorithm != limit.TokenBucket || s.Count == 0 {
 		return period
 	}
-	return Millis(min(float64(period)*float64(s.Burst)/float64(s.Count), float64(limit.Never)))
+	return Millis(min(float64(period)*float64(s.Burst)/float64(s.Count), float64(Never)))
 }
 
 // longestTTL keeps what is out on lease of a bucket within what the bucket holds.
@@ -136,9 +141,16 @@ type Want struct {
 	Unused    int64  // units given back; they left the holder before this was sent
 	Lease     uint32 // the lease that Unused belongs to
 	Overdrawn int64  // units admitted without a lease, repeated until acknowledged
+	Debt      uint64 // names these units, the same in every repetition; 0: they have no name
 	Denied    int64  // requests refused from memory since the last ask
 	Fresh     bool   // the first ask for this key within a lease interval
 	Next      bool   // what is asked ahead is meant for the next window
+
+	// What the holder remembers of the counter, for a granter that has lost it: so many
+	// units were left by the last reply, and so long until it is as good as new. Reset 0:
+	// nothing.
+	Left  int64
+	Reset Millis
 }
 
 // Status is the outcome of a want. The zero value is not legal on the wire.
@@ -161,10 +173,13 @@ type Grant struct {
 
 	StartsIn   Millis // the units may be spent from then on; 0: at once
 	TTL        Millis // and until then
-	RetryAfter Millis // with a denial: what the client is told
+	RetryAfter Millis // with a denial, or a grant that leaves nothing: when there is more, for clients
 	AskAfter   Millis // with a denial: when the holder may ask again
 
 	Limit     int64 // the limit's capacity, for response headers
 	Remaining int64 // what was left above
 	Reset     Millis
+
+	// StillOwed says that Overdrawn of the want was not applied, though the rest was.
+	StillOwed bool
 }

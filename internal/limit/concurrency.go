@@ -42,7 +42,7 @@ type HoldDecision struct {
 func (l *Limit) Hold(st Slots, now Micros, holder uint64, holding, want int64) (Slots, HoldDecision) {
 	now, holding = legalTime(now), legalUnits(holding)
 	want = max(holding, legalUnits(want))
-	st = l.lapse(st, now).recovered(holder, holding)
+	st = l.lapse(st, now)
 	i, had := st.find(holder)
 	kept := min(holding, had)
 	free := max(0, l.spec.Count-(st.Used-had)-kept)
@@ -108,18 +108,6 @@ func (l *Limit) FreshSlots(st Slots, now Micros) bool {
 	}
 	return true
 }
-
-// SpentSlots is a key whose history was lost: every slot is held by the id 0,
-// which nobody has, until the TTL. Meanwhile [Limit.Hold] takes over from it what
-// a holder says it uses and is not known to hold; by its end every holder has
-// said so. Requests, which say nothing of the sort, have to acquire anew then.
-func (l *Limit) SpentSlots(now Micros) Slots {
-	now = legalTime(now)
-	return Slots{At: now}.set(0, lostID, l.spec.Count, now+l.spec.LeaseTTL)
-}
-
-// lostID holds what was held before the history was lost.
-const lostID = 0
 
 // answer words the decision for an id that was granted so many slots and needed
 // `need`.

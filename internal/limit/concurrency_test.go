@@ -115,27 +115,6 @@ func TestSlotsOfARequest(t *testing.T) {
 	}
 }
 
-// After its history was lost a key gives out nothing but what holders use.
-func TestSpentSlots(t *testing.T) {
-	l := mustNew(t, Spec{Algorithm: Concurrency, Count: 20})
-	st := l.SpentSlots(epoch)
-	if l.FreshSlots(st, epoch) {
-		t.Fatal("forgetting it would give out what is held")
-	}
-	st, d := l.Hold(st, epoch, 1, 6, 20)
-	if d.Granted != 6 || d.Remaining != 0 {
-		t.Errorf("used 6: %+v", d)
-	}
-	st, d = l.AcquireSlot(st, epoch+Second, 2, 1)
-	if d.Granted != 0 || d.RetryAfter != 9*Second {
-		t.Errorf("a new request: %+v", d)
-	}
-	_, d = l.AcquireSlot(st, epoch+10*Second, 2, 1)
-	if d.Granted != 1 {
-		t.Errorf("after the ttl: %+v", d)
-	}
-}
-
 // slotTwin keeps every holding ever made and counts those that have not run out.
 type slotTwin struct {
 	spec Spec
@@ -300,7 +279,7 @@ func TestConcurrencyGrantsNoUnits(t *testing.T) {
 	if p := l.Peek(st, epoch, 0); p != (Decision{}) || !l.Fresh(st, epoch) {
 		t.Errorf("%+v", p)
 	}
-	st, n := l.Return(l.Charge(l.Spent(epoch), epoch, 5), epoch, 0, 5)
+	st, n := l.Return(l.Charge(State{}, epoch, 5), epoch, 0, 5)
 	if n != 0 || st.Level != 0 || l.PeriodFromID(epoch, 5) != 0 {
 		t.Errorf("%d, %+v", n, st)
 	}

@@ -108,23 +108,6 @@ func (l *Limit) Charge(st State, now Micros, units int64) State {
 // forgotten: on a clock that does not step back, no later decision changes.
 func (l *Limit) Fresh(st State, now Micros) bool { return l.Peek(st, now, 0).Reset == 0 }
 
-// Spent is a counter whose history was lost: a bucket is empty, a window fully
-// spent until it ends, a log holds one charge of Count at now.
-func (l *Limit) Spent(now Micros) State {
-	now = legalTime(now)
-	switch l.spec.Algorithm {
-	case TokenBucket:
-		return State{At: now, Prev: l.bucket.cost}
-	case FixedWindow, SlidingWindow:
-		return State{At: l.windowStart(now), Level: l.spec.Count}
-	case SlidingLog:
-		st := State{At: now}
-		l.chargeLog(&st, l.spec.Count)
-		return st
-	}
-	return State{}
-}
-
 // PeriodID is the short form of a [Decision.Period] that a lease carries: whole
 // milliseconds modulo 2^32, which come round after 49.7 days. It names a window
 // exactly, since windows are at least 1 ms long (one whose period is a multiple

@@ -17,23 +17,11 @@ type Slots struct {
 
 // Holding is what one id holds.
 type Holding struct {
-	// ID is a 64-bit hash of the name of a holder or a request, never 0 (which
-	// holds what was lost, see [Limit.SpentSlots]). Two that collide share a
-	// holding.
+	// ID is a 64-bit hash of the name of a holder or a request, never 0. Two that
+	// collide share a holding.
 	ID    uint64
 	Units int64
 	Until Micros // when it runs out unless renewed
-}
-
-// recovered takes what a holder uses, but is not known to hold, over from what
-// was held before the history was lost.
-func (st Slots) recovered(holder uint64, holding int64) Slots {
-	if len(st.Held) == 0 || st.Held[0].ID != lostID || holder == lostID {
-		return st
-	}
-	_, had := st.find(holder)
-	lost := st.Held[0]
-	return st.set(0, lostID, lost.Units-min(lost.Units, max(0, holding-had)), lost.Until)
 }
 
 // find returns where the holding of an id is, or would be, and its units.

@@ -50,9 +50,19 @@ func overdrawn(units int64) action {
 	}
 }
 
-// spent loses the counter's history.
+// recall lowers a counter to what was left if all of it was charged just now.
+func recall(l *Limit, st State, now Micros, left int64) State {
+	reset := l.Memory()
+	if l.spec.Algorithm == SlidingLog {
+		reset = l.spec.Period // no lease on it is out
+	}
+	st, _ = l.Recall(st, now, left, reset)
+	return st
+}
+
+// spent loses the counter's history, which somebody remembers as used up.
 func spent(l *Limit, _ State, _ *Decision, now Micros) (State, Decision) {
-	st := l.Spent(now)
+	st := recall(l, State{}, now, 0)
 	return st, l.Peek(st, now, 0)
 }
 

@@ -155,20 +155,24 @@ func (SlotOp) EnumDescriptor() ([]byte, []int) {
 // AcquireRequest is one call of one holder.
 type AcquireRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol that the holder speaks: 1. Any other value, 0
-	// included, is refused as a whole.
+	// Oldest version of this protocol that the holder speaks: 1. A call whose range,
+	// with protocol_max, has no version in common with the granter's is refused as a
+	// whole; 0 is no version.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Who asks: 16 random bytes, made once per process and shared by its workers.
-	// Any other length is refused.
+	// Any other length is refused. Where worker is not 0, the last eight may be that
+	// number, little-endian: then the first eight name the process, and a granter that
+	// knows no workers takes each for a holder.
 	Holder []byte `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
 	// Epoch of the granter's store as the holder last saw it; it changes when the
 	// store lost its state. 0: the holder has heard from no granter yet.
 	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Number of this call, 1 and up, larger than that of every call that this
-	// holder began before. The granter answers one of the holder's last 64 numbers
-	// as unavailable, so that a duplicated message is applied once. 0 is refused.
+	// Number of this call, 1 and up, larger than that of every call that this worker
+	// of the holder began before. The granter answers a number that it saw before, and
+	// one that is 1024 or more behind the largest, as unavailable, so that a duplicated
+	// message is applied once. 0 is refused.
 	Seq uint64 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Largest seq of which a reply has reached the holder; it clears what was
+	// Largest seq of which a reply has reached this worker; it clears what was
 	// repeated until acknowledged, and tells the granter that it is being heard.
 	// Less than seq. 0: no reply yet.
 	Ack uint64 `protobuf:"varint,5,opt,name=ack,proto3" json:"ack,omitempty"`
@@ -182,7 +186,17 @@ type AcquireRequest struct {
 	Pop string `protobuf:"bytes,8,opt,name=pop,proto3" json:"pop,omitempty"`
 	// W3C traceparent of requests that wait for this call, for linking traces; at
 	// most 64. Empty: a top-up has no request behind it, and many requests carry none.
-	TraceParent   []string `protobuf:"bytes,9,rep,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
+	TraceParent []string `protobuf:"bytes,9,rep,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
+	// Which of the holder's workers calls: random, made once per worker, and anew where
+	// seq would be 1024 or more ahead of a call in flight. Each has a sequence of its
+	// own, which seq and ack count. 0: the holder has one. A granter remembers 512.
+	Worker uint64 `protobuf:"varint,10,opt,name=worker,proto3" json:"worker,omitempty"`
+	// Newest version of this protocol that the holder speaks; protocol is the oldest.
+	// 0: the same as protocol.
+	ProtocolMax uint32 `protobuf:"varint,11,opt,name=protocol_max,json=protocolMax,proto3" json:"protocol_max,omitempty"`
+	// Revision of the rules that the holder enforces, as in
+	// AcquireResponse.rules_revision. 0: it has none, or they have no order.
+	RulesRevision uint64 `protobuf:"varint,12,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -280,6 +294,27 @@ func (x *AcquireRequest) GetTraceParent() []string {
 	return nil
 }
 
+func (x *AcquireRequest) GetWorker() uint64 {
+	if x != nil {
+		return x.Worker
+	}
+	return 0
+}
+
+func (x *AcquireRequest) GetProtocolMax() uint32 {
+	if x != nil {
+		return x.ProtocolMax
+	}
+	return 0
+}
+
+func (x *AcquireRequest) GetRulesRevision() uint64 {
+	if x != nil {
+		return x.RulesRevision
+	}
+	return 0
+}
+
 // Want is what a holder asks and reports of one counter. 0 <= need <= waiting <= want.
 //
 // A want of which all numbers are 0 is a question: it charges nothing, is never
@@ -327,7 +362,22 @@ type Want struct {
 	Next bool `protobuf:"varint,13,opt,name=next,proto3" json:"next,omitempty"`
 	// Slots in use or promised to a request, absolute, so that repeating is
 	// harmless. Only for concurrency; otherwise ignored.
-	Holding       uint64 `protobuf:"varint,14,opt,name=holding,proto3" json:"holding,omitempty"`
+	Holding uint64 `protobuf:"varint,14,opt,name=holding,proto3" json:"holding,omitempty"`
+	// Names the units in overdrawn: the same number in every repetition of them,
+	// another one for others of the same holder and key, so that they are charged once
+	// however often they arrive. 0: they have no name and are charged each time.
+	Debt uint64 `protobuf:"varint,15,opt,name=debt,proto3" json:"debt,omitempty"`
+	// What the last reply said of this counter, for a granter that has lost it: units
+	// that were left, of which the holder has admitted more since at most by its lease.
+	// Without meaning while reset_ms is 0.
+	Left uint64 `protobuf:"varint,16,opt,name=left,proto3" json:"left,omitempty"`
+	// Milliseconds from the sending of this call until the counter is as good as new,
+	// by the last reply. 0: it is, or the holder has heard nothing of it.
+	ResetMs uint64 `protobuf:"varint,17,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"`
+	// Names the override that the holder picked, whatever its place among them: a hash
+	// of its name or content. A granter whose rule has no such override answers
+	// unknown_rule. 0: the rule's own limit, or a holder that names it by variant alone.
+	Override      uint64 `protobuf:"varint,18,opt,name=override,proto3" json:"override,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -460,11 +510,39 @@ func (x *Want) GetHolding() uint64 {
 	return 0
 }
 
+func (x *Want) GetDebt() uint64 {
+	if x != nil {
+		return x.Debt
+	}
+	return 0
+}
+
+func (x *Want) GetLeft() uint64 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *Want) GetResetMs() uint64 {
+	if x != nil {
+		return x.ResetMs
+	}
+	return 0
+}
+
+func (x *Want) GetOverride() uint64 {
+	if x != nil {
+		return x.Override
+	}
+	return 0
+}
+
 // AcquireResponse answers one AcquireRequest.
 type AcquireResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol that the granter speaks: 1. A holder drops a reply
-	// with any other value and treats the call as failed.
+	// Version of this protocol that the reply is in: the newest that both sides speak. A
+	// holder drops a reply with one that it does not and treats the call as failed.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Epoch of the granter's store, never 0. A new one says that leases cut before
 	// are unknown to it; they stay spendable until their ttl.
@@ -479,7 +557,10 @@ type AcquireResponse struct {
 	// local). 0: unknown.
 	Holders uint32 `protobuf:"varint,5,opt,name=holders,proto3" json:"holders,omitempty"`
 	// The seq that this answers.
-	Seq           uint64 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`
+	Seq uint64 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Orders versions of the rules: of two, those with the larger revision are newer. A
+	// holder never replaces its rules by older ones. 0: they have no order.
+	RulesRevision uint64 `protobuf:"varint,7,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,6 +637,13 @@ func (x *AcquireResponse) GetSeq() uint64 {
 	return 0
 }
 
+func (x *AcquireResponse) GetRulesRevision() uint64 {
+	if x != nil {
+		return x.RulesRevision
+	}
+	return 0
+}
+
 // Grant answers one Want.
 type Grant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -579,7 +667,9 @@ type Grant struct {
 	TtlMs uint64 `protobuf:"varint,5,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
 	// With a denial: milliseconds until the same need could be met if nobody else
 	// asked, for the client. 2^53 - 1: never, it is more than the limit can hold.
-	// 0: not denied.
+	// With a grant of the running period that leaves nothing: until a single unit
+	// could be had, for clients that the holder will refuse. 0: neither of these, or
+	// the granter does not tell.
 	RetryAfterMs uint64 `protobuf:"varint,6,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	// Milliseconds from the arrival of the reply until the holder may ask for this
 	// key again; at most 1000. 0: at once.
@@ -591,8 +681,12 @@ type Grant struct {
 	// Units that could still be granted after this grant. For headers. 0: none.
 	Remaining uint64 `protobuf:"varint,9,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	// Milliseconds until the limit is full again if nobody asks: the window's end,
-	// the bucket full, the last log entry gone. For headers. 0: it is full.
-	ResetMs       uint64 `protobuf:"varint,10,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"`
+	// the bucket full, the last log entry gone. For headers. 2^53 - 1: in more than 142
+	// years. 0: it is full.
+	ResetMs uint64 `protobuf:"varint,10,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"`
+	// Whether overdrawn of this want was not applied although the want was decided: it
+	// is still owed, and to be repeated under the same name.
+	StillOwed     bool `protobuf:"varint,11,opt,name=still_owed,json=stillOwed,proto3" json:"still_owed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -697,15 +791,24 @@ func (x *Grant) GetResetMs() uint64 {
 	return 0
 }
 
+func (x *Grant) GetStillOwed() bool {
+	if x != nil {
+		return x.StillOwed
+	}
+	return false
+}
+
 // RulesRequest asks for the rules.
 type RulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol that the holder speaks: 1, as in AcquireRequest.
+	// Oldest version of this protocol that the holder speaks, as in AcquireRequest.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Version that the holder has. Empty: none, send them.
 	HaveVersion string `protobuf:"bytes,2,opt,name=have_version,json=haveVersion,proto3" json:"have_version,omitempty"`
 	// Name of the point of presence, as in AcquireRequest.
-	Pop           string `protobuf:"bytes,3,opt,name=pop,proto3" json:"pop,omitempty"`
+	Pop string `protobuf:"bytes,3,opt,name=pop,proto3" json:"pop,omitempty"`
+	// Newest version of this protocol that the holder speaks, as in AcquireRequest.
+	ProtocolMax   uint32 `protobuf:"varint,4,opt,name=protocol_max,json=protocolMax,proto3" json:"protocol_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -761,15 +864,24 @@ func (x *RulesRequest) GetPop() string {
 	return ""
 }
 
+func (x *RulesRequest) GetProtocolMax() uint32 {
+	if x != nil {
+		return x.ProtocolMax
+	}
+	return 0
+}
+
 // RulesResponse carries the rules.
 type RulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol that the granter speaks: 1, as in AcquireResponse.
+	// Version of this protocol that the reply is in, as in AcquireResponse.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Version of the granter's rules: a hash of their canonical bytes. Never empty.
 	RulesVersion string `protobuf:"bytes,2,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
 	// The rules in compiled form, at most 4 MiB. Empty: have_version is current.
-	Rules         []byte `protobuf:"bytes,3,opt,name=rules,proto3" json:"rules,omitempty"`
+	Rules []byte `protobuf:"bytes,3,opt,name=rules,proto3" json:"rules,omitempty"`
+	// Revision of the rules, as in AcquireResponse.
+	RulesRevision uint64 `protobuf:"varint,4,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -823,6 +935,13 @@ func (x *RulesResponse) GetRules() []byte {
 		return x.Rules
 	}
 	return nil
+}
+
+func (x *RulesResponse) GetRulesRevision() uint64 {
+	if x != nil {
+		return x.RulesRevision
+	}
+	return 0
 }
 
 // SlotRequest is one call for the slots of one request.
@@ -1054,7 +1173,7 @@ var File_quota_proto protoreflect.FileDescriptor
 
 const file_quota_proto_rawDesc = "" +
 	"\n" +
-	"\vquota.proto\x12\rweir.quota.v1\"\x83\x02\n" +
+	"\vquota.proto\x12\rweir.quota.v1\"\xe5\x02\n" +
 	"\x0eAcquireRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\fR\x06holder\x12\x14\n" +
@@ -1064,7 +1183,11 @@ const file_quota_proto_rawDesc = "" +
 	"\rrules_version\x18\x06 \x01(\tR\frulesVersion\x12)\n" +
 	"\x05wants\x18\a \x03(\v2\x13.weir.quota.v1.WantR\x05wants\x12\x10\n" +
 	"\x03pop\x18\b \x01(\tR\x03pop\x12!\n" +
-	"\ftrace_parent\x18\t \x03(\tR\vtraceParent\"\xc6\x02\n" +
+	"\ftrace_parent\x18\t \x03(\tR\vtraceParent\x12\x16\n" +
+	"\x06worker\x18\n" +
+	" \x01(\x04R\x06worker\x12!\n" +
+	"\fprotocol_max\x18\v \x01(\rR\vprotocolMax\x12%\n" +
+	"\x0erules_revision\x18\f \x01(\x04R\rrulesRevision\"\xa5\x03\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\avariant\x18\x02 \x01(\rR\avariant\x12\x10\n" +
@@ -1080,14 +1203,19 @@ const file_quota_proto_rawDesc = "" +
 	"\x06denied\x18\v \x01(\x04R\x06denied\x12\x14\n" +
 	"\x05fresh\x18\f \x01(\bR\x05fresh\x12\x12\n" +
 	"\x04next\x18\r \x01(\bR\x04next\x12\x18\n" +
-	"\aholding\x18\x0e \x01(\x04R\aholding\"\xc2\x01\n" +
+	"\aholding\x18\x0e \x01(\x04R\aholding\x12\x12\n" +
+	"\x04debt\x18\x0f \x01(\x04R\x04debt\x12\x12\n" +
+	"\x04left\x18\x10 \x01(\x04R\x04left\x12\x19\n" +
+	"\breset_ms\x18\x11 \x01(\x04R\aresetMs\x12\x1a\n" +
+	"\boverride\x18\x12 \x01(\x04R\boverride\"\xe9\x01\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12#\n" +
 	"\rrules_version\x18\x03 \x01(\tR\frulesVersion\x12,\n" +
 	"\x06grants\x18\x04 \x03(\v2\x14.weir.quota.v1.GrantR\x06grants\x12\x18\n" +
 	"\aholders\x18\x05 \x01(\rR\aholders\x12\x10\n" +
-	"\x03seq\x18\x06 \x01(\x04R\x03seq\"\xb6\x02\n" +
+	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12%\n" +
+	"\x0erules_revision\x18\a \x01(\x04R\rrulesRevision\"\xd5\x02\n" +
 	"\x05Grant\x12-\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x14\n" +
@@ -1101,15 +1229,19 @@ const file_quota_proto_rawDesc = "" +
 	"\x05limit\x18\b \x01(\x04R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\t \x01(\x04R\tremaining\x12\x19\n" +
 	"\breset_ms\x18\n" +
-	" \x01(\x04R\aresetMs\"_\n" +
+	" \x01(\x04R\aresetMs\x12\x1d\n" +
+	"\n" +
+	"still_owed\x18\v \x01(\bR\tstillOwed\"\x82\x01\n" +
 	"\fRulesRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
 	"\fhave_version\x18\x02 \x01(\tR\vhaveVersion\x12\x10\n" +
-	"\x03pop\x18\x03 \x01(\tR\x03pop\"f\n" +
+	"\x03pop\x18\x03 \x01(\tR\x03pop\x12!\n" +
+	"\fprotocol_max\x18\x04 \x01(\rR\vprotocolMax\"\x8d\x01\n" +
 	"\rRulesResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12#\n" +
 	"\rrules_version\x18\x02 \x01(\tR\frulesVersion\x12\x14\n" +
-	"\x05rules\x18\x03 \x01(\fR\x05rules\"\xc3\x01\n" +
+	"\x05rules\x18\x03 \x01(\fR\x05rules\x12%\n" +
+	"\x0erules_revision\x18\x04 \x01(\x04R\rrulesRevision\"\xc3\x01\n" +
 	"\vSlotRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x18\n" +

@@ -63,3 +63,16 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+// The key of a long value is a hash.
+func BenchmarkShortKey(b *testing.B) {
+	for _, n := range []int{rule.MaxKey, 150, 4096} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			key := make([]byte, n)
+			b.ReportAllocs()
+			for b.Loop() {
+				rule.ShortKey(key)
+			}
+		})
+	}
+}

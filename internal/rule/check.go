@@ -33,6 +33,7 @@ var (
 	costRange      = span{1, limit.MaxCount}
 	overdraftRange = span{1, limit.MaxCount}
 	holdersRange   = span{1, 100_000}
+	revisionRange  = span{1, 1<<53 - 1} // what every reader of JSON can hold
 	hopsRange      = span{0, 16}
 	prefixRange    = span{1, 128}
 
@@ -48,6 +49,8 @@ type problem struct {
 	reason string
 	uses   []string // other fields that the problem depends on
 	other  string   // another place that the problem is about
+	// harmless says that the rule means nothing, but can be in force, see never.
+	harmless bool
 }
 
 type problems []problem
@@ -133,7 +136,7 @@ func (c *checker) word(field string, value int, names []string) {
 }
 
 func (c *checker) rule(r *Rule) {
-	c.name(r.Name)
+	c.name("name", r.Name, ": it becomes part of headers and metric names")
 	c.word("mode", int(r.Mode), modeNames)
 	c.match("match", r.Match, matchFields)
 	c.key(r.Key)
@@ -153,15 +156,34 @@ func (c *checker) rule(r *Rule) {
 	c.combinations(r)
 }
 
-func (c *checker) name(name string) {
+// name checks a name; use is what else it is good for.
+func (c *checker) name(field, name, use string) {
 	const want = "; write 1 to 64 letters, digits, - or _"
 	switch {
 	case name == "":
-		c.add("name", "is empty"+want)
+		c.add(field, "is empty"+want)
 	case len(name) > MaxName:
-		c.add("name", strict.Quote(name)+" has "+strconv.Itoa(len(name))+" bytes"+want)
+		c.add(field, strict.Quote(name)+" has "+strconv.Itoa(len(name))+" bytes"+want)
 	case strings.ContainsFunc(name, func(r rune) bool { return !isNameRune(r) }):
-		c.add("name", strict.Quote(name)+" has other characters"+want+": it becomes part of headers and metric names")
+		c.add(field, strict.Quote(name)+" has other characters"+want+use)
+	}
+}
+
+// overrideName checks the name of the variant i, if it has one.
+func (c *checker) overrideName(r *Rule, i int) {
+	name := r.Limits[i].Name
+	if name == "" {
+		return
+	}
+	field := strict.Index("overrides", i-1) + ".name"
+	c.name(field, name, "")
+	for j := 1; j < i; j++ {
+		if r.Limits[j].Name == name {
+			first := strict.Index("overrides", j-1) + ".name"
+			c.add(field, strict.Quote(name)+" is taken; write a name that no other override of this rule has; the first is "+c.at(first))
+			c.found[len(c.found)-1].other = c.at(first)
+			return
+		}
 	}
 }
 
@@ -220,6 +242,7 @@ func (c *checker) limits(r *Rule) {
 		prefix := ""
 		if i > 0 {
 			prefix = strict.Index("overrides", i-1) + "."
+			c.overrideName(r, i)
 			c.match(prefix+"when", v.When, whenFields)
 			if v.When.empty() {
 				c.add(prefix+"when", "is empty; write what the request must have, such as { header: { x-tier: gold } }")
@@ -230,6 +253,8 @@ func (c *checker) limits(r *Rule) {
 			}
 		} else if !v.When.empty() {
 			c.add("limit", "the base limit has a condition; make it an override")
+		} else if v.Name != "" {
+			c.add("limit", "the base limit has a name of its own; leave it out, the rule has one")
 		}
 		c.spec(prefix, v.Limit)
 	}

@@ -11,7 +11,7 @@ import (
 
 // empty reports whether the condition holds for every request.
 func (m Match) empty() bool {
-	return len(m.Methods)+len(m.Hosts)+len(m.Paths)+len(m.Headers) == 0
+	return len(m.Methods)+len(m.Hosts)+len(m.Paths)+len(m.Headers) == 0 && m.spelling() == 0
 }
 
 // match checks a condition; fields are matchFields or whenFields.
@@ -38,8 +38,12 @@ func (c *checker) match(path string, m Match, fields []string) {
 		if i > 0 && m.Headers[i-1].Name == h.Name {
 			c.add(at, "is given twice: header names have no case; remove one")
 		}
+		if h.Text.Op == OpTemplate {
+			c.add(at, "is no path; write exact, prefix, regex or present")
+		}
 		c.text(at, h.Text)
 	}
+	c.spelling(path, m, fields)
 }
 
 // item is the path of an alternative; a single one is mostly written without list.
@@ -82,34 +86,15 @@ func (c *checker) host(path, host string) {
 	}
 }
 
-func (c *checker) pathText(path string, t Text) {
-	switch t.Op {
-	case OpPresent, OpAbsent:
-		c.add(path, "every request has a path; write an exact path, { prefix: ... } or { regex: ... }")
-		return
-	case OpExact, OpPrefix:
-		if !strings.HasPrefix(t.Arg, "/") && (t.Op != OpExact || t.Arg != "*") {
-			c.add(path, strict.Quote(t.Arg)+" never matches: paths begin with /; write "+strict.Quote("/"+t.Arg))
-			return
-		}
-		if strings.ContainsAny(t.Arg, "?#") {
-			c.add(path, strict.Quote(t.Arg)+" never matches: the path is compared without the query; write "+
-				strict.Quote(t.Arg[:strings.IndexAny(t.Arg, "?#")]))
-			return
-		}
-	}
-	c.text(path, t)
-}
-
 func (c *checker) text(path string, t Text) {
 	switch {
-	case t.Op > OpAbsent:
+	case t.Op > OpTemplate:
 		c.add(path, "compares in an unknown way; write exact, prefix, regex or present")
-	case t.Op >= OpPresent && t.Arg != "":
+	case (t.Op == OpPresent || t.Op == OpAbsent) && t.Arg != "":
 		c.add(path, "present takes no text; leave it out")
 	case !utf8.ValidString(t.Arg):
 		c.add(path, strict.Quote(t.Arg)+" is not valid UTF-8; write text")
-	case t.Op < OpPresent && len(t.Arg) > MaxText:
+	case len(t.Arg) > MaxText:
 		c.add(path, "has "+strconv.Itoa(len(t.Arg))+" bytes; write at most "+strconv.Itoa(MaxText))
 	case t.Op == OpPrefix && t.Arg == "":
 		c.add(path, "is empty and holds for everything; write { present: true }, or leave it out")

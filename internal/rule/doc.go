@@ -11,21 +11,28 @@
 //
 // # What of a request counts
 //
-//   - Method: as it is. HTTP's methods have case.
+//   - Method: as it is. HTTP's methods have case, but services may not care; a match
+//     with ignore_case does not either.
 //   - Host: :authority without its port and without a dot at the end, in any case.
 //   - Path: :path up to '?' or '#', byte for byte. Envoy normalises it before (see
 //     normalize_path and merge_slashes in its configuration) and routes by the same
-//     text; a second normalisation here could only disagree.
+//     text; a second normalisation here could only disagree. What services beyond it
+//     take for the same, a match can: letters of any case, a slash at the end, path
+//     parameters (ignore_case, trailing_slash, path_parameters). A key of the path
+//     then has it in one spelling, too.
 //   - Header: names have no case. A header sent several times is one value, joined
-//     by ','; so no request with two values passes for one with either of them. For
-//     a key an empty header counts as missing.
-//   - Query parameter: the first of its name; names and values are decoded, where
-//     the encoding is broken it stands for itself.
+//     by ',' as Envoy joins them; so no request with two values passes for one with
+//     either of them. For a key an empty header counts as missing.
+//   - Query parameter: likewise, all values of its name, joined by ','. Names and
+//     values are decoded; where the encoding is broken it stands for itself.
+//   - Cost: the largest of the header's values, sent in one header as a list or in
+//     several.
 //   - Client address: the peer's, or that which a trusted proxy wrote; never what
 //     the client claims. IPv6 by /64 unless the rule says otherwise. X-Forwarded-For
 //     is read as the filter sees it: where Envoy has use_remote_address, it has
 //     appended its own peer already, which is hop 1.
-//   - Values longer than 256 bytes stand in keys by their hash, see [MaxKeyValue].
+//   - Values longer than 256 bytes stand in keys by their hash, see [MaxKeyValue],
+//     and so do whole keys longer than 96 bytes, see [MaxKey].
 //
 // A request that lacks a part of the key, and every else of that part, is not
 // counted by the rule and not refused by it; [Matches.MissingKey] reports it.

@@ -148,6 +148,15 @@ func (w *writer) match(name string, m Match, fields []string) {
 		}
 		w.close('}')
 	}
+	if m.IgnoreCase {
+		w.field(fields[4]).bool(true)
+	}
+	if m.IgnoreTrailingSlash {
+		w.field(fields[5]).string(spellingNames[1])
+	}
+	if m.IgnorePathParameters {
+		w.field(fields[6]).string(spellingNames[1])
+	}
 	w.close('}')
 }
 
@@ -160,6 +169,8 @@ func (w *writer) text(t Text) {
 		w.open('{').field("prefix").string(t.Arg)
 	case OpRegex:
 		w.open('{').field("regex").string(t.Arg)
+	case OpTemplate:
+		w.open('{').field("template").string(t.Arg)
 	case OpPresent, OpAbsent:
 		w.open('{').field("present").bool(t.Op == OpPresent)
 	}
@@ -210,7 +221,8 @@ func (w *writer) overrides(overrides []Variant) {
 	}
 	w.field("overrides").open('[')
 	for _, v := range overrides {
-		w.open('{').match("when", v.When, whenFields)
+		w.open('{').enumField("name", v.Name, "")
+		w.match("when", v.When, whenFields)
 		w.field("limit").limit(v.Limit)
 		w.close('}')
 	}

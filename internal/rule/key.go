@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"strings"
 )
@@ -8,6 +9,11 @@ import (
 // MaxKeyValue is the longest value, in bytes, that stands in a key as it is. A
 // longer one is replaced by its hash, so that oversized headers cost no memory.
 const MaxKeyValue = 256
+
+// MaxKey is the longest key, in bytes, that stands for itself. A longer one is
+// replaced by its hash, see [ShortKey], so that every tier can keep the name of
+// whatever it holds.
+const MaxKey = 96
 
 // part is a compiled [Part].
 type part []source
@@ -21,15 +27,16 @@ type source struct {
 	prefix int
 }
 
-// appendKey appends the canonical key of a request: the values of the parts
+// appendKey appends the canonical key of a request, before [ShortKey]: the values of the parts
 // joined by '|'. Different values give different keys, because within a value
-// '\' and '|' are written '\\' and '\|', and two marks that no value can contain
-// say what is not the plain value of a part's first source:
+// '\' and '|' are written '\\' and '\|', and marks that no value can contain say
+// what is not the plain value of a part's first source:
 //
 //	\n:   before the value of the part's n-th else
 //	\h    before the hash of a value longer than MaxKeyValue, as 32 hexadecimal
 //	      digits of FNV-1a 128. Who could find a value with the same hash as
 //	      another client's could as well send that client's value.
+//	\k    before the hash of the whole key, which then is all of it, see ShortKey
 //
 // An empty value counts as missing. ok is false if a part has no value at all.
 func (m *Matches) appendKey(dst []byte, parts []part, q *view) (key []byte, ok bool) {
@@ -42,6 +49,19 @@ func (m *Matches) appendKey(dst []byte, parts []part, q *view) (key []byte, ok b
 		}
 	}
 	return dst, true
+}
+
+// ShortKey returns the key that stands for a canonical key: itself, or of one longer
+// than [MaxKey] the mark \k and its hash, as 32 hexadecimal digits of BLAKE2b-128.
+// It writes over a key that it replaces. Whoever takes keys from a filter of an
+// older release, which does not shorten them, or puts one together by
+// [AppendKeyPart], shortens it by this, and counts on the same counter.
+func ShortKey(key []byte) []byte {
+	if len(key) <= MaxKey {
+		return key
+	}
+	sum := digest128(key)
+	return appendHex(append(key[:0], '\\', 'k'), binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:]))
 }
 
 func (m *Matches) appendPart(dst []byte, p part, q *view) ([]byte, bool) {
@@ -66,6 +86,9 @@ func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 	case FromHeader:
 		return appendValue(dst, q.Headers[s.header].Text)
 	case FromPath:
+		if q.spelling != 0 {
+			return appendValue(dst, q.counted(q.spelling))
+		}
 		return appendValue(dst, q.path)
 	case FromMethod:
 		return appendValue(dst, q.Method)
@@ -111,8 +134,12 @@ func appendValue[T string | []byte](dst []byte, v T) []byte {
 
 // appendHash appends FNV-1a 128 of v in hexadecimal.
 func appendHash[T string | []byte](dst []byte, v T) []byte {
-	const hex = "0123456789abcdef"
 	high, low := hash128(v)
+	return appendHex(dst, high, low)
+}
+
+func appendHex(dst []byte, high, low uint64) []byte {
+	const hex = "0123456789abcdef"
 	for _, half := range [2]uint64{high, low} {
 		for shift := 60; shift >= 0; shift -= 4 {
 			dst = append(dst, hex[half>>shift&15])
@@ -133,12 +160,13 @@ func hash128[T string | []byte](v T) (high, low uint64) {
 	return high, low
 }
 
-// appendQuery appends the decoded value of the first parameter of that name.
-// Names are decoded too: the service behind reads x%2Did as x-id.
+// appendQuery appends the decoded values of all parameters of that name, joined by
+// ',' as those of a header are. Names are decoded too: the service behind reads
+// x%2Did as x-id.
 func appendQuery(dst []byte, path, name string) []byte {
 	_, query, _ := strings.Cut(path, "?")
 	query, _, _ = strings.Cut(query, "#")
-	for query != "" {
+	for several := false; query != ""; {
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
 		key, value, _ := strings.Cut(pair, "=")
@@ -146,8 +174,11 @@ func appendQuery(dst []byte, path, name string) []byte {
 		dst = appendUnescaped(dst, key)
 		found := string(dst[start:]) == name
 		dst = dst[:start]
+		if found && several {
+			dst = append(dst, ',')
+		}
 		if found {
-			return appendUnescaped(dst, value)
+			dst, several = appendUnescaped(dst, value), true
 		}
 	}
 	return dst

@@ -52,7 +52,10 @@ func TestKey(t *testing.T) {
 		{name: "header empty", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", ""}, want: missing},
 		{name: "header twice", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", "a", "x-user", "b"}, want: "a,b"},
 		{name: "escapes", parts: `[{"header":"x-user"},{"const":"c"}]`, headers: []string{"x-user", `a|b\c`}, want: `a\|b\\c|c`},
-		{name: "256 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[1:]}, want: long[1:]},
+		{name: "96 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[:MaxKey]}, want: long[:MaxKey]},
+		{name: "97 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[:MaxKey+1]}, want: blake128(long[:MaxKey+1])},
+		{name: "256 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[1:]}, want: blake128(long[1:])},
+		{name: "97 bytes of parts", parts: `[{"header":"x-user"},{"const":"c"}]`, headers: []string{"x-user", long[:MaxKey-1]}, want: blake128(long[:MaxKey-1] + "|c")},
 		{name: "257 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long}, want: `\h` + fnv128(long)},
 		{name: "else unused", parts: `[{"header":"x-user","else":"client_ip"}]`, request: Request{Peer: "192.0.2.1:1"}, headers: []string{"x-user", "alice"}, want: "alice"},
 		{name: "else", parts: `[{"header":"x-user","else":"client_ip"}]`, request: Request{Peer: "192.0.2.1:1"}, want: `\1:192.0.2.1`},
@@ -63,7 +66,10 @@ func TestKey(t *testing.T) {
 		{name: "path with fragment", parts: `["path"]`, request: Request{Path: "/a#b"}, want: "/a"},
 		{name: "path of CONNECT", parts: `["path"]`, want: missing},
 		{name: "method", parts: `["method"]`, request: Request{Method: "PUT"}, want: "PUT"},
-		{name: "query", parts: `[{"query":"id"}]`, request: Request{Path: "/a?x=1&id=7&id=8"}, want: "7"},
+		{name: "query", parts: `[{"query":"id"}]`, request: Request{Path: "/a?x=1&id=7&y=2"}, want: "7"},
+		{name: "query twice", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=7&x=1&id=8"}, want: "7,8"},
+		{name: "query hidden by an empty one", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=&i%64=bob"}, want: ",bob"},
+		{name: "query empty", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=&x=1"}, want: missing},
 		{name: "query decoded", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=a%7cb+c%5C"}, want: `a\|b c\\`},
 		{name: "query name decoded", parts: `[{"query":"x-id"}]`, request: Request{Path: "/a?x%2Did=7"}, want: "7"},
 		{name: "query escape cut short", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=7%2"}, want: "7%2"},
@@ -100,7 +106,7 @@ func TestAppendValue(t *testing.T) {
 		}
 		for _, value := range values {
 			want, ok := key(t, parts, &Request{Peer: value, Path: value}, "x-user", value)
-			if got := string(set.Rule(0).Key[0].AppendValue(nil, value)); !ok || got != want {
+			if got := string(ShortKey(set.Rule(0).Key[0].AppendValue(nil, value))); !ok || got != want {
 				t.Errorf("%s of %s: %q, want %q", parts, value, got, want)
 			}
 		}
@@ -120,6 +126,43 @@ func TestHashIsFNV1a(t *testing.T) {
 	for _, s := range []string{"", "a", "foobar", strings.Repeat("\xff\x00|", 1000)} {
 		if got := string(appendHash(nil, s)); got != fnv128(s) {
 			t.Errorf("%.20q: got %s, want %s", s, got, fnv128(s))
+		}
+	}
+}
+
+// blake128 is the key that stands for a long one.
+func blake128(key string) string {
+	sum := digest128([]byte(key))
+	return `\k` + hex.EncodeToString(sum[:])
+}
+
+// BLAKE2b-128 of the bytes 0, 1, 2 ... 250, 0, 1 ..., as Python's hashlib computes it.
+func TestDigest(t *testing.T) {
+	message := make([]byte, 4096)
+	for i := range message {
+		message[i] = byte(i % 251)
+	}
+	for n, want := range map[int]string{
+		0: "cae66941d9efbd404e4d88758ea67670", 1: "7025e075d5e2f6cde3cc051a31f07660", 97: "971d58651c0225f503acbc0aa961b68f",
+		128: "a74787004ef589e31149183900d0294a", 129: "aaf1b0371f6d4ee49ee4fb5ddd9c49ef", 256: "1142c504dcd26338b7cbcf41424540d0",
+		257: "b77b55d3dddcc45c6a52774565cd0dd6", 4096: "61c1938ecece323c73f0efc3bf588f07",
+	} {
+		if sum := digest128(message[:n]); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%d bytes: got %x, want %s", n, sum, want)
+		}
+	}
+}
+
+// A short key stands for itself, a long one for its hash, which stands for itself.
+func TestShortKey(t *testing.T) {
+	for n := range 4096 {
+		key := []byte(strings.Repeat("k", n))
+		short := ShortKey(key)
+		if n <= MaxKey && len(short) != n || n > MaxKey && len(short) != 34 {
+			t.Fatalf("%d bytes become %d", n, len(short))
+		}
+		if again := ShortKey(short); string(again) != string(short) {
+			t.Fatalf("%q becomes %q", short, again)
 		}
 	}
 }
@@ -207,7 +250,11 @@ func TestKeysNeverCollide(t *testing.T) {
 				return
 			}
 		}
-		got := decodeKey(t, string(m.Hits[0].Key), n)
+		whole, _ := m.appendKey(nil, set.compiled[0].key, &view{Request: &q, path: q.path()})
+		if short := ShortKey(append([]byte(nil), whole...)); string(short) != string(m.Hits[0].Key) || len(short) > MaxKey {
+			t.Fatalf("%q stands for %q", m.Hits[0].Key, whole)
+		}
+		got := decodeKey(t, string(whole), n)
 		for i := range want {
 			if got[i] != want[i] {
 				t.Errorf("part %d of %q is %+v, want %+v", i, m.Hits[0].Key, got[i], want[i])
@@ -227,7 +274,7 @@ func FuzzQuery(f *testing.F) {
 		if err != nil || strings.ContainsAny(query, "#") || name == "" {
 			return
 		}
-		if want := values.Get(name); got != want {
+		if want := strings.Join(values[name], ","); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})

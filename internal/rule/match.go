@@ -20,13 +20,18 @@ type Matches struct {
 
 	keys    []byte // all keys of Hits
 	scratch []byte // a decoded query parameter
+
+	// The path of the request as rules spell it, by their spelling; made is a bit
+	// for each that was made for this request.
+	spelled [spellings][]byte
+	made    uint8
 }
 
 // Hit is one rule that applies to a request.
 type Hit struct {
 	Rule    int    // index in the set
 	Variant int    // 0 for the base limit, i+1 for the override i
-	Key     []byte // canonical key, see appendKey; empty if all requests share one counter
+	Key     []byte // canonical key of at most MaxKey bytes, see appendKey; empty if all requests share one counter
 	Cost    int64  // units, at least 1
 }
 
@@ -34,12 +39,12 @@ type Hit struct {
 // allocate once m has grown, unless a regular expression does. Safe for concurrent
 // use with different q and m.
 func (s *Set) Match(q *Request, m *Matches) {
-	m.Hits, m.MissingKey, m.keys = m.Hits[:0], m.MissingKey[:0], m.keys[:0]
+	m.Hits, m.MissingKey, m.keys, m.made = m.Hits[:0], m.MissingKey[:0], m.keys[:0], 0
 	for len(q.Headers) < len(s.inputs.Headers) {
 		q.Headers = append(q.Headers, Value{})
 	}
-	view := view{Request: q, path: q.path(), host: hostName(q.Host)}
-	s.index.each(view.path, func(i int) {
+	view := view{Request: q, m: m, path: q.path(), host: hostName(q.Host)}
+	s.index.each(&view, func(i int) {
 		if r := &s.compiled[i]; r.match.holds(&view) {
 			m.add(i, r, &view)
 		}
@@ -48,12 +53,14 @@ func (s *Set) Match(q *Request, m *Matches) {
 
 func (m *Matches) add(i int, r *compiled, q *view) {
 	start := len(m.keys)
+	q.spelling = r.match.spelling
 	keys, ok := m.appendKey(m.keys, r.key, q)
 	if !ok {
 		m.keys = m.keys[:start]
 		m.MissingKey = append(m.MissingKey, i)
 		return
 	}
+	keys = keys[:start+len(ShortKey(keys[start:]))] // in place
 	m.keys = keys
 	m.Hits = append(m.Hits, Hit{
 		Rule:    i,
@@ -66,8 +73,11 @@ func (m *Matches) add(i int, r *compiled, q *view) {
 // view is a request with what is derived from it once.
 type view struct {
 	*Request
+	m    *Matches
 	path string // without query
 	host string // without port
+
+	spelling spelling // of the rule whose key is being made
 }
 
 // compiled is a rule made ready to be evaluated.
@@ -90,10 +100,11 @@ func (r *compiled) variant(q *view) int {
 
 // matcher is a compiled [Match].
 type matcher struct {
-	methods []string
-	hosts   []string
-	paths   []text
-	headers []header
+	spelling spelling
+	methods  []string // in lower case under anyCase
+	hosts    []string
+	paths    []text
+	headers  []header
 }
 
 type header struct {
@@ -102,25 +113,45 @@ type header struct {
 }
 
 func (m *matcher) holds(q *view) bool {
-	return m.method(q.Method) && m.path(q.path) && m.host(q.host) && m.header(q.Headers)
+	return m.method(q.Method) && m.path(q) && m.host(q.host) && m.header(q.Headers)
 }
 
 func (m *matcher) method(got string) bool {
 	for _, want := range m.methods {
-		if want == got {
+		if want == got || m.spelling&anyCase != 0 && equalFold(got, want) {
 			return true
 		}
 	}
 	return len(m.methods) == 0
 }
 
-func (m *matcher) path(got string) bool {
+func (m *matcher) path(q *view) bool {
+	switch {
+	case len(m.paths) == 0:
+		return true
+	case q.path == "":
+		return false
+	case m.spelling != 0:
+		return m.spelledPath(q)
+	}
 	for i := range m.paths {
-		if m.paths[i].holds(got, got != "") {
+		if holds(&m.paths[i], q.path) {
 			return true
 		}
 	}
-	return len(m.paths) == 0
+	return false
+}
+
+// spelledPath compares the path in the form that stands for all that the match takes
+// for the same: with and without the slash at its end if that does not matter.
+func (m *matcher) spelledPath(q *view) bool {
+	path, short := q.spelled(m.spelling), q.counted(m.spelling)
+	for i := range m.paths {
+		if holds(&m.paths[i], path) || len(short) < len(path) && holds(&m.paths[i], short) {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *matcher) host(got string) bool {
@@ -148,25 +179,31 @@ func (m *matcher) header(got []Value) bool {
 
 // text is a compiled [Text].
 type text struct {
-	op  Op
-	arg string
-	re  *regexp.Regexp // of OpRegex
+	op       Op
+	arg      string         // in lower case, if case does not matter
+	re       *regexp.Regexp // of OpRegex
+	template []segment      // of OpTemplate
 }
 
 func (t *text) holds(got string, present bool) bool {
-	switch {
-	case t.op == OpAbsent:
-		return !present
-	case !present:
-		return false
-	case t.op == OpExact:
-		return got == t.arg
-	case t.op == OpPrefix:
-		return strings.HasPrefix(got, t.arg)
-	case t.op == OpRegex:
-		return t.re.MatchString(got)
+	if t.op == OpAbsent || !present {
+		return t.op == OpAbsent && !present
 	}
-	return true // OpPresent
+	return holds(t, got)
+}
+
+func holds[T string | []byte](t *text, got T) bool {
+	switch t.op {
+	case OpExact:
+		return string(got) == t.arg
+	case OpPrefix:
+		return len(got) >= len(t.arg) && string(got[:len(t.arg)]) == t.arg
+	case OpRegex:
+		return t.re.MatchString(string(got))
+	case OpTemplate:
+		return follows(got, t.template)
+	}
+	return t.op == OpPresent
 }
 
 // hostName takes the port and the root's dot off an :authority.
@@ -201,12 +238,30 @@ type cost struct {
 	most   int64
 }
 
+// of returns what a request costs: the most that one of the header's values states,
+// whether they came in one header or in several.
 func (c *cost) of(q *view) int64 {
-	if c.header < 0 || q.Headers[c.header].Text == "" {
+	if c.header < 0 {
 		return c.fixed
 	}
 	units := int64(0)
-	for _, d := range []byte(q.Headers[c.header].Text) {
+	for list := q.Headers[c.header].Text; list != ""; {
+		var value string
+		value, list, _ = strings.Cut(list, ",")
+		if value = strings.Trim(value, " \t"); value != "" {
+			units = max(units, c.stated(value))
+		}
+	}
+	if units == 0 {
+		return c.fixed
+	}
+	return units
+}
+
+// stated returns the cost that one value states, 1 to most.
+func (c *cost) stated(value string) int64 {
+	units := int64(0)
+	for _, d := range []byte(value) {
 		if d < '0' || d > '9' {
 			return c.most
 		}

@@ -13,7 +13,8 @@ var (
 		FromMethod: "method", FromQuery: "query", FromConst: "const"}
 	algorithmNames = []string{limit.TokenBucket: "token_bucket", limit.FixedWindow: "fixed_window",
 		limit.SlidingWindow: "sliding_window", limit.SlidingLog: "sliding_log", limit.Concurrency: "concurrency"}
-	alignNames = []string{limit.AlignClock: "clock", limit.AlignFirstRequest: "first_request"}
+	spellingNames = []string{"exact", "ignore"}
+	alignNames    = []string{limit.AlignClock: "clock", limit.AlignFirstRequest: "first_request"}
 )
 
 // String returns the word of the rule language.
@@ -44,16 +45,16 @@ func name(names []string, i int) string {
 // The fields of the rule language, per mapping. The JSON Schema of package
 // rulefile has the same; a test there compares the two.
 var (
-	documentFields  = []string{"client_ip", "rules"}
+	documentFields  = []string{"client_ip", "rules", "revision"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
 	ruleFields      = []string{"name", "mode", "match", "key", "limit", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "consistency", "overdraft", "on_failure", "timeout", "lease", "x_ratelimit"}
-	matchFields     = []string{"methods", "hosts", "path", "headers"}
-	whenFields      = []string{"method", "host", "path", "header"}
-	pathFields      = []string{"exact", "prefix", "regex"}
+	matchFields     = []string{"methods", "hosts", "path", "headers", "ignore_case", "trailing_slash", "path_parameters"}
+	whenFields      = []string{"method", "host", "path", "header", "ignore_case", "trailing_slash", "path_parameters"}
+	pathFields      = []string{"exact", "prefix", "regex", "template"}
 	headerFields    = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "const", "else"}
 	limitFields     = []string{"count", "per", "burst"}
-	overrideFields  = []string{"when", "limit"}
+	overrideFields  = []string{"name", "when", "limit"}
 	costFields      = []string{"header", "default", "max"}
 	onFailureFields = []string{"action", "status", "expected_holders"}
 	leaseFields     = []string{"interval", "ttl"}

@@ -11,7 +11,8 @@ import (
 
 // Decode reads the compiled form of a set, as [Set.Encode] writes it. It is the
 // rule language itself as JSON, so Decode takes every rules document written as
-// JSON and checks it as strictly as any other. The error is a *[strict.Error] or
+// JSON and checks it as strictly as any other, but for conditions that never hold:
+// releases before took them. The error is a *[strict.Error] or
 // [strict.Errors].
 func Decode(doc []byte) (*Set, error) {
 	node, err := strict.ParseJSON(doc)
@@ -19,7 +20,7 @@ func Decode(doc []byte) (*Set, error) {
 		return nil, err
 	}
 	var errs strict.Errors
-	s := Read(strict.Root(node, &errs))
+	s := ReadCompiled(strict.Root(node, &errs))
 	if s == nil {
 		return nil, errs
 	}
@@ -29,17 +30,25 @@ func Decode(doc []byte) (*Set, error) {
 // Read reads a rules document from wherever it stands in another one. Every
 // mistake is reported to where doc reports its own; the result is nil if there is
 // one.
-func Read(doc strict.Value) *Set {
+func Read(doc strict.Value) *Set { return read(doc, false) }
+
+// ReadCompiled is Read for the compiled form: it is as lenient as [Decode].
+func ReadCompiled(doc strict.Value) *Set { return read(doc, true) }
+
+func read(doc strict.Value, compiled bool) *Set {
 	doc.Require("a mapping with rules")
-	rules := normal(readDocument(doc))
-	standing := slices.DeleteFunc(check(rules), func(p problem) bool { return !p.stands(doc) })
+	written, revision := readDocument(doc)
+	rules := normal(written)
+	standing := slices.DeleteFunc(check(rules), func(p problem) bool { return !p.stands(doc) || compiled && p.harmless })
 	for _, p := range standing {
 		doc.FailAt(p.path, p.text(doc))
 	}
 	if !doc.Ok() {
 		return nil
 	}
-	return compile(rules)
+	s := compile(rules)
+	s.Revision = revision
+	return s
 }
 
 // stands reports whether a problem is one of the document and not merely follows
@@ -61,9 +70,12 @@ func (p *problem) text(doc strict.Value) string {
 	return p.reason
 }
 
-func readDocument(doc strict.Value) []Rule {
+func readDocument(doc strict.Value) (rules []Rule, revision uint64) {
 	if !object(doc, documentFields) {
-		return nil
+		return nil, 0
+	}
+	if n := integer(doc.Field("revision"), revisionRange); n > 0 {
+		revision = stated + uint64(n)
 	}
 	r := reader{client: Source{From: FromClientIP}}
 	if v := doc.Field("client_ip"); v.Present() {
@@ -72,11 +84,11 @@ func readDocument(doc strict.Value) []Rule {
 	v := doc.Field("rules")
 	v.Require("a list of rules; [] for none")
 	items := v.List(MaxRules, "a list of rules; [] for none")
-	rules := make([]Rule, len(items))
+	rules = make([]Rule, len(items))
 	for i, item := range items {
 		rules[i] = r.rule(item)
 	}
-	return rules
+	return rules, revision
 }
 
 // reader turns a document into rules. It checks spelling and types; what the
@@ -138,6 +150,11 @@ func (d *reader) override(v strict.Value, spec limit.Spec) Variant {
 	out := Variant{Limit: spec}
 	if !object(v, overrideFields, reservedInOverride...) {
 		return out
+	}
+	if name := v.Field("name"); name.Present() {
+		if out.Name, _ = name.String("a name"); out.Name == "" && name.Ok() {
+			name.Fail("is empty; write 1 to 64 letters, digits, - or _, or leave it out")
+		}
 	}
 	if when := v.Field("when"); when.Require("the requests that it is for, such as { header: { x-tier: gold } }") {
 		out.When = d.match(when, whenFields)
@@ -283,6 +300,7 @@ var (
 	reservedInRule = []reserved{
 		unsupported("percent", "leave it out, and use mode: shadow to try a rule"),
 		unsupported("variants", "leave it out; overrides with when give some requests another limit"),
+		{"burst", "is part of the limit; write it there, such as limit: { count: 5, per: 1m, burst: 10 }"},
 	}
 	reservedInOverride = []reserved{
 		unsupported("key", "write when, such as when: { header: { x-user-id: acme } }"),

@@ -30,6 +30,9 @@ func (d *reader) match(v strict.Value, fields []string) Match {
 			m.Headers = append(m.Headers, HeaderMatch{name, d.text(headers.Field(name), headerFields, headerForms)})
 		}
 	}
+	m.IgnoreCase, _ = v.Field(fields[4]).Bool()
+	m.IgnoreTrailingSlash = enum[uint8](v.Field(fields[5]), spellingNames) == 1
+	m.IgnorePathParameters = enum[uint8](v.Field(fields[6]), spellingNames) == 1
 	return m
 }
 
@@ -58,12 +61,12 @@ func stringOrList(v strict.Value, want string) []string {
 }
 
 const (
-	pathForms   = "a path such as /login, or { prefix: /v1/ }, or { regex: '/users/[0-9]+' }"
+	pathForms   = "a path such as /login, or { prefix: /v1/ }, or { template: '/users/{id}' }, or { regex: '/users/[0-9]+' }"
 	headerForms = "a value, or one of { prefix: v }, { regex: 'v[0-9]+' }, { present: true }"
 )
 
-// text reads a string, or a mapping with exactly one of exact, prefix, regex and,
-// for headers, present.
+// text reads a string, or a mapping with exactly one of exact, prefix, regex, for
+// paths template and for headers present.
 func (d *reader) text(v strict.Value, fields []string, forms string) Text {
 	if v.Kind() != strict.Object {
 		s, _ := v.String(forms)
@@ -88,6 +91,9 @@ func (d *reader) text(v strict.Value, fields []string, forms string) Text {
 	case "regex":
 		s, _ := field.String("a regular expression")
 		return Text{OpRegex, s}
+	case "template":
+		s, _ := field.String("a template")
+		return Text{OpTemplate, s}
 	default:
 		s, _ := field.String(forms)
 		return Text{OpExact, s}

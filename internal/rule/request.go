@@ -48,8 +48,13 @@ type Request struct {
 }
 
 // Value is the value of a request header. A header that is sent several times is
-// one value, joined by ',' in the order sent, as RFC 9110 section 5.3 says and as
-// Envoy's own header matching does.
+// one value, joined by ',' in the order sent, as RFC 9110 section 5.3 has it and as
+// Envoy's own header matching does. Which other rules there are changes nothing in
+// that. What it means:
+//
+//   - for a key and a match: the joined value. A client that sends two values is
+//     counted as neither of them.
+//   - for a cost: the largest of the values, those of a list each by itself.
 type Value struct {
 	Text    string
 	Present bool

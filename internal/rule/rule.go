@@ -74,6 +74,9 @@ type Rule struct {
 
 // Variant is a limit and the requests that it is for.
 type Variant struct {
+	// Name names the counters of an override; letters, digits, '-' and '_', unique
+	// among the overrides of the rule. Empty: When names them. Empty for the base limit.
+	Name  string
 	When  Match // zero for the base limit, never for an override
 	Limit limit.Spec
 }
@@ -138,7 +141,7 @@ type Cost struct {
 	// Default is the cost without the header; 1 to limit.MaxCount, 0 means 1.
 	Default int64
 	// Max is the most that Header may state, Default to limit.MaxCount; 0 without
-	// Header. A header that states more, or no number, costs Max: no broken or
+	// Header. Of several values the largest counts. A header that states more, or no number, costs Max: no broken or
 	// hostile value is cheaper than an honest one. One that states 0 costs 1.
 	Max int64
 }
@@ -150,7 +153,7 @@ func (c Cost) Most() int64 { return max(c.Default, c.Max, 1) }
 // holds for every request.
 type Match struct {
 	// Methods holds for any of these; methods are upper case and compared exactly,
-	// as HTTP does.
+	// as HTTP does, unless IgnoreCase is set.
 	Methods []string
 	// Hosts holds for any of these, in lower case and without port:
 	// "api.example.com", or "*.example.com" for every name below it.
@@ -160,6 +163,13 @@ type Match struct {
 	Paths []Text
 	// Headers must all hold; sorted by Name, which is unique.
 	Headers []HeaderMatch
+
+	// What services may take for the same as Paths and Methods. A key of the path
+	// takes it for the same, too.
+
+	IgnoreCase           bool // letters of methods and paths: /Login is /login
+	IgnoreTrailingSlash  bool // /login/ is /login
+	IgnorePathParameters bool // /login;v=1 is /login
 }
 
 // HeaderMatch is a condition on a request header.
@@ -171,7 +181,7 @@ type HeaderMatch struct {
 // Text is a condition on a string.
 type Text struct {
 	Op  Op
-	Arg string // the string, prefix or regular expression; empty for OpPresent and OpAbsent
+	Arg string // the string, prefix, expression or template; empty for OpPresent and OpAbsent
 }
 
 // Op is how a [Text] compares.
@@ -179,11 +189,12 @@ type Op uint8
 
 // The comparisons.
 const (
-	OpExact   Op = iota
-	OpPrefix     // begins with Arg
-	OpRegex      // RE2; must match the whole string
-	OpPresent    // headers only: the header is there, even if empty
-	OpAbsent     // headers only: it is not
+	OpExact    Op = iota
+	OpPrefix      // begins with Arg
+	OpRegex       // RE2; must match the whole string
+	OpPresent     // headers only: the header is there, even if empty
+	OpAbsent      // headers only: it is not
+	OpTemplate    // paths only: /v1/users/{id}, of which {id} is any one segment that is not empty
 )
 
 // Part is one part of a key: the first of its sources that the request has. A

@@ -14,10 +14,16 @@ type Set struct {
 	// Version names the set: the hash of its canonical bytes. Two sets that mean
 	// the same have the same version, whatever they were read from.
 	Version string
+	// Revision orders sets: of two, the one with the larger revision is newer. 0:
+	// nothing is known. It is no part of the version and of the compiled form: an edge
+	// of an older release would refuse the field, and a set that comes back as it was
+	// is the same set. See [Set.Dated].
+	Revision uint64
 
 	rules     []Rule
 	byName    map[string]int
 	limits    [][]*limit.Limit // by rule and variant
+	overrides [][]uint64       // likewise, see Override
 	inputs    Inputs
 	compiled  []compiled
 	index     index
@@ -34,6 +40,27 @@ func New(rules []Rule) (*Set, error) {
 	}
 	return compile(rules), nil
 }
+
+// stated is added to a revision that a document states: it is newer than all that only
+// have the time of their file, however small the number is that somebody begins with.
+const stated = 1 << 62
+
+// Dated returns the set with a revision, below 2^62, unless its document stated one.
+func (s *Set) Dated(revision uint64) *Set {
+	if s.Stated() {
+		return s
+	}
+	dated := *s
+	dated.Revision = min(revision, stated-1)
+	return &dated
+}
+
+// Stated reports whether the revision is one that the document stated.
+func (s *Set) Stated() bool { return s.Revision >= stated }
+
+// Number returns the revision as people know it: what the document states or, without
+// that, what the set was dated with.
+func (s *Set) Number() uint64 { return s.Revision &^ stated }
 
 // Len returns the number of rules, those that are off included.
 func (s *Set) Len() int { return len(s.rules) }
@@ -56,6 +83,12 @@ func (s *Set) Limit(i, variant int) *limit.Limit {
 	}
 	return s.limits[i][variant]
 }
+
+// Override names a variant of the rule i by what it is, not by its place: 0 for the
+// base limit, for an override a hash of its name or, without one, of what it is for. It
+// is the same in every set that has this override, whatever its limit and the overrides
+// around it. The variant must be one of the rule's.
+func (s *Set) Override(i, variant int) uint64 { return s.overrides[i][variant] }
 
 // Inputs returns what the rules look at. It must not be changed.
 func (s *Set) Inputs() *Inputs { return &s.inputs }
@@ -146,18 +179,21 @@ func or[T int | int64 | limit.Micros](value, other T) T {
 // compile makes a set of rules that have passed the checks.
 func compile(rules []Rule) *Set {
 	s := &Set{
-		rules:    rules,
-		byName:   make(map[string]int, len(rules)),
-		limits:   make([][]*limit.Limit, len(rules)),
-		compiled: make([]compiled, len(rules)),
-		index:    newIndex(rules),
+		rules:     rules,
+		byName:    make(map[string]int, len(rules)),
+		limits:    make([][]*limit.Limit, len(rules)),
+		overrides: make([][]uint64, len(rules)),
+		compiled:  make([]compiled, len(rules)),
+		index:     newIndex(rules),
 	}
 	for i := range rules {
 		rules[i].fill()
 		s.byName[rules[i].Name] = i
-		for _, v := range rules[i].Limits {
+		for j := range rules[i].Limits {
+			v := &rules[i].Limits[j]
 			l, _ := limit.New(v.Limit) // checked
 			s.limits[i] = append(s.limits[i], l)
+			s.overrides[i] = append(s.overrides[i], v.override(j))
 		}
 	}
 	s.inputs = inputs(rules)
@@ -167,6 +203,21 @@ func compile(rules []Rule) *Set {
 	s.canonical = encode(rules)
 	s.Version = version(s.canonical)
 	return s
+}
+
+// override names the variant j, see [Set.Override]. The highest bit is set, so that it
+// is no place: older releases counted overrides by that.
+func (v *Variant) override(j int) uint64 {
+	if j == 0 {
+		return 0
+	}
+	w := writer{buf: append([]byte("name "), v.Name...)}
+	if v.Name == "" {
+		w = writer{}
+		w.open('{').match("when", v.When, whenFields)
+	}
+	high, low := hash128(w.buf)
+	return (high ^ low) | 1<<63
 }
 
 // version names canonical bytes by their FNV-1a 128 in hexadecimal.
@@ -258,19 +309,34 @@ func (in *Inputs) sources(p Part) part {
 }
 
 func (in *Inputs) matcher(m Match) matcher {
-	out := matcher{methods: m.Methods, hosts: m.Hosts}
+	out := matcher{spelling: m.spelling(), methods: m.Methods, hosts: m.Hosts}
+	if m.IgnoreCase {
+		out.methods = nil
+		for _, method := range m.Methods {
+			out.methods = append(out.methods, strings.ToLower(method))
+		}
+	}
 	for _, p := range m.Paths {
-		out.paths = append(out.paths, p.compile())
+		out.paths = append(out.paths, p.compile(m.IgnoreCase))
 	}
 	for _, h := range m.Headers {
-		out.headers = append(out.headers, header{index: in.Header(h.Name), text: h.Text.compile()})
+		out.headers = append(out.headers, header{index: in.Header(h.Name), text: h.Text.compile(false)})
 	}
 	return out
 }
 
-func (t Text) compile() text {
-	out := text{op: t.Op, arg: t.Arg}
-	if t.Op == OpRegex {
+func (t Text) compile(ignoreCase bool) text {
+	arg := []byte(t.Arg)
+	if ignoreCase {
+		lower(arg)
+	}
+	out := text{op: t.Op, arg: string(arg)}
+	switch {
+	case t.Op == OpTemplate:
+		out.template = segments(out.arg)
+	case t.Op == OpRegex && ignoreCase:
+		out.re = regexp.MustCompile("(?i)" + whole(t.Arg)) // checked
+	case t.Op == OpRegex:
 		out.re = regexp.MustCompile(whole(t.Arg)) // checked
 	}
 	return out

@@ -103,7 +103,7 @@ func TestNewRefuses(t *testing.T) {
 		{"name of a path", func(r *Rule) { r.Key = []Part{{{From: FromPath, Name: "x"}}} }, `rules[0].key[0]: path takes no name; leave "x" out`},
 		{"hops of a header", func(r *Rule) { r.Key = []Part{{{From: FromHeader, Name: "x", TrustedHops: 1}}} }, "rules[0].key[0]: trusted_hops and ipv6_prefix are only for client_ip; leave them out"},
 		{"comparison", func(r *Rule) { r.Match.Headers = []HeaderMatch{{"x", Text{Op: 9}}} }, "rules[0].match.headers.x: compares in an unknown way; write exact, prefix, regex or present"},
-		{"path present", func(r *Rule) { r.Match.Paths = []Text{{Op: OpPresent}} }, "rules[0].match.path: every request has a path; write an exact path, { prefix: ... } or { regex: ... }"},
+		{"path present", func(r *Rule) { r.Match.Paths = []Text{{Op: OpPresent}} }, "rules[0].match.path: every request has a path; write an exact path, { prefix: ... }, { template: ... } or { regex: ... }"},
 		{"base with condition", func(r *Rule) { r.Limits[0].When.Methods = []string{"GET"} }, "rules[0].limit: the base limit has a condition; make it an override"},
 		{"mixed algorithms", func(r *Rule) {
 			r.Limits = append(r.Limits, Variant{When: Match{Methods: []string{"GET"}}, Limit: limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: limit.Minute}})
@@ -202,8 +202,8 @@ func TestPeriod(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	for _, test := range []struct{ doc, want string }{
 		{``, "1:1: the document ends where a value should stand"},
-		{`[]`, "1:1: is a list; write a mapping with client_ip, rules"},
-		{`null`, "1:1: has no value; write a mapping with client_ip, rules"},
+		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision"},
+		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision"},
 		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, key, limit, overrides, algorithm, align, min_interval, charge_denied, cost, scope, consistency, overdraft, on_failure, timeout, lease or x_ratelimit"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"a","key":[],"limit":"5/1m"}]}`, `1:56: rules[1].name: "a" is taken; write a name that no other rule has; the first is rules[0] (line 1)`},
@@ -254,6 +254,9 @@ var (
 			Methods: rapid.SliceOfN(rapid.SampledFrom([]string{"GET", "PUT"}), 0, 2).Draw(t, "methods"),
 			Hosts:   rapid.SliceOfN(rapid.SampledFrom([]string{"a.B", "*.c", "[::1]"}), 0, 2).Draw(t, "hosts"),
 			Paths:   rapid.SliceOfN(texts, 0, 2).Draw(t, "paths"),
+		}
+		if len(m.Paths) > 0 {
+			m.IgnoreCase, m.IgnoreTrailingSlash, m.IgnorePathParameters = rapid.Bool().Draw(t, "case"), rapid.Bool().Draw(t, "slash"), rapid.Bool().Draw(t, "parameters")
 		}
 		for _, name := range rapid.SliceOfNDistinct(word, 0, 3, rapid.ID).Draw(t, "headers") {
 			if name != "host" {

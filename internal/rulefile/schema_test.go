@@ -73,15 +73,15 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 // beyondSchema are the mistakes that a schema cannot see, or does not see for the
 // sake of being readable.
 var beyondSchema = []string{
-	"align_algorithm", "align_overrides", "burst_algorithm", "charge_denied_concurrency", "cost_default", "cost_over_burst",
+	"align_overrides", "burst_algorithm", "cost_default", "cost_over_burst",
 	"cost_over_override", "duplicate_header", "duplicate_name", "duration_zero", "else_many", "else_never",
 	"expected_holders", "header_pseudo", "host_star", "key_two_sources", "key_forwarded_for", "lease_interval", "lease_ttl_exact",
 	"lease_ttl_interval", "lease_ttl_log", "leased_burst", "leased_window", "limit_overflow", "limit_per_missing", "limit_period",
-	"limit_too_large", "min_interval_algorithm", "min_interval_consistency", "on_failure_status_action",
-	"overdraft", "pop_optimistic", "pop_sliding_log", "pop_timeout", "regex", "regex_lookahead", "slots_period",
+	"limit_too_large", "on_failure_status_action",
+	"path_regex", "path_ignored_parameters", "path_nothing_ignored", "regex", "regex_lookahead", "slots_period",
 	"timeout_range", "duration_order",
 	// Not valid YAML, or gone once a YAML library has read it.
-	"alias", "document_second", "duplicate_key", "empty_file", "field_name", "count_hex", "count_float", "merge", "syntax", "tag", "utf8",
+	"alias", "braces", "document_second", "duplicate_key", "empty_file", "field_name", "count_hex", "count_float", "merge", "syntax", "tag", "utf8",
 }
 
 // TestSchemaRefusesBadFiles: what an editor can mark, it does.

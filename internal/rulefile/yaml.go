@@ -50,7 +50,7 @@ func syntaxError(err error) strict.Error {
 	at := strict.Pos{}
 	if m := syntaxLine.FindStringSubmatch(reason); m != nil {
 		at.Line, _ = strconv.Atoi(m[1])
-		reason = reason[len(m[0]):]
+		reason = reason[len(m[0]):] + "; indent with spaces, and write quotes around text that has { } [ ] , : # & or *"
 	}
 	return strict.Error{Pos: at, Reason: "this is not YAML, here or in the lines below: " + reason}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -25,6 +27,7 @@ func (c *Config) Check() error {
 		between("drain_wait", c.DrainWait, 0, 5*time.Minute),
 		between("drain_timeout", c.DrainTimeout, 0, 5*time.Minute),
 		oneOf("front", c.Front, "auto", "on", "off"),
+		c.checkState(),
 		c.RedisOf.check(c.Redis),
 		c.checkRLS(),
 		oneOf("log_format", c.LogFormat, "json", "text"),
@@ -40,6 +43,41 @@ func (c *Config) checkRules() error {
 		return errors.New("descriptors: needs rules to bind descriptors to; give --rules")
 	}
 	return nil
+}
+
+func (c *Config) checkState() error {
+	for _, other := range []struct{ field, path string }{
+		{"rules", c.Rules}, {"config", c.Config}, {"descriptors", c.Descriptors},
+	} {
+		named := c.State != "auto" && c.State != "off" && other.path != ""
+		if named && filepath.Clean(c.State) == filepath.Clean(other.path) {
+			return fmt.Errorf("state: %s is %s, which the counters would replace; name a file of its own", c.State, other.field)
+		}
+	}
+	switch {
+	case c.State == "":
+		return errors.New("state: is empty; write auto, off or the path of a file")
+	case len(c.Redis) > 0 && c.State != "auto" && c.State != "off":
+		return fmt.Errorf("state: %q is for counters in memory, and these are in Redis; leave it out, or redis", c.State)
+	case c.StateInterval != 0:
+		return between("state_interval", c.StateInterval, 100*time.Millisecond, time.Hour)
+	}
+	return nil
+}
+
+// StateFile is the path of the state file; empty: there is none. env answers the value
+// of an environment variable.
+func (c *Config) StateFile(env func(string) string) string {
+	switch {
+	case len(c.Redis) > 0 || c.State == "off":
+		return ""
+	case c.State != "auto":
+		return c.State
+	}
+	if dir, _, _ := strings.Cut(env("STATE_DIRECTORY"), ":"); dir != "" { // systemd.exec(5): several have colons between
+		return filepath.Join(dir, "state")
+	}
+	return filepath.Join(".weir", "state")
 }
 
 func address(field, value string) error {

@@ -27,7 +27,8 @@ type Config struct {
 
 	// Listen is where PoPs find the QuotaService, as host:port: HTTP/2 without TLS
 	// and HTTP/1.1 on one port. It has no authentication: whoever reaches it can
-	// spend every limit, so it belongs on a private network.
+	// spend every limit, so it belongs on a private network. GET /healthz there says
+	// whether to call this replica: 200, or 503 and why while it is not ready.
 	Listen string `default:"127.0.0.1:8080" help:"Address of the QuotaService, host:port."`
 
 	// AdminListen is where /healthz, /readyz, /metrics and /rules are, as
@@ -41,12 +42,28 @@ type Config struct {
 	// limit, so that readiness is refused.
 	Replicas int `default:"1" help:"Replicas of this region; without Redis only 1 is ever ready."`
 
-	// Learning says what a key is worth after a restart while PoPs still hold
-	// leases of the life before. True: as spent when the process started, so that
-	// only what is given back or refilled since is granted and no limit is passed.
-	// False: as new, so that up to one more limit is admitted in that period. Redis
-	// keeps its counters through a restart of this process; there it has no meaning.
-	Learning bool `default:"true" negatable:"" help:"After a restart take unknown keys for spent until their window ends."`
+	// Learning says what a key is worth after a crash, of which the PoPs still show that
+	// there was a life before. True: what a PoP remembers of the keys that it asks for is
+	// believed, as far as less is left by it; nobody gains by what he remembers, and keys
+	// that nobody remembers are as they were saved, or new. False: so are all. Either
+	// admits at most one more limit in that period. A lease cache in front of counters in
+	// memory (front: on) keeps what PoPs remember to itself. With Redis it has no meaning.
+	Learning bool `default:"true" negatable:"" help:"After a crash believe what PoPs remember of spent keys."`
+
+	// State is the file in which the counters in this process's memory outlive it. They
+	// are saved when it is told to end, and loaded before the next one is ready, so that
+	// a restart loses nothing. auto: "state" in the directory that systemd names
+	// (STATE_DIRECTORY), else .weir/state in the working directory; off: nowhere. A
+	// file that is damaged, of a newer release, not readable or in use by another
+	// process is told in the log, and the counters begin as new. What is no file, such
+	// as /dev/null, is told and left alone. With Redis it has no meaning and must be auto
+	// or off.
+	State string `default:"auto" help:"File that keeps the counters in memory through a restart: auto, off or a path." placeholder:"FILE"`
+
+	// StateInterval is how often they are saved besides, 0 or 100ms to 1h: a process
+	// that is killed loses what it granted since. Saving takes at most a twentieth of
+	// the time: of very many counters it is done less often. 0: only at the end.
+	StateInterval time.Duration `default:"5s" help:"How often the state file is written while running; 0: only at the end."`
 
 	// Front puts a cache of leases in front of the store: it answers denials and
 	// cuts leases by itself, and asks the store for more behind. auto: on with
@@ -82,10 +99,11 @@ type Config struct {
 	// each holder. When it is used up, as MaxKeys.
 	MaxMemory Bytes `default:"512MiB" help:"Most memory of counters, such as 512MiB."`
 
-	// MaxHolders bounds the PoPs that are remembered, 1 to 10,000,000, about 100
-	// bytes each. Calls of more are refused while all the others called within the
-	// last 10 s.
-	MaxHolders int `default:"10000" help:"Most PoPs that are remembered."`
+	// MaxHolders bounds the workers of PoPs that are remembered, 1 to 10,000,000,
+	// about 500 bytes each; a PoP has one per processor unless its Envoy was told
+	// otherwise. Calls of more PoPs are refused while all the others called within the
+	// last 10 s. One PoP has at most 512.
+	MaxHolders int `default:"100000" help:"Most workers of PoPs that are remembered."`
 
 	// SlotSeed is mixed into the ids by which clients name requests that hold slots of
 	// a concurrency limit, so that nobody can choose two that collide. The same on
@@ -106,10 +124,13 @@ type Config struct {
 	// that is being closed.
 	IdleTimeout time.Duration `default:"10m" help:"How long connections without calls are kept."`
 
-	// DrainWait is how long calls are still taken after SIGTERM while /readyz
-	// already says no, 0 to 5m: the time in which others take this replica off
-	// their lists. A second signal ends it.
-	DrainWait time.Duration `default:"1s" help:"How long to serve on, not ready, after SIGTERM."`
+	// DrainWait is how long calls are still taken after SIGTERM while /readyz and
+	// /healthz already say no, 0 to 5m: the time in which others take this replica off
+	// their lists. It should be longer than callers take to notice: a health check or
+	// two of an Envoy (1 s in envoy/pop.yaml), the refresh of a name (5 s in an Envoy
+	// with STRICT_DNS). With DrainTimeout it should fit into what the process is given
+	// to end (Kubernetes: 30 s). A second signal ends it.
+	DrainWait time.Duration `default:"6s" help:"How long to serve on, not ready, after SIGTERM."`
 
 	// DrainTimeout bounds how long calls in flight may take after that, 0 to 5m;
 	// then connections are cut.

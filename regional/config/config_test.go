@@ -30,9 +30,9 @@ func TestDefaults(t *testing.T) {
 	}
 	want := &Config{
 		Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1, Learning: true,
-		MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 10_000, MaxStreams: 1000,
-		HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: time.Second, DrainTimeout: 10 * time.Second,
-		LogFormat: "text", LogLevel: "info", Front: "auto",
+		MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 100_000, MaxStreams: 1000,
+		HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: 6 * time.Second, DrainTimeout: 10 * time.Second,
+		LogFormat: "text", LogLevel: "info", Front: "auto", State: "auto", StateInterval: 5 * time.Second,
 		RedisOf:   Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 4096},
 		Ratelimit: Ratelimit{Consistency: "leased", OnFailure: "allow"},
 		RLS:       RLS{Listen: "127.0.0.1:8081", MaxConnectionAge: 30 * time.Minute, Budget: 100 * time.Millisecond},
@@ -76,6 +76,8 @@ listen: ":1"
 admin_listen: ":2"
 replicas: 2
 learning: false
+state: "off"
+state_interval: 1m
 front: on
 redis: 127.0.0.1:1,127.0.0.1:2
 redis_mode: sentinel

@@ -39,7 +39,8 @@ type RLS struct {
 	Listen string `default:"127.0.0.1:8081" help:"Address of Envoy's rate limit service, host:port."`
 
 	// TLSCert and TLSKey encrypt the connections; both or none. With TLSClientCA
-	// only clients are served that show a certificate of these authorities. The
+	// only clients are served that show a certificate of these authorities, and
+	// /json and /rlconfig, on Config.Listen, which asks for none, are refused. The
 	// files are read again when they change.
 	TLSCert     string `name:"tls-cert" help:"Server certificate." placeholder:"FILE"`
 	TLSKey      string `name:"tls-key" help:"Its key." placeholder:"FILE"`

@@ -8,9 +8,10 @@ import (
 
 // catalog is a set of rules as the service uses it: immutable, replaced as a whole.
 type catalog struct {
-	version string
-	encoded []byte // the compiled form, as it travels
-	rules   map[string]*entry
+	version  string
+	revision uint64 // see rule.Set
+	encoded  []byte // the compiled form, as it travels
+	rules    map[string]*entry
 }
 
 // entry is one rule.
@@ -25,7 +26,7 @@ var noRules = &catalog{}
 // counts for as long as it did there, the others from now on; of the first
 // catalog of a process nobody knows.
 func newCatalog(set *rule.Set, before *catalog, now limit.Micros, m *metrics) *catalog {
-	c := &catalog{version: set.Version, encoded: set.Encode(), rules: make(map[string]*entry, set.Len())}
+	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len())}
 	if before == noRules {
 		now = 0
 	}
@@ -33,9 +34,9 @@ func newCatalog(set *rule.Set, before *catalog, now limit.Micros, m *metrics) *c
 		r := set.Rule(i)
 		e := &entry{counts: m.rule(r.Name)}
 		for v := range r.Limits {
-			p := NewPolicy(r.Name, uint32(v), set.Limit(i, v), termsOf(r, set.Limit(i, v)), now)
+			p := NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)), now)
 			p.OnFailure, p.ExpectedHolders, p.Mode, p.Key = r.OnFailure, r.ExpectedHolders, r.Mode, r.Key
-			if old := before.policy(p.Rule, p.Variant); old != nil && old.Same(p) {
+			if old := before.policy(p.Rule, uint32(v), p.Override); old != nil && old.Same(p) {
 				p.Since = old.Since
 			}
 			e.policies = append(e.policies, p)
@@ -45,17 +46,23 @@ func newCatalog(set *rule.Set, before *catalog, now limit.Micros, m *metrics) *c
 	return c
 }
 
-// policy is nil if there is no such rule or variant.
-func (c *catalog) policy(rule string, variant uint32) *Policy {
-	if e := c.rules[rule]; e != nil {
-		return e.policy(variant)
+// policy is nil if there is no such rule, or no such limit of it. An override that is
+// named is found wherever it stands; variant, its place at whoever asks, is then no
+// more than where to look first. Older holders tell its place alone.
+func (c *catalog) policy(rule string, variant uint32, override uint64) *Policy {
+	e := c.rules[rule]
+	if e == nil {
+		return nil
 	}
-	return nil
-}
-
-func (e *entry) policy(variant uint32) *Policy {
 	if uint64(variant) < uint64(len(e.policies)) {
-		return e.policies[variant]
+		if p := e.policies[variant]; override == 0 || p.Override == override {
+			return p
+		}
+	}
+	for _, p := range e.policies {
+		if override != 0 && p.Override == override {
+			return p
+		}
 	}
 	return nil
 }

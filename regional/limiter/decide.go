@@ -31,6 +31,9 @@ type Verdict struct {
 	// Grant is the store's answer, for what a client is told. Unavailable with
 	// Degraded; Limit, Remaining, Reset and RetryAfter are then what is known here.
 	Grant lease.Grant
+	// Unowed is what of the need is not owed for, though it was admitted without the
+	// store, see [lease.Taken].
+	Unowed int64
 }
 
 // Degraded is how a request was decided. The zero value is Sound.
@@ -61,4 +64,6 @@ type Judge interface {
 	// request failed elsewhere. It does not heed the deadline of ctx: what a client
 	// no longer waits for has to come back all the same.
 	GiveBack(ctx context.Context, asks []Ask, verdicts []Verdict)
+	// Forget drops the metrics of rules that are not live any more.
+	Forget(live func(rule string) bool)
 }

@@ -68,7 +68,7 @@ func isPlain(r *http.Request) bool {
 
 func (h *Handler) acquire(w http.ResponseWriter, r *http.Request) {
 	c := h.service.calls.Get().(*call)
-	defer h.service.calls.Put(c)
+	defer h.service.release(c)
 	if err := h.answer(r, c); err != nil {
 		h.service.metrics.rejected.Inc()
 		_ = h.errors.Write(w, r, coded(err)) // whoever asked has gone
@@ -80,16 +80,16 @@ func (h *Handler) acquire(w http.ResponseWriter, r *http.Request) {
 
 // answer decodes, asks and encodes.
 func (h *Handler) answer(r *http.Request, c *call) (err error) {
-	ctx := r.Context()
+	patience := defaultPatience
 	if text := r.Header.Get("Connect-Timeout-Ms"); text != "" {
 		ms, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
 			return wrong("Connect-Timeout-Ms", "%q, must be a number of milliseconds of at most 10 digits", text)
 		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
-		defer cancel()
+		patience = time.Duration(ms) * time.Millisecond
 	}
+	ctx, cancel := inTime(r.Context(), patience)
+	defer cancel()
 	if c.in, err = readBody(r, c.in[:0]); err != nil {
 		return err
 	}
@@ -162,9 +162,10 @@ var errNoRules = errors.New("rules: none are loaded yet; ask again when the regi
 
 // Acquire answers a call in any other encoding.
 func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
-	c := p.service.calls.Get().(*call)
-	defer p.service.calls.Put(c)
+	c := new(call) // its wants point into the message
 	fromMessage(&c.request, r.Msg)
+	ctx, cancel := inTime(ctx, patience(ctx))
+	defer cancel()
 	if err := p.service.acquire(ctx, c); err != nil {
 		p.service.metrics.rejected.Inc()
 		return nil, coded(err)
@@ -174,6 +175,8 @@ func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequ
 
 // Slot answers a call of a request for its slots.
 func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error) {
+	ctx, cancel := inTime(ctx, patience(ctx))
+	defer cancel()
 	answer, err := p.service.slot(ctx, r.Msg)
 	if err != nil {
 		p.service.metrics.rejected.Inc()
@@ -184,15 +187,17 @@ func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) 
 
 // Rules sends the compiled rules, unless the holder has them.
 func (p rpc) Rules(_ context.Context, r *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
-	if r.Msg.GetProtocol() != wire.Protocol {
-		return nil, coded(&ProtocolError{Got: r.Msg.GetProtocol()})
+	protocol, ok := wire.Common(r.Msg.GetProtocol(), r.Msg.GetProtocolMax())
+	if !ok {
+		return nil, coded(&ProtocolError{r.Msg.GetProtocol(), r.Msg.GetProtocolMax()})
 	}
-	version, compiled := p.service.Rules()
-	switch {
-	case version == "":
+	rules := p.service.rules.Load()
+	if rules.version == "" {
 		return nil, connect.NewError(connect.CodeUnavailable, errNoRules)
-	case version == r.Msg.GetHaveVersion():
-		compiled = nil
 	}
-	return connect.NewResponse(&quotapb.RulesResponse{Protocol: wire.Protocol, RulesVersion: version, Rules: compiled}), nil
+	out := &quotapb.RulesResponse{Protocol: protocol, RulesVersion: rules.version, RulesRevision: rules.revision}
+	if rules.version != r.Msg.GetHaveVersion() {
+		out.Rules = rules.encoded
+	}
+	return connect.NewResponse(out), nil
 }

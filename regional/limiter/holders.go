@@ -1,84 +1,183 @@
 package limiter
 
 import (
+	"encoding/binary"
 	"sync"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
 const (
 	// liveFor is how long after its last call a holder counts as live. One that has
 	// nothing to ask for is silent, and no longer counts when shares are computed.
 	liveFor = 10 * limit.Second
-	// recountEvery is how old the count of live holders may be.
+	// recountEvery is how old the count of live holders may be, and how often room is
+	// made for others at most.
 	recountEvery = limit.Second
+	// mostWorkers bounds the workers of one holder that are remembered. One more takes
+	// the place of that which has been silent longest, and nobody else's.
+	mostWorkers = 512
 )
 
 // HolderID names a holder: random, made once per process.
 type HolderID [16]byte
 
+// hash is the same at every replica, never 0.
+func (id HolderID) hash() uint64 {
+	h := newFNV()
+	for _, b := range id {
+		h.octet(b)
+	}
+	return max(uint64(h), 1)
+}
+
+// holderOf is the holder that a request comes from. A worker may put its own number
+// into the second half of the name, for a granter of a release that knows no workers:
+// it takes each worker for a holder, with a sequence of its own.
+func holderOf(r *wire.Request) HolderID {
+	id := HolderID(r.Holder)
+	if r.Worker != 0 && binary.LittleEndian.Uint64(id[8:]) == r.Worker {
+		clear(id[8:])
+	}
+	return id
+}
+
 // holders remembers who calls, so that no call is applied twice. It is safe for
 // concurrent use.
 type holders struct {
 	mu      sync.Mutex
-	most    int
+	most    int // workers, of all holders
+	workers int // the sum of what the holders have
 	known   map[HolderID]*holder
-	live    int // as of counted
-	counted limit.Micros
+	live    int          // holders, as of counted
+	counted limit.Micros // when
+	cleared limit.Micros // when room was made last
 }
 
+// holder is one process.
 type holder struct {
-	caller lease.Caller
-	seen   limit.Micros
+	seen    limit.Micros // the last call of any worker
+	former  bool         // it has presented another epoch than ours
+	workers map[uint64]*worker
+}
+
+// worker is who numbers calls: one worker of a holder, or the whole of a holder that
+// sends no worker, which is number 0.
+type worker struct {
+	lease.Caller
+	turns
+	seen limit.Micros
 }
 
 func newHolders(most int) *holders {
-	return &holders{most: most, known: make(map[HolderID]*holder)}
+	return &holders{most: most, known: make(map[HolderID]*holder), counted: -limit.Day, cleared: -limit.Day}
 }
 
 // accept notes a call. It is not fresh if it was seen before, and not known if
 // there are too many holders to remember this one.
-func (h *holders) accept(id HolderID, seq uint64, now limit.Micros) (fresh, known bool) {
+func (h *holders) accept(id HolderID, number, seq uint64, now limit.Micros) (fresh, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	who := h.known[id]
 	if who == nil {
-		if len(h.known) >= h.most {
-			h.recount(now, true)
-		}
-		if len(h.known) >= h.most {
+		if !h.room(now) {
 			return false, false
 		}
-		who = new(holder)
+		who = &holder{workers: make(map[uint64]*worker, 1)}
 		h.known[id] = who
 		h.live++
 	}
 	who.seen = now
-	return who.caller.Accept(seq), true
+	one := who.workers[number]
+	if one == nil {
+		one = h.enlist(who, number, now)
+	}
+	one.seen = now
+	return one.Accept(seq), true
+}
+
+// enlist remembers one more worker of a holder.
+func (h *holders) enlist(who *holder, number uint64, now limit.Micros) *worker {
+	if len(who.workers) >= mostWorkers || !h.room(now) {
+		h.workers -= who.forgetOldest()
+	}
+	one := new(worker)
+	who.workers[number] = one
+	h.workers++
+	return one
+}
+
+// forgetOldest makes room among the workers of a holder, and returns for how many.
+func (who *holder) forgetOldest() int {
+	if len(who.workers) == 0 {
+		return 0
+	}
+	var oldest uint64
+	var least *worker
+	for number, one := range who.workers {
+		if least == nil || one.seen < least.seen {
+			oldest, least = number, one
+		}
+	}
+	delete(who.workers, oldest)
+	return 1
 }
 
 // count is how many holders called within liveFor.
 func (h *holders) count(now limit.Micros) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if age := now - h.counted; age < 0 || age >= recountEvery {
-		h.recount(now, false)
+	if since(h.counted, now) >= recountEvery {
+		h.recount(now)
 	}
 	return h.live
 }
 
-// recount counts the live holders and, if there is need for room, forgets the
-// others. A holder that comes back is as good as new: what it sent before is
-// longer ago than anything may be on its way.
-func (h *holders) recount(now limit.Micros, room bool) {
-	h.live, h.counted = 0, now
+// lately are hashes of the holders that called within that time.
+func (h *holders) lately(now, within limit.Micros) (hashes []uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for id, who := range h.known {
-		switch silent := now - who.seen; {
-		case silent >= -liveFor && silent < liveFor:
+		if since(who.seen, now) < within {
+			hashes = append(hashes, id.hash())
+		}
+	}
+	return hashes
+}
+
+func (h *holders) recount(now limit.Micros) {
+	h.live, h.counted = 0, now
+	for _, who := range h.known {
+		if since(who.seen, now) < liveFor {
 			h.live++
-		case room:
-			delete(h.known, id)
 		}
 	}
 }
+
+// room reports whether one more worker can be remembered. If need be it forgets those
+// that are silent: one that comes back is as good as new, what it sent before is
+// longer ago than anything may be on its way.
+func (h *holders) room(now limit.Micros) bool {
+	if h.workers < h.most || since(h.cleared, now) < recountEvery {
+		return h.workers < h.most
+	}
+	h.cleared = now
+	for id, who := range h.known {
+		for number, one := range who.workers {
+			if since(one.seen, now) >= liveFor {
+				delete(who.workers, number)
+				h.workers--
+			}
+		}
+		if since(who.seen, now) >= liveFor {
+			delete(h.known, id)
+		}
+	}
+	h.recount(now)
+	return h.workers < h.most
+}
+
+// since is the time between two readings of a clock that may have been set back.
+func since(then, now limit.Micros) limit.Micros { return max(now-then, then-now) }

@@ -170,8 +170,20 @@ func (j *judge) count(rule string, v *Verdict) {
 	}
 }
 
-// rule finds or makes what is kept of a rule. There are as many as rules were ever
-// configured.
+// Forget drops what is kept of rules that are not live. A request in flight may bring a
+// rule's metrics back; the next call drops them.
+func (j *judge) Forget(live func(rule string) bool) {
+	j.rules.Range(func(key, _ any) bool {
+		if name := key.(string); !live(name) {
+			j.rules.Delete(name)
+			j.decisions.DeletePartialMatch(telemetry.Labels{"rule": name})
+			j.degraded.DeletePartialMatch(telemetry.Labels{"rule": name})
+		}
+		return true
+	})
+}
+
+// rule finds or makes what is kept of a rule.
 func (j *judge) rule(name string) *judged {
 	if r, ok := j.rules.Load(name); ok {
 		return r.(*judged)

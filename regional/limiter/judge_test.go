@@ -219,3 +219,23 @@ func TestJudgeWithoutAFallback(t *testing.T) {
 		j.GiveBack(t.Context(), asks, v)
 	}
 }
+
+// The metrics of a rule go with it, and come back with it from zero.
+func TestMetricsOfRemovedRules(t *testing.T) {
+	c := newCourt()
+	stays, goes := ruling(t, "stays", rule.FailureAllow), ruling(t, "goes", rule.FailureAllow)
+	c.store.away = []string{"away"}
+	for _, p := range []*limiter.Policy{stays, goes} {
+		c.judge(t, units(p, "k", 0, 1), units(p, "away", 0, 1))
+	}
+	hasMetric(t, c.metrics, `weir_degraded_total{how="allow",rule="goes"} 1`)
+	c.Forget(func(name string) bool { return name == "stays" })
+	w := httptest.NewRecorder()
+	c.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if strings.Contains(w.Body.String(), `rule="goes"`) {
+		t.Error("there are metrics of a rule that has gone")
+	}
+	hasMetric(t, c.metrics, `weir_decisions_total{rule="stays",verdict="admitted"} 2`)
+	c.judge(t, units(goes, "k", 0, 1))
+	hasMetric(t, c.metrics, `weir_decisions_total{rule="goes",verdict="admitted"} 1`)
+}

@@ -8,15 +8,18 @@ import (
 // fromMessage copies a generated message into the codec's form.
 func fromMessage(r *wire.Request, m *quotapb.AcquireRequest) {
 	*r = wire.Request{
-		Protocol:     m.GetProtocol(),
-		Holder:       m.GetHolder(),
-		Epoch:        m.GetEpoch(),
-		Seq:          m.GetSeq(),
-		Ack:          m.GetAck(),
-		RulesVersion: m.GetRulesVersion(),
-		Wants:        r.Wants[:0],
-		Pop:          m.GetPop(),
-		TraceParent:  append(r.TraceParent[:0], m.GetTraceParent()...),
+		Protocol:      m.GetProtocol(),
+		Holder:        m.GetHolder(),
+		Epoch:         m.GetEpoch(),
+		Seq:           m.GetSeq(),
+		Ack:           m.GetAck(),
+		RulesVersion:  m.GetRulesVersion(),
+		Wants:         r.Wants[:0],
+		Pop:           m.GetPop(),
+		TraceParent:   append(r.TraceParent[:0], m.GetTraceParent()...),
+		Worker:        m.GetWorker(),
+		ProtocolMax:   m.GetProtocolMax(),
+		RulesRevision: m.GetRulesRevision(),
 	}
 	for _, w := range m.GetWants() {
 		r.Wants = append(r.Wants, wire.Want{
@@ -34,6 +37,10 @@ func fromMessage(r *wire.Request, m *quotapb.AcquireRequest) {
 			Fresh:     w.GetFresh(),
 			Next:      w.GetNext(),
 			Holding:   w.GetHolding(),
+			Debt:      w.GetDebt(),
+			Left:      w.GetLeft(),
+			ResetMs:   w.GetResetMs(),
+			Override:  w.GetOverride(),
 		})
 	}
 }
@@ -41,12 +48,13 @@ func fromMessage(r *wire.Request, m *quotapb.AcquireRequest) {
 // toMessage copies an answer into the generated form.
 func toMessage(r *wire.Response) *quotapb.AcquireResponse {
 	m := &quotapb.AcquireResponse{
-		Protocol:     r.Protocol,
-		Epoch:        r.Epoch,
-		RulesVersion: r.RulesVersion,
-		Grants:       make([]*quotapb.Grant, len(r.Grants)),
-		Holders:      r.Holders,
-		Seq:          r.Seq,
+		Protocol:      r.Protocol,
+		Epoch:         r.Epoch,
+		RulesVersion:  r.RulesVersion,
+		Grants:        make([]*quotapb.Grant, len(r.Grants)),
+		Holders:       r.Holders,
+		Seq:           r.Seq,
+		RulesRevision: r.RulesRevision,
 	}
 	grants := make([]quotapb.Grant, len(r.Grants))
 	for i := range r.Grants {
@@ -61,6 +69,7 @@ func toMessage(r *wire.Response) *quotapb.AcquireResponse {
 		grants[i].Limit = g.Limit
 		grants[i].Remaining = g.Remaining
 		grants[i].ResetMs = g.ResetMs
+		grants[i].StillOwed = g.StillOwed
 		m.Grants[i] = &grants[i]
 	}
 	return m

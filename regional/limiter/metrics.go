@@ -13,7 +13,11 @@ type metrics struct {
 	duplicates telemetry.Counter
 	unknown    telemetry.Counter
 	rejected   telemetry.Counter
-	learning   telemetry.Gauge
+	unheard    telemetry.Counter
+	behind     telemetry.Counter
+
+	wantsRejected *telemetry.CounterVec
+	foreign       telemetry.Counter
 }
 
 // ruleCounts are the instruments of one rule.
@@ -32,11 +36,14 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		slots:     r.Counters("weir_slots_total", "Calls of requests for slots, by rule: take, renew or release, and ok, denied or unavailable.", "rule", "op", "status"),
 		refused:   r.Counters("weir_edge_denials_total", "Requests that holders refused by themselves, as reported.", "rule"),
 
-		callWants:  r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
-		duplicates: r.Counter("weir_acquire_duplicates_total", "Calls dropped because they had been answered before."),
-		unknown:    r.Counter("weir_wants_unknown_rule_total", "Wants for a rule or variant that is not in the rules."),
-		rejected:   r.Counter("weir_acquire_rejected_total", "Calls refused as a whole: malformed, out of range, another protocol, too many holders."),
-		learning:   r.Gauge("weir_learning", "1 once a holder had a lease of a life before this one: keys not seen since the start are taken for spent until their window ends."),
+		callWants:     r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
+		duplicates:    r.Counter("weir_acquire_duplicates_total", "Calls dropped because they had been answered before."),
+		unknown:       r.Counter("weir_wants_unknown_rule_total", "Wants for a rule or variant that is not in the rules."),
+		rejected:      r.Counter("weir_acquire_rejected_total", "Calls refused as a whole because their caller is broken: malformed, another protocol, no holder, too many holders."),
+		wantsRejected: r.Counters("weir_wants_rejected_total", "Wants that were answered as unavailable because a field of them is out of range, by field.", "reason"),
+		unheard:       r.Counter("weir_acquire_unheard_total", "Calls whose caller hung up before the answer, so that what they were granted went back."),
+		behind:        r.Counter("weir_acquire_newer_rules_total", "Calls of holders that have newer rules than this replica: its rules file lags, or went back without a larger revision."),
+		foreign:       r.Counter("weir_foreign_epochs_total", "Calls of holders that another store, or an unknown life of this one, answered last: a few for each holder after a start without a state file; where it goes on growing, several regions with counters of their own answer the same holders."),
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 // Policy is one limit of one rule: what all counters of it share. Together with
 // a key it names a counter. It is immutable and safe for concurrent use.
 type Policy struct {
-	Rule    string // name of the rule
-	Variant uint32 // 0: the rule's own limit; i: its i-th override
-	Limit   *limit.Limit
-	Terms   lease.Terms
+	Rule string // name of the rule
+	// Override names an override of the rule, as [rule.Set.Override] does; 0 is the
+	// rule's own limit.
+	Override uint64
+	Limit    *limit.Limit
+	Terms    lease.Terms
 	// Since is when counters of this policy may first have counted, on the store's
 	// clock; 0: for longer than this process knows. A store that lost its history
 	// takes for spent only what may have been spent before it started.
@@ -31,12 +33,12 @@ type Policy struct {
 	salt uint64 // hash of what names the counters, without the key
 }
 
-// NewPolicy makes the policy of a rule's variant.
-func NewPolicy(rule string, variant uint32, l *limit.Limit, t lease.Terms, since limit.Micros) *Policy {
-	p := &Policy{Rule: rule, Variant: variant, Limit: l, Terms: t, Since: since}
+// NewPolicy makes the policy of a rule's own limit, or of one of its overrides.
+func NewPolicy(rule string, override uint64, l *limit.Limit, t lease.Terms, since limit.Micros) *Policy {
+	p := &Policy{Rule: rule, Override: override, Limit: l, Terms: t, Since: since}
 	h := newFNV()
 	h.text(rule)
-	h.number(uint64(variant))
+	h.number(override)
 	h.number(l.Shape())
 	p.salt = uint64(h)
 	return p
@@ -46,12 +48,12 @@ func NewPolicy(rule string, variant uint32, l *limit.Limit, t lease.Terms, since
 // their counters have the same. It is not secret; mix it with a seeded hash.
 func (p *Policy) Salt() uint64 { return p.salt }
 
-// Same reports whether p and q count on the same counters: rule, variant and the
+// Same reports whether p and q count on the same counters: rule, override and the
 // limit's shape agree, so that a new version of the rules goes on where the old
 // one stopped. A limit of another shape is another counter.
 func (p *Policy) Same(q *Policy) bool {
 	return p == q ||
-		p.salt == q.salt && p.Variant == q.Variant && p.Rule == q.Rule && p.Limit.Shape() == q.Limit.Shape()
+		p.salt == q.salt && p.Override == q.Override && p.Rule == q.Rule && p.Limit.Shape() == q.Limit.Shape()
 }
 
 // fnv is FNV-1a of 64 bits.

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ import (
 )
 
 // ErrTooManyHolders refuses a call of a holder that there is no room to remember.
-var ErrTooManyHolders = errors.New("holder: too many holders called within 10 s to remember another one; raise max_holders, or look for a holder that makes a new id for every call")
+var ErrTooManyHolders = errors.New("holder: too many holders and workers of them called within 10 s to remember another one; raise max_holders, or look for a holder that makes a new id for every call")
 
 // Config is what a [Service] is made of.
 type Config struct {
@@ -26,27 +27,33 @@ type Config struct {
 	// Now is the clock by which holders count as live and rules as new; nil means
 	// the system's.
 	Now func() limit.Micros
-	// MaxHolders bounds the holders that are remembered, at least 1; 0 means
-	// DefaultMaxHolders.
+	// MaxHolders bounds the workers of holders that are remembered, at least 1; 0
+	// means DefaultMaxHolders.
 	MaxHolders int
 	// SlotSeed keeps clients from choosing request ids that collide. All replicas of
 	// a store need the same; empty: the ids are hashed all the same, and whoever
 	// knows how can make one request's slots pass for another's.
 	SlotSeed string
-	// NoLearning makes counters begin fresh after a restart, even if holders still
-	// have leases of the life before: at most one more limit is admitted.
+	// Former are the epochs of lives of the store before this one, as far as they are
+	// known: a holder that presents another one has dealt with another store.
+	Former []uint64
+	// Census is how many holders call the replicas of the region, as far as the store
+	// knows; nil, or 0: nobody knows, and those that call this replica are all.
+	Census func() int
+	// NoLearning keeps from the store what holders remember of counters that it lost.
 	NoLearning bool
 }
 
-// DefaultMaxHolders is some 100 bytes each.
-const DefaultMaxHolders = 10_000
+// DefaultMaxHolders is some 500 bytes each.
+const DefaultMaxHolders = 100_000
 
 // Service answers the calls of holders. It is safe for concurrent use and starts
 // no goroutine.
 type Service struct {
 	store   Store
 	now     func() limit.Micros
-	learn   bool
+	lives   lives
+	census  func() int
 	holders *holders
 	seed    string
 	metrics *metrics
@@ -60,9 +67,20 @@ type call struct {
 	response wire.Response
 	in, out  []byte // the encoded messages
 
-	asks   []Ask
-	index  []int32 // of each ask's want in the request
-	grants []lease.Grant
+	holder  HolderID
+	asks    []Ask
+	index   []int32 // of each ask's want in the request
+	unknown int     // wants of rules that are not there
+	grants  []lease.Grant
+}
+
+// release keeps the memory of a call for the next one, unless it is much: a call of the
+// largest size must not keep that much for each call that is under way at once.
+func (s *Service) release(c *call) {
+	const mostBytes, mostWants = 64 << 10, 512
+	if cap(c.in) <= mostBytes && cap(c.out) <= mostBytes && cap(c.request.Wants) <= mostWants {
+		s.calls.Put(c)
+	}
 }
 
 // NewService makes a service without rules: until [Service.SetRules] every want
@@ -80,7 +98,8 @@ func NewService(c Config) *Service {
 	s := &Service{
 		store:   c.Store,
 		now:     c.Now,
-		learn:   !c.NoLearning,
+		census:  c.Census,
+		lives:   lives{former: c.Former, heed: !c.NoLearning},
 		holders: newHolders(c.MaxHolders),
 		seed:    c.SlotSeed,
 		metrics: newMetrics(c.Metrics),
@@ -118,33 +137,50 @@ func (s *Service) Rules() (version string, compiled []byte) {
 // Policy is the limit of a rule's variant in the rules in force; nil if there is
 // none. A caller that keeps it goes on with rules that may have been replaced.
 func (s *Service) Policy(rule string, variant uint32) *Policy {
-	return s.rules.Load().policy(rule, variant)
+	return s.rules.Load().policy(rule, variant, 0)
 }
 
 // Holders is how many holders called this replica within the last 10 s.
 func (s *Service) Holders() int { return s.holders.count(s.now()) }
 
+// Live returns hashes of the holders that called this replica within that time.
+func (s *Service) Live(within time.Duration) []uint64 {
+	return s.holders.lately(s.now(), limit.Micros(within.Microseconds()))
+}
+
+// sharers is how many holders call the region, by all that is known here.
+func (s *Service) sharers(now limit.Micros) int {
+	n := s.holders.count(now)
+	if s.census != nil {
+		n = max(n, s.census())
+	}
+	return n
+}
+
 // acquire answers c.request in c.response. An error means that nothing was
 // applied; it is a *RequestError, a *ProtocolError or ErrTooManyHolders.
 func (s *Service) acquire(ctx context.Context, c *call) error {
 	rules := s.rules.Load()
-	if err := c.prepare(rules); err != nil {
+	if err := check(&c.request); err != nil {
 		return err
 	}
+	s.prepare(c, rules)
 	r, now := &c.request, s.now()
-	fresh, known := s.holders.accept(HolderID(r.Holder), r.Seq, now)
+	fresh, known := s.holders.accept(c.holder, r.Worker, r.Seq, now)
 	if !known {
 		return ErrTooManyHolders
 	}
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
 	epoch := s.store.Epoch()
 	if fresh {
-		if r.Epoch != 0 && r.Epoch != epoch && s.learn {
-			s.store.Learn()
-			s.metrics.learning.Set(1)
+		if former := s.formerOf(c, epoch, now); former != 0 {
+			for i := range c.asks {
+				c.asks[i].Former = former
+			}
 		}
 		s.store.Acquire(ctx, c.asks, c.grants)
 		s.count(c, rules)
+		s.returnUnheard(ctx, c)
 	} else {
 		s.metrics.duplicates.Inc()
 		for i := range c.grants {
@@ -152,29 +188,40 @@ func (s *Service) acquire(ctx context.Context, c *call) error {
 		}
 	}
 	c.word()
-	c.response.Protocol = wire.Protocol
+	c.response.Protocol, _ = wire.Common(r.Protocol, r.ProtocolMax)
 	c.response.Epoch = epoch
-	c.response.RulesVersion = rules.version
-	c.response.Holders = uint32(s.holders.count(now))
+	c.response.RulesVersion, c.response.RulesRevision = rules.version, rules.revision
+	if r.RulesRevision > rules.revision && r.RulesVersion != rules.version {
+		s.metrics.behind.Inc()
+	}
+	c.response.Holders = uint32(s.sharers(now))
 	c.response.Seq = r.Seq
 	return nil
 }
 
-// prepare checks the request and turns its wants into asks. Those that name no
-// rule are answered already.
-func (c *call) prepare(rules *catalog) error {
+// prepare turns the wants of a call that was checked into asks. Those that name no
+// rule are answered already, and so are those that are out of range.
+func (s *Service) prepare(c *call, rules *catalog) {
 	r := &c.request
-	if err := check(r); err != nil {
-		return err
-	}
-	c.asks, c.index = c.asks[:0], c.index[:0]
+	c.holder = holderOf(r)
+	r.Holder = c.holder[:]
+	c.asks, c.index, c.unknown = c.asks[:0], c.index[:0], 0
 	c.response.Grants = slices.Grow(c.response.Grants[:0], len(r.Wants))[:len(r.Wants)]
 	group, scattered := uint32(0), false
+	var broken []uint32 // groups of which a want is out of range
 	for i := range r.Wants {
 		w := &r.Wants[i]
-		p := rules.policy(w.Rule, w.Variant)
+		if field := outOfRange(w); field != "" {
+			s.reject(c, int32(i), field)
+			if w.Group != 0 {
+				broken = append(broken, w.Group)
+			}
+			continue
+		}
+		p := rules.policy(w.Rule, w.Variant, w.Override)
 		if p == nil {
 			c.response.Grants[i] = wire.Grant{Status: wire.StatusUnknownRule}
+			c.unknown++
 			continue
 		}
 		scattered = scattered || w.Group < group
@@ -185,13 +232,14 @@ func (c *call) prepare(rules *catalog) error {
 	if scattered {
 		c.gather()
 	}
+	s.rejectGroups(c, broken)
 	c.grants = slices.Grow(c.grants[:0], len(c.asks))[:len(c.asks)]
-	return checkGroups(c.asks, c.index)
 }
 
 // askOf is a want as the store sees it. What is given back of a counter of
 // another shape is dropped: that counter is not asked any more.
 func askOf(r *wire.Request, w *wire.Want, p *Policy) Ask {
+	w.Key = rule.ShortKey(w.Key) // filters of an older release send longer ones
 	a := Ask{Policy: p, Key: w.Key, Group: w.Group, Want: lease.Want{
 		Need:      int64(w.Need),
 		Waiting:   int64(w.Waiting),
@@ -199,24 +247,47 @@ func askOf(r *wire.Request, w *wire.Want, p *Policy) Ask {
 		Unused:    int64(w.Unused),
 		Lease:     uint32(w.Lease),
 		Overdrawn: int64(w.Overdrawn),
+		Debt:      DebtID(r.Holder, w.Debt),
 		Denied:    int64(w.Denied),
 		Fresh:     w.Fresh,
 		Next:      w.Next,
+		Left:      int64(min(w.Left, uint64(limit.MaxCount))),
+		Reset:     lease.Millis(min(w.ResetMs, uint64(limit.Never/limit.Millisecond))),
 	}}
 	if uint32(w.Lease>>32) != p.Limit.Fingerprint() {
-		a.Want.Unused = 0
+		a.Want.Unused, a.Want.Reset = 0, 0
 	}
 	if p.Limit.Spec().Algorithm == limit.Concurrency {
-		a.Holder, a.Seq, a.Holding = slotHolder(r.Holder, w.Lease), r.Seq, int64(w.Holding)
+		a.Holder, a.Seq, a.Holding = slotHolder(r, w.Lease), r.Seq, int64(w.Holding)
 	}
 	return a
 }
 
-// slotHolder names a holder of slots: a process has one for each of its workers,
-// told apart by the lease field.
-func slotHolder(holder []byte, worker uint64) uint64 {
+// DebtID names a debt among those of all holders, so that the replicas of a store
+// and the store itself know it again; 0 has no name.
+func DebtID(holder []byte, debt uint64) uint64 {
+	if debt == 0 {
+		return 0
+	}
 	h := newFNV()
 	for _, b := range holder {
+		h.octet(b)
+	}
+	h.number(debt)
+	return max(uint64(h), 1)
+}
+
+// slotHolder names a holder of slots: a process has one for each of its workers,
+// told apart by the lease field, which is the number of the worker that calls. The
+// order of its statements is that worker's sequence. A region of the release before
+// takes the same name, so that replicas of both may count the same slots.
+func slotHolder(r *wire.Request, worker uint64) uint64 {
+	name := HolderID(r.Holder)
+	if r.Worker != 0 && binary.LittleEndian.Uint64(name[8:]) == 0 {
+		binary.LittleEndian.PutUint64(name[8:], worker)
+	}
+	h := newFNV()
+	for _, b := range name {
 		h.octet(b)
 	}
 	h.number(worker)
@@ -242,9 +313,17 @@ func (s *Service) count(c *call, rules *catalog) {
 	for i := range c.asks {
 		rules.rules[c.asks[i].Policy.Rule].counts.count(&c.asks[i], &c.grants[i])
 	}
-	if unknown := len(c.request.Wants) - len(c.asks); unknown > 0 {
-		s.metrics.unknown.Add(float64(unknown))
+	if c.unknown > 0 {
+		s.metrics.unknown.Add(float64(c.unknown))
 	}
+}
+
+// wordDuration is a duration as it travels: what never comes has a word of its own.
+func wordDuration(d lease.Millis) uint64 {
+	if d >= lease.Never {
+		return wire.NeverMs
+	}
+	return uint64(d)
 }
 
 // word puts the grants into the response, in the order of the wants.
@@ -258,17 +337,15 @@ func (c *call) word() {
 			Lease:        uint64(a.Policy.Limit.Fingerprint())<<32 | uint64(g.Lease),
 			StartsInMs:   uint64(g.StartsIn),
 			TTLMs:        uint64(g.TTL),
-			RetryAfterMs: uint64(g.RetryAfter),
+			RetryAfterMs: wordDuration(g.RetryAfter),
 			AskAfterMs:   uint64(g.AskAfter),
 			Limit:        uint64(g.Limit),
 			Remaining:    uint64(g.Remaining),
-			ResetMs:      uint64(g.Reset),
+			ResetMs:      wordDuration(g.Reset),
+			StillOwed:    g.StillOwed,
 		}
 		if a.Holder != 0 {
 			out.Lease = c.request.Wants[c.index[i]].Lease // slots are not leased for a period
-		}
-		if g.RetryAfter >= lease.Millis(limit.Never/limit.Millisecond) {
-			out.RetryAfterMs = uint64(limit.Never)
 		}
 	}
 }

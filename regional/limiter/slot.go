@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // MaxRequestID bounds the name of a request that takes slots, in bytes.
@@ -21,8 +23,8 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 		return nil, err
 	}
 	rules := s.rules.Load()
-	out := &quotapb.SlotResponse{Protocol: wire.Protocol, RulesVersion: rules.version}
-	p := rules.policy(r.GetRule(), r.GetVariant())
+	out := &quotapb.SlotResponse{Protocol: r.GetProtocol(), RulesVersion: rules.version}
+	p := rules.policy(r.GetRule(), r.GetVariant(), 0)
 	if p == nil {
 		s.metrics.unknown.Inc()
 		out.Status = quotapb.Status_STATUS_UNKNOWN_RULE
@@ -43,12 +45,12 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 func checkSlot(r *quotapb.SlotRequest) error {
 	const most = uint64(limit.MaxCount)
 	switch op := r.GetOp(); {
-	case r.GetProtocol() != wire.Protocol:
-		return &ProtocolError{Got: r.GetProtocol()}
-	case len(r.GetRule()) > MaxRuleName:
-		return wrong("rule", "%d bytes, a rule's name has at most %d", len(r.GetRule()), MaxRuleName)
-	case len(r.GetKey()) > MaxKey:
-		return wrong("key", "%d bytes, at most %d: long values are sent as their hash", len(r.GetKey()), MaxKey)
+	case !wire.Spoken(r.GetProtocol()):
+		return &ProtocolError{r.GetProtocol(), 0}
+	case len(r.GetRule()) > wire.MaxRuleName:
+		return wrong("rule", "%d bytes, a rule's name has at most %d", len(r.GetRule()), wire.MaxRuleName)
+	case len(r.GetKey()) > wire.MaxKey:
+		return wrong("key", "%d bytes, at most %d: long values are sent as their hash", len(r.GetKey()), wire.MaxKey)
 	case len(r.GetRequestId()) == 0 || len(r.GetRequestId()) > MaxRequestID:
 		return wrong("request_id", "%d bytes, must be 1 to %d", len(r.GetRequestId()), MaxRequestID)
 	case op < quotapb.SlotOp_SLOT_OP_TAKE || op > quotapb.SlotOp_SLOT_OP_RELEASE:
@@ -61,7 +63,7 @@ func checkSlot(r *quotapb.SlotRequest) error {
 
 // slotAsk is the ask of a call that has been checked, and the name of what it does.
 func (s *Service) slotAsk(p *Policy, r *quotapb.SlotRequest) (a Ask, op string) {
-	a = Ask{Policy: p, Key: r.GetKey(), Holder: s.requestHolder(r.GetRequestId())}
+	a = Ask{Policy: p, Key: rule.ShortKey(slices.Clone(r.GetKey())), Holder: s.requestHolder(r.GetRequestId())}
 	switch r.GetOp() {
 	case quotapb.SlotOp_SLOT_OP_TAKE:
 		cost := max(int64(r.GetCost()), 1)
@@ -92,8 +94,5 @@ func wordSlot(out *quotapb.SlotResponse, g *lease.Grant) {
 	out.TtlMs = uint64(g.TTL)
 	out.AskAfterMs = uint64(g.AskAfter)
 	out.Limit, out.Remaining = uint64(g.Limit), uint64(g.Remaining)
-	out.RetryAfterMs = uint64(g.RetryAfter)
-	if g.RetryAfter >= lease.Millis(limit.Never/limit.Millisecond) {
-		out.RetryAfterMs = uint64(limit.Never)
-	}
+	out.RetryAfterMs = wordDuration(g.RetryAfter)
 }

@@ -66,24 +66,12 @@ func (s *Slots) Restate(p *Policy, now limit.Micros, a *Ask) (fits, heard bool) 
 	}
 	var d limit.HoldDecision
 	s.Held, d = p.Limit.Hold(s.Held, now, a.Holder, a.Holding, a.Holding)
-	free := d.Granted - a.Holding + d.Remaining
-	if s.recovering() {
-		free = min(free, 1) // what Grant gives of it at least
-	}
-	return free >= a.Want.Need, true
+	return d.Granted-a.Holding+d.Remaining >= a.Want.Need, true
 }
-
-// recovering reports whether slots are kept for holders that used them before the
-// history was lost: what a holder says that it uses is then taken for its own, so
-// that what it needs beyond that must not be said with it.
-func (s *Slots) recovering() bool { return len(s.Held.Held) > 0 && s.Held.Held[0].ID == 0 }
 
 // Grant decides on a statement that has been heard.
 func (s *Slots) Grant(p *Policy, now limit.Micros, a *Ask) lease.Grant {
-	using := a.Holding
-	if !s.recovering() {
-		using += a.Want.Waiting
-	}
+	using := a.Holding + a.Want.Waiting
 	var d limit.HoldDecision
 	s.Held, d = p.Limit.Hold(s.Held, now, a.Holder, using, max(using, a.Want.Want))
 	return s.word(p, &d, a.Holding+a.Want.Need)

@@ -7,7 +7,7 @@ import (
 )
 
 // Ask is a want of one holder for one counter, as a [Store] sees it. The counter
-// is named by the policy's rule, variant and shape of limit, and by the key.
+// is named by the policy's rule, override and shape of limit, and by the key.
 type Ask struct {
 	Policy *Policy
 	// Key is the canonical key; it may be empty. It is the caller's again when
@@ -30,6 +30,11 @@ type Ask struct {
 	Holder  uint64
 	Seq     uint64
 	Holding int64
+
+	// Former is a hash of the holder, never 0, if it has dealt with a life of the store
+	// before this one, so that what it remembers (Want.Left, Want.Reset) may be of then;
+	// 0: it has not.
+	Former uint64
 }
 
 // SlotOp is what an ask does to the slots of a Concurrency limit. The zero value
@@ -53,6 +58,9 @@ const (
 //     unit, on one clock that all callers of the store share.
 //   - Each ask is applied at most once. The service has dropped the calls that it
 //     saw before; a store never sends anything twice, also not after an error.
+//   - A debt that has a name (Want.Debt) is charged once, whoever repeats it, for as long
+//     as it is told again within ten minutes: lease.Counter does not know names, so the
+//     store takes out what it has charged before. Want.Debt is made by [DebtID].
 //   - Of a group, either every ask that can be decided is granted its need, or
 //     nothing is charged: asks that lack their need are Denied, the others are OK
 //     with nothing granted. What they give back and report is applied anyway. An
@@ -65,10 +73,14 @@ const (
 //   - Memory is bounded. Only a counter that equals a fresh one, of which nothing
 //     is out on lease, is ever forgotten; where no such counter is left, new keys
 //     are Unavailable.
-//   - A counter that is unknown is fresh, unless the store has been told to learn.
-//     A store whose parts can be lost one by one (the shards of a cluster) does not
-//     learn: what it lost begins anew, which admits at most one more limit for the
-//     period in which that happened. Its epoch never changes.
+//   - A counter that is unknown is fresh. That admits at most one more limit for the
+//     period in which it was lost. A store that lost all that it counted since some
+//     moment has another epoch than before, and lowers a counter to what a holder
+//     remembers from before ([lease.Counter.Recall]): once for each counter and holder
+//     with Ask.Former, of policies that were there when it started, and only for as
+//     long afterwards as a counter remembers anything. A store whose parts can be lost
+//     one by one (the shards of a cluster), and a cache, need not do that; such a
+//     store's epoch never changes.
 type Store interface {
 	// Acquire answers each of asks in the grant of the same index. The two have
 	// the same length; what grants held before is overwritten. It does not keep
@@ -76,15 +88,8 @@ type Store interface {
 	Acquire(ctx context.Context, asks []Ask, grants []lease.Grant)
 
 	// Epoch is never 0 and changes when the counters were lost, in a store that
-	// learns.
+	// hears what holders remember of them.
 	Epoch() uint64
-
-	// Learn says that a holder has leases of an epoch before this one: there was
-	// a life before this, and its counters are lost. From then on an unknown
-	// counter of a policy that was there at the start begins as spent at the time
-	// at which the store started, so that only what holders give back and what has
-	// been refilled since is granted again. Telling it twice changes nothing.
-	Learn()
 }
 
 // GroupLen is how many of the first asks belong together: 1 for one that is alone.

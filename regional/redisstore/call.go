@@ -21,6 +21,7 @@ type errand struct {
 	script *script.Script
 	mode   script.Mode
 	key    string // Redis' own, with the hash tag
+	debt   string // under which its debt is remembered; empty: it has none
 	arg    string // the packed argument
 	slot   uint16
 
@@ -56,6 +57,7 @@ func (s *Store) newCall(asks []limiter.Ask) *call {
 		e.ask.Key = nil
 		e.script = script.For(e.ask.Policy.Limit)
 		e.key = string(script.AppendKey(space[:0], e.ask.Policy, asks[i].Key))
+		e.debt = string(script.AppendDebtKey(space[:0], &asks[i], asks[i].Key))
 		e.slot = slotOf(e.key)
 	}
 	groups := 0
@@ -89,12 +91,14 @@ func (e *errand) load() {
 	e.arg = string(script.AppendArgs(space[:0], &e.ask, e.mode, e.call.store.now()))
 }
 
-// settle tells the call what became of an errand. Only the first word counts, and
-// none after the caller has left.
+// settle tells the call what became of an errand. Only the first word counts. What is
+// granted after the caller has left goes back.
 func (c *call) settle(e *errand, g lease.Grant, fits bool, why Reason) {
 	c.mu.Lock()
 	if c.left || e.settled {
+		back := e.late(g)
 		c.mu.Unlock()
+		c.store.post(back)
 		return
 	}
 	e.settled, e.fits, e.grant = true, fits, g
@@ -111,6 +115,18 @@ func (c *call) settle(e *errand, g lease.Grant, fits bool, why Reason) {
 	}
 	c.mu.Unlock()
 	c.store.post(again)
+}
+
+// late returns what is to be sent when an errand that is alone was granted g although
+// its caller has left, and was told that it is Unavailable. A holder of slots states
+// anew what it has.
+func (e *errand) late(g lease.Grant) []*errand {
+	if e.settled || e.overdue || e.group != nil || e.ask.Holder != 0 || g.Status != lease.OK || g.Granted == 0 {
+		return nil
+	}
+	e.ask.Want = lease.Want{Unused: g.Granted, Lease: g.Lease}
+	e.overdue = true
+	return []*errand{e.again(script.Acquire)}
 }
 
 // fail settles an errand that could not be decided.
@@ -173,9 +189,9 @@ func (c *call) hasten() {
 	c.store.post(again)
 }
 
-// leave takes what is decided. The rest is Unavailable, and what comes of it later
-// is ignored: what it is charged then is not given back, but comes back with the
-// limit's window, or when its slots expire.
+// leave takes what is decided. The rest is Unavailable. What a single ask is granted
+// later goes back; what a member of a group is charged later comes back with the limit's
+// window, or when its slots expire.
 func (c *call) leave(grants []lease.Grant) {
 	var back []*errand
 	c.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -47,6 +48,7 @@ type view struct {
 	ok     bool   // cluster_state: the node can see the majority
 	epoch  uint64 // cluster_current_epoch
 	err    error
+	place  int // among the addresses that were configured; beyond them: none of these
 }
 
 // errNotClustered is said by a server that is not in cluster mode.
@@ -55,60 +57,68 @@ var errNotClustered = errors.New("this server has cluster support disabled")
 // errNoSlots is for a node of a cluster that has only been started.
 var errNoSlots = errors.New("the cluster has no slots: it is not set up yet")
 
-// askAtOnce is how many nodes are asked at the same time: one of them may hang, and
-// one of them may be cut off from the rest.
-const askAtOnce = 3
+const (
+	// askAtOnce is how many nodes are asked at the same time: one of them may hang, and
+	// one of them may be cut off from the rest.
+	askAtOnce = 3
+	// laggard is how long a look-up waits for those who have not answered yet: before it
+	// asks the seeds as well, and after it has been told of a cluster that is well.
+	laggard = 100 * time.Millisecond
+	// mostPatience is how long a look-up waits for anybody. What began to answer later
+	// is asked by the next one.
+	mostPatience = 2 * time.Second
+)
 
 // find asks a few nodes and believes the one that sees a majority and the newest
-// epoch. Where none of the known ones answers, the seeds are asked.
+// epoch. Where none of the known ones sees a majority, the seeds are asked as well: a
+// cluster may have begun anew elsewhere, and a node that was left behind names the
+// others where they were.
 func (c *cluster) find(ctx context.Context, known []string) (*layout, error) {
 	known = slices.Clone(known)
 	rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
-	if len(known) > askAtOnce {
-		known = known[:askAtOnce]
+	p := newPoll(ctx, c.ask)
+	defer p.leave()
+	p.put(known[:min(len(known), askAtOnce)])
+	if p.wait(laggard); !p.best.well() {
+		p.put(c.config.Addrs)
+		p.wait(mostPatience)
 	}
-	best := c.best(ctx, known)
-	if best.err != nil {
-		best = c.best(ctx, c.config.Addrs)
-	}
-	if c.orSingle && errors.Is(best.err, errNotClustered) {
+	if c.orSingle && errors.Is(p.best.err, errNotClustered) {
 		return whole(c.config.Addrs[0]), nil
 	}
-	return best.layout, best.err
+	return p.best.layout, p.best.err
 }
 
-// best asks all of addrs at once and returns the best of what they say, or the
-// error of one.
-func (c *cluster) best(ctx context.Context, addrs []string) view {
-	views := make(chan view, len(addrs))
-	for _, addr := range addrs {
-		go func() { views <- c.ask(ctx, addr) }()
-	}
-	best := view{err: errors.New("redis: no node of the cluster is known")}
-	for range addrs {
-		if v := <-views; v.better(&best) {
-			best = v
-		}
-	}
-	return best
+func (v *view) well() bool { return v.err == nil && v.ok }
+
+// replied reports whether the error is what a server told.
+func (v *view) replied() bool {
+	return isReply(v.err) || errors.Is(v.err, errNoSlots) || errors.Is(v.err, errNotClustered)
 }
 
+// better reports whether v is more to be believed. Of two errors the more telling is:
+// what a server says, and then what is wrong with the address that was named first.
 func (v *view) better(than *view) bool {
 	switch {
-	case v.err != nil:
+	case v.err != nil && than.err != nil:
+		if v.replied() != than.replied() {
+			return v.replied()
+		}
+		return v.place < than.place
+	case v.err != nil || than.err != nil:
 		return than.err != nil
-	case than.err != nil:
-		return true
 	case v.ok != than.ok:
 		return v.ok
 	}
 	return v.epoch > than.epoch
 }
 
-// ask asks one node, over a connection of its own: those of the lanes may be busy.
+// ask asks one node, over a connection of its own: those of the lanes may be busy. It
+// returns soon after the end of ctx.
 func (c *cluster) ask(ctx context.Context, addr string) view {
 	client := redis.NewClient(c.config.options(addr))
 	defer closeClient(client)
+	defer context.AfterFunc(ctx, func() { closeClient(client) })() // else it would read on
 	pipe := client.Pipeline()
 	slots, info := pipe.ClusterSlots(ctx), pipe.ClusterInfo(ctx)
 	_, err := pipe.Exec(ctx)
@@ -123,11 +133,21 @@ func (c *cluster) ask(ctx context.Context, addr string) view {
 		err = errNotClustered
 	}
 	if err != nil {
-		return view{err: fmt.Errorf("redis cluster, asking %s: %w", addr, err)}
+		return view{err: fmt.Errorf("redis cluster, asking %s: %w", addr, err), place: c.place(addr)}
 	}
 	state := fields(info.Val())
 	epoch, _ := strconv.ParseUint(state["cluster_current_epoch"], 10, 64)
-	return view{layout: layoutOf(slots.Val(), addr), ok: state["cluster_state"] != "fail", epoch: epoch}
+	v := view{layout: layoutOf(slots.Val(), addr), ok: state["cluster_state"] != "fail", epoch: epoch}
+	v.layout.doubt = !v.ok
+	return v
+}
+
+// place is where an address stands in the configuration.
+func (c *cluster) place(addr string) int {
+	if i := slices.Index(c.config.Addrs, addr); i >= 0 {
+		return i
+	}
+	return len(c.config.Addrs)
 }
 
 // layoutOf reads CLUSTER SLOTS as origin answered it.
@@ -170,6 +190,8 @@ type sentinels struct {
 // find asks all sentinels and believes most of them; of two that are named equally
 // often, the one that was named before.
 func (s *sentinels) find(ctx context.Context, _ []string) (*layout, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	type word struct {
 		addr string
 		err  error
@@ -184,10 +206,13 @@ func (s *sentinels) find(ctx context.Context, _ []string) (*layout, error) {
 	votes := map[string]int{}
 	var failure error
 	for range s.config.Addrs {
-		if w := <-words; w.err != nil {
+		w := <-words
+		if w.err != nil {
 			failure = w.err
-		} else {
-			votes[w.addr]++
+			continue
+		}
+		if votes[w.addr]++; votes[w.addr] > len(s.config.Addrs)/2 {
+			break // the others change nothing, and one of them may hang
 		}
 	}
 	master, most := "", 0

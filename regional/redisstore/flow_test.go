@@ -126,8 +126,14 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 		}
 	}
 	acquire(t, s, plenty, asks...) // connects
-	links[c.Nodes[2].Addr].gate.Lock()
-	defer links[c.Nodes[2].Addr].gate.Unlock()
+	gate := &links[c.Nodes[2].Addr].gate
+	gate.Lock()
+	held := true
+	defer func() {
+		if held {
+			gate.Unlock()
+		}
+	}()
 	const budget = time.Second
 	begin := time.Now()
 	grants := acquire(t, s, budget, asks...)
@@ -153,6 +159,17 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 	if got := statusOf(grants); got != "0 ok, 0 denied, 60 unavailable" || ran(c.Nodes[:2]...) > before {
 		t.Errorf("a call whose time is over: %s", got)
 	}
+
+	gate.Unlock() // what it was too late for is decided now, and goes back
+	held = false
+	eventually(t, func() string {
+		for i := range slow {
+			if left := remaining(t, s, p, fmt.Sprint("k", i)); left != 999 {
+				return fmt.Sprintf("%d of 1000 are left of ask %d: what nobody waited for was not given back", left, i)
+			}
+		}
+		return ""
+	})
 }
 
 // Before Run and after it nothing is decided, and nobody waits.

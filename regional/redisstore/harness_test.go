@@ -27,8 +27,8 @@ func start(t testing.TB, c Config) *Store {
 	return s
 }
 
-// launch runs a store for as long as the test.
-func launch(t testing.TB, c Config) *Store {
+// launch runs a store for as long as the test, prepared before.
+func launch(t testing.TB, c Config, prepare ...func(*Store)) *Store {
 	t.Helper()
 	if c.Timeout == 0 {
 		c.Timeout = 5 * time.Second // the machine may be busy
@@ -36,6 +36,9 @@ func launch(t testing.TB, c Config) *Store {
 	s, err := New(c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, p := range prepare {
+		p(s)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -223,7 +226,7 @@ func statusOf(grants []lease.Grant) string {
 func asksOf(asks ...limiter.Ask) []limiter.Ask { return asks }
 
 // fixedVariant is a policy of the rule "r" with counters of its own.
-func fixedVariant(t testing.TB, variant uint32) *limiter.Policy {
+func fixedVariant(t testing.TB, variant uint64) *limiter.Policy {
 	p := fixedPolicy(t, "r", 1_000_000)
 	return limiter.NewPolicy("r", variant, p.Limit, p.Terms, 0)
 }

@@ -70,12 +70,13 @@ type heart struct {
 	store      *Store
 	id         string
 	census     census
+	tally      tally
 	quietUntil time.Duration // when to log again that a beat is refused
 }
 
 // beat says every second that this replica is alive, and in the end that it is not.
 func (s *Store) beat(ctx context.Context) {
-	h := heart{store: s, id: rand.Text()}
+	h := heart{store: s, id: rand.Text(), tally: tally{told: map[uint64]time.Duration{}}}
 	for sleep(ctx, h.once(ctx)) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Timeout)
@@ -91,6 +92,9 @@ func (h *heart) once(ctx context.Context) time.Duration {
 	if err == nil {
 		h.census.heard(n, time.Since(h.store.began))
 		h.store.replicas.Store(h.census.replicas)
+		if client := h.store.replicasClient(); client != nil && h.store.live != nil {
+			h.tellHolders(ctx, client)
+		}
 		return jittered(beatEvery)
 	}
 	h.census.missed()

@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -73,7 +75,7 @@ func (n *node) exchange(ctx context.Context, errands []*errand, source bool) (un
 			name, body = eval, &e.script.Source
 			loaded[e.script] = true
 		}
-		cmds[i] = redis.NewStringCmd(ctx, name, body, oneKey, &e.key, &e.arg)
+		cmds[i] = e.command(ctx, name, body)
 		if e.asking {
 			_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "ASKING"))
 		}
@@ -92,11 +94,20 @@ func (n *node) exchange(ctx context.Context, errands []*errand, source bool) (un
 	return unknown
 }
 
+// command is the call of a script for an errand.
+func (e *errand) command(ctx context.Context, name any, body *string) *redis.StringCmd {
+	if e.debt != "" {
+		return redis.NewStringCmd(ctx, name, body, twoKeys, &e.key, &e.debt, &e.arg)
+	}
+	return redis.NewStringCmd(ctx, name, body, oneKey, &e.key, &e.arg)
+}
+
 // The words of a command, boxed once.
 var (
 	evalSHA any = "EVALSHA"
 	eval    any = "EVAL"
 	oneKey  any = 1
+	twoKeys any = 2
 )
 
 func (n *node) observe(errands int, took time.Duration) {
@@ -156,6 +167,11 @@ func (n *node) settle(e *errand, cmd *redis.StringCmd, pipeline error) verdict {
 
 func (n *node) settleReply(e *errand, reply string) {
 	g, fits, err := script.Parse(reply, &e.ask, e.mode)
+	if errors.Is(err, script.ErrForeign) {
+		n.complain(fmt.Errorf("%.200q: %w", e.key, err))
+		e.fail(Foreign)
+		return
+	}
 	if err != nil {
 		n.complain(err)
 		e.fail(Server)

@@ -20,10 +20,11 @@ const (
 	Full             // Redis has no memory for a new counter
 	Deadline         // the caller's time was over
 	Server           // Redis refused the command; the log says how
+	Foreign          // the key has a value of somebody else; the log names it
 	reasons
 )
 
-var reasonNames = [reasons]string{"none", "queue_full", "breaker", "timeout", "network", "moved", "full", "deadline", "server"}
+var reasonNames = [reasons]string{"none", "queue_full", "breaker", "timeout", "network", "moved", "full", "deadline", "server", "foreign"}
 
 func (r Reason) String() string { return reasonNames[min(r, reasons-1)] }
 

@@ -40,6 +40,8 @@ type Store struct {
 	reload  chan struct{}
 
 	replicas atomic.Int64
+	holders  atomic.Int64
+	live     func(within time.Duration) []uint64 // nil: holders are not counted
 	counters counters
 	metrics  metrics
 }
@@ -75,11 +77,9 @@ func (quiet) Printf(context.Context, string, ...any) {}
 // Epoch never changes: what Redis lost begins anew, see [limiter.Store].
 func (*Store) Epoch() uint64 { return 1 }
 
-// Learn does nothing, for the same reason.
-func (*Store) Learn() {}
-
 // Acquire decides on asks; see [limiter.Store]. What is not decided by the end of ctx
-// is Unavailable, and may be charged nevertheless: then it is not given back.
+// is Unavailable, and may be charged nevertheless: then it is given back if a single ask
+// was, and the reply arrived.
 func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
 	s.counters.calls.Add(1)
 	s.counters.asks.Add(uint64(len(asks)))

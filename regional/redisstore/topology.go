@@ -28,6 +28,7 @@ const (
 type layout struct {
 	ranges []slotRange
 	known  []string // all addresses, replicas included: whom to ask next time
+	doubt  bool     // who named these masters sees no majority: look again soon
 }
 
 // slotRange is the slots that a master serves, first and last included.
@@ -58,9 +59,9 @@ func (s *Store) followTopology(ctx context.Context) {
 	}
 	row := time.Now() // since when look-ups have followed each other
 	for ctx.Err() == nil {
-		err := s.lookUp(ctx)
+		settled := s.lookUp(ctx)
 		sleep(ctx, jittered(pauseAfter(time.Since(row))))
-		if err == nil && s.rest(ctx, jittered(every)) {
+		if settled && s.rest(ctx, jittered(every)) {
 			row = time.Now()
 		}
 	}
@@ -87,8 +88,9 @@ func (s *Store) rest(ctx context.Context, most time.Duration) bool {
 	return time.Since(begin) >= reloadCalm/2
 }
 
-// lookUp learns the topology and applies it. On an error the old one stays.
-func (s *Store) lookUp(ctx context.Context) error {
+// lookUp learns the topology and applies it, and reports whether that may last. On an
+// error the old one stays.
+func (s *Store) lookUp(ctx context.Context) (settled bool) {
 	s.counters.reloads.Add(1)
 	l, err := s.finder.find(ctx, s.askable())
 	s.mu.Lock()
@@ -102,10 +104,10 @@ func (s *Store) lookUp(ctx context.Context) error {
 		if changed && ctx.Err() == nil {
 			s.config.Log.Warn("redis topology is not known: what was known last holds", "error", s.config.advised(err))
 		}
-		return err
+		return false
 	}
 	s.apply(l)
-	return nil
+	return !l.doubt
 }
 
 // askable are the addresses that may know the topology: all that are known, except

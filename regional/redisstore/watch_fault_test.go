@@ -39,8 +39,9 @@ type sample struct {
 }
 
 // dialling is how many goroutines may come on top of those that always run: of
-// clients that connect, and look for masters.
-const dialling = 16
+// clients that connect, and look for masters. Two stores ask three nodes each at the
+// same time, and each question has up to three: who asks, who connects, and who closes.
+const dialling = 28
 
 func startWatch(l *load, stores ...*redisstore.Store) *watch {
 	w := &watch{load: l, stores: stores, ended: make(chan struct{})}

@@ -13,6 +13,7 @@ import (
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/regional/limiter"
 )
@@ -112,6 +113,7 @@ func TestBoundCounterIsThePoPs(t *testing.T) {
 		{"per-page", []string{"user", `a|b\c`, "plan", "gold", "path", "/p"}, `a\|b\\c|/p`},
 		{"per-client", []string{"remote_address", "2001:db8:0:7:8:9:a:b", "path", "/p?q=1"}, `2001:db8:0:7::/64|/p`},
 		{"per-client", []string{"remote_address", "192.0.2.7", "path", "/"}, `192.0.2.7|/`},
+		{"per-client", []string{"remote_address", "192.0.2.7", "path", "/" + long[:150]}, string(rule.ShortKey([]byte("192.0.2.7|/" + long[:150])))},
 	} {
 		ask := limiter.Ask{Policy: b.service.Policy(c.rule, 0), Key: []byte(c.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 		grants := make([]lease.Grant, 1)

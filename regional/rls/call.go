@@ -2,8 +2,6 @@ package rls
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"sync"
 
@@ -11,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/regional/limiter"
 	"github.com/weirlimit/weir/regional/rls/descriptor"
 )
@@ -212,25 +211,12 @@ func (c *call) same(a *limiter.Ask) int {
 func (c *call) askOf(d *described, p *limiter.Policy, need int64) limiter.Ask {
 	at := len(c.keys)
 	c.keys = d.rule.appendKey(c.keys, d.entries)
-	if len(c.keys)-at > maxKey && d.rule.binding == nil {
-		c.keys = appendHash(c.keys[:at], c.keys[at:])
-	}
+	c.keys = c.keys[:at+len(rule.ShortKey(c.keys[at:]))] // it shortens in place
 	return limiter.Ask{
 		Policy: p,
 		Key:    c.keys[at:len(c.keys):len(c.keys)],
 		Want:   lease.Want{Need: need, Waiting: need, Want: need},
 	}
-}
-
-// maxKey is the longest key that is kept as it is, in bytes. Of a longer one there
-// is its hash: who could find a value with the same hash as another client's could
-// as well send that client's value. In keys of the rules file long parts are hashed
-// already.
-const maxKey = 1024
-
-func appendHash(dst, key []byte) []byte {
-	sum := sha256.Sum256(key)
-	return hex.AppendEncode(append(dst, '\\', 'h'), sum[:])
 }
 
 // appendKey appends the key of a descriptor's counter.

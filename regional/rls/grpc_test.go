@@ -214,6 +214,8 @@ func (p *panicking) Judge(ctx context.Context, asks []limiter.Ask, verdicts []li
 	p.judge.Judge(ctx, asks, verdicts)
 }
 
+func (p *panicking) Forget(live func(string) bool) { p.judge.Forget(live) }
+
 func (p *panicking) GiveBack(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
 	p.judge.GiveBack(ctx, asks, verdicts)
 }
@@ -254,6 +256,8 @@ func (s *slow) Judge(ctx context.Context, asks []limiter.Ask, verdicts []limiter
 	<-s.leave
 	s.judge.Judge(ctx, asks, verdicts)
 }
+
+func (s *slow) Forget(live func(string) bool) { s.judge.Forget(live) }
 
 func (s *slow) GiveBack(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
 	s.judge.GiveBack(ctx, asks, verdicts)
@@ -384,6 +388,8 @@ type timed struct {
 	judge limiter.Judge
 	given *time.Duration
 }
+
+func (j timed) Forget(live func(string) bool) { j.judge.Forget(live) }
 
 func (j timed) GiveBack(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
 	j.judge.GiveBack(ctx, asks, verdicts)

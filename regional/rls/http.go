@@ -17,12 +17,24 @@ import (
 //	                   this server is, 503: there is no configuration yet
 //	GET  /healthcheck  200 OK; 500 while not ready, draining or without configuration
 //	GET  /rlconfig     the limits in force, one a line
+//
+// It has no certificates of its own. Where clients have to show theirs (TLS.ClientCA)
+// /json and /rlconfig are 403: they would be a way around that.
 func (s *Server) HTTP() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /json", s.json)
 	mux.HandleFunc("GET /healthcheck", s.healthcheck)
+	if s.cfg.TLS.ClientCA != "" {
+		mux.HandleFunc("/json", byCertificateOnly)
+		mux.HandleFunc("/rlconfig", byCertificateOnly)
+		return mux
+	}
+	mux.HandleFunc("POST /json", s.json)
 	mux.HandleFunc("GET /rlconfig", s.rlconfig)
 	return mux
+}
+
+func byCertificateOnly(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "clients have to show a certificate (--rls-tls-client-ca), which this port does not ask for; use gRPC on --rls-listen", http.StatusForbidden)
 }
 
 func (s *Server) json(w http.ResponseWriter, r *http.Request) {

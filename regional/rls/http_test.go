@@ -55,6 +55,24 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// Where clients have to show certificates, the port without them tells and decides nothing.
+func TestNoWayAroundCertificates(t *testing.T) {
+	b := newBench(t, specYAML)
+	b.cfg.TLS.ClientCA = "ca.pem"
+	for path, want := range map[string]int{"/json": 403, "/rlconfig": 403, "/healthcheck": 200} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			w := httptest.NewRecorder()
+			b.HTTP().ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(`{"domain":"d","descriptors":[{"entries":[{"key":"user"}]}]}`)))
+			if w.Code != want && !(path == "/healthcheck" && method == http.MethodPost) {
+				t.Errorf("%s %s: %d, want %d", method, path, w.Code, want)
+			}
+			if want == 403 && !strings.Contains(w.Body.String(), "--rls-tls-client-ca") {
+				t.Errorf("%s %s does not tell why: %s", method, path, w.Body)
+			}
+		}
+	}
+}
+
 func TestOtherPages(t *testing.T) {
 	b := newBench(t, "")
 	get := func(path string) (int, string) {

@@ -102,6 +102,8 @@ func (k known) Judge(_ context.Context, _ []limiter.Ask, verdicts []limiter.Verd
 
 func (known) GiveBack(context.Context, []limiter.Ask, []limiter.Verdict) {}
 
+func (known) Forget(func(string) bool) {}
+
 // TestLocalFigures: what is left of a replica's share is told where it is known, and
 // never as nothing where it is not.
 func TestLocalFigures(t *testing.T) {
@@ -304,6 +306,9 @@ descriptors:
 	}
 	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|rule2"} 1`) || b.metric(`weir_rls_decisions_total{result="within",rule="d|rule1"} 1`) {
 		t.Error("a rule that is no more is counted, or one that is there not")
+	}
+	if !b.metric(`weir_decisions_total{rule="d|rule2",verdict="admitted"} 1`) || b.metric(`weir_decisions_total{rule="d|rule1",verdict="admitted"} 1`) {
+		t.Error("the judge counts a rule that is no more, or one that is there not")
 	}
 	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|user=root"} 3`) {
 		t.Error("a rule that stays does not count on")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,6 +98,7 @@ func (s *Server) SetConfig(c *descriptor.Config) {
 	now := &rules{config: c, prepared: s.prepareAll(c, before), bindings: before.bindings}
 	s.rules.Store(now)
 	s.metrics.forget(before.prepared, now.prepared)
+	s.forget(now)
 	s.health.configured = true
 	s.health.tell()
 }
@@ -125,11 +127,27 @@ func (s *Server) SetBindings(b *Bindings) error {
 func (s *Server) CheckBindings() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forget(s.present())
 	errs, off := s.present().bindings.check(s.cfg.Rules)
 	s.metrics.unbound.Set(float64(len(errs) + off))
 	for _, err := range errs {
 		s.cfg.Log.Error("descriptors: a binding limits nothing: its rule has changed", "error", err.Error())
 	}
+}
+
+// forget has the judge drop the metrics of rules that are in neither configuration.
+func (s *Server) forget(r *rules) {
+	paths := make(map[string]bool, len(r.prepared))
+	domains := map[string]bool{} // and the names of those without a rule, see domainName
+	for d := range r.prepared {
+		paths[d.Path] = true
+		if name, _, ok := strings.Cut(d.Path, "|"); ok {
+			domains[name+"|"] = true
+		}
+	}
+	s.cfg.Judge.Forget(func(name string) bool {
+		return paths[name] || domains[name] || s.cfg.Rules != nil && s.cfg.Rules(name) != nil
+	})
 }
 
 // present are the rules in force; those without anything if there are none.

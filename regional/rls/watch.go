@@ -20,14 +20,14 @@ func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, 
 			files, err := descriptor.Read(dir)
 			read := make([]watch.File, len(files))
 			for i, f := range files {
-				read[i] = watch.File(f)
+				read[i] = watch.File{Name: f.Name, Data: f.Data}
 			}
 			return read, err
 		},
 		Parse: func(read []watch.File) (watch.Candidate, error) {
 			files := make([]descriptor.File, len(read))
 			for i, f := range read {
-				files[i] = descriptor.File(f)
+				files[i] = descriptor.File{Name: f.Name, Data: f.Data}
 			}
 			config, err := descriptor.Parse(files, o)
 			if err != nil {

@@ -4,6 +4,7 @@ package rulewatch
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
@@ -18,6 +19,7 @@ type Watcher = watch.Watcher
 // is called by the watcher's Load and Run only; an error refuses the set until it is
 // tried again, at the next reading.
 func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetry.Registry) *Watcher {
+	order := order{log: log}
 	return watch.New(watch.Config{
 		What:   "rules",
 		Path:   path,
@@ -28,10 +30,18 @@ func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetr
 			if err != nil {
 				return watch.Candidate{}, err
 			}
+			set = order.date(set, files[0].Modified, time.Now())
 			return watch.Candidate{
-				Version: set.Version,
-				Apply:   func() error { return apply(set) },
-				About:   []any{"rules", set.Len()},
+				Version:  set.Version,
+				Revision: set.Revision,
+				Apply: func() error {
+					err := apply(set)
+					if err == nil {
+						order.applied(set)
+					}
+					return err
+				},
+				About: []any{"rules", set.Len(), "revision", set.Number()},
 			}, nil
 		},
 		Log:     log,

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// every is how often the files are read. Their content is compared, not their
+	// every is how often the files are read. Their content is compared, not only their
 	// times: that sees every kind of change, a swapped symbolic link as Kubernetes
 	// uses and an edit that keeps time and size, and costs under a millisecond.
 	every = time.Second
@@ -33,6 +33,9 @@ const MaxFile = 16 << 20
 type File struct {
 	Name string
 	Data []byte
+	// Modified is when it was changed last; zero where nobody asks for that. A file
+	// that is only touched is judged again.
+	Modified time.Time
 }
 
 // Candidate is a configuration without mistakes.
@@ -40,6 +43,8 @@ type Candidate struct {
 	// Version names what it means: of two with the same one the second is not
 	// applied.
 	Version string
+	// Revision orders versions. One that only has another revision is applied, too.
+	Revision uint64
 	// Apply puts it in force. An error refuses it, as a mistake does, but for the
 	// time being: what it lacks may come, so it is tried again each time the files
 	// are read.
@@ -70,10 +75,11 @@ type Watcher struct {
 	cfg Config
 
 	// These belong to whoever calls Load or Run.
-	judged  []File // what was last read and has its verdict; nil: nothing
-	good    bool   // it had no mistake
-	failure string // what is wrong as it was last told; empty if nothing is
-	version string // in force
+	judged   []File // what was last read and has its verdict; nil: nothing
+	good     bool   // it had no mistake
+	failure  string // what is wrong as it was last told; empty if nothing is
+	version  string // in force
+	revision uint64 // likewise
 
 	ok      telemetry.Gauge
 	info    *telemetry.GaugeVec
@@ -165,7 +171,9 @@ func (w *Watcher) settled(ctx context.Context, files []File) bool {
 }
 
 func same(a, b []File) bool {
-	return slices.EqualFunc(a, b, func(a, b File) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) })
+	return slices.EqualFunc(a, b, func(a, b File) bool {
+		return a.Name == b.Name && a.Modified.Equal(b.Modified) && bytes.Equal(a.Data, b.Data)
+	})
 }
 
 func (w *Watcher) judge(files []File) {
@@ -184,11 +192,12 @@ func (w *Watcher) judge(files []File) {
 // enforce puts a candidate in force.
 func (w *Watcher) enforce(c Candidate) error {
 	about := append([]any{"file", w.cfg.Path, "version", c.Version}, c.About...)
-	if c.Version != w.version {
+	if c.Version != w.version || c.Revision != w.revision {
 		if err := c.Apply(); err != nil {
 			return err
 		}
 	}
+	w.revision = c.Revision
 	w.good, w.failure = true, ""
 	w.ok.Set(1)
 	if c.Version == w.version {
@@ -232,6 +241,6 @@ func One(what, path string) func() ([]File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
 		}
-		return []File{{Name: path, Data: data}}, nil
+		return []File{{Name: path, Data: data, Modified: info.ModTime()}}, nil
 	}
 }

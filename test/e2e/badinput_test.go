@@ -1,12 +1,16 @@
 package e2e
 
 import (
+	"crypto/md5"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,22 +20,28 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/stack/drive"
 )
 
 // rawJSON is JSON that is embedded as it is.
 type rawJSON = json.RawMessage
 
 // A plugin configuration that cannot be used does not stop Envoy: it serves by
-// before_rules, and says what to change.
+// before_rules, if that can be read, and says what to change.
 func TestBadPluginConfiguration(t *testing.T) {
-	cases := []struct{ name, config, says string }{
-		{"not JSON", `{"region_cluster": "weir_region",`, "JSON"},
-		{"no object", `[]`, "object"},
-		{"unknown field", `{"region_cluster": "weir_region", "regoin": 1}`, "regoin"},
-		{"wrong type", `{"region_cluster": 7}`, "region_cluster"},
-		{"bad before_rules", `{"region_cluster": "weir_region", "before_rules": "maybe"}`, "allow"},
-		{"bad bundled rules", `{"region_cluster": "weir_region", "rules": {"rules": [{"name": "a b"}]}}`, "rules"},
-		{"no such cluster", `{"region_cluster": "nowhere"}`, "nowhere"},
+	cases := []struct {
+		name, config, says string
+		status             int
+	}{
+		{"not JSON", `{"region_cluster": "weir_region",`, "JSON", 200},
+		{"no object", `[]`, "object", 200},
+		{"unknown field", `{"region_cluster": "weir_region", "regoin": 1}`, "regoin", 200},
+		{"wrong type", `{"region_cluster": 7}`, "region_cluster", 200},
+		{"bad before_rules", `{"region_cluster": "weir_region", "before_rules": "maybe"}`, "allow", 200},
+		{"bad bundled rules", `{"region_cluster": "weir_region", "rules": {"rules": [{"name": "a b"}]}}`, "rules", 200},
+		{"no such cluster", `{"region_cluster": "nowhere"}`, "nowhere", 200},
+		{"closed, and a typo", `{"before_rules": "deny", "typo": 1}`, "typo", 503},
+		{"closed, and cut off", `{"before_rules": "deny", "region_cluster": "wei`, "JSON", 503},
 	}
 	starting := 0
 	s := stack.Start(t, stack.Config{
@@ -47,16 +57,51 @@ func TestBadPluginConfiguration(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := s.PoPs[i]
 			for range 10 {
-				if got := p.Get("/").Status; got != 200 && got != 503 {
-					t.Errorf("status %d, want 200 or 503 as before_rules says", got)
+				if got := p.Get("/").Status; got != c.status {
+					t.Errorf("status %d, want %d as before_rules says", got, c.status)
 				}
 			}
 			stack.Eventually(t, 5*time.Second, "the log says "+c.says, func() bool { return strings.Contains(p.Log(), c.says) })
 			if c.name != "no such cluster" { // which only shows when it is called
 				stack.Eventually(t, 5*time.Second, "config_error is 1", func() bool { return p.Stats(configError)[configError] == 1 })
+				if strings.Contains(p.Log(), "cluster  (") {
+					t.Errorf("the log complains of a cluster without a name:\n%s", p.Log())
+				}
 			}
 		})
 	}
+}
+
+// A listener that replaces another one, with a mistake in its plugin configuration, goes
+// on with the configuration of that: Envoy itself drains the old one and takes the new.
+func TestBadConfigurationUpdate(t *testing.T) {
+	const good = `{"region_cluster": "weir_region", "before_rules": "deny", "rules": {"rules": [
+		{"name": "told", "key": [{"header": "x-user"}], "limit": "1000/1h", "scope": "pop"}]}}`
+	var boot *stack.Bootstrap
+	file := filepath.Join(t.TempDir(), "listeners.json")
+	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, RegionAddr: "127.0.0.1:9", Bootstrap: func(b *stack.Bootstrap) {
+		boot = b
+		b.SetPluginText(good)
+		b.ListenersFrom(file)
+	}})
+	p := s.PoPs[0]
+	told := func(when string) {
+		t.Helper()
+		if r := p.Get("/", "x-user", "ann"); r.Status != 200 || r.Header.Get("RateLimit") == "" {
+			t.Errorf("%s: status %d, RateLimit %q; want 200 by the rule", when, r.Status, r.Header.Get("RateLimit"))
+		}
+	}
+	told("at first")
+	boot.SetPluginText(`{"region_cluster": "weir_region", "ratelimit_headers": false, "typo": 1}`)
+	boot.WriteListeners()
+	stack.Eventually(t, 10*time.Second, "the log tells of the typo", func() bool { return strings.Contains(p.Log(), "typo") })
+	stack.Eventually(t, 5*time.Second, "config_error is 1", func() bool { return p.Stats(configError)[configError] == 1 })
+	time.Sleep(1500 * time.Millisecond) // the old listener drains for a second
+	told("after a bad update")
+	boot.SetPluginText(good)
+	boot.WriteListeners()
+	stack.Eventually(t, 10*time.Second, "config_error is 0 again", func() bool { return p.Stats(configError)[configError] == 0 })
+	told("after a good one")
 }
 
 const configError = "wasmcustom.weir.config_error"
@@ -85,8 +130,8 @@ func TestRegionAnswersNonsense(t *testing.T) {
 		{"no grants", edit(func(r *quotapb.AcquireResponse) { r.Grants = nil }, nil), "malformed", "0 grants for"},
 		{"more grants than wants", edit(func(r *quotapb.AcquireResponse) { r.Grants = append(r.Grants, r.Grants...) }, nil), "malformed", "cannot be read"},
 		{"unknown status", edit(func(r *quotapb.AcquireResponse) { r.Grants[0].Status = 99 }, nil), "answered", ""},
-		{"other protocol version", edit(func(r *quotapb.AcquireResponse) { r.Protocol = 2 }, nil), "version", "speaks version 2"},
-		{"nothing", raw(200, ""), "version", "speaks version 0"},
+		{"other protocol version", edit(func(r *quotapb.AcquireResponse) { r.Protocol = 2 }, nil), "version", "answers in version 2 of the quota protocol, this filter speaks 1;"},
+		{"nothing", raw(200, ""), "version", "answers in version 0"},
 		{"500", raw(500, "oops"), "error", "HTTP status 500"},
 		{"404: another service", raw(404, "not found"), "error", "HTTP status 404"},
 		{"redirect", raw(302, ""), "error", "HTTP status 302"},
@@ -109,6 +154,38 @@ func TestRegionAnswersNonsense(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An answer that ends before it is whole counts as none. Envoy finds that out while it
+// reads the answer, and would crash if another call were made then.
+func TestAnswersCutShort(t *testing.T) {
+	region := newFakeRegion(t)
+	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: region.addr})
+	awaitRules(t, s)
+	var answers atomic.Int64
+	third := answer(func(w http.ResponseWriter, r *quotapb.AcquireResponse) {
+		time.Sleep(10 * time.Millisecond) // meanwhile other requests wait for the next call
+		if answers.Add(1)%3 > 0 {         // so that the PoP goes on calling
+			good(w, r)
+			return
+		}
+		b, err := proto.Marshal(r)
+		if err != nil {
+			panic(err)
+		}
+		w.Header().Set("Content-Type", "application/proto")
+		w.Header().Set("Content-Length", strconv.Itoa(2*len(b)))
+		_, _ = w.Write(b[:len(b)*int(answers.Load()%2)]) // all of it, which is half, or nothing
+	})
+	region.answer.Store(&third)
+	tally := try(t, drive.Load{Addrs: s.Addrs(), Conns: 32, PerSecond: 1000, Until: time.Now().Add(5 * time.Second), Request: drive.GetEach("/fail-deny", "x-user", "u")})
+	if tally.Other(200, 503) > 0 || tally.Status[503] == 0 {
+		t.Fatalf("%v, %d without an answer, want 200 and some 503; the PoP has exited: %v", tally.Status, tally.Failed, s.PoPs[0].Exited())
+	}
+	region.answer.Store(&good)
+	stack.Eventually(t, 10*time.Second, "a whole answer counts again", func() bool {
+		return s.PoPs[0].Get("/fail-deny", "x-user", time.Now().String()).Status == 200
+	})
 }
 
 // Rules that a region hands out by mistake do not replace those in force, and the
@@ -183,6 +260,8 @@ type fakeRegion struct {
 	rules  *rule.Set
 	answer atomic.Pointer[answer]
 	offers atomic.Pointer[[]byte] // instead of rules, if not nil
+	wants  atomic.Int64
+	debts  sync.Map // units by number; number 0: told without one
 }
 
 var good = edit(nil, nil)
@@ -235,7 +314,11 @@ func (f *fakeRegion) acquire(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	resp := &quotapb.AcquireResponse{Protocol: 1, Epoch: 1, RulesVersion: req.RulesVersion, Seq: req.Seq, Holders: 1}
+	f.wants.Add(int64(len(req.Wants)))
 	for _, want := range req.Wants {
+		if units, told := f.debts.LoadOrStore(want.Debt, want.Overdrawn); told && units != want.Overdrawn {
+			f.debts.Store(uint64(0), want.Overdrawn) // one number for two debts is none
+		}
 		resp.Grants = append(resp.Grants, &quotapb.Grant{
 			Status: quotapb.Status_STATUS_OK, Granted: want.Waiting, Lease: f.lease(want),
 			TtlMs: 1000, Limit: 10, Remaining: 5, ResetMs: 60_000,
@@ -261,7 +344,10 @@ func (f *fakeRegion) serveRules(w http.ResponseWriter, r *http.Request) {
 	}
 	resp := quotapb.RulesResponse{Protocol: 1, RulesVersion: f.rules.Version, Rules: f.rules.Encode()}
 	if offers := f.offers.Load(); offers != nil {
-		resp.Rules = *offers
+		resp.RulesVersion, resp.Rules = fmt.Sprintf("%x", md5.Sum(*offers)), *offers
+	}
+	if resp.RulesVersion == req.HaveVersion {
+		resp.Rules = nil
 	}
 	b, err := proto.Marshal(&resp)
 	if err != nil {

@@ -96,6 +96,30 @@ func (d *demo) end(t *testing.T) (said string, code int) {
 	return said, d.cmd.ProcessState.ExitCode()
 }
 
+// tellsOfRules changes the demo's rules, and waits until it prints what became of them.
+func (d *demo) tellsOfRules(t *testing.T, rules, what string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(d.dir, "envoy", "rules.yaml"), []byte(rules), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string)
+	go func() {
+		line := ""
+		for !strings.Contains(line, "rules: "+what) && d.output.Scan() {
+			line = d.output.Text()
+		}
+		said <- line
+	}()
+	select {
+	case line := <-said:
+		if !strings.Contains(line, what) {
+			t.Errorf("the demo ended, and never printed that %q", what)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatalf("20 s after a change of its rules the demo has not printed %q", what)
+	}
+}
+
 func (d *demo) listening() (open []string) {
 	for _, addr := range []string{d.pop, d.admin, d.region, d.regionAPI} {
 		if c, err := net.Dial("tcp", addr); err == nil {
@@ -123,6 +147,11 @@ func TestDemo(t *testing.T) {
 	if statuses[0] != 200 || statuses[6] != 429 {
 		t.Errorf("seven logins: %v, want 200 first and 429 at last", statuses)
 	}
+	r, err := stack.Do(d.pop, http.MethodGet, "/v1/orders", "", "x-user-id", "eve", "x-tier", "gold")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, r, 200, map[string]string{"RateLimit-Policy": `"api";q=100;w=60`})
 	if r := do(t, d.admin, http.MethodGet, "/stats/prometheus"); !strings.Contains(r.Body, "\nweir_") {
 		t.Error("the admin endpoint has no weir_ metrics")
 	}
@@ -132,6 +161,13 @@ func TestDemo(t *testing.T) {
 		text, err := os.ReadFile(log)
 		return err == nil && refusedLogin.Match(text)
 	})
+
+	d.tellsOfRules(t, "rules: [\n", "what was read is wrong")
+	good, err := os.ReadFile(filepath.Join(stack.Root(t), "envoy", "rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.tellsOfRules(t, strings.Replace(string(good), "rules:", "# changed\nrules:", 1)+"\n", "read again, they mean the same")
 
 	busy := exec.Command(filepath.Join(d.dir, "envoy", "run.sh"))
 	busy.Env = append(os.Environ(), "ENVOY="+stack.Envoy(t))

@@ -18,6 +18,7 @@ func TestRulesOfScenarios(t *testing.T) {
 		"changes":     quota(10),
 		"bundled":     bundled,
 		"memory":      memoryRules,
+		"table":       tableRules,
 	} {
 		if _, err := rulefile.Parse(name, []byte(rules)); err != nil {
 			t.Error(err)

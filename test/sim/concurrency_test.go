@@ -86,7 +86,7 @@ func (k *worker) reply(sent lease.Millis, g lease.Grant) {
 	if k.stale {
 		sent = k.holding.Asked
 	}
-	k.holding.Apply(k.now(), sent, g)
+	k.holding.Apply(&k.terms, k.now(), sent, g, 100)
 	for k.waiting > 0 && k.holding.Enter(k.now(), k.inUse, 1) == lease.Admit {
 		k.waiting--
 		k.start()

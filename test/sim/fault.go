@@ -16,9 +16,12 @@ const (
 	SpendsEarly            // units of the next window are spent at once
 	ForgetsDenials         // a full table evicts slots that are not idle
 	ForgetsSpentKeys       // a full table evicts counters that are not fresh
+	ChargesTwice           // a debt is charged as often as it is told
+	ForgetsDebts           // a debt is taken for acknowledged when it is told
+	MixesWorkers           // the calls of all workers of a holder are taken for one sequence
 )
 
 func (f Fault) String() string {
 	return [...]string{"none", "grants twice", "applies twice", "merges lots", "parks takes", "outlives parent",
-		"gives back twice", "spends early", "forgets denials", "forgets spent keys"}[f]
+		"gives back twice", "spends early", "forgets denials", "forgets spent keys", "charges twice", "forgets debts", "mixes workers"}[f]
 }

@@ -13,11 +13,26 @@ type granter struct {
 	step    limit.Micros // its clock, from virtual time
 	paused  limit.Micros // until then it answers nobody
 	epoch   uint64
-	started limit.Micros // on its own clock
-	learns  bool         // a holder has shown an epoch of a life before
+	started limit.Micros    // on its own clock
+	former  map[uint64]bool // callers that have shown an epoch of a life before
+	heard   map[memory]bool // of whom has been heard what they remember
 	table   map[counterKey]*lease.Counter
 	keys    []counterKey // of table, by age
-	callers map[uint64]*lease.Caller
+	callers map[caller]*lease.Caller
+	charged map[debtID]bool
+}
+
+// debtID names a debt as a store knows it again.
+type debtID struct {
+	key   counterKey
+	owner uint64
+	debt  uint64
+}
+
+// memory is what one caller remembers of one counter.
+type memory struct {
+	who uint64
+	key counterKey
 }
 
 func newGranter(w *World) *granter {
@@ -32,9 +47,10 @@ func (g *granter) restart() {
 	if g.epoch > 1 {
 		g.w.ref.forgetful()
 	}
-	g.started, g.learns = g.now(), false
+	g.started, g.former, g.heard = g.now(), map[uint64]bool{}, map[memory]bool{}
 	g.table, g.keys = map[counterKey]*lease.Counter{}, nil
-	g.callers = map[uint64]*lease.Caller{}
+	g.callers = map[caller]*lease.Caller{}
+	g.charged = map[debtID]bool{}
 }
 
 func (g *granter) now() limit.Micros { return g.w.Now + g.step }
@@ -54,7 +70,10 @@ func (g *granter) handle(c call, answer func(reply)) {
 		return
 	}
 	if c.epoch != 0 && c.epoch != g.epoch && g.w.Learning {
-		g.learns = true
+		g.former[c.who] = true
+	}
+	for _, wt := range c.wants {
+		g.recall(c, wt)
 	}
 	for i, wt := range c.wants {
 		if !wt.group {
@@ -69,12 +88,7 @@ func (g *granter) accept(c call) bool {
 	if g.w.Fault == AppliesTwice {
 		return true
 	}
-	caller := g.callers[c.who]
-	if caller == nil {
-		caller = &lease.Caller{}
-		g.callers[c.who] = caller
-	}
-	return caller.Accept(c.seq)
+	return g.w.accepts("granter", g.callers, c)
 }
 
 // acquireGroup answers the wants of one request: all are granted, or those that
@@ -102,7 +116,19 @@ func (g *granter) acquireGroup(c call, r reply) {
 }
 
 func (g *granter) settle(k *lease.Counter, wt want) {
+	if id := (debtID{wt.key, wt.owner, wt.Debt}); wt.Overdrawn > 0 {
+		if g.charged[id] && g.w.Fault != ChargesTwice {
+			wt.Overdrawn = 0
+		}
+		g.charged[id] = true
+		g.w.ref.charged(wt)
+	}
+	leased := k.Leased
 	k.Settle(wt.rule.Limit, &wt.rule.Terms, g.now(), wt.Want)
+	if wt.lie {
+		g.w.ref.believed(wt, leased-k.Leased, false)
+		return
+	}
 	g.w.ref.returned(wt)
 }
 
@@ -151,21 +177,21 @@ func (g *granter) counter(wt want) *lease.Counter {
 		return nil
 	}
 	k := &lease.Counter{}
-	if g.learns && g.predates(wt.rule.Limit) {
-		*k = lease.NewLearning(wt.rule.Limit, g.now())
-	}
 	g.table[wt.key] = k
 	g.keys = append(g.keys, wt.key)
 	return k
 }
 
-// predates reports whether what a counter counts now began before this life.
-func (g *granter) predates(l *limit.Limit) bool {
-	s, now := l.Spec(), g.now()
-	if s.Algorithm == limit.FixedWindow && s.Align == limit.AlignClock {
-		return now-now%s.Period < g.started
+// recall lowers a counter to what a caller remembers of a life before, once.
+func (g *granter) recall(c call, wt want) {
+	m := memory{c.who, wt.key}
+	if !g.former[c.who] || g.heard[m] || g.now()-g.started >= wt.rule.Limit.Memory() {
+		return
 	}
-	return now-s.Period < g.started
+	g.heard[m] = true
+	if k := g.counter(wt); wt.Reset > 0 && k != nil {
+		k.Recall(wt.rule.Limit, &wt.rule.Terms, g.now(), &wt.Want)
+	}
 }
 
 // evict forgets one counter that equals a new one.

@@ -16,8 +16,9 @@ type holder struct {
 	paused limit.Micros // until then it does nothing
 	life   int          // counts restarts: what was sent in another life is nobody's
 	who    uint64
-	seq    uint64
+	seqs   map[int]uint64 // by worker
 	epoch  uint64
+	liar   bool
 	cut    bool // nothing that it sends arrives
 
 	slots   map[counterKey]*entry
@@ -47,7 +48,7 @@ type ask struct {
 }
 
 func newHolder(w *World, n int, above tier) *holder {
-	h := &holder{w: w, name: "h" + itoa(n), above: above, slots: map[counterKey]*entry{}}
+	h := &holder{w: w, name: "h" + itoa(n), above: above, slots: map[counterKey]*entry{}, seqs: map[int]uint64{}, liar: n <= w.Liars}
 	h.offset = limit.Micros(w.rand.Int64N(int64(limit.Second)))
 	if w.Steady {
 		h.offset = 0
@@ -72,7 +73,7 @@ func (h *holder) restart() {
 	h.life++
 	h.w.ref.lives++
 	h.who += 1 << 32
-	h.seq, h.epoch = 0, 0
+	h.seqs, h.epoch = map[int]uint64{}, 0
 	for _, e := range h.entries {
 		h.w.ref.forgotten(h, e)
 	}
@@ -160,6 +161,9 @@ func (h *holder) askGroup(r *request) {
 func (h *holder) collect(e *entry, make func() lease.Want) lease.Want {
 	before := e.slot.Lots
 	w := make()
+	if h.w.Fault == ForgetsDebts {
+		e.slot.Overdrawn, e.slot.Sealed.Units = 0, 0
+	}
 	for i, lot := range before {
 		if n := lot.Units - e.slot.Lots[i].Units; n > 0 {
 			h.w.ref.left(h, e, lot.Lease, lot.Expiry, n)
@@ -190,11 +194,30 @@ func (h *holder) giveUp(a *ask) {
 // hop is 0 next to the granter, 1 with a relay between.
 func (h *holder) hop() int { return min(h.w.Relays, 1) }
 
+// number begins a call of one of the workers.
+func (h *holder) number() call {
+	c := call{from: h.name, who: h.who, epoch: h.epoch, lies: h.liar}
+	if h.w.Workers > 1 {
+		c.worker = h.w.rand.IntN(h.w.Workers)
+	}
+	h.seqs[c.worker]++
+	c.seq = h.seqs[c.worker]
+	return c
+}
+
+// leave sends a call that has its number, when its worker comes to it.
+func (h *holder) leave(send func()) {
+	if h.w.Hold == 0 {
+		send()
+		return
+	}
+	h.w.after(limit.Millisecond+limit.Micros(h.w.rand.Int64N(int64(h.w.Hold))), send)
+}
+
 func (h *holder) send(a *ask) {
-	h.seq++
-	c := call{from: h.name, who: h.who, epoch: h.epoch, seq: h.seq}
+	c := h.number()
 	for i, e := range a.entries {
-		c.wants = append(c.wants, want{rule: e.rule, key: e.key, hop: h.hop(), group: a.group, Want: a.wants[i]})
+		c.wants = append(c.wants, want{rule: e.rule, key: e.key, hop: h.hop(), group: a.group, Want: a.wants[i], owner: h.who})
 		h.w.ref.sent(c.wants[i])
 	}
 	if h.cut {
@@ -203,10 +226,12 @@ func (h *holder) send(a *ask) {
 		return
 	}
 	life := h.life
-	h.w.send(c, h.above, func(r reply) { h.receive(c, a, life, r) })
+	h.leave(func() { h.w.send(c, h.above, func(r reply) { h.receive(c, a, life, r) }) })
+	if h.liar {
+		h.lies(c)
+	}
 	if h.w.Fault == GivesBackTwice && h.w.chance(0.5) {
-		h.seq++
-		c.seq = h.seq
+		c.seq = h.number().seq
 		c.wants = slices.Clone(c.wants)
 		for i := range c.wants {
 			c.wants[i].Want = lease.Want{Unused: c.wants[i].Unused, Lease: c.wants[i].Lease}
@@ -359,7 +384,7 @@ func (h *holder) tick() {
 		var some bool
 		w := h.collect(e, func() lease.Want {
 			var w lease.Want
-			w, some = e.slot.Report(now)
+			w, some = e.slot.Report(&e.rule.Terms, now)
 			return w
 		})
 		if some {

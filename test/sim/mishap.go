@@ -24,12 +24,19 @@ func (w *World) RestartHolder(n int) {
 // period finds counters of a time to come. Either costs a counter its memory.
 func (w *World) StepClock(by limit.Micros) {
 	w.tracef("granter's clock steps by %d ms", by/limit.Millisecond)
+	w.ref.ahead = 0
+	if by > -limit.Second { // counters stay in their window until the clock has caught up
+		w.ref.ahead = w.granter.now()
+	}
 	w.granter.step += by
 	for _, a := range w.ref.list {
 		s := a.rule.Limit.Spec()
 		window := s.Algorithm == limit.FixedWindow || s.Algorithm == limit.SlidingWindow
 		if by < -s.Period || by > 0 && !window {
 			a.losses++
+		}
+		if by < 0 && a.rule.Terms.Consistency == lease.Optimistic { // its holders see an end of the window twice
+			a.extra += w.ref.lives * a.rule.Terms.Overdraft
 		}
 	}
 }

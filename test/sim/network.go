@@ -26,7 +26,18 @@ type call struct {
 	epoch uint64
 	seq   uint64
 	wants []want
+	// worker is which of the holder's workers calls: each counts its calls by itself.
+	worker int
+	lies   bool // of a holder that does
 }
+
+// caller is whose calls are counted.
+type caller struct {
+	who    uint64
+	worker int
+}
+
+func (c *call) caller() caller { return caller{c.who, c.worker} }
 
 // want is a Want and what it is for. Wants of one group are granted all or none.
 type want struct {
@@ -35,6 +46,8 @@ type want struct {
 	hop   int
 	group bool
 	lease.Want
+	owner uint64 // whose debt Overdrawn is
+	lie   bool   // Unused was never granted, or is told a second time
 }
 
 // reply is an AcquireResponse, with what only the referee reads.

@@ -103,5 +103,3 @@ func (w *World) mishap(rnd *rand.Rand) {
 		w.granter.paused = w.Now + limit.Micros(rnd.Int64N(int64(limit.Second)))
 	}
 }
-
-func pick[T any](rnd *rand.Rand, of ...T) T { return of[rnd.IntN(len(of))] }

@@ -22,8 +22,17 @@ type referee struct {
 	lives         int64 // holders that there were, each life counted
 	repeats       bool  // see forgetful
 	degradedUnits int64
-	remembered    int64 // requests refused from memory while nobody answered
+	remembered    int64        // requests refused from memory while nobody answered
+	ahead         limit.Micros // where the granter's clock was before it was set back
 	denials       map[asker]*denials
+	received      map[received]bool
+}
+
+// received is a call as a tier has seen it.
+type received struct {
+	by     *lease.Caller
+	worker int
+	seq    uint64
 }
 
 // account is what the referee knows of one counter.
@@ -43,6 +52,14 @@ type account struct {
 	flow      flow
 	log       []charged
 	exact     limit.State
+	debts     debts
+}
+
+// debts is units that were admitted without a lease, and what became of them.
+type debts struct {
+	owed    int64 // by holders, as their slots clamp it
+	charged int64
+	lost    int64 // by holders that forgot them with everything else
 }
 
 // Totals are counts of one key over a run.
@@ -81,7 +98,7 @@ type charged struct {
 }
 
 func newReferee(w *World) *referee {
-	return &referee{w: w, keys: map[counterKey]*account{}, lots: map[lotID]*stored{}, denials: map[asker]*denials{}}
+	return &referee{w: w, keys: map[counterKey]*account{}, lots: map[lotID]*stored{}, denials: map[asker]*denials{}, received: map[received]bool{}}
 }
 
 // fail notes a broken promise.
@@ -240,6 +257,7 @@ func (ref *referee) putBack(h *holder, e *entry, t lease.Taken) {
 
 // forgotten follows what a holder loses with a slot.
 func (ref *referee) forgotten(h *holder, e *entry) {
+	ref.account(e.key).debts.lost += e.slot.Overdrawn
 	for _, lot := range e.slot.Lots {
 		if lot.Units > 0 && !lot.Local {
 			ref.left(h, e, lot.Lease, lot.Expiry, lot.Units)
@@ -257,7 +275,7 @@ func (ref *referee) vanished(key counterKey, units int64) {
 
 // sent, reached and returned follow what is given back.
 func (ref *referee) sent(wt want) {
-	if wt.Unused > 0 {
+	if wt.Unused > 0 && !wt.lie {
 		ref.account(wt.key).returning[backing{wt.hop, wt.Lease}] += wt.Unused
 	}
 }
@@ -308,7 +326,7 @@ func (ref *referee) returned(wt want) {
 
 func (ref *referee) lostCall(c call) {
 	for _, wt := range c.wants {
-		if wt.Unused > 0 {
+		if wt.Unused > 0 && !wt.lie {
 			ref.reached(wt)
 			ref.vanished(wt.key, wt.Unused)
 		}
@@ -339,7 +357,7 @@ func (ref *referee) admitTaken(h *holder, e *entry, t lease.Taken) {
 	if t.Overdrawn > 0 {
 		a.Overdrawn += t.Overdrawn
 		a.Admitted += t.Overdrawn
-		period := ref.w.granter.now()
+		period := max(ref.w.granter.now(), ref.ahead)
 		if s := a.rule.Limit.Spec(); s.Algorithm == limit.FixedWindow || s.Algorithm == limit.SlidingWindow {
 			period -= period % s.Period
 		}
@@ -353,6 +371,60 @@ func (ref *referee) admitTaken(h *holder, e *entry, t lease.Taken) {
 // admitWaiter counts a request that was admitted by a reply.
 func (ref *referee) admitWaiter(h *holder, e *entry, g grant, cost int64) {
 	ref.admitted(ref.account(e.key), g.Lease, g.charged, cost)
+}
+
+// owes follows what a decision has added to a slot's debt, or taken back.
+func (ref *referee) owes(e *entry, before int64) {
+	ref.account(e.key).debts.owed += e.slot.Overdrawn - before
+}
+
+// charged follows a debt that is charged: what was admitted without a lease is charged
+// once. A granter that lost its state may charge it again, to a new counter.
+func (ref *referee) charged(wt want) {
+	a := ref.account(wt.key)
+	a.debts.charged += wt.Overdrawn
+	if d := &a.debts; d.charged > d.owed && a.losses == 0 && a.extra == 0 {
+		ref.fail(1, "%v: %d were admitted without a lease, and %d charged for it", wt.key, d.owed, d.charged)
+	}
+}
+
+// accepted follows whether a tier takes a call: of those that it says it has seen it has
+// taken one.
+func (ref *referee) accepted(known *lease.Caller, c call, ok bool) {
+	id := received{known, c.worker, c.seq}
+	if !ok && !ref.received[id] {
+		ref.fail(11, "%s: call %d of worker %d was refused as repeated", c.from, c.seq, c.worker)
+	}
+	ref.received[id] = true
+}
+
+// believed follows what of a lie a tier has taken for units that came back. What nobody
+// can have had it must not believe; what it has handed out to others it may: then so
+// much more than the limit may be admitted. held says that the units are there.
+func (ref *referee) believed(wt want, units int64, held bool) {
+	a := ref.account(wt.key)
+	if units > 0 && wt.Unused > 2*wt.rule.Terms.Capacity {
+		ref.fail(11, "%v: %d of %d units came back that were never granted", wt.key, units, wt.Unused)
+	}
+	a.extra += max(units, 0)
+	if held && units > 0 {
+		ref.move(a, units)
+	}
+}
+
+// settleDebts checks that no debt is forgotten: it is charged, or its holder owes it.
+func (ref *referee) settleDebts() {
+	for _, a := range ref.list {
+		owing := a.debts.lost
+		for _, h := range ref.w.holders {
+			if e := h.slots[a.key]; e != nil {
+				owing += e.slot.Overdrawn
+			}
+		}
+		if d := &a.debts; d.charged+owing < d.owed {
+			ref.fail(1, "%v: of %d admitted without a lease %d were charged and %d are owed", a.key, d.owed, d.charged, owing)
+		}
+	}
 }
 
 // degraded counts what was admitted because nobody answered.

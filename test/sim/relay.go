@@ -16,7 +16,7 @@ type relay struct {
 	epoch   uint64 // of the tier above
 	nodes   map[counterKey]*branch
 	all     []*branch // of nodes, by age
-	callers map[uint64]*lease.Caller
+	callers map[caller]*lease.Caller
 }
 
 // branch is a key at a relay.
@@ -47,7 +47,7 @@ type relayAsk struct {
 }
 
 func newRelay(w *World, n int) *relay {
-	r := &relay{w: w, name: "r" + itoa(n), who: 1<<40 + uint64(n), nodes: map[counterKey]*branch{}, callers: map[uint64]*lease.Caller{}}
+	r := &relay{w: w, name: "r" + itoa(n), who: 1<<40 + uint64(n), nodes: map[counterKey]*branch{}, callers: map[caller]*lease.Caller{}}
 	r.offset = limit.Micros(w.rand.Int64N(int64(limit.Second)))
 	if w.Steady {
 		r.offset = 0
@@ -73,27 +73,31 @@ func (r *relay) restart() {
 	r.who += 1 << 32
 	r.seq, r.epoch = 0, 0
 	r.nodes, r.all = map[counterKey]*branch{}, nil
-	r.callers = map[uint64]*lease.Caller{}
+	r.callers = map[caller]*lease.Caller{}
 }
 
 func (r *relay) handle(c call, answer func(reply)) {
-	caller := r.callers[c.who]
-	if caller == nil {
-		caller = &lease.Caller{}
-		r.callers[c.who] = caller
-	}
-	if !caller.Accept(c.seq) && r.w.Fault != AppliesTwice {
+	if r.w.Fault != AppliesTwice && !r.w.accepts(r.name, r.callers, c) {
 		answer(reply{epoch: 1, grants: []grant{{Grant: lease.Grant{Status: lease.Unavailable}}}})
 		return
 	}
 	wt := c.wants[0]
 	b := r.branch(wt)
-	r.w.ref.reached(wt)
+	if !wt.lie {
+		r.w.ref.reached(wt)
+	}
+	if wt.Overdrawn > 0 {
+		answer = r.passDebt(b, wt, answer)
+	}
 	before := b.node.Slot
 	g, verdict, back := b.node.Acquire(&wt.rule.Terms, r.now(), wt.Want)
-	covered := wt.Overdrawn - (b.node.Slot.Overdrawn - before.Overdrawn)
-	r.w.ref.vanished(b.key, covered)
-	r.w.ref.conserved(r, b, unitsOf(&before)+wt.Unused, g.Granted+back.Units+covered)
+	if more := unitsOf(&b.node.Slot) + g.Granted + back.Units - unitsOf(&before); wt.lie {
+		r.w.ref.believed(wt, more, true)
+	} else if dropped := wt.Unused - more; dropped > 0 && dropped <= wt.Unused {
+		r.w.ref.vanished(b.key, dropped) // it has not cut so much of that lease
+	} else {
+		r.w.ref.conserved(r, b, unitsOf(&before)+wt.Unused, g.Granted+back.Units)
+	}
 	r.giveBack(b, back)
 	if verdict == lease.Wait {
 		k := &kept{call: c, want: wt.Want, answer: answer}
@@ -197,9 +201,48 @@ func unitsOf(s *lease.Slot) (n int64) {
 	return n
 }
 
+// passDebt tells a child's debt above, under the child's name. The child is answered
+// when that is, or too late.
+func (r *relay) passDebt(b *branch, wt want, answer func(reply)) func(reply) {
+	var rep *reply
+	var above lease.Grant
+	told, paid := false, false
+	done := func() {
+		if rep == nil || !told {
+			return
+		}
+		for i := range rep.grants {
+			rep.grants[i].StillOwed = !paid
+			if paid {
+				b.node.Told(&b.rule.Terms, r.now(), above)
+				rep.grants[i].Grant = b.rule.Terms.AfterDebt(rep.grants[i].Grant, above)
+			}
+		}
+		answer(*rep)
+	}
+	heard := func(g lease.Grant) {
+		if !told {
+			told, paid, above = true, g.Status == lease.OK || g.Status == lease.Denied, g
+			done()
+		}
+	}
+	debt := want{rule: b.rule, key: b.key, owner: wt.owner, Want: lease.Want{Overdrawn: wt.Overdrawn, Debt: wt.Debt}}
+	r.sendWant(debt, func(rep reply) { heard(rep.grants[0].Grant) })
+	r.w.after(limit.Micros(wt.rule.Terms.Timeout)*limit.Millisecond, func() { heard(lease.Grant{Status: lease.Unavailable}) })
+	return func(r reply) {
+		if rep == nil {
+			rep = &r
+			done()
+		}
+	}
+}
+
 func (r *relay) send(b *branch, w lease.Want, deliver func(reply)) {
+	r.sendWant(want{rule: b.rule, key: b.key, Want: w, owner: r.who}, deliver)
+}
+
+func (r *relay) sendWant(wt want, deliver func(reply)) {
 	r.seq++
-	wt := want{rule: b.rule, key: b.key, Want: w}
 	r.w.ref.sent(wt)
 	who := r.who
 	c := call{from: r.name, who: who, epoch: r.epoch, seq: r.seq, wants: []want{wt}}
@@ -266,7 +309,7 @@ func (r *relay) tick() {
 		if b.ask != nil || b.backing || now-b.node.Slot.Asked < b.rule.Terms.Interval {
 			continue
 		}
-		if w, some := b.node.Slot.Report(now); some {
+		if w, some := b.node.Slot.Report(&b.rule.Terms, now); some {
 			b.backing = true
 			sent := now
 			r.send(b, w, func(rep reply) {

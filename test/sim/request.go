@@ -62,6 +62,12 @@ func (h *holder) decide(r *request) {
 			return
 		}
 		d := h.take(e, p.Cost)
+		if d.Verdict == lease.Unanswered {
+			d.Verdict = lease.Refuse
+			if h.failPart(e, p) {
+				d.Verdict = lease.Admit
+			}
+		}
 		r.entries[i], r.verdicts[i], r.taken[i], asks[i] = e, d.Verdict, d.Taken, d.Ask
 		if verdict != lease.Refuse && d.Verdict != lease.Admit {
 			verdict = d.Verdict
@@ -87,6 +93,7 @@ func (h *holder) take(e *entry, cost int64) lease.Decision {
 	now := h.now()
 	before := e.slot
 	d := e.slot.Take(&e.rule.Terms, now, cost)
+	h.w.ref.owes(e, before.Overdrawn)
 	h.w.ref.took(h, e, d.Taken)
 	if h.w.Fault == ParksTakes && d.Verdict == lease.Admit && h.w.chance(0.2) {
 		e.slot.Lots = before.Lots
@@ -102,9 +109,11 @@ func (h *holder) untake(r *request) {
 			continue
 		}
 		h.w.ref.putBack(h, e, r.taken[i])
+		before := e.slot.Overdrawn
 		for _, p := range e.slot.Untake(r.taken[i]) {
 			h.giveBack(e, p)
 		}
+		h.w.ref.owes(e, before)
 		r.taken[i], r.verdicts[i] = lease.Taken{}, lease.Wait
 	}
 }
@@ -163,6 +172,8 @@ func (h *holder) fail(r *request) {
 
 // failPart is one rule's on_failure.
 func (h *holder) failPart(e *entry, p Part) bool {
+	before := e.slot.Overdrawn
+	defer func() { h.w.ref.owes(e, before) }()
 	switch {
 	case e.slot.Remembered(h.now(), p.Cost):
 		h.w.ref.remembered++

@@ -29,11 +29,17 @@ type Config struct {
 	// Start is the granter's clock at the beginning; 0 means noon of a day.
 	Start limit.Micros
 	Net   Net
-	// Learning makes a granter that lost its state learn it from the holders.
+	// Learning makes a granter that lost its state hear what the holders remember of it.
 	Learning bool
 	// MaxSlots bounds a holder's table, MaxCounters the granter's; 0: no bound.
 	MaxSlots    int
 	MaxCounters int
+	// Workers is how many workers each holder has; 0: one. A call is numbered, and leaves
+	// up to Hold later, but for the first ms.
+	Workers int
+	Hold    limit.Micros
+	// Liars is how many of the holders lie, from the first on: see lies.go.
+	Liars int
 	// Steady takes the jitter out, for scripts.
 	Steady bool
 	// Fault is what is broken on purpose.
@@ -121,6 +127,7 @@ func (w *World) Run(d limit.Micros) error {
 	if w.ref.err == nil {
 		w.Now = end
 		w.ref.settleLogs()
+		w.ref.settleDebts()
 	}
 	return w.ref.err
 }

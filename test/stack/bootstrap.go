@@ -2,6 +2,7 @@ package stack
 
 import (
 	"encoding/json"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,9 @@ import (
 type Bootstrap struct {
 	t    testing.TB
 	tree node
+
+	listeners []node // read from the file, if that is set
+	file      string
 }
 
 // node is a mapping of the YAML tree.
@@ -49,12 +53,23 @@ func (b *Bootstrap) SetListener(name, addr string) {
 	b.setAddress(b.named("listeners", name), addr)
 }
 
-// SetCluster points a cluster at another address.
-func (b *Bootstrap) SetCluster(name, addr string) {
+// SetCluster points a cluster at other addresses.
+func (b *Bootstrap) SetCluster(name string, addrs ...string) {
 	assignment := b.child(b.named("clusters", name), "load_assignment")
 	locality := b.first(assignment, "endpoints")
-	b.setAddress(b.child(b.first(locality, "lb_endpoints"), "endpoint"), addr)
+	b.first(locality, "lb_endpoints")
+	var endpoints []any
+	for _, addr := range addrs {
+		endpoint := node{"address": node{"socket_address": node{}}}
+		b.setAddress(endpoint, addr)
+		endpoints = append(endpoints, node{"endpoint": endpoint})
+	}
+	locality["lb_endpoints"] = endpoints
 }
+
+// DropHealthChecks has all hosts of a cluster called that can be reached: replicas of
+// releases before /healthz do not answer its checks.
+func (b *Bootstrap) DropHealthChecks(name string) { delete(b.named("clusters", name), "health_checks") }
 
 // SetModule says where the filter's code is.
 func (b *Bootstrap) SetModule(path string) {
@@ -99,6 +114,34 @@ func (b *Bootstrap) SetRouteTimeout(duration string) {
 // SetTrustedHops says how many trusted proxies stand before the PoP.
 func (b *Bootstrap) SetTrustedHops(n int) { b.manager()["xff_num_trusted_hops"] = n }
 
+// ListenersFrom has Envoy read its listeners from a file, and again whenever that is
+// replaced: see WriteListeners.
+func (b *Bootstrap) ListenersFrom(path string) {
+	b.listeners, b.file = b.list(b.child(b.tree, "static_resources"), "listeners"), path
+	delete(b.child(b.tree, "static_resources"), "listeners")
+	b.tree["dynamic_resources"] = node{"lds_config": node{
+		"resource_api_version": "V3", "path_config_source": node{"path": path}, "initial_fetch_timeout": "10s"}}
+	b.WriteListeners()
+}
+
+// WriteListeners replaces the file of ListenersFrom by what the bootstrap has now.
+func (b *Bootstrap) WriteListeners() {
+	var all []any
+	for _, l := range b.listeners {
+		typed := node{"@type": "type.googleapis.com/envoy.config.listener.v3.Listener"}
+		maps.Copy(typed, l)
+		all = append(all, typed)
+	}
+	next := writeFile(b.t, b.file+".next", marshal(b.t, node{"resources": all}))
+	if err := os.Rename(next, b.file); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TrustClients leaves headers in place that the PoP removes, because only something
+// that authenticates clients may set them: tests stand in for that.
+func (b *Bootstrap) TrustClients() { delete(b.manager(), "early_header_mutation_extensions") }
+
 // wasm returns the filter's plugin configuration.
 func (b *Bootstrap) wasm() node {
 	for _, f := range b.list(b.manager(), "http_filters") {
@@ -117,7 +160,11 @@ func (b *Bootstrap) manager() node {
 }
 
 func (b *Bootstrap) named(kind, name string) node {
-	for _, n := range b.list(b.child(b.tree, "static_resources"), kind) {
+	nodes := b.listeners
+	if kind != "listeners" || nodes == nil {
+		nodes = b.list(b.child(b.tree, "static_resources"), kind)
+	}
+	for _, n := range nodes {
 		if n["name"] == name {
 			return n
 		}
@@ -168,4 +215,30 @@ func (b *Bootstrap) list(n node, key string) []node {
 func (b *Bootstrap) moduleIsBuilt() bool {
 	name := b.child(b.child(b.child(b.wasm(), "vm_config"), "code"), "local")["filename"]
 	return name == filepath.Join(Root(b.t), "bin", "weir.wasm")
+}
+
+// AddRoute puts a route before the others.
+func (b *Bootstrap) AddRoute(route map[string]any) {
+	host := b.first(b.child(b.manager(), "route_config"), "virtual_hosts")
+	host["routes"] = append([]any{route}, host["routes"].([]any)...)
+}
+
+// AddUpgrade lets clients ask for an upgrade: websocket, CONNECT.
+func (b *Bootstrap) AddUpgrade(kind string) {
+	kinds, _ := b.manager()["upgrade_configs"].([]any)
+	b.manager()["upgrade_configs"] = append(kinds, node{"upgrade_type": kind})
+}
+
+// AddHTTP2Cluster adds a cluster of one host that is spoken to in HTTP/2.
+func (b *Bootstrap) AddHTTP2Cluster(name, addr string) {
+	endpoint := node{"address": node{"socket_address": node{}}}
+	b.setAddress(endpoint, addr)
+	static := b.child(b.tree, "static_resources")
+	static["clusters"] = append(static["clusters"].([]any), node{
+		"name": name, "type": "STATIC", "connect_timeout": "1s",
+		"load_assignment": node{"cluster_name": name, "endpoints": []any{node{"lb_endpoints": []any{node{"endpoint": endpoint}}}}},
+		"typed_extension_protocol_options": node{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": node{
+			"@type":                "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+			"explicit_http_config": node{"http2_protocol_options": node{}}}},
+	})
 }

@@ -25,7 +25,8 @@ type PoP struct {
 	t        testing.TB
 	argv     []string
 	dir      string
-	startErr error // of awaitReady, which may run beside others
+	baseID   string // file with what names the old and the new Envoy of a hot restart
+	startErr error  // of awaitReady, which may run beside others
 }
 
 type popConfig struct {
@@ -33,7 +34,9 @@ type popConfig struct {
 	workers                     int
 	link                        *Link
 	plugin                      map[string]any
+	strangers                   bool
 	bootstrap                   func(*Bootstrap)
+	hotRestart                  bool
 }
 
 // newPoP writes a PoP's bootstrap. launch starts it.
@@ -54,6 +57,9 @@ func newPoP(t testing.TB, cfg popConfig) *PoP {
 	b.SetCluster("weir_region", cfg.region)
 	b.SetModule(filepath.Join(Root(t), "bin", "weir.wasm"))
 	b.SetAccessLog(os.DevNull)
+	if !cfg.strangers {
+		b.TrustClients()
+	}
 	b.SetPlugin(map[string]any{"pop": cfg.name})
 	b.SetPlugin(cfg.plugin)
 	if cfg.bootstrap != nil {
@@ -65,12 +71,44 @@ func newPoP(t testing.TB, cfg popConfig) *PoP {
 	p.argv = []string{
 		Envoy(t), "-c", writeFile(t, filepath.Join(cfg.dir, cfg.name+".json"), b.JSON()),
 		"--concurrency", strconv.Itoa(cfg.workers),
-		"--disable-hot-restart", // several Envoys on one host
 		"--log-level", "warning",
 		"--drain-time-s", "1", "--parent-shutdown-time-s", "2",
 		"--file-flush-interval-msec", "200", // the access log: soon enough to be read
 	}
+	if cfg.hotRestart { // several Envoys on one host
+		p.baseID = filepath.Join(cfg.dir, cfg.name+".base-id")
+		p.argv = append(p.argv, "--use-dynamic-base-id", "--base-id-path", p.baseID)
+	} else {
+		p.argv = append(p.argv, "--disable-hot-restart")
+	}
 	return p
+}
+
+// HotRestart starts another Envoy that takes the listeners over from the running one,
+// which drains for a second and ends one later. It returns the old one's process when
+// the new one is ready. Only once per PoP, and only with Config.HotRestart.
+func (p *PoP) HotRestart() (old *Process) {
+	p.t.Helper()
+	id, err := os.ReadFile(p.baseID)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	old = p.Process
+	argv := append(p.argv[:len(p.argv)-3:len(p.argv)-3], "--base-id", strings.TrimSpace(string(id)), "--restart-epoch", "1")
+	p.Process = startProcess(p.t, p.dir, p.Name+"-new", argv...)
+	Eventually(p.t, 90*time.Second, "the old Envoy has handed over", func() bool {
+		if p.Exited() {
+			p.t.Fatalf("%s exited while starting; end of its log:\n%s", p.Name, tail(p.log, 10))
+		}
+		resp, err := http.Get("http://" + p.Admin + "/server_info")
+		if err != nil {
+			return false // the old one has let the port go, the new one does not have it yet
+		}
+		defer resp.Body.Close()
+		info, err := io.ReadAll(resp.Body)
+		return err == nil && strings.Contains(string(info), `"restart_epoch": 1`) && strings.Contains(string(info), `"state": "LIVE"`)
+	})
+	return old
 }
 
 // Envoy returns the path of Envoy: what `make setup` installs, or WEIR_ENVOY.

@@ -34,6 +34,7 @@ func startProcess(t testing.TB, dir, name string, argv ...string) *Process {
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = append(os.Environ(), "STATE_DIRECTORY="+dir) // where a region keeps its counters
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := errors.Join(cmd.Start(), out.Close()); err != nil {
 		t.Fatalf("%s: %v", name, err)

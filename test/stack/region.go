@@ -28,7 +28,7 @@ func newRegion(t testing.TB, dir, rules, config string) *Region {
 	r := &Region{Addr: FreeAddr(t), Admin: FreeAddr(t), t: t, dir: dir}
 	r.rules = writeFile(t, filepath.Join(dir, "rules.yaml"), rules)
 	r.argv = []string{built(t, "bin/weir-regional", "build"),
-		"--rules", r.rules, "--listen", r.Addr, "--admin-listen", r.Admin}
+		"--rules", r.rules, "--listen", r.Addr, "--admin-listen", r.Admin, "--drain-wait", "0s"}
 	if config != "" {
 		r.argv = append(r.argv, "--config", writeFile(t, filepath.Join(dir, "region.yaml"), config))
 	}

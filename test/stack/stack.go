@@ -42,9 +42,14 @@ type Config struct {
 	RegionLater bool
 	// Plugin fields are laid over the plugin JSON of envoy/pop.yaml.
 	Plugin map[string]any
+	// HotRestart lets [PoP.HotRestart] replace an Envoy.
+	HotRestart bool
 	// Upstream answers what the PoPs let through; nil leaves the bootstrap's own,
 	// which is cheap and says 200 to everything.
 	Upstream http.Handler
+	// Strangers keeps the PoPs from trusting what clients claim to be, as the shipped
+	// bootstrap has it; otherwise tests stand in for what authenticates clients.
+	Strangers bool
 	// Bootstrap, if not nil, edits each PoP's bootstrap last.
 	Bootstrap func(*Bootstrap)
 }
@@ -76,13 +81,15 @@ func Start(t testing.TB, cfg Config) *Stack {
 	}
 	for i := range orDefault(cfg.PoPs, 2) {
 		pop := popConfig{
-			dir:       s.dir,
-			name:      fmt.Sprintf("pop-%d", i+1),
-			workers:   orDefault(cfg.Workers, 2),
-			region:    regionAddr,
-			upstream:  upstream,
-			plugin:    cfg.Plugin,
-			bootstrap: cfg.Bootstrap,
+			dir:        s.dir,
+			name:       fmt.Sprintf("pop-%d", i+1),
+			workers:    orDefault(cfg.Workers, 2),
+			region:     regionAddr,
+			upstream:   upstream,
+			plugin:     cfg.Plugin,
+			strangers:  cfg.Strangers,
+			bootstrap:  cfg.Bootstrap,
+			hotRestart: cfg.HotRestart,
 		}
 		if cfg.Links {
 			pop.link = NewLink(t, regionAddr)

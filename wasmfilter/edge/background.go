@@ -21,6 +21,7 @@ const (
 // Tick does what is due without a request; the owner calls it every 100 ms.
 func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
 	w.SetClock(now, wall)
+	w.readEpoch()
 	w.settleParked(now)
 	w.expire(now)
 	w.renewSlots(now)
@@ -97,13 +98,16 @@ func (w *Worker) scan(now lease.Millis) {
 		w.scanPage(now, w.shadow)
 		w.scanned = (w.scanned + 1) % w.enforced.Pages()
 	}
+	w.sweepSlots(now)
 }
 
 // scanPage collects what the keys of a page have to report, and drops idle ones.
 func (w *Worker) scanPage(now lease.Millis, t *table.Table) {
 	var found []report
+	var dropped []table.Entry
 	outcome := t.Visit(now, w.scanned, func(e *table.Entry) bool {
-		if w.idle(e, now) {
+		if w.forgotten(e, now) {
+			dropped = append(dropped, *e)
 			return false
 		}
 		if r, ok := w.reportOf(now, e); ok {
@@ -113,6 +117,9 @@ func (w *Worker) scanPage(now lease.Millis, t *table.Table) {
 	})
 	if outcome != table.Stored {
 		return // somebody else changed the page; the next round will find it again
+	}
+	for i := range dropped {
+		w.drop(&dropped[i])
 	}
 	for _, r := range found {
 		if l := r.policy.line; len(l.reports) < mostBacks {
@@ -132,7 +139,7 @@ func (w *Worker) reportOf(now lease.Millis, e *table.Entry) (report, bool) {
 	if p == nil || p.line == nil || p.line.open || e.Asking && now < e.Asked+p.terms.Timeout {
 		return report{}, false
 	}
-	want, ok := e.Report(now)
+	want, ok := e.Report(&p.terms, now)
 	if !ok {
 		return report{}, false
 	}

@@ -226,8 +226,8 @@ func TestWorkerReload(t *testing.T) {
 	}
 	w.request(0, "/v1/", "ann")
 	w.settle()
-	if w.region.last.Epoch != 7 || w.region.last.Seq < 2 {
-		t.Errorf("the new worker's call: epoch %d, seq %d", w.region.last.Epoch, w.region.last.Seq)
+	if q := w.region.last; q.Epoch != 7 || q.Seq != 1 || q.Worker == old.number {
+		t.Errorf("the new worker's call: epoch %d, seq %d, worker %x like the old one's", q.Epoch, q.Seq, q.Worker)
 	}
 }
 

@@ -48,3 +48,17 @@ func BenchmarkDecide(b *testing.B) {
 		benchDecide(b, `{"rules":[{"name":"a","match":{"path":"/login"},"key":[{"header":"x-user"}],"limit":"1/1h"}]}`, Admit)
 	})
 }
+
+// A stream of a concurrency rule reads and writes the table when it begins, and again
+// when it ends.
+func BenchmarkStream(b *testing.B) {
+	w, in := benchWorld(b, fewSlotsRules(4, "pop"))
+	x, r := w.workers[0], &Request{}
+	b.ReportAllocs()
+	for b.Loop() {
+		if x.Decide(w.now, in, r) != Admit {
+			b.Fatal("refused")
+		}
+		x.End(w.now, r)
+	}
+}

@@ -1,15 +1,20 @@
 package edge
 
 import (
+	"math/bits"
+	"strconv"
+
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // Config is the plugin configuration: a JSON object in a google.protobuf.StringValue.
-// Every field but region_cluster may be left out. Unknown fields, wrong types and values out of range
-// are errors; a configuration with an error is not used at all.
+// Every field but region_cluster may be left out. Unknown fields, wrong types and values
+// out of range are errors. A configuration with an error replaces none; where there is
+// none yet, what could be read of it holds.
 //
 //	{ "region_cluster": "weir_region", "pop": "fra1", "before_rules": "allow" }
 type Config struct {
@@ -21,7 +26,7 @@ type Config struct {
 	// the cluster.
 	Authority string
 	// PoP (pop) names this point of presence to the region, for its metrics and
-	// logs. Default: empty.
+	// logs; at most 128 bytes. Default: empty.
 	PoP string
 	// DenyBeforeRules (before_rules: allow | deny) refuses requests with 503 until
 	// there are rules. Default allow.
@@ -30,9 +35,9 @@ type Config struct {
 	// as in a rules file: { "rules": [ ... ] }. Those of the region replace them as
 	// soon as it answers. Default: none.
 	Rules *rule.Set
-	// RulesEvery (rules_every_ms) is how often the region is asked for newer rules,
-	// in milliseconds; 100 to 3,600,000. A reply that shows a newer version has
-	// them fetched at once. Default 5000.
+	// RulesEvery (rules_every_ms) is how often the region is asked for newer rules
+	// while no reply tells which it has, in milliseconds; 100 to 3,600,000. A reply
+	// that shows a newer version has them fetched at once. Default 5000.
 	RulesEvery lease.Millis
 	// Headers (ratelimit_headers) says whether responses carry RateLimit and
 	// RateLimit-Policy. Default true.
@@ -43,7 +48,8 @@ type Config struct {
 	PagesLog2 int
 	// CallsInFlight (calls_in_flight) is how many calls each worker and timeout
 	// may have under way; 1 to 64. What is missed meanwhile travels with the next
-	// one. Default 4.
+	// one. Those that take much longer than others did do not count, up to four times
+	// as many. Default 4.
 	CallsInFlight int
 	// TestHooks (test_hooks) lets the request header x-weir-test-panic break the
 	// filter on purpose. Never in production. Default false.
@@ -63,28 +69,26 @@ var configFields = []string{
 }
 
 const (
-	defaultCluster    = "weir_region"
 	defaultRulesEvery = 5000
 	defaultInFlight   = 4
 )
 
 // ReadConfig reads a plugin configuration. The error is [strict.Errors] or a
-// *[strict.Error], with position and field.
+// *[strict.Error], with position and field. With an error the configuration has what
+// could be read, each field whole or as if it were not there; of what is no JSON, the
+// fields before the mistake. Without a cluster no call can be made.
 func ReadConfig(text []byte) (Config, error) {
 	c := Config{Headers: true, PagesLog2: table.MaxPagesLog2, hash: hashText(text), read: true}
 	if len(text) == 0 {
 		text = []byte("{}")
 	}
-	node, err := strict.ParseJSON(text)
-	if err != nil {
-		return Config{}, err
-	}
 	var errs strict.Errors
+	node, err := strict.ParsePartOfJSON(text)
 	c.fields(strict.Root(node, &errs))
-	if err := errs.Err(); err != nil {
-		return Config{}, err
+	if err == nil {
+		err = errs.Err()
 	}
-	return c.withDefaults(), nil
+	return c.withDefaults(), err
 }
 
 func (c *Config) fields(v strict.Value) {
@@ -96,12 +100,19 @@ func (c *Config) fields(v strict.Value) {
 		c.RegionCluster, _ = v.String(cluster)
 	}
 	c.Authority, _ = v.Field("authority").String("a host name")
-	c.PoP, _ = v.Field("pop").String("a name")
+	pop := v.Field("pop")
+	if name, _ := pop.String("a name"); len(name) <= wire.MaxPop {
+		c.PoP = name
+	} else {
+		pop.Fail("has " + strconv.Itoa(len(name)) + " bytes; write at most " + strconv.Itoa(wire.MaxPop))
+	}
 	if i, ok := v.Field("before_rules").Enum("allow", "deny"); ok {
 		c.DenyBeforeRules = i == 1
 	}
 	if rules := v.Field("rules"); rules.Present() {
-		c.Rules = rule.Read(rules)
+		if c.Rules = rule.ReadCompiled(rules); !rules.Ok() {
+			c.Rules = nil
+		}
 	}
 	if ms, ok := v.Field("rules_every_ms").Int(100, 3_600_000); ok {
 		c.RulesEvery = lease.Millis(ms)
@@ -121,20 +132,15 @@ func (c *Config) tablePages(v strict.Value) {
 	if !ok {
 		return
 	}
-	c.PagesLog2 = 0
-	for 1<<c.PagesLog2 < n {
-		c.PagesLog2++
-	}
-	if 1<<c.PagesLog2 != n {
+	if n&(n-1) != 0 {
 		v.Fail("is not a power of two; write 16, 32, 64 ... 32768")
+		return
 	}
+	c.PagesLog2 = bits.TrailingZeros64(uint64(n))
 }
 
 // withDefaults fills in what is not set.
 func (c Config) withDefaults() Config {
-	if c.RegionCluster == "" {
-		c.RegionCluster = defaultCluster
-	}
 	if c.Authority == "" {
 		c.Authority = c.RegionCluster
 	}

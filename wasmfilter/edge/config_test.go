@@ -15,6 +15,7 @@ func TestReadConfigErrors(t *testing.T) {
 		`{"region_cluster":"r","before_rules":"maybe"}`:                                                                        "allow or deny",
 		`{"region_cluster":"r","regoin":1}`:                                                                                    "regoin: unknown field",
 		`{"region_cluster":"r","table_pages":100}`:                                                                             "power of two",
+		`{"region_cluster":"r","pop":"` + strings.Repeat("p", 129) + `"}`:                                                      "pop: has 129 bytes; write at most 128",
 		`{"region_cluster":"r","table_pages":1}`:                                                                               "16",
 		`{"region_cluster":"r","calls_in_flight":0}`:                                                                           "from 1 to 64",
 		`{"region_cluster":"r","rules_every_ms":1}`:                                                                            "100",
@@ -27,6 +28,34 @@ func TestReadConfigErrors(t *testing.T) {
 		_, err := ReadConfig([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s\n got %v\nwant %s", text, err, says)
+		}
+	}
+}
+
+// Of a configuration with a mistake all fields hold that could be read, and none is half
+// of what it says.
+func TestReadConfigInPart(t *testing.T) {
+	for text, want := range map[string]Config{
+		`{"before_rules":"deny","region_cluster":"r","typo":1}`:             {DenyBeforeRules: true, RegionCluster: "r"},
+		`{"before_rules":"deny","region_cluster":7}`:                        {DenyBeforeRules: true},
+		`{"before_rules":"deny",}`:                                          {DenyBeforeRules: true},
+		`{"region_cluster":"r","before_rules":"deny"`:                       {DenyBeforeRules: true, RegionCluster: "r"},
+		`{"region_cluster":"r","before_rules":"den`:                         {RegionCluster: "r"},
+		`{"before_rules":"deny","before_rules":"allow","region_cluster":7}`: {DenyBeforeRules: true},
+		`{"region_cluster":"r","before_rules":"denied","pop":"p"}`:          {RegionCluster: "r", PoP: "p"},
+		`{"region_cluster":"r","rules":{"rules":[{"name":"a b"}]}}`:         {RegionCluster: "r"},
+		`{"pop":"` + strings.Repeat("p", 129) + `","table_pages":17}`:       {},
+		``:           {},
+		`deny`:       {},
+		`[{"pop":1}`: {},
+	} {
+		c, err := ReadConfig([]byte(text))
+		if err == nil {
+			t.Errorf("%s: no error", text)
+		}
+		got := Config{DenyBeforeRules: c.DenyBeforeRules, RegionCluster: c.RegionCluster, PoP: c.PoP}
+		if got != want || c.Rules != nil || c.PagesLog2 != 15 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 5000 {
+			t.Errorf("%s: %+v", text, c)
 		}
 	}
 }
@@ -47,10 +76,7 @@ func TestReadConfig(t *testing.T) {
 func FuzzReadConfig(f *testing.F) {
 	f.Add([]byte(`{"region_cluster":"r","table_pages":64,"rules":{"rules":[]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := ReadConfig(text)
-		if err != nil {
-			return
-		}
+		c, _ := ReadConfig(text)
 		New(c, newMemory(), [6]uint64{1, 2, 3, 4, 5, 6}, 1, 1)
 	})
 }

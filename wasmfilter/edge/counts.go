@@ -13,7 +13,7 @@ const (
 	FailedClosed           // denied by on_failure
 	LocalAllowed           // on_failure: local, within the share
 	LocalDenied            // on_failure: local, beyond the share
-	FullAllowed            // no room in the table
+	FullAllowed            // no room in the table: by what keys without a place share, if they can
 	FullDenied
 	Decisions // their number
 )
@@ -28,12 +28,14 @@ type RuleCounts struct {
 
 // Counts counts what a worker did.
 type Counts struct {
-	Calls     [CallResults]uint64
-	Wants     uint64 // sent
-	Parked    uint64 // replies that could not be written at once
-	Lost      uint64 // units that were neither used nor given back
-	NoSeq     uint64 // calls that were not made because no number could be had
-	BeforeAny uint64 // requests decided by before_rules
+	Calls  [CallResults]uint64
+	Wants  uint64 // sent
+	Parked uint64 // replies that could not be written at once
+	Lost   uint64 // units that were neither used nor given back
+	// Unreported is units that were admitted without a lease and that the region
+	// will not learn of: their rule is gone.
+	Unreported uint64
+	BeforeAny  uint64 // requests decided by before_rules
 }
 
 // CallResult is what became of a call.

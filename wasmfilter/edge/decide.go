@@ -62,7 +62,9 @@ func (w *Worker) addHits(r *Request) (shadows bool) {
 }
 
 // enforce decides the hits of r: refused from memory, or taken from what is there,
-// or left to wait. What was taken is put back when one of them is refused.
+// or left to wait. What was taken is put back when one of them is refused; exact
+// rules, of which nothing is taken without asking, come first, so that what they
+// refuse by what is known takes nothing from the others.
 func (w *Worker) enforce(now lease.Millis, r *Request) {
 	for i := range r.hits {
 		if h := &r.hits[i]; w.refusedBefore(now, h) {
@@ -70,29 +72,24 @@ func (w *Worker) enforce(now lease.Millis, r *Request) {
 			return
 		}
 	}
-	for i := range r.hits {
-		h := &r.hits[i]
-		switch w.take(now, h) {
-		case lease.Admit:
-			h.state = admitted
-		case lease.Refuse:
-			w.deny(now, r, i)
-			return
-		case lease.Wait:
-			r.undecided++
-		}
-	}
-	if r.undecided > 0 && w.Trace != nil {
-		r.trace = strings.Clone(w.Trace())
-	}
-	if r.undecided > 0 && !w.askAll(now, r) {
+	if !w.takeAll(now, r, true) || !w.takeAll(now, r, false) {
 		return
 	}
 	if r.undecided == 0 {
 		w.admit(r)
 		return
 	}
+	if w.Trace != nil {
+		r.trace = strings.Clone(TraceParent(w.Trace()))
+	}
 	r.keepKeys()
+	if !w.askAll(now, r) {
+		return
+	}
+	if r.undecided == 0 {
+		w.admit(r)
+		return
+	}
 	for i := range r.hits {
 		if r.hits[i].state == undecided {
 			r.hits[i].policy.counts.Waited++
@@ -100,6 +97,27 @@ func (w *Worker) enforce(now lease.Millis, r *Request) {
 	}
 	r.waiting = len(w.waiting)
 	w.waiting = append(w.waiting, r)
+}
+
+// takeAll takes the hits of exact rules, or those of the others. False if one of
+// them denied the request.
+func (w *Worker) takeAll(now lease.Millis, r *Request, exact bool) bool {
+	for i := range r.hits {
+		h := &r.hits[i]
+		if h.policy.exact() != exact {
+			continue
+		}
+		switch w.take(now, h) {
+		case lease.Admit:
+			h.state = admitted
+		case lease.Refuse:
+			w.deny(now, r, i)
+			return false
+		case lease.Wait:
+			r.undecided++
+		}
+	}
+	return true
 }
 
 // refusedBefore refuses a hit from the cache of denials.
@@ -128,7 +146,12 @@ func (w *Worker) take(now lease.Millis, h *hit) lease.Verdict {
 	for range table.Tries {
 		e := w.open(p, h.key)
 		refused := e.Refused
+		denied := e.DeniedNeed > 0 && h.cost >= e.DeniedNeed
+		h.suspect, h.probes = denied || e.Refused, denied && p.exact()
 		d := e.Take(&p.terms, now, h.cost)
+		if d.Verdict == lease.Unanswered {
+			return w.unanswered(now, h, e, d.Ask)
+		}
 		w.describe(now, h, e, d.Verdict)
 		if !w.changes(h, e, d, refused) {
 			if d.Verdict == lease.Refuse {
@@ -147,7 +170,12 @@ func (w *Worker) take(now lease.Millis, h *hit) lease.Verdict {
 			}
 			h.taken = d.Taken
 			return d.Verdict
-		case table.Full, table.Failed:
+		case table.Full:
+			if d.Verdict == lease.Refuse {
+				return lease.Refuse
+			}
+			return lease.Wait // the region knows, whether there is a place or not
+		case table.Failed:
 			if d.Verdict == lease.Refuse {
 				return lease.Refuse
 			}
@@ -155,6 +183,16 @@ func (w *Worker) take(now lease.Millis, h *hit) lease.Verdict {
 		}
 	}
 	return lease.Wait
+}
+
+// unanswered decides a hit of a key whose asks fail, and asks behind it whether they
+// still do.
+func (w *Worker) unanswered(now lease.Millis, h *hit, e *table.Entry, asks lease.Asks) lease.Verdict {
+	last := e.Back.Status()
+	if want, asks := w.askBehind(now, h, e, asks); asks && h.policy.table.Commit(now) == table.Stored {
+		w.gather(now, h.policy, h.key, want)
+	}
+	return w.failGrant(now, h, last)
 }
 
 // changes reports whether a decision has changed the entry that is open, which had
@@ -166,17 +204,11 @@ func (w *Worker) changes(h *hit, e *table.Entry, d lease.Decision, refused bool)
 	}
 	switch d.Verdict {
 	case lease.Wait:
-		return probes(h.policy, e)
+		return false // what an exact rule asks is claimed when it is asked, see prepare
 	case lease.Refuse:
 		return !refused
 	}
 	return true
-}
-
-// probes reports whether the wait of an exact rule has changed the slot: it is the
-// one request per interval that asks again after a denial.
-func probes(p *policy, e *table.Entry) bool {
-	return p.terms.Consistency == lease.Exact && e.DeniedNeed > 0
 }
 
 // askBehind prepares an ask for which nobody waits, in the entry that is open.
@@ -199,7 +231,7 @@ func (w *Worker) describe(now lease.Millis, h *hit, e *table.Entry, v lease.Verd
 	h.report.Reset = max(0, e.Reset-now)
 	if v == lease.Refuse {
 		h.report.Remaining = 0
-		h.retry(now, max(e.RetryAt, e.NextAsk, e.LimitedUntil))
+		h.report.Reset = e.Retry(&h.policy.terms, now, h.cost)
 	}
 }
 
@@ -258,7 +290,7 @@ func (w *Worker) untake(now lease.Millis, h *hit) {
 	p, taken, period, cost := h.policy, h.taken, h.period, h.cost
 	switch {
 	case h.slots != nil:
-		w.leave(h)
+		w.leave(now, h)
 	case h.uncounted:
 	case p.local():
 		w.change(now, p, h.key, func(e *table.Entry) {
@@ -267,33 +299,55 @@ func (w *Worker) untake(now lease.Millis, h *hit) {
 	default:
 		var back [2]lease.Part
 		if w.change(now, p, h.key, func(e *table.Entry) { back = e.Untake(taken) }) == table.Stored {
-			w.giveBack(p, h.key, back[0])
-			w.giveBack(p, h.key, back[1])
+			w.hurryBack(p, h.key, back[0])
+			w.hurryBack(p, h.key, back[1])
 		}
 	}
 }
 
-// takeLocal decides a hit of scope: pop, whose counter is in the table itself.
+// takeLocal decides a hit of scope: pop, whose counter is in the table itself. Keys
+// that find no place share one counter per rule and page.
 func (w *Worker) takeLocal(now lease.Millis, h *hit) lease.Verdict {
-	p, wall := h.policy, w.Wall(now)
-	ask := limit.Ask{Need: h.cost, Waiting: h.cost, Want: h.cost}
+	p := h.policy
 	for range table.Tries {
-		e := p.table.Open(h.key)
-		var d limit.Decision
-		e.Counter, d = p.limit.Acquire(e.Counter, wall, ask)
-		h.report.Remaining, h.report.Reset = d.Remaining, lease.CeilMillis(d.Reset)
-		if d.Granted == 0 {
-			return w.refuseLocal(now, h, d)
+		e, shared := p.table.OpenShared(h.key)
+		v, outcome := w.charge(now, h, e, shared)
+		if outcome == table.Full {
+			if e = p.table.Join(now); e == nil {
+				return w.full(h)
+			}
+			if v, outcome = w.charge(now, h, e, true); v == lease.Refuse {
+				p.table.Commit(now) // so that the next one finds it at once
+			}
 		}
-		switch p.table.Commit(now) {
+		switch outcome {
 		case table.Stored:
-			h.period = d.Period
-			return lease.Admit
+			return v
 		case table.Full, table.Failed:
 			return w.full(h)
 		}
 	}
 	return w.full(h)
+}
+
+// charge decides a hit of scope: pop by the counter that is open, and writes it.
+func (w *Worker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (lease.Verdict, table.Outcome) {
+	ask := limit.Ask{Need: h.cost, Waiting: h.cost, Want: h.cost}
+	var d limit.Decision
+	e.Counter, d = h.policy.limit.Acquire(e.Counter, w.Wall(now), ask)
+	h.report.Remaining, h.report.Reset = d.Remaining, lease.CeilMillis(d.Reset)
+	h.decision = Allowed
+	if shared {
+		h.decision = FullAllowed
+	}
+	if d.Granted == 0 {
+		if shared {
+			h.decision = FullDenied
+		}
+		return w.refuseLocal(now, h, d), table.Stored
+	}
+	h.period = d.Period
+	return lease.Admit, h.policy.table.Commit(now)
 }
 
 // refuseLocal refuses a hit of scope: pop. A denial that is charged is written;

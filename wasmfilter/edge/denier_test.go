@@ -74,7 +74,7 @@ func TestNewerBundledRules(t *testing.T) {
 	if x := w.start(); x.RulesVersion() != next.Version {
 		t.Error("the older bundled rules are in force")
 	}
-	w.workers[1].publish(w.now, mustRules(t, userRule), false) // as if the region had answered
+	w.workers[1].publish(w.now, mustRules(t, userRule), 0, false) // as if the region had answered
 	if x := w.start(); x.RulesVersion() == next.Version {
 		t.Error("bundled rules replaced those of the region")
 	}

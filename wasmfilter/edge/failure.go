@@ -9,37 +9,65 @@ import (
 // fail decides a hit whose tier above does not answer: what was denied stays
 // denied, anything else goes by the rule's on_failure.
 func (w *Worker) fail(now lease.Millis, h *hit) lease.Verdict {
+	return w.failBy(now, h, h.policy.rule.OnFailure)
+}
+
+// failGrant decides a hit that was answered, and not decided. A granter that does not
+// have the rule is not away: it has other rules, and the next one may have ours. The
+// rule goes on to hold, by this process's share of it, whatever on_failure says.
+func (w *Worker) failGrant(now lease.Millis, h *hit, s lease.Status) lease.Verdict {
+	if s == lease.UnknownRule {
+		return w.failBy(now, h, rule.FailureLocal)
+	}
+	return w.fail(now, h)
+}
+
+func (w *Worker) failBy(now lease.Millis, h *hit, by rule.OnFailure) lease.Verdict {
 	p := h.policy
 	if p.concurrency() {
-		return w.failSlots(h)
+		return w.failSlots(now, h, by)
 	}
 	for range table.Tries {
 		e := w.open(p, h.key)
 		if e.Remembered(now, h.cost) {
 			h.decision = Denied
 			h.report.Remaining = 0
-			h.retry(now, max(e.RetryAt, now+1))
+			h.report.Reset = e.Retry(&p.terms, now, h.cost)
 			p.denials.remember(h.key.Hash, now+whileAsking, now+h.report.Reset, h.cost)
 			return lease.Refuse
 		}
-		if w.failure(now, h, e) == lease.Refuse {
+		owed := e.Overdrawn
+		if w.failure(now, h, e, by) == lease.Refuse {
 			return lease.Refuse
 		}
+		owed = e.Overdrawn - owed
 		switch p.table.Commit(now) {
 		case table.Stored:
-			h.taken = lease.Taken{Overdrawn: h.cost, Local: h.decision == LocalAllowed}
+			h.taken = lease.Taken{Overdrawn: h.cost, Unowed: h.cost - owed, Local: h.decision == LocalAllowed}
 			return lease.Admit
 		case table.Full, table.Failed:
-			return w.full(h)
+			return w.unplaced(h)
 		}
 	}
-	return w.full(h)
+	return w.unplaced(h)
+}
+
+// unplaced decides a hit whose tier above does not answer and whose key finds no
+// place: what is admitted cannot be reported, and a share cannot be counted.
+func (w *Worker) unplaced(h *hit) lease.Verdict {
+	if h.decision == FailedOpen {
+		h.uncounted = true
+		w.Counts.Unreported += uint64(h.cost)
+		return lease.Admit
+	}
+	h.decision, h.status = FullDenied, h.policy.rule.DenyStatus
+	return lease.Refuse
 }
 
 // failure applies on_failure to the entry that is open.
-func (w *Worker) failure(now lease.Millis, h *hit, e *table.Entry) lease.Verdict {
+func (w *Worker) failure(now lease.Millis, h *hit, e *table.Entry, by rule.OnFailure) lease.Verdict {
 	p := h.policy
-	switch p.rule.OnFailure {
+	switch by {
 	case rule.FailureAllow:
 		h.decision = FailedOpen
 		e.Overdraw(&p.terms, h.cost)
@@ -50,7 +78,7 @@ func (w *Worker) failure(now lease.Millis, h *hit, e *table.Entry) lease.Verdict
 	ends := w.windowEnd(now, p)
 	h.decision = LocalAllowed
 	h.report.Reset = ends - now
-	if e.TakeLocal(&p.terms, now, ends, w.share(p), h.cost) {
+	if e.TakeLocal(&p.terms, now, ends, w.localShare(p), h.cost) {
 		return lease.Admit
 	}
 	h.decision, h.report.Remaining = LocalDenied, 0
@@ -63,8 +91,8 @@ func (h *hit) failClosed() lease.Verdict {
 	return lease.Refuse
 }
 
-// share is what this process enforces on its own of a limit.
-func (w *Worker) share(p *policy) int64 {
+// localShare is what this process enforces on its own of a limit.
+func (w *Worker) localShare(p *policy) int64 {
 	holders := w.holders
 	if holders == 0 {
 		holders = int(p.rule.ExpectedHolders)
@@ -94,10 +122,14 @@ func (w *Worker) Failed(now lease.Millis, id uint64, result CallResult) {
 }
 
 // failCall decides all who wait for a call, or for one that would follow it on a
-// line that is open now. What was given back with it is lost, and never sent again.
+// line that is open now. What was given back with it is lost, and never sent again. That
+// a call had only the rest of somebody's time, and did not end within it, says nothing of
+// the region.
 func (w *Worker) failCall(now lease.Millis, c *call, result CallResult) {
 	w.Counts.Calls[result]++
-	c.line.failed(now, result == CallTimedOut && !c.short)
+	if !c.late || result != CallTimedOut {
+		c.line.failed(now, c.seq)
+	}
 	for i := range c.items {
 		it := &c.items[i]
 		w.Counts.Lost += uint64(it.want.Unused)
@@ -131,6 +163,7 @@ func (w *Worker) failGathered(now lease.Millis, l *line) {
 	gathered := l.gathered
 	l.gathered, l.urgent = nil, false
 	for _, a := range gathered {
+		a.asked, a.queue = append(a.asked, a.queue...), a.queue[:0]
 		w.failWaiters(now, a)
 		w.endAsk(a)
 	}
@@ -175,11 +208,13 @@ func (w *Worker) decideShadows(now lease.Millis, r *Request) {
 		if !w.refusedBefore(now, &h) {
 			verdict = w.take(now, &h)
 		}
-		switch {
-		case verdict != lease.Wait:
+		if verdict == lease.Wait && p.line.open {
+			verdict = lease.Admit
+		} else if verdict == lease.Wait {
+			verdict = w.wait(now, &h, waiter{cost: h.cost})
+		}
+		if verdict != lease.Wait {
 			p.countShadow(verdict)
-		case p.line.open || !w.wait(now, p, h.key, waiter{cost: h.cost}):
-			p.countShadow(lease.Admit)
 		}
 		if h.slots != nil {
 			r.shadows = append(r.shadows, h)

@@ -74,6 +74,33 @@ func TestOverdrawnIsReported(t *testing.T) {
 	}
 }
 
+// Requests that another rule refuses take nothing off what is owed for others.
+func TestRefusedRequestsPayNoDebt(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[
+		{"name":"r","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window","on_failure":"allow"},
+		{"name":"login","match":{"path":"/login"},"key":[{"header":"x-user"}],"limit":"10/1h","on_failure":"deny"}]}`)
+	for range 3 { // which open the breaker
+		w.request(0, "/", "bob")
+		w.cut()
+	}
+	for i := range 24 {
+		if i < 12 && w.request(0, "/", "ann").Outcome != Admit || i >= 12 && w.request(0, "/login", "ann").Outcome != Deny {
+			t.Fatalf("request %d", i)
+		}
+	}
+	for range 100 {
+		w.pass(300)
+		w.settle()
+	}
+	c := w.region.counters["r/0/ann"]
+	if c == nil {
+		t.Fatal("nothing was reported")
+	}
+	if d := w.region.set.Limit(0, 0).Peek(c.State, w.wall(), 0); d.Remaining != 0 {
+		t.Errorf("the region has %d left of 10 that were admitted", d.Remaining)
+	}
+}
+
 // Keys that were denied stay denied while the region is away; others do not.
 func TestDeniedStaysDenied(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(failRule, `"allow"`))
@@ -96,20 +123,23 @@ func TestDeniedStaysDenied(t *testing.T) {
 	}
 }
 
-// One call that nobody answers opens the breaker: nobody waits until a probe is
-// answered, and there is one probe in 100 ms.
+// Three calls in a row that nobody answers open the breaker: nobody waits until a probe
+// is answered, and there is one probe in 100 ms.
 func TestBreaker(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(failRule, `"allow"`))
-	first := w.request(0, "/", "ann")
-	second := w.request(0, "/", "bob")
-	w.now += 100
-	w.lose(0, false)
-	if first.Outcome != Admit || !first.Degraded {
-		t.Errorf("the request that hung: outcome %v", first.Outcome)
+	var waiting []*Request
+	for _, user := range []string{"ann", "bob", "cid"} {
+		waiting = append(waiting, w.request(0, "/", user))
 	}
-	w.lose(0, false)
-	if second.Outcome != Admit {
-		t.Errorf("the other one: outcome %v", second.Outcome)
+	w.now += 100
+	for i, r := range waiting {
+		if r.Outcome != Wait {
+			t.Fatalf("request %d: outcome %v before its call ended", i, r.Outcome)
+		}
+		w.lose(0, false)
+		if r.Outcome != Admit || !r.Degraded {
+			t.Errorf("request %d, which hung: outcome %v", i, r.Outcome)
+		}
 	}
 	for i := range 50 {
 		if r := w.request(0, "/", fmt.Sprint("user", i)); r.Outcome != Admit || !r.Degraded {
@@ -130,8 +160,65 @@ func TestBreaker(t *testing.T) {
 	}
 	w.pass(200)
 	w.settle()
-	if r := w.request(0, "/", "cid"); r.Outcome != Wait {
+	if r := w.request(0, "/", "dan"); r.Outcome != Wait {
 		t.Errorf("after an answered probe: outcome %v, want it to wait for an answer", r.Outcome)
+	}
+}
+
+// While some calls are answered the breaker stays closed, however many hang: only their
+// own requests take on_failure.
+func TestBreakerOfAPartThatHangs(t *testing.T) {
+	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
+	w.request(0, "/", "early")
+	for i := range 20 {
+		hung := w.request(0, "/", fmt.Sprint("hung", i))
+		served := w.request(0, "/", fmt.Sprint("served", i))
+		w.answer(2)
+		w.now += 100
+		w.lose(1, false)
+		if hung.Outcome != Deny || served.Outcome != Admit {
+			t.Fatalf("round %d: outcomes %v and %v, want that only the one that hung is denied", i, hung.Outcome, served.Outcome)
+		}
+	}
+	for i := range 3 {
+		w.request(0, "/", fmt.Sprint("last", i))
+	}
+	for range 3 {
+		w.lose(1, false)
+	}
+	if r := w.request(0, "/", "after"); r.Outcome != Deny {
+		t.Errorf("three in a row hung: outcome %v", r.Outcome)
+	}
+	w.answer(0) // early's
+	if r := w.request(0, "/", "again"); r.Outcome != Wait {
+		t.Errorf("after an answer: outcome %v", r.Outcome)
+	}
+}
+
+// Calls that hang do not keep others from being made: a request that comes later finds
+// the replicas that answer. Where nobody answers the calls are bounded all the same.
+func TestCallsThatHangLeaveRoom(t *testing.T) {
+	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
+	for i := range 8 {
+		w.request(0, "/", fmt.Sprint("hung", i))
+	}
+	if len(w.calls) != 4 {
+		t.Fatalf("%d calls at once, want 4", len(w.calls))
+	}
+	w.now += 20
+	served := w.request(0, "/", "served")
+	for len(w.calls) > 4 {
+		w.answer(4)
+	}
+	if served.Outcome != Admit {
+		t.Errorf("behind 4 calls that hang: outcome %v", served.Outcome)
+	}
+	for i := range 60 {
+		w.now++
+		w.request(0, "/", fmt.Sprint("more", i))
+	}
+	if len(w.calls) > 16 {
+		t.Errorf("%d calls in flight to a region that hangs, want at most 16", len(w.calls))
 	}
 }
 
@@ -156,6 +243,7 @@ func TestDeadline(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
 	w.workers[0].cfg.CallsInFlight = 1
 	w.request(0, "/", "ann")
+	w.workers[0].lines[0].took = 30 // the region is far: no call is late yet
 	w.now += 60
 	late := w.request(0, "/", "bob") // behind the call of ann
 	w.now += 10
@@ -216,4 +304,81 @@ func FuzzReply(f *testing.F) {
 		}
 		w.pass(1000)
 	})
+}
+
+// When the breaker opens, those who came for the keys of a group that has not left yet
+// are decided like all others that wait.
+func TestBreakerBehindAGroup(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[
+		{"name":"a","match":{"headers":{"x-user":"greedy"}},"key":[{"header":"x-user"}],"limit":"1/1h","algorithm":"fixed_window","consistency":"exact"},
+		{"name":"b","match":{"path":"/"},"key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact"},
+		{"name":"c","match":{"path":"/c"},"key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact"}]}`)
+	w.workers[0].cfg.CallsInFlight = 1
+	if !w.admit(0, "/", "greedy") || w.admit(0, "/", "greedy") {
+		t.Fatal("want one request of greedy admitted, and the next one denied")
+	}
+	w.pass(2000)
+	w.settle()
+	w.request(0, "/c", "any")
+	greedy, honest := w.request(0, "/", "greedy"), w.request(0, "/", "ann")
+	if len(w.calls) != 1 || greedy.Outcome != Wait || honest.Outcome != Wait {
+		t.Fatalf("%d calls, outcomes %v and %v, want that both wait for the only call", len(w.calls), greedy.Outcome, honest.Outcome)
+	}
+	w.workers[0].lines[0].errors = breakerErrors - 1
+	w.lose(0, false)
+	if greedy.Outcome == Wait || honest.Outcome == Wait {
+		t.Errorf("behind an open breaker: outcomes %v and %v", greedy.Outcome, honest.Outcome)
+	}
+}
+
+const exactRule = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"100/1h","consistency":"exact"}]}`
+
+// Where an answer takes more than half of a timeout, who asks twice at once gets the second
+// answer too late: that is no failure of the region, by which others would pass.
+func TestLateCallsOpenNoBreaker(t *testing.T) {
+	w := newWorld(t, 1, exactRule)
+	users := []string{"ann", "bob", "cid"}
+	for _, user := range users {
+		w.request(0, "/", user)
+	}
+	w.now += 5
+	for _, user := range users {
+		w.request(0, "/", user)
+	}
+	w.now += 55
+	for range users {
+		w.answer(0)
+	}
+	w.now += 45
+	for range users {
+		if len(w.calls) == 0 || w.calls[0].call.Timeout != 45 {
+			t.Fatalf("%d calls, want three of 45 ms", len(w.calls))
+		}
+		w.lose(0, true)
+	}
+	if r := w.request(0, "/", "dan"); r.Outcome != Wait {
+		t.Errorf("another key: outcome %v", r.Outcome)
+	}
+}
+
+// What has little time left does not travel with what has all of it.
+func TestLateAsksTravelApart(t *testing.T) {
+	w := newWorld(t, 1, exactRule)
+	w.workers[0].cfg.CallsInFlight = 1
+	w.request(0, "/", "ann")
+	w.workers[0].lines[0].took = 60
+	w.now += 5
+	w.request(0, "/", "ann")
+	w.now += 53
+	bob := w.request(0, "/", "bob")
+	w.now += 2
+	w.answer(0)
+	if len(w.calls) != 1 || w.calls[0].call.Timeout != 98 || bob.Outcome != Wait {
+		t.Fatalf("%d calls, the first of %d ms, want one of 98", len(w.calls), w.calls[0].call.Timeout)
+	}
+	w.now += 20
+	w.answer(0)
+	if bob.Outcome != Admit || bob.Degraded || len(w.calls) != 1 || w.calls[0].call.Timeout != 25 {
+		t.Errorf("outcome %v, then %d calls, want the other one, of 25 ms", bob.Outcome, len(w.calls))
+	}
 }

@@ -24,8 +24,8 @@ const (
 const (
 	mostWants = 512 // in one call; the others travel with the next
 	mostBacks = 1024
-	// A breaker opens at the first call that nobody answered, or after so many
-	// errors in a row, and is tried every probeEvery.
+	// A breaker opens after so many calls in a row that nobody answered, and is tried
+	// every probeEvery.
 	breakerErrors              = 3
 	probeEvery    lease.Millis = 100
 )
@@ -41,11 +41,14 @@ type line struct {
 	since    lease.Millis // when the first of what has gathered did
 	urgent   bool         // somebody waits for what has gathered
 	backs    []back
+	hurry    bool // some of backs were taken for requests that were refused
 	reports  []report
 	flying   int // calls in flight
 
 	open    bool
-	errors  int
+	errors  int          // calls that failed, none of which was followed by one with an answer
+	heard   uint64       // the last call that was answered
+	took    lease.Millis // about the longest of the last answers
 	probeAt lease.Millis // when open
 }
 
@@ -88,10 +91,23 @@ func (w *Worker) giveBack(p *policy, key table.Key, part lease.Part) {
 	p.line.backs = append(p.line.backs, back{p, key, part})
 }
 
+// hurryBack returns units that were taken for a request that was refused: others
+// lack them meanwhile. They leave with the next call, at the latest when those in
+// flight are answered.
+func (w *Worker) hurryBack(p *policy, key table.Key, part lease.Part) {
+	if part.Units > 0 && p.line != nil {
+		w.giveBack(p, key, part)
+		p.line.hurry = true
+	}
+}
+
 // flush sends what has gathered, as far as few calls are in flight.
 func (w *Worker) flush(now lease.Millis) {
 	for _, l := range w.lines {
-		for l.due(now) && l.flying < w.cfg.CallsInFlight {
+		for l.due(now) && w.room(now, l) {
+			w.send(now, l)
+		}
+		if l.hurry && l.flying == 0 && !l.open {
 			w.send(now, l)
 		}
 	}
@@ -120,11 +136,12 @@ func (l *line) gather(now lease.Millis, a *ask) {
 
 // call is a call in flight. Its items stand in the order of its wants.
 type call struct {
-	line  *line // nil: for the rules
-	seq   uint64
-	sent  lease.Millis
-	short bool // its timeout was cut to what a request had left: if it passes, nothing need hang
-	items []item
+	line   *line // nil: for the rules
+	caller uint64
+	seq    uint64
+	sent   lease.Millis
+	late   bool // it is for requests that have waited before, see [ask.late]
+	items  []item
 }
 
 // item is one want of a call: of an ask, of a report of the scan, or units given
@@ -137,28 +154,26 @@ type item struct {
 
 // send makes one call of what has gathered on a line.
 func (w *Worker) send(now lease.Millis, l *line) {
-	seq, ok := w.nextSeq()
-	if !ok {
-		w.Counts.NoSeq++
-		w.failGathered(now, l)
-		return
-	}
-	c := &call{line: l, seq: seq, sent: now}
+	seq := w.nextSeq()
+	c := &call{line: l, caller: w.caller, seq: seq, sent: now}
 	out := Call{ID: w.callID(), Path: AcquirePath, Timeout: l.timeout}
 	req := &w.request
 	*req = wire.Request{
-		Protocol:     wire.Protocol,
-		Holder:       w.holder[:],
-		Epoch:        w.epoch,
-		Seq:          seq,
-		Ack:          min(w.ack, seq-1),
-		RulesVersion: w.RulesVersion(),
-		Wants:        req.Wants[:0],
-		Pop:          w.cfg.PoP,
-		TraceParent:  req.TraceParent[:0],
+		Protocol:      wire.ProtocolMin,
+		ProtocolMax:   wire.ProtocolMax,
+		Holder:        w.name(),
+		Epoch:         w.epoch,
+		Seq:           seq,
+		Ack:           min(w.ack, seq-1),
+		RulesVersion:  w.RulesVersion(),
+		RulesRevision: w.rulesRevision,
+		Wants:         req.Wants[:0],
+		Pop:           w.cfg.PoP,
+		TraceParent:   req.TraceParent[:0],
+		Worker:        w.caller,
 	}
+	w.size = envelopeSize
 	w.addAsks(now, l, c, &out)
-	c.short = out.Timeout < l.timeout
 	w.addBacks(l, c)
 	w.addReports(l, c)
 	out.Body = req.Append(nil)
@@ -176,16 +191,39 @@ func (w *Worker) callID() uint64 {
 	return w.lastCall
 }
 
-// addAsks moves what has gathered into the call.
+// late reports whether somebody who waits for the ask has much less time left than the
+// line has for a call. A call ends with the time of the first whom it is for, and those
+// who have come just now must not lose theirs.
+func (a *ask) late(now lease.Millis) bool {
+	for i := range a.asked {
+		if v := &a.asked[i]; v.request != nil && v.live() && 8*(v.request.deadline-now) < 7*a.policy.line.timeout {
+			return true
+		}
+	}
+	return false
+}
+
+// addAsks moves what has gathered into the call: those that are late, or those that are
+// not, as the first one is.
 func (w *Worker) addAsks(now lease.Millis, l *line, c *call, out *Call) {
-	n := min(len(l.gathered), mostWants)
-	groups := uint32(0)
-	for _, a := range l.gathered[:n] {
+	kept, groups := l.gathered[:0], uint32(0)
+	for i, a := range l.gathered {
+		if len(c.items) == 0 {
+			c.late = a.late(now)
+		}
+		if a.late(now) != c.late {
+			kept = append(kept, a)
+			continue
+		}
+		if len(c.items) == mostWants || !w.fits(a.policy, a.key.Text) {
+			kept = append(kept, l.gathered[i:]...)
+			break
+		}
 		a.flying = true
 		a.state()
 		m := wireWant(a.policy, a.key, a.want)
 		if a.holding != nil {
-			a.holding.state(now, a.want, w.number, &m)
+			w.stateSlots(now, a, &m)
 		}
 		m.Group = group(a, &groups, c)
 		w.request.Wants = append(w.request.Wants, m)
@@ -197,21 +235,24 @@ func (w *Worker) addAsks(now lease.Millis, l *line, c *call, out *Call) {
 			}
 		}
 	}
-	l.gathered = append(l.gathered[:0], l.gathered[n:]...)
+	clear(l.gathered[len(kept):])
+	l.gathered = kept
 	l.urgent = l.urgent && len(l.gathered) > 0
 }
 
 // group returns the number that joins the wants of one request that waits for
-// several keys, if nobody else waits for these; 0 otherwise.
+// several keys, if nobody else waits for these; 0 otherwise. One that waits for more
+// than a group may have is decided in parts, each of them all or nothing.
 func group(a *ask, groups *uint32, c *call) uint32 {
 	if len(a.asked) != 1 || a.asked[0].request == nil || a.asked[0].request.undecided < 2 {
 		return 0
 	}
 	r := a.asked[0].request
-	if r.groupOf != c {
+	if r.groupOf != c || r.grouped == wire.MaxGroup {
 		*groups++
-		r.groupOf, r.group = c, *groups
+		r.groupOf, r.group, r.grouped = c, *groups, 0
 	}
+	r.grouped++
 	return r.group
 }
 
@@ -224,19 +265,28 @@ func (w *Worker) trace(r *Request) {
 }
 
 func (w *Worker) addBacks(l *line, c *call) {
-	n := min(len(l.backs), mostWants/2)
-	for _, b := range l.backs[:n] {
+	n := 0
+	for _, b := range l.backs[:min(len(l.backs), mostWants/2)] {
+		if !w.fits(b.policy, b.key.Text) {
+			break
+		}
+		n++
 		want := lease.Want{Unused: b.part.Units, Lease: b.part.Lease}
 		w.request.Wants = append(w.request.Wants, wireWant(b.policy, b.key, want))
 		c.items = append(c.items, item{want: want})
 	}
 	l.backs = append(l.backs[:0], l.backs[n:]...)
+	l.hurry = l.hurry && len(l.backs) > 0
 }
 
 func (w *Worker) addReports(l *line, c *call) {
-	n := min(len(l.reports), wire.MaxWants-len(w.request.Wants))
-	for i := range l.reports[:n] {
+	n := 0
+	for i := range l.reports[:min(len(l.reports), wire.MaxWants-len(w.request.Wants))] {
 		r := l.reports[i]
+		if !w.fits(r.policy, r.key.Text) {
+			break
+		}
+		n++
 		w.request.Wants = append(w.request.Wants, wireWant(r.policy, r.key, r.want))
 		c.items = append(c.items, item{report: &r, want: r.want})
 	}
@@ -247,26 +297,58 @@ func wireWant(p *policy, key table.Key, want lease.Want) wire.Want {
 	return wire.Want{
 		Rule:      p.rule.Name,
 		Variant:   uint32(p.variant),
+		Override:  p.override,
 		Key:       key.Text,
-		Need:      uint64(want.Need),
-		Waiting:   uint64(want.Waiting),
-		Want:      uint64(want.Want),
-		Unused:    uint64(want.Unused),
+		Need:      bounded(want.Need),
+		Waiting:   bounded(want.Waiting),
+		Want:      bounded(want.Want),
+		Unused:    bounded(want.Unused),
 		Lease:     uint64(p.limit.Fingerprint())<<32 | uint64(want.Lease),
-		Overdrawn: uint64(want.Overdrawn),
-		Denied:    uint64(want.Denied),
+		Overdrawn: bounded(want.Overdrawn),
+		Debt:      want.Debt,
+		Denied:    bounded(want.Denied),
 		Fresh:     want.Fresh,
 		Next:      want.Next,
+		Left:      bounded(want.Left),
+		ResetMs:   uint64(want.Reset),
 	}
 }
 
-// answered closes the breaker.
-func (l *line) answered() { l.open, l.errors = false, 0 }
+// room reports whether the line may make one more call. Calls that take much longer than
+// the last ones took do not count, within a bound: a replica that hangs must not keep the
+// others from being asked.
+func (w *Worker) room(now lease.Millis, l *line) bool {
+	if l.flying < w.cfg.CallsInFlight || l.flying >= lateShare*w.cfg.CallsInFlight {
+		return l.flying < w.cfg.CallsInFlight
+	}
+	n := 0
+	for _, c := range w.calls {
+		if c.line == l && now-c.sent < max(soonestLate, 4*l.took) {
+			n++
+		}
+	}
+	return n < w.cfg.CallsInFlight
+}
 
-// failed counts a call that failed, and opens the breaker if that is enough: at
-// once for a call that nobody answered.
-func (l *line) failed(now lease.Millis, hung bool) {
-	if l.errors++; hung || l.errors >= breakerErrors {
+const (
+	lateShare                = 4 // times as many calls may be in flight where most are late
+	soonestLate lease.Millis = 10
+)
+
+// answered closes the breaker.
+func (l *line) answered(seq uint64, took lease.Millis) {
+	l.open, l.errors, l.heard = false, 0, max(l.heard, seq)
+	l.took = max(took, l.took-(l.took+7)/8)
+}
+
+// failed counts a call that failed or hung, and opens the breaker if that is enough. One
+// that was followed by a call with an answer tells nothing of the region: one of its
+// replicas may hang while the others answer.
+func (l *line) failed(now lease.Millis, seq uint64) {
+	if seq < l.heard {
+		return
+	}
+	if l.errors++; l.errors >= breakerErrors {
 		if !l.open {
 			l.probeAt = now + probeEvery
 		}

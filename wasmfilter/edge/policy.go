@@ -10,11 +10,12 @@ import (
 
 // policy is what it takes to decide by one limit of a rule.
 type policy struct {
-	rule    *rule.Rule
-	variant int
-	limit   *limit.Limit
-	terms   lease.Terms
-	// id is hashed with every key: rule, variant, shape of limit, and whether the
+	rule     *rule.Rule
+	variant  int
+	limit    *limit.Limit
+	terms    lease.Terms
+	override uint64 // see rule.Set.Override
+	// id is hashed with every key: rule, override, shape of limit, and whether the
 	// rule is a shadow. What agrees in these shares its counters across versions
 	// of the rules.
 	id      uint64
@@ -28,6 +29,7 @@ type policy struct {
 
 func (p *policy) shadow() bool      { return p.rule.Mode == rule.Shadow }
 func (p *policy) concurrency() bool { return p.limit.Spec().Algorithm == limit.Concurrency }
+func (p *policy) exact() bool       { return p.terms.Consistency == lease.Exact && !p.local() }
 func (p *policy) local() bool       { return p.rule.Scope == rule.ScopePoP }
 
 // key names a key's entry in the table.
@@ -64,12 +66,15 @@ func (w *Worker) policy(set *rule.Set, i, variant int) policy {
 	r, l := set.Rule(i), set.Limit(i, variant)
 	p := policy{rule: r, variant: variant, limit: l, table: w.enforced, denials: w.denials, counts: w.countsOf(r.Name)}
 	p.terms = lease.NewTerms(l, consistencies[r.Consistency], millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
-	salt := l.Shape()<<24 | uint64(variant)<<1
+	salt := l.Shape() << 24
 	if p.shadow() {
 		salt |= 1
 		p.table, p.denials = w.shadow, w.shadowDenials
 	}
 	p.id = w.seed.Hash(salt, []byte(r.Name))
+	if p.override = set.Override(i, variant); p.override != 0 {
+		p.id = w.seed.Hash(p.id^p.override, []byte(r.Name))
+	}
 	if !p.local() {
 		p.line = w.lineOf(p.terms.Timeout, p.shadow())
 	}

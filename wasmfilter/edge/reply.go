@@ -25,7 +25,7 @@ func (w *Worker) Reply(now lease.Millis, id uint64, body []byte) {
 		w.failCall(now, c, result)
 	} else {
 		w.Counts.Calls[CallAnswered]++
-		c.line.answered()
+		c.line.answered(c.seq, now-c.sent)
 		w.apply(now, c)
 	}
 	w.flush(now)
@@ -36,7 +36,7 @@ func (w *Worker) read(c *call, body []byte) CallResult {
 	switch err := w.response.Decode(body); {
 	case err != nil:
 		return w.malformed(err.Error())
-	case w.response.Protocol != wire.Protocol:
+	case !wire.Spoken(w.response.Protocol):
 		return w.otherVersion(w.response.Protocol)
 	case len(w.response.Grants) != len(c.items):
 		return w.malformed(strconv.Itoa(len(w.response.Grants)) + " grants for " + strconv.Itoa(len(c.items)) + " wants")
@@ -53,10 +53,12 @@ func (w *Worker) malformed(what string) CallResult {
 }
 
 func (w *Worker) otherVersion(version uint32) CallResult {
-	w.AnswerError = "the region speaks version " + strconv.FormatUint(uint64(version), 10) + " of the quota protocol, this filter version " +
-		strconv.Itoa(wire.Protocol) + "; run a filter and a weir-regional of the same release"
+	w.AnswerError = "the region answers in version " + strconv.FormatUint(uint64(version), 10) + " of the quota protocol, this filter speaks " +
+		wire.Versions(wire.ProtocolMin, wire.ProtocolMax) + "; " + oneApart
 	return CallVersion
 }
+
+const oneApart = "run a filter and a weir-regional that are at most one release apart"
 
 // apply takes an answer that fits its call.
 func (w *Worker) apply(now lease.Millis, c *call) {
@@ -65,9 +67,7 @@ func (w *Worker) apply(now lease.Millis, c *call) {
 	if m.Holders > 0 {
 		w.holders = int(m.Holders)
 	}
-	if m.RulesVersion != "" && m.RulesVersion != w.RulesVersion() {
-		w.fetchRules(now, fetchSoonest)
-	}
+	w.seeRules(now, m.RulesVersion, m.RulesRevision)
 	for i := range c.items {
 		switch it, g := &c.items[i], grant(&m.Grants[i]); {
 		case it.ask != nil && it.ask.holding != nil:
@@ -94,6 +94,7 @@ func grant(g *wire.Grant) lease.Grant {
 		Limit:      units(g.Limit),
 		Remaining:  units(g.Remaining),
 		Reset:      duration(g.ResetMs),
+		StillOwed:  g.StillOwed,
 	}
 	if g.Status < wire.StatusOK || g.Status > wire.StatusUnknownRule {
 		out.Status = lease.Unavailable
@@ -123,7 +124,8 @@ func (w *Worker) applyAsk(now, sent lease.Millis, it *item, g lease.Grant) {
 		verdict := lease.Refuse
 		switch {
 		case g.Status != lease.OK && g.Status != lease.Denied:
-			verdict = w.fail(now, &h)
+			w.answer(now, v, &h, w.failGrant(now, &h, g.Status))
+			continue
 		case g.Status == lease.OK && g.Granted == 0 && v.request != nil && v.request.undecided > 1:
 			continue // another want of its group was denied, and decides it
 		case v.cost <= spare && g.StartsIn == 0:
@@ -131,7 +133,7 @@ func (w *Worker) applyAsk(now, sent lease.Millis, it *item, g lease.Grant) {
 			h.taken.Parts[0] = lease.Part{Units: v.cost, Lease: g.Lease, Expiry: sent + g.TTL}
 			verdict = lease.Admit
 		}
-		h.answeredBy(g, spare)
+		h.answeredBy(&g, spare, verdict)
 		w.answer(now, v, &h, verdict)
 	}
 	w.keep(now, sent, a, want, g, spare)
@@ -143,22 +145,28 @@ func (w *Worker) keep(now, sent lease.Millis, a *ask, want lease.Want, g lease.G
 	p, jitter := a.policy, w.jitter()
 	var rest lease.Part
 	outcome := w.change(now, p, a.key, func(e *table.Entry) {
-		need, next := e.DeniedNeed, e.NextAsk
+		if g.Status == lease.OK && g.Granted == 0 && want.Need > 0 {
+			e.PassOver(&p.terms, now, sent, want, g)
+			return
+		}
 		rest = e.Apply(&p.terms, now, sent, want, g, spare, jitter)
-		if g.Status == lease.OK && g.Granted == 0 { // another want of its group was denied
-			e.DeniedNeed, e.NextAsk = need, next
-		}
-		if g.Status == lease.Denied {
-			e.RetryAt = now + max(g.RetryAfter, 1)
-		}
 	})
 	switch outcome {
 	case table.Stored:
-		w.giveBack(p, a.key, rest)
 	case table.Full:
-		w.giveBack(p, a.key, lease.Part{Units: spare, Lease: g.Lease})
+		rest = lease.Part{Units: spare, Lease: g.Lease}
+	default:
+		rest = lease.Part{}
+	}
+	if p.exact() { // units of requests that have gone, or were refused by another rule
+		w.hurryBack(p, a.key, rest)
+	} else {
+		w.giveBack(p, a.key, rest)
 	}
 	a.policy.denials.forget(a.key.Hash)
+	if outcome == table.Full && g.Status == lease.Denied { // nobody else remembers it
+		p.denials.remember(a.key.Hash, now+max(g.AskAfter, 1), now+max(g.RetryAfter, 1), max(want.Need, 1))
+	}
 }
 
 // of returns the hit that waits, with the ask's own copy of its key: the request's
@@ -173,10 +181,10 @@ func (v *waiter) of(a *ask) hit {
 }
 
 // answeredBy fills in what the response says.
-func (h *hit) answeredBy(g lease.Grant, spare int64) {
+func (h *hit) answeredBy(g *lease.Grant, spare int64, v lease.Verdict) {
 	h.report.Remaining, h.report.Reset = g.Remaining+spare, g.Reset
-	if g.Status == lease.Denied {
-		h.report.Remaining, h.report.Reset = 0, max(g.RetryAfter, 1)
+	if v == lease.Refuse {
+		h.report.Remaining, h.report.Reset = 0, h.policy.terms.RetryAfter(g, h.cost)
 	}
 }
 
@@ -184,12 +192,13 @@ func (h *hit) answeredBy(g lease.Grant, spare int64) {
 func (w *Worker) answer(now lease.Millis, v waiter, h *hit, verdict lease.Verdict) {
 	if v.request == nil {
 		h.policy.countShadow(verdict)
+		w.leave(now, h) // its request has gone on, and nobody would
 		return
 	}
 	r := v.request
 	h.key = r.hits[v.hit].key
 	r.hits[v.hit] = *h
-	if !w.decided(now, r, v.hit, verdict) {
+	if !w.decided(now, r, v.hit, verdict) || !w.resume(now, r) {
 		w.finish(now, r)
 	} else if r.undecided == 0 {
 		w.admit(r)
@@ -224,10 +233,10 @@ func (w *Worker) End(now lease.Millis, r *Request) {
 		w.untakeAll(now, r)
 	}
 	for i := range r.hits {
-		w.leave(&r.hits[i])
+		w.leave(now, &r.hits[i])
 	}
 	for i := range r.shadows {
-		w.leave(&r.shadows[i])
+		w.leave(now, &r.shadows[i])
 	}
 	r.serial++
 }
@@ -235,10 +244,11 @@ func (w *Worker) End(now lease.Millis, r *Request) {
 // applyReport clears what the region has acknowledged.
 func (w *Worker) applyReport(now, sent lease.Millis, it *item, g lease.Grant) {
 	r, want := it.report, it.want
-	if want.Overdrawn == 0 || g.Status != lease.OK && g.Status != lease.Denied {
-		return
+	if want.Overdrawn > 0 && g.Status == lease.UnknownRule {
+		w.unknown(now, r.policy, r.key)
 	}
+	jitter := w.jitter()
 	w.change(now, r.policy, r.key, func(e *table.Entry) {
-		e.Apply(&r.policy.terms, now, sent, want, g, 0, 100)
+		e.Apply(&r.policy.terms, now, sent, want, g, 0, jitter)
 	})
 }

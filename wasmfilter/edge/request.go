@@ -47,6 +47,7 @@ type Request struct {
 	waiting   int    // index in Worker.waiting, if Outcome is Wait
 	groupOf   *call  // the call in which its wants have group
 	group     uint32
+	grouped   int    // wants in this group
 	shadows   []hit  // slots in use under shadow rules
 	keys      []byte // of its hits, while it waits
 }
@@ -57,6 +58,7 @@ type hit struct {
 	key    table.Key
 	cost   int64
 	state  hitState
+	asked  bool // it waits for an answer; undecided hits that do not are asked for later
 	taken  lease.Taken
 	report Report
 
@@ -65,6 +67,8 @@ type hit struct {
 	period    limit.Micros // scope: pop: what was charged
 	slots     *holding     // concurrency: where cost slots are in use
 	uncounted bool         // admitted without being charged to anything
+	suspect   bool         // its key was denied lately
+	probes    bool         // it asks an exact rule whether a denial still stands
 }
 
 type hitState uint8

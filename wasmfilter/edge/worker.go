@@ -36,19 +36,27 @@ type Worker struct {
 	wall limit.Micros
 
 	identity
+	sequence
 	generation uint64 // of the plugin configuration, see background.go
 	rules      *policies
 	rulesGen   uint64       // of what is in force, in the store
 	rulesSince lease.Millis // denials that were asked for before are void
-	ruleCounts map[string]*RuleCounts
-	leader     bool
+	// What the worker last saw of the shared record of rules, see rulesTag.
+	rulesRevision uint64
+	rulesBundled  bool
+	ordered       lease.Millis
+	rulesHeard    lease.Millis // when a reply last told this worker of the region's rules
+	ruleCounts    map[string]*RuleCounts
+	leader        bool
 	// decidedLately is true if the worker has decided requests since the last tick:
 	// it has better things to do than to lead.
 	decidedLately bool
 	scanned       int // next page to look through
+	sweptSlots    int // and of the slots
 
 	enforced, shadow *table.Table
-	slots            *table.Slots
+	slots            *table.Pool
+	shadowSlots      *table.Pool
 	denials          *denials
 	shadowDenials    *denials // apart, like all that shadow rules touch
 	matches          rule.Matches
@@ -62,6 +70,7 @@ type Worker struct {
 	lastCall         uint64
 	spareAsks        []*ask
 	request          wire.Request
+	size             int // at most so many bytes of it are encoded
 	response         wire.Response
 }
 
@@ -84,9 +93,12 @@ func New(cfg Config, store table.Store, entropy [6]uint64, now lease.Millis, wal
 	w.ConfigError = cfg.Error
 	w.SetClock(now, wall)
 	w.join(entropy)
+	w.caller = w.number
+	w.readEpoch()
 	w.enforced = table.New(store, enforcedTable, w.cfg.PagesLog2, w.idle)
 	w.shadow = table.New(store, shadowTable, w.cfg.PagesLog2, w.idle)
-	w.slots = table.NewSlots(store, slotsTable)
+	w.slots = table.NewPool(store, slotsTable)
+	w.shadowSlots = table.NewPool(store, shadowSlotsTable)
 	w.startRules(now)
 	w.enlist(now)
 	return w
@@ -125,26 +137,11 @@ func (w *Worker) Tables() table.Counts {
 		Races:   a.Races + b.Races,
 		Full:    a.Full + b.Full,
 		Evicted: a.Evicted + b.Evicted,
+		Merged:  a.Merged + b.Merged,
 		Corrupt: a.Corrupt + b.Corrupt,
 	}
 	*a, *b = table.Counts{}, table.Counts{}
 	return sum
-}
-
-// idle reports whether an entry of the table may be forgotten. What belongs to no
-// rule in force says nothing that anybody would read.
-func (w *Worker) idle(e *table.Entry, now lease.Millis) bool {
-	if w.rules == nil {
-		return false
-	}
-	p := w.rules.byID[e.Rule]
-	switch {
-	case p == nil:
-		return e.Lots[0].Units == 0 && e.Lots[1].Units == 0 && e.Counter.At == 0
-	case p.local():
-		return p.limit.Fresh(e.Counter, w.Wall(now))
-	}
-	return e.Slot.Idle(&p.terms, now)
 }
 
 // jitter returns 90 to 110: percent, for everything periodic.
@@ -197,9 +194,13 @@ func (w *Worker) tryChange(now lease.Millis, p *policy, key table.Key, change fu
 
 // open reads a key's entry. Denials of earlier rules do not stand any more.
 func (w *Worker) open(p *policy, key table.Key) *table.Entry {
+	if p.local() {
+		e, _ := p.table.OpenShared(key)
+		return e
+	}
 	e := p.table.Open(key)
 	if e.Asked < w.rulesSince {
-		e.DeniedNeed, e.Refused, e.LimitedUntil, e.NextAsk = 0, false, 0, 0
+		e.DeniedNeed, e.Refused, e.LimitedUntil, e.NextAsk, e.Back = 0, false, 0, 0, lease.Backoff{}
 	}
 	return e
 }

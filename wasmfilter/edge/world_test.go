@@ -20,6 +20,7 @@ type memory struct {
 	// deaf makes writes of table pages fail.
 	deaf bool
 	sets int
+	last []byte // what Get returned last: valid until the next call, as in a VM
 }
 
 type value struct {
@@ -31,7 +32,16 @@ func newMemory() *memory { return &memory{values: map[string]value{}} }
 
 func (m *memory) Get(key []byte) ([]byte, uint32, bool) {
 	v, ok := m.values[string(key)]
-	return append([]byte(nil), v.data...), v.version, ok
+	m.last = m.lapse(v.data)
+	return m.last, v.version, ok
+}
+
+// lapse spoils what Get returned last, and copies data to the same place if it fits.
+func (m *memory) lapse(data []byte) []byte {
+	for i := range m.last {
+		m.last[i] = 0xee
+	}
+	return append(m.last[:0], data...)
 }
 
 func (m *memory) Set(key, data []byte, version uint32) table.Outcome {
@@ -50,6 +60,7 @@ func (m *memory) Set(key, data []byte, version uint32) table.Outcome {
 	m.version++
 	m.sets++
 	m.values[string(key)] = value{append([]byte(nil), data...), m.version}
+	m.lapse(nil)
 	return table.Stored
 }
 
@@ -67,9 +78,15 @@ type world struct {
 	store   *memory
 	region  *region
 	workers []*Worker
+	started uint64   // workers, dead ones included
 	calls   []flight // made and not answered
 	config  Config
 	decided []*Request // in the order of their verdicts
+	// others are more replicas of the region; which one is asked, chance decides.
+	others []*region
+	chance uint32
+
+	admittedHot int // by hot
 }
 
 // flight is a call on its way.
@@ -106,7 +123,8 @@ func (w *world) wall() limit.Micros { return wallStart + limit.Micros(w.now)*lim
 
 // start adds a worker, or one in place of another that died.
 func (w *world) start() *Worker {
-	n := uint64(len(w.workers) + 1)
+	w.started++
+	n := w.started
 	x := New(w.config, w.store, [6]uint64{1, 2, 3, 4, 2 * n, n}, w.now, w.wall())
 	w.workers = append(w.workers, x)
 	return x
@@ -146,8 +164,17 @@ func (w *world) collect() {
 // answer lets the region answer call i.
 func (w *world) answer(i int) {
 	f := w.take(i)
-	f.worker.Reply(w.now, f.call.ID, w.region.serve(w.now, f.call))
+	f.worker.Reply(w.now, f.call.ID, w.replica().serve(w.now, f.call))
 	w.collect()
+}
+
+// replica is the one that answers next.
+func (w *world) replica() *region {
+	w.chance = w.chance*1664525 + 1013904223
+	if n := int(w.chance>>16) % (len(w.others) + 1); n > 0 {
+		return w.others[n-1]
+	}
+	return w.region
 }
 
 // lose loses call i: applied says whether it reached the region.
@@ -202,17 +229,22 @@ func (w *world) admit(worker int, path, user string) bool {
 type region struct {
 	t        tester
 	set      *rule.Set
+	revision uint64
+	spoilt   bool // its rules are of a release that edges cannot read
+	sent     int  // times that it sent its rules
 	counters map[string]*lease.Counter
 	slots    map[string]limit.Slots
-	callers  lease.Caller
+	nodes    map[string]*lease.Node   // nil: nothing is between holders and counters
+	callers  map[uint64]*lease.Caller // by worker
 	calls    int
 	wants    int
 	last     wire.Request
 	epoch    uint64
+	fails    func(*wire.Want) wire.Status // nil: it decides
 }
 
 func newRegion(t tester, set *rule.Set) *region {
-	return &region{t: t, set: set, counters: map[string]*lease.Counter{}, slots: map[string]limit.Slots{}, epoch: 7}
+	return &region{t: t, set: set, counters: map[string]*lease.Counter{}, slots: map[string]limit.Slots{}, callers: map[uint64]*lease.Caller{}, epoch: 7}
 }
 
 // serve answers a call; what breaks the protocol fails the test.
@@ -227,16 +259,25 @@ func (g *region) serve(now lease.Millis, c Call) []byte {
 	if q.Protocol != wire.Protocol || len(q.Holder) != 16 || q.Seq <= q.Ack {
 		g.t.Fatalf("call: %+v", q)
 	}
-	if !g.callers.Accept(q.Seq) {
-		g.t.Fatalf("call %d came twice", q.Seq)
+	if g.callers[q.Worker] == nil {
+		g.callers[q.Worker] = new(lease.Caller)
+	}
+	if !g.callers[q.Worker].Accept(q.Seq) {
+		g.t.Fatalf("call %d of worker %d came twice", q.Seq, q.Worker)
 	}
 	g.calls++
 	g.wants += len(q.Wants)
 	g.last = q
 	wall := wallStart + limit.Micros(now)*limit.Millisecond
-	a := wire.Response{Protocol: wire.Protocol, Epoch: g.epoch, RulesVersion: g.set.Version, Holders: 1, Seq: q.Seq}
+	a := wire.Response{Protocol: wire.Protocol, Epoch: g.epoch, RulesVersion: g.version(), RulesRevision: g.revision, Holders: 1, Seq: q.Seq}
+	denied := map[uint32]int{} // by group: how many of its wants do not fit
 	for i := range q.Wants {
-		a.Grants = append(a.Grants, g.grant(wall, &q, i))
+		if m := &q.Wants[i]; m.Group != 0 && !g.fits(wall, m) {
+			denied[m.Group]++
+		}
+	}
+	for i := range q.Wants {
+		a.Grants = append(a.Grants, g.grant(wall, &q.Wants[i], denied[q.Wants[i].Group] > 0))
 	}
 	return a.Append(nil)
 }
@@ -246,16 +287,29 @@ func (g *region) rules(c Call) []byte {
 	if err := q.Decode(c.Body); err != nil {
 		g.t.Fatalf("rules: %v", err)
 	}
-	a := wire.RulesResponse{Protocol: wire.Protocol, RulesVersion: g.set.Version}
-	if q.HaveVersion != g.set.Version {
-		a.Rules = g.set.Encode()
+	a := wire.RulesResponse{Protocol: wire.Protocol, RulesVersion: g.version(), RulesRevision: g.revision}
+	if q.HaveVersion != g.version() {
+		g.sent++
+		if a.Rules = g.set.Encode(); g.spoilt {
+			a.Rules = []byte(`{"rules":[],"shape":"of things to come"}`)
+		}
 	}
 	return a.Append(nil)
 }
 
-// grant answers one want. The wants of a group are granted only if all could be.
-func (g *region) grant(now limit.Micros, q *wire.Request, i int) wire.Grant {
-	m := &q.Wants[i]
+func (g *region) version() string {
+	if g.spoilt {
+		return "spoilt"
+	}
+	return g.set.Version
+}
+
+// grant answers one want. The wants of a group are granted only if all could be:
+// denied says that one could not.
+func (g *region) grant(now limit.Micros, m *wire.Want, denied bool) wire.Grant {
+	if g.fails != nil {
+		return wire.Grant{Status: g.fails(m)}
+	}
 	l, terms, key, ok := g.counter(m)
 	if !ok {
 		return wire.Grant{Status: wire.StatusUnknownRule}
@@ -264,6 +318,9 @@ func (g *region) grant(now limit.Micros, q *wire.Request, i int) wire.Grant {
 		g.t.Fatalf("want: need %d, waiting %d, want %d", m.Need, m.Waiting, m.Want)
 	}
 	if l.Spec().Algorithm == limit.Concurrency {
+		if denied && g.fits(now, m) {
+			m.Need, m.Waiting, m.Want = 0, 0, m.Holding
+		}
 		return g.hold(now, l, m, key)
 	}
 	c := g.counters[key]
@@ -273,41 +330,47 @@ func (g *region) grant(now limit.Micros, q *wire.Request, i int) wire.Grant {
 	}
 	want := lease.Want{Need: int64(m.Need), Waiting: int64(m.Waiting), Want: int64(m.Want), Unused: int64(m.Unused),
 		Lease: uint32(m.Lease), Overdrawn: int64(m.Overdrawn), Denied: int64(m.Denied), Fresh: m.Fresh, Next: m.Next}
-	if m.Group != 0 && g.denies(now, q, m.Group, i) {
+	if denied && g.fits(now, m) {
 		c.Settle(l, &terms, now, want)
-		return wire.Grant{Status: wire.StatusOK, Limit: uint64(terms.Capacity)}
+		left := l.Peek(c.State, now, 0).Remaining
+		return wire.Grant{Status: wire.StatusOK, Limit: uint64(terms.Capacity), Remaining: uint64(left)}
+	}
+	if g.nodes != nil {
+		return g.relay(now, l, &terms, key, c, want)
 	}
 	return wireGrant(c.Acquire(l, &terms, now, want))
 }
 
 func (g *region) counter(m *wire.Want) (*limit.Limit, lease.Terms, string, bool) {
 	i, ok := g.set.Find(m.Rule)
-	if !ok || g.set.Limit(i, int(m.Variant)) == nil {
+	if !ok || g.set.Limit(i, int(m.Variant)) == nil || g.set.Override(i, int(m.Variant)) != m.Override {
 		return nil, lease.Terms{}, "", false
 	}
 	r, l := g.set.Rule(i), g.set.Limit(i, int(m.Variant))
 	terms := lease.NewTerms(l, consistencies[r.Consistency], millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
-	return l, terms, fmt.Sprintf("%s/%d/%s", m.Rule, m.Variant, m.Key), true
+	return l, terms, fmt.Sprintf("%s/%x/%s", m.Rule, m.Override, m.Key), true
 }
 
-// denies reports whether any want of a group but i would be denied.
-func (g *region) denies(now limit.Micros, q *wire.Request, group uint32, i int) bool {
-	for j := range q.Wants {
-		m := &q.Wants[j]
-		if m.Group != group || j == i {
-			continue
-		}
-		if l, _, key, ok := g.counter(m); ok {
-			var c lease.Counter
-			if g.counters[key] != nil {
-				c = *g.counters[key]
-			}
-			if l.Peek(c.State, now, int64(m.Need)).RetryAfter > 0 {
-				return true
+// fits reports whether the need of a want could be granted.
+func (g *region) fits(now limit.Micros, m *wire.Want) bool {
+	l, _, key, ok := g.counter(m)
+	switch {
+	case !ok:
+		return true // unknown rules hold up nobody
+	case l.Spec().Algorithm == limit.Concurrency:
+		free := l.Spec().Count
+		for _, h := range g.slots[key].Held {
+			if h.ID != m.Lease && h.Until > now {
+				free -= h.Units
 			}
 		}
+		return int64(m.Holding+m.Need) <= free
 	}
-	return false
+	var c lease.Counter
+	if g.counters[key] != nil {
+		c = *g.counters[key]
+	}
+	return l.Peek(c.State, now, int64(m.Need)).RetryAfter == 0
 }
 
 func (g *region) hold(now limit.Micros, l *limit.Limit, m *wire.Want, key string) wire.Grant {

@@ -35,6 +35,9 @@ func proxyAddHeader(kind uint32, name unsafe.Pointer, nameSize uint32, value uns
 //go:wasmimport env proxy_get_property
 func proxyGetProperty(path unsafe.Pointer, pathSize uint32, data, size unsafe.Pointer) uint32
 
+//go:wasmimport env proxy_set_property
+func proxySetProperty(path unsafe.Pointer, pathSize uint32, value unsafe.Pointer, valueSize uint32) uint32
+
 //go:wasmimport env proxy_send_local_response
 func proxyRespond(status uint32, details unsafe.Pointer, detailsSize uint32, body unsafe.Pointer, bodySize uint32,
 	headers unsafe.Pointer, headersSize uint32, grpcStatus int32) uint32
@@ -180,14 +183,22 @@ func headerOf(kind uint32, name string) (string, bool) {
 	return text(landed(&forValue, status)), status == statusOK
 }
 
-func (abi) peer() string {
-	const path = "source\x00address"
+func (abi) peer() string       { return property("source\x00address") }
+func (abi) pluginName() string { return property("plugin_name") }
+
+func property(path string) string {
 	await(&forPeer)
 	return text(landed(&forPeer, proxyGetProperty(sptr(path), uint32(len(path)), unsafe.Pointer(&outData), unsafe.Pointer(&outSize))))
 }
 
 func (abi) addResponseHeader(name, value string) {
 	proxyAddHeader(responseHeaders, sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
+}
+
+// setDecision sets filter state, which Envoy names wasm.weir.
+func (abi) setDecision(decision []byte) {
+	const name = "weir"
+	proxySetProperty(sptr(name), uint32(len(name)), ptr(decision), uint32(len(decision)))
 }
 
 func (abi) respond(status int, details string, headers, body []byte, grpcStatus int) {

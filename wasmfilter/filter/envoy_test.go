@@ -55,6 +55,7 @@ type exchange struct {
 	grpc     int
 	body     string
 	response [][2]string
+	decision string // filter state
 }
 
 // httpCall is a call in flight.
@@ -347,6 +348,7 @@ func (h nativeHost) wall() limit.Micros             { return limit.Micros(wallSt
 func (h nativeHost) entropy() [6]uint64             { n := uint64(h.n + 1); return [6]uint64{n, 2, 3, 4, 2 * n, n} }
 func (h nativeHost) setTick(ms uint32)              { h.tickMs = ms }
 func (h nativeHost) pluginConfig(int) []byte        { return []byte(h.config) }
+func (h nativeHost) pluginName() string             { return "weir" }
 func (h nativeHost) headers() []byte                { return encodeMap(h.stream().request) }
 func (h nativeHost) peer() string                   { return h.stream().peer }
 func (h nativeHost) effective(stream uint32)        { h.current = stream }
@@ -361,6 +363,8 @@ func (h nativeHost) addResponseHeader(name, value string) {
 	x := h.stream()
 	x.response = append(x.response, [2]string{strings.Clone(name), strings.Clone(value)})
 }
+
+func (h nativeHost) setDecision(decision []byte) { h.stream().decision = string(decision) }
 
 func (h nativeHost) respond(status int, details string, headers, body []byte, grpc int) {
 	h.envoy.respond(status, details, decodeMap(headers), string(body), grpc)

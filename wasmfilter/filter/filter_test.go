@@ -31,14 +31,14 @@ const userRules = `{"rules":[{"name":"user","match":{"path":{"prefix":"/v1/"}},"
 func TestAllowed(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
 		e := start(withRules(t, userRules), 1)
-		x := e.send(0, ":method", "GET", ":path", "/v1/a", "x-user", "ann", "traceparent", "00-abc-def-01")
+		x := e.send(0, ":method", "GET", ":path", "/v1/a", "x-user", "ann", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 		if !x.paused || len(e.calls) != 1 {
 			t.Fatalf("the first request of a key: paused %v, %d calls", x.paused, len(e.calls))
 		}
 		c := e.inFlight()[0]
 		for name, want := range map[string]string{
 			":method": "POST", ":path": "/weir.quota.v1.QuotaService/Acquire", ":authority": "weir_region",
-			"content-type": "application/proto", "connect-timeout-ms": "100", "traceparent": "00-abc-def-01",
+			"content-type": "application/proto", "connect-timeout-ms": "100", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		} {
 			if got := header(c.headers, name); got != want {
 				t.Errorf("call: %s is %q, want %q", name, got, want)
@@ -77,12 +77,15 @@ func TestRefused(t *testing.T) {
 				t.Fatalf("%d: status %d, details %q", i, x.status, x.details)
 			}
 			for name, want := range map[string]string{
-				"content-type": "application/problem+json", "x-weir-decision": "user denied", "ratelimit-policy": `"user";q=100;w=60`,
+				"content-type": "application/problem+json", "ratelimit-policy": `"user";q=100;w=60`,
 				"ratelimit": `"user";r=0;t=31`, "retry-after": "31",
 			} {
 				if got := header(x.response, name); got != want {
 					t.Errorf("%d: %s is %q, want %q", i, name, got, want)
 				}
+			}
+			if x.decision != "user denied" || header(x.response, "x-weir-decision") != "" {
+				t.Errorf("%d: the access log gets %q, the client %q", i, x.decision, x.response)
 			}
 			if !strings.Contains(x.body, `"type":"https://iana.org/assignments/http-problem-types#quota-exceeded"`) ||
 				!strings.Contains(x.body, `"violated-policies":["user"]`) || !strings.Contains(x.body, `"status":429`) {
@@ -142,13 +145,40 @@ func TestRegionFails(t *testing.T) {
 					t.Errorf("%s, %s: status %d, paused %v", name, action, x.status, x.paused)
 				}
 				e.complete(x)
-				if got := header(x.response, "x-weir-decision"); !strings.HasSuffix(got, "on_failure") {
-					t.Errorf("%s, %s: x-weir-decision is %q", name, action, got)
+				if !strings.HasSuffix(x.decision, "on_failure") || strings.Contains(fmt.Sprint(x.response), "on_failure") {
+					t.Errorf("%s, %s: the access log gets %q, the client %q", name, action, x.decision, x.response)
 				}
 				if want != 0 && x.grpc != 14 {
 					t.Errorf("grpc status %d", x.grpc)
 				}
 			}
+		}
+	})
+}
+
+// Envoy is in the middle of resetting a call that it calls back for without an answer.
+// A call that is made meanwhile has it crash; the next callback may make one.
+func TestNoCallFromACut(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, strings.Replace(userRules, `"limit"`, `"on_failure":"deny","limit"`, 1)), 1)
+		for i := range 30 { // more than may be in flight
+			e.send(0, ":path", "/v1/a", "x-user", fmt.Sprint(i))
+		}
+		flying := len(e.calls)
+		if flying == 30 {
+			t.Fatal("no request waits for a call to come")
+		}
+		e.deliver(e.inFlight()[0]) // without a status
+		if n := len(e.calls); n != flying-1 {
+			t.Errorf("%d calls in flight after one of %d was cut, want one less", n, flying)
+		}
+		e.pass(tickEvery)
+		if n := len(e.calls); n < flying {
+			t.Errorf("%d calls in flight a tick later, want %d again", n, flying)
+		}
+		e.settle(nil)
+		if !e.logged("before it was whole") {
+			t.Error("the log does not tell")
 		}
 	})
 }
@@ -226,15 +256,60 @@ func TestBadConfig(t *testing.T) {
 			`{"region_cluster":"weir_region","regoin":1}`:                             "regoin",
 			`{"region_cluster":"weir_region","rules":{"rules":[{"name":"a b"}]}}`:     "rules.rules[0].name",
 			`{"region_cluster":"weir_region","before_rules":"deny","table_pages":17}`: "power of two",
+			`{"before_rules":"deny","typo":1}`:                                        "typo",
+			`{"before_rules":"deny",}`:                                                "a field name",
 		} {
-			e := start(config, 1)
-			if x := e.get0("/"); x.status != 0 {
-				t.Errorf("%s: status %d", config, x.status)
+			e, want := start(config, 1), 0
+			if strings.Contains(config, "deny") {
+				want = 503
+			}
+			if x := e.get0("/"); x.status != want {
+				t.Errorf("%s: status %d, want %d", config, x.status, want)
+			}
+			if e.logged("no call can be made") {
+				t.Errorf("%s: complains of a cluster that it cannot know: %q", config, e.logs)
 			}
 			e.pass(100)
 			if !e.logged(says) || e.metrics["weir.config_error"] != 1 {
 				t.Errorf("%s: config_error %d, log %q", config, e.metrics["weir.config_error"], e.logs)
 			}
+		}
+	})
+}
+
+// A cluster that Envoy does not have is complained of, but not while Envoy starts, when it
+// has none yet.
+func TestNoClusterAtStart(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(`{"region_cluster":"weir_regoin"}`, 1)
+		if e.logged("no call can be made") {
+			t.Errorf("complains before Envoy has its clusters: %q", e.logs)
+		}
+		if e.pass(10000); !e.logged("no call can be made to the Envoy cluster weir_regoin") {
+			t.Errorf("does not complain: %q", e.logs)
+		}
+	})
+}
+
+// A configuration that cannot be used does not replace one of the same name that could,
+// in a listener that replaces another: rules, before_rules and all.
+func TestBadConfigKeepsTheLast(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 1)
+		e.config = `{"before_rules":"allow","ratelimit_headers":false,"typo":1}`
+		const second = 2
+		e.run(0, second, func(g guest) {
+			g.created(second, 0)
+			g.configure(second, len(e.config))
+			g.deleted(pluginContext)
+		})
+		x := e.sendTo(0, second, ":path", "/v1/a", "x-user", "ann")
+		if e.complete(x); header(x.response, "ratelimit") == "" {
+			t.Errorf("the last good configuration is gone: response %v", x.response)
+		}
+		e.run(0, second, func(g guest) { g.tick(second) })
+		if !e.logged("typo") {
+			t.Errorf("the log tells nothing of the mistake: %q", e.logs)
 		}
 	})
 }

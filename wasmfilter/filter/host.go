@@ -23,6 +23,9 @@ type host interface {
 	entropy() [6]uint64
 	setTick(ms uint32)
 	pluginConfig(size int) []byte
+	// pluginName is the name that the bootstrap gives the plugin that is configured,
+	// valid until the next callback.
+	pluginName() string
 
 	// headers returns all request headers of the stream in their serialised form,
 	// valid until the next callback.
@@ -34,6 +37,8 @@ type host interface {
 	// callback.
 	peer() string
 	addResponseHeader(name, value string)
+	// setDecision puts the decision on the stream where the access log finds it.
+	setDecision(decision []byte)
 	// respond answers the stream. headers is a serialised map.
 	respond(status int, details string, headers, body []byte, grpcStatus int)
 	resume()

@@ -1,6 +1,9 @@
 package filter
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
@@ -26,14 +29,25 @@ type plugin struct {
 	panics  uint64
 	deepest int                // of test hooks
 	logged  [complaints]string // the last of each kind, so that it is not repeated
+
+	// Envoy configures plugins, on its main thread, before it has its clusters: that no
+	// call can be made then is no mistake of anybody.
+	configuring bool
+	// Envoy resets the call whose callback runs: see after.
+	resetting bool
 }
 
-func newPlugin(m *vm, context uint32, text []byte) *plugin {
+func newPlugin(m *vm, text []byte) *plugin {
 	p := &plugin{vm: m, host: m.host, calls: map[uint32]uint64{}}
+	name := strings.Clone(m.host.pluginName())
 	cfg, err := edge.ReadConfig(text)
 	if err != nil {
-		cfg = p.lastGood(m.plugins[context])
+		if good, ok := m.good[name]; ok {
+			cfg = good
+		}
 		cfg.Error = "the plugin configuration, a JSON object, cannot be used: " + err.Error()
+	} else {
+		m.good[name] = cfg
 	}
 	p.cfg = cfg
 	p.worker = edge.New(cfg, m.host, m.host.entropy(), m.host.now(), m.host.wall())
@@ -41,14 +55,6 @@ func newPlugin(m *vm, context uint32, text []byte) *plugin {
 	p.in.FetchPeer = m.host.peer
 	p.stats.define(m.host)
 	return p
-}
-
-// lastGood is the configuration to go on with when a new one is broken.
-func (p *plugin) lastGood(before *plugin) edge.Config {
-	if before != nil {
-		return before.cfg
-	}
-	return edge.Config{}
 }
 
 // decide takes a stream through the rules.
@@ -77,6 +83,7 @@ func (p *plugin) decide(context uint32) action {
 		}
 		return proceed
 	}
+	p.report(&s.request)
 	if p.annotates(&s.request) || s.request.Holds() {
 		p.vm.streams[context] = s
 	} else {
@@ -86,8 +93,9 @@ func (p *plugin) decide(context uint32) action {
 	return proceed
 }
 
-// read fetches what the rules look at: all headers in one call if they need more
-// than one.
+// read fetches what the rules look at: all headers in one call, unless they need
+// nothing but one pseudo header, of which there is only one. The call for a single
+// header tells the first of several of a name, and nobody would see the others.
 func (p *plugin) read() {
 	inputs := p.worker.Inputs()
 	p.raw = nil
@@ -98,12 +106,11 @@ func (p *plugin) read() {
 		p.inputs, p.wanted = inputs, wantedNames(inputs)
 	}
 	p.in.Reset(inputs)
-	switch len(p.wanted.names) {
-	case 0:
-	case 1:
-		name := p.wanted.names[0]
-		if value, ok := p.host.header(name); ok {
-			p.in.Add(inputs, name, value)
+	switch wanted := p.wanted.names; {
+	case len(wanted) == 0:
+	case len(wanted) == 1 && wanted[0][0] == ':':
+		if value, ok := p.host.header(wanted[0]); ok {
+			p.in.Add(inputs, wanted[0], value)
 		}
 	default:
 		p.raw = p.host.headers()
@@ -129,12 +136,31 @@ func (p *plugin) requestHeader(name string) string {
 	return ""
 }
 
-func (p *plugin) traceParent() string { return p.requestHeader("traceparent") }
+// traceParent returns the stream's traceparent, empty if it has several: none of
+// them is known to be its own.
+func (p *plugin) traceParent() string {
+	if p.raw == nil {
+		p.raw = p.host.headers()
+	}
+	value, n := "", 0
+	for h := pairsOf(p.raw); h.next(); {
+		if h.name == "traceparent" {
+			value, n = h.value, n+1
+		}
+	}
+	if n > 1 {
+		return ""
+	}
+	return value
+}
 
 // after does what the worker wants done: calls are made, and requests that waited
-// go on. A call that cannot be made may lead to others.
+// go on. A call that cannot be made may lead to others. While Envoy resets one, for an
+// answer that is not as long as it promised, none is made: it would go out on the same
+// connection, whose codec is not done with the old one, and frees that twice (1.40). The
+// next callback makes it, a tick later at the latest.
 func (p *plugin) after() {
-	for len(p.worker.Calls) > 0 {
+	for !p.resetting && len(p.worker.Calls) > 0 {
 		calls := p.worker.Calls
 		p.worker.Calls = nil
 		for i := range calls {
@@ -160,6 +186,7 @@ func (p *plugin) finish(r *edge.Request) {
 		p.refuse(r)
 		return
 	}
+	p.report(r)
 	if r.Stream != p.current {
 		p.host.resume()
 	}
@@ -167,19 +194,30 @@ func (p *plugin) finish(r *edge.Request) {
 
 // dispatch makes a call.
 func (p *plugin) dispatch(c *edge.Call) {
+	if p.cfg.RegionCluster == "" { // its configuration cannot be read, which has been said
+		p.worker.Failed(p.host.now(), c.ID, edge.CallFailed)
+		return
+	}
 	headers := callHeaders(&p.cfg, c)
 	id, ok := p.host.call(p.cfg.RegionCluster, headers, c.Body, c.Timeout)
 	if ok {
 		p.calls[id] = c.ID
 		return
 	}
-	p.complain(aboutCalls, "no call can be made to the Envoy cluster "+p.cfg.RegionCluster+
-		" (region_cluster): there is no such cluster, or it has no hosts, or its circuit breaker is open")
+	if !p.configuring {
+		p.complain(aboutCalls, "no call can be made to the Envoy cluster "+p.cfg.RegionCluster+
+			" (region_cluster): there is no such cluster, or it has no hosts, or its circuit breaker is open")
+	}
 	p.worker.Failed(p.host.now(), c.ID, edge.CallFailed)
 }
 
+// mostOfAnswer is how many bytes of an answer that refuses a call are logged: the
+// region says what is wrong.
+const mostOfAnswer = 300
+
 // answer takes the answer to a call. Envoy answers 503 itself when the region
-// cannot be reached, and 504 when it does not answer in time.
+// cannot be reached, and 504 when it does not answer in time; of an answer that ended
+// before it was whole it tells nothing.
 func (p *plugin) answer(id uint32, bodySize int) {
 	call, ok := p.calls[id]
 	if !ok {
@@ -195,9 +233,14 @@ func (p *plugin) answer(id uint32, bodySize int) {
 		p.worker.Failed(now, call, edge.CallTimedOut)
 	case "503":
 		p.worker.Failed(now, call, edge.CallFailed)
+	case "":
+		p.complain(aboutAnswers, "an answer of the Envoy cluster "+p.cfg.RegionCluster+" (region_cluster) ended before it was whole")
+		p.resetting = true
+		defer func() { p.resetting = false }()
+		p.worker.Failed(now, call, edge.CallFailed)
 	default:
 		p.complain(aboutAnswers, "the Envoy cluster "+p.cfg.RegionCluster+" (region_cluster) answers a call with HTTP status "+status+
-			"; make sure that it leads to weir-regional")
+			" and "+strconv.Quote(string(body[:min(len(body), mostOfAnswer)]))+"; make sure that it leads to weir-regional")
 		p.worker.Failed(now, call, edge.CallFailed)
 	}
 	if e := p.worker.AnswerError; e != "" {

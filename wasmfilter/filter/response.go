@@ -13,19 +13,21 @@ import (
 //
 //	RateLimit-Policy: "login";q=5;w=60, "client";q=1000;w=60
 //	RateLimit: "login";r=0;t=41
-//	X-Weir-Decision: login denied
 //
 // The first two as in draft-ietf-httpapi-ratelimit-headers-10: all rules that
 // applied, and of the one nearest its limit what remains and the seconds until
 // there is more. A refused request gets Retry-After beside them, never less than 1
-// nor earlier than t. X-Weir-Decision is for the access log, where it stands as
-// %RESP(X-WEIR-DECISION)%: the rule that decided and what it said, whenever that
-// is not simply allowed. (Filter state would say it too, but costs more than all
-// other headers together.)
+// nor earlier than t.
+//
+// The decision is for the access log, not for clients: whoever reads that a limit is
+// open for want of a region knows when to come. It is filter state,
+// %FILTER_STATE(wasm.weir:PLAIN)%, written only where it is not simply allowed:
+//
+//	login denied
+//	login allowed on_failure
 const (
-	headerPolicy   = "ratelimit-policy"
-	headerLimit    = "ratelimit"
-	headerDecision = "x-weir-decision"
+	headerPolicy = "ratelimit-policy"
+	headerLimit  = "ratelimit"
 )
 
 // response is where responses are put together; one is under construction at a
@@ -34,13 +36,14 @@ type response struct {
 	text    []byte
 	headers headerMap
 	body    []byte
-	last    refusal // whose headers and body these are
+	log     []byte  // the decision, for the access log
+	last    refusal // whose headers, body and decision these are
 }
 
 // annotates reports whether the response to an admitted request gets headers.
 func (p *plugin) annotates(r *edge.Request) bool {
 	g := r.Governing()
-	return g != nil && (p.cfg.Headers || r.Degraded || g.Rule.XRateLimit != rule.XRateLimitOff)
+	return g != nil && (p.cfg.Headers || g.Rule.XRateLimit != rule.XRateLimitOff)
 }
 
 // annotate adds the headers of an admitted request to its response.
@@ -54,10 +57,16 @@ func (p *plugin) annotate(s *stream) {
 		p.host.addResponseHeader(headerPolicy, p.buf.policy(r))
 		p.host.addResponseHeader(headerLimit, p.buf.limit(g.Rule.Name, g.Remaining, ceilSeconds(g.Reset)))
 	}
-	if r.Degraded {
-		p.host.addResponseHeader(headerDecision, p.buf.decision(g.Rule.Name, r))
-	}
 	p.xRateLimit(g, p.host.addResponseHeader)
+}
+
+// report tells the access log of a request that is admitted without its region.
+func (p *plugin) report(r *edge.Request) {
+	if g := r.Governing(); r.Degraded && g != nil {
+		p.buf.last = refusal{}
+		p.buf.decision(g.Rule.Name, r)
+		p.host.setDecision(p.buf.log)
+	}
 }
 
 // policy is the value of RateLimit-Policy. Like the others it is valid until the
@@ -87,18 +96,17 @@ func (b *response) limit(name string, remaining, seconds int64) string {
 	return text(b.text)
 }
 
-// decision is the value of X-Weir-Decision.
-func (b *response) decision(name string, r *edge.Request) string {
-	b.text = append(b.text[:0], name...)
+// decision puts together what the access log is told.
+func (b *response) decision(name string, r *edge.Request) {
+	b.log = append(b.log[:0], name...)
 	if r.Outcome == edge.Deny {
-		b.text = append(b.text, " denied"...)
+		b.log = append(b.log, " denied"...)
 	} else {
-		b.text = append(b.text, " allowed"...)
+		b.log = append(b.log, " allowed"...)
 	}
 	if r.Degraded {
-		b.text = append(b.text, " on_failure"...)
+		b.log = append(b.log, " on_failure"...)
 	}
-	return text(b.text)
 }
 
 // xRateLimit adds the X-RateLimit-* headers that the governing rule asks for.
@@ -158,6 +166,10 @@ func (p *plugin) refuse(r *edge.Request) {
 		p.refusalHeaders(r, &this)
 		b.headers.bytes()
 		b.problem(&this)
+		b.decision(this.rule, r)
+	}
+	if g != nil {
+		p.host.setDecision(p.buf.log)
 	}
 	status := grpcResourceExhausted
 	if r.Degraded {
@@ -178,7 +190,6 @@ func (p *plugin) refusalHeaders(r *edge.Request, this *refusal) {
 	if g == nil {
 		return
 	}
-	h.add(headerDecision, p.buf.decision(this.rule, r))
 	if p.cfg.Headers {
 		h.add(headerPolicy, p.buf.policy(r))
 		h.add(headerLimit, p.buf.limit(this.rule, g.Remaining, this.seconds))

@@ -100,10 +100,12 @@ func (s *stats) flush(p *plugin) {
 	s.count(h, "weir.before_rules", &w.Counts.BeforeAny)
 	s.count(h, "weir.table_races", &t.Races)
 	s.count(h, "weir.table_evicted", &t.Evicted)
+	s.count(h, "weir.table_merged", &t.Merged)
 	s.count(h, "weir.table_full", &t.Full)
 	s.count(h, "weir.table_corrupt", &t.Corrupt)
 	s.count(h, "weir.parked", &w.Counts.Parked)
 	s.count(h, "weir.units_lost", &w.Counts.Lost)
+	s.count(h, "weir.units_unreported", &w.Counts.Unreported)
 	s.count(h, "weir.panics", &p.panics)
 	s.raise(h, w)
 }

@@ -16,8 +16,10 @@
 //	                         record, answer (2)   continue, 2 response headers
 //
 // A rule that needs the client's address adds source.address (returning) once per
-// request. Where the rules need one header, it is fetched alone. Metrics cost a
-// request nothing: they are counted in the worker and added at every tick.
+// request. Where the rules need no more than one pseudo header, it is fetched alone. A
+// decision that is not simply allowed is one more of the others, for the access log.
+// Metrics cost a request nothing: they are counted in the worker and added at every
+// tick.
 package filter
 
 import "github.com/weirlimit/weir/wasmfilter/edge"
@@ -41,13 +43,16 @@ type vm struct {
 	sole    *plugin
 	owners  map[uint32]*plugin
 	streams map[uint32]*stream
-	spare   []*stream
+	// good is the last configuration of each name without a mistake. A changed one
+	// comes with a new context.
+	good  map[string]edge.Config
+	spare []*stream
 	// collected is what the VM had allocated in its life when it last collected.
 	collected uint64
 }
 
 func newVM(h host) *vm {
-	return &vm{host: h, plugins: map[uint32]*plugin{}, owners: map[uint32]*plugin{}, streams: map[uint32]*stream{}}
+	return &vm{host: h, plugins: map[uint32]*plugin{}, owners: map[uint32]*plugin{}, streams: map[uint32]*stream{}, good: map[string]edge.Config{}}
 }
 
 // recovered logs what a callback panicked with.
@@ -77,7 +82,7 @@ func (m *vm) created(context, parent uint32) {
 // Envoy would not start.
 func (m *vm) configure(context uint32, size int) {
 	defer m.recovered("on_configure")
-	p := newPlugin(m, context, m.host.pluginConfig(size))
+	p := newPlugin(m, m.host.pluginConfig(size))
 	if len(m.plugins) == 0 {
 		m.sole = p
 	}
@@ -86,7 +91,9 @@ func (m *vm) configure(context uint32, size int) {
 	}
 	m.plugins[context] = p
 	m.host.setTick(tickEvery)
+	p.configuring = true
 	p.after()
+	p.configuring = false
 }
 
 func (m *vm) tick(context uint32) {

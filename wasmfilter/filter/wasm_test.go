@@ -173,10 +173,20 @@ func exportRequests(export func(string, any)) {
 		return 0
 	})
 	export("proxy_get_property", func(_ context.Context, m api.Module, path, pathSize, data, size uint32) uint32 {
-		if str(m, path, pathSize) != "source\x00address" {
+		switch str(m, path, pathSize) {
+		case "source\x00address":
+			return give(m, []byte(guestOf(m).e.stream().peer), data, size)
+		case "plugin_name":
+			return give(m, []byte("weir"), data, size)
+		}
+		return 1
+	})
+	export("proxy_set_property", func(_ context.Context, m api.Module, path, pathSize, value, valueSize uint32) uint32 {
+		if str(m, path, pathSize) != "weir" {
 			return 1
 		}
-		return give(m, []byte(guestOf(m).e.stream().peer), data, size)
+		guestOf(m).e.stream().decision = str(m, value, valueSize)
+		return 0
 	})
 	export("proxy_send_local_response", func(_ context.Context, m api.Module, status, details, detailsSize, body, bodySize, headers, headersSize uint32, grpc int32) uint32 {
 		guestOf(m).e.respond(int(status), str(m, details, detailsSize), decodeMap([]byte(str(m, headers, headersSize))), str(m, body, bodySize), int(grpc))

@@ -26,7 +26,9 @@ func (m *Request) Append(dst []byte) []byte {
 		dst = appendVarint(append(dst, 9<<3|typeBytes), uint64(len(s)))
 		dst = append(dst, s...) // an empty one is an element too
 	}
-	return dst
+	dst = appendUint(dst, 10, m.Worker)
+	dst = appendUint(dst, 11, uint64(m.ProtocolMax))
+	return appendUint(dst, 12, m.RulesRevision)
 }
 
 func (w *Want) append(dst []byte) []byte {
@@ -43,7 +45,11 @@ func (w *Want) append(dst []byte) []byte {
 	dst = appendUint(dst, 11, w.Denied)
 	dst = appendBool(dst, 12, w.Fresh)
 	dst = appendBool(dst, 13, w.Next)
-	return appendUint(dst, 14, w.Holding)
+	dst = appendUint(dst, 14, w.Holding)
+	dst = appendUint(dst, 15, w.Debt)
+	dst = appendUint(dst, 16, w.Left)
+	dst = appendUint(dst, 17, w.ResetMs)
+	return appendUint(dst, 18, w.Override)
 }
 
 // Append appends the encoded message to dst and returns the longer slice.
@@ -57,7 +63,8 @@ func (m *Response) Append(dst []byte) []byte {
 		dst = closeNested(m.Grants[i].append(dst), start)
 	}
 	dst = appendUint(dst, 5, uint64(m.Holders))
-	return appendUint(dst, 6, m.Seq)
+	dst = appendUint(dst, 6, m.Seq)
+	return appendUint(dst, 7, m.RulesRevision)
 }
 
 func (g *Grant) append(dst []byte) []byte {
@@ -70,29 +77,32 @@ func (g *Grant) append(dst []byte) []byte {
 	dst = appendUint(dst, 7, g.AskAfterMs)
 	dst = appendUint(dst, 8, g.Limit)
 	dst = appendUint(dst, 9, g.Remaining)
-	return appendUint(dst, 10, g.ResetMs)
+	dst = appendUint(dst, 10, g.ResetMs)
+	return appendBool(dst, 11, g.StillOwed)
 }
 
 // Append appends the encoded message to dst and returns the longer slice.
 func (m *RulesRequest) Append(dst []byte) []byte {
 	dst = appendUint(dst, 1, uint64(m.Protocol))
 	dst = appendBytes(dst, 2, m.HaveVersion)
-	return appendBytes(dst, 3, m.Pop)
+	dst = appendBytes(dst, 3, m.Pop)
+	return appendUint(dst, 4, uint64(m.ProtocolMax))
 }
 
 // Append appends the encoded message to dst and returns the longer slice.
 func (m *RulesResponse) Append(dst []byte) []byte {
 	dst = appendUint(dst, 1, uint64(m.Protocol))
 	dst = appendBytes(dst, 2, m.RulesVersion)
-	return appendBytes(dst, 3, m.Rules)
+	dst = appendBytes(dst, 3, m.Rules)
+	return appendUint(dst, 4, m.RulesRevision)
 }
 
-// appendUint appends field number (1 to 15), unless v is its zero value.
-func appendUint(dst []byte, number byte, v uint64) []byte {
+// appendUint appends a field, unless v is its zero value.
+func appendUint(dst []byte, number uint64, v uint64) []byte {
 	if v == 0 {
 		return dst
 	}
-	return appendVarint(append(dst, number<<3|typeVarint), v)
+	return appendVarint(appendVarint(dst, number<<3|typeVarint), v)
 }
 
 func appendBool(dst []byte, number byte, v bool) []byte {

@@ -36,9 +36,9 @@ func generated(m codec) proto.Message {
 	case *wire.Response:
 		return generatedResponse(m)
 	case *wire.RulesRequest:
-		return &quotapb.RulesRequest{Protocol: m.Protocol, HaveVersion: m.HaveVersion, Pop: m.Pop}
+		return &quotapb.RulesRequest{Protocol: m.Protocol, HaveVersion: m.HaveVersion, Pop: m.Pop, ProtocolMax: m.ProtocolMax}
 	case *wire.RulesResponse:
-		return &quotapb.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules}
+		return &quotapb.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision}
 	}
 	panic("a message that generated does not know")
 }
@@ -47,13 +47,14 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 	pb := &quotapb.AcquireRequest{
 		Protocol: m.Protocol, Holder: m.Holder, Epoch: m.Epoch, Seq: m.Seq, Ack: m.Ack,
 		RulesVersion: m.RulesVersion, Pop: m.Pop, TraceParent: m.TraceParent,
+		Worker: m.Worker, ProtocolMax: m.ProtocolMax, RulesRevision: m.RulesRevision,
 	}
 	for _, w := range m.Wants {
 		pb.Wants = append(pb.Wants, &quotapb.Want{
 			Rule: w.Rule, Variant: w.Variant, Key: w.Key, Group: w.Group,
 			Need: w.Need, Waiting: w.Waiting, Want: w.Want,
 			Unused: w.Unused, Lease: w.Lease, Overdrawn: w.Overdrawn, Denied: w.Denied,
-			Fresh: w.Fresh, Next: w.Next, Holding: w.Holding,
+			Fresh: w.Fresh, Next: w.Next, Holding: w.Holding, Debt: w.Debt, Left: w.Left, ResetMs: w.ResetMs, Override: w.Override,
 		})
 	}
 	return pb
@@ -62,12 +63,13 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
 	pb := &quotapb.AcquireResponse{
 		Protocol: m.Protocol, Epoch: m.Epoch, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
+		RulesRevision: m.RulesRevision,
 	}
 	for _, g := range m.Grants {
 		pb.Grants = append(pb.Grants, &quotapb.Grant{
 			Status: quotapb.Status(g.Status), Granted: g.Granted, Lease: g.Lease,
 			StartsInMs: g.StartsInMs, TtlMs: g.TTLMs, RetryAfterMs: g.RetryAfterMs, AskAfterMs: g.AskAfterMs,
-			Limit: g.Limit, Remaining: g.Remaining, ResetMs: g.ResetMs,
+			Limit: g.Limit, Remaining: g.Remaining, ResetMs: g.ResetMs, StillOwed: g.StillOwed,
 		})
 	}
 	return pb

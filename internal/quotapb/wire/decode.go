@@ -1,5 +1,7 @@
 package wire
 
+import "unicode/utf8"
+
 // Decode reads b into m, replacing all of it. On an error, an *Error, m is empty.
 func (m *Request) Decode(b []byte) error {
 	old := *m
@@ -24,11 +26,20 @@ func (m *Request) Decode(b []byte) error {
 				w.decode(&r)
 			}
 		case 8<<3 | typeBytes:
-			m.Pop = r.text(old.Pop)
+			if m.Pop = ""; utf8.Valid(r.bytes()) {
+				m.Pop = r.text(old.Pop)
+			}
 		case 9<<3 | typeBytes:
-			if s := extend(&r, &m.TraceParent, MaxTraceParents); s != nil {
+			if len(m.TraceParent) < MaxTraceParents && utf8.Valid(r.bytes()) {
+				s := extend(&r, &m.TraceParent, MaxTraceParents)
 				*s = r.text(*s)
 			}
+		case 10<<3 | typeVarint:
+			m.Worker = r.num
+		case 11<<3 | typeVarint:
+			m.ProtocolMax = uint32(r.num)
+		case 12<<3 | typeVarint:
+			m.RulesRevision = r.num
 		}
 	}
 	if err := r.failure("AcquireRequest"); err != nil {
@@ -72,6 +83,14 @@ func (w *Want) decode(r *reader) {
 			w.Next = r.num != 0
 		case 14<<3 | typeVarint:
 			w.Holding = r.num
+		case 15<<3 | typeVarint:
+			w.Debt = r.num
+		case 16<<3 | typeVarint:
+			w.Left = r.num
+		case 17<<3 | typeVarint:
+			w.ResetMs = r.num
+		case 18<<3 | typeVarint:
+			w.Override = r.num
 		}
 	}
 	r.leave(outer)
@@ -98,6 +117,8 @@ func (m *Response) Decode(b []byte) error {
 			m.Holders = uint32(r.num)
 		case 6<<3 | typeVarint:
 			m.Seq = r.num
+		case 7<<3 | typeVarint:
+			m.RulesRevision = r.num
 		}
 	}
 	if err := r.failure("AcquireResponse"); err != nil {
@@ -132,6 +153,8 @@ func (g *Grant) decode(r *reader) {
 			g.Remaining = r.num
 		case 10<<3 | typeVarint:
 			g.ResetMs = r.num
+		case 11<<3 | typeVarint:
+			g.StillOwed = r.num != 0
 		}
 	}
 	r.leave(outer)
@@ -150,6 +173,8 @@ func (m *RulesRequest) Decode(b []byte) error {
 			m.HaveVersion = r.text(old.HaveVersion)
 		case 3<<3 | typeBytes:
 			m.Pop = r.text(old.Pop)
+		case 4<<3 | typeVarint:
+			m.ProtocolMax = uint32(r.num)
 		}
 	}
 	if err := r.failure("RulesRequest"); err != nil {
@@ -172,6 +197,8 @@ func (m *RulesResponse) Decode(b []byte) error {
 			m.RulesVersion = r.text(old.RulesVersion)
 		case 3<<3 | typeBytes:
 			m.Rules = r.bytes()
+		case 4<<3 | typeVarint:
+			m.RulesRevision = r.num
 		}
 	}
 	if err := r.failure("RulesResponse"); err != nil {

@@ -41,12 +41,11 @@ func TestRefuses(t *testing.T) {
 		{"wire type 7", []byte{0x0f}, 0, "wire type", false},
 		{"end of a group that never began", []byte{0x0c}, 0, "group", false},
 		{"unknown group", []byte{0xa3, 0x06, 0xa4, 0x06}, 0, "group", true},
-		{"string that is not UTF-8", []byte{0x08, 1, 0x42, 2, 0xc3, 0x28}, 2, "UTF-8", false},
+		{"string that is not UTF-8", []byte{0x08, 1, 0x32, 2, 0xc3, 0x28}, 2, "UTF-8", false},
 		{"want longer than the message", []byte{0x3a, 4, 0x28, 1}, 0, "cut short", false},
 		{"field of a want longer than the want", []byte{0x3a, 3, 0x1a, 9, 'k', 0, 0, 0, 0, 0, 0, 0, 0}, 2, "cut short", false},
 		{"rule of the second want not UTF-8", []byte{0x3a, 0, 0x3a, 5, 0x28, 1, 0x0a, 1, 0xff}, 6, "UTF-8", false},
 		{"too many wants", repeated(7, wire.MaxWants+1), 2 * wire.MaxWants, "list is longer", true},
-		{"too many trace parents", repeated(9, wire.MaxTraceParents+1), 2 * wire.MaxTraceParents, "list is longer", true},
 		{"too long", protowire.AppendBytes([]byte{0x12}, make([]byte, wire.MaxMessage)), wire.MaxMessage, "message is longer", true},
 	}
 	for _, c := range cases {
@@ -68,6 +67,24 @@ func TestRefuses(t *testing.T) {
 				t.Errorf("the generated code answered %v", theirs)
 			}
 		})
+	}
+}
+
+// TestLeavesOut checks what a call is answered without: names that are not UTF-8 and
+// decide nothing, and trace parents too many.
+func TestLeavesOut(t *testing.T) {
+	bad := []byte{0x42, 2, 0xc3, 0x28, 0x4a, 1, 0xff, 0x4a, 2, 'o', 'k', 0x4a, 2, 0xc3, 0x28}
+	request := wire.Request{Pop: "before", TraceParent: []string{"before", "before"}}
+	for range 2 {
+		if err := request.Decode(append([]byte{0x08, 1}, bad...)); err != nil {
+			t.Fatal(err)
+		}
+		if request.Protocol != 1 || request.Pop != "" || len(request.TraceParent) != 1 || request.TraceParent[0] != "ok" {
+			t.Errorf("read %+v", request)
+		}
+	}
+	if err := request.Decode(repeated(9, wire.MaxTraceParents+5)); err != nil || len(request.TraceParent) != wire.MaxTraceParents {
+		t.Errorf("%d trace parents, %v", len(request.TraceParent), err)
 	}
 }
 

@@ -9,7 +9,10 @@
 //
 // Three things are stricter than protobuf: a message longer than its maximum, a
 // list longer than its maximum, and a group (an encoding that proto3 cannot
-// express) are errors. Nothing panics on any input.
+// express) are errors. One is laxer: of a Request, pop and trace_parent decide
+// nothing, and trace_parent comes from clients; so one that is not UTF-8, or a trace
+// parent too many, is left out, and the wants are answered. Nothing panics on any
+// input.
 //
 // Memory. Append allocates only to grow dst. Decode reuses the lists of the
 // message it decodes into, and the strings where they have not changed; so
@@ -20,16 +23,63 @@
 // A message may be read by several goroutines at once, but not during Decode.
 package wire
 
-// Protocol is the version of the protocol that this package speaks.
-const Protocol = 1
+import "strconv"
+
+// The versions of the protocol that this package speaks, from the oldest to the newest.
+// A release that brings a new one speaks the one before, too, so that a fleet can be
+// rolled in either order. Every call states its caller's range, see [Common].
+const (
+	ProtocolMin = 1
+	ProtocolMax = 1
+	// Protocol is the newest.
+	Protocol = ProtocolMax
+)
+
+// Common is the version in which a call is answered whose caller speaks oldest to
+// newest: the newest that both sides speak; ok is false if there is none. newest is 0
+// for a caller that speaks one version.
+func Common(oldest, newest uint32) (version uint32, ok bool) {
+	return common(oldest, newest, ProtocolMin, ProtocolMax)
+}
+
+func common(oldest, newest, ownOldest, ownNewest uint32) (version uint32, ok bool) {
+	newest = max(oldest, newest)
+	version = min(newest, ownNewest)
+	return version, oldest > 0 && version >= oldest && version >= ownOldest
+}
+
+// Spoken reports whether this package speaks a version.
+func Spoken(version uint32) bool { return ProtocolMin <= version && version <= ProtocolMax }
+
+// Versions words a range: "1", or "1 to 2".
+func Versions(oldest, newest uint32) string {
+	text := strconv.FormatUint(uint64(oldest), 10)
+	if newest > oldest {
+		text += " to " + strconv.FormatUint(uint64(newest), 10)
+	}
+	return text
+}
 
 // Bounds on what Decode accepts. A sender keeps within them; Append does not check.
 const (
 	MaxMessage      = 1 << 20 // bytes of any message but RulesResponse
 	MaxRules        = 4 << 20 // bytes of a RulesResponse
 	MaxWants        = 1024    // wants of a Request, grants of a Response
-	MaxTraceParents = 64      // trace parents of a Request
+	MaxTraceParents = 64      // trace parents of a Request; more are left out
 )
+
+// Bounds on what a granter takes. A sender keeps within them: a want beyond them is
+// answered as unavailable, alone or with its group.
+const (
+	MaxRuleName = 64        // bytes
+	MaxKey      = 8192      // bytes: sixteen parts of the longest kind
+	MaxPop      = 128       // bytes; more are not used
+	MaxGroup    = 64        // wants of one group
+	MaxUnits    = 1<<32 - 1 // of any number of units
+)
+
+// NeverMs in a field of milliseconds says that the time never comes.
+const NeverMs = 1<<53 - 1
 
 // Status is what became of a want. Decode keeps values that it does not know;
 // treat them as StatusUnavailable.
@@ -46,15 +96,18 @@ const (
 
 // Request is an AcquireRequest.
 type Request struct {
-	Protocol     uint32
-	Holder       []byte // 16 bytes
-	Epoch        uint64
-	Seq          uint64
-	Ack          uint64
-	RulesVersion string
-	Wants        []Want
-	Pop          string
-	TraceParent  []string
+	Protocol      uint32
+	Holder        []byte // 16 bytes
+	Epoch         uint64
+	Seq           uint64
+	Ack           uint64
+	RulesVersion  string
+	Wants         []Want
+	Pop           string
+	TraceParent   []string
+	Worker        uint64
+	ProtocolMax   uint32
+	RulesRevision uint64
 }
 
 // Want is a Want: 0 <= Need <= Waiting <= Want.
@@ -73,17 +126,22 @@ type Want struct {
 	Fresh     bool
 	Next      bool
 	Holding   uint64
+	Debt      uint64
+	Left      uint64
+	ResetMs   uint64
+	Override  uint64
 }
 
 // Response is an AcquireResponse. Whoever asked checks that it has as many grants
 // as the request had wants.
 type Response struct {
-	Protocol     uint32
-	Epoch        uint64
-	RulesVersion string
-	Grants       []Grant
-	Holders      uint32
-	Seq          uint64
+	Protocol      uint32
+	Epoch         uint64
+	RulesVersion  string
+	Grants        []Grant
+	Holders       uint32
+	Seq           uint64
+	RulesRevision uint64
 }
 
 // Grant is a Grant. Durations are in milliseconds.
@@ -98,6 +156,7 @@ type Grant struct {
 	Limit        uint64
 	Remaining    uint64
 	ResetMs      uint64
+	StillOwed    bool
 }
 
 // RulesRequest is a RulesRequest.
@@ -105,11 +164,13 @@ type RulesRequest struct {
 	Protocol    uint32
 	HaveVersion string
 	Pop         string
+	ProtocolMax uint32
 }
 
 // RulesResponse is a RulesResponse. Rules points into the decoded input.
 type RulesResponse struct {
-	Protocol     uint32
-	RulesVersion string
-	Rules        []byte
+	Protocol      uint32
+	RulesVersion  string
+	Rules         []byte
+	RulesRevision uint64
 }

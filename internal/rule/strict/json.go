@@ -17,8 +17,18 @@ const (
 // RFC it refuses what readers disagree about: field names given twice, invalid
 // UTF-8, half surrogate pairs. The error is an *[Error].
 func ParseJSON(doc []byte) (*Node, error) {
+	n, err := ParsePartOfJSON(doc)
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// ParsePartOfJSON is [ParseJSON], but with an error it returns what stands before the
+// mistake: of an object its whole fields.
+func ParsePartOfJSON(doc []byte) (*Node, error) {
 	if len(doc) > MaxBytes {
-		return nil, &Error{Reason: "the document has " + strconv.Itoa(len(doc)) + " bytes; at most " + strconv.Itoa(MaxBytes) + " are allowed"}
+		return &Node{}, &Error{Reason: "the document has " + strconv.Itoa(len(doc)) + " bytes; at most " + strconv.Itoa(MaxBytes) + " are allowed"}
 	}
 	p := parser{doc: doc, line: 1}
 	n, ok := p.value(0)
@@ -28,7 +38,7 @@ func ParseJSON(doc []byte) (*Node, error) {
 		}
 	}
 	if p.err != nil {
-		return nil, p.err
+		return &n, p.err
 	}
 	return &n, nil
 }
@@ -279,8 +289,9 @@ func (p *parser) field(n *Node, depth int) bool {
 		return false
 	}
 	p.at++
-	f.Value, ok = p.value(depth + 1)
-	n.Fields = append(n.Fields, f)
+	if f.Value, ok = p.value(depth + 1); ok {
+		n.Fields = append(n.Fields, f)
+	}
 	return ok
 }
 

@@ -269,8 +269,8 @@ func (s *Store) askFor(b *batch, now lease.Millis, k dueKey) {
 	if c.out > 0 { // somebody has asked meanwhile, and told what there was to tell
 		return
 	}
-	if why == report && c.tells(now) {
-		w, _ := c.node.Slot.Report(now)
+	if why == report && c.tells(&k.entry.Policy.Terms, now) {
+		w, _ := c.node.Slot.Report(&k.entry.Policy.Terms, now)
 		b.add(now, k.shard, k.entry, nil, w, 0)
 	} else if behind := c.node.Top(&k.entry.Policy.Terms, now); why != report && behind != lease.NoAsk && !s.draining.Load() {
 		b.ask(now, k.shard, k.entry, nil, behind, 0)
@@ -330,7 +330,7 @@ func (s *Store) forget(now lease.Millis, shard *table.Shard[cached], e *table.En
 	case c.node.Slot.Idle(&e.Policy.Terms, now):
 		shard.Remove(e)
 		return true
-	case c.tells(now):
+	case c.tells(&e.Policy.Terms, now):
 		s.due.add(now, shard, e, report)
 	}
 	return false
@@ -338,8 +338,8 @@ func (s *Store) forget(now lease.Millis, shard *table.Shard[cached], e *table.En
 
 // tells reports whether a key has something to report. It asks a copy of its slot:
 // reporting takes it out.
-func (c *cached) tells(now lease.Millis) bool {
+func (c *cached) tells(t *lease.Terms, now lease.Millis) bool {
 	slot := c.node.Slot
-	_, ok := slot.Report(now)
+	_, ok := slot.Report(t, now)
 	return ok || len(c.back) > 0
 }

@@ -30,6 +30,8 @@ type member struct {
 	entry *table.Entry[cached] // nil: the ask was passed on as it is
 	sent  lease.Millis
 	queue []waiter // who is answered, in order
+	debt  uint64   // of the node itself, by its own count
+	owed  *owed    // a debt of a caller that was passed on; nil: none
 	peeks []waiter // who only wants to know what is left
 }
 
@@ -57,8 +59,10 @@ func (b *batch) add(now lease.Millis, shard *table.Shard[cached], e *table.Entry
 	e.Value.out++
 	e.Value.budget.take(now, paceOf(&e.Policy.Terms, e.Policy.Limit.Spec()))
 	e.Value.attach(&w)
+	debt := w.Debt
+	w.Debt = limiter.DebtID(b.store.id[:], debt)
 	b.asks = append(b.asks, limiter.Ask{Policy: e.Policy, Key: e.Key(), Group: group, Want: w})
-	b.members = append(b.members, member{shard: shard, entry: e, sent: now, queue: queue})
+	b.members = append(b.members, member{shard: shard, entry: e, sent: now, queue: queue, debt: debt})
 }
 
 // pass takes an ask as it is, but for its key, which is the caller's and may be
@@ -110,6 +114,11 @@ func (b *batch) decide(ctx context.Context, first, next int) []lease.Grant {
 }
 
 func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant) {
+	if m.owed != nil {
+		b.store.heardOfDebt(now, a, g)
+		m.owed.answer(g)
+		return
+	}
 	if m.entry == nil {
 		if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 			b.store.withEntry(a, func(_ *table.Shard[cached], e *table.Entry[cached]) { e.Value.learnSlots(now, a, g) })
@@ -134,7 +143,9 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 		t := &a.Policy.Terms
 		grants := make([]lease.Grant, len(m.queue))
 		jitter := lease.Millis(90 + rand.IntN(21))
-		back := e.Value.node.Apply(t, now, m.sent, a.Want, g, jitter, wants(m.queue), grants)
+		w := a.Want
+		w.Debt = m.debt
+		back := e.Value.node.Apply(t, now, m.sent, w, g, jitter, wants(m.queue), grants)
 		s.giveBack(now, m.shard, e, back)
 		m.answer(s, now, grants)
 	}
@@ -152,7 +163,11 @@ func (b *batch) report(now lease.Millis, m *member, a *limiter.Ask, g lease.Gran
 	if a.Want.Want > 0 {
 		slot.Asking = false
 	}
-	slot.Apply(t, now, m.sent, lease.Want{Overdrawn: a.Want.Overdrawn}, g, 0, 100)
+	if !decided(g) {
+		m.answer(b.store, now, []lease.Grant{g}[:len(m.queue)])
+		return
+	}
+	slot.Apply(t, now, m.sent, lease.Want{Overdrawn: a.Want.Overdrawn, Debt: m.debt}, g, 0, 100)
 	if len(m.queue) > 0 {
 		if g.Status == lease.OK {
 			g.Remaining += slot.Available(now)
@@ -185,7 +200,7 @@ func (s *Store) takeBack(now lease.Millis, shard *table.Shard[cached], e *table.
 	if g.Granted == 0 {
 		return
 	}
-	_, _, back := e.Value.node.Acquire(&e.Policy.Terms, now, lease.Want{Unused: g.Granted, Lease: g.Lease})
+	back := e.Value.node.TakeBack(&e.Policy.Terms, now, lease.Part{Units: g.Granted, Lease: g.Lease})
 	s.giveBack(now, shard, e, back)
 }
 
@@ -225,7 +240,7 @@ func (s *Store) retry(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 			case now < e.Value.away:
 				g = lease.Grant{Status: lease.Unavailable}
 			case e.Value.out == 0 && tooLate(now, delay, w.ends):
-				g = e.Value.hurried(now, e.Policy, delay)
+				g = e.Value.hurried(now, e.Policy, w.want.Need, delay)
 			default:
 				waiting = append(waiting, w)
 				continue

@@ -108,7 +108,7 @@ func (b *batch) giveUp(now lease.Millis, shard *table.Shard[cached], e *table.En
 	c.unlease()
 	var w lease.Want
 	if c.out == 0 { // else it has been told
-		w, _ = c.node.Slot.Report(now)
+		w, _ = c.node.Slot.Report(&e.Policy.Terms, now)
 	}
 	says := w.Overdrawn > 0 || w.Denied > 0 && e.Policy.Limit.ChargesDenied()
 	for says || len(c.back) > 0 {

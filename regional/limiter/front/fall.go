@@ -38,6 +38,7 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 		}
 	}
 	slot := &e.Value.node.Slot
+	owed := slot.Overdrawn
 	v.Grant.Reset = max(0, slot.Reset-now)
 	switch {
 	case slot.Remembered(now, a.Want.Need):
@@ -53,6 +54,7 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 		}
 	}
 	v.Refused = !v.Admitted
+	v.Unowed = a.Want.Need - (slot.Overdrawn - owed)
 	return v
 }
 
@@ -66,7 +68,7 @@ func stayDenied(v limiter.Verdict, reset lease.Millis) limiter.Verdict {
 // Untake takes back what Fall admitted.
 func (s *Store) Untake(a *limiter.Ask, v *limiter.Verdict) {
 	s.withEntry(a, func(_ *table.Shard[cached], e *table.Entry[cached]) {
-		e.Value.node.Slot.Untake(lease.Taken{Overdrawn: a.Want.Need, Local: v.Degraded == limiter.FailedLocal})
+		e.Value.node.Slot.Untake(lease.Taken{Overdrawn: a.Want.Need, Unowed: v.Unowed, Local: v.Degraded == limiter.FailedLocal})
 	})
 }
 

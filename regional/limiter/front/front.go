@@ -29,6 +29,8 @@ package front
 
 import (
 	"context"
+	"encoding/binary"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +45,7 @@ import (
 type Config struct {
 	Store limiter.Store
 	// MaxKeys and MaxBytes bound what is remembered, each at least 1; a key takes
-	// about 400 bytes beside itself. Denials of one and a half times as many more, whose
+	// about 460 bytes beside itself. Denials of one and a half times as many more, whose
 	// places others took, are remembered in 36 bytes for each key that there is room for.
 	MaxKeys  int
 	MaxBytes int64
@@ -67,6 +69,7 @@ type Store struct {
 	denials []denials // by shard, under its lock
 	due     agenda
 
+	id                                           [16]byte // names debts of its own
 	leased, denied, asked, failed, evicted, full atomic.Uint64
 
 	out      sync.WaitGroup // calls of the store, and one until Run ends
@@ -107,6 +110,8 @@ func New(c Config) *Store {
 		table:   table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
 		due:     agenda{wake: make(chan struct{}, 1), alarm: make(chan struct{}, 1)},
 	}
+	binary.NativeEndian.PutUint64(s.id[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(s.id[8:], rand.Uint64())
 	shards := s.table.Shards()
 	s.denials = make([]denials, len(shards))
 	for i := range shards {
@@ -118,9 +123,6 @@ func New(c Config) *Store {
 
 // Epoch is that of the store behind.
 func (s *Store) Epoch() uint64 { return s.behind.Epoch() }
-
-// Learn tells the store behind.
-func (s *Store) Learn() { s.behind.Learn() }
 
 // Stats counts.
 func (s *Store) Stats() Stats {
@@ -141,6 +143,7 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 	if deadline, ok := ctx.Deadline(); ok {
 		c.ends = now + lease.Millis(time.Until(deadline).Milliseconds())
 	}
+	asks = c.debts(asks)
 	for i := 0; i < len(asks); {
 		n := limiter.GroupLen(asks[i:])
 		switch {
@@ -148,6 +151,7 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 			c.group(asks[i:i+n], i)
 		case asks[i].Policy.Limit.Spec().Algorithm == limit.Concurrency:
 			c.slots(&asks[i], i)
+		case n == 1 && c.onlyOwes(&asks[i], i):
 		default:
 			c.one(&asks[i], i)
 		}
@@ -161,13 +165,14 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 	if len(c.parties) > 0 {
 		c.dissolve(ctx)
 	}
+	c.stillOwed()
 	s.leased.Add(c.leased)
 	s.denied.Add(c.denied)
 	s.failed.Add(c.failed)
 }
 
 // forever is the deadline of a caller that has none.
-const forever = lease.Millis(limit.Never)
+const forever = lease.Never
 
 // call is one Acquire under way.
 type call struct {
@@ -181,6 +186,7 @@ type call struct {
 	lines                  *reply   // the same for what has to be known before more is asked
 	batch                  *batch   // nil: nothing is to be asked
 	parties                []*party // groups that wait
+	owed                   []*owed  // debts that were passed on
 }
 
 // one decides on an ask that is alone, or lets it wait.
@@ -236,7 +242,7 @@ func (s *Store) giveBack(now lease.Millis, shard *table.Shard[cached], e *table.
 // has to wait until units have been given back.
 func (c *call) roomless(a *limiter.Ask, i int) {
 	w := &a.Want
-	if w.Want > 0 || w.Overdrawn > 0 || w.Unused == 0 {
+	if w.Want > 0 || w.Unused == 0 {
 		c.pass(a, i)
 		return
 	}

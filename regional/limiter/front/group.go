@@ -143,7 +143,7 @@ func reports(a *limiter.Ask) limiter.Ask {
 
 // says reports whether an ask that asks for nothing says anything.
 func says(a *limiter.Ask) bool {
-	return a.Holder != 0 || a.Want.Unused > 0 || a.Want.Overdrawn > 0 || a.Want.Denied > 0
+	return a.Holder != 0 || a.Want.Unused > 0 || a.Want.Denied > 0
 }
 
 // line puts an ask that waits in line for its key, if its key has one. What it

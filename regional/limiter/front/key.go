@@ -72,7 +72,7 @@ func (c *call) waitUntil(ends lease.Millis, expect func(int) *reply, shard *tabl
 	free := v.out == 0 && len(v.waiting) == 0
 	delay := v.asksIn(c.now, a.Policy)
 	if v.out == 0 && tooLate(c.now, delay, ends) {
-		c.grants[i] = v.hurried(c.now, a.Policy, delay)
+		c.grants[i] = v.hurried(c.now, a.Policy, a.Want.Need, delay)
 		c.answered(lease.Refuse)
 		return
 	}
@@ -104,10 +104,15 @@ func (c *cached) asksIn(now lease.Millis, p *limiter.Policy) lease.Millis {
 
 // hurried refuses an ask that has not the time to wait until its key may be asked
 // for.
-func (c *cached) hurried(now lease.Millis, p *limiter.Policy, delay lease.Millis) lease.Grant {
+func (c *cached) hurried(now lease.Millis, p *limiter.Policy, need int64, delay lease.Millis) lease.Grant {
 	slot := &c.node.Slot
+	need = max(need, 1)
+	after := delay
+	if slot.Left < need {
+		after = max(after, slot.Retry(&p.Terms, now, need))
+	}
 	return lease.Grant{
-		Status: lease.Denied, RetryAfter: delay, AskAfter: delay,
+		Status: lease.Denied, RetryAfter: after, AskAfter: delay,
 		Limit: p.Terms.Capacity, Remaining: slot.Left, Reset: max(0, slot.Reset-now),
 	}
 }

@@ -27,6 +27,22 @@ func (r *reply) expect(i int) {
 	r.missing++
 }
 
+// expectMore notes that something else comes later.
+func (r *reply) expectMore() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.missing++
+}
+
+// answerMore says that it has come.
+func (r *reply) answerMore() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.grants != nil {
+		r.arrived()
+	}
+}
+
 // answer hands over a grant. It is false if the caller has gone.
 func (r *reply) answer(i int, g lease.Grant) bool {
 	r.mu.Lock()

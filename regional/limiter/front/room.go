@@ -113,7 +113,7 @@ func (c *cached) unlease() {
 func (c *call) recalled(shard *table.Shard[cached], hash uint64, a *limiter.Ask, i int) bool {
 	d := c.store.denials[shard.Number()].find(c.now, hash)
 	w := &a.Want
-	if d == nil || w.Want == 0 || w.Unused > 0 || w.Overdrawn > 0 || a.Policy.Limit.ChargesDenied() {
+	if d == nil || w.Want == 0 || w.Unused > 0 || a.Policy.Limit.ChargesDenied() {
 		return false
 	}
 	t := &a.Policy.Terms

@@ -87,7 +87,7 @@ func (c *cached) learnSlots(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	switch {
 	case g.Status != lease.OK && g.Status != lease.Denied, slot.DeniedNeed == 0 && !denied:
 		return
-	case denied && g.RetryAfter >= lease.Millis(limit.Never/limit.Millisecond):
+	case denied && g.RetryAfter >= lease.Never:
 		return // a need that the limit never has
 	}
 	slot.Left, slot.Reset = g.Remaining, now+g.Reset

@@ -24,7 +24,7 @@ type Subject struct {
 	// Unbounded says that the store itself has no bound that a test could reach:
 	// the cases that fill it are left out.
 	Unbounded bool
-	// Forgets says that the store does not learn: what it lost begins anew.
+	// Forgets says that the store does not hear what holders remember of what it lost.
 	Forgets bool
 	// Lose makes a store that forgets lose all its counters; nil: it cannot be made
 	// to, and the case is left out.
@@ -57,8 +57,8 @@ func Run(t *testing.T, s Subject) {
 		t.Run("FullTable", func(t *testing.T) { fullTable(t, s) })
 		t.Run("SpentKeySurvivesAFlood", func(t *testing.T) { spentKeySurvives(t, s) })
 	}
-	if !s.Forgets {
-		t.Run("Learning", func(t *testing.T) { learning(t, s) })
+	if !s.Forgets && !s.Cached {
+		t.Run("Remembering", func(t *testing.T) { remembering(t, s) })
 	}
 	if s.Forgets && s.Lose != nil {
 		t.Run("Forgetting", func(t *testing.T) { forgetting(t, s) })
@@ -80,7 +80,9 @@ func Run(t *testing.T, s Subject) {
 		{"CountersOutliveARuleChange", countersOutliveARuleChange},
 		{"KeysAreCopied", keysAreCopied},
 		{"GiveBack", giveBack},
+		{"GiveBackLies", giveBackLies},
 		{"Overdrawn", overdrawn},
+		{"DebtIsChargedOnce", debtIsChargedOnce},
 		{"NextWindow", nextWindow},
 		{"ExactKeepsNothing", exactKeepsNothing},
 		{"GroupDenied", groupDenied},
@@ -128,7 +130,7 @@ func policyOf(t testing.TB, spec limit.Spec, change ...func(*lease.Terms)) *limi
 	return named(t, "r", 0, spec, change...)
 }
 
-func named(t testing.TB, rule string, variant uint32, spec limit.Spec, change ...func(*lease.Terms)) *limiter.Policy {
+func named(t testing.TB, rule string, override uint64, spec limit.Spec, change ...func(*lease.Terms)) *limiter.Policy {
 	t.Helper()
 	l, err := limit.New(spec)
 	if err != nil {
@@ -138,7 +140,7 @@ func named(t testing.TB, rule string, variant uint32, spec limit.Spec, change ..
 	for _, c := range change {
 		c(&terms)
 	}
-	return limiter.NewPolicy(rule, variant, l, terms, 0)
+	return limiter.NewPolicy(rule, override, l, terms, 0)
 }
 
 func exact(t *lease.Terms) { t.Consistency, t.Lead = lease.Exact, 0 }

@@ -26,7 +26,6 @@ func (f *forgetful) Acquire(ctx context.Context, asks []limiter.Ask, grants []le
 }
 
 func (f *forgetful) Epoch() uint64 { return 1 }
-func (f *forgetful) Learn()        {}
 
 // The cases for a store that forgets hold for one that does just that.
 func TestForgetful(t *testing.T) {

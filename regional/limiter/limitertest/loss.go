@@ -11,59 +11,82 @@ import (
 	"github.com/weirlimit/weir/regional/limiter"
 )
 
-// learning: a store that is told of a life before takes unknown keys for spent
-// when it started, takes back what holders return, and is as new a period later.
-func learning(t *testing.T, s Subject) {
+// remembering: a store that lost what it had begins anew, but for what holders of the life
+// before remember: that much is left at most, of the keys that they name and of no others.
+func remembering(t *testing.T, s Subject) {
+	const former = 77
 	everyAlgorithm(t, 10, limit.Minute, func(t *testing.T, spec limit.Spec) {
 		clk := newClock()
 		store := s.New(t, clk.options())
 		p, late := policyOf(t, spec, exact), named(t, "late", 0, spec, exact)
 		late.Since = clk.now() + 1
-		known := drain(t, store, p, "known")
-		store.Learn()
-		store.Learn()
-		if got := drain(t, store, p, "unknown"); known != 10 || got != 0 {
-			t.Errorf("a key counted before learning had %d, want 10; an unknown one %d, want 0", known, got)
+		toEnd := lease.Millis((limit.Minute - clk.now()%limit.Minute) / limit.Millisecond) // of the window
+		remember := func(p *limiter.Policy, key string, holder uint64, left int64) {
+			w := lease.Want{Left: left, Reset: toEnd}
+			switch spec.Algorithm {
+			case limit.TokenBucket: // by which it tells what is left
+				w.Reset = lease.Millis(10-left) * 6000
+			case limit.SlidingWindow: // of what was charged in the running window
+				w.Reset += lease.Millis(limit.Minute / limit.Millisecond)
+			}
+			acquireAll(t, store, limiter.Ask{Policy: p, Key: []byte(key), Former: holder, Want: w})
 		}
-		if got := drain(t, store, late, "unknown"); got != 10 {
-			t.Errorf("a rule that came after the start had %d, want 10: it has no history to lose", got)
+		leaves := func(key string, p *limiter.Policy, want int64) {
+			t.Helper()
+			if got := drain(t, store, p, key); got != want {
+				t.Errorf("%s: %d were left, want %d", key, got, want)
+			}
 		}
-		clk.advance(2*limit.Minute + 1)
-		if got := drain(t, store, p, "unknown"); got != 10 {
-			t.Errorf("two periods later: %d, want 10", got)
+		remember(p, "remembered", former, 4)
+		leaves("remembered", p, 4)
+		leaves("never used", p, 10)
+		remember(p, "twice", former, 8)
+		remember(p, "twice", former, 3) // what it was told in this life
+		leaves("twice", p, 8)
+		remember(p, "by two", former, 8)
+		remember(p, "by two", former+1, 3)
+		remember(p, "by two", former+2, 5)
+		leaves("by two", p, 3)
+		remember(p, "by somebody new", 0, 3)
+		leaves("by somebody new", p, 10)
+		remember(late, "of a rule that came later", former, 3)
+		leaves("of a rule that came later", late, 10)
+		acquireAll(t, store, limiter.Ask{Policy: p, Key: []byte("new to it"), Former: former, Want: one(1)})
+		remember(p, "new to it", former, 3)
+		leaves("new to it", p, 9)
+		for i := range uint64(40) { // a crowd of liars
+			remember(p, "of liars", i+1, 0)
 		}
-		if got := drain(t, store, p, "seen late"); got != 10 {
-			t.Errorf("a key first asked for two periods later: %d, want 10", got)
+		leaves("of liars", p, 0)
+		clk.advance(2*limit.Minute + limit.Second)
+		for _, key := range []string{"remembered", "of liars"} {
+			leaves(key, p, 10)
 		}
+		remember(p, "too late", former, 3)
+		leaves("too late", p, 10)
 	})
 	t.Run("give-back", func(t *testing.T) {
 		clk := newClock()
 		store := s.New(t, clk.options())
-		store.Learn()
 		p := policyOf(t, fixed(10, limit.Hour), exact)
 		lost := p.Limit.PeriodID(clk.now() - clk.now()%limit.Hour)
-		acquire(t, store, p, "k", lease.Want{Unused: 4, Lease: lost})
-		clk.advance(2 * limit.Second)
-		if got := drain(t, store, p, "k"); got != 4 && !s.Cached {
-			t.Errorf("after 4 came back of a lease of the life before: %d, want 4", got)
+		acquireAll(t, store, limiter.Ask{Policy: p, Key: []byte("k"), Former: former,
+			Want: lease.Want{Left: 2, Reset: lease.Millis(limit.Hour / limit.Millisecond), Unused: 4, Lease: lost}})
+		if got := drain(t, store, p, "k"); got != 6 {
+			t.Errorf("2 were left, and 4 came back of a lease of the life before: %d, want 6", got)
 		}
 	})
-	t.Run("slots", func(t *testing.T) {
+	t.Run("group", func(t *testing.T) {
 		clk := newClock()
 		store := s.New(t, clk.options())
-		store.Learn()
-		p := policyOf(t, slotted(3))
-		if g := state(t, store, p, 1, 1, 0, 1); g.Status != lease.Denied {
-			t.Errorf("a slot that others may use: %+v", g)
-		}
-		if g := state(t, store, p, 2, 1, 2, 0); g.Granted != 2 {
-			t.Errorf("slots that are in use: %+v, want 2", g)
-		}
-		clk.advance(9 * limit.Second)
-		state(t, store, p, 2, 2, 2, 0)
-		clk.advance(2 * limit.Second)
-		if g := state(t, store, p, 1, 2, 0, 1); g.Granted != 1 {
-			t.Errorf("after the time in which all holders renew: %+v, want 1", g)
+		p, q := named(t, "p", 0, fixed(10, limit.Hour), exact), named(t, "q", 0, fixed(10, limit.Hour), exact)
+		w := one(1)
+		spent := w
+		spent.Reset = lease.Millis(limit.Hour / limit.Millisecond)
+		g := acquireAll(t, store, limiter.Ask{Policy: p, Key: []byte("k"), Group: 1, Former: former, Want: w},
+			limiter.Ask{Policy: q, Key: []byte("k"), Group: 1, Former: former, Want: spent})
+		if g[0].Granted != 0 || g[0].Remaining != 10 || g[1].Status != lease.Denied {
+			t.Errorf("%+v, want the second denied, and nothing charged to the first", g)
 		}
 	})
 }

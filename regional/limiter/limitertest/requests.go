@@ -23,7 +23,7 @@ func forRequest(t testing.TB, s limiter.Store, p *limiter.Policy, op limiter.Slo
 // requestSlots are taken, renewed and released by requests, each by its id, and run
 // out.
 func requestSlots(t *testing.T, s Subject) {
-	const never = lease.Millis(limit.Never / limit.Millisecond)
+	const never = lease.Never
 	clk := newClock()
 	store := s.New(t, clk.options())
 	p := policyOf(t, slotted(5))
@@ -119,8 +119,8 @@ func requestSlotsHammer(t *testing.T, s Subject) {
 	}
 }
 
-// forgetting: a store that lost what it had begins anew, whoever tells it of a life
-// before. That admits one more limit, and no more.
+// forgetting: a store that lost what it had begins anew, whatever
+// holders remember. That admits one more limit, and no more.
 func forgetting(t *testing.T, s Subject) {
 	everyAlgorithm(t, 10, limit.Minute, func(t *testing.T, spec limit.Spec) {
 		clk := newClock()
@@ -133,7 +133,6 @@ func forgetting(t *testing.T, s Subject) {
 			clk.advance(limit.Second)
 		}
 		s.Lose(t, store)
-		store.Learn()
 		clk.advance(2 * limit.Second) // denials in memory are over
 		for range 3 {
 			admitted += drain(t, store, p, "k")
@@ -167,7 +166,7 @@ func costAboveTheBurst(t *testing.T, s Subject) {
 	clk := newClock()
 	store := s.New(t, clk.options())
 	p := policyOf(t, limit.Spec{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Minute, Burst: 7}, exact)
-	if g := acquire(t, store, p, "k", one(8)); g.Status != lease.Denied || g.RetryAfter < lease.Millis(limit.Never/limit.Millisecond) {
+	if g := acquire(t, store, p, "k", one(8)); g.Status != lease.Denied || g.RetryAfter < lease.Never {
 		t.Errorf("8 of a burst of 7: %+v, want a denial for ever", g)
 	}
 	clk.advance(2 * limit.Second)

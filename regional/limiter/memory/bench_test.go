@@ -52,3 +52,25 @@ func BenchmarkNewKeys(b *testing.B) {
 }
 
 func newBig() *memory.Store { return memory.New(memory.Config{MaxKeys: 2_000_000, MaxBytes: 4 << 30}) }
+
+// BenchmarkSave measures a save of a million counters to nowhere: what it costs, how large
+// it is, and for how long a decision waits meanwhile.
+func BenchmarkSave(b *testing.B) {
+	const keys = 1_000_000
+	s := newBig()
+	l, _ := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 366 * limit.Day})
+	p := limiter.NewPolicy("per-user", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	asks := []limiter.Ask{{Policy: p, Want: lease.Want{Need: 1, Waiting: 1, Want: 8}}}
+	grants := make([]lease.Grant, 1)
+	for i := range keys {
+		asks[0].Key = strconv.AppendInt(append(asks[0].Key[:0], "user-"...), int64(i), 10)
+		s.Acquire(b.Context(), asks, grants)
+	}
+	size := 0
+	for b.Loop() {
+		size = 0
+		s.Save(func(r []byte) { size += len(r) })
+	}
+	b.ReportMetric(float64(size)/keys, "bytes/key")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/keys, "ns/key")
+}

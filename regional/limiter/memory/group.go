@@ -41,7 +41,9 @@ func (s *Store) group(now limit.Micros, asks []limiter.Ask, grants []lease.Grant
 			continue
 		}
 		var counts bool
-		if m.fits, counts = m.entry.Value.settle(now, &asks[i]); counts {
+		counted := asks[i]
+		s.debts.charge(now, &counted)
+		if m.fits, counts = m.entry.Value.settle(now, &counted); counts {
 			allFit = allFit && m.fits
 		} else {
 			m.release()

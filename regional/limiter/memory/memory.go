@@ -1,6 +1,7 @@
 // Package memory is the [limiter.Store] of a region with one replica: counters in
-// this process's memory. It is exact and as near as can be, and forgets everything
-// when the process ends; replicas do not share it.
+// this process's memory. It is exact and as near as can be; replicas do not share it.
+// What it counts outlives the process as far as it was saved ([Store.Save]) and is loaded
+// again ([Store.Loader]).
 package memory
 
 import (
@@ -31,11 +32,13 @@ type Config struct {
 // Store keeps counters in memory. Create it with [New]; it is ready at once, and
 // safe for concurrent use.
 type Store struct {
-	now      func() limit.Micros
-	table    *table.Table[value]
-	epoch    uint64
-	started  limit.Micros
-	learning atomic.Bool
+	now     func() limit.Micros
+	table   *table.Table[value]
+	epoch   uint64
+	started limit.Micros
+	whole   bool        // nothing of the life before was lost: there is nothing to recall
+	changed atomic.Bool // anything was asked since Changed
+	debts   debts
 
 	evicted atomic.Uint64
 	refused atomic.Uint64
@@ -47,6 +50,7 @@ type value struct {
 	slots   *limiter.Slots // of a Concurrency limit, instead of counter
 	extra   int            // bytes reported to the table beside the entry
 	busy    bool           // being decided on: not to be forgotten meanwhile
+	heard   uint64         // holders of a former life that have been heard of it, a bit for each 64th
 }
 
 // Stats is how full a store is and what it did about it.
@@ -73,9 +77,6 @@ func New(c Config) *Store {
 // Epoch is a random number made by New.
 func (s *Store) Epoch() uint64 { return s.epoch }
 
-// Learn makes unknown counters begin as spent when the store started.
-func (s *Store) Learn() { s.learning.Store(true) }
-
 // Stats counts.
 func (s *Store) Stats() Stats {
 	keys, size := s.table.Size()
@@ -85,6 +86,9 @@ func (s *Store) Stats() Stats {
 // Acquire decides; it never waits for longer than a lock.
 func (s *Store) Acquire(_ context.Context, asks []limiter.Ask, grants []lease.Grant) {
 	now := s.now()
+	if !s.changed.Load() {
+		s.changed.Store(true)
+	}
 	for i := 0; i < len(asks); {
 		n := limiter.GroupLen(asks[i:])
 		if n == 1 {
@@ -102,7 +106,7 @@ func (s *Store) one(now limit.Micros, a *limiter.Ask) lease.Grant {
 	shard := s.table.Shard(hash)
 	shard.Lock()
 	defer shard.Unlock()
-	if s.saysNothing(a) && shard.Find(hash, a.Policy, a.Key) == nil {
+	if s.saysNothing(now, a) && shard.Find(hash, a.Policy, a.Key) == nil {
 		var unknown value
 		return unknown.acquire(now, a)
 	}
@@ -110,7 +114,9 @@ func (s *Store) one(now limit.Micros, a *limiter.Ask) lease.Grant {
 	if e == nil {
 		return lease.Grant{Status: lease.Unavailable}
 	}
-	g := e.Value.acquire(now, a)
+	counted := *a
+	s.debts.charge(now, &counted)
+	g := e.Value.acquire(now, &counted)
 	e.Value.release(shard)
 	return g
 }
@@ -129,13 +135,16 @@ func (s *Store) entry(shard *table.Shard[value], hash uint64, now limit.Micros, 
 			e = nil
 		}
 	}
-	if e == nil {
+	switch {
+	case e == nil:
 		s.refused.Add(1)
+	case s.recalls(now, a):
+		e.Value.recall(now, a)
 	}
 	return e
 }
 
-// add makes a counter, as new or, while learning, as spent when the store started.
+// add makes a counter.
 func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a *limiter.Ask) *table.Entry[value] {
 	e := shard.Add(hash, a.Policy, a.Key)
 	if e == nil {
@@ -145,27 +154,32 @@ func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a 
 		}
 	}
 	e.Value.busy = true
-	l := a.Policy.Limit
-	concurrent := l.Spec().Algorithm == limit.Concurrency
-	if concurrent {
+	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 		e.Value.slots = new(limiter.Slots)
-	}
-	switch learns := s.learns(a.Policy); {
-	case learns && concurrent:
-		e.Value.slots.Held = l.SpentSlots(s.started)
-	case learns:
-		e.Value.counter = lease.NewLearning(l, s.started)
 	}
 	return e
 }
 
-// learns reports whether an unknown counter may have been spent before the start.
-func (s *Store) learns(p *limiter.Policy) bool { return s.learning.Load() && p.Since <= s.started }
+// recalls reports whether what the holder of an ask remembers may be of a life before
+// this one, and still matter.
+func (s *Store) recalls(now limit.Micros, a *limiter.Ask) bool {
+	return a.Former != 0 && !s.whole && a.Policy.Since <= s.started && now-s.started < a.Policy.Limit.Memory()
+}
+
+// recall lowers a counter to what the holder of an ask remembers, if this is the first
+// time that it asks for it: what it remembers later it was told in this life.
+func (v *value) recall(now limit.Micros, a *limiter.Ask) {
+	bit := uint64(1) << (a.Former % 64)
+	if v.heard&bit == 0 && v.slots == nil {
+		v.counter.Recall(a.Policy.Limit, &a.Policy.Terms, now, &a.Want)
+	}
+	v.heard |= bit
+}
 
 // saysNothing reports whether an ask changes nothing about a counter that is new:
 // there is no need to make one for it.
-func (s *Store) saysNothing(a *limiter.Ask) bool {
-	return a.Want.Want == 0 && a.Want.Overdrawn == 0 && a.Holder == 0 && !s.learns(a.Policy)
+func (s *Store) saysNothing(now limit.Micros, a *limiter.Ask) bool {
+	return a.Want.Want == 0 && a.Want.Overdrawn == 0 && a.Holder == 0 && (a.Want.Reset <= 0 || !s.recalls(now, a))
 }
 
 // acquire decides on one ask.
@@ -179,14 +193,18 @@ func (v *value) acquire(now limit.Micros, a *limiter.Ask) lease.Grant {
 // release ends what entry began, and tells the table what the value takes now.
 func (v *value) release(shard *table.Shard[value]) {
 	v.busy = false
-	extra := 16 * cap(v.counter.State.Log)
-	if v.slots != nil {
-		extra = slotsBytes + v.slots.Bytes()
-	}
-	if extra != v.extra {
+	if extra := v.bytes(); extra != v.extra {
 		shard.Took(extra - v.extra)
 		v.extra = extra
 	}
+}
+
+// bytes is what the value takes beside its entry.
+func (v *value) bytes() int {
+	if v.slots != nil {
+		return slotsBytes + v.slots.Bytes()
+	}
+	return 16 * cap(v.counter.State.Log)
 }
 
 const slotsBytes = int(unsafe.Sizeof(limiter.Slots{}))

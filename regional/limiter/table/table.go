@@ -200,6 +200,34 @@ func (s *Shard[V]) sweep(part float64, scan func(shard *Shard[V], n int)) {
 	}
 }
 
+// Walk shows every entry to visit, with its shard locked, a few at a time: until visit
+// says that it has enough, at most as many as Sweep looks at. Then it calls between, with
+// nothing locked, and goes on; an error of that ends it. Entries that come or go meanwhile
+// may be shown or not.
+func (t *Table[V]) Walk(visit func(*Entry[V]) (enough bool), between func() error) error {
+	for i := range t.shards {
+		s := &t.shards[i]
+		for at, more := uint32(0), true; more; {
+			at, more = s.step(at, visit)
+			if err := between(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Shard[V]) step(at uint32, visit func(*Entry[V]) bool) (next uint32, more bool) {
+	s.Lock()
+	defer s.Unlock()
+	for end := min(at+sweepStep, s.made); at < end; at++ {
+		if e := s.entry(at); e.Policy != nil && visit(e) {
+			return at + 1, true
+		}
+	}
+	return at, at < s.made
+}
+
 // Made is how many entries a whole round of Scan sees.
 func (s *Shard[V]) Made() int { return int(s.made) }
 

@@ -64,6 +64,17 @@ func TestTableIsAMap(t *testing.T) {
 		if len(seen) != len(twin) {
 			t.Fatalf("a whole round saw %d of %d keys", len(seen), len(twin))
 		}
+		walked := 0
+		_ = table.Walk(func(e *Entry[int]) bool {
+			if !seen[e.Policy.Rule+string(e.Key())] {
+				t.Fatalf("walked to %q, which is not there", e.Key())
+			}
+			walked++
+			return walked%3 == 0
+		}, func() error { return nil })
+		if walked != len(twin) {
+			t.Fatalf("walked to %d of %d keys", walked, len(twin))
+		}
 		if keys, size := table.Size(); keys != len(twin) || keys == 0 && size != 0 {
 			t.Fatalf("size is %d keys in %d bytes, want %d keys", keys, size, len(twin))
 		}

@@ -48,7 +48,8 @@ var (
 		{name: "fit", size: 1}, // 1: mode Fit
 		{name: "need", size: 4}, {name: "waiting", size: 4}, {name: "want", size: 4},
 		{name: "unused", size: 4}, {name: "lease", size: 4},
-		{name: "debt", size: 5},  // overdrawn, and refused where that is charged
+		{name: "owed", size: 4},  // overdrawn, charged unless KEYS[2] is there
+		{name: "debt", size: 5},  // the same, and what was refused where that is charged
 		{name: "asked", size: 1}, // 0: a report, which makes no key
 		{name: "exact", size: 1}, // 1: what is granted is not out on lease
 		{name: "penal", size: 1}, // 1: a denied need is charged
@@ -56,6 +57,7 @@ var (
 		{name: "period", size: 6},
 		{name: "long", size: 5},  // ttl of a lease from a limit that is at least half full
 		{name: "brief", size: 5}, // and from one that is not
+		{name: "told", size: 3},  // ms for which a debt is remembered after it was told
 	}
 	// askArgs are of those that share what is left among who asks.
 	askArgs = fields{{name: "fresh", size: 1}, {name: "interval", size: 6}}
@@ -87,8 +89,8 @@ func AppendArgs(dst []byte, a *limiter.Ask, m Mode, now limit.Micros) []byte {
 	}
 	var values [maxArgs]uint64
 	v := appendWant(values[:0], w, s.ChargeDenied)
-	v[0], v[1], v[9] = uint64(now), uint64(m), bit(t.Consistency == lease.Exact)
-	v = append(v, uint64(f.Capacity), uint64(s.Period), uint64(f.TTLLong), uint64(f.TTLShort))
+	v[0], v[1], v[10] = uint64(now), uint64(m), bit(t.Consistency == lease.Exact)
+	v = append(v, uint64(f.Capacity), uint64(s.Period), uint64(f.TTLLong), uint64(f.TTLShort), debtMemory(t))
 	switch s.Algorithm {
 	case limit.TokenBucket:
 		v = append(v, uint64(f.Rate), uint64(f.Cost), uint64(f.Cap), uint64(f.Fill), uint64(f.Unit), coin(s.Period, f.Cost), longest(t))
@@ -109,12 +111,23 @@ func AppendArgs(dst []byte, a *limiter.Ask, m Mode, now limit.Micros) []byte {
 func appendWant(v []uint64, w *lease.Want, penal bool) []uint64 {
 	need := units(w.Need)
 	waiting := max(units(w.Waiting), need)
-	debt := units(w.Overdrawn)
+	owed := units(w.Overdrawn)
+	debt := owed
 	if penal {
 		debt += units(w.Denied)
 	}
-	return append(v, 0, 0, need, waiting, max(units(w.Want), waiting), units(w.Unused), uint64(w.Lease), debt,
+	return append(v, 0, 0, need, waiting, max(units(w.Want), waiting), units(w.Unused), uint64(w.Lease), owed, debt,
 		bit(w.Want > 0 || w.Overdrawn > 0), 0, bit(penal))
+}
+
+// debtMemory is how long a debt is remembered after it was told, in ms: much longer than
+// a holder takes to repeat it, so that no outage comes between. Those of an optimistic
+// rule are no failures: each of its dry spells makes one, and most are told once.
+func debtMemory(t *lease.Terms) uint64 {
+	if t.Consistency == lease.Optimistic {
+		return 30_000
+	}
+	return 600_000
 }
 
 // longest is the longest ttl of a lease on a bucket.
@@ -125,7 +138,7 @@ func longest(t *lease.Terms) uint64 {
 	return uint64(limit.Never)
 }
 
-const maxArgs = 23
+const maxArgs = 25
 
 // coin is what a token costs, in three bytes: a bucket remembers it to tell when a
 // changed count has changed the unit of its credit. Cost divides the period, which
@@ -149,5 +162,5 @@ func bit(b bool) uint64 {
 
 // micros is a duration in microseconds, at least 1.
 func micros(d lease.Millis) uint64 {
-	return uint64(min(max(d, 0), lease.Millis(limit.Never/limit.Millisecond))) * uint64(limit.Millisecond)
+	return uint64(min(max(d, 0), lease.Never)) * uint64(limit.Millisecond)
 }

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -10,6 +11,12 @@ import (
 
 // full is the reply, of this one byte, of a server that has no memory for a new key.
 const full = 2
+
+// foreign is the reply, of this one byte, where the value of the key is none of ours.
+const foreign = 3
+
+// ErrForeign says that somebody else's value stands under the name of a counter.
+var ErrForeign = errors.New("there is a value that no release with this layout has written; it is left alone: find out who writes it, or delete the key")
 
 // replyFields are what a script answers otherwise. Durations count from the now of
 // the script.
@@ -27,10 +34,14 @@ var replySize = replyFields.size()
 // fits says that the need fitted and that nothing was granted; with Acquire, that
 // the grant is OK. Where there was no room to
 // count, or the statement of a holder was too old, the grant is Unavailable and
-// nothing fits. The error says what is wrong with a reply that no script makes.
+// nothing fits. The error is [ErrForeign], or says what is wrong with a reply that no
+// script makes.
 func Parse(reply string, a *limiter.Ask, m Mode) (g lease.Grant, fits bool, err error) {
 	if reply == string(rune(full)) {
 		return lease.Grant{Status: lease.Unavailable}, false, nil
+	}
+	if reply == string(rune(foreign)) {
+		return lease.Grant{Status: lease.Unavailable}, false, ErrForeign
 	}
 	l := a.Policy.Limit
 	if len(reply) != replySize || reply[0] > 1 || reply[1] > 1 {

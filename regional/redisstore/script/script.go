@@ -6,15 +6,17 @@
 // two agree to the last unit on any trace; the tests of this package hold one
 // against the other on a real server.
 //
-// An ask is one EVALSHA with one key ([AppendKey]) and one packed argument
-// ([AppendArgs]) and has one packed reply ([Parse]). All numbers are integers below
+// An ask is one EVALSHA with one key ([AppendKey]), a second one if it tells a debt that
+// has a name ([AppendDebtKey]), and one packed argument ([AppendArgs]); it has one packed
+// reply ([Parse]). All numbers are integers below
 // 2^53, which a double holds exactly, packed by their size in bytes, lowest byte
 // first; none is ever turned into text.
 //
 // Every key has a time to live: until its counter is as good as new and nothing is
-// out on lease, and a second more. A value begins with the version of its layout; a
-// value of another version is taken for unknown and replaced. What asks for nothing
-// of an unknown key makes none.
+// out on lease, and a second more. The version of the values' layout is part of
+// the key, so that two releases with different layouts count side by side; a value
+// begins with it, too, and one that is laid out otherwise is never written over: what
+// asks for it is answered [ErrForeign]. What asks for nothing of an unknown key makes none.
 //
 // A server without memory (maxmemory-policy noeviction, see README) answers "full"
 // for new keys; counters that exist go on.
@@ -47,10 +49,16 @@ func For(l *limit.Limit) *Script { return scripts[l.Spec().Algorithm] }
 var (
 	//go:embed lua/clock.lua
 	clockLua string
+	//go:embed lua/debt.lua
+	debtLua string
+	//go:embed lua/paid.lua
+	paidLua string
 	//go:embed lua/save.lua
 	saveLua string
 	//go:embed lua/askers.lua
 	askersLua string
+	//go:embed lua/foreign.lua
+	foreignLua string
 	//go:embed lua/size.lua
 	sizeLua string
 	//go:embed lua/token_bucket.lua
@@ -66,15 +74,16 @@ var (
 )
 
 var scripts = [...]*Script{
-	limit.TokenBucket:   assemble("token_bucket", limit.TokenBucket, bucketArgs, tokenBucketLua),
-	limit.FixedWindow:   assemble("fixed_window", limit.FixedWindow, fixedArgs, sizeLua+fixedWindowLua),
-	limit.SlidingWindow: assemble("sliding_window", limit.SlidingWindow, slidingArgs, sizeLua+slidingWindowLua),
-	limit.SlidingLog:    assemble("sliding_log", limit.SlidingLog, logArgs, sizeLua+slidingLogLua),
+	limit.TokenBucket:   assemble("token_bucket", limit.TokenBucket, bucketArgs, debtLua+tokenBucketLua),
+	limit.FixedWindow:   assemble("fixed_window", limit.FixedWindow, fixedArgs, debtLua+sizeLua+fixedWindowLua),
+	limit.SlidingWindow: assemble("sliding_window", limit.SlidingWindow, slidingArgs, debtLua+sizeLua+slidingWindowLua),
+	limit.SlidingLog:    assemble("sliding_log", limit.SlidingLog, logArgs, debtLua+sizeLua+slidingLogLua),
 	limit.Concurrency:   assemble("concurrency", limit.Concurrency, slotArgs, concurrencyLua),
 }
 
-// layout is the version of the values' layout, 1 to 15. The first byte of a value
-// holds it and the algorithm, so that no script takes another's value for its own.
+// layout is the version of the values' layout, 1 to 15; a release that changes the layout
+// raises it. The first byte of a value holds it and the algorithm, so that no script takes
+// another's value for its own.
 const layout = 1
 
 func version(a limit.Algorithm) byte { return layout<<4 | byte(a) }
@@ -89,6 +98,7 @@ func assemble(name string, a limit.Algorithm, args fields, body string) *Script 
 		{"VERSION", strconv.Itoa(int(version(a)))},
 		{"REPLY", "'" + replyFields.format() + "'"},
 		{"FULL", `'\` + strconv.Itoa(full) + "'"},
+		{"FOREIGN", `'\` + strconv.Itoa(foreign) + "'"},
 		{"NEVER", strconv.FormatInt(int64(limit.Never), 10)},
 		{"MINUTE", strconv.FormatInt(int64(limit.Minute), 10)},
 		{"DAY", strconv.FormatInt(int64(limit.Day), 10)},
@@ -97,7 +107,7 @@ func assemble(name string, a limit.Algorithm, args fields, body string) *Script 
 	}
 	b.WriteString("local " + args.names() + " = struct.unpack('" + args.format() + "', ARGV[1])\n")
 	b.WriteString(clockLua)
-	b.WriteString(strings.NewReplacer("--@ askers\n", askersLua, "--@ save\n", saveLua).Replace(body))
+	b.WriteString(strings.NewReplacer("--@ askers\n", askersLua, "--@ save\n", saveLua, "--@ paid\n", paidLua, "--@ foreign\n", foreignLua).Replace(body))
 	source := b.String()
 	sum := sha1.Sum([]byte(source))
 	return &Script{Name: name, SHA: hex.EncodeToString(sum[:]), Source: source}

@@ -1,6 +1,7 @@
 package script_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -117,25 +118,46 @@ func TestReportsMakeNoKeys(t *testing.T) {
 	}
 }
 
-// TestOtherVersions: a value of another layout, or of another algorithm, is taken
-// for unknown and replaced; a report leaves it alone.
-func TestOtherVersions(t *testing.T) {
+// TestForeignValues: a value of another layout, of another algorithm or of nobody known
+// is never written over, whatever is asked; an empty one is nobody's.
+func TestForeignValues(t *testing.T) {
 	s := start(t)
 	for i, spec := range specs {
 		for name, value := range map[string]string{
-			"newer": "\xf0" + strings.Repeat("\xff", 60), "empty": "", "short": "\x01", "another's": string(rune(0x10+(i+1)%5)) + strings.Repeat("\x01", 2000),
+			"layout 2": string(rune(0x20+i)) + strings.Repeat("\x01", 60), "newest": "\x7f" + strings.Repeat("\x7f", 60),
+			"short": "\x01", "another's": string(rune(0x10+(i+1)%5)) + strings.Repeat("\x01", 2000),
 		} {
 			a := askOf(spec, name, 3)
+			report := askOf(spec, name, 0)
+			report.Op, report.Want.Unused, report.Want.Overdrawn = limiter.Release, 1, 1
 			key := nameOf(a.Policy, name)
 			s.Do("SET", key, value)
-			report := askOf(spec, name, 0)
-			report.Op = limiter.Release
-			if got := s.ask(t, report); got.ttl != -1 || s.Do("GET", key) != value {
-				t.Errorf("%s, %s: a report changed it", script.All()[i].Name, name)
+			for _, ask := range []limiter.Ask{a, report} {
+				for _, mode := range []script.Mode{script.Acquire, script.Fit} {
+					reply, err := s.client.Do(ctx, (&call{ask: ask, mode: mode}).args()...).Text()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if g, fits, err := script.Parse(reply, &ask, mode); !errors.Is(err, script.ErrForeign) || fits || g.Status != lease.Unavailable {
+						t.Errorf("%s, %s: %+v, %v, %v; want unavailable", script.All()[i].Name, name, g, fits, err)
+					}
+				}
 			}
-			if got := s.ask(t, a); got.grant.Granted != 3 || got.grant.Remaining != got.grant.Limit-3 || got.ttl <= 0 {
-				t.Errorf("%s, %s: %+v, want that of a new counter", script.All()[i].Name, name, got)
+			if s.Do("GET", key) != value || s.Do("PTTL", key) != int64(-1) {
+				t.Errorf("%s, %s: it was changed", script.All()[i].Name, name)
 			}
+			// What another layout keeps of the same counter is beside it.
+			other := askOf(spec, name+" beside", 3)
+			beside := nameOf(other.Policy, name+" beside") + ".v2"
+			s.Do("SET", beside, value)
+			if got := s.ask(t, other); got.grant.Granted != 3 || s.Do("GET", beside) != value {
+				t.Errorf("%s, %s: beside it %+v", script.All()[i].Name, name, got)
+			}
+		}
+		empty := askOf(spec, "empty", 3)
+		s.Do("SET", nameOf(empty.Policy, "empty"), "")
+		if got := s.ask(t, empty); got.grant.Granted != 3 || got.ttl <= 0 {
+			t.Errorf("%s, empty: %+v, want that of a new counter", script.All()[i].Name, got)
 		}
 	}
 }

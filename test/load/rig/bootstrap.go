@@ -60,6 +60,10 @@ func (b *bootstrap) setCluster(name, addr string) {
 // dropAccessLog: writing a line per request costs more than what is measured.
 func (b *bootstrap) dropAccessLog() { delete(b.manager(), "access_log") }
 
+// trustClients leaves the key of a request, x-user-id, in place: the driver stands in
+// for what authenticates clients.
+func (b *bootstrap) trustClients() { delete(b.manager(), "early_header_mutation_extensions") }
+
 // setFilter puts f in the place of the filter named weir; nil leaves the place
 // empty.
 func (b *bootstrap) setFilter(f object) {

@@ -39,6 +39,7 @@ func place(b *bootstrap) {
 	b.setAdmin("127.0.0.1:21001")
 	b.onlyListener("pop", "127.0.0.1:21002")
 	b.dropAccessLog()
+	b.trustClients()
 	b.setCluster("upstream", "127.0.0.1:21003")
 }
 

@@ -97,6 +97,7 @@ func (r *Rig) pop(ctx context.Context, name string, upstream *Envoy, edit func(*
 	return r.startEnvoy(ctx, name, func(b *bootstrap, addr string) {
 		b.onlyListener("pop", addr)
 		b.dropAccessLog()
+		b.trustClients()
 		b.setCluster("upstream", upstream.Addr)
 		edit(b)
 	})

@@ -32,7 +32,7 @@ func (r *Rig) Region(ctx context.Context, name, rules string) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.region(ctx, name, &Region{}, "--rules", path)
+	return r.region(ctx, name, &Region{}, "--rules", path, "--state", filepath.Join(r.dir, name+".state"))
 }
 
 // Replica starts a region on Redis, which enforces rules, a rule file's text, and

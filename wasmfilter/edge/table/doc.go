@@ -8,8 +8,10 @@
 // holds: few keys cost little.
 //
 // A change reads a page, changes one entry and writes the page if nobody else
-// did meanwhile ([Table.Open], [Table.Commit]). What is full makes room only by
-// forgetting entries that say nothing a new one would not.
+// did meanwhile ([Table.Open], [Table.Commit]). A page that is full makes room by
+// forgetting what costs least, of the rule that has the most places in it ([Room]);
+// keys of counters that nobody else has count together where there is no room
+// ([Table.OpenShared]).
 //
 // The package is pure: no clock, no goroutine. A Table is for one goroutine; any
 // number of Tables may share a Store.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // Entry is what the table keeps of one key. The zero value is a key never seen.
@@ -12,24 +13,17 @@ type Entry struct {
 	// Slot is the key's leases from the region. The table rounds Left and Size
 	// down to 11 significant bits, and Denied and DeniedNeed to at most 65,535.
 	lease.Slot
-	// RetryAt is when a client that is refused should come back, as of the last
-	// denial; 0: unknown.
-	RetryAt lease.Millis
 	// Counter is the key's counter where the PoP itself is the granter (scope:
 	// pop). Its Log is not kept.
 	Counter limit.State
-	// Rule is which rule, variant and shape of limit the entry belongs to: the
+	// Rule is which rule, override and shape of limit the entry belongs to: the
 	// lower half of the id that the key was hashed with.
 	Rule uint32
 	// Key is the key's text. It is kept while there are units to give back or to
 	// report, so that whoever looks through the table can name the key; nil if it
-	// is not known. Of keys longer than maxKey it is not kept, and what they leave
-	// behind lapses.
+	// was not kept. It has at most rule.MaxKey bytes.
 	Key []byte
 }
-
-// maxKey is the longest key text that an entry keeps, in bytes.
-const maxKey = 96
 
 // Parts of an entry that are only there where they say something, in the order in
 // which they follow the fixed part, and booleans. They take all bits there are.
@@ -41,7 +35,7 @@ const (
 	hasLeases // of the lots that are there
 	hasNextAsk
 	hasLimited
-	hasDenial // DeniedNeed and RetryAt
+	hasDenial // DeniedNeed and RetryAt, if either says something
 	hasDenied
 	hasOverdrawn
 	hasCounter
@@ -52,11 +46,21 @@ const (
 	isRefused
 )
 
+// Flags in the upper bits of the want, which is at most 32.
+const (
+	hasSealed = 1 << 7 // the batch of the debt that was told
+	hasBack   = 1 << 6 // the key is not asked for because asks fail
+	wantBits  = 1<<6 - 1
+)
+
 // The fixed part: length, tag, flags, rule, asked, reset, left, spent, size, want.
 const (
-	tagBytes   = 6
-	fixedBytes = atWant + 1
-	maxEntry   = fixedBytes + 2*(4+4+4+4) + 4 + 4 + (2 + 4) + 2 + 4 + 24 + 1 + maxKey
+	tagBytes    = 6
+	sealedBytes = 4 + 4
+	backBytes   = 4 + 1
+	isUnknown   = 1 << 7 // in the number of failures
+	fixedBytes  = atWant + 1
+	maxEntry    = fixedBytes + 2*(4+4+4+4) + 4 + 4 + (2 + 4) + 2 + 4 + 24 + sealedBytes + backBytes + 1 + rule.MaxKey
 )
 
 // flags says which parts of e are worth keeping at now.
@@ -71,9 +75,14 @@ func (e *Entry) flags(now lease.Millis) uint16 {
 	}
 	f |= when(e.Asking, isAsking) | when(e.Refused && now < e.Reset, isRefused)
 	f |= when(e.NextAsk > now, hasNextAsk) | when(e.LimitedUntil > now, hasLimited)
-	f |= when(e.DeniedNeed > 0, hasDenial) | when(e.Denied > 0, hasDenied) | when(e.Overdrawn > 0, hasOverdrawn)
+	f |= when(e.DeniedNeed > 0 || e.RetryAt > now, hasDenial) | when(e.Denied > 0, hasDenied) | when(e.Overdrawn > 0, hasOverdrawn)
 	f |= when(e.Counter.At != 0, hasCounter)
-	return f | when(e.owes() && len(e.Key) <= maxKey, hasKey)
+	return f | when(e.owes() && e.Key != nil && len(e.Key) <= rule.MaxKey, hasKey)
+}
+
+// more says the same of the parts that are flagged beside the want.
+func (e *Entry) more(now lease.Millis) byte {
+	return byte(when(e.Sealed.Matters(now), hasSealed) | when(e.Back.Matters(now), hasBack))
 }
 
 // owes reports units that are to be given back or to be reported one day.
@@ -115,7 +124,7 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 	put16(b[atLeft:], packFloat(e.Left))
 	put32(b[atSpent:], packUnits(e.Spent))
 	put16(b[atSize:], packFloat(e.Size))
-	b[atWant] = e.WantLog2
+	b[atWant] = e.WantLog2 | e.more(now)
 	n := fixedBytes
 	for i := range e.Lots {
 		if f&(hasLot0<<i) != 0 {
@@ -129,6 +138,16 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 	if f&hasLimited != 0 {
 		put32(b[n:], packTime(e.LimitedUntil, base))
 		n += 4
+	}
+	if b[atWant]&hasSealed != 0 {
+		put32(b[n:], packUnits(e.Sealed.Units))
+		put32(b[n+4:], packTime(e.Sealed.Number, base))
+		n += sealedBytes
+	}
+	if b[atWant]&hasBack != 0 {
+		put32(b[n:], packTime(e.Back.Until, base))
+		b[n+4] = e.Back.Failures | byte(when(e.Back.Unknown, isUnknown))
+		n += backBytes
 	}
 	if f&rare != 0 {
 		n = e.putRare(b, n, f, base)
@@ -185,8 +204,14 @@ func (e *Entry) putRare(b []byte, n int, f uint16, base lease.Millis) int {
 }
 
 // length returns how long an entry with these flags is, but for the key's text.
-func length(f uint16) int {
+func length(f uint16, more byte) int {
 	n := fixedBytes
+	if more&hasSealed != 0 {
+		n += sealedBytes
+	}
+	if more&hasBack != 0 {
+		n += backBytes
+	}
 	for i := range 2 {
 		if f&(hasLot0<<i) != 0 {
 			n += 8 + 4*int(f>>(2+i)&1) + 4*int(f>>4&1) // hasFrom, hasLeases
@@ -203,7 +228,7 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 		return false
 	}
 	f := get16(b[atFlags:])
-	if n := length(f); f&hasKey == 0 && len(b) != n || f&hasKey != 0 && (len(b) < n || len(b) != n+int(b[n-1])) {
+	if n := length(f, b[atWant]); f&hasKey == 0 && len(b) != n || f&hasKey != 0 && (len(b) < n || len(b) != n+int(b[n-1])) {
 		return false
 	}
 	*e = Entry{Rule: get32(b[atRule:])}
@@ -212,7 +237,7 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 	e.Left = unpackFloat(get16(b[atLeft:]))
 	e.Spent = int64(get32(b[atSpent:]))
 	e.Size = unpackFloat(get16(b[atSize:]))
-	e.WantLog2 = min(b[atWant], 32)
+	e.WantLog2 = min(b[atWant]&wantBits, 32)
 	e.Asking, e.Refused = f&isAsking != 0, f&isRefused != 0
 	n := fixedBytes
 	for i := range e.Lots {
@@ -227,6 +252,14 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 	if f&hasLimited != 0 {
 		e.LimitedUntil = unpackTime(get32(b[n:]), base)
 		n += 4
+	}
+	if b[atWant]&hasSealed != 0 {
+		e.Sealed = lease.Debt{Units: int64(get32(b[n:])), Number: unpackTime(get32(b[n+4:]), base)}
+		n += sealedBytes
+	}
+	if b[atWant]&hasBack != 0 {
+		e.Back = lease.Backoff{Until: unpackTime(get32(b[n:]), base), Failures: b[n+4] &^ isUnknown, Unknown: b[n+4]&isUnknown != 0}
+		n += backBytes
 	}
 	if f&rare != 0 {
 		e.getRare(b, n, f, base)

@@ -39,23 +39,3 @@ func packFloat(n int64) uint16 {
 }
 
 func unpackFloat(f uint16) int64 { return int64(f&(1<<11-1)) << (f >> 11) }
-
-// reader reads numbers one after the other. Beyond the end all are 0, and short.
-type reader struct {
-	src   []byte
-	short bool
-}
-
-func (r *reader) take(n int) []byte {
-	if len(r.src) < n {
-		r.src, r.short = nil, true
-		return make([]byte, n)
-	}
-	b := r.src[:n]
-	r.src = r.src[n:]
-	return b
-}
-
-func (r *reader) u8() uint8   { return r.take(1)[0] }
-func (r *reader) u32() uint32 { return get32(r.take(4)) }
-func (r *reader) u64() uint64 { return get64(r.take(8)) }

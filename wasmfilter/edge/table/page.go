@@ -8,7 +8,7 @@ import (
 
 // Layout is the version of what the pages look like. It stands in every page, and
 // in the vm_id that names the memory: raise both together.
-const Layout = 1
+const Layout = 2
 
 // PageEntries is how many keys a page holds at most. With 32,768 pages 600,000
 // keys fill one page in 1,000.

@@ -14,11 +14,16 @@ type Key struct {
 	Text []byte
 }
 
+// noText is the key of a rule without parts: empty, but known.
+var noText = []byte{}
+
 // Table is one worker's access to the table. Create it with [New].
 type Table struct {
 	// Idle reports whether an entry says nothing that a new one would not: it
 	// may be forgotten when its page is full. It must not change the entry.
 	Idle func(e *Entry, now lease.Millis) bool
+	// Room is how the table makes room where a page is full of what is not idle.
+	Room Room
 	// Counts is what happened, for metrics; whoever reads it may set it to zero.
 	Counts Counts
 
@@ -33,14 +38,17 @@ type Table struct {
 	start   int // of the entry in the page
 	end     int
 	entry   Entry
-	out     []byte // the page that is to be written
+	out     []byte  // the page that is to be written
+	gone    []Entry // what is forgotten with it
+	held    []byte  // a copy of a page
 }
 
 // Counts is what happened in a table, as seen by one worker.
 type Counts struct {
 	Races   uint64 // writes that somebody else's write went before
 	Full    uint64 // keys that found no room
-	Evicted uint64 // idle keys that were forgotten to make room
+	Evicted uint64 // keys that were forgotten to make room
+	Merged  uint64 // keys that were made to share a counter to make room
 	Corrupt uint64 // pages that could not be read and were treated as empty
 }
 
@@ -73,6 +81,9 @@ func (t *Table) Open(k Key) *Entry {
 		t.entry = Entry{}
 	}
 	t.entry.Rule, t.entry.Key = k.Rule, k.Text
+	if k.Text == nil {
+		t.entry.Key = noText
+	}
 	return &t.entry
 }
 
@@ -102,7 +113,7 @@ func (t *Table) Commit(now lease.Millis) Outcome {
 		t.out = append(t.out, p.raw[t.end:]...)
 		return t.write()
 	}
-	if p.count >= PageEntries && !t.evict(now) {
+	if p.count >= PageEntries && !t.makeRoom(now) {
 		t.Counts.Full++
 		return Full
 	}
@@ -117,15 +128,27 @@ func (t *Table) write() Outcome {
 	if outcome == Raced {
 		t.Counts.Races++
 	}
+	if len(t.gone) > 0 {
+		t.tell(outcome)
+	}
 	return outcome
 }
 
-// evict takes the idle entries out of the page. False if there is none.
-func (t *Table) evict(now lease.Millis) bool {
-	before := t.page.count
-	t.keep(now, func(e *Entry) bool { return !t.Idle(e, now) })
-	t.Counts.Evicted += uint64(before - t.page.count)
-	return t.page.count < before
+// hold copies the page that is open, for as long as others may call the store.
+func (t *Table) hold() {
+	t.held = append(t.held[:0], t.page.raw...)
+	t.page.raw = t.held
+}
+
+// tell reports what was forgotten with the page, if it was written.
+func (t *Table) tell(outcome Outcome) {
+	for i := range t.gone {
+		if outcome == Stored && t.Room.Gone != nil {
+			t.Room.Gone(&t.gone[i])
+		}
+	}
+	clear(t.gone)
+	t.gone = t.gone[:0]
 }
 
 // rebase writes the times of the page relative to now, and returns where the
@@ -162,6 +185,7 @@ func (t *Table) Visit(now lease.Millis, number int, f func(e *Entry) (keep bool)
 	if t.page.count == 0 {
 		return Stored
 	}
+	t.hold()
 	before := t.page.raw
 	t.keep(now, f)
 	if string(before) == string(t.page.raw) {

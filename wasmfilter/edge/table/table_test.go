@@ -58,6 +58,12 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 	e.Left, e.Spent, e.Size = small.Draw(t, "left"), units.Draw(t, "spent"), small.Draw(t, "size")
 	e.WantLog2 = rapid.Uint8Range(0, 32).Draw(t, "want")
 	e.Asking = rapid.Bool().Draw(t, "asking")
+	if rapid.Bool().Draw(t, "sealed") {
+		e.Sealed = lease.Debt{Units: 1 + rapid.Int64Range(0, 1<<32-2).Draw(t, "units"), Number: soon("number")}
+	}
+	if rapid.Bool().Draw(t, "back") {
+		e.Back = lease.Backoff{Until: soon("until"), Failures: rapid.Uint8Range(1, 8).Draw(t, "failures"), Unknown: rapid.Bool().Draw(t, "unknown")}
+	}
 	e.Overdrawn, e.Denied = units.Draw(t, "overdrawn"), small.Draw(t, "denied")
 	if rapid.Bool().Draw(t, "times") {
 		e.Asked, e.Reset, e.NextAsk, e.LimitedUntil = soon("asked"), soon("reset"), soon("next"), soon("limited")
@@ -248,6 +254,12 @@ func FuzzPage(f *testing.F) {
 	table.Commit(start)
 	f.Add(m.values["E\x00\x00"])
 	f.Add([]byte{Layout, 1, 0, 0, 0, 0, 0, 0, 0, 0, 255})
+	for n := range uint64(PageEntries) {
+		e := table.Open(Key{Hash: 100 + n, Rule: uint32(n) % 4 * 5, Text: []byte("k")})
+		e.Counter, e.Overdrawn = limit.State{At: 1, Level: int64(n)}, int64(n%3)
+		table.Commit(start)
+	}
+	f.Add(m.values["E\x00\x00"])
 	f.Fuzz(func(t *testing.T, page []byte) {
 		m := newMemory()
 		m.Set([]byte("E\x00\x00"), page, Absent)
@@ -258,7 +270,23 @@ func FuzzPage(f *testing.F) {
 			}
 			return true
 		})
+		table.Room = Room{
+			Rank:  func(e *Entry, _ lease.Millis) (Rank, int64) { return Rank(e.Rule % uint32(Fixed+1)), e.Spent },
+			Merge: func(shared, e *Entry, _ lease.Millis) { shared.Counter.Level += e.Counter.Level },
+			Share: 2,
+		}
 		k := Key{Hash: 9, Text: []byte("k")}
+		for rule := range uint32(9) {
+			k.Rule, k.Hash = rule, k.Hash+1
+			e, _ := table.OpenShared(k)
+			if e.Counter.At = 1; table.Commit(start) == Full && table.Join(start) != nil {
+				table.Commit(start)
+			}
+			if table.page.count > PageEntries {
+				t.Fatalf("%d entries", table.page.count)
+			}
+		}
+		k = Key{Hash: 9, Text: []byte("k")}
 		table.Open(k).Overdrawn = 8
 		if o := table.Commit(start); o == Stored && table.Open(k).Overdrawn != 8 {
 			t.Fatal("what was written is not there")
@@ -266,26 +294,30 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-func FuzzSlotsPage(f *testing.F) {
+func FuzzPoolPage(f *testing.F) {
 	m := newMemory()
-	s := NewSlots(m, 'C')
-	st := s.Open(Key{Hash: 1})
-	st.At, st.Used, st.Next, st.Held = 5, 2, 9, []limit.Holding{{ID: 3, Units: 2, Until: 9}}
-	s.Commit(5, st)
-	f.Add(m.values["C\x00\x00"])
+	p := NewPool(m, 'P')
+	p.Open(5, Key{Hash: 1}, 3)
+	p.Commit(5, Key{Hash: 1}, 3, Member{Uses: 2, May: 3, Until: 9, Seen: 9})
+	f.Add(m.values["P\x00\x00"])
 	f.Fuzz(func(t *testing.T, page []byte) {
 		m := newMemory()
-		m.Set([]byte("C\x00\x00"), page, Absent)
-		s := NewSlots(m, 'C')
-		st := s.Open(Key{Hash: 1})
-		var used int64
-		for _, h := range st.Held {
-			used += h.Units
+		m.Set([]byte("P\x00\x00"), page, Absent)
+		p := NewPool(m, 'P')
+		before := p.Open(5, Key{Hash: 1}, 3)
+		if before.Uses < 0 || before.May < 0 {
+			t.Fatalf("%+v", before)
 		}
-		if used != st.Used {
-			t.Fatalf("used %d, held %d", st.Used, used)
+		if p.Commit(5, Key{Hash: 1}, 3, Member{Uses: 7, May: 8, Until: 9, Seen: 9}) != Stored {
+			return
 		}
-		s.Commit(5, st)
+		if o := p.Open(5, Key{Hash: 1}, 4); o.Uses < 7 || o.May < 8 {
+			t.Fatalf("what was written is not there: %+v", o)
+		}
+		if o := p.Open(5, Key{Hash: 1}, 3); o != before {
+			t.Fatalf("others: %+v before, %+v after", before, o)
+		}
+		p.Sweep(9999, 0)
 	})
 }
 

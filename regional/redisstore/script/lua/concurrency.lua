@@ -9,6 +9,7 @@
 local HEAD, HELD, STATED = 23, 16, 20
 local value = redis.call('GET', KEYS[1])
 local known = value and value:byte() == VERSION
+--@ foreign
 local base, at, used, held, stated = now, 0, 0, '', ''
 if known then
   local _, n

@@ -5,6 +5,7 @@
 
 local value = redis.call('GET', KEYS[1])
 local known = value and value:byte() == VERSION
+--@ foreign
 local at, level, ahead, leased, out, lent = 0, 0, 0, 0, 0, 0
 local last, asking, before = 0, 0, 0
 if known then
@@ -37,7 +38,7 @@ end
 if now >= out + MINUTE then
   leased = 0
 end
-if unused > 0 and leased > 0 then
+if unused > 0 and unused <= 2 * count and leased > 0 then
   local back = unused < leased and unused or leased
   if (at - at % 1000) / 1000 % 4294967296 == lease then
     back = back < level and back or level
@@ -100,9 +101,8 @@ elseif want > 0 then
         ttl = at + period - now
       end
       rest, level = rest - granted, level + granted
-    elseif rest == 0 then
-      short = 1
     end
+    short = rest == 0 and 1 or 0
   end
 end
 if granted > 0 then
@@ -137,5 +137,6 @@ if known or asked == 1 then
   local keep = out - now > reset and out - now or reset
   --@ save
 end
+--@ paid
 return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and asking + before > 2 and 1 or 0,
   granted, rest, lot, starts, ttl, retry, reset)

@@ -16,6 +16,7 @@ local RECLAIM = 32 -- the least dead front that is worth reclaiming, as in log.g
 
 local value = redis.call('GETRANGE', KEYS[1], 0, SHORT - 1)
 local known = value:byte() == VERSION
+--@ foreign
 local at, level, base, dead, n, leased, out = now, 0, now, 0, 0, 0, 0
 local last, asking, before = 0, 0, 0
 if known then
@@ -130,7 +131,7 @@ end
 if now >= out + MINUTE then
   leased = 0
 end
-if unused > 0 and leased > 0 then
+if unused > 0 and unused <= 2 * count and leased > 0 then
   local ms = (now - now % 1000) / 1000
   local off = (lease - ms) % 4294967296
   if off >= 2147483648 then
@@ -199,7 +200,8 @@ elseif want > 0 and rest > 0 then
     insert(lot - base, granted)
     rest = pause == 0 and rest - granted or 0
   end
-elseif want > 0 then
+end
+if fits and want > 0 and rest == 0 then
   short = 1
 end
 
@@ -262,5 +264,6 @@ if known or asked == 1 then
     end
   end
 end
+--@ paid
 return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and asking + before > 2 and 1 or 0,
   granted, rest, lot, 0, ttl, retry, reset)

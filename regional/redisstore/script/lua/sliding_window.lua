@@ -5,6 +5,7 @@
 
 local value = redis.call('GET', KEYS[1])
 local known = value and value:byte() == VERSION
+--@ foreign
 local at, level, prev, leased, out = 0, 0, 0, 0, 0
 local last, asking, before = 0, 0, 0
 if known then
@@ -34,7 +35,7 @@ end
 if now >= out + MINUTE then
   leased = 0
 end
-if unused > 0 and leased > 0 then
+if unused > 0 and unused <= 2 * count and leased > 0 then
   local back = unused < leased and unused or leased
   if at / 1000 % 4294967296 == lease then
     back = back < level and back or level
@@ -90,9 +91,8 @@ elseif want > 0 then
     if till > out then
       out = till
     end
-  elseif rest == 0 then
-    short = 1
   end
+  short = rest == 0 and 1 or 0
 end
 
 -- When will it fit? Until then the window before has faded, or this one has after
@@ -123,5 +123,6 @@ if known or asked == 1 then
   local keep = out - now > reset and out - now or reset
   --@ save
 end
+--@ paid
 return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and asking + before > 2 and 1 or 0,
   granted, rest, lot, 0, ttl, retry, reset)

@@ -7,6 +7,7 @@ local CENTURY = 36525 * DAY -- longer than any key has to last
 
 local value = redis.call('GET', KEYS[1])
 local known = value and value:byte() == VERSION
+--@ foreign
 local at, level, leased, out, ends = now, full, 0, 0, 0
 
 -- Refill.
@@ -41,7 +42,7 @@ end
 if now >= out + MINUTE then
   leased = 0
 end
-if unused > 0 and leased > 0 then
+if unused > 0 and unused <= 2 * count and leased > 0 then
   local room = full - level
   room = (room - room % cost) / cost
   local back = unused < leased and unused or leased
@@ -88,9 +89,8 @@ elseif want > 0 then
     if till > out then
       out = till
     end
-  else
-    short = 1
   end
+  short = tokens == 0 and 1 or 0
 end
 
 -- When will it fit? The k-th unit of time after at is the first to bring what is
@@ -123,5 +123,6 @@ if known or asked == 1 then
   local new = struct.pack('<BI7i7I3I5I7I4', VERSION, at, level, coin, leased, out, ends)
   --@ save
 end
+--@ paid
 return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and 1 or 0,
   granted, tokens, 0, 0, ttl, retry, reset)

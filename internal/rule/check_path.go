@@ -1,0 +1,152 @@
+package rule
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// pathText checks a condition on the path. One that no path fulfils is a mistake: a
+// rule that never matches limits nothing, and nobody sees it.
+func (c *checker) pathText(path string, t Text) {
+	switch {
+	case t.Op == OpPresent || t.Op == OpAbsent:
+		c.add(path, "every request has a path; write an exact path, { prefix: ... }, { template: ... } or { regex: ... }")
+	case t.Op == OpRegex:
+		c.pathRegex(path, t)
+	case t.Op == OpExact && t.Arg == "*": // OPTIONS *
+	case strings.HasPrefix(t.Arg, "^/"):
+		c.add(path, strict.Quote(t.Arg)+" is no expression here, but compared letter by letter; write { regex: '"+unanchored(t.Arg)+"' }")
+	case !strings.HasPrefix(t.Arg, "/"):
+		c.add(path, strict.Quote(t.Arg)+" never matches: paths begin with /; write "+strict.Quote("/"+t.Arg))
+	case strings.ContainsAny(t.Arg, "?#"):
+		c.add(path, strict.Quote(t.Arg)+" never matches: the path is compared without the query; write "+
+			strict.Quote(t.Arg[:strings.IndexAny(t.Arg, "?#")]))
+	case strings.IndexFunc(t.Arg, isBlank) >= 0:
+		c.never(path, strict.Quote(t.Arg)+" never matches: no path has blanks or control characters; write them encoded, such as %20")
+	default:
+		c.literal(path, t)
+	}
+}
+
+// unanchored writes an expression that finds a path as one that matches the whole of it.
+func unanchored(expression string) string {
+	whole, ended := strings.CutSuffix(expression[1:], "$")
+	if !ended {
+		whole += ".*"
+	}
+	return whole
+}
+
+func isBlank(r rune) bool { return r <= ' ' || r == 0x7f }
+
+// literal checks that what looks like a pattern is one, and says how to write it.
+func (c *checker) literal(path string, t Text) {
+	template := asTemplate(t.Arg)
+	legal := !strings.ContainsAny(template, "*") && !strings.ContainsAny(withoutPlaceholders(template), "{}")
+	regex := "{ regex: '" + asRegex(template) + "' }"
+	switch star := strings.IndexByte(t.Arg, '*'); {
+	case template == t.Arg && legal && (t.Op == OpTemplate || withoutPlaceholders(t.Arg) == t.Arg):
+		c.text(path, t)
+	case t.Op == OpTemplate && legal:
+		c.add(path, strict.Quote(t.Arg)+" is no template: {name} stands for any one segment; write { template: '"+template+"' }")
+	case t.Op == OpTemplate:
+		c.add(path, strict.Quote(t.Arg)+" is no template: each of its segments is text or {name}, which stands for any one segment; write "+regex)
+	case star >= 0 && strings.Trim(t.Arg[star:], "*") == "" && asTemplate(t.Arg[:star]) == t.Arg[:star] && !strings.ContainsAny(t.Arg, "{}"):
+		c.never(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write { prefix: "+t.Arg[:star]+" }")
+	case t.Op == OpPrefix:
+		c.never(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write { regex: '"+asRegex(template)+".*' }")
+	case legal:
+		c.never(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write { template: '"+template+"' }")
+	default:
+		c.never(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write "+regex)
+	}
+}
+
+// never reports a condition that no path fulfils. Earlier releases took it, so it is
+// no reason to refuse compiled rules: while regions and edges of two releases run side
+// by side, the other rules of the set must reach the edges.
+func (c *checker) never(path, reason string) {
+	c.add(path, reason)
+	c.found[len(c.found)-1].harmless = true
+}
+
+// asTemplate writes the patterns of other languages as a template: :id and * as
+// {id} and {any}.
+func asTemplate(path string) string {
+	parts := strings.Split(path, "/")
+	for i, s := range parts {
+		switch {
+		case len(s) > 1 && s[0] == ':' && isPlaceholder("{"+s[1:]+"}"):
+			parts[i] = "{" + s[1:] + "}"
+		case len(s) > 0 && s[0] == ':', s == "*", s == "**":
+			parts[i] = "{any}"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// withoutPlaceholders is what of a template is text.
+func withoutPlaceholders(template string) string {
+	parts := strings.Split(template, "/")
+	for i := range parts {
+		if isPlaceholder(parts[i]) {
+			parts[i] = ""
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// asRegex writes what looks like a template as a regular expression.
+func asRegex(template string) string {
+	out := ""
+	for template != "" {
+		at := strings.IndexAny(template, "{*")
+		if at < 0 {
+			return out + regexp.QuoteMeta(template)
+		}
+		out, template = out+regexp.QuoteMeta(template[:at]), template[at:]
+		if end := strings.IndexAny(template, "}/"); template[0] == '{' && end > 0 && template[end] == '}' {
+			out, template = out+"[^/]+", template[end+1:]
+		} else if template[0] == '*' {
+			out, template = out+"[^/]*", template[1:]
+		} else {
+			out, template = out+`\{`, template[1:]
+		}
+	}
+	return out
+}
+
+// pathRegex checks an expression: what it begins with is what a path begins with.
+func (c *checker) pathRegex(path string, t Text) {
+	found := len(c.found)
+	if c.text(path, t); len(c.found) > found {
+		return
+	}
+	begin, _ := regexp.MustCompile(t.Arg).LiteralPrefix() // compiled by text
+	switch {
+	case begin == "" || begin == "*":
+	case begin[0] != '/':
+		c.never(path, strict.Quote(t.Arg)+" never matches: it must match the whole path, which begins with /; write "+strict.Quote("/"+t.Arg)+", or .* before it")
+	case strings.ContainsAny(begin, "?#"):
+		c.never(path, strict.Quote(t.Arg)+" never matches: the path is compared without the query; write it without")
+	}
+}
+
+// spelling checks what a match takes for the same.
+func (c *checker) spelling(path string, m Match, fields []string) {
+	if m.IgnoreCase && len(m.Methods)+len(m.Paths) == 0 {
+		c.add(path+"."+fields[4], "has no effect without "+fields[2]+" or "+fields[0]+"; leave it out", path)
+	}
+	for i, ignored := range []bool{m.IgnoreTrailingSlash, m.IgnorePathParameters} {
+		if ignored && len(m.Paths) == 0 {
+			c.add(path+"."+fields[5+i], "has no effect without "+fields[2]+"; leave it out", path)
+		}
+	}
+	for i, t := range m.Paths {
+		if m.IgnorePathParameters && t.Op != OpRegex && strings.Contains(t.Arg, ";") {
+			c.add(item(path+"."+fields[2], i, len(m.Paths)), strict.Quote(t.Arg)+" never matches: path_parameters: ignore takes off what follows a ; in each segment; write the path without")
+		}
+	}
+}

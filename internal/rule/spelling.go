@@ -1,0 +1,149 @@
+package rule
+
+import (
+	"bytes"
+	"strings"
+)
+
+// spelling is which differences between paths a match takes for none. What services
+// take for the same path depends on them, so each rule says it: a limit that is
+// counted under one spelling only has ways around it.
+type spelling uint8
+
+const (
+	anyCase      spelling = 1 << iota // letters: /Login
+	anySlash                          // the slash at the end: /login/
+	noParameters                      // path parameters: /login;jsessionid=1
+
+	spellings = 1 << iota // how many combinations there are
+)
+
+func (m *Match) spelling() (s spelling) {
+	if m.IgnoreCase {
+		s |= anyCase
+	}
+	if m.IgnoreTrailingSlash {
+		s |= anySlash
+	}
+	if m.IgnorePathParameters {
+		s |= noParameters
+	}
+	return s
+}
+
+// append appends the one form that stands for all paths that s takes for the same:
+// in lower case, with a slash at the end, without parameters.
+func (s spelling) append(dst []byte, path string) []byte {
+	if s&noParameters != 0 && path != "" && path[0] == '/' {
+		dst = appendSegments(dst, path)
+	} else {
+		dst = append(dst, path...)
+	}
+	if s&anyCase != 0 {
+		lower(dst)
+	}
+	if s&anySlash != 0 {
+		for len(dst) > 0 && dst[len(dst)-1] == '/' {
+			dst = dst[:len(dst)-1]
+		}
+		dst = append(dst, '/')
+	}
+	return dst
+}
+
+// appendSegments appends a path without the parameters of its segments. That makes
+// "..;x" a "..", which Envoy could not know when it resolved the others.
+func appendSegments(dst []byte, path string) []byte {
+	slash := false
+	for rest, more := path[1:], true; more; {
+		var segment string
+		segment, rest, more = strings.Cut(rest, "/")
+		segment, _, _ = strings.Cut(segment, ";")
+		switch slash = segment == "" || segment == "." || segment == ".."; {
+		case !slash:
+			dst = append(append(dst, '/'), segment...)
+		case segment == "..":
+			dst = dst[:max(0, bytes.LastIndexByte(dst, '/'))]
+		}
+	}
+	if slash {
+		dst = append(dst, '/')
+	}
+	return dst
+}
+
+// lower makes the letters of ASCII lower case.
+func lower(b []byte) {
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+}
+
+// spelled returns the path of the request in the form of s; each form is made once.
+func (q *view) spelled(s spelling) []byte {
+	if q.m.made>>s&1 == 0 {
+		q.m.made |= 1 << s
+		q.m.spelled[s] = s.append(q.m.spelled[s][:0], q.path)
+	}
+	return q.m.spelled[s]
+}
+
+// counted returns the path as a key of the rule that is being evaluated has it: not
+// counted apart are paths that its match takes for the same.
+func (q *view) counted(s spelling) []byte {
+	path := q.spelled(s)
+	if n := len(path) - 1; s&anySlash != 0 && n > 0 {
+		return path[:n]
+	}
+	return path
+}
+
+// segment is one segment of a template: text, or anything that is not empty.
+type segment struct {
+	text string
+	any  bool
+}
+
+// segments takes a template apart, which begins with '/'.
+func segments(template string) (out []segment) {
+	for _, s := range strings.Split(template[1:], "/") {
+		if isPlaceholder(s) {
+			out = append(out, segment{any: true})
+		} else {
+			out = append(out, segment{text: s})
+		}
+	}
+	return out
+}
+
+// isPlaceholder reports whether a segment of a template is {name}.
+func isPlaceholder(s string) bool {
+	if len(s) < 3 || s[0] != '{' || s[len(s)-1] != '}' {
+		return false
+	}
+	for _, r := range s[1 : len(s)-1] {
+		if !isNameRune(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// follows reports whether a path has just these segments.
+func follows[T string | []byte](path T, template []segment) bool {
+	at := 0
+	for i := range template {
+		if at >= len(path) || path[at] != '/' {
+			return false
+		}
+		start := at + 1
+		for at++; at < len(path) && path[at] != '/'; at++ {
+		}
+		if t := &template[i]; t.any && at == start || !t.any && string(path[start:at]) != t.text {
+			return false
+		}
+	}
+	return at == len(path)
+}

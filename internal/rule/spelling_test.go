@@ -1,0 +1,171 @@
+package rule
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// matches reports whether a match, as JSON, holds for GET of a path, or for a method
+// and a path.
+func matches(t *testing.T, match, request string) bool {
+	t.Helper()
+	set := decode(t, `{"rules":[{"name":"r","match":`+match+`,"key":[],"limit":"5/1m"}]}`)
+	q, m := requestOf(request), Matches{}
+	set.Match(&q, &m)
+	return len(m.Hits) == 1
+}
+
+func requestOf(request string) Request {
+	method, path, ok := strings.Cut(request, " ")
+	if !ok {
+		method, path = "GET", request
+	}
+	return Request{Method: method, Path: path}
+}
+
+func TestTemplate(t *testing.T) {
+	for _, c := range []struct {
+		template, yes, no string // paths
+	}{
+		{"/v1/users/{id}", "/v1/users/7 /v1/users/a;b /v1/users/%2F", "/v1/users /v1/users/ /v1/users/7/ /v1/users/7/x /v1/Users/7 /v2/users/7 /v1/users/7x/y"},
+		{"/{tenant}/x/{id}/y", "/a/x/b/y", "/a/x//y //x/b/y /a/x/b/yy /a/x/b"},
+		{"/{a}", "/x", "/ /x/ /x/y"},
+		{"/a/{b}/", "/a/x/", "/a/x /a//"},
+		{"/plain", "/plain", "/plain/ /plainer"},
+	} {
+		match := `{"path":{"template":"` + c.template + `"}}`
+		for _, path := range strings.Fields(c.yes) {
+			if !matches(t, match, path) {
+				t.Errorf("%s does not hold for %s", c.template, path)
+			}
+		}
+		for _, path := range strings.Fields(c.no) {
+			if matches(t, match, path) {
+				t.Errorf("%s holds for %s", c.template, path)
+			}
+		}
+	}
+}
+
+// What a match takes for the same, with every way to write a path.
+func TestSpelling(t *testing.T) {
+	for _, path := range []string{`"/v1/login"`, `{"prefix":"/v1/login"}`, `{"regex":"/v1/log[i]n"}`, `{"template":"/v1/{x}"}`, `{"prefix":"/v1/"}`, `"/v1/login/"`, `{"template":"/v1/{x}/"}`} {
+		for _, c := range []struct{ ignore, yes, no string }{
+			{`"ignore_case":true`, "/v1/login /V1/login", ""},
+			{`"trailing_slash":"ignore"`, "/v1/login /v1/login/ /v1/login/?x", "/v2/login /V1/login"},
+			{`"path_parameters":"ignore"`, "/v1;a=b/login;v=1 /x/..;/v1/login /;/v1/;x/login;/../login /v1/.;y/login", "/v1/../login;/v1 /v2;/v1/login"},
+			{`"ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"`, "/v1/login /V1;a/Login/;b /v1/LOGIN/", "/v2/login"},
+		} {
+			match := `{"path":` + path + `,` + c.ignore + `}`
+			slash := (strings.HasSuffix(path, `/"`) || strings.HasSuffix(path, `}/"}`)) && !strings.Contains(c.ignore, "trailing_slash")
+			for _, request := range strings.Fields(c.yes) {
+				if slash { // of the rule, where it matters
+					request += "/"
+				}
+				if !matches(t, match, request) {
+					t.Errorf("%s does not hold for %s", match, request)
+				}
+			}
+			for _, request := range strings.Fields(c.no) {
+				if matches(t, match, request) {
+					t.Errorf("%s holds for %s", match, request)
+				}
+			}
+		}
+	}
+}
+
+// Methods have no case where paths have none.
+func TestMethodSpelling(t *testing.T) {
+	for ignore, want := range map[string]bool{`,"ignore_case":true`: true, ``: false} {
+		match := `{"methods":["GET","PUT"]` + ignore + `}`
+		if !matches(t, match, "PUT /") || matches(t, match, "put /") != want || matches(t, match, "gEt /") != want || matches(t, match, "POST /") {
+			t.Errorf("%s: put %v, want %v", match, matches(t, match, "put /"), want)
+		}
+	}
+}
+
+// What never matches is a mistake for people, and no reason to refuse the compiled
+// rules of an older region.
+func TestCompiledRulesMayNeverMatch(t *testing.T) {
+	const doc = `{"rules":[{"name":"a","match":{"path":["/users/{id}",{"prefix":"/api/*"},{"regex":"x"}]},"key":[],"limit":"5/1m"},{"name":"b","key":[],"limit":"5/1m"}]}`
+	set, err := Decode([]byte(doc))
+	if err != nil || set.Len() != 2 {
+		t.Fatalf("%v, %v", set, err)
+	}
+	if _, err := New(set.rules); err == nil {
+		t.Error("it is no mistake")
+	}
+}
+
+// Who spells a path otherwise gets no other counter.
+func TestSpellingInKeys(t *testing.T) {
+	set := decode(t, `{"rules":[
+		{"name":"a","match":{"path":{"prefix":"/Login"},"ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},"key":["path"],"limit":"5/1m"},
+		{"name":"b","key":["path"],"limit":"5/1m"}]}`)
+	for path, want := range map[string]string{"/login": "/login", "/LOGIN/;a=b?c": "/login", "/login/X/": "/login/x"} {
+		q, m := Request{Path: path}, Matches{}
+		set.Match(&q, &m)
+		plain, _, _ := strings.Cut(path, "?")
+		if len(m.Hits) != 2 || string(m.Hits[0].Key) != want || string(m.Hits[1].Key) != plain {
+			t.Errorf("%s: hits %v", path, m.Hits)
+		}
+	}
+}
+
+func TestSpellingDoesNotAllocate(t *testing.T) {
+	set := decode(t, `{"rules":[
+		{"name":"a","match":{"path":[{"template":"/v1/{x}"},"/x"],"ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},"key":["path"],"limit":"5/1m"},
+		{"name":"b","match":{"path":{"prefix":"/V1/"},"methods":"GET","ignore_case":true},"key":["path"],"limit":"5/1m"}]}`)
+	q, m := Request{Method: "get", Path: "/v1/User;a=1/?x"}, Matches{}
+	if n := testing.AllocsPerRun(100, func() { set.Match(&q, &m) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if len(m.Hits) != 2 {
+		t.Errorf("hits %v, want two", m.Hits)
+	}
+}
+
+var suggested = regexp.MustCompile(`write (\{ (?:prefix|template|regex): .* \})$`)
+
+// Whatever path is refused for what it looks like: what the message says to write is
+// legal, and holds for what was meant.
+func TestSuggestionsAreLegal(t *testing.T) {
+	segment := rapid.SampledFrom([]string{"a", "users", "{id}", ":id", "*", "**", "a*", "{id}.json", "x{", "}", ":", "{}", ""})
+	rapid.Check(t, func(t *rapid.T) {
+		arg := "/" + strings.Join(rapid.SliceOfN(segment, 1, 4).Draw(t, "segments"), "/")
+		op := rapid.SampledFrom([]Op{OpExact, OpPrefix, OpTemplate}).Draw(t, "op")
+		_, err := New([]Rule{{Name: "r", Match: Match{Paths: []Text{{Op: op, Arg: arg}}}, Limits: perMinute(5)}})
+		if err == nil {
+			if strings.ContainsAny(arg, "*") || op != OpTemplate && strings.ContainsAny(arg, "{}") {
+				t.Errorf("%q is taken as op %d", arg, op)
+			}
+			return
+		}
+		found := suggested.FindStringSubmatch(err.Error())
+		if found == nil {
+			t.Fatalf("no suggestion: %v", err)
+		}
+		form := regexp.MustCompile(`: '?([^' ]*)'? }`).FindStringSubmatch(found[1])[1]
+		again := map[string]Op{"{ p": OpPrefix, "{ t": OpTemplate, "{ r": OpRegex}[found[1][:3]]
+		if _, err := New([]Rule{{Name: "r", Match: Match{Paths: []Text{{Op: again, Arg: form}}}, Limits: perMinute(5)}}); err != nil {
+			t.Errorf("%q: it says to write %s, which is refused: %v", arg, found[1], err)
+		}
+	})
+}
+
+// A path that a client made to climb costs what its length does: it is taken apart for
+// every request, and one of 60 kB came to 0.1 s and 170 MB of copies.
+func TestLongClimb(t *testing.T) {
+	path := strings.Repeat("/a", 15_000) + strings.Repeat("/..;", 7500)
+	form := noParameters.append(nil, path)
+	if want := strings.Repeat("/a", 7500) + "/"; string(form) != want {
+		t.Errorf("%d bytes are left, want %d", len(form), len(want))
+	}
+	if n := testing.AllocsPerRun(2, func() { form = noParameters.append(form[:0], path) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

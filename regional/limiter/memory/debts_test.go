@@ -1,0 +1,51 @@
+package memory
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// charged reports whether a debt is charged that is told now.
+func (d *debts) charged(at limit.Micros, counter, name uint64) bool {
+	return !d.note(at, debt{counter, name})
+}
+
+// A debt is remembered for ten minutes at least after it was told last, and is told anew
+// after twenty.
+func TestDebtsAreRemembered(t *testing.T) {
+	var d debts
+	now := limit.Day
+	if !d.charged(now, 1, 7) || d.charged(now, 1, 7) || !d.charged(now, 2, 7) || !d.charged(now, 1, 8) {
+		t.Error("each debt of each counter is charged once")
+	}
+	for range 30 {
+		if now += debtMemory - 1; d.charged(now, 1, 7) {
+			t.Fatal("charged a second time, though it is told again and again")
+		}
+	}
+	now += 2 * debtMemory
+	d.charged(now, 3, 1)
+	now += debtMemory
+	if d.charged(now, 3, 1) || !d.charged(now, 1, 7) {
+		t.Error("a debt that nobody told for half an hour is remembered, or a younger one is not")
+	}
+	if d.charged(now-limit.Hour, 3, 1) {
+		t.Error("a clock that steps back makes it forget at once")
+	}
+}
+
+// However many debts there are, memory is bounded, and the newest are remembered.
+func TestDebtsAreBounded(t *testing.T) {
+	var d debts
+	for n := range uint64(3 * mostDebts) {
+		if !d.charged(limit.Day, 1, n+1) || len(d.now)+len(d.before) > 2*mostDebts {
+			t.Fatalf("debt %d of %d and %d", n, len(d.now), len(d.before))
+		}
+	}
+	for n := uint64(3*mostDebts - mostDebts/2); n < 3*mostDebts; n++ {
+		if d.charged(limit.Day, 1, n+1) {
+			t.Fatalf("debt %d is forgotten", n)
+		}
+	}
+}

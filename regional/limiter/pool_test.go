@@ -1,0 +1,32 @@
+package limiter
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+)
+
+type noStore struct{}
+
+func (noStore) Acquire(context.Context, []Ask, []lease.Grant) {}
+func (noStore) Epoch() uint64                                 { return 1 }
+func (noStore) Learn()                                        {}
+
+// The memory of a huge call is not kept for those that follow.
+func TestLargeCallsAreNotKept(t *testing.T) {
+	s := NewService(Config{Store: noStore{}})
+	for range 20 {
+		c := s.calls.Get().(*call)
+		if cap(c.in) > 64<<10 || cap(c.out) > 64<<10 || cap(c.request.Wants) > 512 {
+			t.Fatalf("memory of %d and %d bytes and of %d wants was kept", cap(c.in), cap(c.out), cap(c.request.Wants))
+		}
+		c.in = []byte(strings.Repeat("x", 1<<20))
+		s.release(c)
+		c = s.calls.Get().(*call)
+		c.request.Wants = make([]wire.Want, wire.MaxWants)
+		s.release(c)
+	}
+}

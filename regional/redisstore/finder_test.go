@@ -1,0 +1,266 @@
+package redisstore
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// places are the addresses of a network that is not there. The time of their tests is
+// virtual.
+type places struct {
+	mu    sync.Mutex
+	nodes map[string]*place
+	conns map[string][]net.Conn
+}
+
+// place is what is at an address: a node of a cluster that answers, or nothing that
+// ever does.
+type place struct {
+	silent   bool     // connections are neither accepted nor refused
+	isolated bool     // the node does not see a majority
+	masters  []string // whom it names, for a part of the slots each
+}
+
+// set has these be all that there is. Connections to others end.
+func (p *places) set(nodes map[string]*place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for addr, conns := range p.conns {
+		if nodes[addr] == nil || nodes[addr].silent {
+			for _, c := range conns {
+				_ = c.Close()
+			}
+			delete(p.conns, addr)
+		}
+	}
+	p.nodes = nodes
+}
+
+func (p *places) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.nodes[addr]
+	switch {
+	case n == nil:
+		return nil, &net.OpError{Op: "dial", Err: errors.New(addr + ": connection refused")}
+	case n.silent:
+		p.mu.Unlock()
+		<-ctx.Done()
+		p.mu.Lock()
+		return nil, &net.OpError{Op: "dial", Err: context.Cause(ctx)}
+	}
+	client, server := net.Pipe()
+	if p.conns == nil {
+		p.conns = map[string][]net.Conn{}
+	}
+	p.conns[addr] = append(p.conns[addr], server)
+	go n.serve(server)
+	return client, nil
+}
+
+// serve answers commands until the connection ends. It reads on while it answers, as
+// the connection holds nothing itself.
+func (n *place) serve(c net.Conn) {
+	commands := make(chan []string, 1000)
+	go func() {
+		defer close(commands)
+		for r := bufio.NewReader(c); ; {
+			command, err := readCommand(r)
+			if err != nil {
+				return
+			}
+			commands <- command
+		}
+	}()
+	for command := range commands {
+		if _, err := io.WriteString(c, n.answer(command)); err != nil {
+			_ = c.Close() // ends the reading
+		}
+	}
+}
+
+func (n *place) answer(command []string) string {
+	switch strings.ToLower(strings.Join(command[:min(2, len(command))], " ")) {
+	case "cluster slots":
+		var b strings.Builder
+		fmt.Fprintf(&b, "*%d\r\n", len(n.masters))
+		for i, addr := range n.masters {
+			host, port, _ := strings.Cut(addr, ":")
+			fmt.Fprintf(&b, "*3\r\n:%d\r\n:%d\r\n*3\r\n$%d\r\n%s\r\n:%s\r\n$2\r\nid\r\n",
+				i*slots/len(n.masters), (i+1)*slots/len(n.masters)-1, len(host), host, port)
+		}
+		return b.String()
+	case "cluster info":
+		state := "cluster_state:ok\r\ncluster_current_epoch:3"
+		if n.isolated {
+			state = "cluster_state:fail\r\ncluster_current_epoch:9"
+		}
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(state), state)
+	case "hello 2":
+		return "-ERR unknown command 'HELLO'\r\n"
+	case "script load":
+		return "$3\r\nsha\r\n"
+	}
+	if n.isolated {
+		return "-CLUSTERDOWN The cluster is down\r\n"
+	}
+	return ":1\r\n"
+}
+
+// readCommand reads an array of bulk strings.
+func readCommand(r *bufio.Reader) ([]string, error) {
+	line := func() (int, error) {
+		text, err := r.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		return strconv.Atoi(strings.TrimSpace(text)[1:])
+	}
+	n, err := line()
+	if err != nil {
+		return nil, err
+	}
+	words := make([]string, n)
+	for i := range words {
+		size, err := line()
+		if err != nil {
+			return nil, err
+		}
+		word := make([]byte, size+2)
+		if _, err := io.ReadFull(r, word); err != nil {
+			return nil, err
+		}
+		words[i] = string(word[:size])
+	}
+	return words, nil
+}
+
+// A cluster begins anew at other addresses, all at once; the seeds, or the configuration
+// endpoint, lead to them. Whatever is at the old addresses now, nothing, what never
+// answers, or a node that was left behind and names the others where they were: five
+// seconds later every slot is served from where it is.
+func TestClusterMoves(t *testing.T) {
+	old, moved := []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}, []string{"10.1.0.1:6379", "10.1.0.2:6379", "10.1.0.3:6379"}
+	const endpoint = "redis.example:6379"
+	behind := &place{isolated: true, masters: old}
+	for name, left := range map[string]map[string]*place{
+		"nothing is left":      {},
+		"all are silent":       {old[0]: {silent: true}, old[1]: {silent: true}, old[2]: {silent: true}},
+		"one was left behind":  {old[0]: behind},
+		"two, the third hangs": {old[0]: behind, old[1]: {silent: true}, old[2]: behind},
+	} {
+		for _, seeds := range [][]string{{endpoint}, {endpoint, "10.9.0.1:6379"}, {"10.9.0.1:6379", "10.9.0.2:6379", endpoint}} {
+			for _, timeout := range []time.Duration{DefaultTimeout, 5 * time.Second} {
+				t.Run(fmt.Sprint(name, " ", len(seeds), " ", timeout), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { clusterMoves(t, old, moved, left, seeds, timeout) })
+				})
+			}
+		}
+	}
+}
+
+func clusterMoves(t *testing.T, old, moved []string, left map[string]*place, seeds []string, timeout time.Duration) {
+	// whole is a cluster of these, which the endpoint leads to. Another seed is silent.
+	whole := func(addrs []string) map[string]*place {
+		all := map[string]*place{}
+		for _, addr := range seeds {
+			all[addr] = &place{silent: true}
+		}
+		for _, addr := range append([]string{"redis.example:6379"}, addrs...) {
+			all[addr] = &place{masters: addrs}
+		}
+		return all
+	}
+	world := new(places)
+	world.set(whole(old))
+	s, err := New(Config{Addrs: seeds, Mode: Cluster, Timeout: timeout, dial: world.dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	defer func() {
+		world.set(nil)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2*timeout + 2*time.Second) // for what still dials
+	}()
+	if at := servedWithin(s, old, 5*time.Second); at < 0 {
+		t.Fatalf("it never begins: %v", s.state())
+	}
+	time.Sleep(10 * time.Second)
+
+	world.set(left) // for a while there is nothing else
+	time.Sleep(20 * time.Second)
+	after := whole(moved)
+	for addr, n := range left {
+		after[addr] = n
+	}
+	world.set(after)
+	if at := servedWithin(s, moved, 5*time.Second); at < 0 {
+		t.Errorf("five seconds after the cluster serves again: %v, and slots are asked for at %s", s.state(), servers(s))
+	} else {
+		t.Logf("after %v", at)
+	}
+}
+
+// servedWithin is how long it takes until exactly these serve and answer; -1: too long.
+func servedWithin(s *Store, addrs []string, most time.Duration) time.Duration {
+	for begin := time.Now(); time.Since(begin) <= most; time.Sleep(10 * time.Millisecond) {
+		well := servers(s) == strings.Join(addrs, " ")
+		for _, n := range s.serving() {
+			well = well && n.answers()
+		}
+		if well {
+			return time.Since(begin)
+		}
+	}
+	return -1
+}
+
+func servers(s *Store) string {
+	var addrs []string
+	for _, n := range s.serving() {
+		addrs = append(addrs, n.addr)
+	}
+	return strings.Join(addrs, " ")
+}
+
+// Where nobody answers, the error is always about the same address, the first one that
+// was configured, unless a server gave an answer that tells more.
+func TestNobodyAnswers(t *testing.T) {
+	s, err := New(Config{Addrs: []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, dial: new(places).dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.config
+	find := func() string {
+		_, err := (&cluster{config: &c}).find(t.Context(), []string{"10.0.0.9:1", c.Addrs[2]})
+		return fmt.Sprint(err)
+	}
+	for range 100 {
+		if got := find(); !strings.Contains(got, c.Addrs[0]+": connection refused") {
+			t.Fatalf("%s, want it to be about %s", got, c.Addrs[0])
+		}
+	}
+	world := new(places)
+	world.set(map[string]*place{c.Addrs[1]: {}}) // has no slots
+	c.dial = world.dial
+	if got := find(); !strings.Contains(got, errNoSlots.Error()) {
+		t.Errorf("%s, want %v", got, errNoSlots)
+	}
+	world.set(nil)
+}

@@ -1,0 +1,331 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+)
+
+const restartRules = `rules:
+- { name: bucket, key: [client_ip], limit: { count: 10, per: 1d, burst: 20 }, consistency: exact }
+- { name: fixed, key: [client_ip], limit: 10/300d, algorithm: fixed_window, consistency: exact }
+- { name: sliding, key: [client_ip], limit: 10/300d, algorithm: sliding_window, consistency: exact }
+- { name: log, key: [client_ip], limit: 10/1h, algorithm: sliding_log, consistency: exact }
+- { name: leased, key: [client_ip], limit: 1000/1d, algorithm: fixed_window }
+- { name: slots, key: [client_ip], limit: 5, algorithm: concurrency }
+`
+
+// unitRules are those of restartRules that count units, with what a new key has.
+var unitRules = map[string]uint64{"bucket": 20, "fixed": 10, "sliding": 10, "log": 10, "leased": 1000}
+
+// restarted starts a region on a state file with restartRules.
+func restarted(t *testing.T, state string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, done: make(chan error, 1), rules: filepath.Join(t.TempDir(), "rules.yaml")}
+	p.begin(restartRules, append([]string{"--state", state}, args...)...)
+	return p
+}
+
+// holder is one PoP, with what it knows of the region.
+type holder struct {
+	t     *testing.T
+	name  byte
+	epoch uint64
+	seq   uint64
+
+	holders uint32 // of the region, as it answered last
+}
+
+// ask asks for counters, and goes on with the epoch that the region answers.
+func (h *holder) ask(p *process, wants ...wire.Want) []wire.Grant {
+	h.t.Helper()
+	h.seq++
+	req := wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{h.name}, 16), Seq: h.seq, Ack: h.seq - 1, Epoch: h.epoch, Wants: wants}
+	r, err := http.Post(p.quota+quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(req.Append(nil)))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var out wire.Response
+	if err := out.Decode(body); r.StatusCode != 200 || err != nil || len(out.Grants) != len(wants) {
+		h.t.Fatalf("status %d: %s", r.StatusCode, body)
+	}
+	h.epoch, h.holders = out.Epoch, out.Holders
+	return out.Grants
+}
+
+func units(rule, key string, n uint64) wire.Want {
+	return wire.Want{Rule: rule, Key: []byte(key), Need: n, Waiting: n, Want: n}
+}
+
+// left is what the region has left of each unit rule for a key.
+func (h *holder) left(p *process, key string) map[string]uint64 {
+	h.t.Helper()
+	left := map[string]uint64{}
+	for rule := range unitRules {
+		left[rule] = h.ask(p, wire.Want{Rule: rule, Key: []byte(key)})[0].Remaining
+	}
+	return left
+}
+
+// A region that is told to end and started again goes on to the unit: counters, leases
+// that come back, slots, and the epoch, so that nobody takes it for a new one.
+func TestOrderlyRestart(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "sub", "state")
+	p := restarted(t, state)
+	h := &holder{t: t, name: 'a'}
+	leases := map[string]uint64{}
+	for rule := range unitRules {
+		for range 3 {
+			leases[rule] = h.ask(p, units(rule, "k", 2))[0].Lease
+		}
+	}
+	if g := h.ask(p, wire.Want{Rule: "slots", Key: []byte("k"), Need: 3, Waiting: 3, Want: 3})[0]; g.Granted != 3 {
+		t.Fatalf("slots: %+v", g)
+	}
+	for name := byte('x'); name <= 'z'; name++ {
+		(&holder{t: t, name: name}).ask(p, units("fixed", "of others", 1))
+	}
+	before, epoch := h.left(p, "k"), h.epoch
+	for range 3 { // each goes on from the last
+		p.signal(syscall.SIGTERM)
+		if err := p.ended(); err != nil {
+			t.Fatal(err)
+		}
+		p = restarted(t, state)
+		p.waitFor("loaded counters")
+		if after := h.left(p, "k"); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Fatalf("left before %v, after %v", before, after)
+		}
+		if h.holders != 4 {
+			t.Fatalf("the first PoP that calls is one of %d, want 4: its share must not be larger than before", h.holders)
+		}
+		if h.epoch != epoch {
+			t.Fatalf("epoch %d became %d: PoPs would take it for another region", epoch, h.epoch)
+		}
+	}
+	for rule, whole := range unitRules {
+		if g := h.ask(p, units(rule, "never used", whole))[0]; g.Granted != whole {
+			t.Errorf("%s: a key that was never used: %+v, want %d", rule, g, whole)
+		}
+		g := h.ask(p, wire.Want{Rule: rule, Key: []byte("k"), Unused: 1, Lease: leases[rule]})[0]
+		if g.Remaining != before[rule]+1 {
+			t.Errorf("%s: a unit of before came back: %d left, want %d", rule, g.Remaining, before[rule]+1)
+		}
+	}
+	other := &holder{t: t, name: 'b'}
+	if g := other.ask(p, wire.Want{Rule: "slots", Key: []byte("k"), Need: 3, Waiting: 3, Want: 3})[0]; g.Status != wire.StatusDenied {
+		t.Errorf("3 more of 5 slots, of which 3 are in use: %+v", g)
+	}
+}
+
+// A region that is killed has what it saved last, another epoch, and whole limits for
+// keys that nobody used.
+func TestKilledRegion(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	p := restarted(t, state, "--state-interval", "100ms")
+	h := &holder{t: t, name: 'a'}
+	for rule := range unitRules {
+		h.ask(p, units(rule, "k", 6))
+	}
+	before := h.left(p, "k")
+	time.Sleep(400 * time.Millisecond) // a few saves
+	p.signal(syscall.SIGKILL)
+	_ = p.ended()
+	p = restarted(t, state)
+	epoch := h.epoch
+	if after := h.left(p, "k"); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("left when it was saved %v, after that %v", before, after)
+	}
+	if h.epoch == epoch {
+		t.Error("the epoch stayed, although what was granted last may be lost")
+	}
+	for rule, whole := range unitRules {
+		if g := h.ask(p, units(rule, "never used", whole))[0]; g.Granted != whole {
+			t.Errorf("%s: a key that was never used: %+v, want %d", rule, g, whole)
+		}
+	}
+}
+
+// Where nothing was saved, a key has what its PoP remembers, and one that nobody used its
+// whole limit.
+func TestKilledRegionIsRemembered(t *testing.T) {
+	for _, args := range [][]string{nil, {"--state-interval", "0"}} {
+		state := "off"
+		if args != nil {
+			state = filepath.Join(t.TempDir(), "state")
+		}
+		p := restarted(t, state, args...)
+		h := &holder{t: t, name: 'a'}
+		heard := map[string]wire.Grant{}
+		for rule := range unitRules {
+			heard[rule] = h.ask(p, units(rule, "k", 6))[0]
+		}
+		p.signal(syscall.SIGKILL)
+		_ = p.ended()
+		p = restarted(t, state, args...)
+		h.ask(p, units("fixed", "another", 1)) // from now on it shows the new epoch
+		for rule, whole := range unitRules {
+			w, g := units(rule, "k", 1), heard[rule]
+			w.Left, w.ResetMs, w.Lease = g.Remaining, g.ResetMs, g.Lease
+			if after := h.ask(p, w)[0]; after.Remaining != g.Remaining-1 {
+				t.Errorf("%s: %d left, want %d, and the PoP remembers %d", rule, after.Remaining, g.Remaining-1, g.Remaining)
+			}
+			if g := h.ask(p, units(rule, "never used", whole))[0]; g.Granted != whole {
+				t.Errorf("%s: a key that was never used: %+v, want %d", rule, g, whole)
+			}
+		}
+	}
+}
+
+// Two regions with counters of their own that answer the same PoP in turns say so.
+func TestTwoRegionsInMemory(t *testing.T) {
+	one, two := restarted(t, "off"), restarted(t, "off")
+	h := &holder{t: t, name: 'a'}
+	for range 8 {
+		h.ask(one, units("fixed", "k", 1))
+		h.ask(two, units("fixed", "k", 1))
+	}
+	for _, p := range []*process{one, two} {
+		p.waitFor("answered by another region")
+		if code, body := p.get("/readyz"); code != 503 || !strings.Contains(body, "--redis") {
+			t.Errorf("/readyz: %d %s", code, body)
+		}
+	}
+}
+
+// Two processes never write one file: the second goes without, and is ready.
+func TestStateFileInUse(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	first := restarted(t, state)
+	h := &holder{t: t, name: 'a'}
+	h.ask(first, units("fixed", "k", 6))
+	second := restarted(t, state)
+	second.waitFor("another process uses it")
+	if code, body := second.get("/readyz"); code != 200 {
+		t.Errorf("/readyz of the second: %d %s", code, body)
+	}
+	if _, metrics := second.get("/metrics"); !strings.Contains(metrics, "weir_state_ok 0") {
+		t.Error("weir_state_ok of the second is not 0")
+	}
+	for _, p := range []*process{second, first} {
+		p.signal(syscall.SIGTERM)
+		if err := p.ended(); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := (&holder{t: t, name: 'b'}).left(restarted(t, state), "k")["fixed"]; left != 4 {
+		t.Errorf("%d left of 10 after both ended, want the 4 of the first", left)
+	}
+}
+
+// Whatever is under the name, the region starts, says so, and replaces it in the end.
+func TestUnusableStateFile(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	p := restarted(t, state)
+	(&holder{t: t, name: 'a'}).ask(p, units("fixed", "k", 6))
+	p.signal(syscall.SIGTERM)
+	_ = p.ended()
+	whole, err := os.ReadFile(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		content []byte
+		says    string
+	}{
+		"torn":    {whole[:len(whole)-1], "ends too early"},
+		"foreign": {[]byte("rules: []\n# a file of another kind"), "no state file of weir-regional"},
+		"newer":   {append(append(bytes.Clone(whole[:8]), 99), whole[9:]...), "layout is 99"},
+		"empty":   {nil, "ends too early"},
+	} {
+		if err := os.WriteFile(state, c.content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := restarted(t, state)
+		if line := p.waitFor("the counters begin as new"); !strings.Contains(line, c.says) {
+			t.Errorf("%s: %s; want %q in it", name, line, c.says)
+		}
+		if left := (&holder{t: t, name: 'b'}).left(p, "k")["fixed"]; left != 10 {
+			t.Errorf("%s: %d left, want 10", name, left)
+		}
+		p.signal(syscall.SIGTERM)
+		_ = p.ended()
+	}
+	p = &process{t: t, done: make(chan error, 1), rules: filepath.Join(t.TempDir(), "rules.yaml")}
+	p.begin(restartRules, "--state", "/proc/nowhere/state") // a directory that nobody can make
+	p.waitFor("will not outlive this process")
+	if code, body := p.get("/readyz"); code != 200 {
+		t.Errorf("/readyz without a place to save: %d %s", code, body)
+	}
+}
+
+// What is no file is not opened, which would wait for ever at a pipe, and not replaced,
+// which would take /dev/null from a whole machine.
+func TestStateIsNoFile(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(state, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := restarted(t, state, "--state-interval", "100ms")
+	p.waitFor("it is not a regular file")
+	if code, body := p.get("/readyz"); code != 200 {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	if _, metrics := p.get("/metrics"); !strings.Contains(metrics, "weir_state_ok 0") {
+		t.Error("weir_state_ok is not 0")
+	}
+	(&holder{t: t, name: 'a'}).ask(p, units("fixed", "k", 6))
+	p.signal(syscall.SIGTERM)
+	if err := p.ended(); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(state); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Errorf("afterwards there is %v, %v; want the pipe", info, err)
+	}
+}
+
+// A disk that takes nothing is told once, and limits go on; so is that it does again.
+func TestSavingFails(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	p := restarted(t, state, "--state-interval", "100ms")
+	if err := os.Mkdir(state+".new", 0o700); err != nil { // where the next save would be written
+		t.Fatal(err)
+	}
+	h := &holder{t: t, name: 'a'}
+	h.ask(p, units("fixed", "k", 6))
+	p.waitFor("could not save the counters")
+	if _, metrics := p.get("/metrics"); !strings.Contains(metrics, "weir_state_ok 0") {
+		t.Error("weir_state_ok is not 0")
+	}
+	time.Sleep(300 * time.Millisecond)
+	if g := h.ask(p, units("fixed", "k", 4))[0]; g.Granted != 4 {
+		t.Errorf("while nothing can be saved: %+v", g)
+	}
+	if err := os.Remove(state + ".new"); err != nil {
+		t.Fatal(err)
+	}
+	p.waitFor("the counters are saved again")
+	p.signal(syscall.SIGTERM)
+	_ = p.ended()
+	if n := strings.Count(p.log.String(), "could not save"); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+	if left := h.left(restarted(t, state), "k")["fixed"]; left != 0 {
+		t.Errorf("%d left of 10 after it, want 0", left)
+	}
+}

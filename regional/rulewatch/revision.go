@@ -1,0 +1,59 @@
+package rulewatch
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// oldest is the oldest time of a file that says anything of its age, in Unix ms: 2000.
+// Archives and images that are built to be the same every time have 1970, 1980 or the
+// end of 1999: of two of them none is newer.
+const oldest = 946_684_800_000
+
+// order gives each set of rules its revision: what its document states or, without
+// that, the time of its file in Unix ms. This process is itself a witness of the order:
+// what it reads later is newer than what it read before, also where a file was
+// replaced by one with an older time.
+type order struct {
+	last    uint64    // of the set in force
+	version string    // of the set in force; empty: none yet
+	newest  *rule.Set // of all that were in force, which edges keep; nil: none yet
+	log     *slog.Logger
+}
+
+// date returns a set with its revision. A time in the future counts as now: no edge
+// should keep these rules until then.
+func (o *order) date(set *rule.Set, modified, now time.Time) *rule.Set {
+	ms := min(modified.UnixMilli(), now.UnixMilli())
+	if ms < oldest {
+		return set.Dated(0)
+	}
+	revision := uint64(ms)
+	switch {
+	case o.version == "":
+	case set.Version == o.version:
+		revision = max(revision, o.last)
+	default:
+		revision = max(revision, o.last+1)
+	}
+	return set.Dated(revision)
+}
+
+// applied notes that a set is in force, and warns of an order that edges cannot follow.
+func (o *order) applied(set *rule.Set) {
+	switch {
+	case set.Revision == 0:
+		o.log.Warn("rules: the time of their file says nothing of their age: edges cannot tell which of two versions is newer; state a revision in the file, such as revision: 1", "version", set.Version)
+	case o.newest == nil:
+	case set.Revision < o.newest.Revision:
+		o.log.Warn("rules: their revision is smaller than that of rules before: edges keep those; state a larger one", "version", set.Version, "before", o.newest.Version, "larger_than", o.newest.Number())
+	case set.Revision == o.newest.Revision && set.Version != o.newest.Version:
+		o.log.Warn("rules: they differ from rules before, which have the same revision: edges keep one of both; state a larger one", "version", set.Version, "before", o.newest.Version, "larger_than", o.newest.Number())
+	}
+	o.last, o.version = set.Revision, set.Version
+	if o.newest == nil || set.Revision > o.newest.Revision {
+		o.newest = set
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// silentTime is how long connections that have sent nothing may stay when the server
+// ends: a peer that has just connected can be about to.
+const silentTime = 200 * time.Millisecond
+
+// listener knows the connections that have sent nothing yet. A server that shuts down
+// waits 5 s for each of them, and is of no use to anybody meanwhile; an Envoy that starts
+// has one for that long, since it connects for its health checks and then compiles the
+// module.
+type listener struct {
+	net.Listener
+	mu     sync.Mutex
+	silent map[*connection]struct{}
+}
+
+// Accept returns the next connection.
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	conn := &connection{Conn: c, of: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.silent == nil {
+		l.silent = map[*connection]struct{}{}
+	}
+	l.silent[conn] = struct{}{}
+	return conn, nil
+}
+
+// cut closes the connections that have sent nothing.
+func (l *listener) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.silent {
+		_ = c.Conn.Close() // nobody waits for anything on it
+	}
+}
+
+func (l *listener) forget(c *connection) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.silent, c)
+}
+
+// connection tells its listener when it is silent no more.
+type connection struct {
+	net.Conn
+	of   *listener
+	told atomic.Bool
+}
+
+func (c *connection) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.tell()
+	}
+	return n, err
+}
+
+func (c *connection) Close() error {
+	c.tell()
+	return c.Conn.Close()
+}
+
+func (c *connection) tell() {
+	if !c.told.Load() && !c.told.Swap(true) {
+		c.of.forget(c)
+	}
+}

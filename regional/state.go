@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/regional/limiter/memory"
+	"github.com/weirlimit/weir/regional/statefile"
+)
+
+const (
+	// mostFormer is how many lives of the store before this one are known by their epochs.
+	mostFormer = 16
+	// holdersReturn is how long after the start the holders of the life before count: by
+	// then they have called again.
+	holdersReturn = 15 * time.Second
+	// saveShare is how many times as long as a save took there is none, at least.
+	saveShare = 20
+)
+
+// keeper keeps the counters in memory in a file, so that they outlive the process. Its
+// file is locked for as long as it is in use.
+type keeper struct {
+	path     string
+	interval time.Duration // 0: saves only at the end
+	store    *memory.Store
+	log      *slog.Logger
+	former   []uint64 // epochs of lives before this one, newest first
+	began    time.Time
+	before   int        // holders of the life before
+	holders  func() int // of this one
+
+	mu     sync.Mutex // one save at a time
+	lock   *os.File
+	ended  bool
+	failed error // the last save; nil: it did not fail
+
+	ok                   atomic.Bool
+	saves, errors, bytes atomic.Uint64
+	took                 atomic.Int64 // nanoseconds
+}
+
+// newKeeper loads the counters that the file at path has. It is nil where no file can be
+// kept, which the log tells: a region without one limits all the same, and has only more
+// to lose.
+func newKeeper(path string, interval time.Duration, s *memory.Store, r *telemetry.Registry, log *slog.Logger) *keeper {
+	k := &keeper{path: path, interval: interval, store: s, log: log, began: time.Now()}
+	r.GaugeFunc("weir_state_ok", "1 while the counters can be saved: 0 after a save that failed, or where there is no file to save to.", func() float64 {
+		if k.ok.Load() {
+			return 1
+		}
+		return 0
+	})
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		k.lock, err = statefile.Lock(path)
+	}
+	if err != nil {
+		log.Warn("no state file: the counters will not outlive this process; name a file of its own in a directory that it may write to with --state, or off", "file", path, "error", err)
+		return nil
+	}
+	k.observe(r)
+	k.load()
+	k.ok.Store(true)
+	return k
+}
+
+// load takes over what the file has.
+func (k *keeper) load() {
+	begin := time.Now()
+	loader := k.store.Loader()
+	var wrong []error
+	h, err := statefile.Read(k.path, func(record []byte) error {
+		if err := loader.Put(record); err != nil {
+			wrong = append(wrong[:min(len(wrong), 9)], err)
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		k.log.Info("no state file yet: the counters begin as new", "file", k.path)
+		return
+	case err != nil:
+		k.log.Error("the state file cannot be used: the counters begin as new", "file", k.path, "error", err)
+		return
+	}
+	k.former, k.before = h.Former, h.Holders
+	if orderly := h.Orderly && len(wrong) == 0; orderly {
+		k.store.Resume(h.Epoch)
+	} else {
+		k.former = append([]uint64{h.Epoch}, k.former...)
+	}
+	k.former = k.former[:min(len(k.former), mostFormer)]
+	k.log.Info("loaded counters", "file", k.path, "counters", loader.Loaded, "orderly", h.Orderly,
+		"saved", h.Saved.Format(time.RFC3339Nano), "by", fmt.Sprintf("%s/%d", h.Host, h.PID), "over", loader.Fresh,
+		"no_room", loader.NoRoom, "took", time.Since(begin).Round(time.Microsecond))
+	if loader.NoRoom > 0 || len(wrong) > 0 {
+		k.log.Error("not all counters could be loaded: the others begin as new", "no_room", loader.NoRoom, "errors", errors.Join(wrong...))
+	}
+}
+
+func (k *keeper) observe(r *telemetry.Registry) {
+	r.CounterFunc("weir_state_saves_total", "Times that the counters were saved.", func() float64 { return float64(k.saves.Load()) })
+	r.CounterFunc("weir_state_errors_total", "Times that the counters could not be saved.", func() float64 { return float64(k.errors.Load()) })
+	r.GaugeFunc("weir_state_bytes", "Size of the state file.", func() float64 { return float64(k.bytes.Load()) })
+	r.GaugeFunc("weir_state_save_seconds", "How long the last save took.", func() float64 { return time.Duration(k.took.Load()).Seconds() })
+}
+
+// census is how many holders the life before had, until they had the time to call again:
+// the first of them must not take the whole of a limit for its share.
+func (k *keeper) census() int {
+	if time.Since(k.began) < holdersReturn {
+		return k.before
+	}
+	return 0
+}
+
+// begin marks the file as one that is in use, before anything is granted: should this
+// process be killed, the next one must not take it for the last word.
+func (k *keeper) begin() { k.save(false) }
+
+// Run saves the counters now and then, until ctx ends.
+func (k *keeper) Run(ctx context.Context) error {
+	if k.interval == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	next := time.NewTimer(k.interval)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next.C:
+		}
+		if k.store.Changed() || !k.ok.Load() {
+			k.save(false)
+		}
+		next.Reset(max(k.interval, saveShare*time.Duration(k.took.Load())))
+	}
+}
+
+// end saves the counters for the last time: nothing is granted any more.
+func (k *keeper) end() {
+	k.save(true)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ended = true
+	_ = k.lock.Close() // the process ends anyway
+}
+
+// save writes the file. What is wrong is logged when it begins.
+func (k *keeper) save(orderly bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended {
+		return
+	}
+	begin := time.Now()
+	counters, size, err := k.write(orderly)
+	k.took.Store(int64(time.Since(begin)))
+	k.ok.Store(err == nil)
+	if err != nil {
+		k.errors.Add(1)
+		if k.failed == nil || orderly {
+			k.log.Error("could not save the counters; the file has what was saved before", "file", k.path, "error", err)
+		}
+		k.failed = err
+		return
+	}
+	k.saves.Add(1)
+	k.bytes.Store(uint64(size))
+	if k.failed != nil {
+		k.log.Info("the counters are saved again", "file", k.path)
+	}
+	k.failed = nil
+	if orderly {
+		k.log.Info("saved counters", "file", k.path, "counters", counters, "bytes", size, "took", time.Since(begin).Round(time.Microsecond))
+	}
+}
+
+func (k *keeper) write(orderly bool) (counters int, size int64, err error) {
+	host, _ := os.Hostname() // for people only
+	w, err := statefile.Create(k.path, statefile.Header{
+		Epoch: k.store.Epoch(), Former: k.former, Orderly: orderly, Holders: max(k.census(), k.holders()), Saved: time.Now().UTC(), Host: host, PID: os.Getpid(),
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	counters = k.store.Save(w.Put)
+	size, err = w.Commit()
+	return counters, size, err
+}

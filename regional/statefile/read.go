@@ -1,0 +1,164 @@
+package statefile
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+)
+
+// DamagedError says that a file is not what a Writer left.
+type DamagedError struct{ What string }
+
+func (e *DamagedError) Error() string { return "damaged: " + e.What }
+
+// Read shows the records of the file at path, in their order, once all of the file has
+// been found whole. visit may not keep a record; its error ends the reading. The error is
+// [os.ErrNotExist] without a file, and a *[DamagedError] for one that is torn, foreign or
+// of a newer layout: then nothing was visited.
+func Read(path string, visit func(record []byte) error) (Header, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Header{}, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	if _, err := read(f, func([]byte) error { return nil }); err != nil {
+		return Header{}, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return Header{}, err
+	}
+	return read(f, visit)
+}
+
+func read(f io.Reader, visit func([]byte) error) (h Header, err error) {
+	r := &reader{in: bufio.NewReaderSize(f, 1<<16)}
+	if h, err = r.header(); err != nil {
+		return h, r.explain(err)
+	}
+	records := uint64(0)
+	for {
+		n, err := r.block()
+		if err != nil {
+			return h, r.explain(err)
+		}
+		if n == 0 {
+			break
+		}
+		seen, err := r.records(visit)
+		if err != nil {
+			return h, err
+		}
+		records += seen
+	}
+	if got := binary.LittleEndian.Uint64(r.buf); got != records {
+		return h, damaged("%d records, and the end counts %d", records, got)
+	}
+	if _, err := r.in.ReadByte(); err != io.EOF {
+		return h, damaged("more behind the end")
+	}
+	return h, nil
+}
+
+// reader reads the parts of a file; buf is the one read last.
+type reader struct {
+	in  *bufio.Reader
+	buf []byte
+}
+
+// fill reads so many bytes into buf. Memory grows with what is there, not with what a
+// damaged length promises.
+func (r *reader) fill(n int) error {
+	const step = 1 << 20
+	r.buf = r.buf[:0]
+	for len(r.buf) < n {
+		at := len(r.buf)
+		r.buf = append(r.buf, make([]byte, min(n-at, step))...)
+		if _, err := io.ReadFull(r.in, r.buf[at:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) header() (h Header, err error) {
+	if err := r.fill(len(magic) + 8); err != nil {
+		return h, err
+	}
+	if string(r.buf[:len(magic)]) != magic {
+		return h, damaged("it is no state file of weir-regional")
+	}
+	layout, n := binary.LittleEndian.Uint32(r.buf[len(magic):]), binary.LittleEndian.Uint32(r.buf[len(magic)+4:])
+	if layout != Layout {
+		return h, damaged("its layout is %d, and this release reads %d", layout, Layout)
+	}
+	if n > maxHeader {
+		return h, damaged("header of %d bytes", n)
+	}
+	sum := crc32.Checksum(r.buf, castagnoli)
+	if err := r.fill(int(n) + 4); err != nil {
+		return h, err
+	}
+	head := r.buf[:n]
+	if crc32.Update(sum, castagnoli, head) != binary.LittleEndian.Uint32(r.buf[n:]) {
+		return h, damaged("checksum of the header")
+	}
+	if err := json.Unmarshal(head, &h); err != nil {
+		return h, damaged("header: %v", err)
+	}
+	return h, nil
+}
+
+// block reads the next block into buf and returns its length; at the end, 0, and buf is
+// what the end says.
+func (r *reader) block() (int, error) {
+	if err := r.fill(8); err != nil {
+		return 0, err
+	}
+	n, want := binary.LittleEndian.Uint32(r.buf), binary.LittleEndian.Uint32(r.buf[4:])
+	sum, length := crc32.Checksum(r.buf[:4], castagnoli), int(n)
+	switch {
+	case n > maxBlock:
+		return 0, damaged("block of %d bytes", n)
+	case n == 0:
+		length = 8
+	}
+	if err := r.fill(length); err != nil {
+		return 0, err
+	}
+	if crc32.Update(sum, castagnoli, r.buf) != want {
+		return 0, damaged("checksum of a block")
+	}
+	return int(n), nil
+}
+
+// records shows those of the block.
+func (r *reader) records(visit func([]byte) error) (n uint64, err error) {
+	for b := r.buf; len(b) > 0; n++ {
+		size, used := binary.Uvarint(b)
+		if used <= 0 || size > uint64(len(b)-used) {
+			return n, damaged("length of a record")
+		}
+		if err := visit(b[used : used+int(size)]); err != nil {
+			return n, err
+		}
+		b = b[used+int(size):]
+	}
+	return n, nil
+}
+
+// explain turns the end of a file that came too early into what it means.
+func (r *reader) explain(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return damaged("it ends too early")
+	}
+	return err
+}
+
+func damaged(format string, args ...any) error {
+	return &DamagedError{What: fmt.Sprintf(format, args...)}
+}

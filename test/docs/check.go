@@ -1,0 +1,260 @@
+package docs
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Checker judges documents by what the programs are. All of its facts are needed.
+type Checker struct {
+	// Exists reports whether there is a file or directory, named from the root.
+	Exists func(path string) bool
+	// Targets are those of make.
+	Targets []string
+	// Programs are the flags of each program, and of each of its commands as
+	// "program command".
+	Programs map[string][]string
+	// Variables are the names of environment variables.
+	Variables []string
+	// Metrics are names with the labels that they were seen with.
+	Metrics map[string][]string
+	// Others are code spans that look like a flag, a file or a metric, and are names
+	// of something else; each with what it is.
+	Others map[string]string
+	// Blocks judge examples that are neither YAML nor commands, by their first line.
+	Blocks map[string]func(*Block) error
+	// YAML judges an example of rules, bindings or the like.
+	YAML func(text string) error
+	// Shell judges an example that is given to a shell; it is a command that none of
+	// Programs is.
+	Shell func(d *Document, command string) error
+	// Headings returns the anchors of a document; nil if it has none.
+	Headings func(path string) []string
+}
+
+// Problem is something that is not as a document has it.
+type Problem struct {
+	Path string
+	Line int
+	Text string
+}
+
+func (p Problem) String() string { return fmt.Sprintf("%s:%d: %s", p.Path, p.Line, p.Text) }
+
+// judge collects the problems of a document.
+type judge struct {
+	*Checker
+	d        *Document
+	problems []Problem
+}
+
+// Check returns all that is wrong with a document, in its order but for examples,
+// which come first.
+func (c *Checker) Check(d *Document) []Problem {
+	j := &judge{Checker: c, d: d}
+	for i := range d.Blocks {
+		j.block(&d.Blocks[i])
+	}
+	for _, s := range d.Spans {
+		j.span(s)
+	}
+	for _, s := range d.Links {
+		j.link(s)
+	}
+	return j.problems
+}
+
+func (j *judge) fail(line int, format string, args ...any) {
+	j.problems = append(j.problems, Problem{j.d.Path, line, fmt.Sprintf(format, args...)})
+}
+
+func (j *judge) block(b *Block) {
+	first := ""
+	if len(b.Lines) > 0 {
+		first = strings.TrimSpace(b.Lines[0])
+	}
+	if judge := j.Blocks[first]; judge != nil {
+		if err := judge(b); err != nil {
+			j.fail(b.Line, "%v", err)
+		}
+		return
+	}
+	switch b.Lang {
+	case "yaml":
+		if err := j.YAML(strings.Join(b.Lines, "\n") + "\n"); err != nil {
+			j.fail(b.Line, "%v", err)
+		}
+	case "", "sh", "bash", "console":
+		j.commands(b)
+	default:
+		j.fail(b.Line, "an example in %q: nothing here knows how to check that", b.Lang)
+	}
+}
+
+// commands judges the lines of an example. What begins with a word that is no program
+// here is for the shell, together with all lines up to one that ends it.
+func (j *judge) commands(b *Block) {
+	commands := b.Commands()
+	for i := 0; i < len(commands); i++ {
+		c := commands[i]
+		if strings.HasPrefix(c.Text, "for ") {
+			for !strings.HasSuffix(c.Text, "done") && i+1 < len(commands) {
+				i++
+				c.Text += "\n" + commands[i].Text
+			}
+		}
+		j.command(c)
+	}
+}
+
+var assignment = regexp.MustCompile(`^([A-Z_]+)=\S* +`)
+
+// command judges a line of a shell.
+func (j *judge) command(c Span) {
+	text, _, _ := strings.Cut(c.Text, " #")
+	text = strings.TrimPrefix(strings.TrimSpace(text), "$ ")
+	for m := assignment.FindStringSubmatch(text); m != nil; m = assignment.FindStringSubmatch(text) {
+		j.variable(c.Line, m[1])
+		text = text[len(m[0]):]
+	}
+	words := strings.Fields(text)
+	name := ""
+	if len(words) > 0 {
+		name = strings.TrimPrefix(words[0], "bin/")
+	}
+	switch {
+	case name == "make":
+		j.make(c.Line, words[1:])
+	case strings.HasPrefix(name, "--"):
+		j.arguments(c.Line, "", words)
+	case j.Programs[name] != nil:
+		j.program(c.Line, name, words[1:])
+	default:
+		if err := j.Shell(j.d, text); err != nil {
+			j.fail(c.Line, "%v", err)
+		}
+	}
+}
+
+func (j *judge) make(line int, words []string) {
+	for _, w := range words {
+		if name, _, set := strings.Cut(w, "="); set {
+			j.variable(line, name)
+		} else if !slices.Contains(j.Targets, w) {
+			j.fail(line, "make %s: there is no such target", w)
+		}
+	}
+}
+
+func (j *judge) variable(line int, name string) {
+	if !slices.Contains(j.Variables, name) {
+		j.fail(line, "%s: nothing reads such a variable", name)
+	}
+}
+
+// program judges a call of a program that is ours.
+func (j *judge) program(line int, name string, words []string) {
+	if len(words) > 0 && !strings.HasPrefix(words[0], "-") {
+		if j.Programs[name+" "+words[0]] == nil {
+			j.fail(line, "%s %s: there is no such command", name, words[0])
+			return
+		}
+		name, words = name+" "+words[0], words[1:]
+	}
+	j.arguments(line, name, words)
+}
+
+// arguments judges flags: of a program, or of any if it is empty.
+func (j *judge) arguments(line int, program string, words []string) {
+	for _, w := range words {
+		if !strings.HasPrefix(w, "--") {
+			continue
+		}
+		flag, _, _ := strings.Cut(w, "=")
+		known := false
+		for name, flags := range j.Programs {
+			known = known || (program == "" || name == program) && slices.Contains(flags, flag)
+		}
+		switch {
+		case known || j.Others[flag] != "":
+		case program == "":
+			j.fail(line, "%s: no program has such a flag", flag)
+		default:
+			j.fail(line, "%s: %s has no such flag", flag, program)
+		}
+	}
+}
+
+var (
+	metricName = regexp.MustCompile(`\b(?:weir|envoy)_[a-z0-9_]+(\{[^}]*\})?`)
+	variable   = regexp.MustCompile(`^WEIR_[A-Z_]+$`)
+	filePath   = regexp.MustCompile(`^\.?[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_.*-]+)+/?$|^[A-Za-z0-9_-]+\.(md|yaml|sh|json|acl|proto|go|wasm)$`)
+	labelName  = regexp.MustCompile(`[a-z_]+`)
+)
+
+// span judges what stands between backticks, if it is of a kind that can be judged.
+func (j *judge) span(s Span) {
+	if j.Others[s.Text] != "" {
+		return
+	}
+	first, _, _ := strings.Cut(s.Text, " ")
+	name := strings.TrimPrefix(first, "bin/")
+	switch {
+	case first == "make", assignment.MatchString(s.Text), strings.HasPrefix(first, "--"),
+		j.Programs[name] != nil && (first != s.Text || name != first):
+		j.command(s)
+	case variable.MatchString(s.Text):
+		j.variable(s.Line, s.Text)
+	case filePath.MatchString(s.Text):
+		j.file(s)
+	case metricName.MatchString(s.Text):
+		for _, at := range metricName.FindAllStringIndex(s.Text, -1) {
+			if !strings.HasPrefix(s.Text[at[1]:], "=") { // else a label
+				j.metric(s.Line, s.Text[at[0]:at[1]])
+			}
+		}
+	}
+}
+
+func (j *judge) file(s Span) {
+	dir := path.Dir(j.d.Path)
+	if !j.Exists(path.Clean(s.Text)) && !j.Exists(path.Join(dir, s.Text)) {
+		j.fail(s.Line, "%s: there is no such file", s.Text)
+	}
+}
+
+func (j *judge) metric(line int, text string) {
+	name, labels, _ := strings.Cut(text, "{")
+	if j.Others[name] != "" {
+		return
+	}
+	seen, ok := j.Metrics[name]
+	if !ok {
+		j.fail(line, "%s: no program has such a metric", name)
+		return
+	}
+	for _, pair := range strings.Split(strings.TrimSuffix(labels, "}"), ",") {
+		if label := labelName.FindString(pair); label != "" && !slices.Contains(seen, label) {
+			j.fail(line, "%s has no label %s; it has %s", name, label, strings.Join(seen, ", "))
+		}
+	}
+}
+
+func (j *judge) link(s Span) {
+	if strings.Contains(s.Text, "://") {
+		return // nothing here asks the network
+	}
+	file, fragment, _ := strings.Cut(s.Text, "#")
+	target := j.d.Path
+	if file != "" {
+		target = path.Join(path.Dir(j.d.Path), file)
+	}
+	if !j.Exists(target) {
+		j.fail(s.Line, "the link leads to %s, which is not there", target)
+	} else if fragment != "" && !slices.Contains(j.Headings(target), fragment) {
+		j.fail(s.Line, "the link leads to #%s, and %s has no such heading", fragment, target)
+	}
+}

@@ -1,0 +1,299 @@
+package docs
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/regional/redisstore/redistest"
+	"github.com/weirlimit/weir/regional/rls"
+	"github.com/weirlimit/weir/test/stack"
+)
+
+// documents are those that are judged.
+func documents(t *testing.T) []*Document {
+	t.Helper()
+	root := stack.Root(t)
+	paths := []string{"README.md", "envoy/README.md"}
+	for _, pattern := range []string{"regional/*/README.md", "docs/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range found {
+			rel, err := filepath.Rel(root, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			paths = append(paths, rel)
+		}
+	}
+	var all []*Document
+	for _, path := range paths {
+		all = append(all, Parse(path, read(t, path)))
+	}
+	return all
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(stack.Root(t), path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Every command, flag, variable, metric, file, link and example in the documents is
+// what the programs have. Who writes a new kind of example adds here how to check it.
+func TestDocuments(t *testing.T) {
+	root := stack.Root(t)
+	all := documents(t)
+	c := &Checker{
+		Exists:    func(path string) bool { return exists(root, path) },
+		Targets:   targets(read(t, "Makefile")),
+		Programs:  programs(t),
+		Variables: variables(t, root),
+		Metrics:   metrics(t),
+		Others:    others,
+		Blocks:    blocks(t),
+		YAML:      checkYAML,
+		Shell: func(d *Document, command string) error {
+			if d.Path == redisDocument && slices.Contains(redisCommands(d), command) {
+				return nil // TestRedisCommands runs it
+			}
+			return fmt.Errorf("%s: nothing here knows how to check that", command)
+		},
+		Headings: func(path string) []string {
+			if !strings.HasSuffix(path, ".md") {
+				return nil
+			}
+			return Parse(path, read(t, path)).Headings
+		},
+	}
+	for _, d := range all {
+		for _, p := range c.Check(d) {
+			t.Error(p)
+		}
+	}
+}
+
+// others are code spans that look like something of ours and are not.
+var others = map[string]string{
+	"--concurrency": "a flag of Envoy", "--restart-epoch": "a flag of Envoy", "--drain-time-s": "a flag of Envoy", "--scan": "a flag of redis-cli",
+	"weir_region": "a cluster", "weir_": "how all metrics begin", "weir_ratelimit": "how some begin",
+	"tetratelabs/proxy-wasm-go-sdk": "a repository", "proxy-wasm/proxy-wasm-go-sdk": "a repository",
+	"application/proto": "a media type", ".weir/state": "made by a region that runs",
+}
+
+// exists takes patterns too.
+func exists(root, path string) bool {
+	if path == "bin" || strings.HasPrefix(path, "bin/") || path == "weir.wasm" || strings.HasPrefix(path, ".tools") {
+		return true // is built
+	}
+	found, err := filepath.Glob(filepath.Join(root, path))
+	return err == nil && len(found) > 0
+}
+
+var target = regexp.MustCompile(`(?m)^([a-z][a-z-]*(?: [a-z-]+)*):`)
+
+func targets(makefile string) (all []string) {
+	for _, m := range target.FindAllStringSubmatch(makefile, -1) {
+		all = append(all, strings.Fields(m[1])...)
+	}
+	return all
+}
+
+var (
+	helpFlag    = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--(\[no-\])?([a-z0-9-]+)`)
+	helpCommand = regexp.MustCompile(`(?m)^  ([a-z]+)( |$)`)
+)
+
+// programs asks the programs for their flags and commands.
+func programs(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	var ask func(words ...string)
+	ask = func(words ...string) {
+		cmd := exec.Command(filepath.Join(stack.Root(t), "bin", words[0]), append(words[1:], "--help")...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v --help: %v, %s (run `make build` before)", words, err, out)
+		}
+		name, flags := strings.Join(words, " "), []string{}
+		for _, m := range helpFlag.FindAllStringSubmatch(string(out), -1) {
+			flags = append(flags, "--"+m[2])
+			if m[1] != "" {
+				flags = append(flags, "--no-"+m[2])
+			}
+		}
+		all[name] = flags
+		if _, commands, found := strings.Cut(string(out), "\nCommands:\n"); found && len(words) == 1 {
+			for _, m := range helpCommand.FindAllStringSubmatch(commands, -1) {
+				ask(words[0], m[1])
+			}
+		}
+	}
+	ask("weir-regional")
+	ask("weir")
+	if len(all) < 4 || len(all["weir-regional"]) < 20 {
+		t.Fatalf("the help is not as it is read here: %v", all)
+	}
+	return all
+}
+
+// programHelp is the help of weir-regional.
+func programHelp(t *testing.T) string {
+	t.Helper()
+	help, err := exec.Command(stack.RegionProgram(t), "--help").CombinedOutput()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(help)
+}
+
+var anyVariable = regexp.MustCompile(`\bWEIR_[A-Z_]+\b`)
+
+// variables are those that programs, scripts and tests name.
+func variables(t *testing.T, root string) []string {
+	t.Helper()
+	all := map[string]bool{}
+	note := func(text string) {
+		for _, name := range anyVariable.FindAllString(text, -1) {
+			all[name] = true
+		}
+	}
+	note(programHelp(t))
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != root || entry.Name() == "docs"):
+			return filepath.SkipDir
+		case entry.Name() == "Makefile", strings.HasSuffix(path, ".sh"), strings.HasSuffix(path, "_test.go"), strings.HasPrefix(path, filepath.Join(root, "test")) && strings.HasSuffix(path, ".go"):
+			text, err := os.ReadFile(path)
+			note(string(text))
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
+func checkYAML(text string) error {
+	switch {
+	case strings.HasPrefix(text, "rules:"):
+		_, err := rulefile.Parse("example", []byte(text))
+		return err
+	case strings.HasPrefix(text, "bindings:"):
+		_, err := rls.ParseBindings("example", []byte(text))
+		return err
+	}
+	return fmt.Errorf("an example of YAML that is neither rules nor bindings: nothing here knows how to check it")
+}
+
+// blocks are the examples that are no commands, by their first line.
+func blocks(t *testing.T) map[string]func(*Block) error {
+	figure := func(*Block) error { return nil }
+	return map[string]func(*Block) error{
+		"client ──▶ Envoy worker ──▶ PoP ─────────────▶ region ──────────────▶ Redis Cluster": figure,
+		"keys seen within one period × bytes per key × 1.5 (fragmentation, buffers)":          figure,
+		"weir:{<rule>:<key>}<override>.<shape>": figure,
+		"user weir on >PASSWORD resetchannels ~weir:* -@all +evalsha +eval +script|load +time +get +set +getrange +setrange +pexpire +zadd +zrem +zremrangebyscore +zcard +cluster|slots +cluster|info +asking": func(b *Block) error {
+			if acl := read(t, "regional/redisstore/weir.acl"); !strings.Contains(acl, strings.TrimSpace(b.Lines[0])) {
+				return fmt.Errorf("the line is not that of weir.acl")
+			}
+			return nil
+		},
+	}
+}
+
+// metrics are those of running programs, after some requests.
+func metrics(t *testing.T) map[string][]string {
+	t.Helper()
+	rules := read(t, "envoy/rules.yaml")
+	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Rules: rules})
+	redis := redistest.Start(t)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"rules.yaml": rules, "config/a.yaml": "domain: a\ndescriptors:\n  - key: k\n    rate_limit: { unit: hour, requests_per_unit: 5 }\n",
+		"descriptors.yaml": "bindings: []\n"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	admin, rlsAddr := stack.FreeAddr(t), stack.FreeAddr(t)
+	stack.Run(t, "region-with-redis", stack.RegionProgram(t), "--rules", filepath.Join(dir, "rules.yaml"), "--listen", stack.FreeAddr(t),
+		"--admin-listen", admin, "--rls-listen", rlsAddr, "--ratelimit-config", filepath.Join(dir, "config"),
+		"--descriptors", filepath.Join(dir, "descriptors.yaml"), "--redis", redis.Addr, "--drain-wait", "0s")
+	stack.Eventually(t, 20*time.Second, "the region is ready", func() bool { return strings.HasPrefix(get(admin, "/readyz"), "200") })
+	p := s.PoPs[0]
+	seen := map[string][]string{}
+	const decisions = "weir_decisions"
+	stack.Eventually(t, 20*time.Second, "the filter has reported what it decided", func() bool {
+		p.Get("/")
+		note(seen, get(p.Admin, "/stats/prometheus"))
+		return len(seen[decisions]) > 0
+	})
+	note(seen, get(s.Region.Admin, "/metrics"))
+	note(seen, get(admin, "/metrics"))
+	// What the filter counts is there from the first one on.
+	for _, m := range filterStat.FindAllStringSubmatch(read(t, "wasmfilter/filter/stats.go"), -1) {
+		name := "weir_" + m[1]
+		seen[name] = append(seen[name], strings.Trim(m[2], "."))
+	}
+	seen[decisions] = append(seen[decisions], "reason") // of those without the region
+	return seen
+}
+
+var filterStat = regexp.MustCompile(`"weir\.([a-z_]+)(\.[a-z_]+\.)?"`)
+
+var sample = regexp.MustCompile(`(?m)^([a-z_0-9]+)(?:\{(.*)\})? `)
+
+// note adds the samples of a page of metrics, under the names that they are declared by.
+func note(seen map[string][]string, page string) {
+	for _, m := range sample.FindAllStringSubmatch(page, -1) {
+		name := m[1]
+		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
+			if short, ok := strings.CutSuffix(name, suffix); ok {
+				labels := seen[short]
+				for _, l := range regexp.MustCompile(`([a-z_]+)="`).FindAllStringSubmatch(m[2], -1) {
+					if !slices.Contains(labels, l[1]) {
+						labels = append(labels, l[1])
+					}
+				}
+				seen[short] = labels
+			}
+		}
+	}
+}
+
+// get is the status and the body of a page; empty if there is none.
+func get(addr, path string) string {
+	resp, err := http.Get("http://" + addr + path)
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d\n%s", resp.StatusCode, body)
+}

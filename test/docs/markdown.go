@@ -1,0 +1,103 @@
+// Package docs reads the documents of the repository and finds in them what can be
+// held against the programs: commands, flags, variables, metrics, files, links, targets
+// of make, and examples. [Checker] judges it.
+package docs
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Document is a Markdown file in parts. Lines count from 1.
+type Document struct {
+	Path     string // relative to the root of the repository
+	Text     string
+	Headings []string // as anchors
+	Blocks   []Block
+	Spans    []Span
+	Links    []Span // their targets
+}
+
+// Block is an example: a fenced block, or an indented one whose language is empty.
+type Block struct {
+	Line  int
+	Lang  string
+	Lines []string
+}
+
+// Span is a piece of a line: what stands between backticks, or a link's target.
+type Span struct {
+	Line int
+	Text string
+}
+
+var (
+	codeSpan   = regexp.MustCompile("`([^`]+)`")
+	linkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	notAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// Parse reads a document. Spans that go over the end of a line are not found.
+func Parse(path, text string) *Document {
+	d := &Document{Path: path, Text: text}
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		switch {
+		case strings.HasPrefix(line, "```"):
+			b := Block{Line: i + 2, Lang: strings.TrimSpace(line[3:])}
+			for i++; i < len(lines) && !strings.HasPrefix(lines[i], "```"); i++ {
+				b.Lines = append(b.Lines, lines[i])
+			}
+			d.Blocks = append(d.Blocks, b)
+		case strings.HasPrefix(line, "    ") && (i == 0 || strings.TrimSpace(lines[i-1]) == ""):
+			b := Block{Line: i + 1}
+			for ; i < len(lines) && strings.HasPrefix(lines[i], "    "); i++ {
+				b.Lines = append(b.Lines, lines[i][4:])
+			}
+			i--
+			d.Blocks = append(d.Blocks, b)
+		default:
+			d.prose(i+1, line)
+		}
+	}
+	return d
+}
+
+func (d *Document) prose(n int, line string) {
+	if level := strings.TrimLeft(line, "#"); len(level) < len(line) && strings.HasPrefix(level, " ") {
+		d.Headings = append(d.Headings, anchor(level))
+	}
+	for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
+		d.Spans = append(d.Spans, Span{n, m[1]})
+	}
+	for _, m := range linkTarget.FindAllStringSubmatch(line, -1) {
+		d.Links = append(d.Links, Span{n, m[1]})
+	}
+}
+
+// anchor is how a heading is linked to.
+func anchor(heading string) string {
+	return strings.ReplaceAll(notAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-")
+}
+
+// Commands are the lines of a block with continued ones joined.
+func (b *Block) Commands() []Span {
+	var all []Span
+	joined, begin := "", 0
+	for i, line := range b.Lines {
+		if joined == "" {
+			begin = b.Line + i
+		}
+		more := strings.HasSuffix(line, `\`)
+		joined += strings.TrimSuffix(line, `\`)
+		if more {
+			continue
+		}
+		if strings.TrimSpace(joined) != "" {
+			all = append(all, Span{begin, strings.TrimSpace(joined)})
+		}
+		joined = ""
+	}
+	return all
+}

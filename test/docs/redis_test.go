@@ -1,0 +1,61 @@
+package docs
+
+import (
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/regional/redisstore/redistest"
+)
+
+// redisDocument has commands for Redis that are run.
+const redisDocument = "regional/redisstore/README.md"
+
+// redisCommands are these commands, as [Checker.Shell] gets them.
+func redisCommands(d *Document) (all []string) {
+	c := &Checker{Programs: map[string][]string{"weir": {}, "weir key": {}, "weir-regional": {"--redis"}}, Shell: func(_ *Document, command string) error {
+		if strings.Contains(command, "redis-cli ") {
+			all = append(all, command)
+		}
+		return nil
+	}}
+	for i := range d.Blocks {
+		if d.Blocks[i].Lang == "" {
+			(&judge{Checker: c, d: d}).commands(&d.Blocks[i])
+		}
+	}
+	return all
+}
+
+// What the documents say to do at Redis works on a cluster: each command finds the key,
+// wherever it is.
+func TestRedisCommands(t *testing.T) {
+	const key = "weir:{login:203.0.113.195}0.ea600"
+	c := redistest.StartCluster(t, 3, 0)
+	owner := c.MasterOf(key)
+	owner.Do("SET", key, "x", "EX", "60")
+	other := c.Nodes[0]
+	if other == owner {
+		other = c.Nodes[1] // what is asked first does not have it
+	}
+	_, port, _ := strings.Cut(other.Addr, ":")
+	commands := redisCommands(Parse(redisDocument, read(t, redisDocument)))
+	if len(commands) < 3 {
+		t.Fatalf("only %d commands are found: %q", len(commands), commands)
+	}
+	for _, command := range commands {
+		here := strings.ReplaceAll(command, "-h 10.0.0.1", "-h 127.0.0.1 -p "+port)
+		if strings.Contains(here, "10.0.0.") || !strings.Contains(command, "weir:{login:203.0.113.195}") {
+			t.Errorf("%s: nothing here knows which servers, or key, that is for", command)
+			continue
+		}
+		out, err := exec.Command("bash", "-euo", "pipefail", "-c", here).CombinedOutput()
+		said := strings.TrimSpace(string(out))
+		found := said == key || strings.Contains(command, "keyslot") && said == strconv.Itoa(redistest.Slot(key)) ||
+			strings.Contains(command, "pttl") && len(said) == 5 // tens of thousands of ms
+		if err != nil || !found {
+			t.Errorf("%s: %v, printed %q", command, err, said)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/stack"
+)
+
+// What clients send, and what they are told, through an Envoy whose region is away.
+func TestClients(t *testing.T) {
+	configs := []string{
+		// Two inputs: the filter reads all headers at once.
+		`{"rules":[{"name":"open","match":{"path":"/open"},"key":[{"header":"x-user"}],"limit":"5/1m","on_failure":"allow"},
+			{"name":"shut","match":{"path":"/shut"},"key":[],"limit":"5/1m","on_failure":"deny"},
+			{"name":"user","match":{"path":"/user"},"key":[{"header":"x-user"}],"limit":"1/24h","scope":"pop"},
+			{"name":"spelled","match":{"methods":["POST"],"path":"/login","ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},
+				"key":["path"],"limit":"1/24h","scope":"pop"},
+			{"name":"claims","match":{"path":"/claims"},"key":[{"header":"x-user-id","else":{"const":"nobody"}}],"limit":"1/24h","scope":"pop",
+				"overrides":[{"when":{"header":{"x-tier":"gold"}},"limit":"100/24h"}],"cost":{"header":"x-cost","default":1,"max":1}}]}`,
+		// One header and nothing else.
+		`{"rules":[{"name":"user","key":[{"header":"x-user"}],"limit":"1/24h","scope":"pop"}]}`,
+	}
+	logs := filepath.Join(t.TempDir(), "access.log")
+	n := 0
+	s := stack.Start(t, stack.Config{PoPs: len(configs), Workers: 1, RegionAddr: "127.0.0.1:9", Strangers: true, Bootstrap: func(b *stack.Bootstrap) {
+		b.SetPlugin(map[string]any{"rules": rawJSON(configs[n])})
+		if n == 0 {
+			b.SetAccessLog(logs)
+		}
+		n++
+	}})
+	t.Run("on_failure", func(t *testing.T) { onFailureIsNotTold(t, s.PoPs[0], logs) })
+	t.Run("heap", func(t *testing.T) { heapIsWatched(t, s.PoPs[0]) })
+	t.Run("claims", func(t *testing.T) { claimsAreNotTaken(t, s.PoPs[0]) })
+	t.Run("spelling", func(t *testing.T) { spellingIsNoWayAround(t, s.PoPs[0]) })
+	for i, p := range s.PoPs {
+		t.Run(fmt.Sprint("repeated header ", i), func(t *testing.T) { repeatedHeader(t, p) })
+	}
+}
+
+// That a limit is open for want of a region stands in the access log, and nowhere in
+// the response.
+func onFailureIsNotTold(t *testing.T, p *stack.PoP, logs string) {
+	for path, want := range map[string]int{"/open": 200, "/shut": 503} {
+		r := p.Get(path, "x-user", "ann")
+		if r.Status != want {
+			t.Errorf("%s: status %d, want %d", path, r.Status, want)
+		}
+		for name, values := range r.Header {
+			if line := strings.ToLower(fmt.Sprint(name, values)); strings.Contains(line, "weir") || strings.Contains(line, "failure") {
+				t.Errorf("%s: the client gets %s", path, line)
+			}
+		}
+		if strings.Contains(r.Body, "failure") {
+			t.Errorf("%s: the client gets %s", path, r.Body)
+		}
+	}
+	for _, want := range []string{`weir="open allowed on_failure"`, `weir="shut denied on_failure"`} {
+		stack.Eventually(t, 5*time.Second, "the access log has "+want, func() bool {
+			text, err := os.ReadFile(logs)
+			return err == nil && strings.Contains(string(text), want)
+		})
+	}
+}
+
+// A header that is sent several times is one value, joined as Envoy joins them,
+// whatever else the filter reads.
+func repeatedHeader(t *testing.T, p *stack.PoP) {
+	for _, c := range []struct {
+		users  []string
+		status int
+	}{
+		{[]string{"ann"}, 200},
+		{[]string{"ann"}, 429},
+		{[]string{"ann", "bob"}, 200}, // another key: neither ann's nor bob's
+		{[]string{"ann,bob"}, 429},    // the same
+		{[]string{"bob"}, 200},
+		{[]string{"", "bob"}, 200},
+		{[]string{",bob"}, 429},
+	} {
+		var headers []string
+		for _, user := range c.users {
+			headers = append(headers, "x-user", user)
+		}
+		if got := p.Get("/user", headers...).Status; got != c.status {
+			t.Errorf("x-user %q: status %d, want %d", c.users, got, c.status)
+		}
+	}
+}
+
+// What a client claims to be is removed before the filter sees it, in any spelling.
+func claimsAreNotTaken(t *testing.T, p *stack.PoP) {
+	for i, c := range []struct {
+		headers []string
+		status  int
+	}{
+		{[]string{"x-user-id", "ann", "x-tier", "gold"}, 200}, // nobody's one request
+		{[]string{"x-user-id", "bob", "x-tier", "gold", "x-cost", "0"}, 429},
+		{[]string{"X-User-Id", "eve", "x-user-id", "eve"}, 429},
+		{[]string{"x_user_id", "eve"}, 400},
+	} {
+		if got := p.Get("/claims", c.headers...).Status; got != c.status {
+			t.Errorf("request %d, %q: status %d, want %d", i, c.headers, got, c.status)
+		}
+	}
+}
+
+// Services differ in what they take for the same request; a rule that says so counts
+// all of it together. Envoy refuses methods that it does not know over HTTP/1, and
+// passes them on over HTTP/2.
+func spellingIsNoWayAround(t *testing.T, p *stack.PoP) {
+	h2 := &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols)}, Timeout: 30 * time.Second}
+	h2.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
+	defer h2.CloseIdleConnections()
+	for i, c := range []struct {
+		method, path string
+		one, two     int // status over HTTP/1 and HTTP/2
+	}{
+		{"POST", "/login", 200, 429}, // the only one, but for those that are not counted
+		{"POST", "/login/", 429, 429},
+		{"POST", "/Login", 429, 429},
+		{"POST", "/login;jsessionid=1", 429, 429},
+		{"POST", "//%6Cogin/;a/", 429, 429},
+		{"POST", "/x/..;/login", 429, 429},
+		{"POST", "/x/../login?y", 429, 429},
+		{"post", "/login", 400, 429},
+		{"PoSt", "/LOGIN/", 400, 429},
+		{"GET", "/login", 200, 200},
+		{"POST", "/logins", 200, 200},
+	} {
+		r, err := stack.Do(p.Addr, c.method, c.path, "")
+		if err != nil || r.Status != c.one {
+			t.Errorf("request %d, %s %s: status %d, want %d (%v)", i, c.method, c.path, r.Status, c.one, err)
+		}
+		req, err := http.NewRequest(c.method, "http://"+p.Addr+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := h2.Do(req)
+		if err != nil {
+			t.Errorf("request %d, %s %s over HTTP/2: %v", i, c.method, c.path, err)
+			continue
+		}
+		resp.Body.Close()
+		if resp.ProtoMajor != 2 || resp.StatusCode != c.two {
+			t.Errorf("request %d, %s %s over HTTP/%d: status %d, want %d", i, c.method, c.path, resp.ProtoMajor, resp.StatusCode, c.two)
+		}
+	}
+}
+
+// The monitor of the heap works, and is far from refusing anything at start.
+func heapIsWatched(t *testing.T, p *stack.PoP) {
+	const monitor = "overload.envoy.resource_monitors.fixed_heap."
+	var stats map[string]int64
+	stack.Eventually(t, 10*time.Second, "the monitor has looked", func() bool {
+		stats = p.Stats(monitor)
+		return stats[monitor+"pressure"] > 0
+	})
+	if stats[monitor+"pressure"] > 25 || stats[monitor+"failed_updates"] > 0 {
+		t.Errorf("%v: want a pressure of at most 25 %%", stats)
+	}
+}

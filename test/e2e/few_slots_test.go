@@ -1,0 +1,153 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/stack/drive"
+)
+
+const fewSlotsRules = `
+rules:
+  - name: one
+    match: { path: { prefix: /one } }
+    timeout: 1s
+    key: []
+    limit: 1
+    algorithm: concurrency
+    on_failure: { action: deny, status: 429 }
+  - name: two
+    match: { path: { prefix: /two } }
+    timeout: 1s
+    key: []
+    limit: 2
+    algorithm: concurrency
+    on_failure: { action: deny, status: 429 }
+  - name: one-per-pop
+    match: { path: /local }
+    key: []
+    limit: 1
+    algorithm: concurrency
+    scope: pop
+`
+
+// A slot that is free anywhere in a PoP is to be had by all of its workers: requests
+// that follow each other, over connections of their own, are never refused by a limit
+// of 1 or 2, however many workers there are. And never are more open than the limit.
+func TestSlotsAreFreeInTheWholePoP(t *testing.T) {
+	for workers, pops := range map[int]int{2: 2, 8: 1} {
+		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
+			var one, two stack.InFlight
+			mux := http.NewServeMux()
+			mux.Handle("/two", two.Track(http.HandlerFunc(streams)))
+			mux.Handle("/one", one.Track(http.HandlerFunc(streams)))
+			mux.Handle("/local", http.HandlerFunc(streams))
+			s := stack.Start(t, stack.Config{PoPs: pops, Workers: workers, Rules: fewSlotsRules, Upstream: mux})
+			awaitRules(t, s)
+			var paths sync.WaitGroup
+			for _, path := range []string{"/one", "/two", "/local"} {
+				paths.Go(func() { inTurn(t, s.PoPs[0].Addr, path, 120) })
+			}
+			paths.Wait()
+			paths.Go(func() { overlap(t, s, "/two", &two, 2) })
+			paths.Go(func() { overlap(t, s, "/one", &one, 1) })
+			paths.Wait()
+			if pops == 2 {
+				handOver(t, s)
+			}
+		})
+	}
+}
+
+// streams answers at once, or as long as ?for says.
+func streams(w http.ResponseWriter, r *http.Request) {
+	d, _ := time.ParseDuration(r.URL.Query().Get("for"))
+	select {
+	case <-time.After(d):
+	case <-r.Context().Done():
+	}
+}
+
+// inTurn sends requests one after the other, each over a connection of its own, and
+// with breaks in which slots are given back. None may be refused.
+func inTurn(t *testing.T, addr, path string, requests int) {
+	t.Helper()
+	refused := 0
+	for i := range requests {
+		if statusOf(t, addr, path) != http.StatusOK {
+			refused++
+		}
+		if i%20 == 19 {
+			time.Sleep(time.Duration(i%130) * time.Millisecond)
+		}
+	}
+	if t.Logf("%s: %d of %d requests in turn were refused", path, refused, requests); refused > 0 {
+		t.Errorf("%s: %d of %d requests in turn were refused, want none", path, refused, requests)
+	}
+}
+
+// statusOf returns the status of one request over a connection of its own; 0 if there is none.
+func statusOf(t *testing.T, addr, path string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// overlap offers more streams than there are slots to all PoPs.
+func overlap(t *testing.T, s *stack.Stack, path string, upstream *stack.InFlight, slots int) {
+	t.Helper()
+	time.Sleep(300 * time.Millisecond) // what one PoP holds comes back
+	tally := offer(t, drive.Load{
+		Addrs: s.Addrs(), Conns: 16, Request: drive.Get(path + "?for=5ms"), Until: time.Now().Add(time.Second), PerSecond: 800,
+	})
+	t.Logf("%s: %v, at most %d at a time", path, tally.Status, upstream.Most())
+	if most := upstream.Most(); most > slots {
+		t.Errorf("%s: %d streams at a time at the upstream, the limit is %d", path, most, slots)
+	}
+	if tally.OK() < 25 || tally.Status[429] == 0 {
+		t.Errorf("%s: %v, want some refused, and the slots used all the time", path, tally.Status)
+	}
+}
+
+// handOver frees a slot in one PoP, and takes it in the other.
+func handOver(t *testing.T, s *stack.Stack) {
+	t.Helper()
+	for i := range 4 {
+		from, to := s.PoPs[i%2].Addr, s.PoPs[(i+1)%2].Addr
+		stack.Eventually(t, 5*time.Second, "the slot is free", func() bool { return statusOf(t, from, "/one") == http.StatusOK })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = stream(ctx, from, "/one?for=10s")
+		}()
+		time.Sleep(200 * time.Millisecond)
+		if status := statusOf(t, to, "/one"); status != 429 {
+			t.Errorf("status %d beside a stream in the other PoP, want 429", status)
+		}
+		cancel()
+		<-ended
+		freed := time.Now()
+		stack.Eventually(t, 5*time.Second, "the slot is to be had in the other PoP", func() bool { return statusOf(t, to, "/one") == http.StatusOK })
+		took := time.Since(freed)
+		if t.Logf("the slot was to be had in the other PoP after %v", took); took > time.Second { // on a busy machine, too
+			t.Errorf("the slot was to be had in the other PoP after %v, want about two lease intervals of 100 ms", took)
+		}
+	}
+}

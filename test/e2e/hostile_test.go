@@ -1,0 +1,205 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/stack/drive"
+)
+
+// bystanderLimit is what each bystander may do.
+const bystanderLimit = 10
+
+// All rules have the same timeout, so that bystanders share their calls, and the
+// breaker, with the hostile client.
+func hostileRules() string {
+	var b strings.Builder
+	b.WriteString(`
+rules:
+  - { name: bystander, match: { path: /bystander }, key: [{ header: x-user }], limit: 10/1d, timeout: 1s,
+      algorithm: fixed_window, consistency: exact, on_failure: deny }
+  - { name: bystander-leased, match: { path: /bystander-leased }, key: [{ header: x-user }], limit: 10/1d, timeout: 1s,
+      algorithm: fixed_window }
+  - { name: sum, match: { path: { prefix: /hostile } }, key: [], limit: 4294967295/1d, timeout: 1s,
+      algorithm: fixed_window, consistency: exact, cost: { header: x-cost, max: 4294967295 } }
+  - { name: wide, match: { path: { prefix: /hostile } }, limit: 100/1d, timeout: 1s,
+      key: [{ header: x-user, else: client_ip }, { query: id, else: { const: none } }, method, path] }
+`)
+	for i := range 70 {
+		fmt.Fprintf(&b, "  - { name: many-%d, match: { path: /hostile/many }, key: [{ header: x-user, else: client_ip }], limit: 1000/1d, timeout: 1s }\n", i)
+	}
+	return b.String()
+}
+
+// What one client sends changes nothing for another one: bytes, lengths and
+// repetition of everything that the filter reads of a request are hostile, and a
+// bystander gets its limit to the unit, is never decided without the region, and
+// the region refuses no call.
+func TestHostileHeaders(t *testing.T) {
+	lasting := 8 * time.Second
+	if long {
+		lasting = 10 * time.Minute
+	}
+	s := stack.Start(t, stack.Config{PoPs: 1, Rules: hostileRules()})
+	awaitRules(t, s)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	attack, attack2 := make(chan drive.Tally), make(chan int)
+	go func() { attack2 <- hostileOverHTTP2(ctx, s.PoPs[0].Addr, seed) }()
+	go func() {
+		tally, _ := drive.Run(ctx, drive.Load{Addrs: s.Addrs(), Conns: 16, Request: hostile(seed), Until: time.Now().Add(lasting), PerSecond: 400})
+		attack <- tally
+	}()
+	bystanders := 0
+	for end := time.Now().Add(lasting); time.Now().Before(end) && !t.Failed(); bystanders++ {
+		bystander(t, s, "/bystander", fmt.Sprint("b", bystanders), 0)
+		bystander(t, s, "/bystander-leased", fmt.Sprint("b", bystanders), 10*time.Second)
+	}
+	stop()
+	tally, over2 := <-attack, <-attack2
+	t.Logf("%d bystanders; hostile requests: %v, failed %d, and %d over HTTP/2", bystanders, tally.Status, tally.Failed, over2)
+	if tally.Status[200] == 0 || over2 == 0 {
+		t.Error("no hostile request was admitted: the attack attacks nothing")
+	}
+	if tally.Status[503] > 0 || tally.Status[500] > 0 {
+		t.Errorf("hostile requests were answered %v", tally.Status)
+	}
+	region := s.Region.Metrics()
+	if n := region["weir_acquire_rejected_total"]; n != 0 {
+		t.Errorf("the region refused %v calls", n)
+	}
+	for name, n := range region {
+		if strings.HasPrefix(name, "weir_wants_rejected_total") && n != 0 {
+			t.Errorf("%s is %v", name, n)
+		}
+	}
+	var degraded []string
+	for name, n := range s.PoPs[0].Stats("wasmcustom.weir") {
+		if n != 0 && (strings.Contains(name, ".reason.") && !strings.HasSuffix(name, ".answered") || strings.HasSuffix(name, ".panics")) {
+			degraded = append(degraded, fmt.Sprint(strings.TrimPrefix(name, "wasmcustom.weir."), "=", n))
+		}
+	}
+	if len(degraded) > 0 {
+		slices.Sort(degraded)
+		t.Errorf("%d of these are not 0: %v", len(degraded), degraded[:min(len(degraded), 10)])
+	}
+}
+
+// bystander spends the limit of a user, and finds all of it: at once, or, where
+// workers of the PoP hold leases and one may be refused while another gives back its
+// unit (1 of 2,000 without any attack), within patience.
+func bystander(t *testing.T, s *stack.Stack, path, user string, patience time.Duration) {
+	t.Helper()
+	load := drive.Load{Addrs: s.Addrs(), Conns: 2, Count: 2 * bystanderLimit, Request: drive.Get(path, "x-user", user)}
+	total := int64(0)
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		tally := try(t, load)
+		if total += tally.OK(); tally.Other(200, 429) > 0 {
+			t.Errorf("%s, %s: %v", path, user, tally.Status)
+		}
+		if total >= bystanderLimit || time.Now().After(end) {
+			break
+		}
+	}
+	if total != bystanderLimit {
+		t.Errorf("%s, %s: %d admitted, want %d", path, user, total, bystanderLimit)
+	}
+}
+
+// hostile returns requests in which everything that rules may read is hostile. The
+// request n of a seed is always the same.
+func hostile(seed uint64) func([]byte, int64) []byte {
+	return func(buf []byte, n int64) []byte {
+		r := &attacker{rand.New(rand.NewPCG(seed, uint64(n)))}
+		method := r.pick("GET", "GET", "GET", "POST", "POST", "PUT", "PATCH", "get", strings.Repeat("M", r.IntN(300)+1))
+		path := r.pick("/hostile", "/hostile", "/hostile/many", "/hostile/many;x=1", "/hostile/%2e%2e/%ff", "/HOSTILE")
+		buf = fmt.Appendf(buf, "%s %s%s HTTP/1.1\r\nhost: pop\r\n", method, path, r.query())
+		for range r.IntN(3) {
+			buf = fmt.Appendf(buf, "traceparent: %s\r\n", r.traceparent())
+		}
+		for range r.IntN(4) {
+			buf = fmt.Appendf(buf, "x-cost: %s\r\n", r.cost())
+		}
+		for range r.IntN(3) {
+			buf = fmt.Appendf(buf, "x-user: %s\r\n", r.text(r.length()))
+		}
+		return append(buf, "content-length: 0\r\n\r\n"...)
+	}
+}
+
+// hostileOverHTTP2 sends what Envoy refuses over HTTP/1, methods above all, until ctx
+// ends, and counts the answers.
+func hostileOverHTTP2(ctx context.Context, addr string, seed uint64) (answered int) {
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	for n := uint64(0); ctx.Err() == nil; n++ {
+		r := &attacker{rand.New(rand.NewPCG(^seed, n))}
+		method := r.pick("get", "PoSt", "!#$%&'*+.^_`|~", "GET", "DELETE", strings.Repeat("M", r.IntN(3000)+1))
+		req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+r.pick("/hostile", "/hostile/many")+r.pick("", "?id=&id=bob", "?id=%00%ff"), nil)
+		if err != nil {
+			continue
+		}
+		for name, value := range map[string]string{"traceparent": r.traceparent(), "x-cost": r.cost(), "x-user": r.text(r.length())} {
+			for range r.IntN(3) {
+				req.Header.Add(name, value)
+			}
+		}
+		if resp, err := transport.RoundTrip(req); err == nil {
+			resp.Body.Close()
+			answered++
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return answered
+}
+
+type attacker struct{ *rand.Rand }
+
+func (a *attacker) pick(from ...string) string { return from[a.IntN(len(from))] }
+
+// length is mostly small, and now and then near the most that Envoy takes.
+func (a *attacker) length() int {
+	return []int{0, 1, 10, 95, 96, 97, 255, 256, 257, 1000, 8191, 30_000}[a.IntN(12)]
+}
+
+// text is n bytes, of any value that HTTP takes for a header and a few that it does
+// not.
+func (a *attacker) text(n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		for b[i] = byte(a.IntN(256)); b[i] < ' ' || b[i] == 0x7f; b[i] = byte(a.IntN(256)) {
+			if a.IntN(100_000) == 0 {
+				b[i] = 'x'
+				break
+			}
+		}
+	}
+	return string(b)
+}
+
+func (a *attacker) query() string {
+	return a.pick("", "?id=", "?id=&id=bob", "?id=bob&id=", "?%69d=%", "?id=%00%ff%zz", "?"+strings.Repeat("&", 3000),
+		"?id="+strings.Repeat("%ff", 2000), "?"+strings.Repeat("id=x&", 1000), "#id=1")
+}
+
+func (a *attacker) traceparent() string {
+	const trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	return a.pick("", "\xff", "\xc3\x28", "00-"+trace+"-"+span+"-01", "ff-"+trace+"-"+span+"-01",
+		"00-"+strings.Repeat("0", 32)+"-"+span+"-01", "00-"+strings.ToUpper(trace)+"-"+span+"-01",
+		"cc-"+trace+"-"+span+"-01-"+strings.Repeat("x", 20_000), strings.Repeat("\xff", 40_000), a.text(55), strings.Repeat("t", a.length()))
+}
+
+func (a *attacker) cost() string {
+	return a.pick("", "0", "1", "-1", "4294967295", "4294967296", "18446744073709551616", strings.Repeat("9", 5000),
+		"1,2,3", ",", "1e9", "0x7fffffff", " 7 ", "\xff", a.text(20), "4294967290, 3")
+}

@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/regional/redisstore/redistest"
+	"github.com/weirlimit/weir/test/stack"
+)
+
+// startReplicas starts a PoP whose region is three replicas on one Redis.
+func startReplicas(t *testing.T, rules string, args ...string) ([]*replica, *stack.Stack) {
+	t.Helper()
+	redis := redistest.Start(t)
+	var all []*replica
+	var addrs []string
+	for i := range 3 {
+		r := newReplica(t, fmt.Sprint("replica-", i+1), rules, []string{redis.Addr}, args...)
+		r.start()
+		all, addrs = append(all, r), append(addrs, r.quota)
+	}
+	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: addrs[0], Bootstrap: func(b *stack.Bootstrap) {
+		b.SetCluster("weir_region", addrs...)
+	}})
+	awaitRules(t, s)
+	return all, s
+}
+
+// users are so many users.
+func users(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprint("user-", i))
+	}
+	return all
+}
+
+// One of three replicas hangs for as long as it is observed: Envoy takes it off its
+// list, and the filter goes on asking the others.
+func TestReplicaHangs(t *testing.T) {
+	replicas, s := startReplicas(t, steadyRules)
+	const perSecond = 200 // of each rule
+	steady(t, s.Addrs(), users(60), perSecond, time.Now().Add(2*time.Second))
+
+	replicas[1].Pause()
+	defer replicas[1].Resume()
+	length := 8 * time.Second
+	if long {
+		length = time.Minute
+	}
+	tallies := steady(t, s.Addrs(), users(60), perSecond, time.Now().Add(length))
+	// 2 % and 0.1 % are what is aimed at; the rest is for machines that are busy. It was
+	// 87 % and 54 %.
+	for rule, most := range map[string]float64{"exact": 10, "leased": 3} {
+		tally := tallies[rule]
+		bad := 100 * float64(tally.Other(200)) / float64(tally.Sent())
+		t.Logf("%s: %.2f %% of %d decisions degraded, slowest %v", rule, bad, tally.Sent(), tally.Slowest)
+		if bad > most {
+			t.Errorf("%s: %.2f %% degraded, want at most %v %%: %v", rule, bad, most, tally.Status)
+		}
+	}
+	if n := called(s); n != 2 {
+		t.Errorf("%d replicas are called, want the 2 that answer", n)
+	}
+	replicas[1].Resume()
+	stack.Eventually(t, 15*time.Second, "the replica is called again", func() bool { return called(s) == 3 })
+}
+
+// called is how many replicas the first PoP calls.
+func called(s *stack.Stack) int64 {
+	const stat = "cluster.weir_region.membership_healthy"
+	return s.PoPs[0].Stats(stat)[stat]
+}
+
+// All replicas restart, one after the other, under load: each has callers go elsewhere
+// before it stops, so that no call fails and nothing is decided without the region.
+func TestReplicasRestartUnderLoad(t *testing.T) {
+	patient := strings.ReplaceAll(steadyRules, "200ms", "1s") // a busy machine is no failed call
+	replicas, s := startReplicas(t, patient, "--drain-wait", "2s")
+	const perSecond = 150 // of each rule
+	over, counted := make(chan struct{}), make(chan [2]int64)
+	go func() {
+		var sent, bad int64
+		for running := true; running; {
+			select {
+			case <-over:
+				running = false
+			default:
+			}
+			for _, tally := range steady(t, s.Addrs(), users(60), perSecond, time.Now().Add(time.Second)) {
+				sent, bad = sent+tally.Sent(), bad+tally.Other(200)
+			}
+		}
+		counted <- [2]int64{sent, bad}
+	}()
+	for _, r := range replicas {
+		r.Stop()
+		r.start()
+		stack.Eventually(t, 15*time.Second, r.name+" is called again", func() bool { return called(s) == 3 })
+	}
+	close(over)
+	n := <-counted
+	sent, bad := n[0], n[1]
+	calls := s.PoPs[0].Stats("wasmcustom.weir.calls")
+	t.Logf("%d of %d decisions degraded; calls %v", bad, sent, calls)
+	if bad > 0 {
+		t.Errorf("%d of %d decisions were made without the region", bad, sent)
+	}
+	for reason, many := range calls {
+		if many > 0 && !strings.HasSuffix(reason, ".answered") {
+			t.Errorf("%d calls: %s", many, reason)
+		}
+	}
+}

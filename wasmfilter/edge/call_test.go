@@ -1,0 +1,98 @@
+package edge
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
+	"pgregory.net/rapid"
+)
+
+// hostileRules are rules that let requests ask for much: high costs, long keys of
+// all parts, and more rules for one request than a group may have.
+func hostileRules() string {
+	var b strings.Builder
+	b.WriteString(`{"rules":[
+		{"name":"sum","match":{"path":{"prefix":"/sum"}},"key":[],"limit":"4294967295/24h","algorithm":"fixed_window","consistency":"exact",
+			"cost":{"header":"x-cost","max":4294967295}},
+		{"name":"slots","match":{"path":{"prefix":"/slots"}},"key":[],"limit":16777215,"algorithm":"concurrency","cost":{"header":"x-cost","max":16777215}},
+		{"name":"long","match":{"path":{"prefix":"/long"}},"limit":"10/24h","algorithm":"fixed_window",
+			"key":[{"header":"a"},{"header":"a"},{"header":"a"},{"header":"a"},{"header":"a"},{"header":"a"},{"header":"a"},{"header":"x-user"}]}`)
+	for i := range 150 {
+		fmt.Fprintf(&b, `,{"name":"many-%d","match":{"path":"/many"},"key":[{"header":"x-user"}],"limit":"1000/24h"}`, i)
+	}
+	b.WriteString("]}")
+	return b.String()
+}
+
+// Whatever requests come, no call exceeds a bound of the region: it decodes, and no
+// want of it is out of range.
+func TestCallsKeepWithinBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, 1, hostileRules())
+		x := w.workers[0]
+		trace := ""
+		x.Trace = func() string { return trace }
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			path := rapid.SampledFrom([]string{"/sum", "/slots", "/long", "/many", "/sum/slots"}).Draw(t, "path")
+			cost := rapid.SampledFrom([]string{"", "1", "4294967295", "4294967294", "99999999999999999999", "-1", "x", "16777215"}).Draw(t, "cost")
+			trace = rapid.SampledFrom([]string{"", goodTrace, "\xff", strings.Repeat("\xff", 60_000), goodTrace + ","}).Draw(t, "trace")
+			for n := range requests(t, path) {
+				var in rule.Request
+				in.Reset(x.Inputs())
+				for _, h := range [][2]string{
+					{":path", path}, {":method", "GET"}, {"x-user", fmt.Sprint(n)}, {"x-cost", cost}, {"a", strings.Repeat("\\", 256)},
+				} {
+					in.Add(x.Inputs(), h[0], h[1])
+				}
+				x.Decide(w.now, &in, &Request{})
+				w.collect()
+			}
+			for len(w.calls) > 0 && rapid.Bool().Draw(t, "answer") {
+				withinBounds(t, w.calls[0].call)
+				w.answer(0)
+			}
+			w.pass(100)
+		}
+		for range 1000 {
+			if len(w.calls) == 0 {
+				return
+			}
+			withinBounds(t, w.calls[0].call)
+			w.answer(0)
+		}
+	})
+}
+
+func withinBounds(t *rapid.T, c Call) {
+	if c.Path != AcquirePath {
+		return
+	}
+	var q wire.Request
+	if err := q.Decode(c.Body); err != nil {
+		t.Fatalf("a call of %d bytes: %v", len(c.Body), err)
+	}
+	groups := map[uint32]int{}
+	for _, n := range q.Wants {
+		if n.Need > n.Waiting || n.Waiting > n.Want || max(n.Want, n.Unused, n.Overdrawn, n.Denied, n.Holding) > wire.MaxUnits || len(n.Key) > wire.MaxKey {
+			t.Fatalf("out of range: %+v", n)
+		}
+		if groups[n.Group]++; n.Group != 0 && groups[n.Group] > wire.MaxGroup {
+			t.Fatalf("group %d has more than %d wants", n.Group, wire.MaxGroup)
+		}
+	}
+	for _, trace := range append(q.TraceParent, c.TraceParent) {
+		if trace != "" && trace != goodTrace {
+			t.Fatalf("traceparent %.80q", trace)
+		}
+	}
+}
+
+func requests(t *rapid.T, path string) int {
+	if path == "/many" { // each of them 150 wants
+		return rapid.IntRange(1, 8).Draw(t, "requests")
+	}
+	return rapid.SampledFrom([]int{1, 3, 600}).Draw(t, "requests")
+}

@@ -1,0 +1,212 @@
+package edge
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"pgregory.net/rapid"
+)
+
+// What is admitted while the region is away is charged when it is back, whatever
+// the length of the keys; then the PoP is silent.
+func TestDebtsOfLongKeys(t *testing.T) {
+	for _, length := range []int{20, 96, 97, 150, 1000, 4096} {
+		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			w := newWorld(t, 2, `{"rules":[{"name":"r","key":[{"header":"x-user"},"path"],"limit":"20/24h","algorithm":"fixed_window","on_failure":"allow"}]}`)
+			user := func(i int) string { return fmt.Sprintf("%0*d", length, i) }
+			for i := range 100 * 20 {
+				if r := w.request(i%2, "/"+strings.Repeat("p", length/2), user(i/20)); r.Outcome == Deny {
+					t.Fatalf("request %d while the region is away: denied", i)
+				}
+				w.cut()
+			}
+			w.quiet()
+			if n := len(w.region.counters); n != 100 {
+				t.Errorf("%d counters of 100 keys in the region", n)
+			}
+			for key, c := range w.region.counters {
+				if d := w.region.set.Limit(0, 0).Peek(c.State, w.wall(), 0); d.Remaining > 0 {
+					t.Fatalf("key %.20q: %d of 20 are left after 20 were admitted", key, d.Remaining)
+				}
+			}
+			w.silent()
+			w.empty()
+		})
+	}
+}
+
+// A debt that the region cannot take, since it has no such rule, is not repeated for
+// ever, nor forgotten before other replicas could have been asked.
+func TestDebtOfUnknownRule(t *testing.T) {
+	w := newWorld(t, 1, fmtRule("20/24h"))
+	for range 5 {
+		w.request(0, "/", "ann")
+		w.cut()
+	}
+	w.region.set = mustRules(t, `{"rules":[{"name":"other","key":[],"limit":"1/1h"}]}`)
+	for ms := 0; ms < 60_000; ms += 100 {
+		w.pass(100)
+		for len(w.calls) > 0 {
+			if w.calls[0].call.Path == RulesPath {
+				w.lose(0, false) // its rules do not arrive
+			} else {
+				w.answer(0)
+			}
+		}
+		if ms == 15_000 && w.workers[0].Counts.Unreported > 0 {
+			t.Errorf("forgotten after %d ms", ms)
+		}
+	}
+	if n := w.workers[0].Counts.Unreported; n != 5 {
+		t.Errorf("%d units were forgotten, want the 5 that were admitted", n)
+	}
+	w.empty()
+}
+
+// Rules that go and come back within some seconds find their counters; what they
+// left behind is gone after that, and counted.
+func TestRulesThatComeBack(t *testing.T) {
+	const pop = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"3/24h","algorithm":"fixed_window","scope":"pop"}]}`
+	for away, stays := range map[lease.Millis]bool{8_000: true, 40_000: false} {
+		w := newWorld(t, 1, pop)
+		for range 4 {
+			w.admit(0, "/", "ann")
+		}
+		for _, rules := range []string{fmtRule("1/1h"), pop} {
+			w.region.set = mustRules(t, rules)
+			w.workers[0].fetchRules(w.now, 0)
+			w.collect()
+			w.settle()
+			if rules != pop {
+				w.pass(away)
+			}
+			w.settle()
+		}
+		if got := w.admit(0, "/", "ann"); got == stays {
+			t.Errorf("away for %d ms: admitted %v", away, got)
+		}
+	}
+}
+
+// quiet is 60 s without traffic, with the region up.
+func (w *world) quiet() {
+	for range 600 {
+		w.pass(100)
+		w.settle()
+	}
+}
+
+// silent expects that nothing is asked any more but the rules.
+func (w *world) silent() {
+	w.t.Helper()
+	wants := w.region.wants
+	w.quiet()
+	if n := w.region.wants - wants; n > 0 {
+		w.t.Fatalf("an idle PoP sent %d wants in a minute", n)
+	}
+}
+
+// empty expects that the pages hold nothing but what stands for longer than the
+// silence: denials of, and units spent on, limits that have not recovered.
+func (w *world) empty() {
+	w.t.Helper()
+	x := w.workers[0]
+	for _, t := range []*table.Table{x.enforced, x.shadow} {
+		for page := range t.Pages() {
+			t.Visit(w.now, page, func(e *table.Entry) bool {
+				p := x.rules.byID[e.Rule]
+				switch {
+				case p == nil:
+					w.t.Fatalf("an entry of no rule in force: %+v", e)
+				case p.local() && !p.limit.Fresh(e.Counter, w.wall()):
+				case (e.Refused || e.DeniedNeed > 0) && w.now < e.Reset && e.Overdrawn == 0 && e.Lots[0].Units == 0 && e.Lots[1].Units == 0:
+				case e.Lots[0].Local && w.now < e.Lots[0].Expiry || e.Lots[1].Local && w.now < e.Lots[1].Expiry:
+				default:
+					w.t.Fatalf("an entry that says nothing: %+v", e)
+				}
+				return true
+			})
+		}
+	}
+	for k, v := range w.store.values {
+		if len(k) == 3 && k[0] == slotsTable && len(v.data) > 2 {
+			w.t.Fatalf("a page of slots still holds %d bytes", len(v.data))
+		}
+	}
+}
+
+// Whatever happened, with keys of whatever length, through outages and any sequence
+// of rules: a minute later the PoP holds nothing and is silent.
+func TestTableComesBackToEmpty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, 2, drawRules(t))
+		keys := rapid.SliceOfN(rapid.Custom(drawUser), 1, 8).Draw(t, "keys")
+		open := map[*Request]int{} // to their worker
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 9).Draw(t, "step") {
+			default:
+				worker := rapid.IntRange(0, 1).Draw(t, "worker")
+				path := rapid.SampledFrom([]string{"/", "/gold", "/silver"}).Draw(t, "path")
+				for range rapid.IntRange(1, 12).Draw(t, "requests") {
+					open[w.request(worker, path, rapid.SampledFrom(keys).Draw(t, "key"))] = worker
+				}
+			case 5, 6:
+				w.settle()
+			case 7:
+				w.cut()
+			case 8:
+				w.pass(lease.Millis(rapid.SampledFrom([]int{1, 50, 300, 3000, 12_000}).Draw(t, "time")))
+			case 9:
+				w.region.set = mustRules(t, drawRules(t))
+				w.pass(6000)
+				w.settle()
+			}
+		}
+		for r, worker := range open {
+			w.workers[worker].End(w.now, r)
+		}
+		w.quiet()
+		w.silent()
+		w.empty()
+		for _, x := range w.workers {
+			if len(x.holdings)+len(x.asks)+len(x.parked)+len(x.waiting) > 0 {
+
+				t.Fatalf("%d holdings, %d asks, %d parked, %d waiting", len(x.holdings), len(x.asks), len(x.parked), len(x.waiting))
+			}
+		}
+	})
+}
+
+// drawUser draws the value that requests are counted by.
+func drawUser(t *rapid.T) string {
+	length := rapid.SampledFrom([]int{0, 1, 20, 95, 96, 97, 150, 256, 257, 4096}).Draw(t, "length")
+	return strings.Repeat("k", length) + fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "user"))
+}
+
+// drawRules draws rules of few names, so that they are renamed, reshaped, removed and
+// have overrides that move. All recover within half a minute.
+func drawRules(t *rapid.T) string {
+	var rules []string
+	for _, name := range []string{"a", "b", "c"} {
+		if len(rules) > 0 && rapid.Bool().Draw(t, "without") {
+			continue
+		}
+		fields := rapid.SampledFrom([]string{
+			`"limit":"20/30s","algorithm":"fixed_window"`, `"limit":"20/20s","algorithm":"fixed_window"`,
+			`"limit":"5/20s","algorithm":"sliding_window","consistency":"exact"`, `"limit":"20/20s"`,
+			`"limit":"8/20s","consistency":"optimistic","overdraft":3`,
+			`"limit":"5/20s","scope":"pop"`, `"limit":"5/10s","scope":"pop","algorithm":"fixed_window"`,
+			`"limit":2,"algorithm":"concurrency"`, `"limit":2,"algorithm":"concurrency","scope":"pop"`,
+			`"limit":"5/20s","algorithm":"fixed_window","overrides":[{"when":{"path":"/gold"},"limit":"9/20s"}]`,
+			`"limit":"5/20s","algorithm":"fixed_window","overrides":[{"when":{"path":"/silver"},"limit":"7/20s"},{"when":{"path":"/gold"},"limit":"9/20s"}]`,
+		}).Draw(t, "rule")
+		key := rapid.SampledFrom([]string{`[]`, `[{"header":"x-user"}]`, `[{"header":"x-user"},"path"]`}).Draw(t, "parts")
+		mode := rapid.SampledFrom([]string{"enforce", "enforce", "shadow", "off"}).Draw(t, "mode")
+		failure := rapid.SampledFrom([]string{"allow", "allow", "local", "deny"}).Draw(t, "failure")
+		rules = append(rules, fmt.Sprintf(`{"name":%q,"key":%s,"mode":%q,"on_failure":%q,%s}`, name, key, mode, failure, fields))
+	}
+	return `{"rules":[` + strings.Join(rules, ",") + `]}`
+}

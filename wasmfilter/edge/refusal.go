@@ -1,0 +1,104 @@
+package edge
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+const (
+	// refusedFor is for how long a version of the rules that could not be used is not
+	// fetched again.
+	refusedFor lease.Millis = 60_000
+	// mostRefused is how many such versions are remembered: replicas have two in a roll.
+	mostRefused = 4
+)
+
+// refusal is a version of the rules that could not be used. All workers share them.
+type refusal struct {
+	at      lease.Millis // when it was refused
+	seen    lease.Millis // when a reply last showed that somebody has it
+	version string
+}
+
+func (r *refusal) stands(now lease.Millis) bool { return now < r.at+refusedFor }
+
+// refusals reads the record of refusals, the oldest first.
+func (w *Worker) refusals() (all []refusal, version uint32) {
+	raw, version, ok := w.store.Get(keyRefused)
+	if !ok {
+		return nil, table.Absent
+	}
+	for len(raw) >= 24 {
+		n := min(binary.LittleEndian.Uint64(raw[16:]), uint64(len(raw)-24))
+		all = append(all, refusal{
+			at:      lease.Millis(binary.LittleEndian.Uint64(raw)),
+			seen:    lease.Millis(binary.LittleEndian.Uint64(raw[8:])),
+			version: string(raw[24 : 24+n]),
+		})
+		raw = raw[24+n:]
+	}
+	return all, version
+}
+
+// setRefusals writes the record; one that another worker has changed meanwhile stays.
+func (w *Worker) setRefusals(all []refusal, version uint32) {
+	var b []byte
+	for _, r := range all {
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.at))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.seen))
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(r.version)))
+		b = append(b, r.version...)
+	}
+	w.store.Set(keyRefused, b, version)
+}
+
+// refuseRules notes that a version cannot be used.
+func (w *Worker) refuseRules(now lease.Millis, version string) {
+	all, v := w.refusals()
+	all = slices.DeleteFunc(all, func(r refusal) bool { return r.version == version })
+	if len(all) >= mostRefused {
+		all = all[1:]
+	}
+	w.setRefusals(append(all, refusal{now, now, version}), v)
+}
+
+// unusable reports whether a version that a reply shows was refused lately, and notes
+// that it was seen.
+func (w *Worker) unusable(now lease.Millis, version string) bool {
+	all, v := w.refusals()
+	for i := range all {
+		r := &all[i]
+		if r.version != version || !r.stands(now) {
+			continue
+		}
+		if now >= r.seen+w.cfg.RulesEvery/2 {
+			r.seen = now
+			w.setRefusals(all, v)
+		}
+		return true
+	}
+	return false
+}
+
+// lastRefused is the version that was refused last, if that was lately; else empty.
+func (w *Worker) lastRefused(now lease.Millis) string {
+	if all, _ := w.refusals(); len(all) > 0 && all[len(all)-1].stands(now) {
+		return all[len(all)-1].version
+	}
+	return ""
+}
+
+// forgive ends the config error about rules of the region when no reply has shown them
+// for two looks.
+func (w *Worker) forgive(now lease.Millis) {
+	if w.ConfigError == w.cfg.Error {
+		return
+	}
+	all, _ := w.refusals()
+	if !slices.ContainsFunc(all, func(r refusal) bool { return now < r.seen+2*w.cfg.RulesEvery }) {
+		w.ConfigError = w.cfg.Error
+	}
+}

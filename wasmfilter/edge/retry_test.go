@@ -1,0 +1,157 @@
+package edge
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// What a refused client is told is what one exact limiter that saw the same requests
+// would tell, from the first refusal on: whatever the algorithm, wherever the counter
+// is, and however long a denial has been remembered.
+func TestRetryAfterIsTheClients(t *testing.T) {
+	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"} {
+		for _, where := range []string{"leased", "exact", "optimistic", "leased by a cache", "exact by a cache", "optimistic by a cache", "pop"} {
+			for _, l := range []string{"5/1h", "3/1m", "40/1m"} {
+				t.Run(fmt.Sprint(algorithm, " ", where, " ", l), func(t *testing.T) { retryAfter(t, algorithm, where, l, 1) })
+			}
+			if algorithm == "token_bucket" || algorithm == "fixed_window" { // when costly ones fit follows from when cheap ones do
+				t.Run(algorithm+" "+where+" cost 3", func(t *testing.T) { retryAfter(t, algorithm, where, "5/1h", 3) })
+			}
+		}
+	}
+}
+
+func retryAfter(t *testing.T, algorithm, where, rate string, cost int64) {
+	how, cached := `"consistency":"`+where+`"`, false
+	switch where {
+	case "pop":
+		how = `"scope":"pop"`
+	case "leased by a cache", "exact by a cache", "optimistic by a cache":
+		how, cached = `"consistency":"`+where[:len(where)-len(" by a cache")]+`"`, true
+	}
+	if algorithm == "sliding_log" && where == "pop" {
+		return // is refused: the table keeps no logs
+	}
+	w := newWorld(t, 2, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"`+rate+`","algorithm":"`+algorithm+`",`+
+		fmt.Sprintf(`"cost":{"header":"x-cost","max":3},%s}]}`, how))
+	if cached {
+		w.region.nodes = map[string]*lease.Node{}
+	}
+	l := w.workers[0].rules.byRule[0][0].limit
+	tolerance := int64(1)
+	if s := l.Spec(); algorithm == "sliding_log" && s.Count > 32 { // an entry has the time at which the lease ends
+		tolerance += int64(s.Period / 50 / limit.Second)
+	}
+	var twin limit.State
+	refusals := 0
+	for i, wait := range burst(l) {
+		w.pass(wait)
+		w.settle()
+		r := w.costly(i%2, cost)
+		peek := l.Peek(twin, w.wall(), cost)
+		if r.Outcome == Admit {
+			twin = l.Charge(twin, w.wall(), cost)
+			continue
+		}
+		if strings.HasPrefix(where, "optimistic") { // this region charges a debt as often as it is told of it
+			peek = l.Peek(w.owing(l), w.wall(), cost)
+		}
+		if peek.RetryAfter == 0 {
+			continue // is about to come back
+		}
+		refusals++
+		told, want := seconds(r.RetryAfter), seconds(lease.CeilMillis(peek.RetryAfter))
+		if told < want-1 || told > want+tolerance {
+			t.Fatalf("request %d, %d ms after the one before: retry after %d s, want %d (rule %s)", i, wait, told, want, rate)
+		}
+		if g := r.Governing(); seconds(g.Reset) != told {
+			t.Fatalf("request %d: headers tell %d ms, Retry-After %d s", i, g.Reset, told)
+		}
+	}
+	if refusals < 20 {
+		t.Errorf("%d refusals: this tests nothing", refusals)
+	}
+}
+
+func seconds(d lease.Millis) int64 { return int64(d+999) / 1000 }
+
+// burst is the pauses of a client that uses up a limit, goes on for a while, and comes
+// back at longer and longer intervals.
+func burst(l *limit.Limit) (waits []lease.Millis) {
+	for range l.Spec().Count + 10 {
+		waits = append(waits, 7)
+	}
+	unit := lease.Millis(l.Spec().Period / limit.Millisecond / limit.Micros(l.Spec().Count))
+	for _, d := range []lease.Millis{50, 100, 100, 300, 600, 1100, 1200, 2500, unit / 3, unit / 2, unit, unit / 5, 2 * unit, 10, 10, unit / 7} {
+		waits = append(waits, d, 5, 30)
+	}
+	return waits
+}
+
+// costly sends a request that costs so much, and answers the calls that it leads to.
+func (w *world) costly(worker int, cost int64) *Request {
+	x := w.workers[worker]
+	var in rule.Request
+	in.Reset(x.Inputs())
+	in.Add(x.Inputs(), ":path", "/")
+	in.Add(x.Inputs(), ":method", "GET")
+	in.Add(x.Inputs(), "x-user", "ann")
+	in.Add(x.Inputs(), "x-cost", fmt.Sprint(cost))
+	r := &Request{Stream: uint32(len(w.decided))}
+	x.Decide(w.now, &in, r)
+	w.collect()
+	w.settle()
+	if r.Outcome == Wait {
+		w.t.Fatal("it still waits")
+	}
+	return r
+}
+
+// owing is the region's counter of the key, less what it has not been told of.
+func (w *world) owing(l *limit.Limit) (state limit.State) {
+	p := &w.workers[0].rules.byRule[0][0]
+	debt := w.workers[0].open(p, p.key(w.workers[0].seed, []byte("ann"))).Overdrawn
+	for _, c := range w.region.counters { // there is one
+		state = c.State
+	}
+	for _, n := range w.region.nodes {
+		debt += n.Slot.Overdrawn
+	}
+	if l.Spec().Algorithm == limit.SlidingLog {
+		state.Log = append([]limit.Charge(nil), state.Log...)
+	}
+	return l.Charge(state, w.wall(), debt)
+}
+
+// relay answers a want as a region with a cache of leases in front of its counters.
+func (g *region) relay(now limit.Micros, l *limit.Limit, terms *lease.Terms, key string, c *lease.Counter, want lease.Want) wire.Grant {
+	n := g.nodes[key]
+	if n == nil {
+		n = new(lease.Node)
+		g.nodes[key] = n
+	}
+	at := millis(now)
+	give := func(p lease.Part) {
+		if p.Units > 0 {
+			c.Acquire(l, terms, now, lease.Want{Unused: p.Units, Lease: p.Lease})
+		}
+	}
+	out, verdict, back := n.Acquire(terms, at, want)
+	give(back)
+	if verdict == lease.Wait {
+		queue, grants := []lease.Want{want}, make([]lease.Grant, 1)
+		up := n.Ask(terms, at, queue, lease.NoAsk)
+		give(n.Apply(terms, at, at, up, c.Acquire(l, terms, now, up), 100, queue, grants))
+		out = grants[0]
+	} else if behind := n.Top(terms, at); behind != lease.NoAsk {
+		up := n.Ask(terms, at, nil, behind)
+		give(n.Apply(terms, at, at, up, c.Acquire(l, terms, now, up), 100, nil, nil))
+	}
+	return wireGrant(out)
+}

@@ -1,0 +1,276 @@
+package edge
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"pgregory.net/rapid"
+)
+
+// newNarrowWorld is a world whose table has 2^pagesLog2 pages.
+func newNarrowWorld(t tester, workers, pagesLog2 int, rules string) *world {
+	w := newWorld(t, 0, rules)
+	w.config.PagesLog2 = pagesLog2
+	for range workers {
+		w.start()
+	}
+	w.collect()
+	w.calls = nil
+	return w
+}
+
+// full is how many decisions were not those of a counter of the key's own, by rule.
+func (w *world) full() map[string]uint64 {
+	n := map[string]uint64{}
+	for _, x := range w.workers {
+		x.EachRule(func(name string, c *RuleCounts) { n[name] += c.Decided[FullAllowed] + c.Decided[FullDenied] })
+	}
+	return n
+}
+
+// admits counts how many of some requests of a user are admitted.
+func (w *world) admits(requests int, path, user string) (n int) {
+	for range requests {
+		if w.now++; w.admit(0, path, user) {
+			n++
+		}
+	}
+	return n
+}
+
+const manyAndFew = `{"rules":[
+	{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"1/24h","algorithm":"fixed_window","on_failure":"allow"%s},
+	{"name":"b","match":{"path":"/b"},"key":[{"header":"x-user"}],"limit":"5/1h","algorithm":"fixed_window","on_failure":"allow"%s}]}`
+
+// Keys that somebody spent on purpose do not take the places of others: what the region
+// remembers makes room, and is asked for again, now and then.
+func TestSpentKeysTakeNoPlaces(t *testing.T) {
+	w := newNarrowWorld(t, 1, 4, fmt.Sprintf(manyAndFew, "", ""))
+	const spent = 6500 / 8 // of 512 places, as 6,500 of 4,096
+	for i := range spent {
+		if n := w.admits(2, "/a", fmt.Sprint("spent", i)); n != 1 {
+			t.Fatalf("spent key %d: %d admitted, want 1", i, n)
+		}
+	}
+	for i := range 100 {
+		if n := w.admits(8, "/b", fmt.Sprint("new", i)); n != 5 {
+			t.Errorf("new key %d: %d admitted, want 5", i, n)
+		}
+	}
+	for i := range spent {
+		if n := w.admits(1, "/a", fmt.Sprint("spent", i)); n != 0 {
+			t.Errorf("spent key %d was admitted again", i)
+		}
+	}
+	wants, from := w.region.wants, w.now
+	for w.now < from+10_000 {
+		w.pass(1)
+		w.admit(0, "/a", "spent1")
+	}
+	if n := w.region.wants - wants; n > 110 {
+		t.Errorf("a spent key was asked for %d times in 10 s", n)
+	}
+	if n := w.full(); n["a"]+n["b"] > 0 {
+		t.Errorf("decisions without a place: %v", n)
+	}
+	w.quiet()
+	w.silent()
+	for i := range 100 { // what was on lease when its place went came back
+		if n := w.admits(1, "/b", fmt.Sprint("new", i)); n != 0 {
+			t.Errorf("new key %d: admitted beyond its limit", i)
+		}
+	}
+}
+
+// A flood of keys of one rule pushes out what that rule has, and not the leases of a
+// rule with few keys.
+func TestFloodLeavesOtherRulesTheirLeases(t *testing.T) {
+	w := newNarrowWorld(t, 1, 4, `{"rules":[
+		{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"1000/24h","algorithm":"fixed_window"},
+		{"name":"b","match":{"path":"/b"},"key":[{"header":"x-user"}],"limit":"3200/24h","algorithm":"fixed_window"}]}`)
+	for range 10 {
+		for i := range 40 {
+			w.admit(0, "/b", fmt.Sprint("steady", i))
+		}
+		w.now += 20
+	}
+	for i := range 3000 {
+		for range 3 { // so that it has a lease with units left
+			w.admit(0, "/a", fmt.Sprint("flood", i))
+		}
+		if i%100 == 0 {
+			w.now++
+		}
+	}
+	wants := w.region.wants
+	for i := range 40 {
+		w.admit(0, "/b", fmt.Sprint("steady", i))
+	}
+	if n := w.region.wants - wants; n > 4 {
+		t.Errorf("40 keys that had leases before the flood made %d wants after it", n)
+	}
+}
+
+// Counters of the PoP itself cannot be forgotten. Those of a rule with more than its
+// share make room for others by sharing one, and no key is admitted twice over it.
+func TestSpentCountersMakeRoom(t *testing.T) {
+	w := newNarrowWorld(t, 1, 4, fmt.Sprintf(manyAndFew, `,"scope":"pop"`, `,"scope":"pop"`))
+	const spent = 6500 / 8
+	first := 0
+	for i := range spent {
+		first += w.admits(2, "/a", fmt.Sprint("spent", i))
+	}
+	own, of := 0, w.full()["b"]
+	for i := range 32 {
+		n := w.admits(8, "/b", fmt.Sprint("new", i))
+		if n > 5 {
+			t.Errorf("new key %d: %d admitted of 5", i, n)
+		}
+		own += n
+	}
+	if n := w.full(); n["b"] > of || own != 160 {
+		t.Errorf("32 keys of a rule with few got %d of 160 units, %d decisions without a place", own, n["b"]-of)
+	}
+	if first < 512 || first > 512+16 {
+		t.Errorf("%d keys of a rule with many were admitted, want as many as there are places, and one for each page", first)
+	}
+	for i := range spent {
+		if n := w.admits(1, "/a", fmt.Sprint("spent", i)); n != 0 {
+			t.Errorf("spent key %d was admitted again", i)
+		}
+	}
+	w.now += 25 * 3600 * 1000
+	w.quiet()
+	w.empty()
+	if n := w.admits(2, "/a", "spent0"); n != 1 {
+		t.Errorf("a day later: %d admitted of 1", n)
+	}
+}
+
+// While the region is away every key owes. Those of one rule that find no place are
+// admitted without being noted; the others' debts and other rules' places stay.
+func TestDebtsMakeRoom(t *testing.T) {
+	w := newNarrowWorld(t, 1, 4, fmt.Sprintf(manyAndFew, "", `,"scope":"pop"`))
+	for i := range 2000 {
+		w.request(0, "/a", fmt.Sprint("debt", i))
+		w.cut()
+	}
+	for i := range 32 {
+		if n := w.admits(8, "/b", fmt.Sprint("new", i)); n != 5 {
+			t.Errorf("new key %d: %d admitted, want 5", i, n)
+		}
+	}
+	w.quiet()
+	charged := uint64(0)
+	for _, c := range w.region.counters {
+		charged += uint64(1 - w.region.set.Limit(0, 0).Peek(c.State, w.wall(), 0).Remaining)
+	}
+	if n := w.workers[0].Counts.Unreported; n+charged != 2000 || charged < 512-32 {
+		t.Errorf("%d units charged and %d not reported, of 2000", charged, n)
+	}
+	if n := w.full(); n["a"]+n["b"] > 0 {
+		t.Errorf("decisions without a place: %v", n)
+	}
+	w.silent()
+	w.empty()
+}
+
+// A rule that gets another name leaves its places to others at once.
+func TestRenamedRuleLeavesItsPlaces(t *testing.T) {
+	rules := func(name string) string {
+		return fmt.Sprintf(`{"rules":[{"name":%q,"key":[{"header":"x-user"}],"limit":"5/24h","algorithm":"fixed_window","scope":"pop"}]}`, name)
+	}
+	w := newNarrowWorld(t, 2, 4, rules("r0"))
+	for round := range 3 {
+		for i := range 300 { // of 512 places
+			w.admits(1, "/", fmt.Sprint("old", i))
+		}
+		w.region.set = mustRules(t, rules(fmt.Sprint("r", round+1)))
+		w.workers[1].fetchRules(w.now, 0)
+		w.collect()
+		w.settle()
+		w.pass(100)
+		for i := range 40 {
+			if n := w.admits(8, "/", fmt.Sprint("new", round, "-", i)); n != 5 {
+				t.Errorf("round %d, key %d: %d admitted of 5", round, i, n)
+			}
+		}
+	}
+	if n := w.full(); len(n) == 0 || n["r1"]+n["r2"]+n["r3"] > 0 {
+		t.Errorf("decisions without a place: %v", n)
+	}
+}
+
+// Whatever makes room for whatever: no key gets more than its limit in its window, and
+// what was on lease is not lost.
+func TestRoomNeverResetsAKey(t *testing.T) {
+	const rules = `{"rules":[
+		{"name":"pop","match":{"path":["/p","/pq","/all"]},"key":[{"header":"x-user"}],"limit":"3/24h","algorithm":%q,"scope":"pop"},
+		{"name":"pop2","match":{"path":["/q","/pq","/all"]},"key":[{"header":"x-user"}],"limit":"2/24h","algorithm":%q,"scope":"pop"},
+		{"name":"region","match":{"path":["/r","/all"]},"key":[{"header":"x-user"}],"limit":"3/24h","algorithm":"fixed_window","on_failure":"deny"}]}`
+	limits := map[string]int{"pop": 3, "pop2": 2, "region": 3}
+	rapid.Check(t, func(t *rapid.T) {
+		algorithm := func() string {
+			return rapid.SampledFrom([]string{"fixed_window", "sliding_window", "token_bucket"}).Draw(t, "algorithm")
+		}
+		w := newNarrowWorld(t, 2, rapid.IntRange(0, 1).Draw(t, "pages"), fmt.Sprintf(rules, algorithm(), algorithm()))
+		got := map[string]int{}
+		users := rapid.IntRange(30, 120).Draw(t, "users")
+		for range rapid.IntRange(1, 12).Draw(t, "floods") {
+			path := rapid.SampledFrom([]string{"/p", "/q", "/pq", "/r", "/all"}).Draw(t, "path")
+			first, n := rapid.IntRange(0, users).Draw(t, "first"), rapid.IntRange(1, 60).Draw(t, "keys")
+			for i := range n {
+				user := fmt.Sprint("u", (first+i)%users)
+				r := w.request(i%2, path, user)
+				w.settle()
+				if r.Outcome == Admit {
+					r.Reports(func(report *Report) { got[report.Rule.Name+" "+user]++ })
+					for name, most := range limits {
+						if n := got[name+" "+user]; n > most {
+							t.Fatalf("%s of %s: %d admitted of %d", user, name, n, most)
+						}
+					}
+				}
+			}
+			w.pass(lease.Millis(rapid.SampledFrom([]int{0, 5, 200, 5000}).Draw(t, "time")))
+			w.settle()
+		}
+		w.quiet()
+		w.silent()
+		w.empty()
+		for user := range users {
+			key := fmt.Sprint("region/0/u", user)
+			if c := w.region.counters[key]; c != nil {
+				left := w.region.set.Limit(2, 0).Peek(c.State, w.wall(), 0).Remaining
+				if spent := 3 - int(left); spent != got[fmt.Sprint("region u", user)] {
+					t.Fatalf("u%d was charged %d units and admitted %d times", user, spent, got[fmt.Sprint("region u", user)])
+				}
+			}
+		}
+	})
+}
+
+// More keys with open requests than the table of slots has places for: those without one
+// share the slots of one key, whatever on_failure says, and nothing is left of them.
+func TestSlotsWithoutPlace(t *testing.T) {
+	w := newWorld(t, 1, `{"rules":[{"name":"c","key":[{"header":"x-user"}],"limit":2,"algorithm":"concurrency","scope":"pop","on_failure":"allow"}]}`)
+	var open []*Request
+	for i := range 40_000 {
+		open = append(open, w.request(0, "/", fmt.Sprint("u", i)))
+	}
+	w.workers[0].EachRule(func(_ string, c *RuleCounts) {
+		if c.Decided[FullAllowed] != 2 || c.Decided[FullDenied] < 4000 || c.Decided[Allowed] < 28_000 {
+			t.Errorf("decided %v, want 2 slots for all keys without a place", c.Decided)
+		}
+	})
+	for _, r := range open {
+		w.workers[0].End(w.now, r)
+	}
+	w.quiet()
+	w.silent()
+	w.empty()
+	if n := w.admits(3, "/", "u1"); n != 2 {
+		t.Errorf("afterwards %d of 3 open requests are admitted, want 2", n)
+	}
+}

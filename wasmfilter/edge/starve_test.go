@@ -1,0 +1,102 @@
+package edge
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+)
+
+// refusing are limits that refuse every request of a key, after the first one at
+// the latest.
+var refusing = map[string]string{
+	"exact":       `"limit":"1/1h","algorithm":"fixed_window","consistency":"exact","timeout":"500ms"`,
+	"zero":        `"limit":"0/1h","algorithm":"fixed_window","consistency":"exact","timeout":"500ms"`,
+	"leased":      `"limit":"1/1h","algorithm":"fixed_window","timeout":"500ms"`,
+	"bucket":      `"limit":"1/1h","consistency":"exact","timeout":"500ms"`,
+	"optimistic":  `"limit":"1/1h","algorithm":"fixed_window","consistency":"optimistic","timeout":"500ms"`,
+	"pop":         `"limit":"1/1h","algorithm":"fixed_window","scope":"pop"`,
+	"concurrency": `"limit":0,"algorithm":"concurrency","timeout":"500ms"`,
+	"other line":  `"limit":"1/1h","algorithm":"fixed_window","consistency":"exact","timeout":"900ms"`,
+}
+
+// starving are two rules in either order: one that refuses every request of the
+// user greedy, and an exact one of 5 per hour for all.
+func starving(limit, order string) string {
+	refuses := fmt.Sprintf(`{"name":"a","match":{"headers":{"x-user":"greedy"}},"key":[{"header":"x-user"}],%s}`, limit)
+	shared := `{"name":"b","key":[],"limit":"5/1h","algorithm":"fixed_window","consistency":"exact","timeout":"500ms"}`
+	if order == "last" {
+		refuses, shared = shared, refuses
+	}
+	return `{"rules":[` + refuses + `,` + shared + `]}`
+}
+
+// However many requests one rule refuses, another one has all of its limit for those
+// that nobody refuses: while 300 requests per second of one user are refused, 20
+// others get what is left of 5, whatever the round trip is.
+func TestRefusedRequestsStarveNobody(t *testing.T) {
+	for name, limit := range refusing {
+		for _, order := range []string{"first", "last"} {
+			for _, rtt := range []lease.Millis{1, 5, 20, 60} {
+				t.Run(fmt.Sprint(name, " ", order, " ", rtt), func(t *testing.T) {
+					for phase := range lease.Millis(4) {
+						w := newWorld(t, 2, starving(limit, order))
+						greedy, honest := w.starve(rtt, phase*21)
+						if greedy > 1 || greedy+honest != 5 {
+							t.Errorf("phase %d: admitted %d of the greedy user and %d of 20 others, want 5 in all, at most one of them greedy", phase, greedy, honest)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// starve sends 3 s of requests of which every tenth millisecond brings three of one
+// user, to both workers, and from the first second on every tenth of a second one of
+// another user, at that phase. Every call is answered after rtt. It returns how many were admitted.
+func (w *world) starve(rtt, phase lease.Millis) (greedy, honest int) {
+	var asked [2][]*Request
+	sent := map[uint64]lease.Millis{}
+	begin := w.now
+	for w.now < begin+3500 {
+		w.now++
+		at := w.now - begin
+		if at%100 == 0 {
+			for _, x := range w.workers {
+				x.Tick(w.now, w.wall())
+			}
+		}
+		if at%10 < 3 && at < 3000 {
+			asked[0] = append(asked[0], w.request(int(at)%2, "/", "greedy"))
+		}
+		if at%100 == phase && at > 1000 && at < 3000 {
+			asked[1] = append(asked[1], w.request(int(at/100)%2, "/", fmt.Sprint("user", at)))
+		}
+		w.collect()
+		for i := 0; i < len(w.calls); {
+			f := w.calls[i]
+			id := f.worker.number<<32 | f.call.ID
+			if sent[id] == 0 {
+				sent[id] = w.now
+			}
+			if w.now >= sent[id]+rtt {
+				w.answer(i)
+				continue
+			}
+			i++
+		}
+	}
+	var admitted [2]int
+	for i := range asked {
+		for _, r := range asked[i] {
+			if r.Outcome == Wait {
+				w.t.Fatal("a request still waits")
+			}
+			if r.Outcome == Admit {
+				admitted[i]++
+			}
+		}
+	}
+	return admitted[0], admitted[1]
+}

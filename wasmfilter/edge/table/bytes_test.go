@@ -1,0 +1,92 @@
+package table
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// fullest is an entry in which nothing is left out.
+func fullest() Entry {
+	soon := start + day
+	e := Entry{Counter: limit.State{At: 1, Level: 2, Prev: 3}, Key: []byte(strings.Repeat("k", rule.MaxKey))}
+	for i := range e.Lots {
+		e.Lots[i] = lease.Lot{Units: 1<<32 - 1, Expiry: soon, From: soon, Lease: 7}
+	}
+	e.Asked, e.Reset, e.NextAsk, e.LimitedUntil, e.RetryAt = start, soon, soon, soon, soon
+	e.Denied, e.DeniedNeed, e.Overdrawn = 5, 6, 9
+	e.Sealed = lease.Debt{Units: 4, Number: start}
+	e.Back = lease.Backoff{Until: soon, Failures: 3}
+	return e
+}
+
+// A table full of the longest entries takes what is promised, and no less: a table
+// that took much less would promise too much.
+func TestBytes(t *testing.T) {
+	m := newMemory()
+	table := New(m, 'E', 4, neverIdle)
+	for n := range uint64(4000) {
+		e := table.Open(Key{Hash: n * 0x9e3779b97f4a7c15, Rule: 1, Text: []byte(strings.Repeat("k", rule.MaxKey))})
+		rule, key := e.Rule, e.Key
+		*e = fullest()
+		e.Rule, e.Key = rule, key
+		table.Commit(start)
+	}
+	taken := 0
+	for _, v := range m.values {
+		taken += len(v) + hostBytes
+	}
+	if most := Bytes(table.Pages()); taken > most || taken < most*99/100 {
+		t.Errorf("16 full pages take %d bytes, promised are %d", taken, most)
+	}
+}
+
+func TestPoolBytes(t *testing.T) {
+	m := newMemory()
+	p := NewPool(m, 'C')
+	const workers = 8
+	for n := range uint64(70_000) {
+		k := Key{Hash: n * 0x9e3779b97f4a7c15}
+		for id := range uint64(workers) {
+			p.Open(start, k, id+1)
+			if p.Commit(start, k, id+1, Member{Uses: 2, May: 2, Until: start + day, Seen: start + day}) == Full {
+				break
+			}
+		}
+	}
+	taken := 0
+	for _, v := range m.values {
+		taken += len(v) + hostBytes
+	}
+	if most := PoolBytes(workers); taken > most || taken < most*99/100 {
+		t.Errorf("full pages of slots take %d bytes, promised are %d", taken, most)
+	}
+}
+
+// The bounds in the documents are those of the code.
+func TestDocumentedBytes(t *testing.T) {
+	text, err := os.ReadFile("../../../envoy/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("| 32768 (default) | 1,048,576 | %.0f MB |", float64(Bytes(32768))/1e6),
+		fmt.Sprintf("| 4096 | 131,072 | %.1f MB |", float64(Bytes(4096))/1e6),
+		fmt.Sprintf("| 16 | 512 | %.1f MB |", float64(Bytes(16))/1e6),
+		fmt.Sprintf("%.1f MB with 4 workers", float64(PoolBytes(4))/1e6),
+		fmt.Sprintf("%.1f MB with 64.", float64(PoolBytes(64))/1e6),
+		fmt.Sprintf("`vm_id: weir-%d`", Layout),
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("envoy/README.md does not say %q", want)
+		}
+	}
+	if pop, err := os.ReadFile("../../../envoy/pop.yaml"); err != nil || !strings.Contains(string(pop), fmt.Sprintf("vm_id: weir-%d\n", Layout)) {
+		t.Errorf("envoy/pop.yaml does not have the vm_id of layout %d (%v)", Layout, err)
+	}
+}
