@@ -10,6 +10,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -44,6 +45,21 @@ func try(t *testing.T, l drive.Load) drive.Tally {
 		t.Fatal("the load was over before the first request")
 	}
 	return tally
+}
+
+// spends floods a key until want units are admitted, and then once more. One flood may
+// end while a worker whose requests are over fetches the last units ahead: these come
+// back when their lease is idle, and the next flood finds them.
+func spends(t *testing.T, want int64, flood func() int64) {
+	t.Helper()
+	var admitted int64
+	stack.Eventually(t, 20*time.Second, fmt.Sprintf("%d units are admitted", want), func() bool {
+		admitted += flood()
+		return admitted >= want
+	})
+	if admitted += flood(); admitted != want {
+		t.Errorf("admitted %d, want %d", admitted, want)
+	}
 }
 
 // awaitWindow waits until at least rest is left of the running window of length
