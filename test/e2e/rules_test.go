@@ -71,7 +71,7 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 				return strings.Contains(said, "rules.yaml") && strings.Contains(said, bad.says)
 			})
 		}
-		time.Sleep(time.Second) // longer than PoPs take to fetch
+		time.Sleep(time.Second)                             // longer than PoPs take to fetch
 		spends(t, 30, func() int64 { return spend("bob") }) // by the last good ones
 	})
 	t.Run("good rules are taken after bad ones", func(t *testing.T) {
