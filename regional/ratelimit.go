@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/regional/config"
 	"github.com/weirlimit/weir/regional/limiter"
 	"github.com/weirlimit/weir/regional/rls"
-	"github.com/weirlimit/weir/regional/rls/descriptor"
 	"github.com/weirlimit/weir/regional/watch"
 )
 

@@ -2,11 +2,7 @@ package rls
 
 import (
 	"bytes"
-	"errors"
-	"flag"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,40 +10,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/regional/limiter"
 )
-
-var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
-
-// TestBadBindings holds the message of every mistake to the letter.
-func TestBadBindings(t *testing.T) {
-	files, err := filepath.Glob("testdata/bad_*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files (%v)", err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = ParseBindings(filepath.Base(file), data)
-		var mistakes rulefile.Errors
-		if !errors.As(err, &mistakes) {
-			t.Errorf("%s: error %v, want mistakes", file, err)
-			continue
-		}
-		golden := strings.TrimSuffix(file, ".yaml") + ".txt"
-		if *update {
-			if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if want, _ := os.ReadFile(golden); string(want) != err.Error()+"\n" {
-			t.Errorf("%s: got\n%v\nwant\n%s", file, err, want)
-		}
-	}
-}
 
 const boundRules = `
 rules:

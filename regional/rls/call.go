@@ -7,11 +7,11 @@ import (
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/rls/descriptor"
 )
 
 // call is one request under way, in memory that is used again.
@@ -108,19 +108,6 @@ func (s *Server) unmatched(known bool) {
 		s.metrics.noRule.Inc()
 	} else {
 		s.metrics.noDomain.Inc()
-	}
-}
-
-// bind gives a descriptor the rule of the rules file that it is bound to, if any.
-func (s *Server) bind(c *call, d *described, i int) {
-	b := c.rules.bindings.find(c.request.Domain, d.entries)
-	if b == nil {
-		return
-	}
-	if p := s.resolve(b); p != nil {
-		d.rule, c.matches[i] = p, descriptor.Match{}
-	} else {
-		s.metrics.noBinding.Inc()
 	}
 }
 
@@ -223,7 +210,7 @@ func (c *call) askOf(d *described, p *limiter.Policy, need int64) limiter.Ask {
 func (p *prepared) appendKey(dst []byte, entries []descriptor.Entry) []byte {
 	switch {
 	case p.binding != nil:
-		return p.binding.appendKey(dst, p.policy.Key, entries)
+		return p.binding.AppendKey(dst, p.policy.Key, entries)
 	case p.rule != nil:
 		return descriptor.Match{Rule: p.rule}.AppendKey(dst, entries)
 	}

@@ -15,7 +15,7 @@ type Config struct {
 	// Judge decides.
 	Judge limiter.Judge
 	// Rules finds a rule of the rules file by its name, in its current version, for
-	// [Bindings]; nil: there are none.
+	// bindings; nil: there are none.
 	Rules func(name string) *limiter.Policy
 
 	// Consistency is lease.Leased or lease.Exact, of all limits of the

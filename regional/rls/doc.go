@@ -20,7 +20,7 @@
 // unknown domain. While the store does not answer, each rule's on_failure decides;
 // the reply is never an error for that.
 //
-// Descriptors may also be bound to rules of the rules file ([Bindings]); then their
+// Descriptors may also be bound to rules of the rules file (package binding); then their
 // algorithm, key and limit are those of the rule, and what PoPs and clients of this
 // service spend is one count. One that brings its own limit is not bound.
 package rls

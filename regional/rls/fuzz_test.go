@@ -62,14 +62,3 @@ func FuzzJSON(f *testing.F) {
 		}
 	})
 }
-
-// FuzzBindings: no file of bindings makes the reader stumble.
-func FuzzBindings(f *testing.F) {
-	f.Add([]byte(boundTo))
-	f.Add([]byte("bindings: [{ domain: d, descriptor: [{ key: a, value: b }], rule: c }]"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if b, err := ParseBindings("f", data); err == nil && b.Len() != len(b.all) {
-			t.Error("bindings got lost")
-		}
-	})
-}

@@ -102,6 +102,6 @@ func (s *Server) rlconfig(w http.ResponseWriter, _ *http.Request) {
 			r.Path, r.Unit, r.RequestsPerUnit, r.Shadow, r.Quota)
 	}
 	if rules.bindings != nil {
-		rules.bindings.write(w)
+		rules.bindings.Write(w)
 	}
 }

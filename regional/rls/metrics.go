@@ -4,9 +4,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/rls/descriptor"
 )
 
 // result is what a descriptor came to, for metrics.

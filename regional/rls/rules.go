@@ -7,11 +7,12 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/weirlimit/weir/internal/binding"
+	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/rls/descriptor"
 )
 
 // rules is a configuration as requests use it: immutable but for its cache of
@@ -19,7 +20,7 @@ import (
 type rules struct {
 	config    *descriptor.Config // without domains as long as there is none
 	prepared  map[*descriptor.Rule]*prepared
-	bindings  *Bindings // nil: there are none
+	bindings  *bindings // nil: there are none
 	overrides overrides
 }
 
@@ -27,13 +28,13 @@ type rules struct {
 var noConfig, _ = descriptor.Parse(nil, descriptor.Options{})
 
 func (r *rules) knows(domain string) bool {
-	return r.config.Domain(domain) || r.bindings != nil && r.bindings.domains[domain] != nil
+	return r.config.Domain(domain) || r.bindings.domain(domain)
 }
 
 // prepared is a rule with all that does not depend on the request.
 type prepared struct {
 	rule    *descriptor.Rule // of the configuration; nil: none
-	binding *binding         // to a rule of the rules file; nil: none
+	binding *binding.Binding // to a rule of the rules file; nil: none
 	policy  *limiter.Policy  // nil: unlimited
 	// peek is policy without a penalty on what is denied: asking for it is free.
 	peek *limiter.Policy

@@ -17,7 +17,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/weirlimit/weir/regional/rls/descriptor"
+	"github.com/weirlimit/weir/internal/binding"
+	"github.com/weirlimit/weir/internal/descriptor"
 )
 
 // Server serves Envoy's rate limit service. Create it with [New]. It is safe for
@@ -104,10 +105,11 @@ func (s *Server) SetConfig(c *descriptor.Config) {
 }
 
 // SetBindings puts bindings in force, as a whole; nil: there are none. The error is
-// an [Errors]: a rule is missing, or is one that cannot be bound.
-func (s *Server) SetBindings(b *Bindings) error {
+// a [rulefile.Errors]: a rule is missing, or is one that cannot be bound.
+func (s *Server) SetBindings(set *binding.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	b := newBindings(set)
 	errs, off := b.check(s.cfg.Rules)
 	if len(errs) > 0 {
 		return errs

@@ -16,13 +16,14 @@ import (
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/weirlimit/weir/internal/binding"
+	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/regional/limiter"
 	"github.com/weirlimit/weir/regional/limiter/memory"
-	"github.com/weirlimit/weir/regional/rls/descriptor"
 )
 
 // bench is a server over a memory store with a clock of its own.
@@ -112,7 +113,7 @@ func (b *bench) setRules(text string) {
 func (b *bench) bindTo(rules, bindings string) error {
 	b.t.Helper()
 	b.setRules(rules)
-	bound, err := ParseBindings("bindings.yaml", []byte(bindings))
+	bound, err := binding.Parse("bindings.yaml", []byte(bindings))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -3,8 +3,9 @@ package rls
 import (
 	"log/slog"
 
+	"github.com/weirlimit/weir/internal/binding"
+	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/regional/rls/descriptor"
 	"github.com/weirlimit/weir/regional/watch"
 )
 
@@ -59,7 +60,7 @@ func WatchBindings(path string, s *Server, log *slog.Logger, r *telemetry.Regist
 		Metric: "weir_descriptors",
 		Read:   watch.One("descriptors", path),
 		Parse: func(files []watch.File) (watch.Candidate, error) {
-			bindings, err := ParseBindings(path, files[0].Data)
+			bindings, err := binding.Parse(path, files[0].Data)
 			if err != nil {
 				return watch.Candidate{}, err
 			}

@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/regional/limiter"
 	"github.com/weirlimit/weir/regional/limiter/front"
 	"github.com/weirlimit/weir/regional/limiter/memory"
-	"github.com/weirlimit/weir/regional/rls/descriptor"
 )
 
 // TestWatchedDirectory: one bad file changes nothing and is told with file and

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/binding"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/regional/redisstore/redistest"
-	"github.com/weirlimit/weir/regional/rls"
 	"github.com/weirlimit/weir/test/stack"
 )
 
@@ -200,7 +200,7 @@ func checkYAML(text string) error {
 		_, err := rulefile.Parse("example", []byte(text))
 		return err
 	case strings.HasPrefix(text, "bindings:"):
-		_, err := rls.ParseBindings("example", []byte(text))
+		_, err := binding.Parse("example", []byte(text))
 		return err
 	}
 	return fmt.Errorf("an example of YAML that is neither rules nor bindings: nothing here knows how to check it")

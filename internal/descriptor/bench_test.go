@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/regional/rls/descriptor"
+	"github.com/weirlimit/weir/internal/descriptor"
 )
 
 // BenchmarkMatch looks up descriptors of two entries: a value among ten thousand, a

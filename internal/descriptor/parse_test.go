@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/regional/rls/descriptor"
+	"github.com/weirlimit/weir/internal/descriptor"
 )
 
 var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/regional/rls/descriptor"
+	"github.com/weirlimit/weir/internal/descriptor"
 )
 
 // tree makes files in a new directory. A name that ends with -> is a link to what

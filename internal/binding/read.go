@@ -1,58 +1,54 @@
-package rls
+package binding
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"io"
 	"strconv"
 
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/rulefile"
-	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/rls/descriptor"
 )
 
 // Bounds of a file of bindings.
 const (
-	maxBindings = 100_000
-	maxDepth    = 16 // entries of a descriptor: as many as a rule's key has parts
+	MaxBindings = 100_000
+	MaxEntries  = 16 // entries of a descriptor
 )
 
-// ParseBindings reads a file of bindings. Its name is only used in errors, which
-// are rulefile.Errors: a line for each mistake, with file, line and path.
-func ParseBindings(file string, data []byte) (*Bindings, error) {
-	b := &Bindings{domains: map[string]*branch{}, file: file}
+// Parse reads a file of bindings. Its name is only used in errors, which are
+// rulefile.Errors: a line for each mistake, with file, line and path.
+func Parse(file string, data []byte) (*Set, error) {
+	s := &Set{domains: map[string]*branch{}, file: file}
 	err := rulefile.ReadDocument(file, data, "bindings: [] for no bindings", func(doc strict.Value) {
 		doc.Object("bindings")
 		list := doc.Field("bindings")
 		list.Require("a list of bindings, [] for none")
-		for _, v := range list.List(maxBindings, "a list of bindings") {
-			b.read(v)
+		for _, v := range list.List(MaxBindings, "a list of bindings") {
+			s.read(v)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
 	h := sha256.New()
-	b.write(h)
-	b.version = hex.EncodeToString(h.Sum(nil)[:8])
-	return b, nil
+	s.Write(h)
+	s.version = hex.EncodeToString(h.Sum(nil)[:8])
+	return s, nil
 }
 
 // read reads one binding and gives it its place in the tree.
-func (b *Bindings) read(v strict.Value) {
+func (s *Set) read(v strict.Value) {
 	if !v.Object("domain", "descriptor", "rule") {
 		return
 	}
 	domain := text(v.Field("domain"), "the domain that requests name")
 	entries := v.Field("descriptor")
 	entries.Require("a list with the keys of a descriptor's entries, such as [{ key: user }]")
-	made := &binding{rule: text(v.Field("rule"), "the name of a rule of the rules file"), domain: domain, at: v.Find("rule")}
-	for i, e := range entries.List(maxDepth, "a list of entries, each with key and perhaps value") {
+	made := &Binding{Rule: text(v.Field("rule"), "the name of a rule of the rules file"), Domain: domain, Index: len(s.all), at: v.Find("rule")}
+	for i, e := range entries.List(MaxEntries, "a list of entries, each with key and perhaps value") {
 		entry := readEntry(e)
-		made.entries = append(made.entries, entry)
+		made.Entries = append(made.Entries, entry)
 		if entry.Value == "" {
 			made.keyed = append(made.keyed, i)
 		}
@@ -63,12 +59,12 @@ func (b *Bindings) read(v strict.Value) {
 	if !v.Ok() {
 		return
 	}
-	at := b.domains[domain]
+	at := s.domains[domain]
 	if at == nil {
 		at = &branch{}
-		b.domains[domain] = at
+		s.domains[domain] = at
 	}
-	for _, e := range made.entries {
+	for _, e := range made.Entries {
 		at = at.next(e)
 	}
 	if at.binding != nil {
@@ -76,7 +72,7 @@ func (b *Bindings) read(v strict.Value) {
 		return
 	}
 	at.binding = made
-	b.all = append(b.all, made)
+	s.all = append(s.all, made)
 }
 
 func text(v strict.Value, want string) string {
@@ -117,35 +113,4 @@ func (n *branch) next(e descriptor.Entry) *branch {
 		n.exact[e] = &branch{}
 	}
 	return n.exact[e]
-}
-
-// check says which bindings name a rule that cannot be bound, and how many one that
-// is off.
-func (b *Bindings) check(find func(name string) *limiter.Policy) (errs rulefile.Errors, off int) {
-	if b == nil {
-		return nil, 0
-	}
-	for _, made := range b.all {
-		p := find(made.rule)
-		if reason := made.flaw(p); reason != "" {
-			errs = append(errs, rulefile.Error{File: b.file, At: strict.Error{Pos: made.at, Path: "rule", Reason: reason}})
-		} else if p.Mode == rule.Off {
-			off++
-		}
-	}
-	return errs, off
-}
-
-// write lists the bindings, one a line.
-func (b *Bindings) write(w io.Writer) {
-	for _, made := range b.all {
-		fmt.Fprintf(w, "%q", made.domain)
-		for _, e := range made.entries {
-			fmt.Fprintf(w, " %q", e.Key)
-			if e.Value != "" {
-				fmt.Fprintf(w, "=%q", e.Value)
-			}
-		}
-		fmt.Fprintf(w, ": rule %s\n", made.rule)
-	}
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weirlimit/weir/regional/rls/descriptor"
+	"github.com/weirlimit/weir/internal/descriptor"
 )
 
 // entries reads "key=value, key=value"; a key without = has the empty value.

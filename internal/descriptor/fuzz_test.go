@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/weirlimit/weir/regional/rls/descriptor"
+	"github.com/weirlimit/weir/internal/descriptor"
 )
 
 // FuzzParse: whatever a file holds, it is refused with a reason or is a

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/regional/rls/descriptor"
 )
 
 func match(t testing.TB, c *descriptor.Config, text string) descriptor.Match {
