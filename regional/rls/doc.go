@@ -12,7 +12,7 @@
 //     the moment until it is known;
 //   - rules in shadow_mode, which never refuse anything;
 //   - rules in quota_mode, which refuse a request only if all of its rules of that
-//     kind do.
+//     kind do; one in shadow_mode too never does.
 //
 // What these were charged is given back if the request is refused.
 //

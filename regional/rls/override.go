@@ -73,7 +73,7 @@ func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec) *p
 		*p = *base
 	} else {
 		p.counts = s.metrics.rule(domainName(o.domain))
-		if s.cfg.Quota {
+		if p.quota = s.cfg.Quota; p.quota {
 			p.mode = quota
 		}
 	}

@@ -184,6 +184,45 @@ func TestGlobalModes(t *testing.T) {
 	})
 }
 
+// TestQuotas: a request passes as long as one of its quotas is not over, whatever the
+// reason: it has something left, is in shadow mode too and so never over or, with
+// QUOTA_MODE, limits nothing.
+func TestQuotas(t *testing.T) {
+	spend := request(of("user", "a"), of("user", "a"), of("user", "a"), of("user", "a"), of("user", "a"), of("both", ""))
+	for name, c := range map[string]struct {
+		all  bool // QUOTA_MODE
+		list steps
+	}{
+		"all of them": {all: true, list: steps{
+			{request(of("user", "a")), "OVER: OVER 0"},
+			{request(of("user", "a"), of("nobody", "")), "OK: OVER 0, OK -"},
+			{request(of("user", "a"), of("user", "b"), of("plan", "gold")), "OK: OK -, OK -, OK 2"},
+			{request(of("user", "a"), of("path", "x"), of("nothing", "")), "OK: OVER 0, OK -, OVER 0"},
+			{request(of("user", "a"), of("nothing", "")), "OVER: OVER 0, OVER 0"},
+			{request(of("nothing", ""), of("user", "a"), of("gold", ""), of("plan", "gold")), "OK: OVER 0, OK -, OK -, OK 1"},
+			{request(of("nothing", ""), of("try", "x")), "OK: OVER 0, OK 0"},
+			{request(of("nothing", ""), of("try", "x")), "OK: OVER 0, OK 0"},
+			{request(of("nothing", ""), of("free", "")), "OVER: OVER 0, OK 4294967295"},
+			{request(of("nothing", ""), of("free", ""), of("pass", "")), "OVER: OVER 0, OK 4294967295, OK 4294967295"},
+		}},
+		"by rule": {list: steps{
+			{request(of("q1", "")), "OK: OK 0"},
+			{request(of("q1", "")), "OVER: OVER 0"},
+			{request(of("q1", ""), of("nobody", "")), "OVER: OVER 0, OK -"},
+			{request(of("q1", ""), of("both", "")), "OK: OVER 0, OK 0"},
+			{request(of("both", "")), "OK: OK 0"},
+			{request(of("q1", ""), of("try", "x")), "OVER: OVER 0, OK 1"},
+			{request(of("q1", ""), of("both", ""), of("nothing", "")), "OVER: OVER 0, OK 0, OVER 0"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, specYAML+"  - { key: both, shadow_mode: true, quota_mode: true, rate_limit: { unit: hour, requests_per_unit: 1 } }\n", func(cfg *Config) { cfg.Quota = c.all })
+			b.ask(spend)
+			b.play(t, c.list)
+		})
+	}
+}
+
 // TestChargeDenied: what was used and is reported too late has to use up the rest.
 func TestChargeDenied(t *testing.T) {
 	for charged, want := range map[bool]string{false: "OK: OK 2", true: "OVER: OVER 0"} {

@@ -43,6 +43,7 @@ type prepared struct {
 	metadata *structpb.Struct // nil if there is none
 	counts   *counts
 	mode     mode
+	quota    bool         // it is one of the quotas of a request, in shadow mode too
 	window   limit.Micros // of windows that are aligned to the clock, else 0
 }
 
@@ -81,11 +82,11 @@ func (s *Server) prepareAll(c *descriptor.Config, before *rules) map[*descriptor
 }
 
 func (s *Server) prepare(r *descriptor.Rule) *prepared {
-	p := &prepared{rule: r, metadata: structOf(r.Metadata), counts: s.metrics.rule(r.Path), mode: enforce}
+	p := &prepared{rule: r, metadata: structOf(r.Metadata), counts: s.metrics.rule(r.Path), mode: enforce, quota: r.Quota || s.cfg.Quota}
 	switch {
 	case r.Shadow:
 		p.mode = shadow
-	case r.Quota || s.cfg.Quota:
+	case p.quota:
 		p.mode = quota
 	}
 	if r.Unlimited {

@@ -64,7 +64,7 @@ func (s *Server) decide(ctx context.Context, begin time.Time, c *call) (*rlspb.R
 		s.cfg.Judge.Judge(ctx, c.asks, c.verdicts)
 		cancel()
 	}
-	refused := c.weigh() && !s.cfg.Shadow
+	refused := s.weigh(c) && !s.cfg.Shadow
 	c.free = refused && !s.cfg.ChargeDenied
 	response := s.reply(c, refused)
 	s.settle(ctx, c)
@@ -81,11 +81,15 @@ func (s *Server) deadline(ctx context.Context, begin time.Time) time.Time {
 }
 
 // weigh notes which descriptors are over their limit, and reports whether the
-// request is to be refused for it.
-func (c *call) weigh() bool {
+// request is to be refused for it: one is over that enforces its limit, or all that
+// are quotas.
+func (s *Server) weigh(c *call) bool {
 	refused, quotas, spent := false, 0, 0
 	for i := range c.descriptors {
 		d := &c.descriptors[i]
+		if s.isQuota(d) {
+			quotas++
+		}
 		if d.ask < 0 {
 			continue
 		}
@@ -93,17 +97,26 @@ func (c *call) weigh() bool {
 		if d.peek() && !d.free {
 			d.refused = d.refused && c.verdicts[d.ask].Grant.Remaining == 0
 		}
-		switch d.rule.mode {
-		case enforce:
-			refused = refused || d.refused
-		case quota:
-			quotas++
-			if d.refused {
-				spent++
-			}
+		switch {
+		case !d.refused:
+		case d.rule.mode == enforce:
+			refused = true
+		case d.rule.mode == quota:
+			spent++
 		}
 	}
 	return refused || quotas > 0 && spent == quotas
+}
+
+// isQuota reports whether a descriptor counts among those of which one that is not
+// over its limit lets the request pass. As in envoyproxy/ratelimit a rule in quota and
+// shadow mode is one, which is never over, and with QUOTA_MODE so is what nothing
+// limits: what no rule matches, and what is replaced. Unlimited ones are not.
+func (s *Server) isQuota(d *described) bool {
+	if d.rule == nil || d.replaced && d.rule.policy != nil {
+		return s.cfg.Quota
+	}
+	return d.rule.policy != nil && d.rule.quota
 }
 
 // settle gives back what was only taken to know whether it could be had and, of a
