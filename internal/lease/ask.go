@@ -12,7 +12,6 @@ func (s *Slot) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want 
 		Need:    need,
 		Waiting: waiting,
 		Want:    waiting,
-		Denied:  s.Denied,
 		Fresh:   s.Asked == 0 || now/t.Interval != s.Asked/t.Interval,
 		Next:    behind == Ahead,
 	}
@@ -22,9 +21,10 @@ func (s *Slot) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want 
 	if t.Consistency != Exact {
 		w.Want = max(waiting, s.want(t, now))
 	}
+	w.Denied = s.takeDenied(t, now)
 	s.Back.claim(t, now)
 	s.Asked, s.Asking = now, true
-	s.Spent, s.Denied = 0, 0
+	s.Spent = 0
 	return w
 }
 
@@ -74,11 +74,10 @@ func (s *Slot) Report(t *Terms, now Millis) (Want, bool) {
 		return Want{}, false
 	}
 	units, lease := s.collect(now)
-	w := Want{Unused: units, Lease: lease, Denied: s.Denied}
+	some := units > 0 || s.Overdrawn > 0 || s.owesPenalty(t, now)
+	w := Want{Unused: units, Lease: lease, Denied: s.takeDenied(t, now)}
 	w.Overdrawn, w.Debt = s.seal(now)
 	s.remember(now, &w)
-	s.Denied = 0
-	some := units > 0 || w.Overdrawn > 0
 	if some {
 		s.Back.claim(t, now)
 	}
@@ -106,6 +105,7 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 	s.pause(t, now, sent, w, g, jitter)
 	s.limited(t, now, g)
 	s.learnRetry(now, &g)
+	s.penalize(t, now, w, g)
 	if g.Granted == 0 || t.Consistency == Exact {
 		return Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
 	}
@@ -232,7 +232,7 @@ func (s *Slot) Idle(t *Terms, now Millis) bool {
 	return s.Lots[0].idle(now) && s.Lots[1].idle(now) && s.Overdrawn == 0 &&
 		!s.underWay(t, now) && now >= s.NextAsk && now >= s.LimitedUntil &&
 		(s.DeniedNeed == 0 && !s.Refused || now >= s.Reset) &&
-		!s.Sealed.Matters(now) && !s.Back.Matters(now)
+		!s.Sealed.Matters(now) && !s.Back.Matters(now) && !s.owesPenalty(t, now)
 }
 
 // PassOver takes the reply to an ask of a group that another of its wants denied:

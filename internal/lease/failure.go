@@ -22,7 +22,7 @@ func (s *Slot) TakeLocal(t *Terms, now, ends Millis, share, cost int64) bool {
 		*lot = Lot{Units: share, Expiry: ends, Local: true}
 	}
 	if lot.Units < cost {
-		s.Denied++
+		s.Denied += cost
 		return false
 	}
 	lot.Units -= cost

@@ -114,7 +114,7 @@ func TestRefusalsFromMemory(t *testing.T) {
 		consistency Consistency
 		do          func(*Terms, *Slot)
 		refused     bool
-		counted     int64 // as refused since Asked
+		counted     int64 // units, as refused since Asked
 	}{
 		"slot":             {Leased, take, true, 1},
 		"exact slot":       {Exact, take, true, 1},
@@ -123,7 +123,7 @@ func TestRefusalsFromMemory(t *testing.T) {
 		"top-up of a node": {Leased, acquire(Want{Want: 1}), false, 0},
 		"question":         {Leased, acquire(Want{}), false, 0},
 		"children":         {Leased, acquire(Want{Denied: 3}), true, 3},
-		"local share":      {Leased, func(terms *Terms, s *Slot) { s.TakeLocal(terms, 1000, 9000, 1, 2) }, false, 1},
+		"local share":      {Leased, func(terms *Terms, s *Slot) { s.TakeLocal(terms, 1000, 9000, 1, 2) }, false, 2},
 	} {
 		terms := NewTerms(newLimit(t, perMinute), c.consistency, 0, 0, 0)
 		s := spent

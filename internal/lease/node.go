@@ -42,6 +42,9 @@ func (n *Node) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 	if g, ok := n.cut(t, now, w, 0); ok {
 		return g, Admit, back
 	}
+	if t.ChargesDenied && t.Consistency != Exact { // of an exact rule it is noted already
+		n.Slot.Deny(t, now, w.Need)
+	}
 	n.Slot.Refused = n.Slot.Refused || w.Need > 0
 	return n.refusal(t, now, w), Refuse, back
 }
@@ -117,7 +120,26 @@ func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis,
 			grants[i] = g
 		}
 	}
+	n.penalize(t, now, w, g, queue, grants)
 	return back
+}
+
+// penalize charges the needs that were denied to a queue, where that is charged: all but
+// the one that the tier above has charged.
+func (n *Node) penalize(t *Terms, now Millis, w Want, g Grant, queue []Want, grants []Grant) {
+	if !t.ChargesDenied {
+		return
+	}
+	var units int64
+	for i, c := range queue {
+		if grants[i].Status == Denied {
+			units += c.Need
+		}
+	}
+	if g.Status == Denied {
+		units -= w.Need
+	}
+	n.Slot.Deny(t, now, units)
 }
 
 // makePlace makes place for so many units of a new lease where both lots hold
@@ -172,7 +194,7 @@ func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant
 // lease of which this one has cut nothing, goes up, where it is capped. So do tokens of
 // a bucket: put into a newer lot they would stay out for ever.
 func (n *Node) settle(t *Terms, now Millis, w Want) Part {
-	n.Slot.deny(w.Denied)
+	n.Slot.Deny(t, now, w.Denied)
 	units := w.Unused
 	if units == 0 || t.lies(units) {
 		return Part{}

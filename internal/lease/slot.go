@@ -66,7 +66,8 @@ type Slot struct {
 	Refused bool
 	// DeniedNeed is the least need that was denied by the last reply; 0: none was.
 	DeniedNeed int64
-	// Denied counts requests refused from memory since Asked.
+	// Denied is the units that were refused from memory since Asked; where these are
+	// charged, less what the slot's own lots paid of them.
 	Denied int64
 	// Overdrawn is units admitted without a lease that no reply has acknowledged: of
 	// those admitted because nobody answered at most one limit, see [Slot.Overdraw].
@@ -152,7 +153,7 @@ func (s *Slot) Take(t *Terms, now Millis, cost int64) Decision {
 		taken := s.spend(now, cost)
 		return Decision{Ask: s.askBehind(t, now), Taken: taken}
 	case s.refused(now, cost):
-		s.deny(1)
+		s.Deny(t, now, cost)
 		return Decision{Verdict: Refuse, Ask: s.askBehind(t, now)}
 	case s.Back.Off(now), s.Back.quiet(now):
 		return Decision{Verdict: Unanswered, Ask: s.askBehind(t, now)}
@@ -178,7 +179,7 @@ func (s *Slot) takeExact(t *Terms, now Millis, cost int64) Decision {
 	denied := s.DeniedNeed > 0 && cost >= s.DeniedNeed
 	switch {
 	case denied && now < s.NextAsk:
-		s.deny(1)
+		s.Deny(t, now, cost)
 		return Decision{Verdict: Refuse}
 	case s.Back.quiet(now):
 		return Decision{Verdict: Unanswered, Ask: s.askBehind(t, now)}
@@ -197,12 +198,6 @@ func (s *Slot) refused(now Millis, cost int64) bool {
 		return true
 	}
 	return now < s.NextAsk && (s.DeniedNeed == 0 || cost >= s.DeniedNeed)
-}
-
-// deny notes requests that were refused by what is known of the tier above.
-func (s *Slot) deny(requests int64) {
-	s.Denied += requests
-	s.Refused = s.Refused || requests > 0
 }
 
 // spend takes cost units from the live lots, the older first. The caller has

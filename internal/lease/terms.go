@@ -41,6 +41,8 @@ type Terms struct {
 	Capacity int64
 	// Refills is true for a token bucket, whose rest need not be rationed.
 	Refills bool
+	// ChargesDenied is true where what is refused counts too, see [Slot.Deny].
+	ChargesDenied bool
 	// Unit is how many milliseconds bring a unit of a token bucket; 0 for others.
 	Unit float64
 	// Window is the length of a fixed window, 0 for other algorithms.
@@ -68,7 +70,7 @@ type Terms struct {
 // their defaults.
 func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft int64) Terms {
 	s := l.Spec()
-	t := Terms{Consistency: c, Interval: interval, Timeout: timeout, Overdraft: overdraft, Capacity: s.Count}
+	t := Terms{Consistency: c, Interval: interval, Timeout: timeout, Overdraft: overdraft, Capacity: s.Count, ChargesDenied: s.ChargeDenied}
 	if t.Interval <= 0 {
 		t.Interval = DefaultInterval
 	}
@@ -142,7 +144,7 @@ type Want struct {
 	Lease     uint32 // the lease that Unused belongs to
 	Overdrawn int64  // units admitted without a lease, repeated until acknowledged
 	Debt      uint64 // names these units, the same in every repetition; 0: they have no name
-	Denied    int64  // requests refused from memory since the last ask
+	Denied    int64  // units refused from memory since the last ask
 	Fresh     bool   // the first ask for this key within a lease interval
 	Next      bool   // what is asked ahead is meant for the next window
 

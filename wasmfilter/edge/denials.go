@@ -19,7 +19,7 @@ type denial struct {
 	until   lease.Millis // refuse until then
 	retryAt lease.Millis
 	need    int64  // requests that cost at least this are refused
-	refused uint64 // since the slot was last told
+	refused uint64 // units, since the slot was last told
 }
 
 // denialsLog2 sizes the cache: 16,384 entries, 640 KiB, made with the first denial.
@@ -42,7 +42,7 @@ func (d *denials) refuses(hash uint64, now lease.Millis, cost int64) *denial {
 	if e == nil || e.hash != hash || now >= e.until || cost < e.need {
 		return nil
 	}
-	e.refused++
+	e.refused += uint64(cost)
 	return e
 }
 
@@ -60,7 +60,7 @@ func (d *denials) remember(hash uint64, until, retryAt lease.Millis, need int64)
 }
 
 // forget drops the denial of a key whose slot has changed, and returns how many
-// requests it refused that the slot was not told of.
+// units it refused that the slot was not told of.
 func (d *denials) forget(hash uint64) uint64 {
 	e := d.at(hash)
 	if e == nil || e.hash != hash {

@@ -106,6 +106,9 @@ func (c *cached) asksIn(now lease.Millis, p *limiter.Policy) lease.Millis {
 // for.
 func (c *cached) hurried(now lease.Millis, p *limiter.Policy, need int64, delay lease.Millis) lease.Grant {
 	slot := &c.node.Slot
+	if p.Terms.ChargesDenied {
+		slot.Deny(&p.Terms, now, need)
+	}
 	need = max(need, 1)
 	after := delay
 	if slot.Left < need {
