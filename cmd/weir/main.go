@@ -2,7 +2,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,13 +11,12 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rulefile"
 )
 
 // cli is the command line. The exit status is 0 if all is well, 1 if a rules file
 // has mistakes or cannot be read, 2 if the command line is wrong.
 type cli struct {
-	Validate validateCmd `cmd:"" help:"Check rules files and print all their mistakes."`
+	Validate validateCmd `cmd:"" help:"Check rules files, bindings and configurations of envoyproxy/ratelimit, and print all their mistakes."`
 	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
 	Key      keyCmd      `cmd:"" help:"Print the key under which requests with these values are counted, as it stands in Redis."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
@@ -57,64 +55,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 // errReported fails a command that has printed why.
 var errReported = errors.New("mistakes were found")
 
-type validateCmd struct {
-	Files  []string `arg:"" name:"file" help:"Rules files: YAML, or JSON."`
-	Format string   `enum:"text,json" default:"text" help:"How to print mistakes: text, or json for programs."`
-}
-
-// finding is one mistake as --format json prints it. Line and column count from
-// 1; 0 means that the place is not known.
-type finding struct {
-	File   string `json:"file"`
-	Line   int    `json:"line"`
-	Column int    `json:"column"`
-	Path   string `json:"path"`
-	Reason string `json:"reason"`
-}
-
-// Run checks all files, whatever is wrong with the first.
-func (v *validateCmd) Run(stdout io.Writer) error {
-	found := []finding{}
-	for _, file := range v.Files {
-		set, err := load(file)
-		found = append(found, findings(file, err)...)
-		switch {
-		case v.Format != "text":
-		case err != nil:
-			fmt.Fprintln(stdout, err)
-		default:
-			fmt.Fprintf(stdout, "%s: ok, rules: %d, version: %s\n", file, set.Len(), set.Version)
-		}
-	}
-	if v.Format == "json" {
-		out := json.NewEncoder(stdout)
-		out.SetEscapeHTML(false)
-		out.SetIndent("", "  ")
-		if err := out.Encode(found); err != nil {
-			return fmt.Errorf("weir validate: %w", err)
-		}
-	}
-	if len(found) > 0 {
-		return errReported
-	}
-	return nil
-}
-
-func findings(file string, err error) []finding {
-	var mistakes rulefile.Errors
-	if err == nil {
-		return nil
-	}
-	if !errors.As(err, &mistakes) {
-		return []finding{{File: file, Reason: err.Error()}}
-	}
-	out := make([]finding, len(mistakes))
-	for i, m := range mistakes {
-		out[i] = finding{File: m.File, Line: m.At.Pos.Line, Column: m.At.Pos.Column, Path: m.At.Path, Reason: m.At.Reason}
-	}
-	return out
-}
-
 type compileCmd struct {
 	File string `arg:"" help:"Rules file."`
 }
@@ -127,14 +67,6 @@ func (c *compileCmd) Run(stdout io.Writer) error {
 	}
 	_, err = fmt.Fprintf(stdout, "%s\n", set.Encode())
 	return err
-}
-
-func load(file string) (*rule.Set, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return rulefile.Parse(file, data)
 }
 
 type keyCmd struct {

@@ -50,12 +50,27 @@ func TestWeir(t *testing.T) {
 		"validate_json":   "validate --format json bad.yaml none.yaml good.yaml",
 		"validate_ok":     "validate --format json good.yaml",
 		"validate_none":   "validate",
-		"compile_good":    "compile good.yaml",
-		"compile_bad":     "compile bad.yaml",
-		"compile_none":    "compile none.yaml",
-		"key":             "key 203.0.113.195 /v1/a|b",
-		"key_escaped":     "key 203.0.113.195 /v1/{a}%20b",
-		"key_long":        "key 203.0.113.195 /v1/" + strings.Repeat("x", 90),
+		"validate_dir":    "validate ratelimit/warned",
+
+		"validate_bindings":         "validate good.yaml --descriptors bindings.yaml",
+		"validate_bindings_only":    "validate --descriptors bad_bindings.yaml",
+		"validate_bindings_bad":     "validate good.yaml --descriptors bad_bindings.yaml",
+		"validate_bindings_json":    "validate good.yaml --descriptors bad_bindings.yaml --format json",
+		"validate_bindings_two":     "validate good.yaml bad.yaml --descriptors bindings.yaml",
+		"validate_ratelimit":        "validate --ratelimit-config ratelimit/warned",
+		"validate_ratelimit_json":   "validate --ratelimit-config ratelimit/warned --format json",
+		"validate_ratelimit_bad":    "validate good.yaml --ratelimit-config ratelimit/broken",
+		"validate_ratelimit_none":   "validate --ratelimit-config ratelimit/nosuch",
+		"validate_ratelimit_split":  "validate --ratelimit-config ratelimit/split",
+		"validate_ratelimit_merged": "validate --ratelimit-config ratelimit/split --ratelimit-merge-domains",
+		"validate_help":             "validate --help",
+
+		"compile_good": "compile good.yaml",
+		"compile_bad":  "compile bad.yaml",
+		"compile_none": "compile none.yaml",
+		"key":          "key 203.0.113.195 /v1/a|b",
+		"key_escaped":  "key 203.0.113.195 /v1/{a}%20b",
+		"key_long":     "key 203.0.113.195 /v1/" + strings.Repeat("x", 90),
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(binary, strings.Fields(args)...)

@@ -10,7 +10,9 @@
 //
 // A binding is for descriptors of as many entries, in the same order. At each entry
 // the one that names the value comes before the one that does not, and there is no
-// way back from it to the other.
+// way back from it to the other. So "unbound: true" in place of rule takes some values
+// out of what another binding has for any value: their descriptors are as those that
+// no binding is for.
 //
 // The values of entries without value are the parts of the rule's key, in their
 // order: there have to be as many, and each stands for the first source of its part.
@@ -52,7 +54,7 @@ type branch struct {
 type Binding struct {
 	Domain  string
 	Entries []descriptor.Entry // without value: any
-	Rule    string             // name of a rule of the rules file
+	Rule    string             // name of a rule of the rules file; empty: unbound
 	Index   int                // its place in the file, from 0
 
 	keyed []int      // entries without value: what they have is a part of the key
@@ -84,7 +86,7 @@ func (s *Set) Find(domain string, entries []descriptor.Entry) *Binding {
 			at = at.any[entries[i].Key]
 		}
 	}
-	if at == nil || at.binding == nil {
+	if at == nil || at.binding == nil || at.binding.Rule == "" {
 		return nil
 	}
 	for _, i := range at.binding.keyed {
@@ -133,6 +135,9 @@ func (b *Binding) Flaw(t Target, found bool) string {
 // is off. find finds a rule by its name.
 func (s *Set) Check(find func(name string) (t Target, found bool)) (errs rulefile.Errors, off int) {
 	for _, b := range s.all {
+		if b.Rule == "" {
+			continue
+		}
 		t, found := find(b.Rule)
 		if reason := b.Flaw(t, found); reason != "" {
 			errs = append(errs, rulefile.Error{File: s.file, At: strict.Error{Pos: b.at, Path: "rule", Reason: reason}})
@@ -152,6 +157,10 @@ func (s *Set) Write(w io.Writer) {
 			if e.Value != "" {
 				fmt.Fprintf(w, "=%q", e.Value)
 			}
+		}
+		if b.Rule == "" {
+			fmt.Fprint(w, ": unbound\n")
+			continue
 		}
 		fmt.Fprintf(w, ": rule %s\n", b.Rule)
 	}

@@ -39,13 +39,14 @@ func Parse(file string, data []byte) (*Set, error) {
 
 // read reads one binding and gives it its place in the tree.
 func (s *Set) read(v strict.Value) {
-	if !v.Object("domain", "descriptor", "rule") {
+	if !v.Object("domain", "descriptor", "rule", "unbound") {
 		return
 	}
 	domain := text(v.Field("domain"), "the domain that requests name")
 	entries := v.Field("descriptor")
 	entries.Require("a list with the keys of a descriptor's entries, such as [{ key: user }]")
-	made := &Binding{Rule: text(v.Field("rule"), "the name of a rule of the rules file"), Domain: domain, Index: len(s.all), at: v.Find("rule")}
+	made := &Binding{Domain: domain, Index: len(s.all)}
+	made.Rule, made.at = readRule(v)
 	for i, e := range entries.List(MaxEntries, "a list of entries, each with key and perhaps value") {
 		entry := readEntry(e)
 		made.Entries = append(made.Entries, entry)
@@ -73,6 +74,20 @@ func (s *Set) read(v strict.Value) {
 	}
 	at.binding = made
 	s.all = append(s.all, made)
+}
+
+// readRule reads to which rule a binding binds; none if it is unbound.
+func readRule(v strict.Value) (name string, at strict.Pos) {
+	unbound := v.Field("unbound")
+	if !unbound.Present() {
+		return text(v.Field("rule"), "the name of a rule of the rules file"), v.Find("rule")
+	}
+	if yes, ok := unbound.Bool(); ok && !yes {
+		unbound.Fail("is false, which says nothing; leave it out")
+	} else if v.Field("rule").Present() {
+		unbound.Fail("is given together with rule; remove one of them")
+	}
+	return "", v.Find("unbound")
 }
 
 func text(v strict.Value, want string) string {

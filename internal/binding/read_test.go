@@ -47,13 +47,14 @@ func TestBad(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("bindings:\n  - { domain: d, descriptor: [{ key: user }, { key: plan, value: gold }], rule: per-user }\n"))
 	f.Add([]byte("bindings: [{ domain: d, descriptor: [{ key: a, value: b }], rule: c }]"))
+	f.Add([]byte("bindings: [{ domain: d, descriptor: [{ key: a }], unbound: true }]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := binding.Parse("f", data)
 		if err != nil {
 			return
 		}
 		for b := range s.All() {
-			if !s.Domain(b.Domain) || b.Rule == "" || len(b.Entries) == 0 {
+			if !s.Domain(b.Domain) || len(b.Entries) == 0 {
 				t.Errorf("binding %+v", b)
 			}
 		}

@@ -30,6 +30,7 @@ bindings:
   - { domain: d, descriptor: [{ key: user }, { key: plan, value: gold }, { key: path }], rule: per-page }
   - { domain: d, descriptor: [{ key: remote_address }, { key: path }], rule: per-client }
   - { domain: d, descriptor: [{ key: everything, value: x }], rule: quiet }
+  - { domain: d, descriptor: [{ key: user, value: zoe }], unbound: true }
   - { domain: only-bound, descriptor: [{ key: "off", value: x }], rule: unused }
 `
 
@@ -43,6 +44,7 @@ func TestBindings(t *testing.T) {
 		{request(of("user", "a", "plan", "gold")), "OK: OK 1"}, // the same counter
 		{request(of("user", "a", "plan", "silver")), "OK: OK -"},
 		{request(of("user", "")), "OK: OK 4"}, // not bound: the configuration's
+		{request(of("user", "zoe")), "OK: OK 4"},
 		{request(of("user", "a|b", "plan", "gold", "path", "/c")), "OK: OK 1"},
 		{request(of("user", "a", "plan", "gold", "path", "b|/c")), "OK: OK 1"},
 		{request(of("user", "a"), of("host", "h")), "OK: OK 0, OK 1"},
