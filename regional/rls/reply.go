@@ -70,7 +70,7 @@ func (s *Server) status(c *call, i int, p *statusParts) {
 	if d.refused && d.rule.mode != shadow {
 		p.status.Code = rlspb.RateLimitResponse_OVER_LIMIT
 	}
-	remaining := c.left(d, v)
+	remaining := c.left(i)
 	s.count(c, d, c.resultOf(d, v, remaining))
 	if d.refused {
 		remaining = 0 // of what it asks for there is nothing; so envoyproxy/ratelimit
@@ -86,8 +86,7 @@ func (s *Server) status(c *call, i int, p *statusParts) {
 	if !informed(v) {
 		return // it is refused until the store answers, not until its window ends
 	}
-	until := s.untilReset(d, v)
-	p.reset.Seconds, p.reset.Nanos = int64(until/time.Second), int32(until%time.Second)
+	p.reset.Seconds = int64(s.untilReset(d, v) / time.Second)
 	p.status.DurationUntilReset = &p.reset
 }
 
@@ -115,20 +114,25 @@ func (s *Server) count(c *call, d *described, r result) {
 	counts.result(r)
 }
 
-// headers tells, if that is wanted, about the limit that is nearest to its end: of
-// those that are over the one that stays so longest, else the one of which least is
-// left; and in any case how requests were decided that the store had no part in.
-// What is in shadow mode is none of the client's business.
+// headers tells, if that is wanted, about the limit that is nearest to its end, as
+// envoyproxy/ratelimit does: the last one for which the request is refused, else the
+// first of those of which least is left, in whatever mode; and in any case how requests
+// were decided that the store had no part in.
 func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_DescriptorStatus) []*corepb.HeaderValue {
-	nearest, degraded := -1, limiter.Sound
+	nearest, least, degraded := -1, uint32(math.MaxUint32), limiter.Sound
 	for i := range c.descriptors {
 		d := &c.descriptors[i]
-		if d.ask < 0 || d.rule.mode == shadow {
+		if d.ask < 0 {
 			continue
 		}
-		degraded = max(degraded, c.verdicts[d.ask].Degraded)
-		if s.cfg.Headers.Limit != "" && statuses[i].CurrentLimit != nil && (nearest < 0 || nearer(statuses[i], statuses[nearest])) {
-			nearest = i
+		if d.rule.mode != shadow {
+			degraded = max(degraded, c.verdicts[d.ask].Degraded)
+		}
+		if s.cfg.Headers.Limit == "" || statuses[i].CurrentLimit == nil {
+			continue
+		}
+		if left := statuses[i].LimitRemaining; left < least || d.refused && d.rule.mode == enforce {
+			nearest, least = i, left
 		}
 	}
 	var headers []*corepb.HeaderValue
@@ -140,7 +144,7 @@ func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_Descriptor
 		add(s.cfg.Headers.Limit, strconv.FormatInt(c.descriptors[nearest].rule.policy.Terms.Capacity, 10))
 		add(s.cfg.Headers.Remaining, strconv.FormatUint(uint64(st.LimitRemaining), 10))
 		if st.DurationUntilReset != nil {
-			add(s.cfg.Headers.Reset, strconv.FormatInt(seconds(st.DurationUntilReset), 10))
+			add(s.cfg.Headers.Reset, strconv.FormatInt(st.DurationUntilReset.Seconds, 10))
 		}
 	}
 	if degraded != limiter.Sound {
@@ -152,22 +156,3 @@ func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_Descriptor
 // DegradedHeader says in a response how a request was decided that the store had no
 // part in: allow, deny, local or denied.
 const DegradedHeader = "x-weir-degraded"
-
-// nearer reports whether limit a is nearer to its end than b.
-func nearer(a, b *rlspb.RateLimitResponse_DescriptorStatus) bool {
-	if a.Code != b.Code {
-		return a.Code == rlspb.RateLimitResponse_OVER_LIMIT
-	}
-	if a.Code == rlspb.RateLimitResponse_OVER_LIMIT {
-		return a.DurationUntilReset.AsDuration() > b.DurationUntilReset.AsDuration()
-	}
-	return a.LimitRemaining < b.LimitRemaining
-}
-
-// seconds rounds up: a client that waits so long does not come too early.
-func seconds(d *durationpb.Duration) int64 {
-	if d.GetNanos() > 0 {
-		return d.GetSeconds() + 1
-	}
-	return d.GetSeconds()
-}

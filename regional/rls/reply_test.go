@@ -14,8 +14,11 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/limiter/front"
+	"github.com/weirlimit/weir/regional/limiter/memory"
 )
 
 // added are the response headers, "name: value" each.
@@ -35,11 +38,14 @@ func TestHeaders(t *testing.T) {
 	}{
 		{request(of("nobody", "x")), ""},
 		{request(of("free", "x")), ""},
-		{request(of("try", "x")), ""},
+		{request(of("try", "x")), "RateLimit-Limit: 1, RateLimit-Remaining: 0, RateLimit-Reset: 1800"},
 		{request(of("user", "a"), of("host", "h")), "RateLimit-Limit: 2, RateLimit-Remaining: 1, RateLimit-Reset: 60"},
 		{hits(3, request(of("user", "a"))), "RateLimit-Limit: 5, RateLimit-Remaining: 1, RateLimit-Reset: 1800"},
-		{hits(2, request(of("user", "a"), of("host", "h"))), "RateLimit-Limit: 5, RateLimit-Remaining: 0, RateLimit-Reset: 1800"},
+		{hits(2, request(of("user", "a"), of("host", "h"))), "RateLimit-Limit: 2, RateLimit-Remaining: 0, RateLimit-Reset: 60"},
 		{request(of("nothing", ""), of("user", "a")), "RateLimit-Limit: 0, RateLimit-Remaining: 0, RateLimit-Reset: 516600"},
+		{hits(9, request(of("nothing", ""), of("host", "h"), of("q1", ""))), "RateLimit-Limit: 2, RateLimit-Remaining: 0, RateLimit-Reset: 60"},
+		{hits(9, request(of("q1", ""), of("try", "x"), of("q2", ""))), "RateLimit-Limit: 1, RateLimit-Remaining: 0, RateLimit-Reset: 1800"},
+		{request(of("try", "y"), of("host", "z")), "RateLimit-Limit: 1, RateLimit-Remaining: 0, RateLimit-Reset: 1800"},
 	} {
 		if got := added(b.ask(c.request)); got != c.want {
 			t.Errorf("%v:\n got %s\nwant %s", c.request, got, c.want)
@@ -48,6 +54,52 @@ func TestHeaders(t *testing.T) {
 	if own := newBench(t, specYAML, func(c *Config) { c.Headers = Headers{"x-l", "x-rem", "x-res"} }); added(own.ask(request(of("user", "a")))) != "x-l: 5, x-rem: 4, x-res: 1800" {
 		t.Error("names are not those of the configuration")
 	}
+}
+
+// TestWholeSeconds: what is left of a second counts as one. Envoy drops it, and a client
+// that is told 0 comes at once.
+func TestWholeSeconds(t *testing.T) {
+	b := newBench(t, specYAML, func(c *Config) { c.Headers = DefaultHeaders() })
+	b.advance(limit.Second/2 + 1)
+	for _, c := range []struct {
+		request *rlspb.RateLimitRequest
+		seconds int64
+	}{
+		{request(of("host", "h", "path", "p")), 1},
+		{hits(9, request(of("host", "h", "path", "p"))), 1},
+		{request(costing(0, of("host", "h", "path", "new"))), 1},
+		{request(of("host", "h")), 60},
+		{request(of("user", "a")), 1800},
+		{request(of("nothing", ""), of("user", "b")), 1800},
+	} {
+		r := b.ask(c.request)
+		if d := r.Statuses[len(r.Statuses)-1].DurationUntilReset; d.GetSeconds() != c.seconds || d.GetNanos() != 0 {
+			t.Errorf("%v: duration_until_reset %v, want %d s", c.request, d, c.seconds)
+		}
+	}
+}
+
+// TestUntouched: what a denial leaves as it was tells what is left of it, from what
+// the cache of leases remembers.
+func TestUntouched(t *testing.T) {
+	b := newBench(t, specYAML, func(c *Config) {
+		c.Consistency = lease.Leased
+		cache := front.New(front.Config{Store: memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20}), MaxKeys: 100, MaxBytes: 1 << 20})
+		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = cache.Run(ctx) }()
+		t.Cleanup(func() { cancel(); <-ended })
+		c.Judge = limiter.NewJudge(cache, nil, nil, nil, nil)
+	})
+	b.play(t, steps{
+		{request(of("nothing", ""), of("user", "a")), "OVER: OVER 0, OK 5"},
+		{request(of("nothing", ""), of("user", "new")), "OVER: OVER 0, OK 5"},
+		{hits(2, request(of("user", "a"))), "OK: OK 3"},
+		{request(of("nothing", ""), of("user", "a"), of("user", "b")), "OVER: OVER 0, OK 3, OK 5"},
+		{hits(2, request(of("user", "a"), of("user", "a"))), "OVER: OK 3, OVER 0"},
+		{hits(3, request(of("user", "a"))), "OK: OK 0"},
+		{request(of("nothing", ""), of("user", "c"), of("user", "a")), "OVER: OVER 0, OK 5, OVER 0"},
+	})
 }
 
 const metadataYAML = `

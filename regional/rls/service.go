@@ -93,10 +93,7 @@ func (s *Server) weigh(c *call) bool {
 		if d.ask < 0 {
 			continue
 		}
-		d.refused = c.verdicts[d.ask].Refused
-		if d.peek() && !d.free {
-			d.refused = d.refused && c.verdicts[d.ask].Grant.Remaining == 0
-		}
+		d.refused = c.isOver(i)
 		switch {
 		case !d.refused:
 		case d.rule.mode == enforce:
@@ -106,6 +103,37 @@ func (s *Server) weigh(c *call) bool {
 		}
 	}
 	return refused || quotas > 0 && spent == quotas
+}
+
+// isOver reports whether descriptor i is over its limit. One that only wants to know
+// beside a charge is if nothing is left. Of those that charge one counter together, and of
+// those that were not judged because another one is over, each is for which too little is
+// left after those before it.
+func (c *call) isOver(i int) bool {
+	d := &c.descriptors[i]
+	v := &c.verdicts[d.ask]
+	need := c.asks[d.ask].Want.Need
+	switch {
+	case v.Admitted || !v.Refused && v.Degraded != limiter.Sound:
+		return false
+	case d.peek():
+		return v.Refused && (d.free || v.Grant.Remaining == 0)
+	case v.Refused && need == d.hits:
+		return true
+	}
+	after := c.after(i)
+	return v.Refused && after == 0 || need-after > c.left(i)
+}
+
+// after is what the descriptors after i charge its counter in the same ask.
+func (c *call) after(i int) (units int64) {
+	ask := c.descriptors[i].ask
+	for _, d := range c.descriptors[i+1:] {
+		if d.ask == ask {
+			units += d.hits
+		}
+	}
+	return units
 }
 
 // isQuota reports whether a descriptor counts among those of which one that is not
@@ -139,11 +167,20 @@ func (s *Server) settle(ctx context.Context, c *call) {
 	}
 }
 
-// left is how many units remain for others once the request is settled. What was
-// granted and comes back is among them.
-func (c *call) left(d *described, v *limiter.Verdict) int64 {
+// left is how many units remain when descriptor i is counted and those after it are not
+// yet, as far as this replica knows; of a request that charges nothing, all that was left.
+// What it has not heard of since the counter was new is new.
+func (c *call) left(i int) int64 {
+	d := &c.descriptors[i]
+	v := &c.verdicts[d.ask]
 	if c.free || d.free || !v.Admitted {
+		if v.Degraded == limiter.Sound && v.Grant.Reset <= 0 {
+			return d.rule.policy.Terms.Capacity
+		}
 		return v.Grant.Remaining + v.Grant.Granted
+	}
+	if c.asks[d.ask].Want.Need != d.hits {
+		return v.Grant.Remaining + c.after(i)
 	}
 	return v.Grant.Remaining
 }
@@ -162,18 +199,22 @@ func informed(v *limiter.Verdict) bool {
 }
 
 // untilReset is when the limit is whole again. What is over a limit that units come
-// back to one by one may be asked again sooner: at the earliest then.
+// back to one by one may be asked again sooner: at the earliest then. It is in whole
+// seconds, rounded up: Envoy drops what is less, and who comes then must not be too early.
 func (s *Server) untilReset(d *described, v *limiter.Verdict) time.Duration {
 	ms := v.Grant.Reset
 	trickles := d.rule.policy.Limit.Spec().Algorithm != limit.FixedWindow
 	if d.refused && trickles && v.Grant.RetryAfter > 0 && v.Grant.RetryAfter < never {
 		ms = v.Grant.RetryAfter
 	}
-	if window := int64(d.rule.window); ms <= 0 && window > 0 {
-		now := s.cfg.Now().UnixMicro()
-		return time.Duration(window-now%window) * time.Microsecond
+	until := time.Duration(ms) * time.Millisecond
+	if window := int64(d.rule.window); window > 0 {
+		if ms <= 0 {
+			until = time.Duration(window-s.cfg.Now().UnixMicro()%window) * time.Microsecond
+		}
+		until = min(until, time.Duration(window)*time.Microsecond)
 	}
-	return time.Duration(ms) * time.Millisecond
+	return (until + time.Second - 1).Truncate(time.Second)
 }
 
 // never is a RetryAfter that no waiting brings about: longer than any period.

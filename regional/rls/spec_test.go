@@ -86,7 +86,7 @@ func TestSpec(t *testing.T) {
 			{request(costing(0, of("try", "a"))), "OK: OK 1"},
 		},
 		"what asks beside a charge tells what is left of it": {
-			{request(costing(0, of("user", "a")), of("user", "a"), costing(0, of("user", "a"))), "OK: OK 4, OK 4, OK 4"},
+			{request(costing(0, of("user", "a")), of("user", "a"), costing(0, of("user", "a"))), "OK: OK 5, OK 4, OK 4"},
 		},
 		"what only asks refuses the request, which then costs nothing": {
 			{hits(5, a()), "OK: OK 0"},
@@ -117,10 +117,17 @@ func TestSpec(t *testing.T) {
 			{request(of("user", "a"), of("host", "h")), "OVER: OK 3, OVER 0"},
 			{a(), "OK: OK 2"},
 		},
-		"the same counter twice is one of both costs": {
-			{request(of("user", "a"), of("user", "a")), "OK: OK 3, OK 3"},
-			{hits(2, request(of("user", "a"), of("user", "a"))), "OVER: OVER 0, OVER 0"},
-			{a(), "OK: OK 2"},
+		"the same counter twice is charged both costs or none, and told one after the other": {
+			{request(of("user", "a"), of("user", "a")), "OK: OK 4, OK 3"},
+			{hits(2, request(of("user", "a"), of("user", "a"))), "OVER: OK 3, OVER 0"},
+			{hits(4, request(of("user", "a"), of("user", "a"))), "OVER: OVER 0, OVER 0"},
+			{request(of("user", "a"), costing(9, of("user", "a")), of("user", "a")), "OVER: OK 3, OVER 0, OVER 0"},
+			{request(costing(2, of("user", "a")), of("host", "h"), of("user", "a")), "OK: OK 1, OK 1, OK 0"},
+			{request(of("host", "h"), of("host", "h"), of("user", "b"), of("user", "b")), "OVER: OK 1, OVER 0, OK 5, OK 5"},
+		},
+		"the same counter twice, in quota or shadow mode": {
+			{request(of("q2", ""), of("q2", ""), of("q2", "")), "OK: OK 1, OK 0, OVER 0"},
+			{request(of("try", "x"), of("try", "x"), of("try", "x")), "OK: OK 0, OK 0, OK 0"},
 		},
 		"two counters of one rule": {{request(of("user", "a"), of("user", "b")), "OK: OK 4, OK 4"}},
 		"replaces": {
