@@ -208,8 +208,12 @@ func TestReplicasWithDifferentRules(t *testing.T) {
 	f.roll(1, true)
 	p := f.PoPs[0]
 	inForce := func(r stack.Response) bool { return strings.Contains(r.Header.Get("RateLimit-Policy"), "few") }
+	row := 0 // so many in a row reach each worker
 	stack.Eventually(t, 20*time.Second, "the newer rules are in force", func() bool {
-		return inForce(p.Get("/few", "x-user", fmt.Sprint(time.Now().UnixNano())))
+		if row++; !inForce(p.Get("/few", "x-user", fmt.Sprint(time.Now().UnixNano()))) {
+			row = 0
+		}
+		return row == 20
 	})
 	for _, other := range []string{"of the previous release", "of this release"} {
 		t.Run("the other is "+other, func(t *testing.T) {
@@ -228,8 +232,8 @@ func TestReplicasWithDifferentRules(t *testing.T) {
 				time.Sleep(25 * time.Millisecond)
 			}
 			t.Logf("%d of 118 admitted", admitted)
-			if admitted < 5 || admitted > 10 || without > 0 {
-				t.Errorf("%d of 118 admitted, want 5 and at most as many again; %d times the rule was not in force", admitted, without)
+			if admitted < 5 || admitted > 10+without || without > heldUp {
+				t.Errorf("%d of 118 admitted, want 5 and at most as many again; %d times without a decision of the rule", admitted, without)
 			}
 		})
 	}
