@@ -71,9 +71,12 @@ func (c *call) describe(i int) map[string]*structpb.Value {
 	return fields
 }
 
-// limitText is a limit as envoyproxy/ratelimit writes it, by protobuf's own means;
-// these do not promise to write the same twice.
+// limitText is a limit as envoyproxy/ratelimit writes it, by protobuf's own means,
+// without what is zero; these do not promise to write the same twice.
 func limitText(l *ratelimitpb.RateLimitDescriptor_RateLimitOverride) string {
+	if l.RequestsPerUnit == 0 {
+		return fmt.Sprintf("unit:%s", l.Unit)
+	}
 	return fmt.Sprintf("requests_per_unit:%d unit:%s", l.RequestsPerUnit, l.Unit)
 }
 

@@ -127,6 +127,16 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
+// TestMetadataOfNothing: a limit of nothing is written without the number, as
+// protobuf's own text of it is.
+func TestMetadataOfNothing(t *testing.T) {
+	b := newBench(t, metadataYAML, func(c *Config) { c.Metadata = true })
+	got := b.ask(request(limited(0, typepb.RateLimitUnit_DAY, of("b", "2")))).DynamicMetadata.Fields["descriptors"]
+	if !sameJSON(t, protojson.Format(got), `[{"entries":["b=2"],"limit":"unit:DAY","rule":"d|b"}]`) {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestMetadataOfWhatPasses: a rule in shadow mode lets everything pass, and so tells
 // its metadata though it is over. An unlimited rule is not asked.
 func TestMetadataOfWhatPasses(t *testing.T) {

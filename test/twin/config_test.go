@@ -1,0 +1,155 @@
+package twin
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// node is a descriptor of a configuration, as envoyproxy/ratelimit's YAML has it.
+type node struct {
+	Key            string     `yaml:"key"`
+	Value          string     `yaml:"value,omitempty"`
+	RateLimit      *rateLimit `yaml:"rate_limit,omitempty"`
+	ShadowMode     bool       `yaml:"shadow_mode,omitempty"`
+	QuotaMode      bool       `yaml:"quota_mode,omitempty"`
+	DetailedMetric bool       `yaml:"detailed_metric,omitempty"`
+	ValueToMetric  bool       `yaml:"value_to_metric,omitempty"`
+	ShareThreshold bool       `yaml:"share_threshold,omitempty"`
+	Descriptors    []*node    `yaml:"descriptors,omitempty"`
+}
+
+type rateLimit struct {
+	Name            string     `yaml:"name,omitempty"`
+	Unit            string     `yaml:"unit,omitempty"`
+	RequestsPerUnit uint32     `yaml:"requests_per_unit"`
+	Unlimited       bool       `yaml:"unlimited,omitempty"`
+	Replaces        []replaced `yaml:"replaces,omitempty"`
+}
+
+type replaced struct {
+	Name string `yaml:"name"`
+}
+
+// file is the configuration file of a domain.
+func file(t testing.TB, domain string, nodes []*node) string {
+	t.Helper()
+	text, err := yaml.Marshal(struct {
+		Domain      string  `yaml:"domain"`
+		Descriptors []*node `yaml:"descriptors"`
+	}{domain, nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// grammar makes configurations and requests at random, the same for the same seed.
+type grammar struct {
+	*rand.Rand
+	features
+	rules int // made so far
+}
+
+// one in n.
+func (g *grammar) one(n int) bool { return g.IntN(n) == 0 }
+
+func pick[T any](g *grammar, from ...T) T { return from[g.IntN(len(from))] }
+
+// The few keys and values meet again and again.
+var (
+	keys   = []string{"a", "b", "c"}
+	values = []string{"x", "y", "xy", "z"}
+)
+
+func (g *grammar) config() []*node { return g.level(2) }
+
+// level makes descriptors that lie beside each other, with so many levels below.
+func (g *grammar) level(below int) []*node {
+	var nodes []*node
+	taken := map[string]bool{}
+	for range 1 + g.IntN(4) {
+		n := &node{Key: pick(g, keys...)}
+		switch g.IntN(8) {
+		case 0, 1, 2:
+			n.Value = pick(g, values...)
+		case 3:
+			n.Value = pick(g, "*", "x*", "xy*")
+			n.ShareThreshold = g.one(2)
+		}
+		if taken[n.Key+"_"+n.Value] {
+			continue
+		}
+		taken[n.Key+"_"+n.Value] = true
+		n.DetailedMetric, n.ValueToMetric = g.one(12), g.one(12)
+		if below > 0 && g.one(2) {
+			n.Descriptors = g.level(below - 1)
+		}
+		if len(n.Descriptors) == 0 || g.one(2) {
+			g.limit(n)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// limit makes a descriptor a rule.
+func (g *grammar) limit(n *node) {
+	g.rules++
+	name := fmt.Sprintf("r%d", g.rules)
+	n.RateLimit = &rateLimit{Unit: pick(g, "hour", "day", "DAY")}
+	switch g.IntN(8) {
+	case 0:
+		n.RateLimit.RequestsPerUnit = pick[uint32](g, 50, 100, 1000, 1_000_000, 1<<32-1)
+	case 1:
+		n.RateLimit.RequestsPerUnit = uint32(g.IntN(3))
+	default:
+		n.RateLimit.RequestsPerUnit = uint32(g.IntN(21))
+	}
+	if g.one(12) {
+		n.RateLimit.Unlimited, n.RateLimit.Unit, n.RateLimit.RequestsPerUnit = true, "", 0
+	}
+	n.ShadowMode = g.shadow && g.one(6)
+	n.QuotaMode = g.quota && g.one(4)
+	if g.one(2) {
+		n.RateLimit.Name = name
+	}
+	for g.one(5) {
+		if other := fmt.Sprintf("r%d", 1+g.IntN(8)); other != n.RateLimit.Name {
+			n.RateLimit.Replaces = append(n.RateLimit.Replaces, replaced{other})
+		}
+	}
+}
+
+// path walks down a configuration and returns the entries of a descriptor that
+// matches where it ends.
+func (g *grammar) path(nodes []*node) (entries [][2]string) {
+	for len(nodes) > 0 {
+		n := pick(g, nodes...)
+		entries = append(entries, [2]string{n.Key, g.fitting(n.Value)})
+		if n.RateLimit != nil && g.one(2) {
+			break
+		}
+		nodes = n.Descriptors
+	}
+	return entries
+}
+
+// fitting is a value that a rule's value matches.
+func (g *grammar) fitting(value string) string {
+	prefix, wild := strings.CutSuffix(value, "*")
+	switch {
+	case wild:
+		return prefix + pick(g, "", "y", "z")
+	case value == "":
+		return pick(g, values...)
+	}
+	return value
+}
+
+func newGrammar(seed uint64, f features) *grammar {
+	return &grammar{Rand: rand.New(rand.NewPCG(seed, 0)), features: f}
+}

@@ -1,0 +1,161 @@
+package twin
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+const (
+	ok        = rlspb.RateLimitResponse_OK
+	overLimit = rlspb.RateLimitResponse_OVER_LIMIT
+)
+
+// exchange is a request and what envoyproxy/ratelimit made of it.
+type exchange struct {
+	mode     mode
+	replica  int // of Weir, that is asked
+	request  *rlspb.RateLimitRequest
+	theirs   answer
+	response *rlspb.RateLimitResponse // turned by lines into what Weir has to answer
+	parts    []part
+	weir     answer
+	kept     bool  // rules are kept in spite of a limit in the request
+	now      int64 // in seconds since 1970
+}
+
+// part is what is known of a descriptor.
+type part struct {
+	*ratelimitpb.RateLimitDescriptor
+	rule    *node // that it matches; nil: none
+	shared  bool
+	charged bool // it has a counter
+	charge
+	before, after uint64 // what its counter said
+	free          bool   // Weir does not charge it
+	replaced      bool   // by a rule that Weir keeps
+	elsewhere     bool   // other replicas were asked about its counter
+}
+
+// describe puts together what is known. counts are those after the request.
+func describe(config []*node, request *rlspb.RateLimitRequest, response *rlspb.RateLimitResponse, charges []charge, counts map[string]uint64) []part {
+	now := map[string]uint64{}
+	for _, c := range charges {
+		now[c.key] = counts[c.key]
+	}
+	for _, c := range charges {
+		now[c.key] -= c.hits
+	}
+	parts := make([]part, len(request.Descriptors))
+	for i, d := range request.Descriptors {
+		p := &parts[i]
+		p.RateLimitDescriptor = d
+		if request.Domain != "unknown" {
+			p.rule, p.shared = matching(config, d)
+		}
+		if response.GetStatuses()[i].GetCurrentLimit() == nil {
+			continue
+		}
+		p.charged, p.charge, charges = true, charges[0], charges[1:]
+		p.before = now[p.key]
+		p.after = p.before + p.hits
+		now[p.key] = p.after
+	}
+	return parts
+}
+
+// over says whether a descriptor is over its limit, in shadow mode too.
+func (x *exchange) over(i int) bool {
+	return x.parts[i].charged && x.parts[i].after > uint64(x.response.Statuses[i].GetCurrentLimit().GetRequestsPerUnit())
+}
+
+// quota says whether a descriptor is in quota mode.
+func (x *exchange) quota(i int) bool {
+	p := &x.parts[i]
+	return p.charged && p.rule != nil && p.rule.QuotaMode && (p.Limit == nil || x.kept)
+}
+
+// conclude makes of the statuses what they mean for the whole.
+func (x *exchange) conclude() {
+	r := x.response
+	r.OverallCode = ok
+	quotas, spent := 0, 0
+	var nearest *rlspb.RateLimitResponse_DescriptorStatus
+	for i, st := range r.Statuses {
+		if x.quota(i) {
+			quotas++
+		}
+		if st.CurrentLimit != nil && (nearest == nil && st.LimitRemaining < 1<<32-1 || nearest != nil && st.LimitRemaining < nearest.LimitRemaining) {
+			nearest = st
+		}
+		switch {
+		case st.Code != overLimit:
+		case x.quota(i):
+			spent++
+		default:
+			r.OverallCode, nearest = overLimit, st
+		}
+	}
+	if quotas > 0 && spent == quotas {
+		r.OverallCode = overLimit
+	}
+	r.ResponseHeadersToAdd = x.headersOf(nearest)
+}
+
+func (x *exchange) headersOf(st *rlspb.RateLimitResponse_DescriptorStatus) []*corepb.HeaderValue {
+	if st == nil {
+		return nil
+	}
+	return []*corepb.HeaderValue{
+		{Key: "RateLimit-Limit", Value: strconv.Itoa(int(st.CurrentLimit.RequestsPerUnit))},
+		{Key: "RateLimit-Remaining", Value: strconv.Itoa(int(st.LimitRemaining))},
+		{Key: "RateLimit-Reset", Value: strconv.Itoa(int(x.untilReset(st.CurrentLimit).Seconds))},
+	}
+}
+
+// untilReset is when the window of a limit ends.
+func (x *exchange) untilReset(l *rlspb.RateLimitResponse_RateLimit) *durationpb.Duration {
+	seconds := int64(time.Hour / time.Second)
+	if l.Unit == rlspb.RateLimitResponse_RateLimit_DAY {
+		seconds *= 24
+	}
+	return &durationpb.Duration{Seconds: seconds - x.now%seconds}
+}
+
+// back are the charges that Weir does not make, by what its answer says.
+func (x *exchange) back() []charge {
+	var back []charge
+	for i := range x.parts {
+		if p := &x.parts[i]; p.replaced || p.charged && p.free {
+			back = append(back, p.charge)
+		}
+	}
+	slices.Reverse(back)
+	return back
+}
+
+// meet notes which counters the replica is asked about, and which of them others were.
+func (x *exchange) meet(met map[string]uint) {
+	for i := range x.parts {
+		p := &x.parts[i]
+		p.elsewhere = p.charged && met[p.key]&^(1<<x.replica) != 0
+	}
+	for i := range x.parts {
+		met[x.parts[i].key] |= 1 << x.replica
+	}
+}
+
+// heldElsewhere says whether what a request was refused may be on lease in another
+// replica.
+func (x *exchange) heldElsewhere() bool {
+	return x.lags() && x.response.GetOverallCode() == ok && x.weir.response.GetOverallCode() == overLimit &&
+		slices.ContainsFunc(x.parts, func(p part) bool { return p.elsewhere })
+}
+
+// lags says whether replicas hold leases.
+func (x *exchange) lags() bool { return x.mode.replicas > 1 && x.mode.flags != "exact" }

@@ -1,0 +1,134 @@
+package twin
+
+import (
+	"slices"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// line is a line of the list in regional/rls/README.md.
+type line struct {
+	says string // how it begins there
+	// turn makes of an answer of envoyproxy/ratelimit what Weir has to answer by this
+	// line.
+	turn func(*exchange)
+}
+
+// lines apply one after the other.
+var lines = []line{
+	{"**Quota mode and metadata are those since March 2026**", quotaOfToday},
+	{"A `limit` in a request replaces the numbers of the rule that matches", keepRule},
+	{"**A request that is denied costs nothing**", chargeNothing},
+	{mayLag, lag},
+	{"**Dynamic metadata names the rule**", nameRules},
+}
+
+// mayLag is the line about leases.
+const mayLag = "**Limits are held by leases.**"
+
+// expect turns the answer into what Weir has to answer and returns the lines that
+// had a part in it.
+func (x *exchange) expect() (explained []string) {
+	x.conclude()
+	for _, l := range lines {
+		before := proto.Clone(x.response)
+		free := len(x.back())
+		l.turn(x)
+		x.conclude()
+		if free != len(x.back()) || !proto.Equal(before, x.response) {
+			explained = append(explained, l.says)
+		}
+	}
+	return explained
+}
+
+// quotaOfToday is for envoyproxy/ratelimit before its #1059 and #1112: what is over a
+// quota is no reason to refuse there, not even if all quotas are.
+func quotaOfToday(x *exchange) {
+	fields := x.response.DynamicMetadata.GetFields()
+	for _, at := range fields["quotaModeViolations"].GetListValue().GetValues() {
+		st := x.response.Statuses[int(at.GetNumberValue())]
+		st.Code, st.DurationUntilReset = overLimit, x.untilReset(st.CurrentLimit)
+	}
+	delete(fields, "quotaModeViolations")
+	delete(fields, "quotaModeEnabled")
+}
+
+// keepRule leaves a rule its name, its mode and what it replaces. There a limit in
+// a request is a rule of its own, that has none of these, on the same counter.
+func keepRule(x *exchange) {
+	any := func(ok func(*part) bool) bool {
+		return slices.ContainsFunc(x.parts, func(p part) bool { return ok(&p) })
+	}
+	if !any(func(p *part) bool { return p.Limit != nil && p.charged }) {
+		return
+	}
+	x.kept = true
+	for i := range x.parts {
+		p, st := &x.parts[i], x.response.Statuses[i]
+		if p.rule == nil || !p.charged {
+			continue
+		}
+		if any(func(other *part) bool { return other.rule != nil && other.rule.replaces(p.rule.RateLimit.Name) }) {
+			x.response.Statuses[i] = &rlspb.RateLimitResponse_DescriptorStatus{Code: ok}
+			p.charged, p.replaced = false, true
+			continue
+		}
+		st.CurrentLimit = proto.CloneOf(st.CurrentLimit)
+		st.CurrentLimit.Name = p.rule.RateLimit.Name
+		if p.rule.ShadowMode {
+			st.Code = ok
+		}
+	}
+}
+
+// chargeNothing keeps what is charged, or not.
+func chargeNothing(x *exchange) {
+	denied := x.response.OverallCode == overLimit && !x.mode.chargesDenied()
+	for i, st := range x.response.Statuses {
+		p := &x.parts[i]
+		p.free = !x.mode.chargesDenied() && (denied || x.over(i))
+		if denied && p.charged && !x.over(i) {
+			st.LimitRemaining = uint32(uint64(st.CurrentLimit.RequestsPerUnit) - x.first(p.key))
+		}
+	}
+}
+
+// first is what a counter said before the request.
+func (x *exchange) first(key string) uint64 {
+	for i := range x.parts {
+		if x.parts[i].key == key {
+			return x.parts[i].before
+		}
+	}
+	return 0
+}
+
+func nameRules(x *exchange) {
+	theirs := x.response.DynamicMetadata.GetFields()["descriptors"].GetListValue().GetValues()
+	ours := x.weir.response.GetDynamicMetadata().GetFields()["descriptors"].GetListValue().GetValues()
+	for i := range min(len(theirs), len(ours)) {
+		if name := ours[i].GetStructValue().GetFields()["rule"]; name != nil {
+			theirs[i].GetStructValue().Fields["rule"] = structpb.NewStringValue(name.GetStringValue())
+		}
+	}
+}
+
+// lag believes a replica about counters of which others may hold leases.
+func lag(x *exchange) {
+	for i, st := range x.response.Statuses {
+		p := &x.parts[i]
+		if !x.lags() || !p.elsewhere || i >= len(x.weir.response.GetStatuses()) {
+			continue
+		}
+		ours := x.weir.response.Statuses[i]
+		switch {
+		case p.rule != nil && p.rule.ShadowMode || st.Code == ok && ours.Code == ok:
+			st.LimitRemaining = min(ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit)
+		case st.Code == ok && (x.quota(i) || x.response.OverallCode == overLimit):
+			st.Code, st.LimitRemaining, p.free = overLimit, 0, p.free || !x.mode.chargesDenied()
+		}
+	}
+}

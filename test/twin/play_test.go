@@ -1,0 +1,207 @@
+package twin
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+// pair is both services, with the same configurations.
+type pair struct {
+	mode mode
+	peer *peer
+	weir []rlspb.RateLimitServiceClient
+	// mutate changes what Weir says; nil: nothing. For the test that differences are
+	// seen.
+	mutate func(*rlspb.RateLimitResponse)
+
+	asked     int
+	met       map[string]uint // by counter: the replicas that were asked about it, as bits
+	explained map[string]int  // how many answers, by line
+}
+
+func domainOf(i int) string { return fmt.Sprintf("d%d", i) }
+
+// start starts both with a domain for each configuration.
+func start(t testing.TB, m mode, configs ...[]*node) *pair {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "config")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range configs {
+		d := domainOf(i)
+		if err := os.WriteFile(filepath.Join(dir, d+".yaml"), []byte(file(t, d, c)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &pair{mode: m, peer: startPeer(t, dir), weir: startWeir(t, m, dir), met: map[string]uint{}, explained: map[string]int{}}
+}
+
+// difference is one that no line explains.
+type difference struct {
+	at               int // the request
+	what             string
+	theirs, expected answer
+	ours             answer
+}
+
+// play asks both the same, in turns of the replicas. It ends at the first difference.
+func (p *pair) play(t testing.TB, domain string, config []*node, requests []*rlspb.RateLimitRequest) *difference {
+	t.Helper()
+	awaitHour()
+	for i, r := range requests {
+		request := proto.CloneOf(r)
+		switch request.Domain {
+		case "":
+			request.Domain = domain
+		case noDomain:
+			request.Domain = ""
+		}
+		theirs, charges := p.peer.ask(t, request)
+		p.asked++
+		x := &exchange{mode: p.mode, replica: i % len(p.weir), request: request, theirs: theirs}
+		if theirs.err == nil {
+			x.parts = describe(config, request, theirs.response, charges, p.peer.counts)
+			x.meet(p.met)
+		}
+		explained, what := p.putTo(t, x)
+		for deadline := time.Now().Add(comesBack); what != "" && x.heldElsewhere() && time.Now().Before(deadline); {
+			time.Sleep(20 * time.Millisecond)
+			if explained, what = p.putTo(t, x); what == "" {
+				explained = append(explained, mayLag)
+			}
+		}
+		if what != "" {
+			return &difference{i, what, theirs, answer{x.response, theirs.err}, x.weir}
+		}
+		for _, says := range explained {
+			p.explained[says]++
+		}
+		for _, c := range x.back() {
+			p.peer.giveBack(c)
+		}
+	}
+	return nil
+}
+
+// comesBack is how long a unit may lie on lease in a replica that has no use for it.
+const comesBack = 20 * time.Second
+
+// putTo asks Weir, and returns the lines that explain its answer and what none does.
+func (p *pair) putTo(t testing.TB, x *exchange) (explained []string, what string) {
+	x.weir = ask(t, p.weir[x.replica], x.request)
+	if x.weir.err == nil && p.mutate != nil {
+		p.mutate(x.weir.response)
+	}
+	x.response, x.now = proto.CloneOf(x.theirs.response), time.Now().Unix()
+	if x.theirs.err == nil {
+		explained = x.expect()
+	}
+	return explained, compare(answer{x.response, x.theirs.err}, x.weir)
+}
+
+// awaitHour waits for the next hour if this one ends soon: windows are of an hour or
+// a day.
+func awaitHour() {
+	const soon = 20 * time.Second
+	now := time.Now()
+	if turn := now.Truncate(time.Hour).Add(time.Hour); turn.Sub(now) < soon {
+		time.Sleep(turn.Sub(now) + time.Second)
+	}
+}
+
+// report says all that is needed to see a difference again.
+func report(t testing.TB, s scenario, d *difference) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %s\n%s", s.seed, d.what, file(t, "d", s.config))
+	for _, r := range s.requests {
+		fmt.Fprintf(&b, "%s\n", text(r))
+	}
+	fmt.Fprintf(&b, "envoyproxy/ratelimit: %v\nexpected of Weir:     %v\nWeir:                 %v\n", d.theirs, d.expected, d.ours)
+	return b.String()
+}
+
+// relevant are the descriptors of a configuration that requests meet.
+func relevant(config []*node, requests []*rlspb.RateLimitRequest) []*node {
+	met := map[*node]bool{}
+	for _, r := range requests {
+		for _, d := range r.Descriptors {
+			nodes := config
+			for _, e := range d.Entries {
+				n := among(nodes, e.Key, e.Value)
+				if n == nil {
+					break
+				}
+				met[n], nodes = true, n.Descriptors
+			}
+		}
+	}
+	return only(config, met)
+}
+
+func only(nodes []*node, met map[*node]bool) (some []*node) {
+	for _, n := range nodes {
+		if met[n] {
+			n := *n
+			n.Descriptors = only(n.Descriptors, met)
+			some = append(some, &n)
+		}
+	}
+	return some
+}
+
+// shrink looks for the fewest requests that differ, on services of their own where
+// the configuration has as many domains as there are attempts, and for what of the
+// configuration they need.
+func (p *pair) shrink(t testing.TB, s scenario, first *difference) (scenario, *difference) {
+	t.Helper()
+	const attempts = 200
+	like := func(configs ...[]*node) *pair {
+		q := start(t, p.mode, configs...)
+		q.mutate = p.mutate
+		return q
+	}
+	q, n := like(slices.Repeat([][]*node{s.config}, attempts)...), 0
+	s.requests = s.requests[:first.at+1]
+	found := first
+	try := func(fewer []*rlspb.RateLimitRequest) {
+		if n == attempts {
+			return
+		}
+		if d := q.play(t, domainOf(n), s.config, fewer); d != nil {
+			s.requests, found = fewer[:d.at+1], d
+		}
+		n++
+	}
+	for size := len(s.requests) / 2; size >= 1; size /= 2 {
+		for at := len(s.requests) - size; at >= 0; at -= size {
+			if at+size <= len(s.requests) {
+				try(slices.Concat(s.requests[:at], s.requests[at+size:]))
+			}
+		}
+	}
+	for i := len(s.requests) - 1; i >= 0; i-- {
+		for j := 4; j >= 0; j-- {
+			if i >= len(s.requests) || j >= len(s.requests[i].Descriptors) || len(s.requests[i].Descriptors) == 1 {
+				continue
+			}
+			fewer := slices.Clone(s.requests)
+			fewer[i] = proto.CloneOf(fewer[i])
+			fewer[i].Descriptors = slices.Delete(fewer[i].Descriptors, j, j+1)
+			try(fewer)
+		}
+	}
+	some := relevant(s.config, s.requests)
+	if d := like(some).play(t, domainOf(0), some, s.requests); d != nil {
+		s.config, found = some, d
+	}
+	return s, found
+}

@@ -1,0 +1,131 @@
+package twin
+
+import (
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// features are what a grammar may use besides limits and requests of one unit.
+type features struct {
+	shadow, quota bool // rules
+	costs         bool // hits_addend above one
+	checks        bool // hits_addend 0 of a descriptor
+	limits        bool // limit of a descriptor
+	duplicates    bool // a counter several times in a request
+	odd           bool // what is no proper request
+}
+
+// scenario is a configuration, and requests one after the other. Their domain is
+// empty where it is the configuration's, which has one when it is played.
+type scenario struct {
+	seed     uint64
+	config   []*node
+	requests []*rlspb.RateLimitRequest
+}
+
+// noDomain stands for the empty domain.
+const noDomain = "(none)"
+
+func (g *grammar) request(config []*node) *rlspb.RateLimitRequest {
+	r := &rlspb.RateLimitRequest{}
+	if g.one(40) {
+		r.Domain = "unknown"
+	}
+	if g.costs && g.one(3) {
+		r.HitsAddend = g.hits()
+	}
+	for range pick(g, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5) {
+		d := g.descriptor(config)
+		if !g.duplicates && contains(r.Descriptors, d) {
+			continue
+		}
+		r.Descriptors = append(r.Descriptors, d)
+		if g.duplicates && g.one(10) && len(r.Descriptors) < 5 {
+			r.Descriptors = append(r.Descriptors, pick(g, r.Descriptors...))
+		}
+	}
+	if g.odd && g.one(60) {
+		switch g.IntN(3) {
+		case 0:
+			r.Domain = noDomain
+		case 1:
+			r.Descriptors = nil
+		case 2:
+			r.Descriptors[0].Entries = nil
+		}
+	}
+	return r
+}
+
+func (g *grammar) descriptor(config []*node) *ratelimitpb.RateLimitDescriptor {
+	entries := g.path(config)
+	switch g.IntN(12) {
+	case 0: // one too many
+		entries = append(entries, [2]string{pick(g, keys...), pick(g, values...)})
+	case 1: // another value
+		entries[g.IntN(len(entries))][1] = pick(g, "x", "y", "xy", "z", "other", "")
+	case 2: // another key
+		entries[g.IntN(len(entries))][0] = pick(g, "a", "b", "c", "other")
+	}
+	d := &ratelimitpb.RateLimitDescriptor{}
+	for _, e := range entries {
+		d.Entries = append(d.Entries, &ratelimitpb.RateLimitDescriptor_Entry{Key: e[0], Value: e[1]})
+	}
+	if g.costs && g.one(4) {
+		d.HitsAddend = wrapperspb.UInt64(uint64(g.hits()))
+	}
+	if g.checks && g.one(8) {
+		d.HitsAddend = wrapperspb.UInt64(0)
+	}
+	// With share_threshold such a limit counts on the counter of all values, and on one
+	// of its own there.
+	if _, shared := matching(config, d); g.limits && !shared && g.one(8) {
+		d.Limit = &ratelimitpb.RateLimitDescriptor_RateLimitOverride{
+			RequestsPerUnit: uint32(g.IntN(15)), Unit: pick(g, typepb.RateLimitUnit_HOUR, typepb.RateLimitUnit_DAY)}
+	}
+	return d
+}
+
+// hits is what a request or a descriptor costs.
+func (g *grammar) hits() uint32 {
+	switch g.IntN(8) {
+	case 0:
+		return 1
+	case 1:
+		return uint32(g.IntN(100))
+	}
+	return uint32(1 + g.IntN(6))
+}
+
+// contains says whether descriptors may share a counter with d: have its entries, or
+// as many that begin as wildcards do.
+func contains(descriptors []*ratelimitpb.RateLimitDescriptor, d *ratelimitpb.RateLimitDescriptor) bool {
+	for _, other := range descriptors {
+		if len(other.Entries) != len(d.Entries) {
+			continue
+		}
+		same := true
+		for i, e := range d.Entries {
+			same = same && e.Key == other.Entries[i].Key
+		}
+		if same {
+			return true
+		}
+	}
+	return false
+}
+
+// scenarioOf is the same for the same seed.
+func scenarioOf(seed uint64, f features) scenario {
+	g := newGrammar(seed, f)
+	s := scenario{seed: seed, config: g.config()}
+	for range 10 + g.IntN(25) {
+		s.requests = append(s.requests, g.request(s.config))
+		for g.one(3) && len(s.requests) < 60 { // again, until its limit is met
+			s.requests = append(s.requests, s.requests[len(s.requests)-1])
+		}
+	}
+	return s
+}

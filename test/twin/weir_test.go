@@ -1,0 +1,69 @@
+package twin
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir/regional/redisstore/redistest"
+	"github.com/weirlimit/weir/test/stack"
+)
+
+// mode is how Weir is run.
+type mode struct {
+	store    string // memory, redis or cluster
+	replicas int
+	flags    string // "", exact or charge-denied
+}
+
+func (m mode) chargesDenied() bool { return m.flags == "charge-denied" }
+
+// startWeir starts the replicas of a region with a directory of configurations.
+func startWeir(t testing.TB, m mode, dir string) []rlspb.RateLimitServiceClient {
+	t.Helper()
+	var flags []string
+	switch m.flags {
+	case "exact":
+		flags = append(flags, "--ratelimit-consistency", "exact")
+	case "charge-denied":
+		flags = append(flags, "--ratelimit-charge-denied")
+	}
+	switch m.store {
+	case "redis":
+		flags = append(flags, "--redis", redistest.Start(t).Addr)
+	case "cluster":
+		flags = append(flags, "--redis", strings.Join(redistest.StartCluster(t, 3, 0).Addrs(), ","))
+	}
+	if m.replicas > 1 {
+		flags = append(flags, "--replicas", "2")
+	}
+	var clients []rlspb.RateLimitServiceClient
+	for range m.replicas {
+		rls, admin := stack.FreeAddr(t), stack.FreeAddr(t)
+		argv := []string{stack.RegionProgram(t), "--ratelimit-config", dir, "--rls-listen", rls,
+			"--listen", stack.FreeAddr(t), "--admin-listen", admin, "--drain-wait", "0s", "--state", "off",
+			"--rls-headers", "--rls-metadata", "--log-level", "error", "--rls-budget", "10s", "--redis-timeout", "10s"}
+		process := stack.Run(t, "region", append(argv, flags...)...)
+		awaitReady(t, process, "http://"+admin+"/readyz")
+		clients = append(clients, dial(t, rls))
+	}
+	return clients
+}
+
+func awaitReady(t testing.TB, p *stack.Process, url string) {
+	t.Helper()
+	stack.Eventually(t, time.Minute, p.Name+" is ready", func() bool {
+		if p.Exited() {
+			t.Fatalf("%s exited while starting:\n%s", p.Name, p.Log())
+		}
+		resp, err := http.Get(url)
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
