@@ -320,7 +320,7 @@ func (n *Node) report(t *Terms, now Millis) Grant {
 	case t.Consistency == Optimistic: // who overdraws by it takes from the counter, not from the lots
 		g.Remaining = n.Slot.Left
 	default:
-		g.Remaining = n.Slot.Left + n.Slot.Available(now)
+		g.Remaining = min(n.Slot.Left+n.Slot.Available(now)+n.Slot.Lapsed(t, now), t.Capacity)
 	}
 	return g
 }

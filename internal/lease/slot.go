@@ -1,5 +1,7 @@
 package lease
 
+import "github.com/weirlimit/weir/internal/limit"
+
 // Lot is units of one lease. Lots of different leases are never merged: a top-up
 // must not prolong older units.
 type Lot struct {
@@ -133,6 +135,18 @@ func (s *Slot) Available(now Millis) int64 {
 		}
 	}
 	return n
+}
+
+// Lapsed is how many units the slot may not spend any more and has not given back yet. Of
+// a window that is over none count.
+func (s *Slot) Lapsed(t *Terms, now Millis) (units int64) {
+	began := s.Reset - Millis(t.Window/limit.Millisecond)
+	for i := range s.Lots {
+		if lot := &s.Lots[i]; lot.lapsed(now) && (t.Window == 0 || now < s.Reset && lot.Expiry > began) {
+			units += lot.Units
+		}
+	}
+	return units
 }
 
 // underWay reports whether an ask of any sharer of this slot is still out.

@@ -98,14 +98,15 @@ func (j *judge) request(ctx context.Context, asks []Ask, grants []lease.Grant, v
 	}
 }
 
-// verdict decides on an ask as if it were alone.
+// verdict decides on an ask as if it were alone. A question is refused if nothing is left.
 func (j *judge) verdict(a *Ask, g *lease.Grant) Verdict {
 	if g.Status == lease.Unavailable {
 		return j.fall.Fall(a, j.holders())
 	}
+	spent := a.Peeks() && g.Remaining == 0
 	return Verdict{
-		Admitted: g.Status == lease.OK && (a.Want.Need == 0 || g.Granted > 0),
-		Refused:  g.Status != lease.OK,
+		Admitted: g.Status == lease.OK && (a.Want.Need == 0 || g.Granted > 0) && !spent,
+		Refused:  g.Status != lease.OK || spent,
 		Grant:    *g,
 	}
 }

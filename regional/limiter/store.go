@@ -37,6 +37,13 @@ type Ask struct {
 	Former uint64
 }
 
+// Peeks reports an ask that only wants to know what is left: it asks for nothing, charges
+// nothing and tells nothing. What it is told includes what whoever answers has on lease.
+func (a *Ask) Peeks() bool {
+	w := &a.Want
+	return w.Need == 0 && w.Want == 0 && w.Unused == 0 && w.Overdrawn == 0 && w.Denied == 0 && a.Holder == 0
+}
+
 // SlotOp is what an ask does to the slots of a Concurrency limit. The zero value
 // is Hold.
 type SlotOp uint8

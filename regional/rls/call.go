@@ -40,7 +40,7 @@ type described struct {
 
 	replaced bool
 	refused  bool // over its limit
-	free     bool // the ask is made for peeks alone, and is given back
+	free     bool // the ask is made for peeks alone, and charges nothing
 }
 
 // peek reports whether the descriptor only wants to know.
@@ -173,11 +173,10 @@ func (c *call) join(d *described) {
 	}
 }
 
-// peek asks for one unit, to be given back: a question without a need would be
-// answered from what this process remembers. Where the request charges the counter
+// peek asks for nothing: it is told what is left. Where the request charges the counter
 // anyway, that is the answer.
 func (c *call) peek(d *described) {
-	a := c.askOf(d, d.rule.peek, 1)
+	a := c.askOf(d, d.rule.policy, 0)
 	if d.ask = c.same(&a); d.ask < 0 {
 		c.add(d, a)
 	}

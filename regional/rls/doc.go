@@ -8,8 +8,7 @@
 // charged by itself.) Outside of the group, each alone, are asked
 //
 //   - what only wants to know (a descriptor's hits_addend is present and 0): it is
-//     told whether one unit could be had, and charged nothing. It takes that unit for
-//     the moment until it is known;
+//     told what is left, and charged nothing;
 //   - rules in shadow_mode, which never refuse anything;
 //   - rules in quota_mode, which refuse a request only if all of its rules of that
 //     kind do; one in shadow_mode too never does.

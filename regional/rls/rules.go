@@ -36,8 +36,6 @@ type prepared struct {
 	rule    *descriptor.Rule // of the configuration; nil: none
 	binding *binding.Binding // to a rule of the rules file; nil: none
 	policy  *limiter.Policy  // nil: unlimited
-	// peek is policy without a penalty on what is denied: asking for it is free.
-	peek *limiter.Policy
 	// current is the same in all replies, and never changed.
 	current  *rlspb.RateLimitResponse_RateLimit
 	metadata *structpb.Struct // nil if there is none
@@ -74,7 +72,6 @@ func (s *Server) prepareAll(c *descriptor.Config, before *rules) map[*descriptor
 			if old := since[r.Path]; old != nil && old.Same(p.policy) {
 				p.policy.Since = old.Since
 			}
-			p.peek = gentle(p.policy)
 		}
 		all[r] = p
 	}
@@ -110,26 +107,13 @@ func (s *Server) bound(p *prepared, name string, spec limit.Spec) {
 	if p.mode == shadow {
 		p.policy.Mode = rule.Shadow
 	}
-	p.peek = gentle(p.policy)
 	p.window = spec.Period
-}
-
-// gentle is the policy of the same counters that charges nothing for a denial.
-func gentle(p *limiter.Policy) *limiter.Policy {
-	if !p.Limit.ChargesDenied() {
-		return p
-	}
-	spec := p.Limit.Spec()
-	spec.ChargeDenied = false
-	free := *p
-	free.Limit, _ = limit.New(spec) // it was legal with a penalty
-	return &free
 }
 
 // native prepares a rule of the rules file.
 func (s *Server) native(p *limiter.Policy) *prepared {
 	spec := p.Limit.Spec()
-	n := &prepared{policy: p, peek: gentle(p), counts: s.metrics.rule(p.Rule), current: currentOf(p.Rule, spec)}
+	n := &prepared{policy: p, counts: s.metrics.rule(p.Rule), current: currentOf(p.Rule, spec)}
 	if p.Mode == rule.Shadow {
 		n.mode = shadow
 	}

@@ -147,16 +147,15 @@ func (s *Server) isQuota(d *described) bool {
 	return d.rule.policy != nil && d.rule.quota
 }
 
-// settle gives back what was only taken to know whether it could be had and, of a
-// request that costs nothing, everything.
+// settle gives back, of a request that costs nothing, everything.
 func (s *Server) settle(ctx context.Context, c *call) {
 	back := 0
 	for i := range c.descriptors {
 		d := &c.descriptors[i]
-		if d.ask < 0 || !c.verdicts[d.ask].Admitted {
+		if d.ask < 0 || d.free || !c.verdicts[d.ask].Admitted {
 			continue
 		}
-		if c.free || d.free {
+		if c.free {
 			back++
 		} else {
 			c.verdicts[d.ask].Admitted = false // it stays charged

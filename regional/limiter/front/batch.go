@@ -50,6 +50,8 @@ func (b *batch) ask(now lease.Millis, shard *table.Shard[cached], e *table.Entry
 	var w lease.Want
 	if len(queue) > 0 || len(peeks) == 0 {
 		w = e.Value.node.Ask(&e.Policy.Terms, now, wants(queue), behind)
+	} else { // what goes back with a question is left when it is answered
+		w, _ = e.Value.node.Slot.Report(&e.Policy.Terms, now)
 	}
 	b.add(now, shard, e, queue, w, group)
 	b.members[len(b.members)-1].peeks = peeks
@@ -59,6 +61,7 @@ func (b *batch) add(now lease.Millis, shard *table.Shard[cached], e *table.Entry
 	e.Value.out++
 	e.Value.budget.take(now, paceOf(&e.Policy.Terms, e.Policy.Limit.Spec()))
 	e.Value.attach(&w)
+	e.Value.sent += w.Unused
 	debt := w.Debt
 	w.Debt = limiter.DebtID(b.store.id[:], debt)
 	b.asks = append(b.asks, limiter.Ask{Policy: e.Policy, Key: e.Key(), Group: group, Want: w})
@@ -132,6 +135,7 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 	defer m.shard.Unlock()
 	s, e := b.store, m.entry
 	e.Value.out--
+	e.Value.sent -= a.Want.Unused
 	e.Value.hear(now, g)
 	switch {
 	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
@@ -145,14 +149,28 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 		jitter := lease.Millis(90 + rand.IntN(21))
 		w := a.Want
 		w.Debt = m.debt
+		spare := e.Value.spare(t, now)
 		back := e.Value.node.Apply(t, now, m.sent, w, g, jitter, wants(m.queue), grants)
 		s.giveBack(now, m.shard, e, back)
+		if g.Granted > 0 && g.StartsIn == 0 {
+			addSpare(t, spare, grants)
+		}
 		m.answer(s, now, grants)
 	}
 	m.tell(now, a, g)
 	s.retry(now, m.shard, e)
 	if len(e.Value.back) > 0 {
 		s.due.add(now, m.shard, e, report)
+	}
+}
+
+// addSpare adds what there was beside the reply to what those are told to be left whom
+// it grants something.
+func addSpare(t *lease.Terms, spare int64, grants []lease.Grant) {
+	for i := range grants {
+		if g := &grants[i]; g.Granted > 0 && t.Consistency != lease.Optimistic {
+			g.Remaining = min(g.Remaining+spare, t.Capacity)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 	now := s.now()
 	e := s.find(shard, hash, now, a)
 	if e == nil {
-		if d := s.denials[shard.Number()].find(now, hash); d != nil && a.Want.Need >= int64(d.need) {
+		if d := s.denials[shard.Number()].find(now, hash); d != nil && max(a.Want.Need, 1) >= int64(d.need) {
 			return stayDenied(v, d.until-now)
 		}
 		if e = s.add(shard, hash, now, a); e == nil {
@@ -38,6 +38,9 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 		}
 	}
 	slot := &e.Value.node.Slot
+	if a.Peeks() {
+		return s.fallPeek(a, v, slot, now, holders)
+	}
 	owed := slot.Overdrawn
 	v.Grant.Reset = max(0, slot.Reset-now)
 	switch {
@@ -55,6 +58,22 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 	}
 	v.Refused = !v.Admitted
 	v.Unowed = a.Want.Need - (slot.Overdrawn - owed)
+	return v
+}
+
+// fallPeek answers a question: as [Store.Fall] decides on one unit.
+func (s *Store) fallPeek(a *limiter.Ask, v limiter.Verdict, slot *lease.Slot, now lease.Millis, holders int) limiter.Verdict {
+	v.Grant.Reset = max(0, slot.Reset-now)
+	switch {
+	case slot.Remembered(now, 1):
+		return stayDenied(v, v.Grant.Reset)
+	case a.Policy.OnFailure == rule.FailureLocal:
+		ends := s.windowEnd(now, a.Policy.Limit.Spec())
+		as := *slot
+		v.Admitted = as.TakeLocal(&a.Policy.Terms, now, ends, localShare(a.Policy, holders), 1)
+		v.Grant.Reset = ends - now
+	}
+	v.Refused = !v.Admitted
 	return v
 }
 

@@ -273,3 +273,29 @@ func TestFloodOfHurriedRequestsFailsNothingOpen(t *testing.T) {
 		})
 	}
 }
+
+// A question is answered as a request of one unit would be, and owes nothing for it.
+func TestQuestionsWhileTheStoreIsDown(t *testing.T) {
+	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+		for on, want := range map[rule.OnFailure][2]bool{ // before and after 100 of 100
+			rule.FailureAllow: {true, true},
+			rule.FailureDeny:  {false, false},
+			rule.FailureLocal: {true, false},
+		} {
+			p := perMinute(t, lease.Leased, on)
+			r.behind.down.Store(true)
+			for i, admitted := range want {
+				for range 3 {
+					if v := verdictOf(t, r.judges[0], p, on.String(), 0); v.Admitted != admitted || v.Refused == admitted || v.Degraded == limiter.Sound {
+						t.Errorf("%v, question %d: %+v", on, i, v)
+					}
+				}
+				if i == 0 {
+					verdictOf(t, r.judges[0], p, on.String(), 100)
+				}
+			}
+			r.behind.down.Store(false)
+			time.Sleep(time.Second)
+		}
+	})
+}

@@ -18,6 +18,7 @@ type cached struct {
 	heard   lease.Millis // when the last reply arrived; 0: never
 	away    lease.Millis // the store did not answer: it is not asked before then
 	back    []lease.Part // to be given back with the next asks, each of another lease
+	sent    int64        // units that are given back by asks that are out
 }
 
 // busy reports whether somebody holds on to the entry.
@@ -51,6 +52,22 @@ func (c *cached) attach(w *lease.Want) {
 			return
 		}
 	}
+}
+
+// returning is how many units are on their way back: what is left above does not
+// include them yet.
+func (c *cached) returning() int64 {
+	units := c.sent
+	for _, p := range c.back {
+		units += p.Units
+	}
+	return units
+}
+
+// spare is what is left here of a key, beside what is left above.
+func (c *cached) spare(t *lease.Terms, now lease.Millis) int64 {
+	slot := &c.node.Slot
+	return slot.Available(now) + slot.Lapsed(t, now) + c.returning()
 }
 
 // wait puts an ask, whose give-backs are settled, in line for its key. If no ask

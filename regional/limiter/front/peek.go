@@ -15,6 +15,7 @@ func (c *call) peek(shard *table.Shard[cached], e *table.Entry[cached], a *limit
 	switch v := &e.Value; {
 	case v.knows(c.now, a.Policy):
 		c.grants[i], _, _ = v.node.Acquire(&a.Policy.Terms, c.now, a.Want)
+		v.addReturning(&a.Policy.Terms, &c.grants[i])
 		c.answered(lease.Admit)
 	case !v.mayPeek(c.now, a.Policy):
 		c.unavailable(i)
@@ -28,7 +29,8 @@ func (c *call) peek(shard *table.Shard[cached], e *table.Entry[cached], a *limit
 // nothing is left and no more, as long as a request would be refused by it.
 func (c *cached) knows(now lease.Millis, p *limiter.Policy) bool {
 	slot := &c.node.Slot
-	recent := now < c.heard+p.Terms.Interval
+	over := p.Terms.Window > 0 && slot.Reset <= now && slot.Left < p.Terms.Capacity
+	recent := now < c.heard+p.Terms.Interval && !over
 	switch {
 	case c.heard == 0:
 		return false
@@ -37,6 +39,13 @@ func (c *cached) knows(now lease.Millis, p *limiter.Policy) bool {
 		return slot.Left == 0 && now < slot.Reset && (recent || denied)
 	}
 	return recent || !c.mayPeek(now, p)
+}
+
+// addReturning adds what is on its way back to what is told to be left.
+func (c *cached) addReturning(t *lease.Terms, g *lease.Grant) {
+	if g.Status == lease.OK && t.Consistency != lease.Optimistic && c.node.Slot.Overdrawn == 0 {
+		g.Remaining = min(g.Remaining+c.returning(), t.Capacity)
+	}
 }
 
 // mayPeek reports whether a key may be asked for on behalf of a question.
@@ -57,17 +66,17 @@ func apart(queue []waiter) (asking, peeks []waiter) {
 	return asking, peeks
 }
 
-// tell answers the questions that went along with an ask: what is left above and
-// here, less what has been admitted without a lease and the store has not heard of.
+// tell answers the questions that went along with an ask: what is left above, here and
+// on its way, less what has been admitted without a lease and the store has not heard of.
 func (m *member) tell(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	if len(m.peeks) == 0 {
 		return
 	}
 	told := lease.Grant{Status: g.Status}
 	if g.Status == lease.OK || g.Status == lease.Denied {
-		slot := &m.entry.Value.node.Slot
-		left := max(0, g.Remaining+slot.Available(now)-slot.Overdrawn)
-		told = lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity, Remaining: left, Reset: g.Reset}
+		v, t := &m.entry.Value, &a.Policy.Terms
+		left := min(g.Remaining+v.spare(t, now), t.Capacity) - v.node.Slot.Overdrawn
+		told = lease.Grant{Status: lease.OK, Limit: t.Capacity, Remaining: max(0, left), Reset: g.Reset}
 	}
 	for _, w := range m.peeks {
 		w.reply.answer(w.at, told)
