@@ -2,6 +2,7 @@ package descriptor
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -128,6 +129,28 @@ func (m Match) AppendMetric(dst []byte, entries []Entry) []byte {
 			value = entries[i].Value
 		}
 		dst = appendLevel(dst, l.key, value)
+	}
+	return dst
+}
+
+// AppendStatName appends what envoyproxy/ratelimit calls the rule in its statistics, with
+// the values that came with the request where detailed_metric or value_to_metric want
+// them, and, without entries, when it prints its configuration:
+// "messaging.message_type_marketing.to_number". Different rules may have the same.
+func (m Match) AppendStatName(dst []byte, entries []Entry) []byte {
+	r := m.Rule
+	shares := slices.ContainsFunc(r.levels, func(l level) bool { return l.wildcard && l.share })
+	dst = append(dst, r.Domain...)
+	for i := range r.levels {
+		l := &r.levels[i]
+		dst = append(append(dst, '.'), l.key...)
+		value, bare := l.value, false // bare: the _ stands before an empty value too
+		if i < len(entries) && !(l.wildcard && l.share) && (r.DetailedMetric || l.varies() && l.valueToMetric) {
+			value, bare = entries[i].Value, r.DetailedMetric && !shares
+		}
+		if value != "" || bare {
+			dst = append(append(dst, '_'), value...)
+		}
 	}
 	return dst
 }

@@ -35,6 +35,36 @@ func TestPathsDiffer(t *testing.T) {
 	}
 }
 
+// TestStatNames: what envoyproxy/ratelimit (f2fb1577) wrote for this configuration and
+// these requests into its statistics, and printed as its configuration.
+func TestStatNames(t *testing.T) {
+	c := parse(t, `{domain: d, descriptors: [
+		{key: plain, rate_limit: &any {unit: hour, requests_per_unit: 5}}, {key: plan, value: gold, rate_limit: *any},
+		{key: file, value: "*pdf", rate_limit: *any}, {key: shared, value: "a*", share_threshold: true, rate_limit: *any},
+		{key: user, value_to_metric: true, rate_limit: *any}, {key: path, value: "x*", value_to_metric: true, rate_limit: *any},
+		{key: both, value: "x*", value_to_metric: true, share_threshold: true, rate_limit: *any},
+		{key: detail, detailed_metric: true, rate_limit: *any},
+		{key: dshare, value: "a*", share_threshold: true, detailed_metric: true, rate_limit: *any},
+		{key: l1, value_to_metric: true, descriptors: [{key: l2, descriptors: [{key: l3, rate_limit: *any}]}]},
+		{key: m1, value: "w*", share_threshold: true, descriptors: [{key: m2, detailed_metric: true, rate_limit: *any}]},
+		{key: h1, value: foo.com, descriptors: [{key: h2, value: 1.2.3.4, rate_limit: *any}]}]}`)
+	for _, test := range []struct{ entries, stat, rule string }{
+		{"plain=v", "d.plain", "d.plain"}, {"plan=gold", "d.plan_gold", "d.plan_gold"},
+		{"file=x.pdf", "d.file_*pdf", "d.file_*pdf"}, {"shared=a:b", "d.shared_a*", "d.shared_a*"},
+		{"user=al:ice", "d.user_al:ice", "d.user"}, {"user=", "d.user", "d.user"},
+		{"path=xyz", "d.path_xyz", "d.path_x*"}, {"both=xyz", "d.both_x*", "d.both_x*"},
+		{"detail=q", "d.detail_q", "d.detail"}, {"detail=", "d.detail_", "d.detail"},
+		{"dshare=abc", "d.dshare_a*", "d.dshare_a*"}, {"l1=A, l2=B, l3=C", "d.l1_A.l2.l3", "d.l1.l2.l3"},
+		{"m1=wx, m2=Z", "d.m1_w*.m2_Z", "d.m1_w*.m2"}, {"m1=wx, m2=", "d.m1_w*.m2", "d.m1_w*.m2"},
+		{"h1=foo.com, h2=1.2.3.4", "d.h1_foo.com.h2_1.2.3.4", "d.h1_foo.com.h2_1.2.3.4"},
+	} {
+		m := match(t, c, test.entries)
+		if stat, rule := string(m.AppendStatName(nil, entries(test.entries))), string(m.AppendStatName(nil, nil)); stat != test.stat || rule != test.rule {
+			t.Errorf("%s: %s and %s, want %s and %s", test.entries, stat, rule, test.stat, test.rule)
+		}
+	}
+}
+
 func TestLimit(t *testing.T) {
 	c := parse(t, `{domain: d, descriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 4294967295}}, {key: free, rate_limit: {unlimited: true}}]}`)
 	r := match(t, c, "k=1").Rule

@@ -64,9 +64,21 @@ func TestGRPC(t *testing.T) {
 	if err != nil || told(response) != "OVER: OK 5, OVER 0" {
 		t.Errorf("%v, %v", response, err)
 	}
-	_, err = client.ShouldRateLimit(patient(t), request(of("user", "a"), of()))
-	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "descriptors[1].entries is empty") {
-		t.Errorf("a bad request: %v", err)
+	negative := of("user", "a")
+	negative.IsNegativeHits = true
+	for _, c := range []struct {
+		request *rlspb.RateLimitRequest
+		code    codes.Code
+		says    string
+	}{
+		{&rlspb.RateLimitRequest{}, codes.Unknown, "rate limit domain must not be empty"},
+		{request(), codes.Unknown, "rate limit descriptor list must not be empty"},
+		{request(of("user", "a"), negative), codes.InvalidArgument, "descriptors[1].is_negative_hits is true"},
+		{request(of(), of("user", "a")), codes.OK, ""},
+	} {
+		if _, err := client.ShouldRateLimit(patient(t), c.request); status.Code(err) != c.code || !strings.HasPrefix(status.Convert(err).Message(), c.says) {
+			t.Errorf("%v: %v, want %v: %s", c.request, err, c.code, c.says)
+		}
 	}
 	_, err = client.ShouldRateLimit(patient(t), request(of("user", strings.Repeat("x", 2<<20))))
 	if status.Code(err) != codes.ResourceExhausted {

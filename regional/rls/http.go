@@ -8,28 +8,33 @@ import (
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/weirlimit/weir/internal/descriptor"
 )
 
 // HTTP is the server for clients without gRPC:
 //
-//	POST /json         a request and its response as proto3 JSON; 200: within the
-//	                   limits, 429: not, 400 and 413: the request is wrong, 500:
-//	                   this server is, 503: there is no configuration yet
-//	GET  /healthcheck  200 OK; 500 while not ready, draining or without configuration
-//	GET  /rlconfig     the limits in force, one a line
+//	/json         a request and its response as proto3 JSON; 200: within the
+//	              limits, 429: not, 400 and 413: the request is wrong, 500: this
+//	              server is, 503: there is no configuration yet
+//	/healthcheck  200 OK; 500 while not ready, draining or without configuration
+//	/rlconfig     the limits in force, one a line, as envoyproxy/ratelimit prints
+//	              them; then the bindings
+//
+// The method is of no matter, as it is not there.
 //
 // It has no certificates of its own. Where clients have to show theirs (TLS.ClientCA)
 // /json and /rlconfig are 403: they would be a way around that.
 func (s *Server) HTTP() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthcheck", s.healthcheck)
+	mux.HandleFunc("/healthcheck", s.healthcheck)
 	if s.cfg.TLS.ClientCA != "" {
 		mux.HandleFunc("/json", byCertificateOnly)
 		mux.HandleFunc("/rlconfig", byCertificateOnly)
 		return mux
 	}
-	mux.HandleFunc("POST /json", s.json)
-	mux.HandleFunc("GET /rlconfig", s.rlconfig)
+	mux.HandleFunc("/json", s.json)
+	mux.HandleFunc("/rlconfig", s.rlconfig)
 	return mux
 }
 
@@ -94,12 +99,9 @@ func (s *Server) rlconfig(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	rules := s.present()
 	for r := range rules.config.Rules() {
-		if r.Unlimited {
-			fmt.Fprintf(w, "%s: unlimited\n", r.Path)
-			continue
-		}
-		fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d shadow_mode=%t quota_mode=%t\n",
-			r.Path, r.Unit, r.RequestsPerUnit, r.Shadow, r.Quota)
+		unit := rlspb.RateLimitResponse_RateLimit_Unit(r.Unit.Number()) // UNKNOWN if unlimited
+		fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t\n",
+			descriptor.Match{Rule: r}.AppendStatName(nil, nil), unit, r.RequestsPerUnit, r.Shadow, r.Quota)
 	}
 	if rules.bindings != nil {
 		rules.bindings.Write(w)

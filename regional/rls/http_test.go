@@ -29,8 +29,9 @@ func TestJSON(t *testing.T) {
 		{once, 429,
 			`{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT","currentLimit":{"unit":"WEEK"},"durationUntilReset":"516600s"}]}`},
 		{`{"domain":"elsewhere","descriptors":[{"entries":[{"key":"x"}]}]}`, 200, `{"overallCode":"OK","statuses":[{"code":"OK"}]}`},
-		{`{"domain":"d"}`, 400, "descriptors is empty"},
-		{`{"domain":"d","descriptors":[{}]}`, 400, "descriptors[0].entries is empty"},
+		{`{"domain":"d","descriptors":[{}]}`, 200, `{"overallCode":"OK","statuses":[{"code":"OK"}]}`},
+		{`{"domain":"d"}`, 400, "rate limit descriptor list must not be empty"},
+		{`{"domain":"d","descriptors":[null]}`, 400, "body is no request"},
 		{`{"domain":"d","nosuch":1}`, 400, "body is no request"},
 		{`{`, 400, "body is no request"},
 		{``, 400, "body is no request"},
@@ -63,7 +64,7 @@ func TestNoWayAroundCertificates(t *testing.T) {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			w := httptest.NewRecorder()
 			b.HTTP().ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(`{"domain":"d","descriptors":[{"entries":[{"key":"user"}]}]}`)))
-			if w.Code != want && !(path == "/healthcheck" && method == http.MethodPost) {
+			if w.Code != want {
 				t.Errorf("%s %s: %d, want %d", method, path, w.Code, want)
 			}
 			if want == 403 && !strings.Contains(w.Body.String(), "--rls-tls-client-ca") {
@@ -75,11 +76,12 @@ func TestNoWayAroundCertificates(t *testing.T) {
 
 func TestOtherPages(t *testing.T) {
 	b := newBench(t, "")
-	get := func(path string) (int, string) {
+	send := func(method, path, body string) (int, string) {
 		w := httptest.NewRecorder()
-		b.HTTP().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		b.HTTP().ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 		return w.Code, w.Body.String()
 	}
+	get := func(path string) (int, string) { return send(http.MethodGet, path, "") }
 	if code, _ := get("/healthcheck"); code != 500 {
 		t.Errorf("healthy without configuration: %d", code)
 	}
@@ -92,16 +94,28 @@ func TestOtherPages(t *testing.T) {
 	}
 	_, config := get("/rlconfig")
 	for _, line := range []string{
-		"d|user: unit=hour requests_per_unit=5 shadow_mode=false quota_mode=false\n",
-		"d|try: unit=hour requests_per_unit=1 shadow_mode=true quota_mode=false\n",
-		"d|free: unlimited\n", `"d" "user" "plan"="gold": rule per-user` + "\n",
+		"d.user: unit=HOUR requests_per_unit=5, shadow_mode: false, quota_mode: false\n",
+		"d.plan_gold: unit=DAY requests_per_unit=3, shadow_mode: false, quota_mode: false\n",
+		"d.host.path: unit=SECOND requests_per_unit=4, shadow_mode: false, quota_mode: false\n",
+		"d.try: unit=HOUR requests_per_unit=1, shadow_mode: true, quota_mode: false\n",
+		"d.q1: unit=HOUR requests_per_unit=1, shadow_mode: false, quota_mode: true\n",
+		"d.free: unit=UNKNOWN requests_per_unit=0, shadow_mode: false, quota_mode: false\n",
+		`"d" "user" "plan"="gold": rule per-user` + "\n",
 	} {
 		if !strings.Contains(config, line) {
 			t.Errorf("/rlconfig has no line %s", line)
 		}
 	}
-	if code, _ := get("/json"); code != 405 {
-		t.Errorf("GET /json: %d, want 405", code)
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPost} {
+		if code, body := send(method, "/healthcheck", ""); code != 200 || body != "OK" {
+			t.Errorf("%s /healthcheck: %d %s", method, code, body)
+		}
+		if code, _ := send(method, "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"host"}]}]}`); code != 200 && method != http.MethodPost || code != 429 && method == http.MethodPost {
+			t.Errorf("%s /json: %d, want it to count", method, code)
+		}
+		if code, _ := send(method, "/json", ""); code != 400 {
+			t.Errorf("%s /json without a body: %d, want 400", method, code)
+		}
 	}
 	b.SetReady(false)
 	if code, _ := get("/healthcheck"); code != 500 {

@@ -1,7 +1,9 @@
 package rls
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -18,46 +20,52 @@ const (
 )
 
 // RequestError says which field of a request is wrong and what it may be. Nothing
-// of the request was applied. Over gRPC it is INVALID_ARGUMENT.
+// of the request was applied. Over gRPC it is INVALID_ARGUMENT; UNKNOWN, with the same
+// words, where it is in envoyproxy/ratelimit.
 type RequestError struct {
-	Field  string // such as descriptors[1].entries[0].key
+	Field  string // such as descriptors[1].limit
 	Reason string // what it is, what is allowed
+
+	code codes.Code // 0: INVALID_ARGUMENT
 }
 
 func (e *RequestError) Error() string { return e.Field + " " + e.Reason }
 
 // GRPCStatus is how the error travels.
 func (e *RequestError) GRPCStatus() *status.Status {
-	return status.New(codes.InvalidArgument, e.Error())
+	return status.New(cmp.Or(e.code, codes.InvalidArgument), e.Error())
 }
+
+var (
+	errNoDomain      = &RequestError{"rate limit domain", "must not be empty", codes.Unknown}
+	errNoDescriptors = &RequestError{"rate limit descriptor list", "must not be empty", codes.Unknown}
+)
 
 func wrong(field, reason string, args ...any) error {
 	return &RequestError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// check refuses a request that says nothing that could be decided on.
+// check refuses a request that cannot be decided on. A descriptor without entries, or with an
+// empty key, can be: no rule matches it.
 func check(r *rlspb.RateLimitRequest) error {
 	switch {
 	case r.GetDomain() == "":
-		return wrong("domain", "is empty; write the domain of the configuration that the descriptors belong to")
+		return errNoDomain
 	case len(r.Descriptors) == 0:
-		return wrong("descriptors", "is empty; write at least one")
+		return errNoDescriptors
 	case len(r.Descriptors) > MaxDescriptors:
 		return wrong("descriptors", "has %d items, at most %d; ask in several requests", len(r.Descriptors), MaxDescriptors)
 	}
 	for i, d := range r.Descriptors {
 		switch {
-		case len(d.GetEntries()) == 0:
-			return wrong(field(i, "entries"), "is empty; write at least one key and value")
+		case d == nil:
+			return wrong(field(i, "entries"), "is missing")
 		case len(d.Entries) > MaxEntries:
 			return wrong(field(i, "entries"), "has %d items, at most %d", len(d.Entries), MaxEntries)
 		case d.IsNegativeHits:
 			return wrong(field(i, "is_negative_hits"), "is true; what was charged cannot be given back by this protocol")
-		}
-		for j, e := range d.Entries {
-			if e.GetKey() == "" {
-				return wrong(field(i, fmt.Sprintf("entries[%d].key", j)), "is empty; write the key that the configuration names")
-			}
+		case slices.Contains(d.Entries, nil):
+			return wrong(field(i, "entries"), "has one that is missing")
 		}
 	}
 	return nil

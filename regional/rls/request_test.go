@@ -39,13 +39,10 @@ func TestBadRequests(t *testing.T) {
 	longest := limited(1, typepb.RateLimitUnit_YEAR, of("user", "a"))
 	longest.Limit.UnitMultiplier = wrapperspb.UInt32(1<<32 - 1)
 	for want, r := range map[string]*rlspb.RateLimitRequest{
-		"domain is empty":                                            {Descriptors: request(of("user", "a")).Descriptors},
-		"descriptors is empty":                                       request(),
 		"descriptors has 101 items, at most 100":                     request(make([]*ratelimitpb.RateLimitDescriptor, 101)...),
-		"descriptors[1].entries is empty":                            request(of("user", "a"), of()),
-		"descriptors[0].entries is empty":                            request(nil),
+		"descriptors[0].entries is missing":                          request(nil),
+		"descriptors[0].entries has one that is":                     request(&ratelimitpb.RateLimitDescriptor{Entries: []*ratelimitpb.RateLimitDescriptor_Entry{nil}}),
 		"descriptors[0].entries has 200 items":                       request(of(make([]string, 400)...)),
-		"descriptors[1].entries[0].key is empty":                     request(of("user", "a"), of("", "x")),
 		"descriptors[0].is_negative_hits is true":                    request(negative, of("user", "a")),
 		"descriptors[1].limit unit is UNKNOWN":                       request(of("user", "a"), limited(1, 0, of("user", "b"))),
 		"descriptors[1].limit unit is 8":                             request(of("user", "a"), limited(1, 8, of("user", "b"))),
@@ -55,6 +52,14 @@ func TestBadRequests(t *testing.T) {
 		_, err := b.ShouldRateLimit(t.Context(), r)
 		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want invalid argument: %s", err, want)
+		}
+	}
+	for want, r := range map[string]*rlspb.RateLimitRequest{ // as envoyproxy/ratelimit says it
+		"rate limit domain must not be empty":          {Descriptors: request(of("user", "a")).Descriptors},
+		"rate limit descriptor list must not be empty": request(),
+	} {
+		if _, err := b.ShouldRateLimit(t.Context(), r); status.Code(err) != codes.Unknown || status.Convert(err).Message() != want {
+			t.Errorf("%v, want unknown: %s", err, want)
 		}
 	}
 	b.play(t, steps{{request(of("user", "a"), of("user", "b")), "OK: OK 4, OK 4"}})

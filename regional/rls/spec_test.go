@@ -101,6 +101,7 @@ func TestSpec(t *testing.T) {
 			{request(of("path", "x")), "OK: OK -"},
 			{request(of("host", "h", "path", "p", "more", "x")), "OK: OK -"},
 			{request(of("plan", "silver")), "OK: OK -"},
+			{request(of(), of("", "x"), of("user", "a", "", "")), "OK: OK -, OK -, OK -"},
 			{&rlspb.RateLimitRequest{Domain: "elsewhere", Descriptors: request(of("user", "a")).Descriptors}, "OK: OK -"},
 		},
 		"only the last level's limit counts": {
@@ -161,6 +162,11 @@ func TestSpec(t *testing.T) {
 			{request(limited(2, typepb.RateLimitUnit_DAY, of("nobody", "x"))), "OK: OK 1"},
 			{request(limited(2, typepb.RateLimitUnit_HOUR, of("nobody", "y"))), "OK: OK 1"},
 			{request(limited(2, typepb.RateLimitUnit_HOUR, of("nobody", "x", "b", ""))), "OK: OK 1"},
+		},
+		"a limit of the request's own without entries": {
+			{request(limited(2, typepb.RateLimitUnit_HOUR, of())), "OK: OK 1"},
+			{request(limited(2, typepb.RateLimitUnit_HOUR, of("", ""))), "OK: OK 1"},
+			{request(limited(2, typepb.RateLimitUnit_HOUR, of())), "OK: OK 0"},
 		},
 		"a limit in place of a rule's counts on": {
 			{hits(3, a()), "OK: OK 2"}, {request(limited(10, typepb.RateLimitUnit_HOUR, of("user", "a"))), "OK: OK 6"},
