@@ -5,8 +5,10 @@ package lease
 const usageIntervals = 6
 
 // Ask makes the want to send and notes that it is under way. need and waiting
-// are the units of the first and of all requests that wait for this slot, 0 when
-// nobody does. What it gives back has left the slot when Ask returns.
+// are the units of the cheapest and of all requests that wait for this slot, 0 when
+// nobody does. Where somebody waits the slot offers what it has: it was not enough, and
+// the tier above is to judge the need by what is left there and this together. What it
+// gives back has left the slot when Ask returns.
 func (s *Slot) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want {
 	w := Want{
 		Need:    need,
@@ -15,9 +17,9 @@ func (s *Slot) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want 
 		Fresh:   s.Asked == 0 || now/t.Interval != s.Asked/t.Interval,
 		Next:    behind == Ahead,
 	}
-	w.Unused, w.Lease = s.collect(now)
-	w.Overdrawn, w.Debt = s.seal(now)
 	s.remember(now, &w)
+	w.Unused, w.Lease = s.collect(now, need > 0 && t.Consistency != Exact)
+	w.Overdrawn, w.Debt = s.seal(now)
 	if t.Consistency != Exact {
 		w.Want = max(waiting, s.want(t, now))
 	}
@@ -51,19 +53,33 @@ func (s *Slot) want(t *Terms, now Millis) int64 {
 	return min(int64(1)<<s.WantLog2, most)
 }
 
-// collect takes lapsed units out of the slot, of one lease at a time.
-func (s *Slot) collect(now Millis) (units int64, lease uint32) {
+// collect takes lapsed units out of the slot, of one lease at a time. With offer it takes
+// those that may still be spent as well, and first: a lease that does not last for the
+// next request is too small, one that lapses too large.
+func (s *Slot) collect(now Millis, offer bool) (units int64, lease uint32) {
+	first := -1
+	for i := range s.Lots {
+		if offer && s.Lots[i].spendable(now) && (first < 0 || s.Lots[i].Units > s.Lots[first].Units) {
+			first = i
+		}
+	}
+	if first >= 0 {
+		lease = s.Lots[first].Lease
+		s.grow()
+	}
 	for i := range s.Lots {
 		lot := &s.Lots[i]
-		if !lot.lapsed(now) || units > 0 && lot.Lease != lease {
+		lapsed := lot.lapsed(now)
+		if !lapsed && (first < 0 || !lot.spendable(now)) || (first >= 0 || units > 0) && lot.Lease != lease {
 			continue
 		}
-		if 2*lot.Units > s.Size {
+		if lapsed && 2*lot.Units > s.Size {
 			s.shrink()
 		}
 		units, lease = units+lot.Units, lot.Lease
 		lot.Units = 0
 	}
+	s.returned(Part{Units: units})
 	return units, lease
 }
 
@@ -73,11 +89,13 @@ func (s *Slot) Report(t *Terms, now Millis) (Want, bool) {
 	if s.Back.Off(now) {
 		return Want{}, false
 	}
-	units, lease := s.collect(now)
-	some := units > 0 || s.Overdrawn > 0 || s.owesPenalty(t, now)
-	w := Want{Unused: units, Lease: lease, Denied: s.takeDenied(t, now)}
-	w.Overdrawn, w.Debt = s.seal(now)
+	var w Want
 	s.remember(now, &w)
+	some := s.Overdrawn > 0 || s.owesPenalty(t, now)
+	w.Denied = s.takeDenied(t, now)
+	w.Unused, w.Lease = s.collect(now, false)
+	w.Overdrawn, w.Debt = s.seal(now)
+	some = some || w.Unused > 0
 	if some {
 		s.Back.claim(t, now)
 	}
@@ -87,7 +105,8 @@ func (s *Slot) Report(t *Terms, now Millis) (Want, bool) {
 // Apply takes the reply to want w, which was sent at sent. spare is what of
 // g.Granted the requests that waited did not use; it becomes a lot. jitter is a
 // factor in percent, 90 to 110, that keeps holders from asking in step.
-// The units it returns found no room and are to be given back.
+// The units it returns found no room and are to be given back: the slot counts on that
+// they are above before its next ask.
 func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, jitter Millis) Part {
 	if w.Want > 0 {
 		s.Asking = false
@@ -107,7 +126,7 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 	s.learnRetry(now, &g)
 	s.penalize(t, now, w, g)
 	if g.Granted == 0 || t.Consistency == Exact {
-		return Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
+		return s.returned(Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL})
 	}
 	s.Size = g.Granted
 	s.Spent += g.Granted - spare
@@ -115,7 +134,8 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 		s.grow()
 		return Part{}
 	}
-	return s.store(now, Lot{Units: spare, From: startOf(now, g), Expiry: sent + g.TTL, TTL: g.TTL, Lease: g.Lease})
+	lot := Lot{Units: spare, From: startOf(now, g), Expiry: sent + g.TTL, TTL: g.TTL, Lease: g.Lease}
+	return s.returned(s.store(now, lot))
 }
 
 // learn notes what a reply says of the counter above. Requests that waited and get
@@ -126,6 +146,24 @@ func (s *Slot) learn(t *Terms, now Millis, w Want, g Grant) {
 	refused := decided && g.Granted < w.Waiting || s.Refused && now < s.Reset
 	s.Refused = refused && 2*g.Remaining < t.Capacity
 	s.Left, s.Reset = g.Remaining, now+g.Reset
+	if g.Remaining > 0 {
+		s.LimitedUntil = 0
+	}
+	if s.DeniedNeed > 0 { // what came back there since is not denied any more
+		s.DeniedNeed = max(s.DeniedNeed, g.Remaining+1)
+	}
+}
+
+// returned notes units that are given back: so much more will be left above.
+func (s *Slot) returned(p Part) Part {
+	if p.Units > 0 {
+		s.Left += p.Units
+		s.LimitedUntil = 0
+		if s.DeniedNeed > 0 {
+			s.DeniedNeed += p.Units
+		}
+	}
+	return p
 }
 
 // pause sets when the holder may ask again. A denial tells what is left: less

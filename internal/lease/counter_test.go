@@ -231,8 +231,8 @@ func TestTerms(t *testing.T) {
 		{perMinute, Optimistic, Terms{Consistency: Optimistic, Interval: 100, Timeout: 100, Overdraft: 1, Capacity: 1000, Window: limit.Minute, Lead: 200}},
 		{limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: 400 * limit.Millisecond}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 5, Window: 400 * limit.Millisecond, Lead: 100}},
 		{limit.Spec{Algorithm: limit.FixedWindow, Align: limit.AlignFirstRequest, Count: 5, Period: limit.Minute}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 5, Window: limit.Minute}},
-		{limit.Spec{Count: 500, Period: limit.Second, Burst: 75}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 75, Refills: true, Unit: 2, Pace: 100, Pause: 75, LongestTTL: 1000}},
-		{limit.Spec{Algorithm: limit.SlidingWindow, Count: 500, Period: limit.Second}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 500, Pace: 10, Pause: 100}},
+		{limit.Spec{Count: 500, Period: limit.Second, Burst: 75}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 75, Refills: true, Unit: 2, Pace: 100, Ample: 200, Pause: 75, LongestTTL: 1000}},
+		{limit.Spec{Algorithm: limit.SlidingWindow, Count: 500, Period: limit.Second}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 500, Pace: 10, Ample: 20, Pause: 100}},
 		{limit.Spec{Algorithm: limit.SlidingLog, Count: 10, Period: limit.Minute}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 10, Pace: 100}},
 		{limit.Spec{}, Leased, Terms{}},
 	} {

@@ -2,13 +2,15 @@ package lease
 
 // Remembered reports whether a request stays refused while nobody answers: its need
 // was denied, or any request was refused and this one costs more than the last reply
-// left, less what has been admitted without a lease. It ends when the counter above
+// left, less what has been admitted without a lease. What the slot holds counts: the
+// tier above would have had to add the rest alone. It ends when the counter above
 // is as good as new: who is refused by mistake is refused until Reset at most.
 func (s *Slot) Remembered(now Millis, cost int64) bool {
 	if now >= s.Reset {
 		return false
 	}
-	return s.DeniedNeed > 0 && cost >= s.DeniedNeed || s.Refused && cost > max(0, s.Left-s.Overdrawn)
+	missing := cost - s.Available(now)
+	return s.DeniedNeed > 0 && missing >= s.DeniedNeed || s.Refused && missing > max(0, s.Left-s.Overdrawn)
 }
 
 // TakeLocal decides a request by the holder's own share of the limit, for as long

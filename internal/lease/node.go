@@ -13,6 +13,9 @@ const quartersToCut = 1
 // what the lot was granted.
 type Node struct {
 	Slot Slot
+	// Back is units that are to go back to the tier above beside the slot's own. Who keeps
+	// the node counts them: they travel before its next ask, or with it.
+	Back int64
 
 	askers Askers
 	lent   [2]lent // of the running window and the next
@@ -30,23 +33,35 @@ type Node struct {
 func (n *Node) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 	n.askers.Note(int64(now/t.Interval), w.Fresh)
 	back := n.settle(t, now, w)
+	n.Back += back.Units // while it answers
+	g, v := n.decide(t, now, w)
+	n.Back -= back.Units
+	return g, v, back
+}
+
+// decide answers a want of which all that it tells is settled.
+func (n *Node) decide(t *Terms, now Millis, w Want) (Grant, Verdict) {
 	if w.Want == 0 {
-		return n.report(t, now), Admit, back
+		return n.report(t, now), Admit
 	}
 	if g, ok := n.cut(t, now, w, quartersToCut); ok {
-		return g, Admit, back
+		return g, Admit
 	}
-	if !n.refuses(t, now, w) {
-		return Grant{}, Wait, back
+	offers := n.offers(t, now, w)
+	if offers && t.Consistency == Exact || !n.refuses(t, now, w) {
+		return Grant{}, Wait
 	}
 	if g, ok := n.cut(t, now, w, 0); ok {
-		return g, Admit, back
+		return g, Admit
+	}
+	if offers {
+		return Grant{}, Wait
 	}
 	if t.ChargesDenied && t.Consistency != Exact { // of an exact rule it is noted already
 		n.Slot.Deny(t, now, w.Need)
 	}
 	n.Slot.Refused = n.Slot.Refused || w.Need > 0
-	return n.refusal(t, now, w), Refuse, back
+	return n.refusal(t, now, w), Refuse
 }
 
 // Top says whether to ask above while nobody waits, after an answer. An exact rule
@@ -91,6 +106,10 @@ func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis,
 		return Part{}
 	}
 	left := g.Granted
+	told := g
+	if t.Consistency != Optimistic && g.StartsIn == 0 { // see report
+		told.Remaining = max(g.Remaining, min(g.Remaining+n.Slot.Held(t, now)+n.Back, t.Capacity))
+	}
 	var waiting int64
 	for _, c := range queue {
 		waiting += c.Waiting
@@ -101,7 +120,7 @@ func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis,
 		if !t.Refills {
 			ahead = min(ahead, left/(2*int64(len(queue)-i)))
 		}
-		grants[i] = share(t, now, sent, c, g, left, ahead)
+		grants[i] = share(t, now, sent, c, told, left, ahead)
 		left -= grants[i].Granted
 		n.lend(t, now, g.Lease, grants[i].Granted, sent+g.TTL)
 	}
@@ -162,6 +181,13 @@ func (n *Node) makePlace(now Millis, units int64) Part {
 	return back
 }
 
+// Retries reports whether a want that waited, and was denied, is asked for again at once:
+// because the node has more to give back than went up with the ask. Where the denial was
+// charged it is final.
+func (n *Node) Retries(t *Terms, now Millis, w Want) bool {
+	return !t.ChargesDenied && n.offers(t, now, w)
+}
+
 // share answers a queued want from what is left of the reply: what it waits for,
 // or what it may have ahead.
 func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant {
@@ -179,7 +205,7 @@ func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant
 	}
 	g.Status, g.Granted = OK, granted
 	g.TTL = max(0, sent+g.TTL-now-1)
-	if t.Consistency != Optimistic { // see report
+	if t.Consistency != Optimistic {
 		g.Remaining += left - granted
 	}
 	g.AskAfter = 0
@@ -281,7 +307,8 @@ func (n *Node) granted(t *Terms, now Millis, units int64, lot *Lot, lasts Millis
 }
 
 // refuses reports whether a want that no lot answers is over the limit by what
-// the node knows. A want of an exact rule is refused only while its denial lasts.
+// the node knows of the tier above. A want of an exact rule is refused only while its
+// denial lasts.
 func (n *Node) refuses(t *Terms, now Millis, w Want) bool {
 	need := max(w.Need, 1)
 	if t.Consistency == Exact {
@@ -290,7 +317,20 @@ func (n *Node) refuses(t *Terms, now Millis, w Want) bool {
 	if w.Need == 0 && n.Slot.underWay(t, now) {
 		return true
 	}
-	return n.Slot.refused(now, need)
+	return n.Slot.refused(t, now, need)
+}
+
+// offers reports whether a need fits, by what is known, into what is left above once the
+// node has given back what it holds and what is on its way.
+func (n *Node) offers(t *Terms, now Millis, w Want) bool {
+	back := n.Back + n.Slot.Held(t, now)
+	switch {
+	case back == 0 || w.Need == 0:
+		return false
+	case t.Consistency == Exact:
+		return w.Need-back < n.Slot.DeniedNeed
+	}
+	return !n.Slot.refused(t, now, w.Need-back)
 }
 
 // refusal tells a child what the node knows of a limit that it may not ask for
@@ -299,7 +339,6 @@ func (n *Node) refuses(t *Terms, now Millis, w Want) bool {
 func (n *Node) refusal(t *Terms, now Millis, w Want) Grant {
 	g := n.report(t, now)
 	g.Status = Denied
-	g.Remaining = min(g.Remaining, max(n.Slot.Left, n.Slot.Available(now)))
 	g.RetryAfter = n.Slot.Retry(t, now, max(w.Need, 1))
 	g.AskAfter = t.Interval
 	if flip := n.Slot.Reset - now; flip > 0 {
@@ -320,7 +359,7 @@ func (n *Node) report(t *Terms, now Millis) Grant {
 	case t.Consistency == Optimistic: // who overdraws by it takes from the counter, not from the lots
 		g.Remaining = n.Slot.Left
 	default:
-		g.Remaining = min(n.Slot.Left+n.Slot.Available(now)+n.Slot.Lapsed(t, now), t.Capacity)
+		g.Remaining = min(n.Slot.Left+n.Slot.Held(t, now)+n.Back, t.Capacity)
 	}
 	return g
 }

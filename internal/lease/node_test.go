@@ -56,7 +56,7 @@ func TestNodeTopsUpWhatIsNearlyOver(t *testing.T) {
 	if g := n.acquire(1750, w, Admit, 1); g.TTL != 249 { // better than to refuse
 		t.Errorf("ttl %d", g.TTL)
 	}
-	n.acquire(1999, w, Refuse, 0) // nothing is left of it
+	n.acquire(1999, w, Wait, 0) // nobody could spend it any more: it goes back for another
 }
 
 func TestNodeRefusesFromMemory(t *testing.T) {
@@ -114,12 +114,12 @@ func TestNodeServesAllWhoWaitBeforeAnybodyAhead(t *testing.T) {
 }
 
 func TestNodePassesADenialOn(t *testing.T) {
-	n := newTier(t, perMinute, Leased, Lot{Units: 3, Expiry: 1100, TTL: 1000, Lease: 7})
+	n := newTier(t, perMinute, Leased, Lot{Units: 3, Expiry: 1100, TTL: 1000, Lease: 7}, Lot{Units: 4, Expiry: 1900, TTL: 1000, Lease: 8})
 	queue := []Want{{Need: 5, Waiting: 5, Want: 5}, {Need: 2, Waiting: 2, Want: 2}}
 	w := n.Node.Ask(&n.terms, 1000, queue, NoAsk)
 	grants := make([]Grant, 2)
 	n.Node.Apply(&n.terms, 1010, 1000, w, denied(1, 300), 100, queue, grants)
-	if g := grants[0]; g.Status != Denied || g.AskAfter != 300 || g.RetryAfter != 30_000 || g.Remaining != 1 {
+	if g := grants[0]; g.Status != Denied || g.AskAfter != 300 || g.RetryAfter != 30_000 || g.Remaining != 4 {
 		t.Errorf("the costly one: %+v", g)
 	}
 	if g := grants[1]; g.Granted != 2 || g.TTL != 89 {

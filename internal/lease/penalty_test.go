@@ -44,7 +44,7 @@ func TestDeniedNeedUsesUpWhatIsOnLease(t *testing.T) {
 		l := newLimit(t, spec)
 		terms := NewTerms(l, Leased, 0, 0, 0)
 		s := Slot{}
-		s.Lots[0] = Lot{Units: 2, Expiry: 9000, Lease: 1}
+		s.Lots = [2]Lot{{Units: 2, Expiry: 9000, Lease: 1}, {Units: 3, Expiry: 9000, Lease: 2}} // the larger is offered
 		w := s.Ask(&terms, 1000, 8, 8, NoAsk)
 		s.Apply(&terms, 1004, 1000, w, Grant{Status: Denied, AskAfter: 100, Reset: 8000}, 0, 100)
 		if left := s.Available(1004); left > 0 == charged {

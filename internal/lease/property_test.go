@@ -151,7 +151,7 @@ func (b *book) collected(now Millis, before, after [2]Lot, w Want) {
 		if n := lot.Units - after[i].Units; n > 0 {
 			b.leave(now, Part{n, lot.Lease, lot.Expiry}, false)
 			units += n
-			if lot.Lease != w.Lease || now < lot.Expiry {
+			if lot.Lease != w.Lease || now < lot.Expiry && (w.Need == 0 || now < lot.From) {
 				b.t.Fatalf("at %d gives back %+v of %+v", now, w, lot)
 			}
 		}

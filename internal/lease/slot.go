@@ -15,6 +15,9 @@ type Lot struct {
 
 func (l *Lot) live(now Millis) bool { return l.Units > 0 && l.From <= now && now < l.Expiry }
 
+// spendable reports units of a lease that requests may spend now.
+func (l *Lot) spendable(now Millis) bool { return l.live(now) && !l.Local }
+
 // lapsed reports units that nobody may spend any more and that go back.
 func (l *Lot) lapsed(now Millis) bool { return l.Units > 0 && now >= l.Expiry && !l.Local }
 
@@ -130,7 +133,7 @@ type Part struct {
 func (s *Slot) Available(now Millis) int64 {
 	var n int64
 	for i := range s.Lots {
-		if s.Lots[i].live(now) && !s.Lots[i].Local {
+		if s.Lots[i].spendable(now) {
 			n += s.Lots[i].Units
 		}
 	}
@@ -147,6 +150,12 @@ func (s *Slot) Lapsed(t *Terms, now Millis) (units int64) {
 		}
 	}
 	return units
+}
+
+// Held is how many units the tier above gets back with the next asks on behalf of who
+// waits: the slot's own, but for those of another window.
+func (s *Slot) Held(t *Terms, now Millis) int64 {
+	return s.Available(now) + s.Lapsed(t, now)
 }
 
 // underWay reports whether an ask of any sharer of this slot is still out.
@@ -166,7 +175,7 @@ func (s *Slot) Take(t *Terms, now Millis, cost int64) Decision {
 	case s.Available(now) >= cost:
 		taken := s.spend(now, cost)
 		return Decision{Ask: s.askBehind(t, now), Taken: taken}
-	case s.refused(now, cost):
+	case s.refused(t, now, cost-s.Held(t, now)):
 		s.Deny(t, now, cost)
 		return Decision{Verdict: Refuse, Ask: s.askBehind(t, now)}
 	case s.Back.Off(now), s.Back.quiet(now):
@@ -183,7 +192,7 @@ func (s *Slot) Take(t *Terms, now Millis, cost int64) Decision {
 // does not where the answer is known: what it overdrew beyond the limit once must
 // not be followed by more in the same window.
 func (s *Slot) mayOverdraw(t *Terms, now Millis, cost int64) bool {
-	known := now < s.Reset && s.Left < cost
+	known := now < s.Reset && s.Left < cost-s.Held(t, now)
 	return s.Overdrawn+cost <= t.Overdraft && !known && !s.Remembered(now, cost)
 }
 
@@ -205,13 +214,36 @@ func (s *Slot) takeExact(t *Terms, now Millis, cost int64) Decision {
 	return Decision{Verdict: Wait}
 }
 
-// refused reports whether a request that finds no units is over the limit by
-// what is known. A denial remembers its need: cheaper requests may still ask.
-func (s *Slot) refused(now Millis, cost int64) bool {
-	if now < s.LimitedUntil {
+// refused reports whether a request that finds too few units is over the limit by what
+// is known of the tier above, which would have to add so many, missing, to what the slot
+// holds. A denial remembers its need: who is cheaper, or holds a part, may still ask. So
+// may who fits into what is left after a grant that was less than wanted, if that is
+// more than trickles back between two asks.
+func (s *Slot) refused(t *Terms, now Millis, missing int64) bool {
+	switch {
+	case missing <= 0: // it is there, and only has to be given back first
+		return false
+	case now < s.LimitedUntil:
 		return true
+	case now >= s.NextAsk:
+		return false
+	case s.DeniedNeed > 0:
+		return missing >= s.DeniedNeed
 	}
-	return now < s.NextAsk && (s.DeniedNeed == 0 || cost >= s.DeniedNeed)
+	return s.Left < max(missing, t.Ample)
+}
+
+// LeastRefused is the least cost that is refused from memory as long as the denial of one
+// of so many units stands, and no lease comes.
+func (s *Slot) LeastRefused(t *Terms, now Millis) int64 {
+	switch held := s.Held(t, now); {
+	case s.DeniedNeed > 0:
+		return s.DeniedNeed + held
+	case s.Left >= t.Ample && t.Consistency != Exact:
+		return s.Left + held + 1
+	default:
+		return held + 1
+	}
 }
 
 // spend takes cost units from the live lots, the older first. The caller has
@@ -249,7 +281,7 @@ func (s *Slot) Untake(taken Taken) (back [2]Part) {
 		if lot := s.lotOf(p.Lease, p.Expiry); lot != nil {
 			lot.Units += p.Units
 		} else {
-			back[i] = p
+			back[i] = s.returned(p)
 		}
 	}
 	return back

@@ -56,6 +56,10 @@ type Terms struct {
 	// sliding window or log, where what nobody asks for in time is lost. 0 for
 	// fixed windows, where nothing comes back.
 	Pace Millis
+	// Ample is so much left above that Pace does not hold up a request which fits into
+	// that: what trickles back in four times Pace. To ask for half of what is left again
+	// and again is worth it on the way down to a limit, and over before that is reached.
+	Ample int64
 	// Pause is the least time from a denial to the next ask where units trickle
 	// back faster than one in a lease interval: that interval, or half of what
 	// refills the whole limit where that is shorter. 0 where the time of the next
@@ -104,6 +108,7 @@ func (t *Terms) trickle(s limit.Spec) {
 	if !t.Refills {
 		t.Pace = min(t.Pace, max(Millis(s.Period/limit.Millisecond)/100, 1))
 	}
+	t.Ample = int64(4 * float64(t.Pace) * float64(s.Count) / float64(max(s.Period/limit.Millisecond, 1)))
 	spacing := Millis(s.Period / limit.Millisecond / limit.Micros(max(s.Count, 1)))
 	if s.MinInterval == 0 && spacing < t.Interval {
 		t.Pause = min(t.Interval, refillTime(s)/2)

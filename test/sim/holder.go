@@ -130,7 +130,7 @@ func (h *holder) askFor(e *entry, behind lease.Asks) {
 		}
 		waiters = append(waiters, r)
 		cost := r.costOf(e)
-		if need == 0 {
+		if need == 0 || cost < need {
 			need = cost
 		}
 		waiting += cost

@@ -296,10 +296,25 @@ func (r *relay) stampShare(a *relayAsk, b *branch, above grant, g lease.Grant) g
 	return grant{Grant: g, charged: r.w.Now, from: r.w.Now, until: r.virtual(r.now() + g.TTL + 1)}
 }
 
+// giveBack returns units that the node has no place for. They count as on their way
+// until that is answered, or too late.
 func (r *relay) giveBack(b *branch, p lease.Part) {
-	if p.Units > 0 {
-		r.send(b, lease.Want{Unused: p.Units, Lease: p.Lease}, func(reply) {})
+	if p.Units == 0 {
+		return
 	}
+	b.node.Back += p.Units
+	underway := true
+	arrived := func() {
+		if underway {
+			underway = false
+			b.node.Back = max(0, b.node.Back-p.Units) // the node may be another since
+		}
+	}
+	r.send(b, lease.Want{Unused: p.Units, Lease: p.Lease}, func(rep reply) {
+		arrived()
+		b.node.Told(&b.rule.Terms, r.now(), rep.grants[0].Grant)
+	})
+	r.w.after(limit.Micros(b.rule.Terms.Timeout)*limit.Millisecond, arrived)
 }
 
 // tick tells above what idle nodes have to tell.

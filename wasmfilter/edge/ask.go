@@ -15,6 +15,7 @@ type ask struct {
 	want    lease.Want
 	flying  bool
 	closed  bool     // it travels in a group: who comes before it is sent waits for the next one
+	grouped bool     // it travelled in a group, whose other wants are decided with it
 	repeats int      // how often it was asked again at once, see mostRepeats
 	asked   []waiter // whom the want is for
 	queue   []waiter // who came while it was in flight
@@ -211,8 +212,9 @@ func (w *Worker) gather(now lease.Millis, p *policy, key table.Key, want lease.W
 	return a
 }
 
-// state brings the want up to those who still wait when it is sent. Who comes to
-// more units than one want may have waits for the next.
+// state brings the want up to those who still wait when it is sent. The least need goes
+// up: a costly request must not deny those that fit. Who comes to more units than one want
+// may have waits for the next.
 func (a *ask) state() {
 	var need, waiting int64
 	live := a.asked[:0]
@@ -223,7 +225,7 @@ func (a *ask) state() {
 		case waiting+v.cost > wire.MaxUnits:
 			a.queue = append(a.queue, v)
 			continue
-		case need == 0:
+		case need == 0 || v.cost < need:
 			need = v.cost
 		}
 		waiting += v.cost
@@ -241,7 +243,7 @@ func (a *ask) state() {
 // again asks once more for those who came while the ask was in flight, or ends it.
 func (w *Worker) again(now lease.Millis, a *ask) {
 	a.asked, a.queue = append(a.asked[:0], a.queue...), a.queue[:0]
-	a.flying, a.closed = false, false
+	a.flying, a.closed, a.grouped = false, false, false
 	for {
 		a.asked = w.retake(now, a, a.asked)
 		if len(a.asked) == 0 {

@@ -146,7 +146,7 @@ func (w *Worker) take(now lease.Millis, h *hit) lease.Verdict {
 	for range table.Tries {
 		e := w.open(p, h.key)
 		refused := e.Refused
-		denied := e.DeniedNeed > 0 && h.cost >= e.DeniedNeed
+		denied := e.DeniedNeed > 0 && h.cost-e.Held(&p.terms, now) >= e.DeniedNeed
 		h.suspect, h.probes = denied || e.Refused, denied && p.exact()
 		d := e.Take(&p.terms, now, h.cost)
 		if d.Verdict == lease.Unanswered {
@@ -239,14 +239,13 @@ func (w *Worker) describe(now lease.Millis, h *hit, e *table.Entry, v lease.Verd
 // would not do anything else: until somebody may ask, or a little while where an
 // answer is on its way.
 func (w *Worker) rememberDenial(now lease.Millis, h *hit, e *table.Entry) {
-	until, need := e.NextAsk, max(e.DeniedNeed, 1)
+	until, need := e.NextAsk, e.LeastRefused(&h.policy.terms, now)
 	if h.cost < need { // what refuses it is that the limit is used up
 		until, need = min(until, e.LimitedUntil), h.cost
 	}
 	if until <= now {
 		until = now + whileAsking
 	}
-	need = max(need, e.Available(now)+1) // a cheaper request may still find its units
 	h.policy.denials.remember(h.key.Hash, until, now+h.report.Reset, need)
 }
 

@@ -1,6 +1,8 @@
 package edge
 
 import (
+	"slices"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -174,8 +176,11 @@ func (w *Worker) send(now lease.Millis, l *line) {
 	}
 	w.size = envelopeSize
 	w.addAsks(now, l, c, &out)
+	asks := len(c.items)
 	w.addBacks(l, c)
 	w.addReports(l, c)
+	rotate(c.items, asks) // what comes back is there for who asks
+	rotate(req.Wants, asks)
 	out.Body = req.Append(nil)
 	if len(req.TraceParent) > 0 {
 		out.TraceParent = req.TraceParent[0]
@@ -184,6 +189,15 @@ func (w *Worker) send(now lease.Millis, l *line) {
 	l.flying++
 	w.calls[out.ID] = c
 	w.Calls = append(w.Calls, out)
+}
+
+// rotate moves the first n to the end.
+func rotate[T any](s []T, n int) {
+	if n < len(s) {
+		slices.Reverse(s[:n])
+		slices.Reverse(s[n:])
+		slices.Reverse(s)
+	}
 }
 
 func (w *Worker) callID() uint64 {
@@ -226,6 +240,7 @@ func (w *Worker) addAsks(now lease.Millis, l *line, c *call, out *Call) {
 			w.stateSlots(now, a, &m)
 		}
 		m.Group = group(a, &groups, c)
+		a.grouped = m.Group != 0
 		w.request.Wants = append(w.request.Wants, m)
 		c.items = append(c.items, item{ask: a, want: a.want})
 		for i := range a.asked {

@@ -116,6 +116,8 @@ func (w *Worker) applyAsk(now, sent lease.Millis, it *item, g lease.Grant) {
 	a, want := it.ask, it.want
 	g.Granted = min(g.Granted, want.Want)
 	spare := g.Granted
+	a.repeats++
+	queued := len(a.queue)
 	for _, v := range a.asked {
 		if !v.live() {
 			continue
@@ -132,12 +134,32 @@ func (w *Worker) applyAsk(now, sent lease.Millis, it *item, g lease.Grant) {
 			spare -= v.cost
 			h.taken.Parts[0] = lease.Part{Units: v.cost, Lease: g.Lease, Expiry: sent + g.TTL}
 			verdict = lease.Admit
+		case w.mayFit(now, a, &g, spare+g.Remaining, v.cost):
+			a.queue = append(a.queue, v)
+			continue
 		}
 		h.answeredBy(&g, spare, verdict)
 		w.answer(now, v, &h, verdict)
 	}
+	if len(a.queue) == queued {
+		a.repeats = 0
+	}
 	w.keep(now, sent, a, want, g, spare)
 	w.again(now, a)
+}
+
+// mayFit reports whether a request that a reply does not admit is asked for again: so much
+// is left by the reply, and the key holds units that the want did not offer, or the want
+// was for those of other requests. That a denied need was charged, or others of a group
+// were decided with it, cannot be undone.
+func (w *Worker) mayFit(now lease.Millis, a *ask, g *lease.Grant, left, cost int64) bool {
+	t := &a.policy.terms
+	final := a.grouped || a.repeats > mostRepeats || g.Status == lease.Denied && t.ChargesDenied
+	if final || t.Consistency == lease.Exact {
+		return false
+	}
+	held := w.open(a.policy, a.key).Held(t, now)
+	return (held > 0 || g.Granted > 0) && cost <= left+held
 }
 
 // keep stores what a grant says, and what of it is spare, in the key's slot.

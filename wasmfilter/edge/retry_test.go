@@ -96,6 +96,16 @@ func burst(l *limit.Limit) (waits []lease.Millis) {
 
 // costly sends a request that costs so much, and answers the calls that it leads to.
 func (w *world) costly(worker int, cost int64) *Request {
+	r := w.costing(worker, cost)
+	w.settle()
+	if r.Outcome == Wait {
+		w.t.Fatal("it still waits")
+	}
+	return r
+}
+
+// costing sends a request that costs so much.
+func (w *world) costing(worker int, cost int64) *Request {
 	x := w.workers[worker]
 	var in rule.Request
 	in.Reset(x.Inputs())
@@ -106,10 +116,6 @@ func (w *world) costly(worker int, cost int64) *Request {
 	r := &Request{Stream: uint32(len(w.decided))}
 	x.Decide(w.now, &in, r)
 	w.collect()
-	w.settle()
-	if r.Outcome == Wait {
-		w.t.Fatal("it still waits")
-	}
 	return r
 }
 
@@ -139,7 +145,7 @@ func (g *region) relay(now limit.Micros, l *limit.Limit, terms *lease.Terms, key
 	at := millis(now)
 	give := func(p lease.Part) {
 		if p.Units > 0 {
-			c.Acquire(l, terms, now, lease.Want{Unused: p.Units, Lease: p.Lease})
+			n.Told(terms, at, c.Acquire(l, terms, now, lease.Want{Unused: p.Units, Lease: p.Lease}))
 		}
 	}
 	out, verdict, back := n.Acquire(terms, at, want)

@@ -31,6 +31,7 @@ type member struct {
 	sent  lease.Millis
 	queue []waiter // who is answered, in order
 	debt  uint64   // of the node itself, by its own count
+	back  int64    // units that were to go back and do so with it, beside the slot's own
 	owed  *owed    // a debt of a caller that was passed on; nil: none
 	peeks []waiter // who only wants to know what is left
 }
@@ -60,12 +61,11 @@ func (b *batch) ask(now lease.Millis, shard *table.Shard[cached], e *table.Entry
 func (b *batch) add(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], queue []waiter, w lease.Want, group uint32) {
 	e.Value.out++
 	e.Value.budget.take(now, paceOf(&e.Policy.Terms, e.Policy.Limit.Spec()))
-	e.Value.attach(&w)
-	e.Value.sent += w.Unused
+	back := e.Value.attach(&w)
 	debt := w.Debt
 	w.Debt = limiter.DebtID(b.store.id[:], debt)
 	b.asks = append(b.asks, limiter.Ask{Policy: e.Policy, Key: e.Key(), Group: group, Want: w})
-	b.members = append(b.members, member{shard: shard, entry: e, sent: now, queue: queue, debt: debt})
+	b.members = append(b.members, member{shard: shard, entry: e, sent: now, queue: queue, debt: debt, back: back})
 }
 
 // pass takes an ask as it is, but for its key, which is the caller's and may be
@@ -135,7 +135,7 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 	defer m.shard.Unlock()
 	s, e := b.store, m.entry
 	e.Value.out--
-	e.Value.sent -= a.Want.Unused
+	e.Value.node.Back -= m.back
 	e.Value.hear(now, g)
 	switch {
 	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
@@ -149,11 +149,10 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 		jitter := lease.Millis(90 + rand.IntN(21))
 		w := a.Want
 		w.Debt = m.debt
-		spare := e.Value.spare(t, now)
 		back := e.Value.node.Apply(t, now, m.sent, w, g, jitter, wants(m.queue), grants)
 		s.giveBack(now, m.shard, e, back)
-		if g.Granted > 0 && g.StartsIn == 0 {
-			addSpare(t, spare, grants)
+		if a.Group == 0 {
+			grants = m.retries(now, grants)
 		}
 		m.answer(s, now, grants)
 	}
@@ -161,16 +160,6 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 	s.retry(now, m.shard, e)
 	if len(e.Value.back) > 0 {
 		s.due.add(now, m.shard, e, report)
-	}
-}
-
-// addSpare adds what there was beside the reply to what those are told to be left whom
-// it grants something.
-func addSpare(t *lease.Terms, spare int64, grants []lease.Grant) {
-	for i := range grants {
-		if g := &grants[i]; g.Granted > 0 && t.Consistency != lease.Optimistic {
-			g.Remaining = min(g.Remaining+spare, t.Capacity)
-		}
 	}
 }
 
@@ -192,6 +181,23 @@ func (b *batch) report(now lease.Millis, m *member, a *limiter.Ask, g lease.Gran
 		}
 		m.answer(b.store, now, []lease.Grant{g})
 	}
+}
+
+// retries puts those back in line who were denied and fit into what is left above and
+// what the node has yet to give back, which was more leases than go with one ask. It
+// returns the grants of the others.
+func (m *member) retries(now lease.Millis, grants []lease.Grant) []lease.Grant {
+	c, t := &m.entry.Value, &m.entry.Policy.Terms
+	queue, rest := m.queue[:0], grants[:0]
+	for i, w := range m.queue {
+		if grants[i].Status == lease.Denied && c.node.Retries(t, now, w.want) {
+			c.waiting = append(c.waiting, w)
+			continue
+		}
+		queue, rest = append(queue, w), append(rest, grants[i])
+	}
+	m.queue = queue
+	return rest
 }
 
 // hear notes whether the store answered. When it did not, it is left alone for a
@@ -253,7 +259,7 @@ func (s *Store) retry(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 		}
 		g, verdict := e.Value.again(now, e.Policy, w.want)
 		if verdict == lease.Wait {
-			delay := e.Value.asksIn(now, e.Policy)
+			delay := e.Value.asksIn(now, e.Policy, w.want.Need)
 			switch {
 			case now < e.Value.away:
 				g = lease.Grant{Status: lease.Unavailable}

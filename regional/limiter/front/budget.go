@@ -11,7 +11,7 @@ const (
 	// asksPerSecond and askBurst bound the asks for a key, whatever is asked of it:
 	// in any ten seconds at most 10*asksPerSecond + askBurst = 100, and log2 of the
 	// limit more for each of its windows, which is how often halves of what remains
-	// are fetched until nothing does.
+	// are fetched until nothing does. Asks for who fits come on top, see [budget.allow].
 	asksPerSecond = 9
 	askBurst      = 10
 	// kept is the part of the burst that only requests that wait may use: who asks
@@ -57,6 +57,21 @@ func (b *budget) wait(now lease.Millis, p pace, others int64) lease.Millis {
 // take uses one ask.
 func (b *budget) take(now lease.Millis, p pace) {
 	b.full = max(b.full, int64(now)*1000) + p.gap
+}
+
+// allow lets one ask be made, whatever was made before: for somebody who fits into what is
+// left by all that is known here. To refuse that one would be wrong, and such asks are
+// bounded by the limit itself. One that is denied tells that others have taken it; then
+// nobody fits before there is more. One that is granted hands out what it needs, and with
+// it a thirty-second of the limit, or half of what is left. So each full use of a limit
+// makes some 64 for requests that cost less than a sixty-fourth of it, as many for those
+// that cost more, and twice log2 of the limit, on the way up to leases of that size and on
+// the way down to the last unit; a lease that lapses makes one; of a key that is being
+// refused there are none.
+func (b *budget) allow(now lease.Millis, p pace) {
+	if p.gap > 0 {
+		b.full = min(b.full, int64(now)*1000+(p.burst-1)*p.gap)
+	}
 }
 
 // idle reports a budget that is full, as a new one is.

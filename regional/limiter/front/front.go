@@ -215,7 +215,6 @@ func (c *call) one(a *limiter.Ask, i int) {
 	var back lease.Part
 	c.grants[i], verdict, back = e.Value.node.Acquire(t, c.now, a.Want)
 	s.giveBack(c.now, shard, e, back)
-	e.Value.addReturning(t, &c.grants[i])
 	if verdict == lease.Wait {
 		c.wait(shard, e, a, i)
 		return

@@ -18,7 +18,6 @@ type cached struct {
 	heard   lease.Millis // when the last reply arrived; 0: never
 	away    lease.Millis // the store did not answer: it is not asked before then
 	back    []lease.Part // to be given back with the next asks, each of another lease
-	sent    int64        // units that are given back by asks that are out
 }
 
 // busy reports whether somebody holds on to the entry.
@@ -35,39 +34,33 @@ func (c *cached) keep(p lease.Part) {
 	for i := range c.back {
 		if c.back[i].Lease == p.Lease {
 			c.back[i].Units += p.Units
+			c.node.Back += p.Units
 			return
 		}
 	}
 	if len(c.back) < mostParts {
 		c.back = append(c.back, p)
+		c.node.Back += p.Units
 	}
 }
 
-// attach puts what is to be given back into a want, as much as fits: of one lease.
-func (c *cached) attach(w *lease.Want) {
+// attach puts what is to be given back into a want, as much as fits: of one lease. The
+// units count as on their way until the want is answered.
+func (c *cached) attach(w *lease.Want) (units int64) {
 	for i, p := range c.back {
 		if w.Unused == 0 || p.Lease == w.Lease {
 			w.Unused, w.Lease = w.Unused+p.Units, p.Lease
 			c.back = append(c.back[:i], c.back[i+1:]...)
-			return
+			return p.Units
 		}
 	}
-}
-
-// returning is how many units are on their way back: what is left above does not
-// include them yet.
-func (c *cached) returning() int64 {
-	units := c.sent
-	for _, p := range c.back {
-		units += p.Units
-	}
-	return units
+	return 0
 }
 
 // spare is what is left here of a key, beside what is left above.
 func (c *cached) spare(t *lease.Terms, now lease.Millis) int64 {
 	slot := &c.node.Slot
-	return slot.Available(now) + slot.Lapsed(t, now) + c.returning()
+	return slot.Held(t, now) + c.node.Back
 }
 
 // wait puts an ask, whose give-backs are settled, in line for its key. If no ask
@@ -87,7 +80,7 @@ func (c *call) waitUntil(ends lease.Millis, expect func(int) *reply, shard *tabl
 		return
 	}
 	free := v.out == 0 && len(v.waiting) == 0
-	delay := v.asksIn(c.now, a.Policy)
+	delay := v.asksIn(c.now, a.Policy, a.Want.Need)
 	if v.out == 0 && tooLate(c.now, delay, ends) {
 		c.grants[i] = v.hurried(c.now, a.Policy, a.Want.Need, delay)
 		c.answered(lease.Refuse)
@@ -99,7 +92,7 @@ func (c *call) waitUntil(ends lease.Millis, expect func(int) *reply, shard *tabl
 		return
 	}
 	v.waiting = append(v.waiting, w)
-	if free {
+	if v.out == 0 {
 		c.store.due.add(c.now, shard, e, waited)
 	}
 }
@@ -111,12 +104,30 @@ func tooLate(now, delay, ends lease.Millis) bool {
 	return delay > 0 && delay+min(left/2, 20) >= left
 }
 
-// asksIn is how long until the key may be asked for, for somebody who waits.
-func (c *cached) asksIn(now lease.Millis, p *limiter.Policy) lease.Millis {
+// asksIn is how long until the key may be asked for, for somebody who waits. Who fits
+// need not wait, see [budget.allow].
+func (c *cached) asksIn(now lease.Millis, p *limiter.Policy, need int64) lease.Millis {
+	pace := paceOf(&p.Terms, p.Limit.Spec())
+	if c.fits(now, p, need) {
+		c.budget.allow(now, pace)
+		if c.due == waited && c.dueAt > now {
+			c.due = none
+		}
+	}
 	if c.due == waited {
 		return max(0, c.dueAt-now)
 	}
-	return c.budget.wait(now, paceOf(&p.Terms, p.Limit.Spec()), 0)
+	return c.budget.wait(now, pace, 0)
+}
+
+// fits reports whether a need is within what the last reply left above and the node would
+// give back for it.
+func (c *cached) fits(now lease.Millis, p *limiter.Policy, need int64) bool {
+	slot, left := &c.node.Slot, c.node.Slot.Left
+	if now >= slot.Reset {
+		left = p.Terms.Capacity
+	}
+	return need > 0 && need <= left+slot.Held(&p.Terms, now)+c.node.Back
 }
 
 // hurried refuses an ask that has not the time to wait until its key may be asked

@@ -15,7 +15,6 @@ func (c *call) peek(shard *table.Shard[cached], e *table.Entry[cached], a *limit
 	switch v := &e.Value; {
 	case v.knows(c.now, a.Policy):
 		c.grants[i], _, _ = v.node.Acquire(&a.Policy.Terms, c.now, a.Want)
-		v.addReturning(&a.Policy.Terms, &c.grants[i])
 		c.answered(lease.Admit)
 	case !v.mayPeek(c.now, a.Policy):
 		c.unavailable(i)
@@ -39,13 +38,6 @@ func (c *cached) knows(now lease.Millis, p *limiter.Policy) bool {
 		return slot.Left == 0 && now < slot.Reset && (recent || denied)
 	}
 	return recent || !c.mayPeek(now, p)
-}
-
-// addReturning adds what is on its way back to what is told to be left.
-func (c *cached) addReturning(t *lease.Terms, g *lease.Grant) {
-	if g.Status == lease.OK && t.Consistency != lease.Optimistic && c.node.Slot.Overdrawn == 0 {
-		g.Remaining = min(g.Remaining+c.returning(), t.Capacity)
-	}
 }
 
 // mayPeek reports whether a key may be asked for on behalf of a question.
