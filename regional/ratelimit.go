@@ -66,6 +66,7 @@ func rlsConfig(cfg *config.Config, rules *limiter.Service, store *counting, metr
 		Shadow:           cfg.Ratelimit.Shadow,
 		Quota:            cfg.Ratelimit.Quota,
 		Metadata:         cfg.RLS.Metadata,
+		HitMetrics:       cfg.Ratelimit.Metrics,
 		Budget:           cfg.RLS.Budget,
 		MaxConnectionAge: cfg.RLS.MaxConnectionAge,
 		TLS:              rls.TLS{Cert: cfg.RLS.TLSCert, Key: cfg.RLS.TLSKey, ClientCA: cfg.RLS.TLSClientCA, ClientSANs: cfg.RLS.ClientSAN},

@@ -19,6 +19,9 @@ type (
 	GaugeVec   = prometheus.GaugeVec
 	Histogram  = prometheus.Histogram
 	Labels     = prometheus.Labels
+
+	HistogramVec = prometheus.HistogramVec
+	Observer     = prometheus.Observer
 )
 
 // Registry holds the instruments of a program. Declaring the same name twice is a
@@ -92,6 +95,13 @@ func (r *Registry) Histogram(name, help string, bounds []float64) Histogram {
 	return h
 }
 
+// Histograms declares a histogram with labels.
+func (r *Registry) Histograms(name, help string, bounds []float64, labels ...string) *HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, labels)
+	r.registry.MustRegister(h)
+	return h
+}
+
 // Handler serves the metrics in Prometheus' text format.
 func (r *Registry) Handler() http.Handler {
 	return promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{})
@@ -99,3 +109,6 @@ func (r *Registry) Handler() http.Handler {
 
 // Doubling returns n bounds for a histogram, each twice the one before.
 func Doubling(first float64, n int) []float64 { return prometheus.ExponentialBuckets(first, 2, n) }
+
+// UsualBounds are the bounds in seconds that Prometheus' libraries have by default.
+func UsualBounds() []float64 { return prometheus.DefBuckets }

@@ -37,11 +37,12 @@ func TestRegistry(t *testing.T) {
 	r.Gauges("e", "E.", "version").WithLabelValues("v").Set(1)
 	r.GaugeFunc("f", "F.", func() float64 { return 5 })
 	r.Histogram("g", "G.", Doubling(1, 3)).Observe(3)
+	r.Histograms("h", "H.", UsualBounds(), "method").WithLabelValues("m").Observe(.01)
 	w := httptest.NewRecorder()
 	r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, line := range []string{
 		"a_total 1", `b_total{rule="login"} 2`, "c_total 3", "d 4", `e{version="v"} 1`, "f 5",
-		`g_bucket{le="2"} 0`, `g_bucket{le="4"} 1`, "g_count 1", "go_goroutines", `weir_build_info{go="go`,
+		`g_bucket{le="2"} 0`, `g_bucket{le="4"} 1`, "g_count 1", `h_bucket{method="m",le="0.01"} 1`, `h_bucket{method="m",le="0.005"} 0`, "go_goroutines", `weir_build_info{go="go`,
 	} {
 		if !strings.Contains(w.Body.String(), "\n"+line) {
 			t.Errorf("no %s", line)

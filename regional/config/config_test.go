@@ -101,6 +101,7 @@ ratelimit_charge_denied: true
 ratelimit_merge_domains: true
 ratelimit_shadow: true
 ratelimit_quota: true
+ratelimit_metrics: true
 descriptors: file
 rls_listen: ":3"
 rls_tls_cert: e

@@ -29,6 +29,10 @@ type Ratelimit struct {
 	// Shadow admits everything, and counts (SHADOW_MODE).
 	Shadow bool `default:"false" negatable:"" help:"Count, but admit everything."`
 
+	// Metrics counts hits as well, by the names and labels that envoyproxy/ratelimit has in
+	// Prometheus (USE_PROMETHEUS), for its dashboards.
+	Metrics bool `default:"false" negatable:"" help:"Add the metrics of envoyproxy/ratelimit."`
+
 	// Quota treats every limit as if it had quota_mode (QUOTA_MODE).
 	Quota bool `default:"false" negatable:"" help:"Refuse only what is over all of its limits."`
 }

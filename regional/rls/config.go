@@ -52,6 +52,8 @@ type Config struct {
 	// TLS names the certificates; the zero value serves without TLS.
 	TLS TLS
 
+	// HitMetrics adds the metrics of envoyproxy/ratelimit, see hits.go.
+	HitMetrics bool
 	// Metrics and Log may be nil.
 	Metrics *telemetry.Registry
 	Log     *slog.Logger

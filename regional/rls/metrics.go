@@ -43,6 +43,7 @@ const (
 type counts struct {
 	name     string
 	metrics  *metrics
+	hits     *hitCounts // nil: nobody wants to know, or there is no such name elsewhere
 	results  [results]atomic.Pointer[telemetry.Counter]
 	degraded [limiter.FailedDenied + 1]atomic.Pointer[telemetry.Counter]
 }
@@ -58,6 +59,7 @@ func (c *counts) fell(how limiter.Degraded) {
 // drop takes the counters out of the metrics. Requests in flight that hold them count
 // where nobody sees it.
 func (c *counts) drop() {
+	c.hits.release()
 	for _, name := range resultNames {
 		c.metrics.decisions.DeleteLabelValues(c.name, name)
 	}
@@ -68,13 +70,17 @@ func (c *counts) drop() {
 
 // count adds one to a counter, which it makes if there is none yet.
 func count(c *atomic.Pointer[telemetry.Counter], vec *telemetry.CounterVec, labels ...string) {
+	counter(c, vec, labels...).Inc()
+}
+
+func counter(c *atomic.Pointer[telemetry.Counter], vec *telemetry.CounterVec, labels ...string) telemetry.Counter {
 	p := c.Load()
 	if p == nil {
 		made := vec.WithLabelValues(labels...) // the same for all who make it
 		p = &made
 		c.Store(p)
 	}
-	(*p).Inc()
+	return *p
 }
 
 // metrics are the server's instruments.
@@ -86,13 +92,14 @@ type metrics struct {
 	unbound                     telemetry.Gauge   // bindings that limit nothing
 	decisions, degraded         *telemetry.CounterVec
 	seconds                     telemetry.Histogram
+	hits                        *hitMetrics // nil: not wanted
 
 	byRule   sync.Map // name to *counts; there are as many as rules, and names of domains
 	mu       sync.RWMutex
 	detailed map[string]*counts // at most maxDetailed
 }
 
-func newMetrics(r *telemetry.Registry) *metrics {
+func newMetrics(r *telemetry.Registry, hits bool) *metrics {
 	requests := r.Counters("weir_rls_requests_total", "Requests of Envoy's rate limit service, by what was answered.", "code")
 	unmatched := r.Counters("weir_rls_unmatched_total", "Descriptors that were allowed without being counted, by what there was none of.", "missing")
 	return &metrics{
@@ -110,16 +117,25 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		degraded: r.Counters("weir_rls_degraded_total",
 			"Descriptors decided without the store: allow or deny (on_failure), local (this replica's share), denied (as before the failure).", "rule", "how"),
 		seconds:  r.Histogram("weir_rls_seconds", "Time to answer a request, from when it was read to its reply.", telemetry.Doubling(16e-6, 16)),
+		hits:     newHitMetrics(r, hits),
 		detailed: map[string]*counts{},
 	}
 }
 
-// rule finds or makes the counters of a rule.
-func (m *metrics) rule(name string) *counts {
+// rule finds or makes the counters of a rule. stat is what envoyproxy/ratelimit calls it;
+// empty if that has no such rule.
+func (m *metrics) rule(name, stat string) *counts {
 	if c, ok := m.byRule.Load(name); ok {
 		return c.(*counts)
 	}
-	c, _ := m.byRule.LoadOrStore(name, &counts{name: name, metrics: m})
+	made := &counts{name: name, metrics: m}
+	if stat != "" {
+		made.hits = m.hits.of(stat)
+	}
+	c, there := m.byRule.LoadOrStore(name, made)
+	if there {
+		made.hits.release()
+	}
 	return c.(*counts)
 }
 
@@ -139,11 +155,11 @@ func (m *metrics) of(p *prepared, entries []descriptor.Entry, buffer []byte) (*c
 	case full || len(buffer) > maxName: // the usual case where clients choose many names: no lock
 		return p.counts, buffer
 	}
-	return m.detail(p, buffer), buffer
+	return m.detail(p, buffer, entries), buffer
 }
 
 // detail makes the counters of a name that a client's values are in, if there is room.
-func (m *metrics) detail(p *prepared, name []byte) *counts {
+func (m *metrics) detail(p *prepared, name []byte, entries []descriptor.Entry) *counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c := m.detailed[string(name)]; c != nil {
@@ -152,9 +168,12 @@ func (m *metrics) detail(p *prepared, name []byte) *counts {
 	if len(m.detailed) >= maxDetailed {
 		return p.counts
 	}
-	c := &counts{name: string(name), metrics: m}
-	if same, ok := m.byRule.Load(c.name); ok {
+	var c *counts
+	if same, ok := m.byRule.Load(string(name)); ok {
 		c = same.(*counts) // the file has a rule for this very value
+	} else {
+		stat := descriptor.Match{Rule: p.rule}.AppendStatName(nil, entries)
+		c = &counts{name: string(name), metrics: m, hits: m.hits.of(string(stat))}
 	}
 	m.detailed[c.name] = c
 	return c

@@ -72,7 +72,7 @@ func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec) *p
 	if base != nil {
 		*p = *base
 	} else {
-		p.counts = s.metrics.rule(domainName(o.domain))
+		p.counts = s.metrics.rule(domainName(o.domain), o.domain)
 		if p.quota = s.cfg.Quota; p.quota {
 			p.mode = quota
 		}

@@ -60,10 +60,10 @@ func (s *Server) status(c *call, i int, p *statusParts) {
 		return
 	case d.rule.policy == nil: // replaced or not
 		p.status.LimitRemaining = math.MaxUint32
-		s.count(c, d, unlimited)
+		s.count(c, i, unlimited)
 		return
 	case d.replaced:
-		s.count(c, d, replaced)
+		s.count(c, i, replaced)
 		return
 	}
 	v := &c.verdicts[d.ask]
@@ -71,7 +71,9 @@ func (s *Server) status(c *call, i int, p *statusParts) {
 		p.status.Code = rlspb.RateLimitResponse_OVER_LIMIT
 	}
 	remaining := c.left(i)
-	s.count(c, d, c.resultOf(d, v, remaining))
+	if counts := s.count(c, i, c.resultOf(d, v, remaining)); counts.hits != nil {
+		counts.hits.count(c, i, remaining)
+	}
 	if d.refused {
 		remaining = 0 // of what it asks for there is nothing; so envoyproxy/ratelimit
 	}
@@ -107,11 +109,12 @@ func (c *call) resultOf(d *described, v *limiter.Verdict, remaining int64) resul
 	return within
 }
 
-// count counts a descriptor.
-func (s *Server) count(c *call, d *described, r result) {
-	var counts *counts
+// count counts descriptor i.
+func (s *Server) count(c *call, i int, r result) (counts *counts) {
+	d := &c.descriptors[i]
 	counts, c.name = s.metrics.of(d.rule, d.entries, c.name)
 	counts.result(r)
+	return counts
 }
 
 // headers tells, if that is wanted, about the limit that is nearest to its end, as
@@ -148,6 +151,7 @@ func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_Descriptor
 		}
 	}
 	if degraded != limiter.Sound {
+		s.metrics.hits.degraded()
 		add(DegradedHeader, degraded.String())
 	}
 	return headers

@@ -79,7 +79,8 @@ func (s *Server) prepareAll(c *descriptor.Config, before *rules) map[*descriptor
 }
 
 func (s *Server) prepare(r *descriptor.Rule) *prepared {
-	p := &prepared{rule: r, metadata: structOf(r.Metadata), counts: s.metrics.rule(r.Path), mode: enforce, quota: r.Quota || s.cfg.Quota}
+	stat := descriptor.Match{Rule: r}.AppendStatName(nil, nil)
+	p := &prepared{rule: r, metadata: structOf(r.Metadata), counts: s.metrics.rule(r.Path, string(stat)), mode: enforce, quota: r.Quota || s.cfg.Quota}
 	switch {
 	case r.Shadow:
 		p.mode = shadow
@@ -113,7 +114,7 @@ func (s *Server) bound(p *prepared, name string, spec limit.Spec) {
 // native prepares a rule of the rules file.
 func (s *Server) native(p *limiter.Policy) *prepared {
 	spec := p.Limit.Spec()
-	n := &prepared{policy: p, counts: s.metrics.rule(p.Rule), current: currentOf(p.Rule, spec)}
+	n := &prepared{policy: p, counts: s.metrics.rule(p.Rule, ""), current: currentOf(p.Rule, spec)}
 	if p.Mode == rule.Shadow {
 		n.mode = shadow
 	}

@@ -41,7 +41,7 @@ type Server struct {
 // serving, as health tells it, until it has a configuration.
 func New(cfg Config) (*Server, error) {
 	cfg.fill()
-	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Metrics), health: condition{grpc: health.NewServer()}}
+	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Metrics, cfg.HitMetrics), health: condition{grpc: health.NewServer()}}
 	s.ending, s.end = context.WithCancel(context.Background())
 	options := []grpc.ServerOption{
 		grpc.StreamInterceptor(s.stream),

@@ -22,7 +22,9 @@ var errUnconfigured = status.Error(codes.Unavailable, "no rate limit configurati
 func (s *Server) ShouldRateLimit(ctx context.Context, request *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
 	begin := time.Now()
 	response, err := s.answer(ctx, begin, request)
-	s.metrics.seconds.Observe(time.Since(begin).Seconds())
+	seconds := time.Since(begin).Seconds()
+	s.metrics.seconds.Observe(seconds)
+	s.metrics.hits.request(seconds, err)
 	switch {
 	case errors.Is(err, errUnconfigured):
 		s.metrics.unconfigured.Inc()

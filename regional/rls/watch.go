@@ -31,6 +31,7 @@ func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, 
 				files[i] = descriptor.File{Name: f.Name, Data: f.Data}
 			}
 			config, err := descriptor.Parse(files, o)
+			s.metrics.hits.load(err)
 			if err != nil {
 				return watch.Candidate{}, err
 			}
