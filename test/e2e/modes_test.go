@@ -23,6 +23,7 @@ const modeRules = `
     algorithm: fixed_window
     consistency: optimistic
     overdraft: 5
+    on_failure: { action: deny, status: 429 }
   - name: shadow
     mode: shadow
     match: { path: /shadow }
