@@ -1,4 +1,4 @@
-// Command weir checks and compiles Weir's rules files.
+// Command weir checks, converts and compiles Weir's rules files.
 package main
 
 import (
@@ -13,10 +13,12 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// cli is the command line. The exit status is 0 if all is well, 1 if a rules file
-// has mistakes or cannot be read, 2 if the command line is wrong.
+// cli is the command line. The exit status is 0 if all is well, 1 if a file has
+// mistakes or cannot be read or written, 2 if the command line is wrong, 3 if convert
+// has left something out.
 type cli struct {
 	Validate validateCmd `cmd:"" help:"Check rules files, bindings and configurations of envoyproxy/ratelimit, and print all their mistakes."`
+	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what has no equal."`
 	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
 	Key      keyCmd      `cmd:"" help:"Print the key under which requests with these values are counted, as it stands in Redis."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
@@ -42,15 +44,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	cmd.BindTo(stdout, (*io.Writer)(nil))
+	cmd.Bind(errorWriter{stderr})
 	switch err := cmd.Run(); {
 	case errors.Is(err, errReported):
 		return 1
+	case errors.Is(err, errLeftOut):
+		return 3
 	case err != nil:
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
 	return 0
 }
+
+// errorWriter is standard error, where a command prints to both.
+type errorWriter struct{ io.Writer }
 
 // errReported fails a command that has printed why.
 var errReported = errors.New("mistakes were found")

@@ -65,6 +65,18 @@ func TestWeir(t *testing.T) {
 		"validate_ratelimit_merged": "validate --ratelimit-config ratelimit/split --ratelimit-merge-domains",
 		"validate_help":             "validate --help",
 
+		"convert_help":     "convert --help",
+		"convert_plain":    "convert ratelimit/plain",
+		"convert_levels":   "convert ratelimit/levels",
+		"convert_without":  "convert ratelimit/without",
+		"convert_warned":   "convert ratelimit/warned",
+		"convert_broken":   "convert ratelimit/broken",
+		"convert_none":     "convert ratelimit/nosuch",
+		"convert_split":    "convert ratelimit/split",
+		"convert_settings": "convert ratelimit/split --ratelimit-merge-domains --ratelimit-consistency exact --ratelimit-on-failure local --ratelimit-charge-denied",
+		"convert_same":     "convert ratelimit/plain --rules new.yaml --descriptors ./new.yaml",
+		"convert_there":    "convert ratelimit/plain --rules new.yaml --descriptors good.yaml",
+
 		"compile_good": "compile good.yaml",
 		"compile_bad":  "compile bad.yaml",
 		"compile_none": "compile none.yaml",

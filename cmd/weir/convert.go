@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/weirlimit/weir/internal/convert"
+	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// errLeftOut ends a command that has done what it can, but not all that was asked.
+var errLeftOut = errors.New("rate limits were left out")
+
+type convertCmd struct {
+	Dir         string        `arg:"" help:"Directory with envoyproxy/ratelimit's YAML."`
+	Rules       string        `placeholder:"FILE" help:"Write the rules file here; else it is printed."`
+	Descriptors string        `placeholder:"FILE" help:"Write the file of bindings here; else it is printed."`
+	Force       bool          `help:"Write over files that are there."`
+	Ratelimit   ratelimitToBe `embed:"" prefix:"ratelimit-"`
+}
+
+// ratelimitToBe are the flags of weir-regional for the directory, which become part
+// of the rules.
+type ratelimitToBe struct {
+	ratelimit
+	Consistency  string `enum:"leased,exact" default:"leased" help:"What weir-regional has been told: leased or exact."`
+	OnFailure    string `enum:"allow,deny,local" default:"allow" help:"Likewise: allow, deny or local."`
+	ChargeDenied bool   `negatable:"" help:"Likewise: count what is refused as well."`
+}
+
+func (c *convertCmd) Validate() error {
+	if c.Rules != "" && filepath.Clean(c.Rules) == filepath.Clean(c.Descriptors) {
+		return errors.New("--rules and --descriptors are the same file; give two")
+	}
+	return nil
+}
+
+// Run converts all or nothing. The list goes to stderr, so that stdout is YAML.
+func (c *convertCmd) Run(stdout io.Writer, stderr errorWriter) error {
+	config, err := loadDescriptors(c.Dir, descriptor.Options{MergeDomains: c.Ratelimit.MergeDomains})
+	if err != nil {
+		return err
+	}
+	result, err := convert.Config(config, convert.Options{
+		Consistency:  map[string]rule.Consistency{"leased": rule.Leased, "exact": rule.Exact}[c.Ratelimit.Consistency],
+		OnFailure:    map[string]rule.OnFailure{"allow": rule.FailureAllow, "deny": rule.FailureDeny, "local": rule.FailureLocal}[c.Ratelimit.OnFailure],
+		ChargeDenied: c.Ratelimit.ChargeDenied,
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Dir, err)
+	}
+	if err := c.write(stdout, result); err != nil {
+		return err
+	}
+	for _, w := range config.Warnings() {
+		fmt.Fprintf(stderr, "warning: %s\n", w.Error())
+	}
+	fmt.Fprintf(stderr, "%s: rules: %d, bindings: %d, rate limits left out: %d\n", c.Dir, result.RuleCount, result.BoundCount, result.Left())
+	result.WriteList(stderr)
+	if result.Left() > 0 {
+		return errLeftOut
+	}
+	return nil
+}
+
+// write writes both files, or prints them. Without --force it writes both or none.
+func (c *convertCmd) write(stdout io.Writer, result *convert.Result) error {
+	for _, path := range []string{c.Rules, c.Descriptors} {
+		if path == "" || c.Force {
+			continue
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s: is there; nothing was written. Give another file, or --force", path)
+		}
+	}
+	if err := c.put(stdout, c.Rules, result.Rules); err != nil {
+		return err
+	}
+	if c.Rules == "" && c.Descriptors == "" {
+		fmt.Fprintln(stdout, "---")
+	}
+	err := c.put(stdout, c.Descriptors, result.Bindings)
+	if err != nil && c.Rules != "" && !c.Force {
+		_ = os.Remove(c.Rules) // made above
+	}
+	return err
+}
+
+// put writes a file, or prints it if there is no path.
+func (c *convertCmd) put(stdout io.Writer, path string, data []byte) error {
+	switch {
+	case path == "":
+		_, err := stdout.Write(data)
+		return err
+	case c.Force:
+		return replaceFile(path, data)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// replaceFile puts a file in the place of another as a whole: a server that follows
+// it never reads half of one.
+func replaceFile(path string, data []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".weir-convert-*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(data)
+	if err = errors.Join(err, temp.Chmod(0o644), temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(temp.Name())
+	}
+	return err
+}

@@ -1,0 +1,167 @@
+package convert
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// Kind is something that is not the same in the two languages.
+type Kind struct {
+	What string // what it is called
+	// There is what it does in envoyproxy/ratelimit, Here what Weir does instead, Do
+	// what is to be done.
+	There, Here, Do string
+	Left            bool // rate limits are left out for it
+}
+
+// keep is what can be done about all that is left out.
+const keep = "leave it in the configuration, see above"
+
+// The kinds, in the order of the list.
+var (
+	quota = &Kind{
+		What:  "quota_mode",
+		There: "a request is refused only if all rate limits of this mode that it matches are over",
+		Here:  "each rule refuses for itself",
+		Do:    keep + "; or remove quota_mode, if one that is over is reason enough to refuse", Left: true,
+	}
+	replaces = &Kind{
+		What:  "replaces",
+		There: "the rate limits that it names do not count for a request that matches both",
+		Here:  "all rules that a request matches count",
+		Do:    keep + ", together with what it replaces; or remove replaces, if both may count", Left: true,
+	}
+	replaced = &Kind{
+		What:  "replaced by others",
+		There: "it does not count for a request that also matches the rate limit that replaces it",
+		Here:  "all rules that a request matches count",
+		Do:    keep + ", together with what replaces it; or remove replaces, if both may count", Left: true,
+	}
+	wildcard = &Kind{
+		What:  "a wildcard",
+		There: "it is for all values that match",
+		Here:  "a binding is for one value or for any",
+		Do:    keep + "; or write a descriptor for each value, or have Envoy send one value for all of them", Left: true,
+	}
+	besideWildcard = &Kind{
+		What:  "any value, beside a wildcard",
+		There: "it is for the values that the wildcard does not match",
+		Here:  "a binding for any value would be for the wildcard's values, too",
+		Do:    keep + "; it can be converted when there is no wildcard beside it", Left: true,
+	}
+	shared = &Kind{
+		What:  "share_threshold",
+		There: "all values share one counter",
+		Here:  "a value that is left open is part of the key: each has a counter",
+		Do:    keep + "; or have Envoy send one value for all of them", Left: true,
+	}
+	deep = &Kind{
+		What:  "many levels",
+		There: "up to 32 levels, each of which may be for any value",
+		Here:  "a binding has at most 16 entries, a rule's key 8 parts",
+		Do:    keep + "; or have Envoy send fewer entries", Left: true,
+	}
+	many = &Kind{
+		What:  "more than 1,000 rate limits",
+		There: "as many as there is memory for",
+		Here:  "a rules file has at most 1,000 rules, because every PoP reads all of them",
+		Do:    keep, Left: true,
+	}
+	unlimited = &Kind{
+		What:  "unlimited",
+		There: "it is allowed and not counted; limit_remaining is 4294967295",
+		Here:  "it has no rule, and is unbound where a binding is for any value: allowed and not counted; limit_remaining is 0",
+		Do:    "nothing, as clients look at limit_remaining only beside current_limit, which is in neither",
+	}
+	unreached = &Kind{
+		What:  "never matched",
+		There: "a wildcard that matches everything stands beside it",
+		Here:  "it has no rule",
+		Do:    "nothing; it can be removed",
+	}
+	metadata = &Kind{
+		What:  "metadata",
+		There: "it is in the dynamic metadata of the response",
+		Here:  "a rule has none; the rest of the rate limit is converted",
+		Do:    "if Envoy reads it, write unbound: true in place of rule in its binding, and " + keep,
+	}
+	metrics = &Kind{
+		What:  "detailed_metric, value_to_metric",
+		There: "metrics have the values of the request",
+		Here:  "metrics have the name of the rule; the rest of the rate limit is converted",
+		Do:    "if a dashboard needs the values, write unbound: true in place of rule in its binding, and " + keep,
+	}
+	kinds = []*Kind{quota, replaces, replaced, wildcard, besideWildcard, shared, deep, many, unlimited, unreached, metadata, metrics}
+)
+
+// Remark is a kind at one place.
+type Remark struct {
+	Kind   *Kind
+	File   string
+	Line   int
+	Path   string // of the rate limit
+	Detail string // what of it; may be empty
+}
+
+// String returns "file:line: path: detail".
+func (r *Remark) String() string {
+	s := located(r.File, r.Line, r.Path)
+	if r.Detail != "" {
+		s += ": " + r.Detail
+	}
+	return comment(s)
+}
+
+func (w *converter) remark(k *Kind, r *descriptor.Rule, detail string) {
+	if k == besideWildcard || k == unreached {
+		detail = "beside " + detail
+	}
+	w.result.Remarks = append(w.result.Remarks, Remark{k, r.File, r.Line, r.Path, detail})
+}
+
+// arrange puts the remarks in the order of their kinds.
+func (w *converter) arrange() {
+	slices.SortStableFunc(w.result.Remarks, func(a, b Remark) int {
+		return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind)
+	})
+	if len(w.rules) > 0 {
+		w.result.Notes = slices.Concat(general, w.result.Notes)
+	}
+}
+
+// general is said of every rule.
+var general = []string{
+	"a descriptor that has an empty value where a rule's key takes it, or brings a limit of its own, is not bound",
+	"current_limit.name in a response is the rule's name, also where a rate limit has none",
+}
+
+// noteSources says once for each key what a rule has in its place.
+func (w *converter) noteSources(r *descriptor.Rule, p place) {
+	for _, s := range p.steps {
+		note := s.note()
+		if at := s.key + ": " + note; note != "" && !w.seen[at] {
+			w.seen[at] = true
+			w.result.Notes = append(w.result.Notes, comment("key "+strict.Quote(s.key)+" (first in "+r.File+":"+strconv.Itoa(r.Line)+"): "+note))
+		}
+	}
+}
+
+// note says what is to be known of the source of an entry; empty: nothing.
+func (s step) note() string {
+	source, known := sourceOf(s.key)
+	switch {
+	case !known:
+		return "at PoPs the header " + source.Name + ", in place of what your configuration of Envoy sends"
+	case source.From == rule.FromHeader:
+		return "at PoPs the header " + source.Name + ", because its name looks like one"
+	case s.open && source.From == rule.FromClientIP:
+		return "the client's address; each of IPv6 counts by itself, as there. Weir's own default is its /64: a client has at least that many"
+	case s.open && source.From == rule.FromPath:
+		return "the path without its query; there each query has a counter of its own"
+	}
+	return ""
+}

@@ -1,0 +1,195 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+const rulesHead = `# Rules for weir-regional --rules, converted from a configuration of envoyproxy/ratelimit.
+# Descriptors come to them by the bindings of --descriptors, which do not look at key and
+# match. These are for PoPs: where a header is called x-descriptor-*, write what stands
+# for it there before a filter is given these rules.
+`
+
+const bindingsHead = `# Bindings for weir-regional --descriptors, to the rules that were converted with them.
+# What is unbound is kept from the binding for any value beside it.
+`
+
+// writeRules writes a rules file.
+func writeRules(rules []made, o Options) []byte {
+	var b strings.Builder
+	b.WriteString(rulesHead + "rules:")
+	if len(rules) == 0 {
+		b.WriteString(" []\n")
+		return []byte(b.String())
+	}
+	b.WriteByte('\n')
+	for i := range rules {
+		writeRule(&b, &rules[i], o)
+	}
+	return []byte(b.String())
+}
+
+func writeRule(b *strings.Builder, m *made, o Options) {
+	r := &m.rule
+	fmt.Fprintf(b, "  # %s\n  - name: %s\n", comment(located(m.from.File, m.from.Line, m.from.Path)), quote(r.Name))
+	if r.Mode == rule.Shadow {
+		b.WriteString("    mode: shadow\n")
+	}
+	if match := matchText(&r.Match); match != "" {
+		fmt.Fprintf(b, "    match: { %s }\n", match)
+	}
+	parts := make([]string, len(r.Key))
+	for i, p := range r.Key {
+		parts[i] = sourceText(p[0])
+	}
+	spec := r.Limits[0].Limit
+	fmt.Fprintf(b, "    key: [%s]\n    limit: %d/%s\n    algorithm: fixed_window\n",
+		strings.Join(parts, ", "), spec.Count, periodText(spec.Period))
+	if spec.ChargeDenied {
+		b.WriteString("    charge_denied: true\n")
+	}
+	if r.Consistency != rule.Leased {
+		fmt.Fprintf(b, "    consistency: %s\n", r.Consistency)
+	}
+	if r.OnFailure != rule.FailureAllow {
+		fmt.Fprintf(b, "    on_failure: %s\n", r.OnFailure)
+	}
+}
+
+func matchText(m *rule.Match) string {
+	var fields []string
+	if len(m.Methods) > 0 {
+		fields = append(fields, "methods: ["+quote(m.Methods[0])+"]")
+	}
+	if len(m.Paths) > 0 {
+		fields = append(fields, "path: "+quote(m.Paths[0].Arg))
+	}
+	headers := make([]string, len(m.Headers))
+	for i, h := range m.Headers {
+		text := quote(h.Text.Arg)
+		if h.Text.Op == rule.OpPresent {
+			text = "{ present: true }"
+		}
+		headers[i] = quote(h.Name) + ": " + text
+	}
+	if len(headers) > 0 {
+		fields = append(fields, "headers: { "+strings.Join(headers, ", ")+" }")
+	}
+	return strings.Join(fields, ", ")
+}
+
+func sourceText(s rule.Source) string {
+	switch s.From {
+	case rule.FromClientIP:
+		return fmt.Sprintf("{ client_ip: { ipv6_prefix: %d } }", s.IPv6Prefix)
+	case rule.FromHeader:
+		return "{ header: " + quote(s.Name) + " }"
+	}
+	return s.From.String()
+}
+
+// periodText writes a unit of envoyproxy/ratelimit.
+func periodText(p limit.Micros) string {
+	switch {
+	case p%limit.Day == 0:
+		return strconv.FormatInt(int64(p/limit.Day), 10) + "d"
+	case p == limit.Hour:
+		return "1h"
+	case p == limit.Minute:
+		return "1m"
+	}
+	return strconv.FormatInt(int64(p/limit.Second), 10) + "s"
+}
+
+// writeBindings writes a file of bindings.
+func writeBindings(bindings []bound) []byte {
+	var b strings.Builder
+	b.WriteString(bindingsHead + "bindings:")
+	if len(bindings) == 0 {
+		b.WriteString(" []\n")
+		return []byte(b.String())
+	}
+	b.WriteByte('\n')
+	for i := range bindings {
+		writeBinding(&b, &bindings[i])
+	}
+	return []byte(b.String())
+}
+
+func writeBinding(b *strings.Builder, m *bound) {
+	entries := make([]string, len(m.entries))
+	for i, e := range m.entries {
+		entries[i] = "{ key: " + quote(e.Key)
+		if e.Value != "" {
+			entries[i] += ", value: " + quote(e.Value)
+		}
+		entries[i] += " }"
+	}
+	fmt.Fprintf(b, "  # %s\n  - domain: %s\n    descriptor: [%s]\n", comment(m.at), quote(m.domain), strings.Join(entries, ", "))
+	if m.rule == "" {
+		b.WriteString("    unbound: true\n")
+	} else {
+		fmt.Fprintf(b, "    rule: %s\n", quote(m.rule))
+	}
+}
+
+// notPlain are words that are no text to YAML unless they are in quotes.
+var notPlain = []string{"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
+
+// quote writes a text of YAML, without quotes where everybody reads it as a text.
+func quote(s string) string {
+	plain := s != "" && !slices.Contains(notPlain, strings.ToLower(s))
+	for i, r := range s {
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '/'
+		plain = plain && (letter || i > 0 && (isNameRune(r) || r == '.'))
+	}
+	if plain {
+		return s
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(escape(r))
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// comment writes what may stand in a comment.
+func comment(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(escape(r))
+		}
+	}
+	return b.String()
+}
+
+// escape writes a character in a way that YAML knows, too.
+func escape(r rune) string {
+	switch {
+	case r < 0x100:
+		return fmt.Sprintf(`\x%02X`, r)
+	case r < 0x10000:
+		return fmt.Sprintf(`\u%04X`, r)
+	}
+	return fmt.Sprintf(`\U%08X`, r)
+}
