@@ -37,8 +37,8 @@ type part struct {
 	charged bool // it has a counter
 	charge
 	before, after uint64 // what its counter said
-	free          bool   // Weir does not charge it
-	replaced      bool   // by a rule that Weir keeps
+	spent         bool   // there is nothing for a check
+	back          uint64 // what of it Weir does not charge
 	elsewhere     bool   // other replicas were asked about its counter
 }
 
@@ -71,7 +71,8 @@ func describe(config []*node, request *rlspb.RateLimitRequest, response *rlspb.R
 
 // over says whether a descriptor is over its limit, in shadow mode too.
 func (x *exchange) over(i int) bool {
-	return x.parts[i].charged && x.parts[i].after > uint64(x.response.Statuses[i].GetCurrentLimit().GetRequestsPerUnit())
+	p := &x.parts[i]
+	return p.charged && (p.spent || p.after > uint64(x.response.Statuses[i].GetCurrentLimit().GetRequestsPerUnit()))
 }
 
 // quota says whether a descriptor is in quota mode.
@@ -131,11 +132,10 @@ func (x *exchange) untilReset(l *rlspb.RateLimitResponse_RateLimit) *durationpb.
 func (x *exchange) back() []charge {
 	var back []charge
 	for i := range x.parts {
-		if p := &x.parts[i]; p.replaced || p.charged && p.free {
-			back = append(back, p.charge)
+		if p := &x.parts[i]; p.back > 0 {
+			back = append(back, charge{p.key, p.back})
 		}
 	}
-	slices.Reverse(back)
 	return back
 }
 

@@ -18,9 +18,12 @@ type line struct {
 
 // lines apply one after the other.
 var lines = []line{
-	{"**Quota mode and metadata are those since March 2026**", quotaOfToday},
+	{"Quota mode is that of envoyproxy/ratelimit since March 2026", quotaOfToday},
 	{"A `limit` in a request replaces the numbers of the rule that matches", keepRule},
+	{"**A check** (a descriptor with `hits_addend: 0`) is over its limit when nothing is left", check},
 	{"**A request that is denied costs nothing**", chargeNothing},
+	{"what is charged beyond a limit is at most the limit once more", chargeTwice},
+	{"A descriptor beside one that denies is told what is left to the replica by what that remembers", remember},
 	{mayLag, lag},
 	{"**Dynamic metadata names the rule**", nameRules},
 }
@@ -34,10 +37,10 @@ func (x *exchange) expect() (explained []string) {
 	x.conclude()
 	for _, l := range lines {
 		before := proto.Clone(x.response)
-		free := len(x.back())
+		back := x.back()
 		l.turn(x)
 		x.conclude()
-		if free != len(x.back()) || !proto.Equal(before, x.response) {
+		if !slices.Equal(back, x.back()) || !proto.Equal(before, x.response) {
 			explained = append(explained, l.says)
 		}
 	}
@@ -73,7 +76,7 @@ func keepRule(x *exchange) {
 		}
 		if any(func(other *part) bool { return other.rule != nil && other.rule.replaces(p.rule.RateLimit.Name) }) {
 			x.response.Statuses[i] = &rlspb.RateLimitResponse_DescriptorStatus{Code: ok}
-			p.charged, p.replaced = false, true
+			p.charged, p.back = false, p.hits
 			continue
 		}
 		st.CurrentLimit = proto.CloneOf(st.CurrentLimit)
@@ -89,9 +92,58 @@ func chargeNothing(x *exchange) {
 	denied := x.response.OverallCode == overLimit && !x.mode.chargesDenied()
 	for i, st := range x.response.Statuses {
 		p := &x.parts[i]
-		p.free = !x.mode.chargesDenied() && (denied || x.over(i))
+		if !x.mode.chargesDenied() && (denied || x.over(i)) {
+			p.back = p.hits
+		}
 		if denied && p.charged && !x.over(i) {
 			st.LimitRemaining = uint32(uint64(st.CurrentLimit.RequestsPerUnit) - x.first(p.key))
+		}
+	}
+}
+
+// check is over when nothing is left. There it is only when more than the limit was
+// used, which is never so where what is denied costs nothing.
+func check(x *exchange) {
+	for i, st := range x.response.Statuses {
+		p := &x.parts[i]
+		if p.charged && p.hits == 0 && p.after == uint64(st.CurrentLimit.RequestsPerUnit) && !x.chargesToo(p.key) {
+			p.spent = true
+			if p.rule == nil || !p.rule.ShadowMode {
+				st.Code = overLimit
+			}
+		}
+	}
+}
+
+// chargesToo says whether a counter is charged by the request, too.
+func (x *exchange) chargesToo(key string) bool {
+	return slices.ContainsFunc(x.parts, func(p part) bool { return p.charged && p.key == key && p.hits > 0 })
+}
+
+// remember believes a replica about what else was left when it refused a request
+// without asking its store: more than there is, for it has not heard of all.
+func remember(x *exchange) {
+	if x.mode.store == "memory" || x.mode.replicas == 1 && x.mode.flags != "exact" || x.response.OverallCode != overLimit {
+		return
+	}
+	for i, st := range x.response.Statuses {
+		if i >= len(x.weir.response.GetStatuses()) || !x.parts[i].charged {
+			continue
+		}
+		ours := x.weir.response.Statuses[i]
+		if left := ours.LimitRemaining; ours.Code == ok && left > st.LimitRemaining && left <= st.CurrentLimit.RequestsPerUnit {
+			st.Code, st.LimitRemaining = ok, left
+		}
+	}
+}
+
+// chargeTwice is what a counter can say where what is denied is charged. There it goes
+// on for ever, which a larger limit in a request shows.
+func chargeTwice(x *exchange) {
+	for i, st := range x.response.Statuses {
+		p := &x.parts[i]
+		if most := 2 * uint64(st.GetCurrentLimit().GetRequestsPerUnit()); p.charged && x.mode.chargesDenied() && x.over(i) && p.after > most {
+			p.back = min(p.hits, p.after-most)
 		}
 	}
 }
@@ -128,7 +180,10 @@ func lag(x *exchange) {
 		case p.rule != nil && p.rule.ShadowMode || st.Code == ok && ours.Code == ok:
 			st.LimitRemaining = min(ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit)
 		case st.Code == ok && (x.quota(i) || x.response.OverallCode == overLimit):
-			st.Code, st.LimitRemaining, p.free = overLimit, 0, p.free || !x.mode.chargesDenied()
+			st.Code, st.LimitRemaining = overLimit, 0
+			if !x.mode.chargesDenied() {
+				p.back = p.hits
+			}
 		}
 	}
 }

@@ -29,7 +29,7 @@ func (m mode) String() string {
 }
 
 // all of the grammar that the modes agree on.
-var all = features{shadow: true, quota: true, costs: true}
+var all = features{shadow: true, quota: true, costs: true, checks: true, limits: true, odd: true}
 
 // Weir answers what envoyproxy/ratelimit answers, in each mode, but for what the list
 // says.
