@@ -186,11 +186,15 @@ func (c *call) peek(d *described) {
 // same is the last ask of the same counter, -1 if there is none.
 func (c *call) same(a *limiter.Ask) int {
 	for i := len(c.asks) - 1; i >= 0; i-- {
-		if b := &c.asks[i]; a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key) {
+		if sameCounter(a, &c.asks[i]) {
 			return i
 		}
 	}
 	return -1
+}
+
+func sameCounter(a, b *limiter.Ask) bool {
+	return a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key)
 }
 
 // askOf is the ask of a descriptor.

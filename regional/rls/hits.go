@@ -140,7 +140,7 @@ func (h *hitCounts) count(c *call, i int, left int64) {
 		return
 	}
 	used := capacity - left
-	if v.Admitted && !c.free && !d.free {
+	if v.Admitted && !c.free && !d.free && !d.refused {
 		used -= n
 	}
 	used = max(0, used)

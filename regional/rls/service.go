@@ -86,7 +86,7 @@ func (s *Server) deadline(ctx context.Context, begin time.Time) time.Time {
 // request is to be refused for it: one is over that enforces its limit, or all that
 // are quotas.
 func (s *Server) weigh(c *call) bool {
-	refused, quotas, spent := false, 0, 0
+	refused, anyOver, quotas, spent := false, false, 0, 0
 	for i := range c.descriptors {
 		d := &c.descriptors[i]
 		if s.isQuota(d) {
@@ -96,6 +96,10 @@ func (s *Server) weigh(c *call) bool {
 			continue
 		}
 		d.refused = c.isOver(i)
+		if c.verdicts[d.ask].Admitted && anyOver && !s.cfg.ChargeDenied {
+			d.refused = c.isOverAfter(i)
+		}
+		anyOver = anyOver || d.refused
 		switch {
 		case !d.refused:
 		case d.rule.mode == enforce:
@@ -127,6 +131,34 @@ func (c *call) isOver(i int) bool {
 	return v.Refused && after == 0 || need-after > c.left(i)
 }
 
+// isOverAfter reports whether descriptor i, which was granted what it asks for by itself,
+// is over its limit because those before it are that charge the same counter: too little
+// is left for it after them.
+func (c *call) isOverAfter(i int) bool {
+	d := &c.descriptors[i]
+	refused, _ := c.before(i)
+	g := &c.verdicts[d.ask].Grant
+	return refused > 0 && refused+d.hits > g.Remaining+g.Granted
+}
+
+// before is what the descriptors before i asked of its counter, each by itself: what they
+// were refused, and what they were granted.
+func (c *call) before(i int) (refused, granted int64) {
+	d := &c.descriptors[i]
+	a := &c.asks[d.ask]
+	for j := range c.descriptors[:i] {
+		o := &c.descriptors[j]
+		switch {
+		case o.ask < 0 || o.ask == d.ask || !sameCounter(a, &c.asks[o.ask]):
+		case o.refused:
+			refused += o.hits
+		default:
+			granted += c.verdicts[o.ask].Grant.Granted
+		}
+	}
+	return refused, granted
+}
+
 // after is what the descriptors after i charge its counter in the same ask.
 func (c *call) after(i int) (units int64) {
 	ask := c.descriptors[i].ask
@@ -149,7 +181,7 @@ func (s *Server) isQuota(d *described) bool {
 	return d.rule.policy != nil && d.rule.quota
 }
 
-// settle gives back, of a request that costs nothing, everything.
+// settle gives back what is over a limit and, of a request that costs nothing, everything.
 func (s *Server) settle(ctx context.Context, c *call) {
 	back := 0
 	for i := range c.descriptors {
@@ -157,7 +189,7 @@ func (s *Server) settle(ctx context.Context, c *call) {
 		if d.ask < 0 || d.free || !c.verdicts[d.ask].Admitted {
 			continue
 		}
-		if c.free {
+		if c.free || d.refused {
 			back++
 		} else {
 			c.verdicts[d.ask].Admitted = false // it stays charged
@@ -178,7 +210,12 @@ func (c *call) left(i int) int64 {
 		if v.Degraded == limiter.Sound && v.Grant.Reset <= 0 {
 			return d.rule.policy.Terms.Capacity
 		}
-		return v.Grant.Remaining + v.Grant.Granted
+		left := v.Grant.Remaining + v.Grant.Granted
+		if c.free && i > 0 && d.rule.mode != enforce {
+			_, granted := c.before(i) // comes back as well
+			left += granted
+		}
+		return left
 	}
 	if c.asks[d.ask].Want.Need != d.hits {
 		return v.Grant.Remaining + c.after(i)

@@ -32,6 +32,7 @@ descriptors:
   - { key: try, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 1 } }
   - { key: q1, quota_mode: true, rate_limit: { unit: hour, requests_per_unit: 1 } }
   - { key: q2, quota_mode: true, rate_limit: { unit: hour, requests_per_unit: 2 } }
+  - { key: wide, quota_mode: true, rate_limit: { unit: hour, requests_per_unit: 4 } }
   - { key: file, value: "*.pdf", share_threshold: true, rate_limit: { unit: hour, requests_per_unit: 2 } }
 `
 
@@ -129,6 +130,11 @@ func TestSpec(t *testing.T) {
 		"the same counter twice, in quota or shadow mode": {
 			{request(of("q2", ""), of("q2", ""), of("q2", "")), "OK: OK 1, OK 0, OVER 0"},
 			{request(of("try", "x"), of("try", "x"), of("try", "x")), "OK: OK 0, OK 0, OK 0"},
+			{request(costing(9, of("file", "q.pdf")), of("file", "q.pdf")), "OVER: OVER 0, OVER 0"},
+			{request(costing(9, of("wide", "")), of("wide", ""), costing(0, of("wide", ""))), "OVER: OVER 0, OVER 0, OVER 0"},
+			{request(costing(2, of("wide", "")), costing(9, of("wide", "")), of("wide", "")), "OK: OK 2, OVER 0, OVER 0"},
+			{request(of("wide", ""), of("wide", ""), of("nothing", "")), "OVER: OK 2, OK 2, OVER 0"},
+			{request(of("wide", ""), of("wide", "")), "OK: OK 1, OK 0"},
 		},
 		"two counters of one rule": {{request(of("user", "a"), of("user", "b")), "OK: OK 4, OK 4"}},
 		"replaces": {
