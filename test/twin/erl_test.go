@@ -24,7 +24,6 @@ type peer struct {
 	client rlspb.RateLimitServiceClient
 	redis  *redistest.Server
 	tap    *tap
-	counts map[string]uint64 // what its counters say
 }
 
 // buildPeer builds envoyproxy/ratelimit, whose version is in test/load/peers/go.mod.
@@ -49,7 +48,7 @@ func startPeer(t testing.TB, dir string) *peer {
 	if err != nil {
 		t.Fatalf("building envoyproxy/ratelimit: %v", err)
 	}
-	p := &peer{redis: redistest.Start(t), counts: map[string]uint64{}}
+	p := &peer{redis: redistest.Start(t)}
 	p.tap = newTap(t, p.redis.Addr)
 	argv := []string{"env", "REDIS_TYPE=SINGLE", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + p.tap.addr, "REDIS_POOL_SIZE=2",
 		"RUNTIME_ROOT=" + filepath.Dir(dir), "RUNTIME_SUBDIRECTORY=", "RUNTIME_APPDIRECTORY=" + filepath.Base(dir),
@@ -68,20 +67,14 @@ func startPeer(t testing.TB, dir string) *peer {
 
 // ask asks, and returns what was charged for the answer.
 func (p *peer) ask(t testing.TB, request *rlspb.RateLimitRequest) (answer, []charge) {
-	t.Helper()
 	a := ask(t, p.client, request)
-	charges := p.tap.taken()
-	for _, c := range charges {
-		p.counts[c.key] += c.hits
-	}
-	return a, charges
+	return a, p.tap.taken(request.Domain)
 }
 
 // giveBack undoes a charge.
-func (p *peer) giveBack(c charge) {
-	if c.hits > 0 {
-		p.redis.Do("DECRBY", c.key, strconv.FormatUint(c.hits, 10))
-		p.counts[c.key] -= c.hits
+func (p *peer) giveBack(t testing.TB, c charge) {
+	if _, err := p.redis.Try("DECRBY", c.key, strconv.FormatUint(c.hits, 10)); err != nil {
+		t.Errorf("giving back %v: %v", c, err)
 	}
 }
 

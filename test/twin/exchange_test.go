@@ -25,6 +25,7 @@ type exchange struct {
 	response *rlspb.RateLimitResponse // turned by lines into what Weir has to answer
 	parts    []part
 	weir     answer
+	again    bool  // Weir was asked several times
 	kept     bool  // rules are kept in spite of a limit in the request
 	now      int64 // in seconds since 1970
 }
@@ -36,37 +37,55 @@ type part struct {
 	shared  bool
 	charged bool // it has a counter
 	charge
+	*counter
 	before, after uint64 // what its counter said
 	spent         bool   // there is nothing for a check
 	back          uint64 // what of it Weir does not charge
 	elsewhere     bool   // other replicas were asked about its counter
 }
 
-// describe puts together what is known. counts are those after the request.
-func describe(config []*node, request *rlspb.RateLimitRequest, response *rlspb.RateLimitResponse, charges []charge, counts map[string]uint64) []part {
-	now := map[string]uint64{}
-	for _, c := range charges {
-		now[c.key] = counts[c.key]
-	}
-	for _, c := range charges {
-		now[c.key] -= c.hits
-	}
-	parts := make([]part, len(request.Descriptors))
-	for i, d := range request.Descriptors {
-		p := &parts[i]
+// counter is what is known of a counter of envoyproxy/ratelimit.
+type counter struct {
+	count     uint64
+	met       uint // the replicas of Weir that were asked about it, as bits
+	unsettled bool // Weir's last answer about it was a denial: what that took comes back
+}
+
+// describe puts together what is known, and counts.
+func (x *exchange) describe(config []*node, charges []charge, counters map[string]*counter) {
+	x.parts = make([]part, len(x.request.Descriptors))
+	for i, d := range x.request.Descriptors {
+		p := &x.parts[i]
 		p.RateLimitDescriptor = d
-		if request.Domain != "unknown" {
+		if x.request.Domain != "unknown" {
 			p.rule, p.shared = matching(config, d)
 		}
-		if response.GetStatuses()[i].GetCurrentLimit() == nil {
+		if x.theirs.response.Statuses[i].CurrentLimit == nil {
 			continue
 		}
 		p.charged, p.charge, charges = true, charges[0], charges[1:]
-		p.before = now[p.key]
-		p.after = p.before + p.hits
-		now[p.key] = p.after
+		if counters[p.key] == nil {
+			counters[p.key] = new(counter)
+		}
+		p.counter = counters[p.key]
+		p.before = p.count
+		p.count += p.hits
+		p.after = p.count
+		p.elsewhere = p.met&^(1<<x.replica) != 0
 	}
-	return parts
+}
+
+// settle counts what Weir charged, and returns what it did not.
+func (x *exchange) settle() []charge {
+	back := x.back()
+	for i := range x.parts {
+		if p := &x.parts[i]; p.counter != nil {
+			p.met |= 1 << x.replica
+			p.count -= p.back
+			p.unsettled = x.response.OverallCode == overLimit && !x.mode.chargesDenied()
+		}
+	}
+	return back
 }
 
 // over says whether a descriptor is over its limit, in shadow mode too.
@@ -139,22 +158,24 @@ func (x *exchange) back() []charge {
 	return back
 }
 
-// meet notes which counters the replica is asked about, and which of them others were.
-func (x *exchange) meet(met map[string]uint) {
-	for i := range x.parts {
-		p := &x.parts[i]
-		p.elsewhere = p.charged && met[p.key]&^(1<<x.replica) != 0
+// mayChange says whether a replica may answer otherwise a moment later: it was refused
+// what is on lease in another one, or somebody has not yet got back what a denied
+// request took.
+func (x *exchange) mayChange() bool {
+	if x.mode.store == "memory" || x.weir.response.GetOverallCode() != overLimit || x.theirs.err != nil {
+		return false
 	}
-	for i := range x.parts {
-		met[x.parts[i].key] |= 1 << x.replica
-	}
+	return slices.ContainsFunc(x.parts, func(p part) bool {
+		return p.counter != nil && (p.unsettled || x.lags() && p.elsewhere && x.response.OverallCode == ok && !x.mode.chargesDenied())
+	})
 }
 
-// heldElsewhere says whether what a request was refused may be on lease in another
-// replica.
-func (x *exchange) heldElsewhere() bool {
-	return x.lags() && x.response.GetOverallCode() == ok && x.weir.response.GetOverallCode() == overLimit &&
-		slices.ContainsFunc(x.parts, func(p part) bool { return p.elsewhere })
+// whyLater is the line by which it may.
+func (x *exchange) whyLater() string {
+	if x.lags() {
+		return mayLag
+	}
+	return costsNothing
 }
 
 // lags says whether replicas hold leases.

@@ -21,15 +21,18 @@ var lines = []line{
 	{"Quota mode is that of envoyproxy/ratelimit since March 2026", quotaOfToday},
 	{"A `limit` in a request replaces the numbers of the rule that matches", keepRule},
 	{"**A check** (a descriptor with `hits_addend: 0`) is over its limit when nothing is left", check},
-	{"**A request that is denied costs nothing**", chargeNothing},
+	{costsNothing, chargeNothing},
 	{"what is charged beyond a limit is at most the limit once more", chargeTwice},
 	{"A descriptor beside one that denies is told what is left to the replica by what that remembers", remember},
 	{mayLag, lag},
 	{"**Dynamic metadata names the rule**", nameRules},
 }
 
-// mayLag is the line about leases.
-const mayLag = "**Limits are held by leases.**"
+// Lines by which an answer may be another one a moment later.
+const (
+	mayLag       = "**Limits are held by leases.**"
+	costsNothing = "**A request that is denied costs nothing**"
+)
 
 // expect turns the answer into what Weir has to answer and returns the lines that
 // had a part in it.
@@ -179,7 +182,9 @@ func lag(x *exchange) {
 		switch {
 		case p.rule != nil && p.rule.ShadowMode || st.Code == ok && ours.Code == ok:
 			st.LimitRemaining = min(ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit)
-		case st.Code == ok && (x.quota(i) || x.response.OverallCode == overLimit):
+		case p.hits == 0 && ours.Code == ok:
+			st.Code, st.LimitRemaining = ok, min(ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit)
+		case st.Code == ok && x.weir.response.OverallCode == x.response.OverallCode && (x.quota(i) || x.response.OverallCode == overLimit):
 			st.Code, st.LimitRemaining = overLimit, 0
 			if !x.mode.chargesDenied() {
 				p.back = p.hits

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,9 +24,10 @@ type pair struct {
 	// seen.
 	mutate func(*rlspb.RateLimitResponse)
 
-	asked     int
-	met       map[string]uint // by counter: the replicas that were asked about it, as bits
-	explained map[string]int  // how many answers, by line
+	asked atomic.Int64 // requests
+
+	mu        sync.Mutex
+	explained map[string]int // how many answers, by line
 }
 
 func domainOf(i int) string { return fmt.Sprintf("d%d", i) }
@@ -42,7 +45,7 @@ func start(t testing.TB, m mode, configs ...[]*node) *pair {
 			t.Fatal(err)
 		}
 	}
-	return &pair{mode: m, peer: startPeer(t, dir), weir: startWeir(t, m, dir), met: map[string]uint{}, explained: map[string]int{}}
+	return &pair{mode: m, peer: startPeer(t, dir), weir: startWeir(t, m, dir), explained: map[string]int{}}
 }
 
 // difference is one that no line explains.
@@ -57,6 +60,7 @@ type difference struct {
 func (p *pair) play(t testing.TB, domain string, config []*node, requests []*rlspb.RateLimitRequest) *difference {
 	t.Helper()
 	awaitHour()
+	counters := map[string]*counter{}
 	for i, r := range requests {
 		request := proto.CloneOf(r)
 		switch request.Domain {
@@ -66,30 +70,37 @@ func (p *pair) play(t testing.TB, domain string, config []*node, requests []*rls
 			request.Domain = ""
 		}
 		theirs, charges := p.peer.ask(t, request)
-		p.asked++
+		p.asked.Add(1)
 		x := &exchange{mode: p.mode, replica: i % len(p.weir), request: request, theirs: theirs}
 		if theirs.err == nil {
-			x.parts = describe(config, request, theirs.response, charges, p.peer.counts)
-			x.meet(p.met)
+			x.describe(config, charges, counters)
 		}
 		explained, what := p.putTo(t, x)
-		for deadline := time.Now().Add(comesBack); what != "" && x.heldElsewhere() && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(comesBack); what != "" && x.mayChange() && time.Now().Before(deadline); {
 			time.Sleep(20 * time.Millisecond)
+			x.again = true
 			if explained, what = p.putTo(t, x); what == "" {
-				explained = append(explained, mayLag)
+				explained = append(explained, x.whyLater())
 			}
 		}
 		if what != "" {
 			return &difference{i, what, theirs, answer{x.response, theirs.err}, x.weir}
 		}
-		for _, says := range explained {
-			p.explained[says]++
-		}
-		for _, c := range x.back() {
-			p.peer.giveBack(c)
+		p.explain(explained)
+		for _, c := range x.settle() {
+			p.peer.giveBack(t, c)
 		}
 	}
 	return nil
+}
+
+// explain counts what lines explained.
+func (p *pair) explain(lines []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, says := range lines {
+		p.explained[says]++
+	}
 }
 
 // comesBack is how long a unit may lie on lease in a replica that has no use for it.
@@ -102,6 +113,16 @@ func (p *pair) putTo(t testing.TB, x *exchange) (explained []string, what string
 		p.mutate(x.weir.response)
 	}
 	x.response, x.now = proto.CloneOf(x.theirs.response), time.Now().Unix()
+	if x.again { // the window is nearer to its end than it was there
+		for _, st := range x.response.GetStatuses() {
+			if st.DurationUntilReset != nil {
+				st.DurationUntilReset = x.untilReset(st.CurrentLimit)
+			}
+		}
+	}
+	for i := range x.parts {
+		x.parts[i].back, x.parts[i].spent = 0, false
+	}
 	if x.theirs.err == nil {
 		explained = x.expect()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,13 +78,18 @@ func (p *tap) note(client io.Reader, server io.Writer) {
 	}
 }
 
-// taken is what was charged since it was last asked.
-func (p *tap) taken() []charge {
+// taken is what was charged to counters of a domain since it was last asked.
+func (p *tap) taken(domain string) (of []charge) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := p.charges
-	p.charges = nil
-	return c
+	p.charges = slices.DeleteFunc(p.charges, func(c charge) bool {
+		if strings.HasPrefix(c.key, domain+"_") {
+			of = append(of, c)
+			return true
+		}
+		return false
+	})
+	return of
 }
 
 // command reads a command as clients of Redis send it: "*2\r\n$3\r\nGET\r\n$1\r\na\r\n".
