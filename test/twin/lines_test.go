@@ -109,32 +109,50 @@ func chargeNothing(x *exchange) {
 func check(x *exchange) {
 	for i, st := range x.response.Statuses {
 		p := &x.parts[i]
-		if p.charged && p.hits == 0 && p.after == uint64(st.CurrentLimit.RequestsPerUnit) && !x.chargesToo(p.key) {
-			p.spent = true
-			if p.rule == nil || !p.rule.ShadowMode {
-				st.Code = overLimit
+		if !p.charged || p.hits > 0 {
+			continue
+		}
+		most, used := uint64(st.CurrentLimit.RequestsPerUnit), p.after
+		if x.charges(p.key, nil) {
+			if x.mode.chargesDenied() || !x.charges(p.key, x.over) {
+				continue // it tells what they leave
 			}
+			used = x.first(p.key) // they leave all
+		}
+		p.after = used
+		p.spent = used == most
+		st.Code, st.LimitRemaining = ok, uint32(most-min(used, most))
+		if x.over(i) && (p.rule == nil || !p.rule.ShadowMode) {
+			st.Code = overLimit
 		}
 	}
 }
 
-// chargesToo says whether a counter is charged by the request, too.
-func (x *exchange) chargesToo(key string) bool {
-	return slices.ContainsFunc(x.parts, func(p part) bool { return p.charged && p.key == key && p.hits > 0 })
+// charges says whether a counter is charged by a descriptor, of those for which ok
+// holds; nil: of all.
+func (x *exchange) charges(key string, ok func(i int) bool) bool {
+	for i := range x.parts {
+		if p := &x.parts[i]; p.charged && p.key == key && p.hits > 0 && (ok == nil || ok(i)) {
+			return true
+		}
+	}
+	return false
 }
 
 // remember believes a replica about what else was left when it refused a request
 // without asking its store: more than there is, for it has not heard of all.
 func remember(x *exchange) {
-	if x.mode.store == "memory" || x.mode.replicas == 1 && x.mode.flags != "exact" || x.response.OverallCode != overLimit {
+	if x.mode.store == "memory" || x.response.OverallCode != overLimit {
 		return
 	}
+	all := x.mode.replicas == 1 && x.mode.flags != "exact" // then it remembers all that it holds, or nothing
 	for i, st := range x.response.Statuses {
 		if i >= len(x.weir.response.GetStatuses()) || !x.parts[i].charged {
 			continue
 		}
 		ours := x.weir.response.Statuses[i]
-		if left := ours.LimitRemaining; ours.Code == ok && left > st.LimitRemaining && left <= st.CurrentLimit.RequestsPerUnit {
+		left, most := ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit
+		if ours.Code == ok && left > st.LimitRemaining && left <= most && (left == most || !all) {
 			st.Code, st.LimitRemaining = ok, left
 		}
 	}

@@ -121,7 +121,8 @@ func (p *pair) putTo(t testing.TB, x *exchange) (explained []string, what string
 		}
 	}
 	for i := range x.parts {
-		x.parts[i].back, x.parts[i].spent = 0, false
+		p := &x.parts[i]
+		p.back, p.spent, p.after = 0, false, p.before+p.hits
 	}
 	if x.theirs.err == nil {
 		explained = x.expect()

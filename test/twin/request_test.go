@@ -1,6 +1,8 @@
 package twin
 
 import (
+	"slices"
+
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -38,12 +40,12 @@ func (g *grammar) request(config []*node) *rlspb.RateLimitRequest {
 	}
 	for range pick(g, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5) {
 		d := g.descriptor(config)
-		if !g.duplicates && contains(r.Descriptors, d) {
-			continue
+		if contains(r.Descriptors, d) && (!g.duplicates || limited(append(r.Descriptors, d))) {
+			continue // of those that charge one counter the lower limit is that of all
 		}
 		r.Descriptors = append(r.Descriptors, d)
-		if g.duplicates && g.one(10) && len(r.Descriptors) < 5 {
-			r.Descriptors = append(r.Descriptors, pick(g, r.Descriptors...))
+		if again := pick(g, r.Descriptors...); g.duplicates && g.one(10) && again.Limit == nil && len(r.Descriptors) < 5 {
+			r.Descriptors = append(r.Descriptors, again)
 		}
 	}
 	if g.odd && g.one(60) {
@@ -115,6 +117,11 @@ func contains(descriptors []*ratelimitpb.RateLimitDescriptor, d *ratelimitpb.Rat
 		}
 	}
 	return false
+}
+
+// limited says whether any descriptor brings a limit.
+func limited(descriptors []*ratelimitpb.RateLimitDescriptor) bool {
+	return slices.ContainsFunc(descriptors, func(d *ratelimitpb.RateLimitDescriptor) bool { return d.Limit != nil })
 }
 
 // scenarioOf is the same for the same seed.
