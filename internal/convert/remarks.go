@@ -129,15 +129,22 @@ func (w *converter) arrange() {
 		return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind)
 	})
 	if len(w.rules) > 0 {
-		w.result.Notes = slices.Concat(general, w.result.Notes)
+		notes := general
+		if w.options.OnFailure == rule.FailureLocal {
+			notes = append(slices.Clip(notes), whileLocal)
+		}
+		w.result.Notes = slices.Concat(notes, w.result.Notes)
 	}
 }
 
 // general is said of every rule.
 var general = []string{
-	"a descriptor that has an empty value where a rule's key takes it, or brings a limit of its own, is not bound",
-	"current_limit.name in a response is the rule's name, also where a rate limit has none",
+	"a descriptor is not bound if it has an empty value where a rule's key takes it, or brings a limit of its own, which then has a counter of its own",
+	"current_limit.name and dynamic metadata have the rule's name, also where a rate limit has none; --ratelimit-metrics does not count what is bound",
 }
+
+// whileLocal is said of rules with on_failure: local.
+const whileLocal = "on_failure: local is for one replica until the others are known; with weir-regional --replicas N write on_failure: { action: local, expected_holders: N }"
 
 // noteSources says once for each key what a rule has in its place.
 func (w *converter) noteSources(r *descriptor.Rule, p place) {

@@ -103,7 +103,11 @@ func drawRequest(t *rapid.T, levels []erlLevel) *rlspb.RateLimitRequest {
 			pairs = append(pairs, l.Key, value)
 			at = l.Descriptors
 		}
-		r.Descriptors = append(r.Descriptors, of(pairs...))
+		d := of(pairs...)
+		if rapid.IntRange(0, 3).Draw(t, "own") == 0 {
+			d = costing(uint64(rapid.IntRange(0, 3).Draw(t, "hits")), d) // 0 is a check
+		}
+		r.Descriptors = append(r.Descriptors, d)
 	}
 	r.HitsAddend = uint32(rapid.IntRange(0, 2).Draw(t, "hits"))
 	return r
@@ -126,12 +130,14 @@ func TestConvertedDecidesTheSame(t *testing.T) {
 		if err != nil {
 			rt.Fatalf("%s\n%v", yaml, err)
 		}
-		result, err := convert.Config(config, convert.Options{})
+		chargeDenied := rapid.IntRange(0, 3).Draw(rt, "charge denied") == 0
+		result, err := convert.Config(config, convert.Options{ChargeDenied: chargeDenied})
 		if err != nil || plain && result.Left() > 0 {
 			rt.Fatalf("%s\nleft out: %v (%v)", yaml, result.Remarks, err)
 		}
 		for _, beside := range []bool{true, false} {
-			there, here := newBench(t, yaml), newBench(t, "")
+			set := func(c *Config) { c.ChargeDenied = chargeDenied }
+			there, here := newBench(t, yaml, set), newBench(t, "", set)
 			if beside {
 				here.SetConfig(config)
 			}
