@@ -279,9 +279,20 @@ func (s *Slot) PassOver(t *Terms, now, sent Millis, w Want, g Grant) {
 	s.Asking = false
 	s.Apply(t, now, sent, Want{Overdrawn: w.Overdrawn}, g, 0, 100)
 	switch {
-	case s.DeniedNeed > 0 && g.Remaining >= s.DeniedNeed:
+	case s.fits(g):
 		s.DeniedNeed, s.NextAsk = 0, 0
 	case t.Consistency == Exact: // it was not looked at: the next request may ask
 		s.NextAsk = min(s.NextAsk, now)
+	}
+}
+
+// fits reports whether what a reply left above is enough for what was denied.
+func (s *Slot) fits(g Grant) bool { return s.DeniedNeed > 0 && g.Remaining >= s.DeniedNeed }
+
+// Freed takes the reply to a want that gave back what others held, and asked for nothing:
+// who was denied for want of it may ask again.
+func (s *Slot) Freed(g Grant) {
+	if s.fits(g) {
+		s.DeniedNeed, s.NextAsk, s.LimitedUntil = 0, 0, 0
 	}
 }

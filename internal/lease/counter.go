@@ -92,7 +92,7 @@ func (c *Counter) settle(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
 	if now >= c.OutUntil+leaseMemory {
 		c.Leased = 0
 	}
-	if w.Unused > 0 && c.Leased > 0 && !t.lies(w.Unused) {
+	if w.Unused > 0 && c.Leased > 0 && !t.Lies(w.Unused) {
 		var back int64
 		period := l.PeriodFromID(now, w.Lease)
 		c.State, back = l.Return(c.State, now, period, min(w.Unused, c.Leased))

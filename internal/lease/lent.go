@@ -41,6 +41,6 @@ func (n *Node) lend(t *Terms, now Millis, lease uint32, units int64, until Milli
 	l.until = max(l.until, until, 1)
 }
 
-// lies reports whether so many units cannot have been granted: what says that they come
+// Lies reports whether so many units cannot have been granted: what says that they come
 // back is not believed at all.
-func (t *Terms) lies(unused int64) bool { return unused > 2*t.Capacity }
+func (t *Terms) Lies(unused int64) bool { return unused > 2*t.Capacity }

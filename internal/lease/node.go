@@ -219,10 +219,12 @@ func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant
 // belongs to a window is lent again until that ends. What was cut by another node, from a
 // lease of which this one has cut nothing, goes up, where it is capped. So do tokens of
 // a bucket: put into a newer lot they would stay out for ever.
+// Where the network may bring a copy to another node, the caller keeps Unused from the want
+// and passes it up under a name: only the tier above can know it again.
 func (n *Node) settle(t *Terms, now Millis, w Want) Part {
 	n.Slot.Deny(t, now, w.Denied)
 	units := w.Unused
-	if units == 0 || t.lies(units) {
+	if units == 0 || t.Lies(units) {
 		return Part{}
 	}
 	l := n.lentOf(now, w.Lease)

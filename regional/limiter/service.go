@@ -226,7 +226,7 @@ func (s *Service) prepare(c *call, rules *catalog) {
 		}
 		scattered = scattered || w.Group < group
 		group = w.Group
-		c.asks = append(c.asks, askOf(r, w, p))
+		c.asks = append(c.asks, c.askOf(i, w, p))
 		c.index = append(c.index, int32(i))
 	}
 	if scattered {
@@ -236,9 +236,10 @@ func (s *Service) prepare(c *call, rules *catalog) {
 	c.grants = slices.Grow(c.grants[:0], len(c.asks))[:len(c.asks)]
 }
 
-// askOf is a want as the store sees it. What is given back of a counter of
+// askOf is want i as the store sees it. What is given back of a counter of
 // another shape is dropped: that counter is not asked any more.
-func askOf(r *wire.Request, w *wire.Want, p *Policy) Ask {
+func (c *call) askOf(i int, w *wire.Want, p *Policy) Ask {
+	r := &c.request
 	w.Key = rule.ShortKey(w.Key) // filters of an older release send longer ones
 	a := Ask{Policy: p, Key: w.Key, Group: w.Group, Want: lease.Want{
 		Need:      int64(w.Need),
@@ -259,6 +260,8 @@ func askOf(r *wire.Request, w *wire.Want, p *Policy) Ask {
 	}
 	if p.Limit.Spec().Algorithm == limit.Concurrency {
 		a.Holder, a.Seq, a.Holding = slotHolder(r, w.Lease), r.Seq, int64(w.Holding)
+	} else if a.Want.Unused > 0 {
+		a.Returned = []Returned{{ReturnID(r.Holder, r.Worker, r.Seq, i), a.Want.Unused}}
 	}
 	return a
 }
@@ -275,6 +278,19 @@ func DebtID(holder []byte, debt uint64) uint64 {
 	}
 	h.number(debt)
 	return max(uint64(h), 1)
+}
+
+// ReturnID names what want i of a call gives back: the same at whatever replica a copy of
+// the call arrives, and at no other want.
+func ReturnID(holder []byte, worker, seq uint64, i int) uint64 {
+	h := newFNV()
+	for _, b := range holder {
+		h.octet(b)
+	}
+	h.number(worker)
+	h.number(seq)
+	h.number(uint64(i))
+	return uint64(h)
 }
 
 // slotHolder names a holder of slots: a process has one for each of its workers,

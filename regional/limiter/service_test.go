@@ -269,6 +269,45 @@ func TestRepeatedCallIsNotApplied(t *testing.T) {
 	}
 }
 
+// A call that the network doubles to another replica gives back once, want by want; calls of
+// other holders, of another worker and of the next number give back on their own account.
+func TestDoubledCallGivesBackOnce(t *testing.T) {
+	other := newRegion(t) // that of other holders
+	replica := func() *region {
+		r := newRegion(t, func(c *limiter.Config) { c.Store = other.store })
+		r.store = other.store
+		return r
+	}
+	first, second := replica(), replica()
+	taken := other.grants(want("all", "", 90))[0]
+	back := func(units uint64) wire.Want { return wire.Want{Rule: "all", Unused: units, Lease: taken.Lease} }
+	call := func(holder []byte, worker, seq uint64) *wire.Request {
+		return &wire.Request{Protocol: 1, Holder: holder, Worker: worker, Seq: seq, Wants: []wire.Want{back(5), back(2)}}
+	}
+	for i, step := range []struct {
+		to   *region
+		call *wire.Request
+		left uint64
+	}{
+		{second, call(holderB, 0, 7), 17},
+		{first, call(holderB, 0, 7), 17},
+		{first, call(holderA, 0, 7), 24},
+		{second, call(holderA, 0, 7), 24},
+		{second, call(holderA, 3, 7), 31},
+		{second, call(holderA, 0, 8), 38},
+		{first, call(holderA, 3, 7), 38},
+		{first, call(holderA, 0, 8), 38},
+	} {
+		out, refused := step.to.post(step.call)
+		if out == nil || out.Grants[1].Status != wire.StatusOK {
+			t.Fatalf("call %d: %+v %s", i, out, refused)
+		}
+		if left := other.grants(wire.Want{Rule: "all"})[0].Remaining; left != step.left {
+			t.Errorf("call %d leaves %d, want %d", i, left, step.left)
+		}
+	}
+}
+
 func TestHoldersAreCountedAndBounded(t *testing.T) {
 	r := newRegion(t, func(c *limiter.Config) { c.MaxHolders = 3 })
 	as := func(who byte) (*wire.Response, string) {

@@ -20,6 +20,9 @@ type Ask struct {
 	// Need and Waiting count slots beyond Holding, Want counts slots in all, and
 	// the rest is without meaning.
 	Want lease.Want
+	// Returned is what of Want.Unused holders told over a network. The rest of it is the
+	// caller's own word, which nothing doubles.
+	Returned []Returned
 
 	// Op, Holder, Seq and Holding are for a Concurrency limit only. Holder is a
 	// hash of who holds, never 0: of a holder that states what it has (Hold), or of
@@ -42,6 +45,13 @@ type Ask struct {
 func (a *Ask) Peeks() bool {
 	w := &a.Want
 	return w.Need == 0 && w.Want == 0 && w.Unused == 0 && w.Overdrawn == 0 && w.Denied == 0 && a.Holder == 0
+}
+
+// Returned is units that a holder gave back, under a name that every copy of its call gives
+// them: see [ReturnID].
+type Returned struct {
+	Name  uint64
+	Units int64
 }
 
 // SlotOp is what an ask does to the slots of a Concurrency limit. The zero value
@@ -68,6 +78,10 @@ const (
 //   - A debt that has a name (Want.Debt) is charged once, whoever repeats it, for as long
 //     as it is told again within ten minutes: lease.Counter does not know names, so the
 //     store takes out what it has charged before. Want.Debt is made by [DebtID].
+//   - What is given back under a name (Ask.Returned) is taken back once, whichever replica
+//     brings it, for at least a minute: longer than a call is on its way. The store takes
+//     out of Want.Unused what it has taken back before, and what it cannot remember: that
+//     wastes units, and mints none.
 //   - Of a group, either every ask that can be decided is granted its need, or
 //     nothing is charged: asks that lack their need are Denied, the others are OK
 //     with nothing granted. What they give back and report is applied anyway. An

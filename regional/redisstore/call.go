@@ -23,7 +23,9 @@ type errand struct {
 	key    string // Redis' own, with the hash tag
 	debt   string // under which its debt is remembered; empty: it has none
 	arg    string // the packed argument
-	slot   uint16
+	// The key of the names under which units come back, and these; empty: there are none.
+	returns, names string
+	slot           uint16
 
 	asking  bool // it goes where an ASK sent it
 	hops    int8 // how often it was redirected
@@ -54,10 +56,14 @@ func (s *Store) newCall(asks []limiter.Ask) *call {
 	for i := range asks {
 		e := &c.errands[i]
 		e.call, e.ask = c, asks[i]
-		e.ask.Key = nil
+		e.ask.Key, e.ask.Returned = nil, nil
 		e.script = script.For(e.ask.Policy.Limit)
 		e.key = string(script.AppendKey(space[:0], e.ask.Policy, asks[i].Key))
 		e.debt = string(script.AppendDebtKey(space[:0], &asks[i], asks[i].Key))
+		if asks[i].Returned != nil {
+			e.returns = string(script.AppendReturnsKey(space[:0], &asks[i], asks[i].Key))
+			e.names = string(script.AppendReturns(space[:0], &asks[i]))
+		}
 		e.slot = slotOf(e.key)
 	}
 	groups := 0

@@ -19,6 +19,9 @@ func subject(addrs []string, servers []*redistest.Server) limitertest.Subject {
 		New: func(t testing.TB, o limitertest.Options) limiter.Store {
 			return emptyStore(t, o, addrs, servers)
 		},
+		Two: func(t testing.TB, o limitertest.Options) [2]limiter.Store {
+			return [2]limiter.Store{emptyStore(t, o, addrs, servers), emptyStore(t, o, addrs, servers)}
+		},
 		Unbounded: true,
 		Forgets:   true,
 		Lose:      func(testing.TB, limiter.Store) { flush(servers) },
@@ -42,19 +45,14 @@ func emptyStore(t testing.TB, o limitertest.Options, addrs []string, servers []*
 func cached(addrs []string, servers []*redistest.Server) limitertest.Subject {
 	s := subject(addrs, servers)
 	s.New = func(t testing.TB, o limitertest.Options) limiter.Store {
-		behind := emptyStore(t, o, addrs, servers)
-		f := front.New(front.Config{
-			Store: behind, MaxKeys: 100_000, MaxBytes: 1 << 30, Timeout: plenty,
-			Now: func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
-		})
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = f.Run(ctx)
-		}()
-		t.Cleanup(func() { cancel(); <-ended })
-		return f
+		return frontOf(t, o, emptyStore(t, o, addrs, servers))
+	}
+	plain := s.Two
+	s.Two = func(t testing.TB, o limitertest.Options) (two [2]limiter.Store) {
+		for i, behind := range plain(t, o) {
+			two[i] = frontOf(t, o, behind)
+		}
+		return two
 	}
 	s.Cached = true
 	s.Settle = func(store limiter.Store) {
@@ -62,6 +60,21 @@ func cached(addrs []string, servers []*redistest.Server) limitertest.Subject {
 		time.Sleep(5 * time.Millisecond) // Run may be sending too
 	}
 	return s
+}
+
+func frontOf(t testing.TB, o limitertest.Options, behind limiter.Store) *front.Store {
+	f := front.New(front.Config{
+		Store: behind, MaxKeys: 100_000, MaxBytes: 1 << 30, Timeout: plenty,
+		Now: func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = f.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return f
 }
 
 func TestConformanceSingle(t *testing.T) {

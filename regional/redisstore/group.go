@@ -134,7 +134,7 @@ func (g *group) giveBack() (again []*errand) {
 // again makes an errand that is settled ready for another round.
 func (e *errand) again(m script.Mode) *errand {
 	e.mode, e.settled, e.asking, e.hops = m, false, false, 0
-	e.debt = "" // it is settled
+	e.debt, e.returns = "", "" // they are settled
 	e.load()
 	return e
 }

@@ -96,7 +96,12 @@ func (n *node) exchange(ctx context.Context, errands []*errand, source bool) (un
 
 // command is the call of a script for an errand.
 func (e *errand) command(ctx context.Context, name any, body *string) *redis.StringCmd {
-	if e.debt != "" {
+	switch {
+	case e.returns != "" && e.debt != "":
+		return redis.NewStringCmd(ctx, name, body, threeKeys, &e.key, &e.debt, &e.returns, &e.arg, &e.names)
+	case e.returns != "":
+		return redis.NewStringCmd(ctx, name, body, twoKeys, &e.key, &e.returns, &e.arg, &e.names)
+	case e.debt != "":
 		return redis.NewStringCmd(ctx, name, body, twoKeys, &e.key, &e.debt, &e.arg)
 	}
 	return redis.NewStringCmd(ctx, name, body, oneKey, &e.key, &e.arg)
@@ -104,10 +109,11 @@ func (e *errand) command(ctx context.Context, name any, body *string) *redis.Str
 
 // The words of a command, boxed once.
 var (
-	evalSHA any = "EVALSHA"
-	eval    any = "EVAL"
-	oneKey  any = 1
-	twoKeys any = 2
+	evalSHA   any = "EVALSHA"
+	eval      any = "EVAL"
+	oneKey    any = 1
+	twoKeys   any = 2
+	threeKeys any = 3
 )
 
 func (n *node) observe(errands int, took time.Duration) {

@@ -18,10 +18,11 @@ const (
 	ForgetsSpentKeys       // a full table evicts counters that are not fresh
 	ChargesTwice           // a debt is charged as often as it is told
 	ForgetsDebts           // a debt is taken for acknowledged when it is told
+	TakesBackTwice         // what copies of a call give back is taken back again
 	MixesWorkers           // the calls of all workers of a holder are taken for one sequence
 )
 
 func (f Fault) String() string {
 	return [...]string{"none", "grants twice", "applies twice", "merges lots", "parks takes", "outlives parent",
-		"gives back twice", "spends early", "forgets denials", "forgets spent keys", "charges twice", "forgets debts", "mixes workers"}[f]
+		"gives back twice", "spends early", "forgets denials", "forgets spent keys", "charges twice", "forgets debts", "takes back twice", "mixes workers"}[f]
 }

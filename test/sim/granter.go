@@ -20,6 +20,7 @@ type granter struct {
 	keys    []counterKey // of table, by age
 	callers map[caller]*lease.Caller
 	charged map[debtID]bool
+	back    map[returnID]bool // what has come back
 }
 
 // debtID names a debt as a store knows it again.
@@ -51,6 +52,7 @@ func (g *granter) restart() {
 	g.table, g.keys = map[counterKey]*lease.Counter{}, nil
 	g.callers = map[caller]*lease.Caller{}
 	g.charged = map[debtID]bool{}
+	g.back = map[returnID]bool{}
 }
 
 func (g *granter) now() limit.Micros { return g.w.Now + g.step }
@@ -106,7 +108,7 @@ func (g *granter) acquireGroup(c call, r reply) {
 		if !wt.group {
 			continue
 		}
-		wt.Unused, wt.Overdrawn, wt.Fresh = 0, 0, false
+		wt.Unused, wt.returned, wt.Overdrawn, wt.Fresh = 0, nil, 0, false
 		if all || denied[i] {
 			r.grants[i] = g.acquire(c, wt)
 		} else {
@@ -123,13 +125,23 @@ func (g *granter) settle(k *lease.Counter, wt want) {
 		g.charged[id] = true
 		g.w.ref.charged(wt)
 	}
+	told := wt
+	for _, r := range wt.returned {
+		if g.back[r.name] && g.w.Fault != TakesBackTwice {
+			wt.Unused -= r.units
+		}
+		g.back[r.name] = true
+		if r.copy {
+			told.Unused -= r.units
+		}
+	}
 	leased := k.Leased
 	k.Settle(wt.rule.Limit, &wt.rule.Terms, g.now(), wt.Want)
 	if wt.lie {
-		g.w.ref.believed(wt, leased-k.Leased, false)
+		g.w.ref.believed(wt, leased-k.Leased)
 		return
 	}
-	g.w.ref.returned(wt)
+	g.w.ref.returned(told)
 }
 
 func (g *granter) acquire(c call, wt want) grant {
@@ -138,7 +150,7 @@ func (g *granter) acquire(c call, wt want) grant {
 		return grant{Grant: lease.Grant{Status: lease.Unavailable}}
 	}
 	g.settle(k, wt)
-	wt.Unused, wt.Overdrawn, wt.Fresh = 0, 0, false
+	wt.Unused, wt.returned, wt.Overdrawn, wt.Fresh = 0, nil, 0, false
 	before := k.State
 	if len(before.Log) > 0 {
 		before.Log = append([]limit.Charge(nil), before.Log...)

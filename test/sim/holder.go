@@ -227,6 +227,7 @@ func (h *holder) send(a *ask) {
 	}
 	life := h.life
 	h.leave(func() { h.w.send(c, h.above, func(r reply) { h.receive(c, a, life, r) }) })
+	h.double(c)
 	if h.liar {
 		h.lies(c)
 	}

@@ -26,7 +26,7 @@ func (w *World) accepts(name string, callers map[caller]*lease.Caller, c call) b
 
 // lies follows a call of a holder that lies: it says that units come back which nobody
 // ever had, of leases that it knows of and of others; it shows the epoch of a life that
-// never was; and it has its calls doubled, to other replicas if there are any.
+// never was.
 func (h *holder) lies(c call) {
 	w := h.w
 	if w.chance(0.3) {
@@ -50,17 +50,6 @@ func (h *holder) lies(c call) {
 			empty.wants[i].Want, empty.wants[i].group = lease.Want{}, false
 		}
 		h.leave(func() { w.send(empty, h.above, func(reply) {}) })
-	}
-	if len(w.relays) > 1 && w.chance(0.3) {
-		double := c
-		double.wants = slices.Clone(c.wants)
-		for i := range double.wants {
-			double.wants[i].lie = true
-		}
-		other := w.relays[w.rand.IntN(len(w.relays))]
-		if other != h.above {
-			h.leave(func() { w.send(double, other, func(r reply) { w.ref.lostReply(double, r) }) })
-		}
 	}
 }
 

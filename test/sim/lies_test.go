@@ -9,8 +9,8 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// TestLiars is promise 11: a holder lies about what comes back, shows epochs that never
-// were and has its calls doubled to other replicas; and of all holders calls overtake each
+// TestLiars is promise 11: a holder lies about what comes back and shows epochs that never
+// were; the network doubles calls, to other replicas too; and of all holders calls overtake each
 // other between 64 workers, by up to 50 ms. No limit is lifted, no honest call is refused,
 // and no key is denied of which nobody has had anything.
 func TestLiars(t *testing.T) {
@@ -45,7 +45,7 @@ func playLiars(t *testing.T, seed uint64, fault Fault) error {
 	w := New(Config{
 		Seed: seed, Holders: 4, Liars: 1, Relays: pick(rnd, 0, 2, 3), Learning: true,
 		Workers: 64, Hold: 49 * limit.Millisecond,
-		Net:   Net{Delay: limit.Millisecond, Spread: 10 * limit.Millisecond, Repeat: pick(rnd, 0, 0.1)},
+		Net:   Net{Delay: limit.Millisecond, Spread: 10 * limit.Millisecond, Repeat: pick(rnd, 0, 0.1), Double: pick(rnd, 0, 0.3)},
 		Fault: fault,
 	}, r)
 	for n := range w.Holders {
@@ -65,6 +65,45 @@ func playLiars(t *testing.T, seed uint64, fault Fault) error {
 	for i, q := range fresh {
 		if !q.admitted {
 			return fmt.Errorf("seed %d: request %d was refused, and nobody has had anything of its key", seed, i)
+		}
+	}
+	return nil
+}
+
+// TestDoubledGiveBacks is promise 1 where the network brings copies of calls to other relays:
+// holders give back again and again what they had no use for, and then use the limit up.
+func TestDoubledGiveBacks(t *testing.T) {
+	caught := false
+	for seed := uint64(1); seed <= 20; seed++ {
+		if err := playDoubled(t, seed, None); err != nil {
+			t.Errorf("%v", err)
+		}
+		caught = caught || playDoubled(t, seed, TakesBackTwice) != nil
+	}
+	if !caught {
+		t.Errorf("nobody noticed a simulator that %s", TakesBackTwice)
+	}
+}
+
+func playDoubled(t *testing.T, seed uint64, fault Fault) error {
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	spec := limit.Spec{Algorithm: limit.Algorithm(rnd.IntN(int(limit.Concurrency))), Count: 2000, Period: limit.Minute}
+	r := newRule(t, "r", spec, lease.Leased)
+	w := New(Config{
+		Seed: seed, Holders: 4, Relays: pick(rnd, 2, 3),
+		Net:   Net{Delay: limit.Millisecond, Spread: 10 * limit.Millisecond, Double: 0.9},
+		Fault: fault,
+	}, r)
+	for round := range 10 {
+		load, lasts := Load{Rate: 40, Parts: func() []Part { return []Part{{r, "k", 1}} }}, limit.Second
+		if round == 9 { // all that is left, and more
+			load.Rate, lasts = 400, 20*limit.Second
+		}
+		for n := range w.Holders {
+			w.Offer(n+1, load, lasts)
+		}
+		if err := w.Run(max(lasts, 4*limit.Second)); err != nil {
+			return err
 		}
 	}
 	return nil

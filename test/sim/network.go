@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -12,6 +14,24 @@ type Net struct {
 	LoseCall  float64      // probabilities
 	LoseReply float64
 	Repeat    float64 // a call arrives twice, and both are answered
+	Double    float64 // a holder's call that gives back arrives at another relay, too
+}
+
+// double brings a copy of a call that gives units back to another tier in the middle, if
+// there is one. (What a copy is granted is lost: others would hide what those mint.)
+func (h *holder) double(c call) {
+	w := h.w
+	gives := slices.ContainsFunc(c.wants, func(wt want) bool { return wt.Unused > 0 })
+	if len(w.relays) < 2 || !gives || !w.chance(w.Net.Double) {
+		return
+	}
+	c.wants = slices.Clone(c.wants)
+	for i := range c.wants {
+		c.wants[i].copy = true
+	}
+	if other := w.relays[w.rand.IntN(len(w.relays))]; other != h.above {
+		h.leave(func() { w.send(c, other, func(r reply) { w.ref.lostReply(c, r) }) })
+	}
 }
 
 // tier is whoever answers calls.
@@ -47,7 +67,24 @@ type want struct {
 	group bool
 	lease.Want
 	owner uint64 // whose debt Overdrawn is
-	lie   bool   // Unused was never granted, or is told a second time
+	lie   bool   // Unused was never granted
+	copy  bool   // of a call that the network has doubled to another tier
+	// What of Unused the callers of a tier in the middle gave back.
+	returned []returned
+}
+
+// returned is what one want of a call gives back, under the name by which a granter knows a
+// copy of it.
+type returned struct {
+	name  returnID
+	units int64
+	copy  bool
+}
+
+type returnID struct {
+	caller
+	seq  uint64
+	want int
 }
 
 // reply is an AcquireResponse, with what only the referee reads.

@@ -273,10 +273,21 @@ func (ref *referee) vanished(key counterKey, units int64) {
 	}
 }
 
+// originals is what a want gives back but for copies.
+func (wt *want) originals() int64 {
+	units := wt.Unused
+	for _, r := range wt.returned {
+		if r.copy {
+			units -= r.units
+		}
+	}
+	return units
+}
+
 // sent, reached and returned follow what is given back.
 func (ref *referee) sent(wt want) {
-	if wt.Unused > 0 && !wt.lie {
-		ref.account(wt.key).returning[backing{wt.hop, wt.Lease}] += wt.Unused
+	if units := wt.originals(); units > 0 && !wt.lie {
+		ref.account(wt.key).returning[backing{wt.hop, wt.Lease}] += units
 	}
 }
 
@@ -400,16 +411,12 @@ func (ref *referee) accepted(known *lease.Caller, c call, ok bool) {
 
 // believed follows what of a lie a tier has taken for units that came back. What nobody
 // can have had it must not believe; what it has handed out to others it may: then so
-// much more than the limit may be admitted. held says that the units are there.
-func (ref *referee) believed(wt want, units int64, held bool) {
-	a := ref.account(wt.key)
+// much more than the limit may be admitted.
+func (ref *referee) believed(wt want, units int64) {
 	if units > 0 && wt.Unused > 2*wt.rule.Terms.Capacity {
 		ref.fail(11, "%v: %d of %d units came back that were never granted", wt.key, units, wt.Unused)
 	}
-	a.extra += max(units, 0)
-	if held && units > 0 {
-		ref.move(a, units)
-	}
+	ref.account(wt.key).extra += max(units, 0)
 }
 
 // settleDebts checks that no debt is forgotten: it is charged, or its holder owes it.

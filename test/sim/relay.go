@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -28,6 +30,13 @@ type branch struct {
 	next    []*kept // wants for the next window
 	ask     *relayAsk
 	backing bool
+	back    []passed // what children gave back
+}
+
+// passed is what a child gave back, to be passed on. arrived is called when that is answered.
+type passed struct {
+	want
+	arrived func()
 }
 
 // kept is a child's want that waits for the tier above.
@@ -83,21 +92,17 @@ func (r *relay) handle(c call, answer func(reply)) {
 	}
 	wt := c.wants[0]
 	b := r.branch(wt)
-	if !wt.lie {
-		r.w.ref.reached(wt)
+	defer r.passBack(b)
+	if wt.Unused > 0 {
+		r.takeIn(b, c, wt)
+		wt.Unused = 0
 	}
 	if wt.Overdrawn > 0 {
 		answer = r.passDebt(b, wt, answer)
 	}
 	before := b.node.Slot
 	g, verdict, back := b.node.Acquire(&wt.rule.Terms, r.now(), wt.Want)
-	if more := unitsOf(&b.node.Slot) + g.Granted + back.Units - unitsOf(&before); wt.lie {
-		r.w.ref.believed(wt, more, true)
-	} else if dropped := wt.Unused - more; dropped > 0 && dropped <= wt.Unused {
-		r.w.ref.vanished(b.key, dropped) // it has not cut so much of that lease
-	} else {
-		r.w.ref.conserved(r, b, unitsOf(&before)+wt.Unused, g.Granted+back.Units)
-	}
+	r.w.ref.conserved(r, b, unitsOf(&before), g.Granted+back.Units)
 	r.giveBack(b, back)
 	if verdict == lease.Wait {
 		k := &kept{call: c, want: wt.Want, answer: answer}
@@ -173,7 +178,11 @@ func (r *relay) ask(b *branch, behind lease.Asks) {
 	a.want = b.node.Ask(&b.rule.Terms, r.now(), wants, behind)
 	r.w.ref.conserved(r, b, before, a.want.Unused)
 	b.ask = a
-	r.send(b, a.want, func(rep reply) { r.receive(a, rep) })
+	up, arrived := b.attach(want{rule: b.rule, key: b.key, Want: a.want, owner: r.who})
+	r.sendWant(up, func(rep reply) {
+		arrived()
+		r.receive(a, rep)
+	})
 	r.w.after(limit.Micros(b.rule.Terms.Timeout)*limit.Millisecond, func() {
 		if b.ask == a {
 			b.ask = nil
@@ -299,22 +308,66 @@ func (r *relay) stampShare(a *relayAsk, b *branch, above grant, g lease.Grant) g
 // giveBack returns units that the node has no place for. They count as on their way
 // until that is answered, or too late.
 func (r *relay) giveBack(b *branch, p lease.Part) {
-	if p.Units == 0 {
-		return
+	if p.Units > 0 {
+		up := want{rule: b.rule, key: b.key, owner: r.who, Want: lease.Want{Unused: p.Units, Lease: p.Lease}}
+		r.pass(b, passed{up, r.underway(b, p.Units)})
 	}
-	b.node.Back += p.Units
+}
+
+// underway counts units as on their way until arrived is called, or it is too late.
+func (r *relay) underway(b *branch, units int64) (arrived func()) {
+	b.node.Back += units
 	underway := true
-	arrived := func() {
+	arrived = func() {
 		if underway {
 			underway = false
-			b.node.Back = max(0, b.node.Back-p.Units) // the node may be another since
+			b.node.Back = max(0, b.node.Back-units) // the node may be another since
 		}
 	}
-	r.send(b, lease.Want{Unused: p.Units, Lease: p.Lease}, func(rep reply) {
-		arrived()
+	r.w.after(limit.Micros(b.rule.Terms.Timeout)*limit.Millisecond, arrived)
+	return arrived
+}
+
+func (r *relay) pass(b *branch, up passed) {
+	r.sendWant(up.want, func(rep reply) {
+		up.arrived()
 		b.node.Told(&b.rule.Terms, r.now(), rep.grants[0].Grant)
 	})
-	r.w.after(limit.Micros(b.rule.Terms.Timeout)*limit.Millisecond, arrived)
+}
+
+// takeIn notes what a child gives back, under its name: not the relay, only the granter can
+// tell whether another relay got a copy of the call.
+func (r *relay) takeIn(b *branch, c call, wt want) {
+	up := want{rule: b.rule, key: b.key, owner: r.who, lie: wt.lie, Want: lease.Want{Unused: wt.Unused, Lease: wt.Lease}}
+	if wt.lie {
+		r.sendWant(up, func(reply) {})
+		return
+	}
+	if !wt.copy {
+		r.w.ref.reached(wt)
+	}
+	up.returned = []returned{{returnID{c.caller(), c.seq, 0}, wt.Unused, wt.copy}}
+	b.back = append(b.back, passed{up, r.underway(b, wt.Unused)})
+}
+
+// attach puts what a child gave back into a want for the granter: of one lease.
+func (b *branch) attach(wt want) (with want, arrived func()) {
+	for i, up := range b.back {
+		if wt.Unused == 0 || wt.Lease == up.Lease {
+			wt.Unused, wt.Lease, wt.returned = wt.Unused+up.Unused, up.Lease, up.returned
+			b.back = slices.Delete(b.back, i, i+1)
+			return wt, up.arrived
+		}
+	}
+	return wt, func() {}
+}
+
+// passBack sends the rest of what children gave back.
+func (r *relay) passBack(b *branch) {
+	for _, up := range b.back {
+		r.pass(b, up)
+	}
+	b.back = nil
 }
 
 // tick tells above what idle nodes have to tell.

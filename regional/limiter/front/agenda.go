@@ -114,9 +114,11 @@ func (d *agenda) add(now lease.Millis, shard *table.Shard[cached], e *table.Entr
 	}
 }
 
-// giveBack notes units of a key of which nothing is remembered.
-func (d *agenda) giveBack(p *limiter.Policy, key []byte, back lease.Want) {
-	d.say(limiter.Ask{Policy: p, Key: key, Want: back})
+// giveBack notes that an ask was granted units which nobody uses, for a key of which nothing
+// is remembered.
+func (d *agenda) giveBack(a *limiter.Ask, g lease.Grant) {
+	p := part{units: g.Granted, lease: g.Lease}
+	d.say(p.ask(a.Policy, a.Key))
 }
 
 // say notes an ask that only tells something.

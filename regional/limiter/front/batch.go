@@ -61,10 +61,11 @@ func (b *batch) ask(now lease.Millis, shard *table.Shard[cached], e *table.Entry
 func (b *batch) add(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], queue []waiter, w lease.Want, group uint32) {
 	e.Value.out++
 	e.Value.budget.take(now, paceOf(&e.Policy.Terms, e.Policy.Limit.Spec()))
-	back := e.Value.attach(&w)
 	debt := w.Debt
 	w.Debt = limiter.DebtID(b.store.id[:], debt)
-	b.asks = append(b.asks, limiter.Ask{Policy: e.Policy, Key: e.Key(), Group: group, Want: w})
+	a := limiter.Ask{Policy: e.Policy, Key: e.Key(), Group: group, Want: w}
+	back := e.Value.attach(&a)
+	b.asks = append(b.asks, a)
 	b.members = append(b.members, member{shard: shard, entry: e, sent: now, queue: queue, debt: debt, back: back})
 }
 
@@ -150,7 +151,7 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 		w := a.Want
 		w.Debt = m.debt
 		back := e.Value.node.Apply(t, now, m.sent, w, g, jitter, wants(m.queue), grants)
-		s.giveBack(now, m.shard, e, back)
+		s.giveBack(now, m.shard, e, partOf(back))
 		if a.Group == 0 {
 			grants = m.retries(now, grants)
 		}
@@ -175,6 +176,9 @@ func (b *batch) report(now lease.Millis, m *member, a *limiter.Ask, g lease.Gran
 		return
 	}
 	slot.Apply(t, now, m.sent, lease.Want{Overdrawn: a.Want.Overdrawn, Debt: m.debt}, g, 0, 100)
+	if len(a.Returned) > 0 {
+		slot.Freed(g)
+	}
 	if len(m.queue) > 0 {
 		if g.Status == lease.OK {
 			g.Remaining += slot.Available(now)
@@ -225,7 +229,7 @@ func (s *Store) takeBack(now lease.Millis, shard *table.Shard[cached], e *table.
 		return
 	}
 	back := e.Value.node.TakeBack(&e.Policy.Terms, now, lease.Part{Units: g.Granted, Lease: g.Lease})
-	s.giveBack(now, shard, e, back)
+	s.giveBack(now, shard, e, partOf(back))
 }
 
 // hand hands out the grant of an ask that was passed on as it is.
@@ -243,7 +247,7 @@ func (s *Store) untake(a *limiter.Ask, g lease.Grant) {
 	switch {
 	case g.Granted == 0:
 	case a.Policy.Limit.Spec().Algorithm != limit.Concurrency:
-		s.due.giveBack(a.Policy, a.Key, lease.Want{Unused: g.Granted, Lease: g.Lease})
+		s.due.giveBack(a, g)
 	case a.Op == limiter.Take:
 		s.due.say(limiter.Ask{Policy: a.Policy, Key: a.Key, Op: limiter.Release, Holder: a.Holder})
 	}

@@ -105,7 +105,7 @@ func (d *drain) send(ctx context.Context, b *batch) {
 // it has to report. The shard is locked.
 func (b *batch) giveUp(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached]) {
 	c := &e.Value
-	c.unlease()
+	c.unlease(&e.Policy.Terms)
 	var w lease.Want
 	if c.out == 0 { // else it has been told
 		w, _ = c.node.Slot.Report(&e.Policy.Terms, now)
@@ -125,7 +125,7 @@ func (c *cached) holds() (units int64) {
 		}
 	}
 	for _, p := range c.back {
-		units += p.Units
+		units += p.units
 	}
 	return units
 }

@@ -210,11 +210,11 @@ func (c *call) one(a *limiter.Ask, i int) {
 		c.peek(shard, e, a, i)
 		return
 	}
-	t := &a.Policy.Terms
+	rest := c.returns(shard, e, a)
 	var verdict lease.Verdict
 	var back lease.Part
-	c.grants[i], verdict, back = e.Value.node.Acquire(t, c.now, a.Want)
-	s.giveBack(c.now, shard, e, back)
+	c.grants[i], verdict, back = e.Value.node.Acquire(&a.Policy.Terms, c.now, rest.Want)
+	s.giveBack(c.now, shard, e, partOf(back))
 	if verdict == lease.Wait {
 		c.wait(shard, e, a, i)
 		return
@@ -230,14 +230,6 @@ func (s *Store) top(now lease.Millis, shard *table.Shard[cached], e *table.Entry
 	}
 }
 
-// giveBack notes units whose lease a node holds no more.
-func (s *Store) giveBack(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], p lease.Part) {
-	if p.Units > 0 {
-		e.Value.keep(p)
-		s.due.add(now, shard, e, report)
-	}
-}
-
 // roomless passes on an ask for a key of which nothing can be remembered. Nobody
 // has to wait until units have been given back.
 func (c *call) roomless(a *limiter.Ask, i int) {
@@ -246,7 +238,7 @@ func (c *call) roomless(a *limiter.Ask, i int) {
 		c.pass(a, i)
 		return
 	}
-	c.store.due.giveBack(a.Policy, a.Key, lease.Want{Unused: w.Unused, Lease: w.Lease})
+	c.store.due.say(limiter.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Unused: w.Unused, Lease: w.Lease}, Returned: a.Returned})
 	c.grants[i] = lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}
 }
 

@@ -26,8 +26,12 @@ func newNarrowFront(t testing.TB, o limitertest.Options, maxKeys int) *front.Sto
 	if o.MaxKeys == 0 {
 		o.MaxKeys = 100_000
 	}
+	return frontOf(t, o, memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}), maxKeys)
+}
+
+func frontOf(t testing.TB, o limitertest.Options, behind limiter.Store, maxKeys int) *front.Store {
 	f := front.New(front.Config{
-		Store:    memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}),
+		Store:    behind,
 		MaxKeys:  maxKeys,
 		MaxBytes: 1 << 30,
 		Now:      func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
@@ -42,9 +46,18 @@ func newNarrowFront(t testing.TB, o limitertest.Options, maxKeys int) *front.Sto
 	return f
 }
 
+// twoFronts puts two before one memory store.
+func twoFronts(maxKeys int) func(testing.TB, limitertest.Options) [2]limiter.Store {
+	return func(t testing.TB, o limitertest.Options) [2]limiter.Store {
+		behind := memory.New(memory.Config{MaxKeys: 100_000, MaxBytes: 1 << 30, Now: o.Now})
+		return [2]limiter.Store{frontOf(t, o, behind, maxKeys), frontOf(t, o, behind, maxKeys)}
+	}
+}
+
 func TestConformance(t *testing.T) {
 	limitertest.Run(t, limitertest.Subject{
 		New:    func(t testing.TB, o limitertest.Options) limiter.Store { return newFront(t, o) },
+		Two:    twoFronts(100_000),
 		Cached: true,
 		Asked:  asked,
 		Settle: settle(t),
@@ -55,6 +68,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceWithoutRoom(t *testing.T) {
 	limitertest.Run(t, limitertest.Subject{
 		New:    func(t testing.TB, o limitertest.Options) limiter.Store { return newNarrowFront(t, o, 1) },
+		Two:    twoFronts(1),
 		Cached: true,
 		Asked:  asked,
 		Settle: settle(t),

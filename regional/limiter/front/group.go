@@ -47,6 +47,9 @@ type place struct {
 //	                            the rest, as a group of the store. If one of them
 //	                            is denied, the others give back.
 func (c *call) group(asks []limiter.Ask, at int) {
+	if slices.ContainsFunc(asks, func(a limiter.Ask) bool { return a.Returned != nil }) {
+		asks = slices.Clone(asks) // try takes them out
+	}
 	g := &party{asks: asks, at: at, places: make([]place, len(asks))}
 	for i := range asks {
 		hash := c.store.table.Hash(asks[i].Policy, asks[i].Key)
@@ -83,7 +86,7 @@ func (c *call) group(asks []limiter.Ask, at int) {
 	}
 }
 
-// try applies an ask to a copy of its node.
+// try applies an ask to a copy of its node. What it gives back under names is settled.
 func (c *call) try(p *place, a *limiter.Ask) {
 	p.verdict, p.together = lease.Wait, true
 	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
@@ -91,11 +94,14 @@ func (c *call) try(p *place, a *limiter.Ask) {
 	}
 	if p.entry = c.store.entry(p.shard, p.hash, c.now, a); p.entry != nil {
 		p.entry.Value.out++ // not to be forgotten for the others' sake
-		p.after = p.entry.Value.node
 		if p.peek = peeks(a) && !p.entry.Value.knows(c.now, a.Policy); p.peek {
-			p.together = false
+			p.after, p.together = p.entry.Value.node, false
 			return
 		}
+		if a.Returned != nil {
+			*a = c.returns(p.shard, p.entry, a)
+		}
+		p.after = p.entry.Value.node
 		p.together = a.Policy.Terms.Consistency == lease.Exact
 		p.grant, p.verdict, p.back = p.after.Acquire(&a.Policy.Terms, c.now, a.Want)
 	}
@@ -113,7 +119,7 @@ func (c *call) commit(p *place, a *limiter.Ask, i int) {
 func (c *call) settled(p *place) {
 	p.entry.Value.out--
 	p.entry.Value.node = p.after
-	c.store.giveBack(c.now, p.shard, p.entry, p.back)
+	c.store.giveBack(c.now, p.shard, p.entry, partOf(p.back))
 }
 
 // settle applies only what the ask reports: another one of the group is denied.
@@ -128,7 +134,7 @@ func (c *call) settle(p *place, a *limiter.Ask, i int) {
 	}
 	p.entry.Value.out--
 	p.grant, p.verdict, p.back = p.entry.Value.node.Acquire(&a.Policy.Terms, c.now, reported.Want)
-	c.store.giveBack(c.now, p.shard, p.entry, p.back)
+	c.store.giveBack(c.now, p.shard, p.entry, partOf(p.back))
 	c.grants[i] = p.grant
 	c.answered(p.verdict)
 }
@@ -277,7 +283,7 @@ func (s *Store) takeBackFor(a *limiter.Ask, g lease.Grant) {
 		s.takeBack(s.now(), shard, e, g)
 	})
 	if !known {
-		s.due.giveBack(a.Policy, a.Key, lease.Want{Unused: g.Granted, Lease: g.Lease})
+		s.due.giveBack(a, g)
 	}
 }
 

@@ -17,44 +17,12 @@ type cached struct {
 	dueAt   lease.Millis // when it is due
 	heard   lease.Millis // when the last reply arrived; 0: never
 	away    lease.Millis // the store did not answer: it is not asked before then
-	back    []lease.Part // to be given back with the next asks, each of another lease
+	back    []part       // to be given back with the next asks
 }
 
 // busy reports whether somebody holds on to the entry.
 func (c *cached) busy() bool {
 	return len(c.waiting) > 0 || c.out > 0 || c.due != none || len(c.back) > 0
-}
-
-// mostParts is how many leases a key may have to give back. Units of more are
-// lost, and come back when their charge expires.
-const mostParts = 8
-
-// keep notes units whose lease the node holds no more.
-func (c *cached) keep(p lease.Part) {
-	for i := range c.back {
-		if c.back[i].Lease == p.Lease {
-			c.back[i].Units += p.Units
-			c.node.Back += p.Units
-			return
-		}
-	}
-	if len(c.back) < mostParts {
-		c.back = append(c.back, p)
-		c.node.Back += p.Units
-	}
-}
-
-// attach puts what is to be given back into a want, as much as fits: of one lease. The
-// units count as on their way until the want is answered.
-func (c *cached) attach(w *lease.Want) (units int64) {
-	for i, p := range c.back {
-		if w.Unused == 0 || p.Lease == w.Lease {
-			w.Unused, w.Lease = w.Unused+p.Units, p.Lease
-			c.back = append(c.back[:i], c.back[i+1:]...)
-			return p.Units
-		}
-	}
-	return 0
 }
 
 // spare is what is left here of a key, beside what is left above.

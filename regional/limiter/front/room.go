@@ -85,12 +85,12 @@ func (s *Store) evict(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 		if d, ok := denialOf(now, e.Hash(), &c.node.Slot); ok {
 			s.denials[shard.Number()].remember(now, d)
 		}
-		c.unlease()
+		c.unlease(&p.Terms)
 		if denied := c.node.Slot.Denied; denied > 0 && p.Limit.ChargesDenied() {
-			s.due.giveBack(p, e.Key(), lease.Want{Denied: denied})
+			s.due.say(limiter.Ask{Policy: p, Key: e.Key(), Want: lease.Want{Denied: denied}})
 		}
-		for _, part := range c.back {
-			s.due.giveBack(p, e.Key(), lease.Want{Unused: part.Units, Lease: part.Lease})
+		for i := range c.back {
+			s.due.say(c.back[i].ask(p, e.Key()))
 		}
 	}
 	shard.Remove(e)
@@ -98,10 +98,10 @@ func (s *Store) evict(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 }
 
 // unlease takes all units out of a key's leases, to be given back.
-func (c *cached) unlease() {
+func (c *cached) unlease(t *lease.Terms) {
 	for i := range c.node.Slot.Lots {
 		if lot := &c.node.Slot.Lots[i]; lot.Units > 0 && !lot.Local {
-			c.keep(lease.Part{Units: lot.Units, Lease: lot.Lease})
+			c.keep(t, part{units: lot.Units, lease: lot.Lease})
 			*lot = lease.Lot{}
 		}
 	}

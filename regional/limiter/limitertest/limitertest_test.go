@@ -29,11 +29,16 @@ func (f *forgetful) Epoch() uint64 { return 1 }
 
 // The cases for a store that forgets hold for one that does just that.
 func TestForgetful(t *testing.T) {
+	empty := func(o limitertest.Options) *forgetful {
+		f := &forgetful{options: o}
+		f.lose()
+		return f
+	}
 	limitertest.Run(t, limitertest.Subject{
-		New: func(_ testing.TB, o limitertest.Options) limiter.Store {
-			f := &forgetful{options: o}
-			f.lose()
-			return f
+		New: func(_ testing.TB, o limitertest.Options) limiter.Store { return empty(o) },
+		Two: func(_ testing.TB, o limitertest.Options) [2]limiter.Store {
+			f := empty(o)
+			return [2]limiter.Store{f, f}
 		},
 		Unbounded: true,
 		Forgets:   true,

@@ -21,9 +21,8 @@ const (
 // again while a generation lasts is forgotten with the next. It is safe for concurrent
 // use; the zero value remembers nothing.
 type debts struct {
-	mu          sync.Mutex
-	now, before map[debt]struct{}
-	since       limit.Micros // when now began
+	mu sync.Mutex
+	generations[debt]
 	// The debts of each, to be saved without holding others up: only ever appended to.
 	order, orderBefore []debt
 }
@@ -55,9 +54,9 @@ func (d *debts) charge(at limit.Micros, a *limiter.Ask) {
 
 // note remembers a debt for another while, and reports whether it was known.
 func (d *debts) note(at limit.Micros, id debt) bool {
-	if age := at - d.since; d.now == nil || age < 0 || age >= debtMemory || len(d.now) >= mostDebts {
-		d.before, d.orderBefore = d.now, d.order
-		d.now, d.order, d.since = map[debt]struct{}{}, nil, at
+	if d.over(at, debtMemory) || len(d.now) >= mostDebts {
+		d.next(at)
+		d.order, d.orderBefore = nil, d.order
 	}
 	if _, known := d.now[id]; known {
 		return true

@@ -41,8 +41,7 @@ func (s *Store) group(now limit.Micros, asks []limiter.Ask, grants []lease.Grant
 			continue
 		}
 		var counts bool
-		counted := asks[i]
-		s.debts.charge(now, &counted)
+		counted := s.counted(now, &asks[i])
 		if m.fits, counts = m.entry.Value.settle(now, &counted); counts {
 			allFit = allFit && m.fits
 		} else {

@@ -39,6 +39,7 @@ type Store struct {
 	whole   bool        // nothing of the life before was lost: there is nothing to recall
 	changed atomic.Bool // anything was asked since Changed
 	debts   debts
+	returns returns
 
 	evicted atomic.Uint64
 	refused atomic.Uint64
@@ -114,11 +115,18 @@ func (s *Store) one(now limit.Micros, a *limiter.Ask) lease.Grant {
 	if e == nil {
 		return lease.Grant{Status: lease.Unavailable}
 	}
-	counted := *a
-	s.debts.charge(now, &counted)
+	counted := s.counted(now, a)
 	g := e.Value.acquire(now, &counted)
 	e.Value.release(shard)
 	return g
+}
+
+// counted is an ask without what it has told before.
+func (s *Store) counted(now limit.Micros, a *limiter.Ask) limiter.Ask {
+	counted := *a
+	s.debts.charge(now, &counted)
+	s.returns.take(now, &counted)
+	return counted
 }
 
 // entry finds the counter of an ask or makes it, and marks it busy. It is nil if

@@ -19,5 +19,9 @@ func newStore(o limitertest.Options) *memory.Store {
 func TestConformance(t *testing.T) {
 	limitertest.Run(t, limitertest.Subject{
 		New: func(_ testing.TB, o limitertest.Options) limiter.Store { return newStore(o) },
+		Two: func(_ testing.TB, o limitertest.Options) [2]limiter.Store {
+			s := newStore(o)
+			return [2]limiter.Store{s, s}
+		},
 	})
 }

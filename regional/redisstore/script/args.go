@@ -1,6 +1,8 @@
 package script
 
 import (
+	"encoding/binary"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/regional/limiter"
@@ -48,7 +50,7 @@ var (
 		{name: "fit", size: 1}, // 1: mode Fit
 		{name: "need", size: 4}, {name: "waiting", size: 4}, {name: "want", size: 4},
 		{name: "unused", size: 4}, {name: "lease", size: 4},
-		{name: "owed", size: 4},  // overdrawn, charged unless KEYS[2] is there
+		{name: "owed", size: 4},  // overdrawn, charged unless it has a key that is there
 		{name: "debt", size: 5},  // the same, and what was refused where that is charged
 		{name: "asked", size: 1}, // 0: a report, which makes no key
 		{name: "exact", size: 1}, // 1: what is granted is not out on lease
@@ -105,6 +107,16 @@ func AppendArgs(dst []byte, a *limiter.Ask, m Mode, now limit.Micros) []byte {
 		return slidingArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), uint64(f.Unit), uint64(f.Periods))...)
 	}
 	return logArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), uint64(s.MinInterval))...)
+}
+
+// AppendReturns appends the packed argument of the names under which units come back, and
+// how many each stands for.
+func AppendReturns(dst []byte, a *limiter.Ask) []byte {
+	for _, r := range a.Returned {
+		dst = binary.LittleEndian.AppendUint64(dst, r.Name)
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(units(r.Units)))
+	}
+	return dst
 }
 
 // appendWant appends wantArgs up to penal; those that are not the want's are 0.

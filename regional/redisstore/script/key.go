@@ -45,13 +45,24 @@ func appendLayout(dst []byte, version int) []byte {
 // AppendDebtKey appends the name under which a debt of an ask is remembered once it is
 // charged, in the slot of its counter; nothing where the ask has none that has a name.
 //
-//	weir:{<rule>:<key>}<variant>.<shape>.d<debt>
+//	weir:{<rule>:<key>}<override>.<shape>.d<debt>
 func AppendDebtKey(dst []byte, a *limiter.Ask, key []byte) []byte {
 	if a.Want.Debt == 0 || a.Want.Overdrawn <= 0 || a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 		return dst
 	}
 	dst = append(AppendKey(dst, a.Policy, key), ".d"...)
 	return strconv.AppendUint(dst, a.Want.Debt, 16)
+}
+
+// AppendReturnsKey appends the name of the set that holds under which names units of an ask's
+// counter came back, in the slot of that; nothing where the ask has no names.
+//
+//	weir:{<rule>:<key>}<override>.<shape>.r
+func AppendReturnsKey(dst []byte, a *limiter.Ask, key []byte) []byte {
+	if len(a.Returned) == 0 || a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
+		return dst
+	}
+	return append(AppendKey(dst, a.Policy, key), ".r"...)
 }
 
 func appendEscaped(dst []byte, c byte, also bool) []byte {

@@ -7,8 +7,9 @@
 // against the other on a real server.
 //
 // An ask is one EVALSHA with one key ([AppendKey]), a second one if it tells a debt that
-// has a name ([AppendDebtKey]), and one packed argument ([AppendArgs]); it has one packed
-// reply ([Parse]). All numbers are integers below
+// has a name ([AppendDebtKey]), and one packed argument ([AppendArgs]). Units that come back
+// under names take one more key ([AppendReturnsKey]), the last, and one more argument
+// ([AppendReturns]). It has one packed reply ([Parse]). All numbers are integers below
 // 2^53, which a double holds exactly, packed by their size in bytes, lowest byte
 // first; none is ever turned into text.
 //
@@ -49,6 +50,8 @@ func For(l *limit.Limit) *Script { return scripts[l.Spec().Algorithm] }
 var (
 	//go:embed lua/clock.lua
 	clockLua string
+	//go:embed lua/returns.lua
+	returnsLua string
 	//go:embed lua/debt.lua
 	debtLua string
 	//go:embed lua/paid.lua
@@ -74,10 +77,10 @@ var (
 )
 
 var scripts = [...]*Script{
-	limit.TokenBucket:   assemble("token_bucket", limit.TokenBucket, bucketArgs, debtLua+tokenBucketLua),
-	limit.FixedWindow:   assemble("fixed_window", limit.FixedWindow, fixedArgs, debtLua+sizeLua+fixedWindowLua),
-	limit.SlidingWindow: assemble("sliding_window", limit.SlidingWindow, slidingArgs, debtLua+sizeLua+slidingWindowLua),
-	limit.SlidingLog:    assemble("sliding_log", limit.SlidingLog, logArgs, debtLua+sizeLua+slidingLogLua),
+	limit.TokenBucket:   assemble("token_bucket", limit.TokenBucket, bucketArgs, returnsLua+debtLua+tokenBucketLua),
+	limit.FixedWindow:   assemble("fixed_window", limit.FixedWindow, fixedArgs, returnsLua+debtLua+sizeLua+fixedWindowLua),
+	limit.SlidingWindow: assemble("sliding_window", limit.SlidingWindow, slidingArgs, returnsLua+debtLua+sizeLua+slidingWindowLua),
+	limit.SlidingLog:    assemble("sliding_log", limit.SlidingLog, logArgs, returnsLua+debtLua+sizeLua+slidingLogLua),
 	limit.Concurrency:   assemble("concurrency", limit.Concurrency, slotArgs, concurrencyLua),
 }
 
@@ -85,6 +88,10 @@ var scripts = [...]*Script{
 // raises it. The first byte of a value holds it and the algorithm, so that no script takes
 // another's value for its own.
 const layout = 1
+
+// mostNames bounds the names under which units of a counter came back in the last minute,
+// some 100 bytes each. Units of more are lost.
+const mostNames = 1 << 16
 
 func version(a limit.Algorithm) byte { return layout<<4 | byte(a) }
 
@@ -99,6 +106,7 @@ func assemble(name string, a limit.Algorithm, args fields, body string) *Script 
 		{"REPLY", "'" + replyFields.format() + "'"},
 		{"FULL", `'\` + strconv.Itoa(full) + "'"},
 		{"FOREIGN", `'\` + strconv.Itoa(foreign) + "'"},
+		{"MOST", strconv.Itoa(mostNames)},
 		{"NEVER", strconv.FormatInt(int64(limit.Never), 10)},
 		{"MINUTE", strconv.FormatInt(int64(limit.Minute), 10)},
 		{"DAY", strconv.FormatInt(int64(limit.Day), 10)},

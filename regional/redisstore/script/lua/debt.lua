@@ -1,4 +1,4 @@
--- A debt that has a name is charged once: KEYS[2] is there since. See limiter.Ask.
-if KEYS[2] and redis.call('GET', KEYS[2]) then
+-- A debt that has a name is charged once: its key is there since. See limiter.Ask.
+if owing and redis.call('GET', owing) then
   debt = debt - owed
 end
