@@ -329,3 +329,29 @@ func TestSavingFails(t *testing.T) {
 		t.Errorf("%d left of 10 after it, want 0", left)
 	}
 }
+
+// A file that says it is the last word says so no more once a region grants on from it, also
+// where the disk takes no other one: what is granted then may be lost with the region.
+func TestOrderlyFileOfAKilledRegion(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	p := restarted(t, state)
+	h := &holder{t: t, name: 'a'}
+	h.ask(p, units("fixed", "k", 6))
+	p.signal(syscall.SIGTERM)
+	_ = p.ended()
+	if err := os.Mkdir(state+".new", 0o700); err != nil { // where the first save would be written
+		t.Fatal(err)
+	}
+	p = restarted(t, state)
+	p.waitFor("could not save the counters")
+	if g := h.ask(p, units("fixed", "k", 3))[0]; g.Granted != 3 {
+		t.Fatalf("%+v", g)
+	}
+	p.signal(syscall.SIGKILL)
+	_ = p.ended()
+	epoch := h.epoch
+	p = restarted(t, state)
+	if left := h.left(p, "k")["fixed"]; left != 4 || h.epoch == epoch {
+		t.Errorf("%d left of 10 by the file, epoch %x after %x: want 4, and another epoch", left, h.epoch, epoch)
+	}
+}

@@ -125,7 +125,15 @@ func (k *keeper) census() int {
 
 // begin marks the file as one that is in use, before anything is granted: should this
 // process be killed, the next one must not take it for the last word.
-func (k *keeper) begin() { k.save(false) }
+func (k *keeper) begin() {
+	k.save(false)
+	if k.ok.Load() {
+		return
+	}
+	if err := statefile.Disclaim(k.path); err != nil {
+		k.log.Error("the state file goes on to say that nothing happened after it: remove it if this process is killed, or what is granted until then is granted again", "file", k.path, "error", err)
+	}
+}
 
 // Run saves the counters now and then, until ctx ends.
 func (k *keeper) Run(ctx context.Context) error {

@@ -136,3 +136,29 @@ func TestLockNoFile(t *testing.T) {
 		}
 	}
 }
+
+// A file can say that it is not the last word any more, in the room that it has.
+func TestDisclaim(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	if err := statefile.Disclaim(path); err != nil {
+		t.Errorf("without a file: %v", err)
+	}
+	write(t, path, 1000)
+	before, _ := os.Stat(path)
+	for range 2 {
+		if err := statefile.Disclaim(path); err != nil {
+			t.Fatal(err)
+		}
+		got, h, err := collect(path)
+		after, _ := os.Stat(path)
+		if err != nil || len(got) != 1000 || h.Orderly || h.Epoch != header.Epoch || !reflect.DeepEqual(h.Former, header.Former) || h.Holders != header.Holders || after.Size() != before.Size() {
+			t.Errorf("%d records, %+v, %d bytes of %d, %v", len(got), h, after.Size(), before.Size(), err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := statefile.Disclaim(path); err == nil {
+		t.Error("a file of somebody else was taken for one of ours")
+	}
+}

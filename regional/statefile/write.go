@@ -1,6 +1,8 @@
 package statefile
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -8,6 +10,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Writer writes a file. The records come with [Writer.Put]; only [Writer.Commit] makes
@@ -94,6 +97,44 @@ func (w *Writer) Commit() (int64, error) {
 
 // Abort drops what has been written.
 func (w *Writer) Abort() error { return errors.Join(w.file.Close(), os.Remove(w.path+".new")) }
+
+// Disclaim says in the header of the file at path that it is not the last word any more. It
+// is for when no other file can be written: it writes in place, and takes no room. What only
+// people read makes the place. Without a file there is nothing to do.
+func Disclaim(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(disclaim(f), f.Close())
+}
+
+func disclaim(f *os.File) error {
+	r := &reader{in: bufio.NewReader(f)}
+	h, err := r.header()
+	if err != nil || !h.Orderly {
+		return err
+	}
+	size := len(r.buf) - 4
+	h.Orderly, h.Host, h.PID, h.Saved = false, "", 0, h.Saved.Truncate(time.Second)
+	head, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if len(head) > size {
+		return fmt.Errorf("a header of %d bytes has no place for one of %d", size, len(head))
+	}
+	out := binary.LittleEndian.AppendUint32([]byte(magic), Layout)
+	out = binary.LittleEndian.AppendUint32(out, uint32(size))
+	out = append(append(out, head...), bytes.Repeat([]byte(" "), size-len(head))...)
+	if _, err := f.WriteAt(binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli)), 0); err != nil {
+		return err
+	}
+	return f.Sync()
+}
 
 // syncDir makes a rename in a directory outlast a loss of power.
 func syncDir(dir string) error {
