@@ -158,6 +158,35 @@ func (s *Slot) Held(t *Terms, now Millis) int64 {
 	return s.Available(now) + s.Lapsed(t, now)
 }
 
+// Unlearn forgets what was told of the counter above: it is to be judged by another count.
+func (s *Slot) Unlearn() {
+	s.NextAsk, s.LimitedUntil, s.RetryAt = 0, 0, 0
+	s.Left, s.DeniedNeed, s.Refused = 0, 0, false
+}
+
+// Overhear takes the reply to want w of somebody who judges the same counter by the terms
+// of another count. w is what it told of this slot. What is left by the slot's own count
+// follows from what is left by the other, unless that is nothing: then it is known to be
+// no more than the one count is above the other.
+func (s *Slot) Overhear(t, other *Terms, now Millis, w Want, g Grant) {
+	s.paid(w, g)
+	more := t.Capacity - other.Capacity
+	if g.Remaining > 0 {
+		s.Left = max(0, g.Remaining+more)
+	} else {
+		s.Left = max(0, min(s.Left+w.Unused, more))
+	}
+	if g.Reset > 0 {
+		s.Reset = now + g.Reset
+	}
+	if s.Left > 0 {
+		s.LimitedUntil = 0
+	}
+	if s.Left > 0 && s.Left >= s.DeniedNeed {
+		s.DeniedNeed, s.NextAsk = 0, 0
+	}
+}
+
 // underWay reports whether an ask of any sharer of this slot is still out.
 func (s *Slot) underWay(t *Terms, now Millis) bool {
 	return s.Asking && now < s.Asked+t.Timeout

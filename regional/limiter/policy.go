@@ -29,6 +29,10 @@ type Policy struct {
 	Mode rule.Mode
 	// Key is what keys are made of; nil where they are not those of a rules file.
 	Key []rule.Part
+	// Beside is set where the count came with a request: others judge the same counters by
+	// another one, and the rule's own goes before it. It is this policy with exact terms,
+	// for whoever keeps leases of such a counter by another count. See [Policy.Exactly].
+	Beside *Policy
 
 	salt uint64 // hash of what names the counters, without the key
 }
@@ -42,6 +46,15 @@ func NewPolicy(rule string, override uint64, l *limit.Limit, t lease.Terms, sinc
 	h.number(l.Shape())
 	p.salt = uint64(h)
 	return p
+}
+
+// Exactly is the policy with exact terms: nothing is on lease for it.
+func (p *Policy) Exactly() *Policy {
+	t := &p.Terms
+	exact := *p
+	exact.Beside = nil
+	exact.Terms = lease.NewTerms(p.Limit, lease.Exact, t.Interval, t.Timeout, 0)
+	return &exact
 }
 
 // Salt tells policies apart in a hash of a counter's name: policies that share

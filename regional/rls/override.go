@@ -78,6 +78,7 @@ func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec) *p
 		}
 	}
 	s.bound(p, p.name(), spec)
+	p.policy.Beside = p.policy.Exactly()
 	p.current = &rlspb.RateLimitResponse_RateLimit{
 		Name:            p.title(),
 		RequestsPerUnit: o.requestsPerUnit,

@@ -93,7 +93,7 @@ func (d *agenda) add(now lease.Millis, shard *table.Shard[cached], e *table.Entr
 	if v.due == waited || v.due != none && why != waited || v.out > 0 && why != waited {
 		return
 	}
-	delay := max(v.budget.wait(now, paceOf(&e.Policy.Terms, e.Policy.Limit.Spec()), why.leaves()), v.away-now, 0)
+	delay := max(v.budget.wait(now, v.pace(now, e.Policy), why.leaves()), v.away-now, 0)
 	if v.due != none && v.dueAt <= now+delay {
 		v.due = why
 		return
@@ -260,15 +260,18 @@ func (s *Store) askFor(b *batch, now lease.Millis, k dueKey) {
 	}
 	why := c.due
 	c.due = none
-	if now >= k.at && c.budget.wait(now, paceOf(&k.entry.Policy.Terms, k.entry.Policy.Limit.Spec()), why.leaves()) > 0 {
+	if now >= k.at && c.budget.wait(now, c.pace(now, k.entry.Policy), why.leaves()) > 0 {
 		s.due.add(now, k.shard, k.entry, why) // others asked meanwhile
+		return
+	}
+	if c.visited(k.entry.Policy) { // the reply brings this up again
 		return
 	}
 	if queue := c.line(); len(queue) > 0 {
 		b.ask(now, k.shard, k.entry, queue, lease.NoAsk, 0)
 		return
 	}
-	if c.out > 0 { // somebody has asked meanwhile, and told what there was to tell
+	if s.inviteGuests(now, k.shard, k.entry, true); c.out > 0 { // somebody has asked meanwhile, and told what there was to tell
 		return
 	}
 	if why == report && c.tells(&k.entry.Policy.Terms, now) {

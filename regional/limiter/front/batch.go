@@ -34,6 +34,7 @@ type member struct {
 	back  int64    // units that were to go back and do so with it, beside the slot's own
 	owed  *owed    // a debt of a caller that was passed on; nil: none
 	peeks []waiter // who only wants to know what is left
+	guest *guest   // by whose count it was asked; nil: by that of the key
 }
 
 func (s *Store) newBatch() *batch {
@@ -60,7 +61,7 @@ func (b *batch) ask(now lease.Millis, shard *table.Shard[cached], e *table.Entry
 
 func (b *batch) add(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], queue []waiter, w lease.Want, group uint32) {
 	e.Value.out++
-	e.Value.budget.take(now, paceOf(&e.Policy.Terms, e.Policy.Limit.Spec()))
+	e.Value.budget.take(now, e.Value.pace(now, e.Policy))
 	debt := w.Debt
 	w.Debt = limiter.DebtID(b.store.id[:], debt)
 	a := limiter.Ask{Policy: e.Policy, Key: e.Key(), Group: group, Want: w}
@@ -139,6 +140,8 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 	e.Value.node.Back -= m.back
 	e.Value.hear(now, g)
 	switch {
+	case m.guest != nil:
+		b.hear(now, m, a, g)
 	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
 		e.Value.learnSlots(now, a, g)
 		m.hand(s, a, g)
@@ -157,8 +160,11 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 		}
 		m.answer(s, now, grants)
 	}
-	m.tell(now, a, g)
+	if m.guest == nil {
+		m.tell(now, a, g)
+	}
 	s.retry(now, m.shard, e)
+	s.inviteGuests(now, m.shard, e, m.guest == nil)
 	if len(e.Value.back) > 0 {
 		s.due.add(now, m.shard, e, report)
 	}

@@ -30,7 +30,7 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 	now := s.now()
 	e := s.find(shard, hash, now, a)
 	if e == nil {
-		if d := s.denials[shard.Number()].find(now, hash); d != nil && max(a.Want.Need, 1) >= int64(d.need) {
+		if d := s.denials[shard.Number()].find(now, hash); d != nil && a.Policy.Beside == nil && max(a.Want.Need, 1) >= int64(d.need) {
 			return stayDenied(v, d.until-now)
 		}
 		if e = s.add(shard, hash, now, a); e == nil {
@@ -38,14 +38,18 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 		}
 	}
 	slot := &e.Value.node.Slot
+	told := slot
+	if visits(e, a.Policy) {
+		told = &e.Value.guest(now, a.Policy).node.Slot
+	}
 	if a.Peeks() {
-		return s.fallPeek(a, v, slot, now, holders)
+		return s.fallPeek(a, v, told, now, holders)
 	}
 	owed := slot.Overdrawn
 	v.Grant.Reset = max(0, slot.Reset-now)
 	switch {
-	case slot.Remembered(now, a.Want.Need):
-		return stayDenied(v, v.Grant.Reset)
+	case told.Remembered(now, a.Want.Need):
+		return stayDenied(v, max(0, told.Reset-now))
 	case a.Policy.OnFailure == rule.FailureAllow:
 		slot.Overdraw(&a.Policy.Terms, a.Want.Need)
 	case a.Policy.OnFailure == rule.FailureLocal:

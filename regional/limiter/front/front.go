@@ -206,6 +206,10 @@ func (c *call) one(a *limiter.Ask, i int) {
 			return
 		}
 	}
+	if visits(e, a.Policy) {
+		c.visit(shard, e, a, i)
+		return
+	}
 	if peeks(a) {
 		c.peek(shard, e, a, i)
 		return

@@ -32,6 +32,8 @@ type place struct {
 	// together says that the store has to decide on it, with others of its kind:
 	// what waits for an exact rule, or has no node.
 	together bool
+	// guest says that it is judged by another count than its key.
+	guest bool
 	// peek says that it only wants to know what its node does not: it holds up no other.
 	peek bool
 }
@@ -51,6 +53,7 @@ func (c *call) group(asks []limiter.Ask, at int) {
 		asks = slices.Clone(asks) // try takes them out
 	}
 	g := &party{asks: asks, at: at, places: make([]place, len(asks))}
+	clear(c.grants[at : at+len(asks)]) // a denial of a call before would look like one of this group
 	for i := range asks {
 		hash := c.store.table.Hash(asks[i].Policy, asks[i].Key)
 		g.places[i] = place{shard: c.store.table.Shard(hash), hash: hash}
@@ -94,6 +97,10 @@ func (c *call) try(p *place, a *limiter.Ask) {
 	}
 	if p.entry = c.store.entry(p.shard, p.hash, c.now, a); p.entry != nil {
 		p.entry.Value.out++ // not to be forgotten for the others' sake
+		if p.guest = visits(p.entry, a.Policy); p.guest {
+			c.tryGuest(p, a)
+			return
+		}
 		if p.peek = peeks(a) && !p.entry.Value.knows(c.now, a.Policy); p.peek {
 			p.after, p.together = p.entry.Value.node, false
 			return
@@ -104,6 +111,19 @@ func (c *call) try(p *place, a *limiter.Ask) {
 		p.after = p.entry.Value.node
 		p.together = a.Policy.Terms.Consistency == lease.Exact
 		p.grant, p.verdict, p.back = p.after.Acquire(&a.Policy.Terms, c.now, a.Want)
+	}
+}
+
+// tryGuest settles what a guest reports, and looks whether it is refused from memory. Else
+// it waits in line.
+func (c *call) tryGuest(p *place, a *limiter.Ask) {
+	c.settleGuest(p.shard, p.entry, a)
+	p.after, p.together = p.entry.Value.node, false
+	g := *p.entry.Value.guest(c.now, a.Policy)
+	if grant, denied := g.denies(c.now, onlyAsk(a.Want)); denied {
+		p.grant, p.verdict = grant, lease.Refuse
+		p.entry.Value.charge(c.now, p.entry.Policy, &g)
+		p.after = p.entry.Value.node
 	}
 }
 
@@ -133,9 +153,14 @@ func (c *call) settle(p *place, a *limiter.Ask, i int) {
 		return
 	}
 	p.entry.Value.out--
-	p.grant, p.verdict, p.back = p.entry.Value.node.Acquire(&a.Policy.Terms, c.now, reported.Want)
+	if p.guest { // it is settled
+		reported.Want = lease.Want{}
+	}
+	p.grant, p.verdict, p.back = p.entry.Value.node.Acquire(&p.entry.Policy.Terms, c.now, reported.Want)
 	c.store.giveBack(c.now, p.shard, p.entry, partOf(p.back))
-	c.grants[i] = p.grant
+	if c.grants[i] = p.grant; p.guest {
+		c.grants[i] = asGuest(&a.Policy.Terms, &p.entry.Policy.Terms, p.grant)
+	}
 	c.answered(p.verdict)
 }
 
@@ -162,6 +187,10 @@ func (c *call) line(g *party, p *place, a *limiter.Ask, i int) {
 	c.settled(p)
 	switch {
 	case p.together:
+	case p.guest && g.put:
+		c.visitUntil(c.ends, c.expect, p.shard, p.entry, a, i)
+	case p.guest:
+		c.visitUntil(c.half(), c.expectLine, p.shard, p.entry, a, i)
 	case p.peek:
 		c.peek(p.shard, p.entry, a, i)
 	case g.put:

@@ -18,11 +18,12 @@ type cached struct {
 	heard   lease.Millis // when the last reply arrived; 0: never
 	away    lease.Millis // the store did not answer: it is not asked before then
 	back    []part       // to be given back with the next asks
+	guests  *guests      // requests that bring another count; nil: none did
 }
 
 // busy reports whether somebody holds on to the entry.
 func (c *cached) busy() bool {
-	return len(c.waiting) > 0 || c.out > 0 || c.due != none || len(c.back) > 0
+	return len(c.waiting) > 0 || c.out > 0 || c.guests.wait() || c.due != none || len(c.back) > 0
 }
 
 // spare is what is left here of a key, beside what is left above.
@@ -75,7 +76,7 @@ func tooLate(now, delay, ends lease.Millis) bool {
 // asksIn is how long until the key may be asked for, for somebody who waits. Who fits
 // need not wait, see [budget.allow].
 func (c *cached) asksIn(now lease.Millis, p *limiter.Policy, need int64) lease.Millis {
-	pace := paceOf(&p.Terms, p.Limit.Spec())
+	pace := c.pace(now, p)
 	if c.fits(now, p, need) {
 		c.budget.allow(now, pace)
 		if c.due == waited && c.dueAt > now {

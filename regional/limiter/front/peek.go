@@ -42,7 +42,7 @@ func (c *cached) knows(now lease.Millis, p *limiter.Policy) bool {
 
 // mayPeek reports whether a key may be asked for on behalf of a question.
 func (c *cached) mayPeek(now lease.Millis, p *limiter.Policy) bool {
-	return now >= c.away && c.budget.wait(now, paceOf(&p.Terms, p.Limit.Spec()), kept) == 0
+	return now >= c.away && c.budget.wait(now, c.pace(now, p), kept) == 0
 }
 
 // apart takes the questions out of a queue.

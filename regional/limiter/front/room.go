@@ -23,7 +23,10 @@ func (s *Store) entry(shard *table.Shard[cached], hash uint64, now lease.Millis,
 func (s *Store) find(shard *table.Shard[cached], hash uint64, now lease.Millis, a *limiter.Ask) *table.Entry[cached] {
 	e := shard.Find(hash, a.Policy, a.Key)
 	if e != nil {
-		e.Policy, e.Value.used = a.Policy, now
+		e.Value.used = now
+		if e.Policy != a.Policy {
+			s.keepBy(now, shard, e, a.Policy)
+		}
 	}
 	return e
 }
@@ -43,6 +46,9 @@ func (s *Store) add(shard *table.Shard[cached], hash uint64, now lease.Millis, a
 		return nil
 	}
 	e.Value.used = now
+	if a.Policy.Beside != nil { // what is remembered goes by the rule's count
+		return e
+	}
 	e.Value.node.Slot = s.denials[shard.Number()].take(now, hash, &a.Policy.Terms)
 	return e
 }
@@ -74,7 +80,7 @@ func (s *Store) makeRoom(shard *table.Shard[cached], now lease.Millis) (room boo
 // until it is acknowledged, and with it goes the memory of a share that was spent
 // while the store did not answer.
 func (c *cached) mayGo() bool {
-	return len(c.waiting) == 0 && c.out == 0 && c.node.Slot.Overdrawn == 0
+	return len(c.waiting) == 0 && c.out == 0 && !c.guests.wait() && c.node.Slot.Overdrawn == 0
 }
 
 // evict takes a key's entry. What it has on lease goes back, what it was denied is
@@ -82,7 +88,7 @@ func (c *cached) mayGo() bool {
 func (s *Store) evict(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached]) {
 	c, p := &e.Value, e.Policy
 	if p.Limit.Spec().Algorithm != limit.Concurrency {
-		if d, ok := denialOf(now, e.Hash(), &c.node.Slot); ok {
+		if d, ok := denialOf(now, e.Hash(), &c.node.Slot); ok && p.Beside == nil {
 			s.denials[shard.Number()].remember(now, d)
 		}
 		c.unlease(&p.Terms)
@@ -113,7 +119,7 @@ func (c *cached) unlease(t *lease.Terms) {
 func (c *call) recalled(shard *table.Shard[cached], hash uint64, a *limiter.Ask, i int) bool {
 	d := c.store.denials[shard.Number()].find(c.now, hash)
 	w := &a.Want
-	if d == nil || w.Want == 0 || w.Unused > 0 || a.Policy.Limit.ChargesDenied() {
+	if d == nil || a.Policy.Beside != nil || w.Want == 0 || w.Unused > 0 || a.Policy.Limit.ChargesDenied() {
 		return false
 	}
 	t := &a.Policy.Terms
@@ -129,7 +135,7 @@ func (c *call) recalled(shard *table.Shard[cached], hash uint64, a *limiter.Ask,
 
 // noteDenied remembers that an ask was denied for which there was no room.
 func (s *Store) noteDenied(now lease.Millis, a *limiter.Ask, g lease.Grant) {
-	if g.Status != lease.Denied || a.Want.Need == 0 {
+	if g.Status != lease.Denied || a.Want.Need == 0 || a.Policy.Beside != nil {
 		return
 	}
 	hash := s.table.Hash(a.Policy, a.Key)

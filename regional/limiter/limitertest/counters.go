@@ -59,7 +59,11 @@ func randomWant(random *rand.Rand, count int64, leased uint32) lease.Want {
 	if random.IntN(12) == 0 {
 		w.Overdrawn = random.Int64N(3)
 	}
+	if random.IntN(12) == 0 {
+		w.Denied = random.Int64N(4)
+	}
 	w.Next = w.Need == 0 && random.IntN(4) == 0
+	w.Fresh = w.Fresh && w.Want > 0 // a report does not say who asks
 	return w
 }
 
@@ -103,6 +107,53 @@ func countersOutliveARuleChange(t *testing.T, s Subject) {
 	if got := drain(t, store, small, "k"); got != 0 {
 		t.Errorf("after the limit fell again: %d more, want 0", got)
 	}
+}
+
+// countsOfRequests judges one counter by the count of its rule and by those that requests
+// bring: each is refused by its own alone, and none changes what the others are told.
+func countsOfRequests(t *testing.T, s Subject) {
+	for _, terms := range []func(*lease.Terms){exact, func(*lease.Terms) {}} {
+		c := newClock()
+		store := s.New(t, c.options())
+		rule := policyOf(t, fixed(12, limit.Hour), terms)
+		by := func(count int64) *limiter.Policy {
+			p := policyOf(t, fixed(count, limit.Hour), terms)
+			p.Beside = p.Exactly()
+			return p
+		}
+		used := int64(0)
+		for i, p := range []*limiter.Policy{by(2), by(2), by(2), by(5), rule, by(3), rule, by(5), by(5), rule, by(20), rule, by(7), rule, by(20)} {
+			if g := acquire(t, store, p, "k", lease.Want{}); g.Remaining != max(0, p.Terms.Capacity-used) {
+				t.Errorf("step %d: %d used of %d, told %+v", i+1, used, p.Terms.Capacity, g)
+			}
+			granted := int64(0)
+			if used < p.Terms.Capacity {
+				granted = 1
+			}
+			if g := acquire(t, store, p, "k", one(1)); g.Granted != granted {
+				t.Errorf("step %d: %d used of %d: %+v", i+1, used, p.Terms.Capacity, g)
+			}
+			used += granted
+		}
+	}
+}
+
+// refusedUnits tells of units that were refused from memory, where that is charged.
+func refusedUnits(t *testing.T, s Subject) {
+	everyAlgorithm(t, 100, limit.Hour, func(t *testing.T, spec limit.Spec) {
+		c := newClock()
+		store := s.New(t, c.options())
+		spec.ChargeDenied = true
+		p := policyOf(t, spec, exact)
+		acquire(t, store, p, "k", one(60))
+		acquire(t, store, p, "k", lease.Want{Denied: 30})
+		if g := acquire(t, store, p, "k", one(11)); g.Status != lease.Denied {
+			t.Errorf("60 used and 30 refused of 100: %+v", g)
+		}
+		if g := acquire(t, store, p, "k", one(1)); g.Status != lease.Denied {
+			t.Errorf("11 refused of the 10 that were left: %+v", g)
+		}
+	})
 }
 
 // keysAreCopied writes over the memory of a key.

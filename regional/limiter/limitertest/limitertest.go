@@ -81,6 +81,8 @@ func Run(t *testing.T, s Subject) {
 		{"OneMicrosecond", oneMicrosecond},
 		{"CountersAreApart", countersAreApart},
 		{"CountersOutliveARuleChange", countersOutliveARuleChange},
+		{"CountsOfRequests", countsOfRequests},
+		{"RefusedUnits", refusedUnits},
 		{"KeysAreCopied", keysAreCopied},
 		{"GiveBack", giveBack},
 		{"GiveBackLies", giveBackLies},

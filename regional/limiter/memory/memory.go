@@ -187,7 +187,8 @@ func (v *value) recall(now limit.Micros, a *limiter.Ask) {
 // saysNothing reports whether an ask changes nothing about a counter that is new:
 // there is no need to make one for it.
 func (s *Store) saysNothing(now limit.Micros, a *limiter.Ask) bool {
-	return a.Want.Want == 0 && a.Want.Overdrawn == 0 && a.Holder == 0 && (a.Want.Reset <= 0 || !s.recalls(now, a))
+	charged := a.Want.Overdrawn > 0 || a.Want.Denied > 0 && a.Policy.Limit.ChargesDenied()
+	return a.Want.Want == 0 && !charged && a.Holder == 0 && (a.Want.Reset <= 0 || !s.recalls(now, a))
 }
 
 // acquire decides on one ask.

@@ -52,7 +52,7 @@ var (
 		{name: "unused", size: 4}, {name: "lease", size: 4},
 		{name: "owed", size: 4},  // overdrawn, charged unless it has a key that is there
 		{name: "debt", size: 5},  // the same, and what was refused where that is charged
-		{name: "asked", size: 1}, // 0: a report, which makes no key
+		{name: "asked", size: 1}, // 0: a report that charges nothing, which makes no key
 		{name: "exact", size: 1}, // 1: what is granted is not out on lease
 		{name: "penal", size: 1}, // 1: a denied need is charged
 		{name: "count", size: 4}, // what a new counter holds: a bucket's burst
@@ -129,7 +129,7 @@ func appendWant(v []uint64, w *lease.Want, penal bool) []uint64 {
 		debt += units(w.Denied)
 	}
 	return append(v, 0, 0, need, waiting, max(units(w.Want), waiting), units(w.Unused), uint64(w.Lease), owed, debt,
-		bit(w.Want > 0 || w.Overdrawn > 0), 0, bit(penal))
+		bit(w.Want > 0 || debt > 0), 0, bit(penal))
 }
 
 // debtMemory is how long a debt is remembered after it was told, in ms: much longer than
