@@ -25,7 +25,9 @@ type call struct {
 	matches     []descriptor.Match // of each, for replaces
 
 	asks     []limiter.Ask
-	charges  int // of asks: those after them are peeks'
+	mixed    bool // an ask is for descriptors with different limits, or for a peek too
+	anyOver  bool // a descriptor is over its limit
+	charges  int  // of asks: those after them are peeks'
 	verdicts []limiter.Verdict
 
 	keys, name []byte // what asks point to; a metric's name
@@ -37,6 +39,7 @@ type described struct {
 	rule    *prepared // nil: allowed without being counted
 	hits    int64
 	ask     int // index in asks, -1: none
+	told    int // index of the ask that tells what is left where that one is refused; 0: that one
 
 	replaced bool
 	refused  bool // over its limit
@@ -139,11 +142,9 @@ func (c *call) prepareAsks(together bool) {
 	c.charges = len(c.asks)
 	for i := range c.descriptors {
 		if d := &c.descriptors[i]; d.counted() && d.peek() {
-			c.peek(d)
+			c.peek(i)
 		}
 	}
-	c.verdicts = slices.Grow(c.verdicts[:0], len(c.asks))[:len(c.asks)]
-	clear(c.verdicts)
 }
 
 // counted reports whether the store has a say in the descriptor.
@@ -155,7 +156,7 @@ func (c *call) add(d *described, a limiter.Ask) {
 }
 
 // join adds a descriptor to the group. If its counter is there already, both are
-// one ask of their sum, and the lower of their limits.
+// one ask of their sum. Where they have different limits [Server.narrow] finds its own.
 func (c *call) join(d *described) {
 	a := c.askOf(d, d.rule.policy, d.hits)
 	a.Group = 1
@@ -168,29 +169,47 @@ func (c *call) join(d *described) {
 	b := &c.asks[i]
 	need := min(a.Want.Need+b.Want.Need, limit.MaxCount)
 	b.Want.Need, b.Want.Waiting, b.Want.Want = need, need, need
-	if a.Policy.Terms.Capacity < b.Policy.Terms.Capacity {
-		b.Policy = a.Policy
-	}
+	c.mixed = c.mixed || a.Policy.Terms.Capacity != b.Policy.Terms.Capacity
 }
 
-// peek asks for nothing: it is told what is left. Where the request charges the counter
-// anyway, that is the answer.
-func (c *call) peek(d *described) {
+// peek asks for nothing: descriptor i is told what is left. Where the request charges the
+// counter anyway, that is the answer: the last charge before i, or else the first.
+func (c *call) peek(i int) {
+	d := &c.descriptors[i]
 	a := c.askOf(d, d.rule.policy, 0)
-	if d.ask = c.same(&a); d.ask < 0 {
-		c.add(d, a)
+	d.ask = c.chargeBy(&a, i)
+	if d.free = d.ask < 0; !d.free {
+		c.mixed = true
+		return
 	}
-	d.free = d.ask >= c.charges
-}
-
-// same is the last ask of the same counter, -1 if there is none.
-func (c *call) same(a *limiter.Ask) int {
-	for i := len(c.asks) - 1; i >= 0; i-- {
-		if sameCounter(a, &c.asks[i]) {
-			return i
+	for at := c.charges; at < len(c.asks); at++ {
+		if b := &c.asks[at]; sameCounter(&a, b) && a.Policy.Terms.Capacity == b.Policy.Terms.Capacity {
+			d.ask = at
+			return
 		}
 	}
-	return -1
+	c.add(d, a)
+}
+
+// chargeBy is the ask that charges a counter for the last descriptor before i or, if
+// there is none, for the first after it; -1: none does.
+func (c *call) chargeBy(a *limiter.Ask, i int) int {
+	at := -1
+	for j := range c.descriptors {
+		o := &c.descriptors[j]
+		if at >= 0 && j > i {
+			break
+		}
+		if o.ask >= 0 && !o.peek() && sameCounter(a, &c.asks[o.ask]) {
+			at = o.ask
+		}
+	}
+	return at
+}
+
+// same is the ask of the same counter, -1 if there is none.
+func (c *call) same(a *limiter.Ask) int {
+	return slices.IndexFunc(c.asks, func(b limiter.Ask) bool { return sameCounter(a, &b) })
 }
 
 func sameCounter(a, b *limiter.Ask) bool {

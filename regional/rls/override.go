@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/regional/limiter"
 )
 
 // maxOverrides bounds the limits of requests that are kept ready. Who sends more
@@ -88,6 +89,53 @@ func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec) *p
 		p.current.UnitMultiplier = wrapperspb.UInt32(o.multiplier)
 	}
 	return p
+}
+
+// narrow gives the asks of a group for which a request has different limits the limit of
+// them all: each descriptor has to fit its own when those before it are charged. Beside
+// any ask that is for different limits, or for a peek as well, the count is asked for under
+// no limit: one that is refused tells no more than that its limit is used up.
+func (s *Server) narrow(c *call) {
+	for at := range c.charges {
+		a, least := &c.asks[at], int64(limit.MaxCount)
+		var tightest *prepared
+		several := false
+		for i := range c.descriptors {
+			d := &c.descriptors[i]
+			if d.ask != at {
+				continue
+			}
+			capacity := d.rule.policy.Terms.Capacity
+			several = several || d.peek() || tightest != nil && capacity != tightest.policy.Terms.Capacity
+			if n := capacity + c.after(i); !d.peek() && (tightest == nil || n < least) {
+				least, tightest = n, d.rule
+			}
+		}
+		if !several || tightest.policy.Limit.Spec().Algorithm != limit.FixedWindow {
+			continue
+		}
+		if a.Group != 0 && tightest.policy.Terms.Capacity != least {
+			a.Policy = s.counting(tightest, least)
+		} else if a.Group != 0 {
+			a.Policy = tightest.policy
+		}
+		if s.cfg.ChargeDenied {
+			continue // what is refused is charged before or after it is asked for
+		}
+		for i := range c.descriptors {
+			if d := &c.descriptors[i]; d.ask == at {
+				d.told = len(c.asks)
+			}
+		}
+		c.asks = append(c.asks, limiter.Ask{Policy: s.counting(tightest, limit.MaxCount), Key: a.Key})
+	}
+}
+
+// counting is the policy of the counters of p with another limit.
+func (s *Server) counting(p *prepared, count int64) *limiter.Policy {
+	spec := p.policy.Limit.Spec()
+	spec.Count = count
+	return s.prepareOverride(override{}, p, spec).policy
 }
 
 // name is what names the counters of a rule, and what it is called in metrics.

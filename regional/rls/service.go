@@ -3,6 +3,7 @@ package rls
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -61,6 +62,11 @@ func (s *Server) decide(ctx context.Context, begin time.Time, c *call) (*rlspb.R
 		return nil, err
 	}
 	c.prepareAsks(!s.cfg.ChargeDenied)
+	if c.mixed {
+		s.narrow(c)
+	}
+	c.verdicts = slices.Grow(c.verdicts[:0], len(c.asks))[:len(c.asks)]
+	clear(c.verdicts)
 	if len(c.asks) > 0 {
 		ctx, cancel := context.WithDeadline(ctx, s.deadline(ctx, begin))
 		s.cfg.Judge.Judge(ctx, c.asks, c.verdicts)
@@ -86,7 +92,7 @@ func (s *Server) deadline(ctx context.Context, begin time.Time) time.Time {
 // request is to be refused for it: one is over that enforces its limit, or all that
 // are quotas.
 func (s *Server) weigh(c *call) bool {
-	refused, anyOver, quotas, spent := false, false, 0, 0
+	refused, quotas, spent := false, 0, 0
 	for i := range c.descriptors {
 		d := &c.descriptors[i]
 		if s.isQuota(d) {
@@ -96,10 +102,10 @@ func (s *Server) weigh(c *call) bool {
 			continue
 		}
 		d.refused = c.isOver(i)
-		if c.verdicts[d.ask].Admitted && anyOver && !s.cfg.ChargeDenied {
+		if c.anyOver && !d.refused && d.rule.mode != enforce && !s.cfg.ChargeDenied {
 			d.refused = c.isOverAfter(i)
 		}
-		anyOver = anyOver || d.refused
+		c.anyOver = c.anyOver || d.refused
 		switch {
 		case !d.refused:
 		case d.rule.mode == enforce:
@@ -111,24 +117,26 @@ func (s *Server) weigh(c *call) bool {
 	return refused || quotas > 0 && spent == quotas
 }
 
-// isOver reports whether descriptor i is over its limit. One that only wants to know
-// beside a charge is if nothing is left. Of those that charge one counter together, and of
-// those that were not judged because another one is over, each is for which too little is
-// left after those before it.
+// isOver reports whether descriptor i is over its limit. Of those that one ask is for, and
+// of those that were not judged because another one is over, each is for which too little
+// is left after those before it.
 func (c *call) isOver(i int) bool {
 	d := &c.descriptors[i]
 	v := &c.verdicts[d.ask]
-	need := c.asks[d.ask].Want.Need
 	switch {
-	case v.Admitted || !v.Refused && v.Degraded != limiter.Sound:
+	case !v.Refused && v.Degraded != limiter.Sound:
 		return false
-	case d.peek():
-		return v.Refused && (d.free || v.Grant.Remaining == 0)
-	case v.Refused && need == d.hits:
+	case c.asks[d.ask].Want.Need == d.hits && (v.Admitted || v.Refused):
+		return v.Refused
+	case c.used(i)+c.through(i) > d.rule.policy.Terms.Capacity:
 		return true
 	}
-	after := c.after(i)
-	return v.Refused && after == 0 || need-after > c.left(i)
+	if v.Refused && d.peek() { // how far beyond its limit the counter is may not be known
+		return d.told == 0 && v.Grant.Remaining == 0
+	}
+	// One has to be, whatever is told to be left.
+	return v.Refused && c.after(i) == 0 &&
+		!slices.ContainsFunc(c.descriptors[:i], func(o described) bool { return o.ask == d.ask && o.refused })
 }
 
 // isOverAfter reports whether descriptor i, which was granted what it asks for by itself,
@@ -136,9 +144,30 @@ func (c *call) isOver(i int) bool {
 // is left for it after them.
 func (c *call) isOverAfter(i int) bool {
 	d := &c.descriptors[i]
+	if v := &c.verdicts[d.ask]; !v.Admitted || v.Degraded != limiter.Sound {
+		return false
+	}
 	refused, _ := c.before(i)
-	g := &c.verdicts[d.ask].Grant
-	return refused > 0 && refused+d.hits > g.Remaining+g.Granted
+	return refused > 0 && refused+c.used(i)+c.through(i) > d.rule.policy.Terms.Capacity
+}
+
+// used is what was used of the counter of descriptor i before the request or, if several
+// asks charge it, before its own; as far as this replica knows: what it has not heard of
+// since the counter was new is new.
+func (c *call) used(i int) int64 {
+	d := &c.descriptors[i]
+	a, v := &c.asks[d.ask], &c.verdicts[d.ask]
+	if !v.Admitted && d.told > 0 {
+		a, v = &c.asks[d.told], &c.verdicts[d.told]
+	}
+	if (!v.Admitted || a.Want.Need == 0) && v.Degraded == limiter.Sound && v.Grant.Reset <= 0 {
+		return 0
+	}
+	granted := v.Grant.Granted
+	if v.Admitted && v.Degraded != limiter.Sound { // nothing was granted, but it is counted
+		granted = a.Want.Need
+	}
+	return a.Policy.Terms.Capacity - v.Grant.Remaining - granted
 }
 
 // before is what the descriptors before i asked of its counter, each by itself: what they
@@ -159,7 +188,16 @@ func (c *call) before(i int) (refused, granted int64) {
 	return refused, granted
 }
 
-// after is what the descriptors after i charge its counter in the same ask.
+// through is what descriptor i and those before it charge its counter in the same ask, and
+// after is what those after it do.
+func (c *call) through(i int) int64 {
+	d := &c.descriptors[i]
+	if need := c.asks[d.ask].Want.Need; need != d.hits {
+		return need - c.after(i)
+	}
+	return d.hits
+}
+
 func (c *call) after(i int) (units int64) {
 	ask := c.descriptors[i].ask
 	for _, d := range c.descriptors[i+1:] {
@@ -201,26 +239,22 @@ func (s *Server) settle(ctx context.Context, c *call) {
 }
 
 // left is how many units remain when descriptor i is counted and those after it are not
-// yet, as far as this replica knows; of a request that charges nothing, all that was left.
-// What it has not heard of since the counter was new is new.
+// yet; of a request that charges nothing, all that was left.
 func (c *call) left(i int) int64 {
 	d := &c.descriptors[i]
-	v := &c.verdicts[d.ask]
-	if c.free || d.free || !v.Admitted {
-		if v.Degraded == limiter.Sound && v.Grant.Reset <= 0 {
-			return d.rule.policy.Terms.Capacity
+	left := d.rule.policy.Terms.Capacity - c.used(i)
+	switch {
+	case !c.free && (c.verdicts[d.ask].Admitted || d.peek()):
+		left -= c.through(i)
+		if c.anyOver && d.rule.mode != enforce {
+			refused, _ := c.before(i) // as if it had been charged
+			left -= refused
 		}
-		left := v.Grant.Remaining + v.Grant.Granted
-		if c.free && i > 0 && d.rule.mode != enforce {
-			_, granted := c.before(i) // comes back as well
-			left += granted
-		}
-		return left
+	case c.free && i > 0 && d.rule.mode != enforce:
+		_, granted := c.before(i) // comes back as well
+		left += granted
 	}
-	if c.asks[d.ask].Want.Need != d.hits {
-		return v.Grant.Remaining + c.after(i)
-	}
-	return v.Grant.Remaining
+	return left
 }
 
 // informed reports whether a verdict's figures are true. While the store does not

@@ -134,6 +134,7 @@ func TestSpec(t *testing.T) {
 			{request(costing(9, of("wide", "")), of("wide", ""), costing(0, of("wide", ""))), "OVER: OVER 0, OVER 0, OVER 0"},
 			{request(costing(2, of("wide", "")), costing(9, of("wide", "")), of("wide", "")), "OK: OK 2, OVER 0, OVER 0"},
 			{request(of("wide", ""), of("wide", ""), of("nothing", "")), "OVER: OK 2, OK 2, OVER 0"},
+			{request(costing(4, of("try", "y")), costing(0, limited(12, typepb.RateLimitUnit_HOUR, of("try", "y")))), "OK: OK 0, OK 8"},
 			{request(of("wide", ""), of("wide", "")), "OK: OK 1, OK 0"},
 		},
 		"two counters of one rule": {{request(of("user", "a"), of("user", "b")), "OK: OK 4, OK 4"}},
@@ -179,6 +180,20 @@ func TestSpec(t *testing.T) {
 			{request(limited(1, typepb.RateLimitUnit_HOUR, of("free", "x"))), "OK: OK 0"},
 			{request(limited(1, typepb.RateLimitUnit_HOUR, of("try", "x"))), "OK: OK 0"},
 			{request(limited(1, typepb.RateLimitUnit_HOUR, of("try", "x"))), "OK: OK 0"},
+		},
+		"a limit in place of a rule's, beside it": {
+			{request(of("user", "a"), limited(12, typepb.RateLimitUnit_HOUR, of("user", "a"))), "OK: OK 4, OK 10"},
+			{request(costing(5, limited(12, typepb.RateLimitUnit_HOUR, of("user", "a"))), costing(0, of("user", "a"))), "OVER: OK 10, OVER 0"},
+			{request(costing(0, of("user", "a")), costing(5, limited(12, typepb.RateLimitUnit_HOUR, of("user", "a")))), "OK: OK 3, OK 5"},
+			{request(limited(12, typepb.RateLimitUnit_HOUR, of("user", "a")), of("user", "a")), "OVER: OK 5, OVER 0"},
+			{request(of("user", "b"), costing(9, limited(12, typepb.RateLimitUnit_HOUR, of("user", "b")))), "OK: OK 4, OK 2"},
+			{request(of("user", "b"), limited(12, typepb.RateLimitUnit_HOUR, of("user", "b"))), "OVER: OVER 0, OK 2"},
+			{request(of("user", "b"), costing(2, limited(12, typepb.RateLimitUnit_HOUR, of("user", "b")))), "OVER: OVER 0, OVER 0"},
+			{request(costing(0, of("user", "b")), of("user", "b")), "OVER: OVER 0, OVER 0"}, // 10 of 5 are used
+			{hits(5, request(of("user", "d"))), "OK: OK 0"},
+			{request(costing(0, of("user", "d")), of("user", "d")), "OVER: OK 0, OVER 0"},
+			{request(costing(3, limited(2, typepb.RateLimitUnit_HOUR, of("user", "c"))), of("user", "c")), "OVER: OVER 0, OK 5"},
+			{request(limited(2, typepb.RateLimitUnit_HOUR, of("user", "c")), of("user", "c"), limited(3, typepb.RateLimitUnit_HOUR, of("user", "c"))), "OK: OK 1, OK 3, OK 0"},
 		},
 		"keys that look alike when joined": {
 			{request(limited(1, typepb.RateLimitUnit_HOUR, of("a", "b|c", "d", ""))), "OK: OK 0"},
