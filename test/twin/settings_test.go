@@ -1,0 +1,47 @@
+package twin
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	setting = regexp.MustCompile("envconfig:\"([A-Z_]+)\"")
+	span    = regexp.MustCompile("`([A-Z_]+\\*?)`")
+)
+
+// Who comes from envoyproxy/ratelimit finds each of its settings in the README: what it
+// is called here, or that there is none. NAME_* there stands for all that begin so.
+func TestSettingsAreInTheList(t *testing.T) {
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit")
+	cmd.Dir, cmd.Stderr = "../load/peers", os.Stderr
+	dir, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "src/settings/settings.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../../regional/rls/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, listed := setting.FindAllStringSubmatch(string(source), -1), span.FindAllStringSubmatch(string(readme), -1)
+	if len(settings) < 100 || len(listed) < 50 {
+		t.Fatalf("settings: %d, in the README: %d", len(settings), len(listed))
+	}
+	for _, s := range settings {
+		if !slices.ContainsFunc(listed, func(l []string) bool {
+			begin, family := strings.CutSuffix(l[1], "*")
+			return l[1] == s[1] || family && strings.HasPrefix(s[1], begin)
+		}) {
+			t.Errorf("regional/rls/README.md does not say what becomes of %s", s[1])
+		}
+	}
+}
