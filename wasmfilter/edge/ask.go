@@ -141,6 +141,8 @@ func (w *Worker) wait(now lease.Millis, h *hit, v waiter) lease.Verdict {
 	h.asked = true
 	a := w.asks[h.key.Hash]
 	switch {
+	case a == nil && len(w.asks) >= mostAsks:
+		return w.fail(now, h)
 	case a == nil:
 		want, right := w.prepare(now, h, v.cost)
 		switch right {

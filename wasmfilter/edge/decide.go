@@ -222,7 +222,7 @@ func (w *Worker) askBehind(now lease.Millis, h *hit, e *table.Entry, asks lease.
 
 // mayAsk reports whether an ask for this key could leave now.
 func (w *Worker) mayAsk(h *hit) bool {
-	return w.asks[h.key.Hash] == nil && !h.policy.line.open
+	return w.asks[h.key.Hash] == nil && len(w.asks) < mostAsks && !h.policy.line.open
 }
 
 // describe fills in what the response says about a hit.

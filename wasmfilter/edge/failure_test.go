@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
@@ -279,6 +280,39 @@ func TestMalformedReplies(t *testing.T) {
 		if r.Outcome != Deny || !r.Degraded {
 			t.Errorf("%s: outcome %v, degraded %v; want on_failure", name, r.Outcome, r.Degraded)
 		}
+	}
+}
+
+// A lease on the next window begins within a period, whatever a reply says.
+func TestLeaseOfAFarFuture(t *testing.T) {
+	for told, want := range map[uint64]lease.Millis{0: 0, 59_999: 59_999, 60_001: 60_000, 1 << 40: 60_000, 1 << 63: 60_000} {
+		if g := grant(&wire.Grant{Status: wire.StatusOK, StartsInMs: told}, 60_000); g.StartsIn != want {
+			t.Errorf("told %d ms: begins in %d, want %d", told, g.StartsIn, want)
+		}
+	}
+}
+
+// A worker keeps track of so many keys that it asks for, and no more: others go by on_failure
+// at once, and are asked for when there is room again.
+func TestKeysAskedForAreBounded(t *testing.T) {
+	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
+	for i := range mostAsks {
+		if r := w.request(0, "/", fmt.Sprint("u", i)); r.Outcome != Wait {
+			t.Fatalf("request %d: outcome %v", i, r.Outcome)
+		}
+	}
+	if r := w.request(0, "/", "u1"); r.Outcome != Wait {
+		t.Errorf("one more for a key that is asked for: outcome %v", r.Outcome)
+	}
+	if r := w.request(0, "/", "ann"); r.Outcome != Deny || !r.Degraded || len(w.workers[0].asks) != mostAsks {
+		t.Errorf("one key more: outcome %v, degraded %v, %d asks; want on_failure", r.Outcome, r.Degraded, len(w.workers[0].asks))
+	}
+	w.settle()
+	if n := len(w.workers[0].asks); n > 0 {
+		t.Errorf("%d asks are left after all answers", n)
+	}
+	if !w.admit(0, "/", "ann") {
+		t.Error("refused when there is room again")
 	}
 }
 

@@ -25,6 +25,9 @@ const (
 
 const (
 	mostWants = 512 // in one call; the others travel with the next
+	// mostAsks bounds the keys that a worker asks for at once, some 300 bytes each: more than
+	// a region that answers in time leaves waiting. Requests for more take on_failure.
+	mostAsks  = 1 << 14
 	mostBacks = 1024
 	// A breaker opens after so many calls in a row that nobody answered, and is tried
 	// every probeEvery.
@@ -152,6 +155,17 @@ type item struct {
 	ask    *ask
 	report *report
 	want   lease.Want
+}
+
+// period is that of the limit which an item asks or tells of; 0 where the answer is not read.
+func (it *item) period() lease.Millis {
+	switch {
+	case it.ask != nil:
+		return it.ask.policy.period
+	case it.report != nil:
+		return it.report.policy.period
+	}
+	return 0
 }
 
 // send makes one call of what has gathered on a line.

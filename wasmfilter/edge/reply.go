@@ -69,7 +69,7 @@ func (w *Worker) apply(now lease.Millis, c *call) {
 	}
 	w.seeRules(now, m.RulesVersion, m.RulesRevision)
 	for i := range c.items {
-		switch it, g := &c.items[i], grant(&m.Grants[i]); {
+		switch it, g := &c.items[i], grant(&m.Grants[i], c.items[i].period()); {
 		case it.ask != nil && it.ask.holding != nil:
 			w.applySlots(now, c.sent, it.ask, g)
 		case it.ask != nil:
@@ -81,13 +81,14 @@ func (w *Worker) apply(now lease.Millis, c *call) {
 }
 
 // grant reads a grant from the wire. What no granter sends is cut to what can be
-// worked with; an unknown status counts as unavailable.
-func grant(g *wire.Grant) lease.Grant {
+// worked with; an unknown status counts as unavailable. period is that of the limit: no
+// lease begins later than with the next window.
+func grant(g *wire.Grant, period lease.Millis) lease.Grant {
 	out := lease.Grant{
 		Status:     lease.Status(g.Status),
 		Granted:    units(g.Granted),
 		Lease:      uint32(g.Lease),
-		StartsIn:   duration(g.StartsInMs),
+		StartsIn:   min(duration(g.StartsInMs), period),
 		TTL:        duration(g.TTLMs),
 		RetryAfter: duration(g.RetryAfterMs),
 		AskAfter:   min(duration(g.AskAfterMs), 1000),
