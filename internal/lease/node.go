@@ -343,6 +343,9 @@ func (n *Node) refusal(t *Terms, now Millis, w Want) Grant {
 	g.Status = Denied
 	g.RetryAfter = n.Slot.Retry(t, now, max(w.Need, 1))
 	g.AskAfter = t.Interval
+	if t.Window > 0 { // not beyond the flip, which may just have been
+		g.AskAfter = min(g.AskAfter, g.RetryAfter)
+	}
 	if flip := n.Slot.Reset - now; flip > 0 {
 		g.AskAfter = min(g.AskAfter, flip)
 	}

@@ -20,9 +20,12 @@ const (
 	ForgetsDebts           // a debt is taken for acknowledged when it is told
 	TakesBackTwice         // what copies of a call give back is taken back again
 	MixesWorkers           // the calls of all workers of a holder are taken for one sequence
+	KeepsItsLots           // a holder that asks for who waits does not offer what it has
+	DeniesItsOwn           // a denial is taken for one of all that costs as much, whatever the holder has itself
 )
 
 func (f Fault) String() string {
 	return [...]string{"none", "grants twice", "applies twice", "merges lots", "parks takes", "outlives parent",
-		"gives back twice", "spends early", "forgets denials", "forgets spent keys", "charges twice", "forgets debts", "takes back twice", "mixes workers"}[f]
+		"gives back twice", "spends early", "forgets denials", "forgets spent keys", "charges twice", "forgets debts", "takes back twice", "mixes workers",
+		"keeps its lots", "denies its own"}[f]
 }

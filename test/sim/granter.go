@@ -109,11 +109,10 @@ func (g *granter) acquireGroup(c call, r reply) {
 			continue
 		}
 		wt.Unused, wt.returned, wt.Overdrawn, wt.Fresh = 0, nil, 0, false
-		if all || denied[i] {
-			r.grants[i] = g.acquire(c, wt)
-		} else {
-			r.grants[i].Status = lease.OK
+		if !all && !denied[i] {
+			wt.Need, wt.Waiting, wt.Want.Want = 0, 0, 0
 		}
+		r.grants[i] = g.acquire(c, wt)
 	}
 }
 

@@ -161,6 +161,9 @@ func (h *holder) askGroup(r *request) {
 func (h *holder) collect(e *entry, make func() lease.Want) lease.Want {
 	before := e.slot.Lots
 	w := make()
+	if h.w.Fault == KeepsItsLots && w.Need > 0 {
+		e.slot.Lots, w.Unused = before, 0
+	}
 	if h.w.Fault == ForgetsDebts {
 		e.slot.Overdrawn, e.slot.Sealed.Units = 0, 0
 	}
@@ -331,6 +334,10 @@ func (h *holder) keep(e *entry, a *ask, i int, g grant, spare int64) {
 	h.w.ref.arrived(h, e, a.sent, g, spare)
 	if h.w.Fault == SpendsEarly {
 		g.StartsIn = 0
+	}
+	if a.group && g.Status == lease.OK && g.Granted == 0 {
+		e.slot.PassOver(&e.rule.Terms, h.now(), a.sent, a.wants[i], g.Grant)
+		return
 	}
 	part := e.slot.Apply(&e.rule.Terms, h.now(), a.sent, a.wants[i], g.Grant, spare, h.w.jitter())
 	if h.w.Fault == MergesLots && part.Units == 0 && spare > 0 && before.Available(h.now()) > 0 {

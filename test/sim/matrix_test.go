@@ -24,7 +24,7 @@ func TestMatrix(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %d per %v s", name(algorithm), count, period/limit.Second), func(t *testing.T) {
 					t.Parallel()
 					for _, c := range crowds {
-						for _, most := range []int64{1, max(count/100/int64(c.active), 2)} {
+						for _, most := range costs(count, c) {
 							for _, relays := range []int{0, min(2, c.holders)} {
 								if !full() && skipped(count, period, c, most, relays) {
 									continue
@@ -37,6 +37,16 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 	}
+}
+
+// costs are the largest costs of a request that are played: 1, what all holders have on
+// lease most of the time, and of small limits a fifth of it.
+func costs(count int64, c crowd) []int64 {
+	all := []int64{1, max(count/100/int64(c.active), 2)}
+	if fifth := count / 5; count <= 500 && c.active <= 2 && fifth > all[1] {
+		all = append(all, fifth)
+	}
+	return all
 }
 
 type crowd struct{ holders, active int }

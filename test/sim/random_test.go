@@ -54,10 +54,11 @@ func play(t testing.TB, seed uint64, fault Fault) error {
 	second := newRule(t, "s", limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: period}, consistency)
 	w.rules = append(w.rules, second)
 	keys := []string{"a", "b"}
+	most := pick(rnd, 3, 3, max(3, spec.Count/5), spec.Count)
 	for i := range w.Holders {
 		rate := float64(pick(rnd, 5, 50, 300))
 		w.Offer(i+1, Load{Rate: rate, Parts: func() []Part {
-			p := Part{r, keys[rnd.IntN(2)], 1 + int64(rnd.IntN(3))}
+			p := Part{r, keys[rnd.IntN(2)], 1 + rnd.Int64N(most)}
 			if w.Relays == 0 && rnd.IntN(8) == 0 {
 				return []Part{p, {second, "a", 1}}
 			}

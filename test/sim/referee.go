@@ -53,6 +53,7 @@ type account struct {
 	log       []charged
 	exact     limit.State
 	debts     debts
+	alone     alone
 }
 
 // debts is units that were admitted without a lease, and what became of them.
@@ -144,6 +145,7 @@ func (ref *referee) waits(r *request) {
 }
 
 func (ref *referee) finished(r *request) {
+	ref.compare(r)
 	if ref.w.Trace == nil {
 		return
 	}

@@ -287,6 +287,10 @@ func (r *relay) receive(a *relayAsk, rep reply) {
 	r.w.ref.within(r.name, b.key, g, r.virtual(a.sent+g.TTL))
 	r.giveBack(b, back)
 	for i, k := range still {
+		if grants[i].Status == lease.Denied && b.node.Retries(&b.rule.Terms, r.now(), k.want) {
+			b.queue = append(b.queue, k)
+			continue
+		}
 		k.reply(r.stampShare(a, b, g, grants[i]))
 	}
 	if b.ask == a {

@@ -22,6 +22,7 @@ type request struct {
 	waited   bool
 	done     bool
 	admitted bool
+	failed   bool // nobody answered in time
 }
 
 // alone reports whether one rule decides the request.
@@ -92,6 +93,9 @@ func (h *holder) decide(r *request) {
 func (h *holder) take(e *entry, cost int64) lease.Decision {
 	now := h.now()
 	before := e.slot
+	if s := &e.slot; h.w.Fault == DeniesItsOwn && now < s.NextAsk && s.DeniedNeed > 0 && cost >= s.DeniedNeed && s.Available(now) < cost {
+		return lease.Decision{Verdict: lease.Refuse}
+	}
 	d := e.slot.Take(&e.rule.Terms, now, cost)
 	h.w.ref.owes(e, before.Overdrawn)
 	h.w.ref.took(h, e, d.Taken)
@@ -151,6 +155,7 @@ func (h *holder) wait(r *request) {
 
 // fail decides on a request that nobody answered in time.
 func (h *holder) fail(r *request) {
+	r.failed = true
 	ok := len(r.entries) == len(r.parts)
 	for i, p := range r.parts {
 		if !ok || r.entries[i] == nil {

@@ -40,6 +40,8 @@ type Config struct {
 	Hold    limit.Micros
 	// Liars is how many of the holders lie, from the first on: see lies.go.
 	Liars int
+	// Alone says that there is one holder, whom no message is lost of: see alone.go.
+	Alone bool
 	// Steady takes the jitter out, for scripts.
 	Steady bool
 	// Fault is what is broken on purpose.

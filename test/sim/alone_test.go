@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// TestAlone: a single holder, next to the granter or behind a tier, is refused nothing
+// that one exact limiter would admit, whatever requests cost.
+func TestAlone(t *testing.T) {
+	runs := uint64(300)
+	if full() {
+		runs = 5000
+	}
+	var refused, costly int64
+	for seed := range runs {
+		w, err := playAlone(t, seed, None)
+		if err != nil {
+			t.Errorf("%v", err)
+		}
+		for _, a := range w.ref.list {
+			refused += a.Requests - int64(len(a.alone.spent))
+			for _, o := range a.alone.spent {
+				if o.units > 1 {
+					costly++
+				}
+			}
+		}
+	}
+	if refused < int64(runs) || costly < int64(runs) {
+		t.Errorf("%d were refused and %d of those admitted cost more than 1: this tests nothing", refused, costly)
+	}
+}
+
+// playAlone is one random run of a single holder.
+func playAlone(t testing.TB, seed uint64, fault Fault) (*World, error) {
+	rnd := rand.New(rand.NewPCG(seed, 2))
+	count := pick(rnd, 1+rnd.Int64N(10), 20, 100, 1000)
+	spec := limit.Spec{Algorithm: windowed[rnd.IntN(len(windowed))], Count: count, Period: pick(rnd, 20*limit.Second, limit.Minute, limit.Hour)}
+	r := newRule(t, "r", spec, lease.Leased)
+	second := newRule(t, "s", limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Hour}, lease.Leased)
+	rules := []*Rule{r, second}
+	w := New(Config{
+		Seed: seed, Relays: rnd.IntN(2), Alone: true, Fault: fault, Trace: tracing(),
+		Start: 20_000*limit.Day - limit.Micros(rnd.IntN(20))*limit.Second,
+		Net:   Net{Delay: pick(rnd, 0, limit.Millisecond, 5*limit.Millisecond), Spread: pick(rnd, 0, 0, 5*limit.Millisecond)},
+	}, rules...)
+	for _, rule := range rules {
+		rule.Terms.Timeout = 1000 // nobody gives up
+	}
+	// Requests of two rules ask for both at once. While they wait they keep what they
+	// have taken of one from others, so nobody may come meanwhile.
+	groups := w.Relays == 0 && w.Net == Net{} && spec.Algorithm != limit.SlidingLog && rnd.IntN(2) == 0
+	most := pick(rnd, 2, max(1, count/7), count)
+	for _, rate := range []float64{float64(pick(rnd, 1, 5, 30)), float64(pick(rnd, 5, 50, 300))} {
+		w.Offer(1, Load{Rate: rate, Parts: func() []Part {
+			p := Part{r, "a", 1 + rnd.Int64N(most)}
+			if groups && rnd.IntN(3) == 0 {
+				return []Part{p, {second, "a", 1 + rnd.Int64N(max(1, count/10))}}
+			}
+			return []Part{p}
+		}}, 12*limit.Second)
+	}
+	return w, w.Run(20 * limit.Second)
+}
+
+// TestAloneCatches breaks what lets costly requests pass.
+func TestAloneCatches(t *testing.T) {
+	for _, f := range []Fault{KeepsItsLots, DeniesItsOwn} {
+		t.Run(f.String(), func(t *testing.T) {
+			for seed := range uint64(500) {
+				if _, err := playAlone(t, seed, f); err != nil {
+					t.Logf("caught by run %d: %v", seed, err)
+					return
+				}
+			}
+			t.Errorf("nobody noticed a simulator that %s", f)
+		})
+	}
+}
