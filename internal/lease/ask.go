@@ -18,7 +18,7 @@ func (s *Slot) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want 
 		Next:    behind == Ahead,
 	}
 	s.remember(now, &w)
-	w.Unused, w.Lease = s.collect(now, need > 0 && t.Consistency != Exact)
+	w.Unused, w.Lease = s.collect(t, now, need > 0 && t.Consistency != Exact)
 	w.Overdrawn, w.Debt = s.seal(now)
 	if t.Consistency != Exact {
 		w.Want = max(waiting, s.want(t, now))
@@ -56,7 +56,7 @@ func (s *Slot) want(t *Terms, now Millis) int64 {
 // collect takes lapsed units out of the slot, of one lease at a time. With offer it takes
 // those that may still be spent as well, and first: a lease that does not last for the
 // next request is too small, one that lapses too large.
-func (s *Slot) collect(now Millis, offer bool) (units int64, lease uint32) {
+func (s *Slot) collect(t *Terms, now Millis, offer bool) (units int64, lease uint32) {
 	first := -1
 	for i := range s.Lots {
 		if offer && s.Lots[i].spendable(now) && (first < 0 || s.Lots[i].Units > s.Lots[first].Units) {
@@ -79,7 +79,7 @@ func (s *Slot) collect(now Millis, offer bool) (units int64, lease uint32) {
 		units, lease = units+lot.Units, lot.Lease
 		lot.Units = 0
 	}
-	s.returned(Part{Units: units})
+	s.returned(t, Part{Units: units})
 	return units, lease
 }
 
@@ -93,7 +93,7 @@ func (s *Slot) Report(t *Terms, now Millis) (Want, bool) {
 	s.remember(now, &w)
 	some := s.Overdrawn > 0 || s.owesPenalty(t, now)
 	w.Denied = s.takeDenied(t, now)
-	w.Unused, w.Lease = s.collect(now, false)
+	w.Unused, w.Lease = s.collect(t, now, false)
 	w.Overdrawn, w.Debt = s.seal(now)
 	some = some || w.Unused > 0
 	if some {
@@ -126,7 +126,7 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 	s.learnRetry(now, &g)
 	s.penalize(t, now, w, g)
 	if g.Granted == 0 || t.Consistency == Exact {
-		return s.returned(Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL})
+		return s.returned(t, Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL})
 	}
 	s.Size = g.Granted
 	s.Spent += g.Granted - spare
@@ -135,7 +135,7 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 		return Part{}
 	}
 	lot := Lot{Units: spare, From: startOf(now, g), Expiry: sent + g.TTL, TTL: g.TTL, Lease: g.Lease}
-	return s.returned(s.store(now, lot))
+	return s.returned(t, s.store(now, lot))
 }
 
 // learn notes what a reply says of the counter above. Requests that waited and get
@@ -145,7 +145,10 @@ func (s *Slot) learn(t *Terms, now Millis, w Want, g Grant) {
 	decided := g.Granted > 0 || g.Status == Denied
 	refused := decided && g.Granted < w.Waiting || s.Refused && now < s.Reset
 	s.Refused = refused && 2*g.Remaining < t.Capacity
-	s.Left, s.Reset = g.Remaining, now+g.Reset
+	s.Left = g.Remaining
+	if g.Reset > 0 || now < s.Reset { // else it does not know more than that the window is over
+		s.Reset = now + g.Reset
+	}
 	if g.Remaining > 0 {
 		s.LimitedUntil = 0
 	}
@@ -154,9 +157,10 @@ func (s *Slot) learn(t *Terms, now Millis, w Want, g Grant) {
 	}
 }
 
-// returned notes units that are given back: so much more will be left above.
-func (s *Slot) returned(p Part) Part {
-	if p.Units > 0 {
+// returned notes units that are given back: so much more will be left above. An
+// Optimistic holder overdraws by what is left there for sure.
+func (s *Slot) returned(t *Terms, p Part) Part {
+	if p.Units > 0 && t.Consistency != Optimistic {
 		s.Left += p.Units
 		s.LimitedUntil = 0
 		if s.DeniedNeed > 0 {

@@ -78,7 +78,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 	allocs := testing.AllocsPerRun(1000, func() {
 		now += 7
 		d := s.Take(&terms, now, 1)
-		s.Untake(d.Taken)
+		s.Untake(&terms, d.Taken)
 		if !s.Remembered(now, 1) && !s.TakeLocal(&terms, now, now+7, 1, 2) {
 			s.Overdraw(&terms, 1)
 		}

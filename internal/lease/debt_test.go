@@ -33,7 +33,7 @@ func TestDebtIsSealed(t *testing.T) {
 	hear(1005, first, Grant{Status: OK}, 2) // it came twice
 	second := told(1001, 2, 1002)           // by a worker whose clock is behind
 	hear(1006, first, Grant{Status: OK}, 2)
-	s.slot.Untake(Taken{Overdrawn: 1}) // what was told may be charged by now
+	s.slot.Untake(&s.terms, Taken{Overdrawn: 1}) // what was told may be charged by now
 	hear(1006, second, Grant{Status: Denied}, 0)
 	if s.slot.Sealed.Matters(1002+debtMemory) || !s.slot.Sealed.Matters(1001+debtMemory) {
 		t.Error("the number of a batch is kept for a second after it was made, and no longer")

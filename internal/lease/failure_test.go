@@ -14,7 +14,7 @@ func TestUntakeLocalShare(t *testing.T) {
 	if !s.TakeLocal(&terms, 1000, 2000, 5, 2) {
 		t.Fatal("2 of 5 units were refused")
 	}
-	s.Untake(Taken{Overdrawn: 2, Local: true})
+	s.Untake(&Terms{}, Taken{Overdrawn: 2, Local: true})
 	if !s.TakeLocal(&terms, 1000, 2000, 5, 5) || s.TakeLocal(&terms, 1000, 2000, 5, 1) || s.Overdrawn != 5 {
 		t.Errorf("the share was not whole again: overdrawn %d", s.Overdrawn)
 	}
@@ -151,7 +151,7 @@ func TestUntakeOfAWholeDebt(t *testing.T) {
 	s, terms := Slot{}, Terms{Capacity: 10}
 	s.Overdraw(&terms, 8)
 	s.Overdraw(&terms, 3)
-	s.Untake(Taken{Overdrawn: 3, Unowed: 1})
+	s.Untake(&Terms{}, Taken{Overdrawn: 3, Unowed: 1})
 	if s.Overdrawn != 8 {
 		t.Errorf("owes %d, want 8", s.Overdrawn)
 	}

@@ -118,7 +118,7 @@ func wander(t fataler, d draws, steps int) {
 		case 5:
 			if len(taken) > 0 {
 				i := int(d.upTo(int64(len(taken) - 1)))
-				b.undo(now, &s, taken[i])
+				b.undo(&terms, now, &s, taken[i])
 				taken = append(taken[:i], taken[i+1:]...)
 			}
 		case 6:
@@ -194,14 +194,14 @@ func (b *book) reply(s *Slot, t *Terms, d draws, now, sent Millis, w Want, id ui
 }
 
 // undo puts back what a request took.
-func (b *book) undo(now Millis, s *Slot, t Taken) {
+func (b *book) undo(terms *Terms, now Millis, s *Slot, t Taken) {
 	for _, p := range t.Parts {
 		if p.Units > 0 {
 			b.leases[Part{Lease: p.Lease, Expiry: p.Expiry}] += p.Units
 		}
 	}
 	b.debts = max(0, b.debts-t.Overdrawn)
-	for _, p := range s.Untake(t) {
+	for _, p := range s.Untake(terms, t) {
 		b.leave(now, p, false)
 	}
 }

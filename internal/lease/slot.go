@@ -221,7 +221,8 @@ func (s *Slot) Take(t *Terms, now Millis, cost int64) Decision {
 // does not where the answer is known: what it overdrew beyond the limit once must
 // not be followed by more in the same window.
 func (s *Slot) mayOverdraw(t *Terms, now Millis, cost int64) bool {
-	known := now < s.Reset && s.Left < cost-s.Held(t, now)
+	known := now < s.Reset && s.Left < cost
+	known = known || t.Window > 0 && s.Reset > 0 && now >= s.Reset && s.Sealed.Number >= s.Reset // it did since the flip
 	return s.Overdrawn+cost <= t.Overdraft && !known && !s.Remembered(now, cost)
 }
 
@@ -296,7 +297,7 @@ func (s *Slot) spend(now Millis, cost int64) (taken Taken) {
 // Untake puts back what a Take took: another rule denied the request. Units
 // whose lot has been replaced since do not fit any more: they are returned, for
 // the caller to give back.
-func (s *Slot) Untake(taken Taken) (back [2]Part) {
+func (s *Slot) Untake(t *Terms, taken Taken) (back [2]Part) {
 	s.Overdrawn = max(s.Sealed.Units, s.Overdrawn+taken.Unowed-taken.Overdrawn) // what was told may be charged by now
 	s.Spent = max(0, s.Spent-taken.Overdrawn)
 	for i, p := range taken.Parts {
@@ -310,7 +311,7 @@ func (s *Slot) Untake(taken Taken) (back [2]Part) {
 		if lot := s.lotOf(p.Lease, p.Expiry); lot != nil {
 			lot.Units += p.Units
 		} else {
-			back[i] = s.returned(p)
+			back[i] = s.returned(t, p)
 		}
 	}
 	return back

@@ -162,7 +162,7 @@ func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	if d.Taken.Parts != [2]Part{{2, 1, 1500}, {2, 2, 2500}} {
 		t.Errorf("took %+v", d.Taken.Parts)
 	}
-	if back := s.slot.Untake(d.Taken); back != [2]Part{} {
+	if back := s.slot.Untake(&s.terms, d.Taken); back != [2]Part{} {
 		t.Errorf("gives back %+v", back)
 	}
 	s.lots(1400, 2, 3)
@@ -181,7 +181,7 @@ func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	d = s.take(1504, 3, Admit, NoAsk)
 	s.sent = 1600
 	s.reply(1604, ok(4, 890))
-	if back := s.slot.Untake(d.Taken); back[1] != (Part{}) || back[0] != (Part{3, 2, 2500}) {
+	if back := s.slot.Untake(&s.terms, d.Taken); back[1] != (Part{}) || back[0] != (Part{3, 2, 2500}) {
 		t.Errorf("units whose lot is gone have to go back: %+v", back)
 	}
 }

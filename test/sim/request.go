@@ -114,7 +114,7 @@ func (h *holder) untake(r *request) {
 		}
 		h.w.ref.putBack(h, e, r.taken[i])
 		before := e.slot.Overdrawn
-		for _, p := range e.slot.Untake(r.taken[i]) {
+		for _, p := range e.slot.Untake(&e.rule.Terms, r.taken[i]) {
 			h.giveBack(e, p)
 		}
 		h.w.ref.owes(e, before)

@@ -297,7 +297,7 @@ func (w *Worker) untake(now lease.Millis, h *hit) {
 		})
 	default:
 		var back [2]lease.Part
-		if w.change(now, p, h.key, func(e *table.Entry) { back = e.Untake(taken) }) == table.Stored {
+		if w.change(now, p, h.key, func(e *table.Entry) { back = e.Untake(&p.terms, taken) }) == table.Stored {
 			w.hurryBack(p, h.key, back[0])
 			w.hurryBack(p, h.key, back[1])
 		}

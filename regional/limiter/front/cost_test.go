@@ -1,14 +1,19 @@
 package front_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/regional/limiter/front"
+	"github.com/weirlimit/weir/regional/limiter/memory"
 )
 
 // lone is the only client of a limit, at one replica, and the exact limiter that it is
@@ -135,5 +140,38 @@ func (l *lone) wander(seed uint64) {
 			time.Sleep([]time.Duration{1, 10, 60, 250, 1300, 11_000}[rnd.IntN(6)] * time.Millisecond)
 		}
 		l.request(1 + rnd.Int64N(most))
+	}
+}
+
+// What a key has on lease that loses its place counts for it as well when it comes again:
+// a denial is remembered as one of what is left above and goes back.
+func TestEvictedKeyIsDecidedOnExactly(t *testing.T) {
+	for name, spec := range algorithms {
+		t.Run(name, func(t *testing.T) {
+			spec.Count, spec.Period = 40, limit.Hour
+			for seed := range uint64(20) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, stop := context.WithCancel(t.Context())
+					f := front.New(front.Config{Store: memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 30}), MaxKeys: 1, MaxBytes: 1 << 30})
+					var running sync.WaitGroup
+					running.Go(func() { _ = f.Run(ctx) })
+					defer running.Wait()
+					defer stop()
+					a := &lone{client: &client{t: t, store: f, policy: ruled(t, "a", spec, lease.Leased)}}
+					b := &lone{client: &client{t: t, store: f, policy: ruled(t, "b", spec, lease.Leased)}}
+					rnd := rand.New(rand.NewPCG(seed, 9))
+					for range 80 {
+						l := []*lone{a, b}[rnd.IntN(2)]
+						for range 1 + rnd.IntN(3) {
+							l.request(1 + rnd.Int64N(8))
+						}
+						time.Sleep(5 * time.Millisecond) // until what goes back is there
+					}
+					if f.Stats().Evicted == 0 {
+						t.Error("nothing was evicted")
+					}
+				})
+			}
+		})
 	}
 }

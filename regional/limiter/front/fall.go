@@ -91,7 +91,7 @@ func stayDenied(v limiter.Verdict, reset lease.Millis) limiter.Verdict {
 // Untake takes back what Fall admitted.
 func (s *Store) Untake(a *limiter.Ask, v *limiter.Verdict) {
 	s.withEntry(a, func(_ *table.Shard[cached], e *table.Entry[cached]) {
-		e.Value.node.Slot.Untake(lease.Taken{Overdrawn: a.Want.Need, Unowed: v.Unowed, Local: v.Degraded == limiter.FailedLocal})
+		e.Value.node.Slot.Untake(&e.Policy.Terms, lease.Taken{Overdrawn: a.Want.Need, Unowed: v.Unowed, Local: v.Degraded == limiter.FailedLocal})
 	})
 }
 

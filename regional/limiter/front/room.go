@@ -88,7 +88,7 @@ func (c *cached) mayGo() bool {
 func (s *Store) evict(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached]) {
 	c, p := &e.Value, e.Policy
 	if p.Limit.Spec().Algorithm != limit.Concurrency {
-		if d, ok := denialOf(now, e.Hash(), &c.node.Slot); ok && p.Beside == nil {
+		if d, ok := denialOf(now, e.Hash(), c.lastDenial(now, &p.Terms)); ok && p.Beside == nil {
 			s.denials[shard.Number()].remember(now, d)
 		}
 		c.unlease(&p.Terms)
@@ -101,6 +101,17 @@ func (s *Store) evict(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 	}
 	shard.Remove(e)
 	s.evicted.Add(1)
+}
+
+// lastDenial is what a slot says whose own units have gone back.
+func (c *cached) lastDenial(now lease.Millis, t *lease.Terms) *lease.Slot {
+	slot := c.node.Slot
+	own := slot.Held(t, now)
+	slot.Left += own
+	if slot.DeniedNeed > 0 {
+		slot.DeniedNeed += own
+	}
+	return &slot
 }
 
 // unlease takes all units out of a key's leases, to be given back.

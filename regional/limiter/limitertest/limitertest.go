@@ -77,6 +77,8 @@ func Run(t *testing.T, s Subject) {
 		{"CostAboveTheLimit", costAboveTheLimit},
 		{"CostAboveTheBurst", costAboveTheBurst},
 		{"CostZero", costZero},
+		{"CostsAboveTheLease", costsAboveTheLease},
+		{"CostsOfAGroup", costsOfAGroup},
 		{"Peek", peek},
 		{"OneMicrosecond", oneMicrosecond},
 		{"CountersAreApart", countersAreApart},
