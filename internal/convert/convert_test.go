@@ -212,3 +212,29 @@ func FuzzConfig(f *testing.F) {
 		}
 	})
 }
+
+// TestWhatPoPsApply: PoPs take all rules of their region. Those that their requests may
+// match as they are have to be in the list.
+func TestWhatPoPsApply(t *testing.T) {
+	const limit = "rate_limit: { unit: hour, requests_per_unit: 5 }"
+	for descriptors, applied := range map[string]bool{
+		"{ key: remote_address, " + limit + " }":                                                                 true,
+		"{ key: remote_address, value: 192.0.2.1, " + limit + " }":                                               false,
+		"{ key: path, value: /login, " + limit + " }":                                                            true,
+		"{ key: path, value: 'a b', " + limit + " }":                                                             false,
+		"{ key: x-user-id, " + limit + " }":                                                                      true,
+		"{ key: user, " + limit + " }":                                                                           false,
+		"{ key: generic_key, value: slow, descriptors: [{ key: remote_address, " + limit + " }] }":               false,
+		"{ key: method, value: GET, descriptors: [{ key: path, descriptors: [{ key: user, " + limit + " }] }] }": false,
+	} {
+		r, err := convert.Config(parse(t, "domain: d\ndescriptors: ["+descriptors+"]\n"), convert.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list bytes.Buffer
+		r.WriteList(&list)
+		if got := strings.Contains(list.String(), "PoPs of the region take its rules at once"); got != applied {
+			t.Errorf("%s: in the list %t, want %t\n%s", descriptors, got, applied, r.Rules)
+		}
+	}
+}

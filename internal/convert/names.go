@@ -3,6 +3,7 @@ package convert
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -100,10 +101,20 @@ func sourceOf(key string) (s rule.Source, known bool) {
 	return source, false
 }
 
-// placeholder names a header that no client sends by itself.
+// stands is how headers begin that stand for what only Envoy's routes know. No client
+// sends one by itself.
+const stands = "x-descriptor-"
+
 func placeholder(key string) string {
 	name := strings.ReplaceAll(strings.ToLower(nameOf(key)), "_", "-")
-	return "x-descriptor-" + name[:min(len(name), rule.MaxName)]
+	return stands + name[:min(len(name), rule.MaxName)]
+}
+
+// inert reports whether a rule does nothing at PoPs as it is: it needs a header that
+// stands for something else.
+func inert(r *rule.Rule) bool {
+	return slices.ContainsFunc(r.Match.Headers, func(h rule.HeaderMatch) bool { return strings.HasPrefix(h.Name, stands) }) ||
+		slices.ContainsFunc(r.Key, func(p rule.Part) bool { return strings.HasPrefix(p[0].Name, stands) })
 }
 
 // addCondition adds what a request at a PoP has to have for a value.

@@ -3,6 +3,7 @@ package convert
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/rule"
@@ -133,6 +134,9 @@ func (w *converter) arrange() {
 		if w.options.OnFailure == rule.FailureLocal {
 			notes = append(slices.Clip(notes), whileLocal)
 		}
+		if active := w.notInert(); active != "" {
+			notes = append(slices.Clip(notes), active)
+		}
 		w.result.Notes = slices.Concat(notes, w.result.Notes)
 	}
 }
@@ -145,6 +149,26 @@ var general = []string{
 
 // whileLocal is said of rules with on_failure: local.
 const whileLocal = "on_failure: local is for one replica until the others are known; with weir-regional --replicas N write on_failure: { action: local, expected_holders: N }"
+
+// notInert says which rules PoPs would apply as they are; empty if none.
+func (w *converter) notInert() string {
+	var names []string
+	for i := range w.rules {
+		if r := &w.rules[i].rule; !inert(r) {
+			names = append(names, r.Name)
+		}
+	}
+	const most = 10
+	more := ""
+	if n := len(names) - most; n > 0 {
+		names, more = names[:most], " and "+strconv.Itoa(n)+" more"
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "PoPs of the region take its rules at once, and apply those that need no x-descriptor-* header to every request that matches: " +
+		strings.Join(names, ", ") + more + "; where there are PoPs, add to match what they are for"
+}
 
 // noteSources says once for each key what a rule has in its place.
 func (w *converter) noteSources(r *descriptor.Rule, p place) {

@@ -13,8 +13,8 @@ import (
 
 const rulesHead = `# Rules for weir-regional --rules, converted from a configuration of envoyproxy/ratelimit.
 # Descriptors come to them by the bindings of --descriptors, which do not look at key and
-# match. These are for PoPs: where a header is called x-descriptor-*, write what stands
-# for it there before a filter is given these rules.
+# match. These are for PoPs, which take all rules of their region at once: a rule with a
+# header x-descriptor-* does nothing there until you write what it stands for.
 `
 
 const bindingsHead = `# Bindings for weir-regional --descriptors, to the rules that were converted with them.
