@@ -12,7 +12,8 @@ const (
 
 // Counter is what a granter keeps of one key. The zero value is a key never seen.
 //
-// Invariants: 0 <= Leased <= 2*capacity; no unit is out on lease after OutUntil.
+// Invariants: 0 <= Leased <= 2*capacity, of the largest count by which it was judged; no
+// unit is out on lease after OutUntil.
 type Counter struct {
 	State limit.State
 	// Leased is the units that were handed out and did not come back, of the newest
@@ -112,7 +113,7 @@ func (c *Counter) out(t *Terms, now limit.Micros, w *Want, d *limit.Decision) {
 	if d.Period > c.Period && t.Window > 0 {
 		c.Leased = 0
 	}
-	c.Leased = min(c.Leased+d.Granted, 2*t.Capacity)
+	c.Leased = max(c.Leased, min(c.Leased+d.Granted, 2*t.Capacity)) // by a larger count it may be more
 	c.Period = d.Period
 	c.OutUntil = max(c.OutUntil, now) // until then and a little longer what comes back is taken
 	if d.Granted > w.Waiting && t.Consistency != Exact {

@@ -164,17 +164,15 @@ func (s *Slot) Unlearn() {
 	s.Left, s.DeniedNeed, s.Refused = 0, 0, false
 }
 
-// Overhear takes the reply to want w of somebody who judges the same counter by the terms
-// of another count. w is what it told of this slot. What is left by the slot's own count
-// follows from what is left by the other, unless that is nothing: then it is known to be
-// no more than the one count is above the other.
-func (s *Slot) Overhear(t, other *Terms, now Millis, w Want, g Grant) {
-	s.paid(w, g)
+// Overhear takes the reply to somebody who judges the same counter by the terms of another
+// count. What is left by the slot's own count follows from what is left by the other, unless
+// that is nothing: then it is known to be no more than the one count is above the other.
+func (s *Slot) Overhear(t, other *Terms, now Millis, g Grant) {
 	more := t.Capacity - other.Capacity
 	if g.Remaining > 0 {
 		s.Left = max(0, g.Remaining+more)
 	} else {
-		s.Left = max(0, min(s.Left+w.Unused, more))
+		s.Left = max(0, min(s.Left, more))
 	}
 	if g.Reset > 0 {
 		s.Reset = now + g.Reset

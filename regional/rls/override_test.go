@@ -127,6 +127,39 @@ func TestAnyLimitsJudgeOneCount(t *testing.T) {
 	}
 }
 
+// What is on lease may be more than a small limit ever hands out: it is not lost for that.
+func TestSmallLimitLosesNoLease(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 4))
+		cached(t, 1, dayYAML, func(t *testing.T, b []*cachedBench) {
+			used := uint32(0)
+			ask := func(count, cost uint32) {
+				want := "OVER: OVER 0"
+				if used+cost <= count {
+					used += cost
+					want = "OK: OK " + strconvU(count-used)
+				}
+				d := costing(uint64(cost), of("hundred", "a"))
+				if count != 100 {
+					perDay(count, d)
+				}
+				if got := told(b[0].ask(request(d))); got != want {
+					t.Fatalf("seed %d: %d of a limit of %d: %s, want %s", seed, cost, count, got, want)
+				}
+			}
+			for range 40 {
+				time.Sleep(time.Duration(random.ExpFloat64() * float64(20*time.Millisecond)))
+				switch random.IntN(4) {
+				case 0:
+					ask([]uint32{1, 2, 60, 1000}[random.IntN(4)], 1+uint32(random.IntN(3)))
+				default:
+					ask(100, 1+uint32(random.IntN(4)))
+				}
+			}
+		}, leased)
+	}
+}
+
 // A flood of requests that their own limit refuses costs the store little, and those
 // without one nothing.
 func TestFloodOfRefusedLimits(t *testing.T) {

@@ -164,7 +164,7 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 		m.tell(now, a, g)
 	}
 	s.retry(now, m.shard, e)
-	s.inviteGuests(now, m.shard, e, m.guest == nil)
+	s.inviteGuests(now, m.shard, e, m.guest == nil || a.Policy != m.guest.policy)
 	if len(e.Value.back) > 0 {
 		s.due.add(now, m.shard, e, report)
 	}

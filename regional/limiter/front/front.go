@@ -214,10 +214,14 @@ func (c *call) one(a *limiter.Ask, i int) {
 		c.peek(shard, e, a, i)
 		return
 	}
-	rest := c.returns(shard, e, a)
+	w := &a.Want
+	if a.Returned != nil {
+		rest := c.returns(shard, e, a)
+		w = &rest.Want
+	}
 	var verdict lease.Verdict
 	var back lease.Part
-	c.grants[i], verdict, back = e.Value.node.Acquire(&a.Policy.Terms, c.now, rest.Want)
+	c.grants[i], verdict, back = e.Value.node.Acquire(&a.Policy.Terms, c.now, *w)
 	s.giveBack(c.now, shard, e, partOf(back))
 	if verdict == lease.Wait {
 		c.wait(shard, e, a, i)

@@ -13,7 +13,7 @@ import (
 // A key is kept by one count: its leases, its denial and what is told to be left go by
 // that. Where a request brings another one ([limiter.Policy.Beside]), it is a guest: the
 // store decides on it, by the guest's count and exactly. What is on lease here goes back
-// with its ask, or it would look used; so that nothing else is on its way then, the ask
+// before that, or it would look used; so that nothing else is on its way then, the ask
 // goes out alone, and others wait for its reply. A guest has a denial of its own, so that
 // a flood of them is refused from memory.
 
@@ -210,20 +210,25 @@ func (c *cached) charge(now lease.Millis, p *limiter.Policy, g *guest) {
 	}
 }
 
-// visit asks on behalf of a guest, and of all that came by the same count.
+// visit asks on behalf of a guest, and of all that came by the same count. First it gives
+// back what is on lease here, and tells what there is to tell, by the key's own count: by a
+// smaller one the store would not believe it. Then the guest is next.
 func (b *batch) visit(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], g *guest) {
 	v := &e.Value
-	queue, peeks := apart(g.waiting)
-	g.waiting = nil
-	v.returnLots(&e.Policy.Terms, now)
-	w, _ := v.node.Slot.Report(&e.Policy.Terms, now)
-	if len(queue) > 0 {
-		ask := g.node.Ask(&g.policy.Terms, now, wants(queue), lease.NoAsk)
-		w.Need, w.Waiting, w.Want = ask.Need, ask.Waiting, ask.Want
-		w.Denied += ask.Denied
-	}
 	v.guests.out++
 	v.guests.asked = now
+	v.returnLots(&e.Policy.Terms, now)
+	w, some := v.node.Slot.Report(&e.Policy.Terms, now)
+	if some || len(v.back) > 0 {
+		b.add(now, shard, e, nil, w, 0)
+		b.members[len(b.members)-1].guest = g
+		return
+	}
+	queue, peeks := apart(g.waiting)
+	g.waiting = nil
+	if len(queue) > 0 {
+		w = g.node.Ask(&g.policy.Terms, now, wants(queue), lease.NoAsk)
+	}
 	v.guests.turns++
 	g.turn = v.guests.turns
 	b.add(now, shard, e, queue, w, 0)
@@ -232,18 +237,20 @@ func (b *batch) visit(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 	m.peeks, m.guest = peeks, g
 }
 
-// hear takes the answer to a guest's ask. The shard is locked.
+// hear takes the answer to a guest's ask, or to the one before it. The shard is locked.
 func (b *batch) hear(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant) {
 	s, e := b.store, m.entry
 	v, t := &e.Value, &a.Policy.Terms
-	if v.guests != nil {
-		v.guests.out--
+	v.guests.out--
+	if a.Policy != m.guest.policy {
+		b.report(now, m, a, g)
+		return
 	}
 	grants := make([]lease.Grant, len(m.queue))
 	jitter := lease.Millis(90 + rand.IntN(21))
 	s.giveBack(now, m.shard, e, partOf(m.guest.node.Apply(t, now, m.sent, a.Want, g, jitter, wants(m.queue), grants)))
 	if decided(g) {
-		v.node.Slot.Overhear(&e.Policy.Terms, t, now, lease.Want{Unused: a.Want.Unused, Overdrawn: a.Want.Overdrawn, Debt: m.debt}, g)
+		v.node.Slot.Overhear(&e.Policy.Terms, t, now, g)
 		v.charge(now, e.Policy, m.guest)
 		if g.Remaining == 0 {
 			v.heard = 0 // how much more is left by the key's own count is not known

@@ -106,9 +106,9 @@ elseif want > 0 then
   end
 end
 if granted > 0 then
-  leased = (lot > lent and 0 or leased) + granted
-  if leased > 2 * count then
-    leased = 2 * count
+  leased = lot > lent and 0 or leased
+  if leased < 2 * count then -- by a larger count it may be more
+    leased = leased + granted < 2 * count and leased + granted or 2 * count
   end
   lent = lot
   local till = granted > waiting and exact == 0 and now + ttl or now

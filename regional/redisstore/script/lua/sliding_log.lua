@@ -186,9 +186,8 @@ elseif want > 0 and rest > 0 then
   granted = pause > 0 and need or size(waiting, want, rest, asking + before)
   if granted > 0 then
     lot, ttl = at, 2 * rest >= count and long or brief
-    leased = leased + granted
-    if leased > 2 * count then
-      leased = 2 * count
+    if leased < 2 * count then -- by a larger count it may be more
+      leased = leased + granted < 2 * count and leased + granted or 2 * count
     end
     local till = now
     if granted > waiting then

@@ -83,9 +83,9 @@ elseif want > 0 then
     if ttl > at + period - now then
       ttl = at + period - now
     end
-    rest, level, leased = rest - granted, level + granted, leased + granted
-    if leased > 2 * count then
-      leased = 2 * count
+    rest, level = rest - granted, level + granted
+    if leased < 2 * count then -- by a larger count it may be more
+      leased = leased + granted < 2 * count and leased + granted or 2 * count
     end
     local till = granted > waiting and exact == 0 and now + ttl or now
     if till > out then

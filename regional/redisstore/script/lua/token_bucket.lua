@@ -81,9 +81,8 @@ elseif want > 0 then
       ttl = longest
     end
     tokens, level = tokens - granted, level - granted * cost
-    leased = leased + granted
-    if leased > 2 * count then
-      leased = 2 * count
+    if leased < 2 * count then -- by a larger count it may be more
+      leased = leased + granted < 2 * count and leased + granted or 2 * count
     end
     local till = granted > waiting and exact == 0 and now + ttl or now
     if till > out then
