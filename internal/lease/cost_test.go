@@ -261,3 +261,43 @@ func compare(t fataler, d draws, steps int) {
 		c.request(1 + d.upTo(most-1))
 	}
 }
+
+// What an ask on behalf of somebody who waits gives back: the live lots of one lease, the
+// larger first, and what has lapsed of it. Nothing that is not its to give, and not when
+// nobody waits.
+func TestAsksOfferWhatIsLive(t *testing.T) {
+	live := func(units int64, id uint32) Lot { return Lot{Units: units, Expiry: 9000, Lease: id} }
+	lapsed := func(units int64, id uint32) Lot { return Lot{Units: units, Expiry: 900, Lease: id} }
+	next := Lot{Units: 5, From: 2000, Expiry: 9000, Lease: 8}
+	share := Lot{Units: 5, Expiry: 9000, Local: true}
+	for _, row := range []struct {
+		what  string
+		c     Consistency
+		need  int64
+		lots  [2]Lot
+		units int64
+		lease uint32
+	}{
+		{"one lease", Leased, 9, [2]Lot{live(2, 7), live(3, 7)}, 5, 7},
+		{"the larger of two", Leased, 9, [2]Lot{live(2, 6), live(3, 7)}, 3, 7},
+		{"the live before the lapsed", Leased, 9, [2]Lot{lapsed(6, 6), live(3, 7)}, 3, 7},
+		{"what has lapsed of the same", Leased, 9, [2]Lot{lapsed(6, 7), live(3, 7)}, 9, 7},
+		{"not of the next window", Leased, 9, [2]Lot{live(2, 7), next}, 2, 7},
+		{"not its own share", Leased, 9, [2]Lot{share, live(3, 7)}, 3, 7},
+		{"nobody waits", Leased, 0, [2]Lot{lapsed(6, 6), live(3, 7)}, 6, 6},
+		{"an exact rule keeps nothing", Exact, 9, [2]Lot{live(2, 7)}, 0, 0},
+	} {
+		terms := NewTerms(newLimit(t, perMinute), row.c, 0, 0, 0)
+		s := Slot{Lots: row.lots, Left: 20, DeniedNeed: 21, Asked: 900, Size: 100, WantLog2: 3}
+		w := s.Ask(&terms, 1000, row.need, row.need, NoAsk)
+		if w.Unused != row.units || w.Lease != row.lease {
+			t.Errorf("%s: gives back %d of lease %d, want %d of %d", row.what, w.Unused, w.Lease, row.units, row.lease)
+		}
+		if s.Left != 20+row.units || s.DeniedNeed != 21+row.units || w.Left != 0 {
+			t.Errorf("%s: counts on %d above and denies %d, tells %d", row.what, s.Left, s.DeniedNeed, w.Left)
+		}
+		if row.need > 0 && row.units > 0 && s.WantLog2 < 4 && w.Want < 16 {
+			t.Errorf("%s: an offer is no reason to want less: 2^%d, %d", row.what, s.WantLog2, w.Want)
+		}
+	}
+}

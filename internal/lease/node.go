@@ -34,19 +34,22 @@ func (n *Node) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 	n.askers.Note(int64(now/t.Interval), w.Fresh)
 	back := n.settle(t, now, w)
 	n.Back += back.Units // while it answers
-	g, v := n.decide(t, now, w)
+	if w.Want == 0 {
+		g := n.report(t, now)
+		n.Back -= back.Units
+		return g, Admit, back
+	}
+	if g, ok := n.cut(t, now, w, quartersToCut); ok {
+		n.Back -= back.Units
+		return g, Admit, back
+	}
+	g, v := n.missed(t, now, w)
 	n.Back -= back.Units
 	return g, v, back
 }
 
-// decide answers a want of which all that it tells is settled.
-func (n *Node) decide(t *Terms, now Millis, w Want) (Grant, Verdict) {
-	if w.Want == 0 {
-		return n.report(t, now), Admit
-	}
-	if g, ok := n.cut(t, now, w, quartersToCut); ok {
-		return g, Admit
-	}
+// missed answers a want for which no lot has enough, or lasts long enough.
+func (n *Node) missed(t *Terms, now Millis, w Want) (Grant, Verdict) {
 	offers := n.offers(t, now, w)
 	if offers && t.Consistency == Exact || !n.refuses(t, now, w) {
 		return Grant{}, Wait
@@ -364,7 +367,7 @@ func (n *Node) report(t *Terms, now Millis) Grant {
 	case t.Consistency == Optimistic: // who overdraws by it takes from the counter, not from the lots
 		g.Remaining = n.Slot.Left
 	default:
-		g.Remaining = min(n.Slot.Left+n.Slot.Held(t, now)+n.Back, t.Capacity)
+		g.Remaining = min(n.Slot.Left+n.Slot.Available(now)+n.Slot.Lapsed(t, now)+n.Back, t.Capacity)
 	}
 	return g
 }

@@ -133,7 +133,7 @@ type Part struct {
 func (s *Slot) Available(now Millis) int64 {
 	var n int64
 	for i := range s.Lots {
-		if s.Lots[i].spendable(now) {
+		if s.Lots[i].live(now) && !s.Lots[i].Local {
 			n += s.Lots[i].Units
 		}
 	}
@@ -143,9 +143,8 @@ func (s *Slot) Available(now Millis) int64 {
 // Lapsed is how many units the slot may not spend any more and has not given back yet. Of
 // a window that is over none count.
 func (s *Slot) Lapsed(t *Terms, now Millis) (units int64) {
-	began := s.Reset - Millis(t.Window/limit.Millisecond)
 	for i := range s.Lots {
-		if lot := &s.Lots[i]; lot.lapsed(now) && (t.Window == 0 || now < s.Reset && lot.Expiry > began) {
+		if lot := &s.Lots[i]; lot.lapsed(now) && (t.Window == 0 || now < s.Reset && lot.Expiry > s.Reset-Millis(t.Window/limit.Millisecond)) {
 			units += lot.Units
 		}
 	}

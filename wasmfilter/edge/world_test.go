@@ -353,7 +353,7 @@ func (g *region) counter(m *wire.Want) (*limit.Limit, lease.Terms, string, bool)
 
 // fits reports whether the need of a want could be granted.
 func (g *region) fits(now limit.Micros, m *wire.Want) bool {
-	l, _, key, ok := g.counter(m)
+	l, terms, key, ok := g.counter(m)
 	switch {
 	case !ok:
 		return true // unknown rules hold up nobody
@@ -370,7 +370,11 @@ func (g *region) fits(now limit.Micros, m *wire.Want) bool {
 	if g.counters[key] != nil {
 		c = *g.counters[key]
 	}
-	return l.Peek(c.State, now, int64(m.Need)).RetryAfter == 0
+	need := int64(m.Need) - int64(m.Unused) // which comes back first
+	if n := g.nodes[key]; n != nil {
+		need -= n.Slot.Held(&terms, millis(now))
+	}
+	return need <= 0 || l.Peek(c.State, now, need).RetryAfter == 0
 }
 
 func (g *region) hold(now limit.Micros, l *limit.Limit, m *wire.Want, key string) wire.Grant {
