@@ -102,6 +102,17 @@ func TestUntouched(t *testing.T) {
 	})
 }
 
+// TestCheckBesideOver: what is over a quota is not charged, also where a check of the same
+// counter stands beside it.
+func TestCheckBesideOver(t *testing.T) {
+	b := newBench(t, specYAML)
+	b.ask(hits(3, request(of("wide", "")))) // of 4
+	b.ask(request(costing(0, of("wide", "")), costing(2, of("wide", "")), of("wide", ""), of("q2", "")))
+	if got := told(b.ask(request(of("wide", "")))); got != "OK: OK 0" {
+		t.Errorf("after a request that was over: %s, want the last unit", got)
+	}
+}
+
 const metadataYAML = `
 domain: d
 descriptors:

@@ -224,7 +224,7 @@ func (s *Server) settle(ctx context.Context, c *call) {
 	back := 0
 	for i := range c.descriptors {
 		d := &c.descriptors[i]
-		if d.ask < 0 || d.free || !c.verdicts[d.ask].Admitted {
+		if d.ask < 0 || d.peek() || !c.verdicts[d.ask].Admitted {
 			continue
 		}
 		if c.free || d.refused {

@@ -109,17 +109,10 @@ func chargeNothing(x *exchange) {
 func check(x *exchange) {
 	for i, st := range x.response.Statuses {
 		p := &x.parts[i]
-		if !p.charged || p.hits > 0 {
+		if !p.charged || p.hits > 0 || x.charges(p.key) {
 			continue
 		}
 		most, used := uint64(st.CurrentLimit.RequestsPerUnit), p.after
-		if x.charges(p.key, nil) {
-			if x.mode.chargesDenied() || !x.charges(p.key, x.over) {
-				continue // it tells what they leave
-			}
-			used = x.first(p.key) // they leave all
-		}
-		p.after = used
 		p.spent = used == most
 		st.Code, st.LimitRemaining = ok, uint32(most-min(used, most))
 		if x.over(i) && (p.rule == nil || !p.rule.ShadowMode) {
@@ -128,15 +121,9 @@ func check(x *exchange) {
 	}
 }
 
-// charges says whether a counter is charged by a descriptor, of those for which ok
-// holds; nil: of all.
-func (x *exchange) charges(key string, ok func(i int) bool) bool {
-	for i := range x.parts {
-		if p := &x.parts[i]; p.charged && p.key == key && p.hits > 0 && (ok == nil || ok(i)) {
-			return true
-		}
-	}
-	return false
+// charges says whether a counter is charged by the request.
+func (x *exchange) charges(key string) bool {
+	return slices.ContainsFunc(x.parts, func(p part) bool { return p.charged && p.key == key && p.hits > 0 })
 }
 
 // remember believes a replica about what else was left when it refused a request

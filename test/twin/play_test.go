@@ -122,7 +122,7 @@ func (p *pair) putTo(t testing.TB, x *exchange) (explained []string, what string
 	}
 	for i := range x.parts {
 		p := &x.parts[i]
-		p.back, p.spent, p.after = 0, false, p.before+p.hits
+		p.back, p.spent = 0, false
 	}
 	if x.theirs.err == nil {
 		explained = x.expect()

@@ -35,13 +35,15 @@ func (m mode) String() string {
 	return fmt.Sprintf("%s-%d-%s", m.store, m.replicas, cmp.Or(m.flags, "default"))
 }
 
-// all of the grammar that the modes agree on.
-var all = features{shadow: true, quota: true, costs: true, checks: true, limits: true, odd: true}
+// all of the grammar.
+var all = features{shadow: true, quota: true, costs: true, checks: true, limits: true, duplicates: true, odd: true}
 
-// of what is not yet alike through leases: limits in requests.
+// features is what of the grammar can be compared. With denials charged, descriptors of
+// one counter are charged in no order; through leases those in quota and shadow mode are.
 func (m mode) features() features {
 	f := all
-	f.limits = f.limits && m.store == "memory"
+	f.enforced = m.store != "memory"
+	f.duplicates = f.duplicates && !m.chargesDenied()
 	return f
 }
 
