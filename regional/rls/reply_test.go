@@ -17,8 +17,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/limiter/front"
-	"github.com/weirlimit/weir/regional/limiter/memory"
 )
 
 // added are the response headers, "name: value" each.
@@ -82,24 +80,17 @@ func TestWholeSeconds(t *testing.T) {
 // TestUntouched: what a denial leaves as it was tells what is left of it, from what
 // the cache of leases remembers.
 func TestUntouched(t *testing.T) {
-	b := newBench(t, specYAML, func(c *Config) {
-		c.Consistency = lease.Leased
-		cache := front.New(front.Config{Store: memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20}), MaxKeys: 100, MaxBytes: 1 << 20})
-		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-		ended := make(chan struct{})
-		go func() { defer close(ended); _ = cache.Run(ctx) }()
-		t.Cleanup(func() { cancel(); <-ended })
-		c.Judge = limiter.NewJudge(cache, nil, nil, nil, nil)
-	})
-	b.play(t, steps{
-		{request(of("nothing", ""), of("user", "a")), "OVER: OVER 0, OK 5"},
-		{request(of("nothing", ""), of("user", "new")), "OVER: OVER 0, OK 5"},
-		{hits(2, request(of("user", "a"))), "OK: OK 3"},
-		{request(of("nothing", ""), of("user", "a"), of("user", "b")), "OVER: OVER 0, OK 3, OK 5"},
-		{hits(2, request(of("user", "a"), of("user", "a"))), "OVER: OK 3, OVER 0"},
-		{hits(3, request(of("user", "a"))), "OK: OK 0"},
-		{request(of("nothing", ""), of("user", "c"), of("user", "a")), "OVER: OVER 0, OK 5, OVER 0"},
-	})
+	cached(t, 1, specYAML, func(t *testing.T, b []*cachedBench) {
+		b[0].play(t, steps{
+			{request(of("nothing", ""), of("user", "a")), "OVER: OVER 0, OK 5"},
+			{request(of("nothing", ""), of("user", "new")), "OVER: OVER 0, OK 5"},
+			{hits(2, request(of("user", "a"))), "OK: OK 3"},
+			{request(of("nothing", ""), of("user", "a"), of("user", "b")), "OVER: OVER 0, OK 3, OK 5"},
+			{hits(2, request(of("user", "a"), of("user", "a"))), "OVER: OK 3, OVER 0"},
+			{hits(3, request(of("user", "a"))), "OK: OK 0"},
+			{request(of("nothing", ""), of("user", "c"), of("user", "a")), "OVER: OVER 0, OK 5, OVER 0"},
+		})
+	}, leased)
 }
 
 // TestCheckBesideOver: what is over a quota is not charged, also where a check of the same
