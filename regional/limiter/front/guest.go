@@ -169,7 +169,6 @@ func (c *call) visit(shard *table.Shard[cached], e *table.Entry[cached], a *limi
 }
 
 // visitUntil is visit for somebody who leaves at ends, when what it reports is settled.
-
 func (c *call) visitUntil(ends lease.Millis, expect func(int) *reply, shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
 	v := &e.Value
 	g := v.guest(c.now, a.Policy)
