@@ -41,6 +41,12 @@ func (n *Node) lend(t *Terms, now Millis, lease uint32, units int64, until Milli
 	l.until = max(l.until, until, 1)
 }
 
+// Lend notes units of the node's counter that somebody handed out beside it, and that may
+// come back to it.
+func (n *Node) Lend(t *Terms, now Millis, g Grant) {
+	n.lend(t, now, g.Lease, g.Granted, now+g.TTL)
+}
+
 // Lies reports whether so many units cannot have been granted: what says that they come
 // back is not believed at all.
 func (t *Terms) Lies(unused int64) bool { return unused > 2*t.Capacity }

@@ -207,3 +207,21 @@ func TestRefusedLimitsAreCharged(t *testing.T) {
 	trace(t, list, leased, charging)
 	trace(t, list, exactly, charging)
 }
+
+// What a request with a limit got comes back when another descriptor refuses it, also after
+// requests without a limit were given back as much.
+func TestLimitGivesBack(t *testing.T) {
+	trace(t, func() (list steps) {
+		list = steps{
+			{request(costing(5, of("dozen", "a")), costing(2, of("one", "a"))), "OVER: OK 12, OVER 0"},
+			{request(of("one", "c")), "OK: OK 0"},
+		}
+		for range 4 { // the check is outside of the group: what the other got is given back
+			list = append(list, steps{
+				{request(costing(3, of("dozen", "a")), costing(0, of("one", "c"))), "OVER: OK 12, OVER 0"},
+				{request(costing(3, perDay(6, of("dozen", "a"))), costing(0, of("one", "c"))), "OVER: OK 6, OVER 0"},
+			}...)
+		}
+		return append(list, steps{{request(costing(6, perDay(6, of("dozen", "a")))), "OK: OK 0"}}...)
+	}, leased)
+}

@@ -248,6 +248,9 @@ func (b *batch) hear(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant)
 	grants := make([]lease.Grant, len(m.queue))
 	jitter := lease.Millis(90 + rand.IntN(21))
 	s.giveBack(now, m.shard, e, partOf(m.guest.node.Apply(t, now, m.sent, a.Want, g, jitter, wants(m.queue), grants)))
+	for i := range grants { // they may come back to the key
+		v.node.Lend(&e.Policy.Terms, now, grants[i])
+	}
 	if decided(g) {
 		v.node.Slot.Overhear(&e.Policy.Terms, t, now, g)
 		v.charge(now, e.Policy, m.guest)
