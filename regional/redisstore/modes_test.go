@@ -115,15 +115,19 @@ func TestModes(t *testing.T) {
 					s.Do("FLUSHALL")
 				}
 			}
+			fresh := func(t testing.TB, o limitertest.Options) limiter.Store {
+				empty()
+				c := d.config
+				c.Now = o.Now
+				c.Timeout = 10 * time.Second // the machine may be crowded, and nothing fails here
+				return runStore(t, c)
+			}
 			limitertest.Run(t, limitertest.Subject{
 				Forgets: true, Unbounded: true, Distant: true,
 				Lose: func(testing.TB, limiter.Store) { empty() },
-				New: func(t testing.TB, o limitertest.Options) limiter.Store {
-					empty()
-					c := d.config
-					c.Now = o.Now
-					c.Timeout = 10 * time.Second // the machine may be crowded, and nothing fails here
-					return runStore(t, c)
+				New:  fresh,
+				Two: func(t testing.TB, o limitertest.Options) [2]limiter.Store {
+					return [2]limiter.Store{fresh(t, o), fresh(t, o)}
 				},
 			})
 			for _, s := range d.servers() {
