@@ -84,8 +84,9 @@ func TestPlantedDifferences(t *testing.T) {
 // A failure tells the fewest requests and descriptors that show it.
 func TestShrink(t *testing.T) {
 	s := scenarioOf(1, features{shadow: true, costs: true})
-	s.config = append(s.config, plantedConfig[0])
-	s.config[len(s.config)-1].Key = "p"
+	node := *plantedConfig[0]
+	node.Key = "p"
+	s.config = append(s.config, &node)
 	for _, r := range planted() {
 		r.Descriptors[1].Entries[0].Key = "p"
 		s.requests = append(s.requests, r)
