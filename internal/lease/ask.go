@@ -200,11 +200,7 @@ func (s *Slot) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis)
 // that the next ask goes behind a refused request, not before a waiting one, but
 // never past the time at which the limit will have something again.
 func (s *Slot) limited(t *Terms, now Millis, g Grant) {
-	switch {
-	case g.StartsIn > 0:
-		return
-	case g.Remaining > 0:
-		s.LimitedUntil = 0
+	if g.StartsIn > 0 || g.Remaining > 0 { // see learn
 		return
 	}
 	s.LimitedUntil = now + 2*t.Interval

@@ -95,9 +95,6 @@ func (w *Writer) Commit() (int64, error) {
 	return w.size, syncDir(filepath.Dir(w.path))
 }
 
-// Abort drops what has been written.
-func (w *Writer) Abort() error { return errors.Join(w.file.Close(), os.Remove(w.path+".new")) }
-
 // Disclaim says in the header of the file at path that it is not the last word any more. It
 // is for when no other file can be written: it writes in place, and takes no room. What only
 // people read makes the place. Without a file there is nothing to do.

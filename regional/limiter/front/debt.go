@@ -37,7 +37,7 @@ func (c *call) debts(asks []limiter.Ask) []limiter.Ask {
 		}
 		debt := limiter.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Overdrawn: a.Want.Overdrawn, Debt: a.Want.Debt}}
 		a.Want.Overdrawn, a.Want.Debt = 0, 0
-		o := &owed{ask: debt, at: i, only: a.Group == 0 && peeks(a)}
+		o := &owed{ask: debt, at: i, only: a.Group == 0 && a.Peeks()}
 		c.owed = append(c.owed, o)
 		if c.store.isAway(c.now, &debt) {
 			if o.only {
@@ -67,7 +67,7 @@ func owes(a limiter.Ask) bool {
 
 // onlyOwes reports whether grant i is the answer to a debt, or was given already.
 func (c *call) onlyOwes(a *limiter.Ask, i int) bool {
-	if c.owed == nil || !peeks(a) {
+	if c.owed == nil || !a.Peeks() {
 		return false
 	}
 	return slices.ContainsFunc(c.owed, func(o *owed) bool { return o.at == i && o.only })

@@ -210,7 +210,7 @@ func (c *call) one(a *limiter.Ask, i int) {
 		c.visit(shard, e, a, i)
 		return
 	}
-	if peeks(a) {
+	if a.Peeks() {
 		c.peek(shard, e, a, i)
 		return
 	}

@@ -101,7 +101,7 @@ func (c *call) try(p *place, a *limiter.Ask) {
 			c.tryGuest(p, a)
 			return
 		}
-		if p.peek = peeks(a) && !p.entry.Value.knows(c.now, a.Policy); p.peek {
+		if p.peek = a.Peeks() && !p.entry.Value.knows(c.now, a.Policy); p.peek {
 			p.after, p.together = p.entry.Value.node, false
 			return
 		}

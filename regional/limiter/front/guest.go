@@ -160,7 +160,7 @@ func (c *call) settleGuest(shard *table.Shard[cached], e *table.Entry[cached], a
 // visit decides on a guest's ask: by its own denial, or it waits for the store.
 func (c *call) visit(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
 	told := c.settleGuest(shard, e, a)
-	if a.Want.Want == 0 && !peeks(a) {
+	if a.Want.Want == 0 && !a.Peeks() {
 		c.grants[i] = told
 		c.answered(lease.Admit)
 		return

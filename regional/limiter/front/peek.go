@@ -6,9 +6,6 @@ import (
 	"github.com/weirlimit/weir/regional/limiter/table"
 )
 
-// peeks reports an ask that only wants to know what is left.
-func peeks(a *limiter.Ask) bool { return a.Want.Want == 0 && !says(a) }
-
 // peek answers a question from memory if that knows. Else it waits for the reply to
 // an ask that is yet to be sent, as all do that come during a round trip.
 func (c *call) peek(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
@@ -65,7 +62,7 @@ func (m *member) tell(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 		return
 	}
 	told := lease.Grant{Status: g.Status}
-	if g.Status == lease.OK || g.Status == lease.Denied {
+	if decided(g) {
 		v, t := &m.entry.Value, &a.Policy.Terms
 		left := min(g.Remaining+v.spare(t, now), t.Capacity) - v.node.Slot.Overdrawn
 		told = lease.Grant{Status: lease.OK, Limit: t.Capacity, Remaining: max(0, left), Reset: g.Reset}
