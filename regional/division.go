@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/weirlimit/weir/regional/admin"
+	"github.com/weirlimit/weir/internal/admin"
 )
 
 const (

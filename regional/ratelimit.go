@@ -10,12 +10,12 @@ import (
 
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/watch"
 	"github.com/weirlimit/weir/regional/config"
-	"github.com/weirlimit/weir/regional/limiter"
 	"github.com/weirlimit/weir/regional/rls"
-	"github.com/weirlimit/weir/regional/watch"
 )
 
 // rateLimitService is Envoy's rate limit service as it runs; nil where none is

@@ -12,14 +12,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirlimit/weir/internal/admin"
+	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/rulewatch"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/regional/admin"
+	"github.com/weirlimit/weir/internal/watch"
 	"github.com/weirlimit/weir/regional/config"
-	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/rulewatch"
-	"github.com/weirlimit/weir/regional/watch"
 )
 
 // run serves until ctx ends, then drains. It returns when everything that it

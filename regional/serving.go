@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/weirlimit/weir/regional/admin"
+	"github.com/weirlimit/weir/internal/admin"
 )
 
 // serving tells callers whether to call here, on the port where they call: load

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/regional/admin"
+	"github.com/weirlimit/weir/internal/admin"
 )
 
 // Who calls is told on the same port whether to, and answered all the same.

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/limiter/memory"
+	"github.com/weirlimit/weir/internal/statefile"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/regional/limiter/memory"
-	"github.com/weirlimit/weir/regional/statefile"
 )
 
 const (

@@ -13,13 +13,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirlimit/weir/internal/admin"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/limiter/memory"
+	"github.com/weirlimit/weir/internal/redisstore"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/regional/admin"
 	"github.com/weirlimit/weir/regional/config"
-	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/limiter/front"
-	"github.com/weirlimit/weir/regional/limiter/memory"
-	"github.com/weirlimit/weir/regional/redisstore"
 )
 
 // counting is the store that the configuration names, and what goes with it.

@@ -94,7 +94,7 @@ func (k *keyCmd) Run(stdout io.Writer) error {
 	return err
 }
 
-// inRedis writes what would end the braces around a key as regional/redisstore does.
+// inRedis writes what would end the braces around a key as internal/redisstore does.
 var inRedis = strings.NewReplacer("%", "%25", "}", "%7D")
 
 type versionCmd struct{}

@@ -5,9 +5,9 @@ import (
 
 	"github.com/weirlimit/weir/internal/binding"
 	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
-	"github.com/weirlimit/weir/regional/limiter"
 )
 
 // bindings are those in force, each with its rule made ready; nil: there are none.

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/limiter/front"
-	"github.com/weirlimit/weir/regional/limiter/memory"
 )
 
 // far is a store that is a millisecond away, and says how often it was asked.

@@ -10,8 +10,8 @@ import (
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/regional/limiter"
 )
 
 // call is one request under way, in memory that is used again.

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/regional/limiter"
 )
 
 // Config is what a server is made of. Judge is required.

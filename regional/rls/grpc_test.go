@@ -21,7 +21,7 @@ import (
 	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // serve serves b until the test ends, and returns where.

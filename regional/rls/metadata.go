@@ -7,7 +7,7 @@ import (
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // dynamicMetadata is what Envoy's filters and its access log can see of a decision,

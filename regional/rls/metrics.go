@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/regional/limiter"
 )
 
 // result is what a descriptor came to, for metrics.

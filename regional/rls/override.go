@@ -9,8 +9,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/regional/limiter"
 )
 
 // maxOverrides bounds the limits of requests that are kept ready. Who sends more

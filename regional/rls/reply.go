@@ -9,7 +9,7 @@ import (
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // usualStatuses is how many descriptors' statuses are allocated with the response.

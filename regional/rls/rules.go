@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/regional/limiter"
 )
 
 // rules is a configuration as requests use it: immutable but for its cache of

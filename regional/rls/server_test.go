@@ -20,10 +20,10 @@ import (
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/limiter/memory"
 )
 
 // bench is a server over a memory store with a clock of its own.

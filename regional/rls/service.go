@@ -12,7 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/regional/limiter"
+	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // errUnconfigured is the answer before the first configuration.

@@ -6,7 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/binding"
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/regional/watch"
+	"github.com/weirlimit/weir/internal/watch"
 )
 
 // WatchConfig makes a watcher of a directory with the configuration of

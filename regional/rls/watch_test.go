@@ -13,9 +13,9 @@ import (
 
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/limiter/front"
-	"github.com/weirlimit/weir/regional/limiter/memory"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // TestWatchedDirectory: one bad file changes nothing and is told with file and

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/binding"
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
 	"github.com/weirlimit/weir/internal/rulefile"
-	"github.com/weirlimit/weir/regional/redisstore/redistest"
 	"github.com/weirlimit/weir/test/stack"
 )
 
@@ -26,7 +26,7 @@ func documents(t *testing.T) []*Document {
 	t.Helper()
 	root := stack.Root(t)
 	paths := []string{"README.md", "envoy/README.md"}
-	for _, pattern := range []string{"regional/*/README.md", "docs/*.md"} {
+	for _, pattern := range []string{"internal/*/README.md", "regional/*/README.md", "docs/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -214,7 +214,7 @@ func blocks(t *testing.T) map[string]func(*Block) error {
 		"keys seen within one period × bytes per key × 1.5 (fragmentation, buffers)":          figure,
 		"weir:{<rule>:<key>}<override>.<shape>": figure,
 		"user weir on >PASSWORD resetchannels ~weir:* -@all +evalsha +eval +script|load +time +get +set +getrange +setrange +pexpire +zadd +zrem +zremrangebyscore +zcard +cluster|slots +cluster|info +asking": func(b *Block) error {
-			if acl := read(t, "regional/redisstore/weir.acl"); !strings.Contains(acl, strings.TrimSpace(b.Lines[0])) {
+			if acl := read(t, "internal/redisstore/weir.acl"); !strings.Contains(acl, strings.TrimSpace(b.Lines[0])) {
 				return fmt.Errorf("the line is not that of weir.acl")
 			}
 			return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/regional/redisstore"
+	"github.com/weirlimit/weir/internal/redisstore"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -39,9 +39,9 @@ func TestFigures(t *testing.T) {
 		{"README.md", `rls-listen., (127\.0\.0\.1:\d+)`, flagDefault(t, help, "rls-listen")},
 		{"README.md", `node that hangs is left alone after (\d+ ms)`, fmt.Sprint(redisstore.DefaultTimeout.Milliseconds(), " ms")},
 		{"README.md", `with Go (\d\.\d+)`, setting(t, read(t, "go.mod"), `(?m)^go (\d\.\d+)`)},
-		{"regional/redisstore/README.md", `redis-timeout. \((\d+ ms)\)`, fmt.Sprint(redisstore.DefaultTimeout.Milliseconds(), " ms")},
-		{"regional/redisstore/README.md", `lanes \((\d+)\)`, fmt.Sprint(redisstore.DefaultLanes)},
-		{"regional/redisstore/README.md", `at most (\d+) connections per node`, fmt.Sprint(redisstore.DefaultLanes + 2)},
+		{"internal/redisstore/README.md", `redis-timeout. \((\d+ ms)\)`, fmt.Sprint(redisstore.DefaultTimeout.Milliseconds(), " ms")},
+		{"internal/redisstore/README.md", `lanes \((\d+)\)`, fmt.Sprint(redisstore.DefaultLanes)},
+		{"internal/redisstore/README.md", `at most (\d+) connections per node`, fmt.Sprint(redisstore.DefaultLanes + 2)},
 		{"regional/rls/README.md", `rls-listen. \((127\.0\.0\.1:\d+)\)`, flagDefault(t, help, "rls-listen")},
 		{"envoy/README.md", `vm_id: (weir-\d+)`, setting(t, pop, `vm_id: (\S+?)[ ,}\n]`)},
 		{"envoy/README.md", `connect_timeout: ([\d.]+s)`, setting(t, pop, `(?s)name: weir_region\b.*?connect_timeout: ([\d.]+s)`)},

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/regional/redisstore/redistest"
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
 )
 
 // redisDocument has commands for Redis that are run.
-const redisDocument = "regional/redisstore/README.md"
+const redisDocument = "internal/redisstore/README.md"
 
 // redisCommands are these commands, as [Checker.Shell] gets them.
 func redisCommands(d *Document) (all []string) {

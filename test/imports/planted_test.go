@@ -43,19 +43,19 @@ import "fmt"
 var Sprint = fmt.Sprint
 `,
 	"internal/rulefile/rulefile.go": `package rulefile
-import (_ "fmt"; _ "go.yaml.in/yaml/v3"; _ "` + module + `/regional/limiter")
+import (_ "fmt"; _ "go.yaml.in/yaml/v3"; _ "` + module + `/internal/limiter")
 `,
 	"internal/telemetry/telemetry.go": `package telemetry
 import _ "go.opentelemetry.io/otel/exporters/otlp"
 `,
 	"regional/main.go": `package main
-import (_ "github.com/prometheus/client_golang/prometheus/promhttp"; _ "` + module + `/regional/limiter")
+import (_ "github.com/prometheus/client_golang/prometheus/promhttp"; _ "` + module + `/internal/limiter")
 func main() {}
 `,
-	"regional/limiter/limiter.go": `package limiter
+	"internal/limiter/limiter.go": `package limiter
 import (_ "github.com/redis/go-redis/v9"; _ "github.com/prometheus/client_golang/prometheus/promhttp")
 `,
-	"regional/redisstore/redisstore.go": `package redisstore
+	"internal/redisstore/redisstore.go": `package redisstore
 import (_ "github.com/redis/go-redis/v9"; _ "github.com/hashicorp/consul/api")
 `,
 	"regional/rls/rls.go": `package rls
@@ -64,11 +64,11 @@ import (_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"; _
 	"regional/rlsless/rlsless.go": `package rlsless
 import (_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"; _ "google.golang.org/grpc/codes")
 `,
-	"regional/discovery/discovery.go": `package discovery
+	"internal/discovery/discovery.go": `package discovery
 import _ "github.com/hashicorp/consul/api"
 `,
 	"global/main.go": `package main
-import (_ "` + module + `/regional/limiter"; _ "go.opentelemetry.io/otel/exporters/otlp")
+import (_ "` + module + `/internal/limiter"; _ "go.opentelemetry.io/otel/exporters/otlp")
 func main() {}
 `,
 	"cmd/weir/main.go": `package main
@@ -80,13 +80,13 @@ import (_ "encoding/json"; _ "github.com/proxy-wasm/proxy-wasm-go-sdk/proxywasm"
 func main() {}
 `,
 	"test/load/main.go": `package main
-import (_ "` + module + `/regional/limiter"; _ "github.com/redis/go-redis/v9")
+import (_ "` + module + `/internal/limiter"; _ "github.com/redis/go-redis/v9")
 func main() {}
 `,
 }
 
 var wantComplaints = []string{
-	"global imports regional/limiter: programs are apart",
+	"global imports internal/limiter: programs are apart",
 	"internal/lease imports context: a pure package does without",
 	"internal/lease imports golang.org/x/sync/errgroup: a pure package imports the standard library only",
 	"internal/lease imports internal/telemetry: a pure package imports pure packages only",
@@ -95,13 +95,13 @@ var wantComplaints = []string{
 	"internal/limit/ticker_plan9.go:3 starts a goroutine",
 	"internal/rule depends on fmt: it makes the filter large",
 	"internal/rule/deep imports reflect: a pure package does without",
-	"internal/rulefile imports regional/limiter: programs are apart",
-	"regional/limiter imports github.com/prometheus/client_golang/prometheus/promhttp: only internal/telemetry and main may",
-	"regional/limiter imports github.com/redis/go-redis/v9: only regional/redisstore may",
-	"regional/rls imports github.com/redis/go-redis/v9: only regional/redisstore may",
+	"internal/rulefile imports internal/limiter: programs are apart",
+	"internal/limiter imports github.com/prometheus/client_golang/prometheus/promhttp: only internal/telemetry and main may",
+	"internal/limiter imports github.com/redis/go-redis/v9: only internal/redisstore may",
+	"regional/rls imports github.com/redis/go-redis/v9: only internal/redisstore may",
 	"regional/rlsless imports github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3: only regional/rls may",
 	"regional/rlsless imports google.golang.org/grpc/codes: only regional/rls may",
-	"regional/redisstore imports github.com/hashicorp/consul/api: only regional/discovery may",
+	"internal/redisstore imports github.com/hashicorp/consul/api: only internal/discovery may",
 }
 
 // TestFindsWhatIsPlanted checks the checker: it finds each breach, and nothing else.

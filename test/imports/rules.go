@@ -39,10 +39,10 @@ var confined = []struct {
 	imports string
 	home    []string // packages with all below them; "main" is every program's main package
 }{
-	{"github.com/redis", []string{"regional/redisstore"}},
+	{"github.com/redis", []string{"internal/redisstore"}},
 	{"google.golang.org/grpc", []string{"regional/rls"}},
 	{"github.com/envoyproxy/go-control-plane", []string{"regional/rls"}},
-	{"github.com/hashicorp/consul", []string{"regional/discovery"}},
+	{"github.com/hashicorp/consul", []string{"internal/discovery"}},
 	{"go.opentelemetry.io/otel/exporters", []string{"internal/telemetry", "main"}},
 	{"go.opentelemetry.io/contrib/exporters", []string{"internal/telemetry", "main"}},
 	{"github.com/prometheus/client_golang/prometheus/promhttp", []string{"internal/telemetry", "main"}},

@@ -69,7 +69,7 @@ func TestFamilies(t *testing.T) {
 	all := families([]*measure.GoBench{
 		{Package: "x/internal/limit", Name: "Decision/a", Nanos: measure.Sample{50}, Allocs: measure.Sample{1}},
 		{Package: "x/internal/limit", Name: "Decision/b", Nanos: measure.Sample{60}, Allocs: measure.Sample{0}},
-		{Package: "x/regional/limiter/front", Name: "Hit", Nanos: measure.Sample{50}},
+		{Package: "x/internal/limiter/front", Name: "Hit", Nanos: measure.Sample{50}},
 		{Package: "x/elsewhere", Name: "Hit", Nanos: measure.Sample{500}},
 	})
 	var rows []table.Row

@@ -19,7 +19,7 @@ func (b *bench) micro(ctx context.Context) (table.Section, error) {
 	s := table.Section{Title: "Go benchmarks, one core"}
 	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=.", "-benchmem", "-cpu=1",
 		"-count=3", "-benchtime="+b.plan.benchTime.String(),
-		"./internal/limit", "./internal/lease", "./regional/limiter/front")
+		"./internal/limit", "./internal/lease", "./internal/limiter/front")
 	cmd.Dir = b.Root()
 	out, err := cmd.CombinedOutput()
 	if err != nil {

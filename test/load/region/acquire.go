@@ -13,8 +13,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/regional/limiter"
-	"github.com/weirlimit/weir/regional/redisstore"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/redisstore"
 	"github.com/weirlimit/weir/test/load/measure"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/regional/redisstore/redistest"
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
 	"github.com/weirlimit/weir/test/load/measure"
 	"github.com/weirlimit/weir/test/load/table"
 )

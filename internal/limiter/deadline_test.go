@@ -1,0 +1,127 @@
+package limiter_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+)
+
+// slowStore decides on the key "hung" never, and on all else by the store behind it.
+type slowStore struct {
+	limiter.Store
+	left time.Duration // until the deadline, when it was asked last
+}
+
+func (s *slowStore) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+	if ends, ok := ctx.Deadline(); ok {
+		s.left = time.Until(ends)
+	}
+	hung := false
+	for i := range asks {
+		if string(asks[i].Key) == "hung" {
+			hung, grants[i] = true, lease.Grant{Status: lease.Unavailable}
+		} else {
+			s.Store.Acquire(ctx, asks[i:i+1], grants[i:i+1])
+		}
+	}
+	if hung {
+		<-ctx.Done()
+	}
+}
+
+func newSlowRegion(t *testing.T) (*region, *slowStore) {
+	store := new(slowStore)
+	r := newRegion(t, func(c *limiter.Config) { store.Store, c.Store = c.Store, store })
+	r.store = nil // it is behind the slow one
+	return r, store
+}
+
+// A caller is answered before it gives up, with what was decided by then: in each case
+// what the store has of the caller's time is least to most.
+func TestAnswersBeforeTheCallerGivesUp(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ timeout, least, most time.Duration }{
+		{100 * ms, 0, 90 * ms},
+		{300 * ms, 100 * ms, 280 * ms},
+		{10 * ms, 0, 8 * ms},
+		{2 * ms, 0, ms},
+		{0, 500 * ms, 980 * ms}, // it does not tell
+	} {
+		r, store := newSlowRegion(t)
+		q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure,
+			bytes.NewReader(r.call(want("page", "hung", 1), want("page", "quick", 1)).Append(nil)))
+		q.Header.Set("Content-Type", "application/proto")
+		if c.timeout > 0 {
+			q.Header.Set("Connect-Timeout-Ms", strconv.FormatInt(c.timeout.Milliseconds(), 10))
+		}
+		w := httptest.NewRecorder()
+		r.handler.ServeHTTP(w, q)
+		var out wire.Response
+		if err := out.Decode(w.Body.Bytes()); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%v: %d %v", c.timeout, w.Code, err)
+		}
+		if store.left > c.most || store.left < c.least {
+			t.Errorf("%v: the store had %v, want %v to %v", c.timeout, store.left, c.least, c.most)
+		}
+		if g := out.Grants; g[0].Status != wire.StatusUnavailable || g[1].Status != wire.StatusOK || g[1].Granted != 1 {
+			t.Errorf("%v: %+v, want the one unavailable and the other granted", c.timeout, g)
+		}
+	}
+}
+
+// The same by gRPC, whose deadline is another header.
+func TestAnswersBeforeTheDeadline(t *testing.T) {
+	r, store := newSlowRegion(t)
+	server := httptest.NewUnstartedServer(r.handler)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL, connect.WithGRPC())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := client.Acquire(ctx, connect.NewRequest(&quotapb.AcquireRequest{Protocol: 1, Holder: holderA, Seq: 1,
+		Wants: []*quotapb.Want{{Rule: "page", Key: []byte("quick"), Need: 1, Waiting: 1, Want: 1}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least, most := 5*time.Second, 10*time.Second-20*time.Millisecond; store.left < least || store.left > most {
+		t.Errorf("the store had %v of 10 s, want %v to %v", store.left, least, most)
+	}
+}
+
+// What is granted to a caller that has hung up meanwhile comes back.
+func TestCallerThatHangsUp(t *testing.T) {
+	r, _ := newSlowRegion(t)
+	ctx, hangUp := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, hangUp)
+	q := httptest.NewRequestWithContext(ctx, http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure,
+		bytes.NewReader(r.call(want("page", "hung", 1), want("page", "k", 7)).Append(nil)))
+	q.Header.Set("Content-Type", "application/proto")
+	r.handler.ServeHTTP(httptest.NewRecorder(), q)
+
+	next := r.call(want("page", "k", 10))
+	w := r.raw("application/proto", next.Append(nil))
+	var out wire.Response
+	if err := out.Decode(w.Body.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if out.Grants[0].Granted != 10 {
+		t.Errorf("10 of 10, of which nobody has any: %+v", out.Grants[0])
+	}
+	if !strings.Contains(scrape(r.metrics), "weir_acquire_unheard_total 1\n") {
+		t.Error("it is not counted")
+	}
+}

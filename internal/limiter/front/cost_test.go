@@ -1,0 +1,177 @@
+package front_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/limiter/memory"
+)
+
+// lone is the only client of a limit, at one replica, and the exact limiter that it is
+// compared with: that has admitted what the client was.
+type lone struct {
+	*client
+	spent []outlay
+}
+
+// outlay is units that were admitted at a time.
+type outlay struct {
+	at    limit.Micros
+	units int64
+}
+
+// request sends a request, which is refused only if an exact limiter would refuse it.
+func (l *lone) request(cost int64) bool {
+	l.t.Helper()
+	g := l.acquire(l.ask(l.policy, 0, cost, cost))[0]
+	l.compare(cost, g)
+	return g.Granted > 0
+}
+
+func (l *lone) compare(cost int64, g lease.Grant) {
+	l.t.Helper()
+	now := limit.Micros(time.Now().UnixMicro())
+	switch fits := l.fits(cost, now); {
+	case g.Granted > 0 && !fits:
+		l.t.Fatalf("request %d, of %d, is admitted beyond the limit", len(l.spent), cost)
+	case g.Granted > 0:
+		l.spent = append(l.spent, outlay{now, cost})
+	case fits && l.fits(cost+l.policy.Terms.Ample, now-lately(l.policy)):
+		l.t.Fatalf("after %d requests one of %d is refused, an exact limiter has room: %+v", len(l.spent), cost, g)
+	}
+}
+
+// lately is within what time something may have come back to a limit that nobody was told
+// of yet. A log counts from the end of a lease.
+func lately(p *limiter.Policy) limit.Micros {
+	switch p.Limit.Spec().Algorithm {
+	case limit.FixedWindow:
+		return 3 * limit.Millisecond
+	case limit.SlidingLog:
+		return 12 * limit.Second
+	}
+	return 1500 * limit.Millisecond
+}
+
+// fits reports whether an exact limiter has room, whose clock stands at a time.
+func (l *lone) fits(cost int64, at limit.Micros) bool {
+	var twin limit.State
+	for _, s := range l.spent {
+		twin = l.policy.Limit.Charge(twin, min(s.at, at), s.units)
+	}
+	return l.policy.Limit.Peek(twin, at, cost).RetryAfter == 0
+}
+
+// onlyClient runs a test of one client of a limit.
+func onlyClient(t *testing.T, spec limit.Spec, run func(*testing.T, *site, *lone)) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		run(t, s, &lone{client: &client{t: t, store: s.fronts[0], policy: ruled(t, "hot", spec, lease.Leased)}})
+	})
+}
+
+// What a replica holds on lease counts for a request that costs more: nothing is refused
+// that the limit has.
+func TestCostsAboveTheLease(t *testing.T) {
+	many := func(n int, cost int64, then ...int64) (costs []int64) {
+		for range n {
+			costs = append(costs, cost)
+		}
+		return append(costs, then...)
+	}
+	for _, c := range []struct {
+		limit int64
+		costs []int64 // admitted, to the last unit
+	}{
+		{5, []int64{1, 1, 3}},
+		{10, many(5, 2)},
+		{1000, many(500, 1, 400, 100)},
+		{1000, many(33, 30, 10)},
+	} {
+		for name, spec := range algorithms {
+			t.Run(fmt.Sprintf("%d, %s, then %v", c.limit, name, c.costs[len(c.costs)-1]), func(t *testing.T) {
+				spec.Count, spec.Period = c.limit, limit.Hour
+				onlyClient(t, spec, func(t *testing.T, s *site, l *lone) {
+					for i, cost := range c.costs {
+						if !l.request(cost) {
+							t.Fatalf("request %d of %v is refused", i, c.costs)
+						}
+					}
+					if l.request(1) {
+						t.Error("one more is admitted")
+					}
+				})
+			})
+		}
+	}
+}
+
+// One client of one replica is decided on as by one exact limiter, whatever its requests
+// cost, and however many come in a moment.
+func TestOneClientIsDecidedOnExactly(t *testing.T) {
+	for name, spec := range algorithms {
+		for _, count := range []int64{3, 20, 500, 100_000} {
+			for _, per := range []limit.Micros{limit.Minute, limit.Hour} {
+				t.Run(fmt.Sprintf("%s, %d in %d s", name, count, per/limit.Second), func(t *testing.T) {
+					spec.Count, spec.Period = count, per
+					for seed := range uint64(20) {
+						onlyClient(t, spec, func(t *testing.T, s *site, l *lone) { l.wander(seed) })
+					}
+				})
+			}
+		}
+	}
+}
+
+func (l *lone) wander(seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	count := l.policy.Limit.Spec().Count
+	most := []int64{2, max(1, count/50), max(1, count/7), count}[seed%4]
+	for range 300 {
+		if rnd.IntN(12) == 0 || seed%3 == 0 {
+			time.Sleep([]time.Duration{1, 10, 60, 250, 1300, 11_000}[rnd.IntN(6)] * time.Millisecond)
+		}
+		l.request(1 + rnd.Int64N(most))
+	}
+}
+
+// What a key has on lease that loses its place counts for it as well when it comes again:
+// a denial is remembered as one of what is left above and goes back.
+func TestEvictedKeyIsDecidedOnExactly(t *testing.T) {
+	for name, spec := range algorithms {
+		t.Run(name, func(t *testing.T) {
+			spec.Count, spec.Period = 40, limit.Hour
+			for seed := range uint64(20) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, stop := context.WithCancel(t.Context())
+					f := front.New(front.Config{Store: memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 30}), MaxKeys: 1, MaxBytes: 1 << 30})
+					var running sync.WaitGroup
+					running.Go(func() { _ = f.Run(ctx) })
+					defer running.Wait()
+					defer stop()
+					a := &lone{client: &client{t: t, store: f, policy: ruled(t, "a", spec, lease.Leased)}}
+					b := &lone{client: &client{t: t, store: f, policy: ruled(t, "b", spec, lease.Leased)}}
+					rnd := rand.New(rand.NewPCG(seed, 9))
+					for range 80 {
+						l := []*lone{a, b}[rnd.IntN(2)]
+						for range 1 + rnd.IntN(3) {
+							l.request(1 + rnd.Int64N(8))
+						}
+						time.Sleep(5 * time.Millisecond) // until what goes back is there
+					}
+					if f.Stats().Evicted == 0 {
+						t.Error("nothing was evicted")
+					}
+				})
+			}
+		})
+	}
+}

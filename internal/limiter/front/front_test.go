@@ -1,0 +1,86 @@
+package front_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/limiter/limitertest"
+	"github.com/weirlimit/weir/internal/limiter/memory"
+)
+
+// newFront puts a front before a memory store, on one clock, and runs it.
+func newFront(t testing.TB, o limitertest.Options) *front.Store {
+	if o.MaxKeys == 0 {
+		o.MaxKeys = 100_000
+	}
+	return newNarrowFront(t, o, o.MaxKeys)
+}
+
+// newNarrowFront has room for fewer keys than the store.
+func newNarrowFront(t testing.TB, o limitertest.Options, maxKeys int) *front.Store {
+	if o.MaxKeys == 0 {
+		o.MaxKeys = 100_000
+	}
+	return frontOf(t, o, memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}), maxKeys)
+}
+
+func frontOf(t testing.TB, o limitertest.Options, behind limiter.Store, maxKeys int) *front.Store {
+	f := front.New(front.Config{
+		Store:    behind,
+		MaxKeys:  maxKeys,
+		MaxBytes: 1 << 30,
+		Now:      func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = f.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return f
+}
+
+// twoFronts puts two before one memory store.
+func twoFronts(maxKeys int) func(testing.TB, limitertest.Options) [2]limiter.Store {
+	return func(t testing.TB, o limitertest.Options) [2]limiter.Store {
+		behind := memory.New(memory.Config{MaxKeys: 100_000, MaxBytes: 1 << 30, Now: o.Now})
+		return [2]limiter.Store{frontOf(t, o, behind, maxKeys), frontOf(t, o, behind, maxKeys)}
+	}
+}
+
+func TestConformance(t *testing.T) {
+	limitertest.Run(t, limitertest.Subject{
+		New:    func(t testing.TB, o limitertest.Options) limiter.Store { return newFront(t, o) },
+		Two:    twoFronts(100_000),
+		Cached: true,
+		Asked:  asked,
+		Settle: settle(t),
+	})
+}
+
+// All of it holds as well where keys take each other's only place.
+func TestConformanceWithoutRoom(t *testing.T) {
+	limitertest.Run(t, limitertest.Subject{
+		New:    func(t testing.TB, o limitertest.Options) limiter.Store { return newNarrowFront(t, o, 1) },
+		Two:    twoFronts(1),
+		Cached: true,
+		Asked:  asked,
+		Settle: settle(t),
+	})
+}
+
+func asked(s limiter.Store) uint64 { return s.(*front.Store).Stats().Asked }
+
+// settle lets a front send what is due.
+func settle(t testing.TB) func(limiter.Store) {
+	return func(s limiter.Store) {
+		s.(*front.Store).Flush(t.Context())
+		time.Sleep(time.Millisecond) // Run may be sending too
+	}
+}

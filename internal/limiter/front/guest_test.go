@@ -1,0 +1,134 @@
+package front_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+)
+
+// bringing is a policy of the same counters whose count came with a request.
+func bringing(t testing.TB, of *limiter.Policy, count int64) *limiter.Policy {
+	spec := of.Limit.Spec()
+	spec.Count = count
+	p := ruled(t, of.Rule, spec, of.Terms.Consistency)
+	p.Beside = p.Exactly()
+	return p
+}
+
+// Whoever asks at the same time, by whatever counts: all are answered, none is admitted
+// that its own count refuses, what was admitted is charged, and the rule's own count is
+// used up as if there were no other.
+func TestCountsAtTheSameTime(t *testing.T) {
+	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
+		for _, grouped := range []bool{false, true} {
+			onSite(t, 1, func(t *testing.T, s *site) {
+				p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 2000, Period: limit.Hour}, c)
+				free := ruled(t, "free", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, c)
+				counts := []*limiter.Policy{p, p, p, bringing(t, p, 500), bringing(t, p, 1000), bringing(t, p, 2000), bringing(t, p, 2100)}
+				var admitted atomic.Int64
+				var all sync.WaitGroup
+				for i := range 40 {
+					random := rand.New(rand.NewPCG(uint64(i), 3))
+					all.Go(func() {
+						for range 150 {
+							by := counts[random.IntN(len(counts))]
+							client := &client{t: t, store: s.fronts[0], policy: by}
+							before := admitted.Load()
+							var g lease.Grant
+							switch {
+							case random.IntN(5) == 0:
+								g = client.acquire(look(by, 0))[0]
+							case grouped:
+								g = client.acquire(client.ask(by, 1, 1, 1), client.ask(free, 1, 1, 1))[0]
+							default:
+								g = client.acquire(client.ask(by, 0, 1, 1))[0]
+							}
+							admitted.Add(g.Granted)
+							if g.Status == lease.Unavailable || g.Granted > 0 && before >= by.Terms.Capacity || g.Remaining > by.Terms.Capacity {
+								t.Errorf("%d admitted, by a count of %d: %+v", before, by.Terms.Capacity, g)
+							}
+							time.Sleep(time.Duration(random.ExpFloat64() * float64(5*time.Millisecond)))
+						}
+					})
+				}
+				all.Wait()
+				last := &client{t: t, store: s.fronts[0], policy: p}
+				for misses := 0; admitted.Load() < 2000 && misses < 50; {
+					n := single(last, 1)
+					if admitted.Add(n); n == 0 {
+						misses++
+						time.Sleep(100 * time.Millisecond)
+					}
+				}
+				time.Sleep(30 * time.Second) // what is on lease has come back
+				if n := admitted.Load(); n < 2000 || n > 2100 || charged(t, s.base, counts[6], "hot") != n {
+					t.Errorf("admitted %d, and %d are charged", n, charged(t, s.base, counts[6], "hot"))
+				}
+			})
+		}
+	}
+}
+
+// A rule's own count takes a key over from one that came with a request, and so does a
+// new version of the rule: what the other was denied refuses nobody any more.
+func TestRulesCountTakesOver(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 12, Period: limit.Hour}, lease.Leased)
+		for i, step := range []struct {
+			by      *limiter.Policy
+			granted int64
+		}{
+			{bringing(t, p, 2), 1}, {bringing(t, p, 2), 1}, {bringing(t, p, 2), 0},
+			{p, 1}, {bringing(t, p, 2), 0}, {p, 1}, {bringing(t, p, 5), 1}, {bringing(t, p, 5), 0}, {p, 1},
+			{ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 6, Period: limit.Hour}, lease.Leased), 0},
+			{ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 7, Period: limit.Hour}, lease.Leased), 1},
+			{p, 1}, {p, 1},
+		} {
+			if n := single(&client{t: t, store: s.fronts[0], policy: step.by}, 1); n != step.granted {
+				t.Errorf("step %d, by a count of %d: granted %d, want %d", i+1, step.by.Terms.Capacity, n, step.granted)
+			}
+		}
+	})
+}
+
+// What a guest gives back is taken back once, whatever becomes of its request.
+func TestGuestGivesBack(t *testing.T) {
+	for name, group := range map[string]uint32{"alone": 0, "in a group": 1, "in a group that is denied": 2} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, 1, func(t *testing.T, s *site) {
+				p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 12, Period: limit.Hour}, lease.Leased)
+				other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Hour}, lease.Leased)
+				by := bringing(t, p, 5)
+				c := &client{t: t, store: s.fronts[0]}
+				g := c.acquire(c.ask(p, 0, 4, 4))[0]
+				a := c.ask(by, group, 1, 1)
+				a.Want.Unused, a.Want.Lease = 3, g.Lease
+				used := int64(2)
+				switch group {
+				case 0:
+					g = c.acquire(a)[0]
+				case 1:
+					g = c.acquire(a, c.ask(other, group, 1, 1))[0]
+				case 2:
+					used--
+					g = c.acquire(a, c.ask(other, group, 2, 2))[0]
+				}
+				if g.Status != lease.OK || g.Granted != used-1 {
+					t.Errorf("with 1 of 5 used: %+v", g)
+				}
+				if g := c.acquire(look(by, 0))[0]; g.Remaining != 5-used {
+					t.Errorf("told %+v, want %d left", g, 5-used)
+				}
+				if g := c.acquire(look(p, 0))[0]; g.Remaining != 12-used {
+					t.Errorf("by the rule's count told %+v, want %d left", g, 12-used)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,175 @@
+package front_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// look asks what remains, and charges nothing.
+func look(p *limiter.Policy, group uint32) limiter.Ask {
+	return limiter.Ask{Policy: p, Key: []byte("hot"), Group: group}
+}
+
+// A question about an exact rule is answered by what the store says after it was
+// asked, alone and in a group: what others have spent is spent.
+func TestExactPeekIsNotStale(t *testing.T) {
+	for name, spec := range algorithms {
+		t.Run(name, func(t *testing.T) {
+			spec.Count, spec.Period = 10, limit.Hour
+			onSite(t, 2, func(t *testing.T, s *site) {
+				p, free := ruled(t, "hot", spec, lease.Exact), ruled(t, "free", spec, lease.Leased)
+				a, b := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[1], policy: p}
+				for left := int64(10); left > 0; left-- {
+					single(b, 1)
+					if g := a.acquire(look(p, 0))[0]; g.Status != lease.OK || g.Remaining != left-1 {
+						t.Errorf("%d left, the replica that did not spend it says %+v", left-1, g)
+					}
+					if g := a.acquire(look(p, 1), a.ask(free, 1, 1, 1)); g[0].Status != lease.OK || g[0].Remaining != left-1 || g[1].Granted != 1 {
+						t.Errorf("%d left, in a group: %+v", left-1, g)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A question that comes while an older one is under way is not answered with that
+// one's reply, but with the next, which also answers what else came meanwhile.
+func TestExactPeekWaitsForItsOwnReply(t *testing.T) {
+	onSite(t, 2, func(t *testing.T, s *site) {
+		p := perHour(t)
+		a, b := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.base, policy: p}
+		for spent := int64(21); spent <= 63; spent += 21 {
+			var first sync.WaitGroup
+			first.Go(func() { a.acquire(look(p, 0)) })
+			first.Go(func() { single(a, 1) })
+			time.Sleep(1500 * time.Microsecond) // the store has decided, its reply is on the way
+			single(b, 20)
+			if g := a.acquire(look(p, 0))[0]; g.Status != lease.OK || g.Remaining != 100-spent {
+				t.Errorf("after %d of 100 were spent, 20 of them elsewhere just now: %+v", spent, g)
+			}
+			first.Wait()
+		}
+		if asks := s.stores[0].asks("hour"); asks != 6 {
+			t.Errorf("%d asks for three times two round trips", asks)
+		}
+	})
+}
+
+// A question that travels with requests is not refused with them.
+func TestExactPeekAmongOthers(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p, free := perHour(t), ruled(t, "free", limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Leased)
+		c := &client{t: t, store: s.fronts[0], policy: p}
+		var all sync.WaitGroup
+		all.Go(func() { single(c, 40) })
+		time.Sleep(time.Millisecond)
+		all.Go(func() {
+			if granted := single(c, 80); granted != 0 {
+				t.Errorf("granted %d of the 60 that are left", granted)
+			}
+		})
+		all.Go(func() {
+			if g := c.acquire(look(p, 0))[0]; g.Status != lease.OK || g.Remaining != 60 {
+				t.Errorf("60 left, and 80 are refused at the same time: %+v", g)
+			}
+		})
+		all.Wait()
+		denied := c.ask(free, 1, 101, 101)
+		if g := c.acquire(denied, look(p, 1)); g[0].Status != lease.Denied || g[1].Status != lease.OK || g[1].Remaining != 60 {
+			t.Errorf("in a group that is denied: %+v", g)
+		}
+	})
+}
+
+// Nobody knows what is left while the store is down; when it is back, what was
+// admitted meanwhile is not left, although the store has not heard of it.
+func TestExactPeekWhileTheStoreIsDown(t *testing.T) {
+	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
+		p := perHour(t)
+		p.OnFailure = rule.FailureAllow
+		c := &client{t: t, store: f}
+		behind.down.Store(true)
+		for range 2 { // the second while the store is left alone
+			if g := c.acquire(look(p, 0))[0]; g.Status != lease.Unavailable {
+				t.Errorf("a store that is down: %+v", g)
+			}
+		}
+		debt := c.ask(p, 0, 3, 3)
+		if v := f.Fall(&debt, 1); !v.Admitted {
+			t.Errorf("on_failure: allow refuses: %+v", v)
+		}
+		behind.down.Store(false)
+		time.Sleep(130 * time.Millisecond)
+		if g := c.acquire(look(p, 0))[0]; g.Status != lease.OK || g.Remaining != 97 {
+			t.Errorf("3 of 100 were admitted while the store was down: %+v", g)
+		}
+	})
+}
+
+// That nothing is left is not remembered into the next window.
+func TestExactPeekInANewWindow(t *testing.T) {
+	inFront(t, func(t *testing.T, f *front.Store, _ *far) {
+		p := ruled(t, "hot", limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Second}, lease.Exact)
+		c := &client{t: t, store: f, policy: p}
+		time.Sleep(960 * time.Millisecond)
+		single(c, 10)
+		for _, want := range []int64{0, 10} {
+			if g := c.acquire(look(p, 0))[0]; g.Remaining != want {
+				t.Errorf("want %d left: %+v", want, g)
+			}
+			time.Sleep(60 * time.Millisecond)
+		}
+	})
+}
+
+// A flood of questions about one exact key costs one ask for all that come during a
+// round trip; and hardly any while the key is known to have nothing left, whether
+// requests are refused besides or not.
+func TestFloodOfExactPeeks(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p := perHour(t)
+		other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
+		c := &client{t: t, store: s.fronts[0], policy: p}
+		flood := func(long time.Duration) {
+			var all sync.WaitGroup
+			for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
+				all.Go(func() {
+					if g := c.acquire(look(p, 0))[0]; g.Status != lease.OK {
+						t.Errorf("in a flood of questions: %+v", g)
+					}
+				})
+				all.Go(func() {
+					if g := c.acquire(look(p, 1), c.ask(other, 1, 1, 1)); g[0].Status != lease.OK {
+						t.Errorf("in a flood of groups: %+v", g)
+					}
+				})
+			}
+			all.Wait()
+		}
+		asks := func() int { return s.stores[0].asks("hour") }
+		if flood(time.Second); asks() > 502 {
+			t.Errorf("%d asks in 500 round trips", asks())
+		}
+		c.acquire(c.ask(p, 0, 100, 100))
+		before := asks()
+		if flood(time.Second); asks()-before > 11 {
+			t.Errorf("%d asks in a second for a key that has nothing left", asks()-before)
+		}
+		before = asks()
+		for end := time.Now().Add(time.Second); time.Now().Before(end); {
+			single(c, 1)
+			flood(10 * time.Millisecond)
+		}
+		if asks()-before > 11 {
+			t.Errorf("%d asks in a second for a key that refuses", asks()-before)
+		}
+	})
+}

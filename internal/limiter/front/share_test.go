@@ -1,0 +1,220 @@
+package front_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+)
+
+// Several replicas share one limit: never more than it in a window, and nearly all
+// of it while every replica has demand.
+func TestReplicasShareOneLimit(t *testing.T) {
+	for _, c := range []struct {
+		spec  limit.Spec
+		lasts int // periods
+	}{
+		{limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: 10 * limit.Second}, 6},
+		{limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Second}, 20},
+		{limit.Spec{Algorithm: limit.FixedWindow, Count: 100_000, Period: 10 * limit.Second}, 6},
+		{limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: 10 * limit.Second}, 6},
+		{limit.Spec{Algorithm: limit.SlidingWindow, Count: 5000, Period: 20 * limit.Second}, 4},
+		{limit.Spec{Algorithm: limit.SlidingLog, Count: 3000, Period: 20 * limit.Second}, 4},
+	} {
+		for _, replicas := range []int{1, 3, 5} {
+			t.Run(fmt.Sprintf("%d of %d in %ds, %d replicas", c.spec.Algorithm, c.spec.Count, c.spec.Period/limit.Second, replicas), func(t *testing.T) {
+				onSite(t, replicas, func(t *testing.T, s *site) {
+					// Virtual time begins at midnight: all windows are whole.
+					lasts := time.Duration(c.lasts) * time.Duration(c.spec.Period) * time.Microsecond
+					sum := s.offer(t, ruled(t, "hot", c.spec, lease.Leased), load{spec: c.spec, offered: 3, rate: 200, lasts: lasts, client: single})
+					sum.check(t, c.spec, c.lasts)
+				})
+			})
+		}
+	}
+}
+
+// check holds what was admitted against the bounds of a saturated limit.
+func (s *tally) check(t *testing.T, spec limit.Spec, periods int) {
+	t.Helper()
+	most, least := spec.Count*int64(periods), spec.Count*int64(periods)*98/100
+	switch spec.Algorithm {
+	case limit.FixedWindow:
+		for at, units := range s.windows {
+			if units > spec.Count+spec.Count/50 { // a grant of one window may arrive in the next
+				t.Errorf("window %d: admitted %d of %d", at, units, spec.Count)
+			}
+		}
+	case limit.TokenBucket:
+		most += spec.Count // a full burst
+	case limit.SlidingLog: // its lease lasts a fiftieth of the window
+		least -= spec.Count * int64(periods) * 2 / 100
+	}
+	if s.admitted > most || s.admitted < least {
+		t.Errorf("admitted %d in %d periods, want %d to %d; by window %v", s.admitted, periods, least, most, slices.Sorted(maps.Values(s.windows)))
+	}
+}
+
+// grant is units that were granted at a time, charged to a lease.
+type grant struct {
+	at    time.Duration
+	units int64
+	lease uint32
+}
+
+// step is a want that is sent to a replica after a pause.
+type step struct {
+	pause      time.Duration
+	replica    int
+	need, want int64
+}
+
+// On any trace, of any clients at any replicas, no window has more than its limit,
+// by whatever the algorithm promises.
+func TestNoTracePassesTheLimit(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		spec := rapid.SampledFrom([]limit.Spec{
+			{Algorithm: limit.FixedWindow, Period: limit.Second},
+			{Algorithm: limit.FixedWindow, Period: 3 * limit.Second, Align: limit.AlignFirstRequest},
+			{Algorithm: limit.TokenBucket, Period: limit.Second},
+			{Algorithm: limit.SlidingLog, Period: 2 * limit.Second},
+			{Algorithm: limit.SlidingWindow, Period: 2 * limit.Second},
+		}).Draw(r, "spec")
+		spec.Count = rapid.Int64Range(1, 200).Draw(r, "count")
+		c := rapid.SampledFrom([]lease.Consistency{lease.Leased, lease.Exact}).Draw(r, "consistency")
+		replicas := rapid.IntRange(1, 4).Draw(r, "replicas")
+		trace := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) step {
+			need := rapid.Int64Range(0, spec.Count/3+1).Draw(r, "need")
+			return step{
+				pause:   time.Duration(rapid.SampledFrom([]int{0, 0, 1, 7, 60, 300}).Draw(r, "pause")) * time.Millisecond,
+				replica: rapid.IntRange(0, replicas-1).Draw(r, "replica"),
+				need:    need,
+				want:    need + rapid.Int64Range(0, spec.Count).Draw(r, "ahead"),
+			}
+		}), 1, 150).Draw(r, "trace")
+		var grants []grant
+		onSite(t, replicas, func(t *testing.T, s *site) { grants = s.play(t, ruled(t, "hot", spec, c), trace) })
+		if what := broken(spec, grants); what != "" {
+			r.Fatal(what)
+		}
+	})
+}
+
+// play sends a trace, without waiting for answers, and lists what was granted.
+func (s *site) play(t *testing.T, p *limiter.Policy, trace []step) (grants []grant) {
+	var mu sync.Mutex
+	var asked sync.WaitGroup
+	begin := time.Now()
+	for _, w := range trace {
+		time.Sleep(w.pause)
+		asked.Go(func() {
+			c := &client{t: t, store: s.fronts[w.replica]}
+			g := c.acquire(c.ask(p, 0, w.need, w.want))[0]
+			mu.Lock()
+			defer mu.Unlock()
+			grants = append(grants, grant{time.Since(begin), g.Granted, g.Lease})
+		})
+	}
+	asked.Wait()
+	return grants
+}
+
+// broken says how grants pass a limit; empty: they do not.
+func broken(spec limit.Spec, grants []grant) string {
+	if spec.Algorithm == limit.FixedWindow {
+		windows := map[uint32]int64{}
+		for _, g := range grants {
+			if windows[g.lease] += g.units; windows[g.lease] > spec.Count {
+				return fmt.Sprintf("window %d was granted %d of %d", g.lease, windows[g.lease], spec.Count)
+			}
+		}
+		return ""
+	}
+	period := time.Duration(spec.Period) * time.Microsecond
+	const travels = 4 * time.Millisecond // from the charge to whoever asked
+	for i, last := range grants {
+		var units int64
+		for _, g := range grants[:i+1] {
+			if g.at > last.at-period+travels {
+				units += g.units
+			}
+		}
+		most := spec.Count
+		switch spec.Algorithm {
+		case limit.TokenBucket:
+			most = 3 * spec.Count // what was out on lease, a burst, and the refill of a period
+		case limit.SlidingWindow:
+			most = 2 * spec.Count // all of one window of the clock at its end, and of the next
+		}
+		if units > most {
+			return fmt.Sprintf("%d of %d were granted in the period until %v", units, spec.Count, last.at)
+		}
+	}
+	return ""
+}
+
+// A give-back whose call the network brings to another replica as well, or to the same again,
+// mints nothing, whatever either has handed out of that lease; and so does one that a liar
+// repeats, or invents.
+func TestDoubledGiveBacksMintNothing(t *testing.T) {
+	for _, spec := range []limit.Spec{
+		{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour},
+		{Algorithm: limit.SlidingWindow, Count: 1000, Period: limit.Hour},
+		{Algorithm: limit.SlidingLog, Count: 1000, Period: limit.Hour},
+		{Algorithm: limit.TokenBucket, Count: 1, Period: limit.Hour, Burst: 1000},
+	} {
+		for _, split := range []bool{false, true} { // both replicas have handed out, or one
+			onSite(t, 2, func(t *testing.T, s *site) {
+				p := ruled(t, "hot", spec, lease.Leased)
+				clients := []*client{{t: t, store: s.fronts[0], policy: p}, {t: t, store: s.fronts[1], policy: p}}
+				units := int64(0)
+				var calls []limiter.Ask
+				for i := range 4 {
+					c := clients[0]
+					if split {
+						c = clients[i%2]
+					}
+					g := c.acquire(c.ask(p, 0, 40, 40))[0]
+					if g.Granted != 40 {
+						t.Fatalf("%+v", g)
+					}
+					units += 10
+					back := c.ask(p, 0, 0, 0)
+					back.Want.Unused, back.Want.Lease = 30, g.Lease
+					back.Returned = []limiter.Returned{{Name: uint64(i) + 1, Units: 30}}
+					calls = append(calls, back)
+				}
+				for range 3 {
+					for i, call := range calls {
+						for _, c := range clients {
+							c.acquire(call)
+							lie := call
+							lie.Want.Unused = 1<<32 - 1
+							lie.Returned = []limiter.Returned{{Name: uint64(i) + 100, Units: lie.Want.Unused}}
+							c.acquire(lie)
+						}
+					}
+				}
+				for range 50 {
+					for _, c := range clients {
+						for single(c, 1) == 1 {
+							units++
+						}
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				if units > 1000 || units < 980 {
+					t.Errorf("algorithm %d, both have handed out: %v: %d units of 1000", spec.Algorithm, split, units)
+				}
+			})
+		}
+	}
+}

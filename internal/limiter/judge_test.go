@@ -1,0 +1,241 @@
+package limiter_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/memory"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// gappy is a store of which the keys in away do not answer.
+type gappy struct {
+	*memory.Store
+	away []string
+}
+
+func (g *gappy) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+	for i := range asks {
+		if slices.Contains(g.away, string(asks[i].Key)) {
+			grants[i] = lease.Grant{Status: lease.Unavailable}
+		} else {
+			g.Store.Acquire(ctx, asks[i:i+1], grants[i:i+1])
+		}
+	}
+}
+
+// books is a fallback that follows on_failure, admits no local request, and counts
+// what it admitted.
+type books struct{ admitted, holders int }
+
+func (b *books) Fall(a *limiter.Ask, holders int) limiter.Verdict {
+	v := limiter.OnFailure(a.Policy)
+	if v.Admitted {
+		b.admitted++
+	}
+	b.holders = holders
+	return v
+}
+
+func (b *books) Untake(*limiter.Ask, *limiter.Verdict) { b.admitted-- }
+
+// court is a judge with all that it is made of.
+type court struct {
+	limiter.Judge
+	store   *gappy
+	books   *books
+	metrics *telemetry.Registry
+	log     *bytes.Buffer
+}
+
+func newCourt() *court {
+	c := &court{
+		store:   &gappy{Store: memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20})},
+		books:   new(books),
+		metrics: telemetry.NewRegistry("test"),
+		log:     new(bytes.Buffer),
+	}
+	c.Judge = limiter.NewJudge(c.store, c.books, func() int { return 3 }, c.metrics, slog.New(slog.NewTextHandler(c.log, nil)))
+	return c
+}
+
+// ruling is a policy of ten units an hour.
+func ruling(t testing.TB, name string, how rule.OnFailure) *limiter.Policy {
+	t.Helper()
+	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := limiter.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	p.OnFailure = how
+	return p
+}
+
+func (c *court) judge(t testing.TB, asks ...limiter.Ask) []limiter.Verdict {
+	verdicts := make([]limiter.Verdict, len(asks))
+	c.Judge.Judge(t.Context(), asks, verdicts)
+	return verdicts
+}
+
+func (c *court) left(t testing.TB, p *limiter.Policy, key string) int64 {
+	grants := make([]lease.Grant, 1)
+	c.store.Store.Acquire(t.Context(), []limiter.Ask{{Policy: p, Key: []byte(key)}}, grants)
+	return grants[0].Remaining
+}
+
+// hasMetric demands a line of the metrics.
+func hasMetric(t testing.TB, r *telemetry.Registry, line string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if !strings.Contains(w.Body.String(), line+"\n") {
+		t.Errorf("metrics lack %s", line)
+	}
+}
+
+func units(p *limiter.Policy, key string, group uint32, need int64) limiter.Ask {
+	return limiter.Ask{Policy: p, Key: []byte(key), Group: group, Want: lease.Want{Need: need, Waiting: need, Want: need}}
+}
+
+func TestJudgeOfAGroup(t *testing.T) {
+	const away = "away"
+	for _, c := range []struct {
+		name     string
+		how      rule.OnFailure // of the second rule
+		key      string         // of it
+		need     int64          // of the first rule, which always answers
+		admitted bool
+		refused  [2]bool
+		degraded limiter.Degraded
+		left     int64 // of the first rule
+		books    int   // degraded admissions that stand
+	}{
+		{name: "both granted", key: "there", need: 2, admitted: true, left: 8},
+		{name: "allowed", how: rule.FailureAllow, key: away, need: 2, admitted: true, degraded: limiter.FailedAllow, left: 8, books: 1},
+		{name: "denied by failure", how: rule.FailureDeny, key: away, need: 2, refused: [2]bool{false, true}, degraded: limiter.FailedDeny, left: 10},
+		{name: "no local share", how: rule.FailureLocal, key: away, need: 2, refused: [2]bool{false, true}, degraded: limiter.FailedLocal, left: 10},
+		{name: "allowed beside a denial", how: rule.FailureAllow, key: away, need: 11, refused: [2]bool{true, false}, degraded: limiter.FailedAllow, left: 10},
+		{name: "both refused", how: rule.FailureDeny, key: away, need: 11, refused: [2]bool{true, true}, degraded: limiter.FailedDeny, left: 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bench := newCourt()
+			bench.store.away = []string{away}
+			first, second := ruling(t, "first", rule.FailureAllow), ruling(t, "second", c.how)
+			v := bench.judge(t, units(first, "k", 1, c.need), units(second, c.key, 1, 1))
+			for i := range v {
+				if v[i].Admitted != c.admitted || v[i].Refused != c.refused[i] {
+					t.Errorf("ask %d: %+v, want admitted %v, refused %v", i, v[i], c.admitted, c.refused[i])
+				}
+			}
+			if v[0].Degraded != limiter.Sound || v[1].Degraded != c.degraded {
+				t.Errorf("degraded %v and %v, want sound and %v", v[0].Degraded, v[1].Degraded, c.degraded)
+			}
+			if left := bench.left(t, first, "k"); left != c.left || bench.books.admitted != c.books {
+				t.Errorf("%d left and %d in the books, want %d and %d", left, bench.books.admitted, c.left, c.books)
+			}
+		})
+	}
+}
+
+// Requests of one call are judged apart, and what failed elsewhere comes back once.
+func TestJudgeGivesBack(t *testing.T) {
+	c := newCourt()
+	c.store.away = []string{"away"}
+	a, b := ruling(t, "a", rule.FailureAllow), ruling(t, "b", rule.FailureAllow)
+	asks := []limiter.Ask{units(a, "k", 0, 3), units(b, "k", 7, 4), units(a, "away", 7, 1), units(b, "k", 0, 9), units(a, "k", 0, 0)}
+	v := c.judge(t, asks...)
+	for i, want := range []bool{true, true, true, false, true} {
+		if v[i].Admitted != want {
+			t.Errorf("ask %d: %+v, want admitted %v", i, v[i], want)
+		}
+	}
+	for range 2 {
+		c.GiveBack(t.Context(), asks, v)
+	}
+	if left, rest := c.left(t, a, "k"), c.left(t, b, "k"); left != 10 || rest != 10 || c.books.admitted != 0 || c.books.holders != 3 {
+		t.Errorf("%d and %d of 10 left, books %+v", left, rest, c.books)
+	}
+	hasMetric(t, c.metrics, `weir_decisions_total{rule="a",verdict="admitted"} 3`)
+	hasMetric(t, c.metrics, `weir_decisions_total{rule="b",verdict="denied"} 1`)
+	hasMetric(t, c.metrics, `weir_degraded_total{how="allow",rule="a"} 1`)
+}
+
+// A failure is said once for each way to decide in it, and its end once nothing has failed for a while.
+func TestJudgeTellsOfAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		p := ruling(t, "a", rule.FailureDeny)
+		said := func(what string, times int) {
+			t.Helper()
+			if n := strings.Count(c.log.String(), what); n != times {
+				t.Errorf("%q was said %d times, want %d:\n%s", what, n, times, c.log)
+			}
+		}
+		for range 30 {
+			c.store.away = []string{"away"}
+			c.judge(t, units(p, "away", 0, 1), units(p, "there", 0, 1))
+			time.Sleep(time.Second)
+		}
+		said("is degraded", 1)
+		said("sound again", 0)
+		for range 2 {
+			c.judge(t, units(ruling(t, "a", rule.FailureAllow), "away", 0, 1))
+		}
+		said("is degraded", 2)
+		said("how=allow admitted=true", 1)
+		c.store.away = nil
+		for range 20 {
+			c.judge(t, units(p, "away", 0, 1))
+			time.Sleep(time.Second)
+		}
+		said("is degraded", 2)
+		said("sound again", 1)
+	})
+}
+
+// Without a fallback each rule's on_failure decides, and local, which would have to
+// count, refuses.
+func TestJudgeWithoutAFallback(t *testing.T) {
+	store := &gappy{Store: memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20}), away: []string{"k"}}
+	j := limiter.NewJudge(store, nil, nil, nil, nil)
+	for how, admitted := range map[rule.OnFailure]bool{rule.FailureAllow: true, rule.FailureDeny: false, rule.FailureLocal: false} {
+		v := make([]limiter.Verdict, 1)
+		asks := []limiter.Ask{units(ruling(t, "r", how), "k", 0, 1)}
+		if j.Judge(t.Context(), asks, v); v[0].Admitted != admitted || v[0].Refused == admitted {
+			t.Errorf("%v: %+v", how, v[0])
+		}
+		j.GiveBack(t.Context(), asks, v)
+	}
+}
+
+// The metrics of a rule go with it, and come back with it from zero.
+func TestMetricsOfRemovedRules(t *testing.T) {
+	c := newCourt()
+	stays, goes := ruling(t, "stays", rule.FailureAllow), ruling(t, "goes", rule.FailureAllow)
+	c.store.away = []string{"away"}
+	for _, p := range []*limiter.Policy{stays, goes} {
+		c.judge(t, units(p, "k", 0, 1), units(p, "away", 0, 1))
+	}
+	hasMetric(t, c.metrics, `weir_degraded_total{how="allow",rule="goes"} 1`)
+	c.Forget(func(name string) bool { return name == "stays" })
+	w := httptest.NewRecorder()
+	c.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if strings.Contains(w.Body.String(), `rule="goes"`) {
+		t.Error("there are metrics of a rule that has gone")
+	}
+	hasMetric(t, c.metrics, `weir_decisions_total{rule="stays",verdict="admitted"} 2`)
+	c.judge(t, units(goes, "k", 0, 1))
+	hasMetric(t, c.metrics, `weir_decisions_total{rule="goes",verdict="admitted"} 1`)
+}

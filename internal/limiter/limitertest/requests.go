@@ -1,0 +1,197 @@
+package limitertest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+)
+
+// forRequest does something to the slots of a request.
+func forRequest(t testing.TB, s limiter.Store, p *limiter.Policy, op limiter.SlotOp, id uint64, cost int64) lease.Grant {
+	t.Helper()
+	a := limiter.Ask{Policy: p, Key: []byte("k"), Op: op, Holder: id}
+	if op == limiter.Take {
+		a.Want = one(cost)
+	}
+	return acquireAll(t, s, a)[0]
+}
+
+// requestSlots are taken, renewed and released by requests, each by its id, and run
+// out.
+func requestSlots(t *testing.T, s Subject) {
+	const never = lease.Never
+	clk := newClock()
+	store := s.New(t, clk.options())
+	p := policyOf(t, slotted(5))
+	for i, step := range []struct {
+		after      limit.Micros
+		op         limiter.SlotOp
+		id         uint64
+		cost       int64
+		status     lease.Status
+		granted    int64
+		remaining  int64
+		never      bool
+		whatItSays string
+	}{
+		{0, limiter.Take, 1, 3, lease.OK, 3, 2, false, "three are taken"},
+		{0, limiter.Take, 1, 3, lease.OK, 3, 2, false, "the same take again takes no more"},
+		{0, limiter.Take, 2, 2, lease.OK, 2, 0, false, "another request takes the rest"},
+		{0, limiter.Take, 3, 1, lease.Denied, 0, 0, false, "all are held"},
+		{limit.Second, limiter.Take, 1, 2, lease.OK, 2, 1, false, "a request may hold fewer"},
+		{limit.Second, limiter.Take, 3, 2, lease.Denied, 0, 1, false, "all or none"},
+		{limit.Second, limiter.Take, 3, 1, lease.OK, 1, 0, false, "one is free"},
+		{0, limiter.Release, 2, 0, lease.OK, 0, 2, false, "two come back"},
+		{0, limiter.Release, 2, 0, lease.OK, 0, 2, false, "once"},
+		{0, limiter.Release, 9, 0, lease.OK, 0, 2, false, "nothing comes back of a request never seen"},
+		{0, limiter.Renew, 2, 0, lease.Denied, 0, 2, false, "what was released is not renewed"},
+		{limit.Second, limiter.Take, 4, 6, lease.Denied, 0, 2, true, "more than there are"},
+		{5 * limit.Second, limiter.Renew, 1, 0, lease.OK, 2, 2, false, "two are renewed"},
+		{6 * limit.Second, limiter.Renew, 3, 0, lease.Denied, 0, 3, false, "what was not renewed ran out"},
+		{0, limiter.Renew, 1, 0, lease.OK, 2, 3, false, "what was renewed did not"},
+		{11 * limit.Second, limiter.Release, 1, 0, lease.OK, 0, 5, false, "what ran out is free, released or not"},
+		{0, limiter.Take, 5, 5, lease.OK, 5, 0, false, "all of it"},
+	} {
+		clk.advance(step.after)
+		g := forRequest(t, store, p, step.op, step.id, step.cost)
+		if g.Status != step.status || g.Granted != step.granted || g.Remaining != step.remaining || g.Limit != 5 {
+			t.Fatalf("step %d (%s): %+v", i, step.whatItSays, g)
+		}
+		if held := g.Granted > 0; held != (g.TTL == 10_000) {
+			t.Fatalf("step %d (%s): ttl %d ms", i, step.whatItSays, g.TTL)
+		}
+		if denied := g.Status == lease.Denied; denied != (g.RetryAfter > 0) || (g.RetryAfter >= never) != step.never {
+			t.Fatalf("step %d (%s): retry after %d ms", i, step.whatItSays, g.RetryAfter)
+		}
+	}
+}
+
+// requestSlotsBesideHolders: both count against one limit.
+func requestSlotsBesideHolders(t *testing.T, s Subject) {
+	clk := newClock()
+	store := s.New(t, clk.options())
+	p := policyOf(t, slotted(4))
+	forRequest(t, store, p, limiter.Take, 1, 1)
+	if g := state(t, store, p, 2, 1, 0, 3); g.Granted != 3 {
+		t.Fatalf("three beside one: %+v", g)
+	}
+	if g := forRequest(t, store, p, limiter.Take, 3, 1); g.Status != lease.Denied {
+		t.Errorf("a fifth of four: %+v", g)
+	}
+	state(t, store, p, 2, 2, 1, 0)
+	if g := forRequest(t, store, p, limiter.Take, 3, 2); g.Granted != 2 {
+		t.Errorf("after the holder gave two back: %+v", g)
+	}
+}
+
+// requestSlotsHammer has requests come and go at once: the slots that are held never
+// pass the limit, and all of them are free in the end.
+func requestSlotsHammer(t *testing.T, s Subject) {
+	clk := newClock()
+	store := s.New(t, clk.options())
+	p := policyOf(t, slotted(10))
+	var inUse, most atomic.Int64
+	together(8, func(i int) {
+		for n := range 150 {
+			id, cost := uint64(1+i*1000+n), int64(1+n%3)
+			if g := forRequest(t, store, p, limiter.Take, id, cost); g.Granted == cost {
+				now := inUse.Add(cost)
+				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+				}
+				if n%5 == 0 {
+					forRequest(t, store, p, limiter.Renew, id, 0)
+				}
+				inUse.Add(-cost)
+				forRequest(t, store, p, limiter.Release, id, 0)
+			}
+		}
+	})
+	if most.Load() > 10 || most.Load() == 0 {
+		t.Errorf("up to %d slots were held, want 1 to 10", most.Load())
+	}
+	clk.advance(limit.Second)
+	if g := forRequest(t, store, p, limiter.Take, 1, 10); g.Granted != 10 {
+		t.Errorf("when all are released: %+v", g)
+	}
+}
+
+// forgetting: a store that lost what it had begins anew, whatever
+// holders remember. That admits one more limit, and no more.
+func forgetting(t *testing.T, s Subject) {
+	everyAlgorithm(t, 10, limit.Minute, func(t *testing.T, spec limit.Spec) {
+		clk := newClock()
+		store := s.New(t, clk.options())
+		p := policyOf(t, spec, exact)
+		epoch := store.Epoch()
+		var admitted int64
+		for range 3 {
+			admitted += drain(t, store, p, "k")
+			clk.advance(limit.Second)
+		}
+		s.Lose(t, store)
+		clk.advance(2 * limit.Second) // denials in memory are over
+		for range 3 {
+			admitted += drain(t, store, p, "k")
+			clk.advance(limit.Second)
+		}
+		refilled := int64(0)
+		if spec.Algorithm == limit.TokenBucket {
+			refilled = 1 // in eight seconds of sixty, and a rest
+		}
+		if admitted < 20 || admitted > 20+refilled {
+			t.Errorf("%d were admitted of 10 a minute before and after everything was lost, want 20", admitted)
+		}
+		if got := store.Epoch(); got != epoch || got == 0 {
+			t.Errorf("epoch %d became %d, want it never to change", epoch, got)
+		}
+	})
+	t.Run("slots", func(t *testing.T) {
+		clk := newClock()
+		store := s.New(t, clk.options())
+		p := policyOf(t, slotted(3))
+		state(t, store, p, 1, 1, 0, 3)
+		s.Lose(t, store)
+		if g := state(t, store, p, 2, 1, 0, 3); g.Granted != 3 {
+			t.Errorf("after everything was lost: %+v, want all three", g)
+		}
+	})
+}
+
+// costAboveTheBurst never passes a bucket, whatever its count.
+func costAboveTheBurst(t *testing.T, s Subject) {
+	clk := newClock()
+	store := s.New(t, clk.options())
+	p := policyOf(t, limit.Spec{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Minute, Burst: 7}, exact)
+	if g := acquire(t, store, p, "k", one(8)); g.Status != lease.Denied || g.RetryAfter < lease.Never {
+		t.Errorf("8 of a burst of 7: %+v, want a denial for ever", g)
+	}
+	clk.advance(2 * limit.Second)
+	if g := acquire(t, store, p, "k", one(7)); g.Granted != 7 {
+		t.Errorf("7 after that: %+v", g)
+	}
+}
+
+// peek: a want of nothing tells what is left, and charges nothing.
+func peek(t *testing.T, s Subject) {
+	everyAlgorithm(t, 10, limit.Hour, func(t *testing.T, spec limit.Spec) {
+		clk := newClock()
+		store := s.New(t, clk.options())
+		p := policyOf(t, spec, exact)
+		for left := int64(10); left >= 0; left-- {
+			key := fmt.Sprint("k", left)
+			for range 10 - left {
+				acquire(t, store, p, key, one(1))
+			}
+			clk.advance(limit.Second) // what a cache heard is over
+			for range 3 {
+				if g := acquire(t, store, p, key, lease.Want{}); g.Status != lease.OK || g.Remaining != left || g.Limit != 10 || g.Granted != 0 {
+					t.Fatalf("%d left: %+v", left, g)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package memory
+
+import (
+	"sync"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+)
+
+const (
+	// returnMemory is how long the name of a give-back is remembered at least.
+	returnMemory = limit.Minute
+	// mostReturns bounds the names of one generation, some 20 bytes each. What comes back
+	// beyond that is lost, until its charge expires.
+	mostReturns = 1 << 20
+)
+
+// returns remembers what came back under a name. It is safe for concurrent use; the zero
+// value remembers nothing.
+type returns struct {
+	mu sync.Mutex
+	generations[uint64]
+}
+
+// take takes out of an ask what came back before, or cannot be remembered.
+func (r *returns) take(at limit.Micros, a *limiter.Ask) {
+	if a.Returned == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range a.Returned {
+		if !r.note(at, one.Name) {
+			a.Want.Unused -= one.Units
+		}
+	}
+}
+
+// note remembers a name, and reports whether it is new and there is room for it.
+func (r *returns) note(at limit.Micros, name uint64) bool {
+	if r.over(at, returnMemory) {
+		r.next(at)
+	}
+	_, lately := r.now[name]
+	_, before := r.before[name]
+	if lately || before || len(r.now) >= mostReturns {
+		return false
+	}
+	r.now[name] = struct{}{}
+	return true
+}
+
+// generations are two sets, a younger and an older one: what is in neither was forgotten.
+type generations[K comparable] struct {
+	now, before map[K]struct{}
+	since       limit.Micros // when now began
+}
+
+// over reports whether the younger one has been the younger for so long.
+func (g *generations[K]) over(at, lasts limit.Micros) bool {
+	age := at - g.since
+	return g.now == nil || age < 0 || age >= lasts
+}
+
+// next begins another one, and forgets the older.
+func (g *generations[K]) next(at limit.Micros) {
+	g.now, g.before, g.since = map[K]struct{}{}, g.now, at
+}

@@ -1,0 +1,778 @@
+package limiter_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/memory"
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+const rulesText = `
+rules:
+  - { name: page, key: [client_ip], limit: 10/1h, algorithm: fixed_window, consistency: exact }
+  - { name: all, key: [], limit: 100/1h, algorithm: fixed_window, consistency: exact,
+      overrides: [{ when: { header: { x-tier: gold } }, limit: 200/1h }] }
+  - { name: upload, key: [client_ip], limit: 2, algorithm: concurrency }
+`
+
+func rulesOf(t testing.TB, text string) *rule.Set {
+	t.Helper()
+	set, err := rulefile.Parse("rules.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// region is a service on a memory store with a clock of its own, behind HTTP.
+type region struct {
+	t       testing.TB
+	clock   atomic.Int64
+	store   *memory.Store
+	service *limiter.Service
+	handler *limiter.Handler
+	metrics *telemetry.Registry
+	seq     uint64
+}
+
+func newRegion(t testing.TB, change ...func(*limiter.Config)) *region {
+	t.Helper()
+	r := &region{t: t, metrics: telemetry.NewRegistry("test")}
+	r.clock.Store(int64(20_000*limit.Day + limit.Hour/2))
+	now := func() limit.Micros { return limit.Micros(r.clock.Load()) }
+	r.store = memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30, Now: now})
+	c := limiter.Config{Store: r.store, Metrics: r.metrics, Now: now}
+	for _, change := range change {
+		change(&c)
+	}
+	r.service = limiter.NewService(c)
+	r.setRules(rulesText)
+	r.handler = limiter.NewHandler(r.service, r.metrics)
+	return r
+}
+
+func (r *region) setRules(text string) {
+	r.t.Helper()
+	if err := r.service.SetRules(rulesOf(r.t, text)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *region) advance(d limit.Micros) { r.clock.Add(int64(d)) }
+
+var holderA, holderB = bytes.Repeat([]byte{'a'}, 16), bytes.Repeat([]byte{'b'}, 16)
+
+// call is a request of holder A with the next seq.
+func (r *region) call(wants ...wire.Want) *wire.Request {
+	r.seq++
+	return &wire.Request{Protocol: 1, Holder: holderA, Seq: r.seq, Ack: r.seq - 1, Wants: wants}
+}
+
+// post sends a request as the filter does. The response is nil if it was refused,
+// with the reply's body beside it.
+func (r *region) post(req *wire.Request) (*wire.Response, string) {
+	r.t.Helper()
+	w := r.raw("application/proto", req.Append(nil))
+	if w.Code != http.StatusOK {
+		return nil, w.Body.String()
+	}
+	var out wire.Response
+	if err := out.Decode(w.Body.Bytes()); err != nil {
+		r.t.Fatal(err)
+	}
+	if len(out.Grants) != len(req.Wants) || out.Seq != req.Seq || out.Protocol != 1 || out.Epoch != r.store.Epoch() {
+		r.t.Fatalf("answer %+v to %+v", out, req)
+	}
+	return &out, ""
+}
+
+func (r *region) raw(contentType string, body []byte) *httptest.ResponseRecorder {
+	q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(body))
+	q.Header.Set("Content-Type", contentType)
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, q)
+	return w
+}
+
+// grants sends wants and returns their grants.
+func (r *region) grants(wants ...wire.Want) []wire.Grant {
+	r.t.Helper()
+	out, refused := r.post(r.call(wants...))
+	if out == nil {
+		r.t.Fatalf("refused: %s", refused)
+	}
+	return out.Grants
+}
+
+func want(rule, key string, units uint64) wire.Want {
+	return wire.Want{Rule: rule, Key: []byte(key), Need: units, Waiting: units, Want: units}
+}
+
+// An override that moves among the others is found by its name, and keeps its counter.
+func TestMovedOverride(t *testing.T) {
+	const gold, silver = `{ when: { header: { x-tier: gold } }, limit: 20/1h }`, `{ when: { header: { x-tier: silver } }, limit: 30/1h }`
+	rules := func(overrides string) string {
+		return "rules: [{ name: a, key: [client_ip], limit: 10/1h, algorithm: fixed_window, overrides: [" + overrides + "] }]\n"
+	}
+	r := newRegion(t)
+	r.setRules(rules(gold))
+	name := rulesOf(t, rules(gold)).Override(0, 1)
+	ask := func(variant uint32) wire.Grant {
+		return r.grants(wire.Want{Rule: "a", Variant: variant, Override: name, Want: 5, Need: 5, Waiting: 5})[0]
+	}
+	if g := ask(1); g.Limit != 20 || g.Remaining != 15 {
+		t.Fatalf("gold: %+v", g)
+	}
+	r.setRules(rules(silver + ", " + gold))
+	for variant, left := range []uint64{10, 5, 0} { // a holder with rules of another order
+		if g := ask(uint32(variant)); g.Limit != 20 || g.Remaining != left {
+			t.Errorf("gold as place %d: %+v, want %d left of 20", variant, g, left)
+		}
+	}
+	if g := r.grants(wire.Want{Rule: "a", Variant: 2, Need: 1, Waiting: 1, Want: 1})[0]; g.Limit != 20 || g.Status != wire.StatusDenied {
+		t.Errorf("gold, of a holder that sends its place alone: %+v", g)
+	}
+}
+
+func TestAcquire(t *testing.T) {
+	r := newRegion(t)
+	shape, _ := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
+	g := r.grants(want("page", "10.0.0.1", 4), want("nosuch", "k", 1), wire.Want{Rule: "all", Variant: 7, Want: 1}, want("page", "10.0.0.1", 7))
+	if g[0].Status != wire.StatusOK || g[0].Granted != 4 || g[0].Limit != 10 || g[0].Remaining != 6 || g[0].ResetMs != 1_800_000 {
+		t.Errorf("4 of 10: %+v", g[0])
+	}
+	if uint32(g[0].Lease>>32) != shape.Fingerprint() || uint32(g[0].Lease) != shape.PeriodID(limit.Micros(20_000)*limit.Day) {
+		t.Errorf("lease %x, want the limit's shape and the window's start", g[0].Lease)
+	}
+	if g[1].Status != wire.StatusUnknownRule || g[2].Status != wire.StatusUnknownRule {
+		t.Errorf("unknown rule and variant: %+v", g[1:3])
+	}
+	if g[3].Status != wire.StatusDenied || g[3].RetryAfterMs != 1_800_000 || g[3].AskAfterMs == 0 || g[3].AskAfterMs > 1000 {
+		t.Errorf("7 of the 6 that are left: %+v", g[3])
+	}
+	if g := r.grants(want("page", "10.0.0.1", 11)); g[0].RetryAfterMs != 1<<53-1 {
+		t.Errorf("11 of 10: %+v, want never", g[0])
+	}
+	if g := r.grants(wire.Want{Rule: "all", Variant: 1, Want: 1, Need: 1, Waiting: 1}); g[0].Limit != 200 {
+		t.Errorf("the override: %+v, want its limit", g[0])
+	}
+	if g := r.grants(wire.Want{Rule: "all", Variant: 1, Override: 77, Want: 1}); g[0].Status != wire.StatusUnknownRule {
+		t.Errorf("an override that the rule does not have: %+v", g[0])
+	}
+}
+
+// A long key and the hash that newer filters send in its place are one counter.
+func TestLongKeyIsItsHash(t *testing.T) {
+	r := newRegion(t)
+	for _, n := range []int{rule.MaxKey, rule.MaxKey + 1, 150, 4096} {
+		long := strings.Repeat("k", n)
+		r.grants(want("page", long, 4))
+		short := string(rule.ShortKey([]byte(long)))
+		if g := r.grants(want("page", short, 1)); g[0].Remaining != 5 {
+			t.Errorf("%d bytes: %+v, want the 4 units counted", n, g[0])
+		}
+	}
+}
+
+func TestGiveBackOfAnotherShapeIsDropped(t *testing.T) {
+	r := newRegion(t)
+	r.setRules(`rules: [{ name: page, key: [], limit: 10/1h, algorithm: fixed_window }]`)
+	g := r.grants(wire.Want{Rule: "page", Want: 4, Fresh: true})
+	if g[0].Granted != 4 {
+		t.Fatalf("%+v", g)
+	}
+	back := wire.Want{Rule: "page", Unused: 4, Lease: g[0].Lease ^ 1<<40}
+	if g := r.grants(back); g[0].Remaining != 6 {
+		t.Errorf("units of another limit came back: %+v", g[0])
+	}
+	back.Lease = g[0].Lease
+	if g := r.grants(back); g[0].Remaining != 10 {
+		t.Errorf("units of this limit did not come back: %+v", g[0])
+	}
+}
+
+func TestGroupsMayBeScattered(t *testing.T) {
+	r := newRegion(t)
+	in := func(group uint32, w wire.Want) wire.Want { w.Group = group; return w }
+	g := r.grants(
+		in(2, want("page", "b", 1)), in(1, want("page", "a", 11)), want("page", "c", 1),
+		in(2, want("all", "", 1)), in(1, want("all", "other", 1)))
+	var got []uint64
+	for i := range g {
+		got = append(got, g[i].Granted)
+	}
+	if !slices.Equal(got, []uint64{1, 0, 1, 1, 0}) || g[1].Status != wire.StatusDenied || g[4].Status != wire.StatusOK {
+		t.Errorf("granted %v: %+v; want group 2 and the lone one granted, group 1 not", got, g)
+	}
+}
+
+func TestConcurrencyTellsWorkersApart(t *testing.T) {
+	r := newRegion(t)
+	slot := func(worker, holding uint64, need uint64) wire.Want {
+		return wire.Want{Rule: "upload", Key: []byte("k"), Lease: worker, Holding: holding, Need: need, Waiting: need, Want: holding + need}
+	}
+	if g := r.grants(slot(1, 0, 1)); g[0].Granted != 1 || g[0].Lease != 1 {
+		t.Fatalf("worker 1: %+v", g)
+	}
+	if g := r.grants(slot(2, 0, 1)); g[0].Granted != 1 {
+		t.Fatalf("worker 2: %+v", g)
+	}
+	if g := r.grants(slot(3, 0, 1)); g[0].Status != wire.StatusDenied {
+		t.Fatalf("worker 3: %+v", g)
+	}
+	r.grants(slot(1, 0, 0))
+	if g := r.grants(slot(3, 0, 1)); g[0].Status != wire.StatusOK {
+		t.Fatalf("worker 3, after worker 1 gave back: %+v", g)
+	}
+	late := r.call(slot(2, 1, 0))
+	r.grants(slot(2, 0, 0))
+	if out, _ := r.post(late); out.Grants[0].Status != wire.StatusUnavailable {
+		t.Errorf("a statement that was overtaken: %+v", out.Grants)
+	}
+}
+
+func TestRepeatedCallIsNotApplied(t *testing.T) {
+	r := newRegion(t)
+	req := r.call(want("page", "k", 2))
+	r.post(req)
+	again, _ := r.post(req)
+	if again.Grants[0].Status != wire.StatusUnavailable || again.Grants[0].Granted != 0 {
+		t.Errorf("the second time: %+v, want unavailable", again.Grants)
+	}
+	if g := r.grants(want("page", "k", 0)); g[0].Remaining != 8 {
+		t.Errorf("%d remain of 10 after 2 were asked for twice, want 8", g[0].Remaining)
+	}
+	other := *req
+	other.Holder = holderB
+	if out, _ := r.post(&other); out.Grants[0].Granted != 2 || out.Holders != 2 {
+		t.Errorf("the same seq of another holder: %+v, want a grant and 2 holders", out)
+	}
+}
+
+// A call that the network doubles to another replica gives back once, want by want; calls of
+// other holders, of another worker and of the next number give back on their own account.
+func TestDoubledCallGivesBackOnce(t *testing.T) {
+	other := newRegion(t) // that of other holders
+	replica := func() *region {
+		r := newRegion(t, func(c *limiter.Config) { c.Store = other.store })
+		r.store = other.store
+		return r
+	}
+	first, second := replica(), replica()
+	taken := other.grants(want("all", "", 90))[0]
+	back := func(units uint64) wire.Want { return wire.Want{Rule: "all", Unused: units, Lease: taken.Lease} }
+	call := func(holder []byte, worker, seq uint64) *wire.Request {
+		return &wire.Request{Protocol: 1, Holder: holder, Worker: worker, Seq: seq, Wants: []wire.Want{back(5), back(2)}}
+	}
+	for i, step := range []struct {
+		to   *region
+		call *wire.Request
+		left uint64
+	}{
+		{second, call(holderB, 0, 7), 17},
+		{first, call(holderB, 0, 7), 17},
+		{first, call(holderA, 0, 7), 24},
+		{second, call(holderA, 0, 7), 24},
+		{second, call(holderA, 3, 7), 31},
+		{second, call(holderA, 0, 8), 38},
+		{first, call(holderA, 3, 7), 38},
+		{first, call(holderA, 0, 8), 38},
+	} {
+		out, refused := step.to.post(step.call)
+		if out == nil || out.Grants[1].Status != wire.StatusOK {
+			t.Fatalf("call %d: %+v %s", i, out, refused)
+		}
+		if left := other.grants(wire.Want{Rule: "all"})[0].Remaining; left != step.left {
+			t.Errorf("call %d leaves %d, want %d", i, left, step.left)
+		}
+	}
+}
+
+func TestHoldersAreCountedAndBounded(t *testing.T) {
+	r := newRegion(t, func(c *limiter.Config) { c.MaxHolders = 3 })
+	as := func(who byte) (*wire.Response, string) {
+		req := r.call()
+		req.Holder = bytes.Repeat([]byte{who}, 16)
+		return r.post(req)
+	}
+	for i, who := range []byte("abc") {
+		if out, _ := as(who); out.Holders != uint32(i+1) {
+			t.Errorf("holder %c: %d holders, want %d", who, out.Holders, i+1)
+		}
+	}
+	if _, refused := as('d'); !strings.Contains(refused, "resource_exhausted") || !strings.Contains(refused, "max_holders") {
+		t.Errorf("a fourth holder: %q", refused)
+	}
+	r.advance(11 * limit.Second)
+	if out, _ := as('d'); out == nil || out.Holders != 1 {
+		t.Errorf("a fourth holder when the others are silent: %+v", out)
+	}
+}
+
+// Whoever makes up workers takes the places of its own.
+func TestWorkersOfOneHolderAreBounded(t *testing.T) {
+	r := newRegion(t, func(c *limiter.Config) { c.MaxHolders = 1000 })
+	as := func(who byte, worker, seq uint64) *wire.Response {
+		out, _ := r.post(&wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{who}, 16), Worker: worker, Seq: seq, Wants: []wire.Want{{Rule: "page"}}})
+		return out
+	}
+	as('b', 1, 7)
+	for n := range uint64(5000) {
+		r.advance(limit.Millisecond)
+		if out := as('a', n+1, 1); out == nil || out.Grants[0].Status != wire.StatusOK || out.Holders != 2 {
+			t.Fatalf("worker %d: %+v", n+1, out)
+		}
+	}
+	if as('b', 1, 7).Grants[0].Status != wire.StatusUnavailable {
+		t.Error("a repeated call of another holder was applied")
+	}
+	for who := byte('c'); who != 0; who++ {
+		if as(who, 1, 1) == nil {
+			t.Fatalf("holder %d found no place", who)
+		}
+	}
+	if as('a', 5000, 1).Grants[0].Status != wire.StatusUnavailable {
+		t.Error("a repeated call of its last worker was applied")
+	}
+}
+
+// Sixty-four workers number 5,000 calls per second, which take 1 to 50 ms on their way:
+// none of them is refused, and none is applied twice. Once with a sequence for each
+// worker, in both ways to name it, once with one for all as the release before sends.
+func TestReorderedCallsAreNotRefused(t *testing.T) {
+	const workers, calls, gap = 64, 10_000, 200 // µs between two calls
+	type flight struct {
+		req    *wire.Request
+		arrive int
+	}
+	for name, number := range map[string]func(n int, q *wire.Request){
+		"worker": func(n int, q *wire.Request) { q.Worker, q.Seq = uint64(n%workers)+1, uint64(n/workers)+1 },
+		"worker in the name": func(n int, q *wire.Request) {
+			q.Worker, q.Seq = uint64(n%workers)+1, uint64(n/workers)+1
+			q.Holder = binary.LittleEndian.AppendUint64([]byte("aaaaaaaa"), q.Worker)
+		},
+		"all": func(n int, q *wire.Request) { q.Seq = uint64(n) + 1 },
+	} {
+		r, random := newRegion(t), rand.New(rand.NewPCG(1, 2))
+		var flights []flight
+		for n := range calls {
+			req := &wire.Request{Protocol: 1, Holder: holderA, Wants: []wire.Want{{Rule: "page"}}}
+			number(n, req)
+			for range 2 { // and each comes twice
+				flights = append(flights, flight{req, n*gap + 1000 + random.IntN(49_000)})
+			}
+		}
+		slices.SortFunc(flights, func(a, b flight) int { return a.arrive - b.arrive })
+		applied := map[*wire.Request]int{}
+		for _, f := range flights {
+			out, refused := r.post(f.req)
+			if out == nil || out.Holders != 1 {
+				t.Fatalf("%s: %+v %s", name, out, refused)
+			}
+			if out.Grants[0].Status == wire.StatusOK {
+				applied[f.req]++
+			}
+		}
+		if len(applied) != calls {
+			t.Errorf("%s: %d of %d calls were refused as repeated", name, calls-len(applied), calls)
+		}
+		for req, times := range applied {
+			if times != 1 {
+				t.Fatalf("%s: call %d was applied %d times", name, req.Seq, times)
+			}
+		}
+	}
+}
+
+// A limit is shared among the holders of all replicas, as far as these are known.
+func TestHoldersOfTheRegion(t *testing.T) {
+	others := 0
+	r := newRegion(t, func(c *limiter.Config) { c.Census = func() int { return others } })
+	for _, c := range []struct{ others, want int }{{0, 1}, {6, 6}, {1, 1}} {
+		others = c.others
+		if out, _ := r.post(r.call()); out.Holders != uint32(c.want) {
+			t.Errorf("%d holders of all replicas: answered %d, want %d", c.others, out.Holders, c.want)
+		}
+	}
+	if n := len(r.service.Live(time.Second)); n != 1 {
+		t.Errorf("%d holders called within the last second, want 1", n)
+	}
+	r.advance(2 * limit.Second)
+	if n := len(r.service.Live(time.Second)); n != 0 {
+		t.Errorf("%d holders called within the last second, two seconds later", n)
+	}
+}
+
+// A store that began anew hears what holders of the life before remember: of the keys that
+// they name, in whatever call they ask for them first.
+func TestHoldersRemember(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		r := newRegion(t, func(c *limiter.Config) { c.NoLearning = off })
+		remembered := func(key string) wire.Want {
+			w := want("page", key, 1)
+			w.Left, w.ResetMs, w.Lease = 3, uint64(limit.Hour/limit.Millisecond), uint64(r.service.Policy("page", 0).Limit.Fingerprint())<<32
+			return w
+		}
+		left := func(epoch uint64, w wire.Want) uint64 {
+			req := r.call(w)
+			req.Epoch = epoch
+			out, refused := r.post(req)
+			if out == nil {
+				t.Fatal(refused)
+			}
+			return out.Grants[0].Remaining
+		}
+		wants := map[bool]uint64{false: 2, true: 9}[off]
+		ours := r.store.Epoch()
+		if n := left(0, remembered("of nowhere")); n != 9 {
+			t.Errorf("of a holder that has had no answer: %d left", n)
+		}
+		if n := left(ours+1, remembered("first")); n != wants {
+			t.Errorf("learning off %v: the first key of a holder that remembers: %d left, want %d", off, n, wants)
+		}
+		if n := left(ours, remembered("second")); n != wants { // it has got our epoch meanwhile
+			t.Errorf("learning off %v: its second key: %d left, want %d", off, n, wants)
+		}
+		if n := left(ours, want("page", "never used", 1)); n != 9 {
+			t.Errorf("a key that nobody remembers: %d left, want 9", n)
+		}
+		other := remembered("of another shape")
+		other.Lease += 1 << 32
+		if n := left(ours, other); n != 9 {
+			t.Errorf("what it remembers of a limit of another shape: %d left, want 9", n)
+		}
+	}
+}
+
+// Whether another store answers the same holders is told by those that acknowledge what it
+// answered after they had called here, if they are more than half of all; a restart is not
+// taken for that.
+func TestDivided(t *testing.T) {
+	const former, other = 5, 99
+	r := newRegion(t, func(c *limiter.Config) { c.Former = []uint64{former} })
+	ours := r.store.Epoch()
+	present := func(who byte, epoch, seq, ack uint64) {
+		t.Helper()
+		req := r.call()
+		req.Holder, req.Epoch, req.Seq, req.Ack = bytes.Repeat([]byte{who}, 16), epoch, seq, ack
+		if _, refused := r.post(req); refused != "" {
+			t.Fatal(refused)
+		}
+	}
+	foreign := func(want int) {
+		t.Helper()
+		if !strings.Contains(scrape(r.metrics), fmt.Sprintf("weir_foreign_epochs_total %d\n", want)) {
+			t.Errorf("foreign epochs, want %d:\n%s", want, scrape(r.metrics))
+		}
+	}
+	divided := func(want bool, why string) {
+		t.Helper()
+		if r.service.Divided() != want {
+			t.Errorf("divided: %v; %s", !want, why)
+		}
+	}
+	present('a', 0, 1, 0)
+	for seq := uint64(100); seq < 120; seq++ {
+		present('a', former, seq, seq-1)
+	}
+	divided(false, "the epoch is that of our own life before")
+	foreign(0)
+	for seq := uint64(500); seq < 520; seq++ {
+		present('b', other, seq, 499) // no answer arrives
+	}
+	present('b', ours, 520, 519)
+	present('b', other, 521, 519) // one of the life before did, late
+	present('b', ours, 522, 521)
+	divided(false, "an unknown life before was all that there was")
+	foreign(21)
+	for seq := uint64(600); seq < 610; seq += 2 { // strictly in turns: ours is never presented
+		present('c', other, seq, seq-1)
+	}
+	divided(false, "one of three holders is not believed for all")
+	r.advance(11 * limit.Second)
+	for seq := uint64(610); seq < 616; seq += 2 {
+		present('c', other, seq, seq-1)
+	}
+	divided(true, "the only live holder is answered elsewhere all the time")
+	present('d', 0, 1, 0)
+	divided(false, "one of two holders is not believed for both")
+	r.advance(2 * limit.Minute)
+	present('c', ours, 620, 619)
+	divided(false, "that was two minutes ago")
+}
+
+func TestRuleChange(t *testing.T) {
+	r := newRegion(t)
+	before, _ := r.service.Rules()
+	r.grants(want("page", "k", 10), want("all", "", 1))
+	r.setRules(`rules: [{ name: page, key: [client_ip], limit: 12/1h, algorithm: fixed_window, consistency: exact }]`)
+	out, _ := r.post(r.call(want("page", "k", 2), want("page", "k", 1), want("all", "", 1)))
+	if out.Grants[0].Granted != 2 || out.Grants[1].Status != wire.StatusDenied || out.Grants[2].Status != wire.StatusUnknownRule {
+		t.Errorf("after 10/1h became 12/1h: %+v, want 2 more and no rule all", out.Grants)
+	}
+	if out.RulesVersion == before {
+		t.Errorf("the version stayed %q", before)
+	}
+	r.setRules(`rules: [{ name: page, key: [client_ip], limit: 5/1m, algorithm: fixed_window, consistency: exact }]`)
+	if g := r.grants(want("page", "k", 5)); g[0].Granted != 5 {
+		t.Errorf("after the period changed: %+v, want a new counter", g[0])
+	}
+}
+
+// A call of a broken caller is refused as a whole, and the message names the field.
+func TestRefusals(t *testing.T) {
+	r := newRegion(t)
+	with := func(change func(*wire.Request)) *wire.Request {
+		req := r.call(want("page", "k", 1))
+		change(req)
+		return req
+	}
+	for name, c := range map[string]struct {
+		request *wire.Request
+		says    []string
+	}{
+		"protocol":    {with(func(q *wire.Request) { q.Protocol = 9 }), []string{"failed_precondition", "speaks 9", "speaks 1"}},
+		"newer":       {with(func(q *wire.Request) { q.Protocol, q.ProtocolMax = 2, 3 }), []string{"failed_precondition", "speaks 2 to 3", "region speaks 1;", "one release apart"}},
+		"no protocol": {with(func(q *wire.Request) { q.Protocol = 0 }), []string{"failed_precondition", "speaks 0"}},
+		"holder":      {with(func(q *wire.Request) { q.Holder = q.Holder[:15] }), []string{"invalid_argument", "holder: 15 bytes", "16"}},
+		"seq":         {with(func(q *wire.Request) { q.Seq = 0 }), []string{"seq: 0"}},
+		"ack":         {with(func(q *wire.Request) { q.Ack = q.Seq }), []string{"ack: ", "less than seq"}},
+		"wants":       {with(func(q *wire.Request) { q.Wants = make([]wire.Want, 1025) }), []string{"invalid_argument", "list is longer"}},
+	} {
+		out, refused := r.post(c.request)
+		if out != nil {
+			t.Errorf("%s: answered %+v", name, out)
+			continue
+		}
+		for _, says := range c.says {
+			if !strings.Contains(refused, says) {
+				t.Errorf("%s: %s; want %q in it", name, refused, says)
+			}
+		}
+	}
+	if g := r.grants(want("page", "k", 10)); g[0].Granted != 10 {
+		t.Errorf("a refused call was charged: %+v", g[0])
+	}
+}
+
+// Every reply tells the revision of the rules, and a holder that has newer ones is counted.
+func TestRevisionTravels(t *testing.T) {
+	r := newRegion(t)
+	set := rulesOf(t, rulesText).Dated(7)
+	if err := r.service.SetRules(set); err != nil {
+		t.Fatal(err)
+	}
+	const behind = "weir_acquire_newer_rules_total "
+	for i, c := range []struct {
+		version  string
+		revision uint64
+		behind   string
+	}{
+		{"", 0, "0"}, {"older", 6, "0"}, {"of the same time", 7, "0"}, {set.Version, 8, "0"}, {"newer", 8, "1"},
+	} {
+		q := r.call(want("page", "k", 1))
+		q.RulesVersion, q.RulesRevision = c.version, c.revision
+		out, refused := r.post(q)
+		if out == nil || out.RulesVersion != set.Version || out.RulesRevision != 7 {
+			t.Errorf("call %d: %+v, %s", i, out, refused)
+		}
+		hasMetric(t, r.metrics, behind+c.behind)
+	}
+	client := quotapbconnect.NewQuotaServiceClient(&http.Client{Transport: local{r.handler}}, "http://region")
+	for _, have := range []string{"", set.Version} {
+		m, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1, ProtocolMax: 3, HaveVersion: have}))
+		if err != nil || m.Msg.GetProtocol() != 1 || m.Msg.GetRulesRevision() != 7 || (len(m.Msg.GetRules()) == 0) != (have != "") {
+			t.Errorf("rules for one that has %q: %v, %v", have, m, err)
+		}
+	}
+}
+
+// local is a handler as a transport.
+type local struct{ handler http.Handler }
+
+func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	l.handler.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// A filter of the next release speaks this protocol, too, and is answered in it.
+func TestNewerHolder(t *testing.T) {
+	r := newRegion(t)
+	for newest := range uint32(4) {
+		q := r.call(want("page", "k", 1))
+		q.ProtocolMax = newest
+		if out, refused := r.post(q); out == nil || out.Protocol != 1 || out.Grants[0].Granted != 1 {
+			t.Errorf("1 to %d: %+v, %s", newest, out, refused)
+		}
+	}
+}
+
+// Every encoding of the QuotaService gives the same answers.
+func TestEncodings(t *testing.T) {
+	r := newRegion(t)
+	server := httptest.NewUnstartedServer(r.handler)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	for name, options := range map[string][]connect.ClientOption{
+		"connect":      nil,
+		"connect gzip": {connect.WithSendGzip()},
+		"json":         {connect.WithProtoJSON()},
+		"grpc":         {connect.WithGRPC()},
+		"grpc-web":     {connect.WithGRPCWeb()},
+	} {
+		client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL, options...)
+		r.seq++
+		req := &quotapb.AcquireRequest{Protocol: 1, Holder: holderA, Seq: r.seq, TraceParent: []string{"x"},
+			Wants: []*quotapb.Want{{Rule: "page", Key: []byte(name), Need: 3, Waiting: 3, Want: 3}, {Rule: "nosuch"}}}
+		out, err := client.Acquire(t.Context(), connect.NewRequest(req))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		g := out.Msg.GetGrants()
+		if len(g) != 2 || g[0].GetGranted() != 3 || g[0].GetRemaining() != 7 || g[1].GetStatus() != quotapb.Status_STATUS_UNKNOWN_RULE {
+			t.Errorf("%s: %v", name, out.Msg)
+		}
+		req.Seq = 0
+		_, err = client.Acquire(t.Context(), connect.NewRequest(req))
+		if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "seq: 0") {
+			t.Errorf("%s: without a number: %v", name, err)
+		}
+		var typed *connect.Error
+		if !errors.As(err, &typed) {
+			t.Errorf("%s: %T is not a typed error", name, err)
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	r := newRegion(t)
+	server := httptest.NewServer(r.handler)
+	defer server.Close()
+	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL)
+	ask := func(protocol uint32, have string) (*quotapb.RulesResponse, error) {
+		out, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: protocol, HaveVersion: have}))
+		if err != nil {
+			return nil, err
+		}
+		return out.Msg, nil
+	}
+	all, err := ask(1, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := rule.Decode(all.GetRules())
+	if err != nil || set.Version != all.GetRulesVersion() || set.Len() != 3 {
+		t.Errorf("rules do not come back: %v, %v", all, err)
+	}
+	if same, err := ask(1, all.GetRulesVersion()); err != nil || len(same.GetRules()) != 0 || same.GetRulesVersion() != set.Version {
+		t.Errorf("with the version that is current: %v, %v", same, err)
+	}
+	if _, err := ask(2, ""); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("another protocol: %v", err)
+	}
+}
+
+func TestRulesThatAreTooLarge(t *testing.T) {
+	r := newRegion(t)
+	before, _ := r.service.Rules()
+	var paths []rule.Text
+	for i := range 12 {
+		paths = append(paths, rule.Text{Op: rule.OpExact, Arg: fmt.Sprint("/", i, strings.Repeat("x", 450))})
+	}
+	var rules []rule.Rule
+	for i := range 1000 {
+		rules = append(rules, rule.Rule{
+			Name:   fmt.Sprint("r", i),
+			Match:  rule.Match{Paths: paths},
+			Limits: []rule.Variant{{Limit: limit.Spec{Count: 10, Period: limit.Hour}}},
+		})
+	}
+	set, err := rule.New(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.service.SetRules(set); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("rules of more than 4 MiB: %v", err)
+	}
+	if after, _ := r.service.Rules(); after != before {
+		t.Error("they are in force")
+	}
+}
+
+func TestNoRules(t *testing.T) {
+	s := limiter.NewService(limiter.Config{Store: memory.New(memory.Config{MaxKeys: 1, MaxBytes: 1 << 20})})
+	h := limiter.NewHandler(s, nil)
+	server := httptest.NewServer(h)
+	defer server.Close()
+	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL)
+	if _, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1})); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("rules before there are any: %v", err)
+	}
+	out, err := client.Acquire(t.Context(), connect.NewRequest(&quotapb.AcquireRequest{Protocol: 1, Holder: holderA, Seq: 1, Wants: []*quotapb.Want{{Rule: "r", Want: 1}}}))
+	if err != nil || out.Msg.GetGrants()[0].GetStatus() != quotapb.Status_STATUS_UNKNOWN_RULE {
+		t.Errorf("a want before there are rules: %v, %v", out, err)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r := newRegion(t)
+	w := want("page", "secret-key", 4)
+	w.Unused, w.Overdrawn, w.Denied = 0, 2, 5
+	r.grants(w, want("page", "secret-key", 9), want("nosuch", "", 1))
+	r.post(&wire.Request{Protocol: 1, Holder: holderA, Seq: 1})
+	r.post(&wire.Request{Protocol: 2})
+	r.raw("application/proto", []byte{0x3a, 0x7f})
+	got := scrape(r.metrics)
+	for _, line := range []string{
+		`weir_wants_total{rule="page"} 2`,
+		`weir_grants_total{rule="page",status="ok"} 1`,
+		`weir_grants_total{rule="page",status="denied"} 1`,
+		`weir_units_granted_total{rule="page"} 4`,
+		`weir_units_overdrawn_total{rule="page"} 2`,
+		`weir_edge_denials_total{rule="page"} 5`,
+		`weir_wants_unknown_rule_total 1`,
+		`weir_acquire_duplicates_total 1`,
+		`weir_acquire_rejected_total 2`,
+		`weir_holders 1`,
+		`weir_wants_total{rule="all"} 0`,
+	} {
+		if !strings.Contains(got, line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+	if strings.Contains(got, "secret") || strings.Contains(got, "nosuch") {
+		t.Error("a key or a name out of a request is in a label")
+	}
+	r.setRules(`rules: [{ name: other, key: [], limit: 1/1h }]`)
+	if got := scrape(r.metrics); strings.Contains(got, `rule="page"`) || !strings.Contains(got, `rule="other"`) {
+		t.Error("a rule that is gone still has series, or a new one has none")
+	}
+}
+
+func scrape(r *telemetry.Registry) string {
+	w := httptest.NewRecorder()
+	r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}

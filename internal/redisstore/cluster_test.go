@@ -1,0 +1,38 @@
+package redisstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
+)
+
+// TestCluster has the tests that can share a cluster of three masters: they leave
+// it well. No node is ever taken for dead, however long it hangs.
+func TestCluster(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute))
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *redistest.Cluster)
+	}{
+		{"CutConnectionChargesOnce", cutInACluster},
+		{"Resharding", resharding},
+		{"SeedAndConfigurationEndpoint", oneSeed},
+		{"RedirectThatNeverEnds", redirectThatNeverEnds},
+		{"NodeThatHangs", nodeThatHangs},
+		{"CallerLeavesInTime", callerLeavesInTime},
+		{"GroupsRace", groupsRace},
+		{"GroupGivesBack", groupGivesBack},
+		{"GroupWithAMemberAway", groupWithAMemberAway},
+		{"GroupsAreApart", groupsAreApart},
+		{"ReplicasShareALimit", replicasShareALimit},
+		{"Hammer", hammer},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, n := range c.Nodes {
+				n.Do("FLUSHALL")
+			}
+			test.run(t, c)
+		})
+	}
+}

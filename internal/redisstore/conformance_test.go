@@ -1,0 +1,95 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/limiter/limitertest"
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
+)
+
+// subject makes empty stores on the same servers, one after the other.
+func subject(addrs []string, servers []*redistest.Server) limitertest.Subject {
+	return limitertest.Subject{
+		New: func(t testing.TB, o limitertest.Options) limiter.Store {
+			return emptyStore(t, o, addrs, servers)
+		},
+		Two: func(t testing.TB, o limitertest.Options) [2]limiter.Store {
+			return [2]limiter.Store{emptyStore(t, o, addrs, servers), emptyStore(t, o, addrs, servers)}
+		},
+		Unbounded: true,
+		Forgets:   true,
+		Lose:      func(testing.TB, limiter.Store) { flush(servers) },
+	}
+}
+
+// flush has servers lose all that they count.
+func flush(servers []*redistest.Server) {
+	for _, n := range servers {
+		n.Do("FLUSHALL")
+	}
+}
+
+func emptyStore(t testing.TB, o limitertest.Options, addrs []string, servers []*redistest.Server) *Store {
+	t.Helper()
+	flush(servers)
+	return start(t, Config{Addrs: addrs, Now: o.Now, Timeout: 5 * time.Second})
+}
+
+// cached puts the lease cache in front of the stores.
+func cached(addrs []string, servers []*redistest.Server) limitertest.Subject {
+	s := subject(addrs, servers)
+	s.New = func(t testing.TB, o limitertest.Options) limiter.Store {
+		return frontOf(t, o, emptyStore(t, o, addrs, servers))
+	}
+	plain := s.Two
+	s.Two = func(t testing.TB, o limitertest.Options) (two [2]limiter.Store) {
+		for i, behind := range plain(t, o) {
+			two[i] = frontOf(t, o, behind)
+		}
+		return two
+	}
+	s.Cached = true
+	s.Settle = func(store limiter.Store) {
+		store.(*front.Store).Flush(context.Background())
+		time.Sleep(5 * time.Millisecond) // Run may be sending too
+	}
+	return s
+}
+
+func frontOf(t testing.TB, o limitertest.Options, behind limiter.Store) *front.Store {
+	f := front.New(front.Config{
+		Store: behind, MaxKeys: 100_000, MaxBytes: 1 << 30, Timeout: plenty,
+		Now: func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = f.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return f
+}
+
+func TestConformanceSingle(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	limitertest.Run(t, subject([]string{server.Addr}, []*redistest.Server{server}))
+}
+
+// A counter is one key, on one node: how it counts is seen at length with a single
+// server.
+func TestConformanceCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	plain, leased := subject(c.Addrs(), c.Nodes), cached(c.Addrs(), c.Nodes)
+	plain.Distant, leased.Distant = true, true
+	t.Run("store", func(t *testing.T) { limitertest.Run(t, plain) })
+	t.Run("cached", func(t *testing.T) { limitertest.Run(t, leased) })
+}

@@ -1,0 +1,259 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
+)
+
+// While a pipeline is under way, asks gather, and all of them travel in the next one.
+func TestAsksGather(t *testing.T) {
+	server := redistest.Start(t)
+	link := newProxy(t, server.Addr)
+	s := start(t, Config{Addrs: []string{link.addr}, Lanes: 1, Timeout: 20 * time.Second})
+	p := fixedPolicy(t, "r", 1000)
+	acquire(t, s, plenty, one(p, "k"))
+
+	link.gate.Lock()
+	before := s.Stats()
+	const callers = 100
+	var all sync.WaitGroup
+	all.Go(func() { acquire(t, s, plenty, one(p, "first")) })
+	eventually(t, func() string {
+		if ran(server) < 2 {
+			return "the first pipeline is not under way"
+		}
+		return ""
+	})
+	for i := range callers {
+		all.Go(func() {
+			if g := acquire(t, s, plenty, one(p, fmt.Sprint("k", i)))[0]; g.Granted != 1 {
+				t.Errorf("%+v", g)
+			}
+		})
+	}
+	eventually(t, func() string {
+		if n := s.Stats().Queued; n != callers {
+			return fmt.Sprintf("%d asks have gathered", n)
+		}
+		return ""
+	})
+	link.gate.Unlock()
+	all.Wait()
+	if got := s.Stats().Pipelines - before.Pipelines; got != 2 {
+		t.Errorf("%d asks, one of them ahead, made %d pipelines, want 2", callers+1, got)
+	}
+}
+
+// An ask that finds an idle node waits for no other; those of one call travel together.
+func TestAsksDoNotWait(t *testing.T) {
+	server := redistest.Start(t)
+	s := start(t, Config{Addrs: []string{server.Addr}, Lanes: 1, Timeout: 20 * time.Second})
+	p := fixedPolicy(t, "r", 1000)
+	before := s.Stats()
+	for range 20 {
+		acquire(t, s, plenty, one(p, "k"))
+	}
+	if got := s.Stats().Pipelines - before.Pipelines; got != 20 {
+		t.Errorf("20 asks one after the other made %d pipelines", got)
+	}
+	if got := len(acquire(t, s, plenty, asksOf(one(p, "a"), one(p, "b"), one(p, "c"))...)); got != 3 {
+		t.Errorf("%d grants", got)
+	}
+	if got := s.Stats().Pipelines - before.Pipelines; got != 21 {
+		t.Errorf("three asks of one call made %d pipelines, want one", got-20)
+	}
+}
+
+// A queue that is full answers at once.
+func TestQueueOverflows(t *testing.T) {
+	server := redistest.Start(t)
+	link := newProxy(t, server.Addr)
+	s := start(t, Config{Addrs: []string{link.addr}, Lanes: 1, Queue: 10, Timeout: 20 * time.Second})
+	p := fixedPolicy(t, "r", 1000)
+	acquire(t, s, plenty, one(p, "k"))
+	link.gate.Lock()
+	var all sync.WaitGroup
+	all.Go(func() { acquire(t, s, plenty, one(p, "k")) })
+	eventually(t, func() string {
+		if ran(server) < 2 {
+			return "the first pipeline is not under way"
+		}
+		return ""
+	})
+	asks := asksOf()
+	for range 25 {
+		asks = append(asks, one(p, "k"))
+	}
+	var grants []lease.Grant
+	all.Go(func() { grants = acquire(t, s, 2*plenty, asks...) })
+	eventually(t, func() string {
+		if st := s.Stats(); st.Unavailable[QueueFull] != 15 || st.Queued != 10 {
+			return fmt.Sprintf("%+v", st)
+		}
+		return ""
+	})
+	link.gate.Unlock()
+	all.Wait()
+	if got := statusOf(grants); got != "10 ok, 0 denied, 15 unavailable" {
+		t.Errorf("25 asks for a queue of 10: %s", got)
+	}
+}
+
+// A caller leaves when its time is over, with what has been decided by then.
+func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
+	links := map[string]*proxy{}
+	for _, n := range c.Nodes {
+		links[n.Addr] = newProxy(t, n.Addr)
+	}
+	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second, dial: through(links)})
+	eventually(t, func() string { return unlike(s, 3) })
+	p := fixedPolicy(t, "r", 1000)
+	asks := asksOf()
+	slow := map[int]bool{}
+	for i := range 60 {
+		asks = append(asks, one(p, fmt.Sprint("k", i)))
+		if c.MasterOf(s.newCall(asks[i:]).errands[0].key) == c.Nodes[2] {
+			slow[i] = true
+		}
+	}
+	acquire(t, s, plenty, asks...) // connects
+	gate := &links[c.Nodes[2].Addr].gate
+	gate.Lock()
+	held := true
+	defer func() {
+		if held {
+			gate.Unlock()
+		}
+	}()
+	const budget = time.Second
+	begin := time.Now()
+	grants := acquire(t, s, budget, asks...)
+	if took := time.Since(begin); took < budget-10*time.Millisecond || took > budget+2*time.Second {
+		t.Errorf("it took %v, want the %v that it had", took, budget)
+	}
+	for i, g := range grants {
+		want := lease.OK
+		if slow[i] {
+			want = lease.Unavailable
+		}
+		if g.Status != want {
+			t.Errorf("ask %d: %+v, slow %v", i, g, slow[i])
+		}
+	}
+	if n := s.Stats().Unavailable[Deadline]; n != uint64(len(slow)) || n == 0 {
+		t.Errorf("%d were too late, want %d", n, len(slow))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := ran(c.Nodes...)
+	s.Acquire(ctx, asks, grants)
+	if got := statusOf(grants); got != "0 ok, 0 denied, 60 unavailable" || ran(c.Nodes[:2]...) > before {
+		t.Errorf("a call whose time is over: %s", got)
+	}
+
+	gate.Unlock() // what it was too late for is decided now, and goes back
+	held = false
+	eventually(t, func() string {
+		for i := range slow {
+			if left := remaining(t, s, p, fmt.Sprint("k", i)); left != 999 {
+				return fmt.Sprintf("%d of 1000 are left of ask %d: what nobody waited for was not given back", left, i)
+			}
+		}
+		return ""
+	})
+}
+
+// Before Run and after it nothing is decided, and nobody waits.
+func TestNotRunning(t *testing.T) {
+	server := redistest.Start(t)
+	s, err := New(Config{Addrs: []string{server.Addr}, Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := fixedPolicy(t, "r", 10)
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
+		t.Errorf("before Run: %+v", g)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Ready(done); err == nil {
+		t.Error("ready before Run")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	before := runtime.NumGoroutine()
+	go func() { ended <- s.Run(ctx) }()
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
+		t.Errorf("%+v", g)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
+		t.Errorf("after Run: %+v", g)
+	}
+	if err := s.Ready(done); err == nil {
+		t.Error("ready after Run")
+	}
+	eventually(t, func() string {
+		if n := runtime.NumGoroutine(); n > before {
+			return fmt.Sprintf("%d goroutines are left over", n-before)
+		}
+		return ""
+	})
+}
+
+// A server that is away at the start is found when it comes.
+func TestServerComesLater(t *testing.T) {
+	server := redistest.Start(t)
+	server.Kill()
+	s := launch(t, Config{Addrs: []string{server.Addr}})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := s.Ready(ctx); err == nil {
+		t.Fatal("ready without a server")
+	}
+	p := fixedPolicy(t, "r", 10)
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
+		t.Errorf("%+v", g)
+	}
+	server.Restart()
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
+		t.Errorf("%+v", g)
+	}
+}
+
+// A replica in place of its master decides on nothing, and the log says why.
+func TestReplicaInPlaceOfItsMaster(t *testing.T) {
+	server := redistest.Start(t)
+	var log notes
+	s := start(t, Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	server.Do("REPLICAOF", "127.0.0.1", 1)
+	for range 3 {
+		if g := acquire(t, s, plenty, one(fixedPolicy(t, "r", 10), "k"))[0]; g.Status != lease.Unavailable {
+			t.Fatalf("a replica decided: %+v", g)
+		}
+	}
+	if n := s.Stats().Unavailable[Moved]; n != 3 {
+		t.Errorf("%d of 3 asks are counted as moved: %v", n, s.Stats().Unavailable)
+	}
+	if said := log.String(); strings.Count(said, "what it was asked is unavailable") != 1 || !strings.Contains(said, "name the master") {
+		t.Errorf("logged, want once what to change:\n%s", said)
+	}
+}

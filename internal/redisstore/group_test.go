@@ -1,0 +1,184 @@
+package redisstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
+)
+
+// apart are policies of so many units whose counters of the key "k" are on nodes of
+// their own.
+func apart(t *testing.T, c *redistest.Cluster, s *Store, units ...int64) (policies []*limiter.Policy) {
+	t.Helper()
+	taken := map[*redistest.Server]bool{}
+	for i := 0; len(policies) < len(units); i++ {
+		p := fixedPolicy(t, fmt.Sprint("rule", i), units[len(policies)])
+		if n := c.MasterOf(s.newCall(asksOf(one(p, "k"))).errands[0].key); !taken[n] {
+			taken[n] = true
+			policies = append(policies, p)
+		}
+	}
+	return policies
+}
+
+// together makes asks one request.
+func together(asks ...limiter.Ask) []limiter.Ask {
+	for i := range asks {
+		asks[i].Group = 7
+	}
+	return asks
+}
+
+// Groups over two nodes race for what both have too little of: every group gets all
+// or nothing, and what is charged is what was admitted, though races are lost.
+func groupsRace(t *testing.T, c *redistest.Cluster) {
+	s := start(t, Config{Addrs: c.Addrs()})
+	eventually(t, func() string { return unlike(s, 3) })
+	const each = 60
+	for round := range 6 {
+		p := apart(t, c, s, 150, 100)
+		key := fmt.Sprint("k", round)
+		var admitted, alone, refused atomic.Int64
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				for n := range each {
+					if (n+i)%4 == 0 { // somebody else takes of one of them
+						alone.Add(acquire(t, s, plenty, one(p[1], key))[0].Granted)
+						continue
+					}
+					asks := together(one(p[0], key), one(p[1], key))
+					if rand.N(2) == 0 {
+						asks[0], asks[1] = asks[1], asks[0]
+					}
+					g := acquire(t, s, plenty, asks...)
+					switch {
+					case g[0].Granted == 1 && g[1].Granted == 1:
+						admitted.Add(1)
+					case g[0].Granted+g[1].Granted == 0 && (g[0].Status == lease.Denied || g[1].Status == lease.Denied):
+						refused.Add(1)
+					default:
+						t.Errorf("in part: %+v", g)
+					}
+				}
+			})
+		}
+		all.Wait()
+		left := []int64{remaining(t, s, p[0], key), remaining(t, s, p[1], key)}
+		if left[0] != 150-admitted.Load() || left[1] != 100-admitted.Load()-alone.Load() {
+			t.Errorf("%d groups and %d alone were admitted; left are %d of 150 and %d of 100", admitted.Load(), alone.Load(), left[0], left[1])
+		}
+		if refused.Load() == 0 || left[1] != 0 {
+			t.Errorf("%d were refused with %d left: this was no race", refused.Load(), left[1])
+		}
+	}
+}
+
+// A race that is lost gives back: between the rounds somebody takes the last unit.
+func groupGivesBack(t *testing.T, c *redistest.Cluster) {
+	links := map[string]*proxy{}
+	for _, n := range c.Nodes {
+		links[n.Addr] = newProxy(t, n.Addr)
+	}
+	slow := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second, dial: through(links)})
+	quick := start(t, Config{Addrs: c.Addrs()})
+	for _, s := range []*Store{slow, quick} {
+		eventually(t, func() string { return unlike(s, 3) })
+	}
+	p := apart(t, c, slow, 10, 1)
+	slots := policyOf(t, "slots", limit.Spec{Algorithm: limit.Concurrency, Count: 5})
+	hold := limiter.Ask{Policy: slots, Key: []byte("k"), Holder: 9, Seq: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+	for _, l := range links {
+		l.gate.Lock()
+	}
+	before := ran(c.Nodes...)
+	decided := make(chan []lease.Grant)
+	go func() {
+		decided <- acquire(t, slow, plenty, together(one(p[0], "k"), one(p[1], "k"), hold)...)
+	}()
+	eventually(t, func() string {
+		if ran(c.Nodes...)-before < 3 {
+			return "the first round is not under way"
+		}
+		return ""
+	})
+	if g := acquire(t, quick, plenty, one(p[1], "k"))[0]; g.Granted != 1 {
+		t.Fatalf("the last unit: %+v", g)
+	}
+	for _, l := range links {
+		l.gate.Unlock()
+	}
+	g := <-decided
+	if g[0].Status != lease.OK || g[0].Granted != 0 || g[1].Status != lease.Denied || g[2].Status != lease.OK || g[2].Granted != 0 {
+		t.Errorf("a group that lost its race: %+v", g)
+	}
+	if left := remaining(t, quick, p[0], "k"); left != 10 {
+		t.Errorf("%d are left of 10: they were not given back", left)
+	}
+	hold = limiter.Ask{Policy: slots, Key: []byte("k"), Holder: 10, Seq: 1, Want: lease.Want{Need: 5, Waiting: 5, Want: 5}}
+	if g := acquire(t, quick, plenty, hold)[0]; g.Granted != 5 {
+		t.Errorf("all slots: %+v, one is still held", g)
+	}
+}
+
+// A member whose node does not answer holds up nobody: the others are decided in
+// time, and charged only if all of them fit.
+func groupWithAMemberAway(t *testing.T, c *redistest.Cluster) {
+	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second})
+	eventually(t, func() string { return unlike(s, 3) })
+	p := apart(t, c, s, 10, 10, 1)
+	request := func() []lease.Grant {
+		return acquire(t, s, 3*time.Second, together(one(p[0], "k"), one(p[1], "k"), one(p[2], "k"))...)
+	}
+	hung := c.MasterOf(s.newCall(asksOf(one(p[0], "k"))).errands[0].key)
+	hung.Pause()
+	defer hung.Resume()
+	if got := fmt.Sprint(granted(request())); got != "[unavailable 1 1]" {
+		t.Errorf("%s, want the others granted", got)
+	}
+	if got := fmt.Sprint(granted(request())); got != "[unavailable 0 denied]" {
+		t.Errorf("%s, want a denial that costs the other nothing", got)
+	}
+	if left := remaining(t, s, p[1], "k"); left != 9 {
+		t.Errorf("%d are left of 10 after one was admitted", left)
+	}
+}
+
+func granted(grants []lease.Grant) (words []string) {
+	for _, g := range grants {
+		switch g.Status {
+		case lease.OK:
+			words = append(words, fmt.Sprint(g.Granted))
+		case lease.Denied:
+			words = append(words, "denied")
+		default:
+			words = append(words, "unavailable")
+		}
+	}
+	return words
+}
+
+// Groups of one call do not wait for each other.
+func groupsAreApart(t *testing.T, c *redistest.Cluster) {
+	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second})
+	eventually(t, func() string { return unlike(s, 3) })
+	p := apart(t, c, s, 10, 10, 10)
+	hung := c.MasterOf(s.newCall(asksOf(one(p[0], "k"))).errands[0].key)
+	hung.Pause()
+	defer hung.Resume()
+	asks := asksOf(one(p[0], "k"), one(p[1], "k"), one(p[1], "k"), one(p[2], "k"), one(p[2], "k"))
+	for i, g := range []uint32{1, 1, 2, 2, 0} {
+		asks[i].Group = g
+	}
+	if got := fmt.Sprint(granted(acquire(t, s, 3*time.Second, asks...))); got != "[unavailable 1 1 1 1]" {
+		t.Errorf("%s", got)
+	}
+}

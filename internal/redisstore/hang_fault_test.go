@@ -1,0 +1,147 @@
+package redisstore
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
+)
+
+// A node that hangs: its queue fills and overflows, its callers leave after one
+// timeout, its breaker opens, goroutines stay as many as they were all the while, the
+// other nodes go on, and when it runs again it is asked again without anybody doing
+// anything.
+func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
+	const timeout = 1500 * time.Millisecond
+	s := start(t, Config{Addrs: c.Addrs(), Timeout: timeout, Queue: 64})
+	eventually(t, func() string { return unlike(s, 3) })
+	p := fixedPolicy(t, "r", 1_000_000)
+	hung := c.Nodes[0]
+	hanging, well := keysOn(s, c, p, hung)
+	ask := func(keys []string, i int) lease.Grant { return acquire(t, s, plenty, one(p, keys[i%len(keys)]))[0] }
+	for i := range 40 {
+		ask(hanging, i)
+		ask(well, i)
+	}
+
+	var callers crowd
+	before := runtime.NumGoroutine()
+	most := callers.watch(t)
+	hung.Pause()
+	defer hung.Resume()
+	for i := range 300 {
+		callers.call(func() {
+			if g := ask(hanging, i); g.Status != lease.Unavailable {
+				t.Errorf("an ask of a node that hangs: %+v", g)
+			}
+		})
+	}
+	for i := range 100 {
+		if g := ask(well, i); g.Status != lease.OK {
+			t.Fatalf("a key of another node: %+v", g)
+		}
+	}
+	callers.all.Wait()
+	callers.leftWithin(t, s, timeout)
+	for i := range 1000 { // refused at once
+		if g := ask(hanging, i); g.Status != lease.Unavailable {
+			t.Fatalf("with its breaker open: %+v", g)
+		}
+	}
+	const more = 12 // a look-up of three nodes, a probe, and their connections
+	if got := most(); got > before+more {
+		t.Errorf("%d goroutines besides the callers, there were %d", got, before)
+	}
+
+	hung.Resume()
+	eventually(t, func() string {
+		if g := ask(hanging, 0); g.Status != lease.OK {
+			return "it runs again, and is not asked"
+		}
+		return ""
+	})
+	if st := s.Stats(); st.Open != 0 || st.Queued != 0 {
+		t.Errorf("when it is back: %+v", st)
+	}
+}
+
+// leftWithin: all callers were gone after one timeout, and nothing is left of them.
+func (c *crowd) leftWithin(t *testing.T, s *Store, timeout time.Duration) {
+	t.Helper()
+	// One more timeout is what who queues behind a pipeline would wait if the first one
+	// did not open the breaker.
+	if longest := time.Duration(c.longest.Load()); longest > timeout*3/2 {
+		t.Errorf("the longest wait was %v with a timeout of %v", longest, timeout)
+	}
+	if st := s.Stats(); st.Open != 1 || st.Opened != 1 || st.Queued != 0 || st.Unavailable[Timeout] == 0 || st.Unavailable[QueueFull]+st.Unavailable[Breaker] == 0 {
+		t.Errorf("while it hangs: %+v", st)
+	}
+}
+
+// crowd is callers in goroutines of their own.
+type crowd struct {
+	all     sync.WaitGroup
+	here    atomic.Int64
+	longest atomic.Int64 // ns that one of them took
+}
+
+func (c *crowd) call(run func()) {
+	c.here.Add(1)
+	c.all.Go(func() {
+		defer c.here.Add(-1)
+		begin := time.Now()
+		run()
+		took := int64(time.Since(begin))
+		for last := c.longest.Load(); took > last && !c.longest.CompareAndSwap(last, took); last = c.longest.Load() {
+		}
+	})
+}
+
+// watch counts goroutines, callers apart, until most is called, which returns how
+// many stayed for a while.
+func (c *crowd) watch(t *testing.T) (most func() int) {
+	const while = 20 // samples
+	ended, n := make(chan struct{}), 0
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		var last [while]int
+		for i := 0; ; i++ {
+			last[i%while] = runtime.NumGoroutine() - int(c.here.Load()) - 1 // itself
+			n = max(n, slices.Min(last[:]))
+			select {
+			case <-ended:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+	stop := sync.OnceFunc(func() {
+		close(ended)
+		watching.Wait()
+	})
+	t.Cleanup(stop)
+	return func() int {
+		stop()
+		return n
+	}
+}
+
+// keysOn makes 40 keys that a node serves, and 40 that others do.
+func keysOn(s *Store, c *redistest.Cluster, p *limiter.Policy, n *redistest.Server) (there, elsewhere []string) {
+	for i := 0; len(there) < 40 || len(elsewhere) < 40; i++ {
+		key := fmt.Sprint("key", i)
+		if c.MasterOf(s.newCall(asksOf(one(p, key))).errands[0].key) == n {
+			there = append(there, key)
+		} else {
+			elsewhere = append(elsewhere, key)
+		}
+	}
+	return there, elsewhere
+}

@@ -1,0 +1,232 @@
+package redisstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+)
+
+// start runs a store for as long as the test and waits until it is ready.
+func start(t testing.TB, c Config) *Store {
+	t.Helper()
+	s := launch(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := s.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// launch runs a store for as long as the test, prepared before.
+func launch(t testing.TB, c Config, prepare ...func(*Store)) *Store {
+	t.Helper()
+	if c.Timeout == 0 {
+		c.Timeout = 5 * time.Second // the machine may be busy
+	}
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range prepare {
+		p(s)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("Run does not end")
+		}
+	})
+	return s
+}
+
+// fixedPolicy is so many units an hour, exact.
+func fixedPolicy(t testing.TB, rule string, count int64) *limiter.Policy {
+	t.Helper()
+	return policyOf(t, rule, limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Hour})
+}
+
+func policyOf(t testing.TB, rule string, spec limit.Spec) *limiter.Policy {
+	t.Helper()
+	l, err := limit.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+}
+
+func one(p *limiter.Policy, key string) limiter.Ask {
+	return limiter.Ask{Policy: p, Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+}
+
+// acquire asks with so much time.
+func acquire(t testing.TB, s *Store, budget time.Duration, asks ...limiter.Ask) []lease.Grant {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), budget)
+	defer cancel()
+	grants := make([]lease.Grant, len(asks))
+	s.Acquire(ctx, asks, grants)
+	return grants
+}
+
+const plenty = 10 * time.Second
+
+// remaining is what a counter has left.
+func remaining(t testing.TB, s *Store, p *limiter.Policy, key string) int64 {
+	t.Helper()
+	g := acquire(t, s, plenty, limiter.Ask{Policy: p, Key: []byte(key)})[0]
+	if g.Status != lease.OK {
+		t.Fatalf("what remains of %s: %+v", key, g)
+	}
+	return g.Remaining
+}
+
+// eventually waits until met returns an empty text, which otherwise says what is missing.
+func eventually(t testing.TB, met func() string) {
+	t.Helper()
+	const most = 20 * time.Second
+	end := time.Now().Add(most)
+	for {
+		missing := met()
+		if missing == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after %v: %s", most, missing)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// proxy is a TCP link to a server, which can be held up, or cut at the worst moment.
+type proxy struct {
+	addr   string
+	target string
+	// gate, while it is locked, holds up the replies: requests arrive.
+	gate sync.RWMutex
+	// cutting has the link on which the next EVALSHA travels cut when its reply
+	// arrives from the server, and nothing of that passed on.
+	cutting atomic.Bool
+	cut     atomic.Int64 // links that were cut that way
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func newProxy(t testing.TB, target string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{addr: l.Addr().String(), target: target}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { p.serve(client) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.mu.Lock()
+		for _, c := range p.conns {
+			_ = c.Close()
+		}
+		p.mu.Unlock()
+		serving.Wait()
+	})
+	return p
+}
+
+func (p *proxy) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	p.mu.Lock()
+	p.conns = append(p.conns, client, server)
+	p.mu.Unlock()
+	var doomed atomic.Bool
+	go pass(server, client, func(request []byte) bool {
+		if bytes.Contains(request, []byte("EVALSHA")) && p.cutting.CompareAndSwap(true, false) {
+			doomed.Store(true)
+		}
+		return true
+	})
+	pass(client, server, func([]byte) bool {
+		p.gate.RLock()
+		defer p.gate.RUnlock()
+		if doomed.Load() {
+			p.cut.Add(1)
+		}
+		return !doomed.Load()
+	})
+}
+
+// pass copies until one side closes or on returns false, and closes both.
+func pass(to, from net.Conn, on func([]byte) bool) {
+	defer to.Close()
+	defer from.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil || !on(buf[:n]) {
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// through routes the connections of a store to some addresses by way of proxies.
+func through(proxies map[string]*proxy) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if p := proxies[addr]; p != nil {
+			addr = p.addr
+		}
+		var d net.Dialer
+		return d.DialContext(ctx, network, addr)
+	}
+}
+
+// statusOf sums up grants.
+func statusOf(grants []lease.Grant) string {
+	n := map[lease.Status]int{}
+	for _, g := range grants {
+		n[g.Status]++
+	}
+	return fmt.Sprintf("%d ok, %d denied, %d unavailable", n[lease.OK], n[lease.Denied], n[lease.Unavailable])
+}
+
+// asksOf saves writing out the type.
+func asksOf(asks ...limiter.Ask) []limiter.Ask { return asks }
+
+// fixedVariant is a policy of the rule "r" with counters of its own.
+func fixedVariant(t testing.TB, variant uint64) *limiter.Policy {
+	p := fixedPolicy(t, "r", 1_000_000)
+	return limiter.NewPolicy("r", variant, p.Limit, p.Terms, 0)
+}

@@ -1,0 +1,147 @@
+package redisstore
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
+)
+
+// More replicas are believed at once, fewer only after all had time to say that they
+// live.
+func TestCensus(t *testing.T) {
+	const missed = -1
+	type beat struct {
+		at         time.Duration // in milliseconds
+		tell, want int64
+	}
+	for name, beats := range map[string][]beat{
+		"they come": {{0, 1, 1}, {1000, 2, 2}, {2000, 5, 5}},
+		"one leaves": {
+			{0, 3, 3}, {1000, 2, 3}, {2000, 2, 3}, {3000, 2, 3}, {4000, 2, 3}, {4499, 2, 3}, {4500, 2, 2},
+		},
+		"what was lost comes back": {
+			{0, 3, 3}, {1000, missed, 3}, {2000, missed, 3}, {3000, 1, 3}, {4000, 2, 3}, {5000, 3, 3},
+			{6500, 2, 3}, {9999, 2, 3}, {10_000, 2, 2},
+		},
+		"lost again before all have spoken": {
+			{0, 3, 3}, {1000, 1, 3}, {2000, 2, 3}, {3000, missed, 3}, {4500, 1, 3}, {5500, 2, 3}, {8000, 2, 2},
+		},
+		"lost while nobody looked": {
+			{0, 3, 3}, {1000, 2, 3}, {4600, 1, 3}, {6600, 2, 3}, {8099, 2, 3}, {8100, 2, 2},
+		},
+		"fewer and fewer":                  {{0, 9, 9}, {1000, 5, 9}, {2000, 4, 9}, {3000, 3, 9}, {4500, 2, 9}, {5000, 3, 9}, {7999, 3, 9}, {8000, 3, 3}},
+		"one leaves, and then all is lost": {{0, 3, 3}, {1000, 2, 3}, {2000, 2, 3}, {3000, 2, 3}, {4500, 1, 3}, {5500, 2, 3}, {8000, 2, 2}},
+		"never":                            {{0, missed, 0}, {1000, missed, 0}, {2000, 1, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var c census
+			for i, b := range beats {
+				if b.tell == missed {
+					c.missed()
+				} else {
+					c.heard(b.tell, b.at*time.Millisecond)
+				}
+				if c.replicas != b.want {
+					t.Fatalf("beat %d at %d ms: %d replicas, want %d", i, b.at, c.replicas, b.want)
+				}
+			}
+		})
+	}
+}
+
+// Redis loses everything, and no replica ever believes that it is alone.
+func TestReplicasOutliveALoss(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var stores []*Store
+	for range 3 {
+		stores = append(stores, start(t, Config{Addrs: []string{server.Addr}}))
+	}
+	eventually(t, func() string {
+		for _, s := range stores {
+			if n := s.Replicas(); n != 3 {
+				return fmt.Sprintf("%d replicas, want 3", n)
+			}
+		}
+		return ""
+	})
+	for _, lose := range []func(){
+		func() { server.Do("FLUSHALL") },
+		func() { server.Kill(); time.Sleep(beatEvery / 2); server.Restart() },
+	} {
+		lose()
+		for end := time.Now().Add(2 * beatEvery); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			for i, s := range stores {
+				if n := s.Replicas(); n != 3 {
+					t.Fatalf("replica %d counts %d after a loss, want the 3 that live", i, n)
+				}
+			}
+		}
+	}
+}
+
+// That a heartbeat is refused says nothing about where the masters are, and is logged
+// once, with what to change.
+func TestRefusedHeartbeat(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, says string
+		refuse     func(*redistest.Server)
+	}{
+		{"out of memory", "maxmemory", func(s *redistest.Server) { s.Do("CONFIG", "SET", "maxmemory", 1) }},
+		{"not permitted", "weir.acl", func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "-zadd") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			var log notes
+			s := start(t, Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			eventually(t, func() string {
+				if s.Replicas() != 1 {
+					return "no heartbeat yet"
+				}
+				return ""
+			})
+			c.refuse(server)
+			reloads, beats := s.Stats().Reloads, server.CommandStats()["eval"].Calls
+			eventually(t, func() string {
+				if n := server.CommandStats()["eval"].Calls - beats; n < 3 {
+					return fmt.Sprintf("%d heartbeats", n)
+				}
+				return ""
+			})
+			if n := s.Stats().Reloads - reloads; n != 0 {
+				t.Errorf("the topology was looked up %d times because heartbeats were refused", n)
+			}
+			if said := log.String(); strings.Count(said, "heartbeat") != 1 || !strings.Contains(said, c.says) {
+				t.Errorf("logged, want the heartbeat once, and %q:\n%s", c.says, said)
+			}
+			if n := s.Replicas(); n != 1 {
+				t.Errorf("%d replicas, want the one that was known", n)
+			}
+		})
+	}
+}
+
+// notes is a log in memory.
+type notes struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}

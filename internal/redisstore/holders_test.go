@@ -1,0 +1,98 @@
+package redisstore
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
+)
+
+// A holder is told of at once, and again when that was a while ago; one that is silent is
+// not.
+func TestTally(t *testing.T) {
+	c := tally{told: map[uint64]time.Duration{}}
+	for i, beat := range []struct {
+		at        time.Duration
+		live, due []uint64
+	}{
+		{0, nil, nil},
+		{1, []uint64{7, 8}, []uint64{7, 8}},
+		{2, []uint64{7, 8, 9}, []uint64{9}},
+		{3, []uint64{7, 8, 9}, nil},
+		{4, []uint64{7, 9}, []uint64{7}},
+		{5, []uint64{7, 8, 9}, []uint64{8, 9}},
+	} {
+		if due := c.due(beat.live, beat.at*time.Second); !slices.Equal(due, beat.due) {
+			t.Errorf("beat %d: told of %d, want %d", i, due, beat.due)
+		}
+	}
+	for i := range uint64(2 * mostHolders) {
+		c.due([]uint64{i}, 5*time.Second)
+	}
+	if n := len(c.told); n > mostHolders {
+		t.Errorf("told of %d holders, want %d at most", n, mostHolders)
+	}
+	counts := append([]int64{6, 6, 1, 3, 6}, make([]int64, tallyBeats)...)
+	for i, n := range counts {
+		if got, want := c.counted(n), int64(6); i < len(counts)-1 && got != want {
+			t.Errorf("beat %d tells %d: %d, want %d", i, n, got, want)
+		} else if i == len(counts)-1 && got != 0 {
+			t.Errorf("all have been gone for %d beats, and %d are believed", tallyBeats, got)
+		}
+	}
+}
+
+// Each replica sees some of the PoPs, and all replicas know how many there are, those that
+// call two of them counted once: their shares of a limit are no more than the limit, and a
+// unit for each. Redis loses everything, and nobody takes a larger share.
+func TestHoldersOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var mu sync.Mutex
+	calls := [][]uint64{{1, 2, 3}, {3, 4, 5, 6}, {6}}
+	var stores []*Store
+	for i := range calls {
+		live := func(time.Duration) []uint64 {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(calls[i])
+		}
+		stores = append(stores, launch(t, Config{Addrs: []string{server.Addr}}, func(s *Store) { s.CountHolders(live) }))
+	}
+	await := func(want int) {
+		t.Helper()
+		eventually(t, func() string {
+			for i, s := range stores {
+				if n := s.Holders(); n != want {
+					return fmt.Sprintf("replica %d counts %d holders, want %d", i, n, want)
+				}
+			}
+			return ""
+		})
+	}
+	await(6)
+	const limit = 100
+	shares := int64(0)
+	for range 6 {
+		shares += lease.Share(limit, stores[1].Holders())
+	}
+	if shares > limit+6 || shares < limit {
+		t.Errorf("the shares of 6 PoPs sum to %d of %d", shares, limit)
+	}
+	server.Do("FLUSHALL")
+	for end := time.Now().Add(2 * beatEvery); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for i, s := range stores {
+			if n := s.Holders(); n < 6 {
+				t.Fatalf("replica %d counts %d holders after a loss, want the 6 that live", i, n)
+			}
+		}
+	}
+	mu.Lock()
+	calls[1] = append(calls[1], 10, 11)
+	mu.Unlock()
+	await(8)
+}

@@ -1,0 +1,205 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir/internal/redisstore/script"
+)
+
+// node is a master: what waits for it, the lanes that send it, and whether it is
+// worth asking. It is safe for concurrent use.
+type node struct {
+	store  *Store
+	addr   string
+	queue  *queue
+	client atomic.Pointer[redis.Client] // replaced after an outage
+	cancel context.CancelFunc
+
+	open   atomic.Bool  // the breaker, for who only looks
+	good   atomic.Bool  // it has answered since it was last open
+	serves atomic.Bool  // the table names it
+	named  atomic.Int64 // when the topology or a redirect last did, since store.began
+
+	mu      sync.Mutex
+	breaker breaker
+	last    error         // what was wrong last
+	opened  chan struct{} // gets a value when the breaker opens
+
+	quietUntil time.Duration // when to log again what the server refuses
+}
+
+func newNode(s *Store, addr string) *node {
+	n := &node{store: s, addr: addr, queue: newQueue(s.config.Queue), opened: make(chan struct{}, 1)}
+	n.client.Store(redis.NewClient(s.config.options(addr)))
+	return n
+}
+
+// start runs the node's goroutines until ctx ends or the node is stopped.
+func (n *node) start(ctx context.Context) {
+	ctx, n.cancel = context.WithCancel(ctx)
+	for range n.store.config.Lanes {
+		n.store.running.Go(func() { n.lane(ctx) })
+	}
+	n.store.running.Go(func() { n.tend(ctx) })
+}
+
+// stop ends the node. What waits for it is Unavailable; its goroutines end soon.
+func (n *node) stop() {
+	n.cancel()
+	n.queue.close()
+}
+
+// post queues errands, or settles them if the node is not worth asking or has too
+// much to do.
+func (n *node) post(errands []*errand) {
+	if n.open.Load() {
+		failAll(errands, Breaker)
+		return
+	}
+	taken := n.queue.put(errands)
+	failAll(errands[taken:], QueueFull)
+}
+
+// tend loads the scripts, and probes the node while it does not answer.
+func (n *node) tend(ctx context.Context) {
+	defer func() { closeClient(n.client.Load()) }()
+	client, generation := n.current()
+	if err := prepare(ctx, client); err != nil {
+		n.report(generation, timedOut, err) // it never answered
+	} else {
+		n.good.Store(true)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.opened:
+		}
+		for n.open.Load() {
+			failAll(n.queue.drain(), Breaker)
+			if n.serves.Load() { // else another one has taken over
+				n.store.requestReload()
+			}
+			if !sleep(ctx, n.untilProbe()) {
+				return
+			}
+			n.probe(ctx)
+		}
+	}
+}
+
+// prepare loads the scripts, which also shows that a server answers, and runs one
+// that does nothing, which shows that the user may run scripts on our keys.
+func prepare(ctx context.Context, client *redis.Client) error {
+	pipe := client.Pipeline()
+	for _, s := range script.All() {
+		pipe.ScriptLoad(ctx, s.Source)
+	}
+	idle := pipe.Eval(ctx, "return 0", []string{replicasKey})
+	cmds, err := pipe.Exec(ctx)
+	if idle.Err() != nil && strings.HasPrefix(idle.Err().Error(), "NOPERM") {
+		return idle.Err()
+	}
+	if err == nil || replied(cmds[0]) && !loading(err) {
+		return nil // that a user may not load scripts is no outage: EVAL does as well
+	}
+	return err
+}
+
+// replied reports whether a command of a pipeline has a reply of the server. A
+// connection that could not be set up leaves neither reply nor error behind.
+func replied(c redis.Cmder) bool {
+	if err := c.Err(); err != nil {
+		return isReply(err)
+	}
+	s, ok := c.(*redis.StringCmd)
+	return !ok || s.Val() != ""
+}
+
+// probe asks whether the node answers again, over new connections: the old ones may
+// lead to a server that is gone.
+func (n *node) probe(ctx context.Context) {
+	n.mu.Lock()
+	due := n.breaker.probe(n.since())
+	n.mu.Unlock()
+	if !due {
+		return
+	}
+	client := redis.NewClient(n.store.config.options(n.addr))
+	err := prepare(ctx, client)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.breaker.probed(outcomeOf(err), n.since(), jittered(probeEvery))
+	if err != nil {
+		n.last = err
+		closeClient(client)
+		return
+	}
+	closeClient(n.client.Swap(client))
+	n.good.Store(true)
+	n.open.Store(false)
+	n.store.config.Log.Info("redis answers again", "addr", n.addr)
+}
+
+// current is the client to use now, and the generation to report with.
+func (n *node) current() (client *redis.Client, generation uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.client.Load(), n.breaker.generation
+}
+
+// report tells the breaker how a pipeline ended.
+func (n *node) report(generation uint64, o outcome, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if generation != n.breaker.generation {
+		return // it is about a connection that was given up
+	}
+	if o == answered {
+		n.good.Store(true)
+	} else {
+		n.last = err
+	}
+	if n.breaker.report(generation, o, n.since(), jittered(probeEvery)) {
+		n.broke(err)
+	}
+}
+
+func (n *node) broke(err error) {
+	n.open.Store(true)
+	n.good.Store(false)
+	n.store.counters.opened.Add(1)
+	n.store.config.Log.Warn("redis does not answer: its keys are unavailable until it does", "addr", n.addr, "error", n.store.config.advised(err))
+	select {
+	case n.opened <- struct{}{}:
+	default:
+	}
+}
+
+func (n *node) untilProbe() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return max(0, n.breaker.next-n.since())
+}
+
+func (n *node) since() time.Duration { return time.Since(n.store.began) }
+
+// answers reports whether the node answered last.
+func (n *node) answers() bool { return n.good.Load() && !n.open.Load() }
+
+// trouble is what was wrong last.
+func (n *node) trouble() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last == nil {
+		return errors.New("not asked yet")
+	}
+	return n.last
+}

@@ -1,0 +1,93 @@
+package redisstore
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
+)
+
+// ran is how many scripts ran on servers, heartbeats left out: those are EVAL.
+func ran(servers ...*redistest.Server) (n int64) {
+	for _, s := range servers {
+		n += s.CommandStats()["evalsha"].Calls
+	}
+	return n
+}
+
+// A connection that breaks after the script ran and before its reply arrives
+// charges once: the ask is Unavailable, and nothing is sent again.
+func TestCutConnectionChargesOnce(t *testing.T) {
+	server := redistest.Start(t)
+	link := newProxy(t, server.Addr)
+	s := start(t, Config{Addrs: []string{link.addr}})
+	cutOnce(t, s, link, "k", server)
+}
+
+// The same with several nodes: nobody finds another one to send to.
+func cutInACluster(t *testing.T, c *redistest.Cluster) {
+	links := map[string]*proxy{}
+	for _, n := range c.Nodes {
+		links[n.Addr] = newProxy(t, n.Addr)
+	}
+	s := start(t, Config{Addrs: c.Addrs(), dial: through(links)})
+	eventually(t, func() string { return unlike(s, 3) })
+	for _, key := range []string{"a", "b", "c", "d"} {
+		owner := c.MasterOf(s.newCall(asksOf(one(fixedPolicy(t, "r", 10), key))).errands[0].key)
+		cutOnce(t, s, links[owner.Addr], key, c.Nodes...)
+	}
+}
+
+// unlike says what a store does not know yet of so many masters.
+func unlike(s *Store, masters int) string {
+	if st := s.Stats(); st.Masters != masters || st.Open > 0 {
+		return fmt.Sprintf("%d masters, %d open", st.Masters, st.Open)
+	}
+	return ""
+}
+
+func cutOnce(t *testing.T, s *Store, link *proxy, key string, servers ...*redistest.Server) {
+	t.Helper()
+	p := fixedPolicy(t, "r", 10)
+	if g := acquire(t, s, plenty, one(p, key))[0]; g.Granted != 1 || g.Remaining != 9 {
+		t.Fatalf("before: %+v", g)
+	}
+	before, lost := ran(servers...), s.Stats().Unavailable[Network]
+	link.cutting.Store(true)
+	g := acquire(t, s, plenty, one(p, key))[0]
+	if g.Status != lease.Unavailable || link.cut.Load() != 1 {
+		t.Fatalf("%+v, %d links were cut; want it unavailable, and one", g, link.cut.Swap(0))
+	}
+	link.cut.Store(0)
+	time.Sleep(50 * time.Millisecond) // for what might be sent again
+	if n := ran(servers...) - before; n != 1 {
+		t.Errorf("%d scripts ran for one ask", n)
+	}
+	if n := s.Stats().Unavailable[Network] - lost; n != 1 {
+		t.Errorf("%d asks were lost to the network, want 1", n)
+	}
+	if left := remaining(t, s, p, key); left != 8 {
+		t.Errorf("%d are left of 10 after two asks of which one had no answer, want 8", left)
+	}
+}
+
+// A server that lost its scripts is given them again, and no ask fails.
+func TestScriptsAreLoadedAgain(t *testing.T) {
+	server := redistest.Start(t)
+	s := start(t, Config{Addrs: []string{server.Addr}})
+	p := fixedPolicy(t, "r", 1000)
+	for i := range 20 {
+		server.Do("SCRIPT", "FLUSH")
+		asks := asksOf(one(p, "k"), one(p, "k"), one(p, "l"))
+		for _, g := range acquire(t, s, plenty, asks...) {
+			if g.Granted != 1 {
+				t.Fatalf("round %d: %+v", i, g)
+			}
+		}
+	}
+	if left := remaining(t, s, p, "k"); left != 960 {
+		t.Errorf("%d are left of 1000 after 40", left)
+	}
+}

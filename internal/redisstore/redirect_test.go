@@ -1,0 +1,129 @@
+package redisstore
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
+)
+
+// A slot moves to another master while it is asked for: no ask fails, none counts
+// twice, and afterwards the new master is asked at once.
+func resharding(t *testing.T, c *redistest.Cluster) {
+	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}) // redirects may fail here, and nothing else
+	p := fixedPolicy(t, "r", 1_000_000)
+	slot, _, to := journey(s, c, one(p, "hot")) // its tag is the whole name: other keys are in other slots
+	variants := asksOf(one(p, "hot"), one(fixedVariant(t, 1), "hot"), one(fixedVariant(t, 2), "hot"))
+	asked := int64(0)
+	ask := func(step any) {
+		t.Helper()
+		for range 5 {
+			for i, g := range acquire(t, s, plenty, variants...) {
+				if g.Granted != 1 {
+					t.Fatalf("%v: ask %d: %+v", step, i, g)
+				}
+			}
+			asked++
+		}
+	}
+	ask("before")
+	stop := askElsewhere(t, s)
+	redirected := s.Stats().Redirects
+	c.Migrate(slot, to, func(step redistest.Step) { ask(step) })
+	stop()
+	if s.Stats().Redirects == redirected {
+		t.Error("nothing was redirected")
+	}
+	redirected = s.Stats().Redirects
+	ask("after")
+	if n := s.Stats().Redirects - redirected; n != 0 {
+		t.Errorf("%d asks were redirected though it is known where the slot is", n)
+	}
+	for _, v := range variants {
+		if spent := 1_000_000 - remaining(t, s, v.Policy, "hot"); spent != asked {
+			t.Errorf("%d units are charged for %d asks", spent, asked)
+		}
+	}
+	if n := to.CommandStats()["asking"].Calls; n == 0 {
+		t.Error("ASK never occurred")
+	}
+}
+
+// journey is the slot of an ask, its master, and another one to which it may move.
+func journey(s *Store, c *redistest.Cluster, a limiter.Ask) (slot int, from, to *redistest.Server) {
+	slot = int(s.newCall(asksOf(a)).errands[0].slot)
+	from = c.OwnerOf(slot)
+	if from == c.Nodes[0] {
+		return slot, from, c.Nodes[1]
+	}
+	return slot, from, c.Nodes[0]
+}
+
+// askElsewhere asks for other and other keys until it is stopped; all are granted.
+func askElsewhere(t *testing.T, s *Store) (stop func()) {
+	var load sync.WaitGroup
+	stopped := make(chan struct{})
+	p := fixedPolicy(t, "other", 1_000_000)
+	for i := range 4 {
+		load.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stopped:
+					return
+				default:
+				}
+				if g := acquire(t, s, plenty, one(p, fmt.Sprint(i, n)))[0]; g.Granted != 1 {
+					t.Errorf("another key: %+v", g)
+					return
+				}
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() { close(stopped); load.Wait() })
+	t.Cleanup(stop)
+	return stop
+}
+
+// A store that has one seed, and an old idea of the cluster, finds its way.
+func oneSeed(t *testing.T, c *redistest.Cluster) {
+	s := start(t, Config{Addrs: []string{c.Nodes[1].Addr}}) // mode auto
+	eventually(t, func() string { return unlike(s, 3) })
+	p := fixedPolicy(t, "r", 10)
+	for i := range 30 {
+		if g := acquire(t, s, plenty, one(p, fmt.Sprint("key", i)))[0]; g.Granted != 1 {
+			t.Fatalf("key %d: %+v", i, g)
+		}
+	}
+	// All that it knows is wrong: every slot is thought to be at the first master.
+	first := s.nodes[c.Nodes[0].Addr]
+	for slot := range s.table {
+		s.table[slot].Store(first)
+	}
+	for i := range 30 {
+		if g := acquire(t, s, plenty, one(p, fmt.Sprint("key", i)))[0]; g.Granted != 1 || g.Remaining != 8 {
+			t.Fatalf("key %d: %+v", i, g)
+		}
+	}
+}
+
+// A redirect that leads nowhere, or in circles, ends.
+func redirectThatNeverEnds(t *testing.T, c *redistest.Cluster) {
+	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second})
+	eventually(t, func() string { return unlike(s, 3) })
+	p := fixedPolicy(t, "r", 10)
+	slot, from, to := journey(s, c, one(p, "k"))
+	// The slot is said to be on its way to a node that knows nothing of it: ASK one
+	// way and MOVED the other.
+	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))
+	defer from.Do("CLUSTER", "SETSLOT", slot, "STABLE")
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
+		t.Errorf("%+v, want it unavailable", g)
+	}
+	if n := s.Stats().Unavailable[Moved]; n != 1 {
+		t.Errorf("%d asks moved away, want 1: %v", n, s.Stats().Unavailable)
+	}
+}

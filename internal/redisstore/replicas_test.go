@@ -1,0 +1,182 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// Replicas share one limit to the unit, on the server's clock.
+func replicasShareALimit(t *testing.T, c *redistest.Cluster) {
+	var stores []*Store
+	for range 3 {
+		s := start(t, Config{Addrs: c.Addrs()})
+		eventually(t, func() string { return unlike(s, 3) })
+		stores = append(stores, s)
+	}
+	for name, spec := range map[string]limit.Spec{
+		"fixed":   {Algorithm: limit.FixedWindow, Count: 500, Period: limit.Day},
+		"sliding": {Algorithm: limit.SlidingWindow, Count: 500, Period: limit.Day},
+		"log":     {Algorithm: limit.SlidingLog, Count: 500, Period: limit.Hour},
+		"bucket":  {Algorithm: limit.TokenBucket, Count: 1, Period: limit.Day, Burst: 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := policyOf(t, name, spec)
+			var granted atomic.Int64
+			var all sync.WaitGroup
+			for i := range 9 {
+				all.Go(func() {
+					for range 100 {
+						g := acquire(t, stores[i%3], plenty, one(p, "k"))[0]
+						if g.Status == lease.Unavailable {
+							t.Errorf("%+v", g)
+						}
+						granted.Add(g.Granted)
+					}
+				})
+			}
+			all.Wait()
+			if n := granted.Load(); n != 500 {
+				t.Errorf("900 requests on 3 replicas were granted %d, want 500", n)
+			}
+		})
+	}
+}
+
+// Each replica learns how many are alive, and keeps the number while Redis is away.
+func TestHeartbeat(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	config := Config{Addrs: []string{server.Addr}}
+	first := start(t, config)
+	count := func(want int) {
+		t.Helper()
+		eventually(t, func() string {
+			if n := first.Replicas(); n != want {
+				return fmt.Sprintf("%d replicas, want %d", n, want)
+			}
+			return ""
+		})
+	}
+	count(1)
+	second := start(t, config)
+	count(2)
+	third, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- third.Run(ctx) }()
+	count(3)
+	if n := second.Replicas(); n < 2 {
+		t.Errorf("the second one counts %d", n)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	count(2) // it said so; one that is killed is missed after a few seconds
+	server.Do("ZADD", replicasKey, time.Now().UnixMilli(), "one that was killed")
+	count(3)
+	server.Kill()
+	time.Sleep(2 * beatEvery)
+	if n := first.Replicas(); n != 3 {
+		t.Errorf("%d replicas while Redis is away, want the 3 that there were", n)
+	}
+	server.Restart()
+	count(2)
+	if ttl := server.Do("PTTL", replicasKey).(int64); ttl <= 0 {
+		t.Errorf("the replicas are kept for ever: ttl %d", ttl)
+	}
+}
+
+// What a store did is in its metrics, under labels that are known before.
+func TestMetrics(t *testing.T) {
+	server := redistest.Start(t)
+	s, err := New(Config{Addrs: []string{server.Addr}, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := telemetry.NewRegistry("test")
+	s.Observe(registry)
+	p := fixedPolicy(t, "r", 5)
+	acquire(t, s, plenty, one(p, "secret"))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Run(ctx)
+	}()
+	defer func() { stop(); <-ended }()
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	acquire(t, s, plenty, one(p, "secret"), one(p, "secret"))
+	w := httptest.NewRecorder()
+	registry.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range []string{
+		"weir_redis_calls_total 2", "weir_redis_asks_total 3", "weir_redis_pipelines_total 1", "weir_redis_commands_total 2",
+		`weir_redis_unavailable_total{reason="network"} 1`, `weir_redis_unavailable_total{reason="queue_full"} 0`,
+		"weir_redis_masters 1", "weir_redis_breakers_open 0", "weir_redis_queued 0",
+		"weir_redis_pipeline_asks_sum 2", "weir_redis_pipeline_seconds_count 1",
+	} {
+		if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+	if strings.Contains(w.Body.String(), "secret") || strings.Contains(w.Body.String(), server.Addr) {
+		t.Error("a key or an address is in a label")
+	}
+}
+
+// A random mix of everything from many callers leaves nothing behind, and counts
+// every unit once.
+func hammer(t *testing.T, c *redistest.Cluster) {
+	s := start(t, Config{Addrs: c.Addrs()})
+	eventually(t, func() string { return unlike(s, 3) })
+	policies := []*limiter.Policy{fixedPolicy(t, "a", 1_000_000), fixedPolicy(t, "b", 1_000_000), fixedPolicy(t, "c", 1_000_000)}
+	var granted [3]atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 60 {
+				var asks []limiter.Ask
+				for g := range uint32(rand.N(6) + 1) {
+					for _, i := range rand.Perm(3)[:rand.N(3)+1] {
+						a := one(policies[i], "k")
+						a.Group = g
+						asks = append(asks, a)
+					}
+				}
+				for i, g := range acquire(t, s, plenty, asks...) {
+					if g.Granted != 1 {
+						t.Errorf("%+v", g)
+					}
+					granted[strings.Index("abc", asks[i].Policy.Rule)].Add(g.Granted)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i, p := range policies {
+		if spent := 1_000_000 - remaining(t, s, p, "k"); spent != granted[i].Load() {
+			t.Errorf("%s: %d were granted, %d are charged", p.Rule, granted[i].Load(), spent)
+		}
+	}
+	if st := s.Stats(); st.Queued != 0 || st.Unavailable != ([reasons]uint64{}) {
+		t.Errorf("%+v", st)
+	}
+}

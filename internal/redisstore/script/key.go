@@ -1,0 +1,73 @@
+package script
+
+import (
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+)
+
+// AppendKey appends the name of the counter of a policy and a key:
+//
+//	weir:{<rule>:<key>}<override>.<shape>
+//
+// where override and shape are in hexadecimal, and behind them ".v" and the version of
+// the values' layout unless it is 1. No two counters share a name: '%' and
+// '}', and in the rule ':', are written as % and two digits. So the braces hold exactly
+// the rule and the key, and all counters of a rule's overrides for one key are in one
+// slot of a cluster.
+func AppendKey(dst []byte, p *limiter.Policy, key []byte) []byte {
+	dst = append(dst, "weir:{"...)
+	for i := range len(p.Rule) {
+		dst = appendEscaped(dst, p.Rule[i], p.Rule[i] == ':')
+	}
+	dst = append(dst, ':')
+	for _, c := range key {
+		dst = appendEscaped(dst, c, false)
+	}
+	dst = append(dst, '}')
+	dst = strconv.AppendUint(dst, p.Override, 16)
+	dst = append(dst, '.')
+	dst = strconv.AppendUint(dst, p.Limit.Shape(), 16)
+	return appendLayout(dst, layout)
+}
+
+// appendLayout tells values of different layouts apart, so that releases which lay them
+// out differently do not reset each other's counters. The first one has no suffix: its
+// keys are older than this.
+func appendLayout(dst []byte, version int) []byte {
+	if version == 1 {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, ".v"...), int64(version), 10)
+}
+
+// AppendDebtKey appends the name under which a debt of an ask is remembered once it is
+// charged, in the slot of its counter; nothing where the ask has none that has a name.
+//
+//	weir:{<rule>:<key>}<override>.<shape>.d<debt>
+func AppendDebtKey(dst []byte, a *limiter.Ask, key []byte) []byte {
+	if a.Want.Debt == 0 || a.Want.Overdrawn <= 0 || a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
+		return dst
+	}
+	dst = append(AppendKey(dst, a.Policy, key), ".d"...)
+	return strconv.AppendUint(dst, a.Want.Debt, 16)
+}
+
+// AppendReturnsKey appends the name of the set that holds under which names units of an ask's
+// counter came back, in the slot of that; nothing where the ask has no names.
+//
+//	weir:{<rule>:<key>}<override>.<shape>.r
+func AppendReturnsKey(dst []byte, a *limiter.Ask, key []byte) []byte {
+	if len(a.Returned) == 0 || a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
+		return dst
+	}
+	return append(AppendKey(dst, a.Policy, key), ".r"...)
+}
+
+func appendEscaped(dst []byte, c byte, also bool) []byte {
+	if c == '%' || c == '}' || also {
+		return append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+	}
+	return append(dst, c)
+}

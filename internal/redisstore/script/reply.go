@@ -1,0 +1,89 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+)
+
+// full is the reply, of this one byte, of a server that has no memory for a new key.
+const full = 2
+
+// foreign is the reply, of this one byte, where the value of the key is none of ours.
+const foreign = 3
+
+// ErrForeign says that somebody else's value stands under the name of a counter.
+var ErrForeign = errors.New("there is a value that no release with this layout has written; it is left alone: find out who writes it, or delete the key")
+
+// replyFields are what a script answers otherwise. Durations count from the now of
+// the script.
+var replyFields = fields{
+	{name: "fits", size: 1}, // 1: the need fitted
+	{name: "out", size: 1},  // 1: units are out on lease; slots: any are held
+	{name: "granted", size: 4}, {name: "remaining", size: 4},
+	{name: "period", size: 7}, // charged; slots: 0 if the statement is too old
+	{name: "starts", size: 7}, {name: "ttl", size: 7}, {name: "retry", size: 7}, {name: "reset", size: 7},
+}
+
+var replySize = replyFields.size()
+
+// Parse reads the reply to an ask that was made in mode m. With mode Fit,
+// fits says that the need fitted and that nothing was granted; with Acquire, that
+// the grant is OK. Where there was no room to
+// count, or the statement of a holder was too old, the grant is Unavailable and
+// nothing fits. The error is [ErrForeign], or says what is wrong with a reply that no
+// script makes.
+func Parse(reply string, a *limiter.Ask, m Mode) (g lease.Grant, fits bool, err error) {
+	if reply == string(rune(full)) {
+		return lease.Grant{Status: lease.Unavailable}, false, nil
+	}
+	if reply == string(rune(foreign)) {
+		return lease.Grant{Status: lease.Unavailable}, false, ErrForeign
+	}
+	l := a.Policy.Limit
+	if len(reply) != replySize || reply[0] > 1 || reply[1] > 1 {
+		return g, false, fmt.Errorf("script %s: reply %.60q, want %d bytes that begin with 0 or 1 twice, or the byte %d: the script on the server is not that of this release",
+			For(l).Name, reply, replySize, full)
+	}
+	var v [9]int64
+	replyFields.parse(reply, v[:])
+	fits = v[0] == 1
+	d := limit.Decision{Granted: v[2], Remaining: v[3], Period: limit.Micros(v[4]), StartsIn: limit.Micros(v[5]),
+		TTL: limit.Micros(v[6]), RetryAfter: limit.Micros(v[7]), Reset: limit.Micros(v[8])}
+	if l.Spec().Algorithm == limit.Concurrency {
+		g = wordSlots(a, m, &d, fits, v[1] == 1)
+	} else {
+		w := a.Want
+		if m == Fit && fits {
+			w = lease.Want{}
+		}
+		g = a.Policy.Terms.Word(l, &w, &d, v[1] == 1)
+	}
+	if m == Acquire || g.Status == lease.Unavailable {
+		fits = g.Status == lease.OK
+	}
+	return g, fits, nil
+}
+
+func wordSlots(a *limiter.Ask, m Mode, d *limit.Decision, fits, held bool) lease.Grant {
+	var need int64
+	switch a.Op {
+	case limiter.Hold:
+		if d.Period == 0 {
+			return lease.Grant{Status: lease.Unavailable}
+		}
+		need = a.Holding
+		if m != Fit || !fits {
+			need += a.Want.Need
+		}
+	case limiter.Take:
+		need = a.Want.Need
+	case limiter.Renew:
+		need = 1
+	}
+	h := limit.HoldDecision{Granted: d.Granted, Remaining: d.Remaining, TTL: d.TTL, RetryAfter: d.RetryAfter}
+	return a.Policy.WordSlots(&h, need, held)
+}

@@ -1,0 +1,160 @@
+package redisstore_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+)
+
+// slotTTL is how long a slot is held that nobody releases.
+const slotTTL = 2 * time.Second
+
+// slotted is a limit on concurrency: what it counts is given back.
+var slotted = exactly("slots", limit.Spec{Algorithm: limit.Concurrency, Count: 3, LeaseTTL: limit.Micros(slotTTL / time.Microsecond)})
+
+// stay is what became of one request that took a slot, worked, and released it.
+type stay struct {
+	of           *counter
+	asked, begun time.Duration // when it asked, and when it was answered
+	status       lease.Status
+	leaving      time.Duration // when it began to release
+	left         time.Duration // when that was answered; 0: nobody knows whether it left
+}
+
+// visitors take slots, hold them for a moment and release them.
+type visitors struct {
+	load  *load
+	keys  []*counter
+	all   sync.WaitGroup
+	mu    sync.Mutex
+	stays []stay
+}
+
+func startVisitors(l *load, keys []*counter) *visitors {
+	v := &visitors{load: l, keys: keys}
+	for i := range 6 * len(keys) { // twice as many as there are slots
+		v.all.Go(func() { v.come(i) })
+	}
+	return v
+}
+
+func (v *visitors) come(visitor int) {
+	random := rand.New(rand.NewPCG(5, uint64(visitor)))
+	for {
+		v.visit(v.keys[visitor%len(v.keys)], random)
+		select {
+		case <-v.load.stopped:
+			return
+		case <-time.After(100*time.Millisecond + time.Duration(random.IntN(100))*time.Millisecond):
+		}
+	}
+}
+
+func (v *visitors) visit(c *counter, random *rand.Rand) {
+	s := stay{of: c, asked: v.load.at()}
+	ask := limiter.Ask{Policy: c.policy, Key: []byte(c.key), Op: limiter.Take, Holder: random.Uint64() | 1,
+		Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+	s.status = v.load.one(&ask)
+	s.begun = v.load.at()
+	if s.status == lease.OK {
+		time.Sleep(20*time.Millisecond + time.Duration(random.IntN(80))*time.Millisecond)
+		s.leaving = v.load.at()
+		ask.Op, ask.Want = limiter.Release, lease.Want{}
+		if v.load.one(&ask) == lease.OK {
+			s.left = v.load.at()
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.stays = append(v.stays, s)
+}
+
+// one makes a call of one ask, whose time counts as that of all calls.
+func (l *load) one(a *limiter.Ask) lease.Status {
+	var grants [1]lease.Grant
+	sent := l.at()
+	ctx, cancel := context.WithTimeout(context.Background(), budget)
+	defer cancel()
+	l.store.Acquire(ctx, []limiter.Ask{*a}, grants[:])
+	done := l.at()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls = append(l.calls, span{sent, done})
+	return grants[0].Status
+}
+
+// crowded reports stays that were one too many, and denials while there was room.
+// A slot is held for certain from its answer until its release is sent, and maybe
+// from its request until that is answered, or until its ttl is over. No fault adds
+// to that: nodes are away for longer than a slot is held here. After a failover
+// slots may be taken whose release is lost, so that denials prove nothing.
+func (r *referee) crowded(stays []stay) (faults []string) {
+	before := len(r.faults)
+	for i := range stays {
+		s := &stays[i]
+		var certain, maybe int64
+		for j := range stays {
+			o := &stays[j]
+			if o.of != s.of || o.status == lease.Denied {
+				continue
+			}
+			if o.status == lease.OK && o.begun <= s.begun && s.begun < o.leaving {
+				certain++
+			}
+			if o.asked <= s.begun && s.asked <= o.gone(r.hangs) && (o.status == lease.OK || r.unheard(span{o.asked, o.begun}) > 0) {
+				maybe++
+			}
+		}
+		if s.status == lease.OK && certain > s.of.limit() {
+			r.fault(s.of, "%d hold a slot at %v, at most %d", certain, s.begun, s.of.limit())
+		}
+		lost := slices.ContainsFunc(r.losses, func(l loss) bool { return l.failover && l.of(s.of) && s.begun > l.fault })
+		if s.status == lease.Denied && maybe < s.of.limit() && !lost {
+			r.fault(s.of, "denied at %v while no more than %d of %d slots can have been held", s.begun, maybe, s.of.limit())
+		}
+	}
+	return r.faults[before:]
+}
+
+// gone is when the slot was free again at the latest.
+func (s *stay) gone(hangs []hang) time.Duration {
+	if s.left > 0 {
+		return s.left
+	}
+	return latest(s.of, s.begun, hangs) + slotTTL
+}
+
+// TestCrowded plants too many stays and a needless denial.
+func TestCrowded(t *testing.T) {
+	c := &counter{policy: slotted, key: "k"}
+	at := func(ms int, status lease.Status) stay {
+		from := time.Duration(ms) * time.Millisecond
+		return stay{of: c, asked: from, begun: from + time.Millisecond, status: status,
+			leaving: from + 50*time.Millisecond, left: from + 51*time.Millisecond}
+	}
+	for _, row := range []struct {
+		name    string
+		stays   []stay
+		unheard int64
+		wrong   bool
+	}{
+		{"three, then one more", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(60, lease.OK)}, 0, false},
+		{"four", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(40, lease.OK)}, 0, true},
+		{"a fourth is denied", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(40, lease.Denied)}, 0, false},
+		{"a third is denied", []stay{at(0, lease.OK), at(1, lease.OK), at(40, lease.Denied)}, 0, true},
+		{"one may be held", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.Unavailable), at(40, lease.Denied)}, 1, false},
+		{"one was never sent", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.Unavailable), at(40, lease.Denied)}, 0, true},
+	} {
+		r := referee{unheard: func(span) int64 { return row.unheard }}
+		if found := r.crowded(row.stays); len(found) > 0 != row.wrong {
+			t.Errorf("%s: found %q", row.name, found)
+		}
+	}
+}

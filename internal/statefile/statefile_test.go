@@ -1,0 +1,162 @@
+package statefile_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/statefile"
+)
+
+var header = statefile.Header{
+	Epoch: 1<<63 + 1, Former: []uint64{7, 1 << 60}, Orderly: true, Holders: 6, Saved: time.Unix(1_700_000_000, 5000).UTC(), Host: "edge-1", PID: 42,
+}
+
+// write makes a file of so many records.
+func write(t testing.TB, path string, records int) {
+	t.Helper()
+	w, err := statefile.Create(path, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range records {
+		w.Put(fmt.Appendf(nil, "record %d", i))
+	}
+	size, err := w.Commit()
+	if info, _ := os.Stat(path); err != nil || info == nil || info.Size() != size {
+		t.Fatalf("%d bytes, %v", size, err)
+	}
+}
+
+func collect(path string) (got []string, h statefile.Header, err error) {
+	h, err = statefile.Read(path, func(r []byte) error { got = append(got, string(r)); return nil })
+	return got, h, err
+}
+
+func TestRoundTrip(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	if _, _, err := collect(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+	for _, n := range []int{0, 1, 20_000} { // the last in several blocks; each replaces the one before
+		write(t, path, n)
+		got, h, err := collect(path)
+		if err != nil || len(got) != n || !reflect.DeepEqual(h, header) {
+			t.Fatalf("%d of %d records, %+v, %v", len(got), n, h, err)
+		}
+		if n > 0 && got[n-1] != fmt.Sprintf("record %d", n-1) {
+			t.Errorf("the last one is %q", got[n-1])
+		}
+	}
+	if left, _ := filepath.Glob(path + "*"); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A file that was cut anywhere, or has one wrong byte anywhere, shows nothing at all.
+func TestDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	write(t, path, 30)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(what string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := collect(path)
+		var damage *statefile.DamagedError
+		if len(got) > 0 || !errors.As(err, &damage) {
+			t.Fatalf("%s: %d records, %v; want none, and what is damaged", what, len(got), err)
+		}
+	}
+	for i := range whole {
+		try(fmt.Sprint("cut at ", i), whole[:i])
+		wrong := bytes.Clone(whole)
+		wrong[i] ^= 1 << (i % 8)
+		try(fmt.Sprint("wrong at ", i), wrong)
+	}
+	try("more behind it", append(bytes.Clone(whole), 0))
+}
+
+// A process that ends before Commit leaves the file as it was.
+func TestUncommittedKeepsTheOldOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	write(t, path, 3)
+	w, err := statefile.Create(path, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Put(make([]byte, 1<<20)) // more than a block
+	if got, _, err := collect(path); err != nil || len(got) != 3 {
+		t.Errorf("%d records, %v; want the 3 of before", len(got), err)
+	}
+}
+
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	first, err := statefile.Lock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := statefile.Lock(path); !errors.Is(err, statefile.ErrInUse) {
+		t.Errorf("a second lock: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := statefile.Lock(path); err != nil {
+		t.Error(err)
+	} else if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is no file is nobody's to lock, and nothing is left beside it.
+func TestLockNoFile(t *testing.T) {
+	for _, path := range []string{t.TempDir(), os.DevNull} {
+		if f, err := statefile.Lock(path); !errors.Is(err, statefile.ErrNoFile) {
+			t.Errorf("%s: %v, want that it is no file", path, err)
+			if err == nil {
+				_ = f.Close()
+			}
+		}
+		if _, err := os.Stat(path + ".lock"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s.lock: %v", path, err)
+			_ = os.Remove(path + ".lock")
+		}
+	}
+}
+
+// A file can say that it is not the last word any more, in the room that it has.
+func TestDisclaim(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	if err := statefile.Disclaim(path); err != nil {
+		t.Errorf("without a file: %v", err)
+	}
+	write(t, path, 1000)
+	before, _ := os.Stat(path)
+	for range 2 {
+		if err := statefile.Disclaim(path); err != nil {
+			t.Fatal(err)
+		}
+		got, h, err := collect(path)
+		after, _ := os.Stat(path)
+		if err != nil || len(got) != 1000 || h.Orderly || h.Epoch != header.Epoch || !reflect.DeepEqual(h.Former, header.Former) || h.Holders != header.Holders || after.Size() != before.Size() {
+			t.Errorf("%d records, %+v, %d bytes of %d, %v", len(got), h, after.Size(), before.Size(), err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := statefile.Disclaim(path); err == nil {
+		t.Error("a file of somebody else was taken for one of ours")
+	}
+}
