@@ -9,7 +9,7 @@ const usageIntervals = 6
 // nobody does. Where somebody waits the slot offers what it has: it was not enough, and
 // the tier above is to judge the need by what is left there and this together. What it
 // gives back has left the slot when Ask returns.
-func (s *Slot) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want {
+func (s *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want {
 	w := Want{
 		Need:    need,
 		Waiting: waiting,
@@ -31,7 +31,7 @@ func (s *Slot) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want 
 }
 
 // remember says what the last reply said of a counter that is not as good as new yet.
-func (s *Slot) remember(now Millis, w *Want) {
+func (s *Account) remember(now Millis, w *Want) {
 	if now < s.Reset {
 		w.Left, w.Reset = s.Left, s.Reset-now
 	}
@@ -41,7 +41,7 @@ func (s *Slot) remember(now Millis, w *Want) {
 // intervals (its use since the last ask, scaled) and by the floor under that. What
 // it refused counts as used: a spent limit says nothing about demand, and what is
 // asked ahead for the next window should last beyond the flip.
-func (s *Slot) want(t *Terms, now Millis) int64 {
+func (s *Account) want(t *Terms, now Millis) int64 {
 	most := t.wantFloor()
 	if s.Asked > 0 {
 		since := max(now-s.Asked, t.Interval/4)
@@ -56,7 +56,7 @@ func (s *Slot) want(t *Terms, now Millis) int64 {
 // collect takes lapsed units out of the slot, of one lease at a time. With offer it takes
 // those that may still be spent as well, and first: a lease that does not last for the
 // next request is too small, one that lapses too large.
-func (s *Slot) collect(t *Terms, now Millis, offer bool) (units int64, lease uint32) {
+func (s *Account) collect(t *Terms, now Millis, offer bool) (units int64, lease uint32) {
 	first := -1
 	for i := range s.Lots {
 		if offer && s.Lots[i].spendable(now) && (first < 0 || s.Lots[i].Units > s.Lots[first].Units) {
@@ -85,7 +85,7 @@ func (s *Slot) collect(t *Terms, now Millis, offer bool) (units int64, lease uin
 
 // Report makes a want that only tells what an idle slot still has to tell: units
 // to give back, overdrawn units. False when there is nothing, or asks fail.
-func (s *Slot) Report(t *Terms, now Millis) (Want, bool) {
+func (s *Account) Report(t *Terms, now Millis) (Want, bool) {
 	if s.Back.Off(now) {
 		return Want{}, false
 	}
@@ -107,7 +107,7 @@ func (s *Slot) Report(t *Terms, now Millis) (Want, bool) {
 // factor in percent, 90 to 110, that keeps holders from asking in step.
 // The units it returns found no room and are to be given back: the slot counts on that
 // they are above before its next ask.
-func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, jitter Millis) Part {
+func (s *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, jitter Millis) Part {
 	if w.Want > 0 {
 		s.Asking = false
 	}
@@ -141,7 +141,7 @@ func (s *Slot) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, j
 // learn notes what a reply says of the counter above. Requests that waited and get
 // nothing are refused; what was refused before stays so until much is left, or the
 // counter has started anew since.
-func (s *Slot) learn(t *Terms, now Millis, w Want, g Grant) {
+func (s *Account) learn(t *Terms, now Millis, w Want, g Grant) {
 	decided := g.Granted > 0 || g.Status == Denied
 	refused := decided && g.Granted < w.Waiting || s.Refused && now < s.Reset
 	s.Refused = refused && 2*g.Remaining < t.Capacity
@@ -159,7 +159,7 @@ func (s *Slot) learn(t *Terms, now Millis, w Want, g Grant) {
 
 // returned notes units that are given back: so much more will be left above. An
 // Optimistic holder overdraws by what is left there for sure.
-func (s *Slot) returned(t *Terms, p Part) Part {
+func (s *Account) returned(t *Terms, p Part) Part {
 	if p.Units > 0 && t.Consistency != Optimistic {
 		s.Left += p.Units
 		s.LimitedUntil = 0
@@ -174,7 +174,7 @@ func (s *Slot) returned(t *Terms, p Part) Part {
 // than that may still be asked for. A grant ends a denial unless what was denied
 // would be again; one of the next window does not, nor the empty one whose group
 // was denied elsewhere.
-func (s *Slot) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis) {
+func (s *Account) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis) {
 	switch {
 	case g.Status == Denied:
 		s.DeniedNeed = g.Remaining + 1
@@ -199,7 +199,7 @@ func (s *Slot) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis)
 // intervals after a reply that left nothing, and after a denial for long enough
 // that the next ask goes behind a refused request, not before a waiting one, but
 // never past the time at which the limit will have something again.
-func (s *Slot) limited(t *Terms, now Millis, g Grant) {
+func (s *Account) limited(t *Terms, now Millis, g Grant) {
 	if g.StartsIn > 0 || g.Remaining > 0 { // see learn
 		return
 	}
@@ -223,7 +223,7 @@ func startOf(now Millis, g Grant) Millis {
 
 // store puts a new lot behind the older one. It returns the units of whichever
 // lot has no place: a third lease, or one that ended on its way here.
-func (s *Slot) store(now Millis, lot Lot) Part {
+func (s *Account) store(now Millis, lot Lot) Part {
 	if now >= lot.Expiry {
 		return lot.part()
 	}
@@ -245,7 +245,7 @@ func (s *Slot) store(now Millis, lot Lot) Part {
 // place is the lot that matters least, -1 if all do: an empty one before one that
 // has lapsed, and these before a share of the holder's own, which the lease that
 // came instead makes needless.
-func (s *Slot) place(now Millis) int {
+func (s *Account) place(now Millis) int {
 	for i := range s.Lots {
 		if s.Lots[i].Units == 0 && !s.Lots[i].sharing(now) {
 			return i
@@ -266,7 +266,7 @@ func (s *Slot) place(now Millis) int {
 
 // Idle reports that the slot says nothing that a new one would not: it may be
 // forgotten. No units out, nothing to report, no denial that still stands.
-func (s *Slot) Idle(t *Terms, now Millis) bool {
+func (s *Account) Idle(t *Terms, now Millis) bool {
 	return s.Lots[0].idle(now) && s.Lots[1].idle(now) && s.Overdrawn == 0 &&
 		!s.underWay(t, now) && now >= s.NextAsk && now >= s.LimitedUntil &&
 		(s.DeniedNeed == 0 && !s.Refused || now >= s.Reset) &&
@@ -275,7 +275,7 @@ func (s *Slot) Idle(t *Terms, now Millis) bool {
 
 // PassOver takes the reply to an ask of a group that another of its wants denied:
 // nothing was granted, and it is no denial either. What is left above may end one.
-func (s *Slot) PassOver(t *Terms, now, sent Millis, w Want, g Grant) {
+func (s *Account) PassOver(t *Terms, now, sent Millis, w Want, g Grant) {
 	s.Asking = false
 	s.Apply(t, now, sent, Want{Overdrawn: w.Overdrawn}, g, 0, 100)
 	switch {
@@ -287,11 +287,11 @@ func (s *Slot) PassOver(t *Terms, now, sent Millis, w Want, g Grant) {
 }
 
 // fits reports whether what a reply left above is enough for what was denied.
-func (s *Slot) fits(g Grant) bool { return s.DeniedNeed > 0 && g.Remaining >= s.DeniedNeed }
+func (s *Account) fits(g Grant) bool { return s.DeniedNeed > 0 && g.Remaining >= s.DeniedNeed }
 
 // Freed takes the reply to a want that gave back what others held, and asked for nothing:
 // who was denied for want of it may ask again.
-func (s *Slot) Freed(g Grant) {
+func (s *Account) Freed(g Grant) {
 	if s.fits(g) {
 		s.DeniedNeed, s.NextAsk, s.LimitedUntil = 0, 0, 0
 	}

@@ -52,7 +52,7 @@ func (b *Backoff) claim(t *Terms, now Millis) {
 }
 
 // heard takes the status of a reply, and reports whether it decided the want. jitter is
-// that of [Slot.Apply].
+// that of [Account.Apply].
 func (b *Backoff) heard(t *Terms, now Millis, s Status, jitter Millis) (decided bool) {
 	if s == OK || s == Denied {
 		*b = Backoff{}

@@ -7,8 +7,8 @@ import (
 )
 
 // steady is a slot with units and nothing to ask for.
-func steady() Slot {
-	return Slot{Lots: [2]Lot{{Units: 1 << 40, Expiry: 1 << 40, Lease: 7}}, Asked: 1, Size: 1, WantLog2: 10}
+func steady() Account {
+	return Account{Lots: [2]Lot{{Units: 1 << 40, Expiry: 1 << 40, Lease: 7}}, Asked: 1, Size: 1, WantLog2: 10}
 }
 
 func BenchmarkDecisionTake(b *testing.B) {
@@ -24,7 +24,7 @@ func BenchmarkDecisionTake(b *testing.B) {
 
 func BenchmarkDecisionRefuse(b *testing.B) {
 	terms := NewTerms(newLimit(b, perMinute), Leased, 0, 0, 0)
-	s := Slot{DeniedNeed: 1, NextAsk: 1 << 40}
+	s := Account{DeniedNeed: 1, NextAsk: 1 << 40}
 	b.ReportAllocs()
 	for i := range b.N {
 		if s.Take(&terms, Millis(1000+i>>16), 1).Verdict != Refuse {
@@ -56,7 +56,7 @@ func BenchmarkDecisionAcquire(b *testing.B) {
 
 func BenchmarkDecisionNode(b *testing.B) {
 	terms := NewTerms(newLimit(b, perMinute), Leased, 0, 0, 0)
-	n := Node{Slot: steady()}
+	n := Relay{Account: steady()}
 	w := Want{Need: 1, Waiting: 1, Want: 1}
 	b.ReportAllocs()
 	for i := range b.N {
@@ -70,9 +70,9 @@ func BenchmarkDecisionNode(b *testing.B) {
 func TestDecisionsDoNotAllocate(t *testing.T) {
 	l := newLimit(t, perMinute)
 	terms := NewTerms(l, Leased, 0, 0, 0)
-	var s Slot
+	var s Account
 	var c Counter
-	var n Node
+	var n Relay
 	queue, grants := make([]Want, 2), make([]Grant, 2)
 	now := Millis(1000)
 	allocs := testing.AllocsPerRun(1000, func() {

@@ -15,8 +15,8 @@ type chain struct {
 	l       *limit.Limit
 	terms   Terms
 	now     limit.Micros
-	slot    Slot
-	nodes   []*Node // from the holder up
+	slot    Account
+	nodes   []*Relay // from the holder up
 	counter Counter
 	asks    int
 
@@ -32,7 +32,7 @@ type spending struct {
 func newChain(t fataler, l *limit.Limit, nodes int) *chain {
 	c := &chain{t: t, l: l, terms: NewTerms(l, Leased, 0, 0, 0), now: window + 7*limit.Second}
 	for range nodes {
-		c.nodes = append(c.nodes, &Node{})
+		c.nodes = append(c.nodes, &Relay{})
 	}
 	return c
 }
@@ -52,9 +52,9 @@ func (c *chain) request(cost int64) bool {
 	return admitted
 }
 
-func (c *chain) slots() (slots []Slot) {
+func (c *chain) slots() (slots []Account) {
 	for _, n := range c.nodes {
-		slots = append(slots, n.Slot)
+		slots = append(slots, n.Account)
 	}
 	return slots
 }
@@ -178,8 +178,8 @@ func (c *chain) report() {
 		c.slot.Apply(&c.terms, c.ms(), c.ms(), w, c.ask(0, w), 0, 100)
 	}
 	for i, n := range c.nodes {
-		if w, ok := n.Slot.Report(&c.terms, c.ms()); ok {
-			n.Slot.Apply(&c.terms, c.ms(), c.ms(), w, c.ask(i+1, w), 0, 100)
+		if w, ok := n.Account.Report(&c.terms, c.ms()); ok {
+			n.Account.Apply(&c.terms, c.ms(), c.ms(), w, c.ask(i+1, w), 0, 100)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func TestAsksOfferWhatIsLive(t *testing.T) {
 		{"an exact rule keeps nothing", Exact, 9, [2]Lot{live(2, 7)}, 0, 0},
 	} {
 		terms := NewTerms(newLimit(t, perMinute), row.c, 0, 0, 0)
-		s := Slot{Lots: row.lots, Left: 20, DeniedNeed: 21, Asked: 900, Size: 100, WantLog2: 3}
+		s := Account{Lots: row.lots, Left: 20, DeniedNeed: 21, Asked: 900, Size: 100, WantLog2: 3}
 		w := s.Ask(&terms, 1000, row.need, row.need, NoAsk)
 		if w.Unused != row.units || w.Lease != row.lease {
 			t.Errorf("%s: gives back %d of lease %d, want %d of %d", row.what, w.Unused, w.Lease, row.units, row.lease)

@@ -23,7 +23,7 @@ func (d *Debt) Matters(now Millis) bool {
 
 // seal returns what of the debt a want tells, and the number that names it. Nothing is
 // owed if there are no units.
-func (s *Slot) seal(now Millis) (units int64, number uint64) {
+func (s *Account) seal(now Millis) (units int64, number uint64) {
 	if s.Sealed.Units == 0 {
 		if s.Overdrawn == 0 {
 			return 0, 0
@@ -34,7 +34,7 @@ func (s *Slot) seal(now Millis) (units int64, number uint64) {
 }
 
 // Forgive drops all that is owed, and says how much that was: nobody will ever charge it.
-func (s *Slot) Forgive() (units int64) {
+func (s *Account) Forgive() (units int64) {
 	units = s.Overdrawn
 	s.Overdrawn, s.Sealed.Units = 0, 0
 	return units
@@ -42,7 +42,7 @@ func (s *Slot) Forgive() (units int64) {
 
 // paid clears the batch that a reply acknowledges: a late reply to an older want, or
 // one of a tier that could not charge it, clears nothing.
-func (s *Slot) paid(w Want, g Grant) {
+func (s *Account) paid(w Want, g Grant) {
 	if w.Overdrawn > 0 && w.Debt == uint64(s.Sealed.Number) && !g.StillOwed {
 		s.Overdrawn -= s.Sealed.Units
 		s.Sealed.Units = 0

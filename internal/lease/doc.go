@@ -1,8 +1,8 @@
 // Package lease is the one idea of Weir as pure state machines: a tree of leases.
 //
 // Every tier holds a limit for a key and hands out leases on it to the tier
-// below. The side that spends is the holder ([Slot]), the side that hands out is
-// the granter ([Counter]), and a tier in the middle is both ([Node]). One verb
+// below. The side that spends is the holder ([Account]), the side that hands out is
+// the granter ([Counter]), and a tier in the middle is both ([Relay]). One verb
 // joins them: a [Want] goes up, a [Grant] comes back.
 //
 //	holder                               granter

@@ -5,7 +5,7 @@ package lease
 // left, less what has been admitted without a lease. What the slot holds counts: the
 // tier above would have had to add the rest alone. It ends when the counter above
 // is as good as new: who is refused by mistake is refused until Reset at most.
-func (s *Slot) Remembered(now Millis, cost int64) bool {
+func (s *Account) Remembered(now Millis, cost int64) bool {
 	if now >= s.Reset {
 		return false
 	}
@@ -17,7 +17,7 @@ func (s *Slot) Remembered(now Millis, cost int64) bool {
 // as the tier above does not answer: share units until ends, the end of the
 // window on the holder's clock. What it admits counts as overdrawn and is
 // reported when the tier above answers again.
-func (s *Slot) TakeLocal(t *Terms, now, ends Millis, share, cost int64) bool {
+func (s *Account) TakeLocal(t *Terms, now, ends Millis, share, cost int64) bool {
 	lot := s.local(now)
 	if lot == nil {
 		lot = &s.Lots[max(s.place(now), 0)] // what it held is lost: nobody answers
@@ -35,7 +35,7 @@ func (s *Slot) TakeLocal(t *Terms, now, ends Millis, share, cost int64) bool {
 // Overdraw admits a request that no lease covers, to be reported when the tier
 // above answers again: at most one limit, however long that takes. An optimistic
 // holder may owe more already.
-func (s *Slot) Overdraw(t *Terms, cost int64) {
+func (s *Account) Overdraw(t *Terms, cost int64) {
 	s.Overdrawn += min(cost, max(0, t.Capacity-s.Overdrawn))
 	s.Spent += cost
 }
@@ -43,7 +43,7 @@ func (s *Slot) Overdraw(t *Terms, cost int64) {
 // local finds the share of the running window, spent or not. It is kept when the
 // tier above answers again, so that one that comes and goes does not renew it
 // within a window; only a lease that needs its place ends it.
-func (s *Slot) local(now Millis) *Lot {
+func (s *Account) local(now Millis) *Lot {
 	for i := range s.Lots {
 		if s.Lots[i].sharing(now) {
 			return &s.Lots[i]

@@ -9,7 +9,7 @@ import (
 // A unit of the holder's own share goes back there when another rule denies the
 // request that took it.
 func TestUntakeLocalShare(t *testing.T) {
-	var s Slot
+	var s Account
 	terms := Terms{Capacity: 10}
 	if !s.TakeLocal(&terms, 1000, 2000, 5, 2) {
 		t.Fatal("2 of 5 units were refused")
@@ -63,7 +63,7 @@ func TestFloodIsRememberedThroughGrants(t *testing.T) {
 
 func TestRefusalEndsWithItsWindow(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot = Slot{Refused: true, Reset: 1000}
+	s.slot = Account{Refused: true, Reset: 1000}
 	s.ask(1000, 1, 1, NoAsk)
 	s.reply(1004, ok(1, 100))
 	if s.slot.Refused {
@@ -101,18 +101,18 @@ func TestWhatRefuses(t *testing.T) {
 // as an exact rule does it. A question, a child that tells nothing of the kind, and
 // a spent share of the holder's own refuse nobody.
 func TestRefusalsFromMemory(t *testing.T) {
-	spent := Slot{LimitedUntil: 2000, NextAsk: 2000, DeniedNeed: 1, Reset: 9000}
-	acquire := func(w Want) func(*Terms, *Slot) {
-		return func(terms *Terms, s *Slot) {
-			n := Node{Slot: *s}
+	spent := Account{LimitedUntil: 2000, NextAsk: 2000, DeniedNeed: 1, Reset: 9000}
+	acquire := func(w Want) func(*Terms, *Account) {
+		return func(terms *Terms, s *Account) {
+			n := Relay{Account: *s}
 			n.Acquire(terms, 1000, w)
-			*s = n.Slot
+			*s = n.Account
 		}
 	}
-	take := func(terms *Terms, s *Slot) { s.Take(terms, 1000, 1) }
+	take := func(terms *Terms, s *Account) { s.Take(terms, 1000, 1) }
 	for name, c := range map[string]struct {
 		consistency Consistency
-		do          func(*Terms, *Slot)
+		do          func(*Terms, *Account)
 		refused     bool
 		counted     int64 // units, as refused since Asked
 	}{
@@ -123,7 +123,7 @@ func TestRefusalsFromMemory(t *testing.T) {
 		"top-up of a node": {Leased, acquire(Want{Want: 1}), false, 0},
 		"question":         {Leased, acquire(Want{}), false, 0},
 		"children":         {Leased, acquire(Want{Denied: 3}), true, 3},
-		"local share":      {Leased, func(terms *Terms, s *Slot) { s.TakeLocal(terms, 1000, 9000, 1, 2) }, false, 2},
+		"local share":      {Leased, func(terms *Terms, s *Account) { s.TakeLocal(terms, 1000, 9000, 1, 2) }, false, 2},
 	} {
 		terms := NewTerms(newLimit(t, perMinute), c.consistency, 0, 0, 0)
 		s := spent
@@ -138,7 +138,7 @@ func TestRefusalsFromMemory(t *testing.T) {
 // and takes nothing off.
 func TestDebtOfAnOverdraft(t *testing.T) {
 	for owes, then := range map[int64]int64{0: 4, 7: 10, 9: 10, 10: 10, 25: 25} {
-		s, terms := Slot{Overdrawn: owes}, Terms{Consistency: Optimistic, Capacity: 10, Overdraft: 30}
+		s, terms := Account{Overdrawn: owes}, Terms{Consistency: Optimistic, Capacity: 10, Overdraft: 30}
 		if s.Overdraw(&terms, 4); s.Overdrawn != then || s.Spent != 4 {
 			t.Errorf("owed %d, then %d, want %d", owes, s.Overdrawn, then)
 		}
@@ -148,7 +148,7 @@ func TestDebtOfAnOverdraft(t *testing.T) {
 // What a refused request takes back is what it has added to the debt: of one that is a
 // whole limit already that is nothing.
 func TestUntakeOfAWholeDebt(t *testing.T) {
-	s, terms := Slot{}, Terms{Capacity: 10}
+	s, terms := Account{}, Terms{Capacity: 10}
 	s.Overdraw(&terms, 8)
 	s.Overdraw(&terms, 3)
 	s.Untake(&Terms{}, Taken{Overdrawn: 3, Unowed: 1})

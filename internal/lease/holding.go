@@ -66,7 +66,7 @@ func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) HoldingW
 
 // Apply takes the reply to an ask sent at sent: granted slots in all. The reply
 // to any but the newest ask is void: a later statement may have given up what it
-// grants. jitter is that of [Slot.Apply].
+// grants. jitter is that of [Account.Apply].
 func (h *Holding) Apply(t *Terms, now, sent Millis, g Grant, jitter Millis) {
 	if sent != h.Asked {
 		return

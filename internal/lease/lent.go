@@ -15,7 +15,7 @@ type lent struct {
 const lendMemory = Millis(leaseMemory / limit.Millisecond)
 
 // lentOf is what the node has handed out of a lease; nil if it has cut none of it lately.
-func (n *Node) lentOf(now Millis, lease uint32) *lent {
+func (n *Relay) lentOf(now Millis, lease uint32) *lent {
 	for i := range n.lent {
 		if l := &n.lent[i]; l.lease == lease && l.until > 0 && now < l.until+lendMemory {
 			return l
@@ -26,7 +26,7 @@ func (n *Node) lentOf(now Millis, lease uint32) *lent {
 
 // lend notes units that are handed out. Of more leases than it can note the node takes
 // nothing back: it goes up.
-func (n *Node) lend(t *Terms, now Millis, lease uint32, units int64, until Millis) {
+func (n *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Millis) {
 	if units == 0 {
 		return
 	}
@@ -43,7 +43,7 @@ func (n *Node) lend(t *Terms, now Millis, lease uint32, units int64, until Milli
 
 // Lend notes units of the node's counter that somebody handed out beside it, and that may
 // come back to it.
-func (n *Node) Lend(t *Terms, now Millis, g Grant) {
+func (n *Relay) Lend(t *Terms, now Millis, g Grant) {
 	n.lend(t, now, g.Lease, g.Granted, now+g.TTL)
 }
 

@@ -12,7 +12,7 @@ func TestRefusedUnitsAreCharged(t *testing.T) {
 	spec := perMinute
 	spec.ChargeDenied = true
 	terms := NewTerms(newLimit(t, spec), Leased, 0, 0, 0)
-	s := Slot{Asked: 500, Left: 4, DeniedNeed: 5, NextAsk: 1200, Reset: 9000}
+	s := Account{Asked: 500, Left: 4, DeniedNeed: 5, NextAsk: 1200, Reset: 9000}
 	s.Lots[0] = Lot{Units: 2, Expiry: 9000, Lease: 1}
 	s.Lots[1] = Lot{Units: 1, From: 9001, Expiry: 19000, Lease: 2}
 	if d := s.Take(&terms, 1000, 8); d.Verdict != Refuse || s.Available(1000) != 0 || s.Left != 0 || s.DeniedNeed != 1 || s.Lots[1].Units != 1 {
@@ -43,7 +43,7 @@ func TestDeniedNeedUsesUpWhatIsOnLease(t *testing.T) {
 		spec.ChargeDenied = charged
 		l := newLimit(t, spec)
 		terms := NewTerms(l, Leased, 0, 0, 0)
-		s := Slot{}
+		s := Account{}
 		s.Lots = [2]Lot{{Units: 2, Expiry: 9000, Lease: 1}, {Units: 3, Expiry: 9000, Lease: 2}} // the larger is offered
 		w := s.Ask(&terms, 1000, 8, 8, NoAsk)
 		s.Apply(&terms, 1004, 1000, w, Grant{Status: Denied, AskAfter: 100, Reset: 8000}, 0, 100)
@@ -65,13 +65,13 @@ func TestDeniedQueueIsCharged(t *testing.T) {
 		terms := NewTerms(l, Leased, 0, 0, 0)
 		var above Counter
 		above.State = l.Charge(above.State, limit.Second, 15-c.count)
-		var n Node
+		var n Relay
 		queue := []Want{{Need: 7, Waiting: 7, Want: 7}, {Need: 3, Waiting: 3, Want: 3}, {Need: 5, Waiting: 5, Want: 5}}
 		w := n.Ask(&terms, 1000, queue, NoAsk)
 		grants := make([]Grant, len(queue))
 		n.Apply(&terms, 1004, 1000, w, above.Acquire(l, &terms, limit.Second, w), 100, queue, grants)
-		if n.Slot.Denied != c.denied {
-			t.Errorf("%s: %d to be charged, want %d; %+v", name, n.Slot.Denied, c.denied, grants)
+		if n.Account.Denied != c.denied {
+			t.Errorf("%s: %d to be charged, want %d; %+v", name, n.Account.Denied, c.denied, grants)
 		}
 	}
 }

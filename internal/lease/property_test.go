@@ -42,7 +42,7 @@ func (b *book) leave(now Millis, p Part, spent bool) {
 func (b *book) owe(t *Terms, units int64) { b.debts = min(b.debts+units, t.Capacity) }
 
 // agrees checks a slot against the book and against its own invariants.
-func (b *book) agrees(now Millis, s *Slot, most int64) {
+func (b *book) agrees(now Millis, s *Account, most int64) {
 	var held int64
 	for _, lot := range s.Lots {
 		if lot.Units < 0 {
@@ -77,7 +77,7 @@ type draws interface {
 func wander(t fataler, d draws, steps int) {
 	terms := Terms{Consistency: Consistency(d.upTo(2)), Interval: 100, Timeout: 100, Capacity: 64, Overdraft: 2, Refills: d.upTo(1) == 1, Lead: 200 * Millis(d.upTo(1))}
 	terms.Pace = terms.Interval * Millis(d.upTo(1))
-	var s Slot
+	var s Account
 	b := newBook(t)
 	type out struct {
 		w    Want
@@ -162,7 +162,7 @@ func (b *book) collected(now Millis, before, after [2]Lot, w Want) {
 }
 
 // reply answers an ask with anything that a granter may answer.
-func (b *book) reply(s *Slot, t *Terms, d draws, now, sent Millis, w Want, id uint32) {
+func (b *book) reply(s *Account, t *Terms, d draws, now, sent Millis, w Want, id uint32) {
 	g := Grant{Status: OK, Lease: id, TTL: Millis(d.upTo(400)), Remaining: d.upTo(3), Reset: Millis(d.upTo(2000))}
 	switch d.upTo(4) {
 	case 0:
@@ -194,7 +194,7 @@ func (b *book) reply(s *Slot, t *Terms, d draws, now, sent Millis, w Want, id ui
 }
 
 // undo puts back what a request took.
-func (b *book) undo(terms *Terms, now Millis, s *Slot, t Taken) {
+func (b *book) undo(terms *Terms, now Millis, s *Account, t Taken) {
 	for _, p := range t.Parts {
 		if p.Units > 0 {
 			b.leases[Part{Lease: p.Lease, Expiry: p.Expiry}] += p.Units
@@ -208,7 +208,7 @@ func (b *book) undo(terms *Terms, now Millis, s *Slot, t Taken) {
 
 // lost forgets the units of a lot that a local share has overwritten: they are
 // wasted, as nobody answers.
-func (b *book) lost(s *Slot) {
+func (b *book) lost(s *Account) {
 	held := map[Part]int64{}
 	for _, lot := range s.Lots {
 		if !lot.Local {

@@ -12,14 +12,14 @@ const Never = Millis(limit.Never / limit.Millisecond)
 // Retry is after how long a client should come back whose request of cost units is
 // refused at now: when the limit would admit it if nobody else asked. Where that is not
 // known it is when the holder may ask next. It is at least 1.
-func (s *Slot) Retry(t *Terms, now Millis, cost int64) Millis {
+func (s *Account) Retry(t *Terms, now Millis, cost int64) Millis {
 	if after := t.retry(cost, s.Overdrawn, s.Reset-now, s.RetryAt-now); after > 0 {
 		return after
 	}
 	return max(1, s.NextAsk-now, s.LimitedUntil-now)
 }
 
-// RetryAfter is [Slot.Retry] by a reply that has just arrived and gives nothing to a
+// RetryAfter is [Account.Retry] by a reply that has just arrived and gives nothing to a
 // request of cost units.
 func (t *Terms) RetryAfter(g *Grant, cost int64) Millis {
 	if after := t.retry(cost, 0, g.Reset, g.RetryAfter); after > 0 {
@@ -52,7 +52,7 @@ func (t *Terms) retry(cost, debt int64, reset, told Millis) Millis {
 
 // learnRetry notes what a reply to a want that asks for something tells of the next
 // unit. An empty grant, whose group was denied elsewhere, tells nothing.
-func (s *Slot) learnRetry(now Millis, g *Grant) {
+func (s *Account) learnRetry(now Millis, g *Grant) {
 	switch {
 	case g.StartsIn > 0:
 	case g.Status == Denied:

@@ -43,7 +43,7 @@ import "fmt"
 var Sprint = fmt.Sprint
 `,
 	"internal/rulefile/rulefile.go": `package rulefile
-import (_ "fmt"; _ "go.yaml.in/yaml/v3"; _ "` + module + `/internal/limiter")
+import (_ "fmt"; _ "go.yaml.in/yaml/v3"; _ "` + module + `/regional/rls")
 `,
 	"internal/telemetry/telemetry.go": `package telemetry
 import _ "go.opentelemetry.io/otel/exporters/otlp"
@@ -68,7 +68,7 @@ import (_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"; _
 import _ "github.com/hashicorp/consul/api"
 `,
 	"global/main.go": `package main
-import (_ "` + module + `/internal/limiter"; _ "go.opentelemetry.io/otel/exporters/otlp")
+import (_ "` + module + `/regional/rls"; _ "go.opentelemetry.io/otel/exporters/otlp")
 func main() {}
 `,
 	"cmd/weir/main.go": `package main
@@ -86,7 +86,7 @@ func main() {}
 }
 
 var wantComplaints = []string{
-	"global imports internal/limiter: programs are apart",
+	"global imports regional/rls: programs are apart",
 	"internal/lease imports context: a pure package does without",
 	"internal/lease imports golang.org/x/sync/errgroup: a pure package imports the standard library only",
 	"internal/lease imports internal/telemetry: a pure package imports pure packages only",
@@ -95,7 +95,7 @@ var wantComplaints = []string{
 	"internal/limit/ticker_plan9.go:3 starts a goroutine",
 	"internal/rule depends on fmt: it makes the filter large",
 	"internal/rule/deep imports reflect: a pure package does without",
-	"internal/rulefile imports internal/limiter: programs are apart",
+	"internal/rulefile imports regional/rls: programs are apart",
 	"internal/limiter imports github.com/prometheus/client_golang/prometheus/promhttp: only internal/telemetry and main may",
 	"internal/limiter imports github.com/redis/go-redis/v9: only internal/redisstore may",
 	"regional/rls imports github.com/redis/go-redis/v9: only internal/redisstore may",

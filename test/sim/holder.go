@@ -29,7 +29,7 @@ type holder struct {
 type entry struct {
 	rule      *Rule
 	key       counterKey
-	slot      lease.Slot
+	slot      lease.Account
 	queue     []*request // wait for the next ask
 	ask       *ask       // is out; nil: none, or given up
 	reporting bool
@@ -349,7 +349,7 @@ func (h *holder) keep(e *entry, a *ask, i int, g grant, spare int64) {
 	h.giveBack(e, part)
 }
 
-func mergeLots(s *lease.Slot) {
+func mergeLots(s *lease.Account) {
 	s.Lots[1].Units += s.Lots[0].Units
 	s.Lots[0].Units = 0
 }

@@ -61,7 +61,7 @@ func (w *World) Change(old, new *Rule) {
 	for _, r := range w.relays {
 		for _, b := range r.all {
 			if b.rule == old {
-				void(&b.node.Slot)
+				void(&b.node.Account)
 			}
 		}
 	}
@@ -74,4 +74,4 @@ func (w *World) Change(old, new *Rule) {
 }
 
 // void forgets the denials of a slot.
-func void(s *lease.Slot) { s.DeniedNeed, s.Refused, s.NextAsk, s.LimitedUntil = 0, false, 0, 0 }
+func void(s *lease.Account) { s.DeniedNeed, s.Refused, s.NextAsk, s.LimitedUntil = 0, false, 0, 0 }

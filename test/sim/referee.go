@@ -354,7 +354,7 @@ func (ref *referee) lostReply(c call, r reply) {
 
 // conserved checks that a tier in the middle hands out no more than it had.
 func (ref *referee) conserved(r *relay, b *branch, had, handed int64) {
-	if now := unitsOf(&b.node.Slot); had != now+handed {
+	if now := unitsOf(&b.node.Account); had != now+handed {
 		ref.fail(1, "%v at %s: of %d units %d are left and %d were handed on", b.key, r.name, had, now, handed)
 	}
 }

@@ -25,7 +25,7 @@ type relay struct {
 type branch struct {
 	rule    *Rule
 	key     counterKey
-	node    lease.Node
+	node    lease.Relay
 	queue   []*kept // wants for now
 	next    []*kept // wants for the next window
 	ask     *relayAsk
@@ -76,8 +76,8 @@ func (r *relay) restart() {
 	r.w.tracef("%s restarts", r.name)
 	r.w.ref.forgetful()
 	for _, b := range r.all {
-		r.w.ref.vanished(b.key, unitsOf(&b.node.Slot))
-		b.queue, b.next, b.ask, b.node = nil, nil, nil, lease.Node{}
+		r.w.ref.vanished(b.key, unitsOf(&b.node.Account))
+		b.queue, b.next, b.ask, b.node = nil, nil, nil, lease.Relay{}
 	}
 	r.who += 1 << 32
 	r.seq, r.epoch = 0, 0
@@ -100,7 +100,7 @@ func (r *relay) handle(c call, answer func(reply)) {
 	if wt.Overdrawn > 0 {
 		answer = r.passDebt(b, wt, answer)
 	}
-	before := b.node.Slot
+	before := b.node.Account
 	g, verdict, back := b.node.Acquire(&wt.rule.Terms, r.now(), wt.Want)
 	r.w.ref.conserved(r, b, unitsOf(&before), g.Granted+back.Units)
 	r.giveBack(b, back)
@@ -124,7 +124,7 @@ func (r *relay) handle(c call, answer func(reply)) {
 
 // stamp adds what the referee needs of a grant that was cut from a lot: when the
 // lots of its lease begin and end.
-func (r *relay) stamp(b *branch, before lease.Slot, g lease.Grant) grant {
+func (r *relay) stamp(b *branch, before lease.Account, g lease.Grant) grant {
 	gr := grant{Grant: g, charged: r.w.Now, from: r.w.Now}
 	for _, lot := range before.Lots {
 		if lot.Lease == g.Lease && !lot.Local {
@@ -174,7 +174,7 @@ func (r *relay) ask(b *branch, behind lease.Asks) {
 	for i, k := range a.waiters {
 		wants[i] = k.want
 	}
-	before := unitsOf(&b.node.Slot)
+	before := unitsOf(&b.node.Account)
 	a.want = b.node.Ask(&b.rule.Terms, r.now(), wants, behind)
 	r.w.ref.conserved(r, b, before, a.want.Unused)
 	b.ask = a
@@ -201,7 +201,7 @@ func waiting(queue []*kept) (still []*kept) {
 }
 
 // unitsOf is what a slot holds, spendable or not.
-func unitsOf(s *lease.Slot) (n int64) {
+func unitsOf(s *lease.Account) (n int64) {
 	for _, lot := range s.Lots {
 		if !lot.Local {
 			n += lot.Units
@@ -277,7 +277,7 @@ func (r *relay) receive(a *relayAsk, rep reply) {
 	for i, k := range still {
 		wants[i] = k.want
 	}
-	before := unitsOf(&b.node.Slot) + g.Granted
+	before := unitsOf(&b.node.Account) + g.Granted
 	back := b.node.Apply(&b.rule.Terms, r.now(), a.sent, a.want, g.Grant, r.w.jitter(), wants, grants)
 	handed := back.Units
 	for _, g := range grants {
@@ -378,15 +378,15 @@ func (r *relay) passBack(b *branch) {
 func (r *relay) tick() {
 	now := r.now()
 	for _, b := range r.all {
-		if b.ask != nil || b.backing || now-b.node.Slot.Asked < b.rule.Terms.Interval {
+		if b.ask != nil || b.backing || now-b.node.Account.Asked < b.rule.Terms.Interval {
 			continue
 		}
-		if w, some := b.node.Slot.Report(&b.rule.Terms, now); some {
+		if w, some := b.node.Account.Report(&b.rule.Terms, now); some {
 			b.backing = true
 			sent := now
 			r.send(b, w, func(rep reply) {
 				b.backing = false
-				b.node.Slot.Apply(&b.rule.Terms, r.now(), sent, w, rep.grants[0].Grant, 0, 100)
+				b.node.Account.Apply(&b.rule.Terms, r.now(), sent, w, rep.grants[0].Grant, 0, 100)
 			})
 			r.w.after(limit.Micros(b.rule.Terms.Timeout)*limit.Millisecond, func() { b.backing = false })
 		}

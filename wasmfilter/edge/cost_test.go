@@ -38,7 +38,7 @@ func TestCostsAboveTheLease(t *testing.T) {
 					t.Run(fmt.Sprintf("%s of %d, then %v, %d workers, cached %v", algorithm, c.limit, c.costs[len(c.costs)-1], workers, cached), func(t *testing.T) {
 						w := newWorld(t, workers, costRules(algorithm, fmt.Sprintf("%d/1h", c.limit), c.limit))
 						if cached {
-							w.region.nodes = map[string]*lease.Node{}
+							w.region.nodes = map[string]*lease.Relay{}
 						}
 						for i, cost := range c.costs {
 							if w.costly(i%workers, cost).Outcome != Admit {
@@ -64,7 +64,7 @@ func TestCostsAreDecidedExactly(t *testing.T) {
 					rnd := rand.New(rand.NewPCG(seed, uint64(count)))
 					w := newWorld(t, 1+int(seed%2), costRules(algorithm, fmt.Sprintf("%d/1h", count), count))
 					if seed%3 == 0 {
-						w.region.nodes = map[string]*lease.Node{}
+						w.region.nodes = map[string]*lease.Relay{}
 					}
 					most := []int64{2, max(1, count/7), count}[seed/2%3]
 					decidesExactly(t, w, rnd, most)
@@ -141,7 +141,7 @@ func TestCostsOfSeveralRules(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, cached %v, seed %d", algorithm, cached, seed), func(t *testing.T) {
 					w := newWorld(t, 1, `{"rules":[`+rule("wide", algorithm, "60/1h")+","+rule("narrow", "fixed_window", "23/1h")+`]}`)
 					if cached {
-						w.region.nodes = map[string]*lease.Node{}
+						w.region.nodes = map[string]*lease.Relay{}
 					}
 					rnd := rand.New(rand.NewPCG(seed, 5))
 					left := int64(23) // the other has more

@@ -28,7 +28,7 @@ func (w *Worker) idle(e *table.Entry, now lease.Millis) bool {
 	case p.local():
 		return p.limit.Fresh(e.Counter, w.Wall(now))
 	}
-	return e.Slot.Idle(&p.terms, now)
+	return e.Account.Idle(&p.terms, now)
 }
 
 // newest reports whether the rules of this worker are those in force. Who asks after

@@ -41,7 +41,7 @@ func retryAfter(t *testing.T, algorithm, where, rate string, cost int64) {
 	w := newWorld(t, 2, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"`+rate+`","algorithm":"`+algorithm+`",`+
 		fmt.Sprintf(`"cost":{"header":"x-cost","max":3},%s}]}`, how))
 	if cached {
-		w.region.nodes = map[string]*lease.Node{}
+		w.region.nodes = map[string]*lease.Relay{}
 	}
 	l := w.workers[0].rules.byRule[0][0].limit
 	tolerance := int64(1)
@@ -127,7 +127,7 @@ func (w *world) owing(l *limit.Limit) (state limit.State) {
 		state = c.State
 	}
 	for _, n := range w.region.nodes {
-		debt += n.Slot.Overdrawn
+		debt += n.Account.Overdrawn
 	}
 	if l.Spec().Algorithm == limit.SlidingLog {
 		state.Log = append([]limit.Charge(nil), state.Log...)
@@ -139,7 +139,7 @@ func (w *world) owing(l *limit.Limit) (state limit.State) {
 func (g *region) relay(now limit.Micros, l *limit.Limit, terms *lease.Terms, key string, c *lease.Counter, want lease.Want) wire.Grant {
 	n := g.nodes[key]
 	if n == nil {
-		n = new(lease.Node)
+		n = new(lease.Relay)
 		g.nodes[key] = n
 	}
 	at := millis(now)

@@ -234,7 +234,7 @@ type region struct {
 	sent     int  // times that it sent its rules
 	counters map[string]*lease.Counter
 	slots    map[string]limit.Slots
-	nodes    map[string]*lease.Node   // nil: nothing is between holders and counters
+	nodes    map[string]*lease.Relay   // nil: nothing is between holders and counters
 	callers  map[uint64]*lease.Caller // by worker
 	calls    int
 	wants    int
@@ -372,7 +372,7 @@ func (g *region) fits(now limit.Micros, m *wire.Want) bool {
 	}
 	need := int64(m.Need) - int64(m.Unused) // which comes back first
 	if n := g.nodes[key]; n != nil {
-		need -= n.Slot.Held(&terms, millis(now))
+		need -= n.Account.Held(&terms, millis(now))
 	}
 	return need <= 0 || l.Peek(c.State, now, need).RetryAfter == 0
 }

@@ -275,7 +275,7 @@ func (s *Store) askFor(b *batch, now lease.Millis, k dueKey) {
 		return
 	}
 	if why == report && c.tells(&k.entry.Policy.Terms, now) {
-		w, _ := c.node.Slot.Report(&k.entry.Policy.Terms, now)
+		w, _ := c.node.Account.Report(&k.entry.Policy.Terms, now)
 		b.add(now, k.shard, k.entry, nil, w, 0)
 	} else if behind := c.node.Top(&k.entry.Policy.Terms, now); why != report && behind != lease.NoAsk && !s.draining.Load() {
 		b.ask(now, k.shard, k.entry, nil, behind, 0)
@@ -332,7 +332,7 @@ func (s *Store) forget(now lease.Millis, shard *table.Shard[cached], e *table.En
 	c := &e.Value
 	switch {
 	case c.busy() || !c.budget.idle(now) || now < c.away: // a new entry may ask at once
-	case c.node.Slot.Idle(&e.Policy.Terms, now):
+	case c.node.Account.Idle(&e.Policy.Terms, now):
 		shard.Remove(e)
 		return true
 	case c.tells(&e.Policy.Terms, now):
@@ -344,7 +344,7 @@ func (s *Store) forget(now lease.Millis, shard *table.Shard[cached], e *table.En
 // tells reports whether a key has something to report. It asks a copy of its slot:
 // reporting takes it out.
 func (c *cached) tells(t *lease.Terms, now lease.Millis) bool {
-	slot := c.node.Slot
+	slot := c.node.Account
 	_, ok := slot.Report(t, now)
 	return ok || len(c.back) > 0
 }

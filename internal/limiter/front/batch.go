@@ -53,7 +53,7 @@ func (b *batch) ask(now lease.Millis, shard *table.Shard[cached], e *table.Entry
 	if len(queue) > 0 || len(peeks) == 0 {
 		w = e.Value.node.Ask(&e.Policy.Terms, now, wants(queue), behind)
 	} else { // what goes back with a question is left when it is answered
-		w, _ = e.Value.node.Slot.Report(&e.Policy.Terms, now)
+		w, _ = e.Value.node.Account.Report(&e.Policy.Terms, now)
 	}
 	b.add(now, shard, e, queue, w, group)
 	b.members[len(b.members)-1].peeks = peeks
@@ -173,7 +173,7 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 // report applies the reply to an ask of which only what it reports was heard: it
 // asked for nothing, or another one of its group was denied.
 func (b *batch) report(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant) {
-	slot, t := &m.entry.Value.node.Slot, &a.Policy.Terms
+	slot, t := &m.entry.Value.node.Account, &a.Policy.Terms
 	if a.Want.Want > 0 {
 		slot.Asking = false
 	}

@@ -17,7 +17,7 @@ type pop struct {
 	above limiter.Store
 	p     *limiter.Policy
 	id    [16]byte
-	slot  lease.Slot
+	slot  lease.Account
 	begin time.Time
 
 	asks, admitted, degraded int64

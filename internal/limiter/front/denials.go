@@ -9,7 +9,7 @@ import (
 
 // denials remembers keys of a shard that were denied and have lost their entry: a
 // denial outlives it, in a seventeenth of the memory. Whoever comes back is refused
-// from here as [lease.Slot.Remembered] would, and takes nobody's place for that.
+// from here as [lease.Account.Remembered] would, and takes nobody's place for that.
 //
 // A name is known by its hash, so that a key is taken for another one if all 64 bits
 // agree; a limit of another shape has another hash. The place of a hash is in the
@@ -38,7 +38,7 @@ type denial struct {
 const atOnce = math.MaxUint32
 
 // denialOf is what is to be remembered of a slot; false: nothing was denied.
-func denialOf(now lease.Millis, hash uint64, s *lease.Slot) (denial, bool) {
+func denialOf(now lease.Millis, hash uint64, s *lease.Account) (denial, bool) {
 	need := int64(math.MaxInt64)
 	if s.DeniedNeed > 0 {
 		need = s.DeniedNeed
@@ -54,9 +54,9 @@ func denialOf(now lease.Millis, hash uint64, s *lease.Slot) (denial, bool) {
 }
 
 // slot is one that knows of a denial and of nothing else.
-func (d *denial) slot(t *lease.Terms) lease.Slot {
+func (d *denial) slot(t *lease.Terms) lease.Account {
 	left := int64(d.need) - 1
-	s := lease.Slot{DeniedNeed: left + 1, Left: left, Refused: 2*left < t.Capacity, Reset: d.until}
+	s := lease.Account{DeniedNeed: left + 1, Left: left, Refused: 2*left < t.Capacity, Reset: d.until}
 	if d.rest < atOnce {
 		s.NextAsk = d.until - lease.Millis(d.rest)
 	}
@@ -121,7 +121,7 @@ func (d *denials) first(now lease.Millis, hash uint64) *denial {
 }
 
 // take returns a slot that knows what was remembered of a key, and forgets it here.
-func (d *denials) take(now lease.Millis, hash uint64, t *lease.Terms) (s lease.Slot) {
+func (d *denials) take(now lease.Millis, hash uint64, t *lease.Terms) (s lease.Account) {
 	if n := d.find(now, hash); n != nil {
 		s = n.slot(t)
 		*n = denial{}

@@ -16,7 +16,7 @@ func TestDenialIsWhatTheSlotRemembers(t *testing.T) {
 	terms := lease.Terms{Capacity: 100, Interval: 100}
 	rapid.Check(t, func(t *rapid.T) {
 		now := lease.Millis(rapid.Int64Range(1, 1e12).Draw(t, "now"))
-		s := lease.Slot{
+		s := lease.Account{
 			Left:    rapid.Int64Range(0, 100).Draw(t, "left"),
 			Reset:   now + lease.Millis(rapid.Int64Range(-10, 1000).Draw(t, "reset")),
 			Refused: rapid.Bool().Draw(t, "refused"),
@@ -52,7 +52,7 @@ func TestDenialIsWhatTheSlotRemembers(t *testing.T) {
 // A denial of years says no more of when the store may be asked again than that it may.
 func TestDenialOfYears(t *testing.T) {
 	const year = lease.Millis(365 * limit.Day / limit.Millisecond)
-	s := lease.Slot{DeniedNeed: 3, Reset: 1000 + year, NextAsk: 2000}
+	s := lease.Account{DeniedNeed: 3, Reset: 1000 + year, NextAsk: 2000}
 	n, ok := denialOf(1000, 7, &s)
 	if again := n.slot(&lease.Terms{Capacity: 100}); !ok || again.NextAsk != 0 || again.Reset != s.Reset || again.DeniedNeed != 3 {
 		t.Errorf("%+v", again)

@@ -47,7 +47,7 @@ func (s *Store) Drain(ctx context.Context) Drained {
 	left := Drained{Units: d.units.Load(), Lost: d.lost.Load()}
 	s.walk(func(_ *table.Shard[cached], e *table.Entry[cached]) {
 		left.Lost += e.Value.holds()
-		left.Owed += e.Value.node.Slot.Overdrawn
+		left.Owed += e.Value.node.Account.Overdrawn
 	}, func() bool { return true })
 	return left
 }
@@ -108,7 +108,7 @@ func (b *batch) giveUp(now lease.Millis, shard *table.Shard[cached], e *table.En
 	c.unlease(&e.Policy.Terms)
 	var w lease.Want
 	if c.out == 0 { // else it has been told
-		w, _ = c.node.Slot.Report(&e.Policy.Terms, now)
+		w, _ = c.node.Account.Report(&e.Policy.Terms, now)
 	}
 	says := w.Overdrawn > 0 || w.Denied > 0 && e.Policy.Limit.ChargesDenied()
 	for says || len(c.back) > 0 {
@@ -119,8 +119,8 @@ func (b *batch) giveUp(now lease.Millis, shard *table.Shard[cached], e *table.En
 
 // holds is how many units a key has, of any lease.
 func (c *cached) holds() (units int64) {
-	for i := range c.node.Slot.Lots {
-		if lot := &c.node.Slot.Lots[i]; !lot.Local {
+	for i := range c.node.Account.Lots {
+		if lot := &c.node.Account.Lots[i]; !lot.Local {
 			units += lot.Units
 		}
 	}

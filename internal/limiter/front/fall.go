@@ -37,10 +37,10 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 			return v
 		}
 	}
-	slot := &e.Value.node.Slot
+	slot := &e.Value.node.Account
 	told := slot
 	if visits(e, a.Policy) {
-		told = &e.Value.guest(now, a.Policy).node.Slot
+		told = &e.Value.guest(now, a.Policy).node.Account
 	}
 	if a.Peeks() {
 		return s.fallPeek(a, v, told, now, holders)
@@ -66,7 +66,7 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 }
 
 // fallPeek answers a question: as [Store.Fall] decides on one unit.
-func (s *Store) fallPeek(a *limiter.Ask, v limiter.Verdict, slot *lease.Slot, now lease.Millis, holders int) limiter.Verdict {
+func (s *Store) fallPeek(a *limiter.Ask, v limiter.Verdict, slot *lease.Account, now lease.Millis, holders int) limiter.Verdict {
 	v.Grant.Reset = max(0, slot.Reset-now)
 	switch {
 	case slot.Remembered(now, 1):
@@ -91,7 +91,7 @@ func stayDenied(v limiter.Verdict, reset lease.Millis) limiter.Verdict {
 // Untake takes back what Fall admitted.
 func (s *Store) Untake(a *limiter.Ask, v *limiter.Verdict) {
 	s.withEntry(a, func(_ *table.Shard[cached], e *table.Entry[cached]) {
-		e.Value.node.Slot.Untake(&e.Policy.Terms, lease.Taken{Overdrawn: a.Want.Need, Unowed: v.Unowed, Local: v.Degraded == limiter.FailedLocal})
+		e.Value.node.Account.Untake(&e.Policy.Terms, lease.Taken{Overdrawn: a.Want.Need, Unowed: v.Unowed, Local: v.Degraded == limiter.FailedLocal})
 	})
 }
 

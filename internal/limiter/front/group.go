@@ -25,7 +25,7 @@ type place struct {
 	hash  uint64
 	entry *table.Entry[cached] // nil: it goes to the store as it is
 
-	after   lease.Node // the node with the ask applied
+	after   lease.Relay // the node with the ask applied
 	grant   lease.Grant
 	verdict lease.Verdict
 	back    lease.Part

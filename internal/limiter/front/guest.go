@@ -32,7 +32,7 @@ type guests struct {
 // guest is one of them.
 type guest struct {
 	policy  *limiter.Policy
-	node    lease.Node // of an exact rule: it never holds a unit
+	node    lease.Relay // of an exact rule: it never holds a unit
 	waiting []waiter   // for an ask
 	turn    uint64     // number of its last ask among those of guests of the key
 	used    lease.Millis
@@ -68,7 +68,7 @@ func (s *Store) keepBy(now lease.Millis, shard *table.Shard[cached], e *table.En
 		return
 	default:
 		v.returnLots(&e.Policy.Terms, now)
-		v.node.Slot.Unlearn()
+		v.node.Account.Unlearn()
 		v.guests, v.heard = nil, 0
 		if len(v.back) > 0 {
 			s.due.add(now, shard, e, report)
@@ -79,8 +79,8 @@ func (s *Store) keepBy(now lease.Millis, shard *table.Shard[cached], e *table.En
 
 // returnLots takes what is on lease, but for the next window, to be given back.
 func (c *cached) returnLots(t *lease.Terms, now lease.Millis) {
-	for i := range c.node.Slot.Lots {
-		if lot := &c.node.Slot.Lots[i]; lot.Units > 0 && lot.From <= now && !lot.Local {
+	for i := range c.node.Account.Lots {
+		if lot := &c.node.Account.Lots[i]; lot.Units > 0 && lot.From <= now && !lot.Local {
 			c.keep(t, part{units: lot.Units, lease: lot.Lease})
 			*lot = lease.Lot{}
 		}
@@ -141,7 +141,7 @@ func (g *guest) denies(now lease.Millis, w lease.Want) (lease.Grant, bool) {
 		grant, verdict, _ := g.node.Acquire(t, now, w)
 		return grant, verdict == lease.Refuse
 	}
-	slot := &g.node.Slot
+	slot := &g.node.Account
 	grant, _, _ := g.node.Acquire(t, now, w)
 	return grant, slot.DeniedNeed == 1 && now < slot.NextAsk && now < slot.Reset
 }
@@ -204,8 +204,8 @@ func (c *cached) receives(p *limiter.Policy, turn bool) bool {
 // counts for all.
 func (c *cached) charge(now lease.Millis, p *limiter.Policy, g *guest) {
 	if p.Terms.ChargesDenied {
-		c.node.Slot.Deny(&p.Terms, now, g.node.Slot.Denied)
-		g.node.Slot.Denied = 0
+		c.node.Account.Deny(&p.Terms, now, g.node.Account.Denied)
+		g.node.Account.Denied = 0
 	}
 }
 
@@ -217,7 +217,7 @@ func (b *batch) visit(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 	v.guests.out++
 	v.guests.asked = now
 	v.returnLots(&e.Policy.Terms, now)
-	w, some := v.node.Slot.Report(&e.Policy.Terms, now)
+	w, some := v.node.Account.Report(&e.Policy.Terms, now)
 	if some || len(v.back) > 0 {
 		b.add(now, shard, e, nil, w, 0)
 		b.members[len(b.members)-1].guest = g
@@ -252,7 +252,7 @@ func (b *batch) hear(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant)
 		v.node.Lend(&e.Policy.Terms, now, grants[i])
 	}
 	if decided(g) {
-		v.node.Slot.Overhear(&e.Policy.Terms, t, now, g)
+		v.node.Account.Overhear(&e.Policy.Terms, t, now, g)
 		v.charge(now, e.Policy, m.guest)
 		if g.Remaining == 0 {
 			v.heard = 0 // how much more is left by the key's own count is not known

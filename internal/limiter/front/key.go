@@ -8,7 +8,7 @@ import (
 
 // cached is what is kept of a key, under its shard's lock.
 type cached struct {
-	node    lease.Node
+	node    lease.Relay
 	budget  budget
 	waiting []waiter     // for the reply to an ask that is out, or for a place in the next
 	out     int          // asks that are out
@@ -28,7 +28,7 @@ func (c *cached) busy() bool {
 
 // spare is what is left here of a key, beside what is left above.
 func (c *cached) spare(t *lease.Terms, now lease.Millis) int64 {
-	slot := &c.node.Slot
+	slot := &c.node.Account
 	return slot.Held(t, now) + c.node.Back
 }
 
@@ -92,7 +92,7 @@ func (c *cached) asksIn(now lease.Millis, p *limiter.Policy, need int64) lease.M
 // fits reports whether a need is within what the last reply left above and the node would
 // give back for it.
 func (c *cached) fits(now lease.Millis, p *limiter.Policy, need int64) bool {
-	slot, left := &c.node.Slot, c.node.Slot.Left
+	slot, left := &c.node.Account, c.node.Account.Left
 	if now >= slot.Reset {
 		left = p.Terms.Capacity
 	}
@@ -102,7 +102,7 @@ func (c *cached) fits(now lease.Millis, p *limiter.Policy, need int64) bool {
 // hurried refuses an ask that has not the time to wait until its key may be asked
 // for.
 func (c *cached) hurried(now lease.Millis, p *limiter.Policy, need int64, delay lease.Millis) lease.Grant {
-	slot := &c.node.Slot
+	slot := &c.node.Account
 	if p.Terms.ChargesDenied {
 		slot.Deny(&p.Terms, now, need)
 	}

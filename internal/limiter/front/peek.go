@@ -24,7 +24,7 @@ func (c *call) peek(shard *table.Shard[cached], e *table.Entry[cached], a *limit
 // interval, and for longer while it may not be asked for. Of an exact rule, that
 // nothing is left and no more, as long as a request would be refused by it.
 func (c *cached) knows(now lease.Millis, p *limiter.Policy) bool {
-	slot := &c.node.Slot
+	slot := &c.node.Account
 	over := p.Terms.Window > 0 && slot.Reset <= now && slot.Left < p.Terms.Capacity
 	recent := now < c.heard+p.Terms.Interval && !over
 	switch {
@@ -64,7 +64,7 @@ func (m *member) tell(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	told := lease.Grant{Status: g.Status}
 	if decided(g) {
 		v, t := &m.entry.Value, &a.Policy.Terms
-		left := min(g.Remaining+v.spare(t, now), t.Capacity) - v.node.Slot.Overdrawn
+		left := min(g.Remaining+v.spare(t, now), t.Capacity) - v.node.Account.Overdrawn
 		told = lease.Grant{Status: lease.OK, Limit: t.Capacity, Remaining: max(0, left), Reset: g.Reset}
 	}
 	for _, w := range m.peeks {

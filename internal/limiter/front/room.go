@@ -49,7 +49,7 @@ func (s *Store) add(shard *table.Shard[cached], hash uint64, now lease.Millis, a
 	if a.Policy.Beside != nil { // what is remembered goes by the rule's count
 		return e
 	}
-	e.Value.node.Slot = s.denials[shard.Number()].take(now, hash, &a.Policy.Terms)
+	e.Value.node.Account = s.denials[shard.Number()].take(now, hash, &a.Policy.Terms)
 	return e
 }
 
@@ -80,7 +80,7 @@ func (s *Store) makeRoom(shard *table.Shard[cached], now lease.Millis) (room boo
 // until it is acknowledged, and with it goes the memory of a share that was spent
 // while the store did not answer.
 func (c *cached) mayGo() bool {
-	return len(c.waiting) == 0 && c.out == 0 && !c.guests.wait() && c.node.Slot.Overdrawn == 0
+	return len(c.waiting) == 0 && c.out == 0 && !c.guests.wait() && c.node.Account.Overdrawn == 0
 }
 
 // evict takes a key's entry. What it has on lease goes back, what it was denied is
@@ -92,7 +92,7 @@ func (s *Store) evict(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 			s.denials[shard.Number()].remember(now, d)
 		}
 		c.unlease(&p.Terms)
-		if denied := c.node.Slot.Denied; denied > 0 && p.Limit.ChargesDenied() {
+		if denied := c.node.Account.Denied; denied > 0 && p.Limit.ChargesDenied() {
 			s.due.say(limiter.Ask{Policy: p, Key: e.Key(), Want: lease.Want{Denied: denied}})
 		}
 		for i := range c.back {
@@ -104,8 +104,8 @@ func (s *Store) evict(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 }
 
 // lastDenial is what a slot says whose own units have gone back.
-func (c *cached) lastDenial(now lease.Millis, t *lease.Terms) *lease.Slot {
-	slot := c.node.Slot
+func (c *cached) lastDenial(now lease.Millis, t *lease.Terms) *lease.Account {
+	slot := c.node.Account
 	own := slot.Held(t, now)
 	slot.Left += own
 	if slot.DeniedNeed > 0 {
@@ -116,8 +116,8 @@ func (c *cached) lastDenial(now lease.Millis, t *lease.Terms) *lease.Slot {
 
 // unlease takes all units out of a key's leases, to be given back.
 func (c *cached) unlease(t *lease.Terms) {
-	for i := range c.node.Slot.Lots {
-		if lot := &c.node.Slot.Lots[i]; lot.Units > 0 && !lot.Local {
+	for i := range c.node.Account.Lots {
+		if lot := &c.node.Account.Lots[i]; lot.Units > 0 && !lot.Local {
 			c.keep(t, part{units: lot.Units, lease: lot.Lease})
 			*lot = lease.Lot{}
 		}
@@ -134,7 +134,7 @@ func (c *call) recalled(shard *table.Shard[cached], hash uint64, a *limiter.Ask,
 		return false
 	}
 	t := &a.Policy.Terms
-	node := lease.Node{Slot: d.slot(t)}
+	node := lease.Relay{Account: d.slot(t)}
 	grant, verdict, _ := node.Acquire(t, c.now, *w)
 	if verdict != lease.Refuse {
 		return false
@@ -156,7 +156,7 @@ func (s *Store) noteDenied(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	if shard.Find(hash, a.Policy, a.Key) != nil {
 		return
 	}
-	slot := lease.Slot{DeniedNeed: min(a.Want.Need, g.Remaining+1), Reset: now + g.Reset, NextAsk: now + g.AskAfter}
+	slot := lease.Account{DeniedNeed: min(a.Want.Need, g.Remaining+1), Reset: now + g.Reset, NextAsk: now + g.AskAfter}
 	if d, ok := denialOf(now, hash, &slot); ok {
 		s.denials[shard.Number()].remember(now, d)
 	}

@@ -32,7 +32,7 @@ func (c *call) slots(a *limiter.Ask, i int) {
 	case c.now < e.Value.away:
 		c.unavailable(i)
 	case !e.Value.mayTake(&a.Policy.Terms, c.now, a.Want.Need):
-		c.grants[i] = noSlot(&a.Policy.Terms, c.now, &e.Value.node.Slot)
+		c.grants[i] = noSlot(&a.Policy.Terms, c.now, &e.Value.node.Account)
 		c.answered(lease.Refuse)
 	default:
 		c.asking().take(c.now, shard, e, a, waiter{reply: c.expect(i), at: i})
@@ -47,7 +47,7 @@ func (c *call) slots(a *limiter.Ask, i int) {
 // interval later, here at once; and a request that repeats its take meanwhile is
 // refused although it holds what it asks for.
 func (c *cached) mayTake(t *lease.Terms, now lease.Millis, need int64) bool {
-	slot := &c.node.Slot
+	slot := &c.node.Account
 	switch {
 	case slot.DeniedNeed == 0 || now >= slot.NextAsk+denialMemory:
 		slot.DeniedNeed = 0
@@ -70,7 +70,7 @@ func (b *batch) take(now lease.Millis, shard *table.Shard[cached], e *table.Entr
 }
 
 // noSlot is a denial from memory.
-func noSlot(t *lease.Terms, now lease.Millis, s *lease.Slot) lease.Grant {
+func noSlot(t *lease.Terms, now lease.Millis, s *lease.Account) lease.Grant {
 	again := s.NextAsk - now
 	return lease.Grant{
 		Status: lease.Denied, RetryAfter: again, AskAfter: again,
@@ -82,7 +82,7 @@ func noSlot(t *lease.Terms, now lease.Millis, s *lease.Slot) lease.Grant {
 // many are free by any reply, less one for each request that is under way: what it
 // takes may not be in that reply yet.
 func (c *cached) learnSlots(now lease.Millis, a *limiter.Ask, g lease.Grant) {
-	slot := &c.node.Slot
+	slot := &c.node.Account
 	denied := a.Op == limiter.Take && g.Status == lease.Denied
 	switch {
 	case g.Status != lease.OK && g.Status != lease.Denied, slot.DeniedNeed == 0 && !denied:

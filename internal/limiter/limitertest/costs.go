@@ -89,7 +89,7 @@ type holder struct {
 	policy *limiter.Policy
 	key    string
 	clock  *clock
-	slot   lease.Slot
+	slot   lease.Account
 }
 
 func (h *holder) now() lease.Millis { return lease.Millis(h.clock.steady() / limit.Millisecond) }

@@ -12,7 +12,7 @@ import (
 type Entry struct {
 	// Slot is the key's leases from the region. The table rounds Left and Size
 	// down to 11 significant bits, and Denied and DeniedNeed to at most 65,535.
-	lease.Slot
+	lease.Account
 	// Counter is the key's counter where the PoP itself is the granter (scope:
 	// pop). Its Log is not kept.
 	Counter limit.State

@@ -4,15 +4,15 @@ package lease
 // With less the node asks above, and falls back on the lot if that gives nothing.
 const quartersToCut = 1
 
-// Node is a tier in the middle: a holder of the tier above and the granter of
+// Relay is a tier in the middle: a holder of the tier above and the granter of
 // the tier below. It cuts leases for its children out of its own, so a child's
 // lease never outlives, nor exceeds, the one it was cut from. Its clock is one
 // and the same for both roles.
 //
 // Invariant: what children hold of a lot, plus the units left in it, is at most
 // what the lot was granted.
-type Node struct {
-	Slot Slot
+type Relay struct {
+	Account Account
 	// Back is units that are to go back to the tier above beside the slot's own. Who keeps
 	// the node counts them: they travel before its next ask, or with it.
 	Back int64
@@ -23,14 +23,14 @@ type Node struct {
 
 // Acquire applies a child's want and answers it from the node's own leases, or
 // from a denial it remembers. With Wait there is no answer yet: the caller keeps
-// the want, asks above ([Node.Ask]) and answers it from the reply ([Node.Apply]).
+// the want, asks above ([Relay.Ask]) and answers it from the reply ([Relay.Apply]).
 // What comes back in the want is settled in either case, once: an answered or
 // kept want must not be applied again.
 // The part it returns belongs to a lease that the node holds no more: the caller
 // gives it back above. What the want says of a debt is not read: the caller passes
 // that on as it is, under the child's name, and the child repeats it until the tier
 // that counts has it. A node that added it up would add every repetition.
-func (n *Node) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
+func (n *Relay) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 	n.askers.Note(int64(now/t.Interval), w.Fresh)
 	back := n.settle(t, now, w)
 	n.Back += back.Units // while it answers
@@ -49,7 +49,7 @@ func (n *Node) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 }
 
 // missed answers a want for which no lot has enough, or lasts long enough.
-func (n *Node) missed(t *Terms, now Millis, w Want) (Grant, Verdict) {
+func (n *Relay) missed(t *Terms, now Millis, w Want) (Grant, Verdict) {
 	offers := n.offers(t, now, w)
 	if offers && t.Consistency == Exact || !n.refuses(t, now, w) {
 		return Grant{}, Wait
@@ -61,26 +61,26 @@ func (n *Node) missed(t *Terms, now Millis, w Want) (Grant, Verdict) {
 		return Grant{}, Wait
 	}
 	if t.ChargesDenied && t.Consistency != Exact { // of an exact rule it is noted already
-		n.Slot.Deny(t, now, w.Need)
+		n.Account.Deny(t, now, w.Need)
 	}
-	n.Slot.Refused = n.Slot.Refused || w.Need > 0
+	n.Account.Refused = n.Account.Refused || w.Need > 0
 	return n.refusal(t, now, w), Refuse
 }
 
 // Top says whether to ask above while nobody waits, after an answer. An exact rule
 // has nothing to fetch ahead.
-func (n *Node) Top(t *Terms, now Millis) Asks {
+func (n *Relay) Top(t *Terms, now Millis) Asks {
 	if t.Consistency == Exact {
 		return NoAsk
 	}
-	return n.Slot.askBehind(t, now)
+	return n.Account.askBehind(t, now)
 }
 
 // Ask makes the want for the tier above on behalf of the children's wants that
 // wait, oldest first; with none of them it is a top-up for the node itself. The
 // queue holds wants for the next window only, or none of them. The least need
 // goes up: a costly one must not deny those that fit.
-func (n *Node) Ask(t *Terms, now Millis, queue []Want, behind Asks) Want {
+func (n *Relay) Ask(t *Terms, now Millis, queue []Want, behind Asks) Want {
 	var need, waiting, want int64
 	for _, c := range queue {
 		if c.Need > 0 && (need == 0 || c.Need < need) {
@@ -92,7 +92,7 @@ func (n *Node) Ask(t *Terms, now Millis, queue []Want, behind Asks) Want {
 		waiting += c.Waiting
 		want += c.Want
 	}
-	w := n.Slot.Ask(t, now, need, waiting, behind)
+	w := n.Account.Ask(t, now, need, waiting, behind)
 	w.Want = max(w.Want, want)
 	return w
 }
@@ -100,9 +100,9 @@ func (n *Node) Ask(t *Terms, now Millis, queue []Want, behind Asks) Want {
 // Apply takes the reply to w, which was asked for queue, and answers each of
 // these wants in order into grants, which has the length of queue. A child that
 // gets nothing is denied as the node was. The part is to be given back above.
-func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis, queue []Want, grants []Grant) Part {
+func (n *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis, queue []Want, grants []Grant) Part {
 	if g.Status != OK && g.Status != Denied {
-		n.Slot.Asking = n.Slot.Asking && w.Want == 0
+		n.Account.Asking = n.Account.Asking && w.Want == 0
 		for i := range grants {
 			grants[i] = Grant{Status: g.Status}
 		}
@@ -111,7 +111,7 @@ func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis,
 	left := g.Granted
 	told := g
 	if t.Consistency != Optimistic && g.StartsIn == 0 { // see report
-		told.Remaining = max(g.Remaining, min(g.Remaining+n.Slot.Held(t, now)+n.Back, t.Capacity))
+		told.Remaining = max(g.Remaining, min(g.Remaining+n.Account.Held(t, now)+n.Back, t.Capacity))
 	}
 	var waiting int64
 	for _, c := range queue {
@@ -131,7 +131,7 @@ func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis,
 	if t.Consistency != Exact && now < sent+g.TTL { // it will be kept
 		back = n.makePlace(now, left)
 	}
-	if rest := n.Slot.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {
+	if rest := n.Account.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {
 		back = rest
 	}
 	for i, c := range queue {
@@ -148,7 +148,7 @@ func (n *Node) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis,
 
 // penalize charges the needs that were denied to a queue, where that is charged: all but
 // the one that the tier above has charged.
-func (n *Node) penalize(t *Terms, now Millis, w Want, g Grant, queue []Want, grants []Grant) {
+func (n *Relay) penalize(t *Terms, now Millis, w Want, g Grant, queue []Want, grants []Grant) {
 	if !t.ChargesDenied {
 		return
 	}
@@ -161,16 +161,16 @@ func (n *Node) penalize(t *Terms, now Millis, w Want, g Grant, queue []Want, gra
 	if g.Status == Denied {
 		units -= w.Need
 	}
-	n.Slot.Deny(t, now, units)
+	n.Account.Deny(t, now, units)
 }
 
 // makePlace makes place for so many units of a new lease where both lots hold
 // some: the lot with fewer goes back, of those that are not meant for the next
 // window. The new lease is larger than what is left of an old one that a want did
 // not find enough in; if it were the one to go back, the next want would ask again.
-func (n *Node) makePlace(now Millis, units int64) Part {
-	a, b := &n.Slot.Lots[0], &n.Slot.Lots[1]
-	if units == 0 || n.Slot.place(now) >= 0 {
+func (n *Relay) makePlace(now Millis, units int64) Part {
+	a, b := &n.Account.Lots[0], &n.Account.Lots[1]
+	if units == 0 || n.Account.place(now) >= 0 {
 		return Part{}
 	}
 	if a.From > now || b.From <= now && b.Units < a.Units {
@@ -187,7 +187,7 @@ func (n *Node) makePlace(now Millis, units int64) Part {
 // Retries reports whether a want that waited, and was denied, is asked for again at once:
 // because the node has more to give back than went up with the ask. Where the denial was
 // charged it is final.
-func (n *Node) Retries(t *Terms, now Millis, w Want) bool {
+func (n *Relay) Retries(t *Terms, now Millis, w Want) bool {
 	return !t.ChargesDenied && n.offers(t, now, w)
 }
 
@@ -224,8 +224,8 @@ func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant
 // a bucket: put into a newer lot they would stay out for ever.
 // Where the network may bring a copy to another node, the caller keeps Unused from the want
 // and passes it up under a name: only the tier above can know it again.
-func (n *Node) settle(t *Terms, now Millis, w Want) Part {
-	n.Slot.Deny(t, now, w.Denied)
+func (n *Relay) settle(t *Terms, now Millis, w Want) Part {
+	n.Account.Deny(t, now, w.Denied)
 	units := w.Unused
 	if units == 0 || t.Lies(units) {
 		return Part{}
@@ -239,7 +239,7 @@ func (n *Node) settle(t *Terms, now Millis, w Want) Part {
 
 // TakeBack settles units that were handed out and reached nobody: unlike what a child
 // says, that is known. The part it returns is to be given back above.
-func (n *Node) TakeBack(t *Terms, now Millis, p Part) Part {
+func (n *Relay) TakeBack(t *Terms, now Millis, p Part) Part {
 	if l := n.lentOf(now, p.Lease); l != nil {
 		l.units = max(0, l.units-p.Units)
 	}
@@ -247,8 +247,8 @@ func (n *Node) TakeBack(t *Terms, now Millis, p Part) Part {
 	if p.Units == 0 || t.Refills {
 		return p
 	}
-	for i := range n.Slot.Lots {
-		if lot := &n.Slot.Lots[i]; lot.Lease == p.Lease && lot.Expiry > 0 && !lot.Local {
+	for i := range n.Account.Lots {
+		if lot := &n.Account.Lots[i]; lot.Lease == p.Lease && lot.Expiry > 0 && !lot.Local {
 			lot.Units += p.Units
 			return Part{}
 		}
@@ -259,15 +259,15 @@ func (n *Node) TakeBack(t *Terms, now Millis, p Part) Part {
 // cut grants a child part of one lot: of the older one that has what it needs
 // and at least so many quarters of its time left. Where neither has enough, both
 // together may, if their units go back to the same lease.
-func (n *Node) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) {
+func (n *Relay) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) {
 	if t.Consistency == Exact {
 		return Grant{}, false
 	}
 	var both int64
 	lots := 0
 	rest := Never
-	for i := range n.Slot.Lots {
-		lot := &n.Slot.Lots[i]
+	for i := range n.Account.Lots {
+		lot := &n.Account.Lots[i]
 		lasts := lot.Expiry - now - 1 // now is rounded down
 		if lot.Local || lot.Units == 0 || (lot.From > now) != w.Next || lasts < max(1, quarters*lot.TTL/4) {
 			continue
@@ -287,7 +287,7 @@ func (n *Node) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) 
 			return n.granted(t, now, granted, lot, lasts), true
 		}
 	}
-	old, young := &n.Slot.Lots[0], &n.Slot.Lots[1]
+	old, young := &n.Account.Lots[0], &n.Account.Lots[1]
 	if lots < 2 || w.Need == 0 || both < w.Need || old.Lease != young.Lease {
 		return Grant{}, false
 	}
@@ -297,16 +297,16 @@ func (n *Node) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) 
 }
 
 // granted is the grant of units that were cut from a lot, for so long.
-func (n *Node) granted(t *Terms, now Millis, units int64, lot *Lot, lasts Millis) Grant {
-	n.Slot.Spent += units
-	if n.Slot.Available(now) == 0 {
-		n.Slot.grow()
+func (n *Relay) granted(t *Terms, now Millis, units int64, lot *Lot, lasts Millis) Grant {
+	n.Account.Spent += units
+	if n.Account.Available(now) == 0 {
+		n.Account.grow()
 	}
 	n.lend(t, now, lot.Lease, units, now+lasts)
 	g := n.report(t, now)
 	g.Granted, g.Lease, g.TTL, g.StartsIn = units, lot.Lease, lasts, max(0, lot.From-now)
 	if g.Remaining == 0 && g.StartsIn == 0 {
-		g.RetryAfter = max(0, t.retry(1, 0, g.Reset, n.Slot.RetryAt-now))
+		g.RetryAfter = max(0, t.retry(1, 0, g.Reset, n.Account.RetryAt-now))
 	}
 	return g
 }
@@ -314,42 +314,42 @@ func (n *Node) granted(t *Terms, now Millis, units int64, lot *Lot, lasts Millis
 // refuses reports whether a want that no lot answers is over the limit by what
 // the node knows of the tier above. A want of an exact rule is refused only while its
 // denial lasts.
-func (n *Node) refuses(t *Terms, now Millis, w Want) bool {
+func (n *Relay) refuses(t *Terms, now Millis, w Want) bool {
 	need := max(w.Need, 1)
 	if t.Consistency == Exact {
-		return n.Slot.takeExact(t, now, need).Verdict == Refuse
+		return n.Account.takeExact(t, now, need).Verdict == Refuse
 	}
-	if w.Need == 0 && n.Slot.underWay(t, now) {
+	if w.Need == 0 && n.Account.underWay(t, now) {
 		return true
 	}
-	return n.Slot.refused(t, now, need)
+	return n.Account.refused(t, now, need)
 }
 
 // offers reports whether a need fits, by what is known, into what is left above once the
 // node has given back what it holds and what is on its way.
-func (n *Node) offers(t *Terms, now Millis, w Want) bool {
-	back := n.Back + n.Slot.Held(t, now)
+func (n *Relay) offers(t *Terms, now Millis, w Want) bool {
+	back := n.Back + n.Account.Held(t, now)
 	switch {
 	case back == 0 || w.Need == 0:
 		return false
 	case t.Consistency == Exact:
-		return w.Need-back < n.Slot.DeniedNeed
+		return w.Need-back < n.Account.DeniedNeed
 	}
-	return !n.Slot.refused(t, now, w.Need-back)
+	return !n.Account.refused(t, now, w.Need-back)
 }
 
 // refusal tells a child what the node knows of a limit that it may not ask for
 // now, and to come back within a lease interval: the siblings may have given
 // something back, or the node have got a lease.
-func (n *Node) refusal(t *Terms, now Millis, w Want) Grant {
+func (n *Relay) refusal(t *Terms, now Millis, w Want) Grant {
 	g := n.report(t, now)
 	g.Status = Denied
-	g.RetryAfter = n.Slot.Retry(t, now, max(w.Need, 1))
+	g.RetryAfter = n.Account.Retry(t, now, max(w.Need, 1))
 	g.AskAfter = t.Interval
 	if t.Window > 0 { // not beyond the flip, which may just have been
 		g.AskAfter = min(g.AskAfter, g.RetryAfter)
 	}
-	if flip := n.Slot.Reset - now; flip > 0 {
+	if flip := n.Account.Reset - now; flip > 0 {
 		g.AskAfter = min(g.AskAfter, flip)
 	}
 	return g
@@ -357,25 +357,25 @@ func (n *Node) refusal(t *Terms, now Millis, w Want) Grant {
 
 // report is a grant of nothing that tells what the node knows of the counter:
 // that there is nothing, while a debt of the node itself has not reached it.
-func (n *Node) report(t *Terms, now Millis) Grant {
-	g := Grant{Status: OK, Limit: t.Capacity, Reset: max(0, n.Slot.Reset-now)}
+func (n *Relay) report(t *Terms, now Millis) Grant {
+	g := Grant{Status: OK, Limit: t.Capacity, Reset: max(0, n.Account.Reset-now)}
 	switch {
-	case n.Slot.Overdrawn > 0:
+	case n.Account.Overdrawn > 0:
 		if t.Refills {
-			g.Reset += Millis(float64(n.Slot.Overdrawn) * t.Unit)
+			g.Reset += Millis(float64(n.Account.Overdrawn) * t.Unit)
 		}
 	case t.Consistency == Optimistic: // who overdraws by it takes from the counter, not from the lots
-		g.Remaining = n.Slot.Left
+		g.Remaining = n.Account.Left
 	default:
-		g.Remaining = min(n.Slot.Left+n.Slot.Available(now)+n.Slot.Lapsed(t, now)+n.Back, t.Capacity)
+		g.Remaining = min(n.Account.Left+n.Account.Available(now)+n.Account.Lapsed(t, now)+n.Back, t.Capacity)
 	}
 	return g
 }
 
 // Told learns from the reply to a child's debt that was passed on.
-func (n *Node) Told(t *Terms, now Millis, above Grant) {
+func (n *Relay) Told(t *Terms, now Millis, above Grant) {
 	if above.Status == OK || above.Status == Denied {
-		n.Slot.Apply(t, now, now, Want{}, above, 0, 100)
+		n.Account.Apply(t, now, now, Want{}, above, 0, 100)
 	}
 }
 

@@ -10,13 +10,13 @@ import (
 type tier struct {
 	t     *testing.T
 	terms Terms
-	Node
+	Relay
 }
 
 func newTier(t *testing.T, s limit.Spec, c Consistency, lots ...Lot) *tier {
 	n := &tier{t: t, terms: NewTerms(newLimit(t, s), c, 0, 0, 0)}
-	copy(n.Slot.Lots[:], lots)
-	n.Slot.Left, n.Slot.Reset, n.Slot.Asked = 500, 60_000, 900
+	copy(n.Account.Lots[:], lots)
+	n.Account.Left, n.Account.Reset, n.Account.Asked = 500, 60_000, 900
 	return n
 }
 
@@ -24,7 +24,7 @@ func (n *tier) acquire(now Millis, w Want, verdict Verdict, granted int64) Grant
 	n.t.Helper()
 	g, v, back := n.Acquire(&n.terms, now, w)
 	if v != verdict || g.Granted != granted || back.Units != 0 {
-		n.t.Fatalf("at %d %+v: verdict %d, granted %d, gave back %d, not %d and %d; %+v", now, w, v, g.Granted, back.Units, verdict, granted, n.Slot)
+		n.t.Fatalf("at %d %+v: verdict %d, granted %d, gave back %d, not %d and %d; %+v", now, w, v, g.Granted, back.Units, verdict, granted, n.Account)
 	}
 	return g
 }
@@ -40,7 +40,7 @@ func TestNodeCutsItsLeases(t *testing.T) {
 	if asks := n.Top(&n.terms, 1252); asks != NoAsk {
 		t.Error("tops up although nobody knows its size")
 	}
-	n.Slot.Size = 100
+	n.Account.Size = 100
 	if asks := n.Top(&n.terms, 1252); asks != TopUp {
 		t.Error("does not top up at a quarter")
 	}
@@ -52,7 +52,7 @@ func TestNodeTopsUpWhatIsNearlyOver(t *testing.T) {
 	newTier(t, perMinute, Leased, lot).acquire(1749, w, Admit, 1)
 	newTier(t, perMinute, Leased, lot).acquire(1750, w, Wait, 0)
 	n := newTier(t, perMinute, Leased, lot)
-	n.Slot.DeniedNeed, n.Slot.NextAsk = 1, 3000
+	n.Account.DeniedNeed, n.Account.NextAsk = 1, 3000
 	if g := n.acquire(1750, w, Admit, 1); g.TTL != 249 { // better than to refuse
 		t.Errorf("ttl %d", g.TTL)
 	}
@@ -61,13 +61,13 @@ func TestNodeTopsUpWhatIsNearlyOver(t *testing.T) {
 
 func TestNodeRefusesFromMemory(t *testing.T) {
 	n := newTier(t, perMinute, Leased)
-	n.Slot.DeniedNeed, n.Slot.NextAsk, n.Slot.Left = 5, 2000, 4
+	n.Account.DeniedNeed, n.Account.NextAsk, n.Account.Left = 5, 2000, 4
 	g := n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Refuse, 0)
-	if g.Status != Denied || g.AskAfter != 100 || g.RetryAfter != n.Slot.Reset-1000 || g.Remaining != 4 {
+	if g.Status != Denied || g.AskAfter != 100 || g.RetryAfter != n.Account.Reset-1000 || g.Remaining != 4 {
 		t.Errorf("%+v", g)
 	}
 	n.acquire(1000, Want{Need: 4, Waiting: 4, Want: 4}, Wait, 0)
-	n.Slot.Reset = 1030
+	n.Account.Reset = 1030
 	if g := n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Refuse, 0); g.AskAfter != 30 {
 		t.Errorf("ask after %d ms: not beyond the end of the window", g.AskAfter)
 	}
@@ -75,7 +75,7 @@ func TestNodeRefusesFromMemory(t *testing.T) {
 
 func TestNodeAnswersOnlyWhoCanWait(t *testing.T) {
 	n := newTier(t, perMinute, Leased)
-	n.Node.Ask(&n.terms, 1000, nil, TopUp)
+	n.Relay.Ask(&n.terms, 1000, nil, TopUp)
 	n.acquire(1001, Want{Want: 10}, Refuse, 0) // a top-up does not wait for another
 	n.acquire(1001, Want{Need: 1, Waiting: 1, Want: 1}, Wait, 0)
 }
@@ -83,12 +83,12 @@ func TestNodeAnswersOnlyWhoCanWait(t *testing.T) {
 func TestNodeAsksForItsChildren(t *testing.T) {
 	n := newTier(t, perMinute, Leased)
 	queue := []Want{{Need: 9, Waiting: 9, Want: 9}, {Need: 2, Waiting: 4, Want: 60}, {Want: 5}}
-	w := n.Node.Ask(&n.terms, 1000, queue, NoAsk)
+	w := n.Relay.Ask(&n.terms, 1000, queue, NoAsk)
 	if w.Need != 2 || w.Waiting != 13 || w.Want != 74 || w.Next {
 		t.Errorf("asks %+v", w)
 	}
 	grants := make([]Grant, 3)
-	back := n.Node.Apply(&n.terms, 1010, 1000, w, Grant{Status: OK, Granted: 40, Lease: 7, TTL: 1000, Remaining: 6, Reset: 5000}, 100, queue, grants)
+	back := n.Relay.Apply(&n.terms, 1010, 1000, w, Grant{Status: OK, Granted: 40, Lease: 7, TTL: 1000, Remaining: 6, Reset: 5000}, 100, queue, grants)
 	if back.Units != 0 || grants[0].Granted != 9 || grants[1].Granted != 7 || grants[2].Granted != 5 {
 		t.Errorf("granted %+v", grants)
 	}
@@ -97,17 +97,17 @@ func TestNodeAsksForItsChildren(t *testing.T) {
 			t.Errorf("%+v: not within the node's own 1000 ms since 1000", g)
 		}
 	}
-	if n.Slot.Lots[1].Units+n.Slot.Lots[0].Units != 19 {
-		t.Errorf("keeps %+v", n.Slot.Lots)
+	if n.Account.Lots[1].Units+n.Account.Lots[0].Units != 19 {
+		t.Errorf("keeps %+v", n.Account.Lots)
 	}
 }
 
 func TestNodeServesAllWhoWaitBeforeAnybodyAhead(t *testing.T) {
 	n := newTier(t, limit.Spec{Count: 100, Period: limit.Second}, Leased) // a bucket's share is all there is
 	queue := []Want{{Need: 1, Waiting: 1, Want: 50}, {Need: 3, Waiting: 3, Want: 50}}
-	w := n.Node.Ask(&n.terms, 1000, queue, NoAsk)
+	w := n.Relay.Ask(&n.terms, 1000, queue, NoAsk)
 	grants := make([]Grant, 2)
-	n.Node.Apply(&n.terms, 1010, 1000, w, Grant{Status: OK, Granted: 10, TTL: 1000}, 100, queue, grants)
+	n.Relay.Apply(&n.terms, 1010, 1000, w, Grant{Status: OK, Granted: 10, TTL: 1000}, 100, queue, grants)
 	if grants[0].Granted != 7 || grants[1].Granted != 3 {
 		t.Errorf("granted %+v", grants)
 	}
@@ -116,9 +116,9 @@ func TestNodeServesAllWhoWaitBeforeAnybodyAhead(t *testing.T) {
 func TestNodePassesADenialOn(t *testing.T) {
 	n := newTier(t, perMinute, Leased, Lot{Units: 3, Expiry: 1100, TTL: 1000, Lease: 7}, Lot{Units: 4, Expiry: 1900, TTL: 1000, Lease: 8})
 	queue := []Want{{Need: 5, Waiting: 5, Want: 5}, {Need: 2, Waiting: 2, Want: 2}}
-	w := n.Node.Ask(&n.terms, 1000, queue, NoAsk)
+	w := n.Relay.Ask(&n.terms, 1000, queue, NoAsk)
 	grants := make([]Grant, 2)
-	n.Node.Apply(&n.terms, 1010, 1000, w, denied(1, 300), 100, queue, grants)
+	n.Relay.Apply(&n.terms, 1010, 1000, w, denied(1, 300), 100, queue, grants)
 	if g := grants[0]; g.Status != Denied || g.AskAfter != 300 || g.RetryAfter != 30_000 || g.Remaining != 4 {
 		t.Errorf("the costly one: %+v", g)
 	}
@@ -126,7 +126,7 @@ func TestNodePassesADenialOn(t *testing.T) {
 		t.Errorf("what is left of an old lease is better than nothing: %+v", g)
 	}
 
-	n.Node.Apply(&n.terms, 1020, 1000, w, Grant{Status: Unavailable}, 100, queue, grants)
+	n.Relay.Apply(&n.terms, 1020, 1000, w, Grant{Status: Unavailable}, 100, queue, grants)
 	if grants[0].Status != Unavailable || grants[1].Status != Unavailable {
 		t.Errorf("%+v", grants)
 	}
@@ -137,13 +137,13 @@ func TestNodeTakesBack(t *testing.T) {
 	n := newTier(t, perMinute, Leased, Lot{Units: 6, Expiry: 2000, TTL: 1000, Lease: 7})
 	n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Admit, 5)
 	for _, row := range []struct{ unused, left int64 }{{1<<32 - 1, 1}, {4, 5}, {2, 6}, {1, 6}, {1<<32 - 1, 6}} {
-		if n.acquire(1000, Want{Unused: row.unused, Lease: 7}, Admit, 0); n.Slot.Lots[0].Units != row.left {
-			t.Errorf("after %d came back: %+v, want %d units", row.unused, n.Slot.Lots[0], row.left)
+		if n.acquire(1000, Want{Unused: row.unused, Lease: 7}, Admit, 0); n.Account.Lots[0].Units != row.left {
+			t.Errorf("after %d came back: %+v, want %d units", row.unused, n.Account.Lots[0], row.left)
 		}
 	}
 	n.acquire(1000, Want{Need: 6, Waiting: 6, Want: 6}, Admit, 6)
-	if _, _, back := n.Acquire(&n.terms, 2000+lendMemory, Want{Unused: 4, Lease: 7}); back.Units != 4 || n.Slot.Lots[0].Units != 0 {
-		t.Errorf("takes units back long after their lease: %+v", n.Slot.Lots)
+	if _, _, back := n.Acquire(&n.terms, 2000+lendMemory, Want{Unused: 4, Lease: 7}); back.Units != 4 || n.Account.Lots[0].Units != 0 {
+		t.Errorf("takes units back long after their lease: %+v", n.Account.Lots)
 	}
 	_, _, back := n.Acquire(&n.terms, 1000, Want{Unused: 4, Lease: 8})
 	if back != (Part{Units: 4, Lease: 8, Expiry: 1000}) {
@@ -151,7 +151,7 @@ func TestNodeTakesBack(t *testing.T) {
 	}
 	bucket := newTier(t, limit.Spec{Count: 100, Period: limit.Second}, Leased, Lot{Units: 1, Expiry: 2000, TTL: 1000})
 	if _, _, back := bucket.Acquire(&bucket.terms, 1000, Want{Unused: 4}); back.Units != 4 {
-		t.Errorf("tokens would be out for ever: %+v", bucket.Slot.Lots)
+		t.Errorf("tokens would be out for ever: %+v", bucket.Account.Lots)
 	}
 }
 
@@ -161,22 +161,22 @@ func TestNodeLeavesDebtsToTheCounter(t *testing.T) {
 	for range 3 {
 		n.acquire(1000, Want{Overdrawn: 2, Debt: 5}, Admit, 0)
 	}
-	if n.Slot.Lots[0].Units != 3 || n.Slot.Overdrawn != 0 {
-		t.Errorf("%+v", n.Slot)
+	if n.Account.Lots[0].Units != 3 || n.Account.Overdrawn != 0 {
+		t.Errorf("%+v", n.Account)
 	}
 }
 
 func TestNodeNestsTheNextWindow(t *testing.T) {
 	n := newTier(t, perMinute, Leased, Lot{Units: 10, Expiry: 10_000, TTL: 5000, Lease: 7})
-	n.Slot.Reset = 10_000
+	n.Account.Reset = 10_000
 	next := Want{Want: 8, Next: true, Fresh: true}
 	n.acquire(9800, next, Wait, 0) // units of the running window are not for the next
-	w := n.Node.Ask(&n.terms, 9800, []Want{next}, NoAsk)
+	w := n.Relay.Ask(&n.terms, 9800, []Want{next}, NoAsk)
 	if !w.Next || w.Need != 0 {
 		t.Fatalf("asks %+v", w)
 	}
 	grants := make([]Grant, 1)
-	n.Node.Apply(&n.terms, 9804, 9800, w, Grant{Status: OK, Granted: 16, Lease: 8, StartsIn: 198, TTL: 1200, Reset: 198}, 100, []Want{next}, grants)
+	n.Relay.Apply(&n.terms, 9804, 9800, w, Grant{Status: OK, Granted: 16, Lease: 8, StartsIn: 198, TTL: 1200, Reset: 198}, 100, []Want{next}, grants)
 	if g := grants[0]; g.Granted != 8 || g.StartsIn != 198 || g.TTL != 1195 {
 		t.Errorf("%+v", g)
 	}
@@ -192,12 +192,12 @@ func TestNodeOfAnExactRule(t *testing.T) {
 	n := newTier(t, perMinute, Exact)
 	w := Want{Need: 1, Waiting: 1, Want: 1}
 	n.acquire(1000, w, Wait, 0)
-	up := n.Node.Ask(&n.terms, 1000, []Want{w}, NoAsk)
+	up := n.Relay.Ask(&n.terms, 1000, []Want{w}, NoAsk)
 	if up.Want != 1 {
 		t.Errorf("asks %+v", up)
 	}
 	grants := make([]Grant, 1)
-	if back := n.Node.Apply(&n.terms, 1004, 1000, up, denied(0, 200), 100, []Want{w}, grants); back.Units != 0 || grants[0].Status != Denied {
+	if back := n.Relay.Apply(&n.terms, 1004, 1000, up, denied(0, 200), 100, []Want{w}, grants); back.Units != 0 || grants[0].Status != Denied {
 		t.Errorf("%+v", grants)
 	}
 	n.acquire(1100, w, Refuse, 0)
@@ -223,7 +223,7 @@ func TestNodeCutsBothLots(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := newTier(t, perMinute, Leased, Lot{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}, Lot{Units: 6, Expiry: 2500, TTL: 1000, Lease: c.lease})
 			g := n.acquire(1200, Want{Need: c.need, Waiting: c.need, Want: 20}, c.verdict, c.granted)
-			left := n.Slot.Lots[0].Units + n.Slot.Lots[1].Units
+			left := n.Account.Lots[0].Units + n.Account.Lots[1].Units
 			if left != 10-c.granted || c.granted > 0 && (g.TTL != 799 || g.Lease != 7) {
 				t.Errorf("%+v, %d units left", g, left)
 			}
@@ -246,13 +246,13 @@ func TestNodeMakesPlaceForANewLease(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newTier(t, perMinute, Leased, old, c.younger)
-			w := n.Node.Ask(&n.terms, 1200, nil, TopUp)
+			w := n.Relay.Ask(&n.terms, 1200, nil, TopUp)
 			g := Grant{Status: OK, Granted: 50, Lease: 9, TTL: 1000, Remaining: 100, Reset: 5000}
-			if back := n.Node.Apply(&n.terms, 1202, 1200, w, g, 100, nil, nil); back != c.back {
+			if back := n.Relay.Apply(&n.terms, 1202, 1200, w, g, 100, nil, nil); back != c.back {
 				t.Errorf("gave back %+v, want %+v", back, c.back)
 			}
-			if got, want := n.Slot.Lots[0].Units+n.Slot.Lots[1].Units, 54+c.younger.Units-c.back.Units; got != want {
-				t.Errorf("holds %d units, want %d: %+v", got, want, n.Slot.Lots)
+			if got, want := n.Account.Lots[0].Units+n.Account.Lots[1].Units, 54+c.younger.Units-c.back.Units; got != want {
+				t.Errorf("holds %d units, want %d: %+v", got, want, n.Account.Lots)
 			}
 		})
 	}
@@ -261,13 +261,13 @@ func TestNodeMakesPlaceForANewLease(t *testing.T) {
 // A new lease that is over before it arrives takes nobody's place: it goes back.
 func TestNodeMakesNoPlaceForALeaseThatIsOver(t *testing.T) {
 	n := newTier(t, perMinute, Leased, Lot{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}, Lot{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8})
-	w := n.Node.Ask(&n.terms, 1200, nil, TopUp)
+	w := n.Relay.Ask(&n.terms, 1200, nil, TopUp)
 	g := Grant{Status: OK, Granted: 50, Lease: 9, TTL: 100, Remaining: 100, Reset: 5000}
-	if back := n.Node.Apply(&n.terms, 1300, 1200, w, g, 100, nil, nil); back.Units != 50 || back.Lease != 9 {
+	if back := n.Relay.Apply(&n.terms, 1300, 1200, w, g, 100, nil, nil); back.Units != 50 || back.Lease != 9 {
 		t.Errorf("gave back %+v, want the 50 units that came", back)
 	}
-	if got := n.Slot.Available(1300); got != 10 {
-		t.Errorf("holds %d units, want the 10 it had: %+v", got, n.Slot.Lots)
+	if got := n.Account.Available(1300); got != 10 {
+		t.Errorf("holds %d units, want the 10 it had: %+v", got, n.Account.Lots)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 type story struct {
 	t     *testing.T
 	terms Terms
-	slot  Slot
+	slot  Account
 	sent  Millis
 	want  Want
 }
@@ -105,16 +105,16 @@ func TestSlowStart(t *testing.T) {
 
 func TestWantIsBoundedByUse(t *testing.T) {
 	s := newStory(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100_000, Period: limit.Minute}, Leased)
-	s.slot = Slot{WantLog2: 20, Asked: 1000, Spent: 50}
+	s.slot = Account{WantLog2: 20, Asked: 1000, Spent: 50}
 	s.ask(1100, 0, 3125, TopUp) // at least a 32nd of the limit
-	s.slot = Slot{WantLog2: 20, Asked: 1000, Spent: 1000}
+	s.slot = Account{WantLog2: 20, Asked: 1000, Spent: 1000}
 	s.ask(1100, 0, 6000, TopUp) // what six lease intervals like the last one use
 	if s.slot.WantLog2 != 13 {
 		t.Errorf("want grows on from 2^%d", s.slot.WantLog2)
 	}
-	s.slot = Slot{WantLog2: 20, Asked: 1000, Denied: 1000}
+	s.slot = Account{WantLog2: 20, Asked: 1000, Denied: 1000}
 	s.ask(1100, 0, 6000, TopUp) // what was refused is demand too
-	s.slot = Slot{WantLog2: 3, Asked: 1000}
+	s.slot = Account{WantLog2: 3, Asked: 1000}
 	s.ask(1100, 50, 50, NoAsk) // never less than waits
 }
 
@@ -306,7 +306,7 @@ func TestNextWindow(t *testing.T) {
 
 func TestNextWindowEndsNoDenial(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot = Slot{DeniedNeed: 1, NextAsk: 9800, LimitedUntil: 9900, Reset: 10_000}
+	s.slot = Account{DeniedNeed: 1, NextAsk: 9800, LimitedUntil: 9900, Reset: 10_000}
 	s.take(9800, 1, Refuse, Ahead)
 	s.ask(9800, 0, 1, Ahead)
 	s.reply(9804, Grant{Status: OK, Granted: 1, Lease: 2, StartsIn: 196, TTL: 1196, Remaining: 999, Reset: 196})

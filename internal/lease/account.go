@@ -34,11 +34,11 @@ func (l *Lot) idle(now Millis) bool {
 
 func (l *Lot) part() Part { return Part{Units: l.Units, Lease: l.Lease, Expiry: l.Expiry} }
 
-// Slot is what a holder knows of one key. The zero value is a key never seen.
+// Account is what a holder knows of one key. The zero value is a key never seen.
 //
 // Invariants: every count is >= 0; Lots[0] was granted before Lots[1] wherever
 // both hold units.
-type Slot struct {
+type Account struct {
 	Lots [2]Lot
 	// Asked is when the last ask was sent; 0: never.
 	Asked Millis
@@ -106,7 +106,7 @@ const (
 	Ahead      // for the next window
 )
 
-// Decision is the answer of [Slot.Take].
+// Decision is the answer of [Account.Take].
 type Decision struct {
 	Verdict Verdict
 	Ask     Asks  // but with Wait: a request that waits asks anyway
@@ -130,7 +130,7 @@ type Part struct {
 }
 
 // Available is how many units the slot can admit now.
-func (s *Slot) Available(now Millis) int64 {
+func (s *Account) Available(now Millis) int64 {
 	var n int64
 	for i := range s.Lots {
 		if s.Lots[i].live(now) && !s.Lots[i].Local {
@@ -142,7 +142,7 @@ func (s *Slot) Available(now Millis) int64 {
 
 // Lapsed is how many units the slot may not spend any more and has not given back yet. Of
 // a window that is over none count.
-func (s *Slot) Lapsed(t *Terms, now Millis) (units int64) {
+func (s *Account) Lapsed(t *Terms, now Millis) (units int64) {
 	for i := range s.Lots {
 		if lot := &s.Lots[i]; lot.lapsed(now) && (t.Window == 0 || now < s.Reset && lot.Expiry > s.Reset-Millis(t.Window/limit.Millisecond)) {
 			units += lot.Units
@@ -153,12 +153,12 @@ func (s *Slot) Lapsed(t *Terms, now Millis) (units int64) {
 
 // Held is how many units the tier above gets back with the next asks on behalf of who
 // waits: the slot's own, but for those of another window.
-func (s *Slot) Held(t *Terms, now Millis) int64 {
+func (s *Account) Held(t *Terms, now Millis) int64 {
 	return s.Available(now) + s.Lapsed(t, now)
 }
 
 // Unlearn forgets what was told of the counter above: it is to be judged by another count.
-func (s *Slot) Unlearn() {
+func (s *Account) Unlearn() {
 	s.NextAsk, s.LimitedUntil, s.RetryAt = 0, 0, 0
 	s.Left, s.DeniedNeed, s.Refused = 0, 0, false
 }
@@ -166,7 +166,7 @@ func (s *Slot) Unlearn() {
 // Overhear takes the reply to somebody who judges the same counter by the terms of another
 // count. What is left by the slot's own count follows from what is left by the other, unless
 // that is nothing: then it is known to be no more than the one count is above the other.
-func (s *Slot) Overhear(t, other *Terms, now Millis, g Grant) {
+func (s *Account) Overhear(t, other *Terms, now Millis, g Grant) {
 	more := t.Capacity - other.Capacity
 	if g.Remaining > 0 {
 		s.Left = max(0, g.Remaining+more)
@@ -185,14 +185,14 @@ func (s *Slot) Overhear(t, other *Terms, now Millis, g Grant) {
 }
 
 // underWay reports whether an ask of any sharer of this slot is still out.
-func (s *Slot) underWay(t *Terms, now Millis) bool {
+func (s *Account) underWay(t *Terms, now Millis) bool {
 	return s.Asking && now < s.Asked+t.Timeout
 }
 
 // Take decides a request of cost units, cost >= 0, and takes them if it can.
 // A caller that shares the slot with others must commit the changed slot before
 // it acts on the decision.
-func (s *Slot) Take(t *Terms, now Millis, cost int64) Decision {
+func (s *Account) Take(t *Terms, now Millis, cost int64) Decision {
 	switch {
 	case cost <= 0:
 		return Decision{}
@@ -217,7 +217,7 @@ func (s *Slot) Take(t *Terms, now Millis, cost int64) Decision {
 // mayOverdraw reports whether an optimistic holder admits ahead of the answer. It
 // does not where the answer is known: what it overdrew beyond the limit once must
 // not be followed by more in the same window.
-func (s *Slot) mayOverdraw(t *Terms, now Millis, cost int64) bool {
+func (s *Account) mayOverdraw(t *Terms, now Millis, cost int64) bool {
 	known := now < s.Reset && s.Left < cost
 	known = known || t.Window > 0 && s.Reset > 0 && now >= s.Reset && s.Sealed.Number >= s.Reset // it did since the flip
 	return s.Overdrawn+cost <= t.Overdraft && !known && !s.Remembered(now, cost)
@@ -225,7 +225,7 @@ func (s *Slot) mayOverdraw(t *Terms, now Millis, cost int64) bool {
 
 // takeExact asks for every request. After a denial it refuses from memory until
 // NextAsk; then one request at a time probes, and the others stay refused.
-func (s *Slot) takeExact(t *Terms, now Millis, cost int64) Decision {
+func (s *Account) takeExact(t *Terms, now Millis, cost int64) Decision {
 	denied := s.DeniedNeed > 0 && cost >= s.DeniedNeed
 	switch {
 	case denied && now < s.NextAsk:
@@ -246,7 +246,7 @@ func (s *Slot) takeExact(t *Terms, now Millis, cost int64) Decision {
 // holds. A denial remembers its need: who is cheaper, or holds a part, may still ask. So
 // may who fits into what is left after a grant that was less than wanted, if that is
 // more than trickles back between two asks.
-func (s *Slot) refused(t *Terms, now Millis, missing int64) bool {
+func (s *Account) refused(t *Terms, now Millis, missing int64) bool {
 	switch {
 	case missing <= 0: // it is there, and only has to be given back first
 		return false
@@ -262,7 +262,7 @@ func (s *Slot) refused(t *Terms, now Millis, missing int64) bool {
 
 // LeastRefused is the least cost that is refused from memory as long as the denial of one
 // of so many units stands, and no lease comes.
-func (s *Slot) LeastRefused(t *Terms, now Millis) int64 {
+func (s *Account) LeastRefused(t *Terms, now Millis) int64 {
 	switch held := s.Held(t, now); {
 	case s.DeniedNeed > 0:
 		return s.DeniedNeed + held
@@ -275,7 +275,7 @@ func (s *Slot) LeastRefused(t *Terms, now Millis) int64 {
 
 // spend takes cost units from the live lots, the older first. The caller has
 // checked that they are there.
-func (s *Slot) spend(now Millis, cost int64) (taken Taken) {
+func (s *Account) spend(now Millis, cost int64) (taken Taken) {
 	s.Spent += cost
 	for i := range s.Lots {
 		if lot := &s.Lots[i]; lot.live(now) && !lot.Local {
@@ -294,7 +294,7 @@ func (s *Slot) spend(now Millis, cost int64) (taken Taken) {
 // Untake puts back what a Take took: another rule denied the request. Units
 // whose lot has been replaced since do not fit any more: they are returned, for
 // the caller to give back.
-func (s *Slot) Untake(t *Terms, taken Taken) (back [2]Part) {
+func (s *Account) Untake(t *Terms, taken Taken) (back [2]Part) {
 	s.Overdrawn = max(s.Sealed.Units, s.Overdrawn+taken.Unowed-taken.Overdrawn) // what was told may be charged by now
 	s.Spent = max(0, s.Spent-taken.Overdrawn)
 	for i, p := range taken.Parts {
@@ -315,7 +315,7 @@ func (s *Slot) Untake(t *Terms, taken Taken) (back [2]Part) {
 }
 
 // lotOf finds the lot that units came from, if it has not been replaced.
-func (s *Slot) lotOf(lease uint32, expiry Millis) *Lot {
+func (s *Account) lotOf(lease uint32, expiry Millis) *Lot {
 	for i := range s.Lots {
 		if lot := &s.Lots[i]; lot.Lease == lease && lot.Expiry == expiry && !lot.Local {
 			return lot
@@ -326,7 +326,7 @@ func (s *Slot) lotOf(lease uint32, expiry Millis) *Lot {
 
 // askBehind says whether to ask while nobody waits: a quarter of the newest
 // lease or less is left, or the window ends soon and none of the next is held.
-func (s *Slot) askBehind(t *Terms, now Millis) Asks {
+func (s *Account) askBehind(t *Terms, now Millis) Asks {
 	if now < s.NextAsk || s.underWay(t, now) || s.Back.Off(now) {
 		return NoAsk
 	}
@@ -342,11 +342,11 @@ func (s *Slot) askBehind(t *Terms, now Millis) Asks {
 }
 
 // holdsNext reports a lease on a window that has not begun, or no room for one.
-func (s *Slot) holdsNext(now Millis) bool {
+func (s *Account) holdsNext(now Millis) bool {
 	a, b := &s.Lots[0], &s.Lots[1]
 	return a.Units > 0 && b.Units > 0 || a.Units > 0 && a.From > now || b.Units > 0 && b.From > now
 }
 
 // grow and shrink are the slow start.
-func (s *Slot) grow()   { s.WantLog2 = min(s.WantLog2+1, 32) }
-func (s *Slot) shrink() { s.WantLog2 -= min(s.WantLog2, 1) }
+func (s *Account) grow()   { s.WantLog2 = min(s.WantLog2+1, 32) }
+func (s *Account) shrink() { s.WantLog2 -= min(s.WantLog2, 1) }
