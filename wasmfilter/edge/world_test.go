@@ -234,7 +234,7 @@ type region struct {
 	sent     int  // times that it sent its rules
 	counters map[string]*lease.Counter
 	slots    map[string]limit.Slots
-	nodes    map[string]*lease.Relay   // nil: nothing is between holders and counters
+	nodes    map[string]*lease.Relay  // nil: nothing is between holders and counters
 	callers  map[uint64]*lease.Caller // by worker
 	calls    int
 	wants    int

@@ -33,8 +33,8 @@ type guests struct {
 type guest struct {
 	policy  *limiter.Policy
 	node    lease.Relay // of an exact rule: it never holds a unit
-	waiting []waiter   // for an ask
-	turn    uint64     // number of its last ask among those of guests of the key
+	waiting []waiter    // for an ask
+	turn    uint64      // number of its last ask among those of guests of the key
 	used    lease.Millis
 }
 
