@@ -14,13 +14,13 @@ type Fallback interface {
 	// stays denied until its counter is as good as new; for the rest the policy's
 	// OnFailure decides. holders is among how many replicas a limit is shared under
 	// rule.FailureLocal; 0: nobody knows.
-	Fall(a *Ask, holders int) Verdict
+	Fall(a *Ask, holders int) Judgment
 	// Untake takes back what Fall admitted as v: the request was refused elsewhere.
-	Untake(a *Ask, v *Verdict)
+	Untake(a *Ask, v *Judgment)
 }
 
-// Verdict is what becomes of one ask of a request that is decided here.
-type Verdict struct {
+// Judgment is what becomes of one ask of a request that is decided here.
+type Judgment struct {
 	// Admitted says that the need was granted, or that a failure lets it pass.
 	Admitted bool
 	// Refused says that this very ask was refused. Neither Admitted nor Refused:
@@ -56,14 +56,14 @@ func (d Degraded) String() string { return degradedNames[min(int(d), len(degrade
 // It is safe for concurrent use.
 type Judge interface {
 	// Judge decides on asks as [Store.Acquire] does and, where the store does not
-	// answer by the deadline of ctx, by the rules' on_failure; verdicts has the
+	// answer by the deadline of ctx, by the rules' on_failure; judgments has the
 	// length of asks. Where that refuses a member of a group that others were
 	// granted for, these give back what they got and are not admitted either.
-	Judge(ctx context.Context, asks []Ask, verdicts []Verdict)
-	// GiveBack returns what verdicts admitted, and makes them not admitted: the
+	Judge(ctx context.Context, asks []Ask, judgments []Judgment)
+	// GiveBack returns what judgments admitted, and makes them not admitted: the
 	// request failed elsewhere. It does not heed the deadline of ctx: what a client
 	// no longer waits for has to come back all the same.
-	GiveBack(ctx context.Context, asks []Ask, verdicts []Verdict)
+	GiveBack(ctx context.Context, asks []Ask, judgments []Judgment)
 	// Forget drops the metrics of rules that are not live any more.
 	Forget(live func(rule string) bool)
 }

@@ -70,7 +70,7 @@ func NewJudge(store Store, fall Fallback, holders func() int, metrics *telemetry
 }
 
 // Judge decides.
-func (j *judge) Judge(ctx context.Context, asks []Ask, verdicts []Verdict) {
+func (j *judge) Judge(ctx context.Context, asks []Ask, judgments []Judgment) {
 	held := j.grants.Get().(*[]lease.Grant)
 	defer j.grants.Put(held)
 	grants := slices.Grow((*held)[:0], len(asks))[:len(asks)]
@@ -78,33 +78,33 @@ func (j *judge) Judge(ctx context.Context, asks []Ask, verdicts []Verdict) {
 	j.store.Acquire(ctx, asks, grants)
 	for i := 0; i < len(asks); {
 		n := i + GroupLen(asks[i:])
-		j.request(ctx, asks[i:n], grants[i:n], verdicts[i:n])
+		j.request(ctx, asks[i:n], grants[i:n], judgments[i:n])
 		i = n
 	}
 }
 
 // request decides on the asks of one group, or on one that is alone.
-func (j *judge) request(ctx context.Context, asks []Ask, grants []lease.Grant, verdicts []Verdict) {
+func (j *judge) request(ctx context.Context, asks []Ask, grants []lease.Grant, judgments []Judgment) {
 	refused := false
 	for i := range asks {
-		verdicts[i] = j.verdict(&asks[i], &grants[i])
-		refused = refused || verdicts[i].Refused
+		judgments[i] = j.judgment(&asks[i], &grants[i])
+		refused = refused || judgments[i].Refused
 	}
 	if refused {
-		j.GiveBack(ctx, asks, verdicts)
+		j.GiveBack(ctx, asks, judgments)
 	}
 	for i := range asks {
-		j.count(asks[i].Policy.Rule, &verdicts[i])
+		j.count(asks[i].Policy.Rule, &judgments[i])
 	}
 }
 
-// verdict decides on an ask as if it were alone. A question is refused if nothing is left.
-func (j *judge) verdict(a *Ask, g *lease.Grant) Verdict {
+// judgment decides on an ask as if it were alone. A question is refused if nothing is left.
+func (j *judge) judgment(a *Ask, g *lease.Grant) Judgment {
 	if g.Status == lease.Unavailable {
 		return j.fall.Fall(a, j.holders())
 	}
 	spent := a.Peeks() && g.Remaining == 0
-	return Verdict{
+	return Judgment{
 		Admitted: g.Status == lease.OK && (a.Want.Need == 0 || g.Granted > 0) && !spent,
 		Refused:  g.Status != lease.OK || spent,
 		Grant:    *g,
@@ -112,10 +112,10 @@ func (j *judge) verdict(a *Ask, g *lease.Grant) Verdict {
 }
 
 // GiveBack returns what was admitted.
-func (j *judge) GiveBack(ctx context.Context, asks []Ask, verdicts []Verdict) {
+func (j *judge) GiveBack(ctx context.Context, asks []Ask, judgments []Judgment) {
 	var back []Ask
 	for i := range asks {
-		a, v := &asks[i], &verdicts[i]
+		a, v := &asks[i], &judgments[i]
 		switch {
 		case !v.Admitted:
 			continue
@@ -146,9 +146,9 @@ func giveBack(a *Ask, g *lease.Grant) Ask {
 	return back
 }
 
-// count counts a verdict, and says in the log when a rule's decisions begin to be
+// count counts a judgment, and says in the log when a rule's decisions begin to be
 // degraded, in each way once, and when they have ceased to be.
-func (j *judge) count(rule string, v *Verdict) {
+func (j *judge) count(rule string, v *Judgment) {
 	r := j.rule(rule)
 	switch {
 	case v.Admitted:
@@ -204,14 +204,14 @@ func (j *judge) rule(name string) *judged {
 // forgetful is a fallback that knows nothing of what was before.
 type forgetful struct{}
 
-func (forgetful) Fall(a *Ask, _ int) Verdict { return OnFailure(a.Policy) }
+func (forgetful) Fall(a *Ask, _ int) Judgment { return OnFailure(a.Policy) }
 
-func (forgetful) Untake(*Ask, *Verdict) {}
+func (forgetful) Untake(*Ask, *Judgment) {}
 
-// OnFailure is the verdict of a policy's on_failure where there is no memory of
+// OnFailure is the judgment by a policy's on_failure where there is no memory of
 // the key: local, which has to count, then refuses.
-func OnFailure(p *Policy) Verdict {
-	v := Verdict{Degraded: FailedDeny, Refused: true, Grant: lease.Grant{Status: lease.Unavailable, Limit: p.Terms.Capacity}}
+func OnFailure(p *Policy) Judgment {
+	v := Judgment{Degraded: FailedDeny, Refused: true, Grant: lease.Grant{Status: lease.Unavailable, Limit: p.Terms.Capacity}}
 	switch p.OnFailure {
 	case rule.FailureAllow:
 		v.Degraded, v.Refused, v.Admitted = FailedAllow, false, true

@@ -40,7 +40,7 @@ func (g *gappy) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 // what it admitted.
 type books struct{ admitted, holders int }
 
-func (b *books) Fall(a *limiter.Ask, holders int) limiter.Verdict {
+func (b *books) Fall(a *limiter.Ask, holders int) limiter.Judgment {
 	v := limiter.OnFailure(a.Policy)
 	if v.Admitted {
 		b.admitted++
@@ -49,7 +49,7 @@ func (b *books) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 	return v
 }
 
-func (b *books) Untake(*limiter.Ask, *limiter.Verdict) { b.admitted-- }
+func (b *books) Untake(*limiter.Ask, *limiter.Judgment) { b.admitted-- }
 
 // court is a judge with all that it is made of.
 type court struct {
@@ -83,10 +83,10 @@ func ruling(t testing.TB, name string, how rule.OnFailure) *limiter.Policy {
 	return p
 }
 
-func (c *court) judge(t testing.TB, asks ...limiter.Ask) []limiter.Verdict {
-	verdicts := make([]limiter.Verdict, len(asks))
-	c.Judge.Judge(t.Context(), asks, verdicts)
-	return verdicts
+func (c *court) judge(t testing.TB, asks ...limiter.Ask) []limiter.Judgment {
+	judgments := make([]limiter.Judgment, len(asks))
+	c.Judge.Judge(t.Context(), asks, judgments)
+	return judgments
 }
 
 func (c *court) left(t testing.TB, p *limiter.Policy, key string) int64 {
@@ -211,7 +211,7 @@ func TestJudgeWithoutAFallback(t *testing.T) {
 	store := &gappy{Store: memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20}), away: []string{"k"}}
 	j := limiter.NewJudge(store, nil, nil, nil, nil)
 	for how, admitted := range map[rule.OnFailure]bool{rule.FailureAllow: true, rule.FailureDeny: false, rule.FailureLocal: false} {
-		v := make([]limiter.Verdict, 1)
+		v := make([]limiter.Judgment, 1)
 		asks := []limiter.Ask{units(ruling(t, "r", how), "k", 0, 1)}
 		if j.Judge(t.Context(), asks, v); v[0].Admitted != admitted || v[0].Refused == admitted {
 			t.Errorf("%v: %+v", how, v[0])

@@ -173,10 +173,10 @@ func (f *flood) soundElsewhere() {
 	wrong := 0
 	for i := range f.seen {
 		j := &f.seen[i]
-		degraded := f.spared(j.of) && j.verdict.Degraded != limiter.Sound
+		degraded := f.spared(j.of) && j.judgment.Degraded != limiter.Sound
 		if degraded && !f.witness.excuses(&answer{sent: j.sent, done: j.done}, f.homes[j.of]...) {
 			if wrong++; wrong < 5 {
-				f.t.Errorf("%v: %v at %v after %v though its master was well", j.of, j.verdict.Degraded, j.sent, j.done-j.sent)
+				f.t.Errorf("%v: %v at %v after %v though its master was well", j.of, j.judgment.Degraded, j.sent, j.done-j.sent)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ type judged struct {
 	of         *counter
 	replica    int
 	sent, done time.Duration
-	verdict    limiter.Verdict
+	judgment   limiter.Judgment
 }
 
 // failing makes a leased limit of 40 a day with an on_failure.
@@ -82,11 +82,11 @@ func (f *flood) ask(replica int) {
 		}
 		j := judged{of: offered[n%len(offered)], replica: replica, sent: f.at()}
 		asks := []limiter.Ask{{Policy: j.of.policy, Key: []byte(j.of.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
-		var verdicts [1]limiter.Verdict
+		var judgments [1]limiter.Judgment
 		ctx, cancel := context.WithTimeout(context.Background(), budget)
-		f.judges[replica].Judge(ctx, asks, verdicts[:])
+		f.judges[replica].Judge(ctx, asks, judgments[:])
 		cancel()
-		j.done, j.verdict = f.at(), verdicts[0]
+		j.done, j.judgment = f.at(), judgments[0]
 		f.mu.Lock()
 		f.seen = append(f.seen, j)
 		f.calls = append(f.calls, span{j.sent, j.done})
@@ -94,20 +94,20 @@ func (f *flood) ask(replica int) {
 	}
 }
 
-// verdicts are what became of a key in some span: how many of its requests the
+// judgments are what became of a key in some span: how many of its requests the
 // store let pass, and how many its on_failure did.
-type verdicts struct {
+type judgments struct {
 	degraded, sound, failed int64
 	asked                   [2]int64 // of each replica
 }
 
-func (v *verdicts) add(j *judged) {
+func (v *judgments) add(j *judged) {
 	v.asked[j.replica]++
-	degraded := j.verdict.Degraded != limiter.Sound
+	degraded := j.judgment.Degraded != limiter.Sound
 	switch {
-	case degraded && j.verdict.Admitted:
+	case degraded && j.judgment.Admitted:
 		v.failed++
-	case j.verdict.Admitted:
+	case j.judgment.Admitted:
 		v.sound++
 	}
 	if degraded {
@@ -116,7 +116,7 @@ func (v *verdicts) add(j *judged) {
 }
 
 // sum adds up the requests for a key that were sent in a span.
-func (f *flood) sum(c *counter, during span) (v verdicts) {
+func (f *flood) sum(c *counter, during span) (v judgments) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.seen {
@@ -127,7 +127,7 @@ func (f *flood) sum(c *counter, during span) (v verdicts) {
 	return v
 }
 
-// awaitSound waits until no verdict is degraded for half a second.
+// awaitSound waits until no judgment is degraded for half a second.
 func (f *flood) awaitSound() {
 	f.t.Helper()
 	const quiet = 500 * time.Millisecond
@@ -142,7 +142,7 @@ func (f *flood) awaitSound() {
 			return
 		}
 		if f.at() > from+patience {
-			f.t.Fatalf("%v after the fault %d of %d verdicts are degraded", patience, degraded, asked)
+			f.t.Fatalf("%v after the fault %d of %d judgments are degraded", patience, degraded, asked)
 		}
 	}
 }

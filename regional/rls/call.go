@@ -24,11 +24,11 @@ type call struct {
 	entries     []descriptor.Entry // of all descriptors, one after the other
 	matches     []descriptor.Match // of each, for replaces
 
-	asks     []limiter.Ask
-	mixed    bool // an ask is for descriptors with different limits, or for a peek too
-	anyOver  bool // a descriptor is over its limit
-	charges  int  // of asks: those after them are peeks'
-	verdicts []limiter.Verdict
+	asks      []limiter.Ask
+	mixed     bool // an ask is for descriptors with different limits, or for a peek too
+	anyOver   bool // a descriptor is over its limit
+	charges   int  // of asks: those after them are peeks'
+	judgments []limiter.Judgment
 
 	keys, name []byte // what asks point to; a metric's name
 }
@@ -63,7 +63,7 @@ func (c *call) release() {
 	}
 	*c = call{
 		descriptors: c.descriptors[:0], entries: c.entries[:0], matches: c.matches[:0],
-		asks: c.asks[:0], verdicts: c.verdicts[:0], keys: c.keys[:0], name: c.name[:0],
+		asks: c.asks[:0], judgments: c.judgments[:0], keys: c.keys[:0], name: c.name[:0],
 	}
 	calls.Put(c)
 }

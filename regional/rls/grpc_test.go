@@ -219,17 +219,17 @@ type panicking struct {
 	now   atomic.Bool
 }
 
-func (p *panicking) Judge(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
+func (p *panicking) Judge(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
 	if p.now.Load() {
 		panic("on purpose")
 	}
-	p.judge.Judge(ctx, asks, verdicts)
+	p.judge.Judge(ctx, asks, judgments)
 }
 
 func (p *panicking) Forget(live func(string) bool) { p.judge.Forget(live) }
 
-func (p *panicking) GiveBack(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
-	p.judge.GiveBack(ctx, asks, verdicts)
+func (p *panicking) GiveBack(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
+	p.judge.GiveBack(ctx, asks, judgments)
 }
 
 func TestReflection(t *testing.T) {
@@ -263,16 +263,16 @@ type slow struct {
 	entered, leave chan struct{}
 }
 
-func (s *slow) Judge(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
+func (s *slow) Judge(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
 	s.entered <- struct{}{}
 	<-s.leave
-	s.judge.Judge(ctx, asks, verdicts)
+	s.judge.Judge(ctx, asks, judgments)
 }
 
 func (s *slow) Forget(live func(string) bool) { s.judge.Forget(live) }
 
-func (s *slow) GiveBack(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
-	s.judge.GiveBack(ctx, asks, verdicts)
+func (s *slow) GiveBack(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
+	s.judge.GiveBack(ctx, asks, judgments)
 }
 
 // TestShutdown: a request in flight is answered, new ones are not taken, and
@@ -403,12 +403,12 @@ type timed struct {
 
 func (j timed) Forget(live func(string) bool) { j.judge.Forget(live) }
 
-func (j timed) GiveBack(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
-	j.judge.GiveBack(ctx, asks, verdicts)
+func (j timed) GiveBack(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
+	j.judge.GiveBack(ctx, asks, judgments)
 }
 
-func (j timed) Judge(ctx context.Context, asks []limiter.Ask, verdicts []limiter.Verdict) {
+func (j timed) Judge(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
 	deadline, _ := ctx.Deadline()
 	*j.given = time.Until(deadline)
-	j.judge.Judge(ctx, asks, verdicts)
+	j.judge.Judge(ctx, asks, judgments)
 }

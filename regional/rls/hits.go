@@ -134,7 +134,7 @@ func (h *hitCounts) add(kind hitKind, n int64) {
 // count counts the hits of descriptor i. left is what it is told to have left.
 func (h *hitCounts) count(c *call, i int, left int64) {
 	d := &c.descriptors[i]
-	v, n, capacity := &c.verdicts[d.ask], d.hits, d.rule.policy.Terms.Capacity
+	v, n, capacity := &c.judgments[d.ask], d.hits, d.rule.policy.Terms.Capacity
 	h.add(totalHits, n)
 	if !informed(v) {
 		return

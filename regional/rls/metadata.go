@@ -31,7 +31,7 @@ func dynamicMetadata(c *call) *structpb.Struct {
 	for i := range c.descriptors {
 		d := &c.descriptors[i]
 		descriptors[i] = structpb.NewStructValue(&structpb.Struct{Fields: c.describe(i)})
-		if d.ask >= 0 && c.verdicts[d.ask].Degraded != limiter.Sound {
+		if d.ask >= 0 && c.judgments[d.ask].Degraded != limiter.Sound {
 			fields["degraded"] = structpb.NewBoolValue(true)
 		}
 		if d.ask >= 0 && (!d.refused || d.rule.mode == shadow) {
@@ -65,8 +65,8 @@ func (c *call) describe(i int) map[string]*structpb.Value {
 	if d.rule != nil {
 		fields["rule"] = structpb.NewStringValue(d.rule.name())
 	}
-	if d.ask >= 0 && c.verdicts[d.ask].Degraded != limiter.Sound {
-		fields["degraded"] = structpb.NewStringValue(c.verdicts[d.ask].Degraded.String())
+	if d.ask >= 0 && c.judgments[d.ask].Degraded != limiter.Sound {
+		fields["degraded"] = structpb.NewStringValue(c.judgments[d.ask].Degraded.String())
 	}
 	return fields
 }

@@ -66,7 +66,7 @@ func (s *Server) status(c *call, i int, p *statusParts) {
 		s.count(c, i, replaced)
 		return
 	}
-	v := &c.verdicts[d.ask]
+	v := &c.judgments[d.ask]
 	if d.refused && d.rule.mode != shadow {
 		p.status.Code = rlspb.RateLimitResponse_OVER_LIMIT
 	}
@@ -92,7 +92,7 @@ func (s *Server) status(c *call, i int, p *statusParts) {
 	p.status.DurationUntilReset = &p.reset
 }
 
-func (c *call) resultOf(d *described, v *limiter.Verdict, remaining int64) result {
+func (c *call) resultOf(d *described, v *limiter.Judgment, remaining int64) result {
 	capacity := d.rule.policy.Terms.Capacity
 	switch {
 	case d.refused && d.rule.mode == shadow:
@@ -129,7 +129,7 @@ func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_Descriptor
 			continue
 		}
 		if d.rule.mode != shadow {
-			degraded = max(degraded, c.verdicts[d.ask].Degraded)
+			degraded = max(degraded, c.judgments[d.ask].Degraded)
 		}
 		if s.cfg.Headers.Limit == "" || statuses[i].CurrentLimit == nil {
 			continue

@@ -155,16 +155,16 @@ type known struct {
 	refused   bool
 }
 
-func (k known) Judge(_ context.Context, _ []limiter.Ask, verdicts []limiter.Verdict) {
-	for i := range verdicts {
-		verdicts[i] = limiter.Verdict{
+func (k known) Judge(_ context.Context, _ []limiter.Ask, judgments []limiter.Judgment) {
+	for i := range judgments {
+		judgments[i] = limiter.Judgment{
 			Admitted: !k.refused, Refused: k.refused, Degraded: limiter.FailedLocal,
 			Grant: lease.Grant{Status: lease.Unavailable, Limit: 5, Remaining: k.remaining, Reset: 60_000},
 		}
 	}
 }
 
-func (known) GiveBack(context.Context, []limiter.Ask, []limiter.Verdict) {}
+func (known) GiveBack(context.Context, []limiter.Ask, []limiter.Judgment) {}
 
 func (known) Forget(func(string) bool) {}
 

@@ -65,11 +65,11 @@ func (s *Server) decide(ctx context.Context, begin time.Time, c *call) (*rlspb.R
 	if c.mixed {
 		s.narrow(c)
 	}
-	c.verdicts = slices.Grow(c.verdicts[:0], len(c.asks))[:len(c.asks)]
-	clear(c.verdicts)
+	c.judgments = slices.Grow(c.judgments[:0], len(c.asks))[:len(c.asks)]
+	clear(c.judgments)
 	if len(c.asks) > 0 {
 		ctx, cancel := context.WithDeadline(ctx, s.deadline(ctx, begin))
-		s.cfg.Judge.Judge(ctx, c.asks, c.verdicts)
+		s.cfg.Judge.Judge(ctx, c.asks, c.judgments)
 		cancel()
 	}
 	refused := s.weigh(c) && !s.cfg.Shadow
@@ -122,7 +122,7 @@ func (s *Server) weigh(c *call) bool {
 // is left after those before it.
 func (c *call) isOver(i int) bool {
 	d := &c.descriptors[i]
-	v := &c.verdicts[d.ask]
+	v := &c.judgments[d.ask]
 	switch {
 	case !v.Refused && v.Degraded != limiter.Sound:
 		return false
@@ -144,7 +144,7 @@ func (c *call) isOver(i int) bool {
 // is left for it after them.
 func (c *call) isOverAfter(i int) bool {
 	d := &c.descriptors[i]
-	if v := &c.verdicts[d.ask]; !v.Admitted || v.Degraded != limiter.Sound {
+	if v := &c.judgments[d.ask]; !v.Admitted || v.Degraded != limiter.Sound {
 		return false
 	}
 	refused, _ := c.before(i)
@@ -156,9 +156,9 @@ func (c *call) isOverAfter(i int) bool {
 // since the counter was new is new.
 func (c *call) used(i int) int64 {
 	d := &c.descriptors[i]
-	a, v := &c.asks[d.ask], &c.verdicts[d.ask]
+	a, v := &c.asks[d.ask], &c.judgments[d.ask]
 	if !v.Admitted && d.told > 0 {
-		a, v = &c.asks[d.told], &c.verdicts[d.told]
+		a, v = &c.asks[d.told], &c.judgments[d.told]
 	}
 	if (!v.Admitted || a.Want.Need == 0) && v.Degraded == limiter.Sound && v.Grant.Reset <= 0 {
 		return 0
@@ -182,7 +182,7 @@ func (c *call) before(i int) (refused, granted int64) {
 		case o.refused:
 			refused += o.hits
 		default:
-			granted += c.verdicts[o.ask].Grant.Granted
+			granted += c.judgments[o.ask].Grant.Granted
 		}
 	}
 	return refused, granted
@@ -224,17 +224,17 @@ func (s *Server) settle(ctx context.Context, c *call) {
 	back := 0
 	for i := range c.descriptors {
 		d := &c.descriptors[i]
-		if d.ask < 0 || d.peek() || !c.verdicts[d.ask].Admitted {
+		if d.ask < 0 || d.peek() || !c.judgments[d.ask].Admitted {
 			continue
 		}
 		if c.free || d.refused {
 			back++
 		} else {
-			c.verdicts[d.ask].Admitted = false // it stays charged
+			c.judgments[d.ask].Admitted = false // it stays charged
 		}
 	}
 	if back > 0 {
-		s.cfg.Judge.GiveBack(ctx, c.asks, c.verdicts)
+		s.cfg.Judge.GiveBack(ctx, c.asks, c.judgments)
 	}
 }
 
@@ -244,7 +244,7 @@ func (c *call) left(i int) int64 {
 	d := &c.descriptors[i]
 	left := d.rule.policy.Terms.Capacity - c.used(i)
 	switch {
-	case !c.free && (c.verdicts[d.ask].Admitted || d.peek()):
+	case !c.free && (c.judgments[d.ask].Admitted || d.peek()):
 		left -= c.through(i)
 		if c.anyOver && d.rule.mode != enforce {
 			refused, _ := c.before(i) // as if it had been charged
@@ -257,10 +257,10 @@ func (c *call) left(i int) int64 {
 	return left
 }
 
-// informed reports whether a verdict's figures are true. While the store does not
+// informed reports whether a judgment's figures are true. While the store does not
 // answer they are only where a denial is remembered, or where this replica counts
 // its share by itself.
-func informed(v *limiter.Verdict) bool {
+func informed(v *limiter.Judgment) bool {
 	switch v.Degraded {
 	case limiter.Sound, limiter.FailedDenied:
 		return true
@@ -273,7 +273,7 @@ func informed(v *limiter.Verdict) bool {
 // untilReset is when the limit is whole again. What is over a limit that units come
 // back to one by one may be asked again sooner: at the earliest then. It is in whole
 // seconds, rounded up: Envoy drops what is less, and who comes then must not be too early.
-func (s *Server) untilReset(d *described, v *limiter.Verdict) time.Duration {
+func (s *Server) untilReset(d *described, v *limiter.Judgment) time.Duration {
 	ms := v.Grant.Reset
 	trickles := d.rule.policy.Limit.Spec().Algorithm != limit.FixedWindow
 	if d.refused && trickles && v.Grant.RetryAfter > 0 && v.Grant.RetryAfter < never {

@@ -82,7 +82,7 @@ func TestAllowRefusesOnlyWhatWasRefused(t *testing.T) {
 				p := allowing(t, spec, lease.Leased)
 				r.flood(t, p, "spent", 3*time.Second)
 				for range 40 {
-					verdictOf(t, r.judges[0], p, "busy", 1)
+					judgmentOf(t, r.judges[0], p, "busy", 1)
 				}
 				r.behind.down.Store(true)
 				if admitted, how, _ := r.flood(t, p, "busy", 2*time.Second); admitted < 390 {
@@ -106,7 +106,7 @@ func TestDebtOfALongFailureIsOneLimit(t *testing.T) {
 				p.OnFailure = on
 				r.behind.down.Store(true)
 				for range 5 {
-					if v := verdictOf(t, r.judges[0], p, "k", 100); !v.Admitted {
+					if v := judgmentOf(t, r.judges[0], p, "k", 100); !v.Admitted {
 						t.Fatalf("%+v", v)
 					}
 					time.Sleep(time.Minute)
@@ -116,7 +116,7 @@ func TestDebtOfALongFailureIsOneLimit(t *testing.T) {
 				if got := charged(t, r.behind.Store, p, "k"); got < 90 {
 					t.Errorf("%d charged of the limit's 100 that are owed", got)
 				}
-				if v := verdictOf(t, r.judges[0], p, "k", 1); !v.Admitted {
+				if v := judgmentOf(t, r.judges[0], p, "k", 1); !v.Admitted {
 					t.Errorf("refused 5 s after the store is back: %+v", v)
 				}
 			})

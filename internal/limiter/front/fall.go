@@ -18,7 +18,7 @@ var _ limiter.Fallback = (*Store)(nil)
 // A key of which nothing can be remembered, because it is one of a Concurrency limit
 // or because all others owe for what was admitted so, is not counted: allow admits,
 // deny and local refuse. What was denied stays denied also then.
-func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
+func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Judgment {
 	v := limiter.OnFailure(a.Policy)
 	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 		return v
@@ -66,7 +66,7 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Verdict {
 }
 
 // fallPeek answers a question: as [Store.Fall] decides on one unit.
-func (s *Store) fallPeek(a *limiter.Ask, v limiter.Verdict, slot *lease.Account, now lease.Millis, holders int) limiter.Verdict {
+func (s *Store) fallPeek(a *limiter.Ask, v limiter.Judgment, slot *lease.Account, now lease.Millis, holders int) limiter.Judgment {
 	v.Grant.Reset = max(0, slot.Reset-now)
 	switch {
 	case slot.Remembered(now, 1):
@@ -82,14 +82,14 @@ func (s *Store) fallPeek(a *limiter.Ask, v limiter.Verdict, slot *lease.Account,
 }
 
 // stayDenied refuses what was denied before, until its counter is as good as new.
-func stayDenied(v limiter.Verdict, reset lease.Millis) limiter.Verdict {
+func stayDenied(v limiter.Judgment, reset lease.Millis) limiter.Judgment {
 	v.Degraded, v.Admitted, v.Refused = limiter.FailedDenied, false, true
 	v.Grant.Reset, v.Grant.RetryAfter = reset, reset
 	return v
 }
 
 // Untake takes back what Fall admitted.
-func (s *Store) Untake(a *limiter.Ask, v *limiter.Verdict) {
+func (s *Store) Untake(a *limiter.Ask, v *limiter.Judgment) {
 	s.withEntry(a, func(_ *table.Shard[cached], e *table.Entry[cached]) {
 		e.Value.node.Account.Untake(&e.Policy.Terms, lease.Taken{Overdrawn: a.Want.Need, Unowed: v.Unowed, Local: v.Degraded == limiter.FailedLocal})
 	})

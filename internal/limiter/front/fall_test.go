@@ -23,9 +23,9 @@ func perMinute(t testing.TB, c lease.Consistency, how rule.OnFailure) *limiter.P
 	return p
 }
 
-// verdictOf judges one request.
-func verdictOf(t testing.TB, j limiter.Judge, p *limiter.Policy, key string, cost int64) limiter.Verdict {
-	v := make([]limiter.Verdict, 1)
+// judgmentOf judges one request.
+func judgmentOf(t testing.TB, j limiter.Judge, p *limiter.Policy, key string, cost int64) limiter.Judgment {
+	v := make([]limiter.Judgment, 1)
 	j.Judge(t.Context(), []limiter.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: cost, Waiting: cost, Want: cost}}}, v)
 	return v[0]
 }
@@ -72,16 +72,16 @@ func inFrontOf(t *testing.T, n int, run func(*testing.T, *replicas)) {
 func hurried(t testing.TB, j limiter.Judge, p *limiter.Policy) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	j.Judge(ctx, []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, make([]limiter.Verdict, 1))
+	j.Judge(ctx, []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, make([]limiter.Judgment, 1))
 }
 
-// flood sends a request to each replica in turn, every 5 ms, and counts verdicts.
+// flood sends a request to each replica in turn, every 5 ms, and counts judgments.
 func (r *replicas) flood(t *testing.T, p *limiter.Policy, key string, long time.Duration) (admitted int64, how map[limiter.Degraded]int, slowest time.Duration) {
 	how = map[limiter.Degraded]int{}
 	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, j := range r.judges {
 			begin := time.Now()
-			v := verdictOf(t, j, p, key, 1)
+			v := judgmentOf(t, j, p, key, 1)
 			slowest = max(slowest, time.Since(begin))
 			how[v.Degraded]++
 			if v.Admitted {
@@ -137,7 +137,7 @@ func floodWhileFailing(t *testing.T, r *replicas, p *limiter.Policy) {
 	if got := charged(t, r.behind.Store, p, "new"); got != min(admitted, 100) {
 		t.Errorf("%d were admitted without the store and %d charged afterwards, want all, at most one limit", admitted, got)
 	}
-	if v := verdictOf(t, r.judges[0], p, "new", 1); v.Degraded != limiter.Sound || v.Admitted != (admitted < 100) {
+	if v := judgmentOf(t, r.judges[0], p, "new", 1); v.Degraded != limiter.Sound || v.Admitted != (admitted < 100) {
 		t.Errorf("afterwards: %+v", v)
 	}
 }
@@ -154,7 +154,7 @@ func TestLocalShareLastsForItsWindow(t *testing.T) {
 			}
 		}
 		time.Sleep(20 * time.Second)
-		if v := verdictOf(t, r.judges[0], p, "k", 50); v.Admitted {
+		if v := judgmentOf(t, r.judges[0], p, "k", 50); v.Admitted {
 			t.Errorf("the share of the next window is as large as that of the last: %+v", v)
 		}
 	})
@@ -170,7 +170,7 @@ func TestUntake(t *testing.T) {
 			for _, p := range []*limiter.Policy{local, deny, allow} {
 				asks = append(asks, limiter.Ask{Policy: p, Key: []byte("k"), Group: 1, Want: lease.Want{Need: 60, Waiting: 60, Want: 60}})
 			}
-			v := make([]limiter.Verdict, len(asks))
+			v := make([]limiter.Judgment, len(asks))
 			r.judges[0].Judge(t.Context(), asks, v)
 			if v[0].Admitted || v[2].Admitted || v[0].Refused || !v[1].Refused {
 				t.Fatalf("%+v, want only the second one refused, and none admitted", v)
@@ -220,10 +220,10 @@ func TestHungStoreIsLeftAlone(t *testing.T) {
 	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
 		p := perMinute(t, lease.Leased, rule.FailureAllow)
 		r.behind.after.Store(int64(time.Hour))
-		verdictOf(t, r.judges[0], p, "k", 1)
+		judgmentOf(t, r.judges[0], p, "k", 1)
 		begin := time.Now()
 		for range 1000 {
-			verdictOf(t, r.judges[0], p, "k", 1)
+			judgmentOf(t, r.judges[0], p, "k", 1)
 		}
 		if took := time.Since(begin); took > 0 {
 			t.Errorf("a thousand requests after the first failure took %v", took)
@@ -238,7 +238,7 @@ func TestEarlyLeaverIsNoFailure(t *testing.T) {
 		r.behind.after.Store(int64(20 * time.Millisecond))
 		for range 20 {
 			hurried(t, r.judges[0], p)
-			if v := verdictOf(t, r.judges[0], p, "k", 2); v.Degraded != limiter.Sound {
+			if v := judgmentOf(t, r.judges[0], p, "k", 2); v.Degraded != limiter.Sound {
 				t.Fatalf("beside callers that leave early: %+v", v)
 			}
 		}
@@ -256,7 +256,7 @@ func TestFloodOfHurriedRequestsFailsNothingOpen(t *testing.T) {
 				var admitted int64
 				for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-					v := make([]limiter.Verdict, 1)
+					v := make([]limiter.Judgment, 1)
 					r.judges[0].Judge(ctx, []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, v)
 					cancel()
 					if v[0].Degraded != limiter.Sound {
@@ -286,12 +286,12 @@ func TestQuestionsWhileTheStoreIsDown(t *testing.T) {
 			r.behind.down.Store(true)
 			for i, admitted := range want {
 				for range 3 {
-					if v := verdictOf(t, r.judges[0], p, on.String(), 0); v.Admitted != admitted || v.Refused == admitted || v.Degraded == limiter.Sound {
+					if v := judgmentOf(t, r.judges[0], p, on.String(), 0); v.Admitted != admitted || v.Refused == admitted || v.Degraded == limiter.Sound {
 						t.Errorf("%v, question %d: %+v", on, i, v)
 					}
 				}
 				if i == 0 {
-					verdictOf(t, r.judges[0], p, on.String(), 100)
+					judgmentOf(t, r.judges[0], p, on.String(), 100)
 				}
 			}
 			r.behind.down.Store(false)

@@ -80,16 +80,16 @@ func spentKeysAndAHotKey(t *testing.T, f *narrow, spent *limiter.Policy) {
 	hourly := limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}
 	hot := ruled(t, "hot", hourly, lease.Leased)
 	for i := range 2 * keys {
-		if v := verdictOf(t, f.judge, spent, fmt.Sprint(i/2), 1); v.Admitted != (i%2 == 0) {
+		if v := judgmentOf(t, f.judge, spent, fmt.Sprint(i/2), 1); v.Admitted != (i%2 == 0) {
 			t.Fatalf("request %d for key %d: %+v", i%2, i/2, v)
 		}
 	}
 	admitted := int64(0)
 	for i := range 3334 {
-		if verdictOf(t, f.judge, hot, "hot", 1).Admitted {
+		if judgmentOf(t, f.judge, hot, "hot", 1).Admitted {
 			admitted++
 		}
-		if v := verdictOf(t, f.judge, spent, fmt.Sprint(i%keys), 1); v.Admitted {
+		if v := judgmentOf(t, f.judge, spent, fmt.Sprint(i%keys), 1); v.Admitted {
 			t.Errorf("key %d is spent: %+v", i%keys, v)
 		}
 		time.Sleep(3 * time.Millisecond)
@@ -99,11 +99,11 @@ func spentKeysAndAHotKey(t *testing.T, f *narrow, spent *limiter.Policy) {
 	}
 	f.behind.down.Store(true)
 	for i := range 2 * keys {
-		if v := verdictOf(t, f.judge, spent, fmt.Sprint(i%keys), 1); v.Admitted {
+		if v := judgmentOf(t, f.judge, spent, fmt.Sprint(i%keys), 1); v.Admitted {
 			t.Errorf("key %d was denied before the store failed: %+v", i%keys, v)
 		}
 	}
-	if v := verdictOf(t, f.judge, spent, "never seen", 1); !v.Admitted || v.Degraded != limiter.FailedAllow {
+	if v := judgmentOf(t, f.judge, spent, "never seen", 1); !v.Admitted || v.Degraded != limiter.FailedAllow {
 		t.Errorf("a key never seen: %+v", v)
 	}
 	if s := f.Stats(); s.Evicted == 0 || s.Full > 0 || s.Keys > 500 {
@@ -117,12 +117,12 @@ func TestFloodOfForgottenKeysIsRefusedFromMemory(t *testing.T) {
 	inNarrow(t, 8, 1<<30, func(t *testing.T, f *narrow) {
 		spent := perDay(t, lease.Leased)
 		for i := range 20 {
-			verdictOf(t, f.judge, spent, fmt.Sprint(i/2), 1)
+			judgmentOf(t, f.judge, spent, fmt.Sprint(i/2), 1)
 		}
 		asks := f.behind.asks("flooded")
 		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			for i := range 10 {
-				if v := verdictOf(t, f.judge, spent, fmt.Sprint(i), 1); v.Admitted || v.Grant.Reset <= 0 || v.Grant.RetryAfter <= 0 || v.Grant.Limit != 1 {
+				if v := judgmentOf(t, f.judge, spent, fmt.Sprint(i), 1); v.Admitted || v.Grant.Reset <= 0 || v.Grant.RetryAfter <= 0 || v.Grant.Limit != 1 {
 					t.Fatalf("key %d is spent: %+v", i, v)
 				}
 			}
@@ -139,11 +139,11 @@ func TestForgottenDenialRefusesOnlyWhatWasRefused(t *testing.T) {
 	inNarrow(t, 1, 1<<30, func(t *testing.T, f *narrow) {
 		ten := limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute}
 		p, other := allowing(t, ten, lease.Leased), allowing(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Day}, lease.Exact)
-		verdictOf(t, f.judge, p, "k", 6)
-		if v := verdictOf(t, f.judge, p, "k", 6); v.Admitted {
+		judgmentOf(t, f.judge, p, "k", 6)
+		if v := judgmentOf(t, f.judge, p, "k", 6); v.Admitted {
 			t.Fatalf("12 of 10: %+v", v)
 		}
-		verdictOf(t, f.judge, other, "else", 1) // takes the place
+		judgmentOf(t, f.judge, other, "else", 1) // takes the place
 		if s := f.Stats(); s.Evicted != 1 || s.Keys != 1 {
 			t.Fatalf("%+v", s)
 		}
@@ -154,17 +154,17 @@ func TestForgottenDenialRefusesOnlyWhatWasRefused(t *testing.T) {
 			cost   int64
 			denied bool
 		}{{p, "k", 6, true}, {p, "k", 5, true}, {p, "other", 6, false}, {other, "k", 6, false}} {
-			if v := verdictOf(t, f.judge, c.policy, c.key, c.cost); v.Admitted == c.denied {
+			if v := judgmentOf(t, f.judge, c.policy, c.key, c.cost); v.Admitted == c.denied {
 				t.Errorf("%d of %s for %+v: %+v", c.cost, c.key, c.policy.Limit.Spec(), v)
 			}
 		}
 		f.behind.down.Store(false)
-		if v := verdictOf(t, f.judge, p, "k", 4); !v.Admitted {
+		if v := judgmentOf(t, f.judge, p, "k", 4); !v.Admitted {
 			t.Errorf("4 are left: %+v", v)
 		}
 		time.Sleep(time.Minute)
 		f.behind.down.Store(true)
-		if v := verdictOf(t, f.judge, p, "k", 6); !v.Admitted {
+		if v := judgmentOf(t, f.judge, p, "k", 6); !v.Admitted {
 			t.Errorf("a minute later: %+v", v)
 		}
 	})
@@ -323,16 +323,16 @@ func TestDebtorsKeepTheirPlaces(t *testing.T) {
 			p.OnFailure = on
 			f.behind.down.Store(true)
 			for i := range 3 {
-				if v := verdictOf(t, f.judge, p, fmt.Sprint(i), 100); !v.Admitted {
+				if v := judgmentOf(t, f.judge, p, fmt.Sprint(i), 100); !v.Admitted {
 					t.Fatalf("%+v", v)
 				}
 			}
 			for i := range 100 {
-				if v := verdictOf(t, f.judge, p, fmt.Sprint("more", i), 1); v.Admitted != (on == rule.FailureAllow) {
+				if v := judgmentOf(t, f.judge, p, fmt.Sprint("more", i), 1); v.Admitted != (on == rule.FailureAllow) {
 					t.Errorf("where all owe, %v: %+v", on, v)
 				}
 			}
-			if v := verdictOf(t, f.judge, p, "0", 1); v.Admitted != (on == rule.FailureAllow) {
+			if v := judgmentOf(t, f.judge, p, "0", 1); v.Admitted != (on == rule.FailureAllow) {
 				t.Errorf("after its share was spent, %v: %+v", on, v)
 			}
 			f.behind.down.Store(false)
@@ -344,7 +344,7 @@ func TestDebtorsKeepTheirPlaces(t *testing.T) {
 			}
 			full := f.Stats().Full
 			for i := range 100 {
-				verdictOf(t, f.judge, p, fmt.Sprint("more", i), 1)
+				judgmentOf(t, f.judge, p, fmt.Sprint("more", i), 1)
 			}
 			if f.Stats().Full != full {
 				t.Error("there is no room although nobody owes any more")
@@ -357,16 +357,16 @@ func TestDebtorsKeepTheirPlaces(t *testing.T) {
 func TestDenialWithoutRoomIsRemembered(t *testing.T) {
 	inNarrow(t, 1, 1<<30, func(t *testing.T, f *narrow) {
 		p := perDay(t, lease.Leased)
-		verdictOf(t, f.judge, p, "spent", 1)
+		judgmentOf(t, f.judge, p, "spent", 1)
 		f.behind.down.Store(true)
-		verdictOf(t, f.judge, p, "debtor", 1) // takes the place and keeps it
+		judgmentOf(t, f.judge, p, "debtor", 1) // takes the place and keeps it
 		f.behind.down.Store(false)
 		time.Sleep(time.Millisecond)
-		if v := verdictOf(t, f.judge, p, "spent", 1); v.Admitted || v.Degraded != limiter.Sound {
+		if v := judgmentOf(t, f.judge, p, "spent", 1); v.Admitted || v.Degraded != limiter.Sound {
 			t.Fatalf("%+v", v)
 		}
 		f.behind.down.Store(true)
-		if v := verdictOf(t, f.judge, p, "spent", 1); v.Admitted {
+		if v := judgmentOf(t, f.judge, p, "spent", 1); v.Admitted {
 			t.Errorf("denied without a place, and then: %+v", v)
 		}
 	})
