@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/binding"
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/rulefile"
 )
 
@@ -150,7 +151,7 @@ func (r *report) ratelimit(dir string, o descriptor.Options) {
 		return
 	}
 	for _, w := range config.Warnings() {
-		r.found = append(r.found, finding{w.File, w.Line, w.Column, w.Path, w.Reason, true})
+		r.found = append(r.found, finding{w.File, w.Pos.Line, w.Pos.Column, w.Path, w.Reason, true})
 		r.say("warning: %s\n", w.Error())
 	}
 	count := 0
@@ -169,23 +170,15 @@ func loadDescriptors(dir string, o descriptor.Options) (*descriptor.Config, erro
 }
 
 func findings(file string, err error) []finding {
-	var rules rulefile.Errors
-	var ratelimit descriptor.Errors
-	switch {
-	case errors.As(err, &rules):
-		out := make([]finding, len(rules))
-		for i, m := range rules {
-			out[i] = finding{m.File, m.At.Pos.Line, m.At.Pos.Column, m.At.Path, m.At.Reason, false}
-		}
-		return out
-	case errors.As(err, &ratelimit):
-		out := make([]finding, len(ratelimit))
-		for i, m := range ratelimit {
-			out[i] = finding{m.File, m.Line, m.Column, m.Path, m.Reason, false}
-		}
-		return out
+	var mistakes strict.Errors
+	if !errors.As(err, &mistakes) {
+		return []finding{{File: file, Reason: err.Error()}}
 	}
-	return []finding{{File: file, Reason: err.Error()}}
+	out := make([]finding, len(mistakes))
+	for i, m := range mistakes {
+		out[i] = finding{m.File, m.Pos.Line, m.Pos.Column, m.Path, m.Reason, false}
+	}
+	return out
 }
 
 // load reads a rules file.

@@ -32,7 +32,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
-	"github.com/weirlimit/weir/internal/rulefile"
 )
 
 // Set is the bindings of a file. It is immutable and safe for concurrent use.
@@ -133,14 +132,14 @@ func (b *Binding) Flaw(t Target, found bool) string {
 
 // Check says which bindings name a rule that cannot be bound, and how many one that
 // is off. find finds a rule by its name.
-func (s *Set) Check(find func(name string) (t Target, found bool)) (errs rulefile.Errors, off int) {
+func (s *Set) Check(find func(name string) (t Target, found bool)) (errs strict.Errors, off int) {
 	for _, b := range s.all {
 		if b.Rule == "" {
 			continue
 		}
 		t, found := find(b.Rule)
 		if reason := b.Flaw(t, found); reason != "" {
-			errs = append(errs, rulefile.Error{File: s.file, At: strict.Error{Pos: b.at, Path: "rule", Reason: reason}})
+			errs = append(errs, strict.Error{File: s.file, Pos: b.at, Path: "rule", Reason: reason})
 		} else if t.Off {
 			off++
 		}

@@ -17,7 +17,7 @@ const (
 )
 
 // Parse reads a file of bindings. Its name is only used in errors, which are
-// rulefile.Errors: a line for each mistake, with file, line and path.
+// [strict.Errors]: a line for each mistake, with file, line and path.
 func Parse(file string, data []byte) (*Set, error) {
 	s := &Set{domains: map[string]*branch{}, file: file}
 	err := rulefile.ReadDocument(file, data, "bindings: [] for no bindings", func(doc strict.Value) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/binding"
-	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
 var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
@@ -26,7 +26,7 @@ func TestBad(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = binding.Parse(filepath.Base(file), data)
-		var mistakes rulefile.Errors
+		var mistakes strict.Errors
 		if !errors.As(err, &mistakes) {
 			t.Errorf("%s: error %v, want mistakes", file, err)
 			continue

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
 // Config is a configuration that was read without a mistake. It is immutable and
@@ -16,7 +18,7 @@ type Config struct {
 	domains  map[string]*node
 	order    []*node // the domains in the order of the files
 	rules    []*Rule // in the order of the files
-	warnings []Error
+	warnings strict.Errors
 	version  string
 }
 
@@ -107,7 +109,7 @@ func (c *Config) Rules() iter.Seq[*Rule] { return slices.Values(c.rules) }
 
 // Warnings are what in the files has no effect or hardly the one that was meant,
 // and what was read all the same because envoyproxy/ratelimit reads it.
-func (c *Config) Warnings() []Error { return slices.Clone(c.warnings) }
+func (c *Config) Warnings() strict.Errors { return slices.Clone(c.warnings) }
 
 // Version names what the configuration means: a hash of its content. Files that
 // differ in layout, comments, names or their split of domains have the same.

@@ -19,15 +19,15 @@ type Options struct {
 	MergeDomains bool
 }
 
-// Parse reads a configuration. The error, if any, is of type Errors. No files make
-// a configuration without domains.
+// Parse reads a configuration. The error, if any, is of type [strict.Errors],
+// file by file, each from its top. No files make a configuration without domains.
 func Parse(files []File, o Options) (*Config, error) {
 	b := builder{options: o, config: &Config{domains: map[string]*node{}}}
 	for i := range files {
 		errs, warnings := len(b.errs), len(b.warnings)
 		b.add(&files[i])
-		b.errs.sortFrom(errs)
-		b.warnings.sortFrom(warnings)
+		b.errs.SortFrom(errs)
+		b.warnings.SortFrom(warnings)
 	}
 	if len(b.errs) > 0 {
 		return nil, b.errs
@@ -42,8 +42,8 @@ func Parse(files []File, o Options) (*Config, error) {
 type builder struct {
 	options  Options
 	config   *Config
-	errs     Errors
-	warnings Errors
+	errs     strict.Errors
+	warnings strict.Errors
 }
 
 func (b *builder) add(f *File) {
@@ -62,7 +62,7 @@ func (b *builder) add(f *File) {
 
 // domain returns the domain of a file. What stands below one that is a mistake is
 // read all the same, for its mistakes.
-func (b *builder) domain(r *reader, at pos) *node {
+func (b *builder) domain(r *reader, at strict.Pos) *node {
 	name := r.domain
 	present := b.config.domains[name]
 	switch {
@@ -88,8 +88,8 @@ func (b *builder) checkReplaces() {
 	for r := range b.config.Rules() {
 		for _, name := range r.Replaces {
 			if !names[[2]string{r.Domain, name}] {
-				b.warnings.add(Error{File: r.File, Line: r.Line, Path: r.Path,
-					Reason: "replaces " + strict.Quote(name) + ", which no rate_limit in domain " + strict.Quote(r.Domain) + " is named; it replaces nothing"})
+				b.warnings.Add(strict.Error{File: r.File, Pos: strict.Pos{Line: r.Line}, Path: r.Path,
+					Reason: "replaces " + strict.Quote(name) + ", which no rate_limit in domain " + strict.Quote(r.Domain) + " is named; it replaces nothing"}, more)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
 var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
@@ -63,7 +64,7 @@ func TestBad(t *testing.T) {
 	for _, file := range files(t, "bad_*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: read(t, file)}}, descriptor.Options{})
-			var mistakes descriptor.Errors
+			var mistakes strict.Errors
 			if c != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
 				t.Fatalf("config %v, error %v: want nothing but mistakes", c, err)
 			}
@@ -80,7 +81,7 @@ func TestWarnings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", descriptor.Errors(c.Warnings()).Error()+"\n"+dump(c))
+			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", c.Warnings().Error()+"\n"+dump(c))
 		})
 	}
 }
@@ -115,7 +116,7 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w := c.Warnings(); len(w) > 0 {
-		t.Errorf("warnings:\n%s", descriptor.Errors(w).Error())
+		t.Errorf("warnings:\n%s", w.Error())
 	}
 	golden(t, filepath.Join("testdata", "example.golden"), c.Version()+"\n"+dump(c))
 }
@@ -252,7 +253,7 @@ func TestMany(t *testing.T) {
 	for range 1000 {
 		b.WriteString("  - {key: ''}\n")
 	}
-	var mistakes descriptor.Errors
+	var mistakes strict.Errors
 	_, err := descriptor.Parse([]descriptor.File{{Name: "f", Data: []byte(b.String())}}, descriptor.Options{})
 	if !errors.As(err, &mistakes) || len(mistakes) != 101 {
 		t.Errorf("%d mistakes, want 101", len(mistakes))

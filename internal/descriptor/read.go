@@ -110,7 +110,7 @@ func (r *reader) rateLimit(rule *Rule, f field, path string) {
 }
 
 // bound sets the numbers of a rule that is not unlimited.
-func (r *reader) bound(rule *Rule, fields map[string]field, at pos, path string, count uint32, name string) {
+func (r *reader) bound(rule *Rule, fields map[string]field, at strict.Pos, path string, count uint32, name string) {
 	f, present := fields["unit"]
 	unit, ok := ParseUnit(name)
 	switch {

@@ -15,18 +15,15 @@ import (
 
 type yamlNode = yaml.Node
 
-// pos is a place in a file.
-type pos struct{ line, column int }
+func posOf(n *yamlNode) strict.Pos { return strict.Pos{Line: n.Line, Column: n.Column} }
 
-func posOf(n *yamlNode) pos { return pos{n.Line, n.Column} }
-
-func (p pos) before(q pos) bool {
-	return p.line < q.line || p.line == q.line && p.column < q.column
+func before(p, q strict.Pos) bool {
+	return p.Line < q.Line || p.Line == q.Line && p.Column < q.Column
 }
 
 // field is a field of a mapping. The zero value is one that is absent.
 type field struct {
-	pos   pos // of the name
+	pos   strict.Pos // of the name
 	value *yamlNode
 }
 
@@ -36,16 +33,19 @@ type field struct {
 type reader struct {
 	file           string
 	domain         string // empty until it was read
-	errs, warnings *Errors
+	errs, warnings *strict.Errors
 	left           int // parts that the file may still have
 }
 
-func (r *reader) fail(at pos, path, reason string) {
-	r.errs.add(Error{File: r.file, Line: at.line, Column: at.column, Path: path, Reason: reason})
+// more is the remark that there are more mistakes, or more warnings.
+const more = "there are more like these 100"
+
+func (r *reader) fail(at strict.Pos, path, reason string) {
+	r.errs.Add(strict.Error{File: r.file, Pos: at, Path: path, Reason: reason}, more)
 }
 
-func (r *reader) warn(at pos, path, reason string) {
-	r.warnings.add(Error{File: r.file, Line: at.line, Column: at.column, Path: path, Reason: reason})
+func (r *reader) warn(at strict.Pos, path, reason string) {
+	r.warnings.Add(strict.Error{File: r.file, Pos: at, Path: path, Reason: reason}, more)
 }
 
 // take counts a part of the file against its allowance.
@@ -62,14 +62,14 @@ const maxFile = 16 << 20
 // parse reads the first document of a file.
 func parse(r *reader, data []byte) *yamlNode {
 	if len(data) > maxFile {
-		r.fail(pos{}, "", "has "+strconv.Itoa(len(data))+" bytes, at most "+strconv.Itoa(maxFile)+" are read; split its domain into several")
+		r.fail(strict.Pos{}, "", "has "+strconv.Itoa(len(data))+" bytes, at most "+strconv.Itoa(maxFile)+" are read; split its domain into several")
 		return nil
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
 	switch err := decoder.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		r.fail(pos{}, "", "is empty; write domain: and descriptors:, or remove the file")
+		r.fail(strict.Pos{}, "", "is empty; write domain: and descriptors:, or remove the file")
 		return nil
 	case err != nil:
 		r.failSyntax(err)
@@ -85,9 +85,9 @@ var syntaxLine = regexp.MustCompile(`^line (\d+): `)
 
 // failSyntax takes the line out of the error's text, the only place that has it.
 func (r *reader) failSyntax(err error) {
-	reason, at := strings.TrimPrefix(err.Error(), "yaml: "), pos{}
+	reason, at := strings.TrimPrefix(err.Error(), "yaml: "), strict.Pos{}
 	if m := syntaxLine.FindStringSubmatch(reason); m != nil {
-		at.line, _ = strconv.Atoi(m[1])
+		at.Line, _ = strconv.Atoi(m[1])
 		reason = reason[len(m[0]):]
 	}
 	r.fail(at, "", "this is not YAML, here or in the lines below: "+reason)
@@ -145,7 +145,7 @@ func (r *reader) fields(n *yamlNode, path string, in *place) (map[string]field, 
 // merge is how a mapping came to be read for another: by the << of whom, and
 // through how many of them. The zero value is the mapping itself.
 type merge struct {
-	at    pos             // of what stands behind <<
+	at    strict.Pos      // of what stands behind <<
 	into  map[string]bool // fields that stand beside that
 	depth int
 }
@@ -164,7 +164,7 @@ func (r *reader) collect(fields map[string]field, m *yamlNode, path string, in *
 			continue
 		case own[key.Value]:
 			r.warn(posOf(key), strict.Join(path, key.Value), "is given twice, the last one counts; remove the other")
-		case by.into[key.Value] && fields[key.Value].pos.before(by.at):
+		case by.into[key.Value] && before(fields[key.Value].pos, by.at):
 			r.warn(fields[key.Value].pos, strict.Join(path, key.Value), "is given here and merged by a << below, which envoyproxy/ratelimit prefers; here the one given counts: put << first")
 		}
 		if _, present := fields[key.Value]; !present || own[key.Value] {

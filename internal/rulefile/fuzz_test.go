@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/rulefile"
 )
 
@@ -21,12 +22,12 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		set, err := rulefile.Parse("f", data)
 		if err != nil {
-			var mistakes rulefile.Errors
+			var mistakes strict.Errors
 			if set != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
 				t.Fatalf("set %v with error %#v", set, err)
 			}
 			for _, m := range mistakes {
-				if m.At.Reason == "" || strings.Contains(m.Error(), "\n") && !strings.Contains(m.Error(), "YAML") {
+				if m.Reason == "" || strings.Contains(m.Error(), "\n") && !strings.Contains(m.Error(), "YAML") {
 					t.Errorf("reason %q", m.Error())
 				}
 			}

@@ -8,10 +8,7 @@
 package rulefile
 
 import (
-	"cmp"
 	_ "embed"
-	"slices"
-	"strings"
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
@@ -22,36 +19,8 @@ import (
 //go:embed schema.json
 var Schema []byte
 
-// Error is one mistake in a rules file.
-type Error struct {
-	File string
-	At   strict.Error
-}
-
-// Error returns "file:line:column: path: reason", without the parts that are not
-// known.
-func (e *Error) Error() string {
-	sep := ":"
-	if e.At.Pos.Line == 0 {
-		sep = ": "
-	}
-	return e.File + sep + e.At.Error()
-}
-
-// Errors are all mistakes of a rules file, in the order of the file.
-type Errors []Error
-
-// Error returns one line for each mistake.
-func (es Errors) Error() string {
-	lines := make([]string, len(es))
-	for i := range es {
-		lines[i] = es[i].Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
 // Parse reads a rules file. The file's name is only used in errors. The error, if
-// any, is of type Errors.
+// any, is of type [strict.Errors], in the order of the file.
 func Parse(file string, data []byte) (*rule.Set, error) {
 	var errs strict.Errors
 	if root := parse(data, "rules: [] for no rules", &errs); root != nil {
@@ -64,25 +33,20 @@ func Parse(file string, data []byte) (*rule.Set, error) {
 
 // ReadDocument reads another file as strictly as a rules file. What its fields may
 // be is for read to say, and to report; nothing is what to write into an empty file,
-// as in "rules: [] for no rules". The error, if any, is of type Errors.
+// as in "rules: [] for no rules". The error is like that of [Parse].
 func ReadDocument(file string, data []byte, nothing string, read func(doc strict.Value)) error {
 	var errs strict.Errors
 	if root := parse(data, nothing, &errs); root != nil {
 		read(strict.Root(root, &errs))
 	}
-	if len(errs) > 0 {
-		return located(file, errs)
-	}
-	return nil
+	return located(file, errs)
 }
 
-func located(file string, errs strict.Errors) Errors {
-	out := make(Errors, len(errs))
-	for i, e := range errs {
-		out[i] = Error{File: file, At: e}
+// located returns the mistakes of a file as an error, nil if there are none.
+func located(file string, errs strict.Errors) error {
+	for i := range errs {
+		errs[i].File = file
 	}
-	slices.SortStableFunc(out, func(a, b Error) int { // what has no place comes first
-		return cmp.Or(cmp.Compare(a.At.Pos.Line, b.At.Pos.Line), cmp.Compare(a.At.Pos.Column, b.At.Pos.Column))
-	})
-	return out
+	errs.SortFrom(0)
+	return errs.Err()
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/rulefile"
 )
 
@@ -51,7 +52,7 @@ func TestBad(t *testing.T) {
 	for _, file := range files(t, "bad_*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			set, err := rulefile.Parse(filepath.Base(file), read(t, file))
-			var mistakes rulefile.Errors
+			var mistakes strict.Errors
 			if set != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
 				t.Fatalf("set %v, error %v: want nothing but mistakes", set, err)
 			}
@@ -97,7 +98,7 @@ func TestManyMistakes(t *testing.T) {
 		}
 	}
 	_, err := rulefile.Parse("f", []byte(doc.String()))
-	var mistakes rulefile.Errors
+	var mistakes strict.Errors
 	if !errors.As(err, &mistakes) || len(mistakes) != 101 {
 		t.Errorf("%d mistakes, want 101", len(mistakes))
 	}

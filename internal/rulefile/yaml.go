@@ -27,14 +27,14 @@ func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
 		fail(errs, strict.Pos{}, "", "the file is empty; write "+nothing)
 		return nil
 	case err != nil:
-		*errs = append(*errs, syntaxError(err))
+		errs.Add(syntaxError(err), strict.MoreErrors)
 		return nil
 	}
 	switch err := decoder.Decode(&more); {
 	case err == nil:
 		fail(errs, strict.Pos{Line: more.Line, Column: more.Column}, "", "a second document begins; write one document per file")
 	case !errors.Is(err, io.EOF):
-		*errs = append(*errs, syntaxError(err))
+		errs.Add(syntaxError(err), strict.MoreErrors)
 	}
 	c := converter{errs: errs}
 	root := c.node(doc.Content[0], "", 0)
@@ -56,7 +56,7 @@ func syntaxError(err error) strict.Error {
 }
 
 func fail(errs *strict.Errors, at strict.Pos, path, reason string) {
-	*errs = append(*errs, strict.Error{Pos: at, Path: path, Reason: reason})
+	errs.Add(strict.Error{Pos: at, Path: path, Reason: reason}, strict.MoreErrors)
 }
 
 // converter turns YAML nodes into strict nodes and reports what has no place there.

@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
 // bindings are those in force, each with its rule made ready; nil: there are none.
@@ -32,7 +32,7 @@ func (b *bindings) domain(name string) bool { return b != nil && b.Domain(name) 
 
 // check says which bindings name a rule that cannot be bound, and how many one that
 // is off.
-func (b *bindings) check(find func(name string) *limiter.Policy) (errs rulefile.Errors, off int) {
+func (b *bindings) check(find func(name string) *limiter.Policy) (errs strict.Errors, off int) {
 	if b == nil {
 		return nil, 0
 	}

@@ -105,7 +105,7 @@ func (s *Server) SetConfig(c *descriptor.Config) {
 }
 
 // SetBindings puts bindings in force, as a whole; nil: there are none. The error is
-// a [rulefile.Errors]: a rule is missing, or is one that cannot be bound.
+// a [strict.Errors]: a rule is missing, or is one that cannot be bound.
 func (s *Server) SetBindings(set *binding.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

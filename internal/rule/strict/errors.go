@@ -1,37 +1,48 @@
 package strict
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// Error is one mistake in a document.
+// Error is one mistake in a document, or a warning about it.
 type Error struct {
+	File   string // empty where there is none, or only one
 	Pos    Pos
 	Path   string // such as rules[2].limit.burst; empty for the document itself
 	Reason string // what is wrong, what is allowed, what to write instead
 }
 
-// Error returns "line:column: path: reason", without the parts that are unknown.
+// Error returns "file:line:column: path: reason", without the parts that are unknown.
 func (e *Error) Error() string {
-	var b strings.Builder
-	if e.Pos.Line > 0 {
-		b.WriteString(strconv.Itoa(e.Pos.Line) + ":")
-		if e.Pos.Column > 0 {
-			b.WriteString(strconv.Itoa(e.Pos.Column) + ":")
+	var text string
+	for _, part := range [...]string{e.File, number(e.Pos.Line), number(e.Pos.Column)} {
+		if part != "" {
+			text += part + ":"
 		}
-		b.WriteByte(' ')
+	}
+	if text != "" {
+		text += " "
 	}
 	if e.Path != "" {
-		b.WriteString(e.Path + ": ")
+		text += e.Path + ": "
 	}
-	b.WriteString(e.Reason)
-	return b.String()
+	return text + e.Reason
 }
 
-// Errors are all mistakes of a document. A nil Errors is not an error: return
-// [Errors.Err] from functions whose result is an error.
+// number returns n in decimal, "" for 0.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// Errors are all mistakes of a document, or of several files. A nil Errors is not an
+// error: return [Errors.Err] from functions whose result is an error.
 type Errors []Error
 
 // Error returns one line for each mistake.
@@ -51,17 +62,29 @@ func (es Errors) Err() error {
 	return es
 }
 
-// MaxErrors is how many mistakes of a document are reported.
+// MaxErrors is how many mistakes are reported.
 const MaxErrors = 100
 
-// add appends a mistake, or after MaxErrors the remark that there are more.
-func (es *Errors) add(e Error) {
+// MoreErrors is the remark for [Errors.Add] that there are more mistakes.
+const MoreErrors = "there are more mistakes than these 100"
+
+// Add appends a mistake, or after MaxErrors a last entry with the remark more.
+func (es *Errors) Add(e Error, more string) {
 	switch {
 	case len(*es) < MaxErrors:
 		*es = append(*es, e)
 	case !es.full():
-		*es = append(*es, Error{Reason: "there are more mistakes than these " + strconv.Itoa(MaxErrors)})
+		*es = append(*es, Error{File: e.File, Reason: more})
 	}
+}
+
+// SortFrom sorts the mistakes from index from on by their position, those without a
+// position first. The remark about more mistakes stays last.
+func (es Errors) SortFrom(from int) {
+	end := min(len(es), MaxErrors)
+	slices.SortStableFunc(es[min(from, end):end], func(a, b Error) int {
+		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
+	})
 }
 
 func (es *Errors) full() bool { return len(*es) > MaxErrors }

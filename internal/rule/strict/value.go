@@ -24,6 +24,10 @@ type document struct {
 	errs *Errors
 }
 
+func (d *document) add(at Pos, path, reason string) {
+	d.errs.Add(Error{Pos: at, Path: path, Reason: reason}, MoreErrors)
+}
+
 // Root returns the value of a whole document. Mistakes are appended to errs, up to
 // MaxErrors.
 func Root(n *Node, errs *Errors) Value { return Value{doc: &document{n, errs}, node: n} }
@@ -62,7 +66,7 @@ func (v Value) FailAt(path, reason string) {
 		return // spares the search for the path, too
 	}
 	path = join(v.Path(), path)
-	v.doc.errs.add(Error{Pos: v.doc.root.Find(path), Path: path, Reason: reason})
+	v.doc.add(v.doc.root.Find(path), path, reason)
 }
 
 // FailName reports a mistake in a field of the object as a whole, at its name.
@@ -77,7 +81,7 @@ func (v Value) FailName(name, reason string) {
 			pos = f.Pos
 		}
 	}
-	v.doc.errs.add(Error{Pos: pos, Path: Join(v.Path(), name), Reason: reason})
+	v.doc.add(pos, Join(v.Path(), name), reason)
 }
 
 // Ok reports whether no mistake was found in the value or below it so far; false
