@@ -49,31 +49,6 @@ func check(r *wire.Request) error {
 	return nil
 }
 
-// outOfRange names the first field of a want that is out of range, "" if none is.
-func outOfRange(w *wire.Want) string {
-	switch {
-	case len(w.Rule) > wire.MaxRuleName:
-		return "rule"
-	case len(w.Key) > wire.MaxKey:
-		return "key"
-	case w.Need > w.Waiting: // need <= waiting <= want
-		return "need"
-	case w.Waiting > w.Want:
-		return "waiting"
-	case w.Want > wire.MaxUnits:
-		return "want"
-	case w.Unused > wire.MaxUnits:
-		return "unused"
-	case w.Overdrawn > wire.MaxUnits:
-		return "overdrawn"
-	case w.Denied > wire.MaxUnits:
-		return "denied"
-	case w.Holding > wire.MaxUnits:
-		return "holding"
-	}
-	return ""
-}
-
 // reject answers want i as unavailable, because this field of it cannot be taken: as
 // a holder's on_failure has it for a counter that is out of reach.
 func (s *Service) reject(c *call, i int32, field string) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -187,7 +188,7 @@ func (s *Service) acquire(ctx context.Context, c *call) error {
 			c.grants[i] = lease.Grant{Status: lease.Unavailable}
 		}
 	}
-	c.word()
+	c.answer()
 	c.response.Protocol, _ = wire.Common(r.Protocol, r.ProtocolMax)
 	c.response.Epoch = epoch
 	c.response.RulesVersion, c.response.RulesRevision = rules.version, rules.revision
@@ -211,7 +212,7 @@ func (s *Service) prepare(c *call, rules *catalog) {
 	var broken []uint32 // groups of which a want is out of range
 	for i := range r.Wants {
 		w := &r.Wants[i]
-		if field := outOfRange(w); field != "" {
+		if field := bridge.OutOfRange(w); field != "" {
 			s.reject(c, int32(i), field)
 			if w.Group != 0 {
 				broken = append(broken, w.Group)
@@ -236,30 +237,15 @@ func (s *Service) prepare(c *call, rules *catalog) {
 	c.grants = slices.Grow(c.grants[:0], len(c.asks))[:len(c.asks)]
 }
 
-// askOf is want i as the store sees it. What is given back of a counter of
-// another shape is dropped: that counter is not asked any more.
+// askOf is want i as the store sees it.
 func (c *call) askOf(i int, w *wire.Want, p *Policy) Ask {
 	r := &c.request
 	w.Key = rule.ShortKey(w.Key) // filters of an older release send longer ones
-	a := Ask{Policy: p, Key: w.Key, Group: w.Group, Want: lease.Want{
-		Need:      int64(w.Need),
-		Waiting:   int64(w.Waiting),
-		Want:      int64(w.Want),
-		Unused:    int64(w.Unused),
-		Lease:     uint32(w.Lease),
-		Overdrawn: int64(w.Overdrawn),
-		Debt:      DebtID(r.Holder, w.Debt),
-		Denied:    int64(w.Denied),
-		Fresh:     w.Fresh,
-		Next:      w.Next,
-		Left:      int64(min(w.Left, uint64(limit.MaxCount))),
-		Reset:     lease.Millis(min(w.ResetMs, uint64(limit.Never/limit.Millisecond))),
-	}}
-	if uint32(w.Lease>>32) != p.Limit.Fingerprint() {
-		a.Want.Unused, a.Want.Reset = 0, 0
-	}
+	want, holding := bridge.WantFromWire(p.Limit, w)
+	want.Debt = DebtID(r.Holder, want.Debt)
+	a := Ask{Policy: p, Key: w.Key, Group: w.Group, Want: want}
 	if p.Limit.Spec().Algorithm == limit.Concurrency {
-		a.Holder, a.Seq, a.Holding = slotHolder(r, w.Lease), r.Seq, int64(w.Holding)
+		a.Holder, a.Seq, a.Holding = slotHolder(r, w.Lease), r.Seq, holding
 	} else if a.Want.Unused > 0 {
 		a.Returned = []Returned{{ReturnID(r.Holder, r.Worker, r.Seq, i), a.Want.Unused}}
 	}
@@ -334,32 +320,11 @@ func (s *Service) count(c *call, rules *catalog) {
 	}
 }
 
-// wordDuration is a duration as it travels: what never comes has a word of its own.
-func wordDuration(d lease.Millis) uint64 {
-	if d >= lease.Never {
-		return wire.NeverMs
-	}
-	return uint64(d)
-}
-
-// word puts the grants into the response, in the order of the wants.
-func (c *call) word() {
+// answer puts the grants into the response, in the order of the wants.
+func (c *call) answer() {
 	for i := range c.asks {
-		g, a := &c.grants[i], &c.asks[i]
-		out := &c.response.Grants[c.index[i]]
-		*out = wire.Grant{
-			Status:       wire.Status(g.Status),
-			Granted:      uint64(g.Granted),
-			Lease:        uint64(a.Policy.Limit.Fingerprint())<<32 | uint64(g.Lease),
-			StartsInMs:   uint64(g.StartsIn),
-			TTLMs:        uint64(g.TTL),
-			RetryAfterMs: wordDuration(g.RetryAfter),
-			AskAfterMs:   uint64(g.AskAfter),
-			Limit:        uint64(g.Limit),
-			Remaining:    uint64(g.Remaining),
-			ResetMs:      wordDuration(g.Reset),
-			StillOwed:    g.StillOwed,
-		}
+		a, out := &c.asks[i], &c.response.Grants[c.index[i]]
+		*out = bridge.GrantToWire(a.Policy.Limit, &c.grants[i])
 		if a.Holder != 0 {
 			out.Lease = c.request.Wants[c.index[i]].Lease // slots are not leased for a period
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 )
@@ -36,7 +37,7 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 	ask, op := s.slotAsk(p, r)
 	grants := make([]lease.Grant, 1)
 	s.store.Acquire(ctx, []Ask{ask}, grants)
-	wordSlot(out, &grants[0])
+	answerSlot(out, bridge.GrantToWire(p.Limit, &grants[0]))
 	s.metrics.slots.WithLabelValues(p.Rule, op, statusNames[min(grants[0].Status, lease.Unavailable)]).Inc()
 	return out, nil
 }
@@ -87,12 +88,9 @@ func (s *Service) requestHolder(id []byte) uint64 {
 	return max(binary.BigEndian.Uint64(sum[:]), 1)
 }
 
-// wordSlot puts a grant into the answer.
-func wordSlot(out *quotapb.SlotResponse, g *lease.Grant) {
+// answerSlot puts a grant into the answer.
+func answerSlot(out *quotapb.SlotResponse, g wire.Grant) {
 	out.Status = quotapb.Status(g.Status)
-	out.Granted = uint64(g.Granted)
-	out.TtlMs = uint64(g.TTL)
-	out.AskAfterMs = uint64(g.AskAfter)
-	out.Limit, out.Remaining = uint64(g.Limit), uint64(g.Remaining)
-	out.RetryAfterMs = wordDuration(g.RetryAfter)
+	out.Granted, out.TtlMs, out.AskAfterMs = g.Granted, g.TTLMs, g.AskAfterMs
+	out.Limit, out.Remaining, out.RetryAfterMs = g.Limit, g.Remaining, g.RetryAfterMs
 }

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -39,7 +40,7 @@ func (v *waiter) live() bool {
 // are asked for. False if that denied the request.
 func (w *Worker) askAll(now lease.Millis, r *Request) bool {
 	r.Outcome = Wait
-	r.deadline = now + mostDuration
+	r.deadline = now + bridge.LongestDuration
 	for i := range r.hits {
 		if h := &r.hits[i]; h.state == undecided && !h.policy.line.open {
 			r.deadline = min(r.deadline, now+h.policy.terms.Timeout)

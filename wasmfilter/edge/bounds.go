@@ -24,6 +24,3 @@ func (w *Worker) fits(p *policy, key []byte) bool {
 	w.size = size
 	return true
 }
-
-// bounded is a number of units as it may travel.
-func bounded(units int64) uint64 { return uint64(min(max(units, 0), wire.MaxUnits)) }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
@@ -279,15 +278,6 @@ func TestMalformedReplies(t *testing.T) {
 		w.collect()
 		if r.Outcome != Deny || !r.Degraded {
 			t.Errorf("%s: outcome %v, degraded %v; want on_failure", name, r.Outcome, r.Degraded)
-		}
-	}
-}
-
-// A lease on the next window begins within a period, whatever a reply says.
-func TestLeaseOfAFarFuture(t *testing.T) {
-	for told, want := range map[uint64]lease.Millis{0: 0, 59_999: 59_999, 60_001: 60_000, 1 << 40: 60_000, 1 << 63: 60_000} {
-		if g := grant(&wire.Grant{Status: wire.StatusOK, StartsInMs: told}, 60_000); g.StartsIn != want {
-			t.Errorf("told %d ms: begins in %d, want %d", told, g.StartsIn, want)
 		}
 	}
 }

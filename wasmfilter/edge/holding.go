@@ -2,7 +2,6 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -209,7 +208,7 @@ func (w *Worker) failSlots(now lease.Millis, h *hit, by rule.OnFailure) lease.Ve
 
 // stateSlots makes the want of a holding, when it is sent: what the PoP needs of it
 // and what it asks for beyond. What nobody needs is gone from here on.
-func (w *Worker) stateSlots(now lease.Millis, a *ask, m *wire.Want) {
+func (w *Worker) stateSlots(now lease.Millis, a *ask) lease.HoldingWant {
 	hd, t := a.holding, &a.policy.terms
 	var hw lease.HoldingWant
 	outcome := w.share(now, hd, func() bool {
@@ -227,10 +226,7 @@ func (w *Worker) stateSlots(now lease.Millis, a *ask, m *wire.Want) {
 		hw.Want = hw.Holding + a.want.Waiting
 		hd.Asked, hd.Asking = now, true
 	}
-	m.Holding = bounded(hw.Holding)
-	m.Want = bounded(max(hw.Want, a.want.Waiting))
-	m.Lease = w.number
-	m.Denied = 0
+	return hw
 }
 
 // applySlots takes what the granter says a worker may hold.

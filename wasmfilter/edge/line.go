@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -249,10 +250,7 @@ func (w *Worker) addAsks(now lease.Millis, l *line, c *call, out *Call) {
 		}
 		a.flying = true
 		a.state()
-		m := wireWant(a.policy, a.key, a.want)
-		if a.holding != nil {
-			w.stateSlots(now, a, &m)
-		}
+		m := w.wantOf(now, a)
 		m.Group = group(a, &groups, c)
 		a.grouped = m.Group != 0
 		w.request.Wants = append(w.request.Wants, m)
@@ -267,6 +265,15 @@ func (w *Worker) addAsks(now lease.Millis, l *line, c *call, out *Call) {
 	clear(l.gathered[len(kept):])
 	l.gathered = kept
 	l.urgent = l.urgent && len(l.gathered) > 0
+}
+
+// wantOf is the want of an ask that is being sent.
+func (w *Worker) wantOf(now lease.Millis, a *ask) wire.Want {
+	if a.holding != nil {
+		hw := w.stateSlots(now, a)
+		return a.policy.named(a.key, bridge.HoldingToWire(w.number, &hw, a.want.Waiting))
+	}
+	return wireWant(a.policy, a.key, &a.want)
 }
 
 // group returns the number that joins the wants of one request that waits for
@@ -301,7 +308,7 @@ func (w *Worker) addBacks(l *line, c *call) {
 		}
 		n++
 		want := lease.Want{Unused: b.part.Units, Lease: b.part.Lease}
-		w.request.Wants = append(w.request.Wants, wireWant(b.policy, b.key, want))
+		w.request.Wants = append(w.request.Wants, wireWant(b.policy, b.key, &want))
 		c.items = append(c.items, item{want: want})
 	}
 	l.backs = append(l.backs[:0], l.backs[n:]...)
@@ -316,31 +323,21 @@ func (w *Worker) addReports(l *line, c *call) {
 			break
 		}
 		n++
-		w.request.Wants = append(w.request.Wants, wireWant(r.policy, r.key, r.want))
+		w.request.Wants = append(w.request.Wants, wireWant(r.policy, r.key, &r.want))
 		c.items = append(c.items, item{report: &r, want: r.want})
 	}
 	l.reports = append(l.reports[:0], l.reports[n:]...)
 }
 
-func wireWant(p *policy, key table.Key, want lease.Want) wire.Want {
-	return wire.Want{
-		Rule:      p.rule.Name,
-		Variant:   uint32(p.variant),
-		Override:  p.override,
-		Key:       key.Text,
-		Need:      bounded(want.Need),
-		Waiting:   bounded(want.Waiting),
-		Want:      bounded(want.Want),
-		Unused:    bounded(want.Unused),
-		Lease:     uint64(p.limit.Fingerprint())<<32 | uint64(want.Lease),
-		Overdrawn: bounded(want.Overdrawn),
-		Debt:      want.Debt,
-		Denied:    bounded(want.Denied),
-		Fresh:     want.Fresh,
-		Next:      want.Next,
-		Left:      bounded(want.Left),
-		ResetMs:   uint64(want.Reset),
-	}
+// wireWant is a want as it travels.
+func wireWant(p *policy, key table.Key, want *lease.Want) wire.Want {
+	return p.named(key, bridge.WantToWire(p.limit, want))
+}
+
+// named completes a want with the names of what it is for.
+func (p *policy) named(key table.Key, m wire.Want) wire.Want {
+	m.Rule, m.Variant, m.Override, m.Key = p.rule.Name, uint32(p.variant), p.override, key.Text
+	return m
 }
 
 // room reports whether the line may make one more call. Calls that take much longer than

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -69,7 +70,7 @@ func (w *Worker) apply(now lease.Millis, c *call) {
 	}
 	w.seeRules(now, m.RulesVersion, m.RulesRevision)
 	for i := range c.items {
-		switch it, g := &c.items[i], grant(&m.Grants[i], c.items[i].period()); {
+		switch it, g := &c.items[i], bridge.GrantFromWire(&m.Grants[i], c.items[i].period()); {
 		case it.ask != nil && it.ask.holding != nil:
 			w.applySlots(now, c.sent, it.ask, g)
 		case it.ask != nil:
@@ -79,38 +80,6 @@ func (w *Worker) apply(now lease.Millis, c *call) {
 		}
 	}
 }
-
-// grant reads a grant from the wire. What no granter sends is cut to what can be
-// worked with; an unknown status counts as unavailable. period is that of the limit: no
-// lease begins later than with the next window.
-func grant(g *wire.Grant, period lease.Millis) lease.Grant {
-	out := lease.Grant{
-		Status:     lease.Status(g.Status),
-		Granted:    units(g.Granted),
-		Lease:      uint32(g.Lease),
-		StartsIn:   min(duration(g.StartsInMs), period),
-		TTL:        duration(g.TTLMs),
-		RetryAfter: duration(g.RetryAfterMs),
-		AskAfter:   min(duration(g.AskAfterMs), 1000),
-		Limit:      units(g.Limit),
-		Remaining:  units(g.Remaining),
-		Reset:      duration(g.ResetMs),
-		StillOwed:  g.StillOwed,
-	}
-	if g.Status < wire.StatusOK || g.Status > wire.StatusUnknownRule {
-		out.Status = lease.Unavailable
-	}
-	return out
-}
-
-// Bounds on what a reply may say.
-const (
-	mostUnits    = 1<<32 - 1
-	mostDuration = 400 * 24 * 3600 * 1000 // ms; no limit has a longer period
-)
-
-func units(n uint64) int64            { return int64(min(n, mostUnits)) }
-func duration(ms uint64) lease.Millis { return lease.Millis(min(ms, mostDuration)) }
 
 // applyAsk hands a grant out to those who wait, oldest first, and keeps the rest.
 func (w *Worker) applyAsk(now, sent lease.Millis, it *item, g lease.Grant) {

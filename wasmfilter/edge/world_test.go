@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -328,8 +329,7 @@ func (g *region) grant(now limit.Micros, m *wire.Want, denied bool) wire.Grant {
 		c = &lease.Counter{}
 		g.counters[key] = c
 	}
-	want := lease.Want{Need: int64(m.Need), Waiting: int64(m.Waiting), Want: int64(m.Want), Unused: int64(m.Unused),
-		Lease: uint32(m.Lease), Overdrawn: int64(m.Overdrawn), Denied: int64(m.Denied), Fresh: m.Fresh, Next: m.Next}
+	want, _ := bridge.WantFromWire(l, m)
 	if denied && g.fits(now, m) {
 		c.Settle(l, &terms, now, want)
 		left := l.Peek(c.State, now, 0).Remaining
@@ -338,7 +338,8 @@ func (g *region) grant(now limit.Micros, m *wire.Want, denied bool) wire.Grant {
 	if g.nodes != nil {
 		return g.relay(now, l, &terms, key, c, want)
 	}
-	return wireGrant(c.Acquire(l, &terms, now, want))
+	granted := c.Acquire(l, &terms, now, want)
+	return bridge.GrantToWire(l, &granted)
 }
 
 func (g *region) counter(m *wire.Want) (*limit.Limit, lease.Terms, string, bool) {
@@ -385,12 +386,4 @@ func (g *region) hold(now limit.Micros, l *limit.Limit, m *wire.Want, key string
 		out.Status, out.AskAfterMs, out.RetryAfterMs = wire.StatusDenied, 100, 1000
 	}
 	return out
-}
-
-func wireGrant(g lease.Grant) wire.Grant {
-	return wire.Grant{
-		Status: wire.Status(g.Status), Granted: uint64(g.Granted), Lease: uint64(g.Lease), StartsInMs: uint64(g.StartsIn),
-		TTLMs: uint64(g.TTL), RetryAfterMs: uint64(g.RetryAfter), AskAfterMs: uint64(g.AskAfter), Limit: uint64(g.Limit),
-		Remaining: uint64(g.Remaining), ResetMs: uint64(g.Reset),
-	}
 }
