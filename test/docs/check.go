@@ -8,10 +8,13 @@ import (
 	"strings"
 )
 
-// Checker judges documents by what the programs are. All of its facts are needed.
+// Checker judges documents by what the programs are. All of its facts are needed, but
+// for Metrics.
 type Checker struct {
 	// Exists reports whether there is a file or directory, named from the root.
 	Exists func(path string) bool
+	// Declarations returns the functions of a Go file, methods as Type.Name.
+	Declarations func(path string) ([]string, error)
 	// Targets are those of make.
 	Targets []string
 	// Programs are the flags of each program, and of each of its commands as
@@ -19,7 +22,7 @@ type Checker struct {
 	Programs map[string][]string
 	// Variables are the names of environment variables.
 	Variables []string
-	// Metrics are names with the labels that they were seen with.
+	// Metrics are names with the labels that they were seen with; nil: they are not judged.
 	Metrics map[string][]string
 	// Others are code spans that look like a flag, a file or a metric, and are names
 	// of something else; each with what it is.
@@ -192,7 +195,11 @@ var (
 	metricName = regexp.MustCompile(`\b(?:weir|envoy)_[a-z0-9_]+(\{[^}]*\})?`)
 	variable   = regexp.MustCompile(`^WEIR_[A-Z_]+$`)
 	filePath   = regexp.MustCompile(`^\.?[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_.*-]+)+/?$|^[A-Za-z0-9_-]+\.(md|yaml|sh|json|acl|proto|go|wasm)$`)
+	rate       = regexp.MustCompile(`^\d+/\d+[a-z]+$`) // a limit such as 100/1m
 	labelName  = regexp.MustCompile(`[a-z_]+`)
+
+	// declaration is a function or method with its file: a/b.go: Type.Name
+	declaration = regexp.MustCompile(`^([A-Za-z0-9_/.-]+\.go): ([A-Za-z0-9_.]+)$`)
 )
 
 // span judges what stands between backticks, if it is of a kind that can be judged.
@@ -203,6 +210,11 @@ func (j *judge) span(s Span) {
 	first, _, _ := strings.Cut(s.Text, " ")
 	name := strings.TrimPrefix(first, "bin/")
 	switch {
+	case s.Path:
+		j.file(s)
+	case declaration.MatchString(s.Text):
+		j.declared(s)
+	case rate.MatchString(s.Text):
 	case first == "make", assignment.MatchString(s.Text), strings.HasPrefix(first, "--"),
 		j.Programs[name] != nil && (first != s.Text || name != first):
 		j.command(s)
@@ -226,12 +238,25 @@ func (j *judge) file(s Span) {
 	}
 }
 
+// declared judges a function that is named with its file.
+func (j *judge) declared(s Span) {
+	m := declaration.FindStringSubmatch(s.Text)
+	if names, err := j.Declarations(m[1]); err != nil {
+		j.fail(s.Line, "%s: %v", m[1], err)
+	} else if !slices.Contains(names, m[2]) {
+		j.fail(s.Line, "%s declares no function %s", m[1], m[2])
+	}
+}
+
 func (j *judge) metric(line int, text string) {
 	name, labels, _ := strings.Cut(text, "{")
 	if j.Others[name] != "" {
 		return
 	}
 	seen, ok := j.Metrics[name]
+	if j.Metrics == nil {
+		return
+	}
 	if !ok {
 		j.fail(line, "%s: no program has such a metric", name)
 		return

@@ -13,6 +13,12 @@ func small() *Checker {
 		Exists: func(path string) bool {
 			return slices.Contains([]string{"README.md", "envoy/pop.yaml", "envoy/README.md"}, path)
 		},
+		Declarations: func(path string) ([]string, error) {
+			if path != "edge/decide.go" {
+				return nil, errors.New("there is no such file")
+			}
+			return []string{"Decide", "Worker.enforce"}, nil
+		},
 		Targets:   []string{"run", "test"},
 		Programs:  map[string][]string{"weir": {"--help"}, "weir validate": {"--quiet"}, "weir-regional": {"--redis", "--listen"}},
 		Variables: []string{"WEIR_RULES"},
@@ -57,6 +63,11 @@ func TestPlantedMistakes(t *testing.T) {
 		"label":             {"`weir_waits{key}`", "1: weir_waits has no label key; it has rule"},
 		"file":              {"`envoy/pops.yaml`", "1: envoy/pops.yaml: there is no such file"},
 		"file here":         {"`pop.json`", "1: pop.json: there is no such file"},
+		"table":             {"| file | |\n| - | - |\n| `README.md` | `pops` |\n| `pops` | |\n\n`pops`", "4: pops: there is no such file"},
+		"limit":             {"`100/1m`", ""},
+		"functions":         {"`edge/decide.go: Decide` `edge/decide.go: Worker.enforce`", ""},
+		"function":          {"`edge/decide.go: Worker.Decide`", "1: edge/decide.go declares no function Worker.Decide"},
+		"function's file":   {"`edge/decided.go: Decide`", "1: edge/decided.go: there is no such file"},
 		"link":              {"see\n[it](docs/x.md)", "2: the link leads to docs/x.md"},
 		"anchor":            {"[it](envoy/README.md#plugins)", "1: the link leads to #plugins"},
 		"yaml":              {"a\n```yaml\nlimt: 5\n```", "3: unknown field limt"},

@@ -25,7 +25,7 @@ import (
 func documents(t *testing.T) []*Document {
 	t.Helper()
 	root := stack.Root(t)
-	paths := []string{"README.md", "envoy/README.md"}
+	paths := []string{frontPage, "envoy/README.md"}
 	for _, pattern := range []string{"internal/*/README.md", "regional/*/README.md", "docs/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
@@ -61,14 +61,14 @@ func TestDocuments(t *testing.T) {
 	root := stack.Root(t)
 	all := documents(t)
 	c := &Checker{
-		Exists:    func(path string) bool { return exists(root, path) },
-		Targets:   targets(read(t, "Makefile")),
-		Programs:  programs(t),
-		Variables: variables(t, root),
-		Metrics:   metrics(t),
-		Others:    others,
-		Blocks:    blocks(t),
-		YAML:      checkYAML,
+		Exists:       func(path string) bool { return exists(root, path) },
+		Declarations: func(path string) ([]string, error) { return declarations(root, path) },
+		Targets:      targets(read(t, "Makefile")),
+		Programs:     programs(t),
+		Variables:    variables(t, root),
+		Others:       others,
+		Blocks:       blocks(t),
+		YAML:         checkYAML,
 		Shell: func(d *Document, command string) error {
 			if d.Path == redisDocument && slices.Contains(redisCommands(d), command) {
 				return nil // TestRedisCommands runs it
@@ -81,6 +81,9 @@ func TestDocuments(t *testing.T) {
 			}
 			return Parse(path, read(t, path)).Headings
 		},
+	}
+	if !testing.Short() { // which starts no Envoy
+		c.Metrics = metrics(t)
 	}
 	for _, d := range all {
 		for _, p := range c.Check(d) {
@@ -210,8 +213,9 @@ func checkYAML(text string) error {
 func blocks(t *testing.T) map[string]func(*Block) error {
 	figure := func(*Block) error { return nil }
 	return map[string]func(*Block) error{
-		"client ──▶ Envoy worker ──▶ PoP ─────────────▶ region ──────────────▶ Redis Cluster": figure,
-		"keys seen within one period × bytes per key × 1.5 (fragmentation, buffers)":          figure,
+		"client ──▶ Envoy worker ──▶ PoP ─────────────▶ region ──────────────▶ Redis Cluster":         figure,
+		"worker of Envoy ── want ──▶ lease cache of a replica ── want ──▶ counter in Redis or memory": figure,
+		"keys seen within one period × bytes per key × 1.5 (fragmentation, buffers)":                  figure,
 		"weir:{<rule>:<key>}<override>.<shape>": figure,
 		"user weir on >PASSWORD resetchannels ~weir:* -@all +evalsha +eval +script|load +time +get +set +getrange +setrange +pexpire +zadd +zrem +zremrangebyscore +zcard +cluster|slots +cluster|info +asking": func(b *Block) error {
 			if acl := read(t, "internal/redisstore/weir.acl"); !strings.Contains(acl, strings.TrimSpace(b.Lines[0])) {
@@ -259,7 +263,38 @@ func metrics(t *testing.T) map[string][]string {
 		seen[name] = append(seen[name], strings.Trim(m[2], "."))
 	}
 	seen[decisions] = append(seen[decisions], "reason") // of those without the region
+	for name, labels := range declaredMetrics(t) {
+		seen[name] = append(seen[name], labels...)
+	}
 	return seen
+}
+
+var metricDeclaration = regexp.MustCompile(`"(weir_[a-z0-9_]+)",\s*"[^"]*"((?:, "[a-z_]+")*)`)
+
+// declaredMetrics are those in the source of the region, with their labels. Some have no
+// samples before something goes wrong.
+func declaredMetrics(t *testing.T) map[string][]string {
+	t.Helper()
+	root, all := stack.Root(t), map[string][]string{}
+	for _, dir := range []string{"internal", "regional"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, m := range metricDeclaration.FindAllStringSubmatch(string(text), -1) {
+				all[m[1]] = labelName.FindAllString(m[2], -1)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(all) < 40 {
+		t.Fatalf("only %d metrics are found in the source", len(all))
+	}
+	return all
 }
 
 var filterStat = regexp.MustCompile(`"weir\.([a-z_]+)(\.[a-z_]+\.)?"`)

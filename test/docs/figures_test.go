@@ -30,14 +30,16 @@ func TestFigures(t *testing.T) {
 	}
 	ms := func(m lease.Millis) string { return fmt.Sprint(int64(m), " ms") }
 	for _, f := range []figure{
-		{"README.md", `timeout.{0,5}\((\d+ ms)\)`, ms(lease.DefaultTimeout)},
-		{"README.md", `of ([\d,]+) pages that the workers`, thousands(1 << table.MaxPagesLog2)},
+		{"README.md", `timeout among its rules \(default (\d+ ms)\)`, ms(lease.DefaultTimeout)},
+		{"docs/rules.md", `within .timeout. \((\d+ ms)\)`, ms(lease.DefaultTimeout)},
+		{"docs/how-it-works.md", `rule's .timeout. \((\d+ ms)\)`, ms(lease.DefaultTimeout)},
+		{"docs/how-it-works.md", `of ([\d,]+) pages that the workers`, thousands(1 << table.MaxPagesLog2)},
+		{"docs/operations.md", `state-interval. \((\d+ s)\)`, strings.Replace(flagDefault(t, help, "state-interval"), "s", " s", 1)},
 		{"README.md", `listens on loopback only: PoP .(127\.0\.0\.1:\d+)`, setting(t, read(t, "envoy/run.sh"), `pop=(\S+)`)},
 		{"README.md", `Envoy's admin .(:\d+)`, setting(t, read(t, "envoy/run.sh"), `admin=127\.0\.0\.1(:\d+)`)},
-		{"README.md", `region .(:\d+)`, strings.TrimPrefix(flagDefault(t, help, "listen"), "127.0.0.1")},
+		{"README.md", `region\s+.(:\d+)`, strings.TrimPrefix(flagDefault(t, help, "listen"), "127.0.0.1")},
 		{"README.md", `its admin and metrics .(:\d+)`, strings.TrimPrefix(flagDefault(t, help, "admin-listen"), "127.0.0.1")},
-		{"README.md", `rls-listen., (127\.0\.0\.1:\d+)`, flagDefault(t, help, "rls-listen")},
-		{"README.md", `node that hangs is left alone after (\d+ ms)`, fmt.Sprint(redisstore.DefaultTimeout.Milliseconds(), " ms")},
+		{"docs/operations.md", `node that hangs is\s+skipped after (\d+ ms)`, fmt.Sprint(redisstore.DefaultTimeout.Milliseconds(), " ms")},
 		{"README.md", `with Go (\d\.\d+)`, setting(t, read(t, "go.mod"), `(?m)^go (\d\.\d+)`)},
 		{"internal/redisstore/README.md", `redis-timeout. \((\d+ ms)\)`, fmt.Sprint(redisstore.DefaultTimeout.Milliseconds(), " ms")},
 		{"internal/redisstore/README.md", `lanes \((\d+)\)`, fmt.Sprint(redisstore.DefaultLanes)},

@@ -5,6 +5,7 @@ package docs
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +17,8 @@ type Document struct {
 	Blocks   []Block
 	Spans    []Span
 	Links    []Span // their targets
+
+	header []string // titles of the table that is being read
 }
 
 // Block is an example: a fenced block, or an indented one whose language is empty.
@@ -29,6 +32,7 @@ type Block struct {
 type Span struct {
 	Line int
 	Text string
+	Path bool // in a column of a table that names files or directories
 }
 
 var (
@@ -36,6 +40,9 @@ var (
 	linkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	notAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
+
+// pathColumns are the titles of columns whose code spans are files or directories.
+var pathColumns = []string{"file", "package", "tests"}
 
 // Parse reads a document. Spans that go over the end of a line are not found.
 func Parse(path, text string) *Document {
@@ -68,11 +75,28 @@ func (d *Document) prose(n int, line string) {
 	if level := strings.TrimLeft(line, "#"); len(level) < len(line) && strings.HasPrefix(level, " ") {
 		d.Headings = append(d.Headings, anchor(level))
 	}
-	for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
-		d.Spans = append(d.Spans, Span{n, m[1]})
+	cells, isTable := strings.CutPrefix(line, "| ")
+	if !isTable {
+		d.header = nil
+		d.spans(n, line, false)
+		return
 	}
-	for _, m := range linkTarget.FindAllStringSubmatch(line, -1) {
-		d.Links = append(d.Links, Span{n, m[1]})
+	row, first := strings.Split(cells, " |"), d.header == nil
+	for i, cell := range row {
+		if first {
+			d.header = append(d.header, strings.TrimSpace(cell))
+		}
+		d.spans(n, cell, !first && i < len(d.header) && slices.Contains(pathColumns, d.header[i]))
+	}
+}
+
+// spans notes what stands between backticks and where links lead.
+func (d *Document) spans(n int, text string, path bool) {
+	for _, m := range codeSpan.FindAllStringSubmatch(text, -1) {
+		d.Spans = append(d.Spans, Span{Line: n, Text: m[1], Path: path})
+	}
+	for _, m := range linkTarget.FindAllStringSubmatch(text, -1) {
+		d.Links = append(d.Links, Span{Line: n, Text: m[1]})
 	}
 }
 
@@ -95,7 +119,7 @@ func (b *Block) Commands() []Span {
 			continue
 		}
 		if strings.TrimSpace(joined) != "" {
-			all = append(all, Span{begin, strings.TrimSpace(joined)})
+			all = append(all, Span{Line: begin, Text: strings.TrimSpace(joined)})
 		}
 		joined = ""
 	}

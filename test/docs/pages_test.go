@@ -1,0 +1,101 @@
+package docs
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// frontPage is the document that readers open first.
+const frontPage = "README.md"
+
+// mostFrontLines is what two screens show.
+const mostFrontLines = 110
+
+// The front page stays short and leads to every other page.
+func TestFrontPage(t *testing.T) {
+	front := Parse(frontPage, read(t, frontPage))
+	if lines := strings.Count(front.Text, "\n"); lines > mostFrontLines {
+		t.Errorf("%s has %d lines, want at most %d: move what is not needed first to docs/", frontPage, lines, mostFrontLines)
+	}
+	var linked []string
+	for _, l := range front.Links {
+		target, _, _ := strings.Cut(l.Text, "#")
+		linked = append(linked, path.Clean(target))
+	}
+	for _, d := range documents(t) {
+		if d.Path != frontPage && !slices.Contains(linked, d.Path) {
+			t.Errorf("%s has no link to %s", frontPage, d.Path)
+		}
+	}
+}
+
+// Every metric that the region declares is explained.
+func TestMetricsAreExplained(t *testing.T) {
+	page := Parse("docs/metrics.md", read(t, "docs/metrics.md"))
+	for name := range declaredMetrics(t) {
+		if !slices.ContainsFunc(page.Spans, func(s Span) bool { return s.Text == name }) {
+			t.Errorf("%s does not explain %s", page.Path, name)
+		}
+	}
+}
+
+// Every field of a rule is explained.
+func TestFieldsAreExplained(t *testing.T) {
+	var schema struct {
+		Defs struct {
+			Rule struct{ Properties map[string]any }
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal([]byte(read(t, "internal/rulefile/schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	fields, page := schema.Defs.Rule.Properties, read(t, "docs/rules.md")
+	if len(fields) < 10 {
+		t.Fatalf("the schema has only %d fields of a rule", len(fields))
+	}
+	for field := range fields {
+		if !strings.Contains(page, "\n| `"+field+"` |") {
+			t.Errorf("docs/rules.md does not explain %s", field)
+		}
+	}
+}
+
+// declarations are the functions of a Go file, methods as Type.Name.
+func declarations(root, path string) ([]string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok {
+			all = append(all, receiver(f)+f.Name.Name)
+		}
+	}
+	return all, nil
+}
+
+// receiver is the type of a method and a dot; empty for a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	of := f.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	if generic, ok := of.(*ast.IndexExpr); ok {
+		of = generic.X
+	}
+	if name, ok := of.(*ast.Ident); ok {
+		return name.Name + "."
+	}
+	return ""
+}
