@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // TestCluster has the tests that can share a cluster of three masters: they leave

@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 	"github.com/weirlimit/weir/internal/limiter/limitertest"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // subject makes empty stores on the same servers, one after the other.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // outage is a way in which a master is away.

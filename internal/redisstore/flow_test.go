@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // While a pipeline is under way, asks gather, and all of them travel in the next one.

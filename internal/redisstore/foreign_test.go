@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
 	"github.com/weirlimit/weir/internal/redisstore/script"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // A value under the name of a counter that is none of ours stays as it is; its key is

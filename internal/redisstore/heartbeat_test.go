@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // More replicas are believed at once, fewer only after all had time to say that they

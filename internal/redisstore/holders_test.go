@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // A holder is told of at once, and again when that was a while ago; one that is silent is

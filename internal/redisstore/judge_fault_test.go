@@ -9,8 +9,8 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // flood is two replicas of the service, each a judge over a front over a store,

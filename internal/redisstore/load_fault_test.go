@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // The load of every fault: an open loop, so that a store that hangs is asked as

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // TestFaultsWithoutReplicas harms a cluster of three masters, one way after the

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redisstore"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // The password of the store's user changes while it is in use: the servers take

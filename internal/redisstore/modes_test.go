@@ -17,7 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/limitertest"
 	"github.com/weirlimit/weir/internal/redisstore"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 const secret = "s3cret"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // span is from when until when, on the load's clock.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // ran is how many scripts ran on servers, heartbeats left out: those are EVAL.

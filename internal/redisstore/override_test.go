@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
 	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // An override that moves among the others keeps its counter in Redis.

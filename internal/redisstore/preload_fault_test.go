@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
 	"github.com/weirlimit/weir/internal/redisstore/script"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // TestScriptsPreloaded: every master has the scripts before it is asked to run one,

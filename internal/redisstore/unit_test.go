@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 func TestConfigIsChecked(t *testing.T) {

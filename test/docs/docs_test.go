@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/binding"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
 	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/stack"
 )
 

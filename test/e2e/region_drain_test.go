@@ -7,7 +7,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 const drainRules = `

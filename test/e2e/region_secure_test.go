@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
+	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/stack"
 )
 

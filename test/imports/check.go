@@ -40,6 +40,10 @@ func checkBorders(p *pkg, name string) []string {
 	from := tree(name, programs)
 	for _, imported := range p.Imports {
 		if to, ours := local(imported); ours {
+			if within(to, []string{"test"}) && !within(name, []string{"test"}) {
+				complaints = append(complaints, fmt.Sprintf(
+					"%s imports %s: what is built into programs does without what tests are made of", name, to))
+			}
 			other := tree(to, programs)
 			if other != "" && other != from && !within(name, []string{"test"}) {
 				complaints = append(complaints, fmt.Sprintf(

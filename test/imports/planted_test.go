@@ -43,7 +43,13 @@ import "fmt"
 var Sprint = fmt.Sprint
 `,
 	"internal/rulefile/rulefile.go": `package rulefile
-import (_ "fmt"; _ "go.yaml.in/yaml/v3"; _ "` + module + `/regional/rls")
+import (_ "fmt"; _ "go.yaml.in/yaml/v3"; _ "` + module + `/regional/rls"; _ "` + module + `/test/kit")
+`,
+	"internal/rulefile/rulefile_test.go": `package rulefile
+import _ "` + module + `/test/kit"
+`,
+	"test/kit/kit.go": `package kit
+import _ "github.com/redis/go-redis/v9"
 `,
 	"internal/telemetry/telemetry.go": `package telemetry
 import _ "go.opentelemetry.io/otel/exporters/otlp"
@@ -80,7 +86,7 @@ import (_ "encoding/json"; _ "github.com/proxy-wasm/proxy-wasm-go-sdk/proxywasm"
 func main() {}
 `,
 	"test/load/main.go": `package main
-import (_ "` + module + `/internal/limiter"; _ "github.com/redis/go-redis/v9")
+import (_ "` + module + `/internal/limiter"; _ "` + module + `/test/kit"; _ "github.com/redis/go-redis/v9")
 func main() {}
 `,
 }
@@ -96,6 +102,7 @@ var wantComplaints = []string{
 	"internal/rule depends on fmt: it makes the filter large",
 	"internal/rule/deep imports reflect: a pure package does without",
 	"internal/rulefile imports regional/rls: programs are apart",
+	"internal/rulefile imports test/kit: what is built into programs does without",
 	"internal/limiter imports github.com/prometheus/client_golang/prometheus/promhttp: only internal/telemetry and main may",
 	"internal/limiter imports github.com/redis/go-redis/v9: only internal/redisstore may",
 	"regional/rls imports github.com/redis/go-redis/v9: only internal/redisstore may",

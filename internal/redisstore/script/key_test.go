@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
 	"github.com/weirlimit/weir/internal/redisstore/script"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // named makes a policy of a rule's override for a limit per so many milliseconds.

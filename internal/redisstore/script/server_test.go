@@ -8,8 +8,8 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
 	"github.com/weirlimit/weir/internal/redisstore/script"
+	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // server is a Redis with every script loaded, and a client of it.

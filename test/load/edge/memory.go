@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/drive"
-	"github.com/weirlimit/weir/test/load/measure"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )

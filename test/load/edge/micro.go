@@ -9,7 +9,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/table"
 )
 

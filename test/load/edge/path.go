@@ -5,8 +5,8 @@ package edge
 import (
 	"context"
 
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/drive"
-	"github.com/weirlimit/weir/test/load/measure"
 	"github.com/weirlimit/weir/test/load/table"
 )
 

@@ -4,7 +4,7 @@ package region
 
 import (
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/table"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore"
-	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
 )

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/drive"
-	"github.com/weirlimit/weir/test/load/measure"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )

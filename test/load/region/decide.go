@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/drive"
-	"github.com/weirlimit/weir/test/load/measure"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
 )

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
-	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/load/table"
 )
 

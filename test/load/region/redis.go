@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weirlimit/weir/internal/redisstore/redistest"
-	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // Region is one weir-regional.

@@ -23,7 +23,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // Rig is a set of running programs. It is not safe for concurrent use, but the

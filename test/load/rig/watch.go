@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/table"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/drive"
-	"github.com/weirlimit/weir/test/load/measure"
 )
 
 // Mode is one way of answering requests.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/weirlimit/weir/test/load/measure"
+	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // Kind says how a value is compared with its bound. The zero value is None.
