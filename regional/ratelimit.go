@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/watch"
 	"github.com/weirlimit/weir/regional/config"
@@ -60,7 +59,7 @@ func rlsConfig(cfg *config.Config, rules *limiter.Service, store *counting, metr
 		Judge:            limiter.NewJudge(store, store.fall, store.replicas, metrics, log),
 		Rules:            func(name string) *limiter.Policy { return rules.Policy(name, 0) },
 		Consistency:      map[string]lease.Consistency{"leased": lease.Leased, "exact": lease.Exact}[cfg.Ratelimit.Consistency],
-		OnFailure:        map[string]rule.OnFailure{"allow": rule.FailureAllow, "deny": rule.FailureDeny, "local": rule.FailureLocal}[cfg.Ratelimit.OnFailure],
+		OnFailure:        map[string]lease.OnFailure{"allow": lease.FailureAllow, "deny": lease.FailureDeny, "local": lease.FailureLocal}[cfg.Ratelimit.OnFailure],
 		Replicas:         int64(cfg.Replicas),
 		ChargeDenied:     cfg.Ratelimit.ChargeDenied,
 		Shadow:           cfg.Ratelimit.Shadow,

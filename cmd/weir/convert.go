@@ -10,7 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/convert"
 	"github.com/weirlimit/weir/internal/descriptor"
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/lease"
 )
 
 // errLeftOut ends a command that has done what it can, but not all that was asked.
@@ -47,8 +47,8 @@ func (c *convertCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		return err
 	}
 	result, err := convert.Config(config, convert.Options{
-		Consistency:  map[string]rule.Consistency{"leased": rule.Leased, "exact": rule.Exact}[c.Ratelimit.Consistency],
-		OnFailure:    map[string]rule.OnFailure{"allow": rule.FailureAllow, "deny": rule.FailureDeny, "local": rule.FailureLocal}[c.Ratelimit.OnFailure],
+		Consistency:  map[string]lease.Consistency{"leased": lease.Leased, "exact": lease.Exact}[c.Ratelimit.Consistency],
+		OnFailure:    map[string]lease.OnFailure{"allow": lease.FailureAllow, "deny": lease.FailureDeny, "local": lease.FailureLocal}[c.Ratelimit.OnFailure],
 		ChargeDenied: c.Ratelimit.ChargeDenied,
 	})
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/binding"
 	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
@@ -30,8 +31,8 @@ import (
 // Options are the settings of weir-regional for the configuration, which in a rules
 // file are the rule's.
 type Options struct {
-	Consistency  rule.Consistency
-	OnFailure    rule.OnFailure
+	Consistency  lease.Consistency
+	OnFailure    lease.OnFailure
 	ChargeDenied bool
 }
 

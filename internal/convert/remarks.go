@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
@@ -131,7 +132,7 @@ func (w *converter) arrange() {
 	})
 	if len(w.rules) > 0 {
 		notes := general
-		if w.options.OnFailure == rule.FailureLocal {
+		if w.options.OnFailure == lease.FailureLocal {
 			notes = append(slices.Clip(notes), whileLocal)
 		}
 		if active := w.notInert(); active != "" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 )
@@ -55,10 +56,10 @@ func writeRule(b *strings.Builder, m *made, o Options) {
 	if spec.ChargeDenied {
 		b.WriteString("    charge_denied: true\n")
 	}
-	if r.Consistency != rule.Leased {
+	if r.Consistency != lease.Leased {
 		fmt.Fprintf(b, "    consistency: %s\n", r.Consistency)
 	}
-	if r.OnFailure != rule.FailureAllow {
+	if r.OnFailure != lease.FailureAllow {
 		fmt.Fprintf(b, "    on_failure: %s\n", r.OnFailure)
 	}
 }

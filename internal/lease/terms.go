@@ -6,7 +6,7 @@ import "github.com/weirlimit/weir/internal/limit"
 // holder's own monotonic clock and is greater than zero.
 type Millis int64
 
-// Consistency says what a request does that finds no units on lease. The zero
+// Consistency is what a request does that finds no units on lease. The zero
 // value is Leased.
 type Consistency uint8
 
@@ -16,6 +16,34 @@ const (
 	Exact                         // every request asks; only denials are kept
 	Optimistic                    // it is admitted while the question is on its way, up to Overdraft
 )
+
+var consistencyWords = [...]string{Leased: "leased", Exact: "exact", Optimistic: "optimistic"}
+
+// String returns the word of the rule language.
+func (c Consistency) String() string { return word(consistencyWords[:], int(c)) }
+
+// OnFailure is what a rule decides when the tier above does not answer in time. The zero
+// value is FailureAllow.
+type OnFailure uint8
+
+// The answers to a failure.
+const (
+	FailureAllow OnFailure = iota // admit, and report it later as overdrawn
+	FailureDeny                   // refuse
+	FailureLocal                  // admit up to this holder's share of the limit
+)
+
+var onFailureWords = [...]string{FailureAllow: "allow", FailureDeny: "deny", FailureLocal: "local"}
+
+// String returns the word of the rule language.
+func (f OnFailure) String() string { return word(onFailureWords[:], int(f)) }
+
+func word(words []string, i int) string {
+	if i < len(words) {
+		return words[i]
+	}
+	return "unknown"
+}
 
 // Defaults of a rule's lease terms.
 const (

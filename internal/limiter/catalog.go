@@ -68,14 +68,7 @@ func (c *catalog) policy(rule string, variant uint32, override uint64) *Policy {
 }
 
 func termsOf(r *rule.Rule, l *limit.Limit) lease.Terms {
-	consistency := lease.Leased
-	switch r.Consistency {
-	case rule.Exact:
-		consistency = lease.Exact
-	case rule.Optimistic:
-		consistency = lease.Optimistic
-	}
 	interval := lease.Millis(r.LeaseInterval / limit.Millisecond)
 	timeout := lease.Millis(r.Timeout / limit.Millisecond)
-	return lease.NewTerms(l, consistency, interval, timeout, r.Overdraft)
+	return lease.NewTerms(l, r.Consistency, interval, timeout, r.Overdraft)
 }

@@ -13,7 +13,7 @@ type Fallback interface {
 	// Fall decides on an ask that was answered Unavailable. What was denied before
 	// stays denied until its counter is as good as new; for the rest the policy's
 	// OnFailure decides. holders is among how many replicas a limit is shared under
-	// rule.FailureLocal; 0: nobody knows.
+	// lease.FailureLocal; 0: nobody knows.
 	Fall(a *Ask, holders int) Judgment
 	// Untake takes back what Fall admitted as v: the request was refused elsewhere.
 	Untake(a *Ask, v *Judgment)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -213,9 +212,9 @@ func (forgetful) Untake(*Ask, *Judgment) {}
 func OnFailure(p *Policy) Judgment {
 	v := Judgment{Degraded: FailedDeny, Refused: true, Grant: lease.Grant{Status: lease.Unavailable, Limit: p.Terms.Capacity}}
 	switch p.OnFailure {
-	case rule.FailureAllow:
+	case lease.FailureAllow:
 		v.Degraded, v.Refused, v.Admitted = FailedAllow, false, true
-	case rule.FailureLocal:
+	case lease.FailureLocal:
 		v.Degraded = FailedLocal
 	}
 	return v

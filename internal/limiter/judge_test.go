@@ -16,7 +16,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/memory"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -72,7 +71,7 @@ func newCourt() *court {
 }
 
 // ruling is a policy of ten units an hour.
-func ruling(t testing.TB, name string, how rule.OnFailure) *limiter.Policy {
+func ruling(t testing.TB, name string, how lease.OnFailure) *limiter.Policy {
 	t.Helper()
 	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
 	if err != nil {
@@ -113,9 +112,9 @@ func TestJudgeOfAGroup(t *testing.T) {
 	const away = "away"
 	for _, c := range []struct {
 		name     string
-		how      rule.OnFailure // of the second rule
-		key      string         // of it
-		need     int64          // of the first rule, which always answers
+		how      lease.OnFailure // of the second rule
+		key      string          // of it
+		need     int64           // of the first rule, which always answers
 		admitted bool
 		refused  [2]bool
 		degraded limiter.Degraded
@@ -123,16 +122,16 @@ func TestJudgeOfAGroup(t *testing.T) {
 		books    int   // degraded admissions that stand
 	}{
 		{name: "both granted", key: "there", need: 2, admitted: true, left: 8},
-		{name: "allowed", how: rule.FailureAllow, key: away, need: 2, admitted: true, degraded: limiter.FailedAllow, left: 8, books: 1},
-		{name: "denied by failure", how: rule.FailureDeny, key: away, need: 2, refused: [2]bool{false, true}, degraded: limiter.FailedDeny, left: 10},
-		{name: "no local share", how: rule.FailureLocal, key: away, need: 2, refused: [2]bool{false, true}, degraded: limiter.FailedLocal, left: 10},
-		{name: "allowed beside a denial", how: rule.FailureAllow, key: away, need: 11, refused: [2]bool{true, false}, degraded: limiter.FailedAllow, left: 10},
-		{name: "both refused", how: rule.FailureDeny, key: away, need: 11, refused: [2]bool{true, true}, degraded: limiter.FailedDeny, left: 10},
+		{name: "allowed", how: lease.FailureAllow, key: away, need: 2, admitted: true, degraded: limiter.FailedAllow, left: 8, books: 1},
+		{name: "denied by failure", how: lease.FailureDeny, key: away, need: 2, refused: [2]bool{false, true}, degraded: limiter.FailedDeny, left: 10},
+		{name: "no local share", how: lease.FailureLocal, key: away, need: 2, refused: [2]bool{false, true}, degraded: limiter.FailedLocal, left: 10},
+		{name: "allowed beside a denial", how: lease.FailureAllow, key: away, need: 11, refused: [2]bool{true, false}, degraded: limiter.FailedAllow, left: 10},
+		{name: "both refused", how: lease.FailureDeny, key: away, need: 11, refused: [2]bool{true, true}, degraded: limiter.FailedDeny, left: 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bench := newCourt()
 			bench.store.away = []string{away}
-			first, second := ruling(t, "first", rule.FailureAllow), ruling(t, "second", c.how)
+			first, second := ruling(t, "first", lease.FailureAllow), ruling(t, "second", c.how)
 			v := bench.judge(t, units(first, "k", 1, c.need), units(second, c.key, 1, 1))
 			for i := range v {
 				if v[i].Admitted != c.admitted || v[i].Refused != c.refused[i] {
@@ -153,7 +152,7 @@ func TestJudgeOfAGroup(t *testing.T) {
 func TestJudgeGivesBack(t *testing.T) {
 	c := newCourt()
 	c.store.away = []string{"away"}
-	a, b := ruling(t, "a", rule.FailureAllow), ruling(t, "b", rule.FailureAllow)
+	a, b := ruling(t, "a", lease.FailureAllow), ruling(t, "b", lease.FailureAllow)
 	asks := []limiter.Ask{units(a, "k", 0, 3), units(b, "k", 7, 4), units(a, "away", 7, 1), units(b, "k", 0, 9), units(a, "k", 0, 0)}
 	v := c.judge(t, asks...)
 	for i, want := range []bool{true, true, true, false, true} {
@@ -176,7 +175,7 @@ func TestJudgeGivesBack(t *testing.T) {
 func TestJudgeTellsOfAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt()
-		p := ruling(t, "a", rule.FailureDeny)
+		p := ruling(t, "a", lease.FailureDeny)
 		said := func(what string, times int) {
 			t.Helper()
 			if n := strings.Count(c.log.String(), what); n != times {
@@ -191,7 +190,7 @@ func TestJudgeTellsOfAFailure(t *testing.T) {
 		said("is degraded", 1)
 		said("sound again", 0)
 		for range 2 {
-			c.judge(t, units(ruling(t, "a", rule.FailureAllow), "away", 0, 1))
+			c.judge(t, units(ruling(t, "a", lease.FailureAllow), "away", 0, 1))
 		}
 		said("is degraded", 2)
 		said("how=allow admitted=true", 1)
@@ -210,7 +209,7 @@ func TestJudgeTellsOfAFailure(t *testing.T) {
 func TestJudgeWithoutAFallback(t *testing.T) {
 	store := &gappy{Store: memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20}), away: []string{"k"}}
 	j := limiter.NewJudge(store, nil, nil, nil, nil)
-	for how, admitted := range map[rule.OnFailure]bool{rule.FailureAllow: true, rule.FailureDeny: false, rule.FailureLocal: false} {
+	for how, admitted := range map[lease.OnFailure]bool{lease.FailureAllow: true, lease.FailureDeny: false, lease.FailureLocal: false} {
 		v := make([]limiter.Judgment, 1)
 		asks := []limiter.Ask{units(ruling(t, "r", how), "k", 0, 1)}
 		if j.Judge(t.Context(), asks, v); v[0].Admitted != admitted || v[0].Refused == admitted {
@@ -223,7 +222,7 @@ func TestJudgeWithoutAFallback(t *testing.T) {
 // The metrics of a rule go with it, and come back with it from zero.
 func TestMetricsOfRemovedRules(t *testing.T) {
 	c := newCourt()
-	stays, goes := ruling(t, "stays", rule.FailureAllow), ruling(t, "goes", rule.FailureAllow)
+	stays, goes := ruling(t, "stays", lease.FailureAllow), ruling(t, "goes", lease.FailureAllow)
 	c.store.away = []string{"away"}
 	for _, p := range []*limiter.Policy{stays, goes} {
 		c.judge(t, units(p, "k", 0, 1), units(p, "away", 0, 1))

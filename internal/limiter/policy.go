@@ -20,10 +20,10 @@ type Policy struct {
 	// takes for spent only what may have been spent before it started.
 	Since limit.Micros
 	// OnFailure is what becomes of a request that is decided here, not at an edge,
-	// while the store does not answer; for rule.FailureLocal ExpectedHolders is
+	// while the store does not answer; for lease.FailureLocal ExpectedHolders is
 	// among how many replicas the limit is shared while nobody knows better, 0
 	// counts as 1. Nothing of this names the counter.
-	OnFailure       rule.OnFailure
+	OnFailure       lease.OnFailure
 	ExpectedHolders int64
 	// Mode says whether such a decision is enforced.
 	Mode rule.Mode

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -47,7 +47,7 @@ func floodWhileAway(t *testing.T, c *redistest.Cluster, o outage) {
 	f.outage = o
 	masters := c.Masters()
 	var spent, fresh []*counter
-	for _, p := range []*limiter.Policy{failing("allow", rule.FailureAllow), failing("deny", rule.FailureDeny), failing("local", rule.FailureLocal)} {
+	for _, p := range []*limiter.Policy{failing("allow", lease.FailureAllow), failing("deny", lease.FailureDeny), failing("local", lease.FailureLocal)} {
 		spent = append(spent, keysOf(p, o.name+"-spent", len(masters), 3/len(masters))...)
 		fresh = append(fresh, keysOf(p, o.name+"-fresh", len(masters), 3/len(masters))...)
 	}
@@ -217,15 +217,15 @@ func (f *flood) onFailure(c *counter) {
 	}
 	share := c.limit() / int64(len(f.judges))
 	asked := during.asked[0] + during.asked[1]
-	want := map[rule.OnFailure]int64{
-		rule.FailureAllow: asked,
-		rule.FailureDeny:  0,
-		rule.FailureLocal: min(share, during.asked[0]) + min(share, during.asked[1]),
+	want := map[lease.OnFailure]int64{
+		lease.FailureAllow: asked,
+		lease.FailureDeny:  0,
+		lease.FailureLocal: min(share, during.asked[0]) + min(share, during.asked[1]),
 	}[c.policy.OnFailure]
 	if during.failed != want || during.degraded != asked || asked < 2*c.limit() {
 		f.t.Errorf("%v: %+v while its master was away, want %d to pass of more than %d", c, during, want, 2*c.limit())
 	}
-	if c.policy.OnFailure == rule.FailureDeny && after.sound == 0 {
+	if c.policy.OnFailure == lease.FailureDeny && after.sound == 0 {
 		f.t.Errorf("%v: nothing was granted when its master was back", c)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -31,7 +30,7 @@ type judged struct {
 }
 
 // failing makes a leased limit of 40 a day with an on_failure.
-func failing(name string, f rule.OnFailure) *limiter.Policy {
+func failing(name string, f lease.OnFailure) *limiter.Policy {
 	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 40, Period: limit.Day})
 	if err != nil {
 		panic(err) // a mistake in this file

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
@@ -215,10 +216,10 @@ func (c *checker) onFailure(r *Rule) {
 	if r.DenyStatus != 0 && r.DenyStatus != 429 && r.DenyStatus != 503 {
 		c.add("on_failure.status", strconv.Itoa(r.DenyStatus)+" is out of range; write "+statusForms)
 	}
-	if r.DenyStatus != 0 && r.OnFailure != FailureDeny {
+	if r.DenyStatus != 0 && r.OnFailure != lease.FailureDeny {
 		c.add("on_failure.status", "is only for action: deny; leave it out, or write action: deny", "on_failure.action")
 	}
-	if r.ExpectedHolders != 0 && r.OnFailure != FailureLocal {
+	if r.ExpectedHolders != 0 && r.OnFailure != lease.FailureLocal {
 		c.add("on_failure.expected_holders", "is only for action: local; leave it out, or write action: local", "on_failure.action")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"strconv"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
@@ -11,10 +12,10 @@ import (
 // combinations checks that what a rule asks for goes together.
 func (c *checker) combinations(r *Rule) {
 	base := r.Limits[0].Limit
-	if r.Overdraft != 0 && r.Consistency != Optimistic {
+	if r.Overdraft != 0 && r.Consistency != lease.Optimistic {
 		c.add("overdraft", "is only for consistency: optimistic; leave it out, or write consistency: optimistic", "consistency")
 	}
-	if base.MinInterval > 0 && base.Algorithm == limit.SlidingLog && r.Consistency != Exact {
+	if base.MinInterval > 0 && base.Algorithm == limit.SlidingLog && r.Consistency != lease.Exact {
 		c.add("min_interval", "needs every request to be asked for; write consistency: exact, or leave min_interval out", "consistency", "algorithm")
 	}
 	if r.Scope == ScopePoP {
@@ -27,7 +28,7 @@ func (c *checker) combinations(r *Rule) {
 			prefix = strict.Index("overrides", i-1) + "."
 		}
 		c.capacity(prefix, r.Cost, v.Limit)
-		if r.Scope != ScopePoP && r.Consistency != Exact {
+		if r.Scope != ScopePoP && r.Consistency != lease.Exact {
 			c.leased(prefix, r, v.Limit)
 		}
 	}
@@ -38,7 +39,7 @@ func (c *checker) local(r *Rule) {
 	if r.Limits[0].Limit.Algorithm == limit.SlidingLog {
 		c.add("scope", "sliding_log is not counted at the PoP in this version; write scope: region, or algorithm: sliding_window", "algorithm")
 	}
-	if r.Consistency == Optimistic {
+	if r.Consistency == lease.Optimistic {
 		c.add("consistency", "optimistic is about asking the region, and scope: pop never asks; leave consistency out, or write scope: region", "scope")
 	}
 	if r.LeaseInterval != 0 {
@@ -57,7 +58,7 @@ func (c *checker) lease(r *Rule) {
 		return
 	}
 	switch {
-	case r.Consistency == Exact:
+	case r.Consistency == lease.Exact:
 		c.add("lease.ttl", "has no effect with consistency: exact, which leases nothing; leave it out, or write consistency: leased", "consistency")
 	case r.Scope == ScopePoP:
 		c.add("lease.ttl", "has no effect with scope: pop, where nothing is leased; leave it out, or write scope: region", "scope")

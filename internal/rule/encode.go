@@ -3,6 +3,7 @@ package rule
 import (
 	"strconv"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
@@ -112,8 +113,8 @@ func (w *writer) rule(r *Rule) {
 	}
 	w.cost(r.Cost)
 	w.enumField("scope", r.Scope.String(), ScopeRegion.String())
-	w.enumField("consistency", r.Consistency.String(), Leased.String())
-	if r.Consistency == Optimistic {
+	w.enumField("consistency", r.Consistency.String(), lease.Leased.String())
+	if r.Consistency == lease.Optimistic {
 		w.intField("overdraft", r.Overdraft, DefaultOverdraft)
 	}
 	w.onFailure(r)
@@ -243,16 +244,16 @@ func (w *writer) cost(c Cost) {
 
 func (w *writer) onFailure(r *Rule) {
 	switch {
-	case r.OnFailure == FailureDeny && r.DenyStatus != DefaultDenyStatus:
+	case r.OnFailure == lease.FailureDeny && r.DenyStatus != DefaultDenyStatus:
 		w.field("on_failure").open('{').field("action").string(r.OnFailure.String())
 		w.field("status").int(int64(r.DenyStatus))
 		w.close('}')
-	case r.OnFailure == FailureLocal && r.ExpectedHolders != DefaultExpectedHolders:
+	case r.OnFailure == lease.FailureLocal && r.ExpectedHolders != DefaultExpectedHolders:
 		w.field("on_failure").open('{').field("action").string(r.OnFailure.String())
 		w.field("expected_holders").int(r.ExpectedHolders)
 		w.close('}')
 	default:
-		w.enumField("on_failure", r.OnFailure.String(), FailureAllow.String())
+		w.enumField("on_failure", r.OnFailure.String(), lease.FailureAllow.String())
 	}
 }
 

@@ -1,13 +1,16 @@
 package rule
 
-import "github.com/weirlimit/weir/internal/limit"
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
 
 // The words of the rule language, in the order of the constants they stand for.
 var (
 	modeNames        = []string{Enforce: "enforce", Shadow: "shadow", Off: "off"}
 	scopeNames       = []string{ScopeRegion: "region", ScopePoP: "pop"}
-	consistencyNames = []string{Leased: "leased", Exact: "exact", Optimistic: "optimistic"}
-	onFailureNames   = []string{FailureAllow: "allow", FailureDeny: "deny", FailureLocal: "local"}
+	consistencyNames = []string{lease.Leased.String(), lease.Exact.String(), lease.Optimistic.String()}
+	onFailureNames   = []string{lease.FailureAllow.String(), lease.FailureDeny.String(), lease.FailureLocal.String()}
 	xRateLimitNames  = []string{XRateLimitOff: "off", XRateLimitDraft03: "draft03", XRateLimitUnix: "unix"}
 	fromNames        = []string{FromClientIP: "client_ip", FromHeader: "header", FromPath: "path",
 		FromMethod: "method", FromQuery: "query", FromConst: "const"}
@@ -22,12 +25,6 @@ func (m Mode) String() string { return name(modeNames, int(m)) }
 
 // String returns the word of the rule language.
 func (s Scope) String() string { return name(scopeNames, int(s)) }
-
-// String returns the word of the rule language.
-func (c Consistency) String() string { return name(consistencyNames, int(c)) }
-
-// String returns the word of the rule language.
-func (f OnFailure) String() string { return name(onFailureNames, int(f)) }
 
 // String returns the word of the rule language.
 func (x XRateLimit) String() string { return name(xRateLimitNames, int(x)) }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
@@ -115,7 +116,7 @@ func (d *reader) rule(v strict.Value) Rule {
 	}
 	r.Cost = d.cost(v.Field("cost"))
 	r.Scope = d.scope(v.Field("scope"))
-	r.Consistency = enum[Consistency](v.Field("consistency"), consistencyNames)
+	r.Consistency = enum[lease.Consistency](v.Field("consistency"), consistencyNames)
 	r.Overdraft = integer(v.Field("overdraft"), overdraftRange)
 	d.onFailure(v.Field("on_failure"), &r)
 	r.Timeout = period(v.Field("timeout"), "100ms")
@@ -239,14 +240,14 @@ const statusForms = "503 (our fault) or 429 (too many requests)"
 
 func (d *reader) onFailure(v strict.Value, r *Rule) {
 	if v.Kind() != strict.Object {
-		r.OnFailure = enum[OnFailure](v, onFailureNames)
+		r.OnFailure = enum[lease.OnFailure](v, onFailureNames)
 		return
 	}
 	if !object(v, onFailureFields) {
 		return
 	}
 	if action := v.Field("action"); action.Require("allow, deny or local") {
-		r.OnFailure = enum[OnFailure](action, onFailureNames)
+		r.OnFailure = enum[lease.OnFailure](action, onFailureNames)
 	}
 	if status := v.Field("status"); status.Is(strict.Int, statusForms) {
 		n, err := strconv.Atoi(status.Node().Text)

@@ -1,6 +1,9 @@
 package rule
 
-import "github.com/weirlimit/weir/internal/limit"
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
 
 // Defaults: what a rule means where it says nothing. They are part of the rule
 // language and never change within a format version, because the compiled form
@@ -49,18 +52,18 @@ type Rule struct {
 	Cost   Cost
 
 	Scope       Scope
-	Consistency Consistency
+	Consistency lease.Consistency
 	// Overdraft is how many units each holder may admit while its question is in
-	// flight; 1 to limit.MaxCount. Only with Optimistic.
+	// flight; 1 to limit.MaxCount. Only with lease.Optimistic.
 	Overdraft int64
 
-	OnFailure OnFailure
+	OnFailure lease.OnFailure
 	// DenyStatus is the HTTP status of a request that is refused because something
 	// failed, not because of its limit: 503, or 429 for clients that understand
-	// nothing else. Only FailureDeny may change it.
+	// nothing else. Only lease.FailureDeny may change it.
 	DenyStatus int
-	// ExpectedHolders divides the limit under FailureLocal while the holder does
-	// not know how many there are; 1 to 100,000. Only FailureLocal may change it.
+	// ExpectedHolders divides the limit under lease.FailureLocal while the
+	// holder does not know how many there are; 1 to 100,000. Only then may it be changed.
 	ExpectedHolders int64
 	// Timeout is how long a request waits for the tier above, counted from its
 	// arrival; 1 ms to 1 s, whole milliseconds.
@@ -98,28 +101,6 @@ type Scope uint8
 const (
 	ScopeRegion Scope = iota
 	ScopePoP          // one Envoy process
-)
-
-// Consistency says what a request does that finds no lease. The zero value is
-// Leased.
-type Consistency uint8
-
-// The consistencies.
-const (
-	Leased     Consistency = iota // asks and waits
-	Exact                         // always asks and waits, for itself alone
-	Optimistic                    // is admitted while the question is in flight
-)
-
-// OnFailure says what happens when the tier above does not answer in time. The
-// zero value is FailureAllow.
-type OnFailure uint8
-
-// The answers to a failure.
-const (
-	FailureAllow OnFailure = iota
-	FailureDeny            // with DenyStatus
-	FailureLocal           // the holder enforces its share of the limit
 )
 
 // XRateLimit says which X-RateLimit-* response headers are set beside the

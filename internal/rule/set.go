@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -146,7 +147,7 @@ func (p Part) normal() Part {
 // fill fills in the defaults of a rule that has passed the checks.
 func (r *Rule) fill() {
 	r.Cost.Default = or(r.Cost.Default, 1)
-	if r.Consistency == Optimistic {
+	if r.Consistency == lease.Optimistic {
 		r.Overdraft = or(r.Overdraft, DefaultOverdraft)
 	}
 	r.DenyStatus = or(r.DenyStatus, DefaultDenyStatus)

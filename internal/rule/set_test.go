@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"pgregory.net/rapid"
@@ -292,8 +293,8 @@ var legal = rapid.Custom(func(t *rapid.T) Rule {
 		Match:       conditions.Draw(t, "match"),
 		Key:         rapid.SliceOfN(parts, 0, 3).Draw(t, "key"),
 		Limits:      []Variant{{Limit: limit.Spec{Algorithm: limit.Algorithm(rapid.IntRange(0, 4).Draw(t, "algorithm")), Count: rapid.Int64Range(50, 10_000).Draw(t, "count")}}},
-		Consistency: Consistency(rapid.IntRange(0, 2).Draw(t, "consistency")),
-		OnFailure:   OnFailure(rapid.IntRange(0, 2).Draw(t, "on_failure")),
+		Consistency: lease.Consistency(rapid.IntRange(0, 2).Draw(t, "consistency")),
+		OnFailure:   lease.OnFailure(rapid.IntRange(0, 2).Draw(t, "on_failure")),
 		Timeout:     limit.Millisecond * limit.Micros(rapid.IntRange(0, 1000).Draw(t, "timeout")),
 		XRateLimit:  XRateLimit(rapid.IntRange(0, 2).Draw(t, "x_ratelimit")),
 		Cost:        Cost{Default: rapid.Int64Range(0, 20).Draw(t, "cost")},
@@ -309,23 +310,23 @@ var legal = rapid.Custom(func(t *rapid.T) Rule {
 	case limit.FixedWindow:
 		spec.Align = limit.Align(rapid.IntRange(0, 1).Draw(t, "align"))
 	case limit.SlidingLog:
-		if r.Consistency == Exact {
+		if r.Consistency == lease.Exact {
 			spec.MinInterval = limit.Second * limit.Micros(rapid.IntRange(0, 60).Draw(t, "min_interval"))
 		}
 	}
 	if rapid.Bool().Draw(t, "cost from header") {
 		r.Cost.Header, r.Cost.Max = "x-cost", 20+rapid.Int64Range(0, 30).Draw(t, "max")
 	}
-	if r.Consistency == Optimistic {
+	if r.Consistency == lease.Optimistic {
 		r.Overdraft = rapid.Int64Range(0, 5).Draw(t, "overdraft")
 	}
 	switch r.OnFailure {
-	case FailureDeny:
+	case lease.FailureDeny:
 		r.DenyStatus = rapid.SampledFrom([]int{0, 429, 503}).Draw(t, "status")
-	case FailureLocal:
+	case lease.FailureLocal:
 		r.ExpectedHolders = rapid.Int64Range(0, 3).Draw(t, "expected_holders")
 	}
-	if r.Consistency != Exact && spec.Algorithm != limit.SlidingLog && rapid.Bool().Draw(t, "lease") {
+	if r.Consistency != lease.Exact && spec.Algorithm != limit.SlidingLog && rapid.Bool().Draw(t, "lease") {
 		r.LeaseInterval, spec.LeaseTTL = 100*limit.Millisecond+limit.Millisecond*limit.Micros(rapid.IntRange(0, 100).Draw(t, "interval")), 2*limit.Second
 	}
 	for _, when := range rapid.SliceOfN(conditions.Filter(func(m Match) bool { return !m.empty() }), 0, 2).Draw(t, "overrides") {

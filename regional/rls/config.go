@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -24,8 +23,8 @@ type Config struct {
 	Consistency lease.Consistency
 	// OnFailure is what becomes of requests while the store does not answer, and
 	// Replicas among how many replicas a limit is then shared under
-	// rule.FailureLocal as long as nobody knows; 0 counts as 1.
-	OnFailure rule.OnFailure
+	// lease.FailureLocal as long as nobody knows; 0 counts as 1.
+	OnFailure lease.OnFailure
 	Replicas  int64
 	// ChargeDenied makes what is refused count too, as envoyproxy/ratelimit does
 	// unless STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set. It is for costs that

@@ -9,8 +9,7 @@ import (
 	"testing"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/lease"
 )
 
 // hitBench counts hits.
@@ -90,7 +89,7 @@ func TestHitLabels(t *testing.T) {
 
 // TestHitsOfRequests: what is counted beside hits.
 func TestHitsOfRequests(t *testing.T) {
-	b := hitBench(t, hitYAML, func(c *Config) { c.OnFailure = rule.FailureAllow })
+	b := hitBench(t, hitYAML, func(c *Config) { c.OnFailure = lease.FailureAllow })
 	b.store.to = []string{"gone"}
 	b.ask(request(of("a", "gone"), of("a", "x")))
 	if _, err := b.ShouldRateLimit(t.Context(), request()); err == nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/rule"
 )
 
 // added are the response headers, "name: value" each.
@@ -188,10 +187,10 @@ func TestLocalFigures(t *testing.T) {
 
 // TestDegraded: without the store each request follows on_failure, and says so.
 func TestDegraded(t *testing.T) {
-	for how, want := range map[rule.OnFailure]struct{ told, header string }{
-		rule.FailureAllow: {"OK: OK -, OK 1", "allow"},
-		rule.FailureDeny:  {"OVER: OVER 0, OK 2", "deny"},
-		rule.FailureLocal: {"OVER: OVER 0, OK 2", "local"},
+	for how, want := range map[lease.OnFailure]struct{ told, header string }{
+		lease.FailureAllow: {"OK: OK -, OK 1", "allow"},
+		lease.FailureDeny:  {"OVER: OVER 0, OK 2", "deny"},
+		lease.FailureLocal: {"OVER: OVER 0, OK 2", "local"},
 	} {
 		b := newBench(t, specYAML, func(c *Config) {
 			c.OnFailure, c.Headers, c.Metadata = how, DefaultHeaders(), true
@@ -225,7 +224,7 @@ func TestDegraded(t *testing.T) {
 
 // How a failure was decided is told also where no other headers are wanted.
 func TestDegradedIsAlwaysTold(t *testing.T) {
-	b := newBench(t, specYAML, func(c *Config) { c.OnFailure = rule.FailureAllow })
+	b := newBench(t, specYAML, func(c *Config) { c.OnFailure = lease.FailureAllow })
 	if got := added(b.ask(request(of("user", "gone")))); got != "" {
 		t.Errorf("the store answers: headers %q", got)
 	}

@@ -369,7 +369,7 @@ const longestLocalDenial lease.Millis = 100
 // full decides a hit that has no place in the table.
 func (w *Worker) full(h *hit) lease.Verdict {
 	h.uncounted = true
-	if h.policy.rule.OnFailure == rule.FailureAllow {
+	if h.policy.rule.OnFailure == lease.FailureAllow {
 		h.decision = FullAllowed
 		return lease.Admit
 	}

@@ -2,7 +2,6 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -17,12 +16,12 @@ func (w *Worker) fail(now lease.Millis, h *hit) lease.Verdict {
 // rule goes on to hold, by this process's share of it, whatever on_failure says.
 func (w *Worker) failGrant(now lease.Millis, h *hit, s lease.Status) lease.Verdict {
 	if s == lease.UnknownRule {
-		return w.failBy(now, h, rule.FailureLocal)
+		return w.failBy(now, h, lease.FailureLocal)
 	}
 	return w.fail(now, h)
 }
 
-func (w *Worker) failBy(now lease.Millis, h *hit, by rule.OnFailure) lease.Verdict {
+func (w *Worker) failBy(now lease.Millis, h *hit, by lease.OnFailure) lease.Verdict {
 	p := h.policy
 	if p.concurrency() {
 		return w.failSlots(now, h, by)
@@ -65,14 +64,14 @@ func (w *Worker) unplaced(h *hit) lease.Verdict {
 }
 
 // failure applies on_failure to the entry that is open.
-func (w *Worker) failure(now lease.Millis, h *hit, e *table.Entry, by rule.OnFailure) lease.Verdict {
+func (w *Worker) failure(now lease.Millis, h *hit, e *table.Entry, by lease.OnFailure) lease.Verdict {
 	p := h.policy
 	switch by {
-	case rule.FailureAllow:
+	case lease.FailureAllow:
 		h.decision = FailedOpen
 		e.Overdraw(&p.terms, h.cost)
 		return lease.Admit
-	case rule.FailureDeny:
+	case lease.FailureDeny:
 		return h.failClosed()
 	}
 	ends := w.windowEnd(now, p)

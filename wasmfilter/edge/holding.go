@@ -2,7 +2,6 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -186,12 +185,12 @@ func (w *Worker) leave(now lease.Millis, h *hit) {
 
 // failSlots decides a hit of a concurrency rule whose tier above does not answer.
 // Its slots count all the same, and are stated when there is an answer again.
-func (w *Worker) failSlots(now lease.Millis, h *hit, by rule.OnFailure) lease.Verdict {
+func (w *Worker) failSlots(now lease.Millis, h *hit, by lease.OnFailure) lease.Verdict {
 	p, hd := h.policy, w.holdingOf(h)
 	switch by {
-	case rule.FailureDeny:
+	case lease.FailureDeny:
 		return h.failClosed()
-	case rule.FailureAllow:
+	case lease.FailureAllow:
 		h.decision = FailedOpen
 		hd.inUse += h.cost
 		w.show(now, hd)

@@ -1,11 +1,12 @@
 package edge
 
 import (
+	"strconv"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
-	"strconv"
 )
 
 // policy is what it takes to decide by one limit of a rule.
@@ -65,7 +66,7 @@ func (w *Worker) compile(set *rule.Set) *policies {
 func (w *Worker) policy(set *rule.Set, i, variant int) policy {
 	r, l := set.Rule(i), set.Limit(i, variant)
 	p := policy{rule: r, variant: variant, limit: l, table: w.enforced, denials: w.denials, counts: w.countsOf(r.Name)}
-	p.terms = lease.NewTerms(l, consistencies[r.Consistency], millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
+	p.terms = lease.NewTerms(l, r.Consistency, millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
 	salt := l.Shape() << 24
 	if p.shadow() {
 		salt |= 1
@@ -83,12 +84,6 @@ func (w *Worker) policy(set *rule.Set, i, variant int) policy {
 	}
 	p.item = policyItem(r.Name, l.Spec())
 	return p
-}
-
-var consistencies = map[rule.Consistency]lease.Consistency{
-	rule.Leased:     lease.Leased,
-	rule.Exact:      lease.Exact,
-	rule.Optimistic: lease.Optimistic,
 }
 
 func millis(d limit.Micros) lease.Millis { return lease.Millis(d / limit.Millisecond) }

@@ -348,7 +348,7 @@ func (g *region) counter(m *wire.Want) (*limit.Limit, lease.Terms, string, bool)
 		return nil, lease.Terms{}, "", false
 	}
 	r, l := g.set.Rule(i), g.set.Limit(i, int(m.Variant))
-	terms := lease.NewTerms(l, consistencies[r.Consistency], millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
+	terms := lease.NewTerms(l, r.Consistency, millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
 	return l, terms, fmt.Sprintf("%s/%x/%s", m.Rule, m.Override, m.Key), true
 }
 

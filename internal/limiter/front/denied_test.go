@@ -8,13 +8,12 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/rule"
 )
 
 // allowing is a rule of so many per period with on_failure: allow.
 func allowing(t testing.TB, spec limit.Spec, c lease.Consistency) *limiter.Policy {
 	p := ruled(t, "flooded", spec, c)
-	p.OnFailure = rule.FailureAllow
+	p.OnFailure = lease.FailureAllow
 	return p
 }
 
@@ -99,7 +98,7 @@ func TestAllowRefusesOnlyWhatWasRefused(t *testing.T) {
 
 // However long a failure lasts, what it admitted costs a key one limit.
 func TestDebtOfALongFailureIsOneLimit(t *testing.T) {
-	for _, on := range []rule.OnFailure{rule.FailureAllow, rule.FailureLocal} {
+	for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureLocal} {
 		t.Run(on.String(), func(t *testing.T) {
 			inFrontOf(t, 1, func(t *testing.T, r *replicas) {
 				p := ruled(t, "bucket", limit.Spec{Count: 100, Period: limit.Minute}, lease.Leased)

@@ -14,7 +14,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/rule"
 )
 
 // drainOf drains a front within a second.
@@ -197,7 +196,7 @@ func TestDrainWhileANodeHangs(t *testing.T) {
 func TestDrainReports(t *testing.T) {
 	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
 		p := perHour(t)
-		p.OnFailure = rule.FailureAllow
+		p.OnFailure = lease.FailureAllow
 		c := &client{t: t, store: f, policy: p}
 		single(c, 1)
 		behind.down.Store(true)

@@ -5,7 +5,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/table"
-	"github.com/weirlimit/weir/internal/rule"
 )
 
 var _ limiter.Fallback = (*Store)(nil)
@@ -50,9 +49,9 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Judgment {
 	switch {
 	case told.Remembered(now, a.Want.Need):
 		return stayDenied(v, max(0, told.Reset-now))
-	case a.Policy.OnFailure == rule.FailureAllow:
+	case a.Policy.OnFailure == lease.FailureAllow:
 		slot.Overdraw(&a.Policy.Terms, a.Want.Need)
-	case a.Policy.OnFailure == rule.FailureLocal:
+	case a.Policy.OnFailure == lease.FailureLocal:
 		ends := s.windowEnd(now, a.Policy.Limit.Spec())
 		v.Admitted = slot.TakeLocal(&a.Policy.Terms, now, ends, localShare(a.Policy, holders), a.Want.Need)
 		v.Grant.Reset = ends - now
@@ -71,7 +70,7 @@ func (s *Store) fallPeek(a *limiter.Ask, v limiter.Judgment, slot *lease.Account
 	switch {
 	case slot.Remembered(now, 1):
 		return stayDenied(v, v.Grant.Reset)
-	case a.Policy.OnFailure == rule.FailureLocal:
+	case a.Policy.OnFailure == lease.FailureLocal:
 		ends := s.windowEnd(now, a.Policy.Limit.Spec())
 		as := *slot
 		v.Admitted = as.TakeLocal(&a.Policy.Terms, now, ends, localShare(a.Policy, holders), 1)

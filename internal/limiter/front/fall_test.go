@@ -13,11 +13,10 @@ import (
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 	"github.com/weirlimit/weir/internal/limiter/memory"
-	"github.com/weirlimit/weir/internal/rule"
 )
 
 // perMinute is a rule of a hundred a minute.
-func perMinute(t testing.TB, c lease.Consistency, how rule.OnFailure) *limiter.Policy {
+func perMinute(t testing.TB, c lease.Consistency, how lease.OnFailure) *limiter.Policy {
 	p := ruled(t, how.String()+fmt.Sprint(c), limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute}, c)
 	p.OnFailure = how
 	return p
@@ -97,7 +96,7 @@ func (r *replicas) flood(t *testing.T, p *limiter.Policy, key string, long time.
 // Afterwards it hears of what was admitted, at most one limit of it.
 func TestFloodWhileTheStoreFails(t *testing.T) {
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
-		for _, on := range []rule.OnFailure{rule.FailureAllow, rule.FailureDeny, rule.FailureLocal} {
+		for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureDeny, lease.FailureLocal} {
 			t.Run(fmt.Sprintf("%v %d", on, c), func(t *testing.T) {
 				inFrontOf(t, 3, func(t *testing.T, r *replicas) { floodWhileFailing(t, r, perMinute(t, c, on)) })
 			})
@@ -121,9 +120,9 @@ func floodWhileFailing(t *testing.T, r *replicas, p *limiter.Policy) {
 	requests := int64(how[limiter.FailedAllow] + how[limiter.FailedDeny] + how[limiter.FailedLocal])
 	least, most := int64(0), int64(0)
 	switch p.OnFailure {
-	case rule.FailureAllow:
+	case lease.FailureAllow:
 		least, most = requests, requests
-	case rule.FailureLocal:
+	case lease.FailureLocal:
 		least, most = 3*34, 3*34
 	}
 	if requests < 5000 || admitted < least || admitted > most {
@@ -145,7 +144,7 @@ func floodWhileFailing(t *testing.T, r *replicas, p *limiter.Policy) {
 // The share of a replica is renewed at the end of the window by the time of day.
 func TestLocalShareLastsForItsWindow(t *testing.T) {
 	inFrontOf(t, 2, func(t *testing.T, r *replicas) {
-		p := perMinute(t, lease.Leased, rule.FailureLocal)
+		p := perMinute(t, lease.Leased, lease.FailureLocal)
 		r.behind.down.Store(true)
 		time.Sleep(30 * time.Second)
 		for range 3 {
@@ -163,7 +162,7 @@ func TestLocalShareLastsForItsWindow(t *testing.T) {
 // What a failure admitted for a request that was refused elsewhere is taken back.
 func TestUntake(t *testing.T) {
 	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
-		deny, local, allow := perMinute(t, lease.Exact, rule.FailureDeny), perMinute(t, lease.Exact, rule.FailureLocal), perMinute(t, lease.Exact, rule.FailureAllow)
+		deny, local, allow := perMinute(t, lease.Exact, lease.FailureDeny), perMinute(t, lease.Exact, lease.FailureLocal), perMinute(t, lease.Exact, lease.FailureAllow)
 		r.behind.down.Store(true)
 		for range 5 {
 			var asks []limiter.Ask
@@ -191,17 +190,17 @@ func TestUntake(t *testing.T) {
 func TestFallWithoutRoom(t *testing.T) {
 	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
 		for _, c := range []struct {
-			first, second rule.OnFailure
+			first, second lease.OnFailure
 			admitted      bool
 			full          uint64
 		}{
-			{rule.FailureAllow, rule.FailureAllow, true, 1},
-			{rule.FailureAllow, rule.FailureDeny, false, 1},
-			{rule.FailureAllow, rule.FailureLocal, false, 1},
-			{rule.FailureLocal, rule.FailureLocal, false, 1},
-			{rule.FailureDeny, rule.FailureAllow, true, 0},
-			{rule.FailureDeny, rule.FailureDeny, false, 0},
-			{rule.FailureDeny, rule.FailureLocal, true, 0},
+			{lease.FailureAllow, lease.FailureAllow, true, 1},
+			{lease.FailureAllow, lease.FailureDeny, false, 1},
+			{lease.FailureAllow, lease.FailureLocal, false, 1},
+			{lease.FailureLocal, lease.FailureLocal, false, 1},
+			{lease.FailureDeny, lease.FailureAllow, true, 0},
+			{lease.FailureDeny, lease.FailureDeny, false, 0},
+			{lease.FailureDeny, lease.FailureLocal, true, 0},
 		} {
 			f := front.New(front.Config{Store: r.behind, MaxKeys: 1, MaxBytes: 1 << 20})
 			first := limiter.Ask{Policy: perMinute(t, lease.Leased, c.first), Key: []byte("first"), Want: lease.Want{Need: 1}}
@@ -218,7 +217,7 @@ func TestFallWithoutRoom(t *testing.T) {
 // A store that hangs costs its time once per key, not once per request.
 func TestHungStoreIsLeftAlone(t *testing.T) {
 	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
-		p := perMinute(t, lease.Leased, rule.FailureAllow)
+		p := perMinute(t, lease.Leased, lease.FailureAllow)
 		r.behind.after.Store(int64(time.Hour))
 		judgmentOf(t, r.judges[0], p, "k", 1)
 		begin := time.Now()
@@ -234,7 +233,7 @@ func TestHungStoreIsLeftAlone(t *testing.T) {
 // A caller that leaves early does not make others take the store for away.
 func TestEarlyLeaverIsNoFailure(t *testing.T) {
 	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
-		p := perMinute(t, lease.Leased, rule.FailureAllow)
+		p := perMinute(t, lease.Leased, lease.FailureAllow)
 		r.behind.after.Store(int64(20 * time.Millisecond))
 		for range 20 {
 			hurried(t, r.judges[0], p)
@@ -277,10 +276,10 @@ func TestFloodOfHurriedRequestsFailsNothingOpen(t *testing.T) {
 // A question is answered as a request of one unit would be, and owes nothing for it.
 func TestQuestionsWhileTheStoreIsDown(t *testing.T) {
 	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
-		for on, want := range map[rule.OnFailure][2]bool{ // before and after 100 of 100
-			rule.FailureAllow: {true, true},
-			rule.FailureDeny:  {false, false},
-			rule.FailureLocal: {true, false},
+		for on, want := range map[lease.OnFailure][2]bool{ // before and after 100 of 100
+			lease.FailureAllow: {true, true},
+			lease.FailureDeny:  {false, false},
+			lease.FailureLocal: {true, false},
 		} {
 			p := perMinute(t, lease.Leased, on)
 			r.behind.down.Store(true)

@@ -9,7 +9,6 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/rule"
 )
 
 // look asks what remains, and charges nothing.
@@ -94,7 +93,7 @@ func TestExactPeekAmongOthers(t *testing.T) {
 func TestExactPeekWhileTheStoreIsDown(t *testing.T) {
 	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
 		p := perHour(t)
-		p.OnFailure = rule.FailureAllow
+		p.OnFailure = lease.FailureAllow
 		c := &client{t: t, store: f}
 		behind.down.Store(true)
 		for range 2 { // the second while the store is left alone

@@ -17,7 +17,6 @@ import (
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 	"github.com/weirlimit/weir/internal/limiter/memory"
-	"github.com/weirlimit/weir/internal/rule"
 )
 
 // narrow is a front that has room for few keys, with a judge, before a store that may
@@ -317,7 +316,7 @@ func TestHammerWithoutRoom(t *testing.T) {
 // Who owes for what was admitted without the store keeps its place until the store
 // has confirmed it, also for its share; then it goes as others do.
 func TestDebtorsKeepTheirPlaces(t *testing.T) {
-	for _, on := range []rule.OnFailure{rule.FailureAllow, rule.FailureLocal} {
+	for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureLocal} {
 		inNarrow(t, 3, 1<<30, func(t *testing.T, f *narrow) {
 			p := perMinute(t, lease.Leased, on)
 			p.OnFailure = on
@@ -328,11 +327,11 @@ func TestDebtorsKeepTheirPlaces(t *testing.T) {
 				}
 			}
 			for i := range 100 {
-				if v := judgmentOf(t, f.judge, p, fmt.Sprint("more", i), 1); v.Admitted != (on == rule.FailureAllow) {
+				if v := judgmentOf(t, f.judge, p, fmt.Sprint("more", i), 1); v.Admitted != (on == lease.FailureAllow) {
 					t.Errorf("where all owe, %v: %+v", on, v)
 				}
 			}
-			if v := judgmentOf(t, f.judge, p, "0", 1); v.Admitted != (on == rule.FailureAllow) {
+			if v := judgmentOf(t, f.judge, p, "0", 1); v.Admitted != (on == lease.FailureAllow) {
 				t.Errorf("after its share was spent, %v: %+v", on, v)
 			}
 			f.behind.down.Store(false)
