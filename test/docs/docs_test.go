@@ -25,7 +25,7 @@ import (
 func documents(t *testing.T) []*Document {
 	t.Helper()
 	root := stack.Root(t)
-	paths := []string{frontPage, "envoy/README.md"}
+	paths := []string{frontPage, "RATIONALE.md", "CHANGELOG.md", "envoy/README.md"}
 	for _, pattern := range []string{"internal/*/README.md", "regional/*/README.md", "docs/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
@@ -59,9 +59,9 @@ func read(t *testing.T, path string) string {
 // what the programs have. Who writes a new kind of example adds here how to check it.
 func TestDocuments(t *testing.T) {
 	root := stack.Root(t)
-	all := documents(t)
+	all, modules := documents(t), requirements(t)
 	c := &Checker{
-		Exists:       func(path string) bool { return exists(root, path) },
+		Exists:       func(path string) bool { return exists(root, path) || slices.Contains(modules, path) },
 		Declarations: func(path string) ([]string, error) { return declarations(root, path) },
 		Targets:      targets(read(t, "Makefile")),
 		Programs:     programs(t),
@@ -97,7 +97,7 @@ var others = map[string]string{
 	"--concurrency": "a flag of Envoy", "--restart-epoch": "a flag of Envoy", "--drain-time-s": "a flag of Envoy", "--scan": "a flag of redis-cli",
 	"weir_region": "a cluster", "weir_": "how all metrics begin", "weir_ratelimit": "how some begin",
 	"tetratelabs/proxy-wasm-go-sdk": "a repository", "proxy-wasm/proxy-wasm-go-sdk": "a repository",
-	"application/proto": "a media type", ".weir/state": "made by a region that runs",
+	"application/proto": "a media type", "weir_learning": "a metric of earlier releases", "weir_state_": "how some begin", ".weir/state": "made by a region that runs",
 }
 
 // exists takes patterns too.

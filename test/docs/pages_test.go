@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,27 @@ func TestFieldsAreExplained(t *testing.T) {
 	for field := range fields {
 		if !strings.Contains(page, "\n| `"+field+"` |") {
 			t.Errorf("docs/rules.md does not explain %s", field)
+		}
+	}
+}
+
+var requirement = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`)
+
+// requirements are the modules that the programs and tests import themselves.
+func requirements(t *testing.T) (all []string) {
+	t.Helper()
+	for _, m := range requirement.FindAllStringSubmatch(read(t, "go.mod"), -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// Every dependency has its reason.
+func TestDependenciesAreExplained(t *testing.T) {
+	page := read(t, "RATIONALE.md")
+	for _, module := range requirements(t) {
+		if !strings.Contains(page, "\n| `"+module+"` |") {
+			t.Errorf("RATIONALE.md does not explain why %s is needed", module)
 		}
 	}
 }
