@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// advices is what to change when a server, or TLS, says one of these; the first
-// that fits.
+// advices maps parts of error texts of a server, or of TLS, to what to change. The first
+// that fits is used.
 var advices = []struct {
-	tls        string // "on" or "off": only then
-	says, then string
+	tls          string // "on" or "off": only with or without TLS
+	text, change string
 }{
-	{"", "WRONGPASS", "set the user name and the password that the server knows; ACL LIST shows its users, and which are off"},
+	{"", "WRONGPASS", "set a user name and password that the server accepts; ACL LIST shows its users, and which are off"},
 	{"", "NOAUTH", "the server demands a password, and got none: set it, for sentinels their own"},
 	{"", "NOPERM", "give the user what weir.acl lists"},
 	{"", "user executing the script can't", "give the user what weir.acl lists"},
@@ -23,26 +23,26 @@ var advices = []struct {
 	{"", "MISCONF", `set save to "": counters need no snapshots`},
 	{"", "password of redis user", "make the password readable"},
 	{"", "unknown authority", "trust the authority that signed the server's certificate"},
-	{"", "certificate is valid for", "set the name that the server's certificate bears, or give the server another one"},
-	{"", "certificate required", "show a certificate: the server demands one of its clients"},
-	{"", "bad certificate", "show a certificate of an authority that the server trusts"},
-	{"", "unknown certificate authority", "show a certificate of an authority that the server trusts"},
+	{"", "certificate is valid for", "set the server name to one in the server's certificate, or replace the certificate"},
+	{"", "certificate required", "configure a client certificate: the server demands one"},
+	{"", "bad certificate", "configure a client certificate of an authority that the server trusts"},
+	{"", "unknown certificate authority", "configure a client certificate of an authority that the server trusts"},
 	{"", errNotClustered.Error(), "use mode single, or name nodes of a cluster"},
 	{"", errNoSlots.Error(), "create it: redis-cli --cluster create"},
-	{"", "unknown command", "use the mode of what this is: a server, a node of a cluster, or a sentinel"},
-	{"", "monitors no master", "set the name that SENTINEL MASTERS shows"},
+	{"", "unknown command", "choose the mode for this server: single, cluster or sentinel"},
+	{"", "is monitored there", "set the name that SENTINEL MASTERS shows"},
 	{"", "no such host", "correct the address"},
 	{"", "refused", "start the server, or correct the address"},
 	{"off", "EOF", "turn TLS on if the server demands it"},
 	{"off", "connection reset", "turn TLS on if the server demands it"},
-	{"on", "connection reset", "show a certificate that the server trusts, if it demands one"},
-	{"on", "broken pipe", "show a certificate that the server trusts, if it demands one"},
-	{"on", "EOF", "show a certificate that the server trusts, if it demands one"},
-	{"on", "deadline exceeded", "turn TLS off if the server has none, or look what is between here and there"},
-	{"on", "i/o timeout", "turn TLS off if the server has none, or look what is between here and there"},
+	{"on", "connection reset", "configure a client certificate, if the server demands one"},
+	{"on", "broken pipe", "configure a client certificate, if the server demands one"},
+	{"on", "EOF", "configure a client certificate, if the server demands one"},
+	{"on", "deadline exceeded", "turn TLS off if the server has none, or check the network path"},
+	{"on", "i/o timeout", "turn TLS off if the server has none, or check the network path"},
 }
 
-// advised adds to an error of a server what to change.
+// advised adds to an error of a server what the operator can change.
 func (c *Config) advised(err error) error {
 	if err == nil {
 		return nil
@@ -52,8 +52,8 @@ func (c *Config) advised(err error) error {
 		state = "on"
 	}
 	for _, a := range advices {
-		if (a.tls == "" || a.tls == state) && strings.Contains(err.Error(), a.says) {
-			return fmt.Errorf("%w (%s)", err, a.then)
+		if (a.tls == "" || a.tls == state) && strings.Contains(err.Error(), a.text) {
+			return fmt.Errorf("%w (%s)", err, a.change)
 		}
 	}
 	return err

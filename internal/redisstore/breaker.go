@@ -3,7 +3,7 @@ package redisstore
 import "time"
 
 // probeEvery is the time from the failure of a node, or of a probe, to the next
-// probe. Whoever schedules one varies it by a tenth.
+// probe, ten percent more or less.
 const probeEvery = 100 * time.Millisecond
 
 // manyErrors in a row open a breaker.
@@ -13,9 +13,9 @@ const manyErrors = 3
 type outcome uint8
 
 const (
-	answered outcome = iota // every reply arrived, whatever it said
+	answered outcome = iota // every reply arrived, errors included
 	failed                  // the connection was refused or broke
-	timedOut                // no reply in time: whatever else is sent will hang as well
+	timedOut                // no reply in time: the next command would hang as well
 )
 
 // breaker decides whether a node is worth asking. It is a state machine without a

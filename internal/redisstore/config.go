@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Mode is what Redis is made of. The zero value is Auto.
+// Mode is the kind of Redis deployment. The zero value is Auto.
 type Mode uint8
 
 // The modes.
@@ -24,14 +24,14 @@ const (
 	Auto     Mode = iota // several addresses, or one that answers CLUSTER SLOTS: Cluster; else Single
 	Single               // one server
 	Cluster              // a Redis Cluster; every address is a seed, a configuration endpoint among them
-	Sentinel             // the master that sentinels name; the addresses are theirs
+	Sentinel             // the master that sentinels name; the addresses are those of the sentinels
 )
 
 var modes = []string{"auto", "single", "cluster", "sentinel"}
 
 func (m Mode) String() string { return modes[min(int(m), len(modes)-1)] }
 
-// ParseMode reads what String writes.
+// ParseMode reads the name that String writes.
 func ParseMode(s string) (Mode, error) {
 	if i := slices.Index(modes, s); i >= 0 {
 		return Mode(i), nil
@@ -49,42 +49,42 @@ const (
 // Config says where Redis is and how it is used.
 type Config struct {
 	// Addrs are host:port, the port a number, of the server, of seeds of the
-	// cluster, or of the sentinels; at least one. They are resolved anew for each
+	// cluster, or of the sentinels; at least one. They are resolved again for each
 	// connection.
 	Addrs []string
 	Mode  Mode
-	// SentinelMaster is the name that the sentinels know the master by. Only for
-	// Sentinel, and needed there.
+	// SentinelMaster is the name of the master at the sentinels. It is required with
+	// Sentinel, and illegal otherwise.
 	SentinelMaster string
 
 	// Username is the ACL user; empty: the default user.
 	Username string
-	// Password is asked for at each new connection, so that a password can change
-	// while connections are up. Nil: none.
+	// Password is called for each new connection, so that a password can change while
+	// connections are up. Nil: no password.
 	Password func() (string, error)
 	// SentinelUsername and SentinelPassword are for the sentinels themselves.
 	SentinelUsername string
 	SentinelPassword func() (string, error)
-	// TLS is for all connections, sentinels included; nil: plain TCP. ServerName
+	// TLS applies to all connections, sentinels included; nil: plain TCP. ServerName
 	// has to be set where nodes are announced by address.
 	TLS *tls.Config
 
 	// Timeout bounds connecting and, apart from that, each exchange with a node;
-	// 0 means 100 ms. A caller waits as long as its own deadline says, which may
-	// be less; a node that has not answered for so long is left alone.
+	// 0 means 100 ms. A caller waits until its own deadline, which may be
+	// earlier; the breaker of a node that exceeds the timeout opens.
 	Timeout time.Duration
-	// Lanes is how many pipelines may be under way to a node at once, and so how
-	// many connections it sees (and two more now and then); 0 means 2. More lanes
-	// make shorter pipelines, which cost both sides more.
+	// Lanes is how many pipelines may be in flight to a node at once, each on its own
+	// connection (and at times two more connections); 0 means 2. More lanes make shorter
+	// pipelines, which cost both sides more CPU.
 	Lanes int
 	// Queue is how many asks may wait for a node; 0 means 4096, some 40 ms of a
-	// Redis core. What finds no room is Unavailable at once.
+	// Redis core. Asks beyond that are Unavailable at once.
 	Queue int
 
 	// Now is the clock of the counters, for tests. Nil means each server's own,
 	// which is the only one that replicas share.
 	Now func() limit.Micros
-	// Log is told of nodes that come and go. Nil: nobody is.
+	// Log gets a line for each node that comes or goes. Nil: no log.
 	Log *slog.Logger
 
 	// dial replaces the network, for tests.
@@ -101,9 +101,9 @@ func (c Config) complete() (Config, error) {
 	case c.Mode == Single && len(c.Addrs) > 1:
 		return c, fmt.Errorf("redis: %d addresses for a single server: name one, or use mode cluster or sentinel", len(c.Addrs))
 	case c.Mode == Sentinel && c.SentinelMaster == "":
-		return c, fmt.Errorf("redis: mode sentinel without the master's name: set the one that the sentinels monitor it by")
+		return c, fmt.Errorf("redis: mode sentinel without the master's name: set the name that the sentinels use for it")
 	case c.Mode != Sentinel && c.SentinelMaster != "":
-		return c, fmt.Errorf("redis: master name %q in mode %s: only sentinels know names; use mode sentinel", c.SentinelMaster, c.Mode)
+		return c, fmt.Errorf("redis: master name %q in mode %s: only sentinels have master names; use mode sentinel", c.SentinelMaster, c.Mode)
 	case c.Timeout < 0 || c.Timeout > time.Minute:
 		return c, fmt.Errorf("redis: timeout %v: at most 1m, 0 for %v", c.Timeout, DefaultTimeout)
 	case c.Lanes < 0 || c.Lanes > 64:
@@ -132,15 +132,15 @@ func (c Config) complete() (Config, error) {
 	return c, nil
 }
 
-// options are those of a client for one server. It never sends anything twice, has
-// a connection for each user that it may have at once, and asks the server for
-// nothing that an ACL is likely to forbid.
+// options returns the options of a client for one server. The client never sends a
+// command twice, has enough connections for all of its users at once, and sends no
+// command that an ACL is likely to forbid.
 func (c *Config) options(addr string) *redis.Options {
 	conns := c.Lanes + 2 // the heartbeat, and the loading of scripts
 	return &redis.Options{
 		Addr:   addr,
 		Dialer: c.dial,
-		// RESP2: there is nothing to be pushed here, and looking for it costs.
+		// RESP2: Redis pushes nothing here, and checking for pushes costs CPU.
 		Protocol:                   2,
 		CredentialsProviderContext: credentials(c.Username, c.Password),
 		TLSConfig:                  c.TLS,
@@ -153,19 +153,19 @@ func (c *Config) options(addr string) *redis.Options {
 		PoolTimeout:           c.Timeout,
 		ContextTimeoutEnabled: true,
 
-		// After PoolSize errors in a row a pool only tries once per second. A node
-		// gets a new client before it comes to that.
+		// After PoolSize errors in a row a pool dials once per second only. A node gets a
+		// new client before that happens.
 		PoolSize:         conns + manyErrors + 1,
 		MaxActiveConns:   conns,
-		PipelinePoolSize: -1, // the other pool is enough
+		PipelinePoolSize: -1, // no second pool
 
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 }
 
-// credentials asks for the password that is current. Nil if there is neither a
-// user nor a password.
+// credentials returns the function that supplies user and current password. Nil if
+// there is neither.
 func credentials(user string, password func() (string, error)) func(context.Context) (string, string, error) {
 	if user == "" && password == nil {
 		return nil

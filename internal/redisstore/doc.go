@@ -1,33 +1,33 @@
 // Package redisstore is the [limiter.Store] of a region with several replicas:
 // counters in Redis, which all of them share. Redis may be one server, a master
-// that sentinels look after, or a cluster.
+// that Redis Sentinel monitors, or a cluster.
 //
-//	Store      routes asks to nodes, and waits for them   (store.go, call.go)
+//	Store      routes asks to nodes, and waits for them   (store.go, acquisition.go)
 //	group      all or none, over several nodes            (group.go)
 //	node       a master: queue, lanes, breaker            (node.go, queue.go, breaker.go)
 //	lane       one pipeline after the other, and replies  (lane.go, reply.go)
 //	topology   which master serves a key                  (topology.go, finder.go)
-//	heartbeat  how many replicas are alive                (heartbeat.go)
+//	heartbeat  how many replicas and holders are alive    (heartbeat.go, holders.go)
 //
 // Every decision is one script run by Redis (package script), so that asks for one
 // counter are applied one after the other on the clock of its server. A node has a
 // few lanes. A lane takes all asks that have gathered for its node, sends them as
-// one pipeline, and waits for the replies; what arrives meanwhile gathers for the
-// next one. Nobody waits for a timer, and the busier a node, the longer its
-// pipelines and the cheaper an ask.
+// one pipeline, and waits for the replies; asks that arrive meanwhile gather for the
+// next pipeline. No ask waits for a timer. The busier a node is, the longer its
+// pipelines are and the less each ask costs.
 //
 // # Sent once
 //
 // An ask is sent again only when a reply proves that it was not applied: NOSCRIPT,
-// MOVED and ASK. After an error of the network nobody knows, and the ask is
-// answered Unavailable. That is why neither go-redis' ClusterClient is used nor its
-// AutoPipeline: both may send again what was sent before, and neither sends to a
-// node that is named. Here each node has a client of its own, which never retries.
+// MOVED and ASK. After a network error it is unknown whether the ask was applied, and
+// the ask is answered Unavailable. The package uses neither go-redis' ClusterClient nor
+// its AutoPipeline: both may send a command a second time, and neither can send to a
+// given node. Here each node has a client of its own, which never retries.
 //
 // # What can be lost
 //
-// A Redis that restarts, or fails over to a replica that lags, loses counters, and
-// these begin anew: at most one more limit for the period in which it happened.
-// While a node does not answer, its keys are Unavailable, and those of the others
-// are not affected.
+// A Redis that restarts, or fails over to a replica that lags, loses counters.
+// These start again from zero: the cost is at most one more limit for the period in
+// which it happened. While a node does not answer, its keys are Unavailable; the keys
+// of other nodes are not affected.
 package redisstore

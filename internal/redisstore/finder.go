@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// finder learns which masters there are. known are addresses that it found before
-// and that may answer.
+// finder finds the masters. known are addresses that it found before and that may
+// answer.
 type finder interface {
 	find(ctx context.Context, known []string) (*layout, error)
 }
@@ -31,48 +31,48 @@ func (s *Store) newFinder() finder {
 	return &cluster{config: c, orSingle: c.Mode == Auto && len(c.Addrs) == 1}
 }
 
-// single is one server, which nobody needs to be asked about.
+// single is one server: there is nothing to look up.
 type single string
 
 func (s single) find(context.Context, []string) (*layout, error) { return whole(string(s)), nil }
 
-// cluster asks nodes of a Redis Cluster.
+// cluster reads the topology from nodes of a Redis Cluster.
 type cluster struct {
 	config   *Config
-	orSingle bool // a server without cluster mode is taken for what there is
+	orSingle bool // a server without cluster mode is used as the only one
 }
 
-// view is what one node says about the cluster.
+// view is the cluster as one node sees it.
 type view struct {
 	layout *layout
 	ok     bool   // cluster_state: the node can see the majority
 	epoch  uint64 // cluster_current_epoch
 	err    error
-	place  int // among the addresses that were configured; beyond them: none of these
+	place  int // index among the configured addresses; their number: none of these
 }
 
-// errNotClustered is said by a server that is not in cluster mode.
+// errNotClustered is the error of a server that is not in cluster mode.
 var errNotClustered = errors.New("this server has cluster support disabled")
 
-// errNoSlots is for a node of a cluster that has only been started.
+// errNoSlots is the error of a node that runs in cluster mode and has joined no cluster.
 var errNoSlots = errors.New("the cluster has no slots: it is not set up yet")
 
 const (
-	// askAtOnce is how many nodes are asked at the same time: one of them may hang, and
-	// one of them may be cut off from the rest.
+	// askAtOnce is the number of nodes that are asked at the same time: one of them may
+	// hang, and another may be cut off from the rest.
 	askAtOnce = 3
-	// laggard is how long a look-up waits for those who have not answered yet: before it
-	// asks the seeds as well, and after it has been told of a cluster that is well.
+	// laggard is how long a look-up waits for nodes that have not answered: before it asks
+	// the seeds as well, and after a node has returned a healthy cluster.
 	laggard = 100 * time.Millisecond
-	// mostPatience is how long a look-up waits for anybody. What began to answer later
-	// is asked by the next one.
+	// mostPatience is how long a look-up waits at all. The next look-up asks the nodes that
+	// were too late.
 	mostPatience = 2 * time.Second
 )
 
-// find asks a few nodes and believes the one that sees a majority and the newest
-// epoch. Where none of the known ones sees a majority, the seeds are asked as well: a
-// cluster may have begun anew elsewhere, and a node that was left behind names the
-// others where they were.
+// find asks a few nodes and uses the view of the one that sees a majority and the newest
+// epoch. If none of the known nodes sees a majority, it asks the seeds as well: the
+// cluster may have been set up again elsewhere, and a node that was left behind returns
+// the old addresses.
 func (c *cluster) find(ctx context.Context, known []string) (*layout, error) {
 	known = slices.Clone(known)
 	rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
@@ -91,13 +91,13 @@ func (c *cluster) find(ctx context.Context, known []string) (*layout, error) {
 
 func (v *view) well() bool { return v.err == nil && v.ok }
 
-// replied reports whether the error is what a server told.
+// replied reports whether the error is a reply of a server.
 func (v *view) replied() bool {
 	return isReply(v.err) || errors.Is(v.err, errNoSlots) || errors.Is(v.err, errNotClustered)
 }
 
-// better reports whether v is more to be believed. Of two errors the more telling is:
-// what a server says, and then what is wrong with the address that was named first.
+// better reports whether v is preferred. Of two errors a reply of a server is preferred,
+// then the one of the address that was configured first.
 func (v *view) better(than *view) bool {
 	switch {
 	case v.err != nil && than.err != nil:
@@ -113,19 +113,19 @@ func (v *view) better(than *view) bool {
 	return v.epoch > than.epoch
 }
 
-// ask asks one node, over a connection of its own: those of the lanes may be busy. It
-// returns soon after the end of ctx.
+// ask reads the view of one node, over a connection of its own: those of the lanes may be
+// busy. It returns soon after ctx ends.
 func (c *cluster) ask(ctx context.Context, addr string) view {
 	client := redis.NewClient(c.config.options(addr))
 	defer closeClient(client)
-	defer context.AfterFunc(ctx, func() { closeClient(client) })() // else it would read on
+	defer context.AfterFunc(ctx, func() { closeClient(client) })() // go-redis would read on
 	pipe := client.Pipeline()
 	slots, info := pipe.ClusterSlots(ctx), pipe.ClusterInfo(ctx)
 	_, err := pipe.Exec(ctx)
 	if slots.Err() != nil {
 		err = slots.Err()
 	} else if len(slots.Val()) > 0 {
-		err = nil // that info is forbidden is no harm
+		err = nil // CLUSTER INFO may be forbidden: nothing is lost
 	} else if err == nil {
 		err = errNoSlots
 	}
@@ -142,7 +142,7 @@ func (c *cluster) ask(ctx context.Context, addr string) view {
 	return v
 }
 
-// place is where an address stands in the configuration.
+// place returns the index of an address in the configuration.
 func (c *cluster) place(addr string) int {
 	if i := slices.Index(c.config.Addrs, addr); i >= 0 {
 		return i
@@ -150,7 +150,7 @@ func (c *cluster) place(addr string) int {
 	return len(c.config.Addrs)
 }
 
-// layoutOf reads CLUSTER SLOTS as origin answered it.
+// layoutOf reads the reply of origin to CLUSTER SLOTS.
 func layoutOf(ranges []redis.ClusterSlot, origin string) *layout {
 	l := new(layout)
 	for _, r := range ranges {
@@ -160,7 +160,7 @@ func layoutOf(ranges []redis.ClusterSlot, origin string) *layout {
 				continue
 			}
 			if i == 0 { // the master is the first one
-				l.ranges = append(l.ranges, slotRange{r.Start, r.End, addr})
+				l.ranges = append(l.ranges, hashSlotRange{r.Start, r.End, addr})
 			}
 			if !slices.Contains(l.known, addr) {
 				l.known = append(l.known, addr)
@@ -170,7 +170,7 @@ func layoutOf(ranges []redis.ClusterSlot, origin string) *layout {
 	return l
 }
 
-// fields reads lines of name:value, as INFO has them.
+// fields reads lines of name:value, the format of INFO.
 func fields(text string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -181,38 +181,38 @@ func fields(text string) map[string]string {
 	return m
 }
 
-// sentinels ask Redis Sentinel for the master.
+// sentinels reads the master from Redis Sentinel.
 type sentinels struct {
 	config *Config
-	last   string // the master that they named last
+	last   string // the master at the last look-up
 }
 
-// find asks all sentinels and believes most of them; of two that are named equally
-// often, the one that was named before.
+// find asks all sentinels and returns the master that most of them name; of two that are
+// named equally often, the one of the last look-up.
 func (s *sentinels) find(ctx context.Context, _ []string) (*layout, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type word struct {
+	type answer struct {
 		addr string
 		err  error
 	}
-	words := make(chan word, len(s.config.Addrs))
+	answers := make(chan answer, len(s.config.Addrs))
 	for _, addr := range s.config.Addrs {
 		go func() {
 			master, err := s.ask(ctx, addr)
-			words <- word{master, err}
+			answers <- answer{master, err}
 		}()
 	}
 	votes := map[string]int{}
 	var failure error
 	for range s.config.Addrs {
-		w := <-words
-		if w.err != nil {
-			failure = w.err
+		a := <-answers
+		if a.err != nil {
+			failure = a.err
 			continue
 		}
-		if votes[w.addr]++; votes[w.addr] > len(s.config.Addrs)/2 {
-			break // the others change nothing, and one of them may hang
+		if votes[a.addr]++; votes[a.addr] > len(s.config.Addrs)/2 {
+			break // the other answers change nothing, and one of them may not come
 		}
 	}
 	master, most := "", 0
@@ -228,7 +228,7 @@ func (s *sentinels) find(ctx context.Context, _ []string) (*layout, error) {
 	return whole(master), nil
 }
 
-// ask asks one sentinel.
+// ask reads the master from one sentinel.
 func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
 	o := s.config.options(addr)
 	o.CredentialsProviderContext = credentials(s.config.SentinelUsername, s.config.SentinelPassword)
@@ -237,7 +237,7 @@ func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
 	parts, err := client.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.config.SentinelMaster).StringSlice()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return "", fmt.Errorf("redis sentinel %s: it monitors no master named %q", addr, s.config.SentinelMaster)
+		return "", fmt.Errorf("redis sentinel %s: no master named %q is monitored there", addr, s.config.SentinelMaster)
 	case err != nil:
 		return "", fmt.Errorf("redis sentinel %s: %w", addr, err)
 	case len(parts) == 2:

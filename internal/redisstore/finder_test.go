@@ -97,7 +97,7 @@ func (n *place) answer(command []string) string {
 		for i, addr := range n.masters {
 			host, port, _ := strings.Cut(addr, ":")
 			fmt.Fprintf(&b, "*3\r\n:%d\r\n:%d\r\n*3\r\n$%d\r\n%s\r\n:%s\r\n$2\r\nid\r\n",
-				i*slots/len(n.masters), (i+1)*slots/len(n.masters)-1, len(host), host, port)
+				i*hashSlots/len(n.masters), (i+1)*hashSlots/len(n.masters)-1, len(host), host, port)
 		}
 		return b.String()
 	case "cluster info":

@@ -121,7 +121,7 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 	slow := map[int]bool{}
 	for i := range 60 {
 		asks = append(asks, one(p, fmt.Sprint("k", i)))
-		if c.MasterOf(s.newCall(asks[i:]).errands[0].key) == c.Nodes[2] {
+		if c.MasterOf(s.newAcquisition(asks[i:]).asks[0].key) == c.Nodes[2] {
 			slow[i] = true
 		}
 	}

@@ -12,8 +12,8 @@ func FuzzReplies(f *testing.F) {
 		f.Add(text, "seed:6379")
 	}
 	f.Fuzz(func(t *testing.T, text, origin string) {
-		v, addr := verdictOf(replyError(text))
-		if v == done || v == unheard || addr != "" && v != moved && v != ask {
+		v, addr := replyKindOf(replyError(text))
+		if v == done || v == noReply || addr != "" && v != moved && v != ask {
 			t.Fatalf("%q: %d, %q", text, v, addr)
 		}
 		full := fullAddress(addr, origin)
@@ -24,6 +24,6 @@ func FuzzReplies(f *testing.F) {
 			t.Errorf("%q told by %q became %q, then %q", addr, origin, full, again)
 		}
 		fields(text)
-		slotOf(text)
+		hashSlotOf(text)
 	})
 }

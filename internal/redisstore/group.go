@@ -5,19 +5,19 @@ import (
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
-// group is the asks of one request, all or none. Its members may live on different
-// nodes, which cannot decide together, so it is decided in two rounds: every member
-// is settled and looks whether its need fits, which charges nothing; if all fit,
-// all are charged. Between the two others may have taken what was there. Then the
-// members that were charged give it back.
+// group holds the asks of one request: all are granted or none. Its members may live on
+// different nodes, which cannot decide together, so it is decided in rounds. In the first
+// round every member settles what it reports and checks whether its need fits; nothing
+// is charged. If all fit, the second round charges all. Between the two, other requests
+// may have taken what was left. Then the third round gives back what was charged.
 //
-// A member that is Unavailable holds up nobody: the others are decided without it.
+// A member that is Unavailable does not stop the others: they are decided without it.
 //
 // It is guarded by the mu of its call.
 type group struct {
-	members []errand
+	members []pendingAsk
 	round   round
-	pending int // members that are under way in this round
+	pending int // members whose reply of this round is missing
 }
 
 type round uint8
@@ -37,17 +37,17 @@ func (g *group) join() {
 	}
 }
 
-// settled notes that a member is settled in this round. It returns what is to be
-// sent next, and whether the group is decided.
-func (g *group) settled() (again []*errand, decided bool) {
+// settled counts a member as settled in this round. It returns the asks of the next
+// round, and whether the group is decided.
+func (g *group) settled() (again []*pendingAsk, decided bool) {
 	if g.pending--; g.pending > 0 {
 		return nil, false
 	}
 	return g.advance()
 }
 
-// hasten ends the first round for members that have not answered.
-func (g *group) hasten() (again []*errand, decided bool) {
+// hasten ends the first round without the members that have not answered.
+func (g *group) hasten() (again []*pendingAsk, decided bool) {
 	if g.round != fitting {
 		return nil, false
 	}
@@ -55,7 +55,7 @@ func (g *group) hasten() (again []*errand, decided bool) {
 	return g.advance()
 }
 
-// abandon settles what is under way.
+// abandon settles the members that have not answered as Unavailable.
 func (g *group) abandon() {
 	for i := range g.members {
 		if m := &g.members[i]; !m.settled && !m.overdue {
@@ -67,7 +67,7 @@ func (g *group) abandon() {
 }
 
 // advance goes to the next round that has anything to do.
-func (g *group) advance() (again []*errand, decided bool) {
+func (g *group) advance() (again []*pendingAsk, decided bool) {
 	if g.round == fitting {
 		if g.round = over; !g.denied() {
 			again, g.round = g.charge(), charging
@@ -98,9 +98,9 @@ func (g *group) denied() bool {
 	return false
 }
 
-// charge has the members that fit take what they need. What they gave back and
-// reported is settled by now.
-func (g *group) charge() (again []*errand) {
+// charge returns the asks that charge the members that fit. What they gave back and
+// reported is settled already.
+func (g *group) charge() (again []*pendingAsk) {
 	for i := range g.members {
 		m := &g.members[i]
 		if !m.fits || m.ask.Want.Want == 0 {
@@ -113,14 +113,14 @@ func (g *group) charge() (again []*errand) {
 	return again
 }
 
-// giveBack has the members that were charged return it.
-func (g *group) giveBack() (again []*errand) {
+// giveBack returns the asks that give back what was charged.
+func (g *group) giveBack() (again []*pendingAsk) {
 	for i := range g.members {
 		m := &g.members[i]
 		if m.grant.Status != lease.OK || m.grant.Granted == 0 || !m.fits {
 			continue
 		}
-		if m.ask.Holder != 0 { // what a holder states is absolute
+		if m.ask.Holder != 0 { // a holder states absolute numbers
 			m.ask.Want = lease.Want{Want: m.ask.Holding}
 		} else {
 			m.ask.Want = lease.Want{Unused: m.grant.Granted, Lease: m.grant.Lease}
@@ -131,16 +131,16 @@ func (g *group) giveBack() (again []*errand) {
 	return again
 }
 
-// again makes an errand that is settled ready for another round.
-func (e *errand) again(m script.Mode) *errand {
-	e.mode, e.settled, e.asking, e.hops = m, false, false, 0
-	e.debt, e.returns = "", "" // they are settled
-	e.load()
-	return e
+// again makes an ask that is settled ready for another round.
+func (p *pendingAsk) again(m script.Mode) *pendingAsk {
+	p.mode, p.settled, p.asking, p.hops = m, false, false, 0
+	p.debt, p.returns = "", "" // settled by the round before
+	p.load()
+	return p
 }
 
-// stranded words the grants of members whose give-back failed: nothing was granted
-// to this request, though the units stay charged until they expire.
+// stranded corrects the grants of members whose give-back failed: nothing was granted
+// to this request, although the units stay charged until they expire.
 func (g *group) stranded() {
 	for i := range g.members {
 		if m := &g.members[i]; m.overdue && m.grant.Status != lease.OK {
@@ -150,17 +150,17 @@ func (g *group) stranded() {
 }
 
 // nothing is the grant of a member whose group was denied elsewhere.
-func (e *errand) nothing() lease.Grant {
-	return lease.Grant{Status: lease.OK, Granted: e.ask.Holding, Limit: e.ask.Policy.Terms.Capacity}
+func (p *pendingAsk) nothing() lease.Grant {
+	return lease.Grant{Status: lease.OK, Granted: p.ask.Holding, Limit: p.ask.Policy.Terms.Capacity}
 }
 
-// leave ends the group at the caller's deadline, and returns what is still to be
-// sent: what members were charged though the request is denied.
-func (g *group) leave() (back []*errand) {
+// leave ends the group at the caller's deadline. It returns the asks that give back what
+// was charged although the request is denied.
+func (g *group) leave() (back []*pendingAsk) {
 	switch g.round {
 	case fitting:
 		g.abandon()
-		if !g.denied() { // it may fit, but nothing was charged
+		if !g.denied() { // all may fit, but nothing was charged
 			for i := range g.members {
 				m := &g.members[i]
 				if m.grant.Status != lease.Unavailable {

@@ -21,7 +21,7 @@ func apart(t *testing.T, c *redistest.Cluster, s *Store, units ...int64) (polici
 	taken := map[*redistest.Server]bool{}
 	for i := 0; len(policies) < len(units); i++ {
 		p := fixedPolicy(t, fmt.Sprint("rule", i), units[len(policies)])
-		if n := c.MasterOf(s.newCall(asksOf(one(p, "k"))).errands[0].key); !taken[n] {
+		if n := c.MasterOf(s.newAcquisition(asksOf(one(p, "k"))).asks[0].key); !taken[n] {
 			taken[n] = true
 			policies = append(policies, p)
 		}
@@ -138,7 +138,7 @@ func groupWithAMemberAway(t *testing.T, c *redistest.Cluster) {
 	request := func() []lease.Grant {
 		return acquire(t, s, 3*time.Second, together(one(p[0], "k"), one(p[1], "k"), one(p[2], "k"))...)
 	}
-	hung := c.MasterOf(s.newCall(asksOf(one(p[0], "k"))).errands[0].key)
+	hung := c.MasterOf(s.newAcquisition(asksOf(one(p[0], "k"))).asks[0].key)
 	hung.Pause()
 	defer hung.Resume()
 	if got := fmt.Sprint(granted(request())); got != "[unavailable 1 1]" {
@@ -171,7 +171,7 @@ func groupsAreApart(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second})
 	eventually(t, func() string { return unlike(s, 3) })
 	p := apart(t, c, s, 10, 10, 10)
-	hung := c.MasterOf(s.newCall(asksOf(one(p[0], "k"))).errands[0].key)
+	hung := c.MasterOf(s.newAcquisition(asksOf(one(p[0], "k"))).asks[0].key)
 	hung.Pause()
 	defer hung.Resume()
 	asks := asksOf(one(p[0], "k"), one(p[1], "k"), one(p[1], "k"), one(p[2], "k"), one(p[2], "k"))

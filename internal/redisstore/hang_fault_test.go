@@ -137,7 +137,7 @@ func (c *crowd) watch(t *testing.T) (most func() int) {
 func keysOn(s *Store, c *redistest.Cluster, p *limiter.Policy, n *redistest.Server) (there, elsewhere []string) {
 	for i := 0; len(there) < 40 || len(elsewhere) < 40; i++ {
 		key := fmt.Sprint("key", i)
-		if c.MasterOf(s.newCall(asksOf(one(p, key))).errands[0].key) == n {
+		if c.MasterOf(s.newAcquisition(asksOf(one(p, key))).asks[0].key) == n {
 			there = append(there, key)
 		} else {
 			elsewhere = append(elsewhere, key)

@@ -10,18 +10,20 @@ import (
 )
 
 const (
-	// beatEvery is how often a replica says that it is alive, and goneAfter from
-	// when on it counts no more: three beats that did not arrive.
+	// beatEvery is the time between two heartbeats of a replica. A replica without a
+	// heartbeat for goneAfter, three in a row, is not counted any more.
 	beatEvery = time.Second
 	goneAfter = 3500 * time.Millisecond
-	// heartQuiet is how long no beat must have been refused until one is logged again.
+	// heartQuiet is the time without a refused heartbeat after which the next refusal is
+	// logged again.
 	heartQuiet = time.Minute
-	// replicasKey holds the replicas, by when they were last heard of.
+	// replicasKey is a sorted set of the replicas; the score is the time of the last
+	// heartbeat.
 	replicasKey = "weir:{replicas}"
 )
 
-// beatScript notes that a replica is alive, forgets those that have not been heard
-// of for a while, and counts. ARGV: the replica, and that while in milliseconds.
+// beatScript records that a replica is alive, drops those without a heartbeat for a
+// while, and returns how many are left. ARGV: the replica, that while in milliseconds.
 const beatScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -30,113 +32,113 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return redis.call('ZCARD', KEYS[1])`
 
-// census is how many replicas are alive. After Redis lost its data the first replica
-// that beats finds nobody else, and the second only the first: were they to believe
-// it, and Redis to fail again, each would hand out the whole of what they share, for
-// as long as a window. So a number that fell is believed only when everybody has had
-// goneAfter since to say that it lives. Times are of a monotonic clock.
+// replicaCount counts the replicas that are alive. After Redis lost its data the first
+// heartbeat counts one replica, the second two. If replicas used these numbers and Redis
+// failed again, each would enforce nearly the whole limit alone, for as long as a window.
+// So a lower number is used only after goneAfter, in which every replica can send a
+// heartbeat. Times are of a monotonic clock.
 //
-// Invariant: replicas never falls within goneAfter of a fall of what beats tell, of a
-// beat that failed, or of a silence of that length.
-type census struct {
-	replicas int64         // 0: never known
-	told     int64         // by the last beat that was answered
-	last     time.Duration // when that was
-	gap      bool          // a beat since failed
-	since    time.Duration // when the number fell last, or the last gap ended
+// Invariant: replicas never falls within goneAfter of a lower reply, of a heartbeat that
+// failed, or of goneAfter without a reply.
+type replicaCount struct {
+	replicas int64         // 0: not known yet
+	latest   int64         // the last reply to a heartbeat
+	last     time.Duration // when it arrived
+	gap      bool          // a heartbeat failed since
+	since    time.Duration // when the number last fell, or the last gap ended
 }
 
-// heard takes the number that a beat was answered with at now.
-func (c *census) heard(replicas int64, now time.Duration) {
-	if replicas < c.told || c.gap || now-c.last > goneAfter {
+// answered records the reply to a heartbeat that arrived at now.
+func (c *replicaCount) answered(replicas int64, now time.Duration) {
+	if replicas < c.latest || c.gap || now-c.last > goneAfter {
 		c.since = now
 	}
-	c.told, c.last, c.gap = replicas, now, false
+	c.latest, c.last, c.gap = replicas, now, false
 	if replicas >= c.replicas || now-c.since >= goneAfter {
 		c.replicas = replicas
 	}
 }
 
-// missed notes that a beat failed: who knows whose else did.
-func (c *census) missed() { c.gap = true }
+// missed records that a heartbeat failed: those of other replicas may have failed too.
+func (c *replicaCount) missed() { c.gap = true }
 
-// Replicas is how many replicas of the service share this Redis, this one included:
-// the last number known, also while Redis is away. It rises at once, and falls after
-// some four seconds in which Redis answered. 0: it was never known.
+// Replicas returns how many replicas of the service share this Redis, this one included.
+// While Redis is away it stays at the last number. It rises at once, and falls after some
+// four seconds in which Redis answered. 0: not known yet.
 func (s *Store) Replicas() int { return int(s.replicas.Load()) }
 
-// heart is how this replica says that it is alive. It belongs to the goroutine of beat.
+// heart sends the heartbeats of this replica. It belongs to the goroutine of Store.beat.
 type heart struct {
 	store      *Store
 	id         string
-	census     census
-	tally      tally
-	quietUntil time.Duration // when to log again that a beat is refused
+	replicas   replicaCount
+	holders    holderCount
+	quietUntil time.Duration // no refused heartbeat is logged before then
 }
 
-// beat says every second that this replica is alive, and in the end that it is not.
+// beat sends a heartbeat every second until ctx ends; then it removes this replica.
 func (s *Store) beat(ctx context.Context) {
-	h := heart{store: s, id: rand.Text(), tally: tally{told: map[uint64]time.Duration{}}}
+	h := heart{store: s, id: rand.Text(), holders: holderCount{reported: map[uint64]time.Duration{}}}
 	for sleep(ctx, h.once(ctx)) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Timeout)
 	defer cancel()
 	if client := s.replicasClient(); client != nil {
-		_ = client.ZRem(ctx, replicasKey, h.id).Err() // else the others notice in a while
+		_ = client.ZRem(ctx, replicasKey, h.id).Err() // if it fails, the others drop it after goneAfter
 	}
 }
 
-// once beats, and returns how long to wait with the next beat.
+// once sends a heartbeat, and returns the time until the next one.
 func (h *heart) once(ctx context.Context) time.Duration {
-	n, err := h.say(ctx)
+	n, err := h.beat(ctx)
 	if err == nil {
-		h.census.heard(n, time.Since(h.store.began))
-		h.store.replicas.Store(h.census.replicas)
+		h.replicas.answered(n, time.Since(h.store.began))
+		h.store.replicas.Store(h.replicas.replicas)
 		if client := h.store.replicasClient(); client != nil && h.store.live != nil {
-			h.tellHolders(ctx, client)
+			h.registerHolders(ctx, client)
 		}
 		return jittered(beatEvery)
 	}
-	h.census.missed()
-	if h.census.replicas == 0 && !isReply(err) {
-		return jittered(beatEvery / 20) // at the start: as soon as a node answers
+	h.replicas.missed()
+	if h.replicas.replicas == 0 && !isReply(err) {
+		return jittered(beatEvery / 20) // at the start: soon after a node answers
 	}
 	return jittered(beatEvery)
 }
 
 var errNoNode = errors.New("redis: no node for the heartbeat answers")
 
-// say says that this replica is alive, and returns how many are.
-func (h *heart) say(ctx context.Context) (int64, error) {
+// beat sends one heartbeat, and returns how many replicas are alive.
+func (h *heart) beat(ctx context.Context) (int64, error) {
 	client := h.store.replicasClient()
 	if client == nil {
 		return 0, errNoNode
 	}
 	n, err := client.Eval(ctx, beatScript, []string{replicasKey}, h.id, goneAfter.Milliseconds()).Int64()
-	switch v, _ := verdictOf(err); v {
+	switch v, _ := replyKindOf(err); v {
 	case done:
-	case full, refused: // by the master of the key: it is where it was
-		h.complain(err)
+	case full, refused: // by the master of the key: the topology is right
+		h.logRefusal(err)
 	default:
 		h.store.requestReload()
 	}
 	return n, err
 }
 
-// complain logs that a beat is refused, unless that was logged shortly before: a
-// refusal mostly lasts, or comes and goes.
-func (h *heart) complain(err error) {
+// logRefusal logs that a heartbeat is refused, unless one was logged shortly before:
+// most refusals last, or come and go.
+func (h *heart) logRefusal(err error) {
 	now := time.Since(h.store.began)
 	if now >= h.quietUntil {
 		h.store.config.Log.Warn("redis refuses the heartbeat: replicas that come and go are not noticed",
-			"replicas", h.census.replicas, "error", h.store.config.advised(err))
+			"replicas", h.replicas.replicas, "error", h.store.config.advised(err))
 	}
 	h.quietUntil = now + heartQuiet
 }
 
-// replicasClient is a client of the node of replicasKey; nil if none answers.
+// replicasClient returns a client of the node of replicasKey; nil if its breaker is open.
 func (s *Store) replicasClient() *redis.Client {
-	if n := s.table[slotOf(replicasKey)].Load(); n != nil && !n.open.Load() {
+	if n := s.table[hashSlotOf(replicasKey)].Load(); n != nil && !n.open.Load() {
 		return n.client.Load()
 	}
 	return nil

@@ -39,12 +39,12 @@ func TestCensus(t *testing.T) {
 		"never":                            {{0, missed, 0}, {1000, missed, 0}, {2000, 1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c census
+			var c replicaCount
 			for i, b := range beats {
 				if b.tell == missed {
 					c.missed()
 				} else {
-					c.heard(b.tell, b.at*time.Millisecond)
+					c.answered(b.tell, b.at*time.Millisecond)
 				}
 				if c.replicas != b.want {
 					t.Fatalf("beat %d at %d ms: %d replicas, want %d", i, b.at, c.replicas, b.want)

@@ -14,7 +14,7 @@ import (
 // A holder is told of at once, and again when that was a while ago; one that is silent is
 // not.
 func TestTally(t *testing.T) {
-	c := tally{told: map[uint64]time.Duration{}}
+	c := holderCount{reported: map[uint64]time.Duration{}}
 	for i, beat := range []struct {
 		at        time.Duration
 		live, due []uint64
@@ -33,15 +33,15 @@ func TestTally(t *testing.T) {
 	for i := range uint64(2 * mostHolders) {
 		c.due([]uint64{i}, 5*time.Second)
 	}
-	if n := len(c.told); n > mostHolders {
+	if n := len(c.reported); n > mostHolders {
 		t.Errorf("told of %d holders, want %d at most", n, mostHolders)
 	}
-	counts := append([]int64{6, 6, 1, 3, 6}, make([]int64, tallyBeats)...)
+	counts := append([]int64{6, 6, 1, 3, 6}, make([]int64, countedBeats)...)
 	for i, n := range counts {
 		if got, want := c.counted(n), int64(6); i < len(counts)-1 && got != want {
 			t.Errorf("beat %d tells %d: %d, want %d", i, n, got, want)
 		} else if i == len(counts)-1 && got != 0 {
-			t.Errorf("all have been gone for %d beats, and %d are believed", tallyBeats, got)
+			t.Errorf("all have been gone for %d beats, and %d are believed", countedBeats, got)
 		}
 	}
 }

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// longestPipeline is the most asks that travel together: about a millisecond
-	// of a Redis core, for which everybody else waits.
+	// longestPipeline is how many asks travel together at most: about a millisecond
+	// of a Redis core, for which all other clients wait.
 	longestPipeline = 128
-	// mostHops is how often an ask follows MOVED and ASK before it is given up.
+	// mostHops is how many MOVED and ASK redirects an ask follows before it is given up.
 	mostHops = 4
 )
 
-// lane sends what gathers for its node, one pipeline after the other.
+// lane sends the asks that gather for its node, one pipeline after the other.
 func (n *node) lane(ctx context.Context) {
-	batch := make([]*errand, 0, longestPipeline)
+	batch := make([]*pendingAsk, 0, longestPipeline)
 	for {
 		batch = n.queue.take(batch[:0], longestPipeline)
 		if len(batch) == 0 || ctx.Err() != nil {
@@ -36,75 +36,75 @@ func (n *node) lane(ctx context.Context) {
 }
 
 // send sends a batch and settles it.
-func (n *node) send(ctx context.Context, batch []*errand) {
+func (n *node) send(ctx context.Context, batch []*pendingAsk) {
 	if n.open.Load() {
 		failAll(batch, Breaker)
 		return
 	}
 	going := batch[:0]
-	for _, e := range batch {
-		if e.matters() {
-			going = append(going, e)
+	for _, p := range batch {
+		if p.awaited() {
+			going = append(going, p)
 		}
 	}
 	unknown := n.exchange(ctx, going, false)
 	if len(unknown) > 0 {
-		for _, e := range n.exchange(ctx, unknown, true) {
-			e.fail(Server) // flushed again in that moment
+		for _, p := range n.exchange(ctx, unknown, true) {
+			p.fail(Server) // the scripts were flushed again at that moment
 		}
 	}
 }
 
-// exchange sends errands as one pipeline and settles them, or sends them on. It
-// returns those whose script the server does not know, which it did not run: they
+// exchange sends asks as one pipeline and settles them, or forwards them. It returns
+// those whose script is not loaded on the server. The server did not run these: they
 // may be sent again, with the source.
-func (n *node) exchange(ctx context.Context, errands []*errand, source bool) (unknown []*errand) {
-	if len(errands) == 0 {
+func (n *node) exchange(ctx context.Context, asks []*pendingAsk, source bool) (unknown []*pendingAsk) {
+	if len(asks) == 0 {
 		return nil
 	}
 	client, generation := n.current()
 	pipe := client.Pipeline()
-	cmds := make([]*redis.StringCmd, len(errands))
+	cmds := make([]*redis.StringCmd, len(asks))
 	var loaded map[*script.Script]bool
 	if source {
 		loaded = map[*script.Script]bool{}
 	}
-	for i, e := range errands {
-		name, body := evalSHA, &e.script.SHA
-		if source && !loaded[e.script] { // the first one loads it for those behind it
-			name, body = eval, &e.script.Source
-			loaded[e.script] = true
+	for i, p := range asks {
+		name, body := evalSHA, &p.script.SHA
+		if source && !loaded[p.script] { // the first one loads it for the others
+			name, body = eval, &p.script.Source
+			loaded[p.script] = true
 		}
-		cmds[i] = e.command(ctx, name, body)
-		if e.asking {
+		cmds[i] = p.command(ctx, name, body)
+		if p.asking {
 			_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "ASKING"))
 		}
 		_ = pipe.Process(ctx, cmds[i]) // it only queues
 	}
 	began := time.Now()
 	_, err := pipe.Exec(ctx)
-	n.observe(len(errands), time.Since(began))
-	o, why := n.heard(cmds, err)
+	n.observe(len(asks), time.Since(began))
+	o, why := n.outcome(cmds, err)
 	n.report(generation, o, why)
-	for i, e := range errands {
-		if n.settle(e, cmds[i], err) == noScript {
-			unknown = append(unknown, e)
+	for i, p := range asks {
+		if n.settle(p, cmds[i], err) == noScript {
+			unknown = append(unknown, p)
 		}
 	}
 	return unknown
 }
 
-// command is the call of a script for an errand.
-func (e *errand) command(ctx context.Context, name any, body *string) *redis.StringCmd {
+// command is the call of a script for an ask.
+func (p *pendingAsk) command(ctx context.Context, name any, body *string) *redis.StringCmd {
 	switch {
-	case e.returns != "" && e.debt != "":
-		return redis.NewStringCmd(ctx, name, body, threeKeys, &e.key, &e.debt, &e.returns, &e.arg, &e.names)
-	case e.returns != "":
-		return redis.NewStringCmd(ctx, name, body, twoKeys, &e.key, &e.returns, &e.arg, &e.names)
-	case e.debt != "":
-		return redis.NewStringCmd(ctx, name, body, twoKeys, &e.key, &e.debt, &e.arg)
+	case p.returns != "" && p.debt != "":
+		return redis.NewStringCmd(ctx, name, body, threeKeys, &p.key, &p.debt, &p.returns, &p.arg, &p.names)
+	case p.returns != "":
+		return redis.NewStringCmd(ctx, name, body, twoKeys, &p.key, &p.returns, &p.arg, &p.names)
+	case p.debt != "":
+		return redis.NewStringCmd(ctx, name, body, twoKeys, &p.key, &p.debt, &p.arg)
 	}
-	return redis.NewStringCmd(ctx, name, body, oneKey, &e.key, &e.arg)
+	return redis.NewStringCmd(ctx, name, body, oneKey, &p.key, &p.arg)
 }
 
 // The words of a command, boxed once.
@@ -116,18 +116,18 @@ var (
 	threeKeys any = 3
 )
 
-func (n *node) observe(errands int, took time.Duration) {
+func (n *node) observe(asks int, took time.Duration) {
 	c := &n.store.counters
 	c.pipelines.Add(1)
-	c.commands.Add(uint64(errands))
+	c.commands.Add(uint64(asks))
 	if m := &n.store.metrics; m.seconds != nil {
 		m.seconds.Observe(took.Seconds())
-		m.length.Observe(float64(errands))
+		m.length.Observe(float64(asks))
 	}
 }
 
-// heard is how a pipeline ended: answered if every command has a reply.
-func (n *node) heard(cmds []*redis.StringCmd, err error) (outcome, error) {
+// outcome returns how a pipeline ended: answered if every command has a reply.
+func (n *node) outcome(cmds []*redis.StringCmd, err error) (outcome, error) {
 	if last := cmds[len(cmds)-1]; replied(last) {
 		return answered, nil
 	} else if last.Err() != nil {
@@ -138,99 +138,99 @@ func (n *node) heard(cmds []*redis.StringCmd, err error) (outcome, error) {
 	return outcomeOf(err), err
 }
 
-// settle reads the reply to an errand. pipeline is the error of the whole, which
+// settle reads the reply to an ask. pipeline is the error of the whole, which
 // holds for a command that has neither reply nor error of its own.
-func (n *node) settle(e *errand, cmd *redis.StringCmd, pipeline error) verdict {
+func (n *node) settle(p *pendingAsk, cmd *redis.StringCmd, pipeline error) replyKind {
 	reply, err := cmd.Result()
 	if err == nil && reply == "" {
 		if err = pipeline; err == nil {
 			err = errNoReply
 		}
-		n.settleUnheard(e, err)
-		return unheard
+		n.settleUnanswered(p, err)
+		return noReply
 	}
-	v, addr := verdictOf(err)
+	v, addr := replyKindOf(err)
 	switch v {
 	case done:
-		n.settleReply(e, reply)
+		n.settleReply(p, reply)
 	case noScript: // the caller sends it again
 	case moved, ask:
-		n.redirect(e, addr, v == ask)
+		n.redirect(p, addr, v == ask)
 	case stale:
-		n.complain(err) // if no other master takes over, this does not pass by itself
+		n.logRefusal(err) // this lasts until another master takes over
 		n.store.requestReload()
-		e.fail(Moved)
+		p.fail(Moved)
 	case full:
-		e.fail(Full)
-	case unheard:
-		n.settleUnheard(e, err)
+		p.fail(Full)
+	case noReply:
+		n.settleUnanswered(p, err)
 	default:
-		n.complain(err)
-		e.fail(Server)
+		n.logRefusal(err)
+		p.fail(Server)
 	}
 	return v
 }
 
-func (n *node) settleReply(e *errand, reply string) {
-	g, fits, err := script.Parse(reply, &e.ask, e.mode)
+func (n *node) settleReply(p *pendingAsk, reply string) {
+	g, fits, err := script.Parse(reply, &p.ask, p.mode)
 	if errors.Is(err, script.ErrForeign) {
-		n.complain(fmt.Errorf("%.200q: %w", e.key, err))
-		e.fail(Foreign)
+		n.logRefusal(fmt.Errorf("%.200q: %w", p.key, err))
+		p.fail(Foreign)
 		return
 	}
 	if err != nil {
-		n.complain(err)
-		e.fail(Server)
+		n.logRefusal(err)
+		p.fail(Server)
 		return
 	}
 	why := None
-	if g.Status == lease.Unavailable && e.ask.Holder == 0 {
-		why = Full // for slots it may as well be a statement that came too late
+	if g.Status == lease.Unavailable && p.ask.Holder == 0 {
+		why = Full // for slots it may also be a statement that came too late
 	}
-	e.call.settle(e, g, fits, why)
+	p.call.settle(p, g, fits, why)
 }
 
-// settleUnheard settles an errand that may have been applied or not: it is not
+// settleUnanswered settles an ask that may have been applied or not: it is not
 // sent again.
-func (n *node) settleUnheard(e *errand, err error) {
-	if isReply(err) { // the connection was refused by the server, not by the network
-		n.complain(err)
-		e.fail(Server)
+func (n *node) settleUnanswered(p *pendingAsk, err error) {
+	if isReply(err) { // the server refused the connection, not the network
+		n.logRefusal(err)
+		p.fail(Server)
 		return
 	}
-	e.fail(reasonOf(err))
+	p.fail(reasonOf(err))
 }
 
-// redirect sends an errand on to the node that serves its key: for good after
-// MOVED, for this once after ASK.
-func (n *node) redirect(e *errand, addr string, asking bool) {
-	e.hops++
+// redirect sends an ask to the node that serves its key: permanently after MOVED, only
+// this time after ASK.
+func (n *node) redirect(p *pendingAsk, addr string, asking bool) {
+	p.hops++
 	var to *node
-	if addr = fullAddress(addr, n.addr); addr != "" && e.hops <= mostHops {
+	if addr = fullAddress(addr, n.addr); addr != "" && p.hops <= mostHops {
 		to = n.store.node(addr)
 	}
 	if to == nil {
 		n.store.requestReload()
-		e.fail(Moved)
+		p.fail(Moved)
 		return
 	}
 	n.store.counters.redirects.Add(1)
 	if !asking {
-		n.store.table[e.slot].Store(to)
+		n.store.table[p.hashSlot].Store(to)
 		n.store.requestReload()
 	}
-	e.asking = asking
-	to.post([]*errand{e})
+	p.asking = asking
+	to.post([]*pendingAsk{p})
 }
 
-// complain logs what the server refuses, once in a while.
-func (n *node) complain(err error) {
+// logRefusal logs an error of the server, at most once in refusalEvery.
+func (n *node) logRefusal(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if now := n.since(); now >= n.quietUntil {
-		n.quietUntil = now + complainEvery
-		n.store.config.Log.Error("redis refuses: what it was asked is unavailable", "addr", n.addr, "error", n.store.config.advised(err))
+		n.quietUntil = now + refusalEvery
+		n.store.config.Log.Error("redis refuses commands: the asks are unavailable", "addr", n.addr, "error", n.store.config.advised(err))
 	}
 }
 
-const complainEvery = 10 * time.Second
+const refusalEvery = 10 * time.Second

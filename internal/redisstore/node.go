@@ -13,8 +13,8 @@ import (
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
-// node is a master: what waits for it, the lanes that send it, and whether it is
-// worth asking. It is safe for concurrent use.
+// node is a master: the asks that wait for it, the lanes that send them, and its
+// breaker. It is safe for concurrent use.
 type node struct {
 	store  *Store
 	addr   string
@@ -22,17 +22,17 @@ type node struct {
 	client atomic.Pointer[redis.Client] // replaced after an outage
 	cancel context.CancelFunc
 
-	open   atomic.Bool  // the breaker, for who only looks
-	good   atomic.Bool  // it has answered since it was last open
-	serves atomic.Bool  // the table names it
-	named  atomic.Int64 // when the topology or a redirect last did, since store.began
+	open   atomic.Bool  // whether the breaker is open, readable without mu
+	good   atomic.Bool  // it has answered since the breaker was last open
+	serves atomic.Bool  // the table of hash slots names it
+	named  atomic.Int64 // when the topology or a redirect last named it, since store.began
 
 	mu      sync.Mutex
 	breaker breaker
-	last    error         // what was wrong last
+	last    error         // the last error
 	opened  chan struct{} // gets a value when the breaker opens
 
-	quietUntil time.Duration // when to log again what the server refuses
+	quietUntil time.Duration // no refusal is logged before then
 }
 
 func newNode(s *Store, addr string) *node {
@@ -50,24 +50,23 @@ func (n *node) start(ctx context.Context) {
 	n.store.running.Go(func() { n.tend(ctx) })
 }
 
-// stop ends the node. What waits for it is Unavailable; its goroutines end soon.
+// stop ends the node. Asks that wait for it are Unavailable; its goroutines end soon.
 func (n *node) stop() {
 	n.cancel()
 	n.queue.close()
 }
 
-// post queues errands, or settles them if the node is not worth asking or has too
-// much to do.
-func (n *node) post(errands []*errand) {
+// post queues asks. It settles them at once if the breaker is open or the queue is full.
+func (n *node) post(asks []*pendingAsk) {
 	if n.open.Load() {
-		failAll(errands, Breaker)
+		failAll(asks, Breaker)
 		return
 	}
-	taken := n.queue.put(errands)
-	failAll(errands[taken:], QueueFull)
+	taken := n.queue.put(asks)
+	failAll(asks[taken:], QueueFull)
 }
 
-// tend loads the scripts, and probes the node while it does not answer.
+// tend loads the scripts, and probes the node while its breaker is open.
 func (n *node) tend(ctx context.Context) {
 	defer func() { closeClient(n.client.Load()) }()
 	client, generation := n.current()
@@ -84,7 +83,7 @@ func (n *node) tend(ctx context.Context) {
 		}
 		for n.open.Load() {
 			failAll(n.queue.drain(), Breaker)
-			if n.serves.Load() { // else another one has taken over
+			if n.serves.Load() { // else another master has taken over
 				n.store.requestReload()
 			}
 			if !sleep(ctx, n.untilProbe()) {
@@ -95,8 +94,8 @@ func (n *node) tend(ctx context.Context) {
 	}
 }
 
-// prepare loads the scripts, which also shows that a server answers, and runs one
-// that does nothing, which shows that the user may run scripts on our keys.
+// prepare loads the scripts, which also shows that the server answers. It then runs a
+// script that does nothing, which shows that the user may run scripts on our keys.
 func prepare(ctx context.Context, client *redis.Client) error {
 	pipe := client.Pipeline()
 	for _, s := range script.All() {
@@ -108,7 +107,7 @@ func prepare(ctx context.Context, client *redis.Client) error {
 		return idle.Err()
 	}
 	if err == nil || replied(cmds[0]) && !loading(err) {
-		return nil // that a user may not load scripts is no outage: EVAL does as well
+		return nil // a user who may not load scripts is no outage: EVAL works as well
 	}
 	return err
 }
@@ -123,7 +122,7 @@ func replied(c redis.Cmder) bool {
 	return !ok || s.Val() != ""
 }
 
-// probe asks whether the node answers again, over new connections: the old ones may
+// probe tests over new connections whether the node answers again: the old ones may
 // lead to a server that is gone.
 func (n *node) probe(ctx context.Context) {
 	n.mu.Lock()
@@ -148,19 +147,19 @@ func (n *node) probe(ctx context.Context) {
 	n.store.config.Log.Info("redis answers again", "addr", n.addr)
 }
 
-// current is the client to use now, and the generation to report with.
+// current returns the client to use now, and the generation to report with.
 func (n *node) current() (client *redis.Client, generation uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.client.Load(), n.breaker.generation
 }
 
-// report tells the breaker how a pipeline ended.
+// report records in the breaker how a pipeline ended.
 func (n *node) report(generation uint64, o outcome, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if generation != n.breaker.generation {
-		return // it is about a connection that was given up
+		return // it comes from a connection that was given up
 	}
 	if o == answered {
 		n.good.Store(true)
@@ -191,10 +190,10 @@ func (n *node) untilProbe() time.Duration {
 
 func (n *node) since() time.Duration { return time.Since(n.store.began) }
 
-// answers reports whether the node answered last.
+// answers reports whether the node answered the last pipeline or probe.
 func (n *node) answers() bool { return n.good.Load() && !n.open.Load() }
 
-// trouble is what was wrong last.
+// trouble returns the last error.
 func (n *node) trouble() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

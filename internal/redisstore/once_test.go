@@ -35,7 +35,7 @@ func cutInACluster(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Addrs: c.Addrs(), dial: through(links)})
 	eventually(t, func() string { return unlike(s, 3) })
 	for _, key := range []string{"a", "b", "c", "d"} {
-		owner := c.MasterOf(s.newCall(asksOf(one(fixedPolicy(t, "r", 10), key))).errands[0].key)
+		owner := c.MasterOf(s.newAcquisition(asksOf(one(fixedPolicy(t, "r", 10), key))).asks[0].key)
 		cutOnce(t, s, links[owner.Addr], key, c.Nodes...)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// poll is one look-up: it asks nodes, all at once, and keeps the best of what they
-// answer. It belongs to one goroutine.
+// poll is one look-up: it asks nodes in parallel and keeps the best view. It belongs to
+// one goroutine.
 type poll struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -16,7 +16,7 @@ type poll struct {
 
 	views   chan view
 	asked   map[string]bool
-	waiting int // for so many views
+	waiting int // views that are missing
 	best    view
 }
 
@@ -27,7 +27,7 @@ func newPoll(ctx context.Context, ask func(context.Context, string) view) *poll 
 	return p
 }
 
-// leave ends the poll. Who has not answered is not waited for.
+// leave ends the poll without the nodes that have not answered.
 func (p *poll) leave() { p.cancel() }
 
 // put asks those of addrs that have not been asked.
@@ -48,8 +48,8 @@ func (p *poll) put(addrs []string) {
 	}
 }
 
-// wait waits until all have answered, but no longer than most, or than laggard after
-// the first who sees a cluster that is well.
+// wait waits until all nodes have answered, at most for the given time, and at most for
+// laggard after the first view of a healthy cluster.
 func (p *poll) wait(most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

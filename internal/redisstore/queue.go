@@ -2,34 +2,34 @@ package redisstore
 
 import "sync"
 
-// queue is what waits for the lanes of a node: errands in the order of their
-// arrival, a bounded number of them. It is safe for concurrent use.
+// queue holds the asks that wait for the lanes of a node, in the order of their
+// arrival. Their number is bounded. It is safe for concurrent use.
 type queue struct {
 	mu     sync.Mutex
-	some   sync.Cond // there is something to take, or the queue is closed
-	ring   []*errand // of fixed length
-	first  int       // the oldest
-	n      int       // 0 <= n <= len(ring)
+	some   sync.Cond     // there is something to take, or the queue is closed
+	ring   []*pendingAsk // of fixed length
+	first  int           // the oldest
+	n      int           // 0 <= n <= len(ring)
 	closed bool
 }
 
 func newQueue(bound int) *queue {
-	q := &queue{ring: make([]*errand, bound)}
+	q := &queue{ring: make([]*pendingAsk, bound)}
 	q.some.L = &q.mu
 	return q
 }
 
-// put adds errands and reports how many of them: those at the end find no room, or
-// the queue is closed.
-func (q *queue) put(errands []*errand) (taken int) {
+// put adds asks and returns how many of them were taken, from the first on: fewer than
+// all if the queue is full, none if it is closed.
+func (q *queue) put(asks []*pendingAsk) (taken int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return 0
 	}
-	taken = min(len(errands), len(q.ring)-q.n)
-	for _, e := range errands[:taken] {
-		q.ring[(q.first+q.n)%len(q.ring)] = e
+	taken = min(len(asks), len(q.ring)-q.n)
+	for _, p := range asks[:taken] {
+		q.ring[(q.first+q.n)%len(q.ring)] = p
 		q.n++
 	}
 	if taken > 0 {
@@ -38,9 +38,9 @@ func (q *queue) put(errands []*errand) (taken int) {
 	return taken
 }
 
-// take appends what has gathered to batch, up to most of it. It waits until there
-// is something; it appends nothing when the queue is closed and empty.
-func (q *queue) take(batch []*errand, most int) []*errand {
+// take appends what has gathered to batch, at most so many asks. It waits until there
+// is one; it appends nothing when the queue is closed and empty.
+func (q *queue) take(batch []*pendingAsk, most int) []*pendingAsk {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.n == 0 && !q.closed {
@@ -48,19 +48,19 @@ func (q *queue) take(batch []*errand, most int) []*errand {
 	}
 	batch = q.pop(batch, most)
 	if q.n > 0 {
-		q.some.Signal() // more than a pipeline: another lane may help
+		q.some.Signal() // more than one pipeline: another lane may take the rest
 	}
 	return batch
 }
 
-// drain takes everything, at once.
-func (q *queue) drain() []*errand {
+// drain takes everything without waiting.
+func (q *queue) drain() []*pendingAsk {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.pop(nil, q.n)
 }
 
-func (q *queue) pop(batch []*errand, most int) []*errand {
+func (q *queue) pop(batch []*pendingAsk, most int) []*pendingAsk {
 	for range min(q.n, most) {
 		batch = append(batch, q.ring[q.first])
 		q.ring[q.first] = nil
@@ -70,7 +70,7 @@ func (q *queue) pop(batch []*errand, most int) []*errand {
 	return batch
 }
 
-// close ends the queue: nothing is taken on any more, and who waits is woken.
+// close ends the queue: put takes nothing any more, and lanes that wait are woken.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -55,7 +55,7 @@ func resharding(t *testing.T, c *redistest.Cluster) {
 
 // journey is the slot of an ask, its master, and another one to which it may move.
 func journey(s *Store, c *redistest.Cluster, a limiter.Ask) (slot int, from, to *redistest.Server) {
-	slot = int(s.newCall(asksOf(a)).errands[0].slot)
+	slot = int(s.newAcquisition(asksOf(a)).asks[0].hashSlot)
 	from = c.OwnerOf(slot)
 	if from == c.Nodes[0] {
 		return slot, from, c.Nodes[1]

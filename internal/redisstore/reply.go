@@ -9,31 +9,31 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// verdict is what a reply says about an errand.
-type verdict uint8
+// replyKind classifies the reply to an ask.
+type replyKind uint8
 
 const (
-	done     verdict = iota // the script ran
-	noScript                // it is not loaded, and did not run
-	moved                   // another node serves the key for good
-	ask                     // another node serves this key for now
-	stale                   // the node is no master, or not ready: look where the masters are
-	full                    // there is no memory
-	refused                 // anything else that the server says
-	unheard                 // no reply: it may have run or not
+	done     replyKind = iota // the script ran
+	noScript                  // it is not loaded, and did not run
+	moved                     // another node serves the key for good
+	ask                       // another node serves this key for now
+	stale                     // the node is no master, or not ready: look up the masters
+	full                      // there is no memory
+	refused                   // any other error of the server
+	noReply                   // no reply: it may have run or not
 )
 
 // errNoReply is for a command without a reply or an error.
 var errNoReply = errors.New("no reply")
 
-// verdictOf reads the error of a command, and the address that it names, if any, as
-// the server writes it: see fullAddress.
-func verdictOf(err error) (v verdict, addr string) {
+// replyKindOf reads the error of a command. addr is the address that the error names, if
+// any, as the server writes it: see fullAddress.
+func replyKindOf(err error) (v replyKind, addr string) {
 	if err == nil {
 		return done, ""
 	}
 	if !isReply(err) {
-		return unheard, ""
+		return noReply, ""
 	}
 	text := err.Error()
 	word, rest, _ := strings.Cut(text, " ")
@@ -54,7 +54,7 @@ func verdictOf(err error) (v verdict, addr string) {
 	return refused, ""
 }
 
-// isReply reports whether the server said so.
+// isReply reports whether the error is a reply of the server.
 func isReply(err error) bool {
 	var e redis.Error
 	return errors.As(err, &e)
@@ -62,7 +62,7 @@ func isReply(err error) bool {
 
 func loading(err error) bool { return strings.HasPrefix(err.Error(), "LOADING ") }
 
-// outcomeOf is what an error tells about a node.
+// outcomeOf returns what an error means for the breaker of a node.
 func outcomeOf(err error) outcome {
 	var timeout net.Error
 	switch {
@@ -74,7 +74,7 @@ func outcomeOf(err error) outcome {
 	return failed
 }
 
-// reasonOf is why an ask is Unavailable after an error of the network.
+// reasonOf returns why an ask is Unavailable after a network error.
 func reasonOf(err error) Reason {
 	if outcomeOf(err) == timedOut {
 		return Timeout

@@ -13,7 +13,7 @@ import (
 )
 
 // rig is a store whose only node has a queue and nobody who serves it: the test
-// stands in for lanes and Redis, one errand at a time.
+// stands in for lanes and Redis, one ask at a time.
 type rig struct {
 	store *Store
 	node  *node
@@ -54,7 +54,7 @@ func (b *rig) reset(t *rapid.T, rules []string) {
 	}
 }
 
-// serve does one errand of those that wait, or loses it before it is applied. It
+// serve does one ask of those that wait, or loses it before it is applied. It
 // reports whether there was one.
 func (b *rig) serve(lost bool) bool {
 	if b.node.queue.len() == 0 {
@@ -62,7 +62,7 @@ func (b *rig) serve(lost bool) bool {
 	}
 	for _, e := range b.node.queue.take(nil, 1) {
 		switch {
-		case !e.matters():
+		case !e.awaited():
 		case lost:
 			b.stranded[e.ask.Policy.Rule] += e.ask.Want.Unused
 			e.fail(Network)
@@ -74,7 +74,7 @@ func (b *rig) serve(lost bool) bool {
 }
 
 // apply is what the scripts do, as far as groups are concerned.
-func (b *rig) apply(e *errand) {
+func (b *rig) apply(e *pendingAsk) {
 	w, rule := e.ask.Want, e.ask.Policy.Rule
 	g := lease.Grant{Status: lease.OK}
 	fits := b.left[rule] >= w.Need
@@ -106,10 +106,10 @@ func TestRounds(t *testing.T) {
 		before := map[string]int64{}
 		asks := drawGroups(t, rules, policies)
 		maps.Copy(before, b.left)
-		c := b.store.newCall(asks)
-		out := make([]*errand, len(asks))
+		c := b.store.newAcquisition(asks)
+		out := make([]*pendingAsk, len(asks))
 		for i := range out {
-			out[i] = &c.errands[i]
+			out[i] = &c.asks[i]
 		}
 		b.store.post(out)
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {

@@ -6,21 +6,21 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// Reason is why an ask was answered Unavailable, or, for None, that it was not.
+// Reason tells why an ask was answered Unavailable. The zero value, None: it was not.
 type Reason uint8
 
 // The reasons.
 const (
 	None      Reason = iota
-	QueueFull        // too much waits for its node already
-	Breaker          // its node does not answer, and is not asked for now
+	QueueFull        // too many asks wait for its node
+	Breaker          // the breaker of its node is open
 	Timeout          // its node did not answer in time
-	Network          // its node could not be reached, the connection broke, or nobody knows its node
-	Moved            // its key is on the move, or its node does not serve it: it loads, is a replica, or waits for the cluster
+	Network          // its node could not be reached, the connection broke, or its node is unknown
+	Moved            // its hash slot is being moved, or its node does not serve it: it loads, is a replica, or waits for the cluster
 	Full             // Redis has no memory for a new counter
-	Deadline         // the caller's time was over
-	Server           // Redis refused the command; the log says how
-	Foreign          // the key has a value of somebody else; the log names it
+	Deadline         // the caller's deadline passed
+	Server           // Redis refused the command; the log has the error
+	Foreign          // the key has a value that no release of Weir wrote; the log names it
 	reasons
 )
 
@@ -28,18 +28,18 @@ var reasonNames = [reasons]string{"none", "queue_full", "breaker", "timeout", "n
 
 func (r Reason) String() string { return reasonNames[min(r, reasons-1)] }
 
-// Stats is what a store did since it was made, and how it stands.
+// Stats counts what a store did since it was made, and describes its present state.
 type Stats struct {
 	Calls, Asks uint64 // of Acquire
-	// Pipelines is how many were sent with asks, Commands how many scripts they
-	// ran: more than Asks where groups are asked twice.
+	// Pipelines counts the pipelines with asks, Commands the scripts in them: more than
+	// Asks where groups are asked twice.
 	Pipelines, Commands uint64
-	Redirects           uint64 // scripts that were sent on to another node
-	Reloads             uint64 // of the topology, successful or not
-	Opened              uint64 // times that a breaker opened
+	Redirects           uint64 // scripts that were sent again to another node
+	Reloads             uint64 // look-ups of the topology, successful or not
+	Opened              uint64 // how often a breaker opened
 	Unavailable         [reasons]uint64
 	Masters             int // nodes that serve keys
-	Open                int // of these, whose breaker is open
+	Open                int // of these, nodes whose breaker is open
 	Queued              int // asks that wait for a lane
 	Replicas            int // see [Store.Replicas]
 }
@@ -50,7 +50,7 @@ type counters struct {
 	unavailable                                                  [reasons]atomic.Uint64
 }
 
-// Stats counts. The numbers are each right, but not of the same moment.
+// Stats returns the counts. Each number is right, but they are not of the same moment.
 func (s *Store) Stats() Stats {
 	c := &s.counters
 	st := Stats{
@@ -72,7 +72,7 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Observe declares the store's metrics. It is called once, before Run.
+// Observe declares the store's metrics. Call it once, before Run.
 func (s *Store) Observe(r *telemetry.Registry) {
 	c := &s.counters
 	count := func(name, help string, n *atomic.Uint64) {
@@ -82,9 +82,9 @@ func (s *Store) Observe(r *telemetry.Registry) {
 	count("weir_redis_asks_total", "Asks of these calls, one for each counter.", &c.asks)
 	count("weir_redis_pipelines_total", "Pipelines sent to Redis.", &c.pipelines)
 	count("weir_redis_commands_total", "Scripts run by these pipelines.", &c.commands)
-	count("weir_redis_redirects_total", "Scripts sent on after MOVED or ASK.", &c.redirects)
-	count("weir_redis_topology_reloads_total", "Times that the masters were looked up.", &c.reloads)
-	count("weir_redis_breaker_opened_total", "Times that a node was given up until it answers again.", &c.opened)
+	count("weir_redis_redirects_total", "Scripts sent again after MOVED or ASK.", &c.redirects)
+	count("weir_redis_topology_reloads_total", "Look-ups of the masters.", &c.reloads)
+	count("weir_redis_breaker_opened_total", "How often the breaker of a node opened.", &c.opened)
 	unavailable := r.Counters("weir_redis_unavailable_total", "Asks that could not be decided, by reason.", "reason")
 	for reason := QueueFull; reason < reasons; reason++ {
 		s.metrics.unavailable[reason] = unavailable.WithLabelValues(reason.String())
@@ -93,14 +93,14 @@ func (s *Store) Observe(r *telemetry.Registry) {
 		r.GaugeFunc(name, help, func() float64 { return float64(value(s.Stats())) })
 	}
 	gauge("weir_redis_masters", "Nodes that serve keys.", func(st Stats) int { return st.Masters })
-	gauge("weir_redis_breakers_open", "Of these, nodes that are not asked because they do not answer.", func(st Stats) int { return st.Open })
+	gauge("weir_redis_breakers_open", "Of these, nodes whose breaker is open because they do not answer.", func(st Stats) int { return st.Open })
 	gauge("weir_redis_queued", "Asks that wait for a node.", func(st Stats) int { return st.Queued })
-	gauge("weir_redis_replicas", "Replicas of this service that were alive when Redis last told.", func(st Stats) int { return st.Replicas })
+	gauge("weir_redis_replicas", "Replicas of this service that were alive when Redis last answered.", func(st Stats) int { return st.Replicas })
 	s.metrics.seconds = r.Histogram("weir_redis_pipeline_seconds", "Time from sending a pipeline to its last reply.", telemetry.Doubling(50e-6, 14))
 	s.metrics.length = r.Histogram("weir_redis_pipeline_asks", "Asks per pipeline.", telemetry.Doubling(1, 8))
 }
 
-// metrics are the instruments that a registry was asked for; nil without one.
+// metrics are the instruments of a registry; nil without one.
 type metrics struct {
 	seconds, length telemetry.Histogram
 	unavailable     [reasons]telemetry.Counter

@@ -26,15 +26,15 @@ type Store struct {
 	finder finder
 	began  time.Time
 
-	// table is which node serves a hash slot. All are the same where there is but
-	// one master; nil: nobody knows.
-	table [slots]atomic.Pointer[node]
+	// table maps each hash slot to the node that serves it; with one master all are
+	// the same. nil: unknown.
+	table [hashSlots]atomic.Pointer[node]
 
 	mu    sync.Mutex
 	nodes map[string]*node // by address
 	ctx   context.Context  // of the nodes; nil: the store does not run
 	known []string         // every address of the cluster, replicas included
-	cause error            // why the topology is not known, or was not the last time
+	cause error            // why the last look-up of the topology failed
 
 	running sync.WaitGroup
 	reload  chan struct{}
@@ -66,20 +66,20 @@ func New(c Config) (*Store, error) {
 	return s, nil
 }
 
-// quiet keeps go-redis from writing to the standard error, a line for each dial
-// that fails: nodes that come and go are told to Config.Log, once.
+// quiet stops go-redis from writing a line to standard error for each dial that fails:
+// Config.Log gets one line for each node that comes or goes.
 type quiet struct{}
 
 var quietOnce sync.Once
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// Epoch never changes: what Redis lost begins anew, see [limiter.Store].
+// Epoch never changes: counters that Redis lost start again, see [limiter.Store].
 func (*Store) Epoch() uint64 { return 1 }
 
-// Acquire decides on asks; see [limiter.Store]. What is not decided by the end of ctx
-// is Unavailable, and may be charged nevertheless: then it is given back if a single ask
-// was, and the reply arrived.
+// Acquire decides on asks; see [limiter.Store]. Asks that are not decided when ctx ends
+// are Unavailable. They may be charged nevertheless: units of an ask without a group are
+// given back when the reply arrives.
 func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
 	s.counters.calls.Add(1)
 	s.counters.asks.Add(uint64(len(asks)))
@@ -93,44 +93,44 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 	if len(asks) == 0 {
 		return
 	}
-	c := s.newCall(asks)
-	out := make([]*errand, len(c.errands))
-	for i := range c.errands {
-		out[i] = &c.errands[i]
+	c := s.newAcquisition(asks)
+	out := make([]*pendingAsk, len(c.asks))
+	for i := range c.asks {
+		out[i] = &c.asks[i]
 	}
 	s.post(out)
 	c.wait(ctx)
 	c.leave(grants)
 }
 
-// post gives errands to their nodes, all of one node at once, so that they travel
-// together. It uses up the slice.
-func (s *Store) post(errands []*errand) {
-	for len(errands) > 0 {
-		n := s.table[errands[0].slot].Load()
-		same := 1 // errands[:same] are for n
-		for i := 1; i < len(errands); i++ {
-			if s.table[errands[i].slot].Load() == n {
-				errands[same], errands[i] = errands[i], errands[same]
+// post queues asks at their nodes, all of one node at once, so that they travel
+// together. It reorders the slice.
+func (s *Store) post(asks []*pendingAsk) {
+	for len(asks) > 0 {
+		n := s.table[asks[0].hashSlot].Load()
+		same := 1 // asks[:same] are for n
+		for i := 1; i < len(asks); i++ {
+			if s.table[asks[i].hashSlot].Load() == n {
+				asks[same], asks[i] = asks[i], asks[same]
 				same++
 			}
 		}
 		if n == nil {
-			failAll(errands[:same], Network)
+			failAll(asks[:same], Network)
 		} else {
-			n.post(errands[:same])
+			n.post(asks[:same])
 		}
-		errands = errands[same:]
+		asks = asks[same:]
 	}
 }
 
-func failAll(errands []*errand, why Reason) {
-	for _, e := range errands {
-		e.fail(why)
+func failAll(asks []*pendingAsk, why Reason) {
+	for _, p := range asks {
+		p.fail(why)
 	}
 }
 
-// now is the clock of the counters; 0: that of the server.
+// now returns the time of the counters' clock; 0: the server reads its own clock.
 func (s *Store) now() limit.Micros {
 	if s.config.Now == nil {
 		return 0
@@ -138,8 +138,8 @@ func (s *Store) now() limit.Micros {
 	return s.config.Now()
 }
 
-// Run connects, and keeps up with Redis, until ctx ends. Then all that waits is
-// Unavailable. It returns nil; it is called once.
+// Run connects to Redis and follows its topology until ctx ends. Then all asks that wait
+// are Unavailable. It returns nil; call it once.
 func (s *Store) Run(ctx context.Context) error {
 	nodes, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -149,7 +149,7 @@ func (s *Store) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { s.followTopology(ctx) })
 	tasks.Go(func() { s.beat(ctx) })
-	tasks.Wait() // its last word still needs the nodes
+	tasks.Wait() // the last command of the heartbeat still needs the nodes
 
 	s.mu.Lock()
 	s.ctx = nil
@@ -163,8 +163,8 @@ func (s *Store) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns nil as soon as a master answers, or at the end of ctx an error
-// that says what is in the way.
+// Ready returns nil as soon as a master answers. When ctx ends before, it returns the
+// reason and what to change.
 func (s *Store) Ready(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -183,7 +183,7 @@ func (s *Store) Ready(ctx context.Context) error {
 
 var errNoMaster = errors.New("redis: no master is known yet")
 
-// state is nil if any master answers.
+// state returns nil if any master answers.
 func (s *Store) state() error {
 	nodes := s.serving()
 	s.mu.Lock()
@@ -200,7 +200,7 @@ func (s *Store) state() error {
 	return s.config.advised(fmt.Errorf("redis: none of %d masters answers, %s for one: %w", len(nodes), nodes[0].addr, nodes[0].trouble()))
 }
 
-// serving are the nodes that the table names.
+// serving returns the nodes that serve hash slots, by address.
 func (s *Store) serving() []*node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,8 +214,8 @@ func (s *Store) serving() []*node {
 	return all
 }
 
-// node is that of an address. It is made, and starts, if it is new; nil after the
-// store has ended.
+// node returns the node of an address; it makes and starts one if there is none. It
+// returns nil after the store has ended.
 func (s *Store) node(addr string) *node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,13 +232,13 @@ func (s *Store) node(addr string) *node {
 	return n
 }
 
-// jittered is a duration, ten percent more or less, so that replicas do not act in
-// step.
+// jittered varies a duration by ten percent, so that replicas do not act at the same
+// time.
 func jittered(d time.Duration) time.Duration {
 	return d*9/10 + rand.N(d/5+1)
 }
 
-// sleep waits, and reports whether ctx is still good.
+// sleep waits for d or until ctx ends. It reports whether ctx is still valid.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -11,53 +11,54 @@ import (
 )
 
 const (
-	// reloadEvery is how often the topology is looked up when nothing says that it
-	// changed; with sentinels, whose word is the only one there is, more often.
+	// reloadEvery is the time between two look-ups of the topology when nothing has
+	// changed; with sentinels, which are the only source, it is reloadSentinelEvery.
 	reloadEvery         = 30 * time.Second
 	reloadSentinelEvery = time.Second
-	// reloadPause is the least time between two look-ups, and reloadCalm the most
-	// while look-ups are asked for. A look-up takes new connections, and where no
-	// replica takes over a master may be dead for hours.
+	// reloadPause is the least time between two look-ups, and reloadCalm the longest
+	// while look-ups are requested. A look-up opens new connections, and without a replica
+	// to take over a master may be down for hours.
 	reloadPause = 100 * time.Millisecond
 	reloadCalm  = time.Second
-	// forgetAfter is when a node is closed that nobody has named for so long.
+	// forgetAfter is the time after which a node is closed that neither the topology nor a
+	// redirect has named.
 	forgetAfter = time.Minute
 )
 
-// layout is which masters there are, as a finder learnt it.
+// layout lists the masters and their hash slots, as a finder read them.
 type layout struct {
-	ranges []slotRange
-	known  []string // all addresses, replicas included: whom to ask next time
-	doubt  bool     // who named these masters sees no majority: look again soon
+	ranges []hashSlotRange
+	known  []string // all addresses, replicas included, for the next look-up
+	doubt  bool     // the source of this layout sees no majority: look up again soon
 }
 
-// slotRange is the slots that a master serves, first and last included.
-type slotRange struct {
+// hashSlotRange is a range of hash slots that a master serves, first and last included.
+type hashSlotRange struct {
 	first, last int
 	addr        string
 }
 
-// whole is the layout of a single master.
+// whole returns the layout of a single master.
 func whole(addr string) *layout {
-	return &layout{ranges: []slotRange{{0, slots - 1, addr}}}
+	return &layout{ranges: []hashSlotRange{{0, hashSlots - 1, addr}}}
 }
 
-// requestReload has the topology looked up soon. However often it is called, look-ups
-// follow each other one by one; see pauseAfter.
+// requestReload requests a look-up of the topology. Requests that arrive before it
+// begins are answered by the same look-up; see pauseAfter.
 func (s *Store) requestReload() {
 	select {
 	case s.reload <- struct{}{}:
-	default: // somebody has asked already
+	default: // one is requested already
 	}
 }
 
-// followTopology looks up the topology at the start, on request, and now and then.
+// followTopology looks up the topology at the start, on request, and periodically.
 func (s *Store) followTopology(ctx context.Context) {
 	every := reloadEvery
 	if s.config.Mode == Sentinel {
 		every = reloadSentinelEvery
 	}
-	row := time.Now() // since when look-ups have followed each other
+	row := time.Now() // the begin of this row of look-ups
 	for ctx.Err() == nil {
 		settled := s.lookUp(ctx)
 		sleep(ctx, jittered(pauseAfter(time.Since(row))))
@@ -67,15 +68,15 @@ func (s *Store) followTopology(ctx context.Context) {
 	}
 }
 
-// pauseAfter is how long to pause in a row of look-ups that has lasted for so long: an
-// eighth of it, within bounds. So they hurry when something began, what takes long is
-// noticed an eighth later at most, and a Redis that stays sick is left alone.
+// pauseAfter returns the pause in a row of look-ups that has lasted for so long: an
+// eighth of it, within bounds. So look-ups are frequent at the begin of a failure, they
+// notice its end at most an eighth later, and a Redis that stays down gets few of them.
 func pauseAfter(row time.Duration) time.Duration {
 	return min(max(row/8, reloadPause), reloadCalm)
 }
 
-// rest waits until a look-up is asked for or, at most so long, until it is time for
-// one. It reports whether nobody had asked for a while: then all is well.
+// rest waits until a look-up is requested, or for the given time at most. It reports
+// whether no request came for a while: then the row of look-ups is over.
 func (s *Store) rest(ctx context.Context, most time.Duration) bool {
 	begin := time.Now()
 	timer := time.NewTimer(most)
@@ -88,8 +89,8 @@ func (s *Store) rest(ctx context.Context, most time.Duration) bool {
 	return time.Since(begin) >= reloadCalm/2
 }
 
-// lookUp learns the topology and applies it, and reports whether that may last. On an
-// error the old one stays.
+// lookUp reads the topology and applies it. It reports whether the topology is settled.
+// On an error the old one stays.
 func (s *Store) lookUp(ctx context.Context) (settled bool) {
 	s.counters.reloads.Add(1)
 	l, err := s.finder.find(ctx, s.askable())
@@ -102,7 +103,7 @@ func (s *Store) lookUp(ctx context.Context) (settled bool) {
 	s.mu.Unlock()
 	if err != nil {
 		if changed && ctx.Err() == nil {
-			s.config.Log.Warn("redis topology is not known: what was known last holds", "error", s.config.advised(err))
+			s.config.Log.Warn("redis topology cannot be read: the last one stays in use", "error", s.config.advised(err))
 		}
 		return false
 	}
@@ -110,8 +111,8 @@ func (s *Store) lookUp(ctx context.Context) (settled bool) {
 	return !l.doubt
 }
 
-// askable are the addresses that may know the topology: all that are known, except
-// those that do not answer.
+// askable returns the addresses to read the topology from: all known ones, except
+// those whose breaker is open.
 func (s *Store) askable() (addrs []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,17 +124,17 @@ func (s *Store) askable() (addrs []string) {
 	return addrs
 }
 
-// apply fills the table, and ends nodes that nobody has named for a while.
+// apply fills the table of hash slots, and stops nodes that were not named for a while.
 func (s *Store) apply(l *layout) {
 	serving := map[*node]bool{}
-	var next [slots]*node
+	var next [hashSlots]*node
 	for _, r := range l.ranges {
 		n := s.node(r.addr)
 		if n == nil {
 			return
 		}
 		serving[n] = true
-		for slot := max(r.first, 0); slot <= min(r.last, slots-1); slot++ {
+		for slot := max(r.first, 0); slot <= min(r.last, hashSlots-1); slot++ {
 			next[slot] = n
 		}
 	}
@@ -153,11 +154,11 @@ func (s *Store) apply(l *layout) {
 	}
 }
 
-// fullAddress completes the address of a node as another one at origin tells it: a
-// missing host is that of origin (an endpoint that the cluster does not know), a
-// port of 0 is that of origin (a cluster with TLS only), and a loopback address
-// that came from elsewhere means the host that it came from. An IPv6 address may lack
-// its brackets: MOVED and ASK write none. It is empty if addr is no address.
+// fullAddress completes the address of a node as another node at origin returned it. A
+// missing host is that of origin (the cluster has no endpoint for it), a port of 0 is
+// that of origin (a cluster with TLS only), and a loopback address from another host
+// means that host. An IPv6 address may lack its brackets: MOVED and ASK write none. It
+// returns an empty string if addr is no address.
 func fullAddress(addr, origin string) string {
 	host, port, ok := splitAddress(addr)
 	originHost, originPort, originOK := splitAddress(origin)
@@ -174,8 +175,8 @@ func fullAddress(addr, origin string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// splitAddress splits at the last colon, and reports whether there are a host, which
-// may be empty, and the number of a port.
+// splitAddress splits at the last colon. ok is true if there are a host, which may be
+// empty, and a port number.
 func splitAddress(addr string) (host, port string, ok bool) {
 	colon := strings.LastIndexByte(addr, ':')
 	if colon < 0 {

@@ -72,10 +72,10 @@ func TestOptionsNeverRetry(t *testing.T) {
 
 func TestSlotOf(t *testing.T) {
 	for key, want := range map[string]uint16{ // Redis Cluster Specification, and CLUSTER KEYSLOT
-		"123456789": 12739, "": 0, "foo{}{bar}": slotOf("foo{}{bar}"),
-		"{user1000}.following": slotOf("user1000"), "foo{{bar}}zap": slotOf("{bar"), "foo{bar}{zap}": slotOf("bar"),
+		"123456789": 12739, "": 0, "foo{}{bar}": hashSlotOf("foo{}{bar}"),
+		"{user1000}.following": hashSlotOf("user1000"), "foo{{bar}}zap": hashSlotOf("{bar"), "foo{bar}{zap}": hashSlotOf("bar"),
 	} {
-		if got := slotOf(key); got != want {
+		if got := hashSlotOf(key); got != want {
 			t.Errorf("%q: %d, want %d", key, got, want)
 		}
 	}
@@ -84,7 +84,7 @@ func TestSlotOf(t *testing.T) {
 		for i := range key {
 			key[i] = "{}ab\x00\xff"[rand.N(6)]
 		}
-		if got, want := int(slotOf(string(key))), redistest.Slot(string(key)); got != want {
+		if got, want := int(hashSlotOf(string(key))), redistest.Slot(string(key)); got != want {
 			t.Fatalf("%q: %d, want %d", key, got, want)
 		}
 	}
@@ -132,7 +132,7 @@ func (replyError) RedisError()     {}
 
 func TestVerdictOf(t *testing.T) {
 	for text, want := range map[string]struct {
-		verdict
+		replyKind
 		addr string
 	}{
 		"NOSCRIPT No matching script. Please use EVAL.":  {noScript, ""},
@@ -152,8 +152,8 @@ func TestVerdictOf(t *testing.T) {
 		"ERR unknown command": {refused, ""},
 		"":                    {refused, ""},
 	} {
-		if v, addr := verdictOf(replyError(text)); v != want.verdict || addr != want.addr {
-			t.Errorf("%s: %d, %q; want %d, %q", text, v, addr, want.verdict, want.addr)
+		if v, addr := replyKindOf(replyError(text)); v != want.replyKind || addr != want.addr {
+			t.Errorf("%s: %d, %q; want %d, %q", text, v, addr, want.replyKind, want.addr)
 		}
 	}
 }
@@ -175,9 +175,9 @@ func TestViews(t *testing.T) {
 
 func TestQueue(t *testing.T) {
 	q := newQueue(4)
-	all := make([]*errand, 6)
+	all := make([]*pendingAsk, 6)
 	for i := range all {
-		all[i] = &errand{slot: uint16(i)}
+		all[i] = &pendingAsk{hashSlot: uint16(i)}
 	}
 	if n := q.put(all); n != 4 {
 		t.Fatalf("%d of 6 found room in a queue of 4", n)
@@ -189,7 +189,7 @@ func TestQueue(t *testing.T) {
 	got = q.take(got, 9)
 	for i, e := range got {
 		if e != all[i] {
-			t.Fatalf("place %d: %d", i, e.slot)
+			t.Fatalf("place %d: %d", i, e.hashSlot)
 		}
 	}
 	var waiting sync.WaitGroup

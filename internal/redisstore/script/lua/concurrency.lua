@@ -110,8 +110,8 @@ local function retry(need)
   return 0
 end
 
--- hear reports whether this is the holder's latest word, and remembers it.
-local function hear()
+-- accept reports whether this is the holder's latest statement, and remembers it.
+local function accept()
   local i = find(stated, STATED)
   if i and seq < struct.unpack('<I7', stated, i + 13) then
     return false
@@ -135,14 +135,14 @@ local function grant(using, wanted)
   return granted, math.max(using, math.min(wanted, 1))
 end
 
-local fits, heard, granted, needed = true, true, 0, 0
+local fits, latest, granted, needed = true, true, 0, 0
 if op == 0 then
-  heard = hear()
-  if heard and fit == 1 then
+  latest = accept()
+  if latest and fit == 1 then
     granted, needed = grant(holding, holding)
     fits = granted - holding + math.max(0, count - used) >= need
   end
-  if heard and not (fit == 1 and fits) then
+  if latest and not (fit == 1 and fits) then
     local using = holding + waiting
     granted, needed = grant(using, math.max(using, want))
   end
@@ -177,4 +177,4 @@ if known or #held > 0 or #stated > 0 then
   --@ save
 end
 return struct.pack(REPLY, fits and 1 or 0, #held > 0 and 1 or 0,
-  granted, math.max(0, count - used), heard and 1 or 0, 0, granted > 0 and ttl or 0, wait, 0)
+  granted, math.max(0, count - used), latest and 1 or 0, 0, granted > 0 and ttl or 0, wait, 0)
