@@ -26,7 +26,7 @@ func TestRefused(t *testing.T) {
 			d := single(redistest.StartWith(t, redistest.Users(usersOf(t, secret)...)))
 			d.config.Username, d.config.Password = "weir", always("wrong")
 			return d.config
-		}, []string{"WRONGPASS", "set the user name and the password"}},
+		}, []string{"WRONGPASS", "set a user name and password"}},
 		{"no password", func(t *testing.T) redisstore.Config {
 			return single(redistest.StartWith(t, redistest.Password(secret))).config
 		}, []string{"NOAUTH", "demands a password"}},
@@ -59,13 +59,13 @@ func TestRefused(t *testing.T) {
 			d.config.TLS = a.Client()
 			d.config.TLS.ServerName = "redis.example"
 			return d.config
-		}, []string{"certificate is valid for localhost, not redis.example", "set the name"}},
+		}, []string{"certificate is valid for localhost, not redis.example", "set the server name"}},
 		{"no certificate of our own", func(t *testing.T) redisstore.Config {
 			a := redistest.NewAuthority(t)
 			d := single(redistest.StartWith(t, redistest.TLS(a)))
 			d.config.TLS = a.ClientWithout()
 			return d.config
-		}, []string{"show a certificate"}},
+		}, []string{"configure a client certificate"}},
 		{"no TLS", func(t *testing.T) redisstore.Config {
 			return single(redistest.StartWith(t, redistest.TLS(redistest.NewAuthority(t)))).config
 		}, []string{"turn TLS on"}},
@@ -86,10 +86,10 @@ func TestRefused(t *testing.T) {
 			d := single(redistest.Start(t))
 			d.config.Mode, d.config.SentinelMaster = redisstore.Sentinel, "weir"
 			return d.config
-		}, []string{"sentinel", "unknown command", "use the mode"}},
+		}, []string{"sentinel", "unknown command", "choose the mode"}},
 		{"sentinels in place of a server", func(t *testing.T) redisstore.Config {
 			return redisstore.Config{Addrs: redistest.StartSentinel(t, 0).Addrs()[:1]}
-		}, []string{"unknown command", "use the mode"}},
+		}, []string{"unknown command", "choose the mode"}},
 		{"may run no scripts", func(t *testing.T) redisstore.Config {
 			d := single(redistest.StartWith(t, redistest.Users("user weir on >word ~weir:* +cluster +script")))
 			d.config.Username, d.config.Password = "weir", always("word")
