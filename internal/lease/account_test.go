@@ -383,12 +383,6 @@ func TestUnavailableOnlyBacksOff(t *testing.T) {
 }
 
 func TestLocalShare(t *testing.T) {
-	if n := Share(10, 4); n != 3 {
-		t.Errorf("a quarter of 10, rounded up, is %d", n)
-	}
-	if n := Share(10, 0); n != 10 {
-		t.Errorf("nobody known: %d", n)
-	}
 	s := newStory(t, perMinute, Leased)
 	for i, want := range []bool{true, true, true, false} {
 		if got := s.slot.TakeLocal(&s.terms, 1000, 60_000, 3, 1); got != want {

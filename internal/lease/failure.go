@@ -1,5 +1,91 @@
 package lease
 
+import "github.com/weirlimit/weir/internal/limit"
+
+// Failure is what a holder goes by while the tier above does not answer.
+type Failure struct {
+	By OnFailure
+	// Share and Ends are for FailureLocal: how many units the holder admits by itself
+	// until the end of the window, see [Share] and [WindowEnd].
+	Share int64
+	Ends  Millis
+	// Told is the account that remembers what the tier above has denied; nil: the account
+	// that decides. They differ where one key is judged by several counts.
+	Told *Account
+}
+
+// Failed is the decision on a request that the tier above did not answer. Reset and
+// RetryAfter are durations.
+type Failed struct {
+	Admitted bool
+	Why      Why
+	Reset    Millis // until the counter is as good as new, or until the share is
+	// RetryAfter is, for a request that is refused, when it should come back; 0: nobody
+	// knows, since that depends on when the tier above answers again.
+	RetryAfter Millis
+	// Unowed is what of the cost is not owed for though it was admitted: the debt is one
+	// limit already, see [Taken].
+	Unowed int64
+}
+
+// Why is the reason of a decision without the tier above.
+type Why uint8
+
+// The reasons.
+const (
+	ByAllow  Why = iota // on_failure: allow
+	ByDeny              // on_failure: deny
+	ByShare             // on_failure: local; within the share of this holder, or beyond it
+	ByDenial            // the tier above had denied it, and its counter is not new yet
+)
+
+// Fail decides a request of cost units that the tier above did not answer: what was
+// denied stays denied, the rest goes by on_failure. What is admitted is owed.
+func (s *Account) Fail(t *Terms, now Millis, f Failure, cost int64) Failed {
+	told := s
+	if f.Told != nil {
+		told = f.Told
+	}
+	if told.Remembered(now, cost) {
+		return Failed{Why: ByDenial, Reset: told.Reset - now, RetryAfter: told.Retry(t, now, cost)}
+	}
+	d := Failed{Why: Why(f.By), Reset: max(0, s.Reset-now)}
+	owed := s.Overdrawn
+	switch f.By {
+	case FailureAllow:
+		d.Admitted = true
+		s.Overdraw(t, cost)
+	case FailureLocal:
+		d.Reset = f.Ends - now
+		if d.Admitted = s.TakeLocal(t, now, f.Ends, f.Share, cost); !d.Admitted {
+			d.RetryAfter = d.Reset
+		}
+	}
+	if d.Admitted {
+		d.Unowed = cost - (s.Overdrawn - owed)
+	}
+	return d
+}
+
+// FailPeek tells how [Account.Fail] would decide on one unit. It changes nothing.
+func (s *Account) FailPeek(t *Terms, now Millis, f Failure) Failed {
+	as := *s
+	d := as.Fail(t, now, f, 1)
+	d.Unowed = 0
+	return d
+}
+
+// FailUncounted decides by on_failure where there is no account, so that nothing that is
+// admitted can be counted: allow admits, deny and local refuse.
+func (f OnFailure) FailUncounted() Failed {
+	return Failed{Admitted: f == FailureAllow, Why: Why(f)}
+}
+
+// Taken is what the request took, for [Account.Untake].
+func (d *Failed) Taken(cost int64) Taken {
+	return Taken{Overdrawn: cost, Unowed: d.Unowed, Local: d.Why == ByShare}
+}
+
 // Remembered reports whether a request stays refused while nobody answers: its need
 // was denied, or any request was refused and this one costs more than the last reply
 // left, less what has been admitted without a lease. What the slot holds counts: the
@@ -52,9 +138,21 @@ func (s *Account) local(now Millis) *Lot {
 	return nil
 }
 
-// Share is the part of a limit that one of holders holders enforces on its own,
-// rounded up. Fewer than one holder counts as one.
-func Share(count int64, holders int) int64 {
-	n := int64(max(holders, 1))
+// Share is the part of a limit of count units that each of its live holders enforces on
+// its own, rounded up. While no holder is known, live is 0 or less and the number of
+// expected holders counts; fewer than one count as one.
+func Share(count int64, live int, expected int64) int64 {
+	n := int64(live)
+	if n <= 0 {
+		n = max(expected, 1)
+	}
 	return (count + n - 1) / n
+}
+
+// WindowEnd is when the window of a limit ends by the time of day, on the holder's clock,
+// which shows now while the time of day is wall. Windows start at multiples of the period.
+// It is rounded up to a millisecond: were it rounded down, a share would be renewed just
+// before its window ends, and could be spent twice in it.
+func WindowEnd(now Millis, wall, period limit.Micros) Millis {
+	return now + CeilMillis(period-wall%period)
 }

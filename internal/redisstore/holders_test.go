@@ -78,7 +78,7 @@ func TestHoldersOfAllReplicas(t *testing.T) {
 	const limit = 100
 	shares := int64(0)
 	for range 6 {
-		shares += lease.Share(limit, stores[1].Holders())
+		shares += lease.Share(limit, stores[1].Holders(), 1)
 	}
 	if shares > limit+6 || shares < limit {
 		t.Errorf("the shares of 6 PoPs sum to %d of %d", shares, limit)

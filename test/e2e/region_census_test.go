@@ -38,7 +38,7 @@ func TestSharesAreTheRegions(t *testing.T) {
 		for _, p := range pops {
 			n := p.sharers(t)
 			ok = ok && n == 7
-			shares += lease.Share(sharedLimit, n)
+			shares += lease.Share(sharedLimit, n, 1)
 		}
 		return ok
 	})

@@ -186,7 +186,7 @@ func (h *holder) failPart(e *entry, p Part) bool {
 	case p.Rule.OnFailure == Allow:
 		e.slot.Overdraw(&p.Rule.Terms, p.Cost)
 	case p.Rule.OnFailure == Local:
-		share := lease.Share(p.Rule.Terms.Capacity, len(h.w.holders))
+		share := lease.Share(p.Rule.Terms.Capacity, len(h.w.holders), 1)
 		period := lease.Millis(p.Rule.Limit.Spec().Period / limit.Millisecond)
 		ends := (h.now()/period + 1) * period
 		if !e.slot.TakeLocal(&p.Rule.Terms, h.now(), ends, share, p.Cost) {

@@ -92,11 +92,7 @@ func (h *hit) failClosed() lease.Verdict {
 
 // localShare is what this process enforces on its own of a limit.
 func (w *Worker) localShare(p *policy) int64 {
-	holders := w.holders
-	if holders == 0 {
-		holders = int(p.rule.ExpectedHolders)
-	}
-	return lease.Share(p.limit.Spec().Count, holders)
+	return lease.Share(p.limit.Spec().Count, w.holders, p.rule.ExpectedHolders)
 }
 
 // windowEnd is when the window of a limit ends, by the time of day.

@@ -110,10 +110,7 @@ func (s *Store) withEntry(a *limiter.Ask, do func(*table.Shard[cached], *table.E
 
 // localShare is what this replica enforces on its own of a limit.
 func localShare(p *limiter.Policy, holders int) int64 {
-	if holders <= 0 {
-		holders = int(min(max(p.ExpectedHolders, 1), 1<<31-1))
-	}
-	return lease.Share(p.Limit.Spec().Count, holders)
+	return lease.Share(p.Limit.Spec().Count, holders, p.ExpectedHolders)
 }
 
 // windowEnd is when the share of a limit is renewed: at the end of the window of

@@ -193,7 +193,7 @@ func TestWhoWaitsKeepsItsPlace(t *testing.T) {
 			if d := drainOf(t, f.Store); d.Lost > 0 {
 				t.Errorf("%+v", d)
 			}
-			for _, rule := range []string{"r0", "r1"} {
+			for _, rule := range []string{"rleased", "rexact"} {
 				p := ruled(t, rule, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Leased)
 				for i := range 20 {
 					if got := charged(t, f.behind.Store, p, fmt.Sprint(i)); got != 3 {

@@ -1,0 +1,56 @@
+package lease
+
+const (
+	// ProbeEvery is the time from one probe of a tier that does not answer to the next.
+	// Callers vary it by a tenth.
+	ProbeEvery Millis = 100
+	// failuresToOpen is how many calls in a row fail before a breaker opens.
+	failuresToOpen = 3
+)
+
+// Breaker decides whether the tier above, or one node of it, is worth a call. While it
+// is open nobody waits for that tier: requests take on_failure, and only probes are sent.
+// The caller sends the probes and decides how many may be under way. The zero value is
+// closed.
+//
+// Calls are numbered in the order in which they were sent. A failed call that was sent
+// before one that has been answered does not count: one replica may hang while the others
+// answer. A caller that keeps the outcome of old calls away by itself passes 0.
+type Breaker struct {
+	Open    bool
+	ProbeAt Millis // while Open: when the next probe may be sent
+
+	failures int    // in a row; fewer than failuresToOpen while closed
+	answered uint64 // the latest call that was answered
+}
+
+// Answered takes the answer to a call or a probe, and closes the breaker.
+func (b *Breaker) Answered(call uint64) {
+	b.Open, b.failures, b.answered = false, 0, max(b.answered, call)
+}
+
+// Failed counts a call that failed, and reports whether that opened the breaker. The
+// first probe may be sent after wait.
+func (b *Breaker) Failed(now Millis, call uint64, wait Millis) (opened bool) {
+	if call < b.answered {
+		return false
+	}
+	if b.failures++; b.Open || b.failures < failuresToOpen {
+		return false
+	}
+	b.Open, b.ProbeAt = true, now+wait
+	return true
+}
+
+// TimedOut is [Breaker.Failed] for a tier that is a single node: there one call without a
+// reply in time is enough, because whatever else is sent would wait as well.
+func (b *Breaker) TimedOut(now Millis, call uint64, wait Millis) (opened bool) {
+	if call >= b.answered {
+		b.failures = max(b.failures, failuresToOpen-1)
+	}
+	return b.Failed(now, call, wait)
+}
+
+// ProbeDue reports whether a probe may be sent. Who sends one, or sees one fail, sets
+// ProbeAt for the next.
+func (b *Breaker) ProbeDue(now Millis) bool { return b.Open && now >= b.ProbeAt }
