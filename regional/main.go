@@ -1,17 +1,18 @@
 // Command weir-regional is the region of Weir: it grants leases on rate limits to
-// the points of presence that share them. What it can be told is in package
-// config; --help lists it.
+// the points of presence that share them. Package config has its settings; --help
+// lists them.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/tier"
 	"github.com/weirlimit/weir/regional/config"
 )
 
@@ -22,11 +23,10 @@ func main() {
 	}
 }
 
-// start turns the process into a call of run: arguments into a Config, signals
-// into a context and channels.
+// start makes a Config of the arguments, and runs until a signal.
 func start(args []string) error {
 	cfg, err := config.Load(args, os.Stdout)
-	if errors.Is(err, config.ErrHelp) {
+	if errors.Is(err, settings.ErrHelp) {
 		return nil
 	}
 	if err != nil {
@@ -36,27 +36,23 @@ func start(args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx := untilSignal(os.Interrupt, syscall.SIGTERM)
-	return run(ctx, cfg, log, hangups)
+	return run(tier.UntilSignal(), cfg, log)
 }
 
-// hangups tells of each SIGHUP, to each of those who asked for it.
-func hangups() <-chan os.Signal {
-	received := make(chan os.Signal, 1)
-	signal.Notify(received, syscall.SIGHUP)
-	return received
-}
-
-// untilSignal returns a context that the first of these signals ends. By then the
-// next one ends the process at once: that is for who cannot wait for the drain.
-func untilSignal(signals ...os.Signal) context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	received := make(chan os.Signal, 1)
-	signal.Notify(received, signals...)
-	go func() {
-		<-received
-		signal.Stop(received)
-		cancel()
-	}()
-	return ctx
+// run is a tier with Envoy's rate limit service, if that is configured.
+func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+	t, err := tier.New(&cfg.Config, tier.Program{Name: "weir-regional", CallTime: cfg.RLS.Budget}, log)
+	if err != nil {
+		return err
+	}
+	address := "" // none
+	if cfg.RatelimitConfig != "" || cfg.Descriptors != "" {
+		s, err := newRateLimitService(ctx, cfg, t)
+		if err != nil {
+			return err
+		}
+		t.Extend(s)
+		address = s.port.Addr().String()
+	}
+	return t.Run(ctx, tier.Hangups, "rls", address)
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/settings"
+	"github.com/weirlimit/weir/internal/tier"
 )
 
 func file(t *testing.T, text string) string {
@@ -29,11 +32,13 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Config{
-		Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1, Learning: true,
-		MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 100_000, MaxStreams: 1000,
-		HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: 6 * time.Second, DrainTimeout: 10 * time.Second,
-		LogFormat: "text", LogLevel: "info", Front: "auto", State: "auto", StateInterval: 5 * time.Second,
-		RedisOf:   Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 4096},
+		Config: tier.Config{
+			Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1, Learning: true,
+			MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 100_000, MaxStreams: 1000,
+			HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: 6 * time.Second, DrainTimeout: 10 * time.Second,
+			LogFormat: "text", LogLevel: "info", Front: "auto", State: "auto", StateInterval: 5 * time.Second,
+			RedisOf: tier.Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 4096},
+		},
 		Ratelimit: Ratelimit{Consistency: "leased", OnFailure: "allow"},
 		RLS:       RLS{Listen: "127.0.0.1:8081", MaxConnectionAge: 30 * time.Minute, Budget: 100 * time.Millisecond},
 	}
@@ -139,7 +144,7 @@ func changed(t *testing.T, prefix string, v, before reflect.Value) {
 		switch {
 		case v.Field(i).Kind() == reflect.Struct:
 			changed(t, name+".", v.Field(i), before.Field(i))
-		case name != "DrainTimeout" && reflect.DeepEqual(v.Field(i).Interface(), before.Field(i).Interface()):
+		case name != "Config.DrainTimeout" && reflect.DeepEqual(v.Field(i).Interface(), before.Field(i).Interface()):
 			t.Errorf("%s was not taken from the file", name)
 		}
 	}
@@ -219,27 +224,12 @@ func TestMistakes(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var out strings.Builder
-	if _, err := Load([]string{"--help"}, &out); !errors.Is(err, ErrHelp) {
+	if _, err := Load([]string{"--help"}, &out); !errors.Is(err, settings.ErrHelp) {
 		t.Fatal(err)
 	}
 	for _, says := range []string{"--rules", "--admin-listen", "WEIR_MAX_KEYS", "127.0.0.1:8080"} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("help does not mention %s:\n%s", says, &out)
-		}
-	}
-}
-
-func TestBytes(t *testing.T) {
-	for text, want := range map[string]Bytes{"0": 0, "17": 17, "1kB": 1000, "2KiB": 2048, "3 MiB": 3 << 20, "4GB": 4e9, "5MB": 5e6, "1GiB": 1 << 30} {
-		var b Bytes
-		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
-			t.Errorf("%s: %d, %v; want %d", text, b, err, want)
-		}
-	}
-	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "1TB", "99999999999GiB", "0x10"} {
-		var b Bytes
-		if err := b.UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q was read as %d", text, b)
 		}
 	}
 }

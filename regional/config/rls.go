@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"time"
+
+	"github.com/weirlimit/weir/internal/settings"
 )
 
 // Ratelimit says what the limits of [Config.RatelimitConfig] mean where their
@@ -78,14 +80,14 @@ func (c *Config) checkRLS() error {
 		clientCA = errors.Join(clientCA, errors.New("rls_client_san: needs rls_tls_client_ca: without it no client shows a certificate"))
 	}
 	if c.RLS.MaxConnectionAge != 0 {
-		clientCA = errors.Join(clientCA, between("rls_max_connection_age", c.RLS.MaxConnectionAge, time.Second, 24*time.Hour))
+		clientCA = errors.Join(clientCA, settings.Between("rls_max_connection_age", c.RLS.MaxConnectionAge, time.Second, 24*time.Hour))
 	}
 	return errors.Join(
 		clientCA,
-		address("rls_listen", c.RLS.Listen),
-		pair("rls_tls_cert", c.RLS.TLSCert, "rls_tls_key", c.RLS.TLSKey),
-		between("rls_budget", c.RLS.Budget, time.Millisecond, 10*time.Second),
-		oneOf("ratelimit_consistency", c.Ratelimit.Consistency, "leased", "exact"),
-		oneOf("ratelimit_on_failure", c.Ratelimit.OnFailure, "allow", "deny", "local"),
+		settings.Address("rls_listen", c.RLS.Listen),
+		settings.Pair("rls_tls_cert", c.RLS.TLSCert, "rls_tls_key", c.RLS.TLSKey),
+		settings.Between("rls_budget", c.RLS.Budget, time.Millisecond, 10*time.Second),
+		settings.OneOf("ratelimit_consistency", c.Ratelimit.Consistency, "leased", "exact"),
+		settings.OneOf("ratelimit_on_failure", c.Ratelimit.OnFailure, "allow", "deny", "local"),
 	)
 }

@@ -49,6 +49,10 @@ func checkBorders(p *pkg, name string) []string {
 				complaints = append(complaints, fmt.Sprintf(
 					"%s imports %s: programs are apart from each other; what two need belongs in internal", name, to))
 			}
+			if from != "" && within(to, engine) {
+				complaints = append(complaints, fmt.Sprintf(
+					"%s imports %s: a program has the parts of a tier through internal/tier", name, to))
+			}
 			continue
 		}
 		for _, c := range confined {

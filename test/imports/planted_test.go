@@ -73,8 +73,11 @@ import (_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"; _
 	"internal/discovery/discovery.go": `package discovery
 import _ "github.com/hashicorp/consul/api"
 `,
+	"internal/tier/tier.go": `package tier
+import _ "` + module + `/internal/redisstore"
+`,
 	"global/main.go": `package main
-import (_ "` + module + `/regional/rls"; _ "go.opentelemetry.io/otel/exporters/otlp")
+import (_ "` + module + `/internal/redisstore"; _ "` + module + `/internal/tier"; _ "` + module + `/regional/rls"; _ "go.opentelemetry.io/otel/exporters/otlp")
 func main() {}
 `,
 	"cmd/weir/main.go": `package main
@@ -92,6 +95,7 @@ func main() {}
 }
 
 var wantComplaints = []string{
+	"global imports internal/redisstore: a program has the parts of a tier through internal/tier",
 	"global imports regional/rls: programs are apart",
 	"internal/lease imports context: a pure package does without",
 	"internal/lease imports golang.org/x/sync/errgroup: a pure package imports the standard library only",

@@ -34,6 +34,13 @@ var clock = []string{
 // internal from any.
 var programs = []string{"wasmfilter", "regional", "global", "cmd/weir"}
 
+// engine are the packages, with all below them, that a tier is made of. Programs use them
+// through internal/tier: they hold only main, their settings and what is theirs alone.
+var engine = []string{
+	"internal/limiter/front", "internal/limiter/memory", "internal/limiter/table", "internal/redisstore",
+	"internal/statefile", "internal/rulewatch", "internal/admin",
+}
+
 // confined are imports, with all below them, that have one home.
 var confined = []struct {
 	imports string

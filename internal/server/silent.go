@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"net"
@@ -8,13 +8,13 @@ import (
 )
 
 // silentTime is how long connections that have sent nothing may stay when the server
-// ends: a peer that has just connected can be about to.
+// ends: a peer that has just connected may be about to send a request.
 const silentTime = 200 * time.Millisecond
 
-// listener knows the connections that have sent nothing yet. A server that shuts down
-// waits 5 s for each of them, and is of no use to anybody meanwhile; an Envoy that starts
-// has one for that long, since it connects for its health checks and then compiles the
-// module.
+// listener has a list of the connections that have sent nothing yet. A server that
+// shuts down waits 5 s for each of them and answers nobody meanwhile. An Envoy that
+// starts has such a connection for that long: it connects for its health checks and then
+// compiles the module.
 type listener struct {
 	net.Listener
 	mu     sync.Mutex
@@ -52,28 +52,28 @@ func (l *listener) forget(c *connection) {
 	delete(l.silent, c)
 }
 
-// connection tells its listener when it is silent no more.
+// connection leaves the list of its listener when it has received something.
 type connection struct {
 	net.Conn
 	of   *listener
-	told atomic.Bool
+	left atomic.Bool
 }
 
 func (c *connection) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.tell()
+		c.leave()
 	}
 	return n, err
 }
 
 func (c *connection) Close() error {
-	c.tell()
+	c.leave()
 	return c.Conn.Close()
 }
 
-func (c *connection) tell() {
-	if !c.told.Load() && !c.told.Swap(true) {
+func (c *connection) leave() {
+	if !c.left.Load() && !c.left.Swap(true) {
 		c.of.forget(c)
 	}
 }

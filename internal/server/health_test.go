@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"net/http"
@@ -9,19 +9,19 @@ import (
 	"github.com/weirlimit/weir/internal/admin"
 )
 
-// Who calls is told on the same port whether to, and answered all the same.
-func TestServing(t *testing.T) {
+// Callers learn on the same port whether to call, and are answered in any case.
+func TestHealth(t *testing.T) {
 	ready := new(admin.Readiness)
-	s := &serving{ready: ready, next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })}
+	h := NewHealth(ready, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	check := func(when string, status int, says string, leaving bool) {
 		t.Helper()
 		health, call := httptest.NewRecorder(), httptest.NewRecorder()
-		s.ServeHTTP(health, httptest.NewRequest(http.MethodGet, "/healthz", nil))
-		s.ServeHTTP(call, httptest.NewRequest(http.MethodPost, "/call", nil))
+		h.ServeHTTP(health, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+		h.ServeHTTP(call, httptest.NewRequest(http.MethodPost, "/call", nil))
 		if health.Code != status || !strings.Contains(health.Body.String(), says) {
 			t.Errorf("%s: /healthz: %d %q, want %d with %q", when, health.Code, health.Body, status, says)
 		}
-		if told := call.Header().Get(immediately) != ""; call.Code != http.StatusTeapot || told != leaving {
+		if told := call.Header().Get(immediateFail) != ""; call.Code != http.StatusTeapot || told != leaving {
 			t.Errorf("%s: a call: %d, told to go elsewhere: %v, want %v", when, call.Code, told, leaving)
 		}
 	}
@@ -30,6 +30,6 @@ func TestServing(t *testing.T) {
 	check("not ready", 503, "no store", false)
 	ready.Allow("no store")
 	check("ready again", 200, "ok", false)
-	s.drain()
+	h.Drain()
 	check("draining", 503, "draining", true)
 }

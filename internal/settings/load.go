@@ -1,4 +1,4 @@
-package config
+package settings
 
 import (
 	"errors"
@@ -12,43 +12,44 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Load reads the configuration of a process from its arguments (without the
-// program's name), its environment and its configuration file. Help goes to out.
-// The error is [ErrHelp] when help was asked for; else it names every field that
-// is wrong and where it was set.
-func Load(args []string, out io.Writer) (*Config, error) {
-	c := new(Config)
+// Program is what help shows of a program beside its settings.
+type Program struct{ Name, Description string }
+
+// Load reads the settings of a program from its arguments (without the program's name),
+// its environment and its configuration file, which file has the path of when the
+// arguments have been read. Help goes to out. The error is [ErrHelp] when help was asked
+// for; else it names every field that is wrong and where it was set.
+func Load(program Program, into any, file *string, args []string, out io.Writer) error {
 	helped := false
-	parser, err := kong.New(c,
-		kong.Name("weir-regional"),
-		kong.Description("The region of Weir: grants leases on rate limits to points of presence."),
+	parser, err := kong.New(into,
+		kong.Name(program.Name),
+		kong.Description(program.Description),
 		kong.DefaultEnvars("WEIR"),
 		kong.Writers(out, out),
 		kong.Exit(func(int) { helped = true }),
 	)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	_, err = parser.Parse(args) // finds --config; the values of the file come in below it
+	_, err = parser.Parse(args) // finds --config; the file's values become defaults
 	if helped {
-		return nil, ErrHelp
+		return ErrHelp
 	}
-	if err == nil && c.Config != "" {
-		if err = applyFile(parser, c.Config); err == nil {
-			_, err = parser.Parse(args)
-		}
+	if err != nil || *file == "" {
+		return err
 	}
-	if err != nil {
-		return nil, err
+	if err := applyFile(parser, *file); err != nil {
+		return err
 	}
-	return c, c.Check()
+	_, err = parser.Parse(args)
+	return err
 }
 
-// ErrHelp says that help was asked for and printed.
+// ErrHelp is the error of [Load] after help was asked for and printed.
 var ErrHelp = errors.New("help was asked for")
 
 // applyFile makes the values of a file the defaults of their flags, so that flags
-// and environment are stronger.
+// and environment come before them.
 func applyFile(parser *kong.Kong, path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package tier
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// mostFormer is how many lives of the store before this one are known by their epochs.
+	// mostFormer is how many earlier epochs of the store are kept.
 	mostFormer = 16
-	// holdersReturn is how long after the start the holders of the life before count: by
-	// then they have called again.
+	// holdersReturn is how long after the start the holders of the process before count:
+	// by then they have called again.
 	holdersReturn = 15 * time.Second
-	// saveShare is how many times as long as a save took there is none, at least.
+	// saveShare makes the pause after a save this many times as long as the save took.
 	saveShare = 20
 )
 
@@ -33,10 +33,10 @@ type keeper struct {
 	interval time.Duration // 0: saves only at the end
 	store    *memory.Store
 	log      *slog.Logger
-	former   []uint64 // epochs of lives before this one, newest first
+	former   []uint64 // earlier epochs, newest first
 	began    time.Time
-	before   int        // holders of the life before
-	holders  func() int // of this one
+	before   int        // holders of the process before
+	holders  func() int // of this process
 
 	mu     sync.Mutex // one save at a time
 	lock   *os.File
@@ -48,9 +48,9 @@ type keeper struct {
 	took                 atomic.Int64 // nanoseconds
 }
 
-// newKeeper loads the counters that the file at path has. It is nil where no file can be
-// kept, which the log tells: a region without one limits all the same, and has only more
-// to lose.
+// newKeeper loads the counters from the file at path. It is nil, with a warning in the
+// log, where no file can be kept: a region without one limits in the same way, but its
+// counters are lost at the end.
 func newKeeper(path string, interval time.Duration, s *memory.Store, r *telemetry.Registry, log *slog.Logger) *keeper {
 	k := &keeper{path: path, interval: interval, store: s, log: log, began: time.Now()}
 	r.GaugeFunc("weir_state_ok", "1 while the counters can be saved: 0 after a save that failed, or where there is no file to save to.", func() float64 {
@@ -73,7 +73,7 @@ func newKeeper(path string, interval time.Duration, s *memory.Store, r *telemetr
 	return k
 }
 
-// load takes over what the file has.
+// load reads the counters from the file.
 func (k *keeper) load() {
 	begin := time.Now()
 	loader := k.store.Loader()
@@ -114,17 +114,17 @@ func (k *keeper) observe(r *telemetry.Registry) {
 	r.GaugeFunc("weir_state_save_seconds", "How long the last save took.", func() float64 { return time.Duration(k.took.Load()).Seconds() })
 }
 
-// census is how many holders the life before had, until they had the time to call again:
-// the first of them must not take the whole of a limit for its share.
-func (k *keeper) census() int {
+// formerHolders is how many holders the process before had, and 0 after the time in
+// which they call again: the first of them must not take a whole limit as its share.
+func (k *keeper) formerHolders() int {
 	if time.Since(k.began) < holdersReturn {
 		return k.before
 	}
 	return 0
 }
 
-// begin marks the file as one that is in use, before anything is granted: should this
-// process be killed, the next one must not take it for the last word.
+// begin marks the file as in use before anything is granted. If this process is killed,
+// the next one then finds out that grants are missing from the file.
 func (k *keeper) begin() {
 	k.save(false)
 	if k.ok.Load() {
@@ -135,7 +135,7 @@ func (k *keeper) begin() {
 	}
 }
 
-// Run saves the counters now and then, until ctx ends.
+// Run saves the counters at each interval, until ctx ends.
 func (k *keeper) Run(ctx context.Context) error {
 	if k.interval == 0 {
 		<-ctx.Done()
@@ -165,7 +165,7 @@ func (k *keeper) end() {
 	_ = k.lock.Close() // the process ends anyway
 }
 
-// save writes the file. What is wrong is logged when it begins.
+// save writes the file. A failure is logged when the save before succeeded.
 func (k *keeper) save(orderly bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -198,7 +198,7 @@ func (k *keeper) save(orderly bool) {
 func (k *keeper) write(orderly bool) (counters int, size int64, err error) {
 	host, _ := os.Hostname() // for people only
 	w, err := statefile.Create(k.path, statefile.Header{
-		Epoch: k.store.Epoch(), Former: k.former, Orderly: orderly, Holders: max(k.census(), k.holders()), Saved: time.Now().UTC(), Host: host, PID: os.Getpid(),
+		Epoch: k.store.Epoch(), Former: k.former, Orderly: orderly, Holders: max(k.formerHolders(), k.holders()), Saved: time.Now().UTC(), Host: host, PID: os.Getpid(),
 	})
 	if err != nil {
 		return 0, 0, err

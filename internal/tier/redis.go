@@ -1,9 +1,17 @@
-package config
+package tier
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/redisstore"
+	"github.com/weirlimit/weir/internal/settings"
 )
 
 // Redis says how to speak to Redis. All of it is without meaning where
@@ -59,7 +67,7 @@ type Redis struct {
 func (r *Redis) check(addresses []string) error {
 	var errs []error
 	for _, a := range addresses {
-		errs = append(errs, address("redis", a))
+		errs = append(errs, settings.Address("redis", a))
 	}
 	if r.Mode == "single" && len(addresses) > 1 {
 		errs = append(errs, fmt.Errorf("redis_mode: single is for one address, redis has %d; give one, or cluster or sentinel", len(addresses)))
@@ -77,18 +85,89 @@ func (r *Redis) check(addresses []string) error {
 		errs = append(errs, errors.New("redis_tls: is false, but redis_tls_* is set; give --redis-tls, or leave these out"))
 	}
 	return errors.Join(append(errs,
-		oneOf("redis_mode", r.Mode, "auto", "single", "cluster", "sentinel"),
-		pair("redis_tls_cert", r.TLSCert, "redis_tls_key", r.TLSKey),
-		between("redis_timeout", r.Timeout, time.Millisecond, 10*time.Second),
-		between("redis_lanes", r.Lanes, 1, 64),
-		between("redis_queue", r.Queue, 1, 1_000_000),
+		settings.OneOf("redis_mode", r.Mode, "auto", "single", "cluster", "sentinel"),
+		settings.Pair("redis_tls_cert", r.TLSCert, "redis_tls_key", r.TLSKey),
+		settings.Between("redis_timeout", r.Timeout, time.Millisecond, 10*time.Second),
+		settings.Between("redis_lanes", r.Lanes, 1, 64),
+		settings.Between("redis_queue", r.Queue, 1, 1_000_000),
 	)...)
 }
 
-// pair refuses one of two fields without the other.
-func pair(a, valueA, b, valueB string) error {
-	if (valueA == "") != (valueB == "") {
-		return fmt.Errorf("%s: goes together with %s; give both or none", a, b)
+// newRedis makes the store in Redis.
+func newRedis(cfg *Config, log *slog.Logger) (*redisstore.Store, error) {
+	o := &cfg.RedisOf
+	mode, err := redisstore.ParseMode(o.Mode)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	secure, err := redisTLS(o)
+	if err != nil {
+		return nil, err
+	}
+	c := redisstore.Config{
+		Addrs:          cfg.Redis,
+		Mode:           mode,
+		SentinelMaster: o.SentinelMaster,
+		Username:       o.Username,
+		TLS:            secure,
+		Timeout:        o.Timeout,
+		Lanes:          o.Lanes,
+		Queue:          o.Queue,
+		Log:            log,
+
+		SentinelUsername: o.SentinelUsername,
+	}
+	if c.Password, err = password("redis_password_file", o.PasswordFile); err != nil {
+		return nil, err
+	}
+	if c.SentinelPassword, err = password("redis_sentinel_password_file", o.SentinelPasswordFile); err != nil {
+		return nil, err
+	}
+	return redisstore.New(c)
+}
+
+// password returns what reads a file with a password and perhaps a line end, once it
+// has been read; nil without a file.
+func password(field, path string) (func() (string, error), error) {
+	if path == "" {
+		return nil, nil
+	}
+	read := func() (string, error) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", field, err)
+		}
+		return strings.TrimRight(string(text), "\r\n"), nil
+	}
+	_, err := read()
+	return read, err
+}
+
+// redisTLS is nil without TLS.
+func redisTLS(o *Redis) (*tls.Config, error) {
+	if !o.TLS {
+		return nil, nil
+	}
+	c := &tls.Config{ServerName: o.TLSName, MinVersion: tls.VersionTLS12}
+	if o.TLSCA != "" {
+		authorities, err := os.ReadFile(o.TLSCA)
+		if err != nil {
+			return nil, fmt.Errorf("redis_tls_ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, errors.New("redis_tls_ca: " + o.TLSCA + " has no certificate in it; it must be PEM")
+		}
+	}
+	if o.TLSCert != "" {
+		// Read for each connection, so that it can be renewed.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+			return &cert, err
+		}
+		if _, err := c.GetClientCertificate(nil); err != nil {
+			return nil, fmt.Errorf("redis_tls_cert: %w", err)
+		}
+	}
+	return c, nil
 }

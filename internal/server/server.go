@@ -1,0 +1,92 @@
+// Package server is an HTTP server on one port: HTTP/1.1, and HTTP/2 without TLS. It
+// answers health checks on that port and ends without cutting calls in flight.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxHeaders bounds the headers of a request, in bytes; a filter sends some 300.
+	maxHeaders = 16 << 10
+	// deadPeer is how long a connection may be silent before it is pinged, and
+	// then how long it has to answer: a PoP that vanished frees its connections.
+	deadPeer = 15 * time.Second
+)
+
+// Limits bound what clients can take of a server.
+type Limits struct {
+	MaxStreams    int           // calls in flight on one HTTP/2 connection
+	HeaderTimeout time.Duration // for a request's headers, and again for its body
+	IdleTimeout   time.Duration // for connections without calls
+}
+
+// Server serves one port. It answers from [Server.Serve] on.
+type Server struct {
+	http *http.Server
+	port *listener
+}
+
+// New makes a server of an open port.
+func New(port net.Listener, h http.Handler, l Limits, log *slog.Logger) *Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &Server{port: &listener{Listener: port}, http: &http.Server{
+		Handler:           h,
+		Protocols:         &protocols,
+		ReadHeaderTimeout: l.HeaderTimeout,
+		ReadTimeout:       2 * l.HeaderTimeout,
+		IdleTimeout:       l.IdleTimeout,
+		MaxHeaderBytes:    maxHeaders,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: l.MaxStreams,
+			SendPingTimeout:      deadPeer,
+			PingTimeout:          deadPeer,
+		},
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}}
+}
+
+// Listen opens a port. flag is how to choose another one.
+func Listen(ctx context.Context, address, flag string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is in use by another process; stop it, or choose another address with --%s", address, flag)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--%s %s: %w", flag, address, err)
+	}
+	return l, nil
+}
+
+// Address is the address of the port.
+func (s *Server) Address() string { return s.port.Addr().String() }
+
+// Serve answers connections until the server is shut down.
+func (s *Server) Serve() error {
+	if err := s.http.Serve(s.port); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Shut lets calls in flight end within the timeout, then cuts them. Connections that
+// have sent nothing are cut before. HTTP/2 connections get a GOAWAY, so that peers send
+// the next call elsewhere.
+func (s *Server) Shut(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	defer time.AfterFunc(silentTime, s.port.cut).Stop()
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("calls were still in flight after %v, cut", timeout), s.http.Close())
+	}
+	return nil
+}

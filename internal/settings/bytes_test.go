@@ -1,0 +1,18 @@
+package settings
+
+import "testing"
+
+func TestBytes(t *testing.T) {
+	for text, want := range map[string]Bytes{"0": 0, "17": 17, "1kB": 1000, "2KiB": 2048, "3 MiB": 3 << 20, "4GB": 4e9, "5MB": 5e6, "1GiB": 1 << 30} {
+		var b Bytes
+		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
+			t.Errorf("%s: %d, %v; want %d", text, b, err, want)
+		}
+	}
+	for _, text := range []string{"", "MiB", "-1", "1.5GiB", "1TB", "99999999999GiB", "0x10"} {
+		var b Bytes
+		if err := b.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was read as %d", text, b)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+// Package tier is what every program that grants is made of: the counters in memory or
+// Redis with their lease cache and state file, the service in front of them, the rules
+// file, and the ports for callers and operators. A program adds its own [Extension].
+package tier
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/weirlimit/weir/internal/admin"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/rulewatch"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/watch"
+)
+
+// Program describes the program that a tier is for.
+type Program struct {
+	Name string
+	// CallTime is how long calls of its extensions may take; 0: there are none.
+	CallTime time.Duration
+}
+
+// Extension is a protocol that a program serves beside the QuotaService.
+type Extension interface {
+	Handle(mux *http.ServeMux)  // adds what it serves on the port of the QuotaService
+	Watchers() []*watch.Watcher // of the files that it follows
+	RulesChanged()              // is called after each change of the rules file's rules
+	SetReady(ready bool)        // is called at the start and at each change
+	Serve() error               // answers until Shut
+	Drain()                     // makes clients go elsewhere; their calls are still answered
+	Shut(timeout time.Duration) error
+	Close() error // is called at the end, also if nothing was served
+}
+
+// Tier is a tier that has been configured. [New] makes it, [Tier.Run] runs it.
+type Tier struct {
+	Service *limiter.Service
+	Metrics *telemetry.Registry
+	Log     *slog.Logger
+
+	cfg        *Config
+	ready      *admin.Readiness
+	store      *counters
+	rules      []*watch.Watcher // one; none without a rules file
+	extensions []Extension
+}
+
+// New makes a tier and loads its rules and its counters. It opens no port yet.
+func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
+	t := &Tier{Metrics: telemetry.NewRegistry(p.Name), Log: log, cfg: cfg, ready: newReadiness(cfg, log)}
+	var err error
+	if t.store, err = newCounters(cfg, p.CallTime, t.Metrics, t.ready, log); err != nil {
+		return nil, err
+	}
+	t.Service = limiter.NewService(limiter.Config{
+		Store:      t.store,
+		Metrics:    t.Metrics,
+		MaxHolders: cfg.MaxHolders,
+		SlotSeed:   cfg.SlotSeed,
+		Former:     t.store.former(),
+		Census:     t.store.holders,
+		NoLearning: !cfg.Learning || len(cfg.Redis) > 0, // Redis remembers
+	})
+	if t.store.count != nil {
+		t.store.count(t.Service.Live)
+	}
+	if err := t.loadRules(); err != nil {
+		return nil, fmt.Errorf("no rules to begin with:\n%w", err)
+	}
+	return t, nil
+}
+
+// loadRules puts the rules file in force, or no rules where there is none.
+func (t *Tier) loadRules() error {
+	if t.cfg.Rules == "" {
+		none, err := rulefile.Parse("no rules", []byte("rules: []\n"))
+		if err != nil {
+			return err
+		}
+		return t.Service.SetRules(none)
+	}
+	w := rulewatch.New(t.cfg.Rules, func(set *rule.Set) error {
+		if err := t.Service.SetRules(set); err != nil {
+			return err
+		}
+		for _, e := range t.extensions {
+			e.RulesChanged()
+		}
+		return nil
+	}, t.Log, t.Metrics)
+	t.rules = append(t.rules, w)
+	return w.Load()
+}
+
+// NewJudge makes what decides whole requests on the tier's counters.
+func (t *Tier) NewJudge() limiter.Judge {
+	return limiter.NewJudge(t.store, t.store.fallback(), t.store.replicas, t.Metrics, t.Log)
+}
+
+// Extend adds an extension. It is called before [Tier.Run], which closes the extension.
+func (t *Tier) Extend(e Extension) { t.extensions = append(t.extensions, e) }
