@@ -23,7 +23,7 @@ var lines = []line{
 	{"**A check** (a descriptor with `hits_addend: 0`) is over its limit when nothing is left", check},
 	{costsNothing, chargeNothing},
 	{"what is charged beyond a limit is at most the limit once more", chargeTwice},
-	{"A descriptor beside one that denies is told what is left to the replica by what that remembers", remember},
+	{"A descriptor beside one that denies is answered from the replica's memory", remember},
 	{mayLag, lag},
 	{"**Dynamic metadata names the rule**", nameRules},
 }
