@@ -6,7 +6,7 @@ import "github.com/weirlimit/weir/internal/limit"
 // counts too, since nobody reports it.
 type lent struct {
 	lease uint32
-	units int64  // at most twice the capacity, as of a [Counter]
+	units int64  // at most twice the largest capacity, as of a [Counter]
 	until Millis // when the last of it ends; 0: never was any
 }
 
@@ -37,7 +37,7 @@ func (n *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Mill
 		}
 		*l = lent{lease: lease}
 	}
-	l.units = min(l.units+units, 2*t.Capacity)
+	l.units = max(l.units, min(l.units+units, 2*t.Capacity)) // by a larger count it may be more
 	l.until = max(l.until, until, 1)
 }
 

@@ -43,7 +43,6 @@ var all = features{shadow: true, quota: true, costs: true, checks: true, limits:
 func (m mode) features() features {
 	f := all
 	f.enforced = m.store != "memory"
-	f.limits = m.store == "memory" // after one, what is left may not count what is being leased
 	f.duplicates = f.duplicates && !m.chargesDenied()
 	return f
 }

@@ -35,6 +35,7 @@ type member struct {
 	owed  *owed    // a debt of a caller that was passed on; nil: none
 	peeks []waiter // who only wants to know what is left
 	guest *guest   // by whose count it was asked; nil: by that of the key
+	other bool     // it gives back what was granted by another count
 }
 
 func (s *Store) newBatch() *batch {
@@ -45,9 +46,14 @@ func (s *Store) newBatch() *batch {
 // close says that a batch is answered, or will not be sent.
 func (b *batch) close() { b.store.open.Add(-1) }
 
-// ask asks for a key on behalf of those who wait, or of the node itself. The
-// shard is locked.
+// ask asks for a key on behalf of those who wait, or of the node itself. What was granted
+// by another count goes back first, and they go on waiting. The shard is locked.
 func (b *batch) ask(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], queue []waiter, behind lease.Asks, group uint32) {
+	if group == 0 && e.Value.owesOthers() {
+		e.Value.waiting = append(e.Value.waiting, queue...)
+		b.returnOthers(now, shard, e)
+		return
+	}
 	queue, peeks := apart(queue)
 	var w lease.Want
 	if len(queue) > 0 || len(peeks) == 0 {
@@ -139,6 +145,9 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 	e.Value.out--
 	e.Value.node.Back -= m.back
 	e.Value.hear(now, g)
+	if m.other {
+		e.Value.guests.returning--
+	}
 	switch {
 	case m.guest != nil:
 		b.hear(now, m, a, g)
@@ -174,6 +183,12 @@ func (b *batch) apply(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant
 // asked for nothing, or another one of its group was denied.
 func (b *batch) report(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant) {
 	slot, t := &m.entry.Value.node.Account, &a.Policy.Terms
+	if visits(m.entry, a.Policy) {
+		if decided(g) {
+			slot.Overhear(&m.entry.Policy.Terms, t, now, g)
+		}
+		return
+	}
 	if a.Want.Want > 0 {
 		slot.Asking = false
 	}
@@ -222,20 +237,24 @@ func (c *cached) hear(now lease.Millis, g lease.Grant) {
 
 // answer hands out grants; what nobody is there to take goes back to the node.
 func (m *member) answer(s *Store, now lease.Millis, grants []lease.Grant) {
+	by := m.entry.Policy
+	if m.guest != nil {
+		by = m.guest.policy
+	}
 	for i, w := range m.queue {
 		if !w.reply.answer(w.at, grants[i]) {
-			s.takeBack(now, m.shard, m.entry, grants[i])
+			s.takeBack(now, m.shard, m.entry, by, grants[i])
 		}
 	}
 }
 
-// takeBack settles a grant that nobody received.
-func (s *Store) takeBack(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], g lease.Grant) {
+// takeBack settles a grant by a policy's count that nobody received.
+func (s *Store) takeBack(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], by *limiter.Policy, g lease.Grant) {
 	if g.Granted == 0 {
 		return
 	}
 	back := e.Value.node.TakeBack(&e.Policy.Terms, now, lease.Part{Units: g.Granted, Lease: g.Lease})
-	s.giveBack(now, shard, e, partOf(back))
+	s.giveBack(now, shard, e, partOf(back).grantedBy(by))
 }
 
 // hand hands out the grant of an ask that was passed on as it is.
@@ -281,7 +300,7 @@ func (s *Store) retry(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 			}
 		}
 		if !w.reply.answer(w.at, g) {
-			s.takeBack(now, shard, e, g)
+			s.takeBack(now, shard, e, e.Policy, g)
 		}
 	}
 	clear(e.Value.waiting[len(waiting):])

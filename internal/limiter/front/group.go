@@ -159,7 +159,7 @@ func (c *call) settle(p *place, a *limiter.Ask, i int) {
 	p.grant, p.verdict, p.back = p.entry.Value.node.Acquire(&p.entry.Policy.Terms, c.now, reported.Want)
 	c.store.giveBack(c.now, p.shard, p.entry, partOf(p.back))
 	if c.grants[i] = p.grant; p.guest {
-		c.grants[i] = asGuest(&a.Policy.Terms, &p.entry.Policy.Terms, p.grant)
+		c.grants[i] = p.entry.Value.asGuest(&a.Policy.Terms, &p.entry.Policy.Terms, p.grant)
 	}
 	c.answered(p.verdict)
 }
@@ -309,7 +309,7 @@ func (c *call) takeApart(g *party) {
 // takeBackFor settles a grant on an ask whose request was denied.
 func (s *Store) takeBackFor(a *limiter.Ask, g lease.Grant) {
 	known := s.withEntry(a, func(shard *table.Shard[cached], e *table.Entry[cached]) {
-		s.takeBack(s.now(), shard, e, g)
+		s.takeBack(s.now(), shard, e, a.Policy, g)
 	})
 	if !known {
 		s.due.giveBack(a, g)

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 
@@ -27,6 +28,9 @@ type guests struct {
 	out   int          // asks of guests that are out
 	turns uint64       // how often one was asked for
 	asked lease.Millis // when one was asked for last
+	// returning is how many asks are out that give back what was granted by another count
+	// than the key's.
+	returning int
 }
 
 // guest is one of them.
@@ -68,6 +72,9 @@ func (s *Store) keepBy(now lease.Millis, shard *table.Shard[cached], e *table.En
 		return
 	default:
 		v.returnLots(&e.Policy.Terms, now)
+		for i := range v.back {
+			v.back[i] = v.back[i].grantedBy(cmp.Or(v.back[i].by, e.Policy)).to(p)
+		}
 		v.node.Account.Unlearn()
 		v.guests, v.heard = nil, 0
 		if len(v.back) > 0 {
@@ -152,9 +159,18 @@ func (c *call) settleGuest(shard *table.Shard[cached], e *table.Entry[cached], a
 	rest := c.returns(shard, e, a)
 	told := reports(&rest)
 	t := &e.Policy.Terms
-	g, _, back := e.Value.node.Acquire(t, c.now, told.Want)
-	c.store.giveBack(c.now, shard, e, partOf(back))
-	return asGuest(&a.Policy.Terms, t, g)
+	_, _, back := e.Value.node.Acquire(larger(t, &a.Policy.Terms), c.now, told.Want)
+	c.store.giveBack(c.now, shard, e, partOf(back).grantedBy(a.Policy))
+	g, _, _ := e.Value.node.Acquire(t, c.now, lease.Want{})
+	return e.Value.asGuest(&a.Policy.Terms, t, g)
+}
+
+// larger are the terms of the larger count.
+func larger(a, b *lease.Terms) *lease.Terms {
+	if a.Capacity > b.Capacity {
+		return a
+	}
+	return b
 }
 
 // visit decides on a guest's ask: by its own denial, or it waits for the store.
@@ -217,6 +233,11 @@ func (b *batch) visit(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 	v.guests.out++
 	v.guests.asked = now
 	v.returnLots(&e.Policy.Terms, now)
+	if v.owesOthers() {
+		b.returnOthers(now, shard, e)
+		b.members[len(b.members)-1].guest = g
+		return
+	}
 	w, some := v.node.Account.Report(&e.Policy.Terms, now)
 	if some || len(v.back) > 0 {
 		b.add(now, shard, e, nil, w, 0)
@@ -227,6 +248,8 @@ func (b *batch) visit(now lease.Millis, shard *table.Shard[cached], e *table.Ent
 	g.waiting = nil
 	if len(queue) > 0 {
 		w = g.node.Ask(&g.policy.Terms, now, wants(queue), lease.NoAsk)
+	} else {
+		w, _ = g.node.Account.Report(&g.policy.Terms, now)
 	}
 	v.guests.turns++
 	g.turn = v.guests.turns
@@ -241,15 +264,16 @@ func (b *batch) hear(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant)
 	s, e := b.store, m.entry
 	v, t := &e.Value, &a.Policy.Terms
 	v.guests.out--
-	if a.Policy != m.guest.policy {
+	if a.Policy != m.guest.policy || m.other { // what goes before it
 		b.report(now, m, a, g)
 		return
 	}
 	grants := make([]lease.Grant, len(m.queue))
 	jitter := lease.Millis(90 + rand.IntN(21))
-	s.giveBack(now, m.shard, e, partOf(m.guest.node.Apply(t, now, m.sent, a.Want, g, jitter, wants(m.queue), grants)))
+	back := m.guest.node.Apply(t, now, m.sent, a.Want, g, jitter, wants(m.queue), grants)
+	s.giveBack(now, m.shard, e, partOf(back).grantedBy(m.guest.policy))
 	for i := range grants { // they may come back to the key
-		v.node.Lend(&e.Policy.Terms, now, grants[i])
+		v.node.Lend(larger(&e.Policy.Terms, t), now, grants[i])
 	}
 	if decided(g) {
 		v.node.Account.Overhear(&e.Policy.Terms, t, now, g)
@@ -271,7 +295,7 @@ func (b *batch) hear(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant)
 // visited reports whether the key is not to be asked for, because what it has on lease is
 // on its way back with a guest's ask.
 func (c *cached) visited(p *limiter.Policy) bool {
-	return c.guests != nil && c.guests.out > 0 && p.Terms.Consistency != lease.Exact
+	return c.guests != nil && (c.guests.returning > 0 || c.guests.out > 0 && p.Terms.Consistency != lease.Exact)
 }
 
 // inviteGuests asks for a guest that waits, if it may be asked for. After one of the key's
@@ -306,11 +330,15 @@ func (s *Store) inviteGuests(now lease.Millis, shard *table.Shard[cached], e *ta
 	s.out.Go(func() { b.run(context.Background()) })
 }
 
-// asGuest words what a key tells in a guest's count.
-func asGuest(t, host *lease.Terms, g lease.Grant) lease.Grant {
+// asGuest words what a key tells in a guest's count. By a larger one than the key's, nothing
+// is known of a key that has nothing left.
+func (c *cached) asGuest(t, host *lease.Terms, g lease.Grant) lease.Grant {
 	g.Limit = t.Capacity
-	if g.Remaining > 0 {
+	switch {
+	case g.Remaining > 0:
 		g.Remaining = max(0, g.Remaining+t.Capacity-host.Capacity)
+	case t.Capacity > host.Capacity && c.node.Account.Overdrawn == 0:
+		g.Remaining, g.Reset = t.Capacity, 0
 	}
 	return g
 }

@@ -1,6 +1,8 @@
 package front_test
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -131,4 +133,69 @@ func TestGuestGivesBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was granted by a larger count comes back to a key that is kept by a smaller one,
+// however much it is, and whoever came first.
+func TestLargerCountGivesBack(t *testing.T) {
+	for _, count := range []int64{0, 1} {
+		for _, first := range []bool{false, true} {
+			for _, gone := range []bool{false, true} {
+				t.Run(fmt.Sprintf("to %d, rule first %v, caller gone %v", count, first, gone), func(t *testing.T) {
+					onSite(t, 1, func(t *testing.T, s *site) {
+						p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Hour}, lease.Leased)
+						by := bringing(t, p, 11)
+						c := &client{t: t, store: s.fronts[0]}
+						if first {
+							c.acquire(look(p, 0))
+						}
+						if gone {
+							ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+							s.fronts[0].Acquire(ctx, []limiter.Ask{c.ask(by, 0, 6, 6)}, make([]lease.Grant, 1))
+							cancel()
+							time.Sleep(2 * time.Millisecond)
+						} else if g := c.acquire(c.ask(by, 0, 6, 6))[0]; g.Granted != 6 {
+							t.Errorf("of 11: %+v", g)
+						} else {
+							back := c.ask(by, 0, 0, 0)
+							back.Want.Unused, back.Want.Lease = 6, g.Lease
+							c.acquire(back)
+						}
+						for range 3 {
+							if g := c.acquire(look(p, 0))[0]; g.Remaining != count {
+								t.Errorf("by the rule's count told %+v, want %d left", g, count)
+							}
+							if g := c.acquire(look(by, 0))[0]; g.Remaining != 11 {
+								t.Errorf("told %+v, want 11 left", g)
+							}
+						}
+						time.Sleep(30 * time.Second) // what is on lease has come back
+						if n := charged(t, s.base, by, "hot"); n != 0 {
+							t.Errorf("%d stay charged", n)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A request that is refused for another rule is not told by a larger count that nothing is
+// left when no more is known than that the rule's own count is used up.
+func TestLargerCountBesideADenial(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 0, Period: limit.Hour}, lease.Leased)
+		other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Hour}, lease.Leased)
+		by := bringing(t, p, 14)
+		c := &client{t: t, store: s.fronts[0]}
+		if g := c.acquire(c.ask(p, 0, 1, 1))[0]; g.Status != lease.Denied {
+			t.Errorf("by a count of 0: %+v", g)
+		}
+		if g := c.acquire(c.ask(by, 1, 1, 1), c.ask(other, 1, 1, 1)); g[0].Granted != 1 || g[1].Granted != 1 {
+			t.Errorf("a group that fits: %+v", g)
+		}
+		if g := c.acquire(c.ask(by, 1, 1, 1), c.ask(other, 1, 1, 1)); g[0].Status != lease.OK || g[0].Remaining < 13 || g[1].Status != lease.Denied {
+			t.Errorf("one used of 14 and the other's only one: %+v", g)
+		}
+	})
 }
