@@ -52,7 +52,7 @@ type finding struct {
 
 // Run checks all files, whatever is wrong with the first.
 func (v *validateCmd) Run(stdout io.Writer) error {
-	r := report{found: []finding{}}
+	r := validation{found: []finding{}}
 	if v.Format == "text" {
 		r.text = stdout
 	}
@@ -80,43 +80,43 @@ func (v *validateCmd) Run(stdout io.Writer) error {
 	return nil
 }
 
-// report is what is found in files, told at once if text is not nil.
-type report struct {
+// validation collects what is found in files, and prints it at once if text is not nil.
+type validation struct {
 	found []finding
 	text  io.Writer
 }
 
 // fail reports what is wrong with a file.
-func (r *report) fail(file string, err error) {
-	r.found = append(r.found, findings(file, err)...)
-	r.say("%v\n", err)
+func (v *validation) fail(file string, err error) {
+	v.found = append(v.found, findings(file, err)...)
+	v.printf("%v\n", err)
 }
 
-func (r *report) say(format string, args ...any) {
-	if r.text != nil {
-		fmt.Fprintf(r.text, format, args...)
+func (v *validation) printf(format string, args ...any) {
+	if v.text != nil {
+		fmt.Fprintf(v.text, format, args...)
 	}
 }
 
 // rules checks a rules file; nil if it has mistakes.
-func (r *report) rules(file string) *rule.Set {
+func (v *validation) rules(file string) *rule.Set {
 	set, err := load(file)
 	if err != nil {
-		r.fail(file, err)
+		v.fail(file, err)
 		return nil
 	}
-	r.say("%s: ok, rules: %d, version: %s\n", file, set.Len(), set.Version)
+	v.printf("%s: ok, rules: %d, version: %s\n", file, set.Len(), set.Version)
 	return set
 }
 
 // bindings checks a file of bindings, if there are rules with them.
-func (r *report) bindings(file string, rules *rule.Set) {
+func (v *validation) bindings(file string, rules *rule.Set) {
 	bindings, err := loadBindings(file, rules)
 	if err != nil {
-		r.fail(file, err)
+		v.fail(file, err)
 		return
 	}
-	r.say("%s: ok, bindings: %d, version: %s\n", file, bindings.Len(), bindings.Version())
+	v.printf("%s: ok, bindings: %d, version: %s\n", file, bindings.Len(), bindings.Version())
 }
 
 func loadBindings(file string, rules *rule.Set) (*binding.Set, error) {
@@ -144,21 +144,21 @@ func target(rules *rule.Set, name string) (binding.Target, bool) {
 }
 
 // ratelimit checks a configuration of envoyproxy/ratelimit as weir-regional reads it.
-func (r *report) ratelimit(dir string, o descriptor.Options) {
+func (v *validation) ratelimit(dir string, o descriptor.Options) {
 	config, err := loadDescriptors(dir, o)
 	if err != nil {
-		r.fail(dir, err)
+		v.fail(dir, err)
 		return
 	}
 	for _, w := range config.Warnings() {
-		r.found = append(r.found, finding{w.File, w.Pos.Line, w.Pos.Column, w.Path, w.Reason, true})
-		r.say("warning: %s\n", w.Error())
+		v.found = append(v.found, finding{w.File, w.Pos.Line, w.Pos.Column, w.Path, w.Reason, true})
+		v.printf("warning: %s\n", w.Error())
 	}
 	count := 0
 	for range config.Rules() {
 		count++
 	}
-	r.say("%s: ok, rate limits: %d, warnings: %d, version: %s\n", dir, count, len(config.Warnings()), config.Version())
+	v.printf("%s: ok, rate limits: %d, warnings: %d, version: %s\n", dir, count, len(config.Warnings()), config.Version())
 }
 
 func loadDescriptors(dir string, o descriptor.Options) (*descriptor.Config, error) {

@@ -24,15 +24,24 @@ const bindingsHead = `# Bindings for weir-regional --descriptors, to the rules t
 
 // writeRules writes a rules file.
 func writeRules(rules []made, o Options) []byte {
+	return writeList(rulesHead+"rules:", rules, func(b *strings.Builder, m *made) { writeRule(b, m, o) })
+}
+
+// writeBindings writes a file of bindings.
+func writeBindings(bindings []bound) []byte {
+	return writeList(bindingsHead+"bindings:", bindings, writeBinding)
+}
+
+// writeList writes the head of a file and its only field, a list.
+func writeList[T any](head string, items []T, write func(*strings.Builder, *T)) []byte {
 	var b strings.Builder
-	b.WriteString(rulesHead + "rules:")
-	if len(rules) == 0 {
-		b.WriteString(" []\n")
-		return []byte(b.String())
+	b.WriteString(head)
+	if len(items) == 0 {
+		b.WriteString(" []")
 	}
 	b.WriteByte('\n')
-	for i := range rules {
-		writeRule(&b, &rules[i], o)
+	for i := range items {
+		write(&b, &items[i])
 	}
 	return []byte(b.String())
 }
@@ -107,21 +116,6 @@ func periodText(p limit.Micros) string {
 		return "1m"
 	}
 	return strconv.FormatInt(int64(p/limit.Second), 10) + "s"
-}
-
-// writeBindings writes a file of bindings.
-func writeBindings(bindings []bound) []byte {
-	var b strings.Builder
-	b.WriteString(bindingsHead + "bindings:")
-	if len(bindings) == 0 {
-		b.WriteString(" []\n")
-		return []byte(b.String())
-	}
-	b.WriteByte('\n')
-	for i := range bindings {
-		writeBinding(&b, &bindings[i])
-	}
-	return []byte(b.String())
 }
 
 func writeBinding(b *strings.Builder, m *bound) {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"io"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/internal/rulefile"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -72,25 +72,14 @@ func parse(r *reader, data []byte) *yamlNode {
 		r.fail(strict.Pos{}, "", "is empty; write domain: and descriptors:, or remove the file")
 		return nil
 	case err != nil:
-		r.failSyntax(err)
+		e := rulefile.SyntaxError(err, "")
+		r.fail(e.Pos, e.Path, e.Reason)
 		return nil
 	}
 	if err := decoder.Decode(&more); err == nil {
 		r.warn(posOf(&more), "", "a second document begins, which is not read; write one document per file")
 	}
 	return doc.Content[0]
-}
-
-var syntaxLine = regexp.MustCompile(`^line (\d+): `)
-
-// failSyntax takes the line out of the error's text, the only place that has it.
-func (r *reader) failSyntax(err error) {
-	reason, at := strings.TrimPrefix(err.Error(), "yaml: "), strict.Pos{}
-	if m := syntaxLine.FindStringSubmatch(reason); m != nil {
-		at.Line, _ = strconv.Atoi(m[1])
-		reason = reason[len(m[0]):]
-	}
-	r.fail(at, "", "this is not YAML, here or in the lines below: "+reason)
 }
 
 // resolve follows an alias.

@@ -27,14 +27,14 @@ func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
 		fail(errs, strict.Pos{}, "", "the file is empty; write "+nothing)
 		return nil
 	case err != nil:
-		errs.Add(syntaxError(err), strict.MoreErrors)
+		errs.Add(SyntaxError(err, syntaxHint), strict.MoreErrors)
 		return nil
 	}
 	switch err := decoder.Decode(&more); {
 	case err == nil:
 		fail(errs, strict.Pos{Line: more.Line, Column: more.Column}, "", "a second document begins; write one document per file")
 	case !errors.Is(err, io.EOF):
-		errs.Add(syntaxError(err), strict.MoreErrors)
+		errs.Add(SyntaxError(err, syntaxHint), strict.MoreErrors)
 	}
 	c := converter{errs: errs}
 	root := c.node(doc.Content[0], "", 0)
@@ -43,17 +43,20 @@ func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
 
 var syntaxLine = regexp.MustCompile(`^line (\d+): `)
 
-// syntaxError takes the line out of an error's text, the only place that has it.
-// It is where the block begins in which the parser lost its way.
-func syntaxError(err error) strict.Error {
+// SyntaxError describes an error of the YAML parser. Only the error's text has the line,
+// in which the block begins that the parser did not understand; hint follows the reason
+// where the line is known.
+func SyntaxError(err error, hint string) strict.Error {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	at := strict.Pos{}
 	if m := syntaxLine.FindStringSubmatch(reason); m != nil {
 		at.Line, _ = strconv.Atoi(m[1])
-		reason = reason[len(m[0]):] + "; indent with spaces, and write quotes around text that has { } [ ] , : # & or *"
+		reason = reason[len(m[0]):] + hint
 	}
 	return strict.Error{Pos: at, Reason: "this is not YAML, here or in the lines below: " + reason}
 }
+
+const syntaxHint = "; indent with spaces, and write quotes around text that has { } [ ] , : # & or *"
 
 func fail(errs *strict.Errors, at strict.Pos, path, reason string) {
 	errs.Add(strict.Error{Pos: at, Path: path, Reason: reason}, strict.MoreErrors)

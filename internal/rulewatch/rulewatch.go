@@ -21,10 +21,9 @@ type Watcher = watch.Watcher
 func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetry.Registry) *Watcher {
 	order := order{log: log}
 	return watch.New(watch.Config{
-		What:   "rules",
-		Path:   path,
-		Metric: "weir_rules",
-		Read:   watch.One("rules", path),
+		What: "rules",
+		Path: path,
+		Read: watch.One("rules", path),
 		Parse: func(files []watch.File) (watch.Candidate, error) {
 			set, err := rulefile.Parse(path, files[0].Data)
 			if err != nil {

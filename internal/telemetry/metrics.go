@@ -28,7 +28,7 @@ type (
 // mistake in the program and panics.
 type Registry struct{ registry *prometheus.Registry }
 
-// NewRegistry makes a registry with what every program tells: its build, its
+// NewRegistry makes a registry with metrics of every program: of its build, its
 // process and its runtime.
 func NewRegistry(program string) *Registry {
 	r := &Registry{registry: prometheus.NewRegistry()}
@@ -49,57 +49,50 @@ func version() string {
 	return "unknown"
 }
 
-// Counter declares a counter.
-func (r *Registry) Counter(name, help string) Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+func register[C prometheus.Collector](r *Registry, c C) C {
 	r.registry.MustRegister(c)
 	return c
+}
+
+// Counter declares a counter.
+func (r *Registry) Counter(name, help string) Counter {
+	return register(r, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
 }
 
 // Counters declares a counter with labels.
 func (r *Registry) Counters(name, help string, labels ...string) *CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	r.registry.MustRegister(c)
-	return c
+	return register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
 }
 
 // CounterFunc declares a counter that is kept elsewhere.
 func (r *Registry) CounterFunc(name, help string, value func() float64) {
-	r.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+	register(r, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
 }
 
 // Gauge declares a gauge.
 func (r *Registry) Gauge(name, help string) Gauge {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-	r.registry.MustRegister(g)
-	return g
+	return register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
 }
 
 // Gauges declares a gauge with labels.
 func (r *Registry) Gauges(name, help string, labels ...string) *GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	r.registry.MustRegister(g)
-	return g
+	return register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
 }
 
 // GaugeFunc declares a gauge that is read when it is asked for.
 func (r *Registry) GaugeFunc(name, help string, value func() float64) {
-	r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
 // Histogram declares a histogram. bounds are the upper bounds of its buckets,
 // ascending; a last bucket takes what is above.
 func (r *Registry) Histogram(name, help string, bounds []float64) Histogram {
-	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds})
-	r.registry.MustRegister(h)
-	return h
+	return register(r, prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}))
 }
 
 // Histograms declares a histogram with labels.
 func (r *Registry) Histograms(name, help string, bounds []float64, labels ...string) *HistogramVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, labels)
-	r.registry.MustRegister(h)
-	return h
+	return register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, labels))
 }
 
 // Handler serves the metrics in Prometheus' text format.

@@ -55,12 +55,11 @@ type Candidate struct {
 
 // Config says what to watch.
 type Config struct {
-	// What it is, in one word, begins every message: "rules".
+	// What it is, in one word: "rules". It begins every message and, behind "weir_", the
+	// names of metrics.
 	What string
 	// Path is the file or directory, for messages.
 	Path string
-	// Metric begins the names of metrics: "weir_rules".
-	Metric string
 	// Read reads the files; Parse says what they mean. The text of its error has a
 	// line for each mistake.
 	Read  func() ([]File, error)
@@ -89,16 +88,16 @@ type Watcher struct {
 
 // New makes a watcher. What it applies is applied by Load and Run only.
 func New(c Config) *Watcher {
-	r := c.Metrics
+	r, metric := c.Metrics, "weir_"+c.What
 	w := &Watcher{
 		cfg:     c,
-		ok:      r.Gauge(c.Metric+"_config_ok", "1 if the "+c.What+", as they were last read, are in force; 0 if they have mistakes or cannot be read, and older ones are."),
-		info:    r.Gauges(c.Metric+"_info", "The version of the "+c.What+" in force; always 1.", "version"),
-		reloads: r.Counters(c.Metric+"_reloads_total", "Changes of the "+c.What+", by whether they came into force.", "result"),
+		ok:      r.Gauge(metric+"_config_ok", "1 if the "+c.What+", as they were last read, are in force; 0 if they have mistakes or cannot be read, and older ones are."),
+		info:    r.Gauges(metric+"_info", "The version of the "+c.What+" in force; always 1.", "version"),
+		reloads: r.Counters(metric+"_reloads_total", "Changes of the "+c.What+", by whether they came into force.", "result"),
 	}
 	w.reloads.WithLabelValues("applied")
 	w.reloads.WithLabelValues("refused")
-	r.GaugeFunc(c.Metric+"_age_seconds", "Time since the "+c.What+" in force were read.", func() float64 {
+	r.GaugeFunc(metric+"_age_seconds", "Time since the "+c.What+" in force were read.", func() float64 {
 		if loaded := w.loaded.Load(); loaded != 0 {
 			return time.Since(time.Unix(0, loaded)).Seconds()
 		}

@@ -50,13 +50,13 @@ func target(p *limiter.Policy) binding.Target {
 }
 
 // bind gives a descriptor the rule of the rules file that it is bound to, if any.
-func (s *Server) bind(c *call, d *described, i int) {
-	b := c.rules.bindings.Find(c.request.Domain, d.entries)
+func (s *Server) bind(q *query, d *described, i int) {
+	b := q.rules.bindings.Find(q.request.Domain, d.entries)
 	if b == nil {
 		return
 	}
-	if p := s.resolve(b, &c.rules.bindings.current[b.Index]); p != nil {
-		d.rule, c.matches[i] = p, descriptor.Match{}
+	if p := s.resolve(b, &q.rules.bindings.current[b.Index]); p != nil {
+		d.rule, q.matches[i] = p, descriptor.Match{}
 	} else {
 		s.metrics.noBinding.Inc()
 	}
@@ -72,7 +72,7 @@ func (s *Server) resolve(b *binding.Binding, current *atomic.Pointer[prepared]) 
 	if b.Flaw(target(p), p != nil) != "" || p.Mode == rule.Off {
 		return nil
 	}
-	made := s.native(p)
+	made := s.prepareNative(p)
 	made.binding = b
 	current.Store(made)
 	return made

@@ -28,7 +28,7 @@ type condition struct {
 func (c *condition) serving() bool { return c.configured && !c.refused && !c.draining }
 
 // tell tells gRPC's health service, which tells those who watch it.
-func (c *condition) tell() {
+func (c *condition) publish() {
 	status := healthpb.HealthCheckResponse_NOT_SERVING
 	if c.serving() {
 		status = healthpb.HealthCheckResponse_SERVING
@@ -44,7 +44,7 @@ func (s *Server) SetReady(ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.health.refused = !ready
-	s.health.tell()
+	s.health.publish()
 }
 
 // Drain tells health checks that the server is about to end, whatever is set later;
@@ -53,26 +53,26 @@ func (s *Server) Drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.health.draining = true
-	s.health.tell()
+	s.health.publish()
 }
 
 // stream is the interceptor of streams: they last until the server ends, and no
 // longer. Those who watch its health or keep reflection open would hold up its end
 // for as long as they like.
 func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-	defer s.survive(info.FullMethod, &err)
+	defer s.recoverPanic(info.FullMethod, &err)
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()
-	err = handle(service, &mortal{stream, ctx, s.ending})
+	err = handle(service, &endingStream{stream, ctx, s.ending})
 	if s.ending.Err() != nil {
 		return errEnding
 	}
 	return err
 }
 
-// mortal is a stream that ends with the server.
-type mortal struct {
+// endingStream is a stream that ends with the server.
+type endingStream struct {
 	grpc.ServerStream
 	ctx    context.Context
 	ending context.Context
@@ -80,12 +80,12 @@ type mortal struct {
 
 var errEnding = status.Error(codes.Unavailable, "the server is about to end; ask another one")
 
-func (m *mortal) Context() context.Context { return m.ctx }
+func (m *endingStream) Context() context.Context { return m.ctx }
 
 // RecvMsg waits for the next message, or for the server's end. In that case what
 // waits for the message goes when the stream does, which is when its handler
 // returns.
-func (m *mortal) RecvMsg(message any) error {
+func (m *endingStream) RecvMsg(message any) error {
 	received := make(chan error, 1)
 	go func() { received <- m.ServerStream.RecvMsg(message) }()
 	select {

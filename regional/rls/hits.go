@@ -132,15 +132,15 @@ func (h *hitCounts) add(kind hitKind, n int64) {
 }
 
 // count counts the hits of descriptor i. left is what it is told to have left.
-func (h *hitCounts) count(c *call, i int, left int64) {
-	d := &c.descriptors[i]
-	v, n, capacity := &c.judgments[d.ask], d.hits, d.rule.policy.Terms.Capacity
+func (h *hitCounts) count(q *query, i int, left int64) {
+	d := &q.descriptors[i]
+	v, n, capacity := &q.judgments[d.ask], d.hits, d.rule.policy.Terms.Capacity
 	h.add(totalHits, n)
 	if !informed(v) {
 		return
 	}
 	used := capacity - left
-	if v.Admitted && !c.free && !d.free && !d.refused {
+	if v.Admitted && !q.free && !d.free && !d.refused {
 		used -= n
 	}
 	used = max(0, used)

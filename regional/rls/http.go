@@ -97,7 +97,7 @@ func (s *Server) healthcheck(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) rlconfig(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	rules := s.present()
+	rules := s.inForce()
 	for r := range rules.config.Rules() {
 		unit := rlspb.RateLimitResponse_RateLimit_Unit(r.Unit.Number()) // UNKNOWN if unlimited
 		fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t\n",

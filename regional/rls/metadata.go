@@ -24,14 +24,14 @@ import (
 //	degraded     true if any descriptor was
 //
 // That is what envoyproxy/ratelimit tells, and rule and degraded besides.
-func dynamicMetadata(c *call) *structpb.Struct {
-	fields := map[string]*structpb.Value{"domain": structpb.NewStringValue(c.request.Domain)}
-	descriptors := make([]*structpb.Value, len(c.descriptors))
+func dynamicMetadata(q *query) *structpb.Struct {
+	fields := map[string]*structpb.Value{"domain": structpb.NewStringValue(q.request.Domain)}
+	descriptors := make([]*structpb.Value, len(q.descriptors))
 	passed := map[string]*structpb.Value{}
-	for i := range c.descriptors {
-		d := &c.descriptors[i]
-		descriptors[i] = structpb.NewStructValue(&structpb.Struct{Fields: c.describe(i)})
-		if d.ask >= 0 && c.judgments[d.ask].Degraded != limiter.Sound {
+	for i := range q.descriptors {
+		d := &q.descriptors[i]
+		descriptors[i] = structpb.NewStructValue(&structpb.Struct{Fields: q.describe(i)})
+		if d.ask >= 0 && q.judgments[d.ask].Degraded != limiter.Sound {
 			fields["degraded"] = structpb.NewBoolValue(true)
 		}
 		if d.ask >= 0 && (!d.refused || d.rule.mode == shadow) {
@@ -39,7 +39,7 @@ func dynamicMetadata(c *call) *structpb.Struct {
 		}
 	}
 	fields["descriptors"] = structpb.NewListValue(&structpb.ListValue{Values: descriptors})
-	if hits := c.request.HitsAddend; hits != 0 {
+	if hits := q.request.HitsAddend; hits != 0 {
 		fields["hitsAddend"] = structpb.NewNumberValue(float64(hits))
 	}
 	if len(passed) > 0 {
@@ -49,8 +49,8 @@ func dynamicMetadata(c *call) *structpb.Struct {
 }
 
 // describe tells about descriptor i.
-func (c *call) describe(i int) map[string]*structpb.Value {
-	d, asked := &c.descriptors[i], c.request.Descriptors[i]
+func (q *query) describe(i int) map[string]*structpb.Value {
+	d, asked := &q.descriptors[i], q.request.Descriptors[i]
 	entries := make([]*structpb.Value, len(d.entries))
 	for j := range d.entries {
 		entries[j] = structpb.NewStringValue(d.entries[j].Key + "=" + d.entries[j].Value)
@@ -65,8 +65,8 @@ func (c *call) describe(i int) map[string]*structpb.Value {
 	if d.rule != nil {
 		fields["rule"] = structpb.NewStringValue(d.rule.name())
 	}
-	if d.ask >= 0 && c.judgments[d.ask].Degraded != limiter.Sound {
-		fields["degraded"] = structpb.NewStringValue(c.judgments[d.ask].Degraded.String())
+	if d.ask >= 0 && q.judgments[d.ask].Degraded != limiter.Sound {
+		fields["degraded"] = structpb.NewStringValue(q.judgments[d.ask].Degraded.String())
 	}
 	return fields
 }

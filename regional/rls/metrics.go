@@ -52,7 +52,7 @@ func (c *counts) result(r result) {
 	count(&c.results[r], c.metrics.decisions, c.name, resultNames[r])
 }
 
-func (c *counts) fell(how limiter.Degraded) {
+func (c *counts) countDegraded(how limiter.Degraded) {
 	count(&c.degraded[how], c.metrics.degraded, c.name, how.String())
 }
 

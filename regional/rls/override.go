@@ -78,7 +78,7 @@ func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec) *p
 			p.mode = quota
 		}
 	}
-	s.bound(p, p.name(), spec)
+	s.setLimit(p, p.name(), spec)
 	p.policy.Beside = p.policy.Exactly()
 	p.current = &rlspb.RateLimitResponse_RateLimit{
 		Name:            p.title(),
@@ -95,19 +95,19 @@ func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec) *p
 // them all: each descriptor has to fit its own when those before it are charged. Beside
 // any ask that is for different limits, or for a peek as well, the count is asked for under
 // no limit: one that is refused tells no more than that its limit is used up.
-func (s *Server) narrow(c *call) {
-	for at := range c.charges {
-		a, least := &c.asks[at], int64(limit.MaxCount)
+func (s *Server) narrow(q *query) {
+	for at := range q.charges {
+		a, least := &q.asks[at], int64(limit.MaxCount)
 		var tightest *prepared
 		several := false
-		for i := range c.descriptors {
-			d := &c.descriptors[i]
+		for i := range q.descriptors {
+			d := &q.descriptors[i]
 			if d.ask != at {
 				continue
 			}
 			capacity := d.rule.policy.Terms.Capacity
 			several = several || d.peek() || tightest != nil && capacity != tightest.policy.Terms.Capacity
-			if n := capacity + c.after(i); !d.peek() && (tightest == nil || n < least) {
+			if n := capacity + q.after(i); !d.peek() && (tightest == nil || n < least) {
 				least, tightest = n, d.rule
 			}
 		}
@@ -122,12 +122,12 @@ func (s *Server) narrow(c *call) {
 		if s.cfg.ChargeDenied {
 			continue // what is refused is charged before or after it is asked for
 		}
-		for i := range c.descriptors {
-			if d := &c.descriptors[i]; d.ask == at {
-				d.told = len(c.asks)
+		for i := range q.descriptors {
+			if d := &q.descriptors[i]; d.ask == at {
+				d.balance = len(q.asks)
 			}
 		}
-		c.asks = append(c.asks, limiter.Ask{Policy: s.counting(tightest, limit.MaxCount), Key: a.Key})
+		q.asks = append(q.asks, limiter.Ask{Policy: s.counting(tightest, limit.MaxCount), Key: a.Key})
 	}
 }
 

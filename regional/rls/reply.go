@@ -28,7 +28,7 @@ type statusParts struct {
 }
 
 // reply words what was decided, and counts it.
-func (s *Server) reply(c *call, refused bool) *rlspb.RateLimitResponse {
+func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
 	b := new(block)
 	r, parts := &b.response, b.parts[:]
 	r.OverallCode = rlspb.RateLimitResponse_OK
@@ -36,49 +36,49 @@ func (s *Server) reply(c *call, refused bool) *rlspb.RateLimitResponse {
 		r.OverallCode = rlspb.RateLimitResponse_OVER_LIMIT
 	}
 	r.Statuses = b.pointers[:0]
-	if len(c.descriptors) > len(parts) {
-		parts = make([]statusParts, len(c.descriptors))
+	if len(q.descriptors) > len(parts) {
+		parts = make([]statusParts, len(q.descriptors))
 	}
-	for i := range c.descriptors {
+	for i := range q.descriptors {
 		p := &parts[i]
-		s.status(c, i, p)
+		s.status(q, i, p)
 		r.Statuses = append(r.Statuses, &p.status)
 	}
-	r.ResponseHeadersToAdd = s.headers(c, r.Statuses)
+	r.ResponseHeadersToAdd = s.headers(q, r.Statuses)
 	if s.cfg.Metadata {
-		r.DynamicMetadata = dynamicMetadata(c)
+		r.DynamicMetadata = dynamicMetadata(q)
 	}
 	return r
 }
 
 // status words what became of descriptor i.
-func (s *Server) status(c *call, i int, p *statusParts) {
-	d := &c.descriptors[i]
+func (s *Server) status(q *query, i int, p *statusParts) {
+	d := &q.descriptors[i]
 	p.status.Code = rlspb.RateLimitResponse_OK
 	switch {
 	case d.rule == nil:
 		return
 	case d.rule.policy == nil: // replaced or not
 		p.status.LimitRemaining = math.MaxUint32
-		s.count(c, i, unlimited)
+		s.count(q, i, unlimited)
 		return
 	case d.replaced:
-		s.count(c, i, replaced)
+		s.count(q, i, replaced)
 		return
 	}
-	v := &c.judgments[d.ask]
+	v := &q.judgments[d.ask]
 	if d.refused && d.rule.mode != shadow {
 		p.status.Code = rlspb.RateLimitResponse_OVER_LIMIT
 	}
-	remaining := c.left(i)
-	if counts := s.count(c, i, c.resultOf(d, v, remaining)); counts.hits != nil {
-		counts.hits.count(c, i, remaining)
+	remaining := q.left(i)
+	if counts := s.count(q, i, q.resultOf(d, v, remaining)); counts.hits != nil {
+		counts.hits.count(q, i, remaining)
 	}
 	if d.refused {
 		remaining = 0 // of what it asks for there is nothing; so envoyproxy/ratelimit
 	}
 	if v.Degraded != limiter.Sound {
-		d.rule.counts.fell(v.Degraded)
+		d.rule.counts.countDegraded(v.Degraded)
 	}
 	if !informed(v) && p.status.Code == rlspb.RateLimitResponse_OK {
 		return // what is left is not known, and must not be told as nothing
@@ -92,7 +92,7 @@ func (s *Server) status(c *call, i int, p *statusParts) {
 	p.status.DurationUntilReset = &p.reset
 }
 
-func (c *call) resultOf(d *described, v *limiter.Judgment, remaining int64) result {
+func (q *query) resultOf(d *described, v *limiter.Judgment, remaining int64) result {
 	capacity := d.rule.policy.Terms.Capacity
 	switch {
 	case d.refused && d.rule.mode == shadow:
@@ -101,7 +101,7 @@ func (c *call) resultOf(d *described, v *limiter.Judgment, remaining int64) resu
 		return over
 	case d.peek():
 		return peeked
-	case !v.Admitted || c.free:
+	case !v.Admitted || q.free:
 		return other
 	case v.Degraded == limiter.Sound && remaining < capacity-capacity*nearFifths/5:
 		return near
@@ -110,9 +110,9 @@ func (c *call) resultOf(d *described, v *limiter.Judgment, remaining int64) resu
 }
 
 // count counts descriptor i.
-func (s *Server) count(c *call, i int, r result) (counts *counts) {
-	d := &c.descriptors[i]
-	counts, c.name = s.metrics.of(d.rule, d.entries, c.name)
+func (s *Server) count(q *query, i int, r result) (counts *counts) {
+	d := &q.descriptors[i]
+	counts, q.name = s.metrics.of(d.rule, d.entries, q.name)
 	counts.result(r)
 	return counts
 }
@@ -121,15 +121,15 @@ func (s *Server) count(c *call, i int, r result) (counts *counts) {
 // envoyproxy/ratelimit does: the last one for which the request is refused, else the
 // first of those of which least is left, in whatever mode; and in any case how requests
 // were decided that the store had no part in.
-func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_DescriptorStatus) []*corepb.HeaderValue {
+func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_DescriptorStatus) []*corepb.HeaderValue {
 	nearest, least, degraded := -1, uint32(math.MaxUint32), limiter.Sound
-	for i := range c.descriptors {
-		d := &c.descriptors[i]
+	for i := range q.descriptors {
+		d := &q.descriptors[i]
 		if d.ask < 0 {
 			continue
 		}
 		if d.rule.mode != shadow {
-			degraded = max(degraded, c.judgments[d.ask].Degraded)
+			degraded = max(degraded, q.judgments[d.ask].Degraded)
 		}
 		if s.cfg.Headers.Limit == "" || statuses[i].CurrentLimit == nil {
 			continue
@@ -144,7 +144,7 @@ func (s *Server) headers(c *call, statuses []*rlspb.RateLimitResponse_Descriptor
 	}
 	if nearest >= 0 {
 		st := statuses[nearest]
-		add(s.cfg.Headers.Limit, strconv.FormatInt(c.descriptors[nearest].rule.policy.Terms.Capacity, 10))
+		add(s.cfg.Headers.Limit, strconv.FormatInt(q.descriptors[nearest].rule.policy.Terms.Capacity, 10))
 		add(s.cfg.Headers.Remaining, strconv.FormatUint(uint64(st.LimitRemaining), 10))
 		if st.DurationUntilReset != nil {
 			add(s.cfg.Headers.Reset, strconv.FormatInt(st.DurationUntilReset.Seconds, 10))

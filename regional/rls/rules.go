@@ -90,7 +90,7 @@ func (s *Server) prepare(r *descriptor.Rule) *prepared {
 	if r.Unlimited {
 		return p
 	}
-	s.bound(p, r.Path, r.Limit.Spec())
+	s.setLimit(p, r.Path, r.Limit.Spec())
 	p.current = &rlspb.RateLimitResponse_RateLimit{
 		Name:            r.Name,
 		RequestsPerUnit: r.RequestsPerUnit,
@@ -99,8 +99,8 @@ func (s *Server) prepare(r *descriptor.Rule) *prepared {
 	return p
 }
 
-// bound gives a rule its limit. The spec has been checked.
-func (s *Server) bound(p *prepared, name string, spec limit.Spec) {
+// setLimit gives a rule its limit. The spec has been checked.
+func (s *Server) setLimit(p *prepared, name string, spec limit.Spec) {
 	spec.ChargeDenied = s.cfg.ChargeDenied
 	l, _ := limit.New(spec)
 	p.policy = limiter.NewPolicy(name, 0, l, lease.NewTerms(l, s.cfg.Consistency, 0, 0, 0), 0)
@@ -111,8 +111,8 @@ func (s *Server) bound(p *prepared, name string, spec limit.Spec) {
 	p.window = spec.Period
 }
 
-// native prepares a rule of the rules file.
-func (s *Server) native(p *limiter.Policy) *prepared {
+// prepareNative prepares a rule of the rules file.
+func (s *Server) prepareNative(p *limiter.Policy) *prepared {
 	spec := p.Limit.Spec()
 	n := &prepared{policy: p, counts: s.metrics.rule(p.Rule, ""), current: currentOf(p.Rule, spec)}
 	if p.Mode == rule.Shadow {

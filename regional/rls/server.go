@@ -67,7 +67,7 @@ func New(cfg Config) (*Server, error) {
 	rlspb.RegisterRateLimitServiceServer(s.rpc, s)
 	healthpb.RegisterHealthServer(s.rpc, s.health.grpc)
 	reflection.Register(s.rpc)
-	s.health.tell()
+	s.health.publish()
 	return s, nil
 }
 
@@ -95,13 +95,13 @@ const (
 func (s *Server) SetConfig(c *descriptor.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.present()
+	before := s.inForce()
 	now := &rules{config: c, prepared: s.prepareAll(c, before), bindings: before.bindings}
 	s.rules.Store(now)
 	s.metrics.forget(before.prepared, now.prepared)
 	s.forget(now)
 	s.health.configured = true
-	s.health.tell()
+	s.health.publish()
 }
 
 // SetBindings puts bindings in force, as a whole; nil: there are none. The error is
@@ -115,10 +115,10 @@ func (s *Server) SetBindings(set *binding.Set) error {
 		return errs
 	}
 	s.metrics.unbound.Set(float64(off))
-	before := s.present()
+	before := s.inForce()
 	s.rules.Store(&rules{config: before.config, prepared: before.prepared, bindings: b})
 	s.health.configured = true
-	s.health.tell()
+	s.health.publish()
 	return nil
 }
 
@@ -129,8 +129,8 @@ func (s *Server) SetBindings(set *binding.Set) error {
 func (s *Server) CheckBindings() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forget(s.present())
-	errs, off := s.present().bindings.check(s.cfg.Rules)
+	s.forget(s.inForce())
+	errs, off := s.inForce().bindings.check(s.cfg.Rules)
 	s.metrics.unbound.Set(float64(len(errs) + off))
 	for _, err := range errs {
 		s.cfg.Log.Error("descriptors: a binding limits nothing: its rule has changed", "error", err.Error())
@@ -152,8 +152,8 @@ func (s *Server) forget(r *rules) {
 	})
 }
 
-// present are the rules in force; those without anything if there are none.
-func (s *Server) present() *rules {
+// inForce are the rules in force; those without anything if there are none.
+func (s *Server) inForce() *rules {
 	if r := s.rules.Load(); r != nil {
 		return r
 	}

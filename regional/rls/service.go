@@ -42,7 +42,7 @@ func (s *Server) ShouldRateLimit(ctx context.Context, request *rlspb.RateLimitRe
 }
 
 func (s *Server) answer(ctx context.Context, begin time.Time, request *rlspb.RateLimitRequest) (response *rlspb.RateLimitResponse, err error) {
-	defer s.survive("ShouldRateLimit", &err)
+	defer s.recoverPanic("ShouldRateLimit", &err)
 	rules := s.rules.Load()
 	if rules == nil {
 		return nil, errUnconfigured
@@ -50,32 +50,32 @@ func (s *Server) answer(ctx context.Context, begin time.Time, request *rlspb.Rat
 	if err := check(request); err != nil {
 		return nil, err
 	}
-	c := calls.Get().(*call)
-	c.request, c.rules = request, rules
-	response, err = s.decide(ctx, begin, c)
-	c.release() // not of what panicked: others may still hold on to it
+	q := queries.Get().(*query)
+	q.request, q.rules = request, rules
+	response, err = s.decide(ctx, begin, q)
+	q.release() // not of what panicked: others may still hold on to it
 	return response, err
 }
 
-func (s *Server) decide(ctx context.Context, begin time.Time, c *call) (*rlspb.RateLimitResponse, error) {
-	if err := s.match(c); err != nil {
+func (s *Server) decide(ctx context.Context, begin time.Time, q *query) (*rlspb.RateLimitResponse, error) {
+	if err := s.match(q); err != nil {
 		return nil, err
 	}
-	c.prepareAsks(!s.cfg.ChargeDenied)
-	if c.mixed {
-		s.narrow(c)
+	q.prepareAsks(!s.cfg.ChargeDenied)
+	if q.mixed {
+		s.narrow(q)
 	}
-	c.judgments = slices.Grow(c.judgments[:0], len(c.asks))[:len(c.asks)]
-	clear(c.judgments)
-	if len(c.asks) > 0 {
+	q.judgments = slices.Grow(q.judgments[:0], len(q.asks))[:len(q.asks)]
+	clear(q.judgments)
+	if len(q.asks) > 0 {
 		ctx, cancel := context.WithDeadline(ctx, s.deadline(ctx, begin))
-		s.cfg.Judge.Judge(ctx, c.asks, c.judgments)
+		s.cfg.Judge.Judge(ctx, q.asks, q.judgments)
 		cancel()
 	}
-	refused := s.weigh(c) && !s.cfg.Shadow
-	c.free = refused && !s.cfg.ChargeDenied
-	response := s.reply(c, refused)
-	s.settle(ctx, c)
+	refused := s.weigh(q) && !s.cfg.Shadow
+	q.free = refused && !s.cfg.ChargeDenied
+	response := s.reply(q, refused)
+	s.settle(ctx, q)
 	return response, nil
 }
 
@@ -91,21 +91,21 @@ func (s *Server) deadline(ctx context.Context, begin time.Time) time.Time {
 // weigh notes which descriptors are over their limit, and reports whether the
 // request is to be refused for it: one is over that enforces its limit, or all that
 // are quotas.
-func (s *Server) weigh(c *call) bool {
+func (s *Server) weigh(q *query) bool {
 	refused, quotas, spent := false, 0, 0
-	for i := range c.descriptors {
-		d := &c.descriptors[i]
+	for i := range q.descriptors {
+		d := &q.descriptors[i]
 		if s.isQuota(d) {
 			quotas++
 		}
 		if d.ask < 0 {
 			continue
 		}
-		d.refused = c.isOver(i)
-		if c.anyOver && !d.refused && d.rule.mode != enforce && !s.cfg.ChargeDenied {
-			d.refused = c.isOverAfter(i)
+		d.refused = q.isOver(i)
+		if q.anyOver && !d.refused && d.rule.mode != enforce && !s.cfg.ChargeDenied {
+			d.refused = q.isOverAfter(i)
 		}
-		c.anyOver = c.anyOver || d.refused
+		q.anyOver = q.anyOver || d.refused
 		switch {
 		case !d.refused:
 		case d.rule.mode == enforce:
@@ -120,45 +120,45 @@ func (s *Server) weigh(c *call) bool {
 // isOver reports whether descriptor i is over its limit. Of those that one ask is for, and
 // of those that were not judged because another one is over, each is for which too little
 // is left after those before it.
-func (c *call) isOver(i int) bool {
-	d := &c.descriptors[i]
-	v := &c.judgments[d.ask]
+func (q *query) isOver(i int) bool {
+	d := &q.descriptors[i]
+	v := &q.judgments[d.ask]
 	switch {
 	case !v.Refused && v.Degraded != limiter.Sound:
 		return false
-	case c.asks[d.ask].Want.Need == d.hits && (v.Admitted || v.Refused):
+	case q.asks[d.ask].Want.Need == d.hits && (v.Admitted || v.Refused):
 		return v.Refused
-	case c.used(i)+c.through(i) > d.rule.policy.Terms.Capacity:
+	case q.used(i)+q.through(i) > d.rule.policy.Terms.Capacity:
 		return true
 	}
 	if v.Refused && d.peek() { // how far beyond its limit the counter is may not be known
-		return d.told == 0 && v.Grant.Remaining == 0
+		return d.balance == 0 && v.Grant.Remaining == 0
 	}
 	// One has to be, whatever is told to be left.
-	return v.Refused && c.after(i) == 0 &&
-		!slices.ContainsFunc(c.descriptors[:i], func(o described) bool { return o.ask == d.ask && o.refused })
+	return v.Refused && q.after(i) == 0 &&
+		!slices.ContainsFunc(q.descriptors[:i], func(o described) bool { return o.ask == d.ask && o.refused })
 }
 
 // isOverAfter reports whether descriptor i, which was granted what it asks for by itself,
 // is over its limit because those before it are that charge the same counter: too little
 // is left for it after them.
-func (c *call) isOverAfter(i int) bool {
-	d := &c.descriptors[i]
-	if v := &c.judgments[d.ask]; !v.Admitted || v.Degraded != limiter.Sound {
+func (q *query) isOverAfter(i int) bool {
+	d := &q.descriptors[i]
+	if v := &q.judgments[d.ask]; !v.Admitted || v.Degraded != limiter.Sound {
 		return false
 	}
-	refused, _ := c.before(i)
-	return refused > 0 && refused+c.used(i)+c.through(i) > d.rule.policy.Terms.Capacity
+	refused, _ := q.before(i)
+	return refused > 0 && refused+q.used(i)+q.through(i) > d.rule.policy.Terms.Capacity
 }
 
 // used is what was used of the counter of descriptor i before the request or, if several
 // asks charge it, before its own; as far as this replica knows: what it has not heard of
 // since the counter was new is new.
-func (c *call) used(i int) int64 {
-	d := &c.descriptors[i]
-	a, v := &c.asks[d.ask], &c.judgments[d.ask]
-	if !v.Admitted && d.told > 0 {
-		a, v = &c.asks[d.told], &c.judgments[d.told]
+func (q *query) used(i int) int64 {
+	d := &q.descriptors[i]
+	a, v := &q.asks[d.ask], &q.judgments[d.ask]
+	if !v.Admitted && d.balance > 0 {
+		a, v = &q.asks[d.balance], &q.judgments[d.balance]
 	}
 	if (!v.Admitted || a.Want.Need == 0) && v.Degraded == limiter.Sound && v.Grant.Reset <= 0 {
 		return 0
@@ -172,17 +172,17 @@ func (c *call) used(i int) int64 {
 
 // before is what the descriptors before i asked of its counter, each by itself: what they
 // were refused, and what they were granted.
-func (c *call) before(i int) (refused, granted int64) {
-	d := &c.descriptors[i]
-	a := &c.asks[d.ask]
-	for j := range c.descriptors[:i] {
-		o := &c.descriptors[j]
+func (q *query) before(i int) (refused, granted int64) {
+	d := &q.descriptors[i]
+	a := &q.asks[d.ask]
+	for j := range q.descriptors[:i] {
+		o := &q.descriptors[j]
 		switch {
-		case o.ask < 0 || o.ask == d.ask || !sameCounter(a, &c.asks[o.ask]):
+		case o.ask < 0 || o.ask == d.ask || !sameCounter(a, &q.asks[o.ask]):
 		case o.refused:
 			refused += o.hits
 		default:
-			granted += c.judgments[o.ask].Grant.Granted
+			granted += q.judgments[o.ask].Grant.Granted
 		}
 	}
 	return refused, granted
@@ -190,17 +190,17 @@ func (c *call) before(i int) (refused, granted int64) {
 
 // through is what descriptor i and those before it charge its counter in the same ask, and
 // after is what those after it do.
-func (c *call) through(i int) int64 {
-	d := &c.descriptors[i]
-	if need := c.asks[d.ask].Want.Need; need != d.hits {
-		return need - c.after(i)
+func (q *query) through(i int) int64 {
+	d := &q.descriptors[i]
+	if need := q.asks[d.ask].Want.Need; need != d.hits {
+		return need - q.after(i)
 	}
 	return d.hits
 }
 
-func (c *call) after(i int) (units int64) {
-	ask := c.descriptors[i].ask
-	for _, d := range c.descriptors[i+1:] {
+func (q *query) after(i int) (units int64) {
+	ask := q.descriptors[i].ask
+	for _, d := range q.descriptors[i+1:] {
 		if d.ask == ask {
 			units += d.hits
 		}
@@ -220,38 +220,38 @@ func (s *Server) isQuota(d *described) bool {
 }
 
 // settle gives back what is over a limit and, of a request that costs nothing, everything.
-func (s *Server) settle(ctx context.Context, c *call) {
+func (s *Server) settle(ctx context.Context, q *query) {
 	back := 0
-	for i := range c.descriptors {
-		d := &c.descriptors[i]
-		if d.ask < 0 || d.peek() || !c.judgments[d.ask].Admitted {
+	for i := range q.descriptors {
+		d := &q.descriptors[i]
+		if d.ask < 0 || d.peek() || !q.judgments[d.ask].Admitted {
 			continue
 		}
-		if c.free || d.refused {
+		if q.free || d.refused {
 			back++
 		} else {
-			c.judgments[d.ask].Admitted = false // it stays charged
+			q.judgments[d.ask].Admitted = false // it stays charged
 		}
 	}
 	if back > 0 {
-		s.cfg.Judge.GiveBack(ctx, c.asks, c.judgments)
+		s.cfg.Judge.GiveBack(ctx, q.asks, q.judgments)
 	}
 }
 
 // left is how many units remain when descriptor i is counted and those after it are not
 // yet; of a request that charges nothing, all that was left.
-func (c *call) left(i int) int64 {
-	d := &c.descriptors[i]
-	left := d.rule.policy.Terms.Capacity - c.used(i)
+func (q *query) left(i int) int64 {
+	d := &q.descriptors[i]
+	left := d.rule.policy.Terms.Capacity - q.used(i)
 	switch {
-	case !c.free && (c.judgments[d.ask].Admitted || d.peek()):
-		left -= c.through(i)
-		if c.anyOver && d.rule.mode != enforce {
-			refused, _ := c.before(i) // as if it had been charged
+	case !q.free && (q.judgments[d.ask].Admitted || d.peek()):
+		left -= q.through(i)
+		if q.anyOver && d.rule.mode != enforce {
+			refused, _ := q.before(i) // as if it had been charged
 			left -= refused
 		}
-	case c.free && i > 0 && d.rule.mode != enforce:
-		_, granted := c.before(i) // comes back as well
+	case q.free && i > 0 && d.rule.mode != enforce:
+		_, granted := q.before(i) // comes back as well
 		left += granted
 	}
 	return left

@@ -14,9 +14,8 @@ import (
 // new configuration is logged.
 func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
 	return watch.New(watch.Config{
-		What:   "ratelimit",
-		Path:   dir,
-		Metric: "weir_ratelimit",
+		What: "ratelimit",
+		Path: dir,
 		Read: func() ([]watch.File, error) {
 			files, err := descriptor.Read(dir)
 			read := make([]watch.File, len(files))
@@ -56,10 +55,9 @@ func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, 
 // The rules that they name have to be in force before.
 func WatchBindings(path string, s *Server, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
 	return watch.New(watch.Config{
-		What:   "descriptors",
-		Path:   path,
-		Metric: "weir_descriptors",
-		Read:   watch.One("descriptors", path),
+		What: "descriptors",
+		Path: path,
+		Read: watch.One("descriptors", path),
 		Parse: func(files []watch.File) (watch.Candidate, error) {
 			bindings, err := binding.Parse(path, files[0].Data)
 			if err != nil {

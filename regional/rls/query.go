@@ -15,7 +15,7 @@ import (
 )
 
 // call is one request under way, in memory that is used again.
-type call struct {
+type query struct {
 	request *rlspb.RateLimitRequest
 	rules   *rules
 	free    bool // it costs nothing, for it is refused
@@ -39,7 +39,7 @@ type described struct {
 	rule    *prepared // nil: allowed without being counted
 	hits    int64
 	ask     int // index in asks, -1: none
-	told    int // index of the ask that tells what is left where that one is refused; 0: that one
+	balance int // index of the ask that tells what is left where that one is refused; 0: that one
 
 	replaced bool
 	refused  bool // over its limit
@@ -49,60 +49,60 @@ type described struct {
 // peek reports whether the descriptor only wants to know.
 func (d *described) peek() bool { return d.hits == 0 }
 
-var calls = sync.Pool{New: func() any { return new(call) }}
+var queries = sync.Pool{New: func() any { return new(query) }}
 
 // release forgets what the request brought.
-func (c *call) release() {
-	clear(c.descriptors)
-	clear(c.entries)
-	clear(c.matches)
-	clear(c.asks)
+func (q *query) release() {
+	clear(q.descriptors)
+	clear(q.entries)
+	clear(q.matches)
+	clear(q.asks)
 	const kept = 64 << 10 // a huge request does not stay in memory
-	if cap(c.keys) > kept || cap(c.entries) > kept/32 {
+	if cap(q.keys) > kept || cap(q.entries) > kept/32 {
 		return
 	}
-	*c = call{
-		descriptors: c.descriptors[:0], entries: c.entries[:0], matches: c.matches[:0],
-		asks: c.asks[:0], judgments: c.judgments[:0], keys: c.keys[:0], name: c.name[:0],
+	*q = query{
+		descriptors: q.descriptors[:0], entries: q.entries[:0], matches: q.matches[:0],
+		asks: q.asks[:0], judgments: q.judgments[:0], keys: q.keys[:0], name: q.name[:0],
 	}
-	calls.Put(c)
+	queries.Put(q)
 }
 
 // match finds the rule of each descriptor. The error is a *[RequestError].
-func (s *Server) match(c *call) error {
+func (s *Server) match(q *query) error {
 	total := 0
-	for _, d := range c.request.Descriptors {
+	for _, d := range q.request.Descriptors {
 		total += len(d.Entries)
 	}
-	c.entries = slices.Grow(c.entries, total) // stays where it is from here on
-	known := c.rules.knows(c.request.Domain)
-	for i, d := range c.request.Descriptors {
-		at := len(c.entries)
+	q.entries = slices.Grow(q.entries, total) // stays where it is from here on
+	known := q.rules.knows(q.request.Domain)
+	for i, d := range q.request.Descriptors {
+		at := len(q.entries)
 		for _, e := range d.Entries {
-			c.entries = append(c.entries, descriptor.Entry{Key: e.Key, Value: e.Value})
+			q.entries = append(q.entries, descriptor.Entry{Key: e.Key, Value: e.Value})
 		}
-		found := described{entries: c.entries[at:], hits: hitsOf(c.request, d), ask: -1}
-		m, ok := c.rules.config.Match(c.request.Domain, found.entries)
-		c.matches = append(c.matches, m)
+		found := described{entries: q.entries[at:], hits: hitsOf(q.request, d), ask: -1}
+		m, ok := q.rules.config.Match(q.request.Domain, found.entries)
+		q.matches = append(q.matches, m)
 		if ok {
-			found.rule = c.rules.prepared[m.Rule]
+			found.rule = q.rules.prepared[m.Rule]
 		}
 		switch {
 		case d.Limit != nil && known:
-			p, reason := s.override(c.rules, c.request.Domain, found.rule, d.Limit)
+			p, reason := s.override(q.rules, q.request.Domain, found.rule, d.Limit)
 			if reason != "" {
 				return wrong(field(i, "limit"), "%s", reason)
 			}
 			found.rule = p
-		case d.Limit == nil && c.rules.bindings != nil:
-			s.bind(c, &found, i)
+		case d.Limit == nil && q.rules.bindings != nil:
+			s.bind(q, &found, i)
 		}
 		if found.rule == nil {
 			s.unmatched(known)
 		}
-		c.descriptors = append(c.descriptors, found)
+		q.descriptors = append(q.descriptors, found)
 	}
-	c.replace()
+	q.replace()
 	return nil
 }
 
@@ -115,9 +115,9 @@ func (s *Server) unmatched(known bool) {
 }
 
 // replace takes the descriptors out whose rule is replaced by another one's.
-func (c *call) replace() {
-	for i, yes := range descriptor.Replaced(c.matches) {
-		c.descriptors[i].replaced = yes
+func (q *query) replace() {
+	for i, yes := range descriptor.Replaced(q.matches) {
+		q.descriptors[i].replaced = yes
 	}
 }
 
@@ -127,22 +127,22 @@ func (c *call) replace() {
 //
 // together says that there is such a group. Without, each descriptor is charged by
 // itself.
-func (c *call) prepareAsks(together bool) {
+func (q *query) prepareAsks(together bool) {
 	grouped := func(d *described) bool { return together && d.rule.mode == enforce }
-	for i := range c.descriptors {
-		if d := &c.descriptors[i]; d.counted() && grouped(d) && !d.peek() {
-			c.join(d)
+	for i := range q.descriptors {
+		if d := &q.descriptors[i]; d.counted() && grouped(d) && !d.peek() {
+			q.join(d)
 		}
 	}
-	for i := range c.descriptors {
-		if d := &c.descriptors[i]; d.counted() && !grouped(d) && !d.peek() {
-			c.add(d, c.askOf(d, d.rule.policy, d.hits))
+	for i := range q.descriptors {
+		if d := &q.descriptors[i]; d.counted() && !grouped(d) && !d.peek() {
+			q.add(d, q.askOf(d, d.rule.policy, d.hits))
 		}
 	}
-	c.charges = len(c.asks)
-	for i := range c.descriptors {
-		if d := &c.descriptors[i]; d.counted() && d.peek() {
-			c.peek(i)
+	q.charges = len(q.asks)
+	for i := range q.descriptors {
+		if d := &q.descriptors[i]; d.counted() && d.peek() {
+			q.peek(i)
 		}
 	}
 }
@@ -150,57 +150,57 @@ func (c *call) prepareAsks(together bool) {
 // counted reports whether the store has a say in the descriptor.
 func (d *described) counted() bool { return d.rule != nil && d.rule.policy != nil && !d.replaced }
 
-func (c *call) add(d *described, a limiter.Ask) {
-	d.ask = len(c.asks)
-	c.asks = append(c.asks, a)
+func (q *query) add(d *described, a limiter.Ask) {
+	d.ask = len(q.asks)
+	q.asks = append(q.asks, a)
 }
 
 // join adds a descriptor to the group. If its counter is there already, both are
 // one ask of their sum. Where they have different limits [Server.narrow] finds its own.
-func (c *call) join(d *described) {
-	a := c.askOf(d, d.rule.policy, d.hits)
+func (q *query) join(d *described) {
+	a := q.askOf(d, d.rule.policy, d.hits)
 	a.Group = 1
-	i := c.same(&a)
+	i := q.same(&a)
 	if i < 0 {
-		c.add(d, a)
+		q.add(d, a)
 		return
 	}
 	d.ask = i
-	b := &c.asks[i]
+	b := &q.asks[i]
 	need := min(a.Want.Need+b.Want.Need, limit.MaxCount)
 	b.Want.Need, b.Want.Waiting, b.Want.Want = need, need, need
-	c.mixed = c.mixed || a.Policy.Terms.Capacity != b.Policy.Terms.Capacity
+	q.mixed = q.mixed || a.Policy.Terms.Capacity != b.Policy.Terms.Capacity
 }
 
 // peek asks for nothing: descriptor i is told what is left. Where the request charges the
 // counter anyway, that is the answer: the last charge before i, or else the first.
-func (c *call) peek(i int) {
-	d := &c.descriptors[i]
-	a := c.askOf(d, d.rule.policy, 0)
-	d.ask = c.chargeBy(&a, i)
+func (q *query) peek(i int) {
+	d := &q.descriptors[i]
+	a := q.askOf(d, d.rule.policy, 0)
+	d.ask = q.chargeBy(&a, i)
 	if d.free = d.ask < 0; !d.free {
-		c.mixed = true
+		q.mixed = true
 		return
 	}
-	for at := c.charges; at < len(c.asks); at++ {
-		if b := &c.asks[at]; sameCounter(&a, b) && a.Policy.Terms.Capacity == b.Policy.Terms.Capacity {
+	for at := q.charges; at < len(q.asks); at++ {
+		if b := &q.asks[at]; sameCounter(&a, b) && a.Policy.Terms.Capacity == b.Policy.Terms.Capacity {
 			d.ask = at
 			return
 		}
 	}
-	c.add(d, a)
+	q.add(d, a)
 }
 
 // chargeBy is the ask that charges a counter for the last descriptor before i or, if
 // there is none, for the first after it; -1: none does.
-func (c *call) chargeBy(a *limiter.Ask, i int) int {
+func (q *query) chargeBy(a *limiter.Ask, i int) int {
 	at := -1
-	for j := range c.descriptors {
-		o := &c.descriptors[j]
+	for j := range q.descriptors {
+		o := &q.descriptors[j]
 		if at >= 0 && j > i {
 			break
 		}
-		if o.ask >= 0 && !o.peek() && sameCounter(a, &c.asks[o.ask]) {
+		if o.ask >= 0 && !o.peek() && sameCounter(a, &q.asks[o.ask]) {
 			at = o.ask
 		}
 	}
@@ -208,8 +208,8 @@ func (c *call) chargeBy(a *limiter.Ask, i int) int {
 }
 
 // same is the ask of the same counter, -1 if there is none.
-func (c *call) same(a *limiter.Ask) int {
-	return slices.IndexFunc(c.asks, func(b limiter.Ask) bool { return sameCounter(a, &b) })
+func (q *query) same(a *limiter.Ask) int {
+	return slices.IndexFunc(q.asks, func(b limiter.Ask) bool { return sameCounter(a, &b) })
 }
 
 func sameCounter(a, b *limiter.Ask) bool {
@@ -217,13 +217,13 @@ func sameCounter(a, b *limiter.Ask) bool {
 }
 
 // askOf is the ask of a descriptor.
-func (c *call) askOf(d *described, p *limiter.Policy, need int64) limiter.Ask {
-	at := len(c.keys)
-	c.keys = d.rule.appendKey(c.keys, d.entries)
-	c.keys = c.keys[:at+len(rule.ShortKey(c.keys[at:]))] // it shortens in place
+func (q *query) askOf(d *described, p *limiter.Policy, need int64) limiter.Ask {
+	at := len(q.keys)
+	q.keys = d.rule.appendKey(q.keys, d.entries)
+	q.keys = q.keys[:at+len(rule.ShortKey(q.keys[at:]))] // it shortens in place
 	return limiter.Ask{
 		Policy: p,
-		Key:    c.keys[at:len(c.keys):len(c.keys)],
+		Key:    q.keys[at:len(q.keys):len(q.keys)],
 		Want:   lease.Want{Need: need, Waiting: need, Want: need},
 	}
 }

@@ -12,9 +12,9 @@ import (
 // log: it is none of the client's business.
 var errPanicked = status.Error(codes.Internal, "the request met a mistake in this server, which is in its log")
 
-// survive is deferred by what answers one request: a panic is the end of that request
+// recoverPanic is deferred by what answers one request: a panic is the end of that request
 // and not of the process, of which all others would have to wait for the next one.
-func (s *Server) survive(call string, err *error) {
+func (s *Server) recoverPanic(call string, err *error) {
 	cause := recover()
 	if cause == nil {
 		return
