@@ -69,7 +69,15 @@ func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Gr
 	} else if w.Need == 0 && w.Want > 0 { // nobody waits, so what matters is the next single unit
 		d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
 	}
-	return t.Word(l, &w, &d, c.elsewhere(t, now))
+	return t.Grant(l, &w, &d, c.elsewhere(t, now))
+}
+
+// Fit applies the part of w that asks for nothing, and reports whether its need could be
+// granted. It is the first round of a group; the second is [Counter.Acquire] of
+// [Want.Asks], or of nothing where the need of another member does not fit.
+func (c *Counter) Fit(l *limit.Limit, t *Terms, now limit.Micros, w Want) bool {
+	c.settle(l, t, now, &w)
+	return l.Peek(c.State, now, w.Need).Remaining >= w.Need
 }
 
 // elsewhere reports whether units may be out on lease with others than who asks now,
@@ -82,12 +90,8 @@ func (c *Counter) elsewhere(t *Terms, now limit.Micros) bool {
 	return c.Leased > 0 && now < c.OutUntil && (t.Refills || c.Askers.Count() > 2)
 }
 
-// Settle applies the part of a want that asks for nothing: who asks, what comes
-// back, what was overdrawn. It is the whole of a want whose group is denied.
-func (c *Counter) Settle(l *limit.Limit, t *Terms, now limit.Micros, w Want) {
-	c.settle(l, t, now, &w)
-}
-
+// settle applies the part of a want that asks for nothing: who asks, what comes back, what
+// was overdrawn.
 func (c *Counter) settle(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
 	c.Askers.Note(int64(now/(limit.Micros(t.Interval)*limit.Millisecond)), w.Fresh)
 	if now >= c.OutUntil+leaseMemory {
@@ -121,12 +125,12 @@ func (c *Counter) out(t *Terms, now limit.Micros, w *Want, d *limit.Decision) {
 	}
 }
 
-// Word is the grant that tells a holder the decision d on its want w, for whoever
-// keeps a [Counter] elsewhere: d.TTL is cut to LongestTTL already, and a denial of
+// Grant is the grant of the decision d on the want w, for whoever keeps a [Counter]
+// elsewhere: d.TTL is cut to LongestTTL already, and a denial of
 // a want that nobody waits for has the RetryAfter of a single unit, as has a grant of
 // the running window that leaves nothing. out says that units are out on lease
 // elsewhere, which may come back.
-func (t *Terms) Word(l *limit.Limit, w *Want, d *limit.Decision, out bool) Grant {
+func (t *Terms) Grant(l *limit.Limit, w *Want, d *limit.Decision, out bool) Grant {
 	g := Grant{
 		Status:    OK,
 		Granted:   d.Granted,

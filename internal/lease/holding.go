@@ -40,17 +40,10 @@ func (h *Holding) Due(t *Terms, now Millis, inUse int64) bool {
 	return renew || h.May > inUse+reserve(t, inUse)
 }
 
-// HoldingWant is an ask of a holder of slots, in absolute numbers.
-type HoldingWant struct {
-	Holding int64 // in use, or kept in reserve; no more than these are used until the reply
-	Need    int64 // slots of the first request that waits; 0: nobody waits
-	Want    int64 // slots the holder would like to hold in all; at least Holding
-}
-
 // Ask makes the want to send, unless one is under way. Until its reply the holder
 // keeps to what it states: the granter may hand out the rest as soon as it reads
 // it.
-func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) HoldingWant {
+func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) SlotWant {
 	keep := inUse
 	if now < h.Until {
 		keep = max(inUse, min(h.May, inUse+reserve(t, inUse)))
@@ -61,7 +54,7 @@ func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) HoldingW
 	if waiting > 0 {
 		want += reserve(t, want)
 	}
-	return HoldingWant{Holding: keep, Need: need, Want: want}
+	return SlotWant{Holding: keep, Need: need, Waiting: waiting, Want: want}
 }
 
 // Apply takes the reply to an ask sent at sent: granted slots in all. The reply

@@ -263,7 +263,7 @@ func TestCounterNeverOverGrants(t *testing.T) {
 			w.Want = w.Waiting + d.upTo(30)
 			w.Unused, w.Lease = d.upTo(5)*d.upTo(1), l.PeriodID(now-now%limit.Second)
 			before := c.Leased
-			c.Settle(l, &terms, now, w)
+			c.Fit(l, &terms, now, w)
 			returned := before - c.Leased
 			if returned < 0 || returned > w.Unused && returned != before {
 				t.Fatalf("%d returned of %d", returned, w.Unused)

@@ -188,6 +188,11 @@ type Want struct {
 	Reset Millis
 }
 
+// Asks is the part of a want that asks for something.
+func (w *Want) Asks() Want {
+	return Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Next: w.Next}
+}
+
 // Status is the outcome of a want. The zero value is not legal on the wire.
 type Status uint8
 

@@ -71,7 +71,7 @@ const (
 // What implementers guarantee:
 //
 //   - Per counter, asks are applied one after the other, each as
-//     [lease.Counter.Acquire] would (for Concurrency: [Slots.Acquire]), to the last
+//     [lease.Counter.Acquire] would (for Concurrency: [AcquireSlots]), to the last
 //     unit, on one clock that all callers of the store share.
 //   - Each ask is applied at most once. The service has dropped the calls that it
 //     saw before; a store never sends anything twice, also not after an error.

@@ -135,7 +135,7 @@ func (g *granter) settle(k *lease.Counter, wt want) {
 		}
 	}
 	leased := k.Leased
-	k.Settle(wt.rule.Limit, &wt.rule.Terms, g.now(), wt.Want)
+	k.Fit(wt.rule.Limit, &wt.rule.Terms, g.now(), wt.Want)
 	if wt.lie {
 		g.w.ref.believed(wt, leased-k.Leased)
 		return

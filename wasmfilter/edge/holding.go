@@ -207,9 +207,9 @@ func (w *Worker) failSlots(now lease.Millis, h *hit, by lease.OnFailure) lease.V
 
 // stateSlots makes the want of a holding, when it is sent: what the PoP needs of it
 // and what it asks for beyond. What nobody needs is gone from here on.
-func (w *Worker) stateSlots(now lease.Millis, a *ask) lease.HoldingWant {
+func (w *Worker) stateSlots(now lease.Millis, a *ask) lease.SlotWant {
 	hd, t := a.holding, &a.policy.terms
-	var hw lease.HoldingWant
+	var hw lease.SlotWant
 	outcome := w.share(now, hd, func() bool {
 		may := hd.may(now)
 		hw = hd.Ask(t, now, hd.needed(now), a.want.Need, a.want.Waiting)
@@ -221,7 +221,7 @@ func (w *Worker) stateSlots(now lease.Millis, a *ask) lease.HoldingWant {
 	})
 	if outcome != table.Stored { // the others count on all of it
 		may := hd.may(now)
-		hw = lease.HoldingWant{Holding: max(may, hd.needed(now)), Need: a.want.Need}
+		hw = lease.SlotWant{Holding: max(may, hd.needed(now)), Need: a.want.Need}
 		hw.Want = hw.Holding + a.want.Waiting
 		hd.Asked, hd.Asking = now, true
 	}

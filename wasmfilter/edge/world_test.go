@@ -331,7 +331,7 @@ func (g *region) grant(now limit.Micros, m *wire.Want, denied bool) wire.Grant {
 	}
 	want, _ := bridge.WantFromWire(l, m)
 	if denied && g.fits(now, m) {
-		c.Settle(l, &terms, now, want)
+		c.Fit(l, &terms, now, want)
 		left := l.Peek(c.State, now, 0).Remaining
 		return wire.Grant{Status: wire.StatusOK, Limit: uint64(terms.Capacity), Remaining: uint64(left)}
 	}

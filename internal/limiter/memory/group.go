@@ -61,7 +61,7 @@ func (m *member) decide(now limit.Micros, a limiter.Ask, allFit bool) lease.Gran
 	defer m.release()
 	w := lease.Want{} // of a need that fits when another's does not: nothing
 	if allFit || !m.fits {
-		w = lease.Want{Need: a.Want.Need, Waiting: a.Want.Waiting, Want: a.Want.Want, Next: a.Want.Next}
+		w = a.Want.Asks()
 	}
 	a.Want = w
 	return m.entry.Value.charge(now, &a)
@@ -76,17 +76,15 @@ func (m *member) release() {
 // fits, and whether the ask counts at all: a statement that is too old does not.
 func (v *value) settle(now limit.Micros, a *limiter.Ask) (fits, counts bool) {
 	if v.slots != nil {
-		return v.slots.Restate(a.Policy, now, a)
+		return v.slots.Fit(a.Policy.Limit, now, a.SlotWant())
 	}
-	l := a.Policy.Limit
-	v.counter.Settle(l, &a.Policy.Terms, now, a.Want)
-	return l.Peek(v.counter.State, now, a.Want.Need).Remaining >= a.Want.Need, true
+	return v.counter.Fit(a.Policy.Limit, &a.Policy.Terms, now, a.Want), true
 }
 
 // charge decides on an ask that has been settled.
 func (v *value) charge(now limit.Micros, a *limiter.Ask) lease.Grant {
 	if v.slots != nil {
-		return v.slots.Grant(a.Policy, now, a)
+		return v.slots.Charge(a.Policy.Limit, &a.Policy.Terms, now, a.SlotWant())
 	}
 	return v.counter.Acquire(a.Policy.Limit, &a.Policy.Terms, now, a.Want)
 }

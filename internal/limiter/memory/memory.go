@@ -48,10 +48,10 @@ type Store struct {
 // value is what is kept of a counter.
 type value struct {
 	counter lease.Counter
-	slots   *limiter.Slots // of a Concurrency limit, instead of counter
-	extra   int            // bytes reported to the table beside the entry
-	busy    bool           // being decided on: not to be forgotten meanwhile
-	heard   uint64         // holders of a former life that have been heard of it, a bit for each 64th
+	slots   *lease.Slots // of a Concurrency limit, instead of counter
+	extra   int          // bytes reported to the table beside the entry
+	busy    bool         // being decided on: not to be forgotten meanwhile
+	heard   uint64       // holders of a former life that have been heard of it, a bit for each 64th
 }
 
 // Stats is how full a store is and what it did about it.
@@ -163,7 +163,7 @@ func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a 
 	}
 	e.Value.busy = true
 	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
-		e.Value.slots = new(limiter.Slots)
+		e.Value.slots = new(lease.Slots)
 	}
 	return e
 }
@@ -194,7 +194,7 @@ func (s *Store) saysNothing(now limit.Micros, a *limiter.Ask) bool {
 // acquire decides on one ask.
 func (v *value) acquire(now limit.Micros, a *limiter.Ask) lease.Grant {
 	if v.slots != nil {
-		return v.slots.Acquire(a.Policy, now, a)
+		return limiter.AcquireSlots(v.slots, now, a)
 	}
 	return v.counter.Acquire(a.Policy.Limit, &a.Policy.Terms, now, a.Want)
 }
@@ -216,7 +216,7 @@ func (v *value) bytes() int {
 	return 16 * cap(v.counter.State.Log)
 }
 
-const slotsBytes = int(unsafe.Sizeof(limiter.Slots{}))
+const slotsBytes = int(unsafe.Sizeof(lease.Slots{}))
 
 // grows reports whether deciding on an ask may take more memory.
 func (v *value) grows(a *limiter.Ask) bool {

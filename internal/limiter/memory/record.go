@@ -65,7 +65,7 @@ func appendCounter(b []byte, policy uint64, key []byte, c *lease.Counter) []byte
 	return appendSince(b, c.OutUntil, st.At)
 }
 
-func appendSlots(b []byte, policy uint64, key []byte, s *limiter.Slots) []byte {
+func appendSlots(b []byte, policy uint64, key []byte, s *lease.Slots) []byte {
 	b = appendText(binary.AppendUvarint(append(b, kindSlots), policy), key)
 	at := s.Held.At
 	b = binary.AppendVarint(b, int64(at))
@@ -263,8 +263,8 @@ func (f *fields) counter(l *limit.Limit) (c lease.Counter) {
 }
 
 // slots reads the slots of a key behind it.
-func (f *fields) slots() *limiter.Slots {
-	s := new(limiter.Slots)
+func (f *fields) slots() *lease.Slots {
+	s := new(lease.Slots)
 	s.Held.At = limit.Micros(f.positive())
 	before := uint64(0)
 	for i := range f.count(10) {
@@ -278,7 +278,7 @@ func (f *fields) slots() *limiter.Slots {
 	}
 	before = 0
 	for i := range f.count(10) {
-		t := limiter.Statement{Holder: f.fixed64(), Seq: f.unsigned(), Until: f.since(s.Held.At)}
+		t := lease.Statement{Holder: f.fixed64(), Seq: f.unsigned(), Until: f.since(s.Held.At)}
 		if i > 0 && t.Holder <= before {
 			f.fail(errors.New("a record has statements that are out of order"))
 		}

@@ -54,7 +54,7 @@ type copies struct {
 	keys   []byte
 	log    []limit.Charge
 	held   []limit.Holding
-	stated []limiter.Statement
+	stated []lease.Statement
 	size   int // bytes of all of them
 
 	policies map[*limiter.Policy]uint64 // numbers of those that are written
@@ -104,7 +104,7 @@ func (c *copies) write() {
 		number := c.number(item.policy)
 		key := c.keys[last.key:item.key]
 		if item.slots {
-			c.record = appendSlots(c.record[:0], number, key, &limiter.Slots{
+			c.record = appendSlots(c.record[:0], number, key, &lease.Slots{
 				Held:   limit.Slots{At: item.at, Held: c.held[last.held:item.held]},
 				Stated: c.stated[last.stated:item.stated],
 			})

@@ -44,7 +44,7 @@ func WantToWire(l *limit.Limit, w *lease.Want) wire.Want {
 
 // HoldingToWire is the want of one worker of a holder for concurrency slots, of which
 // the requests that wait need so many. The lease is the worker's number.
-func HoldingToWire(worker uint64, w *lease.HoldingWant, waiting int64) wire.Want {
+func HoldingToWire(worker uint64, w *lease.SlotWant, waiting int64) wire.Want {
 	return wire.Want{
 		Need:    bounded(w.Need),
 		Waiting: bounded(waiting),

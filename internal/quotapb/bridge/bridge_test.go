@@ -80,7 +80,7 @@ func TestHoldingRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		need := amount(t, "need", 0)
 		waiting, held := amount(t, "waiting", need), amount(t, "holding", 0)
-		hw := lease.HoldingWant{Holding: held, Need: need, Want: amount(t, "want", max(held, waiting))}
+		hw := lease.SlotWant{Holding: held, Need: need, Want: amount(t, "want", max(held, waiting))}
 		worker := draw(t, "worker", rapid.Uint64())
 		m, _ := travelled(t, HoldingToWire(worker, &hw, waiting), wire.Grant{})
 		want, holding := WantFromWire(slots, &m)

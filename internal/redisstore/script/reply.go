@@ -60,7 +60,7 @@ func Parse(reply string, a *limiter.Ask, m Mode) (g lease.Grant, fits bool, err 
 		if m == Fit && fits {
 			w = lease.Want{}
 		}
-		g = a.Policy.Terms.Word(l, &w, &d, v[1] == 1)
+		g = a.Policy.Terms.Grant(l, &w, &d, v[1] == 1)
 	}
 	if m == Acquire || g.Status == lease.Unavailable {
 		fits = g.Status == lease.OK
@@ -85,5 +85,5 @@ func wordSlots(a *limiter.Ask, m Mode, d *limit.Decision, fits, held bool) lease
 		need = 1
 	}
 	h := limit.HoldDecision{Granted: d.Granted, Remaining: d.Remaining, TTL: d.TTL, RetryAfter: d.RetryAfter}
-	return a.Policy.WordSlots(&h, need, held)
+	return a.Policy.Terms.SlotGrant(a.Policy.Limit, &h, need, held)
 }

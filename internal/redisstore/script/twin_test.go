@@ -12,7 +12,7 @@ import (
 // twin is one key in Go, decided on as the memory store does.
 type twin struct {
 	counter lease.Counter
-	slots   limiter.Slots
+	slots   lease.Slots
 	made    bool // there is a counter: something was asked or charged
 }
 
@@ -21,7 +21,7 @@ func (w *twin) apply(c *call) (lease.Grant, bool) {
 		g, fits := w.hold(c)
 		w.made = w.made || len(w.slots.Held.Held) > 0 || len(w.slots.Stated) > 0
 		if !w.made {
-			w.slots = limiter.Slots{}
+			w.slots = lease.Slots{}
 		}
 		return g, fits
 	}
@@ -41,11 +41,10 @@ func (w *twin) count(c *call) (lease.Grant, bool) {
 		g := w.counter.Acquire(p.Limit, &p.Terms, c.now, want)
 		return g, g.Status == lease.OK
 	}
-	w.counter.Settle(p.Limit, &p.Terms, c.now, want)
-	fits := p.Limit.Peek(w.counter.State, c.now, want.Need).Remaining >= want.Need
+	fits := w.counter.Fit(p.Limit, &p.Terms, c.now, want)
 	rest := lease.Want{}
 	if !fits {
-		rest = lease.Want{Need: want.Need, Waiting: want.Waiting, Want: want.Want, Next: want.Next}
+		rest = want.Asks()
 	}
 	return w.counter.Acquire(p.Limit, &p.Terms, c.now, rest), fits
 }
@@ -53,17 +52,17 @@ func (w *twin) count(c *call) (lease.Grant, bool) {
 func (w *twin) hold(c *call) (lease.Grant, bool) {
 	p, a := c.ask.Policy, c.ask
 	if c.mode == script.Acquire {
-		g := w.slots.Acquire(p, c.now, &a)
+		g := limiter.AcquireSlots(&w.slots, c.now, &a)
 		return g, g.Status == lease.OK
 	}
-	fits, heard := w.slots.Restate(p, c.now, &a)
-	if !heard {
+	fits, accepted := w.slots.Fit(p.Limit, c.now, a.SlotWant())
+	if !accepted {
 		return lease.Grant{Status: lease.Unavailable}, false
 	}
 	if fits {
 		a.Want = lease.Want{}
 	}
-	return w.slots.Grant(p, c.now, &a), fits
+	return w.slots.Charge(p.Limit, &p.Terms, c.now, a.SlotWant()), fits
 }
 
 // century is the longest that a key is kept.
