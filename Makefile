@@ -1,32 +1,31 @@
-# Everything that is done to Weir by hand or by CI; `make` lists it.
-# Needs Go, Python and make; `make setup` installs the rest. The tools that are
-# written in Go are pinned in tools/go.mod.
+# All targets for developers and CI; `make` lists them. Needs Go, Python and make;
+# `make setup` installs the rest. tools/go.mod pins the tools that are written in Go.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # Go uses all cores by itself
 
-# How much `make fuzz` does for each fuzz target. A time works too (10m), but Go
-# now and then takes the end of that time for a failure: "context deadline exceeded".
+# How many inputs `make fuzz` tries for each fuzz target. A time works too (10m), but Go
+# sometimes reports the end of that time as a failure: "context deadline exceeded".
 FUZZTIME ?= 200000x
 
 .PHONY: help
-help: ## Say what there is to make
+help: ## List all targets
 	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } \
 		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 ##@ Use
 
 .PHONY: setup
-setup: ## Install what is missing: Envoy, Redis, a C compiler; fast when nothing is
+setup: ## Install what is missing: Envoy, Redis, a C compiler
 	@tools/setup.sh
 
 .PHONY: build
 build: bin/weir.wasm bin/weir-regional bin/weir ## Build the filter and the programs into bin/
 
-# Go knows what is out of date. The filter's bytes depend on its source alone,
-# because Envoy compiles each new content of the file anew.
+# Go detects what is out of date. The filter's bytes depend on its source alone,
+# because Envoy compiles each new content of the file again.
 .PHONY: bin/weir.wasm bin/weir-regional bin/weir
 bin/weir.wasm:
 	GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -buildmode=c-shared -ldflags='-s -w' -o $@ ./wasmfilter
@@ -36,18 +35,18 @@ bin/weir:
 	go build -trimpath -o $@ ./cmd/weir
 
 .PHONY: run
-run: setup build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: with these rules)
+run: setup build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: other rules)
 	@envoy/run.sh
 
 .PHONY: clean
-clean: ## Remove all that was built or installed here
+clean: ## Remove everything that was built or installed here
 	rm -rf bin .tools .run
 
 ##@ Check
 
-# Tests in test/ and of the Redis store start real processes and take the machine for
-# themselves, one package after the other. What starts no goroutine is tested without the
-# race detector: it would find nothing, and makes properties ten times as slow.
+# Tests in test/ and of the Redis store start real processes and need the whole machine,
+# so these packages run one after the other. Packages without goroutines run without the
+# race detector: it would find nothing, and makes property tests ten times as slow.
 timeout = 20m
 tests = go test $(1) -json -shuffle=on -timeout $(timeout)
 pure = ./internal/limit/... ./internal/lease/... ./internal/rule/... ./internal/quotapb/bridge/... ./wasmfilter/edge/... ./test/sim/...
@@ -65,7 +64,7 @@ test: setup build vet ## Run all tests: unit, property, simulation, wasm, and th
 	exit $$failed; } | .tools/tally
 
 .PHONY: docs-test
-docs-test: setup build ## Run or check every command, flag, metric, link and default in the documents
+docs-test: setup build ## Check every command, flag, metric, link and default in the documents
 	go test -count=1 ./test/docs
 
 .PHONY: test-long
@@ -74,8 +73,8 @@ test-long: export WEIR_LONG = 1
 test-long: export WEIR_SIM = full
 test-long: test ## Run all tests, those through Envoy at full length
 
-# govulncheck is not among the checks: it needs the Go vulnerability database, and
-# the checks need nothing but Go modules. `make vuln` runs it.
+# The checks need nothing but Go modules. govulncheck also needs the Go vulnerability
+# database, so it has a target of its own: `make vuln`.
 .PHONY: check
 check: format vet lint tidy generated ## Check format, vet, analyzers, go.mod and generated code
 
@@ -90,7 +89,7 @@ vet:
 	go vet -C tools ./...
 	go vet -C test/load/peers ./...
 
-# The list of analyzers, each with its reason, is in tools/lint.
+# tools/lint has the list of analyzers, each with its reason.
 lint:
 	@go build -C tools -o ../.tools/ ./lint
 	go vet -vettool=.tools/lint ./...
@@ -104,19 +103,19 @@ tidy:
 	go -C tools mod tidy -diff
 	go -C test/load/peers mod tidy -diff
 
-# Fingerprints of all files that could be generated.
+# Checksums of all files that may be generated.
 sums = find . \( -name .git -o -name .tools -o -name .run -o -path ./bin \) -prune -o -type f -print0 | xargs -0 sha256sum | sort -k 2
 
 generated:
 	@before=$$($(sums)); go generate ./...; \
-	diff <(echo "$$before") <($(sums)) || { echo "generated code was out of date, and no longer is: commit it"; exit 1; }
+	diff <(echo "$$before") <($(sums)) || { echo "generated code was out of date and has been updated: commit it"; exit 1; }
 
 .PHONY: vuln
-vuln: ## Look for known vulnerabilities in what we depend on (needs the Go vulnerability database)
+vuln: ## Check dependencies for known vulnerabilities (needs the Go vulnerability database)
 	go run golang.org/x/vuln/cmd/govulncheck@v1.3.0 ./...
 
 .PHONY: fuzz
-fuzz: ## Run each fuzz target a while (FUZZTIME=2000000x: longer)
+fuzz: ## Run each fuzz target (FUZZTIME=2000000x: longer)
 	@grep -roE --include='*_test.go' '^func Fuzz\w+' internal regional wasmfilter cmd | \
 	while IFS=: read -r file target; do \
 		go test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
@@ -125,7 +124,7 @@ fuzz: ## Run each fuzz target a while (FUZZTIME=2000000x: longer)
 ##@ Change
 
 .PHONY: generate
-generate: ## Generate the code that is generated
+generate: ## Update all generated code
 	go generate ./...
 
 ##@ Measure

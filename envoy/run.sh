@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # One region and one PoP on this machine, for `make run`. Ctrl-C stops both.
 #
-#   WEIR_RULES=FILE    other rules than envoy/rules.yaml
-#   ENVOY=FILE         another Envoy than the one `make setup` installs
+#   WEIR_RULES=FILE    rules file; default envoy/rules.yaml
+#   ENVOY=FILE         Envoy binary; default the one that `make setup` installs
 set -u
 rules=${WEIR_RULES:+$(realpath -m -- "$WEIR_RULES")}
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ region=127.0.0.1:8080 region_admin=127.0.0.1:8090
 
 die() { echo "run.sh: $*" >&2; exit 1; }
 
-# get HOST:PORT PATH: the response to a GET, headers and all, or nothing.
+# get HOST:PORT PATH prints the response to a GET with its headers, or nothing.
 get() {
   { exec 3<>"/dev/tcp/${1%:*}/${1#*:}"; } 2>/dev/null || return 0
   printf 'GET %s HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n' "$2" >&3
@@ -28,21 +28,21 @@ listening() { (exec 3<>"/dev/tcp/${1%:*}/${1#*:}") 2>/dev/null; }
 for file in "$envoy:setup" bin/weir.wasm:build bin/weir-regional:build; do
   [ -e "${file%:*}" ] || die "${file%:*} is missing: run \`make ${file##*:}\`"
 done
-[ -r "$rules" ] || die "rules file $rules is not there or not readable (WEIR_RULES names it)"
+[ -r "$rules" ] || die "cannot read the rules file $rules (WEIR_RULES sets it)"
 for address in $pop $admin $upstream $region $region_admin; do
-  ! listening "$address" || die "something listens on $address already; stop it (\`ss -ltnp 'sport = :${address#*:}'\` shows who it is) and try again"
+  ! listening "$address" || die "something listens on $address already; stop it (\`ss -ltnp 'sport = :${address#*:}'\` shows the process) and try again"
 done
 
 # Each child gets a process group of its own, so that Ctrl-C reaches only this
-# script, which then stops them in order. Should the script itself be killed, the
-# kernel tells them.
+# script, which then stops them in order. If the script itself is killed, the kernel
+# sends them SIGTERM.
 set -m
 children=()
 start() {
   local name=$1; shift
   setpriv --pdeathsig TERM -- "$@" >"$logs/$name.log" 2>&1 &
   children+=("$!:$name")
-  disown # or bash would report how it ended
+  disown # otherwise bash reports how the process ended
 }
 stop() {
   trap - EXIT INT TERM HUP
@@ -59,7 +59,7 @@ stop() {
 trap stop EXIT
 trap 'echo; echo stopped; exit 0' INT TERM HUP
 
-# alive fails when a child has died, with the end of its log.
+# alive prints the end of a child's log and exits when that child has died.
 alive() {
   local child
   for child in "${children[@]}"; do
@@ -69,7 +69,7 @@ alive() {
   done
 }
 
-# await NAME SECONDS ADDRESS PATH REGEX: until the response matches.
+# await NAME SECONDS ADDRESS PATH REGEX waits until the response matches.
 await() {
   local deadline=$((SECONDS + $2))
   until [[ $(get "$3" "$4") =~ $5 ]]; do
@@ -88,26 +88,26 @@ echo "region: $region, metrics http://$region_admin/metrics"
 start envoy "$envoy" -c envoy/pop.yaml --disable-hot-restart --log-level warning --file-flush-interval-msec 500
 echo "PoP: compiling the filter, a few seconds ..."
 await "the PoP" 120 "$admin" /ready "$ok"
-await "what the PoP knows of the rules" 20 "$admin" '/stats?filter=weir.calls' 'answered: [1-9]'
+await "the rule set of the PoP" 20 "$admin" '/stats?filter=weir.calls' 'answered: [1-9]'
 echo "PoP: http://$pop, admin http://$admin, access log $logs/envoy.log, rules $rules"
 cat <<END
 
 Try:
   curl -i http://$pop/
-      200 from the upstream; the header RateLimit says what is left of the limit
+      200 from the upstream; the header RateLimit shows what is left of the limit
   for i in 1 2 3 4 5 6 7; do curl -s -o /dev/null -w '%{http_code} ' -X POST http://$pop/login; done; echo
-      the first are 200, then 429: the limit of the rule for /login is spent
+      the first requests get 200, then 429: the limit of the rule for /login is spent
   curl -i -H 'x-user-id: eve' -H 'x-tier: gold' http://$pop/v1/orders
-      RateLimit-Policy still says "api";q=100: what clients claim to be is removed
+      RateLimit-Policy is still "api";q=100: Envoy removes these headers of clients
       (to see q=1000, take the \`remove\` lines out of envoy/pop.yaml and start again)
   curl -s http://$admin/stats/prometheus | grep ^weir
       what the filter has decided so far, by rule
 
-A change of $rules comes into force, or its mistakes are printed here.
+Change $rules: the new rules apply at once, or their mistakes are printed here.
 Ctrl-C stops everything.
 END
 
-# What the region logs of its rules from now on.
+# Prints what the region logs about its rules from now on.
 exec 4<"$logs/region.log"
 cat <&4 >/dev/null
 while sleep 1; do

@@ -1,31 +1,31 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, run and test Weir: make setup.
-# Needs Go, Python and make; asks apt-get for the rest, as root or with sudo.
-# Everything that it fetches itself goes into .tools.
+# Needs Go, Python and make; installs the rest with apt-get, as root or with sudo.
+# Everything that it downloads itself goes into .tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 die() { echo "setup: $*" >&2; exit 1; }
 
-# Go answers with the version that go.mod makes it use, or why it cannot.
-demanded=$(awk '$1 == "go" { print $2 }' go.mod)
-command -v go >/dev/null || die "Go is missing; install Go $demanded or later from https://go.dev/dl"
+# Go prints the version that go.mod selects, or why it cannot use it.
+required=$(awk '$1 == "go" { print $2 }' go.mod)
+command -v go >/dev/null || die "Go is missing; install Go $required or later from https://go.dev/dl"
 if ! running=$(go env GOVERSION 2>&1) ||
-  [ "$(printf '%s\n' "$demanded" "${running#go}" | sort -V | head -n 1)" != "$demanded" ]; then
-  die "go.mod demands Go $demanded or later, but $(command -v go) says: $running; install it from https://go.dev/dl"
+  [ "$(printf '%s\n' "$required" "${running#go}" | sort -V | head -n 1)" != "$required" ]; then
+  die "go.mod requires Go $required or later, but $(command -v go) reports: $running; install it from https://go.dev/dl"
 fi
 command -v python3 >/dev/null || die "Python is missing; install python3"
 
-# Envoy comes as a Python package; the race detector needs a C compiler. Tests
-# start Redis processes of their own, and put some into network namespaces.
+# Envoy is a Python package; the race detector needs a C compiler. Tests start Redis
+# processes of their own, some of them in network namespaces.
 packages=()
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 { command -v gcc && [ -e /usr/include/stdlib.h ]; } >/dev/null || packages+=(gcc libc6-dev)
 { command -v redis-server && command -v redis-cli; } >/dev/null || packages+=(redis-server)
 PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || packages+=(iproute2)
 
-# Installs "$@" and starts none of their services, now or at the next boot: a
-# Redis of the system would take the port 6379 and memory for nothing.
+# Installs "$@" and starts none of their services, now or at the next boot: the
+# system's Redis would use port 6379 and memory for nothing.
 install_packages() {
   local policy=/usr/sbin/policy-rc.d
   if [ ! -e $policy ]; then
@@ -41,17 +41,17 @@ install_packages() {
 }
 
 if [ ${#packages[@]} -gt 0 ]; then
-  command -v apt-get >/dev/null || die "install ${packages[*]} (or what your system calls them) and try again"
+  command -v apt-get >/dev/null || die "apt-get is missing; install ${packages[*]} (names may differ on your system) and try again"
   as_root=()
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || die "no sudo here; as root: apt-get install ${packages[*]}"
+    command -v sudo >/dev/null || die "sudo is missing; run as root: apt-get install ${packages[*]}"
     as_root=(sudo)
   fi
   echo "setup: installing ${packages[*]}"
   "${as_root[@]}" bash -c "set -euo pipefail; $(declare -f install_packages); install_packages \"\$@\"" bash "${packages[@]}"
 fi
 
-# The copy of the list in the environment says that all of it was installed.
+# A copy of the list in the environment marks that all of it is installed.
 venv=.tools/venv
 if ! cmp -s tools/requirements.txt $venv/installed.txt; then
   echo "setup: installing Envoy into $venv"
