@@ -13,3 +13,9 @@ func RegionProgram(t testing.TB) string {
 	t.Helper()
 	return built(t, "bin/weir-regional", "build")
 }
+
+// CommandProgram is the path of the built weir.
+func CommandProgram(t testing.TB) string {
+	t.Helper()
+	return built(t, "bin/weir", "build")
+}

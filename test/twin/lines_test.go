@@ -26,6 +26,7 @@ var lines = []line{
 	{"A descriptor beside one that denies is answered from the replica's memory", remember},
 	{mayLag, lag},
 	{"**Dynamic metadata names the rule**", nameRules},
+	{"`current_limit.name` is the name of the rule", nameLimits},
 }
 
 // Lines by which an answer may be another one a moment later.
@@ -176,11 +177,28 @@ func nameRules(x *exchange) {
 	}
 }
 
+// nameLimits names the rules that limits were converted to.
+func nameLimits(x *exchange) {
+	if !x.mode.converted() {
+		return
+	}
+	rules := x.response.DynamicMetadata.GetFields()["descriptors"].GetListValue().GetValues()
+	for i, st := range x.response.Statuses {
+		if i >= len(rules) || i >= len(x.weir.response.GetStatuses()) || st.CurrentLimit == nil {
+			continue
+		}
+		name := x.weir.response.Statuses[i].CurrentLimit.GetName()
+		if name == rules[i].GetStructValue().GetFields()["rule"].GetStringValue() {
+			st.CurrentLimit.Name = name
+		}
+	}
+}
+
 // lag believes a replica about counters of which others may hold leases.
 func lag(x *exchange) {
 	for i, st := range x.response.Statuses {
 		p := &x.parts[i]
-		if !x.lags() || !p.elsewhere || i >= len(x.weir.response.GetStatuses()) {
+		if !x.lags() || !p.charged || !p.elsewhere || i >= len(x.weir.response.GetStatuses()) {
 			continue
 		}
 		ours := x.weir.response.Statuses[i]
