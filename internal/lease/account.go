@@ -160,7 +160,7 @@ func (s *Account) Held(t *Terms, now Millis) int64 {
 // Unlearn forgets what was told of the counter above: it is to be judged by another count.
 func (s *Account) Unlearn() {
 	s.NextAsk, s.LimitedUntil, s.RetryAt = 0, 0, 0
-	s.Left, s.DeniedNeed, s.Refused = 0, 0, false
+	s.Left, s.Reset, s.DeniedNeed, s.Refused = 0, 0, 0, false
 }
 
 // Overhear takes the reply to somebody who judges the same counter by the terms of another

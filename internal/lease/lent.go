@@ -6,7 +6,7 @@ import "github.com/weirlimit/weir/internal/limit"
 // counts too, since nobody reports it.
 type lent struct {
 	lease uint32
-	units int64  // at most twice the largest capacity, as of a [Counter]
+	units int64  // at most twice the capacity, as of a [Counter]
 	until Millis // when the last of it ends; 0: never was any
 }
 
@@ -37,14 +37,8 @@ func (n *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Mill
 		}
 		*l = lent{lease: lease}
 	}
-	l.units = max(l.units, min(l.units+units, 2*t.Capacity)) // by a larger count it may be more
+	l.units = min(l.units+units, 2*t.Capacity)
 	l.until = max(l.until, until, 1)
-}
-
-// Lend notes units of the node's counter that somebody handed out beside it, and that may
-// come back to it.
-func (n *Relay) Lend(t *Terms, now Millis, g Grant) {
-	n.lend(t, now, g.Lease, g.Granted, now+g.TTL)
 }
 
 // Lies reports whether so many units cannot have been granted: what says that they come

@@ -253,8 +253,12 @@ func (s *Store) takeBack(now lease.Millis, shard *table.Shard[cached], e *table.
 	if g.Granted == 0 {
 		return
 	}
+	if visits(e, by) {
+		s.giveBack(now, shard, e, part{units: g.Granted, lease: g.Lease, by: by})
+		return
+	}
 	back := e.Value.node.TakeBack(&e.Policy.Terms, now, lease.Part{Units: g.Granted, Lease: g.Lease})
-	s.giveBack(now, shard, e, partOf(back).grantedBy(by))
+	s.giveBack(now, shard, e, partOf(back))
 }
 
 // hand hands out the grant of an ask that was passed on as it is.

@@ -154,23 +154,16 @@ func (g *guest) denies(now lease.Millis, w lease.Want) (lease.Grant, bool) {
 }
 
 // settleGuest settles what a guest's ask reports, and says what is left by its count, as
-// far as that is known here.
+// far as that is known here. What was granted by its count goes back to the store: put into
+// a lease of the key it would be more than the key's own count.
 func (c *call) settleGuest(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask) lease.Grant {
 	rest := c.returns(shard, e, a)
 	told := reports(&rest)
 	t := &e.Policy.Terms
-	_, _, back := e.Value.node.Acquire(larger(t, &a.Policy.Terms), c.now, told.Want)
-	c.store.giveBack(c.now, shard, e, partOf(back).grantedBy(a.Policy))
-	g, _, _ := e.Value.node.Acquire(t, c.now, lease.Want{})
+	c.store.giveBack(c.now, shard, e, part{units: told.Want.Unused, lease: told.Want.Lease, by: a.Policy})
+	told.Want.Unused = 0
+	g, _, _ := e.Value.node.Acquire(t, c.now, told.Want)
 	return e.Value.asGuest(&a.Policy.Terms, t, g)
-}
-
-// larger are the terms of the larger count.
-func larger(a, b *lease.Terms) *lease.Terms {
-	if a.Capacity > b.Capacity {
-		return a
-	}
-	return b
 }
 
 // visit decides on a guest's ask: by its own denial, or it waits for the store.
@@ -272,9 +265,6 @@ func (b *batch) hear(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant)
 	jitter := lease.Millis(90 + rand.IntN(21))
 	back := m.guest.node.Apply(t, now, m.sent, a.Want, g, jitter, wants(m.queue), grants)
 	s.giveBack(now, m.shard, e, partOf(back).grantedBy(m.guest.policy))
-	for i := range grants { // they may come back to the key
-		v.node.Lend(larger(&e.Policy.Terms, t), now, grants[i])
-	}
 	if decided(g) {
 		v.node.Account.Overhear(&e.Policy.Terms, t, now, g)
 		v.charge(now, e.Policy, m.guest)

@@ -149,18 +149,7 @@ func TestLargerCountGivesBack(t *testing.T) {
 						if first {
 							c.acquire(look(p, 0))
 						}
-						if gone {
-							ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-							s.fronts[0].Acquire(ctx, []limiter.Ask{c.ask(by, 0, 6, 6)}, make([]lease.Grant, 1))
-							cancel()
-							time.Sleep(2 * time.Millisecond)
-						} else if g := c.acquire(c.ask(by, 0, 6, 6))[0]; g.Granted != 6 {
-							t.Errorf("of 11: %+v", g)
-						} else {
-							back := c.ask(by, 0, 0, 0)
-							back.Want.Unused, back.Want.Lease = 6, g.Lease
-							c.acquire(back)
-						}
+						takeAndReturn(t, s, c.ask(by, 0, 6, 6), gone)
 						for range 3 {
 							if g := c.acquire(look(p, 0))[0]; g.Remaining != count {
 								t.Errorf("by the rule's count told %+v, want %d left", g, count)
@@ -196,6 +185,61 @@ func TestLargerCountBesideADenial(t *testing.T) {
 		}
 		if g := c.acquire(c.ask(by, 1, 1, 1), c.ask(other, 1, 1, 1)); g[0].Status != lease.OK || g[0].Remaining < 13 || g[1].Status != lease.Denied {
 			t.Errorf("one used of 14 and the other's only one: %+v", g)
+		}
+	})
+}
+
+// What a larger count was granted beyond the rule's own admits nobody by that when it comes
+// back.
+func TestLargerCountAddsNothing(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		onSite(t, 1, func(t *testing.T, s *site) {
+			p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 9, Period: limit.Hour}, lease.Leased)
+			by := bringing(t, p, 10)
+			c := &client{t: t, store: s.fronts[0], policy: p}
+			for used := int64(0); used < 9; {
+				n := single(c, 1)
+				used += n
+				time.Sleep(time.Millisecond)
+			}
+			takeAndReturn(t, s, c.ask(by, 0, 1, 1), gone)
+			if g := c.acquire(c.ask(p, 0, 1, 1))[0]; g.Status != lease.Denied {
+				t.Errorf("caller gone %v: a tenth of 9: %+v", gone, g)
+			}
+		})
+	}
+}
+
+// takeAndReturn gives back what an ask was granted, or leaves before the answer.
+func takeAndReturn(t *testing.T, s *site, a limiter.Ask, gone bool) {
+	t.Helper()
+	if gone {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		s.fronts[0].Acquire(ctx, []limiter.Ask{a}, make([]lease.Grant, 1))
+		<-ctx.Done()
+		time.Sleep(2 * time.Millisecond)
+		return
+	}
+	grants := make([]lease.Grant, 1)
+	s.fronts[0].Acquire(t.Context(), []limiter.Ask{a}, grants)
+	if grants[0].Granted != a.Want.Want {
+		t.Errorf("of %d: %+v", a.Policy.Terms.Capacity, grants[0])
+	}
+	a.Want = lease.Want{Unused: grants[0].Granted, Lease: grants[0].Lease}
+	s.fronts[0].Acquire(t.Context(), []limiter.Ask{a}, grants)
+}
+
+// A rule's count that takes a key over knows nothing of what is left.
+func TestTakenOverBesideADenial(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 15, Period: limit.Hour}, lease.Leased)
+		none := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 0, Period: limit.Hour}, lease.Leased)
+		c := &client{t: t, store: s.fronts[0]}
+		c.acquire(c.ask(none, 0, 1, 1))
+		c.acquire(c.ask(bringing(t, p, 3), 0, 1, 1))
+		if g := c.acquire(c.ask(p, 1, 1, 1), c.ask(none, 1, 1, 1)); g[0].Status != lease.OK || g[0].Remaining == 0 && g[0].Reset > 0 {
+			t.Errorf("one used of 15: %+v", g)
 		}
 	})
 }
