@@ -4,8 +4,8 @@ const (
 	// ProbeEvery is the time from one probe of a tier that does not answer to the next.
 	// Callers vary it by a tenth.
 	ProbeEvery Millis = 100
-	// failuresToOpen is how many calls in a row fail before a breaker opens.
-	failuresToOpen = 3
+	// FailuresToOpen is how many calls in a row fail before a breaker opens.
+	FailuresToOpen = 3
 )
 
 // Breaker decides whether the tier above, or one node of it, is worth a call. While it
@@ -20,7 +20,7 @@ type Breaker struct {
 	Open    bool
 	ProbeAt Millis // while Open: when the next probe may be sent
 
-	failures int    // in a row; fewer than failuresToOpen while closed
+	failures int    // in a row; fewer than FailuresToOpen while closed
 	answered uint64 // the latest call that was answered
 }
 
@@ -35,7 +35,7 @@ func (b *Breaker) Failed(now Millis, call uint64, wait Millis) (opened bool) {
 	if call < b.answered {
 		return false
 	}
-	if b.failures++; b.Open || b.failures < failuresToOpen {
+	if b.failures++; b.Open || b.failures < FailuresToOpen {
 		return false
 	}
 	b.Open, b.ProbeAt = true, now+wait
@@ -46,7 +46,7 @@ func (b *Breaker) Failed(now Millis, call uint64, wait Millis) (opened bool) {
 // reply in time is enough, because whatever else is sent would wait as well.
 func (b *Breaker) TimedOut(now Millis, call uint64, wait Millis) (opened bool) {
 	if call >= b.answered {
-		b.failures = max(b.failures, failuresToOpen-1)
+		b.failures = max(b.failures, FailuresToOpen-1)
 	}
 	return b.Failed(now, call, wait)
 }

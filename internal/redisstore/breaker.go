@@ -1,13 +1,6 @@
 package redisstore
 
-import "time"
-
-// probeEvery is the time from the failure of a node, or of a probe, to the next
-// probe, ten percent more or less.
-const probeEvery = 100 * time.Millisecond
-
-// manyErrors in a row open a breaker.
-const manyErrors = 3
+import "github.com/weirlimit/weir/internal/lease"
 
 // outcome is how a pipeline, or a probe, ended.
 type outcome uint8
@@ -18,60 +11,54 @@ const (
 	timedOut                // no reply in time: the next command would hang as well
 )
 
-// breaker decides whether a node is worth asking. It is a state machine without a
-// clock of its own: a time is what its owner reads from a monotonic one. The zero
-// value is closed.
+// breaker is the breaker of a node. Nothing but a probe closes it, and there is at most
+// one probe at a time. The zero value is closed.
 //
-// Invariants: errors < manyErrors while closed; nothing but a probe closes it; what
-// began in one generation tells nothing in another.
+// A generation ends when the breaker opens: pipelines that began in one do not count in
+// the next. They may end long after the breaker closed, in a timeout, or in an error
+// because their connection was given up.
 type breaker struct {
-	// generation counts how often it opened. Who asks takes it before, and reports
-	// with it: pipelines that began before the breaker opened may end long after it
-	// closed, in a timeout, or in an error because their connection was given up.
-	generation uint64
-
-	open    bool
-	probing bool          // a probe is under way; only while open
-	errors  int           // in a row, while closed
-	next    time.Duration // when to probe; only while open
+	lease.Breaker
+	generation uint64 // how often it opened
+	probing    bool   // a probe is under way; only while open
 }
 
-// report tells how a pipeline ended at now that began in that generation. It opens
-// the breaker upon one timeout, or upon three errors in a row, and says whether it
-// did.
-func (b *breaker) report(generation uint64, o outcome, now, wait time.Duration) (opened bool) {
-	if b.open || generation != b.generation {
+// report counts a pipeline that began in that generation and ended at now. It reports
+// whether that opened the breaker; the first probe is due after wait.
+func (b *breaker) report(generation uint64, o outcome, now, wait lease.Millis) (opened bool) {
+	if b.Open || generation != b.generation {
 		return false
 	}
 	switch o {
 	case answered:
-		b.errors = 0
-		return false
+		b.Answered(0)
 	case failed:
-		b.errors++
+		opened = b.Failed(now, 0, wait)
+	case timedOut:
+		opened = b.TimedOut(now, 0, wait)
 	}
-	if o == timedOut || b.errors >= manyErrors {
-		*b = breaker{generation: b.generation + 1, open: true, next: now + wait}
+	if opened {
+		b.generation++
 	}
-	return b.open
+	return opened
 }
 
-// probe says whether to send a probe at now. There is at most one at a time, and
-// its result must be told.
-func (b *breaker) probe(now time.Duration) bool {
-	if !b.open || b.probing || now < b.next {
+// probe reports whether to send a probe at now; the caller passes its outcome to probed.
+func (b *breaker) probe(now lease.Millis) bool {
+	if b.probing || !b.ProbeDue(now) {
 		return false
 	}
 	b.probing = true
 	return true
 }
 
-// probed tells how the probe ended: an answer closes the breaker, all else has it
-// wait for the next one.
-func (b *breaker) probed(o outcome, now, wait time.Duration) {
+// probed counts a probe that ended at now: an answer closes the breaker; otherwise the
+// next probe is due after wait.
+func (b *breaker) probed(o outcome, now, wait lease.Millis) {
+	b.probing = false
 	if o == answered {
-		*b = breaker{generation: b.generation}
+		b.Answered(0)
 		return
 	}
-	b.probing, b.next = false, now+wait
+	b.ProbeAt = now + wait
 }

@@ -2,16 +2,17 @@ package redisstore
 
 import (
 	"testing"
-	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
 )
 
 // A breaker opens upon a timeout or three errors in a row, lets one probe through
 // at a time, and closes when one is answered.
 func TestBreaker(t *testing.T) {
-	const wait = probeEvery
+	const wait = lease.ProbeEvery
 	type step struct {
-		at     time.Duration // in milliseconds
-		do     string        // begin, report, late (one that began at begin), probe, probed
+		at     lease.Millis
+		do     string // begin, report, late (one that began at begin), probe, probed
 		tell   outcome
 		want   bool // of report, late and probe
 		isOpen bool // after it
@@ -79,7 +80,7 @@ func TestBreaker(t *testing.T) {
 			var b breaker
 			var began uint64
 			for i, s := range steps {
-				now := s.at * time.Millisecond
+				now := s.at
 				var got bool
 				switch s.do {
 				case "begin":
@@ -93,8 +94,8 @@ func TestBreaker(t *testing.T) {
 				case "probed":
 					b.probed(s.tell, now, wait)
 				}
-				if got != s.want || b.open != s.isOpen {
-					t.Fatalf("step %d, %s at %v: %v, open %v; want %v, %v", i, s.do, now, got, b.open, s.want, s.isOpen)
+				if got != s.want || b.Open != s.isOpen {
+					t.Fatalf("step %d, %s at %v: %v, open %v; want %v, %v", i, s.do, now, got, b.Open, s.want, s.isOpen)
 				}
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -155,7 +156,7 @@ func (c *Config) options(addr string) *redis.Options {
 
 		// After PoolSize errors in a row a pool dials once per second only. A node gets a
 		// new client before that happens.
-		PoolSize:         conns + manyErrors + 1,
+		PoolSize:         conns + lease.FailuresToOpen + 1,
 		MaxActiveConns:   conns,
 		PipelinePoolSize: -1, // no second pool
 

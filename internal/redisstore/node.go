@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
@@ -126,7 +127,7 @@ func replied(c redis.Cmder) bool {
 // lead to a server that is gone.
 func (n *node) probe(ctx context.Context) {
 	n.mu.Lock()
-	due := n.breaker.probe(n.since())
+	due := n.breaker.probe(n.now())
 	n.mu.Unlock()
 	if !due {
 		return
@@ -135,7 +136,7 @@ func (n *node) probe(ctx context.Context) {
 	err := prepare(ctx, client)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.breaker.probed(outcomeOf(err), n.since(), jittered(probeEvery))
+	n.breaker.probed(outcomeOf(err), n.now(), probeWait())
 	if err != nil {
 		n.last = err
 		closeClient(client)
@@ -166,7 +167,7 @@ func (n *node) report(generation uint64, o outcome, err error) {
 	} else {
 		n.last = err
 	}
-	if n.breaker.report(generation, o, n.since(), jittered(probeEvery)) {
+	if n.breaker.report(generation, o, n.now(), probeWait()) {
 		n.broke(err)
 	}
 }
@@ -185,10 +186,19 @@ func (n *node) broke(err error) {
 func (n *node) untilProbe() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return max(0, n.breaker.next-n.since())
+	return time.Duration(max(0, n.breaker.ProbeAt-n.now())) * time.Millisecond
 }
 
 func (n *node) since() time.Duration { return time.Since(n.store.began) }
+
+// now is the clock of the breaker.
+func (n *node) now() lease.Millis { return lease.Millis(n.since().Milliseconds()) }
+
+// probeWait is the time until the next probe, varied so that replicas do not probe at the
+// same time.
+func probeWait() lease.Millis {
+	return lease.Millis(jittered(time.Duration(lease.ProbeEvery) * time.Millisecond).Milliseconds())
+}
 
 // answers reports whether the node answered the last pipeline or probe.
 func (n *node) answers() bool { return n.good.Load() && !n.open.Load() }
