@@ -39,7 +39,7 @@ type Judgment struct {
 // Degraded is how a request was decided. The zero value is Sound.
 type Degraded uint8
 
-// The ways.
+// The ways; but for Sound in the order of [lease.Why].
 const (
 	Sound        Degraded = iota // by the limit
 	FailedAllow                  // on_failure: allow
@@ -51,6 +51,17 @@ const (
 var degradedNames = [...]string{"sound", "allow", "deny", "local", "denied"}
 
 func (d Degraded) String() string { return degradedNames[min(int(d), len(degradedNames)-1)] }
+
+// Failed is the judgment on an ask that the store did not answer.
+func (p *Policy) Failed(f lease.Failed) Judgment {
+	return Judgment{
+		Admitted: f.Admitted,
+		Refused:  !f.Admitted,
+		Degraded: FailedAllow + Degraded(f.Why),
+		Grant:    lease.Grant{Status: lease.Unavailable, Limit: p.Terms.Capacity, Reset: f.Reset, RetryAfter: f.RetryAfter},
+		Unowed:   f.Unowed,
+	}
+}
 
 // A Judge decides on whole requests, for clients that cannot decide by themselves.
 // It is safe for concurrent use.

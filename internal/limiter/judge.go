@@ -203,19 +203,8 @@ func (j *judge) rule(name string) *judged {
 // forgetful is a fallback that knows nothing of what was before.
 type forgetful struct{}
 
-func (forgetful) Fall(a *Ask, _ int) Judgment { return OnFailure(a.Policy) }
+func (forgetful) Fall(a *Ask, _ int) Judgment {
+	return a.Policy.Failed(a.Policy.OnFailure.FailUncounted())
+}
 
 func (forgetful) Untake(*Ask, *Judgment) {}
-
-// OnFailure is the judgment by a policy's on_failure where there is no memory of
-// the key: local, which has to count, then refuses.
-func OnFailure(p *Policy) Judgment {
-	v := Judgment{Degraded: FailedDeny, Refused: true, Grant: lease.Grant{Status: lease.Unavailable, Limit: p.Terms.Capacity}}
-	switch p.OnFailure {
-	case lease.FailureAllow:
-		v.Degraded, v.Refused, v.Admitted = FailedAllow, false, true
-	case lease.FailureLocal:
-		v.Degraded = FailedLocal
-	}
-	return v
-}

@@ -40,7 +40,7 @@ func (g *gappy) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 type books struct{ admitted, holders int }
 
 func (b *books) Fall(a *limiter.Ask, holders int) limiter.Judgment {
-	v := limiter.OnFailure(a.Policy)
+	v := a.Policy.Failed(a.Policy.OnFailure.FailUncounted())
 	if v.Admitted {
 		b.admitted++
 	}

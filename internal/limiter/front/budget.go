@@ -11,11 +11,12 @@ const (
 	// asksPerSecond and askBurst bound the asks for a key, whatever is asked of it:
 	// in any ten seconds at most 10*asksPerSecond + askBurst = 100, and log2 of the
 	// limit more for each of its windows, which is how often halves of what remains
-	// are fetched until nothing does. Asks for who fits come on top, see [budget.allow].
+	// are fetched until nothing does. Asks on behalf of a need that fits come on top, see
+	// [budget.allow].
 	asksPerSecond = 9
 	askBurst      = 10
-	// kept is the part of the burst that only requests that wait may use: who asks
-	// behind has time.
+	// kept is the part of the burst that only requests that wait may use: an ask behind
+	// the callers has time.
 	kept = askBurst / 2
 )
 
@@ -29,10 +30,10 @@ type pace struct {
 	burst int64 // asks
 }
 
-// paceOf is the pace of the asks for a counter of a policy. An exact rule has none:
-// who would be admitted must not wait for others to gather. It asks once for all
-// that came during the last round trip; who is refused is refused from memory, but
-// for one in a lease interval.
+// paceOf is the pace of the asks for a counter of a policy. An exact rule has none: a
+// request that would be admitted must not wait for others to gather. One ask is made for
+// all requests that came during the last round trip. Requests over the limit are refused
+// from memory, but for one in a lease interval.
 func paceOf(t *lease.Terms, s limit.Spec) pace {
 	if t.Consistency == lease.Exact {
 		return pace{}
@@ -59,15 +60,15 @@ func (b *budget) take(now lease.Millis, p pace) {
 	b.full = max(b.full, int64(now)*1000) + p.gap
 }
 
-// allow lets one ask be made, whatever was made before: for somebody who fits into what is
-// left by all that is known here. To refuse that one would be wrong, and such asks are
-// bounded by the limit itself. One that is denied tells that others have taken it; then
-// nobody fits before there is more. One that is granted hands out what it needs, and with
-// it a thirty-second of the limit, or half of what is left. So each full use of a limit
-// makes some 64 for requests that cost less than a sixty-fourth of it, as many for those
-// that cost more, and twice log2 of the limit, on the way up to leases of that size and on
-// the way down to the last unit; a lease that lapses makes one; of a key that is being
-// refused there are none.
+// allow lets one ask be made, whatever was made before, for a need that fits into what is
+// left as far as the cache can tell. To refuse it would be wrong, and the limit itself
+// bounds such asks. If the ask is denied, others have taken what was left, and nothing fits
+// before there is more. If it is granted, it brings what is needed, and with it a
+// thirty-second of the limit, or half of what is left. So each full use of a limit makes
+// some 64 such asks for requests that cost less than a sixty-fourth of it, as many for
+// those that cost more, and twice log2 of the limit: on the way up to leases of that size
+// and on the way down to the last unit. A lease that lapses makes one. A key that is being
+// refused makes none.
 func (b *budget) allow(now lease.Millis, p pace) {
 	if p.gap > 0 {
 		b.full = min(b.full, int64(now)*1000+(p.burst-1)*p.gap)

@@ -8,24 +8,24 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
-// owed is a debt of a caller on its way to the store. The front neither adds it up nor
-// pays it from its own leases: the caller repeats it until it is acknowledged, and only
-// the store can tell a repetition from another debt.
+// owed is a debt of a caller on its way to the store: units that it admitted without a
+// lease. The cache neither adds debts up nor pays them from its own leases: the caller
+// repeats a debt until it is acknowledged, and only the store can tell a repetition from
+// another debt.
 type owed struct {
-	ask   limiter.Ask // the debt alone; its key is the caller's
-	at    int         // index of the want's grant
-	reply *reply
-	only  bool                        // the want says nothing else: the store's grant is the answer
-	above atomic.Pointer[lease.Grant] // the store's answer, if it has taken the debt
+	ask     limiter.Ask // the debt alone; its key is the caller's
+	at      int         // index of the want's grant
+	answers *answers
+	only    bool                        // the want reports nothing else: the store's grant is the answer
+	above   atomic.Pointer[lease.Grant] // the store's answer, if it has taken the debt
 }
 
-// debts takes the debts out of asks and passes each on to the store, in an ask of its
+// takeDebts takes the debts out of asks and passes each on to the store, in an ask of its
 // own that asks for nothing. The others are decided as if there were none. What it
 // returns is a copy where there are debts: asks are the caller's.
-func (c *call) debts(asks []limiter.Ask) []limiter.Ask {
+func (q *acquisition) takeDebts(asks []limiter.Ask) []limiter.Ask {
 	if !slices.ContainsFunc(asks, owes) {
 		return asks
 	}
@@ -38,25 +38,20 @@ func (c *call) debts(asks []limiter.Ask) []limiter.Ask {
 		debt := limiter.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Overdrawn: a.Want.Overdrawn, Debt: a.Want.Debt}}
 		a.Want.Overdrawn, a.Want.Debt = 0, 0
 		o := &owed{ask: debt, at: i, only: a.Group == 0 && a.Peeks()}
-		c.owed = append(c.owed, o)
-		if c.store.isAway(c.now, &debt) {
+		q.owed = append(q.owed, o)
+		if q.store.pauses(q.now, &debt) {
 			if o.only {
-				c.unavailable(i)
+				q.unavailable(i)
 			}
 			continue
 		}
-		if c.reply == nil {
-			c.reply = newReply(c.grants)
-		}
-		if o.reply = c.reply; o.only {
-			o.reply.expect(i)
+		if o.answers = q.awaiting(atEnd); o.only {
+			o.answers.expect(i)
 		} else {
-			o.reply.expectMore()
+			o.answers.expectDebt()
 		}
-		b := c.asking()
 		debt.Key = bytes.Clone(a.Key) // the caller may leave before it is sent
-		b.asks = append(b.asks, debt)
-		b.members = append(b.members, member{owed: o})
+		q.asking().put(debt, pending{key: key{store: q.store}, owed: o})
 	}
 	return rest
 }
@@ -66,32 +61,34 @@ func owes(a limiter.Ask) bool {
 }
 
 // onlyOwes reports whether grant i is the answer to a debt, or was given already.
-func (c *call) onlyOwes(a *limiter.Ask, i int) bool {
-	if c.owed == nil || !a.Peeks() {
+func (q *acquisition) onlyOwes(a *limiter.Ask, i int) bool {
+	if q.owed == nil || !a.Peeks() {
 		return false
 	}
-	return slices.ContainsFunc(c.owed, func(o *owed) bool { return o.at == i && o.only })
+	return slices.ContainsFunc(q.owed, func(o *owed) bool { return o.at == i && o.only })
 }
 
-// answer takes the store's answer to a debt.
-func (o *owed) answer(g lease.Grant) {
+// reply takes the store's answer to a debt. The key learns from it, too.
+func (o *owed) reply(now lease.Millis, s *Store, a *limiter.Ask, g lease.Grant) {
+	s.withEntry(a, func(k key) {
+		k.Value.noteReply(now, g.Status)
+		k.Value.relay.Told(&a.Policy.Terms, now, g)
+	})
 	if decided(g) {
 		o.above.Store(&g)
 	}
 	if o.only {
-		o.reply.answer(o.at, g)
+		o.answers.answer(o.at, g)
 	} else {
-		o.reply.answerMore()
+		o.answers.answerDebt()
 	}
 }
 
-func decided(g lease.Grant) bool { return g.Status == lease.OK || g.Status == lease.Denied }
-
-// stillOwed says in the grants of wants what became of their debts. A holder that gives
-// debts no number does not read that it still owes: to it the want was not decided.
-func (c *call) stillOwed() {
-	for _, o := range c.owed {
-		g := &c.grants[o.at]
+// answerDebts puts into the grants of wants what became of their debts. A holder that
+// gives debts no number does not read StillOwed: its want is answered as not decided.
+func (q *acquisition) answerDebts() {
+	for _, o := range q.owed {
+		g := &q.grants[o.at]
 		switch above := o.above.Load(); {
 		case above != nil:
 			*g = o.ask.Policy.Terms.AfterDebt(*g, *above)
@@ -99,23 +96,22 @@ func (c *call) stillOwed() {
 			g.StillOwed = true
 		case decided(*g):
 			if g.Granted > 0 {
-				c.store.takeBackFor(&o.ask, *g)
+				q.store.takeBackFor(&o.ask, *g)
 			}
 			*g = lease.Grant{Status: lease.Unavailable}
 		}
 	}
 }
 
-// isAway reports whether the store is to be left alone for a key.
-func (s *Store) isAway(now lease.Millis, a *limiter.Ask) (away bool) {
-	s.withEntry(a, func(_ *table.Shard[cached], e *table.Entry[cached]) { away = now < e.Value.away })
-	return away
+// takeBackFor settles a grant on an ask whose request was denied.
+func (s *Store) takeBackFor(a *limiter.Ask, g lease.Grant) {
+	if !s.withEntry(a, func(k key) { k.takeBack(s.now(), a.Policy, g) }) {
+		s.due.giveBack(a, g)
+	}
 }
 
-// heardOfDebt notes what the answer to a caller's debt says of a key.
-func (s *Store) heardOfDebt(now lease.Millis, a *limiter.Ask, g lease.Grant) {
-	s.withEntry(a, func(_ *table.Shard[cached], e *table.Entry[cached]) {
-		e.Value.hear(now, g)
-		e.Value.node.Told(&a.Policy.Terms, now, g)
-	})
+// pauses reports whether the store is not to be asked for a key.
+func (s *Store) pauses(now lease.Millis, a *limiter.Ask) (pauses bool) {
+	s.withEntry(a, func(k key) { pauses = now < k.Value.pause })
+	return pauses
 }

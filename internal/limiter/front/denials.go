@@ -7,14 +7,14 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// denials remembers keys of a shard that were denied and have lost their entry: a
-// denial outlives it, in a seventeenth of the memory. Whoever comes back is refused
-// from here as [lease.Account.Remembered] would, and takes nobody's place for that.
+// denials are those of evicted keys of a shard, in a seventeenth of the memory of an
+// entry. An ask for such a key is refused as [lease.Account.Remembered] would refuse it, and
+// evicts no other key for that.
 //
-// A name is known by its hash, so that a key is taken for another one if all 64 bits
-// agree; a limit of another shape has another hash. The place of a hash is in the
-// emptier of two buckets. Where both are full, what ends first is forgotten. It is for
-// whoever holds the shard's lock; the zero value remembers nothing.
+// A key is known by its hash: two keys whose 64 bits agree are taken for each other. A limit
+// of another shape has another hash. The place of a hash is in the emptier of two buckets.
+// Where both are full, the denial that ends first is forgotten. The shard is locked while
+// denials are used; the zero value remembers nothing.
 type denials struct {
 	room    int // how many entries the shard has room for
 	buckets []bucket
@@ -37,30 +37,30 @@ type denial struct {
 // atOnce is the pause of a denial that lasts so long that it does not fit.
 const atOnce = math.MaxUint32
 
-// denialOf is what is to be remembered of a slot; false: nothing was denied.
-func denialOf(now lease.Millis, hash uint64, s *lease.Account) (denial, bool) {
+// denialOf is what is to be remembered of an account; false: nothing was denied.
+func denialOf(now lease.Millis, hash uint64, of *lease.Account) (denial, bool) {
 	need := int64(math.MaxInt64)
-	if s.DeniedNeed > 0 {
-		need = s.DeniedNeed
+	if of.DeniedNeed > 0 {
+		need = of.DeniedNeed
 	}
-	if s.Refused {
-		need = min(need, max(0, s.Left-s.Overdrawn)+1)
+	if of.Refused {
+		need = min(need, max(0, of.Left-of.Overdrawn)+1)
 	}
-	if now >= s.Reset || need > limit.MaxCount {
+	if now >= of.Reset || need > limit.MaxCount {
 		return denial{}, false
 	}
-	rest := min(max(0, s.Reset-s.NextAsk), atOnce)
-	return denial{hash: hash, until: s.Reset, need: uint32(need), rest: uint32(rest)}, true
+	rest := min(max(0, of.Reset-of.NextAsk), atOnce)
+	return denial{hash: hash, until: of.Reset, need: uint32(need), rest: uint32(rest)}, true
 }
 
-// slot is one that knows of a denial and of nothing else.
-func (d *denial) slot(t *lease.Terms) lease.Account {
+// account is one that has a denial and nothing else.
+func (d *denial) account(t *lease.Terms) lease.Account {
 	left := int64(d.need) - 1
-	s := lease.Account{DeniedNeed: left + 1, Left: left, Refused: 2*left < t.Capacity, Reset: d.until}
+	account := lease.Account{DeniedNeed: left + 1, Left: left, Refused: 2*left < t.Capacity, Reset: d.until}
 	if d.rest < atOnce {
-		s.NextAsk = d.until - lease.Millis(d.rest)
+		account.NextAsk = d.until - lease.Millis(d.rest)
 	}
-	return s
+	return account
 }
 
 // places are the two buckets in which a hash may be. Its upper bits chose the shard.
@@ -120,11 +120,11 @@ func (d *denials) first(now lease.Millis, hash uint64) *denial {
 	return first[0]
 }
 
-// take returns a slot that knows what was remembered of a key, and forgets it here.
-func (d *denials) take(now lease.Millis, hash uint64, t *lease.Terms) (s lease.Account) {
+// take returns an account with the denial of a key, and forgets it here.
+func (d *denials) take(now lease.Millis, hash uint64, t *lease.Terms) (account lease.Account) {
 	if n := d.find(now, hash); n != nil {
-		s = n.slot(t)
+		account = n.account(t)
 		*n = denial{}
 	}
-	return s
+	return account
 }

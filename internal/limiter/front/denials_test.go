@@ -10,9 +10,9 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// What is remembered of a slot refuses what the slot refused, at any time: no more,
+// What is remembered of an account refuses what the account refused, at any time: no more,
 // and no less.
-func TestDenialIsWhatTheSlotRemembers(t *testing.T) {
+func TestDenialIsWhatTheAccountRemembers(t *testing.T) {
 	terms := lease.Terms{Capacity: 100, Interval: 100}
 	rapid.Check(t, func(t *rapid.T) {
 		now := lease.Millis(rapid.Int64Range(1, 1e12).Draw(t, "now"))
@@ -34,11 +34,11 @@ func TestDenialIsWhatTheSlotRemembers(t *testing.T) {
 				n := d.find(at, 7)
 				refused := n != nil && cost >= int64(n.need)
 				if want := at >= now && s.Remembered(at, cost); refused != want && at >= now {
-					t.Fatalf("at %d, cost %d: refused %v, by the slot %v", at, cost, refused, want)
+					t.Fatalf("at %d, cost %d: refused %v, by the account %v", at, cost, refused, want)
 				}
 				if n != nil {
-					if again := n.slot(&terms); again.Remembered(at, cost) != refused || again.NextAsk != min(s.NextAsk, s.Reset) {
-						t.Fatalf("the slot that comes back is %+v of %+v", again, s)
+					if again := n.account(&terms); again.Remembered(at, cost) != refused || again.NextAsk != min(s.NextAsk, s.Reset) {
+						t.Fatalf("the account that comes back is %+v of %+v", again, s)
 					}
 				}
 			}
@@ -54,7 +54,7 @@ func TestDenialOfYears(t *testing.T) {
 	const year = lease.Millis(365 * limit.Day / limit.Millisecond)
 	s := lease.Account{DeniedNeed: 3, Reset: 1000 + year, NextAsk: 2000}
 	n, ok := denialOf(1000, 7, &s)
-	if again := n.slot(&lease.Terms{Capacity: 100}); !ok || again.NextAsk != 0 || again.Reset != s.Reset || again.DeniedNeed != 3 {
+	if again := n.account(&lease.Terms{Capacity: 100}); !ok || again.NextAsk != 0 || again.Reset != s.Reset || again.DeniedNeed != 3 {
 		t.Errorf("%+v", again)
 	}
 }

@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
 const (
-	// drainCalls is how many calls are out at once while a front is drained, of some
+	// drainCalls is how many calls are out at once while a cache is drained, of some
 	// mostDue asks each: half of what a node of the store queues by default.
 	drainCalls = 8
 	// drainStep is how many entries are looked at under one lock.
@@ -21,21 +20,20 @@ const (
 	drainPoll = time.Millisecond
 )
 
-// Drained is what became of the units that a front had.
+// Drained is what became of the units that a cache had.
 type Drained struct {
 	Units int64 // given back
-	Lost  int64 // the store did not confirm that it has them: they are nobody's until their leases end
-	Owed  int64 // admitted without a lease, and the store did not confirm that it knows
+	Lost  int64 // the store did not confirm the give-back: nobody has them until their leases end
+	Owed  int64 // admitted without a lease, and the store did not confirm the debt
 }
 
-// Drain gives back what is on lease here, so that others have it at once and not
-// when the leases have ended, and reports what is to be reported. It is called beside
-// [Store.Run], after the last Acquire has returned; from then on nothing is asked for
-// ahead. It returns when that and what was asked before is answered, or ctx ends.
-// What it has sent it does not send again.
+// Drain returns the unspent leases, so that others have them at once and not when the
+// leases have ended, and reports what is to be reported. It is called beside [Store.Run],
+// after the last Acquire has returned; from then on nothing is asked for ahead. It returns
+// when that and what was asked before is answered, or ctx ends. It sends nothing twice.
 //
-// Slots of a Concurrency limit are not held here: requests and holders have them, and
-// keep them.
+// The cache holds no slots of Concurrency limits: requests and holders have them, and keep
+// them.
 func (s *Store) Drain(ctx context.Context) Drained {
 	s.draining.Store(true)
 	d := drain{store: s}
@@ -45,9 +43,9 @@ func (s *Store) Drain(ctx context.Context) Drained {
 		s.settleDown(ctx)
 	}
 	left := Drained{Units: d.units.Load(), Lost: d.lost.Load()}
-	s.walk(func(_ *table.Shard[cached], e *table.Entry[cached]) {
-		left.Lost += e.Value.holds()
-		left.Owed += e.Value.node.Account.Overdrawn
+	s.walk(func(k key) {
+		left.Lost += k.Value.holds()
+		left.Owed += k.Value.relay.Account.Overdrawn
 	}, func() bool { return true })
 	return left
 }
@@ -70,9 +68,7 @@ func (d *drain) round(ctx context.Context) {
 		send(b)
 	}
 	b := s.newBatch()
-	s.walk(func(shard *table.Shard[cached], e *table.Entry[cached]) {
-		b.giveUp(s.now(), shard, e)
-	}, func() bool {
+	s.walk(func(k key) { b.giveUp(s.now(), k) }, func() bool {
 		if len(b.asks) >= mostDue {
 			send(b)
 			b = s.newBatch()
@@ -93,7 +89,7 @@ func (d *drain) send(ctx context.Context, b *batch) {
 	ctx, cancel := context.WithTimeout(ctx, d.store.timeout)
 	defer cancel()
 	for i, g := range b.decide(ctx, 0, len(b.asks)) {
-		if units := b.asks[i].Want.Unused; g.Status == lease.OK || g.Status == lease.Denied {
+		if units := b.asks[i].Want.Unused; decided(g) {
 			d.units.Add(units)
 		} else {
 			d.lost.Add(units)
@@ -103,24 +99,24 @@ func (d *drain) send(ctx context.Context, b *batch) {
 
 // giveUp puts all that a key has into a batch, with an ask for each lease, and what
 // it has to report. The shard is locked.
-func (b *batch) giveUp(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached]) {
-	c := &e.Value
-	c.unlease(&e.Policy.Terms)
+func (b *batch) giveUp(now lease.Millis, k key) {
+	v := &k.Value
+	v.unlease(&k.Policy.Terms, lease.Never)
 	var w lease.Want
-	if c.out == 0 { // else it has been told
-		w, _ = c.node.Account.Report(&e.Policy.Terms, now)
+	if v.out == 0 { // else it has been reported
+		w, _ = v.relay.Account.Report(&k.Policy.Terms, now)
 	}
-	says := w.Overdrawn > 0 || w.Denied > 0 && e.Policy.Limit.ChargesDenied()
-	for says || len(c.back) > 0 {
-		b.add(now, shard, e, nil, w, 0)
-		w, says = lease.Want{}, false
+	reports := w.Overdrawn > 0 || w.Denied > 0 && k.Policy.Limit.ChargesDenied()
+	for reports || len(v.back) > 0 {
+		b.add(now, k, nil, w, 0)
+		w, reports = lease.Want{}, false
 	}
 }
 
 // holds is how many units a key has, of any lease.
 func (c *cached) holds() (units int64) {
-	for i := range c.node.Account.Lots {
-		if lot := &c.node.Account.Lots[i]; !lot.Local {
+	for i := range c.relay.Account.Lots {
+		if lot := &c.relay.Account.Lots[i]; !lot.Local {
 			units += lot.Units
 		}
 	}
@@ -143,16 +139,16 @@ func (s *Store) settleDown(ctx context.Context) {
 	}
 }
 
-// walk shows all entries, a few under one lock, and in between, without one, asks
+// walk visits all entries, a few under one lock. In between, without a lock, it asks next
 // whether to go on. Nothing else may look through the table.
-func (s *Store) walk(visit func(*table.Shard[cached], *table.Entry[cached]), next func() bool) {
+func (s *Store) walk(visit func(key), next func() bool) {
 	shards := s.table.Shards()
 	for i := range shards {
 		shard := &shards[i]
 		for seen, made := 0, 1; seen < made; seen += drainStep {
 			shard.Lock()
 			made = shard.Made()
-			shard.Scan(min(drainStep, made-seen), func(e *table.Entry[cached]) { visit(shard, e) })
+			s.scan(shard, min(drainStep, made-seen), visit)
 			shard.Unlock()
 			if !next() {
 				return

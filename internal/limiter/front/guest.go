@@ -3,95 +3,84 @@ package front
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
-// A key is kept by one count: its leases, its denial and what is told to be left go by
-// that. Where a request brings another one ([limiter.Policy.Beside]), it is a guest: the
-// store decides on it, by the guest's count and exactly. What is on lease here goes back
-// before that, or it would look used; so that nothing else is on its way then, the ask
-// goes out alone, and others wait for its reply. A guest has a denial of its own, so that
-// a flood of them is refused from memory.
+// A key has one host policy: its leases, its denial and what it reports to be left go by
+// the count of that. A request that brings another count ([limiter.Policy.Beside]) is a
+// guest: the store decides on it, by the guest's count and as for an exact rule. What is on
+// lease in the cache goes back first, or it would look used. So that nothing else is on its
+// way then, the ask goes out alone, and others wait for its reply. Each guest policy has a
+// denial of its own, so that a flood of them is refused from memory.
 
 // mostGuests is how many counts are remembered beside that of a key: more only make
 // requests dearer.
 const mostGuests = 8
 
-// guests are the counts beside that by which a key is kept.
+// guests are the counts beside that of a key's host.
 type guests struct {
 	all   []*guest
 	out   int          // asks of guests that are out
 	turns uint64       // how often one was asked for
 	asked lease.Millis // when one was asked for last
 	// returning is how many asks are out that give back what was granted by another count
-	// than the key's.
+	// than the host's.
 	returning int
 }
 
 // guest is one of them.
 type guest struct {
 	policy  *limiter.Policy
-	node    lease.Relay // of an exact rule: it never holds a unit
+	relay   lease.Relay // of an exact rule: it never holds a unit
 	waiting []waiter    // for an ask
 	turn    uint64      // number of its last ask among those of guests of the key
 	used    lease.Millis
 }
 
-// visitMemory is how long after a guest's ask a key is asked for as that of an exact rule.
-const visitMemory = lease.Millis(limit.Second / limit.Millisecond)
+// guestMemory is how long after a guest's ask a key is asked for as that of an exact rule.
+const guestMemory = lease.Millis(limit.Second / limit.Millisecond)
 
 // pace is how often the key may be asked for: while guests send back what it has on lease,
 // as often as that of an exact rule.
-func (c *cached) pace(now lease.Millis, p *limiter.Policy) pace {
-	if c.guests != nil && now < c.guests.asked+visitMemory {
+func (k key) pace(now lease.Millis) pace {
+	if g := k.Value.guests; g != nil && now < g.asked+guestMemory {
 		return pace{}
 	}
-	return paceOf(&p.Terms, p.Limit.Spec())
+	return paceOf(&k.Policy.Terms, k.Policy.Limit.Spec())
 }
 
-// visits reports whether a policy is not that by which a key is kept.
-func visits(e *table.Entry[cached], p *limiter.Policy) bool {
-	return p != e.Policy && p.Terms.Capacity != e.Policy.Terms.Capacity && p.Limit.Spec().Algorithm != limit.Concurrency
+// isGuest reports whether a policy has another count than the key's host.
+func (k key) isGuest(p *limiter.Policy) bool {
+	return p != k.Policy && p.Terms.Capacity != k.Policy.Terms.Capacity && p.Limit.Spec().Algorithm != limit.Concurrency
 }
 
-// keepBy makes a policy that by which a key is kept, if it goes before the one that is:
-// what a rule says does, unless somebody waits for an answer by the other count.
-func (s *Store) keepBy(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], p *limiter.Policy) {
-	v := &e.Value
+// adopt makes a policy the host of the key, if it goes before the one that is: a rule's own
+// count does, unless somebody waits for an answer by the other count.
+func (k key) adopt(now lease.Millis, p *limiter.Policy) {
+	v := &k.Value
 	switch {
-	case !visits(e, p):
-		if p.Beside != nil && e.Policy.Beside == nil {
+	case !k.isGuest(p):
+		if p.Beside != nil && k.Policy.Beside == nil {
 			return
 		}
 	case p.Beside != nil || v.out > 0 || len(v.waiting) > 0 || v.guests.wait():
 		return
 	default:
-		v.returnLots(&e.Policy.Terms, now)
+		v.unlease(&k.Policy.Terms, now)
 		for i := range v.back {
-			v.back[i] = v.back[i].grantedBy(cmp.Or(v.back[i].by, e.Policy)).to(p)
+			v.back[i] = v.back[i].to(p, cmp.Or(v.back[i].by, k.Policy))
 		}
-		v.node.Account.Unlearn()
-		v.guests, v.heard = nil, 0
+		v.relay.Account.Unlearn()
+		v.guests, v.replied = nil, 0
 		if len(v.back) > 0 {
-			s.due.add(now, shard, e, report)
+			k.schedule(now, report)
 		}
 	}
-	e.Policy = p
-}
-
-// returnLots takes what is on lease, but for the next window, to be given back.
-func (c *cached) returnLots(t *lease.Terms, now lease.Millis) {
-	for i := range c.node.Account.Lots {
-		if lot := &c.node.Account.Lots[i]; lot.Units > 0 && lot.From <= now && !lot.Local {
-			c.keep(t, part{units: lot.Units, lease: lot.Lease})
-			*lot = lease.Lot{}
-		}
-	}
+	k.Policy = p
 }
 
 // wait reports whether a guest waits for an ask.
@@ -110,8 +99,8 @@ func (g *guests) next() (next *guest) {
 	return next
 }
 
-// guest finds what is remembered of a policy's count beside that of the key, or makes it
-// in place of the one that was asked for longest ago.
+// guest finds what is remembered of a policy's count beside that of the host, or makes it
+// in place of the one that was used longest ago.
 func (c *cached) guest(now lease.Millis, p *limiter.Policy) *guest {
 	if c.guests == nil {
 		c.guests = new(guests)
@@ -140,195 +129,176 @@ func (c *cached) guest(now lease.Millis, p *limiter.Policy) *guest {
 	return one
 }
 
-// denies reports whether a guest's ask is refused from memory, and with what; a question
-// is if nothing is left.
+// denies reports whether a guest's ask is refused from memory, and with what; a peek is if
+// nothing is left.
 func (g *guest) denies(now lease.Millis, w lease.Want) (lease.Grant, bool) {
-	t := &g.policy.Terms
+	account := &g.relay.Account
+	grant, verdict, _ := g.relay.Acquire(&g.policy.Terms, now, w)
 	if w.Want > 0 {
-		grant, verdict, _ := g.node.Acquire(t, now, w)
 		return grant, verdict == lease.Refuse
 	}
-	slot := &g.node.Account
-	grant, _, _ := g.node.Acquire(t, now, w)
-	return grant, slot.DeniedNeed == 1 && now < slot.NextAsk && now < slot.Reset
+	return grant, account.DeniedNeed == 1 && now < account.NextAsk && now < account.Reset
 }
 
-// settleGuest settles what a guest's ask reports, and says what is left by its count, as
-// far as that is known here. What was granted by its count goes back to the store: put into
-// a lease of the key it would be more than the key's own count.
-func (c *call) settleGuest(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask) lease.Grant {
-	rest := c.returns(shard, e, a)
-	told := reports(&rest)
-	t := &e.Policy.Terms
-	c.store.giveBack(c.now, shard, e, part{units: told.Want.Unused, lease: told.Want.Lease, by: a.Policy})
-	told.Want.Unused = 0
-	g, _, _ := e.Value.node.Acquire(t, c.now, told.Want)
-	return e.Value.asGuest(&a.Policy.Terms, t, g)
-}
-
-// visit decides on a guest's ask: by its own denial, or it waits for the store.
-func (c *call) visit(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
-	told := c.settleGuest(shard, e, a)
+// guest decides on a guest's ask: by its own denial, or it waits for the store.
+func (q *acquisition) guest(k key, a *limiter.Ask, i int) {
+	left := q.settleGuest(k, a)
 	if a.Want.Want == 0 && !a.Peeks() {
-		c.grants[i] = told
-		c.answered(lease.Admit)
+		q.grants[i] = left
+		q.answered(lease.Admit)
 		return
 	}
-	c.visitUntil(c.ends, c.expect, shard, e, a, i)
+	q.waitAsGuest(k, a, i, atEnd)
 }
 
-// visitUntil is visit for somebody who leaves at ends, when what it reports is settled.
-func (c *call) visitUntil(ends lease.Millis, expect func(int) *reply, shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
-	v := &e.Value
-	g := v.guest(c.now, a.Policy)
+// settleGuest settles what a guest's ask reports. It returns what is left by its count, as
+// far as the cache can tell. What was granted by its count goes back to the store: put into
+// a lease of the key it would be more than the host's count.
+func (q *acquisition) settleGuest(k key, a *limiter.Ask) lease.Grant {
+	rest := q.takeReturned(k, a)
+	w := reportOf(&rest).Want
+	k.giveBack(q.now, part{units: w.Unused, lease: w.Lease, by: a.Policy})
+	w.Unused = 0
+	g, _, _ := k.Value.relay.Acquire(&k.Policy.Terms, q.now, w)
+	return k.leftByCount(&a.Policy.Terms, g)
+}
+
+// leftByCount changes what a key has left by its host's count to a guest's count. If
+// nothing is left by the host's, nothing is known of a larger one.
+func (k key) leftByCount(t *lease.Terms, g lease.Grant) lease.Grant {
+	g.Limit = t.Capacity
+	more := t.Capacity - k.Policy.Terms.Capacity
+	switch {
+	case g.Remaining > 0:
+		g.Remaining = max(0, g.Remaining+more)
+	case more > 0 && k.Value.relay.Account.Overdrawn == 0:
+		g.Remaining, g.Reset = t.Capacity, 0
+	}
+	return g
+}
+
+// waitAsGuest refuses a guest's ask, whose report is settled, from memory, or lets it wait.
+func (q *acquisition) waitAsGuest(k key, a *limiter.Ask, i int, by stage) {
+	v := &k.Value
+	g := v.guest(q.now, a.Policy)
 	want := onlyAsk(a.Want)
-	grant, denied := g.denies(c.now, want)
-	v.charge(c.now, e.Policy, g)
+	grant, denied := g.denies(q.now, want)
+	k.charge(q.now, g)
 	switch {
 	case denied:
-		c.grants[i] = grant
-		c.answered(lease.Refuse)
+		q.grants[i] = grant
+		q.answered(lease.Refuse)
 		return
-	case v.out == 0 && c.now < v.away:
-		c.unavailable(i)
+	case v.out == 0 && q.now < v.pause:
+		q.unavailable(i)
 		return
 	}
-	g.waiting = append(g.waiting, waiter{want: want, reply: expect(i), at: i, ends: ends})
-	if v.receives(e.Policy, false) {
-		c.asking().visit(c.now, shard, e, g)
+	g.waiting = append(g.waiting, waiter{want: want, answers: q.await(i, by), at: i, ends: q.deadline(by)})
+	if k.mayAskForGuest(false) {
+		q.asking().askForGuest(q.now, k, g)
 	}
 }
 
-// receives reports whether a guest may be asked for: when nothing of the key is out, and,
-// unless it is their turn, nobody waits for its own asks. An exact rule has nothing on lease
-// that could be on its way.
-func (c *cached) receives(p *limiter.Policy, turn bool) bool {
-	if p.Terms.Consistency == lease.Exact {
-		return c.guests.out == 0
+// mayAskForGuest reports whether the store may be asked for a guest: when nothing of the
+// key is out, and, unless it is the guests' turn, nobody waits for the key's own asks. An
+// exact rule has nothing on lease that could be on its way.
+func (k key) mayAskForGuest(turn bool) bool {
+	v := &k.Value
+	if k.Policy.Terms.Consistency == lease.Exact {
+		return v.guests.out == 0
 	}
-	return c.out == 0 && (turn || len(c.waiting) == 0)
+	return v.out == 0 && (turn || len(v.waiting) == 0)
+}
+
+// guestIsOut reports whether the key is not to be asked for, because what it has on lease is
+// on its way back with a guest's ask.
+func (k key) guestIsOut() bool {
+	g := k.Value.guests
+	return g != nil && (g.returning > 0 || g.out > 0 && k.Policy.Terms.Consistency != lease.Exact)
 }
 
 // charge moves what a guest was refused from memory to the key, where it is charged: it
 // counts for all.
-func (c *cached) charge(now lease.Millis, p *limiter.Policy, g *guest) {
-	if p.Terms.ChargesDenied {
-		c.node.Account.Deny(&p.Terms, now, g.node.Account.Denied)
-		g.node.Account.Denied = 0
+func (k key) charge(now lease.Millis, g *guest) {
+	if t := &k.Policy.Terms; t.ChargesDenied {
+		k.Value.relay.Account.Deny(t, now, g.relay.Account.Denied)
+		g.relay.Account.Denied = 0
 	}
 }
 
-// visit asks on behalf of a guest, and of all that came by the same count. First it gives
-// back what is on lease here, and tells what there is to tell, by the key's own count: by a
-// smaller one the store would not believe it. Then the guest is next.
-func (b *batch) visit(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], g *guest) {
-	v := &e.Value
+// askForGuest asks on behalf of a guest, and of all that came by the same count. If there
+// are leases to give back, or anything to report, that goes first, by the host's own count:
+// by a smaller one the store would not believe it. Then it is the guest's turn.
+func (b *batch) askForGuest(now lease.Millis, k key, g *guest) {
+	v := &k.Value
 	v.guests.out++
 	v.guests.asked = now
-	v.returnLots(&e.Policy.Terms, now)
+	v.unlease(&k.Policy.Terms, now)
 	if v.owesOthers() {
-		b.returnOthers(now, shard, e)
-		b.members[len(b.members)-1].guest = g
+		b.returnOthers(now, k).guest = g
 		return
 	}
-	w, some := v.node.Account.Report(&e.Policy.Terms, now)
+	w, some := v.relay.Account.Report(&k.Policy.Terms, now)
 	if some || len(v.back) > 0 {
-		b.add(now, shard, e, nil, w, 0)
-		b.members[len(b.members)-1].guest = g
+		b.add(now, k, nil, w, 0).guest = g
 		return
 	}
-	queue, peeks := apart(g.waiting)
+	queue, peeks := splitPeeks(g.waiting)
 	g.waiting = nil
 	if len(queue) > 0 {
-		w = g.node.Ask(&g.policy.Terms, now, wants(queue), lease.NoAsk)
+		w = g.relay.Ask(&g.policy.Terms, now, wants(queue), lease.NoAsk)
 	} else {
-		w, _ = g.node.Account.Report(&g.policy.Terms, now)
+		w, _ = g.relay.Account.Report(&g.policy.Terms, now)
 	}
 	v.guests.turns++
 	g.turn = v.guests.turns
-	b.add(now, shard, e, queue, w, 0)
+	p := b.add(now, k, queue, w, 0)
+	p.peeks, p.guest = peeks, g
 	b.asks[len(b.asks)-1].Policy = g.policy
-	m := &b.members[len(b.members)-1]
-	m.peeks, m.guest = peeks, g
 }
 
-// hear takes the answer to a guest's ask, or to the one before it. The shard is locked.
-func (b *batch) hear(now lease.Millis, m *member, a *limiter.Ask, g lease.Grant) {
-	s, e := b.store, m.entry
-	v, t := &e.Value, &a.Policy.Terms
+// replyGuest applies the reply to a guest's ask, or to the one before it. The shard is
+// locked.
+func (p *pending) replyGuest(now lease.Millis, a *limiter.Ask, g lease.Grant) {
+	v, t := &p.Value, &a.Policy.Terms
 	v.guests.out--
-	if a.Policy != m.guest.policy || m.other { // what goes before it
-		b.report(now, m, a, g)
+	if a.Policy != p.guest.policy || p.other { // it goes before the guest's
+		p.replyReport(now, a, g)
 		return
 	}
-	grants := make([]lease.Grant, len(m.queue))
-	jitter := lease.Millis(90 + rand.IntN(21))
-	back := m.guest.node.Apply(t, now, m.sent, a.Want, g, jitter, wants(m.queue), grants)
-	s.giveBack(now, m.shard, e, partOf(back).grantedBy(m.guest.policy))
+	grants := make([]lease.Grant, len(p.queue))
+	back := partOf(p.guest.relay.Apply(t, now, p.sent, a.Want, g, jitter(), wants(p.queue), grants))
+	back.by = p.guest.policy
+	p.giveBack(now, back)
 	if decided(g) {
-		v.node.Account.Overhear(&e.Policy.Terms, t, now, g)
-		v.charge(now, e.Policy, m.guest)
+		v.relay.Account.Overhear(&p.Policy.Terms, t, now, g)
+		p.charge(now, p.guest)
 		if g.Remaining == 0 {
-			v.heard = 0 // how much more is left by the key's own count is not known
+			v.replied = 0 // how much more is left by the host's count is unknown
 		}
 	}
-	m.answer(s, now, grants)
-	told := lease.Grant{Status: g.Status}
-	if decided(g) {
-		told = lease.Grant{Status: lease.OK, Limit: t.Capacity, Remaining: g.Remaining, Reset: g.Reset}
-	}
-	for _, w := range m.peeks {
-		w.reply.answer(w.at, told)
-	}
+	p.answer(now, grants)
+	sendPeeks(p.peeks, g, lease.Grant{Status: lease.OK, Limit: t.Capacity, Remaining: g.Remaining, Reset: g.Reset})
 }
 
-// visited reports whether the key is not to be asked for, because what it has on lease is
-// on its way back with a guest's ask.
-func (c *cached) visited(p *limiter.Policy) bool {
-	return c.guests != nil && (c.guests.returning > 0 || c.guests.out > 0 && p.Terms.Consistency != lease.Exact)
-}
-
-// inviteGuests asks for a guest that waits, if it may be asked for. After one of the key's
-// own asks it is their turn.
-func (s *Store) inviteGuests(now lease.Millis, shard *table.Shard[cached], e *table.Entry[cached], own bool) {
-	v := &e.Value
-	g := v.guests.next()
-	if g == nil || !v.receives(e.Policy, own) {
-		return
-	}
-	kept := g.waiting[:0]
-	for _, w := range g.waiting {
-		if !w.reply.gone() {
-			kept = append(kept, w)
+// askForGuests asks for a guest that waits, if the store may be asked for it. After one of
+// the key's own asks it is the guests' turn.
+func (k key) askForGuests(now lease.Millis, turn bool) {
+	v := &k.Value
+	for g := v.guests.next(); g != nil && k.mayAskForGuest(turn); g = v.guests.next() {
+		g.waiting = slices.DeleteFunc(g.waiting, func(w waiter) bool { return w.answers.gone() })
+		switch {
+		case len(g.waiting) == 0:
+		case now < v.pause:
+			for _, w := range g.waiting {
+				w.answers.answer(w.at, lease.Grant{Status: lease.Unavailable})
+			}
+			g.waiting = nil
+		default:
+			b := k.store.newBatch()
+			b.askForGuest(now, k, g)
+			k.store.out.Go(func() { b.run(context.Background()) })
+			return
 		}
 	}
-	g.waiting = kept
-	if len(kept) == 0 {
-		s.inviteGuests(now, shard, e, own)
-		return
-	}
-	if now < v.away {
-		for _, w := range kept {
-			w.reply.answer(w.at, lease.Grant{Status: lease.Unavailable})
-		}
-		g.waiting = nil
-		s.inviteGuests(now, shard, e, own)
-		return
-	}
-	b := s.newBatch()
-	b.visit(now, shard, e, g)
-	s.out.Go(func() { b.run(context.Background()) })
-}
-
-// asGuest words what a key tells in a guest's count. By a larger one than the key's, nothing
-// is known of a key that has nothing left.
-func (c *cached) asGuest(t, host *lease.Terms, g lease.Grant) lease.Grant {
-	g.Limit = t.Capacity
-	switch {
-	case g.Remaining > 0:
-		g.Remaining = max(0, g.Remaining+t.Capacity-host.Capacity)
-	case t.Capacity > host.Capacity && c.node.Account.Overdrawn == 0:
-		g.Remaining, g.Reset = t.Capacity, 0
-	}
-	return g
 }

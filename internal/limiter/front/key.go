@@ -6,113 +6,110 @@ import (
 	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
-// cached is what is kept of a key, under its shard's lock.
-type cached struct {
-	node    lease.Relay
-	budget  budget
-	waiting []waiter     // for the reply to an ask that is out, or for a place in the next
-	out     int          // asks that are out
-	used    lease.Millis // when it was asked for last
-	due     reason       // why it is on the agenda; none: it is not
-	dueAt   lease.Millis // when it is due
-	heard   lease.Millis // when the last reply arrived; 0: never
-	away    lease.Millis // the store did not answer: it is not asked before then
-	back    []part       // to be given back with the next asks
-	guests  *guests      // requests that bring another count; nil: none did
+// key is a key of the cache. Its entry may be used while its shard is locked.
+type key struct {
+	store                *Store
+	shard                *table.Shard[cached]
+	hash                 uint64
+	*table.Entry[cached] // nil: the cache has none
 }
 
-// busy reports whether somebody holds on to the entry.
+// cached is what the cache keeps of a key.
+type cached struct {
+	relay   lease.Relay
+	budget  budget
+	waiting []waiter     // for the reply to an ask that is out, or for a place in the next
+	back    []part       // to be given back with the next asks
+	guests  *guests      // requests that bring another limit; nil: none did
+	slots   *slotState   // of a Concurrency limit; nil: no request was denied
+	used    lease.Millis // when it was asked for last
+	dueAt   lease.Millis // when it is due
+	replied lease.Millis // when the last reply arrived; 0: never
+	pause   lease.Millis // the store did not answer: it is not asked before then
+	out     int32        // asks that are out
+	due     reason       // why it is on the agenda; none: it is not
+}
+
+// busy reports whether the entry is still needed for an ask that is out or to come.
 func (c *cached) busy() bool {
 	return len(c.waiting) > 0 || c.out > 0 || c.guests.wait() || c.due != none || len(c.back) > 0
 }
 
-// spare is what is left here of a key, beside what is left above.
-func (c *cached) spare(t *lease.Terms, now lease.Millis) int64 {
-	slot := &c.node.Account
-	return slot.Held(t, now) + c.node.Back
+// keyOf is the key of an ask, without its entry. The shard is not locked.
+func (s *Store) keyOf(a *limiter.Ask) key {
+	hash := s.table.Hash(a.Policy, a.Key)
+	return key{store: s, shard: s.table.Shard(hash), hash: hash}
 }
 
-// wait puts an ask, whose give-backs are settled, in line for its key. If no ask
-// of the key is out, this call sends one, or the agenda does when there may be one
-// again. Who has not the time for that is refused: that the key is asked for too
-// often is no failure of the store, by which on_failure would let a flood pass.
-// While the store is away nobody waits.
-func (c *call) wait(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
-	c.waitUntil(c.ends, c.expect, shard, e, a, i)
+// lock locks the shard of an ask's key. The caller unlocks it.
+func (s *Store) lock(a *limiter.Ask) key {
+	k := s.keyOf(a)
+	k.shard.Lock()
+	return k
 }
 
-// waitUntil is wait for somebody who leaves at ends. expect is told if it waits.
-func (c *call) waitUntil(ends lease.Millis, expect func(int) *reply, shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
-	v := &e.Value
-	if v.out == 0 && c.now < v.away {
-		c.unavailable(i)
-		return
+// withEntry does something with the key of an ask, if it has an entry.
+func (s *Store) withEntry(a *limiter.Ask, do func(k key)) bool {
+	k := s.lock(a)
+	defer k.shard.Unlock()
+	if k.Entry = k.shard.Find(k.hash, a.Policy, a.Key); k.Entry == nil {
+		return false
 	}
-	free := v.out == 0 && len(v.waiting) == 0
-	delay := v.asksIn(c.now, a.Policy, a.Want.Need)
-	if v.out == 0 && tooLate(c.now, delay, ends) {
-		c.grants[i] = v.hurried(c.now, a.Policy, a.Want.Need, delay)
-		c.answered(lease.Refuse)
-		return
-	}
-	w := waiter{want: onlyAsk(a.Want), reply: expect(i), at: i, ends: ends}
-	if free && delay == 0 {
-		c.asking().ask(c.now, shard, e, []waiter{w}, lease.NoAsk, 0)
-		return
-	}
-	v.waiting = append(v.waiting, w)
-	if v.out == 0 {
-		c.store.due.add(c.now, shard, e, waited)
-	}
+	do(k)
+	return true
 }
 
-// tooLate reports whether an ask that is sent after a delay is answered too late
-// for who leaves at ends: it keeps half of the time for the answer, 20 ms at most.
-func tooLate(now, delay, ends lease.Millis) bool {
-	left := ends - now
-	return delay > 0 && delay+min(left/2, 20) >= left
+// find finds the entry for an ask. False if there is none.
+func (k *key) find(now lease.Millis, a *limiter.Ask) bool {
+	e := k.shard.Find(k.hash, a.Policy, a.Key)
+	if k.Entry = e; e == nil {
+		return false
+	}
+	e.Value.used = now
+	if e.Policy != a.Policy {
+		k.adopt(now, a.Policy)
+	}
+	return true
 }
 
-// asksIn is how long until the key may be asked for, for somebody who waits. Who fits
-// need not wait, see [budget.allow].
-func (c *cached) asksIn(now lease.Millis, p *limiter.Policy, need int64) lease.Millis {
-	pace := c.pace(now, p)
-	if c.fits(now, p, need) {
-		c.budget.allow(now, pace)
-		if c.due == waited && c.dueAt > now {
-			c.due = none
+// add makes the entry for an ask that has none. The entry begins with what the cache
+// remembers of an evicted one. False if there is no room, and no other key can be
+// evicted.
+func (k *key) add(now lease.Millis, a *limiter.Ask) bool {
+	e := k.shard.Add(k.hash, a.Policy, a.Key)
+	for range roomStep { // the room of several short keys is that of a long one
+		if e != nil || !k.shard.Fits(a.Key) || !k.store.makeRoom(now, k.shard) {
+			break
 		}
+		e = k.shard.Add(k.hash, a.Policy, a.Key)
 	}
-	if c.due == waited {
-		return max(0, c.dueAt-now)
+	if k.Entry = e; e == nil {
+		k.store.full.Add(1)
+		return false
 	}
-	return c.budget.wait(now, pace, 0)
+	e.Value.used = now
+	if a.Policy.Beside == nil { // what is remembered goes by the rule's count
+		e.Value.relay.Account = k.denials().take(now, k.hash, &a.Policy.Terms)
+	}
+	return true
 }
 
-// fits reports whether a need is within what the last reply left above and the node would
-// give back for it.
-func (c *cached) fits(now lease.Millis, p *limiter.Policy, need int64) bool {
-	slot, left := &c.node.Account, c.node.Account.Left
-	if now >= slot.Reset {
-		left = p.Terms.Capacity
-	}
-	return need > 0 && need <= left+slot.Held(&p.Terms, now)+c.node.Back
+// findOrAdd finds the entry for an ask, or makes it.
+func (k *key) findOrAdd(now lease.Millis, a *limiter.Ask) bool {
+	return k.find(now, a) || k.add(now, a)
 }
 
-// hurried refuses an ask that has not the time to wait until its key may be asked
-// for.
-func (c *cached) hurried(now lease.Millis, p *limiter.Policy, need int64, delay lease.Millis) lease.Grant {
-	slot := &c.node.Account
-	if p.Terms.ChargesDenied {
-		slot.Deny(&p.Terms, now, need)
+// denials are those of evicted keys of the shard.
+func (k *key) denials() *denials { return &k.store.denials[k.shard.Number()] }
+
+// topUp puts the key on the agenda if its lease runs low.
+func (k key) topUp(now lease.Millis) {
+	if behind := k.Value.relay.Top(&k.Policy.Terms, now); behind != lease.NoAsk {
+		k.schedule(now, reason(behind))
 	}
-	need = max(need, 1)
-	after := delay
-	if slot.Left < need {
-		after = max(after, slot.Retry(&p.Terms, now, need))
-	}
-	return lease.Grant{
-		Status: lease.Denied, RetryAfter: after, AskAfter: delay,
-		Limit: p.Terms.Capacity, Remaining: slot.Left, Reset: max(0, slot.Reset-now),
-	}
+}
+
+// spare is how many units the cache has of the key, beside what is left in the store.
+func (k key) spare(now lease.Millis) int64 {
+	return k.Value.relay.Account.Held(&k.Policy.Terms, now) + k.Value.relay.Back
 }

@@ -3,47 +3,47 @@ package front
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
-// peek answers a question from memory if that knows. Else it waits for the reply to
-// an ask that is yet to be sent, as all do that come during a round trip.
-func (c *call) peek(shard *table.Shard[cached], e *table.Entry[cached], a *limiter.Ask, i int) {
-	switch v := &e.Value; {
-	case v.knows(c.now, a.Policy):
-		c.grants[i], _, _ = v.node.Acquire(&a.Policy.Terms, c.now, a.Want)
-		c.answered(lease.Admit)
-	case !v.mayPeek(c.now, a.Policy):
-		c.unavailable(i)
+// peek answers an ask that only wants to know what is left, from memory if it can. Else it
+// waits for the reply to an ask that is yet to be sent, as all do that come during a round
+// trip.
+func (q *acquisition) peek(k key, a *limiter.Ask, i int) {
+	switch {
+	case k.answersPeek(q.now, a.Policy):
+		q.grants[i], _, _ = k.Value.relay.Acquire(&a.Policy.Terms, q.now, a.Want)
+		q.answered(lease.Admit)
+	case !k.mayPeek(q.now):
+		q.unavailable(i)
 	default:
-		c.wait(shard, e, a, i)
+		q.wait(k, a, i, atEnd)
 	}
 }
 
-// knows reports whether what was heard of a key answers a question: for a lease
-// interval, and for longer while it may not be asked for. Of an exact rule, that
-// nothing is left and no more, as long as a request would be refused by it.
-func (c *cached) knows(now lease.Millis, p *limiter.Policy) bool {
-	slot := &c.node.Account
-	over := p.Terms.Window > 0 && slot.Reset <= now && slot.Left < p.Terms.Capacity
-	recent := now < c.heard+p.Terms.Interval && !over
+// answersPeek reports whether the last reply answers a peek: for a lease interval, and for
+// longer while the store may not be asked. Of an exact rule, only that nothing is left, for
+// as long as a request would be refused by it.
+func (k key) answersPeek(now lease.Millis, p *limiter.Policy) bool {
+	v, account := &k.Value, &k.Value.relay.Account
+	over := p.Terms.Window > 0 && account.Reset <= now && account.Left < p.Terms.Capacity
+	recent := now < v.replied+p.Terms.Interval && !over
 	switch {
-	case c.heard == 0:
+	case v.replied == 0:
 		return false
 	case p.Terms.Consistency == lease.Exact:
-		denied := slot.DeniedNeed == 1 && now < slot.NextAsk
-		return slot.Left == 0 && now < slot.Reset && (recent || denied)
+		denied := account.DeniedNeed == 1 && now < account.NextAsk
+		return account.Left == 0 && now < account.Reset && (recent || denied)
 	}
-	return recent || !c.mayPeek(now, p)
+	return recent || !k.mayPeek(now)
 }
 
-// mayPeek reports whether a key may be asked for on behalf of a question.
-func (c *cached) mayPeek(now lease.Millis, p *limiter.Policy) bool {
-	return now >= c.away && c.budget.wait(now, c.pace(now, p), kept) == 0
+// mayPeek reports whether the store may be asked on behalf of a peek.
+func (k key) mayPeek(now lease.Millis) bool {
+	return now >= k.Value.pause && k.Value.budget.wait(now, k.pace(now), kept) == 0
 }
 
-// apart takes the questions out of a queue.
-func apart(queue []waiter) (asking, peeks []waiter) {
+// splitPeeks takes the peeks out of a queue.
+func splitPeeks(queue []waiter) (asking, peeks []waiter) {
 	asking = queue[:0]
 	for _, w := range queue {
 		if w.want.Want > 0 {
@@ -55,19 +55,24 @@ func apart(queue []waiter) (asking, peeks []waiter) {
 	return asking, peeks
 }
 
-// tell answers the questions that went along with an ask: what is left above, here and
-// on its way, less what has been admitted without a lease and the store has not heard of.
-func (m *member) tell(now lease.Millis, a *limiter.Ask, g lease.Grant) {
-	if len(m.peeks) == 0 {
+// answerPeeks answers the peeks that went along with an ask: what is left in the store, in
+// the cache and on its way, less what has been admitted without a lease and is not reported
+// yet.
+func (p *pending) answerPeeks(now lease.Millis, a *limiter.Ask, g lease.Grant) {
+	if len(p.peeks) == 0 {
 		return
 	}
-	told := lease.Grant{Status: g.Status}
-	if decided(g) {
-		v, t := &m.entry.Value, &a.Policy.Terms
-		left := min(g.Remaining+v.spare(t, now), t.Capacity) - v.node.Account.Overdrawn
-		told = lease.Grant{Status: lease.OK, Limit: t.Capacity, Remaining: max(0, left), Reset: g.Reset}
+	capacity := a.Policy.Terms.Capacity
+	left := min(g.Remaining+p.spare(now), capacity) - p.Value.relay.Account.Overdrawn
+	sendPeeks(p.peeks, g, lease.Grant{Status: lease.OK, Limit: capacity, Remaining: max(0, left), Reset: g.Reset})
+}
+
+// sendPeeks answers peeks, or reports to them that the store did not decide.
+func sendPeeks(peeks []waiter, g, answer lease.Grant) {
+	if !decided(g) {
+		answer = lease.Grant{Status: g.Status}
 	}
-	for _, w := range m.peeks {
-		w.reply.answer(w.at, told)
+	for _, w := range peeks {
+		w.answers.answer(w.at, answer)
 	}
 }

@@ -1,0 +1,57 @@
+package front
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+)
+
+var _ limiter.Fallback = (*Store)(nil)
+
+// Fall decides on an ask that the store did not answer, see [lease.Account.Fail]. What is
+// admitted so is reported to the store when it answers again: at most one limit.
+//
+// A key that the cache cannot count, because it is one of a Concurrency limit or because
+// no other key can be evicted for it, is decided by on_failure alone. What was denied stays
+// denied also then.
+func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Judgment {
+	p, t := a.Policy, &a.Policy.Terms
+	spec := p.Limit.Spec()
+	if spec.Algorithm == limit.Concurrency {
+		return p.Failed(p.OnFailure.FailUncounted())
+	}
+	k := s.lock(a)
+	defer k.shard.Unlock()
+	now := s.now()
+	f := lease.Failure{
+		By:    p.OnFailure,
+		Share: lease.Share(spec.Count, holders, p.ExpectedHolders),
+		Ends:  lease.WindowEnd(now, s.wall(), spec.Period),
+	}
+	if !k.find(now, a) {
+		if d, cost := k.denials().find(now, k.hash), max(a.Want.Need, 1); d != nil && p.Beside == nil && cost >= int64(d.need) {
+			account := d.account(t)
+			return p.Failed(account.Fail(t, now, f, cost))
+		}
+		if !k.add(now, a) {
+			return p.Failed(p.OnFailure.FailUncounted())
+		}
+	}
+	account := &k.Value.relay.Account
+	denied := account // whose denial counts
+	if k.isGuest(p) {
+		denied = &k.Value.guest(now, p).relay.Account
+	}
+	if a.Peeks() {
+		return p.Failed(denied.FailPeek(t, now, f))
+	}
+	f.Told = denied
+	return p.Failed(account.Fail(t, now, f, a.Want.Need))
+}
+
+// Untake takes back what Fall admitted.
+func (s *Store) Untake(a *limiter.Ask, j *limiter.Judgment) {
+	s.withEntry(a, func(k key) {
+		k.Value.relay.Account.Untake(&k.Policy.Terms, lease.Taken{Overdrawn: a.Want.Need, Unowed: j.Unowed, Local: j.Degraded == limiter.FailedLocal})
+	})
+}

@@ -1,0 +1,133 @@
+package front
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limiter"
+)
+
+const (
+	// mostParts is how many parts a key may have to give back. Units of more are lost, and
+	// come back when their charge expires.
+	mostParts = 8
+	// mostReturned bounds the names in a part, for the store looks each of them up.
+	mostReturned = 32
+)
+
+// part is units of one lease on their way to the store, in one ask. What a caller returned
+// over a network is not put into a relay's own leases: the network may bring a copy to
+// another replica as well, and only the store sees both.
+type part struct {
+	units    int64
+	lease    uint32
+	returned []limiter.Returned // what of the units callers returned, by its names
+	// by is the policy by whose count the units were granted, if that of the key is too
+	// small to have granted them: the store would not believe it. nil: the key's.
+	by *limiter.Policy
+}
+
+// partOf is a part that a relay gives back.
+func partOf(p lease.Part) part { return part{units: p.Units, lease: p.Lease} }
+
+// to is the part, granted by a policy's count, as one of a key with the host.
+func (p part) to(host, by *limiter.Policy) part {
+	if p.by = nil; host.Terms.Lies(p.units) {
+		p.by = by
+	}
+	return p
+}
+
+// ask is one that reports nothing else.
+func (p *part) ask(of *limiter.Policy, key []byte) limiter.Ask {
+	return limiter.Ask{Policy: cmp.Or(p.by, of), Key: key, Want: lease.Want{Unused: p.units, Lease: p.lease}, Returned: p.returned}
+}
+
+// takeReturned takes what is given back under names out of an ask, whose key has an entry.
+// The ask may be the caller's: it is not changed.
+func (q *acquisition) takeReturned(k key, a *limiter.Ask) limiter.Ask {
+	rest := *a
+	rest.Returned = nil
+	for _, r := range a.Returned {
+		rest.Want.Unused -= r.Units
+		k.giveBack(q.now, part{units: r.Units, lease: a.Want.Lease, returned: []limiter.Returned{r}, by: a.Policy})
+	}
+	return rest
+}
+
+// giveBack notes units that go back to the store: the relay has no lease to put them into,
+// or they have names.
+func (k key) giveBack(now lease.Millis, p part) {
+	if p.units <= 0 {
+		return
+	}
+	if p = p.to(k.Policy, cmp.Or(p.by, k.Policy)); p.by == nil || !p.by.Terms.Lies(p.units) {
+		k.Value.keepBack(&k.Policy.Terms, p)
+		k.schedule(now, report)
+	}
+}
+
+// keepBack keeps a part until an ask goes out. Parts are joined only if the sum is as
+// credible as each of them.
+func (c *cached) keepBack(t *lease.Terms, p part) {
+	for i := range c.back {
+		if b := &c.back[i]; b.lease == p.lease && b.by == nil && p.by == nil && len(b.returned)+len(p.returned) <= mostReturned && !t.Lies(b.units+p.units) {
+			b.units += p.units
+			b.returned = append(b.returned, p.returned...)
+			c.relay.Back += p.units
+			return
+		}
+	}
+	if len(c.back) < mostParts {
+		c.back = append(c.back, p)
+		c.relay.Back += p.units
+	}
+}
+
+// attachBack puts what is to be given back into an ask, as much as fits: of one lease. The
+// units count as on their way until the ask is answered. What was granted by another count
+// goes alone, in an ask by that.
+func (c *cached) attachBack(a *limiter.Ask) (units int64) {
+	w := &a.Want
+	for i, p := range c.back {
+		if p.by != nil && (w.Want > 0 || w.Unused > 0 || w.Denied > 0 || w.Overdrawn > 0) {
+			continue
+		}
+		if w.Unused == 0 || p.lease == w.Lease {
+			a.Policy = cmp.Or(p.by, a.Policy)
+			w.Unused, w.Lease, a.Returned = w.Unused+p.units, p.lease, p.returned
+			c.back = slices.Delete(c.back, i, i+1)
+			return p.units
+		}
+	}
+	return 0
+}
+
+// owesOthers reports whether a key has to give back what was granted by another count.
+func (c *cached) owesOthers() bool {
+	return slices.ContainsFunc(c.back, func(p part) bool { return p.by != nil })
+}
+
+// returnOthers gives back what was granted by another count, with nothing else. The shard is
+// locked.
+func (b *batch) returnOthers(now lease.Millis, k key) *pending {
+	v := &k.Value
+	if v.guests == nil {
+		v.guests = new(guests)
+	}
+	v.guests.returning++
+	p := b.add(now, k, nil, lease.Want{}, 0)
+	p.other = true
+	return p
+}
+
+// unlease takes all units out of the leases that have begun by then, to be given back.
+func (c *cached) unlease(t *lease.Terms, begun lease.Millis) {
+	for i := range c.relay.Account.Lots {
+		if lot := &c.relay.Account.Lots[i]; lot.Units > 0 && lot.From <= begun && !lot.Local {
+			c.keepBack(t, part{units: lot.Units, lease: lot.Lease})
+			*lot = lease.Lot{}
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package front
+
+import (
+	"context"
+	"sync"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limiter"
+)
+
+// waiter is an ask that waits for its grant.
+type waiter struct {
+	want    lease.Want
+	answers *answers
+	at      int          // index of the grant
+	ends    lease.Millis // the caller's deadline; 0: it is not in a queue
+}
+
+// wait lets an ask wait for its key; its give-backs are settled. If no ask of the key is
+// out, this call sends one, or the agenda does as soon as the budget allows it. An ask
+// whose deadline is too close for that is denied: it is no failure of the store that the
+// key is asked for too often, and on_failure would let a flood pass. While the store does
+// not answer nobody waits.
+func (q *acquisition) wait(k key, a *limiter.Ask, i int, by stage) {
+	v := &k.Value
+	if v.out == 0 && q.now < v.pause {
+		q.unavailable(i)
+		return
+	}
+	ends := q.deadline(by)
+	free := v.out == 0 && len(v.waiting) == 0
+	delay := k.asksIn(q.now, a.Want.Need)
+	if v.out == 0 && tooLate(q.now, delay, ends) {
+		q.grants[i] = k.outOfTime(q.now, a.Want.Need, delay)
+		q.answered(lease.Refuse)
+		return
+	}
+	w := waiter{want: onlyAsk(a.Want), answers: q.await(i, by), at: i, ends: ends}
+	if free && delay == 0 {
+		q.asking().ask(q.now, k, []waiter{w}, lease.NoAsk, 0)
+		return
+	}
+	v.waiting = append(v.waiting, w)
+	if v.out == 0 {
+		k.schedule(q.now, waited)
+	}
+}
+
+// onlyAsk is a want without what has been settled already.
+func onlyAsk(w lease.Want) lease.Want {
+	return lease.Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Next: w.Next && w.Want > 0}
+}
+
+// tooLate reports whether an ask that is sent after a delay is answered too late for a
+// caller that leaves at ends. Half of the caller's time is kept for the answer, 20 ms at
+// most.
+func tooLate(now, delay, ends lease.Millis) bool {
+	left := ends - now
+	return delay > 0 && delay+min(left/2, 20) >= left
+}
+
+// asksIn is after how long the key may be asked for on behalf of a caller that waits. A
+// need that fits does not have to wait, see [budget.allow].
+func (k key) asksIn(now lease.Millis, need int64) lease.Millis {
+	v, pace := &k.Value, k.pace(now)
+	if k.fits(now, need) {
+		v.budget.allow(now, pace)
+		if v.due == waited && v.dueAt > now {
+			v.due = none
+		}
+	}
+	if v.due == waited {
+		return max(0, v.dueAt-now)
+	}
+	return v.budget.wait(now, pace, 0)
+}
+
+// fits reports whether a need is within what the last reply left in the store and what the
+// cache would give back for it.
+func (k key) fits(now lease.Millis, need int64) bool {
+	account := &k.Value.relay.Account
+	left := account.Left
+	if now >= account.Reset {
+		left = k.Policy.Terms.Capacity
+	}
+	return need > 0 && need <= left+k.spare(now)
+}
+
+// outOfTime denies an ask that cannot wait until its key may be asked for.
+func (k key) outOfTime(now lease.Millis, need int64, delay lease.Millis) lease.Grant {
+	account, t := &k.Value.relay.Account, &k.Policy.Terms
+	if t.ChargesDenied {
+		account.Deny(t, now, need)
+	}
+	need = max(need, 1)
+	after := delay
+	if account.Left < need {
+		after = max(after, account.Retry(t, now, need))
+	}
+	return lease.Grant{
+		Status: lease.Denied, RetryAfter: after, AskAfter: delay,
+		Limit: t.Capacity, Remaining: account.Left, Reset: max(0, account.Reset-now),
+	}
+}
+
+// answers are the grants that a caller waits for.
+type answers struct {
+	done chan struct{} // closed when none is missing
+
+	mu      sync.Mutex
+	grants  []lease.Grant // the caller's; nil when it has gone
+	missing int           // and one more until the caller has made all its asks
+}
+
+func newAnswers(grants []lease.Grant) *answers {
+	return &answers{grants: grants, done: make(chan struct{}), missing: 1}
+}
+
+// expect notes that grant i comes later.
+func (r *answers) expect(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.grants[i] = lease.Grant{Status: lease.Unavailable}
+	r.missing++
+}
+
+// answer hands over a grant. It is false if the caller has gone.
+func (r *answers) answer(i int, g lease.Grant) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.grants == nil {
+		return false
+	}
+	r.grants[i] = g
+	r.arrived()
+	return true
+}
+
+// expectDebt notes that the answer to a debt comes later, which is no grant.
+func (r *answers) expectDebt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.missing++
+}
+
+// answerDebt notes that it has come.
+func (r *answers) answerDebt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.grants != nil {
+		r.arrived()
+	}
+}
+
+func (r *answers) arrived() {
+	if r.missing--; r.missing == 0 {
+		close(r.done)
+	}
+}
+
+// gone reports whether the caller has left.
+func (r *answers) gone() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.grants == nil
+}
+
+// wait returns when nothing is missing, or ctx ends. The caller is gone then.
+func (r *answers) wait(ctx context.Context) {
+	r.mu.Lock()
+	r.arrived()
+	r.mu.Unlock()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+	}
+	r.mu.Lock()
+	r.grants = nil
+	r.mu.Unlock()
+}
