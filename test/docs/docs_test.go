@@ -17,14 +17,16 @@ import (
 
 	"github.com/weirlimit/weir/internal/binding"
 	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/region"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // documents are those that are judged.
 func documents(t *testing.T) []*Document {
 	t.Helper()
-	root := stack.Root(t)
+	root := proc.Root(t)
 	paths := []string{frontPage, "RATIONALE.md", "CHANGELOG.md", "envoy/README.md"}
 	for _, pattern := range []string{"internal/*/README.md", "regional/*/README.md", "docs/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
@@ -48,7 +50,7 @@ func documents(t *testing.T) []*Document {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(stack.Root(t), path))
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +60,7 @@ func read(t *testing.T, path string) string {
 // Every command, flag, variable, metric, file, link and example in the documents is
 // what the programs have. Who writes a new kind of example adds here how to check it.
 func TestDocuments(t *testing.T) {
-	root := stack.Root(t)
+	root := proc.Root(t)
 	all, modules := documents(t), requirements(t)
 	c := &Checker{
 		Exists:       func(path string) bool { return exists(root, path) || slices.Contains(modules, path) },
@@ -129,7 +131,7 @@ func programs(t *testing.T) map[string][]string {
 	all := map[string][]string{}
 	var ask func(words ...string)
 	ask = func(words ...string) {
-		cmd := exec.Command(filepath.Join(stack.Root(t), "bin", words[0]), append(words[1:], "--help")...)
+		cmd := exec.Command(filepath.Join(proc.Root(t), "bin", words[0]), append(words[1:], "--help")...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v --help: %v, %s (run `make build` before)", words, err, out)
@@ -159,7 +161,7 @@ func programs(t *testing.T) map[string][]string {
 // programHelp is the help of weir-regional.
 func programHelp(t *testing.T) string {
 	t.Helper()
-	help, err := exec.Command(stack.RegionProgram(t), "--help").CombinedOutput()
+	help, err := exec.Command(region.Program(t), "--help").CombinedOutput()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,15 +244,15 @@ func metrics(t *testing.T) map[string][]string {
 			t.Fatal(err)
 		}
 	}
-	admin, rlsAddr := stack.FreeAddr(t), stack.FreeAddr(t)
-	stack.Run(t, "region-with-redis", stack.RegionProgram(t), "--rules", filepath.Join(dir, "rules.yaml"), "--listen", stack.FreeAddr(t),
+	admin, rlsAddr := proc.FreeAddr(t), proc.FreeAddr(t)
+	proc.Start(t, proc.LogDir(t), "region-with-redis", region.Program(t), "--rules", filepath.Join(dir, "rules.yaml"), "--listen", proc.FreeAddr(t),
 		"--admin-listen", admin, "--rls-listen", rlsAddr, "--ratelimit-config", filepath.Join(dir, "config"),
 		"--descriptors", filepath.Join(dir, "descriptors.yaml"), "--redis", redis.Addr, "--drain-wait", "0s")
-	stack.Eventually(t, 20*time.Second, "the region is ready", func() bool { return strings.HasPrefix(get(admin, "/readyz"), "200") })
+	proc.Eventually(t, 20*time.Second, "the region is ready", func() bool { return strings.HasPrefix(get(admin, "/readyz"), "200") })
 	p := s.PoPs[0]
 	seen := map[string][]string{}
 	const decisions = "weir_decisions"
-	stack.Eventually(t, 20*time.Second, "the filter has reported what it decided", func() bool {
+	proc.Eventually(t, 20*time.Second, "the filter has reported what it decided", func() bool {
 		p.Get("/")
 		note(seen, get(p.Admin, "/stats/prometheus"))
 		return len(seen[decisions]) > 0
@@ -275,7 +277,7 @@ var metricDeclaration = regexp.MustCompile(`"(weir_[a-z0-9_]+)",\s*"[^"]*"((?:, 
 // samples before something goes wrong.
 func declaredMetrics(t *testing.T) map[string][]string {
 	t.Helper()
-	root, all := stack.Root(t), map[string][]string{}
+	root, all := proc.Root(t), map[string][]string{}
 	for _, dir := range []string{"internal", "regional"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -19,8 +19,10 @@ import (
 
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // rawJSON is JSON that is embedded as it is.
@@ -48,7 +50,7 @@ func TestBadPluginConfiguration(t *testing.T) {
 		PoPs:       len(cases),
 		Workers:    1,
 		RegionAddr: "127.0.0.1:9", // nobody there
-		Bootstrap: func(b *stack.Bootstrap) {
+		Bootstrap: func(b *envoy.Bootstrap) {
 			b.SetPluginText(cases[starting].config)
 			starting++
 		},
@@ -61,9 +63,9 @@ func TestBadPluginConfiguration(t *testing.T) {
 					t.Errorf("status %d, want %d as before_rules says", got, c.status)
 				}
 			}
-			stack.Eventually(t, 5*time.Second, "the log says "+c.says, func() bool { return strings.Contains(p.Log(), c.says) })
+			proc.Eventually(t, 5*time.Second, "the log says "+c.says, func() bool { return strings.Contains(p.Log(), c.says) })
 			if c.name != "no such cluster" { // which only shows when it is called
-				stack.Eventually(t, 5*time.Second, "config_error is 1", func() bool { return p.Stats(configError)[configError] == 1 })
+				proc.Eventually(t, 5*time.Second, "config_error is 1", func() bool { return p.Stats(configError)[configError] == 1 })
 				if strings.Contains(p.Log(), "cluster  (") {
 					t.Errorf("the log complains of a cluster without a name:\n%s", p.Log())
 				}
@@ -77,9 +79,9 @@ func TestBadPluginConfiguration(t *testing.T) {
 func TestBadConfigurationUpdate(t *testing.T) {
 	const good = `{"region_cluster": "weir_region", "before_rules": "deny", "rules": {"rules": [
 		{"name": "told", "key": [{"header": "x-user"}], "limit": "1000/1h", "scope": "pop"}]}}`
-	var boot *stack.Bootstrap
+	var boot *envoy.Bootstrap
 	file := filepath.Join(t.TempDir(), "listeners.json")
-	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, RegionAddr: "127.0.0.1:9", Bootstrap: func(b *stack.Bootstrap) {
+	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, RegionAddr: "127.0.0.1:9", Bootstrap: func(b *envoy.Bootstrap) {
 		boot = b
 		b.SetPluginText(good)
 		b.ListenersFrom(file)
@@ -94,13 +96,13 @@ func TestBadConfigurationUpdate(t *testing.T) {
 	told("at first")
 	boot.SetPluginText(`{"region_cluster": "weir_region", "ratelimit_headers": false, "typo": 1}`)
 	boot.WriteListeners()
-	stack.Eventually(t, 10*time.Second, "the log tells of the typo", func() bool { return strings.Contains(p.Log(), "typo") })
-	stack.Eventually(t, 5*time.Second, "config_error is 1", func() bool { return p.Stats(configError)[configError] == 1 })
+	proc.Eventually(t, 10*time.Second, "the log tells of the typo", func() bool { return strings.Contains(p.Log(), "typo") })
+	proc.Eventually(t, 5*time.Second, "config_error is 1", func() bool { return p.Stats(configError)[configError] == 1 })
 	time.Sleep(1500 * time.Millisecond) // the old listener drains for a second
 	told("after a bad update")
 	boot.SetPluginText(good)
 	boot.WriteListeners()
-	stack.Eventually(t, 10*time.Second, "config_error is 0 again", func() bool { return p.Stats(configError)[configError] == 0 })
+	proc.Eventually(t, 10*time.Second, "config_error is 0 again", func() bool { return p.Stats(configError)[configError] == 0 })
 	told("after a good one")
 }
 
@@ -146,10 +148,10 @@ func TestRegionAnswersNonsense(t *testing.T) {
 			if got := p.Get("/fail-allow", "x-user", c.name).Status; got != 200 {
 				t.Errorf("on_failure: allow: status %d, want 200", got)
 			}
-			stack.Eventually(t, 10*time.Second, stat+" grows", func() bool { return p.Stats(stat)[stat] > before })
-			stack.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q", c.says), func() bool { return strings.Contains(p.Log(), c.says) })
+			proc.Eventually(t, 10*time.Second, stat+" grows", func() bool { return p.Stats(stat)[stat] > before })
+			proc.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q", c.says), func() bool { return strings.Contains(p.Log(), c.says) })
 			region.answer.Store(&good)
-			stack.Eventually(t, 10*time.Second, "a good answer counts again", func() bool {
+			proc.Eventually(t, 10*time.Second, "a good answer counts again", func() bool {
 				return p.Get("/fail-deny", "x-user", time.Now().String()).Status == 200
 			})
 		})
@@ -183,7 +185,7 @@ func TestAnswersCutShort(t *testing.T) {
 		t.Fatalf("%v, %d without an answer, want 200 and some 503; the PoP has exited: %v", tally.Status, tally.Failed, s.PoPs[0].Exited())
 	}
 	region.answer.Store(&good)
-	stack.Eventually(t, 10*time.Second, "a whole answer counts again", func() bool {
+	proc.Eventually(t, 10*time.Second, "a whole answer counts again", func() bool {
 		return s.PoPs[0].Get("/fail-deny", "x-user", time.Now().String()).Status == 200
 	})
 }
@@ -202,14 +204,14 @@ func TestRegionOffersBadRules(t *testing.T) {
 	} {
 		bad := []byte(c.rules)
 		region.offers.Store(&bad)
-		stack.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q and config_error is 1 for %s", c.says, c.rules), func() bool {
+		proc.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q and config_error is 1 for %s", c.says, c.rules), func() bool {
 			return strings.Contains(p.Log(), c.says) && p.Stats(configError)[configError] == 1
 		})
 		if r := p.Get("/fail-deny", "x-user", c.rules); r.Status != 200 || r.Header.Get("RateLimit") == "" {
 			t.Errorf("status %d, RateLimit %q: the good rules are not in force", r.Status, r.Header.Get("RateLimit"))
 		}
 		region.offers.Store(nil)
-		stack.Eventually(t, 10*time.Second, "config_error is 0 again", func() bool { return p.Stats(configError)[configError] == 0 })
+		proc.Eventually(t, 10*time.Second, "config_error is 0 again", func() bool { return p.Stats(configError)[configError] == 0 })
 	}
 }
 

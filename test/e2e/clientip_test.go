@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 const clientIPRules = `
@@ -52,7 +53,7 @@ func TestClientBehindTrustedProxy(t *testing.T) {
 	s := stack.Start(t, stack.Config{
 		PoPs: 1, Workers: 1,
 		Rules:     "rules:\n" + clientIPRules,
-		Bootstrap: func(b *stack.Bootstrap) { b.SetTrustedHops(1) },
+		Bootstrap: func(b *envoy.Bootstrap) { b.SetTrustedHops(1) },
 	})
 	awaitRules(t, s)
 	for _, client := range []string{"198.51.100.1", "198.51.100.2", "2001:db8::1"} {

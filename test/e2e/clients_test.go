@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // What clients send, and what they are told, through an Envoy whose region is away.
@@ -28,7 +30,7 @@ func TestClients(t *testing.T) {
 	}
 	logs := filepath.Join(t.TempDir(), "access.log")
 	n := 0
-	s := stack.Start(t, stack.Config{PoPs: len(configs), Workers: 1, RegionAddr: "127.0.0.1:9", Strangers: true, Bootstrap: func(b *stack.Bootstrap) {
+	s := stack.Start(t, stack.Config{PoPs: len(configs), Workers: 1, RegionAddr: "127.0.0.1:9", Strangers: true, Bootstrap: func(b *envoy.Bootstrap) {
 		b.SetPlugin(map[string]any{"rules": rawJSON(configs[n])})
 		if n == 0 {
 			b.SetAccessLog(logs)
@@ -62,7 +64,7 @@ func onFailureIsNotTold(t *testing.T, p *stack.PoP, logs string) {
 		}
 	}
 	for _, want := range []string{`weir="open allowed on_failure"`, `weir="shut denied on_failure"`} {
-		stack.Eventually(t, 5*time.Second, "the access log has "+want, func() bool {
+		proc.Eventually(t, 5*time.Second, "the access log has "+want, func() bool {
 			text, err := os.ReadFile(logs)
 			return err == nil && strings.Contains(string(text), want)
 		})
@@ -158,7 +160,7 @@ func spellingIsNoWayAround(t *testing.T, p *stack.PoP) {
 func heapIsWatched(t *testing.T, p *stack.PoP) {
 	const monitor = "overload.envoy.resource_monitors.fixed_heap."
 	var stats map[string]int64
-	stack.Eventually(t, 10*time.Second, "the monitor has looked", func() bool {
+	proc.Eventually(t, 10*time.Second, "the monitor has looked", func() bool {
 		stats = p.Stats(monitor)
 		return stats[monitor+"pressure"] > 0
 	})

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // Slots last 2 s unrenewed, so that a stream of 5 s needs renewals.
@@ -71,7 +73,7 @@ func TestConcurrency(t *testing.T) {
 	s := stack.Start(t, stack.Config{
 		Rules:     concurrencyRules,
 		Upstream:  upstream.Track(http.HandlerFunc(streamer)),
-		Bootstrap: func(b *stack.Bootstrap) { b.SetRouteTimeout("8s") },
+		Bootstrap: func(b *envoy.Bootstrap) { b.SetRouteTimeout("8s") },
 	})
 	awaitRules(t, s)
 
@@ -117,7 +119,7 @@ func holdSlots(t *testing.T, s *stack.Stack, upstream *stack.InFlight, slots int
 	t.Helper()
 	leave := fillSlots(t, s, upstream, slots)
 	leave()
-	stack.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
+	proc.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
 }
 
 // fillSlots opens streams until so many are at the upstream. Their clients leave,
@@ -131,7 +133,7 @@ func fillSlots(t *testing.T, s *stack.Stack, upstream *stack.InFlight, slots int
 		streams.Wait()
 	}
 	t.Cleanup(leave)
-	stack.Eventually(t, 15*time.Second, fmt.Sprintf("%d streams at a time", slots), func() bool {
+	proc.Eventually(t, 15*time.Second, fmt.Sprintf("%d streams at a time", slots), func() bool {
 		if n := upstream.Now(); n < slots {
 			streams.Go(func() { _ = stream(ctx, s.PoPs[n%len(s.PoPs)].Addr, "/stream?for=20s") })
 		}

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // Of 5 per hour requests that cost 1, 1 and 3 pass, and no more, though what is left is on
@@ -21,7 +22,7 @@ func TestCostsAboveTheLease(t *testing.T) {
 	for _, front := range []string{"on", "off"} {
 		t.Run("front "+front, func(t *testing.T) {
 			p := stack.Start(t, stack.Config{PoPs: 1, Workers: 2, Rules: rules, RegionConfig: "front: \"" + front + "\"\n"}).PoPs[0]
-			stack.Eventually(t, 20*time.Second, "the PoP has the rules", func() bool {
+			proc.Eventually(t, 20*time.Second, "the PoP has the rules", func() bool {
 				return p.Get("/token_bucket", "x-user", "nobody").Header.Get("RateLimit") != ""
 			})
 			for _, a := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"} {

@@ -21,7 +21,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 const countedRules = `
@@ -85,7 +87,7 @@ func echo(w http.ResponseWriter, upgrade string) {
 type counted struct {
 	t     *testing.T
 	pop   *stack.PoP
-	boot  *stack.Bootstrap
+	boot  *envoy.Bootstrap
 	calls atomic.Int64 // of the upstream
 	tunnel,
 	health string // addresses behind CONNECT, and of gRPC
@@ -94,7 +96,7 @@ type counted struct {
 func startCounted(t *testing.T) *counted {
 	c := &counted{t: t, tunnel: lineServer(t), health: healthServer(t)}
 	listeners := filepath.Join(t.TempDir(), "listeners.json")
-	s := stack.Start(t, stack.Config{PoPs: 1, Rules: countedRules, Upstream: upstreamOf(&c.calls), Bootstrap: func(b *stack.Bootstrap) {
+	s := stack.Start(t, stack.Config{PoPs: 1, Rules: countedRules, Upstream: upstreamOf(&c.calls), Bootstrap: func(b *envoy.Bootstrap) {
 		type m = map[string]any
 		b.AddRoute(m{"match": m{"path": "/flaky"}, "route": m{"cluster": "upstream", "retry_policy": m{"retry_on": "5xx", "num_retries": 2}}})
 		b.AddRoute(m{"match": m{"path": "/redirect"}, "route": m{"cluster": "upstream", "internal_redirect_policy": m{"max_internal_redirects": 1}}})
@@ -265,7 +267,7 @@ func (c *counted) upgrade(t *testing.T, handshake string, want int) {
 			t.Errorf("status %d beside an open connection that holds the only slot, want 429", s)
 		}
 	}, map[string]int64{"any": 1, "slot": 1})
-	stack.Eventually(t, 5*time.Second, "the slot of a connection that ended is free", func() bool { return c.status("/target", "x-slot", "1") == 200 })
+	proc.Eventually(t, 5*time.Second, "the slot of a connection that ended is free", func() bool { return c.status("/target", "x-slot", "1") == 200 })
 }
 
 // A gRPC stream counts once, however many messages it has. A refusal is a gRPC status
@@ -294,7 +296,7 @@ func (c *counted) grpcStreams(t *testing.T) {
 			t.Errorf("status %d beside an open stream that holds the only slot, want 429", s)
 		}
 		end()
-		stack.Eventually(t, 5*time.Second, "the slot of a stream that ended is free", func() bool { return c.status("/target", "x-slot", "1") == 200 })
+		proc.Eventually(t, 5*time.Second, "the slot of a stream that ended is free", func() bool { return c.status("/target", "x-slot", "1") == 200 })
 		end, err = watch("ann")
 		defer end()
 		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "one-call") {
@@ -313,12 +315,12 @@ func (c *counted) newListener(t *testing.T) {
 		defer close(ended)
 		_, _ = http.DefaultTransport.RoundTrip(c.get("/hold", "x-slot", "1")) // until its listener is gone
 	}()
-	stack.Eventually(t, 5*time.Second, "a stream is open", func() bool { return c.calls.Load() == 1 })
+	proc.Eventually(t, 5*time.Second, "a stream is open", func() bool { return c.calls.Load() == 1 })
 	c.expect(t, func() {
 		before := c.pop.Stats(updates)[updates]
 		c.boot.SetPlugin(map[string]any{"pop": "another"})
 		c.boot.WriteListeners()
-		stack.Eventually(t, 10*time.Second, "the listener is replaced", func() bool { return c.pop.Stats(updates)[updates] > before })
+		proc.Eventually(t, 10*time.Second, "the listener is replaced", func() bool { return c.pop.Stats(updates)[updates] > before })
 		for range 20 {
 			status := c.status("/slot", "x-slot", "1")
 			select {

@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // demo is a copy of what `make run` runs, on ports that nobody else uses.
@@ -27,15 +29,15 @@ type demo struct {
 
 func newDemo(t *testing.T) *demo {
 	t.Helper()
-	root := stack.Root(t)
-	d := &demo{dir: t.TempDir(), pop: stack.FreeAddr(t), admin: stack.FreeAddr(t), region: stack.FreeAddr(t), regionAPI: stack.FreeAddr(t)}
+	root := proc.Root(t)
+	d := &demo{dir: t.TempDir(), pop: proc.FreeAddr(t), admin: proc.FreeAddr(t), region: proc.FreeAddr(t), regionAPI: proc.FreeAddr(t)}
 	if err := os.CopyFS(filepath.Join(d.dir, "envoy"), os.DirFS(filepath.Join(root, "envoy"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(filepath.Join(root, "bin"), filepath.Join(d.dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	ports := strings.NewReplacer("10000", port(d.pop), "10001", port(stack.FreeAddr(t)),
+	ports := strings.NewReplacer("10000", port(d.pop), "10001", port(proc.FreeAddr(t)),
 		"9901", port(d.admin), "8080", port(d.region), "8090", port(d.regionAPI))
 	for _, name := range []string{"run.sh", "pop.yaml"} {
 		path := filepath.Join(d.dir, "envoy", name)
@@ -59,7 +61,7 @@ func port(addr string) string {
 func (d *demo) start(t *testing.T, env ...string) {
 	t.Helper()
 	d.cmd = exec.Command(filepath.Join(d.dir, "envoy", "run.sh"))
-	d.cmd.Env = append(append(os.Environ(), "ENVOY="+stack.Envoy(t)), env...)
+	d.cmd.Env = append(append(os.Environ(), "ENVOY="+envoy.Program(t)), env...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
@@ -157,20 +159,20 @@ func TestDemo(t *testing.T) {
 	}
 
 	log := filepath.Join(d.dir, ".run", "demo", "envoy.log")
-	stack.Eventually(t, 10*time.Second, "the access log names the rule that refused", func() bool {
+	proc.Eventually(t, 10*time.Second, "the access log names the rule that refused", func() bool {
 		text, err := os.ReadFile(log)
 		return err == nil && refusedLogin.Match(text)
 	})
 
 	d.tellsOfRules(t, "rules: [\n", "what was read is wrong")
-	good, err := os.ReadFile(filepath.Join(stack.Root(t), "envoy", "rules.yaml"))
+	good, err := os.ReadFile(filepath.Join(proc.Root(t), "envoy", "rules.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.tellsOfRules(t, strings.Replace(string(good), "rules:", "# changed\nrules:", 1)+"\n", "read again, they mean the same")
 
 	busy := exec.Command(filepath.Join(d.dir, "envoy", "run.sh"))
-	busy.Env = append(os.Environ(), "ENVOY="+stack.Envoy(t))
+	busy.Env = append(os.Environ(), "ENVOY="+envoy.Program(t))
 	if out, err := busy.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("something listens on "+d.pop)) {
 		t.Errorf("a second demo: %v, %s", err, out)
 	}
@@ -194,7 +196,7 @@ func TestDemoWithOtherRulesAndWithoutRegion(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.start(t, "WEIR_RULES="+rules)
-	stack.Eventually(t, 10*time.Second, "the other rules hold", func() bool {
+	proc.Eventually(t, 10*time.Second, "the other rules hold", func() bool {
 		return do(t, d.pop, http.MethodGet, "/quota", "x-user", "ann").Status == 429
 	})
 	kill(t, d.region)

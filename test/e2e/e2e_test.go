@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // long reports whether the scenarios run at their full size.
@@ -53,7 +54,7 @@ func try(t *testing.T, l drive.Load) drive.Tally {
 func spends(t *testing.T, want int64, flood func() int64) {
 	t.Helper()
 	var admitted int64
-	stack.Eventually(t, 20*time.Second, fmt.Sprintf("%d units are admitted", want), func() bool {
+	proc.Eventually(t, 20*time.Second, fmt.Sprintf("%d units are admitted", want), func() bool {
 		admitted += flood()
 		return admitted >= want
 	})
@@ -84,7 +85,7 @@ func windowEnd(t time.Time, period time.Duration) time.Time {
 func awaitRules(t *testing.T, s *stack.Stack) {
 	t.Helper()
 	for _, p := range s.PoPs {
-		stack.Eventually(t, 15*time.Second, p.Name+" has fetched the rules", func() bool {
+		proc.Eventually(t, 15*time.Second, p.Name+" has fetched the rules", func() bool {
 			return p.Stats("wasmcustom.weir.calls.reason.answered")["wasmcustom.weir.calls.reason.answered"] > 0
 		})
 	}

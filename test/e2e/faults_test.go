@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // The windows last a day, so that none ends within a scenario (but at midnight).
@@ -101,7 +102,7 @@ func TestRegionFails(t *testing.T) {
 func spend(t *testing.T, s *stack.Stack, user string) {
 	t.Helper()
 	for _, path := range []string{"/fail-allow", "/fail-deny", "/fail-local"} {
-		stack.Eventually(t, 10*time.Second, path+" is spent", func() bool {
+		proc.Eventually(t, 10*time.Second, path+" is spent", func() bool {
 			tally := offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get(path, "x-user", user), Count: 400})
 			time.Sleep(200 * time.Millisecond) // for denials that are under way
 			return tally.OK() == 0
@@ -117,7 +118,7 @@ func failsOpen(t *testing.T, s *stack.Stack, user string) {
 	}
 	bounded(t, tally)
 	// Each of them is counted as degraded, but those that a lease paid for.
-	stack.Eventually(t, 10*time.Second, "the metric of degraded decisions", func() bool { return degraded(s)-before >= 180 })
+	proc.Eventually(t, 10*time.Second, "the metric of degraded decisions", func() bool { return degraded(s)-before >= 180 })
 }
 
 // degraded counts the requests that passed because the region did not answer.
@@ -132,7 +133,7 @@ func degraded(s *stack.Stack) (n int64) {
 // chargedAfterwards: what a PoP admitted while nobody answered is reported when
 // somebody does, and leaves nothing of that key's limit.
 func chargedAfterwards(t *testing.T, s *stack.Stack, user string) {
-	stack.Eventually(t, 20*time.Second, "requests that passed without a lease are charged", func() bool {
+	proc.Eventually(t, 20*time.Second, "requests that passed without a lease are charged", func() bool {
 		for _, p := range s.PoPs {
 			if p.Get("/fail-allow", "x-user", user).Status != 429 {
 				return false
@@ -194,7 +195,7 @@ func probesFew(t *testing.T, s *stack.Stack) {
 
 // heals waits until a limit holds over both PoPs again.
 func heals(t *testing.T, s *stack.Stack) {
-	stack.Eventually(t, 15*time.Second, "10 of 100 requests are admitted, 90 refused", func() bool {
+	proc.Eventually(t, 15*time.Second, "10 of 100 requests are admitted, 90 refused", func() bool {
 		user := time.Now().String()
 		tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/healed", "x-user", user), Count: 100})
 		return tally.OK() == 10 && tally.Status[429] == 90

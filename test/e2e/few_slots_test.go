@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 const fewSlotsRules = `
@@ -130,7 +131,7 @@ func handOver(t *testing.T, s *stack.Stack) {
 	t.Helper()
 	for i := range 4 {
 		from, to := s.PoPs[i%2].Addr, s.PoPs[(i+1)%2].Addr
-		stack.Eventually(t, 5*time.Second, "the slot is free", func() bool { return statusOf(t, from, "/one") == http.StatusOK })
+		proc.Eventually(t, 5*time.Second, "the slot is free", func() bool { return statusOf(t, from, "/one") == http.StatusOK })
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -144,7 +145,7 @@ func handOver(t *testing.T, s *stack.Stack) {
 		cancel()
 		<-ended
 		freed := time.Now()
-		stack.Eventually(t, 5*time.Second, "the slot is to be had in the other PoP", func() bool { return statusOf(t, to, "/one") == http.StatusOK })
+		proc.Eventually(t, 5*time.Second, "the slot is to be had in the other PoP", func() bool { return statusOf(t, to, "/one") == http.StatusOK })
 		took := time.Since(freed)
 		if t.Logf("the slot was to be had in the other PoP after %v", took); took > time.Second { // on a busy machine, too
 			t.Errorf("the slot was to be had in the other PoP after %v, want about two lease intervals of 100 ms", took)

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 const headerRules = `
@@ -64,7 +65,7 @@ func clientIsTold(t *testing.T, s *stack.Stack) {
 // Operators see each rule's decisions as one metric with labels.
 func operatorIsTold(t *testing.T, s *stack.Stack) {
 	want := regexp.MustCompile(`(?m)^weir_decisions{rule="told",decision="denied"} [1-9]`)
-	stack.Eventually(t, 10*time.Second, want.String(), func() bool {
+	proc.Eventually(t, 10*time.Second, want.String(), func() bool {
 		return want.MatchString(do(t, s.PoPs[1].Admin, http.MethodGet, "/stats/prometheus").Body)
 	})
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 const hotRestartRules = `
@@ -88,5 +89,5 @@ func TestHotRestart(t *testing.T) {
 	if n := ok[1].Load(); n > 200 || n < 100 {
 		t.Errorf("a leased limit of 200 admitted %d, want 100 to 200", n)
 	}
-	stack.Eventually(t, 5*time.Second, "the slot of the old process lapses", func() bool { return statusOf(t, pop.Addr, "/slot") == 200 })
+	proc.Eventually(t, 5*time.Second, "the slot of the old process lapses", func() bool { return statusOf(t, pop.Addr, "/slot") == 200 })
 }

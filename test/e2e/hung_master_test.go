@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // The limits are never reached: whoever is refused with 503 was refused because nobody
@@ -67,8 +67,8 @@ func steady(t *testing.T, addrs, users []string, perSecond float64, until time.T
 func TestMasterHangsSeenFromTheEdge(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute))
 	r := newReplica(t, "replica", steadyRules, c.Addrs(), "--redis-timeout", "1s")
-	r.start()
-	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.quota})
+	r.Start()
+	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.Addr})
 	awaitRules(t, s)
 	hung, theirs, others := c.Nodes[0], []string{}, []string{}
 	for i := range 90 {
@@ -109,7 +109,7 @@ func TestMasterHangsSeenFromTheEdge(t *testing.T) {
 			t.Errorf("%s: no key of the master that hangs was degraded: it does not hang", rule)
 		}
 	}
-	if m := r.metrics(); m["weir_acquire_rejected_total"] != 0 || strings.Contains(r.Log(), "panic") {
+	if m := r.Metrics(); m["weir_acquire_rejected_total"] != 0 || strings.Contains(r.Log(), "panic") {
 		t.Errorf("%v calls were refused as a whole", m["weir_acquire_rejected_total"])
 	}
 }

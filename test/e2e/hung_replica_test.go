@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // startReplicas starts a PoP whose region is three replicas on one Redis.
@@ -18,10 +20,10 @@ func startReplicas(t *testing.T, rules string, args ...string) ([]*replica, *sta
 	var addrs []string
 	for i := range 3 {
 		r := newReplica(t, fmt.Sprint("replica-", i+1), rules, []string{redis.Addr}, args...)
-		r.start()
-		all, addrs = append(all, r), append(addrs, r.quota)
+		r.Start()
+		all, addrs = append(all, r), append(addrs, r.Addr)
 	}
-	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: addrs[0], Bootstrap: func(b *stack.Bootstrap) {
+	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: addrs[0], Bootstrap: func(b *envoy.Bootstrap) {
 		b.SetCluster("weir_region", addrs...)
 	}})
 	awaitRules(t, s)
@@ -64,7 +66,7 @@ func TestReplicaHangs(t *testing.T) {
 		t.Errorf("%d replicas are called, want the 2 that answer", n)
 	}
 	replicas[1].Resume()
-	stack.Eventually(t, 15*time.Second, "the replica is called again", func() bool { return called(s) == 3 })
+	proc.Eventually(t, 15*time.Second, "the replica is called again", func() bool { return called(s) == 3 })
 }
 
 // called is how many replicas the first PoP calls.
@@ -96,8 +98,8 @@ func TestReplicasRestartUnderLoad(t *testing.T) {
 	}()
 	for _, r := range replicas {
 		r.Stop()
-		r.start()
-		stack.Eventually(t, 15*time.Second, r.name+" is called again", func() bool { return called(s) == 3 })
+		r.Start()
+		proc.Eventually(t, 15*time.Second, r.Name+" is called again", func() bool { return called(s) == 3 })
 	}
 	close(over)
 	n := <-counted

@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/region"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // mixedLimit is the limit of the rules below, of buckets that hardly refill: what a test
@@ -45,7 +48,6 @@ type fleet struct {
 	previous stack.Previous
 	redis    string
 	replicas [2]*replica
-	current  string // program of this release
 	upstream atomic.Pointer[stack.InFlight]
 	*stack.Stack
 }
@@ -55,9 +57,8 @@ func startFleet(t *testing.T, pops int, rules [2]string) *fleet {
 	f := &fleet{t: t, previous: stack.BuildPrevious(t, filepath.Join("testdata", "previous")), redis: redistest.Start(t).Addr}
 	for i := range f.replicas {
 		f.replicas[i] = newReplica(t, fmt.Sprint("replica-", i+1), rules[i], []string{f.redis})
-		f.current = f.replicas[i].argv[0]
 		f.release(i, false)
-		f.replicas[i].start()
+		f.replicas[i].Start()
 	}
 	f.upstream.Store(new(stack.InFlight))
 	upstream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,8 +69,8 @@ func startFleet(t *testing.T, pops int, rules [2]string) *fleet {
 		})).ServeHTTP(w, r)
 	})
 	n := 0
-	f.Stack = stack.Start(t, stack.Config{PoPs: pops, Upstream: upstream, RegionAddr: f.replicas[0].quota, Bootstrap: func(b *stack.Bootstrap) {
-		b.SetCluster("weir_region", f.replicas[0].quota, f.replicas[1].quota)
+	f.Stack = stack.Start(t, stack.Config{PoPs: pops, Upstream: upstream, RegionAddr: f.replicas[0].Addr, Bootstrap: func(b *envoy.Bootstrap) {
+		b.SetCluster("weir_region", f.replicas[0].Addr, f.replicas[1].Addr)
 		b.DropHealthChecks("weir_region") // as in the previous release
 		if n++; n == 2 {
 			b.SetModule(f.previous.Module)
@@ -81,9 +82,9 @@ func startFleet(t *testing.T, pops int, rules [2]string) *fleet {
 
 // release says which release a replica is started with.
 func (f *fleet) release(i int, current bool) {
-	f.replicas[i].argv[0] = f.previous.Region
+	f.replicas[i].Argv[0] = f.previous.Region
 	if current {
-		f.replicas[i].argv[0] = f.current
+		f.replicas[i].Argv[0] = region.Program(f.t)
 	}
 }
 
@@ -92,9 +93,9 @@ func (f *fleet) roll(i int, current bool) {
 	f.t.Helper()
 	f.replicas[i].Stop()
 	f.release(i, current)
-	f.replicas[i].start()
+	f.replicas[i].Start()
 	for _, p := range f.PoPs {
-		stack.Eventually(f.t, 20*time.Second, p.Name+" calls both replicas without a failure", func() bool {
+		proc.Eventually(f.t, 20*time.Second, p.Name+" calls both replicas without a failure", func() bool {
 			before := unanswered(p)
 			for range 20 {
 				p.Get("/exact", "x-user", fmt.Sprint("warm-", time.Now().UnixNano()))
@@ -149,9 +150,9 @@ func TestMixedFleet(t *testing.T) {
 				t.Errorf("%d calls failed", n-before)
 			}
 			for _, r := range f.replicas {
-				m := r.metrics()
+				m := r.Metrics()
 				if m["weir_acquire_rejected_total"]+m["weir_acquire_duplicates_total"]+m["weir_wants_unknown_rule_total"] > 0 {
-					t.Errorf("%s: %v calls refused, %v taken for repeated, %v wants of unknown rules", r.name,
+					t.Errorf("%s: %v calls refused, %v taken for repeated, %v wants of unknown rules", r.Name,
 						m["weir_acquire_rejected_total"], m["weir_acquire_duplicates_total"], m["weir_wants_unknown_rule_total"])
 				}
 			}
@@ -193,7 +194,7 @@ func (f *fleet) fill(t *testing.T) {
 
 // version is that of a replica's rules.
 func (f *fleet) version(i int) string {
-	for name := range f.replicas[i].metrics() {
+	for name := range f.replicas[i].Metrics() {
 		if version, ok := strings.CutPrefix(name, `weir_rules_info{version="`); ok {
 			return strings.TrimSuffix(version, `"}`)
 		}
@@ -209,7 +210,7 @@ func TestReplicasWithDifferentRules(t *testing.T) {
 	p := f.PoPs[0]
 	inForce := func(r stack.Response) bool { return strings.Contains(r.Header.Get("RateLimit-Policy"), "few") }
 	row := 0 // so many in a row reach each worker
-	stack.Eventually(t, 20*time.Second, "the newer rules are in force", func() bool {
+	proc.Eventually(t, 20*time.Second, "the newer rules are in force", func() bool {
 		if row++; !inForce(p.Get("/few", "x-user", fmt.Sprint(time.Now().UnixNano()))) {
 			row = 0
 		}

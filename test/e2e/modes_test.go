@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 const modeRules = `
@@ -66,7 +67,7 @@ func modes(t *testing.T, s *stack.Stack) {
 	// spend floods both PoPs until nothing is admitted any more, and returns what was.
 	spend := func(t *testing.T, path string, headers ...string) (admitted int64) {
 		t.Helper()
-		stack.Eventually(t, 20*time.Second, path+" is spent", func() bool {
+		proc.Eventually(t, 20*time.Second, path+" is spent", func() bool {
 			tally := offer(t, drive.Load{
 				Addrs: s.Addrs(), Request: drive.Get(path, headers...), Until: time.Now().Add(300 * time.Millisecond),
 			})

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 const panicRules = `
@@ -53,7 +54,7 @@ func TestFilterPanics(t *testing.T) {
 	t.Run("heals within a second", func(t *testing.T) {
 		// The machine may be busy: what is looked at is that requests are served
 		// again and that it took one reload per VM, not many.
-		stack.Eventually(t, 5*time.Second, "requests are served", func() bool {
+		proc.Eventually(t, 5*time.Second, "requests are served", func() bool {
 			tally := try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/other"), Count: 50})
 			return tally.OK() == 50
 		})
@@ -69,7 +70,7 @@ func TestFilterPanics(t *testing.T) {
 		leave := fillSlots(t, s, &upstream, 4)
 		crash(t, p) // who knew of these streams is gone
 		leave()
-		stack.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
+		proc.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
 		holdSlots(t, s, &upstream, 4)
 	})
 }
@@ -78,7 +79,7 @@ func TestFilterPanics(t *testing.T) {
 func crash(t *testing.T, p *stack.PoP) {
 	t.Helper()
 	before := p.Stats("wasm.weir.vm_reload_success")
-	stack.Eventually(t, 30*time.Second, "both workers' VMs have crashed and are back", func() bool {
+	proc.Eventually(t, 30*time.Second, "both workers' VMs have crashed and are back", func() bool {
 		try(t, drive.Load{Addrs: []string{p.Addr}, Request: drive.Get("/other", "x-weir-test-panic", "1"), Count: 8})
 		time.Sleep(200 * time.Millisecond)
 		for name, n := range p.Stats("wasm.weir.vm_reload_success") {

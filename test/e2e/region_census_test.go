@@ -10,9 +10,11 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // Six PoPs keep to one of two replicas each, and a seventh calls both in turns: the shares
@@ -21,8 +23,8 @@ import (
 func TestSharesAreTheRegions(t *testing.T) {
 	c := redistest.Start(t)
 	one, two := newReplica(t, "replica-1", sharedRules, []string{c.Addr}), newReplica(t, "replica-2", sharedRules, []string{c.Addr})
-	one.start()
-	two.start()
+	one.Start()
+	two.Start()
 	var pops []*holder
 	for range 3 {
 		pops = append(pops, one.newHolder(), two.newHolder())
@@ -32,7 +34,7 @@ func TestSharesAreTheRegions(t *testing.T) {
 	twin.id, twin.seq = both.id, 1000
 	pops = append(pops, both)
 	var shares int64
-	stack.Eventually(t, 20*time.Second, "both replicas count seven PoPs", func() bool {
+	proc.Eventually(t, 20*time.Second, "both replicas count seven PoPs", func() bool {
 		shares = 0
 		ok := twin.sharers(t) == 7
 		for _, p := range pops {
@@ -64,22 +66,22 @@ func TestTwoRegionsInMemory(t *testing.T) {
 	regions := []*replica{newReplica(t, "region-1", restartRules, nil), newReplica(t, "region-2", restartRules, nil)}
 	var addrs []string
 	for _, r := range regions {
-		r.start()
-		addrs = append(addrs, r.quota)
+		r.Start()
+		addrs = append(addrs, r.Addr)
 	}
-	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: addrs[0], Bootstrap: func(b *stack.Bootstrap) {
+	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: addrs[0], Bootstrap: func(b *envoy.Bootstrap) {
 		b.SetCluster("weir_region", addrs...)
 	}})
 	awaitRules(t, s)
 	noticed := func() bool {
 		for _, r := range regions {
-			if status, text := r.ready(); status != http.StatusServiceUnavailable || !strings.Contains(text, "--redis") {
+			if status, text := r.Ready(); status != http.StatusServiceUnavailable || !strings.Contains(text, "--redis") {
 				return false
 			}
 		}
 		return true
 	}
-	stack.Eventually(t, 30*time.Second, "both regions refuse readiness", func() bool {
+	proc.Eventually(t, 30*time.Second, "both regions refuse readiness", func() bool {
 		_ = try(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/healed", "x-user", "ann"), Count: 50, PerSecond: 100})
 		return noticed()
 	})

@@ -25,8 +25,8 @@ func TestReplicaThatEndsLeavesItsUnits(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	patient := []string{"--redis-timeout", "1s"} // on a busy machine
 	one, two := newReplica(t, "replica-1", drainRules, c.Addrs(), patient...), newReplica(t, "replica-2", drainRules, c.Addrs(), patient...)
-	one.start()
-	two.start()
+	one.Start()
+	two.Start()
 	keys := []string{"a", "b", "c", "d", "e", "f"} // on every node
 	h := one.newHolder()
 	const each = 40

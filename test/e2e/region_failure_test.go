@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
 )
 
 const failureLimit = 10
@@ -56,15 +56,15 @@ func TestRedisFails(t *testing.T) {
 	}
 	var both []*replica
 	for _, name := range []string{"replica-1", "replica-2"} {
-		r := newReplica(t, name, failureRules, c.Addrs(), "--descriptors", bindings, "--rls-listen", stack.FreeAddr(t))
-		r.start()
+		r := newReplica(t, name, failureRules, c.Addrs(), "--descriptors", bindings, "--rls-listen", proc.FreeAddr(t))
+		r.Start()
 		both = append(both, r)
 	}
 	rules := []string{"fail-allow", "fail-deny", "fail-local"}
 	for _, r := range both {
-		stack.Eventually(t, 15*time.Second, r.name+" knows of two replicas", func() bool { return r.metrics()["weir_redis_replicas"] == 2 })
+		proc.Eventually(t, 15*time.Second, r.Name+" knows of two replicas", func() bool { return r.Metrics()["weir_redis_replicas"] == 2 })
 		for _, rule := range rules {
-			stack.Eventually(t, 10*time.Second, rule+" is spent", func() bool { return r.offer(rule, "spent", 3*failureLimit) == 0 })
+			proc.Eventually(t, 10*time.Second, rule+" is spent", func() bool { return r.offer(rule, "spent", 3*failureLimit) == 0 })
 		}
 	}
 
@@ -78,21 +78,21 @@ func TestRedisFails(t *testing.T) {
 			{"fail-deny", "deny", 0},
 			{"fail-local", "local", failureLimit / 2},
 		} {
-			before := r.metrics()
+			before := r.Metrics()
 			if got := r.offer(want.rule, "new", 2*failureLimit); got != want.admitted {
-				t.Errorf("%s admitted %d of %d to a new key of %s, want %d", r.name, got, 2*failureLimit, want.rule, want.admitted)
+				t.Errorf("%s admitted %d of %d to a new key of %s, want %d", r.Name, got, 2*failureLimit, want.rule, want.admitted)
 			}
 			degraded := func(how string) float64 {
 				sample := fmt.Sprintf(`weir_degraded_total{how=%q,rule=%q}`, how, want.rule)
-				return r.metrics()[sample] - before[sample]
+				return r.Metrics()[sample] - before[sample]
 			}
 			if got := degraded(want.how); got == 0 {
-				t.Errorf("%s: decisions of %s by on_failure are not counted", r.name, want.rule)
+				t.Errorf("%s: decisions of %s by on_failure are not counted", r.Name, want.rule)
 			}
 			// At first it is refused by a denial that is still young, as it would be with Redis.
-			stack.Eventually(t, 10*time.Second, r.name+" refuses as before the failure", func() bool {
+			proc.Eventually(t, 10*time.Second, r.Name+" refuses as before the failure", func() bool {
 				if got := r.offer(want.rule, "spent", failureLimit); got != 0 {
-					t.Fatalf("%s admitted %d to a spent key of %s", r.name, got, want.rule)
+					t.Fatalf("%s admitted %d to a spent key of %s", r.Name, got, want.rule)
 				}
 				return degraded("denied") > 0
 			})
@@ -100,12 +100,12 @@ func TestRedisFails(t *testing.T) {
 	}
 
 	restartAll(c)
-	stack.Eventually(t, 20*time.Second, "a limit holds over both replicas", func() bool {
+	proc.Eventually(t, 20*time.Second, "a limit holds over both replicas", func() bool {
 		key := fmt.Sprint("again-", time.Now().UnixNano())
 		return both[0].offer("fail-deny", key, 2*failureLimit)+both[1].offer("fail-deny", key, 2*failureLimit) == failureLimit
 	})
 	for _, r := range both {
-		stack.Eventually(t, 20*time.Second, "what was let through is charged", func() bool { return r.offer("fail-allow", "new", 1) == 0 })
+		proc.Eventually(t, 20*time.Second, "what was let through is charged", func() bool { return r.offer("fail-allow", "new", 1) == 0 })
 	}
 }
 
@@ -115,9 +115,9 @@ func (r *replica) offer(rule, key string, n int) (admitted int) {
 	r.t.Helper()
 	body := fmt.Sprintf(`{"domain": "test", "descriptors": [{"entries": [{"key": %q, "value": %q}]}]}`, rule, key)
 	for range n {
-		resp, err := r.http.Post("http://"+r.quota+"/json", "application/json", strings.NewReader(body))
+		resp, err := r.HTTP.Post("http://"+r.Addr+"/json", "application/json", strings.NewReader(body))
 		if err != nil {
-			r.t.Fatalf("%s: %v", r.name, err)
+			r.t.Fatalf("%s: %v", r.Name, err)
 		}
 		resp.Body.Close()
 		switch resp.StatusCode {
@@ -125,7 +125,7 @@ func (r *replica) offer(rule, key string, n int) (admitted int) {
 			admitted++
 		case http.StatusTooManyRequests:
 		default:
-			r.t.Fatalf("%s: %s", r.name, resp.Status)
+			r.t.Fatalf("%s: %s", r.Name, resp.Status)
 		}
 	}
 	return admitted

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
 )
 
 // The windows last a day, so that none ends within a test (but at midnight).
@@ -48,8 +48,8 @@ const sharedLimit = 60
 func TestReplicasShareALimit(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	one, two := newReplica(t, "replica-1", sharedRules, c.Addrs()), newReplica(t, "replica-2", sharedRules, c.Addrs()[:1])
-	one.start()
-	two.start()
+	one.Start()
+	two.Start()
 	for _, rule := range []string{"exact", "bucket", "log", "leased"} {
 		t.Run(rule, func(t *testing.T) {
 			for i := range 6 {
@@ -69,14 +69,14 @@ func TestReplicasShareALimit(t *testing.T) {
 			}
 		}
 		one.Stop()
-		one.start()
+		one.Start()
 		if units, undecided := drained(t, "exact", "restart", one, two); units > 40 || units < uint64(40-undecided) {
 			t.Errorf("20 before the restart and %d after it, of %d", units, sharedLimit)
 		}
 	})
 	t.Run("both know of two", func(t *testing.T) {
 		for _, r := range []*replica{one, two} {
-			stack.Eventually(t, 15*time.Second, r.name+" knows of two replicas", func() bool { return r.metrics()["weir_redis_replicas"] == 2 })
+			proc.Eventually(t, 15*time.Second, r.Name+" knows of two replicas", func() bool { return r.Metrics()["weir_redis_replicas"] == 2 })
 		}
 	})
 }
@@ -90,27 +90,27 @@ func TestRedisRestarts(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	r := newReplica(t, "replica", sharedRules, c.Addrs())
 	killAll(c)
-	r.begin()
-	stack.Eventually(t, 20*time.Second, "the replica is not ready, and says that Redis does not answer", func() bool {
-		status, text := r.ready()
+	r.Begin()
+	proc.Eventually(t, 20*time.Second, "the replica is not ready, and says that Redis does not answer", func() bool {
+		status, text := r.Ready()
 		return status == http.StatusServiceUnavailable && strings.Contains(text, c.Nodes[0].Addr) && strings.Contains(text, "refused")
 	})
 	restartAll(c)
-	r.awaitReady()
+	r.AwaitReady()
 	if units, _ := drained(t, "exact", "spent", r); units > sharedLimit {
 		t.Fatalf("granted %d of %d", units, sharedLimit)
 	}
 
 	killAll(c)
 	h := r.newHolder()
-	stack.Eventually(t, 10*time.Second, "metrics show that Redis is away", func() bool {
+	proc.Eventually(t, 10*time.Second, "metrics show that Redis is away", func() bool {
 		for i := range 20 { // on every node
 			_, _, _, _ = h.ask(t.Context(), "exact", fmt.Sprint("somebody asks ", i)) // whatever the answer is
 		}
-		m := r.metrics()
+		m := r.Metrics()
 		return m["weir_redis_breakers_open"] == 3 && m[`weir_redis_unavailable_total{reason="network"}`] > 0
 	})
-	if status, text := r.ready(); status != http.StatusOK {
+	if status, text := r.Ready(); status != http.StatusOK {
 		t.Errorf("/readyz: %d %s; want ready, for on_failure", status, text)
 	}
 	late := 0
@@ -126,16 +126,16 @@ func TestRedisRestarts(t *testing.T) {
 	if late > 10 { // for a busy machine; without a bound nearly all would be
 		t.Errorf("%d of 100 calls took longer than their budget of %v", late, callBudget)
 	}
-	if n := r.metrics()[`weir_redis_unavailable_total{reason="breaker"}`]; n < 90 {
+	if n := r.Metrics()[`weir_redis_unavailable_total{reason="breaker"}`]; n < 90 {
 		t.Errorf("the breaker refused %v of 100 asks: the others waited for Redis", n)
 	}
 
 	restartAll(c)
-	stack.Eventually(t, 20*time.Second, "keys are decided again", func() bool {
+	proc.Eventually(t, 20*time.Second, "keys are decided again", func() bool {
 		status, _, _, err := h.ask(t.Context(), "exact", fmt.Sprint("again-", time.Now().UnixNano()))
 		return err == nil && status == quotapb.Status_STATUS_OK
 	})
-	stack.Eventually(t, 20*time.Second, "a limit holds again", func() bool {
+	proc.Eventually(t, 20*time.Second, "a limit holds again", func() bool {
 		units, undecided := drained(t, "exact", fmt.Sprint("after-", time.Now().UnixNano()), r)
 		return units == sharedLimit && undecided == 0
 	})

@@ -1,14 +1,8 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
-	"io"
-	"net"
-	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,97 +13,28 @@ import (
 
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 // replica is one of several weir-regional that share a Redis.
 type replica struct {
-	*stack.Process
-	t     *testing.T
-	name  string
-	argv  []string
-	quota string // address of the QuotaService
-	admin string
-	http  *http.Client
+	*region.Region
+	t *testing.T
 }
 
 // newReplica prepares a replica with these rules on free ports of this machine.
-func newReplica(t *testing.T, name, rules string, redis []string, args ...string) *replica {
+func newReplica(t *testing.T, name, rules string, redis []string, flags ...string) *replica {
 	t.Helper()
-	r := &replica{t: t, name: name, quota: stack.FreeAddr(t), admin: stack.FreeAddr(t)}
-	r.connectBy(new(net.Dialer).DialContext)
-	r.argv = r.command(rules, redis, args...)
-	return r
+	return replicaOf(t, region.Config{Name: name, Rules: rules, Flags: flags}, redis)
 }
 
-// command is the command line of a replica that serves at its addresses.
-func (r *replica) command(rules string, redis []string, args ...string) []string {
-	r.t.Helper()
-	file := filepath.Join(r.t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-	return append([]string{stack.RegionProgram(r.t), "--rules", file, "--drain-wait", "0s",
-		"--listen", r.quota, "--admin-listen", r.admin, "--redis", strings.Join(redis, ",")}, args...)
-}
-
-func (r *replica) connectBy(dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
-	transport := &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}
-	r.t.Cleanup(transport.CloseIdleConnections)
-	r.http = &http.Client{Transport: transport, Timeout: 10 * time.Second}
-}
-
-// begin starts the replica without waiting for it.
-func (r *replica) begin() {
-	r.t.Helper()
-	r.Process = stack.Run(r.t, r.name, r.argv...)
-}
-
-// start starts the replica and waits until it is ready.
-func (r *replica) start() {
-	r.t.Helper()
-	r.begin()
-	r.awaitReady()
-}
-
-func (r *replica) awaitReady() {
-	r.t.Helper()
-	stack.Eventually(r.t, 30*time.Second, r.name+" is ready", func() bool {
-		if r.Exited() {
-			r.t.Fatalf("%s exited while starting:\n%s", r.name, r.Log())
-		}
-		status, _ := r.ready()
-		return status == http.StatusOK
-	})
-}
-
-// ready is what /readyz says; 0: nothing.
-func (r *replica) ready() (status int, text string) {
-	resp, err := r.http.Get("http://" + r.admin + "/readyz")
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body) // what is missing of it is not there
-	return resp.StatusCode, string(body)
-}
-
-// metrics are the samples by name with labels.
-func (r *replica) metrics() map[string]float64 {
-	r.t.Helper()
-	resp, err := r.http.Get("http://" + r.admin + "/metrics")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	samples := map[string]float64{}
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		if v, err := strconv.ParseFloat(value, 64); err == nil {
-			samples[name] = v
-		}
-	}
-	return samples
+// replicaOf prepares a replica that is to run as cfg says.
+func replicaOf(t *testing.T, cfg region.Config, redis []string) *replica {
+	t.Helper()
+	cfg.Dir = proc.LogDir(t)
+	cfg.Flags = append([]string{"--redis", strings.Join(redis, ",")}, cfg.Flags...)
+	return &replica{region.New(t, cfg), t}
 }
 
 // holder asks a replica for units, one call after the other.
@@ -121,7 +46,7 @@ type holder struct {
 }
 
 func (r *replica) newHolder() *holder {
-	h := &holder{of: r, client: quotapbconnect.NewQuotaServiceClient(r.http, "http://"+r.quota), id: make([]byte, 16)}
+	h := &holder{of: r, client: quotapbconnect.NewQuotaServiceClient(r.HTTP, "http://"+r.Addr), id: make([]byte, 16)}
 	_, _ = rand.Read(h.id) // never fails
 	return h
 }
@@ -176,15 +101,15 @@ func drained(t *testing.T, rule, key string, replicas ...*replica) (units uint64
 			mu.Unlock()
 			switch {
 			case err != nil:
-				t.Errorf("%s: %v", h.of.name, err)
+				t.Errorf("%s: %v", h.of.Name, err)
 				return
 			case status == quotapb.Status_STATUS_DENIED:
 				return
 			case status == quotapb.Status_STATUS_UNKNOWN_RULE:
-				t.Errorf("%s does not know the rule %s", h.of.name, rule)
+				t.Errorf("%s does not know the rule %s", h.of.Name, rule)
 				return
 			case time.Now().After(deadline):
-				t.Errorf("%s: %s is neither spent nor denied: %v, %d units", h.of.name, key, status, units)
+				t.Errorf("%s: %s is neither spent nor denied: %v, %d units", h.of.Name, key, status, units)
 				return
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
 )
 
 // The program speaks TLS to a cluster that demands a certificate and a password, by
@@ -32,9 +32,9 @@ func TestSecureRedis(t *testing.T) {
 		t.Helper()
 		var text string
 		for _, part := range says {
-			stack.Eventually(t, 20*time.Second, r.name+" says: "+part, func() bool {
+			proc.Eventually(t, 20*time.Second, r.Name+" says: "+part, func() bool {
 				var status int
-				status, text = r.ready()
+				status, text = r.Ready()
 				return status == http.StatusServiceUnavailable && strings.Contains(text, part)
 			})
 		}
@@ -43,16 +43,16 @@ func TestSecureRedis(t *testing.T) {
 
 	write("wrong\n")
 	r := newReplica(t, "replica", sharedRules, c.Addrs()[:1], flags(a.CA, a.ClientCert, a.ClientKey)...)
-	r.begin()
+	r.Begin()
 	refused(r, "WRONGPASS", "set the user name and the password")
 	write("right\n")
-	r.awaitReady()
+	r.AwaitReady()
 	if units, undecided := drained(t, "exact", "k", r); units > sharedLimit || units < uint64(sharedLimit-undecided) {
 		t.Errorf("granted %d of %d (%d asks were not decided)", units, sharedLimit, undecided)
 	}
 
 	other := redistest.NewAuthority(t)
 	stranger := newReplica(t, "stranger", sharedRules, c.Addrs(), flags(other.CA, a.ClientCert, a.ClientKey)...)
-	stranger.begin()
+	stranger.Begin()
 	refused(stranger, "unknown authority", "trust the authority")
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // splitLoad asks for keys on both sides, all the time, and looks at both services.
@@ -101,7 +101,7 @@ func (l *splitLoad) ask(ctx context.Context, h *holder, w want) {
 	}
 	l.mu.Unlock()
 	if err != nil && ctx.Err() == nil {
-		l.t.Errorf("%s: %v", h.of.name, err)
+		l.t.Errorf("%s: %v", h.of.Name, err)
 	}
 	time.Sleep(2 * time.Millisecond)
 }
@@ -110,7 +110,7 @@ func (l *splitLoad) ask(ctx context.Context, h *holder, w want) {
 func (l *splitLoad) awaitDecided(side *replica, rule string, keys []string, within time.Duration) {
 	l.t.Helper()
 	from := time.Now()
-	stack.Eventually(l.t, within, side.name+" decides on "+keys[0]+" and its like", func() bool {
+	proc.Eventually(l.t, within, side.Name+" decides on "+keys[0]+" and its like", func() bool {
 		return !slices.ContainsFunc(keys, func(key string) bool { return !l.lastly(side, rule, key).After(from) })
 	})
 }
@@ -119,7 +119,7 @@ func (l *splitLoad) awaitDecided(side *replica, rule string, keys []string, with
 // They must not be spent: what was denied stays so, from memory.
 func (l *splitLoad) awaitSilence(side *replica, rule string, keys []string, within time.Duration) {
 	l.t.Helper()
-	stack.Eventually(l.t, within, side.name+" decides no more on "+keys[0]+" and its like", func() bool {
+	proc.Eventually(l.t, within, side.Name+" decides no more on "+keys[0]+" and its like", func() bool {
 		return !slices.ContainsFunc(keys, func(key string) bool { return time.Since(l.lastly(side, rule, key)) < time.Second })
 	})
 }
@@ -140,7 +140,7 @@ func (l *splitLoad) eachWithin() {
 	defer l.mu.Unlock()
 	for who, n := range l.granted {
 		if n > splitLimit && who.rule != "roomy" {
-			l.t.Errorf("%s %s: %s granted %d of %d", who.rule, who.key, who.side.name, n, splitLimit)
+			l.t.Errorf("%s %s: %s granted %d of %d", who.rule, who.key, who.side.Name, n, splitLimit)
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (l *splitLoad) unstalled() (took []time.Duration) {
 // fewer would be one on the machine.
 func (l *splitLoad) enough() {
 	l.t.Helper()
-	stack.Eventually(l.t, time.Minute, "1,000 calls are not held up by the machine, which keeps timers late nearly all the time",
+	proc.Eventually(l.t, time.Minute, "1,000 calls are not held up by the machine, which keeps timers late nearly all the time",
 		func() bool { return len(l.unstalled()) >= 1000 })
 }
 
@@ -221,7 +221,7 @@ type vitals struct {
 // follow looks every tenth of a second.
 func (v *vitals) follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		m := v.of.metrics()
+		m := v.of.Metrics()
 		v.mu.Lock()
 		v.goroutines = append(v.goroutines, m["go_goroutines"])
 		v.queued = append(v.queued, m["weir_redis_queued"])
@@ -252,12 +252,12 @@ func (l *splitLoad) flat() {
 		n := len(v.queued)
 		v.mu.Unlock()
 		if before == 0 || goroutines > before+slack {
-			l.t.Errorf("%s: %v goroutines before the cut, and lastingly %v in it: want no more than %d more", v.of.name, before, goroutines, slack)
+			l.t.Errorf("%s: %v goroutines before the cut, and lastingly %v in it: want no more than %d more", v.of.Name, before, goroutines, slack)
 		}
 		if queued > 0 {
-			l.t.Errorf("%s: lastingly %v asks waited for nodes that do not answer", v.of.name, queued)
+			l.t.Errorf("%s: lastingly %v asks waited for nodes that do not answer", v.of.Name, queued)
 		}
-		l.t.Logf("%s: %v goroutines before the cut, at most %v in it; %v asks waited lastingly; %d samples", v.of.name, before, goroutines, queued, n)
+		l.t.Logf("%s: %v goroutines before the cut, at most %v in it; %v asks waited lastingly; %d samples", v.of.Name, before, goroutines, queued, n)
 	}
 }
 

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -12,8 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 const splitRules = `
@@ -162,9 +162,9 @@ var failingRules = []struct {
 func (s *split) spendFailing() (key string) {
 	s.t.Helper()
 	for _, r := range []*replica{s.a, s.b} {
-		stack.Eventually(s.t, 15*time.Second, r.name+" knows of two replicas", func() bool { return r.metrics()["weir_redis_replicas"] == 2 })
+		proc.Eventually(s.t, 15*time.Second, r.Name+" knows of two replicas", func() bool { return r.Metrics()["weir_redis_replicas"] == 2 })
 		for _, rule := range failingRules {
-			stack.Eventually(s.t, 10*time.Second, rule.name+" is spent", func() bool { return r.offer(rule.name, "spent", 3*failureLimit) == 0 })
+			proc.Eventually(s.t, 10*time.Second, rule.name+" is spent", func() bool { return r.offer(rule.name, "spent", 3*failureLimit) == 0 })
 		}
 	}
 	return "spent"
@@ -177,23 +177,23 @@ func (s *split) eachByOnFailure(spent string) {
 	s.t.Helper()
 	for _, rule := range failingRules {
 		n := 0
-		stack.Eventually(s.t, 20*time.Second, s.a.name+" decides by the limit of "+rule.name, func() bool {
+		proc.Eventually(s.t, 20*time.Second, s.a.Name+" decides by the limit of "+rule.name, func() bool {
 			n++ // with a new key, since a machine that stands still is a failure, too
 			return s.a.offer(rule.name, fmt.Sprint("decided-", n), 2*failureLimit) == failureLimit
 		})
 		if got := s.a.offer(rule.name, spent, failureLimit); got != 0 {
-			s.t.Errorf("%s admitted %d to a spent key of %s", s.a.name, got, rule.name)
+			s.t.Errorf("%s admitted %d to a spent key of %s", s.a.Name, got, rule.name)
 		}
 		degraded := fmt.Sprintf(`weir_degraded_total{how=%q,rule=%q}`, rule.how, rule.name)
-		before := s.b.metrics()[degraded]
+		before := s.b.Metrics()[degraded]
 		if got := s.b.offer(rule.name, "undecided", 2*failureLimit); got != rule.admitted {
-			s.t.Errorf("%s admitted %d of %d to a new key of %s, want %d", s.b.name, got, 2*failureLimit, rule.name, rule.admitted)
+			s.t.Errorf("%s admitted %d of %d to a new key of %s, want %d", s.b.Name, got, 2*failureLimit, rule.name, rule.admitted)
 		}
-		if got := s.b.metrics()[degraded] - before; got != 2*failureLimit {
-			s.t.Errorf("%s counted %v decisions of %s by on_failure, want %d", s.b.name, got, rule.name, 2*failureLimit)
+		if got := s.b.Metrics()[degraded] - before; got != 2*failureLimit {
+			s.t.Errorf("%s counted %v decisions of %s by on_failure, want %d", s.b.Name, got, rule.name, 2*failureLimit)
 		}
 		if got := s.b.offer(rule.name, spent, failureLimit); got != 0 {
-			s.t.Errorf("%s admitted %d to a key of %s that was spent before the cut", s.b.name, got, rule.name)
+			s.t.Errorf("%s admitted %d to a key of %s that was spent before the cut", s.b.Name, got, rule.name)
 		}
 	}
 }
@@ -225,8 +225,8 @@ func startSplit(t *testing.T) *split {
 		addrs = append(addrs, n.addr())
 	}
 	s.a, s.b = s.startService(a, addrs), s.startService(b, addrs)
-	s.a.awaitReady()
-	s.b.awaitReady()
+	s.a.AwaitReady()
+	s.b.AwaitReady()
 	return s
 }
 
@@ -236,12 +236,12 @@ func (s *split) startNode(on *side, port int) *clusterNode {
 	if err != nil {
 		s.t.Fatal("redis-server is not installed: run `make setup`")
 	}
-	stack.Run(s.t, fmt.Sprint("redis-", port), on.within(s.t, program, "--port", strconv.Itoa(port), "--bind", on.addr,
+	proc.Start(s.t, proc.LogDir(s.t), fmt.Sprint("redis-", port), on.within(s.t, program, "--port", strconv.Itoa(port), "--bind", on.addr,
 		"--protected-mode", "no", "--dir", s.t.TempDir(), "--save", "", "--cluster-enabled", "yes",
 		"--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no",
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")...)
 	n := &clusterNode{side: on, port: port}
-	stack.Eventually(s.t, 30*time.Second, fmt.Sprint("redis on port ", port, " answers"), func() bool {
+	proc.Eventually(s.t, 30*time.Second, fmt.Sprint("redis on port ", port, " answers"), func() bool {
 		n.id, err = s.try(n, "CLUSTER", "MYID")
 		return err == nil && len(n.id) == 40
 	})
@@ -264,13 +264,13 @@ func (s *split) form() {
 		}
 	}
 	for i, n := range s.nodes[3:] {
-		stack.Eventually(s.t, 30*time.Second, n.addr()+" follows its master", func() bool {
+		proc.Eventually(s.t, 30*time.Second, n.addr()+" follows its master", func() bool {
 			said, err := s.try(n, "CLUSTER", "REPLICATE", s.nodes[i].id)
 			return err == nil && said == "OK"
 		})
 	}
 	for _, n := range s.nodes {
-		stack.Eventually(s.t, 30*time.Second, n.addr()+" finds the cluster well", func() bool {
+		proc.Eventually(s.t, 30*time.Second, n.addr()+" finds the cluster well", func() bool {
 			info, _ := s.try(n, "CLUSTER", "INFO")
 			nodes, _ := s.try(n, "CLUSTER", "NODES")
 			replication, _ := s.try(n, "INFO", "replication")
@@ -300,14 +300,13 @@ func (s *split) try(n *clusterNode, args ...string) (string, error) {
 
 func (s *split) startService(on *side, redis []string) *replica {
 	s.t.Helper()
-	r := &replica{t: s.t, name: "weir-" + on.device, quota: on.addr + ":8080", admin: on.addr + ":8090"}
-	r.connectBy(on.dial)
-	bindings := filepath.Join(s.t.TempDir(), "bindings.yaml")
-	if err := os.WriteFile(bindings, []byte(failureBindings), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	rules := splitRules + strings.TrimPrefix(failureRules, "\nrules:\n")
-	r.argv = on.within(s.t, r.command(rules, redis, "--descriptors", bindings, "--rls-listen", on.addr+":8081")...)
-	r.begin()
+	bindings := proc.WriteFile(s.t, filepath.Join(s.t.TempDir(), "bindings.yaml"), failureBindings)
+	r := replicaOf(s.t, region.Config{
+		Name: "weir-" + on.device, Addr: on.addr + ":8080", Admin: on.addr + ":8090",
+		Rules: splitRules + strings.TrimPrefix(failureRules, "\nrules:\n"),
+		Flags: []string{"--descriptors", bindings, "--rls-listen", on.addr + ":8081"},
+		Dial:  on.dial, Command: func(argv []string) []string { return on.within(s.t, argv...) },
+	}, redis)
+	r.Begin()
 	return r
 }

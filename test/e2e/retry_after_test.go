@@ -15,7 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // A client that sends six requests at once against five per hour is told with the sixth
@@ -40,11 +41,11 @@ func TestRetryAfter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := stack.FreeAddr(t)
+	addr := proc.FreeAddr(t)
 	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Rules: rules,
 		RegionConfig: fmt.Sprintf("front: \"on\"\nratelimit_config: %s\ndescriptors: %s\nrls_listen: %s\n", dir, file, addr)})
 	p := s.PoPs[0]
-	stack.Eventually(t, 20*time.Second, "the PoP has the rules", func() bool {
+	proc.Eventually(t, 20*time.Second, "the PoP has the rules", func() bool {
 		return p.Get("/token_bucket", "x-user", "nobody").Header.Get("RateLimit") != ""
 	})
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))

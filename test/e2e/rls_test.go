@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // TestRateLimitService: an Envoy whose own rate limit filter asks weir-regional,
@@ -30,17 +32,17 @@ func testRateLimitService(t *testing.T, redis string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := stack.FreeAddr(t)
+	addr := proc.FreeAddr(t)
 	s := stack.Start(t, stack.Config{
 		PoPs:         1,
 		Rules:        "rules: []\n",
 		RegionConfig: fmt.Sprintf("%sratelimit_config: %s\nrls_listen: %s\n", redis, dir, addr),
-		Bootstrap: func(b *stack.Bootstrap) {
+		Bootstrap: func(b *envoy.Bootstrap) {
 			b.SetRateLimit(addr, "pop", header("x-user", "user"), header(":path", "path"))
 		},
 	})
 	p := s.PoPs[0]
-	stack.Eventually(t, 30*time.Second, "Envoy reaches the rate limit service", func() bool {
+	proc.Eventually(t, 30*time.Second, "Envoy reaches the rate limit service", func() bool {
 		return get(t, p.Addr, "/", "").StatusCode == http.StatusOK // no descriptor, or one without a rule
 	})
 

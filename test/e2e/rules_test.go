@@ -9,8 +9,10 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // quota is a rule file with one rule, of so many units a day.
@@ -66,7 +68,7 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 		} {
 			before := len(s.Region.Log())
 			s.Region.SetRules(bad.rules)
-			stack.Eventually(t, 10*time.Second, fmt.Sprintf("the region says %q of:\n%s", bad.says, bad.rules), func() bool {
+			proc.Eventually(t, 10*time.Second, fmt.Sprintf("the region says %q of:\n%s", bad.says, bad.rules), func() bool {
 				said := s.Region.Log()[before:]
 				return strings.Contains(said, "rules.yaml") && strings.Contains(said, bad.says)
 			})
@@ -76,7 +78,7 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 	})
 	t.Run("good rules are taken after bad ones", func(t *testing.T) {
 		s.Region.SetRules(quota(5))
-		stack.Eventually(t, 10*time.Second, "5/1d holds", func() bool { return spend(time.Now().String()) == 5 })
+		proc.Eventually(t, 10*time.Second, "5/1d holds", func() bool { return spend(time.Now().String()) == 5 })
 	})
 
 	stop()
@@ -103,7 +105,7 @@ func TestPoPStartsBeforeItsRegion(t *testing.T) {
 		PoPs:        len(cases),
 		Rules:       quota(10),
 		RegionLater: true,
-		Bootstrap: func(b *stack.Bootstrap) {
+		Bootstrap: func(b *envoy.Bootstrap) {
 			b.SetPlugin(cases[starting].plugin)
 			starting++
 		},
@@ -124,7 +126,7 @@ func TestPoPStartsBeforeItsRegion(t *testing.T) {
 	s.Region.Start()
 	for i, c := range cases {
 		t.Run(c.name+", then the region", func(t *testing.T) {
-			stack.Eventually(t, 15*time.Second, "the region's rules hold", func() bool {
+			proc.Eventually(t, 15*time.Second, "the region's rules hold", func() bool {
 				tally := offerTo(i, time.Now().String(), 100)
 				return tally.OK() == 10 && tally.Status[429] == 90
 			})

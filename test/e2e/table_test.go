@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/stack"
-	"github.com/weirlimit/weir/test/stack/drive"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 const tableRules = `
@@ -58,7 +59,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("admitted %d while the region hung, want all %d", admitted, keys*limit)
 		}
 		before := int64(-1)
-		stack.Eventually(t, 60*time.Second, "the PoP tells its debts and is silent", func() bool {
+		proc.Eventually(t, 60*time.Second, "the PoP tells its debts and is silent", func() bool {
 			now := wants()
 			silent := now == before
 			before = now

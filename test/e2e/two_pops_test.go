@@ -3,7 +3,7 @@ package e2e
 import (
 	"testing"
 
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 var twoPoPsRules = "rules:\n" + limitRules() + floodRules + clientIPRules + headerRules + modeRules

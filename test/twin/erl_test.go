@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
 )
 
 // peer is an envoyproxy/ratelimit with a Redis of its own.
@@ -54,13 +54,13 @@ func startPeer(t testing.TB, dir string) *peer {
 		"RUNTIME_ROOT=" + filepath.Dir(dir), "RUNTIME_SUBDIRECTORY=", "RUNTIME_APPDIRECTORY=" + filepath.Base(dir),
 		"RUNTIME_WATCH_ROOT=false", "USE_STATSD=false", "DISABLE_STATS=true", "LOG_LEVEL=warn",
 		"LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true"}
-	grpcAddr, http := stack.FreeAddr(t), stack.FreeAddr(t)
-	for _, listen := range []struct{ name, addr string }{{"GRPC_", grpcAddr}, {"", http}, {"DEBUG_", stack.FreeAddr(t)}} {
+	grpcAddr, http := proc.FreeAddr(t), proc.FreeAddr(t)
+	for _, listen := range []struct{ name, addr string }{{"GRPC_", grpcAddr}, {"", http}, {"DEBUG_", proc.FreeAddr(t)}} {
 		host, port, _ := net.SplitHostPort(listen.addr)
 		argv = append(argv, listen.name+"HOST="+host, listen.name+"PORT="+port)
 	}
-	process := stack.Run(t, "ratelimit", append(argv, program)...)
-	awaitReady(t, process, "http://"+http+"/healthcheck")
+	process := proc.Start(t, proc.LogDir(t), "ratelimit", append(argv, program)...)
+	process.AwaitReady("http://" + http + "/healthcheck")
 	p.client = dial(t, grpcAddr)
 	return p
 }

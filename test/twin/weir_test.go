@@ -2,18 +2,17 @@ package twin
 
 import (
 	"errors"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
-	"github.com/weirlimit/weir/test/stack"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 // mode is how Weir is run.
@@ -51,30 +50,15 @@ func startWeir(t testing.TB, m mode, dir string) []rlspb.RateLimitServiceClient 
 	}
 	var clients []rlspb.RateLimitServiceClient
 	for range m.replicas {
-		rls, admin := stack.FreeAddr(t), stack.FreeAddr(t)
-		argv := []string{stack.RegionProgram(t), "--ratelimit-config", dir, "--rls-listen", rls,
-			"--listen", stack.FreeAddr(t), "--admin-listen", admin, "--drain-wait", "0s", "--state", "off",
+		rls, admin := proc.FreeAddr(t), proc.FreeAddr(t)
+		argv := []string{region.Program(t), "--ratelimit-config", dir, "--rls-listen", rls,
+			"--listen", proc.FreeAddr(t), "--admin-listen", admin, "--drain-wait", "0s", "--state", "off",
 			"--rls-headers", "--rls-metadata", "--log-level", "error", "--rls-budget", "10s", "--redis-timeout", "10s"}
-		process := stack.Run(t, "region", append(argv, flags...)...)
-		awaitReady(t, process, "http://"+admin+"/readyz")
+		process := proc.Start(t, proc.LogDir(t), "region", append(argv, flags...)...)
+		process.AwaitReady("http://" + admin + "/readyz")
 		clients = append(clients, dial(t, rls))
 	}
 	return clients
-}
-
-func awaitReady(t testing.TB, p *stack.Process, url string) {
-	t.Helper()
-	stack.Eventually(t, time.Minute, p.Name+" is ready", func() bool {
-		if p.Exited() {
-			t.Fatalf("%s exited while starting:\n%s", p.Name, p.Log())
-		}
-		resp, err := http.Get(url)
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
 }
 
 // convert makes rules and bindings of a directory, and returns the flags that put them in
@@ -83,7 +67,7 @@ func convert(t testing.TB, dir string) []string {
 	t.Helper()
 	to := t.TempDir()
 	flags := []string{"--rules", filepath.Join(to, "rules.yaml"), "--descriptors", filepath.Join(to, "bindings.yaml")}
-	out, err := exec.Command(stack.CommandProgram(t), slices.Concat([]string{"convert", dir}, flags)...).CombinedOutput()
+	out, err := exec.Command(proc.Built(t, "bin/weir", "build"), slices.Concat([]string{"convert", dir}, flags)...).CombinedOutput()
 	const leftOut = 3 // the exit status: rate limits were left out
 	if failed := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &failed) || failed.ExitCode() != leftOut) {
 		t.Fatalf("weir convert: %v\n%s", err, out)

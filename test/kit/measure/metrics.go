@@ -3,11 +3,12 @@ package measure
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/test/kit/page"
 )
 
 // Metrics is one reading of a process's counters and gauges: series as written
@@ -15,24 +16,12 @@ import (
 type Metrics map[string]float64
 
 // Scrape reads the metrics at url.
-func Scrape(ctx context.Context, url string) (Metrics, error) {
+func Scrape(ctx context.Context, client *http.Client, url string) (Metrics, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	text, err := page.Read(ctx, client, url)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %s: %w", url, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("metrics: %s: %s", url, resp.Status)
 	}
 	return ParseMetrics(string(text))
 }

@@ -61,11 +61,11 @@ func TestScrape(t *testing.T) {
 		w.Write([]byte(metricsText))
 	}))
 	defer server.Close()
-	m, err := Scrape(t.Context(), server.URL+"/metrics")
+	m, err := Scrape(t.Context(), server.Client(), server.URL+"/metrics")
 	if err != nil || m.Sum("weir_wants_total") != 1500 {
 		t.Errorf("Scrape = %v, %v", m, err)
 	}
-	if m, err := Scrape(t.Context(), server.URL+"/elsewhere"); err == nil {
+	if m, err := Scrape(t.Context(), server.Client(), server.URL+"/elsewhere"); err == nil {
 		t.Errorf("Scrape of a 404 = %v, want an error", m)
 	}
 }

@@ -12,9 +12,9 @@ import (
 func Users(lines ...string) Option {
 	return func(s *settings) {
 		s.each = append(s.each, func(s *Server) []string {
-			path := filepath.Join(s.dir, s.name+".acl")
+			path := filepath.Join(s.dir, s.Name+".acl")
 			if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-				s.t.Fatalf("%s: %v", s.name, err)
+				s.t.Fatalf("%s: %v", s.Name, err)
 			}
 			return []string{"--aclfile", path}
 		})

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // Slots is how many hash slots a cluster has.
@@ -15,7 +17,7 @@ const Slots = 16384
 // they say; they may be called from one goroutine at a time.
 type Cluster struct {
 	Nodes  []*Server // the masters at first, then their replicas in turn
-	t      T
+	t      proc.T
 	single bool // no cluster, but one server that has all slots
 }
 
@@ -24,7 +26,7 @@ func Single(s *Server) *Cluster { return &Cluster{Nodes: []*Server{s}, t: s.t, s
 
 // StartCluster starts a cluster, its slots spread evenly over the masters, and
 // waits until all nodes agree that it is well.
-func StartCluster(t T, masters, replicasEach int, opts ...Option) *Cluster {
+func StartCluster(t proc.T, masters, replicasEach int, opts ...Option) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
 	set := settingsOf(opts)
@@ -32,7 +34,7 @@ func StartCluster(t T, masters, replicasEach int, opts ...Option) *Cluster {
 		c.Nodes = append(c.Nodes, newServer(t, "node", true, set))
 	}
 	for _, n := range c.Nodes {
-		n.start()
+		n.Begin()
 	}
 	for _, n := range c.Nodes {
 		n.await()
@@ -65,7 +67,7 @@ func (c *Cluster) meet() {
 func (c *Cluster) follow(replica, master *Server) {
 	c.t.Helper()
 	id := master.Do("CLUSTER", "MYID")
-	eventually(c.t, startTimeout, replica.name+" follows "+master.name, func() string {
+	proc.Await(c.t, startTimeout, replica.Name+" follows "+master.Name, func() string {
 		_, err := replica.Try("CLUSTER", "REPLICATE", id)
 		if err != nil {
 			return err.Error()
@@ -80,7 +82,7 @@ func (c *Cluster) follow(replica, master *Server) {
 // know it.
 func (c *Cluster) Await() {
 	c.t.Helper()
-	eventually(c.t, startTimeout, "the cluster is well", c.missing)
+	proc.Await(c.t, startTimeout, "the cluster is well", c.missing)
 }
 
 // missing is what is not yet well.
@@ -180,7 +182,7 @@ func slotRange(text string) (first, last int, ok bool) {
 
 // running are the nodes that can answer.
 func (c *Cluster) running() []*Server {
-	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n *Server) bool { return !n.answers() })
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n *Server) bool { return !n.Answers() })
 }
 
 // Addrs are the addresses of all nodes.
@@ -292,7 +294,7 @@ func (c *Cluster) Commands(name string) (sum Command) {
 func (c *Cluster) AwaitMaster(slot int, lost *Server) *Server {
 	c.t.Helper()
 	var owner *Server
-	eventually(c.t, startTimeout, fmt.Sprintf("slot %d has a new master", slot), func() string {
+	proc.Await(c.t, startTimeout, fmt.Sprintf("slot %d has a new master", slot), func() string {
 		if owner = c.OwnerOf(slot); owner == lost {
 			return lost.Addr + " still has it"
 		}

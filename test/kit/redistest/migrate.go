@@ -3,6 +3,8 @@ package redistest
 import (
 	"fmt"
 	"time"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // Step is where a migration of a slot stands.
@@ -48,7 +50,7 @@ func (c *Cluster) Migrate(slot int, to *Server, at func(Step)) {
 	to.Do("CLUSTER", "SETSLOT", slot, "NODE", target)
 	from.Do("CLUSTER", "SETSLOT", slot, "NODE", target)
 	at(Closed)
-	eventually(c.t, settle, fmt.Sprintf("all know that slot %d has moved", slot), func() string {
+	proc.Await(c.t, settle, fmt.Sprintf("all know that slot %d has moved", slot), func() string {
 		for _, n := range c.running() {
 			members, err := n.members()
 			if err != nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // electionTimeout is how long sentinels may take to agree. Votes that split are
@@ -22,7 +24,7 @@ type Sentinel struct {
 	Name      string    // of the master, as sentinels know it
 	Nodes     []*Server // the master at first, then its replicas
 	Sentinels []*Server
-	t         T
+	t         proc.T
 }
 
 // quorum is how many of the three sentinels must find the master down.
@@ -32,7 +34,7 @@ const sentinels, quorum = 3, 2
 // all of them know of each other. A master that is silent for half a second counts
 // as down. The options are for the master and its replicas; sentinels speak TLS
 // and ask for the same password when these do.
-func StartSentinel(t T, replicas int, opts ...Option) *Sentinel {
+func StartSentinel(t proc.T, replicas int, opts ...Option) *Sentinel {
 	t.Helper()
 	s := &Sentinel{Name: "weir", t: t}
 	for i := range 1 + replicas {
@@ -67,7 +69,7 @@ func (s *Sentinel) newSentinel(set *settings) *Server {
 		change(&with)
 	}
 	if with.TLSConfig != nil { // what its settings for TLS are, those of the nodes say
-		config = fmt.Sprintf("port 0\ntls-port %d\nbind 127.0.0.1\ndir %s\n%s", n.Port, n.dir, tlsLines(s.Nodes[0].argv))
+		config = fmt.Sprintf("port 0\ntls-port %d\nbind 127.0.0.1\ndir %s\n%s", n.Port, n.dir, tlsLines(s.Nodes[0].Argv))
 	}
 	config += fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d\n", s.Name, s.Nodes[0].Port, quorum) +
 		"sentinel down-after-milliseconds " + s.Name + " 500\n" +
@@ -76,12 +78,12 @@ func (s *Sentinel) newSentinel(set *settings) *Server {
 		config += "sentinel auth-pass " + s.Name + " " + with.Password + "\n" +
 			"requirepass " + with.Password + "\nsentinel sentinel-pass " + with.Password + "\n"
 	}
-	path := filepath.Join(n.dir, n.name+".conf")
+	path := filepath.Join(n.dir, n.Name+".conf")
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		s.t.Fatalf("%s: %v", n.name, err)
+		s.t.Fatalf("%s: %v", n.Name, err)
 	}
-	n.argv = []string{n.argv[0], path, "--sentinel"}
-	n.start()
+	n.Argv = []string{n.Argv[0], path, "--sentinel"}
+	n.Begin()
 	return n
 }
 
@@ -129,7 +131,7 @@ func (s *Sentinel) Master() *Server {
 func (s *Sentinel) AwaitMaster(lost *Server) *Server {
 	s.t.Helper()
 	var master *Server
-	eventually(s.t, electionTimeout, "sentinels choose a new master", func() string {
+	proc.Await(s.t, electionTimeout, "sentinels choose a new master", func() string {
 		if master = s.Master(); master == lost {
 			return lost.Addr + " still is"
 		}
@@ -146,13 +148,13 @@ func (s *Sentinel) AwaitMaster(lost *Server) *Server {
 // run, and those are in step with the master.
 func (s *Sentinel) Await() {
 	s.t.Helper()
-	eventually(s.t, electionTimeout, "the sentinels are well", s.missing)
+	proc.Await(s.t, electionTimeout, "the sentinels are well", s.missing)
 }
 
 // missing is what is not yet well.
 func (s *Sentinel) missing() string {
 	for _, n := range s.Sentinels {
-		if !n.answers() {
+		if !n.Answers() {
 			continue
 		}
 		reply, err := n.Try("SENTINEL", "MASTER", s.Name)
@@ -167,7 +169,7 @@ func (s *Sentinel) missing() string {
 	}
 	master := s.Master()
 	for _, n := range s.Nodes {
-		if n == master || !n.answers() {
+		if n == master || !n.Answers() {
 			continue
 		}
 		reply, err := n.Try("INFO", "replication")

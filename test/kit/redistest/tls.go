@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // Authority is a certificate authority of the test's own. It has signed one
@@ -31,7 +33,7 @@ type Authority struct {
 }
 
 // NewAuthority makes an authority whose certificates are valid for a day.
-func NewAuthority(t T) *Authority {
+func NewAuthority(t proc.T) *Authority {
 	t.Helper()
 	a, err := newAuthority(t.TempDir())
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/load/drive"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
@@ -35,10 +37,10 @@ type bench struct {
 	clients  []*drive.Client
 	profiles []table.Section
 
-	upstream         *rig.Envoy
-	bare             *rig.Envoy
-	native, refusing *rig.Envoy // local_ratelimit
-	one, three       *place     // Weir with so many rules per request; nil with peersOnly
+	upstream         *envoy.Envoy
+	bare             *envoy.Envoy
+	native, refusing *envoy.Envoy // local_ratelimit
+	one, three       *place       // Weir with so many rules per request; nil with peersOnly
 }
 
 // Run runs every part and returns the table: with an error, what there is of it.
@@ -50,14 +52,14 @@ func Run(ctx context.Context, opts Options, progress io.Writer) ([]table.Section
 }
 
 func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table.Section, error) {
-	r, err := rig.Open()
+	r, err := rig.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	b := &bench{Options: opts, plan: p, Rig: r, progress: progress}
 	defer b.close()
 	if err := b.start(ctx); err != nil {
-		return nil, fmt.Errorf("%w (logs in %s)", err, r.Dir())
+		return nil, fmt.Errorf("%w (logs in %s)", err, r.Dir)
 	}
 	machine, err := b.Watch()
 	if err != nil {
@@ -66,7 +68,7 @@ func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table
 	sections, err := b.measure(ctx)
 	others, err2 := machine()
 	if err = errors.Join(err, err2); err != nil {
-		return append(sections, others), fmt.Errorf("%w (logs in %s)", err, r.Dir())
+		return append(sections, others), fmt.Errorf("%w (logs in %s)", err, r.Dir)
 	}
 	return append(sections, others), r.Discard()
 }
@@ -79,7 +81,7 @@ func (b *bench) measure(ctx context.Context) (sections []table.Section, err erro
 			continue
 		}
 		begin := time.Now()
-		s, err2 := part.run(ctx)
+		s, err2 := part.measure(ctx)
 		if err2 != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", part.name, err2))
 			continue
@@ -93,6 +95,12 @@ func (b *bench) measure(ctx context.Context) (sections []table.Section, err erro
 type part struct {
 	name string
 	run  func(context.Context) (table.Section, error)
+}
+
+// measure runs the part. What a program of the rig cannot do is an error here.
+func (p part) measure(ctx context.Context) (s table.Section, err error) {
+	defer proc.Recover(&err)
+	return p.run(ctx)
 }
 
 func (b *bench) parts() []part {
@@ -109,13 +117,13 @@ func (b *bench) parts() []part {
 
 // start starts what several parts use.
 func (b *bench) start(ctx context.Context) (err error) {
-	if b.upstream, err = b.Upstream(ctx); err != nil {
+	if b.upstream, err = b.Upstream(); err != nil {
 		return err
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { b.bare, err = b.Bare(ctx, "bare", b.upstream); return })
-	g.Go(func() (err error) { b.native, err = b.Native(ctx, "native", b.upstream, 10_000_000); return })
-	g.Go(func() (err error) { b.refusing, err = b.Native(ctx, "native-refusing", b.upstream, 0); return })
+	var g errgroup.Group
+	g.Go(func() (err error) { b.bare, err = b.Bare("bare", b.upstream); return })
+	g.Go(func() (err error) { b.native, err = b.Native("native", b.upstream, 10_000_000); return })
+	g.Go(func() (err error) { b.refusing, err = b.Native("native-refusing", b.upstream, 0); return })
 	if !b.PeersOnly {
 		g.Go(func() (err error) { b.one, err = b.place(ctx, "one", oneRule, "/one/thing"); return })
 		g.Go(func() (err error) { b.three, err = b.place(ctx, "three", threeRules, "/three/thing"); return })

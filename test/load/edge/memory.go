@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/load/drive"
-	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -17,7 +18,7 @@ import (
 // lease for each of very many keys.
 func (b *bench) memory(ctx context.Context) (table.Section, error) {
 	s := table.Section{Title: "Resident memory"}
-	bare, err := b.Bare(ctx, "memory-bare", b.upstream)
+	bare, err := b.Bare("memory-bare", b.upstream)
 	if err != nil {
 		return s, err
 	}
@@ -61,7 +62,7 @@ func (b *bench) memory(ctx context.Context) (table.Section, error) {
 
 // megabytes reads the memory of processes after a rest, in which they give back
 // what they needed to start.
-func (b *bench) megabytes(ctx context.Context, procs ...*rig.Process) ([]float64, error) {
+func (b *bench) megabytes(ctx context.Context, procs ...*proc.Process) ([]float64, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -69,7 +70,7 @@ func (b *bench) megabytes(ctx context.Context, procs ...*rig.Process) ([]float64
 	}
 	mb := make([]float64, len(procs))
 	for i, p := range procs {
-		n, err := measure.RSS(p.PID)
+		n, err := measure.RSS(p.PID())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
@@ -82,7 +83,7 @@ func (b *bench) megabytes(ctx context.Context, procs ...*rig.Process) ([]float64
 const longestTouch = 90 * time.Second
 
 // touch asks once for each of n keys and returns how many were admitted in time.
-func (b *bench) touch(ctx context.Context, pop *rig.Envoy, n uint64) (uint64, error) {
+func (b *bench) touch(ctx context.Context, pop *envoy.Envoy, n uint64) (uint64, error) {
 	client, err := drive.Dial(pop.Addr, "/memory/thing", memoryConns)
 	if err != nil {
 		return 0, err

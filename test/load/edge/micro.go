@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -20,7 +21,7 @@ func (b *bench) micro(ctx context.Context) (table.Section, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=.", "-benchmem", "-cpu=1",
 		"-count=3", "-benchtime="+b.plan.benchTime.String(),
 		"./internal/limit", "./internal/lease", "./internal/limiter/front")
-	cmd.Dir = b.Root()
+	cmd.Dir = proc.Root(b)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return s, fmt.Errorf("go test -bench: %w\n%s", err, out)

@@ -8,9 +8,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/load/drive"
-	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -18,7 +19,7 @@ import (
 // mode is one way of answering requests.
 type mode struct {
 	round.Mode
-	envoy  *rig.Envoy   // that answers
+	envoy  *envoy.Envoy // that answers
 	target table.Target // of the CPU per request
 	// Of Weir only: where it runs and the rules that apply to every request.
 	at    *place
@@ -54,7 +55,7 @@ type modes struct {
 }
 
 // add makes a mode that asks e for path with keys and expects status.
-func (ms *modes) add(name string, e *rig.Envoy, path string, keys drive.Keys, status int) *mode {
+func (ms *modes) add(name string, e *envoy.Envoy, path string, keys drive.Keys, status int) *mode {
 	m := &mode{Mode: round.Mode{Name: name, Keys: keys, Status: status}, envoy: e}
 	ms.all = append(ms.all, m)
 	if ms.err != nil {
@@ -113,8 +114,8 @@ func (ms *modes) run(ctx context.Context, warm, load drive.Load, rounds int) err
 }
 
 // meter reads the processor time of a program.
-func meter(p *rig.Process) round.Meter {
-	return round.Meter{Name: p.Name, Read: func() (time.Duration, error) { return measure.CPU(p.PID) }}
+func meter(p *proc.Process) round.Meter {
+	return round.Meter{Name: p.Name, Read: func() (time.Duration, error) { return measure.CPU(p.PID()) }}
 }
 
 const (

@@ -6,23 +6,25 @@ import (
 	"context"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/load/rig"
 )
 
 // place is a PoP with a region of its own.
 type place struct {
-	pop    *rig.Envoy
+	pop    *envoy.Envoy
 	region *rig.Region
 }
 
 // place starts a region with rules, and a PoP that has got them: one of the rules
 // applies to path.
 func (b *bench) place(ctx context.Context, name, rules, path string) (*place, error) {
-	region, err := b.Region(ctx, name+"-region", rules)
+	region, err := b.Region(name+"-region", rules)
 	if err != nil {
 		return nil, err
 	}
-	pop, err := b.Weir(ctx, name+"-pop", b.upstream, region, path)
+	pop, err := b.Weir(name+"-pop", b.upstream, region, path)
 	return &place{pop: pop, region: region}, err
 }
 
@@ -45,14 +47,8 @@ func (m *mode) asked(ctx context.Context) (t traffic, err error) {
 		return t, ctx.Err()
 	case <-time.After(250 * time.Millisecond): // the filter adds up at every tick
 	}
-	edge, err := m.at.pop.Metrics(ctx)
-	if err != nil {
-		return t, err
-	}
-	region, err := m.at.region.Metrics(ctx)
-	if err != nil {
-		return t, err
-	}
+	defer proc.Recover(&err)
+	edge, region := m.at.pop.Metrics(), m.at.region.Metrics()
 	for _, rule := range m.rules {
 		label := `rule="` + rule + `"`
 		t.decisions += edge.Sum("weir_decisions", label)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/load/drive"
-	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -73,10 +73,10 @@ func (b *bench) profileRegion(ctx context.Context, m *mode, at *place) (table.Se
 
 // sample runs a load and samples a process meanwhile, by the clock of the CPU:
 // hardware counters are rarely there on virtual machines.
-func (b *bench) sample(ctx context.Context, m *mode, load drive.Load, proc *rig.Process) (measure.Profile, error) {
-	data := filepath.Join(b.Dir(), "perf.data")
+func (b *bench) sample(ctx context.Context, m *mode, load drive.Load, of *proc.Process) (measure.Profile, error) {
+	data := filepath.Join(b.Dir, "perf.data")
 	record := exec.CommandContext(ctx, "perf", "record", "-q", "-e", "cpu-clock", "-F", "999", "-g",
-		"-p", strconv.Itoa(proc.PID), "-o", data, "--", "sleep", fmt.Sprint(profileTime.Seconds()))
+		"-p", strconv.Itoa(of.PID()), "-o", data, "--", "sleep", fmt.Sprint(profileTime.Seconds()))
 	if err := record.Start(); err != nil {
 		return measure.Profile{}, fmt.Errorf("profile: %w; install perf (Debian: linux-perf)", err)
 	}

@@ -38,7 +38,7 @@ const perCore = 100_000
 // acquires compares Weir's scripts with that of redis_rate, by the processor time
 // of Redis.
 func (b *bench) acquires(ctx context.Context) ([]table.Section, error) {
-	redisRate, err := b.peers.RedisRate(ctx, b.redis.Addrs())
+	redisRate, err := b.peers.RedisRate(b.redis.Addrs())
 	if err != nil {
 		return nil, err
 	}

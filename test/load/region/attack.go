@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/load/drive"
-	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -90,7 +90,7 @@ func (f *flood) bound(d time.Duration) float64 {
 type target struct {
 	rls     string
 	quota   string // address of the QuotaService; empty: it has none
-	process *rig.Process
+	process *proc.Process
 	calls   []string // the commands that it sends to Redis
 }
 
@@ -108,7 +108,7 @@ func (b *bench) replicas(ctx context.Context, c *cluster, name string) (theirs, 
 	var g errgroup.Group
 	for i := range replicas {
 		g.Go(func() error {
-			s, err := b.peers.RateLimit(ctx, fmt.Sprintf("%s-theirs-%d", name, i), c.Addrs(), limits, cacheSize)
+			s, err := b.peers.RateLimit(fmt.Sprintf("%s-theirs-%d", name, i), c.Addrs(), limits, cacheSize)
 			if err == nil {
 				theirs[i] = target{s.RLS, "", s.Process, theirCalls}
 			}
@@ -118,7 +118,7 @@ func (b *bench) replicas(ctx context.Context, c *cluster, name string) (theirs, 
 			continue
 		}
 		g.Go(func() error {
-			r, err := b.Replica(ctx, fmt.Sprintf("%s-weir-%d", name, i), c.Addrs(), nativeRules, limits)
+			r, err := b.Replica(fmt.Sprintf("%s-weir-%d", name, i), c.Addrs(), nativeRules, limits)
 			if err == nil {
 				weir[i] = target{r.RLS, r.Addr, r.Process, weirCalls}
 			}

@@ -29,7 +29,7 @@ const (
 // sixty bytes of its own whatever its value.
 func (b *bench) memory(ctx context.Context) ([]table.Section, error) {
 	s := table.Section{Title: fmt.Sprintf("Memory of Redis, L = %d, C = %d, three masters", storedUnits, storedSlots)}
-	theirs, err := b.peers.RedisRate(ctx, b.redis.Addrs())
+	theirs, err := b.peers.RedisRate(b.redis.Addrs())
 	if err != nil {
 		return nil, err
 	}

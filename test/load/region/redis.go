@@ -4,39 +4,16 @@ package region
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
 )
-
-// harness starts Redis for this program. What would fail a test is a panic with
-// unwell, which ends the part that needed Redis and not those that did without.
-type harness struct{ redistest.Program }
-
-type unwell string
-
-// Fatalf panics with unwell.
-func (*harness) Fatalf(format string, args ...any) { panic(unwell(fmt.Sprintf(format, args...))) }
-
-// Errorf does as Fatalf.
-func (h *harness) Errorf(format string, args ...any) { h.Fatalf(format, args...) }
-
-// recoverUnwell makes an error of what the harness could not do.
-func recoverUnwell(err *error) {
-	switch r := recover().(type) {
-	case nil:
-	case unwell:
-		*err = fmt.Errorf("redis: %s", string(r))
-	default:
-		panic(r)
-	}
-}
 
 // masters is how many a cluster has.
 const masters = 3
@@ -44,30 +21,26 @@ const masters = 3
 // cluster is a Redis Cluster, all on this machine.
 type cluster struct {
 	*redistest.Cluster
-	harness *harness
+	program *proc.Program
 	idle    float64 // share of a core that all nodes use with nothing to do
 }
 
 // startCluster starts one with so many replicas of each master.
 func startCluster(r *rig.Rig, replicas int) (c *cluster, err error) {
-	defer recoverUnwell(&err)
-	c = &cluster{harness: &harness{redistest.Program{Dir: r.Dir()}}}
-	c.Cluster = redistest.StartCluster(c.harness, masters, replicas)
+	defer proc.Recover(&err)
+	c = &cluster{program: &proc.Program{Ctx: r.Ctx, Dir: r.Dir}}
+	c.Cluster = redistest.StartCluster(c.program, masters, replicas)
 	for _, n := range c.Nodes {
-		pid, err := strconv.Atoi(n.Info("server")["process_id"])
-		if err != nil {
-			return nil, fmt.Errorf("process of %s: %w", n.Addr, err)
-		}
-		r.Adopt(pid)
+		r.Count(n.Process)
 	}
 	return c, nil
 }
 
-func (c *cluster) close() { c.harness.Close() }
+func (c *cluster) close() { c.program.Close() }
 
 // cpu is the processor time of all nodes so far.
 func (c *cluster) cpu() (sum time.Duration, err error) {
-	defer recoverUnwell(&err)
+	defer proc.Recover(&err)
 	for _, n := range c.Nodes {
 		sum += n.CPU()
 	}
@@ -104,7 +77,7 @@ func (c *cluster) used() (bytes, keys int64) {
 	for _, n := range c.Nodes {
 		used, err := strconv.ParseInt(n.Info("memory")["used_memory"], 10, 64)
 		if err != nil {
-			c.harness.Fatalf("used_memory of %s: %v", n.Addr, err)
+			c.program.Fatalf("used_memory of %s: %v", n.Addr, err)
 		}
 		size, _ := n.Do("DBSIZE").(int64)
 		bytes += used

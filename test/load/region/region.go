@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/load/drive"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
@@ -65,7 +66,7 @@ func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table
 			return nil, fmt.Errorf("no part %q; there are: %s", name, strings.Join(Parts, ", "))
 		}
 	}
-	r, err := rig.Open()
+	r, err := rig.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table
 	sections, err := b.measure(ctx)
 	others, err2 := end()
 	if err = errors.Join(err, err2); err != nil {
-		return append(sections, others), fmt.Errorf("%w (logs in %s)", err, r.Dir())
+		return append(sections, others), fmt.Errorf("%w (logs in %s)", err, r.Dir)
 	}
 	return append(sections, others), r.Discard()
 }
@@ -86,7 +87,7 @@ func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table
 // measure runs the parts. One that fails does not keep the others from being
 // measured; its error comes with their sections.
 func (b *bench) measure(ctx context.Context) (sections []table.Section, err error) {
-	if b.peers, err = b.Peers(ctx); err != nil {
+	if b.peers, err = b.Peers(); err != nil {
 		return nil, err
 	}
 	if b.redis, err = startCluster(b.Rig, 0); err != nil {
@@ -109,7 +110,7 @@ func (b *bench) measure(ctx context.Context) (sections []table.Section, err erro
 
 // part runs one part. What the harness of Redis cannot do is an error here.
 func (b *bench) part(ctx context.Context, name string) (sections []table.Section, err error) {
-	defer recoverUnwell(&err)
+	defer proc.Recover(&err)
 	switch name {
 	case "closed":
 		return b.closedLoop(ctx)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -119,13 +120,13 @@ func TestAccuracyRows(t *testing.T) {
 	}
 }
 
-func TestHarnessFailureIsAnError(t *testing.T) {
+func TestAFailureOfRedisIsAnError(t *testing.T) {
 	fail := func() (err error) {
-		defer recoverUnwell(&err)
-		new(harness).Fatalf("no %s", "server")
+		defer proc.Recover(&err)
+		new(proc.Program).Fatalf("no %s", "server")
 		return nil
 	}
-	if err := fail(); err == nil || err.Error() != "redis: no server" {
+	if err := fail(); err == nil || err.Error() != "no server" {
 		t.Errorf("err = %v", err)
 	}
 }

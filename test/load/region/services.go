@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/load/drive"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/round"
@@ -73,7 +74,7 @@ func (b *bench) loads() []load {
 type service struct {
 	name    string
 	rls     string
-	process *rig.Process
+	process *proc.Process
 	calls   []string                 // the commands that it sends to Redis; empty: none
 	clients map[string]*drive.Client // by load
 }
@@ -99,7 +100,7 @@ func (b *bench) start(ctx context.Context) (*services, error) {
 	}
 	s := &services{}
 	var g errgroup.Group
-	add := func(to **service, name string, start func() (string, *rig.Process, error)) {
+	add := func(to **service, name string, start func() (string, *proc.Process, error)) {
 		g.Go(func() error {
 			rls, process, err := start()
 			if err != nil {
@@ -109,22 +110,22 @@ func (b *bench) start(ctx context.Context) (*services, error) {
 			return nil
 		})
 	}
-	peer := func(p *rig.Service, err error) (string, *rig.Process, error) {
+	peer := func(p *rig.Service, err error) (string, *proc.Process, error) {
 		if err != nil {
 			return "", nil, err
 		}
 		return p.RLS, p.Process, nil
 	}
-	add(&s.empty, "empty handler", func() (string, *rig.Process, error) { return peer(b.peers.Empty(ctx)) })
-	add(&s.theirs, "envoyproxy/ratelimit", func() (string, *rig.Process, error) {
-		return peer(b.peers.RateLimit(ctx, "theirs", b.redis.Addrs(), limits, 0))
+	add(&s.empty, "empty handler", func() (string, *proc.Process, error) { return peer(b.peers.Empty()) })
+	add(&s.theirs, "envoyproxy/ratelimit", func() (string, *proc.Process, error) {
+		return peer(b.peers.RateLimit("theirs", b.redis.Addrs(), limits, 0))
 	})
-	add(&s.cached, "envoyproxy/ratelimit with local cache", func() (string, *rig.Process, error) {
-		return peer(b.peers.RateLimit(ctx, "theirs-cached", b.redis.Addrs(), limits, cacheSize))
+	add(&s.cached, "envoyproxy/ratelimit with local cache", func() (string, *proc.Process, error) {
+		return peer(b.peers.RateLimit("theirs-cached", b.redis.Addrs(), limits, cacheSize))
 	})
 	if !b.PeersOnly {
-		add(&s.weir, "Weir", func() (string, *rig.Process, error) {
-			r, err := b.Replica(ctx, "weir", b.redis.Addrs(), nativeRules, limits)
+		add(&s.weir, "Weir", func() (string, *proc.Process, error) {
+			r, err := b.Replica("weir", b.redis.Addrs(), nativeRules, limits)
 			if err != nil {
 				return "", nil, err
 			}
@@ -164,13 +165,13 @@ func (w *ways) add(s *service, l load) error {
 	m := &round.Mode{
 		Name: s.name + ", " + l.name, Client: client, Keys: l.keys(1), Status: l.want, Settle: w.b.plan.settle,
 		Meters: []round.Meter{
-			{Name: s.name, Read: func() (time.Duration, error) { return measure.CPU(s.process.PID) }},
+			{Name: s.name, Read: func() (time.Duration, error) { return measure.CPU(s.process.PID()) }},
 			w.b.redis.meter(),
 		},
 	}
 	if len(s.calls) > 0 {
 		m.Count = func() (n int64, err error) {
-			defer recoverUnwell(&err)
+			defer proc.Recover(&err)
 			return w.b.redis.calls(s.calls...), nil
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // Previous is what the release before this one runs.
@@ -24,7 +26,7 @@ func BuildPrevious(t testing.TB, file string) Previous {
 		t.Fatal(err)
 	}
 	commit := strings.TrimSpace(string(text))
-	root := Root(t)
+	root := proc.Root(t)
 	dir := filepath.Join(root, ".tools", "previous-"+commit)
 	p := Previous{Module: filepath.Join(dir, "weir.wasm"), Region: filepath.Join(dir, "weir-regional")}
 	if _, err := os.Stat(dir); err == nil {

@@ -1,4 +1,4 @@
-package stack
+package envoy
 
 import (
 	"encoding/json"
@@ -7,15 +7,16 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // Bootstrap is envoy/pop.yaml as a tree that a test may edit. Its methods fail
 // the test when the file does not have what they change.
 type Bootstrap struct {
-	t    testing.TB
+	t    proc.T
 	tree node
 
 	listeners []node // read from the file, if that is set
@@ -26,11 +27,16 @@ type Bootstrap struct {
 type node = map[string]any
 
 // ReadBootstrap reads the bootstrap that is shipped.
-func ReadBootstrap(t testing.TB) *Bootstrap {
+func ReadBootstrap(t proc.T) *Bootstrap {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(Root(t), "envoy", "pop.yaml"))
+	return readBootstrap(t, filepath.Join(proc.Root(t), "envoy", "pop.yaml"))
+}
+
+func readBootstrap(t proc.T, path string) *Bootstrap {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	b := &Bootstrap{t: t}
 	if err := yaml.Unmarshal(text, &b.tree); err != nil {
@@ -40,13 +46,18 @@ func ReadBootstrap(t testing.TB) *Bootstrap {
 }
 
 // JSON returns the bootstrap as Envoy reads it from a .json file.
-func (b *Bootstrap) JSON() string { return marshal(b.t, b.tree) }
+func (b *Bootstrap) JSON() string { return b.marshal(b.tree) }
 
 // SetNode names the PoP.
 func (b *Bootstrap) SetNode(id string) { b.child(b.tree, "node")["id"] = id }
 
 // SetAdmin moves the admin endpoint.
 func (b *Bootstrap) SetAdmin(addr string) { b.setAddress(b.child(b.tree, "admin"), addr) }
+
+// OnlyListener drops every listener but this one.
+func (b *Bootstrap) OnlyListener(name string) {
+	b.child(b.tree, "static_resources")["listeners"] = []any{b.named("listeners", name)}
+}
 
 // SetListener moves a listener.
 func (b *Bootstrap) SetListener(name, addr string) {
@@ -58,13 +69,7 @@ func (b *Bootstrap) SetCluster(name string, addrs ...string) {
 	assignment := b.child(b.named("clusters", name), "load_assignment")
 	locality := b.first(assignment, "endpoints")
 	b.first(locality, "lb_endpoints")
-	var endpoints []any
-	for _, addr := range addrs {
-		endpoint := node{"address": node{"socket_address": node{}}}
-		b.setAddress(endpoint, addr)
-		endpoints = append(endpoints, node{"endpoint": endpoint})
-	}
-	locality["lb_endpoints"] = endpoints
+	locality["lb_endpoints"] = b.endpoints(addrs...)
 }
 
 // DropHealthChecks has all hosts of a cluster called that can be reached: replicas of
@@ -81,6 +86,9 @@ func (b *Bootstrap) SetAccessLog(path string) {
 	b.child(b.first(b.manager(), "access_log"), "typed_config")["path"] = path
 }
 
+// DropAccessLog: writing a line per request costs more than a benchmark measures.
+func (b *Bootstrap) DropAccessLog() { delete(b.manager(), "access_log") }
+
 // Plugin returns the plugin's JSON, decoded.
 func (b *Bootstrap) Plugin() map[string]any {
 	text, _ := b.child(b.wasm(), "configuration")["value"].(string)
@@ -94,10 +102,8 @@ func (b *Bootstrap) Plugin() map[string]any {
 // SetPlugin lays fields over the plugin's JSON.
 func (b *Bootstrap) SetPlugin(fields map[string]any) {
 	plugin := b.Plugin()
-	for k, v := range fields {
-		plugin[k] = v
-	}
-	b.SetPluginText(marshal(b.t, plugin))
+	maps.Copy(plugin, fields)
+	b.SetPluginText(b.marshal(plugin))
 }
 
 // SetPluginText replaces the plugin's JSON by any text.
@@ -132,9 +138,9 @@ func (b *Bootstrap) WriteListeners() {
 		maps.Copy(typed, l)
 		all = append(all, typed)
 	}
-	next := writeFile(b.t, b.file+".next", marshal(b.t, node{"resources": all}))
+	next := proc.WriteFile(b.t, b.file+".next", b.marshal(node{"resources": all}))
 	if err := os.Rename(next, b.file); err != nil {
-		b.t.Fatal(err)
+		b.t.Fatalf("%v", err)
 	}
 }
 
@@ -149,7 +155,7 @@ func (b *Bootstrap) wasm() node {
 			return b.child(b.child(f, "typed_config"), "config")
 		}
 	}
-	b.t.Fatal("envoy/pop.yaml: no HTTP filter named weir")
+	b.t.Fatalf("envoy/pop.yaml: no HTTP filter named weir")
 	return nil
 }
 
@@ -173,14 +179,24 @@ func (b *Bootstrap) named(kind, name string) node {
 	return nil
 }
 
+// endpoints are the hosts of a cluster.
+func (b *Bootstrap) endpoints(addrs ...string) (all []any) {
+	for _, addr := range addrs {
+		endpoint := node{"address": node{"socket_address": node{}}}
+		b.setAddress(endpoint, addr)
+		all = append(all, node{"endpoint": endpoint})
+	}
+	return all
+}
+
 func (b *Bootstrap) setAddress(n node, addr string) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		b.t.Fatal(err)
+		b.t.Fatalf("%v", err)
 	}
 	number, err := strconv.Atoi(port)
 	if err != nil {
-		b.t.Fatal(err)
+		b.t.Fatalf("%v", err)
 	}
 	socket := b.child(b.child(n, "address"), "socket_address")
 	socket["address"], socket["port_value"] = host, number
@@ -210,13 +226,6 @@ func (b *Bootstrap) list(n node, key string) []node {
 	return nodes
 }
 
-// moduleIsBuilt reports whether the filter's code is the one that make builds,
-// as opposed to one that the test brought.
-func (b *Bootstrap) moduleIsBuilt() bool {
-	name := b.child(b.child(b.child(b.wasm(), "vm_config"), "code"), "local")["filename"]
-	return name == filepath.Join(Root(b.t), "bin", "weir.wasm")
-}
-
 // AddRoute puts a route before the others.
 func (b *Bootstrap) AddRoute(route map[string]any) {
 	host := b.first(b.child(b.manager(), "route_config"), "virtual_hosts")
@@ -229,16 +238,10 @@ func (b *Bootstrap) AddUpgrade(kind string) {
 	b.manager()["upgrade_configs"] = append(kinds, node{"upgrade_type": kind})
 }
 
-// AddHTTP2Cluster adds a cluster of one host that is spoken to in HTTP/2.
-func (b *Bootstrap) AddHTTP2Cluster(name, addr string) {
-	endpoint := node{"address": node{"socket_address": node{}}}
-	b.setAddress(endpoint, addr)
-	static := b.child(b.tree, "static_resources")
-	static["clusters"] = append(static["clusters"].([]any), node{
-		"name": name, "type": "STATIC", "connect_timeout": "1s",
-		"load_assignment": node{"cluster_name": name, "endpoints": []any{node{"lb_endpoints": []any{node{"endpoint": endpoint}}}}},
-		"typed_extension_protocol_options": node{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": node{
-			"@type":                "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-			"explicit_http_config": node{"http2_protocol_options": node{}}}},
-	})
+func (b *Bootstrap) marshal(v any) string {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	return string(text)
 }

@@ -9,6 +9,8 @@ import (
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // Link is the network between a PoP and its region, and does to it what the test
@@ -24,7 +26,7 @@ type Link struct {
 func NewLink(t testing.TB, addr string) *Link {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	l := &Link{t: t, Addr: FreeAddr(t)}
+	l := &Link{t: t, Addr: proc.FreeAddr(t)}
 	l.proxy = toxiproxy.NewProxy(server, "region", l.Addr, addr)
 	if err := l.proxy.Start(); err != nil {
 		t.Fatalf("link to %s: %v", addr, err)

@@ -1,4 +1,4 @@
-package stack
+package proc
 
 import (
 	"bufio"
@@ -13,12 +13,12 @@ import (
 )
 
 // sleeperEnv makes the test binary start a process, print its id and hang.
-const sleeperEnv = "WEIR_STACK_TEST_SLEEPER"
+const sleeperEnv = "WEIR_PROC_TEST_SLEEPER"
 
 // A test that is killed leaves no process behind.
 func TestNothingSurvivesAKilledTest(t *testing.T) {
 	if os.Getenv(sleeperEnv) != "" {
-		p := startProcess(t, t.TempDir(), "sleeper", "sleep", "120")
+		p := Start(t, t.TempDir(), "sleeper", "sleep", "120")
 		fmt.Println(p.cmd.Process.Pid)
 		time.Sleep(time.Minute)
 		return
@@ -56,8 +56,18 @@ func running(pid int) bool {
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
+// state is how the kernel describes the process.
+func state(t *testing.T, p *Process) string {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(stat)
+}
+
 func TestProcess(t *testing.T) {
-	p := startProcess(t, t.TempDir(), "shell", "sh", "-c", "echo started; while :; do :; done")
+	p := Start(t, t.TempDir(), "shell", "sh", "-c", "echo started; while :; do :; done")
 	Eventually(t, 10*time.Second, "output in the log", func() bool { return p.Log() == "started\n" })
 	Eventually(t, 10*time.Second, "CPU time", func() bool { return p.CPU() > 0 })
 	if m := p.Memory(); m < 100<<10 || m > 1<<30 {
@@ -65,7 +75,7 @@ func TestProcess(t *testing.T) {
 	}
 
 	p.Pause()
-	Eventually(t, 10*time.Second, "paused", func() bool { return strings.Contains(p.proc("stat"), ") T ") })
+	Eventually(t, 10*time.Second, "paused", func() bool { return strings.Contains(state(t, p), ") T ") })
 	before := p.CPU()
 	time.Sleep(100 * time.Millisecond)
 	if used := p.CPU() - before; used > 0 {

@@ -3,22 +3,21 @@
 // only, and nothing that it started outlives the test, not even a killed one.
 //
 // A PoP runs the bootstrap that is shipped, envoy/pop.yaml, with other addresses,
-// paths and plugin JSON; see [Bootstrap].
+// paths and plugin JSON; see [envoy.Bootstrap].
 //
 // A missing binary fails the test with the make target that builds it. It never
 // skips.
 package stack
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
-	"time"
+
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 // Config says what to start. The zero value is two PoPs of two workers each, one
@@ -42,7 +41,7 @@ type Config struct {
 	RegionLater bool
 	// Plugin fields are laid over the plugin JSON of envoy/pop.yaml.
 	Plugin map[string]any
-	// HotRestart lets [PoP.HotRestart] replace an Envoy.
+	// HotRestart lets [envoy.Envoy.HotRestart] replace an Envoy.
 	HotRestart bool
 	// Upstream answers what the PoPs let through; nil leaves the bootstrap's own,
 	// which is cheap and says 200 to everything.
@@ -51,14 +50,13 @@ type Config struct {
 	// bootstrap has it; otherwise tests stand in for what authenticates clients.
 	Strangers bool
 	// Bootstrap, if not nil, edits each PoP's bootstrap last.
-	Bootstrap func(*Bootstrap)
+	Bootstrap func(*envoy.Bootstrap)
 }
 
 // Stack is a running system. Its fields do not change after Start.
 type Stack struct {
 	PoPs   []*PoP
-	Region *Region // nil when Config.RegionAddr was given
-	dir    string
+	Region *region.Region // nil when Config.RegionAddr was given
 }
 
 // Start starts what cfg asks for and returns when every part is ready: the PoPs
@@ -66,10 +64,14 @@ type Stack struct {
 // when t ends. The logs stay in .run/ if t fails.
 func Start(t testing.TB, cfg Config) *Stack {
 	t.Helper()
-	s := &Stack{dir: logDir(t)}
+	s, dir := &Stack{}, proc.LogDir(t)
 	regionAddr := cfg.RegionAddr
 	if regionAddr == "" {
-		s.Region = newRegion(t, s.dir, cfg.Rules, cfg.RegionConfig)
+		var flags []string
+		if cfg.RegionConfig != "" {
+			flags = []string{"--config", proc.WriteFile(t, filepath.Join(dir, "region.yaml"), cfg.RegionConfig)}
+		}
+		s.Region = region.New(t, region.Config{Dir: dir, Rules: cfg.Rules, Flags: flags})
 		regionAddr = s.Region.Addr
 		if !cfg.RegionLater {
 			s.Region.Start()
@@ -80,33 +82,13 @@ func Start(t testing.TB, cfg Config) *Stack {
 		upstream = serve(t, cfg.Upstream)
 	}
 	for i := range orDefault(cfg.PoPs, 2) {
-		pop := popConfig{
-			dir:        s.dir,
-			name:       fmt.Sprintf("pop-%d", i+1),
-			workers:    orDefault(cfg.Workers, 2),
-			region:     regionAddr,
-			upstream:   upstream,
-			plugin:     cfg.Plugin,
-			strangers:  cfg.Strangers,
-			bootstrap:  cfg.Bootstrap,
-			hotRestart: cfg.HotRestart,
-		}
-		if cfg.Links {
-			pop.link = NewLink(t, regionAddr)
-			pop.region = pop.link.Addr
-		}
-		s.PoPs = append(s.PoPs, newPoP(t, pop))
+		s.PoPs = append(s.PoPs, newPoP(t, cfg, dir, fmt.Sprintf("pop-%d", i+1), regionAddr, upstream))
 	}
-	var starting sync.WaitGroup
 	for _, p := range s.PoPs {
-		p.launch()
-		starting.Go(p.awaitReady)
+		p.Begin()
 	}
-	starting.Wait()
 	for _, p := range s.PoPs {
-		if p.startErr != nil {
-			t.Fatal(p.startErr)
-		}
+		p.AwaitReady()
 	}
 	return s
 }
@@ -118,84 +100,6 @@ func (s *Stack) Addrs() []string {
 		addrs = append(addrs, p.Addr)
 	}
 	return addrs
-}
-
-// Eventually polls ok until it is true and fails the test after within.
-func Eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", within, what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-// Root returns the root of the repository.
-func Root(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != "/"; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-	}
-	t.Fatal("no go.mod above the test's directory")
-	return ""
-}
-
-// built returns the path of something that make target leaves in the repository.
-func built(t testing.TB, path, target string) string {
-	t.Helper()
-	path = filepath.Join(Root(t), path)
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v\nrun `make %s` first", err, target)
-	}
-	return path
-}
-
-// logDir returns a new directory for the logs of t. It goes away if t passes.
-func logDir(t testing.TB) string {
-	t.Helper()
-	parent := filepath.Join(Root(t), ".run")
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp(parent, strings.ReplaceAll(t.Name(), "/", "-")+"-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("logs and configuration: %s", dir)
-			return
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-func writeFile(t testing.TB, path, content string) string {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func marshal(t testing.TB, v any) string {
-	t.Helper()
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 func orDefault(n, otherwise int) int {

@@ -1,0 +1,78 @@
+package envoy
+
+// SetFilter puts a filter in the place of the one named weir; nil leaves the place
+// empty.
+func (b *Bootstrap) SetFilter(filter map[string]any) {
+	var chain []any
+	for _, f := range b.list(b.manager(), "http_filters") {
+		switch {
+		case f["name"] != "weir":
+			chain = append(chain, f)
+		case filter != nil:
+			chain = append(chain, filter)
+		}
+	}
+	b.manager()["http_filters"] = chain
+}
+
+// SetLocalRateLimit puts the local rate limiting that is built into Envoy in the place
+// of the filter: one bucket for all requests, of perSecond tokens that refill each
+// second; 0 admits one request per day.
+func (b *Bootstrap) SetLocalRateLimit(perSecond int) {
+	bucket := node{"max_tokens": perSecond, "tokens_per_fill": perSecond, "fill_interval": "1s"}
+	if perSecond == 0 {
+		bucket = node{"max_tokens": 1, "tokens_per_fill": 1, "fill_interval": "86400s"}
+	}
+	always := node{"default_value": node{"numerator": 100, "denominator": "HUNDRED"}}
+	b.SetFilter(node{
+		"name": "envoy.filters.http.local_ratelimit",
+		"typed_config": node{
+			"@type":           "type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit",
+			"stat_prefix":     "native",
+			"token_bucket":    bucket,
+			"filter_enabled":  always,
+			"filter_enforced": always,
+		},
+	})
+}
+
+// SetRateLimit puts Envoy's own rate limit filter before the others, which asks the
+// service at addr about domain. actions are those of the rate limits of all routes,
+// each a list as in Envoy's configuration.
+func (b *Bootstrap) SetRateLimit(addr, domain string, actions ...[]any) {
+	filters, _ := b.manager()["http_filters"].([]any)
+	b.manager()["http_filters"] = append([]any{node{
+		"name": "envoy.filters.http.ratelimit",
+		"typed_config": node{
+			"@type":                      "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit",
+			"domain":                     domain,
+			"timeout":                    "5s", // machines are busy; 20 ms is Envoy's default
+			"failure_mode_deny":          true, // or a service that is away would look like one that admits
+			"enable_x_ratelimit_headers": "DRAFT_VERSION_03",
+			"rate_limit_service": node{
+				"transport_api_version": "V3",
+				"grpc_service":          node{"envoy_grpc": node{"cluster_name": "ratelimit"}},
+			},
+		},
+	}}, filters...)
+	var limits []any
+	for _, a := range actions {
+		limits = append(limits, node{"actions": a})
+	}
+	host := b.first(b.child(b.manager(), "route_config"), "virtual_hosts")
+	host["rate_limits"] = limits
+	b.AddHTTP2Cluster("ratelimit", addr)
+}
+
+// AddHTTP2Cluster adds a cluster of one host that is called over HTTP/2.
+func (b *Bootstrap) AddHTTP2Cluster(name, addr string) {
+	static := b.child(b.tree, "static_resources")
+	clusters, _ := static["clusters"].([]any)
+	static["clusters"] = append(clusters, node{
+		"name": name, "type": "STATIC", "connect_timeout": "1s",
+		"load_assignment": node{"cluster_name": name, "endpoints": []any{node{"lb_endpoints": b.endpoints(addr)}}},
+		"typed_extension_protocol_options": node{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": node{
+			"@type":                "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+			"explicit_http_config": node{"http2_protocol_options": node{}}}},
+	})
+}

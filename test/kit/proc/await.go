@@ -1,0 +1,34 @@
+package proc
+
+import (
+	"strings"
+	"time"
+)
+
+// Await polls until missing returns an empty text, and fails the test after within
+// with what was missing last.
+func Await(t T, within time.Duration, what string, missing func() string) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		left := missing()
+		if left == "" {
+			return
+		}
+		if t.Context().Err() != nil || time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s: %s", within, what, strings.TrimSpace(left))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Eventually polls ok until it is true and fails the test after within.
+func Eventually(t T, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	Await(t, within, what, func() string {
+		if ok() {
+			return ""
+		}
+		return "not yet"
+	})
+}

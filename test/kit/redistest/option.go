@@ -1,0 +1,71 @@
+// Package redistest starts real Redis servers for tests and benchmarks: one, a
+// cluster, one with sentinels. They listen on loopback only, keep nothing on disk
+// but their logs and a cluster's own configuration, and do not outlive the process
+// that started them, not even a killed one.
+//
+// Where redis-server is missing the test fails and names the make target that
+// installs it. It never skips.
+package redistest
+
+import (
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// settings are how a server is started and spoken to.
+type settings struct {
+	args   []string
+	each   []func(*Server) []string // arguments that depend on a server's port or directory
+	client []func(*redis.Options)
+}
+
+// Option changes how servers are started.
+type Option func(*settings)
+
+// Args adds settings in the form of redis-server's command line: "--maxmemory",
+// "4mb". They override what the harness sets.
+func Args(args ...string) Option {
+	return func(s *settings) { s.args = append(s.args, args...) }
+}
+
+// NodeTimeout sets after how long the nodes of a cluster take one that does not
+// answer for dead; 1 s unless told.
+func NodeTimeout(d time.Duration) Option {
+	return Args("--cluster-node-timeout", fmt.Sprint(d.Milliseconds()))
+}
+
+// Password demands a password of every client, replicas included.
+func Password(password string) Option {
+	return func(s *settings) {
+		s.args = append(s.args, "--requirepass", password, "--masterauth", password)
+		s.client = append(s.client, func(o *redis.Options) { o.Password = password })
+	}
+}
+
+// Client changes how the harness itself connects: what [Server.Do] uses.
+func Client(change func(*redis.Options)) Option {
+	return func(s *settings) { s.client = append(s.client, change) }
+}
+
+func settingsOf(opts []Option) *settings {
+	s := new(settings)
+	for _, o := range opts {
+		o(s)
+	}
+	return s
+}
+
+// program is the path of a program of Redis.
+func program(t proc.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is not installed: run `make setup`", name)
+	}
+	return path
+}

@@ -1,0 +1,120 @@
+// Package region runs weir-regional.
+package region
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/page"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// Config says how to run a region. The zero value, but for Dir, has the memory store
+// and no rules.
+type Config struct {
+	Dir   string   // for its log and configuration
+	Name  string   // of both; "" means region
+	Rules string   // text of its rule file
+	Flags []string // beside those that New sets
+
+	// Addr and Admin are where it listens; "" is a free port of this machine.
+	Addr, Admin string
+	// Command, if not nil, changes the command line: to run it elsewhere, for example.
+	Command func(argv []string) []string
+	// Dial, if not nil, connects to it.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Region is one weir-regional.
+type Region struct {
+	Addr  string // QuotaService
+	Admin string // health and metrics
+	HTTP  *http.Client
+	*proc.Process
+
+	t     proc.T
+	rules string // path of its rule file
+}
+
+// New prepares a region. Start starts it.
+func New(t proc.T, cfg Config) *Region {
+	t.Helper()
+	if cfg.Name == "" {
+		cfg.Name = "region"
+	}
+	r := &Region{Addr: cfg.Addr, Admin: cfg.Admin, t: t}
+	for _, addr := range []*string{&r.Addr, &r.Admin} {
+		if *addr == "" {
+			*addr = proc.FreeAddr(t)
+		}
+	}
+	transport := &http.Transport{DialContext: cfg.Dial, MaxIdleConnsPerHost: 64}
+	t.Cleanup(transport.CloseIdleConnections)
+	r.HTTP = &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	r.rules = proc.WriteFile(t, filepath.Join(cfg.Dir, cfg.Name+".rules.yaml"), cfg.Rules)
+	argv := append([]string{Program(t), "--rules", r.rules, "--listen", r.Addr, "--admin-listen", r.Admin,
+		"--drain-wait", "0s"}, cfg.Flags...)
+	if cfg.Command != nil {
+		argv = cfg.Command(argv)
+	}
+	r.Process = proc.New(t, cfg.Dir, cfg.Name, argv...)
+	return r
+}
+
+// Program is the path of the built weir-regional.
+func Program(t proc.T) string {
+	t.Helper()
+	return proc.Built(t, "bin/weir-regional", "build")
+}
+
+// Start starts the region, or starts it again, and waits until it is ready.
+func (r *Region) Start() {
+	r.t.Helper()
+	r.Begin()
+	r.AwaitReady()
+}
+
+// AwaitReady waits until the region is ready.
+func (r *Region) AwaitReady() {
+	r.t.Helper()
+	r.AwaitUp(func() string {
+		status, text := r.Ready()
+		if status == http.StatusOK {
+			return ""
+		}
+		return text
+	})
+}
+
+// Ready is what /readyz answers; 0 and the error if it does not.
+func (r *Region) Ready() (status int, text string) {
+	resp, body, err := page.Get(context.Background(), r.HTTP, "http://"+r.Admin+"/readyz")
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(body)
+}
+
+// SetRules replaces the rule file in one step, as an operator's tool would.
+func (r *Region) SetRules(rules string) {
+	r.t.Helper()
+	if err := os.Rename(proc.WriteFile(r.t, r.rules+".new", rules), r.rules); err != nil {
+		r.t.Fatalf("%v", err)
+	}
+}
+
+// Metrics returns the region's samples by name with labels, as /metrics prints
+// them: `weir_grants_total{rule="login"}`.
+func (r *Region) Metrics() measure.Metrics {
+	r.t.Helper()
+	m, err := measure.Scrape(context.Background(), r.HTTP, "http://"+r.Admin+"/metrics")
+	if err != nil {
+		r.t.Fatalf("%s: %v", r.Name, err)
+	}
+	return m
+}
