@@ -109,7 +109,7 @@ func TestParkedAdditions(t *testing.T) {
 	}
 	w.store.deaf = false
 	w.pass(100)
-	if n := len(w.workers[0].parked); n != 0 {
+	if n := len(w.workers[0].accounts.parked); n != 0 {
 		t.Errorf("%d changes are still parked", n)
 	}
 }
@@ -159,7 +159,7 @@ func TestRulesSwap(t *testing.T) {
 		}
 	}
 	x := w.workers[0]
-	x.rulesReply(w.now, brokenRules())
+	x.rules.receive(w.now, brokenRules())
 	if x.ConfigError == "" || x.RulesVersion() != next.Version {
 		t.Errorf("broken rules: config error %q, rules %s", x.ConfigError, x.RulesVersion())
 	}
@@ -221,12 +221,12 @@ func TestWorkerReload(t *testing.T) {
 	x := w.start()
 	w.collect()
 	w.calls = nil
-	if x.holder != old.holder || x.seed != old.seed || x.RulesVersion() != old.RulesVersion() {
+	if x.pop.holder != old.pop.holder || x.pop.seed != old.pop.seed || x.RulesVersion() != old.RulesVersion() {
 		t.Error("a new worker is of another process")
 	}
 	w.request(0, "/v1/", "ann")
 	w.settle()
-	if q := w.region.last; q.Epoch != 7 || q.Seq != 1 || q.Worker == old.number {
+	if q := w.region.last; q.Epoch != 7 || q.Seq != 1 || q.Worker == old.pop.number {
 		t.Errorf("the new worker's call: epoch %d, seq %d, worker %x like the old one's", q.Epoch, q.Seq, q.Worker)
 	}
 }

@@ -68,7 +68,7 @@ func (w *rapidWorld) count(rs ...*Request) {
 			continue
 		}
 		if r.Outcome == Admit && w.open[r] > 0 {
-			r.Reports(func(report *Report) { w.units[report.Rule.Name]++ })
+			r.Quotas(func(report *Quota) { w.units[report.Rule.Name]++ })
 		}
 		delete(w.open, r)
 	}
@@ -152,7 +152,7 @@ func TestShadowChangesNothing(t *testing.T) {
 	})
 }
 
-// loseEnforced loses the calls in flight that enforced rules made.
+// loseEnforced loses the calls in madeCall that enforced rules made.
 func (w *world) loseEnforced() {
 	for i := len(w.calls) - 1; i >= 0; i-- {
 		var q wire.Request

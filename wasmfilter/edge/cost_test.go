@@ -75,7 +75,7 @@ func TestCostsAreDecidedExactly(t *testing.T) {
 }
 
 func decidesExactly(t *testing.T, w *world, rnd *rand.Rand, most int64) {
-	l := w.workers[0].rules.byRule[0][0].limit
+	l := w.workers[0].rules.inForce.byRule[0][0].limit
 	var spent []outlay
 	fits := func(cost int64, at limit.Micros) bool {
 		var twin limit.State

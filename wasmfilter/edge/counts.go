@@ -50,20 +50,3 @@ const (
 	CallVersion   // the region speaks another version of the protocol
 	CallResults   // their number
 )
-
-// countsOf returns the counters of a rule.
-func (w *Worker) countsOf(name string) *RuleCounts {
-	c := w.ruleCounts[name]
-	if c == nil {
-		c = &RuleCounts{}
-		w.ruleCounts[name] = c
-	}
-	return c
-}
-
-// EachRule calls f with the counters of every rule that was ever in force.
-func (w *Worker) EachRule(f func(name string, c *RuleCounts)) {
-	for name, c := range w.ruleCounts {
-		f(name, c)
-	}
-}

@@ -54,7 +54,7 @@ func TestNothingApplies(t *testing.T) {
 	if len(w.calls) > 0 {
 		t.Errorf("%d calls", len(w.calls))
 	}
-	if n := w.workers[0].countsOf("user").MissingKey; n != 1 {
+	if n := w.workers[0].rules.countsOf("user").MissingKey; n != 1 {
 		t.Errorf("counted %d requests without key, want 1", n)
 	}
 }
@@ -103,7 +103,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// Misses while calls are in flight travel together in the next one.
+// Misses while calls are in madeCall travel together in the next one.
 func TestBatching(t *testing.T) {
 	w := newWorld(t, 1, userRule)
 	w.workers[0].cfg.CallsInFlight = 1
@@ -112,7 +112,7 @@ func TestBatching(t *testing.T) {
 		rs = append(rs, w.request(0, "/v1/", user))
 	}
 	if len(w.calls) != 1 {
-		t.Fatalf("%d calls in flight, want 1", len(w.calls))
+		t.Fatalf("%d calls in madeCall, want 1", len(w.calls))
 	}
 	w.answer(0)
 	if len(w.calls) != 1 || rs[0].Outcome != Admit || rs[1].Outcome != Wait {
@@ -190,7 +190,7 @@ func TestTopUpsTravelTogether(t *testing.T) {
 	users := []string{"ann", "bob", "cid", "dan"}
 	low := func() { // spends every user's lease until a top-up is due
 		for _, u := range users {
-			for !w.workers[0].lines[0].asksFor(u) {
+			for !w.workers[0].uplink.lanes[0].asksFor(u) {
 				if r := w.request(0, "/v1/a", u); r.Outcome != Admit {
 					t.Fatalf("%s: outcome %v before any top-up", u, r.Outcome)
 				}
@@ -229,7 +229,7 @@ func TestTopUpsTravelTogether(t *testing.T) {
 }
 
 // asksFor reports whether an ask for a user's key has gathered.
-func (l *line) asksFor(user string) bool {
+func (l *lane) asksFor(user string) bool {
 	for _, a := range l.gathered {
 		if string(a.key.Text) == user {
 			return true

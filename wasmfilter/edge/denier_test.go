@@ -21,7 +21,7 @@ func TestDeniedMemberDecidesItsGroup(t *testing.T) {
 	if r.Outcome != Deny || r.hits[r.denier].policy.rule.Name != "all" {
 		t.Errorf("outcome %v by %s, want it denied by all", r.Outcome, r.hits[r.denier].policy.rule.Name)
 	}
-	if n := w.workers[0].countsOf("user").Decided[Denied]; n != 0 {
+	if n := w.workers[0].rules.countsOf("user").Decided[Denied]; n != 0 {
 		t.Errorf("rule user counts %d denials, want none", n)
 	}
 }
@@ -29,12 +29,12 @@ func TestDeniedMemberDecidesItsGroup(t *testing.T) {
 // A denial in the cache hides no units that cheaper requests could have.
 func TestCachedDenialHidesNoUnits(t *testing.T) {
 	w := newWorld(t, 1, userRule)
-	p := &w.workers[0].rules.byRule[0][0]
+	p := &w.workers[0].rules.inForce.byRule[0][0]
 	h := &hit{policy: p, key: table.Key{Hash: 42}, cost: 5}
 	e := &table.Entry{}
 	e.Lots[0] = lease.Lot{Units: 3, Expiry: w.now + 1000}
 	e.DeniedNeed, e.NextAsk = 1, w.now+500
-	w.workers[0].rememberDenial(w.now, h, e)
+	h.rememberDenial(w.now, e)
 	if p.denials.refuses(42, w.now, 3) != nil {
 		t.Error("3 units are there, and a request of cost 3 is refused")
 	}
@@ -60,7 +60,7 @@ func TestShortCallIsNotHung(t *testing.T) {
 	if late.Outcome != Admit || !late.Degraded {
 		t.Errorf("outcome %v, want it admitted by on_failure", late.Outcome)
 	}
-	if w.workers[0].lines[0].open {
+	if w.workers[0].uplink.lanes[0].open {
 		t.Error("the breaker has opened")
 	}
 }
@@ -74,7 +74,7 @@ func TestNewerBundledRules(t *testing.T) {
 	if x := w.start(); x.RulesVersion() != next.Version {
 		t.Error("the older bundled rules are in force")
 	}
-	w.workers[1].publish(w.now, mustRules(t, userRule), 0, false) // as if the region had answered
+	w.workers[1].rules.publish(w.now, mustRules(t, userRule), 0, false) // as if the region had answered
 	if x := w.start(); x.RulesVersion() == next.Version {
 		t.Error("bundled rules replaced those of the region")
 	}

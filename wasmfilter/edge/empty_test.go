@@ -77,7 +77,7 @@ func TestRulesThatComeBack(t *testing.T) {
 		}
 		for _, rules := range []string{fmtRule("1/1h"), pop} {
 			w.region.set = mustRules(t, rules)
-			w.workers[0].fetchRules(w.now, 0)
+			w.workers[0].rules.fetch(w.now, 0)
 			w.collect()
 			w.settle()
 			if rules != pop {
@@ -114,14 +114,14 @@ func (w *world) silent() {
 func (w *world) empty() {
 	w.t.Helper()
 	x := w.workers[0]
-	for _, t := range []*table.Table{x.enforced, x.shadow} {
+	for _, t := range []*table.Table{x.accounts.enforced, x.accounts.shadow} {
 		for page := range t.Pages() {
 			t.Visit(w.now, page, func(e *table.Entry) bool {
-				p := x.rules.byID[e.Rule]
+				p := x.rules.inForce.byID[e.Rule]
 				switch {
 				case p == nil:
 					w.t.Fatalf("an entry of no rule in force: %+v", e)
-				case p.local() && !p.limit.Fresh(e.Counter, w.wall()):
+				case p.local && !p.limit.Fresh(e.Counter, w.wall()):
 				case (e.Refused || e.DeniedNeed > 0) && w.now < e.Reset && e.Overdrawn == 0 && e.Lots[0].Units == 0 && e.Lots[1].Units == 0:
 				case e.Lots[0].Local && w.now < e.Lots[0].Expiry || e.Lots[1].Local && w.now < e.Lots[1].Expiry:
 				default:
@@ -172,9 +172,9 @@ func TestTableComesBackToEmpty(t *testing.T) {
 		w.silent()
 		w.empty()
 		for _, x := range w.workers {
-			if len(x.holdings)+len(x.asks)+len(x.parked)+len(x.waiting) > 0 {
+			if len(x.slots.holdings)+len(x.uplink.asks)+len(x.accounts.parked)+len(x.decider.waiting) > 0 {
 
-				t.Fatalf("%d holdings, %d asks, %d parked, %d waiting", len(x.holdings), len(x.asks), len(x.parked), len(x.waiting))
+				t.Fatalf("%d holdings, %d asks, %d parked, %d waiting", len(x.slots.holdings), len(x.uplink.asks), len(x.accounts.parked), len(x.decider.waiting))
 			}
 		}
 	})

@@ -48,7 +48,7 @@ func TestOnFailure(t *testing.T) {
 		if admitted != c.admitted {
 			t.Errorf("%s: admitted %d of 30, want %d", c.action, admitted, c.admitted)
 		}
-		if n := w.workers[0].countsOf("r").Decided[c.decision]; c.admitted > 0 && n != uint64(admitted) {
+		if n := w.workers[0].rules.countsOf("r").Decided[c.decision]; c.admitted > 0 && n != uint64(admitted) {
 			t.Errorf("%s: counted %d", c.action, n)
 		}
 	}
@@ -218,7 +218,7 @@ func TestCallsThatHangLeaveRoom(t *testing.T) {
 		w.request(0, "/", fmt.Sprint("more", i))
 	}
 	if len(w.calls) > 16 {
-		t.Errorf("%d calls in flight to a region that hangs, want at most 16", len(w.calls))
+		t.Errorf("%d calls in madeCall to a region that hangs, want at most 16", len(w.calls))
 	}
 }
 
@@ -243,7 +243,7 @@ func TestDeadline(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
 	w.workers[0].cfg.CallsInFlight = 1
 	w.request(0, "/", "ann")
-	w.workers[0].lines[0].took = 30 // the region is far: no call is late yet
+	w.workers[0].uplink.lanes[0].took = 30 // the region is far: no call is late yet
 	w.now += 60
 	late := w.request(0, "/", "bob") // behind the call of ann
 	w.now += 10
@@ -294,11 +294,11 @@ func TestKeysAskedForAreBounded(t *testing.T) {
 	if r := w.request(0, "/", "u1"); r.Outcome != Wait {
 		t.Errorf("one more for a key that is asked for: outcome %v", r.Outcome)
 	}
-	if r := w.request(0, "/", "ann"); r.Outcome != Deny || !r.Degraded || len(w.workers[0].asks) != mostAsks {
-		t.Errorf("one key more: outcome %v, degraded %v, %d asks; want on_failure", r.Outcome, r.Degraded, len(w.workers[0].asks))
+	if r := w.request(0, "/", "ann"); r.Outcome != Deny || !r.Degraded || len(w.workers[0].uplink.asks) != mostAsks {
+		t.Errorf("one key more: outcome %v, degraded %v, %d asks; want on_failure", r.Outcome, r.Degraded, len(w.workers[0].uplink.asks))
 	}
 	w.settle()
-	if n := len(w.workers[0].asks); n > 0 {
+	if n := len(w.workers[0].uplink.asks); n > 0 {
 		t.Errorf("%d asks are left after all answers", n)
 	}
 	if !w.admit(0, "/", "ann") {
@@ -348,7 +348,7 @@ func TestBreakerBehindAGroup(t *testing.T) {
 	if len(w.calls) != 1 || greedy.Outcome != Wait || honest.Outcome != Wait {
 		t.Fatalf("%d calls, outcomes %v and %v, want that both wait for the only call", len(w.calls), greedy.Outcome, honest.Outcome)
 	}
-	w.workers[0].lines[0].errors = breakerErrors - 1
+	w.workers[0].uplink.lanes[0].errors = breakerErrors - 1
 	w.lose(0, false)
 	if greedy.Outcome == Wait || honest.Outcome == Wait {
 		t.Errorf("behind an open breaker: outcomes %v and %v", greedy.Outcome, honest.Outcome)
@@ -390,7 +390,7 @@ func TestLateAsksTravelApart(t *testing.T) {
 	w := newWorld(t, 1, exactRule)
 	w.workers[0].cfg.CallsInFlight = 1
 	w.request(0, "/", "ann")
-	w.workers[0].lines[0].took = 60
+	w.workers[0].uplink.lanes[0].took = 60
 	w.now += 5
 	w.request(0, "/", "ann")
 	w.now += 53

@@ -1,6 +1,8 @@
 package edge
 
 import (
+	"slices"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
@@ -13,10 +15,10 @@ const (
 	fetchSoonest lease.Millis = 250
 	rulesTimeout lease.Millis = 1000
 	// orderedFor is for how long rules that have an order are not replaced by ones that
-	// have none, after a granter was heard whose rules have one. Without an end to it a
+	// have none, after an answer of a granter whose rules have one. Without an end to it a
 	// region that goes back to an older release could not change its rules any more.
 	orderedFor lease.Millis = 60_000
-	// orderedEvery is how exactly workers tell each other that they heard one.
+	// orderedEvery is how exactly the workers share the time of that answer.
 	orderedEvery lease.Millis = 5000
 )
 
@@ -24,47 +26,47 @@ const (
 // have an order nothing is ever replaced by something older, so that granters with
 // different rules cannot have a PoP go to and fro. Of two versions with one revision
 // the larger one counts as newer: that is arbitrary, and the same at every PoP.
-func (w *Worker) newer(now lease.Millis, version string, revision uint64) bool {
+func (b *rulebook) newer(now lease.Millis, version string, revision uint64) bool {
 	switch {
-	case w.rules == nil || w.rulesBundled:
+	case b.inForce == nil || b.bundled:
 		return true
-	case version == w.RulesVersion():
+	case version == b.version():
 		return false
 	case revision == 0:
-		return w.rulesRevision == 0 || now >= w.ordered+orderedFor
-	case revision == w.rulesRevision:
-		return version > w.RulesVersion()
+		return b.revision == 0 || now >= b.ordered+orderedFor
+	case revision == b.revision:
+		return version > b.version()
 	}
-	return revision > w.rulesRevision
+	return revision > b.revision
 }
 
-// seeRules looks at what a reply tells about the rules of its granter, and has them
-// fetched if they are newer.
-func (w *Worker) seeRules(now lease.Millis, version string, revision uint64) {
+// saw takes the version and the revision of its granter's rules that a reply names,
+// and has the rules fetched if they are newer.
+func (b *rulebook) saw(now lease.Millis, version string, revision uint64) {
 	if version == "" {
 		return
 	}
-	w.rulesHeard = now
+	b.sawAt = now
 	if revision != 0 {
-		w.ordered = now
+		b.ordered = now
 	}
 	switch {
-	case version == w.RulesVersion():
-		w.confirm(revision)
-	case w.newer(now, version, revision) && !w.unusable(now, version):
-		w.fetchRules(now, fetchSoonest)
+	case version == b.version():
+		b.confirm(revision)
+	case b.newer(now, version, revision) && !b.unusable(now, version):
+		b.fetch(now, fetchSoonest)
 	}
 }
 
 // confirm notes that a granter has the rules in force, with that revision. They may have
 // come back as they were, and bundled ones are then the region's.
-func (w *Worker) confirm(revision uint64) {
-	if !w.rulesBundled && revision <= w.rulesRevision {
+func (b *rulebook) confirm(revision uint64) {
+	if !b.bundled && revision <= b.revision {
 		return
 	}
-	w.rulesBundled, w.rulesRevision = false, max(w.rulesRevision, revision)
-	w.updateRulesTag(func(t *rulesTag) bool {
-		if t.generation != w.rulesGen || !t.bundled && t.revision >= revision {
+	b.bundled, b.revision = false, max(b.revision, revision)
+	b.updateTag(func(t *rulesTag) bool {
+		if t.generation != b.generation || !t.bundled && t.revision >= revision {
 			return false
 		}
 		t.bundled, t.revision = false, max(t.revision, revision)
@@ -72,65 +74,89 @@ func (w *Worker) confirm(revision uint64) {
 	})
 }
 
-// fetchRules asks the region for its rules unless some worker did within the last
-// least milliseconds. Rules that were refused lately count as those that it has: they
-// need not be sent again.
-func (w *Worker) fetchRules(now, least lease.Millis) {
-	tag, version := w.rulesTag()
+// fetch asks the region for its rules unless some worker did within the last least
+// milliseconds. Rules that were refused lately count as those that it has: they need
+// not be sent again.
+func (b *rulebook) fetch(now, least lease.Millis) {
+	tag, version := b.tag()
 	if version != table.Absent && tag.fetched != 0 && now-tag.fetched < least {
 		return
 	}
 	tag.fetched = now
-	if !w.setRulesTag(version, tag) {
-		return // somebody else fetches them
+	if !b.setTag(version, tag) {
+		return // another worker fetches them
 	}
-	m := wire.RulesRequest{Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax, HaveVersion: w.RulesVersion(), Pop: w.cfg.PoP}
-	if refused := w.lastRefused(now); refused != "" {
+	m := wire.RulesRequest{Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax, HaveVersion: b.version(), Pop: b.cfg.PoP}
+	if refused := b.lastRefused(now); refused != "" {
 		m.HaveVersion = refused
 	}
-	c := Call{ID: w.callID(), Path: RulesPath, Body: m.Append(nil), Timeout: rulesTimeout}
-	w.calls[c.ID] = &call{sent: now}
-	w.Calls = append(w.Calls, c)
+	b.fetches = append(b.fetches, b.port.call(Call{Path: RulesPath, Body: m.Append(nil), Timeout: rulesTimeout}))
 }
 
-// rulesReply takes the region's rules, if they are newer. What cannot be used is
-// refused as a whole, and what is in force stays so.
-func (w *Worker) rulesReply(now lease.Millis, body []byte) {
+// ended reports whether a call that has ended was one for the rules.
+func (b *rulebook) ended(id uint64) bool {
+	i := slices.Index(b.fetches, id)
+	if i < 0 {
+		return false
+	}
+	b.fetches = slices.Delete(b.fetches, i, i+1)
+	return true
+}
+
+// failed takes the end of a call without an answer; false if it was not for the rules.
+func (b *rulebook) failed(id uint64, result CallResult) bool {
+	if !b.ended(id) {
+		return false
+	}
+	b.port.Counts.Calls[result]++
+	return true
+}
+
+// reply takes the answer to a call; false if that was not for the rules.
+func (b *rulebook) reply(now lease.Millis, id uint64, body []byte) bool {
+	if !b.ended(id) {
+		return false
+	}
+	b.port.Counts.Calls[b.receive(now, body)]++
+	return true
+}
+
+// receive takes the region's rules, if they are newer. What cannot be used is
+// refused as a whole, and what is in force stays in force.
+func (b *rulebook) receive(now lease.Millis, body []byte) CallResult {
 	var m wire.RulesResponse
 	switch err := m.Decode(body); {
 	case err != nil:
-		w.Counts.Calls[w.malformed(err.Error())]++
-		return
+		return b.port.malformed(err.Error())
 	case !wire.Spoken(m.Protocol):
-		w.Counts.Calls[w.otherVersion(m.Protocol)]++
-		return
+		return b.port.otherVersion(m.Protocol)
 	}
-	w.Counts.Calls[CallAnswered]++
-	w.catchUp()
+	b.catchUp()
 	if m.RulesRevision != 0 {
-		w.ordered = now
+		b.ordered = now
 	}
 	switch {
-	case m.RulesVersion == w.RulesVersion():
-		w.confirm(m.RulesRevision)
-	case w.newer(now, m.RulesVersion, m.RulesRevision) && !w.unusable(now, m.RulesVersion) && len(m.Rules) > 0:
-		w.takeRules(now, &m)
+	case m.RulesVersion == b.version():
+		b.confirm(m.RulesRevision)
+	case b.newer(now, m.RulesVersion, m.RulesRevision) && !b.unusable(now, m.RulesVersion) && len(m.Rules) > 0:
+		b.take(now, &m)
 	}
+	return CallAnswered
 }
 
-// takeRules puts newer rules into force, or refuses them.
-func (w *Worker) takeRules(now lease.Millis, m *wire.RulesResponse) {
+// take puts newer rules into force, or refuses them.
+func (b *rulebook) take(now lease.Millis, m *wire.RulesResponse) {
 	set, err := rule.Decode(m.Rules)
 	if err != nil {
-		w.ConfigError = "rules of the region: " + err.Error()
-		w.refuseRules(now, m.RulesVersion)
+		b.port.ConfigError = "rules of the region: " + err.Error()
+		b.refuse(now, m.RulesVersion)
 		return
 	}
-	w.ConfigError = w.cfg.Error
-	if set.Version != m.RulesVersion { // a release that spells them otherwise: once is enough
-		w.refuseRules(now, m.RulesVersion)
+	b.port.ConfigError = b.cfg.Error
+	if set.Version != m.RulesVersion { // a release that encodes them otherwise: once is enough
+		b.refuse(now, m.RulesVersion)
 	}
-	if set.Version != w.RulesVersion() {
-		w.publish(now, set, m.RulesRevision, false)
+	if set.Version != b.version() {
+		b.publish(now, set, m.RulesRevision, false)
 	}
 }

@@ -58,10 +58,10 @@ func TestOneRefusalIsRemembered(t *testing.T) {
 func TestRememberedRefusalHidesNoUnits(t *testing.T) {
 	w := newWorld(t, 1, refills)
 	x := w.workers[0]
-	p := &x.rules.byRule[0][0]
+	p := &x.rules.inForce.byRule[0][0]
 	h := &hit{policy: p, key: table.Key{Hash: 42}, cost: 5}
-	x.change(w.now, p, h.key, func(e *table.Entry) { e.Asked, e.Refused, e.Left, e.Reset = w.now, true, 3, w.now+9000 })
-	if v := x.fail(w.now, h); v != lease.Refuse || h.decision != Denied {
+	x.accounts.change(w.now, p, h.key, func(e *table.Entry) { e.Asked, e.Refused, e.Left, e.Reset = w.now, true, 3, w.now+9000 })
+	if v := x.decider.fail(w.now, h); v != lease.Refuse || h.decision != Denied {
 		t.Fatalf("a request of 5 where 3 were left: verdict %v, %v", v, h.decision)
 	}
 	if p.denials.refuses(42, w.now, 5) == nil || p.denials.refuses(42, w.now, 3) != nil {

@@ -53,15 +53,15 @@ func TestNoGoingToAndFro(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := twoReplicas(t, fewRules, moreRulesOf("exact", "allow"), c.revisions[0], c.revisions[1])
 			w.serveFor(10_000, "/")
-			generation, want := w.workers[0].rulesGen, w.region
+			generation, want := w.workers[0].rules.generation, w.region
 			if c.newer {
 				want = w.others[0]
 			}
 			sent := w.region.sent + w.others[0].sent
 			w.serveFor(180_000, "/")
 			for i, x := range w.workers {
-				if x.RulesVersion() != want.set.Version || x.rulesGen != generation {
-					t.Errorf("worker %d has rules %.8s after %d changes, want %.8s", i, x.RulesVersion(), x.rulesGen-generation, want.set.Version)
+				if x.RulesVersion() != want.set.Version || x.rules.generation != generation {
+					t.Errorf("worker %d has rules %.8s after %d changes, want %.8s", i, x.RulesVersion(), x.rules.generation-generation, want.set.Version)
 				}
 			}
 			if n := w.region.sent + w.others[0].sent - sent; n > 0 {
@@ -162,8 +162,8 @@ func TestRollback(t *testing.T) {
 	w.region.revision = 7 // the operator touches the older file of the first replica
 	w.serveFor(10_000, "/")
 	for i, x := range w.workers {
-		if x.RulesVersion() != w.region.set.Version || x.rulesRevision != 7 {
-			t.Errorf("worker %d: rules %.8s of revision %d", i, x.RulesVersion(), x.rulesRevision)
+		if x.RulesVersion() != w.region.set.Version || x.rules.revision != 7 {
+			t.Errorf("worker %d: rules %.8s of revision %d", i, x.RulesVersion(), x.rules.revision)
 		}
 	}
 }
@@ -178,15 +178,15 @@ func TestRacingFetches(t *testing.T) {
 	w.store.between = func() {
 		if !raced {
 			raced = true
-			w.workers[1].rulesReply(w.now, newer)
+			w.workers[1].rules.receive(w.now, newer)
 		}
 	}
-	w.workers[0].rulesReply(w.now, older)
+	w.workers[0].rules.receive(w.now, older)
 	w.store.between = nil
 	w.pass(200)
 	for i, x := range w.workers {
-		if want := mustRules(t, fmtRule("8/1h")).Version; x.RulesVersion() != want || x.rulesRevision != 7 {
-			t.Errorf("worker %d: rules %.8s of revision %d, want %.8s of 7", i, x.RulesVersion(), x.rulesRevision, want)
+		if want := mustRules(t, fmtRule("8/1h")).Version; x.RulesVersion() != want || x.rules.revision != 7 {
+			t.Errorf("worker %d: rules %.8s of revision %d, want %.8s of 7", i, x.RulesVersion(), x.rules.revision, want)
 		}
 	}
 }

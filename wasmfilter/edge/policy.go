@@ -17,21 +17,21 @@ type policy struct {
 	terms    lease.Terms
 	override uint64 // see rule.Set.Override
 	// id is hashed with every key: rule, override, shape of limit, and whether the
-	// rule is a shadow. What agrees in these shares its counters across versions
-	// of the rules.
+	// rule is a shadow. Limits that agree in these share their counters across
+	// versions of the rules.
 	id      uint64
 	table   *table.Table
 	denials *denials
-	line    *line // nil for scope: pop
+	lane    *lane // nil for scope: pop
 	counts  *RuleCounts
 	period  lease.Millis // 0 for concurrency
 	item    string       // of RateLimit-Policy
-}
 
-func (p *policy) shadow() bool      { return p.rule.Mode == rule.Shadow }
-func (p *policy) concurrency() bool { return p.limit.Spec().Algorithm == limit.Concurrency }
-func (p *policy) exact() bool       { return p.terms.Consistency == lease.Exact && !p.local() }
-func (p *policy) local() bool       { return p.rule.Scope == rule.ScopePoP }
+	shadow      bool
+	concurrency bool // the algorithm
+	local       bool // scope: pop
+	exact       bool // by the region
+}
 
 // key names a key's entry in the table.
 func (p *policy) key(seed table.Seed, text []byte) table.Key {
@@ -45,8 +45,8 @@ type policies struct {
 	byID   map[uint32]*policy
 }
 
-// compile makes rules ready. The order of lines and counters is kept in w.
-func (w *Worker) compile(set *rule.Set) *policies {
+// compile makes rules ready. Lanes and counters of earlier rules are used again.
+func (b *rulebook) compile(set *rule.Set) *policies {
 	ps := &policies{set: set, byRule: make([][]policy, set.Len()), byID: map[uint32]*policy{}}
 	for i := range ps.byRule {
 		r := set.Rule(i)
@@ -55,31 +55,31 @@ func (w *Worker) compile(set *rule.Set) *policies {
 		}
 		ps.byRule[i] = make([]policy, len(r.Limits))
 		for v := range r.Limits {
-			p := w.policy(set, i, v)
-			ps.byRule[i][v] = p
-			ps.byID[uint32(p.id)] = &ps.byRule[i][v]
+			p := &ps.byRule[i][v]
+			*p = b.policy(set, i, v)
+			b.equip(p)
+			ps.byID[uint32(p.id)] = p
 		}
 	}
 	return ps
 }
 
-func (w *Worker) policy(set *rule.Set, i, variant int) policy {
+func (b *rulebook) policy(set *rule.Set, i, variant int) policy {
 	r, l := set.Rule(i), set.Limit(i, variant)
-	p := policy{rule: r, variant: variant, limit: l, table: w.enforced, denials: w.denials, counts: w.countsOf(r.Name)}
+	p := policy{rule: r, variant: variant, limit: l, counts: b.countsOf(r.Name)}
 	p.terms = lease.NewTerms(l, r.Consistency, millis(r.LeaseInterval), millis(r.Timeout), r.Overdraft)
+	p.shadow, p.local = r.Mode == rule.Shadow, r.Scope == rule.ScopePoP
+	p.concurrency = l.Spec().Algorithm == limit.Concurrency
+	p.exact = p.terms.Consistency == lease.Exact && !p.local
 	salt := l.Shape() << 24
-	if p.shadow() {
+	if p.shadow {
 		salt |= 1
-		p.table, p.denials = w.shadow, w.shadowDenials
 	}
-	p.id = w.seed.Hash(salt, []byte(r.Name))
+	p.id = b.pop.seed.Hash(salt, []byte(r.Name))
 	if p.override = set.Override(i, variant); p.override != 0 {
-		p.id = w.seed.Hash(p.id^p.override, []byte(r.Name))
+		p.id = b.pop.seed.Hash(p.id^p.override, []byte(r.Name))
 	}
-	if !p.local() {
-		p.line = w.lineOf(p.terms.Timeout, p.shadow())
-	}
-	if !p.concurrency() {
+	if !p.concurrency {
 		p.period = millis(l.Spec().Period)
 	}
 	p.item = policyItem(r.Name, l.Spec())

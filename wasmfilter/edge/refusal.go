@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// refusedFor is for how long a version of the rules that could not be used is not
+	// refusedFor is how long a version of the rules that could not be used is not
 	// fetched again.
 	refusedFor lease.Millis = 60_000
 	// mostRefused is how many such versions are remembered: replicas have two in a roll.
@@ -26,8 +26,8 @@ type refusal struct {
 func (r *refusal) stands(now lease.Millis) bool { return now < r.at+refusedFor }
 
 // refusals reads the record of refusals, the oldest first.
-func (w *Worker) refusals() (all []refusal, version uint32) {
-	raw, version, ok := w.store.Get(keyRefused)
+func (b *rulebook) refusals() (all []refusal, version uint32) {
+	raw, version, ok := b.pop.store.Get(keyRefused)
 	if !ok {
 		return nil, table.Absent
 	}
@@ -44,39 +44,39 @@ func (w *Worker) refusals() (all []refusal, version uint32) {
 }
 
 // setRefusals writes the record; one that another worker has changed meanwhile stays.
-func (w *Worker) setRefusals(all []refusal, version uint32) {
-	var b []byte
+func (b *rulebook) setRefusals(all []refusal, version uint32) {
+	var raw []byte
 	for _, r := range all {
-		b = binary.LittleEndian.AppendUint64(b, uint64(r.at))
-		b = binary.LittleEndian.AppendUint64(b, uint64(r.seen))
-		b = binary.LittleEndian.AppendUint64(b, uint64(len(r.version)))
-		b = append(b, r.version...)
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(r.at))
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(r.seen))
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(len(r.version)))
+		raw = append(raw, r.version...)
 	}
-	w.store.Set(keyRefused, b, version)
+	b.pop.store.Set(keyRefused, raw, version)
 }
 
-// refuseRules notes that a version cannot be used.
-func (w *Worker) refuseRules(now lease.Millis, version string) {
-	all, v := w.refusals()
+// refuse notes that a version cannot be used.
+func (b *rulebook) refuse(now lease.Millis, version string) {
+	all, v := b.refusals()
 	all = slices.DeleteFunc(all, func(r refusal) bool { return r.version == version })
 	if len(all) >= mostRefused {
 		all = all[1:]
 	}
-	w.setRefusals(append(all, refusal{now, now, version}), v)
+	b.setRefusals(append(all, refusal{now, now, version}), v)
 }
 
 // unusable reports whether a version that a reply shows was refused lately, and notes
 // that it was seen.
-func (w *Worker) unusable(now lease.Millis, version string) bool {
-	all, v := w.refusals()
+func (b *rulebook) unusable(now lease.Millis, version string) bool {
+	all, v := b.refusals()
 	for i := range all {
 		r := &all[i]
 		if r.version != version || !r.stands(now) {
 			continue
 		}
-		if now >= r.seen+w.cfg.RulesEvery/2 {
+		if now >= r.seen+b.cfg.RulesEvery/2 {
 			r.seen = now
-			w.setRefusals(all, v)
+			b.setRefusals(all, v)
 		}
 		return true
 	}
@@ -84,21 +84,22 @@ func (w *Worker) unusable(now lease.Millis, version string) bool {
 }
 
 // lastRefused is the version that was refused last, if that was lately; else empty.
-func (w *Worker) lastRefused(now lease.Millis) string {
-	if all, _ := w.refusals(); len(all) > 0 && all[len(all)-1].stands(now) {
+func (b *rulebook) lastRefused(now lease.Millis) string {
+	if all, _ := b.refusals(); len(all) > 0 && all[len(all)-1].stands(now) {
 		return all[len(all)-1].version
 	}
 	return ""
 }
 
 // forgive ends the config error about rules of the region when no reply has shown them
-// for two looks.
-func (w *Worker) forgive(now lease.Millis) {
-	if w.ConfigError == w.cfg.Error {
+// for twice
+// the time between two fetches.
+func (b *rulebook) forgive(now lease.Millis) {
+	if b.port.ConfigError == b.cfg.Error {
 		return
 	}
-	all, _ := w.refusals()
-	if !slices.ContainsFunc(all, func(r refusal) bool { return now < r.seen+2*w.cfg.RulesEvery }) {
-		w.ConfigError = w.cfg.Error
+	all, _ := b.refusals()
+	if !slices.ContainsFunc(all, func(r refusal) bool { return now < r.seen+2*b.cfg.RulesEvery }) {
+		b.port.ConfigError = b.cfg.Error
 	}
 }

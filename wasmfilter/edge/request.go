@@ -14,7 +14,7 @@ type Outcome uint8
 const (
 	Admit Outcome = iota
 	Deny
-	Wait // until the request is among Worker.Decided
+	Wait // until the request is among Port.Decided
 )
 
 // Request is one request on its way through the rules. Its owner keeps it from
@@ -26,7 +26,7 @@ type Request struct {
 	// Outcome is the verdict; Wait until there is one.
 	Outcome Outcome
 	// Status is the HTTP status of a denial: 429, or 503 where the tier above
-	// failed and the rule says so.
+	// failed and the rule denies then.
 	Status int
 	// Degraded is true if a rule was decided without the tier above although it
 	// should have been asked: by its on_failure, or because the table is full.
@@ -43,9 +43,9 @@ type Request struct {
 	arrived   lease.Millis
 	deadline  lease.Millis
 	undecided int
-	serial    uint32 // changes with each use, so that late replies find nobody
-	waiting   int    // index in Worker.waiting, if Outcome is Wait
-	groupOf   *call  // the call in which its wants have group
+	serial    uint32  // changes with each use, so that late replies do not match it
+	waiting   int     // index in decider.waiting, if Outcome is Wait
+	groupOf   *flight // the call in which its wants have group
 	group     uint32
 	grouped   int    // wants in this group
 	shadows   []hit  // slots in use under shadow rules
@@ -60,7 +60,7 @@ type hit struct {
 	state  hitState
 	asked  bool // it waits for an answer; undecided hits that do not are asked for later
 	taken  lease.Taken
-	report Report
+	quota  Quota
 
 	decision  Decision     // for metrics, once decided
 	status    int          // of a denial other than 429
@@ -79,8 +79,8 @@ const (
 	refused
 )
 
-// Report is what a response says about one rule that applied.
-type Report struct {
+// Quota is what a response tells the client about one rule that applied.
+type Quota struct {
 	Rule      *rule.Rule
 	Policy    string       // RateLimit-Policy item; empty for concurrency
 	Limit     int64        // units
@@ -88,33 +88,33 @@ type Report struct {
 	Reset     lease.Millis // until then the limit has recovered, from the decision on
 }
 
-// nearer reports whether less is left of r, as a part of its limit, than of other.
-func (r *Report) nearer(other *Report) bool {
-	return uint64(r.Remaining)*uint64(other.Limit) < uint64(other.Remaining)*uint64(r.Limit)
+// nearer reports whether less is left of q, as a part of its limit, than of other.
+func (q *Quota) nearer(other *Quota) bool {
+	return uint64(q.Remaining)*uint64(other.Limit) < uint64(other.Remaining)*uint64(q.Limit)
 }
 
-// Reports calls f with every enforced rule that applied, in the order of the rules.
-func (r *Request) Reports(f func(*Report)) {
+// Quotas calls f with every enforced rule that applied, in the order of the rules.
+func (r *Request) Quotas(f func(*Quota)) {
 	for i := range r.hits {
-		f(&r.hits[i].report)
+		f(&r.hits[i].quota)
 	}
 }
 
 // Alone reports whether no more than one enforced rule applied.
 func (r *Request) Alone() bool { return len(r.hits) <= 1 }
 
-// Governing returns what applies to the rule that is nearest its limit, or the one
-// that denied; nil if no rule applied.
-func (r *Request) Governing() *Report {
+// Governing returns the quota of the rule that denied, else of the one that is
+// nearest its limit; nil if no rule applied.
+func (r *Request) Governing() *Quota {
 	if len(r.hits) == 0 {
 		return nil
 	}
 	if r.Outcome == Deny {
-		return &r.hits[r.denier].report
+		return &r.hits[r.denier].quota
 	}
-	nearest := &r.hits[0].report
+	nearest := &r.hits[0].quota
 	for i := 1; i < len(r.hits); i++ {
-		if next := &r.hits[i].report; next.nearer(nearest) {
+		if next := &r.hits[i].quota; next.nearer(nearest) {
 			nearest = next
 		}
 	}
@@ -136,7 +136,7 @@ func (r *Request) begin(now lease.Millis) {
 	*r = Request{Stream: r.Stream, hits: r.hits[:0], shadows: r.shadows[:0], keys: r.keys[:0], arrived: now, serial: r.serial + 1}
 }
 
-// keepKeys makes the keys of the hits r's own: the matcher will write over them.
+// keepKeys copies the keys of the hits: the matcher will write over its own.
 func (r *Request) keepKeys() {
 	n := 0
 	for i := range r.hits {

@@ -187,7 +187,7 @@ func TestRenamedRuleLeavesItsPlaces(t *testing.T) {
 			w.admits(1, "/", fmt.Sprint("old", i))
 		}
 		w.region.set = mustRules(t, rules(fmt.Sprint("r", round+1)))
-		w.workers[1].fetchRules(w.now, 0)
+		w.workers[1].rules.fetch(w.now, 0)
 		w.collect()
 		w.settle()
 		w.pass(100)
@@ -225,7 +225,7 @@ func TestRoomNeverResetsAKey(t *testing.T) {
 				r := w.request(i%2, path, user)
 				w.settle()
 				if r.Outcome == Admit {
-					r.Reports(func(report *Report) { got[report.Rule.Name+" "+user]++ })
+					r.Quotas(func(report *Quota) { got[report.Rule.Name+" "+user]++ })
 					for name, most := range limits {
 						if n := got[name+" "+user]; n > most {
 							t.Fatalf("%s of %s: %d admitted of %d", user, name, n, most)

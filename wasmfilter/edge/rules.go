@@ -8,30 +8,73 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// startRules puts rules into force at the start: those that other workers have, or
+// rulebook is the rules in force: bundled with the plugin configuration, or of the
+// region. All workers share them, with an order of versions and a list of those that
+// cannot be used.
+type rulebook struct {
+	cfg    *Config
+	port   *Port
+	pop    *pop
+	leader *leader
+	counts map[string]*RuleCounts
+
+	equip   func(*policy) // completes a policy that is compiled
+	changed func()        // other rules are in force
+
+	inForce    *policies    // nil: there are none
+	generation uint64       // of what is in force, in the store
+	since      lease.Millis // denials that were asked for before are void
+	// What the worker last read of the shared record of rules, see rulesTag.
+	revision uint64
+	bundled  bool
+	ordered  lease.Millis
+
+	sawAt   lease.Millis // when a reply last named the rules of the region
+	fetches []uint64     // calls for the rules that have not ended
+}
+
+// version is that of the rules in force, empty if there are none.
+func (b *rulebook) version() string {
+	if b.inForce == nil {
+		return ""
+	}
+	return b.inForce.set.Version
+}
+
+// countsOf returns the counters of a rule.
+func (b *rulebook) countsOf(name string) *RuleCounts {
+	c := b.counts[name]
+	if c == nil {
+		c = &RuleCounts{}
+		b.counts[name] = c
+	}
+	return c
+}
+
+// start puts rules into force at the start: those that other workers have, or
 // those bundled with the plugin configuration, or none. Bundled rules that have
 // changed replace those of an earlier configuration, but not those of the region.
-func (w *Worker) startRules(now lease.Millis) {
-	if w.loadRules() {
-		tag, _ := w.rulesTag()
-		if w.cfg.Rules == nil || !tag.bundled || w.cfg.Rules.Version == w.RulesVersion() {
+func (b *rulebook) start(now lease.Millis) {
+	if b.load() {
+		tag, _ := b.tag()
+		if b.cfg.Rules == nil || !tag.bundled || b.cfg.Rules.Version == b.version() {
 			return
 		}
 	}
-	if w.cfg.Rules != nil {
-		w.publish(now, w.cfg.Rules, 0, true)
+	if b.cfg.Rules != nil {
+		b.publish(now, b.cfg.Rules, 0, true)
 	}
-	w.fetchRules(now, w.rulesEvery())
+	b.fetch(now, b.every())
 }
 
-// rulesEvery is how often the rules are fetched: soon again while there are none,
+// every is how often the rules are fetched: soon again while there are none,
 // since the worker that asked first may be one that Envoy throws away after it has
 // tried the configuration out.
-func (w *Worker) rulesEvery() lease.Millis {
-	if w.rules == nil {
+func (b *rulebook) every() lease.Millis {
+	if b.inForce == nil {
 		return fetchSoonest
 	}
-	return w.cfg.RulesEvery
+	return b.cfg.RulesEvery
 }
 
 // rulesTag is the record by which workers see that others have newer rules.
@@ -41,63 +84,71 @@ type rulesTag struct {
 	fetched    lease.Millis // when any were last asked for
 	bundled    bool         // those in force are bundled ones
 	revision   uint64       // of those in force; 0: they have no order
-	ordered    lease.Millis // when a granter was last heard whose rules have an order
+	ordered    lease.Millis // when a granter last answered whose rules have an order
 }
 
-func (w *Worker) rulesTag() (tag rulesTag, version uint32) {
+func (b *rulebook) tag() (tag rulesTag, version uint32) {
 	var r [6]uint64
-	version = w.record64(keyRulesTag, r[:])
+	version = b.pop.record64(keyRulesTag, r[:])
 	return rulesTag{r[0], lease.Millis(r[1]), lease.Millis(r[2]), r[3] != 0, r[4], lease.Millis(r[5])}, version
 }
 
-func (w *Worker) setRulesTag(version uint32, t rulesTag) bool {
-	return w.setRecord64(keyRulesTag, version, t.generation, uint64(t.since), uint64(t.fetched), word(t.bundled), t.revision, uint64(t.ordered))
+func (b *rulebook) setTag(version uint32, t rulesTag) bool {
+	return b.pop.setRecord64(keyRulesTag, version, t.generation, uint64(t.since), uint64(t.fetched), word(t.bundled), t.revision, uint64(t.ordered))
 }
 
-// updateRulesTag changes the record; change returns false to leave it.
-func (w *Worker) updateRulesTag(change func(*rulesTag) bool) {
+// updateTag changes the record; change returns false to leave it.
+func (b *rulebook) updateTag(change func(*rulesTag) bool) {
 	for range table.Tries {
-		tag, version := w.rulesTag()
-		if !change(&tag) || w.setRulesTag(version, tag) {
+		tag, version := b.tag()
+		if !change(&tag) || b.setTag(version, tag) {
 			return
 		}
 	}
 }
 
-// watchRules swaps the rules when another worker has put newer ones into force,
-// and fetches them from the region where no reply has told of them for a while.
-func (w *Worker) watchRules(now lease.Millis) {
-	w.forgive(now)
-	tag := w.catchUp()
-	if w.ordered > tag.ordered+orderedEvery {
-		w.updateRulesTag(func(t *rulesTag) bool { t.ordered = max(t.ordered, w.ordered); return true })
+// newest reports whether the rules of this worker are those in force. It is called
+// after an entry was read whose rule this worker does not have. Newer rules are
+// announced before any worker decides by them; so the rule is gone if they are.
+func (b *rulebook) newest() bool {
+	tag, _ := b.tag()
+	return tag.generation == b.generation
+}
+
+// watch swaps the rules when another worker has put newer ones into force, and
+// fetches them from the region where no reply has named them for a while.
+func (b *rulebook) watch(now lease.Millis) {
+	b.forgive(now)
+	tag := b.catchUp()
+	if b.ordered > tag.ordered+orderedEvery {
+		b.updateTag(func(t *rulesTag) bool { t.ordered = max(t.ordered, b.ordered); return true })
 	}
-	every := w.rulesEvery()
-	if w.rulesHeard > 0 && now < w.rulesHeard+every/2 && now-tag.fetched >= every/2 && w.rules != nil && !w.rulesBundled {
-		// Replies have told which rules there are: nobody needs to look.
-		w.updateRulesTag(func(t *rulesTag) bool { t.fetched = max(t.fetched, w.rulesHeard); return true })
+	every := b.every()
+	if b.sawAt > 0 && now < b.sawAt+every/2 && now-tag.fetched >= every/2 && b.inForce != nil && !b.bundled {
+		// Replies have named the region's rules: nobody needs to look.
+		b.updateTag(func(t *rulesTag) bool { t.fetched = max(t.fetched, b.sawAt); return true })
 		return
 	}
-	if now-tag.fetched >= every*w.jitter()/100 && !w.fenced() {
-		w.fetchRules(now, every*9/10)
+	if now-tag.fetched >= every*b.pop.jitter()/100 && !b.leader.fenced() {
+		b.fetch(now, every*9/10)
 	}
 }
 
 // catchUp puts into force what other workers have put into force.
-func (w *Worker) catchUp() rulesTag {
-	tag, _ := w.rulesTag()
-	if tag.generation != w.rulesGen {
-		w.loadRules()
+func (b *rulebook) catchUp() rulesTag {
+	tag, _ := b.tag()
+	if tag.generation != b.generation {
+		b.load()
 	} else {
-		w.adopt(tag)
+		b.adopt(tag)
 	}
 	return tag
 }
 
 // adopt takes over what the workers agree on about the rules in force.
-func (w *Worker) adopt(tag rulesTag) {
-	w.rulesRevision, w.rulesBundled = tag.revision, tag.bundled
-	w.ordered = max(w.ordered, tag.ordered)
+func (b *rulebook) adopt(tag rulesTag) {
+	b.revision, b.bundled = tag.revision, tag.bundled
+	b.ordered = max(b.ordered, tag.ordered)
 }
 
 // The rules in the store: their generation, their revision, 1 if they are bundled ones,
@@ -105,88 +156,78 @@ func (w *Worker) adopt(tag rulesTag) {
 const rulesHeader = 3 * 8
 
 func encodeRules(generation, revision uint64, bundled bool, set *rule.Set) []byte {
-	b := make([]byte, 0, rulesHeader+len(set.Encode()))
-	b = binary.LittleEndian.AppendUint64(b, generation)
-	b = binary.LittleEndian.AppendUint64(b, revision)
-	b = binary.LittleEndian.AppendUint64(b, word(bundled))
-	return append(b, set.Encode()...)
+	raw := make([]byte, 0, rulesHeader+len(set.Encode()))
+	raw = binary.LittleEndian.AppendUint64(raw, generation)
+	raw = binary.LittleEndian.AppendUint64(raw, revision)
+	raw = binary.LittleEndian.AppendUint64(raw, word(bundled))
+	return append(raw, set.Encode()...)
 }
 
-func word(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// loadRules puts the rules in the store into force. False if there are none, or
-// none that can be read.
-func (w *Worker) loadRules() bool {
-	raw, _, ok := w.store.Get(keyRules)
+// load puts the rules in the store into force. False if there are none, or none that
+// can be read.
+func (b *rulebook) load() bool {
+	raw, _, ok := b.pop.store.Get(keyRules)
 	if !ok || len(raw) < rulesHeader {
 		return false
 	}
 	generation := binary.LittleEndian.Uint64(raw)
 	set, err := rule.Decode(raw[rulesHeader:])
 	if err != nil {
-		w.ConfigError = "rules in shared data: " + err.Error()
+		b.port.ConfigError = "rules in shared data: " + err.Error()
 		return false
 	}
-	tag, _ := w.rulesTag()
-	w.use(set, generation, tag.since)
-	if tag.generation != generation { // whoever put them there has not announced them yet
+	tag, _ := b.tag()
+	b.use(set, generation, tag.since)
+	if tag.generation != generation { // the worker that put them there has not announced them yet
 		tag.revision, tag.bundled = binary.LittleEndian.Uint64(raw[8:]), raw[16] != 0
 	}
-	w.adopt(tag)
+	b.adopt(tag)
 	return true
 }
 
 // use swaps the rules of this worker. Requests that wait finish under the rules
 // that they were matched with.
-func (w *Worker) use(set *rule.Set, generation uint64, since lease.Millis) {
-	if w.rules == nil || w.rules.set.Version != set.Version {
-		w.rules = w.compile(set)
-		w.makeRoomIn(w.enforced)
-		w.makeRoomIn(w.shadow)
-		w.denials.clear()
-		w.shadowDenials.clear()
+func (b *rulebook) use(set *rule.Set, generation uint64, since lease.Millis) {
+	if b.inForce == nil || b.inForce.set.Version != set.Version {
+		b.inForce = b.compile(set)
+		b.changed()
 	}
-	w.rulesGen, w.rulesSince = generation, since
-	w.ConfigError = w.cfg.Error
+	b.generation, b.since = generation, since
+	b.port.ConfigError = b.cfg.Error
 }
 
 // publish puts rules into force for all workers.
-func (w *Worker) publish(now lease.Millis, set *rule.Set, revision uint64, bundled bool) {
+func (b *rulebook) publish(now lease.Millis, set *rule.Set, revision uint64, bundled bool) {
 	for range table.Tries {
-		raw, version, ok := w.store.Get(keyRules)
+		raw, version, ok := b.pop.store.Get(keyRules)
 		var generation uint64
 		if !ok {
 			version = table.Absent
 		} else if len(raw) >= 8 {
 			generation = binary.LittleEndian.Uint64(raw)
 		}
-		if generation > w.rulesGen && w.loadRules() && !bundled && !w.newer(now, set.Version, revision) {
-			return // somebody was faster, with rules at least as new
+		if generation > b.generation && b.load() && !bundled && !b.newer(now, set.Version, revision) {
+			return // another worker was faster, with rules at least as new
 		}
-		if w.store.Set(keyRules, encodeRules(generation+1, revision, bundled, set), version) == table.Stored {
-			w.announce(now, generation+1, revision, bundled)
-			w.use(set, generation+1, now)
-			w.rulesRevision, w.rulesBundled = revision, bundled
+		if b.pop.store.Set(keyRules, encodeRules(generation+1, revision, bundled, set), version) == table.Stored {
+			b.announce(now, generation+1, revision, bundled)
+			b.use(set, generation+1, now)
+			b.revision, b.bundled = revision, bundled
 			return
 		}
 	}
-	w.use(set, w.rulesGen, now) // at least here; the next fetch tries again
-	w.rulesRevision, w.rulesBundled = revision, bundled
+	b.use(set, b.generation, now) // at least here; the next fetch tries again
+	b.revision, b.bundled = revision, bundled
 }
 
-// announce tells the other workers of a generation of rules.
-func (w *Worker) announce(now lease.Millis, generation, revision uint64, bundled bool) {
-	w.updateRulesTag(func(t *rulesTag) bool {
+// announce lets the other workers see a generation of rules.
+func (b *rulebook) announce(now lease.Millis, generation, revision uint64, bundled bool) {
+	b.updateTag(func(t *rulesTag) bool {
 		if t.generation >= generation {
 			return false
 		}
 		t.generation, t.since, t.revision, t.bundled = generation, now, revision, bundled
-		t.ordered = max(t.ordered, w.ordered)
+		t.ordered = max(t.ordered, b.ordered)
 		return true
 	})
 }

@@ -119,9 +119,9 @@ func TestSlotsOfTwoPoPs(t *testing.T) {
 				defer w.workers[n%3].End(w.now, r)
 			}
 			for _, x := range w.workers {
-				for hash := range x.holdings {
-					x.holdings[hash].inUse = 0 // all its streams end at once
-					x.show(w.now, x.holdings[hash])
+				for hash := range x.slots.holdings {
+					x.slots.holdings[hash].inUse = 0 // all its streams end at once
+					x.slots.publish(w.now, x.slots.holdings[hash])
 				}
 			}
 			for range 20 {
@@ -223,9 +223,9 @@ func TestSlotsOfACrashedWorker(t *testing.T) {
 			}
 			first := w.decided[:0:0]
 			for _, x := range w.workers[:1] {
-				for _, hd := range x.holdings {
+				for _, hd := range x.slots.holdings {
 					hd.inUse = 1
-					x.show(w.now, hd)
+					x.slots.publish(w.now, hd)
 				}
 			}
 			for n := range 2 { // others use the rest

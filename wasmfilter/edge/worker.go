@@ -3,136 +3,177 @@ package edge
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// Worker is one worker thread's part of a PoP. Create it with [New].
-type Worker struct {
+// Port is where a worker and its owner meet: what the owner has to do, and what it
+// may read.
+type Port struct {
 	// Calls are to be made, in order; whoever makes them empties the list. Each
 	// ends in exactly one of Reply and Failed, which may add others.
 	Calls []Call
 	// Decided are the requests that waited and have a verdict now; whoever resumes
 	// them empties the list.
 	Decided []*Request
-	// ConfigError says what is wrong with the configuration or with rules that
-	// were offered; empty if nothing. What was in force before stays so.
+	// ConfigError is what is wrong with the configuration or with rules that were
+	// offered; empty if nothing. What was in force before stays in force.
 	ConfigError string
-	// AnswerError says what is wrong with an answer of the region that could not
-	// be used; whoever tells the operator empties it.
+	// AnswerError is what is wrong with an answer of the region that could not be
+	// used; whoever shows it to the operator empties it.
 	AnswerError string
 	Counts      Counts
 	// Trace returns the traceparent of the request that is being decided; it is
 	// called when the request begins to wait. nil: there is none.
 	Trace func() string
 
-	cfg   Config
-	store table.Store
-	// number names this worker among all that ever lived, at random.
-	number uint64
-	random uint64 // of jitter
-	// wall is what has to be added to the monotonic clock to get the time of day.
-	wall limit.Micros
+	lastCall uint64
+}
 
-	identity
-	sequence
-	generation uint64 // of the plugin configuration, see background.go
-	rules      *policies
-	rulesGen   uint64       // of what is in force, in the store
-	rulesSince lease.Millis // denials that were asked for before are void
-	// What the worker last saw of the shared record of rules, see rulesTag.
-	rulesRevision uint64
-	rulesBundled  bool
-	ordered       lease.Millis
-	rulesHeard    lease.Millis // when a reply last told this worker of the region's rules
-	ruleCounts    map[string]*RuleCounts
-	leader        bool
-	// decidedLately is true if the worker has decided requests since the last tick:
-	// it has better things to do than to lead.
-	decidedLately bool
-	scanned       int // next page to look through
-	sweptSlots    int // and of the slots
+// Worker is one worker thread's part of a PoP: a few machines, each of which uses
+// only those above it. Create it with [New].
+type Worker struct {
+	Port
+	cfg Config
 
-	enforced, shadow *table.Table
-	slots            *table.Pool
-	shadowSlots      *table.Pool
-	denials          *denials
-	shadowDenials    *denials // apart, like all that shadow rules touch
-	matches          rule.Matches
-	lines            []*line
-	asks             map[uint64]*ask // by hash of the key
-	holdings         map[uint64]*holding
-	parked           []parked
-	holders          int // of the region, by its last reply; 0: unknown
-	waiting          []*Request
-	calls            map[uint64]*call
-	lastCall         uint64
-	spareAsks        []*ask
-	request          wire.Request
-	size             int // at most so many bytes of it are encoded
-	response         wire.Response
+	pop      pop      // what the workers of the PoP agree on
+	leader   leader   // which of them does the background work
+	rules    rulebook // which rules are in force
+	accounts accounts // what is known of each key
+	slots    slots    // concurrency slots in use
+	uplink   uplink   // calls to the region
+	decider  decider  // requests
+	upkeep   upkeep   // background work
 }
 
 // New returns a worker. Entropy is six words of real randomness. A worker always
 // starts: with a configuration that was refused cfg is the last good one, or the
 // zero Config.
 func New(cfg Config, store table.Store, entropy [6]uint64, now lease.Millis, wall limit.Micros) *Worker {
-	w := &Worker{
-		cfg:           cfg.withDefaults(),
-		store:         store,
-		number:        entropy[4] | 1,
-		random:        entropy[5] | 1,
-		denials:       &denials{},
-		shadowDenials: &denials{},
-		ruleCounts:    map[string]*RuleCounts{},
-		asks:          map[uint64]*ask{},
-		holdings:      map[uint64]*holding{},
-		calls:         map[uint64]*call{},
-	}
+	w := &Worker{cfg: cfg.withDefaults()}
 	w.ConfigError = cfg.Error
 	w.SetClock(now, wall)
-	w.join(entropy)
-	w.caller = w.number
-	w.readEpoch()
-	w.enforced = table.New(store, enforcedTable, w.cfg.PagesLog2, w.idle)
-	w.shadow = table.New(store, shadowTable, w.cfg.PagesLog2, w.idle)
-	w.slots = table.NewPool(store, slotsTable)
-	w.shadowSlots = table.NewPool(store, shadowSlotsTable)
-	w.startRules(now)
-	w.enlist(now)
+	w.pop.join(store, entropy)
+	w.leader = leader{pop: &w.pop, cfg: &w.cfg}
+	w.rules = rulebook{
+		cfg: &w.cfg, port: &w.Port, pop: &w.pop, leader: &w.leader,
+		counts: map[string]*RuleCounts{}, equip: w.equip, changed: w.accounts.useRules,
+	}
+	w.accounts.init(&w.Port, &w.pop, &w.rules, w.cfg.PagesLog2)
+	w.slots.init(&w.pop)
+	w.uplink.init(&w.cfg, &w.Port, &w.pop, &w.rules, &w.slots)
+	w.decider = decider{port: &w.Port, pop: &w.pop, rules: &w.rules, accounts: &w.accounts, slots: &w.slots, uplink: &w.uplink}
+	w.upkeep = upkeep{port: &w.Port, pop: &w.pop, rules: &w.rules, accounts: &w.accounts, slots: &w.slots, uplink: &w.uplink}
+	w.rules.start(now)
+	w.leader.enlist()
 	return w
 }
 
-// SetClock tells which time of day it is at now; at least once a minute.
+// equip gives a policy the means that the rule decides with.
+func (w *Worker) equip(p *policy) {
+	w.accounts.equip(p)
+	if !p.local {
+		p.lane = w.uplink.lane(p.terms.Timeout, p.shadow)
+	}
+}
+
+// Decide takes a request through the rules: what the rules need of it is in, the
+// verdict is r.Outcome, which it returns.
+func (w *Worker) Decide(now lease.Millis, in *rule.Request, r *Request) Outcome {
+	r.begin(now)
+	w.leader.busy = true
+	if w.rules.inForce == nil {
+		return w.beforeRules(r)
+	}
+	w.decider.decide(now, in, r)
+	w.uplink.flush(now)
+	return r.Outcome
+}
+
+// beforeRules decides while there are no rules.
+func (w *Worker) beforeRules(r *Request) Outcome {
+	w.Counts.BeforeAny++
+	if w.cfg.DenyBeforeRules {
+		r.Outcome, r.Status, r.Degraded = Deny, 503, true
+	}
+	return r.Outcome
+}
+
+// Reply takes the body of a successful answer to a call. Calls that are not known,
+// or ended already, are ignored.
+func (w *Worker) Reply(now lease.Millis, id uint64, body []byte) {
+	if !w.rules.reply(now, id, body) {
+		w.ended(now, w.uplink.reply(now, id, body))
+	}
+}
+
+// Failed takes a call that got no answer that could be read.
+func (w *Worker) Failed(now lease.Millis, id uint64, result CallResult) {
+	if !w.rules.failed(id, result) {
+		w.ended(now, w.uplink.fail(now, id, result))
+	}
+}
+
+// ended decides the requests that waited for a call, and makes the calls that
+// waited for its end.
+func (w *Worker) ended(now lease.Millis, f *flight) {
+	if f != nil {
+		w.decider.settle(now, f)
+		w.uplink.flush(now)
+	}
+}
+
+// End ends a request, however it ended: its slots are free again, and an answer
+// that is still to come is not for it.
+func (w *Worker) End(now lease.Millis, r *Request) { w.decider.end(now, r) }
+
+// Tick does what is due without a request; the owner calls it every 100 ms.
+func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
+	w.SetClock(now, wall)
+	w.pop.readEpoch()
+	w.accounts.settleParked(now)
+	w.decider.expire(now)
+	w.upkeep.renewSlots(now)
+	w.rules.watch(now)
+	if w.leader.lead(now) {
+		w.upkeep.scan(now)
+	}
+	w.uplink.tick(now)
+	w.uplink.flush(now)
+}
+
+// SetClock sets which time of day it is at now; at least once a minute.
 func (w *Worker) SetClock(now lease.Millis, wall limit.Micros) {
-	w.wall = wall - limit.Micros(now)*limit.Millisecond
+	w.pop.wall = wall - limit.Micros(now)*limit.Millisecond
 }
 
 // Wall is the time of day at now.
-func (w *Worker) Wall(now lease.Millis) limit.Micros {
-	return limit.Micros(now)*limit.Millisecond + w.wall
-}
+func (w *Worker) Wall(now lease.Millis) limit.Micros { return w.pop.timeOfDay(now) }
+
+// Leader reports whether the worker does the PoP's background work.
+func (w *Worker) Leader() bool { return w.leader.leads }
 
 // Inputs returns what the rules in force look at; nil if there are no rules.
 func (w *Worker) Inputs() *rule.Inputs {
-	if w.rules == nil {
+	if w.rules.inForce == nil {
 		return nil
 	}
-	return w.rules.set.Inputs()
+	return w.rules.inForce.set.Inputs()
 }
 
 // RulesVersion returns the version of the rules in force, empty if there are none.
-func (w *Worker) RulesVersion() string {
-	if w.rules == nil {
-		return ""
+func (w *Worker) RulesVersion() string { return w.rules.version() }
+
+// EachRule calls f with the counters of every rule that was ever in force.
+func (w *Worker) EachRule(f func(name string, c *RuleCounts)) {
+	for name, c := range w.rules.counts {
+		f(name, c)
 	}
-	return w.rules.set.Version
 }
 
 // Tables returns what happened in the tables since the last call.
 func (w *Worker) Tables() table.Counts {
-	a, b := &w.enforced.Counts, &w.shadow.Counts
+	a, b := &w.accounts.enforced.Counts, &w.accounts.shadow.Counts
 	sum := table.Counts{
 		Races:   a.Races + b.Races,
 		Full:    a.Full + b.Full,
@@ -142,77 +183,4 @@ func (w *Worker) Tables() table.Counts {
 	}
 	*a, *b = table.Counts{}, table.Counts{}
 	return sum
-}
-
-// jitter returns 90 to 110: percent, for everything periodic.
-func (w *Worker) jitter() lease.Millis { return 90 + lease.Millis(w.rand()%21) }
-
-// rand is xorshift64*: enough to keep workers out of step.
-func (w *Worker) rand() uint64 {
-	w.random ^= w.random >> 12
-	w.random ^= w.random << 25
-	w.random ^= w.random >> 27
-	return w.random * 0x2545f4914f6cdd1d >> 32
-}
-
-// parked is a change of a slot that could not be written. Only what adds units may
-// be late; it is tried again at every tick.
-type parked struct {
-	policy *policy
-	key    table.Key
-	change func(*table.Entry)
-}
-
-// parkedMost bounds what is parked; more is lost, and wastes units until they
-// lapse above.
-const parkedMost = 4096
-
-// change changes a key's entry; if that cannot be written now it is parked. change
-// may be called several times; what it did the last time counts. The outcome is
-// Raced or Failed if it is parked, Full if the entry found no room and nothing
-// happened.
-func (w *Worker) change(now lease.Millis, p *policy, key table.Key, change func(*table.Entry)) table.Outcome {
-	outcome := w.tryChange(now, p, key, change)
-	if outcome == table.Stored || outcome == table.Full || len(w.parked) >= parkedMost {
-		return outcome
-	}
-	w.Counts.Parked++
-	key.Text = append([]byte(nil), key.Text...)
-	w.parked = append(w.parked, parked{p, key, change})
-	return outcome
-}
-
-func (w *Worker) tryChange(now lease.Millis, p *policy, key table.Key, change func(*table.Entry)) (outcome table.Outcome) {
-	for range table.Tries {
-		change(w.open(p, key))
-		if outcome = p.table.Commit(now); outcome != table.Raced {
-			break
-		}
-	}
-	return outcome
-}
-
-// open reads a key's entry. Denials of earlier rules do not stand any more.
-func (w *Worker) open(p *policy, key table.Key) *table.Entry {
-	if p.local() {
-		e, _ := p.table.OpenShared(key)
-		return e
-	}
-	e := p.table.Open(key)
-	if e.Asked < w.rulesSince {
-		e.DeniedNeed, e.Refused, e.LimitedUntil, e.NextAsk, e.Back = 0, false, 0, 0, lease.Backoff{}
-	}
-	return e
-}
-
-// settleParked tries again what could not be written before.
-func (w *Worker) settleParked(now lease.Millis) {
-	kept := w.parked[:0]
-	for _, c := range w.parked {
-		if o := w.tryChange(now, c.policy, c.key, c.change); o == table.Raced || o == table.Failed {
-			kept = append(kept, c)
-		}
-	}
-	clear(w.parked[len(kept):])
-	w.parked = kept
 }

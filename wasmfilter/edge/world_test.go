@@ -80,7 +80,7 @@ type world struct {
 	region  *region
 	workers []*Worker
 	started uint64   // workers, dead ones included
-	calls   []flight // made and not answered
+	calls   []madeCall // made and not answered
 	config  Config
 	decided []*Request // in the order of their verdicts
 	// others are more replicas of the region; which one is asked, chance decides.
@@ -90,8 +90,8 @@ type world struct {
 	admittedHot int // by hot
 }
 
-// flight is a call on its way.
-type flight struct {
+// madeCall is a call on its way.
+type madeCall struct {
 	worker *Worker
 	call   Call
 }
@@ -154,7 +154,7 @@ func (w *world) send(worker int, r *Request, path, user string) Outcome {
 func (w *world) collect() {
 	for _, x := range w.workers {
 		for _, c := range x.Calls {
-			w.calls = append(w.calls, flight{x, c})
+			w.calls = append(w.calls, madeCall{x, c})
 		}
 		x.Calls = nil
 		w.decided = append(w.decided, x.Decided...)
@@ -188,7 +188,7 @@ func (w *world) lose(i int, applied bool) {
 	w.collect()
 }
 
-func (w *world) take(i int) flight {
+func (w *world) take(i int) madeCall {
 	f := w.calls[i]
 	w.calls = append(w.calls[:i], w.calls[i+1:]...)
 	return f

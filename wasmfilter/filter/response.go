@@ -74,7 +74,7 @@ func (p *plugin) report(r *edge.Request) {
 func (b *response) policy(r *edge.Request) string {
 	only, n := "", 0
 	b.text = b.text[:0]
-	r.Reports(func(report *edge.Report) {
+	r.Quotas(func(report *edge.Quota) {
 		if n++; n > 1 {
 			b.text = append(b.text, ", "...)
 		}
@@ -110,7 +110,7 @@ func (b *response) decision(name string, r *edge.Request) {
 }
 
 // xRateLimit adds the X-RateLimit-* headers that the governing rule asks for.
-func (p *plugin) xRateLimit(g *edge.Report, add func(name, value string)) {
+func (p *plugin) xRateLimit(g *edge.Quota, add func(name, value string)) {
 	if g.Rule.XRateLimit == rule.XRateLimitOff {
 		return
 	}

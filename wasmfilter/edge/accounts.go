@@ -1,0 +1,164 @@
+package edge
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// accounts is what the PoP knows of each key: an entry with its account, or its
+// counter, in a table that the workers share, and in front of it this worker's cache
+// of denials. Shadow rules have both apart.
+type accounts struct {
+	port  *Port
+	pop   *pop
+	rules *rulebook
+
+	enforced, shadow               *table.Table
+	enforcedDenials, shadowDenials denials
+	parked                         []parked
+}
+
+// parked is a change of an entry that could not be written. Only what adds units may
+// be late; it is tried again at every tick.
+type parked struct {
+	policy *policy
+	key    table.Key
+	change func(*table.Entry)
+}
+
+// parkedMost bounds what is parked; more is lost, and wastes units until they
+// lapse above.
+const parkedMost = 4096
+
+func (a *accounts) init(port *Port, pop *pop, rules *rulebook, pagesLog2 int) {
+	a.port, a.pop, a.rules = port, pop, rules
+	a.enforced = table.New(pop.store, enforcedTable, pagesLog2, a.idle)
+	a.shadow = table.New(pop.store, shadowTable, pagesLog2, a.idle)
+}
+
+// equip sets where the accounts of a policy's keys are.
+func (a *accounts) equip(p *policy) {
+	p.table, p.denials = a.enforced, &a.enforcedDenials
+	if p.shadow {
+		p.table, p.denials = a.shadow, &a.shadowDenials
+	}
+}
+
+// useRules follows a change of the rules.
+func (a *accounts) useRules() {
+	a.makeRoomIn(a.enforced)
+	a.makeRoomIn(a.shadow)
+	a.enforcedDenials.clear()
+	a.shadowDenials.clear()
+}
+
+// open reads a key's entry. Denials of earlier rules are void.
+func (a *accounts) open(p *policy, key table.Key) *table.Entry {
+	if p.local {
+		e, _ := p.table.OpenShared(key)
+		return e
+	}
+	e := p.table.Open(key)
+	if e.Asked < a.rules.since {
+		e.DeniedNeed, e.Refused, e.LimitedUntil, e.NextAsk, e.Back = 0, false, 0, 0, lease.Backoff{}
+	}
+	return e
+}
+
+// change changes a key's entry; if that cannot be written now it is parked. change
+// may be called several times; what it did the last time counts. The outcome is
+// Raced or Failed if it is parked, Full if the entry found no room and nothing
+// happened.
+func (a *accounts) change(now lease.Millis, p *policy, key table.Key, change func(*table.Entry)) table.Outcome {
+	outcome := a.tryChange(now, p, key, change)
+	if outcome == table.Stored || outcome == table.Full || len(a.parked) >= parkedMost {
+		return outcome
+	}
+	a.port.Counts.Parked++
+	key.Text = append([]byte(nil), key.Text...)
+	a.parked = append(a.parked, parked{p, key, change})
+	return outcome
+}
+
+func (a *accounts) tryChange(now lease.Millis, p *policy, key table.Key, change func(*table.Entry)) (outcome table.Outcome) {
+	for range table.Tries {
+		change(a.open(p, key))
+		if outcome = p.table.Commit(now); outcome != table.Raced {
+			break
+		}
+	}
+	return outcome
+}
+
+// settleParked tries again what could not be written before.
+func (a *accounts) settleParked(now lease.Millis) {
+	kept := a.parked[:0]
+	for _, c := range a.parked {
+		if o := a.tryChange(now, c.policy, c.key, c.change); o == table.Raced || o == table.Failed {
+			kept = append(kept, c)
+		}
+	}
+	clear(a.parked[len(kept):])
+	a.parked = kept
+}
+
+// untake puts back what a hit took. Units of which the account has no lease any more
+// go back to the region.
+func (a *accounts) untake(now lease.Millis, h *hit) {
+	p, taken := h.policy, h.taken
+	var back [2]lease.Part
+	if a.change(now, p, h.key, func(e *table.Entry) { back = e.Untake(&p.terms, taken) }) == table.Stored {
+		p.lane.returnSoon(p, h.key, back[0])
+		p.lane.returnSoon(p, h.key, back[1])
+	}
+}
+
+// untakeLocal puts back what a hit of scope: pop took.
+func (a *accounts) untakeLocal(now lease.Millis, h *hit) {
+	p, period, cost := h.policy, h.period, h.cost
+	a.change(now, p, h.key, func(e *table.Entry) {
+		e.Counter, _ = p.limit.Return(e.Counter, a.pop.timeOfDay(now), period, cost)
+	})
+}
+
+// keep stores what a grant tells, and what of it is spare, in the account of the key
+// that was asked for.
+func (a *accounts) keep(now, sent lease.Millis, it *item, g lease.Grant, spare int64) {
+	p, key, want, jitter := it.ask.policy, it.ask.key, it.want, a.pop.jitter()
+	var rest lease.Part
+	outcome := a.change(now, p, key, func(e *table.Entry) {
+		if g.Status == lease.OK && g.Granted == 0 && want.Need > 0 {
+			e.PassOver(&p.terms, now, sent, want, g)
+			return
+		}
+		rest = e.Apply(&p.terms, now, sent, want, g, spare, jitter)
+	})
+	switch outcome {
+	case table.Stored:
+	case table.Full:
+		rest = lease.Part{Units: spare, Lease: g.Lease}
+	default:
+		rest = lease.Part{}
+	}
+	if p.exact { // units of requests that have gone, or were refused by another rule
+		p.lane.returnSoon(p, key, rest)
+	} else {
+		p.lane.giveBack(p, key, rest)
+	}
+	p.denials.forget(key.Hash)
+	if outcome == table.Full && g.Status == lease.Denied { // nothing else remembers it
+		p.denials.remember(key.Hash, now+max(g.AskAfter, 1), now+max(g.RetryAfter, 1), max(want.Need, 1))
+	}
+}
+
+// reported clears what the region has acknowledged of a finding of the scan.
+func (a *accounts) reported(now, sent lease.Millis, it *item, g lease.Grant) {
+	p, key, want := it.finding.policy, it.finding.key, it.want
+	if want.Overdrawn > 0 && g.Status == lease.UnknownRule {
+		a.unknown(now, p, key)
+	}
+	jitter := a.pop.jitter()
+	a.change(now, p, key, func(e *table.Entry) {
+		e.Apply(&p.terms, now, sent, want, g, 0, jitter)
+	})
+}

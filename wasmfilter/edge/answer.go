@@ -1,0 +1,187 @@
+package edge
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+)
+
+// settle decides what a call was for, now that it has ended: by its grants, or by
+// on_failure.
+func (d *decider) settle(now lease.Millis, f *flight) {
+	for i := range f.items {
+		switch it := &f.items[i]; {
+		case it.ask != nil && !f.answered:
+			d.failAsk(now, it.ask)
+		case it.ask != nil && it.ask.holding != nil:
+			d.grantSlots(now, f.sent, it.ask, f.grant(i))
+		case it.ask != nil:
+			d.grant(now, f.sent, it, f.grant(i))
+		case it.finding != nil && f.answered:
+			d.accounts.reported(now, f.sent, it, f.grant(i))
+		}
+	}
+	if f.lane.open {
+		d.failGathered(now, f.lane)
+	}
+}
+
+// grant hands a grant out to the requests that wait, oldest first, and keeps the rest.
+func (d *decider) grant(now, sent lease.Millis, it *item, g lease.Grant) {
+	a := it.ask
+	g.Granted = min(g.Granted, it.want.Want)
+	spare := g.Granted
+	a.repeats++
+	queued := len(a.queue)
+	for _, v := range a.asked {
+		if !v.live() {
+			continue
+		}
+		h := v.of(a)
+		verdict := lease.Refuse
+		switch {
+		case g.Status != lease.OK && g.Status != lease.Denied:
+			d.answer(now, v, &h, d.failAnswered(now, &h, g.Status))
+			continue
+		case g.Status == lease.OK && g.Granted == 0 && v.request != nil && v.request.undecided > 1:
+			continue // another want of its group was denied, and decides it
+		case v.cost <= spare && g.StartsIn == 0:
+			spare -= v.cost
+			h.taken.Parts[0] = lease.Part{Units: v.cost, Lease: g.Lease, Expiry: sent + g.TTL}
+			verdict = lease.Admit
+		case d.mayFit(now, a, &g, spare+g.Remaining, v.cost):
+			a.queue = append(a.queue, v)
+			continue
+		}
+		h.answeredBy(&g, spare, verdict)
+		d.answer(now, v, &h, verdict)
+	}
+	if len(a.queue) == queued {
+		a.repeats = 0
+	}
+	d.accounts.keep(now, sent, it, g, spare)
+	d.again(now, a)
+}
+
+// mostRepeats is how often a worker asks again, at once, for a request that was denied
+// while another worker gave slots back: which of the two the tier above read first is
+// not known.
+const mostRepeats = 3
+
+// mayFit reports whether a request that a reply does not admit is asked for again: so much
+// is left by the reply, and the key holds units that the want did not offer, or the want
+// was for those of other requests. That a denied need was charged, or others of a group
+// were decided with it, cannot be undone.
+func (d *decider) mayFit(now lease.Millis, a *ask, g *lease.Grant, left, cost int64) bool {
+	t := &a.policy.terms
+	final := a.grouped || a.repeats > mostRepeats || g.Status == lease.Denied && t.ChargesDenied
+	if final || t.Consistency == lease.Exact {
+		return false
+	}
+	held := d.accounts.open(a.policy, a.key).Held(t, now)
+	return (held > 0 || g.Granted > 0) && cost <= left+held
+}
+
+// answeredBy fills in what the response tells.
+func (h *hit) answeredBy(g *lease.Grant, spare int64, v lease.Verdict) {
+	h.quota.Remaining, h.quota.Reset = g.Remaining+spare, g.Reset
+	if v == lease.Refuse {
+		h.quota.Remaining, h.quota.Reset = 0, h.policy.terms.RetryAfter(g, h.cost)
+	}
+}
+
+// answer ends a wait.
+func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict lease.Verdict) {
+	if v.request == nil {
+		h.policy.countShadow(verdict)
+		d.slots.leave(now, h) // its request has gone on, and will not
+		return
+	}
+	r := v.request
+	h.key = r.hits[v.hit].key
+	r.hits[v.hit] = *h
+	if !d.decided(now, r, v.hit, verdict) || !d.resume(now, r) {
+		d.finish(now, r)
+	} else if r.undecided == 0 {
+		d.admit(r)
+		d.finish(now, r)
+	}
+}
+
+// again asks once more for those who came while the ask was in flight, or ends it.
+func (d *decider) again(now lease.Millis, a *ask) {
+	a.asked, a.queue = append(a.asked[:0], a.queue...), a.queue[:0]
+	a.flying, a.closed, a.grouped = false, false, false
+	for {
+		a.asked = d.retake(now, a, a.asked)
+		if len(a.asked) == 0 {
+			break
+		}
+		if a.policy.lane.open {
+			d.failWaiters(now, a)
+			break
+		}
+		h := a.asked[0].of(a)
+		if want, right := d.prepare(now, &h, 0); right == granted {
+			a.want = want
+			a.policy.lane.gather(now, a)
+			a.policy.lane.urgent = true
+			return
+		}
+	}
+	d.uplink.endAsk(a)
+}
+
+// retake decides waiters anew by what the key has now, and returns those who still
+// wait. Of those whom a denial would refuse one asks, and the others are refused.
+func (d *decider) retake(now lease.Millis, a *ask, waiters []waiter) []waiter {
+	still, probing := waiters[:0], false
+	for _, v := range waiters {
+		if !v.live() {
+			continue
+		}
+		h := v.of(a)
+		verdict := d.take(now, &h)
+		if verdict == lease.Wait && h.probes && probing {
+			verdict, h.quota.Remaining = lease.Refuse, 0
+			h.retry(now, now+whileAsking)
+		}
+		if verdict == lease.Wait {
+			probing = probing || h.probes
+			still = append(still, v)
+			continue
+		}
+		d.answer(now, v, &h, verdict)
+	}
+	return still
+}
+
+// failAsk decides the requests that waited for an ask that got no answer.
+func (d *decider) failAsk(now lease.Millis, a *ask) {
+	if a.holding != nil {
+		a.holding.Asking = false
+	}
+	d.failWaiters(now, a)
+	d.again(now, a)
+}
+
+// failGathered decides those who wait for calls that will not be made, because the
+// breaker is open.
+func (d *decider) failGathered(now lease.Millis, l *lane) {
+	gathered := l.gathered
+	l.gathered, l.urgent = nil, false
+	for _, a := range gathered {
+		a.asked, a.queue = append(a.asked, a.queue...), a.queue[:0]
+		d.failWaiters(now, a)
+		d.uplink.endAsk(a)
+	}
+}
+
+// failWaiters decides those whom an ask was for.
+func (d *decider) failWaiters(now lease.Millis, a *ask) {
+	for _, v := range a.asked {
+		if v.live() {
+			h := v.of(a)
+			d.answer(now, v, &h, d.fail(now, &h))
+		}
+	}
+	a.asked = a.asked[:0]
+}

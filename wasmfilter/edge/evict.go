@@ -1,0 +1,127 @@
+package edge
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+const (
+	// strandedFor is how long entries stay whose rule is gone, or has another shape:
+	// rules that go and come back, as while two replicas of the region differ, find
+	// their counters again.
+	strandedFor lease.Millis = 10_000
+	// unknownFor is how long after the last ask for a key a debt is kept that the
+	// region answers with unknown_rule: a replica with other rules may have the rule.
+	unknownFor lease.Millis = 30_000
+)
+
+// makeRoomIn sets how a table makes room in pages that are full: rules of the set in
+// force share half of each page among them.
+func (a *accounts) makeRoomIn(t *table.Table) {
+	rules := 0
+	for _, p := range a.rules.inForce.byID {
+		if p.table == t && !p.concurrency {
+			rules++
+		}
+	}
+	t.Room = table.Room{
+		Rank:  a.rank,
+		Merge: a.merge,
+		Gone:  a.gone,
+		Share: max(1, table.PageEntries/(2*max(rules, 1))),
+	}
+}
+
+// rank is what it costs to forget an entry that is not idle. What the region denied
+// it denies again, and it takes units back; but debts, and what the PoP counts by
+// itself, are nowhere else.
+func (a *accounts) rank(e *table.Entry, now lease.Millis) (r table.Rank, worth int64) {
+	p := a.rules.inForce.byID[e.Rule]
+	switch {
+	case p == nil:
+		return table.Fixed, 0 // of rules that this worker does not have yet
+	case p.local:
+		return table.Counter, p.terms.Capacity - p.limit.Peek(e.Counter, a.pop.timeOfDay(now), 0).Remaining
+	case e.Overdrawn > 0:
+		return table.Debt, e.Overdrawn
+	case shares(&e.Lots[0], now), shares(&e.Lots[1], now):
+		return table.Share, int64(e.Asked)
+	case e.Lots[0].Units > 0, e.Lots[1].Units > 0:
+		return table.Lease, int64(e.Asked)
+	}
+	return table.Denial, int64(e.Asked)
+}
+
+func shares(lot *lease.Lot, now lease.Millis) bool { return lot.Local && now < lot.Expiry }
+
+// merge makes the shared counter of a rule with scope: pop refuse what e refuses, so
+// that a key that spent its limit does not get another one with the place of others.
+func (a *accounts) merge(shared, e *table.Entry, now lease.Millis) {
+	if p := a.rules.inForce.byID[e.Rule]; p != nil {
+		shared.Counter = p.limit.Union(shared.Counter, e.Counter, a.pop.timeOfDay(now))
+	}
+}
+
+// gone gives back what an entry held that was evicted.
+func (a *accounts) gone(e *table.Entry) {
+	p := a.rules.inForce.byID[e.Rule]
+	if p == nil || p.lane == nil {
+		a.drop(e)
+		return
+	}
+	key := p.key(a.pop.seed, e.Key)
+	for i := range e.Lots {
+		if lot := &e.Lots[i]; !lot.Local {
+			p.lane.giveBack(p, key, lease.Part{Units: lot.Units, Lease: lot.Lease, Expiry: lot.Expiry})
+		}
+	}
+	a.port.Counts.Unreported += uint64(e.Overdrawn)
+}
+
+// drop counts what is lost with an entry.
+func (a *accounts) drop(e *table.Entry) {
+	for i := range e.Lots {
+		if !e.Lots[i].Local {
+			a.port.Counts.Lost += uint64(e.Lots[i].Units)
+		}
+	}
+	a.port.Counts.Unreported += uint64(e.Overdrawn)
+}
+
+// idle reports whether an entry of the table may be forgotten: a new one would do
+// the same, or it belongs to no rule in force.
+func (a *accounts) idle(e *table.Entry, now lease.Millis) bool {
+	if a.rules.inForce == nil {
+		return false
+	}
+	p := a.rules.inForce.byID[e.Rule]
+	switch {
+	case p == nil:
+		return a.rules.newest()
+	case p.local:
+		return p.limit.Fresh(e.Counter, a.pop.timeOfDay(now))
+	}
+	return e.Account.Idle(&p.terms, now)
+}
+
+// forgotten reports whether the scan drops an entry. What a rule leaves behind that
+// is gone, or has another shape, is of no use: the counter that its units were
+// charged to is not asked any more, and the new one has a limit of its own.
+func (a *accounts) forgotten(e *table.Entry, now lease.Millis) bool {
+	if a.rules.inForce == nil || a.rules.inForce.byID[e.Rule] == nil && now < a.rules.since+strandedFor {
+		return false
+	}
+	return a.idle(e, now)
+}
+
+// unknown drops the debt of a key whose rule the region does not have, unless the
+// key was asked for not long ago.
+func (a *accounts) unknown(now lease.Millis, p *policy, key table.Key) {
+	var dropped int64
+	a.change(now, p, key, func(e *table.Entry) {
+		if dropped = 0; now >= e.Asked+unknownFor {
+			dropped = e.Forgive()
+		}
+	})
+	a.port.Counts.Unreported += uint64(dropped)
+}

@@ -1,0 +1,195 @@
+package edge
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+)
+
+// Call is a call to be made: POST Path with Body, as application/proto.
+type Call struct {
+	ID          uint64 // names it in Reply and Failed
+	Path        string
+	Body        []byte
+	Timeout     lease.Millis
+	TraceParent string // of the first request that waits for it; empty if none
+}
+
+// The paths of calls.
+const (
+	AcquirePath = "/weir.quota.v1.QuotaService/Acquire"
+	RulesPath   = "/weir.quota.v1.QuotaService/Rules"
+)
+
+// call has a call made, and returns its ID.
+func (p *Port) call(c Call) uint64 {
+	p.lastCall++
+	c.ID = p.lastCall
+	p.Calls = append(p.Calls, c)
+	return c.ID
+}
+
+// flight is a call to the tier above until it has ended. Its items stand in the order
+// of its wants.
+type flight struct {
+	lane   *lane
+	caller uint64
+	seq    uint64
+	sent   lease.Millis
+	late   bool // it is for requests that have waited before, see [ask.late]
+	items  []item
+
+	answered bool         // it ended with an answer
+	grants   []wire.Grant // of the answer, one per item; valid until the next call ends
+}
+
+// item is one want of a call: of an ask, of a finding of the scan, or units given
+// back, which need no answer.
+type item struct {
+	ask     *ask
+	finding *finding
+	want    lease.Want
+}
+
+// period is that of the limit which an item is for; 0 where the answer is not read.
+func (it *item) period() lease.Millis {
+	switch {
+	case it.ask != nil:
+		return it.ask.policy.period
+	case it.finding != nil:
+		return it.finding.policy.period
+	}
+	return 0
+}
+
+// grant is the answer to an item.
+func (f *flight) grant(i int) lease.Grant {
+	return bridge.GrantFromWire(&f.grants[i], f.items[i].period())
+}
+
+// reply ends the call of that id with the body of an answer; nil if there is none.
+func (u *uplink) reply(now lease.Millis, id uint64, body []byte) *flight {
+	f := u.land(id)
+	if f == nil {
+		return nil
+	}
+	if result := u.read(f, body); result != CallAnswered {
+		u.failed(now, f, result)
+		return f
+	}
+	m := &u.response
+	u.port.Counts.Calls[CallAnswered]++
+	f.lane.answered(f.seq, now-f.sent)
+	f.answered, f.grants = true, m.Grants
+	u.ack = max(u.ack, f.seq)
+	u.pop.sawEpoch(m.Epoch)
+	if m.Holders > 0 {
+		u.holders = int(m.Holders)
+	}
+	u.rules.saw(now, m.RulesVersion, m.RulesRevision)
+	return f
+}
+
+// fail ends the call of that id without an answer; nil if there is none.
+func (u *uplink) fail(now lease.Millis, id uint64, result CallResult) *flight {
+	f := u.land(id)
+	if f != nil {
+		u.failed(now, f, result)
+	}
+	return f
+}
+
+// land takes a call out of those in flight.
+func (u *uplink) land(id uint64) *flight {
+	f := u.flights[id]
+	if f != nil {
+		delete(u.flights, id)
+		f.lane.flying--
+	}
+	return f
+}
+
+// failed counts a call that failed. What was given back with it is lost, and never sent
+// again. That a call had only the rest of a request's time, and did not end within it,
+// tells nothing of the region.
+func (u *uplink) failed(now lease.Millis, f *flight, result CallResult) {
+	u.port.Counts.Calls[result]++
+	if !f.late || result != CallTimedOut {
+		f.lane.failed(now, f.seq)
+	}
+	for i := range f.items {
+		u.port.Counts.Lost += uint64(f.items[i].want.Unused)
+	}
+}
+
+// read decodes an answer into u.response and checks that it answers the call.
+func (u *uplink) read(f *flight, body []byte) CallResult {
+	switch err := u.response.Decode(body); {
+	case err != nil:
+		return u.port.malformed(err.Error())
+	case !wire.Spoken(u.response.Protocol):
+		return u.port.otherVersion(u.response.Protocol)
+	case len(u.response.Grants) != len(f.items):
+		return u.port.malformed(strconv.Itoa(len(u.response.Grants)) + " grants for " + strconv.Itoa(len(f.items)) + " wants")
+	case u.response.Seq != 0 && u.response.Seq != f.seq:
+		return u.port.malformed("it answers another call")
+	}
+	return CallAnswered
+}
+
+func (p *Port) malformed(what string) CallResult {
+	p.AnswerError = "an answer of the region cannot be read: " + what +
+		"; make sure that region_cluster leads to weir-regional, with nothing in between that answers for it"
+	return CallMalformed
+}
+
+func (p *Port) otherVersion(version uint32) CallResult {
+	p.AnswerError = "the region answers in version " + strconv.FormatUint(uint64(version), 10) + " of the quota protocol, this filter speaks " +
+		wire.Versions(wire.ProtocolMin, wire.ProtocolMax) + "; " + oneApart
+	return CallVersion
+}
+
+const oneApart = "run a filter and a weir-regional that are at most one release apart"
+
+// sequence numbers the calls of this worker, so that the region tells repeated ones
+// from new ones.
+type sequence struct {
+	// caller names the worker to the region. It is the worker's number at first.
+	caller uint64
+	// seq is the number of the last call, and never runs backwards: the region orders
+	// by it what the worker states of its slots.
+	seq uint64
+	ack uint64 // the largest that was answered
+}
+
+// next takes the number of the next call. Where a call in flight is so far behind
+// that the region could not tell it from a repeated one, the worker goes on under
+// another name: the order of that call among the next ones does not matter then.
+func (s *sequence) next(flights map[uint64]*flight) uint64 {
+	s.seq++
+	for _, f := range flights {
+		if f.caller == s.caller && s.seq-f.seq >= lease.CallWindow {
+			s.rename()
+			break
+		}
+	}
+	return s.seq
+}
+
+func (s *sequence) rename() {
+	const golden = 0x9e3779b97f4a7c15 // odd: 2^64 names before one comes again
+	if s.caller += golden; s.caller == 0 {
+		s.caller = golden
+	}
+}
+
+// name is the holder as a call names it: the process in the first half, the worker in
+// the second. A region of the release before does not tell workers apart and takes each
+// for a holder of its own.
+func (s *sequence) name(holder [16]byte) []byte {
+	name := append([]byte(nil), holder[:8]...)
+	return binary.LittleEndian.AppendUint64(name, s.caller)
+}

@@ -1,0 +1,124 @@
+package edge
+
+import (
+	"encoding/binary"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// What the workers share, by key in the store. Pages of the tables have keys of
+// three bytes that begin with the table's letter; these are all longer.
+var (
+	keyProcess  = []byte("process")   // who this process is; written once
+	keyCalls    = []byte("calls")     // epoch of the region's store
+	keyRules    = []byte("rules2")    // generation, revision, whether bundled, compiled form
+	keyRulesTag = []byte("rulestag2") // rulesTag
+	keyRefused  = []byte("refused")   // refusals
+	keyPlugin   = []byte("plugin")    // generation of the plugin configuration
+	keyLeader   = []byte("leader")    // who does the background work, until when
+)
+
+const (
+	enforcedTable    = 'E'
+	shadowTable      = 'S'
+	slotsTable       = 'C'
+	shadowSlotsTable = 'D'
+)
+
+// pop is this worker's view of its PoP: what all workers of the process agree on,
+// where they keep it, and which of them this one is.
+type pop struct {
+	store  table.Store
+	holder [16]byte // names the process to the region; whoever comes first makes it
+	seed   table.Seed
+	epoch  uint64 // of the region's store, as any worker last saw it
+
+	number uint64       // names this worker among all that ever lived, at random
+	random uint64       // of jitter
+	wall   limit.Micros // plus the monotonic clock is the time of day
+}
+
+// join reads the identity of the process, or makes it from entropy.
+func (o *pop) join(store table.Store, entropy [6]uint64) {
+	o.store, o.number, o.random = store, entropy[4]|1, entropy[5]|1
+	var fresh [32]byte
+	for i := range 4 {
+		binary.LittleEndian.PutUint64(fresh[8*i:], entropy[i])
+	}
+	raw, _, ok := o.store.Get(keyProcess)
+	if !ok || len(raw) != len(fresh) {
+		o.store.Set(keyProcess, fresh[:], table.Absent)
+		if raw, _, ok = o.store.Get(keyProcess); !ok || len(raw) != len(fresh) {
+			raw = fresh[:] // a host without memory: every worker is alone
+		}
+	}
+	copy(o.holder[:], raw)
+	o.seed = table.Seed{binary.LittleEndian.Uint64(raw[16:]), binary.LittleEndian.Uint64(raw[24:])}
+	o.readEpoch()
+}
+
+// readEpoch takes the epoch that any worker last saw, so that a worker that starts
+// anew, or has made no call for long, still sends the epoch of earlier calls.
+func (o *pop) readEpoch() (version uint32, other uint64) {
+	var r [2]uint64 // the last call of a worker of the release before, epoch
+	version = o.record64(keyCalls, r[:])
+	if r[1] != 0 {
+		o.epoch = r[1]
+	}
+	return version, r[0]
+}
+
+// sawEpoch notes the epoch of the region's store that a reply names.
+func (o *pop) sawEpoch(epoch uint64) {
+	for range table.Tries {
+		if epoch == 0 || epoch == o.epoch {
+			return
+		}
+		version, other := o.readEpoch()
+		if epoch == o.epoch || o.setRecord64(keyCalls, version, other, epoch) {
+			break
+		}
+	}
+	o.epoch = epoch
+}
+
+// record64 reads a record of n words; zeros and Absent if there is none.
+func (o *pop) record64(key []byte, words []uint64) (version uint32) {
+	clear(words)
+	raw, version, ok := o.store.Get(key)
+	if !ok {
+		return table.Absent
+	}
+	if len(raw) == 8*len(words) {
+		for i := range words {
+			words[i] = binary.LittleEndian.Uint64(raw[8*i:])
+		}
+	}
+	return version
+}
+
+func (o *pop) setRecord64(key []byte, version uint32, words ...uint64) bool {
+	b := make([]byte, 0, 8*len(words))
+	for _, v := range words {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	return o.store.Set(key, b, version) == table.Stored
+}
+
+// timeOfDay is the time of day at now.
+func (o *pop) timeOfDay(now lease.Millis) limit.Micros {
+	return limit.Micros(now)*limit.Millisecond + o.wall
+}
+
+// jitter returns 90 to 110: percent, for everything periodic.
+func (o *pop) jitter() lease.Millis { return 90 + lease.Millis(o.rand()%21) }
+
+// rand is xorshift64*: enough to keep workers out of step.
+func (o *pop) rand() uint64 {
+	o.random ^= o.random >> 12
+	o.random ^= o.random << 25
+	o.random ^= o.random >> 27
+	return o.random * 0x2545f4914f6cdd1d >> 32
+}

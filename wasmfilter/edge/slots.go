@@ -1,0 +1,202 @@
+package edge
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// slots is the concurrency slots that this worker holds and uses, by key, and the
+// pools in which all workers publish theirs. Shadow rules have a pool apart.
+type slots struct {
+	pop              *pop
+	enforced, shadow *table.Pool
+	holdings         map[uint64]*holding // by hash of the key
+	swept            int                 // next page of the pools to look through
+}
+
+// holding is this worker's part of one key of a concurrency limit. Every worker is a
+// holder of its own above, named by its number, and counts the streams that began
+// with it. But a worker may use what another one holds: all publish in a pool what
+// they hold and what they use, and a stream may begin while less is used than held.
+// Of what a worker holds it gives back what nobody uses. What a worker that dies
+// leaves in the pool counts until its ttl is over, there as above.
+//
+// Scope: pop: nobody holds anything, and a stream may begin while less is used than
+// the limit.
+type holding struct {
+	lease.Holding
+	policy    *policy
+	key       table.Key
+	inUse     int64
+	gave      lease.Millis // see table.Member
+	owes      lease.Millis // until then the tier above may lack what it gave back
+	denied    lease.Millis // when it was last denied a slot
+	published lease.Millis // until then others count what it uses; 0: they lack the newest
+	others    table.Others // as the pool had them last
+}
+
+// mostHoldings bounds the keys with slots in use or in reserve. More share those of
+// one key per rule.
+const mostHoldings = 1 << 16
+
+// may is how many slots the tier above lets the worker hold now.
+func (hd *holding) may(now lease.Millis) int64 {
+	if now < hd.Until {
+		return hd.May
+	}
+	return 0
+}
+
+// free is how many slots of the key the PoP has left; negative if more are in use.
+func (hd *holding) free(now lease.Millis) int64 {
+	held := hd.may(now) + hd.others.May
+	if hd.policy.local {
+		held = hd.policy.terms.Capacity
+	}
+	return held - hd.inUse - hd.others.Uses
+}
+
+// needed is how many slots the PoP needs this worker to hold: what is in use and the
+// others do not hold. Of what nobody holds, each answers for its own streams.
+func (hd *holding) needed(now lease.Millis) int64 {
+	lacking := hd.inUse + hd.others.Uses - hd.others.May
+	return max(0, min(lacking, max(hd.inUse, hd.may(now))))
+}
+
+func (hd *holding) member() table.Member {
+	return table.Member{Uses: hd.inUse, May: hd.May, Until: hd.Until, Seen: hd.published, Gave: hd.gave}
+}
+
+func (hd *holding) ttl() lease.Millis { return millis(hd.policy.limit.Spec().LeaseTTL) }
+
+// shared is the key that keys of the rule share which find no place.
+func (p *policy) shared() table.Key { return table.Key{Hash: p.id, Rule: uint32(p.id)} }
+
+func (s *slots) init(pop *pop) {
+	s.pop, s.holdings = pop, map[uint64]*holding{}
+	s.enforced = table.NewPool(pop.store, slotsTable)
+	s.shadow = table.NewPool(pop.store, shadowSlotsTable)
+}
+
+// of returns the holding of the hit's key. If there are too many, the hit goes by the
+// key that is shared.
+func (s *slots) of(h *hit) *holding {
+	hd := s.holdings[h.key.Hash]
+	if hd == nil && len(s.holdings) >= mostHoldings {
+		h.key = h.policy.shared()
+		hd = s.holdings[h.key.Hash]
+	}
+	if hd == nil {
+		key := h.key
+		key.Text = append([]byte(nil), key.Text...)
+		hd = &holding{key: key}
+		s.holdings[key.Hash] = hd
+	}
+	hd.policy = h.policy // of the newest rules
+	return hd
+}
+
+// take takes slots for a stream, if that many are free. least is how many the PoP may
+// use whatever it holds.
+func (s *slots) take(now lease.Millis, hd *holding, cost, least int64) (taken bool, outcome table.Outcome) {
+	outcome = s.share(now, hd, func() bool {
+		free := max(hd.free(now), least-hd.inUse-hd.others.Uses)
+		if taken = free >= cost; taken {
+			hd.inUse += cost
+		}
+		return taken
+	})
+	return taken && outcome == table.Stored, outcome
+}
+
+// use takes slots for a stream, whether they are free or not.
+func (s *slots) use(now lease.Millis, hd *holding, cost int64) {
+	hd.inUse += cost
+	s.publish(now, hd)
+}
+
+// leave gives the slots of a hit back to the PoP, at once.
+func (s *slots) leave(now lease.Millis, h *hit) {
+	if hd := h.slots; hd != nil {
+		h.slots = nil
+		hd.inUse -= h.cost
+		s.publish(now, hd)
+	}
+}
+
+// share lets change decide by what the other workers hold and use, which is in
+// hd.others, and publishes hd as it is then, if change returns true. change may be
+// called several times; what it did the last time stands if the outcome is Stored.
+// Otherwise nothing happened.
+func (s *slots) share(now lease.Millis, hd *holding, change func() bool) (outcome table.Outcome) {
+	pool, before := s.enforced, *hd
+	if hd.policy.shadow {
+		pool = s.shadow
+	}
+	for range table.Tries {
+		*hd = before
+		hd.others = pool.Open(now, hd.key, s.pop.number)
+		if !change() {
+			return table.Stored
+		}
+		hd.published = now + hd.ttl()
+		if outcome = pool.Commit(now, hd.key, s.pop.number, hd.member()); outcome != table.Raced {
+			break
+		}
+	}
+	if outcome == table.Full && !hd.policy.local {
+		return table.Stored // alone: others do not see what it holds, nor use it
+	}
+	if outcome != table.Stored {
+		*hd = before
+	}
+	return outcome
+}
+
+// publish lets the others see what the worker holds and uses. If that fails now, the
+// next tick does it.
+func (s *slots) publish(now lease.Millis, hd *holding) {
+	if s.share(now, hd, func() bool { return true }) != table.Stored {
+		hd.published = 0
+	}
+}
+
+// state makes the want of a holding, when it is sent: what the PoP needs of it, and
+// what the requests that wait need beyond. What nobody needs is gone from here on.
+func (s *slots) state(now lease.Millis, hd *holding, t *lease.Terms, need, waiting int64) lease.SlotWant {
+	var hw lease.SlotWant
+	outcome := s.share(now, hd, func() bool {
+		may := hd.may(now)
+		hw = hd.Ask(t, now, hd.needed(now), need, waiting)
+		gives := hd.May < may
+		if hd.May = min(hd.May, may); gives {
+			hd.gave, hd.owes = now+t.Timeout, now+hd.ttl()
+		}
+		return gives
+	})
+	if outcome != table.Stored { // the others count on all of it
+		may := hd.may(now)
+		hw = lease.SlotWant{Holding: max(may, hd.needed(now)), Need: need}
+		hw.Want = hw.Holding + waiting
+		hd.Asked, hd.Asking = now, true
+	}
+	return hw
+}
+
+// granted takes what the granter lets a worker hold.
+func (s *slots) granted(now, sent lease.Millis, hd *holding, g lease.Grant) {
+	hd.Apply(&hd.policy.terms, now, sent, g, s.pop.jitter())
+	if g.Status == lease.OK || g.Status == lease.Denied {
+		hd.gave, hd.owes = min(hd.gave, now), 0
+	}
+	s.publish(now, hd)
+}
+
+// sweep drops what lapsed of some pages of the pools.
+func (s *slots) sweep(now lease.Millis) {
+	for range (table.PoolPages + scanTicks - 1) / scanTicks {
+		s.enforced.Sweep(now, s.swept)
+		s.shadow.Sweep(now, s.swept)
+		s.swept = (s.swept + 1) % table.PoolPages
+	}
+}
