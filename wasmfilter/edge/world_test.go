@@ -79,7 +79,7 @@ type world struct {
 	store   *memory
 	region  *region
 	workers []*Worker
-	started uint64   // workers, dead ones included
+	started uint64     // workers, dead ones included
 	calls   []madeCall // made and not answered
 	config  Config
 	decided []*Request // in the order of their verdicts
