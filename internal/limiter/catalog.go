@@ -23,8 +23,8 @@ type entry struct {
 var noRules = &catalog{}
 
 // newCatalog prepares a set of rules. A policy that was in the catalog before it
-// counts for as long as it did there, the others from now on; of the first
-// catalog of a process nobody knows.
+// counts for as long as it did there, the others from now on. How long those of a process's
+// first catalog have counted is unknown.
 func newCatalog(set *rule.Set, before *catalog, now limit.Micros, m *metrics) *catalog {
 	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len())}
 	if before == noRules {
@@ -47,8 +47,8 @@ func newCatalog(set *rule.Set, before *catalog, now limit.Micros, m *metrics) *c
 }
 
 // policy is nil if there is no such rule, or no such limit of it. An override that is
-// named is found wherever it stands; variant, its place at whoever asks, is then no
-// more than where to look first. Older holders tell its place alone.
+// named is found wherever it stands; variant, its place at the holder, is then only where
+// to look first. Holders of older releases send the place alone.
 func (c *catalog) policy(rule string, variant uint32, override uint64) *Policy {
 	e := c.rules[rule]
 	if e == nil {

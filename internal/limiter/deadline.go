@@ -9,18 +9,18 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// What of a caller's time is kept for the way of the answer: a tenth of it, within
-// these. What the store has not decided by then is Unavailable, and the caller hears
-// in time of what it has: one counter that hangs is not a call that hangs.
+// A tenth of a caller's time, within these bounds, is kept for the way of the answer. What
+// the store has not decided by then is Unavailable, and the caller gets the rest in time:
+// one counter that hangs does not make the call hang.
 const (
 	returnShare = 10
 	leastReturn = 2 * time.Millisecond
 	mostReturn  = 20 * time.Millisecond
-	// defaultPatience is that of a caller that does not tell.
+	// defaultPatience is that of a caller without a deadline.
 	defaultPatience = time.Second
 )
 
-// timeToDecide is what the store has of a caller's patience, at least half of it.
+// timeToDecide is the store's part of a caller's patience, at least half of it.
 func timeToDecide(patience time.Duration) time.Duration {
 	kept := min(max(patience/returnShare, leastReturn), mostReturn)
 	return patience - min(kept, patience/2)
@@ -39,15 +39,15 @@ func patience(ctx context.Context) time.Duration {
 	return defaultPatience
 }
 
-// returnUnheard gives back what was granted to a caller that has hung up meanwhile:
-// nobody will read the answer. Slots of holders are stated anew by their next call.
-func (s *Service) returnUnheard(ctx context.Context, c *call) {
+// returnAbandoned gives back what was granted to a caller that has hung up: nobody will
+// read the answer. Slots of holders are stated anew by their next call.
+func (s *Service) returnAbandoned(ctx context.Context, x *exchange) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
 	var back []Ask
-	for i := range c.asks {
-		a, g := &c.asks[i], &c.grants[i]
+	for i := range x.asks {
+		a, g := &x.asks[i], &x.grants[i]
 		if g.Status == lease.OK && g.Granted > 0 && a.Policy.Limit.Spec().Algorithm != limit.Concurrency {
 			back = append(back, giveBack(a, g))
 		}
@@ -55,7 +55,7 @@ func (s *Service) returnUnheard(ctx context.Context, c *call) {
 	if len(back) == 0 {
 		return
 	}
-	s.metrics.unheard.Inc()
+	s.metrics.abandoned.Inc()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 	defer cancel()
 	s.store.Acquire(ctx, back, make([]lease.Grant, len(back)))

@@ -6,32 +6,31 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// Fallback decides on requests from memory while a store does not answer, and
-// remembers what it admitted, so that the store hears of it later. It is safe for
-// concurrent use.
+// Fallback decides on requests from memory while a store does not answer. It remembers
+// what it admitted, and reports that to the store later. It is safe for concurrent use.
 type Fallback interface {
 	// Fall decides on an ask that was answered Unavailable. What was denied before
 	// stays denied until its counter is as good as new; for the rest the policy's
 	// OnFailure decides. holders is among how many replicas a limit is shared under
-	// lease.FailureLocal; 0: nobody knows.
+	// lease.FailureLocal; 0: unknown.
 	Fall(a *Ask, holders int) Judgment
 	// Untake takes back what Fall admitted as v: the request was refused elsewhere.
 	Untake(a *Ask, v *Judgment)
 }
 
-// Judgment is what becomes of one ask of a request that is decided here.
+// Judgment is what becomes of one ask of a request.
 type Judgment struct {
-	// Admitted says that the need was granted, or that a failure lets it pass.
+	// Admitted is true if the need was granted, or on_failure admits it.
 	Admitted bool
-	// Refused says that this very ask was refused. Neither Admitted nor Refused:
+	// Refused is true if this ask itself was refused. Neither Admitted nor Refused:
 	// another one of its group was.
 	Refused bool
-	// Degraded says why, where the store did not answer; Sound: it did.
+	// Degraded is how the ask was decided while the store did not answer; Sound: it did.
 	Degraded Degraded
-	// Grant is the store's answer, for what a client is told. Unavailable with
-	// Degraded; Limit, Remaining, Reset and RetryAfter are then what is known here.
+	// Grant is the store's answer, for the response to the client. With Degraded it is
+	// Unavailable; Limit, Remaining, Reset and RetryAfter are then by the replica's memory.
 	Grant lease.Grant
-	// Unowed is what of the need is not owed for, though it was admitted without the
+	// Unowed is the part of the need that is not owed although it was admitted without the
 	// store, see [lease.Taken].
 	Unowed int64
 }
@@ -45,7 +44,7 @@ const (
 	FailedAllow                  // on_failure: allow
 	FailedDeny                   // on_failure: deny
 	FailedLocal                  // by this replica's share of the limit
-	FailedDenied                 // refused before the failure, and still
+	FailedDenied                 // it was denied before the failure, and stays so
 )
 
 var degradedNames = [...]string{"sound", "allow", "deny", "local", "denied"}
@@ -66,14 +65,14 @@ func (p *Policy) Failed(f lease.Failed) Judgment {
 // A Judge decides on whole requests, for clients that cannot decide by themselves.
 // It is safe for concurrent use.
 type Judge interface {
-	// Judge decides on asks as [Store.Acquire] does and, where the store does not
-	// answer by the deadline of ctx, by the rules' on_failure; judgments has the
-	// length of asks. Where that refuses a member of a group that others were
-	// granted for, these give back what they got and are not admitted either.
+	// Judge decides on asks as [Store.Acquire] does and, if the store does not answer by
+	// the deadline of ctx, by the rules' on_failure; judgments has the length of asks. If
+	// a member of a group is refused so, the others give back what they were granted, and
+	// are not admitted either.
 	Judge(ctx context.Context, asks []Ask, judgments []Judgment)
-	// GiveBack returns what judgments admitted, and makes them not admitted: the
-	// request failed elsewhere. It does not heed the deadline of ctx: what a client
-	// no longer waits for has to come back all the same.
+	// GiveBack returns what judgments admitted, and makes them not admitted: the request
+	// failed elsewhere. It ignores the deadline of ctx: units come back also if the client
+	// no longer waits.
 	GiveBack(ctx context.Context, asks []Ask, judgments []Judgment)
 	// Forget drops the metrics of rules that are not live any more.
 	Forget(live func(rule string) bool)

@@ -67,19 +67,19 @@ func isPlain(r *http.Request) bool {
 }
 
 func (h *Handler) acquire(w http.ResponseWriter, r *http.Request) {
-	c := h.service.calls.Get().(*call)
-	defer h.service.release(c)
-	if err := h.answer(r, c); err != nil {
+	x := h.service.calls.Get().(*exchange)
+	defer h.service.release(x)
+	if err := h.answer(r, x); err != nil {
 		h.service.metrics.rejected.Inc()
-		_ = h.errors.Write(w, r, coded(err)) // whoever asked has gone
+		_ = h.errors.Write(w, r, coded(err)) // the caller has gone
 		return
 	}
 	w.Header()["Content-Type"] = contentTypeProto
-	_, _ = w.Write(c.out)
+	_, _ = w.Write(x.out)
 }
 
 // answer decodes, asks and encodes.
-func (h *Handler) answer(r *http.Request, c *call) (err error) {
+func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
 	patience := defaultPatience
 	if text := r.Header.Get("Connect-Timeout-Ms"); text != "" {
 		ms, err := strconv.ParseUint(text, 10, 32)
@@ -90,16 +90,16 @@ func (h *Handler) answer(r *http.Request, c *call) (err error) {
 	}
 	ctx, cancel := inTime(r.Context(), patience)
 	defer cancel()
-	if c.in, err = readBody(r, c.in[:0]); err != nil {
+	if x.in, err = readBody(r, x.in[:0]); err != nil {
 		return err
 	}
-	if err := c.request.Decode(c.in); err != nil {
+	if err := x.request.Decode(x.in); err != nil {
 		return err
 	}
-	if err := h.service.acquire(ctx, c); err != nil {
+	if err := h.service.acquire(ctx, x); err != nil {
 		return err
 	}
-	c.out = c.response.Append(c.out[:0])
+	x.out = x.response.Append(x.out[:0])
 	return nil
 }
 
@@ -162,15 +162,15 @@ var errNoRules = errors.New("rules: none are loaded yet; ask again when the regi
 
 // Acquire answers a call in any other encoding.
 func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
-	c := new(call) // its wants point into the message
-	fromMessage(&c.request, r.Msg)
+	x := new(exchange) // its wants point into the message
+	fromMessage(&x.request, r.Msg)
 	ctx, cancel := inTime(ctx, patience(ctx))
 	defer cancel()
-	if err := p.service.acquire(ctx, c); err != nil {
+	if err := p.service.acquire(ctx, x); err != nil {
 		p.service.metrics.rejected.Inc()
 		return nil, coded(err)
 	}
-	return connect.NewResponse(toMessage(&c.response)), nil
+	return connect.NewResponse(toMessage(&x.response)), nil
 }
 
 // Slot answers a call of a request for its slots.

@@ -1,50 +1,25 @@
 package limiter
 
 import (
-	"encoding/binary"
 	"sync"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
 const (
-	// liveFor is how long after its last call a holder counts as live. One that has
-	// nothing to ask for is silent, and no longer counts when shares are computed.
+	// liveFor is how long after its last call a holder counts as live. A holder that has
+	// nothing to ask for does not call, and no longer counts when shares are computed.
 	liveFor = 10 * limit.Second
 	// recountEvery is how old the count of live holders may be, and how often room is
 	// made for others at most.
 	recountEvery = limit.Second
-	// mostWorkers bounds the workers of one holder that are remembered. One more takes
-	// the place of that which has been silent longest, and nobody else's.
+	// mostWorkers bounds the workers of one holder that are remembered. One more takes the
+	// place of that worker of the holder which has not called for the longest time.
 	mostWorkers = 512
 )
 
-// HolderID names a holder: random, made once per process.
-type HolderID [16]byte
-
-// hash is the same at every replica, never 0.
-func (id HolderID) hash() uint64 {
-	h := newFNV()
-	for _, b := range id {
-		h.octet(b)
-	}
-	return max(uint64(h), 1)
-}
-
-// holderOf is the holder that a request comes from. A worker may put its own number
-// into the second half of the name, for a granter of a release that knows no workers:
-// it takes each worker for a holder, with a sequence of its own.
-func holderOf(r *wire.Request) HolderID {
-	id := HolderID(r.Holder)
-	if r.Worker != 0 && binary.LittleEndian.Uint64(id[8:]) == r.Worker {
-		clear(id[8:])
-	}
-	return id
-}
-
-// holders remembers who calls, so that no call is applied twice. It is safe for
+// holders are the callers, remembered so that no call is applied twice. It is safe for
 // concurrent use.
 type holders struct {
 	mu      sync.Mutex
@@ -63,7 +38,7 @@ type holder struct {
 	workers map[uint64]*worker
 }
 
-// worker is who numbers calls: one worker of a holder, or the whole of a holder that
+// worker is a sequence of calls: that of one worker of a holder, or of a whole holder that
 // sends no worker, which is number 0.
 type worker struct {
 	lease.Caller
@@ -75,8 +50,8 @@ func newHolders(most int) *holders {
 	return &holders{most: most, known: make(map[HolderID]*holder), counted: -limit.Day, cleared: -limit.Day}
 }
 
-// accept notes a call. It is not fresh if it was seen before, and not known if
-// there are too many holders to remember this one.
+// accept notes a call. It is not fresh if it is a repetition, and not known if there is no
+// room to remember one more holder.
 func (h *holders) accept(id HolderID, number, seq uint64, now limit.Micros) (fresh, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,8 +132,7 @@ func (h *holders) recount(now limit.Micros) {
 }
 
 // room reports whether one more worker can be remembered. If need be it forgets those
-// that are silent: one that comes back is as good as new, what it sent before is
-// longer ago than anything may be on its way.
+// that have not called for liveFor: a call that they sent before cannot arrive any more.
 func (h *holders) room(now limit.Micros) bool {
 	if h.workers < h.most || since(h.cleared, now) < recountEvery {
 		return h.workers < h.most

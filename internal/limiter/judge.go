@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// giveBackTime bounds giving back. A store with a front needs none of it.
+	// giveBackTime bounds giving back. A lease cache needs none of it.
 	giveBackTime = 100 * time.Millisecond
-	// soundAfter is how long no decision on a rule may have been degraded until it
-	// is said to be sound again: while one shard is away, sound and degraded
-	// decisions on different keys of a rule alternate.
+	// soundAfter is how long no decision on a rule may have been degraded until the log
+	// has it that the rule is sound again: while one shard does not answer, sound and
+	// degraded decisions on different keys of a rule alternate.
 	soundAfter = 10 * time.Second
 )
 
@@ -39,14 +39,13 @@ type judged struct {
 	admitted, denied, other telemetry.Counter
 	degraded                [FailedDenied + 1]telemetry.Counter // by Degraded; Sound has none
 
-	said   atomic.Uint32 // 1<<Degraded: ways that the log has been told of
+	logged atomic.Uint32 // 1<<Degraded: ways that are in the log
 	failed atomic.Int64  // when a decision was degraded last, Unix ms
 }
 
-// NewJudge makes the judge of requests that are decided here. fall decides where
-// the store does not answer; nil: each rule's on_failure as it is, without memory
-// (local then refuses). holders tells among how many replicas a limit is shared;
-// nil: nobody knows. Metrics and log may be nil.
+// NewJudge makes a judge. fall decides if the store does not answer; nil: each rule's
+// on_failure decides alone, without memory (local then refuses). holders returns among how
+// many replicas a limit is shared; nil: unknown. Metrics and log may be nil.
 func NewJudge(store Store, fall Fallback, holders func() int, metrics *telemetry.Registry, log *slog.Logger) Judge {
 	if fall == nil {
 		fall = forgetful{}
@@ -97,7 +96,7 @@ func (j *judge) request(ctx context.Context, asks []Ask, grants []lease.Grant, j
 	}
 }
 
-// judgment decides on an ask as if it were alone. A question is refused if nothing is left.
+// judgment decides on an ask as if it were alone. A peek is refused if nothing is left.
 func (j *judge) judgment(a *Ask, g *lease.Grant) Judgment {
 	if g.Status == lease.Unavailable {
 		return j.fall.Fall(a, j.holders())
@@ -145,8 +144,8 @@ func giveBack(a *Ask, g *lease.Grant) Ask {
 	return back
 }
 
-// count counts a judgment, and says in the log when a rule's decisions begin to be
-// degraded, in each way once, and when they have ceased to be.
+// count counts a judgment. It logs when decisions on a rule begin to be degraded, in each
+// way once, and when they are sound again.
 func (j *judge) count(rule string, v *Judgment) {
 	r := j.rule(rule)
 	switch {
@@ -158,14 +157,14 @@ func (j *judge) count(rule string, v *Judgment) {
 		r.other.Inc()
 	}
 	if v.Degraded == Sound {
-		if r.said.Load() != 0 && time.Since(time.UnixMilli(r.failed.Load())) >= soundAfter && r.said.Swap(0) != 0 {
+		if r.logged.Load() != 0 && time.Since(time.UnixMilli(r.failed.Load())) >= soundAfter && r.logged.Swap(0) != 0 {
 			j.log.Info("rule is sound again: the store answers", "rule", rule)
 		}
 		return
 	}
 	r.degraded[v.Degraded].Inc()
 	r.failed.Store(time.Now().UnixMilli())
-	if way := uint32(1) << v.Degraded; r.said.Load()&way == 0 && r.said.Or(way)&way == 0 {
+	if way := uint32(1) << v.Degraded; r.logged.Load()&way == 0 && r.logged.Or(way)&way == 0 {
 		j.log.Warn("rule is degraded: the store does not answer", "rule", rule, "how", v.Degraded.String(), "admitted", v.Admitted)
 	}
 }
@@ -200,7 +199,7 @@ func (j *judge) rule(name string) *judged {
 	return there.(*judged)
 }
 
-// forgetful is a fallback that knows nothing of what was before.
+// forgetful is a fallback without memory.
 type forgetful struct{}
 
 func (forgetful) Fall(a *Ask, _ int) Judgment {

@@ -8,17 +8,16 @@ import (
 )
 
 const (
-	// turnsToTell is after how many turns within turnMemory a worker is taken for one that
-	// two stores answer. Around a restart there is none, or one, when an answer of the old
-	// life is late.
-	turnsToTell = 5
-	turnMemory  = limit.Minute
+	// dividedTurns is how many turns within turnMemory show that two stores answer a worker.
+	// Around a restart there is none, or one, when an answer of the old life is late.
+	dividedTurns = 5
+	turnMemory   = limit.Minute
 )
 
-// lives tells the epochs of a store: its own, and those of the lives before.
+// lives are the epochs of a store before its present one.
 type lives struct {
 	former []uint64
-	heed   bool // what holders remember of other lives matters
+	learn  bool // the store uses what holders remember of them
 }
 
 // foreign reports whether an epoch is that of another store.
@@ -26,11 +25,11 @@ func (l *lives) foreign(epoch, ours uint64) bool {
 	return epoch != 0 && epoch != ours && !slices.Contains(l.former, epoch)
 }
 
-// turns counts how often a worker was answered by another store after it had called this
-// one: it presents the epoch of that, and acknowledges a call that is not older than its
-// first one here.
+// turns counts how often another store answered a worker after it had called this one: the
+// worker presents the epoch of that store, and acknowledges a call that is not older than
+// its first one to this store.
 type turns struct {
-	first uint64 // number of its first call here; 0: it has not called
+	first uint64 // number of its first call to this store; 0: it has not called
 	count int
 	last  limit.Micros
 }
@@ -50,14 +49,14 @@ func (t *turns) presented(foreign bool, seq, ack uint64, now limit.Micros) {
 	t.last = now
 }
 
-// divided reports whether another store answers, too.
+// divided reports whether another store answers the worker, too.
 func (t *turns) divided(now limit.Micros) bool {
-	return t.count >= turnsToTell && since(t.last, now) < turnMemory
+	return t.count >= dividedTurns && since(t.last, now) < turnMemory
 }
 
-// present notes what epoch a call of a holder presents, ours or a foreign one; 0 is none.
-// It reports whether the holder has dealt with another life, or store, since it was first
-// seen.
+// present notes the epoch that a call of a holder presents: ours, a foreign one, or 0, none.
+// It reports whether another life, or another store, has answered the holder since its
+// first call.
 func (h *holders) present(id HolderID, r *wire.Request, ours uint64, foreign bool, now limit.Micros) (former bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,12 +71,12 @@ func (h *holders) present(id HolderID, r *wire.Request, ours uint64, foreign boo
 	return who.former
 }
 
-// divided reports whether another store answers more than half of the live holders: one
-// that is led astray, or lies, is not believed for all, nor for the only other one.
+// divided reports whether another store answers more than half of the live holders. A
+// single holder that is misrouted, or lies, does not count for all.
 func (h *holders) divided(now limit.Micros) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	live, told := 0, 0
+	live, split := 0, 0
 	for _, who := range h.known {
 		if since(who.seen, now) >= liveFor {
 			continue
@@ -85,29 +84,29 @@ func (h *holders) divided(now limit.Micros) bool {
 		live++
 		for _, one := range who.workers {
 			if one.divided(now) {
-				told++
+				split++
 				break
 			}
 		}
 	}
-	return 2*told > live
+	return 2*split > live
 }
 
-// Divided reports whether holders are answered by another store, too, as by regions that
-// share no counters behind one address: each grants the whole limit. It knows what can be
-// seen from here: what its holders were answered elsewhere since they called here.
+// Divided reports whether another store answers the holders, too, as with regions that
+// share no counters behind one address: each grants the whole limit. It is judged by the
+// epochs that the holders present.
 func (s *Service) Divided() bool { return s.holders.divided(s.now()) }
 
-// formerOf notes the epoch of a call, and returns how the store is to name the holder if
-// it may remember another life.
-func (s *Service) formerOf(c *call, ours uint64, now limit.Micros) uint64 {
-	r := &c.request
+// formerOf notes the epoch of a call. It returns the name of the holder for Ask.Former; 0 if
+// no other life has answered it, or the store does not use what it remembers.
+func (s *Service) formerOf(x *exchange, ours uint64, now limit.Micros) uint64 {
+	r := &x.request
 	foreign := s.lives.foreign(r.Epoch, ours)
 	if foreign {
 		s.metrics.foreign.Inc()
 	}
-	if !s.holders.present(c.holder, r, ours, foreign, now) || !s.lives.heed {
+	if !s.holders.present(x.holder, r, ours, foreign, now) || !s.lives.learn {
 		return 0
 	}
-	return c.holder.hash()
+	return x.holder.hash()
 }

@@ -13,7 +13,7 @@ type metrics struct {
 	duplicates telemetry.Counter
 	unknown    telemetry.Counter
 	rejected   telemetry.Counter
-	unheard    telemetry.Counter
+	abandoned  telemetry.Counter
 	behind     telemetry.Counter
 
 	wantsRejected *telemetry.CounterVec
@@ -28,22 +28,22 @@ type ruleCounts struct {
 
 func newMetrics(r *telemetry.Registry) *metrics {
 	return &metrics{
-		wants:     r.Counters("weir_wants_total", "Wants of holders, one for each counter that a call asks for.", "rule"),
+		wants:     r.Counters("weir_wants_total", "Wants of holders: one for each counter that a call asks for.", "rule"),
 		grants:    r.Counters("weir_grants_total", "Answers to wants: ok, denied, or unavailable (could not be decided).", "rule", "status"),
 		granted:   r.Counters("weir_units_granted_total", "Units granted to holders; for concurrency the slots of each answer.", "rule"),
 		returned:  r.Counters("weir_units_returned_total", "Unused units that holders gave back.", "rule"),
-		overdrawn: r.Counters("weir_units_overdrawn_total", "Units that holders admitted without a lease, as reported; repeated until acknowledged.", "rule"),
+		overdrawn: r.Counters("weir_units_overdrawn_total", "Units that holders admitted without a lease, as they report them; repeated until acknowledged.", "rule"),
 		slots:     r.Counters("weir_slots_total", "Calls of requests for slots, by rule: take, renew or release, and ok, denied or unavailable.", "rule", "op", "status"),
-		refused:   r.Counters("weir_edge_denials_total", "Requests that holders refused by themselves, as reported.", "rule"),
+		refused:   r.Counters("weir_edge_denials_total", "Requests that holders refused from memory, as they report them.", "rule"),
 
 		callWants:     r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
-		duplicates:    r.Counter("weir_acquire_duplicates_total", "Calls dropped because they had been answered before."),
+		duplicates:    r.Counter("weir_acquire_duplicates_total", "Repeated calls, which are dropped."),
 		unknown:       r.Counter("weir_wants_unknown_rule_total", "Wants for a rule or variant that is not in the rules."),
-		rejected:      r.Counter("weir_acquire_rejected_total", "Calls refused as a whole because their caller is broken: malformed, another protocol, no holder, too many holders."),
-		wantsRejected: r.Counters("weir_wants_rejected_total", "Wants that were answered as unavailable because a field of them is out of range, by field.", "reason"),
-		unheard:       r.Counter("weir_acquire_unheard_total", "Calls whose caller hung up before the answer, so that what they were granted went back."),
-		behind:        r.Counter("weir_acquire_newer_rules_total", "Calls of holders that have newer rules than this replica: its rules file lags, or went back without a larger revision."),
-		foreign:       r.Counter("weir_foreign_epochs_total", "Calls of holders that another store, or an unknown life of this one, answered last: a few for each holder after a start without a state file; where it goes on growing, several regions with counters of their own answer the same holders."),
+		rejected:      r.Counter("weir_acquire_rejected_total", "Calls refused as a whole: malformed, no common protocol, no holder, or too many holders."),
+		wantsRejected: r.Counters("weir_wants_rejected_total", "Wants answered as unavailable because a field is out of range, by field.", "reason"),
+		abandoned:     r.Counter("weir_acquire_unheard_total", "Calls whose caller hung up before the answer; what they were granted went back."),
+		behind:        r.Counter("weir_acquire_newer_rules_total", "Calls of holders that have newer rules than this replica: its rules file is late, or was set back without a larger revision."),
+		foreign:       r.Counter("weir_foreign_epochs_total", "Calls of holders that another store, or an unknown life of this one, answered last. After a start without a state file there are a few for each holder. If it goes on growing, several regions with counters of their own answer the same holders."),
 	}
 }
 

@@ -19,14 +19,14 @@ func (noStore) Learn()                                        {}
 func TestLargeCallsAreNotKept(t *testing.T) {
 	s := NewService(Config{Store: noStore{}})
 	for range 20 {
-		c := s.calls.Get().(*call)
-		if cap(c.in) > 64<<10 || cap(c.out) > 64<<10 || cap(c.request.Wants) > 512 {
-			t.Fatalf("memory of %d and %d bytes and of %d wants was kept", cap(c.in), cap(c.out), cap(c.request.Wants))
+		x := s.calls.Get().(*exchange)
+		if cap(x.in) > 64<<10 || cap(x.out) > 64<<10 || cap(x.request.Wants) > 512 {
+			t.Fatalf("memory of %d and %d bytes and of %d wants was kept", cap(x.in), cap(x.out), cap(x.request.Wants))
 		}
-		c.in = []byte(strings.Repeat("x", 1<<20))
-		s.release(c)
-		c = s.calls.Get().(*call)
-		c.request.Wants = make([]wire.Want, wire.MaxWants)
-		s.release(c)
+		x.in = []byte(strings.Repeat("x", 1<<20))
+		s.release(x)
+		x = s.calls.Get().(*exchange)
+		x.request.Wants = make([]wire.Want, wire.MaxWants)
+		s.release(x)
 	}
 }

@@ -407,7 +407,7 @@ func TestReorderedCallsAreNotRefused(t *testing.T) {
 // A limit is shared among the holders of all replicas, as far as these are known.
 func TestHoldersOfTheRegion(t *testing.T) {
 	others := 0
-	r := newRegion(t, func(c *limiter.Config) { c.Census = func() int { return others } })
+	r := newRegion(t, func(c *limiter.Config) { c.LiveHolders = func() int { return others } })
 	for _, c := range []struct{ others, want int }{{0, 1}, {6, 6}, {1, 1}} {
 		others = c.others
 		if out, _ := r.post(r.call()); out.Holders != uint32(c.want) {

@@ -2,8 +2,6 @@ package limiter
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -76,16 +74,6 @@ func (s *Service) slotAsk(p *Policy, r *quotapb.SlotRequest) (a Ask, op string) 
 		a.Op, op = Release, "release"
 	}
 	return a, op
-}
-
-// requestHolder names a request as a holder of slots: a hash that nobody can steer
-// who does not know the seed, and that all replicas agree on.
-func (s *Service) requestHolder(id []byte) uint64 {
-	in := make([]byte, 0, 8+len(s.seed)+MaxRequestID)
-	in = binary.BigEndian.AppendUint64(in, uint64(len(s.seed)))
-	in = append(append(in, s.seed...), id...)
-	sum := sha256.Sum256(in)
-	return max(binary.BigEndian.Uint64(sum[:]), 1)
 }
 
 // answerSlot puts a grant into the answer.

@@ -6,8 +6,8 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// Ask is a want of one holder for one counter, as a [Store] sees it. The counter
-// is named by the policy's rule, override and shape of limit, and by the key.
+// Ask is a want of one holder for one counter, as a [Store] gets it. The policy's rule,
+// override and shape of limit name the counter, together with the key.
 type Ask struct {
 	Policy *Policy
 	// Key is the canonical key; it may be empty. It is the caller's again when
@@ -20,35 +20,34 @@ type Ask struct {
 	// Need and Waiting count slots beyond Holding, Want counts slots in all, and
 	// the rest is without meaning.
 	Want lease.Want
-	// Returned is what of Want.Unused holders told over a network. The rest of it is the
-	// caller's own word, which nothing doubles.
+	// Returned is what of Want.Unused came from holders over a network, which may deliver a
+	// call twice. The rest of it is the caller's own.
 	Returned []Returned
 
-	// Op, Holder, Seq and Holding are for a Concurrency limit only. Holder is a
-	// hash of who holds, never 0: of a holder that states what it has (Hold), or of
-	// one request (the other operations, which use Need for its cost and no group).
-	// Holding is how many slots a holder has in use, as of its call number Seq; 0
-	// says that it has none and remembers none.
+	// Op, Holder, Seq and Holding are for a Concurrency limit only. Holder is a hash of
+	// the name of a holder that states what it has (Hold), or of one request (the other
+	// operations, which use Need for its cost and no group). It is never 0. Holding is how
+	// many slots a holder has in use, as of its call number Seq; with 0 nothing is
+	// remembered of it.
 	Op      SlotOp
 	Holder  uint64
 	Seq     uint64
 	Holding int64
 
-	// Former is a hash of the holder, never 0, if it has dealt with a life of the store
-	// before this one, so that what it remembers (Want.Left, Want.Reset) may be of then;
-	// 0: it has not.
+	// Former is a hash of the holder, never 0, if it has called a life of the store before
+	// this one, so that Want.Left and Want.Reset may be of that life; 0: it has not.
 	Former uint64
 }
 
 // Peeks reports an ask that only wants to know what is left: it asks for nothing, charges
-// nothing and tells nothing. What it is told includes what whoever answers has on lease.
+// nothing and reports nothing. The answer includes what the answering cache has on lease.
 func (a *Ask) Peeks() bool {
 	w := &a.Want
 	return w.Need == 0 && w.Want == 0 && w.Unused == 0 && w.Overdrawn == 0 && w.Denied == 0 && a.Holder == 0
 }
 
-// Returned is units that a holder gave back, under a name that every copy of its call gives
-// them: see [ReturnID].
+// Returned is units that a holder gave back, under a name that is the same in every copy of
+// its call: see [ReturnID].
 type Returned struct {
 	Name  uint64
 	Units int64
@@ -73,27 +72,27 @@ const (
 //   - Per counter, asks are applied one after the other, each as
 //     [lease.Counter.Acquire] would (for Concurrency: [AcquireSlots]), to the last
 //     unit, on one clock that all callers of the store share.
-//   - Each ask is applied at most once. The service has dropped the calls that it
-//     saw before; a store never sends anything twice, also not after an error.
-//   - A debt that has a name (Want.Debt) is charged once, whoever repeats it, for as long
-//     as it is told again within ten minutes: lease.Counter does not know names, so the
-//     store takes out what it has charged before. Want.Debt is made by [DebtID].
+//   - Each ask is applied at most once. The service has dropped repeated calls; a store
+//     never sends anything twice, also not after an error.
+//   - A debt that has a name (Want.Debt, made by [DebtID]) is charged once, whoever repeats
+//     it, as long as it is repeated within ten minutes. lease.Counter has no names, so the
+//     store takes out what it has charged before.
 //   - What is given back under a name (Ask.Returned) is taken back once, whichever replica
-//     brings it, for at least a minute: longer than a call is on its way. The store takes
+//     sends it, for at least a minute: longer than a call is on its way. The store takes
 //     out of Want.Unused what it has taken back before, and what it cannot remember: that
-//     wastes units, and mints none.
+//     wastes units, and creates none.
 //   - Of a group, either every ask that can be decided is granted its need, or
 //     nothing is charged: asks that lack their need are Denied, the others are OK
 //     with nothing granted. What they give back and report is applied anyway. An
-//     Unavailable member does not hold up the others: its rule's on_failure
-//     decides on it.
+//     Unavailable member does not delay the others: its rule's on_failure decides on
+//     it.
 //   - Acquire returns by the deadline of ctx. Asks that are not decided by then,
 //     or that there is no room to count, are Unavailable; the others are not
 //     affected. An ask answered Unavailable may have been charged, at most once:
 //     that under-admits until the charge expires.
 //   - Memory is bounded. Only a counter that equals a fresh one, of which nothing
-//     is out on lease, is ever forgotten; where no such counter is left, new keys
-//     are Unavailable.
+//     is out on lease, is ever evicted; if no such counter is left, new keys are
+//     Unavailable.
 //   - A counter that is unknown is fresh. That admits at most one more limit for the
 //     period in which it was lost. A store that lost all that it counted since some
 //     moment has another epoch than before, and lowers a counter to what a holder
@@ -108,8 +107,8 @@ type Store interface {
 	// either of them.
 	Acquire(ctx context.Context, asks []Ask, grants []lease.Grant)
 
-	// Epoch is never 0 and changes when the counters were lost, in a store that
-	// hears what holders remember of them.
+	// Epoch is never 0. It changes when the counters were lost, in a store that uses what
+	// holders remember of them.
 	Epoch() uint64
 }
 

@@ -58,13 +58,13 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 		return nil, err
 	}
 	t.Service = limiter.NewService(limiter.Config{
-		Store:      t.store,
-		Metrics:    t.Metrics,
-		MaxHolders: cfg.MaxHolders,
-		SlotSeed:   cfg.SlotSeed,
-		Former:     t.store.former(),
-		Census:     t.store.holders,
-		NoLearning: !cfg.Learning || len(cfg.Redis) > 0, // Redis remembers
+		Store:       t.store,
+		Metrics:     t.Metrics,
+		MaxHolders:  cfg.MaxHolders,
+		SlotSeed:    cfg.SlotSeed,
+		Former:      t.store.former(),
+		LiveHolders: t.store.holders,
+		NoLearning:  !cfg.Learning || len(cfg.Redis) > 0, // Redis remembers
 	})
 	if t.store.count != nil {
 		t.store.count(t.Service.Live)

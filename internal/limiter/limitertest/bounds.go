@@ -197,7 +197,7 @@ func clockStepsForward(t *testing.T, s Subject) {
 	})
 }
 
-// costAboveTheLimit never passes, says so, and does not spoil the rest.
+// costAboveTheLimit is never granted, is denied for ever, and does not affect the rest.
 func costAboveTheLimit(t *testing.T, s Subject) {
 	everyAlgorithm(t, 10, limit.Minute, func(t *testing.T, spec limit.Spec) {
 		clk := newClock()

@@ -113,7 +113,8 @@ func (h *holder) request(cost int64) bool {
 	return false
 }
 
-// ask sends a want, and takes so many units of the grant for who waits, if it has them.
+// ask sends a want, and takes so many units of the grant for the request that waits, if it
+// has them.
 func (h *holder) ask(w lease.Want, cost int64) (served bool) {
 	g := acquire(h.t, h.store, h.policy, h.key, w)
 	spare := g.Granted

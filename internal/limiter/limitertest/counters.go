@@ -63,7 +63,7 @@ func randomWant(random *rand.Rand, count int64, leased uint32) lease.Want {
 		w.Denied = random.Int64N(4)
 	}
 	w.Next = w.Need == 0 && random.IntN(4) == 0
-	w.Fresh = w.Fresh && w.Want > 0 // a report does not say who asks
+	w.Fresh = w.Fresh && w.Want > 0 // a report is no ask
 	return w
 }
 
@@ -110,7 +110,7 @@ func countersOutliveARuleChange(t *testing.T, s Subject) {
 }
 
 // countsOfRequests judges one counter by the count of its rule and by those that requests
-// bring: each is refused by its own alone, and none changes what the others are told.
+// bring: each is refused by its own alone, and none changes the answers to the others.
 func countsOfRequests(t *testing.T, s Subject) {
 	for _, terms := range []func(*lease.Terms){exact, func(*lease.Terms) {}} {
 		c := newClock()
@@ -124,7 +124,7 @@ func countsOfRequests(t *testing.T, s Subject) {
 		used := int64(0)
 		for i, p := range []*limiter.Policy{by(2), by(2), by(2), by(5), rule, by(3), rule, by(5), by(5), rule, by(20), rule, by(7), rule, by(20)} {
 			if g := acquire(t, store, p, "k", lease.Want{}); g.Remaining != max(0, p.Terms.Capacity-used) {
-				t.Errorf("step %d: %d used of %d, told %+v", i+1, used, p.Terms.Capacity, g)
+				t.Errorf("step %d: %d used of %d, answer %+v", i+1, used, p.Terms.Capacity, g)
 			}
 			granted := int64(0)
 			if used < p.Terms.Capacity {
@@ -138,7 +138,7 @@ func countsOfRequests(t *testing.T, s Subject) {
 	}
 }
 
-// refusedUnits tells of units that were refused from memory, where that is charged.
+// refusedUnits reports units that were refused from memory, where that is charged.
 func refusedUnits(t *testing.T, s Subject) {
 	everyAlgorithm(t, 100, limit.Hour, func(t *testing.T, spec limit.Spec) {
 		c := newClock()
@@ -230,7 +230,7 @@ func overdrawn(t *testing.T, s Subject) {
 	})
 }
 
-// debtIsChargedOnce tells debts again and again: one that has a name is charged once,
+// debtIsChargedOnce repeats debts: one that has a name is charged once,
 // alone, beside a want and in a group; others of the same counter and the same name at
 // another counter are debts of their own.
 func debtIsChargedOnce(t *testing.T, s Subject) {
@@ -284,7 +284,7 @@ func nextWindow(t *testing.T, s Subject) {
 	}
 }
 
-// exactKeepsNothing says that for an exact rule units are only ever granted to
+// exactKeepsNothing: for an exact rule units are only ever granted to
 // requests that wait for them.
 func exactKeepsNothing(t *testing.T, s Subject) {
 	c := newClock()

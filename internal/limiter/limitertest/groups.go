@@ -82,7 +82,7 @@ func groupSettles(t *testing.T, s Subject) {
 		t.Fatalf("%+v, want a denial beside OK", g)
 	}
 	clk.advance(2 * limit.Second)
-	acquire(t, store, wide, "k", lease.Want{}) // a cache tells the store when it asks
+	acquire(t, store, wide, "k", lease.Want{}) // a cache reports to the store when it asks
 	got := drain(t, store, wide, "k")
 	if got != 70 {
 		t.Errorf("after 30 overdrawn in a denied group %d are left, want 70", got)

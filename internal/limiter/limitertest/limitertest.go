@@ -20,19 +20,19 @@ type Subject struct {
 	// Two makes two empty stores that share their counters, as two replicas do. They end
 	// with the test.
 	Two func(t testing.TB, o Options) [2]limiter.Store
-	// Cached says that something in front of the counters grants leases of its
+	// Cached is true if something in front of the counters grants leases of its
 	// own: answers are then not those of one counter to the unit, but every bound
 	// holds.
 	Cached bool
-	// Unbounded says that the store itself has no bound that a test could reach:
+	// Unbounded is true if the store itself has no bound that a test could reach:
 	// the cases that fill it are left out.
 	Unbounded bool
-	// Forgets says that the store does not hear what holders remember of what it lost.
+	// Forgets is true if the store does not use what holders remember of what it lost.
 	Forgets bool
 	// Lose makes a store that forgets lose all its counters; nil: it cannot be made
 	// to, and the case is left out.
 	Lose func(t testing.TB, s limiter.Store)
-	// Distant says that every call takes its time, as through TLS on a crowded
+	// Distant is true if every call takes its time, as through TLS on a crowded
 	// machine: Bounds then offers larger requests, and fewer of them.
 	Distant bool
 	// Asked is how many asks a cached store has sent to what is behind it; nil: it
@@ -47,7 +47,7 @@ type Options struct {
 	Now     func() limit.Micros // the clock of its counters, which may step
 	Steady  func() limit.Micros // a clock that never steps
 	MaxKeys int                 // how many keys it has to have room for; 0: plenty
-	// Tight says that the store must have room for hardly more than MaxKeys.
+	// Tight is true if the store must have room for hardly more than MaxKeys.
 	Tight bool
 }
 
@@ -114,7 +114,7 @@ func Run(t *testing.T, s Subject) {
 // start is when the tests begin: a moment into a day, an hour and a minute.
 const start = 20_000*limit.Day + 3*limit.Hour + 7*limit.Minute + 5*limit.Millisecond
 
-// clock is a clock that only moves when it is told to. It is safe for concurrent use.
+// clock is a clock that only moves by advance. It is safe for concurrent use.
 type clock struct{ at, stepped atomic.Int64 }
 
 func newClock() *clock {

@@ -24,7 +24,7 @@ func remembering(t *testing.T, s Subject) {
 		remember := func(p *limiter.Policy, key string, holder uint64, left int64) {
 			w := lease.Want{Left: left, Reset: toEnd}
 			switch spec.Algorithm {
-			case limit.TokenBucket: // by which it tells what is left
+			case limit.TokenBucket: // what is left follows from it
 				w.Reset = lease.Millis(10-left) * 6000
 			case limit.SlidingWindow: // of what was charged in the running window
 				w.Reset += lease.Millis(limit.Minute / limit.Millisecond)
@@ -41,7 +41,7 @@ func remembering(t *testing.T, s Subject) {
 		leaves("remembered", p, 4)
 		leaves("never used", p, 10)
 		remember(p, "twice", former, 8)
-		remember(p, "twice", former, 3) // what it was told in this life
+		remember(p, "twice", former, 3) // what it was answered in this life
 		leaves("twice", p, 8)
 		remember(p, "by two", former, 8)
 		remember(p, "by two", former+1, 3)

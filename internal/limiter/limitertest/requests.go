@@ -175,7 +175,7 @@ func costAboveTheBurst(t *testing.T, s Subject) {
 	}
 }
 
-// peek: a want of nothing tells what is left, and charges nothing.
+// peek: a want of nothing is answered with what is left, and charges nothing.
 func peek(t *testing.T, s Subject) {
 	everyAlgorithm(t, 10, limit.Hour, func(t *testing.T, spec limit.Spec) {
 		clk := newClock()
@@ -186,7 +186,7 @@ func peek(t *testing.T, s Subject) {
 			for range 10 - left {
 				acquire(t, store, p, key, one(1))
 			}
-			clk.advance(limit.Second) // what a cache heard is over
+			clk.advance(limit.Second) // what a cache was answered is over
 			for range 3 {
 				if g := acquire(t, store, p, key, lease.Want{}); g.Status != lease.OK || g.Remaining != left || g.Limit != 10 || g.Granted != 0 {
 					t.Fatalf("%d left: %+v", left, g)

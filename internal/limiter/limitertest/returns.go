@@ -31,7 +31,7 @@ func giveBackDoubled(t *testing.T, s Subject) {
 			case 1:
 				a.Group = 1
 				copies = append(copies, []limiter.Ask{a, {Policy: other, Key: []byte("k"), Group: 1, Want: one(1)}})
-			case 2: // as a cache passes on what two of its holders told, and asks for more
+			case 2: // as a cache passes on what two of its holders returned, and asks for more
 				a = returning(p, g.Lease, limiter.Returned{Name: name, Units: 50}, limiter.Returned{Name: name << 60, Units: unused - 50})
 				a.Want.Need, a.Want.Waiting, a.Want.Want = 1, 1, 1
 				copies = append(copies, []limiter.Ask{a})

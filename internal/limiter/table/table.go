@@ -1,6 +1,7 @@
 // Package table is a bounded hash table of counters, in shards that are locked
 // one by one. Finding an entry allocates nothing, and neither does adding one
-// with a short key once the table has been as full before. Nothing is ever moved or scanned as a whole, so there are no pauses.
+// with a short key once the table has been as full before. Nothing is ever moved or scanned as
+// a whole, so there are no pauses.
 package table
 
 import (
@@ -31,8 +32,7 @@ type Table[V any] struct {
 	shards []Shard[V]
 }
 
-// Shard is a part of a table. All of its methods but Lock and Unlock are for
-// whoever holds its lock.
+// Shard is a part of a table. It has to be locked for all of its methods.
 type Shard[V any] struct {
 	sync.Mutex
 	index    index
@@ -62,7 +62,7 @@ type Entry[V any] struct {
 // Key is the counter's key. It is valid until the entry is removed.
 func (e *Entry[V]) Key() []byte { return e.key.bytes() }
 
-// Hash is that of the counter's name, as [Table.Hash] tells it.
+// Hash is that of the counter's name, see [Table.Hash].
 func (e *Entry[V]) Hash() uint64 { return e.hash }
 
 // New makes a table for up to maxKeys keys in maxBytes bytes, both at least 1.
@@ -105,7 +105,7 @@ func (t *Table[V]) Size() (keys int, size int64) {
 	return keys, size
 }
 
-// Number orders the shards: whoever locks several does so by ascending number.
+// Number orders the shards: several are locked by ascending number.
 func (s *Shard[V]) Number() int { return s.number }
 
 // Find returns the entry of a counter, nil if there is none. It is valid while
@@ -161,10 +161,10 @@ func (s *Shard[V]) Over(more int) bool { return s.bytes+int64(more) > s.maxBytes
 // Room is how many entries with short keys the shard has room for.
 func (s *Shard[V]) Room() int { return int(min(int64(s.maxKeys), s.maxBytes/int64(s.weight()))) }
 
-// Fits reports whether an empty shard would have room for a key.
+// Fits reports whether a key fits into an empty shard.
 func (s *Shard[V]) Fits(key []byte) bool { return int64(s.weight()+len(key)) <= s.maxBytes }
 
-// Scan shows the next n entries to visit, going round the shard from call to
+// Scan passes the next n entries to visit, going round the shard from call to
 // call. An entry may be removed by visit.
 func (s *Shard[V]) Scan(n int, visit func(*Entry[V])) {
 	for range min(uint32(n), s.made) {
@@ -182,8 +182,8 @@ func (s *Shard[V]) Scan(n int, visit func(*Entry[V])) {
 const sweepStep = 64
 
 // Sweep looks through such a part of every shard, 0 to 1, a few entries at a time.
-// scan is called with the shard locked and how many entries it is to [Shard.Scan];
-// whoever waits for the shard comes in between.
+// scan is called with the shard locked and how many entries it is to [Shard.Scan]. In between
+// the shard is unlocked for others that wait for it.
 func (t *Table[V]) Sweep(part float64, scan func(shard *Shard[V], n int)) {
 	for i := range t.shards {
 		t.shards[i].sweep(part, scan)
@@ -195,15 +195,15 @@ func (s *Shard[V]) sweep(part float64, scan func(shard *Shard[V], n int)) {
 	defer s.Unlock()
 	for left := int(part*float64(s.Made())) + 1; left > 0; left -= sweepStep {
 		scan(s, min(left, sweepStep))
-		s.Unlock() // whoever waits comes first
+		s.Unlock() // for others that wait
 		s.Lock()
 	}
 }
 
-// Walk shows every entry to visit, with its shard locked, a few at a time: until visit
-// says that it has enough, at most as many as Sweep looks at. Then it calls between, with
+// Walk passes every entry to visit, with its shard locked, a few at a time: until visit
+// has enough, at most as many as Sweep looks at. Then it calls between, with
 // nothing locked, and goes on; an error of that ends it. Entries that come or go meanwhile
-// may be shown or not.
+// may be passed or not.
 func (t *Table[V]) Walk(visit func(*Entry[V]) (enough bool), between func() error) error {
 	for i := range t.shards {
 		s := &t.shards[i]

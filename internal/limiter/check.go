@@ -7,8 +7,8 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
-// RequestError says which field of a call is wrong and what it may be. Nothing of
-// the call was applied.
+// RequestError names the field of a call that is wrong, and what it may be. Nothing of the
+// call was applied.
 type RequestError struct {
 	Field  string // as in quota.proto, such as wants[3].need
 	Reason string // what it is, what is allowed
@@ -16,8 +16,8 @@ type RequestError struct {
 
 func (e *RequestError) Error() string { return e.Field + ": " + e.Reason }
 
-// ProtocolError says that the two sides have no version of the protocol in common: what
-// the caller speaks, from Oldest to Newest. Nothing of the call was applied.
+// ProtocolError is a call of which the two sides have no version of the protocol in common.
+// The caller has Oldest to Newest. Nothing of the call was applied.
 type ProtocolError struct{ Oldest, Newest uint32 }
 
 func (e *ProtocolError) Error() string {
@@ -29,9 +29,9 @@ func wrong(field, reason string, args ...any) error {
 	return &RequestError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// check refuses a call whose caller is broken. A want that is out of range is
-// refused by itself, see [call.prepare]: it may be one client's, and the others of
-// the call are not.
+// check refuses a call as a whole if its caller is broken. A want that is out of range is
+// refused by itself, see [Service.prepare]: it may come from one client, and the other wants
+// of the call do not.
 func check(r *wire.Request) error {
 	if _, ok := wire.Common(r.Protocol, r.ProtocolMax); !ok {
 		return &ProtocolError{r.Protocol, r.ProtocolMax}
@@ -49,32 +49,32 @@ func check(r *wire.Request) error {
 	return nil
 }
 
-// reject answers want i as unavailable, because this field of it cannot be taken: as
-// a holder's on_failure has it for a counter that is out of reach.
-func (s *Service) reject(c *call, i int32, field string) {
-	c.response.Grants[i] = wire.Grant{Status: wire.StatusUnavailable}
+// reject answers want i as unavailable, because this field is out of range. The holder's
+// on_failure decides then.
+func (s *Service) reject(x *exchange, i int32, field string) {
+	x.response.Grants[i] = wire.Grant{Status: wire.StatusUnavailable}
 	s.metrics.wantsRejected.WithLabelValues(field).Inc()
 }
 
 // rejectGroups rejects groups of which not all can be decided: too large ones,
 // those that name a rule twice, which no request does, and those of which a want was
 // rejected already. The asks of a group are adjacent.
-func (s *Service) rejectGroups(c *call, broken []uint32) {
+func (s *Service) rejectGroups(x *exchange, broken []uint32) {
 	kept := 0
-	for i := 0; i < len(c.asks); {
-		n := GroupLen(c.asks[i:])
-		if group := c.asks[i : i+n]; n > 1 && (n > wire.MaxGroup || repeatsRule(group)) || slices.Contains(broken, group[0].Group) {
+	for i := 0; i < len(x.asks); {
+		n := GroupLen(x.asks[i:])
+		if group := x.asks[i : i+n]; n > 1 && (n > wire.MaxGroup || repeatsRule(group)) || slices.Contains(broken, group[0].Group) {
 			for j := range group {
-				s.reject(c, c.index[i+j], "group")
+				s.reject(x, x.index[i+j], "group")
 			}
 		} else {
-			copy(c.asks[kept:], group)
-			copy(c.index[kept:], c.index[i:i+n])
+			copy(x.asks[kept:], group)
+			copy(x.index[kept:], x.index[i:i+n])
 			kept += n
 		}
 		i += n
 	}
-	c.asks, c.index = c.asks[:kept], c.index[:kept]
+	x.asks, x.index = x.asks[:kept], x.index[:kept]
 }
 
 func repeatsRule(group []Ask) bool {

@@ -1,0 +1,164 @@
+package limiter
+
+import (
+	"context"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// exchange is one call of Acquire: request, asks, grants and response. Its memory is used
+// again for the next call.
+type exchange struct {
+	request  wire.Request
+	response wire.Response
+	in, out  []byte // the encoded messages
+
+	holder  HolderID
+	asks    []Ask
+	index   []int32 // of each ask's want in the request
+	unknown int     // wants of rules that are not there
+	grants  []lease.Grant
+}
+
+// release keeps the memory of a call for the next one, unless it is large: calls of the
+// largest size must not keep that much for each call that is under way at once.
+func (s *Service) release(x *exchange) {
+	const mostBytes, mostWants = 64 << 10, 512
+	if cap(x.in) <= mostBytes && cap(x.out) <= mostBytes && cap(x.request.Wants) <= mostWants {
+		s.calls.Put(x)
+	}
+}
+
+// acquire answers x.request in x.response. An error means that nothing was
+// applied; it is a *RequestError, a *ProtocolError or ErrTooManyHolders.
+func (s *Service) acquire(ctx context.Context, x *exchange) error {
+	rules := s.rules.Load()
+	if err := check(&x.request); err != nil {
+		return err
+	}
+	s.prepare(x, rules)
+	r, now := &x.request, s.now()
+	fresh, known := s.holders.accept(x.holder, r.Worker, r.Seq, now)
+	if !known {
+		return ErrTooManyHolders
+	}
+	s.metrics.callWants.Observe(float64(len(r.Wants)))
+	epoch := s.store.Epoch()
+	if fresh {
+		if former := s.formerOf(x, epoch, now); former != 0 {
+			for i := range x.asks {
+				x.asks[i].Former = former
+			}
+		}
+		s.store.Acquire(ctx, x.asks, x.grants)
+		s.count(x, rules)
+		s.returnAbandoned(ctx, x)
+	} else {
+		s.metrics.duplicates.Inc()
+		for i := range x.grants {
+			x.grants[i] = lease.Grant{Status: lease.Unavailable}
+		}
+	}
+	x.answer()
+	x.response.Protocol, _ = wire.Common(r.Protocol, r.ProtocolMax)
+	x.response.Epoch = epoch
+	x.response.RulesVersion, x.response.RulesRevision = rules.version, rules.revision
+	if r.RulesRevision > rules.revision && r.RulesVersion != rules.version {
+		s.metrics.behind.Inc()
+	}
+	x.response.Holders = uint32(s.sharers(now))
+	x.response.Seq = r.Seq
+	return nil
+}
+
+// prepare turns the wants of a checked call into asks. Wants that name no rule, or are out
+// of range, are answered already.
+func (s *Service) prepare(x *exchange, rules *catalog) {
+	r := &x.request
+	x.holder = holderOf(r)
+	r.Holder = x.holder[:]
+	x.asks, x.index, x.unknown = x.asks[:0], x.index[:0], 0
+	x.response.Grants = slices.Grow(x.response.Grants[:0], len(r.Wants))[:len(r.Wants)]
+	group, scattered := uint32(0), false
+	var broken []uint32 // groups of which a want is out of range
+	for i := range r.Wants {
+		w := &r.Wants[i]
+		if field := bridge.OutOfRange(w); field != "" {
+			s.reject(x, int32(i), field)
+			if w.Group != 0 {
+				broken = append(broken, w.Group)
+			}
+			continue
+		}
+		p := rules.policy(w.Rule, w.Variant, w.Override)
+		if p == nil {
+			x.response.Grants[i] = wire.Grant{Status: wire.StatusUnknownRule}
+			x.unknown++
+			continue
+		}
+		scattered = scattered || w.Group < group
+		group = w.Group
+		x.asks = append(x.asks, x.askOf(i, w, p))
+		x.index = append(x.index, int32(i))
+	}
+	if scattered {
+		x.gather()
+	}
+	s.rejectGroups(x, broken)
+	x.grants = slices.Grow(x.grants[:0], len(x.asks))[:len(x.asks)]
+}
+
+// askOf is want i as the store gets it.
+func (x *exchange) askOf(i int, w *wire.Want, p *Policy) Ask {
+	r := &x.request
+	w.Key = rule.ShortKey(w.Key) // filters of an older release send longer ones
+	want, holding := bridge.WantFromWire(p.Limit, w)
+	want.Debt = DebtID(r.Holder, want.Debt)
+	a := Ask{Policy: p, Key: w.Key, Group: w.Group, Want: want}
+	if p.Limit.Spec().Algorithm == limit.Concurrency {
+		a.Holder, a.Seq, a.Holding = slotHolder(r, w.Lease), r.Seq, holding
+	} else if a.Want.Unused > 0 {
+		a.Returned = []Returned{{ReturnID(r.Holder, r.Worker, r.Seq, i), a.Want.Unused}}
+	}
+	return a
+}
+
+// gather makes the asks of each group adjacent. The others keep their order.
+func (x *exchange) gather() {
+	order := make([]int, len(x.asks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(int64(x.asks[a].Group) - int64(x.asks[b].Group)) })
+	asks, index := make([]Ask, len(order)), make([]int32, len(order))
+	for to, from := range order {
+		asks[to], index[to] = x.asks[from], x.index[from]
+	}
+	x.asks, x.index = asks, index
+}
+
+// count counts what was asked and answered.
+func (s *Service) count(x *exchange, rules *catalog) {
+	for i := range x.asks {
+		rules.rules[x.asks[i].Policy.Rule].counts.count(&x.asks[i], &x.grants[i])
+	}
+	if x.unknown > 0 {
+		s.metrics.unknown.Add(float64(x.unknown))
+	}
+}
+
+// answer puts the grants into the response, in the order of the wants.
+func (x *exchange) answer() {
+	for i := range x.asks {
+		a, out := &x.asks[i], &x.response.Grants[x.index[i]]
+		*out = bridge.GrantToWire(a.Policy.Limit, &x.grants[i])
+		if a.Holder != 0 {
+			out.Lease = x.request.Wants[x.index[i]].Lease // slots are not leased for a period
+		}
+	}
+}
