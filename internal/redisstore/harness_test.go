@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // start runs a store for as long as the test and waits until it is ready.
@@ -101,18 +102,7 @@ func remaining(t testing.TB, s *Store, p *limiter.Policy, key string) int64 {
 // eventually waits until met returns an empty text, which otherwise says what is missing.
 func eventually(t testing.TB, met func() string) {
 	t.Helper()
-	const most = 20 * time.Second
-	end := time.Now().Add(most)
-	for {
-		missing := met()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("after %v: %s", most, missing)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	proc.Await(t, 20*time.Second, "what the test waits for", met)
 }
 
 // proxy is a TCP link to a server, which can be held up, or cut at the worst moment.

@@ -19,10 +19,10 @@ import (
 
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
-	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // rawJSON is JSON that is embedded as it is.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
-	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // Slots last 2 s unrenewed, so that a stream of 5 s needs renewals.

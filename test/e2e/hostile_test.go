@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/stack"
-	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // bystanderLimit is what each bystander may do.

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
-	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // mixedLimit is the limit of the rules below, of buckets that hardly refill: what a test

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
-	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 const modeRules = `

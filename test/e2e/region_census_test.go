@@ -10,11 +10,11 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/stack"
-	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // Six PoPs keep to one of two replicas each, and a seventh calls both in turns: the shares

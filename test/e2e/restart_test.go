@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/stack"
-	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 const restartRules = `

@@ -9,10 +9,10 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
-	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // quota is a rule file with one rule, of so many units a day.

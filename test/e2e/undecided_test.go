@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/stack"
-	"github.com/weirlimit/weir/test/kit/stack/drive"
 )
 
 // A region that answers, and decides nothing, is asked for a hot key a few times, and

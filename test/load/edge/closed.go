@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -14,7 +14,7 @@ import (
 // are answered.
 func (b *bench) closedLoop(ctx context.Context) (table.Section, error) {
 	s := table.Section{Title: fmt.Sprintf("Closed loop, %d connections, %d keys or one: CPU of Envoy", closedConns, b.plan.keys)}
-	uniform := drive.Uniform(b.plan.keys, 1)
+	uniform := loadgen.Uniform(b.plan.keys, 1)
 	ms := modes{b: b, conns: closedConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
 	ms.add("native local_ratelimit, allowing", b.native, "/one/thing", uniform, answered)
@@ -22,7 +22,7 @@ func (b *bench) closedLoop(ctx context.Context) (table.Section, error) {
 	if !b.PeersOnly {
 		b.addWeir(&ms, uniform, refusing)
 	}
-	err := ms.run(ctx, drive.Load{Duration: b.plan.warm}, drive.Load{Duration: b.plan.round}, b.plan.rounds)
+	err := ms.run(ctx, loadgen.Load{Duration: b.plan.warm}, loadgen.Load{Duration: b.plan.round}, b.plan.rounds)
 	for _, m := range ms.all {
 		if m.target.BaseName != "" {
 			m.target.Base = refusing.CPU
@@ -38,11 +38,11 @@ func (b *bench) closedLoop(ctx context.Context) (table.Section, error) {
 }
 
 // addWeir adds each decision on many keys and on one.
-func (b *bench) addWeir(ms *modes, uniform drive.Keys, refusing *mode) {
+func (b *bench) addWeir(ms *modes, uniform loadgen.Keys, refusing *mode) {
 	one := table.Target{Kind: table.Over, Bound: 8}
 	three := table.Target{Kind: table.Over, Bound: 12}
 	denial := table.Target{Kind: table.Times, Bound: 1.15, BaseName: refusing.Name}
-	hot := drive.Hot()
+	hot := loadgen.Hot()
 	ms.weir("Weir, no rule matches", b.one, "/none/thing", uniform, answered)
 	ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = one
 	ms.weir("Weir, one rule, one key", b.one, "/one-hot/thing", hot, answered, "one-hot").target = one
@@ -59,13 +59,13 @@ func (b *bench) addWeir(ms *modes, uniform drive.Keys, refusing *mode) {
 // every request and everything costs more.
 func (b *bench) fixedRate(ctx context.Context) (table.Section, error) {
 	s := table.Section{Title: "Open loop, 5,000 requests per second"}
-	uniform := drive.Uniform(b.plan.keys, 2)
+	uniform := loadgen.Uniform(b.plan.keys, 2)
 	ms := modes{b: b, conns: openConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
 	if !b.PeersOnly {
 		ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = table.Target{Kind: table.Times, Bound: 1.6}
 	}
-	load := drive.Load{Duration: b.plan.fixedRound, Rate: fixedRate}
+	load := loadgen.Load{Duration: b.plan.fixedRound, Rate: fixedRate}
 	warm := load
 	warm.Duration = b.plan.warm
 	err := ms.run(ctx, warm, load, b.plan.fixedRounds)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -34,7 +34,7 @@ type bench struct {
 	plan plan
 	*rig.Rig
 	progress io.Writer
-	clients  []*drive.Client
+	clients  []*loadgen.Client
 	profiles []table.Section
 
 	upstream         *envoy.Envoy

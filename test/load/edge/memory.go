@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -84,12 +84,12 @@ const longestTouch = 90 * time.Second
 
 // touch asks once for each of n keys and returns how many were admitted in time.
 func (b *bench) touch(ctx context.Context, pop *envoy.Envoy, n uint64) (uint64, error) {
-	client, err := drive.Dial(pop.Addr, "/memory/thing", memoryConns)
+	client, err := loadgen.Dial(pop.Addr, "/memory/thing", memoryConns)
 	if err != nil {
 		return 0, err
 	}
 	b.clients = append(b.clients, client)
-	r, err := client.Run(ctx, drive.Load{Keys: drive.Each(), Duration: longestTouch, Requests: n})
+	r, err := client.Run(ctx, loadgen.Load{Keys: loadgen.Each(), Duration: longestTouch, Requests: n})
 	if err != nil {
 		return 0, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -55,13 +55,13 @@ type modes struct {
 }
 
 // add makes a mode that asks e for path with keys and expects status.
-func (ms *modes) add(name string, e *envoy.Envoy, path string, keys drive.Keys, status int) *mode {
+func (ms *modes) add(name string, e *envoy.Envoy, path string, keys loadgen.Keys, status int) *mode {
 	m := &mode{Mode: round.Mode{Name: name, Keys: keys, Status: status}, envoy: e}
 	ms.all = append(ms.all, m)
 	if ms.err != nil {
 		return m
 	}
-	if m.Client, ms.err = drive.Dial(e.Addr, path, ms.conns); ms.err != nil {
+	if m.Client, ms.err = loadgen.Dial(e.Addr, path, ms.conns); ms.err != nil {
 		ms.err = fmt.Errorf("%s: %w", name, ms.err)
 		return m
 	}
@@ -71,14 +71,14 @@ func (ms *modes) add(name string, e *envoy.Envoy, path string, keys drive.Keys, 
 }
 
 // weir makes a mode of Weir whose requests the named rules apply to.
-func (ms *modes) weir(name string, at *place, path string, keys drive.Keys, status int, rules ...string) *mode {
+func (ms *modes) weir(name string, at *place, path string, keys loadgen.Keys, status int, rules ...string) *mode {
 	m := ms.add(name, at.pop, path, keys, status)
 	m.at, m.rules = at, rules
 	return m
 }
 
 // run warms every mode up and then measures them in turns.
-func (ms *modes) run(ctx context.Context, warm, load drive.Load, rounds int) error {
+func (ms *modes) run(ctx context.Context, warm, load loadgen.Load, rounds int) error {
 	if ms.err != nil {
 		return ms.err
 	}

@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"github.com/weirlimit/weir/test/kit/measure"
-	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -19,17 +19,17 @@ func (b *bench) wholePath(ctx context.Context) (table.Section, error) {
 		return s, err
 	}
 	defer at.stop()
-	flat := drive.Uniform(b.plan.keys, 3)
+	flat := loadgen.Uniform(b.plan.keys, 3)
 	ms := modes{b: b, conns: openConns}
 	bare := ms.add("bare Envoy", b.bare, "/uniform/thing", flat, answered)
 	uniform := ms.weir("Weir, uniform keys", at, "/uniform/thing", flat, answered, "uniform")
-	zipf := ms.weir("Weir, Zipf", at, "/zipf/thing", drive.Zipf(int(b.plan.keys), zipfExponent, 3), 0, "zipf")
+	zipf := ms.weir("Weir, Zipf", at, "/zipf/thing", loadgen.Zipf(int(b.plan.keys), zipfExponent, 3), 0, "zipf")
 	if ms.err != nil {
 		return s, ms.err
 	}
 	uniform.target = table.Target{Kind: table.Times, Bound: 2}
 
-	load := drive.Load{Duration: b.plan.chunk, Rate: pathRate}
+	load := loadgen.Load{Duration: b.plan.chunk, Rate: pathRate}
 	chunks := map[*mode][]traffic{}
 	for _, m := range []*mode{uniform, zipf} {
 		m.Meters = append(m.Meters, meter(at.region.Process))
@@ -57,7 +57,7 @@ func (b *bench) wholePath(ctx context.Context) (table.Section, error) {
 }
 
 // chunks lets m settle and measures it in chunks, without a rest between them.
-func (b *bench) chunks(ctx context.Context, m *mode, load drive.Load) ([]traffic, error) {
+func (b *bench) chunks(ctx context.Context, m *mode, load loadgen.Load) ([]traffic, error) {
 	settle := load
 	settle.Duration = b.plan.settle
 	if err := m.WarmUp(ctx, settle); err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -27,14 +27,14 @@ const callsPerSecond = 10
 type flood struct {
 	name string
 	per  float64 // the limit
-	asks []drive.Ask
+	asks []loadgen.Ask
 }
 
 func floods() []flood {
 	return []flood{
-		{"one key under its limit", hotLimit, []drive.Ask{{Domain: domain, Entry: "hot"}}},
-		{"one key over its limit", 10, []drive.Ask{{Domain: domain, Entry: "tight"}}},
-		{"one key over its limit, mixed costs", 10, []drive.Ask{
+		{"one key under its limit", hotLimit, []loadgen.Ask{{Domain: domain, Entry: "hot"}}},
+		{"one key over its limit", 10, []loadgen.Ask{{Domain: domain, Entry: "tight"}}},
+		{"one key over its limit, mixed costs", 10, []loadgen.Ask{
 			{Domain: domain, Entry: "tight"}, {Domain: domain, Entry: "tight", Hits: 2},
 			{Domain: domain, Entry: "tight", Hits: 7}, {Domain: domain, Entry: "tight", Hits: 1000}}},
 	}
@@ -159,17 +159,17 @@ func (s *sent) note() string {
 
 // send sends the flood to all targets at once.
 func (f *flood) send(ctx context.Context, targets []target, d time.Duration) (sent, error) {
-	results := make([]*drive.Result, len(targets)*len(f.asks))
+	results := make([]*loadgen.Result, len(targets)*len(f.asks))
 	var g errgroup.Group
 	for i := range results {
 		t, ask := targets[i/len(f.asks)], f.asks[i%len(f.asks)]
 		g.Go(func() error {
-			c, err := drive.DialRLS(t.rls, ask, conns/len(f.asks))
+			c, err := loadgen.DialRLS(t.rls, ask, conns/len(f.asks))
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			results[i], err = c.Run(ctx, drive.Load{Keys: drive.Hot(), Duration: d})
+			results[i], err = c.Run(ctx, loadgen.Load{Keys: loadgen.Hot(), Duration: d})
 			return err
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/measure"
-	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -19,7 +19,7 @@ import (
 // closedLoop measures what a decision costs a service and Redis when requests
 // come as fast as they are answered.
 func (b *bench) closedLoop(ctx context.Context) ([]table.Section, error) {
-	w, err := b.turns(ctx, drive.Load{Duration: b.plan.round}, b.plan.turns, true)
+	w, err := b.turns(ctx, loadgen.Load{Duration: b.plan.round}, b.plan.turns, true)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (b *bench) fixedRate(ctx context.Context, rate float64) ([]table.Section, e
 	if rate != slowRate { // the aims are for that one
 		turns, half, notWorse = 1, table.Target{}, table.Target{}
 	}
-	w, err := b.turns(ctx, drive.Load{Duration: b.plan.fixed, Rate: rate}, turns, false)
+	w, err := b.turns(ctx, loadgen.Load{Duration: b.plan.fixed, Rate: rate}, turns, false)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (b *bench) fixedRate(ctx context.Context, rate float64) ([]table.Section, e
 
 // turns measures every service under every load, in so many turns; withCache as
 // for ways.
-func (b *bench) turns(ctx context.Context, load drive.Load, turns int, withCache bool) (*ways, error) {
+func (b *bench) turns(ctx context.Context, load loadgen.Load, turns int, withCache bool) (*ways, error) {
 	if _, err := b.start(ctx); err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (b *bench) profile(ctx context.Context, w *ways, name string, rate float64)
 			}
 			taken <- err
 		}()
-		err := m.WarmUp(ctx, drive.Load{Duration: profileTime + time.Second, Rate: rate})
+		err := m.WarmUp(ctx, loadgen.Load{Duration: profileTime + time.Second, Rate: rate})
 		if err2 := <-taken; err2 != nil {
 			return err2
 		}

@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -49,7 +49,7 @@ type bench struct {
 	peers    *rig.Peers
 	redis    *cluster
 	services *services // nil until a part needs them
-	clients  []*drive.Client
+	clients  []*loadgen.Client
 }
 
 // Run runs every part and returns the table: with an error, what there is of it.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/round"
 )
@@ -53,7 +53,7 @@ const (
 type load struct {
 	name  string
 	title string
-	keys  func(seed uint64) drive.Keys
+	keys  func(seed uint64) loadgen.Keys
 	want  int // the answer that nearly all requests should get
 }
 
@@ -63,10 +63,10 @@ const tightKeys = 100
 func (b *bench) loads() []load {
 	return []load{
 		{"uniform", fmt.Sprintf("%d uniform keys, 1000 a minute each", b.plan.keys),
-			func(seed uint64) drive.Keys { return drive.Uniform(b.plan.keys, seed) }, admitted},
-		{"hot", "one key, 1,000,000 a minute", func(uint64) drive.Keys { return drive.Hot() }, admitted},
+			func(seed uint64) loadgen.Keys { return loadgen.Uniform(b.plan.keys, seed) }, admitted},
+		{"hot", "one key, 1,000,000 a minute", func(uint64) loadgen.Keys { return loadgen.Hot() }, admitted},
 		{"tight", fmt.Sprintf("%d keys, 10 a minute each: nearly all denied", tightKeys),
-			func(seed uint64) drive.Keys { return drive.Uniform(tightKeys, seed) }, refused},
+			func(seed uint64) loadgen.Keys { return loadgen.Uniform(tightKeys, seed) }, refused},
 	}
 }
 
@@ -75,8 +75,8 @@ type service struct {
 	name    string
 	rls     string
 	process *proc.Process
-	calls   []string                 // the commands that it sends to Redis; empty: none
-	clients map[string]*drive.Client // by load
+	calls   []string                   // the commands that it sends to Redis; empty: none
+	clients map[string]*loadgen.Client // by load
 }
 
 // services are those that are compared.
@@ -106,7 +106,7 @@ func (b *bench) start(ctx context.Context) (*services, error) {
 			if err != nil {
 				return err
 			}
-			*to = &service{name: name, rls: rls, process: process, clients: map[string]*drive.Client{}}
+			*to = &service{name: name, rls: rls, process: process, clients: map[string]*loadgen.Client{}}
 			return nil
 		})
 	}
@@ -156,7 +156,7 @@ func (w *ways) add(s *service, l load) error {
 	client := s.clients[l.name]
 	if client == nil {
 		var err error
-		if client, err = drive.DialRLS(s.rls, drive.Ask{Domain: domain, Entry: l.name}, conns); err != nil {
+		if client, err = loadgen.DialRLS(s.rls, loadgen.Ask{Domain: domain, Entry: l.name}, conns); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		s.clients[l.name] = client

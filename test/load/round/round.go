@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/measure"
-	"github.com/weirlimit/weir/test/load/drive"
+	"github.com/weirlimit/weir/test/load/loadgen"
 )
 
 // Mode is one way of answering requests.
 type Mode struct {
 	Name   string
-	Client *drive.Client
-	Keys   drive.Keys
+	Client *loadgen.Client
+	Keys   loadgen.Keys
 	Status int           // what every answer should be; 0 means 200 or 429
 	Meters []Meter       // of those who answer
 	Settle time.Duration // sent before the rounds of each turn: what rests forgets
@@ -55,7 +55,7 @@ type Tally struct {
 const rateTolerance = 0.99
 
 // WarmUp sends a load that is not measured.
-func (m *Mode) WarmUp(ctx context.Context, load drive.Load) error {
+func (m *Mode) WarmUp(ctx context.Context, load loadgen.Load) error {
 	load.Keys = m.Keys
 	if _, err := m.Client.Run(ctx, load); err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)
@@ -64,7 +64,7 @@ func (m *Mode) WarmUp(ctx context.Context, load drive.Load) error {
 }
 
 // Round sends a load and keeps what it cost.
-func (m *Mode) Round(ctx context.Context, load drive.Load) error {
+func (m *Mode) Round(ctx context.Context, load loadgen.Load) error {
 	load.Keys = m.Keys
 	before, countBefore, err := m.used()
 	if err != nil {
@@ -93,7 +93,7 @@ func (m *Mode) Round(ctx context.Context, load drive.Load) error {
 
 // Turns gives each mode a turn, and that so many times: it sends load for the
 // mode's Settle, unmeasured, and then in so many rounds; then it rests.
-func Turns(ctx context.Context, modes []*Mode, load drive.Load, turns, rounds int) error {
+func Turns(ctx context.Context, modes []*Mode, load loadgen.Load, turns, rounds int) error {
 	for range turns {
 		for _, m := range modes {
 			if err := m.turn(ctx, load, rounds); err != nil {
@@ -104,7 +104,7 @@ func Turns(ctx context.Context, modes []*Mode, load drive.Load, turns, rounds in
 	return nil
 }
 
-func (m *Mode) turn(ctx context.Context, load drive.Load, rounds int) error {
+func (m *Mode) turn(ctx context.Context, load loadgen.Load, rounds int) error {
 	if m.Settle > 0 {
 		settle := load
 		settle.Duration = m.Settle
@@ -140,7 +140,7 @@ func (m *Mode) used() (used []time.Duration, count int64, err error) {
 	return used, count, nil
 }
 
-func (m *Mode) cost(before, after []time.Duration, r *drive.Result) {
+func (m *Mode) cost(before, after []time.Duration, r *loadgen.Result) {
 	if m.Parts == nil {
 		m.Parts = make([]measure.Sample, len(m.Meters))
 	}
@@ -154,7 +154,7 @@ func (m *Mode) cost(before, after []time.Duration, r *drive.Result) {
 	m.CPU = append(m.CPU, total)
 }
 
-func (t *Tally) add(r *drive.Result) {
+func (t *Tally) add(r *loadgen.Result) {
 	t.Due += r.Due
 	t.Done += r.Done
 	t.Failed += r.Failed

@@ -1,6 +1,6 @@
 //go:build linux
 
-package drive
+package loadgen
 
 import (
 	"bytes"
@@ -62,7 +62,7 @@ func dialRLS(t *testing.T, addr string, ask Ask, n int) *Client {
 func TestCallsOfTheRateLimitService(t *testing.T) {
 	codes := []int{1, 1, 2, 0, 3, -1} // OK twice, OVER_LIMIT, UNKNOWN, a code from the future, no message
 	addr := serveRLS(t, func(number int64, _ []byte) int { return codes[number%6] })
-	r := drive(t, dialRLS(t, addr, Ask{Domain: "d", Entry: "e"}, 3), Load{Keys: Uniform(10, 1), Duration: time.Minute, Requests: 600})
+	r := generate(t, dialRLS(t, addr, Ask{Domain: "d", Entry: "e"}, 3), Load{Keys: Uniform(10, 1), Duration: time.Minute, Requests: 600})
 	if r.Done != 600 || r.Status[200] != 200 || r.Status[429] != 100 || r.Status[500] != 300 {
 		t.Errorf("done %d, 200: %d, 429: %d, 500: %d; want 600, 200, 100, 300", r.Done, r.Status[200], r.Status[429], r.Status[500])
 	}
@@ -80,7 +80,7 @@ func TestACallIsWhatItSays(t *testing.T) {
 	} {
 		var got atomic.Value
 		addr := serveRLS(t, func(_ int64, message []byte) int { got.Store(bytes.Clone(message)); return 1 })
-		drive(t, dialRLS(t, addr, tc.ask, 1), Load{Keys: func() uint32 { return 42 }, Duration: time.Minute, Requests: 2})
+		generate(t, dialRLS(t, addr, tc.ask, 1), Load{Keys: func() uint32 { return 42 }, Duration: time.Minute, Requests: 2})
 		if message, _ := got.Load().([]byte); string(message) != tc.want {
 			t.Errorf("%+v: message %q, want %q", tc.ask, message, tc.want)
 		}
@@ -92,7 +92,7 @@ func TestAConnectionLastsForManyCalls(t *testing.T) {
 	addr := serveRLS(t, func(int64, []byte) int { return 1 })
 	c := dialRLS(t, addr, Ask{Domain: strings.Repeat("d", 100), Entry: "e"}, 1)
 	for range 2 {
-		if r := drive(t, c, Load{Keys: Hot(), Duration: time.Minute, Requests: 1000}); r.Status[200] != 1000 {
+		if r := generate(t, c, Load{Keys: Hot(), Duration: time.Minute, Requests: 1000}); r.Status[200] != 1000 {
 			t.Fatalf("200: %d of 1000", r.Status[200])
 		}
 	}

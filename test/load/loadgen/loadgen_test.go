@@ -1,6 +1,6 @@
 //go:build linux
 
-package drive
+package loadgen
 
 import (
 	"bufio"
@@ -67,7 +67,7 @@ func dial(t *testing.T, addr string, n int) *Client {
 	return c
 }
 
-func drive(t *testing.T, c *Client, load Load) *Result {
+func generate(t *testing.T, c *Client, load Load) *Result {
 	t.Helper()
 	r, err := c.Run(t.Context(), load)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestClosedLoopCountsWhatWasAnswered(t *testing.T) {
 		}
 		return okReply
 	})
-	r := drive(t, dial(t, addr, 3), Load{Keys: Hot(), Duration: time.Minute, Requests: 400})
+	r := generate(t, dial(t, addr, 3), Load{Keys: Hot(), Duration: time.Minute, Requests: 400})
 	if r.Done != 400 || r.Status[200] != 300 || r.Status[429] != 100 {
 		t.Errorf("done %d, 200: %d, 429: %d; want 400, 300, 100", r.Done, r.Status[200], r.Status[429])
 	}
@@ -98,7 +98,7 @@ func TestClosedLoopCountsWhatWasAnswered(t *testing.T) {
 func TestOpenLoopSendsWhatIsDue(t *testing.T) {
 	c := dial(t, serve(t, func(int64) string { return okReply }), 8)
 	for range 2 { // connections outlive a run
-		r := drive(t, c, Load{Keys: Uniform(10, 1), Duration: 200 * time.Millisecond, Rate: 500})
+		r := generate(t, c, Load{Keys: Uniform(10, 1), Duration: 200 * time.Millisecond, Rate: 500})
 		if r.Due != 100 || r.Done != 100 {
 			t.Errorf("due %d, done %d, want 100 of each", r.Due, r.Done)
 		}
@@ -119,7 +119,7 @@ func TestAStallCountsAgainstEveryRequestItDelays(t *testing.T) {
 		}
 		return okReply
 	})
-	r := drive(t, dial(t, addr, 1), Load{Keys: Hot(), Duration: 600 * time.Millisecond, Rate: 100})
+	r := generate(t, dial(t, addr, 1), Load{Keys: Hot(), Duration: 600 * time.Millisecond, Rate: 100})
 	if r.Due != 60 || r.Done != 60 {
 		t.Fatalf("due %d, done %d, want 60 of each", r.Due, r.Done)
 	}
@@ -144,7 +144,7 @@ func TestBrokenConnectionsAreCountedAndReplaced(t *testing.T) {
 				}
 				return okReply
 			})
-			r := drive(t, dial(t, addr, 2), Load{Keys: Hot(), Duration: time.Minute, Requests: 50})
+			r := generate(t, dial(t, addr, 2), Load{Keys: Hot(), Duration: time.Minute, Requests: 50})
 			if r.Failed != 1 || r.Done != 49 {
 				t.Errorf("failed %d, done %d, want 1 and 49", r.Failed, r.Done)
 			}
@@ -169,7 +169,7 @@ func TestNoReplyWithinTheGrace(t *testing.T) {
 		return okReply
 	})
 	c := dial(t, addr, 1)
-	r := drive(t, c, Load{Keys: Hot(), Duration: 100 * time.Millisecond, Rate: 100})
+	r := generate(t, c, Load{Keys: Hot(), Duration: 100 * time.Millisecond, Rate: 100})
 	close(done)
 	if r.Done != 3 || r.Failed != 1 || r.Missed != 6 {
 		t.Errorf("done %d, failed %d, missed %d, want 3, 1, 6", r.Done, r.Failed, r.Missed)

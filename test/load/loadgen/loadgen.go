@@ -1,13 +1,13 @@
 //go:build linux
 
-// Package drive sends requests to one address on the loopback interface and counts
+// Package loadgen sends requests to one address on the loopback interface and counts
 // what comes back: HTTP/1.1 requests, or calls of Envoy's rate limit service.
 //
 // It runs beside the servers it measures, on the same few cores, so it is built
 // to use little: one thread, one epoll set, requests rendered before the run and
 // written whole, replies read into one buffer per connection, nothing allocated
 // per request.
-package drive
+package loadgen
 
 import (
 	"context"
@@ -88,15 +88,15 @@ func DialRLS(addr string, ask Ask, n int) (*Client, error) {
 func dialWith(addr string, n int, speaks func() protocol) (*Client, error) {
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil {
-		return nil, fmt.Errorf("drive: address %q: %w", addr, err)
+		return nil, fmt.Errorf("loadgen: address %q: %w", addr, err)
 	}
 	if !ap.Addr().Is4() || !ap.Addr().IsLoopback() {
-		return nil, fmt.Errorf("drive: address %q: load goes to 127.0.0.0/8 only", addr)
+		return nil, fmt.Errorf("loadgen: address %q: load goes to 127.0.0.0/8 only", addr)
 	}
 	c := &Client{addr: ap, epoll: -1, timer: -1}
 	if err := c.open(speaks, n); err != nil {
 		c.Close()
-		return nil, fmt.Errorf("drive: %s: %w", addr, err)
+		return nil, fmt.Errorf("loadgen: %s: %w", addr, err)
 	}
 	return c, nil
 }
@@ -139,7 +139,7 @@ func (c *Client) Close() {
 // sent; what servers answered is in the Result.
 func (c *Client) Run(ctx context.Context, load Load) (*Result, error) {
 	if load.Duration <= 0 || load.Keys == nil || load.Rate < 0 {
-		return nil, fmt.Errorf("drive: a load needs keys, a duration above zero and a rate of zero or more: %+v", load)
+		return nil, fmt.Errorf("loadgen: a load needs keys, a duration above zero and a rate of zero or more: %+v", load)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -149,7 +149,7 @@ func (c *Client) Run(ctx context.Context, load Load) (*Result, error) {
 	}
 	r := newRun(c, load)
 	if err := r.loop(ctx); err != nil {
-		return nil, fmt.Errorf("drive: %s: %w", c.addr, err)
+		return nil, fmt.Errorf("loadgen: %s: %w", c.addr, err)
 	}
 	after, err := threadCPU()
 	if err != nil {
@@ -162,7 +162,7 @@ func (c *Client) Run(ctx context.Context, load Load) (*Result, error) {
 func threadCPU() (time.Duration, error) {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
-		return 0, fmt.Errorf("drive: own CPU time: %w", err)
+		return 0, fmt.Errorf("loadgen: own CPU time: %w", err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
