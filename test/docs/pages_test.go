@@ -2,6 +2,7 @@ package docs
 
 import (
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -37,6 +38,47 @@ func TestFrontPage(t *testing.T) {
 	}
 }
 
+// mostWalkFiles is how many files a reader opens to follow one walk.
+const mostWalkFiles = 10
+
+var (
+	anyStep   = regexp.MustCompile(`^[0-9]\. `)
+	firstStep = regexp.MustCompile("^1\\. `")
+	goFile    = regexp.MustCompile("`([a-z_/0-9]+\\.(?:go|lua))[:`]")
+)
+
+// Each walk through the code is short, and never goes back to a file that it has left.
+func TestWalksGoOneWay(t *testing.T) {
+	_, text, found := strings.Cut(read(t, "docs/how-it-works.md"), "\n## Four walks")
+	if !found {
+		t.Fatal("docs/how-it-works.md has no walks")
+	}
+	walks, files := 0, []string{}
+	for line := range strings.Lines(text) {
+		switch {
+		case firstStep.MatchString(line):
+			walks, files = walks+1, files[:0]
+		case !strings.HasPrefix(line, "   ") && !anyStep.MatchString(line):
+			continue // prose
+		}
+		for _, m := range goFile.FindAllStringSubmatch(line, -1) {
+			at := slices.Index(files, m[1])
+			switch {
+			case at < 0:
+				files = append(files, m[1])
+			case at != len(files)-1:
+				t.Errorf("walk %d goes back to %s after %s", walks, m[1], files[len(files)-1])
+			}
+		}
+		if len(files) > mostWalkFiles {
+			t.Errorf("walk %d leads through %d files, want at most %d: %q", walks, len(files), mostWalkFiles, files)
+		}
+	}
+	if walks < 4 {
+		t.Errorf("docs/how-it-works.md has %d walks, want at least 4", walks)
+	}
+}
+
 // Every metric that the region declares is explained.
 func TestMetricsAreExplained(t *testing.T) {
 	page := Parse("docs/metrics.md", read(t, "docs/metrics.md"))
@@ -47,11 +89,13 @@ func TestMetricsAreExplained(t *testing.T) {
 	}
 }
 
-// Every field of a rule is explained.
+// Every field of a rule is explained, with its default.
 func TestFieldsAreExplained(t *testing.T) {
 	var schema struct {
 		Defs struct {
-			Rule struct{ Properties map[string]any }
+			Rule struct {
+				Properties map[string]struct{ Default any }
+			}
 		} `json:"$defs"`
 	}
 	if err := json.Unmarshal([]byte(read(t, "internal/rulefile/schema.json")), &schema); err != nil {
@@ -61,9 +105,15 @@ func TestFieldsAreExplained(t *testing.T) {
 	if len(fields) < 10 {
 		t.Fatalf("the schema has only %d fields of a rule", len(fields))
 	}
-	for field := range fields {
-		if !strings.Contains(page, "\n| `"+field+"` |") {
-			t.Errorf("docs/rules.md does not explain %s", field)
+	for name, field := range fields {
+		_, row, found := strings.Cut(page, "\n| `"+name+"` | ")
+		if !found {
+			t.Errorf("docs/rules.md does not explain %s", name)
+			continue
+		}
+		stated, _, _ := strings.Cut(row, " |")
+		if field.Default != nil && strings.Trim(stated, "`") != fmt.Sprint(field.Default) {
+			t.Errorf("docs/rules.md: the default of %s is %s, but it is %v", name, stated, field.Default)
 		}
 	}
 }
