@@ -19,7 +19,7 @@ func (d *decider) settle(now lease.Millis, f *flight) {
 			d.accounts.reported(now, f.sent, it, f.grant(i))
 		}
 	}
-	if f.lane.open {
+	if f.lane.Open {
 		d.failGathered(now, f.lane)
 	}
 }
@@ -106,6 +106,63 @@ func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict lease.Verdi
 	}
 }
 
+// decided notes the verdict on a hit that was undecided; false if it denies the
+// request.
+func (d *decider) decided(now lease.Millis, r *Request, i int, v lease.Verdict) bool {
+	r.undecided--
+	if v == lease.Refuse {
+		d.deny(now, r, i)
+		return false
+	}
+	r.hits[i].state = admitted
+	return true
+}
+
+// resume goes on with a request that has been granted all that it asked for: what
+// was left for later is taken, or asked for. False if that denied the request.
+func (d *decider) resume(now lease.Millis, r *Request) bool {
+	if r.undecided == 0 {
+		return true
+	}
+	for i := range r.hits {
+		if h := &r.hits[i]; h.state == undecided && h.asked {
+			return true // its answer is still to come
+		}
+	}
+	for i := range r.hits {
+		h := &r.hits[i]
+		if h.state != undecided {
+			continue
+		}
+		v := lease.Refuse
+		if !d.refusedBefore(now, h) {
+			v = d.take(now, h)
+		}
+		if v != lease.Wait && !d.decided(now, r, i, v) {
+			return false
+		}
+	}
+	return d.askNext(now, r)
+}
+
+// finish takes a request that waited and has a verdict out of those that wait.
+func (d *decider) finish(now lease.Millis, r *Request) {
+	d.unwait(r)
+	r.Waited = now - r.arrived
+	d.port.Decided = append(d.port.Decided, r)
+}
+
+func (d *decider) unwait(r *Request) {
+	last := len(d.waiting) - 1
+	if r.waiting > last || d.waiting[r.waiting] != r {
+		return
+	}
+	d.waiting[r.waiting] = d.waiting[last]
+	d.waiting[r.waiting].waiting = r.waiting
+	d.waiting[last] = nil
+	d.waiting = d.waiting[:last]
+}
+
 // again asks once more for those who came while the ask was in flight, or ends it.
 func (d *decider) again(now lease.Millis, a *ask) {
 	a.asked, a.queue = append(a.asked[:0], a.queue...), a.queue[:0]
@@ -115,7 +172,7 @@ func (d *decider) again(now lease.Millis, a *ask) {
 		if len(a.asked) == 0 {
 			break
 		}
-		if a.policy.lane.open {
+		if a.policy.lane.Open {
 			d.failWaiters(now, a)
 			break
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // decider decides requests: which rules apply, what each of them takes from the
@@ -55,6 +56,11 @@ func (d *decider) addHits(r *Request) (shadows bool) {
 		})
 	}
 	return shadows
+}
+
+// key names a key's entry in the table.
+func (p *policy) key(seed table.Seed, text []byte) table.Key {
+	return table.Key{Hash: seed.Hash(p.id, text), Rule: uint32(p.id), Text: text}
 }
 
 // enforce decides the hits of r: each is refused from memory, or takes what is
@@ -209,7 +215,7 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 		if !d.refusedBefore(now, &h) {
 			verdict = d.take(now, &h)
 		}
-		if verdict == lease.Wait && p.lane.open {
+		if verdict == lease.Wait && p.lane.Open {
 			verdict = lease.Admit
 		} else if verdict == lease.Wait {
 			verdict = d.ask(now, &h, waiter{cost: h.cost})

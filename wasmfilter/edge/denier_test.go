@@ -60,7 +60,7 @@ func TestShortCallIsNotHung(t *testing.T) {
 	if late.Outcome != Admit || !late.Degraded {
 		t.Errorf("outcome %v, want it admitted by on_failure", late.Outcome)
 	}
-	if w.workers[0].uplink.lanes[0].open {
+	if w.workers[0].uplink.lanes[0].Open {
 		t.Error("the breaker has opened")
 	}
 }

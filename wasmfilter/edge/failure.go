@@ -26,50 +26,48 @@ func (d *decider) failBy(now lease.Millis, h *hit, by lease.OnFailure) lease.Ver
 	if p.concurrency {
 		return d.failSlots(now, h, by)
 	}
+	f := lease.Failure{By: by}
+	if by == lease.FailureLocal {
+		f.Share, f.Ends = d.localShare(p), lease.WindowEnd(now, d.pop.timeOfDay(now), p.limit.Spec().Period)
+	}
 	for range table.Tries {
-		e := d.accounts.open(p, h.key)
-		if e.Remembered(now, h.cost) {
-			h.decision = Denied
-			h.quota.Remaining = 0
-			h.quota.Reset = e.Retry(&p.terms, now, h.cost)
-			p.denials.remember(h.key.Hash, now+whileAsking, now+h.quota.Reset, h.cost)
+		did := d.accounts.open(p, h.key).Fail(&p.terms, now, f, h.cost)
+		h.failed(now, &did)
+		if !did.Admitted {
 			return lease.Refuse
 		}
-		owed := e.Overdrawn
-		if d.failure(now, h, e, by) == lease.Refuse {
-			return lease.Refuse
-		}
-		owed = e.Overdrawn - owed
 		switch p.table.Commit(now) {
 		case table.Stored:
-			h.taken = lease.Taken{Overdrawn: h.cost, Unowed: h.cost - owed, Local: h.decision == LocalAllowed}
+			h.taken = did.Taken(h.cost)
 			return lease.Admit
 		case table.Full, table.Failed:
-			return d.unplaced(h)
+			return d.unplaced(h, by)
 		}
 	}
-	return d.unplaced(h)
+	return d.unplaced(h, by)
 }
 
-// failure applies on_failure to the entry that is open.
-func (d *decider) failure(now lease.Millis, h *hit, e *table.Entry, by lease.OnFailure) lease.Verdict {
-	p := h.policy
-	switch by {
-	case lease.FailureAllow:
+// localShare is what this process enforces on its own of a limit.
+func (d *decider) localShare(p *policy) int64 {
+	return lease.Share(p.limit.Spec().Count, d.uplink.holders, p.rule.ExpectedHolders)
+}
+
+// failed notes a decision that was made without the tier above.
+func (h *hit) failed(now lease.Millis, did *lease.Failed) {
+	switch did.Why {
+	case lease.ByAllow:
 		h.decision = FailedOpen
-		e.Overdraw(&p.terms, h.cost)
-		return lease.Admit
-	case lease.FailureDeny:
-		return h.failClosed()
+	case lease.ByDeny:
+		h.failClosed()
+	case lease.ByShare:
+		h.decision, h.quota.Reset = LocalAllowed, did.Reset
+		if !did.Admitted {
+			h.decision, h.quota.Remaining = LocalDenied, 0
+		}
+	case lease.ByDenial:
+		h.decision, h.quota.Remaining, h.quota.Reset = Denied, 0, did.RetryAfter
+		h.policy.denials.remember(h.key.Hash, now+whileAsking, now+h.quota.Reset, h.cost)
 	}
-	ends := d.windowEnd(now, p)
-	h.decision = LocalAllowed
-	h.quota.Reset = ends - now
-	if e.TakeLocal(&p.terms, now, ends, d.localShare(p), h.cost) {
-		return lease.Admit
-	}
-	h.decision, h.quota.Remaining = LocalDenied, 0
-	return lease.Refuse
 }
 
 func (h *hit) failClosed() lease.Verdict {
@@ -78,20 +76,10 @@ func (h *hit) failClosed() lease.Verdict {
 	return lease.Refuse
 }
 
-// windowEnd is when the window of a limit ends, by the time of day.
-func (d *decider) windowEnd(now lease.Millis, p *policy) lease.Millis {
-	return now + p.period - millis(d.pop.timeOfDay(now))%p.period
-}
-
-// localShare is what this process enforces on its own of a limit.
-func (d *decider) localShare(p *policy) int64 {
-	return lease.Share(p.limit.Spec().Count, d.uplink.holders, p.rule.ExpectedHolders)
-}
-
 // unplaced decides a hit whose tier above does not answer and whose key finds no
 // place: what is admitted cannot be reported, and a share cannot be counted.
-func (d *decider) unplaced(h *hit) lease.Verdict {
-	if h.decision == FailedOpen {
+func (d *decider) unplaced(h *hit, by lease.OnFailure) lease.Verdict {
+	if by.FailUncounted().Admitted {
 		h.uncounted = true
 		d.port.Counts.Unreported += uint64(h.cost)
 		return lease.Admit

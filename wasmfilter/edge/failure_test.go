@@ -348,7 +348,10 @@ func TestBreakerBehindAGroup(t *testing.T) {
 	if len(w.calls) != 1 || greedy.Outcome != Wait || honest.Outcome != Wait {
 		t.Fatalf("%d calls, outcomes %v and %v, want that both wait for the only call", len(w.calls), greedy.Outcome, honest.Outcome)
 	}
-	w.workers[0].uplink.lanes[0].errors = breakerErrors - 1
+	lane := w.workers[0].uplink.lanes[0]
+	for range 2 { // the next one opens the breaker
+		lane.Failed(w.now, 1<<62, 0)
+	}
 	w.lose(0, false)
 	if greedy.Outcome == Wait || honest.Outcome == Wait {
 		t.Errorf("behind an open breaker: outcomes %v and %v", greedy.Outcome, honest.Outcome)

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -30,12 +31,12 @@ func (b *rulebook) newer(now lease.Millis, version string, revision uint64) bool
 	switch {
 	case b.inForce == nil || b.bundled:
 		return true
-	case version == b.version():
+	case version == b.version:
 		return false
 	case revision == 0:
 		return b.revision == 0 || now >= b.ordered+orderedFor
 	case revision == b.revision:
-		return version > b.version()
+		return version > b.version
 	}
 	return revision > b.revision
 }
@@ -51,7 +52,7 @@ func (b *rulebook) saw(now lease.Millis, version string, revision uint64) {
 		b.ordered = now
 	}
 	switch {
-	case version == b.version():
+	case version == b.version:
 		b.confirm(revision)
 	case b.newer(now, version, revision) && !b.unusable(now, version):
 		b.fetch(now, fetchSoonest)
@@ -86,7 +87,7 @@ func (b *rulebook) fetch(now, least lease.Millis) {
 	if !b.setTag(version, tag) {
 		return // another worker fetches them
 	}
-	m := wire.RulesRequest{Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax, HaveVersion: b.version(), Pop: b.cfg.PoP}
+	m := wire.RulesRequest{Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax, HaveVersion: b.version, Pop: b.cfg.PoP}
 	if refused := b.lastRefused(now); refused != "" {
 		m.HaveVersion = refused
 	}
@@ -136,7 +137,7 @@ func (b *rulebook) receive(now lease.Millis, body []byte) CallResult {
 		b.ordered = now
 	}
 	switch {
-	case m.RulesVersion == b.version():
+	case m.RulesVersion == b.version:
 		b.confirm(m.RulesRevision)
 	case b.newer(now, m.RulesVersion, m.RulesRevision) && !b.unusable(now, m.RulesVersion) && len(m.Rules) > 0:
 		b.take(now, &m)
@@ -156,7 +157,103 @@ func (b *rulebook) take(now lease.Millis, m *wire.RulesResponse) {
 	if set.Version != m.RulesVersion { // a release that encodes them otherwise: once is enough
 		b.refuse(now, m.RulesVersion)
 	}
-	if set.Version != b.version() {
+	if set.Version != b.version {
 		b.publish(now, set, m.RulesRevision, false)
+	}
+}
+
+const (
+	// refusedFor is how long a version of the rules that could not be used is not
+	// fetched again.
+	refusedFor lease.Millis = 60_000
+	// mostRefused is how many such versions are remembered: replicas have two in a roll.
+	mostRefused = 4
+)
+
+// refusal is a version of the rules that could not be used. All workers share them.
+type refusal struct {
+	at      lease.Millis // when it was refused
+	seen    lease.Millis // when a reply last showed that somebody has it
+	version string
+}
+
+func (r *refusal) stands(now lease.Millis) bool { return now < r.at+refusedFor }
+
+// refusals reads the record of refusals, the oldest first.
+func (b *rulebook) refusals() (all []refusal, version uint32) {
+	raw, version, ok := b.pop.store.Get(keyRefused)
+	if !ok {
+		return nil, table.Absent
+	}
+	for len(raw) >= 24 {
+		n := min(binary.LittleEndian.Uint64(raw[16:]), uint64(len(raw)-24))
+		all = append(all, refusal{
+			at:      lease.Millis(binary.LittleEndian.Uint64(raw)),
+			seen:    lease.Millis(binary.LittleEndian.Uint64(raw[8:])),
+			version: string(raw[24 : 24+n]),
+		})
+		raw = raw[24+n:]
+	}
+	return all, version
+}
+
+// setRefusals writes the record; one that another worker has changed meanwhile stays.
+func (b *rulebook) setRefusals(all []refusal, version uint32) {
+	var raw []byte
+	for _, r := range all {
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(r.at))
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(r.seen))
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(len(r.version)))
+		raw = append(raw, r.version...)
+	}
+	b.pop.store.Set(keyRefused, raw, version)
+}
+
+// refuse notes that a version cannot be used.
+func (b *rulebook) refuse(now lease.Millis, version string) {
+	all, v := b.refusals()
+	all = slices.DeleteFunc(all, func(r refusal) bool { return r.version == version })
+	if len(all) >= mostRefused {
+		all = all[1:]
+	}
+	b.setRefusals(append(all, refusal{now, now, version}), v)
+}
+
+// unusable reports whether a version that a reply shows was refused lately, and notes
+// that it was seen.
+func (b *rulebook) unusable(now lease.Millis, version string) bool {
+	all, v := b.refusals()
+	for i := range all {
+		r := &all[i]
+		if r.version != version || !r.stands(now) {
+			continue
+		}
+		if now >= r.seen+b.cfg.RulesEvery/2 {
+			r.seen = now
+			b.setRefusals(all, v)
+		}
+		return true
+	}
+	return false
+}
+
+// lastRefused is the version that was refused last, if that was lately; else empty.
+func (b *rulebook) lastRefused(now lease.Millis) string {
+	if all, _ := b.refusals(); len(all) > 0 && all[len(all)-1].stands(now) {
+		return all[len(all)-1].version
+	}
+	return ""
+}
+
+// forgive ends the config error about rules of the region when no reply has shown them
+// for twice
+// the time between two fetches.
+func (b *rulebook) forgive(now lease.Millis) {
+	if b.port.ConfigError == b.cfg.Error {
+		return
+	}
+	all, _ := b.refusals()
+	if !slices.ContainsFunc(all, func(r refusal) bool { return now < r.seen+2*b.cfg.RulesEvery }) {
+		b.port.ConfigError = b.cfg.Error
 	}
 }

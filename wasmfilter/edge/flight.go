@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"encoding/binary"
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -118,7 +117,7 @@ func (u *uplink) land(id uint64) *flight {
 func (u *uplink) failed(now lease.Millis, f *flight, result CallResult) {
 	u.port.Counts.Calls[result]++
 	if !f.late || result != CallTimedOut {
-		f.lane.failed(now, f.seq)
+		f.lane.Failed(now, f.seq, lease.ProbeEvery)
 	}
 	for i := range f.items {
 		u.port.Counts.Lost += uint64(f.items[i].want.Unused)
@@ -153,43 +152,3 @@ func (p *Port) otherVersion(version uint32) CallResult {
 }
 
 const oneApart = "run a filter and a weir-regional that are at most one release apart"
-
-// sequence numbers the calls of this worker, so that the region tells repeated ones
-// from new ones.
-type sequence struct {
-	// caller names the worker to the region. It is the worker's number at first.
-	caller uint64
-	// seq is the number of the last call, and never runs backwards: the region orders
-	// by it what the worker states of its slots.
-	seq uint64
-	ack uint64 // the largest that was answered
-}
-
-// next takes the number of the next call. Where a call in flight is so far behind
-// that the region could not tell it from a repeated one, the worker goes on under
-// another name: the order of that call among the next ones does not matter then.
-func (s *sequence) next(flights map[uint64]*flight) uint64 {
-	s.seq++
-	for _, f := range flights {
-		if f.caller == s.caller && s.seq-f.seq >= lease.CallWindow {
-			s.rename()
-			break
-		}
-	}
-	return s.seq
-}
-
-func (s *sequence) rename() {
-	const golden = 0x9e3779b97f4a7c15 // odd: 2^64 names before one comes again
-	if s.caller += golden; s.caller == 0 {
-		s.caller = golden
-	}
-}
-
-// name is the holder as a call names it: the process in the first half, the worker in
-// the second. A region of the release before does not tell workers apart and takes each
-// for a holder of its own.
-func (s *sequence) name(holder [16]byte) []byte {
-	name := append([]byte(nil), holder[:8]...)
-	return binary.LittleEndian.AppendUint64(name, s.caller)
-}

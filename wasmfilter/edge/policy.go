@@ -33,11 +33,6 @@ type policy struct {
 	exact       bool // by the region
 }
 
-// key names a key's entry in the table.
-func (p *policy) key(seed table.Seed, text []byte) table.Key {
-	return table.Key{Hash: seed.Hash(p.id, text), Rule: uint32(p.id), Text: text}
-}
-
 // policies is a set of rules made ready for deciding.
 type policies struct {
 	set    *rule.Set

@@ -22,6 +22,7 @@ type rulebook struct {
 	changed func()        // other rules are in force
 
 	inForce    *policies    // nil: there are none
+	version    string       // of these; empty if there are none
 	generation uint64       // of what is in force, in the store
 	since      lease.Millis // denials that were asked for before are void
 	// What the worker last read of the shared record of rules, see rulesTag.
@@ -31,14 +32,6 @@ type rulebook struct {
 
 	sawAt   lease.Millis // when a reply last named the rules of the region
 	fetches []uint64     // calls for the rules that have not ended
-}
-
-// version is that of the rules in force, empty if there are none.
-func (b *rulebook) version() string {
-	if b.inForce == nil {
-		return ""
-	}
-	return b.inForce.set.Version
 }
 
 // countsOf returns the counters of a rule.
@@ -57,7 +50,7 @@ func (b *rulebook) countsOf(name string) *RuleCounts {
 func (b *rulebook) start(now lease.Millis) {
 	if b.load() {
 		tag, _ := b.tag()
-		if b.cfg.Rules == nil || !tag.bundled || b.cfg.Rules.Version == b.version() {
+		if b.cfg.Rules == nil || !tag.bundled || b.cfg.Rules.Version == b.version {
 			return
 		}
 	}
@@ -188,8 +181,8 @@ func (b *rulebook) load() bool {
 // use swaps the rules of this worker. Requests that wait finish under the rules
 // that they were matched with.
 func (b *rulebook) use(set *rule.Set, generation uint64, since lease.Millis) {
-	if b.inForce == nil || b.inForce.set.Version != set.Version {
-		b.inForce = b.compile(set)
+	if b.inForce == nil || b.version != set.Version {
+		b.inForce, b.version = b.compile(set), set.Version
 		b.changed()
 	}
 	b.generation, b.since = generation, since

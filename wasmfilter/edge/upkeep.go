@@ -29,7 +29,7 @@ func (k *upkeep) renewSlots(now lease.Millis) {
 		if hd.published == 0 || hd.inUse+may > 0 && now >= hd.published-hd.ttl()/2 {
 			k.slots.publish(now, hd)
 		}
-		lately := now < hd.Asked+p.terms.Interval || p.local || p.lane.open || hd.Back.Off(now)
+		lately := now < hd.Asked+p.terms.Interval || p.local || p.lane.Open || hd.Back.Off(now)
 		switch {
 		case k.uplink.asks[hash] != nil:
 		case k.rules.inForce == nil || k.rules.inForce.byID[uint32(p.id)] == nil: // its rule is gone
@@ -95,7 +95,7 @@ func (k *upkeep) find(now lease.Millis, e *table.Entry) (finding, bool) {
 		return finding{}, false
 	}
 	p := k.rules.inForce.byID[e.Rule]
-	if p == nil || p.lane == nil || p.lane.open || e.Asking && now < e.Asked+p.terms.Timeout {
+	if p == nil || p.lane == nil || p.lane.Open || e.Asking && now < e.Asked+p.terms.Timeout {
 		return finding{}, false
 	}
 	want, ok := e.Report(&p.terms, now)

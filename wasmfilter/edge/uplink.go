@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -61,7 +62,7 @@ func (u *uplink) full() bool { return len(u.asks) >= mostAsks }
 
 // mayAsk reports whether an ask for a key could leave now.
 func (u *uplink) mayAsk(p *policy, key table.Key) bool {
-	return u.asks[key.Hash] == nil && !u.full() && !p.lane.open
+	return u.asks[key.Hash] == nil && !u.full() && !p.lane.Open
 }
 
 // gather puts an ask for a key on its lane; it travels with the next call.
@@ -95,7 +96,7 @@ func (u *uplink) flush(now lease.Millis) {
 		for l.due(now) && u.room(now, l) {
 			u.send(now, l)
 		}
-		if l.soon && l.flying == 0 && !l.open {
+		if l.soon && l.flying == 0 && !l.Open {
 			u.send(now, l)
 		}
 	}
@@ -105,8 +106,8 @@ func (u *uplink) flush(now lease.Millis) {
 // lane whose breaker is open sends an empty call, to see whether the region answers.
 func (u *uplink) tick(now lease.Millis) {
 	for _, l := range u.lanes {
-		if l.flying == 0 && (l.open && now >= l.probeAt || !l.open && len(l.returns)+len(l.findings) > 0) {
-			l.probeAt = now + probeEvery*u.pop.jitter()/100
+		if l.flying == 0 && (l.ProbeDue(now) || !l.Open && len(l.returns)+len(l.findings) > 0) {
+			l.ProbeAt = now + lease.ProbeEvery*u.pop.jitter()/100
 			u.send(now, l)
 		}
 	}
@@ -146,7 +147,7 @@ func (u *uplink) send(now lease.Millis, l *lane) {
 		Epoch:         u.pop.epoch,
 		Seq:           seq,
 		Ack:           min(u.ack, seq-1),
-		RulesVersion:  u.rules.version(),
+		RulesVersion:  u.rules.version,
 		RulesRevision: u.rules.revision,
 		Wants:         req.Wants[:0],
 		Pop:           u.cfg.PoP,
@@ -291,4 +292,44 @@ func (u *uplink) fits(p *policy, key table.Key) bool {
 	}
 	u.size = size
 	return true
+}
+
+// sequence numbers the calls of this worker, so that the region tells repeated ones
+// from new ones.
+type sequence struct {
+	// caller names the worker to the region. It is the worker's number at first.
+	caller uint64
+	// seq is the number of the last call, and never runs backwards: the region orders
+	// by it what the worker states of its slots.
+	seq uint64
+	ack uint64 // the largest that was answered
+}
+
+// next takes the number of the next call. Where a call in flight is so far behind
+// that the region could not tell it from a repeated one, the worker goes on under
+// another name: the order of that call among the next ones does not matter then.
+func (s *sequence) next(flights map[uint64]*flight) uint64 {
+	s.seq++
+	for _, f := range flights {
+		if f.caller == s.caller && s.seq-f.seq >= lease.CallWindow {
+			s.rename()
+			break
+		}
+	}
+	return s.seq
+}
+
+func (s *sequence) rename() {
+	const golden = 0x9e3779b97f4a7c15 // odd: 2^64 names before one comes again
+	if s.caller += golden; s.caller == 0 {
+		s.caller = golden
+	}
+}
+
+// name is the holder as a call names it: the process in the first half, the worker in
+// the second. A region of the release before does not tell workers apart and takes each
+// for a holder of its own.
+func (s *sequence) name(holder [16]byte) []byte {
+	name := append([]byte(nil), holder[:8]...)
+	return binary.LittleEndian.AppendUint64(name, s.caller)
 }

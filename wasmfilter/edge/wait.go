@@ -12,7 +12,7 @@ func (d *decider) askAll(now lease.Millis, r *Request) bool {
 	r.Outcome = Wait
 	r.deadline = now + bridge.LongestDuration
 	for i := range r.hits {
-		if h := &r.hits[i]; h.state == undecided && !h.policy.lane.open {
+		if h := &r.hits[i]; h.state == undecided && !h.policy.lane.Open {
 			r.deadline = min(r.deadline, now+h.policy.terms.Timeout)
 		}
 	}
@@ -24,7 +24,7 @@ func (d *decider) askAll(now lease.Millis, r *Request) bool {
 // answer are decided at once. False if that denied the request.
 func (d *decider) askNext(now lease.Millis, r *Request) bool {
 	for i := range r.hits {
-		if h := &r.hits[i]; h.state == undecided && h.policy.lane.open && !d.decided(now, r, i, d.fail(now, h)) {
+		if h := &r.hits[i]; h.state == undecided && h.policy.lane.Open && !d.decided(now, r, i, d.fail(now, h)) {
 			return false
 		}
 	}
@@ -42,18 +42,6 @@ func (d *decider) askNext(now lease.Millis, r *Request) bool {
 			a.closed = true
 		}
 	}
-	return true
-}
-
-// decided notes the verdict on a hit that was undecided; false if it denies the
-// request.
-func (d *decider) decided(now lease.Millis, r *Request, i int, v lease.Verdict) bool {
-	r.undecided--
-	if v == lease.Refuse {
-		d.deny(now, r, i)
-		return false
-	}
-	r.hits[i].state = admitted
 	return true
 }
 
@@ -147,33 +135,6 @@ func (d *decider) prepare(now lease.Millis, h *hit, waiting int64) (lease.Want, 
 	return plain, granted
 }
 
-// resume goes on with a request that has been granted all that it asked for: what
-// was left for later is taken, or asked for. False if that denied the request.
-func (d *decider) resume(now lease.Millis, r *Request) bool {
-	if r.undecided == 0 {
-		return true
-	}
-	for i := range r.hits {
-		if h := &r.hits[i]; h.state == undecided && h.asked {
-			return true // its answer is still to come
-		}
-	}
-	for i := range r.hits {
-		h := &r.hits[i]
-		if h.state != undecided {
-			continue
-		}
-		v := lease.Refuse
-		if !d.refusedBefore(now, h) {
-			v = d.take(now, h)
-		}
-		if v != lease.Wait && !d.decided(now, r, i, v) {
-			return false
-		}
-	}
-	return d.askNext(now, r)
-}
-
 // expire decides the requests that have waited for as long as they may.
 func (d *decider) expire(now lease.Millis) {
 	for i := 0; i < len(d.waiting); {
@@ -197,24 +158,6 @@ func (d *decider) expireOne(now lease.Millis, r *Request) {
 	}
 	d.admit(r)
 	d.finish(now, r)
-}
-
-// finish takes a request that waited and has a verdict out of those that wait.
-func (d *decider) finish(now lease.Millis, r *Request) {
-	d.unwait(r)
-	r.Waited = now - r.arrived
-	d.port.Decided = append(d.port.Decided, r)
-}
-
-func (d *decider) unwait(r *Request) {
-	last := len(d.waiting) - 1
-	if r.waiting > last || d.waiting[r.waiting] != r {
-		return
-	}
-	d.waiting[r.waiting] = d.waiting[last]
-	d.waiting[r.waiting].waiting = r.waiting
-	d.waiting[last] = nil
-	d.waiting = d.waiting[:last]
 }
 
 // end ends a request, however it ended.

@@ -162,7 +162,7 @@ func (w *Worker) Inputs() *rule.Inputs {
 }
 
 // RulesVersion returns the version of the rules in force, empty if there are none.
-func (w *Worker) RulesVersion() string { return w.rules.version() }
+func (w *Worker) RulesVersion() string { return w.rules.version }
 
 // EachRule calls f with the counters of every rule that was ever in force.
 func (w *Worker) EachRule(f func(name string, c *RuleCounts)) {
