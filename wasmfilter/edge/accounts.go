@@ -168,9 +168,8 @@ func (a *accounts) reported(now, sent lease.Millis, it *item, g lease.Grant) {
 // pointers, so that the garbage collector does not look at it; a key that falls
 // on another one's place replaces it.
 //
-// A denial stands until the moment at which the key's slot would do anything else
-// than refuse: until the holder may ask again, or shortly, where an answer is
-// under way that may change it.
+// A denial is kept until the key's account would do anything else than refuse: until
+// the worker may ask again, or shortly, where an answer is under way that may change it.
 type denials struct {
 	entries []denial
 }
@@ -180,13 +179,13 @@ type denial struct {
 	until   lease.Millis // refuse until then
 	retryAt lease.Millis
 	need    int64  // requests that cost at least this are refused
-	refused uint64 // units, since the slot was last told
+	refused uint64 // units, that the account does not count yet
 }
 
 // denialsLog2 sizes the cache: 16,384 entries, 640 KiB, made with the first denial.
 const denialsLog2 = 14
 
-// whileAsking is how long a denial stands when an answer is under way.
+// whileAsking is how long a denial is kept when an answer is under way.
 const whileAsking lease.Millis = 2
 
 // at is the place of a key; nil if nothing was ever denied.
@@ -220,8 +219,8 @@ func (d *denials) remember(hash uint64, until, retryAt lease.Millis, need int64)
 	*e = denial{hash: hash, until: until, retryAt: retryAt, need: need, refused: refused}
 }
 
-// forget drops the denial of a key whose slot has changed, and returns how many
-// units it refused that the slot was not told of.
+// forget drops the denial of a key whose account has changed, and returns how many
+// units it refused that the account does not count yet.
 func (d *denials) forget(hash uint64) uint64 {
 	e := d.at(hash)
 	if e == nil || e.hash != hash {

@@ -62,8 +62,8 @@ func (d *decider) grant(now, sent lease.Millis, it *item, g lease.Grant) {
 }
 
 // mostRepeats is how often a worker asks again, at once, for a request that was denied
-// while another worker gave slots back: which of the two the tier above read first is
-// not known.
+// while another worker gave slots back: the tier above may have read
+// either first.
 const mostRepeats = 3
 
 // mayFit reports whether a request that a reply does not admit is asked for again: so much
@@ -80,7 +80,7 @@ func (d *decider) mayFit(now lease.Millis, a *ask, g *lease.Grant, left, cost in
 	return (held > 0 || g.Granted > 0) && cost <= left+held
 }
 
-// answeredBy fills in what the response tells.
+// answeredBy fills in the quota by the answer.
 func (h *hit) answeredBy(g *lease.Grant, spare int64, v lease.Verdict) {
 	h.quota.Remaining, h.quota.Reset = g.Remaining+spare, g.Reset
 	if v == lease.Refuse {
@@ -92,7 +92,7 @@ func (h *hit) answeredBy(g *lease.Grant, spare int64, v lease.Verdict) {
 func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict lease.Verdict) {
 	if v.request == nil {
 		h.policy.countShadow(verdict)
-		d.slots.leave(now, h) // its request has gone on, and will not
+		d.slots.leave(now, h) // its request has gone on without them
 		return
 	}
 	r := v.request
@@ -163,7 +163,7 @@ func (d *decider) unwait(r *Request) {
 	d.waiting = d.waiting[:last]
 }
 
-// again asks once more for those who came while the ask was in flight, or ends it.
+// again asks once more for the hits that came while the ask was in flight, or ends it.
 func (d *decider) again(now lease.Millis, a *ask) {
 	a.asked, a.queue = append(a.asked[:0], a.queue...), a.queue[:0]
 	a.flying, a.closed, a.grouped = false, false, false
@@ -187,8 +187,8 @@ func (d *decider) again(now lease.Millis, a *ask) {
 	d.uplink.endAsk(a)
 }
 
-// retake decides waiters anew by what the key has now, and returns those who still
-// wait. Of those whom a denial would refuse one asks, and the others are refused.
+// retake decides waiters anew by what the key has now, and returns those that still
+// wait. If a denial would refuse several, one of them asks and the others are refused.
 func (d *decider) retake(now lease.Millis, a *ask, waiters []waiter) []waiter {
 	still, probing := waiters[:0], false
 	for _, v := range waiters {
@@ -220,8 +220,8 @@ func (d *decider) failAsk(now lease.Millis, a *ask) {
 	d.again(now, a)
 }
 
-// failGathered decides those who wait for calls that will not be made, because the
-// breaker is open.
+// failGathered decides the hits that wait for calls that will not be made, because
+// the breaker is open.
 func (d *decider) failGathered(now lease.Millis, l *lane) {
 	gathered := l.gathered
 	l.gathered, l.urgent = nil, false
@@ -232,7 +232,7 @@ func (d *decider) failGathered(now lease.Millis, l *lane) {
 	}
 }
 
-// failWaiters decides those whom an ask was for.
+// failWaiters decides the hits that an ask was for.
 func (d *decider) failWaiters(now lease.Millis, a *ask) {
 	for _, v := range a.asked {
 		if v.live() {

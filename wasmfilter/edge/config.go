@@ -19,8 +19,8 @@ import (
 //	{ "region_cluster": "weir_region", "pop": "fra1", "before_rules": "allow" }
 type Config struct {
 	// RegionCluster (region_cluster) is the Envoy cluster of the region's
-	// QuotaService; it should speak HTTP/2. Required: nothing that is deployed
-	// should ask a cluster that nobody named.
+	// QuotaService; it should speak HTTP/2. Required: there is no default for a
+	// cluster that is asked.
 	RegionCluster string
 	// Authority (authority) is the :authority of calls to it. Default: the name of
 	// the cluster.
@@ -36,10 +36,10 @@ type Config struct {
 	// soon as it answers. Default: none.
 	Rules *rule.Set
 	// RulesEvery (rules_every_ms) is how often the region is asked for newer rules
-	// while no reply tells which it has, in milliseconds; 100 to 3,600,000. A reply
+	// while no reply names its version, in milliseconds; 100 to 3,600,000. A reply
 	// that shows a newer version has them fetched at once. Default 5000.
 	RulesEvery lease.Millis
-	// Headers (ratelimit_headers) says whether responses carry RateLimit and
+	// Headers (ratelimit_headers) decides whether responses carry RateLimit and
 	// RateLimit-Policy. Default true.
 	Headers bool
 	// PagesLog2 (table_pages) sizes the table of keys: a power of two from 16 to
@@ -58,7 +58,7 @@ type Config struct {
 	// Error is why a configuration was refused that this one stands in for.
 	Error string
 
-	hash uint64 // of the text, to tell one configuration from another
+	hash uint64 // of the text, to recognise a configuration
 	read bool
 }
 

@@ -13,13 +13,13 @@ const (
 	FailedClosed           // denied by on_failure
 	LocalAllowed           // on_failure: local, within the share
 	LocalDenied            // on_failure: local, beyond the share
-	FullAllowed            // no room in the table: by what keys without a place share, if they can
+	FullAllowed            // no room in the table: by the counter that such keys share, if there is one
 	FullDenied
 	Decisions // their number
 )
 
 // RuleCounts counts what a rule did, by name over all versions of the rules.
-// Whoever reads it may set it to zero.
+// The owner may set it to zero after reading it.
 type RuleCounts struct {
 	Decided    [Decisions]uint64
 	Waited     uint64 // requests that waited for this rule
@@ -33,7 +33,7 @@ type Counts struct {
 	Parked uint64 // replies that could not be written at once
 	Lost   uint64 // units that were neither used nor given back
 	// Unreported is units that were admitted without a lease and that the region
-	// will not learn of: their rule is gone.
+	// is not told of: their rule is gone.
 	Unreported uint64
 	BeforeAny  uint64 // requests decided by before_rules
 }

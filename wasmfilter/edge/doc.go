@@ -1,11 +1,11 @@
 // Package edge is a point of presence (PoP) as a state machine: requests, ticks and
-// replies of the region go in; verdicts and calls to be made come out. It knows no
-// Envoy, no clock and no network; package filter joins it to them.
+// replies of the region go in; verdicts and calls to be made come out. It uses no
+// Envoy, no clock and no network; package filter connects it to them.
 //
 // A [Worker] is one worker thread's part of the PoP. What the workers of an Envoy
 // share lies in a [table.Store]: the keys' leases, the process' identity, the
-// rules, and who does the background work. A worker keeps to itself what belongs
-// to its own streams: requests that wait, calls in flight, slots in use, and a
+// rules, and which worker does the background work. A worker keeps to itself what
+// belongs to its own streams: requests that wait, calls in flight, slots in use, and a
 // cache of denials.
 //
 //	w.Decide(now, request) ─▶ Admit | Deny | Wait

@@ -173,7 +173,7 @@ const (
 // refusal is a version of the rules that could not be used. All workers share them.
 type refusal struct {
 	at      lease.Millis // when it was refused
-	seen    lease.Millis // when a reply last showed that somebody has it
+	seen    lease.Millis // when a reply last named it
 	version string
 }
 

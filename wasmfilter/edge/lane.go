@@ -48,7 +48,7 @@ func (l *lane) gather(now lease.Millis, a *ask) {
 	l.gathered = append(l.gathered, a)
 }
 
-// Asks for which nobody waits gather for a moment: a call costs as much as some
+// Asks for which no request waits gather for a moment: a call costs as much as some
 // thirty wants do, and a holder tops up with a quarter of a lease left.
 const (
 	gatherFor  = lease.Millis(10)
@@ -110,13 +110,13 @@ type ask struct {
 	closed  bool     // it travels in a group: a hit that comes before it is sent waits for the next one
 	grouped bool     // it travelled in a group, whose other wants are decided with it
 	repeats int      // how often it was asked again at once, see mostRepeats
-	asked   []waiter // whom the want is for
-	queue   []waiter // those who came while it was in flight
+	asked   []waiter // hits that the want is for
+	queue   []waiter // hits that came while it was in flight
 }
 
 // waiter is a hit that waits for an answer.
 type waiter struct {
-	request *Request // nil: of a shadow rule, nobody really waits
+	request *Request // nil: of a shadow rule, whose request has gone on
 	serial  uint32
 	hit     int
 	cost    int64
@@ -139,8 +139,8 @@ func (v *waiter) of(a *ask) hit {
 	return h
 }
 
-// update brings the want up to those who still wait when it is sent. The least need goes
-// up: a costly request must not deny those that fit. Waiters beyond the units that one want
+// update fits the want to the hits that still wait when it is sent. It states the least
+// need: a costly request must not deny those that fit. Waiters beyond the units that one want
 // may have wait for the next.
 func (a *ask) update() {
 	var need, waiting int64
@@ -180,7 +180,7 @@ func (a *ask) late(now lease.Millis) bool {
 }
 
 // group returns the number that joins the wants of one request that waits for
-// several keys, if nobody else waits for these; 0 otherwise. A request that waits for
+// several keys, if no other request waits for these; 0 otherwise. A request that waits for
 // more than a group may have is decided in parts, each of them all or nothing.
 func (a *ask) group(groups *uint32, f *flight) uint32 {
 	if len(a.asked) != 1 || a.asked[0].request == nil || a.asked[0].request.undecided < 2 {

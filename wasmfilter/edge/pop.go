@@ -11,13 +11,13 @@ import (
 // What the workers share, by key in the store. Pages of the tables have keys of
 // three bytes that begin with the table's letter; these are all longer.
 var (
-	keyProcess  = []byte("process")   // who this process is; written once
+	keyProcess  = []byte("process")   // identity of the process; written once
 	keyCalls    = []byte("calls")     // epoch of the region's store
 	keyRules    = []byte("rules2")    // generation, revision, whether bundled, compiled form
 	keyRulesTag = []byte("rulestag2") // rulesTag
 	keyRefused  = []byte("refused")   // refusals
 	keyPlugin   = []byte("plugin")    // generation of the plugin configuration
-	keyLeader   = []byte("leader")    // who does the background work, until when
+	keyLeader   = []byte("leader")    // which worker does the background work, until when
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 // where they keep it, and which of them this one is.
 type pop struct {
 	store  table.Store
-	holder [16]byte // names the process to the region; whoever comes first makes it
+	holder [16]byte // names the process to the region; made by the first worker
 	seed   table.Seed
 	epoch  uint64 // of the region's store, as any worker last saw it
 

@@ -58,7 +58,7 @@ type hit struct {
 	key    table.Key
 	cost   int64
 	state  hitState
-	asked  bool // it waits for an answer; undecided hits that do not are asked for later
+	asked  bool // it waits for an answer; other undecided hits are asked for later
 	taken  lease.Taken
 	quota  Quota
 
@@ -68,7 +68,7 @@ type hit struct {
 	slots     *holding     // concurrency: where cost slots are in use
 	uncounted bool         // admitted without being charged to anything
 	suspect   bool         // its key was denied lately
-	probes    bool         // it asks an exact rule whether a denial still stands
+	probes    bool         // it asks for a key of an exact rule that was denied
 }
 
 type hitState uint8

@@ -118,7 +118,7 @@ func (b *rulebook) watch(now lease.Millis) {
 	}
 	every := b.every()
 	if b.sawAt > 0 && now < b.sawAt+every/2 && now-tag.fetched >= every/2 && b.inForce != nil && !b.bundled {
-		// Replies have named the region's rules: nobody needs to look.
+		// Replies have named the region's rules: there is no need to fetch them.
 		b.updateTag(func(t *rulesTag) bool { t.fetched = max(t.fetched, b.sawAt); return true })
 		return
 	}

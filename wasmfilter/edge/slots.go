@@ -18,10 +18,10 @@ type slots struct {
 // holder of its own above, named by its number, and counts the streams that began
 // with it. But a worker may use what another one holds: all publish in a pool what
 // they hold and what they use, and a stream may begin while less is used than held.
-// Of what a worker holds it gives back what nobody uses. What a worker that dies
-// leaves in the pool counts until its ttl is over, there as above.
+// A worker gives back what no worker uses. What a worker that dies leaves in the pool
+// counts until its ttl is over, in the pool and in the region.
 //
-// Scope: pop: nobody holds anything, and a stream may begin while less is used than
+// Scope: pop: no worker holds anything, and a stream may begin while less is used than
 // the limit.
 type holding struct {
 	lease.Holding
@@ -57,7 +57,7 @@ func (hd *holding) free(now lease.Millis) int64 {
 }
 
 // needed is how many slots the PoP needs this worker to hold: what is in use and the
-// others do not hold. Of what nobody holds, each answers for its own streams.
+// others do not hold. If several workers lack slots, each asks for its own streams.
 func (hd *holding) needed(now lease.Millis) int64 {
 	lacking := hd.inUse + hd.others.Uses - hd.others.May
 	return max(0, min(lacking, max(hd.inUse, hd.may(now))))
@@ -162,7 +162,7 @@ func (s *slots) publish(now lease.Millis, hd *holding) {
 }
 
 // state makes the want of a holding, when it is sent: what the PoP needs of it, and
-// what the requests that wait need beyond. What nobody needs is gone from here on.
+// what the requests that wait need beyond. What no worker needs is given up from here on.
 func (s *slots) state(now lease.Millis, hd *holding, t *lease.Terms, need, waiting int64) lease.SlotWant {
 	var hw lease.SlotWant
 	outcome := s.share(now, hd, func() bool {

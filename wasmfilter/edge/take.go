@@ -77,7 +77,7 @@ func (d *decider) changes(h *hit, e *table.Entry, did lease.Decision, refused bo
 	return true
 }
 
-// askBehind prepares an ask for which nobody waits, in the entry that is open.
+// askBehind prepares an ask for which no request waits, in the entry that is open.
 func (d *decider) askBehind(now lease.Millis, h *hit, e *table.Entry, asks lease.Asks) (lease.Want, bool) {
 	if asks == lease.NoAsk || !d.uplink.mayAsk(h.policy, h.key) {
 		return lease.Want{}, false
@@ -86,7 +86,7 @@ func (d *decider) askBehind(now lease.Millis, h *hit, e *table.Entry, asks lease
 	return e.Ask(&h.policy.terms, now, 0, 0, asks), true
 }
 
-// describe fills in what the response tells about a hit.
+// describe fills in the quota of a hit by the account of its key.
 func (h *hit) describe(now lease.Millis, e *table.Entry, v lease.Verdict) {
 	h.quota.Remaining = e.Left + e.Available(now)
 	h.quota.Reset = max(0, e.Reset-now)

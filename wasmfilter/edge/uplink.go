@@ -81,7 +81,7 @@ func (u *uplink) gather(now lease.Millis, p *policy, key table.Key, want lease.W
 	return a
 }
 
-// endAsk forgets an ask that nobody waits for any more.
+// endAsk forgets an ask that no hit waits for any more.
 func (u *uplink) endAsk(a *ask) {
 	delete(u.asks, a.key.Hash)
 	if len(u.spare) < 256 {
@@ -159,7 +159,7 @@ func (u *uplink) send(now lease.Millis, l *lane) {
 	asks := len(f.items)
 	u.addReturns(l, f)
 	u.addFindings(l, f)
-	rotate(f.items, asks) // what comes back is there for those who ask
+	rotate(f.items, asks) // so that the asks find what is given back
 	rotate(req.Wants, asks)
 	call.Body = req.Append(nil)
 	if len(req.TraceParent) > 0 {
@@ -294,8 +294,8 @@ func (u *uplink) fits(p *policy, key table.Key) bool {
 	return true
 }
 
-// sequence numbers the calls of this worker, so that the region tells repeated ones
-// from new ones.
+// sequence numbers the calls of this worker, so that the region recognises
+// repeated ones.
 type sequence struct {
 	// caller names the worker to the region. It is the worker's number at first.
 	caller uint64
@@ -306,8 +306,8 @@ type sequence struct {
 }
 
 // next takes the number of the next call. Where a call in flight is so far behind
-// that the region could not tell it from a repeated one, the worker goes on under
-// another name: the order of that call among the next ones does not matter then.
+// that the region could take it for a repeated one, the worker goes on under
+// another name: then its number need not be near those of the next calls.
 func (s *sequence) next(flights map[uint64]*flight) uint64 {
 	s.seq++
 	for _, f := range flights {

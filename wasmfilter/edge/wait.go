@@ -6,8 +6,8 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// askAll makes the undecided hits of a request wait, for as long as those of them may that
-// are asked for. False if that denied the request.
+// askAll makes the undecided hits of a request wait. The deadline is by the shortest
+// timeout among those that are asked for. False if that denied the request.
 func (d *decider) askAll(now lease.Millis, r *Request) bool {
 	r.Outcome = Wait
 	r.deadline = now + bridge.LongestDuration

@@ -10,17 +10,17 @@ import (
 // Port is where a worker and its owner meet: what the owner has to do, and what it
 // may read.
 type Port struct {
-	// Calls are to be made, in order; whoever makes them empties the list. Each
+	// Calls are to be made, in order; the owner makes them and empties the list. Each
 	// ends in exactly one of Reply and Failed, which may add others.
 	Calls []Call
-	// Decided are the requests that waited and have a verdict now; whoever resumes
-	// them empties the list.
+	// Decided are the requests that waited and have a verdict now; the owner resumes
+	// them and empties the list.
 	Decided []*Request
 	// ConfigError is what is wrong with the configuration or with rules that were
 	// offered; empty if nothing. What was in force before stays in force.
 	ConfigError string
 	// AnswerError is what is wrong with an answer of the region that could not be
-	// used; whoever shows it to the operator empties it.
+	// used; the owner shows it to the operator and empties it.
 	AnswerError string
 	Counts      Counts
 	// Trace returns the traceparent of the request that is being decided; it is

@@ -89,8 +89,8 @@ const (
 	clockMonotonic = 1
 )
 
-// What the host returns it puts where memory, exported below, says: into a buffer
-// of ours for each kind of answer, so that a request costs the collector nothing.
+// The host puts what it returns where proxy_on_memory_allocate, exported below, points:
+// into one buffer for each kind of answer, so that a request costs the collector nothing.
 // Each is valid until the next call of its kind. There is one thread.
 var (
 	landing    *[]byte // where the next answer goes

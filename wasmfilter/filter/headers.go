@@ -52,7 +52,7 @@ func (p *pairs) next() bool {
 type names struct {
 	names []string
 	// lengths has a bit for each length that a name of them has, the last one for
-	// all that are longer: it tells most others apart without a comparison.
+	// all that are longer: it rules most others out without a comparison.
 	lengths uint64
 }
 

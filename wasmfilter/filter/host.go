@@ -8,10 +8,10 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// host is what the filter needs of Envoy: the Proxy-Wasm ABI 0.2, in the words of
-// the filter. In the module it is abi; tests bring an Envoy of their own.
+// host is what the filter needs of Envoy: the Proxy-Wasm ABI 0.2, in the terms of
+// the filter. In the module it is abi; tests have an Envoy of their own.
 //
-// Calls that say "of the stream" act on the stream whose callback runs, or on the
+// Calls "of the stream" act on the stream whose callback runs, or on the
 // one that effective has named since.
 type host interface {
 	table.Store

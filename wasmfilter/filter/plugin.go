@@ -31,7 +31,7 @@ type plugin struct {
 	logged  [complaints]string // the last of each kind, so that it is not repeated
 
 	// Envoy configures plugins, on its main thread, before it has its clusters: that no
-	// call can be made then is no mistake of anybody.
+	// call can be made then is not an error.
 	configuring bool
 	// Envoy resets the call whose callback runs: see after.
 	resetting bool
@@ -95,7 +95,7 @@ func (p *plugin) decide(context uint32) action {
 
 // read fetches what the rules look at: all headers in one call, unless they need
 // nothing but one pseudo header, of which there is only one. The call for a single
-// header tells the first of several of a name, and nobody would see the others.
+// header returns the first of several of a name, and the others would be missed.
 func (p *plugin) read() {
 	inputs := p.worker.Inputs()
 	p.raw = nil
@@ -136,8 +136,8 @@ func (p *plugin) requestHeader(name string) string {
 	return ""
 }
 
-// traceParent returns the stream's traceparent, empty if it has several: none of
-// them is known to be its own.
+// traceParent returns the stream's traceparent, empty if it has several: it is
+// not clear which is its own.
 func (p *plugin) traceParent() string {
 	if p.raw == nil {
 		p.raw = p.host.headers()
@@ -194,7 +194,7 @@ func (p *plugin) finish(r *edge.Request) {
 
 // dispatch makes a call.
 func (p *plugin) dispatch(c *edge.Call) {
-	if p.cfg.RegionCluster == "" { // its configuration cannot be read, which has been said
+	if p.cfg.RegionCluster == "" { // its configuration cannot be read, which was logged
 		p.worker.Failed(p.host.now(), c.ID, edge.CallFailed)
 		return
 	}
@@ -211,13 +211,13 @@ func (p *plugin) dispatch(c *edge.Call) {
 	p.worker.Failed(p.host.now(), c.ID, edge.CallFailed)
 }
 
-// mostOfAnswer is how many bytes of an answer that refuses a call are logged: the
-// region says what is wrong.
+// mostOfAnswer is how many bytes of an answer that refuses a call are logged: it
+// contains what is wrong.
 const mostOfAnswer = 300
 
 // answer takes the answer to a call. Envoy answers 503 itself when the region
-// cannot be reached, and 504 when it does not answer in time; of an answer that ended
-// before it was whole it tells nothing.
+// cannot be reached, and 504 when it does not answer in time; it does
+// not report that an answer ended before it was whole.
 func (p *plugin) answer(id uint32, bodySize int) {
 	call, ok := p.calls[id]
 	if !ok {

@@ -19,8 +19,8 @@ import (
 // there is more. A refused request gets Retry-After beside them, never less than 1
 // nor earlier than t.
 //
-// The decision is for the access log, not for clients: whoever reads that a limit is
-// open for want of a region knows when to come. It is filter state,
+// The decision is for the access log, not for clients: a client that reads that a limit
+// is open while the region is away could use that. It is filter state,
 // %FILTER_STATE(wasm.weir:PLAIN)%, written only where it is not simply allowed:
 //
 //	login denied
@@ -60,7 +60,7 @@ func (p *plugin) annotate(s *stream) {
 	p.xRateLimit(g, p.host.addResponseHeader)
 }
 
-// report tells the access log of a request that is admitted without its region.
+// report writes to the access log that a request is admitted without its region.
 func (p *plugin) report(r *edge.Request) {
 	if g := r.Governing(); r.Degraded && g != nil {
 		p.buf.last = refusal{}
@@ -96,7 +96,7 @@ func (b *response) limit(name string, remaining, seconds int64) string {
 	return text(b.text)
 }
 
-// decision puts together what the access log is told.
+// decision puts together what the access log shows.
 func (b *response) decision(name string, r *edge.Request) {
 	b.log = append(b.log[:0], name...)
 	if r.Outcome == edge.Deny {
@@ -135,7 +135,7 @@ const (
 	grpcUnavailable       = 14
 )
 
-// refusal is what the answer to a refused request says. A flood gets the same one
+// refusal is what the answer to a refused request contains. A flood gets the same one
 // again and again, until a second has passed: then it is not made anew.
 type refusal struct {
 	rule     string // empty: before_rules

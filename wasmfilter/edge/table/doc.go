@@ -1,5 +1,5 @@
-// Package table keeps what a PoP knows of its keys in memory that all worker
-// threads of an Envoy share.
+// Package table keeps the entries of a PoP's keys in memory that all worker threads
+// of an Envoy share.
 //
 // The memory is a map of byte strings with compare-and-set and without delete
 // ([Store]). One entry per key would grow it without bound, so the table is a
@@ -7,10 +7,10 @@
 // of the map and holds up to [PageEntries] keys. A page is as long as what it
 // holds: few keys cost little.
 //
-// A change reads a page, changes one entry and writes the page if nobody else
+// A change reads a page, changes one entry and writes the page if no other worker
 // did meanwhile ([Table.Open], [Table.Commit]). A page that is full makes room by
-// forgetting what costs least, of the rule that has the most places in it ([Room]);
-// keys of counters that nobody else has count together where there is no room
+// evicting what costs least, of the rule that has the most places in it ([Room]);
+// keys whose counters are nowhere else count together where there is no room
 // ([Table.OpenShared]).
 //
 // The package is pure: no clock, no goroutine. A Table is for one goroutine; any

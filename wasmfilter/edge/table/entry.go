@@ -20,12 +20,12 @@ type Entry struct {
 	// lower half of the id that the key was hashed with.
 	Rule uint32
 	// Key is the key's text. It is kept while there are units to give back or to
-	// report, so that whoever looks through the table can name the key; nil if it
+	// report, so that a scan of the table can name the key; nil if it
 	// was not kept. It has at most rule.MaxKey bytes.
 	Key []byte
 }
 
-// Parts of an entry that are only there where they say something, in the order in
+// Parts of an entry that are left out where they are zero, in the order in
 // which they follow the fixed part, and booleans. They take all bits there are.
 const (
 	hasLot0 uint16 = 1 << iota
@@ -35,7 +35,7 @@ const (
 	hasLeases // of the lots that are there
 	hasNextAsk
 	hasLimited
-	hasDenial // DeniedNeed and RetryAt, if either says something
+	hasDenial // DeniedNeed and RetryAt, if either is not zero
 	hasDenied
 	hasOverdrawn
 	hasCounter
@@ -48,7 +48,7 @@ const (
 
 // Flags in the upper bits of the want, which is at most 32.
 const (
-	hasSealed = 1 << 7 // the batch of the debt that was told
+	hasSealed = 1 << 7 // the batch of the debt that was reported
 	hasBack   = 1 << 6 // the key is not asked for because asks fail
 	wantBits  = 1<<6 - 1
 )
@@ -63,7 +63,7 @@ const (
 	maxEntry    = fixedBytes + 2*(4+4+4+4) + 4 + 4 + (2 + 4) + 2 + 4 + 24 + sealedBytes + backBytes + 1 + rule.MaxKey
 )
 
-// flags says which parts of e are worth keeping at now.
+// flags is which parts of e are worth keeping at now.
 func (e *Entry) flags(now lease.Millis) uint16 {
 	var f uint16
 	for i := range e.Lots {
@@ -80,7 +80,7 @@ func (e *Entry) flags(now lease.Millis) uint16 {
 	return f | when(e.owes() && e.Key != nil && len(e.Key) <= rule.MaxKey, hasKey)
 }
 
-// more says the same of the parts that are flagged beside the want.
+// more is the same for the parts that are flagged beside the want.
 func (e *Entry) more(now lease.Millis) byte {
 	return byte(when(e.Sealed.Matters(now), hasSealed) | when(e.Back.Matters(now), hasBack))
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Seed makes the hashes of one Envoy process unlike those of any other, so that
-// nobody can choose keys that fall into one page. It is random and shared by all
+// no client can choose keys that fall into one page. It is random and shared by all
 // workers.
 type Seed [2]uint64
 

@@ -5,7 +5,7 @@ import (
 )
 
 // Pool is the table of concurrency limits: of each key, which worker holds how many
-// slots of the tier above, and uses how many. What one holds another may use. It has
+// slots of the tier above, and uses how many. A worker may use slots that another one holds. It has
 // pages of its own. Create it with [NewPool]; it is for one goroutine.
 type Pool struct {
 	store   Store
@@ -17,7 +17,7 @@ type Pool struct {
 	out     []byte // the page that is to be written
 }
 
-// Member is what one worker says of one key.
+// Member is what one worker publishes of one key.
 type Member struct {
 	Uses  int64        // slots that its streams use
 	May   int64        // slots that the tier above lets it hold
@@ -28,7 +28,7 @@ type Member struct {
 	Gave lease.Millis
 }
 
-// idle reports a member that says nothing any more.
+// idle reports a member that is of no use any more.
 func (m *Member) idle(now lease.Millis) bool {
 	return (m.Uses == 0 || now >= m.Seen) && (m.May == 0 || now >= m.Until) && now >= m.Gave+gaveLately
 }
@@ -37,7 +37,7 @@ func (m *Member) idle(now lease.Millis) bool {
 // question about them is under way.
 const gaveLately lease.Millis = 1000
 
-// Others is what the other workers say together.
+// Others is the sum of what the other workers publish.
 type Others struct {
 	Uses, May int64
 	Gave      lease.Millis // the latest
@@ -62,7 +62,7 @@ func NewPool(store Store, letter byte) *Pool {
 	return &Pool{store: store, name: [3]byte{letter}}
 }
 
-// Open reads what the workers but id say of a key. A page that makes no sense counts
+// Open reads what the workers but id publish of a key. A page that makes no sense counts
 // as empty.
 func (t *Pool) Open(now lease.Millis, k Key, id uint64) (others Others) {
 	t.read(int(k.Hash >> (64 - poolPagesLog2)))
@@ -83,8 +83,8 @@ func (t *Pool) Open(now lease.Millis, k Key, id uint64) (others Others) {
 	return others
 }
 
-// Commit writes what the worker id says of the key that is open, if nobody changed
-// its page since. What the other workers say stays, as long as it says anything.
+// Commit writes what the worker id publishes of the key that is open, if its page was
+// not changed since. What the other workers publish stays, as long as it is of use.
 func (t *Pool) Commit(now lease.Millis, k Key, id uint64, m Member) Outcome {
 	t.out = append(t.out[:0], t.raw[:t.start]...)
 	t.out = appendKey(t.out, k.Hash)
@@ -133,7 +133,7 @@ func roomFor(k Key) int {
 	return poolPerPage
 }
 
-// Sweep takes out of a page what says nothing any more. Another worker's write at
+// Sweep takes out of a page what is of no use any more. Another worker's write at
 // the same time wins.
 func (t *Pool) Sweep(now lease.Millis, page int) {
 	if t.read(page); t.raw[1] > 0 && t.prune(now) {
@@ -141,7 +141,7 @@ func (t *Pool) Sweep(now lease.Millis, page int) {
 	}
 }
 
-// prune takes out of the page that is open what says nothing any more; false if
+// prune takes out of the page that is open what is of no use any more; false if
 // there is nothing of that.
 func (t *Pool) prune(now lease.Millis) bool {
 	kept := append(make([]byte, 0, len(t.raw)), Layout, 0)

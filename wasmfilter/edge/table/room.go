@@ -6,29 +6,29 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// Rank says what it costs to forget an entry, the least first.
+// Rank is what it costs to evict an entry, the least first.
 type Rank uint8
 
 // The ranks.
 const (
-	Void    Rank = iota // nothing: it says what a new one would
-	Denial              // an ask, to which the region says no again
+	Void    Rank = iota // nothing: it is as good as a new one
+	Denial              // an ask, which the region denies again
 	Lease               // an ask, and units that go back
 	Share               // a share of the holder's own begins anew
-	Debt                // units that nobody will be told of
+	Debt                // units that are never reported
 	Counter             // it cannot be forgotten, only counted together with others
 	Fixed               // not to be touched
 )
 
-// Room is how a table makes room in a page that is full. Its zero value forgets
+// Room is how a table makes room in a page that is full. Its zero value evicts
 // what is idle and nothing else.
 type Room struct {
-	// Rank says what it costs to forget an entry, and which of those of one rank
-	// should go first: the one with the least worth. It must not change the entry.
+	// Rank is what it costs to evict an entry, and which of those of one rank goes
+	// first: the one with the least worth. It must not change the entry.
 	Rank func(e *Entry, now lease.Millis) (r Rank, worth int64)
 	// Merge counts what e has counted in the entry that is shared, too.
 	Merge func(shared, e *Entry, now lease.Millis)
-	// Gone is called with each entry that was forgotten and had something to tell.
+	// Gone is called with each entry that was evicted and had units or a debt.
 	Gone func(e *Entry)
 	// Share is how many places of a page each rule may count on: what it has beyond
 	// makes room for rules that have less. What it has within makes room only for
@@ -52,7 +52,7 @@ func (t *Table) makeRoom(now lease.Millis) bool {
 	before := t.page.count
 	var seats [PageEntries]seat
 	taken, own := t.survey(now, &seats)
-	if taken < before { // what says nothing goes first, all at once
+	if taken < before { // idle entries go first, all at once
 		t.keep(now, func(e *Entry) bool {
 			idle := t.Idle(e, now)
 			if idle {
@@ -75,7 +75,7 @@ func (t *Table) makeRoom(now lease.Millis) bool {
 	return true
 }
 
-// survey lists the entries of the page that say something, and counts those of the
+// survey lists the entries of the page that are not idle, and counts those of the
 // rule of the entry that is open.
 func (t *Table) survey(now lease.Millis, seats *[PageEntries]seat) (taken, own int) {
 	var e Entry
@@ -147,7 +147,7 @@ func (t *Table) cut(start int) {
 	t.page.count--
 }
 
-// leave remembers an entry that is forgotten, if it has something to tell.
+// leave remembers an entry that is evicted, if it has units or a debt.
 func (t *Table) leave(e *Entry) {
 	if e.owes() {
 		gone := *e

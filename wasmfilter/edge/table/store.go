@@ -20,7 +20,7 @@ type Outcome uint8
 // The outcomes.
 const (
 	Stored Outcome = iota
-	Raced          // somebody else changed it meanwhile: read again
+	Raced          // another worker changed it meanwhile: read again
 	Full           // the page has no room and nothing that could be forgotten
 	Failed         // the host refused
 )

@@ -14,17 +14,17 @@ type Key struct {
 	Text []byte
 }
 
-// noText is the key of a rule without parts: empty, but known.
+// noText is the key of a rule without parts: empty, but not nil.
 var noText = []byte{}
 
 // Table is one worker's access to the table. Create it with [New].
 type Table struct {
-	// Idle reports whether an entry says nothing that a new one would not: it
-	// may be forgotten when its page is full. It must not change the entry.
+	// Idle reports whether an entry is as good as a new one: it may be evicted when
+	// its page is full. It must not change the entry.
 	Idle func(e *Entry, now lease.Millis) bool
 	// Room is how the table makes room where a page is full of what is not idle.
 	Room Room
-	// Counts is what happened, for metrics; whoever reads it may set it to zero.
+	// Counts is what happened, for metrics; the reader may set it to zero.
 	Counts Counts
 
 	store Store
@@ -39,15 +39,15 @@ type Table struct {
 	end     int
 	entry   Entry
 	out     []byte  // the page that is to be written
-	gone    []Entry // what is forgotten with it
+	gone    []Entry // what is evicted with it
 	held    []byte  // a copy of a page
 }
 
 // Counts is what happened in a table, as seen by one worker.
 type Counts struct {
-	Races   uint64 // writes that somebody else's write went before
+	Races   uint64 // writes that lost against another worker's
 	Full    uint64 // keys that found no room
-	Evicted uint64 // keys that were forgotten to make room
+	Evicted uint64 // keys that were evicted to make room
 	Merged  uint64 // keys that were made to share a counter to make room
 	Corrupt uint64 // pages that could not be read and were treated as empty
 }
@@ -100,7 +100,7 @@ func (t *Table) read(number uint16) {
 	t.version = version
 }
 
-// Commit writes the entry that is open if nobody changed its page since. An
+// Commit writes the entry that is open if its page was not changed since. An
 // outcome other than Stored changed nothing.
 func (t *Table) Commit(now lease.Millis) Outcome {
 	p := &t.page
@@ -140,7 +140,7 @@ func (t *Table) hold() {
 	t.page.raw = t.held
 }
 
-// tell reports what was forgotten with the page, if it was written.
+// tell reports what was evicted with the page, if it was written.
 func (t *Table) tell(outcome Outcome) {
 	for i := range t.gone {
 		if outcome == Stored && t.Room.Gone != nil {
@@ -177,7 +177,7 @@ func (t *Table) keep(now lease.Millis, f func(*Entry) bool) {
 	t.page = page{raw: out, count: int(out[1]), base: base}
 }
 
-// Visit looks through a page. f may change each entry, and says whether to keep
+// Visit looks through a page. f may change each entry, and decides whether to keep
 // it. What f did is written if it changed the page; if that fails nothing of it
 // happened.
 func (t *Table) Visit(now lease.Millis, number int, f func(e *Entry) (keep bool)) Outcome {
