@@ -94,31 +94,13 @@ func (b *rulebook) fetch(now, least lease.Millis) {
 	b.fetches = append(b.fetches, b.port.call(Call{Path: RulesPath, Body: m.Append(nil), Timeout: rulesTimeout}))
 }
 
-// ended reports whether a call that has ended was one for the rules.
+// ended takes the end of a call; false if it was not one for the rules.
 func (b *rulebook) ended(id uint64) bool {
 	i := slices.Index(b.fetches, id)
 	if i < 0 {
 		return false
 	}
 	b.fetches = slices.Delete(b.fetches, i, i+1)
-	return true
-}
-
-// failed takes the end of a call without an answer; false if it was not for the rules.
-func (b *rulebook) failed(id uint64, result CallResult) bool {
-	if !b.ended(id) {
-		return false
-	}
-	b.port.Counts.Calls[result]++
-	return true
-}
-
-// reply takes the answer to a call; false if that was not for the rules.
-func (b *rulebook) reply(now lease.Millis, id uint64, body []byte) bool {
-	if !b.ended(id) {
-		return false
-	}
-	b.port.Counts.Calls[b.receive(now, body)]++
 	return true
 }
 

@@ -102,16 +102,20 @@ func (w *Worker) beforeRules(r *Request) Outcome {
 // Reply takes the body of a successful answer to a call. Calls that are not known,
 // or ended already, are ignored.
 func (w *Worker) Reply(now lease.Millis, id uint64, body []byte) {
-	if !w.rules.reply(now, id, body) {
-		w.ended(now, w.uplink.reply(now, id, body))
+	if w.rules.ended(id) {
+		w.Counts.Calls[w.rules.receive(now, body)]++
+		return
 	}
+	w.ended(now, w.uplink.reply(now, id, body))
 }
 
 // Failed takes a call that got no answer that could be read.
 func (w *Worker) Failed(now lease.Millis, id uint64, result CallResult) {
-	if !w.rules.failed(id, result) {
-		w.ended(now, w.uplink.fail(now, id, result))
+	if w.rules.ended(id) {
+		w.Counts.Calls[result]++
+		return
 	}
+	w.ended(now, w.uplink.fail(now, id, result))
 }
 
 // ended decides the requests that waited for a call, and makes the calls that
