@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// errLeftOut ends a command that has done what it can, but not all that was asked.
+// errLeftOut ends a command that has done a part of its task.
 var errLeftOut = errors.New("rate limits were left out")
 
 type convertCmd struct {

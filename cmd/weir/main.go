@@ -81,7 +81,7 @@ type keyCmd struct {
 	Values []string `arg:"" name:"value" help:"What the parts of the rule's key come to, in their order; of an IPv6 client its prefix."`
 }
 
-// Run prints the key, of a long one the hash that stands for it.
+// Run prints the key, or the hash that replaces a long one.
 func (k *keyCmd) Run(stdout io.Writer) error {
 	var key []byte
 	for i, v := range k.Values {
@@ -94,7 +94,7 @@ func (k *keyCmd) Run(stdout io.Writer) error {
 	return err
 }
 
-// inRedis writes what would end the braces around a key as internal/redisstore does.
+// inRedis escapes what would end the braces around a key, as internal/redisstore does.
 var inRedis = strings.NewReplacer("%", "%25", "}", "%7D")
 
 type versionCmd struct{}

@@ -23,12 +23,12 @@ type validateCmd struct {
 	Format          string    `enum:"text,json" default:"text" help:"How to print mistakes: text, or json for programs."`
 }
 
-// ratelimit says how a configuration of envoyproxy/ratelimit is read.
+// ratelimit has the settings for reading a configuration of envoyproxy/ratelimit.
 type ratelimit struct {
 	MergeDomains bool `negatable:"" help:"Let several files have the same domain."`
 }
 
-// Validate says what is wrong with the command line.
+// Validate returns a mistake in the command line.
 func (v *validateCmd) Validate() error {
 	switch {
 	case len(v.Files) == 0 && v.Descriptors == "" && v.RatelimitConfig == "":
@@ -40,7 +40,7 @@ func (v *validateCmd) Validate() error {
 }
 
 // finding is one mistake as --format json prints it. Line and column count from
-// 1; 0 means that the place is not known.
+// 1; 0 means that the place is unknown.
 type finding struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`

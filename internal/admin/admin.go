@@ -1,5 +1,5 @@
-// Package admin serves what operators and their machines ask a region: whether it
-// is alive and ready, its metrics, its rules.
+// Package admin serves the endpoints for operators: liveness, readiness, metrics and the
+// rules in force.
 package admin
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Config is what the handler tells. All functions are safe for concurrent use.
+// Config is what the handler shows. All functions are safe for concurrent use.
 type Config struct {
 	Ready   *Readiness
 	Metrics http.Handler
@@ -21,8 +21,8 @@ type Config struct {
 
 // Handler serves
 //
-//	/healthz   200 while the process answers at all
-//	/readyz    200 when it should get calls, else 503 and the reasons, one a line
+//	/healthz   200 as long as the process runs
+//	/readyz    200 when it should get calls, else 503 and the reasons, one per line
 //	/metrics   Prometheus' text format
 //	/rules     {"version": ..., "rules": compiled form}
 func Handler(c Config) http.Handler {
@@ -57,5 +57,5 @@ func Handler(c Config) http.Handler {
 func text(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, message+"\n") // whoever asked has gone
+	_, _ = io.WriteString(w, message+"\n") // the client has gone
 }

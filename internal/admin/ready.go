@@ -5,32 +5,32 @@ import (
 	"sync"
 )
 
-// Readiness is why a process should not get calls. The zero value has no reason:
+// Readiness has the reasons why a process should not get calls. The zero value has none:
 // ready. It is safe for concurrent use.
 type Readiness struct {
 	mu      sync.Mutex
 	reasons []string
-	tell    func(ready bool) // nil: nobody
+	notify  func(ready bool) // may be nil
 }
 
-// Notify calls tell, of which there is one, with whether the process is ready: now
-// and whenever a reason comes or goes, one call at a time. It must not call r.
-func (r *Readiness) Notify(tell func(ready bool)) {
+// Notify calls f with whether the process is ready: now and at each change of the reasons,
+// one call at a time. f must not call r. A second Notify replaces the first.
+func (r *Readiness) Notify(f func(ready bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tell = tell
+	r.notify = f
 	r.changed()
 }
 
-// changed tells how it stands. The caller holds mu.
+// changed calls notify. The caller holds mu.
 func (r *Readiness) changed() {
-	if r.tell != nil {
-		r.tell(len(r.reasons) == 0)
+	if r.notify != nil {
+		r.notify(len(r.reasons) == 0)
 	}
 }
 
-// Refuse adds a reason: what is the matter and what to do. Telling it twice adds
-// it once.
+// Refuse adds a reason: what is wrong and what to do. A reason that is there already is
+// not added again.
 func (r *Readiness) Refuse(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *Readiness) Allow(reason string) {
 	r.changed()
 }
 
-// Reasons are those that stand, in the order in which they came up; none: ready.
+// Reasons returns the current reasons in the order in which they were added; none: ready.
 func (r *Readiness) Reasons() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -49,14 +49,14 @@ type branch struct {
 	binding *Binding           // of descriptors that end here
 }
 
-// Binding is one of the list.
+// Binding is one item of the list.
 type Binding struct {
 	Domain  string
 	Entries []descriptor.Entry // without value: any
 	Rule    string             // name of a rule of the rules file; empty: unbound
 	Index   int                // its place in the file, from 0
 
-	keyed []int      // entries without value: what they have is a part of the key
+	keyed []int      // entries without value: their values are the parts of the key
 	at    strict.Pos // of rule in the file
 }
 
@@ -66,13 +66,13 @@ func (s *Set) Len() int { return len(s.all) }
 // All yields the bindings in the order of the file.
 func (s *Set) All() iter.Seq[*Binding] { return slices.Values(s.all) }
 
-// Version names what the bindings mean.
+// Version identifies the meaning of the bindings.
 func (s *Set) Version() string { return s.version }
 
 // Domain reports whether there are bindings for a domain.
 func (s *Set) Domain(name string) bool { return s.domains[name] != nil }
 
-// Find is the binding of a descriptor, nil if there is none. It allocates nothing.
+// Find returns the binding of a descriptor, nil if there is none. It allocates nothing.
 func (s *Set) Find(domain string, entries []descriptor.Entry) *Binding {
 	at := s.domains[domain]
 	for i := range entries {
@@ -96,8 +96,8 @@ func (s *Set) Find(domain string, entries []descriptor.Entry) *Binding {
 	return at.binding
 }
 
-// AppendKey appends the key of the counter of a descriptor that is bound. parts is
-// the key of the rule, of which [Binding.Flaw] has nothing to say.
+// AppendKey appends the key of the counter of a bound descriptor. parts is the key of the
+// rule, which has no [Binding.Flaw].
 func (b *Binding) AppendKey(dst []byte, parts []rule.Part, entries []descriptor.Entry) []byte {
 	for n, i := range b.keyed {
 		if n > 0 {
@@ -108,15 +108,15 @@ func (b *Binding) AppendKey(dst []byte, parts []rule.Part, entries []descriptor.
 	return dst
 }
 
-// Target is what of a rule decides whether it can be bound.
+// Target has the properties of a rule that decide whether it can be bound.
 type Target struct {
 	Algorithm limit.Algorithm
 	Parts     int // of its key
 	Off       bool
 }
 
-// Flaw says why its rule cannot be bound; empty if it can. found is false if there
-// is no such rule. One that is off can: it limits nothing for as long as it is.
+// Flaw returns why the rule of the binding cannot be bound; empty if it can. found is
+// false if there is no such rule. A rule that is off can be bound; it limits nothing.
 func (b *Binding) Flaw(t Target, found bool) string {
 	name := "rule " + strict.Quote(b.Rule)
 	switch {
@@ -130,8 +130,8 @@ func (b *Binding) Flaw(t Target, found bool) string {
 	return ""
 }
 
-// Check says which bindings name a rule that cannot be bound, and how many one that
-// is off. find finds a rule by its name.
+// Check returns an error for each binding whose rule cannot be bound, and the number of
+// bindings whose rule is off. find finds a rule by its name.
 func (s *Set) Check(find func(name string) (t Target, found bool)) (errs strict.Errors, off int) {
 	for _, b := range s.all {
 		if b.Rule == "" {

@@ -76,7 +76,7 @@ func (s *Set) read(v strict.Value) {
 	s.all = append(s.all, made)
 }
 
-// readRule reads to which rule a binding binds; none if it is unbound.
+// readRule reads the rule of a binding; empty if it is unbound.
 func readRule(v strict.Value) (name string, at strict.Pos) {
 	unbound := v.Field("unbound")
 	if !unbound.Present() {

@@ -1,19 +1,19 @@
 // Package convert turns a configuration of envoyproxy/ratelimit into a rules file and
-// a file of bindings, and lists what has no equal there.
+// a file of bindings, and lists what cannot be converted.
 //
-// The promise: a server with the bindings and, beside them, the configuration decides
-// each request as one with the configuration alone. A server with the bindings alone
-// does so for every descriptor whose rate_limit was converted. So what would be decided
-// otherwise is left out, with the descriptors that it has a part in:
+// The promise: a server with the bindings and also the configuration decides each request
+// like one with the configuration alone. A server with the bindings alone does so for
+// every descriptor whose rate_limit was converted. Rate limits that would be decided
+// differently are left out, with the descriptors that depend on them:
 //
-//   - a wildcard, and what stands beside it for any value: bindings have no wildcards,
-//     and those for any value would take the wildcard's values, too;
+//   - a wildcard, and a level for any value beside it: bindings have no wildcards, and a
+//     binding for any value would also take the wildcard's values;
 //   - rate limits that replace others, with those that they name;
 //   - quota_mode.
 //
-// A level for one value that ends up without a binding is unbound on purpose where
-// there is a binding for any value beside it: there is no way back in the one
-// language, and must be none in the other.
+// A level for one value that has no binding is written as unbound where there is a
+// binding for any value beside it: in both languages a descriptor with this value must not
+// fall back to the level for any value.
 package convert
 
 import (
@@ -42,10 +42,10 @@ type Result struct {
 	RuleCount, BoundCount int    // how many rules and bindings
 	// Names are the names of the rules, by the path of the rate limit.
 	Names map[string]string
-	// Remarks are what is to be known of single rate limits, in the order of their
-	// kinds, then of the files.
+	// Remarks are about single rate limits, in the order of their kinds, then of the
+	// files.
 	Remarks []Remark
-	// Notes are what is to be known of all of them.
+	// Notes are about all rules.
 	Notes []string
 }
 
@@ -59,8 +59,8 @@ func (r *Result) Left() (n int) {
 	return n
 }
 
-// Config converts a configuration that was read without a mistake. The error says
-// that there is more of it than the files may hold.
+// Config converts a configuration that was read without a mistake. It is an error if the
+// files would be too large.
 func Config(c *descriptor.Config, o Options) (*Result, error) {
 	w := converter{
 		options:  o,
@@ -84,7 +84,7 @@ type converter struct {
 	names    map[string]bool    // those taken
 	rules    []made
 	bindings []bound
-	seen     map[string]bool // keys of which the source was told
+	seen     map[string]bool // keys that have a note about their source
 	result   Result
 }
 
@@ -172,15 +172,15 @@ func (w *converter) below(l *descriptor.Level, p place) (out []bound) {
 	return out
 }
 
-// fate is what becomes of a level because of those beside it.
+// fate is how a level is converted because of those beside it.
 type fate struct {
-	open bool   // it stands for any value
+	open bool   // it is for any value
 	kind *Kind  // why it is left out; nil: it is not
 	by   string // the level that is why
 }
 
-// judge tells the fates of levels beside each other. A wildcard of nothing but stars
-// is for any value, and what is for any value behind it is never reached.
+// judge finds the fates of levels beside each other. A wildcard that is only stars is for
+// any value, and a level for any value behind it is never reached.
 func judge(levels []descriptor.Level) []fate {
 	type among struct{ star, wildcard *descriptor.Level }
 	keys := map[string]*among{}
@@ -238,7 +238,7 @@ func (w *converter) rateLimit(r *descriptor.Rule, p place) []bound {
 	return []bound{{w.domain, p.entries(), name, located(r.File, r.Line, r.Path)}}
 }
 
-// flaw says why a rate limit is left out; nil if it is not.
+// flaw returns why a rate limit is left out; nil if it is not.
 func (w *converter) flaw(r *descriptor.Rule, p place) (k *Kind, detail string) {
 	open := 0
 	for _, s := range p.steps {

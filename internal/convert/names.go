@@ -51,7 +51,7 @@ func nameOf(s string) string {
 	return name
 }
 
-// shorten gives a name an end that tells it from others.
+// shorten gives a name an end that makes it different from others.
 func shorten(name, end string) string {
 	return name[:min(len(name), rule.MaxName-1-len(end))] + "-" + end
 }
@@ -81,8 +81,8 @@ func (w *converter) rule(name string, r *descriptor.Rule, p place) rule.Rule {
 	return out
 }
 
-// sourceOf is where PoPs have the value that Envoy sends under a key. known is false if
-// that is for the configuration of Envoy's routes to say.
+// sourceOf is where PoPs find the value that Envoy sends under a key. known is false if
+// it depends on the configuration of Envoy's routes.
 func sourceOf(key string) (s rule.Source, known bool) {
 	switch key {
 	case "remote_address":
@@ -101,8 +101,8 @@ func sourceOf(key string) (s rule.Source, known bool) {
 	return source, false
 }
 
-// stands is how headers begin that stand for what only Envoy's routes know. No client
-// sends one by itself.
+// stands begins the names of headers that are placeholders for values of Envoy's routes.
+// No client sends one by itself.
 const stands = "x-descriptor-"
 
 func placeholder(key string) string {
@@ -117,7 +117,7 @@ func inert(r *rule.Rule) bool {
 		slices.ContainsFunc(r.Key, func(p rule.Part) bool { return strings.HasPrefix(p[0].Name, stands) })
 }
 
-// addCondition adds what a request at a PoP has to have for a value.
+// addCondition adds the condition on requests at a PoP that stands for a value.
 func addCondition(m *rule.Match, s step) {
 	source, _ := sourceOf(s.key)
 	exact := rule.Text{Op: rule.OpExact, Arg: s.value}

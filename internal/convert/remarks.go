@@ -11,16 +11,16 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// Kind is something that is not the same in the two languages.
+// Kind is a difference between the two languages.
 type Kind struct {
-	What string // what it is called
-	// There is what it does in envoyproxy/ratelimit, Here what Weir does instead, Do
-	// what is to be done.
+	What string // its name
+	// There is the effect in envoyproxy/ratelimit, Here the effect in Weir, and Do what
+	// the operator should do.
 	There, Here, Do string
-	Left            bool // rate limits are left out for it
+	Left            bool // rate limits are left out because of it
 }
 
-// keep is what can be done about all that is left out.
+// keep is advice for everything that is left out.
 const keep = "leave it in the configuration, see above"
 
 // The kinds, in the order of the list.
@@ -142,16 +142,16 @@ func (w *converter) arrange() {
 	}
 }
 
-// general is said of every rule.
+// general are the notes about every rule.
 var general = []string{
 	"a descriptor is not bound if it has an empty value where a rule's key takes it, or brings a limit of its own, which then has a counter of its own",
 	"current_limit.name and dynamic metadata have the rule's name, also where a rate limit has none; --ratelimit-metrics does not count what is bound",
 }
 
-// whileLocal is said of rules with on_failure: local.
+// whileLocal is the note about rules with on_failure: local.
 const whileLocal = "on_failure: local is for one replica until the others are known; with weir-regional --replicas N write on_failure: { action: local, expected_holders: N }"
 
-// notInert says which rules PoPs would apply as they are; empty if none.
+// notInert is the note about rules that PoPs would apply as they are; empty if none.
 func (w *converter) notInert() string {
 	var names []string
 	for i := range w.rules {
@@ -171,7 +171,7 @@ func (w *converter) notInert() string {
 		strings.Join(names, ", ") + more + "; where there are PoPs, add to match what they are for"
 }
 
-// noteSources says once for each key what a rule has in its place.
+// noteSources adds a note about the source of each key, once per key.
 func (w *converter) noteSources(r *descriptor.Rule, p place) {
 	for _, s := range p.steps {
 		note := s.note()
@@ -182,7 +182,7 @@ func (w *converter) noteSources(r *descriptor.Rule, p place) {
 	}
 }
 
-// note says what is to be known of the source of an entry; empty: nothing.
+// note is the note about the source of an entry; empty if none is needed.
 func (s step) note() string {
 	source, known := sourceOf(s.key)
 	switch {

@@ -135,7 +135,7 @@ func writeBinding(b *strings.Builder, m *bound) {
 	}
 }
 
-// notPlain are words that are no text to YAML unless they are in quotes.
+// notPlain are words that YAML does not read as text unless they are in quotes.
 var notPlain = []string{"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
 
 // quote writes a text of YAML, without quotes where everybody reads it as a text.
@@ -165,7 +165,7 @@ func quote(s string) string {
 	return b.String()
 }
 
-// comment writes what may stand in a comment.
+// comment escapes a text for a comment.
 func comment(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -178,7 +178,7 @@ func comment(s string) string {
 	return b.String()
 }
 
-// escape writes a character in a way that YAML knows, too.
+// escape writes a character as an escape of YAML.
 func escape(r rune) string {
 	switch {
 	case r < 0x100:

@@ -55,7 +55,7 @@ func (c *Config) Match(domain string, entries []Entry) (Match, bool) {
 	return Match{n.rule}, n.rule != nil
 }
 
-// next is the child that an entry leads to, nil if none.
+// next returns the child that an entry leads to, nil if there is none.
 func (n *node) next(e *Entry) *node {
 	if e.Value != "" {
 		if child := n.children[*e]; child != nil {
@@ -107,15 +107,15 @@ func (c *Config) Domain(name string) bool { return c.domains[name] != nil }
 // the order of the files.
 func (c *Config) Rules() iter.Seq[*Rule] { return slices.Values(c.rules) }
 
-// Warnings are what in the files has no effect or hardly the one that was meant,
-// and what was read all the same because envoyproxy/ratelimit reads it.
+// Warnings are about parts of the files that have no effect, or probably not the intended
+// one, and about mistakes that are accepted because envoyproxy/ratelimit accepts them.
 func (c *Config) Warnings() strict.Errors { return slices.Clone(c.warnings) }
 
-// Version names what the configuration means: a hash of its content. Files that
+// Version identifies the meaning of the configuration: a hash of its content. Files that
 // differ in layout, comments, names or their split of domains have the same.
 func (c *Config) Version() string { return c.version }
 
-// seal works out what follows from the whole tree.
+// seal completes the configuration when the whole tree is known.
 func (c *Config) seal() {
 	c.rules = nil
 	for _, domain := range c.order {

@@ -12,7 +12,7 @@ type File struct {
 	Data []byte
 }
 
-// Options are the settings of envoyproxy/ratelimit that change what files mean.
+// Options are the settings of envoyproxy/ratelimit that change the meaning of files.
 type Options struct {
 	// MergeDomains allows a domain in several files (MERGE_DOMAIN_CONFIG); the
 	// descriptors of a later file come after those of an earlier one.
@@ -60,8 +60,8 @@ func (b *builder) add(f *File) {
 	r.descriptors(b.domain(&r, fields["domain"].pos), fields["descriptors"], "descriptors", 1)
 }
 
-// domain returns the domain of a file. What stands below one that is a mistake is
-// read all the same, for its mistakes.
+// domain returns the domain of a file. After a mistake in the domain the rest of the
+// file is still read, for its mistakes.
 func (b *builder) domain(r *reader, at strict.Pos) *node {
 	name := r.domain
 	present := b.config.domains[name]
@@ -98,8 +98,8 @@ func (b *builder) checkReplaces() {
 // maxDepth is how many levels of descriptors, or of metadata, there may be.
 const maxDepth = 32
 
-// maxParts is how many descriptors and values of metadata a file may have, those
-// that stand for an alias counted again each time.
+// maxParts is how many descriptors and values of metadata a file may have. Those of an
+// alias are counted each time that it is used.
 const maxParts = 1 << 20
 
 func (r *reader) descriptors(parent *node, f field, path string, depth int) {

@@ -88,11 +88,10 @@ func DomainPath(domain string) string { return string(appendKeyName(nil, domain)
 // Match is a rule that was found for a descriptor. The zero value is none.
 type Match struct{ Rule *Rule }
 
-// AppendKey appends what tells the counters of the rule apart: the values of those
-// levels that the file leaves open, a wildcard's unless it shares its threshold.
-// The others are in the rule's Path. entries are those that were matched; two lists
-// of them yield the same bytes only if they share a counter. It may append nothing:
-// then the rule has one counter.
+// AppendKey appends the key of a counter of the rule: the values of levels without a value
+// in the file, and of wildcards unless they share a threshold. The other values are in the
+// rule's Path. entries are the matched ones; two lists give the same bytes only if they
+// share a counter. It may append nothing: then the rule has one counter.
 func (m Match) AppendKey(dst []byte, entries []Entry) []byte {
 	first := true
 	for i := range m.Rule.levels {
@@ -133,9 +132,9 @@ func (m Match) AppendMetric(dst []byte, entries []Entry) []byte {
 	return dst
 }
 
-// AppendStatName appends what envoyproxy/ratelimit calls the rule in its statistics, with
-// the values that came with the request where detailed_metric or value_to_metric want
-// them, and, without entries, when it prints its configuration:
+// AppendStatName appends the name of the rule in envoyproxy/ratelimit's statistics, with
+// the request's values where detailed_metric or value_to_metric want them, and, without
+// entries, the name in its printed configuration:
 // "messaging.message_type_marketing.to_number". Different rules may have the same.
 func (m Match) AppendStatName(dst []byte, entries []Entry) []byte {
 	r := m.Rule
@@ -155,9 +154,9 @@ func (m Match) AppendStatName(dst []byte, entries []Entry) []byte {
 	return dst
 }
 
-// Replaced tells which matches of one request are replaced by others of it, true
-// at their index; nil if none is. A rule that is itself replaced still replaces,
-// and so does an unlimited one. What has no rule is never replaced.
+// Replaced reports, by index, which matches of one request are replaced by others of it;
+// nil if none is. A rule that is itself replaced still replaces others, and so does an
+// unlimited one. A match without a rule is never replaced.
 func Replaced(matches []Match) []bool {
 	var names map[string]bool
 	for _, m := range matches {

@@ -95,7 +95,7 @@ func isNull(n *yamlNode) bool {
 	return n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
-// describe says what a node is, for "is ..., write ...".
+// describe describes a node for messages: "is ..., write ...".
 func describe(n *yamlNode) string {
 	switch n = resolve(n); {
 	case isNull(n):
@@ -109,7 +109,7 @@ func describe(n *yamlNode) string {
 	}
 }
 
-// describeType is describe for what is wrong because of a scalar's type.
+// describeType is describe with the type of a scalar.
 func describeType(n *yamlNode) string {
 	if n.Kind == yaml.ScalarNode {
 		return describe(n) + " of type " + n.ShortTag()
@@ -117,9 +117,9 @@ func describeType(n *yamlNode) string {
 	return describe(n)
 }
 
-// fields reads a mapping that may have the fields of in. Those that are known
-// elsewhere are skipped with a warning, as envoyproxy/ratelimit skips them; others
-// are mistakes. Of a field that is given twice the last one counts.
+// fields reads a mapping that may have the fields of in. Fields of other mappings are
+// skipped with a warning, as envoyproxy/ratelimit skips them; others are mistakes. If a
+// field is given twice, the last one counts.
 func (r *reader) fields(n *yamlNode, path string, in *place) (map[string]field, bool) {
 	m := resolve(n)
 	if m == nil || m.Kind != yaml.MappingNode {
@@ -131,15 +131,15 @@ func (r *reader) fields(n *yamlNode, path string, in *place) (map[string]field, 
 	return fields, true
 }
 
-// merge is how a mapping came to be read for another: by the << of whom, and
-// through how many of them. The zero value is the mapping itself.
+// merge is the << by which a mapping is read for another, and the number of << on the
+// way. The zero value is the mapping itself.
 type merge struct {
-	at    strict.Pos      // of what stands behind <<
+	at    strict.Pos      // of the value of <<
 	into  map[string]bool // fields that stand beside that
 	depth int
 }
 
-// collect adds the fields of a mapping, then those that it merges and has not.
+// collect adds the fields of a mapping, then the fields that it merges and lacks.
 func (r *reader) collect(fields map[string]field, m *yamlNode, path string, in *place, by merge) {
 	var merged []*yamlNode
 	own := map[string]bool{}
@@ -166,7 +166,7 @@ func (r *reader) collect(fields map[string]field, m *yamlNode, path string, in *
 	}
 }
 
-// known reports whether a field has a meaning in a place, and says so if not.
+// known reports whether a place has the field; if not, it reports a mistake or a warning.
 func (r *reader) known(key *yamlNode, path string, in *place) bool {
 	if key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str" {
 		r.fail(posOf(key), path, "has a field whose name is no text ("+describe(key)+"); the fields of "+in.name+" are "+strings.Join(in.fields, ", "))
@@ -190,8 +190,8 @@ func (r *reader) known(key *yamlNode, path string, in *place) bool {
 	return false
 }
 
-// merge adds the fields of what << stands for: a mapping, or several of which the
-// first that has a field counts.
+// merge adds the fields of the value of <<: a mapping, or several of which the first
+// that has a field counts.
 func (r *reader) merge(fields map[string]field, value *yamlNode, path string, in *place, by merge) {
 	m := resolve(value)
 	switch {

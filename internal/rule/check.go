@@ -50,7 +50,7 @@ type problem struct {
 	reason string
 	uses   []string // other fields that the problem depends on
 	other  string   // another place that the problem is about
-	// harmless says that the rule means nothing, but can be in force, see never.
+	// harmless is true if the rule has no effect but can be in force, see never.
 	harmless bool
 }
 
@@ -64,8 +64,8 @@ func (ps problems) errors() strict.Errors {
 	return errs
 }
 
-// check returns all mistakes in what rules mean. This is the only place that knows
-// what is legal: whatever rules are read from ends here.
+// check returns all mistakes in the meaning of rules. Only this function defines which
+// rules are legal, whatever they are read from.
 func check(rules []Rule) problems {
 	c := checker{}
 	if len(rules) > MaxRules {
@@ -129,7 +129,7 @@ func (c *checker) period(field string, value limit.Micros, in span) bool {
 	return false
 }
 
-// word checks that a typed constant is one of the language.
+// word checks that a typed constant exists in the language.
 func (c *checker) word(field string, value int, names []string) {
 	if value >= len(names) {
 		c.add(field, strconv.Itoa(value)+" is unknown; write one of "+strings.Join(names, ", "))

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// combinations checks that what a rule asks for goes together.
+// combinations checks that the settings of a rule fit together.
 func (c *checker) combinations(r *Rule) {
 	base := r.Limits[0].Limit
 	if r.Overdraft != 0 && r.Consistency != lease.Optimistic {
@@ -50,7 +50,7 @@ func (c *checker) local(r *Rule) {
 	}
 }
 
-// lease checks what is said about leases against the algorithm.
+// lease checks the settings of leases against the algorithm.
 func (c *checker) lease(r *Rule) {
 	base := r.Limits[0].Limit
 	ttl := base.LeaseTTL
@@ -110,8 +110,8 @@ func (c *checker) leased(prefix string, r *Rule, s limit.Spec) {
 	}
 }
 
-// lacksBurst says what is wrong with a bucket that overflows between two asks;
-// empty if it does not.
+// lacksBurst returns the mistake of a bucket that overflows between two asks; empty if it
+// does not.
 func lacksBurst(s limit.Spec, interval limit.Micros) string {
 	burst, need := or(s.Burst, s.Count), neededBurst(s, interval)
 	if burst >= need {

@@ -119,7 +119,7 @@ func (c *checker) header(path, name string) {
 	}
 }
 
-// insteadOf says what to write for a header that HTTP/2 has as a pseudo header.
+// insteadOf returns what to write for a header that is a pseudo header in HTTP/2.
 var insteadOf = map[string]string{
 	"host": "hosts (host under when)", ":authority": "hosts (host under when)", ":path": "path",
 	":method": "methods (method under when)",

@@ -41,7 +41,7 @@ func unanchored(expression string) string {
 
 func isBlank(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// literal checks that what looks like a pattern is one, and says how to write it.
+// literal refuses a literal path that looks like a pattern, with how to write the pattern.
 func (c *checker) literal(path string, t Text) {
 	template := asTemplate(t.Arg)
 	legal := !strings.ContainsAny(template, "*") && !strings.ContainsAny(withoutPlaceholders(template), "{}")
@@ -134,7 +134,7 @@ func (c *checker) pathRegex(path string, t Text) {
 	}
 }
 
-// spelling checks what a match takes for the same.
+// spelling checks the differences in spelling that a match ignores.
 func (c *checker) spelling(path string, m Match, fields []string) {
 	if m.IgnoreCase && len(m.Methods)+len(m.Paths) == 0 {
 		c.add(path+"."+fields[4], "has no effect without "+fields[2]+" or "+fields[0]+"; leave it out", path)

@@ -6,10 +6,9 @@ import (
 )
 
 // digest128 is BLAKE2b of RFC 7693 with 16 bytes of output and no key. A long key
-// has parts that clients choose beside others that they do not: who could find
-// another key with the same hash could count on somebody else's counter. FNV does
-// not stand up to that, and the standard library's hashes that do would make the
-// filter a third larger.
+// has parts that clients choose and parts that they do not: a client that finds another
+// key with the same hash could use somebody else's counter. FNV is too weak for this, and
+// the strong hashes of the standard library would make the filter a third larger.
 func digest128(key []byte) [16]byte {
 	h := blakeIV
 	h[0] ^= 0x01010000 ^ 16 // no key, one leaf, 16 bytes

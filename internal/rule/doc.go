@@ -1,5 +1,5 @@
-// Package rule is Weir's rule language: what a rule says ([Rule]), the checks that
-// every rule passes ([New]), its compiled form ([Set.Encode], [Decode]) and its
+// Package rule is Weir's rule language: a rule ([Rule]), the checks that every rule
+// passes ([New]), its compiled form ([Set.Encode], [Decode]) and its
 // evaluation on a request ([Set.Match]).
 //
 // The same code evaluates at the edge, inside the Envoy filter, and in the

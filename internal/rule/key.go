@@ -6,13 +6,11 @@ import (
 	"strings"
 )
 
-// MaxKeyValue is the longest value, in bytes, that stands in a key as it is. A
-// longer one is replaced by its hash, so that oversized headers cost no memory.
+// MaxKeyValue is the longest value, in bytes, that a key has unchanged. A longer one is replaced by its hash, so that oversized headers cost no memory.
 const MaxKeyValue = 256
 
-// MaxKey is the longest key, in bytes, that stands for itself. A longer one is
-// replaced by its hash, see [ShortKey], so that every tier can keep the name of
-// whatever it holds.
+// MaxKey is the longest key, in bytes, that is used unchanged. A longer one is replaced
+// by its hash, see [ShortKey], so that every tier can store the key of each counter.
 const MaxKey = 96
 
 // part is a compiled [Part].
@@ -29,13 +27,13 @@ type source struct {
 
 // appendKey appends the canonical key of a request, before [ShortKey]: the values of the parts
 // joined by '|'. Different values give different keys, because within a value
-// '\' and '|' are written '\\' and '\|', and marks that no value can contain say
-// what is not the plain value of a part's first source:
+// '\' and '|' are written '\\' and '\|', and marks that no value can contain begin
+// everything that is not the plain value of a part's first source:
 //
 //	\n:   before the value of the part's n-th else
 //	\h    before the hash of a value longer than MaxKeyValue, as 32 hexadecimal
-//	      digits of FNV-1a 128. Who could find a value with the same hash as
-//	      another client's could as well send that client's value.
+//	      digits of FNV-1a 128. A client that can find a value with the same hash
+//	      as another client's could also send that client's value.
 //	\k    before the hash of the whole key, which then is all of it, see ShortKey
 //
 // An empty value counts as missing. ok is false if a part has no value at all.
@@ -51,11 +49,11 @@ func (m *Matches) appendKey(dst []byte, parts []part, q *view) (key []byte, ok b
 	return dst, true
 }
 
-// ShortKey returns the key that stands for a canonical key: itself, or of one longer
-// than [MaxKey] the mark \k and its hash, as 32 hexadecimal digits of BLAKE2b-128.
-// It writes over a key that it replaces. Whoever takes keys from a filter of an
-// older release, which does not shorten them, or puts one together by
-// [AppendKeyPart], shortens it by this, and counts on the same counter.
+// ShortKey returns the key that is used for a canonical key: itself or, if it is longer
+// than [MaxKey], the mark \k and its hash, as 32 hexadecimal digits of BLAKE2b-128.
+// It overwrites a key that it replaces. Keys from a filter of an older release, which does
+// not shorten them, and keys made by [AppendKeyPart] must be shortened by this to reach the
+// same counter.
 func ShortKey(key []byte) []byte {
 	if len(key) <= MaxKey {
 		return key
@@ -103,9 +101,9 @@ func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 // where that is the plain value of the part's first source. Parts are joined by '|'.
 func AppendKeyPart(dst []byte, value string) []byte { return appendValue(dst, value) }
 
-// AppendValue appends what a part comes to in the key of a request of which somebody
-// else took the value of the part's first source: of an IPv6 client the prefix, of
-// a path what stands before its query. A value that is no address stands for itself.
+// AppendValue appends a part of the key for a value of the part's first source that was
+// read elsewhere: the prefix of an IPv6 client, a path without its query. A value that is
+// no address is appended unchanged.
 func (p Part) AppendValue(dst []byte, value string) []byte {
 	switch first := p[0]; first.From {
 	case FromClientIP:
@@ -184,7 +182,7 @@ func appendQuery(dst []byte, path, name string) []byte {
 	return dst
 }
 
-// appendUnescaped decodes '+' and %XX. What is no escape stands for itself.
+// appendUnescaped decodes '+' and %XX. Other text is unchanged.
 func appendUnescaped(dst []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

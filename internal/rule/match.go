@@ -15,7 +15,7 @@ type Matches struct {
 	// key that the request does not have and that has no else. They do not count
 	// the request: one counter for everybody without the header would let any
 	// client use up the limit of all others. Rules that must cover such requests
-	// say so: else: client_ip.
+	// have an else, such as client_ip.
 	MissingKey []int
 
 	keys    []byte // all keys of Hits
@@ -142,8 +142,8 @@ func (m *matcher) path(q *view) bool {
 	return false
 }
 
-// spelledPath compares the path in the form that stands for all that the match takes
-// for the same: with and without the slash at its end if that does not matter.
+// spelledPath compares the path in its canonical form under the match's spelling: with
+// and without the slash at its end if that does not matter.
 func (m *matcher) spelledPath(q *view) bool {
 	path, short := q.spelled(m.spelling), q.counted(m.spelling)
 	for i := range m.paths {

@@ -28,9 +28,8 @@ func Decode(doc []byte) (*Set, error) {
 	return s, nil
 }
 
-// Read reads a rules document from wherever it stands in another one. Every
-// mistake is reported to where doc reports its own; the result is nil if there is
-// one.
+// Read reads a rules document, which may be part of another one. Every mistake is
+// reported in doc; the result is nil if there is one.
 func Read(doc strict.Value) *Set { return read(doc, false) }
 
 // ReadCompiled is Read for the compiled form: it is as lenient as [Decode].
@@ -95,7 +94,7 @@ func readDocument(doc strict.Value) (rules []Rule, revision uint64) {
 // reader turns a document into rules. It checks spelling and types; what the
 // values mean is checked by check, for rules of every origin.
 type reader struct {
-	client Source // what client_ip means where a rule does not say
+	client Source // the default of client_ip in rules
 }
 
 func (d *reader) rule(v strict.Value) Rule {

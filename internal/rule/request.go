@@ -1,7 +1,7 @@
 package rule
 
-// Inputs says which parts of a request a set of rules looks at, so that the edge
-// fetches these and no others: a host call costs more than a decision.
+// Inputs are the parts of a request that a set of rules uses, so that the edge fetches
+// these and no others: a host call costs more than a decision.
 type Inputs struct {
 	Method bool // :method
 	Host   bool // :authority

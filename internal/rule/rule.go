@@ -5,7 +5,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Defaults: what a rule means where it says nothing. They are part of the rule
+// Defaults of a rule. They are part of the rule
 // language and never change within a format version, because the compiled form
 // leaves out what is at its default.
 //
@@ -40,10 +40,10 @@ type Rule struct {
 	// '_'. It appears in response headers, metrics and logs.
 	Name string
 	Mode Mode
-	// Match says which requests the rule applies to.
+	// Match selects the requests that the rule applies to.
 	Match Match
-	// Key says whose requests are counted together. An empty key counts all of
-	// them together.
+	// Key selects the requests that are counted together. An empty key counts all
+	// requests together.
 	Key []Part
 	// Limits holds the base limit at 0 and the override i at i+1; at least one.
 	// The first override whose When holds is used, else the base limit. All agree
@@ -63,7 +63,7 @@ type Rule struct {
 	// nothing else. Only lease.FailureDeny may change it.
 	DenyStatus int
 	// ExpectedHolders divides the limit under lease.FailureLocal while the
-	// holder does not know how many there are; 1 to 100,000. Only then may it be changed.
+	// number of holders is unknown; 1 to 100,000. Only then may it be changed.
 	ExpectedHolders int64
 	// Timeout is how long a request waits for the tier above, counted from its
 	// arrival; 1 ms to 1 s, whole milliseconds.
@@ -84,7 +84,7 @@ type Variant struct {
 	Limit limit.Spec
 }
 
-// Mode says what a rule's decisions do. The zero value is Enforce.
+// Mode is the effect of a rule's decisions. The zero value is Enforce.
 type Mode uint8
 
 // The modes.
@@ -94,7 +94,7 @@ const (
 	Off          // checked, but not evaluated
 )
 
-// Scope says who shares a rule's counters. The zero value is ScopeRegion.
+// Scope is who shares a rule's counters. The zero value is ScopeRegion.
 type Scope uint8
 
 // The scopes.
@@ -103,7 +103,7 @@ const (
 	ScopePoP          // one Envoy process
 )
 
-// XRateLimit says which X-RateLimit-* response headers are set beside the
+// XRateLimit selects the X-RateLimit-* response headers that are set beside the
 // standard RateLimit and RateLimit-Policy. The zero value is XRateLimitOff.
 type XRateLimit uint8
 
@@ -145,8 +145,8 @@ type Match struct {
 	// Headers must all hold; sorted by Name, which is unique.
 	Headers []HeaderMatch
 
-	// What services may take for the same as Paths and Methods. A key of the path
-	// takes it for the same, too.
+	// Differences from Paths and Methods that the match ignores. A key of the path
+	// ignores them, too.
 
 	IgnoreCase           bool // letters of methods and paths: /Login is /login
 	IgnoreTrailingSlash  bool // /login/ is /login
@@ -193,7 +193,7 @@ type Source struct {
 	IPv6Prefix int
 	// TrustedHops, 1 to 16, takes the client's address from X-Forwarded-For: the
 	// TrustedHops-th from the right, which the outermost trusted proxy wrote. 0 is
-	// the peer's address. What stands further left is the client's own word and is
+	// the peer's address. Anything further left is the client's own claim and is
 	// never used.
 	TrustedHops int
 }

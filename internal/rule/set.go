@@ -16,9 +16,9 @@ type Set struct {
 	// the same have the same version, whatever they were read from.
 	Version string
 	// Revision orders sets: of two, the one with the larger revision is newer. 0:
-	// nothing is known. It is no part of the version and of the compiled form: an edge
-	// of an older release would refuse the field, and a set that comes back as it was
-	// is the same set. See [Set.Dated].
+	// unknown. It is not part of the version or the compiled form: an edge of an older
+	// release would refuse the field, and a set with the same content as before is the
+	// same set. See [Set.Dated].
 	Revision uint64
 
 	rules     []Rule
@@ -59,8 +59,8 @@ func (s *Set) Dated(revision uint64) *Set {
 // Stated reports whether the revision is one that the document stated.
 func (s *Set) Stated() bool { return s.Revision >= stated }
 
-// Number returns the revision as people know it: what the document states or, without
-// that, what the set was dated with.
+// Number returns the revision for people: the one in the document or, without that, the
+// one that the set was dated with.
 func (s *Set) Number() uint64 { return s.Revision &^ stated }
 
 // Len returns the number of rules, those that are off included.
@@ -77,7 +77,7 @@ func (s *Set) Find(name string) (i int, ok bool) {
 }
 
 // Limit returns a limit of the rule i: 0 for the base limit, j+1 for the override
-// j. It is nil if there is no such variant: whoever asks may have other rules.
+// j. It is nil if there is no such variant: the caller may have other rules.
 func (s *Set) Limit(i, variant int) *limit.Limit {
 	if variant < 0 || variant >= len(s.limits[i]) {
 		return nil
@@ -85,10 +85,10 @@ func (s *Set) Limit(i, variant int) *limit.Limit {
 	return s.limits[i][variant]
 }
 
-// Override names a variant of the rule i by what it is, not by its place: 0 for the
-// base limit, for an override a hash of its name or, without one, of what it is for. It
-// is the same in every set that has this override, whatever its limit and the overrides
-// around it. The variant must be one of the rule's.
+// Override identifies a variant of the rule i by its content and not by its place: 0 for
+// the base limit, for an override a hash of its name or, without one, of its condition. It
+// is the same in every set that has this override, whatever its limit and the other
+// overrides are. The variant must be one of the rule's.
 func (s *Set) Override(i, variant int) uint64 { return s.overrides[i][variant] }
 
 // Inputs returns what the rules look at. It must not be changed.

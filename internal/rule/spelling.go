@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// spelling is which differences between paths a match takes for none. What services
-// take for the same path depends on them, so each rule says it: a limit that is
-// counted under one spelling only has ways around it.
+// spelling is the set of differences between paths that a match ignores. Services differ
+// in which paths they treat as the same, so each rule has its own setting: a client can
+// get around a limit that counts one spelling only.
 type spelling uint8
 
 const (
@@ -31,8 +31,7 @@ func (m *Match) spelling() (s spelling) {
 	return s
 }
 
-// append appends the one form that stands for all paths that s takes for the same:
-// in lower case, with a slash at the end, without parameters.
+// append appends the canonical form of all paths that are the same under s: in lower case, with a slash at the end, without parameters.
 func (s spelling) append(dst []byte, path string) []byte {
 	if s&noParameters != 0 && path != "" && path[0] == '/' {
 		dst = appendSegments(dst, path)
@@ -90,8 +89,8 @@ func (q *view) spelled(s spelling) []byte {
 	return q.m.spelled[s]
 }
 
-// counted returns the path as a key of the rule that is being evaluated has it: not
-// counted apart are paths that its match takes for the same.
+// counted returns the path in its form in keys of the rule: paths that are the same for
+// its match share a counter.
 func (q *view) counted(s spelling) []byte {
 	path := q.spelled(s)
 	if n := len(path) - 1; s&anySlash != 0 && n > 0 {
@@ -106,7 +105,7 @@ type segment struct {
 	any  bool
 }
 
-// segments takes a template apart, which begins with '/'.
+// segments splits a template, which begins with '/'.
 func segments(template string) (out []segment) {
 	for _, s := range strings.Split(template[1:], "/") {
 		if isPlaceholder(s) {

@@ -1,10 +1,9 @@
 // Package rulefile reads rules files: YAML, or JSON, which is YAML too.
 //
-// It only turns the text into a tree with positions. What the fields are called
-// and what their values may be is known to package rule alone, which reads the
-// compiled form in the same way; so a mistake has the same message everywhere, and
-// here a file, a line and a column beside it. schema.json says the same to
-// editors.
+// It only turns the text into a tree with positions. Package rule alone defines the fields
+// and their values, and reads the compiled form in the same way. So a mistake has the same
+// message everywhere, and here also a file, a line and a column. schema.json is the same
+// for editors.
 package rulefile
 
 import (
@@ -31,9 +30,9 @@ func Parse(file string, data []byte) (*rule.Set, error) {
 	return nil, located(file, errs)
 }
 
-// ReadDocument reads another file as strictly as a rules file. What its fields may
-// be is for read to say, and to report; nothing is what to write into an empty file,
-// as in "rules: [] for no rules". The error is like that of [Parse].
+// ReadDocument reads another file as strictly as a rules file. read reads and checks its
+// fields; nothing is the text to write into an empty file, as in "rules: [] for no rules".
+// The error is like that of [Parse].
 func ReadDocument(file string, data []byte, nothing string, read func(doc strict.Value)) error {
 	var errs strict.Errors
 	if root := parse(data, nothing, &errs); root != nil {

@@ -12,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parse reads a file with one YAML document. What YAML can say and JSON cannot is
-// a mistake: rules travel as JSON, and a rule should mean what one reads. nothing is
-// what to write where there is nothing to say.
+// parse reads a file with one YAML document. YAML without a counterpart in JSON is a
+// mistake: rules are sent as JSON, and must mean what a reader expects. nothing is the
+// text to write into an empty file.
 func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
 	if len(data) > strict.MaxBytes {
 		fail(errs, strict.Pos{}, "", "the file has "+strconv.Itoa(len(data))+" bytes; write at most "+strconv.Itoa(strict.MaxBytes))
@@ -62,7 +62,7 @@ func fail(errs *strict.Errors, at strict.Pos, path, reason string) {
 	errs.Add(strict.Error{Pos: at, Path: path, Reason: reason}, strict.MoreErrors)
 }
 
-// converter turns YAML nodes into strict nodes and reports what has no place there.
+// converter turns YAML nodes into strict nodes and reports those that are not allowed.
 type converter struct{ errs *strict.Errors }
 
 func (c *converter) node(y *yaml.Node, path string, depth int) strict.Node {
@@ -118,7 +118,7 @@ func scalar(n *strict.Node, y *yaml.Node) {
 	case "!!str":
 		n.Kind = strict.String
 	case "!!int":
-		n.Kind = strict.Number // 0x10, 1_000 and 010 are not what everybody reads in them
+		n.Kind = strict.Number // 0x10, 1_000 and 010 are easily misread
 		if decimal.MatchString(y.Value) {
 			n.Kind = strict.Int
 		}

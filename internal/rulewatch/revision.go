@@ -7,19 +7,18 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// oldest is the oldest time of a file that says anything of its age, in Unix ms: 2000.
-// Archives and images that are built to be the same every time have 1970, 1980 or the
-// end of 1999: of two of them none is newer.
+// oldest is the oldest time of a file that is used as its age, in Unix ms: 2000. Archives
+// and images with reproducible builds have 1970, 1980 or the end of 1999, which does not
+// show which of two files is newer.
 const oldest = 946_684_800_000
 
-// order gives each set of rules its revision: what its document states or, without
-// that, the time of its file in Unix ms. This process is itself a witness of the order:
-// what it reads later is newer than what it read before, also where a file was
-// replaced by one with an older time.
+// order gives each set of rules its revision: the one in its document or, without that,
+// the time of its file in Unix ms. Rules that this process reads later are newer than those
+// that it read before, also where a file was replaced by one with an older time.
 type order struct {
 	last    uint64    // of the set in force
 	version string    // of the set in force; empty: none yet
-	newest  *rule.Set // of all that were in force, which edges keep; nil: none yet
+	newest  *rule.Set // the newest that was in force, which edges keep; nil: none yet
 	log     *slog.Logger
 }
 

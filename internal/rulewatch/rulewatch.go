@@ -1,5 +1,5 @@
-// Package rulewatch keeps the rules in force equal to a rules file, as long as
-// that is right: a file with a mistake never replaces good rules.
+// Package rulewatch puts a rules file in force whenever it changes. A file with a mistake
+// never replaces good rules.
 package rulewatch
 
 import (

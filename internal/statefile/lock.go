@@ -8,16 +8,16 @@ import (
 )
 
 var (
-	// ErrInUse says that another process has the file.
+	// ErrInUse is the error for a file that another process has locked.
 	ErrInUse = errors.New("another process uses it")
-	// ErrNoFile says that something else has the name, such as a directory or a device.
+	// ErrNoFile is the error for a path that is no file, such as a directory or a device.
 	ErrNoFile = errors.New("it is not a regular file")
 )
 
 // Lock keeps other processes from using the file at path, until the returned lock is
-// closed or this process ends. It is taken on a file beside it, which stays: the file
-// itself is replaced again and again. For that it must be a file, or nothing yet: who
-// replaced /dev/null would take it from the whole machine.
+// closed or this process ends. The lock is on a file beside it, because the file itself is
+// replaced with each save. The path must be a regular file or not exist: replacing
+// /dev/null would take it from the whole machine.
 func Lock(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: %w", path, ErrNoFile)

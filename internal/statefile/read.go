@@ -11,15 +11,15 @@ import (
 	"os"
 )
 
-// DamagedError says that a file is not what a Writer left.
+// DamagedError is the error for a file that is not as a Writer left it.
 type DamagedError struct{ What string }
 
 func (e *DamagedError) Error() string { return "damaged: " + e.What }
 
-// Read shows the records of the file at path, in their order, once all of the file has
-// been found whole. visit may not keep a record; its error ends the reading. The error is
-// [os.ErrNotExist] without a file, and a *[DamagedError] for one that is torn, foreign or
-// of a newer layout: then nothing was visited.
+// Read checks the file at path and then passes its records to visit, in their order. visit
+// must not keep a record; its error ends the reading. The error is [os.ErrNotExist] without
+// a file, and a *[DamagedError] for a file that is incomplete, foreign or of a newer
+// layout. In these cases visit was not called.
 func Read(path string, visit func(record []byte) error) (Header, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -64,14 +64,14 @@ func read(f io.Reader, visit func([]byte) error) (h Header, err error) {
 	return h, nil
 }
 
-// reader reads the parts of a file; buf is the one read last.
+// reader reads the parts of a file; buf is the last one.
 type reader struct {
 	in  *bufio.Reader
 	buf []byte
 }
 
-// fill reads so many bytes into buf. Memory grows with what is there, not with what a
-// damaged length promises.
+// fill reads n bytes into buf. Memory grows with the bytes that are read, not with a
+// damaged length.
 func (r *reader) fill(n int) error {
 	const step = 1 << 20
 	r.buf = r.buf[:0]
@@ -113,8 +113,8 @@ func (r *reader) header() (h Header, err error) {
 	return h, nil
 }
 
-// block reads the next block into buf and returns its length; at the end, 0, and buf is
-// what the end says.
+// block reads the next block into buf and returns its length. At the end of the file it
+// returns 0, and buf has the number of records.
 func (r *reader) block() (int, error) {
 	if err := r.fill(8); err != nil {
 		return 0, err
@@ -136,7 +136,7 @@ func (r *reader) block() (int, error) {
 	return int(n), nil
 }
 
-// records shows those of the block.
+// records passes the records of the block to visit.
 func (r *reader) records(visit func([]byte) error) (n uint64, err error) {
 	for b := r.buf; len(b) > 0; n++ {
 		size, used := binary.Uvarint(b)
@@ -151,7 +151,7 @@ func (r *reader) records(visit func([]byte) error) (n uint64, err error) {
 	return n, nil
 }
 
-// explain turns the end of a file that came too early into what it means.
+// explain turns an early end of the file into a DamagedError.
 func (r *reader) explain(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return damaged("it ends too early")

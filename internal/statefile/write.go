@@ -42,7 +42,7 @@ func Create(path string, h Header) (*Writer, error) {
 	return w, nil
 }
 
-// Put adds a record, which may be used again afterwards. An error is told by Commit.
+// Put adds a record, which the caller may change afterwards. Commit returns its error.
 func (w *Writer) Put(record []byte) {
 	w.block = binary.AppendUvarint(w.block, uint64(len(record)))
 	w.block = append(w.block, record...)
@@ -74,8 +74,8 @@ func (w *Writer) write(b []byte) {
 	w.err = err
 }
 
-// Commit ends the file and puts it in place of the old one. After an error the old one
-// is what it was. It returns the size in bytes.
+// Commit ends the file and replaces the old one. After an error the old one is unchanged.
+// It returns the size in bytes.
 func (w *Writer) Commit() (int64, error) {
 	w.flush()
 	var end [16]byte
@@ -95,9 +95,9 @@ func (w *Writer) Commit() (int64, error) {
 	return w.size, syncDir(filepath.Dir(w.path))
 }
 
-// Disclaim says in the header of the file at path that it is not the last word any more. It
-// is for when no other file can be written: it writes in place, and takes no room. What only
-// people read makes the place. Without a file there is nothing to do.
+// Disclaim marks the file at path as not orderly. It is for a disk on which no new file can
+// be written: it writes in place and needs no space, by dropping the fields of the header
+// that are only for people. Without a file there is nothing to do.
 func Disclaim(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -133,7 +133,7 @@ func disclaim(f *os.File) error {
 	return f.Sync()
 }
 
-// syncDir makes a rename in a directory outlast a loss of power.
+// syncDir makes a rename in a directory survive a power failure.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -41,7 +41,7 @@ func NewRegistry(program string) *Registry {
 	return r
 }
 
-// version is that of the module, as the go command stamped it.
+// version is the version of the module in the build information.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

@@ -18,78 +18,77 @@ type Config struct {
 	// rules in force stay; at the start it is an error.
 	Rules string `help:"Rules file: YAML. Required without --ratelimit-config." placeholder:"FILE"`
 
-	// Listen is where PoPs find the QuotaService, as host:port: HTTP/2 without TLS
-	// and HTTP/1.1 on one port. It has no authentication: whoever reaches it can
-	// spend every limit, so it belongs on a private network. GET /healthz there says
-	// whether to call this replica: 200, or 503 and why while it is not ready.
+	// Listen is the address of the QuotaService, as host:port: HTTP/2 without TLS
+	// and HTTP/1.1 on one port. It has no authentication: every client that reaches it
+	// can spend every limit, so it belongs on a private network. GET /healthz there
+	// answers 200, or 503 and the reasons while this replica is not ready.
 	Listen string `default:"127.0.0.1:8080" help:"Address of the QuotaService, host:port."`
 
-	// AdminListen is where /healthz, /readyz, /metrics and /rules are, as
-	// host:port. Not for clients.
+	// AdminListen is the address of /healthz, /readyz, /metrics and /rules, as
+	// host:port. It is not for clients.
 	AdminListen string `default:"127.0.0.1:8090" help:"Address of health, metrics and rules, host:port."`
 
-	// Replicas is how many replicas of this region there are, 1 or more. With Redis
-	// they find out by themselves, and this is only what on_failure: local divides a
-	// limit by until they have. Without it the counters are in this process's
-	// memory, which replicas do not share: with 2 or more each would grant the whole
-	// limit, so that readiness is refused.
+	// Replicas is the number of replicas of this region, 1 or more. With Redis they count
+	// themselves, and on_failure: local divides a limit by this number only until then.
+	// Without Redis the counters are in this process's memory, which replicas do not
+	// share: with 2 or more each would grant the whole limit, so readiness is refused.
 	Replicas int `default:"1" help:"Replicas of this region; without Redis only 1 is ever ready."`
 
-	// Learning says what a key is worth after a crash, of which the PoPs still show that
-	// there was a life before. True: what a PoP remembers of the keys that it asks for is
-	// believed, as far as less is left by it; nobody gains by what he remembers, and keys
-	// that nobody remembers are as they were saved, or new. False: so are all. Either
-	// admits at most one more limit in that period. A lease cache in front of counters in
-	// memory (front: on) keeps what PoPs remember to itself. With Redis it has no meaning.
+	// Learning restores counters after a crash from the PoPs that were in contact before
+	// it. True: the state of a key that a PoP reports with its asks is used if less is left
+	// by it, so no PoP can gain by its report; keys that no PoP reports are as they were
+	// saved, or new. False: all keys are as they were saved, or new. Either admits at most
+	// one more limit in that period. A lease cache in front of counters in memory
+	// (front: on) does not pass these reports on. With Redis this setting has no effect.
 	Learning bool `default:"true" negatable:"" help:"After a crash believe what PoPs remember of spent keys."`
 
-	// State is the file in which the counters in this process's memory outlive it. They
-	// are saved when it is told to end, and loaded before the next one is ready, so that
-	// a restart loses nothing. auto: "state" in the directory that systemd names
-	// (STATE_DIRECTORY), else .weir/state in the working directory; off: nowhere. A
-	// file that is damaged, of a newer release, not readable or in use by another
-	// process is told in the log, and the counters begin as new. What is no file, such
-	// as /dev/null, is told and left alone. With Redis it has no meaning and must be auto
-	// or off.
+	// State is the file that keeps the counters in memory through a restart. They are
+	// saved on SIGTERM and loaded before the next process is ready, so a restart loses
+	// nothing. auto: "state" in the directory that systemd names (STATE_DIRECTORY), else
+	// .weir/state in the working directory; off: no file. If the file is damaged, of a
+	// newer release, not readable or in use by another process, this is logged and the
+	// counters begin as new. A path that is not a file, such as /dev/null, is logged and
+	// not touched. With Redis this setting has no effect and must be auto or off.
 	State string `default:"auto" help:"File that keeps the counters in memory through a restart: auto, off or a path." placeholder:"FILE"`
 
-	// StateInterval is how often they are saved besides, 0 or 100ms to 1h: a process
-	// that is killed loses what it granted since. Saving takes at most a twentieth of
-	// the time: of very many counters it is done less often. 0: only at the end.
+	// StateInterval is how often the counters are saved while running, 0 or 100ms to 1h: a
+	// killed process loses what it granted since the last save. Saving takes at most a
+	// twentieth of the time, so very many counters are saved less often. 0: only at the
+	// end.
 	StateInterval time.Duration `default:"5s" help:"How often the state file is written while running; 0: only at the end."`
 
-	// Front puts a cache of leases in front of the store: it answers denials and
-	// cuts leases by itself, and asks the store for more behind. auto: on with
-	// Redis, where it keeps floods away from it and remembers what was denied when
-	// Redis fails; off without, since memory is as near as the cache.
+	// Front puts a cache of leases in front of the store. It answers from denials and
+	// leases in the cache, and asks the store for more in the background. auto: on with
+	// Redis, where it keeps floods away and still denies denied keys when Redis fails; off
+	// without Redis, because memory is as fast as the cache.
 	Front string `default:"auto" help:"Lease cache in front of the store: auto, on or off."`
 
-	// Redis is where the counters are, as host:port, several with commas between:
-	// masters of a cluster, sentinels, or one server. Of a cluster one address that
-	// leads to any of its nodes is enough. Empty: in this process's memory.
+	// Redis has the addresses of the servers with the counters, as host:port with commas
+	// between: masters of a cluster, sentinels, or one server. One address that leads to
+	// any node of a cluster is enough. Empty: the counters are in this process's memory.
 	Redis   []string `help:"Redis servers: host:port[,host:port...]. Empty: counters in memory." placeholder:"HOST:PORT"`
 	RedisOf Redis    `embed:"" prefix:"redis-"`
 
-	// MaxKeys bounds the counters in memory at once, 1 to 1,000,000,000. Only
-	// counters that are as good as new are forgotten; where none is left, requests
-	// with new keys follow their rule's on_failure.
+	// MaxKeys bounds the counters in memory, 1 to 1,000,000,000. Only counters that
+	// are as good as new are evicted; if there are none, requests with new keys follow
+	// their rule's on_failure.
 	MaxKeys int `default:"1000000" help:"Most counters in memory."`
 
 	// MaxMemory bounds the memory of these counters, 1MiB or more. A counter takes
 	// about 210 bytes, and a key of more than 30 bytes its length more; a sliding
 	// log 16 bytes more for each charge in its window, a concurrency limit 48 for
-	// each holder. When it is used up, as MaxKeys.
+	// each holder. When it is used up, the effect is that of MaxKeys.
 	MaxMemory settings.Bytes `default:"512MiB" help:"Most memory of counters, such as 512MiB."`
 
-	// MaxHolders bounds the workers of PoPs that are remembered, 1 to 10,000,000,
-	// about 500 bytes each; a PoP has one per processor unless its Envoy was told
-	// otherwise. Calls of more PoPs are refused while all the others called within the
-	// last 10 s. One PoP has at most 512.
+	// MaxHolders bounds the workers of PoPs in memory, 1 to 10,000,000, about 500 bytes
+	// each; a PoP has one per processor unless its Envoy is configured otherwise. Calls of
+	// more PoPs are refused while all the others called within the last 10 s. One PoP has
+	// at most 512.
 	MaxHolders int `default:"100000" help:"Most workers of PoPs that are remembered."`
 
-	// SlotSeed is mixed into the ids by which clients name requests that hold slots of
-	// a concurrency limit, so that nobody can choose two that collide. The same on
-	// all replicas; a secret, so better in the environment than on a command line.
+	// SlotSeed is mixed into the ids of requests that hold slots of a concurrency limit,
+	// so that no client can choose two ids that collide. It must be the same on all
+	// replicas. It is a secret: set it in the environment rather than on a command line.
 	// Empty: ids are hashed without it.
 	SlotSeed string `help:"Secret that is mixed into the ids of requests that hold slots."`
 
@@ -98,7 +97,7 @@ type Config struct {
 	MaxStreams int `default:"1000" help:"Most calls in flight per HTTP/2 connection."`
 
 	// HeaderTimeout bounds how long a request's headers, and then its body, may
-	// take to arrive, 100ms to 1m. It only meets broken and hostile clients.
+	// take to arrive, 100ms to 1m. Only broken and hostile clients reach it.
 	HeaderTimeout time.Duration `default:"5s" help:"Longest that a request may take to arrive."`
 
 	// IdleTimeout closes connections without calls, 1s to 1h. It should be longer
@@ -106,26 +105,26 @@ type Config struct {
 	// that is being closed.
 	IdleTimeout time.Duration `default:"10m" help:"How long connections without calls are kept."`
 
-	// DrainWait is how long calls are still taken after SIGTERM while /readyz and
-	// /healthz already say no, 0 to 5m: the time in which others take this replica off
-	// their lists. It should be longer than callers take to notice: a health check or
-	// two of an Envoy (1 s in envoy/pop.yaml), the refresh of a name (5 s in an Envoy
-	// with STRICT_DNS). With DrainTimeout it should fit into what the process is given
-	// to end (Kubernetes: 30 s). A second signal ends it.
+	// DrainWait is how long calls are still answered after SIGTERM while /readyz and
+	// /healthz already fail, 0 to 5m, so that callers can take this replica off their
+	// lists. It should be longer than they need: one or two health checks of an Envoy
+	// (1 s in envoy/pop.yaml), the refresh of a DNS name (5 s in an Envoy with
+	// STRICT_DNS). With DrainTimeout it should be shorter than the time that the process
+	// has to end (Kubernetes: 30 s). A second signal ends the process at once.
 	DrainWait time.Duration `default:"6s" help:"How long to serve on, not ready, after SIGTERM."`
 
 	// DrainTimeout bounds how long calls in flight may take after that, 0 to 5m;
 	// then connections are cut.
 	DrainTimeout time.Duration `default:"10s" help:"How long calls in flight may take when stopping."`
 
-	// LogFormat is json, one object a line, or text, key=value. The log goes to
+	// LogFormat is json, one object per line, or text, key=value. The log is written to
 	// standard error.
 	LogFormat string `default:"text" help:"json or text."`
 
-	// LogLevel is the least level that is logged: debug, info, warn or error.
+	// LogLevel is the lowest level that is logged: debug, info, warn or error.
 	LogLevel string `default:"info" help:"debug, info, warn or error."`
 
-	// Pprof serves Go's profiles under /debug/pprof/ of the admin address. Who
-	// reaches them can make the process work.
+	// Pprof serves Go's profiles under /debug/pprof/ of the admin address. A client that
+	// reaches them can put load on the process.
 	Pprof bool `default:"false" negatable:"" help:"Serve profiles on the admin address."`
 }

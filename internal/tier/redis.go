@@ -14,12 +14,12 @@ import (
 	"github.com/weirlimit/weir/internal/settings"
 )
 
-// Redis says how to speak to Redis. All of it is without meaning where
-// [Config.Redis] is empty.
+// Redis has the settings of the connections to Redis. They must be unset, or have no
+// effect, where [Config.Redis] is empty.
 type Redis struct {
 	// Mode is what the addresses are: cluster, sentinel, single, or auto: a cluster
-	// if there are several of them or if the one says that it belongs to one, else
-	// a single server.
+	// if there are several addresses or if the server is in cluster mode, else a single
+	// server.
 	Mode string `default:"auto" help:"auto, single, cluster or sentinel."`
 
 	// SentinelMaster is the name of the master that the sentinels watch. Required
@@ -29,38 +29,37 @@ type Redis struct {
 	// Username is the ACL user; empty: the default user.
 	Username string `help:"ACL user."`
 
-	// PasswordFile holds the password; line ends after it do not count. It is read
-	// for every new connection, so that a password is changed by changing the file.
-	// Empty: no password.
+	// PasswordFile has the password; line ends after it are ignored. It is read for every
+	// new connection, so that a password is changed by changing the file. Empty: no
+	// password.
 	PasswordFile string `help:"File with the password, read for every new connection." placeholder:"FILE"`
 
-	// SentinelUsername and SentinelPasswordFile are for the sentinels themselves,
-	// which have users of their own. Only for mode sentinel; empty: they demand none.
+	// SentinelUsername and SentinelPasswordFile are for the sentinels, which have users of
+	// their own. Only for mode sentinel; empty: the sentinels need none.
 	SentinelUsername     string `help:"ACL user of the sentinels."`
 	SentinelPasswordFile string `help:"File with the password of the sentinels." placeholder:"FILE"`
 
 	// TLS encrypts the connections. The server's certificate is checked against
 	// TLSCA, or the system's authorities if that is empty, and against the name in
-	// TLSName, or that of the address. TLSCert and TLSKey are shown to servers that
-	// ask for a certificate; both or none.
+	// TLSName, or that of the address. TLSCert and TLSKey are for servers that ask for a
+	// client certificate; both or none.
 	TLS     bool   `default:"false" negatable:"" help:"Encrypt connections to Redis."`
 	TLSCA   string `name:"tls-ca" help:"Certificates of authorities to trust." placeholder:"FILE"`
 	TLSCert string `name:"tls-cert" help:"Certificate to show." placeholder:"FILE"`
 	TLSKey  string `name:"tls-key" help:"Its key." placeholder:"FILE"`
 	TLSName string `name:"tls-name" help:"Name that the server's certificate must bear."`
 
-	// Timeout bounds connecting, and waiting for a reply, each; 1ms to 10s. After
-	// one that is over a server is left alone for 100 ms. Callers may give up
-	// earlier.
+	// Timeout bounds connecting, and waiting for a reply, each; 1ms to 10s. After a
+	// timeout a server gets no calls for 100 ms. Callers may give up earlier.
 	Timeout time.Duration `default:"100ms" help:"Longest wait for Redis to connect, and to reply."`
 
 	// Lanes is how many pipelines may be in flight to one server at once, each on a
-	// connection of its own; 1 to 64. Wants that come meanwhile gather and travel in
-	// the next.
+	// connection of its own; 1 to 64. Wants that arrive in between wait and are sent in the
+	// next pipeline.
 	Lanes int `default:"2" help:"Pipelines in flight per server."`
 
-	// Queue bounds the wants that gather for one server, 1 to 1,000,000; the default
-	// is some 40 ms of a Redis core. More are answered unavailable.
+	// Queue bounds the wants that wait for one server, 1 to 1,000,000; the default
+	// is some 40 ms of work for a Redis core. More are answered unavailable.
 	Queue int `default:"4096" help:"Most wants that wait for a server."`
 }
 
@@ -126,8 +125,8 @@ func newRedis(cfg *Config, log *slog.Logger) (*redisstore.Store, error) {
 	return redisstore.New(c)
 }
 
-// password returns what reads a file with a password and perhaps a line end, once it
-// has been read; nil without a file.
+// password returns a function that reads a file with a password, after a first reading to
+// check it; nil without a file.
 func password(field, path string) (func() (string, error), error) {
 	if path == "" {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package watch keeps what is in force equal to what files say, as long as that is
-// right: files with a mistake never replace a good configuration.
+// Package watch reads files again when they change and puts their content in force. Files
+// with a mistake never replace a good configuration.
 package watch
 
 import (
@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// every is how often the files are read. Their content is compared, not only their
-	// times: that sees every kind of change, a swapped symbolic link as Kubernetes
-	// uses and an edit that keeps time and size, and costs under a millisecond.
+	// every is how often the files are read. Their content is compared and not only their
+	// times: this detects every kind of change, such as a swapped symbolic link (Kubernetes)
+	// and an edit that keeps time and size, and takes less than a millisecond.
 	every = time.Second
-	// settle is how long new content must stand before it counts, so that a file
-	// which is being written is not taken for a short one.
+	// settle is how long new content must stay the same before it is used, so that a
+	// half-written file is not taken for a whole one.
 	settle = 100 * time.Millisecond
 )
 
@@ -33,35 +33,34 @@ const MaxFile = 16 << 20
 type File struct {
 	Name string
 	Data []byte
-	// Modified is when it was changed last; zero where nobody asks for that. A file
-	// that is only touched is judged again.
+	// Modified is the time of its last change; zero if it does not matter. With it, a file
+	// that was only touched is parsed again.
 	Modified time.Time
 }
 
 // Candidate is a configuration without mistakes.
 type Candidate struct {
-	// Version names what it means: of two with the same one the second is not
+	// Version identifies the meaning: a candidate with the version in force is not
 	// applied.
 	Version string
-	// Revision orders versions. One that only has another revision is applied, too.
+	// Revision orders versions. A candidate is also applied if only this differs.
 	Revision uint64
-	// Apply puts it in force. An error refuses it, as a mistake does, but for the
-	// time being: what it lacks may come, so it is tried again each time the files
-	// are read.
+	// Apply puts it in force. An error refuses it like a mistake, but only for now: the
+	// cause may disappear, so Apply is called again each time the files are read.
 	Apply func() error
-	// About is for the log, as of slog.Logger: what there is to say of it.
+	// About has further fields for the log, as names and values.
 	About []any
 }
 
-// Config says what to watch.
+// Config is what a watcher needs.
 type Config struct {
-	// What it is, in one word: "rules". It begins every message and, behind "weir_", the
-	// names of metrics.
+	// What names the configuration in one word: "rules". It begins every message and,
+	// behind "weir_", the names of metrics.
 	What string
 	// Path is the file or directory, for messages.
 	Path string
-	// Read reads the files; Parse says what they mean. The text of its error has a
-	// line for each mistake.
+	// Read reads the files, and Parse makes a candidate of them. The text of Parse's error
+	// has a line for each mistake.
 	Read  func() ([]File, error)
 	Parse func([]File) (Candidate, error)
 
@@ -73,10 +72,10 @@ type Config struct {
 type Watcher struct {
 	cfg Config
 
-	// These belong to whoever calls Load or Run.
-	judged   []File // what was last read and has its verdict; nil: nothing
-	good     bool   // it had no mistake
-	failure  string // what is wrong as it was last told; empty if nothing is
+	// These belong to the goroutine that calls Load or Run.
+	judged   []File // the last files that were parsed; nil: none
+	good     bool   // they had no mistake
+	failure  string // the last error in the log; empty if the files are good
 	version  string // in force
 	revision uint64 // likewise
 
@@ -86,7 +85,7 @@ type Watcher struct {
 	loaded  atomic.Int64 // Unix time in nanoseconds at which it came into force; 0: never
 }
 
-// New makes a watcher. What it applies is applied by Load and Run only.
+// New makes a watcher. Only Load and Run apply candidates.
 func New(c Config) *Watcher {
 	r, metric := c.Metrics, "weir_"+c.What
 	w := &Watcher{
@@ -134,7 +133,7 @@ func (w *Watcher) Run(ctx context.Context, reload <-chan os.Signal) error {
 		case <-ctx.Done():
 			return nil
 		case <-reload:
-			w.judged, w.failure = nil, "" // whatever they say is told again
+			w.judged, w.failure = nil, "" // the outcome is logged again in any case
 			w.look(ctx)
 		case <-tick.C:
 			w.look(ctx)
@@ -142,14 +141,14 @@ func (w *Watcher) Run(ctx context.Context, reload <-chan os.Signal) error {
 	}
 }
 
-// look reads the files and judges what is new in them.
+// look reads the files, and parses them if they are new.
 func (w *Watcher) look(ctx context.Context) {
 	files, err := w.cfg.Read()
 	switch {
 	case err != nil:
 		w.refuse(err, "cannot be used")
 	case w.judged != nil && same(files, w.judged):
-		if w.good && w.failure != "" { // they could not be read meanwhile
+		if w.good && w.failure != "" { // they could not be read in between
 			w.failure = ""
 			w.ok.Set(1)
 		}
@@ -158,7 +157,7 @@ func (w *Watcher) look(ctx context.Context) {
 	}
 }
 
-// settled reports whether the files are not just being written.
+// settled reports whether the files stay the same for a while.
 func (w *Watcher) settled(ctx context.Context, files []File) bool {
 	select {
 	case <-ctx.Done():
@@ -180,7 +179,7 @@ func (w *Watcher) judge(files []File) {
 	w.judged = files
 	if err == nil {
 		if err = w.enforce(candidate); err != nil {
-			w.judged = nil // what refuses it may change without the files
+			w.judged = nil // Apply may succeed later with the same files
 		}
 	}
 	if w.good = err == nil; !w.good {
@@ -212,9 +211,8 @@ func (w *Watcher) enforce(c Candidate) error {
 	return nil
 }
 
-// refuse tells what is wrong with the files, each mistake once for as long as the
-// whole of them stays the same.
-func (w *Watcher) refuse(err error, verdict string) {
+// refuse logs the mistakes of the files, once for as long as they stay the same.
+func (w *Watcher) refuse(err error, reason string) {
 	w.ok.Set(0)
 	if err.Error() == w.failure {
 		return
@@ -222,7 +220,7 @@ func (w *Watcher) refuse(err error, verdict string) {
 	w.failure = err.Error()
 	w.reloads.WithLabelValues("refused").Inc()
 	for mistake := range strings.SplitSeq(w.failure, "\n") {
-		w.cfg.Log.Error(fmt.Sprintf("%s: what was read %s, those in force stay", w.cfg.What, verdict), "error", mistake, "version", w.version)
+		w.cfg.Log.Error(fmt.Sprintf("%s: what was read %s, those in force stay", w.cfg.What, reason), "error", mistake, "version", w.version)
 	}
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/weirlimit/weir/internal/tier"
 )
 
-// Config is everything that an operator can set: what every tier has, and Envoy's rate
-// limit service. The values are checked by [Load]; a Config made by hand has to pass
+// Config is everything that an operator can set: the settings of every tier, and those of
+// Envoy's rate limit service. [Load] checks the values; a Config made otherwise must pass
 // [Config.Check].
 type Config struct {
-	// Config has what every tier has. Its Rules are required, unless RatelimitConfig is
-	// given: then there may be no rules for PoPs.
+	// Config has the settings of every tier. Rules is required, unless RatelimitConfig is
+	// set: then there may be no rules for PoPs.
 	tier.Config `embed:""`
 
 	// RatelimitConfig is a directory with configuration of envoyproxy/ratelimit,

@@ -7,22 +7,22 @@ import (
 	"github.com/weirlimit/weir/internal/settings"
 )
 
-// Ratelimit says what the limits of [Config.RatelimitConfig] mean where their
-// language has no word for it.
+// Ratelimit has settings for the limits of [Config.RatelimitConfig] that their language
+// does not have.
 type Ratelimit struct {
-	// Consistency is leased, where a hot key is served from a lease in this process
-	// and what is told as remaining may lag, or exact, where every request asks the
-	// store. Neither ever admits more than the limit.
+	// Consistency is leased: a hot key is served from a lease in this process, and the
+	// remaining units in replies may lag; or exact: every request asks the store. Neither
+	// ever admits more than the limit.
 	Consistency string `default:"leased" help:"leased or exact."`
 
-	// OnFailure is what happens to requests while the store does not answer: allow,
-	// deny, or local: each replica enforces its share of the limit.
+	// OnFailure decides requests while the store does not answer: allow, deny, or local:
+	// each replica enforces its share of the limit.
 	OnFailure string `default:"allow" help:"allow, deny or local."`
 
-	// ChargeDenied makes requests that are refused count as well, as
-	// envoyproxy/ratelimit does by default. It is for costs that are known only after
-	// the response (apply_on_stream_done): a report of more than is left then uses it
-	// up. At most one limit more is ever charged.
+	// ChargeDenied also counts refused requests, as envoyproxy/ratelimit does by default.
+	// It is for costs that are known only after the response (apply_on_stream_done): a
+	// report of more than is left then uses up what is left. At most one limit more is
+	// charged beyond a limit.
 	ChargeDenied bool `default:"false" negatable:"" help:"Count what is refused as well."`
 
 	// MergeDomains lets several files have the same domain (MERGE_DOMAIN_CONFIG).
@@ -31,38 +31,37 @@ type Ratelimit struct {
 	// Shadow admits everything, and counts (SHADOW_MODE).
 	Shadow bool `default:"false" negatable:"" help:"Count, but admit everything."`
 
-	// Metrics counts hits as well, by the names and labels that envoyproxy/ratelimit has in
-	// Prometheus (USE_PROMETHEUS), for its dashboards.
+	// Metrics adds the metrics of hits under the names and labels that envoyproxy/ratelimit
+	// has in Prometheus (USE_PROMETHEUS), for its dashboards.
 	Metrics bool `default:"false" negatable:"" help:"Add the metrics of envoyproxy/ratelimit."`
 
 	// Quota treats every limit as if it had quota_mode (QUOTA_MODE).
 	Quota bool `default:"false" negatable:"" help:"Refuse only what is over all of its limits."`
 }
 
-// RLS says how Envoy's rate limit service is served.
+// RLS has the settings of the server of Envoy's rate limit service.
 type RLS struct {
-	// Listen is where, as host:port: gRPC, without TLS unless TLSCert is given.
+	// Listen is the address, as host:port: gRPC, without TLS unless TLSCert is set.
 	Listen string `default:"127.0.0.1:8081" help:"Address of Envoy's rate limit service, host:port."`
 
 	// TLSCert and TLSKey encrypt the connections; both or none. With TLSClientCA
-	// only clients are served that show a certificate of these authorities, and
-	// /json and /rlconfig, on Config.Listen, which asks for none, are refused. The
-	// files are read again when they change.
+	// clients must present a certificate of these authorities, and /json and /rlconfig on
+	// Config.Listen, where no certificate is asked for, are refused. The files are read
+	// again when they change.
 	TLSCert     string `name:"tls-cert" help:"Server certificate." placeholder:"FILE"`
 	TLSKey      string `name:"tls-key" help:"Its key." placeholder:"FILE"`
 	TLSClientCA string `name:"tls-client-ca" help:"Authorities of client certificates, which are then demanded." placeholder:"FILE"`
 
-	// ClientSAN are the names, with commas between, of which a client's certificate
-	// has to be for one (GRPC_CLIENT_TLS_SAN): DNS names, IP addresses, URIs or e-mail
-	// addresses. Only with TLSClientCA; empty: any name will do.
+	// ClientSAN are the allowed names, with commas between (GRPC_CLIENT_TLS_SAN); a client's
+	// certificate must be for one of them: DNS names, IP addresses, URIs or e-mail
+	// addresses. Only with TLSClientCA; empty: any name is allowed.
 	ClientSAN []string `name:"client-san" help:"Names of which a client certificate has to have one." placeholder:"NAME"`
 
 	// MaxConnectionAge is how long a connection lasts, ±10 %, 1s to 24h: clients
-	// that connect anew find replicas that were added. 0: for ever.
+	// that connect again find replicas that were added. 0: without end.
 	MaxConnectionAge time.Duration `default:"30m" help:"How long connections last."`
 
-	// Budget is how long a request may take whose client sets no deadline, 1ms to
-	// 10s.
+	// Budget is how long a request without a deadline may take, 1ms to 10s.
 	Budget time.Duration `default:"100ms" help:"Time for requests without a deadline."`
 
 	// Headers adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to

@@ -10,12 +10,12 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// bindings are those in force, each with its rule made ready; nil: there are none.
+// bindings are the bindings in force, each with its prepared rule; nil: there are none.
 //
 // A binding comes before any rule of the same descriptor in the configuration of
-// envoyproxy/ratelimit. A descriptor that brings its own limit is not bound. The
-// rule's own match, cost and overrides by header do not apply: there is no request
-// to look at.
+// envoyproxy/ratelimit. A descriptor with its own limit is not bound. The rule's own
+// match, cost and overrides by header do not apply, because there is no HTTP request
+// to match.
 type bindings struct {
 	*binding.Set
 	current []atomic.Pointer[prepared] // by index: the rule's version that was used last
@@ -30,8 +30,8 @@ func newBindings(s *binding.Set) *bindings {
 
 func (b *bindings) domain(name string) bool { return b != nil && b.Domain(name) }
 
-// check says which bindings name a rule that cannot be bound, and how many one that
-// is off.
+// check returns the bindings whose rule cannot be bound as errors, and the number of
+// bindings whose rule is off.
 func (b *bindings) check(find func(name string) *limiter.Policy) (errs strict.Errors, off int) {
 	if b == nil {
 		return nil, 0
@@ -49,7 +49,7 @@ func target(p *limiter.Policy) binding.Target {
 	return binding.Target{Algorithm: p.Limit.Spec().Algorithm, Parts: len(p.Key), Off: p.Mode == rule.Off}
 }
 
-// bind gives a descriptor the rule of the rules file that it is bound to, if any.
+// bind gives a descriptor the rule of the rules file to which it is bound, if any.
 func (s *Server) bind(q *query, d *described, i int) {
 	b := q.rules.bindings.Find(q.request.Domain, d.entries)
 	if b == nil {
@@ -62,7 +62,7 @@ func (s *Server) bind(q *query, d *described, i int) {
 	}
 }
 
-// resolve is the bound rule in its present version. It is nil if the rule is off, or
+// resolve returns the bound rule in its current version. It is nil if the rule is off or
 // cannot be bound, see [binding.Binding.Flaw].
 func (s *Server) resolve(b *binding.Binding, current *atomic.Pointer[prepared]) *prepared {
 	p := s.cfg.Rules(b.Rule)

@@ -18,18 +18,18 @@ type Config struct {
 	Rules func(name string) *limiter.Policy
 
 	// Consistency is lease.Leased or lease.Exact, of all limits of the
-	// configuration. Neither admits more than the limit; with Leased what is told as
-	// remaining may lag.
+	// configuration. Neither admits more than the limit; with Leased the remaining units
+	// in replies may lag.
 	Consistency lease.Consistency
-	// OnFailure is what becomes of requests while the store does not answer, and
-	// Replicas among how many replicas a limit is then shared under
-	// lease.FailureLocal as long as nobody knows; 0 counts as 1.
+	// OnFailure decides requests while the store does not answer. Under
+	// lease.FailureLocal a limit is then divided by the number of replicas: by Replicas as
+	// long as the real number is unknown; 0 counts as 1.
 	OnFailure lease.OnFailure
 	Replicas  int64
-	// ChargeDenied makes what is refused count too, as envoyproxy/ratelimit does
+	// ChargeDenied makes refused requests count too, as envoyproxy/ratelimit does
 	// unless STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT is set. It is for costs that
-	// are only known after the response: a report of more than is left has to use
-	// that up. What is charged beyond a limit never exceeds the limit once more.
+	// are only known after the response: a report of more than is left uses up what is
+	// left. At most one limit more is charged beyond a limit.
 	ChargeDenied bool
 	// Shadow admits everything (SHADOW_MODE); Quota treats every limit as if it had
 	// quota_mode (QUOTA_MODE).
@@ -40,8 +40,8 @@ type Config struct {
 	// Metadata adds dynamic metadata to responses, see metadata.go.
 	Metadata bool
 
-	// Budget is how long a request may take whose caller sets no deadline; 0 means
-	// 100 ms. Of a caller's own deadline a part is kept for the way back.
+	// Budget is how long a request without a deadline may take; 0 means 100 ms. Of a
+	// caller's own deadline a part is reserved for the way back.
 	Budget time.Duration
 	// MaxConnectionAge is how long a connection lasts, ±10 %, so that clients find
 	// replicas that were added; 0: for ever.
@@ -60,9 +60,9 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Headers are the names of response headers with the figures of the limit that is
-// nearest to its end: how much it is, how much of it is left, and in how many
-// seconds it is whole again. They are added if Limit is not empty.
+// Headers are the names of response headers for the limit that is nearest to its end:
+// the limit, its remaining units, and the seconds until it is whole again. They are added
+// if Limit is not empty.
 type Headers struct{ Limit, Remaining, Reset string }
 
 // DefaultHeaders are the names that envoyproxy/ratelimit uses.
@@ -73,9 +73,8 @@ func DefaultHeaders() Headers {
 const (
 	defaultBudget     = 100 * time.Millisecond
 	defaultMaxMessage = 1 << 20
-	// A quarter of a caller's deadline, at most returnTime, is kept for the reply's
-	// way back. Envoy's default deadline is 20 ms: an answer that arrives after it
-	// is none.
+	// A quarter of a caller's deadline, at most returnTime, is reserved for the reply's
+	// way back. Envoy's default deadline is 20 ms, and a later reply is useless.
 	returnShare = 4
 	returnTime  = 5 * time.Millisecond
 )

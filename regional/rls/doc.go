@@ -4,22 +4,22 @@
 //	request ─▶ check ─▶ match each descriptor to a rule ─▶ asks ─▶ Judge ─▶ reply
 //
 // A request is one group of asks: if one of its descriptors is over its limit, none
-// of the others is charged. (With [Config.ChargeDenied] there is no group, each is
-// charged by itself.) Outside of the group, each alone, are asked
+// of the others is charged. (With [Config.ChargeDenied] there is no group, each
+// descriptor is charged by itself.) These asks are outside of the group, each alone:
 //
-//   - what only wants to know (a descriptor's hits_addend is present and 0): it is
-//     told what is left, and charged nothing;
+//   - peeks (a descriptor's hits_addend is present and 0): the reply has what is left,
+//     and nothing is charged;
 //   - rules in shadow_mode, which never refuse anything;
-//   - rules in quota_mode, which refuse a request only if all of its rules of that
-//     kind do; one in shadow_mode too never does.
+//   - rules in quota_mode, which refuse a request only if all of its rules with
+//     quota_mode do. A rule that is also in shadow_mode never does.
 //
-// What these were charged is given back if the request is refused.
+// Their charges are returned if the request is refused.
 //
 // A descriptor that no rule matches is allowed and not counted, and so is one of an
 // unknown domain. While the store does not answer, each rule's on_failure decides;
-// the reply is never an error for that.
+// the reply is not an error then.
 //
-// Descriptors may also be bound to rules of the rules file (package binding); then their
-// algorithm, key and limit are those of the rule, and what PoPs and clients of this
-// service spend is one count. One that brings its own limit is not bound.
+// Descriptors may also be bound to rules of the rules file (package binding). Their
+// algorithm, key and limit are then those of the rule, and PoPs and clients of this
+// service share its counters. A descriptor with its own limit is not bound.
 package rls

@@ -17,9 +17,8 @@ const serviceName = "ratelimit"
 
 var healthNames = []string{"", serviceName, rlspb.RateLimitService_ServiceDesc.ServiceName}
 
-// condition is whether the server should get requests, and tells it to whoever
-// checks its health. The zero value is not configured; what changes it holds
-// Server.mu.
+// condition is whether the server should get requests, for health checks. The zero
+// value is not configured. Server.mu is held for each change.
 type condition struct {
 	configured, refused, draining bool
 	grpc                          *health.Server
@@ -27,7 +26,7 @@ type condition struct {
 
 func (c *condition) serving() bool { return c.configured && !c.refused && !c.draining }
 
-// tell tells gRPC's health service, which tells those who watch it.
+// publish passes the condition to gRPC's health service and its watchers.
 func (c *condition) publish() {
 	status := healthpb.HealthCheckResponse_NOT_SERVING
 	if c.serving() {
@@ -38,8 +37,8 @@ func (c *condition) publish() {
 	}
 }
 
-// SetReady says whether what the server stands on is ready: health checks, of gRPC
-// and of HTTP, say no while it is not. It is taken for ready until told otherwise.
+// SetReady sets whether what the server depends on is ready. While it is not, health
+// checks of gRPC and of HTTP fail. Before the first call it counts as ready.
 func (s *Server) SetReady(ready bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,8 +46,8 @@ func (s *Server) SetReady(ready bool) {
 	s.health.publish()
 }
 
-// Drain tells health checks that the server is about to end, whatever is set later;
-// it goes on answering.
+// Drain makes health checks fail because the server is about to end, whatever is set
+// later. Requests are still answered.
 func (s *Server) Drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,9 +55,8 @@ func (s *Server) Drain() {
 	s.health.publish()
 }
 
-// stream is the interceptor of streams: they last until the server ends, and no
-// longer. Those who watch its health or keep reflection open would hold up its end
-// for as long as they like.
+// stream is the interceptor of streams, which ends them with the server: otherwise
+// clients that watch its health or use reflection would delay its end.
 func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	defer s.recoverPanic(info.FullMethod, &err)
 	ctx, cancel := context.WithCancel(stream.Context())
@@ -82,9 +80,8 @@ var errEnding = status.Error(codes.Unavailable, "the server is about to end; ask
 
 func (m *endingStream) Context() context.Context { return m.ctx }
 
-// RecvMsg waits for the next message, or for the server's end. In that case what
-// waits for the message goes when the stream does, which is when its handler
-// returns.
+// RecvMsg waits for the next message, or for the server's end. In that case the
+// goroutine that waits for the message ends with the stream, when its handler returns.
 func (m *endingStream) RecvMsg(message any) error {
 	received := make(chan error, 1)
 	go func() { received <- m.ServerStream.RecvMsg(message) }()

@@ -10,9 +10,9 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// hitMetrics count what envoyproxy/ratelimit counts, under the names and labels that it
-// exports to Prometheus (USE_PROMETHEUS), so that its dashboards and alerts go on. It
-// counts hits, which are what a descriptor costs, and not descriptors.
+// hitMetrics are the metrics of envoyproxy/ratelimit, under the names and labels that it
+// exports to Prometheus (USE_PROMETHEUS), so that its dashboards and alerts still work.
+// They count hits, which are the cost of a descriptor, and not descriptors.
 type hitMetrics struct {
 	vecs [hitKinds]*telemetry.CounterVec
 
@@ -25,8 +25,8 @@ type hitMetrics struct {
 	users map[*hitCounts]int
 }
 
-// hitKind is what became of hits. Those of a descriptor that crosses a border are on
-// both sides of it.
+// hitKind is the outcome of hits. A descriptor that crosses a limit has hits of both
+// kinds.
 type hitKind uint8
 
 const (
@@ -38,7 +38,7 @@ const (
 	hitKinds
 )
 
-// newHitMetrics declares them; nil if they are not wanted.
+// newHitMetrics declares the metrics; nil if they are not wanted.
 func newHitMetrics(r *telemetry.Registry, wanted bool) *hitMetrics {
 	if !wanted {
 		return nil
@@ -79,9 +79,9 @@ type statLabels [3]string
 
 var addresses = regexp.MustCompile(`\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
 
-// labelsOf takes a name apart as envoyproxy/ratelimit's exporter does: at every dot, also
-// of a domain or a value that has some, but not at those of an IPv4 address. What is
-// beyond the second key is left out. A label that is empty is none.
+// labelsOf splits a name as envoyproxy/ratelimit's exporter does: at every dot, also
+// inside a domain or a value, but not inside an IPv4 address. Only two keys become labels.
+// An empty label is the same as no label.
 func labelsOf(stat string) (l statLabels) {
 	stat = strings.NewReplacer(":", "_", "|", "_").Replace(strings.ToValidUTF8(stat, "_"))
 	stat = addresses.ReplaceAllStringFunc(stat, func(a string) string { return strings.ReplaceAll(a, ".", "_") })
@@ -89,8 +89,8 @@ func labelsOf(stat string) (l statLabels) {
 	return l
 }
 
-// of returns the counters of a name in statistics; its user says so when it needs them no
-// more. It is nil if m is.
+// of returns the counters of a name in statistics, which the caller releases when it does
+// not need them any more. It is nil if m is.
 func (m *hitMetrics) of(stat string) *hitCounts {
 	if m == nil {
 		return nil
@@ -107,7 +107,7 @@ func (m *hitMetrics) of(stat string) *hitCounts {
 	return h
 }
 
-// release takes the counters out of the metrics when nobody uses them any more.
+// release removes the counters from the metrics when they have no user any more.
 func (h *hitCounts) release() {
 	if h == nil {
 		return
@@ -131,7 +131,7 @@ func (h *hitCounts) add(kind hitKind, n int64) {
 	}
 }
 
-// count counts the hits of descriptor i. left is what it is told to have left.
+// count counts the hits of descriptor i. left is what the reply has as remaining.
 func (h *hitCounts) count(q *query, i int, left int64) {
 	d := &q.descriptors[i]
 	v, n, capacity := &q.judgments[d.ask], d.hits, d.rule.policy.Terms.Capacity
@@ -160,7 +160,7 @@ func (h *hitCounts) count(q *query, i int, left int64) {
 	}
 }
 
-// request counts a request, which took so long.
+// request counts a request and its duration.
 func (m *hitMetrics) request(seconds float64, err error) {
 	if m == nil {
 		return

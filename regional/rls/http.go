@@ -15,16 +15,16 @@ import (
 // HTTP is the server for clients without gRPC:
 //
 //	/json         a request and its response as proto3 JSON; 200: within the
-//	              limits, 429: not, 400 and 413: the request is wrong, 500: this
-//	              server is, 503: there is no configuration yet
+//	              limits, 429: over a limit, 400 and 413: a wrong request, 500: a
+//	              mistake in this server, 503: there is no configuration yet
 //	/healthcheck  200 OK; 500 while not ready, draining or without configuration
 //	/rlconfig     the limits in force, one a line, as envoyproxy/ratelimit prints
 //	              them; then the bindings
 //
-// The method is of no matter, as it is not there.
+// Any method is accepted, as in envoyproxy/ratelimit.
 //
-// It has no certificates of its own. Where clients have to show theirs (TLS.ClientCA)
-// /json and /rlconfig are 403: they would be a way around that.
+// It has no certificates. Where clients must present one (TLS.ClientCA), /json and
+// /rlconfig answer 403: they would be a way around that.
 func (s *Server) HTTP() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthcheck", s.healthcheck)
@@ -66,10 +66,10 @@ func (s *Server) json(w http.ResponseWriter, r *http.Request) {
 	if response.OverallCode == rlspb.RateLimitResponse_OVER_LIMIT {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
-	_, _ = w.Write(reply) // whoever asked has gone
+	_, _ = w.Write(reply) // the client has gone
 }
 
-// fail says what is wrong with a request.
+// fail answers a request with its error.
 func fail(w http.ResponseWriter, err error) {
 	var large *http.MaxBytesError
 	code, text := http.StatusBadRequest, err.Error()

@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/limiter"
 )
 
-// dynamicMetadata is what Envoy's filters and its access log can see of a decision,
+// dynamicMetadata makes the metadata of a decision for Envoy's filters and its access log,
 // under envoy.filters.http.ratelimit:
 //
 //	domain       of the request
@@ -18,12 +18,12 @@ import (
 //	             has them, rule: the name in metrics if one matched, degraded: how it
 //	             was decided if the store did not answer
 //	hitsAddend   of the request, if it has one
-//	metadata     of the rules that let the request pass, put together; where two
-//	             say something else of the same, the first counts. A rule in shadow
-//	             mode always does; unlimited ones are not asked
-//	degraded     true if any descriptor was
+//	metadata     of the rules that let the request pass, merged; the first of two
+//	             values of one field counts. A rule in shadow mode always lets it
+//	             pass; unlimited ones are left out
+//	degraded     true if any descriptor is
 //
-// That is what envoyproxy/ratelimit tells, and rule and degraded besides.
+// These are the fields of envoyproxy/ratelimit, and in addition rule and degraded.
 func dynamicMetadata(q *query) *structpb.Struct {
 	fields := map[string]*structpb.Value{"domain": structpb.NewStringValue(q.request.Domain)}
 	descriptors := make([]*structpb.Value, len(q.descriptors))
@@ -48,7 +48,7 @@ func dynamicMetadata(q *query) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
-// describe tells about descriptor i.
+// describe makes the metadata of descriptor i.
 func (q *query) describe(i int) map[string]*structpb.Value {
 	d, asked := &q.descriptors[i], q.request.Descriptors[i]
 	entries := make([]*structpb.Value, len(d.entries))
@@ -71,8 +71,8 @@ func (q *query) describe(i int) map[string]*structpb.Value {
 	return fields
 }
 
-// limitText is a limit as envoyproxy/ratelimit writes it, by protobuf's own means,
-// without what is zero; these do not promise to write the same twice.
+// limitText is a limit in the text format of protobuf, without zeros, which
+// envoyproxy/ratelimit uses. Protobuf's own writer does not guarantee stable output.
 func limitText(l *ratelimitpb.RateLimitDescriptor_RateLimitOverride) string {
 	if l.RequestsPerUnit == 0 {
 		return fmt.Sprintf("unit:%s", l.Unit)
@@ -80,7 +80,7 @@ func limitText(l *ratelimitpb.RateLimitDescriptor_RateLimitOverride) string {
 	return fmt.Sprintf("requests_per_unit:%d unit:%s", l.RequestsPerUnit, l.Unit)
 }
 
-// merge adds to fields what they have not, mappings field by field. It never
+// merge adds to fields the fields that they lack, in mappings recursively. It never
 // changes from.
 func merge(fields map[string]*structpb.Value, from *structpb.Struct) {
 	for name, value := range from.GetFields() {

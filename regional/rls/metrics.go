@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// result is what a descriptor came to, for metrics.
+// result is the outcome of a descriptor, for metrics.
 type result uint8
 
 const (
@@ -30,20 +30,20 @@ var resultNames = [results]string{"within", "near", "over", "other", "shadow_ove
 // envoyproxy/ratelimit.
 const nearFifths = 4
 
-// maxDetailed bounds the names that detailed_metric and value_to_metric make of one
-// configuration, and maxName each of them, in bytes. What is beyond that is counted
-// under the rule's own name.
+// maxDetailed bounds the number of names that detailed_metric and value_to_metric make in
+// one configuration, and maxName the length of each, in bytes. Others are counted under
+// the rule's own name.
 const (
 	maxDetailed = 1000
 	maxName     = 512
 )
 
-// counts are the counters of one name, each made when it is first needed: a large
-// configuration would else have a hundred thousand that stay at zero.
+// counts are the counters of one name. Each is made when it is first needed: otherwise a
+// large configuration would have a hundred thousand that stay at zero.
 type counts struct {
 	name     string
 	metrics  *metrics
-	hits     *hitCounts // nil: nobody wants to know, or there is no such name elsewhere
+	hits     *hitCounts // nil: not configured, or envoyproxy/ratelimit has no such name
 	results  [results]atomic.Pointer[telemetry.Counter]
 	degraded [limiter.FailedDenied + 1]atomic.Pointer[telemetry.Counter]
 }
@@ -56,8 +56,8 @@ func (c *counts) countDegraded(how limiter.Degraded) {
 	count(&c.degraded[how], c.metrics.degraded, c.name, how.String())
 }
 
-// drop takes the counters out of the metrics. Requests in flight that hold them count
-// where nobody sees it.
+// drop removes the counters from the metrics. Requests in flight may still count on them,
+// without effect.
 func (c *counts) drop() {
 	c.hits.release()
 	for _, name := range resultNames {
@@ -122,8 +122,8 @@ func newMetrics(r *telemetry.Registry, hits bool) *metrics {
 	}
 }
 
-// rule finds or makes the counters of a rule. stat is what envoyproxy/ratelimit calls it;
-// empty if that has no such rule.
+// rule finds or makes the counters of a rule. stat is its name in envoyproxy/ratelimit's
+// statistics; empty if it has none there.
 func (m *metrics) rule(name, stat string) *counts {
 	if c, ok := m.byRule.Load(name); ok {
 		return c.(*counts)
@@ -139,8 +139,8 @@ func (m *metrics) rule(name, stat string) *counts {
 	return c.(*counts)
 }
 
-// of returns the counters of a descriptor, whose rule may want its values in the
-// name. buffer is for that name.
+// of returns the counters of a descriptor. Its values are in their name if the rule is
+// configured so; buffer is for that name.
 func (m *metrics) of(p *prepared, entries []descriptor.Entry, buffer []byte) (*counts, []byte) {
 	if p.rule == nil || !p.rule.DetailedMetric && !p.rule.ValueToMetric {
 		return p.counts, buffer
@@ -158,7 +158,7 @@ func (m *metrics) of(p *prepared, entries []descriptor.Entry, buffer []byte) (*c
 	return m.detail(p, buffer, entries), buffer
 }
 
-// detail makes the counters of a name that a client's values are in, if there is room.
+// detail makes the counters of a name with a client's values, if there is room.
 func (m *metrics) detail(p *prepared, name []byte, entries []descriptor.Entry) *counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,8 +179,8 @@ func (m *metrics) detail(p *prepared, name []byte, entries []descriptor.Entry) *
 	return c
 }
 
-// forget takes out what a configuration had that another one has replaced: the names
-// that clients made, and those of rules that are no more.
+// forget removes the metrics of a configuration that was replaced: the names with clients'
+// values, and those of rules that do not exist any more.
 func (m *metrics) forget(before, now map[*descriptor.Rule]*prepared) {
 	kept := make(map[string]bool, len(now))
 	for r := range now {

@@ -13,18 +13,18 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// maxOverrides bounds the limits of requests that are kept ready. Who sends more
-// different ones only makes requests dearer: the cache begins anew.
+// maxOverrides bounds the cached limits of requests. When there are more the cache is
+// emptied, which only makes these requests more expensive.
 const maxOverrides = 4096
 
-// overrides are limits that came with requests.
+// overrides is a cache of limits that came with requests.
 type overrides struct {
 	mu    sync.RWMutex
 	ready map[override]*prepared
 }
 
-// override is a limit that came with a request. Those of descriptors without a rule
-// share the name of their domain, and so their number is not that of their keys.
+// override is a limit that came with a request. The limits of descriptors without a rule
+// have the name of their domain, so that their number does not grow with their keys.
 type override struct {
 	rule            *descriptor.Rule // whose numbers it replaces; nil: none
 	domain          string           // without a rule
@@ -33,9 +33,9 @@ type override struct {
 	multiplier      uint32
 }
 
-// override finds or makes the rule of a descriptor that brings its own limit. base
-// is the rule that the descriptor matches, nil if there is none. The reason says
-// what is wrong with the limit; empty if nothing is.
+// override finds or makes the rule of a descriptor with its own limit. base is the rule
+// that the descriptor matches, nil if there is none. The reason is why the limit is
+// refused, empty if it is not.
 func (s *Server) override(r *rules, domain string, base *prepared, l *ratelimitpb.RateLimitDescriptor_RateLimitOverride) (p *prepared, reason string) {
 	o := override{requestsPerUnit: l.GetRequestsPerUnit(), multiplier: l.GetUnitMultiplier().GetValue()}
 	var known bool
@@ -91,10 +91,10 @@ func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec) *p
 	return p
 }
 
-// narrow gives the asks of a group for which a request has different limits the limit of
-// them all: each descriptor has to fit its own when those before it are charged. Beside
-// any ask that is for different limits, or for a peek as well, the count is asked for under
-// no limit: one that is refused tells no more than that its limit is used up.
+// narrow gives each ask for descriptors with different limits the limit under which each
+// descriptor fits its own after those before it are charged. For each ask with different
+// limits, or with a peek, it adds an ask that reads the counter without a limit: a refused
+// ask does not return the real count.
 func (s *Server) narrow(q *query) {
 	for at := range q.charges {
 		a, least := &q.asks[at], int64(limit.MaxCount)
@@ -120,7 +120,7 @@ func (s *Server) narrow(q *query) {
 			a.Policy = tightest.policy
 		}
 		if s.cfg.ChargeDenied {
-			continue // what is refused is charged before or after it is asked for
+			continue // refused units are charged in any case
 		}
 		for i := range q.descriptors {
 			if d := &q.descriptors[i]; d.ask == at {
@@ -138,7 +138,7 @@ func (s *Server) counting(p *prepared, count int64) *limiter.Policy {
 	return s.prepareOverride(override{}, p, spec).policy
 }
 
-// name is what names the counters of a rule, and what it is called in metrics.
+// name is the name of a rule in its counters and in metrics.
 func (p *prepared) name() string { return p.counts.name }
 
 // title is the name that the file gives a rule, unlimited ones too; may be empty.
@@ -149,9 +149,9 @@ func (p *prepared) title() string {
 	return p.rule.Name
 }
 
-// domainName is what the counters of a domain's descriptors are called that no rule
-// matches: the domain as it begins the path of its rules, and the bar after it.
-// There is no such path, and no such rule in the rules file.
+// domainName is the name of the counters of a domain's descriptors that no rule matches:
+// the beginning of the paths of the domain's rules, with the bar after it. No path and no
+// rule of the rules file has this name.
 func domainName(domain string) string { return descriptor.DomainPath(domain) + "|" }
 
 func (o *overrides) keep(key override, p *prepared) {
@@ -163,8 +163,7 @@ func (o *overrides) keep(key override, p *prepared) {
 	o.ready[key] = p
 }
 
-// appendOverrideKey appends the key of a counter that no rule names: all keys and
-// values.
+// appendOverrideKey appends the key of a counter without a rule: all keys and values.
 func appendOverrideKey(dst []byte, entries []descriptor.Entry) []byte {
 	for i := range entries {
 		if i > 0 {

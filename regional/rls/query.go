@@ -14,11 +14,11 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// call is one request under way, in memory that is used again.
+// query is one request under way. Its memory is used again.
 type query struct {
 	request *rlspb.RateLimitRequest
 	rules   *rules
-	free    bool // it costs nothing, for it is refused
+	free    bool // it is refused, and costs nothing
 
 	descriptors []described
 	entries     []descriptor.Entry // of all descriptors, one after the other
@@ -39,25 +39,25 @@ type described struct {
 	rule    *prepared // nil: allowed without being counted
 	hits    int64
 	ask     int // index in asks, -1: none
-	balance int // index of the ask that tells what is left where that one is refused; 0: that one
+	balance int // index of the ask that has what is left if ask is refused; 0: ask itself
 
 	replaced bool
 	refused  bool // over its limit
 	free     bool // the ask is made for peeks alone, and charges nothing
 }
 
-// peek reports whether the descriptor only wants to know.
+// peek reports whether the descriptor only asks for what is left.
 func (d *described) peek() bool { return d.hits == 0 }
 
 var queries = sync.Pool{New: func() any { return new(query) }}
 
-// release forgets what the request brought.
+// release clears what belongs to the request.
 func (q *query) release() {
 	clear(q.descriptors)
 	clear(q.entries)
 	clear(q.matches)
 	clear(q.asks)
-	const kept = 64 << 10 // a huge request does not stay in memory
+	const kept = 64 << 10 // the memory of a huge request is freed
 	if cap(q.keys) > kept || cap(q.entries) > kept/32 {
 		return
 	}
@@ -114,19 +114,16 @@ func (s *Server) unmatched(known bool) {
 	}
 }
 
-// replace takes the descriptors out whose rule is replaced by another one's.
+// replace takes out the descriptors whose rule is replaced by that of another one.
 func (q *query) replace() {
 	for i, yes := range descriptor.Replaced(q.matches) {
 		q.descriptors[i].replaced = yes
 	}
 }
 
-// prepareAsks makes the asks: those of the group first, of which no two may be of the
-// same counter, then what is charged outside of it, then those that only want to
-// know.
-//
-// together says that there is such a group. Without, each descriptor is charged by
-// itself.
+// prepareAsks makes the asks: first those of the group, with one ask per counter, then
+// the charges outside of it, then the peeks. Without together there is no group, and each
+// descriptor is charged by itself.
 func (q *query) prepareAsks(together bool) {
 	grouped := func(d *described) bool { return together && d.rule.mode == enforce }
 	for i := range q.descriptors {
@@ -147,7 +144,7 @@ func (q *query) prepareAsks(together bool) {
 	}
 }
 
-// counted reports whether the store has a say in the descriptor.
+// counted reports whether the descriptor needs the store.
 func (d *described) counted() bool { return d.rule != nil && d.rule.policy != nil && !d.replaced }
 
 func (q *query) add(d *described, a limiter.Ask) {
@@ -155,8 +152,9 @@ func (q *query) add(d *described, a limiter.Ask) {
 	q.asks = append(q.asks, a)
 }
 
-// join adds a descriptor to the group. If its counter is there already, both are
-// one ask of their sum. Where they have different limits [Server.narrow] finds its own.
+// join adds a descriptor to the group. If the group has its counter already, both are
+// one ask of their sum. Where they have different limits, [Server.narrow] finds that of
+// the ask.
 func (q *query) join(d *described) {
 	a := q.askOf(d, d.rule.policy, d.hits)
 	a.Group = 1
@@ -172,8 +170,8 @@ func (q *query) join(d *described) {
 	q.mixed = q.mixed || a.Policy.Terms.Capacity != b.Policy.Terms.Capacity
 }
 
-// peek asks for nothing: descriptor i is told what is left. Where the request charges the
-// counter anyway, that is the answer: the last charge before i, or else the first.
+// peek makes the ask of descriptor i, which charges nothing. Where the request charges
+// the counter anyway, the last charge before i is the answer, or else the first.
 func (q *query) peek(i int) {
 	d := &q.descriptors[i]
 	a := q.askOf(d, d.rule.policy, 0)
@@ -191,8 +189,8 @@ func (q *query) peek(i int) {
 	q.add(d, a)
 }
 
-// chargeBy is the ask that charges a counter for the last descriptor before i or, if
-// there is none, for the first after it; -1: none does.
+// chargeBy returns the ask that charges a counter for the last descriptor before i or, if
+// there is none, for the first after it; -1 if none does.
 func (q *query) chargeBy(a *limiter.Ask, i int) int {
 	at := -1
 	for j := range q.descriptors {
@@ -207,7 +205,7 @@ func (q *query) chargeBy(a *limiter.Ask, i int) int {
 	return at
 }
 
-// same is the ask of the same counter, -1 if there is none.
+// same returns the ask of the same counter, -1 if there is none.
 func (q *query) same(a *limiter.Ask) int {
 	return slices.IndexFunc(q.asks, func(b limiter.Ask) bool { return sameCounter(a, &b) })
 }
@@ -216,7 +214,7 @@ func sameCounter(a, b *limiter.Ask) bool {
 	return a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key)
 }
 
-// askOf is the ask of a descriptor.
+// askOf makes the ask of a descriptor.
 func (q *query) askOf(d *described, p *limiter.Policy, need int64) limiter.Ask {
 	at := len(q.keys)
 	q.keys = d.rule.appendKey(q.keys, d.entries)

@@ -8,12 +8,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// errPanicked is the answer to a request that panicked. What was wrong is in the
-// log: it is none of the client's business.
+// errPanicked is the answer to a request that panicked. The cause is in the log and not
+// in the answer: clients must not see it.
 var errPanicked = status.Error(codes.Internal, "the request met a mistake in this server, which is in its log")
 
-// recoverPanic is deferred by what answers one request: a panic is the end of that request
-// and not of the process, of which all others would have to wait for the next one.
+// recoverPanic is deferred where a request is answered: a panic ends that request, and not
+// the process with all other requests.
 func (s *Server) recoverPanic(call string, err *error) {
 	cause := recover()
 	if cause == nil {

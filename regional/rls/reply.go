@@ -27,7 +27,7 @@ type statusParts struct {
 	reset  durationpb.Duration
 }
 
-// reply words what was decided, and counts it.
+// reply makes the response, and counts the decisions in it.
 func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
 	b := new(block)
 	r, parts := &b.response, b.parts[:]
@@ -51,7 +51,7 @@ func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
 	return r
 }
 
-// status words what became of descriptor i.
+// status makes the status of descriptor i.
 func (s *Server) status(q *query, i int, p *statusParts) {
 	d := &q.descriptors[i]
 	p.status.Code = rlspb.RateLimitResponse_OK
@@ -75,13 +75,13 @@ func (s *Server) status(q *query, i int, p *statusParts) {
 		counts.hits.count(q, i, remaining)
 	}
 	if d.refused {
-		remaining = 0 // of what it asks for there is nothing; so envoyproxy/ratelimit
+		remaining = 0 // as in envoyproxy/ratelimit
 	}
 	if v.Degraded != limiter.Sound {
 		d.rule.counts.countDegraded(v.Degraded)
 	}
 	if !informed(v) && p.status.Code == rlspb.RateLimitResponse_OK {
-		return // what is left is not known, and must not be told as nothing
+		return // what is left is unknown, and 0 would be wrong
 	}
 	p.status.CurrentLimit = d.rule.current
 	p.status.LimitRemaining = uint32(max(0, min(remaining, math.MaxUint32)))
@@ -117,10 +117,10 @@ func (s *Server) count(q *query, i int, r result) (counts *counts) {
 	return counts
 }
 
-// headers tells, if that is wanted, about the limit that is nearest to its end, as
-// envoyproxy/ratelimit does: the last one for which the request is refused, else the
-// first of those of which least is left, in whatever mode; and in any case how requests
-// were decided that the store had no part in.
+// headers makes the response headers. If they are configured, they are about the limit
+// that is nearest to its end, as in envoyproxy/ratelimit: the last one that refuses the
+// request, else the first of those with the least remaining, in any mode. A request that
+// was decided without the store always has a header about it.
 func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_DescriptorStatus) []*corepb.HeaderValue {
 	nearest, least, degraded := -1, uint32(math.MaxUint32), limiter.Sound
 	for i := range q.descriptors {
@@ -157,6 +157,6 @@ func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_Descripto
 	return headers
 }
 
-// DegradedHeader says in a response how a request was decided that the store had no
-// part in: allow, deny, local or denied.
+// DegradedHeader is the response header of a request that was decided without the store.
+// Its value is how: allow, deny, local or denied.
 const DegradedHeader = "x-weir-degraded"

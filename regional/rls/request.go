@@ -19,9 +19,9 @@ const (
 	MaxEntries     = 100 // of a descriptor
 )
 
-// RequestError says which field of a request is wrong and what it may be. Nothing
-// of the request was applied. Over gRPC it is INVALID_ARGUMENT; UNKNOWN, with the same
-// words, where it is in envoyproxy/ratelimit.
+// RequestError is about a field of a request that is wrong. Nothing of the request was
+// applied. Over gRPC it is INVALID_ARGUMENT; where envoyproxy/ratelimit has UNKNOWN, it is
+// UNKNOWN with the same text.
 type RequestError struct {
 	Field  string // such as descriptors[1].limit
 	Reason string // what it is, what is allowed
@@ -31,7 +31,7 @@ type RequestError struct {
 
 func (e *RequestError) Error() string { return e.Field + " " + e.Reason }
 
-// GRPCStatus is how the error travels.
+// GRPCStatus is the error on the wire.
 func (e *RequestError) GRPCStatus() *status.Status {
 	return status.New(cmp.Or(e.code, codes.InvalidArgument), e.Error())
 }
@@ -45,8 +45,8 @@ func wrong(field, reason string, args ...any) error {
 	return &RequestError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// check refuses a request that cannot be decided on. A descriptor without entries, or with an
-// empty key, can be: no rule matches it.
+// check refuses a request that cannot be decided. A descriptor without entries or with an
+// empty key is accepted: no rule matches it.
 func check(r *rlspb.RateLimitRequest) error {
 	switch {
 	case r.GetDomain() == "":
@@ -74,9 +74,8 @@ func check(r *rlspb.RateLimitRequest) error {
 // field is the path of a field of descriptor i.
 func field(i int, name string) string { return fmt.Sprintf("descriptors[%d].%s", i, name) }
 
-// hitsOf is what a descriptor costs: its own hits_addend if it has one, where 0 is
-// to ask without being charged, else the request's, where 0 is 1. What is more than
-// any limit can hold is taken for the most that one can.
+// hitsOf is the cost of a descriptor: its own hits_addend if it has one, where 0 is a
+// peek, else the request's, where 0 means 1. It is at most the largest limit.
 func hitsOf(r *rlspb.RateLimitRequest, d *ratelimitpb.RateLimitDescriptor) int64 {
 	hits := uint64(r.HitsAddend)
 	switch {

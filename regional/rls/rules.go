@@ -31,7 +31,7 @@ func (r *rules) knows(domain string) bool {
 	return r.config.Domain(domain) || r.bindings.domain(domain)
 }
 
-// prepared is a rule with all that does not depend on the request.
+// prepared is a rule with everything that does not depend on the request.
 type prepared struct {
 	rule    *descriptor.Rule // of the configuration; nil: none
 	binding *binding.Binding // to a rule of the rules file; nil: none
@@ -45,17 +45,17 @@ type prepared struct {
 	window   limit.Micros // of windows that are aligned to the clock, else 0
 }
 
-// mode is what it means that a rule is over its limit.
+// mode is what happens when a rule is over its limit.
 type mode uint8
 
 const (
 	enforce mode = iota // the request is refused
-	quota               // it is if all of this mode are
+	quota               // the request is refused if all quotas are over
 	shadow              // nothing
 )
 
-// prepareAll prepares a configuration. Rules that count on the same counters as
-// those before them count for as long as these did.
+// prepareAll prepares a configuration. A rule that has the same counters as one in before
+// takes over the time since when it has been in force.
 func (s *Server) prepareAll(c *descriptor.Config, before *rules) map[*descriptor.Rule]*prepared {
 	since, known := map[string]*limiter.Policy{}, limit.Micros(0)
 	if before.config != noConfig {
@@ -124,8 +124,8 @@ func (s *Server) prepareNative(p *limiter.Policy) *prepared {
 	return n
 }
 
-// currentOf words a limit in units of Envoy's API: the longest of which its period
-// is a whole number.
+// currentOf returns a limit in units of Envoy's API: in the longest unit of which its
+// period is a multiple.
 func currentOf(name string, spec limit.Spec) *rlspb.RateLimitResponse_RateLimit {
 	c := &rlspb.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: uint32(min(spec.Count, math.MaxUint32))}
 	for _, u := range [...]descriptor.Unit{descriptor.Year, descriptor.Month, descriptor.Week, descriptor.Day, descriptor.Hour, descriptor.Minute, descriptor.Second} {
@@ -141,7 +141,7 @@ func currentOf(name string, spec limit.Spec) *rlspb.RateLimitResponse_RateLimit 
 	return c
 }
 
-// structOf is metadata as it travels; nil if there is none.
+// structOf returns metadata in its form on the wire; nil if there is none.
 func structOf(m map[string]any) *structpb.Struct {
 	if m == nil {
 		return nil

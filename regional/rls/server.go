@@ -32,13 +32,13 @@ type Server struct {
 	ending  context.Context // ends when streams have to
 	end     context.CancelFunc
 
-	mu     sync.Mutex // of who replaces the rules or changes the condition
+	mu     sync.Mutex // for replacing the rules and changing the condition
 	health condition
 	rules  atomic.Pointer[rules] // nil: there is no configuration yet
 }
 
-// New makes a server. The error says what is wrong with the files of TLS. It is not
-// serving, as health tells it, until it has a configuration.
+// New makes a server. The error is about the files of TLS. Health checks fail until it
+// has a configuration.
 func New(cfg Config) (*Server, error) {
 	cfg.fill()
 	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Metrics, cfg.HitMetrics), health: condition{grpc: health.NewServer()}}
@@ -74,24 +74,24 @@ func New(cfg Config) (*Server, error) {
 const (
 	// maxStreams bounds the requests in flight on one connection.
 	maxStreams = 10_000
-	// streamWorkers for each processor answer requests on stacks that have grown
-	// already; where they are all busy a request gets a goroutine of its own. They
-	// live from New to Shutdown.
+	// streamWorkers is the number of goroutines per processor that answer requests on
+	// stacks that have grown already; when all are busy a request gets a goroutine of its
+	// own. They live from New to Shutdown.
 	streamWorkers = 2
-	// handshakeTime is how long a new connection may take to say what it is. Until
-	// then nothing can cut it, not even the server's end.
+	// handshakeTime is how long the handshake of a connection may take. Until then
+	// nothing can cut it, not even the server's end.
 	handshakeTime = 5 * time.Second
 	// ageGrace is how long requests in flight have when a connection is too old.
 	ageGrace = 10 * time.Second
 	// probeAfter is how long a connection may be silent until it is probed, so that
-	// those of clients that vanished do not stay; leastProbe is how often clients may
-	// probe this side.
+	// connections of clients that vanished are closed; leastProbe is how often clients
+	// may probe this side.
 	probeAfter = time.Minute
 	leastProbe = 500 * time.Millisecond
 )
 
-// SetConfig puts a configuration in force, as a whole. The metrics of what only the one
-// before had are gone.
+// SetConfig puts a configuration in force, as a whole. Metrics of rules that only the
+// configuration before had are removed.
 func (s *Server) SetConfig(c *descriptor.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *Server) SetConfig(c *descriptor.Config) {
 }
 
 // SetBindings puts bindings in force, as a whole; nil: there are none. The error is
-// a [strict.Errors]: a rule is missing, or is one that cannot be bound.
+// a [strict.Errors]: a rule is missing or cannot be bound.
 func (s *Server) SetBindings(set *binding.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,10 +122,9 @@ func (s *Server) SetBindings(set *binding.Set) error {
 	return nil
 }
 
-// CheckBindings is for when the rules file's rules were replaced: it says in the log
-// and in a metric which of the bindings in force limit nothing any more, because
-// their rule has gone or cannot be bound. Their descriptors are allowed and not
-// counted until the rule is back.
+// CheckBindings is called after the rules of the rules file have changed. It logs and
+// counts the bindings in force that limit nothing any more, because their rule is missing
+// or cannot be bound. Their descriptors are allowed and not counted until the rule is back.
 func (s *Server) CheckBindings() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +136,7 @@ func (s *Server) CheckBindings() {
 	}
 }
 
-// forget has the judge drop the metrics of rules that are in neither configuration.
+// forget makes the judge drop the metrics of rules that are in neither configuration.
 func (s *Server) forget(r *rules) {
 	paths := make(map[string]bool, len(r.prepared))
 	domains := map[string]bool{} // and the names of those without a rule, see domainName
@@ -152,7 +151,7 @@ func (s *Server) forget(r *rules) {
 	})
 }
 
-// inForce are the rules in force; those without anything if there are none.
+// inForce returns the rules in force; an empty configuration if there are none.
 func (s *Server) inForce() *rules {
 	if r := s.rules.Load(); r != nil {
 		return r
@@ -164,8 +163,8 @@ func (s *Server) inForce() *rules {
 func (s *Server) Serve(l net.Listener) error { return s.rpc.Serve(l) }
 
 // Shutdown takes no new requests, ends streams and waits for requests in flight; when
-// ctx ends it cuts their connections and returns ctx's error. What then still decides
-// on one ends by that request's own deadline.
+// ctx ends it cuts their connections and returns ctx's error. A decision that is still
+// under way then ends by the deadline of its request.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	s.end()

@@ -18,8 +18,8 @@ import (
 // errUnconfigured is the answer before the first configuration.
 var errUnconfigured = status.Error(codes.Unavailable, "no rate limit configuration has been loaded yet")
 
-// ShouldRateLimit decides on a request. The error is a *[RequestError], or says that
-// there is no configuration yet, or that the request met a mistake in this server.
+// ShouldRateLimit decides on a request. The error is a *[RequestError], or there is no
+// configuration yet, or the request met a mistake in this server.
 func (s *Server) ShouldRateLimit(ctx context.Context, request *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
 	begin := time.Now()
 	response, err := s.answer(ctx, begin, request)
@@ -53,7 +53,7 @@ func (s *Server) answer(ctx context.Context, begin time.Time, request *rlspb.Rat
 	q := queries.Get().(*query)
 	q.request, q.rules = request, rules
 	response, err = s.decide(ctx, begin, q)
-	q.release() // not of what panicked: others may still hold on to it
+	q.release() // not after a panic: others may still use its memory
 	return response, err
 }
 
@@ -79,7 +79,7 @@ func (s *Server) decide(ctx context.Context, begin time.Time, q *query) (*rlspb.
 	return response, nil
 }
 
-// deadline is until when the store has time to answer.
+// deadline is the time by which the store has to answer.
 func (s *Server) deadline(ctx context.Context, begin time.Time) time.Time {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -88,9 +88,8 @@ func (s *Server) deadline(ctx context.Context, begin time.Time) time.Time {
 	return end.Add(-min(end.Sub(begin)/returnShare, returnTime))
 }
 
-// weigh notes which descriptors are over their limit, and reports whether the
-// request is to be refused for it: one is over that enforces its limit, or all that
-// are quotas.
+// weigh notes which descriptors are over their limit, and reports whether the request is
+// refused: one that enforces its limit is over, or all quotas are.
 func (s *Server) weigh(q *query) bool {
 	refused, quotas, spent := false, 0, 0
 	for i := range q.descriptors {
@@ -117,9 +116,9 @@ func (s *Server) weigh(q *query) bool {
 	return refused || quotas > 0 && spent == quotas
 }
 
-// isOver reports whether descriptor i is over its limit. Of those that one ask is for, and
-// of those that were not judged because another one is over, each is for which too little
-// is left after those before it.
+// isOver reports whether descriptor i is over its limit. Where several descriptors share
+// an ask, or were not judged because another one is over, a descriptor is over if too
+// little is left for it after those before it.
 func (q *query) isOver(i int) bool {
 	d := &q.descriptors[i]
 	v := &q.judgments[d.ask]
@@ -134,14 +133,14 @@ func (q *query) isOver(i int) bool {
 	if v.Refused && d.peek() { // how far beyond its limit the counter is may not be known
 		return d.balance == 0 && v.Grant.Remaining == 0
 	}
-	// One has to be, whatever is told to be left.
+	// One of them is over, whatever the figures are.
 	return v.Refused && q.after(i) == 0 &&
 		!slices.ContainsFunc(q.descriptors[:i], func(o described) bool { return o.ask == d.ask && o.refused })
 }
 
-// isOverAfter reports whether descriptor i, which was granted what it asks for by itself,
-// is over its limit because those before it are that charge the same counter: too little
-// is left for it after them.
+// isOverAfter reports whether descriptor i is over its limit although its own ask was
+// granted: descriptors before it on the same counter are over, and too little is left
+// after them.
 func (q *query) isOverAfter(i int) bool {
 	d := &q.descriptors[i]
 	if v := &q.judgments[d.ask]; !v.Admitted || v.Degraded != limiter.Sound {
@@ -152,8 +151,8 @@ func (q *query) isOverAfter(i int) bool {
 }
 
 // used is what was used of the counter of descriptor i before the request or, if several
-// asks charge it, before its own; as far as this replica knows: what it has not heard of
-// since the counter was new is new.
+// asks charge it, before its own. It is based on what this replica has seen: a counter
+// that it has not seen since it was new counts as new.
 func (q *query) used(i int) int64 {
 	d := &q.descriptors[i]
 	a, v := &q.asks[d.ask], &q.judgments[d.ask]
@@ -170,8 +169,8 @@ func (q *query) used(i int) int64 {
 	return a.Policy.Terms.Capacity - v.Grant.Remaining - granted
 }
 
-// before is what the descriptors before i asked of its counter, each by itself: what they
-// were refused, and what they were granted.
+// before sums up what descriptors before i were refused and granted by asks of their own
+// on the same counter.
 func (q *query) before(i int) (refused, granted int64) {
 	d := &q.descriptors[i]
 	a := &q.asks[d.ask]
@@ -188,8 +187,8 @@ func (q *query) before(i int) (refused, granted int64) {
 	return refused, granted
 }
 
-// through is what descriptor i and those before it charge its counter in the same ask, and
-// after is what those after it do.
+// through is what descriptor i and those before it charge in the same ask. Its
+// counterpart after is what those after it charge.
 func (q *query) through(i int) int64 {
 	d := &q.descriptors[i]
 	if need := q.asks[d.ask].Want.Need; need != d.hits {
@@ -208,10 +207,10 @@ func (q *query) after(i int) (units int64) {
 	return units
 }
 
-// isQuota reports whether a descriptor counts among those of which one that is not
-// over its limit lets the request pass. As in envoyproxy/ratelimit a rule in quota and
-// shadow mode is one, which is never over, and with QUOTA_MODE so is what nothing
-// limits: what no rule matches, and what is replaced. Unlimited ones are not.
+// isQuota reports whether a descriptor is one of the quotas of the request: one quota
+// that is not over lets the request pass. As in envoyproxy/ratelimit a rule in quota and
+// shadow mode is a quota that is never over. With QUOTA_MODE so is a descriptor that no
+// rule matches, or whose rule is replaced. An unlimited one is not.
 func (s *Server) isQuota(d *described) bool {
 	if d.rule == nil || d.replaced && d.rule.policy != nil {
 		return s.cfg.Quota
@@ -219,7 +218,8 @@ func (s *Server) isQuota(d *described) bool {
 	return d.rule.policy != nil && d.rule.quota
 }
 
-// settle gives back what is over a limit and, of a request that costs nothing, everything.
+// settle returns the charges of descriptors that are over their limit, and all charges of
+// a request that costs nothing.
 func (s *Server) settle(ctx context.Context, q *query) {
 	back := 0
 	for i := range q.descriptors {
@@ -258,8 +258,8 @@ func (q *query) left(i int) int64 {
 }
 
 // informed reports whether a judgment's figures are true. While the store does not
-// answer they are only where a denial is remembered, or where this replica counts
-// its share by itself.
+// answer this is so only for a cached denial, or where this replica counts its share by
+// itself.
 func informed(v *limiter.Judgment) bool {
 	switch v.Degraded {
 	case limiter.Sound, limiter.FailedDenied:
@@ -270,9 +270,9 @@ func informed(v *limiter.Judgment) bool {
 	return false
 }
 
-// untilReset is when the limit is whole again. What is over a limit that units come
-// back to one by one may be asked again sooner: at the earliest then. It is in whole
-// seconds, rounded up: Envoy drops what is less, and who comes then must not be too early.
+// untilReset is the time until the limit is whole again. After a refusal by a limit whose
+// units come back one by one it is the time until a retry can succeed. It is in whole
+// seconds, rounded up: Envoy drops fractions, and a client must not come too early.
 func (s *Server) untilReset(d *described, v *limiter.Judgment) time.Duration {
 	ms := v.Grant.Reset
 	trickles := d.rule.policy.Limit.Spec().Algorithm != limit.FixedWindow
@@ -289,5 +289,5 @@ func (s *Server) untilReset(d *described, v *limiter.Judgment) time.Duration {
 	return (until + time.Second - 1).Truncate(time.Second)
 }
 
-// never is a RetryAfter that no waiting brings about: longer than any period.
+// never is a RetryAfter of requests that will never succeed: longer than any period.
 const never = lease.Millis(400 * 24 * time.Hour / time.Millisecond)

@@ -14,21 +14,20 @@ import (
 )
 
 // TLS names the files of certificates, in PEM. They are read again when they
-// change; connections that stand go on with what they have.
+// change; open connections keep the certificates that they have.
 type TLS struct {
 	Cert, Key string // of this server; both or none
-	// ClientCA are the authorities of client certificates, which are then demanded
-	// of every client; empty: none is.
+	// ClientCA has the authorities of client certificates. Every client must then
+	// present a certificate; empty: none.
 	ClientCA string
-	// ClientSANs are the names of which such a certificate has to be for one: a DNS
-	// name, for which a certificate with * for its first label will do, an IP address,
-	// or letter for letter a URI or e-mail address. Empty: any name will do. Only with
-	// ClientCA.
+	// ClientSANs are the allowed names; a client certificate must be for one of them: a
+	// DNS name (a certificate with * as its first label matches), an IP address, or
+	// exactly a URI or e-mail address. Empty: any name is allowed. Only with ClientCA.
 	ClientSANs []string
 }
 
-// readEvery is how often the files are read at most, and only while clients
-// connect.
+// readEvery is the shortest time between two readings of the files. They are read only
+// while clients connect.
 const readEvery = time.Second
 
 // certificates is TLS as it is in force. Files with a mistake do not replace it.
@@ -38,9 +37,9 @@ type certificates struct {
 
 	mu      sync.Mutex
 	read    time.Time // when the files were read last
-	content [3][]byte // what they said
+	content [3][]byte // of the files, as last read
 	current *tls.Config
-	failure string // what is wrong with them, as it was last told
+	failure string // the last error in the log; empty if the files are good
 }
 
 func newCertificates(files TLS, log *slog.Logger) (*certificates, error) {
@@ -53,7 +52,7 @@ func newCertificates(files TLS, log *slog.Logger) (*certificates, error) {
 	return c, err
 }
 
-// config is one that asks for the present certificates at each handshake.
+// config returns a configuration that uses the current certificates at each handshake.
 func (c *certificates) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -74,7 +73,7 @@ func (c *certificates) present() *tls.Config {
 func (c *certificates) reload() {
 	content, err := c.files.read()
 	if err == nil && same(content, c.content) {
-		c.failure = "" // of files that are as they were again
+		c.failure = "" // the files are as before the failure
 		return
 	}
 	var fresh *tls.Config

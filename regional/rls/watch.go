@@ -10,8 +10,8 @@ import (
 )
 
 // WatchConfig makes a watcher of a directory with the configuration of
-// envoyproxy/ratelimit, which it puts in force in s. What is to be warned of in a
-// new configuration is logged.
+// envoyproxy/ratelimit, which it puts in force in s. Warnings about a new configuration
+// are logged.
 func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
 	return watch.New(watch.Config{
 		What: "ratelimit",
@@ -52,7 +52,7 @@ func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, 
 }
 
 // WatchBindings makes a watcher of a file of bindings, which it puts in force in s.
-// The rules that they name have to be in force before.
+// Their rules must be in force before.
 func WatchBindings(path string, s *Server, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
 	return watch.New(watch.Config{
 		What: "descriptors",

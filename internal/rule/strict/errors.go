@@ -130,8 +130,8 @@ func Quote(s string) string {
 	return strconv.Quote(s[:cut]) + "..."
 }
 
-// Nearest returns the name that a person who wrote got most likely meant, or ""
-// if none is near: at most a third of its letters differ.
+// Nearest returns the name that is most likely meant by got, or "" if no name is near: at
+// most a third of its letters differ.
 func Nearest(got string, names []string) string {
 	best, bestDistance := "", len(got)/3+1
 	if len(got) > maxQuoted {

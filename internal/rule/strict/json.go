@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a JSON document: more is an error, whatever the document says.
+// Bounds of a JSON document. Beyond them every document is an error.
 const (
 	MaxDepth  = 32      // lists and objects inside each other
 	MaxFields = 256     // fields of one object
@@ -24,8 +24,8 @@ func ParseJSON(doc []byte) (*Node, error) {
 	return n, nil
 }
 
-// ParsePartOfJSON is [ParseJSON], but with an error it returns what stands before the
-// mistake: of an object its whole fields.
+// ParsePartOfJSON is [ParseJSON], but with an error it also returns what is before the
+// mistake: the complete fields of an object.
 func ParsePartOfJSON(doc []byte) (*Node, error) {
 	if len(doc) > MaxBytes {
 		return &Node{}, &Error{Reason: "the document has " + strconv.Itoa(len(doc)) + " bytes; at most " + strconv.Itoa(MaxBytes) + " are allowed"}
@@ -79,14 +79,14 @@ type parser struct {
 
 func (p *parser) pos() Pos { return Pos{Line: p.line, Column: p.at - p.bol + 1} }
 
-// fail records the first mistake; what follows a syntax error means nothing.
+// fail records the first mistake; others would only follow from it.
 func (p *parser) fail(reason string) {
 	if p.err == nil {
 		p.err = &Error{Pos: p.pos(), Reason: reason}
 	}
 }
 
-// expected reports what stands where something else should.
+// expected reports an unexpected character, and what was expected.
 func (p *parser) expected(what string) {
 	if p.at >= len(p.doc) {
 		p.fail("the document ends where " + what + " should stand")

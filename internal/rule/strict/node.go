@@ -28,7 +28,7 @@ const (
 	String      // Text is the decoded string
 	List        // Items
 	Object      // Fields
-	Other       // what the format has and JSON has not; Text says what it is
+	Other       // a kind that JSON does not have; Text describes it
 )
 
 var kindNames = [...]string{"null", "a boolean", "a whole number", "a number", "a string", "a list", "a mapping", "of another type"}

@@ -59,8 +59,8 @@ func (v Value) Path() string {
 // Fail reports a mistake in the value.
 func (v Value) Fail(reason string) { v.FailAt("", reason) }
 
-// FailAt reports a mistake at a path below the value, as near to it as the
-// document goes.
+// FailAt reports a mistake at a path below the value, or at the nearest place above that
+// exists.
 func (v Value) FailAt(path, reason string) {
 	if v.doc.errs.full() {
 		return // spares the search for the path, too
@@ -91,7 +91,7 @@ func (v Value) Ok() bool {
 }
 
 // Touched reports whether a mistake was found at a path below the value, or below
-// or above that: then what stands there is not what its author meant.
+// or above that: then the value is not what its author meant.
 func (v Value) Touched(path string) bool {
 	return len(*v.doc.errs) > 0 && v.doc.errs.touch(join(v.Path(), path))
 }
@@ -106,7 +106,7 @@ func join(path, below string) string {
 	return path + "." + below
 }
 
-// Require reports a mistake if the value is absent; want says what to write.
+// Require reports a mistake if the value is absent; want is what to write.
 func (v Value) Require(want string) bool {
 	if v.node == nil {
 		v.Fail("is missing; write " + want)
@@ -115,7 +115,7 @@ func (v Value) Require(want string) bool {
 }
 
 // Is reports whether the value is of kind k. If it is present and of another kind
-// that is a mistake; want says what to write instead.
+// that is a mistake; want is what to write instead.
 func (v Value) Is(k Kind, want string) bool {
 	if v.node == nil {
 		return false
@@ -127,8 +127,7 @@ func (v Value) Is(k Kind, want string) bool {
 	return false
 }
 
-// describe says what a value of the wrong kind is, and how to make a string of a
-// scalar that was not meant to be a number.
+// describe describes a value of the wrong kind for messages.
 func (n *Node) describe() string {
 	switch n.Kind {
 	case Null:
@@ -148,7 +147,7 @@ func (n *Node) shown() string {
 	return n.Text
 }
 
-// String reads a string. want says what the string is, such as "a name".
+// String reads a string. want describes it, such as "a name".
 func (v Value) String(want string) (string, bool) {
 	if v.node != nil && (v.node.Kind == Int || v.node.Kind == Number || v.node.Kind == Bool) {
 		v.Fail(v.node.describe() + "; write " + want + " in quotes, such as " + Quote(v.node.Text))
@@ -210,7 +209,7 @@ func choice(names []string) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// List returns the items of a list of at most most items. want says what to write.
+// List returns the items of a list of at most most items. want is what to write.
 func (v Value) List(most int, want string) []Value {
 	if !v.Is(List, want) {
 		return nil
