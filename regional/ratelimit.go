@@ -85,9 +85,6 @@ func (s *rateLimitService) Handle(mux *http.ServeMux) {
 // Watchers follow the configuration and the bindings.
 func (s *rateLimitService) Watchers() []*watch.Watcher { return s.watched }
 
-// RulesChanged checks the bindings against the rules of the rules file.
-func (s *rateLimitService) RulesChanged() { s.CheckBindings() }
-
 // Serve answers until Shut.
 func (s *rateLimitService) Serve() error { return s.Server.Serve(s.port) }
 

@@ -133,6 +133,18 @@ func TestOrderlyRestart(t *testing.T) {
 	}
 }
 
+// saves is how often the counters were saved, as the metrics have it.
+func (p *process) saves() string {
+	p.t.Helper()
+	_, metrics := p.get("/metrics")
+	_, rest, found := strings.Cut(metrics, "\nweir_state_saves_total ")
+	if !found {
+		p.t.Fatal("no weir_state_saves_total")
+	}
+	count, _, _ := strings.Cut(rest, "\n")
+	return count
+}
+
 // A region that is killed has what it saved last, another epoch, and whole limits for
 // keys that nobody used.
 func TestKilledRegion(t *testing.T) {
@@ -143,7 +155,13 @@ func TestKilledRegion(t *testing.T) {
 		h.ask(p, units(rule, "k", 6))
 	}
 	before := h.left(p, "k")
-	time.Sleep(400 * time.Millisecond) // a few saves
+	for range 2 { // the second save begins after the first, and so has all of before
+		saved := p.saves()
+		h.ask(p, units("fixed", "another", 1))
+		for p.saves() == saved {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	p.signal(syscall.SIGKILL)
 	_ = p.ended()
 	p = restarted(t, state)

@@ -20,7 +20,7 @@ type convertCmd struct {
 	Dir         string        `arg:"" help:"Directory with envoyproxy/ratelimit's YAML."`
 	Rules       string        `placeholder:"FILE" help:"Write the rules file here; else it is printed."`
 	Descriptors string        `placeholder:"FILE" help:"Write the file of bindings here; else it is printed."`
-	Force       bool          `help:"Write over files that are there."`
+	Force       bool          `help:"Overwrite existing files."`
 	Ratelimit   ratelimitToBe `embed:"" prefix:"ratelimit-"`
 }
 
@@ -28,9 +28,9 @@ type convertCmd struct {
 // of the rules.
 type ratelimitToBe struct {
 	ratelimit
-	Consistency  string `enum:"leased,exact" default:"leased" help:"What weir-regional has been told: leased or exact."`
-	OnFailure    string `enum:"allow,deny,local" default:"allow" help:"Likewise: allow, deny or local."`
-	ChargeDenied bool   `negatable:"" help:"Likewise: count what is refused as well."`
+	Consistency  string `enum:"leased,exact" default:"leased" help:"As for weir-regional: leased or exact."`
+	OnFailure    string `enum:"allow,deny,local" default:"allow" help:"As for weir-regional: allow, deny or local."`
+	ChargeDenied bool   `negatable:"" help:"As for weir-regional: count refused requests, too."`
 }
 
 func (c *convertCmd) Validate() error {
@@ -75,7 +75,7 @@ func (c *convertCmd) write(stdout io.Writer, result *convert.Result) error {
 			continue
 		}
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s: is there; nothing was written. Give another file, or --force", path)
+			return fmt.Errorf("%s: exists already; nothing was written. Give another file, or --force", path)
 		}
 	}
 	if err := c.put(stdout, c.Rules, result.Rules); err != nil {

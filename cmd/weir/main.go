@@ -18,9 +18,9 @@ import (
 // has left something out.
 type cli struct {
 	Validate validateCmd `cmd:"" help:"Check rules files, bindings and configurations of envoyproxy/ratelimit, and print all their mistakes."`
-	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what has no equal."`
+	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what cannot be converted."`
 	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
-	Key      keyCmd      `cmd:"" help:"Print the key under which requests with these values are counted, as it stands in Redis."`
+	Key      keyCmd      `cmd:"" help:"Print the key under which requests with these values are counted, as it is in Redis."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 }
 
@@ -78,7 +78,7 @@ func (c *compileCmd) Run(stdout io.Writer) error {
 }
 
 type keyCmd struct {
-	Values []string `arg:"" name:"value" help:"What the parts of the rule's key come to, in their order; of an IPv6 client its prefix."`
+	Values []string `arg:"" name:"value" help:"Values of the parts of the rule's key, in their order; for an IPv6 client its prefix."`
 }
 
 // Run prints the key, or the hash that replaces a long one.

@@ -17,8 +17,8 @@ import (
 
 type validateCmd struct {
 	Files           []string  `arg:"" optional:"" name:"file" help:"Rules files: YAML, or JSON."`
-	Descriptors     string    `placeholder:"FILE" help:"Check a file of bindings, too: with a rules file, that its rules can be bound."`
-	RatelimitConfig string    `placeholder:"DIR" help:"Check a directory with envoyproxy/ratelimit's YAML, too."`
+	Descriptors     string    `placeholder:"FILE" help:"Also check a file of bindings and, with a rules file, that its rules can be bound."`
+	RatelimitConfig string    `placeholder:"DIR" help:"Also check a directory with envoyproxy/ratelimit's YAML."`
 	Ratelimit       ratelimit `embed:"" prefix:"ratelimit-"`
 	Format          string    `enum:"text,json" default:"text" help:"How to print mistakes: text, or json for programs."`
 }

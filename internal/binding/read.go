@@ -83,7 +83,7 @@ func readRule(v strict.Value) (name string, at strict.Pos) {
 		return text(v.Field("rule"), "the name of a rule of the rules file"), v.Find("rule")
 	}
 	if yes, ok := unbound.Bool(); ok && !yes {
-		unbound.Fail("is false, which says nothing; leave it out")
+		unbound.Fail("is false, which has no effect; leave it out")
 	} else if v.Field("rule").Present() {
 		unbound.Fail("is given together with rule; remove one of them")
 	}

@@ -148,12 +148,7 @@ func addCondition(m *rule.Match, s step) {
 }
 
 func hasHeader(m *rule.Match, name string) bool {
-	for _, h := range m.Headers {
-		if h.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.Headers, func(h rule.HeaderMatch) bool { return h.Name == name })
 }
 
 // legal reports whether a rule's key and conditions are.

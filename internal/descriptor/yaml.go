@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -172,10 +173,8 @@ func (r *reader) known(key *yamlNode, path string, in *place) bool {
 		r.fail(posOf(key), path, "has a field whose name is no text ("+describe(key)+"); the fields of "+in.name+" are "+strings.Join(in.fields, ", "))
 		return false
 	}
-	for _, name := range in.fields {
-		if name == key.Value {
-			return true
-		}
+	if slices.Contains(in.fields, key.Value) {
+		return true
 	}
 	below := strict.Join(path, key.Value)
 	if p := home(key.Value); p != nil {

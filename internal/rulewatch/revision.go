@@ -44,7 +44,7 @@ func (o *order) date(set *rule.Set, modified, now time.Time) *rule.Set {
 func (o *order) applied(set *rule.Set) {
 	switch {
 	case set.Revision == 0:
-		o.log.Warn("rules: the time of their file says nothing of their age: edges cannot tell which of two versions is newer; state a revision in the file, such as revision: 1", "version", set.Version)
+		o.log.Warn("rules: the time of their file does not show their age, so edges cannot find out which of two versions is newer; state a revision in the file, such as revision: 1", "version", set.Version)
 	case o.newest == nil:
 	case set.Revision < o.newest.Revision:
 		o.log.Warn("rules: their revision is smaller than that of rules before: edges keep those; state a larger one", "version", set.Version, "before", o.newest.Version, "larger_than", o.newest.Number())

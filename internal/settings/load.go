@@ -79,7 +79,7 @@ func applyFile(parser *kong.Kong, path string) error {
 
 func applyField(parser *kong.Kong, seen map[string]bool, name string, value *yaml.Node) error {
 	if seen[name] {
-		return errors.New("is there twice; keep one")
+		return errors.New("is given twice; keep one")
 	}
 	seen[name] = true
 	flag := flagOf(parser, name)

@@ -40,7 +40,7 @@ type Config struct {
 	// saved, or new. False: all keys are as they were saved, or new. Either admits at most
 	// one more limit in that period. A lease cache in front of counters in memory
 	// (front: on) does not pass these reports on. With Redis this setting has no effect.
-	Learning bool `default:"true" negatable:"" help:"After a crash believe what PoPs remember of spent keys."`
+	Learning bool `default:"true" negatable:"" help:"After a crash restore spent keys from reports of PoPs."`
 
 	// State is the file that keeps the counters in memory through a restart. They are
 	// saved on SIGTERM and loaded before the next process is ready, so a restart loses
@@ -84,7 +84,7 @@ type Config struct {
 	// each; a PoP has one per processor unless its Envoy is configured otherwise. Calls of
 	// more PoPs are refused while all the others called within the last 10 s. One PoP has
 	// at most 512.
-	MaxHolders int `default:"100000" help:"Most workers of PoPs that are remembered."`
+	MaxHolders int `default:"100000" help:"Most workers of PoPs in memory."`
 
 	// SlotSeed is mixed into the ids of requests that hold slots of a concurrency limit,
 	// so that no client can choose two ids that collide. It must be the same on all
@@ -98,7 +98,7 @@ type Config struct {
 
 	// HeaderTimeout bounds how long a request's headers, and then its body, may
 	// take to arrive, 100ms to 1m. Only broken and hostile clients reach it.
-	HeaderTimeout time.Duration `default:"5s" help:"Longest that a request may take to arrive."`
+	HeaderTimeout time.Duration `default:"5s" help:"Longest time for a request to arrive."`
 
 	// IdleTimeout closes connections without calls, 1s to 1h. It should be longer
 	// than Envoy's own idle timeout, so that Envoy never sends into a connection
@@ -111,7 +111,7 @@ type Config struct {
 	// (1 s in envoy/pop.yaml), the refresh of a DNS name (5 s in an Envoy with
 	// STRICT_DNS). With DrainTimeout it should be shorter than the time that the process
 	// has to end (Kubernetes: 30 s). A second signal ends the process at once.
-	DrainWait time.Duration `default:"6s" help:"How long to serve on, not ready, after SIGTERM."`
+	DrainWait time.Duration `default:"6s" help:"How long to answer calls, not ready, after SIGTERM."`
 
 	// DrainTimeout bounds how long calls in flight may take after that, 0 to 5m;
 	// then connections are cut.

@@ -64,7 +64,7 @@ func newKeeper(path string, interval time.Duration, s *memory.Store, r *telemetr
 		k.lock, err = statefile.Lock(path)
 	}
 	if err != nil {
-		log.Warn("no state file: the counters will not outlive this process; name a file of its own in a directory that it may write to with --state, or off", "file", path, "error", err)
+		log.Warn("no state file: the counters will not outlive this process; with --state name another file, in a directory that this process may write to, or off", "file", path, "error", err)
 		return nil
 	}
 	k.observe(r)
@@ -131,7 +131,7 @@ func (k *keeper) begin() {
 		return
 	}
 	if err := statefile.Disclaim(k.path); err != nil {
-		k.log.Error("the state file goes on to say that nothing happened after it: remove it if this process is killed, or what is granted until then is granted again", "file", k.path, "error", err)
+		k.log.Error("the state file is still marked as orderly: remove it if this process is killed, or units granted until then are granted again", "file", k.path, "error", err)
 	}
 }
 
@@ -179,7 +179,7 @@ func (k *keeper) save(orderly bool) {
 	if err != nil {
 		k.errors.Add(1)
 		if k.failed == nil || orderly {
-			k.log.Error("could not save the counters; the file has what was saved before", "file", k.path, "error", err)
+			k.log.Error("could not save the counters; the file has those of the last save", "file", k.path, "error", err)
 		}
 		k.failed = err
 		return

@@ -16,7 +16,7 @@ const (
 )
 
 // divided is why a region that shares its PoPs with another one is not ready.
-const divided = "the same PoPs are answered by another region, too, whose counters are its own: each grants the whole limit. Run one replica with counters in memory, or give all of them a store that they share with --redis; or see to it that the PoPs' region_cluster leads to one region"
+const divided = "the same PoPs are answered by another region, which has its own counters: each grants the whole limit. Run one replica with counters in memory, or give all replicas a shared store with --redis; or make sure that the PoPs' region_cluster leads to one region"
 
 // watchDivision refuses readiness while reports of PoPs show that another store answers
 // them in turns with this one. It runs until ctx ends.
@@ -71,7 +71,7 @@ func awaitRedis(ctx context.Context, s *redisstore.Store, ready *admin.Readiness
 func newReadiness(cfg *Config, log *slog.Logger) *admin.Readiness {
 	ready := new(admin.Readiness)
 	if cfg.Replicas > 1 && len(cfg.Redis) == 0 {
-		reason := fmt.Sprintf("replicas: %d, but counters are in this process's memory, which replicas do not share: each would grant the whole limit; run one replica, or give them a store that they share with --redis", cfg.Replicas)
+		reason := fmt.Sprintf("replicas: %d, but counters are in this process's memory, which replicas do not share: each would grant the whole limit; run one replica, or give them a shared store with --redis", cfg.Replicas)
 		ready.Refuse(reason)
 		log.Error("not ready", "reason", reason)
 	}

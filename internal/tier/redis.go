@@ -45,9 +45,9 @@ type Redis struct {
 	// client certificate; both or none.
 	TLS     bool   `default:"false" negatable:"" help:"Encrypt connections to Redis."`
 	TLSCA   string `name:"tls-ca" help:"Certificates of authorities to trust." placeholder:"FILE"`
-	TLSCert string `name:"tls-cert" help:"Certificate to show." placeholder:"FILE"`
+	TLSCert string `name:"tls-cert" help:"Client certificate." placeholder:"FILE"`
 	TLSKey  string `name:"tls-key" help:"Its key." placeholder:"FILE"`
-	TLSName string `name:"tls-name" help:"Name that the server's certificate must bear."`
+	TLSName string `name:"tls-name" help:"Name that the server's certificate must have."`
 
 	// Timeout bounds connecting, and waiting for a reply, each; 1ms to 10s. After a
 	// timeout a server gets no calls for 100 ms. Callers may give up earlier.

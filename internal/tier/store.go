@@ -122,7 +122,7 @@ func (c *counters) drain(log *slog.Logger) {
 	defer cancel()
 	d := c.cache.Drain(ctx)
 	if d.Lost > 0 || d.Owed > 0 {
-		log.Warn("could not give back all that was on lease: what is lost is free again when its lease would have ended", "units", d.Units, "lost", d.Lost, "owed", d.Owed)
+		log.Warn("could not return all unspent leases: lost units are free again when their leases end", "units", d.Units, "lost", d.Lost, "owed", d.Owed)
 		return
 	}
 	log.Info("gave back what was on lease", "units", d.Units)

@@ -161,7 +161,7 @@ func TestMistakes(t *testing.T) {
 		"config in file":  {file: "config: x\n", says: []string{"config: is not a field"}},
 		"wrong type":      {file: "\nmax_keys: many\n", says: []string{"region.yaml:2: max_keys:", "many"}},
 		"two mistakes":    {file: "max_keys: x\nreplicas: y\n", says: []string{":1: max_keys", ":2: replicas"}},
-		"twice":           {file: "front: on\nfront: off\n", says: []string{":2: front: is there twice"}},
+		"twice":           {file: "front: on\nfront: off\n", says: []string{":2: front: is given twice"}},
 		"a list":          {file: "listen: [a, b]\n", says: []string{"listen: must be a single value"}},
 		"nothing":         {file: "listen:\n", says: []string{"listen: must be a single value"}},
 		"not fields":      {file: "- a\n", says: []string{"must be fields with values"}},

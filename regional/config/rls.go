@@ -23,7 +23,7 @@ type Ratelimit struct {
 	// It is for costs that are known only after the response (apply_on_stream_done): a
 	// report of more than is left then uses up what is left. At most one limit more is
 	// charged beyond a limit.
-	ChargeDenied bool `default:"false" negatable:"" help:"Count what is refused as well."`
+	ChargeDenied bool `default:"false" negatable:"" help:"Count refused requests, too."`
 
 	// MergeDomains lets several files have the same domain (MERGE_DOMAIN_CONFIG).
 	MergeDomains bool `default:"false" negatable:"" help:"Let several files have the same domain."`
@@ -36,7 +36,7 @@ type Ratelimit struct {
 	Metrics bool `default:"false" negatable:"" help:"Add the metrics of envoyproxy/ratelimit."`
 
 	// Quota treats every limit as if it had quota_mode (QUOTA_MODE).
-	Quota bool `default:"false" negatable:"" help:"Refuse only what is over all of its limits."`
+	Quota bool `default:"false" negatable:"" help:"Refuse only requests that are over all of their limits."`
 }
 
 // RLS has the settings of the server of Envoy's rate limit service.
@@ -50,12 +50,12 @@ type RLS struct {
 	// again when they change.
 	TLSCert     string `name:"tls-cert" help:"Server certificate." placeholder:"FILE"`
 	TLSKey      string `name:"tls-key" help:"Its key." placeholder:"FILE"`
-	TLSClientCA string `name:"tls-client-ca" help:"Authorities of client certificates, which are then demanded." placeholder:"FILE"`
+	TLSClientCA string `name:"tls-client-ca" help:"Authorities of client certificates, which are then required." placeholder:"FILE"`
 
 	// ClientSAN are the allowed names, with commas between (GRPC_CLIENT_TLS_SAN); a client's
 	// certificate must be for one of them: DNS names, IP addresses, URIs or e-mail
 	// addresses. Only with TLSClientCA; empty: any name is allowed.
-	ClientSAN []string `name:"client-san" help:"Names of which a client certificate has to have one." placeholder:"NAME"`
+	ClientSAN []string `name:"client-san" help:"Allowed names of client certificates." placeholder:"NAME"`
 
 	// MaxConnectionAge is how long a connection lasts, ±10 %, 1s to 24h: clients
 	// that connect again find replicas that were added. 0: without end.
@@ -73,10 +73,10 @@ type RLS struct {
 func (c *Config) checkRLS() error {
 	var clientCA error
 	if c.RLS.TLSClientCA != "" && c.RLS.TLSCert == "" {
-		clientCA = errors.New("rls_tls_client_ca: needs rls_tls_cert and rls_tls_key: without TLS no client shows a certificate")
+		clientCA = errors.New("rls_tls_client_ca: needs rls_tls_cert and rls_tls_key: without TLS no client presents a certificate")
 	}
 	if len(c.RLS.ClientSAN) > 0 && c.RLS.TLSClientCA == "" {
-		clientCA = errors.Join(clientCA, errors.New("rls_client_san: needs rls_tls_client_ca: without it no client shows a certificate"))
+		clientCA = errors.Join(clientCA, errors.New("rls_client_san: needs rls_tls_client_ca: without it no client presents a certificate"))
 	}
 	if c.RLS.MaxConnectionAge != 0 {
 		clientCA = errors.Join(clientCA, settings.Between("rls_max_connection_age", c.RLS.MaxConnectionAge, time.Second, 24*time.Hour))

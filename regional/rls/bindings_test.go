@@ -127,7 +127,7 @@ func TestBoundRuleGoes(t *testing.T) {
 	} {
 		said.Reset()
 		b.setRules(strings.Replace(boundRules, c.old, c.fresh, 1))
-		b.CheckBindings()
+		b.RulesChanged()
 		if !b.metric("weir_descriptors_unbound "+c.unbound) || !strings.Contains(said.String(), c.says) || (c.says == "") != (said.Len() == 0) {
 			t.Errorf("with %s: want %s unbound; said %s", c.fresh, c.unbound, said.String())
 		}

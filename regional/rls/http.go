@@ -39,7 +39,7 @@ func (s *Server) HTTP() http.Handler {
 }
 
 func byCertificateOnly(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "clients have to show a certificate (--rls-tls-client-ca), which this port does not ask for; use gRPC on --rls-listen", http.StatusForbidden)
+	http.Error(w, "clients must present a certificate (--rls-tls-client-ca), and this port does not ask for one; use gRPC on --rls-listen", http.StatusForbidden)
 }
 
 func (s *Server) json(w http.ResponseWriter, r *http.Request) {

@@ -122,10 +122,10 @@ func (s *Server) SetBindings(set *binding.Set) error {
 	return nil
 }
 
-// CheckBindings is called after the rules of the rules file have changed. It logs and
+// RulesChanged is called after the rules of the rules file have changed. It logs and
 // counts the bindings in force that limit nothing any more, because their rule is missing
 // or cannot be bound. Their descriptors are allowed and not counted until the rule is back.
-func (s *Server) CheckBindings() {
+func (s *Server) RulesChanged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(s.inForce())

@@ -86,7 +86,7 @@ func (c *certificates) reload() {
 		c.log.Info("rls: new certificates", "file", c.files.Cert)
 	case err.Error() != c.failure:
 		c.failure = err.Error()
-		c.log.Error("rls: the certificates cannot be used, those before them stay", "error", err)
+		c.log.Error("rls: the new certificates cannot be used, the old ones stay in force", "error", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func parseTLS(t TLS, content [3][]byte) (*tls.Config, error) {
 // checkName refuses a client whose certificate has none of the names.
 func (t TLS) checkName(s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
-		return errors.New("rls: TLS: the client shows no certificate")
+		return errors.New("rls: TLS: the client has no certificate")
 	}
 	cert := s.PeerCertificates[0]
 	others := cert.EmailAddresses

@@ -91,22 +91,12 @@ func (es *Errors) full() bool { return len(*es) > MaxErrors }
 
 // below reports whether a mistake was found at path or below it.
 func (es Errors) below(path string) bool {
-	for i := range es {
-		if within(es[i].Path, path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(es, func(e Error) bool { return within(e.Path, path) })
 }
 
 // touch reports whether a mistake was found at path, below it or above it.
 func (es Errors) touch(path string) bool {
-	for i := range es {
-		if within(es[i].Path, path) || within(path, es[i].Path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(es, func(e Error) bool { return within(e.Path, path) || within(path, e.Path) })
 }
 
 // within reports whether path is at or below above.

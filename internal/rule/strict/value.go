@@ -1,6 +1,7 @@
 package strict
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -232,7 +233,7 @@ func (v Value) Object(known ...string) bool {
 		return v.Is(Object, "a mapping with "+some(known))
 	}
 	for i := range v.node.Fields {
-		if name := v.node.Fields[i].Name; !contains(known, name) {
+		if name := v.node.Fields[i].Name; !slices.Contains(known, name) {
 			v.Unknown(name, known)
 		}
 	}
@@ -280,13 +281,4 @@ func (v Value) Names() []string {
 		names[i] = v.node.Fields[i].Name
 	}
 	return names
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
