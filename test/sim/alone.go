@@ -14,7 +14,7 @@ type alone struct {
 // outlay is units of a request that came at one time and was admitted at another.
 type outlay struct {
 	arrived limit.Micros // virtual
-	at      limit.Micros // on the granter's clock
+	at      limit.Micros // on the region's clock
 	units   int64
 }
 
@@ -24,7 +24,7 @@ func (ref *referee) compare(r *request) {
 	if !ref.w.Alone || r.failed {
 		return
 	}
-	now, fits := ref.w.granter.now(), true
+	now, fits := ref.w.granter.clock(), true
 	for _, p := range r.parts {
 		a := ref.accountOf(p)
 		if r.admitted {
@@ -36,7 +36,7 @@ func (ref *referee) compare(r *request) {
 	if r.admitted || !fits {
 		return
 	}
-	decided := ref.w.Now
+	decided := ref.w.now
 	ref.w.after(2*limit.Second, func() {
 		for _, p := range r.parts {
 			if !ref.accountOf(p).fits(p, decided, now, ref.w.tiers()) {
@@ -80,4 +80,4 @@ func lately(l *limit.Limit) limit.Micros {
 }
 
 // tiers is how many tiers hold leases.
-func (w *World) tiers() int { return 1 + min(w.Relays, 1) }
+func (w *World) tiers() int { return 1 + min(w.Relays, 1)*w.Depth }

@@ -11,7 +11,7 @@ import (
 // TestAlone: a single holder, next to the granter or behind a tier, is refused nothing
 // that one exact limiter would admit, whatever requests cost.
 func TestAlone(t *testing.T) {
-	runs := uint64(300)
+	runs := uint64(150)
 	if full() {
 		runs = 5000
 	}
@@ -36,21 +36,24 @@ func TestAlone(t *testing.T) {
 }
 
 // playAlone is one random run of a single holder.
-func playAlone(t testing.TB, seed uint64, fault Fault) (*World, error) {
+func playAlone(t *testing.T, seed uint64, fault Fault) (w *World, err error) {
+	bubble(t, func(t *testing.T) { w, err = aloneIn(t, seed, fault) })
+	return w, err
+}
+
+func aloneIn(t *testing.T, seed uint64, fault Fault) (*World, error) {
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	count := pick(rnd, 1+rnd.Int64N(10), 20, 100, 1000)
 	spec := limit.Spec{Algorithm: windowed[rnd.IntN(len(windowed))], Count: count, Period: pick(rnd, 20*limit.Second, limit.Minute, limit.Hour)}
 	r := newRule(t, "r", spec, lease.Leased)
 	second := newRule(t, "s", limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Hour}, lease.Leased)
-	rules := []*Rule{r, second}
+	r.Timeout, second.Timeout = 1000, 1000 // nobody gives up
 	w := New(Config{
 		Seed: seed, Relays: rnd.IntN(2), Alone: true, Fault: fault, Trace: tracing(),
 		Start: 20_000*limit.Day - limit.Micros(rnd.IntN(20))*limit.Second,
 		Net:   Net{Delay: pick(rnd, 0, limit.Millisecond, 5*limit.Millisecond), Spread: pick(rnd, 0, 0, 5*limit.Millisecond)},
-	}, rules...)
-	for _, rule := range rules {
-		rule.Terms.Timeout = 1000 // nobody gives up
-	}
+	}, r, second)
+	defer w.Close()
 	// Requests of two rules ask for both at once. While they wait they keep what they
 	// have taken of one from others, so nobody may come meanwhile.
 	groups := w.Relays == 0 && w.Net == Net{} && spec.Algorithm != limit.SlidingLog && rnd.IntN(2) == 0

@@ -1,56 +1,68 @@
 package sim
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
-	"slices"
 
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
-// accepts takes a call at a tier that remembers callers, and checks that none is refused
-// of which no copy was taken: it would be an honest one.
-func (w *World) accepts(name string, callers map[caller]*lease.Caller, c call) bool {
-	id := c.caller()
-	if w.Fault == MixesWorkers {
-		id.worker = 0
-	}
-	known := callers[id]
-	if known == nil {
-		known = &lease.Caller{}
-		callers[id] = known
-	}
-	ok := known.Accept(c.seq)
-	w.ref.accepted(known, c, ok)
-	return ok
-}
-
-// lies follows a call of a holder that lies: it says that units come back which nobody
-// ever had, of leases that it knows of and of others; it shows the epoch of a life that
-// never was.
-func (h *holder) lies(c call) {
-	w := h.w
+// lies follows a call of a PoP that lies: it says that units come back which nobody ever
+// had, of leases that it knows of and of others; it shows the epoch of a life that never
+// was.
+func (f *flight) lies() {
+	p, w := f.p, f.p.w
 	if w.chance(0.3) {
-		lie := h.number()
-		for _, wt := range c.wants {
-			l := h.slots[wt.key].slot.Lots[w.rand.IntN(2)].Lease
+		lie := p.aside(f)
+		for _, m := range f.req.Wants {
+			r := w.rules.find(m.Rule)
+			l := uint64(p.entry(r.counter(string(m.Key))).Lots[w.rand.IntN(2)].Lease)
 			if w.chance(0.3) {
-				l += uint32(w.rand.IntN(3))
+				l += uint64(w.rand.IntN(3))
 			}
-			wt.group, wt.lie = false, true
-			wt.Want = lease.Want{Unused: pick(w.rand, 1<<32-1, 1<<31, 2*wt.rule.Terms.Capacity+1), Lease: l}
-			lie.wants = append(lie.wants, wt)
+			units := pick(w.rand, wire.MaxUnits, 1<<31, 2*uint64(r.Terms.Capacity)+1)
+			lie.req.Wants = append(lie.req.Wants, wire.Want{Rule: m.Rule, Variant: m.Variant, Override: m.Override, Key: m.Key,
+				Unused: units, Lease: uint64(r.Limit.Fingerprint())<<32 | l})
+			w.ref.lies[limiter.ReturnID(lie.holder(), lie.req.Worker, lie.req.Seq, len(lie.req.Wants)-1)] = true
 		}
-		h.leave(func() { w.send(lie, h.above, func(reply) {}) })
+		lie.fly()
 	}
 	if w.chance(0.1) {
-		empty := h.number()
-		empty.epoch = w.rand.Uint64()
-		empty.wants = slices.Clone(c.wants)
-		for i := range empty.wants {
-			empty.wants[i].Want, empty.wants[i].group = lease.Want{}, false
+		empty := p.aside(f)
+		empty.req.Epoch = w.rand.Uint64()
+		for _, m := range f.req.Wants {
+			empty.req.Wants = append(empty.req.Wants, wire.Want{Rule: m.Rule, Variant: m.Variant, Override: m.Override, Key: m.Key})
 		}
-		h.leave(func() { w.send(empty, h.above, func(reply) {}) })
+		empty.fly()
 	}
+}
+
+// aside is another call of the same PoP, without wants, that no worker has made.
+func (p *pop) aside(f *flight) *flight {
+	again := &flight{p: p, life: p.life, path: f.path, sent: f.sent, timeout: f.timeout, done: true, aside: true}
+	again.req = decodeRequest(f.body)
+	again.req.Wants = nil
+	p.lieSeq++
+	again.req.Seq, again.req.Ack, again.req.Worker = p.lieSeq, 0, 1
+	binary.LittleEndian.PutUint64(again.req.Holder[8:], 1)
+	return again
+}
+
+// fly sends such a call.
+func (f *flight) fly() {
+	f.body = f.req.Append(nil)
+	f.p.w.held(func() { f.send(f.p.above) })
+}
+
+// name tells calls apart.
+func (f *flight) name() seen { return seen{string(f.holder()), f.req.Worker, f.req.Seq} }
+
+// holder is the name of the PoP as a region reads it.
+func (f *flight) holder() []byte {
+	id := append([]byte(nil), f.req.Holder...)
+	clear(id[8:])
+	return id
 }
 
 func pick[T any](rnd *rand.Rand, of ...T) T { return of[rnd.IntN(len(of))] }

@@ -6,20 +6,20 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Load is what clients send to one holder: requests at random times.
+// Load is what clients send to one PoP: requests at random times.
 type Load struct {
 	Parts func() []Part // of the next request
 	Rate  float64       // requests per second
 }
 
-// Offer lets clients send a load to holder n, counted from 1, from now on for so
+// Offer lets clients send a load to PoP n, counted from 1, from now on for so
 // long.
 func (w *World) Offer(n int, load Load, d limit.Micros) {
-	h, end := w.holders[n-1], w.Now+d
+	h, end := w.pops[n-1], w.now+d
 	var next func()
 	next = func() {
 		gap := limit.Micros(-math.Log(1-w.rand.Float64()) / load.Rate * float64(limit.Second))
-		if w.Now+gap > end {
+		if w.now+gap > end {
 			return
 		}
 		w.after(gap, func() {

@@ -57,13 +57,17 @@ var crowds = []crowd{{1, 1}, {2, 1}, {2, 2}, {100, 1}, {100, 100}}
 // active one in more than one form, and those of a million requests.
 func skipped(count int64, period limit.Micros, c crowd, most int64, relays int) bool {
 	idle := c.holders > c.active && (relays > 0 || most == 1)
-	large := count == 100_000 && (most == 1 || c.active == 1 || c.active == 100 && (relays > 0 || period != limit.Minute))
+	large := count == 100_000 && (most == 1 || c.active == 1 || c.active == 100)
 	return idle || large
 }
 
 // saturate offers more than twice a limit: the whole of it in the last seconds of
 // a period, and again in the first of the next; of a period of a second, four.
 func saturate(t *testing.T, algorithm limit.Algorithm, count int64, period limit.Micros, c crowd, most int64, relays int) {
+	bubble(t, func(t *testing.T) { saturateIn(t, algorithm, count, period, c, most, relays) })
+}
+
+func saturateIn(t *testing.T, algorithm limit.Algorithm, count int64, period limit.Micros, c crowd, most int64, relays int) {
 	r := newRule(t, "r", limit.Spec{Algorithm: algorithm, Count: count, Period: period}, lease.Leased)
 	mean := 1.0
 	if most > 1 {
@@ -72,12 +76,16 @@ func saturate(t *testing.T, algorithm limit.Algorithm, count int64, period limit
 	span, spans := 4*limit.Second, 2
 	if period == limit.Second {
 		span, spans = limit.Second, min(4, max(2, int(100_000*mean/float64(count))))
+		if most > 1 && count <= 500 && c.active <= 2 && relays == 0 {
+			spans = 16 // so few requests fit into one that chance would decide
+		}
 	}
 	d := span * limit.Micros(spans)
 	w := New(Config{
-		Seed: uint64(count) + uint64(period), Holders: c.holders, Relays: relays,
+		Seed: uint64(count) + uint64(period), PoPs: c.holders, Relays: relays,
 		Start: 20_000*limit.Day - span, Net: Net{Delay: limit.Millisecond, Spread: 2 * limit.Millisecond},
 	}, r)
+	defer w.Close()
 	for i := range c.active {
 		parts := Key(r, "k", 1)
 		if most > 1 {
@@ -104,7 +112,8 @@ func saturate(t *testing.T, algorithm limit.Algorithm, count int64, period limit
 
 // guaranteed is the share of what one exact limiter admits that must be admitted:
 // 98 %, less ttl ÷ window of a log. Sliding limits of a second lose more: what
-// comes back is idle until the next ask, a hundredth of the window on average, and
+// comes back is idle until the next ask, a hundredth of the window on average, which
+// gathers with others for up to another hundredth before it leaves, and
 // at a second tier once more, where a log's leases of 20 ms run out on the way.
 func guaranteed(a limit.Algorithm, period limit.Micros, relays int) float64 {
 	share := 0.98
@@ -113,7 +122,7 @@ func guaranteed(a limit.Algorithm, period limit.Micros, relays int) float64 {
 	}
 	sliding := a == limit.SlidingLog || a == limit.SlidingWindow
 	if sliding && period == limit.Second {
-		share -= 0.015
+		share -= 0.025
 		if relays > 0 {
 			share -= 0.06
 		}

@@ -5,40 +5,17 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// RestartGranter makes the granter begin anew without its state.
+// RestartGranter makes the region begin anew without its counters: they are those of its
+// process, or of the store behind its replicas.
 func (w *World) RestartGranter() {
 	w.tracef("granter restarts")
-	w.granter.restart()
+	w.ref.forgetful()
+	w.granter.start()
+	if w.Relays == 0 {
+		w.replicas[0].stop()
+		w.replicas[0].start()
+	}
 	w.lost()
-}
-
-// RestartHolder makes holder n, counted from 1, begin anew: a new id, no slots.
-func (w *World) RestartHolder(n int) {
-	h := w.holders[n-1]
-	w.tracef("%s restarts", h.name)
-	h.restart()
-}
-
-// StepClock sets the granter's clock forward or back. Time that did not pass
-// refills buckets and empties logs; a clock that jumps back by more than a
-// period finds counters of a time to come. Either costs a counter its memory.
-func (w *World) StepClock(by limit.Micros) {
-	w.tracef("granter's clock steps by %d ms", by/limit.Millisecond)
-	w.ref.ahead = 0
-	if by > -limit.Second { // counters stay in their window until the clock has caught up
-		w.ref.ahead = w.granter.now()
-	}
-	w.granter.step += by
-	for _, a := range w.ref.list {
-		s := a.rule.Limit.Spec()
-		window := s.Algorithm == limit.FixedWindow || s.Algorithm == limit.SlidingWindow
-		if by < -s.Period || by > 0 && !window {
-			a.losses++
-		}
-		if by < 0 && a.rule.Terms.Consistency == lease.Optimistic { // its holders see an end of the window twice
-			a.extra += w.ref.lives * a.rule.Terms.Overdraft
-		}
-	}
 }
 
 // lost notes that every counter has lost its state.
@@ -48,30 +25,46 @@ func (w *World) lost() {
 	}
 }
 
-// Change gives a rule another limit, at all tiers at once. Denials are void: they
-// were about the old one.
-func (w *World) Change(old, new *Rule) {
-	for _, h := range w.holders {
-		for _, e := range h.entries {
-			if e.rule == old {
-				void(&e.slot)
-			}
+// RestartPoP makes PoP n, counted from 1, begin anew.
+func (w *World) RestartPoP(n int) {
+	p := w.pops[n-1]
+	w.tracef("%s restarts", p.name)
+	p.restart()
+}
+
+// StepClock sets the region's clock forward or back. Time that did not pass
+// refills buckets and empties logs; a clock that jumps back by more than a
+// period finds counters of a time to come. Either costs a counter its memory.
+func (w *World) StepClock(by limit.Micros) {
+	w.tracef("granter's clock steps by %d ms", by/limit.Millisecond)
+	w.ref.ahead = 0
+	if by > -limit.Second { // counters stay in their window until the clock has caught up
+		w.ref.ahead = w.granter.clock()
+	}
+	w.granter.step += by
+	for _, a := range w.ref.list {
+		s := a.rule.Limit.Spec()
+		window := s.Algorithm == limit.FixedWindow || s.Algorithm == limit.SlidingWindow
+		if by < -s.Period || by > 0 && !window {
+			a.losses++
+		}
+		if by < 0 && a.rule.Consistency == lease.Optimistic { // its PoPs see an end of the window twice
+			a.extra += w.ref.lives * a.rule.Terms.Overdraft
 		}
 	}
-	for _, r := range w.relays {
-		for _, b := range r.all {
-			if b.rule == old {
-				void(&b.node.Account)
-			}
-		}
+}
+
+// Change gives a rule another limit, at all replicas at once. The PoPs fetch it.
+func (w *World) Change(old *Rule, spec limit.Spec) {
+	before := *old
+	old.Spec = spec
+	w.rules.compile()
+	for _, r := range w.replicas {
+		r.setRules()
 	}
 	for _, a := range w.ref.list {
 		if a.rule == old {
-			w.ref.changed(a, new)
+			w.ref.changed(a, &before)
 		}
 	}
-	old.Limit, old.Terms = new.Limit, new.Terms
 }
-
-// void forgets the denials of a slot.
-func void(s *lease.Account) { s.DeniedNeed, s.Refused, s.NextAsk, s.LimitedUntil = 0, false, 0, 0 }

@@ -1,10 +1,13 @@
 package sim
 
 import (
+	"context"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge"
 )
 
 // Net is what happens to messages between a tier and the one above.
@@ -13,128 +16,138 @@ type Net struct {
 	Spread    limit.Micros // and up to so much more, so that messages overtake
 	LoseCall  float64      // probabilities
 	LoseReply float64
-	Repeat    float64 // a call arrives twice, and both are answered
-	Double    float64 // a holder's call that gives back arrives at another relay, too
+	Repeat    float64 // a PoP's call arrives twice, and both are answered
+	Double    float64 // a PoP's call that gives back arrives at another replica, too
 }
 
-// double brings a copy of a call that gives units back to another tier in the middle, if
-// there is one. (What a copy is granted is lost: others would hide what those mint.)
-func (h *holder) double(c call) {
-	w := h.w
-	gives := slices.ContainsFunc(c.wants, func(wt want) bool { return wt.Unused > 0 })
-	if len(w.relays) < 2 || !gives || !w.chance(w.Net.Double) {
+// flight is a call of a PoP on its way.
+type flight struct {
+	p       *pop
+	worker  int
+	life    uint64
+	id      uint64 // of the call, at its worker
+	path    string
+	body    []byte
+	req     wire.Request // what body holds, of a call of Acquire
+	sent    lease.Millis
+	timeout lease.Millis
+	done    bool // the worker has an answer, or does not wait for one any more
+	aside   bool // no worker waits for it: a copy, a lie
+}
+
+// reply is an answer on its way, with what only the referee reads.
+type reply struct {
+	body   []byte
+	resp   wire.Response
+	stamps []stamp // of each grant
+}
+
+// flight is a call that a worker wants made.
+func (p *pop) flight(worker int, c *edge.Call) *flight {
+	f := &flight{p: p, worker: worker, life: p.life, id: c.ID, path: c.Path, body: c.Body, sent: p.now(), timeout: c.Timeout}
+	if c.Path == edge.AcquirePath {
+		f.req = decodeRequest(c.Body)
+		p.newest[worker] = f
+		p.spoilCall(f)
+		for i := range f.req.Wants {
+			p.gives(&f.req.Wants[i])
+		}
+	}
+	return f
+}
+
+// leave sends a call when its worker comes to it.
+func (f *flight) leave() {
+	p, w := f.p, f.p.w
+	w.ref.sent(f)
+	if !f.aside {
+		w.after(limit.Micros(f.timeout)*limit.Millisecond, func() { p.giveUp(f) })
+	}
+	if p.cut {
+		w.tracef("%s → cut off", p.name)
+		w.ref.lostCall(f)
 		return
 	}
-	c.wants = slices.Clone(c.wants)
-	for i := range c.wants {
-		c.wants[i].copy = true
+	w.held(func() { f.send(p.above) })
+	if f.aside || f.path != edge.AcquirePath {
+		return
 	}
-	if other := w.relays[w.rand.IntN(len(w.relays))]; other != h.above {
-		h.leave(func() { w.send(c, other, func(r reply) { w.ref.lostReply(c, r) }) })
+	f.double()
+	f.giveBackAgain()
+	if p.liar {
+		f.lies()
 	}
 }
 
-// tier is whoever answers calls.
-type tier interface {
-	handle(c call, answer func(reply))
+// held does something as much later as a worker holds a call.
+func (w *World) held(send func()) {
+	if w.Hold == 0 {
+		send()
+		return
+	}
+	w.after(limit.Millisecond+limit.Micros(w.rand.Int64N(int64(w.Hold-limit.Millisecond))), send)
 }
 
-// call is an AcquireRequest.
-type call struct {
-	from  string // for the trace
-	who   uint64 // holder id
-	epoch uint64
-	seq   uint64
-	wants []want
-	// worker is which of the holder's workers calls: each counts its calls by itself.
-	worker int
-	lies   bool // of a holder that does
+// double brings a copy of a call that gives units back to another replica, if there is
+// one. What a copy is granted is lost: others would hide what those mint.
+func (f *flight) double() {
+	w := f.p.w
+	gives := slices.ContainsFunc(f.req.Wants, func(m wire.Want) bool { return m.Unused > 0 })
+	if len(w.replicas) < 2 || !gives || !w.chance(w.Net.Double) {
+		return
+	}
+	if other := w.replicas[w.rand.IntN(len(w.replicas))]; other != f.p.above {
+		copied := *f
+		copied.aside, copied.done = true, true
+		w.held(func() { copied.carry(other) })
+	}
 }
 
-// caller is whose calls are counted.
-type caller struct {
-	who    uint64
-	worker int
-}
-
-func (c *call) caller() caller { return caller{c.who, c.worker} }
-
-// want is a Want and what it is for. Wants of one group are granted all or none.
-type want struct {
-	rule  *Rule
-	key   counterKey
-	hop   int
-	group bool
-	lease.Want
-	owner uint64 // whose debt Overdrawn is
-	lie   bool   // Unused was never granted
-	copy  bool   // of a call that the network has doubled to another tier
-	// What of Unused the callers of a tier in the middle gave back.
-	returned []returned
-}
-
-// returned is what one want of a call gives back, under the name by which a granter knows a
-// copy of it.
-type returned struct {
-	name  returnID
-	units int64
-	copy  bool
-}
-
-type returnID struct {
-	caller
-	seq  uint64
-	want int
-}
-
-// reply is an AcquireResponse, with what only the referee reads.
-type reply struct {
-	epoch  uint64
-	grants []grant
-}
-
-type grant struct {
-	lease.Grant
-	charged limit.Micros // virtual time at which units for waiting requests were charged
-	from    limit.Micros // virtual time from which spare units may be spent
-	until   limit.Micros // and until when
-}
-
-// send carries a call up and its reply down. deliver may come late, twice, out
-// of order, or never.
-func (w *World) send(c call, to tier, deliver func(reply)) {
-	for i := range c.wants {
-		w.tracef("%s → %s", c.from, w.showWant(c.wants[i]))
+// send carries a call up and its reply down: late, twice, out of order, or never.
+func (f *flight) send(to *replica) {
+	w := f.p.w
+	for i := range f.req.Wants {
+		w.tracef("%s → %s", f.p.name, w.showWant(&f.req.Wants[i]))
 	}
 	if w.chance(w.Net.LoseCall) {
-		w.tracef("%s → lost", c.from)
-		w.ref.lostCall(c)
+		w.tracef("%s → lost", f.p.name)
+		w.ref.lostCall(f)
 		return
 	}
-	w.carry(c, to, deliver)
-	if w.chance(w.Net.Repeat) {
-		w.tracef("%s → repeated", c.from)
-		w.carry(c, to, deliver)
+	f.carry(to)
+	if f.path == edge.AcquirePath && w.chance(w.Net.Repeat) {
+		w.tracef("%s → repeated", f.p.name)
+		f.carry(to)
 	}
 }
 
-func (w *World) carry(c call, to tier, deliver func(reply)) {
+// carry brings a call to a replica. When the PoP gives up, it resets the stream.
+func (f *flight) carry(to *replica) {
+	w := f.p.w
 	w.after(w.delay(), func() {
-		to.handle(c, func(r reply) { w.bring(c, r, deliver) })
+		ctx, cancel := context.Background(), func() {}
+		if w.mail.on {
+			ctx, cancel = context.WithCancel(ctx)
+			w.after(f.p.virtual(f.sent+f.timeout)-w.now+w.Net.Delay, func() { w.mail.stirred = true; cancel() })
+		}
+		to.handle(ctx, f, func(r reply) { cancel(); f.bring(r) })
 	})
 }
 
-func (w *World) bring(c call, r reply, deliver func(reply)) {
+func (f *flight) bring(r reply) {
+	w := f.p.w
 	if w.chance(w.Net.LoseReply) {
-		w.tracef("%s ← lost", c.from)
-		w.ref.lostReply(c, r)
+		if f.path == edge.AcquirePath {
+			w.tracef("%s ← lost", f.p.name)
+		}
+		w.ref.lostReply(f, r)
 		return
 	}
 	w.after(w.delay(), func() {
-		for i := range r.grants {
-			w.tracef("%s ← %s", c.from, w.showGrant(c.wants[i], r.grants[i]))
+		for i := range r.resp.Grants {
+			w.tracef("%s ← %s", f.p.name, w.showGrant(w.rules.of(f.req.Wants[i].Rule, f.req.Wants[i].Key), grantOf(&r.resp.Grants[i])))
 		}
-		deliver(r)
+		f.p.receive(f, r)
 	})
 }
 

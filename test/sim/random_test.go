@@ -33,16 +33,21 @@ func TestRandom(t *testing.T) {
 }
 
 // play is one random run. What is drawn depends on the seed alone.
-func play(t testing.TB, seed uint64, fault Fault) error {
+func play(t *testing.T, seed uint64, fault Fault) (err error) {
+	bubble(t, func(t *testing.T) { err = playIn(t, seed, fault) })
+	return err
+}
+
+func playIn(t *testing.T, seed uint64, fault Fault) error {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	period := pick(rnd, limit.Second, 5*limit.Second, limit.Minute)
 	spec := limit.Spec{Algorithm: windowed[rnd.IntN(len(windowed))], Count: pick(rnd, int64(10), 100, 500), Period: period}
 	consistency := pick(rnd, lease.Leased, lease.Leased, lease.Exact, lease.Optimistic)
 	r := newRule(t, "r", spec, consistency)
-	r.OnFailure = pick(rnd, Allow, Deny, Local)
-	rules := []*Rule{r}
+	r.OnFailure = pick(rnd, lease.FailureAllow, lease.FailureDeny, lease.FailureLocal)
+	second := newRule(t, "s", limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: period}, consistency)
 	w := New(Config{
-		Seed: seed, Holders: pick(rnd, 1, 2, 5), Relays: pick(rnd, 0, 0, 1, 2),
+		Seed: seed, PoPs: pick(rnd, 1, 2, 5), Relays: pick(rnd, 0, 0, 1, 2),
 		Start:    20_000*limit.Day - limit.Micros(rnd.IntN(8))*limit.Second,
 		Learning: rnd.IntN(2) == 0,
 		Net: Net{
@@ -50,12 +55,11 @@ func play(t testing.TB, seed uint64, fault Fault) error {
 			LoseCall: pick(rnd, 0, 0, 0.05), LoseReply: pick(rnd, 0, 0, 0.05), Repeat: pick(rnd, 0, 0, 0.05),
 		},
 		Fault: fault, Trace: tracing(),
-	}, rules...)
-	second := newRule(t, "s", limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: period}, consistency)
-	w.rules = append(w.rules, second)
+	}, r, second)
+	defer w.Close()
 	keys := []string{"a", "b"}
 	most := pick(rnd, 3, 3, max(3, spec.Count/5), spec.Count)
-	for i := range w.Holders {
+	for i := range w.PoPs {
 		rate := float64(pick(rnd, 5, 50, 300))
 		w.Offer(i+1, Load{Rate: rate, Parts: func() []Part {
 			p := Part{r, keys[rnd.IntN(2)], 1 + rnd.Int64N(most)}
@@ -69,7 +73,7 @@ func play(t testing.TB, seed uint64, fault Fault) error {
 		w.after(limit.Micros(rnd.Int64N(int64(12*limit.Second))), func() { w.mishap(rnd) })
 	}
 	if w.Trace != nil {
-		w.tracef("%s %d per %v s, consistency %d, on_failure %d, holders %d relays %d net %+v learning %v", name(spec.Algorithm), spec.Count, seconds(period), consistency, r.OnFailure, w.Holders, w.Relays, w.Net, w.Learning)
+		w.tracef("%s %d per %v s, consistency %d, on_failure %d, holders %d relays %d net %+v learning %v", name(spec.Algorithm), spec.Count, seconds(period), consistency, r.OnFailure, w.PoPs, w.Relays, w.Net, w.Learning)
 	}
 	return w.Run(14 * limit.Second)
 }
@@ -84,15 +88,15 @@ func tracing() io.Writer {
 
 // mishap is something that goes wrong at once.
 func (w *World) mishap(rnd *rand.Rand) {
-	h := w.holders[rnd.IntN(len(w.holders))]
+	h := w.pops[rnd.IntN(len(w.pops))]
 	switch rnd.IntN(6) {
 	case 0:
 		w.RestartGranter()
 	case 1:
-		w.RestartHolder(1 + rnd.IntN(len(w.holders)))
+		w.RestartPoP(1 + rnd.IntN(len(w.pops)))
 	case 2:
-		if len(w.relays) > 0 {
-			w.relays[rnd.IntN(len(w.relays))].restart()
+		if w.Relays > 0 {
+			w.replicas[rnd.IntN(len(w.replicas))].restart()
 		}
 	case 3:
 		h.cut = true
@@ -100,7 +104,7 @@ func (w *World) mishap(rnd *rand.Rand) {
 	case 4:
 		w.StepClock(pick(rnd, -limit.Hour, -limit.Second/2, limit.Second/2, limit.Hour))
 	case 5:
-		h.paused = w.Now + limit.Micros(rnd.Int64N(int64(2*limit.Second)))
-		w.granter.paused = w.Now + limit.Micros(rnd.Int64N(int64(limit.Second)))
+		h.paused = w.now + limit.Micros(rnd.Int64N(int64(2*limit.Second)))
+		w.granter.paused = w.now + limit.Micros(rnd.Int64N(int64(limit.Second)))
 	}
 }

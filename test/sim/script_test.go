@@ -44,8 +44,14 @@ func TestScripts(t *testing.T) {
 }
 
 // playScript returns the script with the output that it has now.
-func playScript(t *testing.T, text string) string {
+func playScript(t *testing.T, text string) (got string) {
+	bubble(t, func(t *testing.T) { got = scriptIn(t, text) })
+	return got
+}
+
+func scriptIn(t *testing.T, text string) string {
 	s := &script{t: t, out: &bytes.Buffer{}}
+	defer func() { s.w.Close() }()
 	var done strings.Builder
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		commands, _, found := strings.Cut(block, "\n----")
@@ -111,7 +117,7 @@ func (s *script) command(f []string) {
 	case "quiet":
 		s.w.Trace = nil
 	case "cut", "heal":
-		s.w.holders[s.number(args[0])-1].cut = verb == "cut"
+		s.w.pops[s.number(args[0])-1].cut = verb == "cut"
 	case "lose":
 		s.w.Net.LoseReply, s.w.Net.LoseCall = 0, 0
 		switch args[0] {
@@ -128,14 +134,12 @@ func (s *script) command(f []string) {
 		s.w.StepClock(s.duration(args[0]))
 	case "change":
 		r, _ := s.target(args[0] + "/")
-		s.w.Change(r, s.rule(args))
+		s.w.Change(r, s.rule(args).Spec)
 	case "slot":
 		s.slot(args)
 	case "counter":
 		r, key := s.target(args[0])
-		c := s.w.granter.table[counterKey{r.Name, r.Limit.Shape(), key}]
-		d := r.Limit.Peek(c.State, s.w.granter.now(), 1)
-		fmt.Fprintf(s.out, "left %d, out on lease %d, askers %d\n", d.Remaining, c.Leased, c.Askers.Count())
+		fmt.Fprintf(s.out, "left %d\n", s.w.granter.left(r, key))
 	case "totals":
 		r, key := s.target(args[0])
 		n := s.w.Totals(r, key)
@@ -158,24 +162,18 @@ func (s *script) rule(args []string) *Rule {
 	}
 	o := s.options(args[3:])
 	spec.Burst = s.integer(o["burst"])
-	l, err := limit.New(spec)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	consistency := map[string]lease.Consistency{"": lease.Leased, "exact": lease.Exact, "optimistic": lease.Optimistic}[o["consistency"]]
-	return &Rule{
-		Name: args[0], Limit: l,
-		Terms:     lease.NewTerms(l, consistency, 0, lease.Millis(s.integer(o["timeout"])), s.integer(o["overdraft"])),
-		OnFailure: map[string]OnFailure{"": Allow, "allow": Allow, "deny": Deny, "local": Local}[o["on_failure"]],
-	}
+	r := newRule(s.t, args[0], spec, map[string]lease.Consistency{"exact": lease.Exact, "optimistic": lease.Optimistic}[o["consistency"]])
+	r.Timeout, r.Overdraft = lease.Millis(s.integer(o["timeout"])), s.integer(o["overdraft"])
+	r.OnFailure = map[string]lease.OnFailure{"deny": lease.FailureDeny, "local": lease.FailureLocal}[o["on_failure"]]
+	return r
 }
 
 func (s *script) world(args []string) {
 	o := s.options(args)
 	_, learning := o["learning"]
 	s.w = New(Config{
-		Holders: int(s.integer(o["holders"])), Relays: int(s.integer(o["relays"])), Steady: true, Trace: s.out, Learning: learning,
-		Net: Net{Delay: 2 * limit.Millisecond}, MaxSlots: int(s.integer(o["slots"])), MaxCounters: int(s.integer(o["counters"])),
+		PoPs: int(s.integer(o["holders"])), Relays: int(s.integer(o["relays"])), Depth: int(s.integer(o["depth"])), Steady: true, Trace: s.out, Learning: learning,
+		Net: Net{Delay: 2 * limit.Millisecond}, MaxCounters: int(s.integer(o["counters"])),
 		Start: 20_000*limit.Day + 12*limit.Hour,
 	}, s.rules...)
 }
@@ -191,30 +189,26 @@ func (s *script) request(args []string) {
 		}
 	}
 	for range max(1, s.integer(o["times"])) {
-		s.w.holders[s.number(args[0])-1].request(parts...)
+		s.w.pops[s.number(args[0])-1].request(parts...)
 	}
 }
 
 func (s *script) restart(who string) {
 	switch n := s.number(who); who[0] {
 	case 'h':
-		s.w.RestartHolder(n)
+		s.w.RestartPoP(n)
 	case 'r':
-		s.w.relays[n-1].restart()
+		s.w.replicas[n-1].restart()
 	default:
 		s.w.RestartGranter()
 	}
 }
 
 func (s *script) slot(args []string) {
-	h := s.w.holders[s.number(args[0])-1]
+	h := s.w.pops[s.number(args[0])-1]
 	r, key := s.target(args[1])
-	e := h.slots[counterKey{r.Name, r.Limit.Shape(), key}]
-	if e == nil {
-		fmt.Fprintln(s.out, "none")
-		return
-	}
-	for _, lot := range e.slot.Lots {
+	e := h.entry(r.counter(key))
+	for _, lot := range e.Lots {
 		if lot.Units > 0 {
 			fmt.Fprintf(s.out, "lot of %d", lot.Units)
 			if lot.From > h.now() {
@@ -223,27 +217,27 @@ func (s *script) slot(args []string) {
 			fmt.Fprintf(s.out, " for %d ms\n", lot.Expiry-h.now())
 		}
 	}
-	fmt.Fprintf(s.out, "wants %d next", int64(1)<<e.slot.WantLog2)
-	if e.slot.DeniedNeed > 0 {
-		fmt.Fprintf(s.out, ", denied %d and more", e.slot.DeniedNeed)
+	fmt.Fprintf(s.out, "wants %d next", int64(1)<<e.WantLog2)
+	if e.DeniedNeed > 0 {
+		fmt.Fprintf(s.out, ", denied %d and more", e.DeniedNeed)
 	}
-	if e.slot.Overdrawn > 0 {
-		fmt.Fprintf(s.out, ", overdrawn %d", e.slot.Overdrawn)
+	if e.Overdrawn > 0 {
+		fmt.Fprintf(s.out, ", overdrawn %d", e.Overdrawn)
 	}
-	if e.slot.Idle(&r.Terms, h.now()) {
+	if e.Idle(&r.Terms, h.now()) {
 		fmt.Fprint(s.out, ", idle")
 	}
 	fmt.Fprintln(s.out)
 }
 
 func (s *script) target(arg string) (*Rule, string) {
-	rule, key, _ := strings.Cut(arg, "/")
+	name, key, _ := strings.Cut(arg, "/")
 	for _, r := range s.rules {
-		if r.Name == rule {
+		if r.Name == name {
 			return r, key
 		}
 	}
-	s.t.Fatalf("no rule %q", rule)
+	s.t.Fatalf("no rule %q", name)
 	return nil, ""
 }
 

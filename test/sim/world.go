@@ -1,11 +1,3 @@
-// Package sim runs holders, tiers in the middle and one granter in one process
-// under virtual time, and checks what Weir promises after every step.
-//
-// The machines are those of the product (internal/lease, internal/limit); what
-// is simulated is everything round them: clocks, network, restarts, clients. A
-// run is a function of its [Config] and seed. The checks know nothing of how a
-// decision was made: a [referee] follows every unit from the grant to the request
-// that it admitted.
 package sim
 
 import (
@@ -13,36 +5,41 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
 
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
 // Config is what a run starts from. The zero value of each field is the plain
-// case: one holder, no delay, nothing goes wrong.
+// case: one PoP, no delay, nothing goes wrong.
 type Config struct {
-	Seed    uint64
-	Holders int
-	// Relays is how many tiers in the middle stand side by side between the
-	// granter and the holders, who are spread over them; 0: none.
+	Seed uint64
+	PoPs int
+	// Relays is how many replicas with a lease cache stand side by side between the
+	// PoPs and the counters; 0: one replica, which has the counters itself.
 	Relays int
-	// Start is the granter's clock at the beginning; 0 means noon of a day.
+	// Depth is how many lease caches stand one above the other in each of them; 0: one.
+	Depth int
+	// Start is the region's clock at the beginning; 0 means noon of a day.
 	Start limit.Micros
 	Net   Net
-	// Learning makes a granter that lost its state hear what the holders remember of it.
+	// Learning makes a region that lost its counters lower them to what PoPs remember.
 	Learning bool
-	// MaxSlots bounds a holder's table, MaxCounters the granter's; 0: no bound.
-	MaxSlots    int
+	// MaxCounters bounds the region's counters; 0: no bound that matters.
 	MaxCounters int
-	// Workers is how many workers each holder has; 0: one. A call is numbered, and leaves
-	// up to Hold later, but for the first ms.
+	// Workers is how many workers each PoP has; 0: one. A call is numbered, and leaves
+	// up to Hold later.
 	Workers int
 	Hold    limit.Micros
-	// Liars is how many of the holders lie, from the first on: see lies.go.
+	// Liars is how many of the PoPs lie, from the first on: see lies.go.
 	Liars int
-	// Alone says that there is one holder, whom no message is lost of: see alone.go.
+	// Alone says that there is one PoP, and that no message is lost: see alone.go.
 	Alone bool
-	// Steady takes the jitter out, for scripts.
+	// Steady takes chance out of the clocks, for scripts.
 	Steady bool
 	// Fault is what is broken on purpose.
 	Fault Fault
@@ -50,69 +47,52 @@ type Config struct {
 	Trace io.Writer
 }
 
-// Rule is a limit as all tiers know it.
-type Rule struct {
-	Name      string
-	Limit     *limit.Limit
-	Terms     lease.Terms
-	OnFailure OnFailure
-}
-
-// OnFailure is what becomes of a request that nobody decides in time.
-type OnFailure uint8
-
-// The policies.
-const (
-	Allow OnFailure = iota
-	Deny
-	Local
-)
-
-// counterKey names a counter: rule, shape of its limit, key.
-type counterKey struct {
-	rule  string
-	shape uint64
-	key   string
-}
-
-// World is one run.
+// World is one run. With relays it must be made and run in a bubble.
 type World struct {
 	Config
-	Now     limit.Micros // virtual time; every clock is this plus an offset
-	rand    *rand.Rand
-	events  events
-	serial  uint64
-	rules   []*Rule
-	granter *granter
-	relays  []*relay
-	holders []*holder
-	ref     *referee
+	now      limit.Micros // virtual time; every clock is this plus an offset
+	rand     *rand.Rand
+	events   events
+	serial   uint64
+	rules    ruleBook
+	granter  *granter
+	replicas []*replica
+	pops     []*pop
+	ref      *referee
+	mail     mail
 }
 
 // epochStart is the virtual time at which a run begins: later than 0, which the
 // machines read as never.
 const epochStart = limit.Second
 
-// New builds a world with one set of rules.
+// New builds a world with one set of rules. Close it.
 func New(c Config, rules ...*Rule) *World {
-	c.Holders = max(c.Holders, 1)
+	c.PoPs, c.Workers, c.Depth = max(c.PoPs, 1), max(c.Workers, 1), max(c.Depth, 1)
 	if c.Start == 0 {
 		c.Start = 20_000*limit.Day + 12*limit.Hour
 	}
-	w := &World{Config: c, Now: epochStart, rules: rules, rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
+	w := &World{Config: c, now: epochStart, rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
+	w.mail = mail{begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), timer: time.NewTimer(0), on: c.Relays > 0}
+	w.rules = newRuleBook(rules)
 	w.ref = newReferee(w)
 	w.granter = newGranter(w)
-	for i := range c.Relays {
-		w.relays = append(w.relays, newRelay(w, i+1))
+	for i := range max(c.Relays, 1) {
+		w.replicas = append(w.replicas, newReplica(w, i+1))
 	}
-	for i := range c.Holders {
-		var above tier = w.granter
-		if c.Relays > 0 {
-			above = w.relays[i%c.Relays]
-		}
-		w.holders = append(w.holders, newHolder(w, i+1, above))
+	for i := range c.PoPs {
+		w.pops = append(w.pops, newPoP(w, i+1, w.replicas[i%len(w.replicas)]))
 	}
 	return w
+}
+
+// Close ends what still runs.
+func (w *World) Close() {
+	close(w.mail.closed)
+	w.mail.timer.Stop()
+	for _, r := range w.replicas {
+		r.stop()
+	}
 }
 
 // Err is the first broken promise, nil if all were kept.
@@ -120,52 +100,113 @@ func (w *World) Err() error { return w.ref.err }
 
 // Run lets so much time pass, and stops at the first broken promise.
 func (w *World) Run(d limit.Micros) error {
-	end := w.Now + d
-	for w.ref.err == nil && len(w.events) > 0 && w.events[0].at <= end {
-		e := heap.Pop(&w.events).(event)
-		w.Now = e.at
-		e.do()
+	end := w.now + d
+	for w.ref.err == nil {
+		w.collect()
+		if len(w.events) == 0 || w.events[0].at > end {
+			if w.pass(end) {
+				break
+			}
+			continue
+		}
+		if w.pass(w.events[0].at) {
+			e := heap.Pop(&w.events).(event)
+			e.do()
+		}
 	}
 	if w.ref.err == nil {
-		w.Now = end
 		w.ref.settleLogs()
 		w.ref.settleDebts()
 	}
 	return w.ref.err
 }
 
+// Now is the virtual time, for the event that runs and for goroutines of the product.
+func (w *World) Now() limit.Micros {
+	if w.mail.on {
+		return epochStart + limit.Micros(time.Since(w.mail.begun).Microseconds())
+	}
+	return w.now
+}
+
+// pass lets time pass until then. False: something was posted before.
+func (w *World) pass(until limit.Micros) bool {
+	if d := time.Duration(until-w.now) * time.Microsecond; d > 0 && w.mail.on {
+		w.mail.stirred = true
+		w.mail.timer.Reset(d)
+		select {
+		case <-w.mail.timer.C:
+		case <-w.mail.wake:
+		}
+		w.now = w.Now()
+		w.collect()
+		return w.now >= until && (len(w.events) == 0 || w.events[0].at >= w.now)
+	}
+	w.now = max(w.now, until)
+	return true
+}
+
+// mail is how goroutines of the product hand over what they want done.
+type mail struct {
+	on      bool // there are such goroutines
+	begun   time.Time
+	closed  chan struct{}
+	wake    chan struct{}
+	timer   *time.Timer // of the next event
+	stirred bool        // goroutines may run since the last look
+	mu      sync.Mutex
+	posted  []post
+}
+
+// post is something to be done now. What was posted at one instant is done in the
+// order of these names.
+type post struct {
+	name string
+	do   func()
+}
+
+func (w *World) post(name string, do func()) {
+	w.mail.mu.Lock()
+	w.mail.posted = append(w.mail.posted, post{name, do})
+	w.mail.mu.Unlock()
+	select {
+	case w.mail.wake <- struct{}{}:
+	default:
+	}
+}
+
+// collect waits until all goroutines wait, and does what they have posted.
+func (w *World) collect() {
+	for w.mail.on && w.mail.stirred {
+		w.mail.stirred = false
+		synctest.Wait()
+		w.mail.mu.Lock()
+		posted := w.mail.posted
+		w.mail.posted = nil
+		w.mail.mu.Unlock()
+		slices.SortStableFunc(posted, func(a, b post) int { return strings.Compare(a.name, b.name) })
+		for _, p := range posted {
+			p.do()
+		}
+	}
+}
+
 // after does something later, in order of time and then of calling.
 func (w *World) after(d limit.Micros, do func()) {
 	w.serial++
-	heap.Push(&w.events, event{w.Now + max(d, 0), w.serial, do})
-}
-
-func (w *World) rule(name string) *Rule {
-	for _, r := range w.rules {
-		if r.Name == name {
-			return r
-		}
-	}
-	return nil
-}
-
-func (w *World) jitter() lease.Millis {
-	if w.Steady {
-		return 100
-	}
-	return lease.Millis(90 + w.rand.IntN(21))
+	heap.Push(&w.events, event{w.now + max(d, 0), w.serial, do})
 }
 
 func (w *World) chance(p float64) bool { return p > 0 && w.rand.Float64() < p }
 
 func (w *World) tracef(format string, args ...any) {
 	if w.Trace != nil {
-		fmt.Fprintf(w.Trace, "%9.3f ", float64(w.Now-epochStart)/float64(limit.Millisecond))
+		fmt.Fprintf(w.Trace, "%9.3f ", millis(w.now-epochStart))
 		fmt.Fprintf(w.Trace, format+"\n", args...)
 	}
 }
 
-func (k counterKey) String() string { return k.rule + "/" + k.key }
+func millis(d limit.Micros) float64 { return float64(d) / float64(limit.Millisecond) }
 
 type event struct {
 	at     limit.Micros

@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// Rule is a limit and how it is leased.
+type Rule struct {
+	Name        string
+	Spec        limit.Spec
+	Consistency lease.Consistency
+	OnFailure   lease.OnFailure
+	Timeout     lease.Millis // 0: the default
+	Overdraft   int64        // 0: the default
+
+	// Limit and Terms are what all tiers make of it.
+	Limit *limit.Limit
+	Terms lease.Terms
+
+	header, costHeader string // in which a request states its key and its cost
+}
+
+// counterKey names a counter: rule, shape of its limit, key.
+type counterKey struct {
+	rule  string
+	shape uint64
+	key   string
+}
+
+func (k counterKey) String() string { return k.rule + "/" + k.key }
+
+// slots reports a limit of concurrency, of which nothing is leased for a period. Whoever
+// counts its streams checks it.
+func (r *Rule) slots() bool { return r.Spec.Algorithm == limit.Concurrency }
+
+func (r *Rule) counter(key string) counterKey { return counterKey{r.Name, r.Limit.Shape(), key} }
+
+// ruleBook is the rules of a run, and the set that the tiers get.
+type ruleBook struct {
+	list     []*Rule
+	set      *rule.Set
+	revision uint64
+}
+
+func newRuleBook(rules []*Rule) ruleBook {
+	b := ruleBook{list: rules}
+	b.compile()
+	return b
+}
+
+// compile makes the set. A request says in a header for each rule which key it has and
+// what it costs; a rule without one does not apply.
+func (b *ruleBook) compile() {
+	var rules []rule.Rule
+	for _, r := range b.list {
+		r.header, r.costHeader = "x-"+r.Name, "x-"+r.Name+"-cost"
+		rules = append(rules, rule.Rule{
+			Name:        r.Name,
+			Key:         []rule.Part{{{From: rule.FromHeader, Name: r.header}}},
+			Limits:      []rule.Variant{{Limit: r.Spec}},
+			Consistency: r.Consistency,
+			OnFailure:   r.OnFailure,
+			Timeout:     limit.Micros(r.Timeout) * limit.Millisecond,
+			Overdraft:   r.Overdraft,
+		})
+		if !r.slots() {
+			most := r.Spec.Count
+			if r.Spec.Burst > 0 {
+				most = r.Spec.Burst
+			}
+			rules[len(rules)-1].Cost = rule.Cost{Header: r.costHeader, Default: 1, Max: most}
+		}
+	}
+	set, err := rule.New(rules)
+	if err != nil {
+		panic(err)
+	}
+	b.revision++
+	b.set = set.Dated(b.revision)
+	for _, r := range b.list {
+		i, _ := set.Find(r.Name)
+		in := set.Rule(i)
+		r.Limit = set.Limit(i, 0)
+		r.Terms = lease.NewTerms(r.Limit, r.Consistency, lease.Millis(in.LeaseInterval/limit.Millisecond),
+			lease.Millis(in.Timeout/limit.Millisecond), in.Overdraft)
+	}
+}
+
+// config is a PoP's configuration with these rules.
+func (b *ruleBook) config() []byte {
+	return fmt.Appendf(nil, `{"region_cluster":"region","table_pages":%d,"rules":%s}`, 1<<pagesLog2, b.set.Encode())
+}
+
+func (b *ruleBook) find(name string) *Rule {
+	for _, r := range b.list {
+		if r.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// of is the counter that a want of a message is for.
+func (b *ruleBook) of(rule string, key []byte) counterKey {
+	return b.find(rule).counter(string(key))
+}
