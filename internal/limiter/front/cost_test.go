@@ -175,3 +175,20 @@ func TestEvictedKeyIsDecidedOnExactly(t *testing.T) {
 		})
 	}
 }
+
+// Those that are asked for one after the other, each by itself, are told what is left after
+// those before them: no two asks of a key are out at once, of which one would not count what
+// the other is being granted.
+func TestEachIsToldWhatIsLeft(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 200, Period: limit.Hour}, lease.Leased)
+		c := &client{t: t, store: s.fronts[0], policy: p}
+		for left := int64(200); left >= 6; {
+			for i, g := range c.acquire(c.ask(p, 0, 1, 1), c.ask(p, 0, 1, 1), c.ask(p, 0, 4, 4)) {
+				if left -= []int64{1, 1, 4}[i]; g.Status != lease.OK || g.Remaining+g.Granted-[]int64{1, 1, 4}[i] != left {
+					t.Errorf("%d left after ask %d: %+v", left, i+1, g)
+				}
+			}
+		}
+	})
+}

@@ -116,7 +116,7 @@ func (b *batch) askFor(now lease.Millis, k dueKey) {
 		k.schedule(now, why) // others asked meanwhile
 		return
 	}
-	if k.guestIsOut() { // the reply brings this up again
+	if v.out > 0 && why != waited || k.guestIsOut() { // the reply brings this up again
 		return
 	}
 	if queue := v.takeQueue(); len(queue) > 0 {
