@@ -38,7 +38,8 @@ type part struct {
 	charged bool // it has a counter
 	charge
 	*counter
-	before, after uint64 // what its counter said
+	counted       uint64 // what its counter said before it there
+	before, after uint64 // what its counter says before and after it here
 	spent         bool   // there is nothing for a check
 	back          uint64 // what of it Weir does not charge
 	elsewhere     bool   // other replicas were asked about its counter
@@ -68,9 +69,8 @@ func (x *exchange) describe(config []*node, charges []charge, counters map[strin
 			counters[p.key] = new(counter)
 		}
 		p.counter = counters[p.key]
-		p.before = p.count
+		p.counted = p.count
 		p.count += p.hits
-		p.after = p.count
 		p.elsewhere = p.met&^(1<<x.replica) != 0
 	}
 }

@@ -21,7 +21,10 @@ var lines = []line{
 	{"Quota mode is that of envoyproxy/ratelimit since March 2026", quotaOfToday},
 	{"A `limit` in a request replaces the numbers of the rule that matches", keepRule},
 	{"**A check** (a descriptor with `hits_addend: 0`) is over its limit when nothing is left", check},
+	{"A check beside charges of its own counter is answered what is left before or after any of them", checkBeside},
+	{mayLag, lagOfChecks},
 	{costsNothing, chargeNothing},
+	{"What a denied request took of other limits comes back a round trip later", onItsWay},
 	{"what is charged beyond a limit is at most the limit once more", chargeTwice},
 	{"A descriptor beside one that denies is answered from the replica's memory", remember},
 	{mayLag, lag},
@@ -146,22 +149,11 @@ func remember(x *exchange) {
 	}
 }
 
-// chargeTwice is what a counter can say where what is denied is charged. There it goes
-// on for ever, which a larger limit in a request shows.
-func chargeTwice(x *exchange) {
-	for i, st := range x.response.Statuses {
-		p := &x.parts[i]
-		if most := 2 * uint64(st.GetCurrentLimit().GetRequestsPerUnit()); p.charged && x.mode.chargesDenied() && x.over(i) && p.after > most {
-			p.back = min(p.hits, p.after-most)
-		}
-	}
-}
-
 // first is what a counter said before the request.
 func (x *exchange) first(key string) uint64 {
 	for i := range x.parts {
 		if x.parts[i].key == key {
-			return x.parts[i].before
+			return x.parts[i].counted
 		}
 	}
 	return 0
@@ -194,6 +186,19 @@ func nameLimits(x *exchange) {
 	}
 }
 
+// lagOfChecks believes a replica that something is left, which may be on lease elsewhere.
+func lagOfChecks(x *exchange) {
+	for i, st := range x.response.Statuses {
+		p := &x.parts[i]
+		if !x.lags() || !p.charged || !p.elsewhere || p.hits > 0 || st.Code == ok || i >= len(x.weir.response.GetStatuses()) {
+			continue
+		}
+		if ours := x.weir.response.Statuses[i]; ours.Code == ok {
+			st.Code, st.LimitRemaining, p.spent = ok, min(ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit), false
+		}
+	}
+}
+
 // lag believes a replica about counters of which others may hold leases.
 func lag(x *exchange) {
 	for i, st := range x.response.Statuses {
@@ -205,8 +210,6 @@ func lag(x *exchange) {
 		switch {
 		case p.rule != nil && p.rule.ShadowMode || st.Code == ok && ours.Code == ok:
 			st.LimitRemaining = min(ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit)
-		case p.hits == 0 && ours.Code == ok:
-			st.Code, st.LimitRemaining = ok, min(ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit)
 		case st.Code == ok && x.weir.response.OverallCode == x.response.OverallCode && (x.quota(i) || x.response.OverallCode == overLimit):
 			st.Code, st.LimitRemaining = overLimit, 0
 			if !x.mode.chargesDenied() {

@@ -112,7 +112,13 @@ func (p *pair) putTo(t testing.TB, x *exchange) (explained []string, what string
 	if x.weir.err == nil && p.mutate != nil {
 		p.mutate(x.weir.response)
 	}
-	x.response, x.now = proto.CloneOf(x.theirs.response), time.Now().Unix()
+	x.now = time.Now().Unix()
+	return x.judge()
+}
+
+// judge says by which lines Weir's answer is the one it has to give, and what is not.
+func (x *exchange) judge() (explained []string, what string) {
+	x.response = proto.CloneOf(x.theirs.response)
 	if x.again { // the window is nearer to its end than it was there
 		for _, st := range x.response.GetStatuses() {
 			if st.DurationUntilReset != nil {
@@ -123,6 +129,7 @@ func (p *pair) putTo(t testing.TB, x *exchange) (explained []string, what string
 	for i := range x.parts {
 		p := &x.parts[i]
 		p.back, p.spent = 0, false
+		p.before, p.after, p.charged = p.counted, p.counted+p.hits, p.counter != nil
 	}
 	if x.theirs.err == nil {
 		explained = x.expect()

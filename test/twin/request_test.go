@@ -1,8 +1,6 @@
 package twin
 
 import (
-	"slices"
-
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -16,7 +14,6 @@ type features struct {
 	checks        bool // hits_addend 0 of a descriptor
 	limits        bool // limit of a descriptor
 	duplicates    bool // a counter several times in a request
-	enforced      bool // of those, only rules that are enforced
 	odd           bool // what is no proper request
 }
 
@@ -41,11 +38,11 @@ func (g *grammar) request(config []*node) *rlspb.RateLimitRequest {
 	}
 	for range pick(g, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5) {
 		d := g.descriptor(config)
-		if contains(r.Descriptors, d) && (!g.repeats(config, d) || special(append(r.Descriptors, d))) {
-			continue // in which order they are judged is nobody's business
+		if contains(r.Descriptors, d) && !g.duplicates {
+			continue
 		}
 		r.Descriptors = append(r.Descriptors, d)
-		if again := pick(g, r.Descriptors...); g.one(10) && g.repeats(config, again) && !special(r.Descriptors) && len(r.Descriptors) < 5 {
+		if again := pick(g, r.Descriptors...); g.one(10) && g.duplicates && len(r.Descriptors) < 5 {
 			r.Descriptors = append(r.Descriptors, again)
 		}
 	}
@@ -118,19 +115,6 @@ func contains(descriptors []*ratelimitpb.RateLimitDescriptor, d *ratelimitpb.Rat
 		}
 	}
 	return false
-}
-
-// repeats says whether a request may have a descriptor's counter several times.
-func (g *grammar) repeats(config []*node, d *ratelimitpb.RateLimitDescriptor) bool {
-	rule, _ := matching(config, d)
-	return g.duplicates && (!g.enforced || rule == nil || !rule.ShadowMode && !rule.QuotaMode)
-}
-
-// special says whether any descriptor brings a limit or is a check.
-func special(descriptors []*ratelimitpb.RateLimitDescriptor) bool {
-	return slices.ContainsFunc(descriptors, func(d *ratelimitpb.RateLimitDescriptor) bool {
-		return d.Limit != nil || d.HitsAddend != nil && d.HitsAddend.Value == 0
-	})
 }
 
 // scenarioOf is the same for the same seed.

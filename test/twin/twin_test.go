@@ -53,13 +53,10 @@ func (m mode) String() string {
 // all of the grammar.
 var all = features{shadow: true, quota: true, costs: true, checks: true, limits: true, duplicates: true, odd: true}
 
-// features is what of the grammar can be compared. With denials charged, descriptors of
-// one counter are charged in no order; through leases those in quota and shadow mode are.
+// features is what of the grammar can be compared.
 func (m mode) features() features {
 	f := all
-	f.enforced = m.store != "memory"
 	f.limits = !m.converted() // one of a descriptor that is bound has a counter of its own
-	f.duplicates = f.duplicates && !m.chargesDenied()
 	return f
 }
 
