@@ -177,7 +177,7 @@ func (q *query) before(i int) (refused, granted int64) {
 	for j := range q.descriptors[:i] {
 		o := &q.descriptors[j]
 		switch {
-		case o.ask < 0 || o.ask == d.ask || !sameCounter(a, &q.asks[o.ask]):
+		case o.ask < 0 || o.peek() || o.ask == d.ask || !sameCounter(a, &q.asks[o.ask]):
 		case o.refused:
 			refused += o.hits
 		default:

@@ -53,9 +53,11 @@ func (m mode) String() string {
 // all of the grammar.
 var all = features{shadow: true, quota: true, costs: true, checks: true, limits: true, duplicates: true, odd: true}
 
-// features is what of the grammar can be compared.
+// features is what of the grammar can be compared. With denials charged, descriptors of
+// one counter are charged in no order.
 func (m mode) features() features {
 	f := all
+	f.duplicates = !m.chargesDenied()
 	f.limits = !m.converted() // one of a descriptor that is bound has a counter of its own
 	return f
 }
