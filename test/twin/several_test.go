@@ -1,37 +1,15 @@
 package twin
 
-// recount judges descriptor i when so much of its counter is used.
-func (x *exchange) recount(i int, used uint64) {
-	p, st := &x.parts[i], x.response.Statuses[i]
-	p.before, p.after = used, used+p.hits
-	if !p.charged { // it is replaced
-		return
-	}
-	most := uint64(st.CurrentLimit.RequestsPerUnit)
-	st.Code, st.LimitRemaining = ok, uint32(most-min(most, p.after))
-	if p.after > most && (p.rule == nil || !p.rule.ShadowMode) {
-		st.Code = overLimit
-	}
-}
-
 // chargeTwice is what a counter can say where what is denied is charged. There it goes
 // on for ever, which a larger limit in a request shows.
 func chargeTwice(x *exchange) {
 	if !x.mode.chargesDenied() {
 		return
 	}
-	less := map[*counter]uint64{}
-	for i := range x.parts {
+	for i, st := range x.response.Statuses {
 		p := &x.parts[i]
-		if !p.charged || p.hits == 0 {
-			continue
-		}
-		if less[p.counter] > 0 {
-			x.recount(i, p.before-less[p.counter])
-		}
-		if most := 2 * uint64(x.response.Statuses[i].GetCurrentLimit().GetRequestsPerUnit()); x.over(i) && p.after > most {
+		if most := 2 * uint64(st.GetCurrentLimit().GetRequestsPerUnit()); p.charged && x.over(i) && p.after > most {
 			p.back = min(p.hits, p.after-most)
-			less[p.counter] += p.back
 		}
 	}
 }
