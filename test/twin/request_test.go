@@ -1,6 +1,8 @@
 package twin
 
 import (
+	"slices"
+
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -14,6 +16,7 @@ type features struct {
 	checks        bool // hits_addend 0 of a descriptor
 	limits        bool // limit of a descriptor
 	duplicates    bool // a counter several times in a request
+	ordered       bool // of those, some in quota or shadow mode beside a limit
 	odd           bool // what is no proper request
 }
 
@@ -38,11 +41,11 @@ func (g *grammar) request(config []*node) *rlspb.RateLimitRequest {
 	}
 	for range pick(g, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5) {
 		d := g.descriptor(config)
-		if contains(r.Descriptors, d) && !g.duplicates {
+		if contains(r.Descriptors, d) && !g.repeats(config, append(r.Descriptors, d), d) {
 			continue
 		}
 		r.Descriptors = append(r.Descriptors, d)
-		if again := pick(g, r.Descriptors...); g.one(10) && g.duplicates && len(r.Descriptors) < 5 {
+		if again := pick(g, r.Descriptors...); g.one(10) && g.repeats(config, r.Descriptors, again) && len(r.Descriptors) < 5 {
 			r.Descriptors = append(r.Descriptors, again)
 		}
 	}
@@ -115,6 +118,14 @@ func contains(descriptors []*ratelimitpb.RateLimitDescriptor, d *ratelimitpb.Rat
 		}
 	}
 	return false
+}
+
+// repeats says whether a request with these descriptors may have one's counter several times.
+func (g *grammar) repeats(config []*node, all []*ratelimitpb.RateLimitDescriptor, d *ratelimitpb.RateLimitDescriptor) bool {
+	rule, _ := matching(config, d)
+	enforced := rule == nil || !rule.ShadowMode && !rule.QuotaMode
+	limited := slices.ContainsFunc(all, func(d *ratelimitpb.RateLimitDescriptor) bool { return d.Limit != nil })
+	return g.duplicates && (g.ordered || enforced || !limited)
 }
 
 // scenarioOf is the same for the same seed.
