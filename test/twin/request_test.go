@@ -16,7 +16,7 @@ type features struct {
 	checks        bool // hits_addend 0 of a descriptor
 	limits        bool // limit of a descriptor
 	duplicates    bool // a counter several times in a request
-	ordered       bool // of those, some in quota or shadow mode beside a limit
+	mixed         bool // of those, some in quota or shadow mode, checks, and some that bring a limit
 	odd           bool // what is no proper request
 }
 
@@ -124,8 +124,12 @@ func contains(descriptors []*ratelimitpb.RateLimitDescriptor, d *ratelimitpb.Rat
 func (g *grammar) repeats(config []*node, all []*ratelimitpb.RateLimitDescriptor, d *ratelimitpb.RateLimitDescriptor) bool {
 	rule, _ := matching(config, d)
 	enforced := rule == nil || !rule.ShadowMode && !rule.QuotaMode
-	limited := slices.ContainsFunc(all, func(d *ratelimitpb.RateLimitDescriptor) bool { return d.Limit != nil })
-	return g.duplicates && (g.ordered || enforced || !limited)
+	return g.duplicates && (g.mixed || enforced && !slices.ContainsFunc(all, special))
+}
+
+// special says whether a descriptor brings a limit or is a check.
+func special(d *ratelimitpb.RateLimitDescriptor) bool {
+	return d.Limit != nil || d.HitsAddend != nil && d.HitsAddend.Value == 0
 }
 
 // scenarioOf is the same for the same seed.

@@ -54,12 +54,12 @@ func (m mode) String() string {
 var all = features{shadow: true, quota: true, costs: true, checks: true, limits: true, duplicates: true, odd: true}
 
 // features is what of the grammar can be compared. With denials charged, descriptors of
-// one counter are charged in no order; over a network those are too that are judged alone
-// and by different limits. What is refused for leases of another replica is charged then.
+// one counter are charged in no order; over a network those may be that are judged alone or
+// by different limits. What is refused for leases of another replica is charged then.
 func (m mode) features() features {
 	f := all
 	f.duplicates = !m.chargesDenied()
-	f.ordered = m.store == "memory"
+	f.mixed = m.store == "memory"
 	f.limits = !m.converted() && (m.replicas == 1 || !m.chargesDenied()) // one of a descriptor that is bound has a counter of its own
 	return f
 }
