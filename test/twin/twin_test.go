@@ -55,12 +55,13 @@ var all = features{shadow: true, quota: true, costs: true, checks: true, limits:
 
 // features is what of the grammar can be compared. With denials charged, descriptors of
 // one counter are charged in no order; over a network those may be that are judged alone or
-// by different limits. What is refused for leases of another replica is charged then.
+// by different limits. How far what is denied is charged beyond a limit in a request is
+// another matter there: by the rule's count where it is refused from memory.
 func (m mode) features() features {
 	f := all
 	f.duplicates = !m.chargesDenied()
 	f.mixed = m.store == "memory"
-	f.limits = !m.converted() && (m.replicas == 1 || !m.chargesDenied()) // one of a descriptor that is bound has a counter of its own
+	f.limits = !m.converted() && (m.store == "memory" || !m.chargesDenied()) // one of a descriptor that is bound has a counter of its own
 	return f
 }
 
