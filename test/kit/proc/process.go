@@ -20,7 +20,7 @@ import (
 const (
 	// startTimeout is how long a program may take until it is ready: a filter takes
 	// seconds of CPU to compile, on a machine that may be busy.
-	startTimeout = 90 * time.Second
+	startTimeout = 3 * time.Minute
 	// stopTimeout is how long it may take to end after SIGTERM.
 	stopTimeout = 15 * time.Second
 )
@@ -113,7 +113,7 @@ func (p *Process) AwaitReady(url string) {
 }
 
 // probe asks whether programs are ready, on a new connection each time.
-var probe = http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+var probe = http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // AwaitUp waits until missing returns an empty text, and fails the test if the process
 // exits before that.
