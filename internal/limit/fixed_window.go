@@ -15,8 +15,11 @@ package limit
 // window and the beginning of the next. Under saturation the count is used up.
 //
 // Units of the next window can be charged before it begins (Ask.Lead), so that a
-// holder has them at the flip. They are kept apart, in Prev, and become Level
-// when the window moves on.
+// holder has them at the flip. They are kept apart, in next, and become Level when
+// the window moves on.
+
+// next is the units that are charged to the next window, 0 <= next <= count.
+func (st *State) next() *int64 { return &st.Aux }
 
 func (l *Limit) acquireFixed(st *State, now Micros, a *Ask, d *Decision) {
 	l.windowAt(st, now)
@@ -50,9 +53,9 @@ func (l *Limit) leads(st *State, now, lead Micros) bool {
 
 // acquireNext grants units of the next window. Their ttl runs from the flip.
 func (l *Limit) acquireNext(st *State, now Micros, a *Ask, d *Decision) {
-	next := l.unspent(st.Prev)
+	next := l.unspent(*st.next())
 	if d.Granted = a.size(next); d.Granted > 0 {
-		st.Prev += d.Granted
+		*st.next() += d.Granted
 		d.Period = st.At + l.spec.Period
 		d.StartsIn = d.Period - now
 		d.TTL = d.StartsIn + min(l.ttl(next), l.spec.Period)
@@ -78,7 +81,7 @@ func (l *Limit) returnFixed(st *State, now, period Micros, units int64) int64 {
 	case l.PeriodID(st.At):
 		return giveBack(&st.Level, units)
 	case l.PeriodID(st.At + l.spec.Period):
-		return giveBack(&st.Prev, units)
+		return giveBack(st.next(), units)
 	}
 	return 0
 }
@@ -99,9 +102,9 @@ func (l *Limit) windowAt(st *State, now Micros) {
 	default:
 		start := l.windowStart(now)
 		if start != st.At+period {
-			st.Prev = 0
+			*st.next() = 0
 		}
-		*st = State{At: start, Level: st.Prev}
+		*st = State{At: start, Level: *st.next()}
 	}
 }
 
@@ -140,7 +143,7 @@ func (l *Limit) fixedRetry(st *State, now Micros, need int64) Micros {
 	switch {
 	case need > l.spec.Count:
 		return Never
-	case need > l.spec.Count-st.Prev:
+	case need > l.spec.Count-*st.next():
 		return st.At + 2*l.spec.Period - now
 	}
 	return st.At + l.spec.Period - now
@@ -148,7 +151,7 @@ func (l *Limit) fixedRetry(st *State, now Micros, need int64) Micros {
 
 func (l *Limit) fixedReset(st *State, now Micros) Micros {
 	switch {
-	case st.Prev > 0:
+	case *st.next() > 0:
 		return st.At + 2*l.spec.Period - now
 	case st.Level > 0, l.spec.Align == AlignFirstRequest && st.At > 0:
 		return st.At + l.spec.Period - now

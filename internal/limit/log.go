@@ -1,20 +1,26 @@
 package limit
 
 // The log of a sliding log: entries by time with running sums, of which the
-// first Prev are over. Level is the sum of the others, the live ones.
+// first ones may be over. Level is the sum of the others, the live ones.
 
 // reclaimFrom is the least dead front that is worth reclaiming.
 const reclaimFrom = 32
 
+// over is how many entries at the front of Log are over, 0 <= over <= len(Log).
+func (st *State) over() int { return int(st.Aux) }
+
+// Live is the entries of a log that are not over.
+func (st *State) Live() []Charge { return st.Log[st.Aux:] }
+
 // insert adds a charge by its time, behind those of the same time: charges of
 // one microsecond stay entries of their own.
 func (st *State) insert(at Micros, units int64) {
-	if dead := int(st.Prev); dead >= reclaimFrom && 2*dead >= len(st.Log) {
+	if dead := st.over(); dead >= reclaimFrom && 2*dead >= len(st.Log) {
 		st.reclaim()
 	}
 	i := len(st.Log)
 	st.Log = append(st.Log, Charge{})
-	for ; i > int(st.Prev) && st.Log[i-1].At > at; i-- {
+	for ; i > st.over() && st.Log[i-1].At > at; i-- {
 		st.Log[i] = Charge{At: st.Log[i-1].At, Sum: st.Log[i-1].Sum + units}
 	}
 	st.Log[i] = Charge{At: at, Sum: st.sumBefore(i) + units}
@@ -24,7 +30,7 @@ func (st *State) insert(at Micros, units int64) {
 // reclaim moves the live entries to the front, or to smaller memory when they
 // fill less than a quarter of it, and starts their sums anew.
 func (st *State) reclaim() {
-	live, base := st.Log[st.Prev:], st.sumBefore(int(st.Prev))
+	live, base := st.Live(), st.sumBefore(st.over())
 	to := st.Log[:0]
 	if small := 2 * max(len(live), reclaimFrom); small < cap(st.Log)/2 {
 		to = make([]Charge, 0, small)
@@ -32,7 +38,7 @@ func (st *State) reclaim() {
 	for _, c := range live {
 		to = append(to, Charge{At: c.At, Sum: c.Sum - base})
 	}
-	st.Log, st.Prev = to, 0
+	st.Log, st.Aux = to, 0
 }
 
 // pullTo moves a log whose clock was ahead back to now: what was charged is
@@ -47,13 +53,13 @@ func (st *State) pullTo(now Micros) {
 
 // newest is the time of the last live entry, or long ago.
 func (st *State) newest() Micros {
-	if n := len(st.Log); n > int(st.Prev) {
+	if n := len(st.Log); n > st.over() {
 		return st.Log[n-1].At
 	}
 	return -MaxPeriod
 }
 
-// sumBefore is the running sum before entry i, Prev <= i <= len(Log).
+// sumBefore is the running sum before entry i, over <= i <= len(Log).
 func (st *State) sumBefore(i int) int64 {
 	if i == 0 {
 		return 0
@@ -63,7 +69,7 @@ func (st *State) sumBefore(i int) int64 {
 
 // firstAfter is the index of the first live entry later than t; len(Log) if none.
 func (st *State) firstAfter(t Micros) int {
-	lo, hi := int(st.Prev), len(st.Log)
+	lo, hi := st.over(), len(st.Log)
 	if lo < hi && st.Log[lo].At > t {
 		return lo
 	}
@@ -80,7 +86,7 @@ func (st *State) firstAfter(t Micros) int {
 // firstHolding is the index of the first live entry up to which the live entries
 // hold so many units, 1 <= units <= Level.
 func (st *State) firstHolding(units int64) int {
-	lo, hi := int(st.Prev), len(st.Log)
+	lo, hi := st.over(), len(st.Log)
 	base := st.sumBefore(lo)
 	for lo < hi {
 		if mid := int(uint(lo+hi) / 2); st.Log[mid].Sum-base >= units {

@@ -92,7 +92,7 @@ func (l *Limit) recallSliding(st State, now Micros, left int64, reset Micros) (S
 	case end < st.At+2*l.spec.Period:
 		rest := max(1, f.period-int64(max(0, now-st.At)/f.unit))
 		prev := ceilDiv((l.spec.Count-st.Level-left)*f.period, rest)
-		st.Prev = max(st.Prev, min(prev, l.spec.Count))
+		*st.before() = max(*st.before(), min(prev, l.spec.Count))
 	default:
 		st.Level += before - left
 	}

@@ -187,21 +187,21 @@ func checkState(t failer, i int, l *Limit, st State) {
 	fits := true
 	switch l.spec.Algorithm {
 	case TokenBucket:
-		fits = -l.bucket.cap <= st.Level && st.Level <= l.bucket.cap && st.Prev == l.bucket.cost && st.Log == nil
+		fits = -l.bucket.cap <= st.Level && st.Level <= l.bucket.cap && st.Aux == l.bucket.cost && st.Log == nil
 	case FixedWindow:
-		fits = 0 <= st.Level && st.Level <= 2*l.spec.Count && 0 <= st.Prev && st.Prev <= l.spec.Count && st.Log == nil
+		fits = 0 <= st.Level && st.Level <= 2*l.spec.Count && 0 <= st.Aux && st.Aux <= l.spec.Count && st.Log == nil
 	case SlidingWindow:
-		fits = 0 <= st.Level && st.Level <= 2*l.spec.Count && 0 <= st.Prev && st.Prev <= 2*l.spec.Count && st.Log == nil
+		fits = 0 <= st.Level && st.Level <= 2*l.spec.Count && 0 <= st.Aux && st.Aux <= 2*l.spec.Count && st.Log == nil
 	case SlidingLog:
 		var live, before int64
 		for k, c := range st.Log {
-			if int64(k) >= st.Prev {
+			if int64(k) >= st.Aux {
 				live += c.Sum - before
 			}
-			fits = fits && c.Sum > before && (int64(k) <= st.Prev || st.Log[k-1].At <= c.At) && c.Sum < maxExact
+			fits = fits && c.Sum > before && (int64(k) <= st.Aux || st.Log[k-1].At <= c.At) && c.Sum < maxExact
 			before = c.Sum
 		}
-		fits = fits && live == st.Level && st.Level <= 2*l.spec.Count && 0 <= st.Prev && st.Prev <= int64(len(st.Log))
+		fits = fits && live == st.Level && st.Level <= 2*l.spec.Count && 0 <= st.Aux && st.Aux <= int64(len(st.Log))
 	}
 	if !fits || st.At < 0 || st.At+3*MaxPeriod >= maxExact {
 		t.Fatalf("step %d: a state out of range: %+v, credit of a token %d", i, st, l.bucket.cost)
@@ -222,7 +222,7 @@ func checkExact(t failer, i int, l *Limit, st State, now Micros) {
 			new(big.Int).Add(big.NewInt(b.cap), big.NewInt(b.cap)),
 		}
 	case SlidingWindow:
-		weighted := new(big.Int).Add(product(min(max(st.Prev, st.Level), 2*l.spec.Count), f.period), big.NewInt(f.period-1))
+		weighted := new(big.Int).Add(product(min(max(st.Aux, st.Level), 2*l.spec.Count), f.period), big.NewInt(f.period-1))
 		terms = []*big.Int{weighted, product(l.spec.Count, f.period)}
 	}
 	for k, n := range terms {

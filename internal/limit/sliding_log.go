@@ -17,7 +17,7 @@ package limit
 //
 // Cost. Entries hold running sums, so that finding what has expired, and when
 // enough will have, are binary searches, and expired entries are dropped by
-// moving Prev. New entries go in from the back: they pass only the entries whose
+// counting them as over. New entries go in from the back: they pass only the entries whose
 // time lies ahead, which are the leases given out within the last ttl, some ten
 // per second and holder, never the log. The dead front is reclaimed when it is
 // half of the log, by moving the live half: constant time per entry. Units that
@@ -139,8 +139,8 @@ func (l *Limit) expire(st *State, now Micros) {
 		st.pullTo(now)
 	}
 	st.At = max(st.At, now)
-	if head := st.firstAfter(st.At - l.spec.Period); head > int(st.Prev) {
+	if head := st.firstAfter(st.At - l.spec.Period); head > st.over() {
 		st.Level = st.sumBefore(len(st.Log)) - st.Log[head-1].Sum
-		st.Prev = int64(head)
+		st.Aux = int64(head)
 	}
 }

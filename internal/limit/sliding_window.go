@@ -6,19 +6,24 @@ package limit
 // of it a trailing window still covers (Cloudflare, "How we built rate limiting
 // capable of scaling to millions of domains", 2017):
 //
-//	prev*(period-elapsed)/period + level + n <= count
+//	before*(period-elapsed)/period + level + n <= count
 //
 // Arithmetic. Multiplied by the period this is in integers, and solved for n
-// exact: remaining = count - level - ceil(prev*(period-elapsed)/period). The
+// exact: remaining = count - level - ceil(before*(period-elapsed)/period). The
 // numerator stays below (2*count+1)*period, hence the bound in [New]; where it
 // fails in microseconds, elapsed is rounded down to milliseconds or seconds,
-// which weighs prev a little more and never admits more.
+// which weighs before a little more and never admits more.
 //
-// Bound. Per clock window at most count. The estimate assumes that prev was
-// spread evenly: a trailing window can see nearly 2*count when all of prev was
+// Bound. Per clock window at most count. The estimate assumes that before
+// was spread evenly: a trailing window can see nearly 2*count when all of it was
 // spent in the last moment of its window and all of count at the end of the next.
 // Two counters cannot tell; a sliding log can. Under saturation the count is used
-// up but for one unit per window, which the rounding costs while prev is full.
+// up but for one unit per window, which the rounding costs while before is
+// full.
+
+// before is the units that were charged in the window before the current one,
+// 0 <= before <= 2*count.
+func (st *State) before() *int64 { return &st.Aux }
 
 // fade is what a sliding window derives from its spec.
 type fade struct {
@@ -75,7 +80,7 @@ func (l *Limit) returnSliding(st *State, now, period Micros, units int64) int64 
 	case l.PeriodID(st.At):
 		return giveBack(&st.Level, units)
 	case l.PeriodID(st.At - l.spec.Period):
-		return giveBack(&st.Prev, units)
+		return giveBack(st.before(), units)
 	}
 	return 0
 }
@@ -91,7 +96,7 @@ func (l *Limit) slide(st *State, now Micros) {
 		if start != st.At+period {
 			st.Level = 0
 		}
-		*st = State{At: start, Prev: st.Level}
+		*st = State{At: start, Aux: st.Level}
 	}
 }
 
@@ -99,9 +104,9 @@ func (l *Limit) slide(st *State, now Micros) {
 func (l *Limit) slidingRemaining(st *State, now Micros) int64 {
 	f := &l.fade
 	remaining := l.spec.Count - st.Level
-	if st.Prev > 0 && remaining > 0 {
+	if *st.before() > 0 && remaining > 0 {
 		left := f.period - int64(max(0, now-st.At)/f.unit)
-		remaining -= ceilDiv(l.weighed(st.Prev)*left, f.period)
+		remaining -= ceilDiv(l.weighed(*st.before())*left, f.period)
 	}
 	return max(0, remaining)
 }
@@ -112,20 +117,20 @@ func (l *Limit) slidingRemaining(st *State, now Micros) int64 {
 func (l *Limit) weighed(charged int64) int64 { return min(charged, 2*l.spec.Count) }
 
 // slidingRetry solves the inequality for the time at which a denied need fits. If
-// it fits beside level, only prev is in the way, and no longer is once
+// it fits beside level, only before is in the way, and no longer is once
 //
-//	prev*left <= (count-level-need)*period, so left = floor((count-level-need)*period/prev)
+//	before*left <= (count-level-need)*period, so left = floor((count-level-need)*period/before)
 //
 // where left is what is left of the window; at the latest at its end. Otherwise
-// the same holds in the next window, where level takes the place of prev and 0
+// the same holds in the next window, where level takes the place of before and 0
 // that of level.
 func (l *Limit) slidingRetry(st *State, now Micros, need int64) Micros {
 	f, end := &l.fade, st.At+l.spec.Period
 	if need > l.spec.Count {
 		return Never
 	}
-	if room := l.spec.Count - st.Level - need; room >= 0 { // so prev > 0
-		left := room * f.period / l.weighed(st.Prev)
+	if room := l.spec.Count - st.Level - need; room >= 0 { // so before > 0
+		left := room * f.period / l.weighed(*st.before())
 		return end - Micros(left)*f.unit - now
 	}
 	left := (l.spec.Count - need) * f.period / l.weighed(st.Level) // level > 0
@@ -136,7 +141,7 @@ func (l *Limit) slidingReset(st *State, now Micros) Micros {
 	switch {
 	case st.Level > 0:
 		return st.At + 2*l.spec.Period - now
-	case st.Prev > 0:
+	case *st.before() > 0:
 		return st.At + l.spec.Period - now
 	}
 	return 0

@@ -20,12 +20,10 @@ type State struct {
 	// charged in the current window, 0 <= Level; for a sliding log the units of
 	// the live entries in Log, 0 <= Level.
 	Level int64
-	// Prev is, for a sliding window, the units charged in the window before; for
-	// a fixed window the units already charged to the next window; for a token
-	// bucket what one token costs in Level's unit of credit, which tells when a
-	// changed count has changed the unit; for a sliding log how many entries at
-	// the front of Log are over, 0 <= Prev <= len(Log). Never negative.
-	Prev int64
+	// Aux is a second number, never negative. What it is depends on the algorithm, and
+	// stands beside it: what a token costs in Level (tokenCost), units of the next window
+	// (next), units of the window before (before), entries that are over (over).
+	Aux int64
 	// Log holds the charges of a sliding log by time, oldest first; nil otherwise.
 	Log []Charge
 }

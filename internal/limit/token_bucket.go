@@ -56,6 +56,11 @@ func newBucket(s Spec) (bucket, bool) {
 	return bucket{}, false
 }
 
+// tokenCost is what a token cost in the unit of Level when that was written: bucket.cost
+// of the limit that wrote it, by which it is seen that a changed count has changed the
+// unit. It is 0 only in a state that was never used.
+func (st *State) tokenCost() *int64 { return &st.Aux }
+
 func (l *Limit) acquireBucket(st *State, now Micros, a *Ask, d *Decision) {
 	b := &l.bucket
 	l.refill(st, now)
@@ -105,12 +110,12 @@ func (l *Limit) returnBucket(st *State, now Micros, units int64) int64 {
 func (l *Limit) refill(st *State, now Micros) {
 	b := &l.bucket
 	if st.At == 0 {
-		*st = State{At: now, Level: b.cap, Prev: b.cost}
+		*st = State{At: now, Level: b.cap, Aux: b.cost}
 		return
 	}
-	if st.Prev != b.cost {
-		st.Level = b.rescale(st.Level, st.Prev)
-		st.Prev = b.cost
+	if *st.tokenCost() != b.cost {
+		st.Level = b.rescale(st.Level, *st.tokenCost())
+		*st.tokenCost() = b.cost
 	}
 	st.Level = max(-b.cap, min(st.Level, b.cap))
 	if now < st.At {

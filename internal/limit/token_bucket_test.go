@@ -138,7 +138,7 @@ func TestTokenBucketRescale(t *testing.T) {
 		st = before.Charge(st, epoch, rapid.Int64Range(0, 2*before.capacity).Draw(t, "charged"))
 		now := epoch + Micros(rapid.Int64Range(0, int64(s.Period)).Draw(t, "after"))
 		st, _ = before.Acquire(st, now, Ask{})
-		if level := after.bucket.rescale(st.Level, st.Prev); level < -after.bucket.cap || level > after.bucket.cap {
+		if level := after.bucket.rescale(st.Level, st.Aux); level < -after.bucket.cap || level > after.bucket.cap {
 			t.Fatalf("a level of %d in a bucket of %d", level, after.bucket.cap)
 		}
 		had := floor(big.NewRat(st.Level, before.bucket.cost))

@@ -10,7 +10,7 @@ func (l *Limit) Union(a, b State, now Micros) State {
 	case TokenBucket:
 		l.refill(&a, now)
 		l.refill(&b, now)
-		return State{At: max(a.At, b.At), Level: min(a.Level, b.Level), Prev: a.Prev}
+		return State{At: max(a.At, b.At), Level: min(a.Level, b.Level), Aux: a.Aux}
 	case FixedWindow:
 		l.windowAt(&a, now)
 		l.windowAt(&b, now)
@@ -20,5 +20,5 @@ func (l *Limit) Union(a, b State, now Micros) State {
 	default:
 		return a
 	}
-	return State{At: max(a.At, b.At), Level: max(a.Level, b.Level), Prev: max(a.Prev, b.Prev)}
+	return State{At: max(a.At, b.At), Level: max(a.Level, b.Level), Aux: max(a.Aux, b.Aux)}
 }

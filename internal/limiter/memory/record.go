@@ -15,7 +15,7 @@ import (
 // for a later release, and so are kinds that are not known.
 //
 //	policy   number, rule, override, the fields of limit.Spec
-//	counter  policy, key, At, Level, Prev, entries of the log (At from the one before, units), Leased, Period, OutUntil
+//	counter  policy, key, At, Level, Aux, entries of the log (At from the one before, units), Leased, Period, OutUntil
 //	slots    policy, key, At, holdings (ID, units, Until), statements (Holder, Seq, Until)
 //
 //	debts    0, how many, of each the hash of its counter and its name, fixed 64-bit
@@ -49,7 +49,7 @@ func appendCounter(b []byte, policy uint64, key []byte, c *lease.Counter) []byte
 	st := &c.State
 	b = binary.AppendVarint(b, int64(st.At))
 	b = binary.AppendVarint(b, st.Level)
-	b = binary.AppendVarint(b, st.Prev)
+	b = binary.AppendVarint(b, st.Aux)
 	b = binary.AppendUvarint(b, uint64(len(st.Log)))
 	at, sum := st.At, int64(0)
 	if n := len(st.Log); n > 0 { // sums go on from entries that were over
@@ -234,7 +234,7 @@ func (f *fields) policy() *limiter.Policy {
 // counter reads a counter behind its key.
 func (f *fields) counter(l *limit.Limit) (c lease.Counter) {
 	st := &c.State
-	st.At, st.Level, st.Prev = limit.Micros(f.positive()), f.signed(), f.positive()
+	st.At, st.Level, st.Aux = limit.Micros(f.positive()), f.signed(), f.positive()
 	if n := f.count(2); n > 0 {
 		st.Log = make([]limit.Charge, 0, n)
 		at, sum := st.At, int64(0)
@@ -254,7 +254,7 @@ func (f *fields) counter(l *limit.Limit) (c lease.Counter) {
 	switch algorithm := l.Spec().Algorithm; {
 	case algorithm == limit.Concurrency,
 		algorithm != limit.TokenBucket && st.Level < 0,
-		algorithm == limit.SlidingLog && (st.Prev != 0 || len(st.Log) == 0 && st.Level != 0),
+		algorithm == limit.SlidingLog && (st.Aux != 0 || len(st.Log) == 0 && st.Level != 0),
 		algorithm != limit.SlidingLog && len(st.Log) > 0:
 		f.fail(errors.New("a record has a counter that its limit cannot have"))
 	}

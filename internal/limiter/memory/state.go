@@ -84,8 +84,8 @@ func (c *copies) take(e *table.Entry[value]) bool {
 	} else {
 		st := &v.counter.State
 		item.counter = v.counter
-		if st.Log != nil { // Prev counts entries that are over
-			live := st.Log[st.Prev:]
+		if st.Log != nil {
+			live := st.Live()
 			c.log = append(c.log, live...)
 			c.size += 16 * len(live)
 		}
@@ -111,7 +111,7 @@ func (c *copies) write() {
 		} else {
 			st := &item.counter.State
 			if st.Log != nil {
-				st.Log, st.Prev = c.log[last.log:item.log], 0
+				st.Log, st.Aux = c.log[last.log:item.log], 0
 			}
 			c.record = appendCounter(c.record[:0], number, key, &item.counter)
 		}

@@ -14,7 +14,7 @@ import (
 // fullest is an entry in which nothing is left out.
 func fullest() Entry {
 	soon := start + day
-	e := Entry{Counter: limit.State{At: 1, Level: 2, Prev: 3}, Key: []byte(strings.Repeat("k", rule.MaxKey))}
+	e := Entry{Counter: limit.State{At: 1, Level: 2, Aux: 3}, Key: []byte(strings.Repeat("k", rule.MaxKey))}
 	for i := range e.Lots {
 		e.Lots[i] = lease.Lot{Units: 1<<32 - 1, Expiry: soon, From: soon, Lease: 7}
 	}

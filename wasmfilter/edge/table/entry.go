@@ -193,7 +193,7 @@ func (e *Entry) putRare(b []byte, n int, f uint16, base lease.Millis) int {
 	if f&hasCounter != 0 {
 		put64(b[n:], uint64(e.Counter.At))
 		put64(b[n+8:], uint64(e.Counter.Level))
-		put64(b[n+16:], uint64(e.Counter.Prev))
+		put64(b[n+16:], uint64(e.Counter.Aux))
 		n += 24
 	}
 	if f&hasKey != 0 {
@@ -301,7 +301,7 @@ func (e *Entry) getRare(b []byte, n int, f uint16, base lease.Millis) {
 	if f&hasCounter != 0 {
 		e.Counter.At = limit.Micros(get64(b[n:]))
 		e.Counter.Level = int64(get64(b[n+8:]))
-		e.Counter.Prev = int64(get64(b[n+16:]))
+		e.Counter.Aux = int64(get64(b[n+16:]))
 		n += 24
 	}
 	if f&hasKey != 0 {

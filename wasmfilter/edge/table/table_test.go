@@ -73,7 +73,7 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 		e.RetryAt = soon("retry")
 	}
 	if rapid.Bool().Draw(t, "counter") {
-		e.Counter = limit.State{At: limit.Micros(rapid.Int64Min(1).Draw(t, "at")), Level: rapid.Int64().Draw(t, "level"), Prev: rapid.Int64().Draw(t, "prev")}
+		e.Counter = limit.State{At: limit.Micros(rapid.Int64Min(1).Draw(t, "at")), Level: rapid.Int64().Draw(t, "level"), Aux: rapid.Int64().Draw(t, "prev")}
 	}
 	return e
 }
