@@ -5,10 +5,10 @@ import "github.com/weirlimit/weir/internal/limit"
 // Lot is units of one lease. Lots of different leases are never merged: a top-up
 // must not prolong older units.
 type Lot struct {
-	Units  int64  // unspent; 0: the lot is empty, what else it says is history
+	Units  int64  // unspent; 0: the lot is empty, and its other fields have no meaning
 	From   Millis // spendable from then on; 0: at once
 	Expiry Millis // and until then, exclusive
-	TTL    Millis // how long it was granted for; only a Node reads it
+	TTL    Millis // how long it was granted for; only a Relay reads it
 	Lease  uint32 // the lease that unspent units go back to
 	Local  bool   // not a lease but the holder's own share while nobody answers
 }
@@ -24,7 +24,7 @@ func (l *Lot) lapsed(now Millis) bool { return l.Units > 0 && now >= l.Expiry &&
 // sharing reports a share of the holder's own, spent or not, whose window runs.
 func (l *Lot) sharing(now Millis) bool { return l.Local && now < l.Expiry }
 
-// idle reports a lot that holds nothing which anybody would miss.
+// idle reports a lot that can be forgotten without loss.
 func (l *Lot) idle(now Millis) bool {
 	if l.Local {
 		return now >= l.Expiry
@@ -42,8 +42,8 @@ type Account struct {
 	Lots [2]Lot
 	// Asked is when the last ask was sent; 0: never.
 	Asked Millis
-	// Asking is true from an ask to its reply; it lapses Terms.Timeout after
-	// Asked, should whoever asked have died.
+	// Asking is true from an ask to its reply. It ends Terms.Timeout after Asked at the
+	// latest: whoever asked may have died.
 	Asking bool
 	// NextAsk is the time before which a holder does not ask: after a denial, and
 	// after a partial grant of a token bucket.
@@ -53,11 +53,11 @@ type Account struct {
 	LimitedUntil Millis
 	// Reset is when the counter above is as good as new, by its last reply.
 	Reset Millis
-	// RetryAt is when the counter above has something again for who was denied, or a
-	// unit after a grant that left nothing, as its last reply told; 0: it told nothing.
-	// See [Slot.Retry].
+	// RetryAt is when the counter above has units again for the request that it denied,
+	// or one unit after a grant that left nothing, by its last reply; 0: not known. See
+	// [Account.Retry].
 	RetryAt Millis
-	// Left is what the last reply left above.
+	// Left is how many units the tier above had left by its last reply.
 	Left int64
 	// Spent counts units admitted since Asked: the demand that bounds a want.
 	Spent int64
@@ -66,21 +66,21 @@ type Account struct {
 	// WantLog2 is the slow start: the next want is 2^WantLog2 units. 0 to 32.
 	WantLog2 uint8
 	// Refused is true from a refused request until a reply that leaves half of the
-	// limit or more; it says nothing once Reset has passed. It outlasts DeniedNeed:
-	// where units trickle back, a flooded key is granted some by most replies.
+	// limit or more; it has no meaning once Reset has passed. It outlasts DeniedNeed:
+	// where units trickle back, most replies grant a flooded key some of them.
 	Refused bool
 	// DeniedNeed is the least need that was denied by the last reply; 0: none was.
 	DeniedNeed int64
 	// Denied is the units that were refused from memory since Asked; where these are
-	// charged, less what the slot's own lots paid of them.
+	// charged, without those that the account's own lots have paid for.
 	Denied int64
 	// Overdrawn is units admitted without a lease that no reply has acknowledged: of
-	// those admitted because nobody answered at most one limit, see [Slot.Overdraw].
+	// those admitted because nobody answered at most one limit, see [Account.Overdraw].
 	Overdrawn int64
-	// Sealed is the part of Overdrawn that was told above.
+	// Sealed is the part of Overdrawn that the tier above has been told of.
 	Sealed Debt
-	// Back is how long the key is not asked for because asks fail. A [Node] leaves it
-	// alone: who has nodes keeps by itself how it treats the tier above.
+	// Back is how long the key is not asked for because asks fail. A [Relay] does not use
+	// it: the owner of the relays decides for all keys when to ask the tier above.
 	Back Backoff
 }
 
@@ -92,11 +92,11 @@ const (
 	Admit      Verdict = iota // units were taken
 	Refuse                    // over the limit
 	Wait                      // for the answer of an ask with this request's cost as its need
-	Unanswered                // by on_failure, at once: asks fail, and nobody waits for the next
+	Unanswered                // on_failure decides at once: asks fail, and no request waits for the next
 )
 
-// Asks says whether the caller should send an ask behind a decision, at once and
-// with nobody waiting for it.
+// Asks is whether the caller should send an ask after a decision, at once and with no
+// request waiting for it.
 type Asks uint8
 
 // The reasons to ask.
@@ -109,7 +109,7 @@ const (
 // Decision is the answer of [Account.Take].
 type Decision struct {
 	Verdict Verdict
-	Ask     Asks  // but with Wait: a request that waits asks anyway
+	Ask     Asks  // not with Wait: a request that waits asks anyway
 	Taken   Taken // with Admit
 }
 
@@ -118,8 +118,8 @@ type Decision struct {
 type Taken struct {
 	Parts     [2]Part
 	Overdrawn int64 // units that no lease covers
-	Unowed    int64 // of these, what is not owed for: the debt is one limit already, see [Slot.Overdraw]
-	Local     bool  // they came from the holder's own share, see [Slot.TakeLocal]
+	Unowed    int64 // of these, what is not added to the debt: that is one limit already, see [Account.Overdraw]
+	Local     bool  // they came from the holder's own share, see [Account.TakeLocal]
 }
 
 // Part is units of one lease; 0 units are no part.
@@ -129,145 +129,145 @@ type Part struct {
 	Expiry Millis // of the lot they came from
 }
 
-// Available is how many units the slot can admit now.
-func (s *Account) Available(now Millis) int64 {
+// Available is how many units the account can admit now.
+func (a *Account) Available(now Millis) int64 {
 	var n int64
-	for i := range s.Lots {
-		if s.Lots[i].live(now) && !s.Lots[i].Local {
-			n += s.Lots[i].Units
+	for i := range a.Lots {
+		if a.Lots[i].live(now) && !a.Lots[i].Local {
+			n += a.Lots[i].Units
 		}
 	}
 	return n
 }
 
-// Lapsed is how many units the slot may not spend any more and has not given back yet. Of
-// a window that is over none count.
-func (s *Account) Lapsed(t *Terms, now Millis) (units int64) {
-	for i := range s.Lots {
-		if lot := &s.Lots[i]; lot.lapsed(now) && (t.Window == 0 || now < s.Reset && lot.Expiry > s.Reset-Millis(t.Window/limit.Millisecond)) {
+// lapsedUnits is how many units the account may not spend any more and has not given back
+// yet. Units of a window that is over do not count.
+func (a *Account) lapsedUnits(t *Terms, now Millis) (units int64) {
+	for i := range a.Lots {
+		if lot := &a.Lots[i]; lot.lapsed(now) && (t.Window == 0 || now < a.Reset && lot.Expiry > a.Reset-Millis(t.Window/limit.Millisecond)) {
 			units += lot.Units
 		}
 	}
 	return units
 }
 
-// Held is how many units the tier above gets back with the next asks on behalf of who
-// waits: the slot's own, but for those of another window.
-func (s *Account) Held(t *Terms, now Millis) int64 {
-	return s.Available(now) + s.Lapsed(t, now)
+// Held is how many units go back to the tier above with the next asks for requests that
+// wait: those of the account, without those of another window.
+func (a *Account) Held(t *Terms, now Millis) int64 {
+	return a.Available(now) + a.lapsedUnits(t, now)
 }
 
-// Unlearn forgets what was told of the counter above: it is to be judged by another count.
-func (s *Account) Unlearn() {
-	s.NextAsk, s.LimitedUntil, s.RetryAt = 0, 0, 0
-	s.Left, s.Reset, s.DeniedNeed, s.Refused = 0, 0, 0, false
+// Unlearn forgets what is known of the counter above, before another count judges the key.
+func (a *Account) Unlearn() {
+	a.NextAsk, a.LimitedUntil, a.RetryAt = 0, 0, 0
+	a.Left, a.Reset, a.DeniedNeed, a.Refused = 0, 0, 0, false
 }
 
-// Overhear takes the reply to somebody who judges the same counter by the terms of another
-// count. What is left by the slot's own count follows from what is left by the other, unless
-// that is nothing: then it is known to be no more than the one count is above the other.
-func (s *Account) Overhear(t, other *Terms, now Millis, g Grant) {
+// LearnFrom takes a reply to another account of the same counter, which judges it by
+// another count. What is left by this count follows from what is left by the other. If
+// that is nothing, at most the difference of the two counts is left.
+func (a *Account) LearnFrom(t, other *Terms, now Millis, g Grant) {
 	more := t.Capacity - other.Capacity
 	if g.Remaining > 0 {
-		s.Left = max(0, g.Remaining+more)
+		a.Left = max(0, g.Remaining+more)
 	} else {
-		s.Left = max(0, min(s.Left, more))
+		a.Left = max(0, min(a.Left, more))
 	}
 	if g.Reset > 0 {
-		s.Reset = now + g.Reset
+		a.Reset = now + g.Reset
 	}
-	if s.Left > 0 {
-		s.LimitedUntil = 0
+	if a.Left > 0 {
+		a.LimitedUntil = 0
 	}
-	if s.Left > 0 && s.Left >= s.DeniedNeed {
-		s.DeniedNeed, s.NextAsk = 0, 0
+	if a.Left > 0 && a.Left >= a.DeniedNeed {
+		a.DeniedNeed, a.NextAsk = 0, 0
 	}
 }
 
-// underWay reports whether an ask of any sharer of this slot is still out.
-func (s *Account) underWay(t *Terms, now Millis) bool {
-	return s.Asking && now < s.Asked+t.Timeout
+// underWay reports whether an ask of anybody who shares this account is unanswered.
+func (a *Account) underWay(t *Terms, now Millis) bool {
+	return a.Asking && now < a.Asked+t.Timeout
 }
 
 // Take decides a request of cost units, cost >= 0, and takes them if it can.
-// A caller that shares the slot with others must commit the changed slot before
+// A caller that shares the account with others must commit the changed account before
 // it acts on the decision.
-func (s *Account) Take(t *Terms, now Millis, cost int64) Decision {
+func (a *Account) Take(t *Terms, now Millis, cost int64) Decision {
 	switch {
 	case cost <= 0:
 		return Decision{}
 	case t.Consistency == Exact:
-		return s.takeExact(t, now, cost)
-	case s.Available(now) >= cost:
-		taken := s.spend(now, cost)
-		return Decision{Ask: s.askBehind(t, now), Taken: taken}
-	case s.refused(t, now, cost-s.Held(t, now)):
-		s.Deny(t, now, cost)
-		return Decision{Verdict: Refuse, Ask: s.askBehind(t, now)}
-	case s.Back.Off(now), s.Back.quiet(now):
-		return Decision{Verdict: Unanswered, Ask: s.askBehind(t, now)}
-	case t.Consistency == Optimistic && s.mayOverdraw(t, now, cost):
-		s.Overdrawn += cost
-		s.Spent += cost
-		return Decision{Ask: s.askBehind(t, now), Taken: Taken{Overdrawn: cost}}
+		return a.takeExact(t, now, cost)
+	case a.Available(now) >= cost:
+		taken := a.spend(now, cost)
+		return Decision{Ask: a.askBehind(t, now), Taken: taken}
+	case a.refused(t, now, cost-a.Held(t, now)):
+		a.Deny(t, now, cost)
+		return Decision{Verdict: Refuse, Ask: a.askBehind(t, now)}
+	case a.Back.Off(now), a.Back.quiet(now):
+		return Decision{Verdict: Unanswered, Ask: a.askBehind(t, now)}
+	case t.Consistency == Optimistic && a.mayOverdraw(t, now, cost):
+		a.Overdrawn += cost
+		a.Spent += cost
+		return Decision{Ask: a.askBehind(t, now), Taken: Taken{Overdrawn: cost}}
 	}
 	return Decision{Verdict: Wait}
 }
 
-// mayOverdraw reports whether an optimistic holder admits ahead of the answer. It
-// does not where the answer is known: what it overdrew beyond the limit once must
-// not be followed by more in the same window.
-func (s *Account) mayOverdraw(t *Terms, now Millis, cost int64) bool {
-	known := now < s.Reset && s.Left < cost
-	known = known || t.Window > 0 && s.Reset > 0 && now >= s.Reset && s.Sealed.Number >= s.Reset // it did since the flip
-	return s.Overdrawn+cost <= t.Overdraft && !known && !s.Remembered(now, cost)
+// mayOverdraw reports whether an optimistic holder admits before the answer. It does not
+// where the answer is known: after it has overdrawn beyond the limit once, it must not do
+// so again in the same window.
+func (a *Account) mayOverdraw(t *Terms, now Millis, cost int64) bool {
+	known := now < a.Reset && a.Left < cost
+	known = known || t.Window > 0 && a.Reset > 0 && now >= a.Reset && a.Sealed.Number >= a.Reset // it has overdrawn since the window began
+	return a.Overdrawn+cost <= t.Overdraft && !known && !a.Remembered(now, cost)
 }
 
 // takeExact asks for every request. After a denial it refuses from memory until
 // NextAsk; then one request at a time probes, and the others stay refused.
-func (s *Account) takeExact(t *Terms, now Millis, cost int64) Decision {
-	denied := s.DeniedNeed > 0 && cost >= s.DeniedNeed
+func (a *Account) takeExact(t *Terms, now Millis, cost int64) Decision {
+	denied := a.DeniedNeed > 0 && cost >= a.DeniedNeed
 	switch {
-	case denied && now < s.NextAsk:
-		s.Deny(t, now, cost)
+	case denied && now < a.NextAsk:
+		a.Deny(t, now, cost)
 		return Decision{Verdict: Refuse}
-	case s.Back.quiet(now):
-		return Decision{Verdict: Unanswered, Ask: s.askBehind(t, now)}
-	case s.Back.Off(now):
+	case a.Back.quiet(now):
+		return Decision{Verdict: Unanswered, Ask: a.askBehind(t, now)}
+	case a.Back.Off(now):
 		return Decision{Verdict: Unanswered}
 	case denied:
-		s.NextAsk = now + t.Interval
+		a.NextAsk = now + t.Interval
 	}
 	return Decision{Verdict: Wait}
 }
 
-// refused reports whether a request that finds too few units is over the limit by what
-// is known of the tier above, which would have to add so many, missing, to what the slot
-// holds. A denial remembers its need: who is cheaper, or holds a part, may still ask. So
-// may who fits into what is left after a grant that was less than wanted, if that is
-// more than trickles back between two asks.
-func (s *Account) refused(t *Terms, now Millis, missing int64) bool {
+// refused reports whether a request that finds too few units is over the limit, by what is
+// known of the tier above. missing is how many units that tier would have to add to what
+// the account holds. A denial is remembered with its need: a request that needs less may
+// still ask. After a grant that was less than wanted, a request may ask that fits into what
+// is left, if that is more than trickles back between two asks.
+func (a *Account) refused(t *Terms, now Millis, missing int64) bool {
 	switch {
-	case missing <= 0: // it is there, and only has to be given back first
+	case missing <= 0: // the units exist, and only have to be given back first
 		return false
-	case now < s.LimitedUntil:
+	case now < a.LimitedUntil:
 		return true
-	case now >= s.NextAsk:
+	case now >= a.NextAsk:
 		return false
-	case s.DeniedNeed > 0:
-		return missing >= s.DeniedNeed
+	case a.DeniedNeed > 0:
+		return missing >= a.DeniedNeed
 	}
-	return s.Left < max(missing, t.Ample)
+	return a.Left < max(missing, t.Ample)
 }
 
-// LeastRefused is the least cost that is refused from memory as long as the denial of one
-// of so many units stands, and no lease comes.
-func (s *Account) LeastRefused(t *Terms, now Millis) int64 {
-	switch held := s.Held(t, now); {
-	case s.DeniedNeed > 0:
-		return s.DeniedNeed + held
-	case s.Left >= t.Ample && t.Consistency != Exact:
-		return s.Left + held + 1
+// LeastRefused is the least cost that is refused from memory until the denial ends or a
+// lease arrives.
+func (a *Account) LeastRefused(t *Terms, now Millis) int64 {
+	switch held := a.Held(t, now); {
+	case a.DeniedNeed > 0:
+		return a.DeniedNeed + held
+	case a.Left >= t.Ample && t.Consistency != Exact:
+		return a.Left + held + 1
 	default:
 		return held + 1
 	}
@@ -275,65 +275,64 @@ func (s *Account) LeastRefused(t *Terms, now Millis) int64 {
 
 // spend takes cost units from the live lots, the older first. The caller has
 // checked that they are there.
-func (s *Account) spend(now Millis, cost int64) (taken Taken) {
-	s.Spent += cost
-	for i := range s.Lots {
-		if lot := &s.Lots[i]; lot.live(now) && !lot.Local {
+func (a *Account) spend(now Millis, cost int64) (taken Taken) {
+	a.Spent += cost
+	for i := range a.Lots {
+		if lot := &a.Lots[i]; lot.live(now) && !lot.Local {
 			n := min(cost, lot.Units)
 			taken.Parts[i] = Part{n, lot.Lease, lot.Expiry}
 			lot.Units -= n
 			cost -= n
 		}
 	}
-	if s.Available(now) == 0 {
-		s.grow()
+	if a.Available(now) == 0 {
+		a.grow()
 	}
 	return taken
 }
 
-// Untake puts back what a Take took: another rule denied the request. Units
-// whose lot has been replaced since do not fit any more: they are returned, for
-// the caller to give back.
-func (s *Account) Untake(t *Terms, taken Taken) (back [2]Part) {
-	s.Overdrawn = max(s.Sealed.Units, s.Overdrawn+taken.Unowed-taken.Overdrawn) // what was told may be charged by now
-	s.Spent = max(0, s.Spent-taken.Overdrawn)
+// Untake puts back what [Account.Take] took: another rule denied the request. Units whose
+// lot has been replaced since are returned: the caller gives them back to the tier above.
+func (a *Account) Untake(t *Terms, taken Taken) (back [2]Part) {
+	a.Overdrawn = max(a.Sealed.Units, a.Overdrawn+taken.Unowed-taken.Overdrawn) // the tier above may have charged what it was told
+	a.Spent = max(0, a.Spent-taken.Overdrawn)
 	for i, p := range taken.Parts {
-		if lot := &s.Lots[i]; taken.Local && lot.Local {
+		if lot := &a.Lots[i]; taken.Local && lot.Local {
 			lot.Units += taken.Overdrawn
 		}
 		if p.Units == 0 {
 			continue
 		}
-		s.Spent = max(0, s.Spent-p.Units)
-		if lot := s.lotOf(p.Lease, p.Expiry); lot != nil {
+		a.Spent = max(0, a.Spent-p.Units)
+		if lot := a.lotOf(p.Lease, p.Expiry); lot != nil {
 			lot.Units += p.Units
 		} else {
-			back[i] = s.returned(t, p)
+			back[i] = a.returned(t, p)
 		}
 	}
 	return back
 }
 
 // lotOf finds the lot that units came from, if it has not been replaced.
-func (s *Account) lotOf(lease uint32, expiry Millis) *Lot {
-	for i := range s.Lots {
-		if lot := &s.Lots[i]; lot.Lease == lease && lot.Expiry == expiry && !lot.Local {
+func (a *Account) lotOf(lease uint32, expiry Millis) *Lot {
+	for i := range a.Lots {
+		if lot := &a.Lots[i]; lot.Lease == lease && lot.Expiry == expiry && !lot.Local {
 			return lot
 		}
 	}
 	return nil
 }
 
-// askBehind says whether to ask while nobody waits: a quarter of the newest
+// askBehind decides whether to ask while no request waits: a quarter of the newest
 // lease or less is left, or the window ends soon and none of the next is held.
-func (s *Account) askBehind(t *Terms, now Millis) Asks {
-	if now < s.NextAsk || s.underWay(t, now) || s.Back.Off(now) {
+func (a *Account) askBehind(t *Terms, now Millis) Asks {
+	if now < a.NextAsk || a.underWay(t, now) || a.Back.Off(now) {
 		return NoAsk
 	}
-	low := 4*s.Available(now) <= s.Size
-	ending := t.Lead > 0 && s.Reset > now && s.Reset-now <= t.Lead && !s.holdsNext(now)
+	low := 4*a.Available(now) <= a.Size
+	ending := t.Lead > 0 && a.Reset > now && a.Reset-now <= t.Lead && !a.holdsNext(now)
 	switch {
-	case ending && (!low || now < s.LimitedUntil):
+	case ending && (!low || now < a.LimitedUntil):
 		return Ahead
 	case low:
 		return TopUp
@@ -342,11 +341,11 @@ func (s *Account) askBehind(t *Terms, now Millis) Asks {
 }
 
 // holdsNext reports a lease on a window that has not begun, or no room for one.
-func (s *Account) holdsNext(now Millis) bool {
-	a, b := &s.Lots[0], &s.Lots[1]
-	return a.Units > 0 && b.Units > 0 || a.Units > 0 && a.From > now || b.Units > 0 && b.From > now
+func (a *Account) holdsNext(now Millis) bool {
+	old, young := &a.Lots[0], &a.Lots[1]
+	return old.Units > 0 && young.Units > 0 || old.Units > 0 && old.From > now || young.Units > 0 && young.From > now
 }
 
 // grow and shrink are the slow start.
-func (s *Account) grow()   { s.WantLog2 = min(s.WantLog2+1, 32) }
-func (s *Account) shrink() { s.WantLog2 -= min(s.WantLog2, 1) }
+func (a *Account) grow()   { a.WantLog2 = min(a.WantLog2+1, 32) }
+func (a *Account) shrink() { a.WantLog2 -= min(a.WantLog2, 1) }

@@ -7,14 +7,14 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// story drives one slot through a trace: each line says when, what, and what has
+// story drives one account through a trace: each line says when, what, and what has
 // to come of it.
 type story struct {
-	t     *testing.T
-	terms Terms
-	slot  Account
-	sent  Millis
-	want  Want
+	t       *testing.T
+	terms   Terms
+	account Account
+	sent    Millis
+	want    Want
 }
 
 func newStory(t *testing.T, s limit.Spec, c Consistency) *story {
@@ -35,9 +35,9 @@ var perMinute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: li
 
 func (s *story) take(now Millis, cost int64, verdict Verdict, asks Asks) Decision {
 	s.t.Helper()
-	d := s.slot.Take(&s.terms, now, cost)
+	d := s.account.Take(&s.terms, now, cost)
 	if d.Verdict != verdict || d.Ask != asks {
-		s.t.Fatalf("at %d a request of %d: verdict %d asking %d, not %d asking %d; slot %+v", now, cost, d.Verdict, d.Ask, verdict, asks, s.slot)
+		s.t.Fatalf("at %d a request of %d: verdict %d asking %d, not %d asking %d; account %+v", now, cost, d.Verdict, d.Ask, verdict, asks, s.account)
 	}
 	return d
 }
@@ -45,9 +45,9 @@ func (s *story) take(now Millis, cost int64, verdict Verdict, asks Asks) Decisio
 // ask sends an ask for what waits and checks how much it wants.
 func (s *story) ask(now Millis, waiting, want int64, behind Asks) Want {
 	s.t.Helper()
-	s.want, s.sent = s.slot.Ask(&s.terms, now, min(waiting, 1), waiting, behind), now
+	s.want, s.sent = s.account.Ask(&s.terms, now, min(waiting, 1), waiting, behind), now
 	if s.want.Want != want {
-		s.t.Fatalf("at %d wants %d, not %d; slot %+v", now, s.want.Want, want, s.slot)
+		s.t.Fatalf("at %d wants %d, not %d; account %+v", now, s.want.Want, want, s.account)
 	}
 	return s.want
 }
@@ -55,14 +55,14 @@ func (s *story) ask(now Millis, waiting, want int64, behind Asks) Want {
 // reply applies the answer to the last ask; those who waited take what they can.
 func (s *story) reply(now Millis, g Grant) Part {
 	s.t.Helper()
-	return s.slot.Apply(&s.terms, now, s.sent, s.want, g, max(0, g.Granted-s.want.Waiting), 100)
+	return s.account.Apply(&s.terms, now, s.sent, s.want, g, max(0, g.Granted-s.want.Waiting), 100)
 }
 
 // lots checks the units of the lots that hold any, the older first.
 func (s *story) lots(now Millis, units ...int64) {
 	s.t.Helper()
 	var held []int64
-	for _, lot := range s.slot.Lots {
+	for _, lot := range s.account.Lots {
 		if lot.Units > 0 {
 			held = append(held, lot.Units)
 		}
@@ -105,22 +105,22 @@ func TestSlowStart(t *testing.T) {
 
 func TestWantIsBoundedByUse(t *testing.T) {
 	s := newStory(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100_000, Period: limit.Minute}, Leased)
-	s.slot = Account{WantLog2: 20, Asked: 1000, Spent: 50}
+	s.account = Account{WantLog2: 20, Asked: 1000, Spent: 50}
 	s.ask(1100, 0, 3125, TopUp) // at least a 32nd of the limit
-	s.slot = Account{WantLog2: 20, Asked: 1000, Spent: 1000}
+	s.account = Account{WantLog2: 20, Asked: 1000, Spent: 1000}
 	s.ask(1100, 0, 6000, TopUp) // what six lease intervals like the last one use
-	if s.slot.WantLog2 != 13 {
-		t.Errorf("want grows on from 2^%d", s.slot.WantLog2)
+	if s.account.WantLog2 != 13 {
+		t.Errorf("want grows on from 2^%d", s.account.WantLog2)
 	}
-	s.slot = Account{WantLog2: 20, Asked: 1000, Denied: 1000}
+	s.account = Account{WantLog2: 20, Asked: 1000, Denied: 1000}
 	s.ask(1100, 0, 6000, TopUp) // what was refused is demand too
-	s.slot = Account{WantLog2: 3, Asked: 1000}
+	s.account = Account{WantLog2: 3, Asked: 1000}
 	s.ask(1100, 50, 50, NoAsk) // never less than waits
 }
 
 func TestExpiryAndGivingBack(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.WantLog2 = 4
+	s.account.WantLog2 = 4
 	s.take(1000, 1, Wait, NoAsk)
 	s.ask(1000, 1, 16, NoAsk)
 	s.reply(1004, ok(16, 984))
@@ -129,40 +129,40 @@ func TestExpiryAndGivingBack(t *testing.T) {
 	if w := s.ask(2000, 1, 8, NoAsk); w.Unused != 14 || w.Lease != 7 {
 		t.Errorf("gives back %d of lease %d, not 14 of 7; more than half came back, so it wants half", w.Unused, w.Lease)
 	}
-	if w, some := s.slot.Report(&s.terms, 2500); some {
+	if w, some := s.account.Report(&s.terms, 2500); some {
 		t.Errorf("gives back %d again", w.Unused)
 	}
 }
 
 func TestReportOfAnIdleSlot(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.Lots[0] = Lot{Units: 5, Expiry: 2000, Lease: 7}
-	if s.slot.Idle(&s.terms, 1500) {
+	s.account.Lots[0] = Lot{Units: 5, Expiry: 2000, Lease: 7}
+	if s.account.Idle(&s.terms, 1500) {
 		t.Error("idle with units")
 	}
-	if _, some := s.slot.Report(&s.terms, 1500); some {
+	if _, some := s.account.Report(&s.terms, 1500); some {
 		t.Error("reports live units")
 	}
-	if s.slot.Idle(&s.terms, 2500) {
+	if s.account.Idle(&s.terms, 2500) {
 		t.Error("idle before it gave back what lapsed")
 	}
-	w, some := s.slot.Report(&s.terms, 2500)
+	w, some := s.account.Report(&s.terms, 2500)
 	if !some || w.Unused != 5 || w.Want != 0 {
 		t.Errorf("reports %+v, %v", w, some)
 	}
-	if !s.slot.Idle(&s.terms, 2500) {
+	if !s.account.Idle(&s.terms, 2500) {
 		t.Error("not idle with nothing left to say")
 	}
 }
 
 func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 2500, Lease: 2}}
+	s.account.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 2500, Lease: 2}}
 	d := s.take(1400, 4, Admit, NoAsk) // of both, the older first
 	if d.Taken.Parts != [2]Part{{2, 1, 1500}, {2, 2, 2500}} {
 		t.Errorf("took %+v", d.Taken.Parts)
 	}
-	if back := s.slot.Untake(&s.terms, d.Taken); back != [2]Part{} {
+	if back := s.account.Untake(&s.terms, d.Taken); back != [2]Part{} {
 		t.Errorf("gives back %+v", back)
 	}
 	s.lots(1400, 2, 3)
@@ -170,7 +170,7 @@ func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	s.sent, s.want = 1400, Want{Want: 8}
 	third := ok(8, 900)
 	if back := s.reply(1404, third); back.Units != 8 {
-		t.Errorf("a third lease found room: %+v", s.slot.Lots)
+		t.Errorf("a third lease found room: %+v", s.account.Lots)
 	}
 	s.sent = 1500
 	if back := s.reply(1504, third); back != (Part{2, 1, 1500}) {
@@ -181,14 +181,14 @@ func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	d = s.take(1504, 3, Admit, NoAsk)
 	s.sent = 1600
 	s.reply(1604, ok(4, 890))
-	if back := s.slot.Untake(&s.terms, d.Taken); back[1] != (Part{}) || back[0] != (Part{3, 2, 2500}) {
+	if back := s.account.Untake(&s.terms, d.Taken); back[1] != (Part{}) || back[0] != (Part{3, 2, 2500}) {
 		t.Errorf("units whose lot is gone have to go back: %+v", back)
 	}
 }
 
 func TestLeaseThatEndsOnItsWayGoesBack(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.WantLog2 = 3
+	s.account.WantLog2 = 3
 	s.ask(1000, 1, 8, NoAsk)
 	if back := s.reply(2000, ok(8, 900)); back.Units != 7 {
 		t.Errorf("kept a lease of 1000 ms after 1000 ms: gave back %d", back.Units)
@@ -212,7 +212,7 @@ func TestSpentLimitRefusesAndAsksBehind(t *testing.T) {
 	s.take(2112, 1, Refuse, NoAsk)
 	s.take(2113, 1, Refuse, TopUp) // a probe goes behind a refused request
 	s.take(2213, 1, Wait, NoAsk)   // but not for ever
-	if !s.slot.Remembered(2213, 1) || s.slot.Remembered(31_200, 1) {
+	if !s.account.Remembered(2213, 1) || s.account.Remembered(31_200, 1) {
 		t.Error("a denial stands until the limit is as good as new")
 	}
 }
@@ -229,18 +229,18 @@ func TestLimitedEndsWithTheWindow(t *testing.T) {
 
 func TestCheaperRequestsMayAskAfterADenial(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.want, s.sent = s.slot.Ask(&s.terms, 1000, 50, 50, NoAsk), 1000
+	s.want, s.sent = s.account.Ask(&s.terms, 1000, 50, 50, NoAsk), 1000
 	s.reply(1004, denied(20, 1000))
 	s.take(1010, 21, Refuse, NoAsk)
 	s.take(1010, 20, Wait, NoAsk)
-	s.want, s.sent = s.slot.Ask(&s.terms, 1010, 20, 20, NoAsk), 1010
+	s.want, s.sent = s.account.Ask(&s.terms, 1010, 20, 20, NoAsk), 1010
 	s.reply(1014, ok(20, 0))
 	s.take(1020, 1, Refuse, NoAsk) // what was denied would be again, and so would less
 }
 
 func TestTopUpOfNothingDeniesNobody(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.WantLog2 = 2
+	s.account.WantLog2 = 2
 	s.ask(1000, 0, 4, TopUp)
 	s.reply(1004, denied(3, 100)) // too little to ration
 	s.take(1005, 3, Wait, NoAsk)
@@ -252,14 +252,14 @@ func TestGroupDeniedElsewhereIsNoDenial(t *testing.T) {
 	s.ask(1000, 1, 1, NoAsk)
 	s.reply(1004, Grant{Status: OK, Remaining: 500, Reset: 30_000})
 	s.take(1005, 1, Wait, NoAsk)
-	if s.slot.DeniedNeed != 0 {
-		t.Errorf("remembers a denial of %d", s.slot.DeniedNeed)
+	if s.account.DeniedNeed != 0 {
+		t.Errorf("remembers a denial of %d", s.account.DeniedNeed)
 	}
 }
 
 func TestBucketPausesAfterAPartialGrant(t *testing.T) {
 	s := newStory(t, limit.Spec{Count: 100, Period: limit.Second}, Leased)
-	s.slot.WantLog2 = 3
+	s.account.WantLog2 = 3
 	s.ask(1000, 1, 3, NoAsk) // at most a 32nd of 100
 	s.reply(1004, ok(2, 0))
 	s.take(1005, 1, Admit, NoAsk)
@@ -270,7 +270,7 @@ func TestBucketPausesAfterAPartialGrant(t *testing.T) {
 
 func TestSlidingWindowPacesAsksOnlyWhenItIsUsedUp(t *testing.T) {
 	s := newStory(t, limit.Spec{Algorithm: limit.SlidingWindow, Count: 320, Period: limit.Second}, Leased)
-	s.slot.WantLog2 = 3
+	s.account.WantLog2 = 3
 	s.ask(1000, 0, 8, TopUp)
 	s.reply(1004, ok(4, 100)) // a share
 	s.take(1005, 3, Admit, TopUp)
@@ -283,9 +283,9 @@ func TestSlidingWindowPacesAsksOnlyWhenItIsUsedUp(t *testing.T) {
 
 func TestNextWindow(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.WantLog2 = 3
-	s.slot.Lots[0] = Lot{Units: 8, Expiry: 10_000, Lease: 1}
-	s.slot.Reset, s.slot.Size = 10_000, 8
+	s.account.WantLog2 = 3
+	s.account.Lots[0] = Lot{Units: 8, Expiry: 10_000, Lease: 1}
+	s.account.Reset, s.account.Size = 10_000, 8
 	s.take(9799, 1, Admit, NoAsk)
 	s.take(9800, 1, Admit, Ahead) // 200 ms before the end
 	if w := s.ask(9800, 0, 8, Ahead); !w.Next || w.Need != 0 {
@@ -295,24 +295,24 @@ func TestNextWindow(t *testing.T) {
 	s.reply(9804, next)
 	s.lots(9804, 6, 8)
 	s.take(9805, 1, Admit, NoAsk) // holds the next one already
-	if s.slot.Available(9999) != 5 {
-		t.Errorf("%d may be spent in the old window, not 5", s.slot.Available(9999))
+	if s.account.Available(9999) != 5 {
+		t.Errorf("%d may be spent in the old window, not 5", s.account.Available(9999))
 	}
 	s.take(10_000, 1, Admit, NoAsk) // now is rounded down, so one later than 9804+195
-	if s.slot.Available(9999) != 5 || s.slot.Lots[1].Units != 7 {
-		t.Errorf("lots %+v", s.slot.Lots)
+	if s.account.Available(9999) != 5 || s.account.Lots[1].Units != 7 {
+		t.Errorf("lots %+v", s.account.Lots)
 	}
 }
 
 func TestNextWindowEndsNoDenial(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot = Account{DeniedNeed: 1, NextAsk: 9800, LimitedUntil: 9900, Reset: 10_000}
+	s.account = Account{DeniedNeed: 1, NextAsk: 9800, LimitedUntil: 9900, Reset: 10_000}
 	s.take(9800, 1, Refuse, Ahead)
 	s.ask(9800, 0, 1, Ahead)
 	s.reply(9804, Grant{Status: OK, Granted: 1, Lease: 2, StartsIn: 196, TTL: 1196, Remaining: 999, Reset: 196})
 	s.take(9990, 1, Refuse, NoAsk)
-	if !s.slot.Remembered(9990, 1) || !s.slot.Refused || s.slot.Left > 0 {
-		t.Errorf("the running window is still spent: %+v", s.slot)
+	if !s.account.Remembered(9990, 1) || !s.account.Refused || s.account.Left > 0 {
+		t.Errorf("the running window is still spent: %+v", s.account)
 	}
 	s.take(10_001, 1, Admit, TopUp)
 }
@@ -348,8 +348,8 @@ func TestOptimisticOverdraftUntilAcknowledged(t *testing.T) {
 		t.Errorf("reports %d, then %d: it is repeated until acknowledged", first.Overdrawn, second.Overdrawn)
 	}
 	s.reply(1105, ok(1, 900))
-	if s.slot.Overdrawn != 0 {
-		t.Errorf("%d still to report", s.slot.Overdrawn)
+	if s.account.Overdrawn != 0 {
+		t.Errorf("%d still to report", s.account.Overdrawn)
 	}
 	s.take(1110, 1, Admit, TopUp)
 	s.ask(1110, 0, 2, TopUp)
@@ -359,59 +359,59 @@ func TestOptimisticOverdraftUntilAcknowledged(t *testing.T) {
 
 func TestAReplyThatNeverComes(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.Lots[0] = Lot{Units: 1, Expiry: 5000, Lease: 1}
+	s.account.Lots[0] = Lot{Units: 1, Expiry: 5000, Lease: 1}
 	s.take(1000, 1, Admit, TopUp)
 	s.ask(1000, 0, 2, TopUp)
-	s.slot.Lots[0].Units = 2
+	s.account.Lots[0].Units = 2
 	s.take(1099, 1, Admit, NoAsk)
 	s.take(1100, 1, Admit, TopUp) // the right to ask lapses
-	if s.slot.Idle(&s.terms, 1099) || !s.slot.Idle(&s.terms, 1100) {
-		t.Error("a slot is not idle while an ask is out")
+	if s.account.Idle(&s.terms, 1099) || !s.account.Idle(&s.terms, 1100) {
+		t.Error("an account is not idle while an ask is out")
 	}
 }
 
 func TestUnavailableOnlyBacksOff(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	s.ask(1000, 1, 1, NoAsk)
-	before := s.slot
+	before := s.account
 	before.Asking = false
 	s.reply(1004, Grant{Status: Unavailable})
 	before.Back = Backoff{Until: 1104, Failures: 1}
-	if s.slot != before {
-		t.Errorf("%+v, not %+v", s.slot, before)
+	if s.account != before {
+		t.Errorf("%+v, not %+v", s.account, before)
 	}
 }
 
 func TestLocalShare(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	for i, want := range []bool{true, true, true, false} {
-		if got := s.slot.TakeLocal(&s.terms, 1000, 60_000, 3, 1); got != want {
+		if got := s.account.TakeLocal(&s.terms, 1000, 60_000, 3, 1); got != want {
 			t.Errorf("request %d of a share of 3: %v", i+1, got)
 		}
 	}
-	if s.slot.Overdrawn != 3 || s.slot.Idle(&s.terms, 1000) {
-		t.Errorf("%d to report", s.slot.Overdrawn)
+	if s.account.Overdrawn != 3 || s.account.Idle(&s.terms, 1000) {
+		t.Errorf("%d to report", s.account.Overdrawn)
 	}
 	s.take(1001, 1, Wait, NoAsk) // its units are not for those who can ask
 
 	s.ask(1001, 1, 1, NoAsk)
 	s.reply(1005, ok(1, 900)) // the tier above answers again, and goes away again
-	if s.slot.TakeLocal(&s.terms, 1200, 60_000, 3, 1) {
+	if s.account.TakeLocal(&s.terms, 1200, 60_000, 3, 1) {
 		t.Error("the share was renewed within its window")
 	}
-	if !s.slot.TakeLocal(&s.terms, 60_000, 120_000, 3, 1) {
+	if !s.account.TakeLocal(&s.terms, 60_000, 120_000, 3, 1) {
 		t.Error("no share in the next window")
 	}
-	s.slot.Overdrawn = 0
-	if s.slot.Idle(&s.terms, 119_999) || !s.slot.Idle(&s.terms, 120_000) {
-		t.Error("a share pins its slot until its window ends, and no longer")
+	s.account.Overdrawn = 0
+	if s.account.Idle(&s.terms, 119_999) || !s.account.Idle(&s.terms, 120_000) {
+		t.Error("a share pins its account until its window ends, and no longer")
 	}
 }
 
 func TestLeaseEndsALocalShareThatIsInItsWay(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.TakeLocal(&s.terms, 1000, 60_000, 3, 1)
-	s.slot.WantLog2 = 3
+	s.account.TakeLocal(&s.terms, 1000, 60_000, 3, 1)
+	s.account.WantLog2 = 3
 	s.ask(1001, 0, 8, TopUp)
 	s.reply(1005, ok(8, 900))
 	s.lots(1005, 2, 8)
@@ -424,15 +424,15 @@ func TestLeaseEndsALocalShareThatIsInItsWay(t *testing.T) {
 
 func TestOverdraw(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.Overdraw(&s.terms, 4)
-	w, some := s.slot.Report(&s.terms, 1000)
+	s.account.Overdraw(&s.terms, 4)
+	w, some := s.account.Report(&s.terms, 1000)
 	if !some || w.Overdrawn != 4 {
 		t.Errorf("reports %+v", w)
 	}
-	s.slot.Overdraw(&s.terms, 1)
-	s.slot.Apply(&s.terms, 1004, 1000, w, Grant{Status: OK, Remaining: 9, Reset: 50}, 0, 100)
-	if s.slot.Overdrawn != 1 || s.slot.Left != 9 {
-		t.Errorf("after the acknowledgement of 4: %+v", s.slot)
+	s.account.Overdraw(&s.terms, 1)
+	s.account.Apply(&s.terms, 1004, 1000, w, Grant{Status: OK, Remaining: 9, Reset: 50}, 0, 100)
+	if s.account.Overdrawn != 1 || s.account.Left != 9 {
+		t.Errorf("after the acknowledgement of 4: %+v", s.account)
 	}
 }
 
@@ -442,7 +442,7 @@ func TestFresh(t *testing.T) {
 		now   Millis
 		fresh bool
 	}{{1000, true}, {1050, false}, {1099, false}, {1100, true}, {1300, true}} {
-		if w := s.slot.Ask(&s.terms, row.now, 1, 1, NoAsk); w.Fresh != row.fresh {
+		if w := s.account.Ask(&s.terms, row.now, 1, 1, NoAsk); w.Fresh != row.fresh {
 			t.Errorf("at %d fresh is %v", row.now, w.Fresh)
 		}
 	}
@@ -450,21 +450,21 @@ func TestFresh(t *testing.T) {
 
 func TestCostOfNothing(t *testing.T) {
 	s := newStory(t, perMinute, Exact)
-	s.slot.DeniedNeed, s.slot.NextAsk = 1, 5000
+	s.account.DeniedNeed, s.account.NextAsk = 1, 5000
 	s.take(1000, 0, Admit, NoAsk)
 	s.take(1000, -1, Admit, NoAsk)
 }
 
 func TestGivesBackOneLeaseAtATime(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 2}}
+	s.account.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 2}}
 	for _, want := range []Want{{Unused: 2, Lease: 1}, {Unused: 3, Lease: 2}} {
-		if w, some := s.slot.Report(&s.terms, 2000); !some || w != want {
+		if w, some := s.account.Report(&s.terms, 2000); !some || w != want {
 			t.Errorf("reports %+v, not %+v", w, want)
 		}
 	}
-	s.slot.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 1}}
-	if w, _ := s.slot.Report(&s.terms, 2000); w.Unused != 5 {
+	s.account.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 1}}
+	if w, _ := s.account.Report(&s.terms, 2000); w.Unused != 5 {
 		t.Errorf("reports %+v: units of one window go back together", w)
 	}
 }
@@ -473,15 +473,15 @@ func TestUnitsForThoseWhoWaitedCountAsUse(t *testing.T) {
 	s := newStory(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 320, Period: limit.Minute}, Leased)
 	s.ask(1000, 70, 70, NoAsk)
 	s.reply(1100, ok(70, 200))
-	s.slot.WantLog2 = 10
+	s.account.WantLog2 = 10
 	s.ask(1100, 1, 420, NoAsk)
 }
 
 func TestDenialRemembersTheLeastNeed(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.want, s.sent = s.slot.Ask(&s.terms, 1000, 5, 5, NoAsk), 1000
+	s.want, s.sent = s.account.Ask(&s.terms, 1000, 5, 5, NoAsk), 1000
 	s.reply(1004, denied(9, 100)) // what is left came back meanwhile
-	if s.slot.DeniedNeed != 5 {
-		t.Errorf("remembers %d", s.slot.DeniedNeed)
+	if s.account.DeniedNeed != 5 {
+		t.Errorf("remembers %d", s.account.DeniedNeed)
 	}
 }

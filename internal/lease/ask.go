@@ -4,100 +4,100 @@ package lease
 // to bound what it wants.
 const usageIntervals = 6
 
-// Ask makes the want to send and notes that it is under way. need and waiting
-// are the units of the cheapest and of all requests that wait for this slot, 0 when
-// nobody does. Where somebody waits the slot offers what it has: it was not enough, and
-// the tier above is to judge the need by what is left there and this together. What it
-// gives back has left the slot when Ask returns.
-func (s *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want {
+// Ask makes the want to send and notes that it is under way. need and waiting are the units
+// of the cheapest and of all requests that wait for this account, 0 if none waits. If
+// requests wait, the account gives back what it has: that was not enough, and the tier
+// above compares the need with what is left there and this together. What is given back
+// has left the account when Ask returns.
+func (a *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want {
 	w := Want{
 		Need:    need,
 		Waiting: waiting,
 		Want:    waiting,
-		Fresh:   s.Asked == 0 || now/t.Interval != s.Asked/t.Interval,
+		Fresh:   a.Asked == 0 || now/t.Interval != a.Asked/t.Interval,
 		Next:    behind == Ahead,
 	}
-	s.remember(now, &w)
-	w.Unused, w.Lease = s.collect(t, now, need > 0 && t.Consistency != Exact)
-	w.Overdrawn, w.Debt = s.seal(now)
+	a.remember(now, &w)
+	w.Unused, w.Lease = a.collect(t, now, need > 0 && t.Consistency != Exact)
+	w.Overdrawn, w.Debt = a.seal(now)
 	if t.Consistency != Exact {
-		w.Want = max(waiting, s.want(t, now))
+		w.Want = max(waiting, a.want(t, now))
 	}
-	w.Denied = s.takeDenied(t, now)
-	s.Back.claim(t, now)
-	s.Asked, s.Asking = now, true
-	s.Spent = 0
+	w.Denied = a.takeDenied(t, now)
+	a.Back.claim(t, now)
+	a.Asked, a.Asking = now, true
+	a.Spent = 0
 	return w
 }
 
-// remember says what the last reply said of a counter that is not as good as new yet.
-func (s *Account) remember(now Millis, w *Want) {
-	if now < s.Reset {
-		w.Left, w.Reset = s.Left, s.Reset-now
+// remember puts what is known of the counter above into a want, until that is as good as new.
+func (a *Account) remember(now Millis, w *Want) {
+	if now < a.Reset {
+		w.Left, w.Reset = a.Left, a.Reset-now
 	}
 }
 
 // want is the slow start, bounded by what the holder used in the last six lease
-// intervals (its use since the last ask, scaled) and by the floor under that. What
-// it refused counts as used: a spent limit says nothing about demand, and what is
-// asked ahead for the next window should last beyond the flip.
-func (s *Account) want(t *Terms, now Millis) int64 {
+// intervals (its use since the last ask, scaled), but at least wantFloor. What it
+// refused counts as used: the use of a spent limit is less than the demand, and what is
+// asked ahead for the next window should last beyond its beginning.
+func (a *Account) want(t *Terms, now Millis) int64 {
 	most := t.wantFloor()
-	if s.Asked > 0 {
-		since := max(now-s.Asked, t.Interval/4)
-		most = max(most, (s.Spent+s.Denied)*usageIntervals*int64(t.Interval)/int64(since))
+	if a.Asked > 0 {
+		since := max(now-a.Asked, t.Interval/4)
+		most = max(most, (a.Spent+a.Denied)*usageIntervals*int64(t.Interval)/int64(since))
 	}
-	for s.WantLog2 > 0 && int64(1)<<(s.WantLog2-1) >= most {
-		s.shrink()
+	for a.WantLog2 > 0 && int64(1)<<(a.WantLog2-1) >= most {
+		a.shrink()
 	}
-	return min(int64(1)<<s.WantLog2, most)
+	return min(int64(1)<<a.WantLog2, most)
 }
 
-// collect takes lapsed units out of the slot, of one lease at a time. With offer it takes
-// those that may still be spent as well, and first: a lease that does not last for the
-// next request is too small, one that lapses too large.
-func (s *Account) collect(t *Terms, now Millis, offer bool) (units int64, lease uint32) {
+// collect takes lapsed units out of the account, of one lease at a time. With offer it
+// also takes those that may still be spent, and takes them first. A lease that was too
+// small for the next request lets the want grow; one that lapses lets it shrink.
+func (a *Account) collect(t *Terms, now Millis, offer bool) (units int64, lease uint32) {
 	first := -1
-	for i := range s.Lots {
-		if offer && s.Lots[i].spendable(now) && (first < 0 || s.Lots[i].Units > s.Lots[first].Units) {
+	for i := range a.Lots {
+		if offer && a.Lots[i].spendable(now) && (first < 0 || a.Lots[i].Units > a.Lots[first].Units) {
 			first = i
 		}
 	}
 	if first >= 0 {
-		lease = s.Lots[first].Lease
-		s.grow()
+		lease = a.Lots[first].Lease
+		a.grow()
 	}
-	for i := range s.Lots {
-		lot := &s.Lots[i]
+	for i := range a.Lots {
+		lot := &a.Lots[i]
 		lapsed := lot.lapsed(now)
 		if !lapsed && (first < 0 || !lot.spendable(now)) || (first >= 0 || units > 0) && lot.Lease != lease {
 			continue
 		}
-		if lapsed && 2*lot.Units > s.Size {
-			s.shrink()
+		if lapsed && 2*lot.Units > a.Size {
+			a.shrink()
 		}
 		units, lease = units+lot.Units, lot.Lease
 		lot.Units = 0
 	}
-	s.returned(t, Part{Units: units})
+	a.returned(t, Part{Units: units})
 	return units, lease
 }
 
-// Report makes a want that only tells what an idle slot still has to tell: units
-// to give back, overdrawn units. False when there is nothing, or asks fail.
-func (s *Account) Report(t *Terms, now Millis) (Want, bool) {
-	if s.Back.Off(now) {
+// Report makes a want that asks for nothing and reports for an idle account: units to give
+// back, overdrawn units. False if there is nothing to report, or asks fail.
+func (a *Account) Report(t *Terms, now Millis) (Want, bool) {
+	if a.Back.Off(now) {
 		return Want{}, false
 	}
 	var w Want
-	s.remember(now, &w)
-	some := s.Overdrawn > 0 || s.owesPenalty(t, now)
-	w.Denied = s.takeDenied(t, now)
-	w.Unused, w.Lease = s.collect(t, now, false)
-	w.Overdrawn, w.Debt = s.seal(now)
+	a.remember(now, &w)
+	some := a.Overdrawn > 0 || a.owesPenalty(t, now)
+	w.Denied = a.takeDenied(t, now)
+	w.Unused, w.Lease = a.collect(t, now, false)
+	w.Overdrawn, w.Debt = a.seal(now)
 	some = some || w.Unused > 0
 	if some {
-		s.Back.claim(t, now)
+		a.Back.claim(t, now)
 	}
 	return w, some
 }
@@ -105,110 +105,110 @@ func (s *Account) Report(t *Terms, now Millis) (Want, bool) {
 // Apply takes the reply to want w, which was sent at sent. spare is what of
 // g.Granted the requests that waited did not use; it becomes a lot. jitter is a
 // factor in percent, 90 to 110, that keeps holders from asking in step.
-// The units it returns found no room and are to be given back: the slot counts on that
-// they are above before its next ask.
-func (s *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, jitter Millis) Part {
+// The units that it returns found no room. The caller gives them back before the next ask
+// of this account.
+func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64, jitter Millis) Part {
 	if w.Want > 0 {
-		s.Asking = false
+		a.Asking = false
 	}
-	if !s.Back.heard(t, now, g.Status, jitter) {
+	if !a.Back.replied(t, now, g.Status, jitter) {
 		return Part{}
 	}
-	s.paid(w, g)
+	a.paid(w, g)
 	if g.StartsIn == 0 {
-		s.learn(t, now, w, g)
+		a.learn(t, now, w, g)
 	}
 	if w.Want == 0 {
 		return Part{}
 	}
-	s.pause(t, now, sent, w, g, jitter)
-	s.limited(t, now, g)
-	s.learnRetry(now, &g)
-	s.penalize(t, now, w, g)
+	a.pause(t, now, sent, w, g, jitter)
+	a.limited(t, now, g)
+	a.learnRetry(now, &g)
+	a.penalize(t, now, w, g)
 	if g.Granted == 0 || t.Consistency == Exact {
-		return s.returned(t, Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL})
+		return a.returned(t, Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL})
 	}
-	s.Size = g.Granted
-	s.Spent += g.Granted - spare
+	a.Size = g.Granted
+	a.Spent += g.Granted - spare
 	if spare == 0 {
-		s.grow()
+		a.grow()
 		return Part{}
 	}
 	lot := Lot{Units: spare, From: startOf(now, g), Expiry: sent + g.TTL, TTL: g.TTL, Lease: g.Lease}
-	return s.returned(t, s.store(now, lot))
+	return a.returned(t, a.store(now, lot))
 }
 
-// learn notes what a reply says of the counter above. Requests that waited and get
+// learn notes what a reply tells of the counter above. Requests that waited and get
 // nothing are refused; what was refused before stays so until much is left, or the
 // counter has started anew since.
-func (s *Account) learn(t *Terms, now Millis, w Want, g Grant) {
+func (a *Account) learn(t *Terms, now Millis, w Want, g Grant) {
 	decided := g.Granted > 0 || g.Status == Denied
-	refused := decided && g.Granted < w.Waiting || s.Refused && now < s.Reset
-	s.Refused = refused && 2*g.Remaining < t.Capacity
-	s.Left = g.Remaining
-	if g.Reset > 0 || now < s.Reset { // else it does not know more than that the window is over
-		s.Reset = now + g.Reset
+	refused := decided && g.Granted < w.Waiting || a.Refused && now < a.Reset
+	a.Refused = refused && 2*g.Remaining < t.Capacity
+	a.Left = g.Remaining
+	if g.Reset > 0 || now < a.Reset { // else all that it tells is that the window is over
+		a.Reset = now + g.Reset
 	}
 	if g.Remaining > 0 {
-		s.LimitedUntil = 0
+		a.LimitedUntil = 0
 	}
-	if s.DeniedNeed > 0 { // what came back there since is not denied any more
-		s.DeniedNeed = max(s.DeniedNeed, g.Remaining+1)
+	if a.DeniedNeed > 0 { // units that came back there since are not denied any more
+		a.DeniedNeed = max(a.DeniedNeed, g.Remaining+1)
 	}
 }
 
-// returned notes units that are given back: so much more will be left above. An
-// Optimistic holder overdraws by what is left there for sure.
-func (s *Account) returned(t *Terms, p Part) Part {
+// returned notes units that are given back: the tier above will have that many more. An
+// Optimistic holder does not count on them, because it overdraws by Left.
+func (a *Account) returned(t *Terms, p Part) Part {
 	if p.Units > 0 && t.Consistency != Optimistic {
-		s.Left += p.Units
-		s.LimitedUntil = 0
-		if s.DeniedNeed > 0 {
-			s.DeniedNeed += p.Units
+		a.Left += p.Units
+		a.LimitedUntil = 0
+		if a.DeniedNeed > 0 {
+			a.DeniedNeed += p.Units
 		}
 	}
 	return p
 }
 
-// pause sets when the holder may ask again. A denial tells what is left: less
-// than that may still be asked for. A grant ends a denial unless what was denied
-// would be again; one of the next window does not, nor the empty one whose group
-// was denied elsewhere.
-func (s *Account) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis) {
+// pause sets when the holder may ask again. A denial tells how much is left: a request that
+// needs no more may still ask. A grant ends a denial unless the same need would be denied
+// again. A grant of the next window does not end it, nor does an empty grant in a group
+// that another member denied.
+func (a *Account) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis) {
 	switch {
 	case g.Status == Denied:
-		s.DeniedNeed = g.Remaining + 1
+		a.DeniedNeed = g.Remaining + 1
 		if w.Need > 0 {
-			s.DeniedNeed = min(s.DeniedNeed, w.Need)
+			a.DeniedNeed = min(a.DeniedNeed, w.Need)
 		}
-		s.NextAsk = max(s.NextAsk, now+g.AskAfter)
-	case g.StartsIn > 0 && s.DeniedNeed > 0:
-		s.NextAsk = now + 1 + g.StartsIn
-	case g.Granted > 0 && now < s.NextAsk && g.Remaining < s.DeniedNeed:
-		s.DeniedNeed = g.Remaining + 1
+		a.NextAsk = max(a.NextAsk, now+g.AskAfter)
+	case g.StartsIn > 0 && a.DeniedNeed > 0:
+		a.NextAsk = now + 1 + g.StartsIn
+	case g.Granted > 0 && now < a.NextAsk && g.Remaining < a.DeniedNeed:
+		a.DeniedNeed = g.Remaining + 1
 	case g.Granted > 0:
-		s.DeniedNeed, s.NextAsk = 0, 0
+		a.DeniedNeed, a.NextAsk = 0, 0
 	}
 	scarce := g.Granted < w.Want && g.Remaining < t.wantFloor()
 	if t.Pace > 0 && scarce && t.Consistency != Exact {
-		s.NextAsk = max(s.NextAsk, sent+max(t.Pace*jitter/100, 1))
+		a.NextAsk = max(a.NextAsk, sent+max(t.Pace*jitter/100, 1))
 	}
 }
 
-// limited sets until when requests are refused that find nothing: for two lease
-// intervals after a reply that left nothing, and after a denial for long enough
-// that the next ask goes behind a refused request, not before a waiting one, but
-// never past the time at which the limit will have something again.
-func (s *Account) limited(t *Terms, now Millis, g Grant) {
+// limited sets until when requests that find no units are refused: for two lease intervals
+// after a reply that left nothing. After a denial it is long enough that the next ask is
+// sent after a refused request, so that no request waits for it, but it ends when the
+// limit has units again.
+func (a *Account) limited(t *Terms, now Millis, g Grant) {
 	if g.StartsIn > 0 || g.Remaining > 0 { // see learn
 		return
 	}
-	s.LimitedUntil = now + 2*t.Interval
+	a.LimitedUntil = now + 2*t.Interval
 	if g.Status == Denied {
-		s.LimitedUntil = max(s.LimitedUntil, min(s.NextAsk+t.Interval, now+g.RetryAfter))
+		a.LimitedUntil = max(a.LimitedUntil, min(a.NextAsk+t.Interval, now+g.RetryAfter))
 	}
 	if !t.Refills {
-		s.LimitedUntil = min(s.LimitedUntil, s.Reset)
+		a.LimitedUntil = min(a.LimitedUntil, a.Reset)
 	}
 }
 
@@ -223,76 +223,75 @@ func startOf(now Millis, g Grant) Millis {
 
 // store puts a new lot behind the older one. It returns the units of whichever
 // lot has no place: a third lease, or one that ended on its way here.
-func (s *Account) store(now Millis, lot Lot) Part {
+func (a *Account) store(now Millis, lot Lot) Part {
 	if now >= lot.Expiry {
 		return lot.part()
 	}
-	i := s.place(now)
+	i := a.place(now)
 	if i < 0 {
 		return lot.part()
 	}
-	old := s.Lots[i]
+	old := a.Lots[i]
 	if i == 0 {
-		s.Lots[0] = s.Lots[1]
+		a.Lots[0] = a.Lots[1]
 	}
-	s.Lots[1] = lot
+	a.Lots[1] = lot
 	if old.Local {
 		return Part{}
 	}
 	return old.part()
 }
 
-// place is the lot that matters least, -1 if all do: an empty one before one that
-// has lapsed, and these before a share of the holder's own, which the lease that
-// came instead makes needless.
-func (s *Account) place(now Millis) int {
-	for i := range s.Lots {
-		if s.Lots[i].Units == 0 && !s.Lots[i].sharing(now) {
+// place is the lot that can be replaced, -1 if none can: an empty one, else one that has
+// lapsed, else a share of the holder's own, which is not needed once a lease arrives.
+func (a *Account) place(now Millis) int {
+	for i := range a.Lots {
+		if a.Lots[i].Units == 0 && !a.Lots[i].sharing(now) {
 			return i
 		}
 	}
-	for i := range s.Lots {
-		if now >= s.Lots[i].Expiry {
+	for i := range a.Lots {
+		if now >= a.Lots[i].Expiry {
 			return i
 		}
 	}
-	for i := range s.Lots {
-		if s.Lots[i].Local {
+	for i := range a.Lots {
+		if a.Lots[i].Local {
 			return i
 		}
 	}
 	return -1
 }
 
-// Idle reports that the slot says nothing that a new one would not: it may be
-// forgotten. No units out, nothing to report, no denial that still stands.
-func (s *Account) Idle(t *Terms, now Millis) bool {
-	return s.Lots[0].idle(now) && s.Lots[1].idle(now) && s.Overdrawn == 0 &&
-		!s.underWay(t, now) && now >= s.NextAsk && now >= s.LimitedUntil &&
-		(s.DeniedNeed == 0 && !s.Refused || now >= s.Reset) &&
-		!s.Sealed.Matters(now) && !s.Back.Matters(now) && !s.owesPenalty(t, now)
+// Idle reports that the account may be forgotten: it has no units, nothing to report, and
+// no denial that still stands.
+func (a *Account) Idle(t *Terms, now Millis) bool {
+	return a.Lots[0].idle(now) && a.Lots[1].idle(now) && a.Overdrawn == 0 &&
+		!a.underWay(t, now) && now >= a.NextAsk && now >= a.LimitedUntil &&
+		(a.DeniedNeed == 0 && !a.Refused || now >= a.Reset) &&
+		!a.Sealed.Matters(now) && !a.Back.Matters(now) && !a.owesPenalty(t, now)
 }
 
 // PassOver takes the reply to an ask of a group that another of its wants denied:
-// nothing was granted, and it is no denial either. What is left above may end one.
-func (s *Account) PassOver(t *Terms, now, sent Millis, w Want, g Grant) {
-	s.Asking = false
-	s.Apply(t, now, sent, Want{Overdrawn: w.Overdrawn}, g, 0, 100)
+// nothing was granted or denied to this one. What is left above may end an earlier denial.
+func (a *Account) PassOver(t *Terms, now, sent Millis, w Want, g Grant) {
+	a.Asking = false
+	a.Apply(t, now, sent, Want{Overdrawn: w.Overdrawn}, g, 0, 100)
 	switch {
-	case s.fits(g):
-		s.DeniedNeed, s.NextAsk = 0, 0
-	case t.Consistency == Exact: // it was not looked at: the next request may ask
-		s.NextAsk = min(s.NextAsk, now)
+	case a.fits(g):
+		a.DeniedNeed, a.NextAsk = 0, 0
+	case t.Consistency == Exact: // nothing was decided: the next request may ask
+		a.NextAsk = min(a.NextAsk, now)
 	}
 }
 
 // fits reports whether what a reply left above is enough for what was denied.
-func (s *Account) fits(g Grant) bool { return s.DeniedNeed > 0 && g.Remaining >= s.DeniedNeed }
+func (a *Account) fits(g Grant) bool { return a.DeniedNeed > 0 && g.Remaining >= a.DeniedNeed }
 
-// Freed takes the reply to a want that gave back what others held, and asked for nothing:
-// who was denied for want of it may ask again.
-func (s *Account) Freed(g Grant) {
-	if s.fits(g) {
-		s.DeniedNeed, s.NextAsk, s.LimitedUntil = 0, 0, 0
+// Freed takes the reply to a want that gave back what others held and asked for nothing. If
+// what was denied fits now, requests may ask again.
+func (a *Account) Freed(g Grant) {
+	if a.fits(g) {
+		a.DeniedNeed, a.NextAsk, a.LimitedUntil = 0, 0, 0
 	}
 }

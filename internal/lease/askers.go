@@ -1,11 +1,10 @@
 package lease
 
-// Askers counts the holders that ask for a key, among whom a window is shared:
-// those that said Fresh in this lease interval, and at least those of the last.
-// After that the count fades by half in each interval rather than at once: at the
-// flip of a window many hold a lease that they fetched ahead and do not ask just
-// then, and the first to ask must not get a share as if it were alone. The zero
-// value has counted nobody.
+// Askers counts the holders that ask for a key, among whom a window is shared: those
+// whose want is Fresh in this lease interval, and at least those of the last. After that
+// the count is halved in each interval. It does not drop at once, because when a window
+// begins many holders have a lease that they fetched ahead and do not ask: the first one to
+// ask must not get a share as if it were alone. The zero value has counted no holder.
 type Askers struct {
 	Interval int64 // number of the lease interval in which Now asked
 	Now      int32
@@ -23,7 +22,7 @@ func (a *Askers) Note(interval int64, fresh bool) {
 	}
 }
 
-// Count is among how many holders to share; 0 if nobody asked lately.
+// Count is among how many holders to share; 0 if none has asked lately.
 func (a *Askers) Count() int64 { return int64(a.Now) + int64(a.Before) }
 
 // faded is n halved so many times; a clock that stepped back fades nothing.

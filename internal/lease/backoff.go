@@ -8,17 +8,17 @@ const (
 	// mostFailures is how many are counted: the shortest lease interval, doubled so
 	// often less one, is longer than longestPause.
 	mostFailures = 8
-	// pauseMemory is how long after a pause it is known how many failures there were.
+	// pauseMemory is how long after a pause the number of failures is remembered.
 	pauseMemory Millis = 10_000
-	// quietAfter is after how many failures nobody waits for the next ask: it goes out
-	// behind a request that takes on_failure, together with those for other keys.
+	// quietAfter is after how many failures no request waits for the next ask: that is
+	// sent after a request that takes on_failure, together with those for other keys.
 	quietAfter = 2
 )
 
 // Backoff is how long a holder does not ask for a key because the last ask was
-// answered and not decided (Unavailable, UnknownRule): one lease interval, and twice as
-// long with each further failure, up to a second. Whoever would have to wait for an
-// answer takes the rule's on_failure meanwhile; then one ask goes out. The zero value
+// answered and not decided (Unavailable, UnknownRule): one lease interval, doubled with
+// each further failure, up to a second. Requests that would wait for an answer take the
+// rule's on_failure meanwhile; then one ask is sent. The zero value
 // is that of a key whose last ask was decided.
 type Backoff struct {
 	Until    Millis
@@ -26,13 +26,13 @@ type Backoff struct {
 	Unknown  bool  // the last one was UnknownRule
 }
 
-// Off reports whether nobody asks for the key now.
+// Off reports whether the key is not asked for now.
 func (b *Backoff) Off(now Millis) bool { return now < b.Until }
 
-// quiet reports whether nobody waits for an ask that goes out now.
+// quiet reports whether no request waits for an ask that is sent now.
 func (b *Backoff) quiet(now Millis) bool { return b.Failures >= quietAfter && b.Matters(now) }
 
-// Matters reports whether a key that has not failed would do anything else.
+// Matters reports whether the failures still make a difference.
 func (b *Backoff) Matters(now Millis) bool { return b.Failures > 0 && now < b.Until+pauseMemory }
 
 // Status is that of the last failure.
@@ -43,7 +43,7 @@ func (b *Backoff) Status() Status {
 	return Unavailable
 }
 
-// claim notes an ask after failures: until it is answered, or too late, it is the only one.
+// claim notes an ask after failures: it is the only one until it is answered or has timed out.
 func (b *Backoff) claim(t *Terms, now Millis) {
 	if b.Failures > 0 && !b.Off(now) {
 		b.Failures = min(b.Failures+1, mostFailures)
@@ -51,9 +51,9 @@ func (b *Backoff) claim(t *Terms, now Millis) {
 	}
 }
 
-// heard takes the status of a reply, and reports whether it decided the want. jitter is
+// replied takes the status of a reply, and reports whether it decided the want. jitter is
 // that of [Account.Apply].
-func (b *Backoff) heard(t *Terms, now Millis, s Status, jitter Millis) (decided bool) {
+func (b *Backoff) replied(t *Terms, now Millis, s Status, jitter Millis) (decided bool) {
 	if s == OK || s == Denied {
 		*b = Backoff{}
 		return true

@@ -16,23 +16,23 @@ func TestBackoff(t *testing.T) {
 				s.ask(now, 1, 1, NoAsk)
 			} else {
 				s.take(now, 1, Unanswered, TopUp)
-				s.want, s.sent = s.slot.Ask(&s.terms, now, 0, 0, TopUp), now
+				s.want, s.sent = s.account.Ask(&s.terms, now, 0, 0, TopUp), now
 			}
 			if i > 0 {
 				s.take(now+1, 1, Unanswered, NoAsk) // one ask is out
 			}
 			s.reply(now+4, Grant{Status: Unavailable})
 			s.take(now+4+pause-1, 1, Unanswered, NoAsk)
-			if _, some := s.slot.Report(&s.terms, now+4+pause-1); some {
+			if _, some := s.account.Report(&s.terms, now+4+pause-1); some {
 				t.Errorf("%d: reports while asks fail", c)
 			}
 			now += 4 + pause
 		}
 		s.take(now, 1, Unanswered, TopUp)
-		s.want, s.sent = s.slot.Ask(&s.terms, now, 0, 0, TopUp), now
+		s.want, s.sent = s.account.Ask(&s.terms, now, 0, 0, TopUp), now
 		s.reply(now+4, Grant{Status: OK, Remaining: 500, Reset: 1000, TTL: 1000})
-		if s.slot.Back != (Backoff{}) {
-			t.Errorf("%d: an answer that decides ends it: %+v", c, s.slot.Back)
+		if s.account.Back != (Backoff{}) {
+			t.Errorf("%d: an answer that decides ends it: %+v", c, s.account.Back)
 		}
 		s.take(now+5, 1, Wait, NoAsk)
 	}
@@ -43,22 +43,22 @@ func TestBackoffKeepsWhatIsKnown(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	s.ask(1000, 1, 1, NoAsk)
 	s.reply(1004, ok(1, 900))
-	s.slot.Lots[0] = Lot{Units: 2, Expiry: 9000, Lease: 7}
-	s.want, s.sent = s.slot.Ask(&s.terms, 1010, 0, 0, TopUp), 1010
+	s.account.Lots[0] = Lot{Units: 2, Expiry: 9000, Lease: 7}
+	s.want, s.sent = s.account.Ask(&s.terms, 1010, 0, 0, TopUp), 1010
 	s.reply(1014, Grant{Status: UnknownRule})
-	if s.slot.Back.Status() != UnknownRule {
-		t.Errorf("%+v", s.slot.Back)
+	if s.account.Back.Status() != UnknownRule {
+		t.Errorf("%+v", s.account.Back)
 	}
 	s.take(1020, 1, Admit, NoAsk)
 	s.take(1114, 1, Admit, TopUp)
-	s.slot.DeniedNeed, s.slot.NextAsk, s.slot.Reset = 1, 1500, 60_000
-	s.slot.Back.Until = 2000
+	s.account.DeniedNeed, s.account.NextAsk, s.account.Reset = 1, 1500, 60_000
+	s.account.Back.Until = 2000
 	s.take(1200, 1, Refuse, NoAsk)
 	s.take(1600, 1, Unanswered, NoAsk)
-	if !s.slot.Remembered(1600, 1) {
+	if !s.account.Remembered(1600, 1) {
 		t.Error("a denial is forgotten when asks fail")
 	}
-	if s.slot.Idle(&s.terms, 1999) {
+	if s.account.Idle(&s.terms, 1999) {
 		t.Error("forgets that asks fail")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// steady is a slot with units and nothing to ask for.
+// steady is an account with units and nothing to ask for.
 func steady() Account {
 	return Account{Lots: [2]Lot{{Units: 1 << 40, Expiry: 1 << 40, Lease: 7}}, Asked: 1, Size: 1, WantLog2: 10}
 }

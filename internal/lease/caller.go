@@ -1,8 +1,8 @@
 package lease
 
-// CallWindow is how many numbers below the latest one a granter still tells apart. A
-// caller whose oldest call in flight is so far behind numbers its next calls anew,
-// under another name, so that no order of arrival makes an honest call look repeated.
+// CallWindow is how many numbers below the latest one a granter still distinguishes. A
+// caller whose oldest call in flight is that far behind takes another name and counts its
+// next calls from 1 again, so that no order of arrival makes an honest call look repeated.
 const CallWindow = 1024
 
 // Caller is what a granter remembers of one caller's calls, so that none is applied
@@ -13,7 +13,7 @@ type Caller struct {
 }
 
 // Accept reports whether seq is new, and remembers it. A seq CallWindow or more below
-// the latest is too old to tell, and refused. Seq counts from 1.
+// the latest is too old to be checked, and refused. Seq counts from 1.
 func (c *Caller) Accept(seq uint64) bool {
 	switch {
 	case seq > c.latest:

@@ -15,8 +15,8 @@ type chain struct {
 	l       *limit.Limit
 	terms   Terms
 	now     limit.Micros
-	slot    Account
-	nodes   []*Relay // from the holder up
+	account Account
+	relays  []*Relay // from the holder up
 	counter Counter
 	asks    int
 
@@ -29,10 +29,10 @@ type spending struct {
 	units int64
 }
 
-func newChain(t fataler, l *limit.Limit, nodes int) *chain {
+func newChain(t fataler, l *limit.Limit, relays int) *chain {
 	c := &chain{t: t, l: l, terms: NewTerms(l, Leased, 0, 0, 0), now: window + 7*limit.Second}
-	for range nodes {
-		c.nodes = append(c.nodes, &Relay{})
+	for range relays {
+		c.relays = append(c.relays, &Relay{})
 	}
 	return c
 }
@@ -46,17 +46,17 @@ func (c *chain) request(cost int64) bool {
 	case admitted:
 		c.spent = append(c.spent, spending{c.now, cost})
 	case c.fits(cost):
-		c.t.Fatalf("a request of %d is refused although an exact limiter has room; admitted %v; slot %+v, nodes %+v, counter %+v",
-			cost, c.spent, c.slot, c.slots(), c.counter)
+		c.t.Fatalf("a request of %d is refused although an exact limiter has room; admitted %v; account %+v, relays %+v, counter %+v",
+			cost, c.spent, c.account, c.accounts(), c.counter)
 	}
 	return admitted
 }
 
-func (c *chain) slots() (slots []Account) {
-	for _, n := range c.nodes {
-		slots = append(slots, n.Account)
+func (c *chain) accounts() (accounts []Account) {
+	for _, n := range c.relays {
+		accounts = append(accounts, n.Account)
 	}
-	return slots
+	return accounts
 }
 
 // soon is after how long the chain has noticed what came back to the limit by itself.
@@ -69,7 +69,7 @@ func (c *chain) soon() (d limit.Micros) {
 	case limit.SlidingLog:
 		d = 10 * limit.Second
 	}
-	return d + longestAskAfter + limit.Micros(len(c.nodes)+2)*limit.Micros(c.terms.Interval)*limit.Millisecond
+	return d + longestAskAfter + limit.Micros(len(c.relays)+2)*limit.Micros(c.terms.Interval)*limit.Millisecond
 }
 
 // fits reports whether one exact limiter that has admitted the same would admit a
@@ -77,7 +77,7 @@ func (c *chain) soon() (d limit.Micros) {
 // not know of it. Where units trickle back fast, a tier leaves what does within a few
 // paces for the next ask.
 func (c *chain) fits(cost int64) bool {
-	cost += c.terms.Ample * int64(len(c.nodes)+1)
+	cost += c.terms.Ample * int64(len(c.relays)+1)
 	return c.fitsAt(cost, c.now) && c.fitsAt(cost, c.now-c.soon())
 }
 
@@ -92,11 +92,11 @@ func (c *chain) fitsAt(cost int64, at limit.Micros) bool {
 // decide is what a holder does with a request: while it may ask, it does.
 func (c *chain) decide(cost int64) bool {
 	for rounds := 0; ; rounds++ {
-		d := c.slot.Take(&c.terms, c.ms(), cost)
+		d := c.account.Take(&c.terms, c.ms(), cost)
 		if d.Ask != NoAsk {
-			w := c.slot.Ask(&c.terms, c.ms(), 0, 0, d.Ask)
+			w := c.account.Ask(&c.terms, c.ms(), 0, 0, d.Ask)
 			g := c.ask(0, w)
-			c.giveBack(0, c.slot.Apply(&c.terms, c.ms(), c.ms(), w, g, g.Granted, 100))
+			c.giveBack(0, c.account.Apply(&c.terms, c.ms(), c.ms(), w, g, g.Granted, 100))
 		}
 		if d.Verdict != Wait {
 			return d.Verdict == Admit
@@ -104,13 +104,13 @@ func (c *chain) decide(cost int64) bool {
 		if rounds > 4 {
 			c.t.Fatalf("a request of %d is asked for again and again", cost)
 		}
-		w := c.slot.Ask(&c.terms, c.ms(), cost, cost, NoAsk)
+		w := c.account.Ask(&c.terms, c.ms(), cost, cost, NoAsk)
 		g := c.ask(0, w)
 		spare := g.Granted
 		if g.Granted >= cost {
 			spare -= cost
 		}
-		c.giveBack(0, c.slot.Apply(&c.terms, c.ms(), c.ms(), w, g, spare, 100))
+		c.giveBack(0, c.account.Apply(&c.terms, c.ms(), c.ms(), w, g, spare, 100))
 		if g.Granted >= cost {
 			return true
 		}
@@ -119,11 +119,11 @@ func (c *chain) decide(cost int64) bool {
 
 // ask asks tier i, counted from the holder up.
 func (c *chain) ask(i int, w Want) Grant {
-	if i == len(c.nodes) {
+	if i == len(c.relays) {
 		c.asks++
 		return c.counter.Acquire(c.l, &c.terms, c.now, w)
 	}
-	n := c.nodes[i]
+	n := c.relays[i]
 	for {
 		g, verdict, back := n.Acquire(&c.terms, c.ms(), w)
 		w = Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Next: w.Next && w.Want > 0}
@@ -150,14 +150,14 @@ func (c *chain) ask(i int, w Want) Grant {
 	}
 }
 
-// giveBack returns units to tier i, and lets the node below it hear what that says.
+// giveBack returns units to tier i, and lets the relay below it hear what that says.
 func (c *chain) giveBack(i int, p Part) {
 	if p.Units == 0 {
 		return
 	}
 	g := c.ask(i, Want{Unused: p.Units, Lease: p.Lease})
 	if i > 0 {
-		c.nodes[i-1].Told(&c.terms, c.ms(), g)
+		c.relays[i-1].DebtReplied(&c.terms, c.ms(), g)
 	}
 }
 
@@ -172,12 +172,12 @@ func (c *chain) pass(d Millis) {
 	}
 }
 
-// report tells what an idle holder has to tell, and then the nodes.
+// report tells what an idle holder has to tell, and then the relays.
 func (c *chain) report() {
-	if w, ok := c.slot.Report(&c.terms, c.ms()); ok {
-		c.slot.Apply(&c.terms, c.ms(), c.ms(), w, c.ask(0, w), 0, 100)
+	if w, ok := c.account.Report(&c.terms, c.ms()); ok {
+		c.account.Apply(&c.terms, c.ms(), c.ms(), w, c.ask(0, w), 0, 100)
 	}
-	for i, n := range c.nodes {
+	for i, n := range c.relays {
 		if w, ok := n.Account.Report(&c.terms, c.ms()); ok {
 			n.Account.Apply(&c.terms, c.ms(), c.ms(), w, c.ask(i+1, w), 0, 100)
 		}
@@ -206,9 +206,9 @@ func TestCostsAboveTheLease(t *testing.T) {
 		{100, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 9}, []int64{1}},
 	} {
 		for _, algorithm := range []limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog} {
-			for nodes := range 3 {
-				t.Run(fmt.Sprintf("%d of %v, algorithm %d, %d nodes", row.limit, row.costs[len(row.costs)-1], algorithm, nodes), func(t *testing.T) {
-					c := newChain(t, newLimit(t, limit.Spec{Algorithm: algorithm, Count: row.limit, Period: limit.Day}), nodes)
+			for relays := range 3 {
+				t.Run(fmt.Sprintf("%d of %v, algorithm %d, %d relays", row.limit, row.costs[len(row.costs)-1], algorithm, relays), func(t *testing.T) {
+					c := newChain(t, newLimit(t, limit.Spec{Algorithm: algorithm, Count: row.limit, Period: limit.Day}), relays)
 					for i, cost := range row.costs {
 						if !c.request(cost) {
 							t.Fatalf("request %d of %v is refused", i, row.costs)
@@ -247,11 +247,11 @@ func compare(t fataler, d draws, steps int) {
 	if err != nil {
 		t.Fatalf("%+v: %v", spec, err)
 	}
-	nodes := int(d.upTo(2))
-	if spec.Algorithm == limit.SlidingLog { // a node notes two leases that it has cut, and a log may have more
-		nodes = 0
+	relays := int(d.upTo(2))
+	if spec.Algorithm == limit.SlidingLog { // a relay notes two leases that it has cut, and a log may have more
+		relays = 0
 	}
-	c := newChain(t, l, nodes)
+	c := newChain(t, l, relays)
 	most := []int64{1, max(1, spec.Count/50), max(1, spec.Count/5), spec.Count}[d.upTo(3)]
 	quick := d.upTo(1) == 0
 	for range steps {

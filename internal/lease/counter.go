@@ -5,8 +5,8 @@ import "github.com/weirlimit/weir/internal/limit"
 const (
 	// longestAskAfter is when the holder of a denied key may ask again at the latest.
 	longestAskAfter = limit.Second
-	// leaseMemory is how long after the last lease ended its unused units are
-	// still taken back: holders look through their idle keys at leisure.
+	// leaseMemory is how long after the end of the last lease its unused units are still
+	// taken back: holders scan their idle keys slowly.
 	leaseMemory = limit.Minute
 )
 
@@ -16,9 +16,9 @@ const (
 // unit is out on lease after OutUntil.
 type Counter struct {
 	State limit.State
-	// Leased is the units that were handed out and did not come back, of the newest
-	// Period alone for a fixed window: no more than that can come back. Those that
-	// were spent count as well, since nobody reports them.
+	// Leased is the units that were handed out and did not come back: no more than these
+	// can come back. For a fixed window it is those of the newest Period alone. Spent units
+	// count as well, because they are not reported.
 	Leased int64
 	Period limit.Micros
 	// OutUntil is when the last lease handed out ends.
@@ -26,10 +26,10 @@ type Counter struct {
 	Askers   Askers
 }
 
-// Recall takes what the holder of a want remembers of the counter from before its
-// history was lost: at most that is left from now on. What is missing then was handed out,
-// so that it may come back. The caller sees to it that a holder is heard once, and only
-// with what it remembers of that life.
+// Recall takes what the holder of a want remembers of the counter from before its history
+// was lost: from now on no more than that is left. What is missing then was handed out, so
+// it may come back. The caller passes a holder's memory once, and only if it is of the time
+// before the loss.
 func (c *Counter) Recall(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
 	if w.Reset <= 0 {
 		return
@@ -54,7 +54,7 @@ func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Gr
 		ask.Lead = limit.Micros(t.Lead+t.Interval) * limit.Millisecond
 	}
 	d := l.Decide(&c.State, now, ask)
-	if w.Next && w.Need == 0 && d.Granted == 0 { // the next window is spoken for, the running one may not be
+	if w.Next && w.Need == 0 && d.Granted == 0 { // the next window is used up, the running one may not be
 		ask.Lead = 0
 		d = l.Decide(&c.State, now, ask)
 	}
@@ -63,10 +63,10 @@ func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Gr
 	}
 	if d.Granted > 0 {
 		c.out(t, now, &w, &d)
-		if d.Remaining == 0 && d.StartsIn == 0 { // the holder will refuse soon, and not ask before
+		if d.Remaining == 0 && d.StartsIn == 0 { // the holder will refuse soon, without asking before
 			d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
 		}
-	} else if w.Need == 0 && w.Want > 0 { // nobody waits, so what matters is the next single unit
+	} else if w.Need == 0 && w.Want > 0 { // no request waits, so what matters is the next single unit
 		d.RetryAfter = l.Peek(c.State, now, 1).RetryAfter
 	}
 	return t.Grant(l, &w, &d, c.elsewhere(t, now))
@@ -80,12 +80,11 @@ func (c *Counter) Fit(l *limit.Limit, t *Terms, now limit.Micros, w Want) bool {
 	return l.Peek(c.State, now, w.Need).Remaining >= w.Need
 }
 
-// elsewhere reports whether units may be out on lease with others than who asks now,
-// so that they may come back soon. One holder that asks in every lease interval
-// counts as two askers; where there are no more, it is its own units that are out.
-// Who is told so although others hold some, and are silent, learns of these within
-// longestAskAfter. Who asks for a token bucket does not matter anywhere else, so it
-// is not kept.
+// elsewhere reports whether holders other than the one that asks may have units on lease,
+// which may come back soon. One holder that asks in every lease interval counts as two
+// askers; if there are no more, its own units are out. If others have some and do not ask,
+// the holder still asks again within longestAskAfter. For a token bucket askers are not
+// counted, because nothing else needs them.
 func (c *Counter) elsewhere(t *Terms, now limit.Micros) bool {
 	return c.Leased > 0 && now < c.OutUntil && (t.Refills || c.Askers.Count() > 2)
 }
@@ -107,29 +106,28 @@ func (c *Counter) settle(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
 		c.State = l.Charge(c.State, now, w.Overdrawn)
 	}
 	if w.Denied > 0 && l.ChargesDenied() {
-		c.State = l.Charge(c.State, now, w.Denied) // refused from memory, and counted all the same
+		c.State = l.Charge(c.State, now, w.Denied) // refused from memory, and charged all the same
 	}
 }
 
-// out notes the units that the decision handed out. Those of requests that wait
-// count too: they come back when another rule denies the request.
+// out notes the units that the decision handed out. Units of requests that wait are
+// included: they come back if another rule denies the request.
 func (c *Counter) out(t *Terms, now limit.Micros, w *Want, d *limit.Decision) {
 	if d.Period > c.Period && t.Window > 0 {
 		c.Leased = 0
 	}
-	c.Leased = max(c.Leased, min(c.Leased+d.Granted, 2*t.Capacity)) // by a larger count it may be more
+	c.Leased = max(c.Leased, min(c.Leased+d.Granted, 2*t.Capacity)) // a larger count may have allowed more
 	c.Period = d.Period
-	c.OutUntil = max(c.OutUntil, now) // until then and a little longer what comes back is taken
+	c.OutUntil = max(c.OutUntil, now) // what comes back is taken until then and a little longer
 	if d.Granted > w.Waiting && t.Consistency != Exact {
 		c.OutUntil = max(c.OutUntil, now+d.TTL)
 	}
 }
 
 // Grant is the grant of the decision d on the want w, for whoever keeps a [Counter]
-// elsewhere: d.TTL is cut to LongestTTL already, and a denial of
-// a want that nobody waits for has the RetryAfter of a single unit, as has a grant of
-// the running window that leaves nothing. out says that units are out on lease
-// elsewhere, which may come back.
+// elsewhere. d.TTL is cut to LongestTTL already; d.RetryAfter is that of a single unit if no
+// request waits for w, or if d is a grant of the running window that leaves nothing. out is
+// true if other holders have units on lease, which may come back.
 func (t *Terms) Grant(l *limit.Limit, w *Want, d *limit.Decision, out bool) Grant {
 	g := Grant{
 		Status:    OK,
@@ -151,13 +149,13 @@ func (t *Terms) Grant(l *limit.Limit, w *Want, d *limit.Decision, out bool) Gran
 	return g
 }
 
-// askAfter is when a denied holder may ask again: when the need would be granted
-// if nothing changed, but soon enough to see what comes back from others, and to
-// fetch a lease on the next window.
+// askAfter is when a denied holder may ask again: when the need would be granted if nothing
+// changed, but soon enough to get what comes back from others, and a lease on the next
+// window.
 func (t *Terms) askAfter(d *limit.Decision, out bool) Millis {
 	interval := limit.Micros(t.Interval) * limit.Millisecond
 	after := d.RetryAfter
-	if after == 0 { // too little to ration, but it is there for who needs it
+	if after == 0 { // too little to share out ahead, but a need would get it
 		after = interval
 	}
 	after = min(after, longestAskAfter)
@@ -171,8 +169,8 @@ func (t *Terms) askAfter(d *limit.Decision, out bool) Millis {
 	return max(1, t.Pause, CeilMillis(after))
 }
 
-// windowEnd is when what was asked of is new: for a fixed window its own end,
-// also while units of the next one are out.
+// windowEnd is when the counter is new again: for a fixed window at its end, even if units
+// of the next one are out.
 func (t *Terms) windowEnd(d *limit.Decision) limit.Micros {
 	if t.Window > 0 && d.Reset > t.Window {
 		return d.Reset - t.Window
@@ -180,8 +178,8 @@ func (t *Terms) windowEnd(d *limit.Decision) limit.Micros {
 	return d.Reset
 }
 
-// CeilMillis is a duration in whole milliseconds, rounded up: who is told to come
-// back then never comes too early. [limit.Never] stays never.
+// CeilMillis is a duration in whole milliseconds, rounded up, so that whoever waits for it
+// is never too early. [limit.Never] becomes [Never].
 func CeilMillis(d limit.Micros) Millis {
 	if d >= limit.Never {
 		return Never

@@ -8,7 +8,7 @@ func TestDebtIsSealed(t *testing.T) {
 	s := newStory(t, perMinute, Exact)
 	told := func(now Millis, units int64, debt uint64) Want {
 		t.Helper()
-		w := s.slot.Ask(&s.terms, now, 1, 1, NoAsk)
+		w := s.account.Ask(&s.terms, now, 1, 1, NoAsk)
 		if w.Overdrawn != units || w.Debt != debt {
 			t.Fatalf("at %d: tells %d as number %d, want %d as %d", now, w.Overdrawn, w.Debt, units, debt)
 		}
@@ -16,26 +16,26 @@ func TestDebtIsSealed(t *testing.T) {
 	}
 	hear := func(now Millis, w Want, g Grant, owed int64) {
 		t.Helper()
-		if s.slot.Apply(&s.terms, now, now, w, g, 0, 100); s.slot.Overdrawn != owed {
-			t.Fatalf("at %d after %+v: owes %d, want %d", now, g, s.slot.Overdrawn, owed)
+		if s.account.Apply(&s.terms, now, now, w, g, 0, 100); s.account.Overdrawn != owed {
+			t.Fatalf("at %d after %+v: owes %d, want %d", now, g, s.account.Overdrawn, owed)
 		}
 	}
 	told(1000, 0, 0)
-	s.slot.Overdraw(&s.terms, 5)
+	s.account.Overdraw(&s.terms, 5)
 	first := told(1001, 5, 1001)
-	s.slot.Overdraw(&s.terms, 2)
+	s.account.Overdraw(&s.terms, 2)
 	hear(1002, told(1002, 5, 1001), Grant{Status: Unavailable}, 7)
 	hear(1003, told(1003, 5, 1001), Grant{Status: OK, Granted: 1, StillOwed: true}, 7)
-	if w, some := s.slot.Report(&s.terms, 1004); !some || w.Overdrawn != 5 || w.Debt != 1001 {
+	if w, some := s.account.Report(&s.terms, 1004); !some || w.Overdrawn != 5 || w.Debt != 1001 {
 		t.Errorf("reports %+v, want the batch that was told", w)
 	}
 	hear(1005, first, Grant{Status: OK}, 2)
 	hear(1005, first, Grant{Status: OK}, 2) // it came twice
 	second := told(1001, 2, 1002)           // by a worker whose clock is behind
 	hear(1006, first, Grant{Status: OK}, 2)
-	s.slot.Untake(&s.terms, Taken{Overdrawn: 1}) // what was told may be charged by now
+	s.account.Untake(&s.terms, Taken{Overdrawn: 1}) // what was told may be charged by now
 	hear(1006, second, Grant{Status: Denied}, 0)
-	if s.slot.Sealed.Matters(1002+debtMemory) || !s.slot.Sealed.Matters(1001+debtMemory) {
+	if s.account.Sealed.Matters(1002+debtMemory) || !s.account.Sealed.Matters(1001+debtMemory) {
 		t.Error("the number of a batch is kept for a second after it was made, and no longer")
 	}
 }

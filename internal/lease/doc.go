@@ -1,4 +1,4 @@
-// Package lease is the one idea of Weir as pure state machines: a tree of leases.
+// Package lease has the tree of leases, the one idea of Weir, as pure state machines.
 //
 // Every tier holds a limit for a key and hands out leases on it to the tier
 // below. The side that spends is the holder ([Account]), the side that hands out is
@@ -6,18 +6,18 @@
 // joins them: a [Want] goes up, a [Grant] comes back.
 //
 //	holder                               granter
-//	Slot.Take   → Admit | Refuse | Wait
-//	Slot.Ask    → Want  ───────────────▶ Counter.Acquire
-//	Slot.Apply  ◀───────────────  Grant ─┘
+//	Account.Take   → Admit | Refuse | Wait
+//	Account.Ask    → Want  ────────────▶ Counter.Acquire
+//	Account.Apply  ◀────────────  Grant ─┘
 //
 // A granted unit has already been charged to the limit above, so whatever is
-// lost, late or doubled on the way can only waste units, never mint them. What
-// the machines rely on:
+// lost, late or repeated on the way can waste units, and never adds any. The
+// machines rely on this:
 //
 //   - A holder's clock is its own and monotonic; no two clocks are compared. A
 //     lease ends ttl after its ask was sent, which is before it ends at the granter.
-//   - What is given back leaves the slot before it travels, and travels once.
-//   - The granter drops a call that it has seen ([Caller]).
+//   - What is given back leaves the account before it travels, and travels once.
+//   - The granter ignores a call that it has seen before ([Caller]).
 //
 // Nothing here reads a clock, sends a message or starts a goroutine; callers own
 // the input, the output and the locks. No type is safe for concurrent use.

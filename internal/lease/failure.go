@@ -41,35 +41,35 @@ const (
 
 // Fail decides a request of cost units that the tier above did not answer: what was
 // denied stays denied, the rest goes by on_failure. What is admitted is owed.
-func (s *Account) Fail(t *Terms, now Millis, f Failure, cost int64) Failed {
-	told := s
+func (a *Account) Fail(t *Terms, now Millis, f Failure, cost int64) Failed {
+	told := a
 	if f.Told != nil {
 		told = f.Told
 	}
 	if told.Remembered(now, cost) {
 		return Failed{Why: ByDenial, Reset: told.Reset - now, RetryAfter: told.Retry(t, now, cost)}
 	}
-	d := Failed{Why: Why(f.By), Reset: max(0, s.Reset-now)}
-	owed := s.Overdrawn
+	d := Failed{Why: Why(f.By), Reset: max(0, a.Reset-now)}
+	owed := a.Overdrawn
 	switch f.By {
 	case FailureAllow:
 		d.Admitted = true
-		s.Overdraw(t, cost)
+		a.Overdraw(t, cost)
 	case FailureLocal:
 		d.Reset = f.Ends - now
-		if d.Admitted = s.TakeLocal(t, now, f.Ends, f.Share, cost); !d.Admitted {
+		if d.Admitted = a.TakeLocal(t, now, f.Ends, f.Share, cost); !d.Admitted {
 			d.RetryAfter = d.Reset
 		}
 	}
 	if d.Admitted {
-		d.Unowed = cost - (s.Overdrawn - owed)
+		d.Unowed = cost - (a.Overdrawn - owed)
 	}
 	return d
 }
 
 // FailPeek tells how [Account.Fail] would decide on one unit. It changes nothing.
-func (s *Account) FailPeek(t *Terms, now Millis, f Failure) Failed {
-	as := *s
+func (a *Account) FailPeek(t *Terms, now Millis, f Failure) Failed {
+	as := *a
 	d := as.Fail(t, now, f, 1)
 	d.Unowed = 0
 	return d
@@ -86,53 +86,53 @@ func (d *Failed) Taken(cost int64) Taken {
 	return Taken{Overdrawn: cost, Unowed: d.Unowed, Local: d.Why == ByShare}
 }
 
-// Remembered reports whether a request stays refused while nobody answers: its need
-// was denied, or any request was refused and this one costs more than the last reply
-// left, less what has been admitted without a lease. What the slot holds counts: the
-// tier above would have had to add the rest alone. It ends when the counter above
-// is as good as new: who is refused by mistake is refused until Reset at most.
-func (s *Account) Remembered(now Millis, cost int64) bool {
-	if now >= s.Reset {
+// Remembered reports whether a request stays refused while the tier above does not answer:
+// its need was denied, or any request was refused and this one costs more than the last reply
+// left, less what has been admitted without a lease. What the account holds counts: the
+// tier above would have had to add only the rest. It ends at Reset, when the counter above
+// is as good as new: a request is refused by mistake until then at most.
+func (a *Account) Remembered(now Millis, cost int64) bool {
+	if now >= a.Reset {
 		return false
 	}
-	missing := cost - s.Available(now)
-	return s.DeniedNeed > 0 && missing >= s.DeniedNeed || s.Refused && missing > max(0, s.Left-s.Overdrawn)
+	missing := cost - a.Available(now)
+	return a.DeniedNeed > 0 && missing >= a.DeniedNeed || a.Refused && missing > max(0, a.Left-a.Overdrawn)
 }
 
 // TakeLocal decides a request by the holder's own share of the limit, for as long
 // as the tier above does not answer: share units until ends, the end of the
 // window on the holder's clock. What it admits counts as overdrawn and is
 // reported when the tier above answers again.
-func (s *Account) TakeLocal(t *Terms, now, ends Millis, share, cost int64) bool {
-	lot := s.local(now)
+func (a *Account) TakeLocal(t *Terms, now, ends Millis, share, cost int64) bool {
+	lot := a.local(now)
 	if lot == nil {
-		lot = &s.Lots[max(s.place(now), 0)] // what it held is lost: nobody answers
+		lot = &a.Lots[max(a.place(now), 0)] // what it held is lost: it cannot be given back now
 		*lot = Lot{Units: share, Expiry: ends, Local: true}
 	}
 	if lot.Units < cost {
-		s.Denied += cost
+		a.Denied += cost
 		return false
 	}
 	lot.Units -= cost
-	s.Overdraw(t, cost)
+	a.Overdraw(t, cost)
 	return true
 }
 
 // Overdraw admits a request that no lease covers, to be reported when the tier
 // above answers again: at most one limit, however long that takes. An optimistic
 // holder may owe more already.
-func (s *Account) Overdraw(t *Terms, cost int64) {
-	s.Overdrawn += min(cost, max(0, t.Capacity-s.Overdrawn))
-	s.Spent += cost
+func (a *Account) Overdraw(t *Terms, cost int64) {
+	a.Overdrawn += min(cost, max(0, t.Capacity-a.Overdrawn))
+	a.Spent += cost
 }
 
-// local finds the share of the running window, spent or not. It is kept when the
-// tier above answers again, so that one that comes and goes does not renew it
-// within a window; only a lease that needs its place ends it.
-func (s *Account) local(now Millis) *Lot {
-	for i := range s.Lots {
-		if s.Lots[i].sharing(now) {
-			return &s.Lots[i]
+// local finds the share of the running window, spent or not. It is kept when the tier
+// above answers again, so that a tier that fails repeatedly does not renew the share within
+// a window; it ends only if a lease needs its place.
+func (a *Account) local(now Millis) *Lot {
+	for i := range a.Lots {
+		if a.Lots[i].sharing(now) {
+			return &a.Lots[i]
 		}
 	}
 	return nil

@@ -25,11 +25,11 @@ func TestUntakeLocalShare(t *testing.T) {
 func TestFloodIsRememberedThroughGrants(t *testing.T) {
 	s := newStory(t, limit.Spec{Count: 100, Period: limit.Second}, Leased)
 	granted := func(now Millis, left int64) {
-		s.want, s.sent = s.slot.Ask(&s.terms, now, 1, 1, NoAsk), now
+		s.want, s.sent = s.account.Ask(&s.terms, now, 1, 1, NoAsk), now
 		s.reply(now, Grant{Status: OK, Granted: 1, TTL: 1000, Remaining: left, Reset: Millis(1000 - 10*left)})
 	}
 	granted(1000, 0)
-	if s.slot.Remembered(1001, 1) {
+	if s.account.Remembered(1001, 1) {
 		t.Error("nobody was refused yet")
 	}
 	s.take(1001, 1, Refuse, TopUp)
@@ -39,34 +39,34 @@ func TestFloodIsRememberedThroughGrants(t *testing.T) {
 		cost int64
 		want bool
 	}{{1101, 5, false}, {1101, 6, true}, {2049, 6, true}, {2050, 6, false}} {
-		if got := s.slot.Remembered(row.now, row.cost); got != row.want {
+		if got := s.account.Remembered(row.now, row.cost); got != row.want {
 			t.Errorf("at %d a request of %d stays refused: %v", row.now, row.cost, got)
 		}
 	}
-	s.slot.Overdraw(&s.terms, 7)
-	if !s.slot.Remembered(1102, 1) || s.slot.Remembered(1102, 0) {
+	s.account.Overdraw(&s.terms, 7)
+	if !s.account.Remembered(1102, 1) || s.account.Remembered(1102, 0) {
 		t.Error("what was left has been admitted since: all but questions are refused")
 	}
-	s.slot.Overdrawn = 0
-	if s.slot.Idle(&s.terms, 2049) || !s.slot.Idle(&s.terms, 2050) {
-		t.Error("a refusal pins its slot until the bucket is full, and no longer")
+	s.account.Overdrawn = 0
+	if s.account.Idle(&s.terms, 2049) || !s.account.Idle(&s.terms, 2050) {
+		t.Error("a refusal pins its account until the bucket is full, and no longer")
 	}
 	granted(1200, 49)
-	if !s.slot.Remembered(1201, 50) {
+	if !s.account.Remembered(1201, 50) {
 		t.Error("forgets a refusal although less than half is left")
 	}
 	granted(1300, 50)
-	if s.slot.Refused {
+	if s.account.Refused {
 		t.Error("remembers a refusal although half is left again")
 	}
 }
 
 func TestRefusalEndsWithItsWindow(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.slot = Account{Refused: true, Reset: 1000}
+	s.account = Account{Refused: true, Reset: 1000}
 	s.ask(1000, 1, 1, NoAsk)
 	s.reply(1004, ok(1, 100))
-	if s.slot.Refused {
+	if s.account.Refused {
 		t.Error("a refusal of the last window stands in this one")
 	}
 }
@@ -88,16 +88,16 @@ func TestWhatRefuses(t *testing.T) {
 		{600, Grant{Status: Denied, Remaining: 599}, false},
 	} {
 		s := newStory(t, perMinute, Leased)
-		s.want = s.slot.Ask(&s.terms, 1000, c.waiting, c.waiting, NoAsk)
+		s.want = s.account.Ask(&s.terms, 1000, c.waiting, c.waiting, NoAsk)
 		c.g.Reset = 1000
 		s.reply(1004, c.g)
-		if s.slot.Refused != c.refused {
-			t.Errorf("%d waited and got %+v: refused %v", c.waiting, c.g, s.slot.Refused)
+		if s.account.Refused != c.refused {
+			t.Errorf("%d waited and got %+v: refused %v", c.waiting, c.g, s.account.Refused)
 		}
 	}
 }
 
-// Refused from memory is refused: by the slot, by a node, by a node's children, or
+// Refused from memory is refused: by the account, by a relay, by a relay's children, or
 // as an exact rule does it. A question, a child that tells nothing of the kind, and
 // a spent share of the holder's own refuse nobody.
 func TestRefusalsFromMemory(t *testing.T) {
@@ -116,14 +116,14 @@ func TestRefusalsFromMemory(t *testing.T) {
 		refused     bool
 		counted     int64 // units, as refused since Asked
 	}{
-		"slot":             {Leased, take, true, 1},
-		"exact slot":       {Exact, take, true, 1},
-		"node":             {Leased, acquire(Want{Need: 1, Waiting: 1, Want: 1}), true, 0},
-		"exact node":       {Exact, acquire(Want{Need: 1, Waiting: 1, Want: 1}), true, 1},
-		"top-up of a node": {Leased, acquire(Want{Want: 1}), false, 0},
-		"question":         {Leased, acquire(Want{}), false, 0},
-		"children":         {Leased, acquire(Want{Denied: 3}), true, 3},
-		"local share":      {Leased, func(terms *Terms, s *Account) { s.TakeLocal(terms, 1000, 9000, 1, 2) }, false, 2},
+		"account":           {Leased, take, true, 1},
+		"exact account":     {Exact, take, true, 1},
+		"relay":             {Leased, acquire(Want{Need: 1, Waiting: 1, Want: 1}), true, 0},
+		"exact relay":       {Exact, acquire(Want{Need: 1, Waiting: 1, Want: 1}), true, 1},
+		"top-up of a relay": {Leased, acquire(Want{Want: 1}), false, 0},
+		"question":          {Leased, acquire(Want{}), false, 0},
+		"children":          {Leased, acquire(Want{Denied: 3}), true, 3},
+		"local share":       {Leased, func(terms *Terms, s *Account) { s.TakeLocal(terms, 1000, 9000, 1, 2) }, false, 2},
 	} {
 		terms := NewTerms(newLimit(t, perMinute), c.consistency, 0, 0, 0)
 		s := spent
@@ -162,13 +162,13 @@ func TestDebtIsOneLimit(t *testing.T) {
 	for _, spec := range []limit.Spec{{Count: 100, Period: limit.Minute, Burst: 30}, {Algorithm: limit.FixedWindow, Count: 30, Period: limit.Minute}} {
 		allow, local := newStory(t, spec, Leased), newStory(t, spec, Leased)
 		for now := Millis(1000); now < 600_000; now += 60_000 {
-			allow.slot.Overdraw(&allow.terms, 20)
-			if !local.slot.TakeLocal(&local.terms, now, now+60_000, 20, 20) {
+			allow.account.Overdraw(&allow.terms, 20)
+			if !local.account.TakeLocal(&local.terms, now, now+60_000, 20, 20) {
 				t.Fatal("a share was refused")
 			}
 		}
-		if allow.slot.Overdrawn != 30 || local.slot.Overdrawn != 30 {
-			t.Errorf("%+v: owes %d and %d, want 30", spec, allow.slot.Overdrawn, local.slot.Overdrawn)
+		if allow.account.Overdrawn != 30 || local.account.Overdrawn != 30 {
+			t.Errorf("%+v: owes %d and %d, want 30", spec, allow.account.Overdrawn, local.account.Overdrawn)
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package lease
 
 // Holding is what a holder knows of one concurrency limit's key: how many slots
-// it may have in use. Unlike units, slots come back by themselves: what it holds
-// is stated anew in every ask, in absolute numbers, and lapses unless renewed.
-// The zero value holds nothing. How many are in use is the caller's to count.
+// it may have in use. Unlike units, slots come back by themselves: a holder states
+// in every ask what it holds, in absolute numbers, and that lapses unless it is renewed.
+// The zero value holds nothing. The caller counts how many are in use.
 type Holding struct {
 	May     int64  // slots it may have in use
 	Until   Millis // until then
@@ -27,22 +27,21 @@ func (h *Holding) Enter(now Millis, inUse, cost int64) Verdict {
 	return Wait
 }
 
-// Due says whether to ask while nobody waits: to renew at half of the time, or to
-// give up what is not needed so that others may have it.
+// Due decides whether to ask while no request waits: to renew at half of the time, or to
+// give back what is not needed so that others can have it.
 func (h *Holding) Due(t *Terms, now Millis, inUse int64) bool {
 	if h.Asking && now < h.Asked+t.Timeout || now < h.Asked+t.Interval || h.Back.Off(now) {
 		return false
 	}
 	if h.May > 0 && now >= h.Until && inUse == 0 {
-		return false // lapsed with nothing in use: the granter has forgotten it too
+		return false // it lapsed with nothing in use: the granter has forgotten it as well
 	}
 	renew := (inUse > 0 || h.May > 0) && now >= h.Until-h.TTL/2
 	return renew || h.May > inUse+reserve(t, inUse)
 }
 
-// Ask makes the want to send, unless one is under way. Until its reply the holder
-// keeps to what it states: the granter may hand out the rest as soon as it reads
-// it.
+// Ask makes the want to send, unless one is under way. Until the reply the holder uses no
+// more than it states: the granter may hand out the rest as soon as it has read the want.
 func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) SlotWant {
 	keep := inUse
 	if now < h.Until {
@@ -58,14 +57,14 @@ func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) SlotWant
 }
 
 // Apply takes the reply to an ask sent at sent: granted slots in all. The reply
-// to any but the newest ask is void: a later statement may have given up what it
+// to any but the newest ask is ignored: a later statement may have given back what it
 // grants. jitter is that of [Account.Apply].
 func (h *Holding) Apply(t *Terms, now, sent Millis, g Grant, jitter Millis) {
 	if sent != h.Asked {
 		return
 	}
 	h.Asking = false
-	if !h.Back.heard(t, now, g.Status, jitter) {
+	if !h.Back.replied(t, now, g.Status, jitter) {
 		return
 	}
 	h.May, h.Until, h.TTL = g.Granted, sent+g.TTL, g.TTL
@@ -75,8 +74,8 @@ func (h *Holding) Apply(t *Terms, now, sent Millis, g Grant, jitter Millis) {
 	}
 }
 
-// reserve is how many slots beyond those in use a holder keeps, so that under
-// steady churn not every request asks: an eighth.
+// reserve is how many slots beyond those in use a holder keeps, an eighth of these, so that
+// not every request has to ask while streams come and go.
 func reserve(t *Terms, inUse int64) int64 {
 	if t.Consistency == Exact {
 		return 0

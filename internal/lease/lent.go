@@ -2,38 +2,38 @@ package lease
 
 import "github.com/weirlimit/weir/internal/limit"
 
-// lent is what a node has handed out of one lease and did not get back. What was spent
-// counts too, since nobody reports it.
+// lent is what a relay has handed out of one lease and did not get back. Spent units count
+// as well, because they are not reported.
 type lent struct {
 	lease uint32
 	units int64  // at most twice the capacity, as of a [Counter]
-	until Millis // when the last of it ends; 0: never was any
+	until Millis // when the last of it ends; 0: none was handed out
 }
 
-// lendMemory is how long after that units still come back: holders look through their
-// idle keys at leisure.
+// lendMemory is how long after that units still come back: holders scan their idle keys
+// slowly.
 const lendMemory = Millis(leaseMemory / limit.Millisecond)
 
-// lentOf is what the node has handed out of a lease; nil if it has cut none of it lately.
-func (n *Relay) lentOf(now Millis, lease uint32) *lent {
-	for i := range n.lent {
-		if l := &n.lent[i]; l.lease == lease && l.until > 0 && now < l.until+lendMemory {
+// lentOf is what the relay has handed out of a lease; nil if it has handed out none of it lately.
+func (r *Relay) lentOf(now Millis, lease uint32) *lent {
+	for i := range r.lent {
+		if l := &r.lent[i]; l.lease == lease && l.until > 0 && now < l.until+lendMemory {
 			return l
 		}
 	}
 	return nil
 }
 
-// lend notes units that are handed out. Of more leases than it can note the node takes
-// nothing back: it goes up.
-func (n *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Millis) {
+// lend notes units that are handed out. Units of more leases than
+// it can note are not taken back here: they go to the tier above.
+func (r *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Millis) {
 	if units == 0 {
 		return
 	}
-	l := n.lentOf(now, lease)
+	l := r.lentOf(now, lease)
 	if l == nil {
-		if l = &n.lent[0]; n.lent[1].until < l.until {
-			l = &n.lent[1]
+		if l = &r.lent[0]; r.lent[1].until < l.until {
+			l = &r.lent[1]
 		}
 		*l = lent{lease: lease}
 	}
@@ -41,6 +41,6 @@ func (n *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Mill
 	l.until = max(l.until, until, 1)
 }
 
-// Lies reports whether so many units cannot have been granted: what says that they come
-// back is not believed at all.
+// Lies reports whether a holder says that it gives back more units than it can have been
+// granted. Then none of them are taken back.
 func (t *Terms) Lies(unused int64) bool { return unused > 2*t.Capacity }

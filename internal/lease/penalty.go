@@ -3,73 +3,72 @@ package lease
 import "github.com/weirlimit/weir/internal/limit"
 
 // Deny notes units that were refused by what is known of the tier above. Where these are
-// charged ([Terms.ChargesDenied]) they use up what the slot holds at once, and the tier
-// above hears of the rest with the next want.
-func (s *Account) Deny(t *Terms, now Millis, units int64) {
+// charged ([Terms.ChargesDenied]) they use up what the account holds at once, and the next
+// want reports the rest to the tier above.
+func (a *Account) Deny(t *Terms, now Millis, units int64) {
 	if units <= 0 {
 		return
 	}
-	s.Refused = true
+	a.Refused = true
 	if t.ChargesDenied {
-		units -= s.forfeit(now, units)
-		s.lower(t, now, units)
+		units -= a.forfeit(now, units)
+		a.lower(t, now, units)
 	}
-	s.Denied += units
+	a.Denied += units
 }
 
 // forfeit takes up to so many units out of the live lots: they are spent on requests
 // that were refused.
-func (s *Account) forfeit(now Millis, units int64) (taken int64) {
-	for i := range s.Lots {
-		if lot := &s.Lots[i]; lot.live(now) && !lot.Local {
+func (a *Account) forfeit(now Millis, units int64) (taken int64) {
+	for i := range a.Lots {
+		if lot := &a.Lots[i]; lot.live(now) && !lot.Local {
 			n := min(units-taken, lot.Units)
 			lot.Units -= n
 			taken += n
 		}
 	}
-	s.Spent += taken
+	a.Spent += taken
 	return taken
 }
 
-// lower notes that so many units fewer are left above than the last reply said; their
+// lower notes that the tier above has that many units fewer than its last reply told; the
 // debt is at most one limit.
-func (s *Account) lower(t *Terms, now Millis, units int64) {
-	s.Left = max(0, s.Left-units)
-	if s.DeniedNeed > 0 {
-		s.DeniedNeed = min(s.DeniedNeed, s.Left+1)
+func (a *Account) lower(t *Terms, now Millis, units int64) {
+	a.Left = max(0, a.Left-units)
+	if a.DeniedNeed > 0 {
+		a.DeniedNeed = min(a.DeniedNeed, a.Left+1)
 	}
 	if t.Refills {
 		full := now + Millis(2*float64(t.Capacity)*t.Unit)
-		s.Reset = max(s.Reset, min(max(s.Reset, now)+Millis(float64(units)*t.Unit), full))
+		a.Reset = max(a.Reset, min(max(a.Reset, now)+Millis(float64(units)*t.Unit), full))
 	}
 }
 
-// penalize follows the reply g to want w: where denials are charged the tier above has
-// charged a denied need, which was more than there was. What the slot holds was part of it.
-func (s *Account) penalize(t *Terms, now Millis, w Want, g Grant) {
+// penalize follows the reply g to want w. Where denials are charged the tier above has
+// charged a denied need, which was more than it had and includes what the account holds.
+func (a *Account) penalize(t *Terms, now Millis, w Want, g Grant) {
 	if t.ChargesDenied && w.Need > 0 && g.Status == Denied {
-		s.forfeit(now, s.Available(now))
+		a.forfeit(now, a.Available(now))
 	}
 }
 
-// takeDenied takes out the refused units that a want tells. Where they are charged, those
-// of a window that is over are nobody's any more, and charged to the next they would use
-// that up.
-func (s *Account) takeDenied(t *Terms, now Millis) (units int64) {
-	if units = s.Denied; t.ChargesDenied && !s.owesPenalty(t, now) {
+// takeDenied takes out the refused units that a want reports. Where they are charged, those
+// of a window that is over are dropped: otherwise they would be charged to the next one.
+func (a *Account) takeDenied(t *Terms, now Millis) (units int64) {
+	if units = a.Denied; t.ChargesDenied && !a.owesPenalty(t, now) {
 		units = 0
 	}
-	s.Denied = 0
+	a.Denied = 0
 	return units
 }
 
-// owesPenalty reports whether the tier above has to hear of refused units, because it
-// charges them. Not at the end of a window: when that comes is known but for the time that
-// a reply takes, and what is refused just then matters to nobody.
-func (s *Account) owesPenalty(t *Terms, now Millis) bool {
-	if !t.ChargesDenied || s.Denied == 0 {
+// owesPenalty reports whether refused units have to be reported to the tier above, because
+// it charges them. At the end of a window they are not: when it ends is known only up to
+// the time that a reply takes, and the penalty would end with it.
+func (a *Account) owesPenalty(t *Terms, now Millis) bool {
+	if !t.ChargesDenied || a.Denied == 0 {
 		return false
 	}
 	margin := min(t.Interval, Millis(t.Window/limit.Millisecond)/10)
-	return t.Window == 0 || s.Reset == 0 || now < s.Reset-margin
+	return t.Window == 0 || a.Reset == 0 || now < a.Reset-margin
 }

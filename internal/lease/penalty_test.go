@@ -53,7 +53,7 @@ func TestDeniedNeedUsesUpWhatIsOnLease(t *testing.T) {
 	}
 }
 
-// Of a queue the tier above has charged the least need, if it denied that; the node
+// Of a queue the tier above has charged the least need, if it denied that; the relay
 // charges the others that it denies.
 func TestDeniedQueueIsCharged(t *testing.T) {
 	for name, c := range map[string]struct {

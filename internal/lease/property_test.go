@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// book is the naive twin of a slot: every lease that ever came, by what is left
+// book is the naive twin of an account: every lease that ever came, by what is left
 // of it, with nothing forgotten and nothing clever.
 type book struct {
 	t      fataler
@@ -41,7 +41,7 @@ func (b *book) leave(now Millis, p Part, spent bool) {
 // owe notes units that were admitted without a lease.
 func (b *book) owe(t *Terms, units int64) { b.debts = min(b.debts+units, t.Capacity) }
 
-// agrees checks a slot against the book and against its own invariants.
+// agrees checks an account against the book and against its own invariants.
 func (b *book) agrees(now Millis, s *Account, most int64) {
 	var held int64
 	for _, lot := range s.Lots {
@@ -73,7 +73,7 @@ type draws interface {
 	upTo(n int64) int64
 }
 
-// wander plays a slot at random against the book.
+// wander plays an account at random against the book.
 func wander(t fataler, d draws, steps int) {
 	terms := Terms{Consistency: Consistency(d.upTo(2)), Interval: 100, Timeout: 100, Capacity: 64, Overdraft: 2, Refills: d.upTo(1) == 1, Lead: 200 * Millis(d.upTo(1))}
 	terms.Pace = terms.Interval * Millis(d.upTo(1))
@@ -241,7 +241,7 @@ func (d *bytesDraws) upTo(n int64) int64 {
 }
 
 func FuzzSlot(f *testing.F) {
-	f.Add([]byte("a slot, some leases and a bad network"))
+	f.Add([]byte("an account, some leases and a bad network"))
 	f.Fuzz(func(t *testing.T, data []byte) { wander(t, &bytesDraws{data}, min(len(data)/4, 500)) })
 }
 

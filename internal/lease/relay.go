@@ -1,7 +1,7 @@
 package lease
 
-// quartersToCut is how many quarters of its ttl a lot has left when it is still cut.
-// With less the node asks above, and falls back on the lot if that gives nothing.
+// quartersToCut is how many quarters of its ttl a lot must have left for leases to be cut
+// from it. With less the relay asks above, and uses the lot if that grants nothing.
 const quartersToCut = 1
 
 // Relay is a tier in the middle: a holder of the tier above and the granter of
@@ -13,74 +13,74 @@ const quartersToCut = 1
 // what the lot was granted.
 type Relay struct {
 	Account Account
-	// Back is units that are to go back to the tier above beside the slot's own. Who keeps
-	// the node counts them: they travel before its next ask, or with it.
+	// Back is units that are to go back to the tier above beside the account's own. The
+	// owner of the relay counts them, and sends them before its next ask or with it.
 	Back int64
 
 	askers Askers
 	lent   [2]lent // of the running window and the next
 }
 
-// Acquire applies a child's want and answers it from the node's own leases, or
+// Acquire applies a child's want and answers it from the relay's own leases, or
 // from a denial it remembers. With Wait there is no answer yet: the caller keeps
 // the want, asks above ([Relay.Ask]) and answers it from the reply ([Relay.Apply]).
-// What comes back in the want is settled in either case, once: an answered or
-// kept want must not be applied again.
-// The part it returns belongs to a lease that the node holds no more: the caller
-// gives it back above. What the want says of a debt is not read: the caller passes
-// that on as it is, under the child's name, and the child repeats it until the tier
-// that counts has it. A node that added it up would add every repetition.
-func (n *Relay) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
-	n.askers.Note(int64(now/t.Interval), w.Fresh)
-	back := n.settle(t, now, w)
-	n.Back += back.Units // while it answers
+// What the want gives back is settled in either case, once: an answered or kept want must
+// not be applied again.
+// The part it returns belongs to a lease that the relay does not hold any more: the caller
+// gives it back above. The debt in the want is not read. The caller passes it on as it is,
+// under the child's name, and the child repeats it until the tier that counts has
+// acknowledged it: a relay that added it up would count every repetition.
+func (r *Relay) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
+	r.askers.Note(int64(now/t.Interval), w.Fresh)
+	back := r.settle(t, now, w)
+	r.Back += back.Units // until it has answered
 	if w.Want == 0 {
-		g := n.report(t, now)
-		n.Back -= back.Units
+		g := r.report(t, now)
+		r.Back -= back.Units
 		return g, Admit, back
 	}
-	if g, ok := n.cut(t, now, w, quartersToCut); ok {
-		n.Back -= back.Units
+	if g, ok := r.cut(t, now, w, quartersToCut); ok {
+		r.Back -= back.Units
 		return g, Admit, back
 	}
-	g, v := n.missed(t, now, w)
-	n.Back -= back.Units
+	g, v := r.missed(t, now, w)
+	r.Back -= back.Units
 	return g, v, back
 }
 
 // missed answers a want for which no lot has enough, or lasts long enough.
-func (n *Relay) missed(t *Terms, now Millis, w Want) (Grant, Verdict) {
-	offers := n.offers(t, now, w)
-	if offers && t.Consistency == Exact || !n.refuses(t, now, w) {
+func (r *Relay) missed(t *Terms, now Millis, w Want) (Grant, Verdict) {
+	offers := r.offers(t, now, w)
+	if offers && t.Consistency == Exact || !r.refuses(t, now, w) {
 		return Grant{}, Wait
 	}
-	if g, ok := n.cut(t, now, w, 0); ok {
+	if g, ok := r.cut(t, now, w, 0); ok {
 		return g, Admit
 	}
 	if offers {
 		return Grant{}, Wait
 	}
-	if t.ChargesDenied && t.Consistency != Exact { // of an exact rule it is noted already
-		n.Account.Deny(t, now, w.Need)
+	if t.ChargesDenied && t.Consistency != Exact { // takeExact has noted it for an exact rule
+		r.Account.Deny(t, now, w.Need)
 	}
-	n.Account.Refused = n.Account.Refused || w.Need > 0
-	return n.refusal(t, now, w), Refuse
+	r.Account.Refused = r.Account.Refused || w.Need > 0
+	return r.refusal(t, now, w), Refuse
 }
 
-// Top says whether to ask above while nobody waits, after an answer. An exact rule
-// has nothing to fetch ahead.
-func (n *Relay) Top(t *Terms, now Millis) Asks {
+// Top decides whether to ask above after an answer, while no child waits. For an exact rule
+// there is nothing to fetch ahead.
+func (r *Relay) Top(t *Terms, now Millis) Asks {
 	if t.Consistency == Exact {
 		return NoAsk
 	}
-	return n.Account.askBehind(t, now)
+	return r.Account.askBehind(t, now)
 }
 
 // Ask makes the want for the tier above on behalf of the children's wants that
-// wait, oldest first; with none of them it is a top-up for the node itself. The
-// queue holds wants for the next window only, or none of them. The least need
-// goes up: a costly one must not deny those that fit.
-func (n *Relay) Ask(t *Terms, now Millis, queue []Want, behind Asks) Want {
+// wait, oldest first; with none of them it is a top-up for the relay itself. The
+// queue holds only wants for the next window, or none of them. The least need is what is
+// asked for: a costly one must not deny those that fit.
+func (r *Relay) Ask(t *Terms, now Millis, queue []Want, behind Asks) Want {
 	var need, waiting, want int64
 	for _, c := range queue {
 		if c.Need > 0 && (need == 0 || c.Need < need) {
@@ -92,17 +92,17 @@ func (n *Relay) Ask(t *Terms, now Millis, queue []Want, behind Asks) Want {
 		waiting += c.Waiting
 		want += c.Want
 	}
-	w := n.Account.Ask(t, now, need, waiting, behind)
+	w := r.Account.Ask(t, now, need, waiting, behind)
 	w.Want = max(w.Want, want)
 	return w
 }
 
 // Apply takes the reply to w, which was asked for queue, and answers each of
 // these wants in order into grants, which has the length of queue. A child that
-// gets nothing is denied as the node was. The part is to be given back above.
-func (n *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis, queue []Want, grants []Grant) Part {
+// gets nothing is denied as the relay was. The part is to be given back above.
+func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis, queue []Want, grants []Grant) Part {
 	if g.Status != OK && g.Status != Denied {
-		n.Account.Asking = n.Account.Asking && w.Want == 0
+		r.Account.Asking = r.Account.Asking && w.Want == 0
 		for i := range grants {
 			grants[i] = Grant{Status: g.Status}
 		}
@@ -111,7 +111,7 @@ func (n *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 	left := g.Granted
 	told := g
 	if t.Consistency != Optimistic && g.StartsIn == 0 { // see report
-		told.Remaining = max(g.Remaining, min(g.Remaining+n.Account.Held(t, now)+n.Back, t.Capacity))
+		told.Remaining = max(g.Remaining, min(g.Remaining+r.Account.Held(t, now)+r.Back, t.Capacity))
 	}
 	var waiting int64
 	for _, c := range queue {
@@ -125,30 +125,30 @@ func (n *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 		}
 		grants[i] = share(t, now, sent, c, told, left, ahead)
 		left -= grants[i].Granted
-		n.lend(t, now, g.Lease, grants[i].Granted, sent+g.TTL)
+		r.lend(t, now, g.Lease, grants[i].Granted, sent+g.TTL)
 	}
 	var back Part
 	if t.Consistency != Exact && now < sent+g.TTL { // it will be kept
-		back = n.makePlace(now, left)
+		back = r.makePlace(now, left)
 	}
-	if rest := n.Account.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {
+	if rest := r.Account.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {
 		back = rest
 	}
 	for i, c := range queue {
 		if grants[i].Status != Denied {
 			continue
 		}
-		if g, ok := n.cut(t, now, c, 0); ok { // what is left of an old lease is better than nothing
+		if g, ok := r.cut(t, now, c, 0); ok { // what is left of an old lease is better than nothing
 			grants[i] = g
 		}
 	}
-	n.penalize(t, now, w, g, queue, grants)
+	r.penalize(t, now, w, g, queue, grants)
 	return back
 }
 
-// penalize charges the needs that were denied to a queue, where that is charged: all but
-// the one that the tier above has charged.
-func (n *Relay) penalize(t *Terms, now Millis, w Want, g Grant, queue []Want, grants []Grant) {
+// penalize charges the needs that were denied to a queue, where denials are charged: all
+// but the one that the tier above has charged.
+func (r *Relay) penalize(t *Terms, now Millis, w Want, g Grant, queue []Want, grants []Grant) {
 	if !t.ChargesDenied {
 		return
 	}
@@ -161,16 +161,16 @@ func (n *Relay) penalize(t *Terms, now Millis, w Want, g Grant, queue []Want, gr
 	if g.Status == Denied {
 		units -= w.Need
 	}
-	n.Account.Deny(t, now, units)
+	r.Account.Deny(t, now, units)
 }
 
-// makePlace makes place for so many units of a new lease where both lots hold
-// some: the lot with fewer goes back, of those that are not meant for the next
-// window. The new lease is larger than what is left of an old one that a want did
-// not find enough in; if it were the one to go back, the next want would ask again.
-func (n *Relay) makePlace(now Millis, units int64) Part {
-	a, b := &n.Account.Lots[0], &n.Account.Lots[1]
-	if units == 0 || n.Account.place(now) >= 0 {
+// makePlace makes place for a new lease of so many units where both lots hold some: of the
+// lots that are not for the next window, the one with fewer units goes back. A want has not
+// found enough in the old lots. If the new lease went back instead, the next want would
+// have to ask again.
+func (r *Relay) makePlace(now Millis, units int64) Part {
+	a, b := &r.Account.Lots[0], &r.Account.Lots[1]
+	if units == 0 || r.Account.place(now) >= 0 {
 		return Part{}
 	}
 	if a.From > now || b.From <= now && b.Units < a.Units {
@@ -184,11 +184,11 @@ func (n *Relay) makePlace(now Millis, units int64) Part {
 	return back
 }
 
-// Retries reports whether a want that waited, and was denied, is asked for again at once:
-// because the node has more to give back than went up with the ask. Where the denial was
-// charged it is final.
-func (n *Relay) Retries(t *Terms, now Millis, w Want) bool {
-	return !t.ChargesDenied && n.offers(t, now, w)
+// Retries reports whether a want that waited and was denied is asked for again at once,
+// because the relay has more to give back than it sent with the ask. Where denials are
+// charged they are final.
+func (r *Relay) Retries(t *Terms, now Millis, w Want) bool {
+	return !t.ChargesDenied && r.offers(t, now, w)
 }
 
 // share answers a queued want from what is left of the reply: what it waits for,
@@ -218,37 +218,37 @@ func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant
 	return g
 }
 
-// settle takes back what a child gives back, at most what is out of its lease. What
-// belongs to a window is lent again until that ends. What was cut by another node, from a
-// lease of which this one has cut nothing, goes up, where it is capped. So do tokens of
-// a bucket: put into a newer lot they would stay out for ever.
-// Where the network may bring a copy to another node, the caller keeps Unused from the want
-// and passes it up under a name: only the tier above can know it again.
-func (n *Relay) settle(t *Terms, now Millis, w Want) Part {
-	n.Account.Deny(t, now, w.Denied)
+// settle takes back what a child gives back, at most what is out of its lease. Units of a
+// window are lent again until that ends. Units of a lease of which this relay has cut
+// nothing were cut by another relay: they go to the tier above, which limits them to what
+// it has out. So do tokens of a bucket: in a newer lot they would stay out for ever.
+// Where the network may bring a copy to another relay, the caller takes Unused out of the
+// want and passes it on under a name: only the tier above can recognize the copy.
+func (r *Relay) settle(t *Terms, now Millis, w Want) Part {
+	r.Account.Deny(t, now, w.Denied)
 	units := w.Unused
 	if units == 0 || t.Lies(units) {
 		return Part{}
 	}
-	l := n.lentOf(now, w.Lease)
+	l := r.lentOf(now, w.Lease)
 	if t.Refills || l == nil {
 		return Part{Units: units, Lease: w.Lease, Expiry: now}
 	}
-	return n.TakeBack(t, now, Part{Units: min(units, l.units), Lease: w.Lease})
+	return r.TakeBack(t, now, Part{Units: min(units, l.units), Lease: w.Lease})
 }
 
-// TakeBack settles units that were handed out and reached nobody: unlike what a child
-// says, that is known. The part it returns is to be given back above.
-func (n *Relay) TakeBack(t *Terms, now Millis, p Part) Part {
-	if l := n.lentOf(now, p.Lease); l != nil {
+// TakeBack settles units that were handed out and did not arrive. They are not limited to
+// what is out, because the caller knows them. The part it returns is to be given back above.
+func (r *Relay) TakeBack(t *Terms, now Millis, p Part) Part {
+	if l := r.lentOf(now, p.Lease); l != nil {
 		l.units = max(0, l.units-p.Units)
 	}
 	p.Expiry = now
 	if p.Units == 0 || t.Refills {
 		return p
 	}
-	for i := range n.Account.Lots {
-		if lot := &n.Account.Lots[i]; lot.Lease == p.Lease && lot.Expiry > 0 && !lot.Local {
+	for i := range r.Account.Lots {
+		if lot := &r.Account.Lots[i]; lot.Lease == p.Lease && lot.Expiry > 0 && !lot.Local {
 			lot.Units += p.Units
 			return Part{}
 		}
@@ -259,15 +259,15 @@ func (n *Relay) TakeBack(t *Terms, now Millis, p Part) Part {
 // cut grants a child part of one lot: of the older one that has what it needs
 // and at least so many quarters of its time left. Where neither has enough, both
 // together may, if their units go back to the same lease.
-func (n *Relay) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) {
+func (r *Relay) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) {
 	if t.Consistency == Exact {
 		return Grant{}, false
 	}
 	var both int64
 	lots := 0
 	rest := Never
-	for i := range n.Account.Lots {
-		lot := &n.Account.Lots[i]
+	for i := range r.Account.Lots {
+		lot := &r.Account.Lots[i]
 		lasts := lot.Expiry - now - 1 // now is rounded down
 		if lot.Local || lot.Units == 0 || (lot.From > now) != w.Next || lasts < max(1, quarters*lot.TTL/4) {
 			continue
@@ -279,108 +279,108 @@ func (n *Relay) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool)
 		}
 		share := lot.Units
 		if !t.Refills {
-			share /= 2 * max(n.askers.Count(), 1)
+			share /= 2 * max(r.askers.Count(), 1)
 		}
 		granted := min(w.Want, lot.Units, max(w.Waiting, share))
 		if granted > 0 {
 			lot.Units -= granted
-			return n.granted(t, now, granted, lot, lasts), true
+			return r.granted(t, now, granted, lot, lasts), true
 		}
 	}
-	old, young := &n.Account.Lots[0], &n.Account.Lots[1]
+	old, young := &r.Account.Lots[0], &r.Account.Lots[1]
 	if lots < 2 || w.Need == 0 || both < w.Need || old.Lease != young.Lease {
 		return Grant{}, false
 	}
 	young.Units -= w.Need - old.Units
 	old.Units = 0
-	return n.granted(t, now, w.Need, young, rest), true
+	return r.granted(t, now, w.Need, young, rest), true
 }
 
 // granted is the grant of units that were cut from a lot, for so long.
-func (n *Relay) granted(t *Terms, now Millis, units int64, lot *Lot, lasts Millis) Grant {
-	n.Account.Spent += units
-	if n.Account.Available(now) == 0 {
-		n.Account.grow()
+func (r *Relay) granted(t *Terms, now Millis, units int64, lot *Lot, lasts Millis) Grant {
+	r.Account.Spent += units
+	if r.Account.Available(now) == 0 {
+		r.Account.grow()
 	}
-	n.lend(t, now, lot.Lease, units, now+lasts)
-	g := n.report(t, now)
+	r.lend(t, now, lot.Lease, units, now+lasts)
+	g := r.report(t, now)
 	g.Granted, g.Lease, g.TTL, g.StartsIn = units, lot.Lease, lasts, max(0, lot.From-now)
 	if g.Remaining == 0 && g.StartsIn == 0 {
-		g.RetryAfter = max(0, t.retry(1, 0, g.Reset, n.Account.RetryAt-now))
+		g.RetryAfter = max(0, t.retry(1, 0, g.Reset, r.Account.RetryAt-now))
 	}
 	return g
 }
 
 // refuses reports whether a want that no lot answers is over the limit by what
-// the node knows of the tier above. A want of an exact rule is refused only while its
+// the relay knows of the tier above. A want of an exact rule is refused only while its
 // denial lasts.
-func (n *Relay) refuses(t *Terms, now Millis, w Want) bool {
+func (r *Relay) refuses(t *Terms, now Millis, w Want) bool {
 	need := max(w.Need, 1)
 	if t.Consistency == Exact {
-		return n.Account.takeExact(t, now, need).Verdict == Refuse
+		return r.Account.takeExact(t, now, need).Verdict == Refuse
 	}
-	if w.Need == 0 && n.Account.underWay(t, now) {
+	if w.Need == 0 && r.Account.underWay(t, now) {
 		return true
 	}
-	return n.Account.refused(t, now, need)
+	return r.Account.refused(t, now, need)
 }
 
-// offers reports whether a need fits, by what is known, into what is left above once the
-// node has given back what it holds and what is on its way.
-func (n *Relay) offers(t *Terms, now Millis, w Want) bool {
-	back := n.Back + n.Account.Held(t, now)
+// offers reports whether a need fits, by what is known, into what the tier above will have
+// when the relay has given back what it holds and what is on its way.
+func (r *Relay) offers(t *Terms, now Millis, w Want) bool {
+	back := r.Back + r.Account.Held(t, now)
 	switch {
 	case back == 0 || w.Need == 0:
 		return false
 	case t.Consistency == Exact:
-		return w.Need-back < n.Account.DeniedNeed
+		return w.Need-back < r.Account.DeniedNeed
 	}
-	return !n.Account.refused(t, now, w.Need-back)
+	return !r.Account.refused(t, now, w.Need-back)
 }
 
-// refusal tells a child what the node knows of a limit that it may not ask for
-// now, and to come back within a lease interval: the siblings may have given
-// something back, or the node have got a lease.
-func (n *Relay) refusal(t *Terms, now Millis, w Want) Grant {
-	g := n.report(t, now)
+// refusal is the denial of a want for which the relay may not ask now. The child may ask
+// again after a lease interval: until then other children may have given units back, or the
+// relay may have got a lease.
+func (r *Relay) refusal(t *Terms, now Millis, w Want) Grant {
+	g := r.report(t, now)
 	g.Status = Denied
-	g.RetryAfter = n.Account.Retry(t, now, max(w.Need, 1))
+	g.RetryAfter = r.Account.Retry(t, now, max(w.Need, 1))
 	g.AskAfter = t.Interval
-	if t.Window > 0 { // not beyond the flip, which may just have been
+	if t.Window > 0 { // not beyond the end of the window
 		g.AskAfter = min(g.AskAfter, g.RetryAfter)
 	}
-	if flip := n.Account.Reset - now; flip > 0 {
+	if flip := r.Account.Reset - now; flip > 0 {
 		g.AskAfter = min(g.AskAfter, flip)
 	}
 	return g
 }
 
-// report is a grant of nothing that tells what the node knows of the counter:
-// that there is nothing, while a debt of the node itself has not reached it.
-func (n *Relay) report(t *Terms, now Millis) Grant {
-	g := Grant{Status: OK, Limit: t.Capacity, Reset: max(0, n.Account.Reset-now)}
+// report is a grant of nothing with what the relay knows of the counter. While a debt of
+// the relay itself is not acknowledged, it reports that nothing is left.
+func (r *Relay) report(t *Terms, now Millis) Grant {
+	g := Grant{Status: OK, Limit: t.Capacity, Reset: max(0, r.Account.Reset-now)}
 	switch {
-	case n.Account.Overdrawn > 0:
+	case r.Account.Overdrawn > 0:
 		if t.Refills {
-			g.Reset += Millis(float64(n.Account.Overdrawn) * t.Unit)
+			g.Reset += Millis(float64(r.Account.Overdrawn) * t.Unit)
 		}
-	case t.Consistency == Optimistic: // who overdraws by it takes from the counter, not from the lots
-		g.Remaining = n.Account.Left
+	case t.Consistency == Optimistic: // its children overdraw by Remaining, which takes from the counter, not from the lots
+		g.Remaining = r.Account.Left
 	default:
-		g.Remaining = min(n.Account.Left+n.Account.Available(now)+n.Account.Lapsed(t, now)+n.Back, t.Capacity)
+		g.Remaining = min(r.Account.Left+r.Account.Available(now)+r.Account.lapsedUnits(t, now)+r.Back, t.Capacity)
 	}
 	return g
 }
 
-// Told learns from the reply to a child's debt that was passed on.
-func (n *Relay) Told(t *Terms, now Millis, above Grant) {
+// DebtReplied learns from the reply to a child's debt that was passed on.
+func (r *Relay) DebtReplied(t *Terms, now Millis, above Grant) {
 	if above.Status == OK || above.Status == Denied {
-		n.Account.Apply(t, now, now, Want{}, above, 0, 100)
+		r.Account.Apply(t, now, now, Want{}, above, 0, 100)
 	}
 }
 
-// AfterDebt is what a child is told whose debt was passed on: an optimistic one
-// overdraws by what is left, so that is what the reply to its debt left.
+// AfterDebt is the grant g for a child whose debt was passed on. An optimistic child
+// overdraws by Remaining, so that is at most what the reply to its debt has left.
 func (t *Terms) AfterDebt(g, above Grant) Grant {
 	if t.Consistency == Optimistic {
 		g.Remaining = min(g.Remaining, above.Remaining)

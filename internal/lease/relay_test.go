@@ -6,7 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// tier drives one node through a trace.
+// tier drives one relay through a trace.
 type tier struct {
 	t     *testing.T
 	terms Terms
@@ -94,7 +94,7 @@ func TestNodeAsksForItsChildren(t *testing.T) {
 	}
 	for _, g := range grants {
 		if g.TTL != 989 || g.Status != OK {
-			t.Errorf("%+v: not within the node's own 1000 ms since 1000", g)
+			t.Errorf("%+v: not within the relay's own 1000 ms since 1000", g)
 		}
 	}
 	if n.Account.Lots[1].Units+n.Account.Lots[0].Units != 19 {
@@ -132,7 +132,7 @@ func TestNodePassesADenialOn(t *testing.T) {
 	}
 }
 
-// A node takes back what it has cut of a lease, and no more.
+// A relay takes back what it has cut of a lease, and no more.
 func TestNodeTakesBack(t *testing.T) {
 	n := newTier(t, perMinute, Leased, Lot{Units: 6, Expiry: 2000, TTL: 1000, Lease: 7})
 	n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Admit, 5)
@@ -155,7 +155,7 @@ func TestNodeTakesBack(t *testing.T) {
 	}
 }
 
-// A node neither adds up what its children overdrew nor pays it: they repeat it.
+// A relay neither adds up what its children overdrew nor pays it: they repeat it.
 func TestNodeLeavesDebtsToTheCounter(t *testing.T) {
 	n := newTier(t, perMinute, Optimistic, Lot{Units: 3, Expiry: 2000, TTL: 1000, Lease: 7})
 	for range 3 {
@@ -182,7 +182,7 @@ func TestNodeNestsTheNextWindow(t *testing.T) {
 	}
 	g := n.acquire(9900, Want{Want: 2, Next: true}, Admit, 2)
 	if g.Lease != 8 || g.StartsIn != 103 || g.TTL != 1099 {
-		t.Errorf("%+v: not before the node's own units begin", g)
+		t.Errorf("%+v: not before the relay's own units begin", g)
 	}
 	n.acquire(9901, Want{Need: 1, Waiting: 1, Want: 1}, Wait, 0) // the old lot is nearly over
 	n.acquire(10_004, Want{Need: 1, Waiting: 1, Want: 1}, Admit, 1)

@@ -6,20 +6,20 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Never is [limit.Never] in milliseconds: as a RetryAfter, that no waiting helps.
+// Never is [limit.Never] in milliseconds: as a RetryAfter it means that waiting does not help.
 const Never = Millis(limit.Never / limit.Millisecond)
 
-// Retry is after how long a client should come back whose request of cost units is
-// refused at now: when the limit would admit it if nobody else asked. Where that is not
-// known it is when the holder may ask next. It is at least 1.
-func (s *Account) Retry(t *Terms, now Millis, cost int64) Millis {
-	if after := t.retry(cost, s.Overdrawn, s.Reset-now, s.RetryAt-now); after > 0 {
+// Retry is after how long the client of a refused request of cost units should come back:
+// when the limit would admit it if no other request came. If that is not known it is when
+// the holder may ask next. It is at least 1.
+func (a *Account) Retry(t *Terms, now Millis, cost int64) Millis {
+	if after := t.retry(cost, a.Overdrawn, a.Reset-now, a.RetryAt-now); after > 0 {
 		return after
 	}
-	return max(1, s.NextAsk-now, s.LimitedUntil-now)
+	return max(1, a.NextAsk-now, a.LimitedUntil-now)
 }
 
-// RetryAfter is [Account.Retry] by a reply that has just arrived and gives nothing to a
+// RetryAfter is [Account.Retry] by a reply that has just arrived and grants nothing to a
 // request of cost units.
 func (t *Terms) RetryAfter(g *Grant, cost int64) Millis {
 	if after := t.retry(cost, 0, g.Reset, g.RetryAfter); after > 0 {
@@ -28,10 +28,9 @@ func (t *Terms) RetryAfter(g *Grant, cost int64) Millis {
 	return max(1, g.AskAfter)
 }
 
-// retry is after how long cost units can be had of a counter that is as good as new
-// after reset, but for a debt that its granter has not heard of, and of which that told
-// a wait, 0: it told none. When a bucket has cost units follows from when it is full. 0:
-// nobody knows.
+// retry is after how long a counter has cost units that is as good as new after reset; 0:
+// not known. debt is what the granter has not been told of yet, and told the wait that it
+// told, 0: none. When a bucket has cost units follows from when it is full.
 func (t *Terms) retry(cost, debt int64, reset, told Millis) Millis {
 	if cost > t.Capacity {
 		return Never
@@ -50,16 +49,16 @@ func (t *Terms) retry(cost, debt int64, reset, told Millis) Millis {
 	return 0
 }
 
-// learnRetry notes what a reply to a want that asks for something tells of the next
-// unit. An empty grant, whose group was denied elsewhere, tells nothing.
-func (s *Account) learnRetry(now Millis, g *Grant) {
+// learnRetry notes when there is a next unit, by the reply to a want that asks for
+// something. An empty grant in a group that another member denied does not tell it.
+func (a *Account) learnRetry(now Millis, g *Grant) {
 	switch {
 	case g.StartsIn > 0:
 	case g.Status == Denied:
-		s.RetryAt = now + max(g.RetryAfter, 1)
+		a.RetryAt = now + max(g.RetryAfter, 1)
 	case g.Granted > 0 && g.RetryAfter > 0:
-		s.RetryAt = now + g.RetryAfter
+		a.RetryAt = now + g.RetryAfter
 	case g.Granted > 0:
-		s.RetryAt = 0
+		a.RetryAt = 0
 	}
 }

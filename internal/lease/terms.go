@@ -6,15 +6,15 @@ import "github.com/weirlimit/weir/internal/limit"
 // holder's own monotonic clock and is greater than zero.
 type Millis int64
 
-// Consistency is what a request does that finds no units on lease. The zero
-// value is Leased.
+// Consistency is what happens to a request that finds no units on lease. The zero value
+// is Leased.
 type Consistency uint8
 
 // The consistencies.
 const (
 	Leased     Consistency = iota // it waits for the answer; later ones find a lease
 	Exact                         // every request asks; only denials are kept
-	Optimistic                    // it is admitted while the question is on its way, up to Overdraft
+	Optimistic                    // it is admitted before the answer, up to Overdraft
 )
 
 var consistencyWords = [...]string{Leased: "leased", Exact: "exact", Optimistic: "optimistic"}
@@ -49,7 +49,7 @@ func word(words []string, i int) string {
 const (
 	DefaultInterval  Millis = 100
 	DefaultTimeout   Millis = 100
-	DefaultOverdraft int64  = 1
+	defaultOverdraft int64  = 1
 )
 
 // Terms are what both sides of a lease have to know of a limit beside its state.
@@ -69,7 +69,7 @@ type Terms struct {
 	Capacity int64
 	// Refills is true for a token bucket, whose rest need not be rationed.
 	Refills bool
-	// ChargesDenied is true where what is refused counts too, see [Slot.Deny].
+	// ChargesDenied is true where refused requests count too, see [Account.Deny].
 	ChargesDenied bool
 	// Unit is how many milliseconds bring a unit of a token bucket; 0 for others.
 	Unit float64
@@ -84,14 +84,14 @@ type Terms struct {
 	// sliding window or log, where what nobody asks for in time is lost. 0 for
 	// fixed windows, where nothing comes back.
 	Pace Millis
-	// Ample is so much left above that Pace does not hold up a request which fits into
-	// that: what trickles back in four times Pace. To ask for half of what is left again
-	// and again is worth it on the way down to a limit, and over before that is reached.
+	// Ample is how many units must be left above for a request that fits into them not to
+	// wait for Pace: what trickles back in four times Pace. On the way down to a limit it is
+	// worth to ask for half of what is left again and again; below Ample it is not.
 	Ample int64
-	// Pause is the least time from a denial to the next ask where units trickle
-	// back faster than one in a lease interval: that interval, or half of what
-	// refills the whole limit where that is shorter. 0 where the time of the next
-	// unit is known and not so soon.
+	// Pause is the least time from a denial to the next ask where units trickle back
+	// faster than one in a lease interval: that interval, or half of the time that refills
+	// the whole limit if that is shorter. 0 where the next unit comes later, at a known
+	// time.
 	Pause Millis
 	// LongestTTL bounds a lease on a token bucket; 0: nothing to bound. See
 	// [longestTTL].
@@ -110,7 +110,7 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 		t.Timeout = DefaultTimeout
 	}
 	if c == Optimistic && t.Overdraft <= 0 {
-		t.Overdraft = DefaultOverdraft
+		t.Overdraft = defaultOverdraft
 	}
 	if s.Algorithm == limit.TokenBucket {
 		t.Capacity, t.Refills = s.Burst, true
@@ -157,8 +157,8 @@ func refillTime(s limit.Spec) Millis {
 // time a bucket grants at most its burst and what refilled it. So if the refill
 // within a ttl is at most the burst, then credit and leases together never pass
 // twice the burst, and in any time t at most 2*burst + rate*t is admitted.
-// Below 1 s a lease would be over before a distant holder could use it: a bucket
-// that refills faster than that may have its refill of one second on lease.
+// A lease shorter than 1 s would be over before a distant holder could use it: of a bucket
+// that refills faster, the refill of one second may be out on lease.
 func longestTTL(s limit.Spec) Millis {
 	return max(Millis(limit.Second/limit.Millisecond), refillTime(s))
 }

@@ -146,7 +146,7 @@ func (g *region) relay(now limit.Micros, l *limit.Limit, terms *lease.Terms, key
 	at := millis(now)
 	give := func(p lease.Part) {
 		if p.Units > 0 {
-			n.Told(terms, at, c.Acquire(l, terms, now, lease.Want{Unused: p.Units, Lease: p.Lease}))
+			n.DebtReplied(terms, at, c.Acquire(l, terms, now, lease.Want{Unused: p.Units, Lease: p.Lease}))
 		}
 	}
 	out, verdict, back := n.Acquire(terms, at, want)

@@ -72,7 +72,7 @@ func (q *acquisition) onlyOwes(a *limiter.Ask, i int) bool {
 func (o *owed) reply(now lease.Millis, s *Store, a *limiter.Ask, g lease.Grant) {
 	s.withEntry(a, func(k key) {
 		k.Value.noteReply(now, g.Status)
-		k.Value.relay.Told(&a.Policy.Terms, now, g)
+		k.Value.relay.DebtReplied(&a.Policy.Terms, now, g)
 	})
 	if decided(g) {
 		o.above.Store(&g)

@@ -271,7 +271,7 @@ func (p *pending) replyGuest(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	back.by = p.guest.policy
 	p.giveBack(now, back)
 	if decided(g) {
-		v.relay.Account.Overhear(&p.Policy.Terms, t, now, g)
+		v.relay.Account.LearnFrom(&p.Policy.Terms, t, now, g)
 		p.charge(now, p.guest)
 		if g.Remaining == 0 {
 			v.replied = 0 // how much more is left by the host's count is unknown

@@ -97,7 +97,7 @@ func (p *pending) replyReport(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	account, t := &p.Value.relay.Account, &a.Policy.Terms
 	if p.isGuest(a.Policy) {
 		if decided(g) {
-			account.Overhear(&p.Policy.Terms, t, now, g)
+			account.LearnFrom(&p.Policy.Terms, t, now, g)
 		}
 		return
 	}
