@@ -104,9 +104,9 @@ func (l *Limit) slide(st *State, now Micros) {
 func (l *Limit) slidingRemaining(st *State, now Micros) int64 {
 	f := &l.fade
 	remaining := l.spec.Count - st.Level
-	if *st.before() > 0 && remaining > 0 {
+	if st.Aux > 0 && remaining > 0 { // before; read so that this is inlined
 		left := f.period - int64(max(0, now-st.At)/f.unit)
-		remaining -= ceilDiv(l.weighed(*st.before())*left, f.period)
+		remaining -= ceilDiv(l.weighed(st.Aux)*left, f.period)
 	}
 	return max(0, remaining)
 }
