@@ -150,7 +150,7 @@ func (c *chain) ask(i int, w Want) Grant {
 	}
 }
 
-// giveBack returns units to tier i, and lets the relay below it hear what that says.
+// giveBack returns units to tier i, and passes the reply to the relay below it.
 func (c *chain) giveBack(i int, p Part) {
 	if p.Units == 0 {
 		return
@@ -172,7 +172,7 @@ func (c *chain) pass(d Millis) {
 	}
 }
 
-// report tells what an idle holder has to tell, and then the relays.
+// report sends what an idle holder has to report, and then the relays do.
 func (c *chain) report() {
 	if w, ok := c.account.Report(&c.terms, c.ms()); ok {
 		c.account.Apply(&c.terms, c.ms(), c.ms(), w, c.ask(0, w), 0, 100)

@@ -20,8 +20,8 @@ type Failed struct {
 	Admitted bool
 	Why      Why
 	Reset    Millis // until the counter is as good as new, or until the share is
-	// RetryAfter is, for a request that is refused, when it should come back; 0: nobody
-	// knows, since that depends on when the tier above answers again.
+	// RetryAfter is, for a request that is refused, when it should come back; 0: not
+	// known, because it depends on when the tier above answers again.
 	RetryAfter Millis
 	// Unowed is what of the cost is not owed for though it was admitted: the debt is one
 	// limit already, see [Taken].
@@ -67,7 +67,7 @@ func (a *Account) Fail(t *Terms, now Millis, f Failure, cost int64) Failed {
 	return d
 }
 
-// FailPeek tells how [Account.Fail] would decide on one unit. It changes nothing.
+// FailPeek is what [Account.Fail] would decide on one unit. It changes nothing.
 func (a *Account) FailPeek(t *Terms, now Millis, f Failure) Failed {
 	as := *a
 	d := as.Fail(t, now, f, 1)

@@ -98,7 +98,7 @@ func TestWhatRefuses(t *testing.T) {
 }
 
 // Refused from memory is refused: by the account, by a relay, by a relay's children, or
-// as an exact rule does it. A question, a child that tells nothing of the kind, and
+// as an exact rule does it. A peek, a child that reports no denials, and
 // a spent share of the holder's own refuse nobody.
 func TestRefusalsFromMemory(t *testing.T) {
 	spent := Account{LimitedUntil: 2000, NextAsk: 2000, DeniedNeed: 1, Reset: 9000}

@@ -41,6 +41,6 @@ func (r *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Mill
 	l.until = max(l.until, until, 1)
 }
 
-// Lies reports whether a holder says that it gives back more units than it can have been
+// Lies reports whether a holder claims to give back more units than it can have been
 // granted. Then none of them are taken back.
 func (t *Terms) Lies(unused int64) bool { return unused > 2*t.Capacity }

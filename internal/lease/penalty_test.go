@@ -7,7 +7,7 @@ import (
 )
 
 // What a holder refuses where that is charged: its own units are the first that it uses
-// up, and the tier above hears of the rest, once, and not after its window.
+// up, and the rest is reported to the tier above, once, and not after its window.
 func TestRefusedUnitsAreCharged(t *testing.T) {
 	spec := perMinute
 	spec.ChargeDenied = true

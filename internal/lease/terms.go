@@ -220,6 +220,6 @@ type Grant struct {
 	Remaining int64 // what was left above
 	Reset     Millis
 
-	// StillOwed says that Overdrawn of the want was not applied, though the rest was.
+	// StillOwed is true if Overdrawn of the want was not applied, though the rest was.
 	StillOwed bool
 }

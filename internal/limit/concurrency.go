@@ -7,7 +7,7 @@ package limit
 // "Scaling your API with rate limiters", 2017, the concurrent requests limiter;
 // Redis sets scored by expiry are the usual form).
 //
-// Holders say what they hold and want in absolute numbers, so that a repeated or
+// Holders state what they hold and want in absolute numbers, so that a repeated or
 // lost call does no harm. Clients with request ids acquire, renew and release one
 // holding per request instead. Both are holdings of an id in the same count.
 //
@@ -30,8 +30,8 @@ type HoldDecision struct {
 	RetryAfter Micros
 }
 
-// Hold says how many slots, in total, a holder may hold until the TTL: it has
-// `holding` in use or reserved for requests that wait and would like `want`.
+// Hold decides how many slots, in total, a holder may hold until the TTL. It has
+// holding slots in use or reserved for requests that wait, and would like want.
 //
 // What it uses and still holds is never taken away. Of what is free it gets what
 // it lacks of holding, and ahead of that 1/(2*holders) of the rest, but at least
@@ -86,7 +86,7 @@ func (l *Limit) RenewSlot(st Slots, now Micros, id uint64) (Slots, HoldDecision)
 	return st, l.answer(st, now, id, had, had)
 }
 
-// ReleaseSlot gives back what a request holds and says how much that was: 0 if
+// ReleaseSlot gives back what a request holds and returns how much that was: 0 if
 // it ran out or was released before.
 func (l *Limit) ReleaseSlot(st Slots, now Micros, id uint64) (Slots, int64) {
 	st = l.lapse(st, legalTime(now))
@@ -109,8 +109,7 @@ func (l *Limit) FreshSlots(st Slots, now Micros) bool {
 	return true
 }
 
-// answer words the decision for an id that was granted so many slots and needed
-// `need`.
+// answer is the decision for an id that was granted so many slots and needed need.
 func (l *Limit) answer(st Slots, now Micros, id uint64, granted, need int64) HoldDecision {
 	d := HoldDecision{Granted: granted, Remaining: max(0, l.spec.Count-st.Used)}
 	if granted > 0 {

@@ -11,7 +11,7 @@ const maxNow = maxExact - 1 - 3*MaxPeriod
 // remaining/(2*Askers), so that leases shrink as a window runs out, and all that
 // remains for a token bucket, which refills.
 //
-// A denied need costs nothing unless the limit says ChargeDenied. An ask for
+// A denied need costs nothing unless the limit has ChargeDenied. An ask for
 // nothing is a report: Granted and RetryAfter are 0. A limit on Concurrency
 // grants nothing here; see [Limit.Hold]. Constant time; O(log n) for a sliding log
 // of n entries, plus the leases on it that are out.
@@ -20,8 +20,8 @@ func (l *Limit) Acquire(st State, now Micros, a Ask) (State, Decision) {
 	return st, d
 }
 
-// Decide is [Limit.Acquire] in place, for whoever holds the state in a table. It
-// saves copying the state in and out, which costs more than deciding.
+// Decide is [Limit.Acquire] in place, for callers that keep the state in a table. It
+// saves copying the state in and out, which costs more than the decision.
 func (l *Limit) Decide(st *State, now Micros, a Ask) (d Decision) {
 	now = legalTime(now)
 	a.legalize()
@@ -40,7 +40,7 @@ func (l *Limit) Decide(st *State, now Micros, a Ask) (d Decision) {
 	return d
 }
 
-// Peek tells what Acquire would decide on a lone need, without charging it:
+// Peek is what Acquire would decide on a need alone, without charging it:
 // Granted is need or 0, Remaining what there is before it. Period, StartsIn and
 // TTL are 0. The state is neither changed nor its memory written.
 func (l *Limit) Peek(st State, now Micros, need int64) (d Decision) {
@@ -63,8 +63,8 @@ func (l *Limit) Peek(st State, now Micros, need int64) (d Decision) {
 // Return gives back units of a grant that were not spent, to the period that
 // [Decision.Period] named (or [Limit.PeriodFromID] recovered); units of a period
 // that no longer counts are dropped. It reports how many units found their
-// charge. Giving back more than was granted is the caller's fault and admits as
-// much too much: the granter caps it at what it has out.
+// charge. If more is given back than was granted, that
+// much too much is admitted: the granter must limit it to what it has out.
 func (l *Limit) Return(st State, now, period Micros, units int64) (State, int64) {
 	now, units = legalTime(now), legalUnits(units)
 	switch l.spec.Algorithm {

@@ -1,8 +1,8 @@
 package limit
 
-// Figures are what the decisions of a limit reckon with, as [New] worked them out
-// of its spec: for code that decides elsewhere and has to agree to the last unit,
-// such as the scripts on Redis.
+// Figures are the numbers that the decisions of a limit are calculated from, as [New]
+// derived them from its spec. They are for code that decides elsewhere and has to agree to
+// the last unit, such as the scripts on Redis.
 type Figures struct {
 	Capacity int64  // units that a new counter holds: Burst for a token bucket, else Count
 	TTLLong  Micros // of units granted ahead while half of Capacity is left
@@ -32,5 +32,5 @@ func (l *Limit) Figures() Figures {
 	return f
 }
 
-// LegalTime is the legal time nearest to t, for which every function here takes it.
+// LegalTime is the legal time nearest to t. Every function here takes t for that.
 func LegalTime(t Micros) Micros { return legalTime(t) }

@@ -44,8 +44,8 @@ const (
 // MaxPeriod is the longest period of a limit.
 const MaxPeriod = 366 * Day
 
-// Never is the RetryAfter of an ask that no waiting helps: it needs more than the
-// limit can ever hold, or would wait for more than 142 years (2^52 µs).
+// Never is the RetryAfter of an ask for which waiting does not help: it needs more than
+// the limit can ever hold, or would wait for more than 142 years (2^52 µs).
 const Never Micros = 1<<53 - 1
 
 // MaxCount bounds a limit's count and burst, and thus every number of units: a
@@ -56,7 +56,7 @@ const MaxCount int64 = 1<<32 - 1
 // and the units of one have to fit into its record.
 const MaxSlots int64 = 1<<24 - 1
 
-// Algorithm says how units are counted. The zero value is TokenBucket.
+// Algorithm is how units are counted. The zero value is TokenBucket.
 type Algorithm uint8
 
 // The algorithms.
@@ -68,7 +68,7 @@ const (
 	Concurrency                    // slots held and released, not units spent; see [Slots]
 )
 
-// Align says when a fixed window begins. The zero value is AlignClock.
+// Align is when a fixed window begins. The zero value is AlignClock.
 type Align uint8
 
 // The alignments.
@@ -118,7 +118,7 @@ type Ask struct {
 	// Token buckets ignore it: they refill.
 	Askers int64
 	// Lead, if greater than 0, asks for the next window when that begins within
-	// Lead. Only FixedWindow with AlignClock heeds it, and only when Need is 0.
+	// Lead. Only FixedWindow with AlignClock uses it, and only when Need is 0.
 	Lead Micros
 }
 

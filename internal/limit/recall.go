@@ -1,16 +1,16 @@
 package limit
 
-// recallSlack is by how much a time that somebody told may lie before what it was: it
-// comes in milliseconds of another clock.
+// recallSlack is by how much a time that a holder remembers may be too early: it is in
+// milliseconds of another clock.
 const recallSlack = 2 * Millisecond
 
-// Recall lowers a counter whose history was lost, or the latest part of it, to what a
+// Recall lowers a counter whose history, or the latest part of it, was lost to what a
 // holder remembers from before: that left units were left, and that the counter is as good
-// as new when reset has passed from now. Of a bucket the latter tells all, since it has
-// refilled since the holder heard of it. What is remembered of a window that is over
-// changes nothing, and a counter that has less left stays as it is: nobody gains by what
-// he remembers. Whoever remembers wrongly takes one limit at most, until the reset, which
-// is no later than that of a counter that was used up now.
+// as new when reset has passed from now. For a bucket only reset is used, because it has
+// refilled since the holder's last reply. What is remembered of a window that is over
+// changes nothing, and a counter that has less left stays as it is, so that a holder gains
+// nothing by what it remembers. A wrong memory takes one limit at most, until the reset,
+// which is no later than that of a counter that was used up now.
 //
 // It returns by how many units less are left.
 func (l *Limit) Recall(st State, now Micros, left int64, reset Micros) (State, int64) {
@@ -99,7 +99,7 @@ func (l *Limit) recallSliding(st State, now Micros, left int64, reset Micros) (S
 	return st, before - l.slidingRemaining(&st, now)
 }
 
-// recallLog: all that was charged is charged where its last part was.
+// recallLog: all that was charged is charged at the time of its last part.
 func (l *Limit) recallLog(st State, now Micros, left int64, reset Micros) (State, int64) {
 	l.expire(&st, now)
 	units := l.spec.Count - st.Level - left

@@ -41,7 +41,7 @@ func (st Slots) find(id uint64) (int, int64) {
 }
 
 // set makes the holding of an id, whose place is i, hold so many units until
-// then; none removes it.
+// then; 0 units remove it.
 func (st Slots) set(i int, id uint64, units int64, until Micros) Slots {
 	there := i < len(st.Held) && st.Held[i].ID == id
 	switch {

@@ -19,8 +19,7 @@ type Limit struct {
 	fade   fade   // for SlidingWindow
 }
 
-// SpecError says what is wrong with one field of a [Spec] and what to write
-// instead.
+// SpecError is what is wrong with one field of a [Spec], and what to write instead.
 type SpecError struct {
 	Field  string // as in Spec, in lower case: "count", "period", "min_interval", ...
 	Reason string // the value, the allowed range, what to change
@@ -78,9 +77,9 @@ func (l *Limit) Shape() uint64 {
 	return uint64(l.spec.Period/Millisecond)<<4 | uint64(l.spec.Algorithm)<<1 | uint64(l.spec.Align)
 }
 
-// Fingerprint is a hash of the shape, for leases, in which there is room for no
-// more. Limits of different shapes that have the same would take back each other's
-// units, and never more than they have on lease themselves.
+// Fingerprint is a hash of the shape that is short enough for a lease. Limits of different
+// shapes with the same fingerprint would take back each other's units, but never more than
+// they have on lease themselves.
 func (l *Limit) Fingerprint() uint32 { return l.print }
 
 func (s Spec) withDefaults() Spec {

@@ -16,7 +16,7 @@ type row struct {
 	reset     Micros
 }
 
-// action is what a row does; it returns what a row says came of it.
+// action is what a row does; it returns what came of it, in the words of a row.
 type action func(l *Limit, st State, last *Decision, now Micros) (State, Decision)
 
 // ask asks; need(n) is a lone request of cost n.

@@ -1,9 +1,8 @@
 package limit
 
-// Union is one counter in place of two, for keys that have to share one: from now on
-// it refuses whatever either of them would, and where windows differ, or are two,
-// perhaps more.
-// Not for SlidingLog and Concurrency, where it is a.
+// Union is one counter in place of two, for keys that have to share one. It refuses what
+// either of them would refuse, and perhaps more, where their windows differ or an algorithm
+// counts two. For SlidingLog and Concurrency it is a.
 func (l *Limit) Union(a, b State, now Micros) State {
 	now = legalTime(now)
 	switch l.spec.Algorithm {

@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// debtMemory is how long a debt is remembered at least after it was told last.
-	// Whoever repeats one does so every second or so.
+	// debtMemory is how long a debt is remembered at least after it was last reported.
+	// Holders repeat a debt about every second.
 	debtMemory = 10 * limit.Minute
-	// mostDebts bounds the debts of one generation, some 60 bytes each. Where there
-	// are more, the oldest are forgotten sooner: repeated after that, they are charged
-	// again.
+	// mostDebts bounds the debts of one generation, some 60 bytes each. If there are
+	// more, the oldest are forgotten sooner: if they are repeated after that, they are
+	// charged again.
 	mostDebts = 1 << 17
 )
 
-// debts remembers which debts have been charged, in two generations: what is not told
-// again while a generation lasts is forgotten with the next. It is safe for concurrent
+// debts remembers which debts have been charged, in two generations: a debt that is not
+// reported again while a generation lasts is forgotten with the next. It is safe for concurrent
 // use; the zero value remembers nothing.
 type debts struct {
 	mu sync.Mutex
 	generations[debt]
-	// The debts of each, to be saved without holding others up: only ever appended to.
+	// The debts of each, to be saved without delaying decisions: only ever appended to.
 	order, orderBefore []debt
 }
 
@@ -74,7 +74,7 @@ func (d *debts) all() [2][]debt {
 	return [2][]debt{d.orderBefore, d.order}
 }
 
-// load remembers a debt that a life before has charged.
+// load remembers a debt that an earlier life of the store has charged.
 func (d *debts) load(at limit.Micros, id debt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

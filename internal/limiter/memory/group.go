@@ -13,15 +13,15 @@ import (
 type member struct {
 	shard *table.Shard[value]
 	hash  uint64
-	entry *table.Entry[value] // nil: there is no room, or its statement is too old
+	entry *table.Entry[value] // nil: there is no room, or the statement is too old
 	fits  bool                // its need can be granted
 }
 
 // usualGroup is how many asks a group may have without allocating for it.
 const usualGroup = 8
 
-// group decides on the asks of one request, all or none, while the shards of all
-// of them are locked: settle each, look whether every need fits, then charge.
+// group decides on the asks of one request, all or none, while the shards of all of them
+// are locked: it settles each, checks whether every need fits, then charges.
 func (s *Store) group(now limit.Micros, asks []limiter.Ask, grants []lease.Grant) {
 	var memberBuf [usualGroup]member
 	var lockBuf [usualGroup]*table.Shard[value]
@@ -59,7 +59,7 @@ func (m *member) decide(now limit.Micros, a limiter.Ask, allFit bool) lease.Gran
 		return lease.Grant{Status: lease.Unavailable}
 	}
 	defer m.release()
-	w := lease.Want{} // of a need that fits when another's does not: nothing
+	w := lease.Want{} // a need that fits is not charged if another's does not
 	if allFit || !m.fits {
 		w = a.Want.Asks()
 	}
@@ -72,7 +72,7 @@ func (m *member) release() {
 	m.entry = nil
 }
 
-// settle applies what the ask gives back and reports. It says whether the need
+// settle applies what the ask gives back and reports. It returns whether the need
 // fits, and whether the ask counts at all: a statement that is too old does not.
 func (v *value) settle(now limit.Micros, a *limiter.Ask) (fits, counts bool) {
 	if v.slots != nil {
@@ -89,8 +89,8 @@ func (v *value) charge(now limit.Micros, a *limiter.Ask) lease.Grant {
 	return v.counter.Acquire(a.Policy.Limit, &a.Policy.Terms, now, a.Want)
 }
 
-// lockAll locks each of the shards once, in the order in which everybody does,
-// and returns which these are.
+// lockAll locks each of the shards once, in the order in which all callers do, and returns
+// them.
 func lockAll(shards []*table.Shard[value]) []*table.Shard[value] {
 	slices.SortFunc(shards, func(a, b *table.Shard[value]) int { return a.Number() - b.Number() })
 	shards = slices.Compact(shards)

@@ -1,7 +1,7 @@
 // Package memory is the [limiter.Store] of a region with one replica: counters in
-// this process's memory. It is exact and as near as can be; replicas do not share it.
-// What it counts outlives the process as far as it was saved ([Store.Save]) and is loaded
-// again ([Store.Loader]).
+// this process's memory. It is exact and needs no network; replicas do not share it.
+// What was saved ([Store.Save]) outlives the process, if it is loaded again
+// ([Store.Loader]).
 package memory
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
-// Config says how large a store may become and what its clock is.
+// Config is how large a store may become and what its clock is.
 type Config struct {
 	// MaxKeys bounds the counters kept at once, at least 1. A counter takes about
 	// 210 bytes, and a key of more than 30 bytes its length more.
@@ -25,7 +25,7 @@ type Config struct {
 	// MaxBytes bounds the memory of counters, keys, logs (16 bytes for each charge
 	// within a window) and holdings, at least 1.
 	MaxBytes int64
-	// Now is the clock; nil means the system's. It may step: see package limit.
+	// Now is the clock; nil means the system's. It may step back or forward: see package limit.
 	Now func() limit.Micros
 }
 
@@ -36,8 +36,8 @@ type Store struct {
 	table   *table.Table[value]
 	epoch   uint64
 	started limit.Micros
-	whole   bool        // nothing of the life before was lost: there is nothing to recall
-	changed atomic.Bool // anything was asked since Changed
+	whole   bool        // nothing of the life before was lost, so that there is nothing to recall
+	changed atomic.Bool // there was an ask since Changed was called
 	debts   debts
 	returns returns
 
@@ -50,16 +50,16 @@ type value struct {
 	counter lease.Counter
 	slots   *lease.Slots // of a Concurrency limit, instead of counter
 	extra   int          // bytes reported to the table beside the entry
-	busy    bool         // being decided on: not to be forgotten meanwhile
-	heard   uint64       // holders of a former life that have been heard of it, a bit for each 64th
+	busy    bool         // a decision is under way: not to be evicted
+	asked   uint64       // holders of a former life that have asked for it, a bit for each 64th
 }
 
-// Stats is how full a store is and what it did about it.
+// Stats is how full a store is, and what it evicted and refused for that.
 type Stats struct {
 	Keys    int    // counters kept
 	Bytes   int64  // memory that they take
-	Evicted uint64 // counters forgotten, all of them as good as new
-	Refused uint64 // asks that there was no room to count
+	Evicted uint64 // counters evicted, all of them as good as new
+	Refused uint64 // asks that could not be counted for lack of room
 }
 
 // New makes an empty store, whose life starts now.
@@ -107,7 +107,7 @@ func (s *Store) one(now limit.Micros, a *limiter.Ask) lease.Grant {
 	shard := s.table.Shard(hash)
 	shard.Lock()
 	defer shard.Unlock()
-	if s.saysNothing(now, a) && shard.Find(hash, a.Policy, a.Key) == nil {
+	if s.changesNothing(now, a) && shard.Find(hash, a.Policy, a.Key) == nil {
 		var unknown value
 		return unknown.acquire(now, a)
 	}
@@ -121,7 +121,7 @@ func (s *Store) one(now limit.Micros, a *limiter.Ask) lease.Grant {
 	return g
 }
 
-// counted is an ask without what it has told before.
+// counted is an ask without what it has reported before.
 func (s *Store) counted(now limit.Micros, a *limiter.Ask) limiter.Ask {
 	counted := *a
 	s.debts.charge(now, &counted)
@@ -168,25 +168,25 @@ func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a 
 	return e
 }
 
-// recalls reports whether what the holder of an ask remembers may be of a life before
-// this one, and still matter.
+// recalls reports whether what the holder of an ask remembers may be of an earlier life of
+// the store, and may still count.
 func (s *Store) recalls(now limit.Micros, a *limiter.Ask) bool {
 	return a.Former != 0 && !s.whole && a.Policy.Since <= s.started && now-s.started < a.Policy.Limit.Memory()
 }
 
-// recall lowers a counter to what the holder of an ask remembers, if this is the first
-// time that it asks for it: what it remembers later it was told in this life.
+// recall lowers a counter to what the holder of an ask remembers, if this is the first time
+// that the holder asks for it: what it remembers later is of this life.
 func (v *value) recall(now limit.Micros, a *limiter.Ask) {
 	bit := uint64(1) << (a.Former % 64)
-	if v.heard&bit == 0 && v.slots == nil {
+	if v.asked&bit == 0 && v.slots == nil {
 		v.counter.Recall(a.Policy.Limit, &a.Policy.Terms, now, &a.Want)
 	}
-	v.heard |= bit
+	v.asked |= bit
 }
 
-// saysNothing reports whether an ask changes nothing about a counter that is new:
+// changesNothing reports whether an ask would change nothing about a new counter, so that
 // there is no need to make one for it.
-func (s *Store) saysNothing(now limit.Micros, a *limiter.Ask) bool {
+func (s *Store) changesNothing(now limit.Micros, a *limiter.Ask) bool {
 	charged := a.Want.Overdrawn > 0 || a.Want.Denied > 0 && a.Policy.Limit.ChargesDenied()
 	return a.Want.Want == 0 && !charged && a.Holder == 0 && (a.Want.Reset <= 0 || !s.recalls(now, a))
 }
@@ -199,7 +199,7 @@ func (v *value) acquire(now limit.Micros, a *limiter.Ask) lease.Grant {
 	return v.counter.Acquire(a.Policy.Limit, &a.Policy.Terms, now, a.Want)
 }
 
-// release ends what entry began, and tells the table what the value takes now.
+// release ends what entry began, and updates how much memory the table counts for the value.
 func (v *value) release(shard *table.Shard[value]) {
 	v.busy = false
 	if extra := v.bytes(); extra != v.extra {
@@ -221,9 +221,9 @@ const slotsBytes = int(unsafe.Sizeof(lease.Slots{}))
 // grows reports whether deciding on an ask may take more memory.
 func (v *value) grows(a *limiter.Ask) bool {
 	if v.slots != nil {
-		return !v.slots.Knows(a.Holder) // who renews is never without room
+		return !v.slots.Knows(a.Holder) // a holder that renews always has room
 	}
 	log := v.counter.State.Log
 	charges := a.Want.Want > 0 || a.Want.Overdrawn > 0
-	return charges && log != nil && len(log)+3 > cap(log) // reported, denied and granted: three entries
+	return charges && log != nil && len(log)+3 > cap(log) // three entries: reported, denied and granted
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/weirlimit/weir/internal/limiter"
 )
 
-// The records in which a store leaves its counters. Each begins with its kind; numbers
-// are varints, signed ones zigzag; what stands behind the fields that are read here is
-// for a later release, and so are kinds that are not known.
+// The records in which a store saves its counters. Each begins with its kind. Numbers are
+// varints, signed ones zigzag. Data behind the fields that are read here is for a later
+// release, and so are unknown kinds.
 //
 //	policy   number, rule, override, the fields of limit.Spec
 //	counter  policy, key, At, Level, Aux, entries of the log (At from the one before, units), Leased, Period, OutUntil
@@ -28,7 +28,7 @@ const (
 	kindDebts   = 4
 )
 
-// maxNumber bounds what a number of a record may be: what package limit reckons with.
+// maxNumber bounds what a number of a record may be: what package limit calculates with.
 const maxNumber = 1 << 53
 
 func appendPolicy(b []byte, number uint64, p *limiter.Policy) []byte {
@@ -213,8 +213,8 @@ func (f *fields) count(least int) int {
 	return int(n)
 }
 
-// policy reads a policy behind its number. Its terms are not those of its rule, which
-// nobody needs before the rule is asked of again.
+// policy reads a policy behind its number. Its terms are not those of its rule: they are
+// not needed before the next ask, which brings the rule's.
 func (f *fields) policy() *limiter.Policy {
 	rule, override := string(f.text()), f.unsigned()
 	s := limit.Spec{Algorithm: limit.Algorithm(f.octet()), Align: limit.Align(f.octet()), ChargeDenied: f.octet() == 1}

@@ -10,8 +10,8 @@ import (
 const (
 	// returnMemory is how long the name of a give-back is remembered at least.
 	returnMemory = limit.Minute
-	// mostReturns bounds the names of one generation, some 20 bytes each. What comes back
-	// beyond that is lost, until its charge expires.
+	// mostReturns bounds the names of one generation, some 20 bytes each. Units that come
+	// back beyond that are lost until their charge expires.
 	mostReturns = 1 << 20
 )
 
@@ -22,7 +22,7 @@ type returns struct {
 	generations[uint64]
 }
 
-// take takes out of an ask what came back before, or cannot be remembered.
+// take takes out of an ask the units that came back before, or cannot be remembered.
 func (r *returns) take(at limit.Micros, a *limiter.Ask) {
 	if a.Returned == nil {
 		return
@@ -50,19 +50,19 @@ func (r *returns) note(at limit.Micros, name uint64) bool {
 	return true
 }
 
-// generations are two sets, a younger and an older one: what is in neither was forgotten.
+// generations are two sets, a younger and an older one. What is in neither is forgotten.
 type generations[K comparable] struct {
 	now, before map[K]struct{}
 	since       limit.Micros // when now began
 }
 
-// over reports whether the younger one has been the younger for so long.
+// over reports whether the younger set is at least this old.
 func (g *generations[K]) over(at, lasts limit.Micros) bool {
 	age := at - g.since
 	return g.now == nil || age < 0 || age >= lasts
 }
 
-// next begins another one, and forgets the older.
+// next begins a new set, and forgets the older one.
 func (g *generations[K]) next(at limit.Micros) {
 	g.now, g.before, g.since = map[K]struct{}{}, g.now, at
 }

@@ -17,10 +17,11 @@ const copyMost = 32 << 10
 // debtsAtOnce is how many debts a record has at most.
 const debtsAtOnce = 512
 
-// Save gives put a record of every counter that is not as good as new, and of the debts
-// that have been charged, for a [Loader]. A record is put's until it returns. Decisions go on meanwhile: a shard is locked while a
-// few of its counters are copied, so that what is saved is of one moment for each counter,
-// not for all of them. It returns how many counters that were.
+// Save calls put with a record of every counter that is not as good as new, and of the
+// debts that have been charged, for a [Loader]. put must not keep the record. Decisions go
+// on meanwhile: a shard is locked while a few of its counters are copied, so that each
+// counter is saved as of one moment, but not all as of the same. It returns the number of
+// counters.
 func (s *Store) Save(put func(record []byte)) (counters int) {
 	c := copies{policies: map[*limiter.Policy]uint64{}, put: put}
 	now := s.now()
@@ -45,7 +46,7 @@ func (s *Store) Save(put func(record []byte)) (counters int) {
 	return counters
 }
 
-// Changed reports whether anything was asked since the last time that it was called.
+// Changed reports whether there was an ask since it was last called.
 func (s *Store) Changed() bool { return s.changed.Swap(false) }
 
 // copies are counters on their way from the table to records.
@@ -72,7 +73,8 @@ type copied struct {
 	log, held, stated int          // and the others
 }
 
-// take copies a counter, whose shard is locked, and reports whether that is enough.
+// take copies a counter, whose shard is locked, and reports whether the copies are enough
+// for one lock.
 func (c *copies) take(e *table.Entry[value]) bool {
 	item := copied{policy: e.Policy}
 	c.keys = append(c.keys, e.Key()...)
@@ -121,7 +123,7 @@ func (c *copies) write() {
 	c.items, c.keys, c.log, c.held, c.stated, c.size = c.items[:0], c.keys[:0], c.log[:0], c.held[:0], c.stated[:0], 0
 }
 
-// number is that of a policy, which is written when it is new.
+// number is the number of a policy, which is written when it is new.
 func (c *copies) number(p *limiter.Policy) uint64 {
 	n, known := c.policies[p]
 	if !known {
@@ -132,8 +134,8 @@ func (c *copies) number(p *limiter.Policy) uint64 {
 	return n
 }
 
-// Loader puts saved counters into a store. A counter whose rule has gone or changed its
-// shape meanwhile is kept like any other until it is as good as new.
+// Loader puts saved counters into a store. If its rule is gone or has changed its shape, a
+// counter is kept like any other until it is as good as new.
 type Loader struct {
 	store    *Store
 	now      limit.Micros
@@ -142,7 +144,7 @@ type Loader struct {
 	Loaded  int // counters
 	Fresh   int // left out: as good as new by now
 	NoRoom  int // left out: the store is smaller than it was
-	Ignored int // records of a kind that is not known
+	Ignored int // records of an unknown kind
 }
 
 // Loader makes one.
@@ -151,7 +153,7 @@ func (s *Store) Loader() *Loader {
 }
 
 // Put loads a record. A counter that the store has already is left as it is. The error
-// says what cannot be; nothing of such a record is loaded.
+// names what is wrong with a record, of which nothing is loaded.
 func (l *Loader) Put(record []byte) error {
 	f := fields{b: record}
 	kind, number := f.octet(), f.unsigned()
@@ -220,6 +222,6 @@ func (l *Loader) add(p *limiter.Policy, key []byte, v value) {
 	l.Loaded++
 }
 
-// Resume makes a store that has loaded all counters of a life before go on with that
-// life: nothing was lost, so its epoch stays. It must not be in use yet.
+// Resume continues the life of the store whose counters were all loaded: nothing was lost,
+// so the epoch stays the same. The store must not be in use yet.
 func (s *Store) Resume(epoch uint64) { s.epoch, s.whole = epoch, true }
