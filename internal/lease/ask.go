@@ -134,8 +134,18 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 		a.grow()
 		return Part{}
 	}
+	if t.spentAtOnce(w, g) {
+		return a.returned(t, Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL})
+	}
 	lot := Lot{Units: spare, From: startOf(now, g), Expiry: sent + g.TTL, TTL: g.TTL, Lease: g.Lease}
 	return a.returned(t, a.store(now, lot))
+}
+
+// spentAtOnce reports whether the limit counts all of a grant from the moment of the
+// grant, as a sliding log does with a grant of no more than what waits. Spare units of it
+// go back: the log would forget them up to a ttl too early.
+func (t *Terms) spentAtOnce(w Want, g Grant) bool {
+	return t.Trailing && g.Granted <= w.Waiting
 }
 
 // learn notes what a reply tells of the counter above. Requests that waited and get

@@ -233,7 +233,7 @@ func TestTerms(t *testing.T) {
 		{limit.Spec{Algorithm: limit.FixedWindow, Align: limit.AlignFirstRequest, Count: 5, Period: limit.Minute}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 5, Window: limit.Minute}},
 		{limit.Spec{Count: 500, Period: limit.Second, Burst: 75}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 75, Refills: true, Unit: 2, Pace: 100, Ample: 200, Pause: 75, LongestTTL: 1000}},
 		{limit.Spec{Algorithm: limit.SlidingWindow, Count: 500, Period: limit.Second}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 500, Pace: 10, Ample: 20, Pause: 100}},
-		{limit.Spec{Algorithm: limit.SlidingLog, Count: 10, Period: limit.Minute}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 10, Pace: 100}},
+		{limit.Spec{Algorithm: limit.SlidingLog, Count: 10, Period: limit.Minute}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 10, Trailing: true, Pace: 100}},
 		{limit.Spec{}, Leased, Terms{}},
 	} {
 		if row.spec.Period == 0 {

@@ -123,12 +123,15 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 		if !t.Refills {
 			ahead = min(ahead, left/(2*int64(len(queue)-i)))
 		}
+		if t.spentAtOnce(w, g) {
+			ahead = 0
+		}
 		grants[i] = share(t, now, sent, c, told, left, ahead)
 		left -= grants[i].Granted
 		r.lend(t, now, g.Lease, grants[i].Granted, sent+g.TTL)
 	}
 	var back Part
-	if t.Consistency != Exact && now < sent+g.TTL { // it will be kept
+	if t.Consistency != Exact && !t.spentAtOnce(w, g) && now < sent+g.TTL { // it will be kept
 		back = r.makePlace(now, left)
 	}
 	if rest := r.Account.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {

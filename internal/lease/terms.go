@@ -73,6 +73,9 @@ type Terms struct {
 	ChargesDenied bool
 	// Unit is how many milliseconds bring a unit of a token bucket; 0 for others.
 	Unit float64
+	// Trailing is true for a sliding log. It counts a grant of no more than what waits from
+	// the moment of the grant, so what nobody spends at once must not be spent later.
+	Trailing bool
 	// Window is the length of a fixed window, 0 for other algorithms.
 	Window limit.Micros
 	// Lead is how long before the end of its window a holder asks for the next
@@ -119,6 +122,7 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 			t.Unit = float64(s.Period/limit.Millisecond) / float64(s.Count)
 		}
 	}
+	t.Trailing = s.Algorithm == limit.SlidingLog
 	if s.Algorithm == limit.FixedWindow {
 		t.Window = s.Period
 	} else {

@@ -124,7 +124,6 @@ func (p *pop) arrived(f *flight, r reply) {
 		if end := p.virtual(expiry); g.TTLMs > 0 && end > s.until {
 			p.w.ref.fail(1, "%v at %s: a lease outlives its parent by %d µs", b.key, p.name, end-s.until)
 		}
-		s.atOnce = g.Granted <= m.Waiting
 		b.add(out{stamp: *s, lease: uint32(g.Lease), expiry: expiry, units: int64(g.Granted), grant: true, spent: s.from <= p.w.now})
 	}
 }
@@ -299,7 +298,7 @@ func (b *book) spend(a admitted) {
 	}
 	units = b.take(units, a.request, func(o *out) bool { return o.spent }, func(o *out, n int64) {
 		at := b.p.w.now
-		if o.grant || o.atOnce {
+		if o.grant {
 			at = o.charged
 		}
 		if b.several {

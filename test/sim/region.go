@@ -320,7 +320,4 @@ type stamp struct {
 	charged limit.Micros // virtual time at which units for waiting requests were charged
 	from    limit.Micros // virtual time from which spare units may be spent
 	until   limit.Micros // and until when
-	// atOnce is true for units that a log counts from charged on, whenever they are spent:
-	// all of a grant that is no more than what its holder said is waited for.
-	atOnce bool
 }

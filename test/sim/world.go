@@ -86,14 +86,21 @@ func New(c Config, rules ...*Rule) *World {
 	return w
 }
 
-// Close ends what still runs.
+// Close ends what still runs. Calls that still wait in a relay have time to reach their
+// deadlines: virtual time stands still when the test has ended.
 func (w *World) Close() {
 	close(w.mail.closed)
 	w.mail.timer.Stop()
 	for _, r := range w.replicas {
 		r.stop()
 	}
+	if w.mail.on {
+		time.Sleep(longestCall)
+	}
 }
+
+// longestCall is longer than the timeout of any call.
+const longestCall = time.Minute
 
 // Err is the first broken promise, nil if all were kept.
 func (w *World) Err() error { return w.ref.err }
