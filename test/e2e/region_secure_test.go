@@ -44,7 +44,7 @@ func TestSecureRedis(t *testing.T) {
 	write("wrong\n")
 	r := newReplica(t, "replica", sharedRules, c.Addrs()[:1], flags(a.CA, a.ClientCert, a.ClientKey)...)
 	r.Begin()
-	refused(r, "WRONGPASS", "set the user name and the password")
+	refused(r, "WRONGPASS", "set a user name and password")
 	write("right\n")
 	r.AwaitReady()
 	if units, undecided := drained(t, "exact", "k", r); units > sharedLimit || units < uint64(sharedLimit-undecided) {
