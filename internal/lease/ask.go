@@ -125,8 +125,9 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	a.limited(t, now, g)
 	a.learnRetry(now, &g)
 	a.penalize(t, now, w, g)
+	rest := Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
 	if g.Granted == 0 || t.Consistency == Exact {
-		return a.returned(t, Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL})
+		return a.returned(t, rest)
 	}
 	a.Size = g.Granted
 	a.Spent += g.Granted - spare
@@ -135,9 +136,9 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 		return Part{}
 	}
 	if t.spentAtOnce(w, g) {
-		return a.returned(t, Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL})
+		return a.returned(t, rest)
 	}
-	lot := Lot{Units: spare, From: startOf(now, g), Expiry: sent + g.TTL, TTL: g.TTL, Lease: g.Lease}
+	lot := Lot{Units: spare, From: startOf(now, g), Expiry: rest.Expiry, TTL: g.TTL, Lease: g.Lease}
 	return a.returned(t, a.store(now, lot))
 }
 

@@ -113,6 +113,7 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 	if t.Consistency != Optimistic && g.StartsIn == 0 { // see report
 		told.Remaining = max(g.Remaining, min(g.Remaining+r.Account.Held(t, now)+r.Back, t.Capacity))
 	}
+	atOnce := t.spentAtOnce(w, g)
 	var waiting int64
 	for _, c := range queue {
 		waiting += c.Waiting
@@ -123,7 +124,7 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 		if !t.Refills {
 			ahead = min(ahead, left/(2*int64(len(queue)-i)))
 		}
-		if t.spentAtOnce(w, g) {
+		if atOnce {
 			ahead = 0
 		}
 		grants[i] = share(t, now, sent, c, told, left, ahead)
@@ -131,7 +132,7 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 		r.lend(t, now, g.Lease, grants[i].Granted, sent+g.TTL)
 	}
 	var back Part
-	if t.Consistency != Exact && !t.spentAtOnce(w, g) && now < sent+g.TTL { // it will be kept
+	if t.Consistency != Exact && !atOnce && now < sent+g.TTL { // it will be kept
 		back = r.makePlace(now, left)
 	}
 	if rest := r.Account.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {
