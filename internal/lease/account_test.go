@@ -134,7 +134,7 @@ func TestExpiryAndGivingBack(t *testing.T) {
 	}
 }
 
-func TestReportOfAnIdleSlot(t *testing.T) {
+func TestReportOfAnIdleAccount(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	s.account.Lots[0] = Lot{Units: 5, Expiry: 2000, Lease: 7}
 	if s.account.Idle(&s.terms, 1500) {

@@ -54,7 +54,7 @@ func BenchmarkDecisionAcquire(b *testing.B) {
 	}
 }
 
-func BenchmarkDecisionNode(b *testing.B) {
+func BenchmarkDecisionRelay(b *testing.B) {
 	terms := NewTerms(newLimit(b, perMinute), Leased, 0, 0, 0)
 	n := Relay{Account: steady()}
 	w := Want{Need: 1, Waiting: 1, Want: 1}

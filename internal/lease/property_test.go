@@ -224,7 +224,7 @@ type rapidDraws struct{ t *rapid.T }
 
 func (d rapidDraws) upTo(n int64) int64 { return rapid.Int64Range(0, max(n, 0)).Draw(d.t, "n") }
 
-func TestSlotKeepsItsBooks(t *testing.T) {
+func TestAccountKeepsItsBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { wander(t, rapidDraws{t}, 60) })
 }
 
@@ -240,7 +240,7 @@ func (d *bytesDraws) upTo(n int64) int64 {
 	return v % (n + 1)
 }
 
-func FuzzSlot(f *testing.F) {
+func FuzzAccount(f *testing.F) {
 	f.Add([]byte("an account, some leases and a bad network"))
 	f.Fuzz(func(t *testing.T, data []byte) { wander(t, &bytesDraws{data}, min(len(data)/4, 500)) })
 }

@@ -29,7 +29,7 @@ func (n *tier) acquire(now Millis, w Want, verdict Verdict, granted int64) Grant
 	return g
 }
 
-func TestNodeCutsItsLeases(t *testing.T) {
+func TestRelayCutsItsLeases(t *testing.T) {
 	n := newTier(t, perMinute, Leased, Lot{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7})
 	g := n.acquire(1250, Want{Want: 80, Fresh: true}, Admit, 50) // half for one asker
 	if g.TTL != 749 || g.Lease != 7 || g.Remaining != 550 {
@@ -46,7 +46,7 @@ func TestNodeCutsItsLeases(t *testing.T) {
 	}
 }
 
-func TestNodeTopsUpWhatIsNearlyOver(t *testing.T) {
+func TestRelayTopsUpWhatIsNearlyOver(t *testing.T) {
 	lot := Lot{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7}
 	w := Want{Need: 1, Waiting: 1, Want: 1}
 	newTier(t, perMinute, Leased, lot).acquire(1749, w, Admit, 1)
@@ -59,7 +59,7 @@ func TestNodeTopsUpWhatIsNearlyOver(t *testing.T) {
 	n.acquire(1999, w, Wait, 0) // nobody could spend it any more: it goes back for another
 }
 
-func TestNodeRefusesFromMemory(t *testing.T) {
+func TestRelayRefusesFromMemory(t *testing.T) {
 	n := newTier(t, perMinute, Leased)
 	n.Account.DeniedNeed, n.Account.NextAsk, n.Account.Left = 5, 2000, 4
 	g := n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Refuse, 0)
@@ -73,14 +73,14 @@ func TestNodeRefusesFromMemory(t *testing.T) {
 	}
 }
 
-func TestNodeAnswersOnlyWhoCanWait(t *testing.T) {
+func TestRelayAnswersOnlyWhoCanWait(t *testing.T) {
 	n := newTier(t, perMinute, Leased)
 	n.Relay.Ask(&n.terms, 1000, nil, TopUp)
 	n.acquire(1001, Want{Want: 10}, Refuse, 0) // a top-up does not wait for another
 	n.acquire(1001, Want{Need: 1, Waiting: 1, Want: 1}, Wait, 0)
 }
 
-func TestNodeAsksForItsChildren(t *testing.T) {
+func TestRelayAsksForItsChildren(t *testing.T) {
 	n := newTier(t, perMinute, Leased)
 	queue := []Want{{Need: 9, Waiting: 9, Want: 9}, {Need: 2, Waiting: 4, Want: 60}, {Want: 5}}
 	w := n.Relay.Ask(&n.terms, 1000, queue, NoAsk)
@@ -102,7 +102,7 @@ func TestNodeAsksForItsChildren(t *testing.T) {
 	}
 }
 
-func TestNodeServesAllWhoWaitBeforeAnybodyAhead(t *testing.T) {
+func TestRelayServesAllWhoWaitBeforeAnybodyAhead(t *testing.T) {
 	n := newTier(t, limit.Spec{Count: 100, Period: limit.Second}, Leased) // a bucket's share is all there is
 	queue := []Want{{Need: 1, Waiting: 1, Want: 50}, {Need: 3, Waiting: 3, Want: 50}}
 	w := n.Relay.Ask(&n.terms, 1000, queue, NoAsk)
@@ -113,7 +113,7 @@ func TestNodeServesAllWhoWaitBeforeAnybodyAhead(t *testing.T) {
 	}
 }
 
-func TestNodePassesADenialOn(t *testing.T) {
+func TestRelayPassesADenialOn(t *testing.T) {
 	n := newTier(t, perMinute, Leased, Lot{Units: 3, Expiry: 1100, TTL: 1000, Lease: 7}, Lot{Units: 4, Expiry: 1900, TTL: 1000, Lease: 8})
 	queue := []Want{{Need: 5, Waiting: 5, Want: 5}, {Need: 2, Waiting: 2, Want: 2}}
 	w := n.Relay.Ask(&n.terms, 1000, queue, NoAsk)
@@ -133,7 +133,7 @@ func TestNodePassesADenialOn(t *testing.T) {
 }
 
 // A relay takes back what it has cut of a lease, and no more.
-func TestNodeTakesBack(t *testing.T) {
+func TestRelayTakesBack(t *testing.T) {
 	n := newTier(t, perMinute, Leased, Lot{Units: 6, Expiry: 2000, TTL: 1000, Lease: 7})
 	n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Admit, 5)
 	for _, row := range []struct{ unused, left int64 }{{1<<32 - 1, 1}, {4, 5}, {2, 6}, {1, 6}, {1<<32 - 1, 6}} {
@@ -156,7 +156,7 @@ func TestNodeTakesBack(t *testing.T) {
 }
 
 // A relay neither adds up what its children overdrew nor pays it: they repeat it.
-func TestNodeLeavesDebtsToTheCounter(t *testing.T) {
+func TestRelayLeavesDebtsToTheCounter(t *testing.T) {
 	n := newTier(t, perMinute, Optimistic, Lot{Units: 3, Expiry: 2000, TTL: 1000, Lease: 7})
 	for range 3 {
 		n.acquire(1000, Want{Overdrawn: 2, Debt: 5}, Admit, 0)
@@ -166,7 +166,7 @@ func TestNodeLeavesDebtsToTheCounter(t *testing.T) {
 	}
 }
 
-func TestNodeNestsTheNextWindow(t *testing.T) {
+func TestRelayNestsTheNextWindow(t *testing.T) {
 	n := newTier(t, perMinute, Leased, Lot{Units: 10, Expiry: 10_000, TTL: 5000, Lease: 7})
 	n.Account.Reset = 10_000
 	next := Want{Want: 8, Next: true, Fresh: true}
@@ -188,7 +188,7 @@ func TestNodeNestsTheNextWindow(t *testing.T) {
 	n.acquire(10_004, Want{Need: 1, Waiting: 1, Want: 1}, Admit, 1)
 }
 
-func TestNodeOfAnExactRule(t *testing.T) {
+func TestRelayOfAnExactRule(t *testing.T) {
 	n := newTier(t, perMinute, Exact)
 	w := Want{Need: 1, Waiting: 1, Want: 1}
 	n.acquire(1000, w, Wait, 0)
@@ -207,7 +207,7 @@ func TestNodeOfAnExactRule(t *testing.T) {
 
 // Where neither lot has what a want needs, both together may, for as long as the
 // first of them lasts; units of different leases are never put into one grant.
-func TestNodeCutsBothLots(t *testing.T) {
+func TestRelayCutsBothLots(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		lease   uint32 // of the younger lot
@@ -232,7 +232,7 @@ func TestNodeCutsBothLots(t *testing.T) {
 }
 
 // A new lease takes the place of the smaller rest of an old one, which goes back.
-func TestNodeMakesPlaceForANewLease(t *testing.T) {
+func TestRelayMakesPlaceForANewLease(t *testing.T) {
 	old := Lot{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}
 	for _, c := range []struct {
 		name    string
@@ -259,7 +259,7 @@ func TestNodeMakesPlaceForANewLease(t *testing.T) {
 }
 
 // A new lease that is over before it arrives takes nobody's place: it goes back.
-func TestNodeMakesNoPlaceForALeaseThatIsOver(t *testing.T) {
+func TestRelayMakesNoPlaceForALeaseThatIsOver(t *testing.T) {
 	n := newTier(t, perMinute, Leased, Lot{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}, Lot{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8})
 	w := n.Relay.Ask(&n.terms, 1200, nil, TopUp)
 	g := Grant{Status: OK, Granted: 50, Lease: 9, TTL: 100, Remaining: 100, Reset: 5000}
@@ -272,7 +272,7 @@ func TestNodeMakesNoPlaceForALeaseThatIsOver(t *testing.T) {
 }
 
 // There is nothing to fetch ahead for an exact rule.
-func TestNodeOfAnExactRuleDoesNotTopUp(t *testing.T) {
+func TestRelayOfAnExactRuleDoesNotTopUp(t *testing.T) {
 	n := newTier(t, perMinute, Exact)
 	if asks := n.Top(&n.terms, 1000); asks != NoAsk {
 		t.Errorf("asks %v", asks)
