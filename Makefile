@@ -22,15 +22,17 @@ setup: ## Install what is missing: Envoy, Redis, a C compiler
 	@tools/setup.sh
 
 .PHONY: build
-build: bin/weir.wasm bin/weir-regional bin/weir ## Build the filter and the programs into bin/
+build: bin/weir.wasm bin/weir-regional bin/weir-global bin/weir ## Build the filter and the programs into bin/
 
 # Go detects what is out of date. The filter's bytes depend on its source alone,
 # because Envoy compiles each new content of the file again.
-.PHONY: bin/weir.wasm bin/weir-regional bin/weir
+.PHONY: bin/weir.wasm bin/weir-regional bin/weir-global bin/weir
 bin/weir.wasm:
 	GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -buildmode=c-shared -ldflags='-s -w' -o $@ ./wasmfilter
 bin/weir-regional:
 	go build -trimpath -o $@ ./regional
+bin/weir-global:
+	go build -trimpath -o $@ ./global
 bin/weir:
 	go build -trimpath -o $@ ./cmd/weir
 

@@ -32,16 +32,12 @@ func start(args []string) error {
 	if err != nil {
 		return err
 	}
-	log, err := telemetry.NewLogger(os.Stderr, cfg.LogFormat, cfg.LogLevel)
-	if err != nil {
-		return err
-	}
-	return run(tier.UntilSignal(), cfg, log)
+	return run(tier.UntilSignal(), cfg, telemetry.NewLogger(os.Stderr, cfg.LogFormat, cfg.LogLevel))
 }
 
 // run is a tier with Envoy's rate limit service, if that is configured.
 func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	t, err := tier.New(&cfg.Config, tier.Program{Name: "weir-regional", CallTime: cfg.RLS.Budget}, log)
+	t, err := tier.New(&cfg.Config, tier.Program{Name: "weir-regional", CallTime: cfg.RLS.Budget, Above: &cfg.Above}, log)
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/weirlimit/weir/internal/descriptor"
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/tier"
@@ -26,7 +24,15 @@ type rateLimitService struct {
 
 // newRateLimitService makes the service with its configuration and opens its port.
 func newRateLimitService(ctx context.Context, cfg *config.Config, t *tier.Tier) (*rateLimitService, error) {
-	s, err := rls.New(rlsConfig(cfg, t))
+	s, err := rls.New(rls.Config{
+		Limits:   cfg.Ratelimit,
+		Endpoint: cfg.RLS,
+		Judge:    t.NewJudge(),
+		Rules:    func(name string) *limiter.Policy { return t.Service.Policy(name, 0) },
+		Replicas: int64(cfg.Replicas),
+		Metrics:  t.Metrics,
+		Log:      t.Log,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -48,38 +54,6 @@ func newRateLimitService(ctx context.Context, cfg *config.Config, t *tier.Tier) 
 		return nil, err
 	}
 	return &rateLimitService{Server: s, port: port, watched: watchers}, nil
-}
-
-func rlsConfig(cfg *config.Config, t *tier.Tier) rls.Config {
-	c := rls.Config{
-		Judge:            t.NewJudge(),
-		Rules:            func(name string) *limiter.Policy { return t.Service.Policy(name, 0) },
-		Consistency:      map[string]lease.Consistency{"leased": lease.Leased, "exact": lease.Exact}[cfg.Ratelimit.Consistency],
-		OnFailure:        map[string]lease.OnFailure{"allow": lease.FailureAllow, "deny": lease.FailureDeny, "local": lease.FailureLocal}[cfg.Ratelimit.OnFailure],
-		Replicas:         int64(cfg.Replicas),
-		ChargeDenied:     cfg.Ratelimit.ChargeDenied,
-		Shadow:           cfg.Ratelimit.Shadow,
-		Quota:            cfg.Ratelimit.Quota,
-		Metadata:         cfg.RLS.Metadata,
-		HitMetrics:       cfg.Ratelimit.Metrics,
-		Budget:           cfg.RLS.Budget,
-		MaxConnectionAge: cfg.RLS.MaxConnectionAge,
-		TLS:              rls.TLS{Cert: cfg.RLS.TLSCert, Key: cfg.RLS.TLSKey, ClientCA: cfg.RLS.TLSClientCA, ClientSANs: cfg.RLS.ClientSAN},
-		Metrics:          t.Metrics,
-		Log:              t.Log,
-	}
-	if cfg.RLS.Headers {
-		c.Headers = rls.DefaultHeaders()
-	}
-	return c
-}
-
-// Handle adds what is served over HTTP.
-func (s *rateLimitService) Handle(mux *http.ServeMux) {
-	h := s.HTTP()
-	for _, path := range []string{"/json", "/healthcheck", "/rlconfig"} {
-		mux.Handle(path, h)
-	}
 }
 
 // Watchers follow the configuration and the bindings.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/convert"
 	"github.com/weirlimit/weir/internal/descriptor"
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // errLeftOut ends a command that has done a part of its task.
@@ -47,8 +47,8 @@ func (c *convertCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		return err
 	}
 	result, err := convert.Config(config, convert.Options{
-		Consistency:  map[string]lease.Consistency{"leased": lease.Leased, "exact": lease.Exact}[c.Ratelimit.Consistency],
-		OnFailure:    map[string]lease.OnFailure{"allow": lease.FailureAllow, "deny": lease.FailureDeny, "local": lease.FailureLocal}[c.Ratelimit.OnFailure],
+		Consistency:  rule.ConsistencyOf(c.Ratelimit.Consistency),
+		OnFailure:    rule.OnFailureOf(c.Ratelimit.OnFailure),
 		ChargeDenied: c.Ratelimit.ChargeDenied,
 	})
 	if err != nil {

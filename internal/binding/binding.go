@@ -44,9 +44,8 @@ type Set struct {
 
 // branch is one level of the tree of a domain.
 type branch struct {
-	exact   map[descriptor.Entry]*branch
-	any     map[string]*branch // by key
-	binding *Binding           // of descriptors that end here
+	below   map[descriptor.Entry]*branch // of an entry without value: for any
+	binding *Binding                     // of descriptors that end here
 }
 
 // Binding is one item of the list.
@@ -79,10 +78,10 @@ func (s *Set) Find(domain string, entries []descriptor.Entry) *Binding {
 		if at == nil {
 			return nil
 		}
-		if exact := at.exact[entries[i]]; exact != nil {
+		if exact := at.below[entries[i]]; exact != nil {
 			at = exact
 		} else {
-			at = at.any[entries[i].Key]
+			at = at.below[descriptor.Entry{Key: entries[i].Key}]
 		}
 	}
 	if at == nil || at.binding == nil || at.binding.Rule == "" {
@@ -123,7 +122,7 @@ func (b *Binding) Flaw(t Target, found bool) string {
 	case !found:
 		return name + " is not in the rules file"
 	case t.Algorithm == limit.Concurrency: // no client would ever release a slot
-		return name + " limits concurrency; clients of this protocol do not say when they are done, bind a rule with another algorithm"
+		return name + " limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm"
 	case t.Parts != len(b.keyed):
 		return fmt.Sprintf("%s has a key of parts: %d, entries without value here: %d; leave the value out of one entry for each part, in their order", name, t.Parts, len(b.keyed))
 	}

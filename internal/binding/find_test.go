@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 			"any": {Parts: 1, Off: true}, "ann": {Parts: 1, Algorithm: limit.Concurrency},
 		}[name], name != "both"
 	})
-	const want = `f.yaml:4:80: rule: rule "ann" limits concurrency; clients of this protocol do not say when they are done, bind a rule with another algorithm
+	const want = `f.yaml:4:80: rule: rule "ann" limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm
 f.yaml:6:68: rule: rule "both" is not in the rules file`
 	if errs.Error() != want || off != 1 {
 		t.Errorf("off %d, mistakes\n%s\nwant\n%s", off, errs, want)

@@ -112,20 +112,11 @@ func readEntry(v strict.Value) descriptor.Entry {
 
 // next finds or makes the branch that an entry leads to.
 func (n *branch) next(e descriptor.Entry) *branch {
-	if e.Value == "" {
-		if n.any == nil {
-			n.any = map[string]*branch{}
-		}
-		if n.any[e.Key] == nil {
-			n.any[e.Key] = &branch{}
-		}
-		return n.any[e.Key]
+	if n.below == nil {
+		n.below = map[descriptor.Entry]*branch{}
 	}
-	if n.exact == nil {
-		n.exact = map[descriptor.Entry]*branch{}
+	if n.below[e] == nil {
+		n.below[e] = &branch{}
 	}
-	if n.exact[e] == nil {
-		n.exact[e] = &branch{}
-	}
-	return n.exact[e]
+	return n.below[e]
 }

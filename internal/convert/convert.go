@@ -71,7 +71,7 @@ func Config(c *descriptor.Config, o Options) (*Result, error) {
 	}
 	for _, domain := range c.Tree() {
 		w.domain = domain.Key
-		w.bindings = append(w.bindings, w.below(&domain, place{})...)
+		w.bindings = append(w.bindings, w.below(domain, place{})...)
 	}
 	return w.finish()
 }
@@ -153,7 +153,7 @@ func (w *converter) below(l *descriptor.Level, p place) (out []bound) {
 	parts := make([][]bound, len(l.Below))
 	open := map[string]bool{} // keys with bindings for any value
 	for i := range l.Below {
-		child, fate := &l.Below[i], fates[i]
+		child, fate := l.Below[i], fates[i]
 		at := p.down(step{child.Key, child.Value, fate.open})
 		if fate.kind != nil {
 			at = at.without(fate.kind, fate.by)
@@ -162,7 +162,7 @@ func (w *converter) below(l *descriptor.Level, p place) (out []bound) {
 		open[child.Key] = open[child.Key] || fate.open && len(parts[i]) > 0
 	}
 	for i := range l.Below {
-		child := &l.Below[i]
+		child := l.Below[i]
 		if len(parts[i]) == 0 && !fates[i].open && child.Value != "" && open[child.Key] {
 			at := p.down(step{child.Key, child.Value, false})
 			parts[i] = []bound{{w.domain, at.entries(), "", located(child.File, child.Line, child.Path)}}
@@ -181,11 +181,10 @@ type fate struct {
 
 // judge finds the fates of levels beside each other. A wildcard that is only stars is for
 // any value, and a level for any value behind it is never reached.
-func judge(levels []descriptor.Level) []fate {
+func judge(levels []*descriptor.Level) []fate {
 	type among struct{ star, wildcard *descriptor.Level }
 	keys := map[string]*among{}
-	for i := range levels {
-		l := &levels[i]
+	for _, l := range levels {
 		k := keys[l.Key]
 		if k == nil {
 			k = &among{}
@@ -200,8 +199,8 @@ func judge(levels []descriptor.Level) []fate {
 		}
 	}
 	fates := make([]fate, len(levels))
-	for i := range levels {
-		l, k := &levels[i], keys[levels[i].Key]
+	for i, l := range levels {
+		k := keys[l.Key]
 		switch {
 		case l.Wildcard && l != k.star:
 			fates[i] = fate{kind: wildcard}
@@ -300,7 +299,8 @@ func located(file string, line int, path string) string {
 // finish writes the files.
 func (w *converter) finish() (*Result, error) {
 	r := &w.result
-	r.Rules, r.Bindings = writeRules(w.rules, w.options), writeBindings(w.bindings)
+	r.Rules = writeList(rulesHead+"rules:", w.rules, writeRule)
+	r.Bindings = writeList(bindingsHead+"bindings:", w.bindings, writeBinding)
 	r.RuleCount, r.BoundCount = len(w.rules), len(w.bindings)
 	switch {
 	case len(r.Rules) > strict.MaxBytes:

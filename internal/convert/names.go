@@ -13,7 +13,7 @@ import (
 )
 
 // name finds a name for the rule of a rate limit: its own, or one made of its domain,
-// keys and values. Who is first in the files has the shorter name, so that what is
+// keys and values. The first in the files has the shorter name, so that what is
 // added behind renames nothing: a rule with a new name has new counters.
 func (w *converter) name(r *descriptor.Rule) string {
 	if legalName(r.Name) && !w.names[r.Name] {
@@ -138,17 +138,14 @@ func addCondition(m *rule.Match, s step) {
 		name = placeholder(s.key)
 	}
 	h := rule.HeaderMatch{Name: name, Text: exact}
-	for n := 2; hasHeader(m, h.Name); n++ {
+	taken := func(o rule.HeaderMatch) bool { return o.Name == h.Name }
+	for n := 2; slices.ContainsFunc(m.Headers, taken); n++ {
 		h.Name = name + "-" + strconv.Itoa(n)
 	}
 	if !legal(rule.Rule{Match: rule.Match{Headers: []rule.HeaderMatch{h}}}) {
 		h.Text = rule.Text{Op: rule.OpPresent} // a value too long for a condition
 	}
 	m.Headers = append(m.Headers, h)
-}
-
-func hasHeader(m *rule.Match, name string) bool {
-	return slices.ContainsFunc(m.Headers, func(h rule.HeaderMatch) bool { return h.Name == name })
 }
 
 // legal reports whether a rule's key and conditions are.

@@ -23,80 +23,66 @@ type Kind struct {
 // keep is advice for everything that is left out.
 const keep = "leave it in the configuration, see above"
 
+// left makes a kind because of which rate limits are left out; or continues the advice to
+// keep them.
+func left(what, there, here, or string) *Kind {
+	return &Kind{What: what, There: there, Here: here, Do: keep + or, Left: true}
+}
+
+func changed(what, there, here, do string) *Kind {
+	return &Kind{What: what, There: there, Here: here, Do: do}
+}
+
 // The kinds, in the order of the list.
 var (
-	quota = &Kind{
-		What:  "quota_mode",
-		There: "a request is refused only if all rate limits of this mode that it matches are over",
-		Here:  "each rule refuses for itself",
-		Do:    keep + "; or remove quota_mode, if one that is over is reason enough to refuse", Left: true,
-	}
-	replaces = &Kind{
-		What:  "replaces",
-		There: "the rate limits that it names do not count for a request that matches both",
-		Here:  "all rules that a request matches count",
-		Do:    keep + ", together with what it replaces; or remove replaces, if both may count", Left: true,
-	}
-	replaced = &Kind{
-		What:  "replaced by others",
-		There: "it does not count for a request that also matches the rate limit that replaces it",
-		Here:  "all rules that a request matches count",
-		Do:    keep + ", together with what replaces it; or remove replaces, if both may count", Left: true,
-	}
-	wildcard = &Kind{
-		What:  "a wildcard",
-		There: "it is for all values that match",
-		Here:  "a binding is for one value or for any",
-		Do:    keep + "; or write a descriptor for each value, or have Envoy send one value for all of them", Left: true,
-	}
-	besideWildcard = &Kind{
-		What:  "any value, beside a wildcard",
-		There: "it is for the values that the wildcard does not match",
-		Here:  "a binding for any value would be for the wildcard's values, too",
-		Do:    keep + "; it can be converted when there is no wildcard beside it", Left: true,
-	}
-	shared = &Kind{
-		What:  "share_threshold",
-		There: "all values share one counter",
-		Here:  "a value that is left open is part of the key: each has a counter",
-		Do:    keep + "; or have Envoy send one value for all of them", Left: true,
-	}
-	deep = &Kind{
-		What:  "many levels",
-		There: "up to 32 levels, each of which may be for any value",
-		Here:  "a binding has at most 16 entries, a rule's key 8 parts",
-		Do:    keep + "; or have Envoy send fewer entries", Left: true,
-	}
-	many = &Kind{
-		What:  "more than 1,000 rate limits",
-		There: "as many as there is memory for",
-		Here:  "a rules file has at most 1,000 rules, because every PoP reads all of them",
-		Do:    keep, Left: true,
-	}
-	unlimited = &Kind{
-		What:  "unlimited",
-		There: "it is allowed and not counted; limit_remaining is 4294967295",
-		Here:  "it has no rule, and is unbound where a binding is for any value: allowed and not counted; limit_remaining is 0",
-		Do:    "nothing, as clients look at limit_remaining only beside current_limit, which is in neither",
-	}
-	unreached = &Kind{
-		What:  "never matched",
-		There: "a wildcard that matches everything stands beside it",
-		Here:  "it has no rule",
-		Do:    "nothing; it can be removed",
-	}
-	metadata = &Kind{
-		What:  "metadata",
-		There: "it is in the dynamic metadata of the response",
-		Here:  "a rule has none; the rest of the rate limit is converted",
-		Do:    "if Envoy reads it, write unbound: true in place of rule in its binding, and " + keep,
-	}
-	metrics = &Kind{
-		What:  "detailed_metric, value_to_metric",
-		There: "metrics have the values of the request",
-		Here:  "metrics have the name of the rule; the rest of the rate limit is converted",
-		Do:    "if a dashboard needs the values, write unbound: true in place of rule in its binding, and " + keep,
-	}
+	quota = left("quota_mode",
+		"a request is refused only if all rate limits of this mode that it matches are over",
+		"each rule refuses for itself",
+		"; or remove quota_mode, if one that is over is reason enough to refuse")
+	replaces = left("replaces",
+		"the rate limits that it names do not count for a request that matches both",
+		"all rules that a request matches count",
+		", together with what it replaces; or remove replaces, if both may count")
+	replaced = left("replaced by others",
+		"it does not count for a request that also matches the rate limit that replaces it",
+		"all rules that a request matches count",
+		", together with what replaces it; or remove replaces, if both may count")
+	wildcard = left("a wildcard",
+		"it is for all values that match",
+		"a binding is for one value or for any",
+		"; or write a descriptor for each value, or have Envoy send one value for all of them")
+	besideWildcard = left("any value, beside a wildcard",
+		"it is for the values that the wildcard does not match",
+		"a binding for any value would be for the wildcard's values, too",
+		"; it can be converted when there is no wildcard beside it")
+	shared = left("share_threshold",
+		"all values share one counter",
+		"a value that is left open is part of the key: each has a counter",
+		"; or have Envoy send one value for all of them")
+	deep = left("many levels",
+		"up to 32 levels, each of which may be for any value",
+		"a binding has at most 16 entries, a rule's key 8 parts",
+		"; or have Envoy send fewer entries")
+	many = left("more than 1,000 rate limits",
+		"as many as there is memory for",
+		"a rules file has at most 1,000 rules, because every PoP reads all of them",
+		"")
+	unlimited = changed("unlimited",
+		"it is allowed and not counted; limit_remaining is 4294967295",
+		"it has no rule, and is unbound where a binding is for any value: allowed and not counted; limit_remaining is 0",
+		"nothing, as clients look at limit_remaining only beside current_limit, which is in neither")
+	unreached = changed("never matched",
+		"a wildcard that matches everything stands beside it",
+		"it has no rule",
+		"nothing; it can be removed")
+	metadata = changed("metadata",
+		"it is in the dynamic metadata of the response",
+		"a rule has none; the rest of the rate limit is converted",
+		"if Envoy reads it, write unbound: true in place of rule in its binding, and "+keep)
+	metrics = changed("detailed_metric, value_to_metric",
+		"metrics have the values of the request",
+		"metrics have the name of the rule; the rest of the rate limit is converted",
+		"if a dashboard needs the values, write unbound: true in place of rule in its binding, and "+keep)
 	kinds = []*Kind{quota, replaces, replaced, wildcard, besideWildcard, shared, deep, many, unlimited, unreached, metadata, metrics}
 )
 

@@ -22,16 +22,6 @@ const bindingsHead = `# Bindings for weir-regional --descriptors, to the rules t
 # What is unbound is kept from the binding for any value beside it.
 `
 
-// writeRules writes a rules file.
-func writeRules(rules []made, o Options) []byte {
-	return writeList(rulesHead+"rules:", rules, func(b *strings.Builder, m *made) { writeRule(b, m, o) })
-}
-
-// writeBindings writes a file of bindings.
-func writeBindings(bindings []bound) []byte {
-	return writeList(bindingsHead+"bindings:", bindings, writeBinding)
-}
-
 // writeList writes the head of a file and its only field, a list.
 func writeList[T any](head string, items []T, write func(*strings.Builder, *T)) []byte {
 	var b strings.Builder
@@ -46,7 +36,7 @@ func writeList[T any](head string, items []T, write func(*strings.Builder, *T)) 
 	return []byte(b.String())
 }
 
-func writeRule(b *strings.Builder, m *made, o Options) {
+func writeRule(b *strings.Builder, m *made) {
 	r := &m.rule
 	fmt.Fprintf(b, "  # %s\n  - name: %s\n", comment(located(m.from.File, m.from.Line, m.from.Path)), quote(r.Name))
 	if r.Mode == rule.Shadow {
@@ -148,21 +138,7 @@ func quote(s string) string {
 	if plain {
 		return s
 	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(escape(r))
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
+	return `"` + comment(strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(s)) + `"`
 }
 
 // comment escapes a text for a comment.

@@ -30,11 +30,11 @@ func BenchmarkMatch(b *testing.B) {
 			var key []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				m, ok := c.Match("d", es)
-				if !ok {
+				r := c.Match("d", es)
+				if r == nil {
 					b.Fatal("no rule")
 				}
-				key = m.AppendKey(key[:0], es)
+				key = r.AppendKey(key[:0], es)
 			}
 		})
 	}

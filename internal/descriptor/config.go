@@ -15,48 +15,56 @@ import (
 // Config is a configuration that was read without a mistake. It is immutable and
 // safe for concurrent use.
 type Config struct {
-	domains  map[string]*node
-	order    []*node // the domains in the order of the files
-	rules    []*Rule // in the order of the files
+	domains  map[string]*Level
+	order    []*Level // the domains in the order of the files
+	rules    []*Rule  // in the order of the files
 	warnings strict.Errors
 	version  string
 }
 
-// node is one level of the tree: a domain, or a descriptor of the file.
-type node struct {
-	level  level
-	levels []level // from below the domain to here
-	path   string  // as Rule.Path
-	rule   *Rule   // nil: no rate_limit here
+// Level is one level of the tree: a domain, or a descriptor of a file.
+type Level struct {
+	Key, Value string // of a domain its name, and nothing; no value: the key alone
+	Wildcard   bool   // the value has a *
+	Shared     bool   // share_threshold
+	Path       string // as Rule.Path
+	File       string
+	Line       int      // of a domain 0
+	Rule       *Rule    // nil: no rate_limit here
+	Below      []*Level // in the order of the files
+
+	valueToMetric bool
+	way           []*Level // from below the domain to here
+	glob          glob     // of a wildcard
+	order         int      // of a wildcard: its place beside the others
 
 	// children are by key and configured value, "" for the key alone. A wildcard is
 	// among them under its text, as a value that equals that text is an exact match.
-	children  map[Entry]*node
+	children  map[Entry]*Level
 	wildcards map[string]*wildcards // by key
-	order     []*node               // children in the order of the files
-
-	file string
-	line int
 }
 
-// Match finds the rule of a descriptor; false if there is none, which allows it
+// Tree returns the domains in the order of the files. It must not be changed.
+func (c *Config) Tree() []*Level { return c.order }
+
+// Match finds the rule of a descriptor; nil if there is none, which allows it
 // without counting. It allocates nothing. It takes a few map accesses for each
 // entry and a comparison for each wildcard that begins as the entry's value.
-func (c *Config) Match(domain string, entries []Entry) (Match, bool) {
+func (c *Config) Match(domain string, entries []Entry) *Rule {
 	n := c.domains[domain]
 	if n == nil || len(entries) == 0 {
-		return Match{}, false
+		return nil
 	}
 	for i := range entries {
 		if n = n.next(&entries[i]); n == nil {
-			return Match{}, false
+			return nil
 		}
 	}
-	return Match{n.rule}, n.rule != nil
+	return n.Rule
 }
 
 // next returns the child that an entry leads to, nil if there is none.
-func (n *node) next(e *Entry) *node {
+func (n *Level) next(e *Entry) *Level {
 	if e.Value != "" {
 		if child := n.children[*e]; child != nil {
 			return child
@@ -72,32 +80,33 @@ func (n *node) next(e *Entry) *node {
 
 // attach makes child one of n's children. If there is one of the same key and
 // value, it changes nothing and returns that.
-func (n *node) attach(child *node) (present *node) {
-	at := Entry{child.level.key, child.level.value}
+func (n *Level) attach(child *Level) (present *Level) {
+	at := Entry{child.Key, child.Value}
 	if present = n.children[at]; present != nil {
 		return present
 	}
 	if n.children == nil {
-		n.children = map[Entry]*node{}
+		n.children = map[Entry]*Level{}
 	}
 	n.children[at] = child
-	if child.level.wildcard {
+	if child.Wildcard {
 		n.addWildcard(child)
 	}
-	n.order = append(n.order, child)
+	n.Below = append(n.Below, child)
 	return nil
 }
 
-func (n *node) addWildcard(child *node) {
+func (n *Level) addWildcard(child *Level) {
 	if n.wildcards == nil {
 		n.wildcards = map[string]*wildcards{}
 	}
-	w := n.wildcards[child.level.key]
+	w := n.wildcards[child.Key]
 	if w == nil {
-		w = &wildcards{byPrefix: map[string][]wildcard{}}
-		n.wildcards[child.level.key] = w
+		w = &wildcards{byPrefix: map[string][]*Level{}}
+		n.wildcards[child.Key] = w
 	}
-	w.add(wildcard{glob: newGlob(child.level.value), order: len(n.order), child: child})
+	child.glob, child.order = newGlob(child.Value), len(n.Below)
+	w.add(child)
 }
 
 // Domain reports whether there is a domain of this name.
@@ -122,18 +131,18 @@ func (c *Config) seal() {
 		c.rules = domain.appendRules(c.rules)
 	}
 	h := sha256.New()
-	byName := slices.SortedFunc(slices.Values(c.order), func(a, b *node) int { return strings.Compare(a.path, b.path) })
+	byName := slices.SortedFunc(slices.Values(c.order), func(a, b *Level) int { return strings.Compare(a.Path, b.Path) })
 	for _, domain := range byName {
 		h.Write(domain.appendCanonical(nil))
 	}
 	c.version = hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-func (n *node) appendRules(rules []*Rule) []*Rule {
-	if n.rule != nil {
-		rules = append(rules, n.rule)
+func (n *Level) appendRules(rules []*Rule) []*Rule {
+	if n.Rule != nil {
+		rules = append(rules, n.Rule)
 	}
-	for _, child := range n.order {
+	for _, child := range n.Below {
 		rules = child.appendRules(rules)
 	}
 	return rules
@@ -141,19 +150,19 @@ func (n *node) appendRules(rules []*Rule) []*Rule {
 
 // appendCanonical appends a line for n and one for each level below it. A path has
 // no line break.
-func (n *node) appendCanonical(dst []byte) []byte {
-	dst = append(dst, n.path...)
-	if n.level.share {
+func (n *Level) appendCanonical(dst []byte) []byte {
+	dst = append(dst, n.Path...)
+	if n.Shared {
 		dst = append(dst, "\tshare_threshold"...)
 	}
-	if n.level.valueToMetric {
+	if n.valueToMetric {
 		dst = append(dst, "\tvalue_to_metric"...)
 	}
-	if n.rule != nil {
-		dst = n.rule.appendCanonical(dst)
+	if n.Rule != nil {
+		dst = n.Rule.appendCanonical(dst)
 	}
 	dst = append(dst, '\n')
-	for _, child := range n.order {
+	for _, child := range n.Below {
 		dst = child.appendCanonical(dst)
 	}
 	return dst

@@ -17,7 +17,7 @@ func Load(dir string, o Options) (*Config, error) {
 // Domains are the names of the domains in the order of the files.
 func (c *Config) Domains() (names []string) {
 	for _, n := range c.order {
-		names = append(names, n.level.key)
+		names = append(names, n.Key)
 	}
 	return names
 }
@@ -25,5 +25,5 @@ func (c *Config) Domains() (names []string) {
 // SharesThreshold reports whether the wildcard of a level has one counter for all
 // values.
 func (r *Rule) SharesThreshold() bool {
-	return slices.ContainsFunc(r.levels, func(l level) bool { return l.share })
+	return slices.ContainsFunc(r.levels, func(l *Level) bool { return l.Shared })
 }

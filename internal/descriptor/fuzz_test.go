@@ -54,15 +54,15 @@ func FuzzMatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, domain, key1, value1, key2, value2 string) {
 		es := []descriptor.Entry{{Key: key1, Value: value1}, {Key: key2, Value: value2}}
 		for n := range len(es) + 1 {
-			m, ok := c.Match(domain, es[:n])
-			if !ok {
+			r := c.Match(domain, es[:n])
+			if r == nil {
 				continue
 			}
-			metric := m.AppendMetric(nil, es[:n])
+			metric := r.AppendMetric(nil, es[:n])
 			if !utf8.Valid(metric) || strings.ContainsAny(string(metric), "\n\x00") || !strings.HasPrefix(string(metric), "d|a") {
 				t.Fatalf("%q has the metric %q", es[:n], metric)
 			}
-			m.AppendKey(nil, es)
+			r.AppendKey(nil, es)
 		}
 	})
 }

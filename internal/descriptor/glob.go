@@ -44,17 +44,11 @@ func (g glob) match(value string) bool {
 // are kept by what their pattern begins with, so that a look-up tries only those
 // whose beginning is the value's.
 type wildcards struct {
-	byPrefix map[string][]wildcard // each in file order
-	lengths  []int                 // of the prefixes that there are, ascending, each once
+	byPrefix map[string][]*Level // each in file order
+	lengths  []int               // of the prefixes that there are, ascending, each once
 }
 
-type wildcard struct {
-	glob  glob
-	order int // position in the file among its siblings
-	child *node
-}
-
-func (w *wildcards) add(c wildcard) {
+func (w *wildcards) add(c *Level) {
 	prefix := c.glob.prefix()
 	w.byPrefix[prefix] = append(w.byPrefix[prefix], c)
 	if at, found := slices.BinarySearch(w.lengths, len(prefix)); !found {
@@ -65,15 +59,13 @@ func (w *wildcards) add(c wildcard) {
 // first returns the first in the file that matches value, or nil. It costs a map
 // access for each length of prefix and a comparison for each pattern whose prefix
 // is the value's, not one for each pattern.
-func (w *wildcards) first(value string) *node {
-	var best *wildcard
+func (w *wildcards) first(value string) *Level {
+	var best *Level
 	for _, n := range w.lengths {
 		if n > len(value) {
 			break
 		}
-		candidates := w.byPrefix[value[:n]]
-		for i := range candidates {
-			c := &candidates[i]
+		for _, c := range w.byPrefix[value[:n]] {
 			if best != nil && c.order > best.order {
 				break
 			}
@@ -83,8 +75,5 @@ func (w *wildcards) first(value string) *node {
 			}
 		}
 	}
-	if best == nil {
-		return nil
-	}
-	return best.child
+	return best
 }

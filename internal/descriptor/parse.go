@@ -2,15 +2,14 @@ package descriptor
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/internal/rulefile"
 )
 
 // File is one file of a configuration. The name is only used in messages.
-type File struct {
-	Name string
-	Data []byte
-}
+type File = rulefile.File
 
 // Options are the settings of envoyproxy/ratelimit that change the meaning of files.
 type Options struct {
@@ -22,7 +21,7 @@ type Options struct {
 // Parse reads a configuration. The error, if any, is of type [strict.Errors],
 // file by file, each from its top. No files make a configuration without domains.
 func Parse(files []File, o Options) (*Config, error) {
-	b := builder{options: o, config: &Config{domains: map[string]*node{}}}
+	b := builder{options: o, config: &Config{domains: map[string]*Level{}}}
 	for i := range files {
 		errs, warnings := len(b.errs), len(b.warnings)
 		b.add(&files[i])
@@ -62,16 +61,16 @@ func (b *builder) add(f *File) {
 
 // domain returns the domain of a file. After a mistake in the domain the rest of the
 // file is still read, for its mistakes.
-func (b *builder) domain(r *reader, at strict.Pos) *node {
+func (b *builder) domain(r *reader, at strict.Pos) *Level {
 	name := r.domain
 	present := b.config.domains[name]
 	switch {
 	case present != nil && b.options.MergeDomains:
 		return present
 	case present != nil:
-		r.fail(at, "domain", strict.Quote(name)+" is in "+present.file+" too; write each domain in one file, or allow several to be merged")
+		r.fail(at, "domain", strict.Quote(name)+" is in "+present.File+" too; write each domain in one file, or allow several to be merged")
 	}
-	n := &node{level: level{key: name}, path: string(appendKeyName(nil, name)), file: r.file}
+	n := &Level{Key: name, Path: string(appendKeyName(nil, name)), File: r.file}
 	if name != "" && present == nil {
 		b.config.domains[name] = n
 		b.config.order = append(b.config.order, n)
@@ -89,7 +88,7 @@ func (b *builder) checkReplaces() {
 		for _, name := range r.Replaces {
 			if !names[[2]string{r.Domain, name}] {
 				b.warnings.Add(strict.Error{File: r.File, Pos: strict.Pos{Line: r.Line}, Path: r.Path,
-					Reason: "replaces " + strict.Quote(name) + ", which no rate_limit in domain " + strict.Quote(r.Domain) + " is named; it replaces nothing"}, more)
+					Reason: "replaces " + strict.Quote(name) + ", but no rate_limit in domain " + strict.Quote(r.Domain) + " has this name; it replaces nothing"}, more)
 			}
 		}
 	}
@@ -102,7 +101,7 @@ const maxDepth = 32
 // alias are counted each time that it is used.
 const maxParts = 1 << 20
 
-func (r *reader) descriptors(parent *node, f field, path string, depth int) {
+func (r *reader) descriptors(parent *Level, f field, path string, depth int) {
 	if depth > maxDepth && f.value != nil {
 		r.fail(f.pos, path, "has descriptors more than "+strconv.Itoa(maxDepth)+" levels deep; write fewer levels")
 		return
@@ -116,44 +115,44 @@ func (r *reader) descriptors(parent *node, f field, path string, depth int) {
 }
 
 // descriptor reads one descriptor and what is below it.
-func (r *reader) descriptor(parent *node, at *yamlNode, path string, depth int) {
+func (r *reader) descriptor(parent *Level, at *yamlNode, path string, depth int) {
 	fields, ok := r.fields(at, path, inDescriptor)
 	if !ok {
 		return
 	}
-	n := &node{file: r.file, line: at.Line, level: level{
-		key:           r.required(at, fields, path, "key", "it is compared with the keys of a request's entries"),
-		value:         r.text(fields["value"], path+".value"),
-		share:         r.boolean(fields["share_threshold"], path+".share_threshold"),
+	n := &Level{
+		File: r.file, Line: at.Line,
+		Key:           r.required(at, fields, path, "key", "it is compared with the keys of a request's entries"),
+		Value:         r.text(fields["value"], path+".value"),
+		Shared:        r.boolean(fields["share_threshold"], path+".share_threshold"),
 		valueToMetric: r.boolean(fields["value_to_metric"], path+".value_to_metric"),
-	}}
+	}
 	r.place(parent, n, fields, path)
-	n.rule = r.rule(n, fields, path)
+	n.Rule = r.rule(n, fields, path)
 	r.descriptors(n, fields["descriptors"], path+".descriptors", depth+1)
 }
 
 // place makes n a child of its parent.
-func (r *reader) place(parent, n *node, fields map[string]field, path string) {
-	l := &n.level
-	l.wildcard = hasStar(l.value)
-	if hasStar(l.key) {
+func (r *reader) place(parent, n *Level, fields map[string]field, path string) {
+	n.Wildcard = strings.Contains(n.Value, "*")
+	if strings.Contains(n.Key, "*") {
 		r.warn(fields["key"].pos, path+".key", "has a *, which is an ordinary character in a key; wildcards are for values")
 	}
-	if l.share && !l.wildcard {
+	if n.Shared && !n.Wildcard {
 		r.fail(fields["share_threshold"].pos, path+".share_threshold", "is only for a value with a wildcard; write a * in the value or leave it out")
 	}
-	n.levels = append(append(make([]level, 0, len(parent.levels)+1), parent.levels...), *l)
-	n.path = string(appendLevel([]byte(parent.path), l.key, l.value))
-	if l.key == "" {
+	n.way = append(parent.way[:len(parent.way):len(parent.way)], n)
+	n.Path = string(appendLevel([]byte(parent.Path), n.Key, n.Value))
+	if n.Key == "" {
 		return // reported
 	}
 	if present := parent.attach(n); present != nil {
-		what := "key " + strict.Quote(l.key)
-		if l.value != "" {
-			what += " and value " + strict.Quote(l.value)
+		what := "key " + strict.Quote(n.Key)
+		if n.Value != "" {
+			what += " and value " + strict.Quote(n.Value)
 		} else {
 			what += " and no value"
 		}
-		r.fail(fields["key"].pos, path, "has the "+what+", as has the descriptor at "+present.file+":"+strconv.Itoa(present.line)+" beside it; remove one")
+		r.fail(fields["key"].pos, path, "has the "+what+", like the descriptor at "+present.File+":"+strconv.Itoa(present.Line)+" beside it; remove one")
 	}
 }

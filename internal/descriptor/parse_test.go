@@ -198,7 +198,7 @@ func TestDomains(t *testing.T) {
 		t.Errorf("a domain in two files: %v, want %s", err, want)
 	}
 	_, err = descriptor.Parse([]descriptor.File{rule("d", "a"), rule("d", "a")}, merge)
-	want = `a.yaml:3:5: descriptors[0]: has the key "k" and value "a", as has the descriptor at a.yaml:3 beside it; remove one`
+	want = `a.yaml:3:5: descriptors[0]: has the key "k" and value "a", like the descriptor at a.yaml:3 beside it; remove one`
 	if err == nil || err.Error() != want {
 		t.Errorf("merged with the same value: %v, want %s", err, want)
 	}
@@ -207,8 +207,8 @@ func TestDomains(t *testing.T) {
 		t.Fatal(err)
 	}
 	for value, path := range map[string]string{"b": "d|k=b", "bc": "d|k=b*", "c": "d|k=*"} {
-		if m, ok := c.Match("d", []descriptor.Entry{{Key: "k", Value: value}}); !ok || m.Rule.Path != path {
-			t.Errorf("merged, %s: %v, want %s", value, m.Rule, path)
+		if r := c.Match("d", []descriptor.Entry{{Key: "k", Value: value}}); r == nil || r.Path != path {
+			t.Errorf("merged, %s: %v, want %s", value, r, path)
 		}
 	}
 	if !c.Domain("d") || !c.Domain("e") || c.Domain("f") || c.Domain("") {

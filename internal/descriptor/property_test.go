@@ -156,15 +156,15 @@ func TestMatchIsNaive(t *testing.T) {
 		toTwin, toOurs := map[string]string{}, map[string]string{}
 		for range 20 {
 			es := walk(t, bs)
-			m, ok := c.Match("d", es)
+			r := c.Match("d", es)
 			rule, counter := seek(bs, es)
-			if ok != (rule != "") || ok && m.Rule.Name != rule {
-				t.Fatalf("%s\n%q finds %v, want %s", text, es, m.Rule, rule)
+			if (r != nil) != (rule != "") || r != nil && r.Name != rule {
+				t.Fatalf("%s\n%q finds %v, want %s", text, es, r, rule)
 			}
-			if !ok {
+			if r == nil {
 				continue
 			}
-			ours := m.Rule.Path + "\x00" + string(m.AppendKey(nil, es))
+			ours := r.Path + "\x00" + string(r.AppendKey(nil, es))
 			if other, ok := toTwin[ours]; ok && other != counter {
 				t.Fatalf("%s\n%q counts on %q, as does %q", text, es, ours, other)
 			}

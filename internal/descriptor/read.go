@@ -1,8 +1,9 @@
 package descriptor
 
 import (
-	"strings"
+	"slices"
 
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -27,16 +28,12 @@ var (
 // home is a place in which a field is known, nil if it is known nowhere.
 func home(name string) *place {
 	for _, p := range places {
-		for _, known := range p.fields {
-			if known == name {
-				return p
-			}
+		if slices.Contains(p.fields, name) {
+			return p
 		}
 	}
 	return nil
 }
-
-func hasStar(s string) bool { return strings.IndexByte(s, '*') >= 0 }
 
 // required reads a text that must not be empty. why completes the message.
 func (r *reader) required(at *yamlNode, fields map[string]field, path, name, why string) string {
@@ -59,9 +56,9 @@ var needRule = []string{"shadow_mode", "quota_mode", "detailed_metric", "metadat
 
 // rule reads the rate_limit of a descriptor and the flags beside it; nil if there
 // is none.
-func (r *reader) rule(n *node, fields map[string]field, path string) *Rule {
+func (r *reader) rule(n *Level, fields map[string]field, path string) *Rule {
 	rule := &Rule{
-		Path: n.path, Domain: r.domain, File: n.file, Line: n.line,
+		Path: n.Path, Domain: r.domain, File: n.File, Line: n.Line,
 		Shadow:         r.boolean(fields["shadow_mode"], path+".shadow_mode"),
 		Quota:          r.boolean(fields["quota_mode"], path+".quota_mode"),
 		DetailedMetric: r.boolean(fields["detailed_metric"], path+".detailed_metric"),
@@ -72,7 +69,13 @@ func (r *reader) rule(n *node, fields map[string]field, path string) *Rule {
 		r.warnRuleless(f, ok, fields, path)
 		return nil
 	}
-	rule.setLevels(n.levels)
+	rule.levels = n.way
+	for _, l := range n.way {
+		if l.varies() {
+			rule.varying++
+		}
+		rule.ValueToMetric = rule.ValueToMetric || l.valueToMetric
+	}
 	r.rateLimit(rule, f, path+".rate_limit")
 	return rule
 }
@@ -119,9 +122,11 @@ func (r *reader) bound(rule *Rule, fields map[string]field, at strict.Pos, path 
 	case !ok:
 		r.fail(f.pos, path+".unit", "is "+strict.Quote(name)+"; write "+unitNames)
 	default:
-		if err := rule.bound(count, unit); err != nil {
+		l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: int64(count), Period: unit.Period()})
+		if err != nil {
 			r.fail(at, path, err.Error())
 		}
+		rule.RequestsPerUnit, rule.Unit, rule.Limit = count, unit, l
 	}
 	if _, ok := fields["requests_per_unit"]; !ok {
 		r.warn(at, path, "has no requests_per_unit, which counts as 0: everything is denied; write the 0 if that is meant")

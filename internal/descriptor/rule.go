@@ -1,7 +1,6 @@
 package descriptor
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -42,67 +41,32 @@ type Rule struct {
 	File string
 	Line int
 
-	levels  []level
+	levels  []*Level
 	varying int // levels whose value is part of the counter's key
-}
-
-// level is one step of the way to a rule, as the file has it.
-type level struct {
-	key, value    string // value is empty for the key alone
-	wildcard      bool   // value has a *
-	share         bool   // share_threshold
-	valueToMetric bool
 }
 
 // varies reports whether requests with different values at this level have
 // different counters.
-func (l *level) varies() bool { return l.value == "" || l.wildcard && !l.share }
-
-// bound sets the limit's numbers, which unlimited rules have not.
-func (r *Rule) bound(requestsPerUnit uint32, unit Unit) error {
-	if unit.Period() == 0 {
-		return fmt.Errorf("the unit of the limit is unknown; it is one of %s", unitNames)
-	}
-	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: int64(requestsPerUnit), Period: unit.Period()})
-	if err != nil {
-		return err
-	}
-	r.RequestsPerUnit, r.Unit, r.Unlimited, r.Limit = requestsPerUnit, unit, false, l
-	return nil
-}
-
-// setLevels derives what follows from the levels.
-func (r *Rule) setLevels(levels []level) {
-	r.levels, r.varying = levels, 0
-	for i := range levels {
-		if levels[i].varies() {
-			r.varying++
-		}
-		r.ValueToMetric = r.ValueToMetric || levels[i].valueToMetric
-	}
-}
+func (n *Level) varies() bool { return n.Value == "" || n.Wildcard && !n.Shared }
 
 // DomainPath is how the paths of a domain's rules begin, without the bar after it.
 func DomainPath(domain string) string { return string(appendKeyName(nil, domain)) }
-
-// Match is a rule that was found for a descriptor. The zero value is none.
-type Match struct{ Rule *Rule }
 
 // AppendKey appends the key of a counter of the rule: the values of levels without a value
 // in the file, and of wildcards unless they share a threshold. The other values are in the
 // rule's Path. entries are the matched ones; two lists give the same bytes only if they
 // share a counter. It may append nothing: then the rule has one counter.
-func (m Match) AppendKey(dst []byte, entries []Entry) []byte {
+func (r *Rule) AppendKey(dst []byte, entries []Entry) []byte {
 	first := true
-	for i := range m.Rule.levels {
-		if i >= len(entries) || !m.Rule.levels[i].varies() {
+	for i := range r.levels {
+		if i >= len(entries) || !r.levels[i].varies() {
 			continue
 		}
 		if !first {
 			dst = append(dst, '|')
 		}
 		first = false
-		if m.Rule.varying == 1 {
+		if r.varying == 1 {
 			dst = append(dst, entries[i].Value...)
 		} else {
 			dst = appendKeyPart(dst, entries[i].Value)
@@ -115,19 +79,18 @@ func (m Match) AppendKey(dst []byte, entries []Entry) []byte {
 // that came with the request where detailed_metric or value_to_metric want them. A
 // wildcard with share_threshold is always shown as the file has it. How many names
 // there can be is then up to clients; without these flags it is always the Path.
-func (m Match) AppendMetric(dst []byte, entries []Entry) []byte {
-	r := m.Rule
+func (r *Rule) AppendMetric(dst []byte, entries []Entry) []byte {
 	if !r.DetailedMetric && !r.ValueToMetric {
 		return append(dst, r.Path...)
 	}
 	dst = appendKeyName(dst, r.Domain)
 	for i := range r.levels {
-		l := &r.levels[i]
-		value := l.value
+		l := r.levels[i]
+		value := l.Value
 		if l.varies() && (r.DetailedMetric || l.valueToMetric) && i < len(entries) {
 			value = entries[i].Value
 		}
-		dst = appendLevel(dst, l.key, value)
+		dst = appendLevel(dst, l.Key, value)
 	}
 	return dst
 }
@@ -136,15 +99,14 @@ func (m Match) AppendMetric(dst []byte, entries []Entry) []byte {
 // the request's values where detailed_metric or value_to_metric want them, and, without
 // entries, the name in its printed configuration:
 // "messaging.message_type_marketing.to_number". Different rules may have the same.
-func (m Match) AppendStatName(dst []byte, entries []Entry) []byte {
-	r := m.Rule
-	shares := slices.ContainsFunc(r.levels, func(l level) bool { return l.wildcard && l.share })
+func (r *Rule) AppendStatName(dst []byte, entries []Entry) []byte {
+	shares := slices.ContainsFunc(r.levels, func(l *Level) bool { return l.Wildcard && l.Shared })
 	dst = append(dst, r.Domain...)
 	for i := range r.levels {
-		l := &r.levels[i]
-		dst = append(append(dst, '.'), l.key...)
-		value, bare := l.value, false // bare: the _ stands before an empty value too
-		if i < len(entries) && !(l.wildcard && l.share) && (r.DetailedMetric || l.varies() && l.valueToMetric) {
+		l := r.levels[i]
+		dst = append(append(dst, '.'), l.Key...)
+		value, bare := l.Value, false // bare: the _ stands before an empty value too
+		if i < len(entries) && !(l.Wildcard && l.Shared) && (r.DetailedMetric || l.varies() && l.valueToMetric) {
 			value, bare = entries[i].Value, r.DetailedMetric && !shares
 		}
 		if value != "" || bare {
@@ -154,16 +116,16 @@ func (m Match) AppendStatName(dst []byte, entries []Entry) []byte {
 	return dst
 }
 
-// Replaced reports, by index, which matches of one request are replaced by others of it;
+// Replaced reports, by index, which rules of one request are replaced by others of it;
 // nil if none is. A rule that is itself replaced still replaces others, and so does an
-// unlimited one. A match without a rule is never replaced.
-func Replaced(matches []Match) []bool {
+// unlimited one. An index without a rule is never replaced.
+func Replaced(rules []*Rule) []bool {
 	var names map[string]bool
-	for _, m := range matches {
-		if m.Rule == nil {
+	for _, r := range rules {
+		if r == nil {
 			continue
 		}
-		for _, name := range m.Rule.Replaces {
+		for _, name := range r.Replaces {
 			if names == nil {
 				names = map[string]bool{}
 			}
@@ -174,10 +136,10 @@ func Replaced(matches []Match) []bool {
 		return nil
 	}
 	var replaced []bool
-	for i, m := range matches {
-		if m.Rule != nil && names[m.Rule.Name] {
+	for i, r := range rules {
+		if r != nil && names[r.Name] {
 			if replaced == nil {
-				replaced = make([]bool, len(matches))
+				replaced = make([]bool, len(rules))
 			}
 			replaced[i] = true
 		}

@@ -10,13 +10,13 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-func match(t testing.TB, c *descriptor.Config, text string) descriptor.Match {
+func match(t testing.TB, c *descriptor.Config, text string) *descriptor.Rule {
 	t.Helper()
-	m, ok := c.Match("d", entries(text))
-	if !ok {
+	r := c.Match("d", entries(text))
+	if r == nil {
 		t.Fatalf("%s matches no rule", text)
 	}
-	return m
+	return r
 }
 
 // TestPathsDiffer: what looks the same when joined has different paths.
@@ -67,12 +67,12 @@ func TestStatNames(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	c := parse(t, `{domain: d, descriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 4294967295}}, {key: free, rate_limit: {unlimited: true}}]}`)
-	r := match(t, c, "k=1").Rule
+	r := match(t, c, "k=1")
 	want := limit.Spec{Algorithm: limit.FixedWindow, Count: math.MaxUint32, Period: limit.Hour, LeaseTTL: 10 * limit.Second}
 	if r.Limit.Spec() != want || r.RequestsPerUnit != math.MaxUint32 || r.Unit != descriptor.Hour || r.File != "f.yaml" || r.Line != 1 {
 		t.Errorf("%+v, want %+v", r.Limit.Spec(), want)
 	}
-	if r := match(t, c, "free=1").Rule; r.Limit != nil || !r.Unlimited {
+	if r := match(t, c, "free=1"); r.Limit != nil || !r.Unlimited {
 		t.Errorf("unlimited: %+v", r)
 	}
 }
@@ -92,13 +92,12 @@ func TestReplaced(t *testing.T) {
 		{"a - c b - a", "100101"}, // some without a rule
 		{"", "-"},
 	} {
-		var matches []descriptor.Match
+		var rules []*descriptor.Rule
 		for _, key := range strings.Fields(test.keys) {
-			m, _ := c.Match("d", entries(key))
-			matches = append(matches, m)
+			rules = append(rules, c.Match("d", entries(key)))
 		}
 		got := "-"
-		if replaced := descriptor.Replaced(matches); replaced != nil {
+		if replaced := descriptor.Replaced(rules); replaced != nil {
 			got = ""
 			for _, r := range replaced {
 				got += map[bool]string{true: "1", false: "0"}[r]

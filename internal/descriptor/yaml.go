@@ -52,7 +52,7 @@ func (r *reader) warn(at strict.Pos, path, reason string) {
 // take counts a part of the file against its allowance.
 func (r *reader) take(n *yamlNode, path string) bool {
 	if r.left--; r.left == -1 {
-		r.fail(posOf(n), path, "has more than "+strconv.Itoa(maxParts)+" descriptors and values of metadata with what aliases stand for; write several files")
+		r.fail(posOf(n), path, "has more than "+strconv.Itoa(maxParts)+" descriptors and values of metadata, those of aliases included; write several files")
 	}
 	return r.left >= 0
 }
@@ -170,7 +170,7 @@ func (r *reader) collect(fields map[string]field, m *yamlNode, path string, in *
 // known reports whether a place has the field; if not, it reports a mistake or a warning.
 func (r *reader) known(key *yamlNode, path string, in *place) bool {
 	if key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str" {
-		r.fail(posOf(key), path, "has a field whose name is no text ("+describe(key)+"); the fields of "+in.name+" are "+strings.Join(in.fields, ", "))
+		r.fail(posOf(key), path, "has a field whose name is not a text ("+describe(key)+"); the fields of "+in.name+" are "+strings.Join(in.fields, ", "))
 		return false
 	}
 	if slices.Contains(in.fields, key.Value) {
@@ -287,7 +287,7 @@ func (r *reader) count(f field, path string) uint32 {
 	}
 	if value, ok := fractional(n); ok {
 		if value != math.Trunc(value) {
-			r.warn(posOf(f.value), path, "is "+describe(n)+", of which the fraction does not count; write a whole number")
+			r.warn(posOf(f.value), path, "is "+describe(n)+", and its fraction is ignored; write a whole number")
 		}
 		return uint32(value)
 	}

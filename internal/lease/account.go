@@ -13,26 +13,22 @@ type Lot struct {
 	Local  bool   // not a lease but the holder's own share while nobody answers
 }
 
-func (l *Lot) live(now Millis) bool { return l.Units > 0 && l.From <= now && now < l.Expiry }
-
 // spendable reports units of a lease that requests may spend now.
-func (l *Lot) spendable(now Millis) bool { return l.live(now) && !l.Local }
+func (l *Lot) spendable(now Millis) bool {
+	return l.Units > 0 && !l.Local && l.From <= now && now < l.Expiry
+}
 
 // lapsed reports units that nobody may spend any more and that go back.
 func (l *Lot) lapsed(now Millis) bool { return l.Units > 0 && now >= l.Expiry && !l.Local }
 
-// sharing reports a share of the holder's own, spent or not, whose window runs.
-func (l *Lot) sharing(now Millis) bool { return l.Local && now < l.Expiry }
+// Sharing reports a share of the holder's own, spent or not, whose window runs.
+func (l *Lot) Sharing(now Millis) bool { return l.Local && now < l.Expiry }
 
 // idle reports a lot that can be forgotten without loss.
-func (l *Lot) idle(now Millis) bool {
-	if l.Local {
-		return now >= l.Expiry
-	}
-	return l.Units == 0
-}
+func (l *Lot) idle(now Millis) bool { return !l.Sharing(now) && (l.Local || l.Units == 0) }
 
-func (l *Lot) part() Part { return Part{Units: l.Units, Lease: l.Lease, Expiry: l.Expiry} }
+// Part is the units of the lot.
+func (l *Lot) Part() Part { return Part{Units: l.Units, Lease: l.Lease, Expiry: l.Expiry} }
 
 // Account is what a holder knows of one key. The zero value is a key never seen.
 //
@@ -133,28 +129,23 @@ type Part struct {
 func (a *Account) Available(now Millis) int64 {
 	var n int64
 	for i := range a.Lots {
-		if a.Lots[i].live(now) && !a.Lots[i].Local {
+		if a.Lots[i].spendable(now) {
 			n += a.Lots[i].Units
 		}
 	}
 	return n
 }
 
-// lapsedUnits is how many units the account may not spend any more and has not given back
-// yet. Units of a window that is over do not count.
-func (a *Account) lapsedUnits(t *Terms, now Millis) (units int64) {
+// Held is how many units go back to the tier above with the next asks for requests that
+// wait: those of the account, without those of another window.
+func (a *Account) Held(t *Terms, now Millis) (units int64) {
 	for i := range a.Lots {
-		if lot := &a.Lots[i]; lot.lapsed(now) && (t.Window == 0 || now < a.Reset && lot.Expiry > a.Reset-Millis(t.Window/limit.Millisecond)) {
+		if lot := &a.Lots[i]; lot.spendable(now) || lot.lapsed(now) &&
+			(t.Window == 0 || now < a.Reset && lot.Expiry > a.Reset-Millis(t.Window/limit.Millisecond)) {
 			units += lot.Units
 		}
 	}
 	return units
-}
-
-// Held is how many units go back to the tier above with the next asks for requests that
-// wait: those of the account, without those of another window.
-func (a *Account) Held(t *Terms, now Millis) int64 {
-	return a.Available(now) + a.lapsedUnits(t, now)
 }
 
 // Unlearn forgets what is known of the counter above, before another count judges the key.
@@ -184,8 +175,8 @@ func (a *Account) LearnFrom(t, other *Terms, now Millis, g Grant) {
 	}
 }
 
-// underWay reports whether an ask of anybody who shares this account is unanswered.
-func (a *Account) underWay(t *Terms, now Millis) bool {
+// UnderWay reports whether an ask of anybody who shares this account is unanswered.
+func (a *Account) UnderWay(t *Terms, now Millis) bool {
 	return a.Asking && now < a.Asked+t.Timeout
 }
 
@@ -231,10 +222,8 @@ func (a *Account) takeExact(t *Terms, now Millis, cost int64) Decision {
 	case denied && now < a.NextAsk:
 		a.Deny(t, now, cost)
 		return Decision{Verdict: Refuse}
-	case a.Back.quiet(now):
+	case a.Back.Off(now), a.Back.quiet(now):
 		return Decision{Verdict: Unanswered, Ask: a.askBehind(t, now)}
-	case a.Back.Off(now):
-		return Decision{Verdict: Unanswered}
 	case denied:
 		a.NextAsk = now + t.Interval
 	}
@@ -278,7 +267,7 @@ func (a *Account) LeastRefused(t *Terms, now Millis) int64 {
 func (a *Account) spend(now Millis, cost int64) (taken Taken) {
 	a.Spent += cost
 	for i := range a.Lots {
-		if lot := &a.Lots[i]; lot.live(now) && !lot.Local {
+		if lot := &a.Lots[i]; lot.spendable(now) {
 			n := min(cost, lot.Units)
 			taken.Parts[i] = Part{n, lot.Lease, lot.Expiry}
 			lot.Units -= n
@@ -326,7 +315,7 @@ func (a *Account) lotOf(lease uint32, expiry Millis) *Lot {
 // askBehind decides whether to ask while no request waits: a quarter of the newest
 // lease or less is left, or the window ends soon and none of the next is held.
 func (a *Account) askBehind(t *Terms, now Millis) Asks {
-	if now < a.NextAsk || a.underWay(t, now) || a.Back.Off(now) {
+	if now < a.NextAsk || a.UnderWay(t, now) || a.Back.Off(now) {
 		return NoAsk
 	}
 	low := 4*a.Available(now) <= a.Size

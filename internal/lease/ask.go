@@ -10,16 +10,9 @@ const usageIntervals = 6
 // above compares the need with what is left there and this together. What is given back
 // has left the account when Ask returns.
 func (a *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want {
-	w := Want{
-		Need:    need,
-		Waiting: waiting,
-		Want:    waiting,
-		Fresh:   a.Asked == 0 || now/t.Interval != a.Asked/t.Interval,
-		Next:    behind == Ahead,
-	}
-	a.remember(now, &w)
-	w.Unused, w.Lease = a.collect(t, now, need > 0 && t.Consistency != Exact)
-	w.Overdrawn, w.Debt = a.seal(now)
+	w := a.reported(t, now, need > 0 && t.Consistency != Exact)
+	w.Need, w.Waiting, w.Want, w.Next = need, waiting, waiting, behind == Ahead
+	w.Fresh = a.Asked == 0 || now/t.Interval != a.Asked/t.Interval
 	if t.Consistency != Exact {
 		w.Want = max(waiting, a.want(t, now))
 	}
@@ -30,11 +23,15 @@ func (a *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Wa
 	return w
 }
 
-// remember puts what is known of the counter above into a want, until that is as good as new.
-func (a *Account) remember(now Millis, w *Want) {
+// reported is a want with what goes back, what is owed, and what is known of the counter
+// above, until that is as good as new.
+func (a *Account) reported(t *Terms, now Millis, offer bool) (w Want) {
 	if now < a.Reset {
 		w.Left, w.Reset = a.Left, a.Reset-now
 	}
+	w.Unused, w.Lease = a.collect(t, now, offer)
+	w.Overdrawn, w.Debt = a.seal(now)
+	return w
 }
 
 // want is the slow start, bounded by what the holder used in the last six lease
@@ -89,13 +86,9 @@ func (a *Account) Report(t *Terms, now Millis) (Want, bool) {
 	if a.Back.Off(now) {
 		return Want{}, false
 	}
-	var w Want
-	a.remember(now, &w)
-	some := a.Overdrawn > 0 || a.owesPenalty(t, now)
+	w := a.reported(t, now, false)
 	w.Denied = a.takeDenied(t, now)
-	w.Unused, w.Lease = a.collect(t, now, false)
-	w.Overdrawn, w.Debt = a.seal(now)
-	some = some || w.Unused > 0
+	some := w.Unused > 0 || w.Overdrawn > 0 || w.Denied > 0 && t.ChargesDenied
 	if some {
 		a.Back.claim(t, now)
 	}
@@ -138,7 +131,10 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	if t.spentAtOnce(w, g) {
 		return a.returned(t, rest)
 	}
-	lot := Lot{Units: spare, From: startOf(now, g), Expiry: rest.Expiry, TTL: g.TTL, Lease: g.Lease}
+	lot := Lot{Units: spare, Expiry: rest.Expiry, TTL: g.TTL, Lease: g.Lease}
+	if g.StartsIn > 0 {
+		lot.From = now + 1 + g.StartsIn // now is rounded down
+	}
 	return a.returned(t, a.store(now, lot))
 }
 
@@ -223,24 +219,12 @@ func (a *Account) limited(t *Terms, now Millis, g Grant) {
 	}
 }
 
-// startOf is when the units of a grant that arrived at now may be spent: one
-// more, because now is rounded down.
-func startOf(now Millis, g Grant) Millis {
-	if g.StartsIn == 0 {
-		return 0
-	}
-	return now + 1 + g.StartsIn
-}
-
 // store puts a new lot behind the older one. It returns the units of whichever
 // lot has no place: a third lease, or one that ended on its way here.
 func (a *Account) store(now Millis, lot Lot) Part {
-	if now >= lot.Expiry {
-		return lot.part()
-	}
 	i := a.place(now)
-	if i < 0 {
-		return lot.part()
+	if i < 0 || now >= lot.Expiry {
+		return lot.Part()
 	}
 	old := a.Lots[i]
 	if i == 0 {
@@ -250,35 +234,35 @@ func (a *Account) store(now Millis, lot Lot) Part {
 	if old.Local {
 		return Part{}
 	}
-	return old.part()
+	return old.Part()
 }
 
 // place is the lot that can be replaced, -1 if none can: an empty one, else one that has
 // lapsed, else a share of the holder's own, which is not needed once a lease arrives.
 func (a *Account) place(now Millis) int {
+	place, best := -1, 3
 	for i := range a.Lots {
-		if a.Lots[i].Units == 0 && !a.Lots[i].sharing(now) {
-			return i
+		rank := 3
+		switch lot := &a.Lots[i]; {
+		case lot.Units == 0 && !lot.Sharing(now):
+			rank = 0
+		case now >= lot.Expiry:
+			rank = 1
+		case lot.Local:
+			rank = 2
+		}
+		if rank < best {
+			place, best = i, rank
 		}
 	}
-	for i := range a.Lots {
-		if now >= a.Lots[i].Expiry {
-			return i
-		}
-	}
-	for i := range a.Lots {
-		if a.Lots[i].Local {
-			return i
-		}
-	}
-	return -1
+	return place
 }
 
 // Idle reports that the account may be forgotten: it has no units, nothing to report, and
 // no denial that still stands.
 func (a *Account) Idle(t *Terms, now Millis) bool {
 	return a.Lots[0].idle(now) && a.Lots[1].idle(now) && a.Overdrawn == 0 &&
-		!a.underWay(t, now) && now >= a.NextAsk && now >= a.LimitedUntil &&
+		!a.UnderWay(t, now) && now >= a.NextAsk && now >= a.LimitedUntil &&
 		(a.DeniedNeed == 0 && !a.Refused || now >= a.Reset) &&
 		!a.Sealed.Matters(now) && !a.Back.Matters(now) && !a.owesPenalty(t, now)
 }

@@ -1,12 +1,10 @@
 package lease
 
-const (
-	// ProbeEvery is the time from one probe of a tier that does not answer to the next.
-	// Callers vary it by a tenth.
-	ProbeEvery Millis = 100
-	// FailuresToOpen is how many calls in a row fail before a breaker opens.
-	FailuresToOpen = 3
-)
+// FailuresToOpen is how many calls in a row fail before a breaker opens.
+const FailuresToOpen = 3
+
+// probeEvery is the time from one probe of a tier that does not answer to the next.
+const probeEvery Millis = 100
 
 // Breaker decides whether the tier above, or one node of it, is worth a call. While it
 // is open nobody waits for that tier: requests take on_failure, and only probes are sent.
@@ -29,28 +27,31 @@ func (b *Breaker) Answered(call uint64) {
 	b.Open, b.failures, b.answered = false, 0, max(b.answered, call)
 }
 
-// Failed counts a call that failed, and reports whether that opened the breaker. The
-// first probe may be sent after wait.
-func (b *Breaker) Failed(now Millis, call uint64, wait Millis) (opened bool) {
+// Failed counts a call that failed, and reports whether that opened the breaker. jitter is
+// that of [Account.Apply], for the time of the first probe.
+func (b *Breaker) Failed(now Millis, call uint64, jitter Millis) (opened bool) {
 	if call < b.answered {
 		return false
 	}
 	if b.failures++; b.Open || b.failures < FailuresToOpen {
 		return false
 	}
-	b.Open, b.ProbeAt = true, now+wait
+	b.Open = true
+	b.Probed(now, jitter)
 	return true
 }
 
 // TimedOut is [Breaker.Failed] for a tier that is a single node: there one call without a
 // reply in time is enough, because whatever else is sent would wait as well.
-func (b *Breaker) TimedOut(now Millis, call uint64, wait Millis) (opened bool) {
+func (b *Breaker) TimedOut(now Millis, call uint64, jitter Millis) (opened bool) {
 	if call >= b.answered {
 		b.failures = max(b.failures, FailuresToOpen-1)
 	}
-	return b.Failed(now, call, wait)
+	return b.Failed(now, call, jitter)
 }
 
-// ProbeDue reports whether a probe may be sent. Who sends one, or sees one fail, sets
-// ProbeAt for the next.
+// ProbeDue reports whether a probe may be sent.
 func (b *Breaker) ProbeDue(now Millis) bool { return b.Open && now >= b.ProbeAt }
+
+// Probed sets when the next probe may be sent, after one was sent or has failed.
+func (b *Breaker) Probed(now, jitter Millis) { b.ProbeAt = now + probeEvery*jitter/100 }

@@ -54,7 +54,7 @@ func TestBreakerAgainstTwin(t *testing.T) {
 			if due := b.ProbeDue(now); due != (b.Open && now >= b.ProbeAt) {
 				t.Fatalf("seed %d at %d: a probe is due: %v", seed, now, due)
 			} else if due {
-				b.ProbeAt = now + 10
+				b.Probed(now, 10)
 			}
 		}
 	}

@@ -23,7 +23,7 @@ type Counter struct {
 	Period limit.Micros
 	// OutUntil is when the last lease handed out ends.
 	OutUntil limit.Micros
-	Askers   Askers
+	Askers   askers
 }
 
 // Recall takes what the holder of a want remembers of the counter from before its history
@@ -73,11 +73,15 @@ func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Gr
 }
 
 // Fit applies the part of w that asks for nothing, and reports whether its need could be
-// granted. It is the first round of a group; the second is [Counter.Acquire] of
-// [Want.Asks], or of nothing where the need of another member does not fit.
-func (c *Counter) Fit(l *limit.Limit, t *Terms, now limit.Micros, w Want) bool {
+// granted. If so nothing is granted yet, else it is denied. It is the first round of a group
+// (package rounds); the second is [Counter.Acquire] of [Want.Asks].
+func (c *Counter) Fit(l *limit.Limit, t *Terms, now limit.Micros, w Want) (g Grant, fits bool) {
 	c.settle(l, t, now, &w)
-	return l.Peek(c.State, now, w.Need).Remaining >= w.Need
+	d := l.Decide(&c.State, now, limit.Ask{})
+	if d.Remaining < w.Need {
+		return c.Acquire(l, t, now, w.Asks()), false
+	}
+	return t.Grant(l, &Want{}, &d, c.elsewhere(t, now)), true
 }
 
 // elsewhere reports whether holders other than the one that asks may have units on lease,

@@ -205,7 +205,7 @@ func TestRecall(t *testing.T) {
 }
 
 func TestAskersFade(t *testing.T) {
-	var a Askers
+	var a askers
 	for range 8 {
 		a.Note(100, true)
 	}

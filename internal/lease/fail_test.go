@@ -19,20 +19,20 @@ type naive struct {
 	used        map[Millis]int64 // of the share, by the end of its window
 }
 
-func (n *naive) fail(now Millis, f Failure, cost int64) (admitted bool, why Why, unowed int64) {
+func (n *naive) fail(now Millis, f Failure, cost int64) (admitted, denied bool, unowed int64) {
 	missing := cost
 	if now < n.leaseEnds {
 		missing -= n.lease
 	}
 	if now < Millis(n.reset) && (n.denied > 0 && missing >= n.denied || n.refused && missing > max(0, n.left-n.owed)) {
-		return false, ByDenial, 0
+		return false, true, 0
 	}
 	switch f.By {
 	case FailureDeny:
-		return false, ByDeny, 0
+		return false, false, 0
 	case FailureLocal:
-		if why = ByShare; n.used[f.Ends]+cost > f.Share {
-			return false, ByShare, 0
+		if n.used[f.Ends]+cost > f.Share {
+			return false, false, 0
 		}
 		n.used[f.Ends] += cost
 	}
@@ -42,7 +42,7 @@ func (n *naive) fail(now Millis, f Failure, cost int64) (admitted bool, why Why,
 			n.owed++
 		}
 	}
-	return true, why, cost - (n.owed - owed)
+	return true, false, cost - (n.owed - owed)
 }
 
 // Decisions without the tier above, against an account that is counted by hand: requests,
@@ -56,27 +56,27 @@ func TestFailAgainstTwin(t *testing.T) {
 			refused: rnd.IntN(2) == 0, lease: rnd.Int64N(6), leaseEnds: Millis(rnd.Int64N(4000)), used: map[Millis]int64{}}
 		s := Account{Left: n.left, Reset: Millis(n.reset), DeniedNeed: n.denied, Refused: n.refused}
 		s.Lots[rnd.IntN(2)] = Lot{Units: n.lease, Expiry: n.leaseEnds}
-		f := Failure{By: OnFailure(rnd.IntN(3)), Share: Share(spec.Count, rnd.IntN(4), rnd.Int64N(5))}
-		if f.By == FailureLocal && rnd.IntN(2) == 0 { // nothing is left of a lease
+		by, live, expected := OnFailure(rnd.IntN(3)), rnd.IntN(4), rnd.Int64N(5)
+		if by == FailureLocal && rnd.IntN(2) == 0 { // nothing is left of a lease
 			n.lease, s.Lots = 0, [2]Lot{}
 		}
 		for now, wall := Millis(1), limit.Micros(rnd.Int64N(9_000_000)); now < 6000; {
-			f.Ends = WindowEnd(now, wall, spec.Period)
+			f := by.Among(live, expected, spec, now, wall)
 			cost := 1 + rnd.Int64N(4)
 			if before := s; rnd.IntN(4) == 0 {
 				as := n
 				as.used = map[Millis]int64{f.Ends: n.used[f.Ends]}
-				admitted, why, _ := as.fail(now, f, 1)
-				if d := s.FailPeek(&terms, now, f); d.Admitted != admitted || d.Why != why || d.Unowed != 0 || s != before {
-					t.Fatalf("seed %d at %d: peek %+v, want admitted %v by %d", seed, now, d, admitted, why)
+				admitted, denied, _ := as.fail(now, f, 1)
+				if d := s.FailPeek(&terms, now, f); d.Admitted != admitted || d.Denied != denied || !denied && d.By != by || d.Unowed != 0 || s != before {
+					t.Fatalf("seed %d at %d: peek %+v, want admitted %v, denied %v", seed, now, d, admitted, denied)
 				}
 			} else {
-				admitted, why, unowed := n.fail(now, f, cost)
+				admitted, denied, unowed := n.fail(now, f, cost)
 				d := s.Fail(&terms, now, f, cost)
-				if d.Admitted != admitted || d.Why != why || d.Unowed != unowed || s.Overdrawn != n.owed {
-					t.Fatalf("seed %d at %d: cost %d: %+v, owed %d; want admitted %v by %d, unowed %d, owed %d", seed, now, cost, d, s.Overdrawn, admitted, why, unowed, n.owed)
+				if d.Admitted != admitted || d.Denied != denied || !denied && d.By != by || d.Unowed != unowed || s.Overdrawn != n.owed {
+					t.Fatalf("seed %d at %d: cost %d: %+v, owed %d; want admitted %v, denied %v, unowed %d, owed %d", seed, now, cost, d, s.Overdrawn, admitted, denied, unowed, n.owed)
 				}
-				if d.RetryAfter <= 0 != (d.Admitted || d.Why == ByDeny) {
+				if d.RetryAfter <= 0 != (d.Admitted || !d.Denied && by == FailureDeny) {
 					t.Fatalf("seed %d at %d: %+v: a request that is refused is told when to come back", seed, now, d)
 				}
 				if admitted && rnd.IntN(5) == 0 { // another rule refuses it
@@ -96,18 +96,35 @@ func TestFailByWhatAnotherWasTold(t *testing.T) {
 	terms := Terms{Capacity: 10}
 	told := Account{DeniedNeed: 3, Reset: 500}
 	s := Account{DeniedNeed: 1, Reset: 900}
-	if d := s.Fail(&terms, 100, Failure{Told: &told}, 3); d.Admitted || d.Why != ByDenial || d.Reset != 400 {
+	if d := s.Fail(&terms, 100, Failure{Told: &told}, 3); d.Admitted || !d.Denied || d.Reset != 400 {
 		t.Errorf("denied to the other: %+v", d)
 	}
-	if d := s.Fail(&terms, 100, Failure{Told: &told}, 2); !d.Admitted || d.Why != ByAllow || s.Overdrawn != 2 || told.Overdrawn != 0 {
+	if d := s.Fail(&terms, 100, Failure{Told: &told}, 2); !d.Admitted || d.Denied || s.Overdrawn != 2 || told.Overdrawn != 0 {
 		t.Errorf("not denied to the other: %+v, owed %d and %d", d, s.Overdrawn, told.Overdrawn)
 	}
 }
 
 func TestFailUncounted(t *testing.T) {
-	for by, want := range map[OnFailure]Failed{FailureAllow: {Admitted: true, Why: ByAllow}, FailureDeny: {Why: ByDeny}, FailureLocal: {Why: ByShare}} {
+	for by, want := range map[OnFailure]Failed{FailureAllow: {Admitted: true}, FailureDeny: {By: FailureDeny}, FailureLocal: {By: FailureLocal}} {
 		if got := by.FailUncounted(); got != want {
 			t.Errorf("%v: %+v, want %+v", by, got, want)
+		}
+	}
+}
+
+// Slots that are free are used under FailureLocal even beyond the share.
+func TestFailSlots(t *testing.T) {
+	for _, c := range []struct {
+		by          OnFailure
+		free, inUse int64
+		want        bool
+	}{
+		{FailureAllow, -5, 9, true}, {FailureDeny, 5, 0, false},
+		{FailureLocal, 0, 1, true}, {FailureLocal, 0, 2, false}, {FailureLocal, -7, 8, false}, {FailureLocal, 2, 8, true}, {FailureLocal, 1, 8, false},
+	} {
+		f := c.by.Among(2, 1, limit.Spec{Algorithm: limit.Concurrency, Count: 6}, 1, 1)
+		if got := f.FailSlots(c.free, c.inUse, 2); got != (Failed{Admitted: c.want, By: c.by}) {
+			t.Errorf("%+v: %+v", c, got)
 		}
 	}
 }
@@ -118,7 +135,7 @@ func TestShare(t *testing.T) {
 		live            int
 		want            int64
 	}{{100, 5, 3, 34}, {100, 5, 0, 20}, {100, 5, -1, 20}, {100, 0, 0, 100}, {100, -3, 0, 100}, {0, 2, 2, 0}, {1, 2, 7, 1}} {
-		if got := Share(c.count, c.live, c.expected); got != c.want {
+		if got := FailureLocal.Among(c.live, c.expected, limit.Spec{Count: c.count}, 1, 1).Share; got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}
@@ -132,7 +149,7 @@ func TestWindowEnd(t *testing.T) {
 		period := limit.Micros(1+rnd.Int64N(100)) * limit.Millisecond
 		wall, now := limit.Micros(rnd.Int64N(1_000_000)), Millis(rnd.Int64N(1000))
 		next := wall + period - wall%period
-		after := limit.Micros(WindowEnd(now, wall, period)-now) * limit.Millisecond
+		after := limit.Micros(FailureLocal.Among(1, 1, limit.Spec{Period: period}, now, wall).Ends-now) * limit.Millisecond
 		if wall+after < next || wall+after-limit.Millisecond >= next {
 			t.Fatalf("at %d of windows of %d: ends after %d", wall, period, after)
 		}

@@ -1,12 +1,16 @@
 package lease
 
-import "github.com/weirlimit/weir/internal/limit"
+import (
+	"slices"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
 
 // Failure is what a holder goes by while the tier above does not answer.
 type Failure struct {
 	By OnFailure
 	// Share and Ends are for FailureLocal: how many units the holder admits by itself
-	// until the end of the window, see [Share] and [WindowEnd].
+	// until the end of the window, see [OnFailure.Among].
 	Share int64
 	Ends  Millis
 	// Told is the account that remembers what the tier above has denied; nil: the account
@@ -18,8 +22,9 @@ type Failure struct {
 // RetryAfter are durations.
 type Failed struct {
 	Admitted bool
-	Why      Why
-	Reset    Millis // until the counter is as good as new, or until the share is
+	By       OnFailure // that decided, unless Denied
+	Denied   bool      // the tier above had denied it, and its counter is not new yet
+	Reset    Millis    // until the counter is as good as new, or until the share is
 	// RetryAfter is, for a request that is refused, when it should come back; 0: not
 	// known, because it depends on when the tier above answers again.
 	RetryAfter Millis
@@ -28,16 +33,27 @@ type Failed struct {
 	Unowed int64
 }
 
-// Why is the reason of a decision without the tier above.
-type Why uint8
-
-// The reasons.
-const (
-	ByAllow  Why = iota // on_failure: allow
-	ByDeny              // on_failure: deny
-	ByShare             // on_failure: local; within the share of this holder, or beyond it
-	ByDenial            // the tier above had denied it, and its counter is not new yet
-)
+// Among is f for one of the holders that share a limit, each of which enforces its part of
+// it, rounded up. So many holders are live; while none is known, live is 0 or less and the
+// number of expected holders counts; fewer than one count as one. now is the holder's
+// clock, and wall the time of day: windows start at multiples of the period. Their end is
+// rounded up to a millisecond: were it rounded down, a share would be renewed just before
+// its window ends, and could be spent twice in it.
+func (f OnFailure) Among(live int, expected int64, s limit.Spec, now Millis, wall limit.Micros) Failure {
+	d := Failure{By: f}
+	if f != FailureLocal {
+		return d
+	}
+	n := int64(live)
+	if n <= 0 {
+		n = max(expected, 1)
+	}
+	d.Share = (s.Count + n - 1) / n
+	if s.Period > 0 {
+		d.Ends = now + CeilMillis(s.Period-wall%s.Period)
+	}
+	return d
+}
 
 // Fail decides a request of cost units that the tier above did not answer: what was
 // denied stays denied, the rest goes by on_failure. What is admitted is owed.
@@ -47,13 +63,13 @@ func (a *Account) Fail(t *Terms, now Millis, f Failure, cost int64) Failed {
 		told = f.Told
 	}
 	if told.Remembered(now, cost) {
-		return Failed{Why: ByDenial, Reset: told.Reset - now, RetryAfter: told.Retry(t, now, cost)}
+		return Failed{Denied: true, Reset: told.Reset - now, RetryAfter: told.Retry(t, now, cost)}
 	}
-	d := Failed{Why: Why(f.By), Reset: max(0, a.Reset-now)}
+	d := f.By.FailUncounted()
+	d.Reset = max(0, a.Reset-now)
 	owed := a.Overdrawn
 	switch f.By {
 	case FailureAllow:
-		d.Admitted = true
 		a.Overdraw(t, cost)
 	case FailureLocal:
 		d.Reset = f.Ends - now
@@ -75,15 +91,26 @@ func (a *Account) FailPeek(t *Terms, now Millis, f Failure) Failed {
 	return d
 }
 
-// FailUncounted decides by on_failure where there is no account, so that nothing that is
-// admitted can be counted: allow admits, deny and local refuse.
+// FailSlots decides a request of cost slots that the tier above did not answer, while the
+// holder uses some and others are free: under FailureLocal it may use its share, whatever
+// it holds.
+func (f Failure) FailSlots(free, inUse, cost int64) Failed {
+	d := f.By.FailUncounted()
+	if f.By == FailureLocal {
+		d.Admitted = max(free, f.Share-inUse) >= cost
+	}
+	return d
+}
+
+// FailUncounted decides by on_failure where nothing that is admitted can be counted: allow
+// admits, deny and local refuse.
 func (f OnFailure) FailUncounted() Failed {
-	return Failed{Admitted: f == FailureAllow, Why: Why(f)}
+	return Failed{Admitted: f == FailureAllow, By: f}
 }
 
 // Taken is what the request took, for [Account.Untake].
 func (d *Failed) Taken(cost int64) Taken {
-	return Taken{Overdrawn: cost, Unowed: d.Unowed, Local: d.Why == ByShare}
+	return Taken{Overdrawn: cost, Unowed: d.Unowed, Local: d.By == FailureLocal}
 }
 
 // Remembered reports whether a request stays refused while the tier above does not answer:
@@ -102,18 +129,20 @@ func (a *Account) Remembered(now Millis, cost int64) bool {
 // TakeLocal decides a request by the holder's own share of the limit, for as long
 // as the tier above does not answer: share units until ends, the end of the
 // window on the holder's clock. What it admits counts as overdrawn and is
-// reported when the tier above answers again.
+// reported when the tier above answers again. The share, spent or not, is kept then, so
+// that a tier that fails repeatedly does not renew it within a window; it ends only if a
+// lease needs its place.
 func (a *Account) TakeLocal(t *Terms, now, ends Millis, share, cost int64) bool {
-	lot := a.local(now)
-	if lot == nil {
-		lot = &a.Lots[max(a.place(now), 0)] // what it held is lost: it cannot be given back now
-		*lot = Lot{Units: share, Expiry: ends, Local: true}
+	i := slices.IndexFunc(a.Lots[:], func(l Lot) bool { return l.Sharing(now) })
+	if i < 0 {
+		i = max(a.place(now), 0) // what it held is lost: it cannot be given back now
+		a.Lots[i] = Lot{Units: share, Expiry: ends, Local: true}
 	}
-	if lot.Units < cost {
+	if a.Lots[i].Units < cost {
 		a.Denied += cost
 		return false
 	}
-	lot.Units -= cost
+	a.Lots[i].Units -= cost
 	a.Overdraw(t, cost)
 	return true
 }
@@ -124,35 +153,4 @@ func (a *Account) TakeLocal(t *Terms, now, ends Millis, share, cost int64) bool 
 func (a *Account) Overdraw(t *Terms, cost int64) {
 	a.Overdrawn += min(cost, max(0, t.Capacity-a.Overdrawn))
 	a.Spent += cost
-}
-
-// local finds the share of the running window, spent or not. It is kept when the tier
-// above answers again, so that a tier that fails repeatedly does not renew the share within
-// a window; it ends only if a lease needs its place.
-func (a *Account) local(now Millis) *Lot {
-	for i := range a.Lots {
-		if a.Lots[i].sharing(now) {
-			return &a.Lots[i]
-		}
-	}
-	return nil
-}
-
-// Share is the part of a limit of count units that each of its live holders enforces on
-// its own, rounded up. While no holder is known, live is 0 or less and the number of
-// expected holders counts; fewer than one count as one.
-func Share(count int64, live int, expected int64) int64 {
-	n := int64(live)
-	if n <= 0 {
-		n = max(expected, 1)
-	}
-	return (count + n - 1) / n
-}
-
-// WindowEnd is when the window of a limit ends by the time of day, on the holder's clock,
-// which shows now while the time of day is wall. Windows start at multiples of the period.
-// It is rounded up to a millisecond: were it rounded down, a share would be renewed just
-// before its window ends, and could be spent twice in it.
-func WindowEnd(now Millis, wall, period limit.Micros) Millis {
-	return now + CeilMillis(period-wall%period)
 }

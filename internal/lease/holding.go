@@ -14,12 +14,11 @@ type Holding struct {
 	Back    Backoff
 }
 
-// Enter decides whether cost more slots may be used while inUse are.
-func (h *Holding) Enter(now Millis, inUse, cost int64) Verdict {
+// Missed decides a request for which too few slots are free. gaveBack is true if slots came
+// back since the last denial.
+func (h *Holding) Missed(now Millis, gaveBack bool) Verdict {
 	switch {
-	case now < h.Until && inUse+cost <= h.May:
-		return Admit
-	case now < h.NextAsk:
+	case now < h.NextAsk && !gaveBack:
 		return Refuse
 	case h.Back.Off(now):
 		return Unanswered

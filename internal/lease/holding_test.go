@@ -11,7 +11,11 @@ func TestHolding(t *testing.T) {
 	var h Holding
 	enter := func(now Millis, inUse int64, want Verdict) {
 		t.Helper()
-		if got := h.Enter(now, inUse, 1); got != want {
+		got := Admit
+		if now >= h.Until || inUse == h.May {
+			got = h.Missed(now, false)
+		}
+		if got != want {
 			t.Fatalf("at %d with %d in use: %d, not %d; %+v", now, inUse, got, want, h)
 		}
 	}
@@ -44,6 +48,9 @@ func TestHolding(t *testing.T) {
 	h.Apply(&terms, 1104, 1100, Grant{Status: Denied, Granted: 9, TTL: 10_000, AskAfter: 50}, 100)
 	enter(1105, 8, Admit)
 	enter(1105, 9, Refuse)
+	if got := h.Missed(1105, true); got != Wait {
+		t.Errorf("slots came back: %d", got)
+	}
 	enter(1154, 9, Wait)
 
 	h.Ask(&terms, 2000, 9, 0, 0)

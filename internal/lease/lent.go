@@ -10,22 +10,18 @@ type lent struct {
 	until Millis // when the last of it ends; 0: none was handed out
 }
 
-// lendMemory is how long after that units still come back: holders scan their idle keys
-// slowly.
-const lendMemory = Millis(leaseMemory / limit.Millisecond)
-
 // lentOf is what the relay has handed out of a lease; nil if it has handed out none of it lately.
 func (r *Relay) lentOf(now Millis, lease uint32) *lent {
 	for i := range r.lent {
-		if l := &r.lent[i]; l.lease == lease && l.until > 0 && now < l.until+lendMemory {
+		if l := &r.lent[i]; l.lease == lease && l.until > 0 && now < l.until+Millis(leaseMemory/limit.Millisecond) {
 			return l
 		}
 	}
 	return nil
 }
 
-// lend notes units that are handed out. Units of more leases than
-// it can note are not taken back here: they go to the tier above.
+// lend notes units that are handed out. Units of more leases than it can note are not
+// taken back here: they go to the tier above.
 func (r *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Millis) {
 	if units == 0 {
 		return

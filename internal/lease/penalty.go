@@ -12,7 +12,14 @@ func (a *Account) Deny(t *Terms, now Millis, units int64) {
 	a.Refused = true
 	if t.ChargesDenied {
 		units -= a.forfeit(now, units)
-		a.lower(t, now, units)
+		a.Left = max(0, a.Left-units)
+		if a.DeniedNeed > 0 {
+			a.DeniedNeed = min(a.DeniedNeed, a.Left+1)
+		}
+		if t.Refills { // the debt of a bucket is at most one limit
+			full := now + Millis(2*float64(t.Capacity)*t.Unit)
+			a.Reset = max(a.Reset, min(max(a.Reset, now)+Millis(float64(units)*t.Unit), full))
+		}
 	}
 	a.Denied += units
 }
@@ -21,7 +28,7 @@ func (a *Account) Deny(t *Terms, now Millis, units int64) {
 // that were refused.
 func (a *Account) forfeit(now Millis, units int64) (taken int64) {
 	for i := range a.Lots {
-		if lot := &a.Lots[i]; lot.live(now) && !lot.Local {
+		if lot := &a.Lots[i]; lot.spendable(now) {
 			n := min(units-taken, lot.Units)
 			lot.Units -= n
 			taken += n
@@ -29,19 +36,6 @@ func (a *Account) forfeit(now Millis, units int64) (taken int64) {
 	}
 	a.Spent += taken
 	return taken
-}
-
-// lower notes that the tier above has that many units fewer than its last reply told; the
-// debt is at most one limit.
-func (a *Account) lower(t *Terms, now Millis, units int64) {
-	a.Left = max(0, a.Left-units)
-	if a.DeniedNeed > 0 {
-		a.DeniedNeed = min(a.DeniedNeed, a.Left+1)
-	}
-	if t.Refills {
-		full := now + Millis(2*float64(t.Capacity)*t.Unit)
-		a.Reset = max(a.Reset, min(max(a.Reset, now)+Millis(float64(units)*t.Unit), full))
-	}
 }
 
 // penalize follows the reply g to want w. Where denials are charged the tier above has

@@ -17,7 +17,7 @@ type Relay struct {
 	// owner of the relay counts them, and sends them before its next ask or with it.
 	Back int64
 
-	askers Askers
+	askers askers
 	lent   [2]lent // of the running window and the next
 }
 
@@ -33,23 +33,23 @@ type Relay struct {
 func (r *Relay) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 	r.askers.Note(int64(now/t.Interval), w.Fresh)
 	back := r.settle(t, now, w)
-	r.Back += back.Units // until it has answered
-	if w.Want == 0 {
-		g := r.report(t, now)
-		r.Back -= back.Units
-		return g, Admit, back
+	r.Back += back.Units
+	if w.Want > 0 {
+		if g, ok := r.cut(t, now, w, quartersToCut); ok { // nearly always: nothing is copied twice
+			r.Back -= back.Units
+			return g, Admit, back
+		}
 	}
-	if g, ok := r.cut(t, now, w, quartersToCut); ok {
-		r.Back -= back.Units
-		return g, Admit, back
-	}
-	g, v := r.missed(t, now, w)
+	g, v := r.answer(t, now, w)
 	r.Back -= back.Units
 	return g, v, back
 }
 
-// missed answers a want for which no lot has enough, or lasts long enough.
-func (r *Relay) missed(t *Terms, now Millis, w Want) (Grant, Verdict) {
+// answer answers a want that was not cut from a lease.
+func (r *Relay) answer(t *Terms, now Millis, w Want) (Grant, Verdict) {
+	if w.Want == 0 {
+		return r.report(t, now), Admit
+	}
 	offers := r.offers(t, now, w)
 	if offers && t.Consistency == Exact || !r.refuses(t, now, w) {
 		return Grant{}, Wait
@@ -183,7 +183,7 @@ func (r *Relay) makePlace(now Millis, units int64) Part {
 	if a.From > now || a.Units >= units {
 		return Part{}
 	}
-	back := a.part()
+	back := a.Part()
 	*a = Lot{}
 	return back
 }
@@ -323,7 +323,7 @@ func (r *Relay) refuses(t *Terms, now Millis, w Want) bool {
 	if t.Consistency == Exact {
 		return r.Account.takeExact(t, now, need).Verdict == Refuse
 	}
-	if w.Need == 0 && r.Account.underWay(t, now) {
+	if w.Need == 0 && r.Account.UnderWay(t, now) {
 		return true
 	}
 	return r.Account.refused(t, now, need)
@@ -371,7 +371,7 @@ func (r *Relay) report(t *Terms, now Millis) Grant {
 	case t.Consistency == Optimistic: // its children overdraw by Remaining, which takes from the counter, not from the lots
 		g.Remaining = r.Account.Left
 	default:
-		g.Remaining = min(r.Account.Left+r.Account.Available(now)+r.Account.lapsedUnits(t, now)+r.Back, t.Capacity)
+		g.Remaining = min(r.Account.Left+r.Account.Held(t, now)+r.Back, t.Capacity)
 	}
 	return g
 }

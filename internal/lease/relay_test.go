@@ -142,7 +142,7 @@ func TestRelayTakesBack(t *testing.T) {
 		}
 	}
 	n.acquire(1000, Want{Need: 6, Waiting: 6, Want: 6}, Admit, 6)
-	if _, _, back := n.Acquire(&n.terms, 2000+lendMemory, Want{Unused: 4, Lease: 7}); back.Units != 4 || n.Account.Lots[0].Units != 0 {
+	if _, _, back := n.Acquire(&n.terms, 2000+Millis(leaseMemory/limit.Millisecond), Want{Unused: 4, Lease: 7}); back.Units != 4 || n.Account.Lots[0].Units != 0 {
 		t.Errorf("takes units back long after their lease: %+v", n.Account.Lots)
 	}
 	_, _, back := n.Acquire(&n.terms, 1000, Want{Unused: 4, Lease: 8})

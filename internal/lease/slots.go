@@ -41,55 +41,56 @@ func (s *Slots) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w SlotWant) 
 	if !s.accept(l, now, &w) {
 		return Grant{Status: Unavailable}
 	}
-	return s.Charge(l, t, now, w)
+	return s.charge(l, t, now, w)
 }
 
-// Fit applies what the holder uses, without what it asks for, and reports whether its need
-// could be granted; accepted is false if the statement is too old. It is the first round
-// of a group; the second is [Slots.Charge].
-func (s *Slots) Fit(l *limit.Limit, now limit.Micros, w SlotWant) (fits, accepted bool) {
+// Fit applies what the holder uses, and reports whether its need could be granted. If so
+// nothing is granted yet, else it is denied. It is the first round of a group (package
+// rounds); the second is [Slots.Acquire] of the same statement.
+func (s *Slots) Fit(l *limit.Limit, t *Terms, now limit.Micros, w SlotWant) (g Grant, fits bool) {
 	if !s.accept(l, now, &w) {
-		return false, false
+		return Grant{Status: Unavailable}, false
 	}
 	var d limit.HoldDecision
 	s.Held, d = l.Hold(s.Held, now, w.Holder, w.Holding, w.Holding)
-	return d.Granted-w.Holding+d.Remaining >= w.Need, true
+	if fits = d.Granted-w.Holding+d.Remaining >= w.Need; fits {
+		w.Need, w.Waiting, w.Want = 0, 0, 0
+	}
+	return s.charge(l, t, now, w), fits
 }
 
-// Charge decides on a statement that was accepted.
-func (s *Slots) Charge(l *limit.Limit, t *Terms, now limit.Micros, w SlotWant) Grant {
+// charge decides on a statement that was accepted.
+func (s *Slots) charge(l *limit.Limit, t *Terms, now limit.Micros, w SlotWant) Grant {
 	using := w.Holding + w.Waiting
-	var d limit.HoldDecision
-	s.Held, d = l.Hold(s.Held, now, w.Holder, using, max(using, w.Want))
-	return s.grant(l, t, &d, w.Holding+w.Need)
+	held, d := l.Hold(s.Held, now, w.Holder, using, max(using, w.Want))
+	return s.grant(l, t, held, d, w.Holding+w.Need)
 }
 
 // Take takes cost slots for one request, all or none. A request that repeats it holds as
 // many as before.
 func (s *Slots) Take(l *limit.Limit, t *Terms, now limit.Micros, request uint64, cost int64) Grant {
 	s.moveTo(l, now)
-	var d limit.HoldDecision
-	s.Held, d = l.AcquireSlot(s.Held, now, request, cost)
-	return s.grant(l, t, &d, cost)
+	held, d := l.AcquireSlot(s.Held, now, request, cost)
+	return s.grant(l, t, held, d, cost)
 }
 
 // Renew prolongs what a request holds; Denied if that ran out.
 func (s *Slots) Renew(l *limit.Limit, t *Terms, now limit.Micros, request uint64) Grant {
 	s.moveTo(l, now)
-	var d limit.HoldDecision
-	s.Held, d = l.RenewSlot(s.Held, now, request)
-	return s.grant(l, t, &d, 1)
+	held, d := l.RenewSlot(s.Held, now, request)
+	return s.grant(l, t, held, d, 1)
 }
 
 // Release gives back what a request holds.
 func (s *Slots) Release(l *limit.Limit, t *Terms, now limit.Micros, request uint64) Grant {
 	s.moveTo(l, now)
-	s.Held, _ = l.ReleaseSlot(s.Held, now, request)
-	return s.grant(l, t, &limit.HoldDecision{Remaining: max(0, l.Spec().Count-s.Held.Used)}, 0)
+	held, _ := l.ReleaseSlot(s.Held, now, request)
+	return s.grant(l, t, held, limit.HoldDecision{Remaining: max(0, l.Spec().Count-held.Used)}, 0)
 }
 
-func (s *Slots) grant(l *limit.Limit, t *Terms, d *limit.HoldDecision, need int64) Grant {
-	return t.SlotGrant(l, d, need, len(s.Held.Held) > 0)
+func (s *Slots) grant(l *limit.Limit, t *Terms, held limit.Slots, d limit.HoldDecision, need int64) Grant {
+	s.Held = held
+	return t.SlotGrant(l, &d, need, len(held.Held) > 0)
 }
 
 // SlotGrant is the grant of the decision d to a holder that needs so many slots in all,

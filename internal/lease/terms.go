@@ -17,10 +17,10 @@ const (
 	Optimistic                    // it is admitted before the answer, up to Overdraft
 )
 
-var consistencyWords = [...]string{Leased: "leased", Exact: "exact", Optimistic: "optimistic"}
+var consistencyWords = [...]string{"leased", "exact", "optimistic", "unknown"}
 
 // String returns the word of the rule language.
-func (c Consistency) String() string { return word(consistencyWords[:], int(c)) }
+func (c Consistency) String() string { return consistencyWords[min(c, Optimistic+1)] }
 
 // OnFailure is what a rule decides when the tier above does not answer in time. The zero
 // value is FailureAllow.
@@ -33,24 +33,10 @@ const (
 	FailureLocal                  // admit up to this holder's share of the limit
 )
 
-var onFailureWords = [...]string{FailureAllow: "allow", FailureDeny: "deny", FailureLocal: "local"}
+var onFailureWords = [...]string{"allow", "deny", "local", "unknown"}
 
 // String returns the word of the rule language.
-func (f OnFailure) String() string { return word(onFailureWords[:], int(f)) }
-
-func word(words []string, i int) string {
-	if i < len(words) {
-		return words[i]
-	}
-	return "unknown"
-}
-
-// Defaults of a rule's lease terms.
-const (
-	DefaultInterval  Millis = 100
-	DefaultTimeout   Millis = 100
-	defaultOverdraft int64  = 1
-)
+func (f OnFailure) String() string { return onFailureWords[min(f, FailureLocal+1)] }
 
 // Terms are what both sides of a lease have to know of a limit beside its state.
 // They are derived from the rule ([NewTerms]) and never change.
@@ -96,75 +82,59 @@ type Terms struct {
 	// the whole limit if that is shorter. 0 where the next unit comes later, at a known
 	// time.
 	Pause Millis
-	// LongestTTL bounds a lease on a token bucket; 0: nothing to bound. See
-	// [longestTTL].
+	// LongestTTL bounds a lease on a token bucket; 0: nothing to bound. It keeps what is out
+	// on lease within what the bucket holds. Whatever is on lease at a time was granted
+	// within one ttl before it; in that time a bucket grants at most its burst and what
+	// refilled it. So if the refill within a ttl is at most the burst, then credit and
+	// leases together never pass twice the burst, and in any time t at most
+	// 2*burst + rate*t is admitted. A lease shorter than 1 s would be over before a distant
+	// holder could use it: of a bucket that refills faster, the refill of one second may be
+	// out on lease.
 	LongestTTL Millis
 }
 
-// NewTerms derives the terms of l. Zero interval, timeout and overdraft take
-// their defaults.
+// NewTerms derives the terms of l. A zero interval or timeout is 100 ms, a zero overdraft
+// one unit.
 func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft int64) Terms {
 	s := l.Spec()
-	t := Terms{Consistency: c, Interval: interval, Timeout: timeout, Overdraft: overdraft, Capacity: s.Count, ChargesDenied: s.ChargeDenied}
+	t := Terms{
+		Consistency: c, Interval: interval, Timeout: timeout, Overdraft: overdraft,
+		Capacity: s.Count, ChargesDenied: s.ChargeDenied, Trailing: s.Algorithm == limit.SlidingLog,
+	}
 	if t.Interval <= 0 {
-		t.Interval = DefaultInterval
+		t.Interval = 100
 	}
 	if t.Timeout <= 0 {
-		t.Timeout = DefaultTimeout
+		t.Timeout = 100
 	}
 	if c == Optimistic && t.Overdraft <= 0 {
-		t.Overdraft = defaultOverdraft
+		t.Overdraft = 1
 	}
-	if s.Algorithm == limit.TokenBucket {
-		t.Capacity, t.Refills = s.Burst, true
-		t.LongestTTL = longestTTL(s)
-		if s.Count > 0 {
-			t.Unit = float64(s.Period/limit.Millisecond) / float64(s.Count)
-		}
-	}
-	t.Trailing = s.Algorithm == limit.SlidingLog
-	if s.Algorithm == limit.FixedWindow {
+	period := Millis(s.Period / limit.Millisecond)
+	refill := period // how long until a limit that is used up is whole again
+	switch s.Algorithm {
+	case limit.FixedWindow:
 		t.Window = s.Period
-	} else {
-		t.trickle(s)
+		if s.Align == limit.AlignClock && c != Exact {
+			t.Lead = min(2*t.Interval, period/4)
+		}
+		return t
+	case limit.TokenBucket:
+		t.Capacity, t.Refills = s.Burst, true
+		if s.Count > 0 {
+			t.Unit = float64(period) / float64(s.Count)
+			refill = Millis(min(float64(period)*float64(s.Burst)/float64(s.Count), float64(Never)))
+		}
+		t.LongestTTL = max(Millis(limit.Second/limit.Millisecond), refill)
+		t.Pace = t.Interval
+	default:
+		t.Pace = min(t.Interval, max(period/100, 1))
 	}
-	if s.Algorithm == limit.FixedWindow && s.Align == limit.AlignClock && c != Exact {
-		t.Lead = min(2*t.Interval, Millis(s.Period/limit.Millisecond)/4)
+	t.Ample = int64(4 * float64(t.Pace) * float64(s.Count) / float64(max(period, 1)))
+	if s.MinInterval == 0 && period/Millis(max(s.Count, 1)) < t.Interval {
+		t.Pause = min(t.Interval, refill/2)
 	}
 	return t
-}
-
-// trickle sets the pace of asks where units come back one by one.
-func (t *Terms) trickle(s limit.Spec) {
-	t.Pace = t.Interval
-	if !t.Refills {
-		t.Pace = min(t.Pace, max(Millis(s.Period/limit.Millisecond)/100, 1))
-	}
-	t.Ample = int64(4 * float64(t.Pace) * float64(s.Count) / float64(max(s.Period/limit.Millisecond, 1)))
-	spacing := Millis(s.Period / limit.Millisecond / limit.Micros(max(s.Count, 1)))
-	if s.MinInterval == 0 && spacing < t.Interval {
-		t.Pause = min(t.Interval, refillTime(s)/2)
-	}
-}
-
-// refillTime is how long until a limit that is used up is whole again.
-func refillTime(s limit.Spec) Millis {
-	period := Millis(s.Period / limit.Millisecond)
-	if s.Algorithm != limit.TokenBucket || s.Count == 0 {
-		return period
-	}
-	return Millis(min(float64(period)*float64(s.Burst)/float64(s.Count), float64(Never)))
-}
-
-// longestTTL keeps what is out on lease of a bucket within what the bucket holds.
-// Whatever is on lease at a time was granted within one ttl before it; in that
-// time a bucket grants at most its burst and what refilled it. So if the refill
-// within a ttl is at most the burst, then credit and leases together never pass
-// twice the burst, and in any time t at most 2*burst + rate*t is admitted.
-// A lease shorter than 1 s would be over before a distant holder could use it: of a bucket
-// that refills faster, the refill of one second may be out on lease.
-func longestTTL(s limit.Spec) Millis {
-	return max(Millis(limit.Second/limit.Millisecond), refillTime(s))
 }
 
 // wantFloor is what a holder may always want, however little it used lately: a

@@ -35,7 +35,9 @@ func (l *Limit) Decide(st *State, now Micros, a Ask) (d Decision) {
 	case SlidingLog:
 		l.acquireLog(st, now, &a, &d)
 	default:
-		refuse(a.Need, &d)
+		if a.Need > 0 {
+			d.RetryAfter = Never
+		}
 	}
 	return d
 }
@@ -47,15 +49,39 @@ func (l *Limit) Peek(st State, now Micros, need int64) (d Decision) {
 	now, need = legalTime(now), legalUnits(need)
 	switch l.spec.Algorithm {
 	case TokenBucket:
-		l.peekBucket(&st, now, need, &d)
+		l.refill(&st, now)
+		d.Remaining, d.Reset = l.bucket.tokens(&st), l.bucketWait(&st, now, l.capacity)
+		if need > d.Remaining {
+			d.RetryAfter = l.bucketWait(&st, now, need)
+		}
 	case FixedWindow:
-		l.peekFixed(&st, now, need, &d)
+		l.windowAt(&st, now)
+		d.Remaining, d.Reset = l.unspent(st.Level), l.fixedReset(&st, now)
+		if need > d.Remaining {
+			d.RetryAfter = l.fixedRetry(&st, now, need)
+		}
 	case SlidingWindow:
-		l.peekSliding(&st, now, need, &d)
+		l.slide(&st, now)
+		d.Remaining, d.Reset = l.slidingRemaining(&st, now), l.slidingReset(&st, now)
+		if need > d.Remaining {
+			d.RetryAfter = l.slidingRetry(&st, now, need)
+		}
 	case SlidingLog:
-		l.peekLog(&st, now, need, &d)
+		if st.At-now > l.spec.Period {
+			st.Log = append([]Charge(nil), st.Log...) // expire will move entries
+		}
+		l.expire(&st, now)
+		d.Remaining, d.Reset = l.logRemaining(&st), l.logReset(&st, now)
+		if need > d.Remaining {
+			d.RetryAfter = l.logRetry(&st, now, need)
+		}
 	default:
-		refuse(need, &d)
+		if need > 0 {
+			d.RetryAfter = Never
+		}
+	}
+	if need <= d.Remaining {
+		d.Granted = need
 	}
 	return d
 }
@@ -124,13 +150,6 @@ func (l *Limit) PeriodFromID(now Micros, id uint32) Micros {
 	}
 	ms := legalTime(now) / Millisecond
 	return (ms + Micros(int32(id-uint32(ms)))) * Millisecond
-}
-
-// refuse is the decision of a limit that never grants.
-func refuse(need int64, d *Decision) {
-	if need > 0 {
-		d.RetryAfter = Never
-	}
 }
 
 // size is how much an ask gets whose need fits into remaining.

@@ -64,17 +64,6 @@ func (l *Limit) acquireNext(st *State, now Micros, a *Ask, d *Decision) {
 	d.Reset = l.fixedReset(st, now)
 }
 
-func (l *Limit) peekFixed(st *State, now Micros, need int64, d *Decision) {
-	l.windowAt(st, now)
-	d.Remaining = l.unspent(st.Level)
-	d.Reset = l.fixedReset(st, now)
-	if need <= d.Remaining {
-		d.Granted = need
-	} else {
-		d.RetryAfter = l.fixedRetry(st, now, need)
-	}
-}
-
 func (l *Limit) returnFixed(st *State, now, period Micros, units int64) int64 {
 	l.windowAt(st, now)
 	switch l.PeriodID(period) {

@@ -50,20 +50,6 @@ func (l *Limit) acquireLog(st *State, now Micros, a *Ask, d *Decision) {
 	d.Reset = l.logReset(st, now)
 }
 
-func (l *Limit) peekLog(st *State, now Micros, need int64, d *Decision) {
-	if st.At-now > l.spec.Period {
-		st.Log = append([]Charge(nil), st.Log...) // expire will move entries
-	}
-	l.expire(st, now)
-	d.Remaining = l.logRemaining(st)
-	d.Reset = l.logReset(st, now)
-	if need <= d.Remaining {
-		d.Granted = need
-	} else {
-		d.RetryAfter = l.logRetry(st, now, need)
-	}
-}
-
 // returnLog gives back to the oldest entries within the period's millisecond,
 // which is all that a lease carries. Taking from an older entry than the one that
 // was charged is always safe: what stays in the log is then newer, so that at any

@@ -62,17 +62,6 @@ func (l *Limit) acquireSliding(st *State, now Micros, a *Ask, d *Decision) {
 	d.Reset = l.slidingReset(st, now)
 }
 
-func (l *Limit) peekSliding(st *State, now Micros, need int64, d *Decision) {
-	l.slide(st, now)
-	d.Remaining = l.slidingRemaining(st, now)
-	d.Reset = l.slidingReset(st, now)
-	if need <= d.Remaining {
-		d.Granted = need
-	} else {
-		d.RetryAfter = l.slidingRetry(st, now, need)
-	}
-}
-
 // returnSliding also takes units of the window before, which still counts.
 func (l *Limit) returnSliding(st *State, now, period Micros, units int64) int64 {
 	l.slide(st, now)

@@ -81,17 +81,6 @@ func (l *Limit) acquireBucket(st *State, now Micros, a *Ask, d *Decision) {
 	d.Reset = l.bucketWait(st, now, l.capacity)
 }
 
-func (l *Limit) peekBucket(st *State, now Micros, need int64, d *Decision) {
-	l.refill(st, now)
-	d.Remaining = l.bucket.tokens(st)
-	d.Reset = l.bucketWait(st, now, l.capacity)
-	if need <= d.Remaining {
-		d.Granted = need
-	} else {
-		d.RetryAfter = l.bucketWait(st, now, need)
-	}
-}
-
 // returnBucket accepts the whole units for which there is room; if that is not
 // all of them, the bucket is full.
 func (l *Limit) returnBucket(st *State, now Micros, units int64) int64 {

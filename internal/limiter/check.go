@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -43,6 +44,8 @@ func check(r *wire.Request) error {
 		return wrong("seq", "0, must be 1 for a holder's first call and larger for each one after it")
 	case r.Ack >= r.Seq:
 		return wrong("ack", "%d, must be less than seq (%d): the largest seq that was answered", r.Ack, r.Seq)
+	case len(r.Region) > wire.MaxRegion:
+		return wrong("region", "%d bytes, at most %d", len(r.Region), wire.MaxRegion)
 	case len(r.Wants) > wire.MaxWants:
 		return wrong("wants", "%d of them, at most %d: ask in several calls", len(r.Wants), wire.MaxWants)
 	}
@@ -57,13 +60,14 @@ func (s *Service) reject(x *exchange, i int32, field string) {
 }
 
 // rejectGroups rejects groups of which not all can be decided: too large ones,
-// those that name a rule twice, which no request does, and those of which a want was
+// those that name a rule twice, which no request at a PoP does, or from a region a counter
+// twice, which the requests of Envoy's rate limit service do not; and those of which a want was
 // rejected already. The asks of a group are adjacent.
 func (s *Service) rejectGroups(x *exchange, broken []uint32) {
 	kept := 0
 	for i := 0; i < len(x.asks); {
 		n := GroupLen(x.asks[i:])
-		if group := x.asks[i : i+n]; n > 1 && (n > wire.MaxGroup || repeatsRule(group)) || slices.Contains(broken, group[0].Group) {
+		if group := x.asks[i : i+n]; n > 1 && (n > wire.MaxGroup || repeats(group, x.request.Region != "")) || slices.Contains(broken, group[0].Group) {
 			for j := range group {
 				s.reject(x, x.index[i+j], "group")
 			}
@@ -77,10 +81,11 @@ func (s *Service) rejectGroups(x *exchange, broken []uint32) {
 	x.asks, x.index = x.asks[:kept], x.index[:kept]
 }
 
-func repeatsRule(group []Ask) bool {
+// repeats reports whether a group has a rule twice, or, by key, a counter.
+func repeats(group []Ask, byKey bool) bool {
 	for i := range group {
 		for j := range i {
-			if group[i].Policy.Rule == group[j].Policy.Rule {
+			if group[i].Policy.Rule == group[j].Policy.Rule && (!byKey || bytes.Equal(group[i].Key, group[j].Key)) {
 				return true
 			}
 		}

@@ -49,14 +49,11 @@ func (s *Service) returnAbandoned(ctx context.Context, x *exchange) {
 	for i := range x.asks {
 		a, g := &x.asks[i], &x.grants[i]
 		if g.Status == lease.OK && g.Granted > 0 && a.Policy.Limit.Spec().Algorithm != limit.Concurrency {
-			back = append(back, giveBack(a, g))
+			back = append(back, a.GiveBack(g))
 		}
 	}
-	if len(back) == 0 {
-		return
+	if len(back) > 0 {
+		s.metrics.abandoned.Inc()
+		sendBack(ctx, s.store, back)
 	}
-	s.metrics.abandoned.Inc()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
-	defer cancel()
-	s.store.Acquire(ctx, back, make([]lease.Grant, len(back)))
 }

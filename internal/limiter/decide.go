@@ -38,7 +38,7 @@ type Judgment struct {
 // Degraded is how a request was decided. The zero value is Sound.
 type Degraded uint8
 
-// The ways; but for Sound in the order of [lease.Why].
+// The ways; those by on_failure are in the order of [lease.OnFailure].
 const (
 	Sound        Degraded = iota // by the limit
 	FailedAllow                  // on_failure: allow
@@ -53,10 +53,14 @@ func (d Degraded) String() string { return degradedNames[min(int(d), len(degrade
 
 // Failed is the judgment on an ask that the store did not answer.
 func (p *Policy) Failed(f lease.Failed) Judgment {
+	degraded := FailedAllow + Degraded(f.By)
+	if f.Denied {
+		degraded = FailedDenied
+	}
 	return Judgment{
 		Admitted: f.Admitted,
 		Refused:  !f.Admitted,
-		Degraded: FailedAllow + Degraded(f.Why),
+		Degraded: degraded,
 		Grant:    lease.Grant{Status: lease.Unavailable, Limit: p.Terms.Capacity, Reset: f.Reset, RetryAfter: f.RetryAfter},
 		Unowed:   f.Unowed,
 	}

@@ -118,14 +118,38 @@ func (x *exchange) askOf(i int, w *wire.Want, p *Policy) Ask {
 	r := &x.request
 	w.Key = rule.ShortKey(w.Key) // filters of an older release send longer ones
 	want, holding := bridge.WantFromWire(p.Limit, w)
-	want.Debt = DebtID(r.Holder, want.Debt)
+	want.Debt = DebtID(names(r), want.Debt)
 	a := Ask{Policy: p, Key: w.Key, Group: w.Group, Want: want}
 	if p.Limit.Spec().Algorithm == limit.Concurrency {
 		a.Holder, a.Seq, a.Holding = slotHolder(r, w.Lease), r.Seq, holding
 	} else if a.Want.Unused > 0 {
-		a.Returned = []Returned{{ReturnID(r.Holder, r.Worker, r.Seq, i), a.Want.Unused}}
+		a.Returned = returnedBy(r, i)
 	}
 	return a
+}
+
+// returnedBy is what want i gives back, under names. What the holders of a replica gave back
+// has the same name at all replicas of its region.
+func returnedBy(r *wire.Request, i int) []Returned {
+	w := &r.Wants[i]
+	out, own := make([]Returned, 0, 1+len(w.Returned)), int64(w.Unused)
+	for _, one := range w.Returned {
+		out = append(out, Returned{DebtID(names(r), one.Name), int64(one.Units)})
+		own -= int64(one.Units)
+	}
+	if own > 0 {
+		out = append(out, Returned{ReturnID(r.Holder, r.Worker, r.Seq, i), own})
+	}
+	return out
+}
+
+// names is what the names of a call's debts and returns belong to: the replicas of a region
+// pass on what the same holders repeat.
+func names(r *wire.Request) []byte {
+	if r.Region != "" {
+		return []byte(r.Region)
+	}
+	return r.Holder
 }
 
 // gather makes the asks of each group adjacent. The others keep their order.

@@ -47,9 +47,6 @@ type judged struct {
 // on_failure decides alone, without memory (local then refuses). holders returns among how
 // many replicas a limit is shared; nil: unknown. Metrics and log may be nil.
 func NewJudge(store Store, fall Fallback, holders func() int, metrics *telemetry.Registry, log *slog.Logger) Judge {
-	if fall == nil {
-		fall = forgetful{}
-	}
 	if holders == nil {
 		holders = func() int { return 0 }
 	}
@@ -60,7 +57,7 @@ func NewJudge(store Store, fall Fallback, holders func() int, metrics *telemetry
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &judge{
-		store: store, fall: fall, holders: holders, log: log,
+		store: store, fall: orForgetful(fall), holders: holders, log: log,
 		grants:    sync.Pool{New: func() any { return new([]lease.Grant) }},
 		decisions: metrics.Counters("weir_decisions_total", "Requests decided here, by rule: admitted, denied, or denied by another rule of the request (other).", "rule", "verdict"),
 		degraded:  metrics.Counters("weir_degraded_total", "Decisions made without the store, by rule: allow or deny (on_failure), local (this replica's share), denied (as before the failure).", "rule", "how"),
@@ -120,20 +117,24 @@ func (j *judge) GiveBack(ctx context.Context, asks []Ask, judgments []Judgment) 
 		case v.Degraded != Sound:
 			j.fall.Untake(a, v)
 		case v.Grant.Granted > 0:
-			back = append(back, giveBack(a, &v.Grant))
+			back = append(back, a.GiveBack(&v.Grant))
 		}
 		v.Admitted = false
 	}
-	if len(back) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
-	defer cancel()
-	j.store.Acquire(ctx, back, make([]lease.Grant, len(back)))
+	sendBack(ctx, j.store, back)
 }
 
-// giveBack is the ask that returns what another one was granted.
-func giveBack(a *Ask, g *lease.Grant) Ask {
+// sendBack sends asks that give back, also if the client no longer waits.
+func sendBack(ctx context.Context, s Store, back []Ask) {
+	if len(back) > 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+		defer cancel()
+		s.Acquire(ctx, back, make([]lease.Grant, len(back)))
+	}
+}
+
+// GiveBack is the ask that returns what another one was granted.
+func (a *Ask) GiveBack(g *lease.Grant) Ask {
 	back := Ask{Policy: a.Policy, Key: a.Key, Holder: a.Holder, Seq: a.Seq, Holding: a.Holding}
 	switch {
 	case a.Policy.Limit.Spec().Algorithm != limit.Concurrency:
@@ -197,6 +198,13 @@ func (j *judge) rule(name string) *judged {
 	}
 	there, _ := j.rules.LoadOrStore(name, r)
 	return there.(*judged)
+}
+
+func orForgetful(f Fallback) Fallback {
+	if f == nil {
+		return forgetful{}
+	}
+	return f
 }
 
 // forgetful is a fallback without memory.

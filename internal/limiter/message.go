@@ -20,6 +20,7 @@ func fromMessage(r *wire.Request, m *quotapb.AcquireRequest) {
 		Worker:        m.GetWorker(),
 		ProtocolMax:   m.GetProtocolMax(),
 		RulesRevision: m.GetRulesRevision(),
+		Region:        m.GetRegion(),
 	}
 	for _, w := range m.GetWants() {
 		r.Wants = append(r.Wants, wire.Want{
@@ -41,8 +42,16 @@ func fromMessage(r *wire.Request, m *quotapb.AcquireRequest) {
 			Left:      w.GetLeft(),
 			ResetMs:   w.GetResetMs(),
 			Override:  w.GetOverride(),
+			Returned:  returnedOf(w.GetReturned()),
 		})
 	}
+}
+
+func returnedOf(ms []*quotapb.Returned) (out []wire.Returned) {
+	for _, m := range ms {
+		out = append(out, wire.Returned{Name: m.GetName(), Units: m.GetUnits()})
+	}
+	return out
 }
 
 // toMessage copies an answer into the generated form.

@@ -28,8 +28,8 @@ func holderOf(r *wire.Request) HolderID {
 	return id
 }
 
-// DebtID names a debt among those of all holders, so that the replicas of a store and the
-// store itself recognise it; 0 has no name.
+// DebtID names a debt among those of all holders, or regions, so that the replicas of a
+// store and the store itself recognise it; 0 has no name.
 func DebtID(holder []byte, debt uint64) uint64 {
 	if debt == 0 {
 		return 0

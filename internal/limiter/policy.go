@@ -26,6 +26,8 @@ type Policy struct {
 	ExpectedHolders int64
 	// Mode says whether such a decision is enforced.
 	Mode rule.Mode
+	// Scope is who shares the counters; it chooses the store, see [ByScope].
+	Scope rule.Scope
 	// Key is what keys are made of; nil where they are not those of a rules file.
 	Key []rule.Part
 	// Beside is set if the count came with a request: other requests judge the same counter

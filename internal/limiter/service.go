@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -66,15 +67,12 @@ func NewService(c Config) *Service {
 	if c.Metrics == nil {
 		c.Metrics = telemetry.NewRegistry("")
 	}
-	if c.MaxHolders == 0 {
-		c.MaxHolders = DefaultMaxHolders
-	}
 	s := &Service{
 		store:   c.Store,
 		now:     c.Now,
 		live:    c.LiveHolders,
 		lives:   lives{former: c.Former, learn: !c.NoLearning},
-		holders: newHolders(c.MaxHolders),
+		holders: newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders)),
 		seed:    c.SlotSeed,
 		metrics: newMetrics(c.Metrics),
 		calls:   sync.Pool{New: func() any { return new(exchange) }},
@@ -106,6 +104,13 @@ const maxRules = wire.MaxRules - 1024
 func (s *Service) Rules() (version string, compiled []byte) {
 	c := s.rules.Load()
 	return c.version, c.encoded
+}
+
+// RulesVersion returns the version and the revision of the rules; an empty version before
+// [Service.SetRules].
+func (s *Service) RulesVersion() (version string, revision uint64) {
+	c := s.rules.Load()
+	return c.version, c.revision
 }
 
 // Policy is the limit of a rule's variant in the rules in force; nil if there is

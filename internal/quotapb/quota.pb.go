@@ -197,6 +197,9 @@ type AcquireRequest struct {
 	// Revision of the rules that the holder enforces, as in
 	// AcquireResponse.rules_revision. 0: it has none, or they have no order.
 	RulesRevision uint64 `protobuf:"varint,12,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
+	// Name of the region that the holder is a replica of, at most 64 bytes, for a granter
+	// that shares limits between regions. Empty: the holder is no region.
+	Region        string `protobuf:"bytes,13,opt,name=region,proto3" json:"region,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -315,6 +318,13 @@ func (x *AcquireRequest) GetRulesRevision() uint64 {
 	return 0
 }
 
+func (x *AcquireRequest) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
 // Want is what a holder asks and reports of one counter. 0 <= need <= waiting <= want.
 //
 // A want of which all numbers are 0 is a question: it charges nothing, is never
@@ -377,7 +387,10 @@ type Want struct {
 	// Names the override that the holder picked, whatever its place among them: a hash
 	// of its name or content. A granter whose rule has no such override answers
 	// unknown_rule. 0: the rule's own limit, or a holder that names it by variant alone.
-	Override      uint64 `protobuf:"varint,18,opt,name=override,proto3" json:"override,omitempty"`
+	Override uint64 `protobuf:"varint,18,opt,name=override,proto3" json:"override,omitempty"`
+	// What of unused came from holders of the holder, at most 32. A network may bring one
+	// and the same return to several replicas of a region: the granter takes it back once.
+	Returned      []*Returned `protobuf:"bytes,19,rep,name=returned,proto3" json:"returned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -538,6 +551,68 @@ func (x *Want) GetOverride() uint64 {
 	return 0
 }
 
+func (x *Want) GetReturned() []*Returned {
+	if x != nil {
+		return x.Returned
+	}
+	return nil
+}
+
+// Returned is units that a holder of the holder gave back.
+type Returned struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The same in every copy of the call that brought them. 0 is refused.
+	Name uint64 `protobuf:"varint,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How many.
+	Units         uint64 `protobuf:"varint,2,opt,name=units,proto3" json:"units,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Returned) Reset() {
+	*x = Returned{}
+	mi := &file_quota_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Returned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Returned) ProtoMessage() {}
+
+func (x *Returned) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Returned.ProtoReflect.Descriptor instead.
+func (*Returned) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Returned) GetName() uint64 {
+	if x != nil {
+		return x.Name
+	}
+	return 0
+}
+
+func (x *Returned) GetUnits() uint64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
 // AcquireResponse answers one AcquireRequest.
 type AcquireResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -567,7 +642,7 @@ type AcquireResponse struct {
 
 func (x *AcquireResponse) Reset() {
 	*x = AcquireResponse{}
-	mi := &file_quota_proto_msgTypes[2]
+	mi := &file_quota_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +654,7 @@ func (x *AcquireResponse) String() string {
 func (*AcquireResponse) ProtoMessage() {}
 
 func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[2]
+	mi := &file_quota_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +667,7 @@ func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireResponse.ProtoReflect.Descriptor instead.
 func (*AcquireResponse) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{2}
+	return file_quota_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AcquireResponse) GetProtocol() uint32 {
@@ -693,7 +768,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_quota_proto_msgTypes[3]
+	mi := &file_quota_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +780,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[3]
+	mi := &file_quota_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +793,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{3}
+	return file_quota_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Grant) GetStatus() Status {
@@ -815,7 +890,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_quota_proto_msgTypes[4]
+	mi := &file_quota_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +902,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[4]
+	mi := &file_quota_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +915,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{4}
+	return file_quota_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RulesRequest) GetProtocol() uint32 {
@@ -888,7 +963,7 @@ type RulesResponse struct {
 
 func (x *RulesResponse) Reset() {
 	*x = RulesResponse{}
-	mi := &file_quota_proto_msgTypes[5]
+	mi := &file_quota_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +975,7 @@ func (x *RulesResponse) String() string {
 func (*RulesResponse) ProtoMessage() {}
 
 func (x *RulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[5]
+	mi := &file_quota_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +988,7 @@ func (x *RulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesResponse.ProtoReflect.Descriptor instead.
 func (*RulesResponse) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{5}
+	return file_quota_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RulesResponse) GetProtocol() uint32 {
@@ -970,7 +1045,7 @@ type SlotRequest struct {
 
 func (x *SlotRequest) Reset() {
 	*x = SlotRequest{}
-	mi := &file_quota_proto_msgTypes[6]
+	mi := &file_quota_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1057,7 @@ func (x *SlotRequest) String() string {
 func (*SlotRequest) ProtoMessage() {}
 
 func (x *SlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[6]
+	mi := &file_quota_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1070,7 @@ func (x *SlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotRequest.ProtoReflect.Descriptor instead.
 func (*SlotRequest) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{6}
+	return file_quota_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SlotRequest) GetProtocol() uint32 {
@@ -1078,7 +1153,7 @@ type SlotResponse struct {
 
 func (x *SlotResponse) Reset() {
 	*x = SlotResponse{}
-	mi := &file_quota_proto_msgTypes[7]
+	mi := &file_quota_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1165,7 @@ func (x *SlotResponse) String() string {
 func (*SlotResponse) ProtoMessage() {}
 
 func (x *SlotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[7]
+	mi := &file_quota_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1178,7 @@ func (x *SlotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotResponse.ProtoReflect.Descriptor instead.
 func (*SlotResponse) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{7}
+	return file_quota_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SlotResponse) GetProtocol() uint32 {
@@ -1173,7 +1248,7 @@ var File_quota_proto protoreflect.FileDescriptor
 
 const file_quota_proto_rawDesc = "" +
 	"\n" +
-	"\vquota.proto\x12\rweir.quota.v1\"\xe5\x02\n" +
+	"\vquota.proto\x12\rweir.quota.v1\"\xfd\x02\n" +
 	"\x0eAcquireRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\fR\x06holder\x12\x14\n" +
@@ -1187,7 +1262,8 @@ const file_quota_proto_rawDesc = "" +
 	"\x06worker\x18\n" +
 	" \x01(\x04R\x06worker\x12!\n" +
 	"\fprotocol_max\x18\v \x01(\rR\vprotocolMax\x12%\n" +
-	"\x0erules_revision\x18\f \x01(\x04R\rrulesRevision\"\xa5\x03\n" +
+	"\x0erules_revision\x18\f \x01(\x04R\rrulesRevision\x12\x16\n" +
+	"\x06region\x18\r \x01(\tR\x06region\"\xda\x03\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\avariant\x18\x02 \x01(\rR\avariant\x12\x10\n" +
@@ -1207,7 +1283,11 @@ const file_quota_proto_rawDesc = "" +
 	"\x04debt\x18\x0f \x01(\x04R\x04debt\x12\x12\n" +
 	"\x04left\x18\x10 \x01(\x04R\x04left\x12\x19\n" +
 	"\breset_ms\x18\x11 \x01(\x04R\aresetMs\x12\x1a\n" +
-	"\boverride\x18\x12 \x01(\x04R\boverride\"\xe9\x01\n" +
+	"\boverride\x18\x12 \x01(\x04R\boverride\x123\n" +
+	"\breturned\x18\x13 \x03(\v2\x17.weir.quota.v1.ReturnedR\breturned\"4\n" +
+	"\bReturned\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\x04R\x04name\x12\x14\n" +
+	"\x05units\x18\x02 \x01(\x04R\x05units\"\xe9\x01\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12#\n" +
@@ -1291,36 +1371,38 @@ func file_quota_proto_rawDescGZIP() []byte {
 }
 
 var file_quota_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_quota_proto_goTypes = []any{
 	(Status)(0),             // 0: weir.quota.v1.Status
 	(SlotOp)(0),             // 1: weir.quota.v1.SlotOp
 	(*AcquireRequest)(nil),  // 2: weir.quota.v1.AcquireRequest
 	(*Want)(nil),            // 3: weir.quota.v1.Want
-	(*AcquireResponse)(nil), // 4: weir.quota.v1.AcquireResponse
-	(*Grant)(nil),           // 5: weir.quota.v1.Grant
-	(*RulesRequest)(nil),    // 6: weir.quota.v1.RulesRequest
-	(*RulesResponse)(nil),   // 7: weir.quota.v1.RulesResponse
-	(*SlotRequest)(nil),     // 8: weir.quota.v1.SlotRequest
-	(*SlotResponse)(nil),    // 9: weir.quota.v1.SlotResponse
+	(*Returned)(nil),        // 4: weir.quota.v1.Returned
+	(*AcquireResponse)(nil), // 5: weir.quota.v1.AcquireResponse
+	(*Grant)(nil),           // 6: weir.quota.v1.Grant
+	(*RulesRequest)(nil),    // 7: weir.quota.v1.RulesRequest
+	(*RulesResponse)(nil),   // 8: weir.quota.v1.RulesResponse
+	(*SlotRequest)(nil),     // 9: weir.quota.v1.SlotRequest
+	(*SlotResponse)(nil),    // 10: weir.quota.v1.SlotResponse
 }
 var file_quota_proto_depIdxs = []int32{
-	3, // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
-	5, // 1: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
-	0, // 2: weir.quota.v1.Grant.status:type_name -> weir.quota.v1.Status
-	1, // 3: weir.quota.v1.SlotRequest.op:type_name -> weir.quota.v1.SlotOp
-	0, // 4: weir.quota.v1.SlotResponse.status:type_name -> weir.quota.v1.Status
-	2, // 5: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
-	6, // 6: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
-	8, // 7: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
-	4, // 8: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
-	7, // 9: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
-	9, // 10: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
-	8, // [8:11] is the sub-list for method output_type
-	5, // [5:8] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	3,  // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
+	4,  // 1: weir.quota.v1.Want.returned:type_name -> weir.quota.v1.Returned
+	6,  // 2: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
+	0,  // 3: weir.quota.v1.Grant.status:type_name -> weir.quota.v1.Status
+	1,  // 4: weir.quota.v1.SlotRequest.op:type_name -> weir.quota.v1.SlotOp
+	0,  // 5: weir.quota.v1.SlotResponse.status:type_name -> weir.quota.v1.Status
+	2,  // 6: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
+	7,  // 7: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
+	9,  // 8: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
+	5,  // 9: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
+	8,  // 10: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
+	10, // 11: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
+	9,  // [9:12] is the sub-list for method output_type
+	6,  // [6:9] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_quota_proto_init() }
@@ -1334,7 +1416,7 @@ func file_quota_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quota_proto_rawDesc), len(file_quota_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -6,20 +6,19 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/rounds"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
 // pendingAsk is one ask on its way to Redis and back. It holds its own copy of
 // everything that it needs, so that the caller may leave before the reply arrives.
-// Until it is settled it belongs to the lane that sends it; then to its acquisition.
+// While its reply is awaited it belongs to the lane that sends it; then to its acquisition.
 type pendingAsk struct {
-	call  *acquisition
-	group *group // nil: alone
+	call *acquisition
 
 	ask    limiter.Ask // without its key
 	script *script.Script
-	mode   script.Mode
 	key    string // Redis' own, with the hash tag
 	debt   string // under which its debt is remembered; empty: it has none
 	arg    string // the packed argument
@@ -27,26 +26,25 @@ type pendingAsk struct {
 	returns, names string
 	hashSlot       uint16
 
-	asking  bool // it follows an ASK redirect
-	hops    int8 // how often it was redirected
-	overdue bool // it gives units back: it is sent even if nobody waits
+	asking bool // it follows an ASK redirect
+	hops   int8 // how often it was redirected
 
-	// Guarded by call.mu.
-	settled bool
-	fits    bool
-	grant   lease.Grant
+	// The asks of its request, which are granted all or none: call.asks[first:next].
+	first, next int32
+	// Guarded by call.mu. The rounds are those of the group, in its first ask.
+	rounds rounds.Group
+	rounds.Member
 }
 
 // acquisition is one call of [Store.Acquire]. Lanes settle its asks; its caller waits
 // for them, and leaves at its deadline.
 type acquisition struct {
-	store  *Store
-	asks   []pendingAsk
-	groups []group
+	store   *Store
+	asks    []pendingAsk
+	grouped bool // some have a group of several
 
 	mu      sync.Mutex
-	left    bool          // the caller is gone: nothing is written any more
-	pending int           // asks that are alone, and groups, that are not decided
+	pending int           // groups that are not decided
 	decided chan struct{} // gets one value when pending comes to 0
 }
 
@@ -61,33 +59,35 @@ func (s *Store) newAcquisition(asks []limiter.Ask) *acquisition {
 		p.script = script.For(p.ask.Policy.Limit)
 		p.key = string(script.AppendKey(space[:0], p.ask.Policy, asks[i].Key))
 		p.debt = string(script.AppendDebtKey(space[:0], &asks[i], asks[i].Key))
-		if asks[i].Returned != nil {
-			p.returns = string(script.AppendReturnsKey(space[:0], &asks[i], asks[i].Key))
-			p.names = string(script.AppendReturns(space[:0], &asks[i]))
-		}
+		p.returns = string(script.AppendReturnsKey(space[:0], &asks[i], asks[i].Key))
+		p.names = string(script.AppendReturns(space[:0], &asks[i]))
 		p.hashSlot = hashSlotOf(p.key)
 	}
-	groups := 0
-	for i := 0; i < len(asks); i += limiter.GroupLen(asks[i:]) {
-		c.pending++
-		if limiter.GroupLen(asks[i:]) > 1 {
-			groups++
-		}
-	}
-	c.groups = make([]group, 0, groups)
-	for i := 0; i < len(asks); {
-		n := limiter.GroupLen(asks[i:])
-		if n > 1 {
-			c.groups = append(c.groups, group{members: c.asks[i : i+n], pending: n})
-			c.groups[len(c.groups)-1].join()
-		}
-		i += n
-	}
-	for i := range c.asks {
-		c.asks[i].load()
+	for i, n := 0, 0; i < len(asks); i += n {
+		n = limiter.GroupLen(asks[i:])
+		c.join(i, i+n)
+		c.grouped = c.grouped || n > 1
 	}
 	return c
 }
+
+// join makes asks a group.
+func (c *acquisition) join(first, next int) {
+	c.pending++
+	r := &c.asks[first].rounds
+	if next == first+1 {
+		*r = rounds.Alone()
+	}
+	for i := first; i < next; i++ {
+		p := &c.asks[i]
+		p.first, p.next = int32(first), int32(next)
+		r.Join(&p.Member)
+		p.load()
+	}
+}
+
+// group is the asks of the request that p is of.
+func (p *pendingAsk) group() []pendingAsk { return p.call.asks[p.first:p.next] }
 
 // usualKey is how long a key, or an argument, may be without allocating to pack it.
 const usualKey = 192
@@ -95,45 +95,59 @@ const usualKey = 192
 // load packs the argument for what the ask is to do now.
 func (p *pendingAsk) load() {
 	var space [usualKey]byte
-	p.arg = string(script.AppendArgs(space[:0], &p.ask, p.mode, p.call.store.now()))
+	p.arg = string(script.AppendArgs(space[:0], &p.ask, p.mode(), p.call.store.now()))
 }
 
-// settle records the outcome of an ask. Only the first outcome counts. Units that are
-// granted after the caller has left are given back.
+func (p *pendingAsk) mode() script.Mode {
+	if p.Round == rounds.Fit {
+		return script.Fit
+	}
+	return script.Acquire
+}
+
+// again makes an ask ready for its next round.
+func (p *pendingAsk) again() *pendingAsk {
+	p.asking, p.hops = false, 0
+	p.debt, p.returns = "", "" // settled by the round before
+	p.load()
+	return p
+}
+
+// settle records the outcome of an ask, and goes on with its group. Slots that are granted
+// after the caller has left are not given back: their holder states anew what it holds.
 func (c *acquisition) settle(p *pendingAsk, g lease.Grant, fits bool, why Reason) {
-	c.mu.Lock()
-	if c.left || p.settled {
-		back := p.late(g)
-		c.mu.Unlock()
-		c.store.post(back)
-		return
-	}
-	p.settled, p.fits, p.grant = true, fits, g
-	if why != None {
-		c.store.unavailable(why)
-	}
 	var again []*pendingAsk
-	over := true
-	if p.group != nil {
-		again, over = p.group.settled()
-	}
-	if over {
-		c.finish()
+	c.mu.Lock()
+	switch waits := p.Waits(); {
+	case !waits && p.ask.Holder != 0:
+	case p.group()[0].rounds.Reply(&p.Member, &p.ask.Want, g, fits):
+		again = []*pendingAsk{p.again()}
+	case waits:
+		if why != None && p.Round != rounds.GiveBack {
+			c.store.unavailable(why)
+		}
+		again = c.advance(p.group())
 	}
 	c.mu.Unlock()
 	c.store.post(again)
 }
 
-// late returns the ask that gives grant g back, if the caller has left with the answer
-// Unavailable and the ask belongs to no group. Slots are not given back: their holder
-// states anew what it holds.
-func (p *pendingAsk) late(g lease.Grant) []*pendingAsk {
-	if p.settled || p.overdue || p.group != nil || p.ask.Holder != 0 || g.Status != lease.OK || g.Granted == 0 {
-		return nil
+// advance returns the asks of the group's next round, if that begins. The caller holds mu.
+func (c *acquisition) advance(group []pendingAsk) (again []*pendingAsk) {
+	r := &group[0].rounds
+	for r.Turn() {
+		for i := range group {
+			if p := &group[i]; r.Asks(&p.Member, &p.ask.Want, p.ask.Holding) {
+				again = append(again, p.again())
+			}
+		}
+		if r.Round == rounds.Over {
+			if c.pending--; c.pending == 0 {
+				c.decided <- struct{}{}
+			}
+		}
 	}
-	p.ask.Want = lease.Want{Unused: g.Granted, Lease: g.Lease}
-	p.overdue = true
-	return []*pendingAsk{p.again(script.Acquire)}
+	return again
 }
 
 // fail settles an ask that could not be decided.
@@ -141,18 +155,11 @@ func (p *pendingAsk) fail(why Reason) {
 	p.call.settle(p, lease.Grant{Status: lease.Unavailable}, false, why)
 }
 
-// finish counts one more ask or group as decided. The caller holds mu.
-func (c *acquisition) finish() {
-	if c.pending--; c.pending == 0 {
-		c.decided <- struct{}{}
-	}
-}
-
-// awaited reports whether the caller still waits for the ask, or it gives units back.
+// awaited reports whether the ask is still to be sent.
 func (p *pendingAsk) awaited() bool {
 	p.call.mu.Lock()
 	defer p.call.mu.Unlock()
-	return p.overdue || !p.call.left && !p.settled
+	return p.Waits()
 }
 
 // wait returns when everything is decided, or when ctx ends. Groups have half of that
@@ -160,7 +167,7 @@ func (p *pendingAsk) awaited() bool {
 // members that answered.
 func (c *acquisition) wait(ctx context.Context) {
 	var half <-chan time.Time
-	if len(c.groups) > 0 {
+	if c.grouped {
 		budget := 2 * c.store.config.Timeout
 		if deadline, ok := ctx.Deadline(); ok {
 			budget = time.Until(deadline)
@@ -176,44 +183,35 @@ func (c *acquisition) wait(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-half:
-			c.hasten()
+			c.cut((*rounds.Group).Hasten)
 		}
 	}
 }
 
-// hasten makes the groups go on without the members that have not answered.
-func (c *acquisition) hasten() {
+// leave takes the grants. What is not decided is Unavailable; units that it is granted later
+// are given back.
+func (c *acquisition) leave(grants []lease.Grant) {
+	c.cut((*rounds.Group).Leave)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.asks {
+		grants[i] = c.asks[i].Grant
+	}
+}
+
+// cut makes groups go on without replies that are late.
+func (c *acquisition) cut(short func(*rounds.Group, *rounds.Member) bool) {
 	var again []*pendingAsk
 	c.mu.Lock()
-	for i := range c.groups {
-		charge, over := c.groups[i].hasten()
-		again = append(again, charge...)
-		if over {
-			c.finish()
+	for i := 0; i < len(c.asks); i = int(c.asks[i].next) {
+		group := c.asks[i].group()
+		for j := range group {
+			if short(&group[0].rounds, &group[j].Member) {
+				c.store.unavailable(Deadline)
+			}
 		}
+		again = append(again, c.advance(group)...)
 	}
 	c.mu.Unlock()
 	c.store.post(again)
-}
-
-// leave takes the grants that are decided. The rest is Unavailable. Units that a single
-// ask is granted later are given back; units that are charged later to a member of a
-// group return with the limit's window, or when its slots expire.
-func (c *acquisition) leave(grants []lease.Grant) {
-	var back []*pendingAsk
-	c.mu.Lock()
-	for i := range c.groups {
-		back = append(back, c.groups[i].leave()...)
-	}
-	for i := range c.asks {
-		p := &c.asks[i]
-		if !p.settled && !p.overdue {
-			p.grant = lease.Grant{Status: lease.Unavailable}
-			c.store.unavailable(Deadline)
-		}
-		grants[i] = p.grant
-	}
-	c.left = true
-	c.mu.Unlock()
-	c.store.post(back)
 }

@@ -24,8 +24,8 @@ type breaker struct {
 }
 
 // report counts a pipeline that began in that generation and ended at now. It reports
-// whether that opened the breaker; the first probe is due after wait.
-func (b *breaker) report(generation uint64, o outcome, now, wait lease.Millis) (opened bool) {
+// whether that opened the breaker. jitter is that of [lease.Breaker].
+func (b *breaker) report(generation uint64, o outcome, now, jitter lease.Millis) (opened bool) {
 	if b.Open || generation != b.generation {
 		return false
 	}
@@ -33,9 +33,9 @@ func (b *breaker) report(generation uint64, o outcome, now, wait lease.Millis) (
 	case answered:
 		b.Answered(0)
 	case failed:
-		opened = b.Failed(now, 0, wait)
+		opened = b.Failed(now, 0, jitter)
 	case timedOut:
-		opened = b.TimedOut(now, 0, wait)
+		opened = b.TimedOut(now, 0, jitter)
 	}
 	if opened {
 		b.generation++
@@ -52,13 +52,12 @@ func (b *breaker) probe(now lease.Millis) bool {
 	return true
 }
 
-// probed counts a probe that ended at now: an answer closes the breaker; otherwise the
-// next probe is due after wait.
-func (b *breaker) probed(o outcome, now, wait lease.Millis) {
+// probed counts a probe that ended at now: an answer closes the breaker.
+func (b *breaker) probed(o outcome, now, jitter lease.Millis) {
 	b.probing = false
 	if o == answered {
 		b.Answered(0)
 		return
 	}
-	b.ProbeAt = now + wait
+	b.Probed(now, jitter)
 }

@@ -9,7 +9,7 @@ import (
 // A breaker opens upon a timeout or three errors in a row, lets one probe through
 // at a time, and closes when one is answered.
 func TestBreaker(t *testing.T) {
-	const wait = lease.ProbeEvery
+	const jitter = 100 // percent
 	type step struct {
 		at     lease.Millis
 		do     string // begin, report, late (one that began at begin), probe, probed
@@ -86,13 +86,13 @@ func TestBreaker(t *testing.T) {
 				case "begin":
 					began = b.generation
 				case "report":
-					got = b.report(b.generation, s.tell, now, wait)
+					got = b.report(b.generation, s.tell, now, jitter)
 				case "late":
-					got = b.report(began, s.tell, now, wait)
+					got = b.report(began, s.tell, now, jitter)
 				case "probe":
 					got = b.probe(now)
 				case "probed":
-					b.probed(s.tell, now, wait)
+					b.probed(s.tell, now, jitter)
 				}
 				if got != s.want || b.Open != s.isOpen {
 					t.Fatalf("step %d, %s at %v: %v, open %v; want %v, %v", i, s.do, now, got, b.Open, s.want, s.isOpen)

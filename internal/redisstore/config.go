@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -118,15 +119,9 @@ func (c Config) complete() (Config, error) {
 			return c, fmt.Errorf("redis: address %q: write host:port, the port as a number and an IPv6 address in brackets", addr)
 		}
 	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.Lanes == 0 {
-		c.Lanes = DefaultLanes
-	}
-	if c.Queue == 0 {
-		c.Queue = DefaultQueue
-	}
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.Lanes = cmp.Or(c.Lanes, DefaultLanes)
+	c.Queue = cmp.Or(c.Queue, DefaultQueue)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

@@ -22,14 +22,16 @@ const (
 	replicasKey = "weir:{replicas}"
 )
 
-// beatScript records that a replica is alive, drops those without a heartbeat for a
-// while, and returns how many are left. ARGV: the replica, that while in milliseconds.
-const beatScript = `
+// aliveScript records that replicas or holders are alive, drops those that did not report
+// for a while, and returns how many are left. ARGV: that while in milliseconds, their names.
+const aliveScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-redis.call('ZADD', KEYS[1], now, ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
+for i = 2, #ARGV do
+  redis.call('ZADD', KEYS[1], now, ARGV[i])
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return redis.call('ZCARD', KEYS[1])`
 
 // replicaCount counts the replicas that are alive. After Redis lost its data the first
@@ -114,7 +116,7 @@ func (h *heart) beat(ctx context.Context) (int64, error) {
 	if client == nil {
 		return 0, errNoNode
 	}
-	n, err := client.Eval(ctx, beatScript, []string{replicasKey}, h.id, goneAfter.Milliseconds()).Int64()
+	n, err := client.Eval(ctx, aliveScript, []string{replicasKey}, goneAfter.Milliseconds(), h.id).Int64()
 	switch v, _ := replyKindOf(err); v {
 	case done:
 	case full, refused: // by the master of the key: the topology is right

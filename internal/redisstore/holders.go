@@ -29,18 +29,6 @@ const (
 	countedBeats = 12
 )
 
-// holdersScript records that holders call, drops those without a report for a while, and
-// returns how many are left. ARGV: that while in milliseconds, the holders.
-const holdersScript = `
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-for i = 2, #ARGV do
-  redis.call('ZADD', KEYS[1], now, ARGV[i])
-end
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[1])
-return redis.call('ZCARD', KEYS[1])`
-
 // CountHolders makes the heartbeat count the holders of all replicas, each once. live
 // returns hashes of the holders that called this replica within that time. Call it before
 // [Store.Run].
@@ -95,7 +83,7 @@ func (h *heart) registerHolders(ctx context.Context, client *redis.Client) {
 		for _, id := range due[:n] {
 			args = append(args, binary.BigEndian.AppendUint64(nil, id))
 		}
-		count, err := client.Eval(ctx, holdersScript, []string{holdersKey}, args...).Int64()
+		count, err := client.Eval(ctx, aliveScript, []string{holdersKey}, args...).Int64()
 		if err != nil { // the heartbeat logs errors that last
 			clear(h.holders.reported)
 			return

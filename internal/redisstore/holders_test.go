@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -30,9 +31,11 @@ func TestTally(t *testing.T) {
 			t.Errorf("beat %d: told of %d, want %d", i, due, beat.due)
 		}
 	}
-	for i := range uint64(2 * mostHolders) {
-		c.due([]uint64{i}, 5*time.Second)
+	crowd := make([]uint64, 2*mostHolders)
+	for i := range crowd {
+		crowd[i] = uint64(i)
 	}
+	c.due(crowd, 5*time.Second)
 	if n := len(c.reported); n > mostHolders {
 		t.Errorf("told of %d holders, want %d at most", n, mostHolders)
 	}
@@ -75,13 +78,13 @@ func TestHoldersOfAllReplicas(t *testing.T) {
 		})
 	}
 	await(6)
-	const limit = 100
+	const count = 100
 	shares := int64(0)
 	for range 6 {
-		shares += lease.Share(limit, stores[1].Holders(), 1)
+		shares += lease.FailureLocal.Among(stores[1].Holders(), 1, limit.Spec{Count: count}, 0, 0).Share
 	}
-	if shares > limit+6 || shares < limit {
-		t.Errorf("the shares of 6 PoPs sum to %d of %d", shares, limit)
+	if shares > count+6 || shares < count {
+		t.Errorf("the shares of 6 PoPs sum to %d of %d", shares, count)
 	}
 	server.Do("FLUSHALL")
 	for end := time.Now().Add(2 * beatEvery); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,13 +129,11 @@ func (n *node) observe(asks int, took time.Duration) {
 
 // outcome returns how a pipeline ended: answered if every command has a reply.
 func (n *node) outcome(cmds []*redis.StringCmd, err error) (outcome, error) {
-	if last := cmds[len(cmds)-1]; replied(last) {
+	last := cmds[len(cmds)-1]
+	if replied(last) {
 		return answered, nil
-	} else if last.Err() != nil {
-		err = last.Err()
-	} else if err == nil {
-		err = errNoReply
 	}
+	err = cmp.Or(last.Err(), err, errNoReply)
 	return outcomeOf(err), err
 }
 
@@ -143,10 +142,7 @@ func (n *node) outcome(cmds []*redis.StringCmd, err error) (outcome, error) {
 func (n *node) settle(p *pendingAsk, cmd *redis.StringCmd, pipeline error) replyKind {
 	reply, err := cmd.Result()
 	if err == nil && reply == "" {
-		if err = pipeline; err == nil {
-			err = errNoReply
-		}
-		n.settleUnanswered(p, err)
+		n.settleUnanswered(p, cmp.Or(pipeline, errNoReply))
 		return noReply
 	}
 	v, addr := replyKindOf(err)
@@ -172,7 +168,7 @@ func (n *node) settle(p *pendingAsk, cmd *redis.StringCmd, pipeline error) reply
 }
 
 func (n *node) settleReply(p *pendingAsk, reply string) {
-	g, fits, err := script.Parse(reply, &p.ask, p.mode)
+	g, fits, err := script.Parse(reply, &p.ask, p.mode())
 	if errors.Is(err, script.ErrForeign) {
 		n.logRefusal(fmt.Errorf("%.200q: %w", p.key, err))
 		p.fail(Foreign)

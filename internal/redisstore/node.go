@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -136,7 +137,7 @@ func (n *node) probe(ctx context.Context) {
 	err := prepare(ctx, client)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.breaker.probed(outcomeOf(err), n.now(), probeWait())
+	n.breaker.probed(outcomeOf(err), n.now(), jitter())
 	if err != nil {
 		n.last = err
 		closeClient(client)
@@ -167,7 +168,7 @@ func (n *node) report(generation uint64, o outcome, err error) {
 	} else {
 		n.last = err
 	}
-	if n.breaker.report(generation, o, n.now(), probeWait()) {
+	if n.breaker.report(generation, o, n.now(), jitter()) {
 		n.broke(err)
 	}
 }
@@ -194,11 +195,8 @@ func (n *node) since() time.Duration { return time.Since(n.store.began) }
 // now is the clock of the breaker.
 func (n *node) now() lease.Millis { return lease.Millis(n.since().Milliseconds()) }
 
-// probeWait is the time until the next probe, varied so that replicas do not probe at the
-// same time.
-func probeWait() lease.Millis {
-	return lease.Millis(jittered(time.Duration(lease.ProbeEvery) * time.Millisecond).Milliseconds())
-}
+// jitter is in percent, so that replicas do not probe at the same time.
+func jitter() lease.Millis { return lease.Millis(jittered(100)) }
 
 // answers reports whether the node answered the last pipeline or probe.
 func (n *node) answers() bool { return n.good.Load() && !n.open.Load() }
@@ -207,8 +205,5 @@ func (n *node) answers() bool { return n.good.Load() && !n.open.Load() }
 func (n *node) trouble() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.last == nil {
-		return errors.New("not asked yet")
-	}
-	return n.last
+	return cmp.Or(n.last, errors.New("not asked yet"))
 }

@@ -2,11 +2,13 @@ package redisstore
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/rounds"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
@@ -23,14 +25,11 @@ type rig struct {
 	early    bool // something was charged though a member had been denied before
 }
 
-// refused reports whether a member was denied in the first round.
-func (g *group) refused() bool {
-	for i := range g.members {
-		if m := &g.members[i]; m.mode == script.Fit && m.grant.Status == lease.Denied {
-			return true
-		}
-	}
-	return false
+// refused reports whether a member of the ask's group was denied in the first round.
+func (p *pendingAsk) refused() bool {
+	return slices.ContainsFunc(p.group(), func(m pendingAsk) bool {
+		return m.Round == rounds.Fit && m.Grant.Status == lease.Denied
+	})
 }
 
 func newRig(t *testing.T) *rig {
@@ -83,8 +82,8 @@ func (b *rig) apply(e *pendingAsk) {
 		b.left[rule] += w.Unused
 	case !fits:
 		g.Status = lease.Denied
-	case e.mode == script.Acquire:
-		b.early = b.early || e.group != nil && e.group.refused()
+	case e.mode() == script.Acquire:
+		b.early = b.early || e.refused()
 		g.Granted = w.Need
 		b.left[rule] -= w.Need
 	}
@@ -115,7 +114,7 @@ func TestRounds(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			switch rapid.IntRange(0, 9).Draw(t, "step") {
 			case 0:
-				c.hasten()
+				c.cut((*rounds.Group).Hasten)
 			case 1: // somebody else takes a unit
 				if r := rapid.SampledFrom(rules).Draw(t, "taken"); b.left[r] > 0 {
 					b.left[r]--

@@ -78,28 +78,20 @@ func (quiet) Printf(context.Context, string, ...any) {}
 func (*Store) Epoch() uint64 { return 1 }
 
 // Acquire decides on asks; see [limiter.Store]. Asks that are not decided when ctx ends
-// are Unavailable. They may be charged nevertheless: units of an ask without a group are
-// given back when the reply arrives.
+// are Unavailable. They may be charged nevertheless: their units are given back when the
+// reply arrives.
 func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
 	s.counters.calls.Add(1)
 	s.counters.asks.Add(uint64(len(asks)))
-	if ctx.Err() != nil {
-		for i := range grants {
-			grants[i] = lease.Grant{Status: lease.Unavailable}
-			s.unavailable(Deadline)
-		}
-		return
-	}
-	if len(asks) == 0 {
-		return
-	}
 	c := s.newAcquisition(asks)
-	out := make([]*pendingAsk, len(c.asks))
-	for i := range c.asks {
-		out[i] = &c.asks[i]
+	if len(asks) > 0 && ctx.Err() == nil {
+		out := make([]*pendingAsk, len(c.asks))
+		for i := range c.asks {
+			out[i] = &c.asks[i]
+		}
+		s.post(out)
+		c.wait(ctx)
 	}
-	s.post(out)
-	c.wait(ctx)
 	c.leave(grants)
 }
 

@@ -16,8 +16,8 @@ type addr struct {
 // than trusted hops, the request came past the trusted proxies, and the peer is
 // the client.
 func (s *source) clientIP(q *view) addr {
-	if s.hops > 0 {
-		if a := parseAddr(fromRight(q.Headers[s.header].Text, s.hops)); a.size > 0 {
+	if s.TrustedHops > 0 {
+		if a := parseAddr(fromRight(q.Headers[s.header].Text, s.TrustedHops)); a.size > 0 {
 			return a
 		}
 	}

@@ -40,8 +40,8 @@ func TestClientIP(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			q := view{Request: &Request{Peer: test.peer, Headers: []Value{{Text: test.xff, Present: test.xff != ""}}}}
-			s := source{hops: test.hops, prefix: test.prefix}
-			if got := string(s.clientIP(&q).appendTo(nil, s.prefix)); got != test.want {
+			s := source{Source: Source{TrustedHops: test.hops, IPv6Prefix: test.prefix}}
+			if got := string(s.clientIP(&q).appendTo(nil, s.IPv6Prefix)); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -100,6 +100,13 @@ func (c *checker) add(field, reason string, uses ...string) {
 	c.found = append(c.found, problem{path: c.at(field), reason: reason, uses: uses})
 }
 
+// refuse reports a problem if there is one.
+func (c *checker) refuse(wrong bool, field, reason string, uses ...string) {
+	if wrong {
+		c.add(field, reason, uses...)
+	}
+}
+
 func (c *checker) at(field string) string {
 	if c.path == "" {
 		return field
@@ -176,11 +183,11 @@ func (c *checker) overrideName(r *Rule, i int) {
 	if name == "" {
 		return
 	}
-	field := strict.Index("overrides", i-1) + ".name"
+	field := ofVariant(i) + "name"
 	c.name(field, name, "")
 	for j := 1; j < i; j++ {
 		if r.Limits[j].Name == name {
-			first := strict.Index("overrides", j-1) + ".name"
+			first := ofVariant(j) + "name"
 			c.add(field, strict.Quote(name)+" is taken; write a name that no other override of this rule has; the first is "+c.at(first))
 			c.found[len(c.found)-1].other = c.at(first)
 			return
@@ -196,9 +203,7 @@ func (c *checker) cost(cost Cost) {
 	c.integer("cost.default", cost.Default, costRange)
 	c.integer("cost.max", cost.Max, costRange)
 	if cost.Header == "" {
-		if cost.Max != 0 {
-			c.add("cost.max", "is only for a cost from a header; leave it out, or add header")
-		}
+		c.refuse(cost.Max != 0, "cost.max", "is only for a cost from a header; leave it out, or add header")
 		return
 	}
 	c.header("cost.header", cost.Header)
@@ -216,22 +221,28 @@ func (c *checker) onFailure(r *Rule) {
 	if r.DenyStatus != 0 && r.DenyStatus != 429 && r.DenyStatus != 503 {
 		c.add("on_failure.status", strconv.Itoa(r.DenyStatus)+" is out of range; write "+statusForms)
 	}
-	if r.DenyStatus != 0 && r.OnFailure != lease.FailureDeny {
-		c.add("on_failure.status", "is only for action: deny; leave it out, or write action: deny", "on_failure.action")
-	}
-	if r.ExpectedHolders != 0 && r.OnFailure != lease.FailureLocal {
-		c.add("on_failure.expected_holders", "is only for action: local; leave it out, or write action: local", "on_failure.action")
-	}
+	c.refuse(r.DenyStatus != 0 && r.OnFailure != lease.FailureDeny, "on_failure.status",
+		"is only for action: deny; leave it out, or write action: deny", "on_failure.action")
+	c.refuse(r.ExpectedHolders != 0 && r.OnFailure != lease.FailureLocal, "on_failure.expected_holders",
+		"is only for action: local; leave it out, or write action: local", "on_failure.action")
 }
 
-// limitFieldPaths are the fields of limit.Spec that each limit of a rule has, and
-// sharedFieldPaths those that they have in common, as the rule language has them.
-var (
-	limitFieldPaths  = map[string]string{"count": "limit.count", "period": "limit.per", "burst": "limit.burst"}
-	sharedFieldPaths = map[string]string{
-		"algorithm": "algorithm", "align": "align", "min_interval": "min_interval", "charge_denied": "charge_denied", "lease_ttl": "lease.ttl",
-	}
-)
+// specFields are the fields of limit.Spec by its names for them: where the rule language
+// has them, whether each limit of a rule has its own, and how to set one to a legal value.
+var specFields = map[string]struct {
+	path   string
+	own    bool
+	repair func(*limit.Spec)
+}{
+	"count":         {"limit.count", true, func(s *limit.Spec) { s.Count = 1 }},
+	"period":        {"limit.per", true, func(s *limit.Spec) { s.Period = limit.Minute }},
+	"burst":         {"limit.burst", true, func(s *limit.Spec) { s.Burst = 0 }},
+	"algorithm":     {"algorithm", false, func(s *limit.Spec) { s.Algorithm = limit.TokenBucket }},
+	"align":         {"align", false, func(s *limit.Spec) { s.Align = limit.AlignClock }},
+	"min_interval":  {"min_interval", false, func(s *limit.Spec) { s.MinInterval = 0 }},
+	"charge_denied": {"charge_denied", false, func(s *limit.Spec) { s.ChargeDenied = false }},
+	"lease_ttl":     {"lease.ttl", false, func(s *limit.Spec) { s.LeaseTTL = 0 }},
+}
 
 func (c *checker) limits(r *Rule) {
 	base := r.Limits[0].Limit
@@ -240,14 +251,11 @@ func (c *checker) limits(r *Rule) {
 		c.add("overrides", "has "+strconv.Itoa(n)+" overrides; write at most "+strconv.Itoa(MaxOverrides))
 	}
 	for i, v := range r.Limits {
-		prefix := ""
+		prefix := ofVariant(i)
 		if i > 0 {
-			prefix = strict.Index("overrides", i-1) + "."
 			c.overrideName(r, i)
 			c.match(prefix+"when", v.When, whenFields)
-			if v.When.empty() {
-				c.add(prefix+"when", "is empty; write what the request must have, such as { header: { x-tier: gold } }")
-			}
+			c.refuse(v.When.empty(), prefix+"when", "is empty; write what the request must have, such as { header: { x-tier: gold } }")
 			if !sameButAmount(v.Limit, base) {
 				c.add(prefix+"limit", "differs from the rule's own in more than count, per and burst")
 				continue
@@ -259,6 +267,14 @@ func (c *checker) limits(r *Rule) {
 		}
 		c.spec(prefix, v.Limit)
 	}
+}
+
+// ofVariant is how the paths of a variant's own fields begin.
+func ofVariant(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return strict.Index("overrides", i-1) + "."
 }
 
 func sameButAmount(a, b limit.Spec) bool {
@@ -290,37 +306,12 @@ func (c *checker) spec(prefix string, s limit.Spec) {
 		if !errors.As(err, &bad) {
 			return
 		}
-		path, own := limitFieldPaths[bad.Field]
-		if !own {
-			path = sharedFieldPaths[bad.Field]
+		field, before := specFields[bad.Field], s
+		if field.own || prefix == "" {
+			c.add(prefix+field.path, bad.Reason, "algorithm")
 		}
-		if own || prefix == "" {
-			c.add(prefix+path, bad.Reason, "algorithm")
-		}
-		if !repair(&s, bad.Field) {
+		if field.repair(&s); s == before {
 			return
 		}
 	}
-}
-
-// repair sets a field to a legal value; false if that changed nothing.
-func repair(s *limit.Spec, field string) bool {
-	before := *s
-	switch field {
-	case "count":
-		s.Count = 1
-	case "period":
-		s.Period = limit.Minute
-	case "burst":
-		s.Burst = 0
-	case "algorithm":
-		s.Algorithm = limit.TokenBucket
-	case "align":
-		s.Align = limit.AlignClock
-	case "min_interval":
-		s.MinInterval = 0
-	case "charge_denied":
-		s.ChargeDenied = false
-	}
-	return *s != before
 }

@@ -6,27 +6,24 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
 // combinations checks that the settings of a rule fit together.
 func (c *checker) combinations(r *Rule) {
 	base := r.Limits[0].Limit
-	if r.Overdraft != 0 && r.Consistency != lease.Optimistic {
-		c.add("overdraft", "is only for consistency: optimistic; leave it out, or write consistency: optimistic", "consistency")
-	}
-	if base.MinInterval > 0 && base.Algorithm == limit.SlidingLog && r.Consistency != lease.Exact {
-		c.add("min_interval", "needs every request to be asked for; write consistency: exact, or leave min_interval out", "consistency", "algorithm")
-	}
-	if r.Scope == ScopePoP {
+	c.refuse(r.Overdraft != 0 && r.Consistency != lease.Optimistic, "overdraft",
+		"is only for consistency: optimistic; leave it out, or write consistency: optimistic", "consistency")
+	c.refuse(base.MinInterval > 0 && base.Algorithm == limit.SlidingLog && r.Consistency != lease.Exact, "min_interval",
+		"needs every request to be asked for; write consistency: exact, or leave min_interval out", "consistency", "algorithm")
+	switch {
+	case r.Scope == ScopePoP:
 		c.local(r)
+	case r.Scope == ScopeGlobal && base.Algorithm == limit.Concurrency:
+		c.add("scope", "global counts units, not slots; write scope: region, or another algorithm", "algorithm")
 	}
 	c.lease(r)
 	for i, v := range r.Limits {
-		prefix := ""
-		if i > 0 {
-			prefix = strict.Index("overrides", i-1) + "."
-		}
+		prefix := ofVariant(i)
 		c.capacity(prefix, r.Cost, v.Limit)
 		if r.Scope != ScopePoP && r.Consistency != lease.Exact {
 			c.leased(prefix, r, v.Limit)
@@ -36,18 +33,13 @@ func (c *checker) combinations(r *Rule) {
 
 // local checks a rule that is counted at the PoP and asks nobody.
 func (c *checker) local(r *Rule) {
-	if r.Limits[0].Limit.Algorithm == limit.SlidingLog {
-		c.add("scope", "sliding_log is not counted at the PoP in this version; write scope: region, or algorithm: sliding_window", "algorithm")
-	}
-	if r.Consistency == lease.Optimistic {
-		c.add("consistency", "optimistic is about asking the region, and scope: pop never asks; leave consistency out, or write scope: region", "scope")
-	}
-	if r.LeaseInterval != 0 {
-		c.add("lease.interval", "is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
-	}
-	if r.Timeout != 0 {
-		c.add("timeout", "is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
-	}
+	c.refuse(r.Limits[0].Limit.Algorithm == limit.SlidingLog, "scope",
+		"sliding_log is not counted at the PoP in this version; write scope: region, or algorithm: sliding_window", "algorithm")
+	c.refuse(r.Consistency == lease.Optimistic, "consistency",
+		"optimistic is about asking the region, and scope: pop never asks; leave consistency out, or write scope: region", "scope")
+	c.refuse(r.LeaseInterval != 0, "lease.interval",
+		"is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
+	c.refuse(r.Timeout != 0, "timeout", "is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
 }
 
 // lease checks the settings of leases against the algorithm.
@@ -91,8 +83,12 @@ func (c *checker) capacity(prefix string, cost Cost, s limit.Spec) {
 		strconv.FormatInt(capacity, 10)+", or raise its "+what, prefix+"limit", "algorithm")
 }
 
-// minLeased is the shortest window that is worth cutting leases from.
-const minLeased = limit.Second
+// The shortest windows that are worth cutting leases from, for holders in the region and
+// in other regions.
+const (
+	minLeased       = limit.Second
+	minLeasedGlobal = 10 * limit.Second
+)
 
 // leased checks that a limit leaves room for leases.
 func (c *checker) leased(prefix string, r *Rule, s limit.Spec) {
@@ -104,8 +100,12 @@ func (c *checker) leased(prefix string, r *Rule, s limit.Spec) {
 			c.add(prefix+"limit", why, uses...)
 		}
 	default:
-		if s.Period > 0 && s.Period < minLeased {
+		switch {
+		case s.Period <= 0:
+		case s.Period < minLeased:
 			c.add(prefix+"limit", "a window of "+formatPeriod(s.Period)+" is too short to be leased; write a period of 1s or more, or consistency: exact", uses...)
+		case r.Scope == ScopeGlobal && s.Period < minLeasedGlobal:
+			c.add(prefix+"limit", "a window of "+formatPeriod(s.Period)+" is too short to be leased to other regions; write a period of 10s or more, algorithm: token_bucket, or consistency: exact", uses...)
 		}
 	}
 }

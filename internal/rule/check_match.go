@@ -35,12 +35,8 @@ func (c *checker) match(path string, m Match, fields []string) {
 	for i, h := range m.Headers {
 		at := strict.Join(path+"."+fields[3], h.Name)
 		c.header(at, h.Name)
-		if i > 0 && m.Headers[i-1].Name == h.Name {
-			c.add(at, "is given twice: header names have no case; remove one")
-		}
-		if h.Text.Op == OpTemplate {
-			c.add(at, "is no path; write exact, prefix, regex or present")
-		}
+		c.refuse(i > 0 && m.Headers[i-1].Name == h.Name, at, "is given twice: header names have no case; remove one")
+		c.refuse(h.Text.Op == OpTemplate, at, "is no path; write exact, prefix, regex or present")
 		c.text(at, h.Text)
 	}
 	c.spelling(path, m, fields)
@@ -153,9 +149,8 @@ func (c *checker) source(at string, s Source) {
 	switch s.From {
 	case FromHeader:
 		c.header(field, s.Name)
-		if s.Name == forwardedFor {
-			c.add(field, "x-forwarded-for begins with what the client claims; write { client_ip: { trusted_hops: 1 } } for what your proxy added")
-		}
+		c.refuse(s.Name == forwardedFor, field,
+			"x-forwarded-for begins with what the client claims; write { client_ip: { trusted_hops: 1 } } for what your proxy added")
 	case FromQuery, FromConst:
 		if s.Name == "" || len(s.Name) > MaxText || !utf8.ValidString(s.Name) {
 			c.add(field, strict.Quote(s.Name)+" has "+strconv.Itoa(len(s.Name))+" bytes; write 1 to "+strconv.Itoa(MaxText)+" bytes of text")

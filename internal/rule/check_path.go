@@ -8,7 +8,7 @@ import (
 )
 
 // pathText checks a condition on the path. One that no path fulfils is a mistake: a
-// rule that never matches limits nothing, and nobody sees it.
+// rule that never matches limits nothing, which is easily overlooked.
 func (c *checker) pathText(path string, t Text) {
 	switch {
 	case t.Op == OpPresent || t.Op == OpAbsent:
@@ -23,7 +23,7 @@ func (c *checker) pathText(path string, t Text) {
 	case strings.ContainsAny(t.Arg, "?#"):
 		c.add(path, strict.Quote(t.Arg)+" never matches: the path is compared without the query; write "+
 			strict.Quote(t.Arg[:strings.IndexAny(t.Arg, "?#")]))
-	case strings.IndexFunc(t.Arg, isBlank) >= 0:
+	case strings.ContainsFunc(t.Arg, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		c.never(path, strict.Quote(t.Arg)+" never matches: no path has blanks or control characters; write them encoded, such as %20")
 	default:
 		c.literal(path, t)
@@ -39,29 +39,29 @@ func unanchored(expression string) string {
 	return whole
 }
 
-func isBlank(r rune) bool { return r <= ' ' || r == 0x7f }
-
 // literal refuses a literal path that looks like a pattern, with how to write the pattern.
 func (c *checker) literal(path string, t Text) {
 	template := asTemplate(t.Arg)
 	legal := !strings.ContainsAny(template, "*") && !strings.ContainsAny(withoutPlaceholders(template), "{}")
-	regex := "{ regex: '" + asRegex(template) + "' }"
+	write := "{ regex: '" + asRegex(template) + "' }"
 	switch star := strings.IndexByte(t.Arg, '*'); {
 	case template == t.Arg && legal && (t.Op == OpTemplate || withoutPlaceholders(t.Arg) == t.Arg):
 		c.text(path, t)
+		return
 	case t.Op == OpTemplate && legal:
 		c.add(path, strict.Quote(t.Arg)+" is no template: {name} stands for any one segment; write { template: '"+template+"' }")
+		return
 	case t.Op == OpTemplate:
-		c.add(path, strict.Quote(t.Arg)+" is no template: each of its segments is text or {name}, which stands for any one segment; write "+regex)
+		c.add(path, strict.Quote(t.Arg)+" is no template: each of its segments is text or {name}, which stands for any one segment; write "+write)
+		return
 	case star >= 0 && strings.Trim(t.Arg[star:], "*") == "" && asTemplate(t.Arg[:star]) == t.Arg[:star] && !strings.ContainsAny(t.Arg, "{}"):
-		c.never(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write { prefix: "+t.Arg[:star]+" }")
+		write = "{ prefix: " + t.Arg[:star] + " }"
 	case t.Op == OpPrefix:
-		c.never(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write { regex: '"+asRegex(template)+".*' }")
+		write = "{ regex: '" + asRegex(template) + ".*' }"
 	case legal:
-		c.never(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write { template: '"+template+"' }")
-	default:
-		c.never(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write "+regex)
+		write = "{ template: '" + template + "' }"
 	}
+	c.never(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write "+write)
 }
 
 // never reports a condition that no path fulfils. Earlier releases took it, so it is

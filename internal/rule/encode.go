@@ -118,7 +118,7 @@ func (w *writer) rule(r *Rule) {
 		w.intField("overdraft", r.Overdraft, DefaultOverdraft)
 	}
 	w.onFailure(r)
-	w.periodField("timeout", r.Timeout, DefaultTimeout)
+	w.periodField("timeout", r.Timeout, r.Scope.defaultTimeout())
 	w.lease(r.LeaseInterval, spec.LeaseTTL)
 	w.enumField("x_ratelimit", r.XRateLimit.String(), XRateLimitOff.String())
 	w.close('}')
@@ -166,14 +166,10 @@ func (w *writer) text(t Text) {
 	case OpExact:
 		w.string(t.Arg)
 		return
-	case OpPrefix:
-		w.open('{').field("prefix").string(t.Arg)
-	case OpRegex:
-		w.open('{').field("regex").string(t.Arg)
-	case OpTemplate:
-		w.open('{').field("template").string(t.Arg)
 	case OpPresent, OpAbsent:
-		w.open('{').field("present").bool(t.Op == OpPresent)
+		w.open('{').field(opNames[t.Op]).bool(t.Op == OpPresent)
+	default:
+		w.open('{').field(opNames[t.Op]).string(t.Arg)
 	}
 	w.close('}')
 }
@@ -207,7 +203,7 @@ func (w *writer) limit(spec limit.Spec) {
 	case spec.Algorithm == limit.Concurrency:
 		w.int(spec.Count)
 	case spec.Burst == 0 || spec.Burst == spec.Count:
-		w.string(formatRate(spec))
+		w.string(strconv.FormatInt(spec.Count, 10) + "/" + formatPeriod(spec.Period)) // 5/1m
 	default:
 		w.open('{').field("count").int(spec.Count)
 		w.field("per").string(formatPeriod(spec.Period))
@@ -243,18 +239,21 @@ func (w *writer) cost(c Cost) {
 }
 
 func (w *writer) onFailure(r *Rule) {
-	switch {
-	case r.OnFailure == lease.FailureDeny && r.DenyStatus != DefaultDenyStatus:
-		w.field("on_failure").open('{').field("action").string(r.OnFailure.String())
-		w.field("status").int(int64(r.DenyStatus))
-		w.close('}')
-	case r.OnFailure == lease.FailureLocal && r.ExpectedHolders != DefaultExpectedHolders:
-		w.field("on_failure").open('{').field("action").string(r.OnFailure.String())
-		w.field("expected_holders").int(r.ExpectedHolders)
-		w.close('}')
-	default:
-		w.enumField("on_failure", r.OnFailure.String(), lease.FailureAllow.String())
+	status, holders := int64(DefaultDenyStatus), int64(DefaultExpectedHolders)
+	switch r.OnFailure {
+	case lease.FailureDeny:
+		status = int64(r.DenyStatus)
+	case lease.FailureLocal:
+		holders = r.ExpectedHolders
 	}
+	if status == DefaultDenyStatus && holders == DefaultExpectedHolders {
+		w.enumField("on_failure", r.OnFailure.String(), lease.FailureAllow.String())
+		return
+	}
+	w.field("on_failure").open('{').field("action").string(r.OnFailure.String())
+	w.intField("status", status, DefaultDenyStatus)
+	w.intField("expected_holders", holders, DefaultExpectedHolders)
+	w.close('}')
 }
 
 func (w *writer) lease(interval, ttl limit.Micros) {
@@ -265,9 +264,4 @@ func (w *writer) lease(interval, ttl limit.Micros) {
 	w.periodField("interval", interval, DefaultLeaseInterval)
 	w.periodField("ttl", ttl, DefaultLeaseTTL)
 	w.close('}')
-}
-
-// formatRate writes "5/1m".
-func formatRate(spec limit.Spec) string {
-	return strconv.FormatInt(spec.Count, 10) + "/" + formatPeriod(spec.Period)
 }

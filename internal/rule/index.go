@@ -8,7 +8,7 @@ import "math/bits"
 // still has to be evaluated.
 type index struct {
 	words  int
-	always []uint64 // rules whose path says nothing about its first segment
+	always []uint64 // rules whose path may have any first segment
 	plain  paths    // rules that compare the path as it is
 	// others has the rules that compare it as they spell it, by their spelling; nil
 	// if there are none.

@@ -18,11 +18,8 @@ type part []source
 
 // source is a compiled [Source].
 type source struct {
-	from   From
-	name   string // query parameter or constant
-	header int    // FromHeader, and X-Forwarded-For of FromClientIP
-	hops   int
-	prefix int
+	Source
+	header int // FromHeader, and X-Forwarded-For of FromClientIP
 }
 
 // appendKey appends the canonical key of a request, before [ShortKey]: the values of the parts
@@ -78,9 +75,9 @@ func (m *Matches) appendPart(dst []byte, p part, q *view) ([]byte, bool) {
 
 // appendSource appends nothing if the request does not have the source.
 func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
-	switch s.from {
+	switch s.From {
 	case FromClientIP:
-		return s.clientIP(q).appendTo(dst, s.prefix)
+		return s.clientIP(q).appendTo(dst, s.IPv6Prefix)
 	case FromHeader:
 		return appendValue(dst, q.Headers[s.header].Text)
 	case FromPath:
@@ -91,10 +88,10 @@ func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 	case FromMethod:
 		return appendValue(dst, q.Method)
 	case FromQuery:
-		m.scratch = appendQuery(m.scratch[:0], q.Path, s.name)
+		m.scratch = appendQuery(m.scratch[:0], q.Path, s.Name)
 		return appendValue(dst, m.scratch)
 	}
-	return appendValue(dst, s.name)
+	return appendValue(dst, s.Name)
 }
 
 // AppendKeyPart appends one part of a key, as the canonical key of a request has it

@@ -233,16 +233,15 @@ func equalFold(got, want string) bool {
 
 // cost is a compiled [Cost].
 type cost struct {
+	Cost
 	header int // in Request.Headers; -1 if the cost is fixed
-	fixed  int64
-	most   int64
 }
 
 // of returns what a request costs: the most that one of the header's values states,
 // whether they came in one header or in several.
 func (c *cost) of(q *view) int64 {
 	if c.header < 0 {
-		return c.fixed
+		return c.Default
 	}
 	units := int64(0)
 	for list := q.Headers[c.header].Text; list != ""; {
@@ -253,20 +252,20 @@ func (c *cost) of(q *view) int64 {
 		}
 	}
 	if units == 0 {
-		return c.fixed
+		return c.Default
 	}
 	return units
 }
 
-// stated returns the cost that one value states, 1 to most.
+// stated returns the cost that one value states, 1 to Max.
 func (c *cost) stated(value string) int64 {
 	units := int64(0)
 	for _, d := range []byte(value) {
 		if d < '0' || d > '9' {
-			return c.most
+			return c.Max
 		}
-		if units = units*10 + int64(d-'0'); units > c.most {
-			return c.most
+		if units = units*10 + int64(d-'0'); units > c.Max {
+			return c.Max
 		}
 	}
 	return max(units, 1)

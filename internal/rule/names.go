@@ -1,6 +1,8 @@
 package rule
 
 import (
+	"slices"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -8,7 +10,7 @@ import (
 // The words of the rule language, in the order of the constants they stand for.
 var (
 	modeNames        = []string{Enforce: "enforce", Shadow: "shadow", Off: "off"}
-	scopeNames       = []string{ScopeRegion: "region", ScopePoP: "pop"}
+	scopeNames       = []string{ScopeRegion: "region", ScopePoP: "pop", ScopeGlobal: "global"}
 	consistencyNames = []string{lease.Leased.String(), lease.Exact.String(), lease.Optimistic.String()}
 	onFailureNames   = []string{lease.FailureAllow.String(), lease.FailureDeny.String(), lease.FailureLocal.String()}
 	xRateLimitNames  = []string{XRateLimitOff: "off", XRateLimitDraft03: "draft03", XRateLimitUnix: "unix"}
@@ -16,6 +18,7 @@ var (
 		FromMethod: "method", FromQuery: "query", FromConst: "const"}
 	algorithmNames = []string{limit.TokenBucket: "token_bucket", limit.FixedWindow: "fixed_window",
 		limit.SlidingWindow: "sliding_window", limit.SlidingLog: "sliding_log", limit.Concurrency: "concurrency"}
+	opNames       = []string{OpExact: "exact", OpPrefix: "prefix", OpRegex: "regex", OpPresent: "present", OpAbsent: "present", OpTemplate: "template"}
 	spellingNames = []string{"exact", "ignore"}
 	alignNames    = []string{limit.AlignClock: "clock", limit.AlignFirstRequest: "first_request"}
 )
@@ -31,6 +34,18 @@ func (x XRateLimit) String() string { return name(xRateLimitNames, int(x)) }
 
 // String returns the word of the rule language.
 func (f From) String() string { return name(fromNames, int(f)) }
+
+// ConsistencyOf returns the consistency of a word of the rule language; of any other word
+// the default.
+func ConsistencyOf(word string) lease.Consistency {
+	return lease.Consistency(max(0, slices.Index(consistencyNames, word)))
+}
+
+// OnFailureOf returns the action of a word of the rule language; of any other word the
+// default.
+func OnFailureOf(word string) lease.OnFailure {
+	return lease.OnFailure(max(0, slices.Index(onFailureNames, word)))
+}
 
 func name(names []string, i int) string {
 	if i < len(names) {

@@ -114,7 +114,7 @@ func (d *reader) rule(v strict.Value) Rule {
 		r.Limits = append(r.Limits, d.override(o, spec))
 	}
 	r.Cost = d.cost(v.Field("cost"))
-	r.Scope = d.scope(v.Field("scope"))
+	r.Scope = enum[Scope](v.Field("scope"), scopeNames)
 	r.Consistency = enum[lease.Consistency](v.Field("consistency"), consistencyNames)
 	r.Overdraft = integer(v.Field("overdraft"), overdraftRange)
 	d.onFailure(v.Field("on_failure"), &r)
@@ -227,14 +227,6 @@ func (d *reader) cost(v strict.Value) Cost {
 	return c
 }
 
-func (d *reader) scope(v strict.Value) Scope {
-	if v.Kind() == strict.String && v.Node().Text == "global" {
-		v.Fail("global is not supported in this version; write region")
-		return 0
-	}
-	return enum[Scope](v, scopeNames)
-}
-
 const statusForms = "503 (our fault) or 429 (too many requests)"
 
 func (d *reader) onFailure(v strict.Value, r *Rule) {
@@ -318,26 +310,19 @@ var (
 )
 
 // object checks that v is a mapping with known fields only.
-func object(v strict.Value, known []string, reserved ...reserved) bool {
+func object(v strict.Value, known []string, others ...reserved) bool {
 	if v.Kind() != strict.Object {
 		return v.Object(known...)
 	}
-	fields := v.Node().Fields
-next:
-	for i := range fields {
-		name := fields[i].Name
-		for _, k := range known {
-			if name == k {
-				continue next
-			}
+	for _, name := range v.Names() {
+		if slices.Contains(known, name) {
+			continue
 		}
-		for _, r := range reserved {
-			if name == r.name {
-				v.FailName(name, r.reason)
-				continue next
-			}
+		if i := slices.IndexFunc(others, func(r reserved) bool { return r.name == name }); i >= 0 {
+			v.FailName(name, others[i].reason)
+		} else {
+			v.Unknown(name, known)
 		}
-		v.Unknown(name, known)
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/rule/strict"
@@ -79,25 +80,17 @@ func (d *reader) text(v strict.Value, fields []string, forms string) Text {
 		v.Fail("has " + strconv.Itoa(len(v.Names())) + " fields; write " + forms)
 		return Text{}
 	}
-	switch field := v.Field(v.Names()[0]); v.Names()[0] {
-	case "present":
+	name := v.Names()[0]
+	field := v.Field(name)
+	if name == opNames[OpPresent] {
 		if present, _ := field.Bool(); present {
 			return Text{Op: OpPresent}
 		}
 		return Text{Op: OpAbsent}
-	case "prefix":
-		s, _ := field.String("a prefix")
-		return Text{OpPrefix, s}
-	case "regex":
-		s, _ := field.String("a regular expression")
-		return Text{OpRegex, s}
-	case "template":
-		s, _ := field.String("a template")
-		return Text{OpTemplate, s}
-	default:
-		s, _ := field.String(forms)
-		return Text{OpExact, s}
 	}
+	op := Op(max(0, slices.Index(opNames, name)))
+	s, _ := field.String([...]string{OpExact: forms, OpPrefix: "a prefix", OpRegex: "a regular expression", OpTemplate: "a template"}[op])
+	return Text{op, s}
 }
 
 const keyForms = "[client_ip] for a limit per client, [] for one limit that all requests share"
@@ -143,14 +136,11 @@ func (d *reader) source(v strict.Value) (Source, strict.Value) {
 		case "client_ip":
 			out = d.clientIP(field)
 		case "header":
-			out = Source{From: FromHeader}
-			out.Name, _ = field.String("a header name")
+			out = named(FromHeader, field, "a header name")
 		case "query":
-			out = Source{From: FromQuery}
-			out.Name, _ = field.String("the name of a query parameter")
+			out = named(FromQuery, field, "the name of a query parameter")
 		case "const":
-			out = Source{From: FromConst}
-			out.Name, _ = field.String("a text")
+			out = named(FromConst, field, "a text")
 		default:
 			continue // else, or already reported
 		}
@@ -160,6 +150,11 @@ func (d *reader) source(v strict.Value) (Source, strict.Value) {
 		v.Fail("has " + strconv.Itoa(found) + " sources; write one of " + sourceForms + ", and else for what to use without it")
 	}
 	return out, v.Field("else")
+}
+
+func named(from From, v strict.Value, want string) Source {
+	name, _ := v.String(want)
+	return Source{From: from, Name: name}
 }
 
 func (d *reader) plainSource(v strict.Value) Source {

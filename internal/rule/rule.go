@@ -18,7 +18,7 @@ import (
 //	consistency    leased
 //	overdraft      1 unit per holder (optimistic)
 //	on_failure     allow; status 503; expected_holders 1
-//	timeout        100ms
+//	timeout        100ms; 500ms with scope: global
 //	lease          interval 100ms, ttl 10s
 //	x_ratelimit    off
 //	client_ip      the peer's address, IPv6 by /64
@@ -27,6 +27,7 @@ const (
 	DefaultDenyStatus      = 503
 	DefaultExpectedHolders = 1
 	DefaultTimeout         = 100 * limit.Millisecond
+	DefaultGlobalTimeout   = 500 * limit.Millisecond
 	DefaultLeaseInterval   = 100 * limit.Millisecond
 	DefaultLeaseTTL        = 10 * limit.Second
 	DefaultIPv6Prefix      = 64
@@ -101,7 +102,16 @@ type Scope uint8
 const (
 	ScopeRegion Scope = iota
 	ScopePoP          // one Envoy process
+	ScopeGlobal       // all regions
 )
+
+// defaultTimeout is how long a request waits by default: other regions are farther away.
+func (s Scope) defaultTimeout() limit.Micros {
+	if s == ScopeGlobal {
+		return DefaultGlobalTimeout
+	}
+	return DefaultTimeout
+}
 
 // XRateLimit selects the X-RateLimit-* response headers that are set beside the
 // standard RateLimit and RateLimit-Policy. The zero value is XRateLimitOff.

@@ -43,7 +43,7 @@ func New(rules []Rule) (*Set, error) {
 }
 
 // stated is added to a revision that a document states: it is newer than all that only
-// have the time of their file, however small the number is that somebody begins with.
+// have the time of their file, however small the first stated number is.
 const stated = 1 << 62
 
 // Dated returns the set with a revision, below 2^62, unless its document stated one.
@@ -152,7 +152,7 @@ func (r *Rule) fill() {
 	}
 	r.DenyStatus = or(r.DenyStatus, DefaultDenyStatus)
 	r.ExpectedHolders = or(r.ExpectedHolders, DefaultExpectedHolders)
-	r.Timeout = or(r.Timeout, DefaultTimeout)
+	r.Timeout = or(r.Timeout, r.Scope.defaultTimeout())
 	r.LeaseInterval = or(r.LeaseInterval, DefaultLeaseInterval)
 	for i := range r.Limits {
 		spec := &r.Limits[i].Limit
@@ -282,7 +282,7 @@ func (in *Inputs) header(name string) {
 }
 
 func (in *Inputs) compile(r *Rule) compiled {
-	c := compiled{match: in.matcher(r.Match), cost: cost{header: -1, fixed: r.Cost.Default, most: r.Cost.Max}}
+	c := compiled{match: in.matcher(r.Match), cost: cost{r.Cost, -1}}
 	if r.Cost.Header != "" {
 		c.cost.header = in.Header(r.Cost.Header)
 	}
@@ -298,7 +298,7 @@ func (in *Inputs) compile(r *Rule) compiled {
 func (in *Inputs) sources(p Part) part {
 	out := make(part, len(p))
 	for i, s := range p {
-		out[i] = source{from: s.From, name: s.Name, hops: s.TrustedHops, prefix: s.IPv6Prefix}
+		out[i].Source = s
 		switch {
 		case s.From == FromHeader:
 			out[i].header = in.Header(s.Name)

@@ -97,7 +97,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{"no limit", func(r *Rule) { r.Limits = nil }, "rules[0].limit: is missing; write a limit such as 5/1m, or { count: 5, per: 1m, burst: 10 }"},
 		{"mode", func(r *Rule) { r.Mode = 3 }, "rules[0].mode: 3 is unknown; write one of enforce, shadow, off"},
-		{"scope", func(r *Rule) { r.Scope = 2 }, "rules[0].scope: 2 is unknown; write one of region, pop"},
+		{"scope", func(r *Rule) { r.Scope = 3 }, "rules[0].scope: 3 is unknown; write one of region, pop, global"},
 		{"microseconds", func(r *Rule) { r.Timeout = 1500 }, "rules[0].timeout: 1500 µs is not whole milliseconds; write 1ms to 1s"},
 		{"source", func(r *Rule) { r.Key = []Part{{{From: 9}}} }, "rules[0].key[0]: 9 is unknown; write one of client_ip, header, path, method, query, const"},
 		{"empty part", func(r *Rule) { r.Key = []Part{{}} }, "rules[0].key[0]: has no source; write " + sourceForms},
@@ -171,6 +171,12 @@ func TestCombinations(t *testing.T) {
 		{`"limit":"5/1m","lease":{"ttl":"601s"}`, illegal},
 		{`"limit":3,"algorithm":"concurrency","consistency":"exact","lease":{"ttl":"1m"}`, legal},
 		{`"limit":3,"algorithm":"concurrency","scope":"pop"`, legal},
+		{`"limit":"5/10s","algorithm":"fixed_window","scope":"global"`, legal},
+		{`"limit":"5/9999ms","algorithm":"fixed_window","scope":"global"`, illegal},
+		{`"limit":"5/9999ms","algorithm":"sliding_window","scope":"global","consistency":"optimistic"`, illegal},
+		{`"limit":"5/1s","algorithm":"fixed_window","scope":"global","consistency":"exact"`, legal},
+		{`"limit":"500/1s","scope":"global"`, legal},
+		{`"limit":3,"algorithm":"concurrency","scope":"global"`, illegal},
 		{`"limit":{"count":3},"algorithm":"concurrency"`, legal},
 		{`"limit":3`, illegal},
 	} {
@@ -202,7 +208,7 @@ func TestPeriod(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for _, test := range []struct{ doc, want string }{
-		{``, "1:1: the document ends where a value should stand"},
+		{``, "1:1: the document ends where a value is expected"},
 		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision"},
 		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision"},
 		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},

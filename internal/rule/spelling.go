@@ -51,7 +51,7 @@ func (s spelling) append(dst []byte, path string) []byte {
 }
 
 // appendSegments appends a path without the parameters of its segments. That makes
-// "..;x" a "..", which Envoy could not know when it resolved the others.
+// "..;x" a "..", which Envoy did not see when it resolved the others.
 func appendSegments(dst []byte, path string) []byte {
 	slash := false
 	for rest, more := path[1:], true; more; {

@@ -8,6 +8,7 @@ package rulefile
 
 import (
 	_ "embed"
+	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
@@ -17,6 +18,14 @@ import (
 //
 //go:embed schema.json
 var Schema []byte
+
+// File is a file of configuration as it was read.
+type File struct {
+	Name string
+	Data []byte
+	// Modified is the time of its last change; zero if it does not matter.
+	Modified time.Time
+}
 
 // Parse reads a rules file. The file's name is only used in errors. The error, if
 // any, is of type [strict.Errors], in the order of the file.

@@ -71,9 +71,9 @@ func (c *converter) node(y *yaml.Node, path string, depth int) strict.Node {
 	case depth > strict.MaxDepth:
 		n.Kind, n.Text = strict.Other, "nested more than "+strconv.Itoa(strict.MaxDepth)+" deep"
 	case y.Kind == yaml.AliasNode:
-		n.Kind, n.Text = strict.Other, "an alias (*"+y.Value+"), which rules have not"
+		n.Kind, n.Text = strict.Other, "an alias (*"+y.Value+"), which rules do not support"
 	case y.Style&yaml.TaggedStyle != 0:
-		n.Kind, n.Text = strict.Other, "tagged "+y.Tag+", which rules have not"
+		n.Kind, n.Text = strict.Other, "tagged "+y.Tag+", which rules do not support"
 	case y.Kind == yaml.MappingNode:
 		n.Kind = strict.Object
 		c.fields(&n, y.Content, path, depth)
@@ -98,7 +98,7 @@ func (c *converter) fields(n *strict.Node, content []*yaml.Node, path string, de
 		case key.Tag == "!!merge":
 			fail(c.errs, at, path, "merges with <<; write the fields themselves")
 		case key.Kind != yaml.ScalarNode || key.Style&yaml.TaggedStyle != 0:
-			fail(c.errs, at, path, "has a field whose name is no string; write a plain name")
+			fail(c.errs, at, path, "has a field whose name is not a string; write a plain name")
 		case key.ShortTag() != "!!str":
 			fail(c.errs, at, below, "the name is no string; write it in quotes, "+strict.Quote(key.Value))
 		case lines[key.Value] != 0:

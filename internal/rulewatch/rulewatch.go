@@ -12,38 +12,28 @@ import (
 	"github.com/weirlimit/weir/internal/watch"
 )
 
-// Watcher reads one rules file again and again. Create it with [New].
-type Watcher = watch.Watcher
-
 // New makes a watcher of the file at path. apply puts a set of rules in force; it
 // is called by the watcher's Load and Run only; an error refuses the set until it is
 // tried again, at the next reading.
-func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetry.Registry) *Watcher {
+func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
 	order := order{log: log}
-	return watch.New(watch.Config{
-		What: "rules",
-		Path: path,
-		Read: watch.One("rules", path),
-		Parse: func(files []watch.File) (watch.Candidate, error) {
-			set, err := rulefile.Parse(path, files[0].Data)
-			if err != nil {
-				return watch.Candidate{}, err
-			}
-			set = order.date(set, files[0].Modified, time.Now())
-			return watch.Candidate{
-				Version:  set.Version,
-				Revision: set.Revision,
-				Apply: func() error {
-					err := apply(set)
-					if err == nil {
-						order.applied(set)
-					}
-					return err
-				},
-				About: []any{"rules", set.Len(), "revision", set.Number()},
-			}, nil
-		},
-		Log:     log,
-		Metrics: r,
-	})
+	return watch.NewFile("rules", path, func(f rulefile.File) (watch.Candidate, error) {
+		set, err := rulefile.Parse(path, f.Data)
+		if err != nil {
+			return watch.Candidate{}, err
+		}
+		set = order.date(set, f.Modified, time.Now())
+		return watch.Candidate{
+			Version:  set.Version,
+			Revision: set.Revision,
+			Apply: func() error {
+				err := apply(set)
+				if err == nil {
+					order.applied(set)
+				}
+				return err
+			},
+			About: []any{"rules", set.Len(), "revision", set.Number()},
+		}, nil
+	}, log, r)
 }

@@ -29,7 +29,7 @@ const (
 type watched struct {
 	t       *testing.T
 	path    string
-	watcher *Watcher
+	watcher *watch.Watcher
 	metrics *telemetry.Registry
 	applied []*rule.Set
 	reload  chan os.Signal

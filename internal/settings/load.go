@@ -66,26 +66,34 @@ func applyFile(parser *kong.Kong, path string) error {
 	if root.Kind != yaml.MappingNode {
 		return fmt.Errorf("%s:%d: must be fields with values, such as `max_keys: 200000`", path, root.Line)
 	}
+	fields, names := map[string]*kong.Flag{}, []string{}
+	for _, f := range parser.Model.Flags {
+		if f.Name != "help" && f.Name != "config" { // these make sense on a command line only
+			name := strings.ReplaceAll(f.Name, "-", "_")
+			fields[name], names = f, append(names, name)
+		}
+	}
 	var errs []error
 	seen := map[string]bool{}
 	for i := 0; i < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
-		if err := applyField(parser, seen, key.Value, value); err != nil {
+		err := applyField(fields[key.Value], names, value)
+		if seen[key.Value] {
+			err = errors.New("is given twice; keep one")
+		}
+		seen[key.Value] = true
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", path, key.Line, key.Value, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func applyField(parser *kong.Kong, seen map[string]bool, name string, value *yaml.Node) error {
-	if seen[name] {
-		return errors.New("is given twice; keep one")
-	}
-	seen[name] = true
-	flag := flagOf(parser, name)
+// applyField makes a value the default of a flag; nil: names are those that there are.
+func applyField(flag *kong.Flag, names []string, value *yaml.Node) error {
 	switch {
 	case flag == nil:
-		return fmt.Errorf("is not a field; the fields are %s", strings.Join(fields(parser), ", "))
+		return fmt.Errorf("is not a field; the fields are %s", strings.Join(names, ", "))
 	case value.Kind != yaml.ScalarNode || value.Tag == "!!null":
 		return errors.New("must be a single value")
 	}
@@ -96,26 +104,3 @@ func applyField(parser *kong.Kong, seen map[string]bool, name string, value *yam
 	flag.Default, flag.HasDefault = value.Value, true
 	return nil
 }
-
-func flagOf(parser *kong.Kong, name string) *kong.Flag {
-	for _, f := range parser.Model.Flags {
-		if isField(f) && fieldName(f) == name {
-			return f
-		}
-	}
-	return nil
-}
-
-func fields(parser *kong.Kong) (names []string) {
-	for _, f := range parser.Model.Flags {
-		if isField(f) {
-			names = append(names, fieldName(f))
-		}
-	}
-	return names
-}
-
-// isField excludes what only makes sense on a command line.
-func isField(f *kong.Flag) bool { return f.Name != "help" && f.Name != "config" }
-
-func fieldName(f *kong.Flag) string { return strings.ReplaceAll(f.Name, "-", "_") }

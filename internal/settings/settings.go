@@ -18,32 +18,29 @@ import (
 
 // Address refuses a value that is not host:port.
 func Address(field, value string) error {
-	if _, port, err := net.SplitHostPort(value); err != nil || port == "" {
-		return fmt.Errorf("%s: %q must be host:port, such as 127.0.0.1:8080, or :8080 for every interface", field, value)
-	}
-	return nil
+	_, port, err := net.SplitHostPort(value)
+	return Refuse(err != nil || port == "", "%s: %q must be host:port, such as 127.0.0.1:8080, or :8080 for every interface", field, value)
 }
 
 // Between refuses a value out of a range, ends included.
 func Between[T cmp.Ordered](field string, value, least, most T) error {
-	if value < least || value > most {
-		return fmt.Errorf("%s: %v must be %v to %v", field, value, least, most)
-	}
-	return nil
+	return Refuse(value < least || value > most, "%s: %v must be %v to %v", field, value, least, most)
 }
 
 // OneOf refuses a value that is not one of allowed.
 func OneOf(field, value string, allowed ...string) error {
-	if slices.Contains(allowed, value) {
-		return nil
+	return Refuse(!slices.Contains(allowed, value), "%s: %q must be one of %q", field, value, allowed)
+}
+
+// Refuse refuses settings that do not fit together, if wrong.
+func Refuse(wrong bool, format string, args ...any) error {
+	if wrong {
+		return fmt.Errorf(format, args...)
 	}
-	return fmt.Errorf("%s: %q must be one of %q", field, value, allowed)
+	return nil
 }
 
 // Pair refuses one of two fields without the other.
 func Pair(a, valueA, b, valueB string) error {
-	if (valueA == "") != (valueB == "") {
-		return fmt.Errorf("%s: goes together with %s; give both or none", a, b)
-	}
-	return nil
+	return Refuse((valueA == "") != (valueB == ""), "%s: goes together with %s; give both or none", a, b)
 }

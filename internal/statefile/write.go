@@ -35,11 +35,16 @@ func Create(path string, h Header) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{path: path, file: f, block: make([]byte, 0, blockSize+blockSize/4)}
+	w.write(framed(head))
+	return w, nil
+}
+
+// framed is the beginning of a file with this header.
+func framed(head []byte) []byte {
 	out := binary.LittleEndian.AppendUint32([]byte(magic), Layout)
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(head)))
 	out = append(out, head...)
-	w.write(binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli)))
-	return w, nil
+	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
 
 // Put adds a record, which the caller may change afterwards. Commit returns its error.
@@ -124,10 +129,8 @@ func disclaim(f *os.File) error {
 	if len(head) > size {
 		return fmt.Errorf("a header of %d bytes has no place for one of %d", size, len(head))
 	}
-	out := binary.LittleEndian.AppendUint32([]byte(magic), Layout)
-	out = binary.LittleEndian.AppendUint32(out, uint32(size))
-	out = append(append(out, head...), bytes.Repeat([]byte(" "), size-len(head))...)
-	if _, err := f.WriteAt(binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli)), 0); err != nil {
+	head = append(head, bytes.Repeat([]byte(" "), size-len(head))...)
+	if _, err := f.WriteAt(framed(head), 0); err != nil {
 		return err
 	}
 	return f.Sync()

@@ -16,7 +16,7 @@ type Config struct {
 	// Rules is the path of the rules file; empty: there are no rules. It is read again
 	// when its content changes, and on SIGHUP. A file with a mistake is reported, and the
 	// rules in force stay; at the start it is an error.
-	Rules string `help:"Rules file: YAML. Required without --ratelimit-config." placeholder:"FILE"`
+	Rules string `help:"Rules file: YAML." placeholder:"FILE"`
 
 	// Listen is the address of the QuotaService, as host:port: HTTP/2 without TLS
 	// and HTTP/1.1 on one port. It has no authentication: every client that reaches it
@@ -32,7 +32,7 @@ type Config struct {
 	// themselves, and on_failure: local divides a limit by this number only until then.
 	// Without Redis the counters are in this process's memory, which replicas do not
 	// share: with 2 or more each would grant the whole limit, so readiness is refused.
-	Replicas int `default:"1" help:"Replicas of this region; without Redis only 1 is ever ready."`
+	Replicas int `default:"1" help:"Replicas of this program; without Redis only 1 is ever ready."`
 
 	// Learning restores counters after a crash from the PoPs that were in contact before
 	// it. True: the state of a key that a PoP reports with its asks is used if less is left

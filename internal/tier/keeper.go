@@ -125,7 +125,8 @@ func (k *keeper) formerHolders() int {
 
 // begin marks the file as in use before anything is granted. If this process is killed,
 // the next one then finds out that grants are missing from the file.
-func (k *keeper) begin() {
+func (k *keeper) begin(holders func() int) {
+	k.holders = holders
 	k.save(false)
 	if k.ok.Load() {
 		return

@@ -68,22 +68,17 @@ func (r *Redis) check(addresses []string) error {
 	for _, a := range addresses {
 		errs = append(errs, settings.Address("redis", a))
 	}
-	if r.Mode == "single" && len(addresses) > 1 {
-		errs = append(errs, fmt.Errorf("redis_mode: single is for one address, redis has %d; give one, or cluster or sentinel", len(addresses)))
-	}
-	if (r.Mode == "sentinel") != (r.SentinelMaster != "") {
-		errs = append(errs, errors.New("redis_sentinel_master: is needed for redis_mode: sentinel, and only there"))
-	}
-	if r.Mode != "sentinel" && r.SentinelUsername+r.SentinelPasswordFile != "" {
-		errs = append(errs, errors.New("redis_sentinel_username, redis_sentinel_password_file: are for redis_mode: sentinel only"))
-	}
-	if len(addresses) == 0 && (r.Mode != "auto" || r.PasswordFile != "" || r.TLS) {
-		errs = append(errs, errors.New("redis: is missing, but redis_* is set; give the addresses of the servers, such as --redis 127.0.0.1:6379"))
-	}
-	if !r.TLS && r.TLSCA+r.TLSCert+r.TLSKey+r.TLSName != "" {
-		errs = append(errs, errors.New("redis_tls: is false, but redis_tls_* is set; give --redis-tls, or leave these out"))
-	}
 	return errors.Join(append(errs,
+		settings.Refuse(r.Mode == "single" && len(addresses) > 1,
+			"redis_mode: single is for one address, redis has %d; give one, or cluster or sentinel", len(addresses)),
+		settings.Refuse((r.Mode == "sentinel") != (r.SentinelMaster != ""),
+			"redis_sentinel_master: is needed for redis_mode: sentinel, and only there"),
+		settings.Refuse(r.Mode != "sentinel" && r.SentinelUsername+r.SentinelPasswordFile != "",
+			"redis_sentinel_username, redis_sentinel_password_file: are for redis_mode: sentinel only"),
+		settings.Refuse(len(addresses) == 0 && (r.Mode != "auto" || r.PasswordFile != "" || r.TLS),
+			"redis: is missing, but redis_* is set; give the addresses of the servers, such as --redis 127.0.0.1:6379"),
+		settings.Refuse(!r.TLS && r.TLSCA+r.TLSCert+r.TLSKey+r.TLSName != "",
+			"redis_tls: is false, but redis_tls_* is set; give --redis-tls, or leave these out"),
 		settings.OneOf("redis_mode", r.Mode, "auto", "single", "cluster", "sentinel"),
 		settings.Pair("redis_tls_cert", r.TLSCert, "redis_tls_key", r.TLSKey),
 		settings.Between("redis_timeout", r.Timeout, time.Millisecond, 10*time.Second),

@@ -39,7 +39,7 @@ func (t *Tier) Run(ctx context.Context, hangups func() <-chan os.Signal, address
 	if err != nil {
 		return err
 	}
-	t.store.begin(t.Service)
+	t.store.begin(t.Service.Holders)
 	// What runs behind the service outlives the calls that it answers.
 	behind, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

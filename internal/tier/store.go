@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,17 +20,21 @@ import (
 type counters struct {
 	limiter.Store
 	cache    *front.Store                            // nil: no lease cache
-	keeper   *keeper                                 // nil: the counters are lost at the end
+	far      *front.Store                            // of the tier above; nil: there is none
+	fall     limiter.Fallback                        // remembers denials of a failing store; nil without a lease cache
+	former   []uint64                                // epochs that the store had in lives before this one
 	replicas func() int                              // live ones, as far as is known
 	holders  func() int                              // of all replicas; nil: this one has all
 	count    func(live func(time.Duration) []uint64) // makes holders count these; nil without Redis
+	begin    func(holders func() int)                // prepares for the first grant to so many holders
+	end      func()                                  // saves the counters when nothing is granted any more
 	run      []func(context.Context) error
 }
 
 // newCounters makes the store, behind a lease cache if the configuration has one.
 // callTime is as in [Program].
 func newCounters(cfg *Config, callTime time.Duration, r *telemetry.Registry, ready *admin.Readiness, log *slog.Logger) (*counters, error) {
-	c := new(counters)
+	c := &counters{begin: func(func() int) {}, end: func() {}}
 	if len(cfg.Redis) == 0 {
 		c.useMemory(cfg, r, log)
 	} else if err := c.useRedis(cfg, r, ready, log); err != nil {
@@ -39,8 +44,7 @@ func newCounters(cfg *Config, callTime time.Duration, r *telemetry.Registry, rea
 		c.cache = front.New(front.Config{
 			Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Timeout: max(cfg.RedisOf.Timeout, callTime),
 		})
-		observeCache(c.cache, r)
-		c.Store, c.run = c.cache, append(c.run, c.cache.Run)
+		c.Store, c.fall, c.run = c.cache, c.cache, append(c.run, c.cache.Run)
 	}
 	return c, nil
 }
@@ -51,10 +55,10 @@ func (c *counters) useMemory(cfg *Config, r *telemetry.Registry, log *slog.Logge
 	c.Store, c.run = store, append(c.run, store.Run)
 	c.replicas = func() int { return cfg.Replicas }
 	if path := cfg.StateFile(os.Getenv); path != "" {
-		c.keeper = newKeeper(path, cfg.StateInterval, store, r, log)
-	}
-	if c.keeper != nil {
-		c.holders, c.run = c.keeper.formerHolders, append(c.run, c.keeper.Run)
+		if k := newKeeper(path, cfg.StateInterval, store, r, log); k != nil {
+			c.former, c.holders, c.begin, c.end = k.former, k.formerHolders, k.begin, k.end
+			c.run = append(c.run, k.Run)
+		}
 	}
 }
 
@@ -76,28 +80,14 @@ func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, ready *admin.Rea
 	return nil
 }
 
-// fallback is what remembers denials of a failing store; nil without a lease cache.
-func (c *counters) fallback() limiter.Fallback {
-	if c.cache == nil {
-		return nil
+// caches are the lease caches.
+func (c *counters) caches() (all []*front.Store) {
+	for _, cache := range []*front.Store{c.cache, c.far} {
+		if cache != nil {
+			all = append(all, cache)
+		}
 	}
-	return c.cache
-}
-
-// former are the epochs that the store had in lives before this one.
-func (c *counters) former() []uint64 {
-	if c.keeper == nil {
-		return nil
-	}
-	return c.keeper.former
-}
-
-// begin prepares for the first grant of the service.
-func (c *counters) begin(s *limiter.Service) {
-	if c.keeper != nil {
-		c.keeper.holders = s.Holders
-		c.keeper.begin()
-	}
+	return all
 }
 
 // Run runs what has to run behind the store.
@@ -112,27 +102,30 @@ func (c *counters) Run(ctx context.Context) error {
 // drainTime bounds the return of leases when the service ends.
 const drainTime = time.Second
 
-// drain returns the unspent leases of the cache while the store still runs, so that the
+// drain returns the unspent leases of the caches while the stores still run, so that the
 // other replicas need not wait until these leases end.
 func (c *counters) drain(log *slog.Logger) {
-	if c.cache == nil {
+	caches := c.caches()
+	if len(caches) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	d := c.cache.Drain(ctx)
+	drained := make([]front.Drained, len(caches))
+	var all sync.WaitGroup
+	for i, cache := range caches {
+		all.Go(func() { drained[i] = cache.Drain(ctx) })
+	}
+	all.Wait()
+	var d front.Drained
+	for _, one := range drained {
+		d.Units, d.Lost, d.Owed = d.Units+one.Units, d.Lost+one.Lost, d.Owed+one.Owed
+	}
 	if d.Lost > 0 || d.Owed > 0 {
 		log.Warn("could not return all unspent leases: lost units are free again when their leases end", "units", d.Units, "lost", d.Lost, "owed", d.Owed)
 		return
 	}
 	log.Info("gave back what was on lease", "units", d.Units)
-}
-
-// end saves the counters when nothing is granted or returned any more.
-func (c *counters) end() {
-	if c.keeper != nil {
-		c.keeper.end()
-	}
 }
 
 // observeMemory declares the metrics of the memory store.
@@ -143,13 +136,21 @@ func observeMemory(s *memory.Store, r *telemetry.Registry) {
 	r.CounterFunc("weir_store_full_total", "Wants answered unavailable because there was no room for their key.", func() float64 { return float64(s.Stats().Refused) })
 }
 
-// observeCache declares the metrics of the lease cache.
-func observeCache(s *front.Store, r *telemetry.Registry) {
-	r.GaugeFunc("weir_front_keys", "Keys in the lease cache.", func() float64 { return float64(s.Stats().Keys) })
-	r.CounterFunc("weir_front_leased_total", "Wants answered from a lease in the cache.", func() float64 { return float64(s.Stats().Leased) })
-	r.CounterFunc("weir_front_denied_total", "Wants answered from a denial in the cache.", func() float64 { return float64(s.Stats().Denied) })
-	r.CounterFunc("weir_front_failed_total", "Wants answered unavailable by the cache, because the store did not answer just before.", func() float64 { return float64(s.Stats().Failed) })
-	r.CounterFunc("weir_front_asked_total", "Asks that the cache sent to the store.", func() float64 { return float64(s.Stats().Asked) })
-	r.CounterFunc("weir_front_evicted_total", "Keys that gave up their place in the cache to others, with leases given back or a denial to remember.", func() float64 { return float64(s.Stats().Evicted) })
-	r.CounterFunc("weir_front_full_total", "Times that no key in the cache could give up its place, so that an ask went to the store as it was.", func() float64 { return float64(s.Stats().Full) })
+// observeCaches declares the metrics of the lease caches, of all together.
+func observeCaches(caches []*front.Store, r *telemetry.Registry) {
+	stats := func(of func(front.Stats) float64) func() float64 {
+		return func() (sum float64) {
+			for _, cache := range caches {
+				sum += of(cache.Stats())
+			}
+			return sum
+		}
+	}
+	r.GaugeFunc("weir_front_keys", "Keys in the lease cache.", stats(func(s front.Stats) float64 { return float64(s.Keys) }))
+	r.CounterFunc("weir_front_leased_total", "Wants answered from a lease in the cache.", stats(func(s front.Stats) float64 { return float64(s.Leased) }))
+	r.CounterFunc("weir_front_denied_total", "Wants answered from a denial in the cache.", stats(func(s front.Stats) float64 { return float64(s.Denied) }))
+	r.CounterFunc("weir_front_failed_total", "Wants answered unavailable by the cache, because the store did not answer just before.", stats(func(s front.Stats) float64 { return float64(s.Failed) }))
+	r.CounterFunc("weir_front_asked_total", "Asks that the cache sent to the store.", stats(func(s front.Stats) float64 { return float64(s.Asked) }))
+	r.CounterFunc("weir_front_evicted_total", "Keys that gave up their place in the cache to others, with leases given back or a denial to remember.", stats(func(s front.Stats) float64 { return float64(s.Evicted) }))
+	r.CounterFunc("weir_front_full_total", "Times that no key in the cache could give up its place, so that an ask went to the store as it was.", stats(func(s front.Stats) float64 { return float64(s.Full) }))
 }

@@ -23,6 +23,8 @@ type Program struct {
 	Name string
 	// CallTime is how long calls of its extensions may take; 0: there are none.
 	CallTime time.Duration
+	// Above has the tier that counts rules with scope: global; nil: this one does.
+	Above *Above
 }
 
 // Extension is a protocol that a program serves beside the QuotaService.
@@ -48,6 +50,7 @@ type Tier struct {
 	store      *counters
 	rules      []*watch.Watcher // one; none without a rules file
 	extensions []Extension
+	alone      bool // it has no tier above to count rules with scope: global
 }
 
 // New makes a tier and loads its rules and its counters. It opens no port yet.
@@ -57,12 +60,20 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	if t.store, err = newCounters(cfg, p.CallTime, t.Metrics, t.ready, log); err != nil {
 		return nil, err
 	}
+	if p.Above != nil {
+		if err := t.useAbove(p.Above); err != nil {
+			return nil, err
+		}
+	}
+	if caches := t.store.caches(); len(caches) > 0 {
+		observeCaches(caches, t.Metrics)
+	}
 	t.Service = limiter.NewService(limiter.Config{
 		Store:       t.store,
 		Metrics:     t.Metrics,
 		MaxHolders:  cfg.MaxHolders,
 		SlotSeed:    cfg.SlotSeed,
-		Former:      t.store.former(),
+		Former:      t.store.former,
 		LiveHolders: t.store.holders,
 		NoLearning:  !cfg.Learning || len(cfg.Redis) > 0, // Redis remembers
 	})
@@ -85,6 +96,11 @@ func (t *Tier) loadRules() error {
 		return t.Service.SetRules(none)
 	}
 	w := rulewatch.New(t.cfg.Rules, func(set *rule.Set) error {
+		if t.alone {
+			if err := refuseGlobal(set); err != nil {
+				return err
+			}
+		}
 		if err := t.Service.SetRules(set); err != nil {
 			return err
 		}
@@ -99,7 +115,7 @@ func (t *Tier) loadRules() error {
 
 // NewJudge makes what decides whole requests on the tier's counters.
 func (t *Tier) NewJudge() limiter.Judge {
-	return limiter.NewJudge(t.store, t.store.fallback(), t.store.replicas, t.Metrics, t.Log)
+	return limiter.NewJudge(t.store, t.store.fall, t.store.replicas, t.Metrics, t.Log)
 }
 
 // Extend adds an extension. It is called before [Tier.Run], which closes the extension.

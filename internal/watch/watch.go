@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -28,15 +29,6 @@ const (
 
 // MaxFile bounds a file, in bytes.
 const MaxFile = 16 << 20
-
-// File is a file as it was read.
-type File struct {
-	Name string
-	Data []byte
-	// Modified is the time of its last change; zero if it does not matter. With it, a file
-	// that was only touched is parsed again.
-	Modified time.Time
-}
 
 // Candidate is a configuration without mistakes.
 type Candidate struct {
@@ -59,10 +51,11 @@ type Config struct {
 	What string
 	// Path is the file or directory, for messages.
 	Path string
-	// Read reads the files, and Parse makes a candidate of them. The text of Parse's error
-	// has a line for each mistake.
-	Read  func() ([]File, error)
-	Parse func([]File) (Candidate, error)
+	// Read reads the files. A file that was only touched is parsed again if its time of
+	// change is given.
+	Read func() ([]rulefile.File, error)
+	// Parse makes a candidate of the files. The text of its error has a line for each mistake.
+	Parse func([]rulefile.File) (Candidate, error)
 
 	Log     *slog.Logger
 	Metrics *telemetry.Registry
@@ -73,11 +66,11 @@ type Watcher struct {
 	cfg Config
 
 	// These belong to the goroutine that calls Load or Run.
-	judged   []File // the last files that were parsed; nil: none
-	good     bool   // they had no mistake
-	failure  string // the last error in the log; empty if the files are good
-	version  string // in force
-	revision uint64 // likewise
+	judged   []rulefile.File // the last files that were parsed; nil: none
+	good     bool            // they had no mistake
+	failure  string          // the last error in the log; empty if the files are good
+	version  string          // in force
+	revision uint64          // likewise
 
 	ok      telemetry.Gauge
 	info    *telemetry.GaugeVec
@@ -158,7 +151,7 @@ func (w *Watcher) look(ctx context.Context) {
 }
 
 // settled reports whether the files stay the same for a while.
-func (w *Watcher) settled(ctx context.Context, files []File) bool {
+func (w *Watcher) settled(ctx context.Context, files []rulefile.File) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -168,13 +161,13 @@ func (w *Watcher) settled(ctx context.Context, files []File) bool {
 	return err == nil && same(later, files)
 }
 
-func same(a, b []File) bool {
-	return slices.EqualFunc(a, b, func(a, b File) bool {
+func same(a, b []rulefile.File) bool {
+	return slices.EqualFunc(a, b, func(a, b rulefile.File) bool {
 		return a.Name == b.Name && a.Modified.Equal(b.Modified) && bytes.Equal(a.Data, b.Data)
 	})
 }
 
-func (w *Watcher) judge(files []File) {
+func (w *Watcher) judge(files []rulefile.File) {
 	candidate, err := w.cfg.Parse(files)
 	w.judged = files
 	if err == nil {
@@ -224,20 +217,29 @@ func (w *Watcher) refuse(err error, reason string) {
 	}
 }
 
-// One reads a single file, for [Config.Read]. what begins the text of its errors.
-func One(what, path string) func() ([]File, error) {
-	return func() ([]File, error) {
-		info, err := os.Stat(path)
-		if err == nil && info.Size() > MaxFile {
-			err = fmt.Errorf("%s: %d bytes, at most 16 MiB are read", path, info.Size())
-		}
-		var data []byte
-		if err == nil {
-			data, err = os.ReadFile(path)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
-		}
-		return []File{{Name: path, Data: data, Modified: info.ModTime()}}, nil
+// NewFile makes a watcher of a single file. what and parse are as in [Config].
+func NewFile(what, path string, parse func(rulefile.File) (Candidate, error), log *slog.Logger, r *telemetry.Registry) *Watcher {
+	return New(Config{
+		What:    what,
+		Path:    path,
+		Read:    func() ([]rulefile.File, error) { return read(what, path) },
+		Parse:   func(files []rulefile.File) (Candidate, error) { return parse(files[0]) },
+		Log:     log,
+		Metrics: r,
+	})
+}
+
+func read(what, path string) ([]rulefile.File, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > MaxFile {
+		err = fmt.Errorf("%s: %d bytes, at most 16 MiB are read", path, info.Size())
 	}
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return []rulefile.File{{Name: path, Data: data, Modified: info.ModTime()}}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/tier"
+	"github.com/weirlimit/weir/regional/rls"
 )
 
 // Config is everything that an operator can set: the settings of every tier, and those of
@@ -18,17 +19,18 @@ type Config struct {
 	// Config has the settings of every tier. Rules is required, unless RatelimitConfig is
 	// set: then there may be no rules for PoPs.
 	tier.Config `embed:""`
+	tier.Above  `embed:""`
 
 	// RatelimitConfig is a directory with configuration of envoyproxy/ratelimit,
 	// which is used unchanged. It is watched as Rules is. Empty: Envoy's rate limit
 	// service is not served, unless Descriptors is given.
-	RatelimitConfig string    `help:"Directory with envoyproxy/ratelimit's YAML; serves Envoy's rate limit service." placeholder:"DIR"`
-	Ratelimit       Ratelimit `embed:"" prefix:"ratelimit-"`
+	RatelimitConfig string     `help:"Directory with envoyproxy/ratelimit's YAML; serves Envoy's rate limit service. With it --rules may be left out." placeholder:"DIR"`
+	Ratelimit       rls.Limits `embed:"" prefix:"ratelimit-"`
 
 	// Descriptors is a file that binds descriptors of Envoy's rate limit service to
 	// rules of the rules file. It is watched as Rules is. Empty: there are none.
-	Descriptors string `help:"File that binds descriptors of Envoy's rate limit service to rules." placeholder:"FILE"`
-	RLS         RLS    `embed:"" prefix:"rls-"`
+	Descriptors string       `help:"File that binds descriptors of Envoy's rate limit service to rules." placeholder:"FILE"`
+	RLS         rls.Endpoint `embed:"" prefix:"rls-"`
 }
 
 // Load reads the configuration of a process from its arguments (without the
@@ -50,15 +52,13 @@ func Load(args []string, out io.Writer) (*Config, error) {
 // Check names every field that is out of range, and the range. (The parser of
 // flags would call a method Validate by itself, before the file has been read.)
 func (c *Config) Check() error {
-	return errors.Join(c.checkRules(), c.Config.Check(tier.Input{Field: "descriptors", Path: c.Descriptors}), c.checkRLS())
-}
-
-func (c *Config) checkRules() error {
-	switch {
-	case c.Rules == "" && c.RatelimitConfig == "":
-		return errors.New("rules: is missing; give the path of a rules file, such as --rules rules.yaml, or --ratelimit-config")
-	case c.Rules == "" && c.Descriptors != "":
-		return errors.New("descriptors: needs rules to bind descriptors to; give --rules")
-	}
-	return nil
+	return errors.Join(
+		settings.Refuse(c.Rules == "" && c.RatelimitConfig == "",
+			"rules: is missing; give the path of a rules file, such as --rules rules.yaml, or --ratelimit-config"),
+		settings.Refuse(c.Rules == "" && c.RatelimitConfig != "" && c.Descriptors != "",
+			"descriptors: needs rules to bind descriptors to; give --rules"),
+		c.Config.Check(tier.Input{Field: "descriptors", Path: c.Descriptors}),
+		c.Above.Check(),
+		rls.Check(&c.Ratelimit, &c.RLS),
+	)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/tier"
+	"github.com/weirlimit/weir/regional/rls"
 )
 
 func file(t *testing.T, text string) string {
@@ -39,8 +40,8 @@ func TestDefaults(t *testing.T) {
 			LogFormat: "text", LogLevel: "info", Front: "auto", State: "auto", StateInterval: 5 * time.Second,
 			RedisOf: tier.Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 4096},
 		},
-		Ratelimit: Ratelimit{Consistency: "leased", OnFailure: "allow"},
-		RLS:       RLS{Listen: "127.0.0.1:8081", MaxConnectionAge: 30 * time.Minute, Budget: 100 * time.Millisecond},
+		Ratelimit: rls.Limits{Consistency: "leased", OnFailure: "allow"},
+		RLS:       rls.Endpoint{Listen: "127.0.0.1:8081", MaxConnectionAge: 30 * time.Minute, Budget: 100 * time.Millisecond},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
@@ -56,6 +57,8 @@ max_holders: 2
 max_streams: 3
 learning: false
 front: on
+region: eu
+global: 127.0.0.1:4,127.0.0.1:5
 drain_wait: 2s
 max_memory: 64MiB
 `)
@@ -84,6 +87,8 @@ learning: false
 state: "off"
 state_interval: 1m
 front: on
+region: eu
+global: 127.0.0.1:4,127.0.0.1:5
 redis: 127.0.0.1:1,127.0.0.1:2
 redis_mode: sentinel
 redis_sentinel_master: main
@@ -182,6 +187,9 @@ func TestMistakes(t *testing.T) {
 		"log level":       {args: []string{"--log-level", "loud"}, says: []string{"log_level"}},
 		"rules":           {args: []string{"--rules", ""}, says: []string{"rules: is missing"}},
 		"front":           {args: []string{"--front", "maybe"}, says: []string{"front", `"auto" "on" "off"`}},
+		"global address":  {args: []string{"--region", "eu", "--global", "a:1,b"}, says: []string{`global: "b" must be host:port`}},
+		"no region":       {args: []string{"--global", "a:1"}, says: []string{"region: is missing"}},
+		"long region":     {args: []string{"--region", strings.Repeat("r", 65)}, says: []string{"region: has 65 bytes, at most 64"}},
 		"redis address":   {args: []string{"--redis", "a:1,b"}, says: []string{`redis: "b" must be host:port`}},
 		"redis mode":      {args: []string{"--redis", "a:1", "--redis-mode", "x"}, says: []string{`redis_mode: "x"`}},
 		"redis single":    {args: []string{"--redis", "a:1,b:1", "--redis-mode", "single"}, says: []string{"redis_mode: single is for one address"}},

@@ -30,7 +30,7 @@ func (empty) ShouldRateLimit(context.Context, *rlspb.RateLimitRequest) (*rlspb.R
 func BenchmarkDecision(b *testing.B) {
 	for _, descriptors := range []int{1, 3} {
 		b.Run("descriptors="+strconv.Itoa(descriptors), func(b *testing.B) {
-			server := newBench(b, benchYAML, func(c *Config) { c.Consistency = lease.Leased })
+			server := newBench(b, benchYAML, func(c *Config) { c.Consistency = lease.Leased.String() })
 			requests := make([]*rlspb.RateLimitRequest, 1000)
 			for i := range requests {
 				requests[i] = benchRequest(i, descriptors)
@@ -59,7 +59,7 @@ func BenchmarkCall(b *testing.B) {
 		benchmarkCalls(b, l.Addr().String())
 	})
 	b.Run("weir", func(b *testing.B) {
-		server := newBench(b, benchYAML, func(c *Config) { c.Consistency = lease.Leased })
+		server := newBench(b, benchYAML, func(c *Config) { c.Consistency = lease.Leased.String() })
 		l := listen(b)
 		go func() { _ = server.Serve(l) }()
 		benchmarkCalls(b, l.Addr().String())

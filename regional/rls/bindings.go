@@ -4,13 +4,12 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/binding"
-	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// bindings are the bindings in force, each with its prepared rule; nil: there are none.
+// bindings are the bindings in force, each with its prepared rule.
 //
 // A binding comes before any rule of the same descriptor in the configuration of
 // envoyproxy/ratelimit. A descriptor with its own limit is not bound. The rule's own
@@ -22,20 +21,12 @@ type bindings struct {
 }
 
 func newBindings(s *binding.Set) *bindings {
-	if s == nil {
-		return nil
-	}
 	return &bindings{s, make([]atomic.Pointer[prepared], s.Len())}
 }
-
-func (b *bindings) domain(name string) bool { return b != nil && b.Domain(name) }
 
 // check returns the bindings whose rule cannot be bound as errors, and the number of
 // bindings whose rule is off.
 func (b *bindings) check(find func(name string) *limiter.Policy) (errs strict.Errors, off int) {
-	if b == nil {
-		return nil, 0
-	}
 	return b.Check(func(name string) (binding.Target, bool) {
 		p := find(name)
 		return target(p), p != nil
@@ -56,7 +47,7 @@ func (s *Server) bind(q *query, d *described, i int) {
 		return
 	}
 	if p := s.resolve(b, &q.rules.bindings.current[b.Index]); p != nil {
-		d.rule, q.matches[i] = p, descriptor.Match{}
+		d.rule, q.matches[i] = p, nil
 	} else {
 		s.metrics.noBinding.Inc()
 	}

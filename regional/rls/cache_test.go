@@ -87,6 +87,8 @@ descriptors:
   - { key: five, rate_limit: { unit: day, requests_per_unit: 5 } }
   - { key: dozen, rate_limit: { unit: day, requests_per_unit: 12 } }
   - { key: hundred, rate_limit: { unit: day, requests_per_unit: 100 } }
+  - { key: quota, quota_mode: true, rate_limit: { unit: day, requests_per_unit: 5 } }
+  - { key: try, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 5 } }
 `
 
 func charging(c *Config) { c.ChargeDenied = true }

@@ -152,7 +152,7 @@ func TestConvertedDecidesTheSame(t *testing.T) {
 				requests += len(r.Descriptors)
 				want, got := nameless(there.ask(r), beside), nameless(here.ask(r), beside)
 				for i, d := range r.Descriptors {
-					if m, found := config.Match("d", entriesOf(d)); found && got.Statuses[i].CurrentLimit != nil && result.Names[m.Rule.Path] != "" {
+					if r := config.Match("d", entriesOf(d)); r != nil && got.Statuses[i].CurrentLimit != nil && result.Names[r.Path] != "" {
 						bound++
 					}
 				}
@@ -184,7 +184,7 @@ func nameless(r *rlspb.RateLimitResponse, beside bool) *rlspb.RateLimitResponse 
 // converted reports whether nothing that was left out has a part in a request.
 func converted(c *descriptor.Config, result *convert.Result, r *rlspb.RateLimitRequest) bool {
 	for _, d := range r.Descriptors {
-		if m, found := c.Match(r.Domain, entriesOf(d)); found && result.Names[m.Rule.Path] == "" && !m.Rule.Unlimited {
+		if rule := c.Match(r.Domain, entriesOf(d)); rule != nil && result.Names[rule.Path] == "" && !rule.Unlimited {
 			return false
 		}
 	}

@@ -23,7 +23,7 @@ func FuzzShouldRateLimit(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	b := newBench(f, specYAML, func(c *Config) { c.Headers, c.Metadata = DefaultHeaders(), true })
+	b := newBench(f, specYAML, func(c *Config) { c.Headers, c.Metadata = true, true })
 	if err := b.bindTo(boundRules, boundTo); err != nil {
 		f.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func FuzzJSON(f *testing.F) {
 	f.Add(`{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"a"}],"hitsAddend":"3"}],"hitsAddend":2}`)
 	f.Add(`{"domain":"d","descriptors":[{"entries":[{"key":"x"}],"limit":{"requestsPerUnit":1,"unit":"DAY"}}]}`)
 	f.Add(`[1,2`)
-	b := newBench(f, specYAML, func(c *Config) { c.Headers, c.Metadata = DefaultHeaders(), true })
+	b := newBench(f, specYAML, func(c *Config) { c.Headers, c.Metadata = true, true })
 	f.Fuzz(func(t *testing.T, body string) {
 		switch w := b.post(body); w.Code {
 		case 200, 429, 400, 413:

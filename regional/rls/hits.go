@@ -20,9 +20,8 @@ type hitMetrics struct {
 	loads, loadErrors                    telemetry.Counter
 	seconds                              telemetry.Observer
 
-	mu    sync.Mutex
-	kept  map[statLabels]*hitCounts // those of rules, of which some have the same labels
-	users map[*hitCounts]int
+	mu   sync.Mutex
+	kept map[statLabels]*hitCounts
 }
 
 // hitKind is the outcome of hits. A descriptor that crosses a limit has hits of both
@@ -50,7 +49,6 @@ func newHitMetrics(r *telemetry.Registry, wanted bool) *hitMetrics {
 		loads:      r.Counter("ratelimit_service_config_load_success", "Configurations that were put in force."),
 		loadErrors: r.Counter("ratelimit_service_config_load_error", "Configurations that were not, for a mistake."),
 		kept:       map[statLabels]*hitCounts{},
-		users:      map[*hitCounts]int{},
 	}
 	failures := r.Counters("ratelimit_service_should_rate_limit_error",
 		"Requests that are wrong (service_error), and that were decided without the store (redis_error).", "err_type")
@@ -72,6 +70,7 @@ type hitCounts struct {
 	labels  statLabels
 	metrics *hitMetrics
 	kinds   [hitKinds]atomic.Pointer[telemetry.Counter]
+	users   int // rules, of which some have the same labels; metrics.mu is held
 }
 
 // statLabels are domain, key1 and key2 of a name in statistics.
@@ -103,7 +102,7 @@ func (m *hitMetrics) of(stat string) *hitCounts {
 		h = &hitCounts{labels: labels, metrics: m}
 		m.kept[labels] = h
 	}
-	m.users[h]++
+	h.users++
 	return h
 }
 
@@ -115,10 +114,9 @@ func (h *hitCounts) release() {
 	m := h.metrics
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.users[h]--; m.users[h] > 0 {
+	if h.users--; h.users > 0 {
 		return
 	}
-	delete(m.users, h)
 	delete(m.kept, h.labels)
 	for _, vec := range m.vecs {
 		vec.DeleteLabelValues(h.labels[:]...)

@@ -8,11 +8,9 @@ import (
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protojson"
-
-	"github.com/weirlimit/weir/internal/descriptor"
 )
 
-// HTTP is the server for clients without gRPC:
+// Handle adds what is served over HTTP, for clients without gRPC:
 //
 //	/json         a request and its response as proto3 JSON; 200: within the
 //	              limits, 429: over a limit, 400 and 413: a wrong request, 500: a
@@ -25,17 +23,15 @@ import (
 //
 // It has no certificates. Where clients must present one (TLS.ClientCA), /json and
 // /rlconfig answer 403: they would be a way around that.
-func (s *Server) HTTP() http.Handler {
-	mux := http.NewServeMux()
+func (s *Server) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("/healthcheck", s.healthcheck)
 	if s.cfg.TLS.ClientCA != "" {
 		mux.HandleFunc("/json", byCertificateOnly)
 		mux.HandleFunc("/rlconfig", byCertificateOnly)
-		return mux
+		return
 	}
 	mux.HandleFunc("/json", s.json)
 	mux.HandleFunc("/rlconfig", s.rlconfig)
-	return mux
 }
 
 func byCertificateOnly(w http.ResponseWriter, _ *http.Request) {
@@ -43,7 +39,7 @@ func byCertificateOnly(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) json(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.cfg.MaxMessage)))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
 	var request rlspb.RateLimitRequest
 	if err == nil {
 		if err = protojson.Unmarshal(body, &request); err != nil {
@@ -101,9 +97,7 @@ func (s *Server) rlconfig(w http.ResponseWriter, _ *http.Request) {
 	for r := range rules.config.Rules() {
 		unit := rlspb.RateLimitResponse_RateLimit_Unit(r.Unit.Number()) // UNKNOWN if unlimited
 		fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t\n",
-			descriptor.Match{Rule: r}.AppendStatName(nil, nil), unit, r.RequestsPerUnit, r.Shadow, r.Quota)
+			r.AppendStatName(nil, nil), unit, r.RequestsPerUnit, r.Shadow, r.Quota)
 	}
-	if rules.bindings != nil {
-		rules.bindings.Write(w)
-	}
+	rules.bindings.Write(w)
 }

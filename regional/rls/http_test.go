@@ -7,15 +7,22 @@ import (
 	"testing"
 )
 
+// http is what the server answers over HTTP.
+func (b *bench) http() http.Handler {
+	mux := http.NewServeMux()
+	b.Handle(mux)
+	return mux
+}
+
 // post sends a body to /json.
 func (b *bench) post(body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	b.HTTP().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/json", strings.NewReader(body)))
+	b.http().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/json", strings.NewReader(body)))
 	return w
 }
 
 func TestJSON(t *testing.T) {
-	b := newBench(t, specYAML, func(c *Config) { c.MaxMessage = 1000 })
+	b := newBench(t, specYAML)
 	const once = `{"domain":"d","descriptors":[{"entries":[{"key":"nothing","value":""}]}]}`
 	for _, c := range []struct {
 		body string
@@ -36,7 +43,7 @@ func TestJSON(t *testing.T) {
 		{`{`, 400, "body is no request"},
 		{``, 400, "body is no request"},
 		{`[]`, 400, "body is no request"},
-		{once + strings.Repeat(" ", 1000), 413, "body has more than 1000 bytes"},
+		{once + strings.Repeat(" ", maxMessage), 413, "body has more than 1048576 bytes"},
 	} {
 		w := b.post(c.body)
 		if w.Code != c.code {
@@ -63,7 +70,7 @@ func TestNoWayAroundCertificates(t *testing.T) {
 	for path, want := range map[string]int{"/json": 403, "/rlconfig": 403, "/healthcheck": 200} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			w := httptest.NewRecorder()
-			b.HTTP().ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(`{"domain":"d","descriptors":[{"entries":[{"key":"user"}]}]}`)))
+			b.http().ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(`{"domain":"d","descriptors":[{"entries":[{"key":"user"}]}]}`)))
 			if w.Code != want {
 				t.Errorf("%s %s: %d, want %d", method, path, w.Code, want)
 			}
@@ -78,7 +85,7 @@ func TestOtherPages(t *testing.T) {
 	b := newBench(t, "")
 	send := func(method, path, body string) (int, string) {
 		w := httptest.NewRecorder()
-		b.HTTP().ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+		b.http().ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 		return w.Code, w.Body.String()
 	}
 	get := func(path string) (int, string) { return send(http.MethodGet, path, "") }

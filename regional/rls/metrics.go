@@ -49,11 +49,11 @@ type counts struct {
 }
 
 func (c *counts) result(r result) {
-	count(&c.results[r], c.metrics.decisions, c.name, resultNames[r])
+	counter(&c.results[r], c.metrics.decisions, c.name, resultNames[r]).Inc()
 }
 
 func (c *counts) countDegraded(how limiter.Degraded) {
-	count(&c.degraded[how], c.metrics.degraded, c.name, how.String())
+	counter(&c.degraded[how], c.metrics.degraded, c.name, how.String()).Inc()
 }
 
 // drop removes the counters from the metrics. Requests in flight may still count on them,
@@ -68,11 +68,7 @@ func (c *counts) drop() {
 	}
 }
 
-// count adds one to a counter, which it makes if there is none yet.
-func count(c *atomic.Pointer[telemetry.Counter], vec *telemetry.CounterVec, labels ...string) {
-	counter(c, vec, labels...).Inc()
-}
-
+// counter returns a counter, which it makes if there is none yet.
 func counter(c *atomic.Pointer[telemetry.Counter], vec *telemetry.CounterVec, labels ...string) telemetry.Counter {
 	p := c.Load()
 	if p == nil {
@@ -145,7 +141,7 @@ func (m *metrics) of(p *prepared, entries []descriptor.Entry, buffer []byte) (*c
 	if p.rule == nil || !p.rule.DetailedMetric && !p.rule.ValueToMetric {
 		return p.counts, buffer
 	}
-	buffer = descriptor.Match{Rule: p.rule}.AppendMetric(buffer[:0], entries)
+	buffer = p.rule.AppendMetric(buffer[:0], entries)
 	m.mu.RLock()
 	c, full := m.detailed[string(buffer)], len(m.detailed) >= maxDetailed
 	m.mu.RUnlock()
@@ -172,7 +168,7 @@ func (m *metrics) detail(p *prepared, name []byte, entries []descriptor.Entry) *
 	if same, ok := m.byRule.Load(string(name)); ok {
 		c = same.(*counts) // the file has a rule for this very value
 	} else {
-		stat := descriptor.Match{Rule: p.rule}.AppendStatName(nil, entries)
+		stat := p.rule.AppendStatName(nil, entries)
 		c = &counts{name: string(name), metrics: m, hits: m.hits.of(string(stat))}
 	}
 	m.detailed[c.name] = c

@@ -80,8 +80,12 @@ func (s *Server) prepareOverride(o override, base *prepared, spec limit.Spec) *p
 	}
 	s.setLimit(p, p.name(), spec)
 	p.policy.Beside = p.policy.Exactly()
+	title := "" // of the rule in its file, if it has one
+	if p.rule != nil {
+		title = p.rule.Name
+	}
 	p.current = &rlspb.RateLimitResponse_RateLimit{
-		Name:            p.title(),
+		Name:            title,
 		RequestsPerUnit: o.requestsPerUnit,
 		Unit:            rlspb.RateLimitResponse_RateLimit_Unit(o.unit.Number()),
 	}
@@ -140,14 +144,6 @@ func (s *Server) counting(p *prepared, count int64) *limiter.Policy {
 
 // name is the name of a rule in its counters and in metrics.
 func (p *prepared) name() string { return p.counts.name }
-
-// title is the name that the file gives a rule, unlimited ones too; may be empty.
-func (p *prepared) title() string {
-	if p.rule == nil {
-		return ""
-	}
-	return p.rule.Name
-}
 
 // domainName is the name of the counters of a domain's descriptors that no rule matches:
 // the beginning of the paths of the domain's rules, with the bar after it. No path and no

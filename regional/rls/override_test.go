@@ -16,8 +16,8 @@ func perDay(n uint32, d *ratelimitpb.RateLimitDescriptor) *ratelimitpb.RateLimit
 }
 
 // exactly and leased are how a server may be run.
-func exactly(c *Config) { c.Consistency = lease.Exact }
-func leased(c *Config)  { c.Consistency = lease.Leased }
+func exactly(c *Config) { c.Consistency = lease.Exact.String() }
+func leased(c *Config)  { c.Consistency = lease.Leased.String() }
 
 // A limit in a request judges the same count as the rule's own with the same window; it
 // changes nothing of what others are told.

@@ -22,12 +22,13 @@ type query struct {
 
 	descriptors []described
 	entries     []descriptor.Entry // of all descriptors, one after the other
-	matches     []descriptor.Match // of each, for replaces
+	matches     []*descriptor.Rule // of the configuration, for replaces
 
 	asks      []limiter.Ask
-	mixed     bool // an ask is for descriptors with different limits, or for a peek too
-	anyOver   bool // a descriptor is over its limit
-	charges   int  // of asks: those after them are peeks'
+	mixed     bool  // an ask is for descriptors with different limits, or for a peek too
+	anyOver   bool  // a descriptor is over its limit
+	rounds    []int // where in asks each round but the first begins
+	charges   int   // of asks: those after them are peeks'
 	judgments []limiter.Judgment
 
 	keys, name []byte // what asks point to; a metric's name
@@ -42,6 +43,7 @@ type described struct {
 	balance int // index of the ask that has what is left if ask is refused; 0: ask itself
 
 	replaced bool
+	alone    bool // it is judged by itself
 	refused  bool // over its limit
 	free     bool // the ask is made for peeks alone, and charges nothing
 }
@@ -63,7 +65,7 @@ func (q *query) release() {
 	}
 	*q = query{
 		descriptors: q.descriptors[:0], entries: q.entries[:0], matches: q.matches[:0],
-		asks: q.asks[:0], judgments: q.judgments[:0], keys: q.keys[:0], name: q.name[:0],
+		asks: q.asks[:0], rounds: q.rounds[:0], judgments: q.judgments[:0], keys: q.keys[:0], name: q.name[:0],
 	}
 	queries.Put(q)
 }
@@ -75,18 +77,16 @@ func (s *Server) match(q *query) error {
 		total += len(d.Entries)
 	}
 	q.entries = slices.Grow(q.entries, total) // stays where it is from here on
-	known := q.rules.knows(q.request.Domain)
+	known := q.rules.has(q.request.Domain)
 	for i, d := range q.request.Descriptors {
 		at := len(q.entries)
 		for _, e := range d.Entries {
 			q.entries = append(q.entries, descriptor.Entry{Key: e.Key, Value: e.Value})
 		}
 		found := described{entries: q.entries[at:], hits: hitsOf(q.request, d), ask: -1}
-		m, ok := q.rules.config.Match(q.request.Domain, found.entries)
+		m := q.rules.config.Match(q.request.Domain, found.entries)
 		q.matches = append(q.matches, m)
-		if ok {
-			found.rule = q.rules.prepared[m.Rule]
-		}
+		found.rule = q.rules.prepared[m] // nil of nil
 		switch {
 		case d.Limit != nil && known:
 			p, reason := s.override(q.rules, q.request.Domain, found.rule, d.Limit)
@@ -94,7 +94,7 @@ func (s *Server) match(q *query) error {
 				return wrong(field(i, "limit"), "%s", reason)
 			}
 			found.rule = p
-		case d.Limit == nil && q.rules.bindings != nil:
+		case d.Limit == nil:
 			s.bind(q, &found, i)
 		}
 		if found.rule == nil {
@@ -102,7 +102,9 @@ func (s *Server) match(q *query) error {
 		}
 		q.descriptors = append(q.descriptors, found)
 	}
-	q.replace()
+	for i, yes := range descriptor.Replaced(q.matches) {
+		q.descriptors[i].replaced = yes
+	}
 	return nil
 }
 
@@ -114,34 +116,53 @@ func (s *Server) unmatched(known bool) {
 	}
 }
 
-// replace takes out the descriptors whose rule is replaced by that of another one.
-func (q *query) replace() {
-	for i, yes := range descriptor.Replaced(q.matches) {
-		q.descriptors[i].replaced = yes
-	}
-}
-
 // prepareAsks makes the asks: first those of the group, with one ask per counter, then
 // the charges outside of it, then the peeks. Without together there is no group, and each
-// descriptor is charged by itself.
+// descriptor has an ask of its own, peeks too. Those of one counter are in different rounds,
+// so that they are judged in their order.
 func (q *query) prepareAsks(together bool) {
-	grouped := func(d *described) bool { return together && d.rule.mode == enforce }
+	alone := 0
 	for i := range q.descriptors {
-		if d := &q.descriptors[i]; d.counted() && grouped(d) && !d.peek() {
+		d := &q.descriptors[i]
+		switch {
+		case !d.counted() || together && d.peek():
+		case together && d.rule.mode == enforce:
 			q.join(d)
+		default:
+			d.alone = true
+			alone++
 		}
 	}
-	for i := range q.descriptors {
-		if d := &q.descriptors[i]; d.counted() && !grouped(d) && !d.peek() {
-			q.add(d, q.askOf(d, d.rule.policy, d.hits))
+	for first := true; alone > 0; first = false {
+		begin := len(q.asks)
+		if !first {
+			q.rounds = append(q.rounds, begin)
 		}
+		alone -= q.addRound(begin)
 	}
 	q.charges = len(q.asks)
 	for i := range q.descriptors {
-		if d := &q.descriptors[i]; d.counted() && d.peek() {
+		if d := &q.descriptors[i]; d.counted() && d.ask < 0 {
 			q.peek(i)
 		}
 	}
+}
+
+// addRound adds the first ask of each counter among those that are yet to be added, and
+// returns how many they are.
+func (q *query) addRound(begin int) int {
+	for i := range q.descriptors {
+		d := &q.descriptors[i]
+		if !d.alone || d.ask >= 0 {
+			continue
+		}
+		a := q.askOf(d, d.rule.policy, d.hits)
+		if !slices.ContainsFunc(q.asks[begin:], func(b limiter.Ask) bool { return sameCounter(&a, &b) }) {
+			q.add(d, a)
+			d.free = d.peek()
+		}
+	}
+	return len(q.asks) - begin
 }
 
 // counted reports whether the descriptor needs the store.
@@ -158,7 +179,7 @@ func (q *query) add(d *described, a limiter.Ask) {
 func (q *query) join(d *described) {
 	a := q.askOf(d, d.rule.policy, d.hits)
 	a.Group = 1
-	i := q.same(&a)
+	i := slices.IndexFunc(q.asks, func(b limiter.Ask) bool { return sameCounter(&a, &b) })
 	if i < 0 {
 		q.add(d, a)
 		return
@@ -205,11 +226,6 @@ func (q *query) chargeBy(a *limiter.Ask, i int) int {
 	return at
 }
 
-// same returns the ask of the same counter, -1 if there is none.
-func (q *query) same(a *limiter.Ask) int {
-	return slices.IndexFunc(q.asks, func(b limiter.Ask) bool { return sameCounter(a, &b) })
-}
-
 func sameCounter(a, b *limiter.Ask) bool {
 	return a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key)
 }
@@ -232,7 +248,7 @@ func (p *prepared) appendKey(dst []byte, entries []descriptor.Entry) []byte {
 	case p.binding != nil:
 		return p.binding.AppendKey(dst, p.policy.Key, entries)
 	case p.rule != nil:
-		return descriptor.Match{Rule: p.rule}.AppendKey(dst, entries)
+		return p.rule.AppendKey(dst, entries)
 	}
 	return appendOverrideKey(dst, entries)
 }

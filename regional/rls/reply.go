@@ -131,7 +131,7 @@ func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_Descripto
 		if d.rule.mode != shadow {
 			degraded = max(degraded, q.judgments[d.ask].Degraded)
 		}
-		if s.cfg.Headers.Limit == "" || statuses[i].CurrentLimit == nil {
+		if !s.cfg.Headers || statuses[i].CurrentLimit == nil {
 			continue
 		}
 		if left := statuses[i].LimitRemaining; left < least || d.refused && d.rule.mode == enforce {
@@ -144,10 +144,10 @@ func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_Descripto
 	}
 	if nearest >= 0 {
 		st := statuses[nearest]
-		add(s.cfg.Headers.Limit, strconv.FormatInt(q.descriptors[nearest].rule.policy.Terms.Capacity, 10))
-		add(s.cfg.Headers.Remaining, strconv.FormatUint(uint64(st.LimitRemaining), 10))
+		add("RateLimit-Limit", strconv.FormatInt(q.descriptors[nearest].rule.policy.Terms.Capacity, 10))
+		add("RateLimit-Remaining", strconv.FormatUint(uint64(st.LimitRemaining), 10))
 		if st.DurationUntilReset != nil {
-			add(s.cfg.Headers.Reset, strconv.FormatInt(st.DurationUntilReset.Seconds, 10))
+			add("RateLimit-Reset", strconv.FormatInt(st.DurationUntilReset.Seconds, 10))
 		}
 	}
 	if degraded != limiter.Sound {

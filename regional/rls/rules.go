@@ -20,15 +20,18 @@ import (
 type rules struct {
 	config    *descriptor.Config // without domains as long as there is none
 	prepared  map[*descriptor.Rule]*prepared
-	bindings  *bindings // nil: there are none
+	bindings  *bindings
 	overrides overrides
 }
 
-// noConfig has no domains.
-var noConfig, _ = descriptor.Parse(nil, descriptor.Options{})
+// noConfig has no domains, and noBindings has no bindings.
+var (
+	noConfig, _ = descriptor.Parse(nil, descriptor.Options{})
+	noBindings  = newBindings(new(binding.Set))
+)
 
-func (r *rules) knows(domain string) bool {
-	return r.config.Domain(domain) || r.bindings.domain(domain)
+func (r *rules) has(domain string) bool {
+	return r.config.Domain(domain) || r.bindings.Domain(domain)
 }
 
 // prepared is a rule with everything that does not depend on the request.
@@ -79,7 +82,7 @@ func (s *Server) prepareAll(c *descriptor.Config, before *rules) map[*descriptor
 }
 
 func (s *Server) prepare(r *descriptor.Rule) *prepared {
-	stat := descriptor.Match{Rule: r}.AppendStatName(nil, nil)
+	stat := r.AppendStatName(nil, nil)
 	p := &prepared{rule: r, metadata: structOf(r.Metadata), counts: s.metrics.rule(r.Path, string(stat)), mode: enforce, quota: r.Quota || s.cfg.Quota}
 	switch {
 	case r.Shadow:
@@ -103,8 +106,8 @@ func (s *Server) prepare(r *descriptor.Rule) *prepared {
 func (s *Server) setLimit(p *prepared, name string, spec limit.Spec) {
 	spec.ChargeDenied = s.cfg.ChargeDenied
 	l, _ := limit.New(spec)
-	p.policy = limiter.NewPolicy(name, 0, l, lease.NewTerms(l, s.cfg.Consistency, 0, 0, 0), 0)
-	p.policy.OnFailure, p.policy.ExpectedHolders = s.cfg.OnFailure, s.cfg.Replicas
+	p.policy = limiter.NewPolicy(name, 0, l, lease.NewTerms(l, rule.ConsistencyOf(s.cfg.Consistency), 0, 0, 0), 0)
+	p.policy.OnFailure, p.policy.ExpectedHolders = rule.OnFailureOf(s.cfg.OnFailure), s.cfg.Replicas
 	if p.mode == shadow {
 		p.policy.Mode = rule.Shadow
 	}

@@ -46,7 +46,7 @@ func New(cfg Config) (*Server, error) {
 	options := []grpc.ServerOption{
 		grpc.StreamInterceptor(s.stream),
 		grpc.ConnectionTimeout(handshakeTime),
-		grpc.MaxRecvMsgSize(cfg.MaxMessage),
+		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.NumStreamWorkers(uint32(streamWorkers * runtime.GOMAXPROCS(0))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -104,8 +104,8 @@ func (s *Server) SetConfig(c *descriptor.Config) {
 	s.health.publish()
 }
 
-// SetBindings puts bindings in force, as a whole; nil: there are none. The error is
-// a [strict.Errors]: a rule is missing or cannot be bound.
+// SetBindings puts bindings in force, as a whole. The error is a [strict.Errors]: a rule
+// is missing or cannot be bound.
 func (s *Server) SetBindings(set *binding.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +156,7 @@ func (s *Server) inForce() *rules {
 	if r := s.rules.Load(); r != nil {
 		return r
 	}
-	return &rules{config: noConfig}
+	return &rules{config: noConfig, bindings: noBindings}
 }
 
 // Serve answers on a listener until Shutdown; then it returns nil.

@@ -64,12 +64,12 @@ func newBench(t testing.TB, yaml string, change ...func(*Config)) *bench {
 	b.store = &deaf{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30, Now: now})}
 	b.service = limiter.NewService(limiter.Config{Store: b.store, Now: now})
 	cfg := Config{
-		Judge:       limiter.NewJudge(b.store, nil, nil, b.metrics, nil),
-		Rules:       func(name string) *limiter.Policy { return b.service.Policy(name, 0) },
-		Consistency: lease.Exact,
-		Metrics:     b.metrics,
-		Log:         slog.New(slog.DiscardHandler),
-		Now:         func() time.Time { return time.UnixMicro(b.clock.Load()) },
+		Judge:   limiter.NewJudge(b.store, nil, nil, b.metrics, nil),
+		Rules:   func(name string) *limiter.Policy { return b.service.Policy(name, 0) },
+		Limits:  Limits{Consistency: "exact"},
+		Metrics: b.metrics,
+		Log:     slog.New(slog.DiscardHandler),
+		Now:     func() time.Time { return time.UnixMicro(b.clock.Load()) },
 	}
 	for _, f := range change {
 		f(&cfg)

@@ -65,18 +65,32 @@ func (s *Server) decide(ctx context.Context, begin time.Time, q *query) (*rlspb.
 	if q.mixed {
 		s.narrow(q)
 	}
-	q.judgments = slices.Grow(q.judgments[:0], len(q.asks))[:len(q.asks)]
-	clear(q.judgments)
-	if len(q.asks) > 0 {
-		ctx, cancel := context.WithDeadline(ctx, s.deadline(ctx, begin))
-		s.cfg.Judge.Judge(ctx, q.asks, q.judgments)
-		cancel()
-	}
+	s.judge(ctx, begin, q)
 	refused := s.weigh(q) && !s.cfg.Shadow
 	q.free = refused && !s.cfg.ChargeDenied
 	response := s.reply(q, refused)
 	s.settle(ctx, q)
 	return response, nil
+}
+
+// judge has the asks decided: in one call, unless there are rounds.
+func (s *Server) judge(ctx context.Context, begin time.Time, q *query) {
+	q.judgments = slices.Grow(q.judgments[:0], len(q.asks))[:len(q.asks)]
+	clear(q.judgments)
+	if len(q.asks) == 0 {
+		return
+	}
+	ctx, cancel := context.WithDeadline(ctx, s.deadline(ctx, begin))
+	defer cancel()
+	if len(q.rounds) > 0 && q.charges < len(q.asks) {
+		q.rounds = append(q.rounds, q.charges) // peeks are about what all rounds have left
+	}
+	at := 0
+	for _, end := range q.rounds {
+		s.cfg.Judge.Judge(ctx, q.asks[at:end], q.judgments[at:end])
+		at = end
+	}
+	s.cfg.Judge.Judge(ctx, q.asks[at:], q.judgments[at:])
 }
 
 // deadline is the time by which the store has to answer.
@@ -101,10 +115,10 @@ func (s *Server) weigh(q *query) bool {
 			continue
 		}
 		d.refused = q.isOver(i)
-		if q.anyOver && !d.refused && d.rule.mode != enforce && !s.cfg.ChargeDenied {
+		if q.anyOver && !d.refused && d.rule.mode != enforce {
 			d.refused = q.isOverAfter(i)
 		}
-		q.anyOver = q.anyOver || d.refused
+		q.anyOver = q.anyOver || d.refused && !s.cfg.ChargeDenied
 		switch {
 		case !d.refused:
 		case d.rule.mode == enforce:
@@ -156,13 +170,16 @@ func (q *query) isOverAfter(i int) bool {
 func (q *query) used(i int) int64 {
 	d := &q.descriptors[i]
 	a, v := &q.asks[d.ask], &q.judgments[d.ask]
-	if !v.Admitted && d.balance > 0 {
+	if d.balance > 0 && !v.Admitted && (v.Refused || v.Grant.Remaining == 0) {
 		a, v = &q.asks[d.balance], &q.judgments[d.balance]
 	}
 	if (!v.Admitted || a.Want.Need == 0) && v.Degraded == limiter.Sound && v.Grant.Reset <= 0 {
 		return 0
 	}
 	granted := v.Grant.Granted
+	if a != &q.asks[d.ask] { // it is judged after all charges
+		granted += q.grantedAfter(d.ask)
+	}
 	if v.Admitted && v.Degraded != limiter.Sound { // nothing was granted, but it is counted
 		granted = a.Want.Need
 	}
@@ -178,13 +195,23 @@ func (q *query) before(i int) (refused, granted int64) {
 		o := &q.descriptors[j]
 		switch {
 		case o.ask < 0 || o.peek() || o.ask == d.ask || !sameCounter(a, &q.asks[o.ask]):
+		case q.judgments[o.ask].Admitted:
+			granted += q.judgments[o.ask].Grant.Granted
 		case o.refused:
 			refused += o.hits
-		default:
-			granted += q.judgments[o.ask].Grant.Granted
 		}
 	}
 	return refused, granted
+}
+
+// grantedAfter is what was granted to later asks on the counter of an ask.
+func (q *query) grantedAfter(ask int) (units int64) {
+	for j := ask + 1; j < q.charges; j++ {
+		if sameCounter(&q.asks[ask], &q.asks[j]) {
+			units += q.judgments[j].Grant.Granted
+		}
+	}
+	return units
 }
 
 // through is what descriptor i and those before it charge in the same ask. Its

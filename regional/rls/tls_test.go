@@ -164,18 +164,18 @@ func TestTLSThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	a := newAuthority(t)
 	files := TLS{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
-	if _, err := New(Config{TLS: files}); err == nil || !strings.Contains(err.Error(), files.Cert) {
+	if _, err := New(Config{Endpoint: Endpoint{TLS: files}}); err == nil || !strings.Contains(err.Error(), files.Cert) {
 		t.Errorf("no files: %v", err)
 	}
 	cert, _ := a.sign("x", time.Now().Add(time.Hour))
 	_, key := a.sign("y", time.Now().Add(time.Hour))
 	write(t, files, cert, key, a.pem)
-	if _, err := New(Config{TLS: files}); err == nil || !strings.Contains(err.Error(), files.Key) {
+	if _, err := New(Config{Endpoint: Endpoint{TLS: files}}); err == nil || !strings.Contains(err.Error(), files.Key) {
 		t.Errorf("a key of another certificate: %v", err)
 	}
 	cert, key = a.sign("x", time.Now().Add(time.Hour))
 	write(t, files, cert, key, []byte("nothing"))
-	if _, err := New(Config{TLS: files}); err == nil || !strings.Contains(err.Error(), files.ClientCA) {
+	if _, err := New(Config{Endpoint: Endpoint{TLS: files}}); err == nil || !strings.Contains(err.Error(), files.ClientCA) {
 		t.Errorf("no authority: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/binding"
 	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/watch"
 )
@@ -16,19 +17,8 @@ func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, 
 	return watch.New(watch.Config{
 		What: "ratelimit",
 		Path: dir,
-		Read: func() ([]watch.File, error) {
-			files, err := descriptor.Read(dir)
-			read := make([]watch.File, len(files))
-			for i, f := range files {
-				read[i] = watch.File{Name: f.Name, Data: f.Data}
-			}
-			return read, err
-		},
-		Parse: func(read []watch.File) (watch.Candidate, error) {
-			files := make([]descriptor.File, len(read))
-			for i, f := range read {
-				files[i] = descriptor.File{Name: f.Name, Data: f.Data}
-			}
+		Read: func() ([]rulefile.File, error) { return descriptor.Read(dir) },
+		Parse: func(files []rulefile.File) (watch.Candidate, error) {
 			config, err := descriptor.Parse(files, o)
 			s.metrics.hits.load(err)
 			if err != nil {
@@ -54,22 +44,15 @@ func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, 
 // WatchBindings makes a watcher of a file of bindings, which it puts in force in s.
 // Their rules must be in force before.
 func WatchBindings(path string, s *Server, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
-	return watch.New(watch.Config{
-		What: "descriptors",
-		Path: path,
-		Read: watch.One("descriptors", path),
-		Parse: func(files []watch.File) (watch.Candidate, error) {
-			bindings, err := binding.Parse(path, files[0].Data)
-			if err != nil {
-				return watch.Candidate{}, err
-			}
-			return watch.Candidate{
-				Version: bindings.Version(),
-				Apply:   func() error { return s.SetBindings(bindings) },
-				About:   []any{"bindings", bindings.Len()},
-			}, nil
-		},
-		Log:     log,
-		Metrics: r,
-	})
+	return watch.NewFile("descriptors", path, func(f rulefile.File) (watch.Candidate, error) {
+		bindings, err := binding.Parse(path, f.Data)
+		if err != nil {
+			return watch.Candidate{}, err
+		}
+		return watch.Candidate{
+			Version: bindings.Version(),
+			Apply:   func() error { return s.SetBindings(bindings) },
+			About:   []any{"bindings", bindings.Len()},
+		}, nil
+	}, log, r)
 }

@@ -136,7 +136,7 @@ func TestReplicas(t *testing.T) {
 		var replicas []*bench
 		for range 2 {
 			replicas = append(replicas, newBench(t, yearYAML, func(c *Config) {
-				c.Now, c.Consistency = nil, consistency
+				c.Now, c.Consistency = nil, consistency.String()
 				c.Judge = limiter.NewJudge(front.New(front.Config{Store: shared, MaxKeys: 1000, MaxBytes: 1 << 20}), nil, nil, nil, nil)
 			}))
 		}

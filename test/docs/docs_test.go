@@ -151,6 +151,7 @@ func programs(t *testing.T) map[string][]string {
 		}
 	}
 	ask("weir-regional")
+	ask("weir-global")
 	ask("weir")
 	if len(all) < 4 || len(all["weir-regional"]) < 20 {
 		t.Fatalf("the help is not as it is read here: %v", all)

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redisstore"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -28,11 +29,11 @@ func TestFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ms := func(m lease.Millis) string { return fmt.Sprint(int64(m), " ms") }
+	ms := func(d limit.Micros) string { return fmt.Sprint(int64(d/limit.Millisecond), " ms") }
 	for _, f := range []figure{
-		{"README.md", `timeout among its rules \(default (\d+ ms)\)`, ms(lease.DefaultTimeout)},
-		{"docs/rules.md", `within .timeout. \((\d+ ms)\)`, ms(lease.DefaultTimeout)},
-		{"docs/how-it-works.md", `rule's .timeout. \((\d+ ms)\)`, ms(lease.DefaultTimeout)},
+		{"README.md", `timeout among its rules \(default (\d+ ms)\)`, ms(rule.DefaultTimeout)},
+		{"docs/rules.md", `within .timeout. \((\d+ ms)\)`, ms(rule.DefaultTimeout)},
+		{"docs/how-it-works.md", `rule's .timeout. \((\d+ ms)\)`, ms(rule.DefaultTimeout)},
 		{"docs/how-it-works.md", `of ([\d,]+) pages that the workers`, thousands(1 << table.MaxPagesLog2)},
 		{"docs/operations.md", `state-interval. \((\d+ s)\)`, strings.Replace(flagDefault(t, help, "state-interval"), "s", " s", 1)},
 		{"README.md", `listens on loopback only: PoP .(127\.0\.0\.1:\d+)`, setting(t, read(t, "envoy/run.sh"), `pop=(\S+)`)},
@@ -49,7 +50,7 @@ func TestFigures(t *testing.T) {
 		{"envoy/README.md", `connect_timeout: ([\d.]+s)`, setting(t, pop, `(?s)name: weir_region\b.*?connect_timeout: ([\d.]+s)`)},
 		{"envoy/README.md", `base_interval: ([\d.]+s)`, setting(t, pop, `base_interval: ([\d.]+s)`)},
 		{"envoy/README.md", `GOMEMLIMIT=(\d+MiB)`, setting(t, pop, `GOMEMLIMIT: "?(\d+MiB)`)},
-		{"envoy/README.md", `rule's .timeout. \((\d+ ms) unless`, ms(lease.DefaultTimeout)},
+		{"envoy/README.md", `rule's .timeout. \((\d+ ms) unless`, ms(rule.DefaultTimeout)},
 		{"wasmfilter/edge/config.go", `them fetched at once\. Default (\d+)`, fmt.Sprint(int64(config.RulesEvery))},
 	} {
 		all := regexp.MustCompile("(?s)"+f.statement).FindAllStringSubmatch(read(t, f.document), -1)

@@ -29,20 +29,16 @@ import (
 type rawJSON = json.RawMessage
 
 // A plugin configuration that cannot be used does not stop Envoy: it serves by
-// before_rules, if that can be read, and says what to change.
+// before_rules, if that can be read, and its log says what to change. An Envoy takes
+// seconds to start; that each mistake is found is tested with the filter alone.
 func TestBadPluginConfiguration(t *testing.T) {
 	cases := []struct {
 		name, config, says string
 		status             int
 	}{
 		{"not JSON", `{"region_cluster": "weir_region",`, "JSON", 200},
-		{"no object", `[]`, "object", 200},
 		{"unknown field", `{"region_cluster": "weir_region", "regoin": 1}`, "regoin", 200},
-		{"wrong type", `{"region_cluster": 7}`, "region_cluster", 200},
-		{"bad before_rules", `{"region_cluster": "weir_region", "before_rules": "maybe"}`, "allow", 200},
-		{"bad bundled rules", `{"region_cluster": "weir_region", "rules": {"rules": [{"name": "a b"}]}}`, "rules", 200},
 		{"no such cluster", `{"region_cluster": "nowhere"}`, "nowhere", 200},
-		{"closed, and a typo", `{"before_rules": "deny", "typo": 1}`, "typo", 503},
 		{"closed, and cut off", `{"before_rules": "deny", "region_cluster": "wei`, "JSON", 503},
 	}
 	starting := 0

@@ -25,7 +25,7 @@ var long = os.Getenv("WEIR_LONG") != ""
 
 // offer runs a load and fails the test if a request got no answer, or one that is
 // neither 200 nor 429.
-func offer(t *testing.T, l drive.Load) drive.Tally {
+func offer(t *testing.T, l drive.Load) *drive.Result {
 	t.Helper()
 	tally := try(t, l)
 	if n := tally.Other(200, 429); n > 0 {
@@ -36,7 +36,7 @@ func offer(t *testing.T, l drive.Load) drive.Tally {
 }
 
 // try runs a load, whatever its answers are.
-func try(t *testing.T, l drive.Load) drive.Tally {
+func try(t *testing.T, l drive.Load) *drive.Result {
 	t.Helper()
 	tally, err := drive.Run(t.Context(), l)
 	if err != nil {

@@ -204,7 +204,7 @@ func heals(t *testing.T, s *stack.Stack) {
 
 // bounded fails when a request waited for long: the rule's timeout is 300 ms, the
 // rest is for a busy machine.
-func bounded(t *testing.T, tally drive.Tally) {
+func bounded(t *testing.T, tally *drive.Result) {
 	t.Helper()
 	if tally.Slowest > 2*time.Second {
 		t.Errorf("a request took %v, the rule's timeout is 300ms", tally.Slowest)

@@ -53,7 +53,7 @@ func floodMakesFewCalls(t *testing.T, s *stack.Stack) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			const seconds = 8
-			var tally drive.Tally
+			var tally *drive.Result
 			calls := callsIn(s, seconds*time.Second, func(until time.Time) {
 				tally = offer(t, drive.Load{
 					Addrs:   s.Addrs(),

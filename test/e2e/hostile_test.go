@@ -53,7 +53,7 @@ func TestHostileHeaders(t *testing.T) {
 	t.Logf("seed %d", seed)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	attack, attack2 := make(chan drive.Tally), make(chan int)
+	attack, attack2 := make(chan *drive.Result), make(chan int)
 	go func() { attack2 <- hostileOverHTTP2(ctx, s.PoPs[0].Addr, seed) }()
 	go func() {
 		tally, _ := drive.Run(ctx, drive.Load{Addrs: s.Addrs(), Conns: 16, Request: hostile(seed), Until: time.Now().Add(lasting), PerSecond: 400})

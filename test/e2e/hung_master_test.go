@@ -36,11 +36,11 @@ rules:
 
 // steady offers so many requests per second to each rule, for users in turn, until the
 // end, and counts by rule.
-func steady(t *testing.T, addrs, users []string, perSecond float64, until time.Time) map[string]drive.Tally {
+func steady(t *testing.T, addrs, users []string, perSecond float64, until time.Time) map[string]*drive.Result {
 	t.Helper()
 	var mu sync.Mutex
 	var loads sync.WaitGroup
-	tallies := map[string]drive.Tally{}
+	tallies := map[string]*drive.Result{}
 	for _, rule := range []string{"exact", "leased"} {
 		loads.Go(func() {
 			tally, err := drive.Run(t.Context(), drive.Load{
@@ -95,7 +95,7 @@ func TestMasterHangsSeenFromTheEdge(t *testing.T) {
 		length = 30 * time.Second
 	}
 	until := time.Now().Add(length)
-	var tallies [2]map[string]drive.Tally
+	var tallies [2]map[string]*drive.Result
 	together(2, func(i int) {
 		tallies[i] = steady(t, s.Addrs(), [][]string{theirs, others}[i], perSecond, until)
 	})

@@ -124,7 +124,7 @@ func fourWindows(t *testing.T, s *stack.Stack, c limitCase) result {
 	last := first.Add(windows * c.period)
 	load := c.load(s)
 	load.Until = last.Add(-c.period / 5)
-	r := result{Tally: offer(t, load), most: windows * c.count}
+	r := result{Result: offer(t, load), most: windows * c.count}
 	if time.Now().After(last) {
 		r.most += c.count // the last requests may have been charged to one window more
 	}
@@ -149,7 +149,7 @@ func perMinuteHolds(t *testing.T, s *stack.Stack, c limitCase) {
 
 // result is what a load on a limit came to, in units.
 type result struct {
-	drive.Tally
+	*drive.Result
 	admitted int64
 	most     int64 // what may be admitted
 	exact    int64 // what one exact limiter would have admitted

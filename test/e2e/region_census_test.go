@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
@@ -40,7 +41,7 @@ func TestSharesAreTheRegions(t *testing.T) {
 		for _, p := range pops {
 			n := p.sharers(t)
 			ok = ok && n == 7
-			shares += lease.Share(sharedLimit, n, 1)
+			shares += lease.FailureLocal.Among(n, 1, limit.Spec{Count: sharedLimit}, 0, 0).Share
 		}
 		return ok
 	})

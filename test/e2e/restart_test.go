@@ -63,7 +63,7 @@ func TestRestarts(t *testing.T) {
 		var admitted int64
 		for range 3 {
 			l.Until = time.Now().Add(time.Second)
-			done := make(chan drive.Tally)
+			done := make(chan *drive.Result)
 			go func() { done <- try(t, l) }()
 			time.Sleep(500 * time.Millisecond)
 			s.Region.Kill()

@@ -41,7 +41,7 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	load := make(chan drive.Tally)
+	load := make(chan *drive.Result)
 	go func() {
 		tally, _ := drive.Run(ctx, drive.Load{
 			Addrs: s.Addrs(), Request: drive.GetEach("/quota", "x-user", "load-"), PerSecond: 300,
@@ -110,7 +110,7 @@ func TestPoPStartsBeforeItsRegion(t *testing.T) {
 			starting++
 		},
 	})
-	offerTo := func(i int, user string, count int64) drive.Tally {
+	offerTo := func(i int, user string, count int64) *drive.Result {
 		return try(t, drive.Load{
 			Addrs: []string{s.PoPs[i].Addr}, Conns: 4, Request: drive.Get("/quota", "x-user", user), Count: count,
 		})

@@ -43,7 +43,7 @@ func TestRefusedRequestsStarveNobody(t *testing.T) {
 	var pairs sync.WaitGroup
 	for _, path := range paths {
 		pairs.Go(func() {
-			var greedy, honest drive.Tally
+			var greedy, honest *drive.Result
 			var both sync.WaitGroup
 			begin := time.Now()
 			both.Go(func() {

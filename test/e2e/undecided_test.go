@@ -25,7 +25,7 @@ func TestRegionDecidesNothing(t *testing.T) {
 				}
 			}, nil)
 			f.answer.Store(&undecided)
-			hot := func(d time.Duration) drive.Tally {
+			hot := func(d time.Duration) *drive.Result {
 				t.Helper()
 				tally, err := drive.Run(t.Context(), drive.Load{
 					Addrs: s.Addrs(), Conns: 8, PerSecond: 500, Until: time.Now().Add(d),

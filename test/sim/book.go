@@ -18,8 +18,10 @@ type book struct {
 	*account
 	lots    [2]lease.Lot // as they were in the table after the last event
 	outs    []out
-	taker   *request // whom the event is for, if it is for one
-	several bool     // there were requests of several rules
+	stamps  map[leaseEnd]stamp // of the grants that lots came with
+	refused []limit.Micros     // asks within the last 10 s
+	taker   *request           // whom the event is for, if it is for one
+	several bool               // there were requests of several rules
 	// guesses are units that were counted as spent of one of several lots, by requests of
 	// several rules, which have them for a while before they are admitted, or as given back.
 	guesses map[leaseEnd]int64
@@ -62,7 +64,7 @@ type admitted struct {
 func (p *pop) book(key counterKey) *book {
 	b := p.books[key]
 	if b == nil {
-		b = &book{p: p, table: p.tableKey(key), account: p.w.ref.account(key), guesses: map[leaseEnd]int64{}}
+		b = &book{p: p, table: p.tableKey(key), account: p.w.ref.account(key), stamps: map[leaseEnd]stamp{}, guesses: map[leaseEnd]int64{}}
 		p.books[key] = b
 		page := b.table.Hash >> (64 - pagesLog2)
 		p.pages[page] = append(p.pages[page], b)
@@ -115,7 +117,7 @@ func (p *pop) arrived(f *flight, r reply) {
 		g, m, s := &r.resp.Grants[i], &f.req.Wants[i], &r.stamps[i]
 		b := p.touched(p.w.rules.of(m.Rule, m.Key))
 		if g.Status == wire.StatusDenied && (g.Remaining == 0 || m.Need > 0) {
-			p.w.ref.denied(p.name, b)
+			p.w.ref.denied(b)
 		}
 		if g.Granted == 0 || b.rule.slots() {
 			continue
@@ -228,7 +230,7 @@ func (b *book) moved(lot *lease.Lot, units int64) {
 
 // stampOf is when a lot may be spent, by the grant that it came with.
 func (b *book) stampOf(lot *lease.Lot) stamp {
-	if s, ok := b.p.w.ref.lots[lotID{b.p, b.key, lot.Lease, lot.Expiry}]; ok {
+	if s, ok := b.stamps[leaseEnd{lot.Lease, lot.Expiry}]; ok {
 		return s
 	}
 	return stamp{until: b.p.virtual(lot.Expiry)}
@@ -238,7 +240,7 @@ func (b *book) stampOf(lot *lease.Lot) stamp {
 func (b *book) add(o out) {
 	o.since = b.p.w.now
 	if o.grant {
-		b.p.w.ref.lots[lotID{b.p, b.key, o.lease, o.expiry}] = o.stamp
+		b.stamps[leaseEnd{o.lease, o.expiry}] = o.stamp
 	}
 	for i := range b.outs {
 		old := &b.outs[i]
@@ -349,12 +351,4 @@ func (b *book) loose(l uint32) *out {
 		}
 	}
 	return nil
-}
-
-// lotID names units at a PoP.
-type lotID struct {
-	p      *pop
-	key    counterKey
-	lease  uint32
-	expiry lease.Millis
 }

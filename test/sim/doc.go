@@ -4,7 +4,8 @@
 // The tiers are the product: a PoP is [edge.Worker] over shared memory, a region is
 // [limiter.Handler] over [memory.Store], with a [front.Store] for each replica in between
 // if a run has relays. Between tiers travel the bytes of the wire. What is simulated is
-// everything round the tiers: clocks, network, restarts, clients.
+// everything round the tiers: clocks, network, restarts, clients. Requests of several
+// rules are decided by rounds.Group, which Redis runs as well.
 //
 //	load.go, world.go    clients, and the order of events
 //	pop.go, shared.go    a PoP: its workers and the memory that they share

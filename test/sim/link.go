@@ -144,7 +144,7 @@ func (w *World) climb(up *ascent) {
 	if w.chance(w.Net.LoseCall) {
 		w.tracef("%s → lost", l.name)
 		for i := range up.asks {
-			w.ref.lostAsk(&up.asks[i])
+			w.ref.comesBack(&up.asks[i])
 		}
 		return
 	}
@@ -171,6 +171,11 @@ func (w *World) reach(up *ascent) {
 		w.granter.Acquire(context.Background(), up.asks, up.grants)
 		w.descend(up)
 		return
+	}
+	for i := range up.asks {
+		if own := ownUnused(&up.asks[i]); own > 0 { // it may hand them on again
+			up.link.next.handed(take{keyOf(&up.asks[i]), up.asks[i].Want.Lease, -own})
+		}
 	}
 	w.mail.stirred = true
 	go func() {

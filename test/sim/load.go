@@ -16,18 +16,18 @@ type Load struct {
 // long.
 func (w *World) Offer(n int, load Load, d limit.Micros) {
 	h, end := w.pops[n-1], w.now+d
-	var next func()
-	next = func() {
+	next := func(then func()) {
 		gap := limit.Micros(-math.Log(1-w.rand.Float64()) / load.Rate * float64(limit.Second))
-		if w.now+gap > end {
-			return
+		if w.now+gap <= end {
+			w.after(gap, then)
 		}
-		w.after(gap, func() {
-			h.request(load.Parts()...)
-			next()
-		})
 	}
-	next()
+	var send func()
+	send = func() {
+		h.request(load.Parts()...)
+		next(send)
+	}
+	next(send)
 }
 
 // Key makes every request of a load cost the same on one key.

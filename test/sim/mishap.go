@@ -43,9 +43,7 @@ func (w *World) StepClock(by limit.Micros) {
 	}
 	w.granter.step += by
 	for _, a := range w.ref.list {
-		s := a.rule.Limit.Spec()
-		window := s.Algorithm == limit.FixedWindow || s.Algorithm == limit.SlidingWindow
-		if by < -s.Period || by > 0 && !window {
+		if l := a.rule.Limit; by < -l.Spec().Period || by > 0 && !inWindows(l) {
 			a.losses++
 		}
 		if by < 0 && a.rule.Consistency == lease.Optimistic { // its PoPs see an end of the window twice

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
@@ -145,7 +146,7 @@ func (f *flight) bring(r reply) {
 	}
 	w.after(w.delay(), func() {
 		for i := range r.resp.Grants {
-			w.tracef("%s ← %s", f.p.name, w.showGrant(w.rules.of(f.req.Wants[i].Rule, f.req.Wants[i].Key), grantOf(&r.resp.Grants[i])))
+			w.tracef("%s ← %s", f.p.name, w.showGrant(w.rules.of(f.req.Wants[i].Rule, f.req.Wants[i].Key), bridge.GrantFromWire(&r.resp.Grants[i], bridge.LongestDuration)))
 		}
 		f.p.receive(f, r)
 	})

@@ -144,9 +144,11 @@ func TestRemembering(t *testing.T) {
 }
 
 // TestFarFromTheRegion puts 100 ms between holders and granter and back, with very
-// unequal loads: nearly all of the limit is used all the same. In windows of a
-// second, of which a round trip is a tenth, many have to wait for it, and for asks that
-// gather for a hundredth before they leave.
+// unequal loads: nearly all of the limit is used all the same. In windows of a second
+// half of the requests wait: a round trip is a tenth of the window, a lease is used up
+// several times in it, and every ask gathers for another 10 ms before it leaves
+// (RATIONALE.md, "Asks without a waiting request gather for 10 ms"). The bounds are what
+// these runs show, and a little.
 func TestFarFromTheRegion(t *testing.T) {
 	for _, c := range []struct {
 		spec  limit.Spec

@@ -47,7 +47,7 @@ func playIn(t *testing.T, seed uint64, fault Fault) error {
 	r.OnFailure = pick(rnd, lease.FailureAllow, lease.FailureDeny, lease.FailureLocal)
 	second := newRule(t, "s", limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: period}, consistency)
 	w := New(Config{
-		Seed: seed, PoPs: pick(rnd, 1, 2, 5), Relays: pick(rnd, 0, 0, 1, 2),
+		Seed: seed, PoPs: pick(rnd, 1, 2, 5), Relays: pick(rnd, 0, 0, 1, 2), Depth: 1 + int(seed%4/3),
 		Start:    20_000*limit.Day - limit.Micros(rnd.IntN(8))*limit.Second,
 		Learning: rnd.IntN(2) == 0,
 		Net: Net{

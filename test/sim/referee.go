@@ -18,13 +18,11 @@ type referee struct {
 	err  error
 	keys map[counterKey]*account
 	list []*account      // of keys, by age
-	lots map[lotID]stamp // of the grants that lots came with
 	lies map[uint64]bool // names of what never came back
 
 	lives   int64        // PoPs that there were, each life counted
 	repeats bool         // see forgetful
 	ahead   limit.Micros // where the region's clock was before it was set back
-	denials map[asker]*denials
 }
 
 // account is what the referee knows of one counter.
@@ -71,7 +69,7 @@ type charged struct {
 }
 
 func newReferee(w *World) *referee {
-	return &referee{w: w, keys: map[counterKey]*account{}, lots: map[lotID]stamp{}, lies: map[uint64]bool{}, denials: map[asker]*denials{}}
+	return &referee{w: w, keys: map[counterKey]*account{}, lies: map[uint64]bool{}}
 }
 
 // fail notes a broken promise.
@@ -212,39 +210,34 @@ func (ref *referee) returned(key counterKey, lease uint32, units int64) {
 // settled follows what comes back to the region's counters, and debts that are told: each
 // of them once.
 func (ref *referee) settled(a *limiter.Ask, g *lease.Grant) {
-	key, names := keyOf(a), ref.w.granter.names
-	if own := ownUnused(a); own > 0 {
-		ref.returned(key, a.Want.Lease, own)
-	}
-	for _, r := range a.Returned {
-		if !names[r.Name] && !ref.lies[r.Name] {
-			ref.returned(key, a.Want.Lease, r.Units)
-		}
-		names[r.Name] = true
-	}
+	key := keyOf(a)
+	ref.comesBack(a)
 	if a.Want.Overdrawn > 0 && g.Status != lease.Unavailable && !ref.w.granter.debts[debtID{key, a.Want.Debt}] {
 		ref.w.granter.debts[debtID{key, a.Want.Debt}] = true
 		ref.account(key).debts.told += a.Want.Overdrawn
 	}
 }
 
-// lostCall and lostAsk follow calls that do not arrive, lostReply an answer.
+// comesBack follows what an ask gives back to the region's counters, whether it arrives
+// or is lost: each give-back once, however many copies of it there are.
+func (ref *referee) comesBack(a *limiter.Ask) {
+	if own := ownUnused(a); own > 0 {
+		ref.returned(keyOf(a), a.Want.Lease, own)
+	}
+	names := ref.w.granter.names
+	for _, r := range a.Returned {
+		if !names[r.Name] && !ref.lies[r.Name] {
+			ref.returned(keyOf(a), a.Want.Lease, r.Units)
+		}
+		names[r.Name] = true
+	}
+}
+
+// lostCall follows a call that does not arrive, lostReply an answer.
 func (ref *referee) lostCall(f *flight) {
 	for i := range f.req.Wants {
 		if m := &f.req.Wants[i]; m.Unused > 0 && !f.aside {
 			ref.returned(ref.w.rules.of(m.Rule, m.Key), uint32(m.Lease), int64(m.Unused))
-		}
-	}
-}
-
-func (ref *referee) lostAsk(a *limiter.Ask) {
-	if own := ownUnused(a); own > 0 {
-		ref.returned(keyOf(a), a.Want.Lease, own)
-	}
-	for _, r := range a.Returned {
-		if !ref.lies[r.Name] && !ref.w.granter.names[r.Name] {
-			ref.w.granter.names[r.Name] = true
-			ref.returned(keyOf(a), a.Want.Lease, r.Units)
 		}
 	}
 }
@@ -286,12 +279,13 @@ func (ref *referee) overdrawn(key counterKey, units int64) {
 	a := ref.account(key)
 	a.Overdrawn += units
 	a.Admitted += units
-	period := max(ref.w.granter.clock(), ref.ahead)
-	if s := a.rule.Limit.Spec(); s.Algorithm == limit.FixedWindow || s.Algorithm == limit.SlidingWindow {
-		period -= period % s.Period
+	now := max(ref.w.granter.clock(), ref.ahead)
+	if inWindows(a.rule.Limit) {
+		now -= now % a.rule.Spec.Period
 	}
-	a.overdrawn[a.rule.Limit.PeriodID(period)] += units
-	ref.checkPeriod(a, a.rule.Limit.PeriodID(period))
+	period := a.rule.Limit.PeriodID(now)
+	a.overdrawn[period] += units
+	ref.checkPeriod(a, period)
 	a.flow.admitted += units
 	ref.checkFlow(a)
 }
@@ -332,15 +326,12 @@ func (ref *referee) admitted(a *account, period uint32, at limit.Micros, units i
 	if a.onLease < 0 {
 		ref.fail(1, "%v: more admitted than was granted", a.key)
 	}
-	switch a.rule.Limit.Spec().Algorithm {
-	case limit.FixedWindow, limit.SlidingWindow:
-		a.periods[period] += units
-		ref.checkPeriod(a, period)
-	case limit.SlidingLog:
+	a.periods[period] += units
+	if a.rule.Spec.Algorithm == limit.SlidingLog {
 		a.log = append(a.log, charged{at, units})
-	case limit.TokenBucket:
-		ref.checkFlow(a)
 	}
+	ref.checkPeriod(a, period)
+	ref.checkFlow(a)
 }
 
 // allowance is what more than the limit may be admitted: overdrafts of optimistic
@@ -355,11 +346,7 @@ func (ref *referee) allowance(a *account) int64 {
 }
 
 func (ref *referee) checkPeriod(a *account, period uint32) {
-	s := a.rule.Limit.Spec()
-	if s.Algorithm != limit.FixedWindow && s.Algorithm != limit.SlidingWindow {
-		return
-	}
-	if n, bound := a.periods[period]+a.overdrawn[period], a.most+ref.allowance(a); n > bound {
+	if n, bound := a.periods[period]+a.overdrawn[period], a.most+ref.allowance(a); n > bound && inWindows(a.rule.Limit) {
 		ref.fail(1, "%v: %d admitted in a window of at most %d", a.key, n, bound)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 
@@ -194,17 +195,6 @@ func (r *replica) stamp(key counterKey, id uint32, since limit.Micros) stamp {
 	return r.caches[0].stamp(leaseID{key, id}, since)
 }
 
-// responder is an http.ResponseWriter that keeps the body of an answer.
-type responder struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-func (r *responder) Header() http.Header         { return r.header }
-func (r *responder) WriteHeader(code int)        { r.code = code }
-func (r *responder) Write(b []byte) (int, error) { return r.body.Write(b) }
-
 // serve has a handler answer a call; nil if it refuses it.
 func serve(ctx context.Context, h http.Handler, f *flight, body []byte) []byte {
 	req := (&http.Request{
@@ -213,12 +203,12 @@ func serve(ctx context.Context, h http.Handler, f *flight, body []byte) []byte {
 		Body:          io.NopCloser(bytes.NewReader(body)),
 		ContentLength: int64(len(body)),
 	}).WithContext(ctx)
-	out := &responder{header: http.Header{}, code: http.StatusOK}
+	out := httptest.NewRecorder()
 	h.ServeHTTP(out, req)
-	if out.code != http.StatusOK {
+	if out.Code != http.StatusOK {
 		return nil
 	}
-	return out.body.Bytes()
+	return out.Body.Bytes()
 }
 
 // granter has the counters of the region, as its store. It runs in the run's own
@@ -248,17 +238,9 @@ func newGranter(w *World) *granter {
 
 // start begins a life without the counters of the one before.
 func (g *granter) start() {
-	g.memory = memory.New(memory.Config{MaxKeys: g.most(), MaxBytes: 1 << 30, Now: g.clock})
+	g.memory = memory.New(memory.Config{MaxKeys: g.w.MaxCounters, MaxBytes: 1 << 30, Now: g.clock})
 	g.store = g.w.spoilStore(g.memory)
 	g.names, g.debts = map[uint64]bool{}, map[debtID]bool{}
-}
-
-// most is how many counters it keeps.
-func (g *granter) most() int {
-	if g.w.MaxCounters == 0 {
-		return 1 << 20
-	}
-	return g.w.MaxCounters
 }
 
 func (g *granter) clock() limit.Micros { return g.w.Now() + g.step }
@@ -267,7 +249,7 @@ func (g *granter) Epoch() uint64 { return g.memory.Epoch() }
 
 // Acquire asks the store, with the referee looking at it.
 func (g *granter) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
-	g.w.ref.checkMemory("region", g.memory.Stats().Keys, g.most())
+	g.w.ref.checkMemory("region", g.memory.Stats().Keys, g.w.MaxCounters)
 	measured := g.measure(asks)
 	g.store.Acquire(ctx, asks, grants)
 	for i := range asks {
@@ -299,9 +281,9 @@ func (g *granter) granted(a *limiter.Ask, out *lease.Grant) {
 	}
 	w, l := g.w, a.Policy.Limit
 	s := stamp{charged: w.now, from: w.now, until: w.now + limit.Micros(out.TTL)*limit.Millisecond}
-	if spec := l.Spec(); spec.Algorithm == limit.FixedWindow || spec.Algorithm == limit.SlidingWindow {
+	if inWindows(l) {
 		start := l.PeriodFromID(g.clock(), out.Lease) - g.step
-		s.until = min(s.until, start+spec.Period+limit.Millisecond-1) // a lease knows its window to the millisecond
+		s.until = min(s.until, start+l.Spec().Period+limit.Millisecond-1) // a lease knows its window to the millisecond
 		if out.StartsIn > 0 {
 			s.from = start
 		}

@@ -37,6 +37,12 @@ func (k counterKey) String() string { return k.rule + "/" + k.key }
 // counts its streams checks it.
 func (r *Rule) slots() bool { return r.Spec.Algorithm == limit.Concurrency }
 
+// inWindows reports a limit that counts in windows of its clock.
+func inWindows(l *limit.Limit) bool {
+	a := l.Spec().Algorithm
+	return a == limit.FixedWindow || a == limit.SlidingWindow
+}
+
 func (r *Rule) counter(key string) counterKey { return counterKey{r.Name, r.Limit.Shape(), key} }
 
 // ruleBook is the rules of a run, and the set that the tiers get.

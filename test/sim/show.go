@@ -3,10 +3,10 @@ package sim
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
@@ -20,8 +20,8 @@ func (w *World) showWant(m *wire.Want) string {
 	if w.Trace == nil {
 		return ""
 	}
-	return show(w.rules.of(m.Rule, m.Key), m.Group, lease.Want{Need: int64(m.Need), Waiting: int64(m.Waiting), Want: int64(m.Want),
-		Unused: int64(m.Unused), Overdrawn: int64(m.Overdrawn), Denied: int64(m.Denied), Fresh: m.Fresh, Next: m.Next})
+	want, _ := bridge.WantFromWire(w.rules.find(m.Rule).Limit, m)
+	return show(w.rules.of(m.Rule, m.Key), m.Group, want)
 }
 
 func (w *World) showAsk(a *limiter.Ask) string {
@@ -32,50 +32,32 @@ func (w *World) showAsk(a *limiter.Ask) string {
 }
 
 func show(key counterKey, group uint32, m lease.Want) string {
-	var b strings.Builder
-	b.WriteString(key.String())
-	field(&b, "need", m.Need)
-	field(&b, "waiting", m.Waiting)
-	field(&b, "want", m.Want)
-	field(&b, "unused", m.Unused)
-	field(&b, "overdrawn", m.Overdrawn)
-	field(&b, "denied", m.Denied)
-	mark(&b, "fresh", m.Fresh)
-	mark(&b, "next", m.Next)
-	mark(&b, "group", group != 0)
-	return b.String()
+	return key.String() + fields("need", m.Need, "waiting", m.Waiting, "want", m.Want, "unused", m.Unused,
+		"overdrawn", m.Overdrawn, "denied", m.Denied, "fresh", m.Fresh, "next", m.Next, "group", group != 0)
 }
 
 func (w *World) showGrant(key counterKey, g lease.Grant) string {
 	if w.Trace == nil {
 		return ""
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v %s", key, [...]string{"?", "ok", "denied", "unavailable", "unknown"}[g.Status])
-	field(&b, "granted", g.Granted)
-	field(&b, "starts_in", int64(g.StartsIn))
-	field(&b, "ttl", int64(g.TTL))
-	field(&b, "retry_after", int64(g.RetryAfter))
-	field(&b, "ask_after", int64(g.AskAfter))
+	left := ""
 	if g.Status == lease.OK || g.Status == lease.Denied {
-		fmt.Fprintf(&b, " left %d reset %d", g.Remaining, g.Reset)
+		left = fmt.Sprintf(" left %d reset %d", g.Remaining, g.Reset)
 	}
-	return b.String()
+	return fmt.Sprintf("%v %s", key, [...]string{"?", "ok", "denied", "unavailable", "unknown"}[g.Status]) +
+		fields("granted", g.Granted, "starts_in", int64(g.StartsIn), "ttl", int64(g.TTL),
+			"retry_after", int64(g.RetryAfter), "ask_after", int64(g.AskAfter)) + left
 }
 
-func grantOf(g *wire.Grant) lease.Grant {
-	return lease.Grant{Status: lease.Status(g.Status), Granted: int64(g.Granted), StartsIn: lease.Millis(g.StartsInMs), TTL: lease.Millis(g.TTLMs),
-		RetryAfter: lease.Millis(g.RetryAfterMs), AskAfter: lease.Millis(g.AskAfterMs), Remaining: int64(g.Remaining), Reset: lease.Millis(g.ResetMs)}
-}
-
-func field(b *strings.Builder, name string, v int64) {
-	if v != 0 {
-		fmt.Fprintf(b, " %s %d", name, v)
+// fields writes pairs of a name and a number, or of a name and whether it applies.
+func fields(pairs ...any) (text string) {
+	for i := 0; i < len(pairs); i += 2 {
+		switch v := pairs[i+1]; {
+		case v == true:
+			text += fmt.Sprint(" ", pairs[i])
+		case v != int64(0) && v != false:
+			text += fmt.Sprintf(" %s %d", pairs[i], v)
+		}
 	}
-}
-
-func mark(b *strings.Builder, name string, v bool) {
-	if v {
-		b.WriteString(" " + name)
-	}
+	return text
 }

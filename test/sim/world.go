@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -29,7 +28,7 @@ type Config struct {
 	Net   Net
 	// Learning makes a region that lost its counters lower them to what PoPs remember.
 	Learning bool
-	// MaxCounters bounds the region's counters; 0: no bound that matters.
+	// MaxCounters bounds the region's counters; 0: a million, which no run reaches.
 	MaxCounters int
 	// Workers is how many workers each PoP has; 0: one. A call is numbered, and leaves
 	// up to Hold later.
@@ -71,6 +70,9 @@ func New(c Config, rules ...*Rule) *World {
 	c.PoPs, c.Workers, c.Depth = max(c.PoPs, 1), max(c.Workers, 1), max(c.Depth, 1)
 	if c.Start == 0 {
 		c.Start = 20_000*limit.Day + 12*limit.Hour
+	}
+	if c.MaxCounters == 0 {
+		c.MaxCounters = 1 << 20
 	}
 	w := &World{Config: c, now: epochStart, rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
 	w.mail = mail{begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), timer: time.NewTimer(0), on: c.Relays > 0}
@@ -117,8 +119,7 @@ func (w *World) Run(d limit.Micros) error {
 			continue
 		}
 		if w.pass(w.events[0].at) {
-			e := heap.Pop(&w.events).(event)
-			e.do()
+			w.events.pop().do()
 		}
 	}
 	if w.ref.err == nil {
@@ -201,7 +202,7 @@ func (w *World) collect() {
 // after does something later, in order of time and then of calling.
 func (w *World) after(d limit.Micros, do func()) {
 	w.serial++
-	heap.Push(&w.events, event{w.now + max(d, 0), w.serial, do})
+	w.events.push(event{w.now + max(d, 0), w.serial, do})
 }
 
 func (w *World) chance(p float64) bool { return p > 0 && w.rand.Float64() < p }
@@ -221,18 +222,34 @@ type event struct {
 	do     func()
 }
 
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.serial < o.serial }
+
+// events is a heap, the next event first. That of the standard library would allocate
+// twice for each.
 type events []event
 
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].serial < q[j].serial
+func (q *events) push(e event) {
+	*q = append(*q, e)
+	h := *q
+	for i := len(h) - 1; i > 0 && h[i].before(&h[(i-1)/2]); i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
 }
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(e any)   { *q = append(*q, e.(event)) }
-func (q *events) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*q = old[:len(old)-1]
-	return e
+
+func (q *events) pop() event {
+	h := *q
+	first, last := h[0], len(h)-1
+	h[0], h[last] = h[last], event{}
+	h = h[:last]
+	for i, next := 0, 1; next < last; i, next = next, 2*next+1 {
+		if next+1 < last && h[next+1].before(&h[next]) {
+			next++
+		}
+		if !h[next].before(&h[i]) {
+			break
+		}
+		h[i], h[next] = h[next], h[i]
+	}
+	*q = h
+	return first
 }

@@ -24,6 +24,7 @@ type exchange struct {
 	theirs   answer
 	response *rlspb.RateLimitResponse // turned by lines into what Weir has to answer
 	parts    []part
+	tabs     map[*counter]*tab // after it; nil: none is kept
 	weir     answer
 	again    bool  // Weir was asked several times
 	kept     bool  // rules are kept in spite of a limit in the request
@@ -48,8 +49,10 @@ type part struct {
 // counter is what is known of a counter of envoyproxy/ratelimit.
 type counter struct {
 	count     uint64
-	met       uint // the replicas of Weir that were asked about it, as bits
-	unsettled bool // Weir's last answer about it was a denial: what that took comes back
+	passed    uint64 // of it, what Weir admitted
+	met       uint   // the replicas of Weir that were asked about it, as bits
+	unsettled bool   // Weir's last answer about it was a denial: what that took comes back
+	tab
 }
 
 // describe puts together what is known, and counts.
@@ -82,6 +85,12 @@ func (x *exchange) settle() []charge {
 		if p := &x.parts[i]; p.counter != nil {
 			p.met |= 1 << x.replica
 			p.count -= p.back
+			if t := x.tabs[p.counter]; t != nil {
+				p.tab = *t
+			}
+			if i < len(x.weir.response.GetStatuses()) && x.weir.response.Statuses[i].Code == ok {
+				p.passed += p.hits
+			}
 			p.unsettled = x.response.OverallCode == overLimit && !x.mode.chargesDenied()
 		}
 	}

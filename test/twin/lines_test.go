@@ -20,12 +20,12 @@ type line struct {
 var lines = []line{
 	{"Quota mode is that of envoyproxy/ratelimit since March 2026", quotaOfToday},
 	{"A `limit` in a request replaces the numbers of the rule that matches", keepRule},
+	{"what is charged beyond a limit is at most the limit once more", chargeTwice},
+	{"what is refused from memory by a limit in a request may be charged by another limit of its counter", chargeByRule},
 	{"**A check** (a descriptor with `hits_addend: 0`) is over its limit when nothing is left", check},
-	{"A check beside charges of its own counter is answered what is left before or after any of them", checkBeside},
 	{mayLag, lagOfChecks},
 	{costsNothing, chargeNothing},
 	{"What a denied request took of other limits comes back a round trip later", onItsWay},
-	{"what is charged beyond a limit is at most the limit once more", chargeTwice},
 	{"A descriptor beside one that denies is answered from the replica's memory", remember},
 	{mayLag, lag},
 	{"**Dynamic metadata names the rule**", nameRules},
@@ -111,6 +111,9 @@ func chargeNothing(x *exchange) {
 // check is over when nothing is left. There it is only when more than the limit was
 // used, which is never so where what is denied costs nothing.
 func check(x *exchange) {
+	if x.mode.chargesDenied() {
+		return // chargeInOrder has them
+	}
 	for i, st := range x.response.Statuses {
 		p := &x.parts[i]
 		if !p.charged || p.hits > 0 || x.charges(p.key) {
@@ -133,7 +136,7 @@ func (x *exchange) charges(key string) bool {
 // remember believes a replica about what else was left when it refused a request
 // without asking its store: more than there is, for it has not heard of all.
 func remember(x *exchange) {
-	if x.mode.store == "memory" || x.response.OverallCode != overLimit {
+	if x.mode.store == "memory" || x.mode.chargesDenied() || x.response.OverallCode != overLimit {
 		return
 	}
 	all := x.mode.replicas == 1 && x.mode.flags != "exact" // then it remembers all that it holds, or nothing
@@ -208,13 +211,26 @@ func lag(x *exchange) {
 		}
 		ours := x.weir.response.Statuses[i]
 		switch {
+		case x.mode.chargesDenied():
+			x.lagCharging(i)
 		case p.rule != nil && p.rule.ShadowMode || st.Code == ok && ours.Code == ok:
 			st.LimitRemaining = min(ours.LimitRemaining, st.CurrentLimit.RequestsPerUnit)
 		case st.Code == ok && x.weir.response.OverallCode == x.response.OverallCode && (x.quota(i) || x.response.OverallCode == overLimit):
-			st.Code, st.LimitRemaining = overLimit, 0
-			if !x.mode.chargesDenied() {
-				p.back = p.hits
-			}
+			st.Code, st.LimitRemaining, p.back = overLimit, 0, p.hits
 		}
+	}
+}
+
+// lagCharging believes a replica about descriptor i where denials are charged: it may be
+// refused what is on lease elsewhere, and admitted from a lease although others have
+// exceeded the limit. More than the limit is never admitted.
+func (x *exchange) lagCharging(i int) {
+	p, st, ours := &x.parts[i], x.response.Statuses[i], x.weir.response.Statuses[i]
+	limit := st.CurrentLimit.RequestsPerUnit
+	switch {
+	case ours.Code == ok && (st.Code == ok || p.passed+p.hits <= uint64(limit)):
+		st.Code, st.LimitRemaining = ok, min(ours.LimitRemaining, limit)
+	case ours.Code == overLimit:
+		st.Code, st.LimitRemaining = overLimit, 0
 	}
 }

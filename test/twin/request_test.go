@@ -1,8 +1,6 @@
 package twin
 
 import (
-	"slices"
-
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -15,8 +13,6 @@ type features struct {
 	costs         bool // hits_addend above one
 	checks        bool // hits_addend 0 of a descriptor
 	limits        bool // limit of a descriptor
-	duplicates    bool // a counter several times in a request
-	mixed         bool // of those, some in quota or shadow mode, checks, and some that bring a limit
 	odd           bool // what is no proper request
 }
 
@@ -40,12 +36,8 @@ func (g *grammar) request(config []*node) *rlspb.RateLimitRequest {
 		r.HitsAddend = g.hits()
 	}
 	for range pick(g, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5) {
-		d := g.descriptor(config)
-		if contains(r.Descriptors, d) && !g.repeats(config, append(r.Descriptors, d), d) {
-			continue
-		}
-		r.Descriptors = append(r.Descriptors, d)
-		if again := pick(g, r.Descriptors...); g.one(10) && g.repeats(config, r.Descriptors, again) && len(r.Descriptors) < 5 {
+		r.Descriptors = append(r.Descriptors, g.descriptor(config))
+		if again := pick(g, r.Descriptors...); g.one(10) && len(r.Descriptors) < 5 {
 			r.Descriptors = append(r.Descriptors, again)
 		}
 	}
@@ -100,36 +92,6 @@ func (g *grammar) hits() uint32 {
 		return uint32(g.IntN(100))
 	}
 	return uint32(1 + g.IntN(6))
-}
-
-// contains says whether descriptors may share a counter with d: have its entries, or
-// as many that begin as wildcards do.
-func contains(descriptors []*ratelimitpb.RateLimitDescriptor, d *ratelimitpb.RateLimitDescriptor) bool {
-	for _, other := range descriptors {
-		if len(other.Entries) != len(d.Entries) {
-			continue
-		}
-		same := true
-		for i, e := range d.Entries {
-			same = same && e.Key == other.Entries[i].Key
-		}
-		if same {
-			return true
-		}
-	}
-	return false
-}
-
-// repeats says whether a request with these descriptors may have one's counter several times.
-func (g *grammar) repeats(config []*node, all []*ratelimitpb.RateLimitDescriptor, d *ratelimitpb.RateLimitDescriptor) bool {
-	rule, _ := matching(config, d)
-	enforced := rule == nil || !rule.ShadowMode && !rule.QuotaMode
-	return g.duplicates && (g.mixed || enforced && !slices.ContainsFunc(all, special))
-}
-
-// special says whether a descriptor brings a limit or is a check.
-func special(d *ratelimitpb.RateLimitDescriptor) bool {
-	return d.Limit != nil || d.HitsAddend != nil && d.HitsAddend.Value == 0
 }
 
 // scenarioOf is the same for the same seed.

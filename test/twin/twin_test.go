@@ -50,19 +50,10 @@ func (m mode) String() string {
 	return fmt.Sprintf("%s-%d-%s", m.store, m.replicas, cmp.Or(m.flags, "default"))
 }
 
-// all of the grammar.
-var all = features{shadow: true, quota: true, costs: true, checks: true, limits: true, duplicates: true, odd: true}
-
-// features is what of the grammar can be compared. With denials charged, descriptors of
-// one counter are charged in no order; over a network those may be that are judged alone or
-// by different limits. How far what is denied is charged beyond a limit in a request is
-// another matter there: by the rule's count where it is refused from memory.
+// features is what of the grammar is compared: all of it. A limit in a request for a
+// descriptor that is bound has a counter of its own.
 func (m mode) features() features {
-	f := all
-	f.duplicates = !m.chargesDenied()
-	f.mixed = m.store == "memory"
-	f.limits = !m.converted() && (m.store == "memory" || !m.chargesDenied()) // one of a descriptor that is bound has a counter of its own
-	return f
+	return features{shadow: true, quota: true, costs: true, checks: true, limits: !m.converted(), odd: true}
 }
 
 // Weir answers what envoyproxy/ratelimit answers, in each mode, but for what the list
@@ -102,8 +93,8 @@ type tally struct {
 	explained map[string]int // answers, by line
 
 	mu    sync.Mutex
-	kinds map[string]int // configurations, by what differs
-	found []failure      // the first of each kind
+	kinds map[string][]uint64 // seeds of configurations, by what differs
+	found []failure           // the first of each kind
 }
 
 type failure struct {
@@ -122,7 +113,7 @@ func compareAll(t *testing.T, m mode, n int) map[string]int {
 		}
 		from, n = number, 1
 	}
-	sum := &tally{explained: map[string]int{}, kinds: map[string]int{}}
+	sum := &tally{explained: map[string]int{}, kinds: map[string][]uint64{}}
 	for done := 0; done < n; done += m.atOnce() {
 		scenarios := make([]scenario, min(m.atOnce(), n-done))
 		for i := range scenarios {
@@ -133,7 +124,8 @@ func compareAll(t *testing.T, m mode, n int) map[string]int {
 	}
 	t.Logf("%d configurations, %d requests, %d of the configurations differ", n, sum.requests, sum.different)
 	for _, kind := range slices.Sorted(maps.Keys(sum.kinds)) {
-		t.Errorf("%d configurations differ in %s", sum.kinds[kind], kind)
+		slices.Sort(sum.kinds[kind])
+		t.Errorf("%d configurations differ in %s, seeds %d", len(sum.kinds[kind]), kind, sum.kinds[kind])
 	}
 	for _, l := range lines {
 		t.Logf("%6d answers by %s", sum.explained[l.says], l.says)
@@ -179,7 +171,7 @@ func (s *tally) note(f failure) {
 	defer s.mu.Unlock()
 	s.different++
 	kind := regexp.MustCompile(`\d+`).ReplaceAllString(f.what, "")
-	if s.kinds[kind]++; s.kinds[kind] == 1 && len(s.kinds) <= shown {
+	if s.kinds[kind] = append(s.kinds[kind], f.seed); len(s.kinds[kind]) == 1 && len(s.kinds) <= shown {
 		s.found = append(s.found, f)
 	}
 }

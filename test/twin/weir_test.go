@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
@@ -43,7 +44,7 @@ func startWeir(t testing.TB, m mode, dir string) []rlspb.RateLimitServiceClient 
 	case "redis":
 		flags = append(flags, "--redis", redistest.Start(t).Addr)
 	case "cluster":
-		flags = append(flags, "--redis", strings.Join(redistest.StartCluster(t, 3, 0).Addrs(), ","))
+		flags = append(flags, "--redis", strings.Join(redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute)).Addrs(), ","))
 	}
 	if m.replicas > 1 {
 		flags = append(flags, "--replicas", "2")

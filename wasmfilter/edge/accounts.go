@@ -5,9 +5,9 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// accounts is what the PoP knows of each key: an entry with its account, or its
-// counter, in a table that the workers share, and in front of it this worker's cache
-// of denials. Shadow rules have both apart.
+// accounts are the PoP's state of each key: an entry with its account, or its counter, in
+// a table that the workers share, and in front of it this worker's cache of denials.
+// Shadow rules have a table and a cache of their own.
 type accounts struct {
 	port  *Port
 	pop   *pop
@@ -18,30 +18,23 @@ type accounts struct {
 	parked                         []parked
 }
 
-// parked is a change of an entry that could not be written. Only what adds units may
-// be late; it is tried again at every tick.
+// parked is a change of an entry that could not be written and is tried again at every
+// tick. Only changes that add units may be late.
 type parked struct {
 	policy *policy
 	key    table.Key
 	change func(*table.Entry)
 }
 
-// parkedMost bounds what is parked; more is lost, and wastes units until they
-// lapse above.
+// parkedMost bounds the changes that are parked. Others are lost: their units are wasted
+// until their leases end.
 const parkedMost = 4096
 
 func (a *accounts) init(port *Port, pop *pop, rules *rulebook, pagesLog2 int) {
 	a.port, a.pop, a.rules = port, pop, rules
 	a.enforced = table.New(pop.store, enforcedTable, pagesLog2, a.idle)
 	a.shadow = table.New(pop.store, shadowTable, pagesLog2, a.idle)
-}
-
-// equip sets where the accounts of a policy's keys are.
-func (a *accounts) equip(p *policy) {
-	p.table, p.denials = a.enforced, &a.enforcedDenials
-	if p.shadow {
-		p.table, p.denials = a.shadow, &a.shadowDenials
-	}
+	a.shadow.Counts = a.enforced.Counts
 }
 
 // useRules follows a change of the rules.
@@ -65,12 +58,24 @@ func (a *accounts) open(p *policy, key table.Key) *table.Entry {
 	return e
 }
 
-// change changes a key's entry; if that cannot be written now it is parked. change
-// may be called several times; what it did the last time counts. The outcome is
-// Raced or Failed if it is parked, Full if the entry found no room and nothing
-// happened.
+// try changes a key's entry if change returns true. change may be called several times;
+// what it did the last time counts. Nothing happened unless the outcome is Stored.
+func (a *accounts) try(now lease.Millis, p *policy, key table.Key, change func(*table.Entry) bool) (outcome table.Outcome) {
+	for range table.Tries {
+		if !change(a.open(p, key)) {
+			return table.Stored
+		}
+		if outcome = p.table.Commit(now); outcome != table.Raced {
+			break
+		}
+	}
+	return outcome
+}
+
+// change changes a key's entry; if that cannot be written now it is parked. The outcome is
+// Raced or Failed if it is parked, Full if the entry found no room and nothing happened.
 func (a *accounts) change(now lease.Millis, p *policy, key table.Key, change func(*table.Entry)) table.Outcome {
-	outcome := a.tryChange(now, p, key, change)
+	outcome := a.try(now, p, key, func(e *table.Entry) bool { change(e); return true })
 	if outcome == table.Stored || outcome == table.Full || len(a.parked) >= parkedMost {
 		return outcome
 	}
@@ -80,21 +85,11 @@ func (a *accounts) change(now lease.Millis, p *policy, key table.Key, change fun
 	return outcome
 }
 
-func (a *accounts) tryChange(now lease.Millis, p *policy, key table.Key, change func(*table.Entry)) (outcome table.Outcome) {
-	for range table.Tries {
-		change(a.open(p, key))
-		if outcome = p.table.Commit(now); outcome != table.Raced {
-			break
-		}
-	}
-	return outcome
-}
-
 // settleParked tries again what could not be written before.
 func (a *accounts) settleParked(now lease.Millis) {
 	kept := a.parked[:0]
 	for _, c := range a.parked {
-		if o := a.tryChange(now, c.policy, c.key, c.change); o == table.Raced || o == table.Failed {
+		if o := a.try(now, c.policy, c.key, func(e *table.Entry) bool { c.change(e); return true }); o == table.Raced || o == table.Failed {
 			kept = append(kept, c)
 		}
 	}
@@ -121,10 +116,9 @@ func (a *accounts) untakeLocal(now lease.Millis, h *hit) {
 	})
 }
 
-// keep stores what a grant tells, and what of it is spare, in the account of the key
-// that was asked for.
+// keep stores a grant, with its spare units, in the account of its key.
 func (a *accounts) keep(now, sent lease.Millis, it *item, g lease.Grant, spare int64) {
-	p, key, want, jitter := it.ask.policy, it.ask.key, it.want, a.pop.jitter()
+	p, key, want, jitter := it.policy, it.key, it.want, a.pop.jitter()
 	var rest lease.Part
 	outcome := a.change(now, p, key, func(e *table.Entry) {
 		if g.Status == lease.OK && g.Granted == 0 && want.Need > 0 {
@@ -151,16 +145,19 @@ func (a *accounts) keep(now, sent lease.Millis, it *item, g lease.Grant, spare i
 	}
 }
 
-// reported clears what the region has acknowledged of a finding of the scan.
+// reported clears what the region has acknowledged of a finding of the scan. The debt of a
+// key whose rule the region does not have is dropped, unless the key was asked for not
+// long ago.
 func (a *accounts) reported(now, sent lease.Millis, it *item, g lease.Grant) {
-	p, key, want := it.finding.policy, it.finding.key, it.want
-	if want.Overdrawn > 0 && g.Status == lease.UnknownRule {
-		a.unknown(now, p, key)
-	}
-	jitter := a.pop.jitter()
+	p, key, want := it.policy, it.key, it.want
+	jitter, dropped := a.pop.jitter(), int64(0)
 	a.change(now, p, key, func(e *table.Entry) {
+		if dropped = 0; want.Overdrawn > 0 && g.Status == lease.UnknownRule && now >= e.Asked+unknownFor {
+			dropped = e.Forgive()
+		}
 		e.Apply(&p.terms, now, sent, want, g, 0, jitter)
 	})
+	a.port.Counts.Unreported += uint64(dropped)
 }
 
 // denials is a cache of denials in front of the table: a flood is refused from

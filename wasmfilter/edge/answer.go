@@ -10,12 +10,16 @@ func (d *decider) settle(now lease.Millis, f *flight) {
 	for i := range f.items {
 		switch it := &f.items[i]; {
 		case it.ask != nil && !f.answered:
-			d.failAsk(now, it.ask)
+			if hd := it.ask.holding; hd != nil {
+				hd.Asking = false
+			}
+			d.failWaiters(now, it.ask)
+			d.again(now, it.ask)
 		case it.ask != nil && it.ask.holding != nil:
 			d.grantSlots(now, f.sent, it.ask, f.grant(i))
 		case it.ask != nil:
 			d.grant(now, f.sent, it, f.grant(i))
-		case it.finding != nil && f.answered:
+		case it.policy != nil && f.answered:
 			d.accounts.reported(now, f.sent, it, f.grant(i))
 		}
 	}
@@ -24,11 +28,63 @@ func (d *decider) settle(now lease.Millis, f *flight) {
 	}
 }
 
-// grant hands a grant out to the requests that wait, oldest first, and keeps the rest.
+// grant hands units out to the requests that wait, oldest first, and keeps the rest.
 func (d *decider) grant(now, sent lease.Millis, it *item, g lease.Grant) {
 	a := it.ask
 	g.Granted = min(g.Granted, it.want.Want)
 	spare := g.Granted
+	d.hand(now, a, &g, func(v waiter, h *hit) (lease.Verdict, int64) {
+		switch {
+		case g.Status == lease.OK && g.Granted == 0 && v.request != nil && v.request.undecided > 1:
+			return lease.Unanswered, 0 // another want of its group was denied, and decides it
+		case v.cost <= spare && g.StartsIn == 0:
+			spare -= v.cost
+			h.taken.Parts[0] = lease.Part{Units: v.cost, Lease: g.Lease, Expiry: sent + g.TTL}
+			return lease.Admit, spare
+		case d.mayFit(now, a, &g, spare+g.Remaining, v.cost):
+			return lease.Wait, 0
+		}
+		return lease.Refuse, spare
+	})
+	d.accounts.keep(now, sent, it, g, spare)
+	d.again(now, a)
+}
+
+// grantSlots lets the requests that wait use the slots of a grant, oldest first.
+func (d *decider) grantSlots(now, sent lease.Millis, a *ask, g lease.Grant) {
+	hd, again := a.holding, false
+	d.slots.granted(now, sent, hd, g)
+	if g.Status == lease.Denied {
+		hd.denied = now
+		again = hd.others.Gave >= sent && a.repeats < mostRepeats
+	}
+	d.hand(now, a, &g, func(v waiter, h *hit) (verdict lease.Verdict, left int64) {
+		taken := hd.free(now) >= h.cost
+		if v.request != nil {
+			if taken, _ = d.slots.take(now, hd, h.cost); taken {
+				h.slots = hd
+			}
+		}
+		switch {
+		case taken:
+			verdict = lease.Admit
+		case again && v.request != nil:
+			return lease.Wait, 0
+		default:
+			verdict = lease.Refuse
+		}
+		return verdict, max(0, hd.free(now))
+	})
+	if again {
+		hd.NextAsk = 0
+	}
+	d.again(now, a)
+}
+
+// hand takes the answer to an ask to the requests that it is for. give decides on each by
+// a grant, and returns what is left then; with Wait it is asked for again, with Unanswered
+// it goes on waiting for others.
+func (d *decider) hand(now lease.Millis, a *ask, g *lease.Grant, give func(v waiter, h *hit) (lease.Verdict, int64)) {
 	a.repeats++
 	queued := len(a.queue)
 	for _, v := range a.asked {
@@ -36,29 +92,22 @@ func (d *decider) grant(now, sent lease.Millis, it *item, g lease.Grant) {
 			continue
 		}
 		h := v.of(a)
-		verdict := lease.Refuse
-		switch {
-		case g.Status != lease.OK && g.Status != lease.Denied:
+		if g.Status != lease.OK && g.Status != lease.Denied {
 			d.answer(now, v, &h, d.failAnswered(now, &h, g.Status))
 			continue
-		case g.Status == lease.OK && g.Granted == 0 && v.request != nil && v.request.undecided > 1:
-			continue // another want of its group was denied, and decides it
-		case v.cost <= spare && g.StartsIn == 0:
-			spare -= v.cost
-			h.taken.Parts[0] = lease.Part{Units: v.cost, Lease: g.Lease, Expiry: sent + g.TTL}
-			verdict = lease.Admit
-		case d.mayFit(now, a, &g, spare+g.Remaining, v.cost):
-			a.queue = append(a.queue, v)
-			continue
 		}
-		h.answeredBy(&g, spare, verdict)
-		d.answer(now, v, &h, verdict)
+		switch verdict, left := give(v, &h); verdict {
+		case lease.Unanswered:
+		case lease.Wait:
+			a.queue = append(a.queue, v)
+		default:
+			h.answeredBy(g, left, verdict)
+			d.answer(now, v, &h, verdict)
+		}
 	}
 	if len(a.queue) == queued {
 		a.repeats = 0
 	}
-	d.accounts.keep(now, sent, it, g, spare)
-	d.again(now, a)
 }
 
 // mostRepeats is how often a worker asks again, at once, for a request that was denied
@@ -114,7 +163,7 @@ func (d *decider) decided(now lease.Millis, r *Request, i int, v lease.Verdict) 
 		d.deny(now, r, i)
 		return false
 	}
-	r.hits[i].state = admitted
+	r.hits[i].verdict = lease.Admit
 	return true
 }
 
@@ -125,20 +174,16 @@ func (d *decider) resume(now lease.Millis, r *Request) bool {
 		return true
 	}
 	for i := range r.hits {
-		if h := &r.hits[i]; h.state == undecided && h.asked {
+		if h := &r.hits[i]; h.verdict == lease.Wait && h.asked {
 			return true // its answer is still to come
 		}
 	}
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.state != undecided {
+		if h.verdict != lease.Wait {
 			continue
 		}
-		v := lease.Refuse
-		if !d.refusedBefore(now, h) {
-			v = d.take(now, h)
-		}
-		if v != lease.Wait && !d.decided(now, r, i, v) {
+		if v := d.takeUndenied(now, h); v != lease.Wait && !d.decided(now, r, i, v) {
 			return false
 		}
 	}
@@ -177,7 +222,7 @@ func (d *decider) again(now lease.Millis, a *ask) {
 			break
 		}
 		h := a.asked[0].of(a)
-		if want, right := d.prepare(now, &h, 0); right == granted {
+		if want, right := d.right(now, &h, 0); right == lease.Wait {
 			a.want = want
 			a.policy.lane.gather(now, a)
 			a.policy.lane.urgent = true
@@ -209,15 +254,6 @@ func (d *decider) retake(now lease.Millis, a *ask, waiters []waiter) []waiter {
 		d.answer(now, v, &h, verdict)
 	}
 	return still
-}
-
-// failAsk decides the requests that waited for an ask that got no answer.
-func (d *decider) failAsk(now lease.Millis, a *ask) {
-	if a.holding != nil {
-		a.holding.Asking = false
-	}
-	d.failWaiters(now, a)
-	d.again(now, a)
 }
 
 // failGathered decides the hits that wait for calls that will not be made, because

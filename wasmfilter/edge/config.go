@@ -12,15 +12,14 @@ import (
 )
 
 // Config is the plugin configuration: a JSON object in a google.protobuf.StringValue.
-// Every field but region_cluster may be left out. Unknown fields, wrong types and values
-// out of range are errors. A configuration with an error replaces none; where there is
-// none yet, what could be read of it holds.
+// All fields but region_cluster are optional. Unknown fields, wrong types and values out
+// of range are errors. A configuration with an error does not replace an earlier one; where
+// there is none, the fields that could be read apply.
 //
 //	{ "region_cluster": "weir_region", "pop": "fra1", "before_rules": "allow" }
 type Config struct {
 	// RegionCluster (region_cluster) is the Envoy cluster of the region's
-	// QuotaService; it should speak HTTP/2. Required: there is no default for a
-	// cluster that is asked.
+	// QuotaService; it should speak HTTP/2. Required.
 	RegionCluster string
 	// Authority (authority) is the :authority of calls to it. Default: the name of
 	// the cluster.
@@ -31,13 +30,12 @@ type Config struct {
 	// DenyBeforeRules (before_rules: allow | deny) refuses requests with 503 until
 	// there are rules. Default allow.
 	DenyBeforeRules bool
-	// Rules (rules) are rules to start with, in the rule language as JSON, exactly
-	// as in a rules file: { "rules": [ ... ] }. Those of the region replace them as
-	// soon as it answers. Default: none.
+	// Rules (rules) are in force until the region answers with its own; in the rule
+	// language as JSON, exactly as in a rules file: { "rules": [ ... ] }. Default: none.
 	Rules *rule.Set
 	// RulesEvery (rules_every_ms) is how often the region is asked for newer rules
-	// while no reply names its version, in milliseconds; 100 to 3,600,000. A reply
-	// that shows a newer version has them fetched at once. Default 5000.
+	// while no reply names its version, in milliseconds; 100 to 3,600,000. When a reply
+	// names a newer version, a worker has them fetched at once. Default 5000.
 	RulesEvery lease.Millis
 	// Headers (ratelimit_headers) decides whether responses carry RateLimit and
 	// RateLimit-Policy. Default true.
@@ -47,15 +45,15 @@ type Config struct {
 	// vm_id must agree on it. Default 32768.
 	PagesLog2 int
 	// CallsInFlight (calls_in_flight) is how many calls each worker and timeout
-	// may have under way; 1 to 64. What is missed meanwhile travels with the next
-	// one. Those that take much longer than others did do not count, up to four times
-	// as many. Default 4.
+	// may have under way; 1 to 64. What is missed meanwhile travels with the next one.
+	// Calls that take much longer than the last ones are not counted, up to four times
+	// this number. Default 4.
 	CallsInFlight int
 	// TestHooks (test_hooks) lets the request header x-weir-test-panic break the
 	// filter on purpose. Never in production. Default false.
 	TestHooks bool
 
-	// Error is why a configuration was refused that this one stands in for.
+	// Error is why the newest configuration was refused; this one is used in its place.
 	Error string
 
 	hash uint64 // of the text, to recognise a configuration
@@ -74,9 +72,8 @@ const (
 )
 
 // ReadConfig reads a plugin configuration. The error is [strict.Errors] or a
-// *[strict.Error], with position and field. With an error the configuration has what
-// could be read, each field whole or as if it were not there; of what is no JSON, the
-// fields before the mistake. Without a cluster no call can be made.
+// *[strict.Error], with position and field. With an error the configuration has the fields
+// that could be read; where the text is not JSON, the fields before the mistake.
 func ReadConfig(text []byte) (Config, error) {
 	c := Config{Headers: true, PagesLog2: table.MaxPagesLog2, hash: hashText(text), read: true}
 	if len(text) == 0 {
@@ -120,26 +117,20 @@ func (c *Config) fields(v strict.Value) {
 	if on, ok := v.Field("ratelimit_headers").Bool(); ok {
 		c.Headers = on
 	}
-	c.tablePages(v.Field("table_pages"))
+	pages := v.Field("table_pages")
+	switch n, ok := pages.Int(16, 1<<table.MaxPagesLog2); {
+	case ok && n&(n-1) != 0:
+		pages.Fail("is not a power of two; write 16, 32, 64 ... 32768")
+	case ok:
+		c.PagesLog2 = bits.TrailingZeros64(uint64(n))
+	}
 	if n, ok := v.Field("calls_in_flight").Int(1, 64); ok {
 		c.CallsInFlight = int(n)
 	}
 	c.TestHooks, _ = v.Field("test_hooks").Bool()
 }
 
-func (c *Config) tablePages(v strict.Value) {
-	n, ok := v.Int(16, 1<<table.MaxPagesLog2)
-	if !ok {
-		return
-	}
-	if n&(n-1) != 0 {
-		v.Fail("is not a power of two; write 16, 32, 64 ... 32768")
-		return
-	}
-	c.PagesLog2 = bits.TrailingZeros64(uint64(n))
-}
-
-// withDefaults fills in what is not set.
+// withDefaults sets the fields that are not set.
 func (c Config) withDefaults() Config {
 	if c.Authority == "" {
 		c.Authority = c.RegionCluster

@@ -1,23 +1,16 @@
 package edge
 
 import (
-	"strings"
-
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// decider decides requests: which rules apply, what each of them takes from the
-// accounts or the slots, who waits for the region, and what is put back when one of
-// the rules refuses.
+// decider decides requests: which rules apply, which of them wait for the region, and
+// what is put back when one of them refuses.
 type decider struct {
-	port     *Port
-	pop      *pop
-	rules    *rulebook
-	accounts *accounts
-	slots    *slots
-	uplink   *uplink
+	taker
+	rules *rulebook
 
 	matches rule.Matches
 	waiting []*Request
@@ -49,10 +42,11 @@ func (d *decider) addHits(r *Request) (shadows bool) {
 			continue
 		}
 		r.hits = append(r.hits, hit{
-			policy: p,
-			key:    p.key(d.pop.seed, m.Key),
-			cost:   m.Cost,
-			quota:  Quota{Rule: p.rule, Policy: p.item, Limit: p.terms.Capacity},
+			policy:  p,
+			key:     p.key(d.pop.seed, m.Key),
+			cost:    m.Cost,
+			verdict: lease.Wait,
+			quota:   Quota{Rule: p.rule, Policy: p.item, Limit: p.terms.Capacity},
 		})
 	}
 	return shadows
@@ -69,7 +63,7 @@ func (p *policy) key(seed table.Seed, text []byte) table.Key {
 // from memory takes nothing from the others.
 func (d *decider) enforce(now lease.Millis, r *Request) {
 	for i := range r.hits {
-		if h := &r.hits[i]; d.refusedBefore(now, h) {
+		if r.hits[i].refusedBefore(now) {
 			d.deny(now, r, i)
 			return
 		}
@@ -85,7 +79,7 @@ func (d *decider) enforce(now lease.Millis, r *Request) {
 }
 
 // refusedBefore refuses a hit from the cache of denials.
-func (d *decider) refusedBefore(now lease.Millis, h *hit) bool {
+func (h *hit) refusedBefore(now lease.Millis) bool {
 	denied := h.policy.denials.refuses(h.key.Hash, now, h.cost)
 	if denied == nil {
 		return false
@@ -106,9 +100,7 @@ func (d *decider) takeAll(now lease.Millis, r *Request, exact bool) bool {
 		if h.policy.exact != exact {
 			continue
 		}
-		switch d.take(now, h) {
-		case lease.Admit:
-			h.state = admitted
+		switch h.verdict = d.take(now, h); h.verdict {
 		case lease.Refuse:
 			d.deny(now, r, i)
 			return false
@@ -117,17 +109,6 @@ func (d *decider) takeAll(now lease.Millis, r *Request, exact bool) bool {
 		}
 	}
 	return true
-}
-
-// take decides one hit by what this PoP has.
-func (d *decider) take(now lease.Millis, h *hit) lease.Verdict {
-	switch {
-	case h.policy.concurrency:
-		return d.enter(now, h)
-	case h.policy.local:
-		return d.takeLocal(now, h)
-	}
-	return d.takeLease(now, h)
 }
 
 // admit lets a request pass that no rule refuses.
@@ -143,7 +124,7 @@ func (d *decider) admit(r *Request) {
 // deny refuses a request because of its hit i, and puts back what the others took.
 func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	h := &r.hits[i]
-	h.state = refused
+	h.verdict = lease.Refuse
 	if h.decision == Allowed {
 		h.decision = Denied
 	}
@@ -159,8 +140,8 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 // untakeAll puts back what a request took.
 func (d *decider) untakeAll(now lease.Millis, r *Request) {
 	for j := range r.hits {
-		if o := &r.hits[j]; o.state == admitted {
-			o.state = refused
+		if o := &r.hits[j]; o.verdict == lease.Admit {
+			o.verdict = lease.Refuse
 			d.untake(now, o)
 		}
 	}
@@ -178,29 +159,6 @@ func (d *decider) untake(now lease.Millis, h *hit) {
 	}
 }
 
-// wait begins the wait of a request of which some hits are undecided, unless asking
-// for them decides it.
-func (d *decider) wait(now lease.Millis, r *Request) {
-	if d.port.Trace != nil {
-		r.trace = strings.Clone(TraceParent(d.port.Trace()))
-	}
-	r.keepKeys()
-	if !d.askAll(now, r) {
-		return
-	}
-	if r.undecided == 0 {
-		d.admit(r)
-		return
-	}
-	for i := range r.hits {
-		if r.hits[i].state == undecided {
-			r.hits[i].policy.counts.Waited++
-		}
-	}
-	r.waiting = len(d.waiting)
-	d.waiting = append(d.waiting, r)
-}
-
 // decideShadows evaluates the shadow rules of a request that passes, for the
 // counters only.
 func (d *decider) decideShadows(now lease.Millis, r *Request) {
@@ -211,10 +169,7 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 			continue
 		}
 		h := hit{policy: p, key: p.key(d.pop.seed, m.Key), cost: m.Cost}
-		verdict := lease.Refuse
-		if !d.refusedBefore(now, &h) {
-			verdict = d.take(now, &h)
-		}
+		verdict := d.takeUndenied(now, &h)
 		if verdict == lease.Wait && p.lane.Open {
 			verdict = lease.Admit
 		} else if verdict == lease.Wait {

@@ -12,8 +12,8 @@
 //	w.Reply(now, call, body), w.Failed(now, call), w.Tick(now), w.End(now, request)
 //	w.Calls, w.Decided      ─▶ what to send, and which waiting requests to resume
 //
-// All rules that match a request apply, and all or none of them are charged: what
-// one rule gave is put back when another one refuses. A request whose keys have
+// All rules that match a request apply, and all or none of them are charged: when one rule
+// refuses, what was taken for the others is put back. A request whose keys have
 // units on lease is decided by one compare-and-set per rule. One that finds no
 // units waits: its want joins those of other requests, travels with the next call,
 // and the reply decides it. Shadow rules use a table, calls and a breaker of their

@@ -44,15 +44,13 @@ func (a *accounts) rank(e *table.Entry, now lease.Millis) (r table.Rank, worth i
 		return table.Counter, p.terms.Capacity - p.limit.Peek(e.Counter, a.pop.timeOfDay(now), 0).Remaining
 	case e.Overdrawn > 0:
 		return table.Debt, e.Overdrawn
-	case shares(&e.Lots[0], now), shares(&e.Lots[1], now):
+	case e.Lots[0].Sharing(now), e.Lots[1].Sharing(now):
 		return table.Share, int64(e.Asked)
 	case e.Lots[0].Units > 0, e.Lots[1].Units > 0:
 		return table.Lease, int64(e.Asked)
 	}
 	return table.Denial, int64(e.Asked)
 }
-
-func shares(lot *lease.Lot, now lease.Millis) bool { return lot.Local && now < lot.Expiry }
 
 // merge makes the shared counter of a rule with scope: pop refuse what e refuses, so
 // that a key that spent its limit does not get another one with the place of others.
@@ -62,27 +60,17 @@ func (a *accounts) merge(shared, e *table.Entry, now lease.Millis) {
 	}
 }
 
-// gone gives back what an entry held that was evicted.
+// gone gives back what an entry held that was evicted or dropped, and counts what is lost
+// with it.
 func (a *accounts) gone(e *table.Entry) {
 	p := a.rules.inForce.byID[e.Rule]
-	if p == nil || p.lane == nil {
-		a.drop(e)
-		return
-	}
-	key := p.key(a.pop.seed, e.Key)
 	for i := range e.Lots {
-		if lot := &e.Lots[i]; !lot.Local {
-			p.lane.giveBack(p, key, lease.Part{Units: lot.Units, Lease: lot.Lease, Expiry: lot.Expiry})
-		}
-	}
-	a.port.Counts.Unreported += uint64(e.Overdrawn)
-}
-
-// drop counts what is lost with an entry.
-func (a *accounts) drop(e *table.Entry) {
-	for i := range e.Lots {
-		if !e.Lots[i].Local {
-			a.port.Counts.Lost += uint64(e.Lots[i].Units)
+		switch lot := &e.Lots[i]; {
+		case lot.Local || lot.Units == 0:
+		case p == nil || p.lane == nil:
+			a.port.Counts.Lost += uint64(lot.Units)
+		default:
+			p.lane.giveBack(p, p.key(a.pop.seed, e.Key), lot.Part())
 		}
 	}
 	a.port.Counts.Unreported += uint64(e.Overdrawn)
@@ -112,16 +100,4 @@ func (a *accounts) forgotten(e *table.Entry, now lease.Millis) bool {
 		return false
 	}
 	return a.idle(e, now)
-}
-
-// unknown drops the debt of a key whose rule the region does not have, unless the
-// key was asked for not long ago.
-func (a *accounts) unknown(now lease.Millis, p *policy, key table.Key) {
-	var dropped int64
-	a.change(now, p, key, func(e *table.Entry) {
-		if dropped = 0; now >= e.Asked+unknownFor {
-			dropped = e.Forgive()
-		}
-	})
-	a.port.Counts.Unreported += uint64(dropped)
 }

@@ -7,83 +7,93 @@ import (
 
 // fail decides a hit whose tier above does not answer: what was denied stays
 // denied, anything else goes by the rule's on_failure.
-func (d *decider) fail(now lease.Millis, h *hit) lease.Verdict {
+func (d *taker) fail(now lease.Millis, h *hit) lease.Verdict {
 	return d.failBy(now, h, h.policy.rule.OnFailure)
 }
 
 // failAnswered decides a hit that was answered, and not decided. A granter that does
 // not have the rule is not away: it has other rules, and the next one may have ours.
 // The rule goes on to hold, by this process's share of it, whatever its on_failure.
-func (d *decider) failAnswered(now lease.Millis, h *hit, s lease.Status) lease.Verdict {
+func (d *taker) failAnswered(now lease.Millis, h *hit, s lease.Status) lease.Verdict {
 	if s == lease.UnknownRule {
 		return d.failBy(now, h, lease.FailureLocal)
 	}
 	return d.fail(now, h)
 }
 
-func (d *decider) failBy(now lease.Millis, h *hit, by lease.OnFailure) lease.Verdict {
+func (d *taker) failBy(now lease.Millis, h *hit, by lease.OnFailure) lease.Verdict {
 	p := h.policy
+	f := by.Among(d.uplink.holders, p.rule.ExpectedHolders, p.limit.Spec(), now, d.pop.timeOfDay(now))
 	if p.concurrency {
-		return d.failSlots(now, h, by)
+		return d.failSlots(now, h, f)
 	}
-	f := lease.Failure{By: by}
-	if by == lease.FailureLocal {
-		f.Share, f.Ends = d.localShare(p), lease.WindowEnd(now, d.pop.timeOfDay(now), p.limit.Spec().Period)
+	var did lease.Failed
+	outcome := d.accounts.try(now, p, h.key, func(e *table.Entry) bool {
+		did = e.Fail(&p.terms, now, f, h.cost)
+		return did.Admitted
+	})
+	verdict := h.failed(now, &did)
+	switch {
+	case outcome != table.Stored && !by.FailUncounted().Admitted:
+		h.decision, h.status = FullDenied, p.rule.DenyStatus
+		return lease.Refuse
+	case outcome != table.Stored: // what is admitted cannot be reported
+		h.uncounted = true
+		d.port.Counts.Unreported += uint64(h.cost)
+	case did.Admitted:
+		h.taken = did.Taken(h.cost)
 	}
-	for range table.Tries {
-		did := d.accounts.open(p, h.key).Fail(&p.terms, now, f, h.cost)
-		h.failed(now, &did)
-		if !did.Admitted {
-			return lease.Refuse
-		}
-		switch p.table.Commit(now) {
-		case table.Stored:
-			h.taken = did.Taken(h.cost)
-			return lease.Admit
-		case table.Full, table.Failed:
-			return d.unplaced(h, by)
-		}
-	}
-	return d.unplaced(h, by)
+	return verdict
 }
 
-// localShare is what this process enforces on its own of a limit.
-func (d *decider) localShare(p *policy) int64 {
-	return lease.Share(p.limit.Spec().Count, d.uplink.holders, p.rule.ExpectedHolders)
+// failSlots decides a hit of a concurrency rule whose tier above does not answer.
+// Its slots count all the same, and are stated when there is an answer again.
+func (d *taker) failSlots(now lease.Millis, h *hit, f lease.Failure) lease.Verdict {
+	hd := d.slots.of(h)
+	var did lease.Failed
+	outcome := d.slots.share(now, hd, func() bool {
+		if did = f.FailSlots(hd.free(now), hd.used(), h.cost); did.Admitted {
+			hd.inUse += h.cost
+		}
+		return did.Admitted
+	})
+	if did.Admitted && outcome != table.Stored { // others do not see it
+		if did = f.By.FailUncounted(); did.Admitted {
+			hd.inUse += h.cost
+			d.slots.publish(now, hd)
+		}
+	}
+	if did.Admitted {
+		h.slots = hd
+	}
+	return h.failed(now, &did)
 }
 
 // failed notes a decision that was made without the tier above.
-func (h *hit) failed(now lease.Millis, did *lease.Failed) {
-	switch did.Why {
-	case lease.ByAllow:
+func (h *hit) failed(now lease.Millis, did *lease.Failed) lease.Verdict {
+	switch {
+	case did.Denied:
+		h.decision = Denied
+		h.policy.denials.remember(h.key.Hash, now+whileAsking, now+did.RetryAfter, h.cost)
+	case did.By == lease.FailureAllow:
 		h.decision = FailedOpen
-	case lease.ByDeny:
-		h.failClosed()
-	case lease.ByShare:
+	case did.By == lease.FailureDeny:
+		h.decision, h.status = FailedClosed, h.policy.rule.DenyStatus
+	case did.Admitted:
 		h.decision, h.quota.Reset = LocalAllowed, did.Reset
-		if !did.Admitted {
-			h.decision, h.quota.Remaining = LocalDenied, 0
-		}
-	case lease.ByDenial:
-		h.decision, h.quota.Remaining, h.quota.Reset = Denied, 0, did.RetryAfter
-		h.policy.denials.remember(h.key.Hash, now+whileAsking, now+h.quota.Reset, h.cost)
+	default:
+		h.decision = LocalDenied
 	}
-}
-
-func (h *hit) failClosed() lease.Verdict {
-	h.decision, h.status = FailedClosed, h.policy.rule.DenyStatus
-	h.quota.Remaining, h.quota.Reset = 0, 1000
-	return lease.Refuse
-}
-
-// unplaced decides a hit whose tier above does not answer and whose key finds no
-// place: what is admitted cannot be reported, and a share cannot be counted.
-func (d *decider) unplaced(h *hit, by lease.OnFailure) lease.Verdict {
-	if by.FailUncounted().Admitted {
-		h.uncounted = true
-		d.port.Counts.Unreported += uint64(h.cost)
+	if did.Admitted {
 		return lease.Admit
 	}
-	h.decision, h.status = FullDenied, h.policy.rule.DenyStatus
+	h.quota.Remaining, h.quota.Reset = 0, did.RetryAfter
+	if did.RetryAfter == 0 {
+		h.quota.Reset = failedRetry
+	}
 	return lease.Refuse
 }
+
+// failedRetry is after how long a client should come back that is refused because the tier
+// above does not answer.
+const failedRetry lease.Millis = 1000

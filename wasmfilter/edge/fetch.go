@@ -24,8 +24,8 @@ const (
 )
 
 // newer reports whether rules of the region replace those in force. Where all granters
-// have an order nothing is ever replaced by something older, so that granters with
-// different rules cannot have a PoP go to and fro. Of two versions with one revision
+// have an order nothing is ever replaced by something older, so that a PoP does not switch
+// to and fro between granters with different rules. Of two versions with one revision
 // the larger one counts as newer: that is arbitrary, and the same at every PoP.
 func (b *rulebook) newer(now lease.Millis, version string, revision uint64) bool {
 	switch {
@@ -48,15 +48,22 @@ func (b *rulebook) saw(now lease.Millis, version string, revision uint64) {
 		return
 	}
 	b.sawAt = now
+	if b.lacks(now, version, revision) {
+		b.fetch(now, fetchSoonest)
+	}
+}
+
+// lacks notes which rules a granter has, and reports whether they should replace those in
+// force.
+func (b *rulebook) lacks(now lease.Millis, version string, revision uint64) bool {
 	if revision != 0 {
 		b.ordered = now
 	}
-	switch {
-	case version == b.version:
+	if version == b.version {
 		b.confirm(revision)
-	case b.newer(now, version, revision) && !b.unusable(now, version):
-		b.fetch(now, fetchSoonest)
+		return false
 	}
+	return b.newer(now, version, revision) && !b.unusable(now, version)
 }
 
 // confirm notes that a granter has the rules in force, with that revision. They may have
@@ -76,8 +83,8 @@ func (b *rulebook) confirm(revision uint64) {
 }
 
 // fetch asks the region for its rules unless some worker did within the last least
-// milliseconds. Rules that were refused lately count as those that it has: they need
-// not be sent again.
+// milliseconds. Rules that were refused last, and lately, count as those that it has: they
+// need not be sent again.
 func (b *rulebook) fetch(now, least lease.Millis) {
 	tag, version := b.tag()
 	if version != table.Absent && tag.fetched != 0 && now-tag.fetched < least {
@@ -88,8 +95,8 @@ func (b *rulebook) fetch(now, least lease.Millis) {
 		return // another worker fetches them
 	}
 	m := wire.RulesRequest{Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax, HaveVersion: b.version, Pop: b.cfg.PoP}
-	if refused := b.lastRefused(now); refused != "" {
-		m.HaveVersion = refused
+	if all, _ := b.refusals(); len(all) > 0 && all[len(all)-1].stands(now) {
+		m.HaveVersion = all[len(all)-1].version
 	}
 	b.fetches = append(b.fetches, b.port.call(Call{Path: RulesPath, Body: m.Append(nil), Timeout: rulesTimeout}))
 }
@@ -115,13 +122,7 @@ func (b *rulebook) receive(now lease.Millis, body []byte) CallResult {
 		return b.port.otherVersion(m.Protocol)
 	}
 	b.catchUp()
-	if m.RulesRevision != 0 {
-		b.ordered = now
-	}
-	switch {
-	case m.RulesVersion == b.version:
-		b.confirm(m.RulesRevision)
-	case b.newer(now, m.RulesVersion, m.RulesRevision) && !b.unusable(now, m.RulesVersion) && len(m.Rules) > 0:
+	if b.lacks(now, m.RulesVersion, m.RulesRevision) && len(m.Rules) > 0 {
 		b.take(now, &m)
 	}
 	return CallAnswered
@@ -219,17 +220,8 @@ func (b *rulebook) unusable(now lease.Millis, version string) bool {
 	return false
 }
 
-// lastRefused is the version that was refused last, if that was lately; else empty.
-func (b *rulebook) lastRefused(now lease.Millis) string {
-	if all, _ := b.refusals(); len(all) > 0 && all[len(all)-1].stands(now) {
-		return all[len(all)-1].version
-	}
-	return ""
-}
-
-// forgive ends the config error about rules of the region when no reply has shown them
-// for twice
-// the time between two fetches.
+// forgive ends the config error about rules of the region when no reply has shown them for
+// twice the time between two fetches.
 func (b *rulebook) forgive(now lease.Millis) {
 	if b.port.ConfigError == b.cfg.Error {
 		return

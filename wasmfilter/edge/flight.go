@@ -6,6 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // Call is a call to be made: POST Path with Body, as application/proto.
@@ -45,28 +46,17 @@ type flight struct {
 	grants   []wire.Grant // of the answer, one per item; valid until the next call ends
 }
 
-// item is one want of a call: of an ask, of a finding of the scan, or units given
-// back, which need no answer.
+// item is one want of a call.
 type item struct {
-	ask     *ask
-	finding *finding
-	want    lease.Want
-}
-
-// period is that of the limit which an item is for; 0 where the answer is not read.
-func (it *item) period() lease.Millis {
-	switch {
-	case it.ask != nil:
-		return it.ask.policy.period
-	case it.finding != nil:
-		return it.finding.policy.period
-	}
-	return 0
+	ask    *ask    // nil: it asks for nothing
+	policy *policy // of the account that takes the answer; nil: none does
+	key    table.Key
+	want   lease.Want
 }
 
 // grant is the answer to an item.
 func (f *flight) grant(i int) lease.Grant {
-	return bridge.GrantFromWire(&f.grants[i], f.items[i].period())
+	return bridge.GrantFromWire(&f.grants[i], f.items[i].policy.period)
 }
 
 // reply ends the call of that id with the body of an answer; nil if there is none.
@@ -81,7 +71,8 @@ func (u *uplink) reply(now lease.Millis, id uint64, body []byte) *flight {
 	}
 	m := &u.response
 	u.port.Counts.Calls[CallAnswered]++
-	f.lane.answered(f.seq, now-f.sent)
+	f.lane.Answered(f.seq)
+	f.lane.took = max(now-f.sent, f.lane.took-(f.lane.took+7)/8)
 	f.answered, f.grants = true, m.Grants
 	u.ack = max(u.ack, f.seq)
 	u.pop.sawEpoch(m.Epoch)
@@ -117,7 +108,7 @@ func (u *uplink) land(id uint64) *flight {
 func (u *uplink) failed(now lease.Millis, f *flight, result CallResult) {
 	u.port.Counts.Calls[result]++
 	if !f.late || result != CallTimedOut {
-		f.lane.Failed(now, f.seq, lease.ProbeEvery)
+		f.lane.Failed(now, f.seq, 100)
 	}
 	for i := range f.items {
 		u.port.Counts.Lost += uint64(f.items[i].want.Unused)
@@ -147,8 +138,6 @@ func (p *Port) malformed(what string) CallResult {
 
 func (p *Port) otherVersion(version uint32) CallResult {
 	p.AnswerError = "the region answers in version " + strconv.FormatUint(uint64(version), 10) + " of the quota protocol, this filter speaks " +
-		wire.Versions(wire.ProtocolMin, wire.ProtocolMax) + "; " + oneApart
+		wire.Versions(wire.ProtocolMin, wire.ProtocolMax) + "; run a filter and a weir-regional that are at most one release apart"
 	return CallVersion
 }
-
-const oneApart = "run a filter and a weir-regional that are at most one release apart"

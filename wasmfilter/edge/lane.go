@@ -17,24 +17,17 @@ type lane struct {
 	gathered []*ask
 	since    lease.Millis // when the first of what has gathered did
 	urgent   bool         // requests wait for what has gathered
-	returns  []returned
-	soon     bool // some of returns were taken for requests that were refused
-	findings []finding
-	flying   int // calls in flight
+	returns  []report     // units to give back that are in no account any more
+	soon     bool         // some of returns were taken for requests that were refused
+	findings []report     // what the background scan found
+	flying   int          // calls in flight
 
 	lease.Breaker
 	took lease.Millis // about the longest of the last answers
 }
 
-// returned is units to give back that are in no account any more.
-type returned struct {
-	policy *policy
-	key    table.Key
-	part   lease.Part
-}
-
-// finding is what the background scan found to report of a key.
-type finding struct {
+// report is a want that asks for nothing.
+type report struct {
 	policy *policy
 	key    table.Key
 	want   lease.Want
@@ -66,37 +59,25 @@ func (l *lane) giveBack(p *policy, key table.Key, part lease.Part) {
 	if part.Units == 0 {
 		return
 	}
-	if len(l.returns) >= mostReturns {
-		l.port.Counts.Lost += uint64(part.Units)
-		return
-	}
 	key.Text = append([]byte(nil), key.Text...)
-	l.returns = append(l.returns, returned{p, key, part})
+	l.queue(&l.returns, report{p, key, lease.Want{Unused: part.Units, Lease: part.Lease}})
 }
 
 // returnSoon returns units that were taken for a request that was refused: others
 // lack them meanwhile. They leave with the next call, at the latest when those in
 // flight are answered.
 func (l *lane) returnSoon(p *policy, key table.Key, part lease.Part) {
-	if part.Units > 0 {
-		l.giveBack(p, key, part)
-		l.soon = true
-	}
+	l.soon = l.soon || part.Units > 0
+	l.giveBack(p, key, part)
 }
 
-// report queues a finding of the scan for the next call.
-func (l *lane) report(found finding) {
-	if len(l.findings) < mostReturns {
-		l.findings = append(l.findings, found)
+// queue puts a report into a list for the next call.
+func (l *lane) queue(list *[]report, r report) {
+	if len(*list) < mostReturns {
+		*list = append(*list, r)
 	} else {
-		l.port.Counts.Lost += uint64(found.want.Unused)
+		l.port.Counts.Lost += uint64(r.want.Unused)
 	}
-}
-
-// answered closes the breaker.
-func (l *lane) answered(seq uint64, took lease.Millis) {
-	l.Answered(seq)
-	l.took = max(took, l.took-(l.took+7)/8)
 }
 
 // ask is a key that this worker asks the region for: first gathered, to travel

@@ -54,13 +54,13 @@ type Request struct {
 
 // hit is one rule that applies to a request.
 type hit struct {
-	policy *policy
-	key    table.Key
-	cost   int64
-	state  hitState
-	asked  bool // it waits for an answer; other undecided hits are asked for later
-	taken  lease.Taken
-	quota  Quota
+	policy  *policy
+	key     table.Key
+	cost    int64
+	verdict lease.Verdict // Wait: undecided
+	asked   bool          // it waits for an answer; other undecided hits are asked for later
+	taken   lease.Taken
+	quota   Quota
 
 	decision  Decision     // for metrics, once decided
 	status    int          // of a denial other than 429
@@ -70,14 +70,6 @@ type hit struct {
 	suspect   bool         // its key was denied lately
 	probes    bool         // it asks for a key of an exact rule that was denied
 }
-
-type hitState uint8
-
-const (
-	undecided hitState = iota
-	admitted
-	refused
-)
 
 // Quota is what a response tells the client about one rule that applied.
 type Quota struct {

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"encoding/binary"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -191,36 +192,31 @@ func (b *rulebook) use(set *rule.Set, generation uint64, since lease.Millis) {
 
 // publish puts rules into force for all workers.
 func (b *rulebook) publish(now lease.Millis, set *rule.Set, revision uint64, bundled bool) {
+	var generation uint64 // 0: nothing could be stored; the next fetch tries again
 	for range table.Tries {
 		raw, version, ok := b.pop.store.Get(keyRules)
-		var generation uint64
+		var stored uint64
 		if !ok {
 			version = table.Absent
 		} else if len(raw) >= 8 {
-			generation = binary.LittleEndian.Uint64(raw)
+			stored = binary.LittleEndian.Uint64(raw)
 		}
-		if generation > b.generation && b.load() && !bundled && !b.newer(now, set.Version, revision) {
+		if stored > b.generation && b.load() && !bundled && !b.newer(now, set.Version, revision) {
 			return // another worker was faster, with rules at least as new
 		}
-		if b.pop.store.Set(keyRules, encodeRules(generation+1, revision, bundled, set), version) == table.Stored {
-			b.announce(now, generation+1, revision, bundled)
-			b.use(set, generation+1, now)
-			b.revision, b.bundled = revision, bundled
-			return
+		if b.pop.store.Set(keyRules, encodeRules(stored+1, revision, bundled, set), version) == table.Stored {
+			generation = stored + 1
+			b.updateTag(func(t *rulesTag) bool {
+				if t.generation >= generation {
+					return false
+				}
+				t.generation, t.since, t.revision, t.bundled = generation, now, revision, bundled
+				t.ordered = max(t.ordered, b.ordered)
+				return true
+			})
+			break
 		}
 	}
-	b.use(set, b.generation, now) // at least here; the next fetch tries again
+	b.use(set, cmp.Or(generation, b.generation), now)
 	b.revision, b.bundled = revision, bundled
-}
-
-// announce lets the other workers see a generation of rules.
-func (b *rulebook) announce(now lease.Millis, generation, revision uint64, bundled bool) {
-	b.updateTag(func(t *rulesTag) bool {
-		if t.generation >= generation {
-			return false
-		}
-		t.generation, t.since, t.revision, t.bundled = generation, now, revision, bundled
-		t.ordered = max(t.ordered, b.ordered)
-		return true
-	})
 }

@@ -53,30 +53,23 @@ func (hd *holding) free(now lease.Millis) int64 {
 	if hd.policy.local {
 		held = hd.policy.terms.Capacity
 	}
-	return held - hd.inUse - hd.others.Uses
+	return held - hd.used()
 }
+
+// used is how many slots of the key the PoP uses.
+func (hd *holding) used() int64 { return hd.inUse + hd.others.Uses }
 
 // needed is how many slots the PoP needs this worker to hold: what is in use and the
 // others do not hold. If several workers lack slots, each asks for its own streams.
 func (hd *holding) needed(now lease.Millis) int64 {
-	lacking := hd.inUse + hd.others.Uses - hd.others.May
+	lacking := hd.used() - hd.others.May
 	return max(0, min(lacking, max(hd.inUse, hd.may(now))))
-}
-
-func (hd *holding) member() table.Member {
-	return table.Member{Uses: hd.inUse, May: hd.May, Until: hd.Until, Seen: hd.published, Gave: hd.gave}
 }
 
 func (hd *holding) ttl() lease.Millis { return millis(hd.policy.limit.Spec().LeaseTTL) }
 
 // shared is the key that keys of the rule share which find no place.
 func (p *policy) shared() table.Key { return table.Key{Hash: p.id, Rule: uint32(p.id)} }
-
-func (s *slots) init(pop *pop) {
-	s.pop, s.holdings = pop, map[uint64]*holding{}
-	s.enforced = table.NewPool(pop.store, slotsTable)
-	s.shadow = table.NewPool(pop.store, shadowSlotsTable)
-}
 
 // of returns the holding of the hit's key. If there are too many, the hit goes by the
 // key that is shared.
@@ -96,23 +89,15 @@ func (s *slots) of(h *hit) *holding {
 	return hd
 }
 
-// take takes slots for a stream, if that many are free. least is how many the PoP may
-// use whatever it holds.
-func (s *slots) take(now lease.Millis, hd *holding, cost, least int64) (taken bool, outcome table.Outcome) {
+// take takes slots for a stream, if that many are free.
+func (s *slots) take(now lease.Millis, hd *holding, cost int64) (taken bool, outcome table.Outcome) {
 	outcome = s.share(now, hd, func() bool {
-		free := max(hd.free(now), least-hd.inUse-hd.others.Uses)
-		if taken = free >= cost; taken {
+		if taken = hd.free(now) >= cost; taken {
 			hd.inUse += cost
 		}
 		return taken
 	})
 	return taken && outcome == table.Stored, outcome
-}
-
-// use takes slots for a stream, whether they are free or not.
-func (s *slots) use(now lease.Millis, hd *holding, cost int64) {
-	hd.inUse += cost
-	s.publish(now, hd)
 }
 
 // leave gives the slots of a hit back to the PoP, at once.
@@ -140,7 +125,8 @@ func (s *slots) share(now lease.Millis, hd *holding, change func() bool) (outcom
 			return table.Stored
 		}
 		hd.published = now + hd.ttl()
-		if outcome = pool.Commit(now, hd.key, s.pop.number, hd.member()); outcome != table.Raced {
+		m := table.Member{Uses: hd.inUse, May: hd.May, Until: hd.Until, Seen: hd.published, Gave: hd.gave}
+		if outcome = pool.Commit(now, hd.key, s.pop.number, m); outcome != table.Raced {
 			break
 		}
 	}

@@ -6,84 +6,113 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// takeLease decides a hit by the leases and denials in the account of its key.
-func (d *decider) takeLease(now lease.Millis, h *hit) lease.Verdict {
+// taker decides one rule for one request, by what the PoP has for its key: it takes from
+// the account or from the slots, or refuses, or leaves the hit to an answer of the region,
+// or to on_failure.
+type taker struct {
+	port     *Port
+	pop      *pop
+	accounts *accounts
+	slots    *slots
+	uplink   *uplink
+}
+
+// take decides a hit by what this PoP has.
+func (d *taker) take(now lease.Millis, h *hit) lease.Verdict {
+	switch {
+	case h.policy.concurrency:
+		return d.enter(now, h)
+	case h.policy.local:
+		return d.takeLocal(now, h)
+	}
+	return d.takeLease(now, h)
+}
+
+// takeUndenied is take, unless the cache of denials refuses the hit.
+func (d *taker) takeUndenied(now lease.Millis, h *hit) lease.Verdict {
+	if h.refusedBefore(now) {
+		return lease.Refuse
+	}
+	return d.take(now, h)
+}
+
+// takeLease decides a hit by the leases and denials in the account of its key. Of refusals
+// the first is written; the count of the others is written with the next ask. What an
+// exact rule asks is claimed when it is asked, see [taker.right].
+func (d *taker) takeLease(now lease.Millis, h *hit) lease.Verdict {
 	p := h.policy
 	for range table.Tries {
 		e := d.accounts.open(p, h.key)
 		refused := e.Refused
 		denied := e.DeniedNeed > 0 && h.cost-e.Held(&p.terms, now) >= e.DeniedNeed
-		h.suspect, h.probes = denied || e.Refused, denied && p.exact
+		h.suspect, h.probes = denied || refused, denied && p.exact
 		did := e.Take(&p.terms, now, h.cost)
-		if did.Verdict == lease.Unanswered {
-			return d.unanswered(now, h, e, did.Ask)
+		if did.Verdict != lease.Unanswered {
+			h.describe(now, e, did.Verdict)
 		}
-		h.describe(now, e, did.Verdict)
-		if !d.changes(h, e, did, refused) {
-			if did.Verdict == lease.Refuse {
+		asks, outcome := did.Ask != lease.NoAsk && d.uplink.mayAsk(p, h.key), table.Stored
+		var want lease.Want
+		if asks { // no request waits for it
+			e.Denied += int64(p.denials.forget(h.key.Hash))
+			want = e.Ask(&p.terms, now, 0, 0, did.Ask)
+		}
+		if asks || did.Verdict == lease.Admit || did.Verdict == lease.Refuse && !refused {
+			outcome = p.table.Commit(now)
+		}
+		if asks && outcome == table.Stored {
+			d.uplink.gather(now, p, h.key, want)
+		}
+		switch {
+		case did.Verdict == lease.Unanswered:
+			return d.failAnswered(now, h, e.Back.Status())
+		case outcome == table.Raced:
+			continue
+		case did.Verdict == lease.Refuse:
+			if outcome == table.Stored {
 				h.rememberDenial(now, e)
 			}
-			return did.Verdict
-		}
-		want, asks := d.askBehind(now, h, e, did.Ask)
-		switch p.table.Commit(now) {
-		case table.Stored:
-			if asks {
-				d.uplink.gather(now, p, h.key, want)
-			}
-			if did.Verdict == lease.Refuse {
-				h.rememberDenial(now, e)
-			}
-			h.taken = did.Taken
-			return did.Verdict
-		case table.Full:
-			if did.Verdict == lease.Refuse {
-				return lease.Refuse
-			}
+			return lease.Refuse
+		case outcome == table.Full:
 			return lease.Wait // the region decides, whether there is a place or not
-		case table.Failed:
-			if did.Verdict == lease.Refuse {
-				return lease.Refuse
-			}
+		case outcome == table.Failed:
 			return h.withoutPlace()
 		}
+		h.taken = did.Taken
+		return did.Verdict
 	}
 	return lease.Wait
 }
 
-// unanswered decides a hit of a key whose asks fail, and asks behind it whether they
-// still do.
-func (d *decider) unanswered(now lease.Millis, h *hit, e *table.Entry, asks lease.Asks) lease.Verdict {
-	last := e.Back.Status()
-	if want, asks := d.askBehind(now, h, e, asks); asks && h.policy.table.Commit(now) == table.Stored {
-		d.uplink.gather(now, h.policy, h.key, want)
+// right takes the right to ask for the key of h, and makes the want: then the verdict is
+// Wait. Refuse: another worker asks for a denied key of an exact rule, on behalf of all.
+// Unanswered: asks for the key fail, and another worker tries whether they still do. A key
+// that has no place in the table asks for no more than is waited for.
+func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, lease.Verdict) {
+	p, verdict := h.policy, lease.Wait
+	want := lease.Want{Need: h.cost, Waiting: waiting, Want: waiting}
+	if p.concurrency {
+		return want, verdict // stated when it is sent
 	}
-	return d.failAnswered(now, h, last)
-}
-
-// changes reports whether a decision has changed the entry that is open, and whether
-// that is to be written. Of refusals the first is; the count of the others is written
-// with the next ask. refused: requests were refused before.
-func (d *decider) changes(h *hit, e *table.Entry, did lease.Decision, refused bool) bool {
-	if did.Ask != lease.NoAsk && d.uplink.mayAsk(h.policy, h.key) {
-		return true
+	plain, denied := want, int64(p.denials.forget(h.key.Hash))
+	outcome := d.accounts.try(now, p, h.key, func(e *table.Entry) bool {
+		e.Denied += denied
+		switch {
+		case p.exact && e.Take(&p.terms, now, h.cost).Verdict == lease.Refuse:
+			h.describe(now, e, lease.Refuse)
+			h.rememberDenial(now, e)
+			verdict = lease.Refuse
+		case e.Back.Off(now):
+			verdict = lease.Unanswered
+		default:
+			want = e.Ask(&p.terms, now, h.cost, waiting, lease.NoAsk)
+			return true
+		}
+		return false
+	})
+	if outcome != table.Stored {
+		want = plain
 	}
-	switch did.Verdict {
-	case lease.Wait:
-		return false // what an exact rule asks is claimed when it is asked, see prepare
-	case lease.Refuse:
-		return !refused
-	}
-	return true
-}
-
-// askBehind prepares an ask for which no request waits, in the entry that is open.
-func (d *decider) askBehind(now lease.Millis, h *hit, e *table.Entry, asks lease.Asks) (lease.Want, bool) {
-	if asks == lease.NoAsk || !d.uplink.mayAsk(h.policy, h.key) {
-		return lease.Want{}, false
-	}
-	e.Denied += int64(h.policy.denials.forget(h.key.Hash))
-	return e.Ask(&h.policy.terms, now, 0, 0, asks), true
+	return want, verdict
 }
 
 // describe fills in the quota of a hit by the account of its key.
@@ -110,7 +139,7 @@ func (h *hit) rememberDenial(now lease.Millis, e *table.Entry) {
 	h.policy.denials.remember(h.key.Hash, until, now+h.quota.Reset, need)
 }
 
-// withoutPlace decides a hit that has no place in the table.
+// withoutPlace decides by on_failure a hit that has no place in the table.
 func (h *hit) withoutPlace() lease.Verdict {
 	h.uncounted = true
 	if h.policy.rule.OnFailure.FailUncounted().Admitted {
@@ -123,7 +152,7 @@ func (h *hit) withoutPlace() lease.Verdict {
 
 // takeLocal decides a hit of scope: pop, whose counter is in the table itself. Keys
 // that find no place share one counter per rule and page.
-func (d *decider) takeLocal(now lease.Millis, h *hit) lease.Verdict {
+func (d *taker) takeLocal(now lease.Millis, h *hit) lease.Verdict {
 	p := h.policy
 	for range table.Tries {
 		e, shared := p.table.OpenShared(h.key)
@@ -136,47 +165,41 @@ func (d *decider) takeLocal(now lease.Millis, h *hit) lease.Verdict {
 				p.table.Commit(now) // so that the next request finds it at once
 			}
 		}
-		switch outcome {
-		case table.Stored:
+		if outcome == table.Stored {
 			return v
-		case table.Full, table.Failed:
-			return h.withoutPlace()
+		}
+		if outcome != table.Raced {
+			break
 		}
 	}
 	return h.withoutPlace()
 }
 
-// charge decides a hit of scope: pop by the counter that is open, and writes it.
-func (d *decider) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (lease.Verdict, table.Outcome) {
+// charge decides a hit of scope: pop by the counter that is open, and writes it. A denial
+// that costs nothing is not written, but kept in the cache until it is over.
+func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (lease.Verdict, table.Outcome) {
 	ask := limit.Ask{Need: h.cost, Waiting: h.cost, Want: h.cost}
 	var did limit.Decision
 	e.Counter, did = h.policy.limit.Acquire(e.Counter, d.pop.timeOfDay(now), ask)
 	h.quota.Remaining, h.quota.Reset = did.Remaining, lease.CeilMillis(did.Reset)
-	h.decision = Allowed
-	if shared {
-		h.decision = FullAllowed
-	}
-	if did.Granted == 0 {
-		if shared {
-			h.decision = FullDenied
+	if did.Granted > 0 {
+		if h.decision = Allowed; shared {
+			h.decision = FullAllowed
 		}
-		return h.refuseLocal(now, did), table.Stored
+		h.period = did.Period
+		return lease.Admit, h.policy.table.Commit(now)
 	}
-	h.period = did.Period
-	return lease.Admit, h.policy.table.Commit(now)
-}
-
-// refuseLocal refuses a hit of scope: pop. A denial that is charged is written; one
-// that costs nothing is kept in the cache until it is over.
-func (h *hit) refuseLocal(now lease.Millis, did limit.Decision) lease.Verdict {
+	if h.decision = Denied; shared {
+		h.decision = FullDenied
+	}
 	retryAt := now + lease.CeilMillis(did.RetryAfter)
 	h.retry(now, retryAt)
 	if h.policy.terms.ChargesDenied {
 		h.policy.table.Commit(now)
-		return lease.Refuse
+	} else {
+		h.policy.denials.remember(h.key.Hash, min(retryAt, now+longestLocalDenial), retryAt, h.cost)
 	}
-	h.policy.denials.remember(h.key.Hash, min(retryAt, now+longestLocalDenial), retryAt, h.cost)
-	return lease.Refuse
+	return lease.Refuse, table.Stored
 }
 
 // longestLocalDenial bounds how long a denial of scope: pop is not looked at again:

@@ -66,15 +66,15 @@ func (k *upkeep) scan(now lease.Millis) {
 
 // scanPage collects what the keys of a page have to report, and drops idle ones.
 func (k *upkeep) scanPage(now lease.Millis, t *table.Table) {
-	var found []finding
+	var found []report
 	var dropped []table.Entry
 	outcome := t.Visit(now, k.scanned, func(e *table.Entry) bool {
 		if k.accounts.forgotten(e, now) {
 			dropped = append(dropped, *e)
 			return false
 		}
-		if f, ok := k.find(now, e); ok {
-			found = append(found, f)
+		if r, ok := k.find(now, e); ok {
+			found = append(found, r)
 		}
 		return true
 	})
@@ -82,26 +82,27 @@ func (k *upkeep) scanPage(now lease.Millis, t *table.Table) {
 		return // another worker changed the page; the next round will find it again
 	}
 	for i := range dropped {
-		k.accounts.drop(&dropped[i])
+		k.accounts.gone(&dropped[i])
 	}
-	for _, f := range found {
-		f.policy.lane.report(f)
+	for _, r := range found {
+		lane := r.policy.lane
+		lane.queue(&lane.findings, r)
 	}
 }
 
 // find takes what an entry has to give back or to report out of it.
-func (k *upkeep) find(now lease.Millis, e *table.Entry) (finding, bool) {
+func (k *upkeep) find(now lease.Millis, e *table.Entry) (report, bool) {
 	if k.rules.inForce == nil || e.Key == nil {
-		return finding{}, false
+		return report{}, false
 	}
 	p := k.rules.inForce.byID[e.Rule]
-	if p == nil || p.lane == nil || p.lane.Open || e.Asking && now < e.Asked+p.terms.Timeout {
-		return finding{}, false
+	if p == nil || p.lane == nil || p.lane.Open || e.UnderWay(&p.terms, now) {
+		return report{}, false
 	}
 	want, ok := e.Report(&p.terms, now)
 	if !ok {
-		return finding{}, false
+		return report{}, false
 	}
 	text := append([]byte(nil), e.Key...)
-	return finding{p, p.key(k.pop.seed, text), want}, true
+	return report{p, p.key(k.pop.seed, text), want}, true
 }

@@ -40,11 +40,6 @@ type uplink struct {
 	response wire.Response
 }
 
-func (u *uplink) init(cfg *Config, port *Port, pop *pop, rules *rulebook, slots *slots) {
-	u.cfg, u.port, u.pop, u.rules, u.slots = cfg, port, pop, rules, slots
-	u.caller, u.asks, u.flights = pop.number, map[uint64]*ask{}, map[uint64]*flight{}
-}
-
 // lane returns the lane for a timeout.
 func (u *uplink) lane(timeout lease.Millis, shadow bool) *lane {
 	for _, l := range u.lanes {
@@ -107,7 +102,7 @@ func (u *uplink) flush(now lease.Millis) {
 func (u *uplink) tick(now lease.Millis) {
 	for _, l := range u.lanes {
 		if l.flying == 0 && (l.ProbeDue(now) || !l.Open && len(l.returns)+len(l.findings) > 0) {
-			l.ProbeAt = now + lease.ProbeEvery*u.pop.jitter()/100
+			l.Probed(now, u.pop.jitter())
 			u.send(now, l)
 		}
 	}
@@ -157,8 +152,9 @@ func (u *uplink) send(now lease.Millis, l *lane) {
 	u.size = envelopeSize
 	u.addAsks(now, l, f, &call)
 	asks := len(f.items)
-	u.addReturns(l, f)
-	u.addFindings(l, f)
+	l.returns = u.addReports(f, l.returns, mostWants/2, false)
+	l.soon = l.soon && len(l.returns) > 0
+	l.findings = u.addReports(f, l.findings, wire.MaxWants-len(req.Wants), true)
 	rotate(f.items, asks) // so that the asks find what is given back
 	rotate(req.Wants, asks)
 	call.Body = req.Append(nil)
@@ -201,7 +197,7 @@ func (u *uplink) addAsks(now lease.Millis, l *lane, f *flight, call *Call) {
 		m.Group = a.group(&groups, f)
 		a.grouped = m.Group != 0
 		u.request.Wants = append(u.request.Wants, m)
-		f.items = append(f.items, item{ask: a, want: a.want})
+		f.items = append(f.items, item{ask: a, policy: a.policy, key: a.key, want: a.want})
 		for i := range a.asked {
 			if r := a.asked[i].request; r != nil {
 				call.Timeout = max(1, min(call.Timeout, r.deadline-now))
@@ -220,12 +216,7 @@ func (u *uplink) wantOf(now lease.Millis, a *ask) wire.Want {
 		hw := u.slots.state(now, a.holding, &a.policy.terms, a.want.Need, a.want.Waiting)
 		return a.policy.named(a.key, bridge.HoldingToWire(u.pop.number, &hw, a.want.Waiting))
 	}
-	return wireWant(a.policy, a.key, &a.want)
-}
-
-// wireWant is a want as it travels.
-func wireWant(p *policy, key table.Key, want *lease.Want) wire.Want {
-	return p.named(key, bridge.WantToWire(p.limit, want))
+	return a.policy.named(a.key, bridge.WantToWire(a.policy.limit, &a.want))
 }
 
 // named completes a want with the names of what it is for.
@@ -242,33 +233,20 @@ func (u *uplink) trace(r *Request) {
 	*t = append(*t, r.trace)
 }
 
-func (u *uplink) addReturns(l *lane, f *flight) {
+// addReports adds the first of a list of reports to the call, as far as it has room for
+// them, and returns the others. The account takes the answer if account is true.
+func (u *uplink) addReports(f *flight, list []report, most int, account bool) (rest []report) {
 	n := 0
-	for _, b := range l.returns[:min(len(l.returns), mostWants/2)] {
-		if !u.fits(b.policy, b.key) {
-			break
+	for ; n < min(len(list), most) && u.fits(list[n].policy, list[n].key); n++ {
+		r := &list[n]
+		it := item{want: r.want}
+		if account {
+			it.policy, it.key = r.policy, r.key
 		}
-		n++
-		want := lease.Want{Unused: b.part.Units, Lease: b.part.Lease}
-		u.request.Wants = append(u.request.Wants, wireWant(b.policy, b.key, &want))
-		f.items = append(f.items, item{want: want})
+		u.request.Wants = append(u.request.Wants, r.policy.named(r.key, bridge.WantToWire(r.policy.limit, &r.want)))
+		f.items = append(f.items, it)
 	}
-	l.returns = append(l.returns[:0], l.returns[n:]...)
-	l.soon = l.soon && len(l.returns) > 0
-}
-
-func (u *uplink) addFindings(l *lane, f *flight) {
-	n := 0
-	for i := range l.findings[:min(len(l.findings), wire.MaxWants-len(u.request.Wants))] {
-		found := l.findings[i]
-		if !u.fits(found.policy, found.key) {
-			break
-		}
-		n++
-		u.request.Wants = append(u.request.Wants, wireWant(found.policy, found.key, &found.want))
-		f.items = append(f.items, item{finding: &found, want: found.want})
-	}
-	l.findings = append(l.findings[:0], l.findings[n:]...)
+	return append(list[:0], list[n:]...)
 }
 
 // Whatever requests come, a call keeps within the bounds of its receiver: what one
@@ -312,18 +290,14 @@ func (s *sequence) next(flights map[uint64]*flight) uint64 {
 	s.seq++
 	for _, f := range flights {
 		if f.caller == s.caller && s.seq-f.seq >= lease.CallWindow {
-			s.rename()
+			const golden = 0x9e3779b97f4a7c15 // odd: 2^64 names before one comes again
+			if s.caller += golden; s.caller == 0 {
+				s.caller = golden
+			}
 			break
 		}
 	}
 	return s.seq
-}
-
-func (s *sequence) rename() {
-	const golden = 0x9e3779b97f4a7c15 // odd: 2^64 names before one comes again
-	if s.caller += golden; s.caller == 0 {
-		s.caller = golden
-	}
 }
 
 // name is the holder as a call names it: the process in the first half, the worker in

@@ -1,37 +1,53 @@
 package edge
 
 import (
+	"strings"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/bridge"
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// askAll makes the undecided hits of a request wait. The deadline is by the shortest
-// timeout among those that are asked for. False if that denied the request.
-func (d *decider) askAll(now lease.Millis, r *Request) bool {
-	r.Outcome = Wait
-	r.deadline = now + bridge.LongestDuration
+// wait begins the wait of a request of which some hits are undecided, unless asking
+// for them decides it. The deadline is by the shortest timeout among those that are
+// asked for.
+func (d *decider) wait(now lease.Millis, r *Request) {
+	if d.port.Trace != nil {
+		r.trace = strings.Clone(TraceParent(d.port.Trace()))
+	}
+	r.keepKeys()
+	r.Outcome, r.deadline = Wait, now+bridge.LongestDuration
 	for i := range r.hits {
-		if h := &r.hits[i]; h.state == undecided && !h.policy.lane.Open {
+		if h := &r.hits[i]; h.verdict == lease.Wait && !h.policy.lane.Open {
 			r.deadline = min(r.deadline, now+h.policy.terms.Timeout)
 		}
 	}
-	return d.askNext(now, r)
+	if !d.askNext(now, r) {
+		return
+	}
+	if r.undecided == 0 {
+		d.admit(r)
+		return
+	}
+	for i := range r.hits {
+		if h := &r.hits[i]; h.verdict == lease.Wait {
+			h.policy.counts.Waited++
+		}
+	}
+	r.waiting = len(d.waiting)
+	d.waiting = append(d.waiting, r)
 }
 
 // askNext asks for the undecided hits of a request: for all at once, unless those
 // that will likely be refused have to come first. Those whose tier above does not
 // answer are decided at once. False if that denied the request.
 func (d *decider) askNext(now lease.Millis, r *Request) bool {
-	for i := range r.hits {
-		if h := &r.hits[i]; h.state == undecided && h.policy.lane.Open && !d.decided(now, r, i, d.fail(now, h)) {
-			return false
-		}
+	if !d.failUndecided(now, r, false) {
+		return false
 	}
 	first, group := d.suspects(r)
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.state != undecided || first && !h.suspect {
+		if h.verdict != lease.Wait || first && !h.suspect {
 			continue
 		}
 		v := d.ask(now, h, waiter{request: r, serial: r.serial, hit: i, cost: h.cost})
@@ -54,7 +70,7 @@ func (d *decider) suspects(r *Request) (first, group bool) {
 	suspects, others, apart := false, false, false
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.state != undecided {
+		if h.verdict != lease.Wait {
 			continue
 		}
 		if lane == nil {
@@ -76,11 +92,11 @@ func (d *decider) ask(now lease.Millis, h *hit, v waiter) lease.Verdict {
 	case a == nil && d.uplink.full():
 		return d.fail(now, h)
 	case a == nil:
-		want, right := d.prepare(now, h, v.cost)
+		want, right := d.right(now, h, v.cost)
 		switch right {
-		case taken:
+		case lease.Refuse:
 			return lease.Refuse
-		case leftAlone:
+		case lease.Unanswered:
 			return d.take(now, h)
 		}
 		a = d.uplink.gather(now, h.policy, h.key, want)
@@ -95,47 +111,7 @@ func (d *decider) ask(now lease.Millis, h *hit, v waiter) lease.Verdict {
 	return lease.Wait
 }
 
-// right is whether a key may be asked for.
-type right uint8
-
-const (
-	granted   right = iota
-	taken           // a denied exact rule: another worker asks on behalf of all
-	leftAlone       // asks for the key fail, and another worker tries whether they still do
-)
-
-// prepare takes the right to ask for the key of h, and makes the want. A key that has
-// no place in the table asks for no more than is waited for.
-func (d *decider) prepare(now lease.Millis, h *hit, waiting int64) (lease.Want, right) {
-	p := h.policy
-	plain := lease.Want{Need: h.cost, Waiting: waiting, Want: waiting}
-	if p.concurrency {
-		return plain, granted // stated when it is sent
-	}
-	denied := int64(p.denials.forget(h.key.Hash))
-	for range table.Tries {
-		e := d.accounts.open(p, h.key)
-		e.Denied += denied
-		if p.exact && e.Take(&p.terms, now, h.cost).Verdict == lease.Refuse {
-			h.describe(now, e, lease.Refuse)
-			h.rememberDenial(now, e)
-			return plain, taken
-		}
-		if e.Back.Off(now) {
-			return plain, leftAlone
-		}
-		want := e.Ask(&p.terms, now, h.cost, waiting, lease.NoAsk)
-		switch p.table.Commit(now) {
-		case table.Stored:
-			return want, granted
-		case table.Full, table.Failed:
-			return plain, granted
-		}
-	}
-	return plain, granted
-}
-
-// expire decides the requests that have waited for as long as they may.
+// expire decides by on_failure the requests that have waited for as long as they may.
 func (d *decider) expire(now lease.Millis) {
 	for i := 0; i < len(d.waiting); {
 		r := d.waiting[i]
@@ -143,21 +119,23 @@ func (d *decider) expire(now lease.Millis) {
 			i++
 			continue
 		}
-		d.expireOne(now, r)
+		if d.failUndecided(now, r, true) {
+			d.admit(r)
+		}
+		d.finish(now, r) // which takes it out
 	}
 }
 
-// expireOne decides what is undecided of a request by on_failure.
-func (d *decider) expireOne(now lease.Millis, r *Request) {
+// failUndecided decides by on_failure what is undecided of a request: all of it, or what
+// waits for a tier that does not answer. False if that denied the request.
+func (d *decider) failUndecided(now lease.Millis, r *Request, all bool) bool {
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.state == undecided && !d.decided(now, r, i, d.fail(now, h)) {
-			d.finish(now, r)
-			return
+		if h.verdict == lease.Wait && (all || h.policy.lane.Open) && !d.decided(now, r, i, d.fail(now, h)) {
+			return false
 		}
 	}
-	d.admit(r)
-	d.finish(now, r)
+	return true
 }
 
 // end ends a request, however it ended.

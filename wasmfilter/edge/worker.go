@@ -60,9 +60,16 @@ func New(cfg Config, store table.Store, entropy [6]uint64, now lease.Millis, wal
 		counts: map[string]*RuleCounts{}, equip: w.equip, changed: w.accounts.useRules,
 	}
 	w.accounts.init(&w.Port, &w.pop, &w.rules, w.cfg.PagesLog2)
-	w.slots.init(&w.pop)
-	w.uplink.init(&w.cfg, &w.Port, &w.pop, &w.rules, &w.slots)
-	w.decider = decider{port: &w.Port, pop: &w.pop, rules: &w.rules, accounts: &w.accounts, slots: &w.slots, uplink: &w.uplink}
+	w.slots = slots{
+		pop: &w.pop, holdings: map[uint64]*holding{},
+		enforced: table.NewPool(store, slotsTable), shadow: table.NewPool(store, shadowSlotsTable),
+	}
+	w.uplink = uplink{
+		cfg: &w.cfg, port: &w.Port, pop: &w.pop, rules: &w.rules, slots: &w.slots,
+		sequence: sequence{caller: w.pop.number}, asks: map[uint64]*ask{}, flights: map[uint64]*flight{},
+	}
+	w.decider.rules = &w.rules
+	w.decider.taker = taker{port: &w.Port, pop: &w.pop, accounts: &w.accounts, slots: &w.slots, uplink: &w.uplink}
 	w.upkeep = upkeep{port: &w.Port, pop: &w.pop, rules: &w.rules, accounts: &w.accounts, slots: &w.slots, uplink: &w.uplink}
 	w.rules.start(now)
 	w.leader.enlist()
@@ -71,7 +78,10 @@ func New(cfg Config, store table.Store, entropy [6]uint64, now lease.Millis, wal
 
 // equip gives a policy the means that the rule decides with.
 func (w *Worker) equip(p *policy) {
-	w.accounts.equip(p)
+	p.table, p.denials = w.accounts.enforced, &w.accounts.enforcedDenials
+	if p.shadow {
+		p.table, p.denials = w.accounts.shadow, &w.accounts.shadowDenials
+	}
 	if !p.local {
 		p.lane = w.uplink.lane(p.terms.Timeout, p.shadow)
 	}
@@ -83,19 +93,14 @@ func (w *Worker) Decide(now lease.Millis, in *rule.Request, r *Request) Outcome 
 	r.begin(now)
 	w.leader.busy = true
 	if w.rules.inForce == nil {
-		return w.beforeRules(r)
+		w.Counts.BeforeAny++
+		if w.cfg.DenyBeforeRules {
+			r.Outcome, r.Status, r.Degraded = Deny, 503, true
+		}
+		return r.Outcome
 	}
 	w.decider.decide(now, in, r)
 	w.uplink.flush(now)
-	return r.Outcome
-}
-
-// beforeRules decides while there are no rules.
-func (w *Worker) beforeRules(r *Request) Outcome {
-	w.Counts.BeforeAny++
-	if w.cfg.DenyBeforeRules {
-		r.Outcome, r.Status, r.Degraded = Deny, 503, true
-	}
 	return r.Outcome
 }
 
@@ -177,14 +182,8 @@ func (w *Worker) EachRule(f func(name string, c *RuleCounts)) {
 
 // Tables returns what happened in the tables since the last call.
 func (w *Worker) Tables() table.Counts {
-	a, b := &w.accounts.enforced.Counts, &w.accounts.shadow.Counts
-	sum := table.Counts{
-		Races:   a.Races + b.Races,
-		Full:    a.Full + b.Full,
-		Evicted: a.Evicted + b.Evicted,
-		Merged:  a.Merged + b.Merged,
-		Corrupt: a.Corrupt + b.Corrupt,
-	}
-	*a, *b = table.Counts{}, table.Counts{}
+	counts := w.accounts.enforced.Counts
+	sum := *counts
+	*counts = table.Counts{}
 	return sum
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// The Proxy-Wasm ABI 0.2, as Envoy implements it: the calls of the host that the
-// filter makes. https://github.com/proxy-wasm/spec/tree/main/abi-versions/v0.2.1
+// The functions of the Proxy-Wasm ABI 0.2 that the filter calls, as Envoy implements them.
+// https://github.com/proxy-wasm/spec/tree/main/abi-versions/v0.2.1
 
 //go:wasmimport env proxy_log
 func proxyLog(level uint32, message unsafe.Pointer, size uint32) uint32
@@ -89,9 +89,9 @@ const (
 	clockMonotonic = 1
 )
 
-// The host puts what it returns where proxy_on_memory_allocate, exported below, points:
-// into one buffer for each kind of answer, so that a request costs the collector nothing.
-// Each is valid until the next call of its kind. There is one thread.
+// The host asks proxy_on_memory_allocate, exported below, for memory and writes there what
+// it returns: into one buffer for each kind of answer, so that a request leaves no garbage.
+// Each buffer is valid until the next call of its kind. There is one thread.
 var (
 	landing    *[]byte // where the next answer goes
 	forHeaders = make([]byte, 16<<10)
@@ -100,8 +100,8 @@ var (
 	forShared  = make([]byte, 16<<10)
 	forCall    = make([]byte, 64<<10)
 
-	// The host writes results here: variables of package level, because those of a
-	// function would each be moved to the heap.
+	// The host writes results here. Local variables would be moved to the heap in each
+	// call.
 	outData    unsafe.Pointer
 	outSize    uint32
 	outVersion uint32
@@ -121,7 +121,7 @@ func memory(size uint32) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(*landing))
 }
 
-// landed returns what the host put into *to, nil if it returned nothing.
+// landed returns what the host has written into *to; nil if that is nothing.
 func landed(to *[]byte, status uint32) []byte {
 	landing = nil
 	if status != statusOK || outSize == 0 {
@@ -195,7 +195,7 @@ func (abi) addResponseHeader(name, value string) {
 	proxyAddHeader(responseHeaders, sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
 }
 
-// setDecision sets filter state, which Envoy names wasm.weir.
+// setDecision sets filter state that Envoy calls wasm.weir.
 func (abi) setDecision(decision []byte) {
 	const name = "weir"
 	proxySetProperty(sptr(name), uint32(len(name)), ptr(decision), uint32(len(decision)))
@@ -254,8 +254,8 @@ func (abi) Set(key, value []byte, version uint32) table.Outcome {
 	return table.Failed
 }
 
-// What Envoy calls. It calls what a module exports and nothing else, so that what
-// is missing here (bodies, trailers, access log) costs nothing.
+// The callbacks. Envoy calls only those that a module exports: the others (bodies,
+// trailers, access log) cost nothing.
 
 //go:wasmexport proxy_abi_version_0_2_0
 func abiVersion() {}

@@ -5,22 +5,23 @@ import (
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
 
-// Metrics. Envoy shows them as wasmcustom.NAME; the stats_tags of envoy/pop.yaml
-// make the parts after rule., decision. and reason. labels. Never one per key.
+// Metrics. Envoy shows them as wasmcustom.NAME; the stats_tags of envoy/pop.yaml turn the
+// parts after rule., decision. and reason. into labels. No metric is per key.
 //
 //	weir.decisions.rule.R.decision.D           requests by rule and verdict: D is allowed,
 //	                                           denied, shadow_allowed or shadow_denied
-//	weir.decisions.rule.R.decision.D.reason.W  decided without the region, W being
-//	                                           on_failure, local_share or table_full
+//	weir.decisions.rule.R.decision.D.reason.W  requests that were decided without the region;
+//	                                           W is on_failure, local_share or table_full
 //	weir.waits.rule.R                          requests that waited for the region
-//	weir.missing_keys.rule.R                   requests that lacked a part of the key
+//	weir.missing_keys.rule.R                   requests without a part of the rule's key
 //	weir.calls.reason.C                        calls to the region, by how they ended: answered,
 //	                                           timeout, error, malformed, version
 //	weir.wants                                 keys asked for in these calls
 //	weir.before_rules                          requests decided by before_rules
-//	weir.table_races, .table_evicted, .table_full, .table_corrupt
-//	weir.parked                                answers that had to be written later
-//	weir.units_lost                            units neither used nor given back
+//	weir.table_races, .table_evicted, .table_merged, .table_full, .table_corrupt
+//	weir.parked                                answers that were written later
+//	weir.units_lost                            units that were neither used nor given back
+//	weir.units_unreported                      units without a lease that the region is not told of
 //	weir.panics                                panics that were caught
 //	weir.config_error                          gauge: 1 while configuration or rules cannot be used
 //	weir.wait_ms                               histogram of waits
@@ -45,8 +46,8 @@ var callNames = [edge.CallResults]string{
 	edge.CallVersion:   "version",
 }
 
-// stats are the metrics of a plugin. Metrics are defined when they first count:
-// incrementing one that is not defined would kill the VM.
+// stats are the metrics of a plugin. A metric is defined when it is first counted: to
+// increment one that is not defined would kill the VM.
 type stats struct {
 	counters    map[string]metric
 	configError metric
@@ -63,7 +64,7 @@ func (s *stats) define(h host) {
 
 func (s *stats) waited(h host, d lease.Millis) { h.record(s.wait, uint64(max(d, 0))) }
 
-// count adds to a counter and sets n to zero.
+// count adds n to a counter and sets n to zero.
 func (s *stats) count(h host, name string, n *uint64) {
 	if *n == 0 {
 		return

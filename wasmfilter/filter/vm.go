@@ -33,8 +33,8 @@ const (
 )
 
 // vm is one VM: Envoy makes one per worker thread, and one for the main
-// thread, each with its own memory. Whatever panics in a callback is caught here,
-// and what Envoy was about to do goes on.
+// thread, each with its own memory. A panic in a callback is caught here, and the stream
+// goes on.
 type vm struct {
 	host    host
 	plugins map[uint32]*plugin
@@ -43,8 +43,8 @@ type vm struct {
 	sole    *plugin
 	owners  map[uint32]*plugin
 	streams map[uint32]*stream
-	// good is the last configuration of each name without a mistake. A changed one
-	// comes with a new context.
+	// good is the last configuration without a mistake, by the plugin's name. Envoy
+	// makes a new context for a changed configuration.
 	good  map[string]edge.Config
 	spare []*stream
 	// collected is what the VM had allocated in its life when it last collected.

@@ -86,8 +86,8 @@ func (q *acquisition) one(a *limiter.Ask, i int) {
 		}
 	}
 	switch {
-	case k.isGuest(a.Policy):
-		q.guest(k, a, i)
+	case k.isOverride(a.Policy):
+		q.override(k, a, i)
 	case a.Peeks():
 		q.peek(k, a, i)
 	default:
@@ -174,10 +174,6 @@ func (q *acquisition) deadline(of stage) lease.Millis {
 	return q.ends
 }
 
-// leastPatience is how long the store has at least to decide on a group. An answer
-// that takes longer is a failure of the store, whoever waits for it.
-const leastPatience = 20 * time.Millisecond
-
 // send asks the store. A call for a single key may take the store's timeout, also when
 // this caller leaves earlier: others may wait for the same answer, and a client that
 // hangs up must not make them ask again.
@@ -189,7 +185,7 @@ func (q *acquisition) send(ctx context.Context) {
 	q.batch = nil
 	if deadline, ok := ctx.Deadline(); ok {
 		left := time.Until(deadline)
-		b.patience = min(b.patience, max(left-left/10, leastPatience))
+		b.patience = min(b.patience, max(left-left/10, q.store.answers))
 	}
 	q.store.out.Go(func() { b.run(context.WithoutCancel(ctx)) })
 }

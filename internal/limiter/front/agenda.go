@@ -105,13 +105,6 @@ func (d *agenda) add(k dueKey, delay lease.Millis) {
 	}
 }
 
-// giveBack adds an ask that returns what another one was granted and nobody uses, for a
-// key without an entry.
-func (d *agenda) giveBack(a *limiter.Ask, g lease.Grant) {
-	p := part{units: g.Granted, lease: g.Lease}
-	d.addAsk(p.ask(a.Policy, a.Key))
-}
-
 // addAsk adds an ask for whose answer nobody waits.
 func (d *agenda) addAsk(a limiter.Ask) {
 	a.Key = bytes.Clone(a.Key)

@@ -23,15 +23,15 @@ type batch struct {
 
 // pending is an ask that waits for its reply.
 type pending struct {
-	key   // without an entry: the ask was passed on as it is
-	sent  lease.Millis
-	queue []waiter // who is answered, in order
-	peeks []waiter // who only wants to know what is left
-	debt  uint64   // of the relay itself, by its own number
-	back  int64    // units of the key that go back with it, beside the account's own
-	owed  *owed    // a debt of a caller that was passed on; nil: none
-	guest *guest   // by whose limit it was asked; nil: by that of the key
-	other bool     // it gives back what was granted by another count
+	key      // without an entry: the ask was passed on as it is
+	sent     lease.Millis
+	queue    []waiter  // who is answered, in order
+	peeks    []waiter  // who only wants to know what is left
+	debt     uint64    // of the relay itself, by its own number
+	back     int64     // units of the key that go back with it, beside the account's own
+	owed     *owed     // a debt of a caller that was passed on; nil: none
+	override *override // by whose limit it was asked; nil: by that of the key
+	other    bool      // it gives back what was granted by another count
 }
 
 func (s *Store) newBatch() *batch {

@@ -106,7 +106,7 @@ func (q *acquisition) answerDebts() {
 // takeBackFor settles a grant on an ask whose request was denied.
 func (s *Store) takeBackFor(a *limiter.Ask, g lease.Grant) {
 	if !s.withEntry(a, func(k key) { k.takeBack(s.now(), a.Policy, g) }) {
-		s.due.giveBack(a, g)
+		s.due.addAsk(a.GiveBack(&g))
 	}
 }
 

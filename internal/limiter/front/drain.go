@@ -8,14 +8,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
 const (
 	// drainCalls is how many calls are out at once while a cache is drained, of some
 	// mostDue asks each: half of what a node of the store queues by default.
 	drainCalls = 8
-	// drainStep is how many entries are looked at under one lock.
-	drainStep = 64
 	// drainPoll is how often to look whether the calls of others have ended.
 	drainPoll = time.Millisecond
 )
@@ -140,19 +139,10 @@ func (s *Store) settleDown(ctx context.Context) {
 }
 
 // walk visits all entries, a few under one lock. In between, without a lock, it asks next
-// whether to go on. Nothing else may look through the table.
+// whether to go on.
 func (s *Store) walk(visit func(key), next func() bool) {
-	shards := s.table.Shards()
-	for i := range shards {
-		shard := &shards[i]
-		for seen, made := 0, 1; seen < made; seen += drainStep {
-			shard.Lock()
-			made = shard.Made()
-			s.scan(shard, min(drainStep, made-seen), visit)
-			shard.Unlock()
-			if !next() {
-				return
-			}
-		}
-	}
+	s.table.Walk(func(e *table.Entry[cached]) bool {
+		visit(key{store: s, shard: s.table.Shard(e.Hash()), hash: e.Hash(), Entry: e})
+		return false
+	}, next)
 }

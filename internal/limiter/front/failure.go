@@ -23,11 +23,7 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Judgment {
 	k := s.lock(a)
 	defer k.shard.Unlock()
 	now := s.now()
-	f := lease.Failure{
-		By:    p.OnFailure,
-		Share: lease.Share(spec.Count, holders, p.ExpectedHolders),
-		Ends:  lease.WindowEnd(now, s.wall(), spec.Period),
-	}
+	f := p.OnFailure.Among(holders, p.ExpectedHolders, spec, now, s.wall())
 	if !k.find(now, a) {
 		if d, cost := k.denials().find(now, k.hash), max(a.Want.Need, 1); d != nil && p.Beside == nil && cost >= int64(d.need) {
 			account := d.account(t)
@@ -39,8 +35,8 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Judgment {
 	}
 	account := &k.Value.relay.Account
 	denied := account // whose denial counts
-	if k.isGuest(p) {
-		denied = &k.Value.guest(now, p).relay.Account
+	if k.isOverride(p) {
+		denied = &k.Value.override(now, p).relay.Account
 	}
 	if a.Peeks() {
 		return p.Failed(denied.FailPeek(t, now, f))

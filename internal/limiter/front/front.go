@@ -25,6 +25,11 @@ type Config struct {
 	Now func() lease.Millis
 	// Timeout bounds calls of the store; 0 means 100 ms.
 	Timeout time.Duration
+	// Answers is how long an answer of the store may take in an ordinary hour; 0 means
+	// 20 ms, as within a region. A request that waits for its turn is asked for if that much
+	// of its time, or half of it, will be left then; else it is denied. A group is given at
+	// least that long.
+	Answers time.Duration
 	// Wall is the time of day. By it end the windows of a replica's share of a limit
 	// while the store does not answer; nil means the system's.
 	Wall func() limit.Micros
@@ -37,6 +42,7 @@ type Store struct {
 	now     func() lease.Millis
 	wall    func() limit.Micros
 	timeout time.Duration
+	answers time.Duration
 	table   *table.Table[cached]
 	denials []denials // by shard, under its lock
 	due     agenda
@@ -74,11 +80,15 @@ func New(c Config) *Store {
 	if c.Timeout <= 0 {
 		c.Timeout = 100 * time.Millisecond
 	}
+	if c.Answers <= 0 {
+		c.Answers = 20 * time.Millisecond
+	}
 	s := &Store{
 		behind:  c.Store,
 		now:     c.Now,
 		wall:    c.Wall,
 		timeout: c.Timeout,
+		answers: c.Answers,
 		table:   table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
 		due:     agenda{wake: make(chan struct{}, 1), alarm: make(chan struct{}, 1)},
 	}

@@ -21,13 +21,13 @@ type group struct {
 type member struct {
 	key // without an entry: the ask goes to the store as it is
 
-	after   lease.Relay // the relay with the ask applied
-	grant   lease.Grant
-	verdict lease.Verdict
-	back    lease.Part
-	joint   bool // the store decides on it with others of its group: it is of an exact rule, or has no entry
-	guest   bool // it has another count than its key
-	peek    bool // it only wants to know what is left, and memory has no answer: no other waits for it
+	after    lease.Relay // the relay with the ask applied
+	grant    lease.Grant
+	verdict  lease.Verdict
+	back     lease.Part
+	joint    bool // the store decides on it with others of its group: it is of an exact rule, or has no entry
+	override bool // it has another count than its key
+	peek     bool // it only wants to know what is left, and memory has no answer: no other waits for it
 }
 
 // group decides on the asks of one request while the shards of all of them are locked:
@@ -80,22 +80,14 @@ func (q *acquisition) group(asks []limiter.Ask, at int) {
 	}
 }
 
-// lock locks each shard of a group once, in the order in which everybody does.
+// lock locks the shards of a group.
 func (g *group) lock() (unlock func()) {
 	shards := make([]*table.Shard[cached], len(g.members))
 	for i := range g.members {
 		shards[i] = g.members[i].shard
 	}
-	slices.SortFunc(shards, func(a, b *table.Shard[cached]) int { return a.Number() - b.Number() })
-	shards = slices.Compact(shards)
-	for _, s := range shards {
-		s.Lock()
-	}
-	return func() {
-		for _, s := range shards {
-			s.Unlock()
-		}
-	}
+	shards = table.LockAll(shards)
+	return func() { table.UnlockAll(shards) }
 }
 
 // try applies an ask to a copy of its relay. What it gives back under names is settled.
@@ -105,8 +97,8 @@ func (q *acquisition) try(m *member, a *limiter.Ask) {
 		return
 	}
 	m.Value.out++ // not to be evicted for another of the group
-	if m.guest = m.isGuest(a.Policy); m.guest {
-		q.tryGuest(m, a)
+	if m.override = m.isOverride(a.Policy); m.override {
+		q.tryOverride(m, a)
 		return
 	}
 	if m.peek = a.Peeks() && !m.answersPeek(q.now, a.Policy); m.peek {
@@ -121,12 +113,12 @@ func (q *acquisition) try(m *member, a *limiter.Ask) {
 	m.grant, m.verdict, m.back = m.after.Acquire(&a.Policy.Terms, q.now, a.Want)
 }
 
-// tryGuest settles what a guest reports, and refuses it from memory if it can. Else it
+// tryOverride settles what an override reports, and refuses it from memory if it can. Else it
 // waits in its queue.
-func (q *acquisition) tryGuest(m *member, a *limiter.Ask) {
-	q.settleGuest(m.key, a)
+func (q *acquisition) tryOverride(m *member, a *limiter.Ask) {
+	q.settleOverride(m.key, a)
 	m.after, m.joint = m.Value.relay, false
-	g := *m.Value.guest(q.now, a.Policy)
+	g := *m.Value.override(q.now, a.Policy)
 	if grant, denied := g.denies(q.now, onlyAsk(a.Want)); denied {
 		m.grant, m.verdict = grant, lease.Refuse
 		m.charge(q.now, &g)
@@ -153,18 +145,18 @@ func (q *acquisition) keepTry(m *member) {
 func (q *acquisition) settle(m *member, a *limiter.Ask, i int) {
 	reported := reportOf(a)
 	if m.Entry == nil {
-		if q.grants[i] = nothing(a); reportsAnything(&reported) {
+		if q.grants[i] = nothing(a); !reported.Peeks() {
 			q.pass(&reported, i)
 		}
 		return
 	}
 	m.Value.out--
-	if m.guest { // it is settled
+	if m.override { // it is settled
 		reported.Want = lease.Want{}
 	}
 	m.grant, m.verdict, m.back = m.Value.relay.Acquire(&m.Policy.Terms, q.now, reported.Want)
 	m.giveBack(q.now, partOf(m.back))
-	if q.grants[i] = m.grant; m.guest {
+	if q.grants[i] = m.grant; m.override {
 		q.grants[i] = m.leftByCount(&a.Policy.Terms, m.grant)
 	}
 	q.answered(m.verdict)
@@ -175,17 +167,12 @@ func nothing(a *limiter.Ask) lease.Grant {
 	return lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}
 }
 
-// reportOf is an ask without what it asks for.
+// reportOf is an ask without what it asks for. It is a peek if it reports nothing either.
 func reportOf(a *limiter.Ask) limiter.Ask {
 	r := *a
 	r.Group = 0
 	r.Want.Need, r.Want.Waiting, r.Want.Want = 0, 0, 0
 	return r
-}
-
-// reportsAnything reports whether an ask that asks for nothing has to be sent.
-func reportsAnything(a *limiter.Ask) bool {
-	return a.Holder != 0 || a.Want.Unused > 0 || a.Want.Denied > 0
 }
 
 // queue lets a member wait in the queue of its key, if its key has an entry. What it
@@ -202,8 +189,8 @@ func (q *acquisition) queue(g *group, m *member, a *limiter.Ask, i int) {
 	}
 	switch {
 	case m.joint:
-	case m.guest:
-		q.waitAsGuest(m.key, a, i, by)
+	case m.override:
+		q.waitForOverride(m.key, a, i, by)
 	case m.peek:
 		q.peek(m.key, a, i)
 	default:

@@ -89,7 +89,7 @@ func (q *acquisition) undo(g *group) {
 		switch m := &g.members[i]; {
 		case m.joint && m.verdict == lease.Wait && !g.sent:
 			*grant = nothing(a)
-			if r := reportOf(a); m.Entry == nil && reportsAnything(&r) {
+			if r := reportOf(a); m.Entry == nil && !r.Peeks() {
 				q.pass(&r, g.at+i)
 			}
 		case a.Holder == 0 && grant.Status == lease.OK && grant.Granted > 0:

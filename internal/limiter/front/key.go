@@ -16,23 +16,23 @@ type key struct {
 
 // cached is what the cache keeps of a key.
 type cached struct {
-	relay   lease.Relay
-	budget  budget
-	waiting []waiter     // for the reply to an ask that is out, or for a place in the next
-	back    []part       // to be given back with the next asks
-	guests  *guests      // requests that bring another limit; nil: none did
-	slots   *slotState   // of a Concurrency limit; nil: no request was denied
-	used    lease.Millis // when it was asked for last
-	dueAt   lease.Millis // when it is due
-	replied lease.Millis // when the last reply arrived; 0: never
-	pause   lease.Millis // the store did not answer: it is not asked before then
-	out     int32        // asks that are out
-	due     reason       // why it is on the agenda; none: it is not
+	relay     lease.Relay
+	budget    budget
+	waiting   []waiter     // for the reply to an ask that is out, or for a place in the next
+	back      []part       // to be given back with the next asks
+	overrides *overrides   // requests that bring another limit; nil: none did
+	slots     *slotState   // of a Concurrency limit; nil: no request was denied
+	used      lease.Millis // when it was asked for last
+	dueAt     lease.Millis // when it is due
+	replied   lease.Millis // when the last reply arrived; 0: never
+	pause     lease.Millis // the store did not answer: it is not asked before then
+	out       int32        // asks that are out
+	due       reason       // why it is on the agenda; none: it is not
 }
 
 // busy reports whether the entry is still needed for an ask that is out or to come.
 func (c *cached) busy() bool {
-	return len(c.waiting) > 0 || c.out > 0 || c.guests.wait() || c.due != none || len(c.back) > 0
+	return len(c.waiting) > 0 || c.out > 0 || c.overrides.wait() || c.due != none || len(c.back) > 0
 }
 
 // keyOf is the key of an ask, without its entry. The shard is not locked.

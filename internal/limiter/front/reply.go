@@ -25,11 +25,11 @@ func (p *pending) reply(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	v.relay.Back -= p.back
 	v.noteReply(now, g.Status)
 	if p.other {
-		v.guests.returning--
+		v.overrides.returning--
 	}
 	switch {
-	case p.guest != nil:
-		p.replyGuest(now, a, g)
+	case p.override != nil:
+		p.replyOverride(now, a, g)
 	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
 		v.learnSlots(now, a, g)
 		p.answerPassed(a, g)
@@ -38,24 +38,24 @@ func (p *pending) reply(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	default:
 		p.replyWant(now, a, g)
 	}
-	if p.guest == nil {
+	if p.override == nil {
 		p.answerPeeks(now, a, g)
 	}
 	p.answerWaiting(now)
-	p.askForGuests(now, p.guest == nil || a.Policy != p.guest.policy)
+	p.askByOverrides(now, p.override == nil || a.Policy != p.override.policy)
 	if len(v.back) > 0 {
 		p.schedule(now, report)
 	}
 }
 
-// noteReply notes whether the store answered. When it did not, it is not asked for the
-// key for a lease interval, give or take a tenth.
+// noteReply notes whether the store answered. When it did not, it is not asked for the key
+// for 100 ms or a little longer.
 func (c *cached) noteReply(now lease.Millis, s lease.Status) {
 	if s != lease.Unavailable {
 		c.replied, c.pause = now, 0
 		return
 	}
-	c.pause = now + lease.DefaultInterval + lease.Millis(rand.IntN(21))
+	c.pause = now + 100 + lease.Millis(rand.IntN(21))
 }
 
 // jitter is the factor of a pause, in percent, that keeps replicas from asking in step.
@@ -95,7 +95,7 @@ func (p *pending) requeue(now lease.Millis, grants []lease.Grant) []lease.Grant 
 // reported something, or because another one of its group was denied.
 func (p *pending) replyReport(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	account, t := &p.Value.relay.Account, &a.Policy.Terms
-	if p.isGuest(a.Policy) {
+	if p.isOverride(a.Policy) {
 		if decided(g) {
 			account.LearnFrom(&p.Policy.Terms, t, now, g)
 		}
@@ -126,8 +126,8 @@ func decided(g lease.Grant) bool { return g.Status == lease.OK || g.Status == le
 // relay.
 func (p *pending) answer(now lease.Millis, grants []lease.Grant) {
 	by := p.Policy
-	if p.guest != nil {
-		by = p.guest.policy
+	if p.override != nil {
+		by = p.override.policy
 	}
 	for i, w := range p.queue {
 		if !w.answers.answer(w.at, grants[i]) {
@@ -140,7 +140,7 @@ func (p *pending) answer(now lease.Millis, grants []lease.Grant) {
 func (k key) takeBack(now lease.Millis, by *limiter.Policy, g lease.Grant) {
 	switch {
 	case g.Granted == 0:
-	case k.isGuest(by):
+	case k.isOverride(by):
 		k.giveBack(now, part{units: g.Granted, lease: g.Lease, by: by})
 	default:
 		k.giveBack(now, partOf(k.Value.relay.TakeBack(&k.Policy.Terms, now, lease.Part{Units: g.Granted, Lease: g.Lease})))
@@ -162,7 +162,7 @@ func (k key) answerWaiting(now lease.Millis) {
 			switch {
 			case now < v.pause:
 				g = lease.Grant{Status: lease.Unavailable}
-			case v.out == 0 && tooLate(now, delay, w.ends):
+			case v.out == 0 && k.store.tooLate(now, delay, w.ends):
 				g = k.outOfTime(now, w.want.Need, delay)
 			default:
 				waiting = append(waiting, w)
@@ -203,12 +203,8 @@ func (p *pending) replyPassed(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 // does not.
 func (p *pending) answerPassed(a *limiter.Ask, g lease.Grant) {
 	for _, w := range p.queue {
-		switch {
-		case w.answers.answer(w.at, g) || g.Granted == 0:
-		case a.Policy.Limit.Spec().Algorithm != limit.Concurrency:
-			p.store.due.giveBack(a, g)
-		case a.Op == limiter.Take:
-			p.store.due.addAsk(limiter.Ask{Policy: a.Policy, Key: a.Key, Op: limiter.Release, Holder: a.Holder})
+		if !w.answers.answer(w.at, g) && g.Granted > 0 && (a.Holder == 0 || a.Op == limiter.Take) {
+			p.store.due.addAsk(a.GiveBack(&g))
 		}
 	}
 }

@@ -31,9 +31,9 @@ type part struct {
 // partOf is a part that a relay gives back.
 func partOf(p lease.Part) part { return part{units: p.Units, lease: p.Lease} }
 
-// to is the part, granted by a policy's count, as one of a key with the host.
-func (p part) to(host, by *limiter.Policy) part {
-	if p.by = nil; host.Terms.Lies(p.units) {
+// to is the part, granted by the count of by, as one of a key whose policy is own.
+func (p part) to(own, by *limiter.Policy) part {
+	if p.by = nil; own.Terms.Lies(p.units) {
 		p.by = by
 	}
 	return p
@@ -113,10 +113,10 @@ func (c *cached) owesOthers() bool {
 // locked.
 func (b *batch) returnOthers(now lease.Millis, k key) *pending {
 	v := &k.Value
-	if v.guests == nil {
-		v.guests = new(guests)
+	if v.overrides == nil {
+		v.overrides = new(overrides)
 	}
-	v.guests.returning++
+	v.overrides.returning++
 	p := b.add(now, k, nil, lease.Want{}, 0)
 	p.other = true
 	return p

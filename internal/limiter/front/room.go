@@ -37,7 +37,7 @@ func (s *Store) makeRoom(now lease.Millis, shard *table.Shard[cached]) (room boo
 // out, or unreported debt are never evicted: a debt is repeated until it is acknowledged,
 // and with it would go the memory of a share that was spent while the store did not answer.
 func (c *cached) evictable() bool {
-	return len(c.waiting) == 0 && c.out == 0 && !c.guests.wait() && c.relay.Account.Overdrawn == 0
+	return len(c.waiting) == 0 && c.out == 0 && !c.overrides.wait() && c.relay.Account.Overdrawn == 0
 }
 
 // evict removes the entry of a key. Its leases go back to the store, its denial is

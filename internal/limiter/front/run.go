@@ -16,8 +16,9 @@ const (
 	// the store that hangs holds up no other before it is not asked any more.
 	mostOut = 16 << 10
 
-	sweepInterval = 100 * time.Millisecond
-	sweepRounds   = 20 // the whole table every 2 s, so that idle leases go back soon
+	// sweepCalls is in how many parts the table is looked through: all of it every 2 s, so
+	// that idle leases go back soon.
+	sweepCalls = 20
 )
 
 // Run asks the store behind the callers and forgets idle keys, until ctx ends. It
@@ -30,7 +31,7 @@ func (s *Store) Run(ctx context.Context) error {
 	var tasks errgroup.Group
 	tasks.Go(func() error { s.sendDue(ctx); return nil })
 	tasks.Go(func() error { s.waitForDue(ctx); return nil })
-	tasks.Go(func() error { s.sweep(ctx); return nil })
+	tasks.Go(func() error { table.SweepAll(ctx, sweepCalls, s.Sweep); return nil })
 	return tasks.Wait()
 }
 
@@ -116,14 +117,14 @@ func (b *batch) askFor(now lease.Millis, k dueKey) {
 		k.schedule(now, why) // others asked meanwhile
 		return
 	}
-	if v.out > 0 && why != waited || k.guestIsOut() { // the reply brings this up again
+	if v.out > 0 && why != waited || k.overrideIsOut() { // the reply brings this up again
 		return
 	}
 	if queue := v.takeQueue(); len(queue) > 0 {
 		b.ask(now, k.key, queue, lease.NoAsk, 0)
 		return
 	}
-	if k.askForGuests(now, true); v.out > 0 { // somebody has asked meanwhile, and reported what there was
+	if k.askByOverrides(now, true); v.out > 0 { // somebody has asked meanwhile, and reported what there was
 		return
 	}
 	t := &k.Policy.Terms
@@ -151,20 +152,6 @@ func (c *cached) takeQueue() (queue []waiter) {
 	clear(c.waiting[len(rest):])
 	c.waiting = rest
 	return queue
-}
-
-// sweep looks through the table for keys to forget.
-func (s *Store) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.Sweep(1.0 / sweepRounds)
-		}
-	}
 }
 
 // Sweep looks through such a part of every shard, 0 to 1: idle keys give back what they

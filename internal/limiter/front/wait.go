@@ -30,7 +30,7 @@ func (q *acquisition) wait(k key, a *limiter.Ask, i int, by stage) {
 	ends := q.deadline(by)
 	free := v.out == 0 && len(v.waiting) == 0
 	delay := k.asksIn(q.now, a.Want.Need)
-	if v.out == 0 && tooLate(q.now, delay, ends) {
+	if v.out == 0 && q.store.tooLate(q.now, delay, ends) {
 		q.grants[i] = k.outOfTime(q.now, a.Want.Need, delay)
 		q.answered(lease.Refuse)
 		return
@@ -52,11 +52,11 @@ func onlyAsk(w lease.Want) lease.Want {
 }
 
 // tooLate reports whether an ask that is sent after a delay is answered too late for a
-// caller that leaves at ends. Half of the caller's time is kept for the answer, 20 ms at
-// most.
-func tooLate(now, delay, ends lease.Millis) bool {
+// caller that leaves at ends. Half of the caller's time is kept for the answer, at most
+// what one usually takes.
+func (s *Store) tooLate(now, delay, ends lease.Millis) bool {
 	left := ends - now
-	return delay > 0 && delay+min(left/2, 20) >= left
+	return delay > 0 && delay+min(left/2, lease.Millis(s.answers.Milliseconds())) >= left
 }
 
 // asksIn is after how long the key may be asked for on behalf of a caller that waits. A

@@ -45,15 +45,13 @@ func bounds(t *testing.T, s Subject) {
 }
 
 // saturateTime is how long one limit may take, on a crowded machine. An exact rule
-// makes nobody wait but for the answer.
+// makes its requests wait for the answer only.
 const saturateTime = time.Minute
 
 // saturate offers three times the limit, in steps that vary, for so many periods. It
 // is false if that takes too long.
 func saturate(t *testing.T, s Subject, spec limit.Spec, cost int64, periods int) bool {
-	clk := newClock()
-	store := s.New(t, clk.options())
-	p := policyOf(t, spec, exact)
+	clk, store, p := s.begin(t, spec, exact)
 	random := rand.New(rand.NewPCG(7, uint64(spec.Count)))
 	steps := max(3*spec.Count/cost, 60)
 	var admitted admissions
@@ -127,9 +125,7 @@ func (a admissions) worst(together func(first, last limit.Micros) bool) (worst i
 // hammer asks from many goroutines at one moment: exactly the limit is granted.
 func hammer(t *testing.T, s Subject) {
 	everyAlgorithm(t, 1000, limit.Hour, func(t *testing.T, spec limit.Spec) {
-		clk := newClock()
-		store := s.New(t, clk.options())
-		p := policyOf(t, spec)
+		clk, store, p := s.begin(t, spec)
 		var granted atomic.Int64
 		together(8, func(int) {
 			for range 300 {
@@ -157,52 +153,36 @@ func together(n int, run func(i int)) {
 // clockStepsBack: nothing that was spent comes back, and the limit is not frozen.
 func clockStepsBack(t *testing.T, s Subject) {
 	everyAlgorithm(t, 10, limit.Second, func(t *testing.T, spec limit.Spec) {
-		clk := newClock()
-		store := s.New(t, clk.options())
-		p := policyOf(t, spec, exact)
-		if got := drain(t, store, p, "k"); got != 10 {
-			t.Fatalf("admitted %d of 10", got)
-		}
+		clk, store, p := s.begin(t, spec, exact)
+		leaves(t, store, p, "k", 10, "at first")
 		clk.step(-300 * limit.Millisecond)
-		if got := drain(t, store, p, "k"); got != 0 {
-			t.Errorf("300 ms back: %d more", got)
-		}
+		leaves(t, store, p, "k", 0, "300 ms back")
 		clk.step(-limit.Hour)
-		if got := drain(t, store, p, "k"); got != 0 {
-			t.Errorf("an hour back: %d more", got)
-		}
+		leaves(t, store, p, "k", 0, "an hour back")
 		clk.advance(2 * limit.Second) // denials in a cache are over: now its store sees the step
 		if got := drain(t, store, p, "k"); got > 10 {
 			t.Errorf("two seconds after the step: %d", got)
 		}
 		clk.advance(3 * limit.Second)
-		if got := drain(t, store, p, "k"); got != 10 {
-			t.Errorf("three seconds after the step: %d, want 10: the limit is frozen", got)
-		}
+		leaves(t, store, p, "k", 10, "three seconds after the step, unless the limit is frozen")
 	})
 }
 
 // clockStepsForward: an hour passes at once, which admits one more limit and no more.
 func clockStepsForward(t *testing.T, s Subject) {
 	everyAlgorithm(t, 10, limit.Second, func(t *testing.T, spec limit.Spec) {
-		clk := newClock()
-		store := s.New(t, clk.options())
-		p := policyOf(t, spec, exact)
+		clk, store, p := s.begin(t, spec, exact)
 		drain(t, store, p, "k")
 		clk.step(limit.Hour)
 		clk.advance(2 * limit.Second)
-		if got := drain(t, store, p, "k"); got != 10 {
-			t.Errorf("an hour later: %d, want 10", got)
-		}
+		leaves(t, store, p, "k", 10, "an hour later")
 	})
 }
 
 // costAboveTheLimit is never granted, is denied for ever, and does not affect the rest.
 func costAboveTheLimit(t *testing.T, s Subject) {
 	everyAlgorithm(t, 10, limit.Minute, func(t *testing.T, spec limit.Spec) {
-		clk := newClock()
-		store := s.New(t, clk.options())
-		p := policyOf(t, spec, exact)
+		clk, store, p := s.begin(t, spec, exact)
 		g := acquire(t, store, p, "k", one(11))
 		if g.Status != lease.Denied || g.Granted != 0 || g.RetryAfter < lease.Never {
 			t.Errorf("11 of 10: %+v, want a denial for ever", g)
@@ -217,17 +197,13 @@ func costAboveTheLimit(t *testing.T, s Subject) {
 // costZero is a question: it takes nothing and is never denied.
 func costZero(t *testing.T, s Subject) {
 	everyAlgorithm(t, 3, limit.Minute, func(t *testing.T, spec limit.Spec) {
-		clk := newClock()
-		store := s.New(t, clk.options())
-		p := policyOf(t, spec, exact)
+		_, store, p := s.begin(t, spec, exact)
 		for range 5 {
 			if g := acquire(t, store, p, "k", lease.Want{}); g.Status != lease.OK || g.Granted != 0 || g.Limit != 3 {
 				t.Fatalf("asked for nothing: %+v", g)
 			}
 		}
-		if got := drain(t, store, p, "k"); got != 3 {
-			t.Errorf("admitted %d of 3", got)
-		}
+		leaves(t, store, p, "k", 3, "after questions")
 		if g := acquire(t, store, p, "k", lease.Want{}); g.Status != lease.OK || g.Remaining != 0 {
 			t.Errorf("asked for nothing of a spent key: %+v", g)
 		}
@@ -237,9 +213,7 @@ func costZero(t *testing.T, s Subject) {
 // oneMicrosecond admits two requests in the same microsecond: both count.
 func oneMicrosecond(t *testing.T, s Subject) {
 	everyAlgorithm(t, 2, limit.Second, func(t *testing.T, spec limit.Spec) {
-		clk := newClock()
-		store := s.New(t, clk.options())
-		p := policyOf(t, spec, exact)
+		_, store, p := s.begin(t, spec, exact)
 		grants := acquireAll(t, store,
 			limiter.Ask{Policy: p, Key: []byte("k"), Want: one(1)},
 			limiter.Ask{Policy: p, Key: []byte("k"), Want: one(1)},

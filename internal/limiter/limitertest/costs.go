@@ -12,13 +12,7 @@ import (
 // twin is one exact limiter that has admitted what a store has.
 type twin struct {
 	policy *limiter.Policy
-	spent  []outlay
-}
-
-// outlay is units that were admitted at a time.
-type outlay struct {
-	at    limit.Micros
-	units int64
+	spent  admissions
 }
 
 // fits reports whether it would admit so many units, without what came back to it within
@@ -38,10 +32,6 @@ func (w *twin) has(now, at limit.Micros, units int64) bool {
 		s = w.policy.Limit.Charge(s, min(o.at, at), o.units)
 	}
 	return w.policy.Limit.Peek(s, at, units).RetryAfter == 0
-}
-
-func (w *twin) admit(now limit.Micros, units int64) {
-	w.spent = append(w.spent, outlay{now, units})
 }
 
 // pause lets time pass now and then.
@@ -72,7 +62,7 @@ func costsAboveTheLease(t *testing.T, s Subject) {
 					cost := 1 + random.Int64N(most)
 					switch admitted := h.request(cost); {
 					case admitted:
-						w.admit(c.now(), cost)
+						w.spent = append(w.spent, admission{c.now(), cost})
 					case w.fits(c.now(), cost):
 						t.Fatalf("a request of %d is refused; admitted were %v of %d; %+v", cost, w.spent, count, h.slot)
 					}
@@ -151,7 +141,7 @@ func costsOfAGroup(t *testing.T, s Subject) {
 			for i := range asks {
 				switch all := grants[0].Granted > 0 && grants[1].Granted > 0; {
 				case all:
-					twins[i].admit(c.now(), asks[i].Want.Need)
+					twins[i].spent = append(twins[i].spent, admission{c.now(), asks[i].Want.Need})
 				case fits:
 					t.Fatalf("of %d and %d are refused: %+v; admitted were %v and %v", asks[0].Want.Need, asks[1].Want.Need, grants, twins[0].spent, twins[1].spent)
 				case grants[i].Granted > 0:

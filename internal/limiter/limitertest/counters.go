@@ -23,8 +23,7 @@ func answersAsOneCounter(t *testing.T, s Subject) {
 		{Algorithm: limit.SlidingLog, Count: 5, Period: limit.Second, MinInterval: 50 * limit.Millisecond},
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	c := newClock()
-	store := s.New(t, c.options())
+	c, store := s.empty(t)
 	for i, spec := range specs {
 		p := named(t, "r", uint64(i), spec)
 		twins := map[string]*lease.Counter{"a": {}, "b": {}}
@@ -69,8 +68,7 @@ func randomWant(random *rand.Rand, count int64, leased uint32) lease.Want {
 
 // countersAreApart asks for counters whose names differ in one thing each.
 func countersAreApart(t *testing.T, s Subject) {
-	c := newClock()
-	store := s.New(t, c.options())
+	_, store := s.empty(t)
 	spec := fixed(3, limit.Hour)
 	base := named(t, "r", 0, spec, exact)
 	names := []struct {
@@ -85,37 +83,26 @@ func countersAreApart(t *testing.T, s Subject) {
 		{named(t, "ra", 0, spec, exact), ""},
 	}
 	for i, n := range names {
-		if got := drain(t, store, n.policy, n.key); got != 3 {
-			t.Errorf("name %d admitted %d, want 3: it shares a counter", i, got)
-		}
+		leaves(t, store, n.policy, n.key, 3, "name %d, which shares no counter", i)
 	}
 }
 
 // countersOutliveARuleChange changes the count of a limit that is in use.
 func countersOutliveARuleChange(t *testing.T, s Subject) {
-	c := newClock()
-	store := s.New(t, c.options())
+	c, store := s.empty(t)
 	small, large := policyOf(t, fixed(10, limit.Hour), exact), policyOf(t, fixed(25, limit.Hour), exact)
-	if got := drain(t, store, small, "k"); got != 10 {
-		t.Fatalf("admitted %d of 10", got)
-	}
+	leaves(t, store, small, "k", 10, "at first")
 	c.advance(2 * limit.Second) // denials in memory are over
-	if got := drain(t, store, large, "k"); got != 15 {
-		t.Errorf("after the limit rose from 10 to 25: %d more, want 15", got)
-	}
+	leaves(t, store, large, "k", 15, "after the limit rose from 10 to 25")
 	c.advance(2 * limit.Second)
-	if got := drain(t, store, small, "k"); got != 0 {
-		t.Errorf("after the limit fell again: %d more, want 0", got)
-	}
+	leaves(t, store, small, "k", 0, "after the limit fell again")
 }
 
 // countsOfRequests judges one counter by the count of its rule and by those that requests
 // bring: each is refused by its own alone, and none changes the answers to the others.
 func countsOfRequests(t *testing.T, s Subject) {
 	for _, terms := range []func(*lease.Terms){exact, func(*lease.Terms) {}} {
-		c := newClock()
-		store := s.New(t, c.options())
-		rule := policyOf(t, fixed(12, limit.Hour), terms)
+		_, store, rule := s.begin(t, fixed(12, limit.Hour), terms)
 		by := func(count int64) *limiter.Policy {
 			p := policyOf(t, fixed(count, limit.Hour), terms)
 			p.Beside = p.Exactly()
@@ -141,32 +128,23 @@ func countsOfRequests(t *testing.T, s Subject) {
 // refusedUnits reports units that were refused from memory, where that is charged.
 func refusedUnits(t *testing.T, s Subject) {
 	everyAlgorithm(t, 100, limit.Hour, func(t *testing.T, spec limit.Spec) {
-		c := newClock()
-		store := s.New(t, c.options())
+		_, store := s.empty(t)
 		spec.ChargeDenied = true
 		p := policyOf(t, spec, exact)
 		acquire(t, store, p, "k", one(60))
 		acquire(t, store, p, "k", lease.Want{Denied: 30})
-		if g := acquire(t, store, p, "k", one(11)); g.Status != lease.Denied {
-			t.Errorf("60 used and 30 refused of 100: %+v", g)
-		}
-		if g := acquire(t, store, p, "k", one(1)); g.Status != lease.Denied {
-			t.Errorf("11 refused of the 10 that were left: %+v", g)
-		}
+		refused(t, acquire(t, store, p, "k", one(11)), "60 used and 30 refused of 100")
+		refused(t, acquire(t, store, p, "k", one(1)), "11 refused of the 10 that were left")
 	})
 }
 
 // keysAreCopied writes over the memory of a key.
 func keysAreCopied(t *testing.T, s Subject) {
-	c := newClock()
-	store := s.New(t, c.options())
-	p := policyOf(t, fixed(1, limit.Hour), exact)
+	_, store, p := s.begin(t, fixed(1, limit.Hour), exact)
 	key := []byte("first")
 	acquireAll(t, store, limiter.Ask{Policy: p, Key: key, Want: one(1)})
 	copy(key, "other")
-	if g := acquire(t, store, p, "first", one(1)); g.Status != lease.Denied {
-		t.Errorf("the first key was forgotten: %+v", g)
-	}
+	refused(t, acquire(t, store, p, "first", one(1)), "the first key was forgotten")
 	if g := acquire(t, store, p, "other", one(1)); g.Status != lease.OK {
 		t.Errorf("the second key was never asked for: %+v", g)
 	}
@@ -174,9 +152,7 @@ func keysAreCopied(t *testing.T, s Subject) {
 
 // giveBack returns unused units, too many, and those of another lease.
 func giveBack(t *testing.T, s Subject) {
-	c := newClock()
-	store := s.New(t, c.options())
-	p := policyOf(t, fixed(100, limit.Hour))
+	c, store, p := s.begin(t, fixed(100, limit.Hour))
 	g := acquire(t, store, p, "k", lease.Want{Want: 100, Fresh: true})
 	if g.Granted == 0 || g.Granted > 50 {
 		t.Fatalf("ahead of demand granted %d, want 1 to 50: half of what remains", g.Granted)
@@ -196,9 +172,7 @@ func giveBack(t *testing.T, s Subject) {
 // others: nothing comes of it.
 func giveBackLies(t *testing.T, s Subject) {
 	everyAlgorithm(t, 1000, limit.Hour, func(t *testing.T, spec limit.Spec) {
-		c := newClock()
-		store := s.New(t, c.options())
-		p := policyOf(t, spec)
+		c, store, p := s.begin(t, spec)
 		g := acquire(t, store, p, "k", lease.Want{Need: 20, Waiting: 20, Want: 20, Fresh: true})
 		for i := range uint32(5) {
 			for _, unused := range []int64{1<<32 - 1, 1 << 31, 2001} {
@@ -216,17 +190,13 @@ func giveBackLies(t *testing.T, s Subject) {
 // overdrawn reports units that were admitted without asking.
 func overdrawn(t *testing.T, s Subject) {
 	everyAlgorithm(t, 100, limit.Hour, func(t *testing.T, spec limit.Spec) {
-		c := newClock()
-		store := s.New(t, c.options())
-		p := policyOf(t, spec, exact)
+		_, store, p := s.begin(t, spec, exact)
 		w := one(1)
 		w.Overdrawn = 40
 		if g := acquire(t, store, p, "k", w); g.Granted != 1 {
 			t.Fatalf("granted %+v", g)
 		}
-		if got := drain(t, store, p, "k"); got != 59 {
-			t.Errorf("after 40 overdrawn and 1: %d more, want 59", got)
-		}
+		leaves(t, store, p, "k", 59, "after 40 overdrawn and 1")
 	})
 }
 
@@ -235,8 +205,7 @@ func overdrawn(t *testing.T, s Subject) {
 // another counter are debts of their own.
 func debtIsChargedOnce(t *testing.T, s Subject) {
 	everyAlgorithm(t, 100, limit.Hour, func(t *testing.T, spec limit.Spec) {
-		c := newClock()
-		store := s.New(t, c.options())
+		c, store := s.empty(t)
 		p, other := policyOf(t, spec, exact), named(t, "other", 0, spec, exact)
 		owing := func(w lease.Want, units int64, debt uint64) lease.Want {
 			w.Overdrawn, w.Debt = units, debt
@@ -256,28 +225,20 @@ func debtIsChargedOnce(t *testing.T, s Subject) {
 		}
 		acquire(t, store, p, "k", owing(lease.Want{}, 5, 0))
 		acquire(t, store, p, "k", owing(lease.Want{}, 5, 0))
-		if got := drain(t, store, p, "k"); got != 35 {
-			t.Errorf("after debts of 30, 10, 5, twice 5 and ten requests %d are left, want 35", got)
-		}
-		if got := drain(t, store, other, "k"); got != 45 {
-			t.Errorf("after a debt of 50 and five requests %d are left, want 45", got)
-		}
+		leaves(t, store, p, "k", 35, "after debts of 30, 10, 5, twice 5 and ten requests")
+		leaves(t, store, other, "k", 45, "after a debt of 50 and five requests")
 	})
 }
 
 // nextWindow fetches a lease on the next window before it begins.
 func nextWindow(t *testing.T, s Subject) {
-	c := newClock()
-	store := s.New(t, c.options())
-	p := policyOf(t, fixed(100, limit.Second))
+	c, store, p := s.begin(t, fixed(100, limit.Second))
 	c.advance(850 * limit.Millisecond)
 	g := acquire(t, store, p, "k", lease.Want{Want: 40, Next: true, Fresh: true})
 	if g.Granted == 0 || g.StartsIn == 0 {
 		t.Fatalf("150 ms before the flip: %+v, want units of the next window", g)
 	}
-	if got := drain(t, store, p, "k"); got != 100 {
-		t.Errorf("the running window had %d, want 100", got)
-	}
+	leaves(t, store, p, "k", 100, "the running window")
 	c.advance(limit.Second)
 	if got := drain(t, store, p, "k"); got > 100-g.Granted || got < (100-g.Granted)/2 {
 		t.Errorf("the next window had %d beside the %d granted ahead, want 100 in all", got, g.Granted)
@@ -287,9 +248,7 @@ func nextWindow(t *testing.T, s Subject) {
 // exactKeepsNothing: for an exact rule units are only ever granted to
 // requests that wait for them.
 func exactKeepsNothing(t *testing.T, s Subject) {
-	c := newClock()
-	store := s.New(t, c.options())
-	p := policyOf(t, sliding(50, limit.Minute), exact)
+	_, store, p := s.begin(t, sliding(50, limit.Minute), exact)
 	for i := range int64(50) {
 		g := acquire(t, store, p, "k", one(1))
 		if g.Granted != 1 || g.Remaining != 49-i {

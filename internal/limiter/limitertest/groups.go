@@ -21,8 +21,7 @@ func request(key string, policies ...*limiter.Policy) []limiter.Ask {
 
 // groupDenied: what one rule denies costs nothing on the others.
 func groupDenied(t *testing.T, s Subject) {
-	clk := newClock()
-	store := s.New(t, clk.options())
+	clk, store := s.empty(t)
 	narrow, wide := named(t, "narrow", 0, fixed(3, limit.Hour), exact), named(t, "wide", 0, fixed(100, limit.Hour), exact)
 	denied := 0
 	for range 20 {
@@ -41,15 +40,12 @@ func groupDenied(t *testing.T, s Subject) {
 	if denied != 17 {
 		t.Errorf("denied %d of 20, want 17", denied)
 	}
-	if got := drain(t, store, wide, "k"); got != 97 {
-		t.Errorf("the other rule has %d left, want 97", got)
-	}
+	leaves(t, store, wide, "k", 97, "the other rule")
 }
 
 // groupGranted charges every rule; a member that is alone in its group is no group.
 func groupGranted(t *testing.T, s Subject) {
-	clk := newClock()
-	store := s.New(t, clk.options())
+	clk, store := s.empty(t)
 	var policies []*limiter.Policy
 	for i := range 12 {
 		policies = append(policies, named(t, fmt.Sprint("r", i), 0, fixed(200, limit.Hour)))
@@ -70,8 +66,7 @@ func groupGranted(t *testing.T, s Subject) {
 
 // groupSettles applies what a denied group gives back and reports.
 func groupSettles(t *testing.T, s Subject) {
-	clk := newClock()
-	store := s.New(t, clk.options())
+	clk, store := s.empty(t)
 	spent, wide := named(t, "spent", 0, fixed(1, limit.Hour), exact), named(t, "wide", 0, fixed(100, limit.Hour), exact)
 	drain(t, store, spent, "k")
 	clk.advance(2 * limit.Second)
@@ -83,17 +78,13 @@ func groupSettles(t *testing.T, s Subject) {
 	}
 	clk.advance(2 * limit.Second)
 	acquire(t, store, wide, "k", lease.Want{}) // a cache reports to the store when it asks
-	got := drain(t, store, wide, "k")
-	if got != 70 {
-		t.Errorf("after 30 overdrawn in a denied group %d are left, want 70", got)
-	}
+	leaves(t, store, wide, "k", 70, "after 30 overdrawn in a denied group")
 }
 
 // groupHammer sends groups over the same keys in different orders from many
 // goroutines: no deadlock, no part of a group, no unit too many.
 func groupHammer(t *testing.T, s Subject) {
-	clk := newClock()
-	store := s.New(t, clk.options())
+	clk, store := s.empty(t)
 	a, b := named(t, "a", 0, fixed(300, limit.Hour), exact), named(t, "b", 0, fixed(500, limit.Hour), exact)
 	var granted [2]atomic.Int64
 	together(8, func(i int) {

@@ -16,8 +16,7 @@ import (
 func remembering(t *testing.T, s Subject) {
 	const former = 77
 	everyAlgorithm(t, 10, limit.Minute, func(t *testing.T, spec limit.Spec) {
-		clk := newClock()
-		store := s.New(t, clk.options())
+		clk, store := s.empty(t)
 		p, late := policyOf(t, spec, exact), named(t, "late", 0, spec, exact)
 		late.Since = clk.now() + 1
 		toEnd := lease.Millis((limit.Minute - clk.now()%limit.Minute) / limit.Millisecond) // of the window
@@ -31,54 +30,43 @@ func remembering(t *testing.T, s Subject) {
 			}
 			acquireAll(t, store, limiter.Ask{Policy: p, Key: []byte(key), Former: holder, Want: w})
 		}
-		leaves := func(key string, p *limiter.Policy, want int64) {
-			t.Helper()
-			if got := drain(t, store, p, key); got != want {
-				t.Errorf("%s: %d were left, want %d", key, got, want)
-			}
-		}
 		remember(p, "remembered", former, 4)
-		leaves("remembered", p, 4)
-		leaves("never used", p, 10)
+		leaves(t, store, p, "remembered", 4, "remembered")
+		leaves(t, store, p, "never used", 10, "never used")
 		remember(p, "twice", former, 8)
 		remember(p, "twice", former, 3) // what it was answered in this life
-		leaves("twice", p, 8)
+		leaves(t, store, p, "twice", 8, "twice")
 		remember(p, "by two", former, 8)
 		remember(p, "by two", former+1, 3)
 		remember(p, "by two", former+2, 5)
-		leaves("by two", p, 3)
+		leaves(t, store, p, "by two", 3, "by two")
 		remember(p, "by somebody new", 0, 3)
-		leaves("by somebody new", p, 10)
+		leaves(t, store, p, "by somebody new", 10, "by somebody new")
 		remember(late, "of a rule that came later", former, 3)
-		leaves("of a rule that came later", late, 10)
+		leaves(t, store, late, "of a rule that came later", 10, "of a rule that came later")
 		acquireAll(t, store, limiter.Ask{Policy: p, Key: []byte("new to it"), Former: former, Want: one(1)})
 		remember(p, "new to it", former, 3)
-		leaves("new to it", p, 9)
+		leaves(t, store, p, "new to it", 9, "new to it")
 		for i := range uint64(40) { // a crowd of liars
 			remember(p, "of liars", i+1, 0)
 		}
-		leaves("of liars", p, 0)
+		leaves(t, store, p, "of liars", 0, "of liars")
 		clk.advance(2*limit.Minute + limit.Second)
 		for _, key := range []string{"remembered", "of liars"} {
-			leaves(key, p, 10)
+			leaves(t, store, p, key, 10, "%s", key)
 		}
 		remember(p, "too late", former, 3)
-		leaves("too late", p, 10)
+		leaves(t, store, p, "too late", 10, "too late")
 	})
 	t.Run("give-back", func(t *testing.T) {
-		clk := newClock()
-		store := s.New(t, clk.options())
-		p := policyOf(t, fixed(10, limit.Hour), exact)
+		clk, store, p := s.begin(t, fixed(10, limit.Hour), exact)
 		lost := p.Limit.PeriodID(clk.now() - clk.now()%limit.Hour)
 		acquireAll(t, store, limiter.Ask{Policy: p, Key: []byte("k"), Former: former,
 			Want: lease.Want{Left: 2, Reset: lease.Millis(limit.Hour / limit.Millisecond), Unused: 4, Lease: lost}})
-		if got := drain(t, store, p, "k"); got != 6 {
-			t.Errorf("2 were left, and 4 came back of a lease of the life before: %d, want 6", got)
-		}
+		leaves(t, store, p, "k", 6, "2 were left, and 4 came back of a lease of the life before")
 	})
 	t.Run("group", func(t *testing.T) {
-		clk := newClock()
-		store := s.New(t, clk.options())
+		_, store := s.empty(t)
 		p, q := named(t, "p", 0, fixed(10, limit.Hour), exact), named(t, "q", 0, fixed(10, limit.Hour), exact)
 		w := one(1)
 		spent := w
@@ -95,8 +83,7 @@ func remembering(t *testing.T, s Subject) {
 // counted on; what is as good as new makes room.
 func fullTable(t *testing.T, s Subject) {
 	const keys = 200
-	clk := newClock()
-	store := s.New(t, Options{Now: clk.now, Steady: clk.steady, MaxKeys: keys, Tight: true})
+	clk, store := s.tight(t, keys)
 	p := policyOf(t, fixed(2, limit.Minute), exact)
 	counted, refused := []string{}, 0
 	for i := range 4 * keys {
@@ -114,33 +101,32 @@ func fullTable(t *testing.T, s Subject) {
 		t.Fatalf("%d keys were counted and %d refused, want nearly %d and the rest", len(counted), refused, keys)
 	}
 	for _, key := range counted {
-		if got := drain(t, store, p, key); got != 1 {
-			t.Fatalf("%s had %d left in a full table, want 1", key, got)
-		}
+		leaves(t, store, p, key, 1, "%s in a full table", key)
 	}
 	clk.advance(limit.Minute + limit.Second)
-	fits := 0
+	if fits := newKeys(t, store, p, keys); fits < keys*9/10 {
+		t.Errorf("a minute later %d of %d new keys found room", fits, keys)
+	}
+}
+
+// newKeys asks for so many keys that were never asked for, and counts those that find room.
+func newKeys(t *testing.T, store limiter.Store, p *limiter.Policy, keys int) (fits int) {
 	for i := range keys {
 		if g := acquire(t, store, p, fmt.Sprint("new", i), one(1)); g.Status == lease.OK {
 			fits++
 		}
 	}
-	if fits < keys*9/10 {
-		t.Errorf("a minute later %d of %d new keys found room", fits, keys)
-	}
+	return fits
 }
 
 // spentKeySurvives: no number of other keys makes a store forget what was spent,
 // or what is out on lease.
 func spentKeySurvives(t *testing.T, s Subject) {
 	const keys = 300
-	clk := newClock()
-	store := s.New(t, Options{Now: clk.now, Steady: clk.steady, MaxKeys: keys, Tight: true})
+	clk, store := s.tight(t, keys)
 	login, page := named(t, "login", 0, fixed(5, limit.Hour), exact), named(t, "page", 0, bucket(1000, limit.Second), exact)
 	slot := named(t, "slot", 0, slotted(1))
-	if got := drain(t, store, login, "victim"); got != 5 {
-		t.Fatalf("admitted %d of 5", got)
-	}
+	leaves(t, store, login, "victim", 5, "at first")
 	for i := range 20 * keys {
 		if i%1000 == 0 { // the holder renews
 			if g := state(t, store, slot, 1, uint64(i+1), min(int64(i), 1), 1-min(int64(i), 1)); g.Granted != 1 {
@@ -150,20 +136,15 @@ func spentKeySurvives(t *testing.T, s Subject) {
 		acquire(t, store, page, fmt.Sprint("flood", i), one(1))
 		clk.advance(500) // a bucket is full again after a millisecond
 	}
-	if got := drain(t, store, login, "victim"); got != 0 {
-		t.Errorf("after a flood of %d keys the spent key admits %d more", 20*keys, got)
-	}
-	if g := state(t, store, slot, 2, 1, 0, 1); g.Status != lease.Denied {
-		t.Errorf("after the flood the slot in use is free: %+v", g)
-	}
+	leaves(t, store, login, "victim", 0, "after a flood of %d keys", 20*keys)
+	refused(t, state(t, store, slot, 2, 1, 0, 1), "after the flood the slot in use is free")
 }
 
-// reportsTakeNoRoom: what only reports on a counter that nobody asked for makes
-// none, so that the reports of an old flood do not fill the table.
+// reportsTakeNoRoom: a report on a counter that was never asked for makes no counter,
+// so that the reports of an old flood do not fill the table.
 func reportsTakeNoRoom(t *testing.T, s Subject) {
 	const keys = 200
-	clk := newClock()
-	store := s.New(t, Options{Now: clk.now, Steady: clk.steady, MaxKeys: keys, Tight: true})
+	_, store := s.tight(t, keys)
 	p := policyOf(t, fixed(2, limit.Minute), exact)
 	for i := range 10 * keys {
 		g := acquire(t, store, p, fmt.Sprint("old", i), lease.Want{Unused: 1, Lease: 7, Denied: 3})
@@ -171,22 +152,14 @@ func reportsTakeNoRoom(t *testing.T, s Subject) {
 			t.Fatalf("report %d: %+v", i, g)
 		}
 	}
-	fits := 0
-	for i := range keys {
-		if g := acquire(t, store, p, fmt.Sprint("new", i), one(1)); g.Status == lease.OK {
-			fits++
-		}
-	}
-	if fits < keys*9/10 {
+	if fits := newKeys(t, store, p, keys); fits < keys*9/10 {
 		t.Errorf("%d of %d new keys found room after reports on other keys", fits, keys)
 	}
 }
 
 // deadline: a call returns when its time is over, whatever is missing.
 func deadline(t *testing.T, s Subject) {
-	clk := newClock()
-	store := s.New(t, clk.options())
-	p := policyOf(t, fixed(5, limit.Hour))
+	_, store, p := s.begin(t, fixed(5, limit.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	done := make(chan struct{})

@@ -2,7 +2,6 @@ package limitertest
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -24,19 +23,17 @@ func forRequest(t testing.TB, s limiter.Store, p *limiter.Policy, op limiter.Slo
 // out.
 func requestSlots(t *testing.T, s Subject) {
 	const never = lease.Never
-	clk := newClock()
-	store := s.New(t, clk.options())
-	p := policyOf(t, slotted(5))
+	clk, store, p := s.begin(t, slotted(5))
 	for i, step := range []struct {
-		after      limit.Micros
-		op         limiter.SlotOp
-		id         uint64
-		cost       int64
-		status     lease.Status
-		granted    int64
-		remaining  int64
-		never      bool
-		whatItSays string
+		after     limit.Micros
+		op        limiter.SlotOp
+		id        uint64
+		cost      int64
+		status    lease.Status
+		granted   int64
+		remaining int64
+		never     bool
+		what      string
 	}{
 		{0, limiter.Take, 1, 3, lease.OK, 3, 2, false, "three are taken"},
 		{0, limiter.Take, 1, 3, lease.OK, 3, 2, false, "the same take again takes no more"},
@@ -59,29 +56,25 @@ func requestSlots(t *testing.T, s Subject) {
 		clk.advance(step.after)
 		g := forRequest(t, store, p, step.op, step.id, step.cost)
 		if g.Status != step.status || g.Granted != step.granted || g.Remaining != step.remaining || g.Limit != 5 {
-			t.Fatalf("step %d (%s): %+v", i, step.whatItSays, g)
+			t.Fatalf("step %d (%s): %+v", i, step.what, g)
 		}
 		if held := g.Granted > 0; held != (g.TTL == 10_000) {
-			t.Fatalf("step %d (%s): ttl %d ms", i, step.whatItSays, g.TTL)
+			t.Fatalf("step %d (%s): ttl %d ms", i, step.what, g.TTL)
 		}
 		if denied := g.Status == lease.Denied; denied != (g.RetryAfter > 0) || (g.RetryAfter >= never) != step.never {
-			t.Fatalf("step %d (%s): retry after %d ms", i, step.whatItSays, g.RetryAfter)
+			t.Fatalf("step %d (%s): retry after %d ms", i, step.what, g.RetryAfter)
 		}
 	}
 }
 
 // requestSlotsBesideHolders: both count against one limit.
 func requestSlotsBesideHolders(t *testing.T, s Subject) {
-	clk := newClock()
-	store := s.New(t, clk.options())
-	p := policyOf(t, slotted(4))
+	_, store, p := s.begin(t, slotted(4))
 	forRequest(t, store, p, limiter.Take, 1, 1)
 	if g := state(t, store, p, 2, 1, 0, 3); g.Granted != 3 {
 		t.Fatalf("three beside one: %+v", g)
 	}
-	if g := forRequest(t, store, p, limiter.Take, 3, 1); g.Status != lease.Denied {
-		t.Errorf("a fifth of four: %+v", g)
-	}
+	refused(t, forRequest(t, store, p, limiter.Take, 3, 1), "a fifth of four")
 	state(t, store, p, 2, 2, 1, 0)
 	if g := forRequest(t, store, p, limiter.Take, 3, 2); g.Granted != 2 {
 		t.Errorf("after the holder gave two back: %+v", g)
@@ -91,28 +84,22 @@ func requestSlotsBesideHolders(t *testing.T, s Subject) {
 // requestSlotsHammer has requests come and go at once: the slots that are held never
 // pass the limit, and all of them are free in the end.
 func requestSlotsHammer(t *testing.T, s Subject) {
-	clk := newClock()
-	store := s.New(t, clk.options())
-	p := policyOf(t, slotted(10))
-	var inUse, most atomic.Int64
+	clk, store, p := s.begin(t, slotted(10))
+	var held peak
 	together(8, func(i int) {
 		for n := range 150 {
 			id, cost := uint64(1+i*1000+n), int64(1+n%3)
 			if g := forRequest(t, store, p, limiter.Take, id, cost); g.Granted == cost {
-				now := inUse.Add(cost)
-				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
-				}
+				held.add(cost)
 				if n%5 == 0 {
 					forRequest(t, store, p, limiter.Renew, id, 0)
 				}
-				inUse.Add(-cost)
+				held.add(-cost)
 				forRequest(t, store, p, limiter.Release, id, 0)
 			}
 		}
 	})
-	if most.Load() > 10 || most.Load() == 0 {
-		t.Errorf("up to %d slots were held, want 1 to 10", most.Load())
-	}
+	held.check(t, 10)
 	clk.advance(limit.Second)
 	if g := forRequest(t, store, p, limiter.Take, 1, 10); g.Granted != 10 {
 		t.Errorf("when all are released: %+v", g)
@@ -123,9 +110,7 @@ func requestSlotsHammer(t *testing.T, s Subject) {
 // holders remember. That admits one more limit, and no more.
 func forgetting(t *testing.T, s Subject) {
 	everyAlgorithm(t, 10, limit.Minute, func(t *testing.T, spec limit.Spec) {
-		clk := newClock()
-		store := s.New(t, clk.options())
-		p := policyOf(t, spec, exact)
+		clk, store, p := s.begin(t, spec, exact)
 		epoch := store.Epoch()
 		var admitted int64
 		for range 3 {
@@ -150,9 +135,7 @@ func forgetting(t *testing.T, s Subject) {
 		}
 	})
 	t.Run("slots", func(t *testing.T) {
-		clk := newClock()
-		store := s.New(t, clk.options())
-		p := policyOf(t, slotted(3))
+		_, store, p := s.begin(t, slotted(3))
 		state(t, store, p, 1, 1, 0, 3)
 		s.Lose(t, store)
 		if g := state(t, store, p, 2, 1, 0, 3); g.Granted != 3 {
@@ -163,9 +146,7 @@ func forgetting(t *testing.T, s Subject) {
 
 // costAboveTheBurst never passes a bucket, whatever its count.
 func costAboveTheBurst(t *testing.T, s Subject) {
-	clk := newClock()
-	store := s.New(t, clk.options())
-	p := policyOf(t, limit.Spec{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Minute, Burst: 7}, exact)
+	clk, store, p := s.begin(t, limit.Spec{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Minute, Burst: 7}, exact)
 	if g := acquire(t, store, p, "k", one(8)); g.Status != lease.Denied || g.RetryAfter < lease.Never {
 		t.Errorf("8 of a burst of 7: %+v, want a denial for ever", g)
 	}
@@ -178,9 +159,7 @@ func costAboveTheBurst(t *testing.T, s Subject) {
 // peek: a want of nothing is answered with what is left, and charges nothing.
 func peek(t *testing.T, s Subject) {
 	everyAlgorithm(t, 10, limit.Hour, func(t *testing.T, spec limit.Spec) {
-		clk := newClock()
-		store := s.New(t, clk.options())
-		p := policyOf(t, spec, exact)
+		clk, store, p := s.begin(t, spec, exact)
 		for left := int64(10); left >= 0; left-- {
 			key := fmt.Sprint("k", left)
 			for range 10 - left {

@@ -25,16 +25,16 @@ const debtsAtOnce = 512
 func (s *Store) Save(put func(record []byte)) (counters int) {
 	c := copies{policies: map[*limiter.Policy]uint64{}, put: put}
 	now := s.now()
-	_ = s.table.Walk(func(e *table.Entry[value]) bool {
+	s.table.Walk(func(e *table.Entry[value]) bool {
 		if e.Value.fresh(e.Policy.Limit, now) {
 			return false
 		}
 		counters++
 		return c.take(e)
-	}, func() error {
+	}, func() bool {
 		c.write()
 		now = s.now()
-		return nil
+		return true
 	})
 	for _, debts := range s.debts.all() {
 		for len(debts) > 0 {

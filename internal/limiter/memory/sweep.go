@@ -2,17 +2,15 @@ package memory
 
 import (
 	"context"
-	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
 const (
-	// sweepInterval is how often a part of the table is scanned, and sweepRounds the number
-	// of parts: the whole table every 10 s, the usual ttl.
-	sweepInterval = 100 * time.Millisecond
-	sweepRounds   = 100
+	// sweepCalls is in how many parts the table is scanned: all of it every 10 s, the usual
+	// ttl.
+	sweepCalls = 100
 	// roomStep is how many counters are scanned for one new key when the table is full.
 	// So a flood of new keys makes its own room, at a small cost for each.
 	roomStep = 16
@@ -21,16 +19,8 @@ const (
 // Run evicts counters that are as good as new, a few at a time, until ctx ends. Without it
 // they are evicted only when there is no room.
 func (s *Store) Run(ctx context.Context) error {
-	tick := time.NewTicker(sweepInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			s.Sweep(1.0 / sweepRounds)
-		}
-	}
+	table.SweepAll(ctx, sweepCalls, s.Sweep)
+	return nil
 }
 
 // Sweep scans this part of every shard, 0 to 1, and evicts counters that are as good as new.

@@ -5,9 +5,12 @@
 package table
 
 import (
+	"context"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/weirlimit/weir/internal/limiter"
@@ -105,7 +108,25 @@ func (t *Table[V]) Size() (keys int, size int64) {
 	return keys, size
 }
 
-// Number orders the shards: several are locked by ascending number.
+// LockAll locks each of the shards once, in the order in which all callers do, and returns
+// those that it locked: a part of the slice.
+func LockAll[V any](shards []*Shard[V]) []*Shard[V] {
+	slices.SortFunc(shards, func(a, b *Shard[V]) int { return a.number - b.number })
+	shards = slices.Compact(shards)
+	for _, s := range shards {
+		s.Lock()
+	}
+	return shards
+}
+
+// UnlockAll unlocks what LockAll returned.
+func UnlockAll[V any](shards []*Shard[V]) {
+	for _, s := range shards {
+		s.Unlock()
+	}
+}
+
+// Number is the place of the shard among [Table.Shards].
 func (s *Shard[V]) Number() int { return s.number }
 
 // Find returns the entry of a counter, nil if there is none. It is valid while
@@ -178,6 +199,21 @@ func (s *Shard[V]) Scan(n int, visit func(*Entry[V])) {
 	}
 }
 
+// SweepAll calls sweep ten times a second, until ctx ends, with the part of a table that is
+// due: the whole of it in so many calls.
+func SweepAll(ctx context.Context, calls int, sweep func(part float64)) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			sweep(1 / float64(calls))
+		}
+	}
+}
+
 // sweepStep is how many entries are looked at under one lock: some 3 µs.
 const sweepStep = 64
 
@@ -193,7 +229,7 @@ func (t *Table[V]) Sweep(part float64, scan func(shard *Shard[V], n int)) {
 func (s *Shard[V]) sweep(part float64, scan func(shard *Shard[V], n int)) {
 	s.Lock()
 	defer s.Unlock()
-	for left := int(part*float64(s.Made())) + 1; left > 0; left -= sweepStep {
+	for left := int(part*float64(s.made)) + 1; left > 0; left -= sweepStep {
 		scan(s, min(left, sweepStep))
 		s.Unlock() // for others that wait
 		s.Lock()
@@ -202,19 +238,18 @@ func (s *Shard[V]) sweep(part float64, scan func(shard *Shard[V], n int)) {
 
 // Walk passes every entry to visit, with its shard locked, a few at a time: until visit
 // has enough, at most as many as Sweep looks at. Then it calls between, with
-// nothing locked, and goes on; an error of that ends it. Entries that come or go meanwhile
+// nothing locked, which reports whether to go on. Entries that come or go meanwhile
 // may be passed or not.
-func (t *Table[V]) Walk(visit func(*Entry[V]) (enough bool), between func() error) error {
+func (t *Table[V]) Walk(visit func(*Entry[V]) (enough bool), between func() (more bool)) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		for at, more := uint32(0), true; more; {
 			at, more = s.step(at, visit)
-			if err := between(); err != nil {
-				return err
+			if !between() {
+				return
 			}
 		}
 	}
-	return nil
 }
 
 func (s *Shard[V]) step(at uint32, visit func(*Entry[V]) bool) (next uint32, more bool) {
@@ -227,9 +262,6 @@ func (s *Shard[V]) step(at uint32, visit func(*Entry[V]) bool) (next uint32, mor
 	}
 	return at, at < s.made
 }
-
-// Made is how many entries a whole round of Scan sees.
-func (s *Shard[V]) Made() int { return int(s.made) }
 
 func (s *Shard[V]) entry(n uint32) *Entry[V] { return &s.chunks[n/chunkEntries][n%chunkEntries] }
 

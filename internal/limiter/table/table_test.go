@@ -60,18 +60,18 @@ func TestTableIsAMap(t *testing.T) {
 			}
 		}
 		seen := map[string]bool{}
-		s.Scan(s.Made(), func(e *Entry[int]) { seen[e.Policy.Rule+string(e.Key())] = true })
+		s.Scan(int(s.made), func(e *Entry[int]) { seen[e.Policy.Rule+string(e.Key())] = true })
 		if len(seen) != len(twin) {
 			t.Fatalf("a whole round saw %d of %d keys", len(seen), len(twin))
 		}
 		walked := 0
-		_ = table.Walk(func(e *Entry[int]) bool {
+		table.Walk(func(e *Entry[int]) bool {
 			if !seen[e.Policy.Rule+string(e.Key())] {
 				t.Fatalf("walked to %q, which is not there", e.Key())
 			}
 			walked++
 			return walked%3 == 0
-		}, func() error { return nil })
+		}, func() bool { return true })
 		if walked != len(twin) {
 			t.Fatalf("walked to %d of %d keys", walked, len(twin))
 		}

@@ -75,8 +75,23 @@ func OutOfRange(m *wire.Want) (field string) {
 		return "denied"
 	case m.Holding > wire.MaxUnits:
 		return "holding"
+	case !returnsUnused(m):
+		return "returned"
 	}
 	return ""
+}
+
+// returnsUnused reports whether what came from holders of the holder has names, and is
+// part of what is unused.
+func returnsUnused(m *wire.Want) bool {
+	var sum uint64
+	for _, r := range m.Returned {
+		if r.Name == 0 || r.Units > wire.MaxUnits {
+			return false
+		}
+		sum += r.Units
+	}
+	return sum <= m.Unused
 }
 
 // WantFromWire is a want that is not [OutOfRange], and how many slots its holder

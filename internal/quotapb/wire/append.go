@@ -28,7 +28,8 @@ func (m *Request) Append(dst []byte) []byte {
 	}
 	dst = appendUint(dst, 10, m.Worker)
 	dst = appendUint(dst, 11, uint64(m.ProtocolMax))
-	return appendUint(dst, 12, m.RulesRevision)
+	dst = appendUint(dst, 12, m.RulesRevision)
+	return appendBytes(dst, 13, m.Region)
 }
 
 func (w *Want) append(dst []byte) []byte {
@@ -49,7 +50,18 @@ func (w *Want) append(dst []byte) []byte {
 	dst = appendUint(dst, 15, w.Debt)
 	dst = appendUint(dst, 16, w.Left)
 	dst = appendUint(dst, 17, w.ResetMs)
-	return appendUint(dst, 18, w.Override)
+	dst = appendUint(dst, 18, w.Override)
+	for _, r := range w.Returned {
+		dst = append(appendVarint(dst, 19<<3|typeBytes), 0)
+		start := len(dst)
+		dst = closeNested(r.append(dst), start)
+	}
+	return dst
+}
+
+func (m *Returned) append(dst []byte) []byte {
+	dst = appendUint(dst, 1, m.Name)
+	return appendUint(dst, 2, m.Units)
 }
 
 // Append appends the encoded message to dst and returns the longer slice.

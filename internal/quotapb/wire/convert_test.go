@@ -47,7 +47,7 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 	pb := &quotapb.AcquireRequest{
 		Protocol: m.Protocol, Holder: m.Holder, Epoch: m.Epoch, Seq: m.Seq, Ack: m.Ack,
 		RulesVersion: m.RulesVersion, Pop: m.Pop, TraceParent: m.TraceParent,
-		Worker: m.Worker, ProtocolMax: m.ProtocolMax, RulesRevision: m.RulesRevision,
+		Worker: m.Worker, ProtocolMax: m.ProtocolMax, RulesRevision: m.RulesRevision, Region: m.Region,
 	}
 	for _, w := range m.Wants {
 		pb.Wants = append(pb.Wants, &quotapb.Want{
@@ -55,7 +55,15 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 			Need: w.Need, Waiting: w.Waiting, Want: w.Want,
 			Unused: w.Unused, Lease: w.Lease, Overdrawn: w.Overdrawn, Denied: w.Denied,
 			Fresh: w.Fresh, Next: w.Next, Holding: w.Holding, Debt: w.Debt, Left: w.Left, ResetMs: w.ResetMs, Override: w.Override,
+			Returned: generatedReturned(w.Returned),
 		})
+	}
+	return pb
+}
+
+func generatedReturned(rs []wire.Returned) (pb []*quotapb.Returned) {
+	for _, r := range rs {
+		pb = append(pb, &quotapb.Returned{Name: r.Name, Units: r.Units})
 	}
 	return pb
 }

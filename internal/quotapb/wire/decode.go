@@ -40,13 +40,15 @@ func (m *Request) Decode(b []byte) error {
 			m.ProtocolMax = uint32(r.num)
 		case 12<<3 | typeVarint:
 			m.RulesRevision = r.num
+		case 13<<3 | typeBytes:
+			m.Region = r.text(old.Region)
 		}
 	}
-	if err := r.failure("AcquireRequest"); err != nil {
+	err := r.failure("AcquireRequest")
+	if err != nil {
 		*m = Request{Wants: m.Wants[:0], TraceParent: m.TraceParent[:0]}
-		return err
 	}
-	return nil
+	return err
 }
 
 func (w *Want) decode(r *reader) {
@@ -91,6 +93,24 @@ func (w *Want) decode(r *reader) {
 			w.ResetMs = r.num
 		case 18<<3 | typeVarint:
 			w.Override = r.num
+		case 19<<3 | typeBytes:
+			if one := extend(r, &w.Returned, MaxReturned); one != nil {
+				one.decode(r)
+			}
+		}
+	}
+	r.leave(outer)
+}
+
+func (m *Returned) decode(r *reader) {
+	*m = Returned{}
+	outer := r.enter()
+	for r.next() {
+		switch r.tag {
+		case 1<<3 | typeVarint:
+			m.Name = r.num
+		case 2<<3 | typeVarint:
+			m.Units = r.num
 		}
 	}
 	r.leave(outer)
@@ -121,11 +141,11 @@ func (m *Response) Decode(b []byte) error {
 			m.RulesRevision = r.num
 		}
 	}
-	if err := r.failure("AcquireResponse"); err != nil {
+	err := r.failure("AcquireResponse")
+	if err != nil {
 		*m = Response{Grants: m.Grants[:0]}
-		return err
 	}
-	return nil
+	return err
 }
 
 func (g *Grant) decode(r *reader) {
@@ -177,11 +197,11 @@ func (m *RulesRequest) Decode(b []byte) error {
 			m.ProtocolMax = uint32(r.num)
 		}
 	}
-	if err := r.failure("RulesRequest"); err != nil {
+	err := r.failure("RulesRequest")
+	if err != nil {
 		*m = RulesRequest{}
-		return err
 	}
-	return nil
+	return err
 }
 
 // Decode reads b into m, replacing all of it. On an error, an *Error, m is empty.
@@ -201,9 +221,9 @@ func (m *RulesResponse) Decode(b []byte) error {
 			m.RulesRevision = r.num
 		}
 	}
-	if err := r.failure("RulesResponse"); err != nil {
+	err := r.failure("RulesResponse")
+	if err != nil {
 		*m = RulesResponse{}
-		return err
 	}
-	return nil
+	return err
 }

@@ -2,8 +2,8 @@
 // cannot afford the protobuf runtime: the filter, whose size is its start-up time.
 //
 // The structs mirror the generated ones field by field; what a field means is
-// said in quota.proto. Both sides may use either codec: what one writes the other
-// reads. As protobuf demands, the last one of several values of a field wins,
+// stated in quota.proto. Both sides may use either codec: what one writes the other
+// reads. As protobuf requires, the last one of several values of a field wins,
 // unknown fields are skipped, a field of the wrong wire type counts as unknown,
 // and a string must be UTF-8.
 //
@@ -66,6 +66,7 @@ const (
 	MaxRules        = 4 << 20 // bytes of a RulesResponse
 	MaxWants        = 1024    // wants of a Request, grants of a Response
 	MaxTraceParents = 64      // trace parents of a Request; more are left out
+	MaxReturned     = 32      // returns in a Want
 )
 
 // Bounds on what a granter takes. A sender keeps within them: a want beyond them is
@@ -74,14 +75,15 @@ const (
 	MaxRuleName = 64        // bytes
 	MaxKey      = 8192      // bytes: sixteen parts of the longest kind
 	MaxPop      = 128       // bytes; more are not used
+	MaxRegion   = 64        // bytes
 	MaxGroup    = 64        // wants of one group
 	MaxUnits    = 1<<32 - 1 // of any number of units
 )
 
-// NeverMs in a field of milliseconds says that the time never comes.
+// NeverMs in a field of milliseconds means that the time never comes.
 const NeverMs = 1<<53 - 1
 
-// Status is what became of a want. Decode keeps values that it does not know;
+// Status is what became of a want. Decode keeps unknown values;
 // treat them as StatusUnavailable.
 type Status int32
 
@@ -108,6 +110,7 @@ type Request struct {
 	Worker        uint64
 	ProtocolMax   uint32
 	RulesRevision uint64
+	Region        string
 }
 
 // Want is a Want: 0 <= Need <= Waiting <= Want.
@@ -130,6 +133,13 @@ type Want struct {
 	Left      uint64
 	ResetMs   uint64
 	Override  uint64
+	Returned  []Returned
+}
+
+// Returned is a Returned.
+type Returned struct {
+	Name  uint64
+	Units uint64
 }
 
 // Response is an AcquireResponse. Whoever asked checks that it has as many grants

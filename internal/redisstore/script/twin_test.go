@@ -41,12 +41,7 @@ func (w *twin) count(c *call) (lease.Grant, bool) {
 		g := w.counter.Acquire(p.Limit, &p.Terms, c.now, want)
 		return g, g.Status == lease.OK
 	}
-	fits := w.counter.Fit(p.Limit, &p.Terms, c.now, want)
-	rest := lease.Want{}
-	if !fits {
-		rest = want.Asks()
-	}
-	return w.counter.Acquire(p.Limit, &p.Terms, c.now, rest), fits
+	return w.counter.Fit(p.Limit, &p.Terms, c.now, want)
 }
 
 func (w *twin) hold(c *call) (lease.Grant, bool) {
@@ -55,14 +50,7 @@ func (w *twin) hold(c *call) (lease.Grant, bool) {
 		g := limiter.AcquireSlots(&w.slots, c.now, &a)
 		return g, g.Status == lease.OK
 	}
-	fits, accepted := w.slots.Fit(p.Limit, c.now, a.SlotWant())
-	if !accepted {
-		return lease.Grant{Status: lease.Unavailable}, false
-	}
-	if fits {
-		a.Want = lease.Want{}
-	}
-	return w.slots.Charge(p.Limit, &p.Terms, c.now, a.SlotWant()), fits
+	return w.slots.Fit(p.Limit, &p.Terms, c.now, a.SlotWant())
 }
 
 // century is the longest that a key is kept.

@@ -89,10 +89,10 @@ func (p *parser) fail(reason string) {
 // expected reports an unexpected character, and what was expected.
 func (p *parser) expected(what string) {
 	if p.at >= len(p.doc) {
-		p.fail("the document ends where " + what + " should stand")
+		p.fail("the document ends where " + what + " is expected")
 		return
 	}
-	p.fail("found " + strconv.QuoteRune(p.rune()) + " where " + what + " should stand")
+	p.fail("found " + strconv.QuoteRune(p.rune()) + " where " + what + " is expected")
 }
 
 func (p *parser) rune() rune {
@@ -214,54 +214,54 @@ func (p *parser) number(n *Node) bool {
 
 func (p *parser) list(n *Node, depth int) bool {
 	n.Kind = List
-	p.at++
-	if p.space(); p.peek() == ']' {
-		p.at++
-		return true
-	}
-	for {
+	for more := p.open(']'); more; {
 		item, ok := p.value(depth + 1)
 		if !ok {
 			return false
 		}
 		n.Items = append(n.Items, item)
-		p.space()
-		switch p.peek() {
-		case ',':
-			p.at++
-		case ']':
-			p.at++
-			return true
-		default:
-			p.expected("',' or ']'")
+		if more, ok = p.next(']'); !ok {
 			return false
 		}
 	}
+	return true
 }
 
 func (p *parser) object(n *Node, depth int) bool {
 	n.Kind = Object
-	p.at++
-	if p.space(); p.peek() == '}' {
-		p.at++
-		return true
-	}
-	for {
+	for more := p.open('}'); more; {
 		if !p.field(n, depth) {
 			return false
 		}
-		p.space()
-		switch p.peek() {
-		case ',':
-			p.at++
-		case '}':
-			p.at++
-			return true
-		default:
-			p.expected("',' or '}'")
+		var ok bool
+		if more, ok = p.next('}'); !ok {
 			return false
 		}
 	}
+	return true
+}
+
+// open passes the bracket that opens a list or an object; more is false if the next one
+// closes it.
+func (p *parser) open(end byte) (more bool) {
+	p.at++
+	if p.space(); p.peek() == end {
+		p.at++
+		return false
+	}
+	return true
+}
+
+// next passes what is behind an item: a comma, or the bracket that closes the list.
+func (p *parser) next(end byte) (more, ok bool) {
+	p.space()
+	c := p.peek()
+	if c != ',' && c != end {
+		p.expected("',' or '" + string(end) + "'")
+		return false, false
+	}
+	p.at++
+	return c == ',', true
 }
 
 func (p *parser) field(n *Node, depth int) bool {

@@ -188,10 +188,8 @@ func (v Value) Enum(names ...string) (int, bool) {
 	if !ok {
 		return 0, false
 	}
-	for i, name := range names {
-		if s == name {
-			return i, true
-		}
+	if i := slices.Index(names, s); i >= 0 {
+		return i, true
 	}
 	reason := Quote(s) + " is unknown; write " + choice(names)
 	if near := Nearest(s, names); near != "" {

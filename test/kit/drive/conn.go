@@ -1,122 +1,150 @@
 package drive
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
+	"io"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// patience is how long a request may take before it counts as failed.
-const patience = 30 * time.Second
+// maxReply is the largest reply that is understood.
+const maxReply = 16 << 10
 
-// conn is one client connection, opened when it is first used.
+// timerEvent marks the timer among the epoll events; connections carry their
+// index.
+const timerEvent int32 = -1
+
+// protocol is what one connection speaks. Slices that it returns hold until it is
+// called again.
+type protocol interface {
+	// greeting begins a new connection, and forgets the one before.
+	greeting() []byte
+	// request is the next request, with this key.
+	request(key uint32) []byte
+	// take looks at the front of b, which is all that was read and not yet understood.
+	take(b []byte) (part, error)
+}
+
+// part is the front of what was read.
+type part struct {
+	n      int    // bytes that are understood; 0: there have to be more
+	status int    // 200 to 599: they complete a reply
+	last   bool   // the server ends the connection after it
+	answer []byte // is to be sent back
+}
+
+// conn is one keep-alive connection, with at most one request on its way.
 type conn struct {
-	net.Conn
-	in *bufio.Reader
+	fd     int   // -1: not open
+	index  int32 // in Client.conns
+	to     unix.SockaddrInet4
+	speaks protocol
+
+	busy bool
+	due  time.Duration // of the request on its way, since the run began
+	sent time.Duration
+	n    int // bytes read and not understood yet, at the front of buf
+	buf  [maxReply]byte
 }
 
-func (c *conn) close() {
-	if c.Conn != nil {
-		c.Conn.Close()
-		c.Conn = nil
+// connect opens the connection anew and watches it.
+func (c *Client) connect(cn *conn) error {
+	cn.close()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	cn.fd, cn.n = fd, 0
+	if err := unix.Connect(fd, &cn.to); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+		return fmt.Errorf("TCP_NODELAY: %w", err)
+	}
+	if err := cn.write(cn.speaks.greeting()); err != nil {
+		return fmt.Errorf("greeting: %w", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return fmt.Errorf("non-blocking: %w", err)
+	}
+	return c.watch(fd, cn.index)
+}
+
+// watch adds fd to the epoll set; its events carry mark.
+func (c *Client) watch(fd int, mark int32) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: mark}
+	if err := unix.EpollCtl(c.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	return nil
+}
+
+func (cn *conn) close() {
+	if cn.fd >= 0 {
+		_ = unix.Close(cn.fd)
+		cn.fd = -1
 	}
 }
 
-// exchange sends a request and returns the status of its answer, whose body it
-// reads and drops.
-func (c *conn) exchange(addr string, request []byte) (int, error) {
-	if c.Conn == nil {
-		tcp, err := net.Dial("tcp", addr)
+// write writes all of b. The socket's buffer is as good as empty, so the kernel
+// takes it.
+func (cn *conn) write(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	n, err := unix.Write(cn.fd, b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// receive reads what has arrived; status 0 means that the reply is not whole.
+func (cn *conn) receive() (status int, err error) {
+	n, err := unix.Read(cn.fd, cn.buf[cn.n:])
+	switch {
+	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.ErrUnexpectedEOF // closed, or the reply is larger than buf
+	}
+	cn.n += n
+	return cn.understand()
+}
+
+// understand takes what has been read apart, and keeps what is not whole.
+func (cn *conn) understand() (status int, err error) {
+	used := 0
+	for used < cn.n {
+		p, err := cn.speaks.take(cn.buf[used:cn.n])
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) // refused: not at once again
 			return 0, err
 		}
-		c.Conn, c.in = tcp, bufio.NewReader(tcp)
-	}
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		return 0, err
-	}
-	if _, err := c.Write(request); err != nil {
-		return 0, err
-	}
-	return c.answer()
-}
-
-// answer reads one response of HTTP/1.1 to a GET (RFC 9112 section 6): a body of
-// content-length, or chunked, or none.
-func (c *conn) answer() (int, error) {
-	line, err := c.line()
-	if err != nil {
-		return 0, err
-	}
-	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
-		return 0, fmt.Errorf("not a response of HTTP/1.1: %q", line)
-	}
-	status, err := strconv.Atoi(string(line[9:12]))
-	if err != nil {
-		return 0, fmt.Errorf("status: %w", err)
-	}
-	length, chunked, closing := 0, false, false
-	for {
-		line, err := c.line()
-		if err != nil {
-			return 0, err
-		}
-		if len(line) == 0 {
+		if p.n == 0 {
 			break
 		}
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimSpace(value)
+		used += p.n
+		if err := cn.write(p.answer); err != nil {
+			return 0, err
+		}
 		switch {
-		case bytes.EqualFold(name, []byte("content-length")):
-			if length, err = strconv.Atoi(string(value)); err != nil {
-				return 0, fmt.Errorf("content-length: %w", err)
-			}
-		case bytes.EqualFold(name, []byte("transfer-encoding")):
-			chunked = true
-		case bytes.EqualFold(name, []byte("connection")):
-			closing = bytes.EqualFold(value, []byte("close"))
+		case p.status == 0:
+		case status != 0:
+			return 0, errors.New("more than one reply to one request")
+		case !cn.busy:
+			return 0, errors.New("a reply that nobody asked for")
+		default:
+			status = p.status
+		}
+		if p.last {
+			cn.close()
+			return status, nil
 		}
 	}
-	if chunked {
-		err = c.dropChunks()
-	} else {
-		_, err = c.in.Discard(length)
-	}
-	if closing {
-		c.close()
-	}
-	return status, err
-}
-
-func (c *conn) dropChunks() error {
-	for {
-		line, err := c.line()
-		if err != nil {
-			return err
-		}
-		size, err := strconv.ParseUint(string(line), 16, 31)
-		if err != nil {
-			return fmt.Errorf("chunk: %w", err)
-		}
-		if _, err := c.in.Discard(int(size) + len("\r\n")); err != nil || size == 0 {
-			return err
-		}
-	}
-}
-
-// line returns the next line without its end. It is valid until the next read.
-func (c *conn) line() ([]byte, error) {
-	line, err := c.in.ReadSlice('\n')
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.HasSuffix(line, []byte("\r\n")) {
-		return nil, errors.New("line does not end in CRLF")
-	}
-	return line[:len(line)-2], nil
+	cn.n = copy(cn.buf[:], cn.buf[used:cn.n])
+	return status, nil
 }

@@ -6,15 +6,15 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/weirlimit/weir/test/load/loadgen"
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
 // closedLoop measures what a decision costs when requests come as fast as they
 // are answered.
-func (b *bench) closedLoop(ctx context.Context) (table.Section, error) {
+func (b *bench) closedLoop(ctx context.Context) ([]table.Section, error) {
 	s := table.Section{Title: fmt.Sprintf("Closed loop, %d connections, %d keys or one: CPU of Envoy", closedConns, b.plan.keys)}
-	uniform := loadgen.Uniform(b.plan.keys, 1)
+	uniform := drive.Uniform(b.plan.keys, 1)
 	ms := modes{b: b, conns: closedConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
 	ms.add("native local_ratelimit, allowing", b.native, "/one/thing", uniform, answered)
@@ -22,27 +22,26 @@ func (b *bench) closedLoop(ctx context.Context) (table.Section, error) {
 	if !b.PeersOnly {
 		b.addWeir(&ms, uniform, refusing)
 	}
-	err := ms.run(ctx, loadgen.Load{Duration: b.plan.warm}, loadgen.Load{Duration: b.plan.round}, b.plan.rounds)
+	err := ms.run(ctx, drive.Pace{Duration: b.plan.warm}, drive.Pace{Duration: b.plan.round}, b.plan.rounds)
 	for _, m := range ms.all {
 		if m.target.BaseName != "" {
 			m.target.Base = refusing.CPU
 		}
 		s.Rows = append(s.Rows, m.row(bare, 0))
 	}
-	if err == nil && b.Profile {
-		var places table.Section
-		places, err = b.profileModes(ctx, ms.all, bare)
-		b.profiles = append(b.profiles, places)
+	if err != nil || !b.Profile {
+		return []table.Section{s}, err
 	}
-	return s, err
+	places, err := b.profileModes(ctx, ms.all, bare)
+	return []table.Section{s, places}, err
 }
 
 // addWeir adds each decision on many keys and on one.
-func (b *bench) addWeir(ms *modes, uniform loadgen.Keys, refusing *mode) {
+func (b *bench) addWeir(ms *modes, uniform drive.Keys, refusing *mode) {
 	one := table.Target{Kind: table.Over, Bound: 8}
 	three := table.Target{Kind: table.Over, Bound: 12}
 	denial := table.Target{Kind: table.Times, Bound: 1.15, BaseName: refusing.Name}
-	hot := loadgen.Hot()
+	hot := drive.Hot()
 	ms.weir("Weir, no rule matches", b.one, "/none/thing", uniform, answered)
 	ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = one
 	ms.weir("Weir, one rule, one key", b.one, "/one-hot/thing", hot, answered, "one-hot").target = one
@@ -57,15 +56,15 @@ func (b *bench) addWeir(ms *modes, uniform loadgen.Keys, refusing *mode) {
 
 // fixedRate measures the same at a modest rate, where Envoy wakes for nearly
 // every request and everything costs more.
-func (b *bench) fixedRate(ctx context.Context) (table.Section, error) {
+func (b *bench) fixedRate(ctx context.Context) ([]table.Section, error) {
 	s := table.Section{Title: "Open loop, 5,000 requests per second"}
-	uniform := loadgen.Uniform(b.plan.keys, 2)
+	uniform := drive.Uniform(b.plan.keys, 2)
 	ms := modes{b: b, conns: openConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
 	if !b.PeersOnly {
 		ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = table.Target{Kind: table.Times, Bound: 1.6}
 	}
-	load := loadgen.Load{Duration: b.plan.fixedRound, Rate: fixedRate}
+	load := drive.Pace{Duration: b.plan.fixedRound, Rate: fixedRate}
 	warm := load
 	warm.Duration = b.plan.warm
 	err := ms.run(ctx, warm, load, b.plan.fixedRounds)
@@ -77,5 +76,5 @@ func (b *bench) fixedRate(ctx context.Context) (table.Section, error) {
 		}
 		s.Rows = append(s.Rows, m.row(bare, fixedRate), p50, p99)
 	}
-	return s, err
+	return []table.Section{s}, err
 }

@@ -6,16 +6,11 @@ package edge
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
-	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -25,7 +20,7 @@ type Options struct {
 	Quick     bool   // fewer and shorter rounds
 	PeersOnly bool   // bare Envoy and its native limiter, nothing of Weir
 	Profile   bool   // profile each mode after measuring it
-	Only      string // the part with this name; empty: all
+	Only      string // names of parts with commas between; empty: all
 }
 
 // bench is one run of the edge benchmark.
@@ -33,9 +28,6 @@ type bench struct {
 	Options
 	plan plan
 	*rig.Rig
-	progress io.Writer
-	clients  []*loadgen.Client
-	profiles []table.Section
 
 	upstream         *envoy.Envoy
 	bare             *envoy.Envoy
@@ -52,67 +44,22 @@ func Run(ctx context.Context, opts Options, progress io.Writer) ([]table.Section
 }
 
 func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table.Section, error) {
-	r, err := rig.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	b := &bench{Options: opts, plan: p, Rig: r, progress: progress}
-	defer b.close()
-	if err := b.start(ctx); err != nil {
-		return nil, fmt.Errorf("%w (logs in %s)", err, r.Dir)
-	}
-	machine, err := b.Watch()
-	if err != nil {
-		return nil, err
-	}
-	sections, err := b.measure(ctx)
-	others, err2 := machine()
-	if err = errors.Join(err, err2); err != nil {
-		return append(sections, others), fmt.Errorf("%w (logs in %s)", err, r.Dir)
-	}
-	return append(sections, others), r.Discard()
+	return rig.Measure(ctx, opts.Only, progress, func(r *rig.Rig) ([]rig.Part, error) {
+		b := &bench{Options: opts, plan: p, Rig: r}
+		return b.parts(), b.start(ctx)
+	})
 }
 
-// measure runs the parts. One that fails does not keep the others from being
-// measured; its error comes with their sections.
-func (b *bench) measure(ctx context.Context) (sections []table.Section, err error) {
-	for _, part := range b.parts() {
-		if b.Only != "" && b.Only != part.name || ctx.Err() != nil {
-			continue
-		}
-		begin := time.Now()
-		s, err2 := part.measure(ctx)
-		if err2 != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", part.name, err2))
-			continue
-		}
-		fmt.Fprintf(b.progress, "%s: %.0f s\n", part.name, time.Since(begin).Seconds())
-		sections = append(sections, s)
-	}
-	return append(sections, b.profiles...), errors.Join(err, ctx.Err())
-}
-
-type part struct {
-	name string
-	run  func(context.Context) (table.Section, error)
-}
-
-// measure runs the part. What a program of the rig cannot do is an error here.
-func (p part) measure(ctx context.Context) (s table.Section, err error) {
-	defer proc.Recover(&err)
-	return p.run(ctx)
-}
-
-func (b *bench) parts() []part {
-	parts := []part{{"closed", b.closedLoop}, {"fixed", b.fixedRate}}
+func (b *bench) parts() []rig.Part {
+	parts := []rig.Part{{Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate}}
 	if b.PeersOnly {
 		return parts
 	}
-	parts = append(parts, part{"path", b.wholePath}, part{"memory", b.memory})
+	parts = append(parts, rig.Part{Name: "path", Run: b.wholePath}, rig.Part{Name: "memory", Run: b.memory})
 	if b.plan.benchTime == 0 {
 		return parts
 	}
-	return append(parts, part{"go", b.micro})
+	return append(parts, rig.Part{Name: "go", Run: b.micro})
 }
 
 // start starts what several parts use.
@@ -129,11 +76,4 @@ func (b *bench) start(ctx context.Context) (err error) {
 		g.Go(func() (err error) { b.three, err = b.place(ctx, "three", threeRules, "/three/thing"); return })
 	}
 	return g.Wait()
-}
-
-func (b *bench) close() {
-	for _, c := range b.clients {
-		c.Close()
-	}
-	b.Close()
 }

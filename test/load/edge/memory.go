@@ -7,39 +7,39 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
 // memory reads the resident memory of a PoP when it starts and when it holds a
 // lease for each of very many keys.
-func (b *bench) memory(ctx context.Context) (table.Section, error) {
+func (b *bench) memory(ctx context.Context) ([]table.Section, error) {
 	s := table.Section{Title: "Resident memory"}
 	bare, err := b.Bare("memory-bare", b.upstream)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	defer bare.Stop()
 	at, err := b.place(ctx, "memory", memoryRules, "/memory/thing")
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	defer at.stop()
 
 	atStart, err := b.megabytes(ctx, bare.Process, at.pop.Process, at.region.Process)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	keys, err := b.touch(ctx, at.pop, b.plan.liveKeys)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	full, err := b.megabytes(ctx, bare.Process, at.pop.Process, at.region.Process)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	row := func(name string, mb, bare float64, target table.Target) {
 		r := table.Row{Name: name, Unit: "MB", Value: measure.Sample{mb}, Target: target}
@@ -57,7 +57,7 @@ func (b *bench) memory(ctx context.Context) (table.Section, error) {
 	}
 	row("region at start", atStart[2], 0, table.Target{})
 	row(fmt.Sprintf("region with %d live keys", keys), full[2], 0, table.Target{})
-	return s, nil
+	return []table.Section{s}, nil
 }
 
 // megabytes reads the memory of processes after a rest, in which they give back
@@ -83,13 +83,13 @@ func (b *bench) megabytes(ctx context.Context, procs ...*proc.Process) ([]float6
 const longestTouch = 90 * time.Second
 
 // touch asks once for each of n keys and returns how many were admitted in time.
-func (b *bench) touch(ctx context.Context, pop *envoy.Envoy, n uint64) (uint64, error) {
-	client, err := loadgen.Dial(pop.Addr, "/memory/thing", memoryConns)
+func (b *bench) touch(ctx context.Context, pop *envoy.Envoy, n int64) (int64, error) {
+	client, err := drive.Dial(pop.Addr, "/memory/thing", drive.Each(), memoryConns)
 	if err != nil {
 		return 0, err
 	}
-	b.clients = append(b.clients, client)
-	r, err := client.Run(ctx, loadgen.Load{Keys: loadgen.Each(), Duration: longestTouch, Requests: n})
+	defer client.Close()
+	r, err := client.Run(ctx, drive.Pace{Duration: longestTouch, Requests: n})
 	if err != nil {
 		return 0, err
 	}

@@ -16,7 +16,7 @@ import (
 
 // micro runs the Go benchmarks of the pure packages and of the region's front
 // cache, on one core.
-func (b *bench) micro(ctx context.Context) (table.Section, error) {
+func (b *bench) micro(ctx context.Context) ([]table.Section, error) {
 	s := table.Section{Title: "Go benchmarks, one core"}
 	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=.", "-benchmem", "-cpu=1",
 		"-count=3", "-benchtime="+b.plan.benchTime.String(),
@@ -24,16 +24,16 @@ func (b *bench) micro(ctx context.Context) (table.Section, error) {
 	cmd.Dir = proc.Root(b)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return s, fmt.Errorf("go test -bench: %w\n%s", err, out)
+		return nil, fmt.Errorf("go test -bench: %w\n%s", err, out)
 	}
 	benches, err := measure.ParseGoBench(string(out))
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	for _, f := range families(benches) {
 		s.Rows = append(s.Rows, f.rows()...)
 	}
-	return s, nil
+	return []table.Section{s}, nil
 }
 
 // family is a benchmark with its cases, the parts of its name after a slash.

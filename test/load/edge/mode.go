@@ -6,12 +6,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
-	"github.com/weirlimit/weir/test/kit/measure"
-	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/loadgen"
+	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -55,30 +53,30 @@ type modes struct {
 }
 
 // add makes a mode that asks e for path with keys and expects status.
-func (ms *modes) add(name string, e *envoy.Envoy, path string, keys loadgen.Keys, status int) *mode {
-	m := &mode{Mode: round.Mode{Name: name, Keys: keys, Status: status}, envoy: e}
+func (ms *modes) add(name string, e *envoy.Envoy, path string, keys drive.Keys, status int) *mode {
+	m := &mode{Mode: round.Mode{Name: name, Status: status}, envoy: e}
 	ms.all = append(ms.all, m)
 	if ms.err != nil {
 		return m
 	}
-	if m.Client, ms.err = loadgen.Dial(e.Addr, path, ms.conns); ms.err != nil {
+	if m.Client, ms.err = drive.Dial(e.Addr, path, keys, ms.conns); ms.err != nil {
 		ms.err = fmt.Errorf("%s: %w", name, ms.err)
 		return m
 	}
-	m.Meters = []round.Meter{meter(e.Process)}
-	ms.b.clients = append(ms.b.clients, m.Client)
+	m.Meters = []round.Meter{rig.Meter(e.Process)}
+	ms.b.Cleanup(m.Client.Close)
 	return m
 }
 
 // weir makes a mode of Weir whose requests the named rules apply to.
-func (ms *modes) weir(name string, at *place, path string, keys loadgen.Keys, status int, rules ...string) *mode {
+func (ms *modes) weir(name string, at *place, path string, keys drive.Keys, status int, rules ...string) *mode {
 	m := ms.add(name, at.pop, path, keys, status)
 	m.at, m.rules = at, rules
 	return m
 }
 
 // run warms every mode up and then measures them in turns.
-func (ms *modes) run(ctx context.Context, warm, load loadgen.Load, rounds int) error {
+func (ms *modes) run(ctx context.Context, warm, load drive.Pace, rounds int) error {
 	if ms.err != nil {
 		return ms.err
 	}
@@ -86,7 +84,7 @@ func (ms *modes) run(ctx context.Context, warm, load loadgen.Load, rounds int) e
 	for i, m := range ms.all {
 		first := warm
 		if m.at != nil { // every key has to have a lease, and more than its first
-			first.Duration, first.Requests = 5*warm.Duration, 10*uint64(ms.b.plan.keys)
+			first.Duration, first.Requests = 5*warm.Duration, 10*int64(ms.b.plan.keys)
 		}
 		if err := m.WarmUp(ctx, first); err != nil {
 			return err
@@ -111,11 +109,6 @@ func (ms *modes) run(ctx context.Context, warm, load loadgen.Load, rounds int) e
 		m.traffic = after.since(before[i])
 	}
 	return nil
-}
-
-// meter reads the processor time of a program.
-func meter(p *proc.Process) round.Meter {
-	return round.Meter{Name: p.Name, Read: func() (time.Duration, error) { return measure.CPU(p.PID()) }}
 }
 
 const (

@@ -5,59 +5,61 @@ package edge
 import (
 	"context"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/measure"
-	"github.com/weirlimit/weir/test/load/loadgen"
+	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
 // wholePath measures Envoy and the region together, with the leases of everyday
 // use.
-func (b *bench) wholePath(ctx context.Context) (table.Section, error) {
+func (b *bench) wholePath(ctx context.Context) ([]table.Section, error) {
 	s := table.Section{Title: "Whole path (Envoy + region), 20,000 requests per second offered, limit 1000/1m"}
 	at, err := b.place(ctx, "path", pathRules, "/uniform/thing")
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	defer at.stop()
-	flat := loadgen.Uniform(b.plan.keys, 3)
+	flat := drive.Uniform(b.plan.keys, 3)
 	ms := modes{b: b, conns: openConns}
 	bare := ms.add("bare Envoy", b.bare, "/uniform/thing", flat, answered)
 	uniform := ms.weir("Weir, uniform keys", at, "/uniform/thing", flat, answered, "uniform")
-	zipf := ms.weir("Weir, Zipf", at, "/zipf/thing", loadgen.Zipf(int(b.plan.keys), zipfExponent, 3), 0, "zipf")
+	zipf := ms.weir("Weir, Zipf", at, "/zipf/thing", drive.Zipf(int(b.plan.keys), zipfExponent, 3), 0, "zipf")
 	if ms.err != nil {
-		return s, ms.err
+		return nil, ms.err
 	}
 	uniform.target = table.Target{Kind: table.Times, Bound: 2}
 
-	load := loadgen.Load{Duration: b.plan.chunk, Rate: pathRate}
+	load := drive.Pace{Duration: b.plan.chunk, Rate: pathRate}
 	chunks := map[*mode][]traffic{}
 	for _, m := range []*mode{uniform, zipf} {
-		m.Meters = append(m.Meters, meter(at.region.Process))
+		m.Meters = append(m.Meters, rig.Meter(at.region.Process))
 		if err := bare.Round(ctx, load); err != nil { // before each: what bare costs now
-			return s, err
+			return nil, err
 		}
 		if chunks[m], err = b.chunks(ctx, m, load); err != nil {
-			return s, err
+			return nil, err
 		}
 	}
 	if err := bare.Round(ctx, load); err != nil {
-		return s, err
+		return nil, err
 	}
+	var profiles []table.Section
 	if b.Profile {
 		functions, err := b.profileRegion(ctx, zipf, at)
 		if err != nil {
-			return s, err
+			return nil, err
 		}
-		b.profiles = append(b.profiles, functions)
+		profiles = append(profiles, functions)
 	}
 	s.Rows = append(s.Rows, bare.row(bare, pathRate))
 	s.Rows = append(s.Rows, pathRows(uniform, bare, chunks[uniform], table.Target{})...)
 	s.Rows = append(s.Rows, pathRows(zipf, bare, chunks[zipf], table.Target{Kind: table.AtMost, Bound: 5})...)
-	return s, nil
+	return append([]table.Section{s}, profiles...), nil
 }
 
 // chunks lets m settle and measures it in chunks, without a rest between them.
-func (b *bench) chunks(ctx context.Context, m *mode, load loadgen.Load) ([]traffic, error) {
+func (b *bench) chunks(ctx context.Context, m *mode, load drive.Pace) ([]traffic, error) {
 	settle := load
 	settle.Duration = b.plan.settle
 	if err := m.WarmUp(ctx, settle); err != nil {

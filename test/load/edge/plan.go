@@ -24,7 +24,7 @@ type plan struct {
 	chunk  time.Duration
 	chunks int
 
-	liveKeys uint64 // of the memory part
+	liveKeys int64 // of the memory part
 
 	benchTime time.Duration // of each Go benchmark, three times; 0 leaves them out
 }

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -25,7 +25,7 @@ func (b *bench) profileModes(ctx context.Context, all []*mode, bare *mode) (tabl
 	s := table.Section{Title: "Profile of Envoy in the closed loop"}
 	rows := map[*mode][]table.Row{}
 	for _, m := range all {
-		p, err := b.sample(ctx, m, loadgen.Load{Duration: profileTime + time.Second}, m.envoy.Process)
+		p, err := b.sample(ctx, m, drive.Pace{Duration: profileTime + time.Second}, m.envoy.Process)
 		if err != nil {
 			return s, err
 		}
@@ -60,7 +60,7 @@ func placeRows(m *mode, p measure.Profile) []table.Row {
 // profileRegion names the functions in which a region spends its time.
 func (b *bench) profileRegion(ctx context.Context, m *mode, at *place) (table.Section, error) {
 	s := table.Section{Title: "Profile of the region, " + m.Name}
-	p, err := b.sample(ctx, m, loadgen.Load{Duration: profileTime + time.Second, Rate: pathRate}, at.region.Process)
+	p, err := b.sample(ctx, m, drive.Pace{Duration: profileTime + time.Second, Rate: pathRate}, at.region.Process)
 	if err != nil {
 		return s, err
 	}
@@ -73,7 +73,7 @@ func (b *bench) profileRegion(ctx context.Context, m *mode, at *place) (table.Se
 
 // sample runs a load and samples a process meanwhile, by the clock of the CPU:
 // hardware counters are rarely there on virtual machines.
-func (b *bench) sample(ctx context.Context, m *mode, load loadgen.Load, of *proc.Process) (measure.Profile, error) {
+func (b *bench) sample(ctx context.Context, m *mode, load drive.Pace, of *proc.Process) (measure.Profile, error) {
 	data := filepath.Join(b.Dir, "perf.data")
 	record := exec.CommandContext(ctx, "perf", "record", "-q", "-e", "cpu-clock", "-F", "999", "-g",
 		"-p", strconv.Itoa(of.PID()), "-o", data, "--", "sleep", fmt.Sprint(profileTime.Seconds()))

@@ -10,9 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/measure"
-	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/table"
 )
 
@@ -27,14 +26,14 @@ const callsPerSecond = 10
 type flood struct {
 	name string
 	per  float64 // the limit
-	asks []loadgen.Ask
+	asks []drive.Ask
 }
 
 func floods() []flood {
 	return []flood{
-		{"one key under its limit", hotLimit, []loadgen.Ask{{Domain: domain, Entry: "hot"}}},
-		{"one key over its limit", 10, []loadgen.Ask{{Domain: domain, Entry: "tight"}}},
-		{"one key over its limit, mixed costs", 10, []loadgen.Ask{
+		{"one key under its limit", hotLimit, []drive.Ask{{Domain: domain, Entry: "hot"}}},
+		{"one key over its limit", 10, []drive.Ask{{Domain: domain, Entry: "tight"}}},
+		{"one key over its limit, mixed costs", 10, []drive.Ask{
 			{Domain: domain, Entry: "tight"}, {Domain: domain, Entry: "tight", Hits: 2},
 			{Domain: domain, Entry: "tight", Hits: 7}, {Domain: domain, Entry: "tight", Hits: 1000}}},
 	}
@@ -44,13 +43,13 @@ func floods() []flood {
 // on one key.
 func (b *bench) attacks(ctx context.Context) ([]table.Section, error) {
 	s := table.Section{Title: fmt.Sprintf("Attack on one key, %d replicas, %d connections each", replicas, conns)}
-	theirs, weir, err := b.replicas(ctx, b.redis, "attack")
+	theirs, weir, err := b.replicas(b.redis, "attack")
 	if err != nil {
 		return nil, err
 	}
 	defer stop(theirs, weir)
 	for _, f := range floods() {
-		peer, err := b.attack(ctx, "envoyproxy/ratelimit, "+f.name, f, theirs)
+		peer, err := b.attack(ctx, "envoyproxy/ratelimit, "+f.name, &f, theirs)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +57,7 @@ func (b *bench) attacks(ctx context.Context) ([]table.Section, error) {
 		if b.PeersOnly {
 			continue
 		}
-		row, err := b.attack(ctx, "Weir, "+f.name, f, weir)
+		row, err := b.attack(ctx, "Weir, "+f.name, &f, weir)
 		if err != nil {
 			return nil, err
 		}
@@ -70,10 +69,11 @@ func (b *bench) attacks(ctx context.Context) ([]table.Section, error) {
 		return []table.Section{s}, nil
 	}
 	for _, f := range popFloods {
-		row, err := f.attack(ctx, b, weir)
+		row, err := b.attack(ctx, "Weir, "+f.name, &f, weir)
 		if err != nil {
 			return nil, err
 		}
+		row.Target = table.Target{Kind: table.AtMost, Bound: (&flood{per: f.per}).bound(b.plan.attack)}
 		s.Rows = append(s.Rows, row)
 	}
 	return []table.Section{s}, nil
@@ -86,15 +86,7 @@ func (f *flood) bound(d time.Duration) float64 {
 	return callsPerSecond + windows*math.Ceil(math.Log2(f.per))/d.Seconds()
 }
 
-// target is a replica of a service.
-type target struct {
-	rls     string
-	quota   string // address of the QuotaService; empty: it has none
-	process *proc.Process
-	calls   []string // the commands that it sends to Redis
-}
-
-func stop(lists ...[]target) {
+func stop(lists ...[]*service) {
 	for _, list := range lists {
 		for _, t := range list {
 			t.process.Stop()
@@ -102,54 +94,43 @@ func stop(lists ...[]target) {
 	}
 }
 
-// replicas starts replicas of both services on c.
-func (b *bench) replicas(ctx context.Context, c *cluster, name string) (theirs, weir []target, err error) {
-	theirs, weir = make([]target, replicas), make([]target, replicas)
+// replicas starts replicas of both services on c; none of Weir with PeersOnly.
+func (b *bench) replicas(c *cluster, name string) (theirs, weir []*service, err error) {
+	theirs = make([]*service, replicas)
+	if !b.PeersOnly {
+		weir = make([]*service, replicas)
+	}
 	var g errgroup.Group
-	for i := range replicas {
-		g.Go(func() error {
-			s, err := b.peers.RateLimit(fmt.Sprintf("%s-theirs-%d", name, i), c.Addrs(), limits, cacheSize)
-			if err == nil {
-				theirs[i] = target{s.RLS, "", s.Process, theirCalls}
-			}
-			return err
-		})
-		if b.PeersOnly {
-			continue
-		}
-		g.Go(func() error {
-			r, err := b.Replica(fmt.Sprintf("%s-weir-%d", name, i), c.Addrs(), nativeRules, limits)
-			if err == nil {
-				weir[i] = target{r.RLS, r.Addr, r.Process, weirCalls}
-			}
-			return err
+	for i := range theirs {
+		g.Go(func() (err error) {
+			theirs[i], err = b.ratelimit(c, "envoyproxy/ratelimit", fmt.Sprintf("%s-theirs-%d", name, i), cacheSize)
+			return
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, nil, err
+	for i := range weir {
+		g.Go(func() (err error) { weir[i], err = b.weir(c, fmt.Sprintf("%s-weir-%d", name, i)); return })
 	}
-	if b.PeersOnly {
-		weir = nil
-	}
-	return theirs, weir, nil
+	return theirs, weir, g.Wait()
 }
 
 // attack floods all targets and is a row of the calls per second of each.
-func (b *bench) attack(ctx context.Context, name string, f flood, targets []target) (table.Row, error) {
+func (b *bench) attack(ctx context.Context, name string, f flooder, targets []*service) (table.Row, error) {
 	before := b.redis.calls(targets[0].calls...)
 	seen, err := f.send(ctx, targets, b.plan.attack)
-	if err != nil {
-		return table.Row{}, err
-	}
 	calls := b.redis.calls(targets[0].calls...) - before
 	perSecond := float64(calls) / b.plan.attack.Seconds() / float64(len(targets))
-	return table.Row{Name: name, Unit: "calls/s/replica", Value: measure.Sample{perSecond}, Note: seen.note()}, nil
+	return table.Row{Name: name, Unit: "calls/s/replica", Value: measure.Sample{perSecond}, Note: seen.note()}, err
+}
+
+// flooder sends all that it can.
+type flooder interface {
+	send(ctx context.Context, targets []*service, d time.Duration) (sent, error)
 }
 
 // sent is what became of a flood.
 type sent struct {
 	elapsed                                    time.Duration
-	done, admitted, refused, undecided, failed uint64
+	done, admitted, refused, undecided, failed int64
 }
 
 func (s *sent) note() string {
@@ -158,18 +139,18 @@ func (s *sent) note() string {
 }
 
 // send sends the flood to all targets at once.
-func (f *flood) send(ctx context.Context, targets []target, d time.Duration) (sent, error) {
-	results := make([]*loadgen.Result, len(targets)*len(f.asks))
+func (f *flood) send(ctx context.Context, targets []*service, d time.Duration) (sent, error) {
+	results := make([]*drive.Result, len(targets)*len(f.asks))
 	var g errgroup.Group
 	for i := range results {
 		t, ask := targets[i/len(f.asks)], f.asks[i%len(f.asks)]
 		g.Go(func() error {
-			c, err := loadgen.DialRLS(t.rls, ask, conns/len(f.asks))
+			c, err := drive.DialRLS(t.rls, ask, drive.Hot(), conns/len(f.asks))
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			results[i], err = c.Run(ctx, loadgen.Load{Keys: loadgen.Hot(), Duration: d})
+			results[i], err = c.Run(ctx, drive.Pace{Duration: d})
 			return err
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/measure"
-	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -19,7 +19,7 @@ import (
 // closedLoop measures what a decision costs a service and Redis when requests
 // come as fast as they are answered.
 func (b *bench) closedLoop(ctx context.Context) ([]table.Section, error) {
-	w, err := b.turns(ctx, loadgen.Load{Duration: b.plan.round}, b.plan.turns, true)
+	w, err := b.turns(ctx, drive.Pace{Duration: b.plan.round}, b.plan.turns, true)
 	if err != nil {
 		return nil, err
 	}
@@ -33,10 +33,7 @@ func (b *bench) closedLoop(ctx context.Context) ([]table.Section, error) {
 		if l.name == "uniform" {
 			redis.Bound = 0.5
 		}
-		s.Rows = append(s.Rows, w.costs(l, 0, "CPU of the service", 0, service)...)
-		s.Rows = append(s.Rows, b.redis.idleRow())
-		s.Rows = append(s.Rows, w.costs(l, 1, "CPU of Redis", 0, redis)...)
-		s.Rows = append(s.Rows, w.calls(l)...)
+		s.Rows = w.costs(l, 0, table.Target{}, service, redis)
 		sections = append(sections, s)
 	}
 	return sections, b.profile(ctx, w, "closed", 0)
@@ -49,19 +46,14 @@ func (b *bench) fixedRate(ctx context.Context, rate float64) ([]table.Section, e
 	if rate != slowRate { // the aims are for that one
 		turns, half, notWorse = 1, table.Target{}, table.Target{}
 	}
-	w, err := b.turns(ctx, loadgen.Load{Duration: b.plan.fixed, Rate: rate}, turns, false)
+	w, err := b.turns(ctx, drive.Pace{Duration: b.plan.fixed, Rate: rate}, turns, false)
 	if err != nil {
 		return nil, err
 	}
 	var sections []table.Section
 	for _, l := range b.loads() {
 		s := table.Section{Title: fmt.Sprintf("%.0f requests per second, %s", rate, l.title)}
-		s.Rows = append(s.Rows, w.costs(l, 0, "CPU of the service", rate, table.Target{})...)
-		s.Rows = append(s.Rows, w.excess(l, half)...)
-		s.Rows = append(s.Rows, b.redis.idleRow())
-		s.Rows = append(s.Rows, w.costs(l, 1, "CPU of Redis", rate, table.Target{})...)
-		s.Rows = append(s.Rows, w.calls(l)...)
-		s.Rows = append(s.Rows, w.latency(l, notWorse)...)
+		s.Rows = append(w.costs(l, rate, half, table.Target{}, table.Target{}), w.latency(l, notWorse)...)
 		sections = append(sections, s)
 	}
 	return sections, b.profile(ctx, w, fmt.Sprintf("%.0f", rate), rate)
@@ -69,8 +61,8 @@ func (b *bench) fixedRate(ctx context.Context, rate float64) ([]table.Section, e
 
 // turns measures every service under every load, in so many turns; withCache as
 // for ways.
-func (b *bench) turns(ctx context.Context, load loadgen.Load, turns int, withCache bool) (*ways, error) {
-	if _, err := b.start(ctx); err != nil {
+func (b *bench) turns(ctx context.Context, load drive.Pace, turns int, withCache bool) (*ways, error) {
+	if _, err := b.start(); err != nil {
 		return nil, err
 	}
 	if err := b.redis.measureIdle(ctx, time.Second); err != nil {
@@ -83,35 +75,68 @@ func (b *bench) turns(ctx context.Context, load loadgen.Load, turns int, withCac
 	return w, round.Turns(ctx, w.all, load, turns, b.plan.rounds)
 }
 
-// costs is a row for each service under l: what a decision cost one of its parts,
-// beside that of the better one of the others, which Weir's target refers to.
-func (w *ways) costs(l load, part int, what string, rate float64, target table.Target) (rows []table.Row) {
-	s := w.b.services
-	best := w.best(l, func(m *round.Mode) measure.Sample { return m.Parts[part] })
-	for _, by := range []*service{s.empty, s.theirs, s.cached, s.weir} {
-		m := w.of(by, l)
-		if m == nil || by == s.empty && part > 0 {
+// figure is one that is measured of each service.
+type figure struct {
+	what, unit string
+	of         func(*round.Mode) measure.Sample
+	target     table.Target // of Weir
+	note       func(*round.Mode) string
+}
+
+// rows is a row for each of these services under l that is measured: a figure, beside
+// that of the better one of the others.
+func (w *ways) rows(l load, f figure, services ...*service) (rows []table.Row) {
+	best := w.best(l, f.of)
+	for _, s := range services {
+		m := w.of(s, l)
+		if m == nil {
 			continue
 		}
-		row := table.Row{Name: m.Name + ": " + what, Unit: "µs/decision", Value: m.Parts[part], Peer: best, Note: m.Note(rate)}
-		if by == s.weir {
-			row.Target = target
+		row := table.Row{Name: m.Name + ": " + f.what, Unit: f.unit, Value: f.of(m), Peer: best}
+		if f.note != nil {
+			row.Note = f.note(m)
+		}
+		if s == w.b.services.weir {
+			row.Target = f.target
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// calls is how often each service called Redis for a decision.
-func (w *ways) calls(l load) (rows []table.Row) {
+// costs is what a decision cost the services, and how often they called Redis and what
+// that cost it. rate is that of an open loop, else 0.
+func (w *ways) costs(l load, rate float64, beyond, service, redis table.Target) []table.Row {
 	s := w.b.services
-	best := w.best(l, func(m *round.Mode) measure.Sample { return m.Counted })
-	for _, by := range []*service{s.theirs, s.cached, s.weir} {
-		if m := w.of(by, l); m != nil {
-			rows = append(rows, table.Row{Name: m.Name + ": calls of Redis", Unit: "calls/decision", Value: m.Counted, Peer: best})
-		}
+	note := func(m *round.Mode) string { return m.Note(rate) }
+	rows := w.rows(l, figure{"CPU of the service", "µs/decision", part(0), service, note}, s.empty, s.theirs, s.cached, s.weir)
+	if rate > 0 {
+		rows = append(rows, w.rows(l, figure{"of that beyond the empty handler", "µs/decision", w.excess(), beyond, nil}, s.theirs, s.cached, s.weir)...)
 	}
-	return rows
+	rows = append(rows, w.b.redis.idleRow())
+	rows = append(rows, w.rows(l, figure{"CPU of Redis", "µs/decision", part(1), redis, note}, s.theirs, s.cached, s.weir)...)
+	calls := func(m *round.Mode) measure.Sample { return m.Counted }
+	return append(rows, w.rows(l, figure{"calls of Redis", "calls/decision", calls, table.Target{}, nil}, s.theirs, s.cached, s.weir)...)
+}
+
+func part(i int) func(*round.Mode) measure.Sample {
+	return func(m *round.Mode) measure.Sample { return m.Parts[i] }
+}
+
+// excess is what a decision costs a service beyond what gRPC itself costs, which
+// the empty handler shows.
+func (w *ways) excess() func(*round.Mode) measure.Sample {
+	gRPC := w.of(w.b.services.empty, w.b.loads()[0]) // it does not look at the load
+	return func(m *round.Mode) measure.Sample { return minus(m.Parts[0], gRPC.Parts[0]) }
+}
+
+// latency is what each service's clients wait for an answer.
+func (w *ways) latency(l load, p99 table.Target) []table.Row {
+	s := w.b.services
+	at50 := func(m *round.Mode) measure.Sample { return m.P50 }
+	at99 := func(m *round.Mode) measure.Sample { return m.P99 }
+	return append(w.rows(l, figure{"p50", "µs", at50, table.Target{}, nil}, s.empty, s.theirs, s.cached, s.weir),
+		w.rows(l, figure{"p99", "µs", at99, p99, nil}, s.empty, s.theirs, s.cached, s.weir)...)
 }
 
 // best is the smaller of what was measured of the others.
@@ -124,28 +149,6 @@ func (w *ways) best(l load, of func(*round.Mode) measure.Sample) (best measure.S
 	return best
 }
 
-// excess is what a decision costs a service beyond what gRPC itself costs, which
-// the empty handler shows.
-func (w *ways) excess(l load, target table.Target) []table.Row {
-	s := w.b.services
-	gRPC := w.of(s.empty, w.b.loads()[0]) // it does not look at the load
-	over := func(m *round.Mode) measure.Sample { return minus(m.Parts[0], gRPC.Parts[0]) }
-	best := w.best(l, over)
-	var rows []table.Row
-	for _, by := range []*service{s.theirs, s.cached, s.weir} {
-		m := w.of(by, l)
-		if m == nil {
-			continue
-		}
-		row := table.Row{Name: m.Name + ": of that beyond the empty handler", Unit: "µs/decision", Value: over(m), Peer: best}
-		if by == s.weir {
-			row.Target = target
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
 // minus is the difference of two samples of the same length by rank: the smallest
 // from the smallest, the median from the median. Rounds of two services are not at
 // the same time, so what disturbed one says nothing of the other.
@@ -155,33 +158,6 @@ func minus(a, b measure.Sample) measure.Sample {
 		d[i] -= x
 	}
 	return d
-}
-
-// latency is what each service's clients wait for an answer.
-func (w *ways) latency(l load, p99 table.Target) (rows []table.Row) {
-	s := w.b.services
-	for _, q := range []struct {
-		name   string
-		of     func(*round.Mode) measure.Sample
-		target table.Target
-	}{
-		{"p50", func(m *round.Mode) measure.Sample { return m.P50 }, table.Target{}},
-		{"p99", func(m *round.Mode) measure.Sample { return m.P99 }, p99},
-	} {
-		best := w.best(l, q.of)
-		for _, by := range []*service{s.empty, s.theirs, s.cached, s.weir} {
-			m := w.of(by, l)
-			if m == nil {
-				continue
-			}
-			row := table.Row{Name: m.Name + ": " + q.name, Unit: "µs", Value: q.of(m), Peer: best}
-			if by == s.weir {
-				row.Target = q.target
-			}
-			rows = append(rows, row)
-		}
-	}
-	return rows
 }
 
 // profileTime is how long a service is profiled under each load.
@@ -196,13 +172,13 @@ func (b *bench) profile(ctx context.Context, w *ways, name string, rate float64)
 		m := w.of(b.services.weir, l)
 		taken := make(chan error, 1)
 		go func() {
-			data, err := b.services.region.Profile(ctx, int(profileTime.Seconds()))
+			data, err := b.services.weir.region.Profile(ctx, int(profileTime.Seconds()))
 			if err == nil {
 				err = os.WriteFile(filepath.Join(b.Profile, name+"-"+l.name+".pprof"), data, 0o644)
 			}
 			taken <- err
 		}()
-		err := m.WarmUp(ctx, loadgen.Load{Duration: profileTime + time.Second, Rate: rate})
+		err := m.WarmUp(ctx, drive.Pace{Duration: profileTime + time.Second, Rate: rate})
 		if err2 := <-taken; err2 != nil {
 			return err2
 		}

@@ -22,7 +22,7 @@ func (b *bench) failover(ctx context.Context) ([]table.Section, error) {
 		return nil, err
 	}
 	defer c.close()
-	theirs, weir, err := b.replicas(ctx, c, "failover")
+	theirs, weir, err := b.replicas(c, "failover")
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (b *bench) failover(ctx context.Context) ([]table.Section, error) {
 
 // attackAcross floods for three times as long as attack, and kills the master
 // after a third. Afterwards the cluster is as before, though other nodes lead.
-func (b *bench) attackAcross(ctx context.Context, c *cluster, name string, f flood, targets []target) (table.Row, error) {
+func (b *bench) attackAcross(ctx context.Context, c *cluster, name string, f flood, targets []*service) (table.Row, error) {
 	d := 3 * b.plan.attack
 	key, err := c.busiest(ctx, targets, f)
 	if err != nil {
@@ -90,8 +90,8 @@ func (b *bench) attackAcross(ctx context.Context, c *cluster, name string, f flo
 }
 
 // busiest is a key of Redis that a flood makes, found by sending a little of it.
-func (c *cluster) busiest(ctx context.Context, targets []target, f flood) (string, error) {
-	c.flushMasters()
+func (c *cluster) busiest(ctx context.Context, targets []*service, f flood) (string, error) {
+	c.flush()
 	if _, err := f.send(ctx, targets, 200*time.Millisecond); err != nil {
 		return "", err
 	}
@@ -104,12 +104,6 @@ func (c *cluster) busiest(ctx context.Context, targets []target, f flood) (strin
 		}
 	}
 	return "", fmt.Errorf("%s: no key of it in Redis", f.name)
-}
-
-func (c *cluster) flushMasters() {
-	for _, n := range c.Masters() {
-		n.Do("FLUSHALL")
-	}
 }
 
 // counts adds up calls of nodes of which some die: what a node counted last is

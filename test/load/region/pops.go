@@ -15,8 +15,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/test/kit/measure"
-	"github.com/weirlimit/weir/test/load/table"
 )
 
 // popFlood is what points of presence send to the QuotaService on one key: calls
@@ -37,22 +35,8 @@ const (
 	callsPerPoP = 4  // before another one takes its place
 )
 
-// attack is a row of the calls per second of each replica.
-func (f *popFlood) attack(ctx context.Context, b *bench, targets []target) (table.Row, error) {
-	before := b.redis.calls(targets[0].calls...)
-	seen, err := f.send(ctx, targets, b.plan.attack)
-	if err != nil {
-		return table.Row{}, err
-	}
-	calls := b.redis.calls(targets[0].calls...) - before
-	bound := flood{per: f.per}
-	return table.Row{Name: "Weir, " + f.name, Unit: "calls/s/replica",
-		Value: measure.Sample{float64(calls) / b.plan.attack.Seconds() / float64(len(targets))},
-		Note:  seen.note(), Target: table.Target{Kind: table.AtMost, Bound: bound.bound(b.plan.attack)}}, nil
-}
-
 // send lets PoPs call all targets at once.
-func (f *popFlood) send(ctx context.Context, targets []target, d time.Duration) (sent, error) {
+func (f *popFlood) send(ctx context.Context, targets []*service, d time.Duration) (sent, error) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: pops}, Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, d+10*time.Second)

@@ -87,7 +87,7 @@ func (c *cluster) used() (bytes, keys int64) {
 }
 
 func (c *cluster) flush() {
-	for _, n := range c.Nodes {
+	for _, n := range c.Masters() {
 		n.Do("FLUSHALL")
 	}
 }

@@ -16,15 +16,11 @@ package region
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -45,11 +41,9 @@ type bench struct {
 	Options
 	plan plan
 	*rig.Rig
-	progress io.Writer
 	peers    *rig.Peers
 	redis    *cluster
 	services *services // nil until a part needs them
-	clients  []*loadgen.Client
 }
 
 // Run runs every part and returns the table: with an error, what there is of it.
@@ -66,51 +60,24 @@ func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table
 			return nil, fmt.Errorf("no part %q; there are: %s", name, strings.Join(Parts, ", "))
 		}
 	}
-	r, err := rig.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	b := &bench{Options: opts, plan: p, Rig: r, progress: progress}
-	defer b.close()
-	end, err := r.Watch()
-	if err != nil {
-		return nil, err
-	}
-	sections, err := b.measure(ctx)
-	others, err2 := end()
-	if err = errors.Join(err, err2); err != nil {
-		return append(sections, others), fmt.Errorf("%w (logs in %s)", err, r.Dir)
-	}
-	return append(sections, others), r.Discard()
+	return rig.Measure(ctx, opts.Only, progress, func(r *rig.Rig) (parts []rig.Part, err error) {
+		b := &bench{Options: opts, plan: p, Rig: r}
+		if b.peers, err = b.Peers(); err != nil {
+			return nil, err
+		}
+		if b.redis, err = startCluster(b.Rig, 0); err != nil {
+			return nil, err
+		}
+		r.Cleanup(b.redis.close)
+		for _, name := range Parts {
+			parts = append(parts, rig.Part{Name: name, Run: func(ctx context.Context) ([]table.Section, error) { return b.part(ctx, name) }})
+		}
+		return parts, nil
+	})
 }
 
-// measure runs the parts. One that fails does not keep the others from being
-// measured; its error comes with their sections.
-func (b *bench) measure(ctx context.Context) (sections []table.Section, err error) {
-	if b.peers, err = b.Peers(); err != nil {
-		return nil, err
-	}
-	if b.redis, err = startCluster(b.Rig, 0); err != nil {
-		return nil, err
-	}
-	for _, name := range Parts {
-		if b.Only != "" && !slices.Contains(strings.Split(b.Only, ","), name) || ctx.Err() != nil {
-			continue
-		}
-		begin := time.Now()
-		measured, err2 := b.part(ctx, name)
-		if err2 != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", name, err2))
-		}
-		fmt.Fprintf(b.progress, "%s: %.0f s\n", name, time.Since(begin).Seconds())
-		sections = append(sections, measured...)
-	}
-	return sections, errors.Join(err, ctx.Err())
-}
-
-// part runs one part. What the harness of Redis cannot do is an error here.
-func (b *bench) part(ctx context.Context, name string) (sections []table.Section, err error) {
-	defer proc.Recover(&err)
+// part runs one part.
+func (b *bench) part(ctx context.Context, name string) ([]table.Section, error) {
 	switch name {
 	case "closed":
 		return b.closedLoop(ctx)
@@ -128,14 +95,4 @@ func (b *bench) part(ctx context.Context, name string) (sections []table.Section
 		return b.memory(ctx)
 	}
 	return accuracy()
-}
-
-func (b *bench) close() {
-	for _, c := range b.clients {
-		c.Close()
-	}
-	b.Close()
-	if b.redis != nil {
-		b.redis.close()
-	}
 }

@@ -3,15 +3,12 @@
 package region
 
 import (
-	"context"
 	"fmt"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/weirlimit/weir/test/kit/measure"
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/loadgen"
 	"github.com/weirlimit/weir/test/load/rig"
 	"github.com/weirlimit/weir/test/load/round"
 )
@@ -53,7 +50,7 @@ const (
 type load struct {
 	name  string
 	title string
-	keys  func(seed uint64) loadgen.Keys
+	keys  func(seed uint64) drive.Keys
 	want  int // the answer that nearly all requests should get
 }
 
@@ -63,10 +60,10 @@ const tightKeys = 100
 func (b *bench) loads() []load {
 	return []load{
 		{"uniform", fmt.Sprintf("%d uniform keys, 1000 a minute each", b.plan.keys),
-			func(seed uint64) loadgen.Keys { return loadgen.Uniform(b.plan.keys, seed) }, admitted},
-		{"hot", "one key, 1,000,000 a minute", func(uint64) loadgen.Keys { return loadgen.Hot() }, admitted},
+			func(seed uint64) drive.Keys { return drive.Uniform(b.plan.keys, seed) }, admitted},
+		{"hot", "one key, 1,000,000 a minute", func(uint64) drive.Keys { return drive.Hot() }, admitted},
 		{"tight", fmt.Sprintf("%d keys, 10 a minute each: nearly all denied", tightKeys),
-			func(seed uint64) loadgen.Keys { return loadgen.Uniform(tightKeys, seed) }, refused},
+			func(seed uint64) drive.Keys { return drive.Uniform(tightKeys, seed) }, refused},
 	}
 }
 
@@ -74,9 +71,11 @@ func (b *bench) loads() []load {
 type service struct {
 	name    string
 	rls     string
+	quota   string // address of the QuotaService; empty: it has none
 	process *proc.Process
-	calls   []string                   // the commands that it sends to Redis; empty: none
-	clients map[string]*loadgen.Client // by load
+	calls   []string                 // the commands that it sends to Redis; empty: none
+	clients map[string]*drive.Client // by load
+	region  *rig.Region              // of Weir
 }
 
 // services are those that are compared.
@@ -84,7 +83,6 @@ type services struct {
 	empty          *service
 	theirs, cached *service // envoyproxy/ratelimit, without and with its local cache
 	weir           *service // nil with PeersOnly
-	region         *rig.Region
 }
 
 // The commands that services send to Redis. Those that scripts run do not count.
@@ -93,52 +91,48 @@ var (
 	weirCalls  = []string{"evalsha", "eval"}
 )
 
+// ratelimit starts envoyproxy/ratelimit on c, with a local cache of so many bytes.
+func (b *bench) ratelimit(c *cluster, name, process string, cache int) (*service, error) {
+	p, err := b.peers.RateLimit(process, c.Addrs(), limits, cache)
+	if err != nil {
+		return nil, err
+	}
+	return &service{name: name, rls: p.RLS, process: p.Process, calls: theirCalls, clients: map[string]*drive.Client{}}, nil
+}
+
+// weir starts a replica of Weir on c.
+func (b *bench) weir(c *cluster, process string) (*service, error) {
+	r, err := b.Replica(process, c.Addrs(), nativeRules, limits)
+	if err != nil {
+		return nil, err
+	}
+	return &service{name: "Weir", rls: r.RLS, quota: r.Addr, process: r.Process, calls: weirCalls, clients: map[string]*drive.Client{}, region: r}, nil
+}
+
 // start starts them once.
-func (b *bench) start(ctx context.Context) (*services, error) {
+func (b *bench) start() (*services, error) {
 	if b.services != nil {
 		return b.services, nil
 	}
 	s := &services{}
 	var g errgroup.Group
-	add := func(to **service, name string, start func() (string, *proc.Process, error)) {
-		g.Go(func() error {
-			rls, process, err := start()
-			if err != nil {
-				return err
-			}
-			*to = &service{name: name, rls: rls, process: process, clients: map[string]*loadgen.Client{}}
-			return nil
-		})
-	}
-	peer := func(p *rig.Service, err error) (string, *proc.Process, error) {
-		if err != nil {
-			return "", nil, err
+	g.Go(func() error {
+		p, err := b.peers.Empty()
+		if err == nil {
+			s.empty = &service{name: "empty handler", rls: p.RLS, process: p.Process, clients: map[string]*drive.Client{}}
 		}
-		return p.RLS, p.Process, nil
-	}
-	add(&s.empty, "empty handler", func() (string, *proc.Process, error) { return peer(b.peers.Empty()) })
-	add(&s.theirs, "envoyproxy/ratelimit", func() (string, *proc.Process, error) {
-		return peer(b.peers.RateLimit("theirs", b.redis.Addrs(), limits, 0))
+		return err
 	})
-	add(&s.cached, "envoyproxy/ratelimit with local cache", func() (string, *proc.Process, error) {
-		return peer(b.peers.RateLimit("theirs-cached", b.redis.Addrs(), limits, cacheSize))
+	g.Go(func() (err error) { s.theirs, err = b.ratelimit(b.redis, "envoyproxy/ratelimit", "theirs", 0); return })
+	g.Go(func() (err error) {
+		s.cached, err = b.ratelimit(b.redis, "envoyproxy/ratelimit with local cache", "theirs-cached", cacheSize)
+		return
 	})
 	if !b.PeersOnly {
-		add(&s.weir, "Weir", func() (string, *proc.Process, error) {
-			r, err := b.Replica("weir", b.redis.Addrs(), nativeRules, limits)
-			if err != nil {
-				return "", nil, err
-			}
-			s.region = r
-			return r.RLS, r.Process, nil
-		})
+		g.Go(func() (err error) { s.weir, err = b.weir(b.redis, "weir"); return })
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
-	}
-	s.theirs.calls, s.cached.calls = theirCalls, theirCalls
-	if s.weir != nil {
-		s.weir.calls = weirCalls
 	}
 	b.services = s
 	return s, nil
@@ -156,16 +150,16 @@ func (w *ways) add(s *service, l load) error {
 	client := s.clients[l.name]
 	if client == nil {
 		var err error
-		if client, err = loadgen.DialRLS(s.rls, loadgen.Ask{Domain: domain, Entry: l.name}, conns); err != nil {
+		if client, err = drive.DialRLS(s.rls, drive.Ask{Domain: domain, Entry: l.name}, l.keys(1), conns); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		s.clients[l.name] = client
-		w.b.clients = append(w.b.clients, client)
+		w.b.Cleanup(client.Close)
 	}
 	m := &round.Mode{
-		Name: s.name + ", " + l.name, Client: client, Keys: l.keys(1), Status: l.want, Settle: w.b.plan.settle,
+		Name: s.name + ", " + l.name, Client: client, Status: l.want, Settle: w.b.plan.settle,
 		Meters: []round.Meter{
-			{Name: s.name, Read: func() (time.Duration, error) { return measure.CPU(s.process.PID()) }},
+			rig.Meter(s.process),
 			w.b.redis.meter(),
 		},
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/load/round"
 )
 
 // Rig is a set of running programs, which end with it. They may be started by several
@@ -33,17 +34,17 @@ type Rig struct {
 	}
 }
 
-// Open makes an empty rig whose programs write to a new directory in .run. What is
+// open makes an empty rig whose programs write to a new directory in .run. What is
 // waited for ends with ctx.
-func Open(ctx context.Context) (r *Rig, err error) {
+func open(ctx context.Context) (r *Rig, err error) {
 	defer proc.Recover(&err)
 	r = &Rig{Program: proc.Program{Ctx: ctx}}
 	r.Dir = proc.NewDir(r, "bench")
 	return r, nil
 }
 
-// Discard removes the rig's directory, for when nobody will ask what went wrong.
-func (r *Rig) Discard() error { return os.RemoveAll(r.Dir) }
+// discard removes the rig's directory, for when nobody will ask what went wrong.
+func (r *Rig) discard() error { return os.RemoveAll(r.Dir) }
 
 // start starts a program and waits until it is ready; see [proc.Process.AwaitReady].
 func (r *Rig) start(name, readyURL string, argv ...string) (p *proc.Process, err error) {
@@ -76,6 +77,11 @@ func (r *Rig) CPU() (time.Duration, error) {
 		sum, err = sum+cpu, errors.Join(err, err2)
 	}
 	return sum, err
+}
+
+// Meter reads the processor time of a program.
+func Meter(p *proc.Process) round.Meter {
+	return round.Meter{Name: p.Name, Read: func() (time.Duration, error) { return measure.CPU(p.PID()) }}
 }
 
 // usedByUs is what this process and those of its children that have ended used.

@@ -14,9 +14,9 @@ import (
 // others the table says so.
 const quietShare = 5
 
-// Watch begins to watch the machine; what it returns ends that, and says how much
+// watch begins to watch the machine; what it returns ends that, and says how much
 // of it others used, and so how far the figures can be trusted.
-func (r *Rig) Watch() (end func() (table.Section, error), err error) {
+func (r *Rig) watch() (end func() (table.Section, error), err error) {
 	begin := time.Now()
 	before, err := r.othersBusy()
 	if err != nil {

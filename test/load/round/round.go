@@ -9,15 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/measure"
-	"github.com/weirlimit/weir/test/load/loadgen"
 )
 
 // Mode is one way of answering requests.
 type Mode struct {
 	Name   string
-	Client *loadgen.Client
-	Keys   loadgen.Keys
+	Client *drive.Client
 	Status int           // what every answer should be; 0 means 200 or 429
 	Meters []Meter       // of those who answer
 	Settle time.Duration // sent before the rounds of each turn: what rests forgets
@@ -45,8 +44,8 @@ type Meter struct {
 
 // Tally is what several rounds saw together.
 type Tally struct {
-	Due, Done, Failed, Missed uint64
-	Status                    [600]uint64
+	Due, Done, Failed, Missed int64
+	Status                    drive.Statuses
 	Driver                    time.Duration // processor time of the driver
 	Elapsed                   time.Duration
 }
@@ -54,23 +53,21 @@ type Tally struct {
 // rateTolerance: an open loop that achieves less says so.
 const rateTolerance = 0.99
 
-// WarmUp sends a load that is not measured.
-func (m *Mode) WarmUp(ctx context.Context, load loadgen.Load) error {
-	load.Keys = m.Keys
-	if _, err := m.Client.Run(ctx, load); err != nil {
+// WarmUp sends at a pace what is not measured.
+func (m *Mode) WarmUp(ctx context.Context, pace drive.Pace) error {
+	if _, err := m.Client.Run(ctx, pace); err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)
 	}
 	return ctx.Err()
 }
 
-// Round sends a load and keeps what it cost.
-func (m *Mode) Round(ctx context.Context, load loadgen.Load) error {
-	load.Keys = m.Keys
+// Round sends at a pace and keeps what it cost.
+func (m *Mode) Round(ctx context.Context, pace drive.Pace) error {
 	before, countBefore, err := m.used()
 	if err != nil {
 		return err
 	}
-	r, err := m.Client.Run(ctx, load)
+	r, err := m.Client.Run(ctx, pace)
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)
 	}
@@ -91,12 +88,12 @@ func (m *Mode) Round(ctx context.Context, load loadgen.Load) error {
 	return ctx.Err()
 }
 
-// Turns gives each mode a turn, and that so many times: it sends load for the
+// Turns gives each mode a turn, and that so many times: it sends at a pace for the
 // mode's Settle, unmeasured, and then in so many rounds; then it rests.
-func Turns(ctx context.Context, modes []*Mode, load loadgen.Load, turns, rounds int) error {
+func Turns(ctx context.Context, modes []*Mode, pace drive.Pace, turns, rounds int) error {
 	for range turns {
 		for _, m := range modes {
-			if err := m.turn(ctx, load, rounds); err != nil {
+			if err := m.turn(ctx, pace, rounds); err != nil {
 				return err
 			}
 		}
@@ -104,16 +101,16 @@ func Turns(ctx context.Context, modes []*Mode, load loadgen.Load, turns, rounds 
 	return nil
 }
 
-func (m *Mode) turn(ctx context.Context, load loadgen.Load, rounds int) error {
+func (m *Mode) turn(ctx context.Context, pace drive.Pace, rounds int) error {
 	if m.Settle > 0 {
-		settle := load
+		settle := pace
 		settle.Duration = m.Settle
 		if err := m.WarmUp(ctx, settle); err != nil {
 			return err
 		}
 	}
 	for range rounds {
-		if err := m.Round(ctx, load); err != nil {
+		if err := m.Round(ctx, pace); err != nil {
 			return err
 		}
 	}
@@ -140,7 +137,7 @@ func (m *Mode) used() (used []time.Duration, count int64, err error) {
 	return used, count, nil
 }
 
-func (m *Mode) cost(before, after []time.Duration, r *loadgen.Result) {
+func (m *Mode) cost(before, after []time.Duration, r *drive.Result) {
 	if m.Parts == nil {
 		m.Parts = make([]measure.Sample, len(m.Meters))
 	}
@@ -154,7 +151,7 @@ func (m *Mode) cost(before, after []time.Duration, r *loadgen.Result) {
 	m.CPU = append(m.CPU, total)
 }
 
-func (t *Tally) add(r *loadgen.Result) {
+func (t *Tally) add(r *drive.Result) {
 	t.Due += r.Due
 	t.Done += r.Done
 	t.Failed += r.Failed

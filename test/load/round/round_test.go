@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/load/loadgen"
+	"github.com/weirlimit/weir/test/kit/drive"
 )
 
 func TestNoteSaysWhatThrowsDoubtOnARow(t *testing.T) {
@@ -13,7 +13,7 @@ func TestNoteSaysWhatThrowsDoubtOnARow(t *testing.T) {
 	if got := m.Note(0); got != "" {
 		t.Errorf("before the first round: %q", got)
 	}
-	r := &loadgen.Result{Elapsed: 2 * time.Second, Due: 1000, Done: 900, Failed: 3, Missed: 97, CPU: 9 * time.Millisecond}
+	r := &drive.Result{Elapsed: 2 * time.Second, Due: 1000, Done: 900, Failed: 3, Missed: 97, CPU: 9 * time.Millisecond}
 	r.Status[200], r.Status[429] = 891, 9
 	m.Seen.add(r)
 	want := "450 req/s, driver 10.0 µs/req, OFFERED 500 req/s NOT REACHED, 3 failed, 1.00 % status 429"
@@ -27,7 +27,7 @@ func TestNoteSaysWhatThrowsDoubtOnARow(t *testing.T) {
 
 func TestCostIsSpreadOverTheRequests(t *testing.T) {
 	m := &Mode{Meters: make([]Meter, 2)}
-	r := &loadgen.Result{Done: 1000, Elapsed: time.Second}
+	r := &drive.Result{Done: 1000, Elapsed: time.Second}
 	m.cost([]time.Duration{0, time.Millisecond}, []time.Duration{2 * time.Millisecond, 4 * time.Millisecond}, r)
 	if m.CPU[0] != 5 || m.Parts[0][0] != 2 || m.Parts[1][0] != 3 {
 		t.Errorf("CPU %v, parts %v; want 5 µs of 2 and 3", m.CPU, m.Parts)
@@ -38,7 +38,7 @@ func TestCostIsSpreadOverTheRequests(t *testing.T) {
 // costs less than nothing.
 func TestIdlingIsTakenOff(t *testing.T) {
 	m := &Mode{Meters: []Meter{{Idle: 0.001}, {Idle: 0.5}}}
-	r := &loadgen.Result{Done: 1000, Elapsed: time.Second}
+	r := &drive.Result{Done: 1000, Elapsed: time.Second}
 	m.cost([]time.Duration{0, 0}, []time.Duration{3 * time.Millisecond, 100 * time.Millisecond}, r)
 	if m.Parts[0][0] != 2 || m.Parts[1][0] != 0 {
 		t.Errorf("parts %v; want 2 µs and 0", m.Parts)

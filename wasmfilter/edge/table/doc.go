@@ -7,11 +7,10 @@
 // of the map and holds up to [PageEntries] keys. A page is as long as what it
 // holds: few keys cost little.
 //
-// A change reads a page, changes one entry and writes the page if no other worker
-// did meanwhile ([Table.Open], [Table.Commit]). A page that is full makes room by
-// evicting what costs least, of the rule that has the most places in it ([Room]);
-// keys whose counters are nowhere else count together where there is no room
-// ([Table.OpenShared]).
+// A worker reads a page, changes one entry and writes the page if no other worker has
+// written it meanwhile ([Table.Open], [Table.Commit]). A full page evicts the entry that
+// costs least, of the rule that has the most entries in it ([Room]). A counter that exists
+// nowhere else is not evicted: keys that find no room share one ([Table.OpenShared]).
 //
 // The package is pure: no clock, no goroutine. A Table is for one goroutine; any
 // number of Tables may share a Store.

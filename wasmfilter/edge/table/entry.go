@@ -10,8 +10,8 @@ import (
 
 // Entry is what the table keeps of one key. The zero value is a key never seen.
 type Entry struct {
-	// Slot is the key's leases from the region. The table rounds Left and Size
-	// down to 11 significant bits, and Denied and DeniedNeed to at most 65,535.
+	// The table rounds Left and Size of the account down to 11 significant bits, and
+	// keeps at most 65,535 of Denied and DeniedNeed.
 	lease.Account
 	// Counter is the key's counter where the PoP itself is the granter (scope:
 	// pop). Its Log is not kept.
@@ -19,14 +19,14 @@ type Entry struct {
 	// Rule is which rule, override and shape of limit the entry belongs to: the
 	// lower half of the id that the key was hashed with.
 	Rule uint32
-	// Key is the key's text. It is kept while there are units to give back or to
-	// report, so that a scan of the table can name the key; nil if it
-	// was not kept. It has at most rule.MaxKey bytes.
+	// Key is the key's text, of at most rule.MaxKey bytes. It is kept while there are
+	// units to give back or to report, so that a scan of the table can name the key; nil
+	// if it was not kept.
 	Key []byte
 }
 
-// Parts of an entry that are left out where they are zero, in the order in
-// which they follow the fixed part, and booleans. They take all bits there are.
+// Flags: the parts that follow the fixed part, in this order, and booleans. A part that is
+// zero is left out. All bits are used.
 const (
 	hasLot0 uint16 = 1 << iota
 	hasLot1
@@ -46,7 +46,7 @@ const (
 	isRefused
 )
 
-// Flags in the upper bits of the want, which is at most 32.
+// Flags in the upper bits of WantLog2, which is at most 32.
 const (
 	hasSealed = 1 << 7 // the batch of the debt that was reported
 	hasBack   = 1 << 6 // the key is not asked for because asks fail
@@ -173,7 +173,7 @@ func (e *Entry) putLot(b []byte, n, i int, f uint16, base lease.Millis) int {
 	return n
 }
 
-// rare is what most entries do not have, but for the key.
+// rare are the parts that few entries have, and the key.
 const rare = hasDenial | hasDenied | hasOverdrawn | hasCounter | hasKey
 
 func (e *Entry) putRare(b []byte, n int, f uint16, base lease.Millis) int {

@@ -10,9 +10,9 @@ import (
 // workers.
 type Seed [2]uint64
 
-// Hash is SipHash-1-3 of id and key: enough rounds against flooding, which is all
-// it is for (Rust's and Python's tables use the same). It is one function because
-// a call costs more than a round in WebAssembly as Go compiles it.
+// Hash is SipHash-1-3 of id and key. It has enough rounds against hash flooding (Rust and
+// Python use the same). It is one function because in WebAssembly, as Go compiles it, a
+// call costs more than a round.
 func (s Seed) Hash(id uint64, key []byte) uint64 {
 	v0, v1 := s[0]^0x736f6d6570736575, s[1]^0x646f72616e646f6d
 	v2, v3 := s[0]^0x6c7967656e657261, s[1]^0x7465646279746573

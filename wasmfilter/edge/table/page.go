@@ -6,8 +6,8 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// Layout is the version of what the pages look like. It stands in every page, and
-// in the vm_id that names the memory: raise both together.
+// Layout is the version of the layout of pages. Every page begins with it, and the vm_id
+// that names the memory ends with it: raise both together.
 const Layout = 2
 
 // PageEntries is how many keys a page holds at most. With 32,768 pages 600,000

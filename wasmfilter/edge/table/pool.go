@@ -1,12 +1,14 @@
 package table
 
 import (
+	"encoding/binary"
+
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// Pool is the table of concurrency limits: of each key, which worker holds how many
-// slots of the tier above, and uses how many. A worker may use slots that another one holds. It has
-// pages of its own. Create it with [NewPool]; it is for one goroutine.
+// Pool is the table of concurrency limits: for each key, how many slots each worker holds
+// of the tier above, and how many it uses. A worker may use slots that another one holds.
+// A Pool has pages of its own and is for one goroutine. Create it with [NewPool].
 type Pool struct {
 	store   Store
 	name    [3]byte
@@ -28,13 +30,13 @@ type Member struct {
 	Gave lease.Millis
 }
 
-// idle reports a member that is of no use any more.
+// idle reports a member that makes no difference any more.
 func (m *Member) idle(now lease.Millis) bool {
 	return (m.Uses == 0 || now >= m.Seen) && (m.May == 0 || now >= m.Until) && now >= m.Gave+gaveLately
 }
 
-// gaveLately is how long it matters that slots were given back: for longer than any
-// question about them is under way.
+// gaveLately is how long it matters that slots were given back: longer than any ask for
+// them is under way.
 const gaveLately lease.Millis = 1000
 
 // Others is the sum of what the other workers publish.
@@ -62,8 +64,7 @@ func NewPool(store Store, letter byte) *Pool {
 	return &Pool{store: store, name: [3]byte{letter}}
 }
 
-// Open reads what the workers but id publish of a key. A page that makes no sense counts
-// as empty.
+// Open reads what the workers but id publish of a key. A corrupt page counts as empty.
 func (t *Pool) Open(now lease.Millis, k Key, id uint64) (others Others) {
 	t.read(int(k.Hash >> (64 - poolPagesLog2)))
 	t.start, t.end = t.find(k.Hash)
@@ -84,10 +85,10 @@ func (t *Pool) Open(now lease.Millis, k Key, id uint64) (others Others) {
 }
 
 // Commit writes what the worker id publishes of the key that is open, if its page was
-// not changed since. What the other workers publish stays, as long as it is of use.
+// not changed since. What the other workers publish stays, unless it is idle.
 func (t *Pool) Commit(now lease.Millis, k Key, id uint64, m Member) Outcome {
 	t.out = append(t.out[:0], t.raw[:t.start]...)
-	t.out = appendKey(t.out, k.Hash)
+	t.out = append(binary.LittleEndian.AppendUint64(t.out, k.Hash), 0)
 	n := 0
 	for at := t.start + keyBytes; at < t.end; at += memberBytes {
 		if other, o := readMember(t.raw[at:]); other != id && !o.idle(now) {
@@ -124,8 +125,8 @@ func (t *Pool) Commit(now lease.Millis, k Key, id uint64, m Member) Outcome {
 	return t.store.Set(t.name[:], t.out, t.version)
 }
 
-// roomFor is how many keys a page may have before it takes none like k: those without
-// text, of which a rule has at most two, find a place where others do not.
+// roomFor is how many keys a page has when it takes no more like k. There are places only
+// for keys without text, of which a rule has at most two.
 func roomFor(k Key) int {
 	if len(k.Text) == 0 {
 		return poolMost
@@ -133,16 +134,14 @@ func roomFor(k Key) int {
 	return poolPerPage
 }
 
-// Sweep takes out of a page what is of no use any more. Another worker's write at
-// the same time wins.
+// Sweep drops the idle members of a page. Another worker's write at the same time wins.
 func (t *Pool) Sweep(now lease.Millis, page int) {
 	if t.read(page); t.raw[1] > 0 && t.prune(now) {
 		t.store.Set(t.name[:], t.raw, t.version)
 	}
 }
 
-// prune takes out of the page that is open what is of no use any more; false if
-// there is nothing of that.
+// prune drops the idle members of the page that is open; false if there are none.
 func (t *Pool) prune(now lease.Millis) bool {
 	kept := append(make([]byte, 0, len(t.raw)), Layout, 0)
 	for at := poolHeader; at < len(t.raw); {
@@ -206,12 +205,6 @@ func (t *Pool) find(hash uint64) (start, end int) {
 		at = end
 	}
 	return len(t.raw), len(t.raw)
-}
-
-func appendKey(dst []byte, hash uint64) []byte {
-	var b [keyBytes]byte
-	put64(b[:], hash)
-	return append(dst, b[:]...)
 }
 
 func appendMember(dst []byte, id uint64, m *Member) []byte {

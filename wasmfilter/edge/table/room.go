@@ -20,8 +20,8 @@ const (
 	Fixed               // not to be touched
 )
 
-// Room is how a table makes room in a page that is full. Its zero value evicts
-// what is idle and nothing else.
+// Room is how a table makes room in a page that is full. Its zero value evicts idle entries
+// only.
 type Room struct {
 	// Rank is what it costs to evict an entry, and which of those of one rank goes
 	// first: the one with the least worth. It must not change the entry.
@@ -30,9 +30,8 @@ type Room struct {
 	Merge func(shared, e *Entry, now lease.Millis)
 	// Gone is called with each entry that was evicted and had units or a debt.
 	Gone func(e *Entry)
-	// Share is how many places of a page each rule may count on: what it has beyond
-	// makes room for rules that have less. What it has within makes room only for
-	// other keys of the rule itself.
+	// Share is how many entries of a page each rule may keep. Entries beyond that are
+	// evicted for rules that have fewer; those within it only for other keys of the rule.
 	Share int
 }
 
@@ -61,7 +60,7 @@ func (t *Table) makeRoom(now lease.Millis) bool {
 			return !idle
 		})
 		t.Counts.Evicted += uint64(before - t.page.count)
-		return t.page.count < before // Idle may have changed its mind
+		return t.page.count < before // Idle may report otherwise by now
 	}
 	victim := t.victim(seats[:taken], own)
 	if victim == nil {
@@ -104,9 +103,9 @@ func (t *Table) survey(now lease.Millis, seats *[PageEntries]seat) (taken, own i
 	return taken, own
 }
 
-// victim picks the entry that makes room for one of a rule that has own places: of
-// what can be asked for again that of the rule with the most places, and only for a
-// rule that has less than its share one that cannot.
+// victim picks the entry to evict for one of a rule that has own entries in the page. An
+// entry that can be asked for again goes first, of the rule with the most entries. Another
+// one goes only for a rule that has less than its share.
 func (t *Table) victim(seats []seat, own int) *seat {
 	var best *seat
 	for i := range seats {
@@ -156,13 +155,13 @@ func (t *Table) leave(e *Entry) {
 	}
 }
 
-// sharedTag is the tag of the entry that keys of a rule share which have no place in
-// a page. That a key has it is as likely as that two keys have the same.
+// sharedTag is the tag of the shared entry of a rule. That a key has this tag is as unlikely
+// as that two keys have the same.
 func sharedTag(rule uint32) uint64 { return uint64(rule) | 0xc0de<<32 }
 
-// OpenShared is [Table.Open] for a key whose rule's keys may have to share an entry in
-// its page; shared says that this is what is open. A key has to go by that while it is
-// there: it may have had a place of its own before.
+// OpenShared is [Table.Open] for a key of a rule whose keys share an entry of the page where
+// they find no room; shared reports that this one is open. As long as it exists a key
+// without an entry uses it: the key may have had an entry of its own before.
 func (t *Table) OpenShared(k Key) (e *Entry, shared bool) {
 	e = t.Open(k)
 	if t.start < t.end || t.page.count == 0 {
@@ -182,19 +181,14 @@ func (t *Table) openTag(tag uint64, rule uint32) bool {
 	return true
 }
 
-// Join opens, after Commit found no room for a key, the entry that it shares with the
-// others of its rule that found none; if there is none yet, one of the rule's own
-// counters becomes it. nil if the rule has none in the page.
+// Join opens the shared entry of the key's rule, after Commit found no room for the key. If
+// there is none yet, one of the rule's counters becomes the shared entry. nil if the rule
+// has no counter in the page.
 func (t *Table) Join(now lease.Millis) *Entry {
 	var seats [PageEntries]seat
 	taken, _ := t.survey(now, &seats)
 	rule := t.entry.Rule
-	var best *seat
-	for i := range seats[:taken] {
-		if s := &seats[i]; s.rule == rule && s.rank == Counter && (best == nil || s.worth < best.worth) {
-			best = s
-		}
-	}
+	best := leastCounter(seats[:taken], rule, nil)
 	if best == nil || !t.openTag(tagOf(t.page.raw[best.start:]), rule) {
 		return nil
 	}
@@ -202,19 +196,24 @@ func (t *Table) Join(now lease.Millis) *Entry {
 	return &t.entry
 }
 
-// merge frees the place of a counter: what it has counted is counted in the entry
-// that its rule's keys share in the page, or if there is none yet in another of them,
-// which becomes that entry.
+// leastCounter is the counter of a rule that has counted least; nil if there is none but
+// except.
+func leastCounter(seats []seat, rule uint32, except *seat) (least *seat) {
+	for i := range seats {
+		if s := &seats[i]; s != except && s.rule == rule && s.rank == Counter && (least == nil || s.worth < least.worth) {
+			least = s
+		}
+	}
+	return least
+}
+
+// merge frees the place of a counter: its count is added to the shared entry of its rule. If
+// there is none yet, another counter of the rule becomes the shared entry.
 func (t *Table) merge(now lease.Millis, seats []seat, victim *seat) bool {
 	rule, gone := victim.rule, tagOf(t.page.raw[victim.start:])
 	into := sharedTag(rule)
 	if start, end := t.page.find(into); start == end {
-		var other *seat
-		for i := range seats {
-			if s := &seats[i]; s != victim && s.rule == rule && s.rank == Counter && (other == nil || s.worth < other.worth) {
-				other = s
-			}
-		}
+		other := leastCounter(seats, rule, victim)
 		if other == nil {
 			return false
 		}

@@ -22,10 +22,11 @@ type Table struct {
 	// Idle reports whether an entry is as good as a new one: it may be evicted when
 	// its page is full. It must not change the entry.
 	Idle func(e *Entry, now lease.Millis) bool
-	// Room is how the table makes room where a page is full of what is not idle.
+	// Room is how the table makes room in a page without idle entries.
 	Room Room
-	// Counts is what happened, for metrics; the reader may set it to zero.
-	Counts Counts
+	// Counts is what happened, for metrics; the reader may set it to zero, and tables may
+	// share it.
+	Counts *Counts
 
 	store Store
 	shift int     // of a hash, to its page
@@ -59,11 +60,12 @@ const MaxPagesLog2 = 15
 // on the letter and on the number of pages, 2^pagesLog2.
 func New(store Store, letter byte, pagesLog2 int, idle func(*Entry, lease.Millis) bool) *Table {
 	return &Table{
-		Idle:  idle,
-		store: store,
-		shift: 64 - min(max(pagesLog2, 0), MaxPagesLog2),
-		name:  [3]byte{letter},
-		out:   make([]byte, 0, maxPage),
+		Idle:   idle,
+		Counts: new(Counts),
+		store:  store,
+		shift:  64 - min(max(pagesLog2, 0), MaxPagesLog2),
+		name:   [3]byte{letter},
+		out:    make([]byte, 0, maxPage),
 	}
 }
 
@@ -87,7 +89,7 @@ func (t *Table) Open(k Key) *Entry {
 	return &t.entry
 }
 
-// read fetches a page; one that makes no sense counts as empty.
+// read fetches a page; a corrupt one counts as empty.
 func (t *Table) read(number uint16) {
 	binary.LittleEndian.PutUint16(t.name[1:], number)
 	raw, version, ok := t.store.Get(t.name[:])
@@ -105,7 +107,8 @@ func (t *Table) read(number uint16) {
 func (t *Table) Commit(now lease.Millis) Outcome {
 	p := &t.page
 	if p.count == 0 || now-p.base > rebaseAfter {
-		t.start, t.end = t.rebase(now)
+		t.keep(now, func(*Entry) bool { return true })
+		t.start, t.end = p.find(t.tag)
 	}
 	if t.start < t.end { // it was there before
 		t.out = append(t.out[:0], p.raw[:t.start]...)
@@ -128,9 +131,13 @@ func (t *Table) write() Outcome {
 	if outcome == Raced {
 		t.Counts.Races++
 	}
-	if len(t.gone) > 0 {
-		t.tell(outcome)
+	for i := range t.gone {
+		if outcome == Stored && t.Room.Gone != nil {
+			t.Room.Gone(&t.gone[i])
+		}
+		t.gone[i] = Entry{}
 	}
+	t.gone = t.gone[:0]
 	return outcome
 }
 
@@ -138,24 +145,6 @@ func (t *Table) write() Outcome {
 func (t *Table) hold() {
 	t.held = append(t.held[:0], t.page.raw...)
 	t.page.raw = t.held
-}
-
-// tell reports what was evicted with the page, if it was written.
-func (t *Table) tell(outcome Outcome) {
-	for i := range t.gone {
-		if outcome == Stored && t.Room.Gone != nil {
-			t.Room.Gone(&t.gone[i])
-		}
-	}
-	clear(t.gone)
-	t.gone = t.gone[:0]
-}
-
-// rebase writes the times of the page relative to now, and returns where the
-// entry that is open stands.
-func (t *Table) rebase(now lease.Millis) (start, end int) {
-	t.keep(now, func(*Entry) bool { return true })
-	return t.page.find(t.tag)
 }
 
 // keep repacks the page with the entries that f wants, and a new base if it is time for one.
@@ -177,9 +166,8 @@ func (t *Table) keep(now lease.Millis, f func(*Entry) bool) {
 	t.page = page{raw: out, count: int(out[1]), base: base}
 }
 
-// Visit looks through a page. f may change each entry, and decides whether to keep
-// it. What f did is written if it changed the page; if that fails nothing of it
-// happened.
+// Visit looks through a page. f may change each entry, and decides whether to keep it. The
+// page is written if f changed it; if that fails, nothing has changed.
 func (t *Table) Visit(now lease.Millis, number int, f func(e *Entry) (keep bool)) Outcome {
 	t.read(uint16(number))
 	if t.page.count == 0 {

@@ -1,6 +1,4 @@
-//go:build linux
-
-package loadgen
+package drive
 
 import (
 	"bytes"
@@ -49,9 +47,9 @@ func serveRLS(t *testing.T, answer func(number int64, message []byte) int) strin
 	return strings.TrimPrefix(s.URL, "http://")
 }
 
-func dialRLS(t *testing.T, addr string, ask Ask, n int) *Client {
+func dialRLS(t *testing.T, addr string, ask Ask, keys Keys, n int) *Client {
 	t.Helper()
-	c, err := DialRLS(addr, ask, n)
+	c, err := DialRLS(addr, ask, keys, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +60,7 @@ func dialRLS(t *testing.T, addr string, ask Ask, n int) *Client {
 func TestCallsOfTheRateLimitService(t *testing.T) {
 	codes := []int{1, 1, 2, 0, 3, -1} // OK twice, OVER_LIMIT, UNKNOWN, a code from the future, no message
 	addr := serveRLS(t, func(number int64, _ []byte) int { return codes[number%6] })
-	r := generate(t, dialRLS(t, addr, Ask{Domain: "d", Entry: "e"}, 3), Load{Keys: Uniform(10, 1), Duration: time.Minute, Requests: 600})
+	r := generate(t, dialRLS(t, addr, Ask{Domain: "d", Entry: "e"}, Uniform(10, 1), 3), Pace{Duration: time.Minute, Requests: 600})
 	if r.Done != 600 || r.Status[200] != 200 || r.Status[429] != 100 || r.Status[500] != 300 {
 		t.Errorf("done %d, 200: %d, 429: %d, 500: %d; want 600, 200, 100, 300", r.Done, r.Status[200], r.Status[429], r.Status[500])
 	}
@@ -80,7 +78,7 @@ func TestACallIsWhatItSays(t *testing.T) {
 	} {
 		var got atomic.Value
 		addr := serveRLS(t, func(_ int64, message []byte) int { got.Store(bytes.Clone(message)); return 1 })
-		generate(t, dialRLS(t, addr, tc.ask, 1), Load{Keys: func() uint32 { return 42 }, Duration: time.Minute, Requests: 2})
+		generate(t, dialRLS(t, addr, tc.ask, func() uint32 { return 42 }, 1), Pace{Duration: time.Minute, Requests: 2})
 		if message, _ := got.Load().([]byte); string(message) != tc.want {
 			t.Errorf("%+v: message %q, want %q", tc.ask, message, tc.want)
 		}
@@ -90,9 +88,9 @@ func TestACallIsWhatItSays(t *testing.T) {
 // More calls than the server's first window takes in bytes, over several runs.
 func TestAConnectionLastsForManyCalls(t *testing.T) {
 	addr := serveRLS(t, func(int64, []byte) int { return 1 })
-	c := dialRLS(t, addr, Ask{Domain: strings.Repeat("d", 100), Entry: "e"}, 1)
+	c := dialRLS(t, addr, Ask{Domain: strings.Repeat("d", 100), Entry: "e"}, Hot(), 1)
 	for range 2 {
-		if r := generate(t, c, Load{Keys: Hot(), Duration: time.Minute, Requests: 1000}); r.Status[200] != 1000 {
+		if r := generate(t, c, Pace{Duration: time.Minute, Requests: 1000}); r.Status[200] != 1000 {
 			t.Fatalf("200: %d of 1000", r.Status[200])
 		}
 	}
@@ -126,12 +124,12 @@ func TestFramesThatAreNoReply(t *testing.T) {
 	} {
 		r := newRLS("127.0.0.1:1", Ask{Domain: "d", Entry: "e"})
 		r.request(0)
-		status, n, answer, err := r.take(tc.in)
-		if status != tc.status || string(answer) != tc.answer || (err != nil) != tc.fails {
-			t.Errorf("%s: take = %d, %d, %q, %v; want %d, %q, error %v", tc.name, status, n, answer, err, tc.status, tc.answer, tc.fails)
+		p, err := r.take(tc.in)
+		if p.status != tc.status || string(p.answer) != tc.answer || (err != nil) != tc.fails {
+			t.Errorf("%s: take = %d, %d, %q, %v; want %d, %q, error %v", tc.name, p.status, p.n, p.answer, err, tc.status, tc.answer, tc.fails)
 		}
-		if whole := !strings.HasPrefix(tc.name, "half"); !tc.fails && (n == len(tc.in)) != whole {
-			t.Errorf("%s: took %d of %d bytes", tc.name, n, len(tc.in))
+		if whole := !strings.HasPrefix(tc.name, "half"); !tc.fails && (p.n == len(tc.in)) != whole {
+			t.Errorf("%s: took %d of %d bytes", tc.name, p.n, len(tc.in))
 		}
 	}
 }
@@ -143,7 +141,8 @@ func FuzzTake(f *testing.F) {
 		r := newRLS("127.0.0.1:1", Ask{Domain: "d", Entry: "e"})
 		r.request(0)
 		for len(in) > 0 {
-			status, n, _, err := r.take(in)
+			p, err := r.take(in)
+			status, n := p.status, p.n
 			if n < 0 || n > len(in) || status != 0 && (status < 200 || status > 599) {
 				t.Fatalf("take = %d, %d, %v of %d bytes", status, n, err, len(in))
 			}

@@ -1,6 +1,4 @@
-//go:build linux
-
-package loadgen
+package drive
 
 import (
 	"bytes"
@@ -157,20 +155,20 @@ func (r *rls) request(key uint32) []byte {
 }
 
 // take takes one frame.
-func (r *rls) take(b []byte) (status, n int, answer []byte, err error) {
+func (r *rls) take(b []byte) (part, error) {
 	if len(b) < frameHead {
-		return 0, 0, nil, nil
+		return part{}, nil
 	}
 	length := int(b[0])<<16 | int(b[1])<<8 | int(b[2])
 	if length > maxReply-frameHead {
-		return 0, 0, nil, fmt.Errorf("a frame of %d bytes: not HTTP/2, or a reply of more than %d bytes", length, maxReply)
+		return part{}, fmt.Errorf("a frame of %d bytes: not HTTP/2, or a reply of more than %d bytes", length, maxReply)
 	}
-	n = frameHead + length
+	n := frameHead + length
 	if len(b) < n {
-		return 0, 0, nil, nil
+		return part{}, nil
 	}
-	status, answer, err = r.frame(b[3], b[4], binary.BigEndian.Uint32(b[5:])&(1<<31-1), b[frameHead:n])
-	return status, n, answer, err
+	status, answer, err := r.frame(b[3], b[4], binary.BigEndian.Uint32(b[5:])&(1<<31-1), b[frameHead:n])
+	return part{n: n, status: status, answer: answer}, err
 }
 
 // frame looks at what one frame says. Of headers it needs no more than that they

@@ -1,10 +1,30 @@
-package loadgen
+package drive
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 )
+
+// http1 speaks HTTP/1.1: requests are written by each, or are one with a key.
+type http1 struct {
+	each  func(buf []byte, n int64) []byte
+	keyed request
+	buf   []byte
+}
+
+func (*http1) greeting() []byte { return nil }
+
+func (h *http1) request(key uint32) []byte {
+	if h.each == nil {
+		return h.keyed.with(key)
+	}
+	h.buf = h.each(h.buf[:0], int64(key))
+	return h.buf
+}
+
+func (*http1) take(b []byte) (part, error) { return parseReply(b) }
 
 // request is the bytes of one HTTP/1.1 request with room for a key, rendered
 // once; before each sending only the digits are rewritten.
@@ -35,16 +55,9 @@ func (r request) clone() request {
 	return r
 }
 
-func (request) greeting() []byte { return nil }
-
-func (r request) request(key uint32) []byte {
+func (r request) with(key uint32) []byte {
 	setDigits(r.bytes[r.digits:][:keyDigits], key)
 	return r.bytes
-}
-
-func (request) take(b []byte) (status, n int, answer []byte, err error) {
-	status, n, err = parseReply(b)
-	return status, n, nil, err
 }
 
 // setDigits writes key in decimal, with leading zeros.
@@ -55,34 +68,32 @@ func setDigits(digits []byte, key uint32) {
 	}
 }
 
+// Envoy writes header names in lower case.
 var (
 	headEnd       = []byte("\r\n\r\n")
 	contentLength = []byte("\ncontent-length:")
+	chunked       = []byte("\ntransfer-encoding: chunked\r")
+	closing       = []byte("\nconnection: close\r")
 )
 
-// parseReply reads one reply from the front of b. It returns its status and its
-// length in bytes; length 0 means that b does not hold all of it yet. Replies
-// without content-length are errors: no server here sends any, and taking one
-// for complete would shift every later reply of the connection.
-func parseReply(b []byte) (status, length int, err error) {
+// parseReply reads one reply to a GET from the front of b. A reply of which nothing says
+// where it ends is an error: taking it for complete would shift every later reply of the
+// connection.
+func parseReply(b []byte) (part, error) {
 	end := bytes.Index(b, headEnd)
 	if end < 0 {
-		return 0, 0, nil
+		return part{}, nil
 	}
-	head := b[:end+2]
-	status, err = parseStatus(head)
+	head, body := b[:end+2], b[end+len(headEnd):]
+	status, err := parseStatus(head)
 	if err != nil {
-		return 0, 0, err
+		return part{}, err
 	}
-	body, err := bodyLength(head)
-	if err != nil {
-		return 0, 0, err
+	length, err := bodyLength(status, head, body)
+	if err != nil || length < 0 || length > len(body) {
+		return part{}, err
 	}
-	length = end + len(headEnd) + body
-	if length > len(b) {
-		return 0, 0, nil
-	}
-	return status, length, nil
+	return part{n: end + len(headEnd) + length, status: status, last: bytes.Contains(head, closing)}, nil
 }
 
 func parseStatus(head []byte) (int, error) {
@@ -102,11 +113,17 @@ func parseStatus(head []byte) (int, error) {
 	return status, nil
 }
 
-// bodyLength is the value of content-length. Envoy writes header names in lower
-// case.
-func bodyLength(head []byte) (int, error) {
+// bodyLength is how long a body is (RFC 9112, section 6.3); less than 0: it does not end
+// yet.
+func bodyLength(status int, head, body []byte) (int, error) {
 	at := bytes.Index(head, contentLength)
-	if at < 0 {
+	switch {
+	case at >= 0:
+	case bytes.Contains(head, chunked):
+		return chunkedLength(body)
+	case status == 204 || status == 304:
+		return 0, nil
+	default:
 		return 0, errors.New("the reply has no content-length")
 	}
 	n := 0
@@ -122,4 +139,25 @@ func bodyLength(head []byte) (int, error) {
 		}
 	}
 	return 0, errors.New("the reply's content-length does not end")
+}
+
+// chunkedLength is how long a body of chunks is, without trailers.
+func chunkedLength(body []byte) (int, error) {
+	for at := 0; ; {
+		line := bytes.Index(body[at:], []byte("\r\n"))
+		if line < 0 {
+			return -1, nil
+		}
+		size, err := strconv.ParseUint(string(body[at:at+line]), 16, 31)
+		if err != nil {
+			return 0, fmt.Errorf("chunk: %w", err)
+		}
+		at += line + int(size) + 2*len("\r\n")
+		if at > len(body) {
+			return -1, nil
+		}
+		if size == 0 {
+			return at, nil
+		}
+	}
 }

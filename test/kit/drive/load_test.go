@@ -1,41 +1,42 @@
 package drive
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Every request arrives once, and every answer is counted under its status,
 // whatever the framing of its body.
-func TestTallyIsExact(t *testing.T) {
+func TestALoadIsCountedExactly(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := serveEach(t, func(r *http.Request) string {
 		user := r.Header.Get("x-user")
 		mu.Lock()
 		seen[user]++
 		mu.Unlock()
 		switch user[len(user)-1] {
 		case '0', '1':
-			w.WriteHeader(http.StatusTooManyRequests)
+			return "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n"
 		case '2':
-			w.WriteHeader(http.StatusNoContent)
-		case '3': // more than net/http frames by length
-			_, _ = w.Write([]byte(strings.Repeat("chunked", 10_000)))
+			return "HTTP/1.1 204 No Content\r\n\r\n"
+		case '3':
+			return "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1f40\r\n" + strings.Repeat("c", 8000) + "\r\n1\r\nc\r\n0\r\n\r\n"
 		case '4':
-			w.Header().Set("Connection", "close")
+			return "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"
 		}
-	}))
-	defer server.Close()
-
+		return okReply
+	})
 	tally, err := Run(t.Context(), Load{
-		Addrs:   []string{server.Listener.Addr().String()},
+		Addrs:   []string{server},
 		Request: GetEach("/a?b=c", "x-user", "u"),
 		Count:   1000,
 	})
@@ -56,15 +57,16 @@ func TestTallyIsExact(t *testing.T) {
 	if n := tally.Other(200, 204); n != 200 {
 		t.Errorf("Other = %d", n)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if len(seen) != 1000 {
 		t.Errorf("%d different requests arrived, want 1000", len(seen))
 	}
 }
 
 func TestLoadEnds(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer server.Close()
-	load := Load{Addrs: []string{server.Listener.Addr().String()}, Request: Get("/", "a", "b")}
+	server := serve(t, func(int64) string { return okReply })
+	load := Load{Addrs: []string{server}, Request: Get("/", "a", "b")}
 
 	if _, err := Run(t.Context(), load); err == nil {
 		t.Error("a load without an end was accepted")
@@ -99,7 +101,23 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 	l.Close()
 	tally, err := Run(t.Context(), load)
-	if op := (*net.OpError)(nil); err != nil || tally.Failed != 5 || !errors.As(tally.FirstError, &op) {
+	if err != nil || tally.Failed != 5 || !errors.Is(tally.FirstError, unix.ECONNREFUSED) {
 		t.Errorf("connections refused: %+v, %v", tally, err)
+	}
+}
+
+// A load that is called off counts what was on its way.
+func TestCancelledLoad(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := serve(t, func(number int64) string {
+		if number == 20 {
+			cancel()
+			time.Sleep(100 * time.Millisecond)
+		}
+		return okReply
+	})
+	tally, err := Run(ctx, Load{Addrs: []string{server}, Request: Get("/"), Until: time.Now().Add(time.Minute)})
+	if err != nil || tally.OK() != tally.Sent() || tally.OK() < 20 || tally.Elapsed > 10*time.Second {
+		t.Errorf("%d of %d answered, %v", tally.OK(), tally.Sent(), err)
 	}
 }

@@ -1,6 +1,4 @@
-//go:build linux
-
-package loadgen
+package drive
 
 import (
 	"bufio"
@@ -20,11 +18,17 @@ const okReply = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 // its number (from 1); "" closes the connection instead. It returns the address.
 func serve(t *testing.T, answer func(number int64) string) string {
 	t.Helper()
+	var served atomic.Int64
+	return serveEach(t, func(*http.Request) string { return answer(served.Add(1)) })
+}
+
+// serveEach answers every request by what it is.
+func serveEach(t *testing.T, answer func(*http.Request) string) string {
+	t.Helper()
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var served atomic.Int64
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -36,10 +40,11 @@ func serve(t *testing.T, answer func(number int64) string) string {
 				defer conn.Close()
 				in := bufio.NewReader(conn)
 				for {
-					if _, err := http.ReadRequest(in); err != nil {
+					r, err := http.ReadRequest(in)
+					if err != nil {
 						return
 					}
-					reply := answer(served.Add(1))
+					reply := answer(r)
 					if reply == "" {
 						return
 					}
@@ -57,9 +62,9 @@ func serve(t *testing.T, answer func(number int64) string) string {
 	return ln.Addr().String()
 }
 
-func dial(t *testing.T, addr string, n int) *Client {
+func open(t *testing.T, addr string, n int) *Client {
 	t.Helper()
-	c, err := Dial(addr, "/", n)
+	c, err := Dial(addr, "/", Uniform(10, 1), n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,16 +72,16 @@ func dial(t *testing.T, addr string, n int) *Client {
 	return c
 }
 
-func generate(t *testing.T, c *Client, load Load) *Result {
+func generate(t *testing.T, c *Client, p Pace) *Result {
 	t.Helper()
-	r, err := c.Run(t.Context(), load)
+	r, err := c.Run(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Due != r.Done+r.Failed+r.Missed {
 		t.Errorf("due %d != done %d + failed %d + missed %d", r.Due, r.Done, r.Failed, r.Missed)
 	}
-	if r.Done != r.Latency.Count() {
+	if r.Done != int64(r.Latency.Count()) {
 		t.Errorf("%d done, %d latencies", r.Done, r.Latency.Count())
 	}
 	return r
@@ -89,16 +94,16 @@ func TestClosedLoopCountsWhatWasAnswered(t *testing.T) {
 		}
 		return okReply
 	})
-	r := generate(t, dial(t, addr, 3), Load{Keys: Hot(), Duration: time.Minute, Requests: 400})
+	r := generate(t, open(t, addr, 3), Pace{Duration: time.Minute, Requests: 400})
 	if r.Done != 400 || r.Status[200] != 300 || r.Status[429] != 100 {
 		t.Errorf("done %d, 200: %d, 429: %d; want 400, 300, 100", r.Done, r.Status[200], r.Status[429])
 	}
 }
 
 func TestOpenLoopSendsWhatIsDue(t *testing.T) {
-	c := dial(t, serve(t, func(int64) string { return okReply }), 8)
+	c := open(t, serve(t, func(int64) string { return okReply }), 8)
 	for range 2 { // connections outlive a run
-		r := generate(t, c, Load{Keys: Uniform(10, 1), Duration: 200 * time.Millisecond, Rate: 500})
+		r := generate(t, c, Pace{Duration: 200 * time.Millisecond, Rate: 500})
 		if r.Due != 100 || r.Done != 100 {
 			t.Errorf("due %d, done %d, want 100 of each", r.Due, r.Done)
 		}
@@ -119,7 +124,7 @@ func TestAStallCountsAgainstEveryRequestItDelays(t *testing.T) {
 		}
 		return okReply
 	})
-	r := generate(t, dial(t, addr, 1), Load{Keys: Hot(), Duration: 600 * time.Millisecond, Rate: 100})
+	r := generate(t, open(t, addr, 1), Pace{Duration: 600 * time.Millisecond, Rate: 100})
 	if r.Due != 60 || r.Done != 60 {
 		t.Fatalf("due %d, done %d, want 60 of each", r.Due, r.Done)
 	}
@@ -144,7 +149,7 @@ func TestBrokenConnectionsAreCountedAndReplaced(t *testing.T) {
 				}
 				return okReply
 			})
-			r := generate(t, dial(t, addr, 2), Load{Keys: Hot(), Duration: time.Minute, Requests: 50})
+			r := generate(t, open(t, addr, 2), Pace{Duration: time.Minute, Requests: 50})
 			if r.Failed != 1 || r.Done != 49 {
 				t.Errorf("failed %d, done %d, want 1 and 49", r.Failed, r.Done)
 			}
@@ -153,8 +158,8 @@ func TestBrokenConnectionsAreCountedAndReplaced(t *testing.T) {
 }
 
 func TestAServerThatOnlyFailsEndsTheRun(t *testing.T) {
-	c := dial(t, serve(t, func(int64) string { return "" }), 4)
-	if r, err := c.Run(t.Context(), Load{Keys: Hot(), Duration: time.Minute}); err == nil {
+	c := open(t, serve(t, func(int64) string { return "" }), 4)
+	if r, err := c.Run(t.Context(), Pace{Duration: time.Minute}); err == nil {
 		t.Errorf("Run = %+v, want an error", r)
 	}
 }
@@ -168,8 +173,8 @@ func TestNoReplyWithinTheGrace(t *testing.T) {
 		}
 		return okReply
 	})
-	c := dial(t, addr, 1)
-	r := generate(t, c, Load{Keys: Hot(), Duration: 100 * time.Millisecond, Rate: 100})
+	c := open(t, addr, 1)
+	r := generate(t, c, Pace{Duration: 100 * time.Millisecond, Rate: 100})
 	close(done)
 	if r.Done != 3 || r.Failed != 1 || r.Missed != 6 {
 		t.Errorf("done %d, failed %d, missed %d, want 3, 1, 6", r.Done, r.Failed, r.Missed)
@@ -177,25 +182,25 @@ func TestNoReplyWithinTheGrace(t *testing.T) {
 }
 
 func TestCancelEndsARun(t *testing.T) {
-	c := dial(t, serve(t, func(int64) string { return okReply }), 2)
+	c := open(t, serve(t, func(int64) string { return okReply }), 2)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := c.Run(ctx, Load{Keys: Hot(), Duration: time.Hour}); err != nil {
+	if _, err := c.Run(ctx, Pace{Duration: time.Hour}); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestRefusedLoads(t *testing.T) {
+func TestRefusedPaces(t *testing.T) {
 	for _, addr := range []string{"192.0.2.1:80", "[::1]:80", "localhost:80", "127.0.0.1"} {
-		if c, err := Dial(addr, "/", 1); err == nil {
+		if c, err := Dial(addr, "/", Hot(), 1); err == nil {
 			c.Close()
 			t.Errorf("Dial(%s): want an error", addr)
 		}
 	}
-	c := dial(t, serve(t, func(int64) string { return okReply }), 1)
-	for _, load := range []Load{{}, {Keys: Hot()}, {Duration: 1}, {Keys: Hot(), Duration: 1, Rate: -1}} {
-		if _, err := c.Run(t.Context(), load); err == nil {
-			t.Errorf("Run(%+v): want an error", load)
+	c := open(t, serve(t, func(int64) string { return okReply }), 1)
+	for _, p := range []Pace{{}, {Requests: 1}, {Duration: 1, Rate: -1}} {
+		if _, err := c.Run(t.Context(), p); err == nil {
+			t.Errorf("Run(%+v): want an error", p)
 		}
 	}
 }

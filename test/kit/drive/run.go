@@ -1,6 +1,4 @@
-//go:build linux
-
-package loadgen
+package drive
 
 import (
 	"context"
@@ -11,26 +9,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFailed is how many failed requests end a run: the figures would mean
-// nothing, and each costs a connection.
-const maxFailed = 1000
-
 // run is one load on its way.
 type run struct {
 	*Client
-	load   Load
+	Pace
 	begin  time.Time
 	result *Result
 
-	sent uint64  // requests sent; the next one has this number
-	idle []*conn // connections without a request, used in turn
-	head int     // of idle, a ring
-	free int     // how many in idle
-	buf  [8]byte // what the timer counted, not needed
+	sent    int64         // requests sent; the next one has this number
+	last    time.Duration // when something was sent or received last
+	idle    []*conn       // connections without a request, used in turn
+	head    int           // of idle, a ring
+	free    int           // how many in idle
+	refused []*conn       // could not be opened, the oldest first; they rest a little
+	buf     [8]byte       // what the timer counted, not needed
 }
 
-func newRun(c *Client, load Load) *run {
-	r := &run{Client: c, load: load, result: &Result{}, idle: make([]*conn, len(c.conns))}
+func newRun(c *Client, p Pace) *run {
+	r := &run{Client: c, Pace: p, result: &Result{}, idle: make([]*conn, len(c.conns))}
+	if c.seconds {
+		r.result.Seconds = map[int64]Second{}
+	}
 	for _, cn := range c.conns {
 		r.release(cn)
 	}
@@ -44,10 +43,17 @@ func (r *run) loop(ctx context.Context) error {
 	r.begin = time.Now()
 	for {
 		now := time.Since(r.begin)
+		if ctx.Err() != nil {
+			r.Duration = min(r.Duration, now)
+		}
+		for len(r.refused) > 0 && now >= r.refused[0].sent+pause {
+			r.release(r.refused[0])
+			r.refused = r.refused[1:]
+		}
 		if err := r.sendDue(now); err != nil {
 			return err
 		}
-		if r.over(now) || ctx.Err() != nil {
+		if r.over(now) {
 			break
 		}
 		if err := r.arm(now); err != nil {
@@ -67,43 +73,55 @@ func (r *run) loop(ctx context.Context) error {
 	return r.settle()
 }
 
+// pause is how long a connection rests that could not be opened.
+const pause = 10 * time.Millisecond
+
 // scheduled is how many requests are due by now.
-func (r *run) scheduled(now time.Duration) uint64 {
-	n := r.sent + uint64(r.free) // closed loop: whoever is idle is due
-	if r.load.Rate > 0 {
-		n = uint64(min(now, r.load.Duration-1).Seconds()*r.load.Rate) + 1
-	} else if now >= r.load.Duration {
+func (r *run) scheduled(now time.Duration) int64 {
+	n := r.sent + int64(r.free) // closed loop: an idle connection is due
+	if r.Rate > 0 {
+		n = int64(min(now, r.Duration-1).Seconds()*r.Rate) + 1
+	} else if now >= r.Duration {
 		n = r.sent
 	}
-	if r.load.Requests > 0 {
-		n = min(n, r.load.Requests)
+	if r.Requests > 0 {
+		n = min(n, r.Requests)
 	}
 	return n
 }
 
 // dueAt is when the request with this number is due; in a closed loop at once.
-func (r *run) dueAt(number uint64, now time.Duration) time.Duration {
-	if r.load.Rate == 0 {
+func (r *run) dueAt(number int64, now time.Duration) time.Duration {
+	if r.Rate == 0 {
 		return now
 	}
-	return time.Duration(float64(number) / r.load.Rate * float64(time.Second))
+	return time.Duration(float64(number) / r.Rate * float64(time.Second))
 }
 
-// sendDue sends what is due on idle connections, in turn. The second half of the
-// grace is for answers only.
+// sendDue sends what is due on idle connections, in turn.
 func (r *run) sendDue(now time.Duration) error {
-	if now >= r.load.Duration+grace/2 {
+	if now >= r.Duration+r.late {
 		return nil
 	}
 	for due := r.scheduled(now); r.sent < due && r.free > 0; {
 		cn := r.take()
-		cn.due = r.dueAt(r.sent, now)
-		cn.busy = true
+		cn.due, cn.sent, cn.busy = r.dueAt(r.sent, now), now, true
 		r.sent++
-		if err := cn.send(r.load.Keys()); err != nil {
+		r.last = now
+		if cn.fd < 0 {
+			if err := r.connect(cn); err != nil {
+				if err := r.fail(cn, err); err != nil {
+					return err
+				}
+				r.refused = append(r.refused, cn)
+				continue
+			}
+		}
+		if err := cn.write(cn.speaks.request(r.keys())); err != nil {
 			if err := r.fail(cn, err); err != nil {
 				return err
 			}
+			r.release(cn)
 			continue
 		}
 		r.result.Lag.Add(now - cn.due)
@@ -114,17 +132,17 @@ func (r *run) sendDue(now time.Duration) error {
 // over reports whether the run has come to its end: nothing more to send and
 // nothing on its way, or the grace spent.
 func (r *run) over(now time.Duration) bool {
-	if now >= r.load.Duration+grace {
+	idle := r.free+len(r.refused) == len(r.conns)
+	if now >= r.Duration+r.grace || !idle && now-r.last >= patience {
 		return true
 	}
-	done := now >= r.load.Duration && r.sent >= r.scheduled(now) || now >= r.load.Duration+grace/2 ||
-		r.load.Requests > 0 && r.sent >= r.load.Requests
-	return done && r.free == len(r.conns)
+	return idle && (now >= r.Duration && r.sent >= r.scheduled(now) || now >= r.Duration+r.late ||
+		r.Requests > 0 && r.sent >= r.Requests)
 }
 
 // arm sets the timer to when the next request is due, if one could be sent.
 func (r *run) arm(now time.Duration) error {
-	if r.load.Rate == 0 || r.free == 0 || now >= r.load.Duration {
+	if r.Rate == 0 || r.free == 0 || now >= r.Duration {
 		return nil
 	}
 	wait := max(r.dueAt(r.sent, now)-now, 1)
@@ -146,9 +164,18 @@ func (r *run) handle(mark int32, now time.Duration) error {
 		return nil
 	}
 	cn := r.conns[mark]
+	if cn.fd < 0 {
+		return nil // an event from before it was closed
+	}
 	status, err := cn.receive()
 	if err != nil {
-		return r.fail(cn, err)
+		if !cn.busy { // the server has closed an idle connection
+			cn.close()
+			return nil
+		}
+		err = r.fail(cn, err)
+		r.release(cn)
+		return err
 	}
 	if status == 0 {
 		return nil
@@ -156,43 +183,46 @@ func (r *run) handle(mark int32, now time.Duration) error {
 	r.result.Status[status]++
 	r.result.Done++
 	r.result.Latency.Add(now - cn.due)
+	r.result.Slowest = max(r.result.Slowest, now-cn.sent)
+	if r.seconds {
+		r.result.count(r.begin.Add(cn.sent), status == 200)
+	}
+	r.last = now
 	r.release(cn)
 	return nil
 }
 
-// fail counts the request of a broken connection and opens it anew. The error
-// is that there were too many, or that no connection can be had.
+// fail counts a request that gets no answer, and closes its connection. The error is that
+// there were too many.
 func (r *run) fail(cn *conn, cause error) error {
-	wasBusy := cn.busy
-	if wasBusy {
-		r.result.Failed++
+	cn.close()
+	cn.busy = false
+	if r.result.Failed++; r.result.FirstError == nil {
+		r.result.FirstError = cause
 	}
-	if r.result.Failed > maxFailed {
+	if r.seconds {
+		r.result.count(r.begin.Add(cn.sent), false)
+	}
+	if r.result.Failed > r.failures {
 		return fmt.Errorf("%d requests failed, the last with: %w", r.result.Failed, cause)
-	}
-	if err := r.connect(cn); err != nil {
-		return fmt.Errorf("after %w: %w", cause, err)
-	}
-	if wasBusy {
-		r.release(cn)
 	}
 	return nil
 }
 
-// settle closes the books: what is still on its way has failed, what was due and
-// not sent was missed.
+// settle counts what is still on its way as failed, and what was due and not sent as
+// missed.
 func (r *run) settle() error {
 	now := time.Since(r.begin)
 	r.result.Elapsed = now
 	for _, cn := range r.conns {
 		if cn.busy {
-			if err := r.fail(cn, errors.New("no reply within the grace")); err != nil {
+			if err := r.fail(cn, errors.New("no reply in time")); err != nil {
 				return err
 			}
 		}
 	}
 	r.result.Due = r.sent
-	if r.load.Rate > 0 {
+	if r.Rate > 0 {
 		r.result.Due = max(r.scheduled(now), r.sent)
 	}
 	r.result.Missed = r.result.Due - r.sent

@@ -99,8 +99,8 @@ func TestRulesCountTakesOver(t *testing.T) {
 	})
 }
 
-// What a guest gives back is taken back once, whatever becomes of its request.
-func TestGuestGivesBack(t *testing.T) {
+// What an override gives back is taken back once, whatever becomes of its request.
+func TestOverrideGivesBack(t *testing.T) {
 	for name, group := range map[string]uint32{"alone": 0, "in a group": 1, "in a group that is denied": 2} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, 1, func(t *testing.T, s *site) {

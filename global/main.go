@@ -1,0 +1,61 @@
+// Command weir-global is the aggregator of Weir: it grants leases on limits that all
+// regions share to the replicas of the regions. --help lists its settings, which package
+// tier describes.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/weirlimit/weir/internal/settings"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/tier"
+)
+
+func main() {
+	if err := start(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "weir-global: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// start makes a configuration of the arguments, and runs until a signal.
+func start(args []string) error {
+	cfg, err := load(args, os.Stdout)
+	if errors.Is(err, settings.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return run(tier.UntilSignal(), cfg, telemetry.NewLogger(os.Stderr, cfg.LogFormat, cfg.LogLevel))
+}
+
+// load reads the configuration. Help goes to out.
+func load(args []string, out io.Writer) (*tier.Config, error) {
+	c := new(tier.Config)
+	program := settings.Program{
+		Name:        "weir-global",
+		Description: "The aggregator of Weir: grants leases on limits that all regions share to the regions.",
+	}
+	if err := settings.Load(program, c, &c.File, args, out); err != nil {
+		return nil, err
+	}
+	if c.Rules == "" {
+		return nil, errors.New("rules: is missing; give the path of a rules file, such as --rules rules.yaml: the same as that of the regions")
+	}
+	return c, c.Check()
+}
+
+// run is a tier without anything beside it. It counts rules with scope: global itself.
+func run(ctx context.Context, cfg *tier.Config, log *slog.Logger) error {
+	t, err := tier.New(cfg, tier.Program{Name: "weir-global"}, log)
+	if err != nil {
+		return err
+	}
+	return t.Run(ctx, tier.Hangups)
+}

@@ -1,0 +1,130 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+)
+
+// call makes one call. It returns a grant for each want; nil if it failed, and then nobody
+// knows what was applied.
+func (s *Store) call(wants []wire.Want) []wire.Grant {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	seq := s.seq.Add(1)
+	begin := time.Now()
+	to := s.tier.address()
+	answer, err := s.post(ctx, to, s.request(seq, wants).Append(nil), len(wants), seq)
+	s.metrics.wants.Observe(float64(len(wants)))
+	s.metrics.calls.WithLabelValues(result(err)).Inc()
+	if err != nil {
+		if s.tier.failed(to, seq, errors.Is(err, context.DeadlineExceeded)) {
+			s.log.Warn("the tier above does not answer: rules with scope: global are decided by on_failure", "address", to, "error", err)
+		}
+		return nil
+	}
+	s.metrics.seconds.Observe(time.Since(begin).Seconds())
+	if s.tier.answered(seq) {
+		s.log.Info("the tier above answers", "address", to)
+	}
+	s.learn(seq, answer)
+	return answer.Grants
+}
+
+// request is the message of a call.
+func (s *Store) request(seq uint64, wants []wire.Want) *wire.Request {
+	version, revision := s.rules()
+	epoch := s.epoch.Load()
+	if s.ack.Load() == 0 {
+		epoch = 0 // none has been heard of
+	}
+	return &wire.Request{
+		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
+		Holder: s.holder[:], Epoch: epoch, Seq: seq, Ack: min(s.ack.Load(), seq-1),
+		RulesVersion: version, RulesRevision: revision, Region: s.region, Wants: wants,
+	}
+}
+
+// learn takes what an answer tells beside its grants.
+func (s *Store) learn(seq uint64, m *wire.Response) {
+	for i := range m.Grants {
+		if m.Grants[i].Status == wire.StatusUnknownRule {
+			s.metrics.unknown.Inc()
+			m.Grants[i].Status = wire.StatusUnavailable
+		}
+	}
+	for {
+		last := s.ack.Load()
+		if seq <= last {
+			return
+		}
+		if s.ack.CompareAndSwap(last, seq) {
+			s.epoch.Store(m.Epoch)
+			return
+		}
+	}
+}
+
+// malformed is an answer that cannot be one to the call.
+type malformed string
+
+func (m malformed) Error() string {
+	return "its answer cannot be read: " + string(m) + "; make sure that the address is that of weir-global"
+}
+
+// post sends a message and reads the answer.
+func (s *Store) post(ctx context.Context, to string, body []byte, wants int, seq uint64) (*wire.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+to+quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/proto")
+	// What the tier above cannot decide in half of the time would arrive too late.
+	r.Header.Set("Connect-Timeout-Ms", strconv.FormatInt((s.timeout/2).Milliseconds(), 10))
+	answer, err := s.tier.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, wire.MaxMessage+1))
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it answers %s: %.300s", answer.Status, text)
+	}
+	var m wire.Response
+	switch err := m.Decode(text); {
+	case err != nil:
+		return nil, malformed(err.Error())
+	case !wire.Spoken(m.Protocol):
+		return nil, malformed(fmt.Sprintf("protocol %d, this region speaks %s", m.Protocol, wire.Versions(wire.ProtocolMin, wire.ProtocolMax)))
+	case len(m.Grants) != wants:
+		return nil, malformed(fmt.Sprintf("%d grants for %d wants", len(m.Grants), wants))
+	case m.Seq != seq || m.Epoch == 0:
+		return nil, malformed("it answers another call")
+	}
+	return &m, nil
+}
+
+// result names the outcome of a call for metrics.
+func result(err error) string {
+	var m malformed
+	switch {
+	case err == nil:
+		return "answered"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timed_out"
+	case errors.As(err, &m):
+		return "malformed"
+	}
+	return "failed"
+}

@@ -1,0 +1,156 @@
+package remote
+
+import (
+	"bytes"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+const (
+	// gatherFor is how long asks gather: little beside the way to another region, and with
+	// it a replica makes at most some hundred calls a second.
+	gatherFor = 5 * time.Millisecond
+	// gatherMost is how many wants travel at once without waiting for more.
+	gatherMost = 256
+)
+
+// parcel is the asks of one caller as they travel.
+type parcel struct {
+	wants   []wire.Want // their groups are those of the caller
+	periods []lease.Millis
+	done    chan struct{} // closed when the parcel is answered
+
+	mu     sync.Mutex
+	grants []lease.Grant // the caller's; nil when it has gone
+}
+
+func newParcel(asks []limiter.Ask, grants []lease.Grant) *parcel {
+	p := &parcel{wants: make([]wire.Want, len(asks)), periods: make([]lease.Millis, len(asks)), done: make(chan struct{}), grants: grants}
+	for i := range asks {
+		p.wants[i] = wantOf(&asks[i])
+		p.periods[i] = lease.Millis(asks[i].Policy.Limit.Spec().Period / limit.Millisecond)
+	}
+	return p
+}
+
+// wantOf is an ask as it travels. It keeps nothing of the caller's.
+func wantOf(a *limiter.Ask) wire.Want {
+	w := bridge.WantToWire(a.Policy.Limit, &a.Want)
+	w.Rule, w.Override, w.Key, w.Group = a.Policy.Rule, a.Policy.Override, rule.ShortKey(bytes.Clone(a.Key)), a.Group
+	for _, r := range a.Returned {
+		w.Returned = append(w.Returned, wire.Returned{Name: r.Name, Units: uint64(r.Units)})
+	}
+	return w
+}
+
+// leave notes that the caller has what it gets.
+func (p *parcel) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grants = nil
+}
+
+// answer hands over the grants, if the caller is still there.
+func (p *parcel) answer(grants []wire.Grant) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.grants {
+		p.grants[i] = bridge.GrantFromWire(&grants[i], p.periods[i])
+	}
+	close(p.done)
+}
+
+// fail leaves the asks unavailable.
+func (p *parcel) fail() { close(p.done) }
+
+// report strips what a caller asked for that has gone before the call was made. What it
+// gives back and reports still travels.
+func (p *parcel) report() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.grants != nil {
+		return
+	}
+	for i := range p.wants {
+		w := &p.wants[i]
+		w.Need, w.Waiting, w.Want = 0, 0, 0
+	}
+}
+
+// gather lets a parcel travel with the next call.
+func (s *Store) gather(p *parcel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wantCount+len(p.wants) > wire.MaxWants {
+		go s.send(s.takeGathered())
+	}
+	s.gathered = append(s.gathered, p)
+	s.wantCount += len(p.wants)
+	switch {
+	case s.wantCount >= gatherMost:
+		go s.send(s.takeGathered())
+	case len(s.gathered) == 1:
+		time.AfterFunc(gatherFor, s.flush)
+	}
+}
+
+// flush sends what has gathered.
+func (s *Store) flush() {
+	s.mu.Lock()
+	ps := s.takeGathered()
+	s.mu.Unlock()
+	if len(ps) > 0 {
+		s.send(ps)
+	}
+}
+
+func (s *Store) takeGathered() []*parcel {
+	ps := s.gathered
+	s.gathered, s.wantCount = nil, 0
+	return ps
+}
+
+// send makes one call of parcels, and answers them.
+func (s *Store) send(ps []*parcel) {
+	wants, groups := make([]wire.Want, 0, gatherMost), uint32(0)
+	for _, p := range ps {
+		p.report()
+		wants = append(wants, p.wants...)
+		groups = regroup(wants[len(wants)-len(p.wants):], groups)
+	}
+	grants := s.call(wants)
+	for _, p := range ps {
+		if grants == nil {
+			p.fail()
+			continue
+		}
+		p.answer(grants[:len(p.wants)])
+		grants = grants[len(p.wants):]
+	}
+}
+
+// regroup gives the groups of a parcel numbers that no other parcel of the call has:
+// numbers above last. It returns the last one given.
+func regroup(wants []wire.Want, last uint32) uint32 {
+	var was uint32
+	for i := range wants {
+		w := &wants[i]
+		if w.Group == 0 {
+			was = 0
+			continue
+		}
+		if w.Group != was {
+			was = w.Group
+			last++
+		}
+		w.Group = last
+	}
+	return last
+}

@@ -1,0 +1,143 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// DefaultTimeout bounds a call of the tier above. It is the default timeout of a rule with
+// scope: global.
+const DefaultTimeout = 500 * time.Millisecond
+
+// Config is what a store is made of.
+type Config struct {
+	// Addresses of the tier above, as host:port, at least one. They share their counters,
+	// or are used one at a time: the next one is called when one does not answer.
+	Addresses []string
+	// Region is the name of the region that this process is a replica of, 1 to 64 bytes.
+	Region string
+	// Timeout bounds a call; 0 means DefaultTimeout.
+	Timeout time.Duration
+	// Rules returns the version and the revision of the rules in force; nil: there are none.
+	Rules func() (version string, revision uint64)
+	// Transport makes the calls; nil: HTTP/2 without TLS.
+	Transport http.RoundTripper
+	Metrics   *telemetry.Registry // nil: metrics go nowhere
+	Log       *slog.Logger        // nil: nothing is logged
+}
+
+// Store is the tier above. Create it with [New]. It is safe for concurrent use;
+// [Store.Run] has to run beside it.
+type Store struct {
+	region  string
+	timeout time.Duration
+	rules   func() (string, uint64)
+	holder  [16]byte
+	tier    *tier
+	log     *slog.Logger
+	metrics *metrics
+
+	epoch atomic.Uint64 // of the tier above, by its last answer; at first its own
+	seq   atomic.Uint64
+	ack   atomic.Uint64 // the largest seq that was answered
+
+	mu        sync.Mutex
+	gathered  []*parcel // to travel with the next call
+	wantCount int       // of gathered
+}
+
+// New makes a store. It makes no call yet.
+func New(c Config) (*Store, error) {
+	switch {
+	case len(c.Addresses) == 0:
+		return nil, errors.New("remote: no address of the tier above")
+	case c.Region == "" || len(c.Region) > wire.MaxRegion:
+		return nil, errors.New("remote: the region needs a name of 1 to 64 bytes")
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Rules == nil {
+		c.Rules = func() (string, uint64) { return "", 0 }
+	}
+	if c.Transport == nil {
+		var protocols http.Protocols
+		protocols.SetUnencryptedHTTP2(true)
+		c.Transport = &http.Transport{Protocols: &protocols, HTTP2: &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: time.Second}}
+	}
+	if c.Metrics == nil {
+		c.Metrics = telemetry.NewRegistry("")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, log: c.Log, metrics: newMetrics(c.Metrics)}
+	_, _ = rand.Read(s.holder[:]) // never fails
+	s.epoch.Store(1)
+	s.tier = newTier(c.Addresses, c.Transport)
+	c.Metrics.GaugeFunc("weir_remote_up", "1 while the tier above answers.", func() float64 {
+		if s.tier.silent() {
+			return 0
+		}
+		return 1
+	})
+	return s, nil
+}
+
+// Epoch is that of the store of the tier above, by its last answer; 1 before the first.
+func (s *Store) Epoch() uint64 { return s.epoch.Load() }
+
+// Acquire asks the tier above. While that does not answer, all asks are Unavailable at once.
+func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+	for i := range grants {
+		grants[i] = lease.Grant{Status: lease.Unavailable}
+	}
+	if s.tier.silent() || !countsUnits(asks) {
+		s.metrics.refused.Add(float64(len(asks)))
+		return
+	}
+	p := newParcel(asks, grants)
+	s.gather(p)
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+	}
+	p.leave()
+}
+
+// countsUnits reports whether no ask is for slots.
+func countsUnits(asks []limiter.Ask) bool {
+	return !slices.ContainsFunc(asks, func(a limiter.Ask) bool { return a.Policy.Limit.Spec().Algorithm == limit.Concurrency })
+}
+
+// metrics are the store's instruments.
+type metrics struct {
+	calls   *telemetry.CounterVec
+	wants   telemetry.Histogram
+	seconds telemetry.Histogram
+	refused telemetry.Counter
+	unknown telemetry.Counter
+}
+
+func newMetrics(r *telemetry.Registry) *metrics {
+	return &metrics{
+		calls:   r.Counters("weir_remote_calls_total", "Calls of the tier above: answered, timed_out, failed (no connection, or an error) or malformed.", "result"),
+		wants:   r.Histogram("weir_remote_wants", "Wants per call of the tier above; 0 for a heartbeat.", telemetry.Doubling(1, 11)),
+		seconds: r.Histogram("weir_remote_seconds", "Time until the tier above answered a call.", telemetry.Doubling(1e-3, 11)),
+		refused: r.Counter("weir_remote_refused_total", "Asks that were not sent, because the tier above did not answer just before."),
+		unknown: r.Counter("weir_remote_unknown_rule_total", "Asks for a rule that the tier above does not have: its rules are late."),
+	}
+}

@@ -1,0 +1,123 @@
+package remote
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+)
+
+// heartbeatEvery is the longest time without a call. A tier above that hears nothing of a
+// region for 3 s takes it for cut off.
+const heartbeatEvery = time.Second
+
+// tier is the tier above: its addresses, and whether the present one answers. It is safe for
+// concurrent use.
+type tier struct {
+	transport http.RoundTripper
+	addresses []string
+	began     time.Time
+
+	mu      sync.Mutex
+	present int // index of the address that is called
+	breaker lease.Breaker
+	called  lease.Millis // when the last call began
+	heard   time.Time    // when the last answer arrived; zero: there was none
+}
+
+func newTier(addresses []string, t http.RoundTripper) *tier {
+	return &tier{transport: t, addresses: addresses, began: time.Now()}
+}
+
+// now is the clock of the breaker.
+func (t *tier) now() lease.Millis { return lease.Millis(time.Since(t.began).Milliseconds()) + 1 }
+
+// silent reports whether the tier does not answer: only probes are sent then.
+func (t *tier) silent() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.breaker.Open
+}
+
+// address is where to call. The caller does so.
+func (t *tier) address() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.called = t.now()
+	return t.addresses[t.present]
+}
+
+// answered takes the answer to a call. True: the tier was silent before.
+func (t *tier) answered(seq uint64) (again bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	again = t.breaker.Open
+	t.breaker.Answered(seq)
+	t.heard = time.Now()
+	return again
+}
+
+// failed notes that a call of an address failed. True: from now on the tier is silent. The
+// next address is tried then, and again after each probe that fails.
+func (t *tier) failed(address string, seq uint64, timedOut bool) (silent bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if address != t.addresses[t.present] {
+		return false
+	}
+	fail := t.breaker.Failed
+	if timedOut {
+		fail = t.breaker.TimedOut
+	}
+	silent = fail(t.now(), seq, 0)
+	if t.breaker.Open {
+		t.present = (t.present + 1) % len(t.addresses)
+	}
+	return silent
+}
+
+// due reports whether a call without wants is to be made: a probe or a heartbeat.
+func (t *tier) due() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	if t.breaker.Open {
+		if !t.breaker.ProbeDue(now) {
+			return false
+		}
+		t.breaker.Probed(now, lease.Millis(90+rand.IntN(21)))
+		return true
+	}
+	return now >= t.called+lease.Millis(heartbeatEvery.Milliseconds())
+}
+
+// Run sends probes and heartbeats until ctx ends, and waits for their answers. Asks travel
+// without it, too.
+func (s *Store) Run(ctx context.Context) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	probing := make(chan struct{}, 8) // so many probes may hang at a time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if !s.tier.due() {
+			continue
+		}
+		select {
+		case probing <- struct{}{}:
+			calls.Go(func() {
+				defer func() { <-probing }()
+				s.call(nil)
+			})
+		default:
+		}
+	}
+}

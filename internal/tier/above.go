@@ -1,0 +1,73 @@
+package tier
+
+import (
+	"errors"
+	"time"
+
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/remote"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/settings"
+)
+
+// Above has the settings of a tier that is a holder of another one.
+type Above struct {
+	// Region is the name of this region, the same at all of its replicas, 1 to 64 bytes:
+	// the aggregator groups its holders by it. Required with Global.
+	Region string `help:"Name of this region. Required with --global." placeholder:"NAME"`
+
+	// Global has the addresses of the aggregator, as host:port with commas between: rules
+	// with scope: global are counted there. With several, the next is called when one does
+	// not answer. HTTP/2 without TLS and without authentication, so both ends belong on a
+	// private network. Empty: a rule with scope: global is a mistake.
+	Global []string `help:"Addresses of the aggregator, for rules with scope: global: host:port[,host:port...]." placeholder:"HOST:PORT"`
+}
+
+// Check names every field that is out of range, and the range.
+func (a *Above) Check() error {
+	var errs []error
+	for _, address := range a.Global {
+		errs = append(errs, settings.Address("global", address))
+	}
+	return errors.Join(append(errs,
+		settings.Refuse(len(a.Global) > 0 && a.Region == "", "region: is missing; the aggregator needs the name of the region that asks: give one, such as --region eu"),
+		settings.Refuse(len(a.Region) > wire.MaxRegion, "region: has %d bytes, at most %d", len(a.Region), wire.MaxRegion),
+	)...)
+}
+
+// answersWithin is how long the aggregator may take in an ordinary hour: the way around the
+// world and back.
+const answersWithin = 250 * time.Millisecond
+
+// useAbove counts rules with scope: global in the tier above, behind a lease cache.
+func (t *Tier) useAbove(above *Above) error {
+	if t.alone = len(above.Global) == 0; t.alone {
+		return nil
+	}
+	store, err := remote.New(remote.Config{
+		Addresses: above.Global, Region: above.Region, Metrics: t.Metrics, Log: t.Log,
+		Rules: func() (string, uint64) { return t.Service.RulesVersion() },
+	})
+	if err != nil {
+		return err
+	}
+	c := t.store
+	c.far = front.New(front.Config{
+		Store: store, MaxKeys: t.cfg.MaxKeys, MaxBytes: int64(t.cfg.MaxMemory), Timeout: remote.DefaultTimeout, Answers: answersWithin,
+	})
+	c.Store, c.fall = limiter.ByScope(c.Store, c.far), limiter.FallByScope(c.fall, c.far)
+	c.run = append(c.run, store.Run, c.far.Run)
+	return nil
+}
+
+// refuseGlobal refuses rules that nobody would count for all regions.
+func refuseGlobal(set *rule.Set) error {
+	for i := range set.Len() {
+		if r := set.Rule(i); r.Scope == rule.ScopeGlobal && r.Mode != rule.Off {
+			return errors.New("rule " + r.Name + ": scope: global is counted by an aggregator, and this region has none; give --global HOST:PORT, or write scope: region")
+		}
+	}
+	return nil
+}

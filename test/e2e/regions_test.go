@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+const regionsRules = `
+rules:
+  - name: shared
+    match: { path: { prefix: /shared/ } }
+    key: [path]
+    limit: 100/1h
+    algorithm: fixed_window
+    scope: global
+    timeout: 1s
+    on_failure: deny
+  - name: open
+    match: { path: { prefix: /open/ } }
+    key: [path]
+    limit: 100/1h
+    scope: global
+  - name: exact
+    match: { path: { prefix: /exact/ } }
+    key: [path]
+    limit: 20/1h
+    algorithm: fixed_window
+    scope: global
+    consistency: exact
+    timeout: 1s
+    on_failure: deny
+  - name: both-global
+    match: { path: { prefix: /both/ } }
+    key: [path]
+    limit: 30/1h
+    algorithm: fixed_window
+    scope: global
+    consistency: exact
+    timeout: 1s
+  - name: both-region
+    match: { path: { prefix: /both/ } }
+    key: [path]
+    limit: 10/1h
+    algorithm: fixed_window
+    consistency: exact
+    timeout: 1s
+  - name: strict
+    match: { path: { prefix: /strict/ } }
+    key: [path]
+    limit: 10/1h
+    algorithm: fixed_window
+    scope: global
+    on_failure: deny
+`
+
+// regions are two regions with one PoP each, and the aggregator that both ask.
+type regions struct {
+	t          *testing.T
+	aggregator *region.Region
+	links      [2]*stack.Link // from each region to the aggregator
+	stacks     [2]*stack.Stack
+}
+
+// startRegions starts them, with answers of the aggregator this late.
+func startRegions(t *testing.T, delay time.Duration) *regions {
+	t.Helper()
+	dir := proc.LogDir(t)
+	r := &regions{t: t}
+	program := proc.Built(t, "bin/weir-global", "build")
+	r.aggregator = region.New(t, region.Config{
+		Dir: dir, Name: "global", Rules: regionsRules, Flags: []string{"--state", filepath.Join(dir, "global.state")},
+		Command: func(argv []string) []string { return append([]string{program}, argv[1:]...) },
+	})
+	r.aggregator.Start()
+	for i, name := range []string{"eu", "us"} {
+		r.links[i] = stack.NewLink(t, r.aggregator.Addr)
+		r.links[i].Delay(delay)
+		one := region.New(t, region.Config{
+			Dir: dir, Name: name, Rules: regionsRules, Flags: []string{"--region", name, "--global", r.links[i].Addr, "--state", "off"},
+		})
+		one.Start()
+		r.stacks[i] = stack.Start(t, stack.Config{PoPs: 1, RegionAddr: one.Addr})
+		awaitRules(t, r.stacks[i])
+	}
+	return r
+}
+
+// offer sends so many requests for a path to each region, a few at a time. It returns how
+// many each admitted, and how many there were of each status.
+func (r *regions) offer(path string, each int) (admitted [2]int64, statuses map[int]int) {
+	r.t.Helper()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	statuses = map[int]int{}
+	var counts [2]atomic.Int64
+	for i, s := range r.stacks {
+		var next atomic.Int64
+		for range 4 {
+			all.Go(func() {
+				for next.Add(1) <= int64(each) {
+					resp, err := stack.Do(s.PoPs[0].Addr, http.MethodGet, path, "")
+					if err != nil {
+						r.t.Error(err)
+						return
+					}
+					if resp.Status == http.StatusOK {
+						counts[i].Add(1)
+					}
+					mu.Lock()
+					statuses[resp.Status]++
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	all.Wait()
+	return [2]int64{counts[0].Load(), counts[1].Load()}, statuses
+}
+
+// One limit is one limit over two regions, with 50 ms between each and the aggregator.
+func TestTwoRegions(t *testing.T) {
+	r := startRegions(t, 50*time.Millisecond)
+	t.Run("a leased limit", func(t *testing.T) {
+		admitted, statuses := r.offer("/shared/a", 150)
+		if sum := admitted[0] + admitted[1]; sum > 100 || sum < 98 || statuses[http.StatusTooManyRequests] != int(300-sum) {
+			t.Errorf("admitted %v of 100: %v", admitted, statuses)
+		}
+	})
+	t.Run("an exact limit", func(t *testing.T) {
+		admitted, statuses := r.offer("/exact/a", 15)
+		if admitted[0]+admitted[1] != 20 || statuses[http.StatusTooManyRequests] != 10 {
+			t.Errorf("admitted %v of 20: %v", admitted, statuses)
+		}
+	})
+	t.Run("rules of both scopes", func(t *testing.T) {
+		admitted, _ := r.offer("/both/a", 20) // each region's rule admits 10
+		if admitted != [2]int64{10, 10} {
+			t.Errorf("admitted %v, want 10 and 10", admitted)
+		}
+		// What the regions' rules denied comes back: the global rule has 10 of 30 left.
+		proc.Await(t, 10*time.Second, "give-backs", func() string {
+			g := r.aggregator.Metrics()
+			granted, returned := g[`weir_units_granted_total{rule="both-global"}`], g[`weir_units_returned_total{rule="both-global"}`]
+			if granted-returned == 20 {
+				return ""
+			}
+			return fmt.Sprintf("granted %v and got back %v, want 20 out", granted, returned)
+		})
+	})
+	t.Run("the aggregator is away", func(t *testing.T) {
+		r.offer("/strict/spent", 10)
+		r.aggregator.Stop()
+		if admitted, statuses := r.offer("/strict/spent", 5); admitted != [2]int64{} || statuses[http.StatusTooManyRequests] == 0 {
+			t.Errorf("a spent key: admitted %v: %v", admitted, statuses)
+		}
+		if admitted, statuses := r.offer("/strict/new", 5); admitted != [2]int64{} || statuses[http.StatusServiceUnavailable] != 10 {
+			t.Errorf("on_failure deny: admitted %v: %v", admitted, statuses)
+		}
+		if admitted, _ := r.offer("/open/new", 5); admitted != [2]int64{5, 5} {
+			t.Errorf("on_failure allow: admitted %v", admitted)
+		}
+		r.aggregator.Start()
+		proc.Await(t, 10*time.Second, "the aggregator is asked again", func() string {
+			admitted, statuses := r.offer(fmt.Sprint("/strict/", time.Now().UnixNano()), 1)
+			if admitted != [2]int64{1, 1} {
+				return fmt.Sprintf("after the restart: %v", statuses)
+			}
+			return ""
+		})
+		if admitted, statuses := r.offer("/strict/spent", 5); admitted != [2]int64{} {
+			t.Errorf("a spent key after the restart: admitted %v: %v", admitted, statuses)
+		}
+	})
+}
+
+// A region without an aggregator does not count what all regions share.
+func TestGlobalRuleWithoutAggregator(t *testing.T) {
+	dir := proc.LogDir(t)
+	r := region.New(t, region.Config{Dir: dir, Name: "alone", Rules: "rules: [{ name: here, key: [], limit: 5/1h }]"})
+	r.Start()
+	r.SetRules(regionsRules)
+	proc.Eventually(t, 10*time.Second, "the region refuses the rules", func() bool {
+		return strings.Contains(r.Log(), "scope: global is counted by an aggregator")
+	})
+	if r.Metrics()["weir_rules_config_ok"] != 0 {
+		t.Error("the reload counts as good")
+	}
+}

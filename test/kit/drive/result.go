@@ -1,0 +1,81 @@
+package drive
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/measure"
+)
+
+// Result is what one run has seen.
+type Result struct {
+	Elapsed time.Duration
+	// Due is how many requests the rate asked for; in a closed loop, how many were
+	// sent. Due == Done + Failed + Missed.
+	Due    int64
+	Done   int64 // answered
+	Failed int64 // connection refused or broken, or reply not understood, or none in time
+	Missed int64 // due, but never sent: the servers or this driver were too slow
+
+	Status     Statuses // the answers
+	FirstError error    // of those that failed
+	// Slowest is the longest time from the sending of a request to its answer.
+	Slowest time.Duration
+	// Seconds counts requests by the second (Unix time) in which they were sent; nil in
+	// benchmarks.
+	Seconds map[int64]Second
+	// Latency is from when a request was due (closed loop: sent) to its answer, so
+	// that a stall counts against every request that it delayed.
+	Latency measure.Hist
+	// Lag is from when a request was due to when it was sent.
+	Lag measure.Hist
+	// CPU is what the driver itself used.
+	CPU time.Duration
+}
+
+// Second is what was sent in a second, and how much of it was answered with 200.
+type Second struct{ Sent, OK int64 }
+
+// Statuses counts answers by status code.
+type Statuses [600]int64
+
+// String leaves out what did not occur.
+func (s Statuses) String() string {
+	var b strings.Builder
+	for status, n := range s {
+		if n > 0 {
+			fmt.Fprintf(&b, "%d:%d ", status, n)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// Sent is the number of requests that were sent.
+func (r *Result) Sent() int64 { return r.Done + r.Failed }
+
+// OK is the number of answers with status 200.
+func (r *Result) OK() int64 { return r.Status[200] }
+
+// Other is the number of requests that were answered with none of the statuses,
+// or not at all.
+func (r *Result) Other(statuses ...int) int64 {
+	n := r.Sent()
+	for _, s := range statuses {
+		n -= r.Status[s]
+	}
+	return n
+}
+
+// PerSecond is how many requests were sent per second.
+func (r *Result) PerSecond() float64 { return float64(r.Sent()) / r.Elapsed.Seconds() }
+
+// count adds a request that was sent at a time to Seconds.
+func (r *Result) count(sent time.Time, ok bool) {
+	second := r.Seconds[sent.Unix()]
+	second.Sent++
+	if ok {
+		second.OK++
+	}
+	r.Seconds[sent.Unix()] = second
+}
