@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// Await polls until missing returns an empty text, and fails the test after within
-// with what was missing last.
+// Await polls until missing returns an empty text, and fails the test with what was
+// missing in a poll that began after within: a late test looks once more.
 func Await(t T, within time.Duration, what string, missing func() string) {
 	t.Helper()
 	deadline := time.Now().Add(within)
 	for {
+		last := time.Now().After(deadline)
 		left := missing()
 		if left == "" {
 			return
 		}
-		if t.Context().Err() != nil || time.Now().After(deadline) {
+		if last || t.Context().Err() != nil {
 			t.Fatalf("not within %v: %s: %s", within, what, strings.TrimSpace(left))
 		}
 		time.Sleep(20 * time.Millisecond)
