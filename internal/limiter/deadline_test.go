@@ -24,6 +24,7 @@ type slowStore struct {
 	limiter.Store
 	ends time.Time     // the deadline, when it was asked last
 	left time.Duration // until then
+	hung func()        // is called when it hangs; nil: nothing is
 }
 
 func (s *slowStore) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
@@ -39,6 +40,9 @@ func (s *slowStore) Acquire(ctx context.Context, asks []limiter.Ask, grants []le
 		}
 	}
 	if hung {
+		if s.hung != nil {
+			s.hung()
+		}
 		<-ctx.Done()
 	}
 }
@@ -107,9 +111,9 @@ func TestAnswersBeforeTheDeadline(t *testing.T) {
 
 // What is granted to a caller that has hung up meanwhile comes back.
 func TestCallerThatHangsUp(t *testing.T) {
-	r, _ := newSlowRegion(t)
+	r, store := newSlowRegion(t)
 	ctx, hangUp := context.WithCancel(t.Context())
-	time.AfterFunc(20*time.Millisecond, hangUp)
+	store.hung = hangUp
 	q := httptest.NewRequestWithContext(ctx, http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure,
 		bytes.NewReader(r.call(want("page", "hung", 1), want("page", "k", 7)).Append(nil)))
 	q.Header.Set("Content-Type", "application/proto")
