@@ -117,12 +117,15 @@ func (p *process) run(args ...string) {
 	p.t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 }
 
+// patience is how long tests wait for what comes in a moment, unless the machine is busy.
+const patience = time.Minute
+
 // waitFor waits for a line of the log with this text in it, and returns it.
 func (p *process) waitFor(text string) string {
 	p.t.Helper()
-	deadline := time.AfterFunc(20*time.Second, func() { p.logged.Broadcast() })
-	defer deadline.Stop()
 	begin := time.Now()
+	deadline := time.AfterFunc(patience, func() { p.logged.Broadcast() })
+	defer deadline.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
@@ -131,7 +134,7 @@ func (p *process) waitFor(text string) string {
 				return line
 			}
 		}
-		if time.Since(begin) > 20*time.Second {
+		if time.Since(begin) >= patience {
 			p.t.Fatalf("no %q in the log:\n%s", text, p.log.String())
 		}
 		p.logged.Wait()
@@ -159,7 +162,7 @@ func (p *process) ended() error {
 	select {
 	case err := <-p.done:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		p.t.Fatalf("did not end; its log:\n%s", p.log.String())
 		return nil
 	}
@@ -180,11 +183,10 @@ func (p *process) get(path string) (int, string) {
 func (p *process) waitForLimit(limit string) {
 	p.t.Helper()
 	rules := ""
-	for range 200 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if _, rules = p.get("/rules"); strings.Contains(rules, `"limit":"`+limit+`"`) {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	p.t.Fatalf("the limit %s is not in force: %s", limit, rules)
 }
@@ -193,7 +195,7 @@ func (p *process) waitForLimit(limit string) {
 func http2Client() *http.Client {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Client{Transport: &http.Transport{Protocols: &protocols}, Timeout: 10 * time.Second}
+	return &http.Client{Transport: &http.Transport{Protocols: &protocols}, Timeout: patience}
 }
 
 // acquire asks for one unit of a key as the filter does.
@@ -281,7 +283,7 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 
 // While it drains it is not ready, takes calls for a while, and fails none.
 func TestDrainUnderLoad(t *testing.T) {
-	p := startRegion(t, "--drain-wait", "300ms")
+	p := startRegion(t, "--drain-wait", "5s") // until then a late test has seen it drain
 	var answered, refused, after atomic.Int64
 	draining := make(chan struct{})
 	var all sync.WaitGroup
@@ -306,6 +308,7 @@ func TestDrainUnderLoad(t *testing.T) {
 					t.Errorf("a call failed: %v", err)
 					return
 				}
+				time.Sleep(time.Millisecond)
 			}
 		})
 	}
@@ -327,9 +330,10 @@ func TestDrainUnderLoad(t *testing.T) {
 
 // A connection that has asked nothing does not keep it from ending: an Envoy that starts
 // connects for its health checks, and is busy for seconds before it says more. Meanwhile
-// nobody could be answered.
+// nobody could be answered. Who had to wait for the connection would do so for 5 s, and
+// fail at the end of the drain.
 func TestSilentConnectionHoldsNothingUp(t *testing.T) {
-	p := startRegion(t)
+	p := startRegion(t, "--drain-timeout", "4s")
 	silent, err := net.Dial("tcp", strings.TrimPrefix(p.quota, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -338,13 +342,9 @@ func TestSilentConnectionHoldsNothingUp(t *testing.T) {
 	if _, err := p.acquire(http2Client(), 'a', 1, "k"); err != nil { // it has been accepted before this one
 		t.Fatal(err)
 	}
-	begin := time.Now()
 	p.signal(syscall.SIGTERM)
 	if err := p.ended(); err != nil {
-		t.Error(err)
-	}
-	if took := time.Since(begin); took > 3*time.Second {
-		t.Errorf("it took %v to end", took)
+		t.Errorf("%v; its log:\n%s", err, p.log.String())
 	}
 }
 
@@ -417,9 +417,13 @@ func TestRefusesToStart(t *testing.T) {
 
 // A PoP keeps its connection for hours: timeouts are for requests, not for that.
 func TestConnectionOutlivesTimeouts(t *testing.T) {
-	p := startRegion(t, "--header-timeout", "100ms")
-	for name, c := range map[string]*http.Client{"HTTP/2": http2Client(), "HTTP/1.1": {Transport: new(http.Transport)}} {
-		for seq := range uint64(3) {
+	p := startRegion(t, "--header-timeout", "2s") // a new connection has that long for its first request
+	clients := map[string]*http.Client{"HTTP/2": http2Client(), "HTTP/1.1": {Transport: new(http.Transport)}}
+	for _, again := range []bool{false, true} {
+		if again {
+			time.Sleep(5 * time.Second)
+		}
+		for name, c := range clients {
 			reused := false
 			trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }}
 			req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost,
@@ -433,10 +437,9 @@ func TestConnectionOutlivesTimeouts(t *testing.T) {
 			}
 			_, _ = io.Copy(io.Discard, r.Body)
 			_ = r.Body.Close()
-			if reused != (seq > 0) {
-				t.Errorf("%s: call %d used the connection again: %v", name, seq, reused)
+			if reused != again {
+				t.Errorf("%s: the connection was used again: %v, want %v", name, reused, again)
 			}
-			time.Sleep(400 * time.Millisecond)
 		}
 	}
 }
@@ -450,8 +453,12 @@ func TestSlowClientIsCut(t *testing.T) {
 	}
 	defer c.Close()
 	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nContent-Length: 100\r\n\r\nhalf", quotapbconnect.QuotaServiceAcquireProcedure)
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if reply, err := io.ReadAll(c); err != nil || bytes.HasPrefix(reply, []byte("HTTP/1.1 200")) {
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	reply, err := io.ReadAll(c)
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		err = nil // it was cut before it had sent its half
+	}
+	if err != nil || bytes.HasPrefix(reply, []byte("HTTP/1.1 200")) {
 		t.Errorf("half a body: %q, %v; want a refusal or the end", reply, err)
 	}
 }

@@ -22,7 +22,7 @@ const restartRules = `rules:
 - { name: sliding, key: [client_ip], limit: 10/300d, algorithm: sliding_window, consistency: exact }
 - { name: log, key: [client_ip], limit: 10/1h, algorithm: sliding_log, consistency: exact }
 - { name: leased, key: [client_ip], limit: 1000/1d, algorithm: fixed_window }
-- { name: slots, key: [client_ip], limit: 5, algorithm: concurrency }
+- { name: slots, key: [client_ip], limit: 5, algorithm: concurrency, lease: { ttl: 10m } }
 `
 
 // unitRules are those of restartRules that count units, with what a new key has.
