@@ -21,9 +21,10 @@ func (r *Relay) lentOf(now Millis, lease uint32) *lent {
 }
 
 // lend notes units that are handed out. Units of more leases than it can note are not
-// taken back here: they go to the tier above.
+// taken back here: they go to the tier above. So do all of a token bucket, and of an exact
+// rule, of which the relay holds no lease that they could be put into.
 func (r *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Millis) {
-	if units == 0 {
+	if units == 0 || t.Refills || t.Consistency == Exact {
 		return
 	}
 	l := r.lentOf(now, lease)
@@ -36,6 +37,10 @@ func (r *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Mill
 	l.units = min(l.units+units, 2*t.Capacity)
 	l.until = max(l.until, until, 1)
 }
+
+// Lends reports whether a lease that the relay has cut still runs. A relay in its place
+// would take back no more than it has cut itself.
+func (r *Relay) Lends(now Millis) bool { return now < max(r.lent[0].until, r.lent[1].until) }
 
 // Lies reports whether a holder claims to give back more units than it can have been
 // granted. Then none of them are taken back.

@@ -223,9 +223,10 @@ func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant
 }
 
 // settle takes back what a child gives back, at most what is out of its lease. Units of a
-// window are lent again until that ends. Units of a lease of which this relay has cut
-// nothing were cut by another relay: they go to the tier above, which limits them to what
-// it has out. So do tokens of a bucket: in a newer lot they would stay out for ever.
+// window are lent again until that ends. Units of a lease of which this relay has noted
+// nothing ([Relay.lend]) go to the tier above, which limits them to what it has out: another
+// relay cut them, the rule is exact, or they are tokens of a bucket, which would stay out
+// for ever in a newer lot.
 // Where the network may bring a copy to another relay, the caller takes Unused out of the
 // want and passes it on under a name: only the tier above can recognize the copy.
 func (r *Relay) settle(t *Terms, now Millis, w Want) Part {
@@ -235,7 +236,7 @@ func (r *Relay) settle(t *Terms, now Millis, w Want) Part {
 		return Part{}
 	}
 	l := r.lentOf(now, w.Lease)
-	if t.Refills || l == nil {
+	if l == nil {
 		return Part{Units: units, Lease: w.Lease, Expiry: now}
 	}
 	return r.TakeBack(t, now, Part{Units: min(units, l.units), Lease: w.Lease})

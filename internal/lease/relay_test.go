@@ -142,6 +142,9 @@ func TestRelayTakesBack(t *testing.T) {
 		}
 	}
 	n.acquire(1000, Want{Need: 6, Waiting: 6, Want: 6}, Admit, 6)
+	if !n.Lends(1998) || n.Lends(1999) {
+		t.Error("a lease that was cut until 1999 does not run until then")
+	}
 	if _, _, back := n.Acquire(&n.terms, 2000+Millis(leaseMemory/limit.Millisecond), Want{Unused: 4, Lease: 7}); back.Units != 4 || n.Account.Lots[0].Units != 0 {
 		t.Errorf("takes units back long after their lease: %+v", n.Account.Lots)
 	}
@@ -203,6 +206,11 @@ func TestRelayOfAnExactRule(t *testing.T) {
 	n.acquire(1100, w, Refuse, 0)
 	n.acquire(1204, w, Wait, 0)
 	n.acquire(1204, w, Refuse, 0)
+	n.Relay.Apply(&n.terms, 1206, 1204, up, Grant{Status: OK, Granted: 1, Lease: 7, TTL: 1000}, 100, []Want{w}, grants)
+	_, _, back := n.Acquire(&n.terms, 1206, Want{Unused: 3, Lease: 7})
+	if grants[0].Granted != 1 || back.Units != 3 || back.Lease != 7 || n.Lends(1206) {
+		t.Errorf("granted %+v, gave back %+v: the counter has the account of what is out", grants, back)
+	}
 }
 
 // Where neither lot has what a want needs, both together may, for as long as the

@@ -156,6 +156,7 @@ func TestDrainOfAStoreThatHangs(t *testing.T) {
 		for i := range 3000 {
 			ask(t, f, p, fmt.Sprint(i%1000))
 		}
+		time.Sleep(time.Second) // what was asked for ahead arrives
 		has := int64(0)
 		for i := range 1000 {
 			has += 100_000 - 3 - left(t, behind.Store, p, fmt.Sprint(i))
@@ -179,6 +180,7 @@ func TestDrainWhileANodeHangs(t *testing.T) {
 		for i := range 3000 {
 			ask(t, f, p, fmt.Sprint([]string{"well", "hung"}[i%2], i%1000))
 		}
+		time.Sleep(time.Second) // what was asked for ahead arrives
 		behind.sound.Store(false)
 		if d := drainOf(t, f); d.Units == 0 || d.Lost == 0 {
 			t.Errorf("drained %+v, want some of both", d)

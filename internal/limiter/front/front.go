@@ -61,8 +61,8 @@ type Stats struct {
 	Denied uint64 // from a denial in memory
 	Failed uint64 // unavailable without asking: the store did not answer just before
 	Asked  uint64 // sent to the store: on behalf of callers, behind them, or passed on
-	// Evicted counts keys that were evicted although they had units on lease or a denial
-	// to remember. Full counts how often no key could be evicted.
+	// Evicted counts keys that were evicted although they had units on lease, had handed
+	// some out, or had a denial to remember. Full counts how often no key could be evicted.
 	Evicted uint64
 	Full    uint64
 	Keys    int

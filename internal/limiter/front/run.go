@@ -171,13 +171,14 @@ func (s *Store) scan(shard *table.Shard[cached], n int, visit func(k key)) {
 	shard.Scan(n, func(e *table.Entry[cached]) { visit(key{store: s, shard: shard, hash: e.Hash(), Entry: e}) })
 }
 
-// forget removes the entry of a key if a new one would do the same. An idle key that has
-// something to report is put on the agenda.
+// forget removes the entry of a key if a new one would do the same, which would take back
+// less while leases run that were cut from this one. An idle key that has something to
+// report is put on the agenda.
 func (k key) forget(now lease.Millis) bool {
 	v := &k.Value
 	switch {
 	case v.busy() || !v.budget.idle(now) || now < v.pause: // a new entry may ask at once
-	case v.slots.idle(now) && v.relay.Account.Idle(&k.Policy.Terms, now):
+	case v.slots.idle(now) && v.relay.Account.Idle(&k.Policy.Terms, now) && !v.relay.Lends(now):
 		k.shard.Remove(k.Entry)
 		return true
 	case k.reports(now):

@@ -218,3 +218,34 @@ func TestDoubledGiveBacksMintNothing(t *testing.T) {
 		}
 	}
 }
+
+// All units of a lease that runs come back, also when a key was idle for so long that the
+// cache may have forgotten it.
+func TestUnitsOfAnIdleKeyComeBack(t *testing.T) {
+	for name, spec := range algorithms {
+		for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
+			t.Run(fmt.Sprintf("%s, %v", name, c), func(t *testing.T) {
+				spec.Count, spec.Period = 100, limit.Hour
+				onSite(t, 1, func(t *testing.T, s *site) {
+					p := ruled(t, "hot", spec, c)
+					a := &client{t: t, store: s.fronts[0], policy: p}
+					grants := a.acquire(a.ask(p, 0, 20, 20))
+					time.Sleep(5 * time.Second) // the cache looks for idle keys every two
+					grants = append(grants, a.acquire(a.ask(p, 0, 5, 5))...)
+					for _, g := range grants {
+						back := a.ask(p, 0, 0, 0)
+						back.Want.Unused, back.Want.Lease = g.Granted, g.Lease
+						a.acquire(back)
+					}
+					time.Sleep(20 * time.Second) // what the cache took back lapses
+					if got := charged(t, s.base, p, "hot"); got != 0 {
+						t.Errorf("%d are charged of 25 that came back", got)
+					}
+					if keys := s.fronts[0].Stats().Keys; keys != 0 {
+						t.Errorf("%d keys are cached, of which nothing is on lease", keys)
+					}
+				})
+			})
+		}
+	}
+}
