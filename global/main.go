@@ -48,12 +48,15 @@ func load(args []string, out io.Writer) (*tier.Config, error) {
 	if c.Rules == "" {
 		return nil, errors.New("rules: is missing; give the path of a rules file, such as --rules rules.yaml: the same as that of the regions")
 	}
+	if c.Front == "on" {
+		return nil, errors.New("front: on is for a region; each call of a region's replica has gathered its asks already: write off, or leave it out")
+	}
 	return c, c.Check()
 }
 
 // run is a tier without anything beside it. It counts rules with scope: global itself.
 func run(ctx context.Context, cfg *tier.Config, log *slog.Logger) error {
-	t, err := tier.New(cfg, tier.Program{Name: "weir-global"}, log)
+	t, err := tier.New(cfg, tier.Program{Name: "weir-global", Divides: true}, log)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (c *Counter) Recall(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
 // Acquire applies want w at now, the granter's clock, and answers it.
 func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Grant {
 	c.settle(l, t, now, &w)
-	ask := limit.Ask{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Askers: c.Askers.Count()}
+	ask := limit.Ask{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Withheld: w.Withheld, Askers: c.Askers.Count()}
 	if w.Next {
 		ask.Lead = limit.Micros(t.Lead+t.Interval) * limit.Millisecond
 	}
@@ -77,7 +77,7 @@ func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Gr
 // (package rounds); the second is [Counter.Acquire] of [Want.Asks].
 func (c *Counter) Fit(l *limit.Limit, t *Terms, now limit.Micros, w Want) (g Grant, fits bool) {
 	c.settle(l, t, now, &w)
-	d := l.Decide(&c.State, now, limit.Ask{})
+	d := l.Decide(&c.State, now, limit.Ask{Withheld: w.Withheld})
 	if d.Remaining < w.Need {
 		return c.Acquire(l, t, now, w.Asks()), false
 	}

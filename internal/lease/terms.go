@@ -153,6 +153,7 @@ type Want struct {
 	Debt      uint64 // names these units, the same in every repetition; 0: they have no name
 	Denied    int64  // units refused from memory since the last ask
 	Fresh     bool   // the first ask for this key within a lease interval
+	Withheld  int64  // units that the granter keeps for others: see package fair. It is not part of the message
 	Next      bool   // what is asked ahead is meant for the next window
 
 	// What the holder remembers of the counter, for a granter that has lost it: so many
@@ -164,7 +165,7 @@ type Want struct {
 
 // Asks is the part of a want that asks for something.
 func (w *Want) Asks() Want {
-	return Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Next: w.Next}
+	return Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Withheld: w.Withheld, Next: w.Next}
 }
 
 // Status is the outcome of a want. The zero value is not legal on the wire.

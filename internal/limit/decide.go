@@ -11,6 +11,9 @@ const maxNow = maxExact - 1 - 3*MaxPeriod
 // remaining/(2*Askers), so that leases shrink as a window runs out, and all that
 // remains for a token bucket, which refills.
 //
+// What is withheld counts as not there, also in Remaining. RetryAfter does not include it,
+// and is 0 if nothing else is missing.
+//
 // A denied need costs nothing unless the limit has ChargeDenied. An ask for
 // nothing is a report: Granted and RetryAfter are 0. A limit on Concurrency
 // grants nothing here; see [Limit.Hold]. Constant time; O(log n) for a sliding log
@@ -152,6 +155,9 @@ func (l *Limit) PeriodFromID(now Micros, id uint32) Micros {
 	return (ms + Micros(int32(id-uint32(ms)))) * Millisecond
 }
 
+// left is what is there for the ask of so many units that remain.
+func (a *Ask) left(remaining int64) int64 { return max(0, remaining-a.Withheld) }
+
 // size is how much an ask gets whose need fits into remaining.
 func (a *Ask) size(remaining int64) int64 {
 	granted := a.Waiting
@@ -174,6 +180,7 @@ func (a *Ask) legalize() {
 	a.Waiting = min(max(a.Waiting, a.Need), MaxCount)
 	a.Want = min(max(a.Want, a.Waiting), MaxCount)
 	a.Askers = min(max(a.Askers, 1), MaxCount)
+	a.Withheld = legalUnits(a.Withheld)
 }
 
 func legalUnits(n int64) int64 { return min(max(n, 0), MaxCount) }

@@ -27,14 +27,18 @@ func (l *Limit) acquireFixed(st *State, now Micros, a *Ask, d *Decision) {
 		l.acquireNext(st, now, a, d)
 		return
 	}
-	remaining := l.unspent(st.Level)
+	whole := l.unspent(st.Level)
+	remaining := a.left(whole)
 	switch {
 	case remaining < a.Need:
 		if l.spec.ChargeDenied {
 			l.chargeFixed(st, now, a.Need)
-			remaining = l.unspent(st.Level)
+			whole = l.unspent(st.Level)
+			remaining = a.left(whole)
 		}
-		d.RetryAfter = l.fixedRetry(st, now, a.Need)
+		if a.Need > whole { // else it is only withheld
+			d.RetryAfter = l.fixedRetry(st, now, a.Need)
+		}
 	case a.Want > 0 && remaining > 0:
 		if d.Granted = a.size(remaining); d.Granted > 0 {
 			l.chargeFixed(st, now, d.Granted)
@@ -53,14 +57,14 @@ func (l *Limit) leads(st *State, now, lead Micros) bool {
 
 // acquireNext grants units of the next window. Their ttl runs from the flip.
 func (l *Limit) acquireNext(st *State, now Micros, a *Ask, d *Decision) {
-	next := l.unspent(*st.next())
+	next := a.left(l.unspent(*st.next()))
 	if d.Granted = a.size(next); d.Granted > 0 {
 		*st.next() += d.Granted
 		d.Period = st.At + l.spec.Period
 		d.StartsIn = d.Period - now
 		d.TTL = d.StartsIn + min(l.ttl(next), l.spec.Period)
 	}
-	d.Remaining = l.unspent(st.Level)
+	d.Remaining = a.left(l.unspent(st.Level))
 	d.Reset = l.fixedReset(st, now)
 }
 

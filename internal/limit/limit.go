@@ -117,6 +117,8 @@ type Ask struct {
 	// asked ahead of Waiting gets at most remaining/(2*Askers). 0 counts as 1.
 	// Token buckets ignore it: they refill.
 	Askers int64
+	// Withheld is units that are kept for others: they are not there for this ask.
+	Withheld int64
 	// Lead, if greater than 0, asks for the next window when that begins within
 	// Lead. Only FixedWindow with AlignClock uses it, and only when Need is 0.
 	Lead Micros

@@ -105,7 +105,7 @@ func checkBounds(t failer, i int, l *Limit, a Ask, d Decision) {
 		t.Fatalf("step %d: nothing granted, but for a time: %+v", i, d)
 	case d.Granted > 0 && d.TTL <= d.StartsIn:
 		t.Fatalf("step %d: over before it begins: %+v", i, d)
-	case (d.RetryAfter == 0) != (d.Granted > 0 || a.Need == 0):
+	case a.Withheld == 0 && (d.RetryAfter == 0) != (d.Granted > 0 || a.Need == 0):
 		t.Fatalf("step %d: need %d, retry after %d: %+v", i, a.Need, d.RetryAfter, d)
 	case d.Remaining < 0 || d.Remaining > l.capacity || d.RetryAfter < 0 || d.Reset < 0:
 		t.Fatalf("step %d: out of range: %+v", i, d)
@@ -116,10 +116,10 @@ func checkBounds(t failer, i int, l *Limit, a Ask, d Decision) {
 // it left the state alone.
 func checkPeek(t failer, i int, l *Limit, st State, peek Decision, a Ask, d Decision) {
 	t.Helper()
-	if ahead := a.Need == 0; !ahead && (peek.Granted == a.Need) != (d.Granted > 0) {
+	if ahead := a.Need == 0; !ahead && (peek.Remaining-a.Withheld >= a.Need) != (d.Granted > 0) {
 		t.Fatalf("step %d: peek %+v, but %+v", i, peek, d)
 	}
-	if !l.spec.ChargeDenied && peek.RetryAfter != d.RetryAfter {
+	if d.Granted == 0 && !l.spec.ChargeDenied && peek.RetryAfter != d.RetryAfter {
 		t.Fatalf("step %d: peek says retry after %d, acquire %d", i, peek.RetryAfter, d.RetryAfter)
 	}
 	if peek.Granted > 0 && peek.Remaining < peek.Granted {
@@ -292,7 +292,8 @@ func drawSteps(t *rapid.T, l *Limit) []step {
 			waiting := min(MaxCount, need+rapid.SampledFrom([]int64{0, 0, 1, c}).Draw(t, "also waiting"))
 			want := min(MaxCount, waiting+rapid.SampledFrom([]int64{0, 0, 1, c / 3, c}).Draw(t, "ahead"))
 			s.ask = Ask{Need: need, Waiting: waiting, Want: want, Askers: rapid.Int64Range(0, 5).Draw(t, "askers"),
-				Lead: rapid.SampledFrom([]Micros{0, 0, p / 4, 2 * p}).Draw(t, "lead")}
+				Withheld: rapid.SampledFrom([]int64{0, 0, 0, 1, c / 3, c, MaxCount}).Draw(t, "withheld"),
+				Lead:     rapid.SampledFrom([]Micros{0, 0, p / 4, 2 * p}).Draw(t, "lead")}
 		default:
 			s.units = legal.Draw(t, "units")
 			s.grant = rapid.IntRange(0, 3).Draw(t, "grant")

@@ -27,13 +27,17 @@ package limit
 
 func (l *Limit) acquireLog(st *State, now Micros, a *Ask, d *Decision) {
 	l.expire(st, now)
-	remaining := l.logRemaining(st)
+	whole := l.logRemaining(st)
+	remaining := a.left(whole)
 	switch {
 	case remaining < a.Need:
 		if l.spec.ChargeDenied {
 			l.chargeLog(st, a.Need)
+			whole = l.logRemaining(st)
 		}
-		d.RetryAfter = l.logRetry(st, now, a.Need)
+		if a.Need > whole { // else it is only withheld
+			d.RetryAfter = l.logRetry(st, now, a.Need)
+		}
 	case a.Want > 0 && remaining > 0:
 		if d.Granted = a.size(remaining); l.spec.MinInterval > 0 {
 			d.Granted = a.Need
@@ -46,7 +50,7 @@ func (l *Limit) acquireLog(st *State, now Micros, a *Ask, d *Decision) {
 			st.insert(d.Period, d.Granted)
 		}
 	}
-	d.Remaining = l.logRemaining(st)
+	d.Remaining = a.left(l.logRemaining(st))
 	d.Reset = l.logReset(st, now)
 }
 

@@ -43,14 +43,18 @@ func newFade(s Spec) (fade, bool) {
 
 func (l *Limit) acquireSliding(st *State, now Micros, a *Ask, d *Decision) {
 	l.slide(st, now)
-	remaining := l.slidingRemaining(st, now)
+	whole := l.slidingRemaining(st, now)
+	remaining := a.left(whole)
 	switch {
 	case remaining < a.Need:
 		if l.spec.ChargeDenied {
 			l.chargeWindow(st, a.Need)
-			remaining = l.slidingRemaining(st, now)
+			whole = l.slidingRemaining(st, now)
+			remaining = a.left(whole)
 		}
-		d.RetryAfter = l.slidingRetry(st, now, a.Need)
+		if a.Need > whole { // else it is only withheld
+			d.RetryAfter = l.slidingRetry(st, now, a.Need)
+		}
 	case a.Want > 0 && remaining > 0:
 		if d.Granted = a.size(remaining); d.Granted > 0 {
 			st.Level += d.Granted

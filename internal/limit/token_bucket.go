@@ -64,14 +64,18 @@ func (st *State) tokenCost() *int64 { return &st.Aux }
 func (l *Limit) acquireBucket(st *State, now Micros, a *Ask, d *Decision) {
 	b := &l.bucket
 	l.refill(st, now)
-	remaining := b.tokens(st)
+	whole := b.tokens(st)
+	remaining := a.left(whole)
 	switch {
 	case remaining < a.Need:
 		if l.spec.ChargeDenied {
 			b.charge(st, a.Need)
-			remaining = b.tokens(st)
+			whole = b.tokens(st)
+			remaining = a.left(whole)
 		}
-		d.RetryAfter = l.bucketWait(st, now, a.Need)
+		if a.Need > whole { // else it is only withheld
+			d.RetryAfter = l.bucketWait(st, now, a.Need)
+		}
 	case a.Want > 0 && remaining > 0:
 		d.Granted = min(a.Want, remaining)
 		d.TTL = l.ttl(remaining)

@@ -154,9 +154,9 @@ func (w *twin) take(at Micros, units int64) {
 func (w *twin) acquire(now Micros, a Ask) Decision {
 	w.moveTo(now)
 	s, end := w.spec, w.seen+w.spec.Period
-	d := Decision{Remaining: w.remaining(now)}
+	d := Decision{Remaining: max(0, w.remaining(now)-a.Withheld)}
 	if s.Algorithm == FixedWindow && s.Align == AlignClock && a.Need == 0 && a.Lead > 0 && end-now <= a.Lead {
-		next := max(0, s.Count-w.sum(end, end))
+		next := max(0, s.Count-w.sum(end, end)-a.Withheld)
 		if d.Granted = w.size(next, a); d.Granted > 0 {
 			w.take(end, d.Granted)
 			d.Period, d.StartsIn = end, end-now
@@ -167,7 +167,7 @@ func (w *twin) acquire(now Micros, a Ask) Decision {
 	if d.Remaining < a.Need {
 		if s.ChargeDenied {
 			w.take(w.seen, a.Need)
-			d.Remaining = w.remaining(now)
+			d.Remaining = max(0, w.remaining(now)-a.Withheld)
 		}
 		return d
 	}
@@ -188,7 +188,7 @@ func (w *twin) acquire(now Micros, a Ask) Decision {
 		d.TTL = min(w.ttl(before, s.Count), end-now)
 	}
 	w.take(d.Period, d.Granted)
-	d.Remaining = w.remaining(now)
+	d.Remaining = max(0, w.remaining(now)-a.Withheld)
 	return d
 }
 

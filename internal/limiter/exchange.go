@@ -119,7 +119,7 @@ func (x *exchange) askOf(i int, w *wire.Want, p *Policy) Ask {
 	w.Key = rule.ShortKey(w.Key) // filters of an older release send longer ones
 	want, holding := bridge.WantFromWire(p.Limit, w)
 	want.Debt = DebtID(names(r), want.Debt)
-	a := Ask{Policy: p, Key: w.Key, Group: w.Group, Want: want}
+	a := Ask{Policy: p, Key: w.Key, Group: w.Group, Want: want, Region: r.Region}
 	if p.Limit.Spec().Algorithm == limit.Concurrency {
 		a.Holder, a.Seq, a.Holding = slotHolder(r, w.Lease), r.Seq, holding
 	} else if a.Want.Unused > 0 {

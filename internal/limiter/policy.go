@@ -28,6 +28,8 @@ type Policy struct {
 	Mode rule.Mode
 	// Scope is who shares the counters; it chooses the store, see [ByScope].
 	Scope rule.Scope
+	// Fair is how regions share a limit of scope global that is too small for all of them.
+	Fair rule.Fair
 	// Key is what keys are made of; nil where they are not those of a rules file.
 	Key []rule.Part
 	// Beside is set if the count came with a request: other requests judge the same counter

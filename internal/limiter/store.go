@@ -24,6 +24,10 @@ type Ask struct {
 	// call twice. The rest of it is the caller's own.
 	Returned []Returned
 
+	// Region is the name of the region whose replica asks, for a limit that all regions
+	// share; empty: the holder is none of them.
+	Region string
+
 	// Op, Holder, Seq and Holding are for a Concurrency limit only. Holder is a hash of
 	// the name of a holder that states what it has (Hold), or of one request (the other
 	// operations, which use Need for its cost and no group). It is never 0. Holding is how

@@ -150,6 +150,7 @@ func (c *checker) rule(r *Rule) {
 	c.key(r.Key)
 	c.cost(r.Cost)
 	c.word("scope", int(r.Scope), scopeNames)
+	c.word("fair", int(r.Fair), fairNames)
 	c.word("consistency", int(r.Consistency), consistencyNames)
 	c.integer("overdraft", r.Overdraft, overdraftRange)
 	c.onFailure(r)

@@ -21,6 +21,7 @@ func (c *checker) combinations(r *Rule) {
 	case r.Scope == ScopeGlobal && base.Algorithm == limit.Concurrency:
 		c.add("scope", "global counts units, not slots; write scope: region, or another algorithm", "algorithm")
 	}
+	c.fair(r)
 	c.lease(r)
 	for i, v := range r.Limits {
 		prefix := ofVariant(i)
@@ -40,6 +41,17 @@ func (c *checker) local(r *Rule) {
 	c.refuse(r.LeaseInterval != 0, "lease.interval",
 		"is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
 	c.refuse(r.Timeout != 0, "timeout", "is about asking the region, and scope: pop never asks; leave it out, or write scope: region", "scope")
+}
+
+// fair checks how regions share a limit.
+func (c *checker) fair(r *Rule) {
+	switch algorithm := r.Limits[0].Limit.Algorithm; {
+	case r.Fair == FairDemand:
+	case r.Scope != ScopeGlobal:
+		c.add("fair", "is about regions that share a limit; leave it out, or write scope: global", "scope")
+	case algorithm != limit.TokenBucket && algorithm != limit.FixedWindow:
+		c.add("fair", "equal parts are only for token_bucket and fixed_window; leave it out, or write one of these", "algorithm")
+	}
 }
 
 // lease checks the settings of leases against the algorithm.

@@ -113,6 +113,7 @@ func (w *writer) rule(r *Rule) {
 	}
 	w.cost(r.Cost)
 	w.enumField("scope", r.Scope.String(), ScopeRegion.String())
+	w.enumField("fair", r.Fair.String(), FairDemand.String())
 	w.enumField("consistency", r.Consistency.String(), lease.Leased.String())
 	if r.Consistency == lease.Optimistic {
 		w.intField("overdraft", r.Overdraft, DefaultOverdraft)

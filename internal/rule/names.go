@@ -11,6 +11,7 @@ import (
 var (
 	modeNames        = []string{Enforce: "enforce", Shadow: "shadow", Off: "off"}
 	scopeNames       = []string{ScopeRegion: "region", ScopePoP: "pop", ScopeGlobal: "global"}
+	fairNames        = []string{FairDemand: "demand", FairEqual: "equal"}
 	consistencyNames = []string{lease.Leased.String(), lease.Exact.String(), lease.Optimistic.String()}
 	onFailureNames   = []string{lease.FailureAllow.String(), lease.FailureDeny.String(), lease.FailureLocal.String()}
 	xRateLimitNames  = []string{XRateLimitOff: "off", XRateLimitDraft03: "draft03", XRateLimitUnix: "unix"}
@@ -28,6 +29,9 @@ func (m Mode) String() string { return name(modeNames, int(m)) }
 
 // String returns the word of the rule language.
 func (s Scope) String() string { return name(scopeNames, int(s)) }
+
+// String returns the word of the rule language.
+func (f Fair) String() string { return name(fairNames, int(f)) }
 
 // String returns the word of the rule language.
 func (x XRateLimit) String() string { return name(xRateLimitNames, int(x)) }
@@ -59,7 +63,7 @@ func name(names []string, i int) string {
 var (
 	documentFields  = []string{"client_ip", "rules", "revision"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
-	ruleFields      = []string{"name", "mode", "match", "key", "limit", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "consistency", "overdraft", "on_failure", "timeout", "lease", "x_ratelimit"}
+	ruleFields      = []string{"name", "mode", "match", "key", "limit", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "x_ratelimit"}
 	matchFields     = []string{"methods", "hosts", "path", "headers", "ignore_case", "trailing_slash", "path_parameters"}
 	whenFields      = []string{"method", "host", "path", "header", "ignore_case", "trailing_slash", "path_parameters"}
 	pathFields      = []string{"exact", "prefix", "regex", "template"}

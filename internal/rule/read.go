@@ -115,6 +115,7 @@ func (d *reader) rule(v strict.Value) Rule {
 	}
 	r.Cost = d.cost(v.Field("cost"))
 	r.Scope = enum[Scope](v.Field("scope"), scopeNames)
+	r.Fair = enum[Fair](v.Field("fair"), fairNames)
 	r.Consistency = enum[lease.Consistency](v.Field("consistency"), consistencyNames)
 	r.Overdraft = integer(v.Field("overdraft"), overdraftRange)
 	d.onFailure(v.Field("on_failure"), &r)

@@ -52,7 +52,10 @@ type Rule struct {
 	Limits []Variant
 	Cost   Cost
 
-	Scope       Scope
+	Scope Scope
+	// Fair is how regions share the limit while it is too small for all of them. Only with
+	// ScopeGlobal, and FairEqual only for a token bucket or a fixed window.
+	Fair        Fair
 	Consistency lease.Consistency
 	// Overdraft is how many units each holder may admit while its question is in
 	// flight; 1 to limit.MaxCount. Only with lease.Optimistic.
@@ -103,6 +106,16 @@ const (
 	ScopeRegion Scope = iota
 	ScopePoP          // one Envoy process
 	ScopeGlobal       // all regions
+)
+
+// Fair is how regions share a limit that is too small for all of them. The zero value is
+// FairDemand.
+type Fair uint8
+
+// The ways to share.
+const (
+	FairDemand Fair = iota // in proportion to what each demands, as one exact limiter would
+	FairEqual              // max-min: no region gets more than an equal part while another gets less than it demands
 )
 
 // defaultTimeout is how long a request waits by default: other regions are farther away.

@@ -212,7 +212,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision"},
 		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision"},
 		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},
-		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, key, limit, overrides, algorithm, align, min_interval, charge_denied, cost, scope, consistency, overdraft, on_failure, timeout, lease or x_ratelimit"},
+		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, key, limit, overrides, algorithm, align, min_interval, charge_denied, cost, scope, fair, consistency, overdraft, on_failure, timeout, lease or x_ratelimit"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"a","key":[],"limit":"5/1m"}]}`, `1:56: rules[1].name: "a" is taken; write a name that no other rule has; the first is rules[0] (line 1)`},
 	} {
 		set, err := Decode([]byte(test.doc))
@@ -322,6 +322,12 @@ var legal = rapid.Custom(func(t *rapid.T) Rule {
 	}
 	if rapid.Bool().Draw(t, "cost from header") {
 		r.Cost.Header, r.Cost.Max = "x-cost", 20+rapid.Int64Range(0, 30).Draw(t, "max")
+	}
+	if spec.Algorithm != limit.Concurrency && rapid.Bool().Draw(t, "global") {
+		r.Scope = ScopeGlobal
+		if spec.Algorithm == limit.TokenBucket || spec.Algorithm == limit.FixedWindow {
+			r.Fair = Fair(rapid.IntRange(0, 1).Draw(t, "fair"))
+		}
 	}
 	if r.Consistency == lease.Optimistic {
 		r.Overdraft = rapid.Int64Range(0, 5).Draw(t, "overdraft")

@@ -168,8 +168,8 @@ func TestSchemaHasTheWordsOfTheLanguage(t *testing.T) {
 			t.Errorf("%s: schema %v, language %v", name, got, want)
 		}
 	}
-	if checked != 7 {
-		t.Errorf("checked %d enums, want 7", checked)
+	if checked != 8 {
+		t.Errorf("checked %d enums, want 8", checked)
 	}
 }
 

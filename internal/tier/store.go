@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 	"github.com/weirlimit/weir/internal/limiter/memory"
+	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -32,19 +33,22 @@ type counters struct {
 }
 
 // newCounters makes the store, behind a lease cache if the configuration has one.
-// callTime is as in [Program].
-func newCounters(cfg *Config, callTime time.Duration, r *telemetry.Registry, ready *admin.Readiness, log *slog.Logger) (*counters, error) {
+func newCounters(cfg *Config, p Program, r *telemetry.Registry, ready *admin.Readiness, log *slog.Logger) (*counters, error) {
 	c := &counters{begin: func(func() int) {}, end: func() {}}
 	if len(cfg.Redis) == 0 {
 		c.useMemory(cfg, r, log)
 	} else if err := c.useRedis(cfg, r, ready, log); err != nil {
 		return nil, err
 	}
-	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 {
+	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 && !p.Divides {
 		c.cache = front.New(front.Config{
-			Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Timeout: max(cfg.RedisOf.Timeout, callTime),
+			Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Timeout: max(cfg.RedisOf.Timeout, p.CallTime),
 		})
 		c.Store, c.fall, c.run = c.cache, c.cache, append(c.run, c.cache.Run)
+	}
+	if p.Divides {
+		divided := regions.New(regions.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Metrics: r})
+		c.Store, c.run = divided, append(c.run, divided.Run)
 	}
 	return c, nil
 }

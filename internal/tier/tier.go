@@ -23,6 +23,8 @@ type Program struct {
 	Name string
 	// CallTime is how long calls of its extensions may take; 0: there are none.
 	CallTime time.Duration
+	// Divides is set if the callers are replicas of regions, among which limits are divided.
+	Divides bool
 	// Above has the tier that counts rules with scope: global; nil: this one does.
 	Above *Above
 }
@@ -57,7 +59,7 @@ type Tier struct {
 func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	t := &Tier{Metrics: telemetry.NewRegistry(p.Name), Log: log, cfg: cfg, ready: newReadiness(cfg, log)}
 	var err error
-	if t.store, err = newCounters(cfg, p.CallTime, t.Metrics, t.ready, log); err != nil {
+	if t.store, err = newCounters(cfg, p, t.Metrics, t.ready, log); err != nil {
 		return nil, err
 	}
 	if p.Above != nil {

@@ -39,6 +39,15 @@ rules:
     consistency: exact
     timeout: 1s
     on_failure: deny
+  - name: equal
+    match: { path: { prefix: /equal/ } }
+    key: [path]
+    limit: 200/1h
+    algorithm: fixed_window
+    scope: global
+    fair: equal
+    timeout: 1s
+    on_failure: deny
   - name: both-global
     match: { path: { prefix: /both/ } }
     key: [path]
@@ -99,32 +108,50 @@ func startRegions(t *testing.T, delay time.Duration) *regions {
 // many each admitted, and how many there were of each status.
 func (r *regions) offer(path string, each int) (admitted [2]int64, statuses map[int]int) {
 	r.t.Helper()
-	var mu sync.Mutex
+	var counts [2]map[int]int
 	var all sync.WaitGroup
-	statuses = map[int]int{}
-	var counts [2]atomic.Int64
-	for i, s := range r.stacks {
-		var next atomic.Int64
-		for range 4 {
-			all.Go(func() {
-				for next.Add(1) <= int64(each) {
-					resp, err := stack.Do(s.PoPs[0].Addr, http.MethodGet, path, "")
-					if err != nil {
-						r.t.Error(err)
-						return
-					}
-					if resp.Status == http.StatusOK {
-						counts[i].Add(1)
-					}
-					mu.Lock()
-					statuses[resp.Status]++
-					mu.Unlock()
-				}
-			})
-		}
+	for i := range r.stacks {
+		all.Go(func() { counts[i] = r.send(i, path, each) })
 	}
 	all.Wait()
-	return [2]int64{counts[0].Load(), counts[1].Load()}, statuses
+	statuses = map[int]int{}
+	for i := range counts {
+		admitted[i] = int64(counts[i][http.StatusOK])
+		for status, n := range counts[i] {
+			statuses[status] += n
+		}
+	}
+	return admitted, statuses
+}
+
+// to sends requests to one region, and returns how many it admitted.
+func (r *regions) to(region int, path string, requests int) int {
+	return r.send(region, path, requests)[http.StatusOK]
+}
+
+// send sends requests to a region, four at a time, and counts the answers by status.
+func (r *regions) send(region int, path string, requests int) map[int]int {
+	r.t.Helper()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var next atomic.Int64
+	statuses := map[int]int{}
+	for range 4 {
+		all.Go(func() {
+			for next.Add(1) <= int64(requests) {
+				resp, err := stack.Do(r.stacks[region].PoPs[0].Addr, http.MethodGet, path, "")
+				if err != nil {
+					r.t.Error(err)
+					return
+				}
+				mu.Lock()
+				statuses[resp.Status]++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return statuses
 }
 
 // One limit is one limit over two regions, with 50 ms between each and the aggregator.
@@ -140,6 +167,19 @@ func TestTwoRegions(t *testing.T) {
 		admitted, statuses := r.offer("/exact/a", 15)
 		if admitted[0]+admitted[1] != 20 || statuses[http.StatusTooManyRequests] != 10 {
 			t.Errorf("admitted %v of 20: %v", admitted, statuses)
+		}
+	})
+	t.Run("equal parts", func(t *testing.T) {
+		for range 2 { // both want some
+			r.offer("/equal/a", 10)
+		}
+		flood, quiet := r.to(0, "/equal/a", 400), r.to(1, "/equal/a", 100)
+		if flood+quiet > 160 || flood < 60 || quiet < 60 {
+			t.Errorf("after 20 of each the flood got %d, the other region %d of 160", flood, quiet)
+		}
+		m := r.aggregator.Metrics()
+		if eu, us := m[`weir_region_units_granted_total{region="eu"}`], m[`weir_region_units_granted_total{region="us"}`]; eu < 80 || us < 80 {
+			t.Errorf("by the metrics %v and %v were granted", eu, us)
 		}
 	})
 	t.Run("rules of both scopes", func(t *testing.T) {

@@ -49,6 +49,7 @@ var (
 		{name: "now", size: 7}, // 0: by the server's clock
 		{name: "fit", size: 1}, // 1: mode Fit
 		{name: "need", size: 4}, {name: "waiting", size: 4}, {name: "want", size: 4},
+		{name: "withheld", size: 4},
 		{name: "unused", size: 4}, {name: "lease", size: 4},
 		{name: "owed", size: 4},  // overdrawn, charged unless it has a key that is there
 		{name: "debt", size: 5},  // the same, and what was refused where that is charged
@@ -91,7 +92,7 @@ func AppendArgs(dst []byte, a *limiter.Ask, m Mode, now limit.Micros) []byte {
 	}
 	var values [maxArgs]uint64
 	v := appendWant(values[:0], w, s.ChargeDenied)
-	v[0], v[1], v[10] = uint64(now), uint64(m), bit(t.Consistency == lease.Exact)
+	v[0], v[1], v[11] = uint64(now), uint64(m), bit(t.Consistency == lease.Exact)
 	v = append(v, uint64(f.Capacity), uint64(s.Period), uint64(f.TTLLong), uint64(f.TTLShort), debtMemory(t))
 	switch s.Algorithm {
 	case limit.TokenBucket:
@@ -128,7 +129,7 @@ func appendWant(v []uint64, w *lease.Want, penal bool) []uint64 {
 	if penal {
 		debt += units(w.Denied)
 	}
-	return append(v, 0, 0, need, waiting, max(units(w.Want), waiting), units(w.Unused), uint64(w.Lease), owed, debt,
+	return append(v, 0, 0, need, waiting, max(units(w.Want), waiting), units(w.Withheld), units(w.Unused), uint64(w.Lease), owed, debt,
 		bit(w.Want > 0 || debt > 0), 0, bit(penal))
 }
 
@@ -150,7 +151,7 @@ func longest(t *lease.Terms) uint64 {
 	return uint64(limit.Never)
 }
 
-const maxArgs = 25
+const maxArgs = 26
 
 // coin is what a token costs, in three bytes: a bucket remembers it to tell when a
 // changed count has changed the unit of its credit. Cost divides the period, which

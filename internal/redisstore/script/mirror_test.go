@@ -279,6 +279,9 @@ func (d *drawer) ask() limiter.Ask {
 	w.Fresh = rapid.Bool().Draw(d.t, "fresh")
 	w.Next = rapid.Bool().Draw(d.t, "next")
 	most := d.policy.Terms.Capacity
+	if d.oneIn(4, "withholds") {
+		w.Withheld = d.units(most/2, "withheld")
+	}
 	if !d.oneIn(6, "report") {
 		if !d.oneIn(3, "nobody waits") {
 			w.Need = d.units(most/3, "need")

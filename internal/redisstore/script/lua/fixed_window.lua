@@ -62,6 +62,7 @@ end
 
 -- Decide. What nobody waits for may be of the next window.
 local rest = count > level and count - level or 0
+rest = rest > withheld and rest - withheld or 0
 local fits = need <= rest
 if fit == 1 and fits then
   need, waiting, want = 0, 0, 0
@@ -81,6 +82,7 @@ if not fits then
 elseif want > 0 then
   if need == 0 and lead > 0 and first == 0 and at + period - now <= lead then
     local left = count > ahead and count - ahead or 0
+    left = left > withheld and left - withheld or 0
     granted = size(waiting, want, left, asking + before)
     if granted > 0 then
       lasts = lasts and ahead > 0
@@ -118,6 +120,9 @@ if granted > 0 then
 end
 
 local retry, reset = 0, 0
+if short <= count - level then -- it is only withheld
+  short = 0
+end
 if short > count then
   retry = NEVER
 elseif short > 0 then

@@ -169,6 +169,7 @@ local rest = count > level and count - level or 0
 if pause > 0 and n > dead and base + entry(n - 1) + pause > at then
   rest = 0
 end
+rest = rest > withheld and rest - withheld or 0
 local fits = need <= rest
 if fit == 1 and fits then
   need, waiting, want = 0, 0, 0

@@ -63,6 +63,7 @@ end
 
 -- Decide.
 local rest = count > level + past and count - level - past or 0
+rest = rest > withheld and rest - withheld or 0
 local fits = need <= rest
 if fit == 1 and fits then
   need, waiting, want = 0, 0, 0
@@ -98,6 +99,9 @@ end
 -- When will it fit? Until then the window before has faded, or this one has after
 -- the next flip.
 local retry, reset = 0, 0
+if short <= count - level - past then -- it is only withheld
+  short = 0
+end
 if short > count then
   retry = NEVER
 elseif short > 0 then

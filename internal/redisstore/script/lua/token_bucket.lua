@@ -62,6 +62,7 @@ end
 
 -- Decide.
 local tokens = level > 0 and (level - level % cost) / cost or 0
+tokens = tokens > withheld and tokens - withheld or 0
 local fits = need <= tokens
 if fit == 1 and fits then
   need, waiting, want = 0, 0, 0
@@ -95,6 +96,9 @@ end
 -- When will it fit? The k-th unit of time after at is the first to bring what is
 -- missing. (For the reset that is all of the bucket.)
 local retry, reset = 0, 0
+if short * cost <= level then -- it is only withheld
+  short = 0
+end
 if short > count then
   retry = NEVER
 elseif short > 0 then

@@ -1,0 +1,336 @@
+// Package fair divides a limit among the regions that ask for it.
+//
+// A counter grants to whoever asks first. Where regions share a limit that is too small for
+// all of them, a window goes to those that ask for much early, and a token bucket gives the
+// same to each ask, whatever the demand behind it. [Shares] estimates what each region
+// demands of a key, and tells of each ask how many of the units that are left are meant for
+// the other regions: these are withheld from it ([lease.Want.Withheld]). The counter alone
+// decides how much there is, so a wrong estimate never admits more than the limit.
+//
+// The package is pure: no clock, no lock, no goroutine. It counts in floating point, because
+// no other program has to come to the same result.
+package fair
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+const (
+	// maxRegions bounds the regions that are told apart for a key. Nothing is withheld for
+	// those beyond it.
+	maxRegions = 64
+	// A demand is averaged over a tenth of the time that fills the limit, and at least over
+	// this: long enough that one lease more or less matters little, and short enough that a
+	// flood is noticed early in a window.
+	shortest = 2 * limit.Second
+	// headroom is how much more is kept for a region than it demands, so that it has a lease
+	// at hand when it needs one. What it does not take is for the others.
+	headroom = 1.25
+	// grain is the least part of a window, as a divisor, that a region above its level gets
+	// of what others did not want after all: otherwise it would get a few units with each
+	// ask, and its requests would wait for every one of them.
+	grain = 64
+)
+
+// Shares is what is kept of the regions that ask for one key. The zero value has seen none.
+// It is not safe for concurrent use.
+type Shares struct {
+	regions []region
+	at      limit.Micros // when demands and credits were brought up to date
+	window  uint32       // the lease of the running fixed window
+	ends    limit.Micros // when that ends; 0: none is known
+}
+
+// region is what is kept of one region.
+type region struct {
+	id     uint64
+	demand float64 // units demanded; they fade, see [Shares.advance]
+	part   float64 // of a token bucket: units per microsecond that it may have
+	credit float64 // of a token bucket: units that came in for it, and that it has not taken
+	used   float64 // units of the running fixed window that it has
+	ahead  float64 // and of the next one
+}
+
+// Ask notes what the region's want w reports, returns how many units to withhold from it,
+// and may lower what w asks for ahead of its requests. now is the granter's clock; it may
+// step. With equal, no region gets more than an equal part while another gets less than it
+// demands (max-min); without, each gets units in proportion to its demand, as one exact
+// limiter would give them. Limits that are neither fixed windows nor token buckets are not
+// divided.
+func (s *Shares) Ask(l *limit.Limit, t *lease.Terms, equal bool, now limit.Micros, id uint64, w *lease.Want) int64 {
+	s.advance(l, t, now)
+	r := s.region(id)
+	if r != nil {
+		r.demand = max(0, r.demand+float64(w.Denied+w.Overdrawn-w.Unused))
+		s.giveBack(l, t, r, w)
+	}
+	if len(s.regions) < 2 && r != nil {
+		return 0
+	}
+	switch {
+	case t.Refills:
+		s.divideRate(l, equal, spanOf(l, t))
+		return s.credits(id)
+	case t.Window > 0 && equal:
+		return s.planned(l, t, now, id, w)
+	case t.Window > 0 && r != nil && t.Consistency != lease.Exact:
+		s.limitAhead(l, t, now, r, w)
+	}
+	return 0
+}
+
+// Granted notes the answer to an ask.
+func (s *Shares) Granted(l *limit.Limit, t *lease.Terms, now limit.Micros, id uint64, w *lease.Want, g *lease.Grant) {
+	r := s.region(id)
+	if r == nil || g.Status != lease.OK && g.Status != lease.Denied {
+		return
+	}
+	units := float64(g.Granted)
+	r.demand += max(units, float64(w.Waiting))
+	switch {
+	case t.Refills:
+		r.credit = max(0, r.credit-units)
+	case t.Window > 0 && g.StartsIn > 0:
+		r.ahead += units
+	case t.Window > 0 && g.Granted > 0:
+		if l.Spec().Align == limit.AlignFirstRequest && s.window != g.Lease {
+			s.begin(g.Lease, now+limit.Micros(g.Reset)*limit.Millisecond)
+		}
+		r.used += units
+	}
+}
+
+// Bytes is how much memory the shares take beside themselves.
+func (s *Shares) Bytes() int { return cap(s.regions) * int(unsafe.Sizeof(region{})) }
+
+// Idle reports that nothing is left to remember: the window is over, and what regions
+// demanded has faded.
+func (s *Shares) Idle(l *limit.Limit, t *lease.Terms, now limit.Micros) bool {
+	most := 0.0
+	for i := range s.regions {
+		most = max(most, s.regions[i].demand)
+	}
+	return now >= s.ends+t.Window && most*s.kept(l, t, now) < 1
+}
+
+// region finds what is kept of a region, or begins to; nil if there are too many.
+func (s *Shares) region(id uint64) *region {
+	for i := range s.regions {
+		if s.regions[i].id == id {
+			return &s.regions[i]
+		}
+	}
+	if len(s.regions) >= maxRegions {
+		return nil
+	}
+	s.regions = append(s.regions, region{id: id})
+	return &s.regions[len(s.regions)-1]
+}
+
+// advance lets the time pass until now: demands fade, credits come in, windows change.
+func (s *Shares) advance(l *limit.Limit, t *lease.Terms, now limit.Micros) {
+	passed, kept := float64(max(now-s.at, 0)), s.kept(l, t, now)
+	for i := range s.regions {
+		r := &s.regions[i]
+		r.demand *= kept
+		r.credit = min(r.credit+r.part*passed, r.part*horizon(l))
+	}
+	s.at = now
+	if t.Window == 0 || s.ends-t.Window <= now && now < s.ends {
+		return
+	}
+	if l.Spec().Align == limit.AlignFirstRequest {
+		s.begin(0, 0)
+		return
+	}
+	start := now - now%t.Window
+	s.begin(l.PeriodID(start), start+t.Window)
+}
+
+// kept is the part of a demand that has not faded since it was brought up to date.
+func (s *Shares) kept(l *limit.Limit, t *lease.Terms, now limit.Micros) float64 {
+	return math.Exp(-float64(max(now-s.at, 0)) / float64(spanOf(l, t)))
+}
+
+// begin begins a fixed window.
+func (s *Shares) begin(window uint32, ends limit.Micros) {
+	follows := s.ends > 0 && window == s.window+uint32((ends-s.ends)/limit.Millisecond)
+	for i := range s.regions {
+		r := &s.regions[i]
+		if r.used = 0; follows {
+			r.used = r.ahead
+		}
+		r.ahead = 0
+	}
+	s.window, s.ends = window, ends
+}
+
+// giveBack takes what comes back out of what the region has of a window.
+func (s *Shares) giveBack(l *limit.Limit, t *lease.Terms, r *region, w *lease.Want) {
+	units := float64(w.Unused)
+	switch w.Lease {
+	case s.window:
+		r.used = max(0, r.used-units)
+	case l.PeriodID(s.ends):
+		r.ahead = max(0, r.ahead-units)
+	}
+}
+
+// isAhead reports whether a want is for the next window.
+func (s *Shares) isAhead(t *lease.Terms, now limit.Micros, w *lease.Want) bool {
+	return w.Next && w.Need == 0 && s.ends-now <= limit.Micros(t.Lead+t.Interval)*limit.Millisecond
+}
+
+// divideRate divides what comes into a token bucket: the parts of all regions are no more
+// than that, so that the bucket always holds what came in for them.
+func (s *Shares) divideRate(l *limit.Limit, equal bool, span limit.Micros) {
+	rate, sum := rateOf(l), 0.0
+	claim := func(r *region) (has, claim float64) { return 0, headroom * r.demand / float64(span) }
+	for i := range s.regions {
+		_, c := claim(&s.regions[i])
+		sum += c
+	}
+	level, scale := math.Inf(1), 1.0
+	if equal {
+		level = fill(rate, s.regions, claim)
+	} else if sum > rate {
+		scale = rate / sum
+	}
+	for i := range s.regions {
+		_, c := claim(&s.regions[i])
+		s.regions[i].part = min(c*scale, level)
+	}
+}
+
+// credits is what the other regions have not taken of a token bucket.
+func (s *Shares) credits(id uint64) int64 {
+	sum := 0.0
+	for i := range s.regions {
+		if r := &s.regions[i]; r.id != id {
+			sum += r.credit
+		}
+	}
+	return int64(sum)
+}
+
+// plan is what is expected of a window until it ends: what each region has and claims of it,
+// and how much nobody has.
+func (s *Shares) plan(l *limit.Limit, t *lease.Terms, now limit.Micros, ahead bool) (claims func(*region) (has, claim float64), unused, left float64) {
+	left = float64(max(s.ends-now, 0))
+	if ahead || s.ends == 0 {
+		left = float64(t.Window)
+	}
+	span := float64(spanOf(l, t))
+	claims = func(r *region) (has, claim float64) {
+		if has = r.used; ahead {
+			has = r.ahead
+		}
+		return has, has + headroom*r.demand/span*left
+	}
+	unused = float64(t.Capacity)
+	for i := range s.regions {
+		has, _ := claims(&s.regions[i])
+		unused -= has
+	}
+	return claims, max(0, unused), left
+}
+
+// limitAhead limits what a region gets ahead of its requests to half of its part of what is
+// left of a window, if that will not last. Otherwise a region with little demand would still
+// have a lease when the others have none. What its requests need is for whoever asks first.
+func (s *Shares) limitAhead(l *limit.Limit, t *lease.Terms, now limit.Micros, r *region, w *lease.Want) {
+	claims, unused, _ := s.plan(l, t, now, s.isAhead(t, now, w))
+	all, expected := 0.0, 0.0
+	for i := range s.regions {
+		has, claim := claims(&s.regions[i])
+		all += s.regions[i].demand
+		expected += claim - has
+	}
+	if expected > unused {
+		w.Want = max(w.Waiting, min(w.Want, int64(unused*r.demand/all/2)))
+	}
+}
+
+// planned is what the other regions are expected to want of a window until it ends, without
+// what is over an equal level.
+func (s *Shares) planned(l *limit.Limit, t *lease.Terms, now limit.Micros, id uint64, w *lease.Want) int64 {
+	expected, unused, left := s.plan(l, t, now, s.isAhead(t, now, w))
+	claims := func(r *region) (has, claim float64) {
+		if has, claim = expected(r); r.id == id { // what waits is more than expected
+			claim = max(claim, has+float64(w.Waiting))
+		}
+		return has, claim
+	}
+	level, mine, others := fill(unused, s.regions, claims), 0.0, 0.0
+	for i := range s.regions {
+		r := &s.regions[i]
+		has, claim := claims(r)
+		if part := max(0, min(claim, level)-has); r.id == id {
+			mine = part
+		} else {
+			others += part
+		}
+	}
+	last := float64(2*t.Interval) * float64(limit.Millisecond)
+	if mine < 1 && unused-others < float64(t.Capacity)/grain && left > last {
+		return t.Capacity
+	}
+	return int64(others)
+}
+
+// fill is the level up to which so many units lift those that claim more than they have, the
+// lowest first; infinite if there is enough for all.
+func fill(units float64, regions []region, claims func(*region) (has, claim float64)) float64 {
+	lifted := func(level float64) (sum, top float64) {
+		for i := range regions {
+			has, claim := claims(&regions[i])
+			sum += max(0, min(claim, level)-has)
+			top = max(top, claim)
+		}
+		return sum, top
+	}
+	sum, high := lifted(math.Inf(1))
+	if sum <= units {
+		return math.Inf(1)
+	}
+	low := 0.0
+	for range 40 { // to a trillionth of the largest claim
+		middle := (low + high) / 2
+		if sum, _ := lifted(middle); sum > units {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return low
+}
+
+// rateOf is how much comes into a limit, in units per microsecond.
+func rateOf(l *limit.Limit) float64 {
+	s := l.Spec()
+	return float64(s.Count) / float64(s.Period)
+}
+
+// spanOf is over how long a demand is averaged.
+func spanOf(l *limit.Limit, t *lease.Terms) limit.Micros {
+	rate := rateOf(l)
+	if rate == 0 {
+		return shortest
+	}
+	return limit.Micros(min(max(float64(t.Capacity)/rate/10, float64(shortest)), float64(limit.MaxPeriod)))
+}
+
+// horizon is how long a region that does not ask keeps what comes in for it: a second, or
+// until some units have come in, but never more than the bucket holds.
+func horizon(l *limit.Limit) float64 {
+	const some = 8
+	s, rate := l.Spec(), rateOf(l)
+	if rate == 0 {
+		return 0
+	}
+	return min(max(float64(limit.Second/2), some/rate), float64(s.Burst)/rate)
+}

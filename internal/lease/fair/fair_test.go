@@ -1,0 +1,156 @@
+package fair_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/fair"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+var (
+	bucket = limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second}
+	window = limit.Spec{Algorithm: limit.FixedWindow, Count: 5000, Period: 10 * limit.Second}
+	first  = limit.Spec{Algorithm: limit.FixedWindow, Count: 5000, Period: 10 * limit.Second, Align: limit.AlignFirstRequest}
+)
+
+// A limit of 500 a second, 100 ms there and back, three regions that offer 600, 150 and 50
+// for 30 s: at least 98 % of the limit is admitted and never more than it, and each region
+// has its part, within 5 % of the figure.
+func TestParts(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spec  limit.Spec
+		equal bool
+		most  int // that 30 s admit
+		parts [3]float64
+	}{
+		{"bucket by demand", bucket, false, 500 + 15_000, [3]float64{375, 93.75, 31.25}},
+		{"bucket in equal parts", bucket, true, 500 + 15_000, [3]float64{300, 150, 50}},
+		{"window by demand", window, false, 15_000, [3]float64{375, 93.75, 31.25}},
+		{"window in equal parts", window, true, 15_000, [3]float64{300, 150, 50}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newModel(c.spec, c.equal, 50, steady(600), steady(150), steady(50))
+			m.run(30_000)
+			admitted, waited := m.between(0, 30)
+			late, lateWaited := m.between(10, 30)
+			sum := admitted[0] + admitted[1] + admitted[2]
+			t.Logf("admitted %v, %.4f of the limit; waited %v, after 10 s %v", admitted, float64(sum)/float64(c.most), waited, lateWaited)
+			if sum > c.most || float64(sum) < 0.98*float64(c.most) {
+				t.Errorf("admitted %d, want 98 %% to all of %d", sum, c.most)
+			}
+			for i, n := range late {
+				if rate := float64(n) / 20; rate < 0.95*c.parts[i] || rate > 1.05*c.parts[i] {
+					t.Errorf("region %d: %.1f per second, want %.1f", i, rate, c.parts[i])
+				}
+			}
+		})
+	}
+}
+
+// A flood that begins in one region takes nothing from regions that demand less than an
+// equal part.
+func TestFloodElsewhere(t *testing.T) {
+	for name, spec := range map[string]limit.Spec{"bucket": bucket, "window": window, "window of the first request": first} {
+		t.Run(name, func(t *testing.T) {
+			flood := func(now lease.Millis) float64 {
+				if now < (begins+20)*1000 {
+					return 20
+				}
+				return 5000
+			}
+			m := newModel(spec, true, 50, flood, steady(100), steady(60))
+			m.run(60_000)
+			admitted, _ := m.between(20, 60)
+			if admitted[1] < 39*100 || admitted[2] < 39*60 {
+				t.Errorf("admitted %v in 40 s, want nearly all of 4000 and 2400", admitted)
+			}
+			if admitted[0] < 35*340 {
+				t.Errorf("the flood had %d, want nearly the 340 a second that are left", admitted[0])
+			}
+		})
+	}
+}
+
+// What a region that has gone quiet does not use is for the others, soon.
+func TestQuietRegion(t *testing.T) {
+	for name, spec := range map[string]limit.Spec{"bucket": bucket, "window": window} {
+		for _, equal := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				ends := func(now lease.Millis) float64 {
+					if now < (begins+10)*1000 {
+						return 800
+					}
+					return 0
+				}
+				m := newModel(spec, equal, 50, ends, steady(1000))
+				m.run(40_000)
+				if admitted, _ := m.between(20, 40); admitted[1] < 98*500*20/100 {
+					t.Errorf("equal %v: the other one had %d of 10,000", equal, admitted[1])
+				}
+			})
+		}
+	}
+}
+
+// A region that is alone is never told to leave anything to others.
+func TestAloneRegion(t *testing.T) {
+	l, err := limit.New(bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	var s fair.Shares
+	for now := limit.Micros(limit.Second); now < limit.Minute; now += 100 * limit.Millisecond {
+		w := lease.Want{Need: 1, Waiting: 9, Want: 80, Denied: 7}
+		if n := s.Ask(l, &terms, true, now, 7, &w); n != 0 || w.Want != 80 {
+			t.Fatalf("withheld %d, wants %d of 80", n, w.Want)
+		}
+		s.Granted(l, &terms, now, 7, &w, &lease.Grant{Status: lease.OK, Granted: 40})
+	}
+}
+
+// Whatever regions report, with clocks that step and more regions than are told apart: what
+// is withheld is a number from 0 to what the limit holds, a want is lowered to its waiting
+// units at most, and memory is bounded.
+func TestLies(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := rapid.SampledFrom([]limit.Spec{
+			bucket, window, first, {Algorithm: limit.TokenBucket, Count: 1, Period: limit.Day}, {Algorithm: limit.TokenBucket, Count: 0, Period: limit.Second, Burst: 5},
+			{Algorithm: limit.SlidingWindow, Count: 10, Period: limit.Minute}, {Algorithm: limit.FixedWindow, Count: 0, Period: limit.Minute},
+		}).Draw(t, "limit")
+		l, err := limit.New(spec)
+		if err != nil {
+			t.Skip(err)
+		}
+		terms := lease.NewTerms(l, lease.Consistency(rapid.IntRange(0, 2).Draw(t, "consistency")), 0, 0, 0)
+		equal := rapid.Bool().Draw(t, "equal")
+		units := rapid.OneOf(rapid.Int64Range(0, 100), rapid.Int64Range(0, limit.MaxCount))
+		var s fair.Shares
+		now := limit.Micros(1_700_000_000 * limit.Second)
+		for range rapid.IntRange(1, 200).Draw(t, "asks") {
+			now += limit.Micros(rapid.OneOf(rapid.Int64Range(0, int64(limit.Second)), rapid.Int64Range(-int64(limit.Hour), int64(limit.Day))).Draw(t, "after"))
+			waiting := units.Draw(t, "waiting")
+			w := lease.Want{Waiting: waiting, Want: waiting + units.Draw(t, "ahead"), Unused: units.Draw(t, "unused"), Denied: units.Draw(t, "denied"),
+				Overdrawn: units.Draw(t, "overdrawn"), Lease: l.PeriodID(now), Next: rapid.Bool().Draw(t, "next")}
+			id, wanted := uint64(rapid.IntRange(0, 80).Draw(t, "region")), w.Want
+			if n := s.Ask(l, &terms, equal, now, id, &w); n < 0 || n > terms.Capacity {
+				t.Fatalf("withheld %d of %d", n, terms.Capacity)
+			}
+			if w.Want < w.Waiting || w.Want > wanted {
+				t.Fatalf("want %d became %d, %d wait", wanted, w.Want, w.Waiting)
+			}
+			g := lease.Grant{Status: lease.Status(rapid.IntRange(1, 4).Draw(t, "status")), Granted: units.Draw(t, "granted"), Lease: l.PeriodID(now), Reset: 1000, StartsIn: lease.Millis(rapid.IntRange(0, 1).Draw(t, "ahead"))}
+			s.Granted(l, &terms, now, id, &w, &g)
+		}
+		if s.Bytes() > 128*64 {
+			t.Fatalf("%d bytes", s.Bytes())
+		}
+		if !s.Idle(l, &terms, now+10*limit.Day) {
+			t.Fatal("is not idle ten days later")
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package regions_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/limitertest"
+	"github.com/weirlimit/weir/internal/limiter/memory"
+	"github.com/weirlimit/weir/internal/limiter/regions"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// from is a store as one region calls it.
+type from struct {
+	limiter.Store
+	region string
+}
+
+func (f from) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+	for i := range asks {
+		asks[i].Region = f.region
+	}
+	f.Store.Acquire(ctx, asks, grants)
+}
+
+// For a region that is alone the store is like the one behind it, to the last unit.
+func TestConformance(t *testing.T) {
+	alone := func(o limitertest.Options) limiter.Store {
+		keys := o.MaxKeys
+		if keys == 0 {
+			keys = 100_000
+		}
+		counters := memory.New(memory.Config{MaxKeys: keys, MaxBytes: 1 << 30, Now: o.Now})
+		return from{regions.New(regions.Config{Store: counters, MaxKeys: keys, MaxBytes: 1 << 30, Now: o.Now}), "eu"}
+	}
+	limitertest.Run(t, limitertest.Subject{
+		New: func(_ testing.TB, o limitertest.Options) limiter.Store { return alone(o) },
+		Two: func(_ testing.TB, o limitertest.Options) [2]limiter.Store {
+			s := alone(o)
+			return [2]limiter.Store{s, s}
+		},
+	})
+}
+
+// shared is a limit of 100 units an hour that several regions share.
+type shared struct {
+	t       *testing.T
+	now     limit.Micros
+	policy  *limiter.Policy
+	store   *regions.Store
+	metrics *telemetry.Registry
+}
+
+func newShared(t *testing.T, fair rule.Fair, maxKeys int) *shared {
+	t.Helper()
+	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shared{t: t, now: 1_700_000_000 * limit.Second, metrics: telemetry.NewRegistry("test")}
+	s.policy = limiter.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	s.policy.Scope, s.policy.Fair = rule.ScopeGlobal, fair
+	clock := func() limit.Micros { return s.now }
+	s.store = regions.New(regions.Config{
+		Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: clock}), MaxKeys: maxKeys, MaxBytes: 1 << 20, Now: clock, Metrics: s.metrics,
+	})
+	return s
+}
+
+// ask asks for units that wait, and reports so many refused ones.
+func (s *shared) ask(region, key string, units, refused int64) lease.Grant {
+	s.now += 100 * limit.Millisecond
+	asks := []limiter.Ask{{Policy: s.policy, Key: []byte(key), Region: region, Want: lease.Want{Need: min(units, 1), Waiting: units, Want: units, Denied: refused}}}
+	grants := make([]lease.Grant, 1)
+	s.store.Acquire(context.Background(), asks, grants)
+	return grants[0]
+}
+
+// With equal parts a region that has its part gets no more while another one demands its own.
+func TestEqualParts(t *testing.T) {
+	s := newShared(t, rule.FairEqual, 1000)
+	s.ask("us", "k", 1, 50)
+	got := s.ask("eu", "k", 90, 0).Granted
+	for range 20 {
+		got += s.ask("eu", "k", 10, 10).Granted
+	}
+	other := s.ask("us", "k", 1, 50).Granted
+	for range 20 {
+		other += s.ask("us", "k", 5, 10).Granted
+	}
+	if got < 45 || got > 51 || other < 45 {
+		t.Errorf("the flood has %d, the other one %d of 100", got, other)
+	}
+}
+
+// By demand whoever asks first gets what its requests need.
+func TestFirstCome(t *testing.T) {
+	s := newShared(t, rule.FairDemand, 1000)
+	s.ask("us", "k", 1, 50)
+	if g := s.ask("eu", "k", 99, 0); g.Granted != 99 {
+		t.Errorf("%+v, want all that is left", g)
+	}
+}
+
+// All members of a request that a part denies are denied.
+func TestGroup(t *testing.T) {
+	s := newShared(t, rule.FairEqual, 1000)
+	s.ask("us", "k", 1, 500)
+	for range 20 {
+		s.ask("eu", "k", 10, 100)
+	}
+	asks := []limiter.Ask{
+		{Policy: s.policy, Key: []byte("free"), Region: "eu", Group: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}},
+		{Policy: s.policy, Key: []byte("k"), Region: "eu", Group: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}},
+	}
+	grants := make([]lease.Grant, 2)
+	s.store.Acquire(context.Background(), asks, grants)
+	if grants[0].Granted != 0 || grants[1].Status != lease.Denied {
+		t.Errorf("%+v", grants)
+	}
+	if g := s.ask("us", "free", 80, 0); g.Granted != 80 {
+		t.Errorf("the other key: %+v, want 80 of 100: nothing was charged", g)
+	}
+}
+
+// Keys beyond the bound are counted all the same, and keys that nobody asks for go.
+func TestRoom(t *testing.T) {
+	s := newShared(t, rule.FairEqual, 10)
+	for i := range 50 {
+		if g := s.ask("eu", fmt.Sprint(i), 100, 0); g.Granted != 100 {
+			t.Fatalf("key %d: %+v", i, g)
+		}
+	}
+	if n := s.store.Keys(); n > 12 {
+		t.Errorf("%d keys, want some 10", n)
+	}
+	s.now += 3 * limit.Hour
+	for i := range 50 {
+		s.ask("eu", fmt.Sprint("new", i), 1, 0)
+	}
+	if n := s.store.Keys(); n > 12 {
+		t.Errorf("%d keys, want some 10", n)
+	}
+}
+
+// The metrics are by region, for a bounded number of them.
+func TestMetrics(t *testing.T) {
+	s := newShared(t, rule.FairDemand, 1000)
+	s.ask("eu", "k", 30, 7)
+	s.ask("us", "k", 90, 0)
+	for i := range 100 {
+		s.ask(fmt.Sprint("liar-", i), "k", 1, 0)
+	}
+	w := httptest.NewRecorder()
+	s.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	text := w.Body.String()
+	for _, want := range []string{
+		`weir_region_wants_total{region="eu"} 1`, `weir_region_units_granted_total{region="eu"} 30`, `weir_region_units_denied_total{region="eu"} 7`,
+		`weir_region_units_granted_total{region="us"} 70`, `weir_region_wants_total{region="others"} 38`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if n := strings.Count(text, "weir_region_wants_total{"); n != regions.MaxRegions+1 {
+		t.Errorf("%d regions", n)
+	}
+}
