@@ -5,10 +5,16 @@ import (
 	"time"
 )
 
+// leastWait is how long anything is waited for: a machine that is busy may take many
+// times what is usual.
+const leastWait = time.Minute
+
 // Await polls until missing returns an empty text, and fails the test with what was
-// missing in a poll that began after within: a late test looks once more.
+// missing in a poll that began after within, or after a minute if that is longer: a late
+// test looks once more.
 func Await(t T, within time.Duration, what string, missing func() string) {
 	t.Helper()
+	within = max(within, leastWait)
 	deadline := time.Now().Add(within)
 	for {
 		last := time.Now().After(deadline)
