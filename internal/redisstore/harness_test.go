@@ -20,7 +20,7 @@ import (
 func start(t testing.TB, c Config) *Store {
 	t.Helper()
 	s := launch(t, c)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := s.Ready(ctx); err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ func TestRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			config := c.start(t)
 			s := beginStore(t, config)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			p := exactly("r", limit.Spec{Algorithm: limit.FixedWindow, Count: 40, Period: limit.Day})
 			var err error

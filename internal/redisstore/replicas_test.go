@@ -106,7 +106,7 @@ func TestHeartbeat(t *testing.T) {
 // What a store did is in its metrics, under labels that are known before.
 func TestMetrics(t *testing.T) {
 	server := redistest.Start(t)
-	s, err := New(Config{Addrs: []string{server.Addr}, Timeout: time.Second})
+	s, err := New(Config{Addrs: []string{server.Addr}, Timeout: plenty})
 	if err != nil {
 		t.Fatal(err)
 	}
