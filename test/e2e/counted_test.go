@@ -150,12 +150,14 @@ func healthServer(t *testing.T) string {
 }
 
 // allowed is how many requests a rule has admitted. The filter's counters are brought
-// up to date every 100 ms.
-func (c *counted) allowed(rule string) int64 {
+// up to date every 100 ms, later on a busy machine: they are read until they stand still.
+func (c *counted) allowed(rule string) (n int64) {
 	c.t.Helper()
 	name := "wasmcustom.weir.decisions.rule." + rule + ".decision.allowed"
-	time.Sleep(300 * time.Millisecond)
-	return c.pop.Stats(name)[name]
+	for before := int64(-1); n != before; time.Sleep(300 * time.Millisecond) {
+		n, before = c.pop.Stats(name)[name], n
+	}
+	return n
 }
 
 // expect runs f and expects that rules count so many requests of it.
@@ -167,6 +169,8 @@ func (c *counted) expect(t *testing.T, f func(), want map[string]int64) {
 	}
 	f()
 	for rule, n := range want {
+		name := fmt.Sprintf("%s has counted %d requests", rule, n)
+		proc.Eventually(t, 5*time.Second, name, func() bool { return c.allowed(rule)-before[rule] >= n })
 		if got := c.allowed(rule) - before[rule]; got != n {
 			t.Errorf("rule %s counted %d requests, want %d", rule, got, n)
 		}
@@ -323,12 +327,8 @@ func (c *counted) newListener(t *testing.T) {
 		proc.Eventually(t, 10*time.Second, "the listener is replaced", func() bool { return c.pop.Stats(updates)[updates] > before })
 		for range 20 {
 			status := c.status("/slot", "x-slot", "1")
-			select {
-			case <-ended: // the old listener is drained
-			default:
-				if status != 429 {
-					t.Errorf("status %d beside a stream of the old listener that holds the only slot, want 429", status)
-				}
+			if status != 429 && !endsWithin(ended, 500*time.Millisecond) { // it drains for a second: most come before
+				t.Errorf("status %d beside a stream of the old listener that holds the only slot, want 429", status)
 			}
 			if status := c.status("/target"); status != 200 {
 				t.Errorf("status %d while the listener is replaced, want 200", status)
@@ -336,6 +336,17 @@ func (c *counted) newListener(t *testing.T) {
 		}
 		<-ended
 	}, map[string]int64{"target": 20})
+}
+
+// endsWithin reports whether what closes ended has ended, or ends within d: it may have
+// ended before it is known here.
+func endsWithin(ended <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-ended:
+		return true
+	case <-time.After(d):
+		return false
+	}
 }
 
 func withHeaders(ctx context.Context, headers ...string) context.Context {

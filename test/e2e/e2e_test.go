@@ -81,7 +81,8 @@ func windowEnd(t time.Time, period time.Duration) time.Time {
 }
 
 // awaitRules waits until every PoP has the rules of its region. One worker fetches
-// them; the others take them over at their next tick, every 100 ms.
+// them; the others take them over at their next tick, every 100 ms, which nothing shows:
+// the rest is for a machine that is busy.
 func awaitRules(t *testing.T, s *stack.Stack) {
 	t.Helper()
 	for _, p := range s.PoPs {
@@ -89,5 +90,5 @@ func awaitRules(t *testing.T, s *stack.Stack) {
 			return p.Stats("wasmcustom.weir.calls.reason.answered")["wasmcustom.weir.calls.reason.answered"] > 0
 		})
 	}
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(1500 * time.Millisecond)
 }

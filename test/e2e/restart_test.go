@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
@@ -89,6 +91,10 @@ func TestRestarts(t *testing.T) {
 		if n := try(t, l).OK(); n > 20 {
 			t.Errorf("%d requests of a spent key were admitted after the region was killed", n)
 		}
+		proc.Eventually(t, 20*time.Second, "all workers call the region again", func() bool {
+			user := fmt.Sprint("probe-", time.Now().UnixNano(), "-")
+			return offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.GetEach("/quota", "x-user", user), Count: 64}).OK() == 64
+		})
 		l = load("cyd")
 		l.Count = 200
 		if n := offer(t, l).OK(); n != 200 {

@@ -30,7 +30,7 @@ func TestRetryAfter(t *testing.T) {
 	algorithms := []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"}
 	rules, bindings := "rules:\n", "bindings:\n"
 	for _, a := range algorithms {
-		rules += fmt.Sprintf("  - { name: %s, match: { path: /%s }, key: [{ header: x-user }], limit: 5/1h, algorithm: %s }\n", a, a, a)
+		rules += fmt.Sprintf("  - { name: %s, match: { path: /%s }, key: [{ header: x-user }], limit: 5/1h, algorithm: %s, timeout: 1s }\n", a, a, a)
 		bindings += fmt.Sprintf("  - { domain: pop, descriptor: [{ key: %s }], rule: %s }\n", a, a)
 	}
 	file := filepath.Join(t.TempDir(), "descriptors.yaml")
@@ -43,7 +43,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 	addr := proc.FreeAddr(t)
 	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 1, Rules: rules,
-		RegionConfig: fmt.Sprintf("front: \"on\"\nratelimit_config: %s\ndescriptors: %s\nrls_listen: %s\n", dir, file, addr)})
+		RegionConfig: fmt.Sprintf("front: \"on\"\nrls_budget: 1s\nratelimit_config: %s\ndescriptors: %s\nrls_listen: %s\n", dir, file, addr)})
 	p := s.PoPs[0]
 	proc.Eventually(t, 20*time.Second, "the PoP has the rules", func() bool {
 		return p.Get("/token_bucket", "x-user", "nobody").Header.Get("RateLimit") != ""
