@@ -24,7 +24,7 @@ func (ref *referee) compare(r *request) {
 	if !ref.w.Alone || r.failed {
 		return
 	}
-	now, fits := ref.w.granter.clock(), true
+	now, fits := ref.w.counters.clock(), true
 	for _, p := range r.parts {
 		a := ref.accountOf(p)
 		if r.admitted {
@@ -39,7 +39,7 @@ func (ref *referee) compare(r *request) {
 	decided := ref.w.now
 	ref.w.after(2*limit.Second, func() {
 		for _, p := range r.parts {
-			if !ref.accountOf(p).fits(p, decided, now, ref.w.tiers()) {
+			if !ref.accountOf(p).fits(p, decided, now, ref.w.levels()) {
 				return
 			}
 		}
@@ -79,5 +79,5 @@ func lately(l *limit.Limit) limit.Micros {
 	return 2 * limit.Second
 }
 
-// tiers is how many tiers hold leases.
-func (w *World) tiers() int { return 1 + min(w.Relays, 1)*w.Depth }
+// levels is how many tiers hold leases.
+func (w *World) levels() int { return 1 + min(w.Relays, 1)*w.Depth }

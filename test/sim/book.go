@@ -5,26 +5,22 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
-// book is what the referee follows of a key at a PoP: the lots in the table, and the
-// units that have come with a grant or left the table, and have been neither spent nor
-// given back. Nothing may be spent, given back or put into the table that is not there.
+// book is what the referee follows of a key at a PoP. What came with grants, and was
+// neither spent nor given back, is in the PoP's table, or loose: on its way into the table,
+// to a request or back. Nothing may be spent, given back or put into the table that is not
+// there.
 type book struct {
-	p     *pop
-	table table.Key
+	p *pop
 	*account
+	table   table.Key
 	lots    [2]lease.Lot // as they were in the table after the last event
-	outs    []out
-	stamps  map[leaseEnd]stamp // of the grants that lots came with
-	refused []limit.Micros     // asks within the last 10 s
-	taker   *request           // whom the event is for, if it is for one
-	several bool               // there were requests of several rules
-	// guesses are units that were counted as spent of one of several lots, by requests of
-	// several rules, which have them for a while before they are admitted, or as given back.
-	guesses map[leaseEnd]int64
+	held    []holding
+	spent   map[uint32]int64 // units of requests that were admitted, by lease
+	several bool             // there were requests of several rules: they take units, and are admitted later
+	refused []limit.Micros   // asks within the last 10 s
 
 	owes   int64 // overdrawn, in the table
 	sealed lease.Debt
@@ -33,322 +29,247 @@ type book struct {
 	// Of the event that runs.
 	noted bool
 	costs []admitted
-	backs []wire.Want
+	backs []lot
 }
 
-// out is units of a lot that are not in the table.
-type out struct {
+// holding is units of a lease with one end, as a lot of the table has them.
+type holding struct {
 	stamp
 	lease  uint32
-	expiry lease.Millis // of the lot
-	units  int64
-	since  limit.Micros // when they came
-	grant  bool         // they came with a grant, not out of the table
-	spent  bool         // they may be spent: they came when their lease ran
-	owner  *request     // who has taken them and waits for another rule, if that is known
-}
-
-// leaseEnd names a lot of a key at a PoP.
-type leaseEnd struct {
-	lease  uint32
 	expiry lease.Millis
+	units  int64
+	loose  int64 // of these, those that are not in the table
+	direct int64 // of the loose, those that came with the grant for whoever waited
+	fresh  bool  // some came loose in the event that runs
 }
 
 // admitted is units of a request that was admitted.
 type admitted struct {
-	*request
-	units int64
+	units  int64
+	failed bool // the region was not asked, or did not answer in time
 }
 
-// book finds or opens the book of a key.
+// book finds or opens the book of a key, which the event that runs has to do with.
 func (p *pop) book(key counterKey) *book {
 	b := p.books[key]
 	if b == nil {
-		b = &book{p: p, table: p.tableKey(key), account: p.w.ref.account(key), stamps: map[leaseEnd]stamp{}, guesses: map[leaseEnd]int64{}}
+		b = &book{p: p, table: p.tableKey(key), account: p.w.ref.account(key), spent: map[uint32]int64{}}
 		p.books[key] = b
-		page := b.table.Hash >> (64 - pagesLog2)
-		p.pages[page] = append(p.pages[page], b)
 	}
-	return b
-}
-
-// touched is a book that an event has to do with.
-func (p *pop) touched(key counterKey) *book {
-	b := p.book(key)
-	b.touch()
-	return b
-}
-
-func (b *book) touch() {
 	if !b.noted {
 		b.noted = true
-		b.p.event = append(b.p.event, b)
+		p.event = append(p.event, b)
 	}
+	return b
 }
 
-// admits notes a request that was admitted.
-func (p *pop) admits(r *request) {
-	for i, part := range r.parts {
-		b := r.books[i]
+// decides notes a request that a worker has decided, or that waits.
+func (p *pop) decides(r *request) {
+	for _, part := range r.parts {
+		b := p.book(part.Rule.counter(part.Key))
+		b.several = b.several || len(r.parts) > 1
 		if r.admitted && !b.rule.slots() {
-			b.touch()
-			b.costs = append(b.costs, admitted{r, part.Cost})
-			continue
-		}
-		for i := range b.outs { // it puts back what it has taken
-			if b.outs[i].owner == r {
-				b.outs[i].owner = nil
-			}
+			b.costs = append(b.costs, admitted{part.Cost, r.failed})
 		}
 	}
 }
 
 // gives notes what a call gives back.
-func (p *pop) gives(m *wire.Want) {
-	if m.Unused > 0 {
-		b := p.touched(p.w.rules.of(m.Rule, m.Key))
-		b.backs = append(b.backs, *m)
+func (p *pop) gives(items []item) {
+	for i := range items {
+		b := p.book(items[i].key)
+		if back := items[i].back(); back.units > 0 {
+			b.backs = append(b.backs, back)
+		}
 	}
 }
 
-// arrived notes the grants of a reply.
-func (p *pop) arrived(f *flight, r reply) {
-	for i := range r.resp.Grants {
-		g, m, s := &r.resp.Grants[i], &f.req.Wants[i], &r.stamps[i]
-		b := p.touched(p.w.rules.of(m.Rule, m.Key))
-		if g.Status == wire.StatusDenied && (g.Remaining == 0 || m.Need > 0) {
+// arrived notes the grants of a reply to a call that was sent then.
+func (p *pop) arrived(sent lease.Millis, items []item) {
+	for i := range items {
+		it := &items[i]
+		b, g := p.book(it.key), &it.grant
+		if g.Status == lease.Denied && (g.Remaining == 0 || it.want.Need > 0) {
 			p.w.ref.denied(b)
 		}
-		if g.Granted == 0 || b.rule.slots() {
+		if it.granted().units == 0 {
 			continue
 		}
-		expiry := f.sent + lease.Millis(g.TTLMs)
-		if end := p.virtual(expiry); g.TTLMs > 0 && end > s.until {
-			p.w.ref.fail(1, "%v at %s: a lease outlives its parent by %d µs", b.key, p.name, end-s.until)
+		expiry := sent + g.TTL
+		if end := p.virtual(expiry); g.TTL > 0 && end > it.stamp.until {
+			b.fail("a lease outlives its parent by %d µs", end-it.stamp.until)
 		}
-		b.add(out{stamp: *s, lease: uint32(g.Lease), expiry: expiry, units: int64(g.Granted), grant: true, spent: s.from <= p.w.now})
+		h := b.holding(g.Lease, expiry)
+		h.stamp = it.stamp
+		h.units += g.Granted
+		h.direct += g.Granted
 	}
+}
+
+// holding finds or opens a holding. Its stamp is that of the grant, or follows from its
+// end.
+func (b *book) holding(of uint32, expiry lease.Millis) *holding {
+	for i := range b.held {
+		if h := &b.held[i]; h.lease == of && h.expiry == expiry {
+			return h
+		}
+	}
+	b.held = append(b.held, holding{lease: of, expiry: expiry, stamp: stamp{until: b.p.virtual(expiry)}})
+	return &b.held[len(b.held)-1]
 }
 
 // audit follows units through an event.
 func (p *pop) audit() {
-	for page := 0; p.shared.dirty != 0; page++ {
-		if p.shared.dirty&(1<<page) != 0 {
-			for _, b := range p.pages[page] {
-				b.touch()
-			}
-		}
-		p.shared.dirty &^= 1 << page
-	}
 	for _, b := range p.event {
-		b.noted = false
 		b.audit()
+		b.noted = false
 	}
 	p.event = p.event[:0]
 }
 
 func (b *book) audit() {
 	e := b.p.reader.Open(b.table)
-	b.tables(e)
-	for i := range b.backs {
-		b.giveBack(&b.backs[i])
+	b.owe(e)
+	b.count(&e.Lots)
+	for _, back := range b.backs {
+		b.giveBack(back)
+	}
+	for i := range b.held {
+		if h := &b.held[i]; h.loose < 0 {
+			if !b.several || b.swap(h.lease, -h.loose) > 0 {
+				b.fail("%d units appear in a lot that nobody granted", -h.loose)
+			}
+			h.units -= h.loose
+			h.loose = 0
+		}
 	}
 	for _, a := range b.costs {
 		b.spend(a)
 	}
-	b.costs, b.backs, b.taker = b.costs[:0], b.backs[:0], nil
-	now := b.p.now()
-	b.outs = slices.DeleteFunc(b.outs, func(o out) bool {
-		if o.units > 0 && now > o.expiry+5000 && b.p.w.now > o.since+5*limit.Second { // nobody has any use for them
-			b.p.w.ref.vanished(b.key, o.units)
-			return true
+	b.costs, b.backs = b.costs[:0], b.backs[:0]
+	b.held = slices.DeleteFunc(b.held, func(h holding) bool {
+		useless := h.units == h.loose && b.p.now() > h.expiry+5000 && b.p.w.now > h.charged+5*limit.Second
+		if useless {
+			b.p.w.ref.vanished(b.key, h.units)
 		}
-		return o.units == 0
+		return useless || h.units == 0
 	})
+	for i := range b.held {
+		b.held[i].direct = min(b.held[i].direct, b.held[i].loose)
+	}
 }
 
-// tables notes what an event has changed in the table.
-func (b *book) tables(e *table.Entry) {
-	paid := int64(0)
-	if e.Sealed.Units == 0 || e.Sealed.Number != b.sealed.Number {
-		paid = b.sealed.Units
+// owe notes what was admitted without a lease since the last event.
+func (b *book) owe(e *table.Entry) {
+	more := e.Overdrawn - b.owes
+	if e.Sealed.Units == 0 || e.Sealed.Number != b.sealed.Number { // it was paid
+		more += b.sealed.Units
 	}
-	more := e.Overdrawn - b.owes + paid
 	b.owes, b.sealed = e.Overdrawn, e.Sealed
 	b.owed = max(0, b.owed+more)
 	b.debts.owed += more
-	if e.Lots == b.lots {
-		return
-	}
-	before := b.lots
-	b.lots = e.Lots
-	for i := range before {
-		if lot := &before[i]; lot.Units > 0 && !lot.Local && !repeated(&before, i) {
-			b.moved(lot, unitsIn(&before, lot)-unitsIn(&b.lots, lot))
-		}
-	}
-	for i := range b.lots {
-		if lot := &b.lots[i]; lot.Units > 0 && !lot.Local && unitsIn(&before, lot) == 0 && !repeated(&b.lots, i) {
-			b.moved(lot, -unitsIn(&b.lots, lot))
-		}
-	}
 }
 
-// unitsIn is what lots have of the same lease and end as one of them.
-func unitsIn(lots *[2]lease.Lot, of *lease.Lot) (units int64) {
+// count finds what of the holdings is loose.
+func (b *book) count(lots *[2]lease.Lot) {
+	b.lots = *lots
 	for i := range lots {
-		if lot := &lots[i]; lot.Units > 0 && lot.Lease == of.Lease && lot.Expiry == of.Expiry && !lot.Local {
-			units += lot.Units
+		if lot := &lots[i]; lot.Units > 0 && !lot.Local {
+			b.holding(lot.Lease, lot.Expiry)
 		}
 	}
-	return units
-}
-
-// repeated reports whether the second lot is of the same lease and end as the first.
-func repeated(lots *[2]lease.Lot, i int) bool {
-	return i == 1 && lots[0].Units > 0 && lots[0].Lease == lots[1].Lease && lots[0].Expiry == lots[1].Expiry
-}
-
-// moved notes units that have left a lot; less than 0, that came into it.
-func (b *book) moved(lot *lease.Lot, units int64) {
-	if units > 0 {
-		s := b.stampOf(lot)
-		now := b.p.w.now
-		b.add(out{stamp: s, lease: lot.Lease, expiry: lot.Expiry, units: units, spent: s.from <= now && now <= s.until, owner: b.taker})
-		return
-	}
-	of := func(o *out) bool { return o.lease == lot.Lease && o.expiry == lot.Expiry }
-	missing := b.take(-units, nil, of, nil)
-	if n := min(missing, b.guesses[leaseEnd{lot.Lease, lot.Expiry}]); n > 0 {
-		b.guesses[leaseEnd{lot.Lease, lot.Expiry}] -= n
-		missing += b.swap(n, lot.Lease) - n
-	}
-	if missing > 0 {
-		b.p.w.ref.fail(1, "%v at %s: %d units appear in a lot that nobody granted", b.key, b.p.name, missing)
-	}
-}
-
-// stampOf is when a lot may be spent, by the grant that it came with.
-func (b *book) stampOf(lot *lease.Lot) stamp {
-	if s, ok := b.stamps[leaseEnd{lot.Lease, lot.Expiry}]; ok {
-		return s
-	}
-	return stamp{until: b.p.virtual(lot.Expiry)}
-}
-
-// add notes units that are not in the table.
-func (b *book) add(o out) {
-	o.since = b.p.w.now
-	if o.grant {
-		b.stamps[leaseEnd{o.lease, o.expiry}] = o.stamp
-	}
-	for i := range b.outs {
-		old := &b.outs[i]
-		if old.lease == o.lease && old.expiry == o.expiry && old.spent == o.spent && old.owner == o.owner && old.grant == o.grant && (!o.grant || old.charged == o.charged) {
-			old.units += o.units
-			old.since = o.since
-			return
+	for i := range b.held {
+		h := &b.held[i]
+		loose := h.units
+		for j := range lots {
+			if lot := &lots[j]; lot.Lease == h.lease && lot.Expiry == h.expiry && !lot.Local {
+				loose -= lot.Units
+			}
 		}
+		h.loose, h.fresh = loose, loose > h.loose
 	}
-	b.outs = append(b.outs, o)
 }
 
-// take takes units that are not in the table, of those that f likes, and returns how many
-// are missing. First come those of an owner, then those of this event, then those that
-// came with a grant, for whoever waited.
-func (b *book) take(units int64, owner *request, f func(*out) bool, each func(*out, int64)) int64 {
-	for rank := range 5 {
-		for i := len(b.outs) - 1; i >= 0 && units > 0; i-- {
-			o := &b.outs[i]
-			if n := min(units, o.units); n > 0 && o.rank(owner, b.p.w.now) == rank && f(o) {
-				if o.units -= n; each != nil {
-					each(o, n)
-				}
+// usable reports whether loose units of a holding may be spent: they are the answer to
+// those who waited, or were taken when the lease ran. Where requests take units of several
+// rules, that may have been before.
+func (b *book) usable(h *holding) bool {
+	now := b.p.w.now
+	return h.from <= now && (now <= h.until || h.direct > 0 || b.several)
+}
+
+// take takes loose units of the holdings that f likes, those of this event first, then the
+// youngest. It returns how many are missing.
+func (b *book) take(units int64, f func(*holding) bool, each func(*holding, int64)) int64 {
+	for _, fresh := range []bool{true, false} {
+		for i := len(b.held) - 1; i >= 0 && units > 0; i-- {
+			h := &b.held[i]
+			if n := min(units, h.loose); n > 0 && (h.fresh || !fresh) && f(h) {
+				h.loose -= n
+				h.units -= n
 				units -= n
+				each(h, n)
 			}
 		}
 	}
 	return units
 }
 
-func (o *out) rank(owner *request, now limit.Micros) int {
-	switch {
-	case owner != nil && o.owner == owner:
-		return 0
-	case o.owner != nil:
-		return 4
-	case o.since == now:
-		return 1
-	case o.grant:
-		return 2
-	}
-	return 3
-}
-
 // spend counts a request that was admitted.
 func (b *book) spend(a admitted) {
 	ref := b.p.w.ref
-	units := a.units
-	if n := min(units, b.owed); n > 0 {
+	if n := min(a.units, b.owed); n > 0 {
 		b.owed -= n
-		units -= n
+		a.units -= n
 		if a.failed {
-			ref.degraded(b.key, n)
+			b.Degraded += n
 		} else {
-			ref.overdrawn(b.key, n)
+			ref.overdrawn(b.account, n)
 		}
 	}
-	units = b.take(units, a.request, func(o *out) bool { return o.spent }, func(o *out, n int64) {
+	missing := b.take(a.units, b.usable, func(h *holding, n int64) {
 		at := b.p.w.now
-		if o.grant {
-			at = o.charged
+		if h.direct > 0 {
+			at = h.charged
 		}
-		if b.several {
-			b.guesses[leaseEnd{o.lease, o.expiry}] += n
-		}
-		ref.admitted(b.account, o.lease, at, n)
+		h.direct = max(0, h.direct-n)
+		b.spent[h.lease] += n
+		ref.admitted(b.account, h.lease, at, n)
 	})
 	switch {
-	case units == 0:
 	case a.failed:
-		ref.degraded(b.key, units)
-	default:
-		ref.fail(1, "%v at %s: %d units admitted that nobody granted for now", b.key, b.p.name, units)
+		b.Degraded += missing
+	case missing > 0:
+		b.fail("%d units admitted that nobody granted for now", missing)
 	}
 }
 
 // giveBack counts what a call gives back, what cannot be spent any more before the rest.
-// Of which lease a request was admitted is a guess where a PoP has units of several that
-// are not in the table. Here it shows where the guess was wrong.
-func (b *book) giveBack(m *wire.Want) {
-	units, l := int64(m.Unused), uint32(m.Lease)
-	units = b.take(units, nil, func(o *out) bool { return o.lease == l && !o.spent }, nil)
-	units = b.take(units, nil, func(o *out) bool { return o.lease == l }, func(o *out, n int64) {
-		b.guesses[leaseEnd{o.lease, o.expiry}] += n
-	})
-	if missing := b.swap(units, l); missing > 0 {
-		b.p.w.ref.fail(1, "%v at %s: %d units given back that it has not", b.key, b.p.name, missing)
+func (b *book) giveBack(back lot) {
+	dead := func(h *holding) bool { return h.lease == back.lease && !b.usable(h) }
+	units := b.take(back.units, dead, func(*holding, int64) {})
+	if missing := b.swap(back.lease, units); missing > 0 {
+		b.fail("%d units given back that it has not", missing)
 	}
 }
 
-// swap takes units in place of those of a lease that were counted as spent: it was others
-// that were.
-func (b *book) swap(units int64, l uint32) (missing int64) {
-	a := b.account
-	return b.take(units, nil, func(o *out) bool { return o.spent }, func(o *out, n int64) {
-		a.periods[l] -= n
-		a.periods[o.lease] += n
-		b.p.w.ref.checkPeriod(a, o.lease)
+// swap takes loose units of a lease; if too few are left, others, in place of those of the
+// lease that were counted as spent. Of which lease a request was admitted is a guess where
+// a PoP has loose units of several. It returns how many are missing.
+func (b *book) swap(l uint32, units int64) int64 {
+	units = b.take(units, func(h *holding) bool { return h.lease == l }, func(*holding, int64) {})
+	n := min(units, b.spent[l])
+	begun := func(h *holding) bool { return h.from <= b.p.w.now }
+	left := b.take(n, begun, func(h *holding, n int64) {
+		b.periods[l] -= n
+		b.periods[h.lease] += n
+		b.spent[l] -= n
+		b.spent[h.lease] += n
+		b.p.w.ref.checkPeriod(b.account, h.lease)
 	})
+	return units - n + left
 }
 
-// loose is units of a lease that left the table last; nil if there are none.
-func (b *book) loose(l uint32) *out {
-	b.p.audit()
-	for i := len(b.outs) - 1; i >= 0; i-- {
-		if o := &b.outs[i]; o.lease == l && o.units > 0 {
-			return o
-		}
-	}
-	return nil
+func (b *book) fail(format string, args ...any) {
+	b.p.w.ref.fail(1, "%v at %s: "+format, append([]any{b.key, b.p.name}, args...)...)
 }

@@ -1,22 +1,29 @@
 // Package sim runs a tree of Weir's tiers in one process under virtual time, and checks
 // what Weir promises after every step.
 //
-// The tiers are the product: a PoP is [edge.Worker] over shared memory, a region is
-// [limiter.Handler] over [memory.Store], with a [front.Store] for each replica in between
-// if a run has relays. Between tiers travel the bytes of the wire. What is simulated is
-// everything round the tiers: clocks, network, restarts, clients. Requests of several
-// rules are decided by rounds.Group, which Redis runs as well.
+// The tiers are the product: a PoP is [edge.Worker] over shared memory, a [tier] is
+// [limiter.Handler] over [memory.Store] or over [front.Store], the lease cache of a
+// replica. What is simulated is everything round the tiers: clocks, network, restarts,
+// clients. Requests of several rules are decided by rounds.Group, which Redis runs as well.
 //
-//	load.go, world.go    clients, and the order of events
-//	pop.go, shared.go    a PoP: its workers and the memory that they share
-//	network.go           calls and replies on their way: delay, loss, copies
-//	region.go, link.go   the replicas of the region, and their way to the counters
-//	referee.go, ...      the checks
-//	fault.go             what is broken on purpose, round the product
+// Every holder has a [link] to the tier above it, and every message is a [call] on a link,
+// whether bytes of the wire travel or the asks of a store:
 //
-// The checks see what crosses a border: requests and verdicts, calls and replies, asks
-// and grants of a store, and the pages of a PoP's table before and after an event. A
-// [referee] follows every unit from the grant to the request that it admitted.
+//	clients ─▶ pop ─link─▶ tier ─link─▶ ... ─link─▶ the tier that has the counters
+//
+// so that tiers stand above each other as often as a run likes.
+//
+//	load.go, world.go     clients, and the order of events
+//	pop.go, shared.go     a PoP: its workers and the memory that they share
+//	flight.go             the calls of a PoP: the bytes of the wire
+//	link.go               a call on its way up, its answer down: delay, loss, copies
+//	tier.go, counters.go  what answers a call
+//	referee.go, book.go   the ledger: every unit from the grant to the request
+//	promises.go, alone.go what has to hold of the ledger
+//	fault.go, mishap.go   what is broken on purpose, and what goes wrong
+//
+// The ledger is kept from what crosses a border: requests and verdicts, calls and replies,
+// asks and grants of a store, and the pages of a PoP's table before and after an event.
 //
 // Without relays a run is a function of its [Config] and seed. With relays it runs in a
 // bubble of testing/synctest, and one event is over before the next begins. What happens

@@ -1,6 +1,16 @@
 package sim
 
-import "testing"
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
 
 // TestFaultsAreCaught breaks one thing at a time and wants a check to see it: a
 // check that nothing can fail proves nothing.
@@ -17,3 +27,181 @@ func TestFaultsAreCaught(t *testing.T) {
 		})
 	}
 }
+
+// None is no fault.
+var None Fault
+
+// GrantsTwice: a grant is not charged now and then; the next hands the same units out again.
+var GrantsTwice = Fault{name: "grants twice", counters: func(v *visit) {
+	v.acquire()
+	for i, g := range v.grants {
+		if g.Granted > 0 && v.chance(0.05) {
+			back := limiter.Ask{Policy: v.asks[i].Policy, Key: v.asks[i].Key, Want: lease.Want{Unused: g.Granted, Lease: g.Lease}}
+			v.store.Acquire(v.ctx, []limiter.Ask{back}, make([]lease.Grant, 1))
+		}
+	}
+}}
+
+// ForgetsSpentKeys: a full store forgets counters that are not fresh.
+var ForgetsSpentKeys = Fault{name: "forgets spent keys", counters: func(v *visit) {
+	v.acquire()
+	if slices.ContainsFunc(v.grants, func(g lease.Grant) bool { return g.Status == lease.Unavailable }) {
+		v.counters.reset()
+	}
+}}
+
+// ChargesTwice: a debt is charged as often as it is told.
+var ChargesTwice = Fault{name: "charges twice", counters: func(v *visit) {
+	for i := range v.asks {
+		v.asks[i].Want.Debt = 0
+	}
+	v.acquire()
+}}
+
+// TakesBackTwice: what copies of a call give back is taken back again.
+var TakesBackTwice = Fault{name: "takes back twice", counters: func(v *visit) {
+	for _, a := range v.asks {
+		for i := range a.Returned {
+			a.Returned[i].Name = v.rand.Uint64()
+		}
+	}
+	v.acquire()
+}}
+
+// OutlivesParent: a tier in the middle grants for longer than it holds.
+var OutlivesParent = Fault{name: "outlives parent", cache: func(v *visit) {
+	v.acquire()
+	for i := range v.grants {
+		v.grants[i].TTL *= 3
+	}
+}}
+
+// AppliesTwice: calls are not told apart by seq.
+var AppliesTwice = Fault{name: "applies twice", served: func(serial uint64, m *wire.Request) { renumber(m, serial) }}
+
+// MixesWorkers: the calls of all workers of a PoP are taken for one sequence.
+var MixesWorkers = Fault{name: "mixes workers", served: func(_ uint64, m *wire.Request) { renumber(m, 1) }}
+
+// renumber makes a call one of another worker.
+func renumber(m *wire.Request, worker uint64) {
+	m.Worker = worker
+	binary.LittleEndian.PutUint64(m.Holder[8:], worker)
+}
+
+// KeepsItsLots: a PoP that asks for who waits does not offer what it has.
+var KeepsItsLots = Fault{name: "keeps its lots", calls: func(p *pop, m *wire.Request) {
+	for i := range m.Wants {
+		if w := &m.Wants[i]; w.Need > 0 && w.Unused > 0 && p.keepLot(w) {
+			w.Unused = 0
+		}
+	}
+}}
+
+// keepLot puts what a want gives back into the place where it was.
+func (p *pop) keepLot(m *wire.Want) bool {
+	key := p.w.rules.find(m.Rule).counter(string(m.Key))
+	from := p.book(key).loose(uint32(m.Lease))
+	e := p.entry(key)
+	for i := range e.Lots {
+		if l := &e.Lots[i]; from != nil && l.Units == 0 {
+			*l = lease.Lot{Units: int64(m.Unused), Lease: from.lease, Expiry: from.expiry}
+			return p.reader.Commit(p.now()) == table.Stored
+		}
+	}
+	return false
+}
+
+// loose is a holding of a lease of which units are out of the table; nil if there are none.
+func (b *book) loose(l uint32) *holding {
+	b.audit()
+	for i := range b.held {
+		if h := &b.held[i]; h.lease == l && h.loose > 0 {
+			return h
+		}
+	}
+	return nil
+}
+
+// ForgetsDebts: a debt is not told, and taken for acknowledged.
+var ForgetsDebts = Fault{name: "forgets debts", calls: func(_ *pop, m *wire.Request) {
+	for i := range m.Wants {
+		m.Wants[i].Overdrawn, m.Wants[i].Debt = 0, 0
+	}
+}}
+
+// GivesBackTwice: what is given back is sent again in a call of its own.
+var GivesBackTwice = Fault{name: "gives back twice", sent: func(f *flight) {
+	if !f.p.w.chance(0.5) {
+		return
+	}
+	again := f.apart()
+	for _, m := range f.req.Wants {
+		if m.Unused > 0 {
+			again.add(m, m.Unused, m.Lease)
+		}
+	}
+	again.fly()
+}}
+
+// SpendsEarly: units of the next window are spent at once.
+var SpendsEarly = Fault{name: "spends early", replies: func(m *wire.Response) {
+	for i := range m.Grants {
+		m.Grants[i].StartsInMs = 0
+	}
+}}
+
+// ForgetsDenials: a denial is forgotten at once.
+var ForgetsDenials = Fault{name: "forgets denials", replies: func(m *wire.Response) {
+	for i := range m.Grants {
+		g := &m.Grants[i]
+		g.AskAfterMs, g.RetryAfterMs, g.Remaining = 0, 0, g.Limit
+	}
+}}
+
+// TakesStale: a late reply is taken for one to the newest call of its worker.
+var TakesStale = Fault{name: "takes stale replies", late: func(p *pop, f *flight, body []byte) (*flight, []byte) {
+	newest := p.newest[f.worker]
+	if newest == nil || newest.done || len(newest.req.Wants) != len(f.req.Wants) {
+		return f, body
+	}
+	m := decodeResponse(body)
+	m.Seq = newest.req.Seq
+	return newest, m.Append(nil)
+}}
+
+// DeniesItsOwn: a denial is taken for one of all that costs as much, whatever the PoP has
+// itself.
+var DeniesItsOwn = Fault{name: "denies its own", denies: func(p *pop, part Part) bool {
+	e, now := p.entry(part.Rule.counter(part.Key)), p.now()
+	return now < e.NextAsk && e.DeniedNeed > 0 && part.Cost >= e.DeniedNeed && e.Available(now) < part.Cost
+}}
+
+// ParksTakes: a take is committed a little after it was acted upon.
+var ParksTakes = Fault{name: "parks takes", taken: func(p *pop, r *request) {
+	if !r.admitted || r.failed || !p.w.chance(0.2) {
+		return
+	}
+	part, life := r.parts[0], p.life
+	key := part.Rule.counter(part.Key)
+	e := p.entry(key)
+	e.Lots = p.book(key).lots
+	p.reader.Commit(p.now())
+	p.w.after(2*limit.Millisecond, func() {
+		if life == p.life {
+			e := p.entry(key)
+			e.Take(&part.Rule.Terms, p.now(), part.Cost)
+			p.reader.Commit(p.now())
+		}
+	})
+}}
+
+// MergesLots: a top-up is added to the older lot and prolongs it.
+var MergesLots = Fault{name: "merges lots", table: func(p *pop) {
+	for key := range p.books {
+		if e := p.entry(key); e.Lots[0].Units > 0 && e.Lots[1].Units > 0 && !e.Lots[0].Local && !e.Lots[1].Local {
+			e.Lots[1].Units += e.Lots[0].Units
+			e.Lots[0].Units = 0
+			p.reader.Commit(p.now())
+		}
+	}
+}}

@@ -3,231 +3,174 @@ package sim
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/front"
 )
 
-// cache is the lease cache of a replica, and what the referee knows of it.
-type cache struct {
-	r      *replica
-	name   string
-	front  *front.Store
-	held   map[leaseID]int64 // granted by the tier above, and not handed on
-	stamps map[leaseID]stamp
-	gone   bool // it belongs to a life that is over
+// Net is what happens to messages between a tier and the one above.
+type Net struct {
+	Delay     limit.Micros // one way, at least
+	Spread    limit.Micros // and up to so much more, so that messages overtake
+	LoseCall  float64      // probabilities
+	LoseReply float64
+	Repeat    float64 // a call of a service arrives twice, and both are answered
+	Double    float64 // a call of a service that gives back arrives at another replica, too
 }
 
-// newCache makes a cache in front of a store that is a network away.
-func newCache(ctx context.Context, r *replica, n int, above limiter.Store) *cache {
-	w := r.w
-	c := &cache{r: r, name: r.name, held: map[leaseID]int64{}, stamps: map[leaseID]stamp{}}
-	if n > 0 {
-		c.name += "." + itoa(n+1)
-	}
-	timeout := time.Duration(0)
-	for _, rule := range w.rules.list {
-		timeout = max(timeout, time.Duration(rule.Terms.Timeout)*time.Millisecond)
-	}
-	link := &link{w: w, name: c.name, cache: c, above: above}
-	if n+1 < len(r.caches) {
-		link.next = r.caches[n+1]
-	}
-	c.front = front.New(front.Config{
-		Store: link, MaxKeys: 1 << 16, MaxBytes: 1 << 30, Timeout: timeout,
-		Now:  func() lease.Millis { return lease.Millis((w.Now() + r.offset) / limit.Millisecond) },
-		Wall: func() limit.Micros { return w.Now() - epochStart + w.Start },
-	})
-	go func() { _ = c.front.Run(ctx) }()
-	return c
-}
-
-// handed notes units that the cache has handed on. It has no more than it was granted.
-func (c *cache) handed(t take) {
-	id := leaseID{t.key, t.lease}
-	c.held[id] -= t.units
-	if c.held[id] < 0 && !c.gone {
-		c.r.w.ref.fail(1, "%v at %s: %d more units were handed on than there were", t.key, c.name, -c.held[id])
-	}
-}
-
-// got notes what the tier above has granted, with its stamp.
-func (c *cache) got(id leaseID, units int64, s stamp) {
-	c.held[id] += units
-	if old, known := c.stamps[id]; known {
-		s.from, s.until = min(s.from, old.from), max(s.until, old.until)
-	}
-	c.stamps[id] = s
-}
-
-// stamp is that of a grant which the cache made of a lease for a call that came at since.
-// Units of a grant that has arrived meanwhile were charged for that call.
-func (c *cache) stamp(id leaseID, since limit.Micros) stamp {
-	s := c.stamps[id]
-	if s.charged < since {
-		s.charged = c.r.w.now
-	}
-	return s
-}
-
-// forget notes that all that the cache has is lost.
-func (c *cache) forget() {
-	c.gone = true
-	for id, units := range c.held {
-		c.r.w.ref.vanished(id.key, max(units, 0))
-	}
-	clear(c.held)
-}
-
-// link is a store that is a network away. What is lost on the way is unavailable when
-// the time of the caller is over; nothing is sent twice, as a [limiter.Store] promises.
-type link struct {
-	w     *World
-	name  string
-	cache *cache
-	above limiter.Store
-	next  *cache // that above is; nil: above has the counters
-}
-
-func (l *link) Epoch() uint64 { return l.above.Epoch() }
-
-// ascent is one Acquire that travels.
-type ascent struct {
+// call is a message on its way up a link, and its answer on the way down.
+type call struct {
 	link   *link
-	asks   []limiter.Ask
-	grants []lease.Grant
-	stamps []stamp
-	since  limit.Micros
-	answer chan []lease.Grant // of room for one
+	items  []item
+	name   callName        // of a call of a service
+	aside  bool            // what it gives back has been counted: a copy, a lie
+	ctx    context.Context // ends when the sender has hung up
+	since  limit.Micros    // when it came to the tier that answers it
+	serial uint64          // of all that came to any tier
+
+	// serve has a tier answer: it fills in the grants, and body if the answer travels as
+	// bytes. It may run in a goroutine of its own. False: the call is refused.
+	serve    func(c *call, by *life) bool
+	body     []byte
+	accepted bool // by the service, as one that it has not seen
+	// arrive takes the answer at the sender.
+	arrive func(c *call)
 }
 
-// Acquire is called by goroutines of the cache.
-func (l *link) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
-	up := &ascent{link: l, asks: copied(asks), answer: make(chan []lease.Grant, 1)}
-	first := &asks[0]
-	l.w.post("link "+l.name+" "+keyOf(first).String()+" "+pad(uint64(first.Want.Want))+pad(uint64(first.Want.Unused)), func() { l.w.climb(up) })
-	select {
-	case done := <-up.answer:
-		copy(grants, done)
-		return
-	case <-ctx.Done():
-	case <-l.w.mail.closed:
-	}
-	for i := range grants {
-		grants[i] = lease.Grant{Status: lease.Unavailable}
-	}
+// callName tells the calls of a service apart. The zero value is that of a call of a store.
+type callName struct {
+	holder      string
+	worker, seq uint64
 }
 
-// copied are asks that outlive the call that they came with.
-func copied(asks []limiter.Ask) []limiter.Ask {
-	asks = slices.Clone(asks)
-	for i := range asks {
-		asks[i].Key, asks[i].Returned = slices.Clone(asks[i].Key), slices.Clone(asks[i].Returned)
-	}
-	return asks
+// item is one want of a call and its grant, as the referee reads them.
+type item struct {
+	key      counterKey
+	group    uint32
+	slots    bool // of a limit of concurrency: nothing is leased for a period
+	want     lease.Want
+	returned []limiter.Returned // of want.Unused, what was given back below the sender
+	grant    lease.Grant
+	stamp    stamp // of what was granted
 }
 
-// climb sends an ascent on its way.
-func (w *World) climb(up *ascent) {
-	l := up.link
-	for i := range up.asks {
-		a := &up.asks[i]
-		w.tracef("%s → %s", l.name, w.showAsk(a))
-		if own := ownUnused(a); own > 0 {
-			w.ref.returns(keyOf(a), a.Want.Lease, own)
-			l.cache.handed(take{keyOf(a), a.Want.Lease, own})
-		}
-	}
-	if w.chance(w.Net.LoseCall) {
-		w.tracef("%s → lost", l.name)
-		for i := range up.asks {
-			w.ref.comesBack(&up.asks[i])
-		}
-		return
-	}
-	w.after(w.delay(), func() { w.reach(up) })
+// itemOf is an ask of a store as an item.
+func itemOf(a *limiter.Ask) item {
+	return item{key: keyOf(a), group: a.Group, slots: a.Holder != 0, want: a.Want, returned: a.Returned}
 }
 
-// ownUnused is what an ask gives back that no PoP has given back.
-func ownUnused(a *limiter.Ask) int64 {
-	units := a.Want.Unused
-	for _, r := range a.Returned {
+func keyOf(a *limiter.Ask) counterKey {
+	return counterKey{a.Policy.Rule, a.Policy.Limit.Shape(), string(a.Key)}
+}
+
+// back is what the sender itself gives back.
+func (it *item) back() lot {
+	units := it.want.Unused
+	for _, r := range it.returned {
 		units -= r.Units
 	}
-	return units
+	return lot{leaseID{it.key, it.want.Lease}, units}
 }
 
-// reach brings an ascent to the tier above.
-func (w *World) reach(up *ascent) {
-	if wait := w.granter.paused - w.now; wait > 0 {
-		w.after(wait, func() { w.reach(up) })
-		return
+// granted is what the grant adds to what the sender holds.
+func (it *item) granted() lot {
+	if it.slots {
+		return lot{}
 	}
-	up.since, up.grants = w.now, make([]lease.Grant, len(up.asks))
-	if up.link.next == nil {
-		w.granter.Acquire(context.Background(), up.asks, up.grants)
-		w.descend(up)
-		return
-	}
-	for i := range up.asks {
-		if own := ownUnused(&up.asks[i]); own > 0 { // it may hand them on again
-			up.link.next.handed(take{keyOf(&up.asks[i]), up.asks[i].Want.Lease, -own})
-		}
-	}
-	w.mail.stirred = true
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		up.link.above.Acquire(ctx, up.asks, up.grants)
-		w.post("store "+up.link.name, func() { w.descend(up) })
-	}()
+	return lot{leaseID{it.key, it.grant.Lease}, it.grant.Granted}
 }
 
-// descend brings the answer back.
-func (w *World) descend(up *ascent) {
-	l := up.link
-	up.stamps = make([]stamp, len(up.asks))
-	for i := range up.asks {
-		a, g := &up.asks[i], &up.grants[i]
-		if id := (leaseID{keyOf(a), g.Lease}); a.Holder != 0 {
-			continue
-		} else if g.Granted > 0 && l.next != nil {
-			l.next.handed(take{id.key, id.lease, g.Granted})
-			up.stamps[i] = l.next.stamp(id, up.since)
-		} else if g.Granted > 0 {
-			up.stamps[i] = w.granter.leases[id]
-		}
+// link is the way from a holder of leases to the tier above it.
+type link struct {
+	w     *World
+	from  string // the holder
+	above *tier
+	cut   bool // nothing that is sent arrives
+}
+
+// send carries a call up: late, twice, out of order, or never.
+func (l *link) send(c *call) {
+	w := l.w
+	if l.cut {
+		w.tracef("%s → cut off", l.from)
+		w.ref.lostCall(c)
+		return
 	}
+	for i := range c.items {
+		w.tracef("%s → %s", l.from, w.showWant(&c.items[i]))
+	}
+	if w.chance(w.Net.LoseCall) {
+		w.tracef("%s → lost", l.from)
+		w.ref.lostCall(c)
+		return
+	}
+	l.carry(c, l.above)
+	if c.name == (callName{}) {
+		return // a store sends nothing twice
+	}
+	if w.chance(w.Net.Repeat) {
+		w.tracef("%s → repeated", l.from)
+		l.carry(c, l.above)
+	}
+	if !c.aside {
+		l.double(c)
+	}
+}
+
+// double brings a copy of a call that gives units back to another replica, if there is
+// one. What a copy is granted is lost: others would hide what those mint.
+func (l *link) double(c *call) {
+	w := l.w
+	gives := slices.ContainsFunc(c.items, func(it item) bool { return it.want.Unused > 0 })
+	if len(w.replicas) < 2 || !gives || !w.chance(w.Net.Double) {
+		return
+	}
+	if other := w.replicas[w.rand.IntN(len(w.replicas))]; other != l.above {
+		w.held(func() {
+			l.carry(&call{link: l, items: c.items, name: c.name, ctx: c.ctx, serve: c.serve, arrive: w.ref.lostReply}, other)
+		})
+	}
+}
+
+// carry brings one copy of a call to a tier.
+func (l *link) carry(c *call, to *tier) {
+	copied := *c
+	copied.items = slices.Clone(c.items)
+	l.w.after(l.w.delay(), func() { to.handle(&copied) })
+}
+
+// reply carries an answer down.
+func (l *link) reply(c *call) {
+	w := l.w
 	if w.chance(w.Net.LoseReply) {
-		w.tracef("%s ← lost", l.name)
-		w.lostGrants(up)
+		if len(c.items) > 0 {
+			w.tracef("%s ← lost", l.from)
+		}
+		w.ref.lostReply(c)
 		return
 	}
 	w.after(w.delay(), func() {
-		for i := range up.asks {
-			w.tracef("%s ← %s", l.name, w.showGrant(keyOf(&up.asks[i]), up.grants[i]))
+		for i := range c.items {
+			w.tracef("%s ← %s", l.from, w.showGrant(&c.items[i]))
 		}
-		if l.cache.gone {
-			w.lostGrants(up)
-			return
-		}
-		for i := range up.asks {
-			if g := &up.grants[i]; g.Granted > 0 && up.asks[i].Holder == 0 {
-				l.cache.got(leaseID{keyOf(&up.asks[i]), g.Lease}, g.Granted, up.stamps[i])
-			}
-		}
-		w.mail.stirred = true
-		up.answer <- up.grants
+		c.arrive(c)
 	})
 }
 
-func (w *World) lostGrants(up *ascent) {
-	for i := range up.asks {
-		if up.asks[i].Holder == 0 {
-			w.ref.vanished(keyOf(&up.asks[i]), up.grants[i].Granted)
-		}
+// held does something as much later as a worker holds a call.
+func (w *World) held(send func()) {
+	if w.Hold == 0 {
+		send()
+		return
 	}
+	w.after(limit.Millisecond+limit.Micros(w.rand.Int64N(int64(w.Hold-limit.Millisecond))), send)
+}
+
+func (w *World) delay() limit.Micros {
+	d := w.Net.Delay
+	if w.Net.Spread > 0 {
+		d += limit.Micros(w.rand.Int64N(int64(w.Net.Spread)))
+	}
+	return d
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"math/rand/v2"
 
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -36,16 +37,7 @@ func Key(r *Rule, key string, cost int64) func() []Part {
 	return func() []Part { return parts }
 }
 
-// Mixed makes most requests of a load cost 1, and some up to most.
-func (w *World) Mixed(r *Rule, key string, most int64) func() []Part {
-	return func() []Part {
-		cost := int64(1)
-		if w.rand.IntN(4) == 0 {
-			cost += w.rand.Int64N(most)
-		}
-		return []Part{{r, key, cost}}
-	}
-}
+func pick[T any](rnd *rand.Rand, of ...T) T { return of[rnd.IntN(len(of))] }
 
 // Totals are the counts of a key.
 func (w *World) Totals(r *Rule, key string) Totals {

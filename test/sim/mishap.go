@@ -10,11 +10,9 @@ import (
 func (w *World) RestartGranter() {
 	w.tracef("granter restarts")
 	w.ref.forgetful()
-	w.granter.start()
-	if w.Relays == 0 {
-		w.replicas[0].stop()
-		w.replicas[0].start()
-	}
+	w.counters.reset()
+	w.region().end()
+	w.region().start()
 	w.lost()
 }
 
@@ -25,11 +23,12 @@ func (w *World) lost() {
 	}
 }
 
-// RestartPoP makes PoP n, counted from 1, begin anew.
+// RestartPoP makes PoP n, counted from 1, begin anew. Nobody waits any more.
 func (w *World) RestartPoP(n int) {
 	p := w.pops[n-1]
 	w.tracef("%s restarts", p.name)
-	p.restart()
+	w.ref.forgotten(p)
+	p.start()
 }
 
 // StepClock sets the region's clock forward or back. Time that did not pass
@@ -39,9 +38,9 @@ func (w *World) StepClock(by limit.Micros) {
 	w.tracef("granter's clock steps by %d ms", by/limit.Millisecond)
 	w.ref.ahead = 0
 	if by > -limit.Second { // counters stay in their window until the clock has caught up
-		w.ref.ahead = w.granter.clock()
+		w.ref.ahead = w.counters.clock()
 	}
-	w.granter.step += by
+	w.counters.step += by
 	for _, a := range w.ref.list {
 		if l := a.rule.Limit; by < -l.Spec().Period || by > 0 && !inWindows(l) {
 			a.losses++
@@ -57,8 +56,8 @@ func (w *World) Change(old *Rule, spec limit.Spec) {
 	before := *old
 	old.Spec = spec
 	w.rules.compile()
-	for _, r := range w.replicas {
-		r.setRules()
+	for _, t := range w.tiers {
+		t.setRules()
 	}
 	for _, a := range w.ref.list {
 		if a.rule == old {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -16,25 +15,22 @@ import (
 type pop struct {
 	w      *World
 	name   string
-	above  *replica
+	link   *link
 	offset limit.Micros // its clock, from virtual time
 	paused limit.Micros // until then it does nothing
 	life   uint64       // counts restarts
 	liar   bool
-	cut    bool // nothing that it sends arrives
 
 	shared  *shared
 	workers []*edge.Worker
 	seed    table.Seed
 	reader  *table.Table
 	input   rule.Request
-	spare   []*edge.Request
 	waiting map[*edge.Request]*request
 	books   map[counterKey]*book // what the referee follows, see book.go
-	pages   [1 << pagesLog2][]*book
-	event   []*book // touched by the event that runs
+	event   []*book              // touched by the event that runs
 	decided []*request
-	lieSeq  uint64
+	apart   uint64          // counts calls that no worker has made
 	newest  map[int]*flight // by worker
 }
 
@@ -48,9 +44,7 @@ type Part struct {
 // request is a client's, at one PoP.
 type request struct {
 	parts    []Part
-	books    [2]*book // of each part
-	edge     *edge.Request
-	life     uint64 // of the PoP that has it
+	edge     edge.Request
 	arrived  limit.Micros
 	admitted bool
 	failed   bool // the region was not asked, or did not answer in time
@@ -60,8 +54,9 @@ type request struct {
 	begin, over func()
 }
 
-func newPoP(w *World, n int, above *replica) *pop {
-	p := &pop{w: w, name: "h" + itoa(n), above: above, liar: n <= w.Liars}
+func newPoP(w *World, n int, above *tier) *pop {
+	p := &pop{w: w, name: "h" + itoa(n), liar: n <= w.Liars}
+	p.link = &link{w: w, from: p.name, above: above}
 	first := limit.Micros(0)
 	if !w.Steady {
 		p.offset = limit.Micros(w.rand.Int64N(int64(limit.Second)))
@@ -80,7 +75,6 @@ func (p *pop) start() {
 	p.shared = &shared{values: map[string]value{}}
 	p.newest = map[int]*flight{}
 	p.waiting, p.books = map[*edge.Request]*request{}, map[counterKey]*book{}
-	clear(p.pages[:])
 	cfg, err := edge.ReadConfig(w.rules.config())
 	if err != nil {
 		panic(err)
@@ -90,7 +84,7 @@ func (p *pop) start() {
 	p.workers = p.workers[:0]
 	for range w.Workers {
 		entropy := [6]uint64{id, id, p.seed[0], p.seed[1], w.rand.Uint64(), w.rand.Uint64()}
-		p.workers = append(p.workers, edge.New(cfg, p.shared, entropy, p.now(), p.wall()))
+		p.workers = append(p.workers, edge.New(cfg, p.shared, entropy, p.now(), p.w.wall()))
 	}
 	p.reader = table.New(p.shared, 'E', pagesLog2, nil)
 	for i := range p.workers {
@@ -98,15 +92,7 @@ func (p *pop) start() {
 	}
 }
 
-// restart ends a life. Nobody waits any more.
-func (p *pop) restart() {
-	p.w.ref.forgotten(p)
-	p.start()
-}
-
 func (p *pop) now() lease.Millis { return lease.Millis((p.w.now + p.offset) / limit.Millisecond) }
-
-func (p *pop) wall() limit.Micros { return p.w.now - epochStart + p.w.Start }
 
 // virtual is the virtual time at which the PoP's clock will show t.
 func (p *pop) virtual(t lease.Millis) limit.Micros {
@@ -117,7 +103,7 @@ func (p *pop) virtual(t lease.Millis) limit.Micros {
 func (p *pop) tick() {
 	if p.w.now >= p.paused {
 		for i, x := range p.workers {
-			x.Tick(p.now(), p.wall())
+			x.Tick(p.now(), p.w.wall())
 			p.finish(i)
 		}
 	}
@@ -134,29 +120,9 @@ func (p *pop) request(parts ...Part) *request {
 			r.parts[i].Cost = most
 		}
 	}
-	p.open(r)
 	p.w.ref.offered(r)
-	if p.paused > p.w.now {
-		p.awake(func() { p.decide(r) })
-	} else {
-		p.decide(r)
-	}
+	p.awake(func() { p.decide(r) })
 	return r
-}
-
-// requestFor is a request for a slot, which it holds for so long.
-func (p *pop) requestFor(d limit.Micros, part Part) *request {
-	r := &request{parts: []Part{part}, arrived: p.w.now, lasts: d}
-	p.open(r)
-	return r
-}
-
-// open finds the books of a request.
-func (p *pop) open(r *request) {
-	r.life = p.life
-	for i, part := range r.parts {
-		r.books[i] = p.book(part.Rule.counter(part.Key))
-	}
 }
 
 // awake does something now, or when a pause is over.
@@ -170,7 +136,7 @@ func (p *pop) awake(do func()) {
 
 // decide takes a request to a worker.
 func (p *pop) decide(r *request) {
-	if p.deniesItsOwn(r) {
+	if denies := p.w.Fault.denies; denies != nil && denies(p, r.parts[0]) {
 		p.w.ref.finished(r)
 		return
 	}
@@ -181,44 +147,25 @@ func (p *pop) decide(r *request) {
 	x := p.workers[n]
 	in := x.Inputs()
 	p.input.Reset(in)
-	if r.life != p.life {
-		p.open(r)
-	}
-	for i, part := range r.parts {
-		if len(r.parts) > 1 {
-			r.books[i].taker, r.books[i].several = r, true // it may keep what it takes while it waits for the other
-		}
+	for _, part := range r.parts {
 		p.input.Add(in, part.Rule.header, part.Key)
 		if part.Cost > 1 {
 			p.input.Add(in, part.Rule.costHeader, strconv.FormatInt(part.Cost, 10))
 		}
 	}
-	r.edge = p.spareRequest()
-	if x.Decide(p.now(), &p.input, r.edge) == edge.Wait {
-		p.waiting[r.edge] = r
+	if x.Decide(p.now(), &p.input, &r.edge) == edge.Wait {
+		p.waiting[&r.edge] = r
 		p.w.ref.waits(r)
+		p.decides(r)
 	} else {
 		p.decided = append(p.decided, r)
 	}
 	p.finish(n)
 }
 
-func (p *pop) spareRequest() *edge.Request {
-	n := len(p.spare)
-	if n == 0 {
-		return new(edge.Request)
-	}
-	r := p.spare[n-1]
-	p.spare = p.spare[:n-1]
-	return r
-}
-
 // finish takes what a worker wants done after an event, and has it checked.
 func (p *pop) finish(n int) {
 	x := p.workers[n]
-	if len(x.Decided)+len(x.Calls)+len(p.decided) == 0 && p.shared.dirty == 0 && len(p.event) == 0 {
-		return
-	}
 	for _, e := range x.Decided {
 		p.decided = append(p.decided, p.waiting[e])
 		delete(p.waiting, e)
@@ -227,8 +174,10 @@ func (p *pop) finish(n int) {
 	x.Decided, x.Calls = x.Decided[:0], nil
 	for _, r := range p.decided {
 		r.admitted, r.failed = r.edge.Outcome == edge.Admit, r.edge.Degraded
-		p.admits(r)
-		p.parkTake(r)
+		p.decides(r)
+		if spoil := p.w.Fault.taken; spoil != nil {
+			spoil(p, r)
+		}
 		p.w.ref.finished(r)
 		if r.begin != nil && r.admitted {
 			r.begin()
@@ -238,7 +187,9 @@ func (p *pop) finish(n int) {
 	for i := range calls {
 		flights[i] = p.flight(n, &calls[i])
 	}
-	p.mergeLots()
+	if spoil := p.w.Fault.table; spoil != nil {
+		spoil(p)
+	}
 	p.audit()
 	for _, r := range p.decided {
 		p.end(n, r)
@@ -251,16 +202,15 @@ func (p *pop) finish(n int) {
 
 // end ends a request: at once, or when its stream is over if it holds a slot.
 func (p *pop) end(n int, r *request) {
-	e, life := r.edge, p.life
+	life := p.life
 	if r.lasts == 0 || !r.admitted {
-		p.workers[n].End(p.now(), e)
-		p.spare = append(p.spare, e)
+		p.workers[n].End(p.now(), &r.edge)
 		return
 	}
 	p.w.after(r.lasts, func() {
 		r.over()
 		if life == p.life {
-			p.workers[n].End(p.now(), e)
+			p.workers[n].End(p.now(), &r.edge)
 			p.finish(n)
 		}
 	})
@@ -274,38 +224,3 @@ func (p *pop) tableKey(k counterKey) table.Key {
 
 // entry reads what the PoP knows of a key.
 func (p *pop) entry(k counterKey) *table.Entry { return p.reader.Open(p.tableKey(k)) }
-
-// receive takes the answer to a call, the first one.
-func (p *pop) receive(f *flight, r reply) {
-	p.awake(func() {
-		f, r.body = p.stale(f, r.body)
-		if f.done || f.life != p.life {
-			p.w.ref.lostReply(f, r)
-			return
-		}
-		f.done = true
-		r.body = p.spoilReply(f, r.body)
-		p.arrived(f, r)
-		p.workers[f.worker].Reply(p.now(), f.id, r.body)
-		p.finish(f.worker)
-	})
-}
-
-// giveUp ends a call that nobody answered in time.
-func (p *pop) giveUp(f *flight) {
-	p.awake(func() {
-		if f.done || f.life != p.life {
-			return
-		}
-		f.done = true
-		p.workers[f.worker].Failed(p.now(), f.id, edge.CallTimedOut)
-		p.finish(f.worker)
-	})
-}
-
-func decodeRequest(body []byte) (m wire.Request) {
-	if err := m.Decode(append([]byte(nil), body...)); err != nil {
-		panic(err)
-	}
-	return m
-}

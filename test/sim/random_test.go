@@ -99,12 +99,12 @@ func (w *World) mishap(rnd *rand.Rand) {
 			w.replicas[rnd.IntN(len(w.replicas))].restart()
 		}
 	case 3:
-		h.cut = true
-		w.after(limit.Second, func() { h.cut = false })
+		h.link.cut = true
+		w.after(limit.Second, func() { h.link.cut = false })
 	case 4:
 		w.StepClock(pick(rnd, -limit.Hour, -limit.Second/2, limit.Second/2, limit.Hour))
 	case 5:
 		h.paused = w.now + limit.Micros(rnd.Int64N(int64(2*limit.Second)))
-		w.granter.paused = w.now + limit.Micros(rnd.Int64N(int64(limit.Second)))
+		w.region().paused = w.now + limit.Micros(rnd.Int64N(int64(limit.Second)))
 	}
 }

@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -34,11 +34,10 @@ type account struct {
 	onLease   int64            // granted, neither admitted nor back nor lost
 	returning map[uint32]int64 // given back and on its way, by lease
 	periods   map[uint32]int64 // admitted by the period that was charged
-	overdrawn map[uint32]int64 // admitted without a lease, by the period it was
 	losses    int64            // of the counter's state
 	extra     int64            // live leases when the rule changed
 	most      int64            // the largest limit that held lately
-	flow      flow
+	floor     int64            // of a token bucket, see checkFlow
 	log       []charged
 	exact     limit.State
 	debts     debts
@@ -68,10 +67,6 @@ type charged struct {
 	units int64
 }
 
-func newReferee(w *World) *referee {
-	return &referee{w: w, keys: map[counterKey]*account{}, lies: map[uint64]bool{}}
-}
-
 // fail notes a broken promise.
 func (ref *referee) fail(promise int, format string, args ...any) {
 	if ref.err == nil {
@@ -84,8 +79,7 @@ func (ref *referee) account(key counterKey) *account {
 	a := ref.keys[key]
 	if a == nil {
 		r := ref.w.rules.find(key.rule)
-		a = &account{key: key, rule: r, returning: map[uint32]int64{}, periods: map[uint32]int64{}, overdrawn: map[uint32]int64{}, most: r.Terms.Capacity}
-		a.flow.floor = math.MaxInt64
+		a = &account{key: key, rule: r, returning: map[uint32]int64{}, periods: map[uint32]int64{}, most: r.Terms.Capacity, floor: math.MaxInt64}
 		ref.keys[key] = a
 		ref.list = append(ref.list, a)
 	}
@@ -98,15 +92,12 @@ func (ref *referee) accountOf(p Part) *account {
 
 // offered asks the exact limiter the same question.
 func (ref *referee) offered(r *request) {
-	for i, p := range r.parts {
-		a := r.books[i].account
-		if p.Rule.slots() {
-			continue
-		}
+	for _, p := range r.parts {
+		a := ref.accountOf(p)
 		a.Requests++
 		a.Offered += p.Cost
 		var d limit.Decision
-		a.exact, d = p.Rule.Limit.Acquire(a.exact, ref.w.granter.clock(), limit.Ask{Need: p.Cost, Waiting: p.Cost, Want: p.Cost})
+		a.exact, d = p.Rule.Limit.Acquire(a.exact, ref.w.counters.clock(), limit.Ask{Need: p.Cost, Waiting: p.Cost, Want: p.Cost})
 		a.Exact += d.Granted
 	}
 }
@@ -136,16 +127,15 @@ func (ref *referee) finished(r *request) {
 
 // move changes what of a key is out on lease.
 func (ref *referee) move(a *account, onLease int64) {
-	a.flow.note(ref.w.now, a)
+	ref.checkFlow(a)
 	a.onLease += onLease
-	a.flow.note(ref.w.now, a)
+	ref.checkFlow(a)
 }
 
 // granted follows a grant of the region's counters.
-func (ref *referee) granted(k *limiter.Ask, g *lease.Grant) {
-	key := keyOf(k)
-	a := ref.account(key)
-	if k.Want.Want == 0 {
+func (ref *referee) granted(it *item) {
+	a, g := ref.account(it.key), &it.grant
+	if it.want.Want == 0 {
 		return
 	}
 	a.Asks++
@@ -154,22 +144,17 @@ func (ref *referee) granted(k *limiter.Ask, g *lease.Grant) {
 		return
 	}
 	ref.move(a, g.Granted)
-	if g.Granted < k.Want.Need || g.Granted > k.Want.Want {
-		ref.fail(1, "%v: granted %d to a want of %d needing %d", key, g.Granted, k.Want.Want, k.Want.Need)
+	if g.Granted < it.want.Need || g.Granted > it.want.Want {
+		ref.fail(1, "%v: granted %d to a want of %d needing %d", it.key, g.Granted, it.want.Want, it.want.Need)
 	}
 }
 
 // forgotten follows what a PoP loses that starts anew.
 func (ref *referee) forgotten(p *pop) {
 	for key, b := range p.books {
-		ref.account(key).debts.lost += b.owes
-		for _, lot := range b.lots {
-			if !lot.Local {
-				ref.vanished(key, lot.Units)
-			}
-		}
-		for _, o := range b.outs {
-			ref.vanished(key, o.units)
+		b.debts.lost += b.owes
+		for _, h := range b.held {
+			ref.vanished(key, h.units)
 		}
 	}
 }
@@ -181,72 +166,92 @@ func (ref *referee) vanished(key counterKey, units int64) {
 	}
 }
 
-// sent, returns and returned follow what is given back.
-func (ref *referee) sent(f *flight) {
-	for i := range f.req.Wants {
-		if m := &f.req.Wants[i]; m.Unused > 0 {
-			ref.returns(ref.w.rules.of(m.Rule, m.Key), uint32(m.Lease), int64(m.Unused))
-		}
+// sent notes what a call gives back, and returned that it has come, or is lost.
+func (ref *referee) sent(c *call) {
+	for i := range c.items {
+		back := c.items[i].back()
+		ref.account(back.key).returning[back.lease] += back.units
 	}
 }
 
-func (ref *referee) returns(key counterKey, lease uint32, units int64) {
-	ref.account(key).returning[lease] += units
-}
-
-func (ref *referee) returned(key counterKey, lease uint32, units int64) {
-	a := ref.account(key)
-	a.returning[lease] -= units
-	if missing := -a.returning[lease]; missing > 0 {
+func (ref *referee) returned(back lot) {
+	a := ref.account(back.key)
+	a.returning[back.lease] -= back.units
+	if missing := -a.returning[back.lease]; missing > 0 {
 		if !ref.repeats {
-			ref.fail(1, "%v: units given back twice", key)
+			ref.fail(1, "%v: units given back twice", back.key)
 		}
-		a.returning[lease] = 0
-		units -= missing // they were not out
+		a.returning[back.lease] = 0
+		back.units -= missing // they were not out
 	}
-	ref.vanished(key, units)
+	ref.vanished(back.key, back.units)
 }
 
-// settled follows what comes back to the region's counters, and debts that are told: each
-// of them once.
-func (ref *referee) settled(a *limiter.Ask, g *lease.Grant) {
-	key := keyOf(a)
-	ref.comesBack(a)
-	if a.Want.Overdrawn > 0 && g.Status != lease.Unavailable && !ref.w.granter.debts[debtID{key, a.Want.Debt}] {
-		ref.w.granter.debts[debtID{key, a.Want.Debt}] = true
-		ref.account(key).debts.told += a.Want.Overdrawn
+// settled follows what comes back to the counters, and debts that are told: each of them
+// once.
+func (ref *referee) settled(it *item) {
+	ref.comesBack(it)
+	debt, debts := debtID{it.key, it.want.Debt}, ref.w.counters.debts
+	if it.want.Overdrawn > 0 && it.grant.Status != lease.Unavailable && !debts[debt] {
+		debts[debt] = true
+		ref.account(it.key).debts.told += it.want.Overdrawn
 	}
 }
 
-// comesBack follows what an ask gives back to the region's counters, whether it arrives
-// or is lost: each give-back once, however many copies of it there are.
-func (ref *referee) comesBack(a *limiter.Ask) {
-	if own := ownUnused(a); own > 0 {
-		ref.returned(keyOf(a), a.Want.Lease, own)
+// comesBack follows what an ask gives back to the counters, whether it arrives or is lost:
+// each give-back once, however many copies of it there are.
+func (ref *referee) comesBack(it *item) {
+	if back := it.back(); back.units > 0 {
+		ref.returned(back)
 	}
-	names := ref.w.granter.names
-	for _, r := range a.Returned {
+	names := ref.w.counters.names
+	for _, r := range it.returned {
 		if !names[r.Name] && !ref.lies[r.Name] {
-			ref.returned(keyOf(a), a.Want.Lease, r.Units)
+			ref.returned(lot{leaseID{it.key, it.want.Lease}, r.Units})
 		}
 		names[r.Name] = true
 	}
 }
 
 // lostCall follows a call that does not arrive, lostReply an answer.
-func (ref *referee) lostCall(f *flight) {
-	for i := range f.req.Wants {
-		if m := &f.req.Wants[i]; m.Unused > 0 && !f.aside {
-			ref.returned(ref.w.rules.of(m.Rule, m.Key), uint32(m.Lease), int64(m.Unused))
+func (ref *referee) lostCall(c *call) {
+	for i := range c.items {
+		if !c.aside {
+			ref.comesBack(&c.items[i])
 		}
 	}
 }
 
-func (ref *referee) lostReply(f *flight, r reply) {
-	for i := range r.resp.Grants {
-		if key := ref.w.rules.of(f.req.Wants[i].Rule, f.req.Wants[i].Key); !ref.account(key).rule.slots() {
-			ref.vanished(key, int64(r.resp.Grants[i].Granted))
-		}
+func (ref *referee) lostReply(c *call) {
+	for i := range c.items {
+		lost := c.items[i].granted()
+		ref.vanished(lost.key, lost.units)
+	}
+}
+
+// lied reports whether an ask gives back what a PoP never had.
+func (ref *referee) lied(a *limiter.Ask) bool {
+	return slices.ContainsFunc(a.Returned, func(r limiter.Returned) bool { return ref.lies[r.Name] })
+}
+
+// believed follows what of a lie the counters have taken for units that came back. What
+// nobody can have had they must not believe; what they have handed out to others they may:
+// then so much more than the limit may be admitted.
+func (ref *referee) believed(key counterKey, units int64) {
+	a := ref.account(key)
+	if units > a.most {
+		ref.fail(11, "%v: %d units came back that were never granted", key, units)
+	}
+	a.extra += max(units, 0)
+}
+
+// charged follows a debt that is charged: what was admitted without a lease is charged
+// once. Counters that were lost may charge it again, to new ones.
+func (ref *referee) charged(key counterKey, units int64) {
+	a := ref.account(key)
+	a.debts.charged += max(units, 0)
+	if d := &a.debts; d.charged > d.owed && a.losses == 0 && a.extra == 0 {
+		ref.fail(1, "%v: %d were admitted without a lease, and %d charged for it", key, d.owed, d.charged)
 	}
 }
 
@@ -259,7 +264,7 @@ func (ref *referee) changed(a *account, before *Rule) {
 	}
 	a.most = max(a.most, a.rule.Terms.Capacity)
 	if a.rule.Limit.Spec().Algorithm == limit.TokenBucket {
-		a.flow = flow{floor: math.MaxInt64}
+		a.floor = math.MaxInt64
 		return
 	}
 	a.extra += a.onLease
@@ -275,54 +280,31 @@ func (ref *referee) forgetful() {
 }
 
 // overdrawn counts units that an optimistic PoP has admitted without a lease.
-func (ref *referee) overdrawn(key counterKey, units int64) {
-	a := ref.account(key)
+func (ref *referee) overdrawn(a *account, units int64) {
 	a.Overdrawn += units
 	a.Admitted += units
-	now := max(ref.w.granter.clock(), ref.ahead)
+	now := max(ref.w.counters.clock(), ref.ahead)
 	if inWindows(a.rule.Limit) {
 		now -= now % a.rule.Spec.Period
 	}
 	period := a.rule.Limit.PeriodID(now)
-	a.overdrawn[period] += units
+	a.periods[period] += units
 	ref.checkPeriod(a, period)
-	a.flow.admitted += units
 	ref.checkFlow(a)
 }
 
-// accepted follows whether a replica takes a call: of those that it does not take it has
+// accepted follows whether a service takes a call: of those that it does not take it has
 // taken one before.
-func (ref *referee) accepted(r *replica, f *flight, ok bool) {
-	if !ok && r.seen[f.name()] < 2 {
-		ref.fail(11, "%s: call %d of worker %x was refused as repeated", f.p.name, f.req.Seq, f.req.Worker)
+func (ref *referee) accepted(l *life, c *call) {
+	if c.name != (callName{}) && !c.accepted && l.seen[c.name] < 2 {
+		ref.fail(11, "%s: call %d of worker %x was refused as repeated", c.link.from, c.name.seq, c.name.worker)
 	}
 }
 
-// settleDebts checks that no debt is forgotten: it is charged, or its holder owes it.
-func (ref *referee) settleDebts() {
-	for _, a := range ref.list {
-		owing := a.debts.lost
-		for _, p := range ref.w.pops {
-			if b := p.books[a.key]; b != nil {
-				owing += b.owes
-			}
-		}
-		if d := &a.debts; d.told+owing < d.owed {
-			ref.fail(1, "%v: of %d admitted without a lease %d were told and %d are owed", a.key, d.owed, d.told, owing)
-		}
-	}
-}
-
-// degraded counts what was admitted because nobody answered.
-func (ref *referee) degraded(key counterKey, cost int64) {
-	ref.account(key).Degraded += cost
-}
-
+// admitted counts units of a lease that were admitted, charged at that time.
 func (ref *referee) admitted(a *account, period uint32, at limit.Micros, units int64) {
-	a.flow.note(ref.w.now, a)
 	a.Admitted += units
-	a.onLease -= units
-	a.flow.admitted += units
+	ref.move(a, -units)
 	if a.onLease < 0 {
 		ref.fail(1, "%v: more admitted than was granted", a.key)
 	}
@@ -332,86 +314,4 @@ func (ref *referee) admitted(a *account, period uint32, at limit.Micros, units i
 	}
 	ref.checkPeriod(a, period)
 	ref.checkFlow(a)
-}
-
-// allowance is what more than the limit may be admitted: overdrafts of optimistic
-// holders, a limit for each loss of the counter's state, and what was out on
-// lease when the rule changed.
-func (ref *referee) allowance(a *account) int64 {
-	extra := a.losses*a.most + a.extra
-	if a.rule.Terms.Consistency == lease.Optimistic {
-		extra += ref.lives * a.rule.Terms.Overdraft * (a.losses + 1)
-	}
-	return extra
-}
-
-func (ref *referee) checkPeriod(a *account, period uint32) {
-	if n, bound := a.periods[period]+a.overdrawn[period], a.most+ref.allowance(a); n > bound && inWindows(a.rule.Limit) {
-		ref.fail(1, "%v: %d admitted in a window of at most %d", a.key, n, bound)
-	}
-}
-
-// checkFlow checks a token bucket over all intervals that end now.
-func (ref *referee) checkFlow(a *account) {
-	s := a.rule.Limit.Spec()
-	if s.Algorithm != limit.TokenBucket {
-		return
-	}
-	a.flow.note(ref.w.now, a)
-	bound := (a.most + ref.allowance(a)) * int64(s.Period)
-	if over := a.flow.level(ref.w.now, a) - a.flow.floor - bound; over > 0 {
-		ref.fail(1, "%v: %.3f units more than burst, refill and leases since some earlier time", a.key, float64(over)/float64(s.Period))
-	}
-}
-
-// flow is a token bucket's promise over all intervals at once. With
-//
-//	level(t) = admitted until t - rate*(t - start)
-//
-// the promise is level(t2) - level(t1) <= burst + onLease(t1) for all t1 < t2, so
-// it is enough to know the least level + onLease so far. Between two events that
-// sum only falls, so it is least just before one. All times Period, in µs.
-type flow struct {
-	admitted int64
-	start    limit.Micros
-	floor    int64
-}
-
-func (f *flow) level(now limit.Micros, a *account) int64 {
-	s := a.rule.Limit.Spec()
-	if f.start == 0 {
-		f.start = now
-	}
-	return f.admitted*int64(s.Period) - s.Count*int64(now-f.start)
-}
-
-func (f *flow) note(now limit.Micros, a *account) {
-	if s := a.rule.Limit.Spec(); s.Algorithm == limit.TokenBucket {
-		f.floor = min(f.floor, f.level(now, a)+a.onLease*int64(s.Period))
-	}
-}
-
-// settleLogs checks every trailing window of every sliding log. It runs when the
-// run pauses, since a waiting request counts from when it was charged.
-func (ref *referee) settleLogs() {
-	for _, a := range ref.list {
-		s := a.rule.Limit.Spec()
-		if s.Algorithm != limit.SlidingLog || len(a.log) == 0 {
-			continue
-		}
-		sort.SliceStable(a.log, func(i, j int) bool { return a.log[i].at < a.log[j].at })
-		var sum int64
-		first := 0
-		bound := a.most + ref.allowance(a)
-		for _, c := range a.log {
-			sum += c.units
-			for a.log[first].at <= c.at-s.Period {
-				sum -= a.log[first].units
-				first++
-			}
-			if sum > bound {
-				ref.fail(1, "%v: %d admitted in a trailing window of at most %d", a.key, sum, bound)
-			}
-		}
-	}
 }

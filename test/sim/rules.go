@@ -52,12 +52,6 @@ type ruleBook struct {
 	revision uint64
 }
 
-func newRuleBook(rules []*Rule) ruleBook {
-	b := ruleBook{list: rules}
-	b.compile()
-	return b
-}
-
 // compile makes the set. A request says in a header for each rule which key it has and
 // what it costs; a rule without one does not apply.
 func (b *ruleBook) compile() {
@@ -108,9 +102,4 @@ func (b *ruleBook) find(name string) *Rule {
 		}
 	}
 	return nil
-}
-
-// of is the counter that a want of a message is for.
-func (b *ruleBook) of(rule string, key []byte) counterKey {
-	return b.find(rule).counter(string(key))
 }

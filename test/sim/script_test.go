@@ -117,7 +117,7 @@ func (s *script) command(f []string) {
 	case "quiet":
 		s.w.Trace = nil
 	case "cut", "heal":
-		s.w.pops[s.number(args[0])-1].cut = verb == "cut"
+		s.w.pops[s.number(args[0])-1].link.cut = verb == "cut"
 	case "lose":
 		s.w.Net.LoseReply, s.w.Net.LoseCall = 0, 0
 		switch args[0] {
@@ -139,7 +139,7 @@ func (s *script) command(f []string) {
 		s.slot(args)
 	case "counter":
 		r, key := s.target(args[0])
-		fmt.Fprintf(s.out, "left %d\n", s.w.granter.left(r, key))
+		fmt.Fprintf(s.out, "left %d\n", s.w.counters.left(r, key))
 	case "totals":
 		r, key := s.target(args[0])
 		n := s.w.Totals(r, key)

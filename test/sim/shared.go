@@ -1,10 +1,6 @@
 package sim
 
-import (
-	"encoding/binary"
-
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
-)
+import "github.com/weirlimit/weir/wasmfilter/edge/table"
 
 // pagesLog2 is the size of a PoP's table: the smallest that a configuration allows.
 const pagesLog2 = 4
@@ -13,8 +9,7 @@ const pagesLog2 = 4
 type shared struct {
 	values  map[string]value
 	version uint32
-	size    int    // bytes of pages
-	dirty   uint32 // pages of enforced rules that were written, a bit for each
+	size    int // bytes of pages
 }
 
 type value struct {
@@ -34,9 +29,6 @@ func (m *shared) Set(key, data []byte, version uint32) table.Outcome {
 	}
 	if len(key) == 3 {
 		m.size += len(data) - len(v.data)
-		if key[0] == 'E' {
-			m.dirty |= 1 << binary.LittleEndian.Uint16(key[1:])
-		}
 	}
 	m.version++
 	m.values[string(key)] = value{append(v.data[:0:0], data...), m.version}

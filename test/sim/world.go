@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"container/heap"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -54,8 +55,9 @@ type World struct {
 	events   events
 	serial   uint64
 	rules    ruleBook
-	granter  *granter
-	replicas []*replica
+	counters *counters
+	tiers    []*tier // all, the one that has the counters first
+	replicas []*tier // those that PoPs call
 	pops     []*pop
 	ref      *referee
 	mail     mail
@@ -75,12 +77,18 @@ func New(c Config, rules ...*Rule) *World {
 		c.MaxCounters = 1 << 20
 	}
 	w := &World{Config: c, now: epochStart, rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
-	w.mail = mail{begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), timer: time.NewTimer(0), on: c.Relays > 0}
-	w.rules = newRuleBook(rules)
-	w.ref = newReferee(w)
-	w.granter = newGranter(w)
-	for i := range max(c.Relays, 1) {
-		w.replicas = append(w.replicas, newReplica(w, i+1))
+	w.mail = mail{begun: time.Now(), wake: make(chan struct{}, 1), on: c.Relays > 0}
+	w.rules = ruleBook{list: rules}
+	w.rules.compile()
+	w.ref = &referee{w: w, keys: map[counterKey]*account{}, lies: map[uint64]bool{}}
+	w.counters = newCounters(w)
+	newTier(w, map[bool]string{true: "r1", false: "region"}[c.Relays == 0], nil)
+	w.replicas = w.tiers
+	if c.Relays > 0 {
+		w.replicas = nil
+	}
+	for i := range c.Relays {
+		w.replicas = append(w.replicas, newRelay(w, "r"+itoa(i+1)))
 	}
 	for i := range c.PoPs {
 		w.pops = append(w.pops, newPoP(w, i+1, w.replicas[i%len(w.replicas)]))
@@ -91,14 +99,13 @@ func New(c Config, rules ...*Rule) *World {
 // Close ends what still runs. Calls that still wait in a relay have time to reach their
 // deadlines: virtual time stands still when the test has ended.
 func (w *World) Close() {
-	close(w.mail.closed)
-	w.mail.timer.Stop()
-	for _, r := range w.replicas {
-		r.stop()
+	for _, t := range w.tiers {
+		t.stop()
 	}
 	if w.mail.on {
 		time.Sleep(longestCall)
 	}
+	w.pops, w.tiers, w.replicas, w.events = nil, nil, nil, nil // a bubble that has ended keeps the world
 }
 
 // longestCall is longer than the timeout of any call.
@@ -112,20 +119,15 @@ func (w *World) Run(d limit.Micros) error {
 	end := w.now + d
 	for w.ref.err == nil {
 		w.collect()
-		if len(w.events) == 0 || w.events[0].at > end {
-			if w.pass(end) {
-				break
+		if len(w.events) > 0 && w.events[0].at <= end {
+			if w.pass(w.events[0].at) {
+				heap.Pop(&w.events).(*event).do()
 			}
-			continue
-		}
-		if w.pass(w.events[0].at) {
-			w.events.pop().do()
+		} else if w.pass(end) {
+			break
 		}
 	}
-	if w.ref.err == nil {
-		w.ref.settleLogs()
-		w.ref.settleDebts()
-	}
+	w.ref.settle()
 	return w.ref.err
 }
 
@@ -137,13 +139,18 @@ func (w *World) Now() limit.Micros {
 	return w.now
 }
 
+// wall is the time of day at PoPs and replicas.
+func (w *World) wall() limit.Micros { return w.Now() - epochStart + w.Start }
+
+// region is the tier that has the counters.
+func (w *World) region() *tier { return w.tiers[0] }
+
 // pass lets time pass until then. False: something was posted before.
 func (w *World) pass(until limit.Micros) bool {
 	if d := time.Duration(until-w.now) * time.Microsecond; d > 0 && w.mail.on {
 		w.mail.stirred = true
-		w.mail.timer.Reset(d)
 		select {
-		case <-w.mail.timer.C:
+		case <-time.After(d):
 		case <-w.mail.wake:
 		}
 		w.now = w.Now()
@@ -158,10 +165,8 @@ func (w *World) pass(until limit.Micros) bool {
 type mail struct {
 	on      bool // there are such goroutines
 	begun   time.Time
-	closed  chan struct{}
 	wake    chan struct{}
-	timer   *time.Timer // of the next event
-	stirred bool        // goroutines may run since the last look
+	stirred bool // goroutines may run since the last look
 	mu      sync.Mutex
 	posted  []post
 }
@@ -202,7 +207,7 @@ func (w *World) collect() {
 // after does something later, in order of time and then of calling.
 func (w *World) after(d limit.Micros, do func()) {
 	w.serial++
-	w.events.push(event{w.now + max(d, 0), w.serial, do})
+	heap.Push(&w.events, &event{w.now + max(d, 0), w.serial, do})
 }
 
 func (w *World) chance(p float64) bool { return p > 0 && w.rand.Float64() < p }
@@ -222,34 +227,19 @@ type event struct {
 	do     func()
 }
 
-func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.serial < o.serial }
+// events is a heap, the next event first.
+type events []*event
 
-// events is a heap, the next event first. That of the standard library would allocate
-// twice for each.
-type events []event
-
-func (q *events) push(e event) {
-	*q = append(*q, e)
-	h := *q
-	for i := len(h) - 1; i > 0 && h[i].before(&h[(i-1)/2]); i = (i - 1) / 2 {
-		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
-	}
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].serial < q[j].serial
 }
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(e any)   { *q = append(*q, e.(*event)) }
 
-func (q *events) pop() event {
-	h := *q
-	first, last := h[0], len(h)-1
-	h[0], h[last] = h[last], event{}
-	h = h[:last]
-	for i, next := 0, 1; next < last; i, next = next, 2*next+1 {
-		if next+1 < last && h[next+1].before(&h[next]) {
-			next++
-		}
-		if !h[next].before(&h[i]) {
-			break
-		}
-		h[i], h[next] = h[next], h[i]
-	}
-	*q = h
-	return first
+func (q *events) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last], *q = nil, (*q)[:last]
+	return e
 }

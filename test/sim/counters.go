@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/memory"
+)
+
+// counters are the store of the topmost tier, with the referee looking at it. They run in
+// the run's own goroutine only.
+type counters struct {
+	w      *World
+	step   limit.Micros // their clock, from virtual time
+	memory *memory.Store
+	store  limiter.Store   // the memory, or what is broken on purpose round it
+	names  map[uint64]bool // of what has come back
+	debts  map[debtID]bool // that were told
+}
+
+// debtID names a debt as a store knows it again.
+type debtID struct {
+	key  counterKey
+	debt uint64
+}
+
+func newCounters(w *World) *counters {
+	s := &counters{w: w, step: w.Start - epochStart}
+	s.reset()
+	return s
+}
+
+// reset begins a life without the counters of the one before.
+func (s *counters) reset() {
+	s.memory = memory.New(memory.Config{MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock})
+	s.store = s.w.spoil(s.memory, s.w.Fault.counters)
+	s.names, s.debts = map[uint64]bool{}, map[debtID]bool{}
+}
+
+func (s *counters) clock() limit.Micros { return s.w.Now() + s.step }
+
+func (s *counters) Epoch() uint64 { return s.memory.Epoch() }
+
+// Acquire asks the store. What that makes of debts and of lies cannot be seen in its
+// answers: it shows in what is left of the limit.
+func (s *counters) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+	ref := s.w.ref
+	ref.checkMemory("region", s.memory.Stats().Keys, s.w.MaxCounters)
+	before := s.audit(asks)
+	s.store.Acquire(ctx, asks, grants)
+	for i := range asks {
+		it := itemOf(&asks[i])
+		it.grant = grants[i]
+		ref.settled(&it)
+		if !it.slots {
+			ref.granted(&it)
+			s.stamp(asks[i].Policy.Limit, &it)
+		}
+	}
+	for key, left := range before {
+		s.audited(key, left, asks, grants)
+	}
+}
+
+// audit is what is left of the counters of which an ask tells a debt, or a lie.
+func (s *counters) audit(asks []limiter.Ask) map[counterKey]int64 {
+	before := map[counterKey]int64{}
+	for i := range asks {
+		if a := &asks[i]; a.Want.Overdrawn > 0 || s.w.ref.lied(a) {
+			before[keyOf(a)] = s.peek(a.Policy, string(a.Key))
+		}
+	}
+	return before
+}
+
+// audited compares it with what is left afterwards.
+func (s *counters) audited(key counterKey, left int64, asks []limiter.Ask, grants []lease.Grant) {
+	lied, learned := false, false
+	for i := range asks {
+		if a := &asks[i]; keyOf(a) == key {
+			left -= grants[i].Granted
+			lied, learned = lied || s.w.ref.lied(a), learned || a.Former != 0
+		}
+	}
+	charged := left - s.left(s.w.rules.find(key.rule), key.key)
+	switch {
+	case lied:
+		s.w.ref.believed(key, -charged)
+	case !learned:
+		s.w.ref.charged(key, charged)
+	}
+}
+
+// stamp notes the bounds of a grant.
+func (s *counters) stamp(l *limit.Limit, it *item) {
+	if it.grant.Granted == 0 {
+		return
+	}
+	now := s.w.now
+	stamp := stamp{charged: now, from: now, until: now + limit.Micros(it.grant.TTL)*limit.Millisecond}
+	if inWindows(l) {
+		start := l.PeriodFromID(s.clock(), it.grant.Lease) - s.step
+		stamp.until = min(stamp.until, start+l.Spec().Period+limit.Millisecond-1) // a lease knows its window to the millisecond
+		if it.grant.StartsIn > 0 {
+			stamp.from = start
+		}
+	}
+	s.w.region().stamps[it.granted().leaseID] = stamp
+}
+
+// peek is how much is left of a counter.
+func (s *counters) peek(p *limiter.Policy, key string) int64 {
+	grants := make([]lease.Grant, 1)
+	s.memory.Acquire(context.Background(), []limiter.Ask{{Policy: p, Key: []byte(key)}}, grants)
+	return grants[0].Remaining
+}
+
+func (s *counters) left(r *Rule, key string) int64 {
+	return s.peek(s.w.region().service.Policy(r.Name, 0), key)
+}

@@ -1,0 +1,309 @@
+package sim
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/front"
+)
+
+// tier grants leases to those below it: PoPs, by its service, or tiers, by its store. It
+// has the counters, or a lease cache over a link to the tier above.
+type tier struct {
+	w      *World
+	name   string
+	above  *tier        // nil: it has the counters
+	offset limit.Micros // its monotonic clock, from virtual time
+	paused limit.Micros // until then it answers nobody
+	*life
+}
+
+// life is what a tier loses when it restarts.
+type life struct {
+	tier    *tier
+	store   limiter.Store
+	service *limiter.Service
+	handler http.Handler
+	stop    context.CancelFunc
+	over    bool
+	seen    map[callName]int  // calls that have come
+	held    map[leaseID]int64 // units that the tier was granted and has not handed on
+	stamps  map[leaseID]stamp // of what it was granted; of the counters: of what they granted
+}
+
+// leaseID names a lease of a counter.
+type leaseID struct {
+	key   counterKey
+	lease uint32
+}
+
+// lot is units of a lease.
+type lot struct {
+	leaseID
+	units int64
+}
+
+// stamp is what the referee knows of a grant.
+type stamp struct {
+	charged limit.Micros // virtual time at which units for waiting requests were charged
+	from    limit.Micros // virtual time from which spare units may be spent
+	until   limit.Micros // and until when
+}
+
+// newTier makes a tier over another; nil: it has the counters.
+func newTier(w *World, name string, above *tier) *tier {
+	t := &tier{w: w, name: name, above: above}
+	if !w.Steady {
+		t.offset = limit.Micros(w.rand.Int64N(int64(limit.Second)))
+	}
+	t.start()
+	w.tiers = append(w.tiers, t)
+	return t
+}
+
+// newRelay makes a process with as many lease caches, one above the other, as the run has.
+func newRelay(w *World, name string) *tier {
+	t := w.region()
+	for n := w.Depth; n > 1; n-- {
+		t = newTier(w, name+"."+itoa(n), t)
+	}
+	return newTier(w, name, t)
+}
+
+// start begins a life.
+func (t *tier) start() {
+	w := t.w
+	ctx, stop := context.WithCancel(context.Background())
+	l := &life{tier: t, store: w.counters, stop: stop, seen: map[callName]int{}, held: map[leaseID]int64{}, stamps: map[leaseID]stamp{}}
+	now := w.counters.clock
+	if t.above != nil {
+		l.store, now = l.cache(ctx), w.wall
+	}
+	l.service = limiter.NewService(limiter.Config{Store: witness{l.store}, Now: now, NoLearning: !w.Learning})
+	l.handler = limiter.NewHandler(l.service, nil)
+	t.life = l
+	t.setRules()
+}
+
+func (t *tier) setRules() {
+	if err := t.service.SetRules(t.w.rules.set); err != nil {
+		panic(err)
+	}
+}
+
+// cache makes a lease cache over a link to the tier above.
+func (l *life) cache(ctx context.Context) limiter.Store {
+	w, t := l.tier.w, l.tier
+	timeout := time.Duration(0)
+	for _, rule := range w.rules.list {
+		timeout = max(timeout, time.Duration(rule.Terms.Timeout)*time.Millisecond)
+	}
+	cache := front.New(front.Config{
+		Store: &uplink{link{w: w, from: t.name, above: t.above}, l}, MaxKeys: 1 << 16, MaxBytes: 1 << 30, Timeout: timeout,
+		Now:  func() lease.Millis { return lease.Millis((w.Now() + t.offset) / limit.Millisecond) },
+		Wall: w.wall,
+	})
+	go func() { _ = cache.Run(ctx) }()
+	return w.spoil(cache, w.Fault.cache)
+}
+
+// restart loses all leases and all that waits, also of the tiers of the same process
+// between this one and the counters.
+func (t *tier) restart() {
+	t.w.tracef("%s restarts", t.name)
+	t.w.ref.forgetful()
+	for ; t.above != nil; t = t.above {
+		t.end()
+		t.start()
+	}
+}
+
+// end ends a life.
+func (l *life) end() {
+	l.over = true
+	for id, units := range l.held {
+		l.tier.w.ref.vanished(id.key, max(units, 0))
+	}
+	clear(l.held)
+	l.stop()
+	l.tier.w.mail.stirred = l.tier.w.mail.on
+}
+
+// handle answers a call: in this event, or where a cache may wait for the tier above in a
+// goroutine.
+func (t *tier) handle(c *call) {
+	w, by := t.w, t.life
+	if wait := t.paused - w.now; wait > 0 {
+		w.after(wait, func() { t.handle(c) })
+		return
+	}
+	w.serial++
+	c.since, c.serial = w.now, w.serial
+	by.comes(c)
+	if t.above == nil {
+		by.answer(c, c.serve(c, by))
+		return
+	}
+	w.mail.stirred = true
+	go func() {
+		ok := c.serve(c, by)
+		w.post("call "+t.name+" "+pad(c.serial), func() { by.answer(c, ok) })
+	}()
+}
+
+// comes notes a call that has come. What another tier gives back may be handed on again;
+// what a PoP gives back goes on to the counters.
+func (l *life) comes(c *call) {
+	if c.name != (callName{}) {
+		l.seen[c.name]++
+		return
+	}
+	if l.tier.above == nil {
+		return
+	}
+	for i := range c.items {
+		if back := c.items[i].back(); back.units > 0 {
+			l.tier.w.ref.account(back.key).returning[back.lease] -= back.units
+			l.held[back.leaseID] += back.units
+		}
+	}
+}
+
+// answer sends the answer to a call. A tier that has restarted meanwhile answers nobody; and
+// what a caller was granted that has hung up went back.
+func (l *life) answer(c *call, ok bool) {
+	if !ok || l.over || c.ctx.Err() != nil {
+		return
+	}
+	l.tier.w.ref.accepted(l, c)
+	for i := range c.items {
+		if it := &c.items[i]; it.granted().units > 0 {
+			l.hands(it.granted())
+			it.stamp = l.stamp(it.granted().leaseID, c.since)
+		}
+	}
+	c.link.reply(c)
+}
+
+// hands notes units that a tier has handed out. It has no more than it was granted.
+func (l *life) hands(u lot) {
+	if l.tier.above == nil {
+		return
+	}
+	l.held[u.leaseID] -= u.units
+	if missing := -l.held[u.leaseID]; missing > 0 && !l.over {
+		l.tier.w.ref.fail(1, "%v at %s: %d more units were handed on than there were", u.key, l.tier.name, missing)
+	}
+}
+
+// gets notes what the tier above has granted.
+func (l *life) gets(u lot, s stamp) {
+	l.held[u.leaseID] += u.units
+	if old, known := l.stamps[u.leaseID]; known {
+		s.from, s.until = min(s.from, old.from), max(s.until, old.until)
+	}
+	l.stamps[u.leaseID] = s
+}
+
+// stamp is that of a grant which the tier made of a lease for a call that came at since.
+// Units of a grant that has arrived meanwhile were charged for that call.
+func (l *life) stamp(id leaseID, since limit.Micros) stamp {
+	s := l.stamps[id]
+	if s.charged < since {
+		s.charged = l.tier.w.now
+	}
+	return s
+}
+
+// uplink is the store of a lease cache: the tier above, over a link. What is lost on the
+// way is unavailable when the time of the caller is over; nothing is sent twice, as a
+// [limiter.Store] promises.
+type uplink struct {
+	link
+	of *life
+}
+
+func (u *uplink) Epoch() uint64 { return u.above.store.Epoch() }
+
+// Acquire is called by goroutines of the cache.
+func (u *uplink) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+	answer := make(chan []item, 1)
+	c := u.call(copied(asks))
+	c.arrive = func(c *call) {
+		if u.of.over {
+			u.w.ref.lostReply(c)
+			return
+		}
+		for i := range c.items {
+			if got := c.items[i].granted(); got.units > 0 {
+				u.of.gets(got, c.items[i].stamp)
+			}
+		}
+		u.w.mail.stirred = true
+		answer <- c.items
+	}
+	want := asks[0].Want
+	u.w.post("link "+u.from+" "+keyOf(&asks[0]).String()+" "+pad(uint64(want.Want))+pad(uint64(want.Unused)), func() {
+		u.w.ref.sent(c)
+		for i := range c.items {
+			if back := c.items[i].back(); back.units > 0 {
+				u.of.hands(back)
+			}
+		}
+		u.send(c)
+	})
+	select {
+	case items := <-answer:
+		for i := range grants {
+			grants[i] = items[i].grant
+		}
+		return
+	case <-ctx.Done():
+	}
+	for i := range grants {
+		grants[i] = lease.Grant{Status: lease.Unavailable}
+	}
+}
+
+// call is a call of the store above.
+func (u *uplink) call(asks []limiter.Ask) *call {
+	c := &call{link: &u.link, ctx: context.Background()}
+	for i := range asks {
+		c.items = append(c.items, itemOf(&asks[i]))
+	}
+	c.serve = func(c *call, by *life) bool {
+		ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+		defer cancel()
+		grants := make([]lease.Grant, len(asks))
+		by.store.Acquire(ctx, asks, grants)
+		for i := range grants {
+			c.items[i].grant = grants[i]
+		}
+		return true
+	}
+	return c
+}
+
+// copied are asks that outlive the call that they came with.
+func copied(asks []limiter.Ask) []limiter.Ask {
+	asks = slices.Clone(asks)
+	for i := range asks {
+		asks[i].Key, asks[i].Returned = slices.Clone(asks[i].Key), slices.Clone(asks[i].Returned)
+	}
+	return asks
+}
+
+// witness notes that a service asks its store for a call: it has accepted it.
+type witness struct{ limiter.Store }
+
+type witnessed struct{}
+
+func (s witness) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+	ctx.Value(witnessed{}).(*call).accepted = true
+	s.Store.Acquire(ctx, asks, grants)
+}
