@@ -117,8 +117,8 @@ func (d *demo) tellsOfRules(t *testing.T, rules, what string) {
 		if !strings.Contains(line, what) {
 			t.Errorf("the demo ended, and never printed that %q", what)
 		}
-	case <-time.After(20 * time.Second):
-		t.Fatalf("20 s after a change of its rules the demo has not printed %q", what)
+	case <-time.After(time.Minute):
+		t.Fatalf("a minute after a change of its rules the demo has not printed %q", what)
 	}
 }
 
@@ -140,20 +140,34 @@ func TestDemo(t *testing.T) {
 	d := newDemo(t)
 	d.start(t)
 
-	r := do(t, d.pop, http.MethodGet, "/")
-	expect(t, r, 200, map[string]string{"RateLimit": `^"client";r=\d+;t=\d+`})
-	var statuses []int
-	for range 7 {
-		statuses = append(statuses, do(t, d.pop, http.MethodPost, "/login").Status)
+	// A worker that is late has no rules yet, and an answer that is late is none.
+	inARow := 0
+	proc.Eventually(t, 10*time.Second, "each worker tells of the limit", func() bool {
+		r := do(t, d.pop, http.MethodGet, "/")
+		if inARow++; r.Status != 200 || !regexp.MustCompile(`^"client";r=\d+;t=\d+`).MatchString(r.Header.Get("RateLimit")) {
+			inARow = 0
+		}
+		return inARow == 10
+	})
+	logins := 0
+	proc.Eventually(t, 10*time.Second, "a login is refused", func() bool {
+		status := do(t, d.pop, http.MethodPost, "/login").Status
+		if status == 200 {
+			logins++
+		}
+		return status == 429
+	})
+	if logins < 1 || logins > 5 {
+		t.Errorf("%d logins before one was refused, want 1 to 5", logins)
 	}
-	if statuses[0] != 200 || statuses[6] != 429 {
-		t.Errorf("seven logins: %v, want 200 first and 429 at last", statuses)
-	}
-	r, err := stack.Do(d.pop, http.MethodGet, "/v1/orders", "", "x-user-id", "eve", "x-tier", "gold")
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect(t, r, 200, map[string]string{"RateLimit-Policy": `"api";q=100;w=60`})
+	proc.Eventually(t, 10*time.Second, "a client that claims to be gold has the limit of all", func() bool {
+		r := do(t, d.pop, http.MethodGet, "/v1/orders", "x-user-id", "eve", "x-tier", "gold")
+		policy := r.Header.Get("RateLimit-Policy")
+		if strings.Contains(policy, "q=1000") {
+			t.Fatalf("RateLimit-Policy %q", policy)
+		}
+		return r.Status == 200 && strings.Contains(policy, `"api";q=100;w=60`)
+	})
 	if r := do(t, d.admin, http.MethodGet, "/stats/prometheus"); !strings.Contains(r.Body, "\nweir_") {
 		t.Error("the admin endpoint has no weir_ metrics")
 	}
