@@ -18,8 +18,13 @@ help: ## List all targets
 ##@ Use
 
 .PHONY: setup
-setup: ## Install what is missing: Envoy, Redis, a C compiler
+setup: ## Install what is missing: Envoy, Redis, Consul, a C compiler
 	@tools/setup.sh
+
+# Only tests need Consul, which takes minutes to build.
+.PHONY: setup-to-run
+setup-to-run:
+	@tools/setup.sh run
 
 .PHONY: build
 build: bin/weir.wasm bin/weir-regional bin/weir-global bin/weir ## Build the filter and the programs into bin/
@@ -37,7 +42,7 @@ bin/weir:
 	go build -trimpath -o $@ ./cmd/weir
 
 .PHONY: run
-run: setup build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: other rules)
+run: setup-to-run build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: other rules)
 	@envoy/run.sh
 
 .PHONY: clean

