@@ -24,8 +24,9 @@ const DefaultTimeout = 500 * time.Millisecond
 
 // Config is what a store is made of.
 type Config struct {
-	// Addresses of the tier above, as host:port, at least one. They share their counters,
-	// or are used one at a time: the next one is called when one does not answer.
+	// Addresses of the tier above, as host:port. They share their counters, or are used one
+	// at a time: the next one is called when one does not answer. None: [Store.Move] gives
+	// them, and until then all asks are Unavailable.
 	Addresses []string
 	// Region is the name of the region that this process is a replica of, 1 to 64 bytes.
 	Region string
@@ -61,10 +62,7 @@ type Store struct {
 
 // New makes a store. It makes no call yet.
 func New(c Config) (*Store, error) {
-	switch {
-	case len(c.Addresses) == 0:
-		return nil, errors.New("remote: no address of the tier above")
-	case c.Region == "" || len(c.Region) > wire.MaxRegion:
+	if c.Region == "" || len(c.Region) > wire.MaxRegion {
 		return nil, errors.New("remote: the region needs a name of 1 to 64 bytes")
 	}
 	if c.Timeout <= 0 {
@@ -95,6 +93,15 @@ func New(c Config) (*Store, error) {
 		return 1
 	})
 	return s, nil
+}
+
+// Move replaces the addresses of the tier above. The one that is called now is kept if it is
+// among them. No addresses change nothing: a tier that answers is there, whatever a list
+// says.
+func (s *Store) Move(addresses []string) {
+	if len(addresses) > 0 {
+		s.tier.move(addresses)
+	}
 }
 
 // Epoch is that of the store of the tier above, by its last answer; 1 before the first.

@@ -296,6 +296,63 @@ func (d deadAddress) RoundTrip(r *http.Request) (*http.Response, error) {
 	return d.aggregator.RoundTrip(r)
 }
 
+// hosts notes which address was called last.
+type hosts struct {
+	*aggregator
+	last atomic.Value // string
+}
+
+func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.last.Store(r.URL.Host)
+	return h.aggregator.RoundTrip(r)
+}
+
+// A store without addresses asks nobody. It calls those that it gets, and stays with the one
+// that it calls while that is listed.
+func TestMove(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		h := &hosts{aggregator: a}
+		s := a.replica("eu", func(c *remote.Config) { c.Addresses, c.Transport = nil, h })
+		if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Status != lease.Unavailable {
+			t.Errorf("without addresses: %+v", g)
+		}
+		s.Move(nil)
+		time.Sleep(5 * time.Second)
+		if calls := a.called(); len(calls) > 0 {
+			t.Errorf("%d calls without addresses", len(calls))
+		}
+		for i, step := range []struct {
+			list []string
+			want string
+		}{
+			{[]string{"one"}, "one"},
+			{[]string{"new", "one"}, "one"},
+			{[]string{"new", "third"}, "new"},
+			{nil, "new"},
+			{[]string{"third"}, "third"},
+		} {
+			s.Move(step.list)
+			g := acquire(s, a.ask("ten", "k", 1))[0]
+			if got := h.last.Load(); g.Granted != 1 || got != step.want {
+				t.Errorf("step %d: %v was called, want %s: %+v", i, got, step.want, g)
+			}
+		}
+	})
+}
+
+// A tier that is silent is asked at its next address as soon as that is known.
+func TestMoveWhileSilent(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		s := a.replica("eu", func(c *remote.Config) { c.Addresses, c.Transport = []string{"dead"}, deadAddress{a} })
+		time.Sleep(10 * time.Second)
+		s.Move([]string{"one"})
+		time.Sleep(200 * time.Millisecond)
+		if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Granted != 1 {
+			t.Errorf("%+v", g)
+		}
+	})
+}
+
 // An idle region is heard of every second.
 func TestHeartbeat(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
@@ -373,7 +430,7 @@ func TestCallerThatLeaves(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	for _, c := range []remote.Config{{Region: "eu"}, {Addresses: []string{"a:1"}}, {Addresses: []string{"a:1"}, Region: strings.Repeat("r", 65)}} {
+	for _, c := range []remote.Config{{Addresses: []string{"a:1"}}, {Addresses: []string{"a:1"}, Region: strings.Repeat("r", 65)}} {
 		if s, err := remote.New(c); err == nil {
 			t.Errorf("%+v made %v", c, s)
 		}

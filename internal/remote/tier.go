@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,14 +19,14 @@ const heartbeatEvery = time.Second
 // concurrent use.
 type tier struct {
 	transport http.RoundTripper
-	addresses []string
 	began     time.Time
 
-	mu      sync.Mutex
-	present int // index of the address that is called
-	breaker lease.Breaker
-	called  lease.Millis // when the last call began
-	heard   time.Time    // when the last answer arrived; zero: there was none
+	mu        sync.Mutex
+	addresses []string // none: not known yet
+	present   int      // index of the address that is called
+	breaker   lease.Breaker
+	called    lease.Millis // when the last call began
+	heard     time.Time    // when the last answer arrived; zero: there was none
 }
 
 func newTier(addresses []string, t http.RoundTripper) *tier {
@@ -35,11 +36,24 @@ func newTier(addresses []string, t http.RoundTripper) *tier {
 // now is the clock of the breaker.
 func (t *tier) now() lease.Millis { return lease.Millis(time.Since(t.began).Milliseconds()) + 1 }
 
-// silent reports whether the tier does not answer: only probes are sent then.
+// move replaces the addresses by others, at least one. The present one is called as long as
+// it is among them.
+func (t *tier) move(addresses []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	present := 0
+	if len(t.addresses) > 0 {
+		present = max(0, slices.Index(addresses, t.addresses[t.present]))
+	}
+	t.addresses, t.present = slices.Clone(addresses), present
+}
+
+// silent reports whether the tier does not answer, or has no address yet: at most probes are
+// sent then.
 func (t *tier) silent() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.breaker.Open
+	return t.breaker.Open || len(t.addresses) == 0
 }
 
 // address is where to call. The caller does so.
@@ -83,6 +97,9 @@ func (t *tier) failed(address string, seq uint64, timedOut bool) (silent bool) {
 func (t *tier) due() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if len(t.addresses) == 0 {
+		return false
+	}
 	now := t.now()
 	if t.breaker.Open {
 		if !t.breaker.ProbeDue(now) {

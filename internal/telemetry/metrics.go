@@ -37,12 +37,12 @@ func NewRegistry(program string) *Registry {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	r.Gauges("weir_build_info", "The build that runs; always 1.", "program", "version", "go").
-		WithLabelValues(program, version(), runtime.Version()).Set(1)
+		WithLabelValues(program, Version(), runtime.Version()).Set(1)
 	return r
 }
 
-// version is the version of the module in the build information.
-func version() string {
+// Version is that of the module in the build information; "unknown": it is not there.
+func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

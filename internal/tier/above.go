@@ -15,13 +15,15 @@ import (
 // Above has the settings of a tier that is a holder of another one.
 type Above struct {
 	// Region is the name of this region, the same at all of its replicas, 1 to 64 bytes:
-	// the aggregator groups its holders by it. Required with Global.
-	Region string `help:"Name of this region. Required with --global." placeholder:"NAME"`
+	// the aggregator groups its holders by it. Required with Global and with Consul, where
+	// it is the tag of the replicas.
+	Region string `help:"Name of this region. Required with --global and --consul." placeholder:"NAME"`
 
 	// Global has the addresses of the aggregator, as host:port with commas between: rules
 	// with scope: global are counted there. With several, the next is called when one does
 	// not answer. HTTP/2 without TLS and without authentication, so both ends belong on a
-	// private network. Empty: a rule with scope: global is a mistake.
+	// private network. Empty: those that Consul has, of which one at a time is called; without
+	// Consul a rule with scope: global is a mistake.
 	Global []string `help:"Addresses of the aggregator, for rules with scope: global: host:port[,host:port...]." placeholder:"HOST:PORT"`
 }
 
@@ -43,7 +45,7 @@ const answersWithin = 250 * time.Millisecond
 
 // useAbove counts rules with scope: global in the tier above, behind a lease cache.
 func (t *Tier) useAbove(above *Above) error {
-	if t.alone = len(above.Global) == 0; t.alone {
+	if t.alone = len(above.Global) == 0 && t.consul == nil; t.alone {
 		return nil
 	}
 	store, err := remote.New(remote.Config{
@@ -59,6 +61,9 @@ func (t *Tier) useAbove(above *Above) error {
 	})
 	c.Store, c.fall = limiter.ByScope(c.Store, c.far), limiter.FallByScope(c.fall, c.far)
 	c.run = append(c.run, store.Run, c.far.Run)
+	if len(above.Global) == 0 {
+		t.findAggregators(store.Move)
+	}
 	return nil
 }
 
@@ -66,7 +71,7 @@ func (t *Tier) useAbove(above *Above) error {
 func refuseGlobal(set *rule.Set) error {
 	for i := range set.Len() {
 		if r := set.Rule(i); r.Scope == rule.ScopeGlobal && r.Mode != rule.Off {
-			return errors.New("rule " + r.Name + ": scope: global is counted by an aggregator, and this region has none; give --global HOST:PORT, or write scope: region")
+			return errors.New("rule " + r.Name + ": scope: global is counted by an aggregator, and this region has none; give --global HOST:PORT or --consul HOST:PORT, or write scope: region")
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ func (c *Config) Check(inputs ...Input) error {
 	return errors.Join(
 		settings.Address("listen", c.Listen),
 		settings.Address("admin_listen", c.AdminListen),
+		c.checkConsul(),
 		settings.Between("replicas", c.Replicas, 1, 10_000),
 		settings.Between("max_keys", c.MaxKeys, 1, 1_000_000_000),
 		settings.Between("max_memory", c.MaxMemory, 1<<20, 1<<50),
@@ -34,6 +36,17 @@ func (c *Config) Check(inputs ...Input) error {
 		settings.OneOf("log_format", c.LogFormat, "json", "text"),
 		settings.OneOf("log_level", c.LogLevel, "debug", "info", "warn", "error"),
 	)
+}
+
+func (c *Config) checkConsul() error {
+	if c.Consul == "" {
+		return settings.Refuse(c.Advertise != "", "consul: is missing; advertise is the address that it gives to callers")
+	}
+	if c.Advertise == "" {
+		return settings.Address("consul", c.Consul)
+	}
+	_, err := strconv.ParseUint(portOf(c.Advertise), 10, 16)
+	return errors.Join(settings.Address("consul", c.Consul), settings.Refuse(err != nil, "advertise: %q must be host:port with a number", c.Advertise))
 }
 
 func (c *Config) checkState(inputs []Input) error {

@@ -28,6 +28,19 @@ type Config struct {
 	// host:port. It is not for clients.
 	AdminListen string `default:"127.0.0.1:8090" help:"Address of health, metrics and rules, host:port."`
 
+	// Consul is the agent of Consul with which this program registers, as host:port: the
+	// one on the same machine. It registers as a service with the program's name, its region
+	// as tag and meta, and a check that passes while it is ready. A region without Global
+	// finds the aggregators there. The token and TLS come from Consul's own variables, such
+	// as CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE and CONSUL_HTTP_SSL. While Consul is
+	// away, everything goes on with what was found last. Empty: no Consul.
+	Consul string `help:"Agent of Consul to register with, and to find aggregators: host:port." placeholder:"HOST:PORT"`
+
+	// Advertise is the address that Consul gives to callers, as host:port, where it differs
+	// from Listen. Empty: that of Listen; without a host, or for every interface, that of
+	// the agent's node. Only with Consul.
+	Advertise string `help:"Address that Consul gives to callers, host:port; default: that of --listen." placeholder:"HOST:PORT"`
+
 	// Replicas is the number of replicas of this region, 1 or more. With Redis they count
 	// themselves, and on_failure: local divides a limit by this number only until then.
 	// Without Redis the counters are in this process's memory, which replicas do not

@@ -25,20 +25,22 @@ type ports struct {
 // has ended. Each call of hangups returns a channel of the signals that make files be
 // read again. addresses are names and values for the log, beside those of the tier.
 //
-// The order of the end: refuse readiness, wait until callers have noticed, let calls in
-// flight end, return unspent leases, stop what runs behind the service, save the
-// counters, close the admin port.
+// The order of the end: refuse readiness, also in Consul, wait until callers have noticed,
+// let calls in flight end, return unspent leases, stop what runs behind the service,
+// deregister from Consul, save the counters, close the admin port.
 func (t *Tier) Run(ctx context.Context, hangups func() <-chan os.Signal, addresses ...any) error {
 	defer t.close()
 	t.ready.Notify(func(ready bool) {
 		for _, e := range t.extensions {
 			e.SetReady(ready)
 		}
+		t.consul.update()
 	})
 	p, err := t.open(ctx)
 	if err != nil {
 		return err
 	}
+	t.register(p.callers.Address())
 	t.store.begin(t.Service.Holders)
 	// What runs behind the service outlives the calls that it answers.
 	behind, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -97,6 +99,9 @@ func (t *Tier) open(ctx context.Context) (*ports, error) {
 // runBehind starts the store and the watchers, which run until ctx ends.
 func (t *Tier) runBehind(ctx context.Context, tasks *errgroup.Group, hangups func() <-chan os.Signal) {
 	tasks.Go(func() error { return t.store.Run(ctx) })
+	if t.consul != nil {
+		tasks.Go(func() error { return t.consul.Run(ctx) })
+	}
 	if len(t.cfg.Redis) == 0 {
 		tasks.Go(func() error { return watchDivision(ctx, t.Service.Divided, t.ready, t.Log) })
 	}
@@ -117,6 +122,7 @@ func (t *Tier) end(p *ports, stop func()) error {
 	for _, e := range t.extensions {
 		e.Drain()
 	}
+	t.consul.withdraw()
 	time.Sleep(t.cfg.DrainWait)
 	err := t.shut(p)
 	t.store.drain(t.Log)

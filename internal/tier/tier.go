@@ -50,6 +50,7 @@ type Tier struct {
 	cfg        *Config
 	ready      *admin.Readiness
 	store      *counters
+	consul     *membership      // nil: none
 	rules      []*watch.Watcher // one; none without a rules file
 	extensions []Extension
 	alone      bool // it has no tier above to count rules with scope: global
@@ -60,6 +61,9 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	t := &Tier{Metrics: telemetry.NewRegistry(p.Name), Log: log, cfg: cfg, ready: newReadiness(cfg, log)}
 	var err error
 	if t.store, err = newCounters(cfg, p, t.Metrics, t.ready, log); err != nil {
+		return nil, err
+	}
+	if err := t.useConsul(&p); err != nil {
 		return nil, err
 	}
 	if p.Above != nil {
@@ -109,6 +113,7 @@ func (t *Tier) loadRules() error {
 		for _, e := range t.extensions {
 			e.RulesChanged()
 		}
+		t.consul.update()
 		return nil
 	}, t.Log, t.Metrics)
 	t.rules = append(t.rules, w)

@@ -89,6 +89,8 @@ state_interval: 1m
 front: on
 region: eu
 global: 127.0.0.1:4,127.0.0.1:5
+consul: 127.0.0.1:6
+advertise: 127.0.0.1:7
 redis: 127.0.0.1:1,127.0.0.1:2
 redis_mode: sentinel
 redis_sentinel_master: main
@@ -190,6 +192,10 @@ func TestMistakes(t *testing.T) {
 		"global address":  {args: []string{"--region", "eu", "--global", "a:1,b"}, says: []string{`global: "b" must be host:port`}},
 		"no region":       {args: []string{"--global", "a:1"}, says: []string{"region: is missing"}},
 		"long region":     {args: []string{"--region", strings.Repeat("r", 65)}, says: []string{"region: has 65 bytes, at most 64"}},
+		"consul address":  {args: []string{"--region", "eu", "--consul", "a"}, says: []string{`consul: "a" must be host:port`}},
+		"consul region":   {args: []string{"--consul", "a:1"}, says: []string{"region: is missing; with consul"}},
+		"advertise":       {args: []string{"--region", "eu", "--consul", "a:1", "--advertise", "b:c"}, says: []string{`advertise: "b:c" must be host:port with a number`}},
+		"advertise alone": {args: []string{"--advertise", "b:1"}, says: []string{"consul: is missing"}},
 		"redis address":   {args: []string{"--redis", "a:1,b"}, says: []string{`redis: "b" must be host:port`}},
 		"redis mode":      {args: []string{"--redis", "a:1", "--redis-mode", "x"}, says: []string{`redis_mode: "x"`}},
 		"redis single":    {args: []string{"--redis", "a:1,b:1", "--redis-mode", "single"}, says: []string{"redis_mode: single is for one address"}},

@@ -38,7 +38,7 @@ var programs = []string{"wasmfilter", "regional", "global", "cmd/weir"}
 // through internal/tier: they hold only main, their settings and what is theirs alone.
 var engine = []string{
 	"internal/limiter/front", "internal/limiter/memory", "internal/limiter/table", "internal/redisstore",
-	"internal/statefile", "internal/rulewatch", "internal/admin", "internal/remote",
+	"internal/statefile", "internal/rulewatch", "internal/admin", "internal/remote", "internal/discovery",
 }
 
 // confined are imports, with all below them, that have one home.

@@ -72,6 +72,19 @@ func (b *Bootstrap) SetCluster(name string, addrs ...string) {
 	locality["lb_endpoints"] = b.endpoints(addrs...)
 }
 
+// SetClusterDNS has Envoy find the hosts of a cluster by a name, which the DNS server at
+// resolver knows. All of them listen on one port.
+func (b *Bootstrap) SetClusterDNS(name, host string, port int, resolver string) {
+	b.SetCluster(name, net.JoinHostPort(host, strconv.Itoa(port)))
+	server := node{"socket_address": node{}}
+	b.setAddress(node{"address": server}, resolver)
+	cluster := b.named("clusters", name)
+	cluster["type"], cluster["dns_lookup_family"] = "STRICT_DNS", "V4_ONLY"
+	cluster["typed_dns_resolver_config"] = node{"name": "envoy.network.dns_resolver.cares", "typed_config": node{
+		"@type":     "type.googleapis.com/envoy.extensions.network.dns_resolver.cares.v3.CaresDnsResolverConfig",
+		"resolvers": []any{server}}}
+}
+
 // DropHealthChecks has all hosts of a cluster called that can be reached: replicas of
 // releases before /healthz do not answer its checks.
 func (b *Bootstrap) DropHealthChecks(name string) { delete(b.named("clusters", name), "health_checks") }

@@ -1,0 +1,98 @@
+// Package discovery registers replicas with Consul and finds them there.
+//
+//	agent.go     the agent of Consul, and whether it does what it is asked for
+//	register.go  a replica registers itself, and keeps its check passing
+//	watch.go     the replicas of a service that pass their checks
+//
+// Nothing here is needed to decide a request: while Consul is away, a replica goes on with
+// what it last found.
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// Agent is an agent of Consul. Create it with [New]. It is safe for concurrent use.
+type Agent struct {
+	client *api.Client
+	ok     *telemetry.GaugeVec
+	log    *slog.Logger
+}
+
+// New makes an agent of its address, host:port. It makes no call. The token, TLS, the
+// namespace and the partition come from the environment, by the names that Consul's own
+// tools have: CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_SSL, CONSUL_CACERT and
+// so on. The error is a file that one of them names and that cannot be read.
+func New(address string, r *telemetry.Registry, log *slog.Logger) (*Agent, error) {
+	c := api.DefaultConfig()
+	c.Address = address
+	client, err := api.NewClient(c)
+	if err != nil {
+		return nil, fmt.Errorf("consul: %w", err)
+	}
+	return &Agent{client: client, log: log, ok: r.Gauges("weir_consul_ok", "1 while Consul does what it is asked for: register this replica, or list the aggregators or the replicas of the region.", "task")}, nil
+}
+
+// The longest and the shortest time between tries while Consul is away.
+const (
+	retryFirst = 250 * time.Millisecond
+	retryMost  = 8 * time.Second
+)
+
+// task is something that the agent is asked for again and again. One goroutine at a time
+// uses it.
+type task struct {
+	name     string
+	ok       telemetry.Gauge
+	log      *slog.Logger
+	done     bool // the last call was
+	failures int  // since then
+}
+
+func (a *Agent) task(name string) *task {
+	return &task{name: name, ok: a.ok.WithLabelValues(name), log: a.log}
+}
+
+// note takes the outcome of a call. What changes is logged once.
+func (t *task) note(err error) {
+	switch {
+	case err == nil && !t.done:
+		t.log.Info("consul answers", "task", t.name)
+		t.ok.Set(1)
+		t.done, t.failures = true, 0
+	case err != nil:
+		if t.failures++; t.failures == 1 {
+			t.log.Warn("consul does not answer: what was found before stays", "task", t.name, "error", err)
+		}
+		t.ok.Set(0)
+		t.done = false
+	}
+}
+
+// wait is the time until the next call: every, ±10 %, or less while calls fail.
+func (t *task) wait(every time.Duration) time.Duration {
+	if t.failures == 0 {
+		return every*9/10 + rand.N(every/5+1)
+	}
+	most := min(retryMost, retryFirst<<min(t.failures-1, 10))
+	return most/2 + rand.N(most/2)
+}
+
+// pause waits, or until ctx ends or something is received.
+func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-wake:
+	}
+}

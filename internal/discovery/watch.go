@@ -1,0 +1,83 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+const (
+	// watchTime is how long Consul may keep a question that has no news. It adds a
+	// sixteenth to it at random.
+	watchTime = time.Minute
+	// watchGrace is how much later its answer may come.
+	watchGrace = 5 * time.Second
+	// watchEvery is the shortest time between two questions: changes that come together
+	// are one answer.
+	watchEvery = 100 * time.Millisecond
+)
+
+// Watch follows the replicas of a service that pass their checks.
+type Watch struct {
+	health       *api.Health
+	service, tag string
+	changed      func(addresses []string)
+	task         *task
+}
+
+// Watch makes a watch of the replicas of a service that pass their checks; with a tag only
+// of those that have it. [Watch.Run] calls changed with their addresses, host:port in
+// ascending order, at the first answer and whenever they change. No addresses means that
+// Consul has a leader and lists none; while Consul is away, changed is not called.
+// task names the watch in the log and in metrics.
+func (a *Agent) Watch(task, service, tag string, changed func(addresses []string)) *Watch {
+	return &Watch{health: a.client.Health(), service: service, tag: tag, changed: changed, task: a.task(task)}
+}
+
+// Run watches until ctx ends.
+func (w *Watch) Run(ctx context.Context) error {
+	var index uint64 // of the last answer; 0: answer at once
+	var last []string
+	for known := false; ; {
+		addresses, next, err := w.ask(ctx, index)
+		if ctx.Err() != nil {
+			return nil
+		}
+		w.task.note(err)
+		switch {
+		case err != nil || next < index: // other servers, or those of before with an earlier state
+			index = 0
+		default:
+			index = next
+		}
+		if err == nil && (!known || !slices.Equal(addresses, last)) {
+			known, last = true, addresses
+			w.changed(slices.Clone(addresses))
+		}
+		pause(ctx, w.task.wait(watchEvery), nil)
+	}
+}
+
+// ask waits for an answer with another index. Without a leader Consul answers with an error.
+// (meta.KnownLeader does not tell: it is false in answers that come from an agent's stream.)
+func (w *Watch) ask(ctx context.Context, index uint64) (addresses []string, next uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, watchTime+watchTime/16+watchGrace)
+	defer cancel()
+	o := &api.QueryOptions{WaitIndex: index, WaitTime: watchTime}
+	entries, meta, err := w.health.Service(w.service, w.tag, true, o.WithContext(ctx))
+	if err != nil {
+		return nil, 0, fmt.Errorf("replicas of %s: %w", w.service, err)
+	}
+	for _, e := range entries {
+		host := cmp.Or(e.Service.Address, e.Node.Address)
+		addresses = append(addresses, net.JoinHostPort(host, strconv.Itoa(e.Service.Port)))
+	}
+	slices.Sort(addresses)
+	return slices.Compact(addresses), max(meta.LastIndex, 1), nil
+}

@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+// consulRegions are two regions that find the aggregator through Consul, each with a PoP
+// that finds its region through Consul's DNS.
+type consulRegions struct {
+	regions
+	consul *consul.Agent
+	dir    string
+	own    [2]*region.Region
+}
+
+func startConsulRegions(t *testing.T) *consulRegions {
+	t.Helper()
+	r := &consulRegions{regions: regions{t: t}, dir: proc.LogDir(t)}
+	r.consul = consul.Start(t, r.dir)
+	found := map[string]string{}
+	for i, name := range []string{"eu", "us"} {
+		r.own[i] = region.New(t, region.Config{
+			Dir: r.dir, Name: name, Rules: regionsRules, Flags: []string{"--region", name, "--consul", r.consul.Addr, "--state", "off"},
+		})
+		r.own[i].Start()
+		found["weir-regional-"+r.own[i].Addr] = "passing"
+		r.consul.AwaitStatus("weir-regional", found) // so that the PoP's first question has an answer
+		_, port, err := net.SplitHostPort(r.own[i].Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.stacks[i] = stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.own[i].Addr, Bootstrap: func(b *envoy.Bootstrap) {
+			b.SetClusterDNS("weir_region", name+".weir-regional.service.consul", number, r.consul.DNS)
+		}})
+		awaitRules(t, r.stacks[i])
+	}
+	return r
+}
+
+// newAggregator prepares an aggregator on a free port. All of them have one state file.
+func (r *consulRegions) newAggregator(name string) *region.Region {
+	r.t.Helper()
+	program := proc.Built(r.t, "bin/weir-global", "build")
+	return region.New(r.t, region.Config{
+		Dir: r.dir, Name: name, Rules: regionsRules, Flags: []string{"--consul", r.consul.Addr, "--state", filepath.Join(r.dir, "global.state")},
+		Command: func(argv []string) []string { return append([]string{program}, argv[1:]...) },
+	})
+}
+
+// awaitMetric waits until a metric of both regions has this value.
+func (r *consulRegions) awaitMetric(name string, want float64) {
+	r.t.Helper()
+	proc.Await(r.t, time.Minute, name, func() string {
+		for _, one := range r.own {
+			if got := one.Metrics()[name]; got != want {
+				return fmt.Sprintf("%s: %v, want %v", one.Name, got, want)
+			}
+		}
+		return ""
+	})
+}
+
+// awaitFound waits until both regions have found an aggregator, and it answers them.
+func (r *consulRegions) awaitFound(a *region.Region) {
+	r.t.Helper()
+	for _, one := range r.own {
+		proc.Eventually(r.t, time.Minute, one.Name+" finds "+a.Name, func() bool {
+			return strings.Contains(one.Log(), "addresses=["+a.Addr+"]")
+		})
+	}
+	r.awaitMetric("weir_remote_up", 1)
+}
+
+// exact offers more than an exact global limit of 20 admits, and checks what it admits.
+func (r *consulRegions) exact(key string, want int64) {
+	r.t.Helper()
+	admitted, statuses := r.offer("/exact/"+key, 15)
+	if admitted[0]+admitted[1] != want || statuses[http.StatusTooManyRequests] != int(30-want) {
+		r.t.Errorf("key %s: admitted %v, want %d: %v", key, admitted, want, statuses)
+	}
+}
+
+// Regions find the aggregator in Consul whenever it comes, follow it to another port, and do
+// not need Consul for what they have found.
+func TestRegionsFindTheAggregator(t *testing.T) {
+	r := startConsulRegions(t)
+	r.awaitMetric("weir_region_replicas", 1)
+	r.awaitMetric("weir_remote_up", 0)
+	if admitted, statuses := r.offer("/strict/early", 5); admitted != [2]int64{} || statuses[http.StatusServiceUnavailable] != 10 {
+		t.Errorf("without an aggregator: admitted %v: %v", admitted, statuses)
+	}
+
+	first := r.newAggregator("global-1")
+	first.Start()
+	r.awaitFound(first)
+	r.exact("a", 20)
+
+	first.Stop() // saves its counters
+	r.consul.AwaitStatus("weir-global", nil)
+	second := r.newAggregator("global-2")
+	second.Start()
+	r.awaitFound(second)
+	r.exact("a", 0)
+	r.exact("b", 20)
+
+	r.consul.Kill()
+	r.awaitMetric(`weir_consul_ok{task="aggregators"}`, 0)
+	r.exact("c", 20)
+	r.consul.Start() // it has forgotten everybody
+	r.awaitMetric(`weir_consul_ok{task="aggregators"}`, 1)
+	r.consul.AwaitStatus("weir-global", map[string]string{"weir-global-" + second.Addr: "passing"})
+	r.awaitMetric("weir_region_replicas", 1)
+	r.exact("d", 20)
+
+	r.own[0].Stop()
+	r.consul.AwaitStatus("weir-regional", map[string]string{"weir-regional-" + r.own[1].Addr: "passing"})
+}
