@@ -42,6 +42,9 @@ func (w *World) StepClock(by limit.Micros) {
 	}
 	w.counters.step += by
 	for _, a := range w.ref.list {
+		if by >= 10*limit.Minute { // for which a store remembers the names of debts
+			a.debts.again = a.debts.charged
+		}
 		if l := a.rule.Limit; by < -l.Spec().Period || by > 0 && !inWindows(l) {
 			a.losses++
 		}
