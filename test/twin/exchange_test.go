@@ -49,9 +49,8 @@ type part struct {
 // counter is what is known of a counter of envoyproxy/ratelimit.
 type counter struct {
 	count     uint64
-	passed    uint64 // of it, what Weir admitted
-	met       uint   // the replicas of Weir that were asked about it, as bits
-	unsettled bool   // Weir's last answer about it was a denial: what that took comes back
+	sights    [2]sight // of the replicas of Weir
+	unsettled bool     // Weir's last answer about it was a denial: what that took comes back
 	tab
 }
 
@@ -74,7 +73,7 @@ func (x *exchange) describe(config []*node, charges []charge, counters map[strin
 		p.counter = counters[p.key]
 		p.counted = p.count
 		p.count += p.hits
-		p.elsewhere = p.met&^(1<<x.replica) != 0
+		p.elsewhere = p.sights[1-x.replica].asked > 0
 	}
 }
 
@@ -83,14 +82,12 @@ func (x *exchange) settle() []charge {
 	back := x.back()
 	for i := range x.parts {
 		if p := &x.parts[i]; p.counter != nil {
-			p.met |= 1 << x.replica
 			p.count -= p.back
 			if t := x.tabs[p.counter]; t != nil {
 				p.tab = *t
 			}
-			if i < len(x.weir.response.GetStatuses()) && x.weir.response.Statuses[i].Code == ok {
-				p.passed += p.hits
-			}
+			admitted := i < len(x.weir.response.GetStatuses()) && x.weir.response.Statuses[i].Code == ok
+			p.see(x.replica, p.hits, admitted && (p.rule == nil || !p.rule.ShadowMode)) // in shadow mode more than the limit is
 			p.unsettled = x.response.OverallCode == overLimit && !x.mode.chargesDenied()
 		}
 	}

@@ -25,7 +25,6 @@ var lines = []line{
 	{"**A check** (a descriptor with `hits_addend: 0`) is over its limit when nothing is left", check},
 	{mayLag, lagOfChecks},
 	{costsNothing, chargeNothing},
-	{"What a denied request took of other limits comes back a round trip later", onItsWay},
 	{"A descriptor beside one that denies is answered from the replica's memory", remember},
 	{mayLag, lag},
 	{"**Dynamic metadata names the rule**", nameRules},
@@ -218,19 +217,5 @@ func lag(x *exchange) {
 		case st.Code == ok && x.weir.response.OverallCode == x.response.OverallCode && (x.quota(i) || x.response.OverallCode == overLimit):
 			st.Code, st.LimitRemaining, p.back = overLimit, 0, p.hits
 		}
-	}
-}
-
-// lagCharging believes a replica about descriptor i where denials are charged: it may be
-// refused what is on lease elsewhere, and admitted from a lease although others have
-// exceeded the limit. More than the limit is never admitted.
-func (x *exchange) lagCharging(i int) {
-	p, st, ours := &x.parts[i], x.response.Statuses[i], x.weir.response.Statuses[i]
-	limit := st.CurrentLimit.RequestsPerUnit
-	switch {
-	case ours.Code == ok && (st.Code == ok || p.passed+p.hits <= uint64(limit)):
-		st.Code, st.LimitRemaining = ok, min(ours.LimitRemaining, limit)
-	case ours.Code == overLimit:
-		st.Code, st.LimitRemaining = overLimit, 0
 	}
 }

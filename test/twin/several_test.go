@@ -103,36 +103,3 @@ func (x *exchange) seenBeyond(i int, before uint64) uint64 {
 	}
 	return max(seen, p.hits+before) - p.hits - before
 }
-
-// onItsWay believes a replica that has refused a request, and counts what some of its
-// descriptors took of a counter that others of it were judged by later.
-func onItsWay(x *exchange) {
-	if x.mode.store == "memory" || x.mode.chargesDenied() || x.response.OverallCode != overLimit {
-		return
-	}
-	for i := range x.parts {
-		if p := &x.parts[i]; p.charged && !x.over(i) && i < len(x.weir.response.GetStatuses()) {
-			x.believeSome(i)
-		}
-	}
-}
-
-// believeSome believes what is left of a counter when some of what the request charges to
-// it is counted, and the rest is not.
-func (x *exchange) believeSome(i int) {
-	p, st, ours := &x.parts[i], x.response.Statuses[i], x.weir.response.Statuses[i]
-	most, sums := uint64(st.CurrentLimit.RequestsPerUnit), []uint64{0}
-	for j := range x.parts {
-		if o := &x.parts[j]; o.counter == p.counter {
-			for _, sum := range sums {
-				sums = append(sums, sum+o.hits)
-			}
-		}
-	}
-	for _, sum := range sums[1:] {
-		left := most - min(most, x.first(p.key)+sum)
-		if len(sums) > 2 && st.Code == ok && ours.Code == ok && uint64(ours.LimitRemaining) == left {
-			st.LimitRemaining = ours.LimitRemaining
-		}
-	}
-}
