@@ -131,7 +131,7 @@ func (e *Envoy) HotRestart() (old *proc.Process) {
 }
 
 // client asks admin endpoints, on a new connection each time: Envoys end.
-var client = http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+var client = http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Stats returns the counters and gauges of this Envoy whose name contains part.
 func (e *Envoy) Stats(part string) map[string]int64 {

@@ -17,7 +17,7 @@ type Metrics map[string]float64
 
 // Scrape reads the metrics at url.
 func Scrape(ctx context.Context, client *http.Client, url string) (Metrics, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	text, err := page.Read(ctx, client, url)
 	if err != nil {

@@ -55,7 +55,7 @@ func New(t proc.T, cfg Config) *Region {
 	}
 	transport := &http.Transport{DialContext: cfg.Dial, MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
-	r.HTTP = &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	r.HTTP = &http.Client{Transport: transport, Timeout: 30 * time.Second}
 	r.rules = proc.WriteFile(t, filepath.Join(cfg.Dir, cfg.Name+".rules.yaml"), cfg.Rules)
 	argv := append([]string{Program(t), "--rules", r.rules, "--listen", r.Addr, "--admin-listen", r.Admin,
 		"--drain-wait", "0s"}, cfg.Flags...)
