@@ -82,13 +82,12 @@ func New(c Config, rules ...*Rule) *World {
 	w.rules.compile()
 	w.ref = &referee{w: w, keys: map[counterKey]*account{}, lies: map[uint64]bool{}}
 	w.counters = newCounters(w)
-	newTier(w, map[bool]string{true: "r1", false: "region"}[c.Relays == 0], nil)
-	w.replicas = w.tiers
-	if c.Relays > 0 {
-		w.replicas = nil
-	}
+	top := newTier(w, "region", nil)
 	for i := range c.Relays {
 		w.replicas = append(w.replicas, newRelay(w, "r"+itoa(i+1)))
+	}
+	if c.Relays == 0 {
+		w.replicas = []*tier{top}
 	}
 	for i := range c.PoPs {
 		w.pops = append(w.pops, newPoP(w, i+1, w.replicas[i%len(w.replicas)]))
