@@ -64,6 +64,7 @@ func TestRevisionKeepsTheCheck(t *testing.T) {
 	c.AwaitStatus(service, passing)
 	r.stop() // it is deregistered: now one call of the agent at a time
 	c.AwaitStatus(service, nil)
+	r.times.ttl = time.Hour // nobody renews it here
 	for revision := range uint64(3) {
 		if err := r.register(t.Context(), revision); err != nil {
 			t.Fatal(err)

@@ -32,15 +32,16 @@ func Start(t proc.T, dir string) *Agent {
 	return a
 }
 
-// New prepares an agent, which [Agent.Start] starts.
-func New(t proc.T, dir string) *Agent {
+// New prepares an agent, which [Agent.Start] starts, with more command line.
+func New(t proc.T, dir string, more ...string) *Agent {
 	t.Helper()
 	a := &Agent{Addr: proc.FreeAddr(t), DNS: proc.FreeAddr(t), t: t}
 	port := func() string { return strconv.Itoa(proc.FreePort(t)) }
-	a.Process = proc.New(t, dir, "consul", proc.Built(t, ".tools/consul", "setup"), "agent", "-dev",
+	argv := []string{proc.Built(t, ".tools/consul", "setup"), "agent", "-dev",
 		"-bind", "127.0.0.1", "-client", "127.0.0.1", "-node", "tester", "-log-level", "warn",
 		"-http-port", portOf(a.Addr), "-dns-port", portOf(a.DNS), "-grpc-port", "-1", "-grpc-tls-port", "-1",
-		"-server-port", port(), "-serf-lan-port", port(), "-serf-wan-port", port())
+		"-server-port", port(), "-serf-lan-port", port(), "-serf-wan-port", port()}
+	a.Process = proc.New(t, dir, "consul", append(argv, more...)...)
 	return a
 }
 
