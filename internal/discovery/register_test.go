@@ -173,6 +173,8 @@ func TestEndWithoutConsul(t *testing.T) {
 	r := startReplica(t, a, "127.0.0.1", 8080)
 	c.AwaitStatus(service, passing)
 	c.Pause()
+	r.Changed()
+	log.await(t, "register", "away") // a signal stops a process a moment later
 	r.stop()
 	if !strings.Contains(log.text.String(), "could not deregister") {
 		t.Errorf("the log does not state it:\n%s", &log.text)
