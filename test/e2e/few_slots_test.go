@@ -115,7 +115,7 @@ func overlap(t *testing.T, s *stack.Stack, path string, upstream *stack.InFlight
 	t.Helper()
 	time.Sleep(300 * time.Millisecond) // what one PoP holds comes back
 	tally := offer(t, drive.Load{
-		Addrs: s.Addrs(), Conns: 16, Request: drive.Get(path + "?for=5ms"), Count: 800, PerSecond: 800,
+		Addrs: s.Addrs(), Conns: 16, Request: drive.Get(path + "?for=5ms"), Count: 2400, PerSecond: 800,
 	})
 	t.Logf("%s: %v, at most %d at a time", path, tally.Status, upstream.Most())
 	if most := upstream.Most(); most > slots {
