@@ -49,6 +49,11 @@ run: setup-to-run build ## Start one PoP and one region on this machine (WEIR_RU
 clean: ## Remove everything that was built or installed here
 	rm -rf bin .tools .run
 
+.PHONY: certs
+certs: ## Make certificates for trying TLS (REGIONS="eu us")
+	@go run ./test/certs .run/certs $(REGIONS) && echo "certificates and keys are in .run/certs"
+REGIONS ?= eu us
+
 ##@ Check
 
 # Tests in test/ and of the Redis store start real processes and need the whole machine,

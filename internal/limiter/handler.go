@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
@@ -26,6 +27,8 @@ type Handler struct {
 	connect http.Handler
 	errors  *connect.ErrorWriter
 	seconds telemetry.Histogram
+	// authorize is as in [Handler.Authorize]; nil: all calls are allowed.
+	authorize func(*tls.ConnectionState, string) error
 }
 
 // NewHandler makes the handler of a service. Latencies go to r; nil: nowhere.
@@ -42,6 +45,13 @@ func NewHandler(s *Service, r *telemetry.Registry) *Handler {
 	}
 }
 
+// Authorize makes the handler refuse calls of Acquire for which allowed returns an error. It
+// gets the connection of a call, nil without TLS, and the region that the call states. It must
+// be called before the first call is served.
+func (h *Handler) Authorize(allowed func(caller *tls.ConnectionState, region string) error) {
+	h.authorize = allowed
+}
+
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != quotapbconnect.QuotaServiceAcquireProcedure {
 		h.connect.ServeHTTP(w, r)
@@ -51,9 +61,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isPlain(r) {
 		h.acquire(w, r)
 	} else {
+		if h.authorize != nil {
+			states := func(region string) error { return h.allowed(r.TLS, region) }
+			r = r.WithContext(context.WithValue(r.Context(), statesKey{}, states))
+		}
 		h.connect.ServeHTTP(w, r)
 	}
 	h.seconds.Observe(time.Since(begin).Seconds())
+}
+
+// allowed is an identityError if a call may not state this region.
+func (h *Handler) allowed(caller *tls.ConnectionState, region string) error {
+	if h.authorize == nil {
+		return nil
+	}
+	if err := h.authorize(caller, region); err != nil {
+		return &identityError{err}
+	}
+	return nil
 }
 
 const contentProto = "application/proto"
@@ -96,6 +121,9 @@ func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
 	if err := x.request.Decode(x.in); err != nil {
 		return err
 	}
+	if err := h.allowed(r.TLS, x.request.Region); err != nil {
+		return err
+	}
 	if err := h.service.acquire(ctx, x); err != nil {
 		return err
 	}
@@ -135,6 +163,15 @@ type bodyError struct{ err error }
 func (e *bodyError) Error() string { return "body: not received whole: " + e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
+// identityError is a call by somebody who may not make it.
+type identityError struct{ err error }
+
+func (e *identityError) Error() string { return "certificate: " + e.err.Error() }
+func (e *identityError) Unwrap() error { return e.err }
+
+// statesKey is that of what authorizes a call, in its context.
+type statesKey struct{}
+
 // coded gives an error of a call its code on the wire.
 func coded(err error) error {
 	code := connect.CodeInternal
@@ -142,7 +179,10 @@ func coded(err error) error {
 	var protocol *ProtocolError
 	var malformed *wire.Error
 	var body *bodyError
+	var identity *identityError
 	switch {
+	case errors.As(err, &identity):
+		code = connect.CodePermissionDenied
 	case errors.As(err, &field), errors.As(err, &malformed):
 		code = connect.CodeInvalidArgument
 	case errors.As(err, &protocol):
@@ -166,7 +206,14 @@ func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequ
 	fromMessage(&x.request, r.Msg)
 	ctx, cancel := inTime(ctx, patience(ctx))
 	defer cancel()
-	if err := p.service.acquire(ctx, x); err != nil {
+	var err error
+	if states, ok := ctx.Value(statesKey{}).(func(string) error); ok {
+		err = states(x.request.Region)
+	}
+	if err == nil {
+		err = p.service.acquire(ctx, x)
+	}
+	if err != nil {
 		p.service.metrics.rejected.Inc()
 		return nil, coded(err)
 	}

@@ -82,7 +82,7 @@ func (m malformed) Error() string {
 
 // post sends a message and reads the answer.
 func (s *Store) post(ctx context.Context, to string, body []byte, wants int, seq uint64) (*wire.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+to+quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.scheme+to+quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -1,16 +1,20 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
@@ -34,7 +38,11 @@ type Config struct {
 	Timeout time.Duration
 	// Rules returns the version and the revision of the rules in force; nil: there are none.
 	Rules func() (version string, revision uint64)
-	// Transport makes the calls; nil: HTTP/2 without TLS.
+	// TLS has the certificates with which the calls are made; nil: without TLS. ServerName is
+	// the name that the certificate of the tier above must have; empty: that of the address.
+	TLS        *certs.Set
+	ServerName string
+	// Transport makes the calls; nil: HTTP/2.
 	Transport http.RoundTripper
 	Metrics   *telemetry.Registry // nil: metrics go nowhere
 	Log       *slog.Logger        // nil: nothing is logged
@@ -47,6 +55,7 @@ type Store struct {
 	timeout time.Duration
 	rules   func() (string, uint64)
 	holder  [16]byte
+	scheme  string // begins the address of a call
 	tier    *tier
 	log     *slog.Logger
 	metrics *metrics
@@ -72,9 +81,7 @@ func New(c Config) (*Store, error) {
 		c.Rules = func() (string, uint64) { return "", 0 }
 	}
 	if c.Transport == nil {
-		var protocols http.Protocols
-		protocols.SetUnencryptedHTTP2(true)
-		c.Transport = &http.Transport{Protocols: &protocols, HTTP2: &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: time.Second}}
+		c.Transport = newTransport(c.TLS, c.ServerName)
 	}
 	if c.Metrics == nil {
 		c.Metrics = telemetry.NewRegistry("")
@@ -86,6 +93,9 @@ func New(c Config) (*Store, error) {
 	_, _ = rand.Read(s.holder[:]) // never fails
 	s.epoch.Store(1)
 	s.tier = newTier(c.Addresses, c.Transport)
+	if s.scheme = "http://"; c.TLS != nil {
+		s.scheme = "https://"
+	}
 	c.Metrics.GaugeFunc("weir_remote_up", "1 while the tier above answers.", func() float64 {
 		if s.tier.silent() {
 			return 0
@@ -101,6 +111,26 @@ func New(c Config) (*Store, error) {
 func (s *Store) Move(addresses []string) {
 	if len(addresses) > 0 {
 		s.tier.move(addresses)
+	}
+}
+
+// newTransport makes connections with HTTP/2, each with the certificates that are in force.
+func newTransport(secure *certs.Set, name string) http.RoundTripper {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(secure == nil)
+	protocols.SetHTTP2(secure != nil)
+	return &http.Transport{
+		Protocols: &protocols,
+		HTTP2:     &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: time.Second},
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			host, _, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			config := secure.Client(cmp.Or(name, host))
+			config.NextProtos = []string{"h2"}
+			return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
+		},
 	}
 }
 

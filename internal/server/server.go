@@ -1,9 +1,10 @@
-// Package server is an HTTP server on one port: HTTP/1.1, and HTTP/2 without TLS. It
-// answers health checks on that port and ends without cutting calls in flight.
+// Package server is an HTTP server on one port: HTTP/1.1 and HTTP/2, with or without TLS.
+// It answers health checks on that port and ends without cutting calls in flight.
 package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,14 +35,16 @@ type Server struct {
 	port *listener
 }
 
-// New makes a server of an open port.
-func New(port net.Listener, h http.Handler, l Limits, log *slog.Logger) *Server {
+// New makes a server of an open port; with secure it takes TLS alone.
+func New(port net.Listener, secure *tls.Config, h http.Handler, l Limits, log *slog.Logger) *Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
+	protocols.SetUnencryptedHTTP2(secure == nil)
+	protocols.SetHTTP2(secure != nil)
 	return &Server{port: &listener{Listener: port}, http: &http.Server{
 		Handler:           h,
 		Protocols:         &protocols,
+		TLSConfig:         secure,
 		ReadHeaderTimeout: l.HeaderTimeout,
 		ReadTimeout:       2 * l.HeaderTimeout,
 		IdleTimeout:       l.IdleTimeout,
@@ -72,7 +75,11 @@ func (s *Server) Address() string { return s.port.Addr().String() }
 
 // Serve answers connections until the server is shut down.
 func (s *Server) Serve() error {
-	if err := s.http.Serve(s.port); !errors.Is(err, http.ErrServerClosed) {
+	serve := s.http.Serve
+	if s.http.TLSConfig != nil {
+		serve = func(port net.Listener) error { return s.http.ServeTLS(port, "", "") }
+	}
+	if err := serve(s.port); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -2,8 +2,11 @@ package tier
 
 import (
 	"errors"
+	"log/slog"
+	"net"
 	"time"
 
+	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
@@ -21,10 +24,27 @@ type Above struct {
 
 	// Global has the addresses of the aggregator, as host:port with commas between: rules
 	// with scope: global are counted there. With several, the next is called when one does
-	// not answer. HTTP/2 without TLS and without authentication, so both ends belong on a
-	// private network. Empty: those that Consul has, of which one at a time is called; without
+	// not answer. Without GlobalTLS.TLS calls go without TLS, which is for one machine and for
+	// private networks. Empty: those that Consul has, of which one at a time is called; without
 	// Consul a rule with scope: global is a mistake.
 	Global []string `help:"Addresses of the aggregator, for rules with scope: global: host:port[,host:port...]." placeholder:"HOST:PORT"`
+
+	GlobalTLS GlobalTLS `embed:"" prefix:"global-"`
+}
+
+// GlobalTLS has the settings of TLS for calls of the aggregator. The files are read again when
+// they change; open connections keep the certificates that they have.
+type GlobalTLS struct {
+	// TLS encrypts the calls. The aggregator's certificate is checked against TLSCA, or the
+	// system's authorities if that is empty, and against TLSName, or the host of the address.
+	TLS     bool   `default:"false" negatable:"" help:"Encrypt calls of the aggregator."`
+	TLSCA   string `name:"tls-ca" help:"Authorities to trust: PEM." placeholder:"FILE"`
+	TLSName string `name:"tls-name" help:"Name that the aggregator's certificate must have." placeholder:"NAME"`
+
+	// TLSCert and TLSKey are this region's certificate, if the aggregator asks for one; both
+	// or none. By default it has to be for weir://region/ and the name of the region.
+	TLSCert string `name:"tls-cert" help:"Certificate of this region: PEM." placeholder:"FILE"`
+	TLSKey  string `name:"tls-key" help:"Its key." placeholder:"FILE"`
 }
 
 // Check names every field that is out of range, and the range.
@@ -33,7 +53,10 @@ func (a *Above) Check() error {
 	for _, address := range a.Global {
 		errs = append(errs, settings.Address("global", address))
 	}
+	c := &a.GlobalTLS
 	return errors.Join(append(errs,
+		settings.Pair("global_tls_cert", c.TLSCert, "global_tls_key", c.TLSKey),
+		settings.Refuse(!c.TLS && c.TLSCA+c.TLSName+c.TLSCert+c.TLSKey != "", "global_tls: is false, but global_tls_* is set; give --global-tls, or leave these out"),
 		settings.Refuse(len(a.Global) > 0 && a.Region == "", "region: is missing; the aggregator needs the name of the region that asks: give one, such as --region eu"),
 		settings.Refuse(len(a.Region) > wire.MaxRegion, "region: has %d bytes, at most %d", len(a.Region), wire.MaxRegion),
 	)...)
@@ -48,8 +71,15 @@ func (t *Tier) useAbove(above *Above) error {
 	if t.alone = len(above.Global) == 0 && t.consul == nil; t.alone {
 		return nil
 	}
+	secure, err := above.GlobalTLS.load(t.Log)
+	if err != nil {
+		return err
+	}
+	if secure == nil {
+		warnPlain(above.Global, t.Log)
+	}
 	store, err := remote.New(remote.Config{
-		Addresses: above.Global, Region: above.Region, Metrics: t.Metrics, Log: t.Log,
+		Addresses: above.Global, Region: above.Region, TLS: secure, ServerName: above.GlobalTLS.TLSName, Metrics: t.Metrics, Log: t.Log,
 		Rules: func() (string, uint64) { return t.Service.RulesVersion() },
 	})
 	if err != nil {
@@ -65,6 +95,24 @@ func (t *Tier) useAbove(above *Above) error {
 		t.findAggregators(store.Move)
 	}
 	return nil
+}
+
+// load reads the certificates; nil without TLS.
+func (c *GlobalTLS) load(log *slog.Logger) (*certs.Set, error) {
+	if !c.TLS {
+		return nil, nil
+	}
+	return certs.Load("global", certs.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA}, log)
+}
+
+// warnPlain warns of calls without TLS that leave this machine.
+func warnPlain(addresses []string, log *slog.Logger) {
+	for _, address := range addresses {
+		host, _, _ := net.SplitHostPort(address)
+		if ip := net.ParseIP(host); host != "localhost" && !ip.IsLoopback() {
+			log.Warn("calls of the aggregator have neither TLS nor authentication: whoever is on their way can read and change them; give --global-tls", "address", address)
+		}
+	}
 }
 
 // refuseGlobal refuses rules that nobody would count for all regions.

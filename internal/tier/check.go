@@ -33,6 +33,7 @@ func (c *Config) Check(inputs ...Input) error {
 		settings.OneOf("front", c.Front, "auto", "on", "off"),
 		c.checkState(append(inputs, Input{"rules", c.Rules}, Input{"config", c.File})),
 		c.RedisOf.check(c.Redis),
+		c.TLS.check(),
 		settings.OneOf("log_format", c.LogFormat, "json", "text"),
 		settings.OneOf("log_level", c.LogLevel, "debug", "info", "warn", "error"),
 	)

@@ -18,11 +18,14 @@ type Config struct {
 	// rules in force stay; at the start it is an error.
 	Rules string `help:"Rules file: YAML." placeholder:"FILE"`
 
-	// Listen is the address of the QuotaService, as host:port: HTTP/2 without TLS
-	// and HTTP/1.1 on one port. It has no authentication: every client that reaches it
-	// can spend every limit, so it belongs on a private network. GET /healthz there
+	// Listen is the address of the QuotaService, as host:port: HTTP/2 and HTTP/1.1 on one
+	// port, without TLS unless TLS.Cert is set. Unless TLS.ClientCA is set it has no
+	// authentication: every client that reaches it can spend every limit, so it belongs on a
+	// private network. GET /healthz there
 	// answers 200, or 503 and the reasons while this replica is not ready.
 	Listen string `default:"127.0.0.1:8080" help:"Address of the QuotaService, host:port."`
+
+	TLS TLS `embed:"" prefix:"tls-"`
 
 	// AdminListen is the address of /healthz, /readyz, /metrics and /rules, as
 	// host:port. It is not for clients.

@@ -79,19 +79,22 @@ func (t *Tier) open(ctx context.Context) (*ports, error) {
 	if err != nil {
 		return nil, errors.Join(err, callers.Close())
 	}
-	calls := http.NewServeMux()
-	calls.Handle("/", limiter.NewHandler(t.Service, t.Metrics))
+	quotas, calls := limiter.NewHandler(t.Service, t.Metrics), http.NewServeMux()
+	if t.callers.statesRegion() {
+		quotas.Authorize(t.callers.speaks)
+	}
+	calls.Handle("/", quotas)
 	for _, e := range t.extensions {
 		e.Handle(calls)
 	}
-	health := server.NewHealth(t.ready, calls)
+	health := server.NewHealth(t.ready, t.callers.guard(calls, t.Metrics))
 	questions := admin.Handler(admin.Config{
 		Ready: t.ready, Metrics: t.Metrics.Handler(), Rules: t.Service.Rules, Pprof: t.cfg.Pprof,
 	})
 	limits := server.Limits{MaxStreams: t.cfg.MaxStreams, HeaderTimeout: t.cfg.HeaderTimeout, IdleTimeout: t.cfg.IdleTimeout}
 	return &ports{
-		callers:   server.New(callers, health, limits, t.Log),
-		operators: server.New(operators, questions, limits, t.Log),
+		callers:   server.New(callers, t.secure, health, limits, t.Log),
+		operators: server.New(operators, nil, questions, limits, t.Log),
 		health:    health,
 	}, nil
 }

@@ -4,6 +4,7 @@
 package tier
 
 import (
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -53,13 +54,19 @@ type Tier struct {
 	consul     *membership      // nil: none
 	rules      []*watch.Watcher // one; none without a rules file
 	extensions []Extension
+	secure     *tls.Config // of the port for callers; nil: it is not encrypted
+	callers    callers
 	alone      bool // it has no tier above to count rules with scope: global
 }
 
 // New makes a tier and loads its rules and its counters. It opens no port yet.
 func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	t := &Tier{Metrics: telemetry.NewRegistry(p.Name), Log: log, cfg: cfg, ready: newReadiness(cfg, log)}
+	t.callers = cfg.TLS.callers(p)
 	var err error
+	if t.secure, err = cfg.TLS.config(log); err != nil {
+		return nil, err
+	}
 	if t.store, err = newCounters(cfg, p, t.Metrics, t.ready, log); err != nil {
 		return nil, err
 	}

@@ -91,6 +91,15 @@ region: eu
 global: 127.0.0.1:4,127.0.0.1:5
 consul: 127.0.0.1:6
 advertise: 127.0.0.1:7
+global_tls: true
+global_tls_ca: j
+global_tls_name: k
+global_tls_cert: l
+global_tls_key: m
+tls_cert: n
+tls_key: o
+tls_client_ca: p
+tls_client_san: q,r
 redis: 127.0.0.1:1,127.0.0.1:2
 redis_mode: sentinel
 redis_sentinel_master: main
@@ -190,6 +199,11 @@ func TestMistakes(t *testing.T) {
 		"rules":           {args: []string{"--rules", ""}, says: []string{"rules: is missing"}},
 		"front":           {args: []string{"--front", "maybe"}, says: []string{"front", `"auto" "on" "off"`}},
 		"global address":  {args: []string{"--region", "eu", "--global", "a:1,b"}, says: []string{`global: "b" must be host:port`}},
+		"global tls":      {args: []string{"--global", "a:1", "--region", "eu", "--global-tls-ca", "x"}, says: []string{"global_tls: is false"}},
+		"global key":      {args: []string{"--global", "a:1", "--region", "eu", "--global-tls", "--global-tls-key", "x"}, says: []string{"global_tls_cert: goes together"}},
+		"tls key":         {args: []string{"--tls-cert", "x"}, says: []string{"tls_cert: goes together"}},
+		"tls clients":     {args: []string{"--tls-client-ca", "x"}, says: []string{"tls_client_ca: needs tls_cert"}},
+		"tls names":       {args: []string{"--tls-client-san", "x"}, says: []string{"tls_client_san: needs tls_client_ca"}},
 		"no region":       {args: []string{"--global", "a:1"}, says: []string{"region: is missing"}},
 		"long region":     {args: []string{"--region", strings.Repeat("r", 65)}, says: []string{"region: has 65 bytes, at most 64"}},
 		"consul address":  {args: []string{"--region", "eu", "--consul", "a"}, says: []string{`consul: "a" must be host:port`}},

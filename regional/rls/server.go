@@ -57,11 +57,11 @@ func New(cfg Config) (*Server, error) {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastProbe, PermitWithoutStream: true}),
 	}
 	if cfg.TLS.Cert != "" {
-		files, err := newCertificates(cfg.TLS, cfg.Log)
+		secure, err := cfg.TLS.config(cfg.Log)
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, grpc.Creds(credentials.NewTLS(files.config())))
+		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
 	}
 	s.rpc = grpc.NewServer(options...)
 	rlspb.RegisterRateLimitServiceServer(s.rpc, s)

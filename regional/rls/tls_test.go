@@ -1,18 +1,8 @@
 package rls
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"log/slog"
-	"math/big"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,72 +12,33 @@ import (
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/weirlimit/weir/test/kit/pki"
 )
 
 // authority signs certificates.
 type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
+	t *testing.T
+	*pki.Authority
 }
-
-var serial int64
 
 func newAuthority(t *testing.T) *authority {
-	a := &authority{t: t}
-	a.key = newKey(t)
-	serial++
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	t.Helper()
+	a, err := pki.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.cert, err = x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return a
+	return &authority{t, a}
 }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// sign makes a certificate of 127.0.0.1 and other names for both uses, valid until end.
+// sign makes a certificate of 127.0.0.1 and other names, valid until end.
 func (a *authority) sign(name string, end time.Time, names ...string) (cert, key []byte) {
 	a.t.Helper()
-	k := newKey(a.t)
-	serial++
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: end, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}
-	for _, n := range names {
-		if u, err := url.Parse(n); err == nil && u.Scheme != "" {
-			template.URIs = append(template.URIs, u)
-		} else {
-			template.DNSNames = append(template.DNSNames, n)
-		}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &k.PublicKey, a.key)
+	cert, key, err := a.IssueUntil(end, name, append(names, "127.0.0.1")...)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	keyDER, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+	return cert, key
 }
 
 // write writes what belongs to a server into dir.
@@ -104,7 +55,7 @@ func write(t *testing.T, files TLS, cert, key, ca []byte) {
 func knock(t *testing.T, addr string, roots *authority, cert, key []byte) (name string, err error) {
 	t.Helper()
 	pool := x509.NewCertPool()
-	pool.AddCert(roots.cert)
+	pool.AddCert(roots.Certificate)
 	c := &tls.Config{RootCAs: pool, VerifyConnection: func(s tls.ConnectionState) error {
 		name = s.PeerCertificates[0].Subject.CommonName
 		return nil
@@ -126,7 +77,7 @@ func TestTLS(t *testing.T) {
 	servers, clients, strangers := newAuthority(t), newAuthority(t), newAuthority(t)
 	files := TLS{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
 	cert, key := servers.sign("first", later)
-	write(t, files, cert, key, clients.pem)
+	write(t, files, cert, key, clients.PEM)
 	b := newBench(t, specYAML, func(c *Config) { c.TLS = files })
 	addr := b.serve()
 
@@ -144,13 +95,13 @@ func TestTLS(t *testing.T) {
 
 	// A file with a mistake changes nothing, new certificates are used by new
 	// connections, and a new authority of clients takes the place of the old one.
-	write(t, files, []byte("nonsense"), key, clients.pem)
-	time.Sleep(readEvery)
+	write(t, files, []byte("nonsense"), key, clients.PEM)
+	time.Sleep(time.Second) // the files are read once a second
 	if name, err := knock(t, addr, servers, goodCert, goodKey); err != nil || name != "first" {
 		t.Errorf("after a mistake: %s, %v", name, err)
 	}
 	cert, key = servers.sign("second", later)
-	write(t, files, cert, key, strangers.pem)
+	write(t, files, cert, key, strangers.PEM)
 	eventually(t, "the new certificate is shown", func() bool {
 		name, err := knock(t, addr, servers, strangeCert, strangeKey)
 		return err == nil && name == "second"
@@ -169,7 +120,7 @@ func TestTLSThatCannotBe(t *testing.T) {
 	}
 	cert, _ := a.sign("x", time.Now().Add(time.Hour))
 	_, key := a.sign("y", time.Now().Add(time.Hour))
-	write(t, files, cert, key, a.pem)
+	write(t, files, cert, key, a.PEM)
 	if _, err := New(Config{Endpoint: Endpoint{TLS: files}}); err == nil || !strings.Contains(err.Error(), files.Key) {
 		t.Errorf("a key of another certificate: %v", err)
 	}
@@ -187,7 +138,7 @@ func TestClientNames(t *testing.T) {
 	a := newAuthority(t)
 	files := TLS{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
 	cert, key := a.sign("server", later)
-	write(t, files, cert, key, a.pem)
+	write(t, files, cert, key, a.PEM)
 	clientCert, clientKey := a.sign("client", later, "envoy.example", "*.pop.example", "spiffe://example/envoy")
 	for name, allowed := range map[string]bool{
 		"127.0.0.1": true, "envoy.example": true, "Envoy.example": true, "a.pop.example": true, "spiffe://example/envoy": true,
@@ -197,31 +148,6 @@ func TestClientNames(t *testing.T) {
 		b := newBench(t, specYAML, func(c *Config) { c.TLS = files })
 		if _, err := knock(t, b.serve(), a, clientCert, clientKey); (err == nil) != allowed {
 			t.Errorf("with %s allowed: %v", name, err)
-		}
-	}
-}
-
-// TestTLSBrokenTwice: a mistake is told once for as long as it stands, and again when
-// it comes again.
-func TestTLSBrokenTwice(t *testing.T) {
-	dir := t.TempDir()
-	a := newAuthority(t)
-	files := TLS{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
-	cert, key := a.sign("x", time.Now().Add(time.Hour))
-	write(t, files, cert, key, a.pem)
-	var said bytes.Buffer
-	c, err := newCertificates(files, slog.New(slog.NewTextHandler(&said, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range []struct {
-		cert string
-		want int
-	}{{string(cert), 0}, {"nonsense", 1}, {"nonsense", 1}, {string(cert), 1}, {"nonsense", 2}} {
-		write(t, files, []byte(step.cert), key, a.pem)
-		c.reload()
-		if n := strings.Count(said.String(), "cannot be used"); n != step.want {
-			t.Errorf("told %d times, want %d: %s", n, step.want, said.String())
 		}
 	}
 }

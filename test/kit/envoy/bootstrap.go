@@ -85,6 +85,22 @@ func (b *Bootstrap) SetClusterDNS(name, host string, port int, resolver string) 
 		"resolvers": []any{server}}}
 }
 
+// SetTLS has a cluster called with TLS: files of a certificate, its key and the authorities
+// of servers, and the name that a server's certificate must have.
+func (b *Bootstrap) SetTLS(cluster, cert, key, ca, name string) {
+	file := func(path string) node { return node{"filename": path} }
+	b.named("clusters", cluster)["transport_socket"] = node{"name": "envoy.transport_sockets.tls", "typed_config": node{
+		"@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+		"sni":   name,
+		"common_tls_context": node{
+			"tls_certificates": []any{node{"certificate_chain": file(cert), "private_key": file(key)}},
+			"validation_context": node{"trusted_ca": file(ca), "match_typed_subject_alt_names": []any{
+				node{"san_type": "DNS", "matcher": node{"exact": name}},
+			}},
+		},
+	}}
+}
+
 // DropHealthChecks has all hosts of a cluster called that can be reached: replicas of
 // releases before /healthz do not answer its checks.
 func (b *Bootstrap) DropHealthChecks(name string) { delete(b.named("clusters", name), "health_checks") }

@@ -1,0 +1,169 @@
+// Package certs keeps the certificates of TLS in force. Their files are read again when they
+// change, and files with a mistake never replace good ones. Open connections keep the
+// certificates that they have.
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// readEvery is the shortest time between two readings of the files. They are read only
+// while connections are made.
+const readEvery = time.Second
+
+// Files names files in PEM.
+type Files struct {
+	// Cert and Key are the own certificate and its key; both or none. A server needs them.
+	Cert, Key string
+	// CA has the authorities of the other side. Empty: a server asks for no certificate, a
+	// client trusts the authorities of the system.
+	CA string
+}
+
+// Set is certificates in force. Create it with [Load]. It is safe for concurrent use.
+type Set struct {
+	what  string
+	files Files
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	read    time.Time // when the files were read last
+	content [3]string // of the files, as last read
+	own     []tls.Certificate
+	others  *x509.CertPool // nil: the system's, or none is asked for
+	changes int            // how often these were put in force
+	failure string         // the last error in the log; empty if the files are good
+}
+
+// Load reads the files. what begins log lines and errors: for whom the certificates are.
+func Load(what string, files Files, log *slog.Logger) (*Set, error) {
+	s := &Set{what: what, files: files, log: log, read: time.Now()}
+	_, err := s.load()
+	return s, err
+}
+
+// Server is the configuration of a server of these protocols, which uses the current
+// certificates at each handshake. With Files.CA every client has to present a certificate;
+// verify then decides whether to accept the client, of resumed sessions, too. nil: any.
+func (s *Set) Server(verify func(tls.ConnectionState) error, protocols ...string) *tls.Config {
+	var present *tls.Config
+	made := 0 // of these certificates
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.refresh()
+			if made != s.changes {
+				made, present = s.changes, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: s.own, VerifyConnection: verify}
+				if s.others != nil {
+					present.ClientCAs, present.ClientAuth = s.others, tls.RequireAndVerifyClientCert
+				}
+			}
+			return present, nil
+		},
+	}
+}
+
+// Client is the configuration for one connection to a server of this name, with the current
+// certificates. The caller may change it.
+func (s *Set) Client(name string) *tls.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refresh()
+	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name, Certificates: s.own, RootCAs: s.others}
+}
+
+// refresh reads the files again if that has not been done lately.
+func (s *Set) refresh() {
+	if now := time.Now(); now.Sub(s.read) >= readEvery {
+		s.read = now
+		s.reload()
+	}
+}
+
+func (s *Set) reload() {
+	changed, err := s.load()
+	switch {
+	case err == nil:
+		s.failure = "" // also if the files are as before the failure
+		if changed {
+			s.log.Info(s.what+": new certificates", "file", s.files.Cert)
+		}
+	case err.Error() != s.failure:
+		s.failure = err.Error()
+		s.log.Error(s.what+": the new certificates cannot be used, the old ones stay in force", "error", err)
+	}
+}
+
+// load reads the files. If they have changed it puts them in force.
+func (s *Set) load() (changed bool, err error) {
+	content, err := s.readAll()
+	if err != nil || content == s.content {
+		return false, err
+	}
+	var own []tls.Certificate
+	if s.files.Cert != "" {
+		pair, err := tls.X509KeyPair([]byte(content[0]), []byte(content[1]))
+		if err != nil {
+			return false, fmt.Errorf("%s: TLS: %s and %s: %w", s.what, s.files.Cert, s.files.Key, err)
+		}
+		own = []tls.Certificate{pair}
+	}
+	var others *x509.CertPool
+	if s.files.CA != "" {
+		others = x509.NewCertPool()
+		if !others.AppendCertsFromPEM([]byte(content[2])) {
+			return false, fmt.Errorf("%s: TLS: %s: no certificate in PEM; write those of the authorities", s.what, s.files.CA)
+		}
+	}
+	s.content, s.own, s.others = content, own, others
+	s.changes++
+	return true, nil
+}
+
+func (s *Set) readAll() (content [3]string, err error) {
+	for i, path := range [3]string{s.files.Cert, s.files.Key, s.files.CA} {
+		if path == "" {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return content, fmt.Errorf("%s: TLS: %w", s.what, err)
+		}
+		content[i] = string(data)
+	}
+	return content, nil
+}
+
+// Named reports whether a certificate is for a name: a DNS name (a certificate with * as its
+// first label matches), an IP address, or exactly a URI or e-mail address.
+func Named(cert *x509.Certificate, name string) bool {
+	return cert.VerifyHostname(name) == nil || slices.Contains(others(cert), name)
+}
+
+// Names is what a certificate is for, for messages.
+func Names(cert *x509.Certificate) []string {
+	names := append(slices.Clone(cert.DNSNames), others(cert)...)
+	for _, ip := range cert.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
+}
+
+// others are the names that are neither of hosts nor addresses.
+func others(cert *x509.Certificate) []string {
+	names := slices.Clone(cert.EmailAddresses)
+	for _, u := range cert.URIs {
+		names = append(names, u.String())
+	}
+	return names
+}

@@ -1,0 +1,158 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/test/kit/pki"
+)
+
+// side is a certificate's files, and those of the authority that the other side has to have.
+func side(t *testing.T, own, others *pki.Authority, name string, names ...string) Files {
+	t.Helper()
+	dir := t.TempDir()
+	ca := filepath.Join(dir, "ca.pem")
+	if err := errors.Join(own.Write(dir, name, names...), os.WriteFile(ca, others.PEM, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return Files{Cert: filepath.Join(dir, name+".pem"), Key: filepath.Join(dir, name+".key"), CA: ca}
+}
+
+func authority(t *testing.T) *pki.Authority {
+	t.Helper()
+	a, err := pki.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func load(t *testing.T, files Files) *Set {
+	t.Helper()
+	s, err := Load("test", files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// handshake connects a client to a server, and returns what each of them has of the other.
+func handshake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionState, atServer, atClient error) {
+	t.Helper()
+	near, far := net.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		conn := tls.Server(far, server)
+		err := conn.Handshake()
+		if err == nil {
+			_, err = conn.Write([]byte("x"))
+		}
+		_ = conn.Close()
+		done <- err
+	}()
+	conn := tls.Client(near, client)
+	_, err := io.ReadAll(conn) // a refused client of TLS 1.3 learns it only when it reads
+	seen = conn.ConnectionState()
+	_ = near.Close()
+	return seen, <-done, err
+}
+
+// Both sides show certificates, and each refuses a stranger.
+func TestBothSides(t *testing.T) {
+	a, b, stranger := authority(t), authority(t), authority(t)
+	server := load(t, side(t, a, b, "server", "weir.example"))
+	client := load(t, side(t, b, a, "client", "weir://region/eu"))
+	if seen, err1, err2 := handshake(t, server.Server(nil, "h2"), withH2(client.Client("weir.example"))); err1 != nil || err2 != nil || seen.NegotiatedProtocol != "h2" {
+		t.Errorf("%v, %v, protocol %q", err1, err2, seen.NegotiatedProtocol)
+	}
+	if _, _, err := handshake(t, server.Server(nil), client.Client("other.example")); err == nil {
+		t.Error("a server of another name is accepted")
+	}
+	if _, err, _ := handshake(t, server.Server(nil), load(t, side(t, stranger, a, "client")).Client("weir.example")); err == nil {
+		t.Error("a client of another authority is accepted")
+	}
+	if _, err, _ := handshake(t, server.Server(nil), load(t, Files{CA: side(t, b, a, "x").CA}).Client("weir.example")); err == nil {
+		t.Error("a client without a certificate is accepted")
+	}
+	refuse := func(tls.ConnectionState) error { return errors.New("not you") }
+	if _, err, _ := handshake(t, server.Server(refuse), client.Client("weir.example")); err == nil || !strings.Contains(err.Error(), "not you") {
+		t.Errorf("a client that is refused: %v", err)
+	}
+}
+
+func withH2(c *tls.Config) *tls.Config {
+	c.NextProtos = []string{"h2"}
+	return c
+}
+
+// Names of a certificate.
+func TestNames(t *testing.T) {
+	cert, _, err := authority(t).Issue("x", "envoy.example", "*.pop.example", "weir://pop/eu", "10.1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := load(t, Files{}) // nothing is no mistake
+	if c.own != nil || c.others != nil {
+		t.Errorf("%+v", c)
+	}
+	leaf := parse(t, cert)
+	for name, want := range map[string]bool{
+		"envoy.example": true, "Envoy.example": true, "a.pop.example": true, "weir://pop/eu": true, "10.1.2.3": true,
+		"x": false, "example": false, "a.b.pop.example": false, "weir://pop/": false, "weir://pop/eu/": false, "": false, "10.1.2.4": false,
+	} {
+		if Named(leaf, name) != want {
+			t.Errorf("%q: %v, names are %q", name, !want, Names(leaf))
+		}
+	}
+}
+
+// A mistake is logged once for as long as it stands, and again when it comes again. The
+// certificates before it stay in force.
+func TestMistakes(t *testing.T) {
+	a := authority(t)
+	files := side(t, a, a, "x", "weir.example")
+	good, err := os.ReadFile(files.Cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s, err := Load("test", files, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		cert string
+		want int
+	}{{string(good), 0}, {"nonsense", 1}, {"nonsense", 1}, {string(good), 1}, {"nonsense", 2}} {
+		if err := os.WriteFile(files.Cert, []byte(step.cert), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.reload()
+		if n := strings.Count(log.String(), "cannot be used"); n != step.want {
+			t.Errorf("logged %d times, want %d: %s", n, step.want, log.String())
+		}
+		if _, err1, err2 := handshake(t, s.Server(nil), s.Client("weir.example")); err1 != nil || err2 != nil {
+			t.Errorf("%v, %v", err1, err2)
+		}
+	}
+}
+
+func parse(t *testing.T, text []byte) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode(text)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}

@@ -1,0 +1,157 @@
+package tier
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirlimit/weir/internal/certs"
+	"github.com/weirlimit/weir/internal/settings"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// TLS has the settings of the port of the QuotaService. Its files are read again when they
+// change; open connections keep the certificates that they have.
+type TLS struct {
+	// Cert and Key encrypt the connections; both or none.
+	Cert string `help:"Certificate of the QuotaService's port: PEM. It then takes TLS alone." placeholder:"FILE"`
+	Key  string `help:"Its key." placeholder:"FILE"`
+
+	// ClientCA has the authorities of callers' certificates. Every caller must then present
+	// one, also for /healthz. Empty: callers need no certificate.
+	ClientCA string `name:"client-ca" help:"Authorities of callers' certificates, which are then required." placeholder:"FILE"`
+
+	// ClientSAN has the names of callers, with commas between; a caller's certificate must be
+	// for one of them: a DNS name, an IP address, or exactly a URI or e-mail address. {region}
+	// in a name stands for the region that a call states, so that a region speaks for itself
+	// alone. Only with ClientCA. Empty: weir://region/{region} for weir-global; for
+	// weir-regional weir://pop/ and the name of its region, or any name where it has none.
+	ClientSAN []string `name:"client-san" help:"Names that callers' certificates must have, such as weir://region/{region}." placeholder:"NAME"`
+}
+
+func (t *TLS) check() error {
+	return errors.Join(
+		settings.Pair("tls_cert", t.Cert, "tls_key", t.Key),
+		settings.Refuse(t.ClientCA != "" && t.Cert == "", "tls_client_ca: needs tls_cert and tls_key: without TLS no caller presents a certificate"),
+		settings.Refuse(len(t.ClientSAN) > 0 && t.ClientCA == "", "tls_client_san: needs tls_client_ca: without it no caller presents a certificate"),
+	)
+}
+
+// config is the configuration of the port; nil without TLS.
+func (t *TLS) config(log *slog.Logger) (*tls.Config, error) {
+	if t.Cert == "" {
+		return nil, nil
+	}
+	set, err := certs.Load("callers", certs.Files{Cert: t.Cert, Key: t.Key, CA: t.ClientCA}, log)
+	if err != nil {
+		return nil, err
+	}
+	return set.Server(nil, "h2", "http/1.1"), nil
+}
+
+// stated stands for the region that a call states.
+const stated = "{region}"
+
+// callers are the names of those who may call; nil: everybody may.
+type callers []string
+
+// callers are those that the settings allow, or that a program allows by default.
+func (t *TLS) callers(p Program) callers {
+	switch {
+	case t.ClientCA == "" || len(t.ClientSAN) > 0:
+		return t.ClientSAN
+	case p.Divides:
+		return callers{"weir://region/" + stated}
+	case p.Above != nil && p.Above.Region != "":
+		return callers{"weir://pop/" + p.Above.Region}
+	}
+	return nil
+}
+
+// statesRegion reports whether calls have to state the region of their certificate.
+func (c callers) statesRegion() bool {
+	for _, name := range c {
+		if strings.Contains(name, stated) {
+			return true
+		}
+	}
+	return false
+}
+
+// may reports whether a certificate allows a call.
+func (c callers) may(cert *x509.Certificate) bool {
+	for _, name := range c {
+		before, after, any := strings.Cut(name, stated)
+		if !any && certs.Named(cert, name) {
+			return true
+		}
+		for _, has := range certs.Names(cert) {
+			if any && len(has) > len(before)+len(after) && strings.HasPrefix(has, before) && strings.HasSuffix(has, after) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maySpeakFor reports whether a certificate allows a call that states a region.
+func (c callers) maySpeakFor(cert *x509.Certificate, region string) bool {
+	for _, name := range c {
+		if with := strings.ReplaceAll(name, stated, region); (region != "" || with == name) && certs.Named(cert, with) {
+			return true
+		}
+	}
+	return false
+}
+
+// guard refuses requests of everybody else with 403, and counts them.
+func (c callers) guard(next http.Handler, r *telemetry.Registry) http.Handler {
+	if len(c) == 0 {
+		return next
+	}
+	refused := r.Counter("weir_callers_refused_total", "Requests of callers whose certificate --tls-client-san does not allow.")
+	writer := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if cert := certificate(r.TLS); cert == nil || !c.may(cert) {
+			refused.Inc()
+			err := connect.NewError(connect.CodePermissionDenied, c.refused(cert))
+			if writer.IsSupported(r) {
+				_ = writer.Write(w, r, err) // the caller has gone
+			} else {
+				http.Error(w, err.Message(), http.StatusForbidden)
+			}
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// speaks returns an error if a call states another region than its certificate. It is for
+// [limiter.Handler.Authorize].
+func (c callers) speaks(state *tls.ConnectionState, region string) error {
+	cert := certificate(state)
+	if cert != nil && c.maySpeakFor(cert, region) {
+		return nil
+	}
+	return fmt.Errorf("the call is for region %q: %w", region, c.refused(cert))
+}
+
+func (c callers) refused(cert *x509.Certificate) error {
+	if cert == nil {
+		return errors.New("the caller has shown no certificate")
+	}
+	return fmt.Errorf("the caller's certificate is for %q, which --tls-client-san (%s) does not allow", certs.Names(cert), strings.Join(c, ","))
+}
+
+func certificate(state *tls.ConnectionState) *x509.Certificate {
+	if state == nil || len(state.PeerCertificates) == 0 {
+		return nil
+	}
+	return state.PeerCertificates[0]
+}

@@ -1,0 +1,114 @@
+package tier
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/pki"
+)
+
+// shown is a connection on which a certificate for these names was shown.
+func shown(t *testing.T, names ...string) *tls.ConnectionState {
+	t.Helper()
+	a, err := pki.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, err := a.Issue("x", names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
+}
+
+// Who may call, and who may call for which region.
+func TestCallers(t *testing.T) {
+	for _, c := range []struct {
+		allowed callers
+		names   []string // of the certificate
+		region  string   // that the call states
+		may     bool     // make any call
+		speaks  bool
+	}{
+		{callers{"weir://region/{region}"}, []string{"weir://region/eu"}, "eu", true, true},
+		{callers{"weir://region/{region}"}, []string{"weir://region/eu"}, "us", true, false},
+		{callers{"weir://region/{region}"}, []string{"weir://region/eu"}, "", true, false},
+		{callers{"weir://region/{region}"}, []string{"weir://region/eu"}, "{region}", true, false},
+		{callers{"weir://region/{region}"}, []string{"weir://pop/eu"}, "eu", false, false},
+		{callers{"weir://region/{region}"}, []string{"eu"}, "eu", false, false},
+		{callers{"weir://region/{region}"}, []string{"weir://region/"}, "", false, false},
+		{callers{"{region}.weir.example"}, []string{"eu.weir.example"}, "eu", true, true},
+		{callers{"{region}.weir.example"}, []string{"eu.weir.example"}, "us", true, false},
+		{callers{"{region}.weir.example"}, []string{"eu.other.example"}, "eu", false, false},
+		{callers{"weir://region/{region}", "weir://operator"}, []string{"weir://operator"}, "eu", true, true},
+		{callers{"weir://region/{region}", "weir://operator"}, []string{"weir://operator"}, "", true, true},
+		{callers{"weir://region/{region}"}, nil, "eu", false, false},
+		{callers{"weir://pop/eu"}, []string{"weir://pop/eu"}, "", true, true},
+		{callers{"weir://pop/eu"}, []string{"weir://pop/us"}, "", false, false},
+	} {
+		state := shown(t, c.names...)
+		if may := c.allowed.may(state.PeerCertificates[0]); may != c.may {
+			t.Errorf("%v, certificate for %v: %v", c.allowed, c.names, may)
+		}
+		if err := c.allowed.speaks(state, c.region); (err == nil) != c.speaks {
+			t.Errorf("%v, certificate for %v, region %q: %v", c.allowed, c.names, c.region, err)
+		}
+	}
+	if err := (callers{"weir://region/{region}"}).speaks(nil, "eu"); err == nil || !strings.Contains(err.Error(), "no certificate") {
+		t.Errorf("without TLS: %v", err)
+	}
+}
+
+// Whoever is not among the callers reaches nothing behind the guard.
+func TestGuard(t *testing.T) {
+	reached := 0
+	h := callers{"weir://pop/eu"}.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ }), telemetry.NewRegistry("test"))
+	for _, c := range []struct {
+		state  *tls.ConnectionState
+		status int
+	}{{nil, 403}, {shown(t, "weir://pop/us"), 403}, {shown(t, "weir://pop/eu"), 200}} {
+		for _, kind := range []string{"application/proto", "application/json", "text/html"} {
+			r := httptest.NewRequest(http.MethodPost, "/weir.quota.v1.QuotaService/Rules", nil)
+			r.Header.Set("Content-Type", kind)
+			r.TLS = c.state
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != c.status {
+				t.Errorf("%s: %d %s, want %d", kind, w.Code, w.Body, c.status)
+			}
+		}
+	}
+	if reached != 3 {
+		t.Errorf("%d requests passed, want 3", reached)
+	}
+}
+
+// Without names in the settings the program decides who may call.
+func TestDefaultCallers(t *testing.T) {
+	for _, c := range []struct {
+		tls     TLS
+		program Program
+		want    string
+	}{
+		{TLS{}, Program{Divides: true}, ""},
+		{TLS{ClientCA: "ca"}, Program{Divides: true}, "weir://region/{region}"},
+		{TLS{ClientCA: "ca"}, Program{Above: &Above{Region: "eu"}}, "weir://pop/eu"},
+		{TLS{ClientCA: "ca"}, Program{Above: &Above{}}, ""},
+		{TLS{ClientCA: "ca", ClientSAN: []string{"a", "b"}}, Program{Divides: true}, "a,b"},
+	} {
+		if got := strings.Join(c.tls.callers(c.program), ","); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.tls, got, c.want)
+		}
+	}
+}
