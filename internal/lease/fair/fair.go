@@ -34,6 +34,9 @@ const (
 	// of what others did not want after all: otherwise it would get a few units with each
 	// ask, and its requests would wait for every one of them.
 	grain = 64
+	// mostDemand bounds a demand, in limits: what one caller reports in a moment must not
+	// count for long.
+	mostDemand = 16
 )
 
 // Shares is what is kept of the regions that ask for one key. The zero value has seen none.
@@ -65,7 +68,7 @@ func (s *Shares) Ask(l *limit.Limit, t *lease.Terms, equal bool, now limit.Micro
 	s.advance(l, t, now)
 	r := s.region(id)
 	if r != nil {
-		r.demand = max(0, r.demand+float64(w.Denied+w.Overdrawn-w.Unused))
+		r.demands(t, float64(w.Denied+w.Overdrawn-w.Unused))
 		s.giveBack(l, t, r, w)
 	}
 	if len(s.regions) < 2 && r != nil {
@@ -90,7 +93,7 @@ func (s *Shares) Granted(l *limit.Limit, t *lease.Terms, now limit.Micros, id ui
 		return
 	}
 	units := float64(g.Granted)
-	r.demand += max(units, float64(w.Waiting))
+	r.demands(t, max(units, float64(w.Waiting)))
 	switch {
 	case t.Refills:
 		r.credit = max(0, r.credit-units)
@@ -115,6 +118,11 @@ func (s *Shares) Idle(l *limit.Limit, t *lease.Terms, now limit.Micros) bool {
 		most = max(most, s.regions[i].demand)
 	}
 	return now >= s.ends+t.Window && most*s.kept(l, t, now) < 1
+}
+
+// demands notes that a region demanded so many units more.
+func (r *region) demands(t *lease.Terms, units float64) {
+	r.demand = min(max(0, r.demand+units), mostDemand*float64(t.Capacity))
 }
 
 // region finds what is kept of a region, or begins to; nil if there are too many.
@@ -324,8 +332,8 @@ func spanOf(l *limit.Limit, t *lease.Terms) limit.Micros {
 	return limit.Micros(min(max(float64(t.Capacity)/rate/10, float64(shortest)), float64(limit.MaxPeriod)))
 }
 
-// horizon is how long a region that does not ask keeps what comes in for it: a second, or
-// until some units have come in, but never more than the bucket holds.
+// horizon is how long a region that does not ask keeps what comes in for it: half a second,
+// or until some units have come in, but never more than the bucket holds.
 func horizon(l *limit.Limit) float64 {
 	const some = 8
 	s, rate := l.Spec(), rateOf(l)

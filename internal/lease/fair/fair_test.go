@@ -96,6 +96,18 @@ func TestQuietRegion(t *testing.T) {
 	}
 }
 
+// A region that once reported far more than is possible gets no more for it half a minute
+// later.
+func TestLieIsForgotten(t *testing.T) {
+	m := newModel(bucket, false, 50, steady(400), steady(400))
+	m.run(5_000)
+	m.decide(m.regions[0], lease.Want{Denied: limit.MaxCount})
+	m.run(65_000)
+	if admitted, _ := m.between(30, 70); admitted[1] < 40*245 {
+		t.Errorf("the other region had %d of 10,000", admitted[1])
+	}
+}
+
 // A region that is alone is never told to leave anything to others.
 func TestAloneRegion(t *testing.T) {
 	l, err := limit.New(bucket)
