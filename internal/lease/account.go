@@ -57,6 +57,10 @@ type Account struct {
 	Left int64
 	// Spent counts units admitted since Asked: the demand that bounds a want.
 	Spent int64
+	// Trip is how long the last ask was on its way, there and back.
+	Trip Millis
+	// Rate is the demand lately, in units per second: those admitted, refused and waiting.
+	Rate int64
 	// Size is the newest grant; a quarter of it left calls for a top-up.
 	Size int64
 	// WantLog2 is the slow start: the next want is 2^WantLog2 units. 0 to 32.
@@ -318,7 +322,8 @@ func (a *Account) askBehind(t *Terms, now Millis) Asks {
 	if now < a.NextAsk || a.UnderWay(t, now) || a.Back.Off(now) {
 		return NoAsk
 	}
-	low := 4*a.Available(now) <= a.Size
+	available := a.Available(now)
+	low := 4*available <= a.Size || available <= 5*a.soon(t)/4
 	ending := t.Lead > 0 && a.Reset > now && a.Reset-now <= t.Lead && !a.holdsNext(now)
 	switch {
 	case ending && (!low || now < a.LimitedUntil):

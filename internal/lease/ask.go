@@ -10,11 +10,19 @@ const usageIntervals = 6
 // above compares the need with what is left there and this together. What is given back
 // has left the account when Ask returns.
 func (a *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Want {
+	a.measure(t, now, waiting)
 	w := a.reported(t, now, need > 0 && t.Consistency != Exact)
 	w.Need, w.Waiting, w.Want, w.Next = need, waiting, waiting, behind == Ahead
 	w.Fresh = a.Asked == 0 || now/t.Interval != a.Asked/t.Interval
 	if t.Consistency != Exact {
 		w.Want = max(waiting, a.want(t, now))
+		if !t.Trailing {
+			w.Soon = a.soon(t)
+			if waiting > 0 { // the next ask has to be answered, too, before these are spent
+				w.Soon *= 2
+			}
+			w.Want = max(w.Want, waiting+w.Soon)
+		}
 	}
 	w.Denied = a.takeDenied(t, now)
 	a.Back.claim(t, now)
@@ -34,20 +42,45 @@ func (a *Account) reported(t *Terms, now Millis, offer bool) (w Want) {
 	return w
 }
 
+// measure notes the demand since the last ask.
+func (a *Account) measure(t *Terms, now Millis, waiting int64) {
+	if a.Asked == 0 {
+		return
+	}
+	since := max(now-a.Asked, t.Interval/4)
+	rate := (a.Spent + a.Denied + waiting) * 1000 / int64(since)
+	if a.Rate > 0 {
+		rate = (a.Rate + rate + 1) / 2
+	}
+	a.Rate = rate
+}
+
+// soon is how many units requests will need while an ask is on its way. Where that is less
+// than a tenth of a lease interval, as within a region, it does not matter.
+func (a *Account) soon(t *Terms) int64 {
+	if 10*a.Trip < t.Interval {
+		return 0
+	}
+	return a.Rate * int64(a.Trip) / 1000
+}
+
 // want is the slow start, bounded by what the holder used in the last six lease
 // intervals (its use since the last ask, scaled), but at least wantFloor. What it
 // refused counts as used: the use of a spent limit is less than the demand, and what is
 // asked ahead for the next window should last beyond its beginning.
 func (a *Account) want(t *Terms, now Millis) int64 {
 	most := t.wantFloor()
+	if t.Far && a.Asked == 0 { // the slow start would take as many ways there and back
+		return most
+	}
 	if a.Asked > 0 {
 		since := max(now-a.Asked, t.Interval/4)
-		most = max(most, (a.Spent+a.Denied)*usageIntervals*int64(t.Interval)/int64(since))
+		most = max(most, (a.Spent+a.Denied)*max(usageIntervals*int64(t.Interval), 4*int64(a.Trip))/int64(since))
 	}
 	for a.WantLog2 > 0 && int64(1)<<(a.WantLog2-1) >= most {
 		a.shrink()
 	}
-	return min(int64(1)<<a.WantLog2, most)
+	return min(max(int64(1)<<a.WantLog2, 3*a.soon(t)), most)
 }
 
 // collect takes lapsed units out of the account, of one lease at a time. With offer it
@@ -106,6 +139,9 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	}
 	if !a.Back.replied(t, now, g.Status, jitter) {
 		return Part{}
+	}
+	if w.Want > 0 {
+		a.Trip = now - sent
 	}
 	a.paid(w, g)
 	if g.StartsIn == 0 {

@@ -49,7 +49,7 @@ func (c *Counter) Recall(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
 // Acquire applies want w at now, the granter's clock, and answers it.
 func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Grant {
 	c.settle(l, t, now, &w)
-	ask := limit.Ask{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Withheld: w.Withheld, Askers: c.Askers.Count()}
+	ask := limit.Ask{Need: w.Need, Waiting: w.Waiting + w.Soon, Want: w.Want, Withheld: w.Withheld, Askers: c.Askers.Count()}
 	if w.Next {
 		ask.Lead = limit.Micros(t.Lead+t.Interval) * limit.Millisecond
 	}
@@ -123,7 +123,7 @@ func (c *Counter) out(t *Terms, now limit.Micros, w *Want, d *limit.Decision) {
 	c.Leased = max(c.Leased, min(c.Leased+d.Granted, 2*t.Capacity)) // a larger count may have allowed more
 	c.Period = d.Period
 	c.OutUntil = max(c.OutUntil, now) // what comes back is taken until then and a little longer
-	if d.Granted > w.Waiting && t.Consistency != Exact {
+	if d.Granted > w.Waiting+w.Soon && t.Consistency != Exact {
 		c.OutUntil = max(c.OutUntil, now+d.TTL)
 	}
 }

@@ -47,6 +47,9 @@ type Terms struct {
 	Interval Millis
 	// Timeout is the longest that a request waits for an answer. At least 1.
 	Timeout Millis
+	// Far is set at a holder whose granter is in another region: the first ask for a key then
+	// asks for as much as any ask may.
+	Far bool
 	// Overdraft is how many units an Optimistic holder admits per key ahead of
 	// the answer.
 	Overdraft int64
@@ -146,6 +149,9 @@ type Want struct {
 	Need    int64 // units of the first request that waits; 0: nobody waits
 	Waiting int64 // units of all requests that wait for this key
 	Want    int64 // units the holder would like; Want >= Waiting >= Need
+	// Soon is units that the holder expects to need while the ask and its answer are on their
+	// way, beside Waiting: those requests would have to wait. Waiting + Soon <= Want.
+	Soon int64
 
 	Unused    int64  // units given back; they left the holder before this was sent
 	Lease     uint32 // the lease that Unused belongs to
@@ -165,7 +171,7 @@ type Want struct {
 
 // Asks is the part of a want that asks for something.
 func (w *Want) Asks() Want {
-	return Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Withheld: w.Withheld, Next: w.Next}
+	return Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Soon: w.Soon, Withheld: w.Withheld, Next: w.Next}
 }
 
 // Status is the outcome of a want. The zero value is not legal on the wire.

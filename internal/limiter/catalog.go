@@ -71,5 +71,7 @@ func (c *catalog) policy(rule string, variant uint32, override uint64) *Policy {
 func termsOf(r *rule.Rule, l *limit.Limit) lease.Terms {
 	interval := lease.Millis(r.LeaseInterval / limit.Millisecond)
 	timeout := lease.Millis(r.Timeout / limit.Millisecond)
-	return lease.NewTerms(l, r.Consistency, interval, timeout, r.Overdraft)
+	t := lease.NewTerms(l, r.Consistency, interval, timeout, r.Overdraft)
+	t.Far = r.Scope == rule.ScopeGlobal
+	return t
 }

@@ -43,6 +43,7 @@ func fromMessage(r *wire.Request, m *quotapb.AcquireRequest) {
 			ResetMs:   w.GetResetMs(),
 			Override:  w.GetOverride(),
 			Returned:  returnedOf(w.GetReturned()),
+			Soon:      w.GetSoon(),
 		})
 	}
 }

@@ -390,7 +390,11 @@ type Want struct {
 	Override uint64 `protobuf:"varint,18,opt,name=override,proto3" json:"override,omitempty"`
 	// What of unused came from holders of the holder, at most 32. A network may bring one
 	// and the same return to several replicas of a region: the granter takes it back once.
-	Returned      []*Returned `protobuf:"bytes,19,rep,name=returned,proto3" json:"returned,omitempty"`
+	Returned []*Returned `protobuf:"bytes,19,rep,name=returned,proto3" json:"returned,omitempty"`
+	// Units that the holder expects to need, beside waiting, while this ask and its answer
+	// are on their way: a distant holder asks for them, or those requests would wait.
+	// waiting + soon <= want.
+	Soon          uint64 `protobuf:"varint,20,opt,name=soon,proto3" json:"soon,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,6 +560,13 @@ func (x *Want) GetReturned() []*Returned {
 		return x.Returned
 	}
 	return nil
+}
+
+func (x *Want) GetSoon() uint64 {
+	if x != nil {
+		return x.Soon
+	}
+	return 0
 }
 
 // Returned is units that a holder of the holder gave back.
@@ -1263,7 +1274,7 @@ const file_quota_proto_rawDesc = "" +
 	" \x01(\x04R\x06worker\x12!\n" +
 	"\fprotocol_max\x18\v \x01(\rR\vprotocolMax\x12%\n" +
 	"\x0erules_revision\x18\f \x01(\x04R\rrulesRevision\x12\x16\n" +
-	"\x06region\x18\r \x01(\tR\x06region\"\xda\x03\n" +
+	"\x06region\x18\r \x01(\tR\x06region\"\xee\x03\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\avariant\x18\x02 \x01(\rR\avariant\x12\x10\n" +
@@ -1284,7 +1295,8 @@ const file_quota_proto_rawDesc = "" +
 	"\x04left\x18\x10 \x01(\x04R\x04left\x12\x19\n" +
 	"\breset_ms\x18\x11 \x01(\x04R\aresetMs\x12\x1a\n" +
 	"\boverride\x18\x12 \x01(\x04R\boverride\x123\n" +
-	"\breturned\x18\x13 \x03(\v2\x17.weir.quota.v1.ReturnedR\breturned\"4\n" +
+	"\breturned\x18\x13 \x03(\v2\x17.weir.quota.v1.ReturnedR\breturned\x12\x12\n" +
+	"\x04soon\x18\x14 \x01(\x04R\x04soon\"4\n" +
 	"\bReturned\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\x04R\x04name\x12\x14\n" +
 	"\x05units\x18\x02 \x01(\x04R\x05units\"\xe9\x01\n" +

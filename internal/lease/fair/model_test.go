@@ -50,6 +50,7 @@ func newModel(spec limit.Spec, equal bool, delay lease.Millis, rates ...func(lea
 		limit: l, terms: lease.NewTerms(l, lease.Leased, 0, 500, 0), equal: equal, delay: delay, now: begins * 1000,
 		random: rand.New(rand.NewPCG(1, 2)),
 	}
+	m.terms.Far = true
 	for i, rate := range rates {
 		m.regions = append(m.regions, &region{id: uint64(i + 1), rate: rate, admitted: map[lease.Millis]int{}, waited: map[lease.Millis]int{}})
 	}

@@ -30,6 +30,7 @@ func WantToWire(l *limit.Limit, w *lease.Want) wire.Want {
 		Need:      bounded(w.Need),
 		Waiting:   bounded(w.Waiting),
 		Want:      bounded(w.Want),
+		Soon:      bounded(min(w.Soon, w.Want-w.Waiting)),
 		Unused:    bounded(w.Unused),
 		Lease:     leaseToWire(l, w.Lease),
 		Overdrawn: bounded(w.Overdrawn),
@@ -67,6 +68,8 @@ func OutOfRange(m *wire.Want) (field string) {
 		return "waiting"
 	case m.Want > wire.MaxUnits:
 		return "want"
+	case m.Soon > m.Want-m.Waiting:
+		return "soon"
 	case m.Unused > wire.MaxUnits:
 		return "unused"
 	case m.Overdrawn > wire.MaxUnits:
@@ -102,6 +105,7 @@ func WantFromWire(l *limit.Limit, m *wire.Want) (w lease.Want, holding int64) {
 		Need:      int64(m.Need),
 		Waiting:   int64(m.Waiting),
 		Want:      int64(m.Want),
+		Soon:      int64(m.Soon),
 		Unused:    int64(m.Unused),
 		Lease:     uint32(m.Lease),
 		Overdrawn: int64(m.Overdrawn),

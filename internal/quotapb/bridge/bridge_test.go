@@ -55,6 +55,7 @@ func TestRoundTrip(t *testing.T) {
 			Fresh: draw(t, "fresh", rapid.Bool()), Next: draw(t, "next", rapid.Bool()),
 			Left: amount(t, "left", 0), Reset: lease.Millis(draw(t, "reset", rapid.Int64Range(0, int64(LongestDuration)))),
 		}
+		want.Soon = min(amount(t, "soon", 0), want.Want-want.Waiting)
 		duration := rapid.Map(rapid.Int64Range(0, int64(LongestDuration)), func(ms int64) lease.Millis { return lease.Millis(ms) })
 		grant := lease.Grant{
 			Status: lease.Status(draw(t, "status", rapid.IntRange(int(lease.OK), int(lease.UnknownRule)))), Granted: amount(t, "granted", 0),

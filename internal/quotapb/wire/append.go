@@ -56,7 +56,7 @@ func (w *Want) append(dst []byte) []byte {
 		start := len(dst)
 		dst = closeNested(r.append(dst), start)
 	}
-	return dst
+	return appendUint(dst, 20, w.Soon)
 }
 
 func (m *Returned) append(dst []byte) []byte {

@@ -55,7 +55,7 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 			Need: w.Need, Waiting: w.Waiting, Want: w.Want,
 			Unused: w.Unused, Lease: w.Lease, Overdrawn: w.Overdrawn, Denied: w.Denied,
 			Fresh: w.Fresh, Next: w.Next, Holding: w.Holding, Debt: w.Debt, Left: w.Left, ResetMs: w.ResetMs, Override: w.Override,
-			Returned: generatedReturned(w.Returned),
+			Returned: generatedReturned(w.Returned), Soon: w.Soon,
 		})
 	}
 	return pb

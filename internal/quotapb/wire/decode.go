@@ -97,6 +97,8 @@ func (w *Want) decode(r *reader) {
 			if one := extend(r, &w.Returned, MaxReturned); one != nil {
 				one.decode(r)
 			}
+		case 20<<3 | typeVarint:
+			w.Soon = r.num
 		}
 	}
 	r.leave(outer)

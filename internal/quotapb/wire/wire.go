@@ -113,7 +113,7 @@ type Request struct {
 	Region        string
 }
 
-// Want is a Want: 0 <= Need <= Waiting <= Want.
+// Want is a Want: 0 <= Need <= Waiting <= Waiting + Soon <= Want.
 type Want struct {
 	Rule      string
 	Variant   uint32
@@ -134,6 +134,7 @@ type Want struct {
 	ResetMs   uint64
 	Override  uint64
 	Returned  []Returned
+	Soon      uint64
 }
 
 // Returned is a Returned.

@@ -123,7 +123,7 @@ func AppendReturns(dst []byte, a *limiter.Ask) []byte {
 // appendWant appends wantArgs up to penal; those that are not the want's are 0.
 func appendWant(v []uint64, w *lease.Want, penal bool) []uint64 {
 	need := units(w.Need)
-	waiting := max(units(w.Waiting), need)
+	waiting := max(units(w.Waiting+w.Soon), need)
 	owed := units(w.Overdrawn)
 	debt := owed
 	if penal {

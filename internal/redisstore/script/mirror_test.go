@@ -288,6 +288,9 @@ func (d *drawer) ask() limiter.Ask {
 		}
 		w.Waiting = min(limit.MaxCount, w.Need+d.units(most/8, "more waiting"))
 		w.Want = min(limit.MaxCount, w.Waiting+d.units(most/2, "more wanted"))
+		if d.oneIn(4, "soon more") {
+			w.Soon = min(d.units(most/4, "soon"), w.Want-w.Waiting)
+		}
 	}
 	if d.oneIn(3, "gives back") && len(d.leases) > 0 {
 		w.Unused = d.units(most/2, "unused")

@@ -1,0 +1,59 @@
+package lease
+
+import "testing"
+
+// A holder far from its granter asks for what it will need until the next answer, and early
+// enough; a near one does not.
+func TestAsksByDistance(t *testing.T) {
+	for _, c := range []struct {
+		trip      Millis
+		far       bool
+		first     int64 // that the first ask wants
+		soon      int64 // that the second expects
+		want      int64 // that it wants
+		topUpWith int64 // units left at which a top-up is asked for: a quarter of 450, or 1.25 trips
+	}{
+		{4, false, 1, 0, 50, 112},
+		{4, true, 31, 0, 50, 112},
+		{100, false, 1, 100, 150, 112},
+		{150, true, 31, 150, 200, 112},
+		{400, false, 1, 400, 450, 250},
+	} {
+		s := newStory(t, perMinute, Leased)
+		s.terms.Far = c.far
+		s.ask(1000, 1, c.first, TopUp)
+		s.reply(1000+c.trip, granted(c.first, 900))
+		// 500 requests per second: 50 have come 100 ms after the first ask.
+		s.account.Lots, s.account.Spent = [2]Lot{}, 0
+		if w := s.ask(1100, 50, c.want, TopUp); w.Soon != c.soon || w.Waiting != 50 {
+			t.Errorf("%d ms: expects %d beside %d that wait, want %d", c.trip, w.Soon, w.Waiting, c.soon)
+		}
+		s.reply(1100+c.trip, granted(450, 400))
+		now := 1101 + c.trip
+		for left := s.account.Available(now) - 1; left >= c.topUpWith; left-- {
+			if d := s.account.Take(&s.terms, now, 1); (d.Ask != NoAsk) != (left == c.topUpWith) {
+				t.Errorf("%d ms: with %d left it asks: %v, want it with %d", c.trip, left, d.Ask != NoAsk, c.topUpWith)
+				break
+			}
+		}
+	}
+}
+
+// granted is a grant for a second, and what is left above.
+func granted(units, left int64) Grant {
+	return Grant{Status: OK, Granted: units, TTL: 10_000, Limit: 1000, Remaining: left, Reset: 30_000}
+}
+
+// What is expected makes no denial: nobody waits for it.
+func TestSoonIsNotRefused(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.account.Rate, s.account.Trip, s.account.Asked, s.account.Spent = 1000, 100, 900, 99
+	w := s.ask(1000, 1, 300, TopUp)
+	if w.Soon != 200 {
+		t.Fatalf("%+v", w)
+	}
+	s.reply(1100, granted(1, 0))
+	if s.account.Refused || s.account.DeniedNeed != 0 {
+		t.Errorf("%+v", s.account)
+	}
+}
