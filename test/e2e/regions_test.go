@@ -72,39 +72,42 @@ rules:
     on_failure: deny
 `
 
-// regions are two regions with one PoP each, and the aggregator that both ask.
+// regions are regions with one PoP each, and the aggregator that all ask.
 type regions struct {
 	t          *testing.T
 	aggregator *region.Region
-	links      [2]*stack.Link // from each region to the aggregator
-	stacks     [2]*stack.Stack
+	links      []*stack.Link // from each region to the aggregator
+	stacks     []*stack.Stack
 }
 
-// startRegions starts them, with answers of the aggregator this late.
-func startRegions(t *testing.T, delay time.Duration) *regions {
+// startRegions starts regions of these names, with answers of the aggregator this late.
+func startRegions(t *testing.T, rules string, delay time.Duration, names ...string) *regions {
 	t.Helper()
 	dir := proc.LogDir(t)
 	r := &regions{t: t}
 	program := proc.Built(t, "bin/weir-global", "build")
 	r.aggregator = region.New(t, region.Config{
-		Dir: dir, Name: "global", Rules: regionsRules, Flags: []string{"--state", filepath.Join(dir, "global.state")},
+		Dir: dir, Name: "global", Rules: rules, Flags: []string{"--state", filepath.Join(dir, "global.state")},
 		Command: func(argv []string) []string { return append([]string{program}, argv[1:]...) },
 	})
 	r.aggregator.Start()
-	for i, name := range []string{"eu", "us"} {
-		r.links[i] = stack.NewLink(t, r.aggregator.Addr)
-		r.links[i].Delay(delay)
+	for _, name := range names {
+		link := stack.NewLink(t, r.aggregator.Addr)
+		link.Delay(delay)
 		one := region.New(t, region.Config{
-			Dir: dir, Name: name, Rules: regionsRules, Flags: []string{"--region", name, "--global", r.links[i].Addr, "--state", "off"},
+			Dir: dir, Name: name, Rules: rules, Flags: []string{"--region", name, "--global", link.Addr, "--state", "off"},
 		})
 		one.Start()
-		r.stacks[i] = stack.Start(t, stack.Config{PoPs: 1, RegionAddr: one.Addr})
-		awaitRules(t, r.stacks[i])
+		r.links = append(r.links, link)
+		r.stacks = append(r.stacks, stack.Start(t, stack.Config{PoPs: 1, RegionAddr: one.Addr}))
+	}
+	for _, s := range r.stacks {
+		awaitRules(t, s)
 	}
 	return r
 }
 
-// offer sends so many requests for a path to each region, a few at a time. It returns how
+// offer sends so many requests for a path to each of two regions, a few at a time. It returns how
 // many each admitted, and how many there were of each status.
 func (r *regions) offer(path string, each int) (admitted [2]int64, statuses map[int]int) {
 	r.t.Helper()
@@ -156,7 +159,7 @@ func (r *regions) send(region int, path string, requests int) map[int]int {
 
 // One limit is one limit over two regions, with 50 ms between each and the aggregator.
 func TestTwoRegions(t *testing.T) {
-	r := startRegions(t, 50*time.Millisecond)
+	r := startRegions(t, regionsRules, 50*time.Millisecond, "eu", "us")
 	t.Run("a leased limit", func(t *testing.T) {
 		admitted, statuses := r.offer("/shared/a", 150)
 		if sum := admitted[0] + admitted[1]; sum > 100 || sum < 98 || statuses[http.StatusTooManyRequests] != int(300-sum) {
