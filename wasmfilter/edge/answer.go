@@ -32,6 +32,9 @@ func (d *decider) settle(now lease.Millis, f *flight) {
 func (d *decider) grant(now, sent lease.Millis, it *item, g lease.Grant) {
 	a := it.ask
 	g.Granted = min(g.Granted, it.want.Want)
+	if g.Granted > 0 { // each round has brought some of what was left
+		a.repeats = 0
+	}
 	spare := g.Granted
 	d.hand(now, a, &g, func(v waiter, h *hit) (lease.Verdict, int64) {
 		switch {
