@@ -46,10 +46,11 @@ func startConsulRegions(t *testing.T) *consulRegions {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.stacks[i] = stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.own[i].Addr, Bootstrap: func(b *envoy.Bootstrap) {
+		s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.own[i].Addr, Bootstrap: func(b *envoy.Bootstrap) {
 			b.SetClusterDNS("weir_region", name+".weir-regional.service.consul", number, r.consul.DNS)
 		}})
-		awaitRules(t, r.stacks[i])
+		awaitRules(t, s)
+		r.stacks = append(r.stacks, s)
 	}
 	return r
 }
