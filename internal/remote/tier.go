@@ -26,7 +26,6 @@ type tier struct {
 	present   int      // index of the address that is called
 	breaker   lease.Breaker
 	called    lease.Millis // when the last call began
-	heard     time.Time    // when the last answer arrived; zero: there was none
 }
 
 func newTier(addresses []string, t http.RoundTripper) *tier {
@@ -70,7 +69,6 @@ func (t *tier) answered(seq uint64) (again bool) {
 	defer t.mu.Unlock()
 	again = t.breaker.Open
 	t.breaker.Answered(seq)
-	t.heard = time.Now()
 	return again
 }
 
