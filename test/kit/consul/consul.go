@@ -1,30 +1,39 @@
-// Package consul runs agents of Consul, each a server of its own that keeps nothing through
-// a restart.
+// Package consul runs agents of Consul: one alone, which keeps nothing through a restart, or
+// datacenters of servers, joined over WAN, with ACL and TLS.
+//
+//	consul.go      one agent
+//	datacenter.go  servers and clients of a datacenter
+//	acl.go         tokens
+//	catalog.go     what the catalog has
 package consul
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // Agent is one agent. Stop it, pause it and begin it again by its Process.
 type Agent struct {
-	Addr string // HTTP
-	DNS  string // UDP and TCP
+	Addr  string // HTTP, or HTTPS where the datacenter has TLS
+	DNS   string // UDP and TCP
+	Token string // of the operator; empty: without ACL
 	*proc.Process
 
-	t proc.T
+	t      proc.T
+	scheme string
+	client *http.Client
+	server string // address of its RPC port; a client has none
 }
 
-// Start starts an agent with its log in dir, and waits until it has a leader.
+// Start starts an agent alone, with its log in dir, and waits until it has a leader.
 func Start(t proc.T, dir string) *Agent {
 	t.Helper()
 	a := New(t, dir)
@@ -32,17 +41,31 @@ func Start(t proc.T, dir string) *Agent {
 	return a
 }
 
-// New prepares an agent, which [Agent.Start] starts, with more command line.
+// New prepares an agent alone, which [Agent.Start] starts, with more command line.
 func New(t proc.T, dir string, more ...string) *Agent {
 	t.Helper()
-	a := &Agent{Addr: proc.FreeAddr(t), DNS: proc.FreeAddr(t), t: t}
+	a := newAgent(t)
 	port := func() string { return strconv.Itoa(proc.FreePort(t)) }
-	argv := []string{proc.Built(t, ".tools/consul", "setup"), "agent", "-dev",
+	argv := []string{program(t), "agent", "-dev",
 		"-bind", "127.0.0.1", "-client", "127.0.0.1", "-node", "tester", "-log-level", "warn",
 		"-http-port", portOf(a.Addr), "-dns-port", portOf(a.DNS), "-grpc-port", "-1", "-grpc-tls-port", "-1",
 		"-server-port", port(), "-serf-lan-port", port(), "-serf-wan-port", port()}
 	a.Process = proc.New(t, dir, "consul", append(argv, more...)...)
 	return a
+}
+
+// newAgent is an agent without its program. Its client makes a connection for each question:
+// agents end.
+func newAgent(t proc.T) *Agent {
+	return &Agent{
+		Addr: proc.FreeAddr(t), DNS: proc.FreeAddr(t), t: t, scheme: "http",
+		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
+	}
+}
+
+func program(t proc.T) string {
+	t.Helper()
+	return proc.Built(t, ".tools/consul", "setup")
 }
 
 func portOf(addr string) string {
@@ -54,92 +77,71 @@ func portOf(addr string) string {
 func (a *Agent) Start() {
 	a.t.Helper()
 	a.Begin()
+	a.AwaitLeader()
+}
+
+// AwaitLeader waits until the agent has a leader, and answers with the operator's token.
+func (a *Agent) AwaitLeader() {
+	a.t.Helper()
 	a.AwaitUp(func() string {
-		var leader string
-		switch err := a.read("/v1/status/leader", &leader); {
+		leader, err := a.leader()
+		switch {
 		case err != nil:
 			return err.Error()
 		case leader == "":
 			return "no leader"
+		case a.Token == "":
+			return ""
 		}
-		return ""
+		return textOf(a.call(http.MethodGet, "/v1/acl/token/self", a.Token, nil, nil))
 	})
 }
 
-// client makes a connection for each question: agents end.
-var client = http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+// leader is the address of the leader's RPC port; empty: there is none.
+func (a *Agent) leader() (address string, err error) {
+	return address, a.read("/v1/status/leader", &address)
+}
 
 func (a *Agent) read(path string, into any) error {
-	resp, body, err := page.Get(context.Background(), &client, "http://"+a.Addr+path)
+	return a.call(http.MethodGet, path, a.Token, nil, into)
+}
+
+// call calls the agent with a token. Bodies are JSON; nil: none.
+func (a *Agent) call(method, path, token string, body, into any) error {
+	var content bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&content).Encode(body); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequestWithContext(a.t.Context(), method, a.scheme+"://"+a.Addr+path, &content)
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		req.Header.Set("X-Consul-Token", token)
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
 	switch {
 	case err != nil:
 		return err
 	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s: %s: %s", path, resp.Status, body)
+		return fmt.Errorf("%s: %s: %s", path, resp.Status, answer)
+	case into == nil:
+		return nil
 	}
-	return json.Unmarshal(body, into)
+	return json.Unmarshal(answer, into)
 }
 
-// Replica is an instance of a service as the catalog has it.
-type Replica struct {
-	ID, Address string
-	Port        int
-	Tags        []string
-	Meta        map[string]string
-	Status      string // of its own check
-	Output      string // what that stated last
-}
-
-// Replicas are the instances of a service, whether they pass their checks or not. The error
-// is that the agent does not answer.
-func (a *Agent) Replicas(service string) (all []Replica, err error) {
-	var entries []struct {
-		Service Replica
-		Checks  []struct{ ServiceID, Status, Output string }
+// textOf is the text of an error; empty: none.
+func textOf(err error) string {
+	if err != nil {
+		return err.Error()
 	}
-	if err := a.read("/v1/health/service/"+service, &entries); err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		for _, c := range e.Checks {
-			if c.ServiceID == e.Service.ID {
-				e.Service.Status, e.Service.Output = c.Status, c.Output
-			}
-		}
-		all = append(all, e.Service)
-	}
-	return all, nil
-}
-
-// AwaitReplicas waits until check returns an empty text for the instances of a service. An
-// agent removes replicas after 60 to 90 s with a critical check.
-func (a *Agent) AwaitReplicas(service string, check func([]Replica) string) {
-	a.t.Helper()
-	proc.Await(a.t, 3*time.Minute, "replicas of "+service, func() string {
-		all, err := a.Replicas(service)
-		if err != nil {
-			return err.Error()
-		}
-		if wrong := check(all); wrong != "" {
-			return fmt.Sprintf("%s: %+v", wrong, all)
-		}
-		return ""
-	})
-}
-
-// AwaitStatus waits until a service has these instances and no others: ids and the statuses
-// of their checks.
-func (a *Agent) AwaitStatus(service string, want map[string]string) {
-	a.t.Helper()
-	a.AwaitReplicas(service, func(all []Replica) string {
-		if len(all) != len(want) {
-			return fmt.Sprintf("%d instances, want %d", len(all), len(want))
-		}
-		for _, r := range all {
-			if r.Status != want[r.ID] {
-				return fmt.Sprintf("%s is %s, want %q", r.ID, r.Status, want[r.ID])
-			}
-		}
-		return ""
-	})
+	return ""
 }
