@@ -50,7 +50,7 @@ type problem struct {
 	reason string
 	uses   []string // other fields that the problem depends on
 	other  string   // another place that the problem is about
-	// harmless is true if the rule has no effect but can be in force, see never.
+	// harmless is true if rules of older releases have it and can be in force.
 	harmless bool
 }
 
@@ -66,8 +66,9 @@ func (ps problems) errors() strict.Errors {
 
 // check returns all mistakes in the meaning of rules. Only this function defines which
 // rules are legal, whatever they are read from.
-func check(rules []Rule) problems {
-	c := checker{}
+func check(rules []Rule, regions Regions) problems {
+	c := checker{shares: len(regions) > 0}
+	c.regions(regions)
 	if len(rules) > MaxRules {
 		c.add("rules", "has "+strconv.Itoa(len(rules))+" rules; write at most "+strconv.Itoa(MaxRules))
 	}
@@ -88,8 +89,9 @@ func check(rules []Rule) problems {
 
 // checker collects problems. Paths given to its methods are below path.
 type checker struct {
-	path  string
-	found problems
+	path   string
+	shares bool // the set has regions with static shares
+	found  problems
 }
 
 // add reports a problem of a field; uses are the other fields it depends on.

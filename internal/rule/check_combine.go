@@ -22,6 +22,7 @@ func (c *checker) combinations(r *Rule) {
 		c.add("scope", "global counts units, not slots; write scope: region, or another algorithm", "algorithm")
 	}
 	c.fair(r)
+	c.static(r)
 	c.lease(r)
 	for i, v := range r.Limits {
 		prefix := ofVariant(i)
@@ -51,6 +52,15 @@ func (c *checker) fair(r *Rule) {
 		c.add("fair", "is about regions that share a limit; leave it out, or write scope: global", "scope")
 	case algorithm != limit.TokenBucket && algorithm != limit.FixedWindow:
 		c.add("fair", "equal parts are only for token_bucket and fixed_window; leave it out, or write one of these", "algorithm")
+	}
+}
+
+// static checks that a region that is cut off has a share to enforce.
+func (c *checker) static(r *Rule) {
+	if r.OnFailure == lease.FailureLocal && r.Scope == ScopeGlobal && !c.shares {
+		c.add("on_failure", "local needs the regions' shares of a limit with scope: global; write regions: { eu: 3, us: 1 } at the top of the document, or on_failure: allow or deny", "scope")
+		p := &c.found[len(c.found)-1]
+		p.uses, p.harmless = append(p.uses, "regions"), true
 	}
 }
 

@@ -12,13 +12,15 @@ import (
 // JSON without white space, fields in the order of ruleFields, nothing that is at
 // its default. So rules that use nothing new have the same bytes in every version
 // of Weir, and reach edges that are older than the region.
-func encode(rules []Rule) []byte {
+func encode(rules []Rule, regions Regions) []byte {
 	w := writer{}
 	w.open('{').field("rules").open('[')
 	for i := range rules {
-		w.rule(&rules[i])
+		w.rule(&rules[i], regions)
 	}
-	w.close(']').close('}')
+	w.close(']')
+	w.regions(regions)
+	w.close('}')
 	return w.buf
 }
 
@@ -93,7 +95,7 @@ func (w *writer) periodField(name string, value, def limit.Micros) {
 	}
 }
 
-func (w *writer) rule(r *Rule) {
+func (w *writer) rule(r *Rule, regions Regions) {
 	spec := r.Limits[0].Limit
 	w.open('{').field("name").string(r.Name)
 	w.enumField("mode", r.Mode.String(), Enforce.String())
@@ -118,7 +120,7 @@ func (w *writer) rule(r *Rule) {
 	if r.Consistency == lease.Optimistic {
 		w.intField("overdraft", r.Overdraft, DefaultOverdraft)
 	}
-	w.onFailure(r)
+	w.onFailure(r, r.Scope.defaultOnFailure(regions))
 	w.periodField("timeout", r.Timeout, r.Scope.defaultTimeout())
 	w.lease(r.LeaseInterval, spec.LeaseTTL)
 	w.enumField("x_ratelimit", r.XRateLimit.String(), XRateLimitOff.String())
@@ -239,7 +241,7 @@ func (w *writer) cost(c Cost) {
 	}
 }
 
-func (w *writer) onFailure(r *Rule) {
+func (w *writer) onFailure(r *Rule, def lease.OnFailure) {
 	status, holders := int64(DefaultDenyStatus), int64(DefaultExpectedHolders)
 	switch r.OnFailure {
 	case lease.FailureDeny:
@@ -248,7 +250,7 @@ func (w *writer) onFailure(r *Rule) {
 		holders = r.ExpectedHolders
 	}
 	if status == DefaultDenyStatus && holders == DefaultExpectedHolders {
-		w.enumField("on_failure", r.OnFailure.String(), lease.FailureAllow.String())
+		w.enumField("on_failure", r.OnFailure.String(), def.String())
 		return
 	}
 	w.field("on_failure").open('{').field("action").string(r.OnFailure.String())

@@ -61,7 +61,7 @@ func name(names []string, i int) string {
 // The fields of the rule language, per mapping. The JSON Schema of package
 // rulefile has the same; a test there compares the two.
 var (
-	documentFields  = []string{"client_ip", "rules", "revision"}
+	documentFields  = []string{"client_ip", "rules", "revision", "regions"}
 	clientIPFields  = []string{"trusted_hops", "ipv6_prefix"}
 	ruleFields      = []string{"name", "mode", "match", "key", "limit", "overrides", "algorithm", "align", "min_interval", "charge_denied", "cost", "scope", "fair", "consistency", "overdraft", "on_failure", "timeout", "lease", "x_ratelimit"}
 	matchFields     = []string{"methods", "hosts", "path", "headers", "ignore_case", "trailing_slash", "path_parameters"}

@@ -37,16 +37,16 @@ func ReadCompiled(doc strict.Value) *Set { return read(doc, true) }
 
 func read(doc strict.Value, compiled bool) *Set {
 	doc.Require("a mapping with rules")
-	written, revision := readDocument(doc)
+	written, regions, revision := readDocument(doc)
 	rules := normal(written)
-	standing := slices.DeleteFunc(check(rules), func(p problem) bool { return !p.stands(doc) || compiled && p.harmless })
+	standing := slices.DeleteFunc(check(rules, regions), func(p problem) bool { return !p.stands(doc) || compiled && p.harmless })
 	for _, p := range standing {
 		doc.FailAt(p.path, p.text(doc))
 	}
 	if !doc.Ok() {
 		return nil
 	}
-	s := compile(rules)
+	s := compile(rules, regions)
 	s.Revision = revision
 	return s
 }
@@ -70,14 +70,15 @@ func (p *problem) text(doc strict.Value) string {
 	return p.reason
 }
 
-func readDocument(doc strict.Value) (rules []Rule, revision uint64) {
+func readDocument(doc strict.Value) (rules []Rule, regions Regions, revision uint64) {
 	if !object(doc, documentFields) {
-		return nil, 0
+		return nil, nil, 0
 	}
 	if n := integer(doc.Field("revision"), revisionRange); n > 0 {
 		revision = stated + uint64(n)
 	}
-	r := reader{client: Source{From: FromClientIP}}
+	regions = readRegions(doc.Field("regions")).sorted()
+	r := reader{client: Source{From: FromClientIP}, regions: regions}
 	if v := doc.Field("client_ip"); v.Present() {
 		r.client = r.clientIP(v)
 	}
@@ -88,13 +89,14 @@ func readDocument(doc strict.Value) (rules []Rule, revision uint64) {
 	for i, item := range items {
 		rules[i] = r.rule(item)
 	}
-	return rules, revision
+	return rules, regions, revision
 }
 
 // reader turns a document into rules. It checks spelling and types; what the
 // values mean is checked by check, for rules of every origin.
 type reader struct {
-	client Source // the default of client_ip in rules
+	client  Source // the default of client_ip in rules
+	regions Regions
 }
 
 func (d *reader) rule(v strict.Value) Rule {
@@ -230,7 +232,12 @@ func (d *reader) cost(v strict.Value) Cost {
 
 const statusForms = "503 (our fault) or 429 (too many requests)"
 
+// onFailure reads what a rule does on a failure, after its scope.
 func (d *reader) onFailure(v strict.Value, r *Rule) {
+	if !v.Present() {
+		r.OnFailure = r.Scope.defaultOnFailure(d.regions)
+		return
+	}
 	if v.Kind() != strict.Object {
 		r.OnFailure = enum[lease.OnFailure](v, onFailureNames)
 		return

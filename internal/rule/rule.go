@@ -17,7 +17,7 @@ import (
 //	scope          region
 //	consistency    leased
 //	overdraft      1 unit per holder (optimistic)
-//	on_failure     allow; status 503; expected_holders 1
+//	on_failure     allow, in documents with regions local for scope: global; status 503; expected_holders 1
 //	timeout        100ms; 500ms with scope: global
 //	lease          interval 100ms, ttl 10s
 //	x_ratelimit    off
@@ -124,6 +124,14 @@ func (s Scope) defaultTimeout() limit.Micros {
 		return DefaultGlobalTimeout
 	}
 	return DefaultTimeout
+}
+
+// defaultOnFailure is what a document means that does not state on_failure.
+func (s Scope) defaultOnFailure(regions Regions) lease.OnFailure {
+	if s == ScopeGlobal && len(regions) > 0 {
+		return lease.FailureLocal
+	}
+	return lease.FailureAllow
 }
 
 // XRateLimit selects the X-RateLimit-* response headers that are set beside the

@@ -22,6 +22,7 @@ type Set struct {
 	Revision uint64
 
 	rules     []Rule
+	regions   Regions
 	byName    map[string]int
 	limits    [][]*limit.Limit // by rule and variant
 	overrides [][]uint64       // likewise, see Override
@@ -31,15 +32,15 @@ type Set struct {
 	canonical []byte
 }
 
-// New checks rules and compiles them. The error is [strict.Errors], one for each
+// New checks rules and compiles them; regions are those that have static shares. The error is [strict.Errors], one for each
 // mistake, with the path of the field as in a rules file. New keeps what the rules
 // point to; do not change it afterwards.
-func New(rules []Rule) (*Set, error) {
-	rules = normal(rules)
-	if problems := check(rules); len(problems) > 0 {
+func New(rules []Rule, regions ...Region) (*Set, error) {
+	rules, sorted := normal(rules), Regions(regions).sorted()
+	if problems := check(rules, sorted); len(problems) > 0 {
 		return nil, problems.errors()
 	}
-	return compile(rules), nil
+	return compile(rules, sorted), nil
 }
 
 // stated is added to a revision that a document states: it is newer than all that only
@@ -69,6 +70,10 @@ func (s *Set) Len() int { return len(s.rules) }
 // Rule returns the rule i with its defaults filled in, 0 <= i < Len. It must not
 // be changed.
 func (s *Set) Rule(i int) *Rule { return &s.rules[i] }
+
+// Regions are those that have static shares of the limits with ScopeGlobal. They must not be
+// changed.
+func (s *Set) Regions() Regions { return s.regions }
 
 // Find returns the index of the rule of that name.
 func (s *Set) Find(name string) (i int, ok bool) {
@@ -178,9 +183,10 @@ func or[T int | int64 | limit.Micros](value, other T) T {
 }
 
 // compile makes a set of rules that have passed the checks.
-func compile(rules []Rule) *Set {
+func compile(rules []Rule, regions Regions) *Set {
 	s := &Set{
 		rules:     rules,
+		regions:   regions,
 		byName:    make(map[string]int, len(rules)),
 		limits:    make([][]*limit.Limit, len(rules)),
 		overrides: make([][]uint64, len(rules)),
@@ -201,7 +207,7 @@ func compile(rules []Rule) *Set {
 	for i := range rules {
 		s.compiled[i] = s.inputs.compile(&rules[i])
 	}
-	s.canonical = encode(rules)
+	s.canonical = encode(rules, regions)
 	s.Version = version(s.canonical)
 	return s
 }

@@ -209,8 +209,8 @@ func TestPeriod(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	for _, test := range []struct{ doc, want string }{
 		{``, "1:1: the document ends where a value is expected"},
-		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision"},
-		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision"},
+		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision, regions"},
+		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision, regions"},
 		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, key, limit, overrides, algorithm, align, min_interval, charge_denied, cost, scope, fair, consistency, overdraft, on_failure, timeout, lease or x_ratelimit"},
 		{`{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"a","key":[],"limit":"5/1m"}]}`, `1:56: rules[1].name: "a" is taken; write a name that no other rule has; the first is rules[0] (line 1)`},
@@ -356,7 +356,10 @@ var legal = rapid.Custom(func(t *rapid.T) Rule {
 // compiled form.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		set, err := New(rules.Draw(t, "rules"))
+		regions := weights.Draw(t, "regions")
+		set, err := New(slices.DeleteFunc(rules.Draw(t, "rules"), func(r Rule) bool {
+			return r.Scope == ScopeGlobal && r.OnFailure == lease.FailureLocal && len(regions) == 0
+		}), regions...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -369,6 +372,9 @@ func TestRoundTrip(t *testing.T) {
 		}
 		if !slices.Equal(again.Inputs().Headers, set.Inputs().Headers) {
 			t.Errorf("inputs %v, want %v", again.Inputs(), set.Inputs())
+		}
+		if !slices.Equal(again.Regions(), set.Regions()) {
+			t.Errorf("regions %v, want %v", again.Regions(), set.Regions())
 		}
 		for i := range set.Len() {
 			if got, want := fmt.Sprintf("%+v", *again.Rule(i)), fmt.Sprintf("%+v", *set.Rule(i)); got != want {
@@ -383,6 +389,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"rules":[]}`))
 	f.Add([]byte(`{"client_ip":{"trusted_hops":1},"rules":[{"name":"a","match":{"methods":["GET"],"hosts":["*.a"],"path":[{"prefix":"/a"}],"headers":{"x":{"present":true}}},"key":["client_ip",{"header":"u","else":{"query":"q"}}],"limit":{"count":5,"per":"1m","burst":6},"overrides":[{"when":{"header":{"t":"g"}},"limit":"7/1m"}],"cost":{"header":"c","max":5},"on_failure":{"action":"local","expected_holders":3},"lease":{"interval":"200ms","ttl":"5s"}}]}`))
 	f.Add([]byte(`{"rules":[{"name":"a","key":[],"limit":3,"algorithm":"concurrency"}]}`))
+	f.Add([]byte(`{"regions":{"eu":3,"us":1},"rules":[{"name":"a","key":[],"limit":"3/1m","scope":"global","on_failure":"allow"}]}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		set, err := Decode(doc)
 		if err != nil {

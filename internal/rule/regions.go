@@ -1,0 +1,87 @@
+package rule
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// Region is a region and its weight when static shares are cut from limits with
+// [ScopeGlobal].
+type Region struct {
+	Name   string // 1 to MaxName bytes, unique
+	Weight int64  // 1 to 1000
+}
+
+// Regions are the regions that have static shares, sorted by name. None: no region has one.
+type Regions []Region
+
+// MaxRegions bounds the regions of a set.
+const MaxRegions = 64
+
+var weightRange = span{1, 1000}
+
+// Share is the part of so many units, 0 to limit.MaxCount, that a region may admit while it
+// is cut off from the others. It is rounded down, so that all parts together are no more than
+// units. A region that is not among rs has none.
+func (rs Regions) Share(name string, units int64) int64 {
+	var weight, sum int64
+	for _, r := range rs {
+		sum += r.Weight
+		if r.Name == name {
+			weight = r.Weight
+		}
+	}
+	if weight == 0 {
+		return 0
+	}
+	return units * weight / sum
+}
+
+// sorted is a copy of rs in the order of their names.
+func (rs Regions) sorted() Regions {
+	rs = slices.Clone(rs)
+	slices.SortStableFunc(rs, func(a, b Region) int { return strings.Compare(a.Name, b.Name) })
+	return rs
+}
+
+// regions checks the regions of a set.
+func (c *checker) regions(rs Regions) {
+	c.refuse(len(rs) > MaxRegions, "regions", "has "+strconv.Itoa(len(rs))+" regions; write at most "+strconv.Itoa(MaxRegions))
+	for i, r := range rs {
+		field := strict.Join("regions", r.Name)
+		c.refuse(r.Name == "" || len(r.Name) > MaxName, field, "the name has "+strconv.Itoa(len(r.Name))+" bytes; write 1 to "+strconv.Itoa(MaxName))
+		c.refuse(i > 0 && rs[i-1].Name == r.Name, field, "is there twice; write each region once")
+		c.refuse(r.Weight < weightRange.low || r.Weight > weightRange.high, field,
+			strconv.FormatInt(r.Weight, 10)+" is out of range; write "+weightRange.String())
+	}
+}
+
+const regionForms = "regions and their weights, such as { eu: 3, us: 1 }"
+
+// readRegions reads a mapping of names to weights.
+func readRegions(v strict.Value) (rs Regions) {
+	if !v.Is(strict.Object, regionForms) {
+		return nil
+	}
+	if len(v.Names()) == 0 {
+		v.Fail("is empty; write " + regionForms + ", or leave it out")
+	}
+	for _, name := range v.Names() {
+		rs = append(rs, Region{Name: name, Weight: integer(v.Field(name), weightRange)})
+	}
+	return rs
+}
+
+func (w *writer) regions(rs Regions) {
+	if len(rs) == 0 {
+		return
+	}
+	w.field("regions").open('{')
+	for _, r := range rs {
+		w.field(r.Name).int(r.Weight)
+	}
+	w.close('}')
+}

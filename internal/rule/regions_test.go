@@ -1,0 +1,81 @@
+package rule
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"pgregory.net/rapid"
+)
+
+// weights generates regions.
+var weights = rapid.Custom(func(t *rapid.T) (rs Regions) {
+	for _, name := range rapid.SliceOfNDistinct(word, 0, 5, rapid.ID).Draw(t, "names") {
+		rs = append(rs, Region{Name: name, Weight: rapid.Int64Range(1, 1000).Draw(t, "weight")})
+	}
+	return rs
+})
+
+// All shares together are never more than the limit, and waste less than a unit for each region.
+func TestSharesAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rs := weights.Filter(func(rs Regions) bool { return len(rs) > 0 }).Draw(t, "regions")
+		n := rapid.Int64Range(0, limit.MaxCount).Draw(t, "units")
+		var sum int64
+		for _, r := range rs {
+			sum += rs.Share(r.Name, n)
+		}
+		if sum > n || sum <= n-int64(len(rs)) {
+			t.Errorf("%v: shares of %d together %d", rs, n, sum)
+		}
+		if got := rs.Share("NOT THERE", n); got != 0 {
+			t.Errorf("a region without weight has %d", got)
+		}
+	})
+}
+
+// The default of on_failure is local exactly where a region may be cut off and has a share. An
+// allow that was stated stays one in the compiled form.
+func TestOnFailureOfGlobalRules(t *testing.T) {
+	const global = `"name":"a","key":[],"limit":"100/1m","scope":"global"`
+	for _, test := range []struct {
+		doc  string
+		want lease.OnFailure
+	}{
+		{`{"regions":{"eu":1},"rules":[{` + global + `}]}`, lease.FailureLocal},
+		{`{"regions":{"eu":1},"rules":[{` + global + `,"on_failure":"allow"}]}`, lease.FailureAllow},
+		{`{"regions":{"eu":1},"rules":[{` + global + `,"on_failure":"deny"}]}`, lease.FailureDeny},
+		{`{"regions":{"eu":1},"rules":[{"name":"a","key":[],"limit":"100/1m"}]}`, lease.FailureAllow},
+		{`{"rules":[{` + global + `}]}`, lease.FailureAllow},
+	} {
+		set, err := Decode([]byte(test.doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Decode(set.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := set.Rule(0).OnFailure; got != test.want || again.Rule(0).OnFailure != test.want || again.Version != set.Version {
+			t.Errorf("%s: %v, want %v; compiled %s", test.doc, got, test.want, set.Encode())
+		}
+	}
+}
+
+// Go code is held to the same as documents, and to what only it can do wrong.
+func TestNewRefusesRegions(t *testing.T) {
+	many := make([]Region, MaxRegions+1)
+	for i := range many {
+		many[i] = Region{Name: strings.Repeat("r", i+1), Weight: 1}
+	}
+	for want, rs := range map[string][]Region{
+		"regions.eu: is there twice; write each region once": {{"eu", 1}, {"us", 1}, {"eu", 2}},
+		"regions.eu: 0 is out of range; write 1 to 1000":     {{"eu", 0}},
+		"regions: has 65 regions; write at most 64":          many,
+	} {
+		if _, err := New(nil, rs...); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
