@@ -75,6 +75,15 @@ test: setup build vet ## Run all tests: unit, property, simulation, wasm, and th
 	$(call tests,-C tools) -race ./... || failed=1; \
 	exit $$failed; } | .tools/tally
 
+# One world for all scripts: WEIR_SCRIPTS=bucket plays those with that in their name.
+.PHONY: e2e
+e2e: setup build ## Play the scripts of test/regions with three regions, and print what was measured
+	@go build -C tools -o ../.tools/ ./tally
+	@mkdir -p .run; rm -f .run/figures.txt
+	@WEIR_FIGURES=$(CURDIR)/.run/figures.txt go test -json -count=1 -timeout $(timeout) -run 'Scripts/$(WEIR_SCRIPTS)' ./test/regions/scripts >.run/e2e.json || true
+	@cat .run/figures.txt || true
+	@.tools/tally <.run/e2e.json
+
 .PHONY: docs-test
 docs-test: setup build ## Check every command, flag, metric, link and default in the documents
 	go test -count=1 ./test/docs

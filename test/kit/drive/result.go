@@ -34,8 +34,9 @@ type Result struct {
 	CPU time.Duration
 }
 
-// Second is what was sent in a second, and how much of it was answered with 200.
-type Second struct{ Sent, OK int64 }
+// Second is what was sent in a second, and how much of it was answered with 200; late is
+// what of that was answered after the second had ended.
+type Second struct{ Sent, OK, Late int64 }
 
 // Statuses counts answers by status code.
 type Statuses [600]int64
@@ -70,12 +71,15 @@ func (r *Result) Other(statuses ...int) int64 {
 // PerSecond is how many requests were sent per second.
 func (r *Result) PerSecond() float64 { return float64(r.Sent()) / r.Elapsed.Seconds() }
 
-// count adds a request that was sent at a time to Seconds.
-func (r *Result) count(sent time.Time, ok bool) {
+// count adds a request that was sent and answered at these times to Seconds.
+func (r *Result) count(sent, answered time.Time, ok bool) {
 	second := r.Seconds[sent.Unix()]
 	second.Sent++
 	if ok {
 		second.OK++
+		if answered.Unix() > sent.Unix() {
+			second.Late++
+		}
 	}
 	r.Seconds[sent.Unix()] = second
 }

@@ -185,7 +185,7 @@ func (r *run) handle(mark int32, now time.Duration) error {
 	r.result.Latency.Add(now - cn.due)
 	r.result.Slowest = max(r.result.Slowest, now-cn.sent)
 	if r.seconds {
-		r.result.count(r.begin.Add(cn.sent), status == 200)
+		r.result.count(r.begin.Add(cn.sent), r.begin.Add(now), status == 200)
 	}
 	r.last = now
 	r.release(cn)
@@ -201,7 +201,8 @@ func (r *run) fail(cn *conn, cause error) error {
 		r.result.FirstError = cause
 	}
 	if r.seconds {
-		r.result.count(r.begin.Add(cn.sent), false)
+		sent := r.begin.Add(cn.sent)
+		r.result.count(sent, sent, false)
 	}
 	if r.result.Failed > r.failures {
 		return fmt.Errorf("%d requests failed, the last with: %w", r.result.Failed, cause)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
@@ -13,21 +12,23 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Link is the network between a PoP and its region, and does to it what the test
-// asks for. It starts out perfect.
+// Link is the network between a caller and a tier above it, and does to it what the
+// test asks for. It starts out perfect.
 type Link struct {
-	Addr string // where the PoP finds the region
+	Addr string // where the caller finds the tier
 
-	t     testing.TB
+	t     proc.T
 	proxy *toxiproxy.Proxy
+	trip  time.Duration
+	named int // toxics; each has a name of its own
 }
 
 // NewLink starts a link to addr, which need not answer yet.
-func NewLink(t testing.TB, addr string) *Link {
+func NewLink(t proc.T, addr string) *Link {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	l := &Link{t: t, Addr: proc.FreeAddr(t)}
-	l.proxy = toxiproxy.NewProxy(server, "region", l.Addr, addr)
+	l.proxy = toxiproxy.NewProxy(server, "link", l.Addr, addr)
 	if err := l.proxy.Start(); err != nil {
 		t.Fatalf("link to %s: %v", addr, err)
 	}
@@ -38,31 +39,59 @@ func NewLink(t testing.TB, addr string) *Link {
 // Cut closes every connection and refuses new ones until Heal.
 func (l *Link) Cut() { l.proxy.Stop() }
 
-// Delay holds every reply of the region back for d, until Heal.
+// SetTrip is how long a call and its reply travel, half of it each, whatever happens to
+// the link besides. It is called before the link is used.
+func (l *Link) SetTrip(d time.Duration) {
+	l.t.Helper()
+	l.trip = d
+	l.add(latency, "upstream", l.trip/2)
+	l.add(latency, "downstream", l.trip/2)
+}
+
+// Delay holds every reply back for d, until Heal.
 func (l *Link) Delay(d time.Duration) {
 	l.t.Helper()
-	l.add(fmt.Sprintf(`{"type": "latency", "attributes": {"latency": %d}}`, d.Milliseconds()))
+	l.add(latency, "downstream", d)
 }
 
-// Swallow takes the region's replies and passes none on, with connections left
-// open: a network that hangs. Until Heal, which closes what was open.
+// Swallow takes the replies and passes none on, with connections left open: a network
+// that hangs. Until Heal, which closes what was open.
 func (l *Link) Swallow() {
 	l.t.Helper()
-	l.add(`{"type": "timeout", "attributes": {"timeout": 0}}`)
+	l.add(silence, "downstream", 0)
 }
 
-// Heal makes the link perfect again.
+// SwallowCalls is Swallow for the calls: none arrives.
+func (l *Link) SwallowCalls() {
+	l.t.Helper()
+	l.add(silence, "upstream", 0)
+}
+
+// Heal makes the link perfect again, but for its trip.
 func (l *Link) Heal() {
 	l.t.Helper()
 	l.proxy.Toxics.ResetToxics(l.t.Context())
+	if l.trip > 0 {
+		l.SetTrip(l.trip)
+	}
 	if err := l.proxy.Start(); err != nil && !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
 		l.t.Fatalf("link: %v", err)
 	}
 }
 
-func (l *Link) add(toxic string) {
+// What the proxy can do to what passes it. Each takes a time; silence lasts until it is
+// removed if that is 0.
+const (
+	latency = `"type": "latency", "attributes": {"latency": %d}`
+	silence = `"type": "timeout", "attributes": {"timeout": %d}`
+)
+
+// add does something to one direction: upstream are the calls, downstream the replies.
+func (l *Link) add(toxic, direction string, d time.Duration) {
 	l.t.Helper()
-	if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
-		l.t.Fatalf("link: %s: %v", toxic, err)
+	l.named++
+	text := fmt.Sprintf(`{"name": "%d", "stream": %q, `+toxic+`}`, l.named, direction, d.Milliseconds())
+	if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
+		l.t.Fatalf("link: %s: %v", text, err)
 	}
 }

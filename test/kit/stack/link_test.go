@@ -35,6 +35,9 @@ func TestLink(t *testing.T) {
 		{"healed again", l.Heal, true, 0},
 		{"cut", l.Cut, false, 0},
 		{"healed at last", l.Heal, true, 0},
+		{"far away", func() { l.SetTrip(200 * time.Millisecond) }, true, 200 * time.Millisecond},
+		{"swallowing calls", l.SwallowCalls, false, 500 * time.Millisecond},
+		{"healed, and still far away", l.Heal, true, 200 * time.Millisecond},
 	} {
 		state.apply()
 		start := time.Now()

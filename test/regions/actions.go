@@ -1,0 +1,63 @@
+package regions
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Action is something that is done to a world.
+type Action struct {
+	Text         string
+	rule, region string
+	do           func(*World, Action)
+}
+
+// actions are by what scripts have, where REGION and RULE are any.
+var actions = map[string]func(*World, Action){
+	"kill the aggregator":  func(w *World, _ Action) { w.Aggregator.Kill() },
+	"start the aggregator": func(w *World, _ Action) { w.Aggregator.Begin() },
+
+	"cut REGION":            func(w *World, a Action) { w.Region(a.region).Cut() },
+	"cut calls of REGION":   func(w *World, a Action) { w.Region(a.region).Link.SwallowCalls() },
+	"cut replies to REGION": func(w *World, a Action) { w.Region(a.region).Link.Swallow() },
+	"heal REGION":           func(w *World, a Action) { w.Region(a.region).Link.Heal() },
+
+	"kill redis of RULE in REGION": func(w *World, a Action) { w.Region(a.region).killRedis(a.rule) },
+	"start redis in REGION":        func(w *World, a Action) { w.Region(a.region).startRedis() },
+
+	"kill consul in REGION":  func(w *World, a Action) { w.Region(a.region).Consul.Kill() },
+	"start consul in REGION": func(w *World, a Action) { w.Region(a.region).Consul.Begin() },
+}
+
+// readAction finds the action that the words are.
+func readAction(words []string) (Action, error) {
+	for form, do := range actions {
+		a := Action{Text: strings.Join(words, " "), do: do}
+		if a.fits(strings.Fields(form), words) {
+			var err error
+			if a.region != "" {
+				err = isRegion(a.region)
+			}
+			return a, err
+		}
+	}
+	return Action{}, fmt.Errorf("nothing does %q", strings.Join(words, " "))
+}
+
+// fits reports whether the words are of a form, and takes the region and the rule.
+func (a *Action) fits(form, words []string) bool {
+	if len(form) != len(words) {
+		return false
+	}
+	for i, w := range form {
+		switch {
+		case w == "REGION":
+			a.region = words[i]
+		case w == "RULE":
+			a.rule = words[i]
+		case w != words[i]:
+			return false
+		}
+	}
+	return true
+}

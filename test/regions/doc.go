@@ -1,0 +1,34 @@
+// Package regions is three regions on one machine, as real processes: each has a Redis
+// Cluster of three masters, a Consul, two replicas of weir-regional and two Envoys with the
+// filter. They share one weir-global, which is some time away from each.
+//
+// Scripts state what happens to this [World] and what is expected of it. A script is lines
+// of text; # begins a comment.
+//
+//	rule NAME { FIELDS }                  a rule without a key for the path /NAME, in YAML
+//	trip TIME                             from a region to the aggregator and back
+//	trip REGION TIME                      the same for one region
+//	begin at a multiple of TIME           of the clock: with windows of that length
+//	from TIME to TIME REGION offers N/s of RULE
+//	at TIME ACTION                        see below
+//	expect FIGURE: BOUND                  judged when all is over
+//	expect FIGURE: BOUND; fails BOUND     short of the first bound it prints, short of the second it fails
+//
+// REGION is eu, us or ap. All times count from the beginning of the script. "offers N/s of
+// no rule" is for comparison. Actions are
+//
+//	kill the aggregator, start the aggregator
+//	cut REGION                            from the aggregator: nothing arrives, connections stay
+//	cut calls of REGION, cut replies to REGION
+//	heal REGION
+//	kill redis of RULE in REGION          the master that has the counter of a rule
+//	start redis in REGION                 all masters that were killed, empty
+//	kill consul in REGION, start consul in REGION
+//
+// A bound is "VALUE", "at most VALUE", "at least VALUE", "VALUE to VALUE" or "VALUE ± PERCENT". After "fails" it
+// is "below VALUE", "above VALUE" or "outside VALUE to VALUE", or nothing follows but "never". [Figures] lists the
+// figures and their units.
+//
+// What a machine cannot change (never more than the limit) has one bound. What depends on
+// the machine has two: the one that is promised, and what a machine that is busy reaches.
+package regions

@@ -1,0 +1,233 @@
+package regions
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/test/kit/measure"
+)
+
+// Figure is something that is measured while a script is played.
+type Figure struct {
+	Unit
+	Region string        // "": all
+	From   time.Duration // only what happens from then on
+	To     time.Duration // and until then; 0: the end
+	rule   *Rule         // the script's, for figures of the limit
+	of     func(*Played, Figure) float64
+}
+
+// Figures are all figures, with their units. NAME may be followed by "in REGION", "from TIME" and "to TIME", where
+// that makes sense.
+var Figures = map[string]Figure{
+	// What is admitted of what the limit allows in that time: burst + rate × time for a token bucket (without the
+	// burst if it does not count from 0s), else of as many whole windows.
+	"admitted of the limit": {Unit: Percent, of: (*Played).ofTheLimit},
+	// What is admitted of the limit in the window in which that is most.
+	"fullest window": {Unit: Percent, of: (*Played).fullestWindow},
+	// What is admitted per second.
+	"admitted": {Unit: Rate, of: (*Played).perSecond},
+	// Requests that got a 5xx, or no answer at all.
+	"5xx or no answer": {Unit: Count, of: (*Played).failures},
+	// The longest time from the sending of a request to its answer.
+	"slowest request": {Unit: Duration, of: (*Played).slowest},
+	// What 99 of 100 requests do not exceed, and by how much that is more than without a rule.
+	"p99": {Unit: Duration, of: (*Played).p99}, "added p99": {Unit: Duration, of: (*Played).addedP99},
+	// Requests that waited for the region. The first of a key at each PoP always does.
+	"waiting requests": {Unit: Count, of: (*Played).waiting},
+	// Requests that were decided by on_failure.
+	"degraded requests": {Unit: Count, of: (*Played).degraded},
+	// What the busiest region asks the aggregator for in a second, and all of them.
+	"asks of one region": {Unit: Rate, of: (*Played).busiest}, "asks of all regions": {Unit: Rate, of: (*Played).asks},
+	// From the given time until the last request that is decided by on_failure.
+	"recovery": {Unit: Duration, of: (*Played).recovery},
+}
+
+// readFigure reads: NAME [in REGION] [from TIME] [to TIME]
+func (s *Script) readFigure(words []string) (Figure, error) {
+	options := []string{"in", "from", "to"}
+	n := slices.IndexFunc(words, func(w string) bool { return slices.Contains(options, w) })
+	if n < 0 {
+		n = len(words)
+	}
+	name := strings.Join(words[:n], " ")
+	f, found := Figures[name]
+	if !found {
+		return f, fmt.Errorf("%q is no figure: %s", name, strings.Join(slices.Sorted(maps.Keys(Figures)), ", "))
+	}
+	rest := words[n:]
+	if len(rest)%2 == 1 {
+		return f, fmt.Errorf("%s is followed by nothing", rest[len(rest)-1])
+	}
+	for ; len(rest) > 0; rest = rest[2:] {
+		var err error
+		switch rest[0] {
+		case "in":
+			f.Region, err = rest[1], isRegion(rest[1])
+		case "from":
+			f.From, err = readTime(rest[1])
+		case "to":
+			f.To, err = readTime(rest[1])
+		default:
+			err = fmt.Errorf("%q is no option of a figure", rest[0])
+		}
+		if err != nil {
+			return f, err
+		}
+	}
+	if f.Unit == Percent {
+		if len(s.Rules) != 1 {
+			return f, fmt.Errorf("%s is measured where there is one rule, above it", name)
+		}
+		f.rule = &s.Rules[0]
+	}
+	return f, nil
+}
+
+// until is the end of the time that a figure is about.
+func (p *Played) until(f Figure) time.Duration {
+	if f.To > 0 {
+		return f.To
+	}
+	return p.Script.Last()
+}
+
+// admitted counts by the seconds in which requests were sent.
+func (p *Played) admitted(region string, from, to time.Duration) (n int64) {
+	for i, l := range p.Script.Loads {
+		if l.Rule == "" || region != "" && region != l.Region {
+			continue
+		}
+		for second := from; second < to; second += time.Second {
+			n += p.results[i].Seconds[p.begin.Add(second).Unix()].OK
+		}
+	}
+	return n
+}
+
+func (p *Played) perSecond(f Figure) float64 {
+	to := p.until(f)
+	return float64(p.admitted(f.Region, f.From, to)) / (to - f.From).Seconds()
+}
+
+func (p *Played) ofTheLimit(f Figure) float64 {
+	spec, to := f.rule.Spec, p.until(f)
+	most := float64(spec.Count) * (to - f.From).Seconds() / period(f.rule).Seconds()
+	if spec.Algorithm == limit.TokenBucket && f.From == 0 {
+		answered := to // the last request is answered a little later, and the bucket refills meanwhile
+		for i, l := range p.Script.Loads {
+			answered = max(answered, l.From+p.results[i].Elapsed)
+		}
+		most = float64(spec.Burst) + float64(spec.Count)*answered.Seconds()/period(f.rule).Seconds()
+	}
+	return 100 * float64(p.admitted(f.Region, f.From, to)) / most
+}
+
+// fullestWindow leaves out what was answered after the window of its sending: such a
+// request waited, and may have been charged to either.
+func (p *Played) fullestWindow(f Figure) float64 {
+	var most int64
+	window := period(f.rule)
+	for from := f.From; from+window <= p.until(f); from += window {
+		n := p.admitted("", from, from+window)
+		for i, l := range p.Script.Loads {
+			if l.Rule != "" {
+				n -= p.results[i].Seconds[p.begin.Add(from+window-time.Second).Unix()].Late
+			}
+		}
+		most = max(most, n)
+	}
+	return 100 * float64(most) / float64(f.rule.Spec.Count)
+}
+
+func period(r *Rule) time.Duration { return time.Duration(r.Spec.Period) * time.Microsecond }
+
+func (p *Played) failures(Figure) (n float64) {
+	for _, r := range p.results {
+		n += float64(r.Failed)
+		for _, answers := range r.Status[http.StatusInternalServerError:] {
+			n += float64(answers)
+		}
+	}
+	return n
+}
+
+func (p *Played) slowest(f Figure) float64 {
+	var most time.Duration
+	for i, l := range p.Script.Loads {
+		if l.Rule != "" && (f.Region == "" || f.Region == l.Region) {
+			most = max(most, p.results[i].Slowest)
+		}
+	}
+	return most.Seconds()
+}
+
+func (p *Played) p99(f Figure) float64 {
+	return p.quantile(func(l Offer) bool { return l.Rule != "" && (f.Region == "" || f.Region == l.Region) })
+}
+
+func (p *Played) addedP99(f Figure) float64 {
+	return p.p99(f) - p.quantile(func(l Offer) bool { return l.Rule == "" })
+}
+
+func (p *Played) quantile(of func(Offer) bool) float64 {
+	var all measure.Hist
+	for i, l := range p.Script.Loads {
+		if of(l) {
+			all.Merge(&p.results[i].Latency)
+		}
+	}
+	if all.Count() == 0 {
+		return math.NaN()
+	}
+	return all.Quantile(0.99).Seconds()
+}
+
+// between is how much a count has grown in the time of a figure, and that time.
+func (p *Played) between(f Figure, count func(Mark) float64) (grown float64, took time.Duration) {
+	from, to := p.marks[f.From], p.marks[p.until(f)]
+	return count(to) - count(from), to.At - from.At
+}
+
+func (p *Played) waiting(f Figure) float64 {
+	n, _ := p.between(f, func(m Mark) float64 { return m.Waits })
+	return n
+}
+
+func (p *Played) degraded(f Figure) float64 {
+	n, _ := p.between(f, func(m Mark) float64 { return m.Degraded })
+	return n
+}
+
+func (p *Played) busiest(f Figure) (most float64) {
+	for _, name := range Names {
+		n, took := p.between(f, func(m Mark) float64 { return m.Asks[name] })
+		most = max(most, n/took.Seconds())
+	}
+	return most
+}
+
+func (p *Played) asks(f Figure) (all float64) {
+	for _, name := range Names {
+		n, took := p.between(f, func(m Mark) float64 { return m.Asks[name] })
+		all += n / took.Seconds()
+	}
+	return all
+}
+
+// recovery is exact to the time between two marks, and too high by as much.
+func (p *Played) recovery(f Figure) float64 {
+	var last time.Duration
+	for i, m := range p.watched {
+		if i > 0 && m.At > f.From && m.Degraded > p.watched[i-1].Degraded {
+			last = m.At - f.From
+		}
+	}
+	return last.Seconds()
+}

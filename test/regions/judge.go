@@ -1,0 +1,49 @@
+package regions
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// Row is an expectation and what was measured.
+type Row struct {
+	Script, Figure, Promise, Measured string
+	Verdict                           Verdict
+}
+
+// Verdict is how a measured figure compares with what was expected of it.
+type Verdict string
+
+// The verdicts.
+const (
+	Holds Verdict = "ok"
+	Short Verdict = "short" // of what is promised, but within what a busy machine may do
+	Fails Verdict = "FAILS"
+)
+
+// Judge compares all figures with what is expected.
+func (p *Played) Judge() (rows []Row) {
+	for _, e := range p.Script.Expect {
+		v := e.Figure.of(p, e.Figure)
+		row := Row{p.Script.Name, e.Text, e.Promise.Text, e.Figure.Text(v), Fails}
+		switch {
+		case e.Promise.Holds(v):
+			row.Verdict = Holds
+		case e.Accepted.Holds(v):
+			row.Verdict = Short
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Print writes rows as a table.
+func Print(out io.Writer, rows []Row) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "script\tfigure\texpected\tmeasured\t")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Script, r.Figure, r.Promise, r.Measured, r.Verdict)
+	}
+	return t.Flush()
+}

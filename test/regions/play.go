@@ -1,0 +1,163 @@
+package regions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/measure"
+)
+
+// Played is a script that has been played.
+type Played struct {
+	Script  *Script
+	begin   time.Time
+	results []*drive.Result // of each load
+	marks   map[time.Duration]Mark
+	watched []Mark // in turn; only for recovery
+}
+
+// Mark is what was counted up to a time.
+type Mark struct {
+	At              time.Duration // since the script began
+	Waits, Degraded float64       // requests, at all PoPs
+	Asks            map[string]float64
+}
+
+// watchEvery is how often it is looked for degraded requests.
+const watchEvery = 250 * time.Millisecond
+
+// Play plays a script, and leaves the world whole.
+func (w *World) Play(s *Script) *Played {
+	w.t.Helper()
+	p := &Played{Script: s, results: make([]*drive.Result, len(s.Loads)), marks: map[time.Duration]Mark{}}
+	for _, r := range w.Regions {
+		r.Link.Heal()
+		r.Link.SetTrip(s.Trips[r.Name])
+	}
+	w.quiet()
+	p.begin = time.Now().Add(100 * time.Millisecond).Truncate(s.Align).Add(s.Align)
+	loads := w.offer(p)
+	p.follow(w)
+	if err := loads(); err != nil {
+		w.t.Fatalf("%s: %v", s.Name, err)
+	}
+	time.Sleep(settle) // what PoPs have counted shows at their next tick
+	last := p.mark(w)
+	last.At = min(last.At, s.Last())
+	p.marks[s.Last()] = last
+	w.mend()
+	return p
+}
+
+// settle is enough for a tick of a PoP, 0.1 s, on a machine that is busy.
+const settle = time.Second
+
+// offer starts the loads, and returns what waits for their end.
+func (w *World) offer(p *Played) (wait func() error) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var all sync.WaitGroup
+	errs := make([]error, len(p.Script.Loads))
+	for i, l := range p.Script.Loads {
+		all.Go(func() {
+			path := "/no-rule"
+			if l.Rule != "" {
+				path = "/" + l.Rule
+			}
+			time.Sleep(time.Until(p.begin.Add(l.From)))
+			p.results[i], errs[i] = drive.Run(ctx, drive.Load{
+				Addrs: w.Region(l.Region).Addrs(), Request: drive.Get(path), Until: p.begin.Add(l.To), PerSecond: l.PerSecond,
+			})
+		})
+	}
+	return func() error {
+		defer cancel()
+		all.Wait()
+		for _, err := range errs {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// follow does what is to be done at its time, and counts at the times that figures name.
+func (p *Played) follow(w *World) {
+	type step struct {
+		at time.Duration
+		do func()
+	}
+	var steps []step
+	for _, at := range p.Script.moments() {
+		steps = append(steps, step{at, func() { p.marks[at] = p.mark(w) }})
+	}
+	for _, e := range p.Script.Events {
+		steps = append(steps, step{e.At, func() { e.Act.do(w, e.Act) }})
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return int(a.at - b.at) })
+	watch := slices.ContainsFunc(p.Script.Expect, func(e Expectation) bool { return strings.HasPrefix(e.Text, "recovery") })
+	next := func(at time.Duration) {
+		for watch && time.Until(p.begin.Add(at)) > watchEvery {
+			time.Sleep(watchEvery)
+			p.watched = append(p.watched, p.mark(w))
+		}
+		time.Sleep(time.Until(p.begin.Add(at)))
+	}
+	for _, s := range steps {
+		next(s.at)
+		s.do()
+	}
+	next(p.Script.Last())
+}
+
+// moments are the times at which figures begin or end, but for the end of all loads.
+func (s *Script) moments() (all []time.Duration) {
+	for _, e := range s.Expect {
+		all = append(all, e.Figure.From)
+		if to := e.Figure.To; to > 0 && to < s.Last() {
+			all = append(all, to)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// mark reads what the PoPs and the aggregator have counted of the script's rules. An
+// aggregator that is down has counted nothing.
+func (p *Played) mark(w *World) Mark {
+	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}}
+	for _, r := range w.Regions {
+		for _, pop := range r.PoPs {
+			for name, n := range pop.Stats("wasmcustom.weir") {
+				switch {
+				case !p.Script.has(name):
+				case strings.Contains(name, ".waits."):
+					m.Waits += float64(n)
+				case strings.HasSuffix(name, ".reason.on_failure"), strings.HasSuffix(name, ".reason.local_share"):
+					m.Degraded += float64(n)
+				}
+			}
+		}
+	}
+	if w.Aggregator.Answers() {
+		metrics, err := measure.Scrape(w.t.Context(), w.Aggregator.HTTP, "http://"+w.Aggregator.Admin+"/metrics")
+		for _, name := range Names {
+			if err == nil {
+				m.Asks[name] = metrics.Sum("weir_region_wants_total", fmt.Sprintf("region=%q", name))
+			}
+		}
+	}
+	return m
+}
+
+// has reports whether a stat of a PoP is about a rule of the script.
+func (s *Script) has(stat string) bool {
+	return slices.ContainsFunc(s.Rules, func(r Rule) bool {
+		return strings.Contains(stat+".", ".rule."+r.Name+".")
+	})
+}

@@ -1,0 +1,113 @@
+package regions
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/drive"
+)
+
+const head = "rule one { limit: 100/10s, algorithm: fixed_window, scope: global }\nfrom 0s to 20s eu offers 5/s of one\n"
+
+// Every script can be read, and their rules fit in one world.
+func TestScriptsCanBeRead(t *testing.T) {
+	scripts, err := ReadAll("scripts/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Document(scripts); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	s, err := Parse("f", "name", head+`trip us 80ms # far
+begin at a multiple of 10s
+from 5s to 10s  us offers 2.5/s of no rule
+at 7s heal ap
+at 6s kill redis of one in us
+expect admitted in eu from 5s to 10s: 5/s ± 10%; fails outside 1/s to 6/s
+expect slowest request: at most 1s
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Trips["us"] != 80*time.Millisecond || s.Trips["eu"] != 0 || s.Align != 10*time.Second || s.Last() != 20*time.Second {
+		t.Errorf("read %+v", s)
+	}
+	if o := s.Loads[1]; o != (Offer{5 * time.Second, 10 * time.Second, "us", 2.5, ""}) {
+		t.Errorf("the second load is %+v", o)
+	}
+	if a := s.Events[0].Act; a.Text != "kill redis of one in us" || a.rule != "one" || a.region != "us" || s.Events[1].Act.region != "ap" {
+		t.Errorf("events are %+v", s.Events)
+	}
+	e := s.Expect[0]
+	if e.Promise.Least != 4.5 || e.Promise.Most != 5.5 || e.Accepted.Most != 6 || e.Figure.Region != "eu" || e.Figure.To != 10*time.Second {
+		t.Errorf("the first expectation is %+v", e)
+	}
+	if e := s.Expect[1]; e.Promise != e.Accepted || !e.Promise.Holds(1) || e.Promise.Holds(1.1) {
+		t.Errorf("the second expectation is %+v", e)
+	}
+}
+
+// A mistake is reported with the place and with what is wrong.
+func TestMistakes(t *testing.T) {
+	for line, want := range map[string]string{
+		"wait 5s":                                "f:3: no line begins with",
+		"trip 5":                                 "is not a time",
+		"trip mars 5s":                           "is no region",
+		"begin at 5s":                            "want begin at a multiple of TIME",
+		"begin at a multiple of 10ms":            "not whole seconds",
+		"from 5s to 2s eu offers 1/s of one":     "no time at all",
+		"from 1s to 2s eu offers 1 of one":       "not a number per second",
+		"from 1s to 2s eu offers 1/s of two":     `"two" is no rule of this script`,
+		"from 1s to 2s mars offers 1/s of one":   "is no region",
+		"at 5s paint eu":                         `nothing does "paint eu"`,
+		"at 5s cut mars":                         "is no region",
+		"at 5s kill redis of two in eu":          "is no rule of this script",
+		"rule two { limit: 5/1y }":               "is not a limit",
+		"expect weather: 5":                      "is no figure",
+		"expect admitted in eu from: 5/s":        "from is followed by nothing",
+		"expect admitted: 5%":                    "not a number per second",
+		"expect admitted: 5/s to 4/s":            "is empty",
+		"expect admitted: about 5/s":             "is no bound",
+		"expect admitted: 5/s; fails below 4":    "not a number per second",
+		"expect admitted: 5/s; fails sometimes":  "does not tell when to fail",
+		"expect admitted of the limit: nearly 5": "is no bound",
+	} {
+		if _, err := Parse("f", "name", head+line+"\n"); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f:3: ") {
+			t.Errorf("%s: %v, want f:3: and %q", line, err, want)
+		}
+	}
+	if _, err := Parse("f", "name", head); err == nil {
+		t.Error("a script that expects nothing is accepted")
+	}
+}
+
+// What is admitted is counted by windows and by regions. A request that is answered after
+// the window of its sending is not counted against that window.
+func TestFigures(t *testing.T) {
+	s, err := Parse("f", "name", head+`from 0s to 20s us offers 5/s of one
+expect admitted of the limit: 150%
+expect admitted in us from 10s: 1/s
+expect fullest window: 198%
+expect 5xx or no answer: 5
+expect slowest request: at most 1s; fails above 3s
+expect p99: 1s; fails never
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Unix(1_000, 0)
+	eu, us := &drive.Result{Failed: 2, Slowest: 2 * time.Second}, &drive.Result{Seconds: map[int64]drive.Second{1010: {Sent: 20, OK: 10}}}
+	eu.Seconds = map[int64]drive.Second{1000: {Sent: 150, OK: 150}, 1009: {Sent: 90, OK: 50, Late: 2}, 1012: {Sent: 90, OK: 90, Late: 5}, 1020: {OK: 1}}
+	eu.Status[503], eu.Status[429] = 3, 9
+	p := &Played{Script: s, begin: begin, results: []*drive.Result{eu, us}}
+	want := []Verdict{Holds, Holds, Holds, Holds, Short, Fails} // without answers there is no p99
+	for i, row := range p.Judge() {
+		if row.Verdict != want[i] {
+			t.Errorf("%+v, want %s", row, want[i])
+		}
+	}
+}

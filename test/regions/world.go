@@ -1,0 +1,214 @@
+package regions
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/redistest"
+	"github.com/weirlimit/weir/test/kit/region"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+// World is the regions and the aggregator. It is used from one goroutine.
+type World struct {
+	Aggregator *region.Region
+	Regions    []*Region
+
+	t proc.T
+}
+
+// Region is one region.
+type Region struct {
+	Name     string
+	Link     *stack.Link // from its replicas to the aggregator
+	Redis    *redistest.Cluster
+	Consul   *consul.Agent
+	Replicas []*region.Region
+	PoPs     []*envoy.Envoy
+
+	dead []*redistest.Server
+}
+
+// each is how many replicas a region has, and how many PoPs.
+const each = 2
+
+// Start starts a world, with logs and configuration in dir, and returns when all PoPs have
+// the rules. It ends with t.
+func Start(t proc.T, dir, rules string) *World {
+	t.Helper()
+	w := &World{t: t}
+	w.Aggregator = region.New(t, region.Config{
+		Dir: dir, Name: "global", Rules: rules, Flags: []string{"--state", filepath.Join(dir, "global.state")},
+		Command: func(argv []string) []string {
+			return append([]string{proc.Built(t, "bin/weir-global", "build")}, argv[1:]...)
+		},
+	})
+	for _, name := range Names {
+		r := &Region{Name: name, Link: stack.NewLink(t, w.Aggregator.Addr)}
+		w.Regions = append(w.Regions, r)
+	}
+	w.startConsul(dir)
+	w.Aggregator.Begin()
+	for _, r := range w.Regions {
+		r.Redis = redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(nodeTimeout))
+		for i := range each {
+			r.Replicas = append(r.Replicas, region.New(t, region.Config{
+				Dir: dir, Name: fmt.Sprintf("%s-%d", r.Name, i+1), Rules: rules,
+				Flags: []string{"--region", r.Name, "--global", r.Link.Addr, "--consul", r.Consul.Addr,
+					"--redis", strings.Join(r.Redis.Addrs(), ","), "--replicas", fmt.Sprint(each)},
+			}))
+			r.Replicas[i].Begin()
+		}
+	}
+	w.startPoPs(dir)
+	w.awaitRules()
+	return w
+}
+
+// nodeTimeout is more than a node of Redis may be held up by a machine that starts a world.
+const nodeTimeout = 5 * time.Second
+
+// startConsul starts an agent for each region, all of them joined over WAN.
+func (w *World) startConsul(dir string) {
+	w.t.Helper()
+	var join []string
+	for _, r := range w.Regions {
+		wan := proc.FreePort(w.t)
+		of := filepath.Join(dir, "consul-"+r.Name)
+		if err := os.MkdirAll(of, 0o755); err != nil {
+			w.t.Fatalf("%v", err)
+		}
+		r.Consul = consul.New(w.t, of, append([]string{"-datacenter", r.Name, "-serf-wan-port", fmt.Sprint(wan)}, join...)...)
+		join = append(join, "-retry-join-wan", fmt.Sprintf("127.0.0.1:%d", wan))
+		r.Consul.Start()
+	}
+}
+
+// startPoPs starts all of them at once: each compiles the filter.
+func (w *World) startPoPs(dir string) {
+	w.t.Helper()
+	for _, r := range w.Regions {
+		var replicas []string
+		for _, replica := range r.Replicas {
+			replicas = append(replicas, replica.Addr)
+		}
+		for i := range each {
+			name := fmt.Sprintf("%s-pop-%d", r.Name, i+1)
+			p := envoy.New(w.t, envoy.Config{Dir: dir, Name: name, Listener: "pop", Workers: 2})
+			b, demo := p.Bootstrap, proc.FreeAddr(w.t)
+			b.SetNode(name)
+			b.SetListener("demo_upstream", demo)
+			b.SetCluster("upstream", demo)
+			b.SetCluster("weir_region", replicas...)
+			b.SetAccessLog(os.DevNull)
+			b.SetPlugin(map[string]any{"pop": name})
+			r.PoPs = append(r.PoPs, p)
+			p.Begin()
+		}
+	}
+	for _, r := range w.Regions {
+		for _, replica := range r.Replicas {
+			replica.AwaitReady()
+		}
+		for _, p := range r.PoPs {
+			p.AwaitReady()
+		}
+	}
+}
+
+// awaitRules waits until each PoP has fetched the rules. One worker fetches them; the
+// others take them over at their next tick, every 100 ms, which nothing shows.
+func (w *World) awaitRules() {
+	w.t.Helper()
+	for _, r := range w.Regions {
+		for _, p := range r.PoPs {
+			const answered = "wasmcustom.weir.calls.reason.answered"
+			proc.Eventually(w.t, time.Minute, p.Name+" has fetched the rules", func() bool { return p.Stats(answered)[answered] > 0 })
+		}
+	}
+	time.Sleep(settle)
+}
+
+// Region is the one of that name.
+func (w *World) Region(name string) *Region {
+	return w.Regions[slices.IndexFunc(w.Regions, func(r *Region) bool { return r.Name == name })]
+}
+
+// Addrs are the addresses of the region's PoPs.
+func (r *Region) Addrs() (all []string) {
+	for _, p := range r.PoPs {
+		all = append(all, p.Addr)
+	}
+	return all
+}
+
+// Cut lets nothing pass between the region and the aggregator, in either direction, with
+// connections left open.
+func (r *Region) Cut() {
+	r.Link.SwallowCalls()
+	r.Link.Swallow()
+}
+
+// killRedis kills the master that has a counter of a rule.
+func (r *Region) killRedis(rule string) {
+	for _, m := range r.Redis.Masters() {
+		if keys, _ := m.Do("KEYS", "*"+rule+"*").([]any); len(keys) > 0 {
+			r.dead = append(r.dead, m)
+			m.Kill()
+			return
+		}
+	}
+	r.dead = append(r.dead, r.Redis.Nodes[0]) // a counter that does not exist yet may be on any
+	r.Redis.Nodes[0].Kill()
+}
+
+// startRedis starts what was killed.
+func (r *Region) startRedis() {
+	for _, m := range r.dead {
+		m.Restart()
+	}
+	r.dead = nil
+}
+
+// mend ends every fault, whether the script has ended it or not.
+func (w *World) mend() {
+	w.t.Helper()
+	if w.Aggregator.Exited() {
+		w.Aggregator.Begin()
+	}
+	for _, r := range w.Regions {
+		r.Link.Heal()
+		r.startRedis()
+		if r.Consul.Exited() {
+			r.Consul.Begin()
+		}
+	}
+	w.Aggregator.AwaitReady()
+}
+
+// quiet waits until every replica reaches the aggregator and all of Redis.
+func (w *World) quiet() {
+	w.t.Helper()
+	for _, r := range w.Regions {
+		for _, replica := range r.Replicas {
+			proc.Await(w.t, time.Minute, replica.Name+" is well", func() string {
+				m := replica.Metrics()
+				if status, text := replica.Ready(); status != http.StatusOK {
+					return text
+				}
+				if m["weir_remote_up"] != 1 || m["weir_redis_breakers_open"] != 0 {
+					return fmt.Sprintf("aggregator up: %v, nodes of Redis away: %v", m["weir_remote_up"], m["weir_redis_breakers_open"])
+				}
+				return ""
+			})
+		}
+	}
+}
