@@ -86,8 +86,8 @@ func NewService(c Config) *Service {
 // It must not run twice at the same time. Rules that are too large for one message
 // are an error, and change nothing.
 func (s *Service) SetRules(set *rule.Set) error {
-	if n := len(set.Encode()); n > maxRules {
-		return fmt.Errorf("rules: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", n, maxRules)
+	if n := len(set.Encode()); n > wire.MaxCompiled {
+		return fmt.Errorf("rules: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", n, wire.MaxCompiled)
 	}
 	before := s.rules.Load()
 	after := newCatalog(set, before, s.now(), s.metrics)
@@ -95,9 +95,6 @@ func (s *Service) SetRules(set *rule.Set) error {
 	s.metrics.forget(before, after)
 	return nil
 }
-
-// maxRules is what is left for the rules in their message.
-const maxRules = wire.MaxRules - 1024
 
 // Rules returns the version of the rules and their compiled form; an empty version
 // before [Service.SetRules]. The bytes must not be changed.

@@ -62,11 +62,12 @@ func Versions(oldest, newest uint32) string {
 
 // Bounds on what Decode accepts. A sender keeps within them; Append does not check.
 const (
-	MaxMessage      = 1 << 20 // bytes of any message but RulesResponse
-	MaxRules        = 4 << 20 // bytes of a RulesResponse
-	MaxWants        = 1024    // wants of a Request, grants of a Response
-	MaxTraceParents = 64      // trace parents of a Request; more are left out
-	MaxReturned     = 32      // returns in a Want
+	MaxMessage      = 1 << 20         // bytes of any message but RulesResponse
+	MaxRules        = 4 << 20         // bytes of a RulesResponse
+	MaxCompiled     = MaxRules - 1024 // bytes of the rules in it, in compiled form
+	MaxWants        = 1024            // wants of a Request, grants of a Response
+	MaxTraceParents = 64              // trace parents of a Request; more are left out
+	MaxReturned     = 32              // returns in a Want
 )
 
 // Bounds on what a granter takes. A sender keeps within them: a want beyond them is

@@ -1,0 +1,142 @@
+package rulestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir/internal/discovery"
+)
+
+// tries is how often the chunks are written again that another writer has deleted between
+// two steps of this one.
+const tries = 5
+
+// LostError is that of a writer whose version is not in force because of another's.
+type LostError struct{ Winner Version }
+
+func (e *LostError) Error() string {
+	w := &e.Winner
+	return fmt.Sprintf("nothing was changed: %s applied version %d meanwhile, at %s (%s); look at `weir history`, and apply again what is still wanted",
+		w.Who, w.Number, w.When.Format(time.RFC3339), w.Why)
+}
+
+// Apply puts a document in force as a new version, which it returns. The document must have
+// passed [Parse]. A [LostError] and a [discovery.RefusedError] have changed nothing. Another
+// error tells if the document may be in force.
+func (s *Store) Apply(ctx context.Context, document []byte, c Change) (Version, error) {
+	return s.apply(ctx, document, c, 0)
+}
+
+// Rollback puts the document of an earlier version in force again, as a new version;
+// number 0: that of the version before the one in force.
+func (s *Store) Rollback(ctx context.Context, number uint64, c Change) (Version, error) {
+	if number == 0 {
+		current, err := s.Current(ctx)
+		switch {
+		case err != nil:
+			return Version{}, err
+		case current.Number < 2:
+			return Version{}, fmt.Errorf("no version is before the one in force: %w", ErrNone)
+		}
+		number = current.Number - 1
+		c.On = current.Number
+	}
+	v, err := s.Version(ctx, number)
+	if err != nil {
+		return Version{}, err
+	}
+	document, err := s.Document(ctx, v)
+	if err != nil {
+		return Version{}, err
+	}
+	if _, err := Parse(fmt.Sprintf("version %d", number), document); err != nil {
+		return Version{}, err
+	}
+	return s.apply(ctx, document, c, number)
+}
+
+func (s *Store) apply(ctx context.Context, document []byte, c Change, rollbackTo uint64) (Version, error) {
+	if err := c.check(); err != nil {
+		return Version{}, err
+	}
+	before, pair, err := s.newest(ctx)
+	switch {
+	case err != nil:
+		return Version{}, err
+	case c.On != 0 && c.On != before.Number:
+		return Version{}, &LostError{before}
+	}
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	v := Version{
+		Format: format, Number: before.Number + 1, Revision: max(uint64(now.UnixMicro()), before.Revision+1),
+		When: now, Who: c.Who, Why: c.Why, RollbackTo: rollbackTo,
+	}
+	v.describe(document)
+	for range tries {
+		if err := s.putChunks(ctx, document); err != nil {
+			return Version{}, err
+		}
+		done, err := s.swap(ctx, v, pair)
+		if done || err != nil {
+			return v, err
+		}
+	}
+	return Version{}, errors.New("nothing was changed: Consul loses chunks as soon as they are written")
+}
+
+// putChunks writes the chunks of a document that the store lacks, or has with other content.
+func (s *Store) putChunks(ctx context.Context, document []byte) error {
+	for _, chunk := range split(document) {
+		key := s.chunkKey(sum(chunk))
+		there, err := s.kv.Get(ctx, key)
+		if err == nil && (there.Index == 0 || !bytes.Equal(there.Value, chunk)) {
+			err = s.kv.Put(ctx, key, chunk)
+		}
+		if err != nil {
+			return fmt.Errorf("nothing was changed: %w", err)
+		}
+	}
+	return nil
+}
+
+// swap puts a version in force in the place of what the manifest was. It returns false if a
+// chunk is missing.
+func (s *Store) swap(ctx context.Context, v Version, before discovery.Pair) (bool, error) {
+	text := v.encode()
+	chunks := slices.Clone(v.Chunks)
+	slices.Sort(chunks)
+	change := discovery.Change{
+		Unchanged: []discovery.Pair{before},
+		Set:       []discovery.Pair{{Key: s.ManifestKey(), Value: text}, {Key: s.versionKey(v.Number), Value: text}},
+	}
+	for _, chunk := range slices.Compact(chunks) {
+		change.Existing = append(change.Existing, s.chunkKey(chunk))
+	}
+	done, err := s.kv.Commit(ctx, change)
+	var refused *discovery.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return false, fmt.Errorf("nothing was changed: %w", err)
+	case done:
+		return true, nil
+	}
+	// The answer may have been lost, and not the change.
+	now, pair, readErr := s.manifest(ctx)
+	switch {
+	case readErr != nil && err != nil:
+		return false, fmt.Errorf("it is unknown whether version %d is in force, look at `weir history`: %w", v.Number, err)
+	case readErr != nil:
+		return false, fmt.Errorf("nothing was changed: %w", readErr)
+	case bytes.Equal(pair.Value, text):
+		return true, nil
+	case pair.Index != before.Index:
+		return false, &LostError{now}
+	case err != nil:
+		return false, fmt.Errorf("nothing was changed: %w", err)
+	}
+	return false, nil
+}

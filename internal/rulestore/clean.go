@@ -1,0 +1,55 @@
+package rulestore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/discovery"
+)
+
+// kept is how many versions the store keeps.
+const kept = 100
+
+// Clean deletes the versions before the last 100, and the chunks that no version has. It
+// stops where another writer is at work, who cleans up after itself. Nothing depends on it.
+func (s *Store) Clean(ctx context.Context) error {
+	if err := s.clean(ctx); err != nil {
+		return fmt.Errorf("the rules are in force, but old versions could not be deleted: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) clean(ctx context.Context) error {
+	current, manifest, err := s.manifest(ctx)
+	if err != nil || manifest.Index == 0 {
+		return err
+	}
+	versions, err := s.History(ctx)
+	if err != nil {
+		return err
+	}
+	var old []string
+	used := map[string]bool{}
+	for i, v := range append([]Version{current}, versions...) {
+		if i > kept {
+			old = append(old, s.versionKey(v.Number))
+			continue
+		}
+		for _, chunk := range v.Chunks {
+			used[s.chunkKey(chunk)] = true
+		}
+	}
+	chunks, err := s.kv.Keys(ctx, s.chunkKey(""))
+	if err != nil {
+		return err
+	}
+	old = append(old, slices.DeleteFunc(chunks, func(key string) bool { return used[key] })...)
+	for some := range slices.Chunk(old, discovery.MaxChanges-1) {
+		done, err := s.kv.Commit(ctx, discovery.Change{Unchanged: []discovery.Pair{manifest}, Delete: some})
+		if err != nil || !done {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package rulestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/discovery"
+)
+
+// ErrNone is the error for a store without a version, and for a version that is not kept.
+var ErrNone = errors.New("there is no such version")
+
+// Current returns the version in force; a zero one if the store has none.
+func (s *Store) Current(ctx context.Context) (Version, error) {
+	v, _, err := s.manifest(ctx)
+	return v, err
+}
+
+// manifest also returns the pair, whose index a swap needs.
+func (s *Store) manifest(ctx context.Context) (Version, discovery.Pair, error) {
+	p, err := s.kv.Get(ctx, s.ManifestKey())
+	if err != nil || p.Index == 0 {
+		return Version{}, p, err
+	}
+	v, err := ParseVersion(p.Key, p.Value)
+	return v, p, err
+}
+
+// newest is the version in force or, where somebody has deleted or damaged the manifest, the
+// newest that is kept, so that a new one can follow it.
+func (s *Store) newest(ctx context.Context) (Version, discovery.Pair, error) {
+	v, p, err := s.manifest(ctx)
+	if !v.Zero() || err != nil && !errors.As(err, new(*DamagedError)) {
+		return v, p, err
+	}
+	versions, err := s.History(ctx)
+	if err != nil && !errors.As(err, new(*DamagedError)) || len(versions) == 0 {
+		return Version{}, p, err
+	}
+	return versions[0], p, nil
+}
+
+// History returns the versions that are kept, the newest first. With a [DamagedError], which
+// names one that cannot be read, it returns the others.
+func (s *Store) History(ctx context.Context) ([]Version, error) {
+	pairs, err := s.kv.List(ctx, s.prefix+"versions/")
+	if err != nil {
+		return nil, err
+	}
+	var versions []Version
+	for _, p := range pairs {
+		v, wrong := ParseVersion(p.Key, p.Value)
+		if wrong != nil {
+			err = wrong
+			continue
+		}
+		versions = append(versions, v)
+	}
+	slices.Reverse(versions)
+	return versions, err
+}
+
+// Version returns a version that is kept, or an error that is [ErrNone].
+func (s *Store) Version(ctx context.Context, number uint64) (Version, error) {
+	p, err := s.kv.Get(ctx, s.versionKey(number))
+	switch {
+	case err != nil:
+		return Version{}, err
+	case p.Index == 0:
+		return Version{}, fmt.Errorf("version %d: %w; the last %d are kept: look at `weir history`", number, ErrNone, kept)
+	}
+	return ParseVersion(p.Key, p.Value)
+}
+
+// Document reads and checks the document of a version. The error is a [DamagedError] if
+// Consul answers, and the document is not there as a whole.
+func (s *Store) Document(ctx context.Context, v Version) ([]byte, error) {
+	var document []byte
+	for _, want := range v.Chunks {
+		p, err := s.kv.Get(ctx, s.chunkKey(want))
+		switch {
+		case err != nil:
+			return nil, err
+		case p.Index == 0:
+			return nil, &DamagedError{fmt.Sprintf("version %d: its chunk %s is missing", v.Number, p.Key)}
+		case sum(p.Value) != want:
+			return nil, &DamagedError{fmt.Sprintf("version %d: its chunk %s has been changed", v.Number, p.Key)}
+		}
+		document = append(document, p.Value...)
+	}
+	if err := v.Check(document); err != nil {
+		return nil, &DamagedError{err.Error()}
+	}
+	return document, nil
+}
+
+// DamagedError tells what a person or another program has changed in the store.
+type DamagedError struct{ reason string }
+
+func (e *DamagedError) Error() string {
+	return e.reason + "; apply the rules again, or roll back to another version"
+}

@@ -1,0 +1,78 @@
+// Package rulestore keeps the versions of the rules in Consul's key-value store.
+//
+//	weir/rules/manifest         the version in force, a [Version] as JSON
+//	weir/rules/versions/NUMBER  the same for each of the last 100 versions
+//	weir/rules/chunks/SHA256    a part of a document, which never changes
+//
+// A writer first writes the chunks that are missing, then swaps the manifest and adds the
+// version in one transaction, which fails unless the manifest is as the writer read it and
+// all chunks are there. So a reader of the manifest finds all that it names, a writer that
+// dies between two steps leaves nothing but chunks that nobody reads, and of two writers one
+// gets an error. Old versions and chunks without a version are deleted after that, in
+// transactions that fail if the manifest has been swapped meanwhile.
+//
+//	version.go  a version, and its document in chunks
+//	read.go     what is in force, and what was
+//	apply.go    a new version
+//	clean.go    what nobody needs any more
+package rulestore
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/weirlimit/weir/internal/discovery"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// Prefix begins every key of a store that people write to.
+const Prefix = "weir/rules/"
+
+// Store has the versions of the rules below a prefix of a key-value store. It is safe for
+// concurrent use, also by several processes.
+type Store struct {
+	kv     *discovery.KV
+	prefix string
+}
+
+// New makes a store of the keys below a prefix, such as [Prefix]. It makes no call.
+func New(kv *discovery.KV, prefix string) *Store { return &Store{kv: kv, prefix: prefix} }
+
+// Open makes a store for a program that has no other use for Consul: the one below [Prefix]
+// in a datacenter, of which the agent at an address, host:port, answers; an empty
+// datacenter is the agent's own.
+func Open(address, datacenter string) (*Store, error) {
+	a, err := discovery.New(address, telemetry.NewRegistry(""), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	return New(a.KV(datacenter), Prefix), nil
+}
+
+// ManifestKey is the key that changes with each new version.
+func (s *Store) ManifestKey() string { return s.prefix + "manifest" }
+
+func (s *Store) versionKey(number uint64) string {
+	return fmt.Sprintf("%sversions/%012d", s.prefix, number)
+}
+
+func (s *Store) chunkKey(sum string) string { return s.prefix + "chunks/" + sum }
+
+// Parse reads a document as every tier does before it puts it in force. name is only used in
+// errors, which have a line for each mistake.
+func Parse(name string, document []byte) (*rule.Set, error) {
+	set, err := rulefile.Parse(name, document)
+	if err != nil {
+		return nil, err
+	}
+	if set.Stated() {
+		return nil, fmt.Errorf("%s: revision: is for rules files; in Consul each version gets a number of its own: remove this field", name)
+	}
+	if n := len(set.Encode()); n > wire.MaxCompiled {
+		return nil, fmt.Errorf("%s: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", name, n, wire.MaxCompiled)
+	}
+	return set, nil
+}
