@@ -18,9 +18,9 @@ type book struct {
 	table   table.Key
 	lots    [2]lease.Lot // as they were in the table after the last event
 	held    []holding
-	spent   map[uint32]int64 // units of requests that were admitted, by lease
-	several bool             // there were requests of several rules: they take units, and are admitted later
-	refused []limit.Micros   // asks within the last 10 s
+	spent   tallies        // units of requests that were admitted, by lease
+	several bool           // there were requests of several rules: they take units, and are admitted later
+	refused []limit.Micros // asks within the last 10 s
 
 	owes   int64 // overdrawn, in the table
 	sealed lease.Debt
@@ -53,7 +53,8 @@ type admitted struct {
 func (p *pop) book(key counterKey) *book {
 	b := p.books[key]
 	if b == nil {
-		b = &book{p: p, table: p.tableKey(key), account: p.w.ref.account(key), spent: map[uint32]int64{}}
+		b = &book{p: p, table: p.tableKey(key), account: p.w.ref.account(key), spent: tallies{}}
+		b.account.books++
 		p.books[key] = b
 	}
 	if !b.noted {
@@ -233,7 +234,7 @@ func (b *book) spend(a admitted) {
 			at = h.charged
 		}
 		h.direct = max(0, h.direct-n)
-		b.spent[h.lease] += n
+		b.spent.add(h.lease, n, b.p.w.now)
 		ref.admitted(b.account, h.lease, at, n)
 	})
 	switch {
@@ -258,13 +259,13 @@ func (b *book) giveBack(back lot) {
 // a PoP has loose units of several. It returns how many are missing.
 func (b *book) swap(l uint32, units int64) int64 {
 	units = b.take(units, func(h *holding) bool { return h.lease == l }, func(*holding, int64) {})
-	n := min(units, b.spent[l])
-	begun := func(h *holding) bool { return h.from <= b.p.w.now }
+	n, now := min(units, b.spent[l].units), b.p.w.now
+	begun := func(h *holding) bool { return h.from <= now }
 	left := b.take(n, begun, func(h *holding, n int64) {
-		b.periods[l] -= n
-		b.periods[h.lease] += n
-		b.spent[l] -= n
-		b.spent[h.lease] += n
+		b.periods.add(l, -n, now)
+		b.periods.add(h.lease, n, now)
+		b.spent.add(l, -n, now)
+		b.spent.add(h.lease, n, now)
 		b.p.w.ref.checkPeriod(b.account, h.lease)
 	})
 	return units - n + left

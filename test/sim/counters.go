@@ -15,9 +15,9 @@ type counters struct {
 	w      *World
 	step   limit.Micros // their clock, from virtual time
 	memory *memory.Store
-	store  limiter.Store   // the memory, or what is broken on purpose round it
-	names  map[uint64]bool // of what has come back
-	debts  map[debtID]bool // that were told
+	store  limiter.Store // the memory, or what is broken on purpose round it
+	names  *seen[uint64] // of what has come back
+	debts  *seen[debtID] // that were told
 }
 
 // debtID names a debt as a store knows it again.
@@ -36,7 +36,7 @@ func newCounters(w *World) *counters {
 func (s *counters) reset() {
 	s.memory = memory.New(memory.Config{MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock})
 	s.store = s.w.spoil(s.memory, s.w.Fault.counters)
-	s.names, s.debts = map[uint64]bool{}, map[debtID]bool{}
+	s.names, s.debts = newSeen[uint64](), newSeen[debtID]()
 }
 
 func (s *counters) clock() limit.Micros { return s.w.Now() + s.step }

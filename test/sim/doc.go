@@ -20,6 +20,7 @@
 //	tier.go, counters.go  what answers a call
 //	referee.go, book.go   the ledger: every unit from the grant to the request
 //	promises.go, alone.go what has to hold of the ledger
+//	trail.go, forget.go   so much of it as is still open
 //	fault.go, mishap.go   what is broken on purpose, and what goes wrong
 //
 // The ledger is kept from what crosses a border: requests and verdicts, calls and replies,

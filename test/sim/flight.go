@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 
@@ -70,6 +69,9 @@ func (f *flight) leave() {
 	p, w := f.p, f.p.w
 	ctx, cancel := context.WithCancel(context.Background())
 	w.after(limit.Micros(f.timeout)*limit.Millisecond, func() {
+		if f.done && !f.aside {
+			return
+		}
 		if w.mail.on {
 			w.after(w.Net.Delay, func() { w.mail.stirred = true; cancel() })
 		}
@@ -109,17 +111,32 @@ func (f *flight) serve(c *call, by *life) bool {
 	}
 	req.Header.Set("Content-Type", "application/proto")
 	req.Header.Set("Connect-Timeout-Ms", strconv.FormatInt(int64(f.timeout), 10))
-	out := httptest.NewRecorder()
+	out := &answer{header: http.Header{}, code: http.StatusOK}
 	by.handler.ServeHTTP(out, req)
-	c.body = out.Body.Bytes()
-	if out.Code != http.StatusOK || !f.acquires() {
-		return out.Code == http.StatusOK
+	c.body = out.body
+	if out.code != http.StatusOK || !f.acquires() {
+		return out.code == http.StatusOK
 	}
 	resp := decodeResponse(c.body)
 	for i := range c.items {
 		c.items[i].grant = bridge.GrantFromWire(&resp.Grants[i], bridge.LongestDuration)
 	}
 	return true
+}
+
+// answer is what a service answers.
+type answer struct {
+	header http.Header
+	code   int
+	body   []byte
+}
+
+func (a *answer) Header() http.Header  { return a.header }
+func (a *answer) WriteHeader(code int) { a.code = code }
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.body = append(a.body, b...)
+	return len(b), nil
 }
 
 // receive takes the answer to a call, the first one.
@@ -172,7 +189,7 @@ func (f *flight) lies() {
 			}
 			units := pick(w.rand, wire.MaxUnits, 1<<31, 2*uint64(r.Terms.Capacity)+1)
 			lie.add(m, units, uint64(r.Limit.Fingerprint())<<32|l)
-			w.ref.lies[limiter.ReturnID(lie.holder(), lie.req.Worker, lie.req.Seq, i)] = true
+			w.ref.lies.add(limiter.ReturnID(lie.holder(), lie.req.Worker, lie.req.Seq, i))
 		}
 		lie.fly()
 	}

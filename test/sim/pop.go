@@ -72,7 +72,7 @@ func (p *pop) start() {
 	w := p.w
 	p.life++
 	w.ref.lives++
-	p.shared = &shared{values: map[string]value{}}
+	p.shared = &shared{records: map[string]*value{}}
 	p.newest = map[int]*flight{}
 	p.waiting, p.books = map[*edge.Request]*request{}, map[counterKey]*book{}
 	cfg, err := edge.ReadConfig(w.rules.config())

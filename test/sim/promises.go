@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"cmp"
 	"math/bits"
-	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -12,7 +10,8 @@ import (
 // settle checks what shows when a run pauses: the whole of all books, logs and debts.
 func (ref *referee) settle() {
 	for _, a := range ref.list {
-		ref.settleLog(a)
+		whole := a.log // more may come in time for it
+		ref.checkLog(a, &whole, ref.w.now)
 		ref.settleDebts(a)
 	}
 }
@@ -43,7 +42,11 @@ func (ref *referee) allowance(a *account) int64 {
 }
 
 func (ref *referee) checkPeriod(a *account, period uint32) {
-	if n, bound := a.periods[period], a.most+ref.allowance(a); n > bound && inWindows(a.rule.Limit) {
+	if !inWindows(a.rule.Limit) {
+		return
+	}
+	n, bound := a.periods[period].units, a.most+ref.allowance(a)
+	if a.Worst = max(a.Worst, n); n > bound {
 		ref.fail(1, "%v: %d admitted in a window of at most %d", a.key, n, bound)
 	}
 }
@@ -68,32 +71,21 @@ func (ref *referee) checkFlow(a *account) {
 	}
 }
 
-// settleLog checks every trailing window of a sliding log. A waiting request counts from
-// when it was charged, so the order is known afterwards.
-func (ref *referee) settleLog(a *account) {
-	s := a.rule.Limit.Spec()
-	slices.SortStableFunc(a.log, func(x, y charged) int { return cmp.Compare(x.at, y.at) })
-	sum, first, bound := int64(0), 0, a.most+ref.allowance(a)
-	for _, c := range a.log {
-		for sum += c.units; a.log[first].at <= c.at-s.Period; first++ {
-			sum -= a.log[first].units
-		}
-		if sum > bound {
-			ref.fail(1, "%v: %d admitted in a trailing window of at most %d", a.key, sum, bound)
-		}
-	}
-}
-
 // denied counts an ask of a PoP that was refused, and checks promise 5: at most ten a
 // second, averaged over 10 s, and log2 of the limit in each window.
 func (ref *referee) denied(b *book) {
 	b.refused = append(b.refused, ref.w.now)
-	for b.refused[0] <= ref.w.now-10*limit.Second {
-		b.refused = b.refused[1:]
-	}
+	b.refusals()
 	windows := int(10*limit.Second/max(b.rule.Spec.Period, 1)) + 1
 	if most := 100 + windows*bits.Len64(uint64(b.rule.Terms.Capacity)); len(b.refused) > most {
 		ref.fail(5, "%v at %s: %d asks were refused within 10 s, at most %d may be", b.key, b.p.name, len(b.refused), most)
+	}
+}
+
+// refusals drops the asks that were refused longer ago than counts.
+func (b *book) refusals() {
+	for len(b.refused) > 0 && b.refused[0] <= b.p.w.now-10*limit.Second {
+		b.refused = b.refused[1:]
 	}
 }
 

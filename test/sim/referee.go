@@ -17,8 +17,9 @@ type referee struct {
 	w    *World
 	err  error
 	keys map[counterKey]*account
-	list []*account      // of keys, by age
-	lies map[uint64]bool // names of what never came back
+	list []*account        // of keys, by age
+	lies *seen[uint64]     // names of what never came back
+	past map[*Rule]*Totals // of keys that were forgotten
 
 	lives   int64        // PoPs that there were, each life counted
 	repeats bool         // see forgetful
@@ -33,15 +34,17 @@ type account struct {
 
 	onLease   int64            // granted, neither admitted nor back nor lost
 	returning map[uint32]int64 // given back and on its way, by lease
-	periods   map[uint32]int64 // admitted by the period that was charged
+	periods   tallies          // admitted, by the period that was charged
 	losses    int64            // of the counter's state
 	extra     int64            // live leases when the rule changed
 	most      int64            // the largest limit that held lately
 	floor     int64            // of a token bucket, see checkFlow
-	log       []charged
+	log       trail
 	exact     limit.State
 	debts     debts
 	alone     alone
+	books     int          // of PoPs, that follow it
+	touched   limit.Micros // virtual time of the last event that had to do with it
 }
 
 // debts is units that were admitted without a lease, and what became of them.
@@ -60,12 +63,7 @@ type Totals struct {
 	Requests, Waited    int64
 	Asks, Denials       int64
 	Degraded, Overdrawn int64 // units
-}
-
-// charged is units of a sliding log at the time from which they count.
-type charged struct {
-	at    limit.Micros
-	units int64
+	Worst               int64 // units admitted in the window with the most, of limits with windows
 }
 
 // fail notes a broken promise.
@@ -80,10 +78,11 @@ func (ref *referee) account(key counterKey) *account {
 	a := ref.keys[key]
 	if a == nil {
 		r := ref.w.rules.find(key.rule)
-		a = &account{key: key, rule: r, returning: map[uint32]int64{}, periods: map[uint32]int64{}, most: r.Terms.Capacity, floor: math.MaxInt64}
+		a = &account{key: key, rule: r, returning: map[uint32]int64{}, periods: tallies{}, most: r.Terms.Capacity, floor: math.MaxInt64}
 		ref.keys[key] = a
 		ref.list = append(ref.list, a)
 	}
+	a.touched = ref.w.now
 	return a
 }
 
@@ -154,6 +153,7 @@ func (ref *referee) granted(it *item) {
 func (ref *referee) forgotten(p *pop) {
 	for key, b := range p.books {
 		b.debts.lost += b.owes
+		b.account.books--
 		for _, h := range b.held {
 			ref.vanished(key, h.units)
 		}
@@ -171,18 +171,25 @@ func (ref *referee) vanished(key counterKey, units int64) {
 func (ref *referee) sent(c *call) {
 	for i := range c.items {
 		back := c.items[i].back()
-		ref.account(back.key).returning[back.lease] += back.units
+		ref.account(back.key).returns(back.lease, back.units)
+	}
+}
+
+// returns notes units of a lease that begin to be on their way back, or end to be.
+func (a *account) returns(l uint32, units int64) {
+	if a.returning[l] += units; a.returning[l] == 0 {
+		delete(a.returning, l)
 	}
 }
 
 func (ref *referee) returned(back lot) {
 	a := ref.account(back.key)
-	a.returning[back.lease] -= back.units
+	a.returns(back.lease, -back.units)
 	if missing := -a.returning[back.lease]; missing > 0 {
 		if !ref.repeats {
 			ref.fail(1, "%v: units given back twice", back.key)
 		}
-		a.returning[back.lease] = 0
+		delete(a.returning, back.lease)
 		back.units -= missing // they were not out
 	}
 	ref.vanished(back.key, back.units)
@@ -192,9 +199,8 @@ func (ref *referee) returned(back lot) {
 // once.
 func (ref *referee) settled(it *item) {
 	ref.comesBack(it)
-	debt, debts := debtID{it.key, it.want.Debt}, ref.w.counters.debts
-	if it.want.Overdrawn > 0 && it.grant.Status != lease.Unavailable && !debts[debt] {
-		debts[debt] = true
+	debt := debtID{it.key, it.want.Debt}
+	if it.want.Overdrawn > 0 && it.grant.Status != lease.Unavailable && ref.w.counters.debts.add(debt) == 1 {
 		ref.account(it.key).debts.told += it.want.Overdrawn
 	}
 }
@@ -207,10 +213,9 @@ func (ref *referee) comesBack(it *item) {
 	}
 	names := ref.w.counters.names
 	for _, r := range it.returned {
-		if !names[r.Name] && !ref.lies[r.Name] {
+		if names.add(r.Name) == 1 && !ref.lies.has(r.Name) {
 			ref.returned(lot{leaseID{it.key, it.want.Lease}, r.Units})
 		}
-		names[r.Name] = true
 	}
 }
 
@@ -232,7 +237,7 @@ func (ref *referee) lostReply(c *call) {
 
 // lied reports whether an ask gives back what a PoP never had.
 func (ref *referee) lied(a *limiter.Ask) bool {
-	return slices.ContainsFunc(a.Returned, func(r limiter.Returned) bool { return ref.lies[r.Name] })
+	return slices.ContainsFunc(a.Returned, func(r limiter.Returned) bool { return ref.lies.has(r.Name) })
 }
 
 // believed follows what of a lie the counters have taken for units that came back. What
@@ -289,7 +294,7 @@ func (ref *referee) overdrawn(a *account, units int64) {
 		now -= now % a.rule.Spec.Period
 	}
 	period := a.rule.Limit.PeriodID(now)
-	a.periods[period] += units
+	a.periods.add(period, units, ref.w.now)
 	ref.checkPeriod(a, period)
 	ref.checkFlow(a)
 }
@@ -297,7 +302,7 @@ func (ref *referee) overdrawn(a *account, units int64) {
 // accepted follows whether a service takes a call: of those that it does not take it has
 // taken one before.
 func (ref *referee) accepted(l *life, c *call) {
-	if c.name != (callName{}) && !c.accepted && l.seen[c.name] < 2 {
+	if c.name != (callName{}) && !c.accepted && l.seen.count(c.name) < 2 {
 		ref.fail(11, "%s: call %d of worker %x was refused as repeated", c.link.from, c.name.seq, c.name.worker)
 	}
 }
@@ -309,9 +314,9 @@ func (ref *referee) admitted(a *account, period uint32, at limit.Micros, units i
 	if a.onLease < 0 {
 		ref.fail(1, "%v: more admitted than was granted", a.key)
 	}
-	a.periods[period] += units
+	a.periods.add(period, units, ref.w.now)
 	if a.rule.Spec.Algorithm == limit.SlidingLog {
-		a.log = append(a.log, charged{at, units})
+		a.log.add(at, units)
 	}
 	ref.checkPeriod(a, period)
 	ref.checkFlow(a)

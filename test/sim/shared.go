@@ -1,36 +1,76 @@
 package sim
 
-import "github.com/weirlimit/weir/wasmfilter/edge/table"
+import (
+	"encoding/binary"
+
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
 
 // pagesLog2 is the size of a PoP's table: the smallest that a configuration allows.
 const pagesLog2 = 4
 
-// shared is the memory that the workers of a PoP share, as a host keeps it.
+// shared is the memory that the workers of a PoP share, as a host keeps it. What Get
+// returns is valid until the next call, as a table.Store promises.
 type shared struct {
-	values  map[string]value
+	records map[string]*value
+	pages   [256][]value // by the letter and the number of a page
 	version uint32
 	size    int // bytes of pages
 }
 
 type value struct {
 	data    []byte
-	version uint32
+	version uint32 // 0: there is none
+}
+
+// pageKey is the length of the key of a page: a letter and a number.
+const pageKey = 3
+
+// find returns the place of a key; nil: there is none.
+func (m *shared) find(key []byte) *value {
+	if len(key) != pageKey {
+		return m.records[string(key)]
+	}
+	pages, number := m.pages[key[0]], int(binary.LittleEndian.Uint16(key[1:]))
+	if number >= len(pages) {
+		return nil
+	}
+	return &pages[number]
 }
 
 func (m *shared) Get(key []byte) ([]byte, uint32, bool) {
-	v, ok := m.values[string(key)]
-	return v.data, v.version, ok
+	v := m.find(key)
+	if v == nil || v.version == 0 {
+		return nil, 0, false
+	}
+	return v.data, v.version, true
 }
 
 func (m *shared) Set(key, data []byte, version uint32) table.Outcome {
-	v, ok := m.values[string(key)]
-	if ok && version != 0 && version != v.version {
+	v := m.find(key)
+	if v == nil {
+		v = m.add(key)
+	}
+	if v.version != 0 && version != 0 && version != v.version {
 		return table.Raced
 	}
-	if len(key) == 3 {
+	if len(key) == pageKey {
 		m.size += len(data) - len(v.data)
 	}
 	m.version++
-	m.values[string(key)] = value{append(v.data[:0:0], data...), m.version}
+	v.data, v.version = append(v.data[:0], data...), m.version
 	return table.Stored
+}
+
+// add makes a place for a key.
+func (m *shared) add(key []byte) *value {
+	if len(key) != pageKey {
+		v := new(value)
+		m.records[string(key)] = v
+		return v
+	}
+	for m.find(key) == nil {
+		m.pages[key[0]] = append(m.pages[key[0]], value{})
+	}
+	return m.find(key)
 }

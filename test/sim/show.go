@@ -9,9 +9,6 @@ import (
 
 func itoa[T ~int | ~int64 | ~uint32](n T) string { return strconv.FormatInt(int64(n), 10) }
 
-// pad writes numbers that are ordered as text.
-func pad(n uint64) string { return fmt.Sprintf("%020d ", n) }
-
 // showWant and showGrant write what a message has, leaving out what is zero.
 func (w *World) showWant(it *item) string {
 	if w.Trace == nil {

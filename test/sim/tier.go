@@ -31,7 +31,7 @@ type life struct {
 	handler http.Handler
 	stop    context.CancelFunc
 	over    bool
-	seen    map[callName]int  // calls that have come
+	seen    *seen[callName]   // calls that have come
 	held    map[leaseID]int64 // units that the tier was granted and has not handed on
 	stamps  map[leaseID]stamp // of what it was granted; of the counters: of what they granted
 }
@@ -79,7 +79,7 @@ func newRelay(w *World, name string) *tier {
 func (t *tier) start() {
 	w := t.w
 	ctx, stop := context.WithCancel(context.Background())
-	l := &life{tier: t, store: w.counters, stop: stop, seen: map[callName]int{}, held: map[leaseID]int64{}, stamps: map[leaseID]stamp{}}
+	l := &life{tier: t, store: w.counters, stop: stop, seen: newSeen[callName](), held: map[leaseID]int64{}, stamps: map[leaseID]stamp{}}
 	now := w.counters.clock
 	if t.above != nil {
 		l.store, now = l.cache(ctx), w.wall
@@ -152,7 +152,7 @@ func (t *tier) handle(c *call) {
 	w.mail.stirred = true
 	go func() {
 		ok := c.serve(c, by)
-		w.post("call "+t.name+" "+pad(c.serial), func() { by.answer(c, ok) })
+		w.mail.post(post{name: "call " + t.name, n: c.serial, do: func() { by.answer(c, ok) }})
 	}()
 }
 
@@ -160,7 +160,7 @@ func (t *tier) handle(c *call) {
 // what a PoP gives back goes on to the counters.
 func (l *life) comes(c *call) {
 	if c.name != (callName{}) {
-		l.seen[c.name]++
+		l.seen.add(c.name)
 		return
 	}
 	if l.tier.above == nil {
@@ -168,8 +168,8 @@ func (l *life) comes(c *call) {
 	}
 	for i := range c.items {
 		if back := c.items[i].back(); back.units > 0 {
-			l.tier.w.ref.account(back.key).returning[back.lease] -= back.units
-			l.held[back.leaseID] += back.units
+			l.tier.w.ref.account(back.key).returns(back.lease, -back.units)
+			l.holds(back)
 		}
 	}
 }
@@ -195,15 +195,22 @@ func (l *life) hands(u lot) {
 	if l.tier.above == nil {
 		return
 	}
-	l.held[u.leaseID] -= u.units
+	l.holds(lot{u.leaseID, -u.units})
 	if missing := -l.held[u.leaseID]; missing > 0 && !l.over {
 		l.tier.w.ref.fail(1, "%v at %s: %d more units were handed on than there were", u.key, l.tier.name, missing)
 	}
 }
 
+// holds notes units that a tier has more.
+func (l *life) holds(u lot) {
+	if l.held[u.leaseID] += u.units; l.held[u.leaseID] == 0 {
+		delete(l.held, u.leaseID)
+	}
+}
+
 // gets notes what the tier above has granted.
 func (l *life) gets(u lot, s stamp) {
-	l.held[u.leaseID] += u.units
+	l.holds(u)
 	if old, known := l.stamps[u.leaseID]; known {
 		s.from, s.until = min(s.from, old.from), max(s.until, old.until)
 	}
@@ -248,7 +255,7 @@ func (u *uplink) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease
 		answer <- c.items
 	}
 	want := asks[0].Want
-	u.w.post("link "+u.from+" "+keyOf(&asks[0]).String()+" "+pad(uint64(want.Want))+pad(uint64(want.Unused)), func() {
+	u.w.mail.post(post{name: "link " + u.from, key: keyOf(&asks[0]).String(), n: uint64(want.Want), m: uint64(want.Unused), do: func() {
 		u.w.ref.sent(c)
 		for i := range c.items {
 			if back := c.items[i].back(); back.units > 0 {
@@ -256,7 +263,7 @@ func (u *uplink) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease
 			}
 		}
 		u.send(c)
-	})
+	}})
 	select {
 	case items := <-answer:
 		for i := range grants {

@@ -1,14 +1,9 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
-	"strings"
-	"sync"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -39,6 +34,10 @@ type Config struct {
 	Liars int
 	// Alone says that there is one PoP, and that no message is lost: see alone.go.
 	Alone bool
+	// Grain is how far the goroutines of lease caches may be behind the events: with a
+	// millisecond they wake up to so much too early, and time need not stop at every event.
+	// 0: not at all.
+	Grain limit.Micros
 	// Steady takes chance out of the clocks, for scripts.
 	Steady bool
 	// Fault is what is broken on purpose.
@@ -80,7 +79,7 @@ func New(c Config, rules ...*Rule) *World {
 	w.mail = mail{begun: time.Now(), wake: make(chan struct{}, 1), on: c.Relays > 0}
 	w.rules = ruleBook{list: rules}
 	w.rules.compile()
-	w.ref = &referee{w: w, keys: map[counterKey]*account{}, lies: map[uint64]bool{}}
+	w.ref = &referee{w: w, keys: map[counterKey]*account{}, lies: newSeen[uint64](), past: map[*Rule]*Totals{}}
 	w.counters = newCounters(w)
 	top := newTier(w, "region", nil)
 	for i := range c.Relays {
@@ -92,6 +91,7 @@ func New(c Config, rules ...*Rule) *World {
 	for i := range c.PoPs {
 		w.pops = append(w.pops, newPoP(w, i+1, w.replicas[i%len(w.replicas)]))
 	}
+	w.after(forgetEvery, w.forget)
 	return w
 }
 
@@ -104,7 +104,7 @@ func (w *World) Close() {
 	if w.mail.on {
 		time.Sleep(longestCall)
 	}
-	w.pops, w.tiers, w.replicas, w.events = nil, nil, nil, nil // a bubble that has ended keeps the world
+	w.pops, w.tiers, w.replicas, w.events, w.counters = nil, nil, nil, nil, nil // a bubble that has ended keeps the world
 }
 
 // longestCall is longer than the timeout of any call.
@@ -120,7 +120,7 @@ func (w *World) Run(d limit.Micros) error {
 		w.collect()
 		if len(w.events) > 0 && w.events[0].at <= end {
 			if w.pass(w.events[0].at) {
-				heap.Pop(&w.events).(*event).do()
+				w.events.pop().do()
 			}
 		} else if w.pass(end) {
 			break
@@ -133,7 +133,7 @@ func (w *World) Run(d limit.Micros) error {
 // Now is the virtual time, for the event that runs and for goroutines of the product.
 func (w *World) Now() limit.Micros {
 	if w.mail.on {
-		return epochStart + limit.Micros(time.Since(w.mail.begun).Microseconds())
+		return max(w.now, w.bubbleTime())
 	}
 	return w.now
 }
@@ -144,69 +144,10 @@ func (w *World) wall() limit.Micros { return w.Now() - epochStart + w.Start }
 // region is the tier that has the counters.
 func (w *World) region() *tier { return w.tiers[0] }
 
-// pass lets time pass until then. False: something was posted before.
-func (w *World) pass(until limit.Micros) bool {
-	if d := time.Duration(until-w.now) * time.Microsecond; d > 0 && w.mail.on {
-		w.mail.stirred = true
-		select {
-		case <-time.After(d):
-		case <-w.mail.wake:
-		}
-		w.now = w.Now()
-		w.collect()
-		return w.now >= until && (len(w.events) == 0 || w.events[0].at >= w.now)
-	}
-	w.now = max(w.now, until)
-	return true
-}
-
-// mail is how goroutines of the product hand over what they want done.
-type mail struct {
-	on      bool // there are such goroutines
-	begun   time.Time
-	wake    chan struct{}
-	stirred bool // goroutines may run since the last look
-	mu      sync.Mutex
-	posted  []post
-}
-
-// post is something to be done now. What was posted at one instant is done in the
-// order of these names.
-type post struct {
-	name string
-	do   func()
-}
-
-func (w *World) post(name string, do func()) {
-	w.mail.mu.Lock()
-	w.mail.posted = append(w.mail.posted, post{name, do})
-	w.mail.mu.Unlock()
-	select {
-	case w.mail.wake <- struct{}{}:
-	default:
-	}
-}
-
-// collect waits until all goroutines wait, and does what they have posted.
-func (w *World) collect() {
-	for w.mail.on && w.mail.stirred {
-		w.mail.stirred = false
-		synctest.Wait()
-		w.mail.mu.Lock()
-		posted := w.mail.posted
-		w.mail.posted = nil
-		w.mail.mu.Unlock()
-		slices.SortStableFunc(posted, func(a, b post) int { return strings.Compare(a.name, b.name) })
-		for _, p := range posted {
-			p.do()
-		}
-	}
-}
-
 // after does something later, in order of time and then of calling.
 func (w *World) after(d limit.Micros, do func()) {
 	w.serial++
-	heap.Push(&w.events, &event{w.now + max(d, 0), w.serial, do})
+	w.events.push(event{w.now + max(d, 0), w.serial, do})
 }
 
 func (w *World) chance(p float64) bool { return p > 0 && w.rand.Float64() < p }
@@ -219,26 +160,3 @@ func (w *World) tracef(format string, args ...any) {
 }
 
 func millis(d limit.Micros) float64 { return float64(d) / float64(limit.Millisecond) }
-
-type event struct {
-	at     limit.Micros
-	serial uint64
-	do     func()
-}
-
-// events is a heap, the next event first.
-type events []*event
-
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].serial < q[j].serial
-}
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(e any)   { *q = append(*q, e.(*event)) }
-
-func (q *events) Pop() any {
-	last := len(*q) - 1
-	e := (*q)[last]
-	(*q)[last], *q = nil, (*q)[:last]
-	return e
-}
