@@ -155,12 +155,12 @@ type Want struct {
 
 	Unused    int64  // units given back; they left the holder before this was sent
 	Lease     uint32 // the lease that Unused belongs to
+	Fresh     bool   // the first ask for this key within a lease interval
+	Next      bool   // what is asked ahead is meant for the next window
 	Overdrawn int64  // units admitted without a lease, repeated until acknowledged
 	Debt      uint64 // names these units, the same in every repetition; 0: they have no name
 	Denied    int64  // units refused from memory since the last ask
-	Fresh     bool   // the first ask for this key within a lease interval
 	Withheld  int64  // units that the granter keeps for others: see package fair. It is not part of the message
-	Next      bool   // what is asked ahead is meant for the next window
 
 	// What the holder remembers of the counter, for a granter that has lost it: so many
 	// units were left by the last reply, and so long until it is as good as new. Reset 0:

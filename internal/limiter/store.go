@@ -16,6 +16,7 @@ type Ask struct {
 	// Group joins the asks of one request, which are granted all or none; 0 is
 	// alone. The asks of a group are adjacent and of different counters.
 	Group uint32
+	Op    SlotOp // for a Concurrency limit only, see Holder
 	// Want is what is asked, given back and reported. For a Concurrency limit
 	// Need and Waiting count slots beyond Holding, Want counts slots in all, and
 	// the rest is without meaning.
@@ -28,12 +29,11 @@ type Ask struct {
 	// share; empty: the holder is none of them.
 	Region string
 
-	// Op, Holder, Seq and Holding are for a Concurrency limit only. Holder is a hash of
+	// Holder, Seq and Holding are for a Concurrency limit only. Holder is a hash of
 	// the name of a holder that states what it has (Hold), or of one request (the other
 	// operations, which use Need for its cost and no group). It is never 0. Holding is how
 	// many slots a holder has in use, as of its call number Seq; with 0 nothing is
 	// remembered of it.
-	Op      SlotOp
 	Holder  uint64
 	Seq     uint64
 	Holding int64
