@@ -36,7 +36,7 @@ func newCatalog(set *rule.Set, before *catalog, now limit.Micros, m *metrics) *c
 		for v := range r.Limits {
 			p := NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)), now)
 			p.OnFailure, p.ExpectedHolders, p.Mode, p.Key = r.OnFailure, r.ExpectedHolders, r.Mode, r.Key
-			p.Scope, p.Fair = r.Scope, r.Fair
+			p.Scope, p.Fair, p.Regions = r.Scope, r.Fair, set.Regions()
 			if old := before.policy(p.Rule, uint32(v), p.Override); old != nil && old.Same(p) {
 				p.Since = old.Since
 			}

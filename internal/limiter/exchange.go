@@ -50,6 +50,7 @@ func (s *Service) acquire(ctx context.Context, x *exchange) error {
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
 	epoch := s.store.Epoch()
 	if fresh {
+		s.hear(x, epoch)
 		if former := s.formerOf(x, epoch, now); former != 0 {
 			for i := range x.asks {
 				x.asks[i].Former = former
@@ -74,6 +75,21 @@ func (s *Service) acquire(ctx context.Context, x *exchange) error {
 	x.response.Holders = uint32(s.sharers(now))
 	x.response.Seq = r.Seq
 	return nil
+}
+
+// hear passes on what a call of a region's replica tells of the link between them. What it
+// acknowledges counts if it is a reply of this store: by another life of it, or by another
+// aggregator, the region may be connected, but not to this one.
+func (s *Service) hear(x *exchange, epoch uint64) {
+	r := &x.request
+	if r.Region == "" {
+		return
+	}
+	ack := r.Ack
+	if r.Epoch != epoch {
+		ack = 0
+	}
+	s.called(r.Region, x.holder, r.Seq, ack)
 }
 
 // prepare turns the wants of a checked call into asks. Wants that name no rule, or are out

@@ -30,6 +30,8 @@ type Policy struct {
 	Scope rule.Scope
 	// Fair is how regions share a limit of scope global that is too small for all of them.
 	Fair rule.Fair
+	// Regions have the static shares of a limit of scope global.
+	Regions rule.Regions
 	// Key is what keys are made of; nil where they are not those of a rules file.
 	Key []rule.Part
 	// Beside is set if the count came with a request: other requests judge the same counter
@@ -37,6 +39,9 @@ type Policy struct {
 	// terms, for a cache that keeps leases of the counter by another count. See
 	// [Policy.Exactly].
 	Beside *Policy
+	// Whole is set while shares of the limit are withheld: the policy of all of it. See
+	// [Policy.Without].
+	Whole *Policy
 
 	salt uint64 // hash of what names the counters, without the key
 }

@@ -37,6 +37,10 @@ type Config struct {
 	// LiveHolders is how many holders call the replicas of the region, by the store's
 	// count; nil, or 0: there is no count, and those that call this replica are all.
 	LiveHolders func() int
+	// Called is told of each call of a replica of a region before it is decided: its number,
+	// and the newest reply that the replica acknowledges; ack is 0 if it acknowledges none of
+	// this store. nil: nobody is told.
+	Called func(region string, holder HolderID, seq, ack uint64)
 	// NoLearning is true if the store does not use what holders remember of lost counters.
 	NoLearning bool
 }
@@ -51,6 +55,7 @@ type Service struct {
 	now     func() limit.Micros
 	lives   lives
 	live    func() int // holders by the store's count; may be nil
+	called  func(region string, holder HolderID, seq, ack uint64)
 	holders *holders
 	seed    string
 	metrics *metrics
@@ -67,10 +72,14 @@ func NewService(c Config) *Service {
 	if c.Metrics == nil {
 		c.Metrics = telemetry.NewRegistry("")
 	}
+	if c.Called == nil {
+		c.Called = func(string, HolderID, uint64, uint64) {}
+	}
 	s := &Service{
 		store:   c.Store,
 		now:     c.Now,
 		live:    c.LiveHolders,
+		called:  c.Called,
 		lives:   lives{former: c.Former, learn: !c.NoLearning},
 		holders: newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders)),
 		seed:    c.SlotSeed,

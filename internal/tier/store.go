@@ -22,6 +22,7 @@ type counters struct {
 	limiter.Store
 	cache    *front.Store                            // nil: no lease cache
 	far      *front.Store                            // of the tier above; nil: there is none
+	divided  *regions.Store                          // divides limits among regions; nil: there are none
 	fall     limiter.Fallback                        // remembers denials of a failing store; nil without a lease cache
 	former   []uint64                                // epochs that the store had in lives before this one
 	replicas func() int                              // live ones, as far as is known
@@ -47,8 +48,8 @@ func newCounters(cfg *Config, p Program, r *telemetry.Registry, ready *admin.Rea
 		c.Store, c.fall, c.run = c.cache, c.cache, append(c.run, c.cache.Run)
 	}
 	if p.Divides {
-		divided := regions.New(regions.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Metrics: r})
-		c.Store, c.run = divided, append(c.run, divided.Run)
+		c.divided = regions.New(regions.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Metrics: r, Log: log})
+		c.Store, c.run = c.divided, append(c.run, c.divided.Run)
 	}
 	return c, nil
 }

@@ -81,7 +81,12 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	if caches := t.store.caches(); len(caches) > 0 {
 		observeCaches(caches, t.Metrics)
 	}
+	called := (func(string, limiter.HolderID, uint64, uint64))(nil)
+	if t.store.divided != nil {
+		called = t.store.divided.Called
+	}
 	t.Service = limiter.NewService(limiter.Config{
+		Called:      called,
 		Store:       t.store,
 		Metrics:     t.Metrics,
 		MaxHolders:  cfg.MaxHolders,
@@ -113,6 +118,9 @@ func (t *Tier) loadRules() error {
 			if err := refuseGlobal(set); err != nil {
 				return err
 			}
+		}
+		if t.store.divided != nil {
+			t.store.divided.SetRegions(set.Regions())
 		}
 		if err := t.Service.SetRules(set); err != nil {
 			return err

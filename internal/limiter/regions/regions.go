@@ -5,6 +5,7 @@ package regions
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -34,9 +35,11 @@ type Config struct {
 	// there is no room for a key, whoever asks first gets its units.
 	MaxKeys  int
 	MaxBytes int64
-	// Now is the clock; nil means the system's.
-	Now     func() limit.Micros
-	Metrics *telemetry.Registry // nil: metrics go nowhere
+	// Now is the clock; nil means the system's. Steady is the one by which regions are silent: it
+	// never steps; nil means Now if that is set, else the process's.
+	Now, Steady func() limit.Micros
+	Metrics     *telemetry.Registry // nil: metrics go nowhere
+	Log         *slog.Logger        // nil: nothing is logged
 }
 
 // Store divides limits among regions. It is safe for concurrent use.
@@ -44,6 +47,7 @@ type Store struct {
 	below limiter.Store
 	now   func() limit.Micros
 	table *table.Table[fair.Shares]
+	links links
 
 	asked, granted, denied, returned *telemetry.CounterVec
 
@@ -59,13 +63,24 @@ type region struct {
 
 // New makes a store that has not been called.
 func New(c Config) *Store {
+	if c.Steady == nil {
+		began := time.Now()
+		if c.Steady = c.Now; c.Now == nil {
+			c.Steady = func() limit.Micros { return limit.Micros(time.Since(began).Microseconds()) + limit.Minute }
+		}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
 	if c.Now == nil {
 		c.Now = func() limit.Micros { return limit.Micros(time.Now().UnixMicro()) }
 	}
 	if c.Metrics == nil {
 		c.Metrics = telemetry.NewRegistry("")
 	}
+	silent := c.Metrics.Gauges("weir_region_silent", "1 for a region with static shares that has acknowledged no reply for 3 s: its shares are withheld from the others.", "region")
 	return &Store{
+		links: links{steady: c.Steady, gauge: silent, log: c.Log, known: map[string]*link{}, shrunk: map[shrunk]*limiter.Policy{}},
 		below: c.Store, now: c.Now, regions: map[string]*region{},
 		table:    table.New[fair.Shares](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
 		asked:    c.Metrics.Counters("weir_region_wants_total", "Wants of the replicas of a region.", "region"),
@@ -78,12 +93,13 @@ func New(c Config) *Store {
 // Epoch is that of the store behind.
 func (s *Store) Epoch() uint64 { return s.below.Epoch() }
 
-// Acquire withholds from each ask what is meant for other regions, and passes it on. It
-// changes the asks.
+// Acquire withholds from each ask what is meant for other regions, and the static shares of
+// those that are silent, and passes it on. It changes the asks.
 func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
 	now := s.now()
 	for i := range asks {
 		if a := &asks[i]; a.Region != "" {
+			a.Policy = s.links.withheld(now, a.Policy)
 			s.ask(now, a)
 		}
 	}
@@ -95,8 +111,12 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 	}
 }
 
-// Run forgets keys that nobody has asked for lately, until ctx ends.
+// Run forgets keys that nobody has asked for lately, and reports which regions are silent,
+// until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { s.links.watch(ctx) })
 	table.SweepAll(ctx, sweepCalls, func(part float64) {
 		s.table.Sweep(part, func(shard *table.Shard[fair.Shares], n int) { scan(shard, s.now(), n) })
 	})
@@ -130,6 +150,9 @@ func (s *Store) answered(now limit.Micros, a *limiter.Ask, g *lease.Grant) {
 	s.with(now, a, func(shares *fair.Shares) {
 		shares.Granted(p.Limit, &p.Terms, now, r.id, &a.Want, g)
 	})
+	if p.Whole != nil && g.Status <= lease.Denied {
+		g.Limit = p.Whole.Terms.Capacity // clients are told the rule's
+	}
 }
 
 // with calls use with the shares of an ask's key, under their lock. It does not where the

@@ -1,0 +1,196 @@
+package regions
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+const (
+	// mostReplicas bounds the replicas of a region of which it is known what was sent to them,
+	// each 550 bytes. One more takes the place of that which has not called for the longest time.
+	mostReplicas = 64
+	// mostShrunk bounds the policies with withheld shares that are kept.
+	mostShrunk = 4096
+	// beforeNext is how long before the end of a window an ask counts as one for the next window as
+	// well: the store behind may decide on it so much later.
+	beforeNext = limit.Second
+)
+
+// links are the regions with static shares, and when each was silent. It is safe for concurrent use.
+type links struct {
+	steady func() limit.Micros
+	gauge  *telemetry.GaugeVec
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	known  map[string]*link
+	shrunk map[shrunk]*limiter.Policy
+}
+
+// link is the one to a region.
+type link struct {
+	silence  lease.Silence
+	replicas map[limiter.HolderID]*replica
+	silent   bool // as was reported last
+}
+
+// replica is one of a region.
+type replica struct {
+	sent   lease.Sendings
+	called limit.Micros
+}
+
+// shrunk names a policy with withheld shares: bit i is set for region i of the policy's.
+type shrunk struct {
+	policy  *limiter.Policy
+	regions uint64
+}
+
+// SetRegions replaces the regions that have static shares. Of one that was not among them
+// nothing has been heard, and it has lease.SilentAfter to acknowledge a reply: were it silent at
+// once, a window that begins just after the aggregator would be withheld from all. Call it before
+// the policies with these regions are used.
+func (s *Store) SetRegions(rs rule.Regions) {
+	l, known := &s.links, make(map[string]*link, len(rs))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range rs {
+		if known[r.Name] = l.known[r.Name]; known[r.Name] == nil {
+			known[r.Name] = &link{silence: lease.NewSilence(l.steady(), true), replicas: map[limiter.HolderID]*replica{}}
+		}
+	}
+	for name := range l.known {
+		if known[name] == nil {
+			l.gauge.DeleteLabelValues(name)
+		}
+	}
+	l.known = known
+	clear(l.shrunk)
+}
+
+// Called notes a call of a region's replica, with the newest reply that it acknowledges, before the call is decided.
+func (s *Store) Called(region string, holder limiter.HolderID, seq, ack uint64) {
+	l := &s.links
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.known[region]
+	if of == nil {
+		return
+	}
+	now := l.steady()
+	r := of.replica(holder)
+	if sent, ok := r.sent.Before(ack); ok {
+		of.silence.Hear(sent, now)
+	}
+	r.sent.Note(seq, now)
+	r.called = now
+}
+
+// replica finds a replica, or makes room for it.
+func (l *link) replica(holder limiter.HolderID) *replica {
+	r := l.replicas[holder]
+	if r != nil {
+		return r
+	}
+	if len(l.replicas) >= mostReplicas {
+		var oldest limiter.HolderID
+		least := limit.Never
+		for id, one := range l.replicas {
+			if one.called < least {
+				oldest, least = id, one.called
+			}
+		}
+		delete(l.replicas, oldest)
+	}
+	r = new(replica)
+	l.replicas[holder] = r
+	return r
+}
+
+// withheld is the policy by which an ask at now is decided: of a part of the limit, while
+// regions with static shares are silent that may take theirs.
+func (l *links) withheld(now limit.Micros, p *limiter.Policy) *limiter.Policy {
+	if !p.HasShares() {
+		return p
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of, steady := shrunk{policy: p}, l.steady()
+	for i, r := range p.Regions {
+		if one := l.known[r.Name]; one != nil && takes(&one.silence, p, now, steady) {
+			of.regions |= 1 << i
+		}
+	}
+	if of.regions == 0 {
+		return p
+	}
+	small := l.shrunk[of]
+	if small == nil {
+		small = p.Without(func(name string) bool {
+			one := l.known[name]
+			return one != nil && takes(&one.silence, p, now, steady)
+		})
+		if len(l.shrunk) >= mostShrunk {
+			clear(l.shrunk)
+		}
+		l.shrunk[of] = small
+	}
+	return small
+}
+
+// takes reports whether a region may take its share of what is granted at now. steady is the
+// same moment on the clock of its silence.
+func takes(s *lease.Silence, p *limiter.Policy, now, steady limit.Micros) bool {
+	spec := p.Limit.Spec()
+	switch {
+	case spec.Algorithm == limit.TokenBucket:
+		return s.Covers(steady)
+	case spec.Algorithm == limit.SlidingLog, spec.Align == limit.AlignFirstRequest:
+		return s.Lately(steady-spec.Period, steady)
+	}
+	passed := now % spec.Period
+	left := spec.Period - passed
+	ahead := max(beforeNext, limit.Micros(p.Terms.Lead+p.Terms.Interval)*limit.Millisecond)
+	return s.Covers(steady-passed) || left <= ahead && s.Covers(steady+left)
+}
+
+// watch reports which regions are silent, until ctx ends.
+func (l *links) watch(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		l.report()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *links) report() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, one := range l.known {
+		silent, value := one.silence.Covers(l.steady()), 0.0
+		if silent {
+			value = 1
+		}
+		l.gauge.WithLabelValues(name).Set(value)
+		switch {
+		case silent && !one.silent:
+			l.log.Warn("a region is silent: its static shares are withheld from the others", "region", name)
+		case one.silent && !silent:
+			l.log.Info("a region is heard again: its static shares are withheld until the windows end that began in its silence", "region", name)
+		}
+		one.silent = silent
+	}
+}

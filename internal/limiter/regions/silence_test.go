@@ -1,0 +1,153 @@
+package regions_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/memory"
+	"github.com/weirlimit/weir/internal/limiter/regions"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// weighed is an aggregator of which us asks, and eu, with a share of a quarter, is heard or not.
+type weighed struct {
+	t       *testing.T
+	now     limit.Micros
+	store   *regions.Store
+	policy  *limiter.Policy
+	metrics *telemetry.Registry
+	seq     map[string]uint64
+}
+
+var quarters = rule.Regions{{Name: "eu", Weight: 1}, {Name: "us", Weight: 3}}
+
+// newWeighed makes one that starts a second after a window began.
+func newWeighed(t *testing.T, s limit.Spec) *weighed {
+	t.Helper()
+	l, err := limit.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &weighed{t: t, now: 1_700_000_000*limit.Second/s.Period*s.Period + limit.Second, seq: map[string]uint64{}, metrics: telemetry.NewRegistry("test")}
+	w.policy = limiter.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	w.policy.Scope, w.policy.OnFailure, w.policy.Regions = rule.ScopeGlobal, lease.FailureLocal, quarters
+	clock := func() limit.Micros { return w.now }
+	counters := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: clock})
+	w.store = regions.New(regions.Config{Store: counters, MaxKeys: 100, MaxBytes: 1 << 20, Now: clock, Metrics: w.metrics})
+	w.store.SetRegions(quarters)
+	return w
+}
+
+// spend lets us spend all that it gets at once.
+func (w *weighed) spend() (got int64) {
+	for {
+		asks := []limiter.Ask{{Policy: w.policy, Key: []byte("k"), Region: "us", Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
+		grants := make([]lease.Grant, 1)
+		w.store.Acquire(context.Background(), asks, grants)
+		if grants[0].Limit != w.policy.Terms.Capacity {
+			w.t.Errorf("clients are told of a limit of %d", grants[0].Limit)
+		}
+		if grants[0].Granted == 0 {
+			return got
+		}
+		got++
+	}
+}
+
+// pass lets the time pass, in which these regions call twice a second and get their replies.
+func (w *weighed) pass(d limit.Micros, heard ...string) {
+	for ends := w.now + d; w.now < ends; w.now += limit.Second / 2 {
+		for _, region := range heard {
+			w.seq[region]++
+			w.store.Called(region, limiter.HolderID{region[0]}, w.seq[region], w.seq[region]-1)
+		}
+	}
+}
+
+// The share of a silent region is withheld in the windows that began in its silence until they
+// end, and in no others.
+func TestWithheldWindows(t *testing.T) {
+	for _, algorithm := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow} {
+		w := newWeighed(t, limit.Spec{Algorithm: algorithm, Count: 100, Period: limit.Minute})
+		want := func(n int64, what string) {
+			t.Helper()
+			if got := w.spend(); got != n {
+				t.Errorf("%v, %s: %d units, want %d", algorithm, what, got, n)
+			}
+		}
+		want(100, "the window began before the aggregator")
+		w.pass(2*limit.Minute, "us")
+		want(75, "eu has never called")
+		w.pass(10*limit.Second, "us", "eu")
+		want(0, "eu is heard again in the window of its share")
+		w.pass(110*limit.Second, "us", "eu")
+		want(100, "eu was heard when the window began")
+		w.pass(20*limit.Second, "us")
+		want(0, "eu is silent in a window that began before")
+		w.pass(100*limit.Second, "us")
+		want(75, "eu was silent when the window began")
+	}
+}
+
+// A token bucket has no windows: the share is withheld as long as the region is silent.
+func TestWithheldBucket(t *testing.T) {
+	w := newWeighed(t, limit.Spec{Count: 60, Period: limit.Minute, Burst: 40})
+	w.pass(4*limit.Second, "us")
+	if got := w.spend(); got != 30 {
+		t.Errorf("%d units of a new bucket of 40, eu silent, want 30", got)
+	}
+	w.pass(20*limit.Second, "us")
+	if got := w.spend(); got != 15 {
+		t.Errorf("%d units in 20 s at 60 a minute, eu silent, want 15", got)
+	}
+	w.pass(2*limit.Second, "us", "eu")
+	w.spend()
+	w.pass(20*limit.Second, "us", "eu")
+	if got := w.spend(); got != 20 {
+		t.Errorf("%d units in 20 s at 60 a minute, want 20", got)
+	}
+}
+
+// A log has no windows either, but remembers a period: so long it is withheld after the silence.
+func TestWithheldLog(t *testing.T) {
+	w := newWeighed(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: limit.Minute})
+	w.pass(4*limit.Second, "us")
+	if got := w.spend(); got != 75 {
+		t.Errorf("%d units, eu silent, want 75", got)
+	}
+	w.pass(59*limit.Second, "us", "eu")
+	if got := w.spend(); got != 0 {
+		t.Errorf("%d units more within the minute", got)
+	}
+	w.pass(70*limit.Second, "us", "eu")
+	if got := w.spend(); got != 100 {
+		t.Errorf("%d units, eu heard for longer than a minute, want 100", got)
+	}
+}
+
+// Nothing is withheld from a rule that does not enforce shares.
+func TestWithheldByRule(t *testing.T) {
+	w := newWeighed(t, limit.Spec{Count: 100, Period: limit.Hour})
+	w.policy.OnFailure = lease.FailureAllow
+	if got := w.spend(); got != 100 {
+		t.Errorf("%d units, want 100", got)
+	}
+}
+
+// Acknowledgements without a reply, and of replies to others, do not make a region heard.
+func TestForeignAcknowledgements(t *testing.T) {
+	w := newWeighed(t, limit.Spec{Count: 100, Period: limit.Hour})
+	for seq := range uint64(20) {
+		w.now += limit.Second / 2
+		w.store.Called("eu", limiter.HolderID{1}, 2*seq+1, 2*seq+2) // of a call that never came
+		w.store.Called("us", limiter.HolderID{2}, seq+1, seq)
+		w.store.Called("ap", limiter.HolderID{3}, seq+1, seq) // has no share
+	}
+	if got := w.spend(); got != 75 {
+		t.Errorf("%d units, eu silent, want 75", got)
+	}
+}
