@@ -1,4 +1,5 @@
-// Command weir checks, converts and compiles Weir's rules files.
+// Command weir checks, converts and compiles Weir's rules files, and puts them in force through
+// Consul.
 package main
 
 import (
@@ -21,6 +22,9 @@ type cli struct {
 	Convert  convertCmd  `cmd:"" help:"Turn a configuration of envoyproxy/ratelimit into rules and bindings, and list what cannot be converted."`
 	Compile  compileCmd  `cmd:"" help:"Print the compiled form of a rules file, to bundle in the filter's plugin configuration."`
 	Key      keyCmd      `cmd:"" help:"Print the key under which requests with these values are counted, as it is in Redis."`
+	Apply    applyCmd    `cmd:"" help:"Put a rules file in force as a new version, in Consul's key-value store."`
+	History  historyCmd  `cmd:"" help:"List the versions of the rules in Consul, the newest first: who, when and why; or print one."`
+	Rollback rollbackCmd `cmd:"" help:"Put the rules of an earlier version in force again, as a new version."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 }
 

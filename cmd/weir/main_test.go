@@ -77,12 +77,17 @@ func TestWeir(t *testing.T) {
 		"convert_same":     "convert ratelimit/plain --rules new.yaml --descriptors ./new.yaml",
 		"convert_there":    "convert ratelimit/plain --rules new.yaml --descriptors good.yaml",
 
-		"compile_good": "compile good.yaml",
-		"compile_bad":  "compile bad.yaml",
-		"compile_none": "compile none.yaml",
-		"key":          "key 203.0.113.195 /v1/a|b",
-		"key_escaped":  "key 203.0.113.195 /v1/{a}%20b",
-		"key_long":     "key 203.0.113.195 /v1/" + strings.Repeat("x", 90),
+		"compile_good":  "compile good.yaml",
+		"compile_bad":   "compile bad.yaml",
+		"compile_none":  "compile none.yaml",
+		"apply_without": "apply good.yaml",
+		"apply_bad":     "apply bad.yaml --dry-run",
+		"apply_none":    "apply none.yaml --reason test",
+		"apply_stated":  "apply stated.yaml --reason test",
+
+		"key":         "key 203.0.113.195 /v1/a|b",
+		"key_escaped": "key 203.0.113.195 /v1/{a}%20b",
+		"key_long":    "key 203.0.113.195 /v1/" + strings.Repeat("x", 90),
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(binary, strings.Fields(args)...)

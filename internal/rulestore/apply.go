@@ -34,29 +34,25 @@ func (s *Store) Apply(ctx context.Context, document []byte, c Change) (Version, 
 // Rollback puts the document of an earlier version in force again, as a new version;
 // number 0: that of the version before the one in force.
 func (s *Store) Rollback(ctx context.Context, number uint64, c Change) (Version, error) {
-	if number == 0 {
-		current, err := s.Current(ctx)
-		switch {
-		case err != nil:
-			return Version{}, err
-		case current.Number < 2:
-			return Version{}, fmt.Errorf("no version is before the one in force: %w", ErrNone)
-		}
-		number = current.Number - 1
-		c.On = current.Number
+	current, err := s.Current(ctx)
+	if err != nil && number == 0 || err != nil && !errors.As(err, new(*DamagedError)) {
+		return Version{}, err
 	}
-	v, err := s.Version(ctx, number)
+	v, err := s.Earlier(ctx, number, current)
 	if err != nil {
 		return Version{}, err
+	}
+	if number == 0 {
+		c.On = current.Number // the version before another one would be another one
 	}
 	document, err := s.Document(ctx, v)
 	if err != nil {
 		return Version{}, err
 	}
-	if _, err := Parse(fmt.Sprintf("version %d", number), document); err != nil {
+	if _, err := Parse(fmt.Sprintf("version %d", v.Number), document); err != nil {
 		return Version{}, err
 	}
-	return s.apply(ctx, document, c, number)
+	return s.apply(ctx, document, c, v.Number)
 }
 
 func (s *Store) apply(ctx context.Context, document []byte, c Change, rollbackTo uint64) (Version, error) {

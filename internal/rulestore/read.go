@@ -74,6 +74,17 @@ func (s *Store) Version(ctx context.Context, number uint64) (Version, error) {
 	return ParseVersion(p.Key, p.Value)
 }
 
+// Earlier returns a version that is kept; number 0: the one before current.
+func (s *Store) Earlier(ctx context.Context, number uint64, current Version) (Version, error) {
+	switch {
+	case number != 0:
+		return s.Version(ctx, number)
+	case current.Number < 2:
+		return Version{}, fmt.Errorf("no version is before the one in force: %w", ErrNone)
+	}
+	return s.Version(ctx, current.Number-1)
+}
+
 // Document reads and checks the document of a version. The error is a [DamagedError] if
 // Consul answers, and the document is not there as a whole.
 func (s *Store) Document(ctx context.Context, v Version) ([]byte, error) {

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/weirlimit/weir/internal/rulestore"
+)
+
+// consulTime bounds all calls of a command.
+const consulTime = 30 * time.Second
+
+// kv has the flags of commands that use the rules in Consul. The token and TLS come from
+// Consul's own variables, such as CONSUL_HTTP_TOKEN.
+type kv struct {
+	Consul  string `default:"127.0.0.1:8500" env:"CONSUL_HTTP_ADDR" placeholder:"HOST:PORT" help:"Agent of Consul."`
+	Primary string `placeholder:"DATACENTER" help:"Datacenter of Consul that has the rules; default: the agent's."`
+}
+
+// use runs calls of the store, which end with ctx.
+func (k *kv) use(calls func(ctx context.Context, s *rulestore.Store) error) error {
+	s, err := rulestore.Open(k.Consul, k.Primary)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), consulTime)
+	defer cancel()
+	return calls(ctx, s)
+}
+
+// change has the flags of commands that make a version.
+type change struct {
+	kv     `embed:""`
+	Reason string `placeholder:"TEXT" help:"Why: it is kept with the version. Required without --dry-run."`
+	Author string `placeholder:"NAME" help:"Who: it is kept with the version; default: the user of this machine."`
+	DryRun bool   `help:"Only print what would change."`
+}
+
+// Validate returns a mistake in the command line.
+func (c *change) Validate() error {
+	if c.Reason == "" && !c.DryRun {
+		return errors.New("--reason is missing; write why the rules change")
+	}
+	return nil
+}
+
+// by is who makes the change, and why.
+func (c *change) by() rulestore.Change {
+	who := c.Author
+	if who == "" {
+		if u, err := user.Current(); err == nil {
+			who = u.Username
+		}
+	}
+	return rulestore.Change{Who: who, Why: c.Reason}
+}
+
+// compare prints how a document differs from that of the version in force.
+func compare(ctx context.Context, s *rulestore.Store, before rulestore.Version, name string, document []byte, out io.Writer) error {
+	was, in := []byte(nil), "nothing"
+	if !before.Zero() {
+		in = fmt.Sprintf("version %d", before.Number)
+		var err error
+		if was, err = s.Document(ctx, before); err != nil {
+			return err
+		}
+	}
+	diff := udiff.Unified(in, name, string(was), string(document))
+	if diff == "" {
+		diff = fmt.Sprintf("%s is the same as %s, which is in force\n", name, in)
+	}
+	_, err := io.WriteString(out, diff)
+	return err
+}
+
+// finish reports a new version and deletes what nobody needs any more.
+func finish(ctx context.Context, s *rulestore.Store, v rulestore.Version, stdout, stderr io.Writer) {
+	fmt.Fprintf(stdout, "version %d is in force: revision %d\n", v.Number, v.Revision)
+	if err := s.Clean(ctx); err != nil {
+		fmt.Fprintf(stderr, "warning: %v\n", err)
+	}
+}
+
+type applyCmd struct {
+	File   string `arg:"" help:"Rules file."`
+	change `embed:""`
+	On     uint64 `placeholder:"N" help:"Refuse if another version than N is in force: the file was made of that one."`
+}
+
+// Run checks the file as a whole, then puts it in force.
+func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
+	document, err := os.ReadFile(a.File)
+	if err != nil {
+		return err
+	}
+	if _, err := rulestore.Parse(a.File, document); err != nil {
+		return err
+	}
+	return a.use(func(ctx context.Context, s *rulestore.Store) error {
+		if a.DryRun {
+			current, err := s.Current(ctx)
+			if err != nil {
+				return err
+			}
+			return compare(ctx, s, current, a.File, document, stdout)
+		}
+		by := a.by()
+		by.On = a.On
+		v, err := s.Apply(ctx, document, by)
+		if err != nil {
+			return err
+		}
+		finish(ctx, s, v, stdout, stderr)
+		return nil
+	})
+}

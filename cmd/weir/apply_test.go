@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// session runs the program against an agent of its own.
+type session struct {
+	t     *testing.T
+	agent *consul.Agent
+}
+
+// weir runs the program; the exit status and all of texts must be as wanted. It returns
+// what was printed.
+func (s *session) weir(status int, args []string, texts ...string) string {
+	s.t.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(cmd.Environ(), "CONSUL_HTTP_ADDR="+s.agent.Addr)
+	out, _ := cmd.CombinedOutput() // the status is looked at
+	if got := cmd.ProcessState.ExitCode(); got != status {
+		s.t.Errorf("weir %q: exit status %d, want %d\n%s", args, got, status, out)
+	}
+	for _, want := range texts {
+		if !strings.Contains(string(out), want) {
+			s.t.Errorf("weir %q printed\n%s\nwithout %q", args, out, want)
+		}
+	}
+	return string(out)
+}
+
+// Rules are applied, looked at and rolled back.
+func TestApply(t *testing.T) {
+	dir := proc.LogDir(t)
+	s := &session{t, consul.Start(t, dir)}
+	file := func(name, limit string) string {
+		return proc.WriteFile(t, filepath.Join(dir, name), "rules:\n- { name: a, key: [client_ip], limit: "+limit+" }\n- { name: b, key: [path], limit: 5/1s }\n")
+	}
+	one, two := file("one.yaml", "10/1m"), file("two.yaml", "20/1m")
+	s.weir(0, []string{"history"}, "no rules have been applied")
+	s.weir(1, []string{"rollback", "--reason", "nothing"}, "no version is before")
+	s.weir(0, []string{"apply", one, "--dry-run"}, "+rules:")
+	s.weir(0, []string{"apply", one, "--reason", "begin", "--author", "ann"}, "version 1 is in force")
+	s.weir(0, []string{"apply", one, "--dry-run"}, "is the same as version 1")
+	s.weir(0, []string{"apply", two, "--dry-run"}, "--- version 1", "-- { name: a, key: [client_ip], limit: 10/1m }", "+- { name: a, key: [client_ip], limit: 20/1m }")
+	s.weir(1, []string{"history", "2"}, "version 2: there is no such version")
+	s.weir(0, []string{"apply", two, "--reason", "more"}, "version 2 is in force")
+	s.weir(1, []string{"apply", one, "--reason", "late", "--on", "1"}, "nothing was changed", "applied version 2 meanwhile")
+	s.weir(0, []string{"rollback", "--dry-run"}, "+- { name: a, key: [client_ip], limit: 10/1m }")
+	s.weir(0, []string{"rollback", "--reason", "too much", "--author", "bob"}, "version 3 is in force")
+	if out := s.weir(0, []string{"history", "3"}); !strings.Contains(out, "10/1m") {
+		t.Errorf("version 3 is\n%s", out)
+	}
+	s.weir(0, []string{"history"}, "3 * ", "bob", "back to 1: too much", "ann", "begin")
+	s.weir(0, []string{"history", "--format", "json"}, `"rollback_to": 1`, `"why": "more"`)
+	s.weir(1, []string{"apply", "testdata/bad.yaml", "--reason", "bad"}, "testdata/bad.yaml:")
+	s.weir(0, []string{"rollback", "2", "--reason", "after all"}, "version 4 is in force")
+	s.agent.Kill()
+	s.weir(1, []string{"apply", one, "--reason", "away"}, "consul cannot read weir/rules/manifest")
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/weirlimit/weir/internal/rulestore"
+)
+
+type historyCmd struct {
+	Number uint64 `arg:"" optional:"" help:"Print the rules of this version."`
+	kv     `embed:""`
+	Format string `enum:"text,json" default:"text" help:"How to print the list: text, or json for programs."`
+}
+
+// Run prints the versions, or the document of one.
+func (h *historyCmd) Run(stdout io.Writer) error {
+	return h.use(func(ctx context.Context, s *rulestore.Store) error {
+		if h.Number != 0 {
+			v, err := s.Version(ctx, h.Number)
+			if err != nil {
+				return err
+			}
+			document, err := s.Document(ctx, v)
+			if err == nil {
+				_, err = stdout.Write(document)
+			}
+			return err
+		}
+		versions, damaged := s.History(ctx)
+		if len(versions) == 0 && damaged != nil {
+			return damaged
+		}
+		current, err := s.Current(ctx)
+		return errors.Join(h.print(stdout, versions, current.Number), err, damaged)
+	})
+}
+
+func (h *historyCmd) print(out io.Writer, versions []rulestore.Version, inForce uint64) error {
+	if h.Format == "json" {
+		text, err := json.MarshalIndent(append([]rulestore.Version{}, versions...), "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(out, "%s\n", text)
+		return err
+	}
+	if len(versions) == 0 {
+		_, err := fmt.Fprintln(out, "no rules have been applied")
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "version\twhen\twho\twhy")
+	for _, v := range versions {
+		number, why := strconv.FormatUint(v.Number, 10), strings.Join(strings.Fields(v.Why), " ")
+		if v.Number == inForce {
+			number += " *"
+		}
+		if v.RollbackTo != 0 {
+			why = fmt.Sprintf("back to %d: %s", v.RollbackTo, why)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", number, v.When.Format(time.DateTime), v.Who, why)
+	}
+	return table.Flush()
+}
+
+type rollbackCmd struct {
+	Number uint64 `arg:"" optional:"" help:"Version whose rules come back; default: the one before that in force."`
+	change `embed:""`
+}
+
+// Run makes a new version with the rules of an earlier one.
+func (r *rollbackCmd) Run(stdout io.Writer, stderr errorWriter) error {
+	return r.use(func(ctx context.Context, s *rulestore.Store) error {
+		if r.DryRun {
+			return r.dryRun(ctx, s, stdout)
+		}
+		v, err := s.Rollback(ctx, r.Number, r.by())
+		if err != nil {
+			return err
+		}
+		finish(ctx, s, v, stdout, stderr)
+		return nil
+	})
+}
+
+func (r *rollbackCmd) dryRun(ctx context.Context, s *rulestore.Store, stdout io.Writer) error {
+	current, err := s.Current(ctx)
+	if err != nil {
+		return err
+	}
+	earlier, err := s.Earlier(ctx, r.Number, current)
+	if err != nil {
+		return err
+	}
+	document, err := s.Document(ctx, earlier)
+	if err != nil {
+		return err
+	}
+	return compare(ctx, s, current, fmt.Sprintf("version %d", earlier.Number), document, stdout)
+}
