@@ -22,11 +22,11 @@ var actions = map[string]func(*World, Action){
 	"cut replies to REGION": func(w *World, a Action) { w.Region(a.region).Link.Swallow() },
 	"heal REGION":           func(w *World, a Action) { w.Region(a.region).Link.Heal() },
 
-	"kill redis of RULE in REGION": func(w *World, a Action) { w.Region(a.region).killRedis(a.rule) },
+	"kill redis of RULE in REGION": func(w *World, a Action) { w.killRedis(w.Region(a.region), a.rule) },
 	"start redis in REGION":        func(w *World, a Action) { w.Region(a.region).startRedis() },
 
-	"kill consul in REGION":  func(w *World, a Action) { w.Region(a.region).Consul.Kill() },
-	"start consul in REGION": func(w *World, a Action) { w.Region(a.region).Consul.Begin() },
+	"kill the leader of consul in REGION": func(w *World, a Action) { w.Region(a.region).Consul.Leader().Kill() },
+	"start consul in REGION":              func(w *World, a Action) { w.Region(a.region).startConsul() },
 }
 
 // readAction finds the action that the words are.

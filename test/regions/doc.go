@@ -23,7 +23,8 @@
 //	heal REGION
 //	kill redis of RULE in REGION          the master that has the counter of a rule
 //	start redis in REGION                 all masters that were killed, empty
-//	kill consul in REGION, start consul in REGION
+//	kill the leader of consul in REGION
+//	start consul in REGION                what was killed of it
 //
 // A bound is "VALUE", "at most VALUE", "at least VALUE", "VALUE to VALUE" or "VALUE ± PERCENT". After "fails" it
 // is "below VALUE", "above VALUE" or "outside VALUE to VALUE", or nothing follows but "never". [Figures] lists the

@@ -1,9 +1,12 @@
 package regions
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // Row is an expectation and what was measured.
@@ -36,6 +39,20 @@ func (p *Played) Judge() (rows []Row) {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// Seconds is what each load had answered with 200 in each second, and of how many requests.
+func (p *Played) Seconds() string {
+	var b strings.Builder
+	for i, l := range p.Script.Loads {
+		fmt.Fprintf(&b, "%s of %s, from %s:", l.Region, cmp.Or(l.Rule, "no rule"), l.From)
+		for at := l.From; at < l.To; at += time.Second {
+			second := p.results[i].Seconds[p.begin.Add(at).Unix()]
+			fmt.Fprintf(&b, " %d/%d", second.OK, second.Sent)
+		}
+		fmt.Fprintf(&b, "; %v, %d failed: %v\n", p.results[i].Status, p.results[i].Failed, p.results[i].FirstError)
+	}
+	return b.String()
 }
 
 // Print writes rows as a table.

@@ -36,7 +36,6 @@ func (w *World) Play(s *Script) *Played {
 	w.t.Helper()
 	p := &Played{Script: s, results: make([]*drive.Result, len(s.Loads)), marks: map[time.Duration]Mark{}}
 	for _, r := range w.Regions {
-		r.Link.Heal()
 		r.Link.SetTrip(s.Trips[r.Name])
 	}
 	w.quiet()

@@ -72,7 +72,11 @@ func Document(scripts []*Script) (string, error) {
 			all = append(all, r.yaml)
 		}
 	}
-	text, err := yaml.Marshal(map[string]any{"rules": all})
+	weights := map[string]any{}
+	for _, name := range Names {
+		weights[name] = 1
+	}
+	text, err := yaml.Marshal(map[string]any{"regions": weights, "rules": all})
 	if err != nil {
 		return "", err
 	}

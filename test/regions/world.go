@@ -30,7 +30,7 @@ type Region struct {
 	Name     string
 	Link     *stack.Link // from its replicas to the aggregator
 	Redis    *redistest.Cluster
-	Consul   *consul.Agent
+	Consul   *consul.Datacenter
 	Replicas []*region.Region
 	PoPs     []*envoy.Envoy
 
@@ -45,24 +45,25 @@ const each = 2
 func Start(t proc.T, dir, rules string) *World {
 	t.Helper()
 	w := &World{t: t}
+	for _, name := range Names {
+		w.Regions = append(w.Regions, &Region{Name: name})
+	}
+	w.startConsul(dir)
 	w.Aggregator = region.New(t, region.Config{
-		Dir: dir, Name: "global", Rules: rules, Flags: []string{"--state", filepath.Join(dir, "global.state")},
+		Dir: dir, Name: "global", Rules: rules,
+		Flags: []string{"--state", filepath.Join(dir, "global.state"), "--consul", w.Regions[0].Consul.Servers[0].Addr},
 		Command: func(argv []string) []string {
 			return append([]string{proc.Built(t, "bin/weir-global", "build")}, argv[1:]...)
 		},
 	})
-	for _, name := range Names {
-		r := &Region{Name: name, Link: stack.NewLink(t, w.Aggregator.Addr)}
-		w.Regions = append(w.Regions, r)
-	}
-	w.startConsul(dir)
 	w.Aggregator.Begin()
 	for _, r := range w.Regions {
+		r.Link = stack.NewLink(t, w.Aggregator.Addr)
 		r.Redis = redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(nodeTimeout))
 		for i := range each {
 			r.Replicas = append(r.Replicas, region.New(t, region.Config{
 				Dir: dir, Name: fmt.Sprintf("%s-%d", r.Name, i+1), Rules: rules,
-				Flags: []string{"--region", r.Name, "--global", r.Link.Addr, "--consul", r.Consul.Addr,
+				Flags: []string{"--region", r.Name, "--global", r.Link.Addr, "--consul", r.Consul.Servers[0].Addr,
 					"--redis", strings.Join(r.Redis.Addrs(), ","), "--replicas", fmt.Sprint(each)},
 			}))
 			r.Replicas[i].Begin()
@@ -76,19 +77,16 @@ func Start(t proc.T, dir, rules string) *World {
 // nodeTimeout is more than a node of Redis may be held up by a machine that starts a world.
 const nodeTimeout = 5 * time.Second
 
-// startConsul starts an agent for each region, all of them joined over WAN.
+// startConsul starts a datacenter for each region. The first is the primary, of three
+// servers; the others have joined it over WAN.
 func (w *World) startConsul(dir string) {
 	w.t.Helper()
-	var join []string
-	for _, r := range w.Regions {
-		wan := proc.FreePort(w.t)
-		of := filepath.Join(dir, "consul-"+r.Name)
-		if err := os.MkdirAll(of, 0o755); err != nil {
-			w.t.Fatalf("%v", err)
+	for i, r := range w.Regions {
+		cfg := consul.Config{Dir: dir, Name: r.Name, Servers: 3}
+		if i > 0 {
+			cfg.Primary, cfg.Servers = w.Regions[0].Consul, 1
 		}
-		r.Consul = consul.New(w.t, of, append([]string{"-datacenter", r.Name, "-serf-wan-port", fmt.Sprint(wan)}, join...)...)
-		join = append(join, "-retry-join-wan", fmt.Sprintf("127.0.0.1:%d", wan))
-		r.Consul.Start()
+		r.Consul = consul.StartDatacenter(w.t, cfg)
 	}
 }
 
@@ -158,7 +156,8 @@ func (r *Region) Cut() {
 }
 
 // killRedis kills the master that has a counter of a rule.
-func (r *Region) killRedis(rule string) {
+func (w *World) killRedis(r *Region, rule string) {
+	w.t.Helper()
 	for _, m := range r.Redis.Masters() {
 		if keys, _ := m.Do("KEYS", "*"+rule+"*").([]any); len(keys) > 0 {
 			r.dead = append(r.dead, m)
@@ -166,8 +165,7 @@ func (r *Region) killRedis(rule string) {
 			return
 		}
 	}
-	r.dead = append(r.dead, r.Redis.Nodes[0]) // a counter that does not exist yet may be on any
-	r.Redis.Nodes[0].Kill()
+	w.t.Fatalf("no master of %s has a counter of %s", r.Name, rule)
 }
 
 // startRedis starts what was killed.
@@ -176,6 +174,15 @@ func (r *Region) startRedis() {
 		m.Restart()
 	}
 	r.dead = nil
+}
+
+// startConsul starts servers that are down.
+func (r *Region) startConsul() {
+	for _, server := range r.Consul.Servers {
+		if server.Exited() {
+			server.Begin()
+		}
+	}
 }
 
 // mend ends every fault, whether the script has ended it or not.
@@ -187,9 +194,7 @@ func (w *World) mend() {
 	for _, r := range w.Regions {
 		r.Link.Heal()
 		r.startRedis()
-		if r.Consul.Exited() {
-			r.Consul.Begin()
-		}
+		r.startConsul()
 	}
 	w.Aggregator.AwaitReady()
 }
@@ -203,6 +208,9 @@ func (w *World) quiet() {
 				m := replica.Metrics()
 				if status, text := replica.Ready(); status != http.StatusOK {
 					return text
+				}
+				if m[`weir_consul_ok{task="register"}`] != 1 {
+					return "it is not registered in Consul"
 				}
 				if m["weir_remote_up"] != 1 || m["weir_redis_breakers_open"] != 0 {
 					return fmt.Sprintf("aggregator up: %v, nodes of Redis away: %v", m["weir_remote_up"], m["weir_redis_breakers_open"])

@@ -39,13 +39,12 @@ func NewLink(t proc.T, addr string) *Link {
 // Cut closes every connection and refuses new ones until Heal.
 func (l *Link) Cut() { l.proxy.Stop() }
 
-// SetTrip is how long a call and its reply travel, half of it each, whatever happens to
-// the link besides. It is called before the link is used.
+// SetTrip heals the link, and sets how long a call and its reply travel, half of it each,
+// whatever happens to the link from now on.
 func (l *Link) SetTrip(d time.Duration) {
 	l.t.Helper()
 	l.trip = d
-	l.add(latency, "upstream", l.trip/2)
-	l.add(latency, "downstream", l.trip/2)
+	l.Heal()
 }
 
 // Delay holds every reply back for d, until Heal.
@@ -72,7 +71,8 @@ func (l *Link) Heal() {
 	l.t.Helper()
 	l.proxy.Toxics.ResetToxics(l.t.Context())
 	if l.trip > 0 {
-		l.SetTrip(l.trip)
+		l.add(latency, "upstream", l.trip/2)
+		l.add(latency, "downstream", l.trip/2)
 	}
 	if err := l.proxy.Start(); err != nil && !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
 		l.t.Fatalf("link: %v", err)

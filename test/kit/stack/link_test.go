@@ -38,6 +38,7 @@ func TestLink(t *testing.T) {
 		{"far away", func() { l.SetTrip(200 * time.Millisecond) }, true, 200 * time.Millisecond},
 		{"swallowing calls", l.SwallowCalls, false, 500 * time.Millisecond},
 		{"healed, and still far away", l.Heal, true, 200 * time.Millisecond},
+		{"near", func() { l.SetTrip(0) }, true, 0},
 	} {
 		state.apply()
 		start := time.Now()

@@ -32,13 +32,15 @@ func TestScripts(t *testing.T) {
 	w := regions.Start(t, proc.LogDir(t), rules)
 	for _, s := range scripts {
 		t.Run(s.Name, func(t *testing.T) {
-			rows := w.Play(s).Judge()
+			played := w.Play(s)
+			rows := played.Judge()
 			all = append(all, rows...)
 			for _, r := range rows {
 				if t.Logf("%+v", r); r.Verdict == regions.Fails {
 					t.Errorf("%s: %s, want %s", r.Figure, r.Measured, r.Promise)
 				}
 			}
+			t.Logf("answered with 200, by second:\n%s", played.Seconds())
 		})
 	}
 }
