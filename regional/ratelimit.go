@@ -31,6 +31,7 @@ func newRateLimitService(ctx context.Context, cfg *config.Config, t *tier.Tier) 
 		Rules:    func(name string) *limiter.Policy { return t.Service.Policy(name, 0) },
 		Replicas: int64(cfg.Replicas),
 		Metrics:  t.Metrics,
+		Tracer:   t.Tracer(),
 		Log:      t.Log,
 	})
 	if err != nil {

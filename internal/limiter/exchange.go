@@ -7,8 +7,10 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb/bridge"
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // exchange is one call of Acquire: request, asks, grants and response. Its memory is used
@@ -18,6 +20,7 @@ type exchange struct {
 	response wire.Response
 	in, out  []byte // the encoded messages
 
+	parent  string // the call's traceparent header; empty: it has none
 	holder  HolderID
 	asks    []Ask
 	index   []int32 // of each ask's want in the request
@@ -37,6 +40,18 @@ func (s *Service) release(x *exchange) {
 // acquire answers x.request in x.response. An error means that nothing was
 // applied; it is a *RequestError, a *ProtocolError or ErrTooManyHolders.
 func (s *Service) acquire(ctx context.Context, x *exchange) error {
+	ctx, span := s.serve(ctx, quotapbconnect.QuotaServiceAcquireProcedure, x.parent, x.request.TraceParent)
+	defer span.End()
+	err := s.decide(ctx, x)
+	if err != nil {
+		telemetry.Fail(span, err)
+	} else {
+		x.describe(span)
+	}
+	return err
+}
+
+func (s *Service) decide(ctx context.Context, x *exchange) error {
 	rules := s.rules.Load()
 	if err := check(&x.request); err != nil {
 		return err

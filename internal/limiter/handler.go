@@ -124,11 +124,20 @@ func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
 	if err := h.allowed(r.TLS, x.request.Region); err != nil {
 		return err
 	}
+	x.parent = parent(r.Header)
 	if err := h.service.acquire(ctx, x); err != nil {
 		return err
 	}
 	x.out = x.response.Append(x.out[:0])
 	return nil
+}
+
+// parent is the traceparent header of a call; empty: it has none.
+func parent(h http.Header) string {
+	if values := h["Traceparent"]; len(values) == 1 {
+		return values[0]
+	}
+	return ""
 }
 
 // readBody reads a request's body, of at most wire.MaxMessage bytes, behind dst.
@@ -204,6 +213,7 @@ var errNoRules = errors.New("rules: none are loaded yet; ask again when the regi
 func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
 	x := new(exchange) // its wants point into the message
 	fromMessage(&x.request, r.Msg)
+	x.parent = parent(r.Header())
 	ctx, cancel := inTime(ctx, patience(ctx))
 	defer cancel()
 	var err error
@@ -224,8 +234,11 @@ func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequ
 func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error) {
 	ctx, cancel := inTime(ctx, patience(ctx))
 	defer cancel()
+	ctx, span := p.service.serve(ctx, quotapbconnect.QuotaServiceSlotProcedure, parent(r.Header()), nil)
+	defer span.End()
 	answer, err := p.service.slot(ctx, r.Msg)
 	if err != nil {
+		telemetry.Fail(span, err)
 		p.service.metrics.rejected.Inc()
 		return nil, coded(err)
 	}

@@ -89,7 +89,7 @@ func (j *judge) request(ctx context.Context, asks []Ask, grants []lease.Grant, j
 		j.GiveBack(ctx, asks, judgments)
 	}
 	for i := range asks {
-		j.count(asks[i].Policy.Rule, &judgments[i])
+		j.count(ctx, asks[i].Policy.Rule, &judgments[i])
 	}
 }
 
@@ -147,7 +147,7 @@ func (a *Ask) GiveBack(g *lease.Grant) Ask {
 
 // count counts a judgment. It logs when decisions on a rule begin to be degraded, in each
 // way once, and when they are sound again.
-func (j *judge) count(rule string, v *Judgment) {
+func (j *judge) count(ctx context.Context, rule string, v *Judgment) {
 	r := j.rule(rule)
 	switch {
 	case v.Admitted:
@@ -164,9 +164,10 @@ func (j *judge) count(rule string, v *Judgment) {
 		return
 	}
 	r.degraded[v.Degraded].Inc()
+	telemetry.Degraded(ctx, rule, v.Degraded.String())
 	r.failed.Store(time.Now().UnixMilli())
 	if way := uint32(1) << v.Degraded; r.logged.Load()&way == 0 && r.logged.Or(way)&way == 0 {
-		j.log.Warn("rule is degraded: the store does not answer", "rule", rule, "how", v.Degraded.String(), "admitted", v.Admitted)
+		j.log.WarnContext(ctx, "rule is degraded: the store does not answer", "rule", rule, "how", v.Degraded.String(), "admitted", v.Admitted)
 	}
 }
 

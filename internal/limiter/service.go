@@ -41,6 +41,8 @@ type Config struct {
 	// and the newest reply that the replica acknowledges; ack is 0 if it acknowledges none of
 	// this store. nil: nobody is told.
 	Called func(region string, holder HolderID, seq, ack uint64)
+	// Tracer makes the spans of calls; nil: there are none.
+	Tracer *telemetry.Tracer
 	// NoLearning is true if the store does not use what holders remember of lost counters.
 	NoLearning bool
 }
@@ -59,6 +61,7 @@ type Service struct {
 	holders *holders
 	seed    string
 	metrics *metrics
+	tracer  *telemetry.Tracer
 	rules   atomic.Pointer[catalog]
 	calls   sync.Pool // of *exchange
 }
@@ -84,6 +87,7 @@ func NewService(c Config) *Service {
 		holders: newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders)),
 		seed:    c.SlotSeed,
 		metrics: newMetrics(c.Metrics),
+		tracer:  c.Tracer,
 		calls:   sync.Pool{New: func() any { return new(exchange) }},
 	}
 	s.rules.Store(noRules)

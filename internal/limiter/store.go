@@ -94,6 +94,8 @@ const (
 //     or that there is no room to count, are Unavailable; the others are not
 //     affected. An ask answered Unavailable may have been charged, at most once:
 //     that under-admits until the charge expires.
+//   - Calls over a network are traced for the spans of ctx (telemetry.Waiting); a store
+//     that gathers asks of several callers traces them for all.
 //   - Memory is bounded. Only a counter that equals a fresh one, of which nothing
 //     is out on lease, is ever evicted; if no such counter is left, new keys are
 //     Unavailable.

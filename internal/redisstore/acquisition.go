@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/rounds"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // pendingAsk is one ask on its way to Redis and back. It holds its own copy of
@@ -41,7 +42,8 @@ type pendingAsk struct {
 type acquisition struct {
 	store   *Store
 	asks    []pendingAsk
-	grouped bool // some have a group of several
+	grouped bool                    // some have a group of several
+	spans   []telemetry.SpanContext // that trace its caller; nil: none
 
 	mu      sync.Mutex
 	pending int           // groups that are not decided

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // Mode is the kind of Redis deployment. The zero value is Auto.
@@ -86,6 +87,8 @@ type Config struct {
 	// Now is the clock of the counters, for tests. Nil means each server's own,
 	// which is the only one that replicas share.
 	Now func() limit.Micros
+	// Tracer makes the spans of pipelines; nil: there are none.
+	Tracer *telemetry.Tracer
 	// Log gets a line for each node that comes or goes. Nil: no log.
 	Log *slog.Logger
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redisstore/script"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 const (
@@ -82,11 +83,16 @@ func (n *node) exchange(ctx context.Context, asks []*pendingAsk, source bool) (u
 		}
 		_ = pipe.Process(ctx, cmds[i]) // it only queues
 	}
+	ctx, span := n.trace(ctx, asks)
 	began := time.Now()
 	_, err := pipe.Exec(ctx)
 	n.observe(len(asks), time.Since(began))
 	o, why := n.outcome(cmds, err)
-	n.report(generation, o, why)
+	if why != nil {
+		telemetry.Fail(span, why)
+	}
+	span.End()
+	n.report(ctx, generation, o, why)
 	for i, p := range asks {
 		if n.settle(p, cmds[i], err) == noScript {
 			unknown = append(unknown, p)

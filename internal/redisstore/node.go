@@ -73,7 +73,7 @@ func (n *node) tend(ctx context.Context) {
 	defer func() { closeClient(n.client.Load()) }()
 	client, generation := n.current()
 	if err := prepare(ctx, client); err != nil {
-		n.report(generation, timedOut, err) // it never answered
+		n.report(ctx, generation, timedOut, err) // it never answered
 	} else {
 		n.good.Store(true)
 	}
@@ -157,7 +157,7 @@ func (n *node) current() (client *redis.Client, generation uint64) {
 }
 
 // report records in the breaker how a pipeline ended.
-func (n *node) report(generation uint64, o outcome, err error) {
+func (n *node) report(ctx context.Context, generation uint64, o outcome, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if generation != n.breaker.generation {
@@ -169,15 +169,15 @@ func (n *node) report(generation uint64, o outcome, err error) {
 		n.last = err
 	}
 	if n.breaker.report(generation, o, n.now(), jitter()) {
-		n.broke(err)
+		n.broke(ctx, err)
 	}
 }
 
-func (n *node) broke(err error) {
+func (n *node) broke(ctx context.Context, err error) {
 	n.open.Store(true)
 	n.good.Store(false)
 	n.store.counters.opened.Add(1)
-	n.store.config.Log.Warn("redis does not answer: its keys are unavailable until it does", "addr", n.addr, "error", n.store.config.advised(err))
+	n.store.config.Log.WarnContext(ctx, "redis does not answer: its keys are unavailable until it does", "addr", n.addr, "error", n.store.config.advised(err))
 	select {
 	case n.opened <- struct{}{}:
 	default:

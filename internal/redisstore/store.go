@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // Store keeps counters in Redis. Create it with [New]; it decides while [Store.Run]
@@ -84,6 +85,7 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 	s.counters.calls.Add(1)
 	s.counters.asks.Add(uint64(len(asks)))
 	c := s.newAcquisition(asks)
+	c.spans = telemetry.Waiting(ctx)
 	if len(asks) > 0 && ctx.Err() == nil {
 		out := make([]*pendingAsk, len(c.asks))
 		for i := range c.asks {

@@ -12,35 +12,47 @@ import (
 
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // call makes one call. It returns a grant for each want; nil if it failed, and then nobody
-// knows what was applied.
-func (s *Store) call(wants []wire.Want) []wire.Grant {
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+// knows what was applied. ctx has the spans that wait for it.
+func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	ctx, span := s.tracer.Call(ctx, quotapbconnect.QuotaServiceAcquireProcedure[1:])
+	defer span.End()
 	seq := s.seq.Add(1)
 	begin := time.Now()
 	to := s.tier.address()
-	answer, err := s.post(ctx, to, s.request(seq, wants).Append(nil), len(wants), seq)
+	answer, err := s.post(ctx, to, s.request(seq, wants, traceParents(ctx)))
 	s.metrics.wants.Observe(float64(len(wants)))
 	s.metrics.calls.WithLabelValues(result(err)).Inc()
 	if err != nil {
+		telemetry.Fail(span, err)
 		if s.tier.failed(to, seq, errors.Is(err, context.DeadlineExceeded)) {
-			s.log.Warn("the tier above does not answer: rules with scope: global are decided by on_failure", "address", to, "error", err)
+			s.log.WarnContext(ctx, "the tier above does not answer: rules with scope: global are decided by on_failure", "address", to, "error", err)
 		}
 		return nil
 	}
 	s.metrics.seconds.Observe(time.Since(begin).Seconds())
 	if s.tier.answered(seq) {
-		s.log.Info("the tier above answers", "address", to)
+		s.log.InfoContext(ctx, "the tier above answers", "address", to)
 	}
 	s.learn(seq, answer)
 	return answer.Grants
 }
 
+// traceParents are those of the spans that wait for a call, its own first.
+func traceParents(ctx context.Context) (headers []string) {
+	for _, s := range telemetry.Waiting(ctx) {
+		headers = append(headers, telemetry.TraceParent(s))
+	}
+	return headers[:min(len(headers), wire.MaxTraceParents)]
+}
+
 // request is the message of a call.
-func (s *Store) request(seq uint64, wants []wire.Want) *wire.Request {
+func (s *Store) request(seq uint64, wants []wire.Want, traces []string) *wire.Request {
 	version, revision := s.rules()
 	epoch := s.epoch.Load()
 	if s.ack.Load() == 0 {
@@ -49,7 +61,7 @@ func (s *Store) request(seq uint64, wants []wire.Want) *wire.Request {
 	return &wire.Request{
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
 		Holder: s.holder[:], Epoch: epoch, Seq: seq, Ack: min(s.ack.Load(), seq-1),
-		RulesVersion: version, RulesRevision: revision, Region: s.region, Wants: wants,
+		RulesVersion: version, RulesRevision: revision, Region: s.region, Wants: wants, TraceParent: traces,
 	}
 }
 
@@ -81,14 +93,17 @@ func (m malformed) Error() string {
 }
 
 // post sends a message and reads the answer.
-func (s *Store) post(ctx context.Context, to string, body []byte, wants int, seq uint64) (*wire.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.scheme+to+quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(body))
+func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.scheme+to+quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(q.Append(nil)))
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/proto")
 	// What the tier above cannot decide in half of the time would arrive too late.
 	r.Header.Set("Connect-Timeout-Ms", strconv.FormatInt((s.timeout/2).Milliseconds(), 10))
+	if len(q.TraceParent) > 0 {
+		r.Header.Set("Traceparent", q.TraceParent[0])
+	}
 	answer, err := s.tier.transport.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -107,9 +122,9 @@ func (s *Store) post(ctx context.Context, to string, body []byte, wants int, seq
 		return nil, malformed(err.Error())
 	case !wire.Spoken(m.Protocol):
 		return nil, malformed(fmt.Sprintf("protocol %d, this region speaks %s", m.Protocol, wire.Versions(wire.ProtocolMin, wire.ProtocolMax)))
-	case len(m.Grants) != wants:
-		return nil, malformed(fmt.Sprintf("%d grants for %d wants", len(m.Grants), wants))
-	case m.Seq != seq || m.Epoch == 0:
+	case len(m.Grants) != len(q.Wants):
+		return nil, malformed(fmt.Sprintf("%d grants for %d wants", len(m.Grants), len(q.Wants)))
+	case m.Seq != q.Seq || m.Epoch == 0:
 		return nil, malformed("it answers another call")
 	}
 	return &m, nil

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"context"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 const (
@@ -25,7 +27,8 @@ const (
 type parcel struct {
 	wants   []wire.Want // their groups are those of the caller
 	periods []lease.Millis
-	done    chan struct{} // closed when the parcel is answered
+	spans   []telemetry.SpanContext // that trace the caller; nil: none
+	done    chan struct{}           // closed when the parcel is answered
 
 	mu     sync.Mutex
 	grants []lease.Grant // the caller's; nil when it has gone
@@ -120,12 +123,16 @@ func (s *Store) takeGathered() []*parcel {
 // send makes one call of parcels, and answers them.
 func (s *Store) send(ps []*parcel) {
 	wants, groups := make([]wire.Want, 0, gatherMost), uint32(0)
+	var spans []telemetry.SpanContext
 	for _, p := range ps {
+		if p.spans != nil {
+			spans = telemetry.Join(spans, p.spans)
+		}
 		p.report()
 		wants = append(wants, p.wants...)
 		groups = regroup(wants[len(wants)-len(p.wants):], groups)
 	}
-	grants := s.call(wants)
+	grants := s.call(telemetry.WithWaiting(context.Background(), spans), wants)
 	for _, p := range ps {
 		if grants == nil {
 			p.fail()

@@ -45,6 +45,7 @@ type Config struct {
 	// Transport makes the calls; nil: HTTP/2.
 	Transport http.RoundTripper
 	Metrics   *telemetry.Registry // nil: metrics go nowhere
+	Tracer    *telemetry.Tracer   // makes the spans of calls; nil: there are none
 	Log       *slog.Logger        // nil: nothing is logged
 }
 
@@ -59,6 +60,7 @@ type Store struct {
 	tier    *tier
 	log     *slog.Logger
 	metrics *metrics
+	tracer  *telemetry.Tracer
 
 	epoch atomic.Uint64 // of the tier above, by its last answer; at first its own
 	seq   atomic.Uint64
@@ -89,7 +91,7 @@ func New(c Config) (*Store, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, log: c.Log, metrics: newMetrics(c.Metrics)}
+	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, log: c.Log, metrics: newMetrics(c.Metrics), tracer: c.Tracer}
 	_, _ = rand.Read(s.holder[:]) // never fails
 	s.epoch.Store(1)
 	s.tier = newTier(c.Addresses, c.Transport)
@@ -147,6 +149,7 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 		return
 	}
 	p := newParcel(asks, grants)
+	p.spans = telemetry.Waiting(ctx)
 	s.gather(p)
 	select {
 	case <-p.done:

@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/remote"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -35,6 +36,7 @@ rules:
 // time, or hangs.
 type aggregator struct {
 	t       testing.TB
+	rules   *rule.Set
 	service *limiter.Service
 	handler http.Handler
 	delay   atomic.Int64 // of a way, in nanoseconds
@@ -51,13 +53,18 @@ func newAggregator(t testing.TB) *aggregator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &aggregator{t: t}
-	a.service = limiter.NewService(limiter.Config{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 24})})
-	if err := a.service.SetRules(set); err != nil {
-		t.Fatal(err)
+	a := &aggregator{t: t, rules: set}
+	a.serve(nil)
+	return a
+}
+
+// serve begins anew, with a tracer.
+func (a *aggregator) serve(tracer *telemetry.Tracer) {
+	a.service = limiter.NewService(limiter.Config{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 24}), Tracer: tracer})
+	if err := a.service.SetRules(a.rules); err != nil {
+		a.t.Fatal(err)
 	}
 	a.handler = limiter.NewHandler(a.service, nil)
-	return a
 }
 
 // RoundTrip is the link to the aggregator.

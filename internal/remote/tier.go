@@ -130,7 +130,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case probing <- struct{}{}:
 			calls.Go(func() {
 				defer func() { <-probing }()
-				s.call(nil)
+				s.call(context.Background(), nil)
 			})
 		default:
 		}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -84,18 +85,30 @@ func (r *Registry) GaugeFunc(name, help string, value func() float64) {
 	register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
-// Histogram declares a histogram. bounds are the upper bounds of its buckets,
+// Histogram declares a histogram. bounds, of the classic one, are the upper bounds of its buckets,
 // ascending; a last bucket takes what is above.
 func (r *Registry) Histogram(name, help string, bounds []float64) Histogram {
-	return register(r, prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}))
+	return register(r, prometheus.NewHistogram(histogram(name, help, bounds)))
 }
 
 // Histograms declares a histogram with labels.
 func (r *Registry) Histograms(name, help string, bounds []float64, labels ...string) *HistogramVec {
-	return register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, labels))
+	return register(r, prometheus.NewHistogramVec(histogram(name, help, bounds), labels))
 }
 
-// Handler serves the metrics in Prometheus' text format.
+// histogram is both classic, with the bounds, and native: Prometheus takes the native one, in
+// buckets of a tenth, where it is configured to scrape those, and OTLP always.
+func histogram(name, help string, bounds []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: bounds,
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  160,
+		NativeHistogramMinResetDuration: time.Hour,
+	}
+}
+
+// Handler serves the metrics in Prometheus' text format, or as protobuf to those who ask for
+// native histograms.
 func (r *Registry) Handler() http.Handler {
 	return promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{})
 }

@@ -79,7 +79,7 @@ func (t *Tier) useAbove(above *Above) error {
 		warnPlain(above.Global, t.Log)
 	}
 	store, err := remote.New(remote.Config{
-		Addresses: above.Global, Region: above.Region, TLS: secure, ServerName: above.GlobalTLS.TLSName, Metrics: t.Metrics, Log: t.Log,
+		Addresses: above.Global, Region: above.Region, TLS: secure, ServerName: above.GlobalTLS.TLSName, Metrics: t.Metrics, Tracer: t.otlp.Tracer, Log: t.Log,
 		Rules: func() (string, uint64) { return t.Service.RulesVersion() },
 	})
 	if err != nil {

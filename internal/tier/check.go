@@ -3,6 +3,7 @@ package tier
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,6 +35,7 @@ func (c *Config) Check(inputs ...Input) error {
 		c.checkState(append(inputs, Input{"rules", c.Rules}, Input{"config", c.File})),
 		c.RedisOf.check(c.Redis),
 		c.TLS.check(),
+		c.checkOTLP(),
 		settings.OneOf("log_format", c.LogFormat, "json", "text"),
 		settings.OneOf("log_level", c.LogLevel, "debug", "info", "warn", "error"),
 	)
@@ -48,6 +50,12 @@ func (c *Config) checkConsul() error {
 	}
 	_, err := strconv.ParseUint(portOf(c.Advertise), 10, 16)
 	return errors.Join(settings.Address("consul", c.Consul), settings.Refuse(err != nil, "advertise: %q must be host:port with a number", c.Advertise))
+}
+
+func (c *Config) checkOTLP() error {
+	u, err := url.Parse(c.OTLP)
+	wrong := err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Port() == ""
+	return settings.Refuse(c.OTLP != "" && wrong, "otlp: %q must be a URL with a port, such as http://127.0.0.1:4317", c.OTLP)
 }
 
 func (c *Config) checkState(inputs []Input) error {

@@ -140,6 +140,12 @@ type Config struct {
 	// LogLevel is the lowest level that is logged: debug, info, warn or error.
 	LogLevel string `default:"info" help:"debug, info, warn or error."`
 
+	// OTLP is the collector of OpenTelemetry that gets spans and metrics by OTLP over gRPC, as
+	// a URL: http:// is without TLS, https:// with it. Only requests are traced whose caller
+	// has sampled them (traceparent). The standard variables OTEL_* have what is left to set.
+	// Empty: OTEL_EXPORTER_OTLP_ENDPOINT; without that nothing is sent, and nothing is paid.
+	OTLP string `name:"otlp" env:"WEIR_OTLP,OTEL_EXPORTER_OTLP_ENDPOINT" help:"Collector for spans and metrics by OTLP over gRPC: http://HOST:PORT." placeholder:"URL"`
+
 	// Pprof serves Go's profiles under /debug/pprof/ of the admin address. A client that
 	// reaches them can put load on the process.
 	Pprof bool `default:"false" negatable:"" help:"Serve profiles on the admin address."`

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/redisstore"
 	"github.com/weirlimit/weir/internal/settings"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // Redis has the settings of the connections to Redis. They must be unset, or have no
@@ -88,7 +89,7 @@ func (r *Redis) check(addresses []string) error {
 }
 
 // newRedis makes the store in Redis.
-func newRedis(cfg *Config, log *slog.Logger) (*redisstore.Store, error) {
+func newRedis(cfg *Config, tracer *telemetry.Tracer, log *slog.Logger) (*redisstore.Store, error) {
 	o := &cfg.RedisOf
 	mode, err := redisstore.ParseMode(o.Mode)
 	if err != nil {
@@ -107,6 +108,7 @@ func newRedis(cfg *Config, log *slog.Logger) (*redisstore.Store, error) {
 		Timeout:        o.Timeout,
 		Lanes:          o.Lanes,
 		Queue:          o.Queue,
+		Tracer:         tracer,
 		Log:            log,
 
 		SentinelUsername: o.SentinelUsername,

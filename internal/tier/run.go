@@ -67,6 +67,7 @@ func (t *Tier) close() {
 	for _, e := range t.extensions {
 		_ = e.Close() // Shut has closed it already, unless nothing was served
 	}
+	t.otlp.Close()
 }
 
 // open opens both ports.

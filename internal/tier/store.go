@@ -34,11 +34,11 @@ type counters struct {
 }
 
 // newCounters makes the store, behind a lease cache if the configuration has one.
-func newCounters(cfg *Config, p Program, r *telemetry.Registry, ready *admin.Readiness, log *slog.Logger) (*counters, error) {
+func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetry.Tracer, ready *admin.Readiness, log *slog.Logger) (*counters, error) {
 	c := &counters{begin: func(func() int) {}, end: func() {}}
 	if len(cfg.Redis) == 0 {
 		c.useMemory(cfg, r, log)
-	} else if err := c.useRedis(cfg, r, ready, log); err != nil {
+	} else if err := c.useRedis(cfg, r, tracer, ready, log); err != nil {
 		return nil, err
 	}
 	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 && !p.Divides {
@@ -67,8 +67,8 @@ func (c *counters) useMemory(cfg *Config, r *telemetry.Registry, log *slog.Logge
 	}
 }
 
-func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, ready *admin.Readiness, log *slog.Logger) error {
-	store, err := newRedis(cfg, log)
+func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, tracer *telemetry.Tracer, ready *admin.Readiness, log *slog.Logger) error {
+	store, err := newRedis(cfg, tracer, log)
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ type Tier struct {
 	Log     *slog.Logger
 
 	cfg        *Config
+	otlp       *telemetry.OTLP
 	ready      *admin.Readiness
 	store      *counters
 	consul     *membership      // nil: none
@@ -64,10 +65,13 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	t := &Tier{Metrics: telemetry.NewRegistry(p.Name), Log: log, cfg: cfg, ready: newReadiness(cfg, log)}
 	t.callers = cfg.TLS.callers(p)
 	var err error
+	if t.otlp, err = telemetry.NewOTLP(cfg.OTLP, p.Name, t.Metrics, log); err != nil {
+		return nil, fmt.Errorf("otlp: %w", err)
+	}
 	if t.secure, err = cfg.TLS.config(log); err != nil {
 		return nil, err
 	}
-	if t.store, err = newCounters(cfg, p, t.Metrics, t.ready, log); err != nil {
+	if t.store, err = newCounters(cfg, p, t.Metrics, t.otlp.Tracer, t.ready, log); err != nil {
 		return nil, err
 	}
 	if err := t.useConsul(&p); err != nil {
@@ -89,6 +93,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 		Called:      called,
 		Store:       t.store,
 		Metrics:     t.Metrics,
+		Tracer:      t.otlp.Tracer,
 		MaxHolders:  cfg.MaxHolders,
 		SlotSeed:    cfg.SlotSeed,
 		Former:      t.store.former,
@@ -134,6 +139,9 @@ func (t *Tier) loadRules() error {
 	t.rules = append(t.rules, w)
 	return w.Load()
 }
+
+// Tracer makes the spans of extensions; nil: there are none.
+func (t *Tier) Tracer() *telemetry.Tracer { return t.otlp.Tracer }
 
 // NewJudge makes what decides whole requests on the tier's counters.
 func (t *Tier) NewJudge() limiter.Judge {

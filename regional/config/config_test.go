@@ -144,6 +144,7 @@ drain_wait: 9s
 drain_timeout: 10s
 log_format: json
 log_level: debug
+otlp: http://collector:4317
 pprof: true
 `)}, new(strings.Builder))
 	if err != nil {

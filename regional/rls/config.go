@@ -25,6 +25,7 @@ type Config struct {
 
 	// Metrics and Log may be nil.
 	Metrics *telemetry.Registry
+	Tracer  *telemetry.Tracer // makes the spans of requests; nil: there are none
 	Log     *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time

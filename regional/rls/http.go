@@ -48,7 +48,7 @@ func (s *Server) json(w http.ResponseWriter, r *http.Request) {
 	}
 	var response *rlspb.RateLimitResponse
 	if err == nil {
-		response, err = s.ShouldRateLimit(r.Context(), &request)
+		response, err = s.shouldRateLimit(r.Context(), r.Header.Values("Traceparent"), &request)
 	}
 	var reply []byte
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -21,8 +22,20 @@ var errUnconfigured = status.Error(codes.Unavailable, "no rate limit configurati
 // ShouldRateLimit decides on a request. The error is a *[RequestError], or there is no
 // configuration yet, or the request met a mistake in this server.
 func (s *Server) ShouldRateLimit(ctx context.Context, request *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
+	var parents []string
+	if s.cfg.Tracer != nil {
+		parents = metadata.ValueFromIncomingContext(ctx, "traceparent")
+	}
+	return s.shouldRateLimit(ctx, parents, request)
+}
+
+// shouldRateLimit decides on a request with the traceparent headers that it came with.
+func (s *Server) shouldRateLimit(ctx context.Context, parents []string, request *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
 	begin := time.Now()
+	ctx, span := s.serve(ctx, parents)
 	response, err := s.answer(ctx, begin, request)
+	describe(span, request, response, err)
+	span.End()
 	seconds := time.Since(begin).Seconds()
 	s.metrics.seconds.Observe(seconds)
 	s.metrics.hits.request(seconds, err)

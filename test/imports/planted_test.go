@@ -59,7 +59,7 @@ import (_ "github.com/prometheus/client_golang/prometheus/promhttp"; _ "` + modu
 func main() {}
 `,
 	"internal/limiter/limiter.go": `package limiter
-import (_ "github.com/redis/go-redis/v9"; _ "github.com/prometheus/client_golang/prometheus/promhttp")
+import (_ "github.com/redis/go-redis/v9"; _ "github.com/prometheus/client_golang/prometheus/promhttp"; _ "go.opentelemetry.io/otel/sdk/trace"; _ "go.opentelemetry.io/otel/trace")
 `,
 	"internal/redisstore/redisstore.go": `package redisstore
 import (_ "github.com/redis/go-redis/v9"; _ "github.com/hashicorp/consul/api")
@@ -108,6 +108,7 @@ var wantComplaints = []string{
 	"internal/rulefile imports regional/rls: programs are apart",
 	"internal/rulefile imports test/kit: what is built into programs does without",
 	"internal/limiter imports github.com/prometheus/client_golang/prometheus/promhttp: only internal/telemetry and main may",
+	"internal/limiter imports go.opentelemetry.io/otel/sdk/trace: only internal/telemetry may",
 	"internal/limiter imports github.com/redis/go-redis/v9: only internal/redisstore may",
 	"regional/rls imports github.com/redis/go-redis/v9: only internal/redisstore may",
 	"regional/rlsless imports github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3: only regional/rls may",

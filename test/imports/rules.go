@@ -52,6 +52,8 @@ var confined = []struct {
 	{"github.com/hashicorp/consul", []string{"internal/discovery"}},
 	{"go.opentelemetry.io/otel/exporters", []string{"internal/telemetry", "main"}},
 	{"go.opentelemetry.io/contrib/exporters", []string{"internal/telemetry", "main"}},
+	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry"}},
+	{"go.opentelemetry.io/contrib/bridges", []string{"internal/telemetry"}},
 	{"github.com/prometheus/client_golang/prometheus/promhttp", []string{"internal/telemetry", "main"}},
 	{"github.com/proxy-wasm", []string{"wasmfilter/filter", "main"}},
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // Acquire answers from memory what it can and asks the store for the rest. All asks of
@@ -15,7 +16,7 @@ import (
 // time is over. Acquire returns by the deadline of ctx.
 func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
 	now := s.now()
-	q := acquisition{store: s, now: now, grants: grants, ends: forever}
+	q := acquisition{store: s, ctx: ctx, now: now, grants: grants, ends: forever}
 	if deadline, ok := ctx.Deadline(); ok {
 		q.ends = now + lease.Millis(time.Until(deadline).Milliseconds())
 	}
@@ -53,6 +54,7 @@ const forever = lease.Never
 // acquisition is one call of Acquire under way.
 type acquisition struct {
 	store  *Store
+	ctx    context.Context // for its spans
 	now    lease.Millis
 	ends   lease.Millis // its deadline
 	grants []lease.Grant
@@ -161,7 +163,7 @@ func (q *acquisition) await(i int, by stage) *answers {
 
 func (q *acquisition) awaiting(by stage) *answers {
 	if q.answers[by] == nil {
-		q.answers[by] = newAnswers(q.grants)
+		q.answers[by] = newAnswers(q.grants, telemetry.Waiting(q.ctx))
 	}
 	return q.answers[by]
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // batch is asks that are sent to the store at once: each in a call of its own, or with
@@ -113,12 +114,27 @@ func (b *batch) decide(ctx context.Context, first, next int) []lease.Grant {
 		defer cancel()
 	}
 	grants := make([]lease.Grant, next-first)
+	ctx = telemetry.WithWaiting(ctx, b.spans(first, next))
 	b.store.behind.Acquire(ctx, b.asks[first:next], grants)
 	now := b.store.now()
 	for i := range grants {
 		b.pending[first+i].reply(now, &b.asks[first+i], grants[i])
 	}
 	return grants
+}
+
+// spans are those of the callers that wait for asks.
+func (b *batch) spans(first, next int) (spans []telemetry.SpanContext) {
+	for i := first; i < next; i++ {
+		for _, waiters := range [2][]waiter{b.pending[i].queue, b.pending[i].peeks} {
+			for _, w := range waiters {
+				if w.answers.spans != nil {
+					spans = telemetry.Join(spans, w.answers.spans)
+				}
+			}
+		}
+	}
+	return spans
 }
 
 func wants(queue []waiter) []lease.Want {

@@ -22,9 +22,14 @@ type far struct {
 	down  atomic.Bool
 	calls atomic.Int64
 	asks  atomic.Int64
+	// called is told of each call; nil: it is not.
+	called func(context.Context)
 }
 
 func (f *far) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+	if f.called != nil {
+		f.called(ctx)
+	}
 	f.calls.Add(1)
 	f.asks.Add(int64(len(asks)))
 	delay := time.Duration(f.after.Load())

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // waiter is an ask that waits for its grant.
@@ -105,15 +106,16 @@ func (k key) outOfTime(now lease.Millis, need int64, delay lease.Millis) lease.G
 
 // answers are the grants that a caller waits for.
 type answers struct {
-	done chan struct{} // closed when none is missing
+	done  chan struct{}           // closed when none is missing
+	spans []telemetry.SpanContext // that trace the caller; nil: none
 
 	mu      sync.Mutex
 	grants  []lease.Grant // the caller's; nil when it has gone
 	missing int           // and one more until the caller has made all its asks
 }
 
-func newAnswers(grants []lease.Grant) *answers {
-	return &answers{grants: grants, done: make(chan struct{}), missing: 1}
+func newAnswers(grants []lease.Grant, spans []telemetry.SpanContext) *answers {
+	return &answers{grants: grants, spans: spans, done: make(chan struct{}), missing: 1}
 }
 
 // expect notes that grant i comes later.

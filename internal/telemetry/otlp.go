@@ -1,0 +1,116 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// OTLP sends spans, and the metrics of a registry, to a collector, by OTLP over gRPC. The
+// standard variables OTEL_* of the OpenTelemetry SDK have its other settings, such as
+// OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and OTEL_METRIC_EXPORT_INTERVAL. A collector that
+// does not answer costs nothing but what was to be sent: spans are dropped, and one line a
+// minute is logged. The zero value sends nothing.
+type OTLP struct {
+	// Tracer makes the spans; nil: none are sent.
+	Tracer *Tracer
+	ends   []func(context.Context) error
+}
+
+// endpointVariable has the collector for programs that use OpenTelemetry's SDK.
+const endpointVariable = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+// NewOTLP begins to send for a program, to the collector at a URL such as
+// http://127.0.0.1:4317; https is for TLS. Empty: nothing is sent. OTEL_TRACES_EXPORTER or
+// OTEL_METRICS_EXPORTER leave one of the two out if they are "none".
+func NewOTLP(endpoint, program string, r *Registry, log *slog.Logger) (*OTLP, error) {
+	o := new(OTLP)
+	if endpoint == "" || os.Getenv("OTEL_SDK_DISABLED") == "true" {
+		return o, nil
+	}
+	otel.SetErrorHandler(&failures{log: log})
+	about, err := resource.New(context.Background(),
+		resource.WithAttributes(attribute.String("service.name", program), attribute.String("service.version", Version())),
+		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithFromEnv())
+	if err != nil {
+		return nil, err
+	}
+	if os.Getenv("OTEL_TRACES_EXPORTER") != "none" {
+		err = o.sendSpans(endpoint, about)
+	}
+	if os.Getenv("OTEL_METRICS_EXPORTER") != "none" {
+		err = errors.Join(err, o.sendMetrics(endpoint, about, r))
+	}
+	return o, err
+}
+
+func (o *OTLP) sendSpans(endpoint string, about *resource.Resource) error {
+	var to []otlptracegrpc.Option
+	if endpoint != os.Getenv(endpointVariable) { // else the exporter reads it, and those beside it
+		to = append(to, otlptracegrpc.WithEndpointURL(endpoint))
+	}
+	exporter, err := otlptracegrpc.New(context.Background(), to...)
+	if err != nil {
+		return err
+	}
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about))
+	o.Tracer = NewTracer(provider)
+	o.ends = append(o.ends, provider.Shutdown)
+	return nil
+}
+
+func (o *OTLP) sendMetrics(endpoint string, about *resource.Resource, r *Registry) error {
+	var to []otlpmetricgrpc.Option
+	if endpoint != os.Getenv(endpointVariable) {
+		to = append(to, otlpmetricgrpc.WithEndpointURL(endpoint))
+	}
+	exporter, err := otlpmetricgrpc.New(context.Background(), to...)
+	if err != nil {
+		return err
+	}
+	reader := metric.NewPeriodicReader(exporter, metric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(r.registry))))
+	o.ends = append(o.ends, metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(about)).Shutdown)
+	return nil
+}
+
+// endTime bounds the end: a collector that is away must not hold up a restart.
+const endTime = 3 * time.Second
+
+// Close sends what is left, and ends.
+func (o *OTLP) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	for _, end := range o.ends {
+		if err := end(ctx); err != nil {
+			otel.Handle(err)
+		}
+	}
+}
+
+// failures logs what could not be sent, at most once in logFailureEvery.
+type failures struct {
+	log  *slog.Logger
+	last atomic.Int64 // Unix ns
+}
+
+const logFailureEvery = time.Minute
+
+// Handle logs an error.
+func (f *failures) Handle(err error) {
+	now, last := time.Now().UnixNano(), f.last.Load()
+	if now-last >= int64(logFailureEvery) && f.last.CompareAndSwap(last, now) {
+		f.log.Warn("telemetry could not be sent: spans and metrics are lost until the collector answers", "error", err)
+	}
+}

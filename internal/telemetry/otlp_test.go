@@ -1,0 +1,72 @@
+package telemetry_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/otlp"
+)
+
+// Spans and metrics arrive at a collector, histograms as native ones.
+func TestOTLP(t *testing.T) {
+	collector := otlp.Start(t)
+	r := telemetry.NewRegistry("test")
+	r.Counters("weir_a_total", "A.", "rule").WithLabelValues("login").Add(2)
+	h := r.Histogram("weir_b", "B.", telemetry.Doubling(1, 3))
+	for i := range 100 {
+		h.Observe(float64(i))
+	}
+	o, err := telemetry.NewOTLP("http://"+collector.Addr, "weir-test", r, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	_, span := o.Tracer.Serve(telemetry.WithWaiting(t.Context(), telemetry.ParseTraceParents(header)), "served")
+	span.End()
+	o.Close()
+	spans := collector.Spans(header[3:35])
+	if len(spans) != 1 || spans[0].Service != "weir-test" || spans[0].Name != "served" || spans[0].Parent != header[36:52] {
+		t.Errorf("spans: %v", spans)
+	}
+	if a := collector.Metric("weir-test", "weir_a_total"); a == nil || a.GetSum().GetDataPoints()[0].GetAsDouble() != 2 {
+		t.Errorf("counter: %v", a)
+	}
+	if b := collector.Metric("weir-test", "weir_b"); b == nil || b.GetExponentialHistogram().GetDataPoints()[0].GetCount() != 100 {
+		t.Errorf("histogram: %v", b)
+	}
+}
+
+// OTEL_SDK_DISABLED and OTEL_..._EXPORTER=none are respected.
+func TestOTLPLeftOut(t *testing.T) {
+	collector := otlp.Start(t)
+	for variable, value := range map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "none"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, value)
+			o, err := telemetry.NewOTLP("http://"+collector.Addr, "weir-test", telemetry.NewRegistry("test"), slog.New(slog.DiscardHandler))
+			if err != nil || o.Tracer != nil {
+				t.Errorf("%v, %v", o, err)
+			}
+			o.Close()
+		})
+	}
+}
+
+// Prometheus gets native histograms if it asks for them, and classic ones beside.
+func TestNativeHistogram(t *testing.T) {
+	r := telemetry.NewRegistry("test")
+	r.Histogram("weir_b", "B.", telemetry.Doubling(1, 3)).Observe(3)
+	q := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	q.Header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text")
+	w := httptest.NewRecorder()
+	r.Handler().ServeHTTP(w, q)
+	_, b, _ := strings.Cut(w.Body.String(), `"weir_b"`)
+	for _, want := range []string{"schema", "positive_span", "bucket", "upper_bound"} {
+		if !strings.Contains(b, want) {
+			t.Errorf("no %s in %s", want, b)
+		}
+	}
+}
