@@ -1,61 +1,203 @@
 package discovery
 
 import (
+	"log/slog"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/weirlimit/weir/internal/certs"
+	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-const (
-	// management is the token of the operator of Consul.
-	management = "11111111-2222-3333-4444-555555555555"
-	withACL    = `acl { enabled = true, default_policy = "deny", tokens { initial_management = "` + management + `", agent = "` + management + `" } }`
-	// leastPolicy is what docs/operations.md states that a replica needs.
-	leastPolicy = `
-service "weir-regional" { policy = "write" }
-service "weir-global" { policy = "read" }
-node_prefix "" { policy = "read" }
-`
-)
-
-// A replica registers and watches with the token that the environment names, and with no
-// more rights than the documents state. Without a token it runs all the same.
-func TestToken(t *testing.T) {
-	dir := proc.LogDir(t)
-	c := consul.New(t, dir, "-config-file", proc.WriteFile(t, filepath.Join(dir, "acl.hcl"), withACL))
-	c.Start()
-	operator, err := api.NewClient(&api.Config{Address: c.Addr, Token: management})
+// policy is one that the repository has for operators.
+func policy(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), "consul", "policies", name+".hcl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var token struct{ SecretID string }
-	proc.Await(t, time.Minute, "a token of the least policy", func() string {
-		_, _, _ = operator.ACL().PolicyCreate(&api.ACLPolicy{Name: "replica", Rules: leastPolicy}, nil) // without it there is no token
-		_, err := operator.Raw().Write("/v1/acl/token", map[string]any{"Policies": []map[string]string{{"Name": "replica"}}}, &token, nil)
-		if err != nil {
-			return err.Error()
+	return string(text)
+}
+
+// without is a policy without the line of this right.
+func without(t *testing.T, rules, right string) string {
+	t.Helper()
+	less := strings.Replace(rules, right+"\n", "", 1)
+	if less == rules {
+		t.Fatalf("the policy has no line %s:\n%s", right, rules)
+	}
+	return less
+}
+
+// secured is a datacenter with ACL and TLS, and the files for its callers.
+type secured struct {
+	*consul.Datacenter
+	t     *testing.T
+	dir   string
+	files certs.Files
+}
+
+func startSecured(t *testing.T) *secured {
+	t.Helper()
+	s := &secured{t: t, dir: proc.LogDir(t)}
+	authority, err := pki.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.files = certs.Files{CA: filepath.Join(s.dir, "ca.pem"), Cert: filepath.Join(s.dir, "weir.pem"), Key: filepath.Join(s.dir, "weir.key")}
+	proc.WriteFile(t, s.files.CA, string(authority.PEM))
+	if err := authority.Write(s.dir, "weir", "weir"); err != nil {
+		t.Fatal(err)
+	}
+	s.Datacenter = consul.StartDatacenter(t, consul.Config{Dir: s.dir, ACL: true, TLS: authority})
+	return s
+}
+
+// agent is the one of the datacenter, called with the token in a file.
+func (s *secured) agent(tokenFile string) (*Agent, *consulLog) {
+	s.t.Helper()
+	log := new(consulLog)
+	set, err := certs.Load("consul", s.files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	a, err := New(Config{Address: s.Servers[0].Addr, TLS: set, TokenFile: tokenFile}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a, log
+}
+
+// with is the agent, called with a token of these rules.
+func (s *secured) with(rules string) (*Agent, *consulLog) {
+	s.t.Helper()
+	secret := s.NewToken(rules)
+	return s.agent(proc.WriteFile(s.t, filepath.Join(s.dir, secret), secret+"\n"))
+}
+
+// awaitError waits until a task has logged this error.
+func (l *consulLog) awaitError(t *testing.T, task, says string) {
+	t.Helper()
+	proc.Await(t, time.Minute, task+" reports "+says, func() string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for line := range strings.Lines(l.text.String()) {
+			if strings.Contains(line, "task="+task) && strings.Contains(line, says) {
+				return ""
+			}
 		}
-		return ""
+		return l.text.String()
 	})
+}
 
-	stranger, log := newAgent(t, c.Addr)
-	startReplica(t, stranger, "127.0.0.1", 8081)
-	log.await(t, "register", "away")
+// startGlobal registers an aggregator.
+func startGlobal(t *testing.T, a *Agent) {
+	t.Helper()
+	r := a.Register(Replica{Service: "weir-global", Host: "127.0.0.1", Port: 8090, Revision: func() uint64 { return 1 }, Ready: func() []string { return nil }}, "here")
+	run(t, r.Run)
+}
 
-	t.Setenv("CONSUL_HTTP_TOKEN_FILE", proc.WriteFile(t, filepath.Join(dir, "token"), token.SecretID+"\n"))
-	a, log := newAgent(t, c.Addr)
-	l, none := new(list), new(list)
-	run(t, a.Watch("replicas", service, "eu", l.set).Run)
-	run(t, a.Watch("aggregators", "weir-global", "", none.set).Run)
+// The policies of the repository are what the programs need, over TLS: without one of the
+// rights they report which one, and they have no others.
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t)
+	global, _ := s.with(policy(t, "weir-global"))
+	startGlobal(t, global)
+	rules := policy(t, "weir-regional")
+	port := 8080
+	start := func(rules string) (a *Agent, log *consulLog, aggregators *list) {
+		var replicas *list
+		a, log = s.with(rules)
+		replicas, aggregators = new(list), new(list)
+		run(t, a.Watch("replicas", Which{Service: service, Tag: "eu"}, replicas.set).Run)
+		run(t, a.Watch("aggregators", Which{Service: "weir-global"}, aggregators.set).Run)
+		startReplica(t, a, "127.0.0.1", port)
+		port++
+		return a, log, aggregators
+	}
+	regional, _, found := start(rules)
+	found.await(t, "127.0.0.1:8090")
+	s.Servers[0].AwaitStatus(service, passing)
+
+	for _, c := range []struct{ right, task, says string }{
+		{`service "weir-regional" { policy = "write" }`, "register", "lacks permission 'service:write' on \\\"weir-regional\\\""},
+		{`service "weir-global" { policy = "read" }`, "aggregators", "the token lacks service:read on \\\"weir-global\\\""},
+		{`node_prefix "" { policy = "read" }`, "replicas", "or node:read"},
+	} {
+		_, log, _ := start(without(t, rules, c.right))
+		log.awaitError(t, c.task, c.says)
+	}
+	nobody, log := s.with(without(t, policy(t, "weir-global"), `service "weir-global" { policy = "write" }`))
+	startGlobal(t, nobody)
+	log.awaitError(t, "register", "lacks permission 'service:write' on \\\"weir-global\\\"")
+
+	for name, refused := range map[string]error{
+		"the region registers an aggregator": regional.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "weir-global", Port: 1}),
+		"the aggregator registers a replica": global.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: service, Port: 1}),
+		"the region writes to the store":     put(regional),
+		"the aggregator writes to the store": put(global),
+	} {
+		if !lacksRight(refused) {
+			t.Errorf("%s: %v", name, refused)
+		}
+	}
+}
+
+func put(a *Agent) error {
+	_, err := a.client.KV().Put(&api.KVPair{Key: "weir/any", Value: []byte("x")}, nil)
+	return err
+}
+
+// A token is changed by changing its file, and an empty file changes nothing.
+func TestTokenChanges(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t)
+	file := filepath.Join(s.dir, "token")
+	if _, err := New(Config{Address: "127.0.0.1:1", TokenFile: file}, telemetry.NewRegistry("test"), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("without the file: %v", err)
+	}
+	proc.WriteFile(t, file, s.NewToken(`service "other" { policy = "write" }`))
+	a, log := s.agent(file)
+	startReplica(t, a, "127.0.0.1", 8080)
+	log.awaitError(t, "register", "Permission denied")
+	proc.WriteFile(t, file+".next", s.NewToken(policy(t, "weir-regional")))
+	if err := os.Rename(file+".next", file); err != nil {
+		t.Fatal(err)
+	}
+	log.await(t, "register", "back")
+	proc.WriteFile(t, file, "")
+	proc.Await(t, time.Minute, "the empty file in the log", func() string {
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		if strings.Contains(log.text.String(), "is empty") {
+			return ""
+		}
+		return log.text.String()
+	})
+	s.Servers[0].AwaitStatus(service, passing)
+}
+
+// Consul's own variables name the token, too. Without a token a replica runs all the same.
+func TestTokenOfTheEnvironment(t *testing.T) {
+	s := startSecured(t)
+	t.Setenv("CONSUL_HTTP_TOKEN_FILE", proc.WriteFile(t, filepath.Join(s.dir, "token"), s.NewToken(policy(t, "weir-regional"))+"\n"))
+	a, _ := s.agent("")
 	r := startReplica(t, a, "127.0.0.1", 8080)
-	l.await(t, "127.0.0.1:8080")
-	none.await(t, "")
-	log.await(t, "aggregators", "back")
+	s.Servers[0].AwaitStatus(service, passing)
 	r.stop()
-	l.await(t, "")
+	s.Servers[0].AwaitStatus(service, nil)
+
+	t.Setenv("CONSUL_HTTP_TOKEN_FILE", "")
+	stranger, log := s.agent("")
+	startReplica(t, stranger, "127.0.0.1", 8080)
+	log.await(t, "register", "away")
 }

@@ -1,6 +1,7 @@
 // Package discovery registers replicas with Consul and finds them there.
 //
 //	agent.go     the agent of Consul, and whether it does what it is asked for
+//	connect.go   how it is reached: TLS and tokens
 //	register.go  a replica registers itself, and keeps its check passing
 //	watch.go     the replicas of a service that pass their checks
 //
@@ -10,9 +11,11 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -27,14 +30,9 @@ type Agent struct {
 	log    *slog.Logger
 }
 
-// New makes an agent of its address, host:port. It makes no call. The token, TLS, the
-// namespace and the partition come from the environment, by the names that Consul's own
-// tools have: CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_SSL, CONSUL_CACERT and
-// so on. The error is a file that one of them names and that cannot be read.
-func New(address string, r *telemetry.Registry, log *slog.Logger) (*Agent, error) {
-	c := api.DefaultConfig()
-	c.Address = address
-	client, err := api.NewClient(c)
+// New makes an agent. It makes no call. The error is a file that cannot be read.
+func New(cfg Config, r *telemetry.Registry, log *slog.Logger) (*Agent, error) {
+	client, err := cfg.client(log)
 	if err != nil {
 		return nil, fmt.Errorf("consul: %w", err)
 	}
@@ -44,7 +42,7 @@ func New(address string, r *telemetry.Registry, log *slog.Logger) (*Agent, error
 // The longest and the shortest time between tries while Consul is away.
 const (
 	retryFirst = 250 * time.Millisecond
-	retryMost  = 8 * time.Second
+	retryMost  = 2 * time.Second // an election takes a few seconds
 )
 
 // task is something that the agent is asked for again and again. One goroutine at a time
@@ -55,26 +53,39 @@ type task struct {
 	log      *slog.Logger
 	done     bool // the last call was
 	failures int  // since then
+	denied   bool // the last call was, for want of a right
 }
 
 func (a *Agent) task(name string) *task {
 	return &task{name: name, ok: a.ok.WithLabelValues(name), log: a.log}
 }
 
-// note takes the outcome of a call. What changes is logged once.
+// note takes the outcome of a call. What changes is logged once, and so is a right that the
+// token lacks.
 func (t *task) note(err error) {
+	denied := lacksRight(err)
 	switch {
 	case err == nil && !t.done:
 		t.log.Info("consul answers", "task", t.name)
 		t.ok.Set(1)
 		t.done, t.failures = true, 0
 	case err != nil:
-		if t.failures++; t.failures == 1 {
-			t.log.Warn("consul does not answer: what was found before stays", "task", t.name, "error", err)
+		if t.failures++; t.failures == 1 || denied && !t.denied {
+			t.log.Warn("consul refuses or does not answer: what was found before stays", "task", t.name, "error", err)
 		}
 		t.ok.Set(0)
 		t.done = false
 	}
+	t.denied = denied
+}
+
+// errHidden is that Consul leaves out what the token may not read.
+var errHidden = errors.New("permission denied")
+
+// lacksRight reports whether an error is that of a token without a right.
+func lacksRight(err error) bool {
+	var status api.StatusError
+	return errors.Is(err, errHidden) || errors.As(err, &status) && status.Code == http.StatusForbidden
 }
 
 // wait is the time until the next call: every, ±10 %, or less while calls fail.

@@ -59,7 +59,7 @@ func (l *consulLog) await(t *testing.T, task, state string) {
 func newAgent(t *testing.T, address string) (*Agent, *consulLog) {
 	t.Helper()
 	log := new(consulLog)
-	a, err := New(address, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil)))
+	a, err := New(Config{Address: address}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,19 +25,25 @@ const (
 
 // Watch follows the replicas of a service that pass their checks.
 type Watch struct {
-	health       *api.Health
-	service, tag string
-	changed      func(addresses []string)
-	task         *task
+	health  *api.Health
+	which   Which
+	changed func(addresses []string)
+	task    *task
 }
 
-// Watch makes a watch of the replicas of a service that pass their checks; with a tag only
-// of those that have it. [Watch.Run] calls changed with their addresses, host:port in
+// Which are the replicas that a watch follows, of those that pass their checks.
+type Which struct {
+	Service    string
+	Tag        string // empty: with any
+	Datacenter string // empty: that of the agent
+}
+
+// Watch makes a watch of replicas. [Watch.Run] calls changed with their addresses, host:port in
 // ascending order, at the first answer and whenever they change. No addresses means that
 // Consul has a leader and lists none; while Consul is away, changed is not called.
 // task names the watch in the log and in metrics.
-func (a *Agent) Watch(task, service, tag string, changed func(addresses []string)) *Watch {
-	return &Watch{health: a.client.Health(), service: service, tag: tag, changed: changed, task: a.task(task)}
+func (a *Agent) Watch(task string, which Which, changed func(addresses []string)) *Watch {
+	return &Watch{health: a.client.Health(), which: which, changed: changed, task: a.task(task)}
 }
 
 // Run watches until ctx ends.
@@ -69,10 +75,13 @@ func (w *Watch) Run(ctx context.Context) error {
 func (w *Watch) ask(ctx context.Context, index uint64) (addresses []string, next uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTime+watchTime/16+watchGrace)
 	defer cancel()
-	o := &api.QueryOptions{WaitIndex: index, WaitTime: watchTime}
-	entries, meta, err := w.health.Service(w.service, w.tag, true, o.WithContext(ctx))
-	if err != nil {
-		return nil, 0, fmt.Errorf("replicas of %s: %w", w.service, err)
+	o := &api.QueryOptions{WaitIndex: index, WaitTime: watchTime, Datacenter: w.which.Datacenter}
+	entries, meta, err := w.health.Service(w.which.Service, w.which.Tag, true, o.WithContext(ctx))
+	switch {
+	case err != nil:
+		return nil, 0, fmt.Errorf("replicas of %s: %w", w.which.Service, err)
+	case meta.ResultsFilteredByACLs:
+		return nil, 0, fmt.Errorf("replicas of %[1]s: %[2]w: the token lacks service:read on %[1]q, or node:read on a node that has one", w.which.Service, errHidden)
 	}
 	for _, e := range entries {
 		host := cmp.Or(e.Service.Address, e.Node.Address)

@@ -45,7 +45,7 @@ func New(kv *discovery.KV, prefix string) *Store { return &Store{kv: kv, prefix:
 // in a datacenter, of which the agent at an address, host:port, answers; an empty
 // datacenter is the agent's own.
 func Open(address, datacenter string) (*Store, error) {
-	a, err := discovery.New(address, telemetry.NewRegistry(""), slog.New(slog.DiscardHandler))
+	a, err := discovery.New(discovery.Config{Address: address}, telemetry.NewRegistry(""), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,17 +38,6 @@ func (c *Config) Check(inputs ...Input) error {
 		settings.OneOf("log_format", c.LogFormat, "json", "text"),
 		settings.OneOf("log_level", c.LogLevel, "debug", "info", "warn", "error"),
 	)
-}
-
-func (c *Config) checkConsul() error {
-	if c.Consul == "" {
-		return settings.Refuse(c.Advertise != "", "consul: is missing; advertise is the address that it gives to callers")
-	}
-	if c.Advertise == "" {
-		return settings.Address("consul", c.Consul)
-	}
-	_, err := strconv.ParseUint(portOf(c.Advertise), 10, 16)
-	return errors.Join(settings.Address("consul", c.Consul), settings.Refuse(err != nil, "advertise: %q must be host:port with a number", c.Advertise))
 }
 
 func (c *Config) checkOTLP() error {

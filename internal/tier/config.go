@@ -34,10 +34,10 @@ type Config struct {
 	// Consul is the agent of Consul with which this program registers, as host:port: the
 	// one on the same machine. It registers as a service with the program's name, its region
 	// as tag and meta, and a check that passes while it is ready. A region without Global
-	// finds the aggregators there. The token and TLS come from Consul's own variables, such
-	// as CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE and CONSUL_HTTP_SSL. While Consul is
-	// away, everything goes on with what was found last. Empty: no Consul.
-	Consul string `help:"Agent of Consul to register with, and to find aggregators: host:port." placeholder:"HOST:PORT"`
+	// finds the aggregators there. While Consul is away, everything goes on with what was
+	// found last. Empty: no Consul.
+	Consul   string `help:"Agent of Consul to register with, and to find aggregators: host:port." placeholder:"HOST:PORT"`
+	ConsulBy Consul `embed:"" prefix:"consul-"`
 
 	// Advertise is the address that Consul gives to callers, as host:port, where it differs
 	// from Listen. Empty: that of Listen; without a host, or for every interface, that of

@@ -31,7 +31,11 @@ func (t *Tier) useConsul(p *Program) error {
 	if t.cfg.Consul == "" {
 		return nil
 	}
-	agent, err := discovery.New(t.cfg.Consul, t.Metrics, t.Log)
+	reached, err := t.cfg.ConsulBy.reach(t.cfg.Consul, t.Log)
+	if err != nil {
+		return err
+	}
+	agent, err := discovery.New(reached, t.Metrics, t.Log)
 	if err != nil {
 		return err
 	}
@@ -45,13 +49,13 @@ func (t *Tier) useConsul(p *Program) error {
 	t.consul.replica.Region = p.Above.Region
 	var replicas atomic.Int64
 	t.Metrics.GaugeFunc("weir_region_replicas", "Replicas of this region that pass their check in Consul, by its last answer.", func() float64 { return float64(replicas.Load()) })
-	t.consul.watch("replicas", p.Name, p.Above.Region, func(addresses []string) { replicas.Store(int64(len(addresses))) })
+	t.consul.watch("replicas", discovery.Which{Service: p.Name, Tag: p.Above.Region}, func(addresses []string) { replicas.Store(int64(len(addresses))) })
 	return nil
 }
 
 // findAggregators calls move with the aggregators that Consul has.
 func (t *Tier) findAggregators(move func(addresses []string)) {
-	t.consul.watch("aggregators", aggregator, "", func(addresses []string) {
+	t.consul.watch("aggregators", discovery.Which{Service: aggregator, Datacenter: t.cfg.ConsulBy.Primary}, func(addresses []string) {
 		if len(addresses) == 0 {
 			t.Log.Warn("consul lists no aggregator that passes its check: what was found before is still called")
 			return
@@ -61,8 +65,8 @@ func (t *Tier) findAggregators(move func(addresses []string)) {
 	})
 }
 
-func (m *membership) watch(task, service, tag string, changed func(addresses []string)) {
-	m.watches = append(m.watches, m.agent.Watch(task, service, tag, changed))
+func (m *membership) watch(task string, which discovery.Which, changed func(addresses []string)) {
+	m.watches = append(m.watches, m.agent.Watch(task, which, changed))
 }
 
 // register makes the registration of a tier that listens on an address, which Run begins.

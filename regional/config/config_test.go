@@ -90,6 +90,13 @@ front: on
 region: eu
 global: 127.0.0.1:4,127.0.0.1:5
 consul: 127.0.0.1:6
+consul_primary: dc1
+consul_token_file: t
+consul_tls: true
+consul_tls_ca: u
+consul_tls_name: v
+consul_tls_cert: w
+consul_tls_key: x
 advertise: 127.0.0.1:7
 global_tls: true
 global_tls_ca: j
@@ -208,6 +215,9 @@ func TestMistakes(t *testing.T) {
 		"no region":       {args: []string{"--global", "a:1"}, says: []string{"region: is missing"}},
 		"long region":     {args: []string{"--region", strings.Repeat("r", 65)}, says: []string{"region: has 65 bytes, at most 64"}},
 		"consul address":  {args: []string{"--region", "eu", "--consul", "a"}, says: []string{`consul: "a" must be host:port`}},
+		"consul primary":  {args: []string{"--consul-primary", "dc1"}, says: []string{"consul: is missing, but consul_* is set"}},
+		"consul tls":      {args: []string{"--region", "eu", "--consul", "a:1", "--consul-tls-ca", "x"}, says: []string{"consul_tls: is false"}},
+		"consul key":      {args: []string{"--region", "eu", "--consul", "a:1", "--consul-tls", "--consul-tls-key", "x"}, says: []string{"consul_tls_cert: goes together"}},
 		"consul region":   {args: []string{"--consul", "a:1"}, says: []string{"region: is missing; with consul"}},
 		"advertise":       {args: []string{"--region", "eu", "--consul", "a:1", "--advertise", "b:c"}, says: []string{`advertise: "b:c" must be host:port with a number`}},
 		"advertise alone": {args: []string{"--advertise", "b:1"}, says: []string{"consul: is missing"}},

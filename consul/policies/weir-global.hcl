@@ -1,0 +1,4 @@
+# The token of weir-global. Each line is needed, and is one right.
+
+# It registers itself.
+service "weir-global" { policy = "write" }

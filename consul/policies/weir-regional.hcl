@@ -1,0 +1,10 @@
+# The token of weir-regional. Each line is needed, and is one right.
+
+# It registers itself, and counts the replicas of its region.
+service "weir-regional" { policy = "write" }
+
+# It finds the aggregators.
+service "weir-global" { policy = "read" }
+
+# Consul shows a service only with the node that it runs on.
+node_prefix "" { policy = "read" }

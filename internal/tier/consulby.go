@@ -1,0 +1,66 @@
+package tier
+
+import (
+	"errors"
+	"log/slog"
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/certs"
+	"github.com/weirlimit/weir/internal/discovery"
+	"github.com/weirlimit/weir/internal/settings"
+)
+
+// Consul has the settings of calls of Consul's agent. Without them Consul's own variables
+// decide, such as CONSUL_HTTP_TOKEN, CONSUL_HTTP_SSL and CONSUL_CACERT.
+type Consul struct {
+	// Primary is the datacenter of the aggregators. Empty: that of the agent.
+	Primary string `help:"Datacenter of the aggregators; default: that of the agent." placeholder:"DC"`
+
+	// TokenFile has the ACL token; white space around it is ignored. It is read for each
+	// call, so that a token is changed by changing the file; while that is empty or cannot
+	// be read, the last token stays.
+	TokenFile string `help:"File with the ACL token, read for each call." placeholder:"FILE"`
+
+	// TLS encrypts the calls. The agent's certificate is checked against TLSCA, or the
+	// system's authorities if that is empty, and against TLSName, or the host of the address.
+	// TLSCert and TLSKey are for an agent that asks for a certificate; both or none. The
+	// files are read again when they change.
+	TLS     bool   `default:"false" negatable:"" help:"Encrypt calls of Consul's agent."`
+	TLSCA   string `name:"tls-ca" help:"Authorities to trust: PEM." placeholder:"FILE"`
+	TLSName string `name:"tls-name" help:"Name that the agent's certificate must have." placeholder:"NAME"`
+	TLSCert string `name:"tls-cert" help:"Certificate to show to the agent: PEM." placeholder:"FILE"`
+	TLSKey  string `name:"tls-key" help:"Its key." placeholder:"FILE"`
+}
+
+func (c *Consul) check() error {
+	return errors.Join(
+		settings.Pair("consul_tls_cert", c.TLSCert, "consul_tls_key", c.TLSKey),
+		settings.Refuse(!c.TLS && c.TLSCA+c.TLSName+c.TLSCert+c.TLSKey != "", "consul_tls: is false, but consul_tls_* is set; give --consul-tls, or leave these out"),
+	)
+}
+
+func (c *Config) checkConsul() error {
+	if c.Consul == "" {
+		return errors.Join(
+			settings.Refuse(c.Advertise != "", "consul: is missing; advertise is the address that it gives to callers"),
+			settings.Refuse(c.ConsulBy != Consul{}, "consul: is missing, but consul_* is set; give the address of the agent, such as --consul 127.0.0.1:8500"),
+		)
+	}
+	errs := []error{settings.Address("consul", c.Consul), c.ConsulBy.check()}
+	if c.Advertise != "" {
+		_, err := strconv.ParseUint(portOf(c.Advertise), 10, 16)
+		errs = append(errs, settings.Refuse(err != nil, "advertise: %q must be host:port with a number", c.Advertise))
+	}
+	return errors.Join(errs...)
+}
+
+// reach is how the agent is reached. The error is a file that cannot be used.
+func (c *Consul) reach(address string, log *slog.Logger) (discovery.Config, error) {
+	to := discovery.Config{Address: address, ServerName: c.TLSName, TokenFile: c.TokenFile}
+	if !c.TLS {
+		return to, nil
+	}
+	var err error
+	to.TLS, err = certs.Load("consul", certs.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA}, log)
+	return to, err
+}
