@@ -58,7 +58,7 @@ func (c *tap) note(call string) {
 func TestConsulAtTheEnd(t *testing.T) {
 	agent := consul.Start(t, proc.LogDir(t))
 	cfg := testConfig()
-	cfg.Listen, cfg.DrainWait = proc.FreeAddr(t), 3*time.Second
+	cfg.Listen, cfg.DrainWait, cfg.DrainTimeout = proc.FreeAddr(t), 3*time.Second, 10*time.Second // for the tap's own connections
 	way := &tap{replica: cfg.Listen, agent: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: agent.Addr})}
 	server := httptest.NewServer(way)
 	defer server.Close()

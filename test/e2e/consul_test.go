@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,12 +41,8 @@ func startConsulRegions(t *testing.T) *consulRegions {
 		if err != nil {
 			t.Fatal(err)
 		}
-		number, err := strconv.Atoi(port)
-		if err != nil {
-			t.Fatal(err)
-		}
 		s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.own[i].Addr, Bootstrap: func(b *envoy.Bootstrap) {
-			b.SetClusterDNS("weir_region", name+".weir-regional.service.consul", number, r.consul.DNS)
+			b.FindRegion(name, port, r.consul.DNS)
 		}})
 		awaitRules(t, s)
 		r.stacks = append(r.stacks, s)

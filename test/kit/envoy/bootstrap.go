@@ -72,17 +72,22 @@ func (b *Bootstrap) SetCluster(name string, addrs ...string) {
 	locality["lb_endpoints"] = b.endpoints(addrs...)
 }
 
-// SetClusterDNS has Envoy find the hosts of a cluster by a name, which the DNS server at
-// resolver knows. All of them listen on one port.
-func (b *Bootstrap) SetClusterDNS(name, host string, port int, resolver string) {
-	b.SetCluster(name, net.JoinHostPort(host, strconv.Itoa(port)))
-	server := node{"socket_address": node{}}
-	b.setAddress(node{"address": server}, resolver)
-	cluster := b.named("clusters", name)
-	cluster["type"], cluster["dns_lookup_family"] = "STRICT_DNS", "V4_ONLY"
-	cluster["typed_dns_resolver_config"] = node{"name": "envoy.network.dns_resolver.cares", "typed_config": node{
-		"@type":     "type.googleapis.com/envoy.extensions.network.dns_resolver.cares.v3.CaresDnsResolverConfig",
-		"resolvers": []any{server}}}
+// FindRegion has Envoy find the replicas of a region through Consul's DNS, as envoy/consul.yaml
+// has it. All of them listen on one port.
+func (b *Bootstrap) FindRegion(region, port, dns string) {
+	path := filepath.Join(proc.Root(b.t), "envoy", "consul.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	fields := node{}
+	if err := yaml.Unmarshal(text, &fields); err != nil {
+		b.t.Fatalf("%s: %v", path, err)
+	}
+	maps.Copy(b.named("clusters", "weir_region"), fields)
+	b.SetCluster("weir_region", net.JoinHostPort(region+".weir-regional.service.consul", port))
+	resolver := b.child(b.child(fields, "typed_dns_resolver_config"), "typed_config")
+	b.setAddress(node{"address": b.first(resolver, "resolvers")}, dns)
 }
 
 // SetTLS has a cluster called with TLS: files of a certificate, its key and the authorities
