@@ -225,7 +225,7 @@ func (p *Played) asks(f Figure) (all float64) {
 func (p *Played) recovery(f Figure) float64 {
 	var last time.Duration
 	for i, m := range p.watched {
-		if i > 0 && m.At > f.From && m.Degraded > p.watched[i-1].Degraded {
+		if i > 0 && m.At > f.From && m.At <= p.until(f) && m.Degraded > p.watched[i-1].Degraded {
 			last = m.At - f.From
 		}
 	}
