@@ -13,7 +13,7 @@ FUZZTIME ?= 200000x
 .PHONY: help
 help: ## List all targets
 	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+		/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 ##@ Use
 
@@ -44,6 +44,10 @@ bin/weir:
 .PHONY: run
 run: setup-to-run build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: other rules)
 	@envoy/run.sh
+
+.PHONY: run-regions
+run-regions: setup build ## Start three regions with two PoPs each on this machine, and cut them off as you type
+	@go build -o .tools/run-regions ./test/regions/demo && .tools/run-regions
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed here

@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
+	"github.com/weirlimit/weir/test/regions"
 )
 
 // documents are those that are judged.
@@ -111,7 +112,7 @@ func exists(root, path string) bool {
 	return err == nil && len(found) > 0
 }
 
-var target = regexp.MustCompile(`(?m)^([a-z][a-z-]*(?: [a-z-]+)*):`)
+var target = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*(?: [a-z0-9-]+)*):`)
 
 func targets(makefile string) (all []string) {
 	for _, m := range target.FindAllStringSubmatch(makefile, -1) {
@@ -220,6 +221,10 @@ func blocks(t *testing.T) map[string]func(*Block) error {
 		"worker of Envoy ── want ──▶ lease cache of a replica ── want ──▶ counter in Redis or memory": figure,
 		"keys seen within one period × bytes per key × 1.5 (fragmentation, buffers)":                  figure,
 		"weir:{<rule>:<key>}<override>.<shape>": figure,
+		"rule bucket-demand { limit: 500/1s, scope: global, fair: demand, timeout: 1s, on_failure: deny }": func(b *Block) error {
+			_, err := regions.Parse("the example", "example", strings.Join(b.Lines, "\n"))
+			return err
+		},
 		"user weir on >PASSWORD resetchannels ~weir:* -@all +evalsha +eval +script|load +time +get +set +getrange +setrange +pexpire +zadd +zrem +zremrangebyscore +zcard +cluster|slots +cluster|info +asking": func(b *Block) error {
 			if acl := read(t, "internal/redisstore/weir.acl"); !strings.Contains(acl, strings.TrimSpace(b.Lines[0])) {
 				return fmt.Errorf("the line is not that of weir.acl")

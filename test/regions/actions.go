@@ -61,3 +61,18 @@ func (a *Action) fits(form, words []string) bool {
 	}
 	return true
 }
+
+// Do does what the text of an action is, such as "cut eu", now.
+func (w *World) Do(text string) error {
+	a, err := readAction(strings.Fields(text))
+	if err == nil {
+		a.do(w, a)
+	}
+	return err
+}
+
+// CanDo reports what is wrong with the text of an action.
+func CanDo(text string) error {
+	_, err := readAction(strings.Fields(text))
+	return err
+}
