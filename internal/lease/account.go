@@ -317,27 +317,51 @@ func (a *Account) lotOf(lease uint32, expiry Millis) *Lot {
 }
 
 // askBehind decides whether to ask while no request waits: a quarter of the newest
-// lease or less is left, or the window ends soon and none of the next is held.
+// lease or less is left, or the window ends soon and none of the next is held. What is left
+// must last for the trip of that ask and of a top-up after it.
 func (a *Account) askBehind(t *Terms, now Millis) Asks {
 	if now < a.NextAsk || a.UnderWay(t, now) || a.Back.Off(now) {
 		return NoAsk
 	}
-	available := a.Available(now)
-	low := 4*available <= a.Size || available <= 5*a.soon(t)/4
-	ending := t.Lead > 0 && a.Reset > now && a.Reset-now <= t.Lead && !a.holdsNext(now)
+	available, soon := a.lasting(t, now), a.soon(t)
+	low := 4*available <= a.Size || available <= 5*soon/4
+	ending := t.Lead > 0 && a.Reset > now && a.Reset-now <= min(t.Lead, 2*(t.Interval+a.Trip)) && !a.holdsNext(t, now)
 	switch {
-	case ending && (!low || now < a.LimitedUntil):
+	case ending && (!low && available > 5*soon/2 || now < a.LimitedUntil):
 		return Ahead
-	case low:
+	case low, ending:
 		return TopUp
 	}
 	return NoAsk
 }
 
-// holdsNext reports a lease on a window that has not begun, or no room for one.
-func (a *Account) holdsNext(now Millis) bool {
+// lasting is how many units the account can admit when an ask sent now is answered. For a
+// near granter it is how many it can admit now.
+func (a *Account) lasting(t *Terms, now Millis) int64 {
+	units := a.Available(now)
+	if !t.Far {
+		return units
+	}
+	for i := range a.Lots {
+		lot := &a.Lots[i]
+		if lot.spendable(now) && lot.Expiry-now < quartersToCut*lot.TTL/4+5*a.Trip/4 && !a.endsWithWindow(t, now, lot) {
+			units -= lot.Units
+		}
+	}
+	return units
+}
+
+// holdsNext reports a lease on a window that has not begun, or no room for one. A far holder
+// makes room.
+func (a *Account) holdsNext(t *Terms, now Millis) bool {
 	old, young := &a.Lots[0], &a.Lots[1]
-	return old.Units > 0 && young.Units > 0 || old.Units > 0 && old.From > now || young.Units > 0 && young.From > now
+	return !t.Far && old.Units > 0 && young.Units > 0 || old.Units > 0 && old.From > now || young.Units > 0 && young.From > now
+}
+
+// endsWithWindow reports whether the window of a lot ends when the lot does. The holder knows
+// that end within the time of a trip.
+func (a *Account) endsWithWindow(t *Terms, now Millis, lot *Lot) bool {
+	return t.Window > 0 && now < a.Reset && lot.Expiry >= a.Reset-a.Trip-2
 }
 
 // grow and shrink are the slow start.

@@ -154,7 +154,8 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	a.limited(t, now, g)
 	a.learnRetry(now, &g)
 	a.penalize(t, now, w, g)
-	rest := Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
+	ends, begins := t.decided(now, sent)
+	rest := Part{Units: spare, Lease: g.Lease, Expiry: ends + g.TTL}
 	if g.Granted == 0 || t.Consistency == Exact {
 		return a.returned(t, rest)
 	}
@@ -169,7 +170,7 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	}
 	lot := Lot{Units: spare, Expiry: rest.Expiry, TTL: g.TTL, Lease: g.Lease}
 	if g.StartsIn > 0 {
-		lot.From = now + 1 + g.StartsIn // now is rounded down
+		lot.From = begins + g.StartsIn
 	}
 	return a.returned(t, a.store(now, lot))
 }

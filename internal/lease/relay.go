@@ -1,7 +1,8 @@
 package lease
 
 // quartersToCut is how many quarters of its ttl a lot must have left for leases to be cut
-// from it. With less the relay asks above, and uses the lot if that grants nothing.
+// from it. With less the relay asks above, and uses the lot if that grants nothing. Where
+// that is far a short lease is better than to wait: the relay asks behind.
 const quartersToCut = 1
 
 // Relay is a tier in the middle: a holder of the tier above and the granter of
@@ -35,7 +36,11 @@ func (r *Relay) Acquire(t *Terms, now Millis, w Want) (Grant, Verdict, Part) {
 	back := r.settle(t, now, w)
 	r.Back += back.Units
 	if w.Want > 0 {
-		if g, ok := r.cut(t, now, w, quartersToCut); ok { // nearly always: nothing is copied twice
+		g, ok := r.cut(t, now, w, quartersToCut) // nearly always: nothing is copied twice
+		if !ok && t.Far {
+			g, ok = r.cut(t, now, w, 0)
+		}
+		if ok {
 			r.Back -= back.Units
 			return g, Admit, back
 		}
@@ -109,6 +114,8 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 		return Part{}
 	}
 	left := g.Granted
+	ends, _ := t.decided(now, sent)
+	ends += g.TTL
 	told := g
 	if t.Consistency != Optimistic && g.StartsIn == 0 { // see report
 		told.Remaining = max(g.Remaining, min(g.Remaining+r.Account.Held(t, now)+r.Back, t.Capacity))
@@ -127,12 +134,12 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 		if atOnce {
 			ahead = 0
 		}
-		grants[i] = share(t, now, sent, c, told, left, ahead)
+		grants[i] = share(t, now, ends, c, told, left, ahead)
 		left -= grants[i].Granted
-		r.lend(t, now, g.Lease, grants[i].Granted, sent+g.TTL)
+		r.lend(t, now, g.Lease, grants[i].Granted, ends)
 	}
 	var back Part
-	if t.Consistency != Exact && !atOnce && now < sent+g.TTL { // it will be kept
+	if t.Consistency != Exact && !atOnce && now < ends { // it will be kept
 		back = r.makePlace(now, left)
 	}
 	if rest := r.Account.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {
@@ -197,7 +204,7 @@ func (r *Relay) Retries(t *Terms, now Millis, w Want) bool {
 
 // share answers a queued want from what is left of the reply: what it waits for,
 // or what it may have ahead.
-func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant {
+func share(t *Terms, now, ends Millis, c Want, g Grant, left, ahead int64) Grant {
 	granted := min(c.Want, left, max(c.Waiting, ahead))
 	if granted < max(c.Need, 1) {
 		if g.Granted > 0 {
@@ -211,7 +218,7 @@ func share(t *Terms, now, sent Millis, c Want, g Grant, left, ahead int64) Grant
 		return g
 	}
 	g.Status, g.Granted = OK, granted
-	g.TTL = max(0, sent+g.TTL-now-1)
+	g.TTL = max(0, ends-now-1)
 	if t.Consistency != Optimistic {
 		g.Remaining += left - granted
 	}
@@ -274,7 +281,11 @@ func (r *Relay) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool)
 	for i := range r.Account.Lots {
 		lot := &r.Account.Lots[i]
 		lasts := lot.Expiry - now - 1 // now is rounded down
-		if lot.Local || lot.Units == 0 || (lot.From > now) != w.Next || lasts < max(1, quarters*lot.TTL/4) {
+		least := max(1, quarters*lot.TTL/4)
+		if t.Far && quarters == 0 {
+			least = 0 // for those who wait
+		}
+		if lot.Local || lot.Units == 0 || (lot.From > now) != w.Next || lasts < least {
 			continue
 		}
 		lots++

@@ -47,8 +47,7 @@ type Terms struct {
 	Interval Millis
 	// Timeout is the longest that a request waits for an answer. At least 1.
 	Timeout Millis
-	// Far is set at a holder whose granter is in another region: the first ask for a key then
-	// asks for as much as any ask may.
+	// Far is true where the tier that counts is in another region, see [Terms.Afar].
 	Far bool
 	// Overdraft is how many units an Optimistic holder admits per key ahead of
 	// the answer.
@@ -140,6 +139,33 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 	return t
 }
 
+// longestTrip is how long an ask and its answer may travel between regions, so that leases of
+// the next window are there in time.
+const longestTrip Millis = 500
+
+// Afar is t for a limit that several regions share. The first ask for a key asks for as much
+// as any ask may, and leases of the next window are asked for earlier.
+func (t Terms) Afar() Terms {
+	t.Far = true
+	if t.Lead > 0 {
+		t.Lead = min(t.Lead+min(t.Timeout, longestTrip), Millis(t.Window/limit.Millisecond)/4)
+	}
+	return t
+}
+
+// decided is when a far granter decided, by the holder's clock: in the middle of the trip, as
+// NTP (RFC 5905) assumes. By it the leases of one window end when those of the next begin.
+// Were the earliest possible end and the latest possible beginning taken, then no lease could
+// be spent at a flip for as long as a trip takes, and the requests of that time would wait.
+// A near holder takes these, because a trip is short.
+func (t *Terms) decided(now, sent Millis) (ends, begins Millis) {
+	if t.Far && t.Window > 0 {
+		middle := sent + (now-sent+1)/2
+		return middle, middle
+	}
+	return sent, now + 1 // now is rounded down
+}
+
 // wantFloor is what a holder may always want, however little it used lately: a
 // thirty-second of the limit. Without it most requests of a slow key would wait.
 func (t *Terms) wantFloor() int64 { return max(t.Capacity/32, 1) }
@@ -186,7 +212,8 @@ const (
 )
 
 // Grant answers a Want. Durations are relative: StartsIn and the others count
-// from the arrival of the reply, TTL from when the want was sent.
+// from the arrival of the reply, TTL from when the want was sent. A holder far from its
+// granter counts StartsIn and TTL of a window from the middle between the two.
 type Grant struct {
 	Status  Status
 	Granted int64  // 0, or at least Need

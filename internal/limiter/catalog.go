@@ -72,6 +72,8 @@ func termsOf(r *rule.Rule, l *limit.Limit) lease.Terms {
 	interval := lease.Millis(r.LeaseInterval / limit.Millisecond)
 	timeout := lease.Millis(r.Timeout / limit.Millisecond)
 	t := lease.NewTerms(l, r.Consistency, interval, timeout, r.Overdraft)
-	t.Far = r.Scope == rule.ScopeGlobal
+	if r.Scope == rule.ScopeGlobal {
+		return t.Afar()
+	}
 	return t
 }

@@ -34,6 +34,9 @@ const (
 	// of what others did not want after all: otherwise it would get a few units with each
 	// ask, and its requests would wait for every one of them.
 	grain = 64
+	// faded is the part of what comes back that the demand still counts: it was granted a
+	// while ago. Without it a region that gives back would look as if it wanted nothing.
+	faded = 0.5
 	// mostDemand bounds a demand, in limits: what one caller reports in a moment must not
 	// count for long.
 	mostDemand = 16
@@ -68,7 +71,7 @@ func (s *Shares) Ask(l *limit.Limit, t *lease.Terms, equal bool, now limit.Micro
 	s.advance(l, t, now)
 	r := s.region(id)
 	if r != nil {
-		r.demands(t, float64(w.Denied+w.Overdrawn-w.Unused))
+		r.demands(t, float64(w.Denied+w.Overdrawn)-faded*float64(w.Unused))
 		s.giveBack(l, t, r, w)
 	}
 	if len(s.regions) < 2 && r != nil {

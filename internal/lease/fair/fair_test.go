@@ -42,7 +42,7 @@ func TestParts(t *testing.T) {
 			if sum > c.most || float64(sum) < 0.98*float64(c.most) {
 				t.Errorf("admitted %d, want 98 %% to all of %d", sum, c.most)
 			}
-			if m.limit.Spec().Algorithm == limit.TokenBucket && lateWaited[0]+lateWaited[1]+lateWaited[2] > 16 {
+			if lateWaited[0]+lateWaited[1]+lateWaited[2] > 80 {
 				t.Errorf("after 10 s %v requests waited of 16,000", lateWaited)
 			}
 			for i, n := range late {
@@ -55,30 +55,25 @@ func TestParts(t *testing.T) {
 }
 
 // Where there is enough for all, next to no request waits for another region after the first
-// second, however far that is: leases are asked for in time. Around the flip of a window a
-// holder knows only within the time of a trip when it is: those requests wait.
+// second, however far that is, and also not where windows flip: leases are asked for in time.
 func TestNobodyWaits(t *testing.T) {
-	const seconds = 65
 	for _, c := range []struct {
-		name  string
-		spec  limit.Spec
-		flips lease.Millis
+		name string
+		spec limit.Spec
 	}{
-		{"bucket", limit.Spec{Algorithm: limit.TokenBucket, Count: 5000, Period: limit.Second}, 0},
-		{"window", limit.Spec{Algorithm: limit.FixedWindow, Count: 50_000, Period: 10 * limit.Second}, 7},
-		{"minute", limit.Spec{Algorithm: limit.FixedWindow, Count: 300_000, Period: limit.Minute}, 2},
+		{"bucket", limit.Spec{Algorithm: limit.TokenBucket, Count: 5000, Period: limit.Second}},
+		{"window", limit.Spec{Algorithm: limit.FixedWindow, Count: 50_000, Period: 10 * limit.Second}},
+		{"minute", limit.Spec{Algorithm: limit.FixedWindow, Count: 300_000, Period: limit.Minute}},
 	} {
 		for _, trip := range []lease.Millis{20, 100, 150} {
-			rates := []lease.Millis{600, 150, 50}
 			m := newModel(c.spec, false, trip/2, steady(600), steady(150), steady(50))
-			m.run(seconds * 1000)
+			m.run(65_000)
 			_, first := m.between(0, 1)
-			_, late := m.between(1, seconds)
+			_, late := m.between(1, 65)
 			t.Logf("%s, %d ms there and back: in the first second %v waited, later %v", c.name, trip, first, late)
 			for i, n := range late {
-				atFlips, others := c.flips*rates[i]*trip/1000, rates[i]*seconds/200
-				if lease.Millis(n) > atFlips+others {
-					t.Errorf("%s, %d ms there and back: %d requests of region %d waited, want at most %d and %d at flips", c.name, trip, n, i, others, atFlips)
+				if n > 4 {
+					t.Errorf("%s, %d ms there and back: %d requests of region %d waited, want at most 4", c.name, trip, n, i)
 				}
 			}
 		}

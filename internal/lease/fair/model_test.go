@@ -2,13 +2,14 @@ package fair_test
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/fair"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// A model of regions that share one key: real accounts, a real counter and real shares,
+// A model of regions that share one key: real relays, a real counter and real shares,
 // with a steady delay between them, in steps of a millisecond.
 type model struct {
 	limit   *limit.Limit
@@ -27,8 +28,8 @@ type region struct {
 	id       uint64
 	rate     func(now lease.Millis) float64 // requests per second
 	due      float64
-	account  lease.Account
-	waiting  []lease.Millis
+	relay    lease.Relay
+	waiting  int
 	calls    []call
 	admitted map[lease.Millis]int // by second
 	waited   map[lease.Millis]int // by second
@@ -36,6 +37,7 @@ type region struct {
 
 type call struct {
 	want          lease.Want
+	queue         []lease.Want
 	grant         lease.Grant
 	sent, arrives lease.Millis
 	replied       bool
@@ -47,10 +49,9 @@ func newModel(spec limit.Spec, equal bool, delay lease.Millis, rates ...func(lea
 		panic(err)
 	}
 	m := &model{
-		limit: l, terms: lease.NewTerms(l, lease.Leased, 0, 500, 0), equal: equal, delay: delay, now: begins * 1000,
+		limit: l, terms: lease.NewTerms(l, lease.Leased, 0, 500, 0).Afar(), equal: equal, delay: delay, now: begins * 1000,
 		random: rand.New(rand.NewPCG(1, 2)),
 	}
-	m.terms.Far = true
 	for i, rate := range rates {
 		m.regions = append(m.regions, &region{id: uint64(i + 1), rate: rate, admitted: map[lease.Millis]int{}, waited: map[lease.Millis]int{}})
 	}
@@ -67,34 +68,44 @@ func (m *model) run(span lease.Millis) {
 		for _, r := range m.regions {
 			m.deliver(r)
 			for r.due += r.rate(m.now) / 1000 * (0.5 + m.random.Float64()); r.due >= 1; r.due-- {
-				m.request(r)
+				m.request(r, false)
 			}
 		}
 	}
 }
 
-func (m *model) request(r *region) {
-	switch d := r.account.Take(&m.terms, m.now, 1); {
-	case d.Verdict == lease.Admit:
-		r.admitted[m.now/1000]++
-		if d.Ask != lease.NoAsk {
-			m.ask(r, d.Ask)
+// one is the want of a request.
+var one = lease.Want{Need: 1, Waiting: 1, Want: 1}
+
+// request decides a request; again: one that has waited already.
+func (m *model) request(r *region, again bool) {
+	g, verdict, back := r.relay.Acquire(&m.terms, m.now, one)
+	m.giveBack(r, back)
+	switch {
+	case verdict == lease.Wait:
+		if r.waiting++; !again {
+			r.waited[m.now/1000]++
 		}
-	case d.Verdict == lease.Wait:
-		r.waiting = append(r.waiting, m.now)
-		r.waited[m.now/1000]++
-		if !r.account.UnderWay(&m.terms, m.now) {
-			m.ask(r, lease.TopUp)
+		if !r.relay.Account.UnderWay(&m.terms, m.now) {
+			m.ask(r, lease.NoAsk)
 		}
-	case d.Ask != lease.NoAsk:
-		m.ask(r, d.Ask)
+		return
+	case verdict == lease.Admit:
+		r.admitted[m.now/1000] += int(g.Granted)
+	default:
+		r.relay.Account.Deny(&m.terms, m.now, 1)
+	}
+	if behind := r.relay.Top(&m.terms, m.now); behind != lease.NoAsk {
+		m.ask(r, behind)
 	}
 }
 
+// ask asks above, for all requests that wait.
 func (m *model) ask(r *region, behind lease.Asks) {
-	n := int64(len(r.waiting))
-	w := r.account.Ask(&m.terms, m.now, min(n, 1), n, behind)
-	r.calls = append(r.calls, call{want: w, sent: m.now, arrives: m.now + m.delay})
+	queue := slices.Repeat([]lease.Want{one}, r.waiting)
+	r.waiting = 0
+	w := r.relay.Ask(&m.terms, m.now, queue, behind)
+	r.calls = append(r.calls, call{want: w, queue: queue, sent: m.now, arrives: m.now + m.delay})
 }
 
 // deliver brings calls and replies whose time has come.
@@ -122,18 +133,20 @@ func (m *model) decide(r *region, w lease.Want) lease.Grant {
 }
 
 func (m *model) reply(r *region, c call) {
-	served := min(c.grant.Granted, int64(len(r.waiting))) // also those that came since
-	if c.grant.StartsIn > 0 {
-		served = 0
+	grants := make([]lease.Grant, len(c.queue))
+	m.giveBack(r, r.relay.Apply(&m.terms, m.now, c.sent, c.want, c.grant, 100, c.queue, grants))
+	for _, g := range grants {
+		r.admitted[m.now/1000] += int(g.Granted)
 	}
-	back := r.account.Apply(&m.terms, m.now, c.sent, c.want, c.grant, c.grant.Granted-served, 100)
-	r.admitted[m.now/1000] += int(served)
-	r.waiting = r.waiting[max(served, min(int64(len(r.waiting)), c.want.Waiting)):]
-	if back.Units > 0 {
-		m.decide(r, lease.Want{Unused: back.Units, Lease: back.Lease})
+	for n := r.waiting; n > 0 && !r.relay.Account.UnderWay(&m.terms, m.now); n-- {
+		r.waiting--
+		m.request(r, true)
 	}
-	if len(r.waiting) > 0 && !r.account.UnderWay(&m.terms, m.now) {
-		m.ask(r, lease.TopUp)
+}
+
+func (m *model) giveBack(r *region, p lease.Part) {
+	if p.Units > 0 {
+		m.decide(r, lease.Want{Unused: p.Units, Lease: p.Lease})
 	}
 }
 
