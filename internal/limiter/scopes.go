@@ -101,7 +101,7 @@ func (s *scopes) split(ctx context.Context, asks []Ask, grants []lease.Grant) {
 	<-decided
 	far.answer(grants)
 	for _, g := range both {
-		s.undoDenied(ctx, asks[g[0]:g[1]], grants[g[0]:g[1]])
+		undoDenied(ctx, s, asks[g[0]:g[1]], grants[g[0]:g[1]])
 	}
 }
 
@@ -179,8 +179,8 @@ func isDenied(group []Ask, grants []lease.Grant) bool {
 	return false
 }
 
-// undoDenied returns what the members of a denied group were granted.
-func (s *scopes) undoDenied(ctx context.Context, group []Ask, grants []lease.Grant) {
+// undoDenied returns to a store what the members of a denied group were granted.
+func undoDenied(ctx context.Context, s Store, group []Ask, grants []lease.Grant) {
 	if !isDenied(group, grants) {
 		return
 	}

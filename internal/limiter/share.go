@@ -31,8 +31,9 @@ func (p *Policy) Without(withheld func(region string) bool) *Policy {
 func (p *Policy) ShareOf(region string) *Policy {
 	s := p.Limit.Spec()
 	part := p.resized(p.Regions.Share(region, s.Count), p.Regions.Share(region, s.Burst))
-	share := NewPolicy("share of "+p.Rule, p.Override, part.Limit, part.Terms, p.Since) // no rule has a name with blanks
-	share.Terms.Far = false
+	t := &p.Terms
+	near := lease.NewTerms(part.Limit, t.Consistency, t.Interval, t.Timeout, t.Overdraft)
+	share := NewPolicy("share of "+p.Rule, p.Override, part.Limit, near, p.Since) // no rule has a name with blanks
 	share.OnFailure, share.Mode, share.Key = lease.FailureDeny, p.Mode, p.Key
 	return share
 }
@@ -53,7 +54,9 @@ func (p *Policy) resized(count, burst int64) *Policy {
 	q, t := *p, &p.Terms
 	q.Limit, q.Beside = l, nil
 	q.Terms = lease.NewTerms(l, t.Consistency, t.Interval, t.Timeout, t.Overdraft)
-	q.Terms.Far = t.Far
+	if t.Far {
+		q.Terms = q.Terms.Afar()
+	}
 	return &q
 }
 

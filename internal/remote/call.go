@@ -54,19 +54,25 @@ func traceParents(ctx context.Context) (headers []string) {
 // request is the message of a call.
 func (s *Store) request(seq uint64, wants []wire.Want, traces []string) *wire.Request {
 	version, revision := s.rules()
-	epoch := s.epoch.Load()
-	if s.ack.Load() == 0 {
+	epoch, ack := s.epoch.Load(), s.ack.Load()
+	if ack == 0 {
 		epoch = 0 // none has been heard of
+	}
+	if s.receipts != nil {
+		ack = s.receipts.Recorded()
 	}
 	return &wire.Request{
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
-		Holder: s.holder[:], Epoch: epoch, Seq: seq, Ack: min(s.ack.Load(), seq-1),
+		Holder: s.holder[:], Epoch: epoch, Seq: seq, Ack: min(ack, seq-1),
 		RulesVersion: version, RulesRevision: revision, Region: s.region, Wants: wants, TraceParent: traces,
 	}
 }
 
 // learn takes what an answer tells beside its grants.
 func (s *Store) learn(seq uint64, m *wire.Response) {
+	if s.receipts != nil {
+		s.receipts.Received(seq)
+	}
 	for i := range m.Grants {
 		if m.Grants[i].Status == wire.StatusUnknownRule {
 			s.metrics.unknown.Inc()

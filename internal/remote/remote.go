@@ -38,6 +38,8 @@ type Config struct {
 	Timeout time.Duration
 	// Rules returns the version and the revision of the rules in force; nil: there are none.
 	Rules func() (version string, revision uint64)
+	// Receipts is told of the replies, and decides which of them are acknowledged; nil: all are.
+	Receipts Receipts
 	// TLS has the certificates with which the calls are made; nil: without TLS. ServerName is
 	// the name that the certificate of the tier above must have; empty: that of the address.
 	TLS        *certs.Set
@@ -47,6 +49,12 @@ type Config struct {
 	Metrics   *telemetry.Registry // nil: metrics go nowhere
 	Tracer    *telemetry.Tracer   // makes the spans of calls; nil: there are none
 	Log       *slog.Logger        // nil: nothing is logged
+}
+
+// Receipts records for the region which replies it has received.
+type Receipts interface {
+	Received(seq uint64)
+	Recorded() uint64 // the largest number of those that may be acknowledged
 }
 
 // Store is the tier above. Create it with [New]. It is safe for concurrent use;
@@ -62,9 +70,10 @@ type Store struct {
 	metrics *metrics
 	tracer  *telemetry.Tracer
 
-	epoch atomic.Uint64 // of the tier above, by its last answer; at first its own
-	seq   atomic.Uint64
-	ack   atomic.Uint64 // the largest seq that was answered
+	epoch    atomic.Uint64 // of the tier above, by its last answer; at first its own
+	seq      atomic.Uint64
+	ack      atomic.Uint64 // the largest seq that was answered
+	receipts Receipts      // nil: all replies are acknowledged
 
 	mu        sync.Mutex
 	gathered  []*parcel // to travel with the next call
@@ -91,7 +100,7 @@ func New(c Config) (*Store, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, log: c.Log, metrics: newMetrics(c.Metrics), tracer: c.Tracer}
+	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, receipts: c.Receipts, log: c.Log, metrics: newMetrics(c.Metrics), tracer: c.Tracer}
 	_, _ = rand.Read(s.holder[:]) // never fails
 	s.epoch.Store(1)
 	s.tier = newTier(c.Addresses, c.Transport)

@@ -360,12 +360,12 @@ func TestMoveWhileSilent(t *testing.T) {
 	})
 }
 
-// An idle region is heard of every second.
+// An idle region is heard of twice a second.
 func TestHeartbeat(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
 		a.replica("eu")
 		time.Sleep(10*time.Second + 500*time.Millisecond)
-		if n := len(a.called()); n < 9 || n > 11 {
+		if n := len(a.called()); n < 18 || n > 21 {
 			t.Errorf("%d heartbeats in 10 s", n)
 		}
 		if last := a.called()[len(a.called())-1]; last.Region != "eu" || last.Ack == 0 || last.Epoch == 0 {

@@ -11,9 +11,10 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// heartbeatEvery is the longest time without a call. A tier above that hears nothing of a
-// region for 3 s takes it for cut off.
-const heartbeatEvery = time.Second
+// heartbeatEvery is the longest time without a call. A region of which no reply is acknowledged
+// for lease.SilentAfter is taken for cut off: a reply is acknowledged by the next call or the one
+// after it.
+const heartbeatEvery = 500 * time.Millisecond
 
 // tier is the tier above: its addresses, and whether the present one answers. It is safe for
 // concurrent use.

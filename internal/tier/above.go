@@ -78,19 +78,26 @@ func (t *Tier) useAbove(above *Above) error {
 	if secure == nil {
 		warnPlain(above.Global, t.Log)
 	}
+	c := t.store
+	var record limiter.Record
+	if c.record != nil {
+		record = c.record(above.Region)
+	}
+	receipts := limiter.NewReceipts(record, t.Log)
 	store, err := remote.New(remote.Config{
+		Receipts:  receipts,
 		Addresses: above.Global, Region: above.Region, TLS: secure, ServerName: above.GlobalTLS.TLSName, Metrics: t.Metrics, Tracer: t.otlp.Tracer, Log: t.Log,
 		Rules: func() (string, uint64) { return t.Service.RulesVersion() },
 	})
 	if err != nil {
 		return err
 	}
-	c := t.store
 	c.far = front.New(front.Config{
 		Store: store, MaxKeys: t.cfg.MaxKeys, MaxBytes: int64(t.cfg.MaxMemory), Timeout: remote.DefaultTimeout, Answers: answersWithin,
 	})
-	c.Store, c.fall = limiter.ByScope(c.Store, c.far), limiter.FallByScope(c.fall, c.far)
-	c.run = append(c.run, store.Run, c.far.Run)
+	all := limiter.NewStatic(above.Region, c.far, c.Store, receipts, t.Metrics)
+	c.Store, c.fall = limiter.ByScope(c.Store, all), limiter.FallByScope(c.fall, c.far)
+	c.run = append(c.run, store.Run, c.far.Run, receipts.Run)
 	if len(above.Global) == 0 {
 		t.findAggregators(store.Move)
 	}

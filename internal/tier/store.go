@@ -23,6 +23,7 @@ type counters struct {
 	cache    *front.Store                            // nil: no lease cache
 	far      *front.Store                            // of the tier above; nil: there is none
 	divided  *regions.Store                          // divides limits among regions; nil: there are none
+	record   func(region string) limiter.Record      // of what its replicas received; nil: this process is the region
 	fall     limiter.Fallback                        // remembers denials of a failing store; nil without a lease cache
 	former   []uint64                                // epochs that the store had in lives before this one
 	replicas func() int                              // live ones, as far as is known
@@ -73,7 +74,7 @@ func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, tracer *telemetr
 		return err
 	}
 	store.Observe(r)
-	c.Store, c.holders, c.count = store, store.Holders, store.CountHolders
+	c.Store, c.holders, c.count, c.record = store, store.Holders, store.CountHolders, store.Receipts
 	c.replicas = func() int {
 		if n := store.Replicas(); n > 0 {
 			return n

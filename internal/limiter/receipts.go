@@ -1,0 +1,200 @@
+package limiter
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// A Record keeps for all replicas of a region when the newest reply of the aggregator was
+// received. It is safe for concurrent use.
+type Record interface {
+	// Receipt returns the time of the region's store, and when the newest reply was received
+	// on its clock. With renew, or if nothing is recorded, that is now.
+	Receipt(ctx context.Context, renew bool) (now, newest limit.Micros, err error)
+}
+
+// Receipts are when a region received replies of the aggregator, and thus when it was silent
+// (see [lease.Silence]). Use [NewReceipts]. They are safe for concurrent use; [Receipts.Run]
+// has to run beside them.
+type Receipts struct {
+	record Record // nil: this process is the region
+	steady func() limit.Micros
+	wall   func() limit.Micros // the clock of the region's store, if it is in memory
+	log    *slog.Logger
+
+	received atomic.Uint64 // the largest number of an answered call
+	recorded atomic.Uint64 // of those whose receipt all replicas can see
+
+	mu      sync.Mutex
+	silence lease.Silence
+	// With a record: until sure no other reply was received; then the store's clock showed
+	// shows, and the newest receipt on it was newest.
+	sure, shows, newest limit.Micros
+	silent              bool // as was logged last
+}
+
+// recordEvery is the time between two uses of the record.
+const recordEvery = 250 * time.Millisecond
+
+// NewReceipts makes the receipts of a region that has just started. record is nil for a
+// region of one process with its counters in memory.
+func NewReceipts(record Record, log *slog.Logger) *Receipts {
+	began := time.Now()
+	r := &Receipts{
+		record: record, log: log,
+		steady: func() limit.Micros { return limit.Micros(time.Since(began).Microseconds()) + limit.Second },
+		wall:   func() limit.Micros { return limit.Micros(time.Now().UnixMicro()) },
+	}
+	r.silence = lease.NewSilence(r.steady(), false)
+	return r
+}
+
+// Received notes the reply to a call with a number of this process.
+func (r *Receipts) Received(seq uint64) {
+	raise(&r.received, seq)
+	if r.record != nil {
+		return
+	}
+	r.mu.Lock()
+	now := r.steady()
+	r.silence.Hear(now, now)
+	r.mu.Unlock()
+	raise(&r.recorded, seq)
+}
+
+// Recorded is the largest number of a call whose reply may be acknowledged: every replica
+// can see that it was received.
+func (r *Receipts) Recorded() uint64 { return r.recorded.Load() }
+
+func raise(to *atomic.Uint64, n uint64) {
+	for {
+		if was := to.Load(); n <= was || to.CompareAndSwap(was, n) {
+			return
+		}
+	}
+}
+
+// Run uses the record and logs when the region becomes silent, until ctx ends.
+func (r *Receipts) Run(ctx context.Context) error {
+	tick := time.NewTicker(recordEvery)
+	defer tick.Stop()
+	for {
+		if r.record != nil {
+			r.sync(ctx)
+		}
+		r.report()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// sync records what was received since the last time, or reads what other replicas recorded.
+func (r *Receipts) sync(ctx context.Context) {
+	received := r.received.Load()
+	renew := received > r.recorded.Load()
+	ctx, cancel := context.WithTimeout(ctx, recordEvery)
+	defer cancel()
+	sent := r.steady()
+	now, newest, err := r.record.Receipt(ctx, renew)
+	if err != nil {
+		return // nothing is acknowledged, and no silence is sure
+	}
+	r.learn(sent, r.steady(), now, newest)
+	if renew {
+		raise(&r.recorded, received)
+	}
+}
+
+// learn takes what was read of the record between two moments. A receipt counts as late as it
+// can have been, and the reading as early.
+func (r *Receipts) learn(sent, arrived, now, newest limit.Micros) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := arrived - (now - newest)
+	switch {
+	case r.newest == 0: // what the region did before this process began
+		r.silence = lease.NewSilence(at, false)
+	case newest < r.newest: // the store lost some: nobody knows what
+		r.silence.Hear(arrived, r.sure)
+	case newest > r.newest:
+		r.silence.Hear(at, r.sure)
+	}
+	r.sure, r.shows, r.newest = sent, now, newest
+}
+
+// now is the same moment on the steady clock and the store's, and until when the region is
+// sure of its silence. The receipts are locked.
+func (r *Receipts) now() (steady, store, sure limit.Micros) {
+	steady = r.steady()
+	if r.record == nil {
+		return steady, r.wall(), steady
+	}
+	return steady, r.shows + steady - r.sure, r.sure
+}
+
+// storeTime is the time of the region's store.
+func (r *Receipts) storeTime() limit.Micros {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, store, _ := r.now()
+	return store
+}
+
+// report logs when the region becomes silent, and when it is heard again.
+func (r *Receipts) report() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _, sure := r.now()
+	silent := r.silence.Covers(sure)
+	switch {
+	case silent && !r.silent:
+		r.log.Warn("the aggregator is silent: rules with scope: global and on_failure: local go by this region's static share, from the next window on")
+	case r.silent && !silent:
+		r.log.Info("the aggregator is heard again: static shares end with the windows that began before")
+	}
+	r.silent = silent
+}
+
+// Silent reports whether the region is cut off by now.
+func (r *Receipts) Silent() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _, sure := r.now()
+	return r.silence.Covers(sure)
+}
+
+// surelyFor is how long a reading of the record counts for limits without windows.
+const surelyFor = limit.Second
+
+// nearEnd is how long before the end of a window an ask may be counted in the next one.
+const nearEnd = 100 * limit.Millisecond
+
+// Takes reports whether the region may grant from its static share of the limit now: of a
+// limit with windows by the clock if it was silent when the window began, of others while it
+// is silent. If not, it may after wait at the earliest.
+func (r *Receipts) Takes(l *limit.Limit) (takes bool, wait limit.Micros) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := l.Spec()
+	steady, store, sure := r.now()
+	wait = max(0, r.silence.Heard()+lease.SilentAfter-steady)
+	if s.Algorithm == limit.TokenBucket || s.Algorithm == limit.SlidingLog || s.Align == limit.AlignFirstRequest {
+		return r.silence.Covers(sure) && steady-sure < surelyFor, wait
+	}
+	passed := store % s.Period
+	begin, ends := steady-passed, steady-passed+s.Period
+	takes = begin <= sure && r.silence.Covers(begin) && (s.Period-passed > nearEnd || r.silence.Covers(ends))
+	if wait <= ends-steady {
+		return takes, ends - steady
+	}
+	return takes, (wait+store+s.Period-1)/s.Period*s.Period - store
+}

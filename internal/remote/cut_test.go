@@ -1,0 +1,215 @@
+package remote_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/limiter/memory"
+	"github.com/weirlimit/weir/internal/limiter/regions"
+	"github.com/weirlimit/weir/internal/remote"
+	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+const weightedRules = `
+regions: { eu: 3, us: 2, ap: 1 }
+rules:
+  - { name: window, key: [], limit: 600/10s, algorithm: fixed_window, scope: global }
+  - { name: bucket, key: [], limit: { count: 60, per: 1s, burst: 120 }, scope: global }
+`
+
+// planet is three regions and the aggregator.
+type planet struct {
+	t       *testing.T
+	service *limiter.Service
+	handler http.Handler
+	names   []string
+	stores  map[string]limiter.Store
+	ways    map[string]*way
+	began   time.Time
+
+	mu      sync.Mutex
+	windows map[string]map[uint32]int64 // units of the window rule by region and window
+	seconds map[string][]int64          // units of the bucket rule by region and second
+}
+
+// way is the link of a region to the aggregator. What is cut hangs.
+type way struct {
+	handler  http.Handler
+	up, down bool // cut
+}
+
+func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(20 * time.Millisecond)
+	if w.up {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	out := httptest.NewRecorder()
+	q := httptest.NewRequest(r.Method, r.URL.Path, bytes.NewReader(body))
+	q.Header = r.Header
+	w.handler.ServeHTTP(out, q)
+	time.Sleep(20 * time.Millisecond)
+	if w.down {
+		<-r.Context().Done()
+	}
+	return out.Result(), r.Context().Err()
+}
+
+// newPlanet starts all of it. It runs until ctx ends.
+func newPlanet(ctx context.Context, t *testing.T, all *sync.WaitGroup) *planet {
+	t.Helper()
+	set, err := rulefile.Parse("rules.yaml", []byte(weightedRules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counters := memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20})
+	divided := regions.New(regions.Config{Store: counters, MaxKeys: 100, MaxBytes: 1 << 20})
+	divided.SetRegions(set.Regions())
+	p := &planet{
+		t: t, service: limiter.NewService(limiter.Config{Store: divided, Called: divided.Called}), names: []string{"ap", "eu", "us"},
+		stores: map[string]limiter.Store{}, ways: map[string]*way{}, began: time.Now(),
+		windows: map[string]map[uint32]int64{}, seconds: map[string][]int64{},
+	}
+	if err := p.service.SetRules(set); err != nil {
+		t.Fatal(err)
+	}
+	p.handler = limiter.NewHandler(p.service, nil)
+	run := func(run func(context.Context) error) { all.Go(func() { _ = run(ctx) }) }
+	run(divided.Run)
+	for _, name := range p.names {
+		p.ways[name] = &way{handler: p.handler}
+		receipts := limiter.NewReceipts(nil, slog.New(slog.DiscardHandler))
+		store, err := remote.New(remote.Config{Addresses: []string{"one"}, Region: name, Transport: p.ways[name], Receipts: receipts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		far := front.New(front.Config{Store: store, MaxKeys: 100, MaxBytes: 1 << 20, Timeout: remote.DefaultTimeout, Answers: 250 * time.Millisecond})
+		own := memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20})
+		p.stores[name] = limiter.NewStatic(name, far, own, receipts, telemetry.NewRegistry(""))
+		p.windows[name], p.seconds[name] = map[uint32]int64{}, make([]int64, 100)
+		run(store.Run)
+		run(far.Run)
+		run(receipts.Run)
+	}
+	return p
+}
+
+// offer lets each region ask 50 times a second for a unit of each rule, for a time.
+func (p *planet) offer(d time.Duration) {
+	var all sync.WaitGroup
+	for ends := time.Now().Add(d); time.Now().Before(ends); time.Sleep(20 * time.Millisecond) {
+		for _, name := range p.names {
+			for _, rule := range []string{"window", "bucket"} {
+				all.Go(func() {
+					time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond)
+					p.request(name, rule)
+				})
+			}
+		}
+	}
+	all.Wait()
+}
+
+func (p *planet) request(region, rule string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 400*time.Millisecond)
+	defer cancel()
+	grants := make([]lease.Grant, 1)
+	p.stores[region].Acquire(ctx, []limiter.Ask{{Policy: p.service.Policy(rule, 0), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, grants)
+	g := grants[0]
+	if g.Status != lease.OK {
+		if g.Status != lease.Denied {
+			p.t.Errorf("%s, %s: %+v", region, rule, g)
+		}
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if rule == "bucket" {
+		p.seconds[region][int(time.Since(p.began)/time.Second)] += g.Granted
+	} else {
+		p.windows[region][g.Lease&^(1<<31)] += g.Granted // the window, whether of the share or not
+	}
+}
+
+// of is how many units a region was granted of the window n, and of the bucket in it.
+func (p *planet) of(region string, n int) (window, bucket int64) {
+	at := p.began.Add(time.Duration(n) * 10 * time.Second)
+	for second := 10 * n; second < 10*n+10; second++ {
+		bucket += p.seconds[region][second]
+	}
+	return p.windows[region][uint32(at.UnixMilli())&^(1<<31)], bucket
+}
+
+// A region that is cut off in one direction or both admits its share of each window that begins after it
+// has noticed, and all regions together no more than the limit in any window. Afterwards all is as before.
+func TestCutOffRegion(t *testing.T) {
+	for name, cut := range map[string]func(*way){
+		"both ways": func(w *way) { w.up, w.down = true, true },
+		"calls":     func(w *way) { w.up = true },
+		"replies":   func(w *way) { w.down = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(context.Background())
+				var all sync.WaitGroup
+				defer func() {
+					cancel()
+					all.Wait()
+					time.Sleep(time.Second) // the calls that are on their way
+				}()
+				p := newPlanet(ctx, t, &all)
+				p.offer(25 * time.Second)
+				cut(p.ways["ap"])
+				p.offer(30 * time.Second)
+				*p.ways["ap"] = way{handler: p.handler}
+				p.offer(35 * time.Second)
+				p.check()
+			})
+		})
+	}
+}
+
+func (p *planet) check() {
+	p.t.Helper()
+	const limit, share = 600, 100
+	var burst int64 // what the bucket admitted beyond its rate until now
+	for n := range 9 {
+		var window, bucket int64
+		for _, region := range p.names {
+			w, b := p.of(region, n)
+			window, bucket = window+w, bucket+b
+		}
+		ap, apBucket := p.of("ap", n)
+		p.t.Logf("window %d: %d units, ap %d; bucket %d, ap %d", n, window, ap, bucket, apBucket)
+		least := int64(limit * 95 / 100)
+		if n == 2 || n >= 5 && n <= 6 { // cut in the middle, what ap has on lease is stranded; its share is withheld until the window ends
+			least = limit * 75 / 100
+		}
+		if window > limit || window < least {
+			p.t.Errorf("window %d: %d units, want %d to %d", n, window, least, limit)
+		}
+		if burst = max(0, burst+bucket-limit); burst > 2*120 {
+			p.t.Errorf("until window %d the bucket admitted %d units beyond its rate, want at most twice the burst", n, burst)
+		}
+		if cut := n == 3 || n == 4; cut && (ap != share || apBucket < share*9/10 || apBucket > share+120/6) {
+			p.t.Errorf("window %d: the region that is cut off has %d units, and %d of the bucket; its share is %d", n, ap, apBucket, share)
+		}
+	}
+}
