@@ -121,3 +121,20 @@ func TestCancelledLoad(t *testing.T) {
 		t.Errorf("%d of %d answered, %v", tally.OK(), tally.Sent(), err)
 	}
 }
+
+// An answer that comes after the second in which its request was sent is late.
+func TestAnswersInALaterSecond(t *testing.T) {
+	server := serve(t, func(int64) string {
+		time.Sleep(1100 * time.Millisecond)
+		return okReply
+	})
+	tally, err := Run(t.Context(), Load{Addrs: []string{server}, Conns: 1, Request: Get("/"), Count: 1})
+	if err != nil || len(tally.Seconds) != 1 {
+		t.Fatalf("%+v, %v", tally, err)
+	}
+	for _, s := range tally.Seconds {
+		if s != (Second{Sent: 1, OK: 1, Late: 1}) {
+			t.Errorf("by second: %+v", s)
+		}
+	}
+}
