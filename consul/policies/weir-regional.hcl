@@ -8,3 +8,7 @@ service "weir-global" { policy = "read" }
 
 # Consul shows a service only with the node that it runs on.
 node_prefix "" { policy = "read" }
+
+# With --rules consul: it reads the rules, and in another datacenter keeps a copy of them.
+key_prefix "weir/rules/" { policy = "read" }
+key_prefix "weir/rules-copy/" { policy = "write" }

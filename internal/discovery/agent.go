@@ -3,6 +3,7 @@
 //	agent.go     the agent of Consul, and whether it does what it is asked for
 //	connect.go   how it is reached: TLS and tokens
 //	register.go  a replica registers itself, and keeps its check passing
+//	instance.go  two replicas with one id
 //	watch.go     the replicas of a service that pass their checks
 //
 // Nothing here is needed to decide a request: while Consul is away, a replica goes on with

@@ -49,23 +49,25 @@ func (r *Replica) id(hostname string) string {
 
 // Registration keeps a replica registered. It is safe for concurrent use.
 type Registration struct {
-	agent   *api.Agent
-	replica Replica
-	id      string
-	times   times
-	changed chan struct{}
+	agent    *api.Agent
+	replica  Replica
+	id       string
+	instance string // of this process
+	times    times
+	changed  chan struct{}
 
 	mu         sync.Mutex
 	task       *task
 	registered bool   // the agent had it, when it last answered
 	revision   uint64 // that was registered
+	yields     string // instance of the older process that has the id; empty: none
 }
 
 // Register makes a registration of a replica on the machine hostname. [Registration.Run]
 // registers it.
 func (a *Agent) Register(replica Replica, hostname string) *Registration {
 	return &Registration{
-		agent: a.client.Agent(), replica: replica, id: replica.id(hostname),
+		agent: a.client.Agent(), replica: replica, id: replica.id(hostname), instance: newInstance(),
 		times: usual, task: a.task("register"), changed: make(chan struct{}, 1),
 	}
 }
@@ -107,6 +109,9 @@ func (r *Registration) Update(ctx context.Context) {
 // tell renews the check. It registers the replica before that if the agent does not have
 // it, or has it with an earlier revision. The caller holds mu.
 func (r *Registration) tell(ctx context.Context) error {
+	if err := r.share(ctx); err != nil {
+		return err
+	}
 	revision := r.replica.Revision()
 	if r.registered && r.revision == revision {
 		err := r.renew(ctx)
@@ -138,7 +143,7 @@ func (r *Registration) renew(ctx context.Context) error {
 func (r *Registration) checkID() string { return "service:" + r.id }
 
 func (r *Registration) register(ctx context.Context, revision uint64) error {
-	meta := map[string]string{"version": r.replica.Version, "rules_revision": strconv.FormatUint(revision, 10)}
+	meta := map[string]string{"version": r.replica.Version, "rules_revision": strconv.FormatUint(revision, 10), instanceMeta: r.instance}
 	var tags []string
 	if r.replica.Region != "" {
 		meta["region"], tags = r.replica.Region, []string{r.replica.Region}
@@ -157,10 +162,13 @@ func (r *Registration) register(ctx context.Context, revision uint64) error {
 	return nil
 }
 
-// deregister removes the replica.
+// deregister removes the replica, unless another process has its id.
 func (r *Registration) deregister() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.yields != "" {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
 	if err := r.agent.ServiceDeregisterOpts(r.id, new(api.QueryOptions).WithContext(ctx)); err != nil {

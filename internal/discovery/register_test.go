@@ -27,6 +27,7 @@ func TestRegister(t *testing.T) {
 		if len(all) != 1 || all[0].Status != "passing" {
 			return "not one that passes"
 		}
+		delete(all[0].Meta, instanceMeta)
 		got := fmt.Sprint(all[0].ID, all[0].Address, all[0].Port, all[0].Tags, all[0].Meta)
 		if want := fmt.Sprint(id, "127.0.0.1", 8080, []string{"eu"}, map[string]string{"region": "eu", "rules_revision": "0", "version": "v1.2.3"}); got != want {
 			t.Fatalf("got  %s\nwant %s", got, want)

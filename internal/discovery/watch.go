@@ -64,7 +64,11 @@ func (w *Watch) Run(ctx context.Context) error {
 		}
 		if err == nil && (!known || !slices.Equal(addresses, last)) {
 			known, last = true, addresses
-			w.changed(slices.Clone(addresses))
+			each := slices.Compact(slices.Clone(addresses))
+			if len(each) < len(addresses) {
+				w.task.log.Error("two replicas are registered with one address: give each one of its own by --listen or --advertise", "task", w.task.name, "addresses", addresses)
+			}
+			w.changed(each)
 		}
 		pause(ctx, w.task.wait(watchEvery), nil)
 	}
@@ -88,5 +92,5 @@ func (w *Watch) ask(ctx context.Context, index uint64) (addresses []string, next
 		addresses = append(addresses, net.JoinHostPort(host, strconv.Itoa(e.Service.Port)))
 	}
 	slices.Sort(addresses)
-	return slices.Compact(addresses), max(meta.LastIndex, 1), nil
+	return addresses, max(meta.LastIndex, 1), nil
 }

@@ -45,7 +45,8 @@ type Config struct {
 	Advertise string `help:"Address that Consul gives to callers, host:port; default: that of --listen." placeholder:"HOST:PORT"`
 
 	// Replicas is the number of replicas of this region, 1 or more. With Redis they count
-	// themselves, and on_failure: local divides a limit by this number only until then.
+	// themselves, and on_failure: local divides a limit by this number only until then, or by
+	// the number of those in Consul if that is larger.
 	// Without Redis the counters are in this process's memory, which replicas do not
 	// share: with 2 or more each would grant the whole limit, so readiness is refused.
 	Replicas int `default:"1" help:"Replicas of this program; without Redis only 1 is ever ready."`

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -47,9 +46,8 @@ func (t *Tier) useConsul(p *Program) error {
 		return nil
 	}
 	t.consul.replica.Region = p.Above.Region
-	var replicas atomic.Int64
-	t.Metrics.GaugeFunc("weir_region_replicas", "Replicas of this region that pass their check in Consul, by its last answer.", func() float64 { return float64(replicas.Load()) })
-	t.consul.watch("replicas", discovery.Which{Service: p.Name, Tag: p.Above.Region}, func(addresses []string) { replicas.Store(int64(len(addresses))) })
+	t.Metrics.GaugeFunc("weir_region_replicas", "Replicas of this region that pass their check in Consul, by its last answer.", func() float64 { return float64(t.store.listed.Load()) })
+	t.consul.watch("replicas", discovery.Which{Service: p.Name, Tag: p.Above.Region}, func(addresses []string) { t.store.listed.Store(int64(len(addresses))) })
 	return nil
 }
 

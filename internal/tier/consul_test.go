@@ -3,6 +3,7 @@ package tier
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -79,6 +80,38 @@ func TestConsulAtTheEnd(t *testing.T) {
 	calls := slices.Compact(way.calls)
 	if want := []string{"critical while it listens", "deregister"}; !slices.Equal(calls, want) {
 		t.Errorf("calls %q, want %q", calls, want)
+	}
+}
+
+// Replicas without a store that counts them take their number from Consul.
+func TestReplicasInConsul(t *testing.T) {
+	agent := consul.Start(t, proc.LogDir(t))
+	var all []*Tier
+	for range 2 {
+		cfg := testConfig()
+		cfg.Listen, cfg.Consul = proc.FreeAddr(t), agent.Addr
+		made, err := New(cfg, Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		ctx, end := context.WithCancel(t.Context())
+		go func() { ended <- made.Run(ctx, noHangups) }()
+		defer func() {
+			end()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}()
+		all = append(all, made)
+	}
+	for _, made := range all {
+		proc.Await(t, time.Minute, "two replicas", func() string {
+			if n := made.store.replicas(); n != 2 {
+				return fmt.Sprint(n)
+			}
+			return ""
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,6 +28,7 @@ type counters struct {
 	fall     limiter.Fallback                        // remembers denials of a failing store; nil without a lease cache
 	former   []uint64                                // epochs that the store had in lives before this one
 	replicas func() int                              // live ones, as far as is known
+	listed   atomic.Int64                            // replicas of the region in Consul, by its last answer
 	holders  func() int                              // of all replicas; nil: this one has all
 	count    func(live func(time.Duration) []uint64) // makes holders count these; nil without Redis
 	begin    func(holders func() int)                // prepares for the first grant to so many holders
@@ -59,7 +61,7 @@ func (c *counters) useMemory(cfg *Config, r *telemetry.Registry, log *slog.Logge
 	store := memory.New(memory.Config{MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
 	observeMemory(store, r)
 	c.Store, c.run = store, append(c.run, store.Run)
-	c.replicas = func() int { return cfg.Replicas }
+	c.replicas = func() int { return c.expected(cfg) }
 	if path := cfg.StateFile(os.Getenv); path != "" {
 		if k := newKeeper(path, cfg.StateInterval, store, r, log); k != nil {
 			c.former, c.holders, c.begin, c.end = k.former, k.formerHolders, k.begin, k.end
@@ -79,12 +81,15 @@ func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, tracer *telemetr
 		if n := store.Replicas(); n > 0 {
 			return n
 		}
-		return cfg.Replicas
+		return c.expected(cfg)
 	}
 	ready.Refuse(redisSilent) // before anything is served
 	c.run = append(c.run, store.Run, func(ctx context.Context) error { return awaitRedis(ctx, store, ready, log) })
 	return nil
 }
+
+// expected is how many replicas there are as long as no store counts them.
+func (c *counters) expected(cfg *Config) int { return max(cfg.Replicas, int(c.listed.Load())) }
 
 // caches are the lease caches.
 func (c *counters) caches() (all []*front.Store) {

@@ -1,0 +1,2 @@
+# The token of a person who applies rules.
+key_prefix "weir/rules/" { policy = "write" }
