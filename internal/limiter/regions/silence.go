@@ -31,6 +31,7 @@ type links struct {
 	log    *slog.Logger
 
 	mu     sync.Mutex
+	called bool // by any of the regions
 	known  map[string]*link
 	shrunk map[shrunk]*limiter.Policy
 }
@@ -86,12 +87,26 @@ func (s *Store) Called(region string, holder limiter.HolderID, seq, ack uint64) 
 		return
 	}
 	now := l.steady()
+	l.begin(now)
 	r := of.replica(holder)
 	if sent, ok := r.sent.Before(ack); ok {
 		of.silence.Hear(sent, now)
 	}
 	r.sent.Note(seq, now)
 	r.called = now
+}
+
+// begin begins with the first call: until then this aggregator stood by, and the regions called
+// another one. Were they silent so long, their shares would be withheld from all until the end of
+// the windows that began then.
+func (l *links) begin(now limit.Micros) {
+	if l.called {
+		return
+	}
+	l.called = true
+	for _, one := range l.known {
+		one.silence = lease.NewSilence(now, true)
+	}
 }
 
 // replica finds a replica, or makes room for it.

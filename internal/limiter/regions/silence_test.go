@@ -129,6 +129,20 @@ func TestWithheldLog(t *testing.T) {
 	}
 }
 
+// An aggregator that stood by withholds nothing because nobody called it before.
+func TestStandby(t *testing.T) {
+	w := newWeighed(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour})
+	w.pass(3 * limit.Hour)
+	w.pass(10*limit.Second, "us")
+	if got := w.spend(); got != 100 {
+		t.Errorf("%d units, want 100", got)
+	}
+	w.pass(limit.Hour, "us")
+	if got := w.spend(); got != 75 {
+		t.Errorf("%d units in the next window, eu silent, want 75", got)
+	}
+}
+
 // Nothing is withheld from a rule that does not enforce shares.
 func TestWithheldByRule(t *testing.T) {
 	w := newWeighed(t, limit.Spec{Count: 100, Period: limit.Hour})
