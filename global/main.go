@@ -6,34 +6,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
 
 	"github.com/weirlimit/weir/internal/settings"
-	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/tier"
 )
 
-func main() {
-	if err := start(os.Args[1:]); err != nil {
-		fmt.Fprintf(os.Stderr, "weir-global: %v\n", err)
-		os.Exit(1)
-	}
-}
-
-// start makes a configuration of the arguments, and runs until a signal.
-func start(args []string) error {
-	cfg, err := load(args, os.Stdout)
-	if errors.Is(err, settings.ErrHelp) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return run(tier.UntilSignal(), cfg, telemetry.NewLogger(os.Stderr, cfg.LogFormat, cfg.LogLevel))
-}
+func main() { tier.Main("weir-global", load, run) }
 
 // load reads the configuration. Help goes to out.
 func load(args []string, out io.Writer) (*tier.Config, error) {

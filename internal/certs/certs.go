@@ -73,13 +73,24 @@ func (s *Set) Server(verify func(tls.ConnectionState) error, protocols ...string
 	}
 }
 
-// Client is the configuration for one connection to a server of this name, with the current
-// certificates. The caller may change it.
+// Client is the configuration for connections to a server of this name: with the current
+// authorities, and in each handshake the then current own certificate. The caller may change it.
 func (s *Set) Client(name string) *tls.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refresh()
-	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name, Certificates: s.own, RootCAs: s.others}
+	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name, GetClientCertificate: s.present, RootCAs: s.others}
+}
+
+// present is the own certificate for a server that asks for one; an empty one if there is none.
+func (s *Set) present(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refresh()
+	if len(s.own) == 0 {
+		return new(tls.Certificate), nil
+	}
+	return &s.own[0], nil
 }
 
 // refresh reads the files again if that has not been done lately.

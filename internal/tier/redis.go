@@ -2,7 +2,6 @@ package tier
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/redisstore"
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -95,9 +95,13 @@ func newRedis(cfg *Config, tracer *telemetry.Tracer, log *slog.Logger) (*redisst
 	if err != nil {
 		return nil, err
 	}
-	secure, err := redisTLS(o)
-	if err != nil {
-		return nil, err
+	var secure *tls.Config // nil: none
+	if o.TLS {
+		set, err := certs.Load("redis", certs.Files{Cert: o.TLSCert, Key: o.TLSKey, CA: o.TLSCA}, log)
+		if err != nil {
+			return nil, err
+		}
+		secure = set.Client(o.TLSName)
 	}
 	c := redisstore.Config{
 		Addrs:          cfg.Redis,
@@ -137,33 +141,4 @@ func password(field, path string) (func() (string, error), error) {
 	}
 	_, err := read()
 	return read, err
-}
-
-// redisTLS is nil without TLS.
-func redisTLS(o *Redis) (*tls.Config, error) {
-	if !o.TLS {
-		return nil, nil
-	}
-	c := &tls.Config{ServerName: o.TLSName, MinVersion: tls.VersionTLS12}
-	if o.TLSCA != "" {
-		authorities, err := os.ReadFile(o.TLSCA)
-		if err != nil {
-			return nil, fmt.Errorf("redis_tls_ca: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(authorities) {
-			return nil, errors.New("redis_tls_ca: " + o.TLSCA + " has no certificate in it; it must be PEM")
-		}
-	}
-	if o.TLSCert != "" {
-		// Read for each connection, so that it can be renewed.
-		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			cert, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
-			return &cert, err
-		}
-		if _, err := c.GetClientCertificate(nil); err != nil {
-			return nil, fmt.Errorf("redis_tls_cert: %w", err)
-		}
-	}
-	return c, nil
 }
