@@ -3,7 +3,7 @@
 package admin
 
 import (
-	"fmt"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/pprof"
@@ -16,6 +16,9 @@ type Config struct {
 	Metrics http.Handler
 	// Rules returns the version and the compiled form, JSON, of the rules in force.
 	Rules func() (version string, compiled []byte)
+	// State returns the number of their revision, and why newer ones are not in force; empty:
+	// there are none.
+	State func() (revision uint64, problem string)
 	Pprof bool // serve /debug/pprof/
 }
 
@@ -24,7 +27,7 @@ type Config struct {
 //	/healthz   200 as long as the process runs
 //	/readyz    200 when it should get calls, else 503 and the reasons, one per line
 //	/metrics   Prometheus' text format
-//	/rules     {"version": ..., "rules": compiled form}
+//	/rules     {"version": ..., "revision": ..., "error": ..., "rules": compiled form}
 func Handler(c Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
@@ -43,7 +46,16 @@ func Handler(c Config) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, "{\"version\":%q,\"rules\":%s}\n", version, compiled)
+		answer := struct {
+			Version  string          `json:"version"`
+			Revision uint64          `json:"revision"`
+			Error    string          `json:"error,omitempty"`
+			Rules    json.RawMessage `json:"rules"`
+		}{Version: version, Rules: compiled}
+		answer.Revision, answer.Error = c.State()
+		out := json.NewEncoder(w)
+		out.SetEscapeHTML(false)
+		_ = out.Encode(answer) // the client has gone
 	})
 	if c.Pprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)

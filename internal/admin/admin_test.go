@@ -21,6 +21,7 @@ func TestHandler(t *testing.T) {
 		Ready:   ready,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("weir 1\n")) }),
 		Rules:   func() (string, []byte) { return version, []byte(`{"rules":[]}`) },
+		State:   func() (uint64, string) { return 7, "newer ones: <wrong>" },
 	})
 	if code, body := get(h, "/rules"); code != 503 {
 		t.Errorf("/rules before there are any: %d %s", code, body)
@@ -32,8 +33,8 @@ func TestHandler(t *testing.T) {
 		}
 	}
 	_, body := get(h, "/rules")
-	if !json.Valid([]byte(body)) {
-		t.Errorf("/rules is not JSON: %s", body)
+	if want := `{"version":"v1","revision":7,"error":"newer ones: <wrong>","rules":{"rules":[]}}` + "\n"; body != want || !json.Valid([]byte(body)) {
+		t.Errorf("/rules: %s, want %s", body, want)
 	}
 	ready.Refuse("two replicas")
 	ready.Refuse("draining")

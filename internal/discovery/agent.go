@@ -5,6 +5,8 @@
 //	register.go  a replica registers itself, and keeps its check passing
 //	instance.go  two replicas with one id
 //	watch.go     the replicas of a service that pass their checks
+//	kv.go        the key-value store of a datacenter
+//	follow.go    a key there
 //
 // Nothing here is needed to decide a request: while Consul is away, a replica goes on with
 // what it last found.
@@ -37,7 +39,7 @@ func New(cfg Config, r *telemetry.Registry, log *slog.Logger) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consul: %w", err)
 	}
-	return &Agent{client: client, log: log, ok: r.Gauges("weir_consul_ok", "1 while Consul does what it is asked for: register this replica, or list the aggregators or the replicas of the region.", "task")}, nil
+	return &Agent{client: client, log: log, ok: r.Gauges("weir_consul_ok", "1 while Consul does what it is asked for: register this replica, list the aggregators or the replicas of the region, or tell the rules.", "task")}, nil
 }
 
 // The longest and the shortest time between tries while Consul is away.
@@ -86,7 +88,8 @@ var errHidden = errors.New("permission denied")
 // lacksRight reports whether an error is that of a token without a right.
 func lacksRight(err error) bool {
 	var status api.StatusError
-	return errors.Is(err, errHidden) || errors.As(err, &status) && status.Code == http.StatusForbidden
+	var refused *RefusedError
+	return errors.Is(err, errHidden) || errors.As(err, &refused) && refused.Code == http.StatusForbidden || errors.As(err, &status) && status.Code == http.StatusForbidden
 }
 
 // wait is the time until the next call: every, ±10 %, or less while calls fail.

@@ -57,12 +57,23 @@ func (s *Set) Dated(revision uint64) *Set {
 	return &dated
 }
 
+// Numbered returns the set with the revision that a document states as this number, 1 to
+// 2^53-1. It is for rules whose source numbers them.
+func (s *Set) Numbered(number uint64) *Set {
+	numbered := *s
+	numbered.Revision = stated + number
+	return &numbered
+}
+
 // Stated reports whether the revision is one that the document stated.
 func (s *Set) Stated() bool { return s.Revision >= stated }
 
 // Number returns the revision for people: the one in the document or, without that, the
 // one that the set was dated with.
-func (s *Set) Number() uint64 { return s.Revision &^ stated }
+func (s *Set) Number() uint64 { return Number(s.Revision) }
+
+// Number is [Set.Number] of a revision.
+func Number(revision uint64) uint64 { return revision &^ stated }
 
 // Len returns the number of rules, those that are off included.
 func (s *Set) Len() int { return len(s.rules) }

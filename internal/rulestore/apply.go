@@ -84,6 +84,31 @@ func (s *Store) apply(ctx context.Context, document []byte, c Change, rollbackTo
 	return Version{}, errors.New("nothing was changed: Consul loses chunks as soon as they are written")
 }
 
+// Mirror puts a version of another store in force in this one, unless this has a newer one.
+// Several processes may do it at the same time.
+func (s *Store) Mirror(ctx context.Context, v Version, document []byte) error {
+	there, pair, err := s.manifest(ctx)
+	switch {
+	case err != nil && !errors.As(err, new(*DamagedError)):
+		return err
+	case err == nil && there.Revision >= v.Revision:
+		return nil
+	}
+	if err := s.putChunks(ctx, document); err != nil {
+		return err
+	}
+	done, err := s.swap(ctx, v, pair)
+	switch {
+	case errors.As(err, new(*LostError)):
+		return nil
+	case err != nil:
+		return err
+	case !done:
+		return errors.New("a chunk was deleted meanwhile")
+	}
+	return s.Clean(ctx)
+}
+
 // putChunks writes the chunks of a document that the store lacks, or has with other content.
 func (s *Store) putChunks(ctx context.Context, document []byte) error {
 	for _, chunk := range split(document) {
@@ -102,7 +127,7 @@ func (s *Store) putChunks(ctx context.Context, document []byte) error {
 // swap puts a version in force in the place of what the manifest was. It returns false if a
 // chunk is missing.
 func (s *Store) swap(ctx context.Context, v Version, before discovery.Pair) (bool, error) {
-	text := v.encode()
+	text := v.Encode()
 	chunks := slices.Clone(v.Chunks)
 	slices.Sort(chunks)
 	change := discovery.Change{

@@ -59,7 +59,8 @@ func ParseVersion(key string, value []byte) (Version, error) {
 	return v, nil
 }
 
-func (v *Version) encode() []byte {
+// Encode returns the version as it is stored.
+func (v *Version) Encode() []byte {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		panic(err) // of texts, numbers and a time of this age

@@ -21,6 +21,7 @@ func (c *Config) Check(inputs ...Input) error {
 		settings.Address("listen", c.Listen),
 		settings.Address("admin_listen", c.AdminListen),
 		c.checkConsul(),
+		c.checkRules(),
 		settings.Between("replicas", c.Replicas, 1, 10_000),
 		settings.Between("max_keys", c.MaxKeys, 1, 1_000_000_000),
 		settings.Between("max_memory", c.MaxMemory, 1<<20, 1<<50),
@@ -73,8 +74,13 @@ func (c *Config) StateFile(env func(string) string) string {
 	case c.State != "auto":
 		return c.State
 	}
+	return stateDir(env, "state")
+}
+
+// stateDir is the path of a file that outlives the process.
+func stateDir(env func(string) string, name string) string {
 	if dir, _, _ := strings.Cut(env("STATE_DIRECTORY"), ":"); dir != "" { // systemd.exec(5): several have colons between
-		return filepath.Join(dir, "state")
+		return filepath.Join(dir, name)
 	}
-	return filepath.Join(".weir", "state")
+	return filepath.Join(".weir", name)
 }

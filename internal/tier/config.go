@@ -16,7 +16,16 @@ type Config struct {
 	// Rules is the path of the rules file; empty: there are no rules. It is read again
 	// when its content changes, and on SIGHUP. A file with a mistake is reported, and the
 	// rules in force stay; at the start it is an error.
-	Rules string `help:"Rules file: YAML." placeholder:"FILE"`
+	//
+	// consul: takes the rules that `weir apply` puts into Consul's key-value store instead, that
+	// of ConsulBy.Primary. They are followed, and while Consul is away those in force stay.
+	// Without rules at the start this program is not ready until they come.
+	Rules string `help:"Rules file: YAML; or consul: for those in Consul." placeholder:"FILE"`
+
+	// RulesCopy is the file with a copy of the rules in force, for a start while Consul is
+	// away. auto: "rules" in the directory that systemd names (STATE_DIRECTORY), else
+	// .weir/rules in the working directory; off: no copy. Only with rules in Consul.
+	RulesCopy string `default:"auto" help:"Copy of rules in Consul, for a start without it: auto, off or a path." placeholder:"FILE"`
 
 	// Listen is the address of the QuotaService, as host:port: HTTP/2 and HTTP/1.1 on one
 	// port, without TLS unless TLS.Cert is set. Unless TLS.ClientCA is set it has no

@@ -13,8 +13,9 @@ import (
 // Consul has the settings of calls of Consul's agent. Without them Consul's own variables
 // decide, such as CONSUL_HTTP_TOKEN, CONSUL_HTTP_SSL and CONSUL_CACERT.
 type Consul struct {
-	// Primary is the datacenter of the aggregators. Empty: that of the agent.
-	Primary string `help:"Datacenter of the aggregators; default: that of the agent." placeholder:"DC"`
+	// Primary is the datacenter of the aggregators, and of the rules in Consul. Empty: that of
+	// the agent.
+	Primary string `help:"Datacenter of the aggregators and of rules in Consul; default: that of the agent." placeholder:"DC"`
 
 	// TokenFile has the ACL token; white space around it is ignored. It is read for each
 	// call, so that a token is changed by changing the file; while that is empty or cannot

@@ -90,7 +90,7 @@ func (t *Tier) open(ctx context.Context) (*ports, error) {
 	}
 	health := server.NewHealth(t.ready, t.callers.guard(calls, t.Metrics))
 	questions := admin.Handler(admin.Config{
-		Ready: t.ready, Metrics: t.Metrics.Handler(), Rules: t.Service.Rules, Pprof: t.cfg.Pprof,
+		Ready: t.ready, Metrics: t.Metrics.Handler(), Rules: t.Service.Rules, State: t.rulesState, Pprof: t.cfg.Pprof,
 	})
 	limits := server.Limits{MaxStreams: t.cfg.MaxStreams, HeaderTimeout: t.cfg.HeaderTimeout, IdleTimeout: t.cfg.IdleTimeout}
 	return &ports{
@@ -105,6 +105,9 @@ func (t *Tier) runBehind(ctx context.Context, tasks *errgroup.Group, hangups fun
 	tasks.Go(func() error { return t.store.Run(ctx) })
 	if t.consul != nil {
 		tasks.Go(func() error { return t.consul.Run(ctx) })
+	}
+	if t.stored != nil {
+		tasks.Go(func() error { return t.stored.Follow(ctx) })
 	}
 	if len(t.cfg.Redis) == 0 {
 		tasks.Go(func() error { return watchDivision(ctx, t.Service.Divided, t.ready, t.Log) })

@@ -12,7 +12,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/rulewatch"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -52,8 +51,9 @@ type Tier struct {
 	otlp       *telemetry.OTLP
 	ready      *admin.Readiness
 	store      *counters
-	consul     *membership      // nil: none
-	rules      []*watch.Watcher // one; none without a rules file
+	consul     *membership       // nil: none
+	rules      []*watch.Watcher  // one; none without rules
+	stored     *rulewatch.Stored // nil: they are not in Consul
 	extensions []Extension
 	secure     *tls.Config // of the port for callers; nil: it is not encrypted
 	callers    callers
@@ -109,7 +109,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	return t, nil
 }
 
-// loadRules puts the rules file in force, or no rules where there is none.
+// loadRules puts the rules file, or what Consul has, in force, or no rules where there is none.
 func (t *Tier) loadRules() error {
 	if t.cfg.Rules == "" {
 		none, err := rulefile.Parse("no rules", []byte("rules: []\n"))
@@ -118,24 +118,10 @@ func (t *Tier) loadRules() error {
 		}
 		return t.Service.SetRules(none)
 	}
-	w := rulewatch.New(t.cfg.Rules, func(set *rule.Set) error {
-		if t.alone {
-			if err := refuseGlobal(set); err != nil {
-				return err
-			}
-		}
-		if t.store.divided != nil {
-			t.store.divided.SetRegions(set.Regions())
-		}
-		if err := t.Service.SetRules(set); err != nil {
-			return err
-		}
-		for _, e := range t.extensions {
-			e.RulesChanged()
-		}
-		t.consul.update()
-		return nil
-	}, t.Log, t.Metrics)
+	if t.cfg.rulesInConsul() {
+		return t.followRules()
+	}
+	w := rulewatch.New(t.cfg.Rules, t.setRules, t.Log, t.Metrics)
 	t.rules = append(t.rules, w)
 	return w.Load()
 }

@@ -1,5 +1,5 @@
-// Package watch reads files again when they change and puts their content in force. Files
-// with a mistake never replace a good configuration.
+// Package watch reads files, or what stands for them, again when they change and puts their
+// content in force. Files with a mistake never replace a good configuration.
 package watch
 
 import (
@@ -54,6 +54,11 @@ type Config struct {
 	// Read reads the files. A file that was only touched is parsed again if its time of
 	// change is given.
 	Read func() ([]rulefile.File, error)
+	// Changed receives when Read would return something else: the files are read at once
+	// then. Nil: they are read every second only.
+	Changed <-chan struct{}
+	// Whole is set if Read never returns half of a change.
+	Whole bool
 	// Parse makes a candidate of the files. The text of its error has a line for each mistake.
 	Parse func([]rulefile.File) (Candidate, error)
 
@@ -76,6 +81,22 @@ type Watcher struct {
 	info    *telemetry.GaugeVec
 	reloads *telemetry.CounterVec
 	loaded  atomic.Int64 // Unix time in nanoseconds at which it came into force; 0: never
+	problem atomic.Pointer[string]
+}
+
+// Problem is why the files, as they were last read, are not in force; empty: they are. It is
+// safe for concurrent use.
+func (w *Watcher) Problem() string {
+	if p := w.problem.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+// fail sets the error in the log; empty: there is none.
+func (w *Watcher) fail(failure string) {
+	w.failure = failure
+	w.problem.Store(&failure)
 }
 
 // New makes a watcher. Only Load and Run apply candidates.
@@ -126,9 +147,12 @@ func (w *Watcher) Run(ctx context.Context, reload <-chan os.Signal) error {
 		case <-ctx.Done():
 			return nil
 		case <-reload:
-			w.judged, w.failure = nil, "" // the outcome is logged again in any case
+			w.judged = nil
+			w.fail("") // the outcome is logged again in any case
 			w.look(ctx)
 		case <-tick.C:
+			w.look(ctx)
+		case <-w.cfg.Changed:
 			w.look(ctx)
 		}
 	}
@@ -142,10 +166,10 @@ func (w *Watcher) look(ctx context.Context) {
 		w.refuse(err, "cannot be used")
 	case w.judged != nil && same(files, w.judged):
 		if w.good && w.failure != "" { // they could not be read in between
-			w.failure = ""
+			w.fail("")
 			w.ok.Set(1)
 		}
-	case w.settled(ctx, files):
+	case w.cfg.Whole || w.settled(ctx, files):
 		w.judge(files)
 	}
 }
@@ -189,7 +213,8 @@ func (w *Watcher) enforce(c Candidate) error {
 		}
 	}
 	w.revision = c.Revision
-	w.good, w.failure = true, ""
+	w.good = true
+	w.fail("")
 	w.ok.Set(1)
 	if c.Version == w.version {
 		w.cfg.Log.Info(w.cfg.What+": read again, they mean the same", about...)
@@ -210,7 +235,7 @@ func (w *Watcher) refuse(err error, reason string) {
 	if err.Error() == w.failure {
 		return
 	}
-	w.failure = err.Error()
+	w.fail(err.Error())
 	w.reloads.WithLabelValues("refused").Inc()
 	for mistake := range strings.SplitSeq(w.failure, "\n") {
 		w.cfg.Log.Error(fmt.Sprintf("%s: what was read %s, those in force stay", w.cfg.What, reason), "error", mistake, "version", w.version)

@@ -37,7 +37,7 @@ func TestDefaults(t *testing.T) {
 			Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1, Learning: true,
 			MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 100_000, MaxStreams: 1000,
 			HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: 6 * time.Second, DrainTimeout: 10 * time.Second,
-			LogFormat: "text", LogLevel: "info", Front: "auto", State: "auto", StateInterval: 5 * time.Second,
+			LogFormat: "text", LogLevel: "info", Front: "auto", RulesCopy: "auto", State: "auto", StateInterval: 5 * time.Second,
 			RedisOf: tier.Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 4096},
 		},
 		Ratelimit: rls.Limits{Consistency: "leased", OnFailure: "allow"},
@@ -79,7 +79,8 @@ max_memory: 64MiB
 // Every field can be set in the file, by the name that the documentation gives it.
 func TestEveryFieldInTheFile(t *testing.T) {
 	c, err := Load([]string{"--config", file(t, `
-rules: r.yaml
+rules: "consul:"
+rules_copy: s
 listen: ":1"
 admin_listen: ":2"
 replicas: 2
@@ -219,6 +220,10 @@ func TestMistakes(t *testing.T) {
 		"consul tls":      {args: []string{"--region", "eu", "--consul", "a:1", "--consul-tls-ca", "x"}, says: []string{"consul_tls: is false"}},
 		"consul key":      {args: []string{"--region", "eu", "--consul", "a:1", "--consul-tls", "--consul-tls-key", "x"}, says: []string{"consul_tls_cert: goes together"}},
 		"consul region":   {args: []string{"--consul", "a:1"}, says: []string{"region: is missing; with consul"}},
+		"rules in consul": {args: []string{"--rules", "consul:"}, says: []string{"consul: is missing; rules: consul: needs its agent"}},
+		"rules behind":    {args: []string{"--rules", "consul:dc1"}, says: []string{`rules: "consul:dc1" has something behind consul:`, "--consul-primary"}},
+		"rules copy":      {args: []string{"--rules-copy", "x"}, says: []string{"rules_copy: is for rules in Consul"}},
+		"no rules copy":   {args: []string{"--rules-copy", ""}, says: []string{"rules_copy: is empty"}},
 		"advertise":       {args: []string{"--region", "eu", "--consul", "a:1", "--advertise", "b:c"}, says: []string{`advertise: "b:c" must be host:port with a number`}},
 		"advertise alone": {args: []string{"--advertise", "b:1"}, says: []string{"consul: is missing"}},
 		"redis address":   {args: []string{"--redis", "a:1,b"}, says: []string{`redis: "b" must be host:port`}},

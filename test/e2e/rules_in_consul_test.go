@@ -1,0 +1,140 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+// rulesInConsul are an aggregator and two regions, each with a PoP, that take their rules
+// from Consul.
+type rulesInConsul struct {
+	t      *testing.T
+	dir    string
+	consul *consul.Agent
+	tiers  []*region.Region // the aggregator, and the regions
+	pops   []*stack.PoP
+}
+
+// weir runs the command line tool; it must succeed.
+func (r *rulesInConsul) weir(args ...string) string {
+	r.t.Helper()
+	cmd := exec.Command(proc.Built(r.t, "bin/weir", "build"), append(args, "--consul", r.consul.Addr)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("weir %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// rules has one rule, whose name a refused request shows.
+func (r *rulesInConsul) rules(name string) string {
+	return proc.WriteFile(r.t, filepath.Join(r.dir, "rules.yaml"),
+		fmt.Sprintf("rules: [{ name: %s, match: { path: /refused }, key: [path], limit: 1/1h, algorithm: fixed_window }]\n", name))
+}
+
+func startRulesInConsul(t *testing.T) *rulesInConsul {
+	t.Helper()
+	r := &rulesInConsul{t: t, dir: proc.LogDir(t)}
+	r.consul = consul.Start(t, r.dir)
+	tier := func(name string, program string, flags ...string) *region.Region {
+		one := region.New(t, region.Config{
+			Dir: r.dir, Name: name, Command: func(argv []string) []string {
+				return append([]string{proc.Built(t, "bin/"+program, "build")}, argv[1:]...)
+			},
+			Flags: append(flags, "--rules", "consul:", "--consul", r.consul.Addr, "--state", "off", "--rules-copy", filepath.Join(r.dir, name+".copy")),
+		})
+		r.tiers = append(r.tiers, one)
+		return one
+	}
+	tier("global", "weir-global").Begin()
+	tier("eu", "weir-regional", "--region", "eu").Begin()
+	tier("us", "weir-regional", "--region", "us").Begin()
+	for _, one := range r.tiers {
+		proc.Eventually(t, time.Minute, one.Name+" waits for rules", func() bool {
+			_, text := one.Ready()
+			return strings.Contains(text, "no rules yet")
+		})
+	}
+	r.weir("apply", r.rules("first"), "--reason", "begin")
+	for _, one := range r.tiers {
+		one.AwaitReady()
+	}
+	for _, one := range r.tiers[1:] {
+		s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: one.Addr})
+		awaitRules(t, s)
+		r.pops = append(r.pops, s.PoPs...)
+	}
+	return r
+}
+
+// awaitPoPs waits until all PoPs enforce the rule, and returns how long each took. Without
+// requests a PoP is asked only seldom, so that it has to ask for the rules by itself.
+func (r *rulesInConsul) awaitPoPs(name string, began time.Time) []time.Duration {
+	r.t.Helper()
+	took := make([]time.Duration, len(r.pops))
+	var all sync.WaitGroup
+	for i, p := range r.pops {
+		all.Go(func() {
+			for time.Since(began) < time.Minute && took[i] == 0 {
+				resp, err := stack.Do(p.Addr, "GET", "/refused", "")
+				if err == nil && strings.Contains(resp.Header.Get("Ratelimit-Policy"), name) {
+					took[i] = time.Since(began).Round(time.Millisecond)
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+	for i, d := range took {
+		if d == 0 {
+			r.t.Fatalf("%s does not enforce %s", r.pops[i].Name, name)
+		}
+	}
+	return took
+}
+
+// What is applied reaches every tier and every PoP; while Consul is away all go on, and a
+// region that starts then has its copy.
+func TestRulesInConsul(t *testing.T) {
+	r := startRulesInConsul(t)
+	r.awaitPoPs("first", time.Now())
+	for i := range 5 {
+		name := fmt.Sprintf("rule-%d", i)
+		file := r.rules(name)
+		began := time.Now()
+		r.weir("apply", file, "--reason", "change")
+		applied := time.Since(began).Round(time.Millisecond)
+		t.Logf("applied in %v; enforced by each PoP after %v", applied, r.awaitPoPs(name, began))
+	}
+	r.weir("rollback", "1", "--reason", "back")
+	r.awaitPoPs("first", time.Now())
+	for _, one := range r.tiers {
+		proc.Eventually(t, time.Minute, one.Name+" has the rules", func() bool {
+			m := one.Metrics()
+			return m["weir_rules_config_ok"] == 1 && m[`weir_rules_copy_ok{place="disk"}`] == 1
+		})
+	}
+	if out := r.weir("history"); !strings.Contains(out, "7 * ") || !strings.Contains(out, "back to 1: back") {
+		t.Errorf("history:\n%s", out)
+	}
+
+	r.consul.Kill()
+	eu := r.tiers[1]
+	eu.Stop()
+	eu.Start()
+	if text, err := os.ReadFile(filepath.Join(r.dir, "eu.copy")); err != nil || !strings.Contains(string(text), "name: first") {
+		t.Errorf("the copy: %s (%v)", text, err)
+	}
+	r.awaitPoPs("first", time.Now())
+}
