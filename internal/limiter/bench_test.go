@@ -9,8 +9,13 @@ import (
 	"strconv"
 	"testing"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // BenchmarkAcquireHandler measures a call from its body to its reply, without the
@@ -18,13 +23,24 @@ import (
 func BenchmarkAcquireHandler(b *testing.B) {
 	for _, wants := range []int{1, 10, 100} {
 		for _, form := range []string{"plain", "rpc"} {
-			b.Run(fmt.Sprintf("%s/wants=%d", form, wants), func(b *testing.B) { benchmarkHandler(b, wants, form == "rpc") })
+			b.Run(fmt.Sprintf("%s/wants=%d", form, wants), func(b *testing.B) { benchmarkHandler(b, newRegion(b), wants, form == "rpc", "") })
 		}
 	}
 }
 
-func benchmarkHandler(b *testing.B, wants int, rpc bool) {
-	r := newRegion(b)
+// BenchmarkTracing measures what a call with one want pays for tracing: "sampled" makes a span
+// and leaves it to a batch that is thrown away.
+func BenchmarkTracing(b *testing.B) {
+	on := func(c *limiter.Config) {
+		c.Tracer = telemetry.NewTracer(sdk.NewTracerProvider(sdk.WithBatcher(tracetest.NewNoopExporter())))
+	}
+	b.Run("off", func(b *testing.B) { benchmarkHandler(b, newRegion(b), 1, false, "") })
+	b.Run("on/untraced", func(b *testing.B) { benchmarkHandler(b, newRegion(b, on), 1, false, "") })
+	b.Run("on/unsampled", func(b *testing.B) { benchmarkHandler(b, newRegion(b, on), 1, false, unsampled) })
+	b.Run("on/sampled", func(b *testing.B) { benchmarkHandler(b, newRegion(b, on), 1, false, traceA) })
+}
+
+func benchmarkHandler(b *testing.B, r *region, wants int, rpc bool, traceparent string) {
 	r.setRules(`rules: [{ name: per-user, key: [{ header: x-user }], limit: 1000/1m }]`)
 	req := r.call()
 	for range wants {
@@ -34,6 +50,9 @@ func benchmarkHandler(b *testing.B, wants int, rpc bool) {
 	body := &reader{}
 	q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, nil)
 	q.Header.Set("Content-Type", "application/proto")
+	if traceparent != "" {
+		q.Header.Set("Traceparent", traceparent)
+	}
 	if rpc {
 		q.Header.Set("Content-Encoding", "identity") // the codec leaves this to connect-go
 	}

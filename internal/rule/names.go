@@ -45,6 +45,9 @@ func ConsistencyOf(word string) lease.Consistency {
 	return lease.Consistency(max(0, slices.Index(consistencyNames, word)))
 }
 
+// ConsistencyName returns the word of the rule language.
+func ConsistencyName(c lease.Consistency) string { return name(consistencyNames, int(c)) }
+
 // OnFailureOf returns the action of a word of the rule language; of any other word the
 // default.
 func OnFailureOf(word string) lease.OnFailure {

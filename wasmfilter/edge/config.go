@@ -40,6 +40,10 @@ type Config struct {
 	// Headers (ratelimit_headers) decides whether responses carry RateLimit and
 	// RateLimit-Policy. Default true.
 	Headers bool
+	// SpanTags (span_tags) puts what was decided on each request where Envoy's tracer finds
+	// it: filter state weir.rule, weir.outcome, weir.consistency and weir.degraded, for
+	// custom tags of its span. It costs each request four calls of Envoy. Default false.
+	SpanTags bool
 	// PagesLog2 (table_pages) sizes the table of keys: a power of two from 16 to
 	// 32768 pages of at most 32 keys each. All listeners of an Envoy that share a
 	// vm_id must agree on it. Default 32768.
@@ -63,7 +67,7 @@ type Config struct {
 // configFields are the fields of the plugin configuration.
 var configFields = []string{
 	"region_cluster", "authority", "pop", "before_rules", "rules", "rules_every_ms",
-	"ratelimit_headers", "table_pages", "calls_in_flight", "test_hooks",
+	"ratelimit_headers", "span_tags", "table_pages", "calls_in_flight", "test_hooks",
 }
 
 const (
@@ -117,6 +121,7 @@ func (c *Config) fields(v strict.Value) {
 	if on, ok := v.Field("ratelimit_headers").Bool(); ok {
 		c.Headers = on
 	}
+	c.SpanTags, _ = v.Field("span_tags").Bool()
 	pages := v.Field("table_pages")
 	switch n, ok := pages.Int(16, 1<<table.MaxPagesLog2); {
 	case ok && n&(n-1) != 0:

@@ -1,7 +1,7 @@
 package edge
 
 // TraceParent returns what of a client's traceparent header travels with a call:
-// nothing unless it is well formed by W3C Trace Context, level 1.
+// nothing unless it is well formed by W3C Trace Context, level 1, and sampled.
 //
 //	version - trace id - parent id - flags
 //	00 - 0af7651916cd43dd8448eb211c80319c - b7ad6b7169203331 - 01
@@ -16,10 +16,19 @@ func TraceParent(header string) string {
 		header[2] != '-' || header[35] != '-' || header[52] != '-',
 		!isHex(header[:2]) || header[:2] == "ff",
 		!isID(header[3:35]) || !isID(header[36:52]) || !isHex(header[53:size]),
+		!isSampled(header[size-1]),
 		len(header) > size && (header[:2] == "00" || header[size] != '-'):
 		return ""
 	}
 	return header[:size]
+}
+
+// isSampled reports whether the last digit of the flags has their lowest bit.
+func isSampled(digit byte) bool {
+	if digit >= 'a' {
+		digit -= 'a' - 10
+	}
+	return digit&1 != 0
 }
 
 // isID reports whether s is hexadecimal and not all zero.

@@ -18,6 +18,9 @@ func TestTraceParent(t *testing.T) {
 		goodTrace + "-what-comes-later": "",
 		later + "01":                    "",
 		goodTrace[:54]:                  "",
+		goodTrace[:54] + "0":            "", // not sampled
+		goodTrace[:53] + "0b":           goodTrace[:53] + "0b",
+		goodTrace[:53] + "fa":           "",
 		"":                              "",
 		"\xff":                          "",
 		"ff" + goodTrace[2:]:            "",
@@ -47,7 +50,7 @@ func FuzzTraceParent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		got := TraceParent(header)
 		if got == "" {
-			if wellFormed.MatchString(header) && header[:2] != "ff" && isID(header[3:35]) && isID(header[36:52]) {
+			if wellFormed.MatchString(header) && header[:2] != "ff" && isID(header[3:35]) && isID(header[36:52]) && strings.Contains("13579bdf", header[54:]) {
 				t.Errorf("%q is well formed", header)
 			}
 			return

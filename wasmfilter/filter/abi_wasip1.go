@@ -195,10 +195,8 @@ func (abi) addResponseHeader(name, value string) {
 	proxyAddHeader(responseHeaders, sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
 }
 
-// setDecision sets filter state that Envoy calls wasm.weir.
-func (abi) setDecision(decision []byte) {
-	const name = "weir"
-	proxySetProperty(sptr(name), uint32(len(name)), ptr(decision), uint32(len(decision)))
+func (abi) setState(name, value string) {
+	proxySetProperty(sptr(name), uint32(len(name)), sptr(value), uint32(len(value)))
 }
 
 func (abi) respond(status int, details string, headers, body []byte, grpcStatus int) {

@@ -55,7 +55,17 @@ type exchange struct {
 	grpc     int
 	body     string
 	response [][2]string
-	decision string // filter state
+	decision string // filter state weir
+	tags     string // filter state weir.*, in the order in which it was set
+}
+
+// setState is what Envoy does with filter state.
+func (x *exchange) setState(name, value string) {
+	if name == "weir" {
+		x.decision = value
+	} else {
+		x.tags += name + "=" + value + " "
+	}
 }
 
 // httpCall is a call in flight.
@@ -364,7 +374,7 @@ func (h nativeHost) addResponseHeader(name, value string) {
 	x.response = append(x.response, [2]string{strings.Clone(name), strings.Clone(value)})
 }
 
-func (h nativeHost) setDecision(decision []byte) { h.stream().decision = string(decision) }
+func (h nativeHost) setState(name, value string) { h.stream().setState(name, strings.Clone(value)) }
 
 func (h nativeHost) respond(status int, details string, headers, body []byte, grpc int) {
 	h.envoy.respond(status, details, decodeMap(headers), string(body), grpc)

@@ -64,6 +64,39 @@ func TestAllowed(t *testing.T) {
 	})
 }
 
+// With span_tags each decision is where Envoy's tracer finds it, also one from a lease.
+func TestSpanTags(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		rules := withRules(t, userRules)
+		for _, on := range []bool{false, true} {
+			if on {
+				rules = strings.Replace(rules, "{", `{"span_tags":true,`, 1)
+			}
+			e := start(rules, 1)
+			var got []string
+			for range 6 { // of which some wait for the region, and some have a lease
+				got = append(got, e.get(0, "/v1/a", "x-user", "ann").tags)
+			}
+			x := e.send(0, ":path", "/v1/a", "x-user", "bob")
+			e.settle(grantOf(0))
+			got = append(got, x.tags)
+			want := make([]string, 7)
+			if on {
+				allowed, denied := "weir.rule=user weir.outcome=allowed weir.consistency=leased weir.degraded=false ", "weir.rule=user weir.outcome=denied weir.consistency=leased weir.degraded=false "
+				want = []string{allowed, allowed, allowed, allowed, allowed, allowed, denied}
+			}
+			for i := range want {
+				if want[i] != got[i] {
+					t.Errorf("span_tags %t: request %d has %q, want %q", on, i, got[i], want[i])
+				}
+			}
+			if none := e.get(0, "/other"); none.tags != "" {
+				t.Errorf("a request without a rule has %q", none.tags)
+			}
+		}
+	})
+}
+
 func TestRefused(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
 		e := start(withRules(t, userRules), 1)

@@ -37,8 +37,9 @@ type host interface {
 	// callback.
 	peer() string
 	addResponseHeader(name, value string)
-	// setDecision puts the decision on the stream where the access log finds it.
-	setDecision(decision []byte)
+	// setState puts a value on the stream where access log and tracer find it: filter
+	// state that Envoy calls wasm.NAME.
+	setState(name, value string)
 	// respond answers the stream. headers is a serialised map.
 	respond(status int, details string, headers, body []byte, grpcStatus int)
 	resume()

@@ -25,9 +25,13 @@ import (
 //
 //	login denied
 //	login allowed on_failure
+//
+// With span_tags it is also in parts, for all requests, as weir.rule, weir.outcome (allowed
+// or denied), weir.consistency and weir.degraded (true or false).
 const (
-	headerPolicy = "ratelimit-policy"
-	headerLimit  = "ratelimit"
+	headerPolicy  = "ratelimit-policy"
+	headerLimit   = "ratelimit"
+	decisionState = "weir"
 )
 
 // response is where responses are put together; one is under construction at a
@@ -62,11 +66,32 @@ func (p *plugin) annotate(s *stream) {
 
 // report writes to the access log that a request is admitted without its region.
 func (p *plugin) report(r *edge.Request) {
+	p.tag(r)
 	if g := r.Governing(); r.Degraded && g != nil {
 		p.buf.last = refusal{}
 		p.buf.decision(g.Rule.Name, r)
-		p.host.setDecision(p.buf.log)
+		p.host.setState(decisionState, text(p.buf.log))
 	}
+}
+
+// tag puts the decision on a request where Envoy's tracer finds it: the rule that denied, or
+// that is nearest its limit.
+func (p *plugin) tag(r *edge.Request) {
+	g := r.Governing()
+	if !p.cfg.SpanTags || g == nil {
+		return
+	}
+	outcome, degraded := "allowed", "false"
+	if r.Outcome == edge.Deny {
+		outcome = "denied"
+	}
+	if r.Degraded {
+		degraded = "true"
+	}
+	p.host.setState("weir.rule", g.Rule.Name)
+	p.host.setState("weir.outcome", outcome)
+	p.host.setState("weir.consistency", rule.ConsistencyName(g.Rule.Consistency))
+	p.host.setState("weir.degraded", degraded)
 }
 
 // policy is the value of RateLimit-Policy. Like the others it is valid until the
@@ -169,8 +194,9 @@ func (p *plugin) refuse(r *edge.Request) {
 		b.decision(this.rule, r)
 	}
 	if g != nil {
-		p.host.setDecision(p.buf.log)
+		p.host.setState(decisionState, text(p.buf.log))
 	}
+	p.tag(r)
 	status := grpcResourceExhausted
 	if r.Degraded {
 		status = grpcUnavailable

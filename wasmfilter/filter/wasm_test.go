@@ -182,10 +182,7 @@ func exportRequests(export func(string, any)) {
 		return 1
 	})
 	export("proxy_set_property", func(_ context.Context, m api.Module, path, pathSize, value, valueSize uint32) uint32 {
-		if str(m, path, pathSize) != "weir" {
-			return 1
-		}
-		guestOf(m).e.stream().decision = str(m, value, valueSize)
+		guestOf(m).e.stream().setState(str(m, path, pathSize), str(m, value, valueSize))
 		return 0
 	})
 	export("proxy_send_local_response", func(_ context.Context, m api.Module, status, details, detailsSize, body, bodySize, headers, headersSize uint32, grpc int32) uint32 {
