@@ -88,6 +88,10 @@ e2e: setup build ## Play the scripts of test/regions with three regions, and pri
 	@cat .run/figures.txt || true
 	@.tools/tally <.run/e2e.json
 
+.PHONY: sim
+sim: ## Simulate 1,000 PoPs in 20 regions, and draw what is admitted by delay and loss
+	@go run ./test/sim/report -docs docs
+
 .PHONY: docs-test
 docs-test: setup build ## Check every command, flag, metric, link and default in the documents
 	go test -count=1 ./test/docs

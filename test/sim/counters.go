@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/memory"
+	"github.com/weirlimit/weir/internal/limiter/regions"
 )
 
 // counters are the store of the topmost tier, with the referee looking at it. They run in
@@ -15,7 +16,9 @@ type counters struct {
 	w      *World
 	step   limit.Micros // their clock, from virtual time
 	memory *memory.Store
+	stop   context.CancelFunc
 	store  limiter.Store // the memory, or what is broken on purpose round it
+	items  []item        // of the call that runs
 	names  *seen[uint64] // of what has come back
 	debts  *seen[debtID] // that were told
 }
@@ -27,7 +30,7 @@ type debtID struct {
 }
 
 func newCounters(w *World) *counters {
-	s := &counters{w: w, step: w.Start - epochStart}
+	s := &counters{w: w, step: w.Start - epochStart, stop: func() {}}
 	s.reset()
 	return s
 }
@@ -35,7 +38,15 @@ func newCounters(w *World) *counters {
 // reset begins a life without the counters of the one before.
 func (s *counters) reset() {
 	s.memory = memory.New(memory.Config{MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock})
-	s.store = s.w.spoil(s.memory, s.w.Fault.counters)
+	s.store = s.memory
+	if s.w.Regions > 0 {
+		s.stop()
+		ctx, stop := context.WithCancel(context.Background())
+		divided := regions.New(regions.Config{Store: s.memory, MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock})
+		go func() { _ = divided.Run(ctx) }()
+		s.store, s.stop = divided, stop
+	}
+	s.store = s.w.spoil(s.store, s.w.Fault.counters)
 	s.names, s.debts = newSeen[uint64](), newSeen[debtID]()
 }
 
@@ -49,14 +60,18 @@ func (s *counters) Acquire(ctx context.Context, asks []limiter.Ask, grants []lea
 	ref := s.w.ref
 	ref.checkMemory("region", s.memory.Stats().Keys, s.w.MaxCounters)
 	before := s.audit(asks)
-	s.store.Acquire(ctx, asks, grants)
+	s.items = s.items[:0]
 	for i := range asks {
-		it := itemOf(&asks[i])
+		s.items = append(s.items, itemOf(&asks[i]))
+	}
+	s.store.Acquire(ctx, asks, grants)
+	for i := range s.items {
+		it := &s.items[i]
 		it.grant = grants[i]
-		ref.settled(&it)
+		ref.settled(it)
 		if !it.slots {
-			ref.granted(&it)
-			s.stamp(asks[i].Policy.Limit, &it)
+			ref.granted(it)
+			s.stamp(asks[i].Policy.Limit, it)
 		}
 	}
 	for key, left := range before {

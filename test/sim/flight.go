@@ -73,7 +73,7 @@ func (f *flight) leave() {
 			return
 		}
 		if w.mail.on {
-			w.after(w.Net.Delay, func() { w.mail.stirred = true; cancel() })
+			w.after(p.link.net.Delay, func() { w.mail.stirred = true; cancel() })
 		}
 		p.giveUp(f)
 	})

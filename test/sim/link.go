@@ -84,14 +84,28 @@ func (it *item) granted() lot {
 // link is the way from a holder of leases to the tier above it.
 type link struct {
 	w     *World
+	net   *Net
 	from  string // the holder
 	above *tier
-	cut   bool // nothing that is sent arrives
+	cut   bool // no call arrives
+	deaf  bool // no answer arrives
+}
+
+// cutFor cuts the link for so long: for calls, for answers or for both.
+func (l *link) cutFor(d limit.Micros) {
+	way := l.w.rand.IntN(3)
+	l.cut, l.deaf = way != 0, way != 1
+	l.w.after(d, func() { l.cut, l.deaf = false, false })
 }
 
 // send carries a call up: late, twice, out of order, or never.
 func (l *link) send(c *call) {
 	w := l.w
+	if c.name == (callName{}) {
+		w.Calls.Caches++
+	} else {
+		w.Calls.PoPs++
+	}
 	if l.cut {
 		w.tracef("%s → cut off", l.from)
 		w.ref.lostCall(c)
@@ -100,7 +114,7 @@ func (l *link) send(c *call) {
 	for i := range c.items {
 		w.tracef("%s → %s", l.from, w.showWant(&c.items[i]))
 	}
-	if w.chance(w.Net.LoseCall) {
+	if w.chance(l.net.LoseCall) {
 		w.tracef("%s → lost", l.from)
 		w.ref.lostCall(c)
 		return
@@ -109,7 +123,7 @@ func (l *link) send(c *call) {
 	if c.name == (callName{}) {
 		return // a store sends nothing twice
 	}
-	if w.chance(w.Net.Repeat) {
+	if w.chance(l.net.Repeat) {
 		w.tracef("%s → repeated", l.from)
 		l.carry(c, l.above)
 	}
@@ -123,7 +137,7 @@ func (l *link) send(c *call) {
 func (l *link) double(c *call) {
 	w := l.w
 	gives := slices.ContainsFunc(c.items, func(it item) bool { return it.want.Unused > 0 })
-	if len(w.replicas) < 2 || !gives || !w.chance(w.Net.Double) {
+	if len(w.replicas) < 2 || !gives || !w.chance(l.net.Double) {
 		return
 	}
 	if other := w.replicas[w.rand.IntN(len(w.replicas))]; other != l.above {
@@ -137,20 +151,20 @@ func (l *link) double(c *call) {
 func (l *link) carry(c *call, to *tier) {
 	copied := *c
 	copied.items = slices.Clone(c.items)
-	l.w.after(l.w.delay(), func() { to.handle(&copied) })
+	l.w.after(l.delay(), func() { to.handle(&copied) })
 }
 
 // reply carries an answer down.
 func (l *link) reply(c *call) {
 	w := l.w
-	if w.chance(w.Net.LoseReply) {
+	if l.deaf || w.chance(l.net.LoseReply) {
 		if len(c.items) > 0 {
 			w.tracef("%s ← lost", l.from)
 		}
 		w.ref.lostReply(c)
 		return
 	}
-	w.after(w.delay(), func() {
+	w.after(l.delay(), func() {
 		for i := range c.items {
 			w.tracef("%s ← %s", l.from, w.showGrant(&c.items[i]))
 		}
@@ -167,10 +181,10 @@ func (w *World) held(send func()) {
 	w.after(limit.Millisecond+limit.Micros(w.rand.Int64N(int64(w.Hold-limit.Millisecond))), send)
 }
 
-func (w *World) delay() limit.Micros {
-	d := w.Net.Delay
-	if w.Net.Spread > 0 {
-		d += limit.Micros(w.rand.Int64N(int64(w.Net.Spread)))
+func (l *link) delay() limit.Micros {
+	d := l.net.Delay
+	if l.net.Spread > 0 {
+		d += limit.Micros(l.w.rand.Int64N(int64(l.net.Spread)))
 	}
 	return d
 }

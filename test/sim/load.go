@@ -17,18 +17,18 @@ type Load struct {
 // long.
 func (w *World) Offer(n int, load Load, d limit.Micros) {
 	h, end := w.pops[n-1], w.now+d
-	next := func(then func()) {
+	var send func()
+	next := func() {
 		gap := limit.Micros(-math.Log(1-w.rand.Float64()) / load.Rate * float64(limit.Second))
 		if w.now+gap <= end {
-			w.after(gap, then)
+			w.after(gap, send)
 		}
 	}
-	var send func()
 	send = func() {
 		h.request(load.Parts()...)
-		next(send)
+		next()
 	}
-	next(send)
+	next()
 }
 
 // Key makes every request of a load cost the same on one key.

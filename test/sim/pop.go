@@ -18,6 +18,7 @@ type pop struct {
 	link   *link
 	offset limit.Micros // its clock, from virtual time
 	paused limit.Micros // until then it does nothing
+	ticks  func()       // tick, as an event
 	life   uint64       // counts restarts
 	liar   bool
 
@@ -56,14 +57,15 @@ type request struct {
 
 func newPoP(w *World, n int, above *tier) *pop {
 	p := &pop{w: w, name: "h" + itoa(n), liar: n <= w.Liars}
-	p.link = &link{w: w, from: p.name, above: above}
+	p.link = &link{w: w, net: &w.Net, from: p.name, above: above}
 	first := limit.Micros(0)
 	if !w.Steady {
 		p.offset = limit.Micros(w.rand.Int64N(int64(limit.Second)))
 		first = limit.Micros(w.rand.Int64N(int64(100 * limit.Millisecond)))
 	}
 	p.start()
-	w.after(first, p.tick)
+	p.ticks = p.tick
+	w.after(first, p.ticks)
 	return p
 }
 
@@ -72,7 +74,7 @@ func (p *pop) start() {
 	w := p.w
 	p.life++
 	w.ref.lives++
-	p.shared = &shared{records: map[string]*value{}}
+	p.shared = &shared{}
 	p.newest = map[int]*flight{}
 	p.waiting, p.books = map[*edge.Request]*request{}, map[counterKey]*book{}
 	cfg, err := edge.ReadConfig(w.rules.config())
@@ -108,7 +110,7 @@ func (p *pop) tick() {
 		}
 	}
 	p.w.ref.checkMemory(p.name, p.shared.size, table.Bytes(1<<pagesLog2))
-	p.w.after(100*limit.Millisecond, p.tick)
+	p.w.after(100*limit.Millisecond, p.ticks)
 }
 
 // request is a client's request, now.
@@ -121,7 +123,11 @@ func (p *pop) request(parts ...Part) *request {
 		}
 	}
 	p.w.ref.offered(r)
-	p.awake(func() { p.decide(r) })
+	if p.paused > p.w.now {
+		p.awake(func() { p.decide(r) })
+	} else {
+		p.decide(r)
+	}
 	return r
 }
 
@@ -183,7 +189,10 @@ func (p *pop) finish(n int) {
 			r.begin()
 		}
 	}
-	flights := make([]*flight, len(calls))
+	var flights []*flight
+	if len(calls) > 0 {
+		flights = make([]*flight, len(calls))
+	}
 	for i := range calls {
 		flights[i] = p.flight(n, &calls[i])
 	}

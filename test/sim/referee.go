@@ -41,6 +41,7 @@ type account struct {
 	floor     int64            // of a token bucket, see checkFlow
 	log       trail
 	exact     limit.State
+	span      tally // of a token bucket: admitted in the period of the clock that runs
 	debts     debts
 	alone     alone
 	books     int          // of PoPs, that follow it
@@ -63,7 +64,7 @@ type Totals struct {
 	Requests, Waited    int64
 	Asks, Denials       int64
 	Degraded, Overdrawn int64 // units
-	Worst               int64 // units admitted in the window with the most, of limits with windows
+	Worst               int64 // units admitted in the window with the most; of a token bucket in that period of the clock
 }
 
 // fail notes a broken promise.
@@ -285,10 +286,22 @@ func (ref *referee) forgetful() {
 	}
 }
 
+// admits counts units that were admitted.
+func (ref *referee) admits(a *account, units int64) {
+	a.Admitted += units
+	if s := &a.rule.Spec; s.Algorithm == limit.TokenBucket {
+		if period := ref.w.counters.clock() / s.Period; a.span.at != period {
+			a.span = tally{at: period}
+		}
+		a.span.units += units
+		a.Worst = max(a.Worst, a.span.units)
+	}
+}
+
 // overdrawn counts units that an optimistic PoP has admitted without a lease.
 func (ref *referee) overdrawn(a *account, units int64) {
 	a.Overdrawn += units
-	a.Admitted += units
+	ref.admits(a, units)
 	now := max(ref.w.counters.clock(), ref.ahead)
 	if inWindows(a.rule.Limit) {
 		now -= now % a.rule.Spec.Period
@@ -309,7 +322,7 @@ func (ref *referee) accepted(l *life, c *call) {
 
 // admitted counts units of a lease that were admitted, charged at that time.
 func (ref *referee) admitted(a *account, period uint32, at limit.Micros, units int64) {
-	a.Admitted += units
+	ref.admits(a, units)
 	ref.move(a, -units)
 	if a.onLease < 0 {
 		ref.fail(1, "%v: more admitted than was granted", a.key)

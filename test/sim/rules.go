@@ -16,6 +16,9 @@ type Rule struct {
 	OnFailure   lease.OnFailure
 	Timeout     lease.Millis // 0: the default
 	Overdraft   int64        // 0: the default
+	Interval    limit.Micros // the lease interval; 0: the default
+	Scope       rule.Scope
+	Fair        rule.Fair
 
 	// Limit and Terms are what all tiers make of it.
 	Limit *limit.Limit
@@ -66,6 +69,8 @@ func (b *ruleBook) compile() {
 			OnFailure:   r.OnFailure,
 			Timeout:     limit.Micros(r.Timeout) * limit.Millisecond,
 			Overdraft:   r.Overdraft,
+			Scope:       r.Scope, Fair: r.Fair,
+			LeaseInterval: r.Interval,
 		})
 		if !r.slots() {
 			most := r.Spec.Count

@@ -12,7 +12,7 @@ const pagesLog2 = 4
 // shared is the memory that the workers of a PoP share, as a host keeps it. What Get
 // returns is valid until the next call, as a table.Store promises.
 type shared struct {
-	records map[string]*value
+	records []record
 	pages   [256][]value // by the letter and the number of a page
 	version uint32
 	size    int // bytes of pages
@@ -23,19 +23,42 @@ type value struct {
 	version uint32 // 0: there is none
 }
 
+// record is a value that is no page. There are few, and their keys are variables of package edge
+// that never change: where a key is tells which one it is.
+type record struct {
+	key string
+	at  *byte // where the key was the last time
+	value
+}
+
 // pageKey is the length of the key of a page: a letter and a number.
 const pageKey = 3
 
 // find returns the place of a key; nil: there is none.
 func (m *shared) find(key []byte) *value {
 	if len(key) != pageKey {
-		return m.records[string(key)]
+		return m.record(key)
 	}
 	pages, number := m.pages[key[0]], int(binary.LittleEndian.Uint16(key[1:]))
 	if number >= len(pages) {
 		return nil
 	}
 	return &pages[number]
+}
+
+func (m *shared) record(key []byte) *value {
+	for i := range m.records {
+		if r := &m.records[i]; r.at == &key[0] {
+			return &r.value
+		}
+	}
+	for i := range m.records {
+		if r := &m.records[i]; r.key == string(key) {
+			r.at = &key[0]
+			return &r.value
+		}
+	}
+	return nil
 }
 
 func (m *shared) Get(key []byte) ([]byte, uint32, bool) {
@@ -65,9 +88,8 @@ func (m *shared) Set(key, data []byte, version uint32) table.Outcome {
 // add makes a place for a key.
 func (m *shared) add(key []byte) *value {
 	if len(key) != pageKey {
-		v := new(value)
-		m.records[string(key)] = v
-		return v
+		m.records = append(m.records, record{key: string(key), at: &key[0]})
+		return &m.records[len(m.records)-1].value
 	}
 	for m.find(key) == nil {
 		m.pages[key[0]] = append(m.pages[key[0]], value{})

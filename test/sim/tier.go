@@ -18,6 +18,8 @@ type tier struct {
 	w      *World
 	name   string
 	above  *tier        // nil: it has the counters
+	region string       // that it belongs to; empty: there is only one
+	link   *link        // to the tier above
 	offset limit.Micros // its monotonic clock, from virtual time
 	paused limit.Micros // until then it answers nobody
 	*life
@@ -56,10 +58,14 @@ type stamp struct {
 }
 
 // newTier makes a tier over another; nil: it has the counters.
-func newTier(w *World, name string, above *tier) *tier {
-	t := &tier{w: w, name: name, above: above}
+func newTier(w *World, name string, above *tier, region string) *tier {
+	t := &tier{w: w, name: name, above: above, region: region}
 	if !w.Steady {
 		t.offset = limit.Micros(w.rand.Int64N(int64(limit.Second)))
+	}
+	t.link = &link{w: w, net: &w.Net, from: name, above: above}
+	if region != "" {
+		t.link.net = &w.Far
 	}
 	t.start()
 	w.tiers = append(w.tiers, t)
@@ -67,12 +73,12 @@ func newTier(w *World, name string, above *tier) *tier {
 }
 
 // newRelay makes a process with as many lease caches, one above the other, as the run has.
-func newRelay(w *World, name string) *tier {
+func newRelay(w *World, name, region string) *tier {
 	t := w.region()
 	for n := w.Depth; n > 1; n-- {
-		t = newTier(w, name+"."+itoa(n), t)
+		t = newTier(w, name+"."+itoa(n), t, region)
 	}
-	return newTier(w, name, t)
+	return newTier(w, name, t, region)
 }
 
 // start begins a life.
@@ -103,11 +109,16 @@ func (l *life) cache(ctx context.Context) limiter.Store {
 	for _, rule := range w.rules.list {
 		timeout = max(timeout, time.Duration(rule.Terms.Timeout)*time.Millisecond)
 	}
-	cache := front.New(front.Config{
-		Store: &uplink{link{w: w, from: t.name, above: t.above}, l}, MaxKeys: 1 << 16, MaxBytes: 1 << 30, Timeout: timeout,
+	c := front.Config{
+		MaxKeys: min(1<<16, w.MaxCounters), MaxBytes: 1 << 30, Timeout: timeout,
 		Now:  func() lease.Millis { return lease.Millis((w.Now() + t.offset) / limit.Millisecond) },
 		Wall: w.wall,
-	})
+	}
+	if t.region != "" { // as a region that calls an aggregator
+		c.Answers = 250 * time.Millisecond
+	}
+	c.Store = &uplink{t.link, l}
+	cache := front.New(c)
 	go func() { _ = cache.Run(ctx) }()
 	return w.spoil(cache, w.Fault.cache)
 }
@@ -231,7 +242,7 @@ func (l *life) stamp(id leaseID, since limit.Micros) stamp {
 // way is unavailable when the time of the caller is over; nothing is sent twice, as a
 // [limiter.Store] promises.
 type uplink struct {
-	link
+	*link
 	of *life
 }
 
@@ -279,8 +290,9 @@ func (u *uplink) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease
 
 // call is a call of the store above.
 func (u *uplink) call(asks []limiter.Ask) *call {
-	c := &call{link: &u.link, ctx: context.Background()}
+	c := &call{link: u.link, ctx: context.Background()}
 	for i := range asks {
+		asks[i].Region = u.of.tier.region
 		c.items = append(c.items, itemOf(&asks[i]))
 	}
 	c.serve = func(c *call, by *life) bool {

@@ -17,11 +17,17 @@ type Config struct {
 	// Relays is how many replicas with a lease cache stand side by side between the
 	// PoPs and the counters; 0: one replica, which has the counters itself.
 	Relays int
+	// Regions is among how many regions the relays are divided: the counters are those of
+	// an aggregator then, which divides each limit among the regions. 0: all relays are of
+	// one region, and the counters its store.
+	Regions int
 	// Depth is how many lease caches stand one above the other in each of them; 0: one.
 	Depth int
 	// Start is the region's clock at the beginning; 0 means noon of a day.
 	Start limit.Micros
-	Net   Net
+	// Net is what happens to messages. Far is that for those between a region and the
+	// aggregator.
+	Net, Far Net
 	// Learning makes a region that lost its counters lower them to what PoPs remember.
 	Learning bool
 	// MaxCounters bounds the region's counters; 0: a million, which no run reaches.
@@ -60,6 +66,8 @@ type World struct {
 	pops     []*pop
 	ref      *referee
 	mail     mail
+	// Calls counts the calls of PoPs and of lease caches.
+	Calls struct{ PoPs, Caches int64 }
 }
 
 // epochStart is the virtual time at which a run begins: later than 0, which the
@@ -81,9 +89,13 @@ func New(c Config, rules ...*Rule) *World {
 	w.rules.compile()
 	w.ref = &referee{w: w, keys: map[counterKey]*account{}, lies: newSeen[uint64](), past: map[*Rule]*Totals{}}
 	w.counters = newCounters(w)
-	top := newTier(w, "region", nil)
+	top := newTier(w, "region", nil, "")
 	for i := range c.Relays {
-		w.replicas = append(w.replicas, newRelay(w, "r"+itoa(i+1)))
+		region := ""
+		if c.Regions > 0 {
+			region = "region" + itoa(i%c.Regions+1)
+		}
+		w.replicas = append(w.replicas, newRelay(w, "r"+itoa(i+1), region))
 	}
 	if c.Relays == 0 {
 		w.replicas = []*tier{top}
@@ -101,6 +113,7 @@ func (w *World) Close() {
 	for _, t := range w.tiers {
 		t.stop()
 	}
+	w.counters.stop()
 	if w.mail.on {
 		time.Sleep(longestCall)
 	}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+var algorithmNames = map[limit.Algorithm]string{limit.TokenBucket: "token_bucket", limit.FixedWindow: "fixed_window"}
+
+// table writes the sweep as Markdown: in each cell what was admitted of what one exact
+// limiter admits, and in the worst period of the limit, in percent.
+func table(results map[string]result) string {
+	var b strings.Builder
+	b.WriteString("| algorithm | delay, one way |")
+	for _, s := range settings {
+		b.WriteString(" " + s.name + " |")
+	}
+	b.WriteString("\n| - | - |" + strings.Repeat(" - |", len(settings)) + "\n")
+	for _, a := range algorithms {
+		for _, d := range delays {
+			fmt.Fprintf(&b, "| `%s` | %d ms |", algorithmNames[a], d)
+			for _, s := range settings {
+				r := results[caseName(a, d, s)]
+				fmt.Fprintf(&b, " %.1f / %.0f |", 100*r.share, 100*r.worst)
+			}
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+// The table in the page stands between these lines.
+const (
+	tableBegins = "<!-- made by make sim -->\n"
+	tableEnds   = "<!-- end -->\n"
+)
+
+// replaceTable puts another table into a page.
+func replaceTable(page, table string) string {
+	before, rest, _ := strings.Cut(page, tableBegins)
+	_, after, found := strings.Cut(rest, tableEnds)
+	if !found {
+		panic("the page has no place for the table: " + tableBegins + tableEnds)
+	}
+	return before + tableBegins + table + tableEnds + after
+}
