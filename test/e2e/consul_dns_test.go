@@ -31,9 +31,9 @@ rules:
     on_failure: deny
 `
 
-// A PoP finds the replicas of its region through Consul's DNS. Replicas come, more than fit into
-// an answer over UDP, and go, and requests do not notice. While Consul is away the PoP keeps those that
-// it has.
+// A PoP finds the replicas of its region through Consul's DNS. Replicas come, more than the
+// three that Consul gives to clients without EDNS, and go, and requests do not notice. While
+// Consul is away the PoP keeps those that it has.
 func TestConsulReplicasComeAndGo(t *testing.T) {
 	c, redis, port := consul.Start(t, proc.LogDir(t)), redistest.Start(t), strconv.Itoa(proc.FreePort(t))
 	passing := map[string]string{}
