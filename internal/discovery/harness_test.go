@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consul"
@@ -44,10 +43,14 @@ func (l *consulLog) changes(task string) (all []string) {
 	return all
 }
 
+// news is how long Consul may take with news, and with the news that it is away: a question that
+// it keeps takes watchTime.
+const news = 2*watchTime + watchGrace
+
 // await waits until the last change of a task was this one.
 func (l *consulLog) await(t *testing.T, task, state string) {
 	t.Helper()
-	proc.Await(t, time.Minute, task+" is "+state, func() string {
+	proc.Await(t, news, task+" is "+state, func() string {
 		if changes := l.changes(task); len(changes) == 0 || changes[len(changes)-1] != state {
 			return fmt.Sprint(changes)
 		}

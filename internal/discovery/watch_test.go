@@ -35,7 +35,7 @@ func (l *list) all() []string {
 // await waits until the last call was this one.
 func (l *list) await(t *testing.T, want string) {
 	t.Helper()
-	proc.Await(t, time.Minute, "the watch", func() string {
+	proc.Await(t, news, "the watch", func() string {
 		if calls := l.all(); len(calls) == 0 || calls[len(calls)-1] != want {
 			return fmt.Sprintf("calls %q, want %q at the end", calls, want)
 		}
