@@ -182,6 +182,29 @@ func TestPoliciesOfKeys(t *testing.T) {
 	}
 }
 
+// An agent with the policy for DNS has the replicas there, and none without one of its rights.
+func TestPolicyOfDNS(t *testing.T) {
+	t.Parallel()
+	s := startSecured(t)
+	c, rules := s.Servers[0], policy(t, "dns")
+	a, _ := s.with(policy(t, "weir-regional"))
+	startReplica(t, a, "127.0.0.1", 8080)
+	c.AwaitStatus(service, passing)
+	for policy, want := range map[string]string{
+		rules: "127.0.0.1",
+		without(t, rules, `service "weir-regional" { policy = "read" }`): "no such host",
+		without(t, rules, `node_prefix "" { policy = "read" }`):          "no such host",
+	} {
+		c.SetDNSToken(s.NewToken(policy))
+		proc.Await(t, time.Minute, want, func() string {
+			if got := lookup(c, "eu."+service); !strings.Contains(got, want) || want == "127.0.0.1" && got != want {
+				return "the answer " + got
+			}
+			return ""
+		})
+	}
+}
+
 // A token is changed by changing its file, and an empty file changes nothing.
 func TestTokenChanges(t *testing.T) {
 	t.Parallel()
