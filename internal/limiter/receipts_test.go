@@ -136,10 +136,16 @@ func TestReplicasWithoutRecord(t *testing.T) {
 		if got := r.takes(); got != [2]bool{true, true} {
 			t.Errorf("cut off: %v", got)
 		}
-		r.record.set(func(l *ledger) { l.newest = 0 })
-		r.pass(time.Second, false)
-		if r.both[0].Silent() || r.both[1].Silent() {
-			t.Error("silent, though the record of a reply may be lost")
+		for what, lost := range map[string]func(*ledger){
+			"all":  func(l *ledger) { l.newest = 0 },
+			"some": func(l *ledger) { l.newest -= limit.Second },
+		} {
+			r.record.set(lost)
+			r.pass(time.Second, false)
+			if r.both[0].Silent() || r.both[1].Silent() {
+				t.Errorf("%s: silent, though the record of a reply may be lost", what)
+			}
+			r.pass(10*time.Second, false)
 		}
 	})
 }

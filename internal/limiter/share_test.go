@@ -1,6 +1,7 @@
 package limiter_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -44,4 +45,35 @@ func TestSharesOfPolicy(t *testing.T) {
 			t.Errorf("a region without weight has %d units", none.Limit.Spec().Count)
 		}
 	})
+}
+
+// The aggregator is told which of its own replies a region acknowledges, and of each call once.
+func TestCalled(t *testing.T) {
+	type call struct {
+		region   string
+		seq, ack uint64
+	}
+	var heard []call
+	r := newRegion(t, func(c *limiter.Config) {
+		c.Called = func(region string, _ limiter.HolderID, seq, ack uint64) {
+			heard = append(heard, call{region, seq, ack})
+		}
+	})
+	ours := r.store.Epoch()
+	for _, one := range []struct {
+		region     string
+		epoch, seq uint64
+	}{
+		{"eu", 0, 1}, {"eu", ours, 2}, {"eu", ours, 2}, {"", ours, 3}, {"eu", ours + 1, 4}, {"eu", ours, 5},
+	} {
+		req := r.call()
+		req.Region, req.Epoch, req.Seq, req.Ack = one.region, one.epoch, one.seq, one.seq-1
+		if _, refused := r.post(req); refused != "" {
+			t.Fatal(refused)
+		}
+	}
+	want := []call{{"eu", 1, 0}, {"eu", 2, 1}, {"eu", 4, 0}, {"eu", 5, 4}}
+	if !slices.Equal(heard, want) {
+		t.Errorf("%v, want %v: a reply of another store is not acknowledged to this one", heard, want)
+	}
 }

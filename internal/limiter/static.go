@@ -25,7 +25,7 @@ type Static struct {
 // mostShares bounds the policies of shares that are kept.
 const mostShares = 4096
 
-// shareTag tells leases of the share from those of the aggregator, see [Static.isShare].
+// shareTag tells leases of the share from those of the aggregator, see [Static.returnsShare].
 const shareTag = 1 << 31
 
 // NewStatic makes a store that asks far, the store of all regions. Asks of policies with
@@ -83,9 +83,16 @@ func (s *Static) returnShares(ctx context.Context, asks []Ask, grants []lease.Gr
 	var far, back share
 	for i := range asks {
 		a := &asks[i]
-		if !a.Policy.HasShares() || a.Want.Unused == 0 || !s.isShare(a) {
-			far.add(asks, i)
+		if !s.returnsShare(a) {
+			if len(back.asks) > 0 {
+				far.add(asks, i)
+			}
 			continue
+		}
+		if len(back.asks) == 0 { // mostly there is none, and nothing to divide
+			for before := range i {
+				far.add(asks, before)
+			}
 		}
 		back.asks = append(back.asks, Ask{
 			Policy: s.shareOf(a.Policy), Key: a.Key, Returned: a.Returned, Want: lease.Want{Unused: a.Want.Unused, Lease: a.Want.Lease ^ shareTag},
@@ -107,11 +114,14 @@ func (s *Static) returnShares(ctx context.Context, asks []Ask, grants []lease.Gr
 	return true
 }
 
-// isShare reports whether what is given back was granted from the share. Leases are named by
+// returnsShare reports whether an ask gives back what was granted from the share. Leases are named by
 // the period that was charged, in milliseconds modulo 2^32, and those of the share have
 // another highest bit. Windows by the clock are known by name. Of the others a period is
 // taken for one of the share that is more than 12 days away.
-func (s *Static) isShare(a *Ask) bool {
+func (s *Static) returnsShare(a *Ask) bool {
+	if a.Want.Unused == 0 || !a.Policy.HasShares() {
+		return false
+	}
 	l, id := a.Policy.Limit, a.Want.Lease
 	spec, now := l.Spec(), s.receipts.storeTime()
 	switch {

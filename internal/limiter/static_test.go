@@ -149,7 +149,15 @@ func TestShareUntilTheWindowEnds(t *testing.T) {
 		if got := h.spend(p); got != 120 { // the far store of this test withholds nothing
 			t.Errorf("%d units, want 100 and the other 20 of the share", got)
 		}
-		h.pass(50*time.Second, true)
+		h.pass(39*time.Second, true)
+		if takes, _ := h.receipts.Takes(p.Limit); !takes {
+			t.Error("the share ended before the window")
+		}
+		time.Sleep(950 * time.Millisecond)
+		if takes, _ := h.receipts.Takes(p.Limit); takes {
+			t.Error("the share is used so late that it may be counted in the next window")
+		}
+		h.pass(10*time.Second, true)
 		if got := h.spend(p); got != 100 {
 			t.Errorf("%d units in the next window, want 100", got)
 		}
