@@ -12,7 +12,7 @@
 //	from TIME to TIME REGION offers N/s of RULE
 //	at TIME ACTION                        see below
 //	expect FIGURE: BOUND                  judged when all is over
-//	expect FIGURE: BOUND; fails BOUND     short of the first bound it prints, short of the second it fails
+//	expect FIGURE: BOUND; fails BOUND     fails by the second bound, is "short" by the first
 //
 // REGION is eu, us or ap. All times count from the beginning of the script. "offers N/s of
 // no rule" is for comparison. Actions are
@@ -26,9 +26,9 @@
 //	kill the leader of consul in REGION
 //	start consul in REGION                what was killed of it
 //
-// A bound is "VALUE", "at most VALUE", "at least VALUE", "VALUE to VALUE" or "VALUE ± PERCENT". After "fails" it
-// is "below VALUE", "above VALUE" or "outside VALUE to VALUE", or nothing follows but "never". [Figures] lists the
-// figures and their units.
+// A bound is "VALUE", "at most VALUE", "at least VALUE", "VALUE to VALUE" or "VALUE ±
+// PERCENT". After "fails" it is "below VALUE", "above VALUE", "outside VALUE to VALUE" or
+// "never". [Figures] lists the figures and their units.
 //
 // What a machine cannot change (never more than the limit) has one bound. What depends on
 // the machine has two: the one that is promised, and what a machine that is busy reaches.

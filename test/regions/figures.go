@@ -23,11 +23,11 @@ type Figure struct {
 	of     func(*Played, Figure) float64
 }
 
-// Figures are all figures, with their units. NAME may be followed by "in REGION", "from TIME" and "to TIME", where
-// that makes sense.
+// Figures are all figures, with their units. A name may be followed by "in REGION", "from
+// TIME" and "to TIME", where that makes sense.
 var Figures = map[string]Figure{
-	// What is admitted of what the limit allows in that time: burst + rate × time for a token bucket (without the
-	// burst if it does not count from 0s), else of as many whole windows.
+	// What is admitted of what the limit allows in that time: burst + rate × time for a token
+	// bucket (without the burst if it does not count from 0s), else of as many whole windows.
 	"admitted of the limit": {Unit: Percent, of: (*Played).ofTheLimit},
 	// What is admitted of the limit in the window in which that is most.
 	"fullest window": {Unit: Percent, of: (*Played).fullestWindow},
