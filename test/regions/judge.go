@@ -41,7 +41,8 @@ func (p *Played) Judge() (rows []Row) {
 	return rows
 }
 
-// Seconds is what each load had answered with 200 in each second, and of how many requests.
+// Seconds is what each load had answered with 200 in each second, and of how many requests,
+// and when requests waited.
 func (p *Played) Seconds() string {
 	var b strings.Builder
 	for i, l := range p.Script.Loads {
@@ -51,6 +52,12 @@ func (p *Played) Seconds() string {
 			fmt.Fprintf(&b, " %d/%d", second.OK, second.Sent)
 		}
 		fmt.Fprintf(&b, "; %v, %d failed: %v\n", p.results[i].Status, p.results[i].Failed, p.results[i].FirstError)
+	}
+	b.WriteString("waited for the region:")
+	for i, m := range p.watched {
+		if i > 0 && m.Waits > p.watched[i-1].Waits {
+			fmt.Fprintf(&b, " %.0f before %.1fs", m.Waits-p.watched[i-1].Waits, m.At.Seconds())
+		}
 	}
 	return b.String()
 }

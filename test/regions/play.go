@@ -18,7 +18,7 @@ type Played struct {
 	begin   time.Time
 	results []*drive.Result // of each load
 	marks   map[time.Duration]Mark
-	watched []Mark // in turn; only for recovery
+	watched []Mark // in turn
 }
 
 // Mark is what was counted up to a time.
@@ -28,8 +28,8 @@ type Mark struct {
 	Asks            map[string]float64
 }
 
-// watchEvery is how often it is looked for degraded requests.
-const watchEvery = 250 * time.Millisecond
+// watchEvery is how often it is counted what waited and what was degraded.
+const watchEvery = 500 * time.Millisecond
 
 // Play plays a script, and leaves the world whole.
 func (w *World) Play(s *Script) *Played {
@@ -99,9 +99,8 @@ func (p *Played) follow(w *World) {
 		steps = append(steps, step{e.At, func() { e.Act.do(w, e.Act) }})
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return int(a.at - b.at) })
-	watch := slices.ContainsFunc(p.Script.Expect, func(e Expectation) bool { return strings.HasPrefix(e.Text, "recovery") })
 	next := func(at time.Duration) {
-		for watch && time.Until(p.begin.Add(at)) > watchEvery {
+		for time.Until(p.begin.Add(at)) > watchEvery {
 			time.Sleep(watchEvery)
 			p.watched = append(p.watched, p.mark(w))
 		}
@@ -112,6 +111,7 @@ func (p *Played) follow(w *World) {
 		s.do()
 	}
 	next(p.Script.Last())
+	p.watched = append(p.watched, p.mark(w))
 }
 
 // moments are the times at which figures begin or end, but for the end of all loads.
