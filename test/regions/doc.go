@@ -30,6 +30,6 @@
 // PERCENT". After "fails" it is "below VALUE", "above VALUE", "outside VALUE to VALUE" or
 // "never". [Figures] lists the figures and their units.
 //
-// What a machine cannot change (never more than the limit) has one bound. What depends on
+// What a machine cannot change (no 5xx, for example) has one bound. What depends on
 // the machine has two: the one that is promised, and what a machine that is busy reaches.
 package regions
