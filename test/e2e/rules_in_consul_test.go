@@ -78,8 +78,13 @@ func startRulesInConsul(t *testing.T) *rulesInConsul {
 	return r
 }
 
-// awaitPoPs waits until all PoPs enforce the rule, and returns how long each took. Without
-// requests a PoP is asked only seldom, so that it has to ask for the rules by itself.
+// enforces reports whether the next request to a PoP is judged by the rule.
+func enforces(p *stack.PoP, name string) bool {
+	resp, err := stack.Do(p.Addr, "GET", "/refused", "")
+	return err == nil && strings.Contains(resp.Header.Get("Ratelimit-Policy"), name)
+}
+
+// awaitPoPs waits until all PoPs enforce the rule, and returns how long each took.
 func (r *rulesInConsul) awaitPoPs(name string, began time.Time) []time.Duration {
 	r.t.Helper()
 	took := make([]time.Duration, len(r.pops))
@@ -87,8 +92,7 @@ func (r *rulesInConsul) awaitPoPs(name string, began time.Time) []time.Duration 
 	for i, p := range r.pops {
 		all.Go(func() {
 			for time.Since(began) < time.Minute && took[i] == 0 {
-				resp, err := stack.Do(p.Addr, "GET", "/refused", "")
-				if err == nil && strings.Contains(resp.Header.Get("Ratelimit-Policy"), name) {
+				if enforces(p, name) {
 					took[i] = time.Since(began).Round(time.Millisecond)
 				}
 				time.Sleep(20 * time.Millisecond)
@@ -117,6 +121,19 @@ func TestRulesInConsul(t *testing.T) {
 		applied := time.Since(began).Round(time.Millisecond)
 		t.Logf("applied in %v; enforced by each PoP after %v", applied, r.awaitPoPs(name, began))
 	}
+	for i := range 5 {
+		name := fmt.Sprintf("idle-%d", i)
+		file := r.rules(name)
+		time.Sleep(time.Second) // no reply has named the rules lately
+		began := time.Now()
+		r.weir("apply", file, "--reason", "change")
+		time.Sleep(time.Until(began.Add(time.Second)))
+		for _, p := range r.pops {
+			has := enforces(p, name)
+			t.Logf("%s, without requests: %s after 1 s: %v", p.Name, name, has)
+		}
+		r.awaitPoPs(name, began)
+	}
 	r.weir("rollback", "1", "--reason", "back")
 	r.awaitPoPs("first", time.Now())
 	for _, one := range r.tiers {
@@ -125,7 +142,7 @@ func TestRulesInConsul(t *testing.T) {
 			return m["weir_rules_config_ok"] == 1 && m[`weir_rules_copy_ok{place="disk"}`] == 1
 		})
 	}
-	if out := r.weir("history"); !strings.Contains(out, "7 * ") || !strings.Contains(out, "back to 1: back") {
+	if out := r.weir("history"); !strings.Contains(out, "12 * ") || !strings.Contains(out, "back to 1: back") {
 		t.Errorf("history:\n%s", out)
 	}
 

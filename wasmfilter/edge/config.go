@@ -35,7 +35,7 @@ type Config struct {
 	Rules *rule.Set
 	// RulesEvery (rules_every_ms) is how often the region is asked for newer rules
 	// while no reply names its version, in milliseconds; 100 to 3,600,000. When a reply
-	// names a newer version, a worker has them fetched at once. Default 5000.
+	// names a newer version, a worker has them fetched at once. Default 500.
 	RulesEvery lease.Millis
 	// Headers (ratelimit_headers) decides whether responses carry RateLimit and
 	// RateLimit-Policy. Default true.
@@ -71,7 +71,7 @@ var configFields = []string{
 }
 
 const (
-	defaultRulesEvery = 5000
+	defaultRulesEvery = 500 // a change is to reach every PoP within a second
 	defaultInFlight   = 4
 )
 

@@ -54,7 +54,7 @@ func TestReadConfigInPart(t *testing.T) {
 			t.Errorf("%s: no error", text)
 		}
 		got := Config{DenyBeforeRules: c.DenyBeforeRules, RegionCluster: c.RegionCluster, PoP: c.PoP}
-		if got != want || c.Rules != nil || c.PagesLog2 != 15 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 5000 {
+		if got != want || c.Rules != nil || c.PagesLog2 != 15 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 500 {
 			t.Errorf("%s: %+v", text, c)
 		}
 	}
@@ -67,7 +67,7 @@ func TestReadConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.RegionCluster != "r" || c.Authority != "r" || c.PoP != "fra1" || !c.DenyBeforeRules || c.PagesLog2 != 6 ||
-		c.Rules == nil || c.Rules.Len() != 1 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 5000 {
+		c.Rules == nil || c.Rules.Len() != 1 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 500 {
 		t.Errorf("%+v", c)
 	}
 }

@@ -220,6 +220,10 @@ func (b *rulebook) unusable(now lease.Millis, version string) bool {
 	return false
 }
 
+// forgiveLeast bounds from below how long the config error about rules of the region stays
+// after a reply has shown them: a few fetches may fail.
+const forgiveLeast lease.Millis = 5000
+
 // forgive ends the config error about rules of the region when no reply has shown them for
 // twice the time between two fetches.
 func (b *rulebook) forgive(now lease.Millis) {
@@ -227,7 +231,7 @@ func (b *rulebook) forgive(now lease.Millis) {
 		return
 	}
 	all, _ := b.refusals()
-	if !slices.ContainsFunc(all, func(r refusal) bool { return now < r.seen+2*b.cfg.RulesEvery }) {
+	if !slices.ContainsFunc(all, func(r refusal) bool { return now < r.seen+max(2*b.cfg.RulesEvery, forgiveLeast) }) {
 		b.port.ConfigError = b.cfg.Error
 	}
 }
