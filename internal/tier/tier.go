@@ -103,6 +103,10 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	if t.store.count != nil {
 		t.store.count(t.Service.Live)
 	}
+	t.Metrics.GaugeFunc("weir_rules_revision", "Revision of the rules in force, as a file states it or weir apply prints it; 0: they have none.", func() float64 {
+		revision, _ := t.rulesState()
+		return float64(revision)
+	})
 	if err := t.loadRules(); err != nil {
 		return nil, fmt.Errorf("no rules to begin with:\n%w", err)
 	}
