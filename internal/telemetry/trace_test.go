@@ -105,14 +105,32 @@ func TestLogOfTracedRequest(t *testing.T) {
 	}
 }
 
-// The end of a sender whose collector is away loses what it had, and no time.
+// Without a collector nothing is sent. The end does not wait for one that is away.
 func TestNoCollector(t *testing.T) {
-	var out strings.Builder
-	o, err := NewOTLP("", "test", NewRegistry("test"), slog.New(slog.NewTextHandler(&out, nil)))
+	o, err := NewOTLP("", "test", NewRegistry("test"), slog.New(slog.DiscardHandler))
 	if err != nil || o.Tracer != nil {
 		t.Errorf("without a collector: %v, %v", o, err)
 	}
 	o.Close()
+	o, err = NewOTLP("http://127.0.0.1:1", "test", NewRegistry("test"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, span := o.Tracer.Serve(WithWaiting(t.Context(), ParseTraceParents(sampled)), "served")
+	span.End()
+	o.Close()
+}
+
+// What cannot be sent is a line of the log a minute, not a line for each attempt.
+func TestFailuresAreLoggedOnce(t *testing.T) {
+	var out strings.Builder
+	f := &failures{log: slog.New(slog.NewTextHandler(&out, nil))}
+	for range 3 {
+		f.Handle(errors.New("no collector"))
+	}
+	if lines := strings.Count(out.String(), "\n"); lines != 1 || !strings.Contains(out.String(), "no collector") {
+		t.Errorf("%d lines: %s", lines, out.String())
+	}
 }
 
 // What a request pays that nobody traces: the span is not made.
