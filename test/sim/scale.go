@@ -21,7 +21,7 @@ type Scale struct {
 
 // Shapes are the traffic of such a run, each under a rule of its own.
 type Shapes struct {
-	// Uniform has a key for each PoP, with room for twenty times its requests.
+	// Uniform has a key for each PoP, with room for forty times its requests.
 	Uniform *Rule
 	// Zipf has fifty keys at a PoP of every other region; a few get most of the requests.
 	Zipf *Rule
@@ -39,9 +39,9 @@ func (s Scale) Start() (*World, *Shapes) {
 		spec := limit.Spec{Algorithm: s.Algorithm, Count: max(int64(60*rate), 10), Period: limit.Minute}
 		return &Rule{Name: name, Spec: spec, OnFailure: failure, Scope: rule.ScopeGlobal}
 	}
-	uniform, zipf, flood := 0.12*s.Rate, 0.28*s.Rate, 0.6*s.Rate
+	uniform, zipf, flood := 0.06*s.Rate, 0.2*s.Rate, 0.74*s.Rate
 	shapes := &Shapes{
-		Uniform: perMinute("uniform", 20*uniform/float64(s.PoPs), lease.FailureAllow),
+		Uniform: perMinute("uniform", 40*uniform/float64(s.PoPs), lease.FailureAllow),
 		Zipf:    perMinute("zipf", zipf/20, lease.FailureDeny),
 		Flood:   perMinute("flood", flood/4, lease.FailureDeny),
 	}
