@@ -154,8 +154,7 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	a.limited(t, now, g)
 	a.learnRetry(now, &g)
 	a.penalize(t, now, w, g)
-	ends, begins := t.decided(now, sent)
-	rest := Part{Units: spare, Lease: g.Lease, Expiry: ends + g.TTL}
+	rest := Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
 	if g.Granted == 0 || t.Consistency == Exact {
 		return a.returned(t, rest)
 	}
@@ -170,9 +169,25 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	}
 	lot := Lot{Units: spare, Expiry: rest.Expiry, TTL: g.TTL, Lease: g.Lease}
 	if g.StartsIn > 0 {
-		lot.From = begins + g.StartsIn
+		lot.From = now + 1 + g.StartsIn // now is rounded down
 	}
-	return a.returned(t, a.store(now, lot))
+	rest = a.store(now, lot)
+	if t.Far {
+		a.close(t, now)
+	}
+	return a.returned(t, rest)
+}
+
+// close closes the gap at a flip: a lease of the running window lasts until one of the next
+// begins. By its ttl it would end as much earlier as a trip to the granter takes, and the
+// requests of that time would wait.
+func (a *Account) close(t *Terms, now Millis) {
+	for i := range a.Lots {
+		old, young := &a.Lots[i], &a.Lots[1-i]
+		if young.Units > 0 && young.From > now && old.spendable(now) && a.endsWithWindow(t, now, old) {
+			old.Expiry = max(old.Expiry, young.From)
+		}
+	}
 }
 
 // spentAtOnce reports whether the limit counts all of a grant from the moment of the

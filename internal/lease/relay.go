@@ -114,8 +114,7 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 		return Part{}
 	}
 	left := g.Granted
-	ends, _ := t.decided(now, sent)
-	ends += g.TTL
+	ends := sent + g.TTL
 	told := g
 	if t.Consistency != Optimistic && g.StartsIn == 0 { // see report
 		told.Remaining = max(g.Remaining, min(g.Remaining+r.Account.Held(t, now)+r.Back, t.Capacity))

@@ -153,19 +153,6 @@ func (t Terms) Afar() Terms {
 	return t
 }
 
-// decided is when a far granter decided, by the holder's clock: in the middle of the trip, as
-// NTP (RFC 5905) assumes. By it the leases of one window end when those of the next begin.
-// Were the earliest possible end and the latest possible beginning taken, then no lease could
-// be spent at a flip for as long as a trip takes, and the requests of that time would wait.
-// A near holder takes these, because a trip is short.
-func (t *Terms) decided(now, sent Millis) (ends, begins Millis) {
-	if t.Far && t.Window > 0 {
-		middle := sent + (now-sent+1)/2
-		return middle, middle
-	}
-	return sent, now + 1 // now is rounded down
-}
-
 // wantFloor is what a holder may always want, however little it used lately: a
 // thirty-second of the limit. Without it most requests of a slow key would wait.
 func (t *Terms) wantFloor() int64 { return max(t.Capacity/32, 1) }
@@ -212,8 +199,7 @@ const (
 )
 
 // Grant answers a Want. Durations are relative: StartsIn and the others count
-// from the arrival of the reply, TTL from when the want was sent. A holder far from its
-// granter counts StartsIn and TTL of a window from the middle between the two.
+// from the arrival of the reply, TTL from when the want was sent.
 type Grant struct {
 	Status  Status
 	Granted int64  // 0, or at least Need

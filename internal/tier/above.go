@@ -95,6 +95,7 @@ func (t *Tier) useAbove(above *Above) error {
 	c.far = front.New(front.Config{
 		Store: store, MaxKeys: t.cfg.MaxKeys, MaxBytes: int64(t.cfg.MaxMemory), Timeout: remote.DefaultTimeout, Answers: answersWithin,
 	})
+	t.Metrics.CounterFunc("weir_global_waited_total", "Units of requests that waited for the aggregator.", func() float64 { return float64(c.far.Stats().Waited) })
 	all := limiter.NewStatic(above.Region, c.far, c.Store, receipts, t.Metrics)
 	c.Store, c.fall = limiter.ByScope(c.Store, all), limiter.FallByScope(c.fall, c.far)
 	c.run = append(c.run, store.Run, c.far.Run, receipts.Run)

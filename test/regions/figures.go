@@ -41,6 +41,8 @@ var Figures = map[string]Figure{
 	"p99": {Unit: Duration, of: (*Played).p99}, "added p99": {Unit: Duration, of: (*Played).addedP99},
 	// Requests that waited for the region. The first of a key at each PoP always does.
 	"waiting requests": {Unit: Count, of: (*Played).waiting},
+	// Requests that waited for another region.
+	"requests that waited for another region": {Unit: Count, of: (*Played).waitingFar},
 	// Requests that were decided by on_failure.
 	"degraded requests": {Unit: Count, of: (*Played).degraded},
 	// What the busiest region asks the aggregator for in a second, and all of them.
@@ -193,6 +195,11 @@ func (p *Played) quantile(of func(Offer) bool) float64 {
 func (p *Played) between(f Figure, count func(Mark) float64) (grown float64, took time.Duration) {
 	from, to := p.marks[f.From], p.marks[p.until(f)]
 	return count(to) - count(from), to.At - from.At
+}
+
+func (p *Played) waitingFar(f Figure) float64 {
+	n, _ := p.between(f, func(m Mark) float64 { return m.Far })
+	return n
 }
 
 func (p *Played) waiting(f Figure) float64 {

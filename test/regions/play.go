@@ -25,6 +25,7 @@ type Played struct {
 type Mark struct {
 	At              time.Duration // since the script began
 	Waits, Degraded float64       // requests, at all PoPs
+	Far             float64       // requests that waited for the aggregator
 	Asks            map[string]float64
 }
 
@@ -46,7 +47,7 @@ func (w *World) Play(s *Script) *Played {
 		w.t.Fatalf("%s: %v", s.Name, err)
 	}
 	time.Sleep(settle) // what PoPs have counted shows at their next tick
-	last := p.mark(w)
+	last := p.mark(w, true)
 	last.At = min(last.At, s.Last())
 	p.marks[s.Last()] = last
 	w.mend()
@@ -93,7 +94,7 @@ func (p *Played) follow(w *World) {
 	}
 	var steps []step
 	for _, at := range p.Script.moments() {
-		steps = append(steps, step{at, func() { p.marks[at] = p.mark(w) }})
+		steps = append(steps, step{at, func() { p.marks[at] = p.mark(w, true) }})
 	}
 	for _, e := range p.Script.Events {
 		steps = append(steps, step{e.At, func() { e.Act.do(w, e.Act) }})
@@ -102,7 +103,7 @@ func (p *Played) follow(w *World) {
 	next := func(at time.Duration) {
 		for time.Until(p.begin.Add(at)) > watchEvery {
 			time.Sleep(watchEvery)
-			p.watched = append(p.watched, p.mark(w))
+			p.watched = append(p.watched, p.mark(w, false))
 		}
 		time.Sleep(time.Until(p.begin.Add(at)))
 	}
@@ -111,7 +112,7 @@ func (p *Played) follow(w *World) {
 		s.do()
 	}
 	next(p.Script.Last())
-	p.watched = append(p.watched, p.mark(w))
+	p.watched = append(p.watched, p.mark(w, false))
 }
 
 // moments are the times at which figures begin or end, but for the end of all loads.
@@ -126,11 +127,15 @@ func (s *Script) moments() (all []time.Duration) {
 	return slices.Compact(all)
 }
 
-// mark reads what the PoPs and the aggregator have counted of the script's rules. An
+// mark reads what the PoPs, the aggregator, and perhaps the replicas have counted of the
+// script's rules. An
 // aggregator that is down has counted nothing.
-func (p *Played) mark(w *World) Mark {
+func (p *Played) mark(w *World, replicas bool) Mark {
 	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}}
 	for _, r := range w.Regions {
+		for i := 0; replicas && i < len(r.Replicas); i++ {
+			m.Far += r.Replicas[i].Metrics().Sum("weir_global_waited_total")
+		}
 		for _, pop := range r.PoPs {
 			for name, n := range pop.Stats("wasmcustom.weir") {
 				switch {

@@ -223,9 +223,8 @@ func (l *life) holds(u lot) {
 func (l *life) gets(u lot, s stamp) {
 	l.holds(u)
 	if w := l.tier.w; l.tier.region != "" && w.rules.find(u.key.rule).Spec.Algorithm == limit.FixedWindow {
-		// It takes the middle of the trip for the moment of the grant.
-		off := w.Far.Spread/2 + limit.Millisecond
-		s.from, s.until = s.from-off, s.until+off
+		// It lasts until a lease of the next window begins: at most a trip longer.
+		s.until += 2*(w.Far.Delay+w.Far.Spread) + limit.Millisecond
 	}
 	if old, known := l.stamps[u.leaseID]; known {
 		s.from, s.until = min(s.from, old.from), max(s.until, old.until)

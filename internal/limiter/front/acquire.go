@@ -144,6 +144,7 @@ func (q *acquisition) unavailable(i int) {
 
 // pass sends an ask to the store as it is.
 func (q *acquisition) pass(a *limiter.Ask, i int) {
+	q.store.waited.Add(uint64(a.Want.Waiting))
 	q.asking().pass(a, waiter{answers: q.await(i, atEnd), at: i})
 }
 

@@ -47,8 +47,8 @@ type Store struct {
 	denials []denials // by shard, under its lock
 	due     agenda
 
-	id                                           [16]byte // names the cache's own debts
-	leased, denied, asked, failed, evicted, full atomic.Uint64
+	id                                                   [16]byte // names the cache's own debts
+	leased, denied, asked, failed, evicted, full, waited atomic.Uint64
 
 	out      sync.WaitGroup // calls of the store, and one until Run ends
 	open     atomic.Int64   // batches that are not answered
@@ -61,6 +61,7 @@ type Stats struct {
 	Denied uint64 // from a denial in memory
 	Failed uint64 // unavailable without asking: the store did not answer just before
 	Asked  uint64 // sent to the store: on behalf of callers, behind them, or passed on
+	Waited uint64 // units of requests that waited for an answer of the store
 	// Evicted counts keys that were evicted although they had units on lease, had handed
 	// some out, or had a denial to remember. Full counts how often no key could be evicted.
 	Evicted uint64
@@ -111,6 +112,6 @@ func (s *Store) Stats() Stats {
 	keys, _ := s.table.Size()
 	return Stats{
 		Leased: s.leased.Load(), Denied: s.denied.Load(), Failed: s.failed.Load(), Asked: s.asked.Load(),
-		Evicted: s.evicted.Load(), Full: s.full.Load(), Keys: keys,
+		Evicted: s.evicted.Load(), Full: s.full.Load(), Keys: keys, Waited: s.waited.Load(),
 	}
 }

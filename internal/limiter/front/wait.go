@@ -36,6 +36,7 @@ func (q *acquisition) wait(k key, a *limiter.Ask, i int, by stage) {
 		q.answered(lease.Refuse)
 		return
 	}
+	q.store.waited.Add(uint64(a.Want.Waiting))
 	w := waiter{want: onlyAsk(a.Want), answers: q.await(i, by), at: i, ends: ends}
 	if free && delay == 0 {
 		q.asking().ask(q.now, k, []waiter{w}, lease.NoAsk, 0)
