@@ -31,10 +31,16 @@ func TestManyPoPs(t *testing.T) {
 			if n := w.Totals(shared, "k"); n.Worst < 1960 || n.Worst > 2000 {
 				t.Errorf("relays %d: %d of 2000 admitted in a window, %d were asked for", relays, n.Worst, n.Offered)
 			}
+			var admitted, exact int64
 			for n := range w.PoPs {
-				if n := w.Totals(own, fmt.Sprint(n)); n.Admitted < n.Exact*9/10 {
+				n := w.Totals(own, fmt.Sprint(n))
+				admitted, exact = admitted+n.Admitted, exact+n.Exact
+				if n.Admitted < n.Exact/2 {
 					t.Errorf("relays %d: %d of %d admitted of a PoP's own key", relays, n.Admitted, n.Exact)
 				}
+			}
+			if admitted < exact*98/100 {
+				t.Errorf("relays %d: %d of %d admitted of the PoPs' own keys", relays, admitted, exact)
 			}
 		})
 	}
