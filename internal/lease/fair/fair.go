@@ -180,9 +180,15 @@ func (s *Shares) begin(window uint32, ends limit.Micros) {
 	s.window, s.ends = window, ends
 }
 
-// giveBack takes what comes back out of what the region has of a window.
+// giveBack takes what comes back out of what the region has of a window. Tokens that come back
+// stay meant for the region: otherwise those with little demand, who give back most, would lose
+// them to the others.
 func (s *Shares) giveBack(l *limit.Limit, t *lease.Terms, r *region, w *lease.Want) {
 	units := float64(w.Unused)
+	if t.Refills {
+		r.credit = min(r.credit+units, max(r.credit, r.part*horizon(l)))
+		return
+	}
 	switch w.Lease {
 	case s.window:
 		r.used = max(0, r.used-units)

@@ -137,6 +137,37 @@ func TestLieIsForgotten(t *testing.T) {
 	}
 }
 
+// Tokens that a region gives back stay meant for it, at most what half a second brings.
+func TestTokensComeBack(t *testing.T) {
+	l, err := limit.New(bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	var s fair.Shares
+	now := limit.Micros(limit.Second)
+	for range 100 { // two regions of equal demand, who take what is theirs
+		for id := range uint64(2) {
+			w := lease.Want{Want: 25, Denied: 25}
+			s.Ask(l, &terms, false, now, id, &w)
+			s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: 25})
+		}
+		now += 100 * limit.Millisecond
+	}
+	ask := func(id uint64, unused int64) int64 {
+		return s.Ask(l, &terms, false, now, id, &lease.Want{Want: 1, Unused: unused})
+	}
+	before := ask(1, 0)
+	ask(0, 20)
+	if got := ask(1, 0) - before; got < 19 || got > 20 {
+		t.Errorf("20 came back, %d more are withheld from the other one", got)
+	}
+	ask(0, limit.MaxCount)
+	if got := ask(1, 0); got > 126 {
+		t.Errorf("%d are withheld after a lie, half a second brings 125", got)
+	}
+}
+
 // A region that is alone is never told to leave anything to others.
 func TestAloneRegion(t *testing.T) {
 	l, err := limit.New(bucket)
