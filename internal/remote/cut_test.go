@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,7 +50,7 @@ type planet struct {
 // way is the link of a region to the aggregator. What is cut hangs.
 type way struct {
 	handler  http.Handler
-	up, down bool // cut
+	up, down atomic.Bool // cut
 }
 
 func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -58,7 +59,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	time.Sleep(20 * time.Millisecond)
-	if w.up {
+	if w.up.Load() {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
@@ -67,7 +68,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	q.Header = r.Header
 	w.handler.ServeHTTP(out, q)
 	time.Sleep(20 * time.Millisecond)
-	if w.down {
+	if w.down.Load() {
 		<-r.Context().Done()
 	}
 	return out.Result(), r.Context().Err()
@@ -164,9 +165,9 @@ func (p *planet) of(region string, n int) (window, bucket int64) {
 // has noticed, and all regions together no more than the limit in any window. Afterwards all is as before.
 func TestCutOffRegion(t *testing.T) {
 	for name, cut := range map[string]func(*way){
-		"both ways": func(w *way) { w.up, w.down = true, true },
-		"calls":     func(w *way) { w.up = true },
-		"replies":   func(w *way) { w.down = true },
+		"both ways": func(w *way) { w.up.Store(true); w.down.Store(true) },
+		"calls":     func(w *way) { w.up.Store(true) },
+		"replies":   func(w *way) { w.down.Store(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -181,7 +182,8 @@ func TestCutOffRegion(t *testing.T) {
 				p.offer(25 * time.Second)
 				cut(p.ways["ap"])
 				p.offer(30 * time.Second)
-				*p.ways["ap"] = way{handler: p.handler}
+				p.ways["ap"].up.Store(false)
+				p.ways["ap"].down.Store(false)
 				p.offer(35 * time.Second)
 				p.check()
 			})
