@@ -106,12 +106,14 @@ func (l *life) forget() {
 }
 
 // remembers is for how long the units of a period or a lease are of interest after they
-// have changed last.
+// have changed last. A PoP looks for units to give back slowly, and a granter takes them back
+// for a minute after the lease has ended.
 func (a *account) remembers() limit.Micros {
+	const late = 4 * aftermath
 	if inWindows(a.rule.Limit) {
-		return a.rule.Spec.Period + aftermath
+		return a.rule.Spec.Period + late
 	}
-	return aftermath
+	return late
 }
 
 // forget drops the periods that are over, and keys that are as good as new.
