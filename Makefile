@@ -90,7 +90,8 @@ e2e: setup build ## Play the scripts of test/regions with three regions, and pri
 
 .PHONY: sim
 sim: ## Simulate 1,000 PoPs in 20 regions, and draw what is admitted by delay and loss
-	@go run ./test/sim/report -docs docs
+	@go run ./test/sim/report -docs docs -lasts $(SIM_LASTS)
+SIM_LASTS ?= 10m
 
 .PHONY: docs-test
 docs-test: setup build ## Check every command, flag, metric, link and default in the documents

@@ -180,11 +180,12 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 
 // close closes the gap at a flip: a lease of the running window lasts until one of the next
 // begins. By its ttl it would end as much earlier as a trip to the granter takes, and the
-// requests of that time would wait.
+// requests of that time would wait. A larger gap is not that of a trip: a clock has stepped.
 func (a *Account) close(t *Terms, now Millis) {
 	for i := range a.Lots {
 		old, young := &a.Lots[i], &a.Lots[1-i]
-		if young.Units > 0 && young.From > now && old.spendable(now) && a.endsWithWindow(t, now, old) {
+		if young.Units > 0 && young.From > now && old.spendable(now) && a.endsWithWindow(t, now, old) &&
+			young.From-old.Expiry <= longestTrip {
 			old.Expiry = max(old.Expiry, young.From)
 		}
 	}

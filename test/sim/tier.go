@@ -223,8 +223,8 @@ func (l *life) holds(u lot) {
 func (l *life) gets(u lot, s stamp) {
 	l.holds(u)
 	if w := l.tier.w; l.tier.region != "" && w.rules.find(u.key.rule).Spec.Algorithm == limit.FixedWindow {
-		// It lasts until a lease of the next window begins: at most a trip longer.
-		s.until += 2*(w.Far.Delay+w.Far.Spread) + limit.Millisecond
+		// It lasts until a lease of the next window begins: at most the longest trip longer.
+		s.until += limit.Second / 2
 	}
 	if old, known := l.stamps[u.leaseID]; known {
 		s.from, s.until = min(s.from, old.from), max(s.until, old.until)
