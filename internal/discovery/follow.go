@@ -3,8 +3,6 @@ package discovery
 import (
 	"bytes"
 	"context"
-
-	"github.com/hashicorp/consul/api"
 )
 
 // followEvery is the shortest time between two questions for a key. People change it.
@@ -40,22 +38,16 @@ func (f *Follow) Run(ctx context.Context) error {
 			return nil
 		}
 		f.task.note(err)
-		switch {
-		case err != nil || next < index: // other servers, or those of before with an earlier state
-			index = 0
-		default:
-			index = next
-		}
+		index = following(index, next, err)
 		pause(ctx, f.task.wait(followEvery), nil)
 	}
 }
 
 // ask waits for an answer with another index, which also comes when another key changes.
 func (f *Follow) ask(ctx context.Context, index uint64) (Pair, uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, watchTime+watchTime/16+watchGrace)
+	o, cancel := blocking(ctx, f.kv.datacenter, index)
 	defer cancel()
-	o := &api.QueryOptions{Datacenter: f.kv.datacenter, WaitIndex: index, WaitTime: watchTime}
-	found, meta, err := f.kv.client.KV().Get(f.key, o.WithContext(ctx))
+	found, meta, err := f.kv.client.KV().Get(f.key, o)
 	if err != nil {
 		return Pair{}, 0, explain("read", f.key, err)
 	}

@@ -56,12 +56,7 @@ func (w *Watch) Run(ctx context.Context) error {
 			return nil
 		}
 		w.task.note(err)
-		switch {
-		case err != nil || next < index: // other servers, or those of before with an earlier state
-			index = 0
-		default:
-			index = next
-		}
+		index = following(index, next, err)
 		if err == nil && (!known || !slices.Equal(addresses, last)) {
 			known, last = true, addresses
 			each := slices.Compact(slices.Clone(addresses))
@@ -74,13 +69,27 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
+// following is the index to ask with after an answer with the next one; 0: answer at once.
+func following(index, next uint64, err error) uint64 {
+	if err != nil || next < index { // other servers, or those of before with an earlier state
+		return 0
+	}
+	return next
+}
+
+// blocking is for a question that waits for an answer with another index than this one.
+func blocking(ctx context.Context, datacenter string, index uint64) (*api.QueryOptions, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, watchTime+watchTime/16+watchGrace)
+	o := &api.QueryOptions{Datacenter: datacenter, WaitIndex: index, WaitTime: watchTime}
+	return o.WithContext(ctx), cancel
+}
+
 // ask waits for an answer with another index. Without a leader Consul answers with an error.
 // (meta.KnownLeader does not tell: it is false in answers that come from an agent's stream.)
 func (w *Watch) ask(ctx context.Context, index uint64) (addresses []string, next uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, watchTime+watchTime/16+watchGrace)
+	o, cancel := blocking(ctx, w.which.Datacenter, index)
 	defer cancel()
-	o := &api.QueryOptions{WaitIndex: index, WaitTime: watchTime, Datacenter: w.which.Datacenter}
-	entries, meta, err := w.health.Service(w.which.Service, w.which.Tag, true, o.WithContext(ctx))
+	entries, meta, err := w.health.Service(w.which.Service, w.which.Tag, true, o)
 	switch {
 	case err != nil:
 		return nil, 0, fmt.Errorf("replicas of %s: %w", w.which.Service, err)
