@@ -18,7 +18,7 @@ help: ## List all targets
 ##@ Use
 
 .PHONY: setup
-setup: ## Install what is missing: Envoy, Redis, Consul, a C compiler
+setup: ## Install what is missing: Envoy, Redis, Consul, Prometheus, a C compiler
 	@tools/setup.sh
 
 # Only tests need Consul, which takes minutes to build.
@@ -67,6 +67,8 @@ timeout = 20m
 tests = go test $(1) -json -shuffle=on -timeout $(timeout)
 pure = ./internal/limit/... ./internal/lease/... ./internal/rule/... ./internal/quotapb/bridge/... ./wasmfilter/edge/... ./test/sim/...
 alone = ./internal/redisstore/... ./test/...
+# What `make test` leaves to a target of its own, because it needs more than `make setup` installs.
+apart = ./test/terraform/...
 besides = $$(go list $(1) | grep -vxF "$$(go list $(2))")
 
 .PHONY: test
@@ -75,7 +77,7 @@ test: setup build vet ## Run all tests: unit, property, simulation, wasm, and th
 	@{ failed=0; \
 	$(call tests) $(pure) || failed=1; \
 	$(call tests) -race $(call besides,./...,$(pure) $(alone)) || failed=1; \
-	$(call tests) -race -p 1 $(call besides,$(alone),$(pure)) || failed=1; \
+	$(call tests) -race -p 1 $(call besides,$(alone),$(pure) $(apart)) || failed=1; \
 	$(call tests,-C tools) -race ./... || failed=1; \
 	exit $$failed; } | .tools/tally
 
@@ -88,14 +90,34 @@ e2e: setup build ## Play the scripts of test/regions with three regions, and pri
 	@cat .run/figures.txt || true
 	@.tools/tally <.run/e2e.json
 
+.PHONY: compose-test
+compose-test: build ## Start docker-compose.yml, prove it from outside, and take it down (needs Docker)
+	@go build -C tools -o ../.tools/ ./tally
+	@test/compose/run.sh
+
 .PHONY: sim
 sim: ## Simulate 1,000 PoPs in 20 regions, and draw what is admitted by delay and loss
 	@go run ./test/sim/report -docs docs -lasts $(SIM_LASTS)
 SIM_LASTS ?= 10m
 
+# Modules with resources of AWS need the schema of their provider, from a registry or from the
+# mirror that TF_CLI_CONFIG_FILE names.
+.PHONY: terraform-test
+terraform-test: setup build ## Check the Terraform modules, and run a PoP and a region from what they render
+	@go build -C tools -o ../.tools/ ./tally
+	@WEIR_TERRAFORM=$$(tools/terraform.sh) go test -json -count=1 -timeout $(timeout) $(apart) | .tools/tally
+
 .PHONY: docs-test
 docs-test: setup build ## Check every command, flag, metric, link and default in the documents
 	go test -count=1 ./test/docs
+
+.PHONY: observability-test
+observability-test: setup build ## Run all queries of the dashboards and alerts on a real Prometheus
+	go test -count=1 ./test/observability
+
+.PHONY: deploy-test
+deploy-test: setup build ## Check deploy/ with a real Envoy and the schemas of Kubernetes, Istio and Envoy Gateway
+	go test -count=1 ./test/install
 
 .PHONY: test-long
 test-long: timeout = 150m

@@ -28,7 +28,7 @@ func newRateLimitService(ctx context.Context, cfg *config.Config, t *tier.Tier) 
 		Limits:   cfg.Ratelimit,
 		Endpoint: cfg.RLS,
 		Judge:    t.NewJudge(),
-		Rules:    func(name string) *limiter.Policy { return t.Service.Policy(name, 0) },
+		Rules:    func(name string, key []byte) *limiter.Policy { return t.Service.Policy(name, 0, key) },
 		Replicas: int64(cfg.Replicas),
 		Metrics:  t.Metrics,
 		Tracer:   t.Tracer(),

@@ -23,6 +23,8 @@ packages=()
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 { command -v gcc && [ -e /usr/include/stdlib.h ]; } >/dev/null || packages+=(gcc libc6-dev)
 { command -v redis-server && command -v redis-cli; } >/dev/null || packages+=(redis-server)
+# Tests run the dashboards and alerts on a real Prometheus.
+if [ "${1:-}" != run ]; then { command -v prometheus && command -v promtool; } >/dev/null || packages+=(prometheus); fi
 PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || packages+=(iproute2)
 
 # Installs "$@" and starts none of their services, now or at the next boot: the
@@ -36,9 +38,12 @@ install_packages() {
   fi
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
-  case " $* " in *" redis-server "*)
-    if [ -d /run/systemd/system ]; then systemctl disable --quiet redis-server; fi ;;
-  esac
+  local service
+  for service in redis-server prometheus; do
+    case " $* " in *" $service "*)
+      if [ -d /run/systemd/system ]; then systemctl disable --quiet "$service"; fi ;;
+    esac
+  done
 }
 
 if [ ${#packages[@]} -gt 0 ]; then

@@ -105,7 +105,15 @@ func (v *validation) rules(file string) *rule.Set {
 		v.fail(file, err)
 		return nil
 	}
-	v.printf("%s: ok, rules: %d, version: %s\n", file, set.Len(), set.Version)
+	keys := 0
+	for i := range set.Len() {
+		keys += len(set.Rule(i).Keys)
+	}
+	v.printf("%s: ok, rules: %d, ", file, set.Len())
+	if keys > 0 {
+		v.printf("limits of single keys: %d, ", keys)
+	}
+	v.printf("version: %s\n", set.Version)
 	return set
 }
 

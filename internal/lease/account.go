@@ -323,11 +323,11 @@ func (a *Account) askBehind(t *Terms, now Millis) Asks {
 	if now < a.NextAsk || a.UnderWay(t, now) || a.Back.Off(now) {
 		return NoAsk
 	}
-	available, soon := a.lasting(t, now), a.soon(t)
-	low := 4*available <= a.Size || available <= 5*soon/4
+	available := a.lasting(t, now)
+	low := 4*available <= a.Size || available <= a.reserve(t)
 	ending := t.Lead > 0 && a.Reset > now && a.Reset-now <= min(t.Lead, 2*(t.Interval+a.Trip)) && !a.holdsNext(t, now)
 	switch {
-	case ending && (!low && available > 5*soon/2 || now < a.LimitedUntil):
+	case ending && (!low && available > 5*a.soon(t)/2 || now < a.LimitedUntil):
 		return Ahead
 	case low, ending:
 		return TopUp
@@ -343,12 +343,37 @@ func (a *Account) lasting(t *Terms, now Millis) int64 {
 		return units
 	}
 	for i := range a.Lots {
-		lot := &a.Lots[i]
-		if lot.spendable(now) && lot.Expiry-now < quartersToCut*lot.TTL/4+5*a.Trip/4 && !a.endsWithWindow(t, now, lot) {
+		if lot := &a.Lots[i]; lot.spendable(now) && now > a.lastsUntil(t, now, lot) {
 			units -= lot.Units
 		}
 	}
 	return units
+}
+
+// lastsUntil is until when an ask of a far relay is answered before the lot ends, with the part of
+// its ttl to spare that leases are cut from.
+func (a *Account) lastsUntil(t *Terms, now Millis, lot *Lot) Millis {
+	if a.endsWithWindow(t, now, lot) {
+		return Never
+	}
+	return lot.Expiry - quartersToCut*lot.TTL/4 - 5*a.Trip/4
+}
+
+// RenewAt is when to look again whether to ask behind, though no request comes: a lot of an
+// account that is in use ends. Never if none does.
+func (a *Account) RenewAt(t *Terms, now Millis) Millis {
+	at := Never
+	if !t.Far || a.Spent == 0 {
+		return at
+	}
+	for i := range a.Lots {
+		if lot := &a.Lots[i]; lot.spendable(now) {
+			if until := a.lastsUntil(t, now, lot); until >= now {
+				at = min(at, until+1)
+			}
+		}
+	}
+	return at
 }
 
 // holdsNext reports a lease on a window that has not begun, or no room for one. A far holder

@@ -1,8 +1,13 @@
 package lease
 
+import "math"
+
 // usageIntervals is over how many lease intervals a holder looks back at its use
 // to bound what it wants.
 const usageIntervals = 6
+
+// farMemory is how long an account that asks far above is kept: to begin anew takes a trip.
+const farMemory Millis = 10_000
 
 // Ask makes the want to send and notes that it is under way. need and waiting are the units
 // of the cheapest and of all requests that wait for this account, 0 if none waits. If
@@ -17,7 +22,7 @@ func (a *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Wa
 	if t.Consistency != Exact {
 		w.Want = max(waiting, a.want(t, now))
 		if !t.Trailing {
-			w.Soon = a.soon(t)
+			w.Soon = a.reserve(t)
 			if waiting > 0 { // the next ask has to be answered, too, before these are spent
 				w.Soon *= 2
 			}
@@ -64,6 +69,13 @@ func (a *Account) soon(t *Terms) int64 {
 	return a.Rate * int64(a.Trip) / 1000
 }
 
+// reserve is how many units are kept for the requests that come while an ask is on its way. They
+// do not come evenly: that is soon, and three standard deviations of a Poisson process.
+func (a *Account) reserve(t *Terms) int64 {
+	soon := a.soon(t)
+	return soon + 3*int64(math.Sqrt(float64(soon)))
+}
+
 // want is the slow start, bounded by what the holder used in the last six lease
 // intervals (its use since the last ask, scaled), but at least wantFloor. What it
 // refused counts as used: the use of a spent limit is less than the demand, and what is
@@ -80,7 +92,7 @@ func (a *Account) want(t *Terms, now Millis) int64 {
 	for a.WantLog2 > 0 && int64(1)<<(a.WantLog2-1) >= most {
 		a.shrink()
 	}
-	return min(max(int64(1)<<a.WantLog2, 3*a.soon(t)), most)
+	return min(max(int64(1)<<a.WantLog2, a.reserve(t), 3*a.soon(t)), most)
 }
 
 // collect takes lapsed units out of the account, of one lease at a time. With offer it
@@ -151,7 +163,7 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 		return Part{}
 	}
 	a.pause(t, now, sent, w, g, jitter)
-	a.limited(t, now, g)
+	a.limited(t, now, w, g)
 	a.learnRetry(now, &g)
 	a.penalize(t, now, w, g)
 	rest := Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
@@ -202,6 +214,9 @@ func (t *Terms) spentAtOnce(w Want, g Grant) bool {
 // nothing are refused; what was refused before stays so until much is left, or the
 // counter has started anew since.
 func (a *Account) learn(t *Terms, now Millis, w Want, g Grant) {
+	if t.ChargesDenied && !a.owesPenalty(t, now) { // of a window that is over
+		a.Denied = 0
+	}
 	decided := g.Granted > 0 || g.Status == Denied
 	refused := decided && g.Granted < w.Waiting || a.Refused && now < a.Reset
 	a.Refused = refused && 2*g.Remaining < t.Capacity
@@ -209,7 +224,7 @@ func (a *Account) learn(t *Terms, now Millis, w Want, g Grant) {
 	if g.Reset > 0 || now < a.Reset { // else all that it tells is that the window is over
 		a.Reset = now + g.Reset
 	}
-	if g.Remaining > 0 {
+	if g.Remaining > 0 && !a.scarce(t, g) {
 		a.LimitedUntil = 0
 	}
 	if a.DeniedNeed > 0 { // units that came back there since are not denied any more
@@ -222,7 +237,9 @@ func (a *Account) learn(t *Terms, now Millis, w Want, g Grant) {
 func (a *Account) returned(t *Terms, p Part) Part {
 	if p.Units > 0 && t.Consistency != Optimistic {
 		a.Left += p.Units
-		a.LimitedUntil = 0
+		if !t.Far {
+			a.LimitedUntil = 0
+		}
 		if a.DeniedNeed > 0 {
 			a.DeniedNeed += p.Units
 		}
@@ -249,6 +266,9 @@ func (a *Account) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Mill
 	case g.Granted > 0:
 		a.DeniedNeed, a.NextAsk = 0, 0
 	}
+	if t.Far && t.Consistency != Exact && g.Granted < w.Want && g.StartsIn == 0 {
+		a.NextAsk = max(a.NextAsk, sent+t.FarPause()*jitter/100)
+	}
 	scarce := g.Granted < w.Want && g.Remaining < t.wantFloor()
 	if t.Pace > 0 && scarce && t.Consistency != Exact {
 		a.NextAsk = max(a.NextAsk, sent+max(t.Pace*jitter/100, 1))
@@ -256,20 +276,29 @@ func (a *Account) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Mill
 }
 
 // limited sets until when requests that find no units are refused: for two lease intervals
-// after a reply that left nothing. After a denial it is long enough that the next ask is
-// sent after a refused request, so that no request waits for it, but it ends when the
-// limit has units again.
-func (a *Account) limited(t *Terms, now Millis, g Grant) {
-	if g.StartsIn > 0 || g.Remaining > 0 { // see learn
+// after a reply that left nothing, and four trips more where the tier above is far. After a
+// denial it is long enough that the next ask is sent after a refused request, so that no request
+// waits for it, but it ends when the limit has units again.
+func (a *Account) limited(t *Terms, now Millis, w Want, g Grant) {
+	if g.StartsIn > 0 || g.Remaining > 0 && (g.Granted >= w.Want || !a.scarce(t, g)) { // see learn
 		return
 	}
 	a.LimitedUntil = now + 2*t.Interval
+	if t.Far {
+		a.LimitedUntil += 4 * min(a.Trip, longestTrip)
+	}
 	if g.Status == Denied {
 		a.LimitedUntil = max(a.LimitedUntil, min(a.NextAsk+t.Interval, now+g.RetryAfter))
 	}
 	if !t.Refills {
 		a.LimitedUntil = min(a.LimitedUntil, a.Reset)
 	}
+}
+
+// scarce reports whether a reply left so little far above that no request waits for it: what comes
+// back or trickles in there is shared with others, and a trip takes longer than a client likes.
+func (a *Account) scarce(t *Terms, g Grant) bool {
+	return t.Far && g.Remaining < max(t.Ample, t.wantFloor())
 }
 
 // store puts a new lot behind the older one. It returns the units of whichever
@@ -315,7 +344,7 @@ func (a *Account) place(now Millis) int {
 // no denial that still stands.
 func (a *Account) Idle(t *Terms, now Millis) bool {
 	return a.Lots[0].idle(now) && a.Lots[1].idle(now) && a.Overdrawn == 0 &&
-		!a.UnderWay(t, now) && now >= a.NextAsk && now >= a.LimitedUntil &&
+		!a.UnderWay(t, now) && (!t.Far || now >= a.Asked+farMemory) && now >= a.NextAsk && now >= a.LimitedUntil &&
 		(a.DeniedNeed == 0 && !a.Refused || now >= a.Reset) &&
 		!a.Sealed.Matters(now) && !a.Back.Matters(now) && !a.owesPenalty(t, now)
 }

@@ -11,13 +11,13 @@ func TestAsksByDistance(t *testing.T) {
 		first     int64 // that the first ask wants
 		soon      int64 // that the second expects
 		want      int64 // that it wants
-		topUpWith int64 // units left at which a top-up is asked for: a quarter of 450, or 1.25 trips
+		topUpWith int64 // units left at which a top-up is asked for: a quarter of 450, or those of a trip and three deviations
 	}{
 		{4, false, 1, 0, 50, 112},
 		{4, true, 31, 0, 50, 112},
-		{100, false, 1, 100, 150, 112},
-		{150, true, 31, 150, 200, 112},
-		{400, false, 1, 400, 450, 250},
+		{100, false, 1, 2 * (50 + 21), 192, 112},
+		{150, true, 31, 2 * (75 + 24), 248, 112},
+		{400, false, 1, 2 * (200 + 42), 534, 242},
 	} {
 		s := newStory(t, perMinute, Leased)
 		s.terms.Far = c.far
@@ -49,7 +49,7 @@ func TestSoonIsNotRefused(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	s.account.Rate, s.account.Trip, s.account.Asked, s.account.Spent = 1000, 100, 900, 99
 	w := s.ask(1000, 1, 300, TopUp)
-	if w.Soon != 200 {
+	if w.Soon != 2*(100+30) {
 		t.Fatalf("%+v", w)
 	}
 	s.reply(1100, granted(1, 0))

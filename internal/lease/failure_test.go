@@ -118,7 +118,7 @@ func TestRefusalsFromMemory(t *testing.T) {
 	}{
 		"account":           {Leased, take, true, 1},
 		"exact account":     {Exact, take, true, 1},
-		"relay":             {Leased, acquire(Want{Need: 1, Waiting: 1, Want: 1}), true, 0},
+		"relay":             {Leased, acquire(Want{Need: 1, Waiting: 3, Want: 3}), true, 3},
 		"exact relay":       {Exact, acquire(Want{Need: 1, Waiting: 1, Want: 1}), true, 1},
 		"top-up of a relay": {Leased, acquire(Want{Want: 1}), false, 0},
 		"question":          {Leased, acquire(Want{}), false, 0},

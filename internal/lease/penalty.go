@@ -66,3 +66,12 @@ func (a *Account) owesPenalty(t *Terms, now Millis) bool {
 	margin := min(t.Interval, Millis(t.Window/limit.Millisecond)/10)
 	return t.Window == 0 || a.Reset == 0 || now < a.Reset-margin
 }
+
+// denies is how many units are refused with a want that a relay denies: those of all requests that
+// wait. Where they are charged, one denial charges its need alone, as the tier above does.
+func (w *Want) denies(t *Terms) int64 {
+	if t.ChargesDenied {
+		return w.Need
+	}
+	return w.Waiting
+}

@@ -65,8 +65,8 @@ func (r *Relay) answer(t *Terms, now Millis, w Want) (Grant, Verdict) {
 	if offers {
 		return Grant{}, Wait
 	}
-	if t.ChargesDenied && t.Consistency != Exact { // takeExact has noted it for an exact rule
-		r.Account.Deny(t, now, w.Need)
+	if t.Consistency != Exact { // takeExact has noted it for an exact rule
+		r.Account.Deny(t, now, w.denies(t))
 	}
 	r.Account.Refused = r.Account.Refused || w.Need > 0
 	return r.refusal(t, now, w), Refuse
@@ -341,11 +341,12 @@ func (r *Relay) refuses(t *Terms, now Millis, w Want) bool {
 }
 
 // offers reports whether a need fits, by what is known, into what the tier above will have
-// when the relay has given back what it holds and what is on its way.
+// when the relay has given back what it holds and what is on its way. No request waits for that
+// where the tier above is far.
 func (r *Relay) offers(t *Terms, now Millis, w Want) bool {
 	back := r.Back + r.Account.Held(t, now)
 	switch {
-	case back == 0 || w.Need == 0:
+	case back == 0 || w.Need == 0 || t.Far && t.Consistency != Exact:
 		return false
 	case t.Consistency == Exact:
 		return w.Need-back < r.Account.DeniedNeed

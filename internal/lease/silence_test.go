@@ -21,6 +21,8 @@ type link struct {
 	up, down   []message
 	cut        [2]bool
 	changes    [2]limit.Micros // when the cut ends or the next one begins
+	saved      Silence         // what the aggregator knew at its last save
+	starts     limit.Micros    // while it is down: when it starts; 0: it runs
 	fault      string
 }
 
@@ -33,6 +35,7 @@ type message struct {
 func newLink(seed uint64, fault string) *link {
 	l := &link{rnd: rand.New(rand.NewPCG(seed, 1)), now: limit.Second, fault: fault}
 	l.region, l.aggregator = NewSilence(l.now, false), NewSilence(l.now-SilentAfter, true)
+	l.saved = l.aggregator
 	return l
 }
 
@@ -53,9 +56,32 @@ func (l *link) step(cuts bool) {
 			l.up = l.send(0, cuts, l.up, message{replica: r, seq: l.seq[r], ack: l.ack[r]})
 		}
 	}
+	if cuts {
+		l.restart()
+	}
 	l.up = l.deliver(l.up, l.arrives)
 	l.down = l.deliver(l.down, l.replied)
 	l.sure = l.now
+}
+
+// restart stops the aggregator now and then, in order or not, and starts it after a while. It
+// saves once a second, and at an orderly end.
+func (l *link) restart() {
+	switch ends, orderly := l.rnd.IntN(2000) == 0, l.rnd.IntN(2) == 0; {
+	case l.starts == 0 && (ends && orderly || l.now%limit.Second == 0):
+		since, past := l.aggregator.Known()
+		l.saved = ResumeSilence(since, past)
+		fallthrough
+	case l.starts == 0:
+		if ends {
+			l.starts = l.now + limit.Micros(l.rnd.IntN(6000))*limit.Millisecond
+		}
+	case l.now >= l.starts:
+		l.starts, l.sent = 0, [2]Sendings{}
+		if l.aggregator = l.saved; l.fault == "restarts anew" {
+			l.aggregator = NewSilence(l.now, true)
+		}
+	}
 }
 
 // send puts a message on its way, unless it is lost.
@@ -83,6 +109,9 @@ func (l *link) deliver(way []message, to func(message)) (rest []message) {
 
 // arrives is the aggregator's side of a call.
 func (l *link) arrives(m message) {
+	if l.starts > 0 {
+		return
+	}
 	if at, ok := l.sent[m.replica].Before(m.ack); ok {
 		if l.fault == "counts from arrival" {
 			at = l.now
@@ -149,7 +178,7 @@ func TestSilenceIsContained(t *testing.T) {
 
 // The test above finds what it is for.
 func TestSilenceFaultsAreFound(t *testing.T) {
-	for _, fault := range []string{"counts from arrival", "takes at once", "forgets receipts"} {
+	for _, fault := range []string{"counts from arrival", "takes at once", "forgets receipts", "restarts anew"} {
 		var wrong int
 		for seed := uint64(0); seed < 60 && wrong == 0; seed++ {
 			_, wrong = newLink(seed, fault).overlooked()

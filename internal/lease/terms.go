@@ -153,6 +153,11 @@ func (t Terms) Afar() Terms {
 	return t
 }
 
+// FarPause is how long a far holder waits with an ask that is not urgent: one that gives back, or
+// follows a grant of less than was wanted while no request waits. Two replicas of a region ask ten
+// times a second together with it.
+func (t *Terms) FarPause() Millis { return 2 * t.Interval }
+
 // wantFloor is what a holder may always want, however little it used lately: a
 // thirty-second of the limit. Without it most requests of a slow key would wait.
 func (t *Terms) wantFloor() int64 { return max(t.Capacity/32, 1) }

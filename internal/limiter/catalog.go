@@ -17,6 +17,7 @@ type catalog struct {
 // entry is one rule.
 type entry struct {
 	policies []*Policy // by variant
+	keys     keyLimits // of the rule's own limit
 	counts   *ruleCounts
 }
 
@@ -37,11 +38,12 @@ func newCatalog(set *rule.Set, before *catalog, now limit.Micros, m *metrics) *c
 			p := NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)), now)
 			p.OnFailure, p.ExpectedHolders, p.Mode, p.Key = r.OnFailure, r.ExpectedHolders, r.Mode, r.Key
 			p.Scope, p.Fair, p.Regions = r.Scope, r.Fair, set.Regions()
-			if old := before.policy(p.Rule, uint32(v), p.Override); old != nil && old.Same(p) {
+			if old := before.policy(p.Rule, uint32(v), p.Override, nil); old != nil && old.Same(p) {
 				p.Since = old.Since
 			}
 			e.policies = append(e.policies, p)
 		}
+		e.keys = newKeyLimits(r, e.policies[0])
 		c.rules[r.Name] = e
 	}
 	return c
@@ -49,12 +51,24 @@ func newCatalog(set *rule.Set, before *catalog, now limit.Micros, m *metrics) *c
 
 // policy is nil if there is no such rule, or no such limit of it. An override that is
 // named is found wherever it stands; variant, its place at the holder, is then only where
-// to look first. Holders of older releases send the place alone.
-func (c *catalog) policy(rule string, variant uint32, override uint64) *Policy {
+// to look first. Holders of older releases send the place alone. A key that has a limit of
+// its own has that in the place of the rule's.
+func (c *catalog) policy(rule string, variant uint32, override uint64, key []byte) *Policy {
 	e := c.rules[rule]
 	if e == nil {
 		return nil
 	}
+	p := e.policy(variant, override)
+	if p != nil && p.Override == 0 {
+		if own := e.keys.find(key); own != nil {
+			return own
+		}
+	}
+	return p
+}
+
+// policy is that of a variant.
+func (e *entry) policy(variant uint32, override uint64) *Policy {
 	if uint64(variant) < uint64(len(e.policies)) {
 		if p := e.policies[variant]; override == 0 || p.Override == override {
 			return p

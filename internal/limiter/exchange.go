@@ -65,7 +65,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
 	epoch := s.store.Epoch()
 	if fresh {
-		s.hear(x, epoch)
+		s.noteCall(x, epoch)
 		if former := s.formerOf(x, epoch, now); former != 0 {
 			for i := range x.asks {
 				x.asks[i].Former = former
@@ -92,10 +92,10 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	return nil
 }
 
-// hear passes on what a call of a region's replica tells of the link between them. What it
-// acknowledges counts if it is a reply of this store: by another life of it, or by another
-// aggregator, the region may be connected, but not to this one.
-func (s *Service) hear(x *exchange, epoch uint64) {
+// noteCall passes a call of a region's replica to [Config.Called]. What the call acknowledges
+// counts only if it is a reply of this store. A reply of another aggregator, or of the process
+// before this one, does not show that the region is connected to this one.
+func (s *Service) noteCall(x *exchange, epoch uint64) {
 	r := &x.request
 	if r.Region == "" {
 		return
@@ -126,7 +126,8 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 			}
 			continue
 		}
-		p := rules.policy(w.Rule, w.Variant, w.Override)
+		w.Key = rule.ShortKey(w.Key) // filters of an older release send longer ones
+		p := rules.policy(w.Rule, w.Variant, w.Override, w.Key)
 		if p == nil {
 			x.response.Grants[i] = wire.Grant{Status: wire.StatusUnknownRule}
 			x.unknown++
@@ -147,7 +148,6 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 // askOf is want i as the store gets it.
 func (x *exchange) askOf(i int, w *wire.Want, p *Policy) Ask {
 	r := &x.request
-	w.Key = rule.ShortKey(w.Key) // filters of an older release send longer ones
 	want, holding := bridge.WantFromWire(p.Limit, w)
 	want.Debt = DebtID(names(r), want.Debt)
 	a := Ask{Policy: p, Key: w.Key, Group: w.Group, Want: want, Region: r.Region}

@@ -123,7 +123,7 @@ func (r *Receipts) learn(sent, arrived, now, newest limit.Micros) {
 	switch {
 	case r.newest == 0: // what the region did before this process began
 		r.silence = lease.NewSilence(at, false)
-	case newest < r.newest: // the store lost some: nobody knows what
+	case newest < r.newest: // the store lost receipts, and it is unknown which
 		r.silence.Hear(arrived, r.sure)
 	case newest > r.newest:
 		r.silence.Hear(at, r.sure)
@@ -149,7 +149,7 @@ func (r *Receipts) storeTime() limit.Micros {
 	return store
 }
 
-// report logs when the region becomes silent, and when it is heard again.
+// report logs when the region becomes silent, and when that is over.
 func (r *Receipts) report() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +159,7 @@ func (r *Receipts) report() {
 	case silent && !r.silent:
 		r.log.Warn("the aggregator is silent: rules with scope: global and on_failure: local go by this region's static share, from the next window on")
 	case r.silent && !silent:
-		r.log.Info("the aggregator is heard again: static shares end with the windows that began before")
+		r.log.Info("the aggregator answers again: static shares end with the windows that began before")
 	}
 	r.silent = silent
 }

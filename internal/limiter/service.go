@@ -37,9 +37,9 @@ type Config struct {
 	// LiveHolders is how many holders call the replicas of the region, by the store's
 	// count; nil, or 0: there is no count, and those that call this replica are all.
 	LiveHolders func() int
-	// Called is told of each call of a replica of a region before it is decided: its number,
-	// and the newest reply that the replica acknowledges; ack is 0 if it acknowledges none of
-	// this store. nil: nobody is told.
+	// Called is called for each call of a replica of a region before it is decided. It gets the
+	// call's number, and the newest reply that the replica acknowledges; ack is 0 if it
+	// acknowledges none of this store. nil: nothing is called.
 	Called func(region string, holder HolderID, seq, ack uint64)
 	// Tracer makes the spans of calls; nil: there are none.
 	Tracer *telemetry.Tracer
@@ -123,10 +123,11 @@ func (s *Service) RulesVersion() (version string, revision uint64) {
 	return c.version, c.revision
 }
 
-// Policy is the limit of a rule's variant in the rules in force; nil if there is
-// none. The rules may be replaced while a caller keeps it.
-func (s *Service) Policy(rule string, variant uint32) *Policy {
-	return s.rules.Load().policy(rule, variant, 0)
+// Policy is the limit of a rule's variant in the rules in force, or that of a key which has one
+// of its own; nil if there is none. With a nil key it is the variant's. The rules may be
+// replaced while a caller keeps it.
+func (s *Service) Policy(rule string, variant uint32, key []byte) *Policy {
+	return s.rules.Load().policy(rule, variant, 0, key)
 }
 
 // Holders is how many holders called this replica within the last 10 s.

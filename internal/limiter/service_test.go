@@ -269,6 +269,27 @@ func TestRepeatedCallIsNotApplied(t *testing.T) {
 	}
 }
 
+// Two PoPs with one id, by a copied disk image for example, are one holder that repeats numbers: what
+// overlaps is unavailable. Both together get no more than the limit, and others get the rest.
+func TestTwoHoldersWithOneID(t *testing.T) {
+	r := newRegion(t)
+	var granted, unavailable uint64
+	for seq := uint64(1); seq <= 20; seq++ {
+		for range 2 {
+			out, _ := r.post(&wire.Request{Protocol: 1, Holder: holderA, Seq: seq, Wants: []wire.Want{want("all", "", 4)}})
+			if granted += out.Grants[0].Granted; out.Grants[0].Status == wire.StatusUnavailable {
+				unavailable++
+			}
+		}
+	}
+	if granted != 80 || unavailable != 20 {
+		t.Errorf("%d units were granted and %d calls unavailable, want 80 and 20", granted, unavailable)
+	}
+	if out, _ := r.post(&wire.Request{Protocol: 1, Holder: holderB, Seq: 1, Wants: []wire.Want{want("all", "", 20)}}); out.Grants[0].Granted != 20 {
+		t.Errorf("another holder: %+v, want what is left", out.Grants)
+	}
+}
+
 // A call that the network doubles to another replica gives back once, want by want; calls of
 // other holders, of another worker and of the next number give back on their own account.
 func TestDoubledCallGivesBackOnce(t *testing.T) {
@@ -430,7 +451,7 @@ func TestHoldersRemember(t *testing.T) {
 		r := newRegion(t, func(c *limiter.Config) { c.NoLearning = off })
 		remembered := func(key string) wire.Want {
 			w := want("page", key, 1)
-			w.Left, w.ResetMs, w.Lease = 3, uint64(limit.Hour/limit.Millisecond), uint64(r.service.Policy("page", 0).Limit.Fingerprint())<<32
+			w.Left, w.ResetMs, w.Lease = 3, uint64(limit.Hour/limit.Millisecond), uint64(r.service.Policy("page", 0, nil).Limit.Fingerprint())<<32
 			return w
 		}
 		left := func(epoch uint64, w wire.Want) uint64 {

@@ -11,13 +11,13 @@ func (p *Policy) HasShares() bool {
 	return len(p.Regions) > 0 && p.Scope == rule.ScopeGlobal && p.OnFailure == lease.FailureLocal
 }
 
-// Without is the policy for the same counters while the shares of regions are withheld, of
-// those for which withheld is true: count and burst are smaller by these.
-func (p *Policy) Without(withheld func(region string) bool) *Policy {
+// Without is the policy for the same counters while the shares of regions are withheld: bit i
+// is set for p.Regions[i]. Count and burst are smaller by these shares.
+func (p *Policy) Without(withheld uint64) *Policy {
 	s := p.Limit.Spec()
 	count, burst := s.Count, s.Burst
-	for _, r := range p.Regions {
-		if withheld(r.Name) {
+	for i, r := range p.Regions {
+		if withheld>>i&1 != 0 {
 			count -= p.Regions.Share(r.Name, s.Count)
 			burst -= p.Regions.Share(r.Name, s.Burst)
 		}

@@ -78,7 +78,7 @@ func (s *Static) Acquire(ctx context.Context, asks []Ask, grants []lease.Grant) 
 }
 
 // returnShares gives back to the region's own store what was granted there, and asks the
-// store of all regions for the rest. False: there is nothing to give back, nobody was asked.
+// store of all regions for the rest. False: there is nothing to give back, and no store was asked.
 func (s *Static) returnShares(ctx context.Context, asks []Ask, grants []lease.Grant) bool {
 	var far, back share
 	for i := range asks {
@@ -184,7 +184,7 @@ func (s *Static) shared(a *Ask, g *lease.Grant) lease.Grant {
 		return s.refuse(a, 0)
 	}
 	out := *g
-	out.Limit = a.Policy.Terms.Capacity // clients are told the rule's
+	out.Limit = a.Policy.Terms.Capacity // clients see the limit of the rule
 	out.StillOwed = a.Want.Overdrawn > 0
 	if out.Granted > 0 {
 		out.Lease ^= shareTag
@@ -193,8 +193,8 @@ func (s *Static) shared(a *Ask, g *lease.Grant) lease.Grant {
 	return out
 }
 
-// refuse denies an ask that nobody decided on. The holder may ask again soon: the aggregator
-// may be heard again at any time.
+// refuse denies an ask that neither the share nor the aggregator decided. The holder may ask
+// again soon: the aggregator may answer again at any time.
 func (s *Static) refuse(a *Ask, wait limit.Micros) lease.Grant {
 	s.refused.Inc()
 	t := &a.Policy.Terms

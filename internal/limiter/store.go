@@ -43,7 +43,7 @@ type Ask struct {
 	Former uint64
 }
 
-// Peeks reports an ask that only wants to know what is left: it asks for nothing, charges
+// Peeks reports whether an ask only reads what is left: it asks for nothing, charges
 // nothing and reports nothing. The answer includes what the answering cache has on lease.
 func (a *Ask) Peeks() bool {
 	w := &a.Want

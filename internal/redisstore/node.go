@@ -29,6 +29,8 @@ type node struct {
 	serves atomic.Bool  // the table of hash slots names it
 	named  atomic.Int64 // when the topology or a redirect last named it, since store.began
 
+	memory atomic.Pointer[memory] // as stated last; nil: not known
+
 	mu      sync.Mutex
 	breaker breaker
 	last    error         // the last error
@@ -50,6 +52,7 @@ func (n *node) start(ctx context.Context) {
 		n.store.running.Go(func() { n.lane(ctx) })
 	}
 	n.store.running.Go(func() { n.tend(ctx) })
+	n.store.running.Go(func() { n.measure(ctx) })
 }
 
 // stop ends the node. Asks that wait for it are Unavailable; its goroutines end soon.

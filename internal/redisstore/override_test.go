@@ -24,12 +24,12 @@ func TestMovedOverride(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := service.Policy("a", c.variant)
+		p := service.Policy("a", c.variant, nil)
 		if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 || g.Limit != 20 || g.Remaining != int64(19-i) {
 			t.Errorf("step %d: %+v, want %d left of 20", i, g, 19-i)
 		}
 	}
-	if g := acquire(t, s, plenty, one(service.Policy("a", 2), "k"))[0]; g.Remaining != 29 {
+	if g := acquire(t, s, plenty, one(service.Policy("a", 2, nil), "k"))[0]; g.Remaining != 29 {
 		t.Errorf("silver: %+v, want a counter of its own", g)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// What one replica of a region has received, the others know, and only that is acknowledged.
+// All replicas of a region see what one has received, and only that is acknowledged.
 func TestReceiptsOfReplicas(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

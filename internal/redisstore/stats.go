@@ -46,8 +46,8 @@ type Stats struct {
 
 // counters are the parts of Stats that count.
 type counters struct {
-	calls, asks, pipelines, commands, redirects, reloads, opened atomic.Uint64
-	unavailable                                                  [reasons]atomic.Uint64
+	calls, asks, pipelines, commands, redirects, reloads, opened, evicted atomic.Uint64
+	unavailable                                                           [reasons]atomic.Uint64
 }
 
 // Stats returns the counts. Each number is right, but they are not of the same moment.
@@ -85,6 +85,7 @@ func (s *Store) Observe(r *telemetry.Registry) {
 	count("weir_redis_redirects_total", "Scripts sent again after MOVED or ASK.", &c.redirects)
 	count("weir_redis_topology_reloads_total", "Look-ups of the masters.", &c.reloads)
 	count("weir_redis_breaker_opened_total", "How often the breaker of a node opened.", &c.opened)
+	count("weir_redis_evicted_keys_total", "Keys that masters evicted: their counters begin anew.", &c.evicted)
 	unavailable := r.Counters("weir_redis_unavailable_total", "Asks that could not be decided, by reason.", "reason")
 	for reason := QueueFull; reason < reasons; reason++ {
 		s.metrics.unavailable[reason] = unavailable.WithLabelValues(reason.String())
@@ -96,6 +97,13 @@ func (s *Store) Observe(r *telemetry.Registry) {
 	gauge("weir_redis_breakers_open", "Of these, nodes whose breaker is open because they do not answer.", func(st Stats) int { return st.Open })
 	gauge("weir_redis_queued", "Asks that wait for a node.", func(st Stats) int { return st.Queued })
 	gauge("weir_redis_replicas", "Replicas of this service that were alive when Redis last answered.", func(st Stats) int { return st.Replicas })
+	memory := func(name, help string, value func(Memory) float64) {
+		r.GaugeFunc(name, help, func() float64 { return value(s.Memory()) })
+	}
+	memory("weir_redis_memory_known", "Masters that state their memory.", func(m Memory) float64 { return float64(m.Known) })
+	memory("weir_redis_memory_bytes", "Memory that these use.", func(m Memory) float64 { return float64(m.Used) })
+	memory("weir_redis_memory_limit_bytes", "Their maxmemory; masters without one add none.", func(m Memory) float64 { return float64(m.Limit) })
+	memory("weir_redis_memory_fullest_ratio", "Memory of the fullest master as a part of its maxmemory; 0 if no master has one.", func(m Memory) float64 { return m.Fullest })
 	s.metrics.seconds = r.Histogram("weir_redis_pipeline_seconds", "Time from sending a pipeline to its last reply.", telemetry.Doubling(50e-6, 14))
 	s.metrics.length = r.Histogram("weir_redis_pipeline_asks", "Asks per pipeline.", telemetry.Doubling(1, 8))
 }

@@ -41,7 +41,8 @@ type sample struct {
 // dialling is how many goroutines may come on top of those that always run: of
 // clients that connect, and look for masters. Two stores ask three nodes each at the
 // same time, and each question has up to three: who asks, who connects, and who closes.
-const dialling = 28
+// The test itself asks six nodes at once whether the cluster is well.
+const dialling = 28 + 6
 
 func startWatch(l *load, stores ...*redisstore.Store) *watch {
 	w := &watch{load: l, stores: stores, ended: make(chan struct{})}

@@ -15,8 +15,8 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// call makes one call. It returns a grant for each want; nil if it failed, and then nobody
-// knows what was applied. ctx has the spans that wait for it.
+// call makes one call. It returns a grant for each want; nil if it failed, and then it
+// is unknown what was applied. ctx has the spans that wait for it.
 func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -56,7 +56,7 @@ func (s *Store) request(seq uint64, wants []wire.Want, traces []string) *wire.Re
 	version, revision := s.rules()
 	epoch, ack := s.epoch.Load(), s.ack.Load()
 	if ack == 0 {
-		epoch = 0 // none has been heard of
+		epoch = 0 // no answer has brought one yet
 	}
 	if s.receipts != nil {
 		ack = s.receipts.Recorded()
@@ -68,7 +68,7 @@ func (s *Store) request(seq uint64, wants []wire.Want, traces []string) *wire.Re
 	}
 }
 
-// learn takes what an answer tells beside its grants.
+// learn takes what an answer has beside its grants.
 func (s *Store) learn(seq uint64, m *wire.Response) {
 	if s.receipts != nil {
 		s.receipts.Received(seq)

@@ -137,7 +137,7 @@ func (p *planet) request(region, rule string) {
 	p.refused[region+rule] = 0
 	p.mu.Unlock()
 	grants := make([]lease.Grant, 1)
-	p.stores[region].Acquire(ctx, []limiter.Ask{{Policy: p.service.Policy(rule, 0), Want: lease.Want{Need: 1, Waiting: 1, Want: 1, Denied: refused}}}, grants)
+	p.stores[region].Acquire(ctx, []limiter.Ask{{Policy: p.service.Policy(rule, 0, nil), Want: lease.Want{Need: 1, Waiting: 1, Want: 1, Denied: refused}}}, grants)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch g := grants[0]; {

@@ -38,7 +38,7 @@ type Config struct {
 	Timeout time.Duration
 	// Rules returns the version and the revision of the rules in force; nil: there are none.
 	Rules func() (version string, revision uint64)
-	// Receipts is told of the replies, and decides which of them are acknowledged; nil: all are.
+	// Receipts gets the replies, and decides which of them are acknowledged; nil: all are.
 	Receipts Receipts
 	// TLS has the certificates with which the calls are made; nil: without TLS. ServerName is
 	// the name that the certificate of the tier above must have; empty: that of the address.
@@ -117,8 +117,8 @@ func New(c Config) (*Store, error) {
 }
 
 // Move replaces the addresses of the tier above. The one that is called now is kept if it is
-// among them. No addresses change nothing: a tier that answers is there, whatever a list
-// says.
+// among them. An empty list changes nothing: the tier may still answer at the addresses of
+// before.
 func (s *Store) Move(addresses []string) {
 	if len(addresses) > 0 {
 		s.tier.move(addresses)

@@ -143,7 +143,7 @@ func (a *aggregator) replica(region string, change ...func(*remote.Config)) *rem
 
 // ask asks for units of a rule.
 func (a *aggregator) ask(rule, key string, units int64) limiter.Ask {
-	return limiter.Ask{Policy: a.service.Policy(rule, 0), Key: []byte(key), Want: lease.Want{Need: units, Waiting: units, Want: units}}
+	return limiter.Ask{Policy: a.service.Policy(rule, 0, nil), Key: []byte(key), Want: lease.Want{Need: units, Waiting: units, Want: units}}
 }
 
 func acquire(s limiter.Store, asks ...limiter.Ask) []lease.Grant {
@@ -170,7 +170,7 @@ func TestAsksAndReturns(t *testing.T) {
 		if got := acquire(s, a.ask("ten", "k", 8))[0]; got.Status != lease.Denied || got.Granted != 0 || got.RetryAfter == 0 {
 			t.Errorf("8 of 7: %+v", got)
 		}
-		back := limiter.Ask{Policy: a.service.Policy("ten", 0), Key: []byte("k"), Want: lease.Want{Unused: 2, Lease: g.Lease}}
+		back := limiter.Ask{Policy: a.service.Policy("ten", 0, nil), Key: []byte("k"), Want: lease.Want{Unused: 2, Lease: g.Lease}}
 		if got := acquire(s, back)[0]; got.Remaining != 9 {
 			t.Errorf("%d left after 2 of 3 came back, want 9", got.Remaining)
 		}
@@ -360,7 +360,7 @@ func TestMoveWhileSilent(t *testing.T) {
 	})
 }
 
-// An idle region is heard of twice a second.
+// An idle region calls the aggregator twice a second.
 func TestHeartbeat(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
 		a.replica("eu")
@@ -381,7 +381,7 @@ func TestCopiesThroughTwoReplicas(t *testing.T) {
 		one, two, us := a.replica("eu"), a.replica("eu"), a.replica("us")
 		g := acquire(one, a.ask("hundred", "k", 50))[0]
 		back := limiter.Ask{
-			Policy: a.service.Policy("hundred", 0), Key: []byte("k"),
+			Policy: a.service.Policy("hundred", 0, nil), Key: []byte("k"),
 			Want:     lease.Want{Unused: 10, Lease: g.Lease},
 			Returned: []limiter.Returned{{Name: 77, Units: 10}},
 		}

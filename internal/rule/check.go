@@ -13,12 +13,16 @@ import (
 // Bounds of a set. They keep a set small enough to be compiled at every edge.
 const (
 	MaxRules        = 1000 // rules of a set
-	MaxOverrides    = 64   // overrides of a rule
+	MaxOverrides    = 64   // overrides of a rule with a condition
 	MaxParts        = 8    // parts of a key
 	MaxSources      = 4    // sources of a part: one, and three else
 	MaxAlternatives = 64   // methods, hosts or paths of a match
 	MaxName         = 64   // bytes of a rule's name
 	MaxText         = 1024 // bytes of any other text
+
+	// MaxKeyLimits bounds the overrides by key, all rules together. They stay in the tier
+	// that counts.
+	MaxKeyLimits = 100_000
 )
 
 // span is a range of legal values, ends included.
@@ -72,6 +76,11 @@ func check(rules []Rule, regions Regions) problems {
 	if len(rules) > MaxRules {
 		c.add("rules", "has "+strconv.Itoa(len(rules))+" rules; write at most "+strconv.Itoa(MaxRules))
 	}
+	keys := 0
+	for i := range rules {
+		keys += len(rules[i].Keys)
+	}
+	c.refuse(keys > MaxKeyLimits, "rules", "has "+strconv.Itoa(keys)+" overrides with key; write at most "+strconv.Itoa(MaxKeyLimits))
 	names := map[string]int{}
 	for i := range rules {
 		c.path = strict.Index("rules", i)
@@ -164,6 +173,7 @@ func (c *checker) rule(r *Rule) {
 		return
 	}
 	c.limits(r)
+	c.keyLimits(r)
 	c.combinations(r)
 }
 

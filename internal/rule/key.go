@@ -105,7 +105,7 @@ func (p Part) AppendValue(dst []byte, value string) []byte {
 	switch first := p[0]; first.From {
 	case FromClientIP:
 		if a := parseAddr(value); a.size > 0 {
-			return a.appendTo(dst, first.IPv6Prefix)
+			return a.appendTo(dst, or(first.IPv6Prefix, DefaultIPv6Prefix))
 		}
 	case FromPath:
 		value = (&Request{Path: value}).path()

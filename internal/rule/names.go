@@ -73,13 +73,13 @@ var (
 	headerFields    = []string{"exact", "prefix", "regex", "present"}
 	partFields      = []string{"client_ip", "header", "query", "const", "else"}
 	limitFields     = []string{"count", "per", "burst"}
-	overrideFields  = []string{"name", "when", "limit"}
+	overrideFields  = []string{"name", "when", "key", "limit"}
 	costFields      = []string{"header", "default", "max"}
 	onFailureFields = []string{"action", "status", "expected_holders"}
 	leaseFields     = []string{"interval", "ttl"}
 )
 
-// Fields returns the field names that the language knows, by the path of the
+// Fields returns the field names that the language has, by the path of the
 // mapping that has them, with [] for any item and {} for any name.
 func Fields() map[string][]string {
 	return map[string][]string{

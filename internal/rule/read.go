@@ -112,7 +112,16 @@ func (d *reader) rule(v strict.Value) Rule {
 	r.Key = d.key(v.Field("key"))
 	spec := d.spec(v)
 	r.Limits[0].Limit = d.limit(v.Field("limit"), spec)
-	for _, o := range v.Field("overrides").List(MaxOverrides, "a list of overrides, such as [{ when: { header: { x-tier: gold } }, limit: 50/1m }]") {
+	for _, o := range v.Field("overrides").List(MaxOverrides+MaxKeyLimits, "a list of overrides, such as [{ when: { header: { x-tier: gold } }, limit: 50/1m }]") {
+		if o.Kind() == strict.Object && o.Field("key").Present() {
+			r.Keys = append(r.Keys, d.keyLimit(o, spec))
+			continue
+		}
+		if len(r.Keys) > 0 { // each has its place in the list by what stands before it
+			o.Fail("stands behind an override with key; write those with key last: when goes before key")
+			r.Keys = nil
+			break
+		}
 		r.Limits = append(r.Limits, d.override(o, spec))
 	}
 	r.Cost = d.cost(v.Field("cost"))
@@ -151,7 +160,7 @@ func (d *reader) leaseInterval(v strict.Value) limit.Micros {
 
 func (d *reader) override(v strict.Value, spec limit.Spec) Variant {
 	out := Variant{Limit: spec}
-	if !object(v, overrideFields, reservedInOverride...) {
+	if !object(v, overrideFields) {
 		return out
 	}
 	if name := v.Field("name"); name.Present() {
@@ -161,6 +170,25 @@ func (d *reader) override(v strict.Value, spec limit.Spec) Variant {
 	}
 	if when := v.Field("when"); when.Require("the requests that it is for, such as { header: { x-tier: gold } }") {
 		out.When = d.match(when, whenFields)
+	}
+	out.Limit = d.limit(v.Field("limit"), spec)
+	return out
+}
+
+// keyLimit reads an override by key.
+func (d *reader) keyLimit(v strict.Value, spec limit.Spec) KeyLimit {
+	out := KeyLimit{Limit: spec}
+	if !object(v, overrideFields) {
+		return out
+	}
+	for _, other := range []string{"name", "when"} {
+		if v.Field(other).Present() {
+			v.FailName(other, "does not go together with key; write two overrides, or leave it out")
+		}
+	}
+	for _, part := range v.Field("key").List(MaxParts, "a value for each part of the rule's key, such as [acme]") {
+		text, _ := part.String("a value, such as acme")
+		out.Key = append(out.Key, text)
 	}
 	out.Limit = d.limit(v.Field("limit"), spec)
 	return out
@@ -301,9 +329,6 @@ var (
 		unsupported("percent", "leave it out, and use mode: shadow to try a rule"),
 		unsupported("variants", "leave it out; overrides with when give some requests another limit"),
 		{"burst", "is part of the limit; write it there, such as limit: { count: 5, per: 1m, burst: 10 }"},
-	}
-	reservedInOverride = []reserved{
-		unsupported("key", "write when, such as when: { header: { x-user-id: acme } }"),
 	}
 	reservedInPart = []reserved{
 		{"path", "takes nothing, every request has one; write path alone, without braces"},

@@ -50,7 +50,10 @@ type Rule struct {
 	// The first override whose When holds is used, else the base limit. All agree
 	// in everything but Count, Period and Burst.
 	Limits []Variant
-	Cost   Cost
+	// Keys are the overrides by key: limits of single keys, in place of the base limit where
+	// that applies. Only the tier that counts the key has them, see [Set.Encode].
+	Keys []KeyLimit
+	Cost Cost
 
 	Scope Scope
 	// Fair is how regions share the limit while it is too small for all of them. Only with
@@ -85,6 +88,15 @@ type Variant struct {
 	// among the overrides of the rule. Empty: When names them. Empty for the base limit.
 	Name  string
 	When  Match // zero for the base limit, never for an override
+	Limit limit.Spec
+}
+
+// KeyLimit is the limit of one key. It agrees with the rule's base limit in everything but
+// Count and Burst, so that it counts on the same counter.
+type KeyLimit struct {
+	// Key has a value for each part of the rule's key: what the part's first source gives.
+	// What comes from an else has no limit of its own.
+	Key   []string
 	Limit limit.Spec
 }
 

@@ -20,6 +20,9 @@ type Set struct {
 	// release would refuse the field, and a set with the same content as before is the
 	// same set. See [Set.Dated].
 	Revision uint64
+	// Content is the version and, where single keys have limits of their own, the hash of
+	// these, which are not part of the version: edges do not have them.
+	Content string
 
 	rules     []Rule
 	regions   Regions
@@ -110,8 +113,9 @@ func (s *Set) Override(i, variant int) uint64 { return s.overrides[i][variant] }
 // Inputs returns what the rules look at. It must not be changed.
 func (s *Set) Inputs() *Inputs { return &s.inputs }
 
-// Encode returns the compiled form of the set: its canonical bytes, see [Decode].
-// They must not be changed.
+// Encode returns the compiled form of the set: its canonical bytes, see [Decode]. It has
+// no limits of single keys: there may be many, and edges do not need them. The bytes must
+// not be changed.
 func (s *Set) Encode() []byte { return s.canonical }
 
 // normal returns a copy of rules in which what has several spellings has one.
@@ -129,6 +133,7 @@ func normal(rules []Rule) []Rule {
 		for j, p := range r.Key {
 			r.Key[j] = p.normal()
 		}
+		r.Keys = append([]KeyLimit(nil), r.Keys...)
 	}
 	return rules
 }
@@ -171,11 +176,10 @@ func (r *Rule) fill() {
 	r.Timeout = or(r.Timeout, r.Scope.defaultTimeout())
 	r.LeaseInterval = or(r.LeaseInterval, DefaultLeaseInterval)
 	for i := range r.Limits {
-		spec := &r.Limits[i].Limit
-		spec.LeaseTTL = or(spec.LeaseTTL, DefaultLeaseTTL)
-		if spec.Algorithm == limit.TokenBucket {
-			spec.Burst = or(spec.Burst, spec.Count)
-		}
+		fillSpec(&r.Limits[i].Limit)
+	}
+	for i := range r.Keys {
+		fillSpec(&r.Keys[i].Limit)
 	}
 	for _, p := range r.Key {
 		for i := range p {
@@ -183,6 +187,13 @@ func (r *Rule) fill() {
 				p[i].IPv6Prefix = or(p[i].IPv6Prefix, DefaultIPv6Prefix)
 			}
 		}
+	}
+}
+
+func fillSpec(s *limit.Spec) {
+	s.LeaseTTL = or(s.LeaseTTL, DefaultLeaseTTL)
+	if s.Algorithm == limit.TokenBucket {
+		s.Burst = or(s.Burst, s.Count)
 	}
 }
 
@@ -220,6 +231,10 @@ func compile(rules []Rule, regions Regions) *Set {
 	}
 	s.canonical = encode(rules, regions)
 	s.Version = version(s.canonical)
+	s.Content = s.Version
+	if keys := encodeKeys(rules); keys != nil {
+		s.Content += "+" + version(keys)
+	}
 	return s
 }
 

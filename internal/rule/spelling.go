@@ -92,7 +92,11 @@ func (q *view) spelled(s spelling) []byte {
 // counted returns the path in its form in keys of the rule: paths that are the same for
 // its match share a counter.
 func (q *view) counted(s spelling) []byte {
-	path := q.spelled(s)
+	return s.key(q.spelled(s))
+}
+
+// key returns a path in the form of s as keys have it, without the slash at the end.
+func (s spelling) key(path []byte) []byte {
 	if n := len(path) - 1; s&anySlash != 0 && n > 0 {
 		return path[:n]
 	}

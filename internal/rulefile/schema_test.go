@@ -77,7 +77,7 @@ var beyondSchema = []string{
 	"cost_over_override", "duplicate_header", "duplicate_name", "duration_zero", "else_many", "else_never",
 	"expected_holders", "header_pseudo", "host_star", "key_two_sources", "key_forwarded_for", "lease_interval", "lease_ttl_exact",
 	"lease_ttl_interval", "lease_ttl_log", "leased_burst", "leased_window", "limit_overflow", "limit_per_missing", "limit_period",
-	"limit_too_large", "on_failure_status_action", "on_failure_global",
+	"limit_too_large", "override_key_last", "override_key_pop", "on_failure_status_action", "on_failure_global",
 	"path_regex", "path_ignored_parameters", "path_nothing_ignored", "regex", "regex_lookahead", "slots_period",
 	"timeout_range", "duration_order",
 	// Not valid YAML, or gone once a YAML library has read it.

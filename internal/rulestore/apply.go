@@ -26,7 +26,7 @@ func (e *LostError) Error() string {
 
 // Apply puts a document in force as a new version, which it returns. The document must have
 // passed [Parse]. A [LostError] and a [discovery.RefusedError] have changed nothing. Another
-// error tells if the document may be in force.
+// error states whether the document may be in force.
 func (s *Store) Apply(ctx context.Context, document []byte, c Change) (Version, error) {
 	return s.apply(ctx, document, c, 0)
 }
@@ -68,12 +68,12 @@ func (s *Store) apply(ctx context.Context, document []byte, c Change, rollbackTo
 	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	v := Version{
-		Format: format, Number: before.Number + 1, Revision: max(uint64(now.UnixMicro()), before.Revision+1),
+		Number: before.Number + 1, Revision: max(uint64(now.UnixMicro()), before.Revision+1),
 		When: now, Who: c.Who, Why: c.Why, RollbackTo: rollbackTo,
 	}
 	v.describe(document)
 	for range tries {
-		if err := s.putChunks(ctx, document); err != nil {
+		if err := s.putChunks(ctx, &v, document); err != nil {
 			return Version{}, err
 		}
 		done, err := s.swap(ctx, v, pair)
@@ -94,7 +94,7 @@ func (s *Store) Mirror(ctx context.Context, v Version, document []byte) error {
 	case err == nil && there.Revision >= v.Revision:
 		return nil
 	}
-	if err := s.putChunks(ctx, document); err != nil {
+	if err := s.putChunks(ctx, &v, document); err != nil {
 		return err
 	}
 	done, err := s.swap(ctx, v, pair)
@@ -109,9 +109,15 @@ func (s *Store) Mirror(ctx context.Context, v Version, document []byte) error {
 	return s.Clean(ctx)
 }
 
-// putChunks writes the chunks of a document that the store lacks, or has with other content.
-func (s *Store) putChunks(ctx context.Context, document []byte) error {
-	for _, chunk := range split(document) {
+// putChunks writes the chunks of a version's document that the store lacks, or has with other
+// content.
+func (s *Store) putChunks(ctx context.Context, v *Version, document []byte) error {
+	rules, keys := v.divide(document)
+	chunks := split(rules)
+	if v.KeyLimits != nil {
+		chunks = append(chunks, split(keys)...)
+	}
+	for _, chunk := range chunks {
 		key := s.chunkKey(sum(chunk))
 		there, err := s.kv.Get(ctx, key)
 		if err == nil && (there.Index == 0 || !bytes.Equal(there.Value, chunk)) {
@@ -128,7 +134,7 @@ func (s *Store) putChunks(ctx context.Context, document []byte) error {
 // chunk is missing.
 func (s *Store) swap(ctx context.Context, v Version, before discovery.Pair) (bool, error) {
 	text := v.Encode()
-	chunks := slices.Clone(v.Chunks)
+	chunks := v.chunks()
 	slices.Sort(chunks)
 	change := discovery.Change{
 		Unchanged: []discovery.Pair{before},

@@ -12,7 +12,7 @@ import (
 const kept = 100
 
 // Clean deletes the versions before the last 100, and the chunks that no version has. It
-// stops where another writer is at work, who cleans up after itself. Nothing depends on it.
+// stops if another writer is at work: that one deletes them. Nothing depends on it.
 func (s *Store) Clean(ctx context.Context) error {
 	if err := s.clean(ctx); err != nil {
 		return fmt.Errorf("the rules are in force, but old versions could not be deleted: %w", err)
@@ -36,7 +36,7 @@ func (s *Store) clean(ctx context.Context) error {
 			old = append(old, s.versionKey(v.Number))
 			continue
 		}
-		for _, chunk := range v.Chunks {
+		for _, chunk := range v.chunks() {
 			used[s.chunkKey(chunk)] = true
 		}
 	}

@@ -52,7 +52,7 @@ func TestByHand(t *testing.T) {
 	if v := apply(t, s, text, by("repair")); v.Number != last.Number+1 {
 		t.Errorf("version %d after the manifest of version %d was deleted", v.Number, last.Number)
 	}
-	c.put(s.ManifestKey(), `{"format":2,"number":100}`)
+	c.put(s.ManifestKey(), `{"format":3,"number":100}`)
 	if _, err := s.Apply(within(t), text, by("downgrade")); err == nil || !strings.Contains(err.Error(), "newer release") {
 		t.Errorf("over a manifest of a newer release: %v", err)
 	}
@@ -192,7 +192,7 @@ func TestChunkIsDeletedMeanwhile(t *testing.T) {
 	inForce(t, open(t, c.Addr), 1, document(1))
 }
 
-// What Consul refuses is told with its reason, and what to do.
+// A refusal of Consul is reported with its reason, and what to do.
 func TestRefused(t *testing.T) {
 	const management = "11111111-2222-3333-4444-555555555555"
 	start := func(t *testing.T, config string) *consulOf {

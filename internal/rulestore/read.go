@@ -88,8 +88,24 @@ func (s *Store) Earlier(ctx context.Context, number uint64, current Version) (Ve
 // Document reads and checks the document of a version. The error is a [DamagedError] if
 // Consul answers, and the document is not there as a whole.
 func (s *Store) Document(ctx context.Context, v Version) ([]byte, error) {
-	var document []byte
-	for _, want := range v.Chunks {
+	rules, err := s.read(ctx, &v, v.Chunks)
+	var keys []byte
+	if err == nil && v.KeyLimits != nil {
+		keys, err = s.read(ctx, &v, v.KeyLimits.Chunks)
+	}
+	if err != nil {
+		return nil, err
+	}
+	document := v.join(rules, keys)
+	if err := v.Check(document); err != nil {
+		return nil, &DamagedError{err.Error()}
+	}
+	return document, nil
+}
+
+// read reads chunks of a version, one after the other.
+func (s *Store) read(ctx context.Context, v *Version, chunks []string) (text []byte, err error) {
+	for _, want := range chunks {
 		p, err := s.kv.Get(ctx, s.chunkKey(want))
 		switch {
 		case err != nil:
@@ -99,15 +115,12 @@ func (s *Store) Document(ctx context.Context, v Version) ([]byte, error) {
 		case sum(p.Value) != want:
 			return nil, &DamagedError{fmt.Sprintf("version %d: its chunk %s has been changed", v.Number, p.Key)}
 		}
-		document = append(document, p.Value...)
+		text = append(text, p.Value...)
 	}
-	if err := v.Check(document); err != nil {
-		return nil, &DamagedError{err.Error()}
-	}
-	return document, nil
+	return text, nil
 }
 
-// DamagedError tells what a person or another program has changed in the store.
+// DamagedError names what a person or another program has changed in the store.
 type DamagedError struct{ reason string }
 
 func (e *DamagedError) Error() string {

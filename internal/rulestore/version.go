@@ -9,11 +9,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/rulefile"
 )
 
 const (
 	// format is that of a version. Readers refuse others as a whole.
 	format = 1
+	// formatApart is that of a version with [KeyLimits]. Readers of an older release would
+	// take its document for damaged.
+	formatApart = 2
 	// chunkSize is what fits into a value of Consul (512 KiB) as JSON, which has base64.
 	chunkSize = 256 << 10
 	// maxWho and maxWhy bound the texts of a version, in bytes.
@@ -37,7 +42,31 @@ type Version struct {
 
 	Size   int      `json:"size"`   // of the document, in bytes
 	SHA256 string   `json:"sha256"` // likewise, in hexadecimal
-	Chunks []string `json:"chunks"` // the SHA-256 of its parts, in order
+	Chunks []string `json:"chunks"` // the SHA-256 of its parts, in order, without KeyLimits
+	// KeyLimits are the parts with limits of single keys; nil: there are none. They are
+	// apart, so that a customer's new limit leaves the chunks of the rules as they are.
+	KeyLimits *KeyLimits `json:"key_limits,omitempty"`
+}
+
+// KeyLimits are parts of a document that are in chunks of their own.
+type KeyLimits struct {
+	Runs   []rulefile.Run `json:"runs"`   // where they are in the document, in order
+	Chunks []string       `json:"chunks"` // the SHA-256 of the parts of all runs, one after the other
+}
+
+// within reports whether the runs are parts of a document of that size, in order.
+func (k *KeyLimits) within(size int) bool {
+	if k == nil {
+		return true
+	}
+	at := 0
+	for _, r := range k.Runs {
+		if r.At < at || r.Size < 0 || r.Size > size-r.At {
+			return false
+		}
+		at = r.At + r.Size
+	}
+	return true
 }
 
 // Zero reports whether there is no version.
@@ -51,9 +80,11 @@ func ParseVersion(key string, value []byte) (Version, error) {
 		return Version{}, &DamagedError{fmt.Sprintf("%s is not what `weir apply` writes: %v", key, err)}
 	}
 	switch {
-	case v.Format > format:
-		return Version{}, fmt.Errorf("%s: format %d is of a newer release of Weir, this one reads format %d", key, v.Format, format)
-	case v.Format != format || v.Number == 0 || v.Revision == 0 || v.Revision >= 1<<53 || len(v.Chunks) == 0:
+	case v.Format > formatApart:
+		return Version{}, fmt.Errorf("%s: format %d is of a newer release of Weir, this one reads formats %d and %d", key, v.Format, format, formatApart)
+	case !v.KeyLimits.within(v.Size):
+		return Version{}, &DamagedError{key + " is not what `weir apply` writes: the runs of key_limits are not parts of the document, in order"}
+	case v.Format < format || (v.KeyLimits != nil) != (v.Format == formatApart) || v.Number == 0 || v.Revision == 0 || v.Revision >= 1<<53 || len(v.Chunks) == 0:
 		return Version{}, &DamagedError{key + " is not what `weir apply` writes: format, number, revision or chunks are missing or out of range"}
 	}
 	return v, nil
@@ -84,10 +115,60 @@ func split(document []byte) [][]byte {
 
 // describe fills in what follows from the document.
 func (v *Version) describe(document []byte) {
-	v.Size, v.SHA256, v.Chunks = len(document), sum(document), nil
-	for _, chunk := range split(document) {
-		v.Chunks = append(v.Chunks, sum(chunk))
+	v.Format, v.Size, v.SHA256, v.KeyLimits = format, len(document), sum(document), nil
+	if runs := rulefile.KeyLimits(document); len(runs) > 0 {
+		v.Format, v.KeyLimits = formatApart, &KeyLimits{Runs: runs}
 	}
+	rules, keys := v.divide(document)
+	v.Chunks = sums(rules)
+	if v.KeyLimits != nil {
+		v.KeyLimits.Chunks = sums(keys)
+	}
+}
+
+func sums(text []byte) (all []string) {
+	for _, chunk := range split(text) {
+		all = append(all, sum(chunk))
+	}
+	return all
+}
+
+// chunks are the SHA-256 of all parts of the version.
+func (v *Version) chunks() []string {
+	if v.KeyLimits == nil {
+		return slices.Clone(v.Chunks)
+	}
+	return slices.Concat(v.Chunks, v.KeyLimits.Chunks)
+}
+
+// divide takes the limits of single keys out of a document of the version.
+func (v *Version) divide(document []byte) (rules, keys []byte) {
+	if v.KeyLimits == nil {
+		return document, nil
+	}
+	at := 0
+	for _, r := range v.KeyLimits.Runs {
+		rules, keys = append(rules, document[at:r.At]...), append(keys, document[r.At:r.At+r.Size]...)
+		at = r.At + r.Size
+	}
+	return append(rules, document[at:]...), keys
+}
+
+// join is the reverse of divide; nil if the runs do not fit the parts. Whether it is the
+// document, only its SHA-256 shows.
+func (v *Version) join(rules, keys []byte) (document []byte) {
+	if v.KeyLimits == nil {
+		return rules
+	}
+	for _, r := range v.KeyLimits.Runs {
+		before := r.At - len(document)
+		if before < 0 || before > len(rules) || r.Size < 0 || r.Size > len(keys) {
+			return nil
+		}
+		document = append(append(document, rules[:before]...), keys[:r.Size]...)
+		rules, keys = rules[before:], keys[r.Size:]
+	}
+	return append(append(document, rules...), keys...)
 }
 
 // Check reports whether a document is that of the version.

@@ -17,7 +17,7 @@ const oldest = 946_684_800_000
 // that it read before, also where a file was replaced by one with an older time.
 type order struct {
 	last    uint64    // of the set in force
-	version string    // of the set in force; empty: none yet
+	content string    // of the set in force, see rule.Set; empty: none yet
 	newest  *rule.Set // the newest that was in force, which edges keep; nil: none yet
 	log     *slog.Logger
 }
@@ -31,8 +31,8 @@ func (o *order) date(set *rule.Set, modified, now time.Time) *rule.Set {
 	}
 	revision := uint64(ms)
 	switch {
-	case o.version == "":
-	case set.Version == o.version:
+	case o.content == "":
+	case set.Content == o.content:
 		revision = max(revision, o.last)
 	default:
 		revision = max(revision, o.last+1)
@@ -51,7 +51,7 @@ func (o *order) applied(set *rule.Set) {
 	case set.Revision == o.newest.Revision && set.Version != o.newest.Version:
 		o.log.Warn("rules: they differ from rules before, which have the same revision: edges keep one of both; state a larger one", "version", set.Version, "before", o.newest.Version, "larger_than", o.newest.Number())
 	}
-	o.last, o.version = set.Revision, set.Version
+	o.last, o.content = set.Revision, set.Content
 	if o.newest == nil || set.Revision > o.newest.Revision {
 		o.newest = set
 	}

@@ -24,7 +24,7 @@ func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetr
 		}
 		set = order.date(set, f.Modified, time.Now())
 		return watch.Candidate{
-			Version:  set.Version,
+			Version:  set.Content,
 			Revision: set.Revision,
 			Apply: func() error {
 				err := apply(set)

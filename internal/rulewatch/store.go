@@ -196,7 +196,7 @@ func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
 		return watch.Candidate{}, err
 	}
 	return watch.Candidate{
-		Version: set.Version, Revision: set.Revision,
+		Version: set.Content, Revision: set.Revision,
 		Apply: func() error { return s.apply(v, set, files) },
 		About: []any{"rules", set.Len(), "number", v.Number, "revision", set.Number(), "who", v.Who, "why", v.Why},
 	}, nil
@@ -205,7 +205,7 @@ func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
 // apply puts rules in force, unless they are older than those in force.
 func (s *Stored) apply(v rulestore.Version, set *rule.Set, files []rulefile.File) error {
 	if old := s.inForce; old != nil && set.Revision <= old.Revision {
-		if set.Version == old.Version {
+		if set.Content == old.Content {
 			return nil
 		}
 		return fmt.Errorf("version %d with revision %d is older than the rules in force, which have revision %d: Consul has been restored, or this is another Consul; use `weir apply` for the rules that are wanted",

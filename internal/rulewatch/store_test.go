@@ -242,7 +242,7 @@ func TestDamagedCopy(t *testing.T) {
 	}
 }
 
-// A copy that cannot be written is told, and the rules are in force all the same.
+// A copy that cannot be written is reported, and the rules are in force all the same.
 func TestCopyFails(t *testing.T) {
 	t.Parallel()
 	agent := consul.Start(t, proc.LogDir(t))

@@ -6,7 +6,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
@@ -29,22 +28,9 @@ type Above struct {
 	// Consul a rule with scope: global is a mistake.
 	Global []string `help:"Addresses of the aggregator, for rules with scope: global: host:port[,host:port...]." placeholder:"HOST:PORT"`
 
-	GlobalTLS GlobalTLS `embed:"" prefix:"global-"`
-}
-
-// GlobalTLS has the settings of TLS for calls of the aggregator. The files are read again when
-// they change; open connections keep the certificates that they have.
-type GlobalTLS struct {
-	// TLS encrypts the calls. The aggregator's certificate is checked against TLSCA, or the
-	// system's authorities if that is empty, and against TLSName, or the host of the address.
-	TLS     bool   `default:"false" negatable:"" help:"Encrypt calls of the aggregator."`
-	TLSCA   string `name:"tls-ca" help:"Authorities to trust: PEM." placeholder:"FILE"`
-	TLSName string `name:"tls-name" help:"Name that the aggregator's certificate must have." placeholder:"NAME"`
-
-	// TLSCert and TLSKey are this region's certificate, if the aggregator asks for one; both
-	// or none. By default it has to be for weir://region/ and the name of the region.
-	TLSCert string `name:"tls-cert" help:"Certificate of this region: PEM." placeholder:"FILE"`
-	TLSKey  string `name:"tls-key" help:"Its key." placeholder:"FILE"`
+	// GlobalTLS is for the calls of Global. By default the certificate to present has to be for
+	// weir://region/ and the name of the region.
+	GlobalTLS ClientTLS `embed:"" prefix:"global-" set:"calls=calls of the aggregator"`
 }
 
 // Check names every field that is out of range, and the range.
@@ -53,10 +39,8 @@ func (a *Above) Check() error {
 	for _, address := range a.Global {
 		errs = append(errs, settings.Address("global", address))
 	}
-	c := &a.GlobalTLS
 	return errors.Join(append(errs,
-		settings.Pair("global_tls_cert", c.TLSCert, "global_tls_key", c.TLSKey),
-		settings.Refuse(!c.TLS && c.TLSCA+c.TLSName+c.TLSCert+c.TLSKey != "", "global_tls: is false, but global_tls_* is set; give --global-tls, or leave these out"),
+		a.GlobalTLS.check("global"),
 		settings.Refuse(len(a.Global) > 0 && a.Region == "", "region: is missing; the aggregator needs the name of the region that asks: give one, such as --region eu"),
 		settings.Refuse(len(a.Region) > wire.MaxRegion, "region: has %d bytes, at most %d", len(a.Region), wire.MaxRegion),
 	)...)
@@ -71,7 +55,7 @@ func (t *Tier) useAbove(above *Above) error {
 	if t.alone = len(above.Global) == 0 && t.consul == nil; t.alone {
 		return nil
 	}
-	secure, err := above.GlobalTLS.load(t.Log)
+	secure, err := above.GlobalTLS.load("global", t.Log)
 	if err != nil {
 		return err
 	}
@@ -103,14 +87,6 @@ func (t *Tier) useAbove(above *Above) error {
 		t.findAggregators(store.Move)
 	}
 	return nil
-}
-
-// load reads the certificates; nil without TLS.
-func (c *GlobalTLS) load(log *slog.Logger) (*certs.Set, error) {
-	if !c.TLS {
-		return nil, nil
-	}
-	return certs.Load("global", certs.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA}, log)
 }
 
 // warnPlain warns of calls without TLS that leave this machine.

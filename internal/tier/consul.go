@@ -96,7 +96,7 @@ func portOf(address string) string {
 	return port
 }
 
-// update tells the agent soon what has changed.
+// update renews the registration soon, with what has changed.
 func (m *membership) update() {
 	if m != nil && m.registration != nil {
 		m.registration.Changed()

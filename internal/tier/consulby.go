@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"strconv"
 
-	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/discovery"
 	"github.com/weirlimit/weir/internal/settings"
 )
@@ -22,22 +21,7 @@ type Consul struct {
 	// be read, the last token stays.
 	TokenFile string `help:"File with the ACL token, read for each call." placeholder:"FILE"`
 
-	// TLS encrypts the calls. The agent's certificate is checked against TLSCA, or the
-	// system's authorities if that is empty, and against TLSName, or the host of the address.
-	// TLSCert and TLSKey are for an agent that asks for a certificate; both or none. The
-	// files are read again when they change.
-	TLS     bool   `default:"false" negatable:"" help:"Encrypt calls of Consul's agent."`
-	TLSCA   string `name:"tls-ca" help:"Authorities to trust: PEM." placeholder:"FILE"`
-	TLSName string `name:"tls-name" help:"Name that the agent's certificate must have." placeholder:"NAME"`
-	TLSCert string `name:"tls-cert" help:"Certificate to show to the agent: PEM." placeholder:"FILE"`
-	TLSKey  string `name:"tls-key" help:"Its key." placeholder:"FILE"`
-}
-
-func (c *Consul) check() error {
-	return errors.Join(
-		settings.Pair("consul_tls_cert", c.TLSCert, "consul_tls_key", c.TLSKey),
-		settings.Refuse(!c.TLS && c.TLSCA+c.TLSName+c.TLSCert+c.TLSKey != "", "consul_tls: is false, but consul_tls_* is set; give --consul-tls, or leave these out"),
-	)
+	ClientTLS `embed:"" set:"calls=calls of Consul's agent"`
 }
 
 func (c *Config) checkConsul() error {
@@ -47,7 +31,7 @@ func (c *Config) checkConsul() error {
 			settings.Refuse(c.ConsulBy != Consul{}, "consul: is missing, but consul_* is set; give the address of the agent, such as --consul 127.0.0.1:8500"),
 		)
 	}
-	errs := []error{settings.Address("consul", c.Consul), c.ConsulBy.check()}
+	errs := []error{settings.Address("consul", c.Consul), c.ConsulBy.check("consul")}
 	if c.Advertise != "" {
 		_, err := strconv.ParseUint(portOf(c.Advertise), 10, 16)
 		errs = append(errs, settings.Refuse(err != nil, "advertise: %q must be host:port with a number", c.Advertise))
@@ -57,11 +41,6 @@ func (c *Config) checkConsul() error {
 
 // reach is how the agent is reached. The error is a file that cannot be used.
 func (c *Consul) reach(address string, log *slog.Logger) (discovery.Config, error) {
-	to := discovery.Config{Address: address, ServerName: c.TLSName, TokenFile: c.TokenFile}
-	if !c.TLS {
-		return to, nil
-	}
-	var err error
-	to.TLS, err = certs.Load("consul", certs.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA}, log)
-	return to, err
+	set, err := c.load("consul", log)
+	return discovery.Config{Address: address, TLS: set, ServerName: c.TLSName, TokenFile: c.TokenFile}, err
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/redisstore"
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -40,15 +39,7 @@ type Redis struct {
 	SentinelUsername     string `help:"ACL user of the sentinels."`
 	SentinelPasswordFile string `help:"File with the password of the sentinels." placeholder:"FILE"`
 
-	// TLS encrypts the connections. The server's certificate is checked against
-	// TLSCA, or the system's authorities if that is empty, and against the name in
-	// TLSName, or that of the address. TLSCert and TLSKey are for servers that ask for a
-	// client certificate; both or none.
-	TLS     bool   `default:"false" negatable:"" help:"Encrypt connections to Redis."`
-	TLSCA   string `name:"tls-ca" help:"Certificates of authorities to trust." placeholder:"FILE"`
-	TLSCert string `name:"tls-cert" help:"Client certificate." placeholder:"FILE"`
-	TLSKey  string `name:"tls-key" help:"Its key." placeholder:"FILE"`
-	TLSName string `name:"tls-name" help:"Name that the server's certificate must have."`
+	ClientTLS `embed:"" set:"calls=connections to Redis"`
 
 	// Timeout bounds connecting, and waiting for a reply, each; 1ms to 10s. After a
 	// timeout a server gets no calls for 100 ms. Callers may give up earlier.
@@ -78,10 +69,8 @@ func (r *Redis) check(addresses []string) error {
 			"redis_sentinel_username, redis_sentinel_password_file: are for redis_mode: sentinel only"),
 		settings.Refuse(len(addresses) == 0 && (r.Mode != "auto" || r.PasswordFile != "" || r.TLS),
 			"redis: is missing, but redis_* is set; give the addresses of the servers, such as --redis 127.0.0.1:6379"),
-		settings.Refuse(!r.TLS && r.TLSCA+r.TLSCert+r.TLSKey+r.TLSName != "",
-			"redis_tls: is false, but redis_tls_* is set; give --redis-tls, or leave these out"),
+		r.ClientTLS.check("redis"),
 		settings.OneOf("redis_mode", r.Mode, "auto", "single", "cluster", "sentinel"),
-		settings.Pair("redis_tls_cert", r.TLSCert, "redis_tls_key", r.TLSKey),
 		settings.Between("redis_timeout", r.Timeout, time.Millisecond, 10*time.Second),
 		settings.Between("redis_lanes", r.Lanes, 1, 64),
 		settings.Between("redis_queue", r.Queue, 1, 1_000_000),
@@ -95,12 +84,12 @@ func newRedis(cfg *Config, tracer *telemetry.Tracer, log *slog.Logger) (*redisst
 	if err != nil {
 		return nil, err
 	}
+	set, err := o.load("redis", log)
+	if err != nil {
+		return nil, err
+	}
 	var secure *tls.Config // nil: none
-	if o.TLS {
-		set, err := certs.Load("redis", certs.Files{Cert: o.TLSCert, Key: o.TLSKey, CA: o.TLSCA}, log)
-		if err != nil {
-			return nil, err
-		}
+	if set != nil {
 		secure = set.Client(o.TLSName)
 	}
 	c := redisstore.Config{

@@ -26,6 +26,7 @@ type counters struct {
 	divided  *regions.Store                          // divides limits among regions; nil: there are none
 	record   func(region string) limiter.Record      // of what its replicas received; nil: this process is the region
 	fall     limiter.Fallback                        // remembers denials of a failing store; nil without a lease cache
+	state    string                                  // the state file; empty: there is none
 	former   []uint64                                // epochs that the store had in lives before this one
 	replicas func() int                              // live ones, as far as is known
 	listed   atomic.Int64                            // replicas of the region in Consul, by its last answer
@@ -53,6 +54,10 @@ func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetr
 	if p.Divides {
 		c.divided = regions.New(regions.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Metrics: r, Log: log})
 		c.Store, c.run = c.divided, append(c.run, c.divided.Run)
+		if c.state != "" {
+			kept, end := newSilences(c.state+".regions", c.divided, log), c.end
+			c.run, c.end = append(c.run, kept.Run), func() { kept.save(); end() }
+		}
 	}
 	return c, nil
 }
@@ -64,7 +69,7 @@ func (c *counters) useMemory(cfg *Config, r *telemetry.Registry, log *slog.Logge
 	c.replicas = func() int { return c.expected(cfg) }
 	if path := cfg.StateFile(os.Getenv); path != "" {
 		if k := newKeeper(path, cfg.StateInterval, store, r, log); k != nil {
-			c.former, c.holders, c.begin, c.end = k.former, k.formerHolders, k.begin, k.end
+			c.state, c.former, c.holders, c.begin, c.end = path, k.former, k.formerHolders, k.begin, k.end
 			c.run = append(c.run, k.Run)
 		}
 	}

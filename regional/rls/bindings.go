@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/binding"
+	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
@@ -26,9 +27,9 @@ func newBindings(s *binding.Set) *bindings {
 
 // check returns the bindings whose rule cannot be bound as errors, and the number of
 // bindings whose rule is off.
-func (b *bindings) check(find func(name string) *limiter.Policy) (errs strict.Errors, off int) {
+func (b *bindings) check(find func(name string, key []byte) *limiter.Policy) (errs strict.Errors, off int) {
 	return b.Check(func(name string) (binding.Target, bool) {
-		p := find(name)
+		p := find(name, nil)
 		return target(p), p != nil
 	})
 }
@@ -47,7 +48,7 @@ func (s *Server) bind(q *query, d *described, i int) {
 		return
 	}
 	if p := s.resolve(b, &q.rules.bindings.current[b.Index]); p != nil {
-		d.rule, q.matches[i] = p, nil
+		d.rule, q.matches[i] = s.ofKey(q, p, d.entries), nil
 	} else {
 		s.metrics.noBinding.Inc()
 	}
@@ -56,7 +57,7 @@ func (s *Server) bind(q *query, d *described, i int) {
 // resolve returns the bound rule in its current version. It is nil if the rule is off or
 // cannot be bound, see [binding.Binding.Flaw].
 func (s *Server) resolve(b *binding.Binding, current *atomic.Pointer[prepared]) *prepared {
-	p := s.cfg.Rules(b.Rule)
+	p := s.cfg.Rules(b.Rule, nil)
 	if ready := current.Load(); ready != nil && ready.policy == p {
 		return ready
 	}
@@ -67,4 +68,18 @@ func (s *Server) resolve(b *binding.Binding, current *atomic.Pointer[prepared]) 
 	made.binding = b
 	current.Store(made)
 	return made
+}
+
+// ofKey returns a bound rule with the limit of a descriptor's key, if that has one of its own.
+func (s *Server) ofKey(q *query, p *prepared, entries []descriptor.Entry) *prepared {
+	at := len(q.keys)
+	q.keys = p.appendKey(q.keys, entries)
+	own := s.cfg.Rules(p.binding.Rule, rule.ShortKey(q.keys[at:]))
+	q.keys = q.keys[:at]
+	if own == nil || own == p.policy || !own.Same(p.policy) { // the rules have been replaced just now
+		return p
+	}
+	of := *p
+	of.policy, of.current = own, currentOf(own.Rule, own.Limit.Spec())
+	return &of
 }

@@ -81,7 +81,7 @@ func TestBoundCounterIsThePoPs(t *testing.T) {
 		{"per-client", []string{"remote_address", "192.0.2.7", "path", "/"}, `192.0.2.7|/`},
 		{"per-client", []string{"remote_address", "192.0.2.7", "path", "/" + long[:150]}, string(rule.ShortKey([]byte("192.0.2.7|/" + long[:150])))},
 	} {
-		ask := limiter.Ask{Policy: b.service.Policy(c.rule, 0), Key: []byte(c.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+		ask := limiter.Ask{Policy: b.service.Policy(c.rule, 0, nil), Key: []byte(c.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 		grants := make([]lease.Grant, 1)
 		b.store.Acquire(t.Context(), []limiter.Ask{ask}, grants)
 		left := ask.Policy.Limit.Spec().Count - 2
@@ -104,6 +104,21 @@ func TestBoundRuleChanges(t *testing.T) {
 	b.play(t, steps{{request(of("user", "a")), "OK: OK 7"}})
 	b.setRules("rules: []\n")
 	b.play(t, steps{{request(of("user", "a")), "OK: OK -"}})
+}
+
+// TestBoundKeyHasALimitOfItsOwn: a bound descriptor goes by the limit of its key.
+func TestBoundKeyHasALimitOfItsOwn(t *testing.T) {
+	b := newBench(t, "")
+	own := strings.Replace(boundRules, "limit: 3/1h,", "limit: 3/1h, overrides: [{ key: [acme], limit: 9/1h }],", 1)
+	if err := b.bindTo(own, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	b.play(t, steps{{request(of("user", "acme")), "OK: OK 8"}, {request(of("user", "a")), "OK: OK 2"}, {request(of("user", "acme"), of("user", "a")), "OK: OK 7, OK 1"}})
+	if got := b.ask(request(of("user", "acme"))).Statuses[0].CurrentLimit.RequestsPerUnit; got != 9 {
+		t.Errorf("the limit of acme is reported as %d, want 9", got)
+	}
+	b.setRules(boundRules)
+	b.play(t, steps{{request(of("user", "acme")), "OVER: OVER 0"}})
 }
 
 // TestBoundRuleGoes: whoever takes the rule of a binding away is told that it limits

@@ -17,8 +17,9 @@ type Config struct {
 	// Judge decides.
 	Judge limiter.Judge
 	// Rules finds a rule of the rules file by its name, in its current version, for
-	// bindings; nil: there are none.
-	Rules func(name string) *limiter.Policy
+	// bindings; nil: there are none. With a key, in its short form, it is the limit of that
+	// key, if it has one of its own.
+	Rules func(name string, key []byte) *limiter.Policy
 	// Replicas divides limits under on_failure: local as long as the real number of
 	// replicas is unknown; 0 counts as 1.
 	Replicas int64
@@ -55,6 +56,6 @@ func (c *Config) fill() {
 		c.Now = time.Now
 	}
 	if c.Rules == nil {
-		c.Rules = func(string) *limiter.Policy { return nil }
+		c.Rules = func(string, []byte) *limiter.Policy { return nil }
 	}
 }

@@ -147,7 +147,7 @@ func (s *Server) forget(r *rules) {
 		}
 	}
 	s.cfg.Judge.Forget(func(name string) bool {
-		return paths[name] || domains[name] || s.cfg.Rules != nil && s.cfg.Rules(name) != nil
+		return paths[name] || domains[name] || s.cfg.Rules != nil && s.cfg.Rules(name, nil) != nil
 	})
 }
 

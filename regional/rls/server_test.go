@@ -65,7 +65,7 @@ func newBench(t testing.TB, yaml string, change ...func(*Config)) *bench {
 	b.service = limiter.NewService(limiter.Config{Store: b.store, Now: now})
 	cfg := Config{
 		Judge:   limiter.NewJudge(b.store, nil, nil, b.metrics, nil),
-		Rules:   func(name string) *limiter.Policy { return b.service.Policy(name, 0) },
+		Rules:   func(name string, key []byte) *limiter.Policy { return b.service.Policy(name, 0, key) },
 		Limits:  Limits{Consistency: "exact"},
 		Metrics: b.metrics,
 		Log:     slog.New(slog.DiscardHandler),

@@ -1,44 +1,87 @@
 // Command certs makes certificates with which Weir can be tried with TLS: an authority, the
-// aggregator, a replica of each region, and a PoP of each region. They last a day and are not
-// for production: the authority's key is thrown away.
+// aggregator, a replica of each region, and a PoP of each region. They last a day, or as long as
+// -life states, and are not for production: the authority's key is thrown away.
 package main
 
 import (
+	"crypto/tls"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/weirlimit/weir/test/kit/pki"
 )
 
 func main() {
-	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: certs DIR REGION...")
+	life := flag.Duration("life", 24*time.Hour, "how long the certificates last")
+	each := flag.Bool("each", false, "give each holder a directory of its own, NAME/{ca,cert,key}.pem, and keep what is there while it lasts another day")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: certs [flags] DIR REGION...")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() < 2 {
+		flag.Usage()
 		os.Exit(2)
 	}
-	if err := write(os.Args[1], os.Args[2:]); err != nil {
+	if err := write(flag.Arg(0), flag.Args()[1:], *life, *each); err != nil {
 		fmt.Fprintf(os.Stderr, "certs: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func write(dir string, regions []string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+// holders are the names in each holder's certificate.
+func holders(regions []string) map[string][]string {
+	all := map[string][]string{"global": {"localhost", "127.0.0.1", "weir-global"}}
+	for _, r := range regions {
+		all["region-"+r] = []string{"localhost", "127.0.0.1", "weir-regional", "weir://region/" + r}
+		all["pop-"+r] = []string{"weir://pop/" + r}
 	}
-	a, err := pki.NewAuthority()
+	return all
+}
+
+func write(dir string, regions []string, life time.Duration, each bool) error {
+	all := holders(regions)
+	if each && lasting(dir, all, time.Now()) {
+		return nil
+	}
+	a, err := pki.NewLastingAuthority(life)
 	if err != nil {
 		return err
 	}
-	errs := []error{
-		os.WriteFile(filepath.Join(dir, "ca.pem"), a.PEM, 0o600),
-		a.Write(dir, "global", "localhost", "127.0.0.1", "weir-global"),
+	errs := []error{os.MkdirAll(dir, 0o700)}
+	if !each {
+		errs = append(errs, os.WriteFile(filepath.Join(dir, "ca.pem"), a.PEM, 0o600))
 	}
-	for _, r := range regions {
-		errs = append(errs,
-			a.Write(dir, "region-"+r, "localhost", "127.0.0.1", "weir-regional", "weir://region/"+r),
-			a.Write(dir, "pop-"+r, "weir://pop/"+r))
+	for name, names := range all {
+		if !each {
+			errs = append(errs, a.Write(dir, name, names...))
+			continue
+		}
+		errs = append(errs, writeHolder(a, filepath.Join(dir, name), name, names))
 	}
 	return errors.Join(errs...)
+}
+
+// writeHolder writes what one holder may see.
+func writeHolder(a *pki.Authority, dir, name string, names []string) error {
+	cert, key, err := a.Issue(name, names...)
+	return errors.Join(err, os.MkdirAll(dir, 0o700),
+		os.WriteFile(filepath.Join(dir, "ca.pem"), a.PEM, 0o600),
+		os.WriteFile(filepath.Join(dir, "cert.pem"), cert, 0o600),
+		os.WriteFile(filepath.Join(dir, "key.pem"), key, 0o600))
+}
+
+// lasting reports whether all holders have certificates for another day.
+func lasting(dir string, all map[string][]string, now time.Time) bool {
+	for name := range all {
+		pair, err := tls.LoadX509KeyPair(filepath.Join(dir, name, "cert.pem"), filepath.Join(dir, name, "key.pem"))
+		if err != nil || pair.Leaf.NotAfter.Before(now.Add(24*time.Hour)) {
+			return false
+		}
+	}
+	return true
 }

@@ -93,7 +93,7 @@ func (j *judge) block(b *Block) {
 	case "", "sh", "bash", "console":
 		j.commands(b)
 	default:
-		j.fail(b.Line, "an example in %q: nothing here knows how to check that", b.Lang)
+		j.fail(b.Line, "an example in %q: no check is written for that", b.Lang)
 	}
 }
 

@@ -35,7 +35,7 @@ func small() *Checker {
 			if strings.HasPrefix(command, "redis-cli") || strings.HasPrefix(command, "for ") && strings.HasSuffix(command, "done") {
 				return nil
 			}
-			return errors.New(command + ": nothing here knows how to check that")
+			return errors.New(command + ": no check is written for that")
 		},
 		Headings: func(string) []string { return []string{"the-plugin"} },
 	}
@@ -58,7 +58,7 @@ func TestPlantedMistakes(t *testing.T) {
 		"flag of program":   {"\n    weir-regional --redis a \\\n      --lisen b\n", "2: --lisen: weir-regional has no"},
 		"flag elsewhere":    {"`weir validate --redis x`", "1: --redis: weir validate has no"},
 		"subcommand":        {"`weir check FILE`", "1: weir check: there is no such command"},
-		"program":           {"\n    weir-global --redis a\n", "2: weir-global --redis a: nothing here knows"},
+		"program":           {"\n    weir-global --redis a\n", "2: weir-global --redis a: no check is written"},
 		"metric":            {"`rate(weir_wait[1m])`", "1: weir_wait: no program has"},
 		"label":             {"`weir_waits{key}`", "1: weir_waits has no label key; it has rule"},
 		"file":              {"`envoy/pops.yaml`", "1: envoy/pops.yaml: there is no such file"},
@@ -71,7 +71,7 @@ func TestPlantedMistakes(t *testing.T) {
 		"link":              {"see\n[it](docs/x.md)", "2: the link leads to docs/x.md"},
 		"anchor":            {"[it](envoy/README.md#plugins)", "1: the link leads to #plugins"},
 		"yaml":              {"a\n```yaml\nlimt: 5\n```", "3: unknown field limt"},
-		"language":          {"```hcl\nx\n```", `2: an example in "hcl": nothing here knows`},
+		"language":          {"```hcl\nx\n```", `2: an example in "hcl": no check is written`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

@@ -47,7 +47,7 @@ func TestRedisCommands(t *testing.T) {
 	for _, command := range commands {
 		here := strings.ReplaceAll(command, "-h 10.0.0.1", "-h 127.0.0.1 -p "+port)
 		if strings.Contains(here, "10.0.0.") || !strings.Contains(command, "weir:{login:203.0.113.195}") {
-			t.Errorf("%s: nothing here knows which servers, or key, that is for", command)
+			t.Errorf("%s: no check is written for its servers, or its key", command)
 			continue
 		}
 		out, err := exec.Command("bash", "-euo", "pipefail", "-c", here).CombinedOutput()

@@ -174,8 +174,8 @@ func staysDenied(t *testing.T, s *stack.Stack, user string) {
 	}
 }
 
-// With its breaker open, a worker probes every 100 ms; no request calls. One call
-// a second is allowed for the rules.
+// With its breaker open, a worker probes every 100 ms, and no request calls. The PoP asks
+// for newer rules every 500 ms. Both times vary by 10 %.
 func probesFew(t *testing.T, s *stack.Stack) {
 	const workers = 2
 	calls, took := callsIn(s, 2*time.Second, func(until time.Time) {
@@ -186,8 +186,8 @@ func probesFew(t *testing.T, s *stack.Stack) {
 		})
 	})
 	for i, p := range s.PoPs {
-		// Jitter is 10 %, so no more than 11 probes fit into a second.
-		if most := int64((workers*11 + 1) * took.Seconds()); calls[i] > most {
+		probes, rules := took/(90*time.Millisecond)+1, took/(450*time.Millisecond)+1
+		if most := int64(workers*probes + rules); calls[i] > most {
 			t.Errorf("%s made %d calls in %v while the region did not answer, at most %d", p.Name, calls[i], took, most)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// rulesInConsul are an aggregator and two regions, each with a PoP, that take their rules
+// rulesInConsul are an aggregator and three regions, each with a PoP, that take their rules
 // from Consul.
 type rulesInConsul struct {
 	t      *testing.T
@@ -58,8 +58,9 @@ func startRulesInConsul(t *testing.T) *rulesInConsul {
 		return one
 	}
 	tier("global", "weir-global").Begin()
-	tier("eu", "weir-regional", "--region", "eu").Begin()
-	tier("us", "weir-regional", "--region", "us").Begin()
+	for _, name := range []string{"eu", "us", "ap"} {
+		tier(name, "weir-regional", "--region", name).Begin()
+	}
 	for _, one := range r.tiers {
 		proc.Eventually(t, time.Minute, one.Name+" waits for rules", func() bool {
 			_, text := one.Ready()

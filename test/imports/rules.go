@@ -65,7 +65,7 @@ var absent = []string{
 	"google.golang.org/protobuf", "connectrpc.com", "go.yaml.in",
 }
 
-// within says whether a package is one of trees or below one.
+// within reports whether a package is one of trees or below one.
 func within(path string, trees []string) bool {
 	return slices.ContainsFunc(trees, func(tree string) bool {
 		return path == tree || strings.HasPrefix(path, tree+"/")

@@ -111,7 +111,7 @@ func readFailure(text string, u Unit) (Bound, error) {
 	case len(words) == 4 && words[0] == "outside" && words[2] == "to":
 		b.Least, b.Most, err = u.span(words[1], words[3])
 	default:
-		err = fmt.Errorf("%q does not tell when to fail", text)
+		err = fmt.Errorf("%q does not state when to fail", text)
 	}
 	return b, err
 }

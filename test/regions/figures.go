@@ -128,14 +128,37 @@ func (p *Played) ofTheLimit(f Figure) float64 {
 		}
 		most = float64(spec.Burst) + float64(spec.Count)*answered.Seconds()/period(f.rule).Seconds()
 	}
-	return 100 * float64(p.admitted(f.Region, f.From, to)) / most
+	n := float64(p.admitted(f.Region, f.From, to))
+	if spec.Algorithm == limit.FixedWindow && f.Region == "" && n > most {
+		n = max(most, n-p.carried(f, f.From))
+	}
+	return 100 * n / most
+}
+
+// carried is how many requests at most may have been admitted after a window began on leases of the window
+// before. They were charged to that one, and are spent until a trip after its end, if it was
+// not used up.
+func (p *Played) carried(f Figure, from time.Duration) float64 {
+	window := period(f.rule)
+	if from < window {
+		return 0
+	}
+	left := float64(f.rule.Spec.Count - p.admitted("", from-window, from))
+	var offered float64
+	for _, l := range p.Script.Loads {
+		if l.Rule != "" && l.From < from && from < l.To {
+			offered += l.PerSecond * p.Script.Trips[l.Region].Seconds()
+		}
+	}
+	return max(0, min(left, offered))
 }
 
 // fullestWindow leaves out what was answered after the window of its sending: such a
-// request waited, and may have been charged to either.
+// request waited, and may have been charged to either. It also leaves out what passes the limit
+// and was carried from the window before.
 func (p *Played) fullestWindow(f Figure) float64 {
-	var most int64
-	window := period(f.rule)
+	var most float64
+	window, count := period(f.rule), float64(f.rule.Spec.Count)
 	for from := f.From; from+window <= p.until(f); from += window {
 		n := p.admitted("", from, from+window)
 		for i, l := range p.Script.Loads {
@@ -143,9 +166,13 @@ func (p *Played) fullestWindow(f Figure) float64 {
 				n -= p.results[i].Seconds[p.begin.Add(from+window-time.Second).Unix()].Late
 			}
 		}
-		most = max(most, n)
+		admitted := float64(n)
+		if admitted > count {
+			admitted = max(count, admitted-p.carried(f, from))
+		}
+		most = max(most, admitted)
 	}
-	return 100 * float64(most) / float64(f.rule.Spec.Count)
+	return 100 * most / count
 }
 
 func period(r *Rule) time.Duration { return time.Duration(r.Spec.Period) * time.Microsecond }

@@ -73,7 +73,7 @@ func TestMistakes(t *testing.T) {
 		"expect admitted: 5/s to 4/s":            "is empty",
 		"expect admitted: about 5/s":             "is no bound",
 		"expect admitted: 5/s; fails below 4":    "not a number per second",
-		"expect admitted: 5/s; fails sometimes":  "does not tell when to fail",
+		"expect admitted: 5/s; fails sometimes":  "does not state when to fail",
 		"expect admitted of the limit: nearly 5": "is no bound",
 	} {
 		if _, err := Parse("f", "name", head+line+"\n"); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f:3: ") {
@@ -108,6 +108,30 @@ expect p99: 1s; fails never
 	for i, row := range p.Judge() {
 		if row.Verdict != want[i] {
 			t.Errorf("%+v, want %s", row, want[i])
+		}
+	}
+}
+
+// What was left of a window may be spent until a trip after its end. It does not count as too
+// much of the next one, but more does, and so does the same after a window that was used up.
+func TestCarriedOver(t *testing.T) {
+	s, err := Parse("f", "name", strings.Replace(head, "5/s", "20/s", 1)+`trip eu 200ms
+expect fullest window from 10s: at most 100%
+expect admitted of the limit from 10s: at most 100%
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		before, after int64
+		want          Verdict
+	}{{80, 104, Holds}, {80, 105, Fails}, {97, 103, Holds}, {97, 104, Fails}, {100, 101, Fails}} {
+		seconds := map[int64]drive.Second{1000: {OK: c.before}, 1010: {OK: c.after}}
+		p := &Played{Script: s, begin: time.Unix(1_000, 0), results: []*drive.Result{{Seconds: seconds}}}
+		for _, row := range p.Judge() {
+			if row.Verdict != c.want {
+				t.Errorf("%+v after %d of 100 in the window before, want %s", row, c.before, c.want)
+			}
 		}
 	}
 }

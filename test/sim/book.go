@@ -235,7 +235,7 @@ func (b *book) spend(a admitted) {
 		}
 		h.direct = max(0, h.direct-n)
 		b.spent.add(h.lease, n, b.p.w.now)
-		ref.admitted(b.account, h.lease, at, n)
+		ref.admitted(b, h.lease, at, n)
 	})
 	switch {
 	case a.failed:
@@ -262,11 +262,10 @@ func (b *book) swap(l uint32, units int64) int64 {
 	n, now := min(units, b.spent[l].units), b.p.w.now
 	begun := func(h *holding) bool { return h.from <= now }
 	left := b.take(n, begun, func(h *holding, n int64) {
-		b.periods.add(l, -n, now)
-		b.periods.add(h.lease, n, now)
 		b.spent.add(l, -n, now)
 		b.spent.add(h.lease, n, now)
-		b.p.w.ref.checkPeriod(b.account, h.lease)
+		b.p.w.ref.counts(b, l, -n)
+		b.p.w.ref.counts(b, h.lease, n)
 	})
 	return units - n + left
 }

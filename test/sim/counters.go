@@ -13,14 +13,15 @@ import (
 // counters are the store of the topmost tier, with the referee looking at it. They run in
 // the run's own goroutine only.
 type counters struct {
-	w      *World
-	step   limit.Micros // their clock, from virtual time
-	memory *memory.Store
-	stop   context.CancelFunc
-	store  limiter.Store // the memory, or what is broken on purpose round it
-	items  []item        // of the call that runs
-	names  *seen[uint64] // of what has come back
-	debts  *seen[debtID] // that were told
+	w       *World
+	step    limit.Micros // their clock, from virtual time
+	memory  *memory.Store
+	divided *regions.Store // nil: there is one region
+	stop    context.CancelFunc
+	store   limiter.Store // the memory, or what is broken on purpose round it
+	items   []item        // of the call that runs
+	names   *seen[uint64] // of what has come back
+	debts   *seen[debtID] // that were told
 }
 
 // debtID names a debt as a store knows it again.
@@ -42,15 +43,27 @@ func (s *counters) reset() {
 	if s.w.Regions > 0 {
 		s.stop()
 		ctx, stop := context.WithCancel(context.Background())
-		divided := regions.New(regions.Config{Store: s.memory, MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock})
+		divided := regions.New(regions.Config{Store: s.memory, MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock, Steady: s.w.Now})
+		divided.SetRegions(s.w.Shares)
 		go func() { _ = divided.Run(ctx) }()
-		s.store, s.stop = divided, stop
+		s.store, s.divided, s.stop = divided, divided, stop
 	}
 	s.store = s.w.spoil(s.store, s.w.Fault.counters)
 	s.names, s.debts = newSeen[uint64](), newSeen[debtID]()
 }
 
 func (s *counters) clock() limit.Micros { return s.w.Now() + s.step }
+
+// called passes on to the aggregator's store what a call of a region tells.
+func (s *counters) called(region string, by limiter.HolderID, seq, ack uint64) {
+	if s.divided == nil {
+		return
+	}
+	if spoil := s.w.Fault.called; spoil != nil {
+		ack = spoil(seq, ack)
+	}
+	s.divided.Called(region, by, seq, ack)
+}
 
 func (s *counters) Epoch() uint64 { return s.memory.Epoch() }
 
@@ -133,5 +146,5 @@ func (s *counters) peek(p *limiter.Policy, key string) int64 {
 }
 
 func (s *counters) left(r *Rule, key string) int64 {
-	return s.peek(s.w.region().service.Policy(r.Name, 0), key)
+	return s.peek(s.w.region().service.Policy(r.Name, 0, nil), key)
 }

@@ -16,9 +16,12 @@
 //	load.go, world.go     clients, and the order of events
 //	pop.go, shared.go     a PoP: its workers and the memory that they share
 //	flight.go             the calls of a PoP: the bytes of the wire
+//	wired.go              the calls of a region: likewise
 //	link.go               a call on its way up, its answer down: delay, loss, copies
 //	tier.go, counters.go  what answers a call
+//	mail.go, crew.go      goroutines of the product in step with events
 //	referee.go, book.go   the ledger: every unit from the grant to the request
+//	share.go, silence.go  a region with a static share, and what has to hold of it
 //	promises.go, alone.go what has to hold of the ledger
 //	trail.go, forget.go   so much of it as is still open
 //	fault.go, mishap.go   what is broken on purpose, and what goes wrong

@@ -1,17 +1,13 @@
 package sim
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
-	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
@@ -42,7 +38,7 @@ func (p *pop) flight(worker int, c *edge.Call) *flight {
 			spoil(p, &f.req)
 			f.body = f.req.Append(nil)
 		}
-		f.items = p.items(f.req.Wants)
+		f.items = p.w.items(f.req.Wants)
 		p.gives(f.items)
 	}
 	return f
@@ -50,18 +46,6 @@ func (p *pop) flight(worker int, c *edge.Call) *flight {
 
 // acquires reports a call for leases; others fetch rules.
 func (f *flight) acquires() bool { return f.path == edge.AcquirePath }
-
-// items are the wants of a call.
-func (p *pop) items(wants []wire.Want) []item {
-	items := make([]item, len(wants))
-	for i := range items {
-		m := &wants[i]
-		r := p.w.rules.find(m.Rule)
-		want, _ := bridge.WantFromWire(r.Limit, m)
-		items[i] = item{key: r.counter(string(m.Key)), group: m.Group, slots: r.slots(), want: want}
-	}
-	return items
-}
 
 // leave sends a call when its worker comes to it. When the PoP gives up it resets the
 // stream.
@@ -104,39 +88,7 @@ func (f *flight) serve(c *call, by *life) bool {
 		spoil(c.serial, &m)
 		body = m.Append(nil)
 	}
-	ctx := context.WithValue(c.ctx, witnessed{}, c)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.path, bytes.NewReader(body))
-	if err != nil {
-		panic(err)
-	}
-	req.Header.Set("Content-Type", "application/proto")
-	req.Header.Set("Connect-Timeout-Ms", strconv.FormatInt(int64(f.timeout), 10))
-	out := &answer{header: http.Header{}, code: http.StatusOK}
-	by.handler.ServeHTTP(out, req)
-	c.body = out.body
-	if out.code != http.StatusOK || !f.acquires() {
-		return out.code == http.StatusOK
-	}
-	resp := decodeResponse(c.body)
-	for i := range c.items {
-		c.items[i].grant = bridge.GrantFromWire(&resp.Grants[i], bridge.LongestDuration)
-	}
-	return true
-}
-
-// answer is what a service answers.
-type answer struct {
-	header http.Header
-	code   int
-	body   []byte
-}
-
-func (a *answer) Header() http.Header  { return a.header }
-func (a *answer) WriteHeader(code int) { a.code = code }
-
-func (a *answer) Write(b []byte) (int, error) {
-	a.body = append(a.body, b...)
-	return len(b), nil
+	return by.serves(c, f.path, int64(f.timeout), body)
 }
 
 // receive takes the answer to a call, the first one.
@@ -223,7 +175,7 @@ func (f *flight) add(m wire.Want, units, lease uint64) {
 
 // fly sends such a call.
 func (f *flight) fly() {
-	f.body, f.items = f.req.Append(nil), f.p.items(f.req.Wants)
+	f.body, f.items = f.req.Append(nil), f.p.w.items(f.req.Wants)
 	f.leave()
 }
 

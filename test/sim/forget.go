@@ -61,6 +61,9 @@ func (w *World) forget() {
 	if passed%(2*aftermath) == 0 {
 		w.counters.names.forget()
 		w.ref.lies.forget()
+		for _, h := range w.holders {
+			h.names.forget()
+		}
 	}
 	if passed%(20*aftermath) == 0 { // so long a store remembers the names of debts
 		w.counters.debts.forget()
@@ -70,6 +73,9 @@ func (w *World) forget() {
 	}
 	for _, t := range w.tiers {
 		t.forget()
+	}
+	for _, h := range w.holders {
+		h.forget()
 	}
 	w.ref.forget()
 	w.after(forgetEvery, w.forget)

@@ -41,6 +41,9 @@ func (w *World) StepClock(by limit.Micros) {
 		w.ref.ahead = w.counters.clock()
 	}
 	w.counters.step += by
+	for _, h := range w.holders {
+		h.steps = append(h.steps, w.now)
+	}
 	for _, a := range w.ref.list {
 		if by >= 10*limit.Minute { // for which a store remembers the names of debts
 			a.debts.again = a.debts.charged

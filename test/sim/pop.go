@@ -86,7 +86,7 @@ func (p *pop) start() {
 	p.workers = p.workers[:0]
 	for range w.Workers {
 		entropy := [6]uint64{id, id, p.seed[0], p.seed[1], w.rand.Uint64(), w.rand.Uint64()}
-		p.workers = append(p.workers, edge.New(cfg, p.shared, entropy, p.now(), p.w.wall()))
+		p.workers = append(p.workers, edge.New(cfg, p.shared, entropy, p.now(), p.link.above.wall()))
 	}
 	p.reader = table.New(p.shared, 'E', pagesLog2, nil)
 	for i := range p.workers {
@@ -105,7 +105,7 @@ func (p *pop) virtual(t lease.Millis) limit.Micros {
 func (p *pop) tick() {
 	if p.w.now >= p.paused {
 		for i, x := range p.workers {
-			x.Tick(p.now(), p.w.wall())
+			x.Tick(p.now(), p.link.above.wall())
 			p.finish(i)
 		}
 	}

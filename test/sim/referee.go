@@ -321,16 +321,16 @@ func (ref *referee) accepted(l *life, c *call) {
 }
 
 // admitted counts units of a lease that were admitted, charged at that time.
-func (ref *referee) admitted(a *account, period uint32, at limit.Micros, units int64) {
+func (ref *referee) admitted(b *book, l uint32, at limit.Micros, units int64) {
+	a := b.account
 	ref.admits(a, units)
 	ref.move(a, -units)
 	if a.onLease < 0 {
 		ref.fail(1, "%v: more admitted than was granted", a.key)
 	}
-	a.periods.add(period, units, ref.w.now)
 	if a.rule.Spec.Algorithm == limit.SlidingLog {
 		a.log.add(at, units)
 	}
-	ref.checkPeriod(a, period)
+	ref.counts(b, l, units)
 	ref.checkFlow(a)
 }

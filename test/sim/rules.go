@@ -52,6 +52,8 @@ func (r *Rule) counter(key string) counterKey { return counterKey{r.Name, r.Limi
 type ruleBook struct {
 	list     []*Rule
 	set      *rule.Set
+	shares   rule.Regions
+	every    limit.Micros // see Config.RulesEvery
 	revision uint64
 }
 
@@ -80,7 +82,7 @@ func (b *ruleBook) compile() {
 			rules[len(rules)-1].Cost = rule.Cost{Header: r.costHeader, Default: 1, Max: most}
 		}
 	}
-	set, err := rule.New(rules)
+	set, err := rule.New(rules, b.shares...)
 	if err != nil {
 		panic(err)
 	}
@@ -97,7 +99,11 @@ func (b *ruleBook) compile() {
 
 // config is a PoP's configuration with these rules.
 func (b *ruleBook) config() []byte {
-	return fmt.Appendf(nil, `{"region_cluster":"region","table_pages":%d,"rules":%s}`, 1<<pagesLog2, b.set.Encode())
+	every := ""
+	if b.every > 0 {
+		every = fmt.Sprintf(`"rules_every_ms":%d,`, b.every/limit.Millisecond)
+	}
+	return fmt.Appendf(nil, `{"region_cluster":"region","table_pages":%d,%s"rules":%s}`, 1<<pagesLog2, every, b.set.Encode())
 }
 
 func (b *ruleBook) find(name string) *Rule {

@@ -12,7 +12,9 @@ const pagesLog2 = 4
 // shared is the memory that the workers of a PoP share, as a host keeps it. What Get
 // returns is valid until the next call, as a table.Store promises.
 type shared struct {
-	records []record
+	ats     [mostRecords]*byte // where the key of each record was the last time
+	records [mostRecords]record
+	count   int          // of records
 	pages   [256][]value // by the letter and the number of a page
 	version uint32
 	size    int // bytes of pages
@@ -26,10 +28,13 @@ type value struct {
 // record is a value that is no page. There are few, and their keys are variables of package edge
 // that never change: where a key is tells which one it is.
 type record struct {
-	key string
-	at  *byte // where the key was the last time
 	value
+	small [24]byte // has the data if it is so short: then a look at it is one at one place
+	key   string
 }
+
+// mostRecords is how many package edge has at most.
+const mostRecords = 8
 
 // pageKey is the length of the key of a page: a letter and a number.
 const pageKey = 3
@@ -47,14 +52,14 @@ func (m *shared) find(key []byte) *value {
 }
 
 func (m *shared) record(key []byte) *value {
-	for i := range m.records {
-		if r := &m.records[i]; r.at == &key[0] {
-			return &r.value
+	for i := range m.count {
+		if m.ats[i] == &key[0] {
+			return &m.records[i].value
 		}
 	}
-	for i := range m.records {
+	for i := range m.count {
 		if r := &m.records[i]; r.key == string(key) {
-			r.at = &key[0]
+			m.ats[i] = &key[0]
 			return &r.value
 		}
 	}
@@ -88,8 +93,11 @@ func (m *shared) Set(key, data []byte, version uint32) table.Outcome {
 // add makes a place for a key.
 func (m *shared) add(key []byte) *value {
 	if len(key) != pageKey {
-		m.records = append(m.records, record{key: string(key), at: &key[0]})
-		return &m.records[len(m.records)-1].value
+		r := &m.records[m.count]
+		r.key, r.data = string(key), r.small[:0]
+		m.ats[m.count] = &key[0]
+		m.count++
+		return &r.value
 	}
 	for m.find(key) == nil {
 		m.pages[key[0]] = append(m.pages[key[0]], value{})

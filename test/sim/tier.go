@@ -19,6 +19,7 @@ type tier struct {
 	name   string
 	above  *tier        // nil: it has the counters
 	region string       // that it belongs to; empty: there is only one
+	share  *shareholder // the region, if it has a static share
 	link   *link        // to the tier above
 	offset limit.Micros // its monotonic clock, from virtual time
 	paused limit.Micros // until then it answers nobody
@@ -67,6 +68,11 @@ func newTier(w *World, name string, above *tier, region string) *tier {
 	if region != "" {
 		t.link.net = &w.Far
 	}
+	for _, h := range w.holders {
+		if h.name == region {
+			t.share = h
+		}
+	}
 	t.start()
 	w.tiers = append(w.tiers, t)
 	return t
@@ -88,12 +94,20 @@ func (t *tier) start() {
 	l := &life{tier: t, store: w.counters, stop: stop, seen: newSeen[callName](), held: map[leaseID]int64{}, stamps: map[leaseID]stamp{}}
 	now := w.counters.clock
 	if t.above != nil {
-		l.store, now = l.cache(ctx), w.wall
+		l.store, now = l.cache(ctx), t.wall
 	}
-	l.service = limiter.NewService(limiter.Config{Store: witness{l.store}, Now: now, NoLearning: !w.Learning})
+	l.service = limiter.NewService(limiter.Config{Store: witness{l.store}, Now: now, NoLearning: !w.Learning, Called: w.counters.called})
 	l.handler = limiter.NewHandler(l.service, nil)
 	t.life = l
 	t.setRules()
+}
+
+// wall is the time of day in the tier's region.
+func (t *tier) wall() limit.Micros {
+	if t.share != nil {
+		return t.share.clock()
+	}
+	return t.w.wall()
 }
 
 func (t *tier) setRules() {
@@ -112,10 +126,13 @@ func (l *life) cache(ctx context.Context) limiter.Store {
 	c := front.Config{
 		MaxKeys: min(1<<16, w.MaxCounters), MaxBytes: 1 << 30, Timeout: timeout,
 		Now:  func() lease.Millis { return lease.Millis((w.Now() + t.offset) / limit.Millisecond) },
-		Wall: w.wall,
+		Wall: t.wall,
 	}
 	if t.region != "" { // as a region that calls an aggregator
 		c.Answers = 250 * time.Millisecond
+	}
+	if t.share != nil {
+		return t.share.replica(ctx, l, c)
 	}
 	c.Store = &uplink{t.link, l}
 	cache := front.New(c)
@@ -161,10 +178,10 @@ func (t *tier) handle(c *call) {
 		return
 	}
 	w.mail.stirred = true
-	go func() {
+	w.crew.do(func() {
 		ok := c.serve(c, by)
 		w.mail.post(post{name: "call " + t.name, n: c.serial, do: func() { by.answer(c, ok) }})
-	}()
+	})
 }
 
 // comes notes a call that has come. What another tier gives back may be handed on again;

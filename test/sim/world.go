@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // Config is what a run starts from. The zero value of each field is the plain
@@ -21,6 +22,10 @@ type Config struct {
 	// an aggregator then, which divides each limit among the regions. 0: all relays are of
 	// one region, and the counters its store.
 	Regions int
+	// Shares are the weights of these regions, named region1 and so on, by which they have
+	// static shares of limits with scope: global and on_failure: local. Their replicas call the
+	// aggregator by internal/remote then, and Depth is 1. None: no region has a share.
+	Shares rule.Regions
 	// Depth is how many lease caches stand one above the other in each of them; 0: one.
 	Depth int
 	// Start is the region's clock at the beginning; 0 means noon of a day.
@@ -40,6 +45,9 @@ type Config struct {
 	Liars int
 	// Alone says that there is one PoP, and that no message is lost: see alone.go.
 	Alone bool
+	// RulesEvery is how often a PoP without requests asks for newer rules; 0: the default of the
+	// product.
+	RulesEvery limit.Micros
 	// Grain is how far the goroutines of lease caches may be behind the events: with a
 	// millisecond they wake up to so much too early, and time need not stop at every event.
 	// 0: not at all.
@@ -61,8 +69,10 @@ type World struct {
 	serial   uint64
 	rules    ruleBook
 	counters *counters
-	tiers    []*tier // all, the one that has the counters first
-	replicas []*tier // those that PoPs call
+	crew     crew
+	tiers    []*tier        // all, the one that has the counters first
+	replicas []*tier        // those that PoPs call
+	holders  []*shareholder // of static shares
 	pops     []*pop
 	ref      *referee
 	mail     mail
@@ -85,11 +95,14 @@ func New(c Config, rules ...*Rule) *World {
 	}
 	w := &World{Config: c, now: epochStart, rand: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
 	w.mail = mail{begun: time.Now(), wake: make(chan struct{}, 1), on: c.Relays > 0}
-	w.rules = ruleBook{list: rules}
+	w.rules = ruleBook{list: rules, shares: c.Shares, every: c.RulesEvery}
 	w.rules.compile()
 	w.ref = &referee{w: w, keys: map[counterKey]*account{}, lies: newSeen[uint64](), past: map[*Rule]*Totals{}}
 	w.counters = newCounters(w)
 	top := newTier(w, "region", nil, "")
+	for _, r := range c.Shares {
+		w.holders = append(w.holders, newShareholder(w, r.Name))
+	}
 	for i := range c.Relays {
 		region := ""
 		if c.Regions > 0 {
@@ -117,6 +130,7 @@ func (w *World) Close() {
 	if w.mail.on {
 		time.Sleep(longestCall)
 	}
+	w.crew.stop()
 	w.pops, w.tiers, w.replicas, w.events, w.counters = nil, nil, nil, nil, nil // a bubble that has ended keeps the world
 }
 

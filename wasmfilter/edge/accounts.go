@@ -120,7 +120,9 @@ func (a *accounts) untakeLocal(now lease.Millis, h *hit) {
 func (a *accounts) keep(now, sent lease.Millis, it *item, g lease.Grant, spare int64) {
 	p, key, want, jitter := it.policy, it.key, it.want, a.pop.jitter()
 	var rest lease.Part
+	denied := int64(p.denials.forget(key.Hash))
 	outcome := a.change(now, p, key, func(e *table.Entry) {
+		e.Denied += denied
 		if g.Status == lease.OK && g.Granted == 0 && want.Need > 0 {
 			e.PassOver(&p.terms, now, sent, want, g)
 			return
@@ -139,7 +141,6 @@ func (a *accounts) keep(now, sent lease.Millis, it *item, g lease.Grant, spare i
 	} else {
 		p.lane.giveBack(p, key, rest)
 	}
-	p.denials.forget(key.Hash)
 	if outcome == table.Full && g.Status == lease.Denied { // nothing else remembers it
 		p.denials.remember(key.Hash, now+max(g.AskAfter, 1), now+max(g.RetryAfter, 1), max(want.Need, 1))
 	}
@@ -215,6 +216,9 @@ func (d *denials) remember(hash uint64, until, retryAt lease.Millis, need int64)
 	}
 	*e = denial{hash: hash, until: until, retryAt: retryAt, need: need, refused: refused}
 }
+
+// count adds a refusal of a remembered key that its account does not count.
+func (d *denials) count(hash uint64, cost int64) { d.at(hash).refused += uint64(cost) }
 
 // forget drops the denial of a key whose account has changed, and returns how many
 // units it refused that the account does not count yet.

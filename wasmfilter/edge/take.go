@@ -69,7 +69,9 @@ func (d *taker) takeLease(now lease.Millis, h *hit) lease.Verdict {
 			continue
 		case did.Verdict == lease.Refuse:
 			if outcome == table.Stored {
-				h.rememberDenial(now, e)
+				if h.rememberDenial(now, e); refused && !asks {
+					p.denials.count(h.key.Hash, h.cost)
+				}
 			}
 			return lease.Refuse
 		case outcome == table.Full:
@@ -100,6 +102,7 @@ func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, leas
 		case p.exact && e.Take(&p.terms, now, h.cost).Verdict == lease.Refuse:
 			h.describe(now, e, lease.Refuse)
 			h.rememberDenial(now, e)
+			p.denials.count(h.key.Hash, h.cost)
 			verdict = lease.Refuse
 		case e.Back.Off(now):
 			verdict = lease.Unanswered

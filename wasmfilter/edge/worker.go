@@ -173,6 +173,10 @@ func (w *Worker) Inputs() *rule.Inputs {
 // RulesVersion returns the version of the rules in force, empty if there are none.
 func (w *Worker) RulesVersion() string { return w.rules.version }
 
+// RulesRevision returns the revision of the rules in force as people know it, 0 if they
+// have none; see [rule.Number].
+func (w *Worker) RulesRevision() uint64 { return rule.Number(w.rules.revision) }
+
 // EachRule calls f with the counters of every rule that was ever in force.
 func (w *Worker) EachRule(f func(name string, c *RuleCounts)) {
 	for name, c := range w.rules.counts {

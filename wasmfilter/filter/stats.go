@@ -24,6 +24,7 @@ import (
 //	weir.units_unreported                      units without a lease that the region is not told of
 //	weir.panics                                panics that were caught
 //	weir.config_error                          gauge: 1 while configuration or rules cannot be used
+//	weir.rules_revision                        gauge: revision of the rules in force; 0: they have none
 //	weir.wait_ms                               histogram of waits
 var decisionNames = [edge.Decisions]string{
 	edge.Allowed:       "allowed",
@@ -52,12 +53,14 @@ type stats struct {
 	counters    map[string]metric
 	configError metric
 	raised      uint64
+	revision    metric
 	wait        metric
 }
 
 func (s *stats) define(h host) {
 	s.counters = map[string]metric{}
 	s.configError = h.gauge("weir.config_error")
+	s.revision = h.gauge("weir.rules_revision")
 	s.wait = h.histogram("weir.wait_ms")
 	h.record(s.configError, 0)
 }
@@ -108,6 +111,8 @@ func (s *stats) flush(p *plugin) {
 	s.count(h, "weir.units_lost", &w.Counts.Lost)
 	s.count(h, "weir.units_unreported", &w.Counts.Unreported)
 	s.count(h, "weir.panics", &p.panics)
+	// Each worker writes the one gauge at each tick, so that one that lags behind shows.
+	h.record(s.revision, w.RulesRevision())
 	s.raise(h, w)
 }
 

@@ -341,7 +341,7 @@ func spanOf(l *limit.Limit, t *lease.Terms) limit.Micros {
 	return limit.Micros(min(max(float64(t.Capacity)/rate/10, float64(shortest)), float64(limit.MaxPeriod)))
 }
 
-// horizon is how long a region that does not ask keeps what comes in for it: half a second,
+// horizon is how long a region that does not ask keeps what comes in for it: a third of a second,
 // or until some units have come in, but never more than the bucket holds.
 func horizon(l *limit.Limit) float64 {
 	const some = 8
@@ -349,5 +349,5 @@ func horizon(l *limit.Limit) float64 {
 	if rate == 0 {
 		return 0
 	}
-	return min(max(float64(limit.Second/2), some/rate), float64(s.Burst)/rate)
+	return min(max(float64(limit.Second/3), some/rate), float64(s.Burst)/rate)
 }

@@ -30,6 +30,7 @@ type region struct {
 	due      float64
 	relay    lease.Relay
 	waiting  int
+	renews   lease.Millis // when it looks again whether its lease lasts
 	calls    []call
 	admitted map[lease.Millis]int // by second
 	waited   map[lease.Millis]int // by second
@@ -70,6 +71,9 @@ func (m *model) run(span lease.Millis) {
 			for r.due += r.rate(m.now) / 1000 * (0.5 + m.random.Float64()); r.due >= 1; r.due-- {
 				m.request(r, false)
 			}
+			if m.now == r.renews {
+				m.topUp(r)
+			}
 		}
 	}
 }
@@ -95,9 +99,16 @@ func (m *model) request(r *region, again bool) {
 	default:
 		r.relay.Account.Deny(&m.terms, m.now, 1)
 	}
+	m.topUp(r)
+}
+
+// topUp asks above if the lease runs low, or later when it ends.
+func (m *model) topUp(r *region) {
 	if behind := r.relay.Top(&m.terms, m.now); behind != lease.NoAsk {
 		m.ask(r, behind)
+		return
 	}
+	r.renews = r.relay.Account.RenewAt(&m.terms, m.now)
 }
 
 // ask asks above, for all requests that wait.
@@ -142,6 +153,7 @@ func (m *model) reply(r *region, c call) {
 		r.waiting--
 		m.request(r, true)
 	}
+	m.topUp(r)
 }
 
 func (m *model) giveBack(r *region, p lease.Part) {

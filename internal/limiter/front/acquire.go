@@ -7,7 +7,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // Acquire answers from memory what it can and asks the store for the rest. All asks of
@@ -65,14 +64,6 @@ type acquisition struct {
 	groups                 []*group    // that wait
 	owed                   []*owed     // debts that were passed on
 }
-
-// stage is by when an ask needs its answer.
-type stage uint8
-
-const (
-	atEnd  stage = iota // when the call ends
-	atHalf              // when half of its time is over: others of its group are asked for then
-)
 
 // one decides on an ask that is alone, or lets it wait.
 func (q *acquisition) one(a *limiter.Ask, i int) {
@@ -146,51 +137,6 @@ func (q *acquisition) unavailable(i int) {
 func (q *acquisition) pass(a *limiter.Ask, i int) {
 	q.store.waited.Add(uint64(a.Want.Waiting))
 	q.asking().pass(a, waiter{answers: q.await(i, atEnd), at: i})
-}
-
-// asking is the call's batch.
-func (q *acquisition) asking() *batch {
-	if q.batch == nil {
-		q.batch = q.store.newBatch()
-	}
-	return q.batch
-}
-
-// await notes that grant i comes later.
-func (q *acquisition) await(i int, by stage) *answers {
-	q.awaiting(by).expect(i)
-	return q.answers[by]
-}
-
-func (q *acquisition) awaiting(by stage) *answers {
-	if q.answers[by] == nil {
-		q.answers[by] = newAnswers(q.grants, telemetry.Waiting(q.ctx))
-	}
-	return q.answers[by]
-}
-
-// deadline is the end of a stage.
-func (q *acquisition) deadline(of stage) lease.Millis {
-	if of == atHalf {
-		return q.now + (q.ends-q.now)/2
-	}
-	return q.ends
-}
-
-// send asks the store. A call for a single key may take the store's timeout, also when
-// this caller leaves earlier: others may wait for the same answer, and a client that
-// hangs up must not make them ask again.
-func (q *acquisition) send(ctx context.Context) {
-	b := q.batch
-	if b == nil {
-		return
-	}
-	q.batch = nil
-	if deadline, ok := ctx.Deadline(); ok {
-		left := time.Until(deadline)
-		b.patience = min(b.patience, max(left-left/10, q.store.answers))
-	}
-	q.store.out.Go(func() { b.run(context.WithoutCancel(ctx)) })
 }
 
 // finish asks the store, waits for what is still missing, and leaves the rest

@@ -28,6 +28,7 @@ const (
 	ahead  = reason(lease.Ahead)
 	waited = ahead + 1 // somebody waits
 	report = ahead + 2 // an idle key has something to give back or to report
+	ending = ahead + 3 // its lease ends soon; any other reason comes first
 )
 
 // leaves is how many asks of a budget are left for others who wait.
@@ -78,10 +79,15 @@ func (l *laterKeys) Pop() any {
 // the store holds it up. A key is there once; callers that wait come first.
 func (k key) schedule(now lease.Millis, why reason) {
 	v := &k.Value
-	if v.due == waited || v.due != none && why != waited || v.out > 0 && why != waited {
+	t := &k.Policy.Terms
+	later := v.due == ending || v.due == report && t.Far // any other reason comes first
+	if v.due == waited || v.due != none && !later && why != waited || v.out > 0 && why != waited {
 		return
 	}
 	delay := max(v.budget.wait(now, k.pace(now), why.leaves()), v.pause-now, 0)
+	if why == report && t.Far { // the next ask may bring it up
+		delay = max(delay, t.FarPause())
+	}
 	if v.due != none && v.dueAt <= now+delay {
 		v.due = why
 		return

@@ -35,6 +35,14 @@ type pending struct {
 	other    bool      // it gives back what was granted by another count
 }
 
+// asking is the call's batch.
+func (q *acquisition) asking() *batch {
+	if q.batch == nil {
+		q.batch = q.store.newBatch()
+	}
+	return q.batch
+}
+
 func (s *Store) newBatch() *batch {
 	s.open.Add(1)
 	return &batch{store: s, patience: s.timeout}
@@ -86,6 +94,22 @@ func (b *batch) put(a limiter.Ask, p pending) *pending {
 	b.asks = append(b.asks, a)
 	b.pending = append(b.pending, p)
 	return &b.pending[len(b.pending)-1]
+}
+
+// send asks the store. A call for a single key may take the store's timeout, also when
+// this caller leaves earlier: others may wait for the same answer, and a client that
+// hangs up must not make them ask again.
+func (q *acquisition) send(ctx context.Context) {
+	b := q.batch
+	if b == nil {
+		return
+	}
+	q.batch = nil
+	if deadline, ok := ctx.Deadline(); ok {
+		left := time.Until(deadline)
+		b.patience = min(b.patience, max(left-left/10, q.store.answers))
+	}
+	q.store.out.Go(func() { b.run(context.WithoutCancel(ctx)) })
 }
 
 // run asks the store, hands out each answer as it comes, and returns when all have.

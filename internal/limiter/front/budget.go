@@ -20,6 +20,38 @@ const (
 	kept = askBurst / 2
 )
 
+// asksIn is after how long the key may be asked for on behalf of a caller that waits. A
+// need that fits does not have to wait, see [budget.allow].
+func (k key) asksIn(now lease.Millis, need int64) lease.Millis {
+	v, pace := &k.Value, k.pace(now)
+	if k.fits(now, need) {
+		v.budget.allow(now, pace)
+		if v.due == waited && v.dueAt > now {
+			v.due = none
+		}
+	}
+	if v.due == waited {
+		return max(0, v.dueAt-now)
+	}
+	return v.budget.wait(now, pace, 0)
+}
+
+// fits reports whether a need is within what the last reply left in the store and what the
+// cache would give back for it.
+func (k key) fits(now lease.Millis, need int64) bool {
+	account := &k.Value.relay.Account
+	left := account.Left
+	if now >= account.Reset {
+		left = k.Policy.Terms.Capacity
+	}
+	return need > 0 && need <= left+k.spare(now)
+}
+
+// spare is how many units the cache has of the key, beside what is left in the store.
+func (k key) spare(now lease.Millis) int64 {
+	return k.Value.relay.Account.Held(&k.Policy.Terms, now) + k.Value.relay.Back
+}
+
 // budget is what is left of the asks for a key: a bucket of them, as the time at
 // which it will be full, in µs of the front's clock. The zero value is full.
 type budget struct{ full int64 }
@@ -28,6 +60,15 @@ type budget struct{ full int64 }
 type pace struct {
 	gap   int64 // µs for one ask
 	burst int64 // asks
+}
+
+// pace is how often the key may be asked for: while overrides send back what it has on lease,
+// as often as that of an exact rule.
+func (k key) pace(now lease.Millis) pace {
+	if g := k.Value.overrides; g != nil && now < g.asked+overrideMemory {
+		return pace{}
+	}
+	return paceOf(&k.Policy.Terms, k.Policy.Limit.Spec())
 }
 
 // paceOf is the pace of the asks for a counter of a policy. An exact rule has none: a

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // denials are those of evicted keys of a shard, in a seventeenth of the memory of an
@@ -25,6 +26,9 @@ type bucket [8]denial
 // bucketsFor is how many buckets go with so many entries: of three places for two of
 // them, so that hardly any denial is lost while no more keys are denied than that.
 func bucketsFor(entries int) int { return 3*entries/(2*len(bucket{})) + 1 }
+
+// denials are those of evicted keys of the shard.
+func (k *key) denials() *denials { return &k.store.denials[k.shard.Number()] }
 
 // denial is one of them.
 type denial struct {
@@ -127,4 +131,40 @@ func (d *denials) take(now lease.Millis, hash uint64, t *lease.Terms) (account l
 		*n = denial{}
 	}
 	return account
+}
+
+// refuseEvicted refuses an ask for a key without an entry by the denial that is remembered
+// of it. False if the ask needs an entry: to settle units, to count it where refused
+// requests are charged, or because the store may be asked.
+func (q *acquisition) refuseEvicted(k key, a *limiter.Ask, i int) bool {
+	d := k.denials().find(q.now, k.hash)
+	w := &a.Want
+	if d == nil || a.Policy.Beside != nil || w.Want == 0 || w.Unused > 0 || a.Policy.Limit.ChargesDenied() {
+		return false
+	}
+	t := &a.Policy.Terms
+	relay := lease.Relay{Account: d.account(t)}
+	grant, verdict, _ := relay.Acquire(t, q.now, *w)
+	if verdict != lease.Refuse {
+		return false
+	}
+	q.grants[i] = grant
+	q.answered(verdict)
+	return true
+}
+
+// noteDenied remembers that an ask was denied for which there was no room.
+func (s *Store) noteDenied(now lease.Millis, a *limiter.Ask, g lease.Grant) {
+	if g.Status != lease.Denied || a.Want.Need == 0 || a.Policy.Beside != nil {
+		return
+	}
+	k := s.lock(a)
+	defer k.shard.Unlock()
+	if k.shard.Find(k.hash, a.Policy, a.Key) != nil {
+		return
+	}
+	account := lease.Account{DeniedNeed: min(a.Want.Need, g.Remaining+1), Reset: now + g.Reset, NextAsk: now + g.AskAfter}
+	if d, ok := denialOf(now, k.hash, &account); ok {
+		k.denials().remember(now, d)
+	}
 }

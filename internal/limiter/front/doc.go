@@ -14,6 +14,7 @@
 //	acquire.go   Acquire: each ask finds its key, and a lease or a denial answers it
 //	key.go       the entry of a key, under the lock of its shard
 //	wait.go      what memory does not answer waits for the store
+//	budget.go    when the store may be asked for the key
 //	ask.go       the asks of a call go to the store in a batch
 //	reply.go     the store's grant goes to those who wait; the rest is kept
 //	agenda.go    what the store is asked for later, behind the callers
@@ -27,7 +28,6 @@
 //	debt.go                 units that a caller admitted without a lease
 //	returns.go              units on their way back to the store
 //	slots.go                requests for the slots of a Concurrency limit
-//	budget.go               how often the store is asked for a key
 //	room.go, denials.go     what happens when the cache is full
 //	failure.go              decisions while the store does not answer
 //	drain.go                the orderly end

@@ -99,17 +99,23 @@ func (k *key) findOrAdd(now lease.Millis, a *limiter.Ask) bool {
 	return k.find(now, a) || k.add(now, a)
 }
 
-// denials are those of evicted keys of the shard.
-func (k *key) denials() *denials { return &k.store.denials[k.shard.Number()] }
-
-// topUp puts the key on the agenda if its lease runs low.
+// topUp puts the key on the agenda if its lease runs low, or for when it will end.
 func (k key) topUp(now lease.Millis) {
-	if behind := k.Value.relay.Top(&k.Policy.Terms, now); behind != lease.NoAsk {
+	t := &k.Policy.Terms
+	if behind := k.Value.relay.Top(t, now); behind != lease.NoAsk {
 		k.schedule(now, reason(behind))
+	} else if t.Far {
+		k.renew(now)
 	}
 }
 
-// spare is how many units the cache has of the key, beside what is left in the store.
-func (k key) spare(now lease.Millis) int64 {
-	return k.Value.relay.Account.Held(&k.Policy.Terms, now) + k.Value.relay.Back
+// renew puts the key on the agenda for when its lease ends too soon for another one to arrive.
+func (k key) renew(now lease.Millis) {
+	v := &k.Value
+	at := v.relay.Account.RenewAt(&k.Policy.Terms, now)
+	if at == lease.Never || v.due != none || v.out > 0 {
+		return
+	}
+	v.due, v.dueAt = ending, at
+	k.store.due.add(dueKey{key: k, at: at}, at-now)
 }

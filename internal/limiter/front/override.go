@@ -46,15 +46,6 @@ type override struct {
 // rule.
 const overrideMemory = lease.Millis(limit.Second / limit.Millisecond)
 
-// pace is how often the key may be asked for: while overrides send back what it has on lease,
-// as often as that of an exact rule.
-func (k key) pace(now lease.Millis) pace {
-	if g := k.Value.overrides; g != nil && now < g.asked+overrideMemory {
-		return pace{}
-	}
-	return paceOf(&k.Policy.Terms, k.Policy.Limit.Spec())
-}
-
 // isOverride reports whether a policy has another count than the key itself.
 func (k key) isOverride(p *limiter.Policy) bool {
 	return p != k.Policy && p.Terms.Capacity != k.Policy.Terms.Capacity && p.Limit.Spec().Algorithm != limit.Concurrency

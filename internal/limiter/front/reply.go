@@ -42,6 +42,9 @@ func (p *pending) reply(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 		p.answerPeeks(now, a, g)
 	}
 	p.answerWaiting(now)
+	if p.Policy.Terms.Far && p.override == nil {
+		p.topUp(now)
+	}
 	p.askByOverrides(now, p.override == nil || a.Policy != p.override.policy)
 	if len(v.back) > 0 {
 		p.schedule(now, report)

@@ -113,6 +113,10 @@ func (b *batch) askFor(now lease.Millis, k dueKey) {
 	}
 	why := v.due
 	v.due = none
+	if why == ending {
+		k.topUp(now)
+		return
+	}
 	if now >= k.at && v.budget.wait(now, k.pace(now), why.leaves()) > 0 {
 		k.schedule(now, why) // others asked meanwhile
 		return

@@ -61,33 +61,6 @@ func (s *Store) tooLate(now, delay, ends lease.Millis) bool {
 	return delay > 0 && delay+min(left/2, lease.Millis(s.answers.Milliseconds())) >= left
 }
 
-// asksIn is after how long the key may be asked for on behalf of a caller that waits. A
-// need that fits does not have to wait, see [budget.allow].
-func (k key) asksIn(now lease.Millis, need int64) lease.Millis {
-	v, pace := &k.Value, k.pace(now)
-	if k.fits(now, need) {
-		v.budget.allow(now, pace)
-		if v.due == waited && v.dueAt > now {
-			v.due = none
-		}
-	}
-	if v.due == waited {
-		return max(0, v.dueAt-now)
-	}
-	return v.budget.wait(now, pace, 0)
-}
-
-// fits reports whether a need is within what the last reply left in the store and what the
-// cache would give back for it.
-func (k key) fits(now lease.Millis, need int64) bool {
-	account := &k.Value.relay.Account
-	left := account.Left
-	if now >= account.Reset {
-		left = k.Policy.Terms.Capacity
-	}
-	return need > 0 && need <= left+k.spare(now)
-}
-
 // outOfTime denies an ask that cannot wait until its key may be asked for.
 func (k key) outOfTime(now lease.Millis, need int64, delay lease.Millis) lease.Grant {
 	account, t := &k.Value.relay.Account, &k.Policy.Terms
@@ -103,6 +76,35 @@ func (k key) outOfTime(now lease.Millis, need int64, delay lease.Millis) lease.G
 		Status: lease.Denied, RetryAfter: after, AskAfter: delay,
 		Limit: t.Capacity, Remaining: account.Left, Reset: max(0, account.Reset-now),
 	}
+}
+
+// stage is by when an ask needs its answer.
+type stage uint8
+
+const (
+	atEnd  stage = iota // when the call ends
+	atHalf              // when half of its time is over: others of its group are asked for then
+)
+
+// deadline is the end of a stage.
+func (q *acquisition) deadline(of stage) lease.Millis {
+	if of == atHalf {
+		return q.now + (q.ends-q.now)/2
+	}
+	return q.ends
+}
+
+// await notes that grant i comes later.
+func (q *acquisition) await(i int, by stage) *answers {
+	q.awaiting(by).expect(i)
+	return q.answers[by]
+}
+
+func (q *acquisition) awaiting(by stage) *answers {
+	if q.answers[by] == nil {
+		q.answers[by] = newAnswers(q.grants, telemetry.Waiting(q.ctx))
+	}
+	return q.answers[by]
 }
 
 // answers are the grants that a caller waits for.

@@ -1,6 +1,7 @@
 package limitertest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -123,6 +124,37 @@ func countsOfRequests(t *testing.T, s Subject) {
 			used += granted
 		}
 	}
+}
+
+// limitsOfKeys judges the keys of one rule by limits of their own: no key gets more than its
+// own, and none less, whatever the limits of the keys around it are. A cache without room may
+// deny a unit of a lease that is on its way back.
+func limitsOfKeys(t *testing.T, s Subject) {
+	everyAlgorithm(t, 10, limit.Hour, func(t *testing.T, spec limit.Spec) {
+		for _, terms := range []func(*lease.Terms){exact, func(*lease.Terms) {}} {
+			_, store := s.empty(t)
+			random := rand.New(rand.NewPCG(3, 4))
+			policies, used := make([]*limiter.Policy, 6), make([]int64, 6)
+			for k := range policies {
+				own := spec
+				own.Count = int64(5 * (1 + k%3))
+				policies[k] = policyOf(t, own, terms)
+			}
+			for i := range 150 {
+				k := random.IntN(len(policies))
+				p, granted := policies[k], int64(0)
+				if used[k] < p.Terms.Capacity {
+					granted = 1
+				}
+				g := acquire(t, store, p, fmt.Sprint("key", k), one(1))
+				early := s.Cached && p.Terms.Consistency != lease.Exact && g.Granted < granted
+				if g.Granted != granted && !early || g.Limit != p.Terms.Capacity {
+					t.Fatalf("request %d: key %d has used %d of %d: %+v", i, k, used[k], p.Terms.Capacity, g)
+				}
+				used[k] += g.Granted
+			}
+		}
+	})
 }
 
 // refusedUnits reports units that were refused from memory, where that is charged.

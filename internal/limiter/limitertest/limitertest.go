@@ -89,6 +89,7 @@ func Run(t *testing.T, s Subject) {
 		{"CountersAreApart", countersAreApart},
 		{"CountersOutliveARuleChange", countersOutliveARuleChange},
 		{"CountsOfRequests", countsOfRequests},
+		{"LimitsOfKeys", limitsOfKeys},
 		{"RefusedUnits", refusedUnits},
 		{"KeysAreCopied", keysAreCopied},
 		{"GiveBack", giveBack},

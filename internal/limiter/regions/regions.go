@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// MaxRegions bounds the regions that are told apart. Those beyond it count as one more.
+	// MaxRegions bounds the regions that are counted separately. Those beyond it count as one more.
 	MaxRegions = 64
 	// others is the name of those beyond it.
 	others = "others"
@@ -66,7 +66,7 @@ func New(c Config) *Store {
 	if c.Steady == nil {
 		began := time.Now()
 		if c.Steady = c.Now; c.Now == nil {
-			c.Steady = func() limit.Micros { return limit.Micros(time.Since(began).Microseconds()) + limit.Minute }
+			c.Steady = func() limit.Micros { return limit.Micros(began.UnixMicro() + time.Since(began).Microseconds()) }
 		}
 	}
 	if c.Log == nil {
@@ -80,7 +80,10 @@ func New(c Config) *Store {
 	}
 	silent := c.Metrics.Gauges("weir_region_silent", "1 for a region with static shares that has acknowledged no reply for 3 s: its shares are withheld from the others.", "region")
 	return &Store{
-		links: links{steady: c.Steady, gauge: silent, log: c.Log, known: map[string]*link{}, shrunk: map[shrunk]*limiter.Policy{}},
+		links: links{
+			steady: c.Steady, began: c.Steady(), gauge: silent, log: c.Log,
+			known: map[string]*link{}, before: map[string]lease.Silence{}, shrunk: map[shrunk]*limiter.Policy{},
+		},
 		below: c.Store, now: c.Now, regions: map[string]*region{},
 		table:    table.New[fair.Shares](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
 		asked:    c.Metrics.Counters("weir_region_wants_total", "Wants of the replicas of a region.", "region"),
@@ -151,7 +154,7 @@ func (s *Store) answered(now limit.Micros, a *limiter.Ask, g *lease.Grant) {
 		shares.Granted(p.Limit, &p.Terms, now, r.id, &a.Want, g)
 	})
 	if p.Whole != nil && g.Status <= lease.Denied {
-		g.Limit = p.Whole.Terms.Capacity // clients are told the rule's
+		g.Limit = p.Whole.Terms.Capacity // clients see the limit of the rule
 	}
 }
 

@@ -15,24 +15,30 @@ import (
 
 const (
 	// mostReplicas bounds the replicas of a region of which it is known what was sent to them,
-	// each 550 bytes. One more takes the place of that which has not called for the longest time.
+	// each 700 bytes. One more takes the place of that which has not called for the longest time.
 	mostReplicas = 64
 	// mostShrunk bounds the policies with withheld shares that are kept.
 	mostShrunk = 4096
 	// beforeNext is how long before the end of a window an ask counts as one for the next window as
 	// well: the store behind may decide on it so much later.
 	beforeNext = limit.Second
+	// returnsWithin is how long after the start the first call is of regions that called the
+	// aggregator before this one, and no other aggregator meanwhile.
+	returnsWithin = limit.Minute
 )
 
 // links are the regions with static shares, and when each was silent. It is safe for concurrent use.
 type links struct {
 	steady func() limit.Micros
+	began  limit.Micros
 	gauge  *telemetry.GaugeVec
 	log    *slog.Logger
 
 	mu     sync.Mutex
 	called bool // by any of the regions
+	heard  bool // since it was last saved
 	known  map[string]*link
+	before map[string]lease.Silence // by the aggregator before this one, until the first call
 	shrunk map[shrunk]*limiter.Policy
 }
 
@@ -40,6 +46,7 @@ type links struct {
 type link struct {
 	silence  lease.Silence
 	replicas map[limiter.HolderID]*replica
+	resumed  bool // the silence goes on for the aggregator before this one
 	silent   bool // as was reported last
 }
 
@@ -49,23 +56,27 @@ type replica struct {
 	called limit.Micros
 }
 
-// shrunk names a policy with withheld shares: bit i is set for region i of the policy's.
+// shrunk names a policy with withheld shares.
 type shrunk struct {
 	policy  *limiter.Policy
-	regions uint64
+	regions uint64 // see [limiter.Policy.Without]
 }
 
-// SetRegions replaces the regions that have static shares. Of one that was not among them
-// nothing has been heard, and it has lease.SilentAfter to acknowledge a reply: were it silent at
-// once, a window that begins just after the aggregator would be withheld from all. Call it before
-// the policies with these regions are used.
+// SetRegions replaces the regions that have static shares. A region that was not among them, and
+// that [Store.Load] did not load, has lease.SilentAfter to acknowledge its first reply. If it counted
+// as silent at once, its share of a window that begins just after the aggregator starts would be
+// withheld from all. Call it before the policies with these regions are used.
 func (s *Store) SetRegions(rs rule.Regions) {
 	l, known := &s.links, make(map[string]*link, len(rs))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range rs {
 		if known[r.Name] = l.known[r.Name]; known[r.Name] == nil {
-			known[r.Name] = &link{silence: lease.NewSilence(l.steady(), true), replicas: map[limiter.HolderID]*replica{}}
+			one := &link{replicas: map[limiter.HolderID]*replica{}}
+			if one.silence, one.resumed = l.before[r.Name]; !one.resumed {
+				one.silence = lease.NewSilence(l.steady(), true)
+			}
+			known[r.Name] = one
 		}
 	}
 	for name := range l.known {
@@ -91,21 +102,25 @@ func (s *Store) Called(region string, holder limiter.HolderID, seq, ack uint64) 
 	r := of.replica(holder)
 	if sent, ok := r.sent.Before(ack); ok {
 		of.silence.Hear(sent, now)
+		l.heard = true
 	}
 	r.sent.Note(seq, now)
 	r.called = now
 }
 
-// begin begins with the first call: until then this aggregator stood by, and the regions called
-// another one. Were they silent so long, their shares would be withheld from all until the end of
-// the windows that began then.
+// begin notes the first call. If that comes late, this aggregator stood by until then, and the regions
+// called another one. If that time counted as silence, their shares would be withheld from all until
+// the windows end that began in it.
 func (l *links) begin(now limit.Micros) {
 	if l.called {
 		return
 	}
 	l.called = true
+	clear(l.before)
 	for _, one := range l.known {
-		one.silence = lease.NewSilence(now, true)
+		if !one.resumed || now > l.began+returnsWithin {
+			one.silence = lease.NewSilence(now, true)
+		}
 	}
 }
 
@@ -149,10 +164,7 @@ func (l *links) withheld(now limit.Micros, p *limiter.Policy) *limiter.Policy {
 	}
 	small := l.shrunk[of]
 	if small == nil {
-		small = p.Without(func(name string) bool {
-			one := l.known[name]
-			return one != nil && takes(&one.silence, p, now, steady)
-		})
+		small = p.Without(of.regions)
 		if len(l.shrunk) >= mostShrunk {
 			clear(l.shrunk)
 		}
@@ -204,7 +216,7 @@ func (l *links) report() {
 		case silent && !one.silent:
 			l.log.Warn("a region is silent: its static shares are withheld from the others", "region", name)
 		case one.silent && !silent:
-			l.log.Info("a region is heard again: its static shares are withheld until the windows end that began in its silence", "region", name)
+			l.log.Info("a region is connected again: its static shares are withheld until the windows end that began in its silence", "region", name)
 		}
 		one.silent = silent
 	}

@@ -13,11 +13,12 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// weighed is an aggregator of which us asks, and eu, with a share of a quarter, is heard or not.
+// weighed is an aggregator of which us asks, and eu, with a share of a quarter, is connected or not.
 type weighed struct {
 	t       *testing.T
 	now     limit.Micros
 	store   *regions.Store
+	below   limiter.Store
 	policy  *limiter.Policy
 	metrics *telemetry.Registry
 	seq     map[string]uint64
@@ -35,11 +36,33 @@ func newWeighed(t *testing.T, s limit.Spec) *weighed {
 	w := &weighed{t: t, now: 1_700_000_000*limit.Second/s.Period*s.Period + limit.Second, seq: map[string]uint64{}, metrics: telemetry.NewRegistry("test")}
 	w.policy = limiter.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
 	w.policy.Scope, w.policy.OnFailure, w.policy.Regions = rule.ScopeGlobal, lease.FailureLocal, quarters
-	clock := func() limit.Micros { return w.now }
-	counters := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: clock})
-	w.store = regions.New(regions.Config{Store: counters, MaxKeys: 100, MaxBytes: 1 << 20, Now: clock, Metrics: w.metrics})
+	w.below = memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: w.clock})
+	w.start()
 	w.store.SetRegions(quarters)
 	return w
+}
+
+func (w *weighed) clock() limit.Micros { return w.now }
+
+// start starts the aggregator, with the counters that it had.
+func (w *weighed) start() {
+	w.store = regions.New(regions.Config{Store: w.below, MaxKeys: 100, MaxBytes: 1 << 20, Now: w.clock, Metrics: w.metrics})
+}
+
+// restart saves, lets the time pass, and starts the aggregator again.
+func (w *weighed) restart(after limit.Micros) {
+	w.t.Helper()
+	var records [][]byte
+	w.store.Save(func(r []byte) { records = append(records, r) })
+	w.now += after
+	w.metrics = telemetry.NewRegistry("test")
+	w.start()
+	for _, r := range records {
+		if err := w.store.Load(r); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.store.SetRegions(quarters)
 }
 
 // spend lets us spend all that it gets at once.
@@ -83,7 +106,7 @@ func TestWithheldWindows(t *testing.T) {
 		w.pass(2*limit.Minute, "us")
 		want(75, "eu has never called")
 		w.pass(10*limit.Second, "us", "eu")
-		want(0, "eu is heard again in the window of its share")
+		want(0, "eu is connected again in the window of its share")
 		w.pass(110*limit.Second, "us", "eu")
 		want(100, "eu was heard when the window began")
 		w.pass(20*limit.Second, "us")
@@ -112,7 +135,7 @@ func TestWithheldBucket(t *testing.T) {
 	}
 }
 
-// A log has no windows either, but remembers a period: so long it is withheld after the silence.
+// A log has no windows either, but counts a period: for so long shares are withheld after the silence.
 func TestWithheldLog(t *testing.T) {
 	w := newWeighed(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 100, Period: limit.Minute})
 	w.pass(4*limit.Second, "us")
@@ -143,6 +166,71 @@ func TestStandby(t *testing.T) {
 	}
 }
 
+// An aggregator that starts again withholds what the one before withheld, whether it starts in the
+// window of a share or one began while it was away, until those windows end.
+func TestRestartInSilence(t *testing.T) {
+	w := newWeighed(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute})
+	want := func(n int64, what string) {
+		t.Helper()
+		if got := w.spend(); got != n {
+			t.Errorf("%s: %d units, want %d", what, got, n)
+		}
+	}
+	w.pass(50*limit.Second, "us", "eu")
+	w.pass(30*limit.Second, "us")
+	w.restart(limit.Second)
+	want(75, "eu was silent when the window began, and calls no more")
+	w.pass(5*limit.Second, "us", "eu")
+	want(0, "eu is connected again in the window of its share")
+	w.pass(40*limit.Second, "us", "eu")
+	want(100, "eu was heard when the window began")
+	w.restart(limit.Second)
+	w.pass(54*limit.Second, "us", "eu")
+	w.restart(limit.Second)
+	want(100, "both were heard before the restart and are after it")
+	w.pass(54*limit.Second, "us", "eu")
+	w.restart(10 * limit.Second)
+	w.pass(5*limit.Second, "us", "eu")
+	want(0, "a window that began when nobody was heard, and each took its share")
+}
+
+// What the aggregator before knew is of no use where the regions called another one meanwhile.
+func TestRestartOfStandby(t *testing.T) {
+	w := newWeighed(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour})
+	w.pass(10*limit.Second, "us", "eu")
+	w.restart(limit.Second)
+	w.pass(3 * limit.Hour)
+	w.pass(limit.Second, "us", "eu")
+	if got := w.spend(); got != 100 {
+		t.Errorf("%d units, want 100", got)
+	}
+}
+
+// A clock that was set back hides for how long a region was not heard.
+func TestRestartInThePast(t *testing.T) {
+	w := newWeighed(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute})
+	w.pass(10*limit.Minute, "us")
+	w.restart(-5 * limit.Minute)
+	w.pass(2*limit.Second, "us")
+	if got := w.spend(); got != 0 {
+		t.Errorf("%d units, want none: both regions may have been silent when the window began", got)
+	}
+	w.pass(limit.Minute, "us", "eu")
+	if got := w.spend(); got != 100 {
+		t.Errorf("%d units of the next window, want 100", got)
+	}
+}
+
+// A record that is not one leaves the others as they are.
+func TestLoadDamaged(t *testing.T) {
+	w := newWeighed(t, limit.Spec{Count: 100, Period: limit.Hour})
+	for _, record := range []string{"", "[]", `{"region":5}`, `{"region":"eu","past":[["a"]]}`} {
+		if err := w.store.Load([]byte(record)); err == nil {
+			t.Errorf("%q is accepted", record)
+		}
+	}
+}
+
 // Nothing is withheld from a rule that does not enforce shares.
 func TestWithheldByRule(t *testing.T) {
 	w := newWeighed(t, limit.Spec{Count: 100, Period: limit.Hour})
@@ -152,7 +240,7 @@ func TestWithheldByRule(t *testing.T) {
 	}
 }
 
-// Acknowledgements without a reply, and of replies to others, do not make a region heard.
+// Acknowledgements without a reply, and of replies to others, do not end the silence of a region.
 func TestForeignAcknowledgements(t *testing.T) {
 	w := newWeighed(t, limit.Spec{Count: 100, Period: limit.Hour})
 	for seq := range uint64(20) {

@@ -46,7 +46,7 @@ func All() []*Script { return scripts[:] }
 // For returns the script that decides on a limit.
 func For(l *limit.Limit) *Script { return scripts[l.Spec().Algorithm] }
 
-// The sources. Those of the algorithms are put behind what they share.
+// The sources. Those of the algorithms stand between what they share.
 var (
 	//go:embed lua/clock.lua
 	clockLua string
@@ -60,6 +60,12 @@ var (
 	saveLua string
 	//go:embed lua/askers.lua
 	askersLua string
+	//go:embed lua/lend.lua
+	lendLua string
+	//go:embed lua/keep.lua
+	keepLua string
+	//go:embed lua/answer.lua
+	answerLua string
 	//go:embed lua/foreign.lua
 	foreignLua string
 	//go:embed lua/size.lua
@@ -78,9 +84,9 @@ var (
 
 var scripts = [...]*Script{
 	limit.TokenBucket:   assemble("token_bucket", limit.TokenBucket, bucketArgs, returnsLua+debtLua+tokenBucketLua),
-	limit.FixedWindow:   assemble("fixed_window", limit.FixedWindow, fixedArgs, returnsLua+debtLua+sizeLua+fixedWindowLua),
-	limit.SlidingWindow: assemble("sliding_window", limit.SlidingWindow, slidingArgs, returnsLua+debtLua+sizeLua+slidingWindowLua),
-	limit.SlidingLog:    assemble("sliding_log", limit.SlidingLog, logArgs, returnsLua+debtLua+sizeLua+slidingLogLua),
+	limit.FixedWindow:   assemble("fixed_window", limit.FixedWindow, fixedArgs, returnsLua+debtLua+sizeLua+fixedWindowLua+keepLua+answerLua),
+	limit.SlidingWindow: assemble("sliding_window", limit.SlidingWindow, slidingArgs, returnsLua+debtLua+sizeLua+slidingWindowLua+keepLua+answerLua),
+	limit.SlidingLog:    assemble("sliding_log", limit.SlidingLog, logArgs, returnsLua+debtLua+sizeLua+slidingLogLua+answerLua),
 	limit.Concurrency:   assemble("concurrency", limit.Concurrency, slotArgs, concurrencyLua),
 }
 
@@ -115,7 +121,7 @@ func assemble(name string, a limit.Algorithm, args fields, body string) *Script 
 	}
 	b.WriteString("local " + args.names() + " = struct.unpack('" + args.format() + "', ARGV[1])\n")
 	b.WriteString(clockLua)
-	b.WriteString(strings.NewReplacer("--@ askers\n", askersLua, "--@ save\n", saveLua, "--@ paid\n", paidLua, "--@ foreign\n", foreignLua).Replace(body))
+	b.WriteString(strings.NewReplacer("--@ askers\n", askersLua, "--@ lend\n", lendLua, "--@ save\n", saveLua, "--@ paid\n", paidLua, "--@ foreign\n", foreignLua).Replace(body))
 	source := b.String()
 	sum := sha1.Sum([]byte(source))
 	return &Script{Name: name, SHA: hex.EncodeToString(sum[:]), Source: source}

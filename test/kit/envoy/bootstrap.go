@@ -110,12 +110,12 @@ func (b *Bootstrap) SetTLS(cluster, cert, key, ca, name string) {
 // releases before /healthz do not answer its checks.
 func (b *Bootstrap) DropHealthChecks(name string) { delete(b.named("clusters", name), "health_checks") }
 
-// SetModule says where the filter's code is.
+// SetModule sets where the filter's code is.
 func (b *Bootstrap) SetModule(path string) {
 	b.child(b.child(b.child(b.wasm(), "vm_config"), "code"), "local")["filename"] = path
 }
 
-// SetAccessLog says which file the access log goes to.
+// SetAccessLog sets which file the access log goes to.
 func (b *Bootstrap) SetAccessLog(path string) {
 	b.child(b.first(b.manager(), "access_log"), "typed_config")["path"] = path
 }
@@ -151,7 +151,7 @@ func (b *Bootstrap) SetRouteTimeout(duration string) {
 	b.child(b.first(host, "routes"), "route")["timeout"] = duration
 }
 
-// SetTrustedHops says how many trusted proxies stand before the PoP.
+// SetTrustedHops sets how many trusted proxies stand before the PoP.
 func (b *Bootstrap) SetTrustedHops(n int) { b.manager()["xff_num_trusted_hops"] = n }
 
 // ListenersFrom has Envoy read its listeners from a file, and again whenever that is

@@ -1,4 +1,4 @@
-// Package pki makes certificates for tests, and for trying Weir with TLS: they last a day.
+// Package pki makes certificates for tests, and for trying Weir with TLS.
 package pki
 
 import (
@@ -17,19 +17,23 @@ import (
 	"time"
 )
 
-// life is how long certificates last.
-const life = 24 * time.Hour
+// day is how long certificates of tests last.
+const day = 24 * time.Hour
 
 // Authority signs certificates.
 type Authority struct {
 	Certificate *x509.Certificate
 	PEM         []byte
 	key         *ecdsa.PrivateKey
+	life        time.Duration
 }
 
-// NewAuthority makes one that signs itself.
-func NewAuthority() (*Authority, error) {
-	a := new(Authority)
+// NewAuthority makes one that signs itself. It lasts a day, and so does what it issues.
+func NewAuthority() (*Authority, error) { return NewLastingAuthority(day) }
+
+// NewLastingAuthority is NewAuthority with another time.
+func NewLastingAuthority(life time.Duration) (*Authority, error) {
+	a := &Authority{life: life}
 	cert, _, err := a.issue(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "Weir test authority"}, IsCA: true, BasicConstraintsValid: true,
 		NotAfter: time.Now().Add(life), KeyUsage: x509.KeyUsageCertSign,
@@ -41,7 +45,7 @@ func NewAuthority() (*Authority, error) {
 // Issue makes a certificate for names (DNS names, IP addresses, URIs) and its key, in PEM,
 // for servers and clients.
 func (a *Authority) Issue(subject string, names ...string) (cert, key []byte, err error) {
-	return a.IssueUntil(time.Now().Add(life), subject, names...)
+	return a.IssueUntil(time.Now().Add(a.life), subject, names...)
 }
 
 // IssueUntil is Issue of a certificate that is valid until then.

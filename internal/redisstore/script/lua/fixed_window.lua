@@ -109,14 +109,8 @@ elseif want > 0 then
 end
 if granted > 0 then
   leased = lot > lent and 0 or leased
-  if leased < 2 * count then -- by a larger count it may be more
-    leased = leased + granted < 2 * count and leased + granted or 2 * count
-  end
   lent = lot
-  local till = granted > waiting and exact == 0 and now + ttl or now
-  if till > out then
-    out = till
-  end
+  --@ lend
 end
 
 local retry, reset = 0, 0
@@ -134,14 +128,4 @@ elseif level > 0 or first == 1 and at > 0 then
   reset = at + period - now
 end
 
-if known or asked == 1 then
-  local new = struct.pack('<BI7I5I5I5I7I7', VERSION, at, level, ahead, leased, out, lent)
-  if asking > 0 or before > 0 then
-    new = new .. struct.pack('<I6I4I4', last, asking, before)
-  end
-  local keep = out - now > reset and out - now or reset
-  --@ save
-end
---@ paid
-return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and asking + before > 2 and 1 or 0,
-  granted, rest, lot, starts, ttl, retry, reset)
+local new = struct.pack('<BI7I5I5I5I7I7', VERSION, at, level, ahead, leased, out, lent)

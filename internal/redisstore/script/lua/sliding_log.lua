@@ -174,7 +174,7 @@ local fits = need <= rest
 if fit == 1 and fits then
   need, waiting, want = 0, 0, 0
 end
-local granted, lot, ttl, short = 0, 0, 0, 0
+local granted, lot, starts, ttl, short = 0, 0, 0, 0, 0
 if not fits then
   short = need
   if penal == 1 then
@@ -187,15 +187,9 @@ elseif want > 0 and rest > 0 then
   granted = pause > 0 and need or size(waiting, want, rest, asking + before)
   if granted > 0 then
     lot, ttl = at, 2 * rest >= count and long or brief
-    if leased < 2 * count then -- by a larger count it may be more
-      leased = leased + granted < 2 * count and leased + granted or 2 * count
-    end
-    local till = now
+    --@ lend
     if granted > waiting then
-      lot, till = at + ttl, exact == 0 and now + ttl or now
-    end
-    if till > out then
-      out = till
+      lot = at + ttl
     end
     insert(lot - base, granted)
     rest = pause == 0 and rest - granted or 0
@@ -264,6 +258,3 @@ if known or asked == 1 then
     end
   end
 end
---@ paid
-return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and asking + before > 2 and 1 or 0,
-  granted, rest, lot, 0, ttl, retry, reset)

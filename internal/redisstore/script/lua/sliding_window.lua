@@ -68,7 +68,7 @@ local fits = need <= rest
 if fit == 1 and fits then
   need, waiting, want = 0, 0, 0
 end
-local granted, lot, ttl, short = 0, 0, 0, 0
+local granted, lot, starts, ttl, short = 0, 0, 0, 0, 0
 if not fits then
   short = need
   if penal == 1 then
@@ -85,13 +85,7 @@ elseif want > 0 then
       ttl = at + period - now
     end
     rest, level = rest - granted, level + granted
-    if leased < 2 * count then -- by a larger count it may be more
-      leased = leased + granted < 2 * count and leased + granted or 2 * count
-    end
-    local till = granted > waiting and exact == 0 and now + ttl or now
-    if till > out then
-      out = till
-    end
+    --@ lend
   end
   short = rest == 0 and 1 or 0
 end
@@ -119,14 +113,4 @@ elseif prev > 0 then
   reset = at + period - now
 end
 
-if known or asked == 1 then
-  local new = struct.pack('<BI7I5I5I5I7', VERSION, at, level, prev, leased, out)
-  if asking > 0 or before > 0 then
-    new = new .. struct.pack('<I6I4I4', last, asking, before)
-  end
-  local keep = out - now > reset and out - now or reset
-  --@ save
-end
---@ paid
-return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and asking + before > 2 and 1 or 0,
-  granted, rest, lot, 0, ttl, retry, reset)
+local new = struct.pack('<BI7I5I5I5I7', VERSION, at, level, prev, leased, out)

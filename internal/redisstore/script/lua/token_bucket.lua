@@ -82,13 +82,7 @@ elseif want > 0 then
       ttl = longest
     end
     tokens, level = tokens - granted, level - granted * cost
-    if leased < 2 * count then -- by a larger count it may be more
-      leased = leased + granted < 2 * count and leased + granted or 2 * count
-    end
-    local till = granted > waiting and exact == 0 and now + ttl or now
-    if till > out then
-      out = till
-    end
+    --@ lend
   end
   short = tokens == 0 and 1 or 0
 end

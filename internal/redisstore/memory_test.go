@@ -1,0 +1,71 @@
+package redisstore
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/test/kit/redistest"
+)
+
+// What a server states of its memory is known, and keys that it evicts are counted from
+// the first look on.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	const most = 16 << 20
+	server := redistest.Start(t, "--maxmemory", fmt.Sprint(most), "--maxmemory-policy", "allkeys-lru")
+	s := start(t, Config{Addrs: []string{server.Addr}})
+	eventually(t, func() string {
+		if m := s.Memory(); m.Known != 1 || m.Limit != most || m.Used == 0 || m.Fullest != float64(m.Used)/most {
+			return fmt.Sprintf("%+v", m)
+		}
+		return ""
+	})
+	if n := s.counters.evicted.Load(); n != 0 {
+		t.Errorf("%d keys are counted as evicted, want none before the server is full", n)
+	}
+	value := strings.Repeat("x", 1<<20)
+	for i := range 32 {
+		server.Do("SET", fmt.Sprint("filler", i), value)
+	}
+	eventually(t, func() string {
+		if n, want := s.counters.evicted.Load(), server.Info("stats")["evicted_keys"]; fmt.Sprint(n) != want || n == 0 {
+			return fmt.Sprintf("%d keys are counted as evicted, the server counts %s", n, want)
+		}
+		return ""
+	})
+}
+
+// Evictions are counted from look to look, also those of a server that started again.
+func TestEvictionsAreCountedOnce(t *testing.T) {
+	s := &Store{}
+	n := &node{store: s}
+	for _, c := range []struct{ stated, want uint64 }{{40, 0}, {40, 0}, {43, 3}, {2, 5}, {2, 5}, {4, 7}} {
+		n.noteMemory(memory{evicted: c.stated})
+		if got := s.counters.evicted.Load(); got != c.want {
+			t.Errorf("after a look at %d: %d, want %d", c.stated, got, c.want)
+		}
+	}
+}
+
+// A user that may not ask for the memory, as the ACL of earlier releases has it, may
+// decide: only the memory is not known.
+func TestMemoryIsForbidden(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Do("ACL", "SETUSER", "weir", "on", ">secret", "~weir:*", "+@all", "-info")
+	s := start(t, Config{Addrs: []string{server.Addr}, Username: "weir", Password: func() (string, error) { return "secret", nil }})
+	eventually(t, func() string {
+		if refused := server.Info("commandstats")["cmdstat_info"]; !strings.Contains(refused, "rejected_calls=1") {
+			return "nothing is refused: " + refused
+		}
+		return ""
+	})
+	p := fixedPolicy(t, "r", 5)
+	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
+		t.Errorf("%+v", g)
+	}
+	if m := s.Memory(); m != (Memory{}) {
+		t.Errorf("%+v, want nothing", m)
+	}
+}

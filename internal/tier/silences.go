@@ -1,0 +1,75 @@
+package tier
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir/internal/limiter/regions"
+	"github.com/weirlimit/weir/internal/statefile"
+)
+
+// saveSilences is the time between two saves of when regions were silent. After a kill each of
+// them counts as not heard since the last save, and may do so for lease.SilentAfter.
+const saveSilences = time.Second
+
+// silences keeps when the regions were silent, beside the state file, whose lock it relies on:
+// it is saved more often than the counters, and is small.
+type silences struct {
+	path  string
+	store *regions.Store
+	log   *slog.Logger
+
+	mu     sync.Mutex // one save at a time
+	failed bool       // the last one
+}
+
+// newSilences loads what the process before has saved.
+func newSilences(path string, s *regions.Store, log *slog.Logger) *silences {
+	_, err := statefile.Read(path, s.Load)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		log.Error("it is not known which regions were silent: static shares that they take of windows that began before are not withheld", "file", path, "error", err)
+	}
+	return &silences{path: path, store: s, log: log}
+}
+
+// Run saves, until ctx ends.
+func (s *silences) Run(ctx context.Context) error {
+	tick := time.NewTicker(saveSilences)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		s.save()
+	}
+}
+
+// save writes the file, if a region was heard. A failure is logged when the save before succeeded.
+func (s *silences) save() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.store.Heard() {
+		return
+	}
+	err := s.write()
+	if err != nil && !s.failed {
+		s.log.Error("could not save which regions are silent; the file has what the last save knew", "file", s.path, "error", err)
+	}
+	s.failed = err != nil
+}
+
+func (s *silences) write() error {
+	w, err := statefile.Create(s.path, statefile.Header{Saved: time.Now().UTC(), PID: os.Getpid()})
+	if err != nil {
+		return err
+	}
+	s.store.Save(w.Put)
+	_, err = w.Commit()
+	return err
+}

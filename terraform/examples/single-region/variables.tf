@@ -1,0 +1,53 @@
+variable "upstreams" {
+  description = "What the PoPs protect, host:port."
+  type        = list(string)
+  nullable    = false
+}
+
+variable "images" {
+  description = "Images, each with a tag or digest."
+  type        = object({ regional = string, consul = optional(string, "hashicorp/consul:1.21.0") })
+  nullable    = false
+}
+
+variable "programs" {
+  description = "Programs of machines in S3 (envoy, consul, weir.wasm), each with its SHA-256."
+  type        = map(object({ uri = string, sha256 = string }))
+  nullable    = false
+}
+
+variable "aws_region" {
+  description = "Region of AWS."
+  type        = string
+  default     = "eu-central-1"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^(af|ap|ca|cn|eu|il|me|mx|sa|us)(-gov)?-(central|north|south|east|west|northeast|northwest|southeast|southwest)-[1-9]$", var.aws_region))
+    error_message = "aws_region must be a region of AWS, such as eu-central-1."
+  }
+}
+
+variable "pops" {
+  description = "How many PoPs."
+  type        = object({ min = optional(number, 3), max = optional(number, 12) })
+  default     = {}
+  nullable    = false
+
+  validation {
+    condition     = var.pops.min >= 1 && var.pops.max >= var.pops.min
+    error_message = "pops.min must be 1 or more, and pops.max not less than that: a region without a PoP serves nobody."
+  }
+}
+
+variable "redis" {
+  description = "Size of a node, and the RBAC user group."
+  type        = object({ node_type = optional(string, "cache.r7g.large"), user_group_id = string })
+  nullable    = false
+}
+
+variable "secrets" {
+  description = "ARNs in Secrets Manager by role and file name."
+  type        = object({ pop = map(string), consul = map(string), service = map(string) })
+  nullable    = false
+}

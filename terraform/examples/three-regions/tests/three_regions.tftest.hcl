@@ -1,0 +1,148 @@
+mock_provider "aws" {
+  alias = "eu"
+
+  mock_data "aws_region" {
+    defaults = { region = "eu-central-1" }
+  }
+  mock_data "aws_caller_identity" {
+    defaults = { account_id = "123456789012" }
+  }
+  mock_data "aws_partition" {
+    defaults = { partition = "aws" }
+  }
+  mock_data "aws_ssm_parameter" {
+    defaults = { value = "ami-1" }
+  }
+  mock_resource "aws_vpc" {
+    defaults = { id = "vpc-eu" }
+  }
+  mock_resource "aws_route_table" {
+    defaults = { id = "rtb-eu" }
+  }
+  mock_resource "aws_lb" {
+    defaults = { arn = "arn:aws:elasticloadbalancing:eu-central-1:123456789012:loadbalancer/net/weir/1", dns_name = "weir.eu-central-1.example" }
+  }
+  mock_resource "aws_elasticache_replication_group" {
+    defaults = { configuration_endpoint_address = "redis.eu-central-1.example" }
+  }
+  mock_resource "aws_kms_key" {
+    defaults = { arn = "arn:aws:kms:eu-central-1:123456789012:key/1" }
+  }
+}
+
+mock_provider "aws" {
+  alias = "us"
+
+  mock_data "aws_region" {
+    defaults = { region = "us-east-1" }
+  }
+  mock_data "aws_caller_identity" {
+    defaults = { account_id = "123456789012" }
+  }
+  mock_data "aws_partition" {
+    defaults = { partition = "aws" }
+  }
+  mock_data "aws_ssm_parameter" {
+    defaults = { value = "ami-1" }
+  }
+  mock_resource "aws_vpc" {
+    defaults = { id = "vpc-us" }
+  }
+  mock_resource "aws_route_table" {
+    defaults = { id = "rtb-us" }
+  }
+  mock_resource "aws_lb" {
+    defaults = { arn = "arn:aws:elasticloadbalancing:us-east-1:123456789012:loadbalancer/net/weir/1", dns_name = "weir.us-east-1.example" }
+  }
+  mock_resource "aws_elasticache_replication_group" {
+    defaults = { configuration_endpoint_address = "redis.us-east-1.example" }
+  }
+  mock_resource "aws_kms_key" {
+    defaults = { arn = "arn:aws:kms:us-east-1:123456789012:key/1" }
+  }
+}
+
+mock_provider "aws" {
+  alias = "ap"
+
+  mock_data "aws_region" {
+    defaults = { region = "ap-southeast-1" }
+  }
+  mock_data "aws_caller_identity" {
+    defaults = { account_id = "123456789012" }
+  }
+  mock_data "aws_partition" {
+    defaults = { partition = "aws" }
+  }
+  mock_data "aws_ssm_parameter" {
+    defaults = { value = "ami-1" }
+  }
+  mock_resource "aws_vpc" {
+    defaults = { id = "vpc-ap" }
+  }
+  mock_resource "aws_route_table" {
+    defaults = { id = "rtb-ap" }
+  }
+  mock_resource "aws_lb" {
+    defaults = { arn = "arn:aws:elasticloadbalancing:ap-southeast-1:123456789012:loadbalancer/net/weir/1", dns_name = "weir.ap-southeast-1.example" }
+  }
+  mock_resource "aws_elasticache_replication_group" {
+    defaults = { configuration_endpoint_address = "redis.ap-southeast-1.example" }
+  }
+  mock_resource "aws_kms_key" {
+    defaults = { arn = "arn:aws:kms:ap-southeast-1:123456789012:key/1" }
+  }
+}
+
+
+variables {
+  upstreams = ["app.internal:8443"]
+  images    = { regional = "registry.example/weir-regional:0.1.0", global = "registry.example/weir-global:0.1.0" }
+  programs = {
+    envoy       = { uri = "s3://programs/envoy", sha256 = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb" }
+    consul      = { uri = "s3://programs/consul", sha256 = "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d" }
+    "weir.wasm" = { uri = "s3://programs/weir.wasm", sha256 = "2e7d2c03a9507ae265ecf5b5356885a53393a2029d241394997265a1a25aefc6" }
+  }
+  consul_wan        = ["consul.eu.internal"]
+  redis_user_groups = { eu = "weir", us = "weir", ap = "weir", global = "weir-global" }
+  secrets = {
+    eu = {
+      pop     = { "ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:ca.pem", "cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:cert.pem", "key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key.pem", "client-cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:client-cert.pem", "client-key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:client-key.pem", "consul.json" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-key.pem" }
+      consul  = { "consul.json" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-key.pem" }
+      service = { "ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:ca.pem", "cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:cert.pem", "key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key.pem", "consul.json" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-key.pem", "consul-token" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-token", "redis-password" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:redis-password" }
+    }
+    us = {
+      pop     = { "ca.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:ca.pem", "cert.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:cert.pem", "key.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:key.pem", "client-cert.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:client-cert.pem", "client-key.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:client-key.pem", "consul.json" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul-key.pem" }
+      consul  = { "consul.json" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul-key.pem" }
+      service = { "ca.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:ca.pem", "cert.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:cert.pem", "key.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:key.pem", "consul.json" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul-key.pem", "consul-token" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:consul-token", "redis-password" = "arn:aws:secretsmanager:us-east-1:123456789012:secret:redis-password" }
+    }
+    ap = {
+      pop     = { "ca.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:ca.pem", "cert.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:cert.pem", "key.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:key.pem", "client-cert.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:client-cert.pem", "client-key.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:client-key.pem", "consul.json" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul-key.pem" }
+      consul  = { "consul.json" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul-key.pem" }
+      service = { "ca.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:ca.pem", "cert.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:cert.pem", "key.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:key.pem", "consul.json" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul-key.pem", "consul-token" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:consul-token", "redis-password" = "arn:aws:secretsmanager:ap-southeast-1:123456789012:secret:redis-password" }
+    }
+    global = { "ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:ca.pem", "cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:cert.pem", "key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key.pem", "consul.json" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-key.pem", "consul-token" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-token", "redis-password" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:redis-password" }
+  }
+}
+
+# Each provider is mocked with a region of its own, so this shows which one a module got.
+run "three_regions" {
+  assert {
+    condition     = output.regions == { eu = "eu-central-1", us = "us-east-1", ap = "ap-southeast-1" }
+    error_message = "A module did not get the provider of its region."
+  }
+  assert {
+    condition     = { for n, m in { eu = module.eu, us = module.us, ap = module.ap } : n => m.network.vpc_id } == { eu = "vpc-eu", us = "vpc-us", ap = "vpc-ap" }
+    error_message = "The resources of a region were made with the provider of another one."
+  }
+  assert {
+    condition     = module.global.regions == tolist(["ap", "eu", "us"])
+    error_message = "Clients must be led to three regions."
+  }
+}
+
+run "nobody_to_join" {
+  command = plan
+  variables { consul_wan = [] }
+  expect_failures = [var.consul_wan]
+}

@@ -1,0 +1,11 @@
+terraform {
+  required_version = ">= 1.9, < 2.0"
+
+  required_providers {
+    aws = {
+      source                = "hashicorp/aws"
+      version               = ">= 6.0, < 7.0"
+      configuration_aliases = [aws.requester, aws.accepter]
+    }
+  }
+}

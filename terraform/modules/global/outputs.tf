@@ -1,0 +1,9 @@
+output "address" {
+  description = "DNS name of the accelerator; null without."
+  value       = one(aws_globalaccelerator_accelerator.this[*].dns_name)
+}
+
+output "regions" {
+  description = "Names of the regions that clients are led to."
+  value       = sort(keys(var.regions))
+}

@@ -1,0 +1,98 @@
+variable "home" {
+  description = "Output cell of the region with the aggregators: the primary of Consul."
+  type = object({
+    name       = string
+    aws_region = string
+    network = object({
+      vpc_id                  = string
+      cidr                    = string
+      public_subnet_ids       = list(string)
+      private_subnet_ids      = list(string)
+      private_route_table_ids = list(string)
+    })
+    kms_key_arn             = string
+    agent_security_group_id = string
+    consul_tag              = string
+  })
+  nullable = false
+}
+
+variable "regions" {
+  description = "All regions, home among them, by name: region of AWS, addresses, ARN and port of the load balancer."
+  type = map(object({
+    aws_region    = string
+    cidr          = string
+    balancer_arn  = string
+    balancer_port = number
+    weight        = optional(number, 128) # 0 to 255; only with clients that have two regions equally near
+  }))
+  nullable = false
+
+  validation {
+    condition     = length(var.regions) > 0 && length(distinct([for r in values(var.regions) : r.cidr])) == length(var.regions)
+    error_message = "regions must have one region or more, each with addresses (cidr) of its own."
+  }
+  validation {
+    condition     = length(distinct([for r in values(var.regions) : r.balancer_port])) <= 1
+    error_message = "regions must all have the same balancer_port: clients have one address and one port."
+  }
+  validation {
+    condition     = contains(keys(var.regions), var.home.name)
+    error_message = "regions must have the region home, too."
+  }
+}
+
+variable "accelerator" {
+  description = "One address for clients, which leads to the nearest region that is healthy (Global Accelerator)."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "replicas" {
+  description = "How many aggregators: as replicas of the submodule service of the module region."
+  type        = object({ min = optional(number, 2), max = optional(number, 4), cpu_percent = optional(number, 50) })
+  default     = {}
+  nullable    = false
+
+  validation {
+    condition     = var.replicas.min >= 1 && var.replicas.max >= var.replicas.min
+    error_message = "replicas.min must be 1 or more, and replicas.max not less than that."
+  }
+}
+
+variable "redis" {
+  description = "Redis of the aggregators alone: a region's counters are others, under the same names."
+  type = object({
+    node_type     = optional(string, "cache.t4g.small")
+    shards        = optional(number, 3)
+    replicas      = optional(number, 1)
+    user_group_id = string
+    user          = optional(string, "weir")
+  })
+  nullable = false
+}
+
+variable "images" {
+  description = "Images of weir-global and of Consul, each with a tag or digest."
+  type        = object({ weir = string, consul = string })
+  nullable    = false
+}
+
+variable "secrets" {
+  description = "ARNs in Secrets Manager by file name, in the region home, as secrets.service of the module region. The certificate is for weir-global."
+  type        = map(string)
+  nullable    = false
+
+  validation {
+    condition     = length(setsubtract(["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"], keys(var.secrets))) == 0
+    error_message = "secrets must have ca.pem, cert.pem, key.pem, consul.json, consul-ca.pem, consul-cert.pem, consul-key.pem, consul-token and redis-password."
+  }
+}
+
+variable "alarm_actions" {
+  description = "ARNs that alarms notify."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}

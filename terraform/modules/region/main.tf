@@ -1,0 +1,149 @@
+data "aws_region" "current" {
+  lifecycle {
+    postcondition {
+      condition     = self.region == var.aws_region
+      error_message = "The region ${var.name} must be in ${var.aws_region}, and its provider is for ${self.region}: pass the alias of ${var.aws_region} in providers."
+    }
+  }
+}
+
+data "aws_caller_identity" "current" {}
+
+data "aws_partition" "current" {}
+
+data "aws_ssm_parameter" "image" {
+  name = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64"
+}
+
+locals {
+  name     = "weir-${var.name}"
+  network  = one(concat(module.network[*].network, var.network[*]))
+  image_id = coalesce(var.image_id, data.aws_ssm_parameter.image.value)
+  root     = "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:root"
+
+  # Each role may find Consul's servers, and read its own secrets and programs.
+  find = { Effect = "Allow", Action = ["ec2:DescribeInstances"], Resource = "*" } # has no resources
+  policies = { for role, secrets in { pop = var.secrets.pop, consul = var.secrets.consul } : role => jsonencode({ Version = "2012-10-17", Statement = concat(
+    [
+      local.find,
+      { Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = distinct(values(secrets)) },
+      { Effect = "Allow", Action = ["s3:GetObject"], Resource = [for name, p in var.programs :
+      "arn:${data.aws_partition.current.partition}:s3:::${trimprefix(p.uri, "s3://")}" if role == "pop" || name == "consul"] },
+    ],
+    [for keys in length(var.secrets_key_arns) > 0 ? [var.secrets_key_arns] : [] : { Effect = "Allow", Action = ["kms:Decrypt"], Resource = keys }],
+  ) }) }
+}
+
+resource "aws_kms_key" "this" {
+  description             = "Weir in ${var.name}: disks, logs, and Redis at rest"
+  enable_key_rotation     = true
+  deletion_window_in_days = 30
+  policy = jsonencode({ Version = "2012-10-17", Statement = [
+    { Effect = "Allow", Action = "kms:*", Resource = "*", Principal = { AWS = local.root } },
+    {
+      Effect    = "Allow", Action = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"], Resource = "*"
+      Principal = { Service = "logs.${var.aws_region}.amazonaws.com" }
+    },
+    {
+      Effect    = "Allow", Action = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey", "kms:CreateGrant"], Resource = "*"
+      Principal = { AWS = "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling" }
+    },
+  ] })
+}
+
+module "network" {
+  source = "./modules/network"
+  count  = var.network == null ? 1 : 0
+
+  name  = local.name
+  cidr  = var.cidr
+  zones = var.zones
+}
+
+module "bootstrap" {
+  source = "../bootstrap"
+
+  region = var.name
+  pop    = var.pop
+  consul = {
+    primary  = var.primary
+    servers  = var.consul.servers
+    join     = ["provider=aws region=${var.aws_region} tag_key=weir-consul-server tag_value=${local.name}"]
+    join_wan = var.consul_wan
+  }
+  service = {
+    replicas       = var.replicas.min
+    redis          = [module.redis.address]
+    redis_username = var.redis.user
+  }
+  machine = { programs = var.programs, pop_secrets = var.secrets.pop, consul_secrets = var.secrets.consul }
+}
+
+module "redis" {
+  source = "./modules/redis"
+
+  name          = local.name
+  vpc_id        = local.network.vpc_id
+  subnet_ids    = local.network.private_subnet_ids
+  node_type     = var.redis.node_type
+  shards        = var.redis.shards
+  replicas      = var.redis.replicas
+  user_group_id = var.redis.user_group_id
+  kms_key_arn   = aws_kms_key.this.arn
+  clients       = { weir-regional = module.service.security_group_id }
+  alarm_actions = var.alarm_actions
+}
+
+module "consul" {
+  source = "./modules/consul"
+
+  name          = local.name
+  vpc_id        = local.network.vpc_id
+  subnet_ids    = local.network.private_subnet_ids
+  servers       = var.consul.servers
+  instance_type = var.consul.instance_type
+  image_id      = local.image_id
+  user_data     = module.bootstrap.consul_user_data
+  policy        = local.policies.consul
+  kms_key_arn   = aws_kms_key.this.arn
+  peer_cidrs    = values(var.peers)
+}
+
+module "service" {
+  source = "./modules/service"
+
+  name                    = local.name
+  program                 = "weir-regional"
+  network                 = { vpc_id = local.network.vpc_id, private_subnet_ids = local.network.private_subnet_ids }
+  images                  = var.images
+  environment             = module.bootstrap.regional_environment
+  consul_agent            = module.bootstrap.consul_client_json
+  secrets                 = var.secrets.service
+  secrets_key_arns        = var.secrets_key_arns
+  task_policy             = jsonencode({ Version = "2012-10-17", Statement = [local.find] })
+  kms_key_arn             = aws_kms_key.this.arn
+  agent_security_group_id = module.consul.agent_security_group_id
+  redis_security_group_id = module.redis.security_group_id
+  callers                 = { groups = { PoPs = module.edge.security_group_id } }
+  calls                   = merge(var.peers, { (var.name) = local.network.cidr })
+  size                    = var.size
+  replicas                = var.replicas
+  alarm_actions           = var.alarm_actions
+}
+
+module "edge" {
+  source = "./modules/edge"
+
+  name                      = local.name
+  network                   = { vpc_id = local.network.vpc_id, public_subnet_ids = local.network.public_subnet_ids, private_subnet_ids = local.network.private_subnet_ids }
+  pops                      = var.pops
+  ports                     = { client = 10000, health = 10002 } # as the module bootstrap has them
+  upstream_ports            = [for u in var.pop.upstreams : tonumber(split(":", u)[1])]
+  image_id                  = local.image_id
+  user_data                 = module.bootstrap.pop_user_data
+  policy                    = local.policies.pop
+  kms_key_arn               = aws_kms_key.this.arn
+  agent_security_group_id   = module.consul.agent_security_group_id
+  service_security_group_id = module.service.security_group_id
+  alarm_actions             = var.alarm_actions
+}

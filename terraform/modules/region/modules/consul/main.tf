@@ -1,0 +1,186 @@
+# Every machine and task with an agent is in the group of agents; servers are in both.
+resource "aws_security_group" "agent" {
+  name        = "${var.name}-consul-agent"
+  description = "Consul agents: gossip within the region"
+  vpc_id      = var.vpc_id
+}
+
+resource "aws_security_group" "server" {
+  name        = "${var.name}-consul-server"
+  description = "Consul servers: calls of agents, and other regions"
+  vpc_id      = var.vpc_id
+}
+
+locals {
+  gossip = { tcp = "tcp", udp = "udp" }
+  wan = merge([for cidr in var.peer_cidrs : {
+    "rpc ${cidr}"        = { cidr = cidr, port = 8300, protocol = "tcp" }
+    "gossip tcp ${cidr}" = { cidr = cidr, port = 8302, protocol = "tcp" }
+    "gossip udp ${cidr}" = { cidr = cidr, port = 8302, protocol = "udp" }
+  }]...)
+}
+
+resource "aws_vpc_security_group_ingress_rule" "gossip" {
+  for_each = local.gossip
+
+  security_group_id            = aws_security_group.agent.id
+  referenced_security_group_id = aws_security_group.agent.id
+  description                  = "gossip ${each.key}"
+  ip_protocol                  = each.value
+  from_port                    = 8301
+  to_port                      = 8301
+}
+
+resource "aws_vpc_security_group_ingress_rule" "rpc" {
+  security_group_id            = aws_security_group.server.id
+  referenced_security_group_id = aws_security_group.agent.id
+  description                  = "calls of agents"
+  ip_protocol                  = "tcp"
+  from_port                    = 8300
+  to_port                      = 8300
+}
+
+resource "aws_vpc_security_group_ingress_rule" "wan_of_this_region" {
+  for_each = local.gossip
+
+  security_group_id            = aws_security_group.server.id
+  referenced_security_group_id = aws_security_group.server.id
+  description                  = "gossip of servers ${each.key}"
+  ip_protocol                  = each.value
+  from_port                    = 8302
+  to_port                      = 8302
+}
+
+resource "aws_vpc_security_group_ingress_rule" "wan" {
+  for_each = local.wan
+
+  security_group_id = aws_security_group.server.id
+  cidr_ipv4         = each.value.cidr
+  description       = "other region: ${each.key}"
+  ip_protocol       = each.value.protocol
+  from_port         = each.value.port
+  to_port           = each.value.port
+}
+
+resource "aws_vpc_security_group_egress_rule" "agent" {
+  for_each = local.gossip
+
+  security_group_id            = aws_security_group.agent.id
+  referenced_security_group_id = aws_security_group.agent.id
+  description                  = "gossip ${each.key}"
+  ip_protocol                  = each.value
+  from_port                    = 8301
+  to_port                      = 8301
+}
+
+resource "aws_vpc_security_group_egress_rule" "rpc" {
+  security_group_id            = aws_security_group.agent.id
+  referenced_security_group_id = aws_security_group.server.id
+  description                  = "calls of servers"
+  ip_protocol                  = "tcp"
+  from_port                    = 8300
+  to_port                      = 8300
+}
+
+resource "aws_vpc_security_group_egress_rule" "https" {
+  security_group_id = aws_security_group.agent.id
+  cidr_ipv4         = "0.0.0.0/0"
+  description       = "interfaces of AWS: programs, secrets, logs"
+  ip_protocol       = "tcp"
+  from_port         = 443
+  to_port           = 443
+}
+
+resource "aws_vpc_security_group_egress_rule" "wan_of_this_region" {
+  for_each = local.gossip
+
+  security_group_id            = aws_security_group.server.id
+  referenced_security_group_id = aws_security_group.server.id
+  description                  = "gossip of servers ${each.key}"
+  ip_protocol                  = each.value
+  from_port                    = 8302
+  to_port                      = 8302
+}
+
+resource "aws_vpc_security_group_egress_rule" "wan" {
+  for_each = local.wan
+
+  security_group_id = aws_security_group.server.id
+  cidr_ipv4         = each.value.cidr
+  description       = "other region: ${each.key}"
+  ip_protocol       = each.value.protocol
+  from_port         = each.value.port
+  to_port           = each.value.port
+}
+
+resource "aws_iam_role" "server" {
+  name_prefix        = "${var.name}-consul-"
+  assume_role_policy = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = "sts:AssumeRole", Principal = { Service = "ec2.amazonaws.com" } }] })
+}
+
+resource "aws_iam_role_policy" "server" {
+  name   = "consul"
+  role   = aws_iam_role.server.id
+  policy = var.policy
+}
+
+resource "aws_iam_instance_profile" "server" {
+  name_prefix = "${var.name}-consul-"
+  role        = aws_iam_role.server.name
+}
+
+resource "aws_launch_template" "server" {
+  name_prefix            = "${var.name}-consul-"
+  image_id               = var.image_id
+  instance_type          = var.instance_type
+  user_data              = base64gzip(var.user_data)
+  vpc_security_group_ids = [aws_security_group.agent.id, aws_security_group.server.id]
+  update_default_version = true
+
+  iam_instance_profile {
+    arn = aws_iam_instance_profile.server.arn
+  }
+  metadata_options {
+    http_endpoint = "enabled"
+    http_tokens   = "required"
+  }
+  block_device_mappings {
+    device_name = "/dev/xvda"
+    ebs {
+      volume_size = 20
+      volume_type = "gp3"
+      encrypted   = true
+      kms_key_id  = var.kms_key_arn
+    }
+  }
+}
+
+resource "aws_autoscaling_group" "server" {
+  name_prefix         = "${var.name}-consul-"
+  min_size            = var.servers
+  max_size            = var.servers
+  desired_capacity    = var.servers
+  vpc_zone_identifier = var.subnet_ids
+
+  launch_template {
+    id      = aws_launch_template.server.id
+    version = aws_launch_template.server.latest_version
+  }
+  instance_refresh {
+    strategy = "Rolling"
+    preferences {
+      min_healthy_percentage = 66 # one server of three at a time: a majority stays
+      instance_warmup        = 120
+    }
+  }
+  tag {
+    key                 = "weir-consul-server"
+    value               = var.name
+    propagate_at_launch = true
+  }
+  tag {
+    key                 = "Name"
+    value               = "${var.name}-consul"
+    propagate_at_launch = true
+  }
+}

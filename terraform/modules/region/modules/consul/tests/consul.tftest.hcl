@@ -1,0 +1,45 @@
+mock_provider "aws" {}
+
+variables {
+  name        = "weir-eu"
+  vpc_id      = "vpc-1"
+  subnet_ids  = ["subnet-1", "subnet-2", "subnet-3"]
+  image_id    = "ami-1"
+  user_data   = "#cloud-config"
+  policy      = "{}"
+  kms_key_arn = "arn:aws:kms:eu-central-1:123456789012:key/1"
+  peer_cidrs  = ["10.2.0.0/16"]
+}
+
+run "edges" {
+  assert {
+    condition     = toset([for r in aws_vpc_security_group_ingress_rule.wan : "${r.cidr_ipv4} ${r.ip_protocol} ${r.from_port}-${r.to_port}"]) == toset(["10.2.0.0/16 tcp 8300-8300", "10.2.0.0/16 tcp 8302-8302", "10.2.0.0/16 udp 8302-8302"])
+    error_message = "Other regions may reach the WAN ports of the servers, and nothing else."
+  }
+  assert {
+    condition     = alltrue([for r in concat(values(aws_vpc_security_group_ingress_rule.gossip), [aws_vpc_security_group_ingress_rule.rpc]) : r.cidr_ipv4 == null])
+    error_message = "Within the region only agents may reach Consul."
+  }
+  assert {
+    condition     = aws_launch_template.server.metadata_options[0].http_tokens == "required" && aws_launch_template.server.block_device_mappings[0].ebs[0].encrypted == "true"
+    error_message = "Machines must demand tokens for metadata, and encrypt their disks."
+  }
+  assert {
+    condition     = aws_autoscaling_group.server.min_size == 3 && aws_autoscaling_group.server.max_size == 3
+    error_message = "There must be as many servers as were asked for."
+  }
+}
+
+run "alone" {
+  variables { peer_cidrs = [] }
+  assert {
+    condition     = length(aws_vpc_security_group_ingress_rule.wan) == 0
+    error_message = "Without other regions no port is open to networks."
+  }
+}
+
+run "two_servers" {
+  command = plan
+  variables { servers = 2 }
+  expect_failures = [var.servers]
+}

@@ -1,0 +1,95 @@
+data "aws_region" "current" {}
+
+resource "aws_vpc" "this" {
+  cidr_block           = var.cidr
+  enable_dns_support   = true
+  enable_dns_hostnames = true
+  tags                 = { Name = var.name }
+}
+
+resource "aws_internet_gateway" "this" {
+  vpc_id = aws_vpc.this.id
+  tags   = { Name = var.name }
+}
+
+resource "aws_subnet" "public" {
+  for_each = { for i, zone in var.zones : zone => i }
+
+  vpc_id            = aws_vpc.this.id
+  availability_zone = each.key
+  cidr_block        = cidrsubnet(var.cidr, 4, each.value)
+  tags              = { Name = "${var.name}-public-${each.key}" }
+}
+
+resource "aws_subnet" "private" {
+  for_each = { for i, zone in var.zones : zone => i }
+
+  vpc_id            = aws_vpc.this.id
+  availability_zone = each.key
+  cidr_block        = cidrsubnet(var.cidr, 4, each.value + 8)
+  tags              = { Name = "${var.name}-private-${each.key}" }
+}
+
+resource "aws_route_table" "public" {
+  vpc_id = aws_vpc.this.id
+  tags   = { Name = "${var.name}-public" }
+}
+
+resource "aws_route" "internet" {
+  route_table_id         = aws_route_table.public.id
+  destination_cidr_block = "0.0.0.0/0"
+  gateway_id             = aws_internet_gateway.this.id
+}
+
+resource "aws_route_table_association" "public" {
+  for_each = aws_subnet.public
+
+  subnet_id      = each.value.id
+  route_table_id = aws_route_table.public.id
+}
+
+# One gateway per zone: a zone that fails takes none of the others along.
+resource "aws_eip" "nat" {
+  for_each = aws_subnet.public
+
+  domain = "vpc"
+  tags   = { Name = "${var.name}-${each.key}" }
+}
+
+resource "aws_nat_gateway" "this" {
+  for_each = aws_subnet.public
+
+  subnet_id     = each.value.id
+  allocation_id = aws_eip.nat[each.key].id
+  tags          = { Name = "${var.name}-${each.key}" }
+}
+
+resource "aws_route_table" "private" {
+  for_each = aws_subnet.private
+
+  vpc_id = aws_vpc.this.id
+  tags   = { Name = "${var.name}-private-${each.key}" }
+}
+
+resource "aws_route" "nat" {
+  for_each = aws_route_table.private
+
+  route_table_id         = each.value.id
+  destination_cidr_block = "0.0.0.0/0"
+  nat_gateway_id         = aws_nat_gateway.this[each.key].id
+}
+
+resource "aws_route_table_association" "private" {
+  for_each = aws_subnet.private
+
+  subnet_id      = each.value.id
+  route_table_id = aws_route_table.private[each.key].id
+}
+
+# Programs of machines come from S3, and images from layers there: not through the NAT gateways.
+resource "aws_vpc_endpoint" "s3" {
+  vpc_id          = aws_vpc.this.id
+  service_name    = "com.amazonaws.${data.aws_region.current.region}.s3"
+  route_table_ids = [for t in aws_route_table.private : t.id]
+  tags            = { Name = "${var.name}-s3" }
+}

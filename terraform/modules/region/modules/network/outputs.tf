@@ -1,0 +1,10 @@
+output "network" {
+  description = "The network, as the variable network of the module region has it."
+  value = {
+    vpc_id                  = aws_vpc.this.id
+    cidr                    = var.cidr
+    public_subnet_ids       = [for s in aws_subnet.public : s.id]
+    private_subnet_ids      = [for s in aws_subnet.private : s.id]
+    private_route_table_ids = [for t in aws_route_table.private : t.id]
+  }
+}

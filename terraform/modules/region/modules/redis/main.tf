@@ -1,0 +1,88 @@
+resource "aws_elasticache_subnet_group" "this" {
+  name       = var.name
+  subnet_ids = var.subnet_ids
+}
+
+resource "aws_security_group" "this" {
+  name        = "${var.name}-redis"
+  description = "Redis: from the service alone"
+  vpc_id      = var.vpc_id
+}
+
+resource "aws_vpc_security_group_ingress_rule" "clients" {
+  for_each = var.clients
+
+  security_group_id            = aws_security_group.this.id
+  referenced_security_group_id = each.value
+  description                  = each.key
+  ip_protocol                  = "tcp"
+  from_port                    = 6379
+  to_port                      = 6379
+}
+
+# internal/redisstore/README.md has the reason for each.
+resource "aws_elasticache_parameter_group" "this" {
+  name        = var.name
+  family      = "valkey8"
+  description = "Counters of Weir"
+
+  dynamic "parameter" {
+    for_each = {
+      cluster-enabled  = "yes"
+      maxmemory-policy = "noeviction"
+      timeout          = "0"
+      tcp-keepalive    = "60"
+    }
+    content {
+      name  = parameter.key
+      value = parameter.value
+    }
+  }
+}
+
+resource "aws_elasticache_replication_group" "this" {
+  replication_group_id       = var.name
+  description                = "Counters of Weir"
+  engine                     = "valkey"
+  engine_version             = "8.0"
+  node_type                  = var.node_type
+  port                       = 6379
+  parameter_group_name       = aws_elasticache_parameter_group.this.name
+  cluster_mode               = "enabled"
+  num_node_groups            = var.shards
+  replicas_per_node_group    = var.replicas
+  automatic_failover_enabled = true # cluster mode demands it, with 0 replicas too
+  multi_az_enabled           = var.replicas > 0
+  subnet_group_name          = aws_elasticache_subnet_group.this.name
+  security_group_ids         = [aws_security_group.this.id]
+  transit_encryption_enabled = true
+  transit_encryption_mode    = "required"
+  at_rest_encryption_enabled = true
+  kms_key_id                 = var.kms_key_arn
+  user_group_ids             = [var.user_group_id]
+  snapshot_retention_limit   = 0 # counters are ephemeral
+  auto_minor_version_upgrade = true
+  apply_immediately          = false
+}
+
+# Memory that is full refuses new keys, and evictions would admit too much.
+resource "aws_cloudwatch_metric_alarm" "this" {
+  for_each = {
+    memory    = { metric = "DatabaseMemoryUsagePercentage", threshold = 80, text = "New keys will be refused: add shards, or shorten periods." }
+    evictions = { metric = "Evictions", threshold = 0, text = "maxmemory-policy is not noeviction: limits leak." }
+    cpu       = { metric = "EngineCPUUtilization", threshold = 50, text = "The core that decides is half used: add shards." }
+  }
+
+  alarm_name          = "${var.name}-redis-${each.key}"
+  alarm_description   = each.value.text
+  namespace           = "AWS/ElastiCache"
+  metric_name         = each.value.metric
+  dimensions          = { ReplicationGroupId = aws_elasticache_replication_group.this.id }
+  statistic           = "Maximum"
+  period              = 60
+  evaluation_periods  = 3
+  threshold           = each.value.threshold
+  comparison_operator = "GreaterThanThreshold"
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = var.alarm_actions
+}

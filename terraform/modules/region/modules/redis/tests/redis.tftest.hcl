@@ -1,0 +1,63 @@
+mock_provider "aws" {}
+
+variables {
+  name          = "weir-eu"
+  vpc_id        = "vpc-1"
+  subnet_ids    = ["subnet-1", "subnet-2"]
+  kms_key_arn   = "arn:aws:kms:eu-central-1:123456789012:key/1"
+  user_group_id = "weir"
+  clients       = { weir-regional = "sg-service" }
+}
+
+run "safe" {
+  assert {
+    condition     = aws_elasticache_replication_group.this.transit_encryption_enabled && aws_elasticache_replication_group.this.transit_encryption_mode == "required"
+    error_message = "Redis must speak TLS and nothing else."
+  }
+  assert {
+    condition     = aws_elasticache_replication_group.this.user_group_ids == toset(["weir"])
+    error_message = "Redis must ask for a user."
+  }
+  assert {
+    condition     = alltrue([for r in aws_vpc_security_group_ingress_rule.clients : r.cidr_ipv4 == null && r.referenced_security_group_id == "sg-service" && r.from_port == 6379 && r.to_port == 6379])
+    error_message = "Redis must be open to the service alone, and never to a network."
+  }
+  assert {
+    condition     = contains([for p in aws_elasticache_parameter_group.this.parameter : "${p.name}=${p.value}"], "maxmemory-policy=noeviction")
+    error_message = "With another policy than noeviction limits leak."
+  }
+  assert {
+    condition     = contains([for p in aws_elasticache_parameter_group.this.parameter : "${p.name}=${p.value}"], "cluster-enabled=yes") && aws_elasticache_replication_group.this.num_node_groups == 3
+    error_message = "Redis must be a cluster."
+  }
+  assert {
+    condition     = aws_elasticache_replication_group.this.at_rest_encryption_enabled == "true" && aws_elasticache_replication_group.this.kms_key_id == var.kms_key_arn
+    error_message = "What is on disk must be encrypted with the given key."
+  }
+}
+
+run "without_replicas" {
+  variables { replicas = 0 }
+  assert {
+    condition     = aws_elasticache_replication_group.this.replicas_per_node_group == 0 && !aws_elasticache_replication_group.this.multi_az_enabled
+    error_message = "Without replicas there is no second zone for a master."
+  }
+}
+
+run "node_without_cluster_mode" {
+  command = plan
+  variables { node_type = "cache.m1.small" }
+  expect_failures = [var.node_type]
+}
+
+run "two_masters" {
+  command = plan
+  variables { shards = 2 }
+  expect_failures = [var.shards]
+}
+
+run "everybody_may_use_it" {
+  command = plan
+  variables { user_group_id = "" }
+  expect_failures = [var.user_group_id]
+}

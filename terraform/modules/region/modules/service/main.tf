@@ -1,0 +1,268 @@
+data "aws_region" "current" {}
+
+locals {
+  # Files are the secrets, the agent's configuration, and what programs keep while a task lives.
+  # They are on volumes of the task alone, which its other containers read.
+  secrets = { name = "secrets", path = "/etc/weir/secrets" }
+  data    = { name = "data", path = "/var/lib/weir" }
+  user    = "65532"
+  files   = sort(keys(var.secrets))
+
+  log = { logDriver = "awslogs", options = {
+    awslogs-group         = aws_cloudwatch_log_group.this.name
+    awslogs-region        = data.aws_region.current.region
+    awslogs-stream-prefix = var.program
+  } }
+
+  # A program reads secrets as files, and ECS gives them as variables.
+  files_container = {
+    name       = "files"
+    image      = var.images.consul
+    essential  = false
+    user       = "0"
+    entryPoint = ["/bin/sh", "-ec"]
+    command = [join("\n", concat(
+      ["umask 077", "printf '%s' \"$AGENT\" >${local.secrets.path}/agent.json"],
+      [for i, file in local.files : "printf '%s' \"$SECRET_${i}\" >${local.secrets.path}/${file}"],
+      ["chown -R ${local.user}:${local.user} ${local.secrets.path} ${local.data.path}"],
+    ))]
+    environment      = [{ name = "AGENT", value = var.consul_agent }]
+    secrets          = [for i, file in local.files : { name = "SECRET_${i}", valueFrom = var.secrets[file] }]
+    mountPoints      = [for v in [local.secrets, local.data] : { sourceVolume = v.name, containerPath = v.path, readOnly = false }]
+    logConfiguration = local.log
+  }
+
+  consul_container = {
+    name       = "consul"
+    image      = var.images.consul
+    essential  = true
+    user       = local.user
+    entryPoint = ["consul", "agent"]
+    command    = ["-config-file=${local.secrets.path}/agent.json", "-config-file=${local.secrets.path}/consul.json"]
+    dependsOn  = [{ containerName = "files", condition = "SUCCESS" }]
+    mountPoints = [
+      { sourceVolume = "secrets", containerPath = local.secrets.path, readOnly = true },
+      { sourceVolume = "data", containerPath = local.data.path, readOnly = false },
+    ]
+    readonlyRootFilesystem = true
+    stopTimeout            = 60
+    logConfiguration       = local.log
+  }
+
+  program_container = {
+    name                   = var.program
+    image                  = var.images.weir
+    essential              = true
+    user                   = local.user
+    readonlyRootFilesystem = true
+    environment            = [for k in sort(keys(var.environment)) : { name = k, value = var.environment[k] }]
+    portMappings           = [{ containerPort = 8080, protocol = "tcp" }]
+    dependsOn              = [{ containerName = "files", condition = "SUCCESS" }, { containerName = "consul", condition = "START" }]
+    mountPoints            = local.consul_container.mountPoints
+    stopTimeout            = 30 # longer than --drain-wait and --drain-timeout
+    linuxParameters        = { initProcessEnabled = false, capabilities = { drop = ["ALL"] } }
+    ulimits                = [{ name = "nofile", softLimit = 65536, hardLimit = 65536 }]
+    logConfiguration       = local.log
+  }
+}
+
+resource "aws_cloudwatch_log_group" "this" {
+  name              = "/weir/${var.name}/${var.program}"
+  retention_in_days = 30
+  kms_key_id        = var.kms_key_arn
+}
+
+resource "aws_security_group" "this" {
+  name        = "${var.name}-${var.program}"
+  description = "${var.program}: the QuotaService"
+  vpc_id      = var.network.vpc_id
+}
+
+resource "aws_vpc_security_group_ingress_rule" "groups" {
+  for_each = var.callers.groups
+
+  security_group_id            = aws_security_group.this.id
+  referenced_security_group_id = each.value
+  description                  = each.key
+  ip_protocol                  = "tcp"
+  from_port                    = 8080
+  to_port                      = 8080
+}
+
+resource "aws_vpc_security_group_ingress_rule" "cidrs" {
+  for_each = var.callers.cidrs
+
+  security_group_id = aws_security_group.this.id
+  cidr_ipv4         = each.value
+  description       = each.key
+  ip_protocol       = "tcp"
+  from_port         = 8080
+  to_port           = 8080
+}
+
+resource "aws_vpc_security_group_egress_rule" "redis" {
+  security_group_id            = aws_security_group.this.id
+  referenced_security_group_id = var.redis_security_group_id
+  description                  = "Redis"
+  ip_protocol                  = "tcp"
+  from_port                    = 6379
+  to_port                      = 6379
+}
+
+resource "aws_vpc_security_group_egress_rule" "aggregators" {
+  for_each = var.calls
+
+  security_group_id = aws_security_group.this.id
+  cidr_ipv4         = each.value
+  description       = each.key
+  ip_protocol       = "tcp"
+  from_port         = 8080
+  to_port           = 8080
+}
+
+locals {
+  trust = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = "sts:AssumeRole", Principal = { Service = "ecs-tasks.amazonaws.com" } }] })
+}
+
+# Of ECS itself: images, the log, and the secrets of this program.
+resource "aws_iam_role" "execution" {
+  name_prefix        = "${var.program}-exec-"
+  assume_role_policy = local.trust
+}
+
+resource "aws_iam_role_policy" "execution" {
+  name = "execution"
+  role = aws_iam_role.execution.id
+  policy = jsonencode({ Version = "2012-10-17", Statement = concat(
+    [
+      { Effect = "Allow", Action = ["ecr:GetAuthorizationToken"], Resource = "*" }, # has no resources
+      { Effect = "Allow", Action = ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"], Resource = "*" },
+      { Effect = "Allow", Action = ["logs:CreateLogStream", "logs:PutLogEvents"], Resource = "${aws_cloudwatch_log_group.this.arn}:*" },
+      { Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = distinct(values(var.secrets)) },
+    ],
+    [for keys in length(var.secrets_key_arns) > 0 ? [var.secrets_key_arns] : [] : { Effect = "Allow", Action = ["kms:Decrypt"], Resource = keys }],
+  ) })
+}
+
+# Of the containers.
+resource "aws_iam_role" "task" {
+  name_prefix        = "${var.program}-task-"
+  assume_role_policy = local.trust
+}
+
+resource "aws_iam_role_policy" "task" {
+  name   = "task"
+  role   = aws_iam_role.task.id
+  policy = var.task_policy
+}
+
+resource "aws_ecs_cluster" "this" {
+  name = "${var.name}-${var.program}"
+}
+
+resource "aws_ecs_task_definition" "this" {
+  family                   = "${var.name}-${var.program}"
+  requires_compatibilities = ["FARGATE"]
+  network_mode             = "awsvpc"
+  cpu                      = tostring(var.size.cpu)
+  memory                   = tostring(var.size.memory)
+  execution_role_arn       = aws_iam_role.execution.arn
+  task_role_arn            = aws_iam_role.task.arn
+  container_definitions    = jsonencode([local.files_container, local.consul_container, local.program_container])
+
+  volume {
+    name = "secrets"
+  }
+  volume {
+    name = "data"
+  }
+}
+
+resource "aws_ecs_service" "this" {
+  name                               = var.program
+  cluster                            = aws_ecs_cluster.this.arn
+  task_definition                    = aws_ecs_task_definition.this.arn
+  launch_type                        = "FARGATE"
+  desired_count                      = var.replicas.min
+  deployment_minimum_healthy_percent = 100
+  deployment_maximum_percent         = 200
+  availability_zone_rebalancing      = "ENABLED"
+
+  network_configuration {
+    subnets          = var.network.private_subnet_ids
+    security_groups  = [aws_security_group.this.id, var.agent_security_group_id]
+    assign_public_ip = false
+  }
+  deployment_circuit_breaker {
+    enable   = true
+    rollback = true
+  }
+  lifecycle {
+    ignore_changes = [desired_count] # is what autoscaling made of it
+  }
+}
+
+resource "aws_appautoscaling_target" "this" {
+  service_namespace  = "ecs"
+  resource_id        = "service/${aws_ecs_cluster.this.name}/${aws_ecs_service.this.name}"
+  scalable_dimension = "ecs:service:DesiredCount"
+  min_capacity       = var.replicas.min
+  max_capacity       = var.replicas.max
+}
+
+resource "aws_appautoscaling_policy" "cpu" {
+  name               = "cpu"
+  policy_type        = "TargetTrackingScaling"
+  service_namespace  = aws_appautoscaling_target.this.service_namespace
+  resource_id        = aws_appautoscaling_target.this.resource_id
+  scalable_dimension = aws_appautoscaling_target.this.scalable_dimension
+
+  target_tracking_scaling_policy_configuration {
+    target_value       = var.replicas.cpu_percent
+    scale_out_cooldown = 60
+    scale_in_cooldown  = 600
+    predefined_metric_specification {
+      predefined_metric_type = "ECSServiceAverageCPUUtilization"
+    }
+  }
+}
+
+resource "aws_appautoscaling_policy" "decisions" {
+  count = var.replicas.metric == null ? 0 : 1
+
+  name               = "decisions"
+  policy_type        = "TargetTrackingScaling"
+  service_namespace  = aws_appautoscaling_target.this.service_namespace
+  resource_id        = aws_appautoscaling_target.this.resource_id
+  scalable_dimension = aws_appautoscaling_target.this.scalable_dimension
+
+  target_tracking_scaling_policy_configuration {
+    target_value       = var.replicas.decisions_per_second
+    scale_out_cooldown = 60
+    scale_in_cooldown  = 600
+    customized_metric_specification {
+      namespace   = var.replicas.metric.namespace
+      metric_name = var.replicas.metric.name
+      statistic   = "Average"
+      dimensions {
+        name  = "service"
+        value = "${var.name}-${var.program}"
+      }
+    }
+  }
+}
+
+resource "aws_cloudwatch_metric_alarm" "cpu" {
+  alarm_name          = "${var.name}-${var.program}-cpu"
+  alarm_description   = "Autoscaling does not keep up: raise replicas.max, or size."
+  namespace           = "AWS/ECS"
+  metric_name         = "CPUUtilization"
+  dimensions          = { ClusterName = aws_ecs_cluster.this.name, ServiceName = aws_ecs_service.this.name }
+  statistic           = "Average"
+  period              = 60
+  evaluation_periods  = 5
+  threshold           = 85
+  comparison_operator = "GreaterThanThreshold"
+  treat_missing_data  = "breaching"
+  alarm_actions       = var.alarm_actions
+}

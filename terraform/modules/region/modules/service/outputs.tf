@@ -1,0 +1,9 @@
+output "security_group_id" {
+  description = "Security group of the tasks."
+  value       = aws_security_group.this.id
+}
+
+output "container_names" {
+  description = "Containers of a task."
+  value       = [for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : c.name]
+}

@@ -1,0 +1,139 @@
+variable "name" {
+  description = "Begins the names of all resources."
+  type        = string
+  nullable    = false
+}
+
+variable "program" {
+  description = "weir-regional or weir-global."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = contains(["weir-regional", "weir-global"], var.program)
+    error_message = "program must be weir-regional or weir-global."
+  }
+}
+
+variable "network" {
+  description = "VPC and private subnets of the tasks."
+  type        = object({ vpc_id = string, private_subnet_ids = list(string) })
+  nullable    = false
+}
+
+variable "images" {
+  description = "Images of the program and of Consul, each with a tag or digest."
+  type        = object({ weir = string, consul = string })
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for i in values(var.images) : can(regex("(@sha256:[0-9a-f]{64}|:[A-Za-z0-9._-]+)$", i)) && !endswith(i, ":latest")])
+    error_message = "images must have a tag that is not latest, or a digest: a task that restarts must not get another version."
+  }
+}
+
+variable "environment" {
+  description = "regional_environment or global_environment of the module bootstrap."
+  type        = map(string)
+  nullable    = false
+}
+
+variable "consul_agent" {
+  description = "consul_client_json of the module bootstrap."
+  type        = string
+  nullable    = false
+}
+
+variable "secrets" {
+  description = "File name in /etc/weir/secrets to the ARN of a secret in Secrets Manager."
+  type        = map(string)
+  nullable    = false
+}
+
+variable "task_policy" {
+  description = "What the agent of a task may do, as a policy in JSON: find the servers."
+  type        = string
+  nullable    = false
+}
+
+variable "kms_key_arn" {
+  description = "Key that encrypts the log."
+  type        = string
+  nullable    = false
+}
+
+variable "secrets_key_arns" {
+  description = "Keys of your own that encrypt the secrets; empty: the key of Secrets Manager."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+variable "agent_security_group_id" {
+  description = "Security group of Consul's agents."
+  type        = string
+  nullable    = false
+}
+
+variable "redis_security_group_id" {
+  description = "Security group of Redis."
+  type        = string
+  nullable    = false
+}
+
+variable "callers" {
+  description = "Who may call the QuotaService: security groups and networks, by a name."
+  type = object({
+    groups = optional(map(string), {})
+    cidrs  = optional(map(string), {})
+  })
+  nullable = false
+}
+
+variable "calls" {
+  description = "Networks with aggregators that the service calls, by a name."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}
+
+variable "size" {
+  description = "Processor units and MiB of a task, as Fargate has them."
+  type        = object({ cpu = optional(number, 1024), memory = optional(number, 2048) })
+  default     = {}
+  nullable    = false
+
+  validation {
+    condition     = contains([512, 1024, 2048, 4096, 8192, 16384], var.size.cpu) && var.size.memory >= 2 * var.size.cpu && var.size.memory <= 8 * var.size.cpu
+    error_message = "size.cpu must be 512, 1024, 2048, 4096, 8192 or 16384, and size.memory 2 to 8 times that: what Fargate has."
+  }
+}
+
+variable "replicas" {
+  description = "Tasks: at least and at most, and what autoscaling aims at. decisions_per_second is per task; it needs the metric of decisions in CloudWatch and is off without metric."
+  type = object({
+    min                  = optional(number, 3)
+    max                  = optional(number, 12)
+    cpu_percent          = optional(number, 50)
+    decisions_per_second = optional(number, 20000)
+    metric               = optional(object({ namespace = string, name = string }))
+  })
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = var.replicas.min >= 1 && var.replicas.max >= var.replicas.min
+    error_message = "replicas.min must be 1 or more, and replicas.max not less than that."
+  }
+  validation {
+    condition     = var.replicas.cpu_percent >= 10 && var.replicas.cpu_percent <= 90
+    error_message = "replicas.cpu_percent must be 10 to 90."
+  }
+}
+
+variable "alarm_actions" {
+  description = "ARNs that alarms notify."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}

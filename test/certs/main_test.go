@@ -1,0 +1,43 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Each holder has its own directory. What lasts another day is kept, so that programs that run
+// and programs that start have the same authority.
+func TestEach(t *testing.T) {
+	dir := t.TempDir()
+	read := func() string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, "pop-eu", "ca.pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	again := func(life time.Duration) string {
+		t.Helper()
+		if err := write(dir, []string{"eu", "us"}, life, true); err != nil {
+			t.Fatal(err)
+		}
+		return read()
+	}
+	short := again(time.Hour)
+	long := again(48 * time.Hour)
+	if short == long {
+		t.Error("certificates that end within the day were kept")
+	}
+	if again(48*time.Hour) != long {
+		t.Error("certificates for another day were not kept")
+	}
+	if err := os.Remove(filepath.Join(dir, "region-us", "key.pem")); err != nil {
+		t.Fatal(err)
+	}
+	if again(48*time.Hour) == long {
+		t.Error("the other certificates were kept when a key was missing")
+	}
+}

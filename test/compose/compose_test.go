@@ -1,0 +1,155 @@
+package compose
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// rules are those of the test. Windows begin with the first request and last a day, so that none
+// ends within the test; those of `cut` are short, since shares change with windows. What cannot
+// be decided is refused: a busy machine admits less, never more.
+func rules(marker int) string {
+	return fmt.Sprintf(`
+regions: { eu: 1, us: 1 }
+rules:
+  - { name: marker, match: { path: { prefix: /marker/ } }, key: [path], limit: %d/1d, timeout: 1s, on_failure: allow }
+  - { name: pop, match: { path: { prefix: /pop/ } }, key: [path], limit: 20/1d, algorithm: fixed_window, align: first_request, scope: pop }
+  - { name: region, match: { path: { prefix: /region/ } }, key: [path], limit: 60/1d, algorithm: fixed_window, align: first_request, timeout: 1s, on_failure: { action: deny, status: 503 } }
+  - { name: global, match: { path: { prefix: /global/ } }, key: [path], limit: 100/1d, algorithm: fixed_window, align: first_request, scope: global, timeout: 1s, on_failure: { action: deny, status: 503 } }
+  - { name: traced, match: { path: { prefix: /global/trace- } }, key: [path], limit: 50/1d, timeout: 1s }
+  - { name: open, match: { path: { prefix: /open/ } }, key: [path], limit: 5/1d, algorithm: fixed_window, align: first_request, timeout: 200ms, on_failure: allow }
+  - { name: cut, match: { path: { prefix: /cut/ } }, key: [path], limit: 40/%s, algorithm: fixed_window, scope: global, timeout: 1s, on_failure: local }
+`, marker, cutWindow)
+}
+
+// run is part of every key, so that the test can be repeated while the stack is up.
+var run = fmt.Sprint(time.Now().UnixNano())
+
+// TestCompose proves the stack from outside. Its parts build on each other.
+func TestCompose(t *testing.T) {
+	needStack(t)
+	for _, part := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"what docs/compose.md shows first", shown},
+		{"rules reach every PoP", func(t *testing.T) {
+			apply(t, rules(10001), "marker", 10001, both)
+			apply(t, rules(10002), "marker", 10002, both)
+		}},
+		{"a limit per PoP", limitPerPoP},
+		{"a limit per region", limitPerRegion},
+		{"a limit of all regions", limitOfAll},
+		{"a trace", traced},
+		{"Redis of one region is stopped", redisStopped},
+		{"a region is disconnected", disconnected},
+	} {
+		if !t.Run(part.name, part.run) {
+			break
+		}
+	}
+}
+
+// The loop in docs/compose.md shows the limit of compose/rules.yaml: 40 per minute in both regions.
+// Where a minute ends within it, or leases go to a PoP that asks no more, the next one shows it.
+func shown(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), "docs", "compose.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop := regexp.MustCompile(`(?m)^    (for .*)$`).FindSubmatch(text)
+	if loop == nil {
+		t.Fatal("docs/compose.md has no loop")
+	}
+	proc.Await(t, 3*time.Minute, "40 of the requests are admitted", func() string {
+		out, err := exec.CommandContext(t.Context(), "bash", "-c", string(loop[1])).CombinedOutput()
+		if n := strings.Count(string(out), "200"); err != nil || n != 40 {
+			return fmt.Sprintf("%d: %v, %s", n, err, out)
+		}
+		return ""
+	})
+}
+
+// Each PoP admits the whole limit, and not one request more.
+func limitPerPoP(t *testing.T) {
+	for _, p := range both {
+		if n := admitted(t, []pop{p}, "/pop/a-"+run, 20); n != 20 {
+			t.Errorf("%s admitted %d of 20", p.name, n)
+		}
+	}
+}
+
+// least98 is what a saturated limit admits at least.
+func least98(limit int) int { return limit * 98 / 100 }
+
+// The PoPs of a region share a limit, whichever is asked.
+func limitPerRegion(t *testing.T) {
+	for _, pops := range [][]pop{eu, us} {
+		if n := admitted(t, pops, "/region/a-"+run, least98(60)); n > 60 {
+			t.Errorf("%s and %s admitted %d of 60", pops[0].name, pops[1].name, n)
+		}
+	}
+}
+
+// The PoPs of both regions share a limit.
+func limitOfAll(t *testing.T) {
+	if n := admitted(t, both, "/global/a-"+run, least98(100)); n > 100 {
+		t.Errorf("all PoPs admitted %d of 100", n)
+	}
+}
+
+// While Redis of one region is away, what no lease decides is up to each rule, keys that were
+// refused stay refused, and the other region notices nothing. Afterwards limits hold again.
+func redisStopped(t *testing.T) {
+	nodes := []string{"us-redis-1", "us-redis-2", "us-redis-3"}
+	docker(t, append([]string{"compose", "stop", "-t", "2"}, nodes...)...)
+	for i, p := range us {
+		proc.Await(t, time.Minute, p.name+" refuses by on_failure", func() string {
+			if status, _ := get(t, p, fmt.Sprint("/region/away-", i, time.Now().UnixNano())); status != http.StatusServiceUnavailable {
+				return fmt.Sprint(status)
+			}
+			return ""
+		})
+		if n := count(t, p, "/open/away-"+run, 20, http.StatusOK); n != 20 {
+			t.Errorf("%s admitted %d of 20 requests by on_failure: allow", p.name, n)
+		}
+		if n := count(t, p, "/region/a-"+run, 20, http.StatusTooManyRequests); n != 20 {
+			t.Errorf("%s refused %d of 20 requests of a spent key", p.name, n)
+		}
+	}
+	if n := admitted(t, eu, "/region/b-"+run, least98(60)); n > 60 {
+		t.Errorf("eu admitted %d of 60", n)
+	}
+	docker(t, append([]string{"compose", "start"}, nodes...)...)
+	proc.Await(t, time.Minute, "us decides again", func() string {
+		for i, p := range us {
+			if status, _ := get(t, p, fmt.Sprint("/region/back-", i, time.Now().UnixNano())); status != http.StatusOK {
+				return fmt.Sprint(p.name, ": ", status)
+			}
+		}
+		return ""
+	})
+	if n := admitted(t, us, "/region/c-"+run, least98(60)); n > 60 {
+		t.Errorf("us admitted %d of 60 when Redis was back", n)
+	}
+}
+
+// count is how many of so many requests get a status.
+func count(t *testing.T, p pop, path string, requests, status int) (n int) {
+	t.Helper()
+	for range requests {
+		if got, _ := get(t, p, path); got == status {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,155 @@
+// Package compose drives the stack of docker-compose.yml from outside, as a user does: requests
+// to the published ports, `weir apply`, and docker. test/compose/run.sh (`make compose-test`)
+// starts the stack before and takes it down afterwards.
+package compose
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// Addresses that docker-compose.yml publishes.
+const (
+	consulAddr = "127.0.0.1:8500"
+	jaegerAddr = "127.0.0.1:16686"
+)
+
+// pop is a PoP of the stack.
+type pop struct{ name, addr string }
+
+var (
+	eu   = []pop{{"eu-pop-1", "127.0.0.1:10011"}, {"eu-pop-2", "127.0.0.1:10012"}}
+	us   = []pop{{"us-pop-1", "127.0.0.1:10021"}, {"us-pop-2", "127.0.0.1:10022"}}
+	both = slices.Concat(eu, us)
+)
+
+// member is a container of us that has an address between the regions.
+type member struct{ service, address string }
+
+var usBetween = []member{{"us-regional-1", "23"}, {"us-regional-2", "24"}, {"us-consul", "12"}}
+
+var client = http.Client{Timeout: 30 * time.Second}
+
+// needStack skips a test where `make compose-test` has not started the stack.
+func needStack(t *testing.T) {
+	t.Helper()
+	if os.Getenv("WEIR_COMPOSE") == "" {
+		t.Skip("make compose-test starts the stack that this test drives")
+	}
+}
+
+// get asks a PoP once. Without an answer the status is 0.
+func get(t *testing.T, p pop, path string, headers ...string) (status int, header http.Header) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.addr+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := client.Do(req)
+	if err != nil {
+		t.Logf("%s: GET %s: %v", p.name, path, err)
+		return 0, nil
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode, answer.Header
+}
+
+// docker runs a command of docker in the root of the repository and returns what it prints.
+func docker(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "docker", args...)
+	cmd.Dir = proc.Root(t)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// container is the id of a service's container.
+func container(t *testing.T, service string) string {
+	t.Helper()
+	return docker(t, "compose", "ps", "-q", service)
+}
+
+// between is the network between the regions, and the numbers that all addresses begin with.
+func between(t *testing.T) (network, prefix string) {
+	t.Helper()
+	var config struct {
+		Networks map[string]struct {
+			Name string
+			IPAM struct{ Config []struct{ Subnet string } }
+		}
+	}
+	if err := json.Unmarshal([]byte(docker(t, "compose", "config", "--format", "json")), &config); err != nil {
+		t.Fatal(err)
+	}
+	n := config.Networks["regions"]
+	ip, _, err := net.ParseCIDR(n.IPAM.Config[0].Subnet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n.Name, strings.TrimSuffix(ip.String(), "0")
+}
+
+// apply puts rules in force, as a user does, and waits until each of the PoPs has them: marker
+// is a rule among them that limits a path below /marker/ to a number that no rules had before.
+func apply(t *testing.T, rules, marker string, limit int, pops []pop) {
+	t.Helper()
+	file := proc.WriteFile(t, filepath.Join(t.TempDir(), "rules.yaml"), rules)
+	cmd := exec.CommandContext(t.Context(), proc.Built(t, "bin/weir", "build"), "apply", file, "--consul", consulAddr, "--reason", t.Name(), "--author", "test")
+	start := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("weir apply: %v\n%s", err, out)
+	}
+	want := fmt.Sprintf(`"%s";q=%d`, marker, limit)
+	for _, p := range pops {
+		proc.Await(t, time.Minute, p.name+" has the rules", func() string {
+			status, header := get(t, p, "/marker/a")
+			if policy := header.Get("RateLimit-Policy"); !strings.Contains(policy, want) {
+				return fmt.Sprintf("%d, RateLimit-Policy %q, want %s", status, policy, want)
+			}
+			return ""
+		})
+	}
+	t.Logf("rules reached %d PoPs in %v", len(pops), time.Since(start).Round(10*time.Millisecond))
+}
+
+// admitted asks the PoPs in turn until they have admitted least, and refuse every request of a
+// round from then on, and returns how many they have admitted.
+func admitted(t *testing.T, pops []pop, path string, least int) (n int) {
+	t.Helper()
+	other := map[int]int{}
+	proc.Await(t, time.Minute, fmt.Sprintf("%d of %s are admitted", least, path), func() string {
+		before := n
+		for i := range 10 * len(pops) {
+			switch status, _ := get(t, pops[i%len(pops)], path); status {
+			case http.StatusOK:
+				n++
+			case http.StatusTooManyRequests:
+			default:
+				other[status]++
+			}
+		}
+		if n < least || n > before {
+			return fmt.Sprintf("%d are, and other answers are %v", n, other)
+		}
+		return ""
+	})
+	return n
+}

@@ -1,0 +1,190 @@
+// Package install holds what deploy/ has against what it is for: a real Envoy, the programs,
+// and the schemas of Kubernetes and of the resources that others add to it.
+package install
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+type node = map[string]any
+
+// documents returns those of a file of YAML.
+func documents(t *testing.T, path string) (all []node) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(proc.Root(t), path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := yaml.NewDecoder(strings.NewReader(string(text))); ; {
+		var n node
+		if err := d.Decode(&n); err != nil {
+			if len(all) == 0 || err.Error() != "EOF" {
+				t.Fatalf("%s: %v", path, err)
+			}
+			return all
+		}
+		all = append(all, n)
+	}
+}
+
+// at returns what is at a path of a tree: names, and numbers in lists.
+func at(t *testing.T, tree any, path ...string) any {
+	t.Helper()
+	for _, step := range path {
+		switch v := tree.(type) {
+		case node:
+			tree = v[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(v) {
+				t.Fatalf("%q: no %s", path, step)
+			}
+			tree = v[i]
+		default:
+			t.Fatalf("%q: no %s", path, step)
+		}
+	}
+	return tree
+}
+
+// parts are the three that an Envoy needs for Weir.
+type parts struct{ filter, cluster, stats any }
+
+// named returns the entry of a list with a name, and the list without it.
+func named(t *testing.T, list any, name string) (found node, rest []any) {
+	t.Helper()
+	for _, entry := range list.([]any) {
+		if e := entry.(node); e["name"] == name {
+			found = e
+		} else {
+			rest = append(rest, entry)
+		}
+	}
+	if found == nil {
+		t.Fatalf("nothing is named %s", name)
+	}
+	return found, rest
+}
+
+// shipped takes the parts out of envoy/pop.yaml. What is left is an Envoy without Weir.
+func shipped(t *testing.T) (without node, p parts) {
+	t.Helper()
+	without = documents(t, "envoy/pop.yaml")[0]
+	static := without["static_resources"].(node)
+	manager := at(t, static, "listeners", "0", "filter_chains", "0", "filters", "0", "typed_config").(node)
+	p.filter, manager["http_filters"] = named(t, manager["http_filters"], "weir")
+	p.cluster, static["clusters"] = named(t, static["clusters"], "weir_region")
+	p.stats = without["stats_config"]
+	delete(without, "stats_config")
+	return without, p
+}
+
+// install adds the parts to an Envoy without Weir.
+func install(t *testing.T, e node, p parts) {
+	t.Helper()
+	static := e["static_resources"].(node)
+	manager := at(t, static, "listeners", "0", "filter_chains", "0", "filters", "0", "typed_config").(node)
+	manager["http_filters"] = append([]any{p.filter}, manager["http_filters"].([]any)...)
+	static["clusters"] = append(static["clusters"].([]any), p.cluster)
+	e["stats_config"] = p.stats
+}
+
+// validate has Envoy read a bootstrap.
+func validate(t *testing.T, e node) {
+	t.Helper()
+	text, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	module := proc.Built(t, "bin/weir.wasm", "build")
+	replaced := strings.NewReplacer(`"/var/lib/weir/weir.wasm"`, strconv.Quote(module), `"bin/weir.wasm"`, strconv.Quote(module)).Replace(string(text))
+	path := proc.WriteFile(t, filepath.Join(t.TempDir(), "envoy.json"), replaced)
+	if out, err := exec.CommandContext(t.Context(), envoy.Program(t), "--mode", "validate", "-c", path, "--log-level", "warning").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// An Envoy without Weir is valid, and so it is with the three parts that
+// docs/install.md names.
+func TestBootstrap(t *testing.T) {
+	without, p := shipped(t)
+	validate(t, without)
+	install(t, without, p)
+	validate(t, without)
+}
+
+// istio returns what the EnvoyFilter adds.
+func istio(t *testing.T) (p parts) {
+	t.Helper()
+	for _, patch := range at(t, documents(t, "deploy/istio.yaml")[0], "spec", "configPatches").([]any) {
+		value := at(t, patch, "patch", "value")
+		switch to := at(t, patch, "applyTo"); to {
+		case "HTTP_FILTER":
+			p.filter = value
+		case "CLUSTER":
+			p.cluster = value
+		case "BOOTSTRAP":
+			p.stats = at(t, value, "stats_config")
+		default:
+			t.Errorf("a patch of %v", to)
+		}
+	}
+	return p
+}
+
+// envoyGateway returns what the EnvoyPatchPolicy and the EnvoyProxy add.
+func envoyGateway(t *testing.T) (p parts) {
+	t.Helper()
+	all := documents(t, "deploy/envoy-gateway.yaml")
+	for _, patch := range at(t, all[0], "spec", "jsonPatches").([]any) {
+		value := at(t, patch, "operation", "value")
+		switch at(t, patch, "type") {
+		case "type.googleapis.com/envoy.config.listener.v3.Listener":
+			if path := at(t, patch, "operation", "path"); path != "/default_filter_chain/filters/0/typed_config/http_filters/0" {
+				t.Errorf("the filter goes to %v", path)
+			}
+			p.filter = value
+		case "type.googleapis.com/envoy.config.cluster.v3.Cluster":
+			p.cluster = value
+		}
+	}
+	var bootstrap node
+	if err := yaml.Unmarshal([]byte(at(t, all[1], "spec", "bootstrap", "value").(string)), &bootstrap); err != nil {
+		t.Fatal(err)
+	}
+	p.stats = bootstrap["stats_config"]
+	return p
+}
+
+// What Istio and Envoy Gateway are given is valid for Envoy, and is what envoy/pop.yaml has,
+// but for where the module and the region are.
+func TestPatches(t *testing.T) {
+	for name, read := range map[string]func(*testing.T) parts{"istio": istio, "envoy-gateway": envoyGateway} {
+		t.Run(name, func(t *testing.T) {
+			without, want := shipped(t)
+			got := read(t)
+			install(t, without, got)
+			validate(t, without)
+
+			at(t, want.filter, "typed_config", "config", "vm_config", "code", "local").(node)["filename"] = "/var/lib/weir/weir.wasm"
+			cluster := want.cluster.(node)
+			cluster["type"] = "STRICT_DNS"
+			at(t, cluster, "load_assignment", "endpoints", "0", "lb_endpoints", "0", "endpoint", "address", "socket_address").(node)["address"] = "weir-regional.weir.svc.cluster.local"
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("differs from envoy/pop.yaml:\n%v\nwant\n%v", got, want)
+			}
+		})
+	}
+}

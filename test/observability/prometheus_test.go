@@ -1,0 +1,143 @@
+// Package observability runs what observability/ has on a real Prometheus: each query of
+// the dashboards and alerts gets samples from programs that run, and each alert has tests.
+package observability
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/page"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// shipped is where the files are that are tested.
+const shipped = "observability"
+
+// program returns the path of a program of Prometheus.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is not installed: run `make setup`", name)
+	}
+	return path
+}
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{proc.Root(t)}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// server is a Prometheus that runs the configuration that is shipped.
+type server struct {
+	t     *testing.T
+	addr  string
+	began time.Time
+}
+
+// startPrometheus scrapes targets, by the name of their file: addresses and labels.
+func startPrometheus(t *testing.T, dir string, targets map[string]string) *server {
+	t.Helper()
+	config := read(t, shipped, "prometheus.yml")
+	for _, every := range []string{"scrape_interval", "evaluation_interval"} {
+		if !strings.Contains(config, every+": 15s") {
+			t.Fatalf("prometheus.yml has no %s of 15s", every)
+		}
+		config = strings.Replace(config, every+": 15s", every+": 1s", 1) // so that the test is short
+	}
+	path := proc.WriteFile(t, filepath.Join(dir, "prometheus.yml"), config)
+	for name, text := range targets {
+		proc.WriteFile(t, filepath.Join(dir, "targets", name+".yaml"), text)
+	}
+	alerts, err := filepath.Glob(filepath.Join(proc.Root(t), shipped, "alerts", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range alerts {
+		proc.WriteFile(t, filepath.Join(dir, "alerts", filepath.Base(a)), read(t, shipped, "alerts", filepath.Base(a)))
+	}
+	s := &server{t: t, addr: proc.FreeAddr(t), began: time.Now()}
+	p := proc.Start(t, dir, "prometheus", program(t, "prometheus"), "--config.file", path, "--web.listen-address", s.addr,
+		"--storage.tsdb.path", filepath.Join(dir, "prometheus-data"), "--log.level", "warn")
+	p.AwaitReady("http://" + s.addr + "/-/ready")
+	return s
+}
+
+// get asks the API, and reads the data of its answer into v.
+func (s *server) get(v any, path string, query url.Values) error {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	defer cancel()
+	_, body, err := page.Get(ctx, http.DefaultClient, "http://"+s.addr+"/api/v1/"+path+"?"+query.Encode())
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Status, Error string
+		Data          json.RawMessage
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return fmt.Errorf("%s: %w: %.200s", path, err, body)
+	}
+	if answer.Status != "success" {
+		return fmt.Errorf("%s", answer.Error)
+	}
+	return json.Unmarshal(answer.Data, v)
+}
+
+// numbers returns the largest number of each series of a query since a time, by labels. A
+// series without a number, such as 0 / 0, is left out.
+func (s *server) numbers(expr string, since time.Time) (map[string]float64, error) {
+	end := time.Now()
+	var data struct {
+		Result []struct {
+			Metric map[string]string
+			Values [][2]any
+		}
+	}
+	err := s.get(&data, "query_range", url.Values{"query": {expr}, "step": {"1"},
+		"start": {strconv.FormatInt(since.Unix(), 10)}, "end": {strconv.FormatInt(end.Unix(), 10)}})
+	all := map[string]float64{}
+	for _, series := range data.Result {
+		for _, v := range series.Values {
+			text, _ := v[1].(string)
+			n, err := strconv.ParseFloat(text, 64)
+			if err == nil && !math.IsNaN(n) {
+				name := fmt.Sprint(series.Metric)
+				all[name] = max(all[name], n)
+			}
+		}
+	}
+	return all, err
+}
+
+// failing describes the targets that cannot be scraped.
+func (s *server) failing() string {
+	var data struct {
+		ActiveTargets []struct{ ScrapeURL, LastError string }
+	}
+	if err := s.get(&data, "targets", nil); err != nil {
+		return "; targets: " + err.Error()
+	}
+	var b strings.Builder
+	for _, target := range data.ActiveTargets {
+		if target.LastError != "" {
+			fmt.Fprintf(&b, "; %s: %s", target.ScrapeURL, target.LastError)
+		}
+	}
+	return b.String()
+}

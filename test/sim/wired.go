@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/quotapb/bridge"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge"
+)
+
+// wired carries the calls that a region makes of the aggregator with internal/remote: the
+// bytes of the wire. Calls and answers that are lost hang until the caller's time is over.
+type wired struct {
+	*link
+	of *life
+}
+
+// RoundTrip is called by goroutines of internal/remote.
+func (u *wired) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	m, answer := decodeRequest(body), make(chan []byte, 1)
+	timeout, err := strconv.ParseInt(r.Header.Get("Connect-Timeout-Ms"), 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	u.w.mail.post(post{name: "link " + u.from, n: m.Seq, do: func() {
+		c := &call{link: u.link, ctx: context.Background(), items: u.w.items(m.Wants)}
+		c.serve = func(c *call, by *life) bool { return by.serves(c, r.URL.Path, timeout, body) }
+		c.arrive = func(c *call) { u.arrive(r.Context(), c, answer) }
+		u.w.ref.sent(c)
+		for i := range c.items {
+			if back := c.items[i].back(); back.units > 0 {
+				u.of.hands(back)
+			}
+		}
+		u.send(c)
+	}})
+	select {
+	case body := <-answer:
+		return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// arrive takes an answer, unless its caller does not wait for it any more.
+func (u *wired) arrive(ctx context.Context, c *call, answer chan<- []byte) {
+	if u.of.over || ctx.Err() != nil {
+		u.w.ref.lostReply(c)
+		return
+	}
+	u.of.tier.share.hears()
+	for i := range c.items {
+		if got := c.items[i].granted(); got.units > 0 {
+			u.of.gets(got, c.items[i].stamp)
+		}
+	}
+	u.w.mail.stirred = true
+	answer <- c.body
+}
+
+// items are the wants of a call.
+func (w *World) items(wants []wire.Want) []item {
+	items := make([]item, len(wants))
+	for i := range items {
+		m := &wants[i]
+		r := w.rules.find(m.Rule)
+		want, _ := bridge.WantFromWire(r.Limit, m)
+		items[i] = item{key: r.counter(string(m.Key)), group: m.Group, slots: r.slots(), want: want}
+		for _, back := range m.Returned {
+			items[i].returned = append(items[i].returned, limiter.Returned{Name: back.Name, Units: int64(back.Units)})
+		}
+	}
+	return items
+}
+
+// serves has the service answer a call as it travels, within so many milliseconds.
+func (l *life) serves(c *call, path string, timeout int64, body []byte) bool {
+	ctx := context.WithValue(c.ctx, witnessed{}, c)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set("Content-Type", "application/proto")
+	req.Header.Set("Connect-Timeout-Ms", strconv.FormatInt(timeout, 10))
+	out := &answer{header: http.Header{}, code: http.StatusOK}
+	l.handler.ServeHTTP(out, req)
+	c.body = out.body
+	if out.code != http.StatusOK || path != edge.AcquirePath {
+		return out.code == http.StatusOK
+	}
+	resp := decodeResponse(c.body)
+	for i := range c.items {
+		c.items[i].grant = bridge.GrantFromWire(&resp.Grants[i], bridge.LongestDuration)
+	}
+	return true
+}
+
+// answer is what a service answers.
+type answer struct {
+	header http.Header
+	code   int
+	body   []byte
+}
+
+func (a *answer) Header() http.Header  { return a.header }
+func (a *answer) WriteHeader(code int) { a.code = code }
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.body = append(a.body, b...)
+	return len(b), nil
+}

@@ -1,0 +1,55 @@
+package terraform
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every module and every example has the usual format, is valid, and passes its own tests.
+// Those with resources of AWS run them with a provider that is mocked: nothing is created.
+func TestModules(t *testing.T) {
+	root := tree(t)
+	if out, err := run(t, root, "fmt", "-check", "-recursive", "-diff"); err != nil {
+		t.Errorf("not formatted: run `terraform fmt -recursive terraform`\n%s", out)
+	}
+	dirs := modules(t, root)
+	for _, want := range []string{"modules/bootstrap", "modules/region", "modules/global", "examples/single-region", "examples/three-regions"} {
+		if !slices.Contains(dirs, want) {
+			t.Errorf("there is no %s among %q", want, dirs)
+		}
+	}
+	for _, dir := range dirs {
+		t.Run(dir, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(root, dir)
+			must(t, path, "init")
+			// A module that gets its providers by other names is valid as part of the example.
+			if text, err := os.ReadFile(filepath.Join(path, "versions.tf")); err != nil || !strings.Contains(string(text), "configuration_aliases") {
+				must(t, path, "validate")
+			}
+			if tests, _ := filepath.Glob(filepath.Join(path, "tests", "*.tftest.hcl")); len(tests) > 0 {
+				t.Log(must(t, path, "test"))
+			}
+		})
+	}
+}
+
+// modules are the directories of a tree that have configuration.
+func modules(t *testing.T, root string) (dirs []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == "versions.tf" {
+			dir, _ := filepath.Rel(root, filepath.Dir(path)) // is below root
+			dirs = append(dirs, dir)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}

@@ -1,0 +1,68 @@
+package terraform
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// planted are mistakes that the modules' own tests, or Terraform with the provider's schema, must
+// find: in a file of the tree, one text is replaced by another.
+var planted = map[string]struct {
+	module, file, before, after string
+	want                        string // in the output
+}{
+	"open admin endpoint": {"modules/bootstrap", "modules/bootstrap/envoy.tf",
+		`address = "127.0.0.1", port_value = p.admin_port`, `address = "0.0.0.0", port_value = p.admin_port`, "loopback only"},
+	"region without TLS": {"modules/bootstrap", "modules/bootstrap/envoy.tf",
+		`[for c in var.tls ? ["tls"] : []`, `[for c in var.tls ? [] : []`, "with TLS and a certificate"},
+	"open Consul": {"modules/bootstrap", "modules/bootstrap/consul.tf",
+		`default_policy           = "deny"`, `default_policy           = "allow"`, "no policy allows"},
+	"Redis without TLS": {"modules/region/modules/redis", "modules/region/modules/redis/main.tf",
+		`transit_encryption_enabled = true`, `transit_encryption_enabled = false`, "must speak TLS"},
+	"public Redis": {"modules/region/modules/redis", "modules/region/modules/redis/main.tf",
+		`referenced_security_group_id = each.value`, `cidr_ipv4 = "0.0.0.0/0"`, "never to a network"},
+	"Redis that evicts": {"modules/region/modules/redis", "modules/region/modules/redis/main.tf",
+		`maxmemory-policy = "noeviction"`, `maxmemory-policy = "volatile-lru"`, "limits leak"},
+	"service that speaks plainly to Redis": {"modules/region", "modules/bootstrap/variables.tf",
+		`redis_tls      = optional(bool, true)`, `redis_tls      = optional(bool, false)`, "must speak TLS to Redis"},
+	"region open to the network": {"modules/region/modules/service", "modules/region/modules/service/main.tf",
+		`referenced_security_group_id = each.value`, `cidr_ipv4 = "10.0.0.0/8"`, "open to PoPs alone"},
+	"second public port": {"modules/region/modules/edge", "modules/region/modules/edge/main.tf",
+		`from_port         = var.pops.public_port`, `from_port         = 22`, "open to everybody"},
+	"role that reads all secrets": {"modules/region/modules/service", "modules/region/modules/service/main.tf",
+		`Resource = distinct(values(var.secrets))`, `Resource = "*"`, "and no others"},
+	"provider of another region": {"examples/three-regions", "examples/three-regions/main.tf",
+		`providers = { aws = aws.us }`, `providers = { aws = aws.ap }`, "pass the alias of us-east-1"},
+	"misspelt argument": {"modules/region/modules/redis", "modules/region/modules/redis/main.tf",
+		`num_node_groups `, `number_node_groups `, "Unsupported argument"},
+	"missing variable": {"examples/single-region", "examples/single-region/main.tf",
+		`  redis      = var.redis
+`, "", `The argument "redis" is required`},
+}
+
+func TestPlantedMistakesAreFound(t *testing.T) {
+	for name, p := range planted {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := tree(t)
+			path := filepath.Join(root, p.file)
+			text, err := os.ReadFile(path)
+			if err != nil || strings.Count(string(text), p.before) == 0 {
+				t.Fatalf("%s has no %q: correct that here (%v)", p.file, p.before, err)
+			}
+			if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), p.before, p.after)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			dir := filepath.Join(root, p.module)
+			out, err := run(t, dir, "init")
+			if err == nil {
+				out, err = run(t, dir, "test")
+			}
+			if words := strings.Join(strings.Fields(out), " "); err == nil || !strings.Contains(words, p.want) {
+				t.Errorf("the mistake was not found: %v, and no %q in\n%s", err, p.want, out)
+			}
+		})
+	}
+}
