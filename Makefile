@@ -64,7 +64,8 @@ REGIONS ?= eu us
 # so these packages run one after the other. Packages without goroutines run without the
 # race detector: it would find nothing, and makes property tests ten times as slow.
 timeout = 20m
-tests = go test $(1) -json -shuffle=on -timeout $(timeout)
+# `vet` has looked at all of it by then.
+tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout)
 pure = ./internal/limit/... ./internal/lease/... ./internal/rule/... ./internal/quotapb/bridge/... ./wasmfilter/edge/... ./test/sim/...
 alone = ./internal/redisstore/... ./test/...
 # What `make test` leaves to a target of its own, because it needs more than `make setup` installs.
