@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -68,7 +69,11 @@ func (d *demo) start(t *testing.T, env ...string) {
 		t.Fatal(err)
 	}
 	d.cmd.Stderr = d.cmd.Stdout
-	if err := d.cmd.Start(); err != nil {
+	interrupts := make(chan os.Signal, 1) // or the demo would ignore them where this test does, as a job in the background
+	signal.Notify(interrupts, syscall.SIGINT)
+	err = d.cmd.Start()
+	signal.Stop(interrupts)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
