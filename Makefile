@@ -41,6 +41,20 @@ bin/weir-global:
 bin/weir:
 	go build -trimpath -o $@ ./cmd/weir
 
+.PHONY: oci
+oci: bin/weir.wasm ## Put weir.wasm into an OCI layout, bin/weir-wasm.oci, to push to a registry
+	@go build -C tools -o ../.tools/ ./oci
+	@.tools/oci bin/weir.wasm bin/weir-wasm.oci
+
+.PHONY: sbom
+sbom: build ## List what each program is made of (CycloneDX): bin/*.cdx.json
+	@go build -C tools -o ../.tools/ ./sbom
+	@for program in weir-regional:regional weir-global:global weir:cmd/weir; do \
+		.tools/sbom bin/$${program%:*} ./$${program#*:}; \
+	done
+	@GOOS=wasip1 GOARCH=wasm .tools/sbom bin/weir.wasm ./wasmfilter
+	@ls bin/*.cdx.json
+
 .PHONY: run
 run: setup-to-run build ## Start one PoP and one region on this machine (WEIR_RULES=FILE: other rules)
 	@envoy/run.sh

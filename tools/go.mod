@@ -9,6 +9,7 @@ tool (
 )
 
 require (
+	github.com/google/go-containerregistry v0.21.6
 	github.com/kisielk/errcheck v1.30.0
 	github.com/polyfloyd/go-errorlint v1.8.0
 	golang.org/x/tools v0.52.0
@@ -54,7 +55,7 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/gofrs/flock v0.13.0 // indirect
 	github.com/google/cel-go v0.28.1 // indirect
-	github.com/google/go-containerregistry v0.21.6 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jdx/go-netrc v1.0.0 // indirect
