@@ -34,7 +34,7 @@ rules:
   - name: few
     match: { path: /few }
     key: [path]
-    limit: 20/1h
+    limit: 20/1d
     algorithm: fixed_window
     scope: global
     consistency: exact

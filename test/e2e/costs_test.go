@@ -11,15 +11,13 @@ import (
 // Of 5 per hour requests that cost 1, 1 and 3 pass, and no more, though what is left is on
 // lease by then with the PoP, or with the lease cache of the region.
 func TestCostsAboveTheLease(t *testing.T) {
-	if left := time.Hour - time.Duration(time.Now().UnixNano())%time.Hour; left < 30*time.Second {
-		time.Sleep(left + time.Second) // no window ends meanwhile
-	}
 	rules := "rules:\n"
 	for _, a := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"} {
 		rules += fmt.Sprintf("  - { name: %s, match: { path: /%s }, key: [{ header: x-user }], limit: 5/1h, algorithm: %s, cost: { header: x-cost, max: 5 }, timeout: 1s }\n", a, a, a)
 	}
 	s := stack.Start(t, stack.Config{PoPs: 1, Workers: 2, Rules: rules, RegionConfig: "front: \"on\"\n"})
 	awaitRules(t, s) // both workers: one that has none admits what it gets
+	awaitWindow(time.Hour, time.Minute)
 	p := s.PoPs[0]
 	for _, a := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"} {
 		for _, costs := range [][]string{{"1", "1", "3"}, {"2", "3"}, {"1", "1", "1", "2"}} {

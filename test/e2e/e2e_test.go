@@ -82,7 +82,7 @@ func windowEnd(t time.Time, period time.Duration) time.Time {
 
 // awaitRules waits until every PoP has the rules of its region. One worker fetches
 // them; the others take them over at their next tick, every 100 ms, which nothing shows:
-// the rest is for a machine that is busy.
+// the rest is for a machine that is busy. No day ends soon afterwards.
 func awaitRules(t *testing.T, s *stack.Stack) {
 	t.Helper()
 	for _, p := range s.PoPs {
@@ -91,4 +91,9 @@ func awaitRules(t *testing.T, s *stack.Stack) {
 		})
 	}
 	time.Sleep(1500 * time.Millisecond)
+	awaitDay()
 }
+
+// awaitDay waits for the next day if this one ends soon: most windows last a day, and none
+// may end within a scenario.
+func awaitDay() { awaitWindow(24*time.Hour, 4*time.Minute) }

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// The windows last a day, so that none ends within a scenario (but at midnight).
+// The windows last a day, so that none ends within a scenario: see awaitDay.
 const faultRules = `
 rules:
   - name: fail-allow

@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// The windows last a day, so that none ends within a test (but at midnight).
+// The windows last a day, so that none ends within a test: see awaitDay.
 const sharedRules = `
 rules:
   - name: exact

@@ -32,6 +32,7 @@ func newReplica(t *testing.T, name, rules string, redis []string, flags ...strin
 // replicaOf prepares a replica that is to run as cfg says.
 func replicaOf(t *testing.T, cfg region.Config, redis []string) *replica {
 	t.Helper()
+	awaitDay()
 	cfg.Dir = proc.LogDir(t)
 	cfg.Flags = append([]string{"--redis", strings.Join(redis, ",")}, cfg.Flags...)
 	return &replica{region.New(t, cfg), t}

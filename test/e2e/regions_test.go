@@ -20,7 +20,7 @@ rules:
   - name: shared
     match: { path: { prefix: /shared/ } }
     key: [path]
-    limit: 100/1h
+    limit: 100/1d
     algorithm: fixed_window
     scope: global
     timeout: 1s
@@ -28,12 +28,12 @@ rules:
   - name: open
     match: { path: { prefix: /open/ } }
     key: [path]
-    limit: 100/1h
+    limit: 100/1d
     scope: global
   - name: exact
     match: { path: { prefix: /exact/ } }
     key: [path]
-    limit: 20/1h
+    limit: 20/1d
     algorithm: fixed_window
     scope: global
     consistency: exact
@@ -51,7 +51,7 @@ rules:
   - name: both-global
     match: { path: { prefix: /both/ } }
     key: [path]
-    limit: 30/1h
+    limit: 30/1d
     algorithm: fixed_window
     scope: global
     consistency: exact
@@ -59,14 +59,14 @@ rules:
   - name: both-region
     match: { path: { prefix: /both/ } }
     key: [path]
-    limit: 10/1h
+    limit: 10/1d
     algorithm: fixed_window
     consistency: exact
     timeout: 1s
   - name: strict
     match: { path: { prefix: /strict/ } }
     key: [path]
-    limit: 10/1h
+    limit: 10/1d
     algorithm: fixed_window
     scope: global
     on_failure: deny
@@ -237,7 +237,7 @@ func TestTwoRegions(t *testing.T) {
 // A region without an aggregator does not count what all regions share.
 func TestGlobalRuleWithoutAggregator(t *testing.T) {
 	dir := proc.LogDir(t)
-	r := region.New(t, region.Config{Dir: dir, Name: "alone", Rules: "rules: [{ name: here, key: [], limit: 5/1h }]"})
+	r := region.New(t, region.Config{Dir: dir, Name: "alone", Rules: "rules: [{ name: here, key: [], limit: 5/1d }]"})
 	r.Start()
 	r.SetRules(regionsRules)
 	proc.Eventually(t, 10*time.Second, "the region refuses the rules", func() bool {

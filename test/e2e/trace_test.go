@@ -17,7 +17,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// The windows last a day, so that none ends within the test (but at midnight).
+// The windows last a day, so that none ends within the test: see awaitDay.
 const tracedRules = `
 rules:
   - name: everywhere
