@@ -203,9 +203,10 @@ func TestRegionOffersBadRules(t *testing.T) {
 		proc.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q and config_error is 1 for %s", c.says, c.rules), func() bool {
 			return strings.Contains(p.Log(), c.says) && p.Stats(configError)[configError] == 1
 		})
-		if r := p.Get("/fail-deny", "x-user", c.rules); r.Status != 200 || r.Header.Get("RateLimit") == "" {
-			t.Errorf("status %d, RateLimit %q: the good rules are not in force", r.Status, r.Header.Get("RateLimit"))
-		}
+		proc.Eventually(t, 10*time.Second, "a request is decided by the good rules", func() bool { // in time, on a busy machine
+			r := p.Get("/fail-deny", "x-user", time.Now().String())
+			return r.Status == 200 && r.Header.Get("RateLimit") != ""
+		})
 		region.offers.Store(nil)
 		proc.Eventually(t, 10*time.Second, "config_error is 0 again", func() bool { return p.Stats(configError)[configError] == 0 })
 	}

@@ -23,7 +23,7 @@ func TestRateLimitService(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { testRateLimitService(t, "") })
 	t.Run("cluster", func(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3, 0)
-		testRateLimitService(t, fmt.Sprintf("redis: %q\n", cluster.Addrs()[0]))
+		testRateLimitService(t, fmt.Sprintf("redis: %q\nredis_timeout: 1s\n", cluster.Addrs()[0]))
 	})
 }
 
@@ -36,7 +36,7 @@ func testRateLimitService(t *testing.T, redis string) {
 	s := stack.Start(t, stack.Config{
 		PoPs:         1,
 		Rules:        "rules: []\n",
-		RegionConfig: fmt.Sprintf("%sratelimit_config: %s\nrls_listen: %s\n", redis, dir, addr),
+		RegionConfig: fmt.Sprintf("%srls_budget: 1s\nratelimit_config: %s\nrls_listen: %s\n", redis, dir, addr),
 		Bootstrap: func(b *envoy.Bootstrap) {
 			b.SetRateLimit(addr, "pop", header("x-user", "user"), header(":path", "path"))
 		},
