@@ -191,11 +191,11 @@ func (f *federation) awaitTask(task string, want float64) {
 // decides offers more than an exact limit, and checks that the aggregator admits just that.
 func (f *federation) decides(when string) {
 	f.t.Helper()
-	statuses := map[int]int{}
-	for range 30 {
-		statuses[f.pop.PoPs[0].Get("/few").Status]++
-	}
-	if statuses[http.StatusOK] != 20 || statuses[http.StatusTooManyRequests] != 10 {
-		f.t.Errorf("%s: %v, want 20 admitted and 10 refused", when, statuses)
-	}
+	exactly(f.t, when, 20, func() map[int]int {
+		statuses := map[int]int{}
+		for range 30 {
+			statuses[f.pop.PoPs[0].Get("/few").Status]++
+		}
+		return statuses
+	})
 }
