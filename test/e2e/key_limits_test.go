@@ -20,10 +20,10 @@ func (r *rulesInConsul) keyLimits(acme int) string {
 	return proc.WriteFile(r.t, filepath.Join(r.dir, "rules.yaml"), "rules:\n"+fmt.Sprintf(rule, "near", "near", "region", acme)+fmt.Sprintf(rule, "far", "far", "global", acme))
 }
 
-// applyEverywhere applies rules and waits until all tiers have them.
-func (r *rulesInConsul) applyEverywhere(file, reason string) {
+// applyEverywhere applies rules, waits until all tiers have them, and returns their number.
+func (r *rulesInConsul) applyEverywhere(file, reason string) (number uint64) {
 	r.t.Helper()
-	var number, revision uint64
+	var revision uint64
 	out := r.weir("apply", file, "--reason", reason)
 	if _, err := fmt.Sscanf(out, "version %d is in force: revision %d", &number, &revision); err != nil {
 		r.t.Fatalf("%v: %s", err, out)
@@ -33,6 +33,7 @@ func (r *rulesInConsul) applyEverywhere(file, reason string) {
 			return one.Metrics()["weir_rules_revision"] >= float64(revision)
 		})
 	}
+	return number
 }
 
 // admittedOf sends requests of an account until one is refused by its limit, in turns to the
@@ -61,8 +62,7 @@ func admittedOf(t *testing.T, pops []*stack.PoP, path, account string) (units, f
 
 // The tier that counts a key goes by the limit of the key, and by a new one as soon as it is
 // applied, while the PoPs' rules stay as they are.
-func TestKeyLimits(t *testing.T) {
-	r := startRulesInConsul(t)
+func (r *rulesInConsul) limitsOfKeys(t *testing.T) {
 	r.applyEverywhere(r.keyLimits(10), "a limit for acme")
 	for _, p := range r.pops {
 		proc.Eventually(t, time.Minute, p.Name+" has the rules", func() bool {
@@ -88,7 +88,7 @@ func TestKeyLimits(t *testing.T) {
 			t.Errorf("%s: %d of %s admitted, %d failed; want %d", c.path, units, c.account, failed, c.want)
 		}
 	}
-	r.applyEverywhere(r.keyLimits(13), "acme pays more")
+	number := r.applyEverywhere(r.keyLimits(13), "acme pays more")
 	for path, pops := range map[string][]*stack.PoP{"near": r.pops[:1], "far": r.pops} {
 		more, failed := 0, 0
 		proc.Eventually(t, time.Minute, path+" admits three more of acme", func() bool {
@@ -100,7 +100,7 @@ func TestKeyLimits(t *testing.T) {
 			t.Errorf("%s: %d of acme were admitted, want 13 at most", path, used[path])
 		}
 	}
-	if out := r.weir("history", "3"); !strings.Contains(out, "key: [acme], limit: 13/1d") {
-		t.Errorf("version 3:\n%s", out)
+	if out := r.weir("history", fmt.Sprint(number)); !strings.Contains(out, "key: [acme], limit: 13/1d") {
+		t.Errorf("version %d:\n%s", number, out)
 	}
 }

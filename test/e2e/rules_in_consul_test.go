@@ -109,10 +109,15 @@ func (r *rulesInConsul) awaitPoPs(name string, began time.Time) []time.Duration 
 	return took
 }
 
-// What is applied reaches every tier and every PoP; while Consul is away all go on, and a
-// region that starts then has its copy.
 func TestRulesInConsul(t *testing.T) {
 	r := startRulesInConsul(t)
+	t.Run("changes", r.changes)
+	t.Run("limits of keys", r.limitsOfKeys)
+	t.Run("Consul is away", r.away)
+}
+
+// What is applied reaches every tier and every PoP.
+func (r *rulesInConsul) changes(t *testing.T) {
 	r.awaitPoPs("first", time.Now())
 	for i := range 5 {
 		name := fmt.Sprintf("rule-%d", i)
@@ -146,13 +151,19 @@ func TestRulesInConsul(t *testing.T) {
 	if out := r.weir("history"); !strings.Contains(out, "12 * ") || !strings.Contains(out, "back to 1: back") {
 		t.Errorf("history:\n%s", out)
 	}
+}
 
+// While Consul is away all go on, and a region that starts then has its copy.
+func (r *rulesInConsul) away(t *testing.T) {
+	r.weir("rollback", "1", "--reason", "back again")
+	r.awaitPoPs("first", time.Now())
+	proc.Eventually(t, time.Minute, "eu has a copy", func() bool {
+		text, err := os.ReadFile(filepath.Join(r.dir, "eu.copy"))
+		return err == nil && strings.Contains(string(text), "name: first")
+	})
 	r.consul.Kill()
 	eu := r.tiers[1]
 	eu.Stop()
 	eu.Start()
-	if text, err := os.ReadFile(filepath.Join(r.dir, "eu.copy")); err != nil || !strings.Contains(string(text), "name: first") {
-		t.Errorf("the copy: %s (%v)", text, err)
-	}
 	r.awaitPoPs("first", time.Now())
 }
