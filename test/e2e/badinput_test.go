@@ -32,6 +32,7 @@ type rawJSON = json.RawMessage
 // before_rules, if that can be read, and its log says what to change. An Envoy takes
 // seconds to start; that each mistake is found is tested with the filter alone.
 func TestBadPluginConfiguration(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name, config, says string
 		status             int
@@ -73,6 +74,7 @@ func TestBadPluginConfiguration(t *testing.T) {
 // A listener that replaces another one, with a mistake in its plugin configuration, goes
 // on with the configuration of that: Envoy itself drains the old one and takes the new.
 func TestBadConfigurationUpdate(t *testing.T) {
+	t.Parallel()
 	const good = `{"region_cluster": "weir_region", "before_rules": "deny", "rules": {"rules": [
 		{"name": "told", "key": [{"header": "x-user"}], "limit": "1000/1h", "scope": "pop"}]}}`
 	var boot *envoy.Bootstrap
@@ -189,6 +191,7 @@ func TestAnswersCutShort(t *testing.T) {
 // Rules that a region hands out by mistake do not replace those in force, and the
 // PoP says what is wrong with them.
 func TestRegionOffersBadRules(t *testing.T) {
+	t.Parallel()
 	region := newFakeRegion(t)
 	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: region.addr, Plugin: map[string]any{"rules_every_ms": 200}})
 	awaitRules(t, s)

@@ -50,6 +50,7 @@ func forgedForwardedForGainsNothing(t *testing.T, s *stack.Stack) {
 
 // Behind one trusted proxy, with Envoy told so, the client is whom that proxy saw.
 func TestClientBehindTrustedProxy(t *testing.T) {
+	t.Parallel()
 	s := stack.Start(t, stack.Config{
 		PoPs: 1, Workers: 1,
 		Rules:     "rules:\n" + clientIPRules,

@@ -16,6 +16,7 @@ import (
 
 // What clients send, and what they are told, through an Envoy whose region is away.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	configs := []string{
 		// Two inputs: the filter reads all headers at once.
 		`{"rules":[{"name":"open","match":{"path":"/open"},"key":[{"header":"x-user"}],"limit":"5/1m","on_failure":"allow"},

@@ -69,6 +69,7 @@ func streamer(w http.ResponseWriter, r *http.Request) {
 // Two PoPs share 20 slots. The upstream never has 21 requests at a time, and all
 // 20 can be used again however the earlier ones ended.
 func TestConcurrency(t *testing.T) {
+	t.Parallel()
 	var upstream stack.InFlight
 	s := stack.Start(t, stack.Config{
 		Rules:     concurrencyRules,

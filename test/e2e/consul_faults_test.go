@@ -136,6 +136,7 @@ func (f *federation) everybody() []*consul.Agent {
 // while agents restart, and while no agent of Consul is up. What was registered before is
 // registered again afterwards.
 func TestConsulFaults(t *testing.T) {
+	t.Parallel()
 	f := startFederation(t)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()

@@ -96,6 +96,7 @@ func (r *consulRegions) exact(key string, want int) {
 // Regions find the aggregator in Consul whenever it comes, follow it to another port, and do
 // not need Consul for what they have found.
 func TestRegionsFindTheAggregator(t *testing.T) {
+	t.Parallel()
 	r := startConsulRegions(t)
 	r.awaitMetric("weir_region_replicas", 1)
 	r.awaitMetric("weir_remote_up", 0)

@@ -11,6 +11,7 @@ import (
 // Of 5 per hour requests that cost 1, 1 and 3 pass, and no more, though what is left is on
 // lease by then with the PoP, or with the lease cache of the region.
 func TestCostsAboveTheLease(t *testing.T) {
+	t.Parallel()
 	rules := "rules:\n"
 	for _, a := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"} {
 		rules += fmt.Sprintf("  - { name: %s, match: { path: /%s }, key: [{ header: x-user }], limit: 5/1h, algorithm: %s, cost: { header: x-cost, max: 5 }, timeout: 1s }\n", a, a, a)

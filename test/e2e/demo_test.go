@@ -142,6 +142,7 @@ var refusedLogin = regexp.MustCompile(`"POST /login" 429 .*weir="login denied`)
 
 // `make run` shows what it says it shows, and Ctrl-C stops all of it.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	d := newDemo(t)
 	d.start(t)
 
@@ -209,6 +210,7 @@ func TestDemo(t *testing.T) {
 
 // With other rules, and when a part dies: the demo says so and takes the rest down.
 func TestDemoWithOtherRulesAndWithoutRegion(t *testing.T) {
+	t.Parallel()
 	d := newDemo(t)
 	rules := filepath.Join(d.dir, "other.yaml")
 	if err := os.WriteFile(rules, []byte(quota(1)), 0o644); err != nil {

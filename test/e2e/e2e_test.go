@@ -7,9 +7,14 @@
 //
 // What would take long runs in a small form that puts the same pressure on the
 // same mechanism; WEIR_LONG=1 (`make test-long`) runs the whole.
+//
+// Tests that wait more than they compute run beside each other, after all others
+// ([testing.T.Parallel]). A test that counts under load, or has timeouts of less than a
+// second, has the machine for itself.
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -23,6 +28,12 @@ import (
 
 // long reports whether the scenarios run at their full size.
 var long = os.Getenv("WEIR_LONG") != ""
+
+// TestMain lets three tests run at once, also on a machine of two cores.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "3") // a command line that says otherwise holds
+	m.Run()
+}
 
 // offer runs a load and fails the test if a request got no answer, or one that is
 // neither 200 nor 429.

@@ -34,6 +34,7 @@ rules:
 // to Envoy, has lost nothing: what was spent stays spent, with the region away, so
 // that nobody could tell the filter again. No slot is lost either.
 func TestFilterPanics(t *testing.T) {
+	t.Parallel()
 	var upstream stack.InFlight
 	s := stack.Start(t, stack.Config{
 		PoPs:     1,

@@ -22,6 +22,7 @@ import (
 // by which they enforce a limit while nobody answers are of what the region has, not of
 // what one replica has seen.
 func TestSharesAreTheRegions(t *testing.T) {
+	t.Parallel()
 	c := redistest.Start(t)
 	one, two := newReplica(t, "replica-1", sharedRules, []string{c.Addr}), newReplica(t, "replica-2", sharedRules, []string{c.Addr})
 	one.Start()
@@ -64,6 +65,7 @@ func (h *holder) sharers(t *testing.T) int {
 // Two regions in memory behind one cluster of Envoy notice each other by what the filter
 // presents, and refuse readiness.
 func TestTwoRegionsInMemory(t *testing.T) {
+	t.Parallel()
 	regions := []*replica{newReplica(t, "region-1", restartRules, nil), newReplica(t, "region-2", restartRules, nil)}
 	var addrs []string
 	for _, r := range regions {

@@ -49,6 +49,7 @@ bindings:
 // knows from when Redis last told how many there are. Who was refused before stays
 // refused. All of it is counted, and what was let through is charged afterwards.
 func TestRedisFails(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
 	bindings := filepath.Join(t.TempDir(), "bindings.yaml")
 	if err := os.WriteFile(bindings, []byte(failureBindings), 0o600); err != nil {

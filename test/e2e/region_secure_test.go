@@ -16,6 +16,7 @@ import (
 // its flags. What is wrong with them /readyz says, with what to change; a password is
 // put right by writing its file.
 func TestSecureRedis(t *testing.T) {
+	t.Parallel()
 	a := redistest.NewAuthority(t)
 	c := redistest.StartCluster(t, 3, 0, redistest.TLS(a), redistest.Password("right"))
 	password := filepath.Join(t.TempDir(), "password")

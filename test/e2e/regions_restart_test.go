@@ -24,6 +24,7 @@ rules:
 // An aggregator that starts again while a region is cut off goes on to withhold that region's
 // share of the window: it ended in order, or was killed.
 func TestAggregatorRestartsWhileARegionIsCutOff(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes two windows of 20 s")
 	}

@@ -261,6 +261,7 @@ func TestTwoRegions(t *testing.T) {
 
 // A region without an aggregator does not count what all regions share.
 func TestGlobalRuleWithoutAggregator(t *testing.T) {
+	t.Parallel()
 	dir := proc.LogDir(t)
 	r := region.New(t, region.Config{Dir: dir, Name: "alone", Rules: "rules: [{ name: here, key: [], limit: 5/1d }]"})
 	r.Start()

@@ -24,6 +24,7 @@ import (
 // that had counted them by itself. By a PoP and by the rate limit service, both over
 // leases.
 func TestRetryAfter(t *testing.T) {
+	t.Parallel()
 	algorithms := []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"}
 	rules, bindings := "rules:\n", "bindings:\n"
 	for _, a := range algorithms {

@@ -20,6 +20,7 @@ import (
 // says and not one more, and a request that one limit refuses costs the other
 // nothing.
 func TestRateLimitService(t *testing.T) {
+	t.Parallel()
 	t.Run("memory", func(t *testing.T) { testRateLimitService(t, "") })
 	t.Run("cluster", func(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3, 0)

@@ -110,6 +110,7 @@ func (r *rulesInConsul) awaitPoPs(name string, began time.Time) []time.Duration 
 }
 
 func TestRulesInConsul(t *testing.T) {
+	t.Parallel()
 	r := startRulesInConsul(t)
 	t.Run("changes", r.changes)
 	t.Run("limits of keys", r.limitsOfKeys)

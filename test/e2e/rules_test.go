@@ -32,6 +32,7 @@ rules:
 // Rules change under load without a request being lost, and rules that cannot be
 // used change nothing: the last good ones stay, and the region says what is wrong.
 func TestRulesChangeUnderLoad(t *testing.T) {
+	t.Parallel()
 	s := stack.Start(t, stack.Config{Rules: quota(10)})
 	awaitRules(t, s)
 	spend := func(user string) int64 {
@@ -90,6 +91,7 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 // A PoP that starts before its region follows before_rules, or the rules that its
 // configuration brings along, and takes the region's as soon as it appears.
 func TestPoPStartsBeforeItsRegion(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name   string
 		plugin map[string]any

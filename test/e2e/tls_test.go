@@ -19,6 +19,7 @@ import (
 
 // PoP, region and aggregator speak TLS, show certificates, and refuse those of others.
 func TestTLSBetweenAllTiers(t *testing.T) {
+	t.Parallel()
 	dir := proc.LogDir(t)
 	a, err := pki.NewAuthority()
 	if err != nil {
