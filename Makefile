@@ -82,6 +82,8 @@ timeout = 20m
 tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout)
 pure = ./internal/limit/... ./internal/lease/... ./internal/rule/... ./internal/quotapb/bridge/... ./wasmfilter/edge/... ./test/sim/...
 alone = ./internal/redisstore/... ./test/...
+# Of these, what a busy machine makes slower and nothing else.
+calm = ./test/certs/... ./test/docs/... ./test/imports/... ./test/twin/...
 # What `make test` leaves to a target of its own, because it needs more than `make setup` installs.
 apart = ./test/terraform/...
 besides = $$(go list $(1) | grep -vxF "$$(go list $(2))")
@@ -91,8 +93,8 @@ test: setup build vet ## Run all tests: unit, property, simulation, wasm, and th
 	@go build -C tools -o ../.tools/ ./tally
 	@{ failed=0; \
 	$(call tests) $(pure) || failed=1; \
-	$(call tests) -race $(call besides,./...,$(pure) $(alone)) || failed=1; \
-	$(call tests) -race -p 1 $(call besides,$(alone),$(pure) $(apart)) || failed=1; \
+	$(call tests) -race $(call besides,./...,$(pure) $(alone)) $(calm) || failed=1; \
+	$(call tests) -race -p 1 $(call besides,$(alone),$(pure) $(apart) $(calm)) || failed=1; \
 	$(call tests,-C tools) -race ./... || failed=1; \
 	exit $$failed; } | .tools/tally
 
