@@ -140,7 +140,7 @@ func (x *exchange) judge() (explained []string, what string) {
 // awaitHour waits for the next hour if this one ends soon: windows are of an hour or
 // a day.
 func awaitHour() {
-	const soon = 20 * time.Second
+	const soon = time.Minute // what is played takes longer on a busy machine
 	now := time.Now()
 	if turn := now.Truncate(time.Hour).Add(time.Hour); turn.Sub(now) < soon {
 		time.Sleep(turn.Sub(now) + time.Second)
