@@ -134,11 +134,7 @@ func (s *split) spend(keys []string, units int) {
 	s.t.Helper()
 	h := s.a.newHolder()
 	for _, key := range keys {
-		for range units {
-			if status, granted, _, err := h.ask(s.t.Context(), "exact", key); granted != 1 {
-				s.t.Fatalf("%s before the cut: %v, %v", key, status, err)
-			}
-		}
+		h.take(s.t, "exact", key, units)
 	}
 	if got := s.redis(s.nodes[0], "WAIT", "1", "5000"); got != "1" {
 		s.t.Fatalf("%s replicas have what was spent before, want 1", got)
