@@ -23,7 +23,7 @@ rules:
   - { name: client, key: [client_ip], limit: 1000000/1m, on_failure: allow }
   - { name: user, key: [{ header: x-user-id }], limit: 100/1m, on_failure: local }
   - { name: login, match: { path: /login }, key: [client_ip], limit: 5/1m, consistency: exact, on_failure: deny }
-  - { name: here, scope: pop, key: [{ header: x-user-id }], limit: 1000/1m }
+  - { name: here, scope: pop, key: [{ header: x-user-id }], limit: 1000/1d, algorithm: fixed_window } # fills the table
   - { name: trial, mode: shadow, key: [client_ip], limit: 5/1m }
   - { name: all, scope: global, key: [client_ip], limit: 1000000/1m }
 `

@@ -274,3 +274,48 @@ func TestSlotsWithoutPlace(t *testing.T) {
 		t.Errorf("afterwards %d of 3 open requests are admitted, want 2", n)
 	}
 }
+
+// fill is how full the tables are by the round that somebody ended last; false if nobody did.
+func (w *world) fill() (f Fill, ok bool) {
+	for _, x := range w.workers {
+		if latest, news := x.Fill(); news {
+			f, ok = latest, true
+		}
+	}
+	return f, ok
+}
+
+// A round of the scan counts the keys of the fuller table, once over all workers, and counts
+// those that are gone no more.
+func TestFill(t *testing.T) {
+	const rules = `{"rules":[
+		{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"9/1m","scope":"pop"},
+		{"name":"s","match":{"path":"/s"},"key":[{"header":"x-user"}],"limit":"9/1m","scope":"pop","mode":"shadow"}]}`
+	w := newNarrowWorld(t, 2, 4, rules)
+	round := func(want int) {
+		t.Helper()
+		w.pass(1600) // 16 pages, one a tick
+		w.settle()
+		if f, ok := w.fill(); !ok || f != (Fill{want, 512}) {
+			t.Errorf("%+v, %v, want %d keys of 512", f, ok, want)
+		}
+		if f, ok := w.fill(); ok {
+			t.Errorf("%+v is told twice", f)
+		}
+	}
+	round(0)
+	for i := range 30 {
+		w.admit(i%2, "/a", fmt.Sprint("user", i))
+	}
+	round(30)
+	for i := range 50 {
+		w.admit(i%2, "/s", fmt.Sprint("user", i))
+	}
+	round(50)
+	w.pass(120_000)
+	w.settle()
+	w.pass(120_000)
+	w.settle()
+	w.fill()
+	round(0)
+}

@@ -19,6 +19,16 @@ type upkeep struct {
 	uplink   *uplink
 
 	scanned int // next page to look through
+	keys    struct{ enforced, shadow int }
+	fill    Fill // by the last round
+	news    bool // nobody has read that yet
+}
+
+// Fill is how full the fuller of the two tables of a PoP is: that of the rules, or that of
+// those with mode: shadow.
+type Fill struct {
+	Keys   int // entries
+	Places int // for them; single pages are full before all places are taken
 }
 
 // renewSlots asks for the holdings that are due, publishes what they use before
@@ -52,20 +62,25 @@ func (k *upkeep) renewSlots(now lease.Millis) {
 	}
 }
 
-// scan looks through some pages for what idle keys still owe.
+// scan looks through some pages for what idle keys still owe, and counts keys.
 func (k *upkeep) scan(now lease.Millis) {
 	a := k.accounts
-	n := (a.enforced.Pages() + scanTicks - 1) / scanTicks
+	pages := a.enforced.Pages()
+	n := (pages + scanTicks - 1) / scanTicks
 	for range n {
-		k.scanPage(now, a.enforced)
-		k.scanPage(now, a.shadow)
-		k.scanned = (k.scanned + 1) % a.enforced.Pages()
+		k.keys.enforced += k.scanPage(now, a.enforced)
+		k.keys.shadow += k.scanPage(now, a.shadow)
+		if k.scanned = (k.scanned + 1) % pages; k.scanned == 0 {
+			k.fill, k.news = Fill{max(k.keys.enforced, k.keys.shadow), pages * table.PageEntries}, true
+			k.keys.enforced, k.keys.shadow = 0, 0
+		}
 	}
 	k.slots.sweep(now)
 }
 
-// scanPage collects what the keys of a page have to report, and drops idle ones.
-func (k *upkeep) scanPage(now lease.Millis, t *table.Table) {
+// scanPage collects what the keys of a page have to report, drops idle ones, and returns how
+// many it keeps.
+func (k *upkeep) scanPage(now lease.Millis, t *table.Table) (kept int) {
 	var found []report
 	var dropped []table.Entry
 	outcome := t.Visit(now, k.scanned, func(e *table.Entry) bool {
@@ -76,10 +91,11 @@ func (k *upkeep) scanPage(now lease.Millis, t *table.Table) {
 		if r, ok := k.find(now, e); ok {
 			found = append(found, r)
 		}
+		kept++
 		return true
 	})
 	if outcome != table.Stored {
-		return // another worker changed the page; the next round will find it again
+		return kept // another worker changed the page; the next round will find it again
 	}
 	for i := range dropped {
 		k.accounts.gone(&dropped[i])
@@ -88,6 +104,7 @@ func (k *upkeep) scanPage(now lease.Millis, t *table.Table) {
 		lane := r.policy.lane
 		lane.queue(&lane.findings, r)
 	}
+	return kept
 }
 
 // find takes what an entry has to give back or to report out of it.

@@ -191,3 +191,10 @@ func (w *Worker) Tables() table.Counts {
 	*counts = table.Counts{}
 	return sum
 }
+
+// Fill returns how full the tables are. Only the leader knows: ok is true once for each round
+// of its scan, about every 10 s.
+func (w *Worker) Fill() (f Fill, ok bool) {
+	ok, w.upkeep.news = w.upkeep.news, false
+	return w.upkeep.fill, ok
+}

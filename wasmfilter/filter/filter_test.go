@@ -478,3 +478,18 @@ func TestTwoConfigurations(t *testing.T) {
 		}
 	})
 }
+
+// Gauges show how many keys the table has, and places for them, however many workers count.
+func TestTableGauges(t *testing.T) {
+	rules := withRules(t, `{"rules":[{"name":"u","key":[{"header":"x-user"}],"limit":"9/1h","scope":"pop"}]}`)
+	each(t, func(t *testing.T, start func(config string, vms int) *envoy) {
+		e := start(rules, 2)
+		for _, user := range []string{"ann", "bob", "cid"} {
+			e.send(0, ":path", "/", "x-user", user)
+		}
+		e.pass(4000)
+		if keys, places := e.metrics["weir.table_keys"], e.metrics["weir.table_places"]; keys != 3 || places != 512 {
+			t.Errorf("%d keys of %d, want 3 of 512", keys, places)
+		}
+	})
+}

@@ -19,6 +19,8 @@ import (
 //	weir.wants                                 keys asked for in these calls
 //	weir.before_rules                          requests decided by before_rules
 //	weir.table_races, .table_evicted, .table_merged, .table_full, .table_corrupt
+//	weir.table_keys, .table_places             gauges: keys in the fuller of the two tables, and
+//	                                           places for them; written by the leader every 10 s
 //	weir.parked                                answers that were written later
 //	weir.units_lost                            units that were neither used nor given back
 //	weir.units_unreported                      units without a lease that the region is not told of
@@ -55,6 +57,7 @@ type stats struct {
 	raised      uint64
 	revision    metric
 	wait        metric
+	fill        *[2]metric // keys and places; nil until the first are known
 }
 
 func (s *stats) define(h host) {
@@ -113,7 +116,21 @@ func (s *stats) flush(p *plugin) {
 	s.count(h, "weir.panics", &p.panics)
 	// Each worker writes the one gauge at each tick, so that one that lags behind shows.
 	h.record(s.revision, w.RulesRevision())
+	s.fillUp(h, w)
 	s.raise(h, w)
+}
+
+// fillUp shows how full the tables are, when the leader has counted.
+func (s *stats) fillUp(h host, w *edge.Worker) {
+	f, ok := w.Fill()
+	if !ok {
+		return
+	}
+	if s.fill == nil {
+		s.fill = &[2]metric{h.gauge("weir.table_keys"), h.gauge("weir.table_places")}
+	}
+	h.record(s.fill[0], uint64(f.Keys))
+	h.record(s.fill[1], uint64(f.Places))
 }
 
 // raise sets config_error.
