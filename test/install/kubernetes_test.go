@@ -13,9 +13,6 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/weirlimit/weir/internal/rulefile"
-	"github.com/weirlimit/weir/test/kit/region"
 )
 
 // schemas are Go modules that have schemas of resources, and the file in them.
@@ -180,8 +177,14 @@ func plain(t *testing.T, tree any) node {
 	return n.(node)
 }
 
+const (
+	regionManifest     = "deploy/kubernetes/region.yaml"
+	globalManifest     = "deploy/kubernetes/global.yaml"
+	monitoringManifest = "deploy/kubernetes/monitoring.yaml"
+)
+
 // manifests are all that are shipped.
-var manifests = []string{"deploy/kubernetes/region.yaml", "deploy/kubernetes/monitoring.yaml", "deploy/istio.yaml", "deploy/envoy-gateway.yaml"}
+var manifests = []string{regionManifest, globalManifest, monitoringManifest, "deploy/istio.yaml", "deploy/envoy-gateway.yaml"}
 
 // Every resource has the fields of its schema and no others; a field with a mistake in its
 // name is found.
@@ -203,58 +206,6 @@ func TestSchemas(t *testing.T) {
 			if all[id].Validate(plain(t, d)) == nil {
 				t.Errorf("%s: %s: the schema lets spec.replica pass", path, id)
 			}
-		}
-	}
-}
-
-// resource returns the one of a kind.
-func resource(t *testing.T, kind string) node {
-	t.Helper()
-	all := documents(t, manifests[0])
-	i := slices.IndexFunc(all, func(d node) bool { return d["kind"] == kind })
-	if i < 0 {
-		t.Fatalf("%s has no %s", manifests[0], kind)
-	}
-	return all[i]
-}
-
-// The deployment starts the program with flags that it has, on ports and with files that it
-// is given, and the rules are valid.
-func TestRegion(t *testing.T) {
-	deployment := resource(t, "Deployment")
-	pod := at(t, deployment, "spec", "template", "spec").(node)
-	container := at(t, pod, "containers", "0").(node)
-	help, err := exec.CommandContext(t.Context(), region.Program(t), "--help").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mounted := func(path string) bool {
-		return slices.ContainsFunc(container["volumeMounts"].([]any), func(m any) bool {
-			return strings.HasPrefix(path, at(t, m, "mountPath").(string)+"/")
-		})
-	}
-	for _, arg := range container["args"].([]any) {
-		flag, value, _ := strings.Cut(arg.(string), "=")
-		if !strings.Contains(string(help), " "+flag+"=") {
-			t.Errorf("weir-regional has no flag %s", flag)
-		}
-		if strings.HasPrefix(value, "/") && !mounted(value) {
-			t.Errorf("%s: nothing is mounted there", arg)
-		}
-	}
-	for _, m := range container["volumeMounts"].([]any) {
-		named(t, pod["volumes"], at(t, m, "name").(string))
-	}
-	if _, err := rulefile.Parse("rules.yaml", []byte(at(t, resource(t, "ConfigMap"), "data", "rules.yaml").(string))); err != nil {
-		t.Error(err)
-	}
-	labels := at(t, deployment, "spec", "template", "metadata", "labels")
-	for kind, path := range map[string][]string{
-		"Deployment": {"spec", "selector", "matchLabels"}, "Service": {"spec", "selector"},
-		"PodDisruptionBudget": {"spec", "selector", "matchLabels"}, "NetworkPolicy": {"spec", "podSelector", "matchLabels"},
-	} {
-		if got := at(t, resource(t, kind), path...); fmt.Sprint(got) != fmt.Sprint(labels) {
-			t.Errorf("%s selects %v, the pods have %v", kind, got, labels)
 		}
 	}
 }
