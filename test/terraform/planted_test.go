@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // planted are mistakes that the modules' own tests, or Terraform with the provider's schema, must
@@ -33,6 +35,30 @@ var planted = map[string]struct {
 		`from_port         = var.pops.public_port`, `from_port         = 22`, "open to everybody"},
 	"role that reads all secrets": {"modules/region/modules/service", "modules/region/modules/service/main.tf",
 		`Resource = distinct(values(var.secrets))`, `Resource = "*"`, "and no others"},
+	"task with a public address": {"modules/region/modules/service", "modules/region/modules/service/main.tf",
+		`assign_public_ip = false`, `assign_public_ip = true`, "no public address"},
+	"program that runs as root": {"modules/region/modules/service", "modules/region/modules/service/main.tf",
+		`user    = "65532"`, `user    = "0"`, "must not run as root"},
+	"Consul open to a network": {"modules/region/modules/consul", "modules/region/modules/consul/main.tf",
+		`referenced_security_group_id = each.value.from`, `cidr_ipv4 = "10.0.0.0/8"`, "only agents may reach Consul"},
+	"Consul's caller that may not call": {"modules/region/modules/consul", "modules/region/modules/consul/main.tf",
+		`security_group_id            = each.value.from`, `security_group_id            = each.value.to`, "must be allowed to send"},
+	"disk that is not encrypted": {"modules/region/modules/edge", "modules/region/modules/edge/main.tf",
+		`encrypted   = true`, `encrypted   = false`, "encrypt their disks"},
+	"metadata without a token": {"modules/region/modules/consul", "modules/region/modules/consul/main.tf",
+		`http_tokens   = "required"`, `http_tokens   = "optional"`, "demand tokens for metadata"},
+	"PoPs that do not see clients": {"modules/region/modules/edge", "modules/region/modules/edge/main.tf",
+		`preserve_client_ip   = "true"`, `preserve_client_ip   = "false"`, "see the addresses of clients"},
+	"private subnets on the internet": {"modules/region/modules/network", "modules/region/modules/network/main.tf",
+		`nat_gateway_id         = aws_nat_gateway.this[each.key].id`, `gateway_id             = aws_internet_gateway.this.id`, "through NAT alone"},
+	"subnets that overlap": {"modules/region/modules/network", "modules/region/modules/network/main.tf",
+		`each.value + 8`, `each.value`, "must not overlap"},
+	"link that leads nowhere": {"modules/global/modules/link", "modules/global/modules/link/main.tf",
+		`destination_cidr_block    = var.requester.cidr`, `destination_cidr_block    = var.accepter.cidr`, "find their way back"},
+	"accelerator that hides clients": {"modules/global", "modules/global/main.tf",
+		`client_ip_preservation_enabled = true`, `client_ip_preservation_enabled = false`, "see the addresses of clients"},
+	"aggregator without certificates of callers": {"modules/global", "modules/bootstrap/service.tf",
+		`WEIR_TLS_CLIENT_CA = "${local.secrets}/ca.pem"`, `WEIR_TLS_CLIENT_CA = ""`, "must demand certificates"},
 	"provider of another region": {"examples/three-regions", "examples/three-regions/main.tf",
 		`providers = { aws = aws.us }`, `providers = { aws = aws.ap }`, "pass the alias of us-east-1"},
 	"misspelt argument": {"modules/region/modules/redis", "modules/region/modules/redis/main.tf",
@@ -64,5 +90,25 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 				t.Errorf("the mistake was not found: %v, and no %q in\n%s", err, p.want, out)
 			}
 		})
+	}
+}
+
+// Every module and example with resources of AWS has tests of its own, and mistakes are planted
+// for each.
+func TestEveryModuleHasPlantedMistakes(t *testing.T) {
+	root := filepath.Join(proc.Root(t), "terraform")
+	for _, dir := range modules(t, root) {
+		if tests, _ := filepath.Glob(filepath.Join(root, dir, "tests", "*.tftest.hcl")); len(tests) == 0 {
+			t.Errorf("%s has no tests", dir)
+		}
+		n := 0
+		for _, p := range planted {
+			if p.module == dir {
+				n++
+			}
+		}
+		if n == 0 {
+			t.Errorf("no mistake is planted for %s", dir)
+		}
 	}
 }

@@ -29,8 +29,11 @@ variable "regions" {
   nullable = false
 
   validation {
-    condition     = length(var.regions) > 0 && length(distinct([for r in values(var.regions) : r.cidr])) == length(var.regions)
-    error_message = "regions must have one region or more, each with addresses (cidr) of its own."
+    # Two networks overlap if they are the same as far as the wider one of them goes.
+    condition = alltrue(flatten([for one, a in var.regions : [for other, b in var.regions : one == other || length(distinct([
+      for cidr in [a.cidr, b.cidr] : cidrsubnet("${split("/", cidr)[0]}/${min([for c in [a.cidr, b.cidr] : tonumber(split("/", c)[1])]...)}", 0, 0)
+    ])) == 2]]))
+    error_message = "regions must have addresses (cidr) that do not overlap, such as 10.1.0.0/16 and 10.2.0.0/16: a link could not tell them apart."
   }
   validation {
     condition     = length(distinct([for r in values(var.regions) : r.balancer_port])) <= 1
@@ -71,6 +74,11 @@ variable "redis" {
     user          = optional(string, "weir")
   })
   nullable = false
+
+  validation {
+    condition     = can(regex("^cache\\.(t3|t4g|m5|m6g|m7g|r5|r6g|r7g|c7gn)\\.[0-9a-z]+$", var.redis.node_type))
+    error_message = "redis.node_type must be of a family that can do cluster mode with TLS: t3, t4g, m5, m6g, m7g, r5, r6g, r7g or c7gn, such as cache.t4g.small. Older families such as t1 and m1 cannot."
+  }
 }
 
 variable "images" {

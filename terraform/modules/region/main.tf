@@ -138,7 +138,7 @@ module "edge" {
   network                   = { vpc_id = local.network.vpc_id, public_subnet_ids = local.network.public_subnet_ids, private_subnet_ids = local.network.private_subnet_ids }
   pops                      = var.pops
   ports                     = { client = 10000, health = 10002 } # as the module bootstrap has them
-  upstream_ports            = [for u in var.pop.upstreams : tonumber(split(":", u)[1])]
+  upstream_ports            = [for u in var.pop.upstreams : try(tonumber(split(":", u)[1]), 0)]
   image_id                  = local.image_id
   user_data                 = module.bootstrap.pop_user_data
   policy                    = local.policies.pop

@@ -30,6 +30,10 @@ variable "zones" {
     condition     = var.network != null || contains([2, 3], length(var.zones))
     error_message = "zones must be two or three availability zones of the region, or network a network that is there."
   }
+  validation {
+    condition     = alltrue([for zone in var.zones : startswith(zone, var.aws_region)])
+    error_message = "zones must be of aws_region: those of eu-central-1 are eu-central-1a, eu-central-1b and eu-central-1c."
+  }
 }
 
 variable "cidr" {
@@ -143,6 +147,10 @@ variable "redis" {
   validation {
     condition     = can(regex("^cache\\.(t3|t4g|m5|m6g|m7g|r5|r6g|r7g|c7gn)\\.[0-9a-z]+$", var.redis.node_type))
     error_message = "redis.node_type must be of a family that can do cluster mode with TLS: t3, t4g, m5, m6g, m7g, r5, r6g, r7g or c7gn, such as cache.r7g.large. Older families such as t1 and m1 cannot."
+  }
+  validation {
+    condition     = var.redis.user_group_id != ""
+    error_message = "redis.user_group_id is empty: without a user group everybody who reaches the port could use Redis. README.md of the module region describes how to make one."
   }
 }
 

@@ -43,7 +43,7 @@ variables {
   }
   redis   = { user_group_id = "weir" }
   images  = { weir = "registry.example/weir-global:0.1.0", consul = "hashicorp/consul:1.21.0" }
-  secrets = { "ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:ca.pem", "cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:cert.pem", "key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key.pem", "consul.json" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-key.pem", "consul-token" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-token", "redis-password" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:redis-password" }
+  secrets = { for file in ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
 }
 
 run "two_regions" {
@@ -89,10 +89,39 @@ run "the_same_addresses_twice" {
   expect_failures = [var.regions]
 }
 
+run "addresses_within_others" {
+  command = plan
+  variables {
+    regions = {
+      eu = { aws_region = "eu-central-1", cidr = "10.1.0.0/16", balancer_arn = "arn:eu", balancer_port = 443 }
+      us = { aws_region = "us-east-1", cidr = "10.1.240.0/20", balancer_arn = "arn:us", balancer_port = 443 }
+    }
+  }
+  expect_failures = [var.regions]
+}
+
 run "home_is_not_among_the_regions" {
   command = plan
   variables {
     regions = { us = { aws_region = "us-east-1", cidr = "10.2.0.0/16", balancer_arn = "arn:us", balancer_port = 443 } }
   }
   expect_failures = [var.regions]
+}
+
+run "redis_without_cluster_mode" {
+  command = plan
+  variables { redis = { node_type = "cache.t1.micro", user_group_id = "weir" } }
+  expect_failures = [var.redis]
+}
+
+run "no_aggregator" {
+  command = plan
+  variables { replicas = { min = 0 } }
+  expect_failures = [var.replicas]
+}
+
+run "a_secret_is_missing" {
+  command = plan
+  variables { secrets = {} }
+  expect_failures = [var.secrets]
 }

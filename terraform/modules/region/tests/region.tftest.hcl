@@ -42,9 +42,9 @@ variables {
     "weir.wasm" = { uri = "s3://programs/weir.wasm", sha256 = "2e7d2c03a9507ae265ecf5b5356885a53393a2029d241394997265a1a25aefc6" }
   }
   secrets = {
-    pop     = { "ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:ca.pem", "cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:cert.pem", "key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key.pem", "client-cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:client-cert.pem", "client-key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:client-key.pem", "consul.json" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-key.pem" }
-    consul  = { "consul.json" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-key.pem" }
-    service = { "ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:ca.pem", "cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:cert.pem", "key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key.pem", "consul.json" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul.json", "consul-ca.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-ca.pem", "consul-cert.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-cert.pem", "consul-key.pem" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-key.pem", "consul-token" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:consul-token", "redis-password" = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:redis-password" }
+    pop     = { for file in ["ca.pem", "cert.pem", "key.pem", "client-cert.pem", "client-key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
+    consul  = { for file in ["consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
+    service = { for file in ["ca.pem", "cert.pem", "key.pem", "consul.json", "consul-ca.pem", "consul-cert.pem", "consul-key.pem", "consul-token", "redis-password"] : file => "arn:aws:secretsmanager:eu-central-1:123456789012:secret:${file}" }
   }
 }
 
@@ -80,13 +80,19 @@ run "own_network" {
 
 run "provider_of_another_region" {
   command = plan
-  variables { aws_region = "us-east-1" }
+  variables {
+    aws_region = "us-east-1"
+    zones      = ["us-east-1a", "us-east-1b"]
+  }
   expect_failures = [data.aws_region.current]
 }
 
 run "unknown_region" {
   command = plan
-  variables { aws_region = "eu-middle" }
+  variables {
+    aws_region = "eu-middle-1"
+    zones      = ["eu-middle-1a", "eu-middle-1b"]
+  }
   expect_failures = [var.aws_region]
 }
 
@@ -99,6 +105,12 @@ run "no_pop" {
 run "redis_without_cluster_mode" {
   command = plan
   variables { redis = { node_type = "cache.t1.micro", user_group_id = "weir" } }
+  expect_failures = [var.redis]
+}
+
+run "redis_without_users" {
+  command = plan
+  variables { redis = { user_group_id = "" } }
   expect_failures = [var.redis]
 }
 
@@ -117,6 +129,12 @@ run "a_program_is_missing" {
 run "neither_zones_nor_network" {
   command = plan
   variables { zones = [] }
+  expect_failures = [var.zones]
+}
+
+run "zones_of_another_region" {
+  command = plan
+  variables { zones = ["us-east-1a", "us-east-1b"] }
   expect_failures = [var.zones]
 }
 

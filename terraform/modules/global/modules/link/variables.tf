@@ -16,7 +16,11 @@ variable "accepter" {
   nullable    = false
 
   validation {
-    condition     = var.accepter.cidr != var.requester.cidr
-    error_message = "Both sides have the same addresses: give each region a cidr of its own."
+    # Two networks overlap if they are the same as far as the wider one of them goes.
+    condition = can(cidrnetmask(var.accepter.cidr)) && can(cidrnetmask(var.requester.cidr)) && length(distinct([
+      for cidr in [var.accepter.cidr, var.requester.cidr] :
+      cidrsubnet("${split("/", cidr)[0]}/${min([for c in [var.accepter.cidr, var.requester.cidr] : tonumber(split("/", c)[1])]...)}", 0, 0)
+    ])) == 2
+    error_message = "The addresses of both sides overlap: give each region a cidr of its own, such as 10.1.0.0/16 and 10.2.0.0/16."
   }
 }

@@ -12,7 +12,12 @@ resource "aws_security_group" "server" {
 }
 
 locals {
-  gossip = { tcp = "tcp", udp = "udp" }
+  # Within the region: who calls whom, and where. Each has a rule at either end.
+  within = merge(
+    { for p in ["tcp", "udp"] : "gossip ${p}" => { from = aws_security_group.agent.id, to = aws_security_group.agent.id, protocol = p, port = 8301 } },
+    { for p in ["tcp", "udp"] : "gossip of servers ${p}" => { from = aws_security_group.server.id, to = aws_security_group.server.id, protocol = p, port = 8302 } },
+    { "calls of servers" = { from = aws_security_group.agent.id, to = aws_security_group.server.id, protocol = "tcp", port = 8300 } },
+  )
   wan = merge([for cidr in var.peer_cidrs : {
     "rpc ${cidr}"        = { cidr = cidr, port = 8300, protocol = "tcp" }
     "gossip tcp ${cidr}" = { cidr = cidr, port = 8302, protocol = "tcp" }
@@ -20,35 +25,26 @@ locals {
   }]...)
 }
 
-resource "aws_vpc_security_group_ingress_rule" "gossip" {
-  for_each = local.gossip
+resource "aws_vpc_security_group_ingress_rule" "within" {
+  for_each = local.within
 
-  security_group_id            = aws_security_group.agent.id
-  referenced_security_group_id = aws_security_group.agent.id
-  description                  = "gossip ${each.key}"
-  ip_protocol                  = each.value
-  from_port                    = 8301
-  to_port                      = 8301
+  security_group_id            = each.value.to
+  referenced_security_group_id = each.value.from
+  description                  = each.key
+  ip_protocol                  = each.value.protocol
+  from_port                    = each.value.port
+  to_port                      = each.value.port
 }
 
-resource "aws_vpc_security_group_ingress_rule" "rpc" {
-  security_group_id            = aws_security_group.server.id
-  referenced_security_group_id = aws_security_group.agent.id
-  description                  = "calls of agents"
-  ip_protocol                  = "tcp"
-  from_port                    = 8300
-  to_port                      = 8300
-}
+resource "aws_vpc_security_group_egress_rule" "within" {
+  for_each = local.within
 
-resource "aws_vpc_security_group_ingress_rule" "wan_of_this_region" {
-  for_each = local.gossip
-
-  security_group_id            = aws_security_group.server.id
-  referenced_security_group_id = aws_security_group.server.id
-  description                  = "gossip of servers ${each.key}"
-  ip_protocol                  = each.value
-  from_port                    = 8302
-  to_port                      = 8302
+  security_group_id            = each.value.from
+  referenced_security_group_id = each.value.to
+  description                  = each.key
+  ip_protocol                  = each.value.protocol
+  from_port                    = each.value.port
+  to_port                      = each.value.port
 }
 
 resource "aws_vpc_security_group_ingress_rule" "wan" {
@@ -62,46 +58,6 @@ resource "aws_vpc_security_group_ingress_rule" "wan" {
   to_port           = each.value.port
 }
 
-resource "aws_vpc_security_group_egress_rule" "agent" {
-  for_each = local.gossip
-
-  security_group_id            = aws_security_group.agent.id
-  referenced_security_group_id = aws_security_group.agent.id
-  description                  = "gossip ${each.key}"
-  ip_protocol                  = each.value
-  from_port                    = 8301
-  to_port                      = 8301
-}
-
-resource "aws_vpc_security_group_egress_rule" "rpc" {
-  security_group_id            = aws_security_group.agent.id
-  referenced_security_group_id = aws_security_group.server.id
-  description                  = "calls of servers"
-  ip_protocol                  = "tcp"
-  from_port                    = 8300
-  to_port                      = 8300
-}
-
-resource "aws_vpc_security_group_egress_rule" "https" {
-  security_group_id = aws_security_group.agent.id
-  cidr_ipv4         = "0.0.0.0/0"
-  description       = "interfaces of AWS: programs, secrets, logs"
-  ip_protocol       = "tcp"
-  from_port         = 443
-  to_port           = 443
-}
-
-resource "aws_vpc_security_group_egress_rule" "wan_of_this_region" {
-  for_each = local.gossip
-
-  security_group_id            = aws_security_group.server.id
-  referenced_security_group_id = aws_security_group.server.id
-  description                  = "gossip of servers ${each.key}"
-  ip_protocol                  = each.value
-  from_port                    = 8302
-  to_port                      = 8302
-}
-
 resource "aws_vpc_security_group_egress_rule" "wan" {
   for_each = local.wan
 
@@ -111,6 +67,15 @@ resource "aws_vpc_security_group_egress_rule" "wan" {
   ip_protocol       = each.value.protocol
   from_port         = each.value.port
   to_port           = each.value.port
+}
+
+resource "aws_vpc_security_group_egress_rule" "https" {
+  security_group_id = aws_security_group.agent.id
+  cidr_ipv4         = "0.0.0.0/0"
+  description       = "interfaces of AWS: programs, secrets, logs"
+  ip_protocol       = "tcp"
+  from_port         = 443
+  to_port           = 443
 }
 
 resource "aws_iam_role" "server" {

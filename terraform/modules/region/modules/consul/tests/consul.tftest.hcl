@@ -1,4 +1,14 @@
-mock_provider "aws" {}
+# Each group has an id of its own, so that a rule shows whom it is for.
+mock_provider "aws" {
+  override_resource {
+    target = aws_security_group.agent
+    values = { id = "sg-agent" }
+  }
+  override_resource {
+    target = aws_security_group.server
+    values = { id = "sg-server" }
+  }
+}
 
 variables {
   name        = "weir-eu"
@@ -17,8 +27,17 @@ run "edges" {
     error_message = "Other regions may reach the WAN ports of the servers, and nothing else."
   }
   assert {
-    condition     = alltrue([for r in concat(values(aws_vpc_security_group_ingress_rule.gossip), [aws_vpc_security_group_ingress_rule.rpc]) : r.cidr_ipv4 == null])
-    error_message = "Within the region only agents may reach Consul."
+    condition = toset([for r in aws_vpc_security_group_ingress_rule.within :
+      "${r.referenced_security_group_id} ${r.security_group_id} ${r.ip_protocol} ${r.from_port}-${r.to_port}" if r.cidr_ipv4 == null]) == toset([
+      "sg-agent sg-agent tcp 8301-8301", "sg-agent sg-agent udp 8301-8301", "sg-agent sg-server tcp 8300-8300",
+      "sg-server sg-server tcp 8302-8302", "sg-server sg-server udp 8302-8302",
+    ])
+    error_message = "Within the region only agents may reach Consul, and servers alone may be called."
+  }
+  assert {
+    condition = toset([for r in aws_vpc_security_group_egress_rule.within : "${r.security_group_id} ${r.referenced_security_group_id} ${r.ip_protocol} ${r.from_port}"]) == toset([
+    for r in aws_vpc_security_group_ingress_rule.within : "${r.referenced_security_group_id} ${r.security_group_id} ${r.ip_protocol} ${r.from_port}"])
+    error_message = "What a group accepts from another one, the other one must be allowed to send."
   }
   assert {
     condition     = aws_launch_template.server.metadata_options[0].http_tokens == "required" && aws_launch_template.server.block_device_mappings[0].ebs[0].encrypted == "true"
