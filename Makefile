@@ -120,7 +120,7 @@ SIM_LASTS ?= 10m
 # Modules with resources of AWS need the schema of their provider, from a registry or from the
 # mirror that TF_CLI_CONFIG_FILE names.
 .PHONY: terraform-test
-terraform-test: setup build ## Check the Terraform modules, and run a PoP and a region from what they render
+terraform-test: setup build ## Check the Terraform modules, and run a PoP, a region and an aggregator from them
 	@go build -C tools -o ../.tools/ ./tally
 	@WEIR_TERRAFORM=$$(tools/terraform.sh) go test -json -count=1 -timeout $(timeout) $(apart) | .tools/tally
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -20,7 +21,9 @@ import (
 )
 
 const (
-	rules = "rules:\n  - { name: page, match: { path: /page }, key: [client_ip], limit: 5/1h, consistency: exact, on_failure: deny, timeout: 1s }\n"
+	rules = "rules:\n" +
+		"  - { name: page, match: { path: /page }, key: [client_ip], limit: 5/1d, consistency: exact, on_failure: deny, timeout: 1s }\n" +
+		"  - { name: all, scope: global, match: { path: /all }, key: [], limit: 5/1d, consistency: exact, on_failure: deny, timeout: 1s }\n"
 	token = "11111111-2222-3333-4444-555555555555"
 )
 
@@ -101,9 +104,25 @@ func marshal(t *testing.T, value any) string {
 	return string(text)
 }
 
-// A region and a PoP run with the rendered files alone: Consul with ACL and TLS, weir-regional
-// on a Redis Cluster with the rules of Consul, and an Envoy that finds the region by DNS and
-// calls it with its certificate. The limit holds, and the PoP drains.
+// aggregator starts weir-global from what is rendered for it, with counters in a Redis of its own
+// and the agent of Consul that is there, and returns what its metrics are.
+func aggregator(t *testing.T, h *host, agent map[string]any) (page string) {
+	t.Helper()
+	redis := redistest.StartCluster(t, 3, 0, redistest.Password("secret"))
+	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
+		"redis": redis.Addrs()[:1], "redis_tls": false, "redis_username": "default", "drain_wait": "0s"}
+	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": h.files, "consul": agent, "service": service})
+	program := proc.Built(t, "bin/weir-global", "build")
+	global := proc.Start(t, h.dir, "weir-global", append([]string{"env"}, append(environments["global_environment"], program)...)...)
+	admin := "http://" + net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"]))
+	global.AwaitReady(admin + "/readyz")
+	return admin + "/metrics"
+}
+
+// A region, an aggregator and a PoP run with the rendered files alone: Consul with ACL and TLS,
+// weir-regional and weir-global on Redis Clusters with the rules of Consul, and an Envoy that finds
+// the region by DNS. Region and PoP call the tier above with their certificates. The limits of the
+// region and of all regions hold, and the PoP drains.
 func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	a, err := pki.NewAuthority()
 	if err != nil {
@@ -129,6 +148,7 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 		return ""
 	}
 	leader.AwaitUp(apply)
+	metrics := aggregator(t, newHost(t, filepath.Join(dir, "global"), a, gossip, "weir-global"), servers)
 	regional := proc.Start(t, server.dir, "weir-regional", append([]string{"env"}, append(environments["regional_environment"], region.Program(t))...)...)
 	regional.AwaitReady("http://" + net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"])) + "/readyz")
 
@@ -146,7 +166,12 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	p := proc.Start(t, machine.dir, "envoy", envoy.Program(t), "-c", config, "--disable-hot-restart", "--concurrency", "2", "--log-level", "warning")
 	at := func(port string) string { return net.JoinHostPort("127.0.0.1", marshal(t, pop[port])) }
 	p.AwaitReady("http://" + at("health_port") + "/healthz")
-	limitHolds(t, p, at("port"))
+	limitHolds(t, p, at("port"), "/page")
+	limitHolds(t, p, at("port"), "/all")
+	m, err := measure.Scrape(t.Context(), http.DefaultClient, metrics)
+	if n := m[`weir_region_units_granted_total{region="eu"}`]; err != nil || n == 0 {
+		t.Errorf("the aggregator granted %v units to the region eu, %v", n, err)
+	}
 
 	if r, err := stack.Do(at("admin_port"), http.MethodPost, "/healthcheck/fail", ""); err != nil || r.Status != http.StatusOK {
 		t.Fatalf("%+v, %v", r, err)
@@ -160,13 +185,13 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	regional.Stop()
 }
 
-// limitHolds waits for the PoP's rules and uses up the limit of 5 of the path /page. What the
-// region does not answer in time is refused with 503, and may have been charged.
-func limitHolds(t *testing.T, p *proc.Process, addr string) {
+// limitHolds waits for the PoP's rules and uses up the limit of 5 of a path. What the region does
+// not answer in time is refused with 503, and may have been charged.
+func limitHolds(t *testing.T, p *proc.Process, addr, path string) {
 	t.Helper()
 	got := map[int]int{}
 	p.AwaitUp(func() string {
-		r, err := stack.Do(addr, http.MethodGet, "/page", "")
+		r, err := stack.Do(addr, http.MethodGet, path, "")
 		switch {
 		case err != nil:
 			return err.Error()
@@ -175,12 +200,12 @@ func limitHolds(t *testing.T, p *proc.Process, addr string) {
 		}
 		got[r.Status]++
 		if got[http.StatusTooManyRequests] == 0 {
-			return fmt.Sprint("the limit is not used up: ", got)
+			return fmt.Sprint("the limit of ", path, " is not used up: ", got)
 		}
 		return ""
 	})
 	if admitted := got[http.StatusOK]; admitted > 5 || admitted+got[http.StatusServiceUnavailable] < 5 {
-		t.Errorf("with a limit of 5: %v by status", got)
+		t.Errorf("%s with a limit of 5: %v by status", path, got)
 	}
 }
 
