@@ -60,7 +60,8 @@ func TestCompose(t *testing.T) {
 }
 
 // The loop in docs/compose.md shows the limit of compose/rules.yaml: 40 per minute in both regions.
-// Where a minute ends within it, or leases go to a PoP that asks no more, the next one shows it.
+// Where a minute ends within it, or a lease lies at a PoP that asks no more, or a busy machine made
+// a PoP decide alone, another minute shows it. Each begins with nothing spent.
 func shown(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(proc.Root(t), "docs", "compose.md"))
 	if err != nil {
@@ -70,14 +71,24 @@ func shown(t *testing.T) {
 	if loop == nil {
 		t.Fatal("docs/compose.md has no loop")
 	}
-	proc.Await(t, 3*time.Minute, "40 of the requests are admitted", func() string {
+	var seen []int
+	for range shownMinutes {
 		out, err := exec.CommandContext(t.Context(), "bash", "-c", string(loop[1])).CombinedOutput()
-		if n := strings.Count(string(out), "200"); err != nil || n != 40 {
-			return fmt.Sprintf("%d: %v, %s", n, err, out)
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
 		}
-		return ""
-	})
+		n := strings.Count(string(out), "200")
+		if seen = append(seen, n); n == 40 {
+			t.Logf("the loop showed %v", seen)
+			return
+		}
+		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
+	}
+	t.Errorf("of the 60 requests %v were admitted, want 40 in a minute", seen)
 }
+
+// shownMinutes is in how many minutes the loop is tried.
+const shownMinutes = 6
 
 // Each PoP admits the whole limit, and not one request more.
 func limitPerPoP(t *testing.T) {
@@ -113,7 +124,7 @@ func redisStopped(t *testing.T) {
 	nodes := []string{"us-redis-1", "us-redis-2", "us-redis-3"}
 	docker(t, append([]string{"compose", "stop", "-t", "2"}, nodes...)...)
 	for i, p := range us {
-		proc.Await(t, time.Minute, p.name+" refuses by on_failure", func() string {
+		proc.Await(t, patience, p.name+" refuses by on_failure", func() string {
 			if status, _ := get(t, p, fmt.Sprint("/region/away-", i, time.Now().UnixNano())); status != http.StatusServiceUnavailable {
 				return fmt.Sprint(status)
 			}
@@ -130,7 +141,7 @@ func redisStopped(t *testing.T) {
 		t.Errorf("eu admitted %d of 60", n)
 	}
 	docker(t, append([]string{"compose", "start"}, nodes...)...)
-	proc.Await(t, time.Minute, "us decides again", func() string {
+	proc.Await(t, patience, "us decides again", func() string {
 		for i, p := range us {
 			if status, _ := get(t, p, fmt.Sprint("/region/back-", i, time.Now().UnixNano())); status != http.StatusOK {
 				return fmt.Sprint(p.name, ": ", status)
