@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes a Redis Cluster of the nodes SUBNET.n, or adds REPLICAS to it; what is there stays. `up`
-# runs it each time.
+# Makes a Redis Cluster of the nodes SUBNET.n, or gives its masters REPLICAS, in the same order;
+# what is there stays. `up` runs it each time.
 set -eu
 first="$SUBNET.${NODES%% *}"
 
@@ -17,10 +17,22 @@ if [ -z "${REPLICAS:-}" ]; then
   exit 0
 fi
 
+# A node that has a master, or slots since its master was lost, has its place.
+placed() {
+  redis-cli -h "$1" cluster nodes | grep myself | grep -q -e slave -e 'connected [0-9]'
+}
+
 set -- $NODES
 for n in $REPLICAS; do
-  master=$(redis-cli -h "$SUBNET.$1" cluster myid)
+  node="$SUBNET.$n" master="$SUBNET.$1"
   shift
-  redis-cli -h "$SUBNET.$n" cluster nodes | grep myself | grep -q "slave $master" && continue
-  redis-cli --cluster add-node "$SUBNET.$n:6379" "$first:6379" --cluster-slave --cluster-master-id "$master"
+  id=$(redis-cli -h "$master" cluster myid)
+  until placed "$node"; do
+    redis-cli -h "$node" cluster meet "$master" 6379 >/dev/null || true
+    sleep 1 # it refuses a master that it has not met yet
+    redis-cli -h "$node" cluster replicate "$id" >/dev/null || true
+  done
+done
+for n in $REPLICAS; do
+  until redis-cli -h "$SUBNET.$n" info replication | grep -q -e master_link_status:up -e role:master; do sleep 0.2; done
 done

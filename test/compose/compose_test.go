@@ -52,6 +52,7 @@ func TestCompose(t *testing.T) {
 		{"a trace", traced},
 		{"Redis of one region is stopped", redisStopped},
 		{"a region is disconnected", disconnected},
+		{"a master of Redis is lost", masterLost},
 	} {
 		if !t.Run(part.name, part.run) {
 			break

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 export COMPOSE_PROJECT_NAME=weir-test COMPOSE_PROFILES=observability
 export DOCKER_BUILDKIT=1 # the cache of the Dockerfile needs it
 
-down() { docker compose down --volumes --remove-orphans --timeout 10 >/dev/null 2>&1 || true; }
+down() { COMPOSE_PROFILES=observability,replicas docker compose down --volumes --remove-orphans --timeout 10 >/dev/null 2>&1 || true; }
 failed() {
   docker compose ps --all --format '{{.Service}}: {{.Status}}'
   docker compose logs --no-color --tail 15
