@@ -1,16 +1,10 @@
 package compose
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
-
-	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // service is what of a service is judged.
@@ -35,14 +29,8 @@ var pinned = regexp.MustCompile(`^[a-z/-]+:v?\d+\.\d+\.\d+$`)
 // Each service is as small a risk as it can be: pinned, read-only, without capabilities, with a
 // limit of memory, reachable from this machine only, and with a health check unless it ends.
 func TestEachService(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(proc.Root(t), "docker-compose.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var file struct{ Services map[string]service }
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	read(t, "docker-compose.yml", &file)
 	if len(file.Services) < 20 {
 		t.Fatalf("there are only %d services", len(file.Services))
 	}
