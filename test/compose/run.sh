@@ -14,6 +14,7 @@ failed() {
 trap down EXIT
 trap 'exit 130' INT TERM HUP
 
+mkdir -p .run
 down # what a killed run left
 # Grafana takes no part in what is tested.
 mapfile -t services < <(docker compose config --services | grep -v '^grafana$')
@@ -22,7 +23,7 @@ built=$SECONDS
 docker compose up --detach --wait --wait-timeout 420 "${services[@]}" || { failed; exit 1; }
 up=$SECONDS
 status=0
-WEIR_COMPOSE=1 go test -json -count=1 -timeout 20m ./test/compose | .tools/tally || { status=1; failed; }
+WEIR_COMPOSE=1 go test -json -count=1 -timeout 20m ./test/compose | tee .run/compose.json | .tools/tally || { status=1; failed; }
 down
 echo "compose: built in $built s, up in $((up - built)) s, tested in $((SECONDS - up)) s, down and all in $SECONDS s"
 exit "$status"
