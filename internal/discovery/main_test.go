@@ -1,0 +1,13 @@
+package discovery
+
+import (
+	"flag"
+	"testing"
+)
+
+// TestMain lets four tests run at once, also on a machine of two cores: they wait for Consul,
+// and one of them for more than a minute.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // a command line that says otherwise holds
+	m.Run()
+}
