@@ -6,6 +6,10 @@ import "math"
 // to bound what it wants.
 const usageIntervals = 6
 
+// farUsageIntervals is that of a holder far above, in intervals or in trips if these are longer. It
+// asks ahead of a trip, so what it holds beyond that is kept from other regions for nothing.
+const farUsageIntervals = 2
+
 // farMemory is how long an account that asks far above is kept: to begin anew takes a trip.
 const farMemory Millis = 10_000
 
@@ -23,6 +27,9 @@ func (a *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Wa
 		w.Want = max(waiting, a.want(t, now))
 		if !t.Trailing {
 			w.Soon = a.reserve(t)
+			if t.Far && !t.Refills && a.NextAsk > a.Asked { // it got a part, and will pause after another
+				w.Soon = unevenly(a.during(a.Trip + t.FarPause()))
+			}
 			if waiting > 0 { // the next ask has to be answered, too, before these are spent
 				w.Soon *= 2
 			}
@@ -66,18 +73,22 @@ func (a *Account) soon(t *Terms) int64 {
 	if 10*a.Trip < t.Interval {
 		return 0
 	}
-	return a.Rate * int64(a.Trip) / 1000
+	return a.during(a.Trip)
 }
 
-// reserve is how many units are kept for the requests that come while an ask is on its way. They
-// do not come evenly: that is soon, and three standard deviations of a Poisson process.
-func (a *Account) reserve(t *Terms) int64 {
-	soon := a.soon(t)
-	return soon + 3*int64(math.Sqrt(float64(soon)))
-}
+// reserve is how many units are kept for the requests that come while an ask is on its way.
+func (a *Account) reserve(t *Terms) int64 { return unevenly(a.soon(t)) }
+
+// during is how many units requests will need in so long.
+func (a *Account) during(d Millis) int64 { return a.Rate * int64(d) / 1000 }
+
+// unevenly is so many units and three standard deviations of a Poisson process: requests do not
+// come evenly.
+func unevenly(units int64) int64 { return units + 3*int64(math.Sqrt(float64(units))) }
 
 // want is the slow start, bounded by what the holder used in the last six lease
-// intervals (its use since the last ask, scaled), but at least wantFloor. What it
+// intervals, two where the tier above is far (its use since the last ask, scaled), but at least
+// wantFloor. What it
 // refused counts as used: the use of a spent limit is less than the demand, and what is
 // asked ahead for the next window should last beyond its beginning.
 func (a *Account) want(t *Terms, now Millis) int64 {
@@ -87,7 +98,11 @@ func (a *Account) want(t *Terms, now Millis) int64 {
 	}
 	if a.Asked > 0 {
 		since := max(now-a.Asked, t.Interval/4)
-		most = max(most, (a.Spent+a.Denied)*max(usageIntervals*int64(t.Interval), 4*int64(a.Trip))/int64(since))
+		last := max(usageIntervals*t.Interval, 4*a.Trip)
+		if t.Far {
+			last = farUsageIntervals * max(t.Interval, a.Trip)
+		}
+		most = max(most, (a.Spent+a.Denied)*int64(last)/int64(since))
 	}
 	for a.WantLog2 > 0 && int64(1)<<(a.WantLog2-1) >= most {
 		a.shrink()

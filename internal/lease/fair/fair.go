@@ -34,6 +34,9 @@ const (
 	// of what others did not want after all: otherwise it would get a few units with each
 	// ask, and its requests would wait for every one of them.
 	grain = 64
+	// lastIntervals is how many lease intervals before its end a window's rest goes to whoever
+	// asks: the others hold or claim nearly all that they will need, and soon it is worth nothing.
+	lastIntervals = 15
 	// faded is the part of what comes back that the demand still counts: it was granted a
 	// while ago. Without it a region that gives back would look as if it wanted nothing.
 	faded = 0.5
@@ -292,7 +295,7 @@ func (s *Shares) planned(l *limit.Limit, t *lease.Terms, now limit.Micros, id ui
 			others += part
 		}
 	}
-	last := float64(2*t.Interval) * float64(limit.Millisecond)
+	last := float64(lastIntervals*t.Interval) * float64(limit.Millisecond)
 	if mine < 1 && unused-others < float64(t.Capacity)/grain && left > last {
 		return t.Capacity
 	}
