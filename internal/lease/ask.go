@@ -28,7 +28,7 @@ func (a *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Wa
 		if !t.Trailing {
 			w.Soon = a.reserve(t)
 			if t.Far && !t.Refills && a.NextAsk > a.Asked { // it got a part, and will pause after another
-				w.Soon = unevenly(a.during(a.Trip + t.FarPause()))
+				w.Soon = max(w.Soon, a.during(a.Trip+t.FarPause()))
 			}
 			if waiting > 0 { // the next ask has to be answered, too, before these are spent
 				w.Soon *= 2
@@ -61,7 +61,10 @@ func (a *Account) measure(t *Terms, now Millis, waiting int64) {
 	}
 	since := max(now-a.Asked, t.Interval/4)
 	rate := (a.Spent + a.Denied + waiting) * 1000 / int64(since)
-	if a.Rate > 0 {
+	switch {
+	case t.Far && rate < a.Rate && a.LimitedUntil > a.Asked: // children refuse, and report it later
+		rate = (7*a.Rate + rate) / 8
+	case a.Rate > 0:
 		rate = (a.Rate + rate + 1) / 2
 	}
 	a.Rate = rate
@@ -99,7 +102,7 @@ func (a *Account) want(t *Terms, now Millis) int64 {
 	if a.Asked > 0 {
 		since := max(now-a.Asked, t.Interval/4)
 		last := max(usageIntervals*t.Interval, 4*a.Trip)
-		if t.Far {
+		if t.Far && t.Refills {
 			last = farUsageIntervals * max(t.Interval, a.Trip)
 		}
 		most = max(most, (a.Spent+a.Denied)*int64(last)/int64(since))
@@ -282,7 +285,11 @@ func (a *Account) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Mill
 		a.DeniedNeed, a.NextAsk = 0, 0
 	}
 	if t.Far && t.Consistency != Exact && g.Granted < w.Want && g.StartsIn == 0 {
-		a.NextAsk = max(a.NextAsk, sent+t.FarPause()*jitter/100)
+		pause := t.FarPause() * jitter / 100
+		if !t.Refills && g.Granted < a.during(pause) && !a.scarce(t, g) {
+			pause = now - sent // requests will soon wait for the next ask
+		}
+		a.NextAsk = max(a.NextAsk, sent+pause)
 	}
 	scarce := g.Granted < w.Want && g.Remaining < t.wantFloor()
 	if t.Pace > 0 && scarce && t.Consistency != Exact {

@@ -5,10 +5,6 @@ package lease
 // that is far a short lease is better than to wait: the relay asks behind.
 const quartersToCut = 1
 
-// leastCut is the least part of a lease, as a divisor, that a child gets where the tier above is
-// far and brings lots often: the half of a half of a small lot lasts less than a call takes.
-const leastCut = 4
-
 // Relay is a tier in the middle: a holder of the tier above and the granter of
 // the tier below. It cuts leases for its children out of its own, so a child's
 // lease never outlives, nor exceeds, the one it was cut from. Its clock is one
@@ -298,8 +294,8 @@ func (r *Relay) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool)
 		}
 		share := lot.Units
 		if n := max(r.askers.Count(), 1); !t.Refills {
-			if share /= 2 * n; t.Far { // else the last units of each lot would go one by one
-				share = max(share, r.Account.Size/(leastCut*n))
+			if share /= 2 * n; t.Far { // lots are small, and to halve them again and again costs calls
+				share = max(share, r.Account.during(t.Interval)/n)
 			}
 		}
 		granted := min(w.Want, lot.Units, max(w.Waiting, share))
