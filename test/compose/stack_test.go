@@ -28,8 +28,9 @@ const (
 )
 
 // patience is how long the stack may take for anything. It is there for a machine that has much
-// else to do, and for programs that begin anew only after a back-off.
-const patience = 3 * time.Minute
+// else to do, and for programs that begin anew only after a back-off: rules reached a region that
+// had been cut off within a second, or after 2 min 43 s, when its Consul had found the other one.
+const patience = 8 * time.Minute
 
 // pop is a PoP of the stack.
 type pop struct{ name, addr string }
