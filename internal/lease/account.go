@@ -360,11 +360,14 @@ func (a *Account) lastsUntil(t *Terms, now Millis, lot *Lot) Millis {
 }
 
 // RenewAt is when to look again whether to ask behind, though no request comes: a lot of an
-// account that is in use ends. Never if none does.
+// account that is in use ends, or next to none is left and the pause ends. Never if neither does.
 func (a *Account) RenewAt(t *Terms, now Millis) Millis {
 	at := Never
 	if !t.Far || a.Spent == 0 {
 		return at
+	}
+	if now < a.NextAsk && a.Available(now) <= a.reserve(t) {
+		at = a.NextAsk
 	}
 	for i := range a.Lots {
 		if lot := &a.Lots[i]; lot.spendable(now) {

@@ -34,6 +34,7 @@ type uplink struct {
 	spare   []*ask
 	flights map[uint64]*flight // by ID of the call
 	holders int                // of the region, by its last reply; 0: unknown
+	flushed lease.Millis       // when flush was called last
 
 	request  wire.Request
 	size     int // at most so many bytes of it are encoded
@@ -85,10 +86,13 @@ func (u *uplink) endAsk(a *ask) {
 	}
 }
 
-// flush sends what has gathered, as far as few calls are in flight.
+// flush sends what has gathered, as far as few calls are in flight. A worker with few requests
+// does not let asks gather: its next chance to send them may come too late.
 func (u *uplink) flush(now lease.Millis) {
+	quiet := now >= u.flushed+gatherFor
+	u.flushed = now
 	for _, l := range u.lanes {
-		for l.due(now) && u.room(now, l) {
+		for (l.due(now) || quiet && len(l.gathered) > 0) && u.room(now, l) {
 			u.send(now, l)
 		}
 		if l.soon && l.flying == 0 && !l.Open {

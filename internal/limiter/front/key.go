@@ -113,7 +113,7 @@ func (k key) topUp(now lease.Millis) {
 func (k key) renew(now lease.Millis) {
 	v := &k.Value
 	at := v.relay.Account.RenewAt(&k.Policy.Terms, now)
-	if at == lease.Never || v.due != none || v.out > 0 {
+	if at == lease.Never || v.due == ending && v.dueAt <= at || v.due != none && v.due != ending || v.out > 0 {
 		return
 	}
 	v.due, v.dueAt = ending, at
