@@ -14,8 +14,9 @@ import (
 
 const (
 	// watchTime is how long Consul may keep a question that has no news. It adds a
-	// sixteenth to it at random.
-	watchTime = time.Minute
+	// sixteenth to it at random. It is short because one that is lost on its way to another
+	// datacenter, which a network that drops packets does not report, is missed only after it.
+	watchTime = 10 * time.Second
 	// watchGrace is how much later its answer may come.
 	watchGrace = 5 * time.Second
 	// watchEvery is the shortest time between two questions: changes that come together

@@ -35,7 +35,8 @@ const (
 	// ask, and its requests would wait for every one of them.
 	grain = 64
 	// lastIntervals is how many lease intervals before its end a window's rest goes to whoever
-	// asks: the others hold or claim nearly all that they will need, and soon it is worth nothing.
+	// asks, but not before its last sixth: the others hold or claim nearly all that they will need,
+	// and soon it is worth nothing.
 	lastIntervals = 15
 	// faded is the part of what comes back that the demand still counts: it was granted a
 	// while ago. Without it a region that gives back would look as if it wanted nothing.
@@ -295,7 +296,7 @@ func (s *Shares) planned(l *limit.Limit, t *lease.Terms, now limit.Micros, id ui
 			others += part
 		}
 	}
-	last := float64(lastIntervals*t.Interval) * float64(limit.Millisecond)
+	last := min(float64(lastIntervals*t.Interval)*float64(limit.Millisecond), float64(t.Window)/6)
 	if mine < 1 && unused-others < float64(t.Capacity)/grain && left > last {
 		return t.Capacity
 	}
