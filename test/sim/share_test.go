@@ -89,10 +89,15 @@ func TestCutOffRegion(t *testing.T) {
 			if len(h.parts) != windows {
 				t.Errorf("%s: a share of %d windows was taken, want %d", name(algorithm), len(h.parts), windows)
 			}
+			var spent int64
 			for id, p := range h.parts {
-				if p.spent.units < 90 || algorithm == limit.FixedWindow && p.spent.units != 100 {
+				if algorithm == limit.FixedWindow && p.spent.units != 100 {
 					t.Errorf("%s: %d of the share of 100 were admitted in the window %d", name(algorithm), p.spent.units, id.lease)
 				}
+				spent += p.spent.units
+			}
+			if least := int64(90 * windows); spent < least {
+				t.Errorf("%s: %d units of shares were admitted in %d windows, want %d at least", name(algorithm), spent, windows, least)
 			}
 		}
 	}
