@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's authorities: our images have none of a system
 )
 
 // readEvery is the shortest time between two readings of the files. They are read only
@@ -23,7 +25,7 @@ type Files struct {
 	// Cert and Key are the own certificate and its key; both or none. A server needs them.
 	Cert, Key string
 	// CA has the authorities of the other side. Empty: a server asks for no certificate, a
-	// client trusts the authorities of the system.
+	// client trusts the authorities of the system, or those of Mozilla where the system has none.
 	CA string
 }
 
