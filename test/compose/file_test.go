@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 type service struct {
 	Image       string
 	Build       map[string]string
+	Command     any
 	User        string
 	ReadOnly    bool     `yaml:"read_only"`
 	CapDrop     []string `yaml:"cap_drop"`
@@ -55,6 +57,7 @@ func (s service) faults(all map[string]service) (faults []string) {
 	refuse(s.User == "0" || strings.HasPrefix(s.User, "root"), "it runs as root")
 	refuse(s.MemLimit == "", "its memory has no limit")
 	refuse(!once && s.Healthcheck["test"] == nil, "it has no health check")
+	refuse(strings.Contains(fmt.Sprint(s.Command), "--web.enable-lifecycle"), "any page in a browser here can stop it")
 	for _, port := range s.Ports {
 		refuse(!strings.HasPrefix(port, "127.0.0.1:"), "port "+port+" can be reached from other machines")
 	}
