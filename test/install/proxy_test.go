@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -108,12 +110,51 @@ func validate(t *testing.T, e node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	module := proc.Built(t, "bin/weir.wasm", "build")
-	replaced := strings.NewReplacer(`"/var/lib/weir/weir.wasm"`, strconv.Quote(module), `"bin/weir.wasm"`, strconv.Quote(module)).Replace(string(text))
-	path := proc.WriteFile(t, filepath.Join(t.TempDir(), "envoy.json"), replaced)
+	module, dir := proc.Built(t, "bin/weir.wasm", "build"), t.TempDir()
+	certificate(t, dir)
+	replaced := strings.NewReplacer(`"/var/lib/weir/weir.wasm"`, strconv.Quote(module), `"bin/weir.wasm"`, strconv.Quote(module),
+		"/etc/weir/tls", dir).Replace(string(text))
+	path := proc.WriteFile(t, filepath.Join(dir, "envoy.json"), replaced)
 	if out, err := exec.CommandContext(t.Context(), envoy.Program(t), "--mode", "validate", "-c", path, "--log-level", "warning").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// certificate writes what the Secret of a PoP has.
+func certificate(t *testing.T, dir string) {
+	t.Helper()
+	a, err := pki.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, err := a.Issue("pop", "weir://pop/eu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"ca.crt": string(a.PEM), "tls.crt": string(cert), "tls.key": string(key)} {
+		proc.WriteFile(t, filepath.Join(dir, name), content)
+	}
+}
+
+// demanded is the TLS with which a PoP calls the region of the manifest, which demands
+// certificates: that of the compose stack, with the files of a Secret.
+func demanded(t *testing.T) (tls node) {
+	t.Helper()
+	args := regional.args(t)
+	if !slices.Contains(args, "--tls-client-ca=/etc/weir/tls/ca.crt") || !slices.Contains(args, "--region=eu") {
+		t.Fatalf("the region eu demands no certificates: %q", args)
+	}
+	cluster, _ := named(t, at(t, documents(t, "compose/pop.yaml")[0], "static_resources", "clusters"), "weir_region")
+	text, err := json.Marshal(cluster["transport_socket"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := strings.NewReplacer("/certs/cert.pem", "/etc/weir/tls/tls.crt", "/certs/key.pem", "/etc/weir/tls/tls.key",
+		"/certs/ca.pem", "/etc/weir/tls/ca.crt", "@REGION@", "eu").Replace(string(text))
+	if err := json.Unmarshal([]byte(files), &tls); err != nil {
+		t.Fatal(err)
+	}
+	return tls
 }
 
 // An Envoy without Weir is valid, and so it is with the three parts that
@@ -169,7 +210,7 @@ func envoyGateway(t *testing.T) (p parts) {
 }
 
 // What Istio and Envoy Gateway are given is valid for Envoy, and is what envoy/pop.yaml has,
-// but for where the module and the region are.
+// but for where the module and the region are and for the TLS that this region demands.
 func TestPatches(t *testing.T) {
 	for name, read := range map[string]func(*testing.T) parts{"istio": istio, "envoy-gateway": envoyGateway} {
 		t.Run(name, func(t *testing.T) {
@@ -182,6 +223,7 @@ func TestPatches(t *testing.T) {
 			cluster := want.cluster.(node)
 			cluster["type"] = "STRICT_DNS"
 			at(t, cluster, "load_assignment", "endpoints", "0", "lb_endpoints", "0", "endpoint", "address", "socket_address").(node)["address"] = "weir-regional.weir.svc.cluster.local"
+			cluster["transport_socket"] = demanded(t)
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("differs from envoy/pop.yaml:\n%v\nwant\n%v", got, want)
 			}
