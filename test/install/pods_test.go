@@ -1,0 +1,111 @@
+package install
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// istioGateway is a patch of the Deployment that Istio made.
+const istioGateway = "deploy/istio-gateway.yaml"
+
+// pod is what a gateway's pods get for Weir.
+type pod struct {
+	labels               any
+	first, proxy         node // the init container, and the one of Envoy
+	volumes              []any
+	filter, certificates []string // files that the parts of Envoy name
+}
+
+// pods are those of both gateways, by name.
+func pods(t *testing.T) map[string]pod {
+	t.Helper()
+	istioPod := at(t, documents(t, istioGateway)[0], "spec", "template").(node)
+	gatewayPod := at(t, documents(t, "deploy/envoy-gateway.yaml")[1], "spec", "provider", "kubernetes", "envoyDeployment").(node)
+	proxy, _ := named(t, at(t, istioPod, "spec", "containers"), "istio-proxy")
+	all := map[string]pod{
+		"istio": {
+			labels: at(t, istioPod, "metadata", "labels"), first: at(t, istioPod, "spec", "initContainers", "0").(node),
+			proxy: proxy, volumes: at(t, istioPod, "spec", "volumes").([]any),
+		},
+		"envoy-gateway": {
+			labels: at(t, gatewayPod, "pod", "labels"), first: at(t, gatewayPod, "initContainers", "0").(node),
+			proxy: gatewayPod["container"].(node), volumes: at(t, gatewayPod, "pod", "volumes").([]any),
+		},
+	}
+	for name, read := range map[string]func(*testing.T) parts{"istio": istio, "envoy-gateway": envoyGateway} {
+		p, parts := all[name], read(t)
+		p.filter, p.certificates = files(t, parts.filter), files(t, parts.cluster)
+		all[name] = p
+	}
+	return all
+}
+
+var filename = regexp.MustCompile(`"filename":"([^"]+)"`)
+
+// files are those that a part of Envoy's configuration names.
+func files(t *testing.T, part any) (all []string) {
+	t.Helper()
+	text, err := json.Marshal(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range filename.FindAllStringSubmatch(string(text), -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// mounted returns the volume that a container has where a file is.
+func (p pod) mounted(t *testing.T, container node, file string) node {
+	t.Helper()
+	for _, m := range container["volumeMounts"].([]any) {
+		if filepath.Dir(file) == at(t, m, "mountPath") {
+			volume, _ := named(t, p.volumes, at(t, m, "name").(string))
+			return volume
+		}
+	}
+	t.Errorf("%v: nothing is mounted for %s", container["name"], file)
+	return nil
+}
+
+// Every file that the parts of Envoy name is in the pods of the gateways: weir.wasm is copied
+// from the image of a PoP, and the certificates are of a Secret.
+func TestPods(t *testing.T) {
+	image, err := os.ReadFile(filepath.Join(proc.Root(t), "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stage, found := strings.Cut(string(image), " AS pop\n")
+	stage, _, _ = strings.Cut(stage, "\nFROM ")
+	if !found || !strings.Contains(stage, "COPY --from=build /out/weir.wasm /out/weir /usr/local/lib/weir/\n") {
+		t.Fatalf("the image of a PoP has the filter elsewhere:\n%s", stage)
+	}
+	for name, p := range pods(t) {
+		t.Run(name, func(t *testing.T) {
+			if len(p.filter) != 1 || len(p.certificates) != 3 {
+				t.Fatalf("Envoy reads %q and %q, want one file and three", p.filter, p.certificates)
+			}
+			copies := []any{"cp", "/usr/local/lib/weir/weir.wasm", p.filter[0]}
+			if got := p.first["command"].([]any); !slices.Equal(got, copies) {
+				t.Errorf("%v does %v, want %v", p.first["name"], got, copies)
+			}
+			from, to := p.mounted(t, p.first, p.filter[0]), p.mounted(t, p.proxy, p.filter[0])
+			if from["emptyDir"] == nil || fmt.Sprint(from) != fmt.Sprint(to) {
+				t.Errorf("the filter is copied to %v, and Envoy reads %v", from, to)
+			}
+			for _, file := range p.certificates {
+				if volume := p.mounted(t, p.proxy, file); volume["secret"] == nil {
+					t.Errorf("%s is on %v, want a Secret", file, volume)
+				}
+			}
+		})
+	}
+}
