@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -107,5 +108,44 @@ func TestPods(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Prometheus scrapes the pods of both gateways, by ports with metrics alone: who reaches the
+// admin endpoint of an Envoy can stop it. A bootstrap has a listener with such a port.
+func TestPodsAreScraped(t *testing.T) {
+	all := documents(t, monitoringManifest)
+	i := slices.IndexFunc(all, func(d node) bool { return d["kind"] == "PodMonitor" })
+	if i < 0 {
+		t.Fatalf("%s has no PodMonitor", monitoringManifest)
+	}
+	var ports []string
+	for _, e := range at(t, all[i], "spec", "podMetricsEndpoints").([]any) {
+		ports = append(ports, at(t, e, "port").(string))
+		if path := at(t, e, "path"); path != "/stats/prometheus" {
+			t.Errorf("scrapes %v", path)
+		}
+		want := []any{node{"targetLabel": "job", "replacement": "weir-pop"}, node{"targetLabel": "region", "replacement": "eu"}}
+		if got := at(t, e, "relabelings"); !reflect.DeepEqual(got, want) {
+			t.Errorf("labels %v, want %v", got, want)
+		}
+	}
+	// The names are those that Istio and Envoy Gateway give to 15090 and 19001.
+	if want := []string{"http-envoy-prom", "metrics"}; !slices.Equal(ports, want) {
+		t.Errorf("scrapes the ports %q, want %q", ports, want)
+	}
+	for name, p := range pods(t) {
+		if want := at(t, all[i], "spec", "selector", "matchLabels"); !reflect.DeepEqual(p.labels, want) {
+			t.Errorf("%s: the pods have the labels %v, the monitor selects %v", name, p.labels, want)
+		}
+	}
+	static := at(t, documents(t, "compose/pop.yaml")[0], "static_resources")
+	listener, _ := named(t, at(t, static, "listeners"), "metrics")
+	var paths []any
+	for _, r := range at(t, listener, "filter_chains", "0", "filters", "0", "typed_config", "route_config", "virtual_hosts", "0", "routes").([]any) {
+		paths = append(paths, at(t, r, "match", "path"))
+	}
+	if !slices.Equal(paths, []any{"/stats/prometheus", "/ready"}) {
+		t.Errorf("the listener metrics has %v of the admin endpoint", paths)
 	}
 }
