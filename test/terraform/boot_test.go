@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,12 +18,16 @@ import (
 // The commands of a machine of EC2 that the script calls. They stand for the cloud alone: which
 // bytes S3 and Secrets Manager return, and which services were started.
 var commands = map[string]string{
-	"aws": `case "$1" in
+	"aws": `n=$(cat "$STARTED.fetches" 2>/dev/null || echo 0)
+echo $((n + 1)) >"$STARTED.fetches"
+[ "$n" -ge "$UNREACHABLE" ] || { echo "Could not connect to the endpoint URL" >&2; exit 255; }
+case "$1" in
 s3) printf 'program' >"${@: -1}" ;;
 secretsmanager) echo "secret of $4" ;;
 esac`,
 	"curl":      `echo i-0123456789`,
 	"chown":     `exit 0`,
+	"sleep":     `exit 0`,
 	"systemctl": `echo "$@" >>"$STARTED"`,
 }
 
@@ -35,8 +40,8 @@ type cloudInit struct {
 }
 
 // boot writes the files of a machine as cloud-init does, runs its script, and returns what it
-// started.
-func boot(t *testing.T, sum string) (h *host, started string, err error) {
+// started. The first fetches fail, as many as are unreachable.
+func boot(t *testing.T, sum string, unreachable int) (h *host, started string, err error) {
 	t.Helper()
 	dir := t.TempDir()
 	h = &host{t: t, dir: dir, secrets: filepath.Join(dir, "secrets"), files: map[string]any{"config": dir, "secrets": filepath.Join(dir, "secrets"),
@@ -63,7 +68,7 @@ func boot(t *testing.T, sum string) (h *host, started string, err error) {
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", config.Run[len(config.Run)-1][0])
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "STARTED="+log)
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "STARTED="+log, "UNREACHABLE="+strconv.Itoa(unreachable))
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	text, _ := os.ReadFile(log) // missing: nothing was started
@@ -71,10 +76,10 @@ func boot(t *testing.T, sum string) (h *host, started string, err error) {
 }
 
 // At its first boot a machine has its programs, its secrets for their owner alone, and its own
-// name in the bootstrap, before anything is started.
+// name in the bootstrap, before anything is started. The network may come later than the machine.
 func TestBoot(t *testing.T) {
 	sum := sha256.Sum256([]byte("program"))
-	h, started, err := boot(t, hex.EncodeToString(sum[:]))
+	h, started, err := boot(t, hex.EncodeToString(sum[:]), 2)
 	if err != nil || !strings.HasSuffix(started, "enable --now weir-consul weir-pop\n") {
 		t.Errorf("%v, started %q", err, started)
 	}
@@ -94,7 +99,15 @@ func TestBoot(t *testing.T) {
 
 // A program that is not what the configuration names is not started, nor is any other.
 func TestBootWithAnotherProgram(t *testing.T) {
-	if _, started, err := boot(t, strings.Repeat("0", 64)); err == nil || started != "" {
+	if _, started, err := boot(t, strings.Repeat("0", 64), 0); err == nil || started != "" {
+		t.Errorf("%v, started %q; want an error and nothing", err, started)
+	}
+}
+
+// A machine that never reaches what it needs gives up, and starts nothing.
+func TestBootWithoutNetwork(t *testing.T) {
+	sum := sha256.Sum256([]byte("program"))
+	if _, started, err := boot(t, hex.EncodeToString(sum[:]), 1000); err == nil || started != "" {
 		t.Errorf("%v, started %q; want an error and nothing", err, started)
 	}
 }

@@ -52,8 +52,9 @@ resource "aws_route_table_association" "public" {
 resource "aws_eip" "nat" {
   for_each = aws_subnet.public
 
-  domain = "vpc"
-  tags   = { Name = "${var.name}-${each.key}" }
+  domain     = "vpc"
+  tags       = { Name = "${var.name}-${each.key}" }
+  depends_on = [aws_internet_gateway.this] # AWS demands it, and no value here shows it
 }
 
 resource "aws_nat_gateway" "this" {
@@ -62,6 +63,7 @@ resource "aws_nat_gateway" "this" {
   subnet_id     = each.value.id
   allocation_id = aws_eip.nat[each.key].id
   tags          = { Name = "${var.name}-${each.key}" }
+  depends_on    = [aws_internet_gateway.this]
 }
 
 resource "aws_route_table" "private" {

@@ -7,4 +7,10 @@ output "network" {
     private_subnet_ids      = [for s in aws_subnet.private : s.id]
     private_route_table_ids = [for t in aws_route_table.private : t.id]
   }
+  # A machine fetches its programs as soon as it boots, and a public balancer needs the gateway:
+  # whoever uses the network gets one that reaches what is outside.
+  depends_on = [
+    aws_route.internet, aws_route_table_association.public,
+    aws_route.nat, aws_route_table_association.private, aws_vpc_endpoint.s3,
+  ]
 }
