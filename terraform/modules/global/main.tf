@@ -40,6 +40,7 @@ module "service" {
   environment             = module.bootstrap.global_environment
   consul_agent            = module.bootstrap.consul_client_json
   secrets                 = var.secrets
+  secrets_key_arns        = var.secrets_key_arns
   task_policy             = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = ["ec2:DescribeInstances"], Resource = "*" }] })
   kms_key_arn             = var.home.kms_key_arn
   agent_security_group_id = var.home.agent_security_group_id

@@ -98,6 +98,13 @@ variable "secrets" {
   }
 }
 
+variable "secrets_key_arns" {
+  description = "Keys of your own that encrypt the secrets; empty: the key of Secrets Manager."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
 variable "alarm_actions" {
   description = "ARNs that alarms notify."
   type        = list(string)

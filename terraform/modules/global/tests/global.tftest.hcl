@@ -61,6 +61,15 @@ run "two_regions" {
   }
 }
 
+run "secrets_under_an_own_key" {
+  variables { secrets_key_arns = ["arn:aws:kms:eu-central-1:123456789012:key/secrets"] }
+  assert {
+    condition = anytrue([for s in jsondecode(module.service.execution_policy).Statement :
+    contains(s.Action, "kms:Decrypt") && contains(flatten([s.Resource]), var.secrets_key_arns[0])])
+    error_message = "What starts an aggregator must be able to decrypt its secrets."
+  }
+}
+
 run "without_accelerator" {
   variables { accelerator = false }
   assert {

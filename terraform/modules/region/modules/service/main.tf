@@ -59,10 +59,16 @@ locals {
     portMappings           = [{ containerPort = 8080, protocol = "tcp" }]
     dependsOn              = [{ containerName = "files", condition = "SUCCESS" }, { containerName = "consul", condition = "START" }]
     mountPoints            = local.consul_container.mountPoints
-    stopTimeout            = 30 # longer than --drain-wait and --drain-timeout
-    linuxParameters        = { initProcessEnabled = false, capabilities = { drop = ["ALL"] } }
-    ulimits                = [{ name = "nofile", softLimit = 65536, hardLimit = 65536 }]
-    logConfiguration       = local.log
+    # ECS replaces a program that hangs. Whether it is ready is for callers alone: without Redis no
+    # replica is, and new ones would not be either.
+    healthCheck = {
+      command  = ["CMD", "/weir", "healthcheck", "http://127.0.0.1:8090/healthz"]
+      interval = 10, timeout = 5, retries = 3, startPeriod = 60
+    }
+    stopTimeout      = 30 # longer than --drain-wait and --drain-timeout
+    linuxParameters  = { initProcessEnabled = false, capabilities = { drop = ["ALL"] } }
+    ulimits          = [{ name = "nofile", softLimit = 65536, hardLimit = 65536 }]
+    logConfiguration = local.log
   }
 }
 

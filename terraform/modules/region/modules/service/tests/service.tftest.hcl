@@ -52,6 +52,14 @@ run "safe" {
   }
 }
 
+run "watched" {
+  assert {
+    condition = { for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : c.name => c.healthCheck.command if can(c.healthCheck) } == {
+    weir-regional = ["CMD", "/weir", "healthcheck", "http://127.0.0.1:8090/healthz"] }
+    error_message = "A program that hangs must be replaced, and one that waits for Redis must not."
+  }
+}
+
 run "by_decisions" {
   variables { replicas = { metric = { namespace = "Weir", name = "decisions_per_second" } } }
   assert {
