@@ -65,24 +65,32 @@ resource "aws_elasticache_replication_group" "this" {
   apply_immediately          = false
 }
 
-# Memory that is full refuses new keys, and evictions would admit too much.
-resource "aws_cloudwatch_metric_alarm" "this" {
-  for_each = {
-    memory    = { metric = "DatabaseMemoryUsagePercentage", threshold = 80, text = "New keys will be refused: add shards, or shorten periods." }
-    evictions = { metric = "Evictions", threshold = 0, text = "maxmemory-policy is not noeviction: limits leak." }
-    cpu       = { metric = "EngineCPUUtilization", threshold = 50, text = "The core that decides is half used: add shards." }
-  }
+locals {
+  # What ElastiCache calls the nodes of a new group: its metrics are by node.
+  nodes = [for pair in setproduct(range(1, var.shards + 1), range(1, var.replicas + 2)) : format("%s-%04d-%03d", var.name, pair[0], pair[1])]
 
-  alarm_name          = "${var.name}-redis-${each.key}"
+  # Memory that is full refuses new keys, and evictions would admit too much.
+  alarms = {
+    memory    = { metric = "DatabaseMemoryUsagePercentage", threshold = 80, missing = "notBreaching", text = "New keys will be refused: add shards, or shorten periods." }
+    evictions = { metric = "Evictions", threshold = 0, missing = "notBreaching", text = "maxmemory-policy is not noeviction: limits leak." }
+    cpu       = { metric = "EngineCPUUtilization", threshold = 50, missing = "breaching", text = "The core that decides is half used: add shards. Or the node is away and has no metrics." }
+  }
+}
+
+resource "aws_cloudwatch_metric_alarm" "this" {
+  for_each = merge([for node in local.nodes : { for name, alarm in local.alarms : "${node}-redis-${name}" => merge(alarm, { node = node }) }]...)
+
+  alarm_name          = each.key
   alarm_description   = each.value.text
   namespace           = "AWS/ElastiCache"
   metric_name         = each.value.metric
-  dimensions          = { ReplicationGroupId = aws_elasticache_replication_group.this.id }
+  dimensions          = { CacheClusterId = each.value.node }
   statistic           = "Maximum"
   period              = 60
   evaluation_periods  = 3
   threshold           = each.value.threshold
   comparison_operator = "GreaterThanThreshold"
-  treat_missing_data  = "notBreaching"
+  treat_missing_data  = each.value.missing
   alarm_actions       = var.alarm_actions
+  depends_on          = [aws_elasticache_replication_group.this] # until then all nodes are away
 }

@@ -36,11 +36,35 @@ run "safe" {
   }
 }
 
+run "alarms" {
+  assert {
+    condition = toset([for a in aws_cloudwatch_metric_alarm.this : a.dimensions.CacheClusterId if a.metric_name == "EngineCPUUtilization"]) == toset([
+    for id in ["0001-001", "0001-002", "0002-001", "0002-002", "0003-001", "0003-002"] : "weir-eu-${id}"])
+    error_message = "Each node must be watched, by the name under which it has metrics."
+  }
+  assert {
+    condition     = alltrue([for a in aws_cloudwatch_metric_alarm.this : keys(a.dimensions) == tolist(["CacheClusterId"])])
+    error_message = "ElastiCache has these metrics by node: with other dimensions an alarm sees none."
+  }
+  assert {
+    condition     = alltrue([for a in aws_cloudwatch_metric_alarm.this : (a.treat_missing_data == "breaching") == (a.metric_name == "EngineCPUUtilization")])
+    error_message = "A node without metrics must raise one alarm."
+  }
+  assert {
+    condition     = length(aws_cloudwatch_metric_alarm.this) == 18
+    error_message = "Each node must have alarms for memory, evictions and CPU."
+  }
+}
+
 run "without_replicas" {
   variables { replicas = 0 }
   assert {
     condition     = aws_elasticache_replication_group.this.replicas_per_node_group == 0 && !aws_elasticache_replication_group.this.multi_az_enabled
     error_message = "Without replicas there is no second zone for a master."
+  }
+  assert {
+    condition     = length(local.nodes) == 3 && local.nodes[2] == "weir-eu-0003-001"
+    error_message = "Without replicas each shard has one node."
   }
 }
 
