@@ -17,6 +17,9 @@ provider "aws" {
 locals {
   cidrs  = { eu = "10.1.0.0/16", us = "10.2.0.0/16", ap = "10.3.0.0/16" }
   images = { weir = var.images.regional, consul = var.images.consul }
+
+  # The servers of eu, by the tag that module.eu gives them: a new server is found as the old one was.
+  consul_wan = ["provider=aws region=eu-central-1 tag_key=weir-consul-server tag_value=weir-eu"]
 }
 
 module "eu" {
@@ -46,7 +49,7 @@ module "us" {
   cidr       = local.cidrs.us
   peers      = { eu = local.cidrs.eu, ap = local.cidrs.ap }
   primary    = "eu"
-  consul_wan = var.consul_wan
+  consul_wan = local.consul_wan
   pop        = { upstreams = var.upstreams }
   redis      = { user_group_id = var.redis_user_groups.us }
   images     = local.images
@@ -64,7 +67,7 @@ module "ap" {
   cidr       = local.cidrs.ap
   peers      = { eu = local.cidrs.eu, us = local.cidrs.us }
   primary    = "eu"
-  consul_wan = var.consul_wan
+  consul_wan = local.consul_wan
   pop        = { upstreams = var.upstreams }
   redis      = { user_group_id = var.redis_user_groups.ap }
   images     = local.images

@@ -32,14 +32,3 @@ variable "secrets" {
   })
   nullable = false
 }
-
-variable "consul_wan" {
-  description = "Names or addresses of Consul's servers of the region eu, which the other regions join."
-  type        = list(string)
-  nullable    = false
-
-  validation {
-    condition     = length(var.consul_wan) > 0
-    error_message = "consul_wan is empty: without a server to join, the regions find neither rules nor aggregators."
-  }
-}

@@ -21,6 +21,9 @@ locals {
   image_id = coalesce(var.image_id, data.aws_ssm_parameter.image.value)
   root     = "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:root"
 
+  # It starts machines, whose disks are encrypted with the key.
+  autoscaling = "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+
   # Each role may find Consul's servers, and read its own secrets and programs.
   find = { Effect = "Allow", Action = ["ec2:DescribeInstances"], Resource = "*" } # has no resources
   policies = { for role, secrets in { pop = var.secrets.pop, consul = var.secrets.consul } : role => jsonencode({ Version = "2012-10-17", Statement = concat(
@@ -45,8 +48,12 @@ resource "aws_kms_key" "this" {
       Principal = { Service = "logs.${var.aws_region}.amazonaws.com" }
     },
     {
-      Effect    = "Allow", Action = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey", "kms:CreateGrant"], Resource = "*"
-      Principal = { AWS = "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling" }
+      Effect    = "Allow", Action = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"], Resource = "*"
+      Principal = { AWS = local.autoscaling }
+    },
+    { # for disks alone, not for whoever else
+      Effect    = "Allow", Action = ["kms:CreateGrant"], Resource = "*", Condition = { Bool = { "kms:GrantIsForAWSResource" = "true" } }
+      Principal = { AWS = local.autoscaling }
     },
   ] })
 }

@@ -75,7 +75,7 @@ variable "primary" {
 }
 
 variable "consul_wan" {
-  description = "Addresses of Consul's servers in other regions; names such as those of a private DNS zone follow servers that are replaced."
+  description = "Consul's servers in other regions: by their tag (provider=aws region=eu-central-1 tag_key=weir-consul-server tag_value=weir-eu), or names or addresses. Those of the primary suffice."
   type        = list(string)
   default     = []
   nullable    = false

@@ -102,7 +102,6 @@ variables {
     consul      = { uri = "s3://programs/consul", sha256 = "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d" }
     "weir.wasm" = { uri = "s3://programs/weir.wasm", sha256 = "2e7d2c03a9507ae265ecf5b5356885a53393a2029d241394997265a1a25aefc6" }
   }
-  consul_wan        = ["consul.eu.internal"]
   redis_user_groups = { eu = "weir", us = "weir", ap = "weir", global = "weir-global" }
   secrets = {
     eu = {
@@ -138,10 +137,8 @@ run "three_regions" {
     condition     = module.global.regions == tolist(["ap", "eu", "us"])
     error_message = "Clients must be led to three regions."
   }
-}
-
-run "nobody_to_join" {
-  command = plan
-  variables { consul_wan = [] }
-  expect_failures = [var.consul_wan]
+  assert {
+    condition     = local.consul_wan == ["provider=aws region=${module.eu.aws_region} tag_key=weir-consul-server tag_value=${module.eu.cell.consul_tag}"]
+    error_message = "The other regions must look for Consul's servers where those of eu are, by their tag."
+  }
 }

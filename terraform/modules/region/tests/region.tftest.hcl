@@ -67,6 +67,34 @@ run "a_region" {
   }
 }
 
+run "key" {
+  assert {
+    condition = alltrue([for s in jsondecode(aws_kms_key.this.policy).Statement :
+    try(s.Condition.Bool["kms:GrantIsForAWSResource"], "") == "true" if s.Action != "kms:*" && contains(flatten([s.Action]), "kms:CreateGrant")])
+    error_message = "Grants of the key may be made for resources of AWS alone."
+  }
+  assert {
+    condition     = length([for s in jsondecode(aws_kms_key.this.policy).Statement : s if contains(flatten([s.Action]), "kms:CreateGrant")]) == 1
+    error_message = "Machines with encrypted disks do not start without a grant."
+  }
+}
+
+run "joins_another_region" {
+  variables {
+    primary    = "us"
+    consul_wan = ["provider=aws region=us-east-1 tag_key=weir-consul-server tag_value=weir-us"]
+  }
+  assert {
+    condition     = join(" ", jsondecode(module.bootstrap.consul_server_json).retry_join_wan) == join(" ", var.consul_wan)
+    error_message = "Consul's servers must join those of other regions."
+  }
+  assert {
+    condition = alltrue([for p in values(local.policies) : length([for s in jsondecode(p).Statement :
+    s if contains(s.Action, "ec2:DescribeInstances") && s.Resource == "*"]) == 1])
+    error_message = "Who looks for servers by their tag must be allowed to."
+  }
+}
+
 run "own_network" {
   variables {
     zones   = []
