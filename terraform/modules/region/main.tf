@@ -109,6 +109,7 @@ module "consul" {
   subnet_ids    = local.network.private_subnet_ids
   servers       = var.consul.servers
   instance_type = var.consul.instance_type
+  sessions      = var.consul.sessions
   image_id      = local.image_id
   user_data     = module.bootstrap.consul_user_data
   policy        = local.policies.consul

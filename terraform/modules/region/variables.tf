@@ -155,8 +155,8 @@ variable "redis" {
 }
 
 variable "consul" {
-  description = "Consul's servers."
-  type        = object({ servers = optional(number, 3), instance_type = optional(string, "t4g.small") })
+  description = "Consul's servers. Without sessions nobody applies rules with Systems Manager."
+  type        = object({ servers = optional(number, 3), instance_type = optional(string, "t4g.small"), sessions = optional(bool, true) })
   default     = {}
   nullable    = false
 }

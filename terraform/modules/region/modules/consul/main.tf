@@ -1,3 +1,5 @@
+data "aws_partition" "current" {}
+
 # Every machine and task with an agent is in the group of agents; servers are in both.
 resource "aws_security_group" "agent" {
   name        = "${var.name}-consul-agent"
@@ -89,6 +91,14 @@ resource "aws_iam_role_policy" "server" {
   policy = var.policy
 }
 
+# Consul's API is on loopback, so whoever applies rules comes through a session of Systems Manager.
+resource "aws_iam_role_policy_attachment" "sessions" {
+  count = var.sessions ? 1 : 0
+
+  role       = aws_iam_role.server.name
+  policy_arn = "arn:${data.aws_partition.current.partition}:iam::aws:policy/AmazonSSMManagedInstanceCore"
+}
+
 resource "aws_iam_instance_profile" "server" {
   name_prefix = "${var.name}-consul-"
   role        = aws_iam_role.server.name
@@ -120,6 +130,8 @@ resource "aws_launch_template" "server" {
   }
 }
 
+# Without instance_refresh: it would replace the next server because a machine runs, before the new
+# one has Consul's data. README.md has how to replace them.
 resource "aws_autoscaling_group" "server" {
   name_prefix         = "${var.name}-consul-"
   min_size            = var.servers
@@ -130,13 +142,6 @@ resource "aws_autoscaling_group" "server" {
   launch_template {
     id      = aws_launch_template.server.id
     version = aws_launch_template.server.latest_version
-  }
-  instance_refresh {
-    strategy = "Rolling"
-    preferences {
-      min_healthy_percentage = 66 # one server of three at a time: a majority stays
-      instance_warmup        = 120
-    }
   }
   tag {
     key                 = "weir-consul-server"

@@ -53,6 +53,13 @@ variable "policy" {
   nullable    = false
 }
 
+variable "sessions" {
+  description = "Sessions of Systems Manager to the servers, through which rules are applied. IAM decides who may start one; it has the rights of an administrator of the server."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
 variable "kms_key_arn" {
   description = "Key that encrypts disks."
   type        = string

@@ -1,5 +1,8 @@
 # Each group has an id of its own, so that a rule shows whom it is for.
 mock_provider "aws" {
+  mock_data "aws_partition" {
+    defaults = { partition = "aws" }
+  }
   override_resource {
     target = aws_security_group.agent
     values = { id = "sg-agent" }
@@ -46,6 +49,32 @@ run "edges" {
   assert {
     condition     = aws_autoscaling_group.server.min_size == 3 && aws_autoscaling_group.server.max_size == 3
     error_message = "There must be as many servers as were asked for."
+  }
+  assert {
+    condition     = contains([for t in aws_autoscaling_group.server.tag : "${t.key}=${t.value}" if t.propagate_at_launch], "weir-consul-server=weir-eu")
+    error_message = "Agents, and servers of other regions, find servers by this tag."
+  }
+}
+
+run "an_apply_replaces_no_server" {
+  assert {
+    condition     = length(aws_autoscaling_group.server.instance_refresh) == 0
+    error_message = "A majority of the servers must have the data before the next one is replaced."
+  }
+}
+
+run "rules_can_be_applied" {
+  assert {
+    condition     = join(" ", aws_iam_role_policy_attachment.sessions[*].policy_arn) == "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
+    error_message = "Nobody reaches Consul's API but through a session."
+  }
+}
+
+run "without_sessions" {
+  variables { sessions = false }
+  assert {
+    condition     = length(aws_iam_role_policy_attachment.sessions) == 0
+    error_message = "Sessions were not asked for."
   }
 }
 
