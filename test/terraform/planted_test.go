@@ -39,6 +39,23 @@ var planted = map[string]struct {
 		`assign_public_ip = false`, `assign_public_ip = true`, "no public address"},
 	"program that runs as root": {"modules/region/modules/service", "modules/region/modules/service/main.tf",
 		`user    = "65532"`, `user    = "0"`, "must not run as root"},
+	"replica that is replaced while Redis is away": {"modules/region/modules/service", "modules/region/modules/service/main.tf",
+		`127.0.0.1:8090/healthz`, `127.0.0.1:8090/readyz`, "one that waits for Redis must not"},
+	"alarms that see nothing": {"modules/region/modules/redis", "modules/region/modules/redis/main.tf",
+		`CacheClusterId = each.value.node`, `ReplicationGroupId = var.name`, "with other dimensions an alarm sees none"},
+	"grants for everybody": {"modules/region", "modules/region/main.tf",
+		`, Condition = { Bool = { "kms:GrantIsForAWSResource" = "true" } }`, ``, "for resources of AWS alone"},
+	"aggregator that cannot decrypt its secrets": {"modules/global", "modules/global/main.tf",
+		`  secrets_key_arns        = var.secrets_key_arns`, ``, "must be able to decrypt its secrets"},
+	"Consul that nobody finds": {"modules/region/modules/consul", "modules/region/modules/consul/main.tf",
+		`"weir-consul-server"`, `"weir-consul"`, "find servers by this tag"},
+	"Consul that an apply replaces": {"modules/region/modules/consul", "modules/region/modules/consul/main.tf",
+		`  max_size            = var.servers
+`, `  max_size            = var.servers
+  instance_refresh { strategy = "Rolling" }
+`, "before the next one is replaced"},
+	"regions that look for Consul elsewhere": {"examples/three-regions", "examples/three-regions/main.tf",
+		`tag_value=weir-eu`, `tag_value=weir`, "look for Consul's servers where those of eu are"},
 	"Consul open to a network": {"modules/region/modules/consul", "modules/region/modules/consul/main.tf",
 		`referenced_security_group_id = each.value.from`, `cidr_ipv4 = "10.0.0.0/8"`, "only agents may reach Consul"},
 	"Consul's caller that may not call": {"modules/region/modules/consul", "modules/region/modules/consul/main.tf",
