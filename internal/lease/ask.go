@@ -91,9 +91,8 @@ func unevenly(units int64) int64 { return units + 3*int64(math.Sqrt(float64(unit
 
 // want is the slow start, bounded by what the holder used in the last six lease
 // intervals, two where the tier above is far (its use since the last ask, scaled), but at least
-// wantFloor. What it
-// refused counts as used: the use of a spent limit is less than the demand, and what is
-// asked ahead for the next window should last beyond its beginning.
+// wantFloor. What it refused counts as used: the use of a spent limit is less than the demand,
+// and what is asked ahead for the next window should last beyond its beginning.
 func (a *Account) want(t *Terms, now Millis) int64 {
 	most := t.wantFloor()
 	if t.Far && a.Asked == 0 { // the slow start would take as many ways there and back

@@ -48,10 +48,11 @@ const (
 	gatherMost = 64
 )
 
-// due reports whether what has gathered should travel.
-func (l *lane) due(now lease.Millis) bool {
+// due reports whether what has gathered should travel. A worker with few requests, a quiet one,
+// lets nothing gather: its next chance to send may come too late.
+func (l *lane) due(now lease.Millis, quiet bool) bool {
 	n := len(l.gathered)
-	return n > 0 && (l.urgent || n >= gatherMost || now >= l.since+gatherFor)
+	return n > 0 && (quiet || l.urgent || n >= gatherMost || now >= l.since+gatherFor)
 }
 
 // giveBack returns units with the next call.

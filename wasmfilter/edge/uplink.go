@@ -86,13 +86,12 @@ func (u *uplink) endAsk(a *ask) {
 	}
 }
 
-// flush sends what has gathered, as far as few calls are in flight. A worker with few requests
-// does not let asks gather: its next chance to send them may come too late.
+// flush sends what has gathered, as far as few calls are in flight.
 func (u *uplink) flush(now lease.Millis) {
 	quiet := now >= u.flushed+gatherFor
 	u.flushed = now
 	for _, l := range u.lanes {
-		for (l.due(now) || quiet && len(l.gathered) > 0) && u.room(now, l) {
+		for l.due(now, quiet) && u.room(now, l) {
 			u.send(now, l)
 		}
 		if l.soon && l.flying == 0 && !l.Open {
