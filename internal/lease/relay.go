@@ -293,13 +293,14 @@ func (r *Relay) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool)
 			continue
 		}
 		share := lot.Units
-		if n := max(r.askers.Count(), 1); !t.Refills {
-			if share /= 2 * n; t.Far { // lots are small, and to halve them again and again costs calls
-				share = max(share, r.Account.during(t.Interval)/n)
-			}
+		if n := max(r.askers.Count(), 1); !t.Refills { // to halve small lots again and again costs calls
+			share = max(share/(2*n), r.Account.during(t.Interval)/n)
 		}
 		granted := min(w.Want, lot.Units, max(w.Waiting, share))
 		if granted > 0 {
+			if granted < w.Want && !t.Far { // the relay asks for too little
+				r.Account.grow()
+			}
 			lot.Units -= granted
 			return r.granted(t, now, granted, lot, lasts), true
 		}

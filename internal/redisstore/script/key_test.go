@@ -114,7 +114,7 @@ func FuzzAppendKey(f *testing.F) {
 
 // TestSlot: the slot of a cluster is that of rule and key alone, as Redis sees it.
 func TestSlot(t *testing.T) {
-	s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-config-file", t.TempDir()+"/nodes.conf")
+	s := redistest.StartNode(t)
 	slot := func(key string) int64 { return s.Do("CLUSTER", "KEYSLOT", key).(int64) }
 	for _, c := range []struct{ rule, key string }{
 		{"login", "10.0.0.1"}, {"", ""}, {"a}b", "c"}, {"{", "}"}, {"a", "{b}"}, {"{}", "{}"}, {"%", "%7D"},

@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
+	"syscall"
 )
 
 // Ports are taken from this range: below the one from which the kernel picks the local
@@ -12,14 +16,25 @@ import (
 // between its choice and its use.
 const firstPort, lastPort = 3000, 31999
 
+// block is how many ports a process of tests takes for itself at a time.
+const block = 250
+
 // ports are handed out once per round of a process, so that what was chosen and is not
-// listened on yet is not chosen again.
+// listened on yet is not chosen again. Processes that run side by side have other blocks.
 var ports = struct {
 	sync.Mutex
-	next int
-}{next: firstPort + rand.IntN(lastPort-firstPort)} // where processes that run side by side hardly meet
+	next, end int
+	held      []held
+}{}
 
-// FreePort returns a port of the loopback interface on which nobody listens.
+// held is a block of this process.
+type held struct {
+	first int
+	lock  *os.File // until the process ends
+}
+
+// FreePort returns a port of the loopback interface on which nobody listens, and that no other
+// process gets from here.
 //
 // Envoy listens with SO_REUSEPORT: two Envoys on one port would share its connections
 // without an error, so a port that is in use is never handed out.
@@ -28,17 +43,56 @@ func FreePort(t T) int {
 	ports.Lock()
 	defer ports.Unlock()
 	for range lastPort - firstPort {
-		if ports.next++; ports.next > lastPort {
-			ports.next = firstPort
+		if ports.next == ports.end {
+			if err := takeBlock(); err != nil {
+				t.Fatalf("%v", err)
+			}
 		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports.next))
+		port := ports.next
+		ports.next++
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			l.Close()
-			return ports.next
+			return port
 		}
 	}
 	t.Fatalf("no free port between %d and %d", firstPort, lastPort)
 	return 0
+}
+
+// takeBlock takes a block that no process has. When none is left, it takes that of its own again that it
+// has had longest.
+func takeBlock() error {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("weir-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	const blocks = (lastPort + 1 - firstPort) / block
+	begin := rand.IntN(blocks) // a port is used again late
+	for n := range blocks {
+		first := firstPort + (begin+n)%blocks*block
+		f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(first)), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return err
+		}
+		// Two openings of a file are two owners, so a process does not take a block twice, either.
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			use(held{first, f})
+			return nil
+		}
+		_ = f.Close()
+	}
+	if len(ports.held) == 0 {
+		return fmt.Errorf("other processes hold all ports between %d and %d: see the locks in %s", firstPort, lastPort, dir)
+	}
+	h := ports.held[0]
+	ports.held = ports.held[1:]
+	use(h)
+	return nil
+}
+
+func use(h held) {
+	ports.held, ports.next, ports.end = append(ports.held, h), h.first, h.first+block
 }
 
 // FreeAddr returns an address of the loopback interface on which nobody listens.
