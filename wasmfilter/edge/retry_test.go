@@ -153,8 +153,10 @@ func (g *region) relay(now limit.Micros, l *limit.Limit, terms *lease.Terms, key
 	give(back)
 	if verdict == lease.Wait {
 		queue, grants := []lease.Want{want}, make([]lease.Grant, 1)
-		up := n.Ask(terms, at, queue, lease.NoAsk)
-		give(n.Apply(terms, at, at, up, c.Acquire(l, terms, now, up), 100, queue, grants))
+		for asks := true; asks; asks = grants[0].Status == lease.Denied && n.Retries(terms, at, want) {
+			up := n.Ask(terms, at, queue, lease.NoAsk)
+			give(n.Apply(terms, at, at, up, c.Acquire(l, terms, now, up), 100, queue, grants))
+		}
 		out = grants[0]
 	} else if behind := n.Top(terms, at); behind != lease.NoAsk {
 		up := n.Ask(terms, at, nil, behind)
