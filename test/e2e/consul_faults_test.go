@@ -74,11 +74,10 @@ func startFederation(t *testing.T) *federation {
 		return append([]string{"--consul", agent.Addr, "--consul-token-file", proc.WriteFile(t, filepath.Join(f.dir, policy+".token"), f.token(policy)),
 			"--consul-tls", "--consul-tls-ca", ca, "--consul-tls-cert", filepath.Join(f.dir, "weir.pem"), "--consul-tls-key", filepath.Join(f.dir, "weir.key")}, more...)
 	}
-	program := proc.Built(t, "bin/weir-global", "build")
 	f.programs = []*region.Region{
 		region.New(t, region.Config{
-			Dir: f.dir, Name: "global", Rules: federationRules, Flags: flags(f.agents[0], "weir-global", "--state", filepath.Join(f.dir, "global.state")),
-			Command: func(argv []string) []string { return append([]string{program}, argv[1:]...) },
+			Dir: f.dir, Name: "global", Rules: federationRules, Program: "weir-global",
+			Flags: flags(f.agents[0], "weir-global", "--state", filepath.Join(f.dir, "global.state")),
 		}),
 		region.New(t, region.Config{
 			Dir: f.dir, Name: "eu", Rules: federationRules, Flags: flags(f.agents[1], "weir-regional", "--region", "eu", "--consul-primary", "dc1", "--state", "off"),

@@ -53,10 +53,9 @@ func startConsulRegions(t *testing.T) *consulRegions {
 // newAggregator prepares an aggregator on a free port. All of them have one state file.
 func (r *consulRegions) newAggregator(name string) *region.Region {
 	r.t.Helper()
-	program := proc.Built(r.t, "bin/weir-global", "build")
 	return region.New(r.t, region.Config{
-		Dir: r.dir, Name: name, Rules: regionsRules, Flags: []string{"--consul", r.consul.Addr, "--state", filepath.Join(r.dir, "global.state")},
-		Command: func(argv []string) []string { return append([]string{program}, argv[1:]...) },
+		Dir: r.dir, Name: name, Rules: regionsRules, Program: "weir-global",
+		Flags: []string{"--consul", r.consul.Addr, "--state", filepath.Join(r.dir, "global.state")},
 	})
 }
 

@@ -28,10 +28,10 @@ func TestAggregatorRestartsWhileARegionIsCutOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes two windows of 20 s")
 	}
-	dir, program := proc.LogDir(t), proc.Built(t, "bin/weir-global", "build")
+	dir := proc.LogDir(t)
 	aggregator := region.New(t, region.Config{
-		Dir: dir, Name: "global", Rules: cutOffRules, Flags: []string{"--state", filepath.Join(dir, "global.state")},
-		Command: func(argv []string) []string { return append([]string{program}, argv[1:]...) },
+		Dir: dir, Name: "global", Rules: cutOffRules, Program: "weir-global",
+		Flags: []string{"--state", filepath.Join(dir, "global.state")},
 	})
 	aggregator.Start()
 	link := stack.NewLink(t, aggregator.Addr)

@@ -87,10 +87,9 @@ func startRegions(t *testing.T, rules string, delay time.Duration, names ...stri
 	t.Helper()
 	dir := proc.LogDir(t)
 	r := &regions{t: t}
-	program := proc.Built(t, "bin/weir-global", "build")
 	r.aggregator = region.New(t, region.Config{
-		Dir: dir, Name: "global", Rules: rules, Flags: []string{"--state", filepath.Join(dir, "global.state")},
-		Command: func(argv []string) []string { return append([]string{program}, argv[1:]...) },
+		Dir: dir, Name: "global", Rules: rules, Program: "weir-global",
+		Flags: []string{"--state", filepath.Join(dir, "global.state")},
 	})
 	r.aggregator.Start()
 	for _, name := range names {

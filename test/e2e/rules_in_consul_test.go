@@ -47,11 +47,9 @@ func startRulesInConsul(t *testing.T) *rulesInConsul {
 	t.Helper()
 	r := &rulesInConsul{t: t, dir: proc.LogDir(t)}
 	r.consul = consul.Start(t, r.dir)
-	tier := func(name string, program string, flags ...string) *region.Region {
+	tier := func(name, program string, flags ...string) *region.Region {
 		one := region.New(t, region.Config{
-			Dir: r.dir, Name: name, Command: func(argv []string) []string {
-				return append([]string{proc.Built(t, "bin/"+program, "build")}, argv[1:]...)
-			},
+			Dir: r.dir, Name: name, Program: program,
 			Flags: append(flags, "--rules", "consul:", "--consul", r.consul.Addr, "--state", "off", "--rules-copy", filepath.Join(r.dir, name+".copy")),
 		})
 		r.tiers = append(r.tiers, one)

@@ -38,10 +38,8 @@ func TestTLSBetweenAllTiers(t *testing.T) {
 	serving := func(name string) []string {
 		return []string{"--state", "off", "--tls-cert", file(name + ".pem"), "--tls-key", file(name + ".key"), "--tls-client-ca", file("ca.pem")}
 	}
-	program := proc.Built(t, "bin/weir-global", "build")
 	aggregator := region.New(t, region.Config{
-		Dir: dir, Name: "global", Rules: regionsRules, Flags: serving("global"),
-		Command: func(argv []string) []string { return append([]string{program}, argv[1:]...) },
+		Dir: dir, Name: "global", Rules: regionsRules, Program: "weir-global", Flags: serving("global"),
 	})
 	aggregator.Start()
 	newRegion := func(process, name string) *region.Region {

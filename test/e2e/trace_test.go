@@ -64,10 +64,8 @@ func TestTrace(t *testing.T) {
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
 	t.Setenv("OTEL_METRIC_EXPORT_INTERVAL", "500")
 	dir := proc.LogDir(t)
-	program := proc.Built(t, "bin/weir-global", "build")
 	global := region.New(t, region.Config{
-		Dir: dir, Name: "global", Rules: tracedRules, Flags: []string{"--redis", redistest.Start(t).Addr},
-		Command: func(argv []string) []string { return append([]string{program}, argv[1:]...) },
+		Dir: dir, Name: "global", Rules: tracedRules, Program: "weir-global", Flags: []string{"--redis", redistest.Start(t).Addr},
 	})
 	global.Start()
 	eu := region.New(t, region.Config{

@@ -42,11 +42,8 @@ func start(t *testing.T) *world {
 	t.Helper()
 	dir := proc.LogDir(t)
 	w := &world{redis: redistest.StartCluster(t, 2, 0, redistest.Args("--maxmemory", "64mb"))}
-	w.aggregator = region.New(t, region.Config{Dir: dir, Name: "global", Rules: rules,
-		Flags: []string{"--state", filepath.Join(dir, "global.state")},
-		Command: func(argv []string) []string {
-			return append([]string{proc.Built(t, "bin/weir-global", "build")}, argv[1:]...)
-		}})
+	w.aggregator = region.New(t, region.Config{Dir: dir, Name: "global", Rules: rules, Program: "weir-global",
+		Flags: []string{"--state", filepath.Join(dir, "global.state")}})
 	w.aggregator.Start()
 	limits := filepath.Join(dir, "ratelimit")
 	proc.WriteFile(t, filepath.Join(limits, "config", "web.yaml"), "domain: web\ndescriptors:\n  - key: who\n    rate_limit: { unit: minute, requests_per_unit: 5 }\n")

@@ -50,11 +50,8 @@ func Start(t proc.T, dir, rules string) *World {
 	}
 	w.startConsul(dir)
 	w.Aggregator = region.New(t, region.Config{
-		Dir: dir, Name: "global", Rules: rules,
+		Dir: dir, Name: "global", Rules: rules, Program: "weir-global",
 		Flags: []string{"--state", filepath.Join(dir, "global.state"), "--consul", w.Regions[0].Consul.Servers[0].Addr},
-		Command: func(argv []string) []string {
-			return append([]string{proc.Built(t, "bin/weir-global", "build")}, argv[1:]...)
-		},
 	})
 	w.Aggregator.Begin()
 	for _, r := range w.Regions {

@@ -1,4 +1,4 @@
-// Package region runs weir-regional.
+// Package region runs weir-regional, and other programs that take its flags.
 package region
 
 import (
@@ -14,13 +14,15 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Config says how to run a region. The zero value, but for Dir, has the memory store
+// Config is how to run a region. The zero value, but for Dir, has the memory store
 // and no rules.
 type Config struct {
 	Dir   string   // for its log and configuration
 	Name  string   // of both; "" means region
 	Rules string   // text of its rule file
 	Flags []string // beside those that New sets
+	// Program is the one to run, of those that `make build` makes; "" means weir-regional.
+	Program string
 
 	// Addr and Admin are where it listens; "" is a free port of this machine.
 	Addr, Admin string
@@ -30,7 +32,7 @@ type Config struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Region is one weir-regional.
+// Region is one weir-regional, or the program of its Config.
 type Region struct {
 	Addr  string // QuotaService
 	Admin string // health and metrics
@@ -47,6 +49,10 @@ func New(t proc.T, cfg Config) *Region {
 	if cfg.Name == "" {
 		cfg.Name = "region"
 	}
+	program := Program(t)
+	if cfg.Program != "" {
+		program = proc.Built(t, "bin/"+cfg.Program, "build")
+	}
 	r := &Region{Addr: cfg.Addr, Admin: cfg.Admin, t: t}
 	for _, addr := range []*string{&r.Addr, &r.Admin} {
 		if *addr == "" {
@@ -57,7 +63,7 @@ func New(t proc.T, cfg Config) *Region {
 	t.Cleanup(transport.CloseIdleConnections)
 	r.HTTP = &http.Client{Transport: transport, Timeout: 30 * time.Second}
 	r.rules = proc.WriteFile(t, filepath.Join(cfg.Dir, cfg.Name+".rules.yaml"), cfg.Rules)
-	argv := append([]string{Program(t), "--rules", r.rules, "--listen", r.Addr, "--admin-listen", r.Admin,
+	argv := append([]string{program, "--rules", r.rules, "--listen", r.Addr, "--admin-listen", r.Admin,
 		"--drain-wait", "0s"}, cfg.Flags...)
 	if cfg.Command != nil {
 		argv = cfg.Command(argv)
