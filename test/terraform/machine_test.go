@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
@@ -106,23 +107,25 @@ func marshal(t *testing.T, value any) string {
 
 // aggregator starts weir-global from what is rendered for it, with counters in a Redis of its own
 // and the agent of Consul that is there, and returns what its metrics are.
-func aggregator(t *testing.T, h *host, agent map[string]any) (page string) {
+func aggregator(t *testing.T, h *host, agent map[string]any, beside *beside) (page string) {
 	t.Helper()
 	redis := redistest.StartCluster(t, 3, 0, redistest.Password("secret"))
 	service := map[string]any{"address": "127.0.0.1", "port": proc.FreePort(t), "admin_port": proc.FreePort(t),
 		"redis": redis.Addrs()[:1], "redis_tls": false, "redis_username": "default", "drain_wait": "0s"}
 	_, environments := bootstrap(t, map[string]any{"region": "eu", "directories": h.files, "consul": agent, "service": service})
 	program := proc.Built(t, "bin/weir-global", "build")
-	global := proc.Start(t, h.dir, "weir-global", append([]string{"env"}, append(environments["global_environment"], program)...)...)
+	global := proc.Start(t, h.dir, "weir-global", slices.Concat([]string{"env"}, environments["global_environment"], beside.environment, []string{program})...)
 	admin := "http://" + net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"]))
 	global.AwaitReady(admin + "/readyz")
+	beside.awaitMetrics(t, global, "weir-global")
 	return admin + "/metrics"
 }
 
 // A region, an aggregator and a PoP run with the rendered files alone: Consul with ACL and TLS,
 // weir-regional and weir-global on Redis Clusters with the rules of Consul, and an Envoy that finds
 // the region by DNS. Region and PoP call the tier above with their certificates. The limits of the
-// region and of all regions hold, and the PoP drains.
+// region and of all regions hold, both services send the metrics that CloudWatch is to have, and
+// the PoP drains.
 func TestPoPAndRegionFromBootstrap(t *testing.T) {
 	a, err := pki.NewAuthority()
 	if err != nil {
@@ -148,9 +151,12 @@ func TestPoPAndRegionFromBootstrap(t *testing.T) {
 		return ""
 	}
 	leader.AwaitUp(apply)
-	metrics := aggregator(t, newHost(t, filepath.Join(dir, "global"), a, gossip, "weir-global"), servers)
-	regional := proc.Start(t, server.dir, "weir-regional", append([]string{"env"}, append(environments["regional_environment"], region.Program(t))...)...)
+	beside := collector(t)
+	metrics := aggregator(t, newHost(t, filepath.Join(dir, "global"), a, gossip, "weir-global"), servers, beside)
+	regional := proc.Start(t, server.dir, "weir-regional", slices.Concat([]string{"env"}, environments["regional_environment"], beside.environment, []string{region.Program(t)})...)
 	regional.AwaitReady("http://" + net.JoinHostPort("127.0.0.1", marshal(t, service["admin_port"])) + "/readyz")
+
+	beside.awaitMetrics(t, regional, "weir-regional")
 
 	clients, _ := agentPorts(t, map[string]any{"join": []string{serverPort("serf_lan")}})
 	pop := map[string]any{"name": "pop-7", "upstreams": []string{upstream(t)}, "address": "127.0.0.1",

@@ -56,11 +56,17 @@ func must(t *testing.T, dir string, args ...string) string {
 	return out
 }
 
-// bootstrap applies the module bootstrap and returns its outputs: texts, and environments as
-// name=value.
+// bootstrap applies the module bootstrap.
 func bootstrap(t *testing.T, variables map[string]any) (texts map[string]string, environments map[string][]string) {
 	t.Helper()
-	dir := filepath.Join(tree(t), "modules", "bootstrap")
+	return apply(t, "bootstrap", variables)
+}
+
+// apply applies a module without resources and returns its outputs: texts, and environments as
+// name=value.
+func apply(t *testing.T, module string, variables map[string]any) (texts map[string]string, environments map[string][]string) {
+	t.Helper()
+	dir := filepath.Join(tree(t), "modules", module)
 	text, err := json.Marshal(variables)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +86,9 @@ func bootstrap(t *testing.T, variables map[string]any) (texts map[string]string,
 			texts[name] = value
 		case map[string]any:
 			for k, v := range value {
-				environments[name] = append(environments[name], k+"="+v.(string))
+				if text, ok := v.(string); ok {
+					environments[name] = append(environments[name], k+"="+text)
+				}
 			}
 		}
 	}

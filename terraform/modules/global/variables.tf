@@ -54,7 +54,7 @@ variable "accelerator" {
 
 variable "replicas" {
   description = "How many aggregators: as replicas of the submodule service of the module region."
-  type        = object({ min = optional(number, 2), max = optional(number, 4), cpu_percent = optional(number, 50) })
+  type        = object({ min = optional(number, 2), max = optional(number, 4), cpu_percent = optional(number, 50), decisions_per_second = optional(number, 20000) })
   default     = {}
   nullable    = false
 
@@ -82,8 +82,8 @@ variable "redis" {
 }
 
 variable "images" {
-  description = "Images of weir-global and of Consul, each with a tag or digest."
-  type        = object({ weir = string, consul = string })
+  description = "Images of weir-global, of Consul and of AWS's OpenTelemetry collector, each with a tag or digest."
+  type        = object({ weir = string, consul = string, collector = optional(string) })
   nullable    = false
 }
 

@@ -120,7 +120,6 @@ variable "replicas" {
     max                  = optional(number, 12)
     cpu_percent          = optional(number, 50)
     decisions_per_second = optional(number, 20000)
-    metric               = optional(object({ namespace = string, name = string }))
   })
   default  = {}
   nullable = false
@@ -162,8 +161,8 @@ variable "consul" {
 }
 
 variable "images" {
-  description = "Images of weir-regional and of Consul, each with a tag or digest."
-  type        = object({ weir = string, consul = string })
+  description = "Images of weir-regional, of Consul and of AWS's OpenTelemetry collector, each with a tag or digest."
+  type        = object({ weir = string, consul = string, collector = optional(string) })
   nullable    = false
 }
 

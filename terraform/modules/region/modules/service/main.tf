@@ -55,7 +55,7 @@ locals {
     essential              = true
     user                   = local.user
     readonlyRootFilesystem = true
-    environment            = [for k in sort(keys(var.environment)) : { name = k, value = var.environment[k] }]
+    environment            = [for k, v in merge(var.environment, module.collector.environment) : { name = k, value = v }]
     portMappings           = [{ containerPort = 8080, protocol = "tcp" }]
     dependsOn              = [{ containerName = "files", condition = "SUCCESS" }, { containerName = "consul", condition = "START" }]
     mountPoints            = local.consul_container.mountPoints
@@ -70,11 +70,40 @@ locals {
     ulimits          = [{ name = "nofile", softLimit = 65536, hardLimit = 65536 }]
     logConfiguration = local.log
   }
+
+  # Its failure is none of the program: that one decides without it.
+  collector_container = {
+    name                   = "collector"
+    image                  = var.images.collector
+    essential              = false
+    restartPolicy          = { enabled = true }
+    user                   = local.user
+    memory                 = 192
+    readonlyRootFilesystem = true
+    environment            = [{ name = "AOT_CONFIG_CONTENT", value = module.collector.config_json }]
+    linuxParameters        = { initProcessEnabled = false, capabilities = { drop = ["ALL"] } }
+    logConfiguration       = local.log
+  }
+}
+
+module "collector" {
+  source = "../collector"
+
+  service    = "${var.name}-${var.program}"
+  aws_region = data.aws_region.current.region
+  log_group  = aws_cloudwatch_log_group.metrics.name
 }
 
 resource "aws_cloudwatch_log_group" "this" {
   name              = "/weir/${var.name}/${var.program}"
   retention_in_days = 30
+  kms_key_id        = var.kms_key_arn
+}
+
+# CloudWatch takes metrics out of this log, and keeps them longer than it.
+resource "aws_cloudwatch_log_group" "metrics" {
+  name              = "/weir/${var.name}/${var.program}/metrics"
+  retention_in_days = 3
   kms_key_id        = var.kms_key_arn
 }
 
@@ -162,6 +191,14 @@ resource "aws_iam_role_policy" "task" {
   policy = var.task_policy
 }
 
+resource "aws_iam_role_policy" "metrics" {
+  name = "metrics"
+  role = aws_iam_role.task.id
+  policy = jsonencode({ Version = "2012-10-17", Statement = [
+    { Effect = "Allow", Action = ["logs:CreateLogStream", "logs:PutLogEvents"], Resource = "${aws_cloudwatch_log_group.metrics.arn}:*" },
+  ] })
+}
+
 resource "aws_ecs_cluster" "this" {
   name = "${var.name}-${var.program}"
 }
@@ -174,7 +211,7 @@ resource "aws_ecs_task_definition" "this" {
   memory                   = tostring(var.size.memory)
   execution_role_arn       = aws_iam_role.execution.arn
   task_role_arn            = aws_iam_role.task.arn
-  container_definitions    = jsonencode([local.files_container, local.consul_container, local.program_container])
+  container_definitions    = jsonencode([local.files_container, local.consul_container, local.collector_container, local.program_container])
 
   volume {
     name = "secrets"
@@ -233,9 +270,8 @@ resource "aws_appautoscaling_policy" "cpu" {
   }
 }
 
+# The average of what each task decided in a minute.
 resource "aws_appautoscaling_policy" "decisions" {
-  count = var.replicas.metric == null ? 0 : 1
-
   name               = "decisions"
   policy_type        = "TargetTrackingScaling"
   service_namespace  = aws_appautoscaling_target.this.service_namespace
@@ -243,16 +279,19 @@ resource "aws_appautoscaling_policy" "decisions" {
   scalable_dimension = aws_appautoscaling_target.this.scalable_dimension
 
   target_tracking_scaling_policy_configuration {
-    target_value       = var.replicas.decisions_per_second
+    target_value       = var.replicas.decisions_per_second * module.collector.metrics.interval
     scale_out_cooldown = 60
     scale_in_cooldown  = 600
     customized_metric_specification {
-      namespace   = var.replicas.metric.namespace
-      metric_name = var.replicas.metric.name
+      namespace   = module.collector.metrics.namespace
+      metric_name = module.collector.metrics.wants
       statistic   = "Average"
-      dimensions {
-        name  = "service"
-        value = "${var.name}-${var.program}"
+      dynamic "dimensions" {
+        for_each = module.collector.metrics.dimensions
+        content {
+          name  = dimensions.key
+          value = dimensions.value
+        }
       }
     }
   }
@@ -269,6 +308,36 @@ resource "aws_cloudwatch_metric_alarm" "cpu" {
   evaluation_periods  = 5
   threshold           = 85
   comparison_operator = "GreaterThanThreshold"
+  treat_missing_data  = "breaching"
+  alarm_actions       = var.alarm_actions
+}
+
+resource "aws_cloudwatch_metric_alarm" "redis" {
+  alarm_name          = "${var.name}-${var.program}-redis"
+  alarm_description   = "Redis does not decide on some keys: docs/runbooks/WeirRedisUnavailable.md."
+  namespace           = module.collector.metrics.namespace
+  metric_name         = module.collector.metrics.redis_unavailable
+  dimensions          = module.collector.metrics.dimensions
+  statistic           = "Sum"
+  period              = 60
+  evaluation_periods  = 2
+  threshold           = 0
+  comparison_operator = "GreaterThanThreshold"
+  treat_missing_data  = "notBreaching" # the alarm of rules tells when there are no metrics
+  alarm_actions       = var.alarm_actions
+}
+
+resource "aws_cloudwatch_metric_alarm" "rules" {
+  alarm_name          = "${var.name}-${var.program}-rules"
+  alarm_description   = "A task cannot use the rules (docs/runbooks/WeirRulesUnusable.md), or none gives metrics."
+  namespace           = module.collector.metrics.namespace
+  metric_name         = module.collector.metrics.rules_ok
+  dimensions          = module.collector.metrics.dimensions
+  statistic           = "Minimum"
+  period              = 60
+  evaluation_periods  = 5
+  threshold           = 1
+  comparison_operator = "LessThanThreshold"
   treat_missing_data  = "breaching"
   alarm_actions       = var.alarm_actions
 }

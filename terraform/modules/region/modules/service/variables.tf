@@ -22,9 +22,13 @@ variable "network" {
 }
 
 variable "images" {
-  description = "Images of the program and of Consul, each with a tag or digest."
-  type        = object({ weir = string, consul = string })
-  nullable    = false
+  description = "Images of the program, of Consul and of AWS's OpenTelemetry collector, each with a tag or digest."
+  type = object({
+    weir      = string
+    consul    = string
+    collector = optional(string, "public.ecr.aws/aws-observability/aws-otel-collector:v0.49.0")
+  })
+  nullable = false
 
   validation {
     condition     = alltrue([for i in values(var.images) : can(regex("(@sha256:[0-9a-f]{64}|:[A-Za-z0-9._-]+)$", i)) && !endswith(i, ":latest")])
@@ -110,13 +114,12 @@ variable "size" {
 }
 
 variable "replicas" {
-  description = "Tasks: at least and at most, and what autoscaling aims at. decisions_per_second is per task; it needs the metric of decisions in CloudWatch and is off without metric."
+  description = "Tasks: at least and at most, and what autoscaling aims at. decisions_per_second is per task: wants of PoPs, or of regions."
   type = object({
     min                  = optional(number, 3)
     max                  = optional(number, 12)
     cpu_percent          = optional(number, 50)
     decisions_per_second = optional(number, 20000)
-    metric               = optional(object({ namespace = string, name = string }))
   })
   default  = {}
   nullable = false
@@ -128,6 +131,10 @@ variable "replicas" {
   validation {
     condition     = var.replicas.cpu_percent >= 10 && var.replicas.cpu_percent <= 90
     error_message = "replicas.cpu_percent must be 10 to 90."
+  }
+  validation {
+    condition     = var.replicas.decisions_per_second >= 1
+    error_message = "replicas.decisions_per_second must be 1 or more: with 0 there would always be replicas.max tasks."
   }
 }
 

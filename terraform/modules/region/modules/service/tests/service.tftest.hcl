@@ -21,8 +21,8 @@ variables {
 
 run "safe" {
   assert {
-    condition     = join(" ", output.container_names) == "files consul weir-regional"
-    error_message = "A task must fetch its files, and run an agent and the program."
+    condition     = join(" ", output.container_names) == "files consul collector weir-regional"
+    error_message = "A task must fetch its files, and run an agent, a collector and the program."
   }
   assert {
     condition     = length(aws_vpc_security_group_ingress_rule.groups) == 1 && length(aws_vpc_security_group_ingress_rule.cidrs) == 0 && aws_vpc_security_group_ingress_rule.groups["PoPs"].from_port == 8080 && aws_vpc_security_group_ingress_rule.groups["PoPs"].referenced_security_group_id == "sg-pop"
@@ -47,8 +47,8 @@ run "safe" {
     error_message = "Secrets must not be in the environment of a program."
   }
   assert {
-    condition     = length(aws_appautoscaling_policy.decisions) == 0 && aws_appautoscaling_target.this.min_capacity == 3
-    error_message = "Without a metric nothing can scale by decisions."
+    condition     = aws_appautoscaling_target.this.min_capacity == 3
+    error_message = "By default there are three tasks."
   }
 }
 
@@ -60,12 +60,45 @@ run "watched" {
   }
 }
 
-run "by_decisions" {
-  variables { replicas = { metric = { namespace = "Weir", name = "decisions_per_second" } } }
+# The collector's configuration is read as the task has it.
+run "metrics" {
+  variables { replicas = { decisions_per_second = 5000 } }
   assert {
-    condition     = aws_appautoscaling_policy.decisions[0].target_tracking_scaling_policy_configuration[0].target_value == 20000
-    error_message = "Autoscaling must aim at the decisions that are asked for."
+    condition = alltrue([for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : !c.essential && c.memory < 2048 && [
+    for e in c.environment : jsondecode(e.value).exporters.awsemf.log_group_name] == ["/weir/weir-eu/weir-regional/metrics"] if c.name == "collector"])
+    error_message = "The collector must have the log group of this program, and not end a task."
   }
+  assert {
+    condition = alltrue([for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : [
+    for e in c.environment : e.value if e.name == "WEIR_OTLP"] == ["http://127.0.0.1:4317"] if c.name == "weir-regional"])
+    error_message = "The program must send its metrics to the collector of its task."
+  }
+  assert {
+    condition     = aws_appautoscaling_policy.decisions.target_tracking_scaling_policy_configuration[0].target_value == 60 * 5000
+    error_message = "Autoscaling must aim at the decisions that are asked for, in the minute that a value is over."
+  }
+  assert {
+    condition = toset([for m in concat(
+      [for m in aws_appautoscaling_policy.decisions.target_tracking_scaling_policy_configuration[0].customized_metric_specification :
+      { namespace = m.namespace, name = m.metric_name, dimensions = { for d in m.dimensions : d.name => d.value } }],
+      [for m in [aws_cloudwatch_metric_alarm.redis, aws_cloudwatch_metric_alarm.rules] : { namespace = m.namespace, name = m.metric_name, dimensions = m.dimensions }],
+      ) : jsonencode(m)]) == toset(flatten([for c in jsondecode(aws_ecs_task_definition.this.container_definitions) : [for e in c.environment : [
+        for t in jsondecode(e.value).processors.metricstransform.transforms : jsonencode({
+          namespace = jsondecode(e.value).exporters.awsemf.namespace, name = t.include, dimensions = { (t.operations[1].new_label) = t.operations[1].new_value }
+    })]] if c.name == "collector"]))
+    error_message = "Alarms and autoscaling must watch what the collector sends: with another name, namespace or dimension they see nothing."
+  }
+  assert {
+    condition = [for s in jsondecode(aws_iam_role_policy.metrics.policy).Statement : { actions = s.Action, resource = s.Resource }] == [
+    { actions = ["logs:CreateLogStream", "logs:PutLogEvents"], resource = "${aws_cloudwatch_log_group.metrics.arn}:*" }]
+    error_message = "The collector may write into its log group, and do nothing else."
+  }
+}
+
+run "no_decisions" {
+  command = plan
+  variables { replicas = { decisions_per_second = 0 } }
+  expect_failures = [var.replicas]
 }
 
 run "latest_image" {

@@ -1,0 +1,17 @@
+variable "service" {
+  description = "Value of the dimension of all metrics: which program of which region."
+  type        = string
+  nullable    = false
+}
+
+variable "aws_region" {
+  description = "Region of AWS that gets the metrics."
+  type        = string
+  nullable    = false
+}
+
+variable "log_group" {
+  description = "Log group from which CloudWatch takes the metrics; it is there."
+  type        = string
+  nullable    = false
+}
