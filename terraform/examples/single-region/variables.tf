@@ -23,8 +23,8 @@ variable "aws_region" {
   nullable    = false
 
   validation {
-    condition     = can(regex("^(af|ap|ca|cn|eu|il|me|mx|sa|us)(-gov)?-(central|north|south|east|west|northeast|northwest|southeast|southwest)-[1-9]$", var.aws_region))
-    error_message = "aws_region must be a region of AWS, such as eu-central-1."
+    condition     = can(regex("^(af-south-1|ap-east-[12]|ap-northeast-[1-3]|ap-south-[12]|ap-southeast-[1-7]|ca-(central|west)-1|cn-north(west)?-1|eu-central-[12]|eu-north-1|eu-south-[12]|eu-west-[1-3]|il-central-1|me-(central|south)-1|mx-central-1|sa-east-1|us-(east|west)-[12]|us-gov-(east|west)-1)$", var.aws_region))
+    error_message = "aws_region must be a region of AWS, such as eu-central-1. One that is newer than this module is to be added to the list in variables.tf."
   }
 }
 

@@ -75,10 +75,6 @@ variable "redis" {
   })
   nullable = false
 
-  validation {
-    condition     = can(regex("^cache\\.(t3|t4g|m5|m6g|m7g|r5|r6g|r7g|c7gn)\\.[0-9a-z]+$", var.redis.node_type))
-    error_message = "redis.node_type must be of a family that can do cluster mode with TLS: t3, t4g, m5, m6g, m7g, r5, r6g, r7g or c7gn, such as cache.t4g.small. Older families such as t1 and m1 cannot."
-  }
 }
 
 variable "images" {

@@ -7,6 +7,10 @@ variable "name" {
     condition     = can(regex("^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$", var.name))
     error_message = "name must fit DNS and the names of AWS: 1 to 20 of a-z, 0-9 and -, such as eu."
   }
+  validation {
+    condition     = var.name != "global"
+    error_message = "name must not be global: the aggregators' resources are named weir-global. Name the region by where it is, such as eu."
+  }
 }
 
 variable "aws_region" {
@@ -15,8 +19,8 @@ variable "aws_region" {
   nullable    = false
 
   validation {
-    condition     = can(regex("^(af|ap|ca|cn|eu|il|me|mx|sa|us)(-gov)?-(central|north|south|east|west|northeast|northwest|southeast|southwest)-[1-9]$", var.aws_region))
-    error_message = "aws_region must be a region of AWS, such as eu-central-1."
+    condition     = can(regex("^(af-south-1|ap-east-[12]|ap-northeast-[1-3]|ap-south-[12]|ap-southeast-[1-7]|ca-(central|west)-1|cn-north(west)?-1|eu-central-[12]|eu-north-1|eu-south-[12]|eu-west-[1-3]|il-central-1|me-(central|south)-1|mx-central-1|sa-east-1|us-(east|west)-[12]|us-gov-(east|west)-1)$", var.aws_region))
+    error_message = "aws_region must be a region of AWS, such as eu-central-1. One that is newer than this module is to be added to the list in variables.tf."
   }
 }
 
@@ -143,10 +147,6 @@ variable "redis" {
   })
   nullable = false
 
-  validation {
-    condition     = can(regex("^cache\\.(t3|t4g|m5|m6g|m7g|r5|r6g|r7g|c7gn)\\.[0-9a-z]+$", var.redis.node_type))
-    error_message = "redis.node_type must be of a family that can do cluster mode with TLS: t3, t4g, m5, m6g, m7g, r5, r6g, r7g or c7gn, such as cache.r7g.large. Older families such as t1 and m1 cannot."
-  }
   validation {
     condition     = var.redis.user_group_id != ""
     error_message = "redis.user_group_id is empty: without a user group everybody who reaches the port could use Redis. README.md of the module region describes how to make one."

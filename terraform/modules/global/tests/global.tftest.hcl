@@ -117,12 +117,6 @@ run "home_is_not_among_the_regions" {
   expect_failures = [var.regions]
 }
 
-run "redis_without_cluster_mode" {
-  command = plan
-  variables { redis = { node_type = "cache.t1.micro", user_group_id = "weir" } }
-  expect_failures = [var.redis]
-}
-
 run "no_aggregator" {
   command = plan
   variables { replicas = { min = 0 } }

@@ -124,16 +124,25 @@ run "unknown_region" {
   expect_failures = [var.aws_region]
 }
 
+run "unknown_region_of_an_area_that_is_known" {
+  command = plan
+  variables {
+    aws_region = "eu-central-9"
+    zones      = ["eu-central-9a", "eu-central-9b"]
+  }
+  expect_failures = [var.aws_region]
+}
+
+run "region_with_the_name_of_the_aggregators" {
+  command = plan
+  variables { name = "global" }
+  expect_failures = [var.name]
+}
+
 run "no_pop" {
   command = plan
   variables { pops = { min = 0 } }
   expect_failures = [var.pops]
-}
-
-run "redis_without_cluster_mode" {
-  command = plan
-  variables { redis = { node_type = "cache.t1.micro", user_group_id = "weir" } }
-  expect_failures = [var.redis]
 }
 
 run "redis_without_users" {

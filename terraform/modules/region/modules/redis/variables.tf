@@ -28,8 +28,8 @@ variable "node_type" {
   nullable    = false
 
   validation {
-    condition     = can(regex("^cache\\.(t3|t4g|m5|m6g|m7g|r5|r6g|r7g|c7gn)\\.[0-9a-z]+$", var.node_type))
-    error_message = "node_type must be of a family that can do cluster mode with TLS: t3, t4g, m5, m6g, m7g, r5, r6g, r7g or c7gn, such as cache.r7g.large. Older families such as t1 and m1 cannot."
+    condition     = can(regex("^cache\\.(t(3|4g)\\.(micro|small|medium)|[mr]5\\.(large|xlarge|2xlarge|4xlarge|12xlarge|24xlarge)|([mr][67]g|c7gn)\\.(large|xlarge|2xlarge|4xlarge|8xlarge|12xlarge|16xlarge))$", var.node_type))
+    error_message = "node_type must be a size of ElastiCache that can do cluster mode with TLS, such as cache.r7g.large: t3 and t4g go from micro to medium, m5 and r5 from large to 24xlarge, m6g, m7g, r6g, r7g and c7gn from large to 16xlarge. Older families such as t1 and m1 cannot."
   }
 }
 

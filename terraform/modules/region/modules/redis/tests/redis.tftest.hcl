@@ -74,6 +74,27 @@ run "node_without_cluster_mode" {
   expect_failures = [var.node_type]
 }
 
+run "size_that_is_not_there" {
+  command = plan
+  variables { node_type = "cache.t3.superlarge" }
+  expect_failures = [var.node_type]
+}
+
+run "size_of_another_family" {
+  command = plan
+  variables { node_type = "cache.r7g.24xlarge" }
+  expect_failures = [var.node_type]
+}
+
+run "largest_size" {
+  command = plan
+  variables { node_type = "cache.r5.24xlarge" }
+  assert {
+    condition     = aws_elasticache_replication_group.this.node_type == "cache.r5.24xlarge"
+    error_message = "The size that is asked for must be used."
+  }
+}
+
 run "two_masters" {
   command = plan
   variables { shards = 2 }
