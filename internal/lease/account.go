@@ -318,9 +318,10 @@ func (a *Account) lotOf(lease uint32, expiry Millis) *Lot {
 
 // askBehind decides whether to ask while no request waits: a quarter of the newest
 // lease or less is left, or the window ends soon and none of the next is held. What is left
-// must last for the trip of that ask and of a top-up after it.
+// must last for the trip of that ask and of a top-up after it. A far holder looks when replies
+// arrive, too, and nothing used since the ask before is an idle key.
 func (a *Account) askBehind(t *Terms, now Millis) Asks {
-	if now < a.NextAsk || a.UnderWay(t, now) || a.Back.Off(now) {
+	if now < a.NextAsk || a.UnderWay(t, now) || a.Back.Off(now) || t.Far && a.Spent+a.Denied == 0 {
 		return NoAsk
 	}
 	available := a.lasting(t, now)

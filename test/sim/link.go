@@ -101,9 +101,11 @@ func (l *link) cutFor(d limit.Micros) {
 // send carries a call up: late, twice, out of order, or never.
 func (l *link) send(c *call) {
 	w := l.w
-	if c.name == (callName{}) {
+	switch {
+	case len(c.items) == 0: // asks whether there is an answer
+	case c.name == (callName{}):
 		w.Calls.Caches++
-	} else {
+	default:
 		w.Calls.PoPs++
 	}
 	if l.cut {

@@ -76,7 +76,7 @@ type World struct {
 	pops     []*pop
 	ref      *referee
 	mail     mail
-	// Calls counts the calls of PoPs and of lease caches.
+	// Calls counts the calls of PoPs and of lease caches for keys.
 	Calls struct{ PoPs, Caches int64 }
 }
 
