@@ -75,12 +75,13 @@ REGIONS ?= eu us
 ##@ Check
 
 # Tests in test/ and of the Redis store start real processes and need the whole machine,
-# so these packages run one after the other. Packages without goroutines run without the
-# race detector: it would find nothing, and makes property tests ten times as slow.
+# so these packages run one after the other. Packages without goroutines, and those that drive other
+# processes or the wasm, run without the race detector: it would find nothing, and makes property tests
+# ten times as slow.
 timeout = 20m
 # `vet` has looked at all of it by then.
 tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout)
-pure = ./internal/limit/... ./internal/lease/... ./internal/rule/... ./internal/quotapb/bridge/... ./wasmfilter/edge/... ./test/sim/...
+pure = ./internal/limit/... ./internal/lease/... ./internal/rule/... ./internal/quotapb/bridge/... ./wasmfilter/edge/... ./wasmfilter/filter/... ./test/sim/...
 alone = ./internal/redisstore/... ./test/...
 # Of these, what a busy machine makes slower and nothing else.
 calm = ./test/certs/... ./test/docs/... ./test/imports/... ./test/twin/...
@@ -92,8 +93,8 @@ besides = $$(go list $(1) | grep -vxF "$$(go list $(2))")
 test: setup build vet ## Run all tests: unit, property, simulation, wasm, and through a real Envoy
 	@go build -C tools -o ../.tools/ ./tally
 	@{ failed=0; \
-	$(call tests) $(pure) || failed=1; \
-	$(call tests) -race $(call besides,./...,$(pure) $(alone)) $(calm) || failed=1; \
+	$(call tests) $(pure) $(calm) || failed=1; \
+	$(call tests) -race $(call besides,./...,$(pure) $(alone)) || failed=1; \
 	$(call tests) -race -p 1 $(call besides,$(alone),$(pure) $(apart) $(calm)) || failed=1; \
 	$(call tests,-C tools) -race ./... || failed=1; \
 	exit $$failed; } | .tools/tally
