@@ -59,9 +59,11 @@ func (t *Tier) useAbove(above *Above) error {
 	if err != nil {
 		return err
 	}
+	warn := func([]string) {}
 	if secure == nil {
-		warnPlain(above.Global, t.Log)
+		warn = func(addresses []string) { warnPlain(addresses, t.Log) }
 	}
+	warn(above.Global)
 	c := t.store
 	var record limiter.Record
 	if c.record != nil {
@@ -84,7 +86,7 @@ func (t *Tier) useAbove(above *Above) error {
 	c.Store, c.fall = limiter.ByScope(c.Store, all), limiter.FallByScope(c.fall, c.far)
 	c.run = append(c.run, store.Run, c.far.Run, receipts.Run)
 	if len(above.Global) == 0 {
-		t.findAggregators(store.Move)
+		t.findAggregators(func(addresses []string) { warn(addresses); store.Move(addresses) })
 	}
 	return nil
 }
