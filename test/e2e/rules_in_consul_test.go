@@ -16,12 +16,12 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// rulesInConsul are an aggregator and three regions, each with a PoP, that take their rules
-// from Consul.
+// rulesInConsul are an aggregator and three regions, each with a PoP and a datacenter of Consul.
+// All take their rules from the first datacenter, which the others have joined over WAN.
 type rulesInConsul struct {
 	t      *testing.T
 	dir    string
-	consul *consul.Agent
+	consul *consul.Agent // the server of the first
 	tiers  []*region.Region // the aggregator, and the regions
 	pops   []*stack.PoP
 }
@@ -46,18 +46,23 @@ func (r *rulesInConsul) rules(name string) string {
 func startRulesInConsul(t *testing.T) *rulesInConsul {
 	t.Helper()
 	r := &rulesInConsul{t: t, dir: proc.LogDir(t)}
-	r.consul = consul.Start(t, r.dir)
-	tier := func(name, program string, flags ...string) *region.Region {
+	names := []string{"eu", "us", "ap"}
+	primary := consul.StartDatacenter(t, consul.Config{Dir: r.dir, Name: names[0]})
+	r.consul = primary.Servers[0]
+	tier := func(name, program string, agent *consul.Agent, flags ...string) {
 		one := region.New(t, region.Config{
 			Dir: r.dir, Name: name, Program: program,
-			Flags: append(flags, "--rules", "consul:", "--consul", r.consul.Addr, "--state", "off", "--rules-copy", filepath.Join(r.dir, name+".copy")),
+			Flags: append(flags, "--rules", "consul:", "--consul", agent.Addr, "--consul-primary", primary.Name,
+				"--state", "off", "--rules-copy", filepath.Join(r.dir, name+".copy")),
 		})
 		r.tiers = append(r.tiers, one)
-		return one
+		one.Begin()
 	}
-	tier("global", "weir-global").Begin()
-	for _, name := range []string{"eu", "us", "ap"} {
-		tier(name, "weir-regional", "--region", name).Begin()
+	tier("global", "weir-global", r.consul)
+	tier(names[0], "weir-regional", r.consul, "--region", names[0])
+	for _, name := range names[1:] {
+		own := consul.StartDatacenter(t, consul.Config{Dir: r.dir, Name: name, Primary: primary})
+		tier(name, "weir-regional", own.Servers[0], "--region", name)
 	}
 	for _, one := range r.tiers {
 		proc.Eventually(t, time.Minute, one.Name+" waits for rules", func() bool {
