@@ -78,7 +78,7 @@ REGIONS ?= eu us
 # so these packages run one after the other. Packages without goroutines, and those that drive other
 # processes or the wasm, run without the race detector: it would find nothing, and makes property tests
 # ten times as slow.
-timeout = 20m
+timeout = 30m
 # `vet` has looked at all of it by then.
 tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout)
 pure = ./internal/limit/... ./internal/lease/... ./internal/rule/... ./internal/quotapb/bridge/... ./wasmfilter/edge/... ./wasmfilter/filter/... ./test/sim/...
