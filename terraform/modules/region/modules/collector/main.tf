@@ -19,7 +19,8 @@ locals {
       filter         = { metrics = { metric = ["not IsMatch(name, \"^(${join("|", local.names)})$\")"] } }
 
       # Before the sum: a rule that is gone takes its counter along, and a sum of counters would fall.
-      cumulativetodelta = { include = { match_type = "strict", metrics = values(local.counters) } }
+      # A first value is not over an interval, or is all that there ever was where a collector began anew.
+      cumulativetodelta = { include = { match_type = "strict", metrics = values(local.counters) }, initial_value = "drop" }
       metricstransform = { transforms = [for name in local.names : {
         include = name, match_type = "strict", action = "update"
         operations = [
