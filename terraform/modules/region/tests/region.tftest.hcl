@@ -74,6 +74,12 @@ run "key" {
     error_message = "Grants of the key may be made for resources of AWS alone."
   }
   assert {
+    condition = [for s in jsondecode(aws_kms_key.this.policy).Statement :
+      s.Condition.ArnLike["kms:EncryptionContext:aws:logs:arn"] if startswith(try(s.Principal.Service, ""), "logs.")] == [
+    "arn:aws:logs:eu-central-1:123456789012:log-group:/weir/*"]
+    error_message = "CloudWatch may use the key for the logs of this account alone."
+  }
+  assert {
     condition     = length([for s in jsondecode(aws_kms_key.this.policy).Statement : s if contains(flatten([s.Action]), "kms:CreateGrant")]) == 1
     error_message = "Machines with encrypted disks do not start without a grant."
   }

@@ -1,5 +1,9 @@
 data "aws_region" "current" {}
 
+data "aws_caller_identity" "current" {}
+
+data "aws_partition" "current" {}
+
 locals {
   # Files are the secrets, the agent's configuration, and what programs keep while a task lives.
   # They are on volumes of the task alone, which its other containers read.
@@ -156,13 +160,21 @@ resource "aws_vpc_security_group_egress_rule" "aggregators" {
 }
 
 locals {
-  trust = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = "sts:AssumeRole", Principal = { Service = "ecs-tasks.amazonaws.com" } }] })
+  partition = data.aws_partition.current.partition
+  account   = data.aws_caller_identity.current.account_id
+
+  # Repositories of ECR that the images are in; other registries ask for no permission.
+  registry = "^(\\d{12})\\.dkr\\.ecr\\.([a-z0-9-]+)\\.amazonaws\\.com(?:\\.cn)?/([^:@]+)"
+  repositories = distinct([for i in values(var.images) :
+  "arn:${local.partition}:ecr:${regex(local.registry, i)[1]}:${regex(local.registry, i)[0]}:repository/${regex(local.registry, i)[2]}" if can(regex(local.registry, i))])
+
+  trust = { Effect = "Allow", Action = "sts:AssumeRole", Principal = { Service = "ecs-tasks.amazonaws.com" } }
 }
 
 # Of ECS itself: images, the log, and the secrets of this program.
 resource "aws_iam_role" "execution" {
   name_prefix        = "${var.program}-exec-"
-  assume_role_policy = local.trust
+  assume_role_policy = jsonencode({ Version = "2012-10-17", Statement = [local.trust] })
 }
 
 resource "aws_iam_role_policy" "execution" {
@@ -170,19 +182,24 @@ resource "aws_iam_role_policy" "execution" {
   role = aws_iam_role.execution.id
   policy = jsonencode({ Version = "2012-10-17", Statement = concat(
     [
-      { Effect = "Allow", Action = ["ecr:GetAuthorizationToken"], Resource = "*" }, # has no resources
-      { Effect = "Allow", Action = ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"], Resource = "*" },
       { Effect = "Allow", Action = ["logs:CreateLogStream", "logs:PutLogEvents"], Resource = "${aws_cloudwatch_log_group.this.arn}:*" },
       { Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = distinct(values(var.secrets)) },
     ],
+    flatten([for repositories in length(local.repositories) > 0 ? [local.repositories] : [] : [
+      { Effect = "Allow", Action = ["ecr:GetAuthorizationToken"], Resource = ["*"] }, # has no resources
+      { Effect = "Allow", Action = ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"], Resource = repositories },
+    ]]),
     [for keys in length(var.secrets_key_arns) > 0 ? [var.secrets_key_arns] : [] : { Effect = "Allow", Action = ["kms:Decrypt"], Resource = keys }],
   ) })
 }
 
-# Of the containers.
+# Of the containers. ECS takes it for tasks of this account and region alone, as AWS advises for it.
 resource "aws_iam_role" "task" {
-  name_prefix        = "${var.program}-task-"
-  assume_role_policy = local.trust
+  name_prefix = "${var.program}-task-"
+  assume_role_policy = jsonencode({ Version = "2012-10-17", Statement = [merge(local.trust, { Condition = {
+    StringEquals = { "aws:SourceAccount" = local.account }
+    ArnLike      = { "aws:SourceArn" = "arn:${local.partition}:ecs:${data.aws_region.current.region}:${local.account}:*" }
+  } })] })
 }
 
 resource "aws_iam_role_policy" "task" {

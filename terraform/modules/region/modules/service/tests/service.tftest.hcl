@@ -2,6 +2,12 @@ mock_provider "aws" {
   mock_data "aws_region" {
     defaults = { region = "eu-central-1" }
   }
+  mock_data "aws_caller_identity" {
+    defaults = { account_id = "123456789012" }
+  }
+  mock_data "aws_partition" {
+    defaults = { partition = "aws" }
+  }
 }
 
 variables {
@@ -99,6 +105,33 @@ run "no_decisions" {
   command = plan
   variables { replicas = { decisions_per_second = 0 } }
   expect_failures = [var.replicas]
+}
+
+run "trust" {
+  assert {
+    condition = alltrue([for s in jsondecode(aws_iam_role.task.assume_role_policy).Statement :
+    s.Condition.StringEquals["aws:SourceAccount"] == "123456789012" && s.Condition.ArnLike["aws:SourceArn"] == "arn:aws:ecs:eu-central-1:123456789012:*"])
+    error_message = "ECS must take the role for tasks of this account alone."
+  }
+  assert {
+    condition     = !strcontains(aws_iam_role_policy.execution.policy, "ecr:")
+    error_message = "Registries other than ECR ask for no permission."
+  }
+}
+
+run "images_in_ecr" {
+  variables {
+    images = {
+      weir      = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/weir/weir-regional:0.1.0"
+      consul    = "hashicorp/consul:1.21.0"
+      collector = "210987654321.dkr.ecr.us-east-1.amazonaws.com/collector@sha256:ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
+    }
+  }
+  assert {
+    condition = toset(flatten([for s in jsondecode(aws_iam_role_policy.execution.policy).Statement : s.Resource if contains(s.Action, "ecr:BatchGetImage")])) == toset([
+    "arn:aws:ecr:eu-central-1:123456789012:repository/weir/weir-regional", "arn:aws:ecr:us-east-1:210987654321:repository/collector"])
+    error_message = "ECS may fetch the images of this task, and no others."
+  }
 }
 
 run "latest_image" {
