@@ -150,20 +150,41 @@ func TestOneAggregator(t *testing.T) {
 	}
 }
 
-var uncommented = regexp.MustCompile(`(?m)^ +# - (--global\S*)$`)
+// uncommented are the arguments of the region's manifest that begin so and are to be switched on.
+func uncommented(t *testing.T, prefix string) (args []string) {
+	t.Helper()
+	manifest, err := os.ReadFile(filepath.Join(proc.Root(t), regionManifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^ +# - (`+prefix+`\S*)$`).FindAllStringSubmatch(string(manifest), -1) {
+		args = append(args, m[1])
+	}
+	return args
+}
+
+// mounted makes what the manifests mount below /etc/weir: rules, and a certificate with these names.
+func mounted(t *testing.T, a *pki.Authority, etc string, names ...string) {
+	t.Helper()
+	cert, key, err := a.Issue(names[0], names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := at(t, regional.resource(t, "ConfigMap"), "data", "rules.yaml").(string)
+	for file, content := range map[string]string{"rules/rules.yaml": text, "tls/ca.crt": string(a.PEM), "tls/tls.crt": string(cert), "tls/tls.key": string(key)} {
+		path := filepath.Join(etc, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		proc.WriteFile(t, path, content)
+	}
+}
 
 // With the arguments of the manifests, and those of the region that wait for an aggregator, the
 // region calls the aggregator, and each proves by its certificate who it is. A region with
 // another name is refused.
 func TestRegionCallsAggregator(t *testing.T) {
-	manifest, err := os.ReadFile(filepath.Join(proc.Root(t), regionManifest))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var more []string
-	for _, m := range uncommented.FindAllStringSubmatch(string(manifest), -1) {
-		more = append(more, m[1])
-	}
+	more := uncommented(t, "--global")
 	if len(more) != 6 {
 		t.Fatalf("%s has %q to uncomment, want six arguments", regionManifest, more)
 	}
@@ -172,20 +193,9 @@ func TestRegionCallsAggregator(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := proc.LogDir(t)
-	text := at(t, regional.resource(t, "ConfigMap"), "data", "rules.yaml").(string)
 	files := func(name string, names ...string) string {
-		cert, key, err := a.Issue(names[0], names...)
-		if err != nil {
-			t.Fatal(err)
-		}
 		etc := filepath.Join(dir, name)
-		for file, content := range map[string]string{"rules/rules.yaml": text, "tls/ca.crt": string(a.PEM), "tls/tls.crt": string(cert), "tls/tls.key": string(key)} {
-			path := filepath.Join(etc, file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			proc.WriteFile(t, path, content)
-		}
+		mounted(t, a, etc, names...)
 		return etc
 	}
 	quota := proc.FreeAddr(t)
