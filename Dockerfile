@@ -5,7 +5,8 @@ ARG ENVOY=envoyproxy/envoy:v1.40.0
 ARG COLLECTOR=otel/opentelemetry-collector-contrib:0.155.0
 
 # One stage builds everything: the programs share most of their packages. Static binaries
-# without paths, version control stamps and build ids are the same bytes on every machine.
+# without paths, version control stamps and build ids are the same bytes on every machine with the
+# same Go: the tag above takes the newest patch, and --build-arg GO=golang:1.26.8 one of them.
 FROM ${GO} AS build
 WORKDIR /src
 COPY . .
