@@ -21,7 +21,7 @@ import (
 type rulesInConsul struct {
 	t      *testing.T
 	dir    string
-	consul *consul.Agent // the server of the first
+	consul *consul.Agent    // the server of the first
 	tiers  []*region.Region // the aggregator, and the regions
 	pops   []*stack.PoP
 }
