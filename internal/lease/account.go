@@ -106,8 +106,8 @@ const (
 	Ahead      // for the next window
 )
 
-// Decision is the answer of [Account.Take].
-type Decision struct {
+// decision is the answer of [Account.Take].
+type decision struct {
 	Verdict Verdict
 	Ask     Asks  // not with Wait: a request that waits asks anyway
 	Taken   Taken // with Admit
@@ -119,7 +119,7 @@ type Taken struct {
 	Parts     [2]Part
 	Overdrawn int64 // units that no lease covers
 	Unowed    int64 // of these, what is not added to the debt: that is one limit already, see [Account.Overdraw]
-	Local     bool  // they came from the holder's own share, see [Account.TakeLocal]
+	Local     bool  // they came from the holder's own share, see [Account.takeLocal]
 }
 
 // Part is units of one lease; 0 units are no part.
@@ -187,26 +187,26 @@ func (a *Account) UnderWay(t *Terms, now Millis) bool {
 // Take decides a request of cost units, cost >= 0, and takes them if it can.
 // A caller that shares the account with others must commit the changed account before
 // it acts on the decision.
-func (a *Account) Take(t *Terms, now Millis, cost int64) Decision {
+func (a *Account) Take(t *Terms, now Millis, cost int64) decision {
 	switch {
 	case cost <= 0:
-		return Decision{}
+		return decision{}
 	case t.Consistency == Exact:
 		return a.takeExact(t, now, cost)
 	case a.Available(now) >= cost:
 		taken := a.spend(now, cost)
-		return Decision{Ask: a.askBehind(t, now), Taken: taken}
+		return decision{Ask: a.askBehind(t, now), Taken: taken}
 	case a.refused(t, now, cost-a.Held(t, now)):
 		a.Deny(t, now, cost)
-		return Decision{Verdict: Refuse, Ask: a.askBehind(t, now)}
+		return decision{Verdict: Refuse, Ask: a.askBehind(t, now)}
 	case a.Back.Off(now), a.Back.quiet(now):
-		return Decision{Verdict: Unanswered, Ask: a.askBehind(t, now)}
+		return decision{Verdict: Unanswered, Ask: a.askBehind(t, now)}
 	case t.Consistency == Optimistic && a.mayOverdraw(t, now, cost):
 		a.Overdrawn += cost
 		a.Spent += cost
-		return Decision{Ask: a.askBehind(t, now), Taken: Taken{Overdrawn: cost}}
+		return decision{Ask: a.askBehind(t, now), Taken: Taken{Overdrawn: cost}}
 	}
-	return Decision{Verdict: Wait}
+	return decision{Verdict: Wait}
 }
 
 // mayOverdraw reports whether an optimistic holder admits before the answer. It does not
@@ -220,18 +220,18 @@ func (a *Account) mayOverdraw(t *Terms, now Millis, cost int64) bool {
 
 // takeExact asks for every request. After a denial it refuses from memory until
 // NextAsk; then one request at a time probes, and the others stay refused.
-func (a *Account) takeExact(t *Terms, now Millis, cost int64) Decision {
+func (a *Account) takeExact(t *Terms, now Millis, cost int64) decision {
 	denied := a.DeniedNeed > 0 && cost >= a.DeniedNeed
 	switch {
 	case denied && now < a.NextAsk:
 		a.Deny(t, now, cost)
-		return Decision{Verdict: Refuse}
+		return decision{Verdict: Refuse}
 	case a.Back.Off(now), a.Back.quiet(now):
-		return Decision{Verdict: Unanswered, Ask: a.askBehind(t, now)}
+		return decision{Verdict: Unanswered, Ask: a.askBehind(t, now)}
 	case denied:
 		a.NextAsk = now + t.Interval
 	}
-	return Decision{Verdict: Wait}
+	return decision{Verdict: Wait}
 }
 
 // refused reports whether a request that finds too few units is over the limit, by what is

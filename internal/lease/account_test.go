@@ -33,7 +33,7 @@ func newLimit(t testing.TB, s limit.Spec) *limit.Limit {
 
 var perMinute = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute}
 
-func (s *story) take(now Millis, cost int64, verdict Verdict, asks Asks) Decision {
+func (s *story) take(now Millis, cost int64, verdict Verdict, asks Asks) decision {
 	s.t.Helper()
 	d := s.account.Take(&s.terms, now, cost)
 	if d.Verdict != verdict || d.Ask != asks {
@@ -385,7 +385,7 @@ func TestUnavailableOnlyBacksOff(t *testing.T) {
 func TestLocalShare(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	for i, want := range []bool{true, true, true, false} {
-		if got := s.account.TakeLocal(&s.terms, 1000, 60_000, 3, 1); got != want {
+		if got := s.account.takeLocal(&s.terms, 1000, 60_000, 3, 1); got != want {
 			t.Errorf("request %d of a share of 3: %v", i+1, got)
 		}
 	}
@@ -396,10 +396,10 @@ func TestLocalShare(t *testing.T) {
 
 	s.ask(1001, 1, 1, NoAsk)
 	s.reply(1005, ok(1, 900)) // the tier above answers again, and goes away again
-	if s.account.TakeLocal(&s.terms, 1200, 60_000, 3, 1) {
+	if s.account.takeLocal(&s.terms, 1200, 60_000, 3, 1) {
 		t.Error("the share was renewed within its window")
 	}
-	if !s.account.TakeLocal(&s.terms, 60_000, 120_000, 3, 1) {
+	if !s.account.takeLocal(&s.terms, 60_000, 120_000, 3, 1) {
 		t.Error("no share in the next window")
 	}
 	s.account.Overdrawn = 0
@@ -410,7 +410,7 @@ func TestLocalShare(t *testing.T) {
 
 func TestLeaseEndsALocalShareThatIsInItsWay(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.account.TakeLocal(&s.terms, 1000, 60_000, 3, 1)
+	s.account.takeLocal(&s.terms, 1000, 60_000, 3, 1)
 	s.account.WantLog2 = 3
 	s.ask(1001, 0, 8, TopUp)
 	s.reply(1005, ok(8, 900))

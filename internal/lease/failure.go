@@ -73,7 +73,7 @@ func (a *Account) Fail(t *Terms, now Millis, f Failure, cost int64) Failed {
 		a.Overdraw(t, cost)
 	case FailureLocal:
 		d.Reset = f.Ends - now
-		if d.Admitted = a.TakeLocal(t, now, f.Ends, f.Share, cost); !d.Admitted {
+		if d.Admitted = a.takeLocal(t, now, f.Ends, f.Share, cost); !d.Admitted {
 			d.RetryAfter = d.Reset
 		}
 	}
@@ -126,13 +126,13 @@ func (a *Account) Remembered(now Millis, cost int64) bool {
 	return a.DeniedNeed > 0 && missing >= a.DeniedNeed || a.Refused && missing > max(0, a.Left-a.Overdrawn)
 }
 
-// TakeLocal decides a request by the holder's own share of the limit, for as long
+// takeLocal decides a request by the holder's own share of the limit, for as long
 // as the tier above does not answer: share units until ends, the end of the
 // window on the holder's clock. What it admits counts as overdrawn and is
 // reported when the tier above answers again. The share, spent or not, is kept then, so
 // that a tier that fails repeatedly does not renew it within a window; it ends only if a
 // lease needs its place.
-func (a *Account) TakeLocal(t *Terms, now, ends Millis, share, cost int64) bool {
+func (a *Account) takeLocal(t *Terms, now, ends Millis, share, cost int64) bool {
 	i := slices.IndexFunc(a.Lots[:], func(l Lot) bool { return l.Sharing(now) })
 	if i < 0 {
 		i = max(a.place(now), 0) // what it held is lost: it cannot be given back now

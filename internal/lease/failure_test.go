@@ -11,11 +11,11 @@ import (
 func TestUntakeLocalShare(t *testing.T) {
 	var s Account
 	terms := Terms{Capacity: 10}
-	if !s.TakeLocal(&terms, 1000, 2000, 5, 2) {
+	if !s.takeLocal(&terms, 1000, 2000, 5, 2) {
 		t.Fatal("2 of 5 units were refused")
 	}
 	s.Untake(&Terms{}, Taken{Overdrawn: 2, Local: true})
-	if !s.TakeLocal(&terms, 1000, 2000, 5, 5) || s.TakeLocal(&terms, 1000, 2000, 5, 1) || s.Overdrawn != 5 {
+	if !s.takeLocal(&terms, 1000, 2000, 5, 5) || s.takeLocal(&terms, 1000, 2000, 5, 1) || s.Overdrawn != 5 {
 		t.Errorf("the share was not whole again: overdrawn %d", s.Overdrawn)
 	}
 }
@@ -123,7 +123,7 @@ func TestRefusalsFromMemory(t *testing.T) {
 		"top-up of a relay": {Leased, acquire(Want{Want: 1}), false, 0},
 		"question":          {Leased, acquire(Want{}), false, 0},
 		"children":          {Leased, acquire(Want{Denied: 3}), true, 3},
-		"local share":       {Leased, func(terms *Terms, s *Account) { s.TakeLocal(terms, 1000, 9000, 1, 2) }, false, 2},
+		"local share":       {Leased, func(terms *Terms, s *Account) { s.takeLocal(terms, 1000, 9000, 1, 2) }, false, 2},
 	} {
 		terms := NewTerms(newLimit(t, perMinute), c.consistency, 0, 0, 0)
 		s := spent
@@ -163,7 +163,7 @@ func TestDebtIsOneLimit(t *testing.T) {
 		allow, local := newStory(t, spec, Leased), newStory(t, spec, Leased)
 		for now := Millis(1000); now < 600_000; now += 60_000 {
 			allow.account.Overdraw(&allow.terms, 20)
-			if !local.account.TakeLocal(&local.terms, now, now+60_000, 20, 20) {
+			if !local.account.takeLocal(&local.terms, now, now+60_000, 20, 20) {
 				t.Fatal("a share was refused")
 			}
 		}

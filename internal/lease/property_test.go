@@ -132,7 +132,7 @@ func wander(t fataler, d draws, steps int) {
 				b.owe(&terms, cost)
 				break
 			}
-			if s.TakeLocal(&terms, now, now/1000*1000+1000, 5, 1) {
+			if s.takeLocal(&terms, now, now/1000*1000+1000, 5, 1) {
 				b.owe(&terms, 1)
 			}
 			b.lost(&s)
