@@ -30,7 +30,7 @@ func (l *Lot) idle(now Millis) bool { return !l.Sharing(now) && (l.Local || l.Un
 // Part is the units of the lot.
 func (l *Lot) Part() Part { return Part{Units: l.Units, Lease: l.Lease, Expiry: l.Expiry} }
 
-// Account is what a holder knows of one key. The zero value is a key never seen.
+// Account is what a holder keeps of one key. The zero value is a key never seen.
 //
 // Invariants: every count is >= 0; Lots[0] was granted before Lots[1] wherever
 // both hold units.
@@ -77,7 +77,7 @@ type Account struct {
 	// Overdrawn is units admitted without a lease that no reply has acknowledged: of
 	// those admitted because nobody answered at most one limit, see [Account.Overdraw].
 	Overdrawn int64
-	// Sealed is the part of Overdrawn that the tier above has been told of.
+	// Sealed is the part of Overdrawn that was reported to the tier above.
 	Sealed Debt
 	// Back is how long the key is not asked for because asks fail. A [Relay] does not use
 	// it: the owner of the relays decides for all keys when to ask the tier above.
@@ -287,7 +287,7 @@ func (a *Account) spend(now Millis, cost int64) (taken Taken) {
 // Untake puts back what [Account.Take] took: another rule denied the request. Units whose
 // lot has been replaced since are returned: the caller gives them back to the tier above.
 func (a *Account) Untake(t *Terms, taken Taken) (back [2]Part) {
-	a.Overdrawn = max(a.Sealed.Units, a.Overdrawn+taken.Unowed-taken.Overdrawn) // the tier above may have charged what it was told
+	a.Overdrawn = max(a.Sealed.Units, a.Overdrawn+taken.Unowed-taken.Overdrawn) // the tier above may have charged what was reported
 	a.Spent = max(0, a.Spent-taken.Overdrawn)
 	for i, p := range taken.Parts {
 		if lot := &a.Lots[i]; taken.Local && lot.Local {
@@ -387,7 +387,7 @@ func (a *Account) holdsNext(t *Terms, now Millis) bool {
 	return !t.Far && old.Units > 0 && young.Units > 0 || old.Units > 0 && old.From > now || young.Units > 0 && young.From > now
 }
 
-// endsWithWindow reports whether the window of a lot ends when the lot does. The holder knows
+// endsWithWindow reports whether the window of a lot ends when the lot does. The holder has
 // that end within the time of a trip.
 func (a *Account) endsWithWindow(t *Terms, now Millis, lot *Lot) bool {
 	return t.Window > 0 && now < a.Reset && lot.Expiry >= a.Reset-a.Trip-2

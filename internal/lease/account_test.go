@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// story drives one account through a trace: each line says when, what, and what has
+// story drives one account through a trace: each line states when, what, and what has
 // to come of it.
 type story struct {
 	t       *testing.T
@@ -151,7 +151,7 @@ func TestReportOfAnIdleAccount(t *testing.T) {
 		t.Errorf("reports %+v, %v", w, some)
 	}
 	if !s.account.Idle(&s.terms, 2500) {
-		t.Error("not idle with nothing left to say")
+		t.Error("not idle with nothing left to report")
 	}
 }
 

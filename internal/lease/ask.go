@@ -227,7 +227,7 @@ func (t *Terms) spentAtOnce(w Want, g Grant) bool {
 	return t.Trailing && g.Granted <= w.Waiting
 }
 
-// learn notes what a reply tells of the counter above. Requests that waited and get
+// learn notes what a reply states of the counter above. Requests that waited and get
 // nothing are refused; what was refused before stays so until much is left, or the
 // counter has started anew since.
 func (a *Account) learn(t *Terms, now Millis, w Want, g Grant) {
@@ -238,7 +238,7 @@ func (a *Account) learn(t *Terms, now Millis, w Want, g Grant) {
 	refused := decided && g.Granted < w.Waiting || a.Refused && now < a.Reset
 	a.Refused = refused && 2*g.Remaining < t.Capacity
 	a.Left = g.Remaining
-	if g.Reset > 0 || now < a.Reset { // else all that it tells is that the window is over
+	if g.Reset > 0 || now < a.Reset { // else all that it shows is that the window is over
 		a.Reset = now + g.Reset
 	}
 	if g.Remaining > 0 && !a.scarce(t, g) {
@@ -264,7 +264,7 @@ func (a *Account) returned(t *Terms, p Part) Part {
 	return p
 }
 
-// pause sets when the holder may ask again. A denial tells how much is left: a request that
+// pause sets when the holder may ask again. A denial states how much is left: a request that
 // needs no more may still ask. A grant ends a denial unless the same need would be denied
 // again. A grant of the next window does not end it, nor does an empty grant in a group
 // that another member denied.

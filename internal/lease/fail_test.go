@@ -77,7 +77,7 @@ func TestFailAgainstTwin(t *testing.T) {
 					t.Fatalf("seed %d at %d: cost %d: %+v, owed %d; want admitted %v, denied %v, unowed %d, owed %d", seed, now, cost, d, s.Overdrawn, admitted, denied, unowed, n.owed)
 				}
 				if d.RetryAfter <= 0 != (d.Admitted || !d.Denied && by == FailureDeny) {
-					t.Fatalf("seed %d at %d: %+v: a request that is refused is told when to come back", seed, now, d)
+					t.Fatalf("seed %d at %d: %+v: a refused request gets a time to come back", seed, now, d)
 				}
 				if admitted && rnd.IntN(5) == 0 { // another rule refuses it
 					s.Untake(&terms, d.Taken(cost))
@@ -91,16 +91,16 @@ func TestFailAgainstTwin(t *testing.T) {
 	}
 }
 
-// What another account was told stands, and this one owes.
-func TestFailByWhatAnotherWasTold(t *testing.T) {
+// What was denied to another account stands, and this one owes.
+func TestFailByDenialsOfAnother(t *testing.T) {
 	terms := Terms{Capacity: 10}
-	told := Account{DeniedNeed: 3, Reset: 500}
+	other := Account{DeniedNeed: 3, Reset: 500}
 	s := Account{DeniedNeed: 1, Reset: 900}
-	if d := s.Fail(&terms, 100, Failure{Told: &told}, 3); d.Admitted || !d.Denied || d.Reset != 400 {
+	if d := s.Fail(&terms, 100, Failure{Memory: &other}, 3); d.Admitted || !d.Denied || d.Reset != 400 {
 		t.Errorf("denied to the other: %+v", d)
 	}
-	if d := s.Fail(&terms, 100, Failure{Told: &told}, 2); !d.Admitted || d.Denied || s.Overdrawn != 2 || told.Overdrawn != 0 {
-		t.Errorf("not denied to the other: %+v, owed %d and %d", d, s.Overdrawn, told.Overdrawn)
+	if d := s.Fail(&terms, 100, Failure{Memory: &other}, 2); !d.Admitted || d.Denied || s.Overdrawn != 2 || other.Overdrawn != 0 {
+		t.Errorf("not denied to the other: %+v, owed %d and %d", d, s.Overdrawn, other.Overdrawn)
 	}
 }
 

@@ -13,9 +13,9 @@ type Failure struct {
 	// until the end of the window, see [OnFailure.Among].
 	Share int64
 	Ends  Millis
-	// Told is the account that remembers what the tier above has denied; nil: the account
+	// Memory is the account that remembers what the tier above has denied; nil: the account
 	// that decides. They differ where one key is judged by several counts.
-	Told *Account
+	Memory *Account
 }
 
 // Failed is the decision on a request that the tier above did not answer. Reset and
@@ -58,12 +58,12 @@ func (f OnFailure) Among(live int, expected int64, s limit.Spec, now Millis, wal
 // Fail decides a request of cost units that the tier above did not answer: what was
 // denied stays denied, the rest goes by on_failure. What is admitted is owed.
 func (a *Account) Fail(t *Terms, now Millis, f Failure, cost int64) Failed {
-	told := a
-	if f.Told != nil {
-		told = f.Told
+	memory := a
+	if f.Memory != nil {
+		memory = f.Memory
 	}
-	if told.Remembered(now, cost) {
-		return Failed{Denied: true, Reset: told.Reset - now, RetryAfter: told.Retry(t, now, cost)}
+	if memory.Remembered(now, cost) {
+		return Failed{Denied: true, Reset: memory.Reset - now, RetryAfter: memory.Retry(t, now, cost)}
 	}
 	d := f.By.FailUncounted()
 	d.Reset = max(0, a.Reset-now)

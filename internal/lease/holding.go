@@ -1,6 +1,6 @@
 package lease
 
-// Holding is what a holder knows of one concurrency limit's key: how many slots
+// Holding is what a holder keeps of one concurrency limit's key: how many slots
 // it may have in use. Unlike units, slots come back by themselves: a holder states
 // in every ask what it holds, in absolute numbers, and that lapses unless it is renewed.
 // The zero value holds nothing. The caller counts how many are in use.

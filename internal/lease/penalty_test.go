@@ -29,7 +29,7 @@ func TestRefusedUnitsAreCharged(t *testing.T) {
 		t.Errorf("reports again: %+v", w)
 	}
 	if w := late.Ask(&terms, 9000, 1, 1, NoAsk); w.Denied != 0 {
-		t.Errorf("tells the next window of %d", w.Denied)
+		t.Errorf("reports %d to the next window", w.Denied)
 	}
 	if !late.Idle(&terms, 9300) && late.Denied > 0 {
 		t.Errorf("is kept for what was refused in a window that is over: %+v", late)
@@ -58,7 +58,7 @@ func TestDeniedNeedUsesUpWhatIsOnLease(t *testing.T) {
 func TestDeniedQueueIsCharged(t *testing.T) {
 	for name, c := range map[string]struct {
 		count  int64 // left above
-		denied int64 // told above with the next want
+		denied int64 // reported above with the next want
 	}{"all": {0, 7 + 5}, "all but the least": {3, 7 + 5}, "none": {15, 0}} {
 		spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 15, Period: limit.Hour, ChargeDenied: true}
 		l := newLimit(t, spec)

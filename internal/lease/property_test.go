@@ -157,7 +157,7 @@ func (b *book) collected(now Millis, before, after [2]Lot, w Want) {
 		}
 	}
 	if units != w.Unused {
-		b.t.Fatalf("at %d says %d back, %d left", now, w.Unused, units)
+		b.t.Fatalf("at %d reports %d back, %d left", now, w.Unused, units)
 	}
 }
 

@@ -249,7 +249,7 @@ func (r *Relay) settle(t *Terms, now Millis, w Want) Part {
 }
 
 // TakeBack settles units that were handed out and did not arrive. They are not limited to
-// what is out, because the caller knows them. The part it returns is to be given back above.
+// what is out, because the caller counts them. The part it returns is to be given back above.
 func (r *Relay) TakeBack(t *Terms, now Millis, p Part) Part {
 	if l := r.lentOf(now, p.Lease); l != nil {
 		l.units = max(0, l.units-p.Units)
@@ -330,7 +330,7 @@ func (r *Relay) granted(t *Terms, now Millis, units int64, lot *Lot, lasts Milli
 }
 
 // refuses reports whether a want that no lot answers is over the limit by what
-// the relay knows of the tier above. A want of an exact rule is refused only while its
+// the relay has learned of the tier above. A want of an exact rule is refused only while its
 // denial lasts.
 func (r *Relay) refuses(t *Terms, now Millis, w Want) bool {
 	need := max(w.Need, 1)
@@ -374,7 +374,7 @@ func (r *Relay) refusal(t *Terms, now Millis, w Want) Grant {
 	return g
 }
 
-// report is a grant of nothing with what the relay knows of the counter. While a debt of
+// report is a grant of nothing with what the relay has learned of the counter. While a debt of
 // the relay itself is not acknowledged, it reports that nothing is left.
 func (r *Relay) report(t *Terms, now Millis) Grant {
 	g := Grant{Status: OK, Limit: t.Capacity, Reset: max(0, r.Account.Reset-now)}

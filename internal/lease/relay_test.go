@@ -38,7 +38,7 @@ func TestRelayCutsItsLeases(t *testing.T) {
 	n.acquire(1251, Want{Need: 1, Waiting: 30, Want: 30, Fresh: true}, Admit, 30) // who waits gets it whole
 	n.acquire(1252, Want{Need: 21, Waiting: 21, Want: 21}, Wait, 0)
 	if asks := n.Top(&n.terms, 1252); asks != NoAsk {
-		t.Error("tops up although nobody knows its size")
+		t.Error("tops up although its size is unknown")
 	}
 	n.Account.Size = 100
 	if asks := n.Top(&n.terms, 1252); asks != TopUp {

@@ -29,9 +29,9 @@ func (t *Terms) RetryAfter(g *Grant, cost int64) Millis {
 }
 
 // retry is after how long a counter has cost units that is as good as new after reset; 0:
-// not known. debt is what the granter has not been told of yet, and told the wait that it
-// told, 0: none. When a bucket has cost units follows from when it is full.
-func (t *Terms) retry(cost, debt int64, reset, told Millis) Millis {
+// not known. debt is what was not reported to the granter yet, and stated the wait that
+// the granter stated, 0: none. When a bucket has cost units follows from when it is full.
+func (t *Terms) retry(cost, debt int64, reset, stated Millis) Millis {
 	if cost > t.Capacity {
 		return Never
 	}
@@ -41,8 +41,8 @@ func (t *Terms) retry(cost, debt int64, reset, told Millis) Millis {
 		}
 	}
 	switch {
-	case told > 0:
-		return told
+	case stated > 0:
+		return stated
 	case t.Window > 0:
 		return max(0, reset)
 	}
@@ -50,7 +50,7 @@ func (t *Terms) retry(cost, debt int64, reset, told Millis) Millis {
 }
 
 // learnRetry notes when there is a next unit, by the reply to a want that asks for
-// something. An empty grant in a group that another member denied does not tell it.
+// something. An empty grant in a group that another member denied does not show it.
 func (a *Account) learnRetry(now Millis, g *Grant) {
 	switch {
 	case g.StartsIn > 0:

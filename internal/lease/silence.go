@@ -13,9 +13,9 @@ const SilentAfter = 3 * limit.Second
 // Silence is when one region was silent, by one side of its link to the aggregator. Both
 // sides keep one, and the region's silence is part of the aggregator's:
 //
-//   - The region hears a reply when it receives it, at R. It is silent from R + SilentAfter
+//   - The region has a sign when it receives a reply, at R. It is silent from R + SilentAfter
 //     until the next reply, as far as it is sure that none was received.
-//   - The aggregator hears of a reply when the region acknowledges it. That counts for the
+//   - The aggregator has a sign when the region acknowledges a reply. That counts for the
 //     moment T before the reply was sent, and the silence before it ended only when the
 //     acknowledgement arrived, at A. So it is silent from T + SilentAfter until A.
 //
@@ -25,10 +25,10 @@ const SilentAfter = 3 * limit.Second
 //
 // Times are of one steady clock. Use [NewSilence]. It is not safe for concurrent use.
 type Silence struct {
-	heard limit.Micros // the moment of the newest sign
-	open  limit.Micros // when the present silence begins, if there is no sign before
-	past  []Span       // silences that have ended, oldest first; at most mostSilences
-	wide  bool
+	sign limit.Micros // the moment of the newest sign
+	open limit.Micros // when the present silence begins, if there is no sign before
+	past []Span       // silences that have ended, oldest first; at most mostSilences
+	wide bool
 }
 
 // Span is the time from From until To, without To itself.
@@ -40,15 +40,15 @@ const mostSilences = 16
 // NewSilence is that of a region of which the newest sign is at a time. Where too many
 // silences have ended to remember them, the two oldest become one if it is wide, else the
 // oldest is forgotten: the aggregator's is wide, that of a region is not.
-func NewSilence(heard limit.Micros, wide bool) Silence {
-	return Silence{heard: heard, open: heard + SilentAfter, wide: wide}
+func NewSilence(sign limit.Micros, wide bool) Silence {
+	return Silence{sign: sign, open: sign + SilentAfter, wide: wide}
 }
 
 // ResumeSilence is the wide silence of an aggregator that goes on for one before it: since and
-// past are what [Silence.Known] returned there, at any time. What the one before heard later
+// past are what [Silence.Known] returned there, at any time. What signs the one before had later
 // is not known, so the silence is longer here.
 func ResumeSilence(since limit.Micros, past []Span) Silence {
-	s := Silence{heard: since - SilentAfter, open: since, wide: true}
+	s := Silence{sign: since - SilentAfter, open: since, wide: true}
 	for _, one := range past {
 		s.remember(one)
 	}
@@ -59,14 +59,14 @@ func ResumeSilence(since limit.Micros, past []Span) Silence {
 // silences that have ended, oldest first.
 func (s *Silence) Known() (since limit.Micros, past []Span) { return s.open, slices.Clone(s.past) }
 
-// Hear notes a sign of the region that counts for the moment at. If the region was silent
+// NoteSign notes a sign of the region that counts for the moment at. If the region was silent
 // before, it was so until the moment until. Signs that are older than the newest one change
 // nothing.
-func (s *Silence) Hear(at, until limit.Micros) {
-	if at <= s.heard {
+func (s *Silence) NoteSign(at, until limit.Micros) {
+	if at <= s.sign {
 		return
 	}
-	s.heard = at
+	s.sign = at
 	open := at + SilentAfter
 	if until > s.open {
 		if open <= until { // the sign itself is too old to end the silence
@@ -108,8 +108,8 @@ func (s *Silence) Lately(since, now limit.Micros) bool {
 	return now >= s.open || len(s.past) > 0 && s.past[len(s.past)-1].To > since
 }
 
-// Heard is the moment of the newest sign.
-func (s *Silence) Heard() limit.Micros { return s.heard }
+// LastSign is the moment of the newest sign.
+func (s *Silence) LastSign() limit.Micros { return s.sign }
 
 // Sendings remembers of the calls of one holder when the replies were sent, not exactly, but
 // never too late. The zero value has seen none. It is not safe for concurrent use.

@@ -21,7 +21,7 @@ type link struct {
 	up, down   []message
 	cut        [2]bool
 	changes    [2]limit.Micros // when the cut ends or the next one begins
-	saved      Silence         // what the aggregator knew at its last save
+	saved      Silence         // what the aggregator had at its last save
 	starts     limit.Micros    // while it is down: when it starts; 0: it runs
 	fault      string
 }
@@ -116,7 +116,7 @@ func (l *link) arrives(m message) {
 		if l.fault == "counts from arrival" {
 			at = l.now
 		}
-		l.aggregator.Hear(at, l.now)
+		l.aggregator.NoteSign(at, l.now)
 	}
 	l.sent[m.replica].Note(m.seq, l.now)
 	l.down = l.send(1, l.changes[0] > 0, l.down, m)
@@ -125,7 +125,7 @@ func (l *link) arrives(m message) {
 // replied is the region's side of a reply.
 func (l *link) replied(m message) {
 	if l.fault != "forgets receipts" {
-		l.region.Hear(l.now, l.sure)
+		l.region.NoteSign(l.now, l.sure)
 	}
 	l.ack[m.replica] = max(l.ack[m.replica], m.seq)
 }
@@ -225,16 +225,16 @@ func TestSilencesBeyondTheBound(t *testing.T) {
 	const apart = 10 * limit.Second
 	for i := range limit.Micros(mostSilences + 10) {
 		at := (i + 1) * apart
-		wide.Hear(at, at)
-		narrow.Hear(at, at)
+		wide.NoteSign(at, at)
+		narrow.NoteSign(at, at)
 	}
 	for i := range limit.Micros(mostSilences + 10) {
-		silent, heard := i*apart+5*limit.Second, i*apart+limit.Second
+		silent, connected := i*apart+5*limit.Second, i*apart+limit.Second
 		if !wide.Covers(silent) {
 			t.Errorf("the wide one forgot %d", silent)
 		}
-		if narrow.Covers(heard) || narrow.Covers(silent) != (i >= 10) {
-			t.Errorf("the narrow one at %d and %d", heard, silent)
+		if narrow.Covers(connected) || narrow.Covers(silent) != (i >= 10) {
+			t.Errorf("the narrow one at %d and %d", connected, silent)
 		}
 	}
 	if len(wide.past) != mostSilences || len(narrow.past) != mostSilences {

@@ -38,7 +38,7 @@ var onFailureWords = [...]string{"allow", "deny", "local", "unknown"}
 // String returns the word of the rule language.
 func (f OnFailure) String() string { return onFailureWords[min(f, FailureLocal+1)] }
 
-// Terms are what both sides of a lease have to know of a limit beside its state.
+// Terms are what both sides of a lease need of a limit beside its state.
 // They are derived from the rule ([NewTerms]) and never change.
 type Terms struct {
 	Consistency Consistency

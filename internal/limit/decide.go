@@ -140,7 +140,7 @@ func (l *Limit) Fresh(st State, now Micros) bool { return l.Peek(st, now, 0).Res
 // PeriodID is the short form of a [Decision.Period] that a lease carries: whole
 // milliseconds modulo 2^32, which come round after 49.7 days. It names a window
 // exactly, since windows are at least 1 ms long (one whose period is a multiple
-// of 2^32 ms cannot be told from the next). Of log entries it names those of one
+// of 2^32 ms cannot be distinguished from the next). Of log entries it names those of one
 // millisecond.
 func (l *Limit) PeriodID(period Micros) uint32 { return uint32(period / Millisecond) }
 

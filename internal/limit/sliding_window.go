@@ -17,7 +17,7 @@ package limit
 // Bound. Per clock window at most count. The estimate assumes that before
 // was spread evenly: a trailing window can see nearly 2*count when all of it was
 // spent in the last moment of its window and all of count at the end of the next.
-// Two counters cannot tell; a sliding log can. Under saturation the count is used
+// Two counters cannot show this; a sliding log can. Under saturation the count is used
 // up but for one unit per window, which the rounding costs while before is
 // full.
 

@@ -64,7 +64,7 @@ func TestAnswersBeforeTheCallerGivesUp(t *testing.T) {
 		{300 * ms, 280 * ms, 280 * ms},
 		{10 * ms, 8 * ms, 8 * ms},
 		{2 * ms, ms, ms},
-		{0, 980 * ms, 980 * ms}, // it does not tell
+		{0, 980 * ms, 980 * ms}, // it has none
 	} {
 		r, store := newSlowRegion(t)
 		q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure,

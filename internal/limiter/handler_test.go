@@ -21,7 +21,7 @@ func TestMalformedBodies(t *testing.T) {
 		contentType string
 		body        []byte
 		status      int
-		says        string
+		want        string
 	}{
 		"empty":         {"application/proto", nil, 400, "protocol"},
 		"cut short":     {"application/proto", []byte{0x3a, 0x7f}, 400, "cut short"},
@@ -31,8 +31,8 @@ func TestMalformedBodies(t *testing.T) {
 		"text":          {"text/plain", []byte("hello"), 415, ""},
 	} {
 		w := r.raw(c.contentType, c.body)
-		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
-			t.Errorf("%s: %d %s; want %d with %q", name, w.Code, w.Body, c.status, c.says)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s: %d %s; want %d with %q", name, w.Code, w.Body, c.status, c.want)
 		}
 	}
 }

@@ -171,15 +171,15 @@ func TestJudgeGivesBack(t *testing.T) {
 	hasMetric(t, c.metrics, `weir_degraded_total{how="allow",rule="a"} 1`)
 }
 
-// A failure is said once for each way to decide in it, and its end once nothing has failed for a while.
+// A failure is logged once for each way to decide in it, and its end once nothing has failed for a while.
 func TestJudgeTellsOfAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCourt()
 		p := ruling(t, "a", lease.FailureDeny)
-		said := func(what string, times int) {
+		logged := func(what string, times int) {
 			t.Helper()
 			if n := strings.Count(c.log.String(), what); n != times {
-				t.Errorf("%q was said %d times, want %d:\n%s", what, n, times, c.log)
+				t.Errorf("%q was logged %d times, want %d:\n%s", what, n, times, c.log)
 			}
 		}
 		for range 30 {
@@ -187,20 +187,20 @@ func TestJudgeTellsOfAFailure(t *testing.T) {
 			c.judge(t, units(p, "away", 0, 1), units(p, "there", 0, 1))
 			time.Sleep(time.Second)
 		}
-		said("is degraded", 1)
-		said("sound again", 0)
+		logged("is degraded", 1)
+		logged("sound again", 0)
 		for range 2 {
 			c.judge(t, units(ruling(t, "a", lease.FailureAllow), "away", 0, 1))
 		}
-		said("is degraded", 2)
-		said("how=allow admitted=true", 1)
+		logged("is degraded", 2)
+		logged("how=allow admitted=true", 1)
 		c.store.away = nil
 		for range 20 {
 			c.judge(t, units(p, "away", 0, 1))
 			time.Sleep(time.Second)
 		}
-		said("is degraded", 2)
-		said("sound again", 1)
+		logged("is degraded", 2)
+		logged("sound again", 1)
 	})
 }
 

@@ -52,7 +52,7 @@ func ReturnID(holder []byte, worker, seq uint64, i int) uint64 {
 }
 
 // slotHolder names a holder of slots: a process has one for each of its workers,
-// told apart by the lease field, which is the number of the worker that calls. The
+// distinguished by the lease field, which is the number of the worker that calls. The
 // order of its statements is that worker's sequence. A region of the release before
 // takes the same name, so that replicas of both may count the same slots.
 func slotHolder(r *wire.Request, worker uint64) uint64 {

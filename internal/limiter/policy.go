@@ -24,7 +24,7 @@ type Policy struct {
 	// holder is known; 0 counts as 1. Neither names the counter.
 	OnFailure       lease.OnFailure
 	ExpectedHolders int64
-	// Mode says whether such a decision is enforced.
+	// Mode is whether such a decision is enforced.
 	Mode rule.Mode
 	// Scope is who shares the counters; it chooses the store, see [ByScope].
 	Scope rule.Scope
@@ -66,7 +66,7 @@ func (p *Policy) Exactly() *Policy {
 	return &exact
 }
 
-// Salt tells policies apart in a hash of a counter's name: policies that share
+// Salt distinguishes policies in a hash of a counter's name: policies that share
 // their counters have the same. It is not secret; mix it with a seeded hash.
 func (p *Policy) Salt() uint64 { return p.salt }
 

@@ -63,7 +63,7 @@ func (r *Receipts) Received(seq uint64) {
 	}
 	r.mu.Lock()
 	now := r.steady()
-	r.silence.Hear(now, now)
+	r.silence.NoteSign(now, now)
 	r.mu.Unlock()
 	raise(&r.recorded, seq)
 }
@@ -124,9 +124,9 @@ func (r *Receipts) learn(sent, arrived, now, newest limit.Micros) {
 	case r.newest == 0: // what the region did before this process began
 		r.silence = lease.NewSilence(at, false)
 	case newest < r.newest: // the store lost receipts, and it is unknown which
-		r.silence.Hear(arrived, r.sure)
+		r.silence.NoteSign(arrived, r.sure)
 	case newest > r.newest:
-		r.silence.Hear(at, r.sure)
+		r.silence.NoteSign(at, r.sure)
 	}
 	r.sure, r.shows, r.newest = sent, now, newest
 }
@@ -186,7 +186,7 @@ func (r *Receipts) Takes(l *limit.Limit) (takes bool, wait limit.Micros) {
 	defer r.mu.Unlock()
 	s := l.Spec()
 	steady, store, sure := r.now()
-	wait = max(0, r.silence.Heard()+lease.SilentAfter-steady)
+	wait = max(0, r.silence.LastSign()+lease.SilentAfter-steady)
 	if s.Algorithm == limit.TokenBucket || s.Algorithm == limit.SlidingLog || s.Align == limit.AlignFirstRequest {
 		return r.silence.Covers(sure) && steady-sure < surelyFor, wait
 	}

@@ -66,9 +66,9 @@ func inReplicas(t *testing.T, test func(*replicas)) {
 	})
 }
 
-func (r *replicas) pass(d time.Duration, heard bool) {
+func (r *replicas) pass(d time.Duration, connected bool) {
 	for ends := time.Now().Add(d); time.Now().Before(ends); time.Sleep(time.Second / 2) {
-		if heard {
+		if connected {
 			r.seq++
 			r.both[0].Received(r.seq)
 		}

@@ -444,7 +444,7 @@ func TestHoldersOfTheRegion(t *testing.T) {
 	}
 }
 
-// A store that began anew hears what holders of the life before remember: of the keys that
+// A store that began anew receives what holders of the life before remember: of the keys that
 // they name, in whatever call they ask for them first.
 func TestHoldersRemember(t *testing.T) {
 	for _, off := range []bool{false, true} {
@@ -485,7 +485,7 @@ func TestHoldersRemember(t *testing.T) {
 	}
 }
 
-// Whether another store answers the same holders is told by those that acknowledge what it
+// Whether another store answers the same holders is shown by those that acknowledge what it
 // answered after they had called here, if they are more than half of all; a restart is not
 // taken for that.
 func TestDivided(t *testing.T) {
@@ -570,7 +570,7 @@ func TestRefusals(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		request *wire.Request
-		says    []string
+		want    []string
 	}{
 		"protocol":    {with(func(q *wire.Request) { q.Protocol = 9 }), []string{"failed_precondition", "speaks 9", "speaks 1"}},
 		"newer":       {with(func(q *wire.Request) { q.Protocol, q.ProtocolMax = 2, 3 }), []string{"failed_precondition", "speaks 2 to 3", "region speaks 1;", "one release apart"}},
@@ -585,9 +585,9 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: answered %+v", name, out)
 			continue
 		}
-		for _, says := range c.says {
-			if !strings.Contains(refused, says) {
-				t.Errorf("%s: %s; want %q in it", name, refused, says)
+		for _, text := range c.want {
+			if !strings.Contains(refused, text) {
+				t.Errorf("%s: %s; want %q in it", name, refused, text)
 			}
 		}
 	}
@@ -596,7 +596,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Every reply tells the revision of the rules, and a holder that has newer ones is counted.
+// Every reply states the revision of the rules, and a holder that has newer ones is counted.
 func TestRevisionTravels(t *testing.T) {
 	r := newRegion(t)
 	set := rulesOf(t, rulesText).Dated(7)

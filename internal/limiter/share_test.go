@@ -53,10 +53,10 @@ func TestCalled(t *testing.T) {
 		region   string
 		seq, ack uint64
 	}
-	var heard []call
+	var received []call
 	r := newRegion(t, func(c *limiter.Config) {
 		c.Called = func(region string, _ limiter.HolderID, seq, ack uint64) {
-			heard = append(heard, call{region, seq, ack})
+			received = append(received, call{region, seq, ack})
 		}
 	})
 	ours := r.store.Epoch()
@@ -73,7 +73,7 @@ func TestCalled(t *testing.T) {
 		}
 	}
 	want := []call{{"eu", 1, 0}, {"eu", 2, 1}, {"eu", 4, 0}, {"eu", 5, 4}}
-	if !slices.Equal(heard, want) {
-		t.Errorf("%v, want %v: a reply of another store is not acknowledged to this one", heard, want)
+	if !slices.Equal(received, want) {
+		t.Errorf("%v, want %v: a reply of another store is not acknowledged to this one", received, want)
 	}
 }

@@ -70,7 +70,7 @@ func TestSlotsOfRequests(t *testing.T) {
 		}
 	}
 	if g := call(take, "e", 3); g.GetRetryAfterMs() != uint64(limit.Never) {
-		t.Errorf("more than there are: %v, want to be told never", g)
+		t.Errorf("more than there are: %v, want never as the retry", g)
 	}
 	hasMetric(t, r.metrics, `weir_slots_total{op="take",rule="upload",status="denied"} 3`)
 	hasMetric(t, r.metrics, `weir_slots_total{op="release",rule="upload",status="ok"} 2`)
@@ -91,7 +91,7 @@ func TestSlotsAreSharedWithHolders(t *testing.T) {
 	}
 }
 
-// The seed is part of how request ids are told apart, and the same everywhere.
+// The seed is part of how request ids are distinguished, and the same everywhere.
 func TestSlotSeed(t *testing.T) {
 	seeded := func(seed string) func(*limiter.Config) { return func(c *limiter.Config) { c.SlotSeed = seed } }
 	a := newRegion(t, seeded("s"))
@@ -113,7 +113,7 @@ func TestBadSlotCalls(t *testing.T) {
 	for _, c := range []struct {
 		change func(*quotapb.SlotRequest)
 		code   connect.Code
-		says   string
+		want   string
 	}{
 		{func(q *quotapb.SlotRequest) { q.Protocol = 2 }, connect.CodeFailedPrecondition, "protocol: the holder speaks 2"},
 		{func(q *quotapb.SlotRequest) { q.Rule = strings.Repeat("r", 65) }, connect.CodeInvalidArgument, "rule: 65 bytes"},
@@ -128,8 +128,8 @@ func TestBadSlotCalls(t *testing.T) {
 		q := &quotapb.SlotRequest{Protocol: 1, Rule: "upload", RequestId: []byte("a"), Op: take}
 		c.change(q)
 		_, err := client.Slot(t.Context(), connect.NewRequest(q))
-		if connect.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v: %v, want %v with %q", q, err, c.code, c.says)
+		if connect.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %v with %q", q, err, c.code, c.want)
 		}
 	}
 	out, err := client.Slot(t.Context(), connect.NewRequest(&quotapb.SlotRequest{Protocol: 1, Rule: "nosuch", RequestId: []byte("a"), Op: take}))

@@ -25,7 +25,7 @@ type Static struct {
 // mostShares bounds the policies of shares that are kept.
 const mostShares = 4096
 
-// shareTag tells leases of the share from those of the aggregator, see [Static.returnsShare].
+// shareTag distinguishes leases of the share from those of the aggregator, see [Static.returnsShare].
 const shareTag = 1 << 31
 
 // NewStatic makes a store that asks far, the store of all regions. Asks of policies with

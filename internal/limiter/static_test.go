@@ -52,10 +52,10 @@ func inShareholder(t *testing.T, test func(*shareholder)) {
 }
 
 // pass lets the time pass, in which replies arrive or not.
-func (h *shareholder) pass(d time.Duration, heard bool) {
-	h.far.cut = !heard
+func (h *shareholder) pass(d time.Duration, connected bool) {
+	h.far.cut = !connected
 	for ends := time.Now().Add(d); time.Now().Before(ends); time.Sleep(time.Second / 2) {
-		if heard {
+		if connected {
 			h.receipts.Received(1)
 		}
 	}
@@ -179,7 +179,7 @@ func TestShareWithoutWindows(t *testing.T) {
 				t.Errorf("%s: %d units after 2 s", name, got)
 			}
 			if g := h.acquire(need(p, 1))[0]; g.RetryAfter < 500 || g.RetryAfter > 1500 {
-				t.Errorf("%s: %+v, want to be told to come back after a second", name, g)
+				t.Errorf("%s: %+v, want a retry after a second", name, g)
 			}
 			h.pass(2*time.Second, false)
 			if got := h.spend(p); got != 10 {

@@ -94,7 +94,7 @@ func TestTraceReachesTheStore(t *testing.T) {
 	}
 }
 
-// spy tells of the calls of a store.
+// spy reports the calls of a store.
 type spy struct {
 	limiter.Store
 	called func(context.Context)

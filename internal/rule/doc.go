@@ -41,6 +41,6 @@
 //
 // It is the rule language itself, as JSON in one canonical spelling: regions send
 // it to edges, and it can be bundled in the filter's plugin configuration. There
-// is one reader ([Read]) for it and for rules files, and one place that knows what
+// is one reader ([Read]) for it and for rules files, and one place that defines what
 // is legal, so the edge is exactly as strict as `weir validate`.
 package rule

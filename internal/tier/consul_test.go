@@ -116,7 +116,7 @@ func TestReplicasInConsul(t *testing.T) {
 }
 
 // Others get the address that is advertised, else the one that is listened on; of every
-// interface only the agent knows an address.
+// interface only the agent has an address.
 func TestAdvertised(t *testing.T) {
 	for _, c := range []struct {
 		advertise, bound string

@@ -13,7 +13,7 @@ import (
 )
 
 // saveSilences is the time between two saves of when regions were silent. After a kill each of
-// them counts as not heard since the last save, and may do so for lease.SilentAfter.
+// them counts as silent since the last save, and may do so for lease.SilentAfter.
 const saveSilences = time.Second
 
 // silences keeps when the regions were silent, beside the state file, whose lock it relies on:
@@ -50,16 +50,16 @@ func (s *silences) Run(ctx context.Context) error {
 	}
 }
 
-// save writes the file, if a region was heard. A failure is logged when the save before succeeded.
+// save writes the file, if there was a sign of a region. A failure is logged when the save before succeeded.
 func (s *silences) save() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.store.Heard() {
+	if !s.store.HasNewSign() {
 		return
 	}
 	err := s.write()
 	if err != nil && !s.failed {
-		s.log.Error("could not save which regions are silent; the file has what the last save knew", "file", s.path, "error", err)
+		s.log.Error("could not save which regions are silent; the file has what the last save wrote", "file", s.path, "error", err)
 	}
 	s.failed = err != nil
 }

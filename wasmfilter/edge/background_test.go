@@ -114,7 +114,7 @@ func TestParkedAdditions(t *testing.T) {
 	}
 }
 
-// A flood of keys that come once does not push out what says something: a spent key
+// A flood of keys that come once does not push out what matters: a spent key
 // stays spent, and what finds no room goes by on_failure.
 func TestFloodOfKeys(t *testing.T) {
 	w := newWorld(t, 1, userRule)

@@ -11,7 +11,7 @@ import (
 
 // Whatever several workers do, in whatever order, interleaved between any read and
 // any write, with answers lost on their way and workers that die: no more than the
-// limit is admitted, and no more than overdraft on top where the rule says so.
+// limit is admitted, and no more than overdraft on top where the rule allows it.
 func TestNeverOverAdmits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		algorithm := rapid.SampledFrom([]string{"fixed_window", "sliding_window", "token_bucket"}).Draw(t, "algorithm")

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// What is wrong with a configuration is said with its field, and what to write.
+// What is wrong with a configuration is reported with its field, and what to write.
 func TestReadConfigErrors(t *testing.T) {
-	for text, says := range map[string]string{
+	for text, want := range map[string]string{
 		``:                     "region_cluster: is missing",
 		`{`:                    "ends",
 		`[]`:                   "a mapping",
@@ -26,14 +26,14 @@ func TestReadConfigErrors(t *testing.T) {
 		`{"region_cluster":"r","rules":{"rules":[{"name":"a","key":[],"limit":"1/1m"},{"name":"a","key":[],"limit":"1/1m"}]}}`: "rules.rules[1].name",
 	} {
 		_, err := ReadConfig([]byte(text))
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s\n got %v\nwant %s", text, err, says)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n got %v\nwant %s", text, err, want)
 		}
 	}
 }
 
 // Of a configuration with a mistake all fields hold that could be read, and none is half
-// of what it says.
+// of what it states.
 func TestReadConfigInPart(t *testing.T) {
 	for text, want := range map[string]Config{
 		`{"before_rules":"deny","region_cluster":"r","typo":1}`:             {DenyBeforeRules: true, RegionCluster: "r"},

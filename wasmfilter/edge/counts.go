@@ -32,8 +32,8 @@ type Counts struct {
 	Wants  uint64 // sent
 	Parked uint64 // replies that could not be written at once
 	Lost   uint64 // units that were neither used nor given back
-	// Unreported is units that were admitted without a lease and that the region
-	// is not told of: their rule is gone.
+	// Unreported is units that were admitted without a lease and that are not
+	// reported to the region: their rule is gone.
 	Unreported uint64
 	BeforeAny  uint64 // requests decided by before_rules
 }

@@ -168,7 +168,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// A PoP counts by itself where a rule says so, and asks nobody.
+// A PoP counts by itself where a rule states it, and asks nobody.
 func TestScopePoP(t *testing.T) {
 	w := newWorld(t, 2, `{"rules":[{"name":"here","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window","scope":"pop"}]}`)
 	admitted := 0

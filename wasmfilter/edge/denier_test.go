@@ -43,7 +43,7 @@ func TestCachedDenialHidesNoUnits(t *testing.T) {
 	}
 }
 
-// A call that had only the rest of a request's time says nothing about its region
+// A call that had only the rest of a request's time shows nothing about its region
 // when that is over.
 func TestShortCallIsNotHung(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[{"name":"user","key":[{"header":"x-user"}],"limit":"100/1h","consistency":"exact"}]}`)

@@ -125,7 +125,7 @@ func (w *world) empty() {
 				case (e.Refused || e.DeniedNeed > 0) && w.now < e.Reset && e.Overdrawn == 0 && e.Lots[0].Units == 0 && e.Lots[1].Units == 0:
 				case e.Lots[0].Local && w.now < e.Lots[0].Expiry || e.Lots[1].Local && w.now < e.Lots[1].Expiry:
 				default:
-					w.t.Fatalf("an entry that says nothing: %+v", e)
+					w.t.Fatalf("an entry that states nothing: %+v", e)
 				}
 				return true
 			})

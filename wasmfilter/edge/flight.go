@@ -104,7 +104,7 @@ func (u *uplink) land(id uint64) *flight {
 
 // failed counts a call that failed. What was given back with it is lost, and never sent
 // again. That a call had only the rest of a request's time, and did not end within it,
-// tells nothing of the region.
+// shows nothing about the region.
 func (u *uplink) failed(now lease.Millis, f *flight, result CallResult) {
 	u.port.Counts.Calls[result]++
 	if !f.late || result != CallTimedOut {

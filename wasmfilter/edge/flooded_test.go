@@ -10,7 +10,7 @@ import (
 )
 
 // A key that is flooded stays denied when the region goes away, at any moment, also
-// where units trickle back and every reply grants some. What the region said was
+// where units trickle back and every reply grants some. What the region reported was
 // left is admitted, and no more.
 func TestFloodedKeyStaysDenied(t *testing.T) {
 	const flooded = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":%q,"algorithm":%q,"consistency":%q,"on_failure":"allow"}]}`
@@ -69,7 +69,7 @@ func TestRememberedRefusalHidesNoUnits(t *testing.T) {
 	}
 }
 
-// A refusal by rules of before says nothing about those in force.
+// A refusal by rules of before shows nothing about those in force.
 func TestNewRulesVoidRefusals(t *testing.T) {
 	w := newWorld(t, 1, refills)
 	w.spend()

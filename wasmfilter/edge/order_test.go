@@ -68,7 +68,7 @@ func TestNoGoingToAndFro(t *testing.T) {
 				t.Errorf("rules were sent %d times in 180 s, want none", n)
 			}
 			if w.region.last.RulesRevision != want.revision {
-				t.Errorf("the PoP tells revision %d, want %d", w.region.last.RulesRevision, want.revision)
+				t.Errorf("the PoP reports revision %d, want %d", w.region.last.RulesRevision, want.revision)
 			}
 		})
 	}
@@ -113,11 +113,11 @@ func TestSpoiltRulesAreFetchedOnceAMinute(t *testing.T) {
 	if w.serveFor(180_000, "/"); w.region.sent < 3 || w.region.sent > 5 {
 		t.Errorf("sent %d times in 4 minutes", w.region.sent)
 	}
-	said := false
+	reported := false
 	for _, x := range w.workers {
-		said = said || x.ConfigError != ""
+		reported = reported || x.ConfigError != ""
 	}
-	if !said {
+	if !reported {
 		t.Error("no worker has a config error")
 	}
 	w.region.spoilt, w.region.revision = false, 5 // the operator takes them back

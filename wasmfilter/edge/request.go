@@ -71,7 +71,7 @@ type hit struct {
 	probes    bool         // it asks for a key of an exact rule that was denied
 }
 
-// Quota is what a response tells the client about one rule that applied.
+// Quota is what a response states about one rule that applied.
 type Quota struct {
 	Rule      *rule.Rule
 	Policy    string       // RateLimit-Policy item; empty for concurrency

@@ -12,8 +12,8 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// What a refused client is told is what one exact limiter that saw the same requests
-// would tell, from the first refusal on: whatever the algorithm, wherever the counter
+// What a refused client gets is what one exact limiter that saw the same requests
+// would state, from the first refusal on: whatever the algorithm, wherever the counter
 // is, and however long a denial has been remembered.
 func TestRetryAfterIsTheClients(t *testing.T) {
 	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"} {
@@ -60,19 +60,19 @@ func retryAfter(t *testing.T, algorithm, where, rate string, cost int64) {
 			twin = l.Charge(twin, w.wall(), cost)
 			continue
 		}
-		if strings.HasPrefix(where, "optimistic") { // this region charges a debt as often as it is told of it
+		if strings.HasPrefix(where, "optimistic") { // this region charges a debt as often as it is reported
 			peek = l.Peek(w.owing(l), w.wall(), cost)
 		}
 		if peek.RetryAfter == 0 {
 			continue // is about to come back
 		}
 		refusals++
-		told, want := seconds(r.RetryAfter), seconds(lease.CeilMillis(peek.RetryAfter))
-		if told < want-1 || told > want+tolerance {
-			t.Fatalf("request %d, %d ms after the one before: retry after %d s, want %d (rule %s)", i, wait, told, want, rate)
+		stated, want := seconds(r.RetryAfter), seconds(lease.CeilMillis(peek.RetryAfter))
+		if stated < want-1 || stated > want+tolerance {
+			t.Fatalf("request %d, %d ms after the one before: retry after %d s, want %d (rule %s)", i, wait, stated, want, rate)
 		}
-		if g := r.Governing(); seconds(g.Reset) != told {
-			t.Fatalf("request %d: headers tell %d ms, Retry-After %d s", i, g.Reset, told)
+		if g := r.Governing(); seconds(g.Reset) != stated {
+			t.Fatalf("request %d: headers state %d ms, Retry-After %d s", i, g.Reset, stated)
 		}
 	}
 	if refusals < 20 {
@@ -120,7 +120,7 @@ func (w *world) costing(worker int, cost int64) *Request {
 	return r
 }
 
-// owing is the region's counter of the key, less what it has not been told of.
+// owing is the region's counter of the key, less what was not reported to it.
 func (w *world) owing(l *limit.Limit) (state limit.State) {
 	p := &w.workers[0].rules.inForce.byRule[0][0]
 	debt := w.workers[0].accounts.open(p, p.key(w.workers[0].pop.seed, []byte("ann"))).Overdrawn

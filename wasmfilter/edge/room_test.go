@@ -252,7 +252,7 @@ func TestRoomNeverResetsAKey(t *testing.T) {
 }
 
 // More keys with open requests than the table of slots has places for: those without one
-// share the slots of one key, whatever on_failure says, and nothing is left of them.
+// share the slots of one key, whatever on_failure is, and nothing is left of them.
 func TestSlotsWithoutPlace(t *testing.T) {
 	w := newWorld(t, 1, `{"rules":[{"name":"c","key":[{"header":"x-user"}],"limit":2,"algorithm":"concurrency","scope":"pop","on_failure":"allow"}]}`)
 	var open []*Request
@@ -300,7 +300,7 @@ func TestFill(t *testing.T) {
 			t.Errorf("%+v, %v, want %d keys of 512", f, ok, want)
 		}
 		if f, ok := w.fill(); ok {
-			t.Errorf("%+v is told twice", f)
+			t.Errorf("%+v is reported twice", f)
 		}
 	}
 	round(0)

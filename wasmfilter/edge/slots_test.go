@@ -22,7 +22,7 @@ func fewSlotsRules(limit int, scope string) string {
 }
 
 // Requests that do not overlap are never refused, however few slots there are,
-// whichever worker they come to, and whatever the region hears late.
+// whichever worker they come to, and whatever the region receives late.
 func TestSlotsAreFreeEverywhere(t *testing.T) {
 	for _, scope := range []string{"region", "pop"} {
 		for _, workers := range []int{1, 2, 4, 8} {

@@ -304,7 +304,7 @@ func (s *sequence) next(flights map[uint64]*flight) uint64 {
 }
 
 // name is the holder as a call names it: the process in the first half, the worker in
-// the second. A region of the release before does not tell workers apart and takes each
+// the second. A region of the release before does not distinguish workers and takes each
 // for a holder of its own.
 func (s *sequence) name(holder [16]byte) []byte {
 	name := append([]byte(nil), holder[:8]...)

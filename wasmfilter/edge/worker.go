@@ -173,7 +173,7 @@ func (w *Worker) Inputs() *rule.Inputs {
 // RulesVersion returns the version of the rules in force, empty if there are none.
 func (w *Worker) RulesVersion() string { return w.rules.version }
 
-// RulesRevision returns the revision of the rules in force as people know it, 0 if they
+// RulesRevision returns the revision of the rules in force as people count them, 0 if they
 // have none; see [rule.Number].
 func (w *Worker) RulesRevision() uint64 { return rule.Number(w.rules.revision) }
 
@@ -192,7 +192,7 @@ func (w *Worker) Tables() table.Counts {
 	return sum
 }
 
-// Fill returns how full the tables are. Only the leader knows: ok is true once for each round
+// Fill returns how full the tables are. Only the leader counts: ok is true once for each round
 // of its scan, about every 10 s.
 func (w *Worker) Fill() (f Fill, ok bool) {
 	ok, w.upkeep.news = w.upkeep.news, false

@@ -178,7 +178,7 @@ func (w *world) replica() *region {
 	return w.region
 }
 
-// lose loses call i: applied says whether it reached the region.
+// lose loses call i: applied is whether it reached the region.
 func (w *world) lose(i int, applied bool) {
 	f := w.take(i)
 	if applied {
@@ -306,7 +306,7 @@ func (g *region) version() string {
 }
 
 // grant answers one want. The wants of a group are granted only if all could be:
-// denied says that one could not.
+// denied means that one could not.
 func (g *region) grant(now limit.Micros, m *wire.Want, denied bool) wire.Grant {
 	if g.fails != nil {
 		return wire.Grant{Status: g.fails(m)}

@@ -211,7 +211,7 @@ func TestNoCallFromACut(t *testing.T) {
 		}
 		e.settle(nil)
 		if !e.logged("before it was whole") {
-			t.Error("the log does not tell")
+			t.Error("the log does not report it")
 		}
 	})
 }
@@ -283,7 +283,7 @@ func TestClientGone(t *testing.T) {
 // A configuration that cannot be used does not stop Envoy.
 func TestBadConfig(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		for config, says := range map[string]string{
+		for config, text := range map[string]string{
 			``:                   "region_cluster",
 			`{"region_cluster":`: "JSON",
 			`{"region_cluster":"weir_region","regoin":1}`:                             "regoin",
@@ -300,10 +300,10 @@ func TestBadConfig(t *testing.T) {
 				t.Errorf("%s: status %d, want %d", config, x.status, want)
 			}
 			if e.logged("no call can be made") {
-				t.Errorf("%s: complains of a cluster that it cannot know: %q", config, e.logs)
+				t.Errorf("%s: complains of a cluster that it cannot check: %q", config, e.logs)
 			}
 			e.pass(100)
-			if !e.logged(says) || e.metrics["weir.config_error"] != 1 {
+			if !e.logged(text) || e.metrics["weir.config_error"] != 1 {
 				t.Errorf("%s: config_error %d, log %q", config, e.metrics["weir.config_error"], e.logs)
 			}
 		}
@@ -342,7 +342,7 @@ func TestBadConfigKeepsTheLast(t *testing.T) {
 		}
 		e.run(0, second, func(g guest) { g.tick(second) })
 		if !e.logged("typo") {
-			t.Errorf("the log tells nothing of the mistake: %q", e.logs)
+			t.Errorf("the log has nothing about the mistake: %q", e.logs)
 		}
 	})
 }

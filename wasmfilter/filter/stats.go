@@ -23,7 +23,7 @@ import (
 //	                                           places for them; written by the leader every 10 s
 //	weir.parked                                answers that were written later
 //	weir.units_lost                            units that were neither used nor given back
-//	weir.units_unreported                      units without a lease that the region is not told of
+//	weir.units_unreported                      units without a lease, never reported to the region
 //	weir.panics                                panics that were caught
 //	weir.config_error                          gauge: 1 while configuration or rules cannot be used
 //	weir.rules_revision                        gauge: revision of the rules in force; 0: they have none

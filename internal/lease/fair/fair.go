@@ -3,7 +3,7 @@
 // A counter grants to whoever asks first. Where regions share a limit that is too small for
 // all of them, a window goes to those that ask for much early, and a token bucket gives the
 // same to each ask, whatever the demand behind it. [Shares] estimates what each region
-// demands of a key, and tells of each ask how many of the units that are left are meant for
+// demands of a key, and computes for each ask how many of the units that are left are meant for
 // the other regions: these are withheld from it ([lease.Want.Withheld]). The counter alone
 // decides how much there is, so a wrong estimate never admits more than the limit.
 //
@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// maxRegions bounds the regions that are told apart for a key. Nothing is withheld for
+	// maxRegions bounds the regions that are distinguished for a key. Nothing is withheld for
 	// those beyond it.
 	maxRegions = 64
 	// A demand is averaged over a tenth of the time that fills the limit, and at least over

@@ -168,7 +168,7 @@ func TestTokensComeBack(t *testing.T) {
 	}
 }
 
-// A region that is alone is never told to leave anything to others.
+// A region that is alone never has to leave anything to others.
 func TestAloneRegion(t *testing.T) {
 	l, err := limit.New(bucket)
 	if err != nil {
@@ -185,7 +185,7 @@ func TestAloneRegion(t *testing.T) {
 	}
 }
 
-// Whatever regions report, with clocks that step and more regions than are told apart: what
+// Whatever regions report, with clocks that step and more regions than are distinguished: what
 // is withheld is a number from 0 to what the limit holds, a want is lowered to its waiting
 // units at most, and memory is bounded.
 func TestLies(t *testing.T) {

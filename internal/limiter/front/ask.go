@@ -27,7 +27,7 @@ type pending struct {
 	key      // without an entry: the ask was passed on as it is
 	sent     lease.Millis
 	queue    []waiter  // who is answered, in order
-	peeks    []waiter  // who only wants to know what is left
+	peeks    []waiter  // who only reads what is left
 	debt     uint64    // of the relay itself, by its own number
 	back     int64     // units of the key that go back with it, beside the account's own
 	owed     *owed     // a debt of a caller that was passed on; nil: none

@@ -102,7 +102,7 @@ func (b *budget) take(now lease.Millis, p pace) {
 }
 
 // allow lets one ask be made, whatever was made before, for a need that fits into what is
-// left as far as the cache can tell. To refuse it would be wrong, and the limit itself
+// left as far as the cache can see. To refuse it would be wrong, and the limit itself
 // bounds such asks. If the ask is denied, others have taken what was left, and nothing fits
 // before there is more. If it is granted, it brings what is needed, and with it a
 // thirty-second of the limit, or half of what is left. So each full use of a limit makes

@@ -22,7 +22,7 @@ type far struct {
 	down  atomic.Bool
 	calls atomic.Int64
 	asks  atomic.Int64
-	// called is told of each call; nil: it is not.
+	// called receives each call; nil: nothing does.
 	called func(context.Context)
 }
 

@@ -52,8 +52,8 @@ func (l *lone) compare(cost int64, g lease.Grant) {
 	}
 }
 
-// lately is within what time something may have come back to a limit that nobody was told
-// of yet. A log counts from the end of a lease.
+// lately is within what time something may have come back to a limit that was not
+// reported to anybody yet. A log counts from the end of a lease.
 func lately(p *limiter.Policy) limit.Micros {
 	switch p.Limit.Spec().Algorithm {
 	case limit.FixedWindow:
@@ -178,7 +178,7 @@ func TestEvictedKeyIsDecidedOnExactly(t *testing.T) {
 	}
 }
 
-// Those that are asked for one after the other, each by itself, are told what is left after
+// Those that are asked for one after the other, each by itself, get what is left after
 // those before them: no two asks of a key are out at once, of which one would not count what
 // the other is being granted.
 func TestEachIsToldWhatIsLeft(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 // owed is a debt of a caller on its way to the store: units that it admitted without a
 // lease. The cache neither adds debts up nor pays them from its own leases: the caller
-// repeats a debt until it is acknowledged, and only the store can tell a repetition from
+// repeats a debt until it is acknowledged, and only the store can distinguish a repetition from
 // another debt.
 type owed struct {
 	ask     limiter.Ask // the debt alone; its key is the caller's

@@ -75,7 +75,7 @@ func (h *pop) send(w lease.Want) lease.Grant {
 	return grants[0]
 }
 
-// report tells what is owed until that is acknowledged.
+// report reports what is owed until that is acknowledged.
 func (h *pop) report() {
 	for range 100 {
 		now := h.now()
@@ -87,7 +87,7 @@ func (h *pop) report() {
 }
 
 // A short outage does not lock a key out: what holders admitted meanwhile is charged
-// once, however often they told it.
+// once, however often they reported it.
 func TestOutageChargesWhatWasAdmitted(t *testing.T) {
 	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.SlidingWindow, Count: 10_000, Period: limit.Hour}, lease.Exact)

@@ -19,7 +19,7 @@ func allowing(t testing.TB, spec limit.Spec, c lease.Consistency) *limiter.Polic
 
 // Whatever counts it, a key that is flooded stays denied when the store fails, at
 // any moment, until its counter is as good as new: also where units trickle back, so that
-// most replies before the failure granted some. What the store said was left is
+// most replies before the failure granted some. What the store reported as left is
 // admitted, and no more.
 func TestFloodedKeyStaysDeniedThroughAFailure(t *testing.T) {
 	failures, spent := 0, 0
@@ -66,7 +66,7 @@ func failsInAFlood(t *testing.T, r *replicas, p *limiter.Policy, phase int) bool
 	long := min(time.Duration(state[0].Reset)*time.Millisecond*7/10, 2*time.Second)
 	admitted, how, _ := r.flood(t, p, "spent", long)
 	if most := 3 * (state[0].Remaining + trickle); admitted > most {
-		t.Errorf("phase %d: admitted %d in %v after the failure, want at most the %d that 3 replicas were told are left; %v", phase, admitted, long, most, how)
+		t.Errorf("phase %d: admitted %d in %v after the failure, want at most the %d that 3 replicas have as left; %v", phase, admitted, long, most, how)
 	}
 	return true
 }

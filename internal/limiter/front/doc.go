@@ -23,7 +23,7 @@
 // and what only some asks need:
 //
 //	group.go, joint.go      asks of one request: all or none
-//	peek.go                 asks that only want to know what is left
+//	peek.go                 asks that only read what is left
 //	override.go             requests that bring another limit for a key
 //	debt.go                 units that a caller admitted without a lease
 //	returns.go              units on their way back to the store

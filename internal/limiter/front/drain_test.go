@@ -149,7 +149,7 @@ func TestDrainOfManyKeys(t *testing.T) {
 }
 
 // A store that does not answer holds up the end for as long as it may, and no longer;
-// what it has not confirmed is said.
+// what it has not confirmed is logged.
 func TestDrainOfAStoreThatHangs(t *testing.T) {
 	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100_000, Period: limit.Hour}, lease.Leased)
@@ -194,7 +194,7 @@ func TestDrainWhileANodeHangs(t *testing.T) {
 	})
 }
 
-// What was admitted without a lease is reported at the end, or said to be owed.
+// What was admitted without a lease is reported at the end, or logged as owed.
 func TestDrainReports(t *testing.T) {
 	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
 		p := perHour(t)
@@ -223,12 +223,12 @@ func TestDrainReportsWhatWasRefused(t *testing.T) {
 				ask(t, f, p, "k")
 			}
 			drainOf(t, f)
-			told := int64(0)
+			reported := int64(0)
 			for _, a := range behind.asked {
-				told += a.Want.Denied
+				reported += a.Want.Denied
 			}
-			if want := int64(8); charges && told != want || !charges && told != 0 { // one was granted, one denied by the store
-				t.Errorf("%d refused requests were reported, charged: %v", told, charges)
+			if want := int64(8); charges && reported != want || !charges && reported != 0 { // one was granted, one denied by the store
+				t.Errorf("%d refused requests were reported, charged: %v", reported, charges)
 			}
 		})
 	}

@@ -41,7 +41,7 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Judgment {
 	if a.Peeks() {
 		return p.Failed(denied.FailPeek(t, now, f))
 	}
-	f.Told = denied
+	f.Memory = denied
 	return p.Failed(account.Fail(t, now, f, a.Want.Need))
 }
 

@@ -93,7 +93,7 @@ func (r *replicas) flood(t *testing.T, p *limiter.Policy, key string, long time.
 
 // A flood while the store fails: what was denied stays denied, local holds its
 // share, only keys never seen fail open; nobody waits, and the store is left alone.
-// Afterwards it hears of what was admitted, at most one limit of it.
+// Afterwards it receives what was admitted, at most one limit of it.
 func TestFloodWhileTheStoreFails(t *testing.T) {
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureDeny, lease.FailureLocal} {

@@ -27,7 +27,7 @@ type member struct {
 	back     lease.Part
 	joint    bool // the store decides on it with others of its group: it is of an exact rule, or has no entry
 	override bool // it has another count than its key
-	peek     bool // it only wants to know what is left, and memory has no answer: no other waits for it
+	peek     bool // it only reads what is left, and memory has no answer: no other waits for it
 }
 
 // group decides on the asks of one request while the shards of all of them are locked:

@@ -145,7 +145,7 @@ func (q *acquisition) override(k key, a *limiter.Ask, i int) {
 }
 
 // settleOverride settles what an override's ask reports. It returns what is left by its
-// count, as far as the cache can tell. What was granted by its count goes back to the store: put into
+// count, as far as the cache can see. What was granted by its count goes back to the store: put into
 // a lease of the key it would be more than the key's count.
 func (q *acquisition) settleOverride(k key, a *limiter.Ask) lease.Grant {
 	rest := q.takeReturned(k, a)

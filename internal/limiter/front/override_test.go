@@ -125,10 +125,10 @@ func TestOverrideGivesBack(t *testing.T) {
 					t.Errorf("with 1 of 5 used: %+v", g)
 				}
 				if g := c.acquire(look(by, 0))[0]; g.Remaining != 5-used {
-					t.Errorf("told %+v, want %d left", g, 5-used)
+					t.Errorf("got %+v, want %d left", g, 5-used)
 				}
 				if g := c.acquire(look(p, 0))[0]; g.Remaining != 12-used {
-					t.Errorf("by the rule's count told %+v, want %d left", g, 12-used)
+					t.Errorf("by the rule's count got %+v, want %d left", g, 12-used)
 				}
 			})
 		})
@@ -152,10 +152,10 @@ func TestLargerCountGivesBack(t *testing.T) {
 						takeAndReturn(t, s, c.ask(by, 0, 6, 6), gone)
 						for range 3 {
 							if g := c.acquire(look(p, 0))[0]; g.Remaining != count {
-								t.Errorf("by the rule's count told %+v, want %d left", g, count)
+								t.Errorf("by the rule's count got %+v, want %d left", g, count)
 							}
 							if g := c.acquire(look(by, 0))[0]; g.Remaining != 11 {
-								t.Errorf("told %+v, want 11 left", g)
+								t.Errorf("got %+v, want 11 left", g)
 							}
 						}
 						time.Sleep(30 * time.Second) // what is on lease has come back
@@ -169,8 +169,8 @@ func TestLargerCountGivesBack(t *testing.T) {
 	}
 }
 
-// A request that is refused for another rule is not told by a larger count that nothing is
-// left when no more is known than that the rule's own count is used up.
+// A request that is refused for another rule is not answered by a larger count that nothing is
+// left when all that is known is that the rule's own count is used up.
 func TestLargerCountBesideADenial(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 0, Period: limit.Hour}, lease.Leased)
@@ -230,7 +230,7 @@ func takeAndReturn(t *testing.T, s *site, a limiter.Ask, gone bool) {
 	s.fronts[0].Acquire(t.Context(), []limiter.Ask{a}, grants)
 }
 
-// A rule's count that takes a key over knows nothing of what is left.
+// A rule's count that takes a key over has nothing of what is left.
 func TestTakenOverBesideADenial(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 15, Period: limit.Hour}, lease.Leased)

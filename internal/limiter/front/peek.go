@@ -5,7 +5,7 @@ import (
 	"github.com/weirlimit/weir/internal/limiter"
 )
 
-// peek answers an ask that only wants to know what is left, from memory if it can. Else it
+// peek answers an ask that only reads what is left, from memory if it can. Else it
 // waits for the reply to an ask that is yet to be sent, as all do that come during a round
 // trip.
 func (q *acquisition) peek(k key, a *limiter.Ask, i int) {

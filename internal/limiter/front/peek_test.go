@@ -16,7 +16,7 @@ func look(p *limiter.Policy, group uint32) limiter.Ask {
 	return limiter.Ask{Policy: p, Key: []byte("hot"), Group: group}
 }
 
-// A question about an exact rule is answered by what the store says after it was
+// A question about an exact rule is answered by what the store answers after it was
 // asked, alone and in a group: what others have spent is spent.
 func TestExactPeekIsNotStale(t *testing.T) {
 	for name, spec := range algorithms {
@@ -28,7 +28,7 @@ func TestExactPeekIsNotStale(t *testing.T) {
 				for left := int64(10); left > 0; left-- {
 					single(b, 1)
 					if g := a.acquire(look(p, 0))[0]; g.Status != lease.OK || g.Remaining != left-1 {
-						t.Errorf("%d left, the replica that did not spend it says %+v", left-1, g)
+						t.Errorf("%d left, the replica that did not spend it answers %+v", left-1, g)
 					}
 					if g := a.acquire(look(p, 1), a.ask(free, 1, 1, 1)); g[0].Status != lease.OK || g[0].Remaining != left-1 || g[1].Granted != 1 {
 						t.Errorf("%d left, in a group: %+v", left-1, g)
@@ -88,8 +88,8 @@ func TestExactPeekAmongOthers(t *testing.T) {
 	})
 }
 
-// Nobody knows what is left while the store is down; when it is back, what was
-// admitted meanwhile is not left, although the store has not heard of it.
+// What is left is unknown while the store is down; when it is back, what was
+// admitted meanwhile is not left, although it was not reported to the store.
 func TestExactPeekWhileTheStoreIsDown(t *testing.T) {
 	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
 		p := perHour(t)

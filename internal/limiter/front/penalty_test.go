@@ -43,7 +43,7 @@ func TestDeniedReportUsesTheLimitUp(t *testing.T) {
 	}
 }
 
-// What is refused from memory is charged with its cost, and the store hears of it also
+// What is refused from memory is charged with its cost, and it is reported to the store also
 // when nobody asks any more: other replicas find a bucket as far below zero as it is.
 func TestWhatIsRefusedFromMemoryIsChargedWithItsCost(t *testing.T) {
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {

@@ -133,7 +133,7 @@ func TestFloodOfForgottenKeysIsRefusedFromMemory(t *testing.T) {
 }
 
 // A denial that has lost its place ends when the counter is as good as new, and not
-// later; it says nothing of what costs less, of another rule or another limit.
+// later; it states nothing of what costs less, of another rule or another limit.
 func TestForgottenDenialRefusesOnlyWhatWasRefused(t *testing.T) {
 	inNarrow(t, 1, 1<<30, func(t *testing.T, f *narrow) {
 		ten := limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Minute}

@@ -127,7 +127,7 @@ func (s *site) play(t *testing.T, p *limiter.Policy, trace []step) (grants []gra
 	return grants
 }
 
-// broken says how grants pass a limit; empty: they do not.
+// broken is how grants pass a limit; empty: they do not.
 func broken(spec limit.Spec, grants []grant) string {
 	if spec.Algorithm == limit.FixedWindow {
 		windows := map[uint32]int64{}

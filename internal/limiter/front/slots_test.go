@@ -71,7 +71,7 @@ func (s *shards) noneOfNobody(t testing.TB) {
 	defer s.mu.Unlock()
 	for _, a := range s.asked {
 		if a.Policy.Limit.Spec().Algorithm == limit.Concurrency && a.Holder == 0 {
-			t.Errorf("the store was told of slots of nobody: %+v", a)
+			t.Errorf("slots of nobody were reported to the store: %+v", a)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestFloodOfTakersAtOnce(t *testing.T) {
 			})
 		}
 		hold := limiter.Ask{Policy: p, Key: []byte("hot"), Holder: 99, Holding: 0}
-		for ; time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // says nothing new
+		for ; time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // states nothing new
 			hold.Seq++
 			a.acquire(hold)
 			if hold.Seq == 400 {

@@ -6,12 +6,12 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// charged reports whether a debt is charged that is told now.
+// charged reports whether a debt is charged that is reported now.
 func (d *debts) charged(at limit.Micros, counter, name uint64) bool {
 	return !d.note(at, debt{counter, name})
 }
 
-// A debt is remembered for ten minutes at least after it was told last, and is told anew
+// A debt is remembered for ten minutes at least after it was reported last, and is reported anew
 // after twenty.
 func TestDebtsAreRemembered(t *testing.T) {
 	var d debts
@@ -21,14 +21,14 @@ func TestDebtsAreRemembered(t *testing.T) {
 	}
 	for range 30 {
 		if now += debtMemory - 1; d.charged(now, 1, 7) {
-			t.Fatal("charged a second time, though it is told again and again")
+			t.Fatal("charged a second time, though it is reported again and again")
 		}
 	}
 	now += 2 * debtMemory
 	d.charged(now, 3, 1)
 	now += debtMemory
 	if d.charged(now, 3, 1) || !d.charged(now, 1, 7) {
-		t.Error("a debt that nobody told for half an hour is remembered, or a younger one is not")
+		t.Error("a debt that nobody reported for half an hour is remembered, or a younger one is not")
 	}
 	if d.charged(now-limit.Hour, 3, 1) {
 		t.Error("a clock that steps back makes it forget at once")

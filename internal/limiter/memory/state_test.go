@@ -117,7 +117,7 @@ func TestSavedSlotsGoOn(t *testing.T) {
 	}
 }
 
-// A debt that has been charged is not charged again when it is told to the next life.
+// A debt that has been charged is not charged again when it is reported to the next life.
 func TestSavedDebtsAreCharged(t *testing.T) {
 	now := limit.Micros(startOfTest)
 	p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10_000, Period: limit.Day})
@@ -132,7 +132,7 @@ func TestSavedDebtsAreCharged(t *testing.T) {
 		ask(t, s, p, "k", lease.Want{Overdrawn: 1, Debt: 1 + i})
 	}
 	if g := ask(t, s, p, "k", lease.Want{}); g.Remaining != 10_000-1201 {
-		t.Errorf("%d left after 1200 debts that were told twice and one more, want %d", g.Remaining, 10_000-1201)
+		t.Errorf("%d left after 1200 debts that were reported twice and one more, want %d", g.Remaining, 10_000-1201)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestSaveUnderLoad(t *testing.T) {
 	}
 }
 
-// FuzzLoad: whatever records say, the store that took them goes on to decide, within its
+// FuzzLoad: whatever records hold, the store that took them goes on to decide, within its
 // limit.
 func FuzzLoad(f *testing.F) {
 	now := limit.Micros(startOfTest)

@@ -12,15 +12,15 @@ import (
 type saved struct {
 	Region string            `json:"region"`
 	At     limit.Micros      `json:"at"`    // when it was saved
-	Since  limit.Micros      `json:"since"` // when the present silence begins, if nothing is heard before
+	Since  limit.Micros      `json:"since"` // when the present silence begins, if there is no sign before
 	Past   [][2]limit.Micros `json:"past,omitempty"`
 }
 
-// Heard reports whether any region was heard since the last [Store.Save].
-func (s *Store) Heard() bool {
+// HasNewSign reports whether there was a sign of any region since the last [Store.Save].
+func (s *Store) HasNewSign() bool {
 	s.links.mu.Lock()
 	defer s.links.mu.Unlock()
-	return s.links.heard
+	return s.links.newSign
 }
 
 // Save calls put with a record for each region that has static shares, of when it was silent.
@@ -29,7 +29,7 @@ func (s *Store) Save(put func(record []byte)) {
 	l, now := &s.links, s.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard = false
+	l.newSign = false
 	ahead := now - l.steady()
 	for name, one := range l.known {
 		since, past := one.silence.Known()
@@ -45,7 +45,7 @@ func (s *Store) Save(put func(record []byte)) {
 // Load goes on for the aggregator that saved a record: a region is silent from when it was by the
 // record until it acknowledges a reply of this aggregator. Call it before [Store.SetRegions].
 //
-// If the clock was set back since, nobody can tell for how long the region was not heard, and it
+// If the clock was set back since, nobody can find out how long there was no sign of the region, and it
 // counts as silent for ever before.
 func (s *Store) Load(record []byte) error {
 	var r saved

@@ -34,12 +34,12 @@ type links struct {
 	gauge  *telemetry.GaugeVec
 	log    *slog.Logger
 
-	mu     sync.Mutex
-	called bool // by any of the regions
-	heard  bool // since it was last saved
-	known  map[string]*link
-	before map[string]lease.Silence // by the aggregator before this one, until the first call
-	shrunk map[shrunk]*limiter.Policy
+	mu      sync.Mutex
+	called  bool // by any of the regions
+	newSign bool // of a region, since it was last saved
+	known   map[string]*link
+	before  map[string]lease.Silence // by the aggregator before this one, until the first call
+	shrunk  map[shrunk]*limiter.Policy
 }
 
 // link is the one to a region.
@@ -101,8 +101,8 @@ func (s *Store) Called(region string, holder limiter.HolderID, seq, ack uint64) 
 	l.begin(now)
 	r := of.replica(holder)
 	if sent, ok := r.sent.Before(ack); ok {
-		of.silence.Hear(sent, now)
-		l.heard = true
+		of.silence.NoteSign(sent, now)
+		l.newSign = true
 	}
 	r.sent.Note(seq, now)
 	r.called = now

@@ -72,7 +72,7 @@ func (w *weighed) spend() (got int64) {
 		grants := make([]lease.Grant, 1)
 		w.store.Acquire(context.Background(), asks, grants)
 		if grants[0].Limit != w.policy.Terms.Capacity {
-			w.t.Errorf("clients are told of a limit of %d", grants[0].Limit)
+			w.t.Errorf("clients get a limit of %d", grants[0].Limit)
 		}
 		if grants[0].Granted == 0 {
 			return got
@@ -82,9 +82,9 @@ func (w *weighed) spend() (got int64) {
 }
 
 // pass lets the time pass, in which these regions call twice a second and get their replies.
-func (w *weighed) pass(d limit.Micros, heard ...string) {
+func (w *weighed) pass(d limit.Micros, connected ...string) {
 	for ends := w.now + d; w.now < ends; w.now += limit.Second / 2 {
-		for _, region := range heard {
+		for _, region := range connected {
 			w.seq[region]++
 			w.store.Called(region, limiter.HolderID{region[0]}, w.seq[region], w.seq[region]-1)
 		}
@@ -108,7 +108,7 @@ func TestWithheldWindows(t *testing.T) {
 		w.pass(10*limit.Second, "us", "eu")
 		want(0, "eu is connected again in the window of its share")
 		w.pass(110*limit.Second, "us", "eu")
-		want(100, "eu was heard when the window began")
+		want(100, "eu was connected when the window began")
 		w.pass(20*limit.Second, "us")
 		want(0, "eu is silent in a window that began before")
 		w.pass(100*limit.Second, "us")
@@ -148,7 +148,7 @@ func TestWithheldLog(t *testing.T) {
 	}
 	w.pass(70*limit.Second, "us", "eu")
 	if got := w.spend(); got != 100 {
-		t.Errorf("%d units, eu heard for longer than a minute, want 100", got)
+		t.Errorf("%d units, eu connected for longer than a minute, want 100", got)
 	}
 }
 
@@ -183,18 +183,18 @@ func TestRestartInSilence(t *testing.T) {
 	w.pass(5*limit.Second, "us", "eu")
 	want(0, "eu is connected again in the window of its share")
 	w.pass(40*limit.Second, "us", "eu")
-	want(100, "eu was heard when the window began")
+	want(100, "eu was connected when the window began")
 	w.restart(limit.Second)
 	w.pass(54*limit.Second, "us", "eu")
 	w.restart(limit.Second)
-	want(100, "both were heard before the restart and are after it")
+	want(100, "both were connected before the restart and are after it")
 	w.pass(54*limit.Second, "us", "eu")
 	w.restart(10 * limit.Second)
 	w.pass(5*limit.Second, "us", "eu")
-	want(0, "a window that began when nobody was heard, and each took its share")
+	want(0, "a window that began when nobody was connected, and each took its share")
 }
 
-// What the aggregator before knew is of no use where the regions called another one meanwhile.
+// What the aggregator before had is of no use where the regions called another one meanwhile.
 func TestRestartOfStandby(t *testing.T) {
 	w := newWeighed(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour})
 	w.pass(10*limit.Second, "us", "eu")
@@ -206,7 +206,7 @@ func TestRestartOfStandby(t *testing.T) {
 	}
 }
 
-// A clock that was set back hides for how long a region was not heard.
+// A clock that was set back hides for how long a region was silent.
 func TestRestartInThePast(t *testing.T) {
 	w := newWeighed(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute})
 	w.pass(10*limit.Minute, "us")

@@ -83,7 +83,7 @@ func TestDocumentedBytes(t *testing.T) {
 		fmt.Sprintf("`vm_id: weir-%d`", Layout),
 	} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("envoy/README.md does not say %q", want)
+			t.Errorf("envoy/README.md does not state %q", want)
 		}
 	}
 	if pop, err := os.ReadFile("../../../envoy/pop.yaml"); err != nil || !strings.Contains(string(pop), fmt.Sprintf("vm_id: weir-%d\n", Layout)) {
