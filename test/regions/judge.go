@@ -12,17 +12,17 @@ import (
 // Row is an expectation and what was measured.
 type Row struct {
 	Script, Figure, Promise, Measured string
-	Verdict                           Verdict
+	Outcome                           Outcome
 }
 
-// Verdict is how a measured figure compares with what was expected of it.
-type Verdict string
+// Outcome is how a measured figure compares with what was expected of it.
+type Outcome string
 
-// The verdicts.
+// The outcomes.
 const (
-	Holds Verdict = "ok"
-	Short Verdict = "short" // of what is promised, but within what a busy machine may do
-	Fails Verdict = "FAILS"
+	Holds Outcome = "ok"
+	Short Outcome = "short" // of what is promised, but within what a busy machine may do
+	Fails Outcome = "FAILS"
 )
 
 // Judge compares all figures with what is expected.
@@ -32,9 +32,9 @@ func (p *Played) Judge() (rows []Row) {
 		row := Row{p.Script.Name, e.Text, e.Promise.Text, e.Figure.Text(v), Fails}
 		switch {
 		case e.Promise.Holds(v):
-			row.Verdict = Holds
+			row.Outcome = Holds
 		case e.Accepted.Holds(v):
-			row.Verdict = Short
+			row.Outcome = Short
 		}
 		rows = append(rows, row)
 	}
@@ -67,7 +67,7 @@ func Print(out io.Writer, rows []Row) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "script\tfigure\texpected\tmeasured\t")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Script, r.Figure, r.Promise, r.Measured, r.Verdict)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Script, r.Figure, r.Promise, r.Measured, r.Outcome)
 	}
 	return t.Flush()
 }

@@ -104,9 +104,9 @@ expect p99: 1s; fails never
 	eu.Seconds = map[int64]drive.Second{1000: {Sent: 150, OK: 150}, 1009: {Sent: 90, OK: 50, Late: 2}, 1012: {Sent: 90, OK: 90, Late: 5}, 1020: {OK: 1}}
 	eu.Status[503], eu.Status[429] = 3, 9
 	p := &Played{Script: s, begin: begin, results: []*drive.Result{eu, us}}
-	want := []Verdict{Holds, Holds, Holds, Holds, Short, Fails} // without answers there is no p99
+	want := []Outcome{Holds, Holds, Holds, Holds, Short, Fails} // without answers there is no p99
 	for i, row := range p.Judge() {
-		if row.Verdict != want[i] {
+		if row.Outcome != want[i] {
 			t.Errorf("%+v, want %s", row, want[i])
 		}
 	}
@@ -124,12 +124,12 @@ expect admitted of the limit from 10s: at most 100%
 	}
 	for _, c := range []struct {
 		before, after int64
-		want          Verdict
+		want          Outcome
 	}{{80, 104, Holds}, {80, 105, Fails}, {97, 103, Holds}, {97, 104, Fails}, {100, 101, Fails}} {
 		seconds := map[int64]drive.Second{1000: {OK: c.before}, 1010: {OK: c.after}}
 		p := &Played{Script: s, begin: time.Unix(1_000, 0), results: []*drive.Result{{Seconds: seconds}}}
 		for _, row := range p.Judge() {
-			if row.Verdict != c.want {
+			if row.Outcome != c.want {
 				t.Errorf("%+v after %d of 100 in the window before, want %s", row, c.before, c.want)
 			}
 		}

@@ -67,8 +67,8 @@ func inFrontOf(t *testing.T, n int, run func(*testing.T, *replicas)) {
 	})
 }
 
-// hurried judges a request that has a millisecond.
-func hurried(t testing.TB, j limiter.Judge, p *limiter.Policy) {
+// judgeWithinMillisecond judges a request whose deadline is a millisecond away.
+func judgeWithinMillisecond(t testing.TB, j limiter.Judge, p *limiter.Policy) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	j.Judge(ctx, []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, make([]limiter.Judgment, 1))
@@ -236,7 +236,7 @@ func TestEarlyLeaverIsNoFailure(t *testing.T) {
 		p := perMinute(t, lease.Leased, lease.FailureAllow)
 		r.behind.after.Store(int64(20 * time.Millisecond))
 		for range 20 {
-			hurried(t, r.judges[0], p)
+			judgeWithinMillisecond(t, r.judges[0], p)
 			if v := judgmentOf(t, r.judges[0], p, "k", 2); v.Degraded != limiter.Sound {
 				t.Fatalf("beside callers that leave early: %+v", v)
 			}

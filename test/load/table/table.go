@@ -51,8 +51,8 @@ type Section struct {
 	Rows  []Row
 }
 
-// Verdict is how a row stands to its target.
-type Verdict struct {
+// Comparison is how a row stands to its target.
+type Comparison struct {
 	// Figure is what is held against the bound, from the medians: the difference,
 	// the ratio or the value. 0 without target.
 	Figure float64
@@ -63,23 +63,23 @@ type Verdict struct {
 }
 
 // Reached reports whether the medians are within the bound.
-func (v Verdict) Reached() bool { return v.Short == 0 }
+func (c Comparison) Reached() bool { return c.Short == 0 }
 
 // Judge compares the row with its target. The medians decide: they are what a
 // round costs. The minima are beside them because on a busy machine they repeat
 // better.
-func (r Row) Judge() Verdict {
+func (r Row) Judge() Comparison {
 	base := r.Target.Base
 	if base == nil {
 		base = r.Peer
 	}
-	var v Verdict
+	var c Comparison
 	if len(r.Value) == 0 && r.Target.Kind != None {
-		return Verdict{Figure: math.NaN(), Short: math.Inf(1), ShortMin: math.Inf(1)}
+		return Comparison{Figure: math.NaN(), Short: math.Inf(1), ShortMin: math.Inf(1)}
 	}
-	v.Figure, v.Short = r.Target.judge(r.Value.Median(), base.Median())
-	_, v.ShortMin = r.Target.judge(r.Value.Min(), base.Min())
-	return v
+	c.Figure, c.Short = r.Target.judge(r.Value.Median(), base.Median())
+	_, c.ShortMin = r.Target.judge(r.Value.Min(), base.Min())
+	return c
 }
 
 func (t Target) judge(value, base float64) (figure, short float64) {
@@ -110,7 +110,7 @@ func ratio(value, base float64) float64 {
 	return value / base
 }
 
-// text says what is to be reached, such as "<= bare + 8 µs/req".
+// text is what is to be reached, such as "<= bare + 8 µs/req".
 func (t Target) text(unit, peer string) string {
 	name := t.BaseName
 	if name == "" {
@@ -129,22 +129,22 @@ func (t Target) text(unit, peer string) string {
 	return ""
 }
 
-// text says how the row stands, such as "short by 1.2 µs/req".
-func (v Verdict) text(t Target, unit string) string {
+// text is how the row stands, such as "short by 1.2 µs/req".
+func (c Comparison) text(t Target, unit string) string {
 	if t.Kind == Times {
 		unit = "x"
 	}
 	switch {
 	case t.Kind == None:
 		return ""
-	case math.IsInf(v.Short, 1):
+	case math.IsInf(c.Short, 1):
 		return "not measured"
-	case v.Short > 0 && v.ShortMin == 0:
-		return fmt.Sprintf("short by %s %s (minima: reached)", number(v.Short), unit)
-	case v.Short > 0:
-		return fmt.Sprintf("short by %s %s", number(v.Short), unit)
-	case v.ShortMin > 0:
-		return fmt.Sprintf("reached (minima: short by %s %s)", number(v.ShortMin), unit)
+	case c.Short > 0 && c.ShortMin == 0:
+		return fmt.Sprintf("short by %s %s (minima: reached)", number(c.Short), unit)
+	case c.Short > 0:
+		return fmt.Sprintf("short by %s %s", number(c.Short), unit)
+	case c.ShortMin > 0:
+		return fmt.Sprintf("reached (minima: short by %s %s)", number(c.ShortMin), unit)
 	}
 	return "reached"
 }

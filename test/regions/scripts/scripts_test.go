@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 			rows := played.Judge()
 			all = append(all, rows...)
 			for _, r := range rows {
-				if t.Logf("%+v", r); r.Verdict == regions.Fails {
+				if t.Logf("%+v", r); r.Outcome == regions.Fails {
 					t.Errorf("%s: %s, want %s", r.Figure, r.Measured, r.Promise)
 				}
 			}
