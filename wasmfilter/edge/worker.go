@@ -177,6 +177,14 @@ func (w *Worker) RulesVersion() string { return w.rules.version }
 // have none; see [rule.Number].
 func (w *Worker) RulesRevision() uint64 { return rule.Number(w.rules.revision) }
 
+// RulesAge is how long the rules in force have been that at this PoP, 0 if there are none.
+func (w *Worker) RulesAge(now lease.Millis) lease.Millis {
+	if w.rules.inForce == nil {
+		return 0
+	}
+	return max(now-w.rules.since, 0)
+}
+
 // EachRule calls f with the counters of every rule that was ever in force.
 func (w *Worker) EachRule(f func(name string, c *RuleCounts)) {
 	for name, c := range w.rules.counts {

@@ -310,6 +310,20 @@ func TestBadConfig(t *testing.T) {
 	})
 }
 
+// The age of the rules begins when they come into force.
+func TestRulesAge(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, userRules), 1)
+		if e.pass(7000); e.metrics["weir.rules_age_seconds"] < 6 || e.metrics["weir.rules_age_seconds"] > 7 {
+			t.Errorf("the rules are %d s old, want 7", e.metrics["weir.rules_age_seconds"])
+		}
+		e = start(`{"region_cluster":"weir_region"}`, 1)
+		if e.pass(7000); e.metrics["weir.rules_age_seconds"] != 0 {
+			t.Errorf("rules that are not there are %d s old", e.metrics["weir.rules_age_seconds"])
+		}
+	})
+}
+
 // A cluster that Envoy does not have is complained of, but not while Envoy starts, when it
 // has none yet.
 func TestNoClusterAtStart(t *testing.T) {

@@ -254,7 +254,7 @@ func (p *plugin) tick() {
 	now := p.host.now()
 	p.worker.Tick(now, p.host.wall())
 	p.after()
-	p.stats.flush(p)
+	p.stats.flush(p, now)
 	p.vm.collect()
 	if e := p.worker.ConfigError; e != "" {
 		p.complain(aboutConfig, e)

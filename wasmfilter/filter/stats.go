@@ -27,6 +27,7 @@ import (
 //	weir.panics                                panics that were caught
 //	weir.config_error                          gauge: 1 while configuration or rules cannot be used
 //	weir.rules_revision                        gauge: revision of the rules in force; 0: they have none
+//	weir.rules_age_seconds                     gauge: time since they came into force here; 0: there are none
 //	weir.wait_ms                               histogram of waits
 var decisionNames = [edge.Decisions]string{
 	edge.Allowed:       "allowed",
@@ -56,6 +57,7 @@ type stats struct {
 	configError metric
 	raised      uint64
 	revision    metric
+	age         metric
 	wait        metric
 	fill        *[2]metric // keys and places; nil until the first are known
 }
@@ -64,6 +66,7 @@ func (s *stats) define(h host) {
 	s.counters = map[string]metric{}
 	s.configError = h.gauge("weir.config_error")
 	s.revision = h.gauge("weir.rules_revision")
+	s.age = h.gauge("weir.rules_age_seconds")
 	s.wait = h.histogram("weir.wait_ms")
 	h.record(s.configError, 0)
 }
@@ -85,7 +88,7 @@ func (s *stats) count(h host, name string, n *uint64) {
 }
 
 // flush adds what was counted since the last tick.
-func (s *stats) flush(p *plugin) {
+func (s *stats) flush(p *plugin, now lease.Millis) {
 	h, w := p.host, p.worker
 	w.EachRule(func(name string, c *edge.RuleCounts) {
 		if *c == (edge.RuleCounts{}) {
@@ -114,8 +117,9 @@ func (s *stats) flush(p *plugin) {
 	s.count(h, "weir.units_lost", &w.Counts.Lost)
 	s.count(h, "weir.units_unreported", &w.Counts.Unreported)
 	s.count(h, "weir.panics", &p.panics)
-	// Each worker writes the one gauge at each tick, so that one that lags behind shows.
+	// Each worker writes these gauges at each tick, so that one that lags behind shows.
 	h.record(s.revision, w.RulesRevision())
+	h.record(s.age, uint64(w.RulesAge(now)/1000))
 	s.fillUp(h, w)
 	s.raise(h, w)
 }
