@@ -49,21 +49,13 @@ func (b *bench) attacks(ctx context.Context) ([]table.Section, error) {
 	}
 	defer stop(theirs, weir)
 	for _, f := range floods() {
-		peer, err := b.attack(ctx, "envoyproxy/ratelimit, "+f.name, &f, theirs)
+		rows, err := b.compare(&f, b.plan.attack, theirs, weir, func(name string, targets []*service) (table.Row, error) {
+			return b.attack(ctx, name, &f, targets)
+		})
 		if err != nil {
 			return nil, err
 		}
-		s.Rows = append(s.Rows, peer)
-		if b.PeersOnly {
-			continue
-		}
-		row, err := b.attack(ctx, "Weir, "+f.name, &f, weir)
-		if err != nil {
-			return nil, err
-		}
-		row.Peer = peer.Value
-		row.Target = table.Target{Kind: table.AtMost, Bound: f.bound(b.plan.attack)}
-		s.Rows = append(s.Rows, row)
+		s.Rows = append(s.Rows, rows...)
 	}
 	if b.PeersOnly {
 		return []table.Section{s}, nil
@@ -77,6 +69,17 @@ func (b *bench) attacks(ctx context.Context) ([]table.Section, error) {
 		s.Rows = append(s.Rows, row)
 	}
 	return []table.Section{s}, nil
+}
+
+// compare attacks the replicas of both services with a flood of d; none of Weir with PeersOnly.
+func (b *bench) compare(f *flood, d time.Duration, theirs, weir []*service, attack func(name string, targets []*service) (table.Row, error)) ([]table.Row, error) {
+	peer, err := attack("envoyproxy/ratelimit, "+f.name, theirs)
+	if err != nil || b.PeersOnly {
+		return []table.Row{peer}, err
+	}
+	row, err := attack("Weir, "+f.name, weir)
+	row.Peer, row.Target = peer.Value, table.Target{Kind: table.AtMost, Bound: f.bound(d)}
+	return []table.Row{peer, row}, err
 }
 
 // bound is the most calls per second and replica: ten, and the slow start of each

@@ -28,21 +28,13 @@ func (b *bench) failover(ctx context.Context) ([]table.Section, error) {
 	}
 	defer stop(theirs, weir)
 	for _, f := range floods()[:2] {
-		peer, err := b.attackAcross(ctx, c, "envoyproxy/ratelimit, "+f.name, f, theirs)
+		rows, err := b.compare(&f, 3*b.plan.attack, theirs, weir, func(name string, targets []*service) (table.Row, error) {
+			return b.attackAcross(ctx, c, name, f, targets)
+		})
 		if err != nil {
 			return nil, err
 		}
-		s.Rows = append(s.Rows, peer)
-		if b.PeersOnly {
-			continue
-		}
-		row, err := b.attackAcross(ctx, c, "Weir, "+f.name, f, weir)
-		if err != nil {
-			return nil, err
-		}
-		row.Peer = peer.Value
-		row.Target = table.Target{Kind: table.AtMost, Bound: f.bound(3 * b.plan.attack)}
-		s.Rows = append(s.Rows, row)
+		s.Rows = append(s.Rows, rows...)
 	}
 	return []table.Section{s}, nil
 }
