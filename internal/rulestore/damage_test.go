@@ -201,11 +201,11 @@ func TestRefused(t *testing.T) {
 		agent.Start()
 		return use(t, agent)
 	}
-	refused := func(t *testing.T, s *Store, code int, says string) {
+	refused := func(t *testing.T, s *Store, code int, want string) {
 		t.Helper()
 		_, err := s.Apply(within(t), document(1), by("begin"))
-		if r := new(discovery.RefusedError); !errors.As(err, &r) || r.Code != code || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "nothing was changed") {
-			t.Errorf("%v; want %d and %q", err, code, says)
+		if r := new(discovery.RefusedError); !errors.As(err, &r) || r.Code != code || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nothing was changed") {
+			t.Errorf("%v; want %d and %q", err, code, want)
 		}
 	}
 	t.Run("token", func(t *testing.T) {

@@ -64,8 +64,8 @@ func TestRevision(t *testing.T) {
 				if set.Revision != s.want {
 					t.Errorf("step %d: revision %d, want %d", i, set.Revision, s.want)
 				}
-				if said := log.String(); strings.Contains(said, "level=WARN") != (s.warns != "") || !strings.Contains(said, s.warns) {
-					t.Errorf("step %d: said %q, want %q", i, said, s.warns)
+				if logged := log.String(); strings.Contains(logged, "level=WARN") != (s.warns != "") || !strings.Contains(logged, s.warns) {
+					t.Errorf("step %d: logged %q, want %q", i, logged, s.warns)
 				}
 			}
 		})

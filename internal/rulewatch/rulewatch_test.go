@@ -59,8 +59,8 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.log.Write(p)
 }
 
-// said returns what was logged since the last call.
-func (w *watched) said() string {
+// logged returns what was logged since the last call.
+func (w *watched) logged() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.log.Reset()
@@ -98,7 +98,7 @@ func follow(t *testing.T, path string, run func(w *watched, pass func())) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); _ = w.watcher.Run(ctx, w.reload) }()
-		w.said()
+		w.logged()
 		run(w, func() { time.Sleep(2 * time.Second); synctest.Wait() })
 		cancel()
 		<-done
@@ -110,7 +110,7 @@ func temporary(t *testing.T) string { return filepath.Join(t.TempDir(), "rules.y
 func TestChangeComesIntoForce(t *testing.T) {
 	follow(t, temporary(t), func(w *watched, pass func()) {
 		pass()
-		if len(w.applied) != 1 || w.said() != "" {
+		if len(w.applied) != 1 || w.logged() != "" {
 			t.Fatalf("a file that stays the same was applied %d times", len(w.applied))
 		}
 		w.write(second)
@@ -121,7 +121,7 @@ func TestChangeComesIntoForce(t *testing.T) {
 		}
 		w.write("# the same\n" + second)
 		pass()
-		if !strings.Contains(w.said(), "mean the same") || w.metric(`weir_rules_reloads_total{result="applied"} 3`) {
+		if !strings.Contains(w.logged(), "mean the same") || w.metric(`weir_rules_reloads_total{result="applied"} 3`) {
 			t.Errorf("rules that mean the same count as others")
 		}
 		if n := len(w.applied); n != 3 || w.applied[2].Version != w.applied[1].Version || w.applied[2].Revision <= w.applied[1].Revision {
@@ -148,15 +148,15 @@ func TestChangeThatKeepsSizeAndTime(t *testing.T) {
 	})
 }
 
-// A mistake is told once, each by itself, and the rules in force stay.
+// A mistake is logged once, each by itself, and the rules in force stay.
 func TestMistakesAreToldOnce(t *testing.T) {
 	follow(t, temporary(t), func(w *watched, pass func()) {
 		w.write(wrong)
 		pass()
 		pass()
-		said := w.said()
-		if strings.Count(said, "colour") != 1 || strings.Count(said, "moon") != 1 || !strings.Contains(said, w.path+":1:") {
-			t.Errorf("said %s", said)
+		logged := w.logged()
+		if strings.Count(logged, "colour") != 1 || strings.Count(logged, "moon") != 1 || !strings.Contains(logged, w.path+":1:") {
+			t.Errorf("logged %s", logged)
 		}
 		if len(w.applied) != 1 || !w.metric("weir_rules_config_ok 0") || !w.metric(`weir_rules_reloads_total{result="refused"} 1`) {
 			t.Errorf("applied %d times", len(w.applied))
@@ -164,8 +164,8 @@ func TestMistakesAreToldOnce(t *testing.T) {
 		w.reload <- os.Interrupt
 		synctest.Wait()
 		pass()
-		if said := w.said(); strings.Count(said, "moon") != 1 {
-			t.Errorf("after a signal: %s, want the mistakes again", said)
+		if logged := w.logged(); strings.Count(logged, "moon") != 1 {
+			t.Errorf("after a signal: %s, want the mistakes again", logged)
 		}
 		w.write(first)
 		pass()
@@ -182,8 +182,8 @@ func TestFileGoesAndComesBack(t *testing.T) {
 		}
 		pass()
 		pass()
-		if said := w.said(); strings.Count(said, "cannot be used") != 1 || !w.metric("weir_rules_config_ok 0") {
-			t.Errorf("said %s", said)
+		if logged := w.logged(); strings.Count(logged, "cannot be used") != 1 || !w.metric("weir_rules_config_ok 0") {
+			t.Errorf("logged %s", logged)
 		}
 		if err := os.Rename(w.path+".away", w.path); err != nil {
 			t.Fatal(err)
@@ -196,22 +196,22 @@ func TestFileGoesAndComesBack(t *testing.T) {
 }
 
 // Rules that cannot be put in force are as good as a mistake, but what refuses them
-// may change: they are tried again, and told once.
+// may change: they are tried again, and logged once.
 func TestRefusedByTheService(t *testing.T) {
 	follow(t, temporary(t), func(w *watched, pass func()) {
 		w.answer(errors.New("too large"))
 		w.write(second)
 		pass()
 		pass()
-		if said := w.said(); strings.Count(said, "too large") != 1 || len(w.applied) < 3 || !w.metric("weir_rules_config_ok 0") {
-			t.Errorf("applied %d times; said %s", len(w.applied), said)
+		if logged := w.logged(); strings.Count(logged, "too large") != 1 || len(w.applied) < 3 || !w.metric("weir_rules_config_ok 0") {
+			t.Errorf("applied %d times; logged %s", len(w.applied), logged)
 		}
 		w.answer(nil)
 		pass()
 		tries := len(w.applied)
 		pass()
-		if said := w.said(); len(w.applied) != tries || strings.Count(said, "in force") != 1 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_reloads_total{result="refused"} 1`) {
-			t.Errorf("applied %d times, then %d; said %s", tries, len(w.applied), said)
+		if logged := w.logged(); len(w.applied) != tries || strings.Count(logged, "in force") != 1 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_reloads_total{result="refused"} 1`) {
+			t.Errorf("applied %d times, then %d; logged %s", tries, len(w.applied), logged)
 		}
 	})
 }

@@ -180,83 +180,83 @@ func TestMistakes(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		file string
-		says []string
+		want []string
 	}{
-		"unknown field":   {file: "max_key: 3\n", says: []string{"region.yaml:1: max_key: is not a field", "max_keys"}},
-		"config in file":  {file: "config: x\n", says: []string{"config: is not a field"}},
-		"wrong type":      {file: "\nmax_keys: many\n", says: []string{"region.yaml:2: max_keys:", "many"}},
-		"two mistakes":    {file: "max_keys: x\nreplicas: y\n", says: []string{":1: max_keys", ":2: replicas"}},
-		"twice":           {file: "front: on\nfront: off\n", says: []string{":2: front: is given twice"}},
-		"a list":          {file: "listen: [a, b]\n", says: []string{"listen: must be a single value"}},
-		"nothing":         {file: "listen:\n", says: []string{"listen: must be a single value"}},
-		"not fields":      {file: "- a\n", says: []string{"must be fields with values"}},
-		"not YAML":        {file: "a: b: c\n", says: []string{"region.yaml"}},
-		"size":            {file: "max_memory: 1 TB\n", says: []string{"max_memory", "512MiB"}},
-		"range in file":   {file: "max_keys: 0\n", says: []string{"max_keys: 0 must be 1 to 1000000000"}},
-		"address":         {args: []string{"--listen", "8080"}, says: []string{"listen", "host:port"}},
-		"admin address":   {args: []string{"--admin-listen", "localhost:"}, says: []string{"admin_listen"}},
-		"replicas":        {args: []string{"--replicas", "0"}, says: []string{"replicas: 0 must be 1"}},
-		"memory":          {args: []string{"--max-memory", "1kB"}, says: []string{"max_memory"}},
-		"holders":         {args: []string{"--max-holders", "-1"}, says: []string{"--max-holders"}},
-		"streams":         {args: []string{"--max-streams", "0"}, says: []string{"max_streams"}},
-		"header timeout":  {args: []string{"--header-timeout", "1ms"}, says: []string{"header_timeout: 1ms must be 100ms to 1m0s"}},
-		"idle timeout":    {args: []string{"--idle-timeout", "2h"}, says: []string{"idle_timeout"}},
-		"drain wait":      {args: []string{"--drain-wait", "1h"}, says: []string{"drain_wait"}},
-		"drain timeout":   {args: []string{"--drain-timeout", "1h"}, says: []string{"drain_timeout"}},
-		"log format":      {args: []string{"--log-format", "xml"}, says: []string{"log_format", `"json" "text"`}},
-		"log level":       {args: []string{"--log-level", "loud"}, says: []string{"log_level"}},
-		"rules":           {args: []string{"--rules", ""}, says: []string{"rules: is missing"}},
-		"front":           {args: []string{"--front", "maybe"}, says: []string{"front", `"auto" "on" "off"`}},
-		"global address":  {args: []string{"--region", "eu", "--global", "a:1,b"}, says: []string{`global: "b" must be host:port`}},
-		"global tls":      {args: []string{"--global", "a:1", "--region", "eu", "--global-tls-ca", "x"}, says: []string{"global_tls: is false"}},
-		"global key":      {args: []string{"--global", "a:1", "--region", "eu", "--global-tls", "--global-tls-key", "x"}, says: []string{"global_tls_cert: goes together"}},
-		"tls key":         {args: []string{"--tls-cert", "x"}, says: []string{"tls_cert: goes together"}},
-		"tls clients":     {args: []string{"--tls-client-ca", "x"}, says: []string{"tls_client_ca: needs tls_cert"}},
-		"tls names":       {args: []string{"--tls-client-san", "x"}, says: []string{"tls_client_san: needs tls_client_ca"}},
-		"no region":       {args: []string{"--global", "a:1"}, says: []string{"region: is missing"}},
-		"long region":     {args: []string{"--region", strings.Repeat("r", 65)}, says: []string{"region: has 65 bytes, at most 64"}},
-		"consul address":  {args: []string{"--region", "eu", "--consul", "a"}, says: []string{`consul: "a" must be host:port`}},
-		"consul primary":  {args: []string{"--consul-primary", "dc1"}, says: []string{"consul: is missing, but consul_* is set"}},
-		"consul tls":      {args: []string{"--region", "eu", "--consul", "a:1", "--consul-tls-ca", "x"}, says: []string{"consul_tls: is false"}},
-		"consul key":      {args: []string{"--region", "eu", "--consul", "a:1", "--consul-tls", "--consul-tls-key", "x"}, says: []string{"consul_tls_cert: goes together"}},
-		"consul region":   {args: []string{"--consul", "a:1"}, says: []string{"region: is missing; with consul"}},
-		"rules in consul": {args: []string{"--rules", "consul:"}, says: []string{"consul: is missing; rules: consul: needs its agent"}},
-		"rules behind":    {args: []string{"--rules", "consul:dc1"}, says: []string{`rules: "consul:dc1" has something behind consul:`, "--consul-primary"}},
-		"rules copy":      {args: []string{"--rules-copy", "x"}, says: []string{"rules_copy: is for rules in Consul"}},
-		"no rules copy":   {args: []string{"--rules-copy", ""}, says: []string{"rules_copy: is empty"}},
-		"advertise":       {args: []string{"--region", "eu", "--consul", "a:1", "--advertise", "b:c"}, says: []string{`advertise: "b:c" must be host:port with a number`}},
-		"advertise alone": {args: []string{"--advertise", "b:1"}, says: []string{"consul: is missing"}},
-		"redis address":   {args: []string{"--redis", "a:1,b"}, says: []string{`redis: "b" must be host:port`}},
-		"redis mode":      {args: []string{"--redis", "a:1", "--redis-mode", "x"}, says: []string{`redis_mode: "x"`}},
-		"redis single":    {args: []string{"--redis", "a:1,b:1", "--redis-mode", "single"}, says: []string{"redis_mode: single is for one address"}},
-		"redis sentinel":  {args: []string{"--redis", "a:1", "--redis-mode", "sentinel"}, says: []string{"redis_sentinel_master"}},
-		"redis watchers":  {args: []string{"--redis", "a:1", "--redis-sentinel-username", "x"}, says: []string{"redis_sentinel_username", "sentinel only"}},
-		"redis nowhere":   {args: []string{"--redis-password-file", "x"}, says: []string{"redis: is missing"}},
-		"redis tls":       {args: []string{"--redis", "a:1", "--redis-tls-ca", "x"}, says: []string{"redis_tls: is false"}},
-		"redis key":       {args: []string{"--redis", "a:1", "--redis-tls", "--redis-tls-key", "x"}, says: []string{"redis_tls_cert: goes together"}},
-		"redis timeout":   {args: []string{"--redis", "a:1", "--redis-timeout", "1m"}, says: []string{"redis_timeout: 1m0s must be"}},
-		"redis lanes":     {args: []string{"--redis", "a:1", "--redis-lanes", "0"}, says: []string{"redis_lanes"}},
-		"redis queue":     {args: []string{"--redis", "a:1", "--redis-queue", "0"}, says: []string{"redis_queue"}},
-		"rls listen":      {args: []string{"--rls-listen", "x"}, says: []string{"rls_listen"}},
-		"rls client ca":   {args: []string{"--rls-tls-client-ca", "x"}, says: []string{"rls_tls_client_ca: needs"}},
-		"rls client san":  {args: []string{"--rls-client-san", "x"}, says: []string{"rls_client_san: needs rls_tls_client_ca"}},
-		"rls key":         {args: []string{"--rls-tls-key", "x"}, says: []string{"rls_tls_cert: goes together"}},
-		"rls age":         {args: []string{"--rls-max-connection-age", "1ms"}, says: []string{"rls_max_connection_age"}},
-		"rls budget":      {args: []string{"--rls-budget", "0"}, says: []string{"rls_budget: 0s must be 1ms"}},
-		"consistency":     {args: []string{"--ratelimit-consistency", "x"}, says: []string{"ratelimit_consistency"}},
-		"on failure":      {args: []string{"--ratelimit-on-failure", "x"}, says: []string{"ratelimit_on_failure"}},
-		"descriptors":     {args: []string{"--rules", "", "--ratelimit-config", "x", "--descriptors", "y"}, says: []string{"descriptors: needs rules"}},
-		"unknown flag":    {args: []string{"--nosuch"}, says: []string{"--nosuch"}},
-		"file is missing": {args: []string{"--config", "nosuch.yaml"}, says: []string{"nosuch.yaml"}},
+		"unknown field":   {file: "max_key: 3\n", want: []string{"region.yaml:1: max_key: is not a field", "max_keys"}},
+		"config in file":  {file: "config: x\n", want: []string{"config: is not a field"}},
+		"wrong type":      {file: "\nmax_keys: many\n", want: []string{"region.yaml:2: max_keys:", "many"}},
+		"two mistakes":    {file: "max_keys: x\nreplicas: y\n", want: []string{":1: max_keys", ":2: replicas"}},
+		"twice":           {file: "front: on\nfront: off\n", want: []string{":2: front: is given twice"}},
+		"a list":          {file: "listen: [a, b]\n", want: []string{"listen: must be a single value"}},
+		"nothing":         {file: "listen:\n", want: []string{"listen: must be a single value"}},
+		"not fields":      {file: "- a\n", want: []string{"must be fields with values"}},
+		"not YAML":        {file: "a: b: c\n", want: []string{"region.yaml"}},
+		"size":            {file: "max_memory: 1 TB\n", want: []string{"max_memory", "512MiB"}},
+		"range in file":   {file: "max_keys: 0\n", want: []string{"max_keys: 0 must be 1 to 1000000000"}},
+		"address":         {args: []string{"--listen", "8080"}, want: []string{"listen", "host:port"}},
+		"admin address":   {args: []string{"--admin-listen", "localhost:"}, want: []string{"admin_listen"}},
+		"replicas":        {args: []string{"--replicas", "0"}, want: []string{"replicas: 0 must be 1"}},
+		"memory":          {args: []string{"--max-memory", "1kB"}, want: []string{"max_memory"}},
+		"holders":         {args: []string{"--max-holders", "-1"}, want: []string{"--max-holders"}},
+		"streams":         {args: []string{"--max-streams", "0"}, want: []string{"max_streams"}},
+		"header timeout":  {args: []string{"--header-timeout", "1ms"}, want: []string{"header_timeout: 1ms must be 100ms to 1m0s"}},
+		"idle timeout":    {args: []string{"--idle-timeout", "2h"}, want: []string{"idle_timeout"}},
+		"drain wait":      {args: []string{"--drain-wait", "1h"}, want: []string{"drain_wait"}},
+		"drain timeout":   {args: []string{"--drain-timeout", "1h"}, want: []string{"drain_timeout"}},
+		"log format":      {args: []string{"--log-format", "xml"}, want: []string{"log_format", `"json" "text"`}},
+		"log level":       {args: []string{"--log-level", "loud"}, want: []string{"log_level"}},
+		"rules":           {args: []string{"--rules", ""}, want: []string{"rules: is missing"}},
+		"front":           {args: []string{"--front", "maybe"}, want: []string{"front", `"auto" "on" "off"`}},
+		"global address":  {args: []string{"--region", "eu", "--global", "a:1,b"}, want: []string{`global: "b" must be host:port`}},
+		"global tls":      {args: []string{"--global", "a:1", "--region", "eu", "--global-tls-ca", "x"}, want: []string{"global_tls: is false"}},
+		"global key":      {args: []string{"--global", "a:1", "--region", "eu", "--global-tls", "--global-tls-key", "x"}, want: []string{"global_tls_cert: goes together"}},
+		"tls key":         {args: []string{"--tls-cert", "x"}, want: []string{"tls_cert: goes together"}},
+		"tls clients":     {args: []string{"--tls-client-ca", "x"}, want: []string{"tls_client_ca: needs tls_cert"}},
+		"tls names":       {args: []string{"--tls-client-san", "x"}, want: []string{"tls_client_san: needs tls_client_ca"}},
+		"no region":       {args: []string{"--global", "a:1"}, want: []string{"region: is missing"}},
+		"long region":     {args: []string{"--region", strings.Repeat("r", 65)}, want: []string{"region: has 65 bytes, at most 64"}},
+		"consul address":  {args: []string{"--region", "eu", "--consul", "a"}, want: []string{`consul: "a" must be host:port`}},
+		"consul primary":  {args: []string{"--consul-primary", "dc1"}, want: []string{"consul: is missing, but consul_* is set"}},
+		"consul tls":      {args: []string{"--region", "eu", "--consul", "a:1", "--consul-tls-ca", "x"}, want: []string{"consul_tls: is false"}},
+		"consul key":      {args: []string{"--region", "eu", "--consul", "a:1", "--consul-tls", "--consul-tls-key", "x"}, want: []string{"consul_tls_cert: goes together"}},
+		"consul region":   {args: []string{"--consul", "a:1"}, want: []string{"region: is missing; with consul"}},
+		"rules in consul": {args: []string{"--rules", "consul:"}, want: []string{"consul: is missing; rules: consul: needs its agent"}},
+		"rules behind":    {args: []string{"--rules", "consul:dc1"}, want: []string{`rules: "consul:dc1" has something behind consul:`, "--consul-primary"}},
+		"rules copy":      {args: []string{"--rules-copy", "x"}, want: []string{"rules_copy: is for rules in Consul"}},
+		"no rules copy":   {args: []string{"--rules-copy", ""}, want: []string{"rules_copy: is empty"}},
+		"advertise":       {args: []string{"--region", "eu", "--consul", "a:1", "--advertise", "b:c"}, want: []string{`advertise: "b:c" must be host:port with a number`}},
+		"advertise alone": {args: []string{"--advertise", "b:1"}, want: []string{"consul: is missing"}},
+		"redis address":   {args: []string{"--redis", "a:1,b"}, want: []string{`redis: "b" must be host:port`}},
+		"redis mode":      {args: []string{"--redis", "a:1", "--redis-mode", "x"}, want: []string{`redis_mode: "x"`}},
+		"redis single":    {args: []string{"--redis", "a:1,b:1", "--redis-mode", "single"}, want: []string{"redis_mode: single is for one address"}},
+		"redis sentinel":  {args: []string{"--redis", "a:1", "--redis-mode", "sentinel"}, want: []string{"redis_sentinel_master"}},
+		"redis watchers":  {args: []string{"--redis", "a:1", "--redis-sentinel-username", "x"}, want: []string{"redis_sentinel_username", "sentinel only"}},
+		"redis nowhere":   {args: []string{"--redis-password-file", "x"}, want: []string{"redis: is missing"}},
+		"redis tls":       {args: []string{"--redis", "a:1", "--redis-tls-ca", "x"}, want: []string{"redis_tls: is false"}},
+		"redis key":       {args: []string{"--redis", "a:1", "--redis-tls", "--redis-tls-key", "x"}, want: []string{"redis_tls_cert: goes together"}},
+		"redis timeout":   {args: []string{"--redis", "a:1", "--redis-timeout", "1m"}, want: []string{"redis_timeout: 1m0s must be"}},
+		"redis lanes":     {args: []string{"--redis", "a:1", "--redis-lanes", "0"}, want: []string{"redis_lanes"}},
+		"redis queue":     {args: []string{"--redis", "a:1", "--redis-queue", "0"}, want: []string{"redis_queue"}},
+		"rls listen":      {args: []string{"--rls-listen", "x"}, want: []string{"rls_listen"}},
+		"rls client ca":   {args: []string{"--rls-tls-client-ca", "x"}, want: []string{"rls_tls_client_ca: needs"}},
+		"rls client san":  {args: []string{"--rls-client-san", "x"}, want: []string{"rls_client_san: needs rls_tls_client_ca"}},
+		"rls key":         {args: []string{"--rls-tls-key", "x"}, want: []string{"rls_tls_cert: goes together"}},
+		"rls age":         {args: []string{"--rls-max-connection-age", "1ms"}, want: []string{"rls_max_connection_age"}},
+		"rls budget":      {args: []string{"--rls-budget", "0"}, want: []string{"rls_budget: 0s must be 1ms"}},
+		"consistency":     {args: []string{"--ratelimit-consistency", "x"}, want: []string{"ratelimit_consistency"}},
+		"on failure":      {args: []string{"--ratelimit-on-failure", "x"}, want: []string{"ratelimit_on_failure"}},
+		"descriptors":     {args: []string{"--rules", "", "--ratelimit-config", "x", "--descriptors", "y"}, want: []string{"descriptors: needs rules"}},
+		"unknown flag":    {args: []string{"--nosuch"}, want: []string{"--nosuch"}},
+		"file is missing": {args: []string{"--config", "nosuch.yaml"}, want: []string{"nosuch.yaml"}},
 	} {
 		args := c.args
 		if c.file != "" {
 			args = append(args, "--config", file(t, c.file))
 		}
 		_, err := load(args...)
-		for _, says := range c.says {
-			if err == nil || !strings.Contains(err.Error(), says) {
-				t.Errorf("%s: %v; want %q in it", name, err, says)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v; want %q in it", name, err, want)
 			}
 		}
 	}
@@ -271,9 +271,9 @@ func TestHelp(t *testing.T) {
 	if _, err := Load([]string{"--help"}, &out); !errors.Is(err, settings.ErrHelp) {
 		t.Fatal(err)
 	}
-	for _, says := range []string{"--rules", "--admin-listen", "WEIR_MAX_KEYS", "127.0.0.1:8080"} {
-		if !strings.Contains(out.String(), says) {
-			t.Errorf("help does not mention %s:\n%s", says, &out)
+	for _, want := range []string{"--rules", "--admin-listen", "WEIR_MAX_KEYS", "127.0.0.1:8080"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("help does not mention %s:\n%s", want, &out)
 		}
 	}
 }

@@ -34,7 +34,7 @@ type rawJSON = json.RawMessage
 func TestBadPluginConfiguration(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
-		name, config, says string
+		name, config, want string
 		status             int
 	}{
 		{"not JSON", `{"region_cluster": "weir_region",`, "JSON", 200},
@@ -60,7 +60,7 @@ func TestBadPluginConfiguration(t *testing.T) {
 					t.Errorf("status %d, want %d as before_rules says", got, c.status)
 				}
 			}
-			proc.Eventually(t, 5*time.Second, "the log says "+c.says, func() bool { return strings.Contains(p.Log(), c.says) })
+			proc.Eventually(t, 5*time.Second, "the log says "+c.want, func() bool { return strings.Contains(p.Log(), c.want) })
 			if c.name != "no such cluster" { // which only shows when it is called
 				proc.Eventually(t, 5*time.Second, "config_error is 1", func() bool { return p.Stats(configError)[configError] == 1 })
 				if strings.Contains(p.Log(), "cluster  (") {
@@ -121,7 +121,7 @@ func TestRegionAnswersNonsense(t *testing.T) {
 		name   string
 		answer answer
 		counts string // how the metric of calls counts it
-		says   string // in the log
+		want   string // in the log
 	}{
 		{"no protobuf", raw(200, "\xff\xff\xff\xff not protobuf"), "malformed", "cannot be read"},
 		{"HTML", raw(200, "<html>it works</html>"), "malformed", "cannot be read"},
@@ -147,7 +147,7 @@ func TestRegionAnswersNonsense(t *testing.T) {
 				t.Errorf("on_failure: allow: status %d, want 200", got)
 			}
 			proc.Eventually(t, 10*time.Second, stat+" grows", func() bool { return p.Stats(stat)[stat] > before })
-			proc.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q", c.says), func() bool { return strings.Contains(p.Log(), c.says) })
+			proc.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q", c.want), func() bool { return strings.Contains(p.Log(), c.want) })
 			region.answer.Store(&good)
 			proc.Eventually(t, 10*time.Second, "a good answer counts again", func() bool {
 				return p.Get("/fail-deny", "x-user", time.Now().String()).Status == 200
@@ -196,15 +196,15 @@ func TestRegionOffersBadRules(t *testing.T) {
 	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: region.addr, Plugin: map[string]any{"rules_every_ms": 200}})
 	awaitRules(t, s)
 	p := s.PoPs[0]
-	for _, c := range []struct{ rules, says string }{
+	for _, c := range []struct{ rules, want string }{
 		{`{"rules": [{"name": "fail-deny", "limt": "1/1d"}]}`, "limt"},
 		{`{"rules": [`, "rules of the region"},
 		{`[]`, "rules of the region"},
 	} {
 		bad := []byte(c.rules)
 		region.offers.Store(&bad)
-		proc.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q and config_error is 1 for %s", c.says, c.rules), func() bool {
-			return strings.Contains(p.Log(), c.says) && p.Stats(configError)[configError] == 1
+		proc.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q and config_error is 1 for %s", c.want, c.rules), func() bool {
+			return strings.Contains(p.Log(), c.want) && p.Stats(configError)[configError] == 1
 		})
 		proc.Eventually(t, 10*time.Second, "a request is decided by the good rules", func() bool { // in time, on a busy machine
 			r := p.Get("/fail-deny", "x-user", time.Now().String())

@@ -83,24 +83,24 @@ func (d *demo) start(t *testing.T, env ...string) {
 		}
 	})
 	d.output = bufio.NewScanner(out)
-	var said []string
+	var printed []string
 	for d.output.Scan() {
-		said = append(said, d.output.Text())
+		printed = append(printed, d.output.Text())
 		if strings.HasPrefix(d.output.Text(), "Ctrl-C") {
 			return
 		}
 	}
-	t.Fatalf("the demo did not start:\n%s", strings.Join(said, "\n"))
+	t.Fatalf("the demo did not start:\n%s", strings.Join(printed, "\n"))
 }
 
 // end waits for the end of the demo and returns what it still said.
-func (d *demo) end(t *testing.T) (said string, code int) {
+func (d *demo) end(t *testing.T) (printed string, code int) {
 	t.Helper()
 	for d.output.Scan() {
-		said += d.output.Text() + "\n"
+		printed += d.output.Text() + "\n"
 	}
 	_ = d.cmd.Wait() // the code says how
-	return said, d.cmd.ProcessState.ExitCode()
+	return printed, d.cmd.ProcessState.ExitCode()
 }
 
 // tellsOfRules changes the demo's rules, and waits until it prints what became of them.
@@ -109,16 +109,16 @@ func (d *demo) tellsOfRules(t *testing.T, rules, what string) {
 	if err := os.WriteFile(filepath.Join(d.dir, "envoy", "rules.yaml"), []byte(rules), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	said := make(chan string)
+	printed := make(chan string)
 	go func() {
 		line := ""
 		for !strings.Contains(line, "rules: "+what) && d.output.Scan() {
 			line = d.output.Text()
 		}
-		said <- line
+		printed <- line
 	}()
 	select {
-	case line := <-said:
+	case line := <-printed:
 		if !strings.Contains(line, what) {
 			t.Errorf("the demo ended, and never printed that %q", what)
 		}
@@ -200,8 +200,8 @@ func TestDemo(t *testing.T) {
 	if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT); err != nil { // Ctrl-C
 		t.Fatal(err)
 	}
-	if said, code := d.end(t); code != 0 {
-		t.Errorf("Ctrl-C: exit code %d, %s", code, said)
+	if printed, code := d.end(t); code != 0 {
+		t.Errorf("Ctrl-C: exit code %d, %s", code, printed)
 	}
 	if open := d.listening(); len(open) > 0 {
 		t.Errorf("still listening after Ctrl-C: %v", open)
@@ -221,9 +221,9 @@ func TestDemoWithOtherRulesAndWithoutRegion(t *testing.T) {
 		return do(t, d.pop, http.MethodGet, "/quota", "x-user", "ann").Status == 429
 	})
 	kill(t, d.region)
-	said, code := d.end(t)
-	if code == 0 || !strings.Contains(said, "region has stopped") {
-		t.Errorf("region killed: exit code %d, %s", code, said)
+	printed, code := d.end(t)
+	if code == 0 || !strings.Contains(printed, "region has stopped") {
+		t.Errorf("region killed: exit code %d, %s", code, printed)
 	}
 	if open := d.listening(); len(open) > 0 {
 		t.Errorf("still listening: %v", open)

@@ -29,10 +29,10 @@ func TestSecureRedis(t *testing.T) {
 	flags := func(ca, cert, key string) []string {
 		return []string{"--redis-password-file", password, "--redis-tls", "--redis-tls-ca", ca, "--redis-tls-cert", cert, "--redis-tls-key", key}
 	}
-	refused := func(r *replica, says ...string) {
+	refused := func(r *replica, want ...string) {
 		t.Helper()
 		var text string
-		for _, part := range says {
+		for _, part := range want {
 			proc.Eventually(t, 20*time.Second, r.Name+" says: "+part, func() bool {
 				var status int
 				status, text = r.Ready()

@@ -261,8 +261,8 @@ func (s *split) form() {
 	}
 	for i, n := range s.nodes[3:] {
 		proc.Eventually(s.t, 30*time.Second, n.addr()+" follows its master", func() bool {
-			said, err := s.try(n, "CLUSTER", "REPLICATE", s.nodes[i].id)
-			return err == nil && said == "OK"
+			printed, err := s.try(n, "CLUSTER", "REPLICATE", s.nodes[i].id)
+			return err == nil && printed == "OK"
 		})
 	}
 	for _, n := range s.nodes {

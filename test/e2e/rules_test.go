@@ -57,7 +57,7 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 		spends(t, 20, func() int64 { return spend("ann") })
 	})
 	t.Run("bad rules are refused", func(t *testing.T) {
-		for _, bad := range []struct{ rules, says string }{
+		for _, bad := range []struct{ rules, want string }{
 			{"rules: [", "rules.yaml:1"},
 			{"", "rules"},
 			{strings.ReplaceAll(quota(1), "limit:", "limits:"), "rules[0].limits"},
@@ -69,9 +69,9 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 		} {
 			before := len(s.Region.Log())
 			s.Region.SetRules(bad.rules)
-			proc.Eventually(t, 10*time.Second, fmt.Sprintf("the region says %q of:\n%s", bad.says, bad.rules), func() bool {
-				said := s.Region.Log()[before:]
-				return strings.Contains(said, "rules.yaml") && strings.Contains(said, bad.says)
+			proc.Eventually(t, 10*time.Second, fmt.Sprintf("the region says %q of:\n%s", bad.want, bad.rules), func() bool {
+				printed := s.Region.Log()[before:]
+				return strings.Contains(printed, "rules.yaml") && strings.Contains(printed, bad.want)
 			})
 		}
 		time.Sleep(time.Second)                             // longer than PoPs take to fetch

@@ -38,7 +38,7 @@ func TestBadInput(t *testing.T) {
 	envoy := map[string]string{"uri": "https://programs/envoy", "sha256": "1"}
 	for name, input := range map[string]struct {
 		variables map[string]any
-		says      map[string]string // what is wrong: the message
+		messages  map[string]string // what is wrong: the message
 	}{
 		"of the example and its region": {map[string]any{
 			"aws_region": "eu-central-9", "pops": map[string]any{"min": 0}, "upstreams": []string{},
@@ -71,7 +71,7 @@ func TestBadInput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out := plan(t, input.variables)
-			for wrong, want := range input.says {
+			for wrong, want := range input.messages {
 				if !strings.Contains(out, want) {
 					t.Errorf("%s: no %q in\n%s", wrong, want, out)
 				}
