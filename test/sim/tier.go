@@ -236,6 +236,27 @@ func (l *life) holds(u lot) {
 	}
 }
 
+// sends makes a call of the tier above, which gives back what it names.
+func (l *life) sends(c *call) {
+	l.tier.w.ref.sent(c)
+	for i := range c.items {
+		if back := c.items[i].back(); back.units > 0 {
+			l.hands(back)
+		}
+	}
+	c.link.send(c)
+}
+
+// receives notes the answer of the tier above.
+func (l *life) receives(c *call) {
+	for i := range c.items {
+		if got := c.items[i].granted(); got.units > 0 {
+			l.gets(got, c.items[i].stamp)
+		}
+	}
+	l.tier.w.mail.stirred = true
+}
+
 // gets notes what the tier above has granted.
 func (l *life) gets(u lot, s stamp) {
 	l.holds(u)
@@ -278,24 +299,11 @@ func (u *uplink) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease
 			u.w.ref.lostReply(c)
 			return
 		}
-		for i := range c.items {
-			if got := c.items[i].granted(); got.units > 0 {
-				u.of.gets(got, c.items[i].stamp)
-			}
-		}
-		u.w.mail.stirred = true
+		u.of.receives(c)
 		answer <- c.items
 	}
 	want := asks[0].Want
-	u.w.mail.post(post{name: "link " + u.from, key: keyOf(&asks[0]).String(), n: uint64(want.Want), m: uint64(want.Unused), do: func() {
-		u.w.ref.sent(c)
-		for i := range c.items {
-			if back := c.items[i].back(); back.units > 0 {
-				u.of.hands(back)
-			}
-		}
-		u.send(c)
-	}})
+	u.w.mail.post(post{name: "link " + u.from, key: keyOf(&asks[0]).String(), n: uint64(want.Want), m: uint64(want.Unused), do: func() { u.of.sends(c) }})
 	select {
 	case items := <-answer:
 		for i := range grants {

@@ -35,13 +35,7 @@ func (u *wired) RoundTrip(r *http.Request) (*http.Response, error) {
 		c := &call{link: u.link, ctx: context.Background(), items: u.w.items(m.Wants)}
 		c.serve = func(c *call, by *life) bool { return by.serves(c, r.URL.Path, timeout, body) }
 		c.arrive = func(c *call) { u.arrive(r.Context(), c, answer) }
-		u.w.ref.sent(c)
-		for i := range c.items {
-			if back := c.items[i].back(); back.units > 0 {
-				u.of.hands(back)
-			}
-		}
-		u.send(c)
+		u.of.sends(c)
 	}})
 	select {
 	case body := <-answer:
@@ -58,12 +52,7 @@ func (u *wired) arrive(ctx context.Context, c *call, answer chan<- []byte) {
 		return
 	}
 	u.of.tier.share.hears()
-	for i := range c.items {
-		if got := c.items[i].granted(); got.units > 0 {
-			u.of.gets(got, c.items[i].stamp)
-		}
-	}
-	u.w.mail.stirred = true
+	u.of.receives(c)
 	answer <- c.body
 }
 
