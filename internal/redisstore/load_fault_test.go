@@ -70,8 +70,8 @@ func keysOf(p *limiter.Policy, prefix string, shares, each int) (all []*counter)
 	left := slices.Repeat([]int{each}, shares)
 	for i := 0; slices.Max(left) > 0; i++ {
 		key := fmt.Sprintf("%s-%d", prefix, i)
-		slot := redistest.Slot("{" + p.Rule + ":" + key + "}")
-		if share := slot * shares / redistest.Slots; left[share] > 0 {
+		slot := redistest.HashSlot("{" + p.Rule + ":" + key + "}")
+		if share := slot * shares / redistest.HashSlots; left[share] > 0 {
 			left[share]--
 			all = append(all, &counter{policy: p, key: key, slot: slot})
 		}

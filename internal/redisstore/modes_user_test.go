@@ -42,7 +42,7 @@ func TestLeastRights(t *testing.T) {
 	}
 	askAround(ctx, t, s)
 	moving := exactly("moving", limit.Spec{Algorithm: limit.FixedWindow, Count: 40, Period: limit.Day})
-	slot := redistest.Slot("weir:{moving:k}")
+	slot := redistest.HashSlot("weir:{moving:k}")
 	to := c.Nodes[0]
 	if to == c.OwnerOf(slot) {
 		to = c.Nodes[1]

@@ -84,7 +84,7 @@ func TestSlotOf(t *testing.T) {
 		for i := range key {
 			key[i] = "{}ab\x00\xff"[rand.N(6)]
 		}
-		if got, want := int(hashSlotOf(string(key))), redistest.Slot(string(key)); got != want {
+		if got, want := int(hashSlotOf(string(key))), redistest.HashSlot(string(key)); got != want {
 			t.Fatalf("%q: %d, want %d", key, got, want)
 		}
 	}

@@ -73,7 +73,7 @@ func TestMasterHangsSeenFromTheEdge(t *testing.T) {
 	hung, theirs, others := c.Nodes[0], []string{}, []string{}
 	for i := range 90 {
 		user := fmt.Sprint("user-", i)
-		exact, leased := redistest.Slot("weir:{exact:"+user+"}"), redistest.Slot("weir:{leased:"+user+"}")
+		exact, leased := redistest.HashSlot("weir:{exact:"+user+"}"), redistest.HashSlot("weir:{leased:"+user+"}")
 		switch a, b := c.OwnerOf(exact) == hung, c.OwnerOf(leased) == hung; {
 		case a && b:
 			theirs = append(theirs, user)

@@ -195,13 +195,13 @@ func (s *split) eachByOnFailure(spent string) {
 }
 
 // serves says whether the node has a slot, as the cluster begins.
-func (n *clusterNode) serves(slot int) bool { return slot < redistest.Slots/3 }
+func (n *clusterNode) serves(slot int) bool { return slot < redistest.HashSlots/3 }
 
 // keys are so many keys whose slots are wanted in each of rules.
 func (s *split) keys(prefix string, rules []string, wanted func(slot int) bool, n int) (keys []string) {
 	for i := 0; len(keys) < n; i++ {
 		key := fmt.Sprintf("%s-%d", prefix, i)
-		if !slices.ContainsFunc(rules, func(rule string) bool { return !wanted(redistest.Slot("weir:{" + rule + ":" + key + "}")) }) {
+		if !slices.ContainsFunc(rules, func(rule string) bool { return !wanted(redistest.HashSlot("weir:{" + rule + ":" + key + "}")) }) {
 			keys = append(keys, key)
 		}
 	}
@@ -251,7 +251,7 @@ func (s *split) form() {
 	for i, n := range s.nodes {
 		s.redis(n, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		if i < 3 {
-			s.redis(n, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*redistest.Slots/3), strconv.Itoa((i+1)*redistest.Slots/3-1))
+			s.redis(n, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*redistest.HashSlots/3), strconv.Itoa((i+1)*redistest.HashSlots/3-1))
 		}
 	}
 	for i, n := range s.nodes {

@@ -10,8 +10,8 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Slots is how many hash slots a cluster has.
-const Slots = 16384
+// HashSlots is how many hash slots a cluster has.
+const HashSlots = 16384
 
 // Cluster is a Redis Cluster. Its methods fail the test where they cannot do what
 // they say; they may be called from one goroutine at a time.
@@ -42,7 +42,7 @@ func StartCluster(t proc.T, masters, replicasEach int, opts ...Option) *Cluster 
 	for i, n := range c.Nodes {
 		n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1) // spares the nodes to settle it later
 		if i < masters {
-			n.Do("CLUSTER", "ADDSLOTSRANGE", i*Slots/masters, (i+1)*Slots/masters-1)
+			n.Do("CLUSTER", "ADDSLOTSRANGE", i*HashSlots/masters, (i+1)*HashSlots/masters-1)
 		}
 	}
 	c.meet()
@@ -235,7 +235,7 @@ func (c *Cluster) Masters() []*Server {
 // MasterOf is who has a key.
 func (c *Cluster) MasterOf(key string) *Server {
 	c.t.Helper()
-	return c.OwnerOf(Slot(key))
+	return c.OwnerOf(HashSlot(key))
 }
 
 // OwnerOf is who has a slot.
@@ -303,9 +303,9 @@ func (c *Cluster) AwaitMaster(slot int, lost *Server) *Server {
 	return owner
 }
 
-// Slot is the hash slot of a key: CRC16 (XMODEM) of what is between the first
+// HashSlot is the hash slot of a key: CRC16 (XMODEM) of what is between the first
 // braces that hold anything, or of all of it. See the cluster specification.
-func Slot(key string) int {
+func HashSlot(key string) int {
 	if _, rest, found := strings.Cut(key, "{"); found {
 		if tag, _, closed := strings.Cut(rest, "}"); closed && tag != "" {
 			key = tag
@@ -322,5 +322,5 @@ func Slot(key string) int {
 			}
 		}
 	}
-	return int(crc) % Slots
+	return int(crc) % HashSlots
 }

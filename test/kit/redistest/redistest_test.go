@@ -51,8 +51,8 @@ func TestServer(t *testing.T) {
 func TestSlot(t *testing.T) {
 	s := StartCluster(t, 1, 0).Nodes[0]
 	for _, key := range []string{"", "a", "123456789", "{a}b", "x{a}b", "x{}b", "x{", "x}{y}", "weir:{r:k%7D}:0"} {
-		if got, want := int64(Slot(key)), s.Do("CLUSTER", "KEYSLOT", key); got != want {
-			t.Errorf("Slot(%q) = %d, Redis says %v", key, got, want)
+		if got, want := int64(HashSlot(key)), s.Do("CLUSTER", "KEYSLOT", key); got != want {
+			t.Errorf("HashSlot(%q) = %d, Redis says %v", key, got, want)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestCluster(t *testing.T) {
 	lost.Do("WAIT", 1, 1000)
 
 	lost.Kill()
-	next := c.AwaitMaster(Slot(key), lost)
+	next := c.AwaitMaster(HashSlot(key), lost)
 	if got := next.Do("GET", key); got != "1" {
 		t.Errorf("the promoted replica has %v", got)
 	}
@@ -93,7 +93,7 @@ func TestMigrate(t *testing.T) {
 		from.Do("SET", fmt.Sprintf("{a}%d", i), i)
 	}
 	var steps []Step
-	c.Migrate(Slot("a"), to, func(s Step) {
+	c.Migrate(HashSlot("a"), to, func(s Step) {
 		steps = append(steps, s)
 		_, err := from.Try("GET", "{a}9999")
 		want := "ASK"

@@ -62,7 +62,7 @@ func TestClusterWithTLSAndPassword(t *testing.T) {
 	if to == from {
 		to = c.Masters()[1]
 	}
-	c.Migrate(Slot("a"), to, nil)
+	c.Migrate(HashSlot("a"), to, nil)
 	if got := to.Do("GET", "a"); got != "1" {
 		t.Errorf("moved, it is %v", got)
 	}

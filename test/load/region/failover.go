@@ -70,7 +70,7 @@ func (b *bench) attackAcross(ctx context.Context, c *cluster, name string, f flo
 	got := <-flooded
 	counted.read()
 	if lost != nil {
-		c.AwaitMaster(redistest.Slot(key), lost)
+		c.AwaitMaster(redistest.HashSlot(key), lost)
 		lost.Restart()
 		c.Await()
 	}
