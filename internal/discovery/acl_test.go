@@ -84,13 +84,13 @@ func (s *secured) with(rules string) (*Agent, *consulLog) {
 }
 
 // awaitError waits until a task has logged this error.
-func (l *consulLog) awaitError(t *testing.T, task, says string) {
+func (l *consulLog) awaitError(t *testing.T, task, message string) {
 	t.Helper()
-	proc.Await(t, time.Minute, task+" reports "+says, func() string {
+	proc.Await(t, time.Minute, task+" reports "+message, func() string {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for line := range strings.Lines(l.text.String()) {
-			if strings.Contains(line, "task="+task) && strings.Contains(line, says) {
+			if strings.Contains(line, "task="+task) && strings.Contains(line, message) {
 				return ""
 			}
 		}
@@ -128,13 +128,13 @@ func TestPolicies(t *testing.T) {
 	found.await(t, "127.0.0.1:8090")
 	s.Servers[0].AwaitStatus(service, passing)
 
-	for _, c := range []struct{ right, task, says string }{
+	for _, c := range []struct{ right, task, message string }{
 		{`service "weir-regional" { policy = "write" }`, "register", "lacks permission 'service:write' on \\\"weir-regional\\\""},
 		{`service "weir-global" { policy = "read" }`, "aggregators", "the token lacks service:read on \\\"weir-global\\\""},
 		{`node_prefix "" { policy = "read" }`, "replicas", "or node:read"},
 	} {
 		_, log, _ := start(without(t, rules, c.right))
-		log.awaitError(t, c.task, c.says)
+		log.awaitError(t, c.task, c.message)
 	}
 	nobody, log := s.with(without(t, policy(t, "weir-global"), `service "weir-global" { policy = "write" }`))
 	startGlobal(t, nobody)

@@ -39,7 +39,7 @@ func New(cfg Config, r *telemetry.Registry, log *slog.Logger) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consul: %w", err)
 	}
-	return &Agent{client: client, log: log, ok: r.Gauges("weir_consul_ok", "1 while Consul does what it is asked for: register this replica, list the aggregators or the replicas of the region, or tell the rules.", "task")}, nil
+	return &Agent{client: client, log: log, ok: r.Gauges("weir_consul_ok", "1 while Consul does what it is asked for: register this replica, list the aggregators or the replicas of the region, or return the rules.", "task")}, nil
 }
 
 // The longest and the shortest time between tries while Consul is away.

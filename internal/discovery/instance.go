@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// instanceMeta is the meta field that tells apart processes with one id.
+// instanceMeta is the meta field that distinguishes processes with one id.
 const instanceMeta = "instance"
 
 // newInstance names a process. Names are in the order in which processes of a machine started.

@@ -94,21 +94,21 @@ func (r *Registration) Changed() {
 	}
 }
 
-// Update tells the agent what the replica is now. It takes at most callTime, and a call that
+// Update reports to the agent what the replica is now. It takes at most callTime, and a call that
 // is under way as long again.
 func (r *Registration) Update(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	limited, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	if err := r.tell(limited); ctx.Err() == nil {
+	if err := r.refresh(limited); ctx.Err() == nil {
 		r.task.note(err)
 	}
 }
 
-// tell renews the check. It registers the replica before that if the agent does not have
+// refresh renews the check. It registers the replica before that if the agent does not have
 // it, or has it with an earlier revision. The caller holds mu.
-func (r *Registration) tell(ctx context.Context) error {
+func (r *Registration) refresh(ctx context.Context) error {
 	if err := r.share(ctx); err != nil {
 		return err
 	}

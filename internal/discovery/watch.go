@@ -86,7 +86,7 @@ func blocking(ctx context.Context, datacenter string, index uint64) (*api.QueryO
 }
 
 // ask waits for an answer with another index. Without a leader Consul answers with an error.
-// (meta.KnownLeader does not tell: it is false in answers that come from an agent's stream.)
+// (meta.KnownLeader does not show it: it is false in answers that come from an agent's stream.)
 func (w *Watch) ask(ctx context.Context, index uint64) (addresses []string, next uint64, err error) {
 	o, cancel := blocking(ctx, w.which.Datacenter, index)
 	defer cancel()

@@ -11,11 +11,11 @@ import (
 func TestBreaker(t *testing.T) {
 	const jitter = 100 // percent
 	type step struct {
-		at     lease.Millis
-		do     string // begin, report, late (one that began at begin), probe, probed
-		tell   outcome
-		want   bool // of report, late and probe
-		isOpen bool // after it
+		at      lease.Millis
+		do      string // begin, report, late (one that began at begin), probe, probed
+		outcome outcome
+		want    bool // of report, late and probe
+		isOpen  bool // after it
 	}
 	for name, steps := range map[string][]step{
 		"answers": {
@@ -86,13 +86,13 @@ func TestBreaker(t *testing.T) {
 				case "begin":
 					began = b.generation
 				case "report":
-					got = b.report(b.generation, s.tell, now, jitter)
+					got = b.report(b.generation, s.outcome, now, jitter)
 				case "late":
-					got = b.report(began, s.tell, now, jitter)
+					got = b.report(began, s.outcome, now, jitter)
 				case "probe":
 					got = b.probe(now)
 				case "probed":
-					b.probed(s.tell, now, jitter)
+					b.probed(s.outcome, now, jitter)
 				}
 				if got != s.want || b.Open != s.isOpen {
 					t.Fatalf("step %d, %s at %v: %v, open %v; want %v, %v", i, s.do, now, got, b.Open, s.want, s.isOpen)

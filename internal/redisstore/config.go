@@ -49,7 +49,7 @@ const (
 	DefaultQueue   = 4096
 )
 
-// Config says where Redis is and how it is used.
+// Config is where Redis is and how it is used.
 type Config struct {
 	// Addrs are host:port, the port a number, of the server, of seeds of the
 	// cluster, or of the sentinels; at least one. They are resolved again for each

@@ -14,8 +14,8 @@ import (
 // unavailable, which is counted and told with its name, and no other key is.
 func TestForeignValue(t *testing.T) {
 	server := redistest.Start(t)
-	var said notes
-	s := start(t, Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&said, nil))})
+	var logged notes
+	s := start(t, Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&logged, nil))})
 	p := fixedPolicy(t, "r", 10)
 	name := string(script.AppendKey(nil, p, []byte("theirs")))
 	value := "\x21" + strings.Repeat("x", 40) // of layout 2
@@ -29,7 +29,7 @@ func TestForeignValue(t *testing.T) {
 	if st := s.Stats(); st.Unavailable[Foreign] != 10 || st.Open != 0 || server.Do("GET", name) != value {
 		t.Errorf("%d unavailable, %d breakers open, value %q", st.Unavailable[Foreign], st.Open, server.Do("GET", name))
 	}
-	if log := said.String(); strings.Count(log, "theirs") != 1 {
+	if log := logged.String(); strings.Count(log, "theirs") != 1 {
 		t.Errorf("said %q, want the key once", log)
 	}
 }

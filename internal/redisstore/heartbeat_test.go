@@ -16,8 +16,8 @@ import (
 func TestCensus(t *testing.T) {
 	const missed = -1
 	type beat struct {
-		at         time.Duration // in milliseconds
-		tell, want int64
+		at            time.Duration // in milliseconds
+		outcome, want int64
 	}
 	for name, beats := range map[string][]beat{
 		"they come": {{0, 1, 1}, {1000, 2, 2}, {2000, 5, 5}},
@@ -41,10 +41,10 @@ func TestCensus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var c replicaCount
 			for i, b := range beats {
-				if b.tell == missed {
+				if b.outcome == missed {
 					c.missed()
 				} else {
-					c.answered(b.tell, b.at*time.Millisecond)
+					c.answered(b.outcome, b.at*time.Millisecond)
 				}
 				if c.replicas != b.want {
 					t.Fatalf("beat %d at %d ms: %d replicas, want %d", i, b.at, c.replicas, b.want)
@@ -90,7 +90,7 @@ func TestReplicasOutliveALoss(t *testing.T) {
 func TestRefusedHeartbeat(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name, says string
+		name, want string
 		refuse     func(*redistest.Server)
 	}{
 		{"out of memory", "maxmemory", func(s *redistest.Server) { s.Do("CONFIG", "SET", "maxmemory", 1) }},
@@ -118,8 +118,8 @@ func TestRefusedHeartbeat(t *testing.T) {
 			if n := s.Stats().Reloads - reloads; n != 0 {
 				t.Errorf("the topology was looked up %d times because heartbeats were refused", n)
 			}
-			if said := log.String(); strings.Count(said, "heartbeat") != 1 || !strings.Contains(said, c.says) {
-				t.Errorf("logged, want the heartbeat once, and %q:\n%s", c.says, said)
+			if logged := log.String(); strings.Count(logged, "heartbeat") != 1 || !strings.Contains(logged, c.want) {
+				t.Errorf("logged, want the heartbeat once, and %q:\n%s", c.want, logged)
 			}
 			if n := s.Replicas(); n != 1 {
 				t.Errorf("%d replicas, want the one that was known", n)

@@ -22,7 +22,7 @@ type memory struct {
 // measure reads the node's memory periodically until ctx ends. It has a goroutine of its
 // own: a node that hangs must not delay its probes.
 func (n *node) measure(ctx context.Context) {
-	told := false
+	logged := false
 	for {
 		if !n.open.Load() {
 			m, err := readMemory(ctx, n.client.Load())
@@ -31,9 +31,9 @@ func (n *node) measure(ctx context.Context) {
 				n.noteMemory(m)
 			case isReply(err):
 				n.memory.Store(nil)
-				if !told {
-					told = true // it lasts: the ACL of an earlier release
-					n.store.config.Log.Info("redis does not tell its memory: the metrics weir_redis_memory_* leave it out", "addr", n.addr, "error", n.store.config.advised(err))
+				if !logged {
+					logged = true // it lasts: the ACL of an earlier release
+					n.store.config.Log.Info("redis does not report its memory: the metrics weir_redis_memory_* leave it out", "addr", n.addr, "error", n.store.config.advised(err))
 				}
 			}
 		}

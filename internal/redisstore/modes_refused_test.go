@@ -20,7 +20,7 @@ func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		start func(*testing.T) redisstore.Config
-		says  []string // beside the address of a server
+		want  []string // beside the address of a server
 	}{
 		{"wrong password", func(t *testing.T) redisstore.Config {
 			d := single(redistest.StartWith(t, redistest.Users(usersOf(t, secret)...)))
@@ -121,7 +121,7 @@ func TestRefused(t *testing.T) {
 				}
 				err = s.Ready(attempt)
 				missing := func(text string) bool { return !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(text)) }
-				for _, text := range append(c.says, config.Addrs[0]) {
+				for _, text := range append(c.want, config.Addrs[0]) {
 					if err == nil || missing(text) {
 						if ctx.Err() != nil {
 							t.Fatalf("Ready: %v; want %q in it", err, text)

@@ -6,7 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// Reason tells why an ask was answered Unavailable. The zero value, None: it was not.
+// Reason is why an ask was answered Unavailable. The zero value, None: it was not.
 type Reason uint8
 
 // The reasons.

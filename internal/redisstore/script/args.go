@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/limiter"
 )
 
-// Mode says how far a script goes. The zero value is Acquire.
+// Mode is how far a script goes. The zero value is Acquire.
 type Mode uint8
 
 // The modes.
@@ -60,7 +60,7 @@ var (
 		{name: "period", size: 6},
 		{name: "long", size: 5},  // ttl of a lease from a limit that is at least half full
 		{name: "brief", size: 5}, // and from one that is not
-		{name: "told", size: 3},  // ms for which a debt is remembered after it was told
+		{name: "told", size: 3},  // ms for which a debt is remembered after it was reported
 	}
 	// askArgs are of those that share what is left among who asks.
 	askArgs = fields{{name: "fresh", size: 1}, {name: "interval", size: 6}}
@@ -73,7 +73,7 @@ func joined(parts ...fields) (all fields) {
 	return all
 }
 
-// maxSeq is the largest call number that a double tells from its neighbours. A
+// maxSeq is the largest call number that a double distinguishes from its neighbours. A
 // holder's calls beyond that, which none will ever make, count as one.
 const maxSeq = 1<<53 - 1
 
@@ -133,9 +133,9 @@ func appendWant(v []uint64, w *lease.Want, penal bool) []uint64 {
 		bit(w.Want > 0 || debt > 0), 0, bit(penal))
 }
 
-// debtMemory is how long a debt is remembered after it was told, in ms: much longer than
+// debtMemory is how long a debt is remembered after it was reported, in ms: much longer than
 // a holder takes to repeat it, so that no outage comes between. Those of an optimistic
-// rule are no failures: each of its dry spells makes one, and most are told once.
+// rule are no failures: each of its dry spells makes one, and most are reported once.
 func debtMemory(t *lease.Terms) uint64 {
 	if t.Consistency == lease.Optimistic {
 		return 30_000
@@ -153,7 +153,7 @@ func longest(t *lease.Terms) uint64 {
 
 const maxArgs = 26
 
-// coin is what a token costs, in three bytes: a bucket remembers it to tell when a
+// coin is what a token costs, in three bytes: a bucket remembers it to notice when a
 // changed count has changed the unit of its credit. Cost divides the period, which
 // is shorter than 2^45 µs: of the cost and what it divides the period into, one is
 // below 2^23.

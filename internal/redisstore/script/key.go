@@ -32,7 +32,7 @@ func AppendKey(dst []byte, p *limiter.Policy, key []byte) []byte {
 	return appendLayout(dst, layout)
 }
 
-// appendLayout tells values of different layouts apart, so that releases which lay them
+// appendLayout distinguishes values of different layouts, so that releases which lay them
 // out differently do not reset each other's counters. The first one has no suffix: its
 // keys are older than this.
 func appendLayout(dst []byte, version int) []byte {

@@ -15,7 +15,7 @@ const full = 2
 // foreign is the reply, of this one byte, where the value of the key is none of ours.
 const foreign = 3
 
-// ErrForeign says that somebody else's value stands under the name of a counter.
+// ErrForeign means that somebody else's value stands under the name of a counter.
 var ErrForeign = errors.New("there is a value that no release with this layout has written; it is left alone: find out who writes it, or delete the key")
 
 // replyFields are what a script answers otherwise. Durations count from the now of
@@ -31,10 +31,10 @@ var replyFields = fields{
 var replySize = replyFields.size()
 
 // Parse reads the reply to an ask that was made in mode m. With mode Fit,
-// fits says that the need fitted and that nothing was granted; with Acquire, that
+// fits means that the need fitted and that nothing was granted; with Acquire, that
 // the grant is OK. Where there was no room to
 // count, or the statement of a holder was too old, the grant is Unavailable and
-// nothing fits. The error is [ErrForeign], or says what is wrong with a reply that no
+// nothing fits. The error is [ErrForeign], or what is wrong with a reply that no
 // script makes.
 func Parse(reply string, a *limiter.Ask, m Mode) (g lease.Grant, fits bool, err error) {
 	if reply == string(rune(full)) {

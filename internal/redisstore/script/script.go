@@ -6,7 +6,7 @@
 // two agree to the last unit on any trace; the tests of this package hold one
 // against the other on a real server.
 //
-// An ask is one EVALSHA with one key ([AppendKey]), a second one if it tells a debt that
+// An ask is one EVALSHA with one key ([AppendKey]), a second one if it reports a debt that
 // has a name ([AppendDebtKey]), and one packed argument ([AppendArgs]). Units that come back
 // under names take one more key ([AppendReturnsKey]), the last, and one more argument
 // ([AppendReturns]). It has one packed reply ([Parse]). All numbers are integers below
@@ -102,8 +102,8 @@ const mostNames = 1 << 16
 func version(a limit.Algorithm) byte { return layout<<4 | byte(a) }
 
 // assemble puts a script together: constants, the arguments as local variables,
-// the clock, and the body, with what it shares with others in the places that say
-// so. That is put in as text, because making a function costs time on each call.
+// the clock, and the body, with what it shares with others in the places that name
+// it. That is put in as text, because making a function costs time on each call.
 func assemble(name string, a limit.Algorithm, args fields, body string) *Script {
 	var b strings.Builder
 	b.WriteString("-- weir " + name + "\n")
