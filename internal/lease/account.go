@@ -318,10 +318,9 @@ func (a *Account) lotOf(lease uint32, expiry Millis) *Lot {
 
 // askBehind decides whether to ask while no request waits: a quarter of the newest
 // lease or less is left, or the window ends soon and none of the next is held. What is left
-// must last for the trip of that ask and of a top-up after it. A far holder looks when replies
-// arrive, too, and nothing used since the ask before is an idle key.
+// must last for the trip of that ask and of a top-up after it.
 func (a *Account) askBehind(t *Terms, now Millis) Asks {
-	if now < a.NextAsk || a.UnderWay(t, now) || a.Back.Off(now) || t.Far && a.Spent+a.Denied == 0 {
+	if now < a.NextAsk || a.UnderWay(t, now) || a.Back.Off(now) {
 		return NoAsk
 	}
 	available := a.lasting(t, now)
@@ -387,8 +386,8 @@ func (a *Account) holdsNext(t *Terms, now Millis) bool {
 	return !t.Far && old.Units > 0 && young.Units > 0 || old.Units > 0 && old.From > now || young.Units > 0 && young.From > now
 }
 
-// endsWithWindow reports whether the window of a lot ends when the lot does. The holder has
-// that end within the time of a trip.
+// endsWithWindow reports whether the window of a lot ends when the lot does. That end
+// is known to within a trip.
 func (a *Account) endsWithWindow(t *Terms, now Millis, lot *Lot) bool {
 	return t.Window > 0 && now < a.Reset && lot.Expiry >= a.Reset-a.Trip-2
 }

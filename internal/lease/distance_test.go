@@ -57,3 +57,16 @@ func TestSoonIsNotRefused(t *testing.T) {
 		t.Errorf("%+v", s.account)
 	}
 }
+
+// A part that will not last is followed by an ask at once, though PoPs lived on what they had
+// while it was on its way.
+func TestFollowsAPartAtOnce(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.terms.Far = true
+	s.account.Rate, s.account.Trip, s.account.Asked, s.account.Spent = 50, 150, 900, 5
+	s.want, s.sent = s.account.Ask(&s.terms, 1000, 0, 0, TopUp), 1000
+	s.reply(1150, granted(5, 900))
+	if behind := s.account.askBehind(&s.terms, 1150); behind != TopUp {
+		t.Errorf("with 5 of %d it asks: %v, account %+v", s.want.Want, behind, s.account)
+	}
+}

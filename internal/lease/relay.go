@@ -293,12 +293,16 @@ func (r *Relay) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool)
 			continue
 		}
 		share := lot.Units
-		if n := max(r.askers.Count(), 1); !t.Refills { // to halve small lots again and again costs calls
-			share = max(share/(2*n), r.Account.during(t.Interval)/n)
+		if n := max(r.askers.Count(), 1); !t.Refills {
+			need := r.Account.during(t.Interval) // to halve small lots again and again costs calls
+			if !t.Far {
+				need = min(need, lot.Units)
+			}
+			share = max(share/(2*n), need/n)
 		}
 		granted := min(w.Want, lot.Units, max(w.Waiting, share))
 		if granted > 0 {
-			if granted < w.Want && !t.Far { // the relay asks for too little
+			if granted < w.Want && !t.Far && !t.Refills { // lots are too small
 				r.Account.grow()
 			}
 			lot.Units -= granted

@@ -46,6 +46,20 @@ func TestRelayCutsItsLeases(t *testing.T) {
 	}
 }
 
+// A relay cuts each child its part of what is needed soon, or of half of the lot if that is more.
+func TestRelayCutsWhatItNeedsInParts(t *testing.T) {
+	lot := Lot{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7}
+	n := newTier(t, perMinute, Leased, lot)
+	n.Account.Rate = 100_000
+	n.acquire(1250, Want{Want: 10, Fresh: true}, Admit, 10)
+	n.acquire(1251, Want{Want: 80, Fresh: true}, Admit, 45) // of 90 for two
+	n = newTier(t, perMinute, Leased, lot)
+	n.Account.Rate = 100_000
+	n.acquire(1250, Want{Want: 80, Fresh: true}, Admit, 80)
+	n = newTier(t, perMinute, Leased, lot)
+	n.acquire(1250, Want{Want: 80, Fresh: true}, Admit, 50)
+}
+
 func TestRelayTopsUpWhatIsNearlyOver(t *testing.T) {
 	lot := Lot{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7}
 	w := Want{Need: 1, Waiting: 1, Want: 1}

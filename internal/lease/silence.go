@@ -13,7 +13,7 @@ const SilentAfter = 3 * limit.Second
 // Silence is when one region was silent, by one side of its link to the aggregator. Both
 // sides keep one, and the region's silence is part of the aggregator's:
 //
-//   - The region has a sign when it receives a reply, at R. It is silent from R + SilentAfter
+//   - For the region a reply is a sign when it arrives, at R. It is silent from R + SilentAfter
 //     until the next reply, as far as it is sure that none was received.
 //   - The aggregator has a sign when the region acknowledges a reply. That counts for the
 //     moment T before the reply was sent, and the silence before it ended only when the

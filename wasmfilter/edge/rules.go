@@ -142,6 +142,9 @@ func (b *rulebook) catchUp() rulesTag {
 // adopt takes over what the workers agree on about the rules in force.
 func (b *rulebook) adopt(tag rulesTag) {
 	b.revision, b.bundled = tag.revision, tag.bundled
+	if tag.generation == b.generation { // load may have come before the announcement
+		b.since = tag.since
+	}
 	b.ordered = max(b.ordered, tag.ordered)
 }
 

@@ -208,7 +208,7 @@ func (w *world) advance(t *rapid.T) {
 	}
 }
 
-// lose loses a question, or its reply: the member gets that it was not decided.
+// lose loses a question, or its reply: the member learns that it was not decided.
 func (w *world) lose(t *rapid.T, i int) {
 	c := w.calls[i]
 	w.calls = append(w.calls[:i:i], w.calls[i+1:]...)

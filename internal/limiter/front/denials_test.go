@@ -49,7 +49,7 @@ func TestDenialIsWhatTheAccountRemembers(t *testing.T) {
 	})
 }
 
-// A denial of years means no more about when the store may be asked again than that it may.
+// A denial of years limits when the store may be asked again no longer than another one.
 func TestDenialOfYears(t *testing.T) {
 	const year = lease.Millis(365 * limit.Day / limit.Millisecond)
 	s := lease.Account{DeniedNeed: 3, Reset: 1000 + year, NextAsk: 2000}

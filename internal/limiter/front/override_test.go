@@ -230,7 +230,7 @@ func takeAndReturn(t *testing.T, s *site, a limiter.Ask, gone bool) {
 	s.fronts[0].Acquire(t.Context(), []limiter.Ask{a}, grants)
 }
 
-// A rule's count that takes a key over has nothing of what is left.
+// A rule's count that takes a key over begins without knowledge of what is left.
 func TestTakenOverBesideADenial(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 15, Period: limit.Hour}, lease.Leased)

@@ -42,7 +42,8 @@ func (p *pending) reply(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 		p.answerPeeks(now, a, g)
 	}
 	p.answerWaiting(now)
-	if p.Policy.Terms.Far && p.override == nil {
+	idle := a.Want.Want == 0 && v.relay.Account.Spent+v.relay.Account.Denied == 0 // it gave back what nobody used
+	if p.Policy.Terms.Far && p.override == nil && !idle {
 		p.topUp(now)
 	}
 	p.askByOverrides(now, p.override == nil || a.Policy != p.override.policy)

@@ -15,7 +15,7 @@ module "region" {
   pop        = { upstreams = var.upstreams }
   pops       = var.pops
   redis      = var.redis
-  images     = { weir = var.images.regional, consul = var.images.consul }
+  images     = { weir = var.images.regional, consul = var.images.consul, collector = var.images.collector }
   programs   = var.programs
   secrets    = var.secrets
 }

@@ -16,7 +16,7 @@ provider "aws" {
 
 locals {
   cidrs  = { eu = "10.1.0.0/16", us = "10.2.0.0/16", ap = "10.3.0.0/16" }
-  images = { weir = var.images.regional, consul = var.images.consul }
+  images = { weir = var.images.regional, consul = var.images.consul, collector = var.images.collector }
 
   # The servers of eu, by the tag that module.eu gives them: a new server is found as the old one was.
   consul_wan = ["provider=aws region=eu-central-1 tag_key=weir-consul-server tag_value=weir-eu"]
@@ -108,7 +108,7 @@ module "global" {
 
   home    = module.eu.cell
   redis   = { user_group_id = var.redis_user_groups.global }
-  images  = { weir = var.images.global, consul = var.images.consul }
+  images  = { weir = var.images.global, consul = var.images.consul, collector = var.images.collector }
   secrets = var.secrets.global
   regions = { for r in [module.eu, module.us, module.ap] : r.cell.name => {
     aws_region    = r.aws_region

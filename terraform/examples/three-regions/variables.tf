@@ -6,7 +6,7 @@ variable "upstreams" {
 
 variable "images" {
   description = "Images, each with a tag or digest."
-  type        = object({ regional = string, global = string, consul = optional(string, "hashicorp/consul:1.21.0") })
+  type        = object({ regional = string, global = string, consul = optional(string, "hashicorp/consul:1.21.0"), collector = optional(string) })
   nullable    = false
 }
 

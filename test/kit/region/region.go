@@ -2,6 +2,7 @@
 package region
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -49,10 +50,7 @@ func New(t proc.T, cfg Config) *Region {
 	if cfg.Name == "" {
 		cfg.Name = "region"
 	}
-	program := Program(t)
-	if cfg.Program != "" {
-		program = proc.Built(t, "bin/"+cfg.Program, "build")
-	}
+	program := proc.Built(t, "bin/"+cmp.Or(cfg.Program, "weir-regional"), "build")
 	r := &Region{Addr: cfg.Addr, Admin: cfg.Admin, t: t}
 	for _, addr := range []*string{&r.Addr, &r.Admin} {
 		if *addr == "" {

@@ -111,7 +111,7 @@ run "trust" {
   assert {
     condition = alltrue([for s in jsondecode(aws_iam_role.task.assume_role_policy).Statement :
     s.Condition.StringEquals["aws:SourceAccount"] == "123456789012" && s.Condition.ArnLike["aws:SourceArn"] == "arn:aws:ecs:eu-central-1:123456789012:*"])
-    error_message = "ECS must take the role for tasks of this account alone."
+    error_message = "ECS must take the role of a task for tasks of this account alone."
   }
   assert {
     condition     = !strcontains(aws_iam_role_policy.execution.policy, "ecr:")
