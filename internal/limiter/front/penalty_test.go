@@ -3,6 +3,7 @@ package front_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -51,7 +52,8 @@ func TestWhatIsRefusedFromMemoryIsChargedWithItsCost(t *testing.T) {
 			p := penal(t, limit.Spec{}, c)
 			a := &client{t: t, store: s.fronts[0], policy: p}
 			single(a, 100)
-			single(a, 1) // refused by the store
+			single(a, 1)    // refused by the store
+			synctest.Wait() // until what the cache asks for behind the answer has been counted
 			before := s.stores[0].asks("hour")
 			single(a, 7)
 			single(a, 5)
