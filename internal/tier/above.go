@@ -2,8 +2,6 @@ package tier
 
 import (
 	"errors"
-	"log/slog"
-	"net"
 	"time"
 
 	"github.com/weirlimit/weir/internal/limiter"
@@ -23,21 +21,28 @@ type Above struct {
 
 	// Global has the addresses of the aggregator, as host:port with commas between: rules
 	// with scope: global are counted there. With several, the next is called when one does
-	// not answer. Without GlobalTLS.TLS calls go without TLS, which is for one machine and for
-	// private networks. Empty: those that Consul has, of which one at a time is called; without
-	// Consul a rule with scope: global is a mistake.
+	// not answer. Without GlobalTLS.TLS they must be on loopback, or GlobalPlain be set. Empty:
+	// those that Consul has, of which one at a time is called; without Consul a rule with
+	// scope: global is a mistake.
 	Global []string `help:"Addresses of the aggregator, for rules with scope: global: host:port[,host:port...]." placeholder:"HOST:PORT"`
 
 	// GlobalTLS is for the calls of Global. By default the certificate to present has to be for
 	// weir://region/ and the name of the region.
 	GlobalTLS ClientTLS `embed:"" prefix:"global-" set:"calls=calls of the aggregator"`
+
+	// GlobalPlain allows calls without TLS to aggregators on other machines: for a network that
+	// encrypts by itself, such as a service mesh. False: without GlobalTLS.TLS an address that is
+	// not on loopback (127.0.0.0/8, ::1 or localhost) is refused. In Global it is a mistake, and
+	// one that Consul has is logged and not called. With GlobalTLS.TLS it has no effect.
+	GlobalPlain bool `default:"false" negatable:"" help:"Call aggregators on other machines without TLS: for networks that encrypt by themselves."`
 }
 
 // Check names every field that is out of range, and the range.
 func (a *Above) Check() error {
 	var errs []error
 	for _, address := range a.Global {
-		errs = append(errs, settings.Address("global", address))
+		errs = append(errs, settings.Address("global", address),
+			settings.Refuse(a.refuses(address), "global: calls of %q would have neither TLS nor authentication, which is for loopback only; %s", address, plainRemedy))
 	}
 	return errors.Join(append(errs,
 		a.GlobalTLS.check("global"),
@@ -59,11 +64,7 @@ func (t *Tier) useAbove(above *Above) error {
 	if err != nil {
 		return err
 	}
-	warn := func([]string) {}
-	if secure == nil {
-		warn = func(addresses []string) { warnPlain(addresses, t.Log) }
-	}
-	warn(above.Global)
+	above.warnPlain(above.Global, t.Log)
 	c := t.store
 	var record limiter.Record
 	if c.record != nil {
@@ -86,19 +87,9 @@ func (t *Tier) useAbove(above *Above) error {
 	c.Store, c.fall = limiter.ByScope(c.Store, all), limiter.FallByScope(c.fall, c.far)
 	c.run = append(c.run, store.Run, c.far.Run, receipts.Run)
 	if len(above.Global) == 0 {
-		t.findAggregators(func(addresses []string) { warn(addresses); store.Move(addresses) })
+		t.findAggregators(above, store.Move)
 	}
 	return nil
-}
-
-// warnPlain warns of calls without TLS that leave this machine.
-func warnPlain(addresses []string, log *slog.Logger) {
-	for _, address := range addresses {
-		host, _, _ := net.SplitHostPort(address)
-		if ip := net.ParseIP(host); host != "localhost" && !ip.IsLoopback() {
-			log.Warn("calls of the aggregator have neither TLS nor authentication: whoever is on their way can read and change them; give --global-tls", "address", address)
-		}
-	}
 }
 
 // refuseGlobal refuses rules that nobody would count for all regions.

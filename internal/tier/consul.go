@@ -51,15 +51,17 @@ func (t *Tier) useConsul(p *Program) error {
 	return nil
 }
 
-// findAggregators calls move with the aggregators that Consul has.
-func (t *Tier) findAggregators(move func(addresses []string)) {
+// findAggregators calls move with the aggregators that Consul has and that may be called.
+func (t *Tier) findAggregators(above *Above, move func(addresses []string)) {
 	t.consul.watch("aggregators", discovery.Which{Service: aggregator, Datacenter: t.cfg.ConsulBy.Primary}, func(addresses []string) {
 		if len(addresses) == 0 {
 			t.Log.Warn("consul lists no aggregator that passes its check: what was found before is still called")
 			return
 		}
-		move(addresses)
-		t.Log.Info("aggregators in consul", "addresses", addresses)
+		if addresses = above.usable(addresses, t.Log); len(addresses) > 0 {
+			move(addresses)
+			t.Log.Info("aggregators in consul", "addresses", addresses)
+		}
 	})
 }
 

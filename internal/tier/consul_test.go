@@ -90,20 +90,7 @@ func TestReplicasInConsul(t *testing.T) {
 	for range 2 {
 		cfg := testConfig()
 		cfg.Listen, cfg.Consul = proc.FreeAddr(t), agent.Addr
-		made, err := New(cfg, Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		ctx, end := context.WithCancel(t.Context())
-		go func() { ended <- made.Run(ctx, noHangups) }()
-		defer func() {
-			end()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}()
-		all = append(all, made)
+		all = append(all, runBeside(t, cfg, Program{Name: "weir-test", Above: &Above{Region: "eu"}}, slog.New(slog.DiscardHandler)))
 	}
 	for _, made := range all {
 		proc.Await(t, time.Minute, "two replicas", func() string {

@@ -72,6 +72,25 @@ func runRecorded(ctx context.Context, t *testing.T, cfg *Config, r *recorder) er
 	return made.Run(ctx, noHangups)
 }
 
+// runBeside runs a tier beside the test, until its end.
+func runBeside(t *testing.T, cfg *Config, p Program, log *slog.Logger) *Tier {
+	t.Helper()
+	made, err := New(cfg, p, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	ctx, end := context.WithCancel(t.Context())
+	go func() { ended <- made.Run(ctx, noHangups) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return made
+}
+
 // TestExtension: an extension is ready before it is served, and ends in order.
 func TestExtension(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -99,6 +99,7 @@ consul_tls_name: v
 consul_tls_cert: w
 consul_tls_key: x
 advertise: 127.0.0.1:7
+global_plain: true
 global_tls: true
 global_tls_ca: j
 global_tls_name: k
@@ -209,6 +210,7 @@ func TestMistakes(t *testing.T) {
 		"front":           {args: []string{"--front", "maybe"}, want: []string{"front", `"auto" "on" "off"`}},
 		"global address":  {args: []string{"--region", "eu", "--global", "a:1,b"}, want: []string{`global: "b" must be host:port`}},
 		"global tls":      {args: []string{"--global", "a:1", "--region", "eu", "--global-tls-ca", "x"}, want: []string{"global_tls: is false"}},
+		"global plain":    {args: []string{"--global", "10.0.0.7:4", "--region", "eu"}, want: []string{`global: calls of "10.0.0.7:4"`, "--global-tls-cert", "--global-plain"}},
 		"global key":      {args: []string{"--global", "a:1", "--region", "eu", "--global-tls", "--global-tls-key", "x"}, want: []string{"global_tls_cert: goes together"}},
 		"tls key":         {args: []string{"--tls-cert", "x"}, want: []string{"tls_cert: goes together"}},
 		"tls clients":     {args: []string{"--tls-client-ca", "x"}, want: []string{"tls_client_ca: needs tls_cert"}},

@@ -41,6 +41,7 @@ locals {
       WEIR_GLOBAL_TLS_NAME = local.global_certificate
       WEIR_GLOBAL_TLS_CERT = "${local.secrets}/cert.pem"
       WEIR_GLOBAL_TLS_KEY  = "${local.secrets}/key.pem"
-    } : k => v if var.tls && (var.consul != null || length(var.service.aggregators) > 0) }
+    } : k => v if var.tls && (var.consul != null || length(var.service.aggregators) > 0) },
+    { for k, v in { WEIR_GLOBAL_PLAIN = "true" } : k => v if !var.tls && (var.consul != null || length(var.service.aggregators) > 0) }
   )
 }

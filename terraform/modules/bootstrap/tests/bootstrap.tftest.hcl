@@ -58,6 +58,18 @@ run "region_without_pop_and_consul" {
   }
 }
 
+run "aggregator_without_tls" {
+  variables {
+    consul  = null
+    tls     = false
+    service = { rules = "/etc/weir/rules.yaml", aggregators = ["10.0.0.1:8080"] }
+  }
+  assert {
+    condition     = output.regional_environment.WEIR_GLOBAL_PLAIN == "true" && !anytrue([for k in keys(output.regional_environment) : strcontains(k, "TLS")])
+    error_message = "A region that calls the aggregator without TLS must be told that this is meant."
+  }
+}
+
 run "region_that_does_not_fit_dns" {
   command = plan
   variables { region = "EU West" }

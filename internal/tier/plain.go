@@ -1,0 +1,49 @@
+package tier
+
+import (
+	"log/slog"
+	"net"
+)
+
+// plainRemedy is what to change where calls of an address are refused for want of TLS.
+const plainRemedy = "give --global-tls and its certificates (--global-tls-ca, --global-tls-cert, --global-tls-key), or --global-plain if the network encrypts by itself"
+
+// refuses reports whether calls of an address would leave this machine without TLS, and may not.
+func (a *Above) refuses(address string) bool {
+	return !a.GlobalTLS.TLS && !a.GlobalPlain && !onLoopback(address)
+}
+
+// onLoopback reports whether host:port is surely on this machine. Of names only localhost is:
+// what another one resolves to may change at any time.
+func onLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+// usable are those of the addresses in Consul that may be called. The others are logged.
+func (a *Above) usable(addresses []string, log *slog.Logger) []string {
+	var usable []string
+	for _, address := range addresses {
+		if a.refuses(address) {
+			log.Error("an aggregator in consul is not called: the calls would have neither TLS nor authentication, which is for loopback only; "+plainRemedy, "address", address)
+			continue
+		}
+		usable = append(usable, address)
+	}
+	a.warnPlain(usable, log)
+	return usable
+}
+
+// warnPlain warns of calls without TLS.
+func (a *Above) warnPlain(addresses []string, log *slog.Logger) {
+	if a.GlobalTLS.TLS {
+		return
+	}
+	for _, address := range addresses {
+		text := "calls of the aggregator have neither TLS nor authentication: every process of this machine can make them; give --global-tls"
+		if !onLoopback(address) {
+			text = "calls of the aggregator have neither TLS nor authentication: whoever is on their way can read and change them, unless the network encrypts by itself; else give --global-tls"
+		}
+		log.Warn(text, "address", address)
+	}
+}
