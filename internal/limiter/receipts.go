@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 // A Record keeps for all replicas of a region when the newest reply of the aggregator was
@@ -82,19 +83,15 @@ func raise(to *atomic.Uint64, n uint64) {
 
 // Run uses the record and logs when the region becomes silent, until ctx ends.
 func (r *Receipts) Run(ctx context.Context) error {
-	tick := time.NewTicker(recordEvery)
-	defer tick.Stop()
-	for {
+	look := func() {
 		if r.record != nil {
 			r.sync(ctx)
 		}
 		r.report()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
 	}
+	look()
+	repeat.Every(ctx, recordEvery, look)
+	return nil
 }
 
 // sync records what was received since the last time, or reads what other replicas recorded.

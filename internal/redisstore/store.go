@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -159,20 +160,12 @@ func (s *Store) Run(ctx context.Context) error {
 
 // Ready returns nil as soon as a master answers. When ctx ends before, it returns the
 // reason and what to change.
-func (s *Store) Ready(ctx context.Context) error {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := s.state()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-tick.C:
-		}
-	}
+func (s *Store) Ready(ctx context.Context) (err error) {
+	repeat.Until(ctx, 5*time.Millisecond, func() bool {
+		err = s.state()
+		return err == nil
+	})
+	return err
 }
 
 var errNoMaster = errors.New("redis: no master is known yet")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 // heartbeatEvery is the longest time without a call. A region of which no reply is acknowledged
@@ -113,19 +114,12 @@ func (t *tier) due() bool {
 // Run sends probes and heartbeats until ctx ends, and waits for their answers. Asks travel
 // without it, too.
 func (s *Store) Run(ctx context.Context) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	probing := make(chan struct{}, 8) // so many probes may hang at a time
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	repeat.Every(ctx, 20*time.Millisecond, func() {
 		if !s.tier.due() {
-			continue
+			return
 		}
 		select {
 		case probing <- struct{}{}:
@@ -135,5 +129,6 @@ func (s *Store) Run(ctx context.Context) error {
 			})
 		default:
 		}
-	}
+	})
+	return nil
 }

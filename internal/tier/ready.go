@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/redisstore"
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 const (
@@ -21,25 +22,19 @@ const divided = "the same PoPs are answered by another region, which has its own
 // watchDivision refuses readiness while reports of PoPs show that another store answers
 // them in turns with this one. It runs until ctx ends.
 func watchDivision(ctx context.Context, reported func() bool, ready *admin.Readiness, log *slog.Logger) error {
-	tick := time.NewTicker(divisionCheck)
-	defer tick.Stop()
 	var quiet time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case now := <-tick.C:
-			if !reported() {
-				ready.Allow(divided)
-				continue
-			}
-			ready.Refuse(divided)
-			if now.After(quiet) {
-				log.Error("not ready", "reason", divided)
-				quiet = now.Add(divisionQuiet)
-			}
+	repeat.Every(ctx, divisionCheck, func() {
+		if !reported() {
+			ready.Allow(divided)
+			return
 		}
-	}
+		ready.Refuse(divided)
+		if now := time.Now(); now.After(quiet) {
+			log.Error("not ready", "reason", divided)
+			quiet = now.Add(divisionQuiet)
+		}
+	})
+	return nil
 }
 
 // redisSilent is why a process is not ready before Redis has answered.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/limiter/regions"
+	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/statefile"
 )
 
@@ -38,16 +39,8 @@ func newSilences(path string, s *regions.Store, log *slog.Logger) *silences {
 
 // Run saves, until ctx ends.
 func (s *silences) Run(ctx context.Context) error {
-	tick := time.NewTicker(saveSilences)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		s.save()
-	}
+	repeat.Every(ctx, saveSilences, s.save)
+	return nil
 }
 
 // save writes the file, if there was a sign of a region. A failure is logged when the save before succeeded.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter/table"
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 const (
@@ -127,15 +128,7 @@ func (c *cached) holds() (units int64) {
 
 // settleDown waits until nothing is out any more.
 func (s *Store) settleDown(ctx context.Context) {
-	tick := time.NewTicker(drainPoll)
-	defer tick.Stop()
-	for s.open.Load() > 0 {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	repeat.Until(ctx, drainPoll, func() bool { return s.open.Load() == 0 })
 }
 
 // walk visits all entries, a few under one lock. In between, without a lock, it asks next

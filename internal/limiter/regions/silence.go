@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -191,16 +192,8 @@ func takes(s *lease.Silence, p *limiter.Policy, now, steady limit.Micros) bool {
 
 // watch reports which regions are silent, until ctx ends.
 func (l *links) watch(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		l.report()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	l.report()
+	repeat.Every(ctx, time.Second, l.report)
 }
 
 func (l *links) report() {

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 const (
@@ -202,16 +203,7 @@ func (s *Shard[V]) Scan(n int, visit func(*Entry[V])) {
 // SweepAll calls sweep ten times a second, until ctx ends, with the part of a table that is
 // due: the whole of it in so many calls.
 func SweepAll(ctx context.Context, calls int, sweep func(part float64)) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			sweep(1 / float64(calls))
-		}
-	}
+	repeat.Every(ctx, 100*time.Millisecond, func() { sweep(1 / float64(calls)) })
 }
 
 // sweepStep is how many entries are looked at under one lock: some 3 µs.
