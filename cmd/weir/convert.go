@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/convert"
 	"github.com/weirlimit/weir/internal/descriptor"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rulefile"
 )
 
 // errLeftOut ends a command that has done a part of its task.
@@ -98,7 +99,7 @@ func (c *convertCmd) put(stdout io.Writer, path string, data []byte) error {
 		_, err := stdout.Write(data)
 		return err
 	case c.Force:
-		return replaceFile(path, data)
+		return rulefile.Replace(path, data, 0o644)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -106,21 +107,4 @@ func (c *convertCmd) put(stdout io.Writer, path string, data []byte) error {
 	}
 	_, err = f.Write(data)
 	return errors.Join(err, f.Close())
-}
-
-// replaceFile puts a file in the place of another as a whole: a server that follows
-// it never reads half of one.
-func replaceFile(path string, data []byte) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), ".weir-convert-*")
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(data)
-	if err = errors.Join(err, temp.Chmod(0o644), temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(temp.Name())
-	}
-	return err
 }

@@ -1,9 +1,6 @@
 package descriptor
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -66,21 +63,20 @@ func parse(r *reader, data []byte) *yamlNode {
 		r.fail(strict.Pos{}, "", "has "+strconv.Itoa(len(data))+" bytes, at most "+strconv.Itoa(maxFile)+" are read; split its domain into several")
 		return nil
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	switch err := decoder.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		r.fail(strict.Pos{}, "", "is empty; write domain: and descriptors:, or remove the file")
-		return nil
+	doc, second, err := rulefile.Documents(data)
+	switch {
+	case doc != nil:
+		if second != nil {
+			r.warn(posOf(second), "", "a second document begins, which is not read; write one document per file")
+		}
+		return doc.Content[0]
 	case err != nil:
 		e := rulefile.SyntaxError(err, "")
 		r.fail(e.Pos, e.Path, e.Reason)
-		return nil
+	default:
+		r.fail(strict.Pos{}, "", "is empty; write domain: and descriptors:, or remove the file")
 	}
-	if err := decoder.Decode(&more); err == nil {
-		r.warn(posOf(&more), "", "a second document begins, which is not read; write one document per file")
-	}
-	return doc.Content[0]
+	return nil
 }
 
 // resolve follows an alias.

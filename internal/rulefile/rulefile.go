@@ -1,6 +1,7 @@
-// Package rulefile reads rules files: YAML, or JSON, which is YAML too.
+// Package rulefile reads rules files: YAML, or JSON, which is YAML too. It also replaces them
+// as a whole.
 //
-// It only turns the text into a tree with positions. Package rule alone defines the fields
+// Reading one only turns the text into a tree with positions. Package rule alone defines the fields
 // and their values, and reads the compiled form in the same way. So a mistake has the same
 // message everywhere, and here also a file, a line and a column. schema.json is the same
 // for editors.

@@ -23,25 +23,38 @@ func parse(data []byte, nothing string, errs *strict.Errors) *strict.Node {
 		fail(errs, strict.Pos{}, "", "the file has "+strconv.Itoa(len(data))+" bytes; write at most "+strconv.Itoa(maxBytes))
 		return nil
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	switch err := decoder.Decode(&doc); {
-	case errors.Is(err, io.EOF):
-		fail(errs, strict.Pos{}, "", "the file is empty; write "+nothing)
-		return nil
+	doc, more, err := Documents(data)
+	switch {
 	case err != nil:
 		errs.Add(SyntaxError(err, syntaxHint), strict.MoreErrors)
-		return nil
-	}
-	switch err := decoder.Decode(&more); {
-	case err == nil:
+	case doc == nil:
+		fail(errs, strict.Pos{}, "", "the file is empty; write "+nothing)
+	case more != nil:
 		fail(errs, strict.Pos{Line: more.Line, Column: more.Column}, "", "a second document begins; write one document per file")
-	case !errors.Is(err, io.EOF):
-		errs.Add(SyntaxError(err, syntaxHint), strict.MoreErrors)
+	}
+	if doc == nil {
+		return nil
 	}
 	c := converter{errs: errs}
 	root := c.node(doc.Content[0], "", 0)
 	return &root
+}
+
+// Documents reads the first YAML document of a file and the one after it; nil: there is none.
+// An error is that of the first one if doc is nil, else of what comes after it.
+func Documents(data []byte) (doc, more *yaml.Node, err error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for _, into := range []**yaml.Node{&doc, &more} {
+		var n yaml.Node
+		switch err := decoder.Decode(&n); {
+		case errors.Is(err, io.EOF):
+			return doc, nil, nil
+		case err != nil:
+			return doc, nil, err
+		}
+		*into = &n
+	}
+	return doc, more, nil
 }
 
 var syntaxLine = regexp.MustCompile(`^line (\d+): `)

@@ -138,20 +138,8 @@ func readCopy(path string) ([]rulefile.File, error) {
 
 // writeCopy replaces the file as a whole.
 func writeCopy(path string, files []rulefile.File) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(bytes.Join([][]byte{files[0].Data, files[1].Data}, copyBreak))
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return rulefile.Replace(path, bytes.Join([][]byte{files[0].Data, files[1].Data}, copyBreak), 0o600)
 }
