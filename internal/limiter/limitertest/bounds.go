@@ -181,17 +181,24 @@ func clockStepsForward(t *testing.T, s Subject) {
 
 // costAboveTheLimit is never granted, is denied for ever, and does not affect the rest.
 func costAboveTheLimit(t *testing.T, s Subject) {
-	everyAlgorithm(t, 10, limit.Minute, func(t *testing.T, spec limit.Spec) {
-		clk, store, p := s.begin(t, spec, exact)
-		g := acquire(t, store, p, "k", one(11))
-		if g.Status != lease.Denied || g.Granted != 0 || g.RetryAfter < lease.Never {
-			t.Errorf("11 of 10: %+v, want a denial for ever", g)
-		}
-		clk.advance(2 * limit.Second)
-		if got := acquire(t, store, p, "k", one(10)); got.Granted != 10 {
-			t.Errorf("10 of 10 after that: %+v", got)
-		}
-	})
+	everyAlgorithm(t, 10, limit.Minute, func(t *testing.T, spec limit.Spec) { neverMoreThan(t, s, spec, 10) })
+}
+
+// costAboveTheBurst: the same for a bucket that holds less than its count.
+func costAboveTheBurst(t *testing.T, s Subject) {
+	neverMoreThan(t, s, limit.Spec{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Minute, Burst: 7}, 7)
+}
+
+func neverMoreThan(t *testing.T, s Subject, spec limit.Spec, most int64) {
+	clk, store, p := s.begin(t, spec, exact)
+	g := acquire(t, store, p, "k", one(most+1))
+	if g.Status != lease.Denied || g.Granted != 0 || g.RetryAfter < lease.Never {
+		t.Errorf("%d of %d: %+v, want a denial for ever", most+1, most, g)
+	}
+	clk.advance(2 * limit.Second)
+	if got := acquire(t, store, p, "k", one(most)); got.Granted != most {
+		t.Errorf("all %d after that: %+v", most, got)
+	}
 }
 
 // costZero is a question: it takes nothing and is never denied.

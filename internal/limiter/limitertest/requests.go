@@ -144,18 +144,6 @@ func forgetting(t *testing.T, s Subject) {
 	})
 }
 
-// costAboveTheBurst never passes a bucket, whatever its count.
-func costAboveTheBurst(t *testing.T, s Subject) {
-	clk, store, p := s.begin(t, limit.Spec{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Minute, Burst: 7}, exact)
-	if g := acquire(t, store, p, "k", one(8)); g.Status != lease.Denied || g.RetryAfter < lease.Never {
-		t.Errorf("8 of a burst of 7: %+v, want a denial for ever", g)
-	}
-	clk.advance(2 * limit.Second)
-	if g := acquire(t, store, p, "k", one(7)); g.Granted != 7 {
-		t.Errorf("7 after that: %+v", g)
-	}
-}
-
 // peek: a want of nothing is answered with what is left, and charges nothing.
 func peek(t *testing.T, s Subject) {
 	everyAlgorithm(t, 10, limit.Hour, func(t *testing.T, spec limit.Spec) {

@@ -11,12 +11,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -121,12 +121,7 @@ func (a *Agent) call(method, path, token string, body, into any) error {
 	if token != "" {
 		req.Header.Set("X-Consul-Token", token)
 	}
-	resp, err := a.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
+	resp, answer, err := page.Do(a.client, req)
 	switch {
 	case err != nil:
 		return err

@@ -19,6 +19,11 @@ func Get(ctx context.Context, client *http.Client, url string, headers ...string
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
+	return Do(client, req)
+}
+
+// Do sends a request, and returns the answer and all of its body.
+func Do(client *http.Client, req *http.Request) (*http.Response, []byte, error) {
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, nil, err

@@ -1,7 +1,6 @@
 package stack
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -88,11 +88,9 @@ func Do(addr, method, path, body string, headers ...string) (Response, error) {
 	}
 	req.Close = true
 	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
+	resp, text, err := page.Do(&client, req)
 	if err != nil {
 		return Response{}, err
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return Response{resp.StatusCode, resp.Header, string(text)}, err
+	return Response{resp.StatusCode, resp.Header, string(text)}, nil
 }

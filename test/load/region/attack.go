@@ -48,17 +48,11 @@ func (b *bench) attacks(ctx context.Context) ([]table.Section, error) {
 		return nil, err
 	}
 	defer stop(theirs, weir)
-	for _, f := range floods() {
-		rows, err := b.compare(&f, b.plan.attack, theirs, weir, func(name string, targets []*service) (table.Row, error) {
-			return b.attack(ctx, name, &f, targets)
-		})
-		if err != nil {
-			return nil, err
-		}
-		s.Rows = append(s.Rows, rows...)
-	}
-	if b.PeersOnly {
-		return []table.Section{s}, nil
+	s.Rows, err = b.compare(floods(), b.plan.attack, theirs, weir, func(name string, f *flood, targets []*service) (table.Row, error) {
+		return b.attack(ctx, name, f, targets)
+	})
+	if err != nil || b.PeersOnly {
+		return []table.Section{s}, err
 	}
 	for _, f := range popFloods {
 		row, err := b.attack(ctx, "Weir, "+f.name, &f, weir)
@@ -71,15 +65,26 @@ func (b *bench) attacks(ctx context.Context) ([]table.Section, error) {
 	return []table.Section{s}, nil
 }
 
-// compare attacks the replicas of both services with a flood of d; none of Weir with PeersOnly.
-func (b *bench) compare(f *flood, d time.Duration, theirs, weir []*service, attack func(name string, targets []*service) (table.Row, error)) ([]table.Row, error) {
-	peer, err := attack("envoyproxy/ratelimit, "+f.name, theirs)
-	if err != nil || b.PeersOnly {
-		return []table.Row{peer}, err
+// compare attacks the replicas of both services with floods of d; none of Weir with PeersOnly.
+func (b *bench) compare(floods []flood, d time.Duration, theirs, weir []*service, attack func(name string, f *flood, targets []*service) (table.Row, error)) (rows []table.Row, err error) {
+	for i := range floods {
+		f := &floods[i]
+		peer, err := attack("envoyproxy/ratelimit, "+f.name, f, theirs)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, peer)
+		if b.PeersOnly {
+			continue
+		}
+		row, err := attack("Weir, "+f.name, f, weir)
+		if err != nil {
+			return nil, err
+		}
+		row.Peer, row.Target = peer.Value, table.Target{Kind: table.AtMost, Bound: f.bound(d)}
+		rows = append(rows, row)
 	}
-	row, err := attack("Weir, "+f.name, weir)
-	row.Peer, row.Target = peer.Value, table.Target{Kind: table.AtMost, Bound: f.bound(d)}
-	return []table.Row{peer, row}, err
+	return rows, nil
 }
 
 // bound is the most calls per second and replica: ten, and the slow start of each

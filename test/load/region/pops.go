@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/test/kit/page"
 )
 
 // popFlood is what points of presence send to the QuotaService on one key: calls
@@ -107,12 +107,8 @@ func acquire(ctx context.Context, client *http.Client, url string, request *quot
 	}
 	req.Header.Set("Content-Type", "application/proto")
 	req.Header.Set("Connect-Timeout-Ms", "1000")
-	resp, err := client.Do(req)
+	resp, body, err := page.Do(client, req)
 	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	if body, err = io.ReadAll(resp.Body); err != nil {
 		return 0, err
 	}
 	if resp.StatusCode == http.StatusTooManyRequests {
