@@ -41,8 +41,8 @@ type Account struct {
 	// Asking is true from an ask to its reply. It ends Terms.Timeout after Asked at the
 	// latest: whoever asked may have died.
 	Asking bool
-	// NextAsk is the time before which a holder does not ask: after a denial, and
-	// after a partial grant of a token bucket.
+	// NextAsk is the time before which a holder does not ask: the end of a denial, or of the
+	// pause after an ask that got less than it wanted, whichever is later.
 	NextAsk Millis
 	// LimitedUntil is the time until which requests that find no units are refused
 	// rather than made to wait: a grant that left nothing came not long ago.

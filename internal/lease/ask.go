@@ -179,7 +179,8 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	if w.Want == 0 {
 		return Part{}
 	}
-	a.pause(t, now, sent, w, g, jitter)
+	a.denial(now, w, g)
+	a.pause(t, sent, w, g, jitter)
 	a.limited(t, now, w, g)
 	a.learnRetry(now, &g)
 	a.penalize(t, now, w, g)
@@ -264,11 +265,11 @@ func (a *Account) returned(t *Terms, p Part) Part {
 	return p
 }
 
-// pause sets when the holder may ask again. A denial states how much is left: a request that
-// needs no more may still ask. A grant ends a denial unless the same need would be denied
-// again. A grant of the next window does not end it, nor does an empty grant in a group
+// denial notes which requests the reply denies, and until when. A denial states how much is left: a
+// request that needs no more may still ask. A grant ends a denial unless the same need would be
+// denied again. A grant of the next window does not end it, nor does an empty grant in a group
 // that another member denied.
-func (a *Account) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis) {
+func (a *Account) denial(now Millis, w Want, g Grant) {
 	switch {
 	case g.Status == Denied:
 		a.DeniedNeed = g.Remaining + 1
@@ -283,17 +284,28 @@ func (a *Account) pause(t *Terms, now, sent Millis, w Want, g Grant, jitter Mill
 	case g.Granted > 0:
 		a.DeniedNeed, a.NextAsk = 0, 0
 	}
-	if t.Far && t.Consistency != Exact && g.Granted < w.Want && g.StartsIn == 0 {
-		pause := t.FarPause() * jitter / 100
+}
+
+// pause puts off the next ask after one that was sent at sent and got less than it wanted. Far:
+// for FarPause, but only for a trip if requests will soon wait for that ask. Near: for Pace where
+// units trickle back and next to none is left, else not at all.
+func (a *Account) pause(t *Terms, sent Millis, w Want, g Grant, jitter Millis) {
+	if g.Granted >= w.Want || t.Consistency == Exact {
+		return
+	}
+	var pause Millis
+	switch {
+	case t.Far && g.StartsIn == 0:
+		pause = t.FarPause() * jitter / 100
 		if !t.Refills && g.Granted < a.during(pause) && !a.scarce(t, g) {
-			pause = now - sent // requests will soon wait for the next ask
+			pause = a.Trip
 		}
-		a.NextAsk = max(a.NextAsk, sent+pause)
+	case !t.Far && t.Pace > 0 && g.Remaining < t.wantFloor():
+		pause = max(t.Pace*jitter/100, 1)
+	default:
+		return
 	}
-	scarce := g.Granted < w.Want && g.Remaining < t.wantFloor()
-	if t.Pace > 0 && scarce && t.Consistency != Exact {
-		a.NextAsk = max(a.NextAsk, sent+max(t.Pace*jitter/100, 1))
-	}
+	a.NextAsk = max(a.NextAsk, sent+pause)
 }
 
 // limited sets until when requests that find no units are refused: for two lease intervals

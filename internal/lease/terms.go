@@ -69,11 +69,11 @@ type Terms struct {
 	// Lead is how long before the end of its window a holder asks for the next
 	// one; 0 where windows have no known next one.
 	Lead Millis
-	// Pace is the least time between two asks of which the first got less than it
-	// wanted because next to nothing is left, where units trickle back: a lease
-	// interval for a token bucket, which saves them up; at most a hundredth of a
-	// sliding window or log, where what nobody asks for in time is lost. 0 for
-	// fixed windows, where nothing comes back.
+	// Pace is how long a near holder pauses after an ask that got less than it wanted because
+	// next to nothing is left, where units trickle back: a lease interval for a token bucket,
+	// which saves them up; at most a hundredth of a sliding window or log, where what nobody
+	// asks for in time is lost. 0 for fixed windows, where nothing comes back. A far holder
+	// pauses for [Terms.FarPause] instead.
 	Pace Millis
 	// Ample is how many units must be left above for a request that fits into them not to
 	// wait for Pace: what trickles back in four times Pace. On the way down to a limit it is
