@@ -115,9 +115,9 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 	}
 	left := g.Granted
 	ends := sent + g.TTL
-	told := g
+	stated := g
 	if t.Consistency != Optimistic && g.StartsIn == 0 { // see report
-		told.Remaining = max(g.Remaining, min(g.Remaining+r.Account.Held(t, now)+r.Back, t.Capacity))
+		stated.Remaining = max(g.Remaining, min(g.Remaining+r.Account.Held(t, now)+r.Back, t.Capacity))
 	}
 	atOnce := t.spentAtOnce(w, g)
 	var waiting int64
@@ -133,7 +133,7 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 		if atOnce {
 			ahead = 0
 		}
-		grants[i] = share(t, now, ends, c, told, left, ahead)
+		grants[i] = share(t, now, ends, c, stated, left, ahead)
 		left -= grants[i].Granted
 		r.lend(t, now, g.Lease, grants[i].Granted, ends)
 	}

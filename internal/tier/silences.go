@@ -32,7 +32,7 @@ type silences struct {
 func newSilences(path string, s *regions.Store, log *slog.Logger) *silences {
 	_, err := statefile.Read(path, s.Load)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		log.Error("it is not known which regions were silent: static shares that they take of windows that began before are not withheld", "file", path, "error", err)
+		log.Error("could not read which regions were silent: static shares that they take of windows that began before are not withheld", "file", path, "error", err)
 	}
 	return &silences{path: path, store: s, log: log}
 }

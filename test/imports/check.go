@@ -125,7 +125,7 @@ func checkSource(p *pkg, name string) ([]string, error) {
 	return complaints, nil
 }
 
-// importedAs is the name by which a file knows a package; empty: not at all.
+// importedAs is the name under which a file imports a package; empty: it does not.
 func importedAs(f *ast.File, importPath string) string {
 	for _, spec := range f.Imports {
 		if spec.Path.Value == strconv.Quote(importPath) {

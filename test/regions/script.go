@@ -53,7 +53,7 @@ type Expectation struct {
 	Text     string // what of it stands before the bound
 	Figure   Figure
 	Promise  Bound
-	Accepted Bound // short of it the script fails; as Promise unless told
+	Accepted Bound // short of it the script fails; Promise by default
 }
 
 // Last is when the last load ends.

@@ -4,7 +4,7 @@ import "github.com/weirlimit/weir/internal/limit"
 
 // alone compares what the only holder of a counter decides with one exact limiter that has
 // admitted the same requests: nothing is refused that it would admit. It holds where no
-// message is lost, no tier restarts and no clock steps. Who refuses has to know of what
+// message is lost, no tier restarts and no clock steps. A refusal needs to have seen what
 // was charged; so a request counts from when it came.
 type alone struct {
 	spent []outlay
@@ -67,8 +67,8 @@ func (a *account) fits(p Part, decided, now limit.Micros, tiers int) bool {
 	return true
 }
 
-// lately is within what time something may come back to a limit that its holder has not
-// heard of. A log counts from the end of a lease.
+// lately is within what time something may come back to a limit before its holder
+// learns of it. A log counts from the end of a lease.
 func lately(l *limit.Limit) limit.Micros {
 	switch l.Spec().Algorithm {
 	case limit.FixedWindow:

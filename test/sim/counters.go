@@ -21,10 +21,10 @@ type counters struct {
 	store   limiter.Store // the memory, or what is broken on purpose round it
 	items   []item        // of the call that runs
 	names   *seen[uint64] // of what has come back
-	debts   *seen[debtID] // that were told
+	debts   *seen[debtID] // that were reported
 }
 
-// debtID names a debt as a store knows it again.
+// debtID names a debt as a store recognizes it.
 type debtID struct {
 	key  counterKey
 	debt uint64
@@ -54,7 +54,7 @@ func (s *counters) reset() {
 
 func (s *counters) clock() limit.Micros { return s.w.Now() + s.step }
 
-// called passes on to the aggregator's store what a call of a region tells.
+// called passes on to the aggregator's store what a call of a region reports.
 func (s *counters) called(region string, by limiter.HolderID, seq, ack uint64) {
 	if s.divided == nil {
 		return
@@ -92,7 +92,7 @@ func (s *counters) Acquire(ctx context.Context, asks []limiter.Ask, grants []lea
 	}
 }
 
-// audit is what is left of the counters of which an ask tells a debt, or a lie.
+// audit is what is left of the counters of which an ask reports a debt, true or not.
 func (s *counters) audit(asks []limiter.Ask) map[counterKey]int64 {
 	before := map[counterKey]int64{}
 	for i := range asks {
@@ -130,7 +130,7 @@ func (s *counters) stamp(l *limit.Limit, it *item) {
 	stamp := stamp{charged: now, from: now, until: now + limit.Micros(it.grant.TTL)*limit.Millisecond}
 	if inWindows(l) {
 		start := l.PeriodFromID(s.clock(), it.grant.Lease) - s.step
-		stamp.until = min(stamp.until, start+l.Spec().Period+limit.Millisecond-1) // a lease knows its window to the millisecond
+		stamp.until = min(stamp.until, start+l.Spec().Period+limit.Millisecond-1) // a lease has its window to the millisecond
 		if it.grant.StartsIn > 0 {
 			stamp.from = start
 		}

@@ -126,8 +126,8 @@ func (p *pop) giveUp(f *flight) {
 	})
 }
 
-// lies follows a call of a PoP that lies: it says that units come back which nobody ever
-// had, of leases that it knows of and of others; it shows the epoch of a life that never
+// lies follows a call of a PoP that lies: it reports that units come back which nobody ever
+// had, of leases that it had and of others; it shows the epoch of a life that never
 // was.
 func (f *flight) lies() {
 	p, w := f.p, f.p.w

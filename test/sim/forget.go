@@ -131,7 +131,7 @@ func (ref *referee) forget() {
 		a.log.forget()
 		l, d := a.rule.Limit, &a.debts
 		if now-a.touched < 2*aftermath || !l.Fresh(a.exact, clock) ||
-			a.books+len(a.returning)+len(a.periods)+len(a.log.entries) > 0 || a.onLease != 0 || d.told+d.lost < d.owed {
+			a.books+len(a.returning)+len(a.periods)+len(a.log.entries) > 0 || a.onLease != 0 || d.reported+d.lost < d.owed {
 			return false
 		}
 		ref.pastOf(a.rule).add(&a.Totals)

@@ -38,7 +38,7 @@ type call struct {
 	arrive func(c *call)
 }
 
-// callName tells the calls of a service apart. The zero value is that of a call of a store.
+// callName distinguishes the calls of a service. The zero value is that of a call of a store.
 type callName struct {
 	holder      string
 	worker, seq uint64

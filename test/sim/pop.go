@@ -231,5 +231,5 @@ func (p *pop) tableKey(k counterKey) table.Key {
 	return table.Key{Hash: p.seed.Hash(id, []byte(k.key)), Rule: uint32(id), Text: []byte(k.key)}
 }
 
-// entry reads what the PoP knows of a key.
+// entry reads what the PoP keeps of a key.
 func (p *pop) entry(k counterKey) *table.Entry { return p.reader.Open(p.tableKey(k)) }

@@ -25,8 +25,8 @@ func (ref *referee) settleDebts(a *account) {
 			owing += b.owes
 		}
 	}
-	if d := &a.debts; d.told+owing < d.owed {
-		ref.fail(1, "%v: of %d admitted without a lease %d were told and %d are owed", a.key, d.owed, d.told, owing)
+	if d := &a.debts; d.reported+owing < d.owed {
+		ref.fail(1, "%v: of %d admitted without a lease %d were reported and %d are owed", a.key, d.owed, d.reported, owing)
 	}
 }
 
@@ -56,7 +56,7 @@ func (ref *referee) checkPeriod(a *account, period uint32) {
 //	level(t) = admitted until t - rate*t
 //
 // the promise is level(t2) - level(t1) <= burst + onLease(t1) for all t1 < t2, so it is
-// enough to know the least level + onLease so far, the floor. Between two events that sum
+// enough to keep the least level + onLease so far, the floor. Between two events that sum
 // only falls, so it is least just before one. All times Period, in µs.
 func (ref *referee) checkFlow(a *account) {
 	s := a.rule.Limit.Spec()

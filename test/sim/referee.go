@@ -26,7 +26,7 @@ type referee struct {
 	ahead   limit.Micros // where the region's clock was before it was set back
 }
 
-// account is what the referee knows of one counter.
+// account is what the referee keeps of one counter.
 type account struct {
 	key  counterKey
 	rule *Rule
@@ -50,11 +50,11 @@ type account struct {
 
 // debts is units that were admitted without a lease, and what became of them.
 type debts struct {
-	owed    int64 // by PoPs, as their accounts clamp it
-	told    int64 // as the region was told, each debt once
-	charged int64 // as far as what is left of the limit shows it
-	again   int64 // of these, those whose names the counters have forgotten: they may be charged again
-	lost    int64 // by PoPs that forgot them with everything else
+	owed     int64 // by PoPs, as their accounts clamp it
+	reported int64 // to the region, each debt once
+	charged  int64 // as far as what is left of the limit shows it
+	again    int64 // of these, those whose names the counters have forgotten: they may be charged again
+	lost     int64 // by PoPs that forgot them with everything else
 }
 
 // Totals are counts of one key over a run.
@@ -196,13 +196,13 @@ func (ref *referee) returned(back lot) {
 	ref.vanished(back.key, back.units)
 }
 
-// settled follows what comes back to the counters, and debts that are told: each of them
+// settled follows what comes back to the counters, and debts that are reported: each of them
 // once.
 func (ref *referee) settled(it *item) {
 	ref.comesBack(it)
 	debt := debtID{it.key, it.want.Debt}
 	if it.want.Overdrawn > 0 && it.grant.Status != lease.Unavailable && ref.w.counters.debts.add(debt) == 1 {
-		ref.account(it.key).debts.told += it.want.Overdrawn
+		ref.account(it.key).debts.reported += it.want.Overdrawn
 	}
 }
 

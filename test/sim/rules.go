@@ -57,7 +57,7 @@ type ruleBook struct {
 	revision uint64
 }
 
-// compile makes the set. A request says in a header for each rule which key it has and
+// compile makes the set. A header of a request states for each rule which key it has and
 // what it costs; a rule without one does not apply.
 func (b *ruleBook) compile() {
 	var rules []rule.Rule

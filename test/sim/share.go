@@ -28,12 +28,12 @@ type shareholder struct {
 	mu     sync.Mutex
 	newest limit.Micros // the newest receipt on its clock, as its replicas record it; 0: none
 
-	heard []limit.Micros // virtual times at which replies were received, or a replica began
-	steps []limit.Micros // and of steps of its clock, or of the aggregator's
-	fills int            // of its share of a bucket: one in each silence, and with each step forward
-	taken limit.Micros   // when it took a part of its share last
-	names *seen[uint64]  // of what has come back
-	parts map[leaseID]*part
+	replies []limit.Micros // virtual times at which replies were received, or a replica began
+	steps   []limit.Micros // and of steps of its clock, or of the aggregator's
+	fills   int            // of its share of a bucket: one in each silence, and with each step forward
+	taken   limit.Micros   // when it took a part of its share last
+	names   *seen[uint64]  // of what has come back
+	parts   map[leaseID]*part
 }
 
 // part is what a region took of its share in one window of its clock.
@@ -42,11 +42,11 @@ type part struct {
 	spent   tally
 }
 
-// shareTag tells leases of a share from those of the aggregator.
+// shareTag distinguishes leases of a share from those of the aggregator.
 const shareTag = 1 << 31
 
 func newShareholder(w *World, name string) *shareholder {
-	h := &shareholder{w: w, name: name, heard: []limit.Micros{w.now}, names: newSeen[uint64](), parts: map[leaseID]*part{}}
+	h := &shareholder{w: w, name: name, replies: []limit.Micros{w.now}, names: newSeen[uint64](), parts: map[leaseID]*part{}}
 	h.store = w.spoil(memory.New(memory.Config{MaxKeys: w.MaxCounters, MaxBytes: 1 << 30, Now: h.clock}), w.Fault.share)
 	return h
 }
@@ -71,8 +71,8 @@ func (h *shareholder) Receipt(_ context.Context, renew bool) (now, newest limit.
 	return now, h.newest, nil
 }
 
-// hears notes a reply of the aggregator.
-func (h *shareholder) hears() { h.heard = append(h.heard, h.w.now) }
+// noteReply notes a reply of the aggregator.
+func (h *shareholder) noteReply() { h.replies = append(h.replies, h.w.now) }
 
 // replica is the store of one of its replicas: the aggregator behind a lease cache, and its
 // static share while that is silent. c is the configuration of the cache.
@@ -153,7 +153,7 @@ func (h *shareholder) note(l *life, a *limiter.Ask, g *lease.Grant) {
 // takes follows a lease of the share: it returns in which virtual time its units may be spent.
 func (h *shareholder) takes(a *account, id leaseID) (from, until limit.Micros) {
 	w, l, now := h.w, a.rule.Limit, h.w.now
-	if h.heard[len(h.heard)-1] > h.taken {
+	if h.replies[len(h.replies)-1] > h.taken {
 		h.fills++
 	}
 	h.taken = now
@@ -196,11 +196,11 @@ func (h *shareholder) stepsBy(by limit.Micros) {
 // forget drops what no check needs any more.
 func (h *shareholder) forget() {
 	old := h.w.now - 10*aftermath
-	since := slices.IndexFunc(h.heard, func(at limit.Micros) bool { return at > old })
+	since := slices.IndexFunc(h.replies, func(at limit.Micros) bool { return at > old })
 	if since < 0 {
-		since = len(h.heard)
+		since = len(h.replies)
 	}
-	h.heard = slices.Delete(h.heard, 0, max(since-1, 0))
+	h.replies = slices.Delete(h.replies, 0, max(since-1, 0))
 	h.steps = slices.DeleteFunc(h.steps, func(at limit.Micros) bool { return at < old })
 	maps.DeleteFunc(h.parts, func(_ leaseID, p *part) bool { return p.spent.at < old })
 }

@@ -26,7 +26,7 @@ type value struct {
 }
 
 // record is a value that is no page. There are few, and their keys are variables of package edge
-// that never change: where a key is tells which one it is.
+// that never change: the place of a key shows which one it is.
 type record struct {
 	value
 	small [24]byte // has the data if it is so short: then a look at it is one at one place

@@ -39,9 +39,9 @@ func (ref *referee) checkSilence(h *shareholder, a *account, at, late limit.Micr
 	if len(h.steps) > 0 && ref.w.now-h.steps[len(h.steps)-1] < limit.Second {
 		return // the region reckons with its clock as it was before the step
 	}
-	for _, heard := range slices.Backward(h.heard) {
-		if heard > at-lease.SilentAfter && heard < at-late {
-			ref.fail(7, "%v: %s takes its share, a reply came %d ms before", a.key, h.name, (at-heard)/limit.Millisecond)
+	for _, reply := range slices.Backward(h.replies) {
+		if reply > at-lease.SilentAfter && reply < at-late {
+			ref.fail(7, "%v: %s takes its share, a reply came %d ms before", a.key, h.name, (at-reply)/limit.Millisecond)
 			return
 		}
 	}

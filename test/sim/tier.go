@@ -51,7 +51,7 @@ type lot struct {
 	units int64
 }
 
-// stamp is what the referee knows of a grant.
+// stamp is what the referee keeps of a grant.
 type stamp struct {
 	charged limit.Micros // virtual time at which units for waiting requests were charged
 	from    limit.Micros // virtual time from which spare units may be spent

@@ -51,7 +51,7 @@ func (u *wired) arrive(ctx context.Context, c *call, answer chan<- []byte) {
 		u.w.ref.lostReply(c)
 		return
 	}
-	u.of.tier.share.hears()
+	u.of.tier.share.noteReply()
 	u.of.receives(c)
 	answer <- c.body
 }

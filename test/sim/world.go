@@ -43,7 +43,7 @@ type Config struct {
 	Hold    limit.Micros
 	// Liars is how many of the PoPs lie, from the first on: see lies.go.
 	Liars int
-	// Alone says that there is one PoP, and that no message is lost: see alone.go.
+	// Alone is true where there is one PoP and no message is lost: see alone.go.
 	Alone bool
 	// RulesEvery is how often a PoP without requests asks for newer rules; 0: the default of the
 	// product.

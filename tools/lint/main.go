@@ -51,7 +51,7 @@ var style = []string{
 // mayFail are functions whose error may be dropped without a word, beside those of
 // fmt.Print and in-memory buffers, which errcheck leaves out by itself.
 var mayFail = []string{
-	"fmt.Fprint", "fmt.Fprintf", "fmt.Fprintln", // messages: there is nobody to tell
+	"fmt.Fprint", "fmt.Fprintf", "fmt.Fprintln", // messages: an error has nobody to report it to
 	"(net/http.ResponseWriter).Write",          // the client is gone
 	"(io.ReadCloser).Close",                    // it was only read
 	"(net.Conn).Close", "(net.Listener).Close", // the peer sees the end either way

@@ -3,7 +3,7 @@
 //	sbom bin/weir ./cmd/weir                                  writes bin/weir.cdx.json
 //	GOOS=wasip1 GOARCH=wasm sbom bin/weir.wasm ./wasmfilter
 //
-// That is Go's own library and the modules whose packages are compiled in, as `go list` tells: what
+// That is Go's own library and the modules whose packages are compiled in, as `go list` lists them: what
 // only tests or tools use is left out. The same program is the same list, without time or name.
 package main
 

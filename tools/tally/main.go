@@ -22,12 +22,12 @@ import (
 type event struct {
 	Action     string
 	Package    string
-	ImportPath string // instead of Package, in what the compiler says
+	ImportPath string // instead of Package, in what the compiler reports
 	Test       string
 	Output     string
 }
 
-// tally is the state of all packages that have been heard of.
+// tally is the state of all packages that were named so far.
 type tally struct {
 	out            io.Writer
 	passed, failed int
@@ -115,7 +115,7 @@ func (t *tally) endPackage(e event) {
 	delete(t.output, own)
 }
 
-// close prints the closing lines and says whether all is well.
+// close prints the closing lines and reports whether all is well.
 func (t *tally) close() bool {
 	for name := range t.running {
 		fmt.Fprintf(t.out, "FAIL\t%s: its tests never ended\n", name)

@@ -12,7 +12,7 @@ import (
 // entry. An ask for such a key is refused as [lease.Account.Remembered] would refuse it, and
 // evicts no other key for that.
 //
-// A key is known by its hash: two keys whose 64 bits agree are taken for each other. A limit
+// A key is identified by its hash: two keys whose 64 bits agree are taken for each other. A limit
 // of another shape has another hash. The place of a hash is in the emptier of two buckets.
 // Where both are full, the denial that ends first is forgotten. The shard is locked while
 // denials are used; the zero value remembers nothing.

@@ -157,7 +157,7 @@ func (q *acquisition) settleOverride(k key, a *limiter.Ask) lease.Grant {
 }
 
 // leftByCount changes what a key has left by its own count to an override's count. If
-// nothing is left by that, nothing is known of a larger one.
+// nothing is left by that, a larger count may still have units.
 func (k key) leftByCount(t *lease.Terms, g lease.Grant) lease.Grant {
 	g.Limit = t.Capacity
 	more := t.Capacity - k.Policy.Terms.Capacity

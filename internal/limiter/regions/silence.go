@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// mostReplicas bounds the replicas of a region of which it is known what was sent to them,
+	// mostReplicas bounds the replicas of a region whose last calls and replies are kept,
 	// each 700 bytes. One more takes the place of that which has not called for the longest time.
 	mostReplicas = 64
 	// mostShrunk bounds the policies with withheld shares that are kept.

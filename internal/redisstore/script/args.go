@@ -58,9 +58,9 @@ var (
 		{name: "penal", size: 1}, // 1: a denied need is charged
 		{name: "count", size: 4}, // what a new counter holds: a bucket's burst
 		{name: "period", size: 6},
-		{name: "long", size: 5},  // ttl of a lease from a limit that is at least half full
-		{name: "brief", size: 5}, // and from one that is not
-		{name: "told", size: 3},  // ms for which a debt is remembered after it was reported
+		{name: "long", size: 5},    // ttl of a lease from a limit that is at least half full
+		{name: "brief", size: 5},   // and from one that is not
+		{name: "paid_ms", size: 3}, // ms for which a debt is remembered after it was reported
 	}
 	// askArgs are of those that share what is left among who asks.
 	askArgs = fields{{name: "fresh", size: 1}, {name: "interval", size: 6}}

@@ -33,7 +33,7 @@ variable "regions" {
     condition = alltrue(flatten([for one, a in var.regions : [for other, b in var.regions : one == other || length(distinct([
       for cidr in [a.cidr, b.cidr] : cidrsubnet("${split("/", cidr)[0]}/${min([for c in [a.cidr, b.cidr] : tonumber(split("/", c)[1])]...)}", 0, 0)
     ])) == 2]]))
-    error_message = "regions must have addresses (cidr) that do not overlap, such as 10.1.0.0/16 and 10.2.0.0/16: a link could not tell them apart."
+    error_message = "regions must have addresses (cidr) that do not overlap, such as 10.1.0.0/16 and 10.2.0.0/16: a link could not distinguish them."
   }
   validation {
     condition     = length(distinct([for r in values(var.regions) : r.balancer_port])) <= 1

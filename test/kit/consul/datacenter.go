@@ -108,14 +108,14 @@ func (d *Datacenter) Leader() (leader *Agent) {
 			if err != nil {
 				return err.Error()
 			}
-			said := d.server(address)
+			server := d.server(address)
 			switch {
-			case said == nil || !said.Answers():
+			case server == nil || !server.Answers():
 				return fmt.Sprintf("%s has as leader %q, which is down", a.Name, address)
-			case leader != nil && leader != said:
-				return leader.Name + " and " + said.Name
+			case leader != nil && leader != server:
+				return leader.Name + " and " + server.Name
 			}
-			leader = said
+			leader = server
 		}
 		if leader == nil {
 			return "no server is up"

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pace says how much to send. It ends after Duration or Requests, whichever comes first;
+// Pace is how much to send. It ends after Duration or Requests, whichever comes first;
 // Duration must be greater than zero.
 type Pace struct {
 	Duration time.Duration
@@ -122,7 +122,7 @@ func (c *Client) Close() {
 }
 
 // Run sends at a pace and returns when all of it was answered, or the grace after its
-// end is over. When ctx is done it sends no more. The error says that the load could not
+// end is over. When ctx is done it sends no more. An error means that the load could not
 // be sent; what servers answered is in the Result.
 func (c *Client) Run(ctx context.Context, p Pace) (*Result, error) {
 	if p.Duration <= 0 || p.Rate < 0 {

@@ -76,8 +76,8 @@ var (
 	closing       = []byte("\nconnection: close\r")
 )
 
-// parseReply reads one reply to a GET from the front of b. A reply of which nothing says
-// where it ends is an error: taking it for complete would shift every later reply of the
+// parseReply reads one reply to a GET from the front of b. A reply without a mark of
+// its end is an error: taking it for complete would shift every later reply of the
 // connection.
 func parseReply(b []byte) (part, error) {
 	end := bytes.Index(b, headEnd)

@@ -44,8 +44,8 @@ const (
 
 // rls calls the rate limit service on one connection, a call at a time, with as
 // much of HTTP/2 and gRPC as that takes: the headers of the first call teach the
-// server what those of all others refer to, and what it says in its own headers
-// is not read. A call that failed has no message.
+// server what those of all others refer to, and its own headers
+// are not read. A call that failed has no message.
 type rls struct {
 	hello  []byte
 	first  []byte // the headers of the first call
@@ -171,7 +171,7 @@ func (r *rls) take(b []byte) (part, error) {
 	return part{n: n, status: status, answer: answer}, err
 }
 
-// frame looks at what one frame says. Of headers it needs no more than that they
+// frame reads one frame. Of headers it needs no more than that they
 // end the reply.
 func (r *rls) frame(kind, flags byte, stream uint32, payload []byte) (status int, answer []byte, err error) {
 	switch kind {

@@ -18,7 +18,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Config says how to run an Envoy.
+// Config is how to run an Envoy.
 type Config struct {
 	Dir      string // for its log and bootstrap
 	Name     string // of both

@@ -9,8 +9,8 @@ import (
 // The zero value is empty.
 type Profile struct {
 	Samples int
-	// What V8 compiled from a wasm module has no symbols, but it is known by where
-	// it lies, and so is what it called. The four add up to Samples.
+	// What V8 compiled from a wasm module has no symbols, but its place
+	// shows what it is, and so what it called. The four add up to Samples.
 	Wasm   int // in the module's own code
 	Host   int // in what the module called: header maps, shared data, and so on
 	Kernel int // in the kernel, not called from the module

@@ -27,7 +27,7 @@ const (
 
 // Process is a program in a process group of its own. The kernel kills it when the
 // process that started it dies, however that dies. Its methods fail the test where
-// they cannot do what they say; they may be called from one goroutine at a time.
+// they cannot do what they promise; they may be called from one goroutine at a time.
 type Process struct {
 	Name string
 	Argv []string // what Begin runs

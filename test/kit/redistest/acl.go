@@ -8,7 +8,7 @@ import (
 
 // Users gives servers an ACL file with this content, a line for each user, such as
 // "user weir on >secret ~weir:* +get". The default user, with which the harness
-// itself connects, goes on as it was unless a line says otherwise.
+// itself connects, goes on as it was unless a line changes it.
 func Users(lines ...string) Option {
 	return func(s *settings) {
 		s.each = append(s.each, func(s *Server) []string {
@@ -27,8 +27,8 @@ func (s *Server) Refusals() []string {
 	s.t.Helper()
 	var all []string
 	for _, entry := range s.Do("ACL", "LOG").([]any) {
-		said := pairs(entry)
-		all = append([]string{said["username"] + ": " + said["reason"] + " " + said["object"] + " (" + said["context"] + ")"}, all...)
+		about := pairs(entry)
+		all = append([]string{about["username"] + ": " + about["reason"] + " " + about["object"] + " (" + about["context"] + ")"}, all...)
 	}
 	s.Do("ACL", "LOG", "RESET")
 	return all

@@ -14,7 +14,7 @@ import (
 const HashSlots = 16384
 
 // Cluster is a Redis Cluster. Its methods fail the test where they cannot do what
-// they say; they may be called from one goroutine at a time.
+// they promise; they may be called from one goroutine at a time.
 type Cluster struct {
 	Nodes  []*Server // the masters at first, then their replicas in turn
 	t      proc.T
@@ -63,7 +63,7 @@ func (c *Cluster) meet() {
 	}
 }
 
-// follow makes a node a replica of a master as soon as it has heard of it.
+// follow makes a node a replica of a master as soon as it sees that master.
 func (c *Cluster) follow(replica, master *Server) {
 	c.t.Helper()
 	id := master.Do("CLUSTER", "MYID")
@@ -79,7 +79,7 @@ func (c *Cluster) follow(replica, master *Server) {
 // Await waits until every node that runs finds the cluster well and all see the
 // same: who has which slots, and replicas that have what their masters have. Of
 // slots whose master is gone without a replica it asks no more than that all
-// know it.
+// have noticed.
 func (c *Cluster) Await() {
 	c.t.Helper()
 	proc.Await(c.t, startTimeout, "the cluster is well", c.missing)

@@ -12,14 +12,14 @@ type Step int
 
 // The steps, in order.
 const (
-	// Opened: both ends know of the migration, and all keys are still where they
+	// Opened: both ends have begun the migration, and all keys are still where they
 	// were. A key that does not exist yet is redirected: ASK.
 	Opened Step = iota
 	// Moving: some keys have moved, the others have not.
 	Moving
 	// Emptied: all keys have moved; every one is redirected by ASK.
 	Emptied
-	// Closed: the new master has the slot; clients that do not know are
+	// Closed: the new master has the slot; clients that ask the old one are
 	// redirected by MOVED.
 	Closed
 )
@@ -50,7 +50,7 @@ func (c *Cluster) Migrate(slot int, to *Server, at func(Step)) {
 	to.Do("CLUSTER", "SETSLOT", slot, "NODE", target)
 	from.Do("CLUSTER", "SETSLOT", slot, "NODE", target)
 	at(Closed)
-	proc.Await(c.t, settle, fmt.Sprintf("all know that slot %d has moved", slot), func() string {
+	proc.Await(c.t, settle, fmt.Sprintf("all nodes have slot %d at its new master", slot), func() string {
 		for _, n := range c.running() {
 			members, err := n.members()
 			if err != nil {

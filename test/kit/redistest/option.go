@@ -34,7 +34,7 @@ func Args(args ...string) Option {
 }
 
 // NodeTimeout sets after how long the nodes of a cluster take one that does not
-// answer for dead; 1 s unless told.
+// answer for dead; 1 s by default.
 func NodeTimeout(d time.Duration) Option {
 	return Args("--cluster-node-timeout", fmt.Sprint(d.Milliseconds()))
 }

@@ -21,7 +21,7 @@ const electionTimeout = time.Minute
 // Sentinel is a master with its replicas, watched by three sentinels. Its methods
 // may be called from one goroutine at a time.
 type Sentinel struct {
-	Name      string    // of the master, as sentinels know it
+	Name      string    // of the master, as sentinels call it
 	Nodes     []*Server // the master at first, then its replicas
 	Sentinels []*Server
 	t         proc.T
@@ -31,7 +31,7 @@ type Sentinel struct {
 const sentinels, quorum = 3, 2
 
 // StartSentinel starts a master, its replicas and three sentinels, and waits until
-// all of them know of each other. A master that is silent for half a second counts
+// all of them have found each other. A master that is silent for half a second counts
 // as down. The options are for the master and its replicas; sentinels speak TLS
 // and ask for the same password when these do.
 func StartSentinel(t proc.T, replicas int, opts ...Option) *Sentinel {
@@ -68,7 +68,7 @@ func (s *Sentinel) newSentinel(set *settings) *Server {
 	for _, change := range set.client {
 		change(&with)
 	}
-	if with.TLSConfig != nil { // what its settings for TLS are, those of the nodes say
+	if with.TLSConfig != nil { // its settings for TLS are those of the nodes
 		config = fmt.Sprintf("port 0\ntls-port %d\nbind 127.0.0.1\ndir %s\n%s", n.Port, n.dir, tlsLines(s.Nodes[0].Argv))
 	}
 	config += fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d\n", s.Name, s.Nodes[0].Port, quorum) +
@@ -108,7 +108,7 @@ func (s *Sentinel) Addrs() []string {
 	return addrs
 }
 
-// Master is who the sentinels say is the master.
+// Master is the master that the sentinels name.
 func (s *Sentinel) Master() *Server {
 	s.t.Helper()
 	for _, n := range s.Sentinels {
@@ -122,7 +122,7 @@ func (s *Sentinel) Master() *Server {
 			return s.Nodes[i]
 		}
 	}
-	s.t.Fatalf("no sentinel knows a master")
+	s.t.Fatalf("no sentinel names a master")
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (s *Sentinel) AwaitMaster(lost *Server) *Server {
 	return master
 }
 
-// Await waits until every sentinel that runs knows the others and all replicas that
+// Await waits until every sentinel that runs has found the others and all replicas that
 // run, and those are in step with the master.
 func (s *Sentinel) Await() {
 	s.t.Helper()
@@ -161,10 +161,10 @@ func (s *Sentinel) missing() string {
 		if err != nil {
 			return err.Error()
 		}
-		said := pairs(reply)
-		if said["flags"] != "master" || said["num-other-sentinels"] != strconv.Itoa(sentinels-1) ||
-			said["num-slaves"] != strconv.Itoa(len(s.Nodes)-1) {
-			return fmt.Sprintf("%s says %v", n.Addr, said)
+		about := pairs(reply)
+		if about["flags"] != "master" || about["num-other-sentinels"] != strconv.Itoa(sentinels-1) ||
+			about["num-slaves"] != strconv.Itoa(len(s.Nodes)-1) {
+			return fmt.Sprintf("%s reports %v", n.Addr, about)
 		}
 	}
 	master := s.Master()

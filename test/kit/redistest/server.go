@@ -17,7 +17,7 @@ import (
 const startTimeout = 30 * time.Second
 
 // Server is one redis-server. Its methods fail the test where they cannot do what
-// they say; they may be called from one goroutine at a time, Try from any.
+// they promise; they may be called from one goroutine at a time, Try from any.
 type Server struct {
 	Addr string // host:port
 	Port int
@@ -158,7 +158,7 @@ type Command struct {
 	Failed   int64
 }
 
-// CommandStats is what INFO commandstats says, by command in small letters;
+// CommandStats is what INFO commandstats reports, by command in small letters;
 // "config resetstat" of [Server.Do] sets it to zero.
 func (s *Server) CommandStats() map[string]Command {
 	s.t.Helper()

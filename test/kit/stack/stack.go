@@ -20,7 +20,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/region"
 )
 
-// Config says what to start. The zero value is two PoPs of two workers each, one
+// Config is what to start. The zero value is two PoPs of two workers each, one
 // region without rules, and the upstream that envoy/pop.yaml brings along.
 type Config struct {
 	// PoPs is how many Envoys to start; 0 means 2.
@@ -44,7 +44,7 @@ type Config struct {
 	// HotRestart lets [envoy.Envoy.HotRestart] replace an Envoy.
 	HotRestart bool
 	// Upstream answers what the PoPs let through; nil leaves the bootstrap's own,
-	// which is cheap and says 200 to everything.
+	// which is cheap and answers 200 to everything.
 	Upstream http.Handler
 	// Strangers keeps the PoPs from trusting what clients claim to be, as the shipped
 	// bootstrap has it; otherwise tests stand in for what authenticates clients.

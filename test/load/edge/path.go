@@ -88,7 +88,7 @@ func pathRows(m, bare *mode, chunks []traffic, waits table.Target) []table.Row {
 	var waited, wants measure.Sample
 	for _, t := range chunks {
 		if t.decisions == 0 {
-			continue // counted nothing: the rows say that they were not measured
+			continue // counted nothing: the rows state that they were not measured
 		}
 		waited = append(waited, t.waited())
 		wants = append(wants, t.wanted())

@@ -4,7 +4,7 @@ package edge
 
 import "time"
 
-// plan says how long each part of the edge benchmark runs. Modes take turns: a
+// plan is how long each part of the edge benchmark runs. Modes take turns: a
 // round of each, then the next round of each, so that whatever else the machine
 // does falls on all of them alike.
 type plan struct {

@@ -19,7 +19,7 @@ import (
 // profileTime is how long a process is sampled, about a thousand times a second.
 const profileTime = 3 * time.Second
 
-// profileModes says where the CPU time of each mode went: a table of the
+// profileModes shows where the CPU time of each mode went: a table of the
 // difference to bare, by place.
 func (b *bench) profileModes(ctx context.Context, all []*mode, bare *mode) (table.Section, error) {
 	s := table.Section{Title: "Profile of Envoy in the closed loop"}

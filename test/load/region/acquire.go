@@ -165,7 +165,7 @@ func openStore(ctx context.Context, c *cluster) (*store, error) {
 	running, stop := context.WithCancel(ctx)
 	s := &store{Store: inner, stop: stop, ended: make(chan struct{})}
 	go func() {
-		_ = inner.Run(running) // it ends when it is told to
+		_ = inner.Run(running) // it ends with its context
 		close(s.ended)
 	}()
 	for range 100 {

@@ -151,7 +151,7 @@ func (w *ways) best(l load, of func(*round.Mode) measure.Sample) (best measure.S
 
 // minus is the difference of two samples of the same length by rank: the smallest
 // from the smallest, the median from the median. Rounds of two services are not at
-// the same time, so what disturbed one says nothing of the other.
+// the same time, so what disturbed one did not disturb the other.
 func minus(a, b measure.Sample) measure.Sample {
 	d := slices.Sorted(slices.Values(a))
 	for i, x := range slices.Sorted(slices.Values(b)) {

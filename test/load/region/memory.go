@@ -119,7 +119,7 @@ const (
 	fillBatch = 100 // wants in one of their calls
 )
 
-// fill acquires of every key as often as a says, key by key, until all have had
+// fill acquires of every key, a times each, key by key, until all have had
 // that or the time is over.
 func (s *store) fill(ctx context.Context, a kept, keys int, most time.Duration) error {
 	end := time.Now().Add(most)

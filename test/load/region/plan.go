@@ -4,7 +4,7 @@ package region
 
 import "time"
 
-// plan says how long each part of the benchmark runs. In the parts that compare
+// plan is how long each part of the benchmark runs. In the parts that compare
 // services, each service and load has its turn, and that a few times, so that
 // whatever else the machine does falls on all of them alike.
 type plan struct {

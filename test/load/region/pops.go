@@ -94,7 +94,7 @@ func (f *popFlood) pop(ctx context.Context, client *http.Client, url string, see
 	return nil
 }
 
-// acquire makes one call with one want. A region that will not hear of still
+// acquire makes one call with one want. A region that has no room for
 // another holder has denied it.
 func acquire(ctx context.Context, client *http.Client, url string, request *quotapb.AcquireRequest) (quotapb.Status, error) {
 	body, err := proto.Marshal(request)

@@ -67,7 +67,7 @@ func (c *cluster) measureIdle(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// idleRow says what is taken off all that is measured of Redis.
+// idleRow shows what is taken off all that is measured of Redis.
 func (c *cluster) idleRow() table.Row {
 	return table.Row{Name: "Redis with nothing to do, taken off below", Unit: "% of a core", Value: measure.Sample{100 * c.idle}}
 }

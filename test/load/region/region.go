@@ -25,7 +25,7 @@ import (
 	"github.com/weirlimit/weir/test/load/table"
 )
 
-// Options say what of the benchmark runs. The zero value is all of it, in full.
+// Options are which parts of the benchmark run. The zero value is all of it, in full.
 type Options struct {
 	Quick     bool   // fewer and shorter rounds
 	PeersOnly bool   // nothing of Weir

@@ -101,7 +101,7 @@ func TestBestOfTheOthers(t *testing.T) {
 	}
 }
 
-// What the table says of each algorithm is what its documentation derives, and no
+// The table shows for each algorithm what its documentation derives, and no
 // less than the limit, but for the small bucket: a trace that did not saturate the
 // limit would show nothing.
 func TestAccuracyRows(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // Upstream starts what the others send their requests on to: the shipped
-// bootstrap's own upstream, which says 200 to everything.
+// bootstrap's own upstream, which answers 200 to everything.
 func (r *Rig) Upstream() (*envoy.Envoy, error) {
 	return r.envoy("upstream", "demo_upstream", func(*envoy.Bootstrap) {})
 }

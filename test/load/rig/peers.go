@@ -72,7 +72,7 @@ func (p *Peers) RateLimit(name string, redis []string, limits string, cache int)
 	return s, err
 }
 
-// Empty starts a service that says OK to everything and looks at nothing.
+// Empty starts a service that answers OK to everything and looks at nothing.
 func (p *Peers) Empty() (s *Service, err error) {
 	defer proc.Recover(&err)
 	s = &Service{RLS: proc.FreeAddr(p.rig)}

@@ -11,10 +11,10 @@ import (
 )
 
 // quietShare is the per cent of the machine's CPU time with more of which for
-// others the table says so.
+// others the table has a warning.
 const quietShare = 5
 
-// watch begins to watch the machine; what it returns ends that, and says how much
+// watch begins to watch the machine; what it returns ends that, and reports how much
 // of it others used, and so how far the figures can be trusted.
 func (r *Rig) watch() (end func() (table.Section, error), err error) {
 	begin := time.Now()

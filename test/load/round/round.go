@@ -50,7 +50,7 @@ type Tally struct {
 	Elapsed                   time.Duration
 }
 
-// rateTolerance: an open loop that achieves less says so.
+// rateTolerance: an open loop that achieves less gets a note.
 const rateTolerance = 0.99
 
 // WarmUp sends at a pace what is not measured.
@@ -121,7 +121,7 @@ func (m *Mode) turn(ctx context.Context, pace drive.Pace, rounds int) error {
 	return ctx.Err()
 }
 
-// used is what each meter says so far, and the count.
+// used is what each meter shows so far, and the count.
 func (m *Mode) used() (used []time.Duration, count int64, err error) {
 	used = make([]time.Duration, len(m.Meters))
 	for i, meter := range m.Meters {
@@ -163,7 +163,7 @@ func (t *Tally) add(r *drive.Result) {
 	}
 }
 
-// Note says how fast the mode went and what throws doubt on its figures. rate is
+// Note states how fast the mode went and what throws doubt on its figures. rate is
 // that of an open loop, else 0. It is empty before the first round.
 func (m *Mode) Note(rate float64) string {
 	t := &m.Seen

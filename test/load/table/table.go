@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/measure"
 )
 
-// Kind says how a value is compared with its bound. The zero value is None.
+// Kind is how a value is compared with its bound. The zero value is None.
 type Kind uint8
 
 // The kinds.

@@ -120,7 +120,7 @@ local function accept()
   return true
 end
 
--- grant says how many slots a holder may hold. See limit.Hold.
+-- grant is how many slots a holder may hold. See limit.Hold.
 local function grant(using, wanted)
   local kept = math.min(using, had)
   local free = math.max(0, count - (used - had) - kept)

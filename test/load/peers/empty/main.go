@@ -1,4 +1,4 @@
-// Empty is a RateLimitService that says OK to everything and looks at nothing:
+// Empty is a RateLimitService that answers OK to everything and looks at nothing:
 // what gRPC itself costs, below which no service can get.
 package main
 

@@ -1,4 +1,4 @@
-# What a task says of itself to CloudWatch. Keys are in no metric, and rules not here: each label would
+# What a task reports of itself to CloudWatch. Keys are in no metric, and rules not here: each label would
 # be a metric that is paid for.
 locals {
   port     = 4317

@@ -340,7 +340,7 @@ resource "aws_cloudwatch_metric_alarm" "redis" {
   evaluation_periods  = 2
   threshold           = 0
   comparison_operator = "GreaterThanThreshold"
-  treat_missing_data  = "notBreaching" # the alarm of rules tells when there are no metrics
+  treat_missing_data  = "notBreaching" # the alarm of rules fires when there are no metrics
   alarm_actions       = var.alarm_actions
 }
 
