@@ -159,6 +159,7 @@ func TestRegionAnswersNonsense(t *testing.T) {
 // An answer that ends before it is whole counts as none. Envoy finds that out while it
 // reads the answer, and would crash if another call were made then.
 func TestAnswersCutShort(t *testing.T) {
+	t.Parallel()
 	region := newFakeRegion(t)
 	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: region.addr})
 	awaitRules(t, s)

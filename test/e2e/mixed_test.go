@@ -118,10 +118,23 @@ func unanswered(pops ...*stack.PoP) (n int64) {
 	return n
 }
 
+// Two fleets are of both releases, one beside the other: each mostly waits.
+func TestMixedFleets(t *testing.T) {
+	same := startFleet(t, 2, [2]string{mixedRules, mixedRules})
+	newer := startFleet(t, 1, [2]string{mixedRules, mixedRules + fewRule})
+	t.Run("rolled", func(t *testing.T) {
+		t.Parallel()
+		isRolled(t, same)
+	})
+	t.Run("with different rules", func(t *testing.T) {
+		t.Parallel()
+		hasDifferentRules(t, newer)
+	})
+}
+
 // A fleet is rolled, in either order, and back: at every step each limit holds over both
 // releases of filter and region, no call fails, and none is refused.
-func TestMixedFleet(t *testing.T) {
-	f := startFleet(t, 2, [2]string{mixedRules, mixedRules})
+func isRolled(t *testing.T, f *fleet) {
 	for _, step := range []struct {
 		name string
 		roll int // -1: none
@@ -204,8 +217,7 @@ func (f *fleet) version(i int) string {
 
 // Replicas have different rules, of which the newer ones have one more: the PoP takes
 // those and stays with them, and the rule that one replica lacks holds.
-func TestReplicasWithDifferentRules(t *testing.T) {
-	f := startFleet(t, 1, [2]string{mixedRules, mixedRules + fewRule})
+func hasDifferentRules(t *testing.T, f *fleet) {
 	f.roll(1, true)
 	p := f.PoPs[0]
 	inForce := func(r stack.Response) bool { return strings.Contains(r.Header.Get("RateLimit-Policy"), "few") }

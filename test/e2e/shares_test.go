@@ -38,6 +38,9 @@ func TestShares(t *testing.T) {
 	r := startRegions(t, sharesRules, 100*time.Millisecond, "eu", "us", "ap")
 	for _, c := range cases {
 		t.Run(c.path[1:], func(t *testing.T) {
+			if !long {
+				t.Parallel() // limits that have nothing in common
+			}
 			var results [3]*drive.Result
 			var all sync.WaitGroup
 			begin := time.Now()

@@ -15,10 +15,11 @@ import (
 // when the region decides again so do the limits.
 func TestRegionDecidesNothing(t *testing.T) {
 	for _, status := range []quotapb.Status{quotapb.Status_STATUS_UNAVAILABLE, quotapb.Status_STATUS_UNKNOWN_RULE} {
-		t.Run(status.String(), func(t *testing.T) {
-			f := newFakeRegion(t)
-			s := stack.Start(t, stack.Config{PoPs: 1, Workers: 4, RegionAddr: f.addr})
-			awaitRules(t, s)
+		f := newFakeRegion(t)
+		s := stack.Start(t, stack.Config{PoPs: 1, Workers: 4, RegionAddr: f.addr})
+		awaitRules(t, s)
+		t.Run(status.String(), func(t *testing.T) { // both at once, when both PoPs have started
+			t.Parallel()
 			undecided := edit(func(r *quotapb.AcquireResponse) {
 				for _, g := range r.Grants {
 					*g = quotapb.Grant{Status: status} //nolint:govet // it has just been made
