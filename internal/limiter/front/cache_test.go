@@ -96,6 +96,7 @@ func flood(t *testing.T, s limiter.Store, p *limiter.Policy, long time.Duration)
 // However large the flood on a key that is over its limit, the store sees a
 // handful of asks per second; the limit is used all the same.
 func TestFloodIsRefusedFromMemory(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spec        limit.Spec
 		consistency lease.Consistency
@@ -123,6 +124,7 @@ func TestFloodIsRefusedFromMemory(t *testing.T) {
 
 // A hot key that is under its limit is served from a lease.
 func TestHotKeyIsServedFromALease(t *testing.T) {
+	t.Parallel()
 	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10_000_000, Period: limit.Hour}, lease.Leased)
 		flood(t, f, p, time.Second)

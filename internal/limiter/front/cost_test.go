@@ -119,6 +119,7 @@ func TestCostsAboveTheLease(t *testing.T) {
 // One client of one replica is decided on as by one exact limiter, whatever its requests
 // cost, and however many come in a moment.
 func TestOneClientIsDecidedOnExactly(t *testing.T) {
+	t.Parallel()
 	for name, spec := range algorithms {
 		for _, count := range []int64{3, 20, 500, 100_000} {
 			for _, per := range []limit.Micros{limit.Minute, limit.Hour} {
@@ -148,6 +149,7 @@ func (l *lone) wander(seed uint64) {
 // What a key has on lease that loses its place counts for it as well when it comes again:
 // a denial is remembered as one of what is left above and goes back.
 func TestEvictedKeyIsDecidedOnExactly(t *testing.T) {
+	t.Parallel()
 	for name, spec := range algorithms {
 		t.Run(name, func(t *testing.T) {
 			spec.Count, spec.Period = 40, limit.Hour

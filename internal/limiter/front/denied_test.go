@@ -22,6 +22,7 @@ func allowing(t testing.TB, spec limit.Spec, c lease.Consistency) *limiter.Polic
 // most replies before the failure granted some. What the store reported as left is
 // admitted, and no more.
 func TestFloodedKeyStaysDeniedThroughAFailure(t *testing.T) {
+	t.Parallel()
 	failures, spent := 0, 0
 	for name, spec := range algorithms {
 		for _, rate := range []struct {

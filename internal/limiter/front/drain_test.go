@@ -126,6 +126,7 @@ func (w *spending) play(t *testing.T, s *site, p *limiter.Policy) (spent, back i
 
 // All keys are drained, also where the store takes its time.
 func TestDrainOfManyKeys(t *testing.T) {
+	t.Parallel()
 	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
 		behind.after.Store(0)
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100_000, Period: limit.Hour}, lease.Leased)

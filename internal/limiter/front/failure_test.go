@@ -95,6 +95,7 @@ func (r *replicas) flood(t *testing.T, p *limiter.Policy, key string, long time.
 // share, only keys never seen fail open; nobody waits, and the store is left alone.
 // Afterwards it receives what was admitted, at most one limit of it.
 func TestFloodWhileTheStoreFails(t *testing.T) {
+	t.Parallel()
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureDeny, lease.FailureLocal} {
 			t.Run(fmt.Sprintf("%v %d", on, c), func(t *testing.T) {
@@ -247,6 +248,7 @@ func TestEarlyLeaverIsNoFailure(t *testing.T) {
 // That a key is asked for too often is no failure: who has not the time to wait for
 // its turn is refused, and on_failure lets nobody pass.
 func TestFloodOfHurriedRequestsFailsNothingOpen(t *testing.T) {
+	t.Parallel()
 	for name, spec := range algorithms {
 		t.Run(name, func(t *testing.T) {
 			spec.Count, spec.Period = 100, limit.Second

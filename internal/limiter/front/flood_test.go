@@ -234,6 +234,7 @@ var algorithms = map[string]limit.Spec{
 // times a second and log2 of the limit per window, and while it is under its limit on
 // behalf of who fits, 64 times for each use of the whole limit.
 func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		count int64
 		per   limit.Micros
@@ -276,6 +277,7 @@ func ruled(t testing.TB, name string, spec limit.Spec, c lease.Consistency) *lim
 
 // A hot key that is under its limit is admitted, and nearly nobody waits.
 func TestHotKeyUnderItsLimitIsServedFromALease(t *testing.T) {
+	t.Parallel()
 	for name, spec := range algorithms {
 		t.Run(name, func(t *testing.T) {
 			spec.Count, spec.Period = 60_000, limit.Minute

@@ -125,6 +125,7 @@ func TestHungNodeHoldsUpNoOther(t *testing.T) {
 // Top-ups of other keys do not stand still while a node hangs, however many of its
 // keys run low.
 func TestHungNodeHoldsUpNoTopUp(t *testing.T) {
+	t.Parallel()
 	onShards(t, func(t *testing.T, f *front.Store, behind *shards) {
 		p := ruled(t, "r", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
 		behind.sound.Store(true)

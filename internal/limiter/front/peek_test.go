@@ -133,6 +133,7 @@ func TestExactPeekInANewWindow(t *testing.T) {
 // round trip; and hardly any while the key is known to have nothing left, whether
 // requests are refused besides or not.
 func TestFloodOfExactPeeks(t *testing.T) {
+	t.Parallel()
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := perHour(t)
 		other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)

@@ -67,6 +67,7 @@ func perDay(t testing.TB, c lease.Consistency) *limiter.Policy {
 // its budget of asks and its memory, and what was denied stays denied when the store
 // fails.
 func TestSpentKeysLeaveRoomForAHotKey(t *testing.T) {
+	t.Parallel()
 	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			inNarrow(t, 500, 1<<30, func(t *testing.T, f *narrow) { spentKeysAndAHotKey(t, f, perDay(t, c)) })

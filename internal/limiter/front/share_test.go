@@ -18,6 +18,7 @@ import (
 // Several replicas share one limit: never more than it in a window, and nearly all
 // of it while every replica has demand.
 func TestReplicasShareOneLimit(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		spec  limit.Spec
 		lasts int // periods

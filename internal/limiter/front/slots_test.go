@@ -107,6 +107,7 @@ func TestDeniedGroupLeavesSlotsInUse(t *testing.T) {
 // However many take at once, a key that is full is asked for ten times a second,
 // and once more for each slot that came free.
 func TestFloodOfTakersAtOnce(t *testing.T) {
+	t.Parallel()
 	onSite(t, 2, func(t *testing.T, s *site) {
 		p := slotsOf(t, 3)
 		a, b := &client{t: t, store: s.fronts[0]}, &client{t: t, store: s.fronts[1]}
