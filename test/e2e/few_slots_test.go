@@ -42,14 +42,15 @@ rules:
 // of 1 or 2, however many workers there are. And never are more open than the limit.
 func TestSlotsAreFreeInTheWholePoP(t *testing.T) {
 	for workers, pops := range map[int]int{2: 2, 8: 1} {
-		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
-			var one, two stack.InFlight
-			mux := http.NewServeMux()
-			mux.Handle("/two", two.Track(http.HandlerFunc(streams)))
-			mux.Handle("/one", one.Track(http.HandlerFunc(streams)))
-			mux.Handle("/local", http.HandlerFunc(streams))
-			s := stack.Start(t, stack.Config{PoPs: pops, Workers: workers, Rules: fewSlotsRules, Upstream: mux})
-			awaitRules(t, s)
+		var one, two stack.InFlight
+		mux := http.NewServeMux()
+		mux.Handle("/two", two.Track(http.HandlerFunc(streams)))
+		mux.Handle("/one", one.Track(http.HandlerFunc(streams)))
+		mux.Handle("/local", http.HandlerFunc(streams))
+		s := stack.Start(t, stack.Config{PoPs: pops, Workers: workers, Rules: fewSlotsRules, Upstream: mux})
+		awaitRules(t, s)
+		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) { // both at once, when all PoPs have started
+			t.Parallel()
 			var paths sync.WaitGroup
 			for _, path := range []string{"/one", "/two", "/local"} {
 				paths.Go(func() { inTurn(t, s.PoPs[0].Addr, path, 120) })
