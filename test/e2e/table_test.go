@@ -64,7 +64,7 @@ func TestDebtsOfLongKeys(t *testing.T) {
 		t.Errorf("admitted %d while the region hung, want all %d", admitted, keys*limit)
 	}
 	last, since := int64(-1), time.Now()
-	proc.Eventually(t, 60*time.Second, "the PoP tells its debts and is silent", func() bool {
+	proc.Eventually(t, 2*time.Minute, "the PoP tells its debts and is silent", func() bool {
 		time.Sleep(200 * time.Millisecond)
 		if now := first.Stats("wasmcustom.weir.wants$")["wasmcustom.weir.wants"]; now != last {
 			last, since = now, time.Now()
