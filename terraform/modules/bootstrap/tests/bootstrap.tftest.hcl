@@ -60,6 +60,7 @@ run "region_without_pop_and_consul" {
 
 run "aggregator_without_tls" {
   variables {
+    pop     = null
     consul  = null
     tls     = false
     service = { rules = "/etc/weir/rules.yaml", aggregators = ["10.0.0.1:8080"] }
