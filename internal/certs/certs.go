@@ -13,11 +13,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/internal/telemetry"
 	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's authorities: our images have none of a system
 )
 
-// readEvery is the shortest time between two readings of the files. They are read only
-// while connections are made.
+// readEvery is the shortest time between two readings of the files. They are read while
+// connections are made and when metrics are asked for.
 const readEvery = time.Second
 
 // Files names files in PEM.
@@ -44,11 +45,28 @@ type Set struct {
 	failure string         // the last error in the log; empty if the files are good
 }
 
-// Load reads the files. what begins log lines and errors: for whom the certificates are.
-func Load(what string, files Files, log *slog.Logger) (*Set, error) {
+// Load reads the files. what begins log lines and errors, and is the label in metrics: for whom
+// the certificates are. metrics may be nil.
+func Load(what string, files Files, metrics *telemetry.Registry, log *slog.Logger) (*Set, error) {
 	s := &Set{what: what, files: files, log: log, read: time.Now()}
-	_, err := s.load()
-	return s, err
+	if _, err := s.load(); err != nil {
+		return nil, err
+	}
+	if metrics != nil {
+		metrics.GaugeFuncOf("weir_certificates_ok", "1 if the files of certificates, as they were last read, are in force; 0 if they cannot be used, and older ones are.", "of", what, s.good)
+	}
+	return s, nil
+}
+
+// good is 1 if the files are in force. It reads them also while no connection is made.
+func (s *Set) good() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refresh()
+	if s.failure != "" {
+		return 0
+	}
+	return 1
 }
 
 // Server is the configuration of a server of these protocols, which uses the current

@@ -39,7 +39,7 @@ func authority(t *testing.T) *pki.Authority {
 
 func load(t *testing.T, files Files) *Set {
 	t.Helper()
-	s, err := Load("test", files, slog.New(slog.DiscardHandler))
+	s, err := Load("test", files, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,15 @@ func load(t *testing.T, files Files) *Set {
 // handshake connects a client to a server, and returns what each of them has of the other.
 func handshake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionState, atServer, atClient error) {
 	t.Helper()
-	near, far := net.Pipe()
+	port, err := net.Listen("tcp", "127.0.0.1:0") // with buffers: both sides may write at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err1 := net.Dial("tcp", port.Addr().String())
+	far, err2 := port.Accept()
+	if err := errors.Join(err1, err2, port.Close()); err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan error, 1)
 	go func() {
 		conn := tls.Server(far, server)
@@ -61,7 +69,7 @@ func handshake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionSta
 		done <- err
 	}()
 	conn := tls.Client(near, client)
-	_, err := io.ReadAll(conn) // a refused client of TLS 1.3 learns it only when it reads
+	_, err = io.ReadAll(conn) // a refused client of TLS 1.3 learns it only when it reads
 	seen = conn.ConnectionState()
 	_ = near.Close()
 	return seen, <-done, err
@@ -126,7 +134,7 @@ func TestMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	s, err := Load("test", files, slog.New(slog.NewTextHandler(&log, nil)))
+	s, err := Load("test", files, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +152,28 @@ func TestMistakes(t *testing.T) {
 		if _, err1, err2 := handshake(t, s.Server(nil), s.Client("weir.example")); err1 != nil || err2 != nil {
 			t.Errorf("%v, %v", err1, err2)
 		}
+	}
+}
+
+// An authority that was taken out is refused at once, also of a client that resumes a session
+// of before.
+func TestAuthorityTakenOut(t *testing.T) {
+	a, b := authority(t), authority(t)
+	files := side(t, a, a, "server", "weir.example")
+	server, client := load(t, files), load(t, side(t, a, a, "client")).Client("weir.example")
+	client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	port := server.Server(nil)
+	for resumes := range 2 {
+		if seen, err1, err2 := handshake(t, port, client); err1 != nil || err2 != nil || seen.DidResume != (resumes == 1) {
+			t.Fatalf("handshake %d: %v, %v, resumed: %v", resumes, err1, err2, seen.DidResume)
+		}
+	}
+	if err := os.WriteFile(files.CA, b.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server.reload()
+	if seen, err, _ := handshake(t, port, client); err == nil {
+		t.Errorf("the client is accepted, resumed: %v", seen.DidResume)
 	}
 }
 

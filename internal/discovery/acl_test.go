@@ -65,7 +65,7 @@ func startSecured(t *testing.T) *secured {
 func (s *secured) agent(tokenFile string) (*Agent, *consulLog) {
 	s.t.Helper()
 	log := new(consulLog)
-	set, err := certs.Load("consul", s.files, slog.New(slog.DiscardHandler))
+	set, err := certs.Load("consul", s.files, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		s.t.Fatal(err)
 	}

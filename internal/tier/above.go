@@ -60,7 +60,7 @@ func (t *Tier) useAbove(above *Above) error {
 	if t.alone = len(above.Global) == 0 && t.consul == nil; t.alone {
 		return nil
 	}
-	secure, err := above.GlobalTLS.load("global", t.Log)
+	secure, err := above.GlobalTLS.load("global", t.Metrics, t.Log)
 	if err != nil {
 		return err
 	}

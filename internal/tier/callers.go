@@ -44,11 +44,11 @@ func (t *TLS) check() error {
 }
 
 // config is the configuration of the port; nil without TLS.
-func (t *TLS) config(log *slog.Logger) (*tls.Config, error) {
+func (t *TLS) config(metrics *telemetry.Registry, log *slog.Logger) (*tls.Config, error) {
 	if t.Cert == "" {
 		return nil, nil
 	}
-	set, err := certs.Load("callers", certs.Files{Cert: t.Cert, Key: t.Key, CA: t.ClientCA}, log)
+	set, err := certs.Load("callers", certs.Files{Cert: t.Cert, Key: t.Key, CA: t.ClientCA}, metrics, log)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/settings"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // ClientTLS has the settings of TLS for calls of another server. The files are read again when
@@ -32,9 +33,9 @@ func (c *ClientTLS) check(server string) error {
 }
 
 // load reads the certificates; nil without TLS.
-func (c *ClientTLS) load(server string, log *slog.Logger) (*certs.Set, error) {
+func (c *ClientTLS) load(server string, metrics *telemetry.Registry, log *slog.Logger) (*certs.Set, error) {
 	if !c.TLS {
 		return nil, nil
 	}
-	return certs.Load(server, certs.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA}, log)
+	return certs.Load(server, certs.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA}, metrics, log)
 }

@@ -30,7 +30,7 @@ func (t *Tier) useConsul(p *Program) error {
 	if t.cfg.Consul == "" {
 		return nil
 	}
-	reached, err := t.cfg.ConsulBy.reach(t.cfg.Consul, t.Log)
+	reached, err := t.cfg.ConsulBy.reach(t.cfg.Consul, t.Metrics, t.Log)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/discovery"
 	"github.com/weirlimit/weir/internal/settings"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // Consul has the settings of calls of Consul's agent. Without them Consul's own variables
@@ -40,7 +41,7 @@ func (c *Config) checkConsul() error {
 }
 
 // reach is how the agent is reached. The error is a file that cannot be used.
-func (c *Consul) reach(address string, log *slog.Logger) (discovery.Config, error) {
-	set, err := c.load("consul", log)
+func (c *Consul) reach(address string, metrics *telemetry.Registry, log *slog.Logger) (discovery.Config, error) {
+	set, err := c.load("consul", metrics, log)
 	return discovery.Config{Address: address, TLS: set, ServerName: c.TLSName, TokenFile: c.TokenFile}, err
 }

@@ -78,13 +78,13 @@ func (r *Redis) check(addresses []string) error {
 }
 
 // newRedis makes the store in Redis.
-func newRedis(cfg *Config, tracer *telemetry.Tracer, log *slog.Logger) (*redisstore.Store, error) {
+func newRedis(cfg *Config, metrics *telemetry.Registry, tracer *telemetry.Tracer, log *slog.Logger) (*redisstore.Store, error) {
 	o := &cfg.RedisOf
 	mode, err := redisstore.ParseMode(o.Mode)
 	if err != nil {
 		return nil, err
 	}
-	set, err := o.load("redis", log)
+	set, err := o.load("redis", metrics, log)
 	if err != nil {
 		return nil, err
 	}

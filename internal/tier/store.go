@@ -76,7 +76,7 @@ func (c *counters) useMemory(cfg *Config, r *telemetry.Registry, log *slog.Logge
 }
 
 func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, tracer *telemetry.Tracer, ready *admin.Readiness, log *slog.Logger) error {
-	store, err := newRedis(cfg, tracer, log)
+	store, err := newRedis(cfg, r, tracer, log)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	if t.otlp, err = telemetry.NewOTLP(cfg.OTLP, p.Name, t.Metrics, log); err != nil {
 		return nil, fmt.Errorf("otlp: %w", err)
 	}
-	if t.secure, err = cfg.TLS.config(log); err != nil {
+	if t.secure, err = cfg.TLS.config(t.Metrics, log); err != nil {
 		return nil, err
 	}
 	if t.store, err = newCounters(cfg, p, t.Metrics, t.otlp.Tracer, t.ready, log); err != nil {

@@ -57,7 +57,7 @@ func New(cfg Config) (*Server, error) {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastProbe, PermitWithoutStream: true}),
 	}
 	if cfg.TLS.Cert != "" {
-		secure, err := cfg.TLS.config(cfg.Log)
+		secure, err := cfg.TLS.config(cfg.Metrics, cfg.Log)
 		if err != nil {
 			return nil, err
 		}

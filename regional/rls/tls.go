@@ -7,12 +7,13 @@ import (
 	"log/slog"
 
 	"github.com/weirlimit/weir/internal/certs"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // config reads the files, and returns a configuration that uses what they have at each
 // handshake.
-func (t TLS) config(log *slog.Logger) (*tls.Config, error) {
-	set, err := certs.Load("rls", certs.Files{Cert: t.Cert, Key: t.Key, CA: t.ClientCA}, log)
+func (t TLS) config(metrics *telemetry.Registry, log *slog.Logger) (*tls.Config, error) {
+	set, err := certs.Load("rls", certs.Files{Cert: t.Cert, Key: t.Key, CA: t.ClientCA}, metrics, log)
 	if err != nil {
 		return nil, err
 	}
