@@ -21,8 +21,8 @@ func (r *Relay) lentOf(now Millis, lease uint32) *lent {
 }
 
 // lend notes units that are handed out. Units of more leases than it can note are not
-// taken back here: they go to the tier above. So do all of a token bucket, and of an exact
-// rule, of which the relay holds no lease that they could be put into.
+// taken back here: they go to the tier above. So do all units of a token bucket and of
+// an exact rule: the relay holds no lease that they could be put into.
 func (r *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Millis) {
 	if units == 0 || t.Refills || t.Consistency == Exact {
 		return

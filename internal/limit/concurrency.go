@@ -33,8 +33,8 @@ type HoldDecision struct {
 // Hold decides how many slots, in total, a holder may hold until the TTL. It has
 // holding slots in use or reserved for requests that wait, and would like want.
 //
-// What it uses and still holds is never taken away. Of what is free it gets what
-// it lacks of holding, and ahead of that 1/(2*holders) of the rest, but at least
+// The slots that it uses and still holds are never taken away. Out of the free slots it gets
+// what it lacks of holding, and ahead of that 1/(2*holders) of the rest, but at least
 // one, so that the last slots do not idle with one holder. Both numbers 0 give
 // the holding back. 0 <= holding <= want <= MaxCount; what is out of order is
 // raised or cut to the nearest legal value. O(log n) for n holdings, O(n) when

@@ -238,7 +238,7 @@ func TestConcurrencyAgainstDefinition(t *testing.T) {
 	})
 }
 
-// checkHoldRetry waits as told, and one microsecond less.
+// checkHoldRetry waits for RetryAfter, and one microsecond less.
 func checkHoldRetry(t *rapid.T, l *Limit, st Slots, now Micros, d HoldDecision, granted func(Slots, Micros) bool) {
 	t.Helper()
 	if d.RetryAfter == 0 || d.RetryAfter == Never {

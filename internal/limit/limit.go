@@ -4,7 +4,7 @@
 // next state and a [Decision] and touches nothing else. Time is an argument: the
 // package reads no clock, starts no goroutine and allocates nothing on a decision
 // (the sliding log grows its log). A [Limit] is immutable and safe for concurrent
-// use; who keeps a State guards it.
+// use; the owner of a [State] guards it.
 //
 // # Arithmetic
 //

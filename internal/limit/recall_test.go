@@ -26,7 +26,7 @@ func TestRecall(t *testing.T) {
 					st, _ = l.Acquire(st, now, Ask{Need: n, Waiting: n, Want: n})
 					now += Micros(rapid.Int64Range(0, int64(20*Second)).Draw(t, "pause"))
 				}
-				left := l.Peek(st, now, 0).Remaining // as a holder was told
+				left := l.Peek(st, now, 0).Remaining // by a holder's last reply
 				now += Micros(rapid.Int64Range(0, int64(90*Second)).Draw(t, "later"))
 				truth := l.Peek(st, now, 0)
 				// In whole milliseconds, and as of a little before.

@@ -84,7 +84,7 @@ func replay(t failer, l *Limit, steps []step) {
 	}
 }
 
-// checkTwin compares all that the twin knows; when to come again is checked by
+// checkTwin compares all that the twin computes; when to come again is checked by
 // coming again.
 func checkTwin(t failer, i int, s step, got, want Decision) {
 	t.Helper()
@@ -120,14 +120,14 @@ func checkPeek(t failer, i int, l *Limit, st State, peek Decision, a Ask, d Deci
 		t.Fatalf("step %d: peek %+v, but %+v", i, peek, d)
 	}
 	if d.Granted == 0 && !l.spec.ChargeDenied && peek.RetryAfter != d.RetryAfter {
-		t.Fatalf("step %d: peek says retry after %d, acquire %d", i, peek.RetryAfter, d.RetryAfter)
+		t.Fatalf("step %d: peek states retry after %d, acquire %d", i, peek.RetryAfter, d.RetryAfter)
 	}
 	if peek.Granted > 0 && peek.Remaining < peek.Granted {
 		t.Fatalf("step %d: peek grants more than remains: %+v", i, peek)
 	}
 }
 
-// checkRetry waits exactly as long as it was told and is granted; a microsecond
+// checkRetry waits exactly for RetryAfter and is granted; a microsecond
 // less, or any other time before, and it is denied.
 func checkRetry(t failer, i int, l *Limit, st State, now Micros, a Ask, d Decision) {
 	t.Helper()
@@ -141,14 +141,14 @@ func checkRetry(t failer, i int, l *Limit, st State, now Micros, a Ask, d Decisi
 		return
 	}
 	if p := l.Peek(st, now+d.RetryAfter, a.Need); p.Granted != a.Need {
-		t.Fatalf("step %d: waited %d µs as told, still denied: %+v, %+v", i, d.RetryAfter, p, st)
+		t.Fatalf("step %d: waited RetryAfter, %d µs, still denied: %+v, %+v", i, d.RetryAfter, p, st)
 	}
 	for _, early := range []Micros{1, 2, Millisecond, d.RetryAfter / 3, d.RetryAfter / 2, d.RetryAfter} {
 		if early <= 0 || early > d.RetryAfter {
 			continue
 		}
 		if p := l.Peek(st, now+d.RetryAfter-early, a.Need); p.Granted != 0 {
-			t.Fatalf("step %d: told to wait %d µs, granted %d µs earlier", i, d.RetryAfter, early)
+			t.Fatalf("step %d: RetryAfter is %d µs, granted %d µs earlier", i, d.RetryAfter, early)
 		}
 	}
 }
@@ -303,7 +303,7 @@ func drawSteps(t *rapid.T, l *Limit) []step {
 }
 
 // A state goes on under a changed count: never more than the larger count in a
-// window, and what it is told stays exact.
+// window, and RetryAfter stays exact.
 func TestCountChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLimit(t, FixedWindow, SlidingWindow, SlidingLog, TokenBucket)

@@ -87,8 +87,8 @@ func (w *twin) moveTo(now Micros) {
 	}
 }
 
-// refill adds the tokens that came in, in whole units of time since it was last
-// exactly known when; a full bucket knows it at any time.
+// refill adds the tokens that came in, in whole units of time since the last moment that
+// was exact; for a full bucket each moment is.
 func (w *twin) refill(now Micros, wrong bool) {
 	if w.seen == 0 || wrong {
 		w.seen = now

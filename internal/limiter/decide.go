@@ -22,8 +22,8 @@ type Fallback interface {
 type Judgment struct {
 	// Admitted is true if the need was granted, or on_failure admits it.
 	Admitted bool
-	// Refused is true if this ask itself was refused. Neither Admitted nor Refused:
-	// another one of its group was.
+	// Refused is true if this ask itself was refused. If neither Admitted nor Refused is
+	// true, another one of its group was refused.
 	Refused bool
 	// Degraded is how the ask was decided while the store did not answer; Sound: it did.
 	Degraded Degraded

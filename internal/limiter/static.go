@@ -116,8 +116,8 @@ func (s *Static) returnShares(ctx context.Context, asks []Ask, grants []lease.Gr
 
 // returnsShare reports whether an ask gives back what was granted from the share. Leases are named by
 // the period that was charged, in milliseconds modulo 2^32, and those of the share have
-// another highest bit. Windows by the clock are known by name. Of the others a period is
-// taken for one of the share that is more than 12 days away.
+// another highest bit. Windows by the clock are recognized by name. For other limits a
+// period that is more than 12 days away is taken for one of the share.
 func (s *Static) returnsShare(a *Ask) bool {
 	if a.Want.Unused == 0 || !a.Policy.HasShares() {
 		return false

@@ -13,8 +13,8 @@ func (a *Above) refuses(address string) bool {
 	return !a.GlobalTLS.TLS && !a.GlobalPlain && !onLoopback(address)
 }
 
-// onLoopback reports whether host:port is surely on this machine. Of names only localhost is:
-// what another one resolves to may change at any time.
+// onLoopback reports whether host:port is surely on this machine. The only such name is localhost:
+// what another name resolves to may change at any time.
 func onLoopback(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
 	return host == "localhost" || net.ParseIP(host).IsLoopback()

@@ -49,8 +49,8 @@ type Endpoint struct {
 	// that connect again find replicas that were added. 0: without end.
 	MaxConnectionAge time.Duration `default:"30m" help:"How long connections last."`
 
-	// Budget is how long a request without a deadline may take, 1ms to 10s. Of a caller's
-	// own deadline a part is reserved for the way back.
+	// Budget is how long a request without a deadline may take, 1ms to 10s. A part of a
+	// caller's own deadline is reserved for the way back.
 	Budget time.Duration `default:"100ms" help:"Time for requests without a deadline."`
 
 	// Headers adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to

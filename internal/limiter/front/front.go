@@ -30,8 +30,8 @@ type Config struct {
 	// of its time, or half of it, will be left then; else it is denied. A group is given at
 	// least that long.
 	Answers time.Duration
-	// Wall is the time of day. By it end the windows of a replica's share of a limit
-	// while the store does not answer; nil means the system's.
+	// Wall is the time of day; nil means the system's. It ends the windows of a replica's
+	// share of a limit while the store does not answer.
 	Wall func() limit.Micros
 }
 

@@ -21,8 +21,8 @@ func (q *acquisition) peek(k key, a *limiter.Ask, i int) {
 }
 
 // answersPeek reports whether the last reply answers a peek: for a lease interval, and for
-// longer while the store may not be asked. Of an exact rule, only that nothing is left, for
-// as long as a request would be refused by it.
+// longer while the store may not be asked. For an exact rule it
+// only answers that nothing is left, for as long as the rule refuses requests.
 func (k key) answersPeek(now lease.Millis, p *limiter.Policy) bool {
 	v, account := &k.Value, &k.Value.relay.Account
 	over := p.Terms.Window > 0 && account.Reset <= now && account.Left < p.Terms.Capacity

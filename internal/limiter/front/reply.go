@@ -78,9 +78,9 @@ func (p *pending) replyWant(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	p.answer(now, grants)
 }
 
-// requeue puts those back in the queue who were denied and fit into what is left in the
-// store and what the relay has yet to give back, which was more leases than go with one
-// ask. It returns the grants of the others.
+// requeue puts a waiter back in the queue that was denied, but fits into what is left in the
+// store and what the relay has yet to give back: that was more leases than go with one ask. It
+// returns the grants of the others.
 func (p *pending) requeue(now lease.Millis, grants []lease.Grant) []lease.Grant {
 	v, t := &p.Value, &p.Policy.Terms
 	queue, rest := p.queue[:0], grants[:0]

@@ -62,7 +62,7 @@ var (
 		{name: "brief", size: 5},   // and from one that is not
 		{name: "paid_ms", size: 3}, // ms for which a debt is remembered after it was reported
 	}
-	// askArgs are of those that share what is left among who asks.
+	// askArgs are those of algorithms that share what is left among the askers.
 	askArgs = fields{{name: "fresh", size: 1}, {name: "interval", size: 6}}
 )
 
