@@ -57,8 +57,8 @@ type Account struct {
 	Left int64
 	// Spent counts units admitted since Asked: the demand that bounds a want.
 	Spent int64
-	// Trip is how long the last ask was on its way, there and back.
-	Trip Millis
+	// trip is how long the last ask was on its way, there and back.
+	trip Millis
 	// Rate is the demand lately, in units per second: those admitted, refused and waiting.
 	Rate int64
 	// Size is the newest grant; a quarter of it left calls for a top-up.
@@ -325,7 +325,7 @@ func (a *Account) askBehind(t *Terms, now Millis) Asks {
 	}
 	available := a.lasting(t, now)
 	low := 4*available <= a.Size || available <= a.reserve(t)
-	ending := t.Lead > 0 && a.Reset > now && a.Reset-now <= min(t.Lead, 2*(t.Interval+a.Trip)) && !a.holdsNext(t, now)
+	ending := t.Lead > 0 && a.Reset > now && a.Reset-now <= min(t.Lead, 2*(t.Interval+a.trip)) && !a.holdsNext(t, now)
 	switch {
 	case ending && (!low && available > 5*a.soon(t)/2 || now < a.LimitedUntil):
 		return Ahead
@@ -356,7 +356,7 @@ func (a *Account) lastsUntil(t *Terms, now Millis, lot *Lot) Millis {
 	if a.endsWithWindow(t, now, lot) {
 		return Never
 	}
-	return lot.Expiry - quartersToCut*lot.TTL/4 - 5*a.Trip/4
+	return lot.Expiry - quartersToCut*lot.TTL/4 - 5*a.trip/4
 }
 
 // RenewAt is when to look again whether to ask behind, though no request comes: a lot of an
@@ -389,7 +389,7 @@ func (a *Account) holdsNext(t *Terms, now Millis) bool {
 // endsWithWindow reports whether the window of a lot ends when the lot does. That end
 // is known to within a trip.
 func (a *Account) endsWithWindow(t *Terms, now Millis, lot *Lot) bool {
-	return t.Window > 0 && now < a.Reset && lot.Expiry >= a.Reset-a.Trip-2
+	return t.Window > 0 && now < a.Reset && lot.Expiry >= a.Reset-a.trip-2
 }
 
 // grow and shrink are the slow start.

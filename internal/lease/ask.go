@@ -25,10 +25,10 @@ func (a *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Wa
 	w.Fresh = a.Asked == 0 || now/t.Interval != a.Asked/t.Interval
 	if t.Consistency != Exact {
 		w.Want = max(waiting, a.want(t, now))
-		if !t.Trailing {
+		if !t.trailing {
 			w.Soon = a.reserve(t)
 			if t.Far && !t.Refills && a.NextAsk > a.Asked { // it got a part, and will pause after another
-				w.Soon = max(w.Soon, a.during(a.Trip+t.FarPause()))
+				w.Soon = max(w.Soon, a.during(a.trip+t.FarPause()))
 			}
 			if waiting > 0 { // the next ask has to be answered, too, before these are spent
 				w.Soon *= 2
@@ -73,10 +73,10 @@ func (a *Account) measure(t *Terms, now Millis, waiting int64) {
 // soon is how many units requests will need while an ask is on its way. Where that is less
 // than a tenth of a lease interval, as within a region, it does not matter.
 func (a *Account) soon(t *Terms) int64 {
-	if 10*a.Trip < t.Interval {
+	if 10*a.trip < t.Interval {
 		return 0
 	}
-	return a.during(a.Trip)
+	return a.during(a.trip)
 }
 
 // reserve is how many units are kept for the requests that come while an ask is on its way.
@@ -100,9 +100,9 @@ func (a *Account) want(t *Terms, now Millis) int64 {
 	}
 	if a.Asked > 0 {
 		since := max(now-a.Asked, t.Interval/4)
-		last := max(usageIntervals*t.Interval, 4*a.Trip)
+		last := max(usageIntervals*t.Interval, 4*a.trip)
 		if t.Far && t.Refills {
-			last = farUsageIntervals * max(t.Interval, a.Trip)
+			last = farUsageIntervals * max(t.Interval, a.trip)
 		}
 		most = max(most, (a.Spent+a.Denied)*int64(last)/int64(since))
 	}
@@ -170,7 +170,7 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 		return Part{}
 	}
 	if w.Want > 0 {
-		a.Trip = now - sent
+		a.trip = now - sent
 	}
 	a.paid(w, g)
 	if g.StartsIn == 0 {
@@ -225,7 +225,7 @@ func (a *Account) close(t *Terms, now Millis) {
 // grant, as a sliding log does with a grant of no more than what waits. Spare units of it
 // go back: the log would forget them up to a ttl too early.
 func (t *Terms) spentAtOnce(w Want, g Grant) bool {
-	return t.Trailing && g.Granted <= w.Waiting
+	return t.trailing && g.Granted <= w.Waiting
 }
 
 // learn notes what a reply states of the counter above. Requests that waited and get
@@ -287,7 +287,7 @@ func (a *Account) denial(now Millis, w Want, g Grant) {
 }
 
 // pause puts off the next ask after one that was sent at sent and got less than it wanted. Far:
-// for FarPause, but only for a trip if requests will soon wait for that ask. Near: for Pace where
+// for FarPause, but only for a trip if requests will soon wait for that ask. Near: for pace where
 // units trickle back and next to none is left, else not at all.
 func (a *Account) pause(t *Terms, sent Millis, w Want, g Grant, jitter Millis) {
 	if g.Granted >= w.Want || t.Consistency == Exact {
@@ -298,10 +298,10 @@ func (a *Account) pause(t *Terms, sent Millis, w Want, g Grant, jitter Millis) {
 	case t.Far && g.StartsIn == 0:
 		pause = t.FarPause() * jitter / 100
 		if !t.Refills && g.Granted < a.during(pause) && !a.scarce(t, g) {
-			pause = a.Trip
+			pause = a.trip
 		}
-	case !t.Far && t.Pace > 0 && g.Remaining < t.wantFloor():
-		pause = max(t.Pace*jitter/100, 1)
+	case !t.Far && t.pace > 0 && g.Remaining < t.wantFloor():
+		pause = max(t.pace*jitter/100, 1)
 	default:
 		return
 	}
@@ -318,7 +318,7 @@ func (a *Account) limited(t *Terms, now Millis, w Want, g Grant) {
 	}
 	a.LimitedUntil = now + 2*t.Interval
 	if t.Far {
-		a.LimitedUntil += 4 * min(a.Trip, longestTrip)
+		a.LimitedUntil += 4 * min(a.trip, longestTrip)
 	}
 	if g.Status == Denied {
 		a.LimitedUntil = max(a.LimitedUntil, min(a.NextAsk+t.Interval, now+g.RetryAfter))

@@ -60,7 +60,7 @@ func (c *chain) accounts() (accounts []Account) {
 }
 
 // soon is after how long the chain has noticed what came back to the limit by itself.
-// Windows flip when they flip, give or take the milliseconds in which times are told. A
+// Windows flip when they flip, give or take the milliseconds in which times are stated. A
 // log charges units that are spent at once at the end of the lease that they came with.
 func (c *chain) soon() (d limit.Micros) {
 	switch c.l.Spec().Algorithm {
@@ -73,8 +73,8 @@ func (c *chain) soon() (d limit.Micros) {
 }
 
 // fits reports whether one exact limiter that has admitted the same would admit a
-// request of so many units, without what came back to it so lately that the chain need
-// not know of it. Where units trickle back fast, a tier leaves what does within a few
+// request of so many units, without what came back to it so lately that the chain may
+// not have noticed it. Where units trickle back fast, a tier leaves what does within a few
 // paces for the next ask.
 func (c *chain) fits(cost int64) bool {
 	cost += c.terms.Ample * int64(len(c.relays)+1)
@@ -162,7 +162,7 @@ func (c *chain) giveBack(i int, p Part) {
 }
 
 // pass lets time pass. Holders look through their idle keys at leisure: within half a
-// minute what has lapsed is told.
+// minute what has lapsed is reported.
 func (c *chain) pass(d Millis) {
 	for end := c.now + limit.Micros(d)*limit.Millisecond; c.now < end; {
 		c.now = min(end, c.now+30*limit.Second)
@@ -294,7 +294,7 @@ func TestAsksOfferWhatIsLive(t *testing.T) {
 			t.Errorf("%s: gives back %d of lease %d, want %d of %d", row.what, w.Unused, w.Lease, row.units, row.lease)
 		}
 		if s.Left != 20+row.units || s.DeniedNeed != 21+row.units || w.Left != 0 {
-			t.Errorf("%s: counts on %d above and denies %d, tells %d", row.what, s.Left, s.DeniedNeed, w.Left)
+			t.Errorf("%s: counts on %d above and denies %d, reports %d", row.what, s.Left, s.DeniedNeed, w.Left)
 		}
 		if row.need > 0 && row.units > 0 && s.WantLog2 < 4 && w.Want < 16 {
 			t.Errorf("%s: an offer is no reason to want less: 2^%d, %d", row.what, s.WantLog2, w.Want)

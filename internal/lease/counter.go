@@ -170,7 +170,7 @@ func (t *Terms) askAfter(d *limit.Decision, out bool) Millis {
 	if end := t.windowEnd(d); lead > 0 && end > lead {
 		after = min(after, end-lead)
 	}
-	return max(1, t.Pause, CeilMillis(after))
+	return max(1, t.afterDenial, CeilMillis(after))
 }
 
 // windowEnd is when the counter is new again: for a fixed window at its end, even if units

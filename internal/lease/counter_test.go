@@ -231,14 +231,14 @@ func TestTerms(t *testing.T) {
 		{perMinute, Optimistic, Terms{Consistency: Optimistic, Interval: 100, Timeout: 100, Overdraft: 1, Capacity: 1000, Window: limit.Minute, Lead: 200}},
 		{limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: 400 * limit.Millisecond}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 5, Window: 400 * limit.Millisecond, Lead: 100}},
 		{limit.Spec{Algorithm: limit.FixedWindow, Align: limit.AlignFirstRequest, Count: 5, Period: limit.Minute}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 5, Window: limit.Minute}},
-		{limit.Spec{Count: 500, Period: limit.Second, Burst: 75}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 75, Refills: true, Unit: 2, Pace: 100, Ample: 200, Pause: 75, LongestTTL: 1000}},
-		{limit.Spec{Algorithm: limit.SlidingWindow, Count: 500, Period: limit.Second}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 500, Pace: 10, Ample: 20, Pause: 100}},
-		{limit.Spec{Algorithm: limit.SlidingLog, Count: 10, Period: limit.Minute}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 10, Trailing: true, Pace: 100}},
+		{limit.Spec{Count: 500, Period: limit.Second, Burst: 75}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 75, Refills: true, Unit: 2, pace: 100, Ample: 200, afterDenial: 75, LongestTTL: 1000}},
+		{limit.Spec{Algorithm: limit.SlidingWindow, Count: 500, Period: limit.Second}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 500, pace: 10, Ample: 20, afterDenial: 100}},
+		{limit.Spec{Algorithm: limit.SlidingLog, Count: 10, Period: limit.Minute}, Leased, Terms{Interval: 100, Timeout: 100, Capacity: 10, trailing: true, pace: 100}},
 		{limit.Spec{}, Leased, Terms{}},
 	} {
 		if row.spec.Period == 0 {
 			row.spec = limit.Spec{Period: limit.Second} // denies everything
-			row.want = Terms{Interval: 100, Timeout: 100, Refills: true, Pace: 100, LongestTTL: 1000}
+			row.want = Terms{Interval: 100, Timeout: 100, Refills: true, pace: 100, LongestTTL: 1000}
 		}
 		if got := NewTerms(newLimit(t, row.spec), row.c, 0, 0, 0); got != row.want {
 			t.Errorf("%+v:\n got %+v\nwant %+v", row.spec, got, row.want)

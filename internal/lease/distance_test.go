@@ -47,7 +47,7 @@ func granted(units, left int64) Grant {
 // What is expected makes no denial: nobody waits for it.
 func TestSoonIsNotRefused(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.account.Rate, s.account.Trip, s.account.Asked, s.account.Spent = 1000, 100, 900, 99
+	s.account.Rate, s.account.trip, s.account.Asked, s.account.Spent = 1000, 100, 900, 99
 	w := s.ask(1000, 1, 300, TopUp)
 	if w.Soon != 2*(100+30) {
 		t.Fatalf("%+v", w)
@@ -63,7 +63,7 @@ func TestSoonIsNotRefused(t *testing.T) {
 func TestFollowsAPartAtOnce(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	s.terms.Far = true
-	s.account.Rate, s.account.Trip, s.account.Asked, s.account.Spent = 50, 150, 900, 5
+	s.account.Rate, s.account.trip, s.account.Asked, s.account.Spent = 50, 150, 900, 5
 	s.want, s.sent = s.account.Ask(&s.terms, 1000, 0, 0, TopUp), 1000
 	s.reply(1150, granted(5, 900))
 	if behind := s.account.askBehind(&s.terms, 1150); behind != TopUp {

@@ -76,7 +76,7 @@ type draws interface {
 // wander plays an account at random against the book.
 func wander(t fataler, d draws, steps int) {
 	terms := Terms{Consistency: Consistency(d.upTo(2)), Interval: 100, Timeout: 100, Capacity: 64, Overdraft: 2, Refills: d.upTo(1) == 1, Lead: 200 * Millis(d.upTo(1))}
-	terms.Pace = terms.Interval * Millis(d.upTo(1))
+	terms.pace = terms.Interval * Millis(d.upTo(1))
 	var s Account
 	b := newBook(t)
 	type out struct {

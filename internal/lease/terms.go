@@ -61,29 +61,29 @@ type Terms struct {
 	ChargesDenied bool
 	// Unit is how many milliseconds bring a unit of a token bucket; 0 for others.
 	Unit float64
-	// Trailing is true for a sliding log. It counts a grant of no more than what waits from
+	// trailing is true for a sliding log. It counts a grant of no more than what waits from
 	// the moment of the grant, so what nobody spends at once must not be spent later.
-	Trailing bool
+	trailing bool
 	// Window is the length of a fixed window, 0 for other algorithms.
 	Window limit.Micros
 	// Lead is how long before the end of its window a holder asks for the next
 	// one; 0 where windows have no known next one.
 	Lead Millis
-	// Pace is how long a near holder pauses after an ask that got less than it wanted because
+	// pace is how long a near holder pauses after an ask that got less than it wanted because
 	// next to nothing is left, where units trickle back: a lease interval for a token bucket,
 	// which saves them up; at most a hundredth of a sliding window or log, where what nobody
 	// asks for in time is lost. 0 for fixed windows, where nothing comes back. A far holder
 	// pauses for [Terms.FarPause] instead.
-	Pace Millis
+	pace Millis
 	// Ample is how many units must be left above for a request that fits into them not to
-	// wait for Pace: what trickles back in four times Pace. On the way down to a limit it is
+	// wait for pace: what trickles back in four times pace. On the way down to a limit it is
 	// worth to ask for half of what is left again and again; below Ample it is not.
 	Ample int64
-	// Pause is the least time from a denial to the next ask where units trickle back
+	// afterDenial is the least time from a denial to the next ask where units trickle back
 	// faster than one in a lease interval: that interval, or half of the time that refills
 	// the whole limit if that is shorter. 0 where the next unit comes later, at a known
 	// time.
-	Pause Millis
+	afterDenial Millis
 	// LongestTTL bounds a lease on a token bucket; 0: nothing to bound. It keeps what is out
 	// on lease within what the bucket holds. Whatever is on lease at a time was granted
 	// within one ttl before it; in that time a bucket grants at most its burst and what
@@ -101,7 +101,7 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 	s := l.Spec()
 	t := Terms{
 		Consistency: c, Interval: interval, Timeout: timeout, Overdraft: overdraft,
-		Capacity: s.Count, ChargesDenied: s.ChargeDenied, Trailing: s.Algorithm == limit.SlidingLog,
+		Capacity: s.Count, ChargesDenied: s.ChargeDenied, trailing: s.Algorithm == limit.SlidingLog,
 	}
 	if t.Interval <= 0 {
 		t.Interval = 100
@@ -128,13 +128,13 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 			refill = Millis(min(float64(period)*float64(s.Burst)/float64(s.Count), float64(Never)))
 		}
 		t.LongestTTL = max(Millis(limit.Second/limit.Millisecond), refill)
-		t.Pace = t.Interval
+		t.pace = t.Interval
 	default:
-		t.Pace = min(t.Interval, max(period/100, 1))
+		t.pace = min(t.Interval, max(period/100, 1))
 	}
-	t.Ample = int64(4 * float64(t.Pace) * float64(s.Count) / float64(max(period, 1)))
+	t.Ample = int64(4 * float64(t.pace) * float64(s.Count) / float64(max(period, 1)))
 	if s.MinInterval == 0 && period/Millis(max(s.Count, 1)) < t.Interval {
-		t.Pause = min(t.Interval, refill/2)
+		t.afterDenial = min(t.Interval, refill/2)
 	}
 	return t
 }

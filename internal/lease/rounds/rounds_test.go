@@ -79,7 +79,7 @@ var traces = []struct{ name, members, trace string }{
 		a fits
 		leave     => over a:away b:away
 		b fits`},
-	{"who leaves after a denial is told so", "a b c", `
+	{"who leaves after a denial gets that answer", "a b c", `
 		a fits
 		b denied
 		leave     => over a:0 b:denied c:away`},
@@ -105,7 +105,7 @@ var traces = []struct{ name, members, trace string }{
 		a 5       => return a
 		a 0
 		a 5`},
-	{"who leaves during the give-back is told so, and it goes on", "a b", `
+	{"who leaves during the give-back gets that answer, and it goes on", "a b", `
 		a fits
 		b fits    => charge a b
 		a 1
