@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Settings that weir-global refuses, and what it tells to change.
+// Settings that weir-global refuses, and what it asks to change.
 func TestLoad(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -58,16 +58,16 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestNotify: who wants to know is told at once and of each change.
+// TestNotify: a subscriber is notified at once and of each change.
 func TestNotify(t *testing.T) {
-	ready, told := new(Readiness), ""
+	ready, got := new(Readiness), ""
 	ready.Refuse("one")
-	ready.Notify(func(ready bool) { told += map[bool]string{true: "+", false: "-"}[ready] })
+	ready.Notify(func(ready bool) { got += map[bool]string{true: "+", false: "-"}[ready] })
 	ready.Refuse("two")
 	ready.Allow("one")
 	ready.Allow("two")
 	ready.Refuse("three")
-	if told != "---+-" {
-		t.Errorf("told %s", told)
+	if got != "---+-" {
+		t.Errorf("notified of %s", got)
 	}
 }

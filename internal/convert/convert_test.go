@@ -36,7 +36,7 @@ func check(t testing.TB, c *descriptor.Config, r *convert.Result) {
 		t.Fatalf("%v\n%s", err, r.Bindings)
 	}
 	if rules.Len() != r.RuleCount || bindings.Len() != r.BoundCount || rules.Len() != len(r.Names) {
-		t.Errorf("rules %d, bindings %d, names %d; the result says %d, %d", rules.Len(), bindings.Len(), len(r.Names), r.RuleCount, r.BoundCount)
+		t.Errorf("rules %d, bindings %d, names %d; the result states %d, %d", rules.Len(), bindings.Len(), len(r.Names), r.RuleCount, r.BoundCount)
 	}
 	errs, _ := bindings.Check(func(name string) (binding.Target, bool) {
 		i, found := rules.Find(name)

@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/descriptor"
 )
 
-// tree makes files in a new directory. A name that ends with -> is a link to what
-// its text says.
+// tree makes files in a new directory. A name that ends with -> is a link to the file that
+// its text names.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

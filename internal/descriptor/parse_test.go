@@ -86,7 +86,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// dump writes down everything that a configuration says.
+// dump writes down everything that a configuration has.
 func dump(c *descriptor.Config) string {
 	var b strings.Builder
 	for _, domain := range c.Domains() {

@@ -131,7 +131,7 @@ func TestSpellingDoesNotAllocate(t *testing.T) {
 
 var suggested = regexp.MustCompile(`write (\{ (?:prefix|template|regex): .* \})$`)
 
-// Whatever path is refused for what it looks like: what the message says to write is
+// Whatever path is refused for what it looks like: what the message asks to write is
 // legal, and holds for what was meant.
 func TestSuggestionsAreLegal(t *testing.T) {
 	segment := rapid.SampledFrom([]string{"a", "users", "{id}", ":id", "*", "**", "a*", "{id}.json", "x{", "}", ":", "{}", ""})
@@ -152,7 +152,7 @@ func TestSuggestionsAreLegal(t *testing.T) {
 		form := regexp.MustCompile(`: '?([^' ]*)'? }`).FindStringSubmatch(found[1])[1]
 		again := map[string]Op{"{ p": OpPrefix, "{ t": OpTemplate, "{ r": OpRegex}[found[1][:3]]
 		if _, err := New([]Rule{{Name: "r", Match: Match{Paths: []Text{{Op: again, Arg: form}}}, Limits: perMinute(5)}}); err != nil {
-			t.Errorf("%q: it says to write %s, which is refused: %v", arg, found[1], err)
+			t.Errorf("%q: it asks to write %s, which is refused: %v", arg, found[1], err)
 		}
 	})
 }

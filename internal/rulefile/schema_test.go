@@ -141,8 +141,8 @@ func collect(s *jsonschema.Schema, path string, fields map[string][]string, seen
 	}
 }
 
-// TestSchemaHasTheWordsOfTheLanguage compares every enum of a rule with what the
-// parser says it takes.
+// TestSchemaHasTheWordsOfTheLanguage compares every enum of a rule with the words
+// that the parser names.
 func TestSchemaHasTheWordsOfTheLanguage(t *testing.T) {
 	properties := schema(t).Properties["rules"].Items2020.Ref.Properties
 	checked := 0

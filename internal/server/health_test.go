@@ -13,16 +13,16 @@ import (
 func TestHealth(t *testing.T) {
 	ready := new(admin.Readiness)
 	h := NewHealth(ready, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
-	check := func(when string, status int, says string, leaving bool) {
+	check := func(when string, status int, has string, leaving bool) {
 		t.Helper()
 		health, call := httptest.NewRecorder(), httptest.NewRecorder()
 		h.ServeHTTP(health, httptest.NewRequest(http.MethodGet, "/healthz", nil))
 		h.ServeHTTP(call, httptest.NewRequest(http.MethodPost, "/call", nil))
-		if health.Code != status || !strings.Contains(health.Body.String(), says) {
-			t.Errorf("%s: /healthz: %d %q, want %d with %q", when, health.Code, health.Body, status, says)
+		if health.Code != status || !strings.Contains(health.Body.String(), has) {
+			t.Errorf("%s: /healthz: %d %q, want %d with %q", when, health.Code, health.Body, status, has)
 		}
-		if told := call.Header().Get(immediateFail) != ""; call.Code != http.StatusTeapot || told != leaving {
-			t.Errorf("%s: a call: %d, told to go elsewhere: %v, want %v", when, call.Code, told, leaving)
+		if leaves := call.Header().Get(immediateFail) != ""; call.Code != http.StatusTeapot || leaves != leaving {
+			t.Errorf("%s: a call: %d, sent elsewhere: %v, want %v", when, call.Code, leaves, leaving)
 		}
 	}
 	check("at first", 200, "ok", false)

@@ -135,7 +135,7 @@ func TestLockNoFile(t *testing.T) {
 	}
 }
 
-// A file can say that it is not the last word any more, in the room that it has.
+// A file can be marked as not orderly any more, in the room that it has.
 func TestDisclaim(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	if err := statefile.Disclaim(path); err != nil {

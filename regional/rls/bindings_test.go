@@ -121,18 +121,18 @@ func TestBoundKeyHasALimitOfItsOwn(t *testing.T) {
 	b.play(t, steps{{request(of("user", "acme")), "OVER: OVER 0"}})
 }
 
-// TestBoundRuleGoes: whoever takes the rule of a binding away is told that it limits
-// nothing.
+// TestBoundRuleGoes: when the rule of a binding is taken away, a line of the log states that it
+// limits nothing.
 func TestBoundRuleGoes(t *testing.T) {
-	var said bytes.Buffer
-	b := newBench(t, "", func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&said, nil)) })
+	var logged bytes.Buffer
+	b := newBench(t, "", func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
 	if err := b.bindTo(boundRules, boundTo); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		old, fresh string
 		unbound    string
-		says       string // of one binding
+		message    string // of one binding
 	}{
 		{"", "", "1", ""}, // unused is off
 		{"name: per-user", "name: other", "3", `bindings.yaml:3:53: rule: rule \"per-user\" is not in the rules file`},
@@ -140,11 +140,11 @@ func TestBoundRuleGoes(t *testing.T) {
 		{"algorithm: sliding_log,", `algorithm: sliding_log, mode: "off",`, "2", ""},
 		{"", "", "1", ""},
 	} {
-		said.Reset()
+		logged.Reset()
 		b.setRules(strings.Replace(boundRules, c.old, c.fresh, 1))
 		b.RulesChanged()
-		if !b.metric("weir_descriptors_unbound "+c.unbound) || !strings.Contains(said.String(), c.says) || (c.says == "") != (said.Len() == 0) {
-			t.Errorf("with %s: want %s unbound; said %s", c.fresh, c.unbound, said.String())
+		if !b.metric("weir_descriptors_unbound "+c.unbound) || !strings.Contains(logged.String(), c.message) || (c.message == "") != (logged.Len() == 0) {
+			t.Errorf("with %s: want %s unbound; logged %s", c.fresh, c.unbound, logged.String())
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// far is a store that is a millisecond away, and says how often it was asked.
+// far is a store that is a millisecond away, and counts how often it was asked.
 type far struct {
 	limiter.Store
 	mu   sync.Mutex
@@ -93,7 +93,7 @@ descriptors:
 
 func charging(c *Config) { c.ChargeDenied = true }
 
-// pauses are between two requests of a trace: whatever goes on behind it, what is told is
+// pauses are between two requests of a trace: whatever goes on behind it, the answers are
 // the same.
 var pauses = []time.Duration{0, 5 * time.Millisecond, 150 * time.Millisecond, 3 * time.Second}
 
@@ -105,7 +105,7 @@ func trace(t *testing.T, list func() steps, change ...func(*Config)) {
 		cached(t, 1, dayYAML, func(t *testing.T, b []*cachedBench) {
 			for i, step := range list() {
 				time.Sleep(pause)
-				if got := told(b[0].ask(step.request)); got != step.want {
+				if got := inShort(b[0].ask(step.request)); got != step.want {
 					t.Errorf("pause %v, step %d: %s, want %s", pause, i+1, got, step.want)
 				}
 			}

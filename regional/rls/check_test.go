@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A check (hits_addend: 0) tells what is left, what the replica has on lease included,
+// A check (hits_addend: 0) returns what is left, what the replica has on lease included,
 // and changes nothing: what is reported after it is charged as if there had been none.
 func TestCheckThenReport(t *testing.T) {
 	trace(t, func() steps {
@@ -37,7 +37,7 @@ func TestCheckThenReport(t *testing.T) {
 	}, charging)
 }
 
-// Whatever the pauses and whatever goes on behind a lease cache, checks tell what is left
+// Whatever the pauses and whatever goes on behind a lease cache, checks return what is left
 // to the unit, where one replica sees all requests.
 func TestChecksAreExact(t *testing.T) {
 	for seed := range uint64(30) {
@@ -46,14 +46,14 @@ func TestChecksAreExact(t *testing.T) {
 			for left := uint32(100); left > 0; {
 				time.Sleep(time.Duration(random.ExpFloat64() * float64(200*time.Millisecond)))
 				if random.IntN(3) == 0 {
-					if got, want := told(b[0].ask(request(costing(0, of("hundred", "a"))))), "OK: OK "+strconvU(left); got != want {
-						t.Fatalf("seed %d: a check tells %s, want %s", seed, got, want)
+					if got, want := inShort(b[0].ask(request(costing(0, of("hundred", "a"))))), "OK: OK "+strconvU(left); got != want {
+						t.Fatalf("seed %d: a check returns %s, want %s", seed, got, want)
 					}
 					continue
 				}
 				left--
-				if got, want := told(b[0].ask(request(of("hundred", "a")))), "OK: OK "+strconvU(left); got != want {
-					t.Fatalf("seed %d: a request is told %s, want %s", seed, got, want)
+				if got, want := inShort(b[0].ask(request(of("hundred", "a")))), "OK: OK "+strconvU(left); got != want {
+					t.Fatalf("seed %d: the answer to a request is %s, want %s", seed, got, want)
 				}
 			}
 		})
@@ -74,7 +74,7 @@ func TestFloodOfChecks(t *testing.T) {
 			if asks := b[0].far.asked() - before; asks > 20 {
 				t.Errorf("%d asks for 500 checks in a second", asks)
 			}
-			if got, want := told(b[0].ask(request(of("hundred", "a")))), "OK: OK "+strconvU(uint32(99-second)); got != want {
+			if got, want := inShort(b[0].ask(request(of("hundred", "a")))), "OK: OK "+strconvU(uint32(99-second)); got != want {
 				t.Errorf("a request among checks: %s, want %s", got, want)
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Hits of more than one are decided on, and what is left is told, to the unit, as by a
+// Hits of more than one are decided on, and what is left is stated, to the unit, as by a
 // counter that is asked for each request: the replica's lease counts.
 func TestHitsAreCountedToTheUnit(t *testing.T) {
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzShouldRateLimit: whatever arrives is answered, with a status for each
-// descriptor or an error that says what is wrong.
+// descriptor or an error that names the mistake.
 func FuzzShouldRateLimit(f *testing.F) {
 	for _, r := range []*rlspb.RateLimitRequest{
 		request(of("user", "a")), hits(9, request(of("host", "h", "path", "p"), of("file", "a.pdf"))),

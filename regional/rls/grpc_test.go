@@ -61,7 +61,7 @@ func TestGRPC(t *testing.T) {
 	b := newBench(t, specYAML)
 	client := rlspb.NewRateLimitServiceClient(dial(t, b.serve()))
 	response, err := client.ShouldRateLimit(patient(t), request(of("user", "a"), of("nothing", "")))
-	if err != nil || told(response) != "OVER: OK 5, OVER 0" {
+	if err != nil || inShort(response) != "OVER: OK 5, OVER 0" {
 		t.Errorf("%v, %v", response, err)
 	}
 	negative := of("user", "a")
@@ -69,15 +69,15 @@ func TestGRPC(t *testing.T) {
 	for _, c := range []struct {
 		request *rlspb.RateLimitRequest
 		code    codes.Code
-		says    string
+		message string
 	}{
 		{&rlspb.RateLimitRequest{}, codes.Unknown, "rate limit domain must not be empty"},
 		{request(), codes.Unknown, "rate limit descriptor list must not be empty"},
 		{request(of("user", "a"), negative), codes.InvalidArgument, "descriptors[1].is_negative_hits is true"},
 		{request(of(), of("user", "a")), codes.OK, ""},
 	} {
-		if _, err := client.ShouldRateLimit(patient(t), c.request); status.Code(err) != c.code || !strings.HasPrefix(status.Convert(err).Message(), c.says) {
-			t.Errorf("%v: %v, want %v: %s", c.request, err, c.code, c.says)
+		if _, err := client.ShouldRateLimit(patient(t), c.request); status.Code(err) != c.code || !strings.HasPrefix(status.Convert(err).Message(), c.message) {
+			t.Errorf("%v: %v, want %v: %s", c.request, err, c.code, c.message)
 		}
 	}
 	_, err = client.ShouldRateLimit(patient(t), request(of("user", strings.Repeat("x", 2<<20))))
@@ -112,8 +112,8 @@ func TestHealth(t *testing.T) {
 	check(healthpb.HealthCheckResponse_NOT_SERVING)
 }
 
-// TestShutdownEndsStreams: who watches its health, and who keeps reflection open, is
-// told and does not hold up the end.
+// TestShutdownEndsStreams: a client that watches its health or keeps reflection open gets
+// the end of its stream, and does not hold up the server's.
 func TestShutdownEndsStreams(t *testing.T) {
 	b := newBench(t, specYAML)
 	conn := dial(t, b.serve())
@@ -153,7 +153,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 	}
 }
 
-// TestShutdownOfTheSilent: a connection that never says what it is does not keep the
+// TestShutdownOfTheSilent: a connection on which nothing is ever sent does not keep the
 // server.
 func TestShutdownOfTheSilent(t *testing.T) {
 	b := newBench(t, specYAML)
@@ -183,13 +183,13 @@ func TestShutdownOfTheSilent(t *testing.T) {
 }
 
 // TestPanic: a mistake in the server is the end of one request. It is in the log with
-// where it was, and the client is not told.
+// its place, and the client does not get it.
 func TestPanic(t *testing.T) {
-	var said bytes.Buffer
+	var logged bytes.Buffer
 	broken := &panicking{}
 	b := newBench(t, specYAML, func(c *Config) {
 		broken.judge, c.Judge = c.Judge, broken
-		c.Log = slog.New(slog.NewTextHandler(&said, nil))
+		c.Log = slog.New(slog.NewTextHandler(&logged, nil))
 	})
 	client := rlspb.NewRateLimitServiceClient(dial(t, b.serve()))
 	broken.now.Store(true)
@@ -202,11 +202,11 @@ func TestPanic(t *testing.T) {
 	}
 	broken.now.Store(false)
 	r, err := client.ShouldRateLimit(patient(t), request(of("user", "a")))
-	if err != nil || told(r) != "OK: OK 4" {
+	if err != nil || inShort(r) != "OK: OK 4" {
 		t.Errorf("the next request: %v, %v", r, err)
 	}
-	if n := strings.Count(said.String(), "on purpose"); n != 2 || !strings.Contains(said.String(), "panicking).Judge") {
-		t.Errorf("the log has it %d times: %s", n, said.String())
+	if n := strings.Count(logged.String(), "on purpose"); n != 2 || !strings.Contains(logged.String(), "panicking).Judge") {
+		t.Errorf("the log has it %d times: %s", n, logged.String())
 	}
 	if !b.metric(`weir_rls_requests_total{code="internal"} 2`) {
 		t.Error("it is not counted")
@@ -285,8 +285,8 @@ func TestShutdown(t *testing.T) {
 	answered := make(chan error, 1)
 	go func() {
 		r, err := rlspb.NewRateLimitServiceClient(conn).ShouldRateLimit(patient(t), request(of("user", "a")))
-		if err == nil && told(r) != "OK: OK 4" {
-			err = errors.New(told(r))
+		if err == nil && inShort(r) != "OK: OK 4" {
+			err = errors.New(inShort(r))
 		}
 		answered <- err
 	}()
@@ -395,7 +395,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// timed tells how long it is given.
+// timed notes how much time it is given.
 type timed struct {
 	judge limiter.Judge
 	given *time.Duration

@@ -102,7 +102,7 @@ func TestHitsOfRequests(t *testing.T) {
 	b.stats("should_rate_limit_error", `{err_type="redis_error"} 1`, `{err_type="service_error"} 1`)
 	b.stats("config_load", `_error 1`, `_success 1`)
 	b.stats("rate_limit_total_hits", `{domain="d",key1="a",key2=""} 2`)
-	b.stats("rate_limit_within_limit", `{domain="d",key1="a",key2=""} 1`) // what is not known is not told
+	b.stats("rate_limit_within_limit", `{domain="d",key1="a",key2=""} 1`) // what is not known is not stated
 }
 
 // TestHitsNotWanted: there is nothing of them unless asked for.

@@ -63,7 +63,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Where clients have to show certificates, the port without them tells and decides nothing.
+// Where clients have to show certificates, the port without them answers and decides nothing.
 func TestNoWayAroundCertificates(t *testing.T) {
 	b := newBench(t, specYAML)
 	b.cfg.TLS.ClientCA = "ca.pem"
@@ -75,7 +75,7 @@ func TestNoWayAroundCertificates(t *testing.T) {
 				t.Errorf("%s %s: %d, want %d", method, path, w.Code, want)
 			}
 			if want == 403 && !strings.Contains(w.Body.String(), "--rls-tls-client-ca") {
-				t.Errorf("%s %s does not tell why: %s", method, path, w.Body)
+				t.Errorf("%s %s gives no reason: %s", method, path, w.Body)
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func exactly(c *Config) { c.Consistency = lease.Exact.String() }
 func leased(c *Config)  { c.Consistency = lease.Leased.String() }
 
 // A limit in a request judges the same count as the rule's own with the same window; it
-// changes nothing of what others are told.
+// does not change the answers to others.
 func TestLimitsJudgeOneCount(t *testing.T) {
 	dozen := func() *ratelimitpb.RateLimitDescriptor { return of("dozen", "a") }
 	nobody := func() *ratelimitpb.RateLimitDescriptor { return of("nobody", "a") }
@@ -118,7 +118,7 @@ func TestAnyLimitsJudgeOneCount(t *testing.T) {
 					if check {
 						costing(0, d)
 					}
-					if got := told(b[0].ask(request(d))); got != want {
+					if got := inShort(b[0].ask(request(d))); got != want {
 						t.Fatalf("seed %d, step %d, limit %d, check %v: %s, want %s", seed, step, count, check, got, want)
 					}
 				}
@@ -143,7 +143,7 @@ func TestSmallLimitLosesNoLease(t *testing.T) {
 				if count != 100 {
 					perDay(count, d)
 				}
-				if got := told(b[0].ask(request(d))); got != want {
+				if got := inShort(b[0].ask(request(d))); got != want {
 					t.Fatalf("seed %d: %d of a limit of %d: %s, want %s", seed, cost, count, got, want)
 				}
 			}
@@ -171,7 +171,7 @@ func TestFloodOfRefusedLimits(t *testing.T) {
 			for second := range uint32(5) {
 				before := b[0].far.asked()
 				for i := range 500 {
-					if got := told(b[0].ask(request(perDay(uint32(2+i%3), of("dozen", "a"))))); got != "OVER: OVER 0" {
+					if got := inShort(b[0].ask(request(perDay(uint32(2+i%3), of("dozen", "a"))))); got != "OVER: OVER 0" {
 						t.Fatalf("a limit that is spent: %s", got)
 					}
 					time.Sleep(2 * time.Millisecond)
@@ -179,7 +179,7 @@ func TestFloodOfRefusedLimits(t *testing.T) {
 				if asks := b[0].far.asked() - before; asks > 3*11 {
 					t.Errorf("%d asks for 500 requests in a second that three limits refuse", asks)
 				}
-				if got, want := told(b[0].ask(request(of("dozen", "a")))), "OK: OK "+strconvU(6-second); got != want {
+				if got, want := inShort(b[0].ask(request(of("dozen", "a")))), "OK: OK "+strconvU(6-second); got != want {
 					t.Errorf("without a limit: %s, want %s", got, want)
 				}
 			}

@@ -51,7 +51,7 @@ func TestHeaders(t *testing.T) {
 }
 
 // TestWholeSeconds: what is left of a second counts as one. Envoy drops it, and a client
-// that is told 0 comes at once.
+// that gets 0 comes at once.
 func TestWholeSeconds(t *testing.T) {
 	b := newBench(t, specYAML, func(c *Config) { c.Headers = true })
 	b.advance(limit.Second/2 + 1)
@@ -73,8 +73,8 @@ func TestWholeSeconds(t *testing.T) {
 	}
 }
 
-// TestUntouched: what a denial leaves as it was tells what is left of it, from what
-// the cache of leases remembers.
+// TestUntouched: a descriptor that a denial leaves as it was has what is left of it in
+// the answer, as the cache of leases remembers it.
 func TestUntouched(t *testing.T) {
 	cached(t, 1, specYAML, func(t *testing.T, b []*cachedBench) {
 		b[0].play(t, steps{
@@ -95,7 +95,7 @@ func TestCheckBesideOver(t *testing.T) {
 	b := newBench(t, specYAML)
 	b.ask(hits(3, request(of("wide", "")))) // of 4
 	b.ask(request(costing(0, of("wide", "")), costing(2, of("wide", "")), of("wide", ""), of("q2", "")))
-	if got := told(b.ask(request(of("wide", "")))); got != "OK: OK 0" {
+	if got := inShort(b.ask(request(of("wide", "")))); got != "OK: OK 0" {
 		t.Errorf("after a request that was over: %s, want the last unit", got)
 	}
 }
@@ -135,7 +135,7 @@ func TestMetadataOfNothing(t *testing.T) {
 	}
 }
 
-// TestMetadataOfWhatPasses: a rule in shadow mode lets everything pass, and so tells
+// TestMetadataOfWhatPasses: a rule in shadow mode lets everything pass, and so shows
 // its metadata though it is over. An unlimited rule is not asked.
 func TestMetadataOfWhatPasses(t *testing.T) {
 	b := newBench(t, metadataYAML, func(c *Config) { c.Metadata = true })
@@ -164,7 +164,7 @@ func (known) GiveBack(context.Context, []limiter.Ask, []limiter.Judgment) {}
 
 func (known) Forget(func(string) bool) {}
 
-// TestLocalFigures: what is left of a replica's share is told where it is known, and
+// TestLocalFigures: what is left of a replica's share is stated where it is known, and
 // never as nothing where it is not.
 func TestLocalFigures(t *testing.T) {
 	for want, k := range map[string]known{
@@ -172,7 +172,7 @@ func TestLocalFigures(t *testing.T) {
 	} {
 		b := newBench(t, specYAML, func(c *Config) { c.Judge = k })
 		r := b.ask(request(of("user", "a")))
-		if got := told(r); got != want {
+		if got := inShort(r); got != want {
 			t.Errorf("%+v: %s, want %s", k, got, want)
 		}
 		st := r.Statuses[0]
@@ -182,9 +182,9 @@ func TestLocalFigures(t *testing.T) {
 	}
 }
 
-// TestDegraded: without the store each request follows on_failure, and says so.
+// TestDegraded: without the store each request follows on_failure, and its answer shows that.
 func TestDegraded(t *testing.T) {
-	for how, want := range map[lease.OnFailure]struct{ told, header string }{
+	for how, want := range map[lease.OnFailure]struct{ response, header string }{
 		lease.FailureAllow: {"OK: OK -, OK 1", "allow"},
 		lease.FailureDeny:  {"OVER: OVER 0, OK 2", "deny"},
 		lease.FailureLocal: {"OVER: OVER 0, OK 2", "local"},
@@ -194,12 +194,12 @@ func TestDegraded(t *testing.T) {
 		})
 		b.store.to = []string{"gone"}
 		r := b.ask(request(of("user", "gone"), of("host", "h")))
-		if got := told(r); got != want.told {
-			t.Errorf("%s: %s, want %s", want.header, got, want.told)
+		if got := inShort(r); got != want.response {
+			t.Errorf("%s: %s, want %s", want.header, got, want.response)
 		}
 		// The limit is known, and who is refused has nothing; not until when.
 		if st := r.Statuses[0]; (st.CurrentLimit != nil) != (st.Code == rlspb.RateLimitResponse_OVER_LIMIT) || st.DurationUntilReset != nil {
-			t.Errorf("%s: too little or too much is told: %v", want.header, st)
+			t.Errorf("%s: the answer has too little or too much: %v", want.header, st)
 		}
 		if !strings.HasSuffix(added(r), "x-weir-degraded: "+want.header) || strings.Contains(added(r), "RateLimit-Limit: 5") && strings.Contains(added(r), "RateLimit-Reset") {
 			t.Errorf("%s: headers %s", want.header, added(r))
@@ -213,14 +213,14 @@ func TestDegraded(t *testing.T) {
 			t.Errorf("%s is not counted", want.header)
 		}
 		b.store.to = nil
-		if got := told(b.ask(request(of("host", "h")))); got != "OK: OK "+map[string]string{"allow": "0", "deny": "1", "local": "1"}[want.header] {
+		if got := inShort(b.ask(request(of("host", "h")))); got != "OK: OK "+map[string]string{"allow": "0", "deny": "1", "local": "1"}[want.header] {
 			t.Errorf("%s: the other descriptor afterwards: %s", want.header, got)
 		}
 	}
 }
 
-// How a failure was decided is told also where no other headers are wanted.
-func TestDegradedIsAlwaysTold(t *testing.T) {
+// A header states how a failure was decided, also where no other headers are wanted.
+func TestDegradedIsAlwaysStated(t *testing.T) {
 	b := newBench(t, specYAML, func(c *Config) { c.OnFailure = lease.FailureAllow.String() })
 	if got := added(b.ask(request(of("user", "gone")))); got != "" {
 		t.Errorf("the store answers: headers %q", got)

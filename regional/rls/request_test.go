@@ -54,7 +54,7 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%v, want invalid argument: %s", err, want)
 		}
 	}
-	for want, r := range map[string]*rlspb.RateLimitRequest{ // as envoyproxy/ratelimit says it
+	for want, r := range map[string]*rlspb.RateLimitRequest{ // in the words of envoyproxy/ratelimit
 		"rate limit domain must not be empty":          {Descriptors: request(of("user", "a")).Descriptors},
 		"rate limit descriptor list must not be empty": request(),
 	} {

@@ -168,9 +168,9 @@ func limited(n uint32, unit typepb.RateLimitUnit, d *ratelimitpb.RateLimitDescri
 	return d
 }
 
-// told is a response in short: the overall code, then for each status its code and
+// inShort is a response in short: the overall code, then for each status its code and
 // what remains, or "-" where no limit is named: "OK: OK 4, OVER 0, OK -".
-func told(r *rlspb.RateLimitResponse) string {
+func inShort(r *rlspb.RateLimitResponse) string {
 	short := func(c rlspb.RateLimitResponse_Code) string { return strings.TrimSuffix(c.String(), "_LIMIT") }
 	parts := make([]string, len(r.Statuses))
 	for i, s := range r.Statuses {

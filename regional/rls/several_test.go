@@ -6,8 +6,8 @@ import (
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-// A counter that a request names several times is charged all of it or nothing, and each is
-// told what it would be after those before it, by its own limit; through a lease cache as
+// A counter that a request names several times is charged all of it or nothing, and each descriptor
+// gets the answer that it would get after those before it, by its own limit; through a lease cache as
 // without one.
 func TestSeveralOfOneCounter(t *testing.T) {
 	five := func(value string) *ratelimitpb.RateLimitDescriptor { return of("five", value) }

@@ -36,7 +36,7 @@ descriptors:
   - { key: file, value: "*.pdf", share_threshold: true, rate_limit: { unit: hour, requests_per_unit: 2 } }
 `
 
-// steps are requests one after the other, and what is told for each.
+// steps are requests one after the other, and the answer to each.
 type steps []struct {
 	request *rlspb.RateLimitRequest
 	want    string
@@ -45,7 +45,7 @@ type steps []struct {
 func (b *bench) play(t *testing.T, list steps) {
 	t.Helper()
 	for i, step := range list {
-		if got := told(b.ask(step.request)); got != step.want {
+		if got := inShort(b.ask(step.request)); got != step.want {
 			t.Errorf("step %d: %s, want %s", i+1, got, step.want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestSpec(t *testing.T) {
 			{request(costing(0, of("user", "a"))), "OK: OK 5"},
 			{request(costing(0, of("try", "a"))), "OK: OK 1"},
 		},
-		"what asks beside a charge tells what is left of it": {
+		"a question beside a charge is answered with what is left of it": {
 			{request(costing(0, of("user", "a")), of("user", "a"), costing(0, of("user", "a"))), "OK: OK 5, OK 4, OK 4"},
 		},
 		"what only asks refuses the request, which then costs nothing": {
@@ -119,7 +119,7 @@ func TestSpec(t *testing.T) {
 			{request(of("user", "a"), of("host", "h")), "OVER: OK 3, OVER 0"},
 			{a(), "OK: OK 2"},
 		},
-		"the same counter twice is charged both costs or none, and told one after the other": {
+		"the same counter twice is charged both costs or none, and answered one after the other": {
 			{request(of("user", "a"), of("user", "a")), "OK: OK 4, OK 3"},
 			{hits(2, request(of("user", "a"), of("user", "a"))), "OVER: OK 3, OVER 0"},
 			{hits(4, request(of("user", "a"), of("user", "a"))), "OVER: OVER 0, OVER 0"},
@@ -205,7 +205,7 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// TestCurrentLimit: what a client is told of a limit.
+// TestCurrentLimit: what a client gets to see of a limit.
 func TestCurrentLimit(t *testing.T) {
 	b := newBench(t, specYAML)
 	st := b.ask(request(of("user", "a"))).Statuses[0]
@@ -223,7 +223,7 @@ func TestCurrentLimit(t *testing.T) {
 		}
 	}
 	b.advance(limit.Hour / 2)
-	if got := told(b.ask(request(of("user", "a")))); got != "OK: OK 4" {
+	if got := inShort(b.ask(request(of("user", "a")))); got != "OK: OK 4" {
 		t.Errorf("in the next hour: %s", got)
 	}
 	own := limited(7, typepb.RateLimitUnit_MINUTE, of("user", "a"))

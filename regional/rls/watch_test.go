@@ -18,7 +18,7 @@ import (
 	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
-// TestWatchedDirectory: one bad file changes nothing and is told with file and
+// TestWatchedDirectory: one bad file changes nothing and is reported with file and
 // line; when it is right, everything comes into force.
 func TestWatchedDirectory(t *testing.T) {
 	dir := t.TempDir()
@@ -30,8 +30,8 @@ func TestWatchedDirectory(t *testing.T) {
 	}
 	put("d.yaml", "domain: d\ndescriptors: [{ key: user, rate_limit: { unit: hour, requests_per_unit: 5 } }]\n")
 	synctest.Test(t, func(t *testing.T) {
-		var said bytes.Buffer
-		log := slog.New(slog.NewTextHandler(&said, nil))
+		var logged bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&logged, nil))
 		b := newBench(t, "")
 		w := WatchConfig(dir, descriptor.Options{}, b.Server, log, b.metrics)
 		if err := w.Load(); err != nil {
@@ -49,8 +49,8 @@ func TestWatchedDirectory(t *testing.T) {
 		pass()
 		pass()
 		b.play(t, steps{{request(of("user", "a")), "OK: OK 3"}})
-		if n := strings.Count(said.String(), "e.yaml:2:"); n != 1 || !b.metric("weir_ratelimit_config_ok 0") {
-			t.Errorf("the mistake is told %d times: %s", n, said.String())
+		if n := strings.Count(logged.String(), "e.yaml:2:"); n != 1 || !b.metric("weir_ratelimit_config_ok 0") {
+			t.Errorf("the mistake is logged %d times: %s", n, logged.String())
 		}
 		put("e.yaml", "domain: e\ndescriptors: [{ key: x }]\n")
 		pass()
@@ -128,8 +128,8 @@ func TestBindingsBeforeTheirRule(t *testing.T) {
 }
 
 // TestReplicas: two replicas, each with a cache of leases, are one service: what is
-// spent at one is not there at the other, and who asks there without charging is
-// told so.
+// spent at one is not there at the other, and a question there shows
+// that.
 func TestReplicas(t *testing.T) {
 	shared := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})
 	for _, consistency := range []lease.Consistency{lease.Leased, lease.Exact} {
@@ -143,7 +143,7 @@ func TestReplicas(t *testing.T) {
 		user := "user of " + strconvU(uint32(consistency))
 		admitted := 0
 		for i := range 40 {
-			if r := replicas[i%2].ask(request(of("user", user), of("user", user+" too"))); told(r)[:2] == "OK" {
+			if r := replicas[i%2].ask(request(of("user", user), of("user", user+" too"))); inShort(r)[:2] == "OK" {
 				admitted++
 			}
 		}
@@ -155,8 +155,8 @@ func TestReplicas(t *testing.T) {
 			r.play(t, steps{{request(costing(0, of("user", fresh))), "OK: OK 9"}})
 		}
 		replicas[0].ask(hits(9, request(of("user", user+" spent"))))
-		if r := replicas[1].ask(request(costing(0, of("user", user+" spent")))); told(r) != "OVER: OVER 0" {
-			t.Errorf("consistency %d: of what the other replica spent: %s", consistency, told(r))
+		if r := replicas[1].ask(request(costing(0, of("user", user+" spent")))); inShort(r) != "OVER: OVER 0" {
+			t.Errorf("consistency %d: of what the other replica spent: %s", consistency, inShort(r))
 		}
 		year := 365 * 24 * time.Hour
 		window := year - time.Duration(time.Now().UnixNano()%int64(year))

@@ -137,7 +137,7 @@ func apply(t *testing.T, rules, marker string, limit int, pops []pop) {
 }
 
 // admitted asks the PoPs in turn until they have admitted least and then refuse every request of
-// a round, so that all of them know that the key is spent. It returns how many they have admitted.
+// a round, so that all of them have learned that the key is spent. It returns how many they have admitted.
 func admitted(t *testing.T, pops []pop, path string, least int) (n int) {
 	t.Helper()
 	proc.Await(t, patience, fmt.Sprintf("%d of %s are admitted, and all others refused", least, path), func() string {

@@ -54,7 +54,7 @@ func missing(t *testing.T, id string) (names []string) {
 }
 
 // spans are the services of a trace in Jaeger, and each with the names of its spans; none while
-// Jaeger does not answer, or does not know the trace.
+// Jaeger does not answer, or does not have the trace.
 func spans(t *testing.T, id string) map[string]bool {
 	t.Helper()
 	body, err := page.Read(t.Context(), &client, "http://"+jaegerAddr+"/api/traces/"+id)

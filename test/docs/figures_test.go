@@ -55,7 +55,7 @@ func TestFigures(t *testing.T) {
 	} {
 		all := regexp.MustCompile("(?s)"+f.statement).FindAllStringSubmatch(read(t, f.document), -1)
 		if len(all) == 0 {
-			t.Errorf("%s says nothing any more that is like %s: correct that here", f.document, f.statement)
+			t.Errorf("%s has no statement like %s any more: correct that here", f.document, f.statement)
 		}
 		for _, m := range all {
 			if m[1] != fmt.Sprint(f.is) {

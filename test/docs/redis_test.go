@@ -28,7 +28,7 @@ func redisCommands(d *Document) (all []string) {
 	return all
 }
 
-// What the documents say to do at Redis works on a cluster: each command finds the key,
+// What the documents ask to do at Redis works on a cluster: each command finds the key,
 // wherever it is.
 func TestRedisCommands(t *testing.T) {
 	const key = "weir:{login:203.0.113.195}0.ea600"
@@ -51,11 +51,11 @@ func TestRedisCommands(t *testing.T) {
 			continue
 		}
 		out, err := exec.Command("bash", "-euo", "pipefail", "-c", here).CombinedOutput()
-		said := strings.TrimSpace(string(out))
-		found := said == key || strings.Contains(command, "keyslot") && said == strconv.Itoa(redistest.HashSlot(key)) ||
-			strings.Contains(command, "pttl") && len(said) == 5 // tens of thousands of ms
+		printed := strings.TrimSpace(string(out))
+		found := printed == key || strings.Contains(command, "keyslot") && printed == strconv.Itoa(redistest.HashSlot(key)) ||
+			strings.Contains(command, "pttl") && len(printed) == 5 // tens of thousands of ms
 		if err != nil || !found {
-			t.Errorf("%s: %v, printed %q", command, err, said)
+			t.Errorf("%s: %v, printed %q", command, err, printed)
 		}
 	}
 }

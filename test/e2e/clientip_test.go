@@ -48,7 +48,7 @@ func forgedForwardedForGainsNothing(t *testing.T, s *stack.Stack) {
 	}
 }
 
-// Behind one trusted proxy, with Envoy told so, the client is whom that proxy saw.
+// Behind one trusted proxy, which Envoy's settings name, the client is the one that the proxy saw.
 func TestClientBehindTrustedProxy(t *testing.T) {
 	t.Parallel()
 	s := stack.Start(t, stack.Config{

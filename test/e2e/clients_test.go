@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// What clients send, and what they are told, through an Envoy whose region is away.
+// What clients send, and the answers that they get, through an Envoy whose region is away.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	configs := []string{
@@ -114,8 +114,8 @@ func claimsAreNotTaken(t *testing.T, p *stack.PoP) {
 	}
 }
 
-// Services differ in what they take for the same request; a rule that says so counts
-// all of it together. Envoy refuses methods that it does not know over HTTP/1, and
+// Services differ in what they take for the same request; a rule that asks for it counts
+// all of it together. Envoy refuses methods that it does not have over HTTP/1, and
 // passes them on over HTTP/2.
 func spellingIsNoWayAround(t *testing.T, p *stack.PoP) {
 	h2 := &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols)}, Timeout: 30 * time.Second}

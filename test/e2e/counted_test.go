@@ -66,7 +66,7 @@ func upstreamOf(calls *atomic.Int64) http.Handler {
 	})
 }
 
-// echo takes the connection over, says so, and repeats what the client says.
+// echo takes the connection over, answers that, and repeats what the client sends.
 func echo(w http.ResponseWriter, upgrade string) {
 	c, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -58,7 +58,7 @@ func port(addr string) string {
 	return port
 }
 
-// start runs the demo until it says that it is ready.
+// start runs the demo until it prints that it is ready.
 func (d *demo) start(t *testing.T, env ...string) {
 	t.Helper()
 	d.cmd = exec.Command(filepath.Join(d.dir, "envoy", "run.sh"))
@@ -93,13 +93,13 @@ func (d *demo) start(t *testing.T, env ...string) {
 	t.Fatalf("the demo did not start:\n%s", strings.Join(printed, "\n"))
 }
 
-// end waits for the end of the demo and returns what it still said.
+// end waits for the end of the demo and returns what it still printed.
 func (d *demo) end(t *testing.T) (printed string, code int) {
 	t.Helper()
 	for d.output.Scan() {
 		printed += d.output.Text() + "\n"
 	}
-	_ = d.cmd.Wait() // the code says how
+	_ = d.cmd.Wait() // the code shows how
 	return printed, d.cmd.ProcessState.ExitCode()
 }
 
@@ -140,7 +140,7 @@ func (d *demo) listening() (open []string) {
 // refusedLogin is a line of the access log: the rule that decided, and how.
 var refusedLogin = regexp.MustCompile(`"POST /login" 429 .*weir="login denied`)
 
-// `make run` shows what it says it shows, and Ctrl-C stops all of it.
+// `make run` shows what it promises to show, and Ctrl-C stops all of it.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	d := newDemo(t)
@@ -148,7 +148,7 @@ func TestDemo(t *testing.T) {
 
 	// A worker that is late has no rules yet, and an answer that is late is none.
 	inARow := 0
-	proc.Eventually(t, 10*time.Second, "each worker tells of the limit", func() bool {
+	proc.Eventually(t, 10*time.Second, "each worker reports the limit", func() bool {
 		r := do(t, d.pop, http.MethodGet, "/")
 		if inARow++; r.Status != 200 || !regexp.MustCompile(`^"client";r=\d+;t=\d+`).MatchString(r.Header.Get("RateLimit")) {
 			inARow = 0
@@ -208,7 +208,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// With other rules, and when a part dies: the demo says so and takes the rest down.
+// With other rules, and when a part dies: the demo reports it and takes the rest down.
 func TestDemoWithOtherRulesAndWithoutRegion(t *testing.T) {
 	t.Parallel()
 	d := newDemo(t)

@@ -31,7 +31,7 @@ var long = os.Getenv("WEIR_LONG") != ""
 
 // TestMain lets three tests run at once, also on a machine of two cores.
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "3") // a command line that says otherwise holds
+	_ = flag.Set("test.parallel", "3") // a flag of the command line replaces it
 	m.Run()
 }
 

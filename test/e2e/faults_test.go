@@ -49,8 +49,8 @@ rules:
     on_failure: deny
 `
 
-// While the region does not answer, each rule does what its on_failure says: at
-// once once the breaker is open, and never later than its timeout says before.
+// While the region does not answer, its on_failure decides for each rule: at
+// once when the breaker is open, and before that never later than its timeout.
 // What was refused before stays refused. When the region answers again, so do the
 // limits.
 func TestRegionFails(t *testing.T) {
@@ -97,8 +97,8 @@ func TestRegionFails(t *testing.T) {
 	}
 }
 
-// spend uses up the limit of one key under each rule, so that both PoPs know it
-// as denied.
+// spend uses up the limit of one key under each rule, so that both PoPs have
+// cached its denial.
 func spend(t *testing.T, s *stack.Stack, user string) {
 	t.Helper()
 	for _, path := range []string{"/fail-allow", "/fail-deny", "/fail-local"} {

@@ -35,7 +35,7 @@ const floodRules = `
 // while it is refused. Spending the limit takes some asks more, whatever the rate:
 // in each window log2(L) to double its want up to the limit, and then, because H
 // holders get a 2H-th of what remains with every ask, 2 ln(L) = 1.4 log2(L) until
-// nothing does; and one per worker that does not know the key yet. An exact rule
+// nothing does; and one per worker that has not cached the denial yet. An exact rule
 // asks for each request that it admits, and no more.
 //
 // What the PoP asks for on its own account (rules, reports) is measured first,

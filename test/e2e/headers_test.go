@@ -23,9 +23,9 @@ const headerRules = `
     x_ratelimit: draft03
 `
 
-// A client is told what is left, and when it was refused, by which rule and when
+// Headers show a client what is left, and when it was refused, by which rule and when
 // to come back.
-func clientIsTold(t *testing.T, s *stack.Stack) {
+func clientHeaders(t *testing.T, s *stack.Stack) {
 	p := s.PoPs[0]
 	r := p.Get("/told", "x-user", "ann")
 	expect(t, r, 200, map[string]string{
@@ -63,7 +63,7 @@ func clientIsTold(t *testing.T, s *stack.Stack) {
 }
 
 // Operators see each rule's decisions as one metric with labels.
-func operatorIsTold(t *testing.T, s *stack.Stack) {
+func operatorSees(t *testing.T, s *stack.Stack) {
 	want := regexp.MustCompile(`(?m)^weir_decisions{rule="told",decision="denied"} [1-9]`)
 	proc.Eventually(t, 10*time.Second, want.String(), func() bool {
 		return want.MatchString(do(t, s.PoPs[1].Admin, http.MethodGet, "/stats/prometheus").Body)

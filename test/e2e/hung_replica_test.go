@@ -106,7 +106,7 @@ func TestReplicasRestartUnderLoad(t *testing.T) {
 	sent, bad := n[0], n[1]
 	calls := s.PoPs[0].Stats("wasmcustom.weir.calls")
 	t.Logf("%d of %d decisions degraded; calls %v", bad, sent, calls)
-	// A call of a replica that has ended fails at once; one that is only late tells of a busy
+	// A call of a replica that has ended fails at once; one that is only late is a sign of a busy
 	// machine, or, where many are, of a replica that drains and does not answer.
 	if bad > sent/100 {
 		t.Errorf("%d of %d decisions were made without the region", bad, sent)

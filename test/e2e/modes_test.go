@@ -102,7 +102,7 @@ func modes(t *testing.T, s *stack.Stack) {
 		spends(t, 5, flood("/both", "x-small", "1"))
 		spends(t, 45, flood("/both")) // what was refused cost nothing
 	})
-	t.Run("requests cost what they say, broken words the most", func(t *testing.T) {
+	t.Run("requests cost what they state, broken words the most", func(t *testing.T) {
 		for _, c := range []struct {
 			cost  string
 			tier  string

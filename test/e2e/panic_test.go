@@ -32,7 +32,7 @@ rules:
 // With its test hooks on, the filter kills its VM on a request with the header
 // x-weir-test-panic. A new VM stands within a second, and the table, which belongs
 // to Envoy, has lost nothing: what was spent stays spent, with the region away, so
-// that nobody could tell the filter again. No slot is lost either.
+// that the filter could not learn it again. No slot is lost either.
 func TestFilterPanics(t *testing.T) {
 	t.Parallel()
 	var upstream stack.InFlight
@@ -68,7 +68,7 @@ func TestFilterPanics(t *testing.T) {
 	p.Link.Heal()
 	t.Run("leaks no slot", func(t *testing.T) {
 		leave := fillSlots(t, s, &upstream, 4)
-		crash(t, p) // who knew of these streams is gone
+		crash(t, p) // the VM of these streams is gone
 		leave()
 		proc.Eventually(t, 15*time.Second, "the upstream is idle", func() bool { return upstream.Now() == 0 })
 		holdSlots(t, s, &upstream, 4)

@@ -19,7 +19,7 @@ rules:
     algorithm: fixed_window
 `
 
-// What a replica has on lease when it is told to end is the other's as soon as it has
+// What a replica has on lease at SIGTERM is the other's as soon as it has
 // ended: not ten seconds later, when its leases would have.
 func TestReplicaThatEndsLeavesItsUnits(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
@@ -39,7 +39,7 @@ func TestReplicaThatEndsLeavesItsUnits(t *testing.T) {
 	}
 	one.Stop()
 	if log := one.Log(); !strings.Contains(log, "gave back what was on lease") {
-		t.Errorf("the log does not say that anything was given back:\n%s", log)
+		t.Errorf("the log has nothing that was given back:\n%s", log)
 	}
 	for i, g := range two.newHolder().askAll(t, keys, 10_000-each) {
 		if g.GetGranted() != 10_000-each {

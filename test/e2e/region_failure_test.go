@@ -45,8 +45,8 @@ bindings:
 `
 
 // While Redis is away, clients of Envoy's rate limit service are answered as each
-// rule says: let through, refused, or by the replica's share of the limit, which it
-// knows from when Redis last told how many there are. Who was refused before stays
+// rule asks for: let through, refused, or by the replica's share of the limit, which it
+// computes from the last count of replicas in Redis. Who was refused before stays
 // refused. All of it is counted, and what was let through is charged afterwards.
 func TestRedisFails(t *testing.T) {
 	t.Parallel()
@@ -63,7 +63,7 @@ func TestRedisFails(t *testing.T) {
 	}
 	rules := []string{"fail-allow", "fail-deny", "fail-local"}
 	for _, r := range both {
-		proc.Eventually(t, 15*time.Second, r.Name+" knows of two replicas", func() bool { return r.Metrics()["weir_redis_replicas"] == 2 })
+		proc.Eventually(t, 15*time.Second, r.Name+" counts two replicas", func() bool { return r.Metrics()["weir_redis_replicas"] == 2 })
 		for _, rule := range rules {
 			proc.Eventually(t, 10*time.Second, rule+" is spent", func() bool { return r.offer(rule, "spent", 3*failureLimit) == 0 })
 		}

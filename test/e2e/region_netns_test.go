@@ -23,7 +23,7 @@ type side struct {
 }
 
 // cable joins two sides. It loses every packet, without a word, while it is cut:
-// connections stay open, and nobody hears of anything.
+// connections stay open, and neither side notices.
 type cable struct{ a, b *side }
 
 // namespacePrefix is followed by the id of the process that made the namespace.

@@ -70,24 +70,24 @@ func TestReplicasShareALimit(t *testing.T) {
 			t.Errorf("20 before the restart and %d after it, of %d (%d asks were not decided)", units, sharedLimit, lost)
 		}
 	})
-	t.Run("both know of two", func(t *testing.T) {
+	t.Run("both count two", func(t *testing.T) {
 		for _, r := range []*replica{one, two} {
-			proc.Eventually(t, 15*time.Second, r.Name+" knows of two replicas", func() bool { return r.Metrics()["weir_redis_replicas"] == 2 })
+			proc.Eventually(t, 15*time.Second, r.Name+" counts two replicas", func() bool { return r.Metrics()["weir_redis_replicas"] == 2 })
 		}
 	})
 }
 
-// A replica that starts without Redis is not ready, and says why. Once Redis has
+// A replica that starts without Redis is not ready, and states the reason. Once Redis has
 // answered it is, and stays so when Redis fails: each rule's on_failure needs
 // somebody who carries it out. Nothing is decided then but what was denied before,
-// every call returns in time, and metrics say what is wrong. When Redis is back,
+// every call returns in time, and metrics show what is wrong. When Redis is back,
 // empty, limits hold again, and nobody had to do anything.
 func TestRedisRestarts(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	r := newReplica(t, "replica", sharedRules, c.Addrs())
 	killAll(c)
 	r.Begin()
-	proc.Eventually(t, 20*time.Second, "the replica is not ready, and says that Redis does not answer", func() bool {
+	proc.Eventually(t, 20*time.Second, "the replica is not ready, and states that Redis does not answer", func() bool {
 		status, text := r.Ready()
 		return status == http.StatusServiceUnavailable && strings.Contains(text, c.Nodes[0].Addr) && strings.Contains(text, "refused")
 	})

@@ -29,7 +29,7 @@ func newReplica(t *testing.T, name, rules string, redis []string, flags ...strin
 	return replicaOf(t, region.Config{Name: name, Rules: rules, Flags: flags}, redis)
 }
 
-// replicaOf prepares a replica that is to run as cfg says.
+// replicaOf prepares a replica that is to run by cfg.
 func replicaOf(t *testing.T, cfg region.Config, redis []string) *replica {
 	t.Helper()
 	awaitDay()
@@ -52,7 +52,7 @@ func (r *replica) newHolder() *holder {
 	return h
 }
 
-// callBudget is what a call has, as its caller tells the region. The caller itself
+// callBudget is how long a call may take, as its caller states it. The caller itself
 // waits on, to see that the answer comes in time.
 const callBudget = 100 * time.Millisecond
 
@@ -128,7 +128,7 @@ func drained(t *testing.T, rule, key string, replicas ...*replica) (units uint64
 			case status == quotapb.Status_STATUS_DENIED:
 				return
 			case status == quotapb.Status_STATUS_UNKNOWN_RULE:
-				t.Errorf("%s does not know the rule %s", h.of.Name, rule)
+				t.Errorf("%s does not have the rule %s", h.of.Name, rule)
 				return
 			case time.Now().After(deadline):
 				t.Errorf("%s: %s is neither spent nor denied: %v, %d units", h.of.Name, key, status, units)

@@ -13,7 +13,7 @@ import (
 )
 
 // The program speaks TLS to a cluster that demands a certificate and a password, by
-// its flags. What is wrong with them /readyz says, with what to change; a password is
+// its flags. /readyz states what is wrong with them, and what to change; a password is
 // put right by writing its file.
 func TestSecureRedis(t *testing.T) {
 	t.Parallel()
@@ -33,7 +33,7 @@ func TestSecureRedis(t *testing.T) {
 		t.Helper()
 		var text string
 		for _, part := range want {
-			proc.Eventually(t, 20*time.Second, r.Name+" says: "+part, func() bool {
+			proc.Eventually(t, 20*time.Second, r.Name+" states: "+part, func() bool {
 				var status int
 				status, text = r.Ready()
 				return status == http.StatusServiceUnavailable && strings.Contains(text, part)

@@ -61,8 +61,8 @@ func (n *clusterNode) addr() string { return net.JoinHostPort(n.side.addr, strco
 // The network between two sides of a region fails, and both sides go on serving.
 //
 // What is admitted then: the master on the minority side grants no more than the
-// limit of a window, since it alone decides on its keys; it stops when it has not
-// heard of the other masters for cluster-node-timeout. On the majority side its
+// limit of a window, since it alone decides on its keys; it stops when the
+// other masters have been silent for cluster-node-timeout. On the majority side its
 // replica takes over with what it had received until the cut, and grants no more
 // than the limit less that. So a window admits at most two limits, less what had
 // been replicated. A service on either side asks no other master.
@@ -128,8 +128,8 @@ func TestRegionSplits(t *testing.T) {
 	}
 }
 
-// spend uses up so much of the keys of the minority's master, and has its replica
-// know.
+// spend uses up so much of the keys of the minority's master, and waits until its
+// replica has that.
 func (s *split) spend(keys []string, units int) {
 	s.t.Helper()
 	h := s.a.newHolder()
@@ -143,7 +143,7 @@ func (s *split) spend(keys []string, units int) {
 
 // failingRules are those of [failureRules] with what they admit to a new key, of
 // twice their limit, where nothing can be decided: local is half of it for each of
-// the two replicas that knew of each other.
+// the two replicas that had seen each other.
 var failingRules = []struct {
 	name, how string
 	admitted  int
@@ -154,11 +154,11 @@ var failingRules = []struct {
 }
 
 // spendFailing spends a key of each rule that has an on_failure, which both sides
-// know then. It returns the key.
+// have noticed then. It returns the key.
 func (s *split) spendFailing() (key string) {
 	s.t.Helper()
 	for _, r := range []*replica{s.a, s.b} {
-		proc.Eventually(s.t, 15*time.Second, r.Name+" knows of two replicas", func() bool { return r.Metrics()["weir_redis_replicas"] == 2 })
+		proc.Eventually(s.t, 15*time.Second, r.Name+" counts two replicas", func() bool { return r.Metrics()["weir_redis_replicas"] == 2 })
 		for _, rule := range failingRules {
 			proc.Eventually(s.t, 10*time.Second, rule.name+" is spent", func() bool { return r.offer(rule.name, "spent", 3*failureLimit) == 0 })
 		}
@@ -194,7 +194,7 @@ func (s *split) eachByOnFailure(spent string) {
 	}
 }
 
-// serves says whether the node has a slot, as the cluster begins.
+// serves reports whether the node has a slot, as the cluster begins.
 func (n *clusterNode) serves(slot int) bool { return slot < redistest.HashSlots/3 }
 
 // keys are so many keys whose slots are wanted in each of rules.

@@ -58,8 +58,8 @@ func TestRestarts(t *testing.T) {
 		}
 	})
 	t.Run("region, under load", func(t *testing.T) {
-		// What it granted since it saved last is gone. Its PoPs say what they heard of
-		// the key last: what one of them got after that the other cannot know.
+		// What it granted since it saved last is gone. Its PoPs report what they read of
+		// the key last: one of them cannot have seen what the other got after that.
 		l := load("ann")
 		l.PerSecond = 800
 		var admitted int64

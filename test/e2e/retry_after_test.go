@@ -19,8 +19,8 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// A client that sends six requests at once against five per hour is told with the sixth
-// already, and from then on, when the seventh would pass: what the algorithm would tell
+// A client that sends six requests at once against five per hour reads in the answer to the sixth,
+// and in all that follow, when the seventh would pass: what the algorithm would state
 // that had counted them by itself. By a PoP and by the rate limit service, both over
 // leases.
 func TestRetryAfter(t *testing.T) {
@@ -57,7 +57,7 @@ func TestRetryAfter(t *testing.T) {
 	for i, a := range algorithms {
 		t.Run("PoP/"+a, func(t *testing.T) {
 			t.Parallel()
-			tellsRetryAfter(t, limit.Algorithm(i), func() (bool, int64) {
+			checkRetryAfter(t, limit.Algorithm(i), func() (bool, int64) {
 				r := p.Get("/"+a, "x-user", "ann")
 				after, _ := strconv.ParseInt(r.Header.Get("Retry-After"), 10, 64) // 0: none
 				if r.Header.Get("RateLimit") == "" {
@@ -73,7 +73,7 @@ func TestRetryAfter(t *testing.T) {
 			t.Parallel()
 			request := &ratelimit.RateLimitRequest{Domain: "pop", Descriptors: []*common.RateLimitDescriptor{
 				{Entries: []*common.RateLimitDescriptor_Entry{{Key: a, Value: "bob"}}}}}
-			tellsRetryAfter(t, limit.Algorithm(i), func() (bool, int64) {
+			checkRetryAfter(t, limit.Algorithm(i), func() (bool, int64) {
 				r, err := service.ShouldRateLimit(t.Context(), request)
 				if err != nil {
 					t.Fatal(err)
@@ -85,9 +85,9 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// tellsRetryAfter sends a burst and some more requests, and compares what those are told
-// that are refused, in seconds, with the algorithm itself.
-func tellsRetryAfter(t *testing.T, a limit.Algorithm, send func() (passed bool, after int64)) {
+// checkRetryAfter sends a burst and some more requests, and compares Retry-After of those
+// that are refused with the algorithm itself.
+func checkRetryAfter(t *testing.T, a limit.Algorithm, send func() (passed bool, after int64)) {
 	l, err := limit.New(limit.Spec{Algorithm: a, Count: 5, Period: limit.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func tellsRetryAfter(t *testing.T, a limit.Algorithm, send func() (passed bool, 
 		}
 		want := int64(l.Peek(twin, now(), 1).RetryAfter+limit.Second-1) / int64(limit.Second)
 		if after < want-1 || after > want+2 { // a little more where units went out ahead of their requests
-			t.Errorf("request %d: told %d s, want %d", i+1, after, want)
+			t.Errorf("request %d: Retry-After is %d s, want %d", i+1, after, want)
 		}
 	}
 }

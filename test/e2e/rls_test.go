@@ -17,7 +17,7 @@ import (
 
 // TestRateLimitService: an Envoy whose own rate limit filter asks weir-regional,
 // which has the configuration of envoyproxy/ratelimit. Each limit admits what it
-// says and not one more, and a request that one limit refuses costs the other
+// allows and not one more, and a request that one limit refuses costs the other
 // nothing.
 func TestRateLimitService(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ rules:
 }
 
 // Rules change under load without a request being lost, and rules that cannot be
-// used change nothing: the last good ones stay, and the region says what is wrong.
+// used change nothing: the last good ones stay, and the region reports what is wrong.
 func TestRulesChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := stack.Start(t, stack.Config{Rules: quota(10)})
@@ -69,7 +69,7 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 		} {
 			before := len(s.Region.Log())
 			s.Region.SetRules(bad.rules)
-			proc.Eventually(t, 10*time.Second, fmt.Sprintf("the region says %q of:\n%s", bad.want, bad.rules), func() bool {
+			proc.Eventually(t, 10*time.Second, fmt.Sprintf("the region reports %q of:\n%s", bad.want, bad.rules), func() bool {
 				printed := s.Region.Log()[before:]
 				return strings.Contains(printed, "rules.yaml") && strings.Contains(printed, bad.want)
 			})

@@ -13,8 +13,8 @@ var twoPoPsRules = "rules:\n" + limitRules() + floodRules + clientIPRules + head
 func TestTwoPoPsOneRegion(t *testing.T) {
 	s := stack.Start(t, stack.Config{Rules: twoPoPsRules})
 	awaitRules(t, s)
-	t.Run("a client is told", func(t *testing.T) { clientIsTold(t, s) })
-	t.Run("an operator is told", func(t *testing.T) { operatorIsTold(t, s) })
+	t.Run("headers for a client", func(t *testing.T) { clientHeaders(t, s) })
+	t.Run("a metric and a line for an operator", func(t *testing.T) { operatorSees(t, s) })
 	t.Run("a forged X-Forwarded-For gains nothing", func(t *testing.T) { forgedForwardedForGainsNothing(t, s) })
 	t.Run("requests out of the ordinary", func(t *testing.T) { requestsOutOfTheOrdinary(t, s) })
 	t.Run("modes", func(t *testing.T) { modes(t, s) })

@@ -51,11 +51,11 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	if t.Failed() {
-		t.Log("if that is wanted: go test ./test/imports -update, and say why in the commit")
+		t.Log("if that is wanted: go test ./test/imports -update, and write the reason into the commit")
 	}
 }
 
-// internal says whether a package is the business of Go's own developers: these
+// internal reports whether a package is the business of Go's own developers: these
 // come and go with its versions.
 func internal(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")

@@ -76,7 +76,7 @@ func TestBadInput(t *testing.T) {
 					t.Errorf("%s: no %q in\n%s", wrong, want, out)
 				}
 			}
-			// What Terraform itself says of what follows from a mistake, such as an index that is
+			// What Terraform itself reports of what follows from a mistake, such as an index that is
 			// not there, has no remedy.
 			if strings.Count(out, "Error: Invalid ") != strings.Count(out, "Error: Invalid value for variable") {
 				t.Errorf("an error that is no message about a variable in\n%s", out)

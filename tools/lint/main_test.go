@@ -8,7 +8,7 @@ import (
 	"golang.org/x/tools/go/analysis/analysistest"
 )
 
-// TestMuffle runs an analyzer on a package whose comments say what it is to find.
+// TestMuffle runs an analyzer on a package whose comments state what it is to find.
 func TestMuffle(t *testing.T) {
 	a := *errcheck.Analyzer
 	muffle(&a)

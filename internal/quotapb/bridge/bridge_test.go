@@ -100,11 +100,11 @@ func TestLeaseOfAnotherShape(t *testing.T) {
 	}
 }
 
-// A lease on the next window begins within a period, whatever a reply says.
+// A lease on the next window begins within a period, whatever a reply states.
 func TestLeaseOfAFarFuture(t *testing.T) {
-	for told, want := range map[uint64]lease.Millis{0: 0, 59_999: 59_999, 60_001: 60_000, 1 << 40: 60_000, 1 << 63: 60_000} {
-		if g := GrantFromWire(&wire.Grant{Status: wire.StatusOK, StartsInMs: told}, 60_000); g.StartsIn != want {
-			t.Errorf("told %d ms: begins in %d, want %d", told, g.StartsIn, want)
+	for stated, want := range map[uint64]lease.Millis{0: 0, 59_999: 59_999, 60_001: 60_000, 1 << 40: 60_000, 1 << 63: 60_000} {
+		if g := GrantFromWire(&wire.Grant{Status: wire.StatusOK, StartsInMs: stated}, 60_000); g.StartsIn != want {
+			t.Errorf("stated %d ms: begins in %d, want %d", stated, g.StartsIn, want)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func randomValue(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value 
 	case protoreflect.BytesKind:
 		return protoreflect.ValueOfBytes(rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, name))
 	default:
-		panic("quota.proto has a field of a kind that package wire does not know: " + name)
+		panic("quota.proto has a field of a kind that this test has no value for: " + name)
 	}
 }
 

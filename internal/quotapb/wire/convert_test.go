@@ -40,7 +40,7 @@ func generated(m codec) proto.Message {
 	case *wire.RulesResponse:
 		return &quotapb.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision}
 	}
-	panic("a message that generated does not know")
+	panic("a message without a generated one")
 }
 
 func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
-// stricter says whether err is one of the three differences that the package
+// stricter reports whether err is one of the three differences that the package
 // documents: groups and the two bounds.
 func stricter(err error) bool {
 	var malformed *wire.Error
@@ -19,7 +19,7 @@ func stricter(err error) bool {
 		(strings.Contains(malformed.Reason, "group") || strings.Contains(malformed.Reason, "longer than its maximum"))
 }
 
-// laxer is want without what wire leaves out of a request: it says whether that
+// laxer is want without what wire leaves out of a request: it reports whether that
 // explains why theirs was refused.
 func laxer(m any, want proto.Message, theirs error) (explains bool) {
 	_, ours := m.(*wire.Request)

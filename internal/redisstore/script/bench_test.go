@@ -73,7 +73,7 @@ func (s *server) cpu(t testing.TB) (seconds float64) {
 	for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
 		f, err := strconv.ParseFloat(info[field], 64)
 		if err != nil {
-			t.Fatalf("INFO cpu says %s:%s", field, info[field])
+			t.Fatalf("INFO cpu has %s:%s", field, info[field])
 		}
 		seconds += f
 	}

@@ -90,12 +90,12 @@ func TestMirrorOfARequestThatWantsMore(t *testing.T) {
 	compare(t, s, calls, want)
 }
 
-// outcome is what the twin says to a call.
+// outcome is what the twin answers to a call.
 type outcome struct {
 	grant lease.Grant
 	fits  bool
 	made  bool         // the key exists
-	keep  limit.Micros // for which it has to at least; 0: nobody knows
+	keep  limit.Micros // for which it has to at least; 0: it is not known
 }
 
 func compare(t failer, s *server, calls []call, want []outcome) {
@@ -119,7 +119,7 @@ func describe(c *call) string {
 		c.ask.Policy.Limit.Spec(), c.ask.Op, c.ask.Holder, c.ask.Seq, c.ask.Holding)
 }
 
-// drawTrace makes a trace and what the twin in Go says to it.
+// drawTrace makes a trace and what the twin in Go answers to it.
 func drawTrace(t *rapid.T, a limit.Algorithm) (calls []call, want []outcome) {
 	d := drawer{t: t, key: newKey(), now: 1_700_000_000 * limit.Second}
 	d.spec = d.drawSpec(a)
@@ -145,7 +145,7 @@ func drawTrace(t *rapid.T, a limit.Algorithm) (calls []call, want []outcome) {
 	return calls, want
 }
 
-// outcome is what the twin says. How long the key is needed is only known while
+// outcome is what the twin answers. How long the key is needed is only known while
 // the clock has not stepped back: Redis counts on without it.
 func (d *drawer) outcome(c *call) outcome {
 	g, fits := d.twin.apply(c)

@@ -45,7 +45,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever a server says, nothing panics, and what is taken for a grant
+// FuzzParse: whatever a server answers, nothing panics, and what is taken for a grant
 // is within the ranges of one.
 func FuzzParse(f *testing.F) {
 	f.Add("\x02", uint8(0), uint8(0), uint8(0))

@@ -10,8 +10,8 @@ import (
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
-// Names under which units came back are kept beside their counter for two minutes, and know
-// a copy that comes within one; also beside a debt.
+// Names under which units came back are kept beside their counter for two minutes. They identify
+// a copy that comes within one, also beside a debt.
 func TestReturnsKeys(t *testing.T) {
 	s := start(t)
 	for a := limit.TokenBucket; a < limit.Concurrency; a++ {

@@ -29,7 +29,7 @@ func start(t testing.TB, args ...string) *server {
 			t.Fatalf("%s: %v", sc.Name, err)
 		}
 		if sha != sc.SHA {
-			t.Fatalf("%s: the server says SHA %s, the package %s", sc.Name, sha, sc.SHA)
+			t.Fatalf("%s: the server has SHA %s, the package %s", sc.Name, sha, sc.SHA)
 		}
 	}
 	return s

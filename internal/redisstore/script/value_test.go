@@ -97,7 +97,7 @@ func TestTimeToLiveGrows(t *testing.T) {
 	}
 }
 
-// TestReportsMakeNoKeys: what only gives back, or tells, is not kept of a key that
+// TestReportsMakeNoKeys: a want that only gives back, or reports, is not kept of a key that
 // is unknown.
 func TestReportsMakeNoKeys(t *testing.T) {
 	s := start(t)

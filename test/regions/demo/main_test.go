@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/test/regions"
 )
 
-// What the demo tells people to type is something that a world does, and its rules are rules.
+// What the demo asks people to type is something that a world does, and its rules are rules.
 func TestTries(t *testing.T) {
 	for _, text := range tries {
 		if err := regions.CanDo(text); err != nil {
