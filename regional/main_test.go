@@ -329,7 +329,7 @@ func TestDrainUnderLoad(t *testing.T) {
 }
 
 // A connection that has asked nothing does not keep it from ending: an Envoy that starts
-// connects for its health checks, and is busy for seconds before it says more. Meanwhile
+// connects for its health checks, and is busy for seconds before it asks. Meanwhile
 // nobody could be answered. Who had to wait for the connection would do so for 5 s, and
 // fail at the end of the drain.
 func TestSilentConnectionHoldsNothingUp(t *testing.T) {
@@ -368,7 +368,7 @@ func TestSecondReplicaIsNotReady(t *testing.T) {
 	p.waitFor("run one replica")
 }
 
-// What is wrong at the start ends the process with a message that says what to do.
+// A mistake at the start ends the process with a message that names the remedy.
 func TestRefusesToStart(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -385,8 +385,8 @@ func TestRefusesToStart(t *testing.T) {
 	}
 	good, wrong := write("good.yaml", tenRules), write("wrong.yaml", wrongRules)
 	for name, c := range map[string]struct {
-		args []string
-		says []string
+		args    []string
+		message []string
 	}{
 		"port in use":       {[]string{"--rules", good, "--listen", busy.Addr().String()}, []string{"in use", "--listen"}},
 		"admin port in use": {[]string{"--rules", good, "--listen", "127.0.0.1:0", "--admin-listen", busy.Addr().String()}, []string{"in use", "--admin-listen"}},
@@ -404,9 +404,9 @@ func TestRefusesToStart(t *testing.T) {
 		if err := p.ended(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
 			t.Errorf("%s: %v, want exit status 1", name, err)
 		}
-		for _, says := range c.says {
-			if !strings.Contains(p.log.String(), says) {
-				t.Errorf("%s: %s; want %q in it", name, p.log.String(), says)
+		for _, part := range c.message {
+			if !strings.Contains(p.log.String(), part) {
+				t.Errorf("%s: %s; want %q in it", name, p.log.String(), part)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func startRateLimit(t *testing.T, args ...string) (p *process, rls string) {
 	return p, rls
 }
 
-// TestHealthIsReadiness: while the process is not ready all health checks say so.
+// TestHealthIsReadiness: while the process is not ready all health checks fail.
 func TestHealthIsReadiness(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -36,7 +36,7 @@ func restarted(t *testing.T, state string, args ...string) *process {
 	return p
 }
 
-// holder is one PoP, with what it knows of the region.
+// holder is one PoP, with what it keeps of the region.
 type holder struct {
 	t     *testing.T
 	name  byte
@@ -82,7 +82,7 @@ func (h *holder) left(p *process, key string) map[string]uint64 {
 	return left
 }
 
-// A region that is told to end and started again goes on to the unit: counters, leases
+// A region that ends on SIGTERM and is started again goes on to the unit: counters, leases
 // that come back, slots, and the epoch, so that nobody takes it for a new one.
 func TestOrderlyRestart(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "sub", "state")
@@ -189,16 +189,16 @@ func TestKilledRegionIsRemembered(t *testing.T) {
 		}
 		p := restarted(t, state, args...)
 		h := &holder{t: t, name: 'a'}
-		heard := map[string]wire.Grant{}
+		replies := map[string]wire.Grant{}
 		for rule := range unitRules {
-			heard[rule] = h.ask(p, units(rule, "k", 6))[0]
+			replies[rule] = h.ask(p, units(rule, "k", 6))[0]
 		}
 		p.signal(syscall.SIGKILL)
 		_ = p.ended()
 		p = restarted(t, state, args...)
 		h.ask(p, units("fixed", "another", 1)) // from now on it shows the new epoch
 		for rule, whole := range unitRules {
-			w, g := units(rule, "k", 1), heard[rule]
+			w, g := units(rule, "k", 1), replies[rule]
 			w.Left, w.ResetMs, w.Lease = g.Remaining, g.ResetMs, g.Lease
 			if after := h.ask(p, w)[0]; after.Remaining != g.Remaining-1 {
 				t.Errorf("%s: %d left, want %d, and the PoP remembers %d", rule, after.Remaining, g.Remaining-1, g.Remaining)
@@ -210,7 +210,7 @@ func TestKilledRegionIsRemembered(t *testing.T) {
 	}
 }
 
-// Two regions with counters of their own that answer the same PoP in turns say so.
+// Two regions with counters of their own that answer the same PoP in turns log it.
 func TestTwoRegionsInMemory(t *testing.T) {
 	one, two := restarted(t, "off"), restarted(t, "off")
 	h := &holder{t: t, name: 'a'}
@@ -251,7 +251,7 @@ func TestStateFileInUse(t *testing.T) {
 	}
 }
 
-// Whatever is under the name, the region starts, says so, and replaces it in the end.
+// Whatever is under the name, the region starts, logs it, and replaces it in the end.
 func TestUnusableStateFile(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	p := restarted(t, state)
@@ -264,7 +264,7 @@ func TestUnusableStateFile(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		content []byte
-		says    string
+		message string
 	}{
 		"torn":    {whole[:len(whole)-1], "ends too early"},
 		"foreign": {[]byte("rules: []\n# a file of another kind"), "no state file of weir-regional"},
@@ -275,8 +275,8 @@ func TestUnusableStateFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := restarted(t, state)
-		if line := p.waitFor("the counters begin as new"); !strings.Contains(line, c.says) {
-			t.Errorf("%s: %s; want %q in it", name, line, c.says)
+		if line := p.waitFor("the counters begin as new"); !strings.Contains(line, c.message) {
+			t.Errorf("%s: %s; want %q in it", name, line, c.message)
 		}
 		if left := (&holder{t: t, name: 'b'}).left(p, "k")["fixed"]; left != 10 {
 			t.Errorf("%s: %d left, want 10", name, left)
@@ -317,7 +317,7 @@ func TestStateIsNoFile(t *testing.T) {
 	}
 }
 
-// A disk that takes nothing is told once, and limits go on; so is that it does again.
+// A disk that takes nothing is logged once, and limits go on; so is the first save after it.
 func TestSavingFails(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	p := restarted(t, state, "--state-interval", "100ms")
@@ -341,14 +341,14 @@ func TestSavingFails(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	_ = p.ended()
 	if n := strings.Count(p.log.String(), "could not save"); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 	if left := h.left(restarted(t, state), "k")["fixed"]; left != 0 {
 		t.Errorf("%d left of 10 after it, want 0", left)
 	}
 }
 
-// A file that says it is the last word says so no more once a region grants on from it, also
+// A file that is marked as orderly loses the mark once a region grants on from it, also
 // where the disk takes no other one: what is granted then may be lost with the region.
 func TestOrderlyFileOfAKilledRegion(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")

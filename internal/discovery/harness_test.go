@@ -96,7 +96,7 @@ func startReplica(t *testing.T, a *Agent, host string, port int) *replica {
 	return r
 }
 
-// setReady changes the readiness and tells the agent.
+// setReady changes the readiness and reports it to the agent.
 func (r *replica) setReady(ready bool) {
 	r.ready.Store(ready)
 	r.Changed()

@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// list is what a watch was told, one text for each call.
+// list is what a watch returned, one text for each call.
 type list struct {
 	mu    sync.Mutex
 	calls []string

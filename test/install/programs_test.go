@@ -223,7 +223,7 @@ func TestRegionCallsAggregator(t *testing.T) {
 		return m
 	}
 	proc.Eventually(t, 0, "the region eu calls the aggregator", func() bool { return metrics(eu)[`weir_remote_calls_total{result="answered"}`] > 0 })
-	proc.Eventually(t, 0, "the aggregator refuses what says eu and is us", func() bool {
+	proc.Eventually(t, 0, "the aggregator refuses a call for eu by us", func() bool {
 		return metrics(aggregator)["weir_acquire_rejected_total"] > 0 && metrics(us)[`weir_remote_calls_total{result="answered"}`] == 0
 	})
 }

@@ -50,7 +50,7 @@ var ForgetsSpentKeys = Fault{name: "forgets spent keys", counters: func(v *visit
 	}
 }}
 
-// ChargesTwice: a debt is charged as often as it is told.
+// ChargesTwice: a debt is charged as often as it is reported.
 var ChargesTwice = Fault{name: "charges twice", counters: func(v *visit) {
 	for i := range v.asks {
 		v.asks[i].Want.Debt = 0
@@ -76,7 +76,7 @@ var OutlivesParent = Fault{name: "outlives parent", cache: func(v *visit) {
 	}
 }}
 
-// AppliesTwice: calls are not told apart by seq.
+// AppliesTwice: calls are not distinguished by seq.
 var AppliesTwice = Fault{name: "applies twice", served: func(serial uint64, m *wire.Request) { renumber(m, serial) }}
 
 // MixesWorkers: the calls of all workers of a PoP are taken for one sequence.
@@ -122,7 +122,7 @@ func (b *book) loose(l uint32) *holding {
 	return nil
 }
 
-// ForgetsDebts: a debt is not told, and taken for acknowledged.
+// ForgetsDebts: a debt is not reported, and taken for acknowledged.
 var ForgetsDebts = Fault{name: "forgets debts", calls: func(_ *pop, m *wire.Request) {
 	for i := range m.Wants {
 		m.Wants[i].Overdrawn, m.Wants[i].Debt = 0, 0

@@ -118,7 +118,7 @@ func changeRule(t *testing.T, algorithm limit.Algorithm, counts [2]int64) {
 }
 
 // TestRemembering restarts the granter when half of a limit is out: what the holders
-// remember as spent stays so, but for what one of them was granted after another had heard
+// remember as spent stays so, but for what one of them was granted after another had read
 // of the counter last.
 func TestRemembering(t *testing.T) {
 	for _, algorithm := range windowed {

@@ -132,8 +132,8 @@ func TestWrongClocks(t *testing.T) {
 }
 
 // TestSharesBetweenTwoClocks is the worst case where the windows of a region begin in the middle
-// of those of the aggregator: the region is silent when each of two of its windows begins, and is
-// heard in between when a window of the aggregator begins. That one gets two shares more, and
+// of those of the aggregator: the region is silent when each of two of its windows begins, and calls
+// in between when a window of the aggregator begins. That one gets two shares more, and
 // not three.
 func TestSharesBetweenTwoClocks(t *testing.T) {
 	c := cutOff{seed: 1, algorithm: limit.FixedWindow, lasts: 60 * limit.Second, late: 40 * limit.Second}

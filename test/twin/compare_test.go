@@ -16,7 +16,7 @@ import (
 // not of the same moment.
 const skew = 2
 
-// compare says what is not the same in two answers, empty if nothing is.
+// compare describes what is not the same in two answers, empty if nothing is.
 func compare(want, got answer) string {
 	if want.err != nil || got.err != nil {
 		if w, g := status.Code(want.err), status.Code(got.err); w != g {

@@ -39,8 +39,8 @@ type part struct {
 	charged bool // it has a counter
 	charge
 	*counter
-	counted       uint64 // what its counter said before it there
-	before, after uint64 // what its counter says before and after it here
+	counted       uint64 // what its counter had before it there
+	before, after uint64 // what its counter has before and after it here
 	spent         bool   // there is nothing for a check
 	back          uint64 // what of it Weir does not charge
 	elsewhere     bool   // other replicas were asked about its counter
@@ -94,13 +94,13 @@ func (x *exchange) settle() []charge {
 	return back
 }
 
-// over says whether a descriptor is over its limit, in shadow mode too.
+// over reports whether a descriptor is over its limit, in shadow mode too.
 func (x *exchange) over(i int) bool {
 	p := &x.parts[i]
 	return p.charged && (p.spent || p.after > uint64(x.response.Statuses[i].GetCurrentLimit().GetRequestsPerUnit()))
 }
 
-// quota says whether a descriptor is in quota mode.
+// quota reports whether a descriptor is in quota mode.
 func (x *exchange) quota(i int) bool {
 	p := &x.parts[i]
 	return p.charged && p.rule != nil && p.rule.QuotaMode && (p.Limit == nil || x.kept)
@@ -153,7 +153,7 @@ func (x *exchange) untilReset(l *rlspb.RateLimitResponse_RateLimit) *durationpb.
 	return &durationpb.Duration{Seconds: seconds - x.now%seconds}
 }
 
-// back are the charges that Weir does not make, by what its answer says.
+// back are the charges that Weir does not make, by its answer.
 func (x *exchange) back() []charge {
 	var back []charge
 	for i := range x.parts {
@@ -164,7 +164,7 @@ func (x *exchange) back() []charge {
 	return back
 }
 
-// mayChange says whether a replica may answer otherwise a moment later: it was refused
+// mayChange reports whether a replica may answer otherwise a moment later: it was refused
 // what is on lease in another one, or somebody has not yet got back what a denied
 // request took.
 func (x *exchange) mayChange() bool {
@@ -184,5 +184,5 @@ func (x *exchange) whyLater() string {
 	return costsNothing
 }
 
-// lags says whether replicas hold leases.
+// lags reports whether replicas hold leases.
 func (x *exchange) lags() bool { return x.mode.replicas > 1 && x.mode.flags != "exact" }

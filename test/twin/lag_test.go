@@ -38,7 +38,7 @@ func (c *counter) ahead(replica int, limit uint64) (units uint64) {
 
 // lagCharging believes a replica about descriptor i where denials are charged: it may be
 // refused what is on lease elsewhere, and admitted from a lease although others have
-// exceeded the limit. More than the limit is never admitted, a replica knows of all that it
+// exceeded the limit. More than the limit is never admitted, a replica counts all that it
 // has admitted itself, and others hold no more than they can have asked for.
 func (x *exchange) lagCharging(i int) {
 	p, st, ours := &x.parts[i], x.response.Statuses[i], x.weir.response.Statuses[i]

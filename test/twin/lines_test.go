@@ -10,7 +10,7 @@ import (
 
 // line is a line of the list in regional/rls/README.md.
 type line struct {
-	says string // how it begins there
+	text string // how it begins there
 	// turn makes of an answer of envoyproxy/ratelimit what Weir has to answer by this
 	// line.
 	turn func(*exchange)
@@ -47,7 +47,7 @@ func (x *exchange) expect() (explained []string) {
 		l.turn(x)
 		x.conclude()
 		if !slices.Equal(back, x.back()) || !proto.Equal(before, x.response) {
-			explained = append(explained, l.says)
+			explained = append(explained, l.text)
 		}
 	}
 	return explained
@@ -127,13 +127,13 @@ func check(x *exchange) {
 	}
 }
 
-// charges says whether a counter is charged by the request.
+// charges reports whether a counter is charged by the request.
 func (x *exchange) charges(key string) bool {
 	return slices.ContainsFunc(x.parts, func(p part) bool { return p.charged && p.key == key && p.hits > 0 })
 }
 
 // remember believes a replica about what else was left when it refused a request
-// without asking its store: more than there is, for it has not heard of all.
+// without asking its store: more than there is, for it has not seen all.
 func remember(x *exchange) {
 	if x.mode.store == "memory" || x.mode.chargesDenied() || x.response.OverallCode != overLimit {
 		return
@@ -151,7 +151,7 @@ func remember(x *exchange) {
 	}
 }
 
-// first is what a counter said before the request.
+// first is what a counter had before the request.
 func (x *exchange) first(key string) uint64 {
 	for i := range x.parts {
 		if x.parts[i].key == key {

@@ -9,7 +9,7 @@ import (
 
 // unreachable are the differences that no configuration or request of the grammar shows,
 // each with the reason.
-var unreachable = []struct{ says, why string }{
+var unreachable = []struct{ text, why string }{
 	{"**When Redis fails**", "Redis does not fail here"},
 	{"Beside a rule in quota or shadow mode that is over", "envoyproxy/ratelimit runs with its default, without STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"},
 	{"Two rules never share a counter", "no file changes, and no two rules of one have the same keys and values"},
@@ -54,14 +54,14 @@ func differences(t *testing.T) (all []string) {
 func TestListIsComplete(t *testing.T) {
 	list := differences(t)
 	for _, point := range list {
-		known := slices.ContainsFunc(lines, func(l line) bool { return strings.Contains(point, l.says) })
-		if why := slices.ContainsFunc(unreachable, func(u struct{ says, why string }) bool { return strings.HasPrefix(point, u.says) }); known == why {
+		known := slices.ContainsFunc(lines, func(l line) bool { return strings.Contains(point, l.text) })
+		if why := slices.ContainsFunc(unreachable, func(u struct{ text, why string }) bool { return strings.HasPrefix(point, u.text) }); known == why {
 			t.Errorf("known by a line: %t, not reachable: %t: %s", known, why, point)
 		}
 	}
 	for _, u := range unreachable {
-		if u.why == "" || !slices.ContainsFunc(list, func(point string) bool { return strings.HasPrefix(point, u.says) }) {
-			t.Errorf("the list does not have %q (%s)", u.says, u.why)
+		if u.why == "" || !slices.ContainsFunc(list, func(point string) bool { return strings.HasPrefix(point, u.text) }) {
+			t.Errorf("the list does not have %q (%s)", u.text, u.why)
 		}
 	}
 }

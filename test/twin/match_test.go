@@ -8,7 +8,7 @@ import (
 )
 
 // matching is the rule that a descriptor matches, nil if there is none, and whether
-// its values share a counter. It says what the lines need to know of a rule that is
+// its values share a counter. The lines need of a rule what is
 // not in a response; what both services match is compared by their responses.
 func matching(nodes []*node, d *ratelimitpb.RateLimitDescriptor) (rule *node, shared bool) {
 	for _, e := range d.Entries {

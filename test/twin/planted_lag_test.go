@@ -28,9 +28,9 @@ func asked(m mode, limit, counted uint64, rules []*node, hits ...uint64) *exchan
 	return x
 }
 
-// says has Weir answer so about descriptor i, beside what else is expected, and returns
+// answers has Weir answer so about descriptor i, beside what else is expected, and returns
 // what is different.
-func (x *exchange) says(i int, code rlspb.RateLimitResponse_Code, left uint32) (what string) {
+func (x *exchange) answers(i int, code rlspb.RateLimitResponse_Code, left uint32) (what string) {
 	x.weir = answer{response: proto.CloneOf(x.theirs.response)}
 	x.judge()
 	r := proto.CloneOf(x.response) // what is expected
@@ -71,7 +71,7 @@ func TestPlantedLag(t *testing.T) {
 		x := asked(mode{"redis", 2, "charge-denied"}, c.limit, c.counted, []*node{nil}, 1)
 		x.parts[0].sights = [2]sight{c.here, c.other}
 		x.parts[0].elsewhere = c.other.asked > 0
-		if what := x.says(0, c.code, c.left); (what == "") != c.believed {
+		if what := x.answers(0, c.code, c.left); (what == "") != c.believed {
 			t.Errorf("%s: different: %q", c.what, what)
 		}
 	}
@@ -87,10 +87,10 @@ func TestPlantedLoss(t *testing.T) {
 			x.parts[2].key = "other"
 			x.parts[2].counter = &counter{count: 50}
 			x.parts[2].counted = 0
-			if what := x.says(1, ok, left); what != "statuses[1].limit_remaining" {
+			if what := x.answers(1, ok, left); what != "statuses[1].limit_remaining" {
 				t.Errorf("%s, %d left of 16: different: %q", flags, left, what)
 			}
-			if what := x.says(1, ok, 16); what != "" {
+			if what := x.answers(1, ok, 16); what != "" {
 				t.Errorf("%s: different: %q", flags, what)
 			}
 		}

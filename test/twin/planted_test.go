@@ -81,7 +81,7 @@ func TestPlantedDifferences(t *testing.T) {
 	}
 }
 
-// A failure tells the fewest requests and descriptors that show it.
+// A failure lists the fewest requests and descriptors that show it.
 func TestShrink(t *testing.T) {
 	s := scenarioOf(1, features{shadow: true, costs: true})
 	node := *plantedConfig[0]
@@ -110,7 +110,7 @@ func TestShrink(t *testing.T) {
 	}
 	for _, want := range []string{"seed 1: statuses[0].code", "requests_per_unit: 3", `"key":"p"`, "Weir:", "envoyproxy/ratelimit:"} {
 		if !strings.Contains(strings.ReplaceAll(text, `": "`, `":"`), want) {
-			t.Errorf("the report does not say %s:\n%s", want, text)
+			t.Errorf("the report does not have %s:\n%s", want, text)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type pair struct {
 	mode mode
 	peer *peer
 	weir []rlspb.RateLimitServiceClient
-	// mutate changes what Weir says; nil: nothing. For the test that differences are
+	// mutate changes what Weir answers; nil: nothing. For the test that differences are
 	// seen.
 	mutate func(*rlspb.RateLimitResponse)
 
@@ -98,8 +98,8 @@ func (p *pair) play(t testing.TB, domain string, config []*node, requests []*rls
 func (p *pair) explain(lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, says := range lines {
-		p.explained[says]++
+	for _, text := range lines {
+		p.explained[text]++
 	}
 }
 
@@ -116,7 +116,7 @@ func (p *pair) putTo(t testing.TB, x *exchange) (explained []string, what string
 	return x.judge()
 }
 
-// judge says by which lines Weir's answer is the one it has to give, and what is not.
+// judge finds the lines by which Weir's answer is the one it has to give, and what is not.
 func (x *exchange) judge() (explained []string, what string) {
 	x.response = proto.CloneOf(x.theirs.response)
 	if x.again { // the window is nearer to its end than it was there
@@ -147,7 +147,7 @@ func awaitHour() {
 	}
 }
 
-// report says all that is needed to see a difference again.
+// report lists all that is needed to see a difference again.
 func report(t testing.TB, s scenario, d *difference) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %s\n%s", s.seed, d.what, file(t, "d", s.config))

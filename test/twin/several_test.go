@@ -33,7 +33,7 @@ type tab struct {
 }
 
 // chargeInOrder charges descriptors one after the other, beyond a limit at most the limit
-// once more. With believe, Weir's answers say what those were charged that were refused
+// once more. With believe, Weir's answers show what those were charged that were refused
 // from memory, as far as that is in doubt.
 func (x *exchange) chargeInOrder(believe bool) {
 	x.tabs = map[*counter]*tab{}

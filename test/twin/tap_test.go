@@ -58,7 +58,7 @@ func newTap(t testing.TB, redis string) *tap {
 	return p
 }
 
-// note passes on what a client says, until one of both leaves.
+// note passes on what a client sends, until one of both leaves.
 func (p *tap) note(client io.Reader, server io.Writer) {
 	in := bufio.NewReader(client)
 	for {

@@ -57,7 +57,7 @@ func (m mode) features() features {
 }
 
 // Weir answers what envoyproxy/ratelimit answers, in each mode, but for what the list
-// says.
+// has.
 func TestTwin(t *testing.T) {
 	long := os.Getenv("WEIR_LONG") != ""
 	played, explained := 0, map[string]int{}
@@ -70,8 +70,8 @@ func TestTwin(t *testing.T) {
 			continue
 		}
 		t.Run(p.String(), func(t *testing.T) {
-			for says, n := range compareAll(t, p.mode, n) {
-				explained[says] += n
+			for text, n := range compareAll(t, p.mode, n) {
+				explained[text] += n
 			}
 			played++
 		})
@@ -80,8 +80,8 @@ func TestTwin(t *testing.T) {
 		return
 	}
 	for _, l := range lines {
-		if explained[l.says] == 0 {
-			t.Errorf("no answer needs %q: delete the line, or say so", l.says)
+		if explained[l.text] == 0 {
+			t.Errorf("no answer needs %q: delete the line, or list it as unreachable", l.text)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func compareAll(t *testing.T, m mode, n int) map[string]int {
 		t.Errorf("%d configurations differ in %s, seeds %d", len(sum.kinds[kind]), kind, sum.kinds[kind])
 	}
 	for _, l := range lines {
-		t.Logf("%6d answers by %s", sum.explained[l.says], l.says)
+		t.Logf("%6d answers by %s", sum.explained[l.text], l.text)
 	}
 	return sum.explained
 }
@@ -159,8 +159,8 @@ func (s *tally) compare(t *testing.T, m mode, scenarios []scenario) {
 	}
 	s.found = nil
 	s.requests += p.asked.Load()
-	for says, n := range p.explained {
-		s.explained[says] += n
+	for text, n := range p.explained {
+		s.explained[text] += n
 	}
 }
 
@@ -184,8 +184,8 @@ func TestLinesAreInTheList(t *testing.T) {
 	}
 	list := strings.Join(strings.Fields(string(readme)), " ")
 	for _, l := range lines {
-		if !strings.Contains(list, l.says) {
-			t.Errorf("regional/rls/README.md does not say %q", l.says)
+		if !strings.Contains(list, l.text) {
+			t.Errorf("regional/rls/README.md does not have %q", l.text)
 		}
 	}
 }

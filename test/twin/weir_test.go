@@ -25,7 +25,7 @@ type mode struct {
 
 func (m mode) chargesDenied() bool { return m.flags == "charge-denied" }
 
-// converted says that what `weir convert` makes of the configurations goes before them.
+// converted is true where what `weir convert` makes of the configurations goes before them.
 func (m mode) converted() bool { return m.flags == "converted" }
 
 // startWeir starts the replicas of a region with a directory of configurations.

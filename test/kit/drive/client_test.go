@@ -116,7 +116,7 @@ func TestOpenLoopSendsWhatIsDue(t *testing.T) {
 }
 
 // One reply is 300 ms late on the only connection. Requests due meanwhile were
-// delayed too, and say so: with one request due every 10 ms, about 30 of them by
+// delayed too, and their times show it: with one request due every 10 ms, about 30 of them by
 // 150 ms on average. A driver that timed from the sending would report one.
 func TestAStallCountsAgainstEveryRequestItDelays(t *testing.T) {
 	const stall = 300 * time.Millisecond

@@ -51,7 +51,7 @@ func TestBootstrapIsTheShippedOne(t *testing.T) {
 	}
 	var back node
 	if err := yaml.Unmarshal([]byte(edited.JSON()), &back); err != nil || len(differences("", edited.tree, back)) > 0 {
-		t.Errorf("JSON does not say what the tree says: %v", err)
+		t.Errorf("JSON does not have what the tree has: %v", err)
 	}
 }
 

@@ -58,6 +58,6 @@ func TestBeginAgain(t *testing.T) {
 	p.Begin()
 	Eventually(t, 10*time.Second, "it has printed again", func() bool { return p.Log() == want+want })
 	if !p.Answers() || p.Tail(1) != p.dir {
-		t.Errorf("begun again, it says %q", p.Tail(1))
+		t.Errorf("begun again, it prints %q", p.Tail(1))
 	}
 }

@@ -52,7 +52,7 @@ func TestSlot(t *testing.T) {
 	s := StartCluster(t, 1, 0).Nodes[0]
 	for _, key := range []string{"", "a", "123456789", "{a}b", "x{a}b", "x{}b", "x{", "x}{y}", "weir:{r:k%7D}:0"} {
 		if got, want := int64(HashSlot(key)), s.Do("CLUSTER", "KEYSLOT", key); got != want {
-			t.Errorf("HashSlot(%q) = %d, Redis says %v", key, got, want)
+			t.Errorf("HashSlot(%q) = %d, Redis returns %v", key, got, want)
 		}
 	}
 }
