@@ -255,8 +255,8 @@ func (b *book) giveBack(back lot) {
 }
 
 // swap takes loose units of a lease; if too few are left, others, in place of those of the
-// lease that were counted as spent. Of which lease a request was admitted is a guess where
-// a PoP has loose units of several. It returns how many are missing.
+// lease that were counted as spent. Where a PoP has loose units of
+// several leases, the lease of a request is a guess. It returns how many are missing.
 func (b *book) swap(l uint32, units int64) int64 {
 	units = b.take(units, func(h *holding) bool { return h.lease == l }, func(*holding, int64) {})
 	n, now := min(units, b.spent[l].units), b.p.w.now

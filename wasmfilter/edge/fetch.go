@@ -25,8 +25,8 @@ const (
 
 // newer reports whether rules of the region replace those in force. Where all granters
 // have an order nothing is ever replaced by something older, so that a PoP does not switch
-// to and fro between granters with different rules. Of two versions with one revision
-// the larger one counts as newer: that is arbitrary, and the same at every PoP.
+// to and fro between granters with different rules. If two versions have one revision, the
+// larger version counts as newer: that is arbitrary, and the same at every PoP.
 func (b *rulebook) newer(now lease.Millis, version string, revision uint64) bool {
 	switch {
 	case b.inForce == nil || b.bundled:
