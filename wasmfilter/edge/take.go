@@ -36,9 +36,9 @@ func (d *taker) takeUndenied(now lease.Millis, h *hit) lease.Verdict {
 	return d.take(now, h)
 }
 
-// takeLease decides a hit by the leases and denials in the account of its key. Of refusals
-// the first is written; the count of the others is written with the next ask. What an
-// exact rule asks is claimed when it is asked, see [taker.right].
+// takeLease decides a hit by the leases and denials in the account of its key. The first
+// refusal is written at once, and the count of the others with the next ask. An exact rule
+// claims its right to ask when it asks, see [taker.right].
 func (d *taker) takeLease(now lease.Millis, h *hit) lease.Verdict {
 	p := h.policy
 	for range table.Tries {

@@ -61,7 +61,7 @@ func (d *decider) askNext(now lease.Millis, r *Request) bool {
 	return true
 }
 
-// suspects decides how to ask for a request of whose undecided hits some were denied
+// suspects decides how to ask for a request if some of its undecided hits were denied
 // lately and others were not, so that nothing of the others is taken for a request
 // that will likely be refused: in one group, which the tier above decides as a
 // whole, or, where others wait for the same keys, for the suspects first.
