@@ -18,7 +18,7 @@ import (
 
 // BenchmarkAcquire measures calls of so many asks for 10,000 keys from 64 callers, or
 // as many as the queue has room for; an iteration is one ask. Beside the time on the
-// wall it tells the processor time of this process and that of Redis, and how many
+// wall it reports the processor time of this process and that of Redis, and how many
 // asks a pipeline had.
 func BenchmarkAcquire(b *testing.B) {
 	server := redistest.Start(b)

@@ -58,7 +58,7 @@ func TestBreaker(t *testing.T) {
 			{106, "late", failed, false, false},
 			{107, "report", failed, false, false}, // the first one that counts
 			{108, "report", failed, false, false},
-			{109, "late", answered, false, false}, // which says nothing good either
+			{109, "late", answered, false, false}, // which is no good sign either
 			{110, "report", failed, true, true},
 		},
 		"and what began before it opened last": {

@@ -240,7 +240,7 @@ func servers(s *Store) string {
 }
 
 // Where nobody answers, the error is always about the same address, the first one that
-// was configured, unless a server gave an answer that tells more.
+// was configured, unless a server gave an answer that explains more.
 func TestNobodyAnswers(t *testing.T) {
 	s, err := New(Config{Addrs: []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, dial: new(places).dial})
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 type outage struct {
 	name       string
 	fail, mend func(*redistest.Server)
-	// empty says that it comes back without its counters.
+	// empty is true if it comes back without its counters.
 	empty bool
-	// replaced says that a replica takes over before it is mended.
+	// replaced is true if a replica takes over before it is mended.
 	replaced bool
-	// full says that it is not away, but has no memory for a new counter.
+	// full is true if it is not away, but has no memory for a new counter.
 	full bool
 }
 
@@ -186,7 +186,7 @@ func (f *flood) soundElsewhere() {
 }
 
 // staysDenied: a key that was spent before the failure passes nothing in it, whatever
-// its on_failure says, and nothing after it but what a counter that was lost grants
+// its on_failure is, and nothing after it but what a counter that was lost grants
 // anew. (What a replica that takes over lacks was granted long before.)
 func (f *flood) staysDenied(c *counter) {
 	f.t.Helper()
@@ -204,7 +204,7 @@ func (f *flood) staysDenied(c *counter) {
 	}
 }
 
-// onFailure: a key that was never seen before passes what its rule says; that is
+// onFailure: a key that was never seen before passes as its rule decides; that is
 // reported when the master is back, and then counts.
 func (f *flood) onFailure(c *counter) {
 	f.t.Helper()

@@ -239,7 +239,7 @@ func TestServerComesLater(t *testing.T) {
 	}
 }
 
-// A replica in place of its master decides on nothing, and the log says why.
+// A replica in place of its master decides on nothing, and the log has the reason.
 func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 	server := redistest.Start(t)
 	var log notes

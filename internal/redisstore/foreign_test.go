@@ -11,7 +11,7 @@ import (
 )
 
 // A value under the name of a counter that is none of ours stays as it is; its key is
-// unavailable, which is counted and told with its name, and no other key is.
+// unavailable, which is counted and logged with its name, and no other key is.
 func TestForeignValue(t *testing.T) {
 	server := redistest.Start(t)
 	var logged notes
@@ -30,6 +30,6 @@ func TestForeignValue(t *testing.T) {
 		t.Errorf("%d unavailable, %d breakers open, value %q", st.Unavailable[Foreign], st.Open, server.Do("GET", name))
 	}
 	if log := logged.String(); strings.Count(log, "theirs") != 1 {
-		t.Errorf("said %q, want the key once", log)
+		t.Errorf("logged %q, want the key once", log)
 	}
 }

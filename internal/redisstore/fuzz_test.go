@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whatever a server says: an address that it names becomes one that can be dialled,
+// Whatever a server answers: an address that it names becomes one that can be dialled,
 // or none.
 func FuzzReplies(f *testing.F) {
 	for _, text := range []string{"MOVED 1 127.0.0.1:6379", "ASK 1 :7000", "MOVED 1 ?:0", "MOVED 1 [::1]:1", "MOVED  ", "NOSCRIPT", "", "ASK 1 a:b:c", "MOVED 1 2001:db8::1:6379", "ASK 1 [[a]]:1"} {
@@ -18,10 +18,10 @@ func FuzzReplies(f *testing.F) {
 		}
 		full := fullAddress(addr, origin)
 		if host, port, err := net.SplitHostPort(full); full != "" && (err != nil || host == "" || port == "") {
-			t.Errorf("%q told by %q became %q: %v", addr, origin, full, err)
+			t.Errorf("%q named by %q became %q: %v", addr, origin, full, err)
 		}
 		if again := fullAddress(full, origin); again != full {
-			t.Errorf("%q told by %q became %q, then %q", addr, origin, full, again)
+			t.Errorf("%q named by %q became %q, then %q", addr, origin, full, again)
 		}
 		fields(text)
 		hashSlotOf(text)

@@ -99,7 +99,7 @@ func remaining(t testing.TB, s *Store, p *limiter.Policy, key string) int64 {
 	return g.Remaining
 }
 
-// eventually waits until met returns an empty text, which otherwise says what is missing.
+// eventually waits until met returns an empty text; another text is what is missing.
 func eventually(t testing.TB, met func() string) {
 	t.Helper()
 	proc.Await(t, 20*time.Second, "what the test waits for", met)

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// More replicas are believed at once, fewer only after all had time to say that they
+// More replicas are believed at once, fewer only after all had time to show that they
 // live.
 func TestCensus(t *testing.T) {
 	const missed = -1
@@ -85,7 +85,7 @@ func TestReplicasOutliveALoss(t *testing.T) {
 	}
 }
 
-// That a heartbeat is refused says nothing about where the masters are, and is logged
+// A refused heartbeat is no sign that the masters are elsewhere, and is logged
 // once, with what to change.
 func TestRefusedHeartbeat(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// A holder is told of at once, and again when that was a while ago; one that is silent is
+// A holder is reported at once, and again when that was a while ago; one that is silent is
 // not.
 func TestTally(t *testing.T) {
 	c := holderCount{reported: map[uint64]time.Duration{}}
@@ -28,7 +28,7 @@ func TestTally(t *testing.T) {
 		{5, []uint64{7, 8, 9}, []uint64{8, 9}},
 	} {
 		if due := c.due(beat.live, beat.at*time.Second); !slices.Equal(due, beat.due) {
-			t.Errorf("beat %d: told of %d, want %d", i, due, beat.due)
+			t.Errorf("beat %d: %d are reported, want %d", i, due, beat.due)
 		}
 	}
 	crowd := make([]uint64, 2*mostHolders)
@@ -37,19 +37,19 @@ func TestTally(t *testing.T) {
 	}
 	c.due(crowd, 5*time.Second)
 	if n := len(c.reported); n > mostHolders {
-		t.Errorf("told of %d holders, want %d at most", n, mostHolders)
+		t.Errorf("%d holders are reported, want %d at most", n, mostHolders)
 	}
 	counts := append([]int64{6, 6, 1, 3, 6}, make([]int64, countedBeats)...)
 	for i, n := range counts {
 		if got, want := c.counted(n), int64(6); i < len(counts)-1 && got != want {
-			t.Errorf("beat %d tells %d: %d, want %d", i, n, got, want)
+			t.Errorf("beat %d reports %d: %d, want %d", i, n, got, want)
 		} else if i == len(counts)-1 && got != 0 {
 			t.Errorf("all have been gone for %d beats, and %d are believed", countedBeats, got)
 		}
 	}
 }
 
-// Each replica sees some of the PoPs, and all replicas know how many there are, those that
+// Each replica sees some of the PoPs, and all replicas learn how many there are, those that
 // call two of them counted once: their shares of a limit are no more than the limit, and a
 // unit for each. Redis loses everything, and nobody takes a larger share.
 func TestHoldersOfAllReplicas(t *testing.T) {

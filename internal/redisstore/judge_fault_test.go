@@ -40,7 +40,7 @@ func failing(name string, f lease.OnFailure) *limiter.Policy {
 	return p
 }
 
-// startFlood starts two replicas that know of each other. Nothing is asked yet.
+// startFlood starts two replicas that have seen each other. Nothing is asked yet.
 func startFlood(t *testing.T, c *redistest.Cluster) *flood {
 	t.Helper()
 	f := &flood{trial: &trial{t: t, c: c, homes: map[*counter][]string{}}}
@@ -59,7 +59,7 @@ func startFlood(t *testing.T, c *redistest.Cluster) *flood {
 	for _, s := range f.stores {
 		for deadline := time.Now().Add(patience); s.Replicas() != 2; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("a replica knows of %d", s.Replicas())
+				t.Fatalf("a replica has seen %d", s.Replicas())
 			}
 		}
 	}

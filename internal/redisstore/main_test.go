@@ -9,6 +9,6 @@ import (
 // may run beside others mostly wait for their servers. Those that look at the clock
 // under load run alone.
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "4") // a command line that says otherwise holds
+	_ = flag.Set("test.parallel", "4") // a flag of the command line replaces it
 	m.Run()
 }

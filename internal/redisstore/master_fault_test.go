@@ -149,7 +149,7 @@ func fallBehind(replica *redistest.Server) {
 
 // failover: the keys of a master that fails are away until its replica is
 // promoted, and then go on where they were, but for what that has not seen. The old
-// master comes back as a replica, also one that does not know yet that it was
+// master comes back as a replica, also one that has not noticed yet that it was
 // replaced.
 func failover(t *testing.T, c *redistest.Cluster, name string, before, fail, mend func(*redistest.Server)) *trial {
 	r := startTrial(t, c, counters(name, 3, 2))

@@ -59,7 +59,7 @@ func TestPasswordRotates(t *testing.T) {
 	// when they are cut nothing is decided until the file is right.
 	onAll("ACL", "SETUSER", "weir", "resetpass", ">third")
 	onAll("CLIENT", "KILL", "USER", "weir")
-	eventually(t, "Ready says that the password is wrong", func() bool {
+	eventually(t, "Ready reports that the password is wrong", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		err := s.Ready(ctx)
@@ -71,7 +71,7 @@ func TestPasswordRotates(t *testing.T) {
 	t.Logf("and %v after the file was put right", (l.at() - right).Round(time.Millisecond))
 	stop()
 	stopWatch()
-	r := referee{begin: l.begin, unheard: w.unheard}
+	r := referee{begin: l.begin, unanswered: w.unanswered}
 	for _, fault := range r.judge(l.answers) {
 		t.Error(fault)
 	}
@@ -118,7 +118,7 @@ func TestSentinelFailsOver(t *testing.T) {
 	stop()
 	stopWitness()
 	stopWatch()
-	r := referee{begin: l.begin, losses: losses, unheard: seen.unheard}
+	r := referee{begin: l.begin, losses: losses, unanswered: seen.unanswered}
 	for _, fault := range r.judge(l.answers) {
 		t.Error(fault)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// What keeps a store from working at all is said by Ready, with the server and
+// Ready reports what keeps a store from working at all, with the server and
 // with what Redis or TLS has against it, and asks are Unavailable meanwhile.
 func TestRefused(t *testing.T) {
 	t.Parallel()
@@ -113,7 +113,7 @@ func TestRefused(t *testing.T) {
 			defer cancel()
 			p := exactly("r", limit.Spec{Algorithm: limit.FixedWindow, Count: 40, Period: limit.Day})
 			var err error
-			eventually(t, "Ready says what is wrong", func() bool {
+			eventually(t, "Ready reports what is wrong", func() bool {
 				attempt, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
 				if got := takeOne(attempt, s, p, "k"); got != lease.Unavailable {

@@ -30,7 +30,7 @@ type deployment struct {
 }
 
 // deployments are the ways in which Redis is run, beside the plain ones. Of the
-// restricted user a single server needs to know less, as README.md says.
+// restricted user a single server needs fewer rights, as README.md states.
 var deployments = []struct {
 	name  string
 	start func(*testing.T) deployment
@@ -197,7 +197,7 @@ func startEndpoint(t *testing.T, addrs []string) string {
 	return l.Addr().String()
 }
 
-// forward passes on what both ends say until one of them, or ctx, ends.
+// forward passes on what both ends send until one of them, or ctx, ends.
 func forward(ctx context.Context, client net.Conn, addr string) {
 	defer client.Close()
 	server, err := net.Dial("tcp", addr)

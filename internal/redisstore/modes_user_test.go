@@ -101,7 +101,7 @@ func askAround(ctx context.Context, t *testing.T, s limiter.Store) {
 	}
 }
 
-// What README.md tells operators to load is what was tested.
+// What README.md asks operators to load is what was tested.
 func TestManualQuotesUser(t *testing.T) {
 	manual, err := os.ReadFile("README.md")
 	if err != nil {

@@ -17,7 +17,7 @@ type span struct{ from, until time.Duration }
 
 // witness measures what the machine itself does to a deadline while a test runs:
 // how late timers of the same process fire, and how late nodes answer a PING on a
-// connection of its own. It tells a store that is late from a machine that is.
+// connection of its own. It distinguishes a store that is late from a machine that is.
 type witness struct {
 	load    *load
 	stopped chan struct{}
@@ -133,7 +133,7 @@ func (w *witness) stalled(during span) bool {
 	return slices.ContainsFunc(w.process, func(s span) bool { return s.from <= during.until && during.from <= s.until })
 }
 
-// TestWitness tells a stall from none.
+// TestWitness distinguishes a stall from none.
 func TestWitness(t *testing.T) {
 	s := redistest.Start(t)
 	l := &load{begin: time.Now()}

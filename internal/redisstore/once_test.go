@@ -40,7 +40,7 @@ func cutInACluster(t *testing.T, c *redistest.Cluster) {
 	}
 }
 
-// unlike says what a store does not know yet of so many masters.
+// unlike is what a store has not found out yet of so many masters.
 func unlike(s *Store, masters int) string {
 	if st := s.Stats(); st.Masters != masters || st.Open > 0 {
 		return fmt.Sprintf("%d masters, %d open", st.Masters, st.Open)

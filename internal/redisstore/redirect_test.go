@@ -98,7 +98,7 @@ func oneSeed(t *testing.T, c *redistest.Cluster) {
 			t.Fatalf("key %d: %+v", i, g)
 		}
 	}
-	// All that it knows is wrong: every slot is thought to be at the first master.
+	// All that it has stored is wrong: every slot is thought to be at the first master.
 	first := s.nodes[c.Nodes[0].Addr]
 	for slot := range s.table {
 		s.table[slot].Store(first)
@@ -116,7 +116,7 @@ func redirectThatNeverEnds(t *testing.T, c *redistest.Cluster) {
 	eventually(t, func() string { return unlike(s, 3) })
 	p := fixedPolicy(t, "r", 10)
 	slot, from, to := journey(s, c, one(p, "k"))
-	// The slot is said to be on its way to a node that knows nothing of it: ASK one
+	// The slot is marked as on its way to a node that does not expect it: ASK one
 	// way and MOVED the other.
 	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))
 	defer from.Do("CLUSTER", "SETSLOT", slot, "STABLE")

@@ -19,7 +19,7 @@ type loss struct {
 	// at is when no grant of before was on its way any more and none of after had
 	// been made: the node was dead from a while before at until a while after.
 	at time.Duration
-	// failover says that a replica took over, which lacks no more than what was
+	// failover is true if a replica took over, which lacks no more than what was
 	// acknowledged within replicationLag before the time of the fault.
 	failover bool
 	fault    time.Duration
@@ -58,11 +58,11 @@ type referee struct {
 	begin  time.Time // of the load
 	losses []loss
 	hangs  []hang
-	// unheard is at most how many asks, of all keys, may have been applied of those
+	// unanswered is at most how many asks, of all keys, may have been applied of those
 	// that were asked and answered Unavailable within a span.
-	unheard func(span) int64
-	missing int64 // units of the limits of all keys that were denied without being granted
-	faults  []string
+	unanswered func(span) int64
+	missing    int64 // units of the limits of all keys that were denied without being granted
+	faults     []string
 }
 
 // judge returns what is wrong, if anything.
@@ -81,7 +81,7 @@ func (r *referee) judge(answers []answer) []string {
 			r.lives(c, h)
 		}
 	}
-	if all := r.unheard(span{0, forever}); r.missing > all {
+	if all := r.unanswered(span{0, forever}); r.missing > all {
 		r.faults = append(r.faults, fmt.Sprintf("%d units were neither granted nor left, and no more than %d can have been charged to asks that were not answered", r.missing, all))
 	}
 	return r.faults
@@ -120,7 +120,7 @@ func (r *referee) charged(t *tally) int64 {
 	if t.unavailable == 0 {
 		return 0
 	}
-	return min(t.unavailable, r.unheard(t.out))
+	return min(t.unavailable, r.unanswered(t.out))
 }
 
 // lives judges a counter whose period outlasts the test: each of its lives begins
@@ -175,7 +175,7 @@ func unreplicated(h []answer, l loss) (units int64) {
 	return units
 }
 
-// windows judges a counter of windows of a second. A grant says which window it
+// windows judges a counter of windows of a second. A grant names the window that it
 // was charged to. A denial is of a known window where the call was over within it.
 // No loss admits more, since a node is away for longer than a window.
 func (r *referee) windows(c *counter, h []answer) {
@@ -233,12 +233,12 @@ func TestReferee(t *testing.T) {
 	failover := loss{of: dead.of, at: 5 * time.Second, failover: true, fault: 4 * time.Second}
 	L := int(log.limit())
 	for _, row := range []struct {
-		name                 string
-		granted              [2]int // before and after 5 s
-		unavailable, unheard int
-		denied               int
-		losses               []loss
-		wrong                bool
+		name                    string
+		granted                 [2]int // before and after 5 s
+		unavailable, unanswered int
+		denied                  int
+		losses                  []loss
+		wrong                   bool
 	}{
 		{"spent, then denied", [2]int{L, 0}, 0, 0, 9, nil, false},
 		{"one too many", [2]int{L, 1}, 0, 0, 0, nil, true},
@@ -266,7 +266,7 @@ func TestReferee(t *testing.T) {
 		at(row.granted[1], 6*time.Second, lease.OK)
 		at(row.unavailable, 6*time.Second, lease.Unavailable)
 		at(row.denied, 7*time.Second, lease.Denied)
-		r := referee{begin: time.Now(), losses: row.losses, unheard: func(span) int64 { return int64(row.unheard) }}
+		r := referee{begin: time.Now(), losses: row.losses, unanswered: func(span) int64 { return int64(row.unanswered) }}
 		if found := r.judge(answers); len(found) > 0 != row.wrong {
 			t.Errorf("%s: found %q", row.name, found)
 		}

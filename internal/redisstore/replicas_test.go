@@ -88,7 +88,7 @@ func TestHeartbeat(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	count(2) // it said so; one that is killed is missed after a few seconds
+	count(2) // it took leave; one that is killed is missed after a few seconds
 	server.Do("ZADD", replicasKey, time.Now().UnixMilli(), "one that was killed")
 	count(3)
 	server.Kill()

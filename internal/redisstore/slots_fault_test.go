@@ -25,7 +25,7 @@ type stay struct {
 	asked, begun time.Duration // when it asked, and when it was answered
 	status       lease.Status
 	leaving      time.Duration // when it began to release
-	left         time.Duration // when that was answered; 0: nobody knows whether it left
+	left         time.Duration // when that was answered; 0: it is not known whether it left
 }
 
 // visitors take slots, hold them for a moment and release them.
@@ -108,7 +108,7 @@ func (r *referee) crowded(stays []stay) (faults []string) {
 			if o.status == lease.OK && o.begun <= s.begun && s.begun < o.leaving {
 				certain++
 			}
-			if o.asked <= s.begun && s.asked <= o.gone(r.hangs) && (o.status == lease.OK || r.unheard(span{o.asked, o.begun}) > 0) {
+			if o.asked <= s.begun && s.asked <= o.gone(r.hangs) && (o.status == lease.OK || r.unanswered(span{o.asked, o.begun}) > 0) {
 				maybe++
 			}
 		}
@@ -140,10 +140,10 @@ func TestCrowded(t *testing.T) {
 			leaving: from + 50*time.Millisecond, left: from + 51*time.Millisecond}
 	}
 	for _, row := range []struct {
-		name    string
-		stays   []stay
-		unheard int64
-		wrong   bool
+		name       string
+		stays      []stay
+		unanswered int64
+		wrong      bool
 	}{
 		{"three, then one more", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(60, lease.OK)}, 0, false},
 		{"four", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(40, lease.OK)}, 0, true},
@@ -152,7 +152,7 @@ func TestCrowded(t *testing.T) {
 		{"one may be held", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.Unavailable), at(40, lease.Denied)}, 1, false},
 		{"one was never sent", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.Unavailable), at(40, lease.Denied)}, 0, true},
 	} {
-		r := referee{unheard: func(span) int64 { return row.unheard }}
+		r := referee{unanswered: func(span) int64 { return row.unanswered }}
 		if found := r.crowded(row.stays); len(found) > 0 != row.wrong {
 			t.Errorf("%s: found %q", row.name, found)
 		}

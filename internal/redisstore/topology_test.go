@@ -35,7 +35,7 @@ func (b *blind) find(context.Context, []string) (*layout, error) {
 // However often, and by however many, the topology is asked for, and also while it
 // cannot be found: look-ups slow down to one a second, and hurry again after a rest.
 func TestLookUpsCalmDown(t *testing.T) {
-	for name, err := range map[string]error{"nothing new": nil, "nobody knows": errors.New("no node answers")} {
+	for name, err := range map[string]error{"nothing new": nil, "no node answers": errors.New("no node answers")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { lookUpsCalmDown(t, &blind{err: err}) })
 		})

@@ -115,7 +115,7 @@ func (r *trial) offerMore(more []*counter) {
 	time.Sleep(150 * time.Millisecond)
 }
 
-// spareAllBut says that the fault is to hit these masters and no other.
+// spareAllBut notes that the fault is to hit these masters and no other.
 func (r *trial) spareAllBut(victims ...*redistest.Server) {
 	r.struck = func(c *counter) bool {
 		return slices.ContainsFunc(victims, func(s *redistest.Server) bool { return slices.Contains(r.homes[c], s.Addr) })
@@ -159,7 +159,7 @@ func (r *trial) end() {
 	r.watch.flat(r.t)
 	r.watch.thrifty(r.t, r.calm, r.fault)
 	r.noErrorElsewhere()
-	referee := referee{begin: r.begin, losses: r.losses, hangs: r.hangs, unheard: r.watch.unheard}
+	referee := referee{begin: r.begin, losses: r.losses, hangs: r.hangs, unanswered: r.watch.unanswered}
 	faults := append(referee.judge(r.answers), referee.crowded(r.visitors.stays)...)
 	for _, f := range faults[:min(20, len(faults))] {
 		r.t.Error(f)
@@ -170,7 +170,7 @@ func (r *trial) end() {
 	}
 	r.t.Logf("%d asks: %v", len(r.answers), sum)
 	if r.fault.until == 0 {
-		r.t.Error("nobody said when the fault was")
+		r.t.Error("nobody noted when the fault was")
 	}
 	if sum.granted == 0 || sum.denied == 0 {
 		r.t.Error("a load that is not granted and denied both shows nothing")
@@ -248,7 +248,7 @@ func (r *trial) emptied(during span) {
 
 // beginsAnew: each counter that was hit was granted its whole limit again, as if never
 // asked for before, but for what may have been charged without a word. Its denial in the end,
-// without which the referee could not tell, is awaited.
+// without which the referee could not judge, is awaited.
 func (r *trial) beginsAnew() {
 	r.t.Helper()
 	granted := map[*counter]int64{}
@@ -261,11 +261,11 @@ func (r *trial) beginsAnew() {
 			missing += max(0, c.limit()-granted[c])
 		}
 	}
-	unheard := r.watch.unheard(span{r.fault.until, forever})
-	if missing > unheard {
-		r.t.Errorf("%d units less than their limits were granted after their nodes came back empty, and no more than %d asks may have been charged without an answer", missing, unheard)
+	unanswered := r.watch.unanswered(span{r.fault.until, forever})
+	if missing > unanswered {
+		r.t.Errorf("%d units less than their limits were granted after their nodes came back empty, and no more than %d asks may have been charged without an answer", missing, unanswered)
 	}
-	r.t.Logf("granted anew: all but %d units; %d asks were not heard of", missing, unheard)
+	r.t.Logf("granted anew: all but %d units; %d asks have no answer", missing, unanswered)
 }
 
 // during is what became of the counters of a set in asks sent in a span.

@@ -34,7 +34,7 @@ func TestConfigIsChecked(t *testing.T) {
 		bad := good
 		c.change(&bad)
 		if _, err := New(bad); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want it to say %q", name, err, c.want)
+			t.Errorf("%s: %v, want it to have %q", name, err, c.want)
 		}
 	}
 	s, err := New(good)
@@ -66,7 +66,7 @@ func TestOptionsNeverRetry(t *testing.T) {
 		t.Errorf("a pool of %d, at most %d connections", o.PoolSize, o.MaxActiveConns)
 	}
 	if !o.DisableIdentity || o.MaintNotificationsConfig.Mode != "disabled" || o.Protocol != 2 {
-		t.Errorf("a connection says more than it has to: %+v", o)
+		t.Errorf("a connection sends more than it has to: %+v", o)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestFullAddress(t *testing.T) {
 		{"::1]:1", "seed:6379", ""},
 	} {
 		if got := fullAddress(c.addr, c.origin); got != c.want {
-			t.Errorf("%s told by %s: %s, want %s", c.addr, c.origin, got, c.want)
+			t.Errorf("%s named by %s: %s, want %s", c.addr, c.origin, got, c.want)
 		}
 	}
 }

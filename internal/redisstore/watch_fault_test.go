@@ -34,8 +34,8 @@ type sample struct {
 	queued     int
 	goroutines int
 	cpu        time.Duration // of this process, since it began
-	// unheard is how many asks were given up so far that may have been applied.
-	unheard int64
+	// unanswered is how many asks were given up so far that may have been applied.
+	unanswered int64
 }
 
 // dialling is how many goroutines may come on top of those that always run: of
@@ -70,7 +70,7 @@ func (w *watch) stop() {
 // while is how many samples make up a while.
 const while = 50
 
-// calm says that so many goroutines as have run for a while are what always runs.
+// calm takes the number of goroutines that have run for a while for what always runs.
 func (w *watch) calm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +91,7 @@ func (w *watch) look() {
 		st := store.Stats()
 		s.queued += st.Queued
 		// All others were never sent, or refused by the server.
-		s.unheard += int64(st.Unavailable[redisstore.Timeout] + st.Unavailable[redisstore.Network] + st.Unavailable[redisstore.Deadline])
+		s.unanswered += int64(st.Unavailable[redisstore.Timeout] + st.Unavailable[redisstore.Network] + st.Unavailable[redisstore.Deadline])
 	}
 	var used syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // fails for no process of ours
@@ -125,11 +125,11 @@ func (w *watch) within(during span) []sample {
 	return w.samples[max(0, first-1):min(after+1, len(w.samples))]
 }
 
-// unheard is at most how many asks may have been applied, of those that were asked
+// unanswered is at most how many asks may have been applied, of those that were asked
 // and answered Unavailable within a span: they were sent, and not answered in time.
-func (w *watch) unheard(during span) int64 {
+func (w *watch) unanswered(during span) int64 {
 	seen := w.within(during)
-	return seen[len(seen)-1].unheard - seen[0].unheard
+	return seen[len(seen)-1].unanswered - seen[0].unanswered
 }
 
 // cpu is how much of a processor this process used in a span.
@@ -140,7 +140,7 @@ func (w *watch) cpu(during span) float64 {
 }
 
 // queued is in what share of the samples there was something in a queue. Those that
-// the machine held up tell nothing.
+// the machine held up mean nothing.
 func (w *watch) queued(during span, stalled func(span) bool) float64 {
 	some, all := 0, 0
 	for _, s := range w.within(during) {
