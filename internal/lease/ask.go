@@ -82,12 +82,16 @@ func (a *Account) soon(t *Terms) int64 {
 // reserve is how many units are kept for the requests that come while an ask is on its way.
 func (a *Account) reserve(t *Terms) int64 { return unevenly(a.soon(t)) }
 
+// stock is how many units a far holder wants to have when an ask is answered: the next one may
+// have to pause, and then be on its way, while requests for these come.
+func (a *Account) stock(t *Terms) int64 { return unevenly(a.during(2*a.trip + t.FarPause())) }
+
 // during is how many units requests will need in so long.
-func (a *Account) during(d Millis) int64 { return a.Rate * int64(d) / 1000 }
+func (a *Account) during(d Millis) int64 { return (a.Rate*int64(d) + 999) / 1000 }
 
 // unevenly is so many units and three standard deviations of a Poisson process: requests do not
 // come evenly.
-func unevenly(units int64) int64 { return units + 3*int64(math.Sqrt(float64(units))) }
+func unevenly(units int64) int64 { return units + int64(math.Ceil(3*math.Sqrt(float64(units)))) }
 
 // want is the slow start, bounded by what the holder used in the last six lease
 // intervals, two where the tier above is far (its use since the last ask, scaled), but at least
@@ -109,7 +113,11 @@ func (a *Account) want(t *Terms, now Millis) int64 {
 	for a.WantLog2 > 0 && int64(1)<<(a.WantLog2-1) >= most {
 		a.shrink()
 	}
-	return min(max(int64(1)<<a.WantLog2, a.reserve(t), 3*a.soon(t)), most)
+	least := max(a.reserve(t), 3*a.soon(t))
+	if t.Far && least > 0 {
+		least = a.stock(t)
+	}
+	return min(max(int64(1)<<a.WantLog2, least), most)
 }
 
 // collect takes lapsed units out of the account, of one lease at a time. With offer it
@@ -197,7 +205,7 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	if t.spentAtOnce(w, g) {
 		return a.returned(t, rest)
 	}
-	lot := Lot{Units: spare, Expiry: rest.Expiry, TTL: g.TTL, Lease: g.Lease}
+	lot := Lot{Units: spare, Expiry: a.closed(t, now, rest.Expiry, g), TTL: g.TTL, Lease: g.Lease}
 	if g.StartsIn > 0 {
 		lot.From = now + 1 + g.StartsIn // now is rounded down
 	}
@@ -206,19 +214,6 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 		a.close(t, now)
 	}
 	return a.returned(t, rest)
-}
-
-// close closes the gap at a flip: a lease of the running window lasts until one of the next
-// begins. By its ttl it would end as much earlier as a trip to the granter takes, and the
-// requests of that time would wait. A larger gap is not that of a trip: a clock has stepped.
-func (a *Account) close(t *Terms, now Millis) {
-	for i := range a.Lots {
-		old, young := &a.Lots[i], &a.Lots[1-i]
-		if young.Units > 0 && young.From > now && old.spendable(now) && a.endsWithWindow(t, now, old) &&
-			young.From-old.Expiry <= longestTrip {
-			old.Expiry = max(old.Expiry, young.From)
-		}
-	}
 }
 
 // spentAtOnce reports whether the limit counts all of a grant from the moment of the

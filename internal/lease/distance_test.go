@@ -15,9 +15,9 @@ func TestAsksByDistance(t *testing.T) {
 	}{
 		{4, false, 1, 0, 50, 112},
 		{4, true, 31, 0, 50, 112},
-		{100, false, 1, 2 * (50 + 21), 192, 112},
-		{150, true, 31, 2 * (75 + 24), 248, 112},
-		{400, false, 1, 2 * (200 + 42), 534, 242},
+		{100, false, 1, 2 * (50 + 22), 194, 112},
+		{150, true, 31, 2 * (75 + 26), 252, 112},
+		{400, false, 1, 2 * (200 + 43), 536, 243},
 	} {
 		s := newStory(t, perMinute, Leased)
 		s.terms.Far = c.far

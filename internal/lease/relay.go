@@ -1,10 +1,5 @@
 package lease
 
-// quartersToCut is how many quarters of its ttl a lot must have left for leases to be cut
-// from it. With less the relay asks above, and uses the lot if that grants nothing. Where
-// that is far a short lease is better than to wait: the relay asks behind.
-const quartersToCut = 1
-
 // Relay is a tier in the middle: a holder of the tier above and the granter of
 // the tier below. It cuts leases for its children out of its own, so a child's
 // lease never outlives, nor exceeds, the one it was cut from. Its clock is one
@@ -114,7 +109,7 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 		return Part{}
 	}
 	left := g.Granted
-	ends := sent + g.TTL
+	ends := r.Account.closed(t, now, sent+g.TTL, g)
 	stated := g
 	if t.Consistency != Optimistic && g.StartsIn == 0 { // see report
 		stated.Remaining = max(g.Remaining, min(g.Remaining+r.Account.Held(t, now)+r.Back, t.Capacity))
@@ -265,72 +260,6 @@ func (r *Relay) TakeBack(t *Terms, now Millis, p Part) Part {
 		}
 	}
 	return p
-}
-
-// cut grants a child part of one lot: of the older one that has what it needs
-// and at least so many quarters of its time left. Where neither has enough, both
-// together may, if their units go back to the same lease.
-func (r *Relay) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) {
-	if t.Consistency == Exact {
-		return Grant{}, false
-	}
-	var both int64
-	lots := 0
-	rest := Never
-	for i := range r.Account.Lots {
-		lot := &r.Account.Lots[i]
-		lasts := lot.Expiry - now - 1 // now is rounded down
-		least := max(1, quarters*lot.TTL/4)
-		if t.Far && quarters == 0 {
-			least = 0 // for those who wait
-		}
-		if lot.Local || lot.Units == 0 || (lot.From > now) != w.Next || lasts < least {
-			continue
-		}
-		lots++
-		both, rest = both+lot.Units, min(rest, lasts)
-		if lot.Units < max(w.Need, 1) {
-			continue
-		}
-		share := lot.Units
-		if n := max(r.askers.Count(), 1); !t.Refills {
-			need := r.Account.during(t.Interval) // to halve small lots again and again costs calls
-			if !t.Far {
-				need = min(need, lot.Units)
-			}
-			share = max(share/(2*n), need/n)
-		}
-		granted := min(w.Want, lot.Units, max(w.Waiting, share))
-		if granted > 0 {
-			if granted < w.Want && !t.Far && !t.Refills { // lots are too small
-				r.Account.grow()
-			}
-			lot.Units -= granted
-			return r.granted(t, now, granted, lot, lasts), true
-		}
-	}
-	old, young := &r.Account.Lots[0], &r.Account.Lots[1]
-	if lots < 2 || w.Need == 0 || both < w.Need || old.Lease != young.Lease {
-		return Grant{}, false
-	}
-	young.Units -= w.Need - old.Units
-	old.Units = 0
-	return r.granted(t, now, w.Need, young, rest), true
-}
-
-// granted is the grant of units that were cut from a lot, for so long.
-func (r *Relay) granted(t *Terms, now Millis, units int64, lot *Lot, lasts Millis) Grant {
-	r.Account.Spent += units
-	if r.Account.Available(now) == 0 {
-		r.Account.grow()
-	}
-	r.lend(t, now, lot.Lease, units, now+lasts)
-	g := r.report(t, now)
-	g.Granted, g.Lease, g.TTL, g.StartsIn = units, lot.Lease, lasts, max(0, lot.From-now)
-	if g.Remaining == 0 && g.StartsIn == 0 {
-		g.RetryAfter = max(0, t.retry(1, 0, g.Reset, r.Account.RetryAt-now))
-	}
-	return g
 }
 
 // refuses reports whether a want that no lot answers is over the limit by what

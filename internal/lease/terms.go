@@ -154,9 +154,14 @@ func (t Terms) Afar() Terms {
 }
 
 // FarPause is how long a far holder waits with an ask that is not urgent: one that gives back, or
-// follows a grant of less than was wanted while no request waits. Two replicas of a region ask ten
-// times a second together with it.
-func (t *Terms) FarPause() Millis { return 2 * t.Interval }
+// follows a grant of less than was wanted while no request waits. Two replicas of a region ask less than ten
+// times a second together with it. Of a token bucket nearly every grant of a flood is such a part.
+func (t *Terms) FarPause() Millis {
+	if t.Refills {
+		return 9 * t.Interval / 4
+	}
+	return 2 * t.Interval
+}
 
 // wantFloor is what a holder may always want, however little it used lately: a
 // thirty-second of the limit. Without it most requests of a slow key would wait.

@@ -198,18 +198,21 @@ func (p *Played) slowest(f Figure) float64 {
 }
 
 func (p *Played) p99(f Figure) float64 {
-	return p.quantile(func(l Offer) bool { return l.Rule != "" && (f.Region == "" || f.Region == l.Region) })
+	return p.quantile(f, func(l Offer) bool { return l.Rule != "" && (f.Region == "" || f.Region == l.Region) })
 }
 
 func (p *Played) addedP99(f Figure) float64 {
-	return p.p99(f) - p.quantile(func(l Offer) bool { return l.Rule == "" })
+	return p.p99(f) - p.quantile(f, func(l Offer) bool { return l.Rule == "" })
 }
 
-func (p *Played) quantile(of func(Offer) bool) float64 {
+// quantile is the 99th percentile of the requests that were sent in the figure's time.
+func (p *Played) quantile(f Figure, of func(Offer) bool) float64 {
 	var all measure.Hist
 	for i, l := range p.Script.Loads {
-		if of(l) {
-			all.Merge(&p.results[i].Latency)
+		for at := f.From; at < p.until(f) && of(l); at += time.Second {
+			if h := p.results[i].Seconds[p.begin.Add(at).Unix()].Latency; h != nil {
+				all.Merge(h)
+			}
 		}
 	}
 	if all.Count() == 0 {

@@ -30,6 +30,10 @@ const (
 	// headroom is how much more is kept for a region than it demands, so that it has a lease
 	// at hand when it needs one. What it does not take is for the others.
 	headroom = 1.25
+	// heldIntervals is for how many lease intervals a region has leases: what it will demand in that
+	// time, at most two thirds of what the window lasts, is not kept for it once more. Else nobody
+	// would get that at the end of a window.
+	heldIntervals = 4
 	// grain is the least part of a window, as a divisor, that a region above its level gets
 	// of what others did not want after all: otherwise it would get a few units with each
 	// ask, and its requests would wait for every one of them.
@@ -246,11 +250,12 @@ func (s *Shares) plan(l *limit.Limit, t *lease.Terms, now limit.Micros, ahead bo
 		left = float64(t.Window)
 	}
 	span := float64(spanOf(l, t))
+	open := left - min(2*left/3, float64(heldIntervals*t.Interval)*float64(limit.Millisecond))
 	claims = func(r *region) (has, claim float64) {
 		if has = r.used; ahead {
 			has = r.ahead
 		}
-		return has, has + headroom*r.demand/span*left
+		return has, has + headroom*r.demand/span*open
 	}
 	unused = float64(t.Capacity)
 	for i := range s.regions {

@@ -117,6 +117,13 @@ func (b *batch) askFor(now lease.Millis, k dueKey) {
 		k.topUp(now)
 		return
 	}
+	if k.Policy.Terms.Far && why == waited { // a lease of the next window may have begun
+		k.answerWaiting(now)
+		if v.due == waited && v.dueAt > now {
+			return
+		}
+		v.due = none
+	}
 	if now >= k.at && v.budget.wait(now, k.pace(now), why.leaves()) > 0 {
 		k.schedule(now, why) // others asked meanwhile
 		return
@@ -132,7 +139,9 @@ func (b *batch) askFor(now lease.Millis, k dueKey) {
 		return
 	}
 	t := &k.Policy.Terms
-	if why == report && k.reports(now) {
+	if along := v.relay.Account.AskAlong(t, now); why == report && along != lease.NoAsk && !b.store.draining.Load() {
+		b.ask(now, k.key, nil, along, 0)
+	} else if why == report && k.reports(now) {
 		w, _ := v.relay.Account.Report(t, now)
 		b.add(now, k.key, nil, w, 0)
 	} else if behind := v.relay.Top(t, now); why != report && behind != lease.NoAsk && !b.store.draining.Load() {

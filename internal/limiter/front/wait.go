@@ -36,8 +36,12 @@ func (q *acquisition) wait(k key, a *limiter.Ask, i int, by stage) {
 		q.answered(lease.Refuse)
 		return
 	}
-	q.store.waited.Add(uint64(a.Want.Waiting))
 	w := waiter{want: onlyAsk(a.Want), answers: q.await(i, by), at: i, ends: ends}
+	if k.waitsForNext(q.now, w) {
+		v.waiting = append(v.waiting, w)
+		return
+	}
+	q.store.waited.Add(uint64(a.Want.Waiting))
 	if free && delay == 0 {
 		q.asking().ask(q.now, k, []waiter{w}, lease.NoAsk, 0)
 		return
@@ -46,6 +50,21 @@ func (q *acquisition) wait(k key, a *limiter.Ask, i int, by stage) {
 	if v.out == 0 {
 		k.schedule(q.now, waited)
 	}
+}
+
+// waitsForNext reports whether an ask that waits is answered by a lease of the next window, which
+// begins before the tier above could answer. The agenda looks at it then.
+func (k key) waitsForNext(now lease.Millis, w waiter) bool {
+	v := &k.Value
+	in := v.relay.Account.NextIn(&k.Policy.Terms, now)
+	if in == 0 || w.want.Next || w.want.Need == 0 || v.out > 0 || v.overrides.wait() || k.store.tooLate(now, in, w.ends) {
+		return false
+	}
+	if at := now + in; v.due != waited || v.dueAt > at {
+		v.due, v.dueAt = waited, at
+		k.store.due.add(dueKey{key: k, at: at}, in)
+	}
+	return true
 }
 
 // onlyAsk is a want without what has been settled already.

@@ -133,7 +133,7 @@ func TestAnswersInALaterSecond(t *testing.T) {
 		t.Fatalf("%+v, %v", tally, err)
 	}
 	for _, s := range tally.Seconds {
-		if s != (Second{Sent: 1, OK: 1, Late: 1}) {
+		if s.Sent != 1 || s.OK != 1 || s.Late != 1 || s.Latency.Count() != 1 {
 			t.Errorf("by second: %+v", s)
 		}
 	}

@@ -36,7 +36,10 @@ type Result struct {
 
 // Second is what was sent in a second, and how much of it was answered with 200; late is
 // what of that was answered after the second had ended.
-type Second struct{ Sent, OK, Late int64 }
+type Second struct {
+	Sent, OK, Late int64
+	Latency        *measure.Hist // as that of the whole run; nil: nothing was answered
+}
 
 // Statuses counts answers by status code.
 type Statuses [600]int64
@@ -70,6 +73,16 @@ func (r *Result) Other(statuses ...int) int64 {
 
 // PerSecond is how many requests were sent per second.
 func (r *Result) PerSecond() float64 { return float64(r.Sent()) / r.Elapsed.Seconds() }
+
+// took adds the latency of a request that was sent at a time to Seconds.
+func (r *Result) took(sent time.Time, latency time.Duration) {
+	second := r.Seconds[sent.Unix()]
+	if second.Latency == nil {
+		second.Latency = new(measure.Hist)
+		r.Seconds[sent.Unix()] = second
+	}
+	second.Latency.Add(latency)
+}
 
 // count adds a request that was sent and answered at these times to Seconds.
 func (r *Result) count(sent, answered time.Time, ok bool) {

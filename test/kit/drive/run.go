@@ -186,6 +186,7 @@ func (r *run) handle(mark int32, now time.Duration) error {
 	r.result.Slowest = max(r.result.Slowest, now-cn.sent)
 	if r.seconds {
 		r.result.count(r.begin.Add(cn.sent), r.begin.Add(now), status == 200)
+		r.result.took(r.begin.Add(cn.sent), now-cn.due)
 	}
 	r.last = now
 	r.release(cn)
