@@ -193,7 +193,7 @@ func variables(t *testing.T, root string) []string {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != root || entry.Name() == "docs"):
+		case entry.IsDir() && path != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "docs"):
 			return filepath.SkipDir
 		case entry.Name() == "Makefile", entry.Name() == composeFile, strings.HasSuffix(path, ".sh"), strings.HasSuffix(path, "_test.go"), strings.HasPrefix(path, filepath.Join(root, "test")) && strings.HasSuffix(path, ".go"):
 			text, err := os.ReadFile(path)
