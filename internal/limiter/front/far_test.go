@@ -1,0 +1,93 @@
+package front_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/limiter/memory"
+)
+
+// A request that finds too little just before its window ends waits for the next one, of which there is
+// a lease: the store is 100 ms away, and its answer would come later.
+func TestWaitsForTheNextWindow(t *testing.T) {
+	t.Parallel()
+	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
+		behind.after.Store(int64(100 * time.Millisecond))
+		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}, lease.Leased)
+		p.Terms = p.Terms.Afar()
+		need := func(n int64) lease.Grant {
+			grants := []lease.Grant{{}}
+			f.Acquire(t.Context(), []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: n, Waiting: n, Want: n}}}, grants)
+			return grants[0]
+		}
+		flip := time.Now().Truncate(10 * time.Second).Add(10 * time.Second)
+		time.Sleep(time.Until(flip.Add(-time.Second)))
+		for time.Until(flip) > 60*time.Millisecond {
+			need(1)
+			time.Sleep(20 * time.Millisecond)
+		}
+		if g := need(28); g.Status != lease.OK || g.Granted != 28 {
+			t.Errorf("%+v, want 28 units of the next window", g)
+		}
+		if late := time.Since(flip); late < 0 || late > 10*time.Millisecond {
+			t.Errorf("the answer came %v after the next window began", late)
+		}
+	})
+}
+
+// Where the store is 150 ms away, a request that waits for its turn is admitted or denied, never
+// unavailable, in a flood of eight times what the limit of a key brings.
+func TestQueuedAsksAreDecidedAtADistance(t *testing.T) {
+	t.Parallel()
+	for name, spec := range map[string]limit.Spec{
+		"bucket": {Algorithm: limit.TokenBucket, Count: 100, Period: limit.Second},
+		"window": {Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const lasts, timeout = 20 * time.Second, 500 * time.Millisecond
+				behind := &far{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})}
+				behind.after.Store(int64(150 * time.Millisecond))
+				f := front.New(front.Config{Store: behind, MaxKeys: 1000, MaxBytes: 1 << 30, Timeout: timeout, Answers: timeout / 2})
+				go func() { _ = f.Run(t.Context()) }()
+				p := policyOf(t, spec, lease.Leased)
+				p.Terms = p.Terms.Afar()
+				var callers sync.WaitGroup
+				var admitted, refused atomic.Int64
+				time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(10 * time.Second))) // a window begins
+				for begin := time.Now(); time.Since(begin) < lasts; time.Sleep(time.Duration(rand.Int64N(int64(2500 * time.Microsecond)))) {
+					callers.Go(func() {
+						ctx, cancel := context.WithTimeout(t.Context(), timeout)
+						defer cancel()
+						grants := []lease.Grant{{}}
+						sent := time.Now()
+						f.Acquire(ctx, []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, grants)
+						switch took := time.Since(sent); {
+						case took > timeout:
+							t.Errorf("an answer took %v", took)
+						case grants[0].Status == lease.OK:
+							admitted.Add(1)
+						case grants[0].Status == lease.Denied:
+							refused.Add(1)
+						default:
+							t.Errorf("%+v", grants[0])
+						}
+					})
+				}
+				callers.Wait()
+				if n := admitted.Load(); n < 1900 || n > 2100 || refused.Load() < 10_000 {
+					t.Errorf("admitted %d and refused %d, want nearly all of 2000 to 2100, and the rest", n, refused.Load())
+				}
+			})
+		})
+	}
+}
