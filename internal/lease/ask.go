@@ -64,6 +64,8 @@ func (a *Account) measure(t *Terms, now Millis, waiting int64) {
 	switch {
 	case t.Far && rate < a.Rate && a.LimitedUntil > a.Asked: // children refuse, and report it later
 		rate = (7*a.Rate + rate) / 8
+	case a.Spent+a.Denied+waiting == 0:
+		rate = a.Rate / 2 // to 0: a key that is not in use must not be asked for again and again
 	case a.Rate > 0:
 		rate = (a.Rate + rate + 1) / 2
 	}

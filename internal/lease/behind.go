@@ -8,6 +8,8 @@ func (a *Account) askBehind(t *Terms, now Millis) Asks {
 	switch {
 	case a.UnderWay(t, now) || a.Back.Off(now):
 		return NoAsk
+	case t.Far && a.Rate+a.Spent+a.Denied == 0: // not in use: each reply would bring the next ask
+		return NoAsk
 	case now < a.NextAsk && ending && now >= a.aheadAt(t):
 		return Ahead
 	case now < a.NextAsk:

@@ -2,6 +2,7 @@ package front_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -89,5 +90,35 @@ func TestQueuedAsksAreDecidedAtADistance(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// One request of a key costs few asks at a distance, where its lease ends unspent, and where no answer
+// comes in time.
+func TestOneRequestIsFewAsks(t *testing.T) {
+	t.Parallel()
+	for name, spec := range map[string]limit.Spec{
+		"bucket":       {Algorithm: limit.TokenBucket, Count: 1000, Period: limit.Second},
+		"short window": {Algorithm: limit.FixedWindow, Count: 100, Period: 10 * limit.Second},
+		"window":       {Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Minute},
+		"long window":  {Algorithm: limit.SlidingLog, Count: 100_000, Period: limit.Hour},
+	} {
+		for _, trip := range []time.Duration{20 * time.Millisecond, 60 * time.Millisecond, time.Second} {
+			t.Run(fmt.Sprint(name, " ", trip), func(t *testing.T) {
+				inFront(t, func(t *testing.T, f *front.Store, behind *far) { // which waits 100 ms for an answer
+					behind.after.Store(int64(trip))
+					p := policyOf(t, spec, lease.Leased)
+					p.Terms = p.Terms.Afar()
+					for range 4 {
+						before := behind.asks.Load()
+						ask(t, f, p, "k")
+						time.Sleep(2 * time.Minute)
+						if n := behind.asks.Load() - before; n > 8 {
+							t.Errorf("one request costs %d asks", n)
+						}
+					}
+				})
+			})
+		}
 	}
 }
