@@ -7,11 +7,13 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // TestLiars is promise 11: a PoP lies about what comes back and shows epochs that never
 // were; the network doubles calls, to other replicas too; and calls of all PoPs
-// overtake each other between 64 workers, by up to 50 ms. No limit is lifted, no honest call is refused,
+// overtake each other between 64 workers, by up to 50 ms; in one region, and in one of three below an
+// aggregator. No limit is lifted, no honest call is refused,
 // and no key is denied of which nobody has had anything.
 func TestLiars(t *testing.T) {
 	runs := uint64(20)
@@ -19,8 +21,10 @@ func TestLiars(t *testing.T) {
 		runs = 1000
 	}
 	for seed := uint64(1); seed <= runs; seed++ {
-		if err := playLiars(t, seed, None); err != nil {
-			t.Errorf("%v", err)
+		for _, global := range []bool{false, true} {
+			if err := playLiars(t, seed, None, global); err != nil {
+				t.Errorf("global %v: %v", global, err)
+			}
 		}
 	}
 }
@@ -30,7 +34,7 @@ func TestLiarsAreSeen(t *testing.T) {
 	for _, f := range []Fault{MixesWorkers, AppliesTwice} {
 		caught := false
 		for seed := uint64(1); seed <= 40 && !caught; seed++ {
-			caught = playLiars(t, seed, f) != nil
+			caught = playLiars(t, seed, f, seed%4 == 0) != nil
 		}
 		if !caught {
 			t.Errorf("nobody noticed a simulator that %s", f)
@@ -38,21 +42,34 @@ func TestLiarsAreSeen(t *testing.T) {
 	}
 }
 
-func playLiars(t *testing.T, seed uint64, fault Fault) (err error) {
-	bubble(t, func(t *testing.T) { err = liarsIn(t, seed, fault) })
+func playLiars(t *testing.T, seed uint64, fault Fault, global bool) (err error) {
+	bubble(t, func(t *testing.T) { err = liarsIn(t, seed, fault, global) })
 	return err
 }
 
-func liarsIn(t *testing.T, seed uint64, fault Fault) error {
+func liarsIn(t *testing.T, seed uint64, fault Fault, global bool) error {
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	spec := limit.Spec{Algorithm: windowed[rnd.IntN(len(windowed))], Count: pick(rnd, int64(20), 100, 1000), Period: pick(rnd, limit.Second, limit.Minute)}
-	r := newRule(t, "r", spec, pick(rnd, lease.Leased, lease.Leased, lease.Exact))
-	w := New(Config{
+	consistency := pick(rnd, lease.Leased, lease.Leased, lease.Exact)
+	if global {
+		spec.Period, consistency = pick(rnd, 10*limit.Second, limit.Minute), lease.Leased
+	}
+	r := newRule(t, "r", spec, consistency)
+	c := Config{
 		Seed: seed, PoPs: 4, Liars: 1, Relays: pick(rnd, 0, 2, 3), Learning: true,
 		Workers: 64, Hold: 49 * limit.Millisecond,
 		Net:   Net{Delay: limit.Millisecond, Spread: 10 * limit.Millisecond, Repeat: pick(rnd, 0, 0.1), Double: pick(rnd, 0, 0.3)},
 		Fault: fault, Trace: tracing(),
-	}, r)
+	}
+	if global {
+		r.Scope, r.OnFailure, r.Timeout = rule.ScopeGlobal, lease.FailureDeny, 1000
+		if spec.Algorithm == limit.TokenBucket || spec.Algorithm == limit.FixedWindow {
+			r.Fair = pick(rnd, rule.FairDemand, rule.FairEqual)
+		}
+		c.PoPs, c.Relays, c.Regions, c.Far = 6, 6, 3, Net{Delay: 20 * limit.Millisecond}
+		c.Net.Repeat = 0 // the copy is answered "unavailable" before its call is
+	}
+	w := New(c, r)
 	defer w.Close()
 	for n := range w.PoPs {
 		w.Offer(n+1, Load{Rate: float64(pick(rnd, 20, 200)), Parts: func() []Part {

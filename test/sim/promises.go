@@ -72,12 +72,13 @@ func (ref *referee) checkFlow(a *account) {
 }
 
 // denied counts an ask of a PoP that was refused, and checks promise 5: at most ten a
-// second, averaged over 10 s, and log2 of the limit in each window.
+// second, averaged over 10 s, log2 of the limit in each window, and one per worker for a key
+// that it had no denial of yet.
 func (ref *referee) denied(b *book) {
 	b.refused = append(b.refused, ref.w.now)
 	b.refusals()
 	windows := int(10*limit.Second/max(b.rule.Spec.Period, 1)) + 1
-	if most := 100 + windows*bits.Len64(uint64(b.rule.Terms.Capacity)); len(b.refused) > most {
+	if most := 100 + ref.w.Workers + windows*bits.Len64(uint64(b.rule.Terms.Capacity)); len(b.refused) > most {
 		ref.fail(5, "%v at %s: %d asks were refused within 10 s, at most %d may be", b.key, b.p.name, len(b.refused), most)
 	}
 }
