@@ -61,5 +61,5 @@ func TestApply(t *testing.T) {
 	s.weir(1, []string{"apply", "testdata/bad.yaml", "--reason", "bad"}, "testdata/bad.yaml:")
 	s.weir(0, []string{"rollback", "2", "--reason", "after all"}, "version 4 is in force")
 	s.agent.Kill()
-	s.weir(1, []string{"apply", one, "--reason", "away"}, "consul cannot read weir/rules/manifest")
+	s.weir(1, []string{"apply", one, "--reason", "away"}, "consul at "+s.agent.Addr+" cannot read weir/rules/manifest")
 }

@@ -28,9 +28,10 @@ import (
 
 // Agent is an agent of Consul. Create it with [New]. It is safe for concurrent use.
 type Agent struct {
-	client *api.Client
-	ok     *telemetry.GaugeVec
-	log    *slog.Logger
+	client  *api.Client
+	address string
+	ok      *telemetry.GaugeVec
+	log     *slog.Logger
 }
 
 // New makes an agent. It makes no call. The error is a file that cannot be read.
@@ -39,7 +40,7 @@ func New(cfg Config, r *telemetry.Registry, log *slog.Logger) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consul: %w", err)
 	}
-	return &Agent{client: client, log: log, ok: r.Gauges("weir_consul_ok", "1 while Consul does what it is asked for: register this replica, list the aggregators or the replicas of the region, or return the rules.", "task")}, nil
+	return &Agent{client: client, address: cfg.Address, log: log, ok: r.Gauges("weir_consul_ok", "1 while Consul does what it is asked for: register this replica, list the aggregators or the replicas of the region, or return the rules.", "task")}, nil
 }
 
 // The longest and the shortest time between tries while Consul is away.

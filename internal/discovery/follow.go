@@ -49,7 +49,7 @@ func (f *Follow) ask(ctx context.Context, index uint64) (Pair, uint64, error) {
 	defer cancel()
 	found, meta, err := f.kv.client.KV().Get(f.key, o)
 	if err != nil {
-		return Pair{}, 0, explain("read", f.key, err)
+		return Pair{}, 0, f.kv.explain("read", f.key, err)
 	}
 	return pair(f.key, found), max(meta.LastIndex, 1), nil
 }

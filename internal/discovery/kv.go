@@ -20,14 +20,17 @@ const (
 )
 
 // KV is the key-value store of a datacenter. Make it with [Agent.KV]. It is safe for
-// concurrent use. Errors name the key, and what Consul allows where it refuses a call.
+// concurrent use. Errors name the agent and the key, and what to change where that can be told.
 type KV struct {
 	client     *api.Client
+	address    string // of the agent
 	datacenter string
 }
 
 // KV returns the key-value store of a datacenter; empty: the agent's own.
-func (a *Agent) KV(datacenter string) *KV { return &KV{client: a.client, datacenter: datacenter} }
+func (a *Agent) KV(datacenter string) *KV {
+	return &KV{client: a.client, address: a.address, datacenter: datacenter}
+}
 
 // Pair is a key with its value.
 type Pair struct {
@@ -55,7 +58,7 @@ func (k *KV) query(ctx context.Context) *api.QueryOptions {
 // Get reads a key.
 func (k *KV) Get(ctx context.Context, key string) (Pair, error) {
 	found, _, err := k.client.KV().Get(key, k.query(ctx))
-	return pair(key, found), explain("read", key, err)
+	return pair(key, found), k.explain("read", key, err)
 }
 
 func pair(key string, found *api.KVPair) Pair {
@@ -72,13 +75,13 @@ func (k *KV) List(ctx context.Context, prefix string) ([]Pair, error) {
 	for i, p := range found {
 		pairs[i] = pair(p.Key, p)
 	}
-	return pairs, explain("read", prefix, err)
+	return pairs, k.explain("read", prefix, err)
 }
 
 // Keys are the keys that begin with a prefix, in ascending order.
 func (k *KV) Keys(ctx context.Context, prefix string) ([]string, error) {
 	keys, _, err := k.client.KV().Keys(prefix, "", k.query(ctx))
-	return keys, explain("read", prefix, err)
+	return keys, k.explain("read", prefix, err)
 }
 
 // Put writes a key. Nothing is known about the key after an error that is no
@@ -86,7 +89,7 @@ func (k *KV) Keys(ctx context.Context, prefix string) ([]string, error) {
 func (k *KV) Put(ctx context.Context, key string, value []byte) error {
 	o := &api.WriteOptions{Datacenter: k.datacenter}
 	_, err := k.client.KV().Put(&api.KVPair{Key: key, Value: value}, o.WithContext(ctx))
-	return explain("write", key, err)
+	return k.explain("write", key, err)
 }
 
 // Commit makes a change, which has at most [MaxChanges] parts. It returns false, and has
@@ -116,11 +119,11 @@ func (k *KV) Commit(ctx context.Context, c Change) (bool, error) {
 	o := &api.QueryOptions{Datacenter: k.datacenter}
 	done, answer, _, err := k.client.Txn().Txn(ops, o.WithContext(ctx))
 	if err != nil {
-		return false, explain("write", changed(c), err)
+		return false, k.explain("write", changed(c), err)
 	}
 	for _, refused := range answer.Errors {
 		if strings.Contains(refused.What, denied) {
-			return false, &RefusedError{Op: "write", Key: changed(c), Code: http.StatusForbidden, Reason: refused.What}
+			return false, &RefusedError{Op: "write", Key: changed(c), Place: k.place(), Code: http.StatusForbidden, Reason: refused.What}
 		}
 	}
 	return done, nil
@@ -140,6 +143,7 @@ func changed(c Change) string {
 // RefusedError is Consul's refusal of a call: nothing was changed.
 type RefusedError struct {
 	Op, Key string // "read" or "write", and a key of the call
+	Place   string // the agent that was called
 	Code    int    // HTTP status
 	Reason  string // Consul's
 }
@@ -152,19 +156,41 @@ func (e *RefusedError) Error() string {
 	case http.StatusRequestEntityTooLarge:
 		hint = "; Consul's kv_max_value_size and txn_max_req_len must be at least their default, 512 KiB"
 	}
-	return fmt.Sprintf("consul refuses to %s %s: %d %s%s", e.Op, e.Key, e.Code, strings.TrimSpace(cmp.Or(e.Reason, http.StatusText(e.Code))), hint)
+	reason := strings.TrimRight(cmp.Or(e.Reason, http.StatusText(e.Code)), ".\n") // it may end with a link
+	return fmt.Sprintf("consul at %s refuses to %s %s: %d %s%s", e.Place, e.Op, e.Key, e.Code, reason, hint)
 }
 
-// explain adds what was done to an error.
-func explain(op, key string, err error) error {
+// failed is what a person can change so that Consul's servers do again what they are asked
+// for, by a text in their answer.
+var failed = []struct{ answer, hint string }{
+	{"no space left on device", "the disk of a Consul server is full: make room in the file system of its data_dir"},
+	{"No cluster leader", "most of Consul's servers must be up, with room in the file system of their data_dir"},
+}
+
+// explain adds to an error what was done, where, and what to change.
+func (k *KV) explain(op, key string, err error) error {
 	var status api.StatusError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &status) && status.Code < http.StatusInternalServerError:
-		return &RefusedError{Op: op, Key: key, Code: status.Code, Reason: status.Body}
+		return &RefusedError{Op: op, Key: key, Place: k.place(), Code: status.Code, Reason: status.Body}
 	case strings.Contains(err.Error(), denied): // what a transaction answers has no code
-		return &RefusedError{Op: op, Key: key, Code: http.StatusForbidden, Reason: err.Error()}
+		return &RefusedError{Op: op, Key: key, Place: k.place(), Code: http.StatusForbidden, Reason: err.Error()}
 	}
-	return fmt.Errorf("consul cannot %s %s: %w", op, key, err)
+	err = fmt.Errorf("consul at %s cannot %s %s: %w", k.place(), op, key, err)
+	for _, f := range failed {
+		if strings.Contains(err.Error(), f.answer) {
+			return fmt.Errorf("%w; %s", err, f.hint)
+		}
+	}
+	return err
+}
+
+// place is the agent, and the datacenter if that is not the agent's own.
+func (k *KV) place() string {
+	if k.datacenter == "" {
+		return k.address
+	}
+	return k.address + " (" + k.datacenter + ")"
 }
