@@ -30,9 +30,10 @@ const (
 	// headroom is how much more is kept for a region than it demands, so that it has a lease
 	// at hand when it needs one. What it does not take is for the others.
 	headroom = 1.25
-	// heldIntervals is for how many lease intervals a region has leases: what it will demand in that
-	// time, at most two thirds of what the window lasts, is not kept for it once more. Else nobody
-	// would get that at the end of a window.
+	// heldIntervals is for how many lease intervals a region has leases where it gets those of the next
+	// window in time: what it will demand in that time, at most two thirds of what the window lasts, is
+	// not kept for it once more. Else nobody would get that at the end of a window. A region that has
+	// fewer leases loses some hundredths of its demand by it, beside a flood.
 	heldIntervals = 4
 	// grain is the least part of a window, as a divisor, that a region above its level gets
 	// of what others did not want after all: otherwise it would get a few units with each
@@ -250,7 +251,10 @@ func (s *Shares) plan(l *limit.Limit, t *lease.Terms, now limit.Micros, ahead bo
 		left = float64(t.Window)
 	}
 	span := float64(spanOf(l, t))
-	open := left - min(2*left/3, float64(heldIntervals*t.Interval)*float64(limit.Millisecond))
+	open := left
+	if t.Lead > 0 { // and leases of the next window follow
+		open -= min(2*left/3, float64(heldIntervals*t.Interval)*float64(limit.Millisecond))
+	}
 	claims = func(r *region) (has, claim float64) {
 		if has = r.used; ahead {
 			has = r.ahead
@@ -265,8 +269,8 @@ func (s *Shares) plan(l *limit.Limit, t *lease.Terms, now limit.Micros, ahead bo
 	return claims, max(0, unused), left
 }
 
-// limitAhead limits what a region gets ahead of its requests to half of its part of what is
-// left of a window, if that will not last. Otherwise a region with little demand would still
+// limitAhead limits what a region gets ahead of its requests to its part of what is left of a
+// window, if that will not last. Otherwise a region with little demand would still
 // have a lease when the others have none. What its requests need is for whoever asks first.
 func (s *Shares) limitAhead(l *limit.Limit, t *lease.Terms, now limit.Micros, r *region, w *lease.Want) {
 	claims, unused, _ := s.plan(l, t, now, s.isAhead(t, now, w))
@@ -277,7 +281,9 @@ func (s *Shares) limitAhead(l *limit.Limit, t *lease.Terms, now limit.Micros, r 
 		expected += claim - has
 	}
 	if expected > unused {
-		w.Want = max(w.Waiting, min(w.Want, int64(unused*r.demand/all/2)))
+		part := int64(math.Ceil(headroom * unused * r.demand / all))
+		w.Want = max(w.Waiting, min(w.Want, part))
+		w.Soon = min(w.Soon, w.Want-w.Waiting)
 	}
 }
 
