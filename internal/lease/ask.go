@@ -28,7 +28,7 @@ func (a *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Wa
 		if !t.trailing {
 			w.Soon = a.reserve(t)
 			if t.Far && !t.Refills && a.NextAsk > a.Asked { // it got a part, and will pause after another
-				w.Soon = max(w.Soon, a.during(a.trip+t.FarPause()))
+				w.Soon = max(w.Soon, a.Rate*int64(a.trip+t.FarPause())/1000) // rounded down, as in soon
 			}
 			if waiting > 0 { // the next ask has to be answered, too, before these are spent
 				w.Soon *= 2
@@ -72,10 +72,11 @@ func (a *Account) measure(t *Terms, now Millis, waiting int64) {
 	a.Rate = rate
 }
 
-// soon is how many units requests will need while an ask is on its way. Where that is less
-// than a tenth of a lease interval, as within a region, it does not matter.
+// soon is how many units requests will need while an ask is on its way. Where that takes less
+// than a tenth of a lease interval, as within a region, it does not matter; nor where no request is
+// expected, because what is kept for none is missing elsewhere: small limits would be used up by it.
 func (a *Account) soon(t *Terms) int64 {
-	if 10*a.trip < t.Interval {
+	if 10*a.trip < t.Interval || a.Rate*int64(a.trip) < 1000 {
 		return 0
 	}
 	return a.during(a.trip)
@@ -179,6 +180,7 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	if !a.Back.replied(t, now, g.Status, jitter) {
 		return Part{}
 	}
+	ends := a.closed(t, now, sent+g.TTL, g) // as Relay.Apply has, before anything is learned
 	if w.Want > 0 {
 		a.trip = now - sent
 	}
@@ -194,7 +196,7 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	a.limited(t, now, w, g)
 	a.learnRetry(now, &g)
 	a.penalize(t, now, w, g)
-	rest := Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
+	rest := Part{Units: spare, Lease: g.Lease, Expiry: ends}
 	if g.Granted == 0 || t.Consistency == Exact {
 		return a.returned(t, rest)
 	}
@@ -207,7 +209,7 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	if t.spentAtOnce(w, g) {
 		return a.returned(t, rest)
 	}
-	lot := Lot{Units: spare, Expiry: a.closed(t, now, rest.Expiry, g), TTL: g.TTL, Lease: g.Lease}
+	lot := Lot{Units: spare, Expiry: ends, TTL: g.TTL, Lease: g.Lease}
 	if g.StartsIn > 0 {
 		lot.From = now + 1 + g.StartsIn // now is rounded down
 	}

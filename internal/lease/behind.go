@@ -18,7 +18,7 @@ func (a *Account) askBehind(t *Terms, now Millis) Asks {
 	available := a.lasting(t, now)
 	low := 4*available <= a.Size || available <= a.reserve(t)
 	rest := a.Reset - now
-	if t.Far && t.Window > 0 && rest > 0 && rest <= 2*a.trip { // no second ask is answered before the flip
+	if t.Far && t.Lead > 0 && rest > 0 && rest <= 2*a.trip { // no second ask is answered before the flip
 		low = rest > a.trip && available <= unevenly(a.during(rest))
 	}
 	switch {
@@ -39,7 +39,8 @@ func (a *Account) ending(t *Terms, now Millis) bool {
 func (a *Account) leadAt(t *Terms) Millis { return a.Reset - min(t.Lead, 2*(t.Interval+a.trip)) }
 
 // aheadAt is from when a far holder asks for the next window, though it pauses with others: what
-// denied it is over then. If that ask is denied too, it pauses before the next.
+// denied it is over then. If that ask is denied too, the next is sent half a pause after it, or when it
+// is answered.
 func (a *Account) aheadAt(t *Terms) Millis {
 	if !t.Far || a.DeniedNeed == 0 {
 		return max(a.leadAt(t), a.NextAsk)
@@ -47,7 +48,7 @@ func (a *Account) aheadAt(t *Terms) Millis {
 	return max(a.leadAt(t), a.Asked+t.FarPause()/2)
 }
 
-// AskAlong decides what to ask for with a report that is due in any case. Where the tier above is
+// AskAlong decides what to ask for when a report is due. Where the tier above is
 // far, the next ask would have to wait for its reply.
 func (a *Account) AskAlong(t *Terms, now Millis) Asks {
 	switch {
@@ -85,11 +86,11 @@ func (a *Account) RenewAt(t *Terms, now Millis) Millis {
 	return at
 }
 
-// NextIn is how long until a lease of the next window begins, if that is sooner than an ask for
-// the running one would be answered far above; 0: it is not.
-func (a *Account) NextIn(t *Terms, now Millis) Millis {
+// NextIn is how long until a lease of the next window begins that has need units, if that is sooner
+// than an ask for the running one would be answered far above; 0: it is not.
+func (a *Account) NextIn(t *Terms, now Millis, need int64) Millis {
 	for i := range a.Lots {
-		if in := a.Lots[i].From - now; t.Far && a.Lots[i].Units > 0 && in > 0 && in <= a.trip {
+		if in := a.Lots[i].From - now; t.Far && a.Lots[i].Units >= max(need, 1) && in > 0 && in <= a.trip {
 			return in
 		}
 	}

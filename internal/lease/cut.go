@@ -64,8 +64,14 @@ func (r *Relay) cutFar(t *Terms, now Millis, w Want, quarters Millis) (Grant, bo
 	for i := range r.Account.Lots {
 		lot := &r.Account.Lots[i]
 		rest := lot.Expiry - now - 1 // now is rounded down
-		if !lot.spendable(now) || rest < quarters*lot.TTL/4 || lots[0] != nil && lots[0].Lease != lot.Lease {
+		if !lot.spendable(now) || rest < quarters*lot.TTL/4 {
 			continue
+		}
+		if lots[0] != nil && lots[0].Lease != lot.Lease {
+			if units >= max(w.Need, 1) {
+				continue
+			}
+			lots[0], units, lasts = nil, 0, Never // one grant is of one lease
 		}
 		lots[0], lots[1] = lot, lots[0]
 		units, lasts = units+lot.Units, min(lasts, rest)

@@ -1,6 +1,10 @@
 package lease
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
 
 // A holder far from its granter asks for what it will need until the next answer, and early
 // enough; a near one does not.
@@ -68,5 +72,38 @@ func TestFollowsAPartAtOnce(t *testing.T) {
 	s.reply(1150, granted(5, 900))
 	if behind := s.account.askBehind(&s.terms, 1150); behind != TopUp {
 		t.Errorf("with 5 of %d it asks: %v, account %+v", s.want.Want, behind, s.account)
+	}
+}
+
+// A holder that is a trip away takes no more of a small limit than its few requests need: the rest is for
+// other holders.
+func TestSmallLimitIsNotHoarded(t *testing.T) {
+	for _, trip := range []Millis{5, 12, 50} {
+		for _, far := range []bool{false, true} {
+			l := newLimit(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: 10 * limit.Second})
+			terms := NewTerms(l, Leased, 0, 0, 0)
+			if far {
+				terms = terms.Afar()
+			}
+			var c Counter
+			now := Millis(1_000_001)
+			request := func(holder *Account) bool {
+				now += 400
+				if v := holder.Take(&terms, now, 1).Verdict; v != Wait {
+					return v == Admit
+				}
+				w, sent := holder.Ask(&terms, now, 1, 1, TopUp), now
+				g := c.Acquire(l, &terms, limit.Micros(now+trip/2)*limit.Millisecond, w)
+				now += trip
+				holder.Apply(&terms, now, sent, w, g, max(0, g.Granted-1), 100)
+				return g.Granted > 0
+			}
+			var a, b Account
+			for _, holder := range []*Account{&a, &a, &a, &b, &b, &b} {
+				if !request(holder) {
+					t.Errorf("far %v, a trip of %d ms: refused at %d with 10 in ten seconds; %+v and %+v", far, trip, now-1_000_001, a, b)
+				}
+			}
+		}
 	}
 }

@@ -90,7 +90,7 @@ func TestAsksWhileItHelps(t *testing.T) {
 func TestNextIn(t *testing.T) {
 	s := farStory(t, Lot{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
 	for now, in := range map[Millis]Millis{9900: 0, 9901: 100, 10_000: 1, 10_001: 0} {
-		if got := s.account.NextIn(&s.terms, now); got != in {
+		if got := s.account.NextIn(&s.terms, now, 1); got != in {
 			t.Errorf("at %d: %d, not %d", now, got, in)
 		}
 	}
@@ -139,4 +139,45 @@ func TestFarRelayKeepsAQuarter(t *testing.T) {
 	far(1).acquire(1100, Want{Want: 40, Fresh: true}, Admit, 20)
 	far(0).acquire(1100, Want{Need: 20, Waiting: 20, Want: 40, Fresh: true}, Admit, 20)
 	far(0).acquire(1650, Want{Want: 40, Fresh: true}, Admit, 12) // the older one ends too soon
+}
+
+// The lease of a child ends with the lot that it is cut from, whatever the reply shows of the distance.
+func TestLeaseOfAChildEndsWithItsLot(t *testing.T) {
+	n := newTier(t, perTenSeconds, Leased, Lot{}, Lot{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
+	n.terms = n.terms.Afar()
+	n.Account.Reset, n.Account.trip, n.Account.Asked = 10_000, 450, 8000
+	queue, grants := []Want{{Need: 1, Waiting: 1, Want: 20}}, make([]Grant, 1)
+	w := n.Ask(&n.terms, 8550, queue, NoAsk)
+	n.Apply(&n.terms, 8650, 8550, w, Grant{Status: OK, Granted: 20, Lease: 7, TTL: 1000, Limit: 1000, Remaining: 300, Reset: 1350}, 100, queue, grants)
+	lot := n.Account.Lots[0]
+	if lot.Lease != 7 {
+		lot = n.Account.Lots[1]
+	}
+	if ends := 8650 + grants[0].TTL; lot.Lease != 7 || ends >= lot.Expiry {
+		t.Errorf("the child's lease ends at %d, the lot is %+v", ends, lot)
+	}
+}
+
+// A far holder asks until the end of a window that begins with the first request: nobody knows the next.
+func TestAsksToTheEndOfAWindowOfTheFirstRequest(t *testing.T) {
+	s := newStory(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second, Align: limit.AlignFirstRequest}, Leased)
+	s.terms = s.terms.Afar()
+	s.account = Account{Rate: 75, trip: 100, Asked: 9000, Spent: 20, Size: 40, Left: 500, Reset: 10_000}
+	for _, now := range []Millis{9700, 9850, 9950, 10_000} {
+		if got := s.account.askBehind(&s.terms, now); got != TopUp {
+			t.Errorf("at %d it asks %d, not %d", now, got, TopUp)
+		}
+	}
+}
+
+// A far relay grants from the lot that has enough where both are of different leases, as of a sliding log.
+func TestFarRelayCutsTheLotThatHasEnough(t *testing.T) {
+	for _, limited := range []Millis{0, 1500} {
+		n := newTier(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 1000, Period: limit.Minute}, Leased,
+			Lot{Units: 1, Expiry: 2000, TTL: 1000, Lease: 7}, Lot{Units: 50, Expiry: 2100, TTL: 1000, Lease: 8})
+		n.terms, n.Account.LimitedUntil = n.terms.Afar(), limited
+		if g := n.acquire(1100, Want{Need: 2, Waiting: 2, Want: 2, Fresh: true}, Admit, 2); g.Lease != 8 {
+			t.Errorf("%+v is not of lease 8", g)
+		}
+	}
 }

@@ -154,7 +154,7 @@ func (t Terms) Afar() Terms {
 }
 
 // FarPause is how long a far holder waits with an ask that is not urgent: one that gives back, or
-// follows a grant of less than was wanted while no request waits. Two replicas of a region ask less than ten
+// follows a grant of less than was wanted while no request waits. Two replicas of a region ask some ten
 // times a second together with it. Of a token bucket nearly every grant of a flood is such a part.
 func (t *Terms) FarPause() Millis {
 	if t.Refills {

@@ -45,6 +45,45 @@ func TestWaitsForTheNextWindow(t *testing.T) {
 	})
 }
 
+// A request that the lease of the next window does not cover asks the store at once: behind the flip it would
+// wait for a trip more.
+func TestWaitsForNoWindowThatIsTooSmall(t *testing.T) {
+	t.Parallel()
+	for _, before := range []time.Duration{115, 90, 50, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			const trip = 120 * time.Millisecond
+			behind := &far{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})}
+			behind.after.Store(int64(trip))
+			f := front.New(front.Config{Store: behind, MaxKeys: 1000, MaxBytes: 1 << 30, Timeout: time.Second, Answers: 250 * time.Millisecond})
+			go func() { _ = f.Run(t.Context()) }()
+			p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}, lease.Leased)
+			p.Terms = p.Terms.Afar()
+			need := func(n int64) lease.Grant {
+				grants := []lease.Grant{{}}
+				f.Acquire(t.Context(), []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: n, Waiting: n, Want: n}}}, grants)
+				return grants[0]
+			}
+			flip := time.Now().Truncate(10 * time.Second).Add(10 * time.Second)
+			time.Sleep(time.Until(flip.Add(-5 * time.Second)))
+			for time.Until(flip) > before*time.Millisecond+20*time.Millisecond {
+				need(1)
+				time.Sleep(20 * time.Millisecond)
+			}
+			time.Sleep(time.Until(flip.Add(-before * time.Millisecond)))
+			begins, waited := time.Now(), f.Stats().Waited
+			if g := need(300); g.Status != lease.OK {
+				t.Errorf("%d ms before the flip: %+v", before, g)
+			}
+			if took := time.Since(begins); took > trip+trip/2 {
+				t.Errorf("%d ms before the flip: it took %v", before, took)
+			}
+			if n := f.Stats().Waited - waited; n != 300 {
+				t.Errorf("%d ms before the flip: %d units are counted as waiting for the store", before, n)
+			}
+		})
+	}
+}
+
 // Where the store is 150 ms away, a request that waits for its turn is admitted or denied, never
 // unavailable, in a flood of eight times what the limit of a key brings.
 func TestQueuedAsksAreDecidedAtADistance(t *testing.T) {

@@ -132,6 +132,11 @@ func (b *batch) askFor(now lease.Millis, k dueKey) {
 		return
 	}
 	if queue := v.takeQueue(); len(queue) > 0 {
+		for _, w := range queue {
+			if w.next { // which was not enough, after all
+				b.store.waited.Add(uint64(w.want.Waiting))
+			}
+		}
 		b.ask(now, k.key, queue, lease.NoAsk, 0)
 		return
 	}

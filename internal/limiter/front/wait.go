@@ -15,6 +15,7 @@ type waiter struct {
 	answers *answers
 	at      int          // index of the grant
 	ends    lease.Millis // the caller's deadline; 0: it is not in a queue
+	next    bool         // for a lease of the next window, which begins soon
 }
 
 // wait lets an ask wait for its key; its give-backs are settled. If no ask of the key is
@@ -37,7 +38,7 @@ func (q *acquisition) wait(k key, a *limiter.Ask, i int, by stage) {
 		return
 	}
 	w := waiter{want: onlyAsk(a.Want), answers: q.await(i, by), at: i, ends: ends}
-	if k.waitsForNext(q.now, w) {
+	if w.next = k.waitsForNext(q.now, w); w.next {
 		v.waiting = append(v.waiting, w)
 		return
 	}
@@ -53,10 +54,14 @@ func (q *acquisition) wait(k key, a *limiter.Ask, i int, by stage) {
 }
 
 // waitsForNext reports whether an ask that waits is answered by a lease of the next window, which
-// begins before the tier above could answer. The agenda looks at it then.
+// begins before the tier above could answer and has enough for all that wait. The agenda looks at it then.
 func (k key) waitsForNext(now lease.Millis, w waiter) bool {
 	v := &k.Value
-	in := v.relay.Account.NextIn(&k.Policy.Terms, now)
+	need := w.want.Need
+	for i := range v.waiting {
+		need += v.waiting[i].want.Need
+	}
+	in := v.relay.Account.NextIn(&k.Policy.Terms, now, need)
 	if in == 0 || w.want.Next || w.want.Need == 0 || v.out > 0 || v.overrides.wait() || k.store.tooLate(now, in, w.ends) {
 		return false
 	}

@@ -30,7 +30,7 @@ func WantToWire(l *limit.Limit, w *lease.Want) wire.Want {
 		Need:      bounded(w.Need),
 		Waiting:   bounded(w.Waiting),
 		Want:      bounded(w.Want),
-		Soon:      bounded(min(w.Soon, w.Want-w.Waiting)),
+		Soon:      min(bounded(w.Soon), bounded(w.Want)-bounded(w.Waiting)),
 		Unused:    bounded(w.Unused),
 		Lease:     leaseToWire(l, w.Lease),
 		Overdrawn: bounded(w.Overdrawn),

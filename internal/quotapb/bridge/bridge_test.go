@@ -76,6 +76,15 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+// A want of more than the wire carries is made smaller as a whole: a PoP that reports four billion denied
+// requests must not make its region's wants invalid.
+func TestLargeWantIsInRange(t *testing.T) {
+	m := WantToWire(minute(t), &lease.Want{Need: 1, Waiting: 7, Want: 1 << 40, Soon: 1<<40 - 7})
+	if field := OutOfRange(&m); field != "" {
+		t.Errorf("%s is out of range: %+v", field, m)
+	}
+}
+
 func TestHoldingRoundTrip(t *testing.T) {
 	slots := limitOf(t, limit.Spec{Algorithm: limit.Concurrency, Count: 100})
 	rapid.Check(t, func(t *rapid.T) {
