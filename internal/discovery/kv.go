@@ -156,7 +156,7 @@ func (e *RefusedError) Error() string {
 	case http.StatusRequestEntityTooLarge:
 		hint = "; Consul's kv_max_value_size and txn_max_req_len must be at least their default, 512 KiB"
 	}
-	reason := strings.TrimRight(cmp.Or(e.Reason, http.StatusText(e.Code)), ".\n") // it may end with a link
+	reason := strings.TrimRight(cmp.Or(e.Reason, http.StatusText(e.Code)), ".\n") // a link at the end can be opened then
 	return fmt.Sprintf("consul at %s refuses to %s %s: %d %s%s", e.Place, e.Op, e.Key, e.Code, reason, hint)
 }
 
@@ -187,7 +187,7 @@ func (k *KV) explain(op, key string, err error) error {
 	return err
 }
 
-// place is the agent, and the datacenter if that is not the agent's own.
+// place is the agent, and the datacenter if one was given.
 func (k *KV) place() string {
 	if k.datacenter == "" {
 		return k.address

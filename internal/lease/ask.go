@@ -180,7 +180,7 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	if !a.Back.replied(t, now, g.Status, jitter) {
 		return Part{}
 	}
-	ends := a.closed(t, now, sent+g.TTL, g) // as Relay.Apply has, before anything is learned
+	ends := a.closed(t, now, sent+g.TTL, g) // before learn changes Reset: Relay.Apply computes the same
 	if w.Want > 0 {
 		a.trip = now - sent
 	}

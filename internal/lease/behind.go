@@ -39,8 +39,8 @@ func (a *Account) ending(t *Terms, now Millis) bool {
 func (a *Account) leadAt(t *Terms) Millis { return a.Reset - min(t.Lead, 2*(t.Interval+a.trip)) }
 
 // aheadAt is from when a far holder asks for the next window, though it pauses with others: what
-// denied it is over then. If that ask is denied too, the next is sent half a pause after it, or when it
-// is answered.
+// denied it is over then. If that ask is denied too, the next is sent when it is answered and half a
+// pause is over.
 func (a *Account) aheadAt(t *Terms) Millis {
 	if !t.Far || a.DeniedNeed == 0 {
 		return max(a.leadAt(t), a.NextAsk)
@@ -86,15 +86,15 @@ func (a *Account) RenewAt(t *Terms, now Millis) Millis {
 	return at
 }
 
-// NextIn is how long until a lease of the next window begins that has need units, if that is sooner
+// Next is how long until a lease of the next window begins, and how many units it has, if that is sooner
 // than an ask for the running one would be answered far above; 0: it is not.
-func (a *Account) NextIn(t *Terms, now Millis, need int64) Millis {
+func (a *Account) Next(t *Terms, now Millis) (in Millis, units int64) {
 	for i := range a.Lots {
-		if in := a.Lots[i].From - now; t.Far && a.Lots[i].Units >= max(need, 1) && in > 0 && in <= a.trip {
-			return in
+		if in := a.Lots[i].From - now; t.Far && a.Lots[i].Units > 0 && in > 0 && in <= a.trip {
+			return in, a.Lots[i].Units
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // lasting is how many units the account can admit when an ask sent now is answered. For a

@@ -90,8 +90,8 @@ func TestAsksWhileItHelps(t *testing.T) {
 func TestNextIn(t *testing.T) {
 	s := farStory(t, Lot{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
 	for now, in := range map[Millis]Millis{9900: 0, 9901: 100, 10_000: 1, 10_001: 0} {
-		if got := s.account.NextIn(&s.terms, now, 1); got != in {
-			t.Errorf("at %d: %d, not %d", now, got, in)
+		if got, units := s.account.Next(&s.terms, now); got != in || (units == 30) != (in > 0) {
+			t.Errorf("at %d: %d with %d units, not %d", now, got, units, in)
 		}
 	}
 }

@@ -72,8 +72,8 @@ func (ref *referee) checkFlow(a *account) {
 }
 
 // denied counts an ask of a PoP that was refused, and checks promise 5: at most ten a
-// second, averaged over 10 s, log2 of the limit in each window, and one per worker for a key
-// that it had no denial of yet.
+// second, averaged over 10 s, log2 of the limit in each window, and one per worker: when a key is denied, each
+// may have an ask for it under way.
 func (ref *referee) denied(b *book) {
 	b.refused = append(b.refused, ref.w.now)
 	b.refusals()

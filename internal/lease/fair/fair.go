@@ -270,7 +270,7 @@ func (s *Shares) plan(l *limit.Limit, t *lease.Terms, now limit.Micros, ahead bo
 }
 
 // limitAhead limits what a region gets ahead of its requests to its part of what is left of a
-// window, if that will not last. Otherwise a region with little demand would still
+// window, with headroom, if that will not last. Otherwise a region with little demand would still
 // have a lease when the others have none. What its requests need is for whoever asks first.
 func (s *Shares) limitAhead(l *limit.Limit, t *lease.Terms, now limit.Micros, r *region, w *lease.Want) {
 	claims, unused, _ := s.plan(l, t, now, s.isAhead(t, now, w))

@@ -93,10 +93,10 @@ func TestFloodElsewhere(t *testing.T) {
 		{"bucket", bucket, 50, 98}, {"window", window, 50, 97}, {"window of the first request", first, 50, 98},
 		{"bucket", bucket, 150, 98}, {"window", window, 150, 85}, {"window of the first request", first, 150, 95},
 	} {
-		for _, calm := range []lease.Millis{0, 20} { // seconds
+		for _, calm := range []lease.Millis{0, 20_000} {
 			t.Run(fmt.Sprint(c.name, " ", 2*c.delay, " after ", calm), func(t *testing.T) {
 				flood := func(now lease.Millis) float64 {
-					if now < (begins+calm)*1000 {
+					if now < begins*1000+calm {
 						return 20
 					}
 					return 5000

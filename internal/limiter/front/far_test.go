@@ -49,7 +49,7 @@ func TestWaitsForTheNextWindow(t *testing.T) {
 // wait for a trip more.
 func TestWaitsForNoWindowThatIsTooSmall(t *testing.T) {
 	t.Parallel()
-	for _, before := range []time.Duration{115, 90, 50, 10} {
+	for _, before := range []time.Duration{115 * time.Millisecond, 90 * time.Millisecond, 50 * time.Millisecond, 10 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			const trip = 120 * time.Millisecond
 			behind := &far{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})}
@@ -65,20 +65,20 @@ func TestWaitsForNoWindowThatIsTooSmall(t *testing.T) {
 			}
 			flip := time.Now().Truncate(10 * time.Second).Add(10 * time.Second)
 			time.Sleep(time.Until(flip.Add(-5 * time.Second)))
-			for time.Until(flip) > before*time.Millisecond+20*time.Millisecond {
+			for time.Until(flip) > before+20*time.Millisecond {
 				need(1)
 				time.Sleep(20 * time.Millisecond)
 			}
-			time.Sleep(time.Until(flip.Add(-before * time.Millisecond)))
+			time.Sleep(time.Until(flip.Add(-before)))
 			begins, waited := time.Now(), f.Stats().Waited
 			if g := need(300); g.Status != lease.OK {
-				t.Errorf("%d ms before the flip: %+v", before, g)
+				t.Errorf("%v before the flip: %+v", before, g)
 			}
 			if took := time.Since(begins); took > trip+trip/2 {
-				t.Errorf("%d ms before the flip: it took %v", before, took)
+				t.Errorf("%v before the flip: it took %v", before, took)
 			}
 			if n := f.Stats().Waited - waited; n != 300 {
-				t.Errorf("%d ms before the flip: %d units are counted as waiting for the store", before, n)
+				t.Errorf("%v before the flip: %d units are counted as waiting for the store", before, n)
 			}
 		})
 	}
@@ -95,6 +95,7 @@ func TestQueuedAsksAreDecidedAtADistance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const lasts, timeout = 20 * time.Second, 500 * time.Millisecond
+				rnd := rand.New(rand.NewPCG(1, 2))
 				behind := &far{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})}
 				behind.after.Store(int64(150 * time.Millisecond))
 				f := front.New(front.Config{Store: behind, MaxKeys: 1000, MaxBytes: 1 << 30, Timeout: timeout, Answers: timeout / 2})
@@ -104,7 +105,7 @@ func TestQueuedAsksAreDecidedAtADistance(t *testing.T) {
 				var callers sync.WaitGroup
 				var admitted, refused atomic.Int64
 				time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(10 * time.Second))) // a window begins
-				for begin := time.Now(); time.Since(begin) < lasts; time.Sleep(time.Duration(rand.Int64N(int64(2500 * time.Microsecond)))) {
+				for begin := time.Now(); time.Since(begin) < lasts; time.Sleep(time.Duration(rnd.Int64N(int64(2500 * time.Microsecond)))) {
 					callers.Go(func() {
 						ctx, cancel := context.WithTimeout(t.Context(), timeout)
 						defer cancel()

@@ -132,9 +132,10 @@ func (b *batch) askFor(now lease.Millis, k dueKey) {
 		return
 	}
 	if queue := v.takeQueue(); len(queue) > 0 {
-		for _, w := range queue {
-			if w.next { // which was not enough, after all
+		for i := range queue {
+			if w := &queue[i]; w.next { // which was not enough, after all
 				b.store.waited.Add(uint64(w.want.Waiting))
+				w.next = false
 			}
 		}
 		b.ask(now, k.key, queue, lease.NoAsk, 0)

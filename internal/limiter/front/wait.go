@@ -38,7 +38,7 @@ func (q *acquisition) wait(k key, a *limiter.Ask, i int, by stage) {
 		return
 	}
 	w := waiter{want: onlyAsk(a.Want), answers: q.await(i, by), at: i, ends: ends}
-	if w.next = k.waitsForNext(q.now, w); w.next {
+	if w.next = k.awaitNext(q.now, w); w.next {
 		v.waiting = append(v.waiting, w)
 		return
 	}
@@ -53,16 +53,19 @@ func (q *acquisition) wait(k key, a *limiter.Ask, i int, by stage) {
 	}
 }
 
-// waitsForNext reports whether an ask that waits is answered by a lease of the next window, which
-// begins before the tier above could answer and has enough for all that wait. The agenda looks at it then.
-func (k key) waitsForNext(now lease.Millis, w waiter) bool {
+// awaitNext puts the key on the agenda for when a lease of the next window begins, if that is before the
+// tier above could answer and the lease has enough for all that wait. Else it is false.
+func (k key) awaitNext(now lease.Millis, w waiter) bool {
 	v := &k.Value
-	need := w.want.Need
-	for i := range v.waiting {
-		need += v.waiting[i].want.Need
-	}
-	in := v.relay.Account.NextIn(&k.Policy.Terms, now, need)
+	in, units := v.relay.Account.Next(&k.Policy.Terms, now)
 	if in == 0 || w.want.Next || w.want.Need == 0 || v.out > 0 || v.overrides.wait() || k.store.tooLate(now, in, w.ends) {
+		return false
+	}
+	units -= w.want.Need
+	for i := range v.waiting { // those that came within a trip
+		units -= v.waiting[i].want.Need
+	}
+	if units < 0 {
 		return false
 	}
 	if at := now + in; v.due != waited || v.dueAt > at {

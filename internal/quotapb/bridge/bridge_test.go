@@ -76,7 +76,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// A want of more than the wire carries is made smaller as a whole: a PoP that reports four billion denied
+// Of a want of more than the wire carries each number is cut to its bound, and Soon to what is left: a PoP that reports four billion denied
 // requests must not make its region's wants invalid.
 func TestLargeWantIsInRange(t *testing.T) {
 	m := WantToWire(minute(t), &lease.Want{Need: 1, Waiting: 7, Want: 1 << 40, Soon: 1<<40 - 7})
