@@ -1,0 +1,95 @@
+package rule
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+func (d *reader) override(v strict.Value, spec limit.Spec) Variant {
+	out := Variant{Limit: spec}
+	if !object(v, overrideFields) {
+		return out
+	}
+	if name := v.Field("name"); name.Present() {
+		if out.Name, _ = name.String("a name"); out.Name == "" && name.Ok() {
+			name.Fail("is empty; write 1 to 64 letters, digits, - or _, or leave it out")
+		}
+	}
+	if when := v.Field("when"); when.Require("the requests that it is for, such as { header: { x-tier: gold } }") {
+		out.When = d.match(when, whenFields)
+	}
+	out.Limit = d.limit(v.Field("limit"), spec)
+	return out
+}
+
+// keyLimit reads an override by key.
+func (d *reader) keyLimit(v strict.Value, spec limit.Spec) KeyLimit {
+	out := KeyLimit{Limit: spec}
+	if !object(v, overrideFields) {
+		return out
+	}
+	for _, other := range []string{"name", "when"} {
+		if v.Field(other).Present() {
+			v.FailName(other, "does not go together with key; write two overrides, or leave it out")
+		}
+	}
+	for _, part := range v.Field("key").List(MaxParts, "a value for each part of the rule's key, such as [acme]") {
+		text, _ := part.String("a value, such as acme")
+		out.Key = append(out.Key, text)
+	}
+	out.Limit = d.limit(v.Field("limit"), spec)
+	return out
+}
+
+const limitForms = `a limit such as 5/1m, or { count: 5, per: 1m, burst: 10 }`
+
+// limit reads "5/1m", { count, per, burst }, or the number of slots of a
+// concurrency limit.
+func (d *reader) limit(v strict.Value, spec limit.Spec) limit.Spec {
+	if !v.Require(limitForms) {
+		return spec
+	}
+	switch v.Kind() {
+	case strict.String:
+		d.rate(v, &spec)
+	case strict.Int:
+		spec.Count = integer(v, countRange)
+	default:
+		if !v.Is(strict.Object, limitForms) || !object(v, limitFields) {
+			return spec
+		}
+		if count := v.Field("count"); count.Require("how many units, such as 5") {
+			spec.Count = integer(count, countRange)
+		}
+		spec.Period = period(v.Field("per"), "1m")
+		spec.Burst = integer(v.Field("burst"), burstRange)
+	}
+	return spec
+}
+
+// rate reads "5/1m".
+func (d *reader) rate(v strict.Value, spec *limit.Spec) {
+	text := v.Node().Text
+	count, per, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseUint(count, 10, 63)
+	period, ok := parsePeriod(per)
+	switch {
+	case err != nil && isDigits(count), err == nil && int64(n) > countRange.high:
+		v.Fail("count " + strict.Quote(count) + " is out of range; write " + countRange.String())
+	case err != nil || !ok:
+		v.Fail(strict.Quote(text) + " is not a limit; write " + limitForms)
+	}
+	spec.Count, spec.Period = int64(n), period
+}
+
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
