@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/pki"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -160,22 +161,39 @@ type seen struct {
 	granted bool
 }
 
-// call asks the region for a unit, over a connection of its own.
+// call asks the region for a unit.
 func (r *reloaded) call(own *tls.Certificate) (seen, error) {
-	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
-		RootCAs: r.roots, ServerName: "weir-regional", Certificates: []tls.Certificate{*own}}}}
-	resp, err := client.Post("https://"+r.eu.Addr+quotapbconnect.QuotaServiceAcquireProcedure, "application/json", strings.NewReader(fmt.Sprintf(
-		`{"protocol": 1, "holder": "YmJiYmJiYmJiYmJiYmJiYg==", "seq": %d, "wants": [{"rule": "all", "key": "aw==", "need": 1, "waiting": 1, "want": 1}]}`, r.seq.Add(1))))
+	answer, err := askUnit(r.eu.Addr, "all", r.seq.Add(1), r.roots, own)
 	if err != nil {
 		return seen{}, err
 	}
-	defer resp.Body.Close()
-	body := new(strings.Builder)
-	_ = resp.Write(body)
-	if resp.StatusCode != http.StatusOK {
-		return seen{}, fmt.Errorf("%s", body)
+	if answer.status != http.StatusOK {
+		return seen{}, fmt.Errorf("%d %s", answer.status, answer.text)
 	}
-	return seen{resp.TLS.PeerCertificates[0].SerialNumber.String(), strings.Contains(body.String(), "STATUS_OK")}, nil
+	return seen{answer.serial, strings.Contains(answer.text, "STATUS_OK")}, nil
+}
+
+// unit is what a region answers, and the serial number of its certificate.
+type unit struct {
+	status       int
+	text, serial string
+}
+
+// askUnit asks a region for a unit with a certificate, over a connection of its own.
+func askUnit(addr, rule string, seq uint64, roots *x509.CertPool, own *tls.Certificate) (unit, error) {
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		RootCAs: roots, ServerName: "weir-regional", Certificates: []tls.Certificate{*own}}}}
+	req, err := http.NewRequest(http.MethodPost, "https://"+addr+quotapbconnect.QuotaServiceAcquireProcedure, strings.NewReader(fmt.Sprintf(
+		`{"protocol": 1, "holder": "YmJiYmJiYmJiYmJiYmJiYg==", "seq": %d, "wants": [{"rule": %q, "key": "aw==", "need": 1, "waiting": 1, "want": 1}]}`, seq, rule)))
+	if err != nil {
+		return unit{}, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, body, err := page.Do(&client, req)
+	if err != nil {
+		return unit{}, err
+	}
+	return unit{resp.StatusCode, string(body), resp.TLS.PeerCertificates[0].SerialNumber.String()}, nil
 }
 
 // mount replaces what the region has by a certificate that this authority issues, and by the

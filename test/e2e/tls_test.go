@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,15 +52,17 @@ func TestTLSBetweenAllTiers(t *testing.T) {
 		return r
 	}
 	eu := newRegion("eu", "eu")
-	pop := func(cert string) *stack.Stack {
-		return stack.Start(t, stack.Config{PoPs: 1, RegionAddr: eu.Addr, Bootstrap: func(b *envoy.Bootstrap) {
-			b.SetTLS("weir_region", file(cert+".pem"), file(cert+".key"), file("ca.pem"), "weir-regional")
-		}})
+	secure := func(b *envoy.Bootstrap, cert string) {
+		b.SetTLS("weir_region", file(cert+".pem"), file(cert+".key"), file("ca.pem"), "weir-regional")
 	}
+	refused := func() float64 { return eu.Metrics()["weir_callers_refused_total"] }
+	roots := x509.NewCertPool()
+	roots.AddCert(a.Certificate)
 
 	t.Run("with the right certificates", func(t *testing.T) {
-		s := pop("pop-eu")
+		s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: eu.Addr, Bootstrap: func(b *envoy.Bootstrap) { secure(b, "pop-eu") }})
 		awaitRules(t, s)
+		awaitStat(t, s.PoPs[0], "rules_revision", 1)
 		exactly(t, "an exact limit", 20, func() map[int]int {
 			statuses := map[int]int{}
 			for range 30 {
@@ -68,19 +72,58 @@ func TestTLSBetweenAllTiers(t *testing.T) {
 		})
 	})
 	t.Run("a PoP of another region gets nothing", func(t *testing.T) {
-		pop("pop-us")
-		proc.Await(t, time.Minute, "the region refuses the PoP", func() string {
-			return refusals(eu)
-		})
+		before := refused()
+		plugins, statuses := []string{"allow", "deny"}, []int{http.StatusOK, http.StatusServiceUnavailable}
+		starting := 0
+		s := stack.Start(t, stack.Config{PoPs: len(plugins), RegionAddr: eu.Addr, Bootstrap: func(b *envoy.Bootstrap) {
+			secure(b, "pop-us")
+			b.SetPlugin(map[string]any{"before_rules": plugins[starting]})
+			starting++
+		}})
+		for i, p := range s.PoPs {
+			awaitStat(t, p, "calls.reason.error", 1)
+			for range 30 {
+				if got := p.Get("/exact/b").Status; got != statuses[i] {
+					t.Errorf("with before_rules: %s: %d, want %d", plugins[i], got, statuses[i])
+				}
+			}
+			awaitStat(t, p, "before_rules", 30)
+			for _, name := range []string{"rules_revision", "rules_age_seconds", "calls.reason.answered"} {
+				if got := stat(p, name); got != 0 {
+					t.Errorf("with before_rules: %s: %s is %d", plugins[i], name, got)
+				}
+			}
+		}
+		proc.Eventually(t, time.Minute, "the region counts whom it refuses", func() bool { return refused() > before })
+		answer, err := askUnit(eu.Addr, "exact", 1, roots, clientOf(t, a, "weir://pop/us"))
+		if err != nil || answer.status != http.StatusForbidden || !hasAll(answer.text, "permission_denied", "weir://pop/us", "weir://pop/eu") {
+			t.Errorf("a call with that certificate: %+v, %v; want 403 with its name and the one that is allowed", answer, err)
+		}
 	})
 	t.Run("a region cannot speak for another one", func(t *testing.T) {
+		before := aggregator.Metrics()["weir_acquire_rejected_total"]
 		us := newRegion("us", "us")
 		proc.Await(t, time.Minute, "the aggregator refuses the region", func() string {
-			if m := us.Metrics(); m["weir_remote_up"] != 0 || !strings.Contains(us.Log(), "permission_denied") {
-				return fmt.Sprintf("weir_remote_up is %v", m["weir_remote_up"])
+			if up, rejected := us.Metrics()["weir_remote_up"], aggregator.Metrics()["weir_acquire_rejected_total"]; up != 0 || rejected <= before {
+				return fmt.Sprintf("weir_remote_up is %v, weir_acquire_rejected_total was %v and is %v", up, before, rejected)
 			}
 			return ""
 		})
+		proc.Await(t, time.Minute, "one line of its log names what it calls, what it has and what is allowed", func() string {
+			for line := range strings.Lines(us.Log()) {
+				if hasAll(line, aggregator.Addr, "permission_denied", "certificate is for", "weir://region/eu", "--tls-client-san (weir://region/{region}) does not allow") {
+					return ""
+				}
+			}
+			return us.Log()
+		})
+		answer, err := askUnit(us.Addr, "exact", 1, roots, clientOf(t, a, "weir://pop/us"))
+		if err != nil || !strings.Contains(answer.text, "STATUS_UNAVAILABLE") {
+			t.Errorf("a unit of the region: %+v, %v", answer, err)
+		}
+		if m := aggregator.Metrics(); m[`weir_region_wants_total{region="us"}`] != 0 || m[`weir_region_wants_total{region="eu"}`] == 0 {
+			t.Errorf("wants at the aggregator: %v of us, %v of eu", m[`weir_region_wants_total{region="us"}`], m[`weir_region_wants_total{region="eu"}`])
+		}
 	})
 	t.Run("without TLS there is nothing", func(t *testing.T) {
 		for _, r := range []*region.Region{aggregator, eu} {
@@ -91,10 +134,23 @@ func TestTLSBetweenAllTiers(t *testing.T) {
 	})
 }
 
-// refusals is empty when the region has refused callers by their certificate.
-func refusals(r *region.Region) string {
-	if n := r.Metrics()["weir_callers_refused_total"]; n == 0 {
-		return "weir_callers_refused_total is 0"
-	}
-	return ""
+// stat is a metric of the filter of a PoP.
+func stat(p *stack.PoP, name string) int64 {
+	name = "wasmcustom.weir." + name
+	return p.Stats(name)[name]
+}
+
+// awaitStat waits until it is this large.
+func awaitStat(t *testing.T, p *stack.PoP, name string, least int64) {
+	t.Helper()
+	proc.Await(t, time.Minute, p.Name+": "+name, func() string {
+		if got := stat(p, name); got < least {
+			return fmt.Sprintf("%d, want %d", got, least)
+		}
+		return ""
+	})
+}
+
+func hasAll(text string, parts ...string) bool {
+	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) })
 }
