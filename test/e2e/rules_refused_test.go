@@ -1,12 +1,10 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/consul"
-	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 )
@@ -117,12 +114,7 @@ func (r *refusing) document(t *testing.T, size int) (path string) {
 // weir runs the program with a token.
 func (r *refusing) weir(t *testing.T, token string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
-	cmd := exec.Command(proc.Built(t, "bin/weir", "build"), append(args, "--consul", r.consul.Addr)...)
-	cmd.Env = append(os.Environ(), "CONSUL_HTTP_TOKEN="+token)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // the status is looked at
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	return weir(t, r.consul.Addr, token, args...)
 }
 
 // history waits until Consul has a leader to ask.
@@ -138,26 +130,16 @@ func (r *refusing) history(t *testing.T) (text string) {
 	return text
 }
 
-// rules are those that the region has in force.
-func (r *refusing) rules(t *testing.T) string {
-	t.Helper()
-	_, body, err := page.Get(t.Context(), r.eu.HTTP, "http://"+r.eu.Admin+"/rules")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
-}
-
 // apply applies a new document of about this many bytes. If it is applied, the region takes it
 // and refusal is empty. Otherwise this is what the person sees, and all have what they had.
 func (r *refusing) apply(t *testing.T, token string, size int) (refusal string) {
 	t.Helper()
-	path, history, rules := r.document(t, size), r.history(t), r.rules(t)
+	path, history, rules := r.document(t, size), r.history(t), rulesOf(t, r.eu)
 	status, stdout, stderr := r.weir(t, token, "apply", path, "--reason", "more")
 	if status == 0 {
 		_, revision, _ := strings.Cut(strings.TrimSpace(stdout), "revision ")
 		proc.Await(t, time.Minute, "revision "+revision+" in the region", func() string {
-			if now := r.rules(t); !strings.Contains(now, `"revision":`+revision+",") {
+			if now := rulesOf(t, r.eu); !strings.Contains(now, `"revision":`+revision+",") {
 				return now
 			}
 			return ""
@@ -173,7 +155,7 @@ func (r *refusing) apply(t *testing.T, token string, size int) (refusal string) 
 	if now := r.history(t); now != history {
 		t.Errorf("after %s the history is\n%s\nand was\n%s", stderr, now, history)
 	}
-	if now := r.rules(t); now != rules {
+	if now := rulesOf(t, r.eu); now != rules {
 		t.Errorf("after %s the region has\n%s\nand had\n%s", stderr, now, rules)
 	}
 	return stderr
