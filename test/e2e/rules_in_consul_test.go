@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
@@ -22,6 +23,7 @@ type rulesInConsul struct {
 	t      *testing.T
 	dir    string
 	consul *consul.Agent    // the server of the first
+	own    []*consul.Agent  // those of the others
 	tiers  []*region.Region // the aggregator, and the regions
 	pops   []*stack.PoP
 }
@@ -62,6 +64,7 @@ func startRulesInConsul(t *testing.T) *rulesInConsul {
 	tier(names[0], "weir-regional", r.consul, "--region", names[0])
 	for _, name := range names[1:] {
 		own := consul.StartDatacenter(t, consul.Config{Dir: r.dir, Name: name, Primary: primary})
+		r.own = append(r.own, own.Servers[0])
 		tier(name, "weir-regional", own.Servers[0], "--region", name)
 	}
 	for _, one := range r.tiers {
@@ -157,7 +160,8 @@ func (r *rulesInConsul) changes(t *testing.T) {
 	}
 }
 
-// While Consul is away all go on, and a region that starts then has its copy.
+// While the first datacenter is away all go on. A region that starts then has its copy: that on its
+// disk or, where the disk is new, that in its own datacenter.
 func (r *rulesInConsul) away(t *testing.T) {
 	r.weir("rollback", "1", "--reason", "back again")
 	r.awaitPoPs("first", time.Now())
@@ -165,9 +169,26 @@ func (r *rulesInConsul) away(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(r.dir, "eu.copy"))
 		return err == nil && strings.Contains(string(text), "name: first")
 	})
+	eu, us, disk := r.tiers[1], r.tiers[2], filepath.Join(r.dir, "us.copy")
+	proc.Eventually(t, time.Minute, "the datacenter of us has a copy", func() bool {
+		manifest, err := page.Read(t.Context(), us.HTTP, "http://"+r.own[0].Addr+"/v1/kv/weir/rules-copy/manifest?raw")
+		return err == nil && strings.Contains(string(manifest), "back again")
+	})
+	revision := us.Metrics()["weir_rules_revision"]
 	r.consul.Kill()
-	eu := r.tiers[1]
 	eu.Stop()
 	eu.Start()
+	us.Stop()
+	if err := os.Remove(disk); err != nil {
+		t.Fatal(err)
+	}
+	us.Start()
+	if now := us.Metrics()["weir_rules_revision"]; now != revision || revision == 0 {
+		t.Errorf("us has revision %.0f, and had %.0f", now, revision)
+	}
 	r.awaitPoPs("first", time.Now())
+	proc.Eventually(t, time.Minute, "us has a copy on its disk again", func() bool {
+		_, err := os.Stat(disk)
+		return err == nil
+	})
 }
