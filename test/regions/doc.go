@@ -6,6 +6,7 @@
 // of text; # begins a comment.
 //
 //	rule NAME { FIELDS }                  a rule without a key for the path /NAME, in YAML
+//	regions { REGION: WEIGHT, ... }       of static shares; without it all weigh the same
 //	trip TIME                             from a region to the aggregator and back
 //	trip REGION TIME                      the same for one region
 //	begin at a multiple of TIME           of the clock: with windows of that length

@@ -19,12 +19,13 @@ type Figure struct {
 	Region string        // "": all
 	From   time.Duration // only what happens from then on
 	To     time.Duration // and until then; 0: the end
-	rule   *Rule         // the script's, for figures of the limit
+	rule   *Rule         // nil: all
+	watch  bool          // it is of one region, whose replicas are asked all the time
 	of     func(*Played, Figure) float64
 }
 
-// Figures are all figures, with their units. A name may be followed by "in REGION", "from
-// TIME" and "to TIME", where that makes sense.
+// Figures are all figures, with their units. A name may be followed by "under RULE", "in REGION",
+// "from TIME" and "to TIME", where that makes sense.
 var Figures = map[string]Figure{
 	// What is admitted of what the limit allows in that time: burst + rate × time for a token
 	// bucket (without the burst if it does not count from 0s), else of as many whole windows.
@@ -49,11 +50,14 @@ var Figures = map[string]Figure{
 	"asks of one region": {Unit: Rate, of: (*Played).busiest}, "asks of all regions": {Unit: Rate, of: (*Played).asks},
 	// From the given time until the last request that is decided by on_failure.
 	"recovery": {Unit: Duration, of: (*Played).recovery},
+	// From the given time, at which both sides take a region for cut off, until neither does: the
+	// aggregator, which withholds the region's static share, and the replicas, which take it.
+	"silence": {Unit: Duration, watch: true, of: (*Played).silence},
 }
 
-// readFigure reads: NAME [in REGION] [from TIME] [to TIME]
+// readFigure reads: NAME [under RULE] [in REGION] [from TIME] [to TIME]
 func (s *Script) readFigure(words []string) (Figure, error) {
-	options := []string{"in", "from", "to"}
+	options := []string{"under", "in", "from", "to"}
 	n := slices.IndexFunc(words, func(w string) bool { return slices.Contains(options, w) })
 	if n < 0 {
 		n = len(words)
@@ -70,6 +74,10 @@ func (s *Script) readFigure(words []string) (Figure, error) {
 	for ; len(rest) > 0; rest = rest[2:] {
 		var err error
 		switch rest[0] {
+		case "under":
+			if f.rule = s.rule(rest[1]); f.rule == nil {
+				err = s.isRule(rest[1])
+			}
 		case "in":
 			f.Region, err = rest[1], isRegion(rest[1])
 		case "from":
@@ -83,13 +91,20 @@ func (s *Script) readFigure(words []string) (Figure, error) {
 			return f, err
 		}
 	}
-	if f.Unit == Percent {
-		if len(s.Rules) != 1 {
-			return f, fmt.Errorf("%s is measured where there is one rule, above it", name)
-		}
+	switch {
+	case f.Unit == Percent && f.rule == nil && len(s.Rules) != 1:
+		return f, fmt.Errorf("%s is of one rule: write under RULE behind it, or one rule above it", name)
+	case f.Unit == Percent && f.rule == nil:
 		f.rule = &s.Rules[0]
+	case f.watch && f.Region == "":
+		return f, fmt.Errorf("%s is of one region: write in REGION behind it", name)
 	}
 	return f, nil
+}
+
+// covers reports whether a figure is about a load.
+func (f Figure) covers(l Offer) bool {
+	return l.Rule != "" && (f.rule == nil || f.rule.Name == l.Rule) && (f.Region == "" || f.Region == l.Region)
 }
 
 // until is the end of the time that a figure is about.
@@ -101,9 +116,9 @@ func (p *Played) until(f Figure) time.Duration {
 }
 
 // admitted counts by the seconds in which requests were sent.
-func (p *Played) admitted(region string, from, to time.Duration) (n int64) {
+func (p *Played) admitted(f Figure, from, to time.Duration) (n int64) {
 	for i, l := range p.Script.Loads {
-		if l.Rule == "" || region != "" && region != l.Region {
+		if !f.covers(l) {
 			continue
 		}
 		for second := from; second < to; second += time.Second {
@@ -115,7 +130,7 @@ func (p *Played) admitted(region string, from, to time.Duration) (n int64) {
 
 func (p *Played) perSecond(f Figure) float64 {
 	to := p.until(f)
-	return float64(p.admitted(f.Region, f.From, to)) / (to - f.From).Seconds()
+	return float64(p.admitted(f, f.From, to)) / (to - f.From).Seconds()
 }
 
 func (p *Played) ofTheLimit(f Figure) float64 {
@@ -128,7 +143,7 @@ func (p *Played) ofTheLimit(f Figure) float64 {
 		}
 		most = float64(spec.Burst) + float64(spec.Count)*answered.Seconds()/period(f.rule).Seconds()
 	}
-	n := float64(p.admitted(f.Region, f.From, to))
+	n := float64(p.admitted(f, f.From, to))
 	if spec.Algorithm == limit.FixedWindow && f.Region == "" && n > most {
 		n = max(most, n-p.carried(f, f.From))
 	}
@@ -143,10 +158,10 @@ func (p *Played) carried(f Figure, from time.Duration) float64 {
 	if from < window {
 		return 0
 	}
-	left := float64(f.rule.Spec.Count - p.admitted("", from-window, from))
+	left := float64(f.rule.Spec.Count - p.admitted(f, from-window, from))
 	var offered float64
 	for _, l := range p.Script.Loads {
-		if l.Rule != "" && l.From < from && from < l.To {
+		if f.covers(l) && l.From < from && from < l.To {
 			offered += l.PerSecond * p.Script.Trips[l.Region].Seconds()
 		}
 	}
@@ -160,9 +175,9 @@ func (p *Played) fullestWindow(f Figure) float64 {
 	var most float64
 	window, count := period(f.rule), float64(f.rule.Spec.Count)
 	for from := f.From; from+window <= p.until(f); from += window {
-		n := p.admitted("", from, from+window)
+		n := p.admitted(f, from, from+window)
 		for i, l := range p.Script.Loads {
-			if l.Rule != "" {
+			if f.covers(l) {
 				n -= p.results[i].Seconds[p.begin.Add(from+window-time.Second).Unix()].Late
 			}
 		}
@@ -190,7 +205,7 @@ func (p *Played) failures(Figure) (n float64) {
 func (p *Played) slowest(f Figure) float64 {
 	var most time.Duration
 	for i, l := range p.Script.Loads {
-		if l.Rule != "" && (f.Region == "" || f.Region == l.Region) {
+		if f.covers(l) {
 			most = max(most, p.results[i].Slowest)
 		}
 	}
@@ -198,7 +213,7 @@ func (p *Played) slowest(f Figure) float64 {
 }
 
 func (p *Played) p99(f Figure) float64 {
-	return p.quantile(f, func(l Offer) bool { return l.Rule != "" && (f.Region == "" || f.Region == l.Region) })
+	return p.quantile(f, f.covers)
 }
 
 func (p *Played) addedP99(f Figure) float64 {
@@ -267,4 +282,24 @@ func (p *Played) recovery(f Figure) float64 {
 		}
 	}
 	return last.Seconds()
+}
+
+// silence is exact to the time between two marks, and too high by as much, and by the second in
+// which the aggregator looks again. Nothing is measured if it did not begin or did not end.
+func (p *Played) silence(f Figure) float64 {
+	if p.marks[f.From].Silent[f.Region] <= each {
+		return math.NaN() // a replica or the aggregator did not notice
+	}
+	last, ended := f.From, false
+	for _, m := range p.watched {
+		if m.At > f.From && m.At <= p.until(f) {
+			if ended = m.Silent[f.Region] == 0; !ended {
+				last = m.At
+			}
+		}
+	}
+	if !ended {
+		return math.NaN()
+	}
+	return (last - f.From).Seconds()
 }

@@ -27,6 +27,7 @@ type Mark struct {
 	Waits, Degraded float64       // requests, at all PoPs
 	Far             float64       // requests that waited for the aggregator
 	Asks            map[string]float64
+	Silent          map[string]int // the replicas of a region, and the aggregator, for which it is cut off
 }
 
 // watchEvery is how often it is counted what waited and what was degraded.
@@ -40,6 +41,7 @@ func (w *World) Play(s *Script) *Played {
 		r.Link.SetTrip(s.Trips[r.Name])
 	}
 	w.quiet()
+	w.weigh(s.Weights)
 	p.begin = time.Now().Add(100 * time.Millisecond).Truncate(s.Align).Add(s.Align)
 	loads := w.offer(p)
 	p.follow(w)
@@ -100,10 +102,11 @@ func (p *Played) follow(w *World) {
 		steps = append(steps, step{e.At, func() { e.Act.do(w, e.Act) }})
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return int(a.at - b.at) })
+	replicas := p.Script.watchesReplicas()
 	next := func(at time.Duration) {
 		for time.Until(p.begin.Add(at)) > watchEvery {
 			time.Sleep(watchEvery)
-			p.watched = append(p.watched, p.mark(w, false))
+			p.watched = append(p.watched, p.mark(w, replicas))
 		}
 		time.Sleep(time.Until(p.begin.Add(at)))
 	}
@@ -112,7 +115,7 @@ func (p *Played) follow(w *World) {
 		s.do()
 	}
 	next(p.Script.Last())
-	p.watched = append(p.watched, p.mark(w, false))
+	p.watched = append(p.watched, p.mark(w, replicas))
 }
 
 // moments are the times at which figures begin or end, but for the end of all loads.
@@ -128,13 +131,15 @@ func (s *Script) moments() (all []time.Duration) {
 }
 
 // mark reads what the PoPs, the aggregator, and perhaps the replicas have counted of the
-// script's rules. An
-// aggregator that is down has counted nothing.
+// script's rules, and which regions they take for cut off. An aggregator that is down has counted
+// nothing.
 func (p *Played) mark(w *World, replicas bool) Mark {
-	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}}
+	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}, Silent: map[string]int{}}
 	for _, r := range w.Regions {
 		for i := 0; replicas && i < len(r.Replicas); i++ {
-			m.Far += r.Replicas[i].Metrics().Sum("weir_global_waited_total")
+			metrics := r.Replicas[i].Metrics()
+			m.Far += metrics.Sum("weir_global_waited_total")
+			m.Silent[r.Name] += int(metrics["weir_share_in_use"])
 		}
 		for _, pop := range r.PoPs {
 			for name, n := range pop.Stats("wasmcustom.weir") {
@@ -152,7 +157,9 @@ func (p *Played) mark(w *World, replicas bool) Mark {
 		metrics, err := measure.Scrape(w.t.Context(), w.Aggregator.HTTP, "http://"+w.Aggregator.Admin+"/metrics")
 		for _, name := range Names {
 			if err == nil {
-				m.Asks[name] = metrics.Sum("weir_region_wants_total", fmt.Sprintf("region=%q", name))
+				region := fmt.Sprintf("region=%q", name)
+				m.Asks[name] = metrics.Sum("weir_region_wants_total", region)
+				m.Silent[name] += int(metrics.Sum("weir_region_silent", region))
 			}
 		}
 	}

@@ -18,13 +18,14 @@ var Names = []string{"eu", "us", "ap"}
 
 // Script is one script, read.
 type Script struct {
-	Name   string // of its file, without the ending
-	Rules  []Rule
-	Trips  map[string]time.Duration // by region
-	Align  time.Duration            // of its beginning to the clock
-	Loads  []Offer
-	Events []Event // by time
-	Expect []Expectation
+	Name    string // of its file, without the ending
+	Rules   []Rule
+	Weights map[string]int           // of static shares, by region
+	Trips   map[string]time.Duration // by region
+	Align   time.Duration            // of its beginning to the clock
+	Loads   []Offer
+	Events  []Event // by time
+	Expect  []Expectation
 }
 
 // Rule is a rule that a script brings.
@@ -64,7 +65,8 @@ func (s *Script) Last() (last time.Duration) {
 	return last
 }
 
-// Document is the rules file of scripts that are played in one world.
+// Document is the rules file of scripts that are played in one world, with equal weights. To
+// play one with others changes the file, see [World.Play].
 func Document(scripts []*Script) (string, error) {
 	var all []any
 	for _, s := range scripts {
@@ -72,11 +74,7 @@ func Document(scripts []*Script) (string, error) {
 			all = append(all, r.yaml)
 		}
 	}
-	weights := map[string]any{}
-	for _, name := range Names {
-		weights[name] = 1
-	}
-	text, err := yaml.Marshal(map[string]any{"regions": weights, "rules": all})
+	text, err := yaml.Marshal(map[string]any{"regions": equalWeights(), "rules": all})
 	if err != nil {
 		return "", err
 	}
@@ -84,9 +82,32 @@ func Document(scripts []*Script) (string, error) {
 	return string(text), err
 }
 
+func equalWeights() map[string]int {
+	weights := map[string]int{}
+	for _, name := range Names {
+		weights[name] = 1
+	}
+	return weights
+}
+
+// weighted is a rules file with other weights.
+func weighted(document string, weights map[string]int) (string, error) {
+	var fields map[string]any
+	if err := yaml.Unmarshal([]byte(document), &fields); err != nil {
+		return "", err
+	}
+	fields["regions"] = weights
+	text, err := yaml.Marshal(fields)
+	if err != nil {
+		return "", err
+	}
+	_, err = rulefile.Parse("rules with other weights", text)
+	return string(text), err
+}
+
 // Parse reads a script. The error has the file and the line.
 func Parse(file, name, text string) (*Script, error) {
-	s := &Script{Name: name, Trips: map[string]time.Duration{}, Align: time.Second}
+	s := &Script{Name: name, Weights: equalWeights(), Trips: map[string]time.Duration{}, Align: time.Second}
 	for _, r := range Names {
 		s.Trips[r] = 0
 	}
@@ -112,7 +133,9 @@ func (s *Script) line(words []string) error {
 	rest := strings.Join(words[1:], " ")
 	switch words[0] {
 	case "rule":
-		return s.rule(rest)
+		return s.readRule(rest)
+	case "regions":
+		return s.weights(rest)
 	case "trip":
 		return s.trip(words[1:])
 	case "begin":
@@ -127,8 +150,8 @@ func (s *Script) line(words []string) error {
 	return fmt.Errorf("no line begins with %q", words[0])
 }
 
-// rule reads: NAME { FIELDS }
-func (s *Script) rule(text string) error {
+// readRule reads: NAME { FIELDS }
+func (s *Script) readRule(text string) error {
 	name, fields, _ := strings.Cut(text, " ")
 	r := Rule{Name: name, yaml: map[string]any{}}
 	if err := yaml.Unmarshal([]byte(fields), &r.yaml); err != nil {
@@ -147,6 +170,24 @@ func (s *Script) rule(text string) error {
 	r.Spec = set.Limit(0, 0).Spec()
 	s.Rules = append(s.Rules, r)
 	return nil
+}
+
+// weights reads: { REGION: WEIGHT, ... }
+func (s *Script) weights(text string) error {
+	s.Weights = map[string]int{}
+	if err := yaml.Unmarshal([]byte(text), &s.Weights); err != nil {
+		return fmt.Errorf("regions: %w", err)
+	}
+	for name := range s.Weights {
+		if err := isRegion(name); err != nil {
+			return err
+		}
+	}
+	text, err := Document([]*Script{s})
+	if err == nil {
+		_, err = weighted(text, s.Weights)
+	}
+	return err
 }
 
 // trip reads: [REGION] TIME
@@ -247,8 +288,23 @@ func (s *Script) expect(text string) error {
 	return nil
 }
 
+// rule is the one of that name; nil if there is none.
+func (s *Script) rule(name string) *Rule {
+	for i := range s.Rules {
+		if s.Rules[i].Name == name {
+			return &s.Rules[i]
+		}
+	}
+	return nil
+}
+
+// watchesReplicas reports whether a figure of the script needs that they are asked all the time.
+func (s *Script) watchesReplicas() bool {
+	return slices.ContainsFunc(s.Expect, func(e Expectation) bool { return e.Figure.watch })
+}
+
 func (s *Script) isRule(name string) error {
-	if slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Name == name }) {
+	if s.rule(name) != nil {
 		return nil
 	}
 	return fmt.Errorf("%q is no rule of this script", name)

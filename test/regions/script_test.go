@@ -1,10 +1,12 @@
 package regions
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/test/kit/drive"
 )
 
@@ -67,6 +69,11 @@ func TestMistakes(t *testing.T) {
 		"at 5s cut mars":                         "is no region",
 		"at 5s kill redis of two in eu":          "is no rule of this script",
 		"rule two { limit: 5/1y }":               "is not a limit",
+		"regions eu":                             "regions: ",
+		"regions { mars: 1 }":                    "is no region",
+		"regions { eu: 0 }":                      "is out of range",
+		"expect admitted under two: 5/s":         `"two" is no rule of this script`,
+		"expect silence from 5s: 5s":             "write in REGION",
 		"expect weather: 5":                      "is no figure",
 		"expect admitted in eu from: 5/s":        "from is followed by nothing",
 		"expect admitted: 5%":                    "not a number per second",
@@ -82,6 +89,37 @@ func TestMistakes(t *testing.T) {
 	}
 	if _, err := Parse("f", "name", head); err == nil {
 		t.Error("a script that expects nothing is accepted")
+	}
+}
+
+// Scripts are played in one world, and each may have weights of its own: equal ones without.
+func TestWeights(t *testing.T) {
+	s, err := Parse("f", "name", "regions { eu: 3, us: 2, ap: 1 }\n"+head+"expect admitted: 5/s\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(s.Weights, map[string]int{"eu": 3, "us": 2, "ap": 1}) {
+		t.Errorf("weights are %v", s.Weights)
+	}
+	text, err := Document([]*Script{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, weights := range []map[string]int{s.Weights, equalWeights()} {
+		if text, err = weighted(text, weights); err != nil {
+			t.Fatal(err)
+		}
+		set, err := rulefile.Parse("f", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int{}
+		for _, r := range set.Regions() {
+			got[r.Name] = int(r.Weight)
+		}
+		if !maps.Equal(got, weights) {
+			t.Errorf("weights are %v, want %v", got, weights)
+		}
 	}
 }
 
@@ -108,6 +146,56 @@ expect p99: 1s; fails never
 	for i, row := range p.Judge() {
 		if row.Outcome != want[i] {
 			t.Errorf("%+v, want %s", row, want[i])
+		}
+	}
+}
+
+// Where a script has two rules, a figure is of one of them, or of both together.
+func TestFiguresOfARule(t *testing.T) {
+	s, err := Parse("f", "name", head+`rule two { limit: 50/10s, algorithm: fixed_window, scope: global }
+from 0s to 20s eu offers 5/s of two
+expect fullest window under one: 60%
+expect fullest window under two: 80%
+expect admitted under two in eu: 2/s
+expect admitted in eu: 5/s
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Played{Script: s, begin: time.Unix(1_000, 0), results: []*drive.Result{
+		{Seconds: map[int64]drive.Second{1000: {OK: 60}}}, {Seconds: map[int64]drive.Second{1010: {OK: 40}}},
+	}}
+	for _, row := range p.Judge() {
+		if row.Outcome != Holds {
+			t.Errorf("%+v", row)
+		}
+	}
+	if _, err := Parse("f", "name", head+"rule two { limit: 5/10s }\nexpect fullest window: 5%\n"); err == nil || !strings.Contains(err.Error(), "write under RULE") {
+		t.Errorf("a percentage of two rules is %v", err)
+	}
+}
+
+// Silence lasts until neither the aggregator nor a replica takes the region for cut off. It is not
+// measured where one of them did not notice, or where it did not end.
+func TestSilence(t *testing.T) {
+	s, err := Parse("f", "name", head+"expect silence in eu from 10s to 14s: at most 2s; fails above 3s\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		before int   // how many take eu for cut off at 10 s
+		after  []int // and each second from 11 s on
+		want   Outcome
+	}{
+		{3, []int{3, 1, 0, 0}, Holds}, {3, []int{0, 0, 0, 0}, Holds}, {3, []int{3, 0, 2, 0}, Short},
+		{2, []int{0, 0, 0, 0}, Fails}, {0, []int{0, 0, 0, 0}, Fails}, {3, []int{3, 3, 3, 3}, Fails}, {3, []int{0, 0, 0, 1, 0}, Fails},
+	} {
+		p := &Played{Script: s, marks: map[time.Duration]Mark{10 * time.Second: {Silent: map[string]int{"eu": c.before, "us": 3}}}}
+		for i, n := range c.after {
+			p.watched = append(p.watched, Mark{At: time.Duration(11+i) * time.Second, Silent: map[string]int{"eu": n, "us": 3}})
+		}
+		if row := p.Judge()[0]; row.Outcome != c.want {
+			t.Errorf("%d at first and then %v: %+v, want %s", c.before, c.after, row, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package regions
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,7 +23,9 @@ type World struct {
 	Aggregator *region.Region
 	Regions    []*Region
 
-	t proc.T
+	t       proc.T
+	rules   string         // the file that all were started with
+	weights map[string]int // of regions, that are in force
 }
 
 // Region is one region.
@@ -41,10 +44,10 @@ type Region struct {
 const each = 2
 
 // Start starts a world, with logs and configuration in dir, and returns when all PoPs have
-// the rules. It ends with t.
+// the rules. Where scripts are to be played these are of [Document]. It ends with t.
 func Start(t proc.T, dir, rules string) *World {
 	t.Helper()
-	w := &World{t: t}
+	w := &World{t: t, rules: rules, weights: equalWeights()}
 	for _, name := range Names {
 		w.Regions = append(w.Regions, &Region{Name: name})
 	}
@@ -130,6 +133,30 @@ func (w *World) awaitRules() {
 		}
 	}
 	time.Sleep(settle)
+}
+
+// weigh gives the static shares of regions other weights, and waits until all go by them.
+func (w *World) weigh(weights map[string]int) {
+	w.t.Helper()
+	if maps.Equal(weights, w.weights) {
+		return
+	}
+	rules, err := weighted(w.rules, weights)
+	if err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	programs := []*region.Region{w.Aggregator}
+	for _, r := range w.Regions {
+		programs = append(programs, r.Replicas...)
+	}
+	const revision = "weir_rules_revision"
+	for _, p := range programs {
+		before := p.Metrics()[revision]
+		p.SetRules(rules)
+		proc.Eventually(w.t, time.Minute, p.Name+" has the rules with other weights", func() bool { return p.Metrics()[revision] != before })
+	}
+	w.weights = weights
+	time.Sleep(settle) // the PoPs take over the new rules
 }
 
 // Region is the one of that name.
