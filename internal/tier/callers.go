@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -110,8 +112,28 @@ func (c callers) maySpeakFor(cert *x509.Certificate, region string) bool {
 	return false
 }
 
+// refusals logs why callers are refused, at most once in refusalQuiet: one that is not allowed
+// may call often. It is safe for concurrent use.
+type refusals struct {
+	log  *slog.Logger
+	last atomic.Int64 // Unix ns
+}
+
+const refusalQuiet = time.Minute
+
+// note logs an error; nil: nothing was refused.
+func (r *refusals) note(err error, from string) {
+	if err == nil {
+		return
+	}
+	now, last := time.Now().UnixNano(), r.last.Load()
+	if now-last >= int64(refusalQuiet) && r.last.CompareAndSwap(last, now) {
+		r.log.Warn("a caller is refused", "reason", err, "from", from)
+	}
+}
+
 // guard refuses requests of everybody else with 403, and counts them.
-func (c callers) guard(next http.Handler, r *telemetry.Registry) http.Handler {
+func (c callers) guard(next http.Handler, r *telemetry.Registry, log *refusals) http.Handler {
 	if len(c) == 0 {
 		return next
 	}
@@ -121,6 +143,7 @@ func (c callers) guard(next http.Handler, r *telemetry.Registry) http.Handler {
 		if cert := certificate(r.TLS); cert == nil || !c.may(cert) {
 			refused.Inc()
 			err := connect.NewError(connect.CodePermissionDenied, c.refused(cert))
+			log.note(err.Unwrap(), r.RemoteAddr)
 			if writer.IsSupported(r) {
 				_ = writer.Write(w, r, err) // the caller has gone
 			} else {

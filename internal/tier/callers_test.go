@@ -1,9 +1,11 @@
 package tier
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,8 +74,9 @@ func TestCallers(t *testing.T) {
 
 // Whoever is not among the callers reaches nothing behind the guard.
 func TestGuard(t *testing.T) {
-	reached := 0
-	h := callers{"weir://pop/eu"}.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ }), telemetry.NewRegistry("test"))
+	reached, log := 0, new(bytes.Buffer)
+	h := callers{"weir://pop/eu"}.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ }),
+		telemetry.NewRegistry("test"), &refusals{log: slog.New(slog.NewTextHandler(log, nil))})
 	for _, c := range []struct {
 		state  *tls.ConnectionState
 		status int
@@ -91,6 +94,9 @@ func TestGuard(t *testing.T) {
 	}
 	if reached != 3 {
 		t.Errorf("%d requests passed, want 3", reached)
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "no certificate") || !strings.Contains(text, "192.0.2.1") {
+		t.Errorf("six refusals in a minute are logged as\n%s\nwant one line with the reason and the address", text)
 	}
 }
 

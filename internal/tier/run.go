@@ -2,6 +2,7 @@ package tier
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"os"
@@ -81,14 +82,19 @@ func (t *Tier) open(ctx context.Context) (*ports, error) {
 		return nil, errors.Join(err, callers.Close())
 	}
 	quotas, calls := limiter.NewHandler(t.Service, t.Metrics), http.NewServeMux()
+	refused := &refusals{log: t.Log}
 	if t.callers.statesRegion() {
-		quotas.Authorize(t.callers.speaks)
+		quotas.Authorize(func(caller *tls.ConnectionState, region string) error {
+			err := t.callers.speaks(caller, region)
+			refused.note(err, "a replica of a region")
+			return err
+		})
 	}
 	calls.Handle("/", quotas)
 	for _, e := range t.extensions {
 		e.Handle(calls)
 	}
-	health := server.NewHealth(t.ready, t.callers.guard(calls, t.Metrics))
+	health := server.NewHealth(t.ready, t.callers.guard(calls, t.Metrics, refused))
 	questions := admin.Handler(admin.Config{
 		Ready: t.ready, Metrics: t.Metrics.Handler(), Rules: t.Service.Rules, State: t.rulesState, Pprof: t.cfg.Pprof,
 	})

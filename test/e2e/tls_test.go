@@ -95,6 +95,12 @@ func TestTLSBetweenAllTiers(t *testing.T) {
 			}
 		}
 		proc.Eventually(t, time.Minute, "the region counts whom it refuses", func() bool { return refused() > before })
+		refusal := func(line string) bool {
+			return hasAll(line, "a caller is refused", "the caller's certificate is for", "--tls-client-san (weir://pop/eu) does not allow", "127.0.0.1:")
+		}
+		if !slices.ContainsFunc(strings.Split(eu.Log(), "\n"), refusal) {
+			t.Errorf("the region's log does not have whom it refuses, and why:\n%s", eu.Log())
+		}
 		answer, err := askUnit(eu.Addr, "exact", 1, roots, clientOf(t, a, "weir://pop/us"))
 		if err != nil || answer.status != http.StatusForbidden || !hasAll(answer.text, "permission_denied", "weir://pop/us", "weir://pop/eu") {
 			t.Errorf("a call with that certificate: %+v, %v; want 403 with its name and the one that is allowed", answer, err)
