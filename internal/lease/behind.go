@@ -136,12 +136,11 @@ func (a *Account) endsWithWindow(t *Terms, now Millis, lot *Lot) bool {
 
 // close closes the gap at a flip: a lease of the running window lasts until one of the next
 // begins. By its ttl it would end as much earlier as a trip to the granter takes, and the
-// requests of that time would wait. A larger gap is not that of a trip: a clock has stepped.
+// requests of that time would wait.
 func (a *Account) close(t *Terms, now Millis) {
 	for i := range a.Lots {
 		old, young := &a.Lots[i], &a.Lots[1-i]
-		if young.Units > 0 && young.From > now && old.spendable(now) && a.endsWithWindow(t, now, old) &&
-			young.From-old.Expiry <= longestTrip {
+		if old.spendable(now) && a.follows(t, now, old, young) {
 			old.Expiry = max(old.Expiry, young.From)
 		}
 	}
@@ -151,11 +150,15 @@ func (a *Account) close(t *Terms, now Millis) {
 // travels long that may be over.
 func (a *Account) closed(t *Terms, now, ends Millis, g Grant) Millis {
 	for i := range a.Lots {
-		next := &a.Lots[i]
-		if t.Far && g.StartsIn == 0 && next.Units > 0 && next.From > now &&
-			a.endsWithWindow(t, now, &Lot{Expiry: ends}) && next.From-ends <= longestTrip {
+		if next := &a.Lots[i]; t.Far && g.StartsIn == 0 && a.follows(t, now, &Lot{Expiry: ends}, next) {
 			return max(ends, next.From)
 		}
 	}
 	return ends
+}
+
+// follows reports whether next is a lease of the window that begins when the one of lot ends, but for
+// the gap of a trip. A larger gap is not that: a clock has stepped.
+func (a *Account) follows(t *Terms, now Millis, lot, next *Lot) bool {
+	return next.Units > 0 && next.From > now && a.endsWithWindow(t, now, lot) && next.From-lot.Expiry <= longestTrip
 }

@@ -1,10 +1,24 @@
-// Package repeat calls a function again and again until a context ends.
+// Package repeat calls a function again and again until a context ends, and keeps what comes again
+// and again from being done each time.
 package repeat
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
+
+// Seldom keeps something, such as a line of a log, from being done too often. The zero value has
+// done nothing yet. It is safe for concurrent use.
+type Seldom struct {
+	last atomic.Int64 // Unix ns; 0: never
+}
+
+// Now reports whether it is to be done now: true at most once in every interval.
+func (s *Seldom) Now(interval time.Duration) bool {
+	now, last := time.Now().UnixNano(), s.last.Load()
+	return now-last >= int64(interval) && s.last.CompareAndSwap(last, now)
+}
 
 // Every calls do once in every interval, until ctx ends. The first call comes after an
 // interval. A call that takes longer than an interval delays the next one.

@@ -44,3 +44,20 @@ func TestUntil(t *testing.T) {
 		})
 	}
 }
+
+// TestSeldom: once at the beginning, and once after each interval, however often it is asked.
+func TestSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s repeat.Seldom
+		n := 0
+		for range 250 {
+			if s.Now(time.Minute) {
+				n++
+			}
+			time.Sleep(time.Second)
+		}
+		if n != 5 {
+			t.Errorf("%d times in 250 s", n)
+		}
+	})
+}

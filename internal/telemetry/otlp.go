@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"sync/atomic"
 	"time"
 
 	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
@@ -16,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/weirlimit/weir/internal/repeat"
 )
 
 // OTLP sends spans, and the metrics of a registry, to a collector, by OTLP over gRPC. The
@@ -101,16 +102,15 @@ func (o *OTLP) Close() {
 
 // failures logs what could not be sent, at most once in logFailureEvery.
 type failures struct {
-	log  *slog.Logger
-	last atomic.Int64 // Unix ns
+	log    *slog.Logger
+	logged repeat.Seldom
 }
 
 const logFailureEvery = time.Minute
 
 // Handle logs an error.
 func (f *failures) Handle(err error) {
-	now, last := time.Now().UnixNano(), f.last.Load()
-	if now-last >= int64(logFailureEvery) && f.last.CompareAndSwap(last, now) {
+	if f.logged.Now(logFailureEvery) {
 		f.log.Warn("telemetry could not be sent: spans and metrics are lost until the collector answers", "error", err)
 	}
 }

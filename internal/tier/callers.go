@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/weirlimit/weir/internal/certs"
+	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -115,19 +115,15 @@ func (c callers) maySpeakFor(cert *x509.Certificate, region string) bool {
 // refusals logs why callers are refused, at most once in refusalQuiet: one that is not allowed
 // may call often. It is safe for concurrent use.
 type refusals struct {
-	log  *slog.Logger
-	last atomic.Int64 // Unix ns
+	log    *slog.Logger
+	logged repeat.Seldom
 }
 
 const refusalQuiet = time.Minute
 
 // note logs an error; nil: nothing was refused.
 func (r *refusals) note(err error, from string) {
-	if err == nil {
-		return
-	}
-	now, last := time.Now().UnixNano(), r.last.Load()
-	if now-last >= int64(refusalQuiet) && r.last.CompareAndSwap(last, now) {
+	if err != nil && r.logged.Now(refusalQuiet) {
 		r.log.Warn("a caller is refused", "reason", err, "from", from)
 	}
 }

@@ -22,16 +22,15 @@ const divided = "the same PoPs are answered by another region, which has its own
 // watchDivision refuses readiness while reports of PoPs show that another store answers
 // them in turns with this one. It runs until ctx ends.
 func watchDivision(ctx context.Context, reported func() bool, ready *admin.Readiness, log *slog.Logger) error {
-	var quiet time.Time
+	var logged repeat.Seldom
 	repeat.Every(ctx, divisionCheck, func() {
 		if !reported() {
 			ready.Allow(divided)
 			return
 		}
 		ready.Refuse(divided)
-		if now := time.Now(); now.After(quiet) {
+		if logged.Now(divisionQuiet) {
 			log.Error("not ready", "reason", divided)
-			quiet = now.Add(divisionQuiet)
 		}
 	})
 	return nil

@@ -17,6 +17,24 @@ import (
 	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
+// inFarFront runs a test in virtual time on a front of a store that is a trip away, for calls that wait so long.
+func inFarFront(t *testing.T, trip, timeout time.Duration, run func(*testing.T, *front.Store)) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := &far{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})}
+		behind.after.Store(int64(trip))
+		f := front.New(front.Config{Store: behind, MaxKeys: 1000, MaxBytes: 1 << 30, Timeout: timeout, Answers: timeout / 2})
+		go func() { _ = f.Run(t.Context()) }()
+		run(t, f)
+	})
+}
+
+// askFor is the answer to a request of so many units of one key.
+func askFor(ctx context.Context, f *front.Store, p *limiter.Policy, n int64) lease.Grant {
+	grants := []lease.Grant{{}}
+	f.Acquire(ctx, []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: n, Waiting: n, Want: n}}}, grants)
+	return grants[0]
+}
+
 // A request that finds too little just before its window ends waits for the next one, of which there is
 // a lease: the store is 100 ms away, and its answer would come later.
 func TestWaitsForTheNextWindow(t *testing.T) {
@@ -25,11 +43,7 @@ func TestWaitsForTheNextWindow(t *testing.T) {
 		behind.after.Store(int64(100 * time.Millisecond))
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}, lease.Leased)
 		p.Terms = p.Terms.Afar()
-		need := func(n int64) lease.Grant {
-			grants := []lease.Grant{{}}
-			f.Acquire(t.Context(), []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: n, Waiting: n, Want: n}}}, grants)
-			return grants[0]
-		}
+		need := func(n int64) lease.Grant { return askFor(t.Context(), f, p, n) }
 		flip := time.Now().Truncate(10 * time.Second).Add(10 * time.Second)
 		time.Sleep(time.Until(flip.Add(-time.Second)))
 		for time.Until(flip) > 60*time.Millisecond {
@@ -50,19 +64,11 @@ func TestWaitsForTheNextWindow(t *testing.T) {
 func TestWaitsForNoWindowThatIsTooSmall(t *testing.T) {
 	t.Parallel()
 	for _, before := range []time.Duration{115 * time.Millisecond, 90 * time.Millisecond, 50 * time.Millisecond, 10 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			const trip = 120 * time.Millisecond
-			behind := &far{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})}
-			behind.after.Store(int64(trip))
-			f := front.New(front.Config{Store: behind, MaxKeys: 1000, MaxBytes: 1 << 30, Timeout: time.Second, Answers: 250 * time.Millisecond})
-			go func() { _ = f.Run(t.Context()) }()
+		const trip = 120 * time.Millisecond
+		inFarFront(t, trip, 500*time.Millisecond, func(t *testing.T, f *front.Store) {
 			p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}, lease.Leased)
 			p.Terms = p.Terms.Afar()
-			need := func(n int64) lease.Grant {
-				grants := []lease.Grant{{}}
-				f.Acquire(t.Context(), []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: n, Waiting: n, Want: n}}}, grants)
-				return grants[0]
-			}
+			need := func(n int64) lease.Grant { return askFor(t.Context(), f, p, n) }
 			flip := time.Now().Truncate(10 * time.Second).Add(10 * time.Second)
 			time.Sleep(time.Until(flip.Add(-5 * time.Second)))
 			for time.Until(flip) > before+20*time.Millisecond {
@@ -93,13 +99,9 @@ func TestQueuedAsksAreDecidedAtADistance(t *testing.T) {
 		"window": {Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const lasts, timeout = 20 * time.Second, 500 * time.Millisecond
+			const lasts, timeout = 20 * time.Second, 500 * time.Millisecond
+			inFarFront(t, 150*time.Millisecond, timeout, func(t *testing.T, f *front.Store) {
 				rnd := rand.New(rand.NewPCG(1, 2))
-				behind := &far{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})}
-				behind.after.Store(int64(150 * time.Millisecond))
-				f := front.New(front.Config{Store: behind, MaxKeys: 1000, MaxBytes: 1 << 30, Timeout: timeout, Answers: timeout / 2})
-				go func() { _ = f.Run(t.Context()) }()
 				p := policyOf(t, spec, lease.Leased)
 				p.Terms = p.Terms.Afar()
 				var callers sync.WaitGroup
@@ -109,18 +111,17 @@ func TestQueuedAsksAreDecidedAtADistance(t *testing.T) {
 					callers.Go(func() {
 						ctx, cancel := context.WithTimeout(t.Context(), timeout)
 						defer cancel()
-						grants := []lease.Grant{{}}
 						sent := time.Now()
-						f.Acquire(ctx, []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, grants)
+						g := askFor(ctx, f, p, 1)
 						switch took := time.Since(sent); {
 						case took > timeout:
 							t.Errorf("an answer took %v", took)
-						case grants[0].Status == lease.OK:
+						case g.Status == lease.OK:
 							admitted.Add(1)
-						case grants[0].Status == lease.Denied:
+						case g.Status == lease.Denied:
 							refused.Add(1)
 						default:
-							t.Errorf("%+v", grants[0])
+							t.Errorf("%+v", g)
 						}
 					})
 				}
