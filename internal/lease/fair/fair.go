@@ -63,11 +63,13 @@ type Shares struct {
 // region is what is kept of one region.
 type region struct {
 	id     uint64
-	demand float64 // units demanded; they fade, see [Shares.advance]
-	part   float64 // of a token bucket: units per microsecond that it may have
-	credit float64 // of a token bucket: units that came in for it, and that it has not taken
-	used   float64 // units of the running fixed window that it has
-	ahead  float64 // and of the next one
+	demand float64      // units demanded; they fade, see [Shares.advance]
+	part   float64      // of a token bucket: units per microsecond that it may have
+	credit float64      // of a token bucket: units that came in for it, and that it has not taken
+	used   float64      // units of the running fixed window that it has
+	ahead  float64      // and of the next one
+	asked  limit.Micros // when it asked last; 0: never
+	gap    limit.Micros // about the longest time between two of its last asks, at most longestGap; 0: not known yet
 }
 
 // Ask notes what the region's want w reports, returns how many units to withhold from it,
@@ -80,6 +82,9 @@ func (s *Shares) Ask(l *limit.Limit, t *lease.Terms, equal bool, now limit.Micro
 	s.advance(l, t, now)
 	r := s.region(id)
 	if r != nil {
+		if equal {
+			r.asks(now)
+		}
 		r.demands(t, float64(w.Denied+w.Overdrawn)-faded*float64(w.Unused))
 		s.giveBack(l, t, r, w)
 	}
@@ -157,7 +162,7 @@ func (s *Shares) advance(l *limit.Limit, t *lease.Terms, now limit.Micros) {
 	for i := range s.regions {
 		r := &s.regions[i]
 		r.demand *= kept
-		r.credit = min(r.credit+r.part*passed, r.part*horizon(l))
+		r.comesIn(l, r.part*passed)
 	}
 	s.at = now
 	if t.Window == 0 || s.ends-t.Window <= now && now < s.ends {
@@ -195,7 +200,7 @@ func (s *Shares) begin(window uint32, ends limit.Micros) {
 func (s *Shares) giveBack(l *limit.Limit, t *lease.Terms, r *region, w *lease.Want) {
 	units := float64(w.Unused)
 	if t.Refills {
-		r.credit = min(r.credit+units, max(r.credit, r.part*horizon(l)))
+		r.credit = min(r.credit+units, max(r.credit, r.room(l, longestGap)))
 		return
 	}
 	switch w.Lease {
@@ -209,62 +214,4 @@ func (s *Shares) giveBack(l *limit.Limit, t *lease.Terms, r *region, w *lease.Wa
 // isAhead reports whether a want is for the next window.
 func (s *Shares) isAhead(t *lease.Terms, now limit.Micros, w *lease.Want) bool {
 	return w.Next && w.Need == 0 && s.ends-now <= limit.Micros(t.Lead+t.Interval)*limit.Millisecond
-}
-
-// divideRate divides what comes into a token bucket: the parts of all regions are no more
-// than that, so that the bucket always holds what came in for them.
-func (s *Shares) divideRate(l *limit.Limit, equal bool, span limit.Micros) {
-	rate, sum := rateOf(l), 0.0
-	claim := func(r *region) (has, claim float64) { return 0, headroom * r.demand / float64(span) }
-	for i := range s.regions {
-		_, c := claim(&s.regions[i])
-		sum += c
-	}
-	level, scale := math.Inf(1), 1.0
-	if equal {
-		level = fill(rate, s.regions, claim)
-	} else if sum > rate {
-		scale = rate / sum
-	}
-	for i := range s.regions {
-		_, c := claim(&s.regions[i])
-		s.regions[i].part = min(c*scale, level)
-	}
-}
-
-// credits is what the other regions have not taken of a token bucket.
-func (s *Shares) credits(id uint64) int64 {
-	sum := 0.0
-	for i := range s.regions {
-		if r := &s.regions[i]; r.id != id {
-			sum += r.credit
-		}
-	}
-	return int64(sum)
-}
-
-// rateOf is how much comes into a limit, in units per microsecond.
-func rateOf(l *limit.Limit) float64 {
-	s := l.Spec()
-	return float64(s.Count) / float64(s.Period)
-}
-
-// spanOf is over how long a demand is averaged.
-func spanOf(l *limit.Limit, t *lease.Terms) limit.Micros {
-	rate := rateOf(l)
-	if rate == 0 {
-		return shortest
-	}
-	return limit.Micros(min(max(float64(t.Capacity)/rate/10, float64(shortest)), float64(limit.MaxPeriod)))
-}
-
-// horizon is how long a region that does not ask keeps what comes in for it: a third of a second,
-// or until some units have come in, but never more than the bucket holds.
-func horizon(l *limit.Limit) float64 {
-	const some = 8
-	s, rate := l.Spec(), rateOf(l)
-	if rate == 0 {
-		return 0
-	}
-	return min(max(float64(limit.Second/3), some/rate), float64(s.Burst)/rate)
 }

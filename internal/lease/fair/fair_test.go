@@ -179,6 +179,36 @@ func TestTokensComeBack(t *testing.T) {
 	}
 }
 
+// What comes into a bucket for a region that does not take it is kept for a gap and a half between its
+// asks, at most for a third of a second: a region nearby leaves less in the bucket than one far away.
+func TestKeptBetweenAsks(t *testing.T) {
+	l, err := limit.New(bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	for gap, want := range map[limit.Micros]limit.Micros{50: 75, 100: 150, 200: 300, 300: 333} {
+		var s fair.Shares
+		now := limit.Micros(limit.Second)
+		ask := func(id uint64, units int64) int64 {
+			w := lease.Want{Want: units}
+			withheld := s.Ask(l, &terms, true, now, id, &w)
+			s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: units})
+			return withheld
+		}
+		for now < 20*limit.Second { // both take what is theirs: 300 and 100 a second
+			ask(0, int64(300*gap/1000))
+			ask(1, int64(100*gap/1000))
+			now += gap * limit.Millisecond
+		}
+		now += limit.Second // and one does not ask for a while
+		// Its part is a quarter more than it takes, and a little less after the second.
+		if got, most := ask(0, 1), int64(125*want/1000); got < most/2 || got > most {
+			t.Errorf("asks every %d ms: %d units are kept, want those of at most %d ms: %d", gap, got, want, most)
+		}
+	}
+}
+
 // A region that is alone never has to leave anything to others.
 func TestAloneRegion(t *testing.T) {
 	l, err := limit.New(bucket)

@@ -1,0 +1,88 @@
+package fair
+
+import (
+	"math"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// longestGap is for how long at most a token bucket keeps for a region what came in for it.
+const longestGap = limit.Second / 3
+
+// asks notes when the region asks. The longest gap is forgotten slowly. By demand, where each region takes
+// all that is meant for it, this would only move units from those that ask often to the others.
+func (r *region) asks(now limit.Micros) {
+	if r.asked > 0 {
+		r.gap = min(max(now-r.asked, r.gap-r.gap/4), longestGap)
+	}
+	r.asked = now
+}
+
+// divideRate divides what comes into a token bucket: the parts of all regions are no more
+// than that, so that the bucket always holds what came in for them.
+func (s *Shares) divideRate(l *limit.Limit, equal bool, span limit.Micros) {
+	rate, sum := rateOf(l), 0.0
+	claim := func(r *region) (has, claim float64) { return 0, headroom * r.demand / float64(span) }
+	for i := range s.regions {
+		_, c := claim(&s.regions[i])
+		sum += c
+	}
+	level, scale := math.Inf(1), 1.0
+	if equal {
+		level = fill(rate, s.regions, claim)
+	} else if sum > rate {
+		scale = rate / sum
+	}
+	for i := range s.regions {
+		_, c := claim(&s.regions[i])
+		s.regions[i].part = min(c*scale, level)
+	}
+}
+
+// credits is what the other regions have not taken of a token bucket.
+func (s *Shares) credits(id uint64) int64 {
+	sum := 0.0
+	for i := range s.regions {
+		if r := &s.regions[i]; r.id != id {
+			sum += r.credit
+		}
+	}
+	return int64(sum)
+}
+
+// rateOf is how much comes into a limit, in units per microsecond.
+func rateOf(l *limit.Limit) float64 {
+	s := l.Spec()
+	return float64(s.Count) / float64(s.Period)
+}
+
+// spanOf is over how long a demand is averaged.
+func spanOf(l *limit.Limit, t *lease.Terms) limit.Micros {
+	rate := rateOf(l)
+	if rate == 0 {
+		return shortest
+	}
+	return limit.Micros(min(max(float64(t.Capacity)/rate/10, float64(shortest)), float64(limit.MaxPeriod)))
+}
+
+// comesIn keeps units that come into a token bucket for the region: for its longest gap between asks and a
+// half, so that a region nearby leaves less in the bucket than one far away. What it gave back stays.
+func (r *region) comesIn(l *limit.Limit, units float64) {
+	gap := limit.Micros(longestGap)
+	if r.gap > 0 {
+		gap = min(gap, 3*r.gap/2)
+	}
+	r.credit = min(max(r.credit, min(r.credit+units, r.room(l, gap))), r.room(l, longestGap))
+}
+
+// room is how much of a token bucket is kept for a region that asks each gap: what comes in for it
+// meanwhile, or while some units come in for all, but no more than in the time that fills the bucket.
+func (r *region) room(l *limit.Limit, gap limit.Micros) float64 {
+	const some = 8
+	s, rate := l.Spec(), rateOf(l)
+	if rate == 0 {
+		return 0
+	}
+	return r.part * min(max(float64(gap), some/rate), float64(s.Burst)/rate)
+}
