@@ -7,12 +7,12 @@ import (
 
 // Action is something that is done to a world.
 type Action struct {
-	Text         string
-	rule, region string
-	do           func(*World, Action)
+	Text                string
+	rule, region, limit string
+	do                  func(*World, Action)
 }
 
-// actions are by what scripts have, where REGION and RULE are any.
+// actions are by what scripts have, where REGION, RULE and LIMIT are any.
 var actions = map[string]func(*World, Action){
 	"kill the aggregator":  func(w *World, _ Action) { w.Aggregator.Kill() },
 	"start the aggregator": func(w *World, _ Action) { w.Aggregator.Begin() },
@@ -24,6 +24,8 @@ var actions = map[string]func(*World, Action){
 
 	"kill redis of RULE in REGION": func(w *World, a Action) { w.killRedis(w.Region(a.region), a.rule) },
 	"start redis in REGION":        func(w *World, a Action) { w.Region(a.region).startRedis() },
+
+	"apply limit LIMIT to RULE": func(w *World, a Action) { w.limit(a.rule, a.limit) },
 
 	"kill the leader of consul in REGION": func(w *World, a Action) { w.Region(a.region).Consul.Leader().Kill() },
 	"start consul in REGION":              func(w *World, a Action) { w.Region(a.region).startConsul() },
@@ -44,7 +46,7 @@ func readAction(words []string) (Action, error) {
 	return Action{}, fmt.Errorf("nothing does %q", strings.Join(words, " "))
 }
 
-// fits reports whether the words are of a form, and takes the region and the rule.
+// fits reports whether the words are of a form, and takes what is any in it.
 func (a *Action) fits(form, words []string) bool {
 	if len(form) != len(words) {
 		return false
@@ -55,6 +57,8 @@ func (a *Action) fits(form, words []string) bool {
 			a.region = words[i]
 		case w == "RULE":
 			a.rule = words[i]
+		case w == "LIMIT":
+			a.limit = words[i]
 		case w != words[i]:
 			return false
 		}

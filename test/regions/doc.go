@@ -1,6 +1,7 @@
 // Package regions is three regions on one machine, as real processes: each has a Redis
 // Cluster of three masters, a Consul, two replicas of weir-regional and two Envoys with the
-// filter. They share one weir-global, which is some time away from each.
+// filter. They share one weir-global, which is some time away from each, and the rules, which
+// the primary datacenter of Consul has.
 //
 // Scripts state what happens to this [World] and what is expected of it. A script is lines
 // of text; # begins a comment.
@@ -24,6 +25,7 @@
 //	heal REGION
 //	kill redis of RULE in REGION          the master that has the counter of a rule
 //	start redis in REGION                 all masters that were killed, empty
+//	apply limit LIMIT to RULE             with weir apply; another script begins with the first again
 //	kill the leader of consul in REGION
 //	start consul in REGION                what was killed of it
 //

@@ -53,6 +53,9 @@ var Figures = map[string]Figure{
 	// From the given time, at which both sides take a region for cut off, until neither does: the
 	// aggregator, which withholds the region's static share, and the replicas, which take it.
 	"silence": {Unit: Duration, watch: true, of: (*Played).silence},
+	// From the last action at the given time, which lets a rule admit all that it refused, until the
+	// last request that is not admitted.
+	"change": {Unit: Duration, of: (*Played).change},
 }
 
 // readFigure reads: NAME [under RULE] [in REGION] [from TIME] [to TIME]
@@ -282,6 +285,23 @@ func (p *Played) recovery(f Figure) float64 {
 		}
 	}
 	return last.Seconds()
+}
+
+// change is too low by what passes until a worker's next request. Nothing is measured where a load
+// was admitted before.
+func (p *Played) change(f Figure) float64 {
+	begin, took := p.acted[f.From], time.Duration(0)
+	for i, l := range p.Script.Loads {
+		if !f.covers(l) {
+			continue
+		}
+		late := p.results[i].Refused.Sub(begin)
+		if late <= 0 {
+			return math.NaN()
+		}
+		took = max(took, late)
+	}
+	return took.Seconds()
 }
 
 // silence is exact to the time between two marks, and too high by as much, and by the second in

@@ -18,7 +18,8 @@ type Played struct {
 	begin   time.Time
 	results []*drive.Result // of each load
 	marks   map[time.Duration]Mark
-	watched []Mark // in turn
+	acted   map[time.Duration]time.Time // when what is to be done at a time was begun
+	watched []Mark                      // in turn
 }
 
 // Mark is what was counted up to a time.
@@ -36,12 +37,12 @@ const watchEvery = 500 * time.Millisecond
 // Play plays a script, and leaves the world whole.
 func (w *World) Play(s *Script) *Played {
 	w.t.Helper()
-	p := &Played{Script: s, results: make([]*drive.Result, len(s.Loads)), marks: map[time.Duration]Mark{}}
+	p := &Played{Script: s, results: make([]*drive.Result, len(s.Loads)), marks: map[time.Duration]Mark{}, acted: map[time.Duration]time.Time{}}
 	for _, r := range w.Regions {
 		r.Link.SetTrip(s.Trips[r.Name])
 	}
 	w.quiet()
-	w.weigh(s.Weights)
+	w.begin(s)
 	p.begin = time.Now().Add(100 * time.Millisecond).Truncate(s.Align).Add(s.Align)
 	loads := w.offer(p)
 	p.follow(w)
@@ -99,7 +100,10 @@ func (p *Played) follow(w *World) {
 		steps = append(steps, step{at, func() { p.marks[at] = p.mark(w, true) }})
 	}
 	for _, e := range p.Script.Events {
-		steps = append(steps, step{e.At, func() { e.Act.do(w, e.Act) }})
+		steps = append(steps, step{e.At, func() {
+			p.acted[e.At] = time.Now()
+			e.Act.do(w, e.Act)
+		}})
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return int(a.at - b.at) })
 	replicas := p.Script.watchesReplicas()

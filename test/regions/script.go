@@ -65,46 +65,6 @@ func (s *Script) Last() (last time.Duration) {
 	return last
 }
 
-// Document is the rules file of scripts that are played in one world, with equal weights. To
-// play one with others changes the file, see [World.Play].
-func Document(scripts []*Script) (string, error) {
-	var all []any
-	for _, s := range scripts {
-		for _, r := range s.Rules {
-			all = append(all, r.yaml)
-		}
-	}
-	text, err := yaml.Marshal(map[string]any{"regions": equalWeights(), "rules": all})
-	if err != nil {
-		return "", err
-	}
-	_, err = rulefile.Parse("rules of the scripts", text)
-	return string(text), err
-}
-
-func equalWeights() map[string]int {
-	weights := map[string]int{}
-	for _, name := range Names {
-		weights[name] = 1
-	}
-	return weights
-}
-
-// weighted is a rules file with other weights.
-func weighted(document string, weights map[string]int) (string, error) {
-	var fields map[string]any
-	if err := yaml.Unmarshal([]byte(document), &fields); err != nil {
-		return "", err
-	}
-	fields["regions"] = weights
-	text, err := yaml.Marshal(fields)
-	if err != nil {
-		return "", err
-	}
-	_, err = rulefile.Parse("rules with other weights", text)
-	return string(text), err
-}
-
 // Parse reads a script. The error has the file and the line.
 func Parse(file, name, text string) (*Script, error) {
 	s := &Script{Name: name, Weights: equalWeights(), Trips: map[string]time.Duration{}, Align: time.Second}
@@ -258,7 +218,19 @@ func (s *Script) event(words []string) error {
 	if err == nil && act.rule != "" {
 		err = s.isRule(act.rule)
 	}
+	if err == nil && act.limit != "" {
+		err = s.canHave(act.rule, act.limit)
+	}
 	s.Events = append(s.Events, Event{at, act})
+	return err
+}
+
+// canHave reports what is wrong with another limit of a rule.
+func (s *Script) canHave(rule, limit string) error {
+	text, err := Document([]*Script{s})
+	if err == nil {
+		_, err = limited(text, rule, limit)
+	}
 	return err
 }
 

@@ -67,6 +67,8 @@ func TestMistakes(t *testing.T) {
 		"from 1s to 2s mars offers 1/s of one":   "is no region",
 		"at 5s paint eu":                         `nothing does "paint eu"`,
 		"at 5s cut mars":                         "is no region",
+		"at 5s apply limit 5/1m to two":          "is no rule of this script",
+		"at 5s apply limit 5/1y to one":          "is not a limit",
 		"at 5s kill redis of two in eu":          "is no rule of this script",
 		"rule two { limit: 5/1y }":               "is not a limit",
 		"regions eu":                             "regions: ",
@@ -172,6 +174,52 @@ expect admitted in eu: 5/s
 	}
 	if _, err := Parse("f", "name", head+"rule two { limit: 5/10s }\nexpect fullest window: 5%\n"); err == nil || !strings.Contains(err.Error(), "write under RULE") {
 		t.Errorf("a percentage of two rules is %v", err)
+	}
+}
+
+// A change is known as late as the last request that is refused. It is not measured where
+// a load had not been refused before, or was refused to its end.
+func TestChange(t *testing.T) {
+	s, err := Parse("f", "name", head+`at 5s apply limit 50/10s to one
+from 0s to 20s us offers 5/s of one
+expect change from 5s: at most 1s; fails above 4s
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := s.Events[0].Act; a.rule != "one" || a.limit != "50/10s" {
+		t.Errorf("the action is %+v", a)
+	}
+	begin := time.Unix(1_000, 0)
+	acted := begin.Add(5100 * time.Millisecond)
+	for _, c := range []struct {
+		eu, us time.Duration
+		want   Outcome
+	}{{time.Second, 300 * time.Millisecond, Holds}, {time.Second, 1100 * time.Millisecond, Short}, {-time.Second, time.Second, Fails}, {time.Second, 14 * time.Second, Fails}} {
+		results := []*drive.Result{{Refused: acted.Add(c.eu)}, {Refused: acted.Add(c.us)}}
+		p := &Played{Script: s, begin: begin, acted: map[time.Duration]time.Time{5 * time.Second: acted}, results: results}
+		if row := p.Judge()[0]; row.Outcome != c.want {
+			t.Errorf("eu %v and us %v after it: %+v, want %s", c.eu, c.us, row, c.want)
+		}
+	}
+}
+
+// Another limit of a rule changes nothing else of the rules.
+func TestLimited(t *testing.T) {
+	s, err := Parse("f", "name", head+"rule two { limit: 7/1m }\nexpect admitted: 5/s\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := Document([]*Script{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := limited(before, "one", "50/10s")
+	if err != nil || after == before || strings.Replace(after, "50/10s", "100/10s", 1) != before {
+		t.Errorf("%v:\n%s\nwas\n%s", err, after, before)
+	}
+	if equal, err := weighted(before, equalWeights()); err != nil || equal != before {
+		t.Errorf("%v: with equal weights the rules are\n%s\nand were\n%s", err, equal, before)
 	}
 }
 

@@ -2,7 +2,6 @@ package regions
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,9 +22,10 @@ type World struct {
 	Aggregator *region.Region
 	Regions    []*Region
 
-	t       proc.T
-	rules   string         // the file that all were started with
-	weights map[string]int // of regions, that are in force
+	t     proc.T
+	dir   string // of logs and configuration
+	rules string // those in force
+	begun string // those that all were started with
 }
 
 // Region is one region.
@@ -44,33 +44,36 @@ type Region struct {
 const each = 2
 
 // Start starts a world, with logs and configuration in dir, and returns when all PoPs have
-// the rules. Where scripts are to be played these are of [Document]. It ends with t.
+// the rules, which it puts into Consul. Where scripts are to be played these are of [Document].
+// It ends with t.
 func Start(t proc.T, dir, rules string) *World {
 	t.Helper()
-	w := &World{t: t, rules: rules, weights: equalWeights()}
+	w := &World{t: t, dir: dir, begun: rules}
 	for _, name := range Names {
 		w.Regions = append(w.Regions, &Region{Name: name})
 	}
-	w.startConsul(dir)
+	w.startConsul()
+	revision := w.apply(rules, "begin")
 	w.Aggregator = region.New(t, region.Config{
-		Dir: dir, Name: "global", Rules: rules, Program: "weir-global",
-		Flags: []string{"--state", filepath.Join(dir, "global.state"), "--consul", w.Regions[0].Consul.Servers[0].Addr},
+		Dir: dir, Name: "global", Program: "weir-global",
+		Flags: append(w.inConsul("global", w.Regions[0]), "--state", filepath.Join(dir, "global.state")),
 	})
 	w.Aggregator.Begin()
 	for _, r := range w.Regions {
 		r.Link = stack.NewLink(t, w.Aggregator.Addr)
 		r.Redis = redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(nodeTimeout))
 		for i := range each {
+			name := fmt.Sprintf("%s-%d", r.Name, i+1)
 			r.Replicas = append(r.Replicas, region.New(t, region.Config{
-				Dir: dir, Name: fmt.Sprintf("%s-%d", r.Name, i+1), Rules: rules,
-				Flags: []string{"--region", r.Name, "--global", r.Link.Addr, "--consul", r.Consul.Servers[0].Addr,
-					"--redis", strings.Join(r.Redis.Addrs(), ","), "--replicas", fmt.Sprint(each)},
+				Dir: dir, Name: name,
+				Flags: append(w.inConsul(name, r), "--region", r.Name, "--global", r.Link.Addr,
+					"--redis", strings.Join(r.Redis.Addrs(), ","), "--replicas", fmt.Sprint(each)),
 			}))
 			r.Replicas[i].Begin()
 		}
 	}
-	w.startPoPs(dir)
-	w.awaitRules()
+	w.startPoPs()
+	w.awaitRules(revision)
 	return w
 }
 
@@ -79,10 +82,10 @@ const nodeTimeout = 5 * time.Second
 
 // startConsul starts a datacenter for each region. The first is the primary, of three
 // servers; the others have joined it over WAN.
-func (w *World) startConsul(dir string) {
+func (w *World) startConsul() {
 	w.t.Helper()
 	for i, r := range w.Regions {
-		cfg := consul.Config{Dir: dir, Name: r.Name, Servers: 3}
+		cfg := consul.Config{Dir: w.dir, Name: r.Name, Servers: 3}
 		if i > 0 {
 			cfg.Primary, cfg.Servers = w.Regions[0].Consul, 1
 		}
@@ -90,8 +93,15 @@ func (w *World) startConsul(dir string) {
 	}
 }
 
+// inConsul are the flags of a program of a region: its agent, and the rules of the primary
+// datacenter, with a copy of its own.
+func (w *World) inConsul(name string, r *Region) []string {
+	return []string{"--consul", r.Consul.Servers[0].Addr, "--consul-primary", w.Regions[0].Name,
+		"--rules", "consul:", "--rules-copy", filepath.Join(w.dir, name+".copy")}
+}
+
 // startPoPs starts all of them at once: each compiles the filter.
-func (w *World) startPoPs(dir string) {
+func (w *World) startPoPs() {
 	w.t.Helper()
 	for _, r := range w.Regions {
 		var replicas []string
@@ -100,7 +110,7 @@ func (w *World) startPoPs(dir string) {
 		}
 		for i := range each {
 			name := fmt.Sprintf("%s-pop-%d", r.Name, i+1)
-			p := envoy.New(w.t, envoy.Config{Dir: dir, Name: name, Listener: "pop", Workers: 2})
+			p := envoy.New(w.t, envoy.Config{Dir: w.dir, Name: name, Listener: "pop", Workers: 2})
 			b, demo := p.Bootstrap, proc.FreeAddr(w.t)
 			b.SetNode(name)
 			b.SetListener("demo_upstream", demo)
@@ -120,43 +130,6 @@ func (w *World) startPoPs(dir string) {
 			p.AwaitReady()
 		}
 	}
-}
-
-// awaitRules waits until each PoP has fetched the rules. One worker fetches them; the
-// others take them over at their next tick, every 100 ms, which nothing shows.
-func (w *World) awaitRules() {
-	w.t.Helper()
-	for _, r := range w.Regions {
-		for _, p := range r.PoPs {
-			const answered = "wasmcustom.weir.calls.reason.answered"
-			proc.Eventually(w.t, time.Minute, p.Name+" has fetched the rules", func() bool { return p.Stats(answered)[answered] > 0 })
-		}
-	}
-	time.Sleep(settle)
-}
-
-// weigh gives the static shares of regions other weights, and waits until all go by them.
-func (w *World) weigh(weights map[string]int) {
-	w.t.Helper()
-	if maps.Equal(weights, w.weights) {
-		return
-	}
-	rules, err := weighted(w.rules, weights)
-	if err != nil {
-		w.t.Fatalf("%v", err)
-	}
-	programs := []*region.Region{w.Aggregator}
-	for _, r := range w.Regions {
-		programs = append(programs, r.Replicas...)
-	}
-	const revision = "weir_rules_revision"
-	for _, p := range programs {
-		before := p.Metrics()[revision]
-		p.SetRules(rules)
-		proc.Eventually(w.t, time.Minute, p.Name+" has the rules with other weights", func() bool { return p.Metrics()[revision] != before })
-	}
-	w.weights = weights
-	time.Sleep(settle) // the PoPs take over the new rules
 }
 
 // Region is the one of that name.

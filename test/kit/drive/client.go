@@ -35,7 +35,8 @@ type manners struct {
 	late     time.Duration // how long after its end a load still sends what was due before it
 	grace    time.Duration // how long after its end it waits for replies
 	failures int64         // more failed requests end it with an error
-	seconds  bool          // fill Result.Seconds
+	seconds  bool          // fill Result.Seconds and Refused
+	slow     time.Duration // from when on Result.Slow counts an answer; 0: never
 }
 
 // A benchmark with many failed requests measures nothing, and each costs a connection.

@@ -25,6 +25,8 @@ type Load struct {
 	// PerSecond bounds the requests per second of all connections together; 0
 	// sends as fast as the answers come.
 	PerSecond float64
+	// Slow is how long an answer may take before it counts as slow; 0: any time.
+	Slow time.Duration
 }
 
 // Get returns a Load.Request that asks for path again and again. Headers come in
@@ -63,7 +65,9 @@ func Run(ctx context.Context, l Load) (*Result, error) {
 	if l.Conns == 0 {
 		l.Conns = 8
 	}
-	c, err := newClient(tests, l.Addrs, Each(), l.Conns, func() protocol { return &http1{each: l.Request} })
+	m := tests
+	m.slow = l.Slow
+	c, err := newClient(m, l.Addrs, Each(), l.Conns, func() protocol { return &http1{each: l.Request} })
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,10 @@ type Result struct {
 	FirstError error    // of those that failed
 	// Slowest is the longest time from the sending of a request to its answer.
 	Slowest time.Duration
+	// Refused is when the last request was sent that was not answered with 200; zero: all were.
+	Refused time.Time
+	// Slow is how many answers took longer than the load's Slow.
+	Slow int64
 	// Seconds counts requests by the second (Unix time) in which they were sent; nil in
 	// benchmarks.
 	Seconds map[int64]Second
@@ -93,6 +97,8 @@ func (r *Result) count(sent, answered time.Time, ok bool) {
 		if answered.Unix() > sent.Unix() {
 			second.Late++
 		}
+	} else if sent.After(r.Refused) {
+		r.Refused = sent
 	}
 	r.Seconds[sent.Unix()] = second
 }

@@ -184,6 +184,9 @@ func (r *run) handle(mark int32, now time.Duration) error {
 	r.result.Done++
 	r.result.Latency.Add(now - cn.due)
 	r.result.Slowest = max(r.result.Slowest, now-cn.sent)
+	if r.slow > 0 && now-cn.sent > r.slow {
+		r.result.Slow++
+	}
 	if r.seconds {
 		r.result.count(r.begin.Add(cn.sent), r.begin.Add(now), status == 200)
 		r.result.took(r.begin.Add(cn.sent), now-cn.due)

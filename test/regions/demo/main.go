@@ -95,7 +95,7 @@ func lines(in io.Reader) <-chan string {
 
 // tries are what can be typed, as describe shows them.
 var tries = []string{"cut us", "heal us", "kill the aggregator", "start the aggregator",
-	"kill redis of local in eu", "start redis in eu", "kill the leader of consul in eu", "start consul in eu"}
+	"kill redis of local in eu", "start redis in eu", "kill the leader of consul in eu", "start consul in eu", "apply limit 40/1m to shared"}
 
 // describe prints where everything is, and what to try.
 func describe(out io.Writer, w *regions.World) {
@@ -118,6 +118,9 @@ Try, in another terminal:
 5. Lose the counter of a region's own limit of 5 per minute: ask first, type "%[10]s", and "%[11]s":
      for i in {1..10}; do curl -s -o /dev/null -w '%%{http_code} ' http://%[3]s/local; done; echo
 6. Type "%[12]s" and "%[13]s": nobody waits for Consul.
+7. Type "%[14]s", which puts rules into Consul with weir apply, and ask as in 1:
+     bin/weir history --consul %[15]s
 Ctrl-C stops everything.
-`, w.Aggregator.Admin, trip, eu, us, ap, tries[0], tries[1], tries[2], tries[3], tries[4], tries[5], tries[6], tries[7])
+`, w.Aggregator.Admin, trip, eu, us, ap, tries[0], tries[1], tries[2], tries[3], tries[4], tries[5], tries[6], tries[7],
+		tries[8], w.Regions[0].Consul.Servers[0].Addr)
 }
