@@ -1,7 +1,7 @@
 // Package regions is three regions on one machine, as real processes: each has a Redis
 // Cluster of three masters, a Consul, two replicas of weir-regional and two Envoys with the
-// filter. They share one weir-global, which is some time away from each, and the rules, which
-// the primary datacenter of Consul has.
+// filter. They share one weir-global, which is some time away from each. Regions find it, and the
+// rules, in the primary datacenter of Consul, and Envoys find their region through Consul's DNS.
 //
 // Scripts state what happens to this [World] and what is expected of it. A script is lines
 // of text; # begins a comment.

@@ -2,10 +2,12 @@ package regions
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +34,7 @@ type World struct {
 type Region struct {
 	Name     string
 	Link     *stack.Link // from its replicas to the aggregator
+	Agent    string      // of Consul, for its replicas: the aggregator's address is that of the link
 	Redis    *redistest.Cluster
 	Consul   *consul.Datacenter
 	Replicas []*region.Region
@@ -56,17 +59,19 @@ func Start(t proc.T, dir, rules string) *World {
 	revision := w.apply(rules, "begin")
 	w.Aggregator = region.New(t, region.Config{
 		Dir: dir, Name: "global", Program: "weir-global",
-		Flags: append(w.inConsul("global", w.Regions[0]), "--state", filepath.Join(dir, "global.state")),
+		Flags: append(w.inConsul("global", w.Regions[0].Consul.Servers[0].Addr), "--state", filepath.Join(dir, "global.state")),
 	})
 	w.Aggregator.Begin()
 	for _, r := range w.Regions {
 		r.Link = stack.NewLink(t, w.Aggregator.Addr)
+		r.Agent = r.Consul.Servers[0].Translate(map[string]string{w.Aggregator.Addr: r.Link.Addr})
+		port := strconv.Itoa(proc.FreePort(t))
 		r.Redis = redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(nodeTimeout))
 		for i := range each {
 			name := fmt.Sprintf("%s-%d", r.Name, i+1)
 			r.Replicas = append(r.Replicas, region.New(t, region.Config{
-				Dir: dir, Name: name,
-				Flags: append(w.inConsul(name, r), "--region", r.Name, "--global", r.Link.Addr,
+				Dir: dir, Name: name, Addr: net.JoinHostPort(fmt.Sprintf("127.0.0.%d", i+1), port),
+				Flags: append(w.inConsul(name, r.Agent), "--region", r.Name,
 					"--redis", strings.Join(r.Redis.Addrs(), ","), "--replicas", fmt.Sprint(each)),
 			}))
 			r.Replicas[i].Begin()
@@ -93,10 +98,10 @@ func (w *World) startConsul() {
 	}
 }
 
-// inConsul are the flags of a program of a region: its agent, and the rules of the primary
+// inConsul are the flags of a program: its agent, and the rules of the primary
 // datacenter, with a copy of its own.
-func (w *World) inConsul(name string, r *Region) []string {
-	return []string{"--consul", r.Consul.Servers[0].Addr, "--consul-primary", w.Regions[0].Name,
+func (w *World) inConsul(name, agent string) []string {
+	return []string{"--consul", agent, "--consul-primary", w.Regions[0].Name,
 		"--rules", "consul:", "--rules-copy", filepath.Join(w.dir, name+".copy")}
 }
 
@@ -104,9 +109,14 @@ func (w *World) inConsul(name string, r *Region) []string {
 func (w *World) startPoPs() {
 	w.t.Helper()
 	for _, r := range w.Regions {
-		var replicas []string
+		found := map[string]string{} // so that the first question has an answer
 		for _, replica := range r.Replicas {
-			replicas = append(replicas, replica.Addr)
+			found["weir-regional-"+replica.Addr] = "passing"
+		}
+		r.Consul.Servers[0].AwaitStatus("weir-regional", found)
+		_, port, err := net.SplitHostPort(r.Replicas[0].Addr)
+		if err != nil {
+			w.t.Fatalf("%v", err)
 		}
 		for i := range each {
 			name := fmt.Sprintf("%s-pop-%d", r.Name, i+1)
@@ -115,7 +125,7 @@ func (w *World) startPoPs() {
 			b.SetNode(name)
 			b.SetListener("demo_upstream", demo)
 			b.SetCluster("upstream", demo)
-			b.SetCluster("weir_region", replicas...)
+			b.FindRegion(r.Name, port, r.Consul.Servers[0].DNS)
 			b.SetAccessLog(os.DevNull)
 			b.SetPlugin(map[string]any{"pop": name})
 			r.PoPs = append(r.PoPs, p)
@@ -196,7 +206,7 @@ func (w *World) mend() {
 	w.Aggregator.AwaitReady()
 }
 
-// quiet waits until every replica reaches the aggregator and all of Redis.
+// quiet waits until every replica reaches the aggregator and all of Redis, and every PoP all replicas.
 func (w *World) quiet() {
 	w.t.Helper()
 	for _, r := range w.Regions {
@@ -211,6 +221,15 @@ func (w *World) quiet() {
 				}
 				if m["weir_remote_up"] != 1 || m["weir_redis_breakers_open"] != 0 {
 					return fmt.Sprintf("aggregator up: %v, nodes of Redis away: %v", m["weir_remote_up"], m["weir_redis_breakers_open"])
+				}
+				return ""
+			})
+		}
+		for _, p := range r.PoPs {
+			const stat = "cluster.weir_region.membership_healthy"
+			proc.Await(w.t, time.Minute, p.Name+" has found its region", func() string {
+				if n := p.Stats(stat)[stat]; n != each {
+					return fmt.Sprintf("%d replicas of %d", n, each)
 				}
 				return ""
 			})

@@ -5,6 +5,7 @@
 //	datacenter.go  servers and clients of a datacenter
 //	acl.go         tokens
 //	catalog.go     what the catalog has
+//	translate.go   the same with other addresses
 package consul
 
 import (
