@@ -20,6 +20,7 @@ type exchange struct {
 	response wire.Response
 	in, out  []byte // the encoded messages
 
+	from    string // the caller's address; empty: unknown
 	parent  string // the call's traceparent header; empty: it has none
 	holder  HolderID
 	asks    []Ask
@@ -64,8 +65,8 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
 	epoch := s.store.Epoch()
+	x.response.RegionDoubled = fresh && s.noteCall(x, epoch)
 	if fresh {
-		s.noteCall(x, epoch)
 		if former := s.formerOf(x, epoch, now); former != 0 {
 			for i := range x.asks {
 				x.asks[i].Former = former
@@ -95,16 +96,16 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 // noteCall passes a call of a region's replica to [Config.Called]. What the call acknowledges
 // counts only if it is a reply of this store. A reply of another aggregator, or of the process
 // before this one, does not show that the region is connected to this one.
-func (s *Service) noteCall(x *exchange, epoch uint64) {
+func (s *Service) noteCall(x *exchange, epoch uint64) (doubled bool) {
 	r := &x.request
 	if r.Region == "" {
-		return
+		return false
 	}
 	ack := r.Ack
 	if r.Epoch != epoch {
 		ack = 0
 	}
-	s.called(r.Region, x.holder, r.Seq, ack)
+	return s.called(RegionCall{Region: r.Region, Holder: x.holder, From: x.from, Store: r.RegionStore, Seq: r.Seq, Ack: ack})
 }
 
 // prepare turns the wants of a checked call into asks. Wants that name no rule, or are out

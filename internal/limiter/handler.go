@@ -124,7 +124,7 @@ func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
 	if err := h.allowed(r.TLS, x.request.Region); err != nil {
 		return err
 	}
-	x.parent = parent(r.Header)
+	x.from, x.parent = r.RemoteAddr, parent(r.Header)
 	if err := h.service.acquire(ctx, x); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ var errNoRules = errors.New("rules: none are loaded yet; ask again when the regi
 func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
 	x := new(exchange) // its wants point into the message
 	fromMessage(&x.request, r.Msg)
-	x.parent = parent(r.Header())
+	x.from, x.parent = r.Peer().Addr, parent(r.Header())
 	ctx, cancel := inTime(ctx, patience(ctx))
 	defer cancel()
 	var err error

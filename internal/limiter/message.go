@@ -21,6 +21,7 @@ func fromMessage(r *wire.Request, m *quotapb.AcquireRequest) {
 		ProtocolMax:   m.GetProtocolMax(),
 		RulesRevision: m.GetRulesRevision(),
 		Region:        m.GetRegion(),
+		RegionStore:   m.GetRegionStore(),
 	}
 	for _, w := range m.GetWants() {
 		r.Wants = append(r.Wants, wire.Want{
@@ -65,6 +66,7 @@ func toMessage(r *wire.Response) *quotapb.AcquireResponse {
 		Holders:       r.Holders,
 		Seq:           r.Seq,
 		RulesRevision: r.RulesRevision,
+		RegionDoubled: r.RegionDoubled,
 	}
 	grants := make([]quotapb.Grant, len(r.Grants))
 	for i := range r.Grants {

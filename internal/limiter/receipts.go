@@ -3,6 +3,7 @@ package limiter
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,9 +16,15 @@ import (
 // A Record keeps for all replicas of a region when the newest reply of the aggregator was
 // received. It is safe for concurrent use.
 type Record interface {
-	// Receipt returns the time of the region's store, and when the newest reply was received
-	// on its clock. With renew, or if nothing is recorded, that is now.
-	Receipt(ctx context.Context, renew bool) (now, newest limit.Micros, err error)
+	// Receipt reads the record. With renew, or if nothing is recorded, the newest reply was
+	// received now.
+	Receipt(ctx context.Context, renew bool) (Receipt, error)
+}
+
+// Receipt is what a [Record] has.
+type Receipt struct {
+	Now, Newest limit.Micros // the time of the region's store, and when the newest reply was received
+	Identity    uint64       // of the store, see [Receipts.Identity]; 0: it could not be read
 }
 
 // Receipts are when a region received replies of the aggregator, and thus when it was silent
@@ -37,7 +44,8 @@ type Receipts struct {
 	// With a record: until sure no other reply was received; then the store's clock showed
 	// shows, and the newest receipt on it was newest.
 	sure, shows, newest limit.Micros
-	silent              bool // as was logged last
+	identity            uint64 // of the region's store; 0: unknown
+	silent              bool   // as was logged last
 }
 
 // recordEvery is the time between two uses of the record.
@@ -53,6 +61,9 @@ func NewReceipts(record Record, log *slog.Logger) *Receipts {
 		wall:   func() limit.Micros { return limit.Micros(time.Now().UnixMicro()) },
 	}
 	r.silence = lease.NewSilence(r.steady(), false)
+	if record == nil {
+		r.identity = max(rand.Uint64(), 1)
+	}
 	return r
 }
 
@@ -101,11 +112,11 @@ func (r *Receipts) sync(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recordEvery)
 	defer cancel()
 	sent := r.steady()
-	now, newest, err := r.record.Receipt(ctx, renew)
+	read, err := r.record.Receipt(ctx, renew)
 	if err != nil {
 		return // nothing is acknowledged, and no silence is sure
 	}
-	r.learn(sent, r.steady(), now, newest)
+	r.learn(sent, r.steady(), read)
 	if renew {
 		raise(&r.recorded, received)
 	}
@@ -113,19 +124,31 @@ func (r *Receipts) sync(ctx context.Context) {
 
 // learn takes what was read of the record between two moments. A receipt counts as late as it
 // can have been, and the reading as early.
-func (r *Receipts) learn(sent, arrived, now, newest limit.Micros) {
+func (r *Receipts) learn(sent, arrived limit.Micros, read Receipt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := arrived - (now - newest)
+	at := arrived - (read.Now - read.Newest)
 	switch {
 	case r.newest == 0: // what the region did before this process began
 		r.silence = lease.NewSilence(at, false)
-	case newest < r.newest: // the store lost receipts, and it is unknown which
+	case read.Newest < r.newest: // the store lost receipts, and it is unknown which
 		r.silence.NoteSign(arrived, r.sure)
-	case newest > r.newest:
+	case read.Newest > r.newest:
 		r.silence.NoteSign(at, r.sure)
 	}
-	r.sure, r.shows, r.newest = sent, now, newest
+	r.sure, r.shows, r.newest, r.identity = sent, read.Now, read.Newest, read.Identity
+}
+
+// Identity is that of the store that counts the region's static shares: random, the same at all
+// replicas that share it. 0: it is not known, or was not read lately. A store that lost its data
+// has another one, and a replica that cannot read it must not go on with the one before.
+func (r *Receipts) Identity() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if steady, _, sure := r.now(); steady-sure >= surelyFor {
+		return 0
+	}
+	return r.identity
 }
 
 // now is the same moment on the steady clock and the store's, and until when the region is
@@ -169,7 +192,7 @@ func (r *Receipts) Silent() bool {
 	return r.silence.Covers(sure)
 }
 
-// surelyFor is how long a reading of the record counts for limits without windows.
+// surelyFor is how long a reading of the record counts for limits without windows, and for the identity.
 const surelyFor = limit.Second
 
 // nearEnd is how long before the end of a window an ask may be counted in the next one.

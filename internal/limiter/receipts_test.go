@@ -18,21 +18,23 @@ type ledger struct {
 	mu     sync.Mutex
 	newest limit.Micros
 	away   bool
+
+	identity uint64
 }
 
-func (l *ledger) Receipt(_ context.Context, renew bool) (now, newest limit.Micros, err error) {
+func (l *ledger) Receipt(_ context.Context, renew bool) (limiter.Receipt, error) {
 	time.Sleep(10 * time.Millisecond)
 	defer time.Sleep(10 * time.Millisecond)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.away {
-		return 0, 0, errors.New("away")
+		return limiter.Receipt{}, errors.New("away")
 	}
-	now = limit.Micros(time.Now().Add(5 * time.Hour).UnixMicro())
+	now := limit.Micros(time.Now().Add(5 * time.Hour).UnixMicro())
 	if renew || l.newest == 0 {
 		l.newest = now
 	}
-	return now, l.newest, nil
+	return limiter.Receipt{Now: now, Newest: l.newest, Identity: l.identity}, nil
 }
 
 func (l *ledger) set(change func(*ledger)) {
@@ -114,6 +116,38 @@ func TestReplicasAreSilentTogether(t *testing.T) {
 		r.pass(10*time.Second, true)
 		want(false, "connected when the window began")
 	})
+}
+
+// The identity of the region's store is one for its replicas, and follows the store. Nobody states one that
+// may have gone. Counters in memory are a store of their own.
+func TestIdentity(t *testing.T) {
+	inReplicas(t, func(r *replicas) {
+		want := func(want uint64, what string) {
+			t.Helper()
+			for i := range r.both {
+				if got := r.both[i].Identity(); got != want {
+					t.Errorf("%s: replica %d states %d, want %d", what, i, got, want)
+				}
+			}
+		}
+		want(0, "before the first reading")
+		for _, one := range []struct {
+			what     string
+			identity uint64
+			away     bool
+		}{{"read", 7, false}, {"the store was emptied", 8, false}, {"the store is away", 9, true}, {"it is back", 9, false}, {"it has none", 0, false}} {
+			r.record.set(func(l *ledger) { l.identity, l.away = one.identity, one.away })
+			r.pass(1500*time.Millisecond, true)
+			if one.away {
+				one.identity = 0
+			}
+			want(one.identity, one.what)
+		}
+	})
+	a, b := limiter.NewReceipts(nil, slog.New(slog.DiscardHandler)), limiter.NewReceipts(nil, slog.New(slog.DiscardHandler))
+	if a.Identity() == 0 || a.Identity() == b.Identity() {
+		t.Errorf("in memory: %d and %d", a.Identity(), b.Identity())
+	}
 }
 
 // Without the record nothing is acknowledged and nothing taken, and a record that was lost

@@ -37,14 +37,23 @@ type Config struct {
 	// LiveHolders is how many holders call the replicas of the region, by the store's
 	// count; nil, or 0: there is no count, and those that call this replica are all.
 	LiveHolders func() int
-	// Called is called for each call of a replica of a region before it is decided. It gets the
-	// call's number, and the newest reply that the replica acknowledges; ack is 0 if it
-	// acknowledges none of this store. nil: nothing is called.
-	Called func(region string, holder HolderID, seq, ack uint64)
+	// Called is called for each call of a replica of a region before it is decided. It reports
+	// whether another region calls by the same name. nil: nothing is called.
+	Called func(RegionCall) (doubled bool)
 	// Tracer makes the spans of calls; nil: there are none.
 	Tracer *telemetry.Tracer
 	// NoLearning is true if the store does not use what holders remember of lost counters.
 	NoLearning bool
+}
+
+// RegionCall is a call of a replica of a region.
+type RegionCall struct {
+	Region string
+	Holder HolderID
+	From   string // the address that it came from; empty: unknown
+	Store  uint64 // identity of the store that counts the region's static shares; 0: unknown
+	Seq    uint64 // its number
+	Ack    uint64 // the newest reply that the replica acknowledges; 0: none of this store
 }
 
 // DefaultMaxHolders is some 500 bytes each.
@@ -57,7 +66,7 @@ type Service struct {
 	now     func() limit.Micros
 	lives   lives
 	live    func() int // holders by the store's count; may be nil
-	called  func(region string, holder HolderID, seq, ack uint64)
+	called  func(RegionCall) (doubled bool)
 	holders *holders
 	seed    string
 	metrics *metrics
@@ -76,7 +85,7 @@ func NewService(c Config) *Service {
 		c.Metrics = telemetry.NewRegistry("")
 	}
 	if c.Called == nil {
-		c.Called = func(string, HolderID, uint64, uint64) {}
+		c.Called = func(RegionCall) bool { return false }
 	}
 	s := &Service{
 		store:   c.Store,

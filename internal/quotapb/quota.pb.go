@@ -199,7 +199,12 @@ type AcquireRequest struct {
 	RulesRevision uint64 `protobuf:"varint,12,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
 	// Name of the region that the holder is a replica of, at most 64 bytes, for a granter
 	// that shares limits between regions. Empty: the holder is no region.
-	Region        string `protobuf:"bytes,13,opt,name=region,proto3" json:"region,omitempty"`
+	Region string `protobuf:"bytes,13,opt,name=region,proto3" json:"region,omitempty"`
+	// Identity of the store that counts the region's static shares: random, the same at all
+	// replicas that share the store, and another one after it lost its data. It decides
+	// nothing; a granter that is called with two of them in the name of one region for a while
+	// tells its operators and the callers. 0: unknown, and nothing is concluded.
+	RegionStore   uint64 `protobuf:"varint,14,opt,name=region_store,json=regionStore,proto3" json:"region_store,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,6 +328,13 @@ func (x *AcquireRequest) GetRegion() string {
 		return x.Region
 	}
 	return ""
+}
+
+func (x *AcquireRequest) GetRegionStore() uint64 {
+	if x != nil {
+		return x.RegionStore
+	}
+	return 0
 }
 
 // Want is what a holder asks and reports of one counter. 0 <= need <= waiting <= want.
@@ -647,6 +659,9 @@ type AcquireResponse struct {
 	// Orders versions of the rules: of two, those with the larger revision are newer. A
 	// holder never replaces its rules by older ones. 0: they have no order.
 	RulesRevision uint64 `protobuf:"varint,7,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
+	// Whether calls with another region_store come in the name of the caller's region, too:
+	// for its operators, it decides nothing.
+	RegionDoubled bool `protobuf:"varint,8,opt,name=region_doubled,json=regionDoubled,proto3" json:"region_doubled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -728,6 +743,13 @@ func (x *AcquireResponse) GetRulesRevision() uint64 {
 		return x.RulesRevision
 	}
 	return 0
+}
+
+func (x *AcquireResponse) GetRegionDoubled() bool {
+	if x != nil {
+		return x.RegionDoubled
+	}
+	return false
 }
 
 // Grant answers one Want.
@@ -1259,7 +1281,7 @@ var File_quota_proto protoreflect.FileDescriptor
 
 const file_quota_proto_rawDesc = "" +
 	"\n" +
-	"\vquota.proto\x12\rweir.quota.v1\"\xfd\x02\n" +
+	"\vquota.proto\x12\rweir.quota.v1\"\xa0\x03\n" +
 	"\x0eAcquireRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\fR\x06holder\x12\x14\n" +
@@ -1274,7 +1296,8 @@ const file_quota_proto_rawDesc = "" +
 	" \x01(\x04R\x06worker\x12!\n" +
 	"\fprotocol_max\x18\v \x01(\rR\vprotocolMax\x12%\n" +
 	"\x0erules_revision\x18\f \x01(\x04R\rrulesRevision\x12\x16\n" +
-	"\x06region\x18\r \x01(\tR\x06region\"\xee\x03\n" +
+	"\x06region\x18\r \x01(\tR\x06region\x12!\n" +
+	"\fregion_store\x18\x0e \x01(\x04R\vregionStore\"\xee\x03\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\avariant\x18\x02 \x01(\rR\avariant\x12\x10\n" +
@@ -1299,7 +1322,7 @@ const file_quota_proto_rawDesc = "" +
 	"\x04soon\x18\x14 \x01(\x04R\x04soon\"4\n" +
 	"\bReturned\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\x04R\x04name\x12\x14\n" +
-	"\x05units\x18\x02 \x01(\x04R\x05units\"\xe9\x01\n" +
+	"\x05units\x18\x02 \x01(\x04R\x05units\"\x90\x02\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12#\n" +
@@ -1307,7 +1330,8 @@ const file_quota_proto_rawDesc = "" +
 	"\x06grants\x18\x04 \x03(\v2\x14.weir.quota.v1.GrantR\x06grants\x12\x18\n" +
 	"\aholders\x18\x05 \x01(\rR\aholders\x12\x10\n" +
 	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12%\n" +
-	"\x0erules_revision\x18\a \x01(\x04R\rrulesRevision\"\xd5\x02\n" +
+	"\x0erules_revision\x18\a \x01(\x04R\rrulesRevision\x12%\n" +
+	"\x0eregion_doubled\x18\b \x01(\bR\rregionDoubled\"\xd5\x02\n" +
 	"\x05Grant\x12-\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x14\n" +

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -41,5 +42,53 @@ func TestReceiptsOfReplicas(t *testing.T) {
 	time.Sleep(time.Second)
 	if n := replicas[0].Recorded(); n != 7 {
 		t.Errorf("without Redis a reply is acknowledged as %d", n)
+	}
+}
+
+// All replicas on one Redis, of all regions that share it, have its identity, and another Redis has
+// another one, as has one that lost its data. What somebody else writes there, or a lack of memory, leaves
+// the receipts alone.
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	servers := [2]*redistest.Server{redistest.Start(t), redistest.Start(t)}
+	var records []limiter.Record
+	for _, server := range []*redistest.Server{servers[0], servers[0], servers[1]} {
+		store := start(t, Config{Addrs: []string{server.Addr}})
+		records = append(records, store.Receipts("eu"))
+	}
+	read := func(r limiter.Record) (identity uint64) {
+		t.Helper()
+		got, err := r.Receipt(t.Context(), false)
+		if err != nil || got.Now == 0 || got.Newest == 0 || got.Newest > got.Now {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		return got.Identity
+	}
+	one, same, other := read(records[0]), read(records[1]), read(records[2])
+	if one == 0 || other == 0 || one != same || one == other || read(records[0]) != one {
+		t.Errorf("%x and %x on one Redis, %x on another one", one, same, other)
+	}
+	if text := fmt.Sprintf("%016x", one); servers[0].Do("GET", identityKey) != text {
+		t.Errorf("Redis has %v, want %s", servers[0].Do("GET", identityKey), text)
+	}
+	servers[0].Do("FLUSHALL")
+	if next := read(records[0]); next == 0 || next == one || read(records[1]) != next {
+		t.Errorf("%x after its data was lost, %x before", next, one)
+	}
+	for _, foreign := range [][]any{{"SET", identityKey, "hello"}, {"LPUSH", identityKey, "hello"}} {
+		servers[0].Do("DEL", identityKey)
+		servers[0].Do(foreign...)
+		if got := read(records[0]); got != 0 {
+			t.Errorf("%v: %x", foreign, got)
+		}
+	}
+	servers[0].Do("DEL", identityKey)
+	servers[0].Do("CONFIG", "SET", "maxmemory", "1")
+	if got := read(records[0]); got != 0 {
+		t.Errorf("no memory: %x", got)
+	}
+	servers[0].Do("CONFIG", "SET", "maxmemory", "0")
+	if read(records[0]) == 0 {
+		t.Error("none although there is memory")
 	}
 }

@@ -54,17 +54,17 @@ func traceParents(ctx context.Context) (headers []string) {
 // request is the message of a call.
 func (s *Store) request(seq uint64, wants []wire.Want, traces []string) *wire.Request {
 	version, revision := s.rules()
-	epoch, ack := s.epoch.Load(), s.ack.Load()
+	epoch, ack, identity := s.epoch.Load(), s.ack.Load(), uint64(0)
 	if ack == 0 {
 		epoch = 0 // no answer has brought one yet
 	}
 	if s.receipts != nil {
-		ack = s.receipts.Recorded()
+		ack, identity = s.receipts.Recorded(), s.receipts.Identity()
 	}
 	return &wire.Request{
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
 		Holder: s.holder[:], Epoch: epoch, Seq: seq, Ack: min(ack, seq-1),
-		RulesVersion: version, RulesRevision: revision, Region: s.region, Wants: wants, TraceParent: traces,
+		RulesVersion: version, RulesRevision: revision, Region: s.region, RegionStore: identity, Wants: wants, TraceParent: traces,
 	}
 }
 
@@ -73,6 +73,7 @@ func (s *Store) learn(seq uint64, m *wire.Response) {
 	if s.receipts != nil {
 		s.receipts.Received(seq)
 	}
+	s.noteDoubled(m.RegionDoubled)
 	for i := range m.Grants {
 		if m.Grants[i].Status == wire.StatusUnknownRule {
 			s.metrics.unknown.Inc()
@@ -88,6 +89,16 @@ func (s *Store) learn(seq uint64, m *wire.Response) {
 			s.epoch.Store(m.Epoch)
 			return
 		}
+	}
+}
+
+// noteDoubled takes what an answer says of this region's name. It changes no decision: nobody here can
+// tell which of the two is wrong, and both would refuse.
+func (s *Store) noteDoubled(doubled bool) {
+	s.doubled.Store(doubled)
+	if doubled && s.receipts != nil && s.logged.Now(time.Minute) {
+		s.log.Error("another store calls the aggregator in the name of this region: each has the whole static share; give each region a --region of its own, or the replicas of one region one store with --redis. The log of the aggregator has the addresses of both",
+			"region", s.region, "store", fmt.Sprintf("%016x", s.receipts.Identity()))
 	}
 }
 

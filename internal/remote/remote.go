@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -55,6 +56,7 @@ type Config struct {
 type Receipts interface {
 	Received(seq uint64)
 	Recorded() uint64 // the largest number of those that may be acknowledged
+	Identity() uint64 // of the region's store; 0: unknown
 }
 
 // Store is the tier above. Create it with [New]. It is safe for concurrent use;
@@ -74,6 +76,8 @@ type Store struct {
 	seq      atomic.Uint64
 	ack      atomic.Uint64 // the largest seq that was answered
 	receipts Receipts      // nil: all replies are acknowledged
+	doubled  atomic.Bool   // another store calls in the name of this region, by the last answer
+	logged   repeat.Seldom // of that
 
 	mu        sync.Mutex
 	gathered  []*parcel // to travel with the next call
@@ -112,6 +116,12 @@ func New(c Config) (*Store, error) {
 			return 0
 		}
 		return 1
+	})
+	c.Metrics.GaugeFunc("weir_remote_doubled", "1 while the tier above reports that another store calls in the name of this region.", func() float64 {
+		if s.doubled.Load() {
+			return 1
+		}
+		return 0
 	})
 	return s, nil
 }

@@ -85,7 +85,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	if caches := t.store.caches(); len(caches) > 0 {
 		observeCaches(caches, t.Metrics)
 	}
-	called := (func(string, limiter.HolderID, uint64, uint64))(nil)
+	called := (func(limiter.RegionCall) bool)(nil)
 	if t.store.divided != nil {
 		called = t.store.divided.Called
 	}

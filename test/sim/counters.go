@@ -55,14 +55,14 @@ func (s *counters) reset() {
 func (s *counters) clock() limit.Micros { return s.w.Now() + s.step }
 
 // called passes on to the aggregator's store what a call of a region reports.
-func (s *counters) called(region string, by limiter.HolderID, seq, ack uint64) {
+func (s *counters) called(c limiter.RegionCall) (doubled bool) {
 	if s.divided == nil {
-		return
+		return false
 	}
 	if spoil := s.w.Fault.called; spoil != nil {
-		ack = spoil(seq, ack)
+		c.Ack = spoil(c.Seq, c.Ack)
 	}
-	s.divided.Called(region, by, seq, ack)
+	return s.divided.Called(c)
 }
 
 func (s *counters) Epoch() uint64 { return s.memory.Epoch() }

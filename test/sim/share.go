@@ -59,16 +59,17 @@ func (h *shareholder) virtual(t limit.Micros) limit.Micros {
 }
 
 // Receipt is the record of the region's store, see [limiter.Record].
-func (h *shareholder) Receipt(_ context.Context, renew bool) (now, newest limit.Micros, err error) {
+func (h *shareholder) Receipt(_ context.Context, renew bool) (limiter.Receipt, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if now = h.clock(); renew || h.newest == 0 {
+	now := h.clock()
+	if renew || h.newest == 0 {
 		h.newest = now
 	}
 	if spoil := h.w.Fault.receipt; spoil != nil {
-		return now, spoil(h.newest), nil
+		return limiter.Receipt{Now: now, Newest: spoil(h.newest)}, nil
 	}
-	return now, h.newest, nil
+	return limiter.Receipt{Now: now, Newest: h.newest}, nil
 }
 
 // noteReply notes a reply of the aggregator.

@@ -79,9 +79,10 @@ func New(c Config) *Store {
 		c.Metrics = telemetry.NewRegistry("")
 	}
 	silent := c.Metrics.Gauges("weir_region_silent", "1 for a region with static shares that has acknowledged no reply for 3 s: its shares are withheld from the others.", "region")
+	doubled := c.Metrics.Gauges("weir_region_doubled", "1 for a region with static shares in whose name replicas with two stores call: two regions have one name.", "region")
 	return &Store{
 		links: links{
-			steady: c.Steady, began: c.Steady(), gauge: silent, log: c.Log,
+			steady: c.Steady, began: c.Steady(), silent: silent, doubled: doubled, log: c.Log,
 			known: map[string]*link{}, before: map[string]lease.Silence{}, shrunk: map[shrunk]*limiter.Policy{},
 		},
 		below: c.Store, now: c.Now, regions: map[string]*region{},

@@ -32,8 +32,9 @@ const (
 type links struct {
 	steady func() limit.Micros
 	began  limit.Micros
-	gauge  *telemetry.GaugeVec
 	log    *slog.Logger
+
+	silent, doubled *telemetry.GaugeVec
 
 	mu      sync.Mutex
 	called  bool // by any of the regions
@@ -47,8 +48,10 @@ type links struct {
 type link struct {
 	silence  lease.Silence
 	replicas map[limiter.HolderID]*replica
-	resumed  bool // the silence goes on for the aggregator before this one
-	silent   bool // as was reported last
+	stores   regionStores
+	logged   repeat.Seldom // of two stores
+	resumed  bool          // the silence goes on for the aggregator before this one
+	silent   bool          // as was reported last
 }
 
 // replica is one of a region.
@@ -82,31 +85,36 @@ func (s *Store) SetRegions(rs rule.Regions) {
 	}
 	for name := range l.known {
 		if known[name] == nil {
-			l.gauge.DeleteLabelValues(name)
+			l.silent.DeleteLabelValues(name)
+			l.doubled.DeleteLabelValues(name)
 		}
 	}
 	l.known = known
 	clear(l.shrunk)
 }
 
-// Called notes a call of a region's replica, with the newest reply that it acknowledges, before the call is decided.
-func (s *Store) Called(region string, holder limiter.HolderID, seq, ack uint64) {
+// Called notes a call of a region's replica, before the call is decided. It reports whether another
+// store calls in the name of the region, too.
+func (s *Store) Called(c limiter.RegionCall) (doubled bool) {
 	l := &s.links
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	of := l.known[region]
+	of := l.known[c.Region]
 	if of == nil {
-		return
+		return false
 	}
 	now := l.steady()
 	l.begin(now)
-	r := of.replica(holder)
-	if sent, ok := r.sent.Before(ack); ok {
+	r := of.replica(c.Holder)
+	if sent, ok := r.sent.Before(c.Ack); ok {
 		of.silence.NoteSign(sent, now)
 		l.newSign = true
 	}
-	r.sent.Note(seq, now)
+	r.sent.Note(c.Seq, now)
 	r.called = now
+	of.stores.called(&c, now)
+	one, _ := of.stores.doubled(now)
+	return one != nil
 }
 
 // begin notes the first call. If that comes late, this aggregator stood by until then, and the regions
@@ -204,7 +212,7 @@ func (l *links) report() {
 		if silent {
 			value = 1
 		}
-		l.gauge.WithLabelValues(name).Set(value)
+		l.silent.WithLabelValues(name).Set(value)
 		switch {
 		case silent && !one.silent:
 			l.log.Warn("a region is silent: its static shares are withheld from the others", "region", name)
@@ -212,5 +220,6 @@ func (l *links) report() {
 			l.log.Info("a region is connected again: its static shares are withheld until the windows end that began in its silence", "region", name)
 		}
 		one.silent = silent
+		l.reportDoubled(name, one)
 	}
 }

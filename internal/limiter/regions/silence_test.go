@@ -86,7 +86,7 @@ func (w *weighed) pass(d limit.Micros, connected ...string) {
 	for ends := w.now + d; w.now < ends; w.now += limit.Second / 2 {
 		for _, region := range connected {
 			w.seq[region]++
-			w.store.Called(region, limiter.HolderID{region[0]}, w.seq[region], w.seq[region]-1)
+			w.store.Called(limiter.RegionCall{Region: region, Holder: limiter.HolderID{region[0]}, Seq: w.seq[region], Ack: w.seq[region] - 1})
 		}
 	}
 }
@@ -245,9 +245,9 @@ func TestForeignAcknowledgements(t *testing.T) {
 	w := newWeighed(t, limit.Spec{Count: 100, Period: limit.Hour})
 	for seq := range uint64(20) {
 		w.now += limit.Second / 2
-		w.store.Called("eu", limiter.HolderID{1}, 2*seq+1, 2*seq+2) // of a call that never came
-		w.store.Called("us", limiter.HolderID{2}, seq+1, seq)
-		w.store.Called("ap", limiter.HolderID{3}, seq+1, seq) // has no share
+		w.store.Called(limiter.RegionCall{Region: "eu", Holder: limiter.HolderID{1}, Seq: 2*seq + 1, Ack: 2*seq + 2}) // of a call that never came
+		w.store.Called(limiter.RegionCall{Region: "us", Holder: limiter.HolderID{2}, Seq: seq + 1, Ack: seq})
+		w.store.Called(limiter.RegionCall{Region: "ap", Holder: limiter.HolderID{3}, Seq: seq + 1, Ack: seq}) // has no share
 	}
 	if got := w.spend(); got != 75 {
 		t.Errorf("%d units, eu silent, want 75", got)

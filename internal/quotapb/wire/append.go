@@ -29,7 +29,8 @@ func (m *Request) Append(dst []byte) []byte {
 	dst = appendUint(dst, 10, m.Worker)
 	dst = appendUint(dst, 11, uint64(m.ProtocolMax))
 	dst = appendUint(dst, 12, m.RulesRevision)
-	return appendBytes(dst, 13, m.Region)
+	dst = appendBytes(dst, 13, m.Region)
+	return appendUint(dst, 14, m.RegionStore)
 }
 
 func (w *Want) append(dst []byte) []byte {
@@ -76,7 +77,8 @@ func (m *Response) Append(dst []byte) []byte {
 	}
 	dst = appendUint(dst, 5, uint64(m.Holders))
 	dst = appendUint(dst, 6, m.Seq)
-	return appendUint(dst, 7, m.RulesRevision)
+	dst = appendUint(dst, 7, m.RulesRevision)
+	return appendBool(dst, 8, m.RegionDoubled)
 }
 
 func (g *Grant) append(dst []byte) []byte {

@@ -48,6 +48,7 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 		Protocol: m.Protocol, Holder: m.Holder, Epoch: m.Epoch, Seq: m.Seq, Ack: m.Ack,
 		RulesVersion: m.RulesVersion, Pop: m.Pop, TraceParent: m.TraceParent,
 		Worker: m.Worker, ProtocolMax: m.ProtocolMax, RulesRevision: m.RulesRevision, Region: m.Region,
+		RegionStore: m.RegionStore,
 	}
 	for _, w := range m.Wants {
 		pb.Wants = append(pb.Wants, &quotapb.Want{
@@ -71,7 +72,7 @@ func generatedReturned(rs []wire.Returned) (pb []*quotapb.Returned) {
 func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
 	pb := &quotapb.AcquireResponse{
 		Protocol: m.Protocol, Epoch: m.Epoch, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
-		RulesRevision: m.RulesRevision,
+		RulesRevision: m.RulesRevision, RegionDoubled: m.RegionDoubled,
 	}
 	for _, g := range m.Grants {
 		pb.Grants = append(pb.Grants, &quotapb.Grant{

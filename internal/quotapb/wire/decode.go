@@ -42,6 +42,8 @@ func (m *Request) Decode(b []byte) error {
 			m.RulesRevision = r.num
 		case 13<<3 | typeBytes:
 			m.Region = r.text(old.Region)
+		case 14<<3 | typeVarint:
+			m.RegionStore = r.num
 		}
 	}
 	err := r.failure("AcquireRequest")
@@ -141,6 +143,8 @@ func (m *Response) Decode(b []byte) error {
 			m.Seq = r.num
 		case 7<<3 | typeVarint:
 			m.RulesRevision = r.num
+		case 8<<3 | typeVarint:
+			m.RegionDoubled = r.num != 0
 		}
 	}
 	err := r.failure("AcquireResponse")

@@ -112,6 +112,7 @@ type Request struct {
 	ProtocolMax   uint32
 	RulesRevision uint64
 	Region        string
+	RegionStore   uint64
 }
 
 // Want is a Want: 0 <= Need <= Waiting <= Waiting + Soon <= Want.
@@ -154,6 +155,7 @@ type Response struct {
 	Holders       uint32
 	Seq           uint64
 	RulesRevision uint64
+	RegionDoubled bool
 }
 
 // Grant is a Grant. Durations are in milliseconds.
