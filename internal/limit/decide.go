@@ -100,9 +100,11 @@ func (l *Limit) Return(st State, now, period Micros, units int64) (State, int64)
 	case TokenBucket:
 		units = l.returnBucket(&st, now, units)
 	case FixedWindow:
-		units = l.returnFixed(&st, now, period, units)
+		l.windowAt(&st, now)
+		units = l.returnToWindow(&st, period, st.At+l.spec.Period, units)
 	case SlidingWindow:
-		units = l.returnSliding(&st, now, period, units)
+		l.slide(&st, now)
+		units = l.returnToWindow(&st, period, st.At-l.spec.Period, units)
 	case SlidingLog:
 		units = l.returnLog(&st, now, period, units)
 	default:

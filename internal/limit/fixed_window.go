@@ -68,13 +68,15 @@ func (l *Limit) acquireNext(st *State, now Micros, a *Ask, d *Decision) {
 	d.Reset = l.fixedReset(st, now)
 }
 
-func (l *Limit) returnFixed(st *State, now, period Micros, units int64) int64 {
-	l.windowAt(st, now)
+// returnToWindow gives back units of the running window, or of the one that starts at
+// other: the next, or the one before, which still counts in a sliding window. The units of
+// that one are in Aux.
+func (l *Limit) returnToWindow(st *State, period, other Micros, units int64) int64 {
 	switch l.PeriodID(period) {
 	case l.PeriodID(st.At):
 		return giveBack(&st.Level, units)
-	case l.PeriodID(st.At + l.spec.Period):
-		return giveBack(st.next(), units)
+	case l.PeriodID(other):
+		return giveBack(&st.Aux, units)
 	}
 	return 0
 }

@@ -66,18 +66,6 @@ func (l *Limit) acquireSliding(st *State, now Micros, a *Ask, d *Decision) {
 	d.Reset = l.slidingReset(st, now)
 }
 
-// returnSliding also takes units of the window before, which still counts.
-func (l *Limit) returnSliding(st *State, now, period Micros, units int64) int64 {
-	l.slide(st, now)
-	switch l.PeriodID(period) {
-	case l.PeriodID(st.At):
-		return giveBack(&st.Level, units)
-	case l.PeriodID(st.At - l.spec.Period):
-		return giveBack(st.before(), units)
-	}
-	return 0
-}
-
 // slide moves the state to the window of now.
 func (l *Limit) slide(st *State, now Micros) {
 	period := l.spec.Period

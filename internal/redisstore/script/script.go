@@ -25,8 +25,9 @@ package script
 
 import (
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -46,48 +47,18 @@ func All() []*Script { return scripts[:] }
 // For returns the script that decides on a limit.
 func For(l *limit.Limit) *Script { return scripts[l.Spec().Algorithm] }
 
-// The sources. Those of the algorithms stand between what they share.
-var (
-	//go:embed lua/clock.lua
-	clockLua string
-	//go:embed lua/returns.lua
-	returnsLua string
-	//go:embed lua/debt.lua
-	debtLua string
-	//go:embed lua/paid.lua
-	paidLua string
-	//go:embed lua/save.lua
-	saveLua string
-	//go:embed lua/askers.lua
-	askersLua string
-	//go:embed lua/lend.lua
-	lendLua string
-	//go:embed lua/keep.lua
-	keepLua string
-	//go:embed lua/answer.lua
-	answerLua string
-	//go:embed lua/foreign.lua
-	foreignLua string
-	//go:embed lua/size.lua
-	sizeLua string
-	//go:embed lua/token_bucket.lua
-	tokenBucketLua string
-	//go:embed lua/fixed_window.lua
-	fixedWindowLua string
-	//go:embed lua/sliding_window.lua
-	slidingWindowLua string
-	//go:embed lua/sliding_log.lua
-	slidingLogLua string
-	//go:embed lua/concurrency.lua
-	concurrencyLua string
-)
+// sources has a file for each algorithm and for each piece that several of them share. A
+// line `--@ NAME` stands for the piece of that name.
+//
+//go:embed lua/*.lua
+var sources embed.FS
 
 var scripts = [...]*Script{
-	limit.TokenBucket:   assemble("token_bucket", limit.TokenBucket, bucketArgs, returnsLua+debtLua+tokenBucketLua),
-	limit.FixedWindow:   assemble("fixed_window", limit.FixedWindow, fixedArgs, returnsLua+debtLua+sizeLua+fixedWindowLua+keepLua+answerLua),
-	limit.SlidingWindow: assemble("sliding_window", limit.SlidingWindow, slidingArgs, returnsLua+debtLua+sizeLua+slidingWindowLua+keepLua+answerLua),
-	limit.SlidingLog:    assemble("sliding_log", limit.SlidingLog, logArgs, returnsLua+debtLua+sizeLua+slidingLogLua+answerLua),
-	limit.Concurrency:   assemble("concurrency", limit.Concurrency, slotArgs, concurrencyLua),
+	limit.TokenBucket:   assemble("token_bucket", limit.TokenBucket, bucketArgs),
+	limit.FixedWindow:   assemble("fixed_window", limit.FixedWindow, fixedArgs),
+	limit.SlidingWindow: assemble("sliding_window", limit.SlidingWindow, slidingArgs),
+	limit.SlidingLog:    assemble("sliding_log", limit.SlidingLog, logArgs),
+	limit.Concurrency:   assemble("concurrency", limit.Concurrency, slotArgs),
 }
 
 // layout is the version of the values' layout, 1 to 15; a release that changes the layout
@@ -102,9 +73,8 @@ const mostNames = 1 << 16
 func version(a limit.Algorithm) byte { return layout<<4 | byte(a) }
 
 // assemble puts a script together: constants, the arguments as local variables,
-// the clock, and the body, with what it shares with others in the places that name
-// it. That is put in as text, because making a function costs time on each call.
-func assemble(name string, a limit.Algorithm, args fields, body string) *Script {
+// the clock, and the file of its algorithm.
+func assemble(name string, a limit.Algorithm, args fields) *Script {
 	var b strings.Builder
 	b.WriteString("-- weir " + name + "\n")
 	for _, c := range [...]struct{ name, value string }{
@@ -120,9 +90,23 @@ func assemble(name string, a limit.Algorithm, args fields, body string) *Script 
 		b.WriteString("local " + c.name + " = " + c.value + "\n")
 	}
 	b.WriteString("local " + args.names() + " = struct.unpack('" + args.format() + "', ARGV[1])\n")
-	b.WriteString(clockLua)
-	b.WriteString(strings.NewReplacer("--@ askers\n", askersLua, "--@ lend\n", lendLua, "--@ save\n", saveLua, "--@ paid\n", paidLua, "--@ foreign\n", foreignLua).Replace(body))
+	b.WriteString(read("clock"))
+	b.WriteString(read(name))
 	source := b.String()
 	sum := sha1.Sum([]byte(source))
 	return &Script{Name: name, SHA: hex.EncodeToString(sum[:]), Source: source}
+}
+
+var piece = regexp.MustCompile(`(?m)^ *--@ (\w+)\n`)
+
+// read returns a file with the pieces that it names. They are put in as text, because making
+// a function costs time on each call.
+func read(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err)
+	}
+	return piece.ReplaceAllStringFunc(string(text), func(line string) string {
+		return read(piece.FindStringSubmatch(line)[1])
+	})
 }

@@ -14,14 +14,18 @@ local HEADER, HEAD, ENTRY = '<BI7I5I7I4I4I5I7I6I4I4', 54, 8
 local SHORT = 1024 -- bytes that are read at first
 local RECLAIM = 32 -- the least dead front that is worth reclaiming, as in log.go
 
+--@ returns
+--@ debt
+--@ size
+
 local value = redis.call('GETRANGE', KEYS[1], 0, SHORT - 1)
 local known = value:byte() == VERSION
 --@ foreign
 local at, level, base, dead, n, leased, out = now, 0, now, 0, 0, 0, 0
-local last, asking, before = 0, 0, 0
+local last, asking, older = 0, 0, 0
 if known then
   local _
-  _, at, level, base, dead, n, leased, out, last, asking, before = struct.unpack(HEADER, value)
+  _, at, level, base, dead, n, leased, out, last, asking, older = struct.unpack(HEADER, value)
 end
 
 -- The entries from `kept` on are in `tail` and will be written; those before it
@@ -126,12 +130,10 @@ end
 
 --@ askers
 
+--@ returned
 -- Settle what comes back, to the oldest entries of the lease's millisecond, and
 -- what was admitted without asking.
-if now >= out + MINUTE then
-  leased = 0
-end
-if unused > 0 and unused <= 2 * count and leased > 0 then
+if back > 0 then
   local ms = (now - now % 1000) / 1000
   local off = (lease - ms) % 4294967296
   if off >= 2147483648 then
@@ -139,13 +141,14 @@ if unused > 0 and unused <= 2 * count and leased > 0 then
   end
   local first = (ms + off) * 1000 - base
   local i = after(first - 1)
-  local back, k, left = 0, i, ''
-  while k < n and back < unused and back < leased do
+  local most, k, left = back, i, ''
+  back = 0
+  while k < n and back < most do
     local time, units = entry(k)
     if time >= first + 1000 then
       break
     end
-    local taken = math.min(units, unused - back, leased - back)
+    local taken = math.min(units, most - back)
     if taken < units then
       left = struct.pack('<I6H', time, units - taken)
     end
@@ -164,19 +167,12 @@ if debt > 0 and level < 2 * count then
   insert(at - base, level + debt < 2 * count and debt or 2 * count - level)
 end
 
--- Decide.
 local rest = count > level and count - level or 0
 if pause > 0 and n > dead and base + entry(n - 1) + pause > at then
   rest = 0
 end
-rest = rest > withheld and rest - withheld or 0
-local fits = need <= rest
-if fit == 1 and fits then
-  need, waiting, want = 0, 0, 0
-end
-local granted, lot, starts, ttl, short = 0, 0, 0, 0, 0
+--@ decide
 if not fits then
-  short = need
   if penal == 1 then
     if level < 2 * count then
       insert(at - base, level + need < 2 * count and need or 2 * count - level)
@@ -184,10 +180,9 @@ if not fits then
     rest = 0
   end
 elseif want > 0 and rest > 0 then
-  granted = pause > 0 and need or size(waiting, want, rest, asking + before)
+  granted = pause > 0 and need or size(waiting, want, rest, asking + older)
   if granted > 0 then
     lot, ttl = at, 2 * rest >= count and long or brief
-    --@ lend
     if granted > waiting then
       lot = at + ttl
     end
@@ -198,6 +193,7 @@ end
 if fits and want > 0 and rest == 0 then
   short = 1
 end
+--@ lend
 
 -- When will it fit? When the entry is over that makes enough room.
 local newest = n > dead and base + entry(n - 1) or -366 * DAY
@@ -241,7 +237,7 @@ if known or asked == 1 then
     tail = live .. tail:sub(dead > kept and (dead - kept) * ENTRY + 1 or 1)
     n, dead = n - dead, 0
   end
-  local header = struct.pack(HEADER, VERSION, at, level, base, dead, n, leased, out, last, asking, before)
+  local header = struct.pack(HEADER, VERSION, at, level, base, dead, n, leased, out, last, asking, older)
   if whole then
     local new = header .. tail
     value = known and value
@@ -258,3 +254,5 @@ if known or asked == 1 then
     end
   end
 end
+
+--@ answer

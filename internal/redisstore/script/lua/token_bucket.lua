@@ -3,6 +3,9 @@
 -- Value: version, time, credit, what a token costs (see the argument coin), units
 -- out on lease, and until when; until when the key lasts, in seconds.
 
+--@ returns
+--@ debt
+
 local CENTURY = 36525 * DAY -- longer than any key has to last
 
 local value = redis.call('GET', KEYS[1])
@@ -38,14 +41,11 @@ if known then
   end
 end
 
+--@ returned
 -- Settle what comes back and what was admitted without asking.
-if now >= out + MINUTE then
-  leased = 0
-end
-if unused > 0 and unused <= 2 * count and leased > 0 then
+if back > 0 then
   local room = full - level
   room = (room - room % cost) / cost
-  local back = unused < leased and unused or leased
   if back > room then
     back, level = room, full
   else
@@ -60,32 +60,25 @@ if debt > 0 then
   level = debt * cost > level + full and -full or level - debt * cost
 end
 
--- Decide.
-local tokens = level > 0 and (level - level % cost) / cost or 0
-tokens = tokens > withheld and tokens - withheld or 0
-local fits = need <= tokens
-if fit == 1 and fits then
-  need, waiting, want = 0, 0, 0
-end
-local granted, ttl, short = 0, 0, 0
+local rest = level > 0 and (level - level % cost) / cost or 0
+--@ decide
 if not fits then
-  short = need
   if penal == 1 then
     level = need * cost > level + full and -full or level - need * cost
-    tokens = 0
+    rest = 0
   end
 elseif want > 0 then
-  if tokens > 0 then
-    granted = want < tokens and want or tokens
-    ttl = 2 * tokens >= count and long or brief
+  if rest > 0 then
+    granted = want < rest and want or rest
+    ttl = 2 * rest >= count and long or brief
     if ttl > longest then
       ttl = longest
     end
-    tokens, level = tokens - granted, level - granted * cost
-    --@ lend
+    rest, level = rest - granted, level - granted * cost
   end
-  short = tokens == 0 and 1 or 0
+  short = rest == 0 and 1 or 0
 end
+--@ lend
 
 -- When will it fit? The k-th unit of time after at is the first to bring what is
 -- missing. (For the reset that is all of the bucket.)
@@ -122,4 +115,4 @@ if known or asked == 1 then
 end
 --@ paid
 return struct.pack(REPLY, fits and 1 or 0, leased > 0 and now < out and 1 or 0,
-  granted, tokens, 0, 0, ttl, retry, reset)
+  granted, rest, lot, starts, ttl, retry, reset)
