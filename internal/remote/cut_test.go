@@ -31,7 +31,8 @@ rules:
   - { name: bucket, key: [], limit: { count: 60, per: 1s, burst: 120 }, scope: global }
 `
 
-// planet is three regions and the aggregator.
+// planet is regions and the aggregator. What comes after the first two letters of a region's name tells it
+// from another one that is configured with the same.
 type planet struct {
 	t       *testing.T
 	service *limiter.Service
@@ -75,7 +76,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // newPlanet starts all of it. It runs until ctx ends.
-func newPlanet(ctx context.Context, t *testing.T, all *sync.WaitGroup) *planet {
+func newPlanet(ctx context.Context, t *testing.T, all *sync.WaitGroup, names ...string) *planet {
 	t.Helper()
 	set, err := rulefile.Parse("rules.yaml", []byte(weightedRules))
 	if err != nil {
@@ -85,7 +86,7 @@ func newPlanet(ctx context.Context, t *testing.T, all *sync.WaitGroup) *planet {
 	divided := regions.New(regions.Config{Store: counters, MaxKeys: 100, MaxBytes: 1 << 20})
 	divided.SetRegions(set.Regions())
 	p := &planet{
-		t: t, service: limiter.NewService(limiter.Config{Store: divided, Called: divided.Called}), names: []string{"ap", "eu", "us"},
+		t: t, service: limiter.NewService(limiter.Config{Store: divided, Called: divided.Called}), names: names,
 		stores: map[string]limiter.Store{}, ways: map[string]*way{}, began: time.Now(),
 		windows: map[string]map[uint32]int64{}, seconds: map[string][]int64{}, refused: map[string]int64{},
 	}
@@ -98,13 +99,13 @@ func newPlanet(ctx context.Context, t *testing.T, all *sync.WaitGroup) *planet {
 	for _, name := range p.names {
 		p.ways[name] = &way{handler: p.handler}
 		receipts := limiter.NewReceipts(nil, slog.New(slog.DiscardHandler))
-		store, err := remote.New(remote.Config{Addresses: []string{"one"}, Region: name, Transport: p.ways[name], Receipts: receipts})
+		store, err := remote.New(remote.Config{Addresses: []string{"one"}, Region: name[:2], Transport: p.ways[name], Receipts: receipts})
 		if err != nil {
 			t.Fatal(err)
 		}
 		far := front.New(front.Config{Store: store, MaxKeys: 100, MaxBytes: 1 << 20, Timeout: remote.DefaultTimeout, Answers: 250 * time.Millisecond})
 		own := memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20})
-		p.stores[name] = limiter.NewStatic(name, far, own, receipts, telemetry.NewRegistry(""))
+		p.stores[name] = limiter.NewStatic(name[:2], far, own, receipts, telemetry.NewRegistry(""))
 		p.windows[name], p.seconds[name] = map[uint32]int64{}, make([]int64, 100)
 		run(store.Run)
 		run(far.Run)
@@ -178,7 +179,7 @@ func TestCutOffRegion(t *testing.T) {
 					all.Wait()
 					time.Sleep(time.Second) // the calls that are on their way
 				}()
-				p := newPlanet(ctx, t, &all)
+				p := newPlanet(ctx, t, &all, "ap", "eu", "us")
 				p.offer(25 * time.Second)
 				cut(p.ways["ap"])
 				p.offer(30 * time.Second)
@@ -218,5 +219,46 @@ func (p *planet) check() {
 		if cut := n == 3 || n == 4; cut && (ap != share || apBucket < share*9/10 || apBucket > share+120/6) {
 			p.t.Errorf("window %d: the region that is cut off has %d units, and %d of the bucket; its share is %d", n, ap, apBucket, share)
 		}
+	}
+}
+
+// Two regions of one name, each with a store of its own, admit at most one static share more than the limit
+// in a window, whether one of them or both are cut off.
+func TestCutOffRegionsOfOneName(t *testing.T) {
+	for name, cut := range map[string][]string{"one": {"ap-2"}, "both": {"ap-1", "ap-2"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(context.Background())
+				var all sync.WaitGroup
+				defer func() {
+					cancel()
+					all.Wait()
+					time.Sleep(time.Second) // the calls that are on their way
+				}()
+				p := newPlanet(ctx, t, &all, "ap-1", "ap-2", "eu", "us")
+				p.offer(35 * time.Second)
+				for _, region := range cut {
+					p.ways[region].up.Store(true)
+				}
+				p.offer(35 * time.Second)
+				for n := range 7 {
+					var units int64
+					for _, region := range p.names {
+						own, _ := p.of(region, n)
+						units += own
+					}
+					most, least := int64(600), int64(570)
+					switch {
+					case n == 3: // cut in the middle: what is on lease is stranded
+						least = 450
+					case n > 3:
+						most, least = most+100, least+100
+					}
+					if units > most || units < least {
+						t.Errorf("window %d: %d units, want %d to %d", n, units, least, most)
+					}
+				}
+			})
+		})
 	}
 }
