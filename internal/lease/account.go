@@ -75,7 +75,7 @@ type Account struct {
 	// charged, without those that the account's own lots have paid for.
 	Denied int64
 	// Overdrawn is units admitted without a lease that no reply has acknowledged: of
-	// those admitted because nobody answered at most one limit, see [Account.Overdraw].
+	// those admitted because nobody answered at most one limit, see [Account.overdraw].
 	Overdrawn int64
 	// Sealed is the part of Overdrawn that was reported to the tier above.
 	Sealed Debt
@@ -118,7 +118,7 @@ type decision struct {
 type Taken struct {
 	Parts     [2]Part
 	Overdrawn int64 // units that no lease covers
-	Unowed    int64 // of these, what is not added to the debt: that is one limit already, see [Account.Overdraw]
+	Unowed    int64 // of these, what is not added to the debt: that is one limit already, see [Account.overdraw]
 	Local     bool  // they came from the holder's own share, see [Account.takeLocal]
 }
 
@@ -215,7 +215,7 @@ func (a *Account) Take(t *Terms, now Millis, cost int64) decision {
 func (a *Account) mayOverdraw(t *Terms, now Millis, cost int64) bool {
 	known := now < a.Reset && a.Left < cost
 	known = known || t.Window > 0 && a.Reset > 0 && now >= a.Reset && a.Sealed.Number >= a.Reset // it has overdrawn since the window began
-	return a.Overdrawn+cost <= t.Overdraft && !known && !a.Remembered(now, cost)
+	return a.Overdrawn+cost <= t.Overdraft && !known && !a.remembered(now, cost)
 }
 
 // takeExact asks for every request. After a denial it refuses from memory until

@@ -212,7 +212,7 @@ func TestSpentLimitRefusesAndAsksBehind(t *testing.T) {
 	s.take(2112, 1, Refuse, NoAsk)
 	s.take(2113, 1, Refuse, TopUp) // a probe goes behind a refused request
 	s.take(2213, 1, Wait, NoAsk)   // but not for ever
-	if !s.account.Remembered(2213, 1) || s.account.Remembered(31_200, 1) {
+	if !s.account.remembered(2213, 1) || s.account.remembered(31_200, 1) {
 		t.Error("a denial stands until the limit is as good as new")
 	}
 }
@@ -311,7 +311,7 @@ func TestNextWindowEndsNoDenial(t *testing.T) {
 	s.ask(9800, 0, 1, Ahead)
 	s.reply(9804, Grant{Status: OK, Granted: 1, Lease: 2, StartsIn: 196, TTL: 1196, Remaining: 999, Reset: 196})
 	s.take(9990, 1, Refuse, NoAsk)
-	if !s.account.Remembered(9990, 1) || !s.account.Refused || s.account.Left > 0 {
+	if !s.account.remembered(9990, 1) || !s.account.Refused || s.account.Left > 0 {
 		t.Errorf("the running window is still spent: %+v", s.account)
 	}
 	s.take(10_001, 1, Admit, TopUp)
@@ -424,12 +424,12 @@ func TestLeaseEndsALocalShareThatIsInItsWay(t *testing.T) {
 
 func TestOverdraw(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.account.Overdraw(&s.terms, 4)
+	s.account.overdraw(&s.terms, 4)
 	w, some := s.account.Report(&s.terms, 1000)
 	if !some || w.Overdrawn != 4 {
 		t.Errorf("reports %+v", w)
 	}
-	s.account.Overdraw(&s.terms, 1)
+	s.account.overdraw(&s.terms, 1)
 	s.account.Apply(&s.terms, 1004, 1000, w, Grant{Status: OK, Remaining: 9, Reset: 50}, 0, 100)
 	if s.account.Overdrawn != 1 || s.account.Left != 9 {
 		t.Errorf("after the acknowledgement of 4: %+v", s.account)

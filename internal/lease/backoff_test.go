@@ -55,7 +55,7 @@ func TestBackoffKeepsWhatIsKnown(t *testing.T) {
 	s.account.Back.Until = 2000
 	s.take(1200, 1, Refuse, NoAsk)
 	s.take(1600, 1, Unanswered, NoAsk)
-	if !s.account.Remembered(1600, 1) {
+	if !s.account.remembered(1600, 1) {
 		t.Error("a denial is forgotten when asks fail")
 	}
 	if s.account.Idle(&s.terms, 1999) {

@@ -79,8 +79,8 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 		now += 7
 		d := s.Take(&terms, now, 1)
 		s.Untake(&terms, d.Taken)
-		if !s.Remembered(now, 1) && !s.takeLocal(&terms, now, now+7, 1, 2) {
-			s.Overdraw(&terms, 1)
+		if !s.remembered(now, 1) && !s.takeLocal(&terms, now, now+7, 1, 2) {
+			s.overdraw(&terms, 1)
 		}
 		w := s.Ask(&terms, now, 1, 1, NoAsk)
 		g := c.Acquire(l, &terms, window+limit.Micros(now)*limit.Millisecond, w)

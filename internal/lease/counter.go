@@ -23,7 +23,7 @@ type Counter struct {
 	Period limit.Micros
 	// OutUntil is when the last lease handed out ends.
 	OutUntil limit.Micros
-	Askers   askers
+	askers   askers
 }
 
 // Recall takes what the holder of a want remembers of the counter from before its history
@@ -49,7 +49,7 @@ func (c *Counter) Recall(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
 // Acquire applies want w at now, the granter's clock, and answers it.
 func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Grant {
 	c.settle(l, t, now, &w)
-	ask := limit.Ask{Need: w.Need, Waiting: w.Waiting + w.Soon, Want: w.Want, Withheld: w.Withheld, Askers: c.Askers.Count()}
+	ask := limit.Ask{Need: w.Need, Waiting: w.Waiting + w.Soon, Want: w.Want, Withheld: w.Withheld, Askers: c.askers.Count()}
 	if w.Next {
 		ask.Lead = limit.Micros(t.Lead+t.Interval) * limit.Millisecond
 	}
@@ -90,13 +90,13 @@ func (c *Counter) Fit(l *limit.Limit, t *Terms, now limit.Micros, w Want) (g Gra
 // the holder still asks again within longestAskAfter. For a token bucket askers are not
 // counted, because nothing else needs them.
 func (c *Counter) elsewhere(t *Terms, now limit.Micros) bool {
-	return c.Leased > 0 && now < c.OutUntil && (t.Refills || c.Askers.Count() > 2)
+	return c.Leased > 0 && now < c.OutUntil && (t.Refills || c.askers.Count() > 2)
 }
 
 // settle applies the part of a want that asks for nothing: who asks, what comes back, what
 // was overdrawn.
 func (c *Counter) settle(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
-	c.Askers.Note(int64(now/(limit.Micros(t.Interval)*limit.Millisecond)), w.Fresh)
+	c.askers.Note(int64(now/(limit.Micros(t.Interval)*limit.Millisecond)), w.Fresh)
 	if now >= c.OutUntil+leaseMemory {
 		c.Leased = 0
 	}

@@ -21,9 +21,9 @@ func TestDebtIsSealed(t *testing.T) {
 		}
 	}
 	report(1000, 0, 0)
-	s.account.Overdraw(&s.terms, 5)
+	s.account.overdraw(&s.terms, 5)
 	first := report(1001, 5, 1001)
-	s.account.Overdraw(&s.terms, 2)
+	s.account.overdraw(&s.terms, 2)
 	answer(1002, report(1002, 5, 1001), Grant{Status: Unavailable}, 7)
 	answer(1003, report(1003, 5, 1001), Grant{Status: OK, Granted: 1, StillOwed: true}, 7)
 	if w, some := s.account.Report(&s.terms, 1004); !some || w.Overdrawn != 5 || w.Debt != 1001 {

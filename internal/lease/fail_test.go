@@ -31,10 +31,10 @@ func (n *naive) fail(now Millis, f Failure, cost int64) (admitted, denied bool, 
 	case FailureDeny:
 		return false, false, 0
 	case FailureLocal:
-		if n.used[f.Ends]+cost > f.Share {
+		if n.used[f.ends]+cost > f.Share {
 			return false, false, 0
 		}
-		n.used[f.Ends] += cost
+		n.used[f.ends] += cost
 	}
 	owed := n.owed
 	for range cost { // unit by unit
@@ -65,7 +65,7 @@ func TestFailAgainstTwin(t *testing.T) {
 			cost := 1 + rnd.Int64N(4)
 			if before := s; rnd.IntN(4) == 0 {
 				as := n
-				as.used = map[Millis]int64{f.Ends: n.used[f.Ends]}
+				as.used = map[Millis]int64{f.ends: n.used[f.ends]}
 				admitted, denied, _ := as.fail(now, f, 1)
 				if d := s.FailPeek(&terms, now, f); d.Admitted != admitted || d.Denied != denied || !denied && d.By != by || d.Unowed != 0 || s != before {
 					t.Fatalf("seed %d at %d: peek %+v, want admitted %v, denied %v", seed, now, d, admitted, denied)
@@ -82,7 +82,7 @@ func TestFailAgainstTwin(t *testing.T) {
 				if admitted && rnd.IntN(5) == 0 { // another rule refuses it
 					s.Untake(&terms, d.Taken(cost))
 					n.owed -= cost - unowed
-					n.used[f.Ends] -= cost
+					n.used[f.ends] -= cost
 				}
 			}
 			step := rnd.Int64N(300)
@@ -149,7 +149,7 @@ func TestWindowEnd(t *testing.T) {
 		period := limit.Micros(1+rnd.Int64N(100)) * limit.Millisecond
 		wall, now := limit.Micros(rnd.Int64N(1_000_000)), Millis(rnd.Int64N(1000))
 		next := wall + period - wall%period
-		after := limit.Micros(FailureLocal.Among(1, 1, limit.Spec{Period: period}, now, wall).Ends-now) * limit.Millisecond
+		after := limit.Micros(FailureLocal.Among(1, 1, limit.Spec{Period: period}, now, wall).ends-now) * limit.Millisecond
 		if wall+after < next || wall+after-limit.Millisecond >= next {
 			t.Fatalf("at %d of windows of %d: ends after %d", wall, period, after)
 		}

@@ -6,13 +6,13 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Failure is what a holder goes by while the tier above does not answer.
+// Failure is how a holder decides while the tier above does not answer.
 type Failure struct {
 	By OnFailure
-	// Share and Ends are for FailureLocal: how many units the holder admits by itself
-	// until the end of the window, see [OnFailure.Among].
+	// Share is for FailureLocal: how many units the holder admits by itself until the end of
+	// the window, see [OnFailure.Among].
 	Share int64
-	Ends  Millis
+	ends  Millis // of the window
 	// Memory is the account that remembers what the tier above has denied; nil: the account
 	// that decides. They differ where one key is judged by several counts.
 	Memory *Account
@@ -50,19 +50,19 @@ func (f OnFailure) Among(live int, expected int64, s limit.Spec, now Millis, wal
 	}
 	d.Share = (s.Count + n - 1) / n
 	if s.Period > 0 {
-		d.Ends = now + CeilMillis(s.Period-wall%s.Period)
+		d.ends = now + CeilMillis(s.Period-wall%s.Period)
 	}
 	return d
 }
 
 // Fail decides a request of cost units that the tier above did not answer: what was
-// denied stays denied, the rest goes by on_failure. What is admitted is owed.
+// denied stays denied, on_failure decides the rest. What is admitted is owed.
 func (a *Account) Fail(t *Terms, now Millis, f Failure, cost int64) Failed {
 	memory := a
 	if f.Memory != nil {
 		memory = f.Memory
 	}
-	if memory.Remembered(now, cost) {
+	if memory.remembered(now, cost) {
 		return Failed{Denied: true, Reset: memory.Reset - now, RetryAfter: memory.Retry(t, now, cost)}
 	}
 	d := f.By.FailUncounted()
@@ -70,10 +70,10 @@ func (a *Account) Fail(t *Terms, now Millis, f Failure, cost int64) Failed {
 	owed := a.Overdrawn
 	switch f.By {
 	case FailureAllow:
-		a.Overdraw(t, cost)
+		a.overdraw(t, cost)
 	case FailureLocal:
-		d.Reset = f.Ends - now
-		if d.Admitted = a.takeLocal(t, now, f.Ends, f.Share, cost); !d.Admitted {
+		d.Reset = f.ends - now
+		if d.Admitted = a.takeLocal(t, now, f.ends, f.Share, cost); !d.Admitted {
 			d.RetryAfter = d.Reset
 		}
 	}
@@ -113,12 +113,12 @@ func (d *Failed) Taken(cost int64) Taken {
 	return Taken{Overdrawn: cost, Unowed: d.Unowed, Local: d.By == FailureLocal}
 }
 
-// Remembered reports whether a request stays refused while the tier above does not answer:
+// remembered reports whether a request stays refused while the tier above does not answer:
 // its need was denied, or any request was refused and this one costs more than the last reply
 // left, less what has been admitted without a lease. What the account holds counts: the
 // tier above would have had to add only the rest. It ends at Reset, when the counter above
 // is as good as new: a request is refused by mistake until then at most.
-func (a *Account) Remembered(now Millis, cost int64) bool {
+func (a *Account) remembered(now Millis, cost int64) bool {
 	if now >= a.Reset {
 		return false
 	}
@@ -143,14 +143,14 @@ func (a *Account) takeLocal(t *Terms, now, ends Millis, share, cost int64) bool 
 		return false
 	}
 	a.Lots[i].Units -= cost
-	a.Overdraw(t, cost)
+	a.overdraw(t, cost)
 	return true
 }
 
-// Overdraw admits a request that no lease covers, to be reported when the tier
+// overdraw admits a request that no lease covers, to be reported when the tier
 // above answers again: at most one limit, however long that takes. An optimistic
 // holder may owe more already.
-func (a *Account) Overdraw(t *Terms, cost int64) {
+func (a *Account) overdraw(t *Terms, cost int64) {
 	a.Overdrawn += min(cost, max(0, t.Capacity-a.Overdrawn))
 	a.Spent += cost
 }

@@ -29,7 +29,7 @@ func TestFloodIsRememberedThroughGrants(t *testing.T) {
 		s.reply(now, Grant{Status: OK, Granted: 1, TTL: 1000, Remaining: left, Reset: Millis(1000 - 10*left)})
 	}
 	granted(1000, 0)
-	if s.account.Remembered(1001, 1) {
+	if s.account.remembered(1001, 1) {
 		t.Error("nobody was refused yet")
 	}
 	s.take(1001, 1, Refuse, TopUp)
@@ -39,12 +39,12 @@ func TestFloodIsRememberedThroughGrants(t *testing.T) {
 		cost int64
 		want bool
 	}{{1101, 5, false}, {1101, 6, true}, {2049, 6, true}, {2050, 6, false}} {
-		if got := s.account.Remembered(row.now, row.cost); got != row.want {
+		if got := s.account.remembered(row.now, row.cost); got != row.want {
 			t.Errorf("at %d a request of %d stays refused: %v", row.now, row.cost, got)
 		}
 	}
-	s.account.Overdraw(&s.terms, 7)
-	if !s.account.Remembered(1102, 1) || s.account.Remembered(1102, 0) {
+	s.account.overdraw(&s.terms, 7)
+	if !s.account.remembered(1102, 1) || s.account.remembered(1102, 0) {
 		t.Error("what was left has been admitted since: all but questions are refused")
 	}
 	s.account.Overdrawn = 0
@@ -52,7 +52,7 @@ func TestFloodIsRememberedThroughGrants(t *testing.T) {
 		t.Error("a refusal pins its account until the bucket is full, and no longer")
 	}
 	granted(1200, 49)
-	if !s.account.Remembered(1201, 50) {
+	if !s.account.remembered(1201, 50) {
 		t.Error("forgets a refusal although less than half is left")
 	}
 	granted(1300, 50)
@@ -139,7 +139,7 @@ func TestRefusalsFromMemory(t *testing.T) {
 func TestDebtOfAnOverdraft(t *testing.T) {
 	for owes, then := range map[int64]int64{0: 4, 7: 10, 9: 10, 10: 10, 25: 25} {
 		s, terms := Account{Overdrawn: owes}, Terms{Consistency: Optimistic, Capacity: 10, Overdraft: 30}
-		if s.Overdraw(&terms, 4); s.Overdrawn != then || s.Spent != 4 {
+		if s.overdraw(&terms, 4); s.Overdrawn != then || s.Spent != 4 {
 			t.Errorf("owed %d, then %d, want %d", owes, s.Overdrawn, then)
 		}
 	}
@@ -149,8 +149,8 @@ func TestDebtOfAnOverdraft(t *testing.T) {
 // whole limit already that is nothing.
 func TestUntakeOfAWholeDebt(t *testing.T) {
 	s, terms := Account{}, Terms{Capacity: 10}
-	s.Overdraw(&terms, 8)
-	s.Overdraw(&terms, 3)
+	s.overdraw(&terms, 8)
+	s.overdraw(&terms, 3)
 	s.Untake(&Terms{}, Taken{Overdrawn: 3, Unowed: 1})
 	if s.Overdrawn != 8 {
 		t.Errorf("owes %d, want 8", s.Overdrawn)
@@ -162,7 +162,7 @@ func TestDebtIsOneLimit(t *testing.T) {
 	for _, spec := range []limit.Spec{{Count: 100, Period: limit.Minute, Burst: 30}, {Algorithm: limit.FixedWindow, Count: 30, Period: limit.Minute}} {
 		allow, local := newStory(t, spec, Leased), newStory(t, spec, Leased)
 		for now := Millis(1000); now < 600_000; now += 60_000 {
-			allow.account.Overdraw(&allow.terms, 20)
+			allow.account.overdraw(&allow.terms, 20)
 			if !local.account.takeLocal(&local.terms, now, now+60_000, 20, 20) {
 				t.Fatal("a share was refused")
 			}

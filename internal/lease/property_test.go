@@ -128,7 +128,7 @@ func wander(t fataler, d draws, steps int) {
 		case 7:
 			if d.upTo(3) > 0 {
 				cost := d.upTo(30)
-				s.Overdraw(&terms, cost)
+				s.overdraw(&terms, cost)
 				b.owe(&terms, cost)
 				break
 			}

@@ -3,7 +3,7 @@
 //
 //	Handler    HTTP and gRPC to messages (handler.go, message.go)
 //	Service    checks a call, drops a repeated one, asks the store (service.go,
-//	           exchange.go, check.go, holders.go); the slots of requests (slot.go)
+//	           exchange.go, check.go, holders.go); the slots of requests (slot_call.go)
 //	Judge      decides on whole requests, for clients that cannot: by the store or, if
 //	           that does not answer, by on_failure (decide.go, judge.go)
 //	Store      keeps counters and decides (store.go: the contract)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/silence"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/repeat"
 )
@@ -28,7 +28,7 @@ type Receipt struct {
 }
 
 // Receipts are when a region received replies of the aggregator, and thus when it was silent
-// (see [lease.Silence]). Use [NewReceipts]. They are safe for concurrent use; [Receipts.Run]
+// (see [silence.Silence]). Use [NewReceipts]. They are safe for concurrent use; [Receipts.Run]
 // has to run beside them.
 type Receipts struct {
 	record Record // nil: this process is the region
@@ -40,7 +40,7 @@ type Receipts struct {
 	recorded atomic.Uint64 // of those whose receipt all replicas can see
 
 	mu      sync.Mutex
-	silence lease.Silence
+	silence silence.Silence
 	// With a record: until sure no other reply was received; then the store's clock showed
 	// shows, and the newest receipt on it was newest.
 	sure, shows, newest limit.Micros
@@ -60,7 +60,7 @@ func NewReceipts(record Record, log *slog.Logger) *Receipts {
 		steady: func() limit.Micros { return limit.Micros(time.Since(began).Microseconds()) + limit.Second },
 		wall:   func() limit.Micros { return limit.Micros(time.Now().UnixMicro()) },
 	}
-	r.silence = lease.NewSilence(r.steady(), false)
+	r.silence = silence.New(r.steady(), false)
 	if record == nil {
 		r.identity = max(rand.Uint64(), 1)
 	}
@@ -130,7 +130,7 @@ func (r *Receipts) learn(sent, arrived limit.Micros, read Receipt) {
 	at := arrived - (read.Now - read.Newest)
 	switch {
 	case r.newest == 0: // what the region did before this process began
-		r.silence = lease.NewSilence(at, false)
+		r.silence = silence.New(at, false)
 	case read.Newest < r.newest: // the store lost receipts, and it is unknown which
 		r.silence.NoteSign(arrived, r.sure)
 	case read.Newest > r.newest:
@@ -206,7 +206,7 @@ func (r *Receipts) Takes(l *limit.Limit) (takes bool, wait limit.Micros) {
 	defer r.mu.Unlock()
 	s := l.Spec()
 	steady, store, sure := r.now()
-	wait = max(0, r.silence.LastSign()+lease.SilentAfter-steady)
+	wait = max(0, r.silence.LastSign()+silence.After-steady)
 	if s.Algorithm == limit.TokenBucket || s.Algorithm == limit.SlidingLog || s.Align == limit.AlignFirstRequest {
 		return r.silence.Covers(sure) && steady-sure < surelyFor, wait
 	}

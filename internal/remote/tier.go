@@ -13,7 +13,7 @@ import (
 )
 
 // heartbeatEvery is the longest time without a call. A region of which no reply is acknowledged
-// for lease.SilentAfter is taken for cut off: a reply is acknowledged by the next call or the one
+// for silence.After is taken for cut off: a reply is acknowledged by the next call or the one
 // after it.
 const heartbeatEvery = 500 * time.Millisecond
 

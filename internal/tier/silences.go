@@ -14,7 +14,7 @@ import (
 )
 
 // saveSilences is the time between two saves of when regions were silent. After a kill each of
-// them counts as silent since the last save, and may do so for lease.SilentAfter.
+// them counts as silent since the last save, and may do so for silence.After.
 const saveSilences = time.Second
 
 // silences keeps when the regions were silent, beside the state file, whose lock it relies on:

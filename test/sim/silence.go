@@ -3,7 +3,7 @@ package sim
 import (
 	"slices"
 
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/silence"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -40,7 +40,7 @@ func (ref *referee) checkSilence(h *shareholder, a *account, at, late limit.Micr
 		return // the region reckons with its clock as it was before the step
 	}
 	for _, reply := range slices.Backward(h.replies) {
-		if reply > at-lease.SilentAfter && reply < at-late {
+		if reply > at-silence.After && reply < at-late {
 			ref.fail(7, "%v: %s takes its share, a reply came %d ms before", a.key, h.name, (at-reply)/limit.Millisecond)
 			return
 		}

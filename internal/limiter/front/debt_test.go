@@ -44,8 +44,9 @@ func (h *pop) request() {
 		switch g := h.ask(need, d.Ask); {
 		case d.Verdict != lease.Wait:
 		case g.Status == lease.Unavailable:
-			h.slot.Overdraw(&h.p.Terms, 1)
-			h.degraded++
+			if h.slot.Fail(&h.p.Terms, h.now(), lease.Failure{By: lease.FailureAllow}, 1).Admitted {
+				h.degraded++
+			}
 			return
 		case g.Granted > 0:
 			d.Verdict = lease.Admit

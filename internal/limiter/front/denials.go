@@ -8,15 +8,15 @@ import (
 	"github.com/weirlimit/weir/internal/limiter"
 )
 
-// denials are those of evicted keys of a shard, in a seventeenth of the memory of an
-// entry. An ask for such a key is refused as [lease.Account.Remembered] would refuse it, and
+// evictedDenials are the denials of evicted keys of a shard, in a seventeenth of the memory of an
+// entry. An ask for such a key is refused as [lease.Account.Fail] would refuse it, and
 // evicts no other key for that.
 //
 // A key is identified by its hash: two keys whose 64 bits agree are taken for each other. A limit
 // of another shape has another hash. The place of a hash is in the emptier of two buckets.
 // Where both are full, the denial that ends first is forgotten. The shard is locked while
-// denials are used; the zero value remembers nothing.
-type denials struct {
+// they are used; the zero value remembers nothing.
+type evictedDenials struct {
 	room    int // how many entries the shard has room for
 	buckets []bucket
 }
@@ -27,8 +27,8 @@ type bucket [8]denial
 // them, so that hardly any denial is lost while no more keys are denied than that.
 func bucketsFor(entries int) int { return 3*entries/(2*len(bucket{})) + 1 }
 
-// denials are those of evicted keys of the shard.
-func (k *key) denials() *denials { return &k.store.denials[k.shard.Number()] }
+// evictedDenials are those of the shard.
+func (k *key) evictedDenials() *evictedDenials { return &k.store.evictedDenials[k.shard.Number()] }
 
 // denial is one of them.
 type denial struct {
@@ -68,13 +68,13 @@ func (d *denial) account(t *lease.Terms) lease.Account {
 }
 
 // places are the two buckets in which a hash may be. Its upper bits chose the shard.
-func (d *denials) places(hash uint64) [2]*bucket {
+func (d *evictedDenials) places(hash uint64) [2]*bucket {
 	n := uint64(len(d.buckets))
 	return [2]*bucket{&d.buckets[hash&math.MaxUint32*n>>32], &d.buckets[hash>>24&math.MaxUint32*n>>32]}
 }
 
 // find returns the denial of a key that still stands; nil: none does.
-func (d *denials) find(now lease.Millis, hash uint64) *denial {
+func (d *evictedDenials) find(now lease.Millis, hash uint64) *denial {
 	if len(d.buckets) == 0 {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (d *denials) find(now lease.Millis, hash uint64) *denial {
 }
 
 // remember keeps a denial.
-func (d *denials) remember(now lease.Millis, n denial) {
+func (d *evictedDenials) remember(now lease.Millis, n denial) {
 	if len(d.buckets) == 0 {
 		d.buckets = make([]bucket, bucketsFor(d.room))
 	}
@@ -104,7 +104,7 @@ func (d *denials) remember(now lease.Millis, n denial) {
 
 // first is the place of a hash that will be free first: in the emptier bucket, if one
 // is.
-func (d *denials) first(now lease.Millis, hash uint64) *denial {
+func (d *evictedDenials) first(now lease.Millis, hash uint64) *denial {
 	var first [2]*denial
 	var free [2]int
 	for i, b := range d.places(hash) {
@@ -125,7 +125,7 @@ func (d *denials) first(now lease.Millis, hash uint64) *denial {
 }
 
 // take returns an account with the denial of a key, and forgets it here.
-func (d *denials) take(now lease.Millis, hash uint64, t *lease.Terms) (account lease.Account) {
+func (d *evictedDenials) take(now lease.Millis, hash uint64, t *lease.Terms) (account lease.Account) {
 	if n := d.find(now, hash); n != nil {
 		account = n.account(t)
 		*n = denial{}
@@ -137,7 +137,7 @@ func (d *denials) take(now lease.Millis, hash uint64, t *lease.Terms) (account l
 // of it. False if the ask needs an entry: to settle units, to count it where refused
 // requests are charged, or because the store may be asked.
 func (q *acquisition) refuseEvicted(k key, a *limiter.Ask, i int) bool {
-	d := k.denials().find(q.now, k.hash)
+	d := k.evictedDenials().find(q.now, k.hash)
 	w := &a.Want
 	if d == nil || a.Policy.Beside != nil || w.Want == 0 || w.Unused > 0 || a.Policy.Limit.ChargesDenied() {
 		return false
@@ -165,6 +165,6 @@ func (s *Store) noteDenied(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 	}
 	account := lease.Account{DeniedNeed: min(a.Want.Need, g.Remaining+1), Reset: now + g.Reset, NextAsk: now + g.AskAfter}
 	if d, ok := denialOf(now, k.hash, &account); ok {
-		k.denials().remember(now, d)
+		k.evictedDenials().remember(now, d)
 	}
 }

@@ -25,7 +25,7 @@ func TestDenialIsWhatTheAccountRemembers(t *testing.T) {
 		if rapid.Bool().Draw(t, "denied") {
 			s.DeniedNeed = rapid.SampledFrom([]int64{1, 2, 50, 100, limit.MaxCount, limit.MaxCount + 1}).Draw(t, "need")
 		}
-		var d denials
+		var d evictedDenials
 		if n, ok := denialOf(now, 7, &s); ok {
 			d.remember(now, n)
 		}
@@ -33,11 +33,11 @@ func TestDenialIsWhatTheAccountRemembers(t *testing.T) {
 			for cost := range int64(103) {
 				n := d.find(at, 7)
 				refused := n != nil && cost >= int64(n.need)
-				if want := at >= now && s.Remembered(at, cost); refused != want && at >= now {
+				if want := at >= now && remembered(&terms, s, at, cost); refused != want && at >= now {
 					t.Fatalf("at %d, cost %d: refused %v, by the account %v", at, cost, refused, want)
 				}
 				if n != nil {
-					if again := n.account(&terms); again.Remembered(at, cost) != refused || again.NextAsk != min(s.NextAsk, s.Reset) {
+					if again := n.account(&terms); remembered(&terms, again, at, cost) != refused || again.NextAsk != min(s.NextAsk, s.Reset) {
 						t.Fatalf("the account that comes back is %+v of %+v", again, s)
 					}
 				}
@@ -65,7 +65,7 @@ func TestDenialsInTheirPlaces(t *testing.T) {
 	const most = 1024
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct{ keys, lost int }{{most, 0}, {most * 5 / 4, most / 200}, {2 * most, most/2 + most/20}} {
-		d := denials{room: most}
+		d := evictedDenials{room: most}
 		hashes := make([]uint64, c.keys)
 		for i := range hashes {
 			hashes[i] = random.Uint64()
@@ -104,7 +104,7 @@ func TestDenialsInTheirPlaces(t *testing.T) {
 // Of those that find no place the one that ends first is forgotten, also if that is
 // the new one.
 func TestFirstToEndIsForgotten(t *testing.T) {
-	d := denials{room: 1}
+	d := evictedDenials{room: 1}
 	for i := range lease.Millis(20) {
 		until := 100 + (i*7)%20
 		d.remember(1, denial{hash: uint64(i), until: until, need: 1})
@@ -119,4 +119,10 @@ func TestFirstToEndIsForgotten(t *testing.T) {
 	if d.find(200, 77) == nil {
 		t.Error("a denial that is over keeps its place")
 	}
+}
+
+// remembered reports whether an account refuses a request because of a denial while the
+// store does not answer.
+func remembered(t *lease.Terms, a lease.Account, now lease.Millis, cost int64) bool {
+	return a.Fail(t, now, lease.Failure{}, cost).Denied
 }

@@ -25,7 +25,7 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Judgment {
 	now := s.now()
 	f := p.OnFailure.Among(holders, p.ExpectedHolders, spec, now, s.wall())
 	if !k.find(now, a) {
-		if d, cost := k.denials().find(now, k.hash), max(a.Want.Need, 1); d != nil && p.Beside == nil && cost >= int64(d.need) {
+		if d, cost := k.evictedDenials().find(now, k.hash), max(a.Want.Need, 1); d != nil && p.Beside == nil && cost >= int64(d.need) {
 			account := d.account(t)
 			return p.Failed(account.Fail(t, now, f, cost))
 		}

@@ -38,14 +38,14 @@ type Config struct {
 // Store is a cache and the store behind it. Create it with [New]. It is safe for
 // concurrent use; [Store.Run] has to run beside it.
 type Store struct {
-	behind  limiter.Store
-	now     func() lease.Millis
-	wall    func() limit.Micros
-	timeout time.Duration
-	answers time.Duration
-	table   *table.Table[cached]
-	denials []denials // by shard, under its lock
-	due     agenda
+	behind         limiter.Store
+	now            func() lease.Millis
+	wall           func() limit.Micros
+	timeout        time.Duration
+	answers        time.Duration
+	table          *table.Table[cached]
+	evictedDenials []evictedDenials // by shard, under its lock
+	due            agenda
 
 	id                                                   [16]byte // names the cache's own debts
 	leased, denied, asked, failed, evicted, full, waited atomic.Uint64
@@ -96,9 +96,9 @@ func New(c Config) *Store {
 	binary.NativeEndian.PutUint64(s.id[:8], rand.Uint64())
 	binary.NativeEndian.PutUint64(s.id[8:], rand.Uint64())
 	shards := s.table.Shards()
-	s.denials = make([]denials, len(shards))
+	s.evictedDenials = make([]evictedDenials, len(shards))
 	for i := range shards {
-		s.denials[i].room = shards[i].Room()
+		s.evictedDenials[i].room = shards[i].Room()
 	}
 	s.out.Add(1)
 	return s

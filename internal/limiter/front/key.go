@@ -89,7 +89,7 @@ func (k *key) add(now lease.Millis, a *limiter.Ask) bool {
 	}
 	e.Value.used = now
 	if a.Policy.Beside == nil { // what is remembered goes by the rule's count
-		e.Value.relay.Account = k.denials().take(now, k.hash, &a.Policy.Terms)
+		e.Value.relay.Account = k.evictedDenials().take(now, k.hash, &a.Policy.Terms)
 	}
 	return true
 }

@@ -46,7 +46,7 @@ func (k key) evict(now lease.Millis) {
 	v, p := &k.Value, k.Policy
 	if p.Limit.Spec().Algorithm != limit.Concurrency {
 		if d, ok := denialOf(now, k.hash, k.lastDenial(now)); ok && p.Beside == nil {
-			k.denials().remember(now, d)
+			k.evictedDenials().remember(now, d)
 		}
 		v.unlease(&p.Terms, lease.Never)
 		due := &k.store.due

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/fair"
+	"github.com/weirlimit/weir/internal/lease/silence"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/table"
@@ -83,7 +84,7 @@ func New(c Config) *Store {
 	return &Store{
 		links: links{
 			steady: c.Steady, began: c.Steady(), silent: silent, doubled: doubled, log: c.Log,
-			known: map[string]*link{}, before: map[string]lease.Silence{}, shrunk: map[shrunk]*limiter.Policy{},
+			known: map[string]*link{}, before: map[string]silence.Silence{}, shrunk: map[shrunk]*limiter.Policy{},
 		},
 		below: c.Store, now: c.Now, regions: map[string]*region{},
 		table:    table.New[fair.Shares](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/silence"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -56,13 +56,13 @@ func (s *Store) Load(record []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	behind := l.steady() - now
-	since, past := r.Since+behind, make([]lease.Span, 0, len(r.Past))
+	since, past := r.Since+behind, make([]silence.Span, 0, len(r.Past))
 	if now < r.At {
 		since = 0
 	}
 	for _, p := range r.Past {
-		past = append(past, lease.Span{From: p[0] + behind, To: p[1] + behind})
+		past = append(past, silence.Span{From: p[0] + behind, To: p[1] + behind})
 	}
-	l.before[r.Region] = lease.ResumeSilence(since, past)
+	l.before[r.Region] = silence.Resume(since, past)
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/silence"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/repeat"
@@ -40,13 +40,13 @@ type links struct {
 	called  bool // by any of the regions
 	newSign bool // of a region, since it was last saved
 	known   map[string]*link
-	before  map[string]lease.Silence // by the aggregator before this one, until the first call
+	before  map[string]silence.Silence // by the aggregator before this one, until the first call
 	shrunk  map[shrunk]*limiter.Policy
 }
 
 // link is the one to a region.
 type link struct {
-	silence  lease.Silence
+	silence  silence.Silence
 	replicas map[limiter.HolderID]*replica
 	stores   regionStores
 	logged   repeat.Seldom // of two stores
@@ -56,7 +56,7 @@ type link struct {
 
 // replica is one of a region.
 type replica struct {
-	sent   lease.Sendings
+	sent   silence.Sendings
 	called limit.Micros
 }
 
@@ -67,7 +67,7 @@ type shrunk struct {
 }
 
 // SetRegions replaces the regions that have static shares. A region that was not among them, and
-// that [Store.Load] did not load, has lease.SilentAfter to acknowledge its first reply. If it counted
+// that [Store.Load] did not load, has silence.After to acknowledge its first reply. If it counted
 // as silent at once, its share of a window that begins just after the aggregator starts would be
 // withheld from all. Call it before the policies with these regions are used.
 func (s *Store) SetRegions(rs rule.Regions) {
@@ -78,7 +78,7 @@ func (s *Store) SetRegions(rs rule.Regions) {
 		if known[r.Name] = l.known[r.Name]; known[r.Name] == nil {
 			one := &link{replicas: map[limiter.HolderID]*replica{}}
 			if one.silence, one.resumed = l.before[r.Name]; !one.resumed {
-				one.silence = lease.NewSilence(l.steady(), true)
+				one.silence = silence.New(l.steady(), true)
 			}
 			known[r.Name] = one
 		}
@@ -128,7 +128,7 @@ func (l *links) begin(now limit.Micros) {
 	clear(l.before)
 	for _, one := range l.known {
 		if !one.resumed || now > l.began+returnsWithin {
-			one.silence = lease.NewSilence(now, true)
+			one.silence = silence.New(now, true)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func (l *links) withheld(now limit.Micros, p *limiter.Policy) *limiter.Policy {
 
 // takes reports whether a region may take its share of what is granted at now. steady is the
 // same moment on the clock of its silence.
-func takes(s *lease.Silence, p *limiter.Policy, now, steady limit.Micros) bool {
+func takes(s *silence.Silence, p *limiter.Policy, now, steady limit.Micros) bool {
 	spec := p.Limit.Spec()
 	switch {
 	case spec.Algorithm == limit.TokenBucket:

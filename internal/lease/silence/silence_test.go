@@ -1,4 +1,4 @@
-package lease
+package silence
 
 import (
 	"math/rand/v2"
@@ -34,7 +34,7 @@ type message struct {
 
 func newLink(seed uint64, fault string) *link {
 	l := &link{rnd: rand.New(rand.NewPCG(seed, 1)), now: limit.Second, fault: fault}
-	l.region, l.aggregator = NewSilence(l.now, false), NewSilence(l.now-SilentAfter, true)
+	l.region, l.aggregator = New(l.now, false), New(l.now-After, true)
 	l.saved = l.aggregator
 	return l
 }
@@ -70,7 +70,7 @@ func (l *link) restart() {
 	switch ends, orderly := l.rnd.IntN(2000) == 0, l.rnd.IntN(2) == 0; {
 	case l.starts == 0 && (ends && orderly || l.now%limit.Second == 0):
 		since, past := l.aggregator.Known()
-		l.saved = ResumeSilence(since, past)
+		l.saved = Resume(since, past)
 		fallthrough
 	case l.starts == 0:
 		if ends {
@@ -79,7 +79,7 @@ func (l *link) restart() {
 	case l.now >= l.starts:
 		l.starts, l.sent = 0, [2]Sendings{}
 		if l.aggregator = l.saved; l.fault == "restarts anew" {
-			l.aggregator = NewSilence(l.now, true)
+			l.aggregator = New(l.now, true)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestSilenceFaultsAreFound(t *testing.T) {
 	}
 }
 
-// A region that is connected is not silent, and one that is cut off is after SilentAfter.
+// A region that is connected is not silent, and one that is cut off is after After.
 func TestSilenceOfConnected(t *testing.T) {
 	l := newLink(1, "")
 	for range 300 {
@@ -221,7 +221,7 @@ func TestSilenceOfConnected(t *testing.T) {
 
 // What cannot be remembered makes the aggregator's silence longer and the region's shorter.
 func TestSilencesBeyondTheBound(t *testing.T) {
-	wide, narrow := NewSilence(1, true), NewSilence(1, false)
+	wide, narrow := New(1, true), New(1, false)
 	const apart = 10 * limit.Second
 	for i := range limit.Micros(mostSilences + 10) {
 		at := (i + 1) * apart
