@@ -123,11 +123,15 @@ func (r *Receipts) sync(ctx context.Context) {
 }
 
 // learn takes what was read of the record between two moments. A receipt counts as late as it
-// can have been, and the reading as early.
+// can have been, and the reading as early. One that was read for the first time came after the
+// reading before: if the record's times say otherwise, the store's clock was set in between.
 func (r *Receipts) learn(sent, arrived limit.Micros, read Receipt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := arrived - (read.Now - read.Newest)
+	if at > arrived || r.newest > 0 && read.Newest > r.newest && at < r.sure {
+		at = arrived
+	}
 	switch {
 	case r.newest == 0: // what the region did before this process began
 		r.silence = silence.New(at, false)

@@ -18,6 +18,7 @@ type ledger struct {
 	mu     sync.Mutex
 	newest limit.Micros
 	away   bool
+	ahead  time.Duration
 
 	identity uint64
 }
@@ -30,7 +31,7 @@ func (l *ledger) Receipt(_ context.Context, renew bool) (limiter.Receipt, error)
 	if l.away {
 		return limiter.Receipt{}, errors.New("away")
 	}
-	now := limit.Micros(time.Now().Add(5 * time.Hour).UnixMicro())
+	now := limit.Micros(time.Now().Add(5*time.Hour + l.ahead).UnixMicro())
 	if renew || l.newest == 0 {
 		l.newest = now
 	}
@@ -61,6 +62,7 @@ func inReplicas(t *testing.T, test func(*replicas)) {
 		for i := range r.both {
 			r.both[i] = limiter.NewReceipts(&r.record, slog.New(slog.DiscardHandler))
 			all.Go(func() { _ = r.both[i].Run(ctx) })
+			time.Sleep(100 * time.Millisecond) // so that the second one reads what the first one has written
 		}
 		test(r)
 		cancel()
@@ -182,4 +184,38 @@ func TestReplicasWithoutRecord(t *testing.T) {
 			r.pass(10*time.Second, false)
 		}
 	})
+}
+
+// The clock of the region's store is set, at any moment between two uses of the record: nobody is
+// silent for it, and when the region is cut off afterwards both replicas notice as if it had
+// always been right, also one that has just started.
+func TestReplicasWhenTheClockIsSet(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, time.Hour, -7 * time.Second, 7 * time.Second} {
+		for phase := range 25 {
+			inReplicas(t, func(r *replicas) {
+				r.pass(5*time.Second, true)
+				r.seq++
+				r.both[0].Received(r.seq)
+				time.Sleep(time.Duration(phase) * 20 * time.Millisecond)
+				r.record.set(func(l *ledger) { l.ahead = by })
+				if phase%5 == 0 { // nobody records anything before a new replica reads
+					begun := limiter.NewReceipts(&r.record, slog.New(slog.DiscardHandler))
+					ctx, cancel := context.WithCancel(context.Background())
+					defer cancel()
+					go func() { _ = begun.Run(ctx) }()
+					r.both[1] = begun
+				}
+				for range 10 {
+					r.pass(time.Second/2, true)
+					if r.both[0].Silent() || r.both[1].Silent() {
+						t.Errorf("by %v, phase %d: silent while connected", by, phase)
+					}
+				}
+				r.pass(14*time.Second, false)
+				if got := r.takes(); got != [2]bool{true, true} {
+					t.Errorf("by %v, phase %d: cut off for more than a window: %v", by, phase, got)
+				}
+			})
+		}
+	}
 }

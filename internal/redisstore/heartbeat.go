@@ -23,7 +23,8 @@ const (
 )
 
 // aliveScript records that replicas or holders are alive, drops those that did not report
-// for a while, and returns how many are left. ARGV: that while in milliseconds, their names.
+// for a while, and returns how many are left. A report that lies ahead is of before the clock was
+// set back: who is alive reports again. ARGV: that while in milliseconds, their names.
 const aliveScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -31,6 +32,7 @@ for i = 2, #ARGV do
   redis.call('ZADD', KEYS[1], now, ARGV[i])
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], now + ARGV[1], '+inf')
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return redis.call('ZCARD', KEYS[1])`
 

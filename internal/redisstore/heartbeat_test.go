@@ -85,6 +85,27 @@ func TestReplicasOutliveALoss(t *testing.T) {
 	}
 }
 
+// Redis' clock is set back by an hour: a replica that was killed just before is not counted for
+// an hour, as its last heartbeat would have it.
+func TestHeartbeatsFromTheFuture(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := start(t, Config{Addrs: []string{server.Addr}})
+	count := func(want int) {
+		t.Helper()
+		eventually(t, func() string {
+			if n := s.Replicas(); n != want {
+				return fmt.Sprintf("%d replicas, want %d", n, want)
+			}
+			return ""
+		})
+	}
+	server.Do("ZADD", replicasKey, time.Now().Add(2*time.Second).UnixMilli(), "one whose master had another clock")
+	count(2)
+	server.Do("ZADD", replicasKey, time.Now().Add(time.Hour).UnixMilli(), "one that was killed before the clock was set back")
+	count(1)
+}
+
 // A refused heartbeat is no sign that the masters are elsewhere, and is logged
 // once, with what to change.
 func TestRefusedHeartbeat(t *testing.T) {
