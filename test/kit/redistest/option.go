@@ -19,6 +19,7 @@ import (
 
 // settings are how a server is started and spoken to.
 type settings struct {
+	before []string // of the command line: a program that starts the server
 	args   []string
 	each   []func(*Server) []string // arguments that depend on a server's port or directory
 	client []func(*redis.Options)

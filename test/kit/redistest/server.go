@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,11 +59,11 @@ func newServer(t proc.T, kind string, clustered bool, set *settings) *Server {
 	s := &Server{t: t, dir: t.TempDir(), Port: proc.FreePort(t)}
 	s.Addr = fmt.Sprintf("127.0.0.1:%d", s.Port)
 	s.Process = proc.New(t, s.dir, fmt.Sprintf("%s-%d", kind, s.Port))
-	s.Argv = []string{program(t, "redis-server"),
+	s.Argv = append(slices.Clone(set.before), program(t, "redis-server"),
 		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--daemonize", "no",
-		"--dir", s.dir, "--dbfilename", s.Name + ".rdb", "--save", "", "--appendonly", "no",
+		"--dir", s.dir, "--dbfilename", s.Name+".rdb", "--save", "", "--appendonly", "no",
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
-	}
+	)
 	if clustered {
 		s.Bus = proc.FreePort(t)
 		s.Argv = append(s.Argv, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(s.Bus),
