@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weirlimit/weir/internal/clocks"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -121,10 +122,12 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 	if len(q.TraceParent) > 0 {
 		r.Header.Set("Traceparent", q.TraceParent[0])
 	}
+	sent := time.Now()
 	answer, err := s.tier.transport.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
+	received := time.Now()
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, wire.MaxMessage+1))
 	if err != nil {
@@ -143,6 +146,10 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 		return nil, malformed(fmt.Sprintf("%d grants for %d wants", len(m.Grants), len(q.Wants)))
 	case m.Seq != q.Seq || m.Epoch == 0:
 		return nil, malformed("it answers another call")
+	}
+	if shown, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
+		s.clock.Note(clocks.Measure(shown, time.Second, sent, received), s.log, "the aggregator", to,
+			"their windows begin at different times, so a region that is cut off may add up to two static shares to a window")
 	}
 	return &m, nil
 }

@@ -1,0 +1,257 @@
+package e2e
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/redistest"
+	"github.com/weirlimit/weir/test/kit/region"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+const clockRules = `
+regions: { eu: 1, us: 3 }
+rules:
+  - { name: shared, key: [ { header: x-key } ], limit: 400/10s, algorithm: fixed_window, scope: global }
+  - { name: window, key: [ { header: x-key } ], limit: 100/10s, algorithm: fixed_window }
+  - { name: sliding, key: [ { header: x-key } ], limit: 100/10s, algorithm: sliding_window }
+  - { name: bucket, key: [ { header: x-key } ], limit: 10/1s }
+`
+
+const clockWindow = 10 * time.Second
+
+// clockTest is two regions and their aggregator. The clock of eu's Redis is what the test sets.
+type clockTest struct {
+	t          *testing.T
+	aggregator *region.Region
+	link       *stack.Link // from eu to the aggregator
+	redis      *redistest.Server
+	clock      *redistest.Clock
+	eu, us     *replica
+}
+
+func startClocks(t *testing.T, ahead time.Duration) *clockTest {
+	t.Helper()
+	dir := proc.LogDir(t)
+	c := &clockTest{t: t, clock: redistest.NewClock(t)}
+	c.clock.Set(ahead)
+	c.redis = redistest.StartWith(t, c.clock.Option())
+	c.aggregator = region.New(t, region.Config{
+		Dir: dir, Name: "global", Rules: clockRules, Program: "weir-global",
+		Flags: []string{"--state", filepath.Join(dir, "global.state")},
+	})
+	c.aggregator.Start()
+	c.link = stack.NewLink(t, c.aggregator.Addr)
+	regional := func(name string, flags ...string) *replica {
+		r := &replica{region.New(t, region.Config{Dir: dir, Name: name, Rules: clockRules, Flags: append(flags, "--region", name)}), t}
+		r.Start()
+		proc.Eventually(t, time.Minute, name+" is connected", func() bool { return r.Metrics()["weir_remote_up"] == 1 })
+		return r
+	}
+	c.eu = regional("eu", "--global", c.link.Addr, "--redis", c.redis.Addr)
+	c.us = regional("us", "--global", c.aggregator.Addr, "--state", "off")
+	return c
+}
+
+// shows waits until the gauge of eu has what its Redis is ahead, and checks that nobody else's
+// clock is called wrong.
+func (c *clockTest) shows(ahead time.Duration) {
+	c.t.Helper()
+	proc.Eventually(c.t, time.Minute, "eu measures that the clock of its Redis is ahead by "+ahead.String(), func() bool {
+		return math.Abs(c.eu.Metrics()[`weir_clock_offset_seconds{of="redis"}`]-ahead.Seconds()) < 1
+	})
+	for _, r := range []*replica{c.eu, c.us} {
+		proc.Eventually(c.t, time.Minute, r.Name+" measures that the clock of the aggregator is right", func() bool {
+			return math.Abs(r.Metrics()[`weir_clock_offset_seconds{of="aggregator"}`]) < 2
+		})
+	}
+	if log := c.us.Log(); strings.Contains(log, "are apart") {
+		c.t.Errorf("us calls a clock wrong:\n%s", log)
+	}
+	for _, line := range strings.Split(c.eu.Log(), "\n") {
+		if strings.Contains(line, "are apart") && !strings.Contains(line, c.redis.Addr) {
+			c.t.Errorf("eu calls a clock wrong that is right: %s", line)
+		}
+	}
+}
+
+// segment is a time in which the clock of eu's Redis does not change.
+type segment struct {
+	ahead       time.Duration
+	from, until time.Time // of the machine's clock
+}
+
+// windows is how many windows by a clock that is ahead touch the segment.
+func (s *segment) windows(ahead time.Duration) int {
+	first, last := s.from.Add(ahead).Truncate(clockWindow), s.until.Add(ahead).Truncate(clockWindow)
+	return int(last.Sub(first)/clockWindow) + 1
+}
+
+// grants are what one holder was granted of one key, and the calls that failed it.
+type grants struct {
+	region, rule string
+	at           []time.Time
+	calls        int
+	late         []period // undecided, or answered late
+}
+
+// ask asks for single units until done is closed.
+func (g *grants) ask(t *testing.T, r *replica, key string, done <-chan struct{}) {
+	for h := r.newHolder(); ; {
+		select {
+		case <-done:
+			return
+		case <-time.After(15 * time.Millisecond):
+		}
+		begin := time.Now()
+		status, n, took, err := h.ask(t.Context(), g.rule, key)
+		end := time.Now()
+		g.calls++
+		if n > 0 {
+			g.at = append(g.at, end)
+		}
+		if err != nil || status != quotapb.Status_STATUS_OK && status != quotapb.Status_STATUS_DENIED || took > callBudget+20*time.Millisecond {
+			g.late = append(g.late, period{begin, end})
+		}
+	}
+}
+
+// under asks both regions for more than all limits while the clock of eu's Redis is set to each
+// of the offsets for more than a window.
+func (c *clockTest) under(key string, offsets ...time.Duration) (segments []segment, all []*grants) {
+	c.t.Helper()
+	all = []*grants{{region: "eu", rule: "shared"}, {region: "eu", rule: "window"}, {region: "eu", rule: "sliding"}, {region: "eu", rule: "bucket"}, {region: "us", rule: "shared"}}
+	done := make(chan struct{})
+	var running sync.WaitGroup
+	for _, g := range all {
+		of := map[string]*replica{"eu": c.eu, "us": c.us}[g.region]
+		running.Go(func() { g.ask(c.t, of, key, done) })
+	}
+	stalls := &splitLoad{t: c.t}
+	running.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				stalls.nap()
+			}
+		}
+	})
+	for _, ahead := range offsets {
+		s := segment{ahead: ahead, from: time.Now()}
+		c.clock.Set(ahead)
+		time.Sleep(clockWindow + 3*time.Second)
+		s.until = time.Now()
+		segments = append(segments, s)
+	}
+	close(done)
+	running.Wait()
+	for _, g := range all {
+		c.decided(g, segments, stalls.stalls)
+	}
+	return segments, all
+}
+
+// decided: each key was granted something under each clock, and of the calls that the machine
+// did not hold up 99 of 100 were decided in time.
+func (c *clockTest) decided(g *grants, segments []segment, stalls []period) {
+	c.t.Helper()
+	for _, s := range segments {
+		if !slices.ContainsFunc(g.at, func(at time.Time) bool { return s.from.Before(at) && at.Before(s.until) }) {
+			c.t.Errorf("%s: %s was granted nothing for %v while Redis was %v ahead", g.region, g.rule, s.until.Sub(s.from), s.ahead)
+		}
+	}
+	failed := 0
+	for _, call := range g.late {
+		if !slices.ContainsFunc(stalls, func(s period) bool { return s.from.Before(call.until) && call.from.Before(s.until) }) {
+			failed++
+		}
+	}
+	if failed > 1+g.calls/100 {
+		c.t.Errorf("%s: %s: of %d calls %d were undecided or late, and not for the machine", g.region, g.rule, g.calls, failed)
+	}
+	c.t.Logf("%s: %s: %d units in %d calls, of which %d were undecided or late (%d of these not for the machine)", g.region, g.rule, len(g.at), g.calls, len(g.late), failed)
+}
+
+// sum is what was granted of a rule, in one region or, if that is empty, in all.
+func sum(all []*grants, rule, region string) (n int) {
+	for _, g := range all {
+		if g.rule == rule && (region == "" || g.region == region) {
+			n += len(g.at)
+		}
+	}
+	return n
+}
+
+// The clock of a region's Redis is wrong by an hour, is set while it runs, and is wrong the other
+// way: everything is decided in time, the other region notices nothing, a gauge and the log name the clock,
+// and each step adds no more than one limit of the region, and of a limit that regions share one share.
+func TestRegionWithAWrongClock(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes ten windows of 10 s")
+	}
+	const hour, odd = time.Hour, time.Hour + 5*time.Second // with odd, windows begin in the middle of the others
+	c := startClocks(t, -hour)
+	c.shows(-hour)
+	if log := c.eu.Log(); strings.Count(log, "are apart") != 1 || !strings.Contains(log, "-1h0m0s") {
+		t.Errorf("the log does not name the clock once:\n%s", log)
+	}
+	// within checks what eu's own limits and the limit that regions share admitted.
+	within := func(segments []segment, all []*grants) (aggregators, own int) {
+		t.Helper()
+		begin, end := segments[0].from, segments[len(segments)-1].until
+		aggregators = (&segment{from: begin, until: end}).windows(0)
+		for _, s := range segments {
+			own += s.windows(s.ahead)
+		}
+		if n, most := sum(all, "window", "eu"), 100*own; n > most {
+			t.Errorf("window: %d were granted, at most %d in %d windows", n, most, own)
+		}
+		if n, most := sum(all, "sliding", "eu"), 100*own; n > most {
+			t.Errorf("sliding: %d were granted, at most %d in %d windows", n, most, own)
+		}
+		// A step may fill the bucket anew: 10 units; 10 more may be out on lease when it does.
+		if n, most := sum(all, "bucket", "eu"), 10*int(end.Sub(begin)/time.Second+1)+20*len(segments); n > most {
+			t.Errorf("bucket: %d were granted, at most %d", n, most)
+		}
+		return aggregators, own
+	}
+	segments, all := c.under("connected", -hour, 0, hour, 0)
+	windows, _ := within(segments, all)
+	if n := sum(all, "shared", ""); n > 400*windows {
+		t.Errorf("shared: %d were granted, at most %d in %d windows", n, 400*windows, windows)
+	}
+	c.shows(0)
+	proc.Eventually(t, time.Minute, "the log has that the clock is right again", func() bool { return strings.Contains(c.eu.Log(), "agree again") })
+
+	c.clock.Set(odd)
+	c.shows(odd)
+	c.link.Swallow()
+	silent := `weir_region_silent{region="eu"}`
+	proc.Eventually(t, time.Minute, "eu is silent for both sides", func() bool {
+		return c.aggregator.Metrics()[silent] == 1 && c.eu.Metrics()["weir_share_in_use"] == 1
+	})
+	time.Sleep(clockWindow + time.Second) // until the windows of both sides have begun in the silence
+	segments, all = c.under("cut-off", odd, 0, -odd, -hour)
+	windows, own := within(segments, all)
+	if n := sum(all, "shared", "eu"); n > 100*own {
+		t.Errorf("shared: eu was granted %d while it was cut off, at most a share of 100 in each of %d windows", n, own)
+	}
+	if n := sum(all, "shared", "us"); n > 300*windows {
+		t.Errorf("shared: us was granted %d while eu was cut off, at most 300 in each of %d windows", n, windows)
+	}
+	c.link.Heal()
+	proc.Eventually(t, time.Minute, "eu is connected again", func() bool {
+		return c.aggregator.Metrics()[silent] == 0 && c.eu.Metrics()["weir_remote_up"] == 1
+	})
+	c.shows(-hour)
+}
