@@ -14,16 +14,20 @@ type Action struct {
 
 // actions are by what scripts have, where REGION, RULE and LIMIT are any.
 var actions = map[string]func(*World, Action){
-	"kill the aggregator":  func(w *World, _ Action) { w.Aggregator.Kill() },
-	"start the aggregator": func(w *World, _ Action) { w.Aggregator.Begin() },
+	"kill the aggregator":  func(w *World, _ Action) { w.busiest().Kill() },
+	"start the aggregator": func(w *World, _ Action) { w.startAggregators() },
 
-	"cut REGION":            func(w *World, a Action) { w.Region(a.region).Cut() },
-	"cut calls of REGION":   func(w *World, a Action) { w.Region(a.region).Link.SwallowCalls() },
-	"cut replies to REGION": func(w *World, a Action) { w.Region(a.region).Link.Swallow() },
-	"heal REGION":           func(w *World, a Action) { w.Region(a.region).Link.Heal() },
+	"cut REGION":            func(w *World, a Action) { w.Region(a.region).Links.cut() },
+	"cut calls of REGION":   func(w *World, a Action) { w.Region(a.region).Links.swallowCalls() },
+	"cut replies to REGION": func(w *World, a Action) { w.Region(a.region).Links.swallow() },
+	"heal REGION":           func(w *World, a Action) { w.Region(a.region).Links.heal() },
 
-	"kill redis of RULE in REGION": func(w *World, a Action) { w.killRedis(w.Region(a.region), a.rule) },
-	"start redis in REGION":        func(w *World, a Action) { w.Region(a.region).startRedis() },
+	"kill redis of RULE in REGION":         func(w *World, a Action) { w.Region(a.region).Redis.kill(a.rule) },
+	"kill redis of the receipts in REGION": func(w *World, a Action) { w.Region(a.region).Redis.kill(receipts) },
+	"start redis in REGION":                func(w *World, a Action) { w.Region(a.region).Redis.start() },
+
+	"kill redis of RULE at the aggregator": func(w *World, a Action) { w.theirs().kill(a.rule) },
+	"start redis at the aggregator":        func(w *World, _ Action) { w.theirs().start() },
 
 	"apply limit LIMIT to RULE": func(w *World, a Action) { w.limit(a.rule, a.limit) },
 

@@ -10,6 +10,7 @@
 //	regions { REGION: WEIGHT, ... }       of static shares; without it all weigh the same
 //	trip TIME                             from a region to the aggregator and back
 //	trip REGION TIME                      the same for one region
+//	two aggregators share a redis         a cluster; without it one has its counters in memory
 //	begin at a multiple of TIME           of the clock: with windows of that length
 //	from TIME to TIME REGION offers N/s of RULE
 //	at TIME ACTION                        see below
@@ -19,12 +20,15 @@
 // REGION is eu, us or ap. All times count from the beginning of the script. "offers N/s of
 // no rule" is for comparison. Actions are
 //
-//	kill the aggregator, start the aggregator
+//	kill the aggregator                   of two the one that has answered most
+//	start the aggregator
 //	cut REGION                            from the aggregator: nothing arrives, connections stay
 //	cut calls of REGION, cut replies to REGION
 //	heal REGION
 //	kill redis of RULE in REGION          the master that has the counter of a rule
+//	kill redis of the receipts in REGION  the master that has when the region received a reply
 //	start redis in REGION                 all masters that were killed, empty
+//	kill redis of RULE at the aggregator, start redis at the aggregator
 //	apply limit LIMIT to RULE             with weir apply; another script begins with the first again
 //	kill the leader of consul in REGION
 //	start consul in REGION                what was killed of it
@@ -33,6 +37,8 @@
 // PERCENT". After "fails" it is "below VALUE", "above VALUE", "outside VALUE to VALUE" or
 // "never". [Figures] lists the figures and their units.
 //
-// What a machine cannot change (no 5xx, for example) has one bound. What depends on
-// the machine has two: the one that is promised, and what a machine that is busy reaches.
+// What a machine cannot change (no limit is passed, for example) has one bound. What depends on
+// the machine has two: the one that is promised, and what a machine that is busy reaches. A
+// script in which a promise did not hold is played again, up to three times in all: each promise has to hold
+// in one of them, and the second bound in all. What "fails never" is an aim, or for information.
 package regions

@@ -38,6 +38,8 @@ var Figures = map[string]Figure{
 	"5xx or no answer": {Unit: Count, of: (*Played).failures},
 	// The longest time from the sending of a request to its answer.
 	"slowest request": {Unit: Duration, of: (*Played).slowest},
+	// Requests of a rule that were answered later than after its timeout and [allowance].
+	"requests slower than their timeout": {Unit: Count, of: (*Played).slow},
 	// What 99 of 100 requests do not exceed, and by how much that is more than without a rule.
 	"p99": {Unit: Duration, of: (*Played).p99}, "added p99": {Unit: Duration, of: (*Played).addedP99},
 	// Requests that waited for the region. The first of a key at each PoP always does.
@@ -213,6 +215,15 @@ func (p *Played) slowest(f Figure) float64 {
 		}
 	}
 	return most.Seconds()
+}
+
+func (p *Played) slow(f Figure) (n float64) {
+	for i, l := range p.Script.Loads {
+		if f.covers(l) {
+			n += float64(p.results[i].Slow)
+		}
+	}
+	return n
 }
 
 func (p *Played) p99(f Figure) float64 {

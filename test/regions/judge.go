@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +14,7 @@ import (
 type Row struct {
 	Script, Figure, Promise, Measured string
 	Outcome                           Outcome
+	Aim                               bool // it never fails
 }
 
 // Outcome is how a measured figure compares with what was expected of it.
@@ -29,7 +31,7 @@ const (
 func (p *Played) Judge() (rows []Row) {
 	for _, e := range p.Script.Expect {
 		v := e.Figure.of(p, e.Figure)
-		row := Row{p.Script.Name, e.Text, e.Promise.Text, e.Figure.Text(v), Fails}
+		row := Row{p.Script.Name, e.Text, e.Promise.Text, e.Figure.Text(v), Fails, e.Accepted == anything}
 		switch {
 		case e.Promise.Holds(v):
 			row.Outcome = Holds
@@ -39,6 +41,21 @@ func (p *Played) Judge() (rows []Row) {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// Lacking are the promises that held in none of the plays of a script, as the last one has them. An aim
+// is no promise. Each play has the same rows.
+func Lacking(plays [][]Row) (lacking []Row) {
+	if len(plays) == 0 {
+		return nil
+	}
+	for i, r := range plays[len(plays)-1] {
+		held := func(rows []Row) bool { return rows[i].Outcome == Holds }
+		if !r.Aim && !slices.ContainsFunc(plays, held) {
+			lacking = append(lacking, r)
+		}
+	}
+	return lacking
 }
 
 // Seconds is what each load had answered with 200 in each second, and of how many requests,

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/drive"
-	"github.com/weirlimit/weir/test/kit/measure"
 )
 
 // Played is a script that has been played.
@@ -39,8 +38,9 @@ func (w *World) Play(s *Script) *Played {
 	w.t.Helper()
 	p := &Played{Script: s, results: make([]*drive.Result, len(s.Loads)), marks: map[time.Duration]Mark{}, acted: map[time.Duration]time.Time{}}
 	for _, r := range w.Regions {
-		r.Link.SetTrip(s.Trips[r.Name])
+		r.SetTrip(s.Trips[r.Name])
 	}
+	w.share(s.Shared)
 	w.quiet()
 	w.begin(s)
 	p.begin = time.Now().Add(100 * time.Millisecond).Truncate(s.Align).Add(s.Align)
@@ -60,6 +60,11 @@ func (w *World) Play(s *Script) *Played {
 // settle is enough for a tick of a PoP, 0.1 s, on a machine that is busy.
 const settle = time.Second
 
+// allowance is what a request may take longer than its rule's timeout before it counts as slower: the
+// client of a test and the Envoys are two of some fifty programs on two cores, and the client takes the time
+// when it gets to read.
+const allowance = 100 * time.Millisecond
+
 // offer starts the loads, and returns what waits for their end.
 func (w *World) offer(p *Played) (wait func() error) {
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -67,13 +72,13 @@ func (w *World) offer(p *Played) (wait func() error) {
 	errs := make([]error, len(p.Script.Loads))
 	for i, l := range p.Script.Loads {
 		all.Go(func() {
-			path := "/no-rule"
-			if l.Rule != "" {
-				path = "/" + l.Rule
+			path, slow := "/no-rule", time.Duration(0)
+			if r := p.Script.rule(l.Rule); r != nil {
+				path, slow = "/"+r.Name, r.Timeout+allowance
 			}
 			time.Sleep(time.Until(p.begin.Add(l.From)))
 			p.results[i], errs[i] = drive.Run(ctx, drive.Load{
-				Addrs: w.Region(l.Region).Addrs(), Request: drive.Get(path), Until: p.begin.Add(l.To), PerSecond: l.PerSecond,
+				Addrs: w.Region(l.Region).Addrs(), Request: drive.Get(path), Until: p.begin.Add(l.To), PerSecond: l.PerSecond, Slow: slow,
 			})
 		})
 	}
@@ -157,14 +162,12 @@ func (p *Played) mark(w *World, replicas bool) Mark {
 			}
 		}
 	}
-	if w.Aggregator.Answers() {
-		metrics, err := measure.Scrape(w.t.Context(), w.Aggregator.HTTP, "http://"+w.Aggregator.Admin+"/metrics")
+	for _, a := range w.Aggregators {
+		metrics := w.counted(a)
 		for _, name := range Names {
-			if err == nil {
-				region := fmt.Sprintf("region=%q", name)
-				m.Asks[name] = metrics.Sum("weir_region_wants_total", region)
-				m.Silent[name] += int(metrics.Sum("weir_region_silent", region))
-			}
+			region := fmt.Sprintf("region=%q", name)
+			m.Asks[name] += metrics.Sum("weir_region_wants_total", region)
+			m.Silent[name] += int(metrics.Sum("weir_region_silent", region))
 		}
 	}
 	return m

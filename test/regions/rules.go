@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/kit/region"
 )
 
 // Document is the rules file of scripts that are played in one world, with equal weights.
@@ -120,7 +120,7 @@ func (w *World) awaitRules(revision float64) {
 			return ""
 		})
 	}
-	programs := []*region.Region{w.Aggregator}
+	programs := slices.Clone(w.Aggregators)
 	for _, r := range w.Regions {
 		programs = append(programs, r.Replicas...)
 		for _, p := range r.PoPs {

@@ -23,6 +23,7 @@ type Script struct {
 	Weights map[string]int           // of static shares, by region
 	Trips   map[string]time.Duration // by region
 	Align   time.Duration            // of its beginning to the clock
+	Shared  bool                     // two aggregators share a Redis
 	Loads   []Offer
 	Events  []Event // by time
 	Expect  []Expectation
@@ -30,9 +31,10 @@ type Script struct {
 
 // Rule is a rule that a script brings.
 type Rule struct {
-	Name string
-	Spec limit.Spec
-	yaml map[string]any
+	Name    string
+	Spec    limit.Spec
+	Timeout time.Duration
+	yaml    map[string]any
 }
 
 // Offer is a load on one region.
@@ -98,6 +100,8 @@ func (s *Script) line(words []string) error {
 		return s.weights(rest)
 	case "trip":
 		return s.trip(words[1:])
+	case "two":
+		return s.two(rest)
 	case "begin":
 		return s.begin(rest)
 	case "from":
@@ -127,7 +131,7 @@ func (s *Script) readRule(text string) error {
 	if err != nil {
 		return err
 	}
-	r.Spec = set.Limit(0, 0).Spec()
+	r.Spec, r.Timeout = set.Limit(0, 0).Spec(), time.Duration(set.Rule(0).Timeout)*time.Microsecond
 	s.Rules = append(s.Rules, r)
 	return nil
 }
@@ -167,6 +171,15 @@ func (s *Script) trip(words []string) error {
 		s.Trips[name] = d
 	}
 	return err
+}
+
+// two reads: aggregators share a redis
+func (s *Script) two(text string) error {
+	if text != "aggregators share a redis" {
+		return fmt.Errorf("%q: want two aggregators share a redis", text)
+	}
+	s.Shared = true
+	return nil
 }
 
 // begin reads: at a multiple of TIME
@@ -220,6 +233,9 @@ func (s *Script) event(words []string) error {
 	}
 	if err == nil && act.limit != "" {
 		err = s.canHave(act.rule, act.limit)
+	}
+	if err == nil && strings.HasSuffix(act.Text, " at the aggregator") && !s.Shared {
+		err = fmt.Errorf("an aggregator alone has no redis: write two aggregators share a redis above it")
 	}
 	s.Events = append(s.Events, Event{at, act})
 	return err

@@ -56,34 +56,37 @@ expect slowest request: at most 1s
 // A mistake is reported with the place and with what is wrong.
 func TestMistakes(t *testing.T) {
 	for line, want := range map[string]string{
-		"wait 5s":                                "f:3: no line begins with",
-		"trip 5":                                 "is not a time",
-		"trip mars 5s":                           "is no region",
-		"begin at 5s":                            "want begin at a multiple of TIME",
-		"begin at a multiple of 10ms":            "not whole seconds",
-		"from 5s to 2s eu offers 1/s of one":     "no time at all",
-		"from 1s to 2s eu offers 1 of one":       "not a number per second",
-		"from 1s to 2s eu offers 1/s of two":     `"two" is no rule of this script`,
-		"from 1s to 2s mars offers 1/s of one":   "is no region",
-		"at 5s paint eu":                         `nothing does "paint eu"`,
-		"at 5s cut mars":                         "is no region",
-		"at 5s apply limit 5/1m to two":          "is no rule of this script",
-		"at 5s apply limit 5/1y to one":          "is not a limit",
-		"at 5s kill redis of two in eu":          "is no rule of this script",
-		"rule two { limit: 5/1y }":               "is not a limit",
-		"regions eu":                             "regions: ",
-		"regions { mars: 1 }":                    "is no region",
-		"regions { eu: 0 }":                      "is out of range",
-		"expect admitted under two: 5/s":         `"two" is no rule of this script`,
-		"expect silence from 5s: 5s":             "write in REGION",
-		"expect weather: 5":                      "is no figure",
-		"expect admitted in eu from: 5/s":        "from is followed by nothing",
-		"expect admitted: 5%":                    "not a number per second",
-		"expect admitted: 5/s to 4/s":            "is empty",
-		"expect admitted: about 5/s":             "is no bound",
-		"expect admitted: 5/s; fails below 4":    "not a number per second",
-		"expect admitted: 5/s; fails sometimes":  "does not state when to fail",
-		"expect admitted of the limit: nearly 5": "is no bound",
+		"wait 5s":                                   "f:3: no line begins with",
+		"trip 5":                                    "is not a time",
+		"trip mars 5s":                              "is no region",
+		"begin at 5s":                               "want begin at a multiple of TIME",
+		"begin at a multiple of 10ms":               "not whole seconds",
+		"from 5s to 2s eu offers 1/s of one":        "no time at all",
+		"from 1s to 2s eu offers 1 of one":          "not a number per second",
+		"from 1s to 2s eu offers 1/s of two":        `"two" is no rule of this script`,
+		"from 1s to 2s mars offers 1/s of one":      "is no region",
+		"at 5s paint eu":                            `nothing does "paint eu"`,
+		"at 5s cut mars":                            "is no region",
+		"at 5s apply limit 5/1m to two":             "is no rule of this script",
+		"at 5s apply limit 5/1y to one":             "is not a limit",
+		"two regions":                               "want two aggregators share a redis",
+		"at 5s kill redis of one at the aggregator": "write two aggregators share a redis",
+		"at 5s start redis at the aggregator":       "write two aggregators share a redis",
+		"at 5s kill redis of two in eu":             "is no rule of this script",
+		"rule two { limit: 5/1y }":                  "is not a limit",
+		"regions eu":                                "regions: ",
+		"regions { mars: 1 }":                       "is no region",
+		"regions { eu: 0 }":                         "is out of range",
+		"expect admitted under two: 5/s":            `"two" is no rule of this script`,
+		"expect silence from 5s: 5s":                "write in REGION",
+		"expect weather: 5":                         "is no figure",
+		"expect admitted in eu from: 5/s":           "from is followed by nothing",
+		"expect admitted: 5%":                       "not a number per second",
+		"expect admitted: 5/s to 4/s":               "is empty",
+		"expect admitted: about 5/s":                "is no bound",
+		"expect admitted: 5/s; fails below 4":       "not a number per second",
+		"expect admitted: 5/s; fails sometimes":     "does not state when to fail",
+		"expect admitted of the limit: nearly 5":    "is no bound",
 	} {
 		if _, err := Parse("f", "name", head+line+"\n"); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f:3: ") {
 			t.Errorf("%s: %v, want f:3: and %q", line, err, want)
@@ -91,6 +94,14 @@ func TestMistakes(t *testing.T) {
 	}
 	if _, err := Parse("f", "name", head); err == nil {
 		t.Error("a script that expects nothing is accepted")
+	}
+}
+
+// What the redis of the aggregators loses can be said where there is one.
+func TestTwoAggregators(t *testing.T) {
+	s, err := Parse("f", "name", head+"two aggregators share a redis\nat 5s kill redis of one at the aggregator\nat 6s kill redis of the receipts in eu\nexpect admitted: 5/s\n")
+	if err != nil || !s.Shared || s.Events[0].Act.rule != "one" || s.Events[1].Act.region != "eu" || s.Events[1].Act.rule != "" {
+		t.Errorf("read %+v: %v", s, err)
 	}
 }
 
@@ -134,20 +145,40 @@ expect admitted in us from 10s: 1/s
 expect fullest window: 198%
 expect 5xx or no answer: 5
 expect slowest request: at most 1s; fails above 3s
+expect requests slower than their timeout: 0; fails above 2
 expect p99: 1s; fails never
 `)
 	if err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Unix(1_000, 0)
-	eu, us := &drive.Result{Failed: 2, Slowest: 2 * time.Second}, &drive.Result{Seconds: map[int64]drive.Second{1010: {Sent: 20, OK: 10}}}
+	eu, us := &drive.Result{Failed: 2, Slow: 1, Slowest: 2 * time.Second}, &drive.Result{Seconds: map[int64]drive.Second{1010: {Sent: 20, OK: 10}}}
 	eu.Seconds = map[int64]drive.Second{1000: {Sent: 150, OK: 150}, 1009: {Sent: 90, OK: 50, Late: 2}, 1012: {Sent: 90, OK: 90, Late: 5}, 1020: {OK: 1}}
 	eu.Status[503], eu.Status[429] = 3, 9
 	p := &Played{Script: s, begin: begin, results: []*drive.Result{eu, us}}
-	want := []Outcome{Holds, Holds, Holds, Holds, Short, Fails} // without answers there is no p99
+	want := []Outcome{Holds, Holds, Holds, Holds, Short, Short, Fails} // without answers there is no p99
 	for i, row := range p.Judge() {
 		if row.Outcome != want[i] {
 			t.Errorf("%+v, want %s", row, want[i])
+		}
+	}
+}
+
+// A promise has to hold in one play of several, and an aim in none.
+func TestLacking(t *testing.T) {
+	row := func(figure string, o Outcome, aim bool) Row { return Row{Figure: figure, Outcome: o, Aim: aim} }
+	first := []Row{row("a", Holds, false), row("b", Short, false), row("c", Short, true), row("d", Short, false)}
+	second := []Row{row("a", Short, false), row("b", Holds, false), row("c", Short, true), row("d", Fails, false)}
+	for _, c := range []struct {
+		plays [][]Row
+		want  string
+	}{{nil, ""}, {[][]Row{first}, "bd"}, {[][]Row{second}, "ad"}, {[][]Row{first, second}, "d"}, {[][]Row{second, first}, "d"}} {
+		var got string
+		for _, r := range Lacking(c.plays) {
+			got += r.Figure
+		}
+		if got != c.want {
+			t.Errorf("%d plays lack %q, want %q", len(c.plays), got, c.want)
 		}
 	}
 }

@@ -14,15 +14,19 @@ import (
 	"github.com/weirlimit/weir/test/kit/consul"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // World is the regions and the aggregator. It is used from one goroutine.
 type World struct {
-	Aggregator *region.Region
-	Regions    []*Region
+	Aggregators []*region.Region // those that are in use: one, or two that share a Redis Cluster
+	Regions     []*Region
+
+	alone  *region.Region   // the one with its counters in memory
+	shared []*region.Region // the two; nil before they are needed
+	redis  *masters         // theirs
+	places []string         // their addresses
 
 	t     proc.T
 	dir   string // of logs and configuration
@@ -33,14 +37,12 @@ type World struct {
 // Region is one region.
 type Region struct {
 	Name     string
-	Link     *stack.Link // from its replicas to the aggregator
-	Agent    string      // of Consul, for its replicas: the aggregator's address is that of the link
-	Redis    *redistest.Cluster
+	Links    links  // from its replicas to each aggregator
+	Agent    string // of Consul, for its replicas: aggregators have the addresses of the links
+	Redis    *masters
 	Consul   *consul.Datacenter
 	Replicas []*region.Region
 	PoPs     []*envoy.Envoy
-
-	dead []*redistest.Server
 }
 
 // each is how many replicas a region has, and how many PoPs.
@@ -57,16 +59,16 @@ func Start(t proc.T, dir, rules string) *World {
 	}
 	w.startConsul()
 	revision := w.apply(rules, "begin")
-	w.Aggregator = region.New(t, region.Config{
-		Dir: dir, Name: "global", Program: "weir-global",
-		Flags: append(w.inConsul("global", w.Regions[0].Consul.Servers[0].Addr), "--state", filepath.Join(dir, "global.state")),
-	})
-	w.Aggregator.Begin()
+	w.startAggregator()
 	for _, r := range w.Regions {
-		r.Link = stack.NewLink(t, w.Aggregator.Addr)
-		r.Agent = r.Consul.Servers[0].Translate(map[string]string{w.Aggregator.Addr: r.Link.Addr})
+		found := map[string]string{}
+		for _, addr := range append(w.places, w.alone.Addr) {
+			link := stack.NewLink(t, addr)
+			r.Links, found[addr] = append(r.Links, link), link.Addr
+		}
+		r.Agent = r.Consul.Servers[0].Translate(found)
 		port := strconv.Itoa(proc.FreePort(t))
-		r.Redis = redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(nodeTimeout))
+		r.Redis = startMasters(t)
 		for i := range each {
 			name := fmt.Sprintf("%s-%d", r.Name, i+1)
 			r.Replicas = append(r.Replicas, region.New(t, region.Config{
@@ -81,9 +83,6 @@ func Start(t proc.T, dir, rules string) *World {
 	w.awaitRules(revision)
 	return w
 }
-
-// nodeTimeout is more than a node of Redis may be held up by a machine that starts a world.
-const nodeTimeout = 5 * time.Second
 
 // startConsul starts a datacenter for each region. The first is the primary, of three
 // servers; the others have joined it over WAN.
@@ -155,34 +154,6 @@ func (r *Region) Addrs() (all []string) {
 	return all
 }
 
-// Cut lets nothing pass between the region and the aggregator, in either direction, with
-// connections left open.
-func (r *Region) Cut() {
-	r.Link.SwallowCalls()
-	r.Link.Swallow()
-}
-
-// killRedis kills the master that has a counter of a rule.
-func (w *World) killRedis(r *Region, rule string) {
-	w.t.Helper()
-	for _, m := range r.Redis.Masters() {
-		if keys, _ := m.Do("KEYS", "*"+rule+"*").([]any); len(keys) > 0 {
-			r.dead = append(r.dead, m)
-			m.Kill()
-			return
-		}
-	}
-	w.t.Fatalf("no master of %s has a counter of %s", r.Name, rule)
-}
-
-// startRedis starts what was killed.
-func (r *Region) startRedis() {
-	for _, m := range r.dead {
-		m.Restart()
-	}
-	r.dead = nil
-}
-
 // startConsul starts servers that are down.
 func (r *Region) startConsul() {
 	for _, server := range r.Consul.Servers {
@@ -195,15 +166,18 @@ func (r *Region) startConsul() {
 // mend ends every fault, whether the script has ended it or not.
 func (w *World) mend() {
 	w.t.Helper()
-	if w.Aggregator.Exited() {
-		w.Aggregator.Begin()
+	w.startAggregators()
+	if w.redis != nil {
+		w.redis.start()
 	}
 	for _, r := range w.Regions {
-		r.Link.Heal()
-		r.startRedis()
+		r.Links.heal()
+		r.Redis.start()
 		r.startConsul()
 	}
-	w.Aggregator.AwaitReady()
+	for _, a := range w.Aggregators {
+		a.AwaitReady()
+	}
 }
 
 // quiet waits until every replica reaches the aggregator and all of Redis, and every PoP all replicas.

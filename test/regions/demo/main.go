@@ -49,7 +49,7 @@ func run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	fmt.Fprintf(out, "three regions start, half a minute and more; logs are in %s\n", p.Dir)
 	w := regions.Start(p, p.Dir, rules)
 	for _, r := range w.Regions {
-		r.Link.SetTrip(trip)
+		r.SetTrip(trip)
 	}
 	describe(out, w)
 	typed := lines(in)
@@ -121,6 +121,6 @@ Try, in another terminal:
 7. Type "%[14]s", which puts rules into Consul with weir apply, and ask as in 1:
      bin/weir history --consul %[15]s
 Ctrl-C stops everything.
-`, w.Aggregator.Admin, trip, eu, us, ap, tries[0], tries[1], tries[2], tries[3], tries[4], tries[5], tries[6], tries[7],
+`, w.Aggregators[0].Admin, trip, eu, us, ap, tries[0], tries[1], tries[2], tries[3], tries[4], tries[5], tries[6], tries[7],
 		tries[8], w.Regions[0].Consul.Servers[0].Addr)
 }

@@ -3,6 +3,7 @@
 package scripts
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -31,18 +32,36 @@ func TestScripts(t *testing.T) {
 	defer func() { write(t, path, all) }()
 	w := regions.Start(t, proc.LogDir(t), rules)
 	for _, s := range scripts {
-		t.Run(s.Name, func(t *testing.T) {
-			played := w.Play(s)
-			rows := played.Judge()
-			all = append(all, rows...)
-			for _, r := range rows {
-				if t.Logf("%+v", r); r.Outcome == regions.Fails {
-					t.Errorf("%s: %s, want %s", r.Figure, r.Measured, r.Promise)
-				}
-			}
-			t.Logf("answered with 200, by second:\n%s", played.Seconds())
-		})
+		t.Run(s.Name, func(t *testing.T) { all = append(all, play(t, w, s)...) })
 	}
+}
+
+// most is how often a script is played at most.
+const most = 3
+
+// play plays a script until each promise has held once: a machine that is busy with something else breaks
+// one now and then. What an expectation fails at must hold in all plays.
+func play(t *testing.T, w *regions.World, s *regions.Script) (all []regions.Row) {
+	var plays [][]regions.Row
+	for len(plays) == 0 || len(regions.Lacking(plays)) > 0 && len(plays) < most && !t.Failed() {
+		played := w.Play(s)
+		rows := played.Judge()
+		plays = append(plays, rows)
+		for _, r := range rows {
+			if t.Logf("play %d: %+v", len(plays), r); r.Outcome == regions.Fails {
+				t.Errorf("%s: %s, want %s", r.Figure, r.Measured, r.Promise)
+			}
+			if len(plays) > 1 {
+				r.Script = fmt.Sprintf("%s (play %d)", s.Name, len(plays))
+			}
+			all = append(all, r)
+		}
+		t.Logf("answered with 200, by second:\n%s", played.Seconds())
+	}
+	for _, r := range regions.Lacking(plays) {
+		t.Errorf("%s: not %s in %d plays", r.Figure, r.Promise, len(plays))
+	}
+	return all
 }
 
 // write writes the figures as a table.

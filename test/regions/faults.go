@@ -1,0 +1,87 @@
+package regions
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/redistest"
+	"github.com/weirlimit/weir/test/kit/stack"
+)
+
+// masters are a Redis Cluster without replicas, of which some are down.
+type masters struct {
+	*redistest.Cluster
+
+	t    proc.T
+	dead []*redistest.Server
+}
+
+// nodeTimeout is more than a node of Redis may be held up by a machine that starts a world.
+const nodeTimeout = 5 * time.Second
+
+func startMasters(t proc.T) *masters {
+	t.Helper()
+	return &masters{redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(nodeTimeout)), t, nil}
+}
+
+// kill kills the master that has a key with this in its name.
+func (m *masters) kill(part string) {
+	m.t.Helper()
+	for _, server := range m.Masters() {
+		if keys, _ := server.Do("KEYS", "*"+part+"*").([]any); len(keys) > 0 {
+			m.dead = append(m.dead, server)
+			server.Kill()
+			return
+		}
+	}
+	m.t.Fatalf("no master of Redis has a key with %s in its name", part)
+}
+
+// start starts what was killed, empty.
+func (m *masters) start() {
+	for _, server := range m.dead {
+		server.Restart()
+	}
+	m.dead = nil
+}
+
+// receipts are in the name of the key that has when a region received a reply of the aggregator.
+const receipts = ":receipt:"
+
+// links are from one region to each aggregator.
+type links []*stack.Link
+
+func (all links) setTrip(d time.Duration) {
+	for _, l := range all {
+		l.SetTrip(d)
+	}
+}
+
+// swallow lets no reply pass, with connections left open.
+func (all links) swallow() {
+	for _, l := range all {
+		l.Swallow()
+	}
+}
+
+// swallowCalls lets no call pass, with connections left open.
+func (all links) swallowCalls() {
+	for _, l := range all {
+		l.SwallowCalls()
+	}
+}
+
+func (all links) heal() {
+	for _, l := range all {
+		l.Heal()
+	}
+}
+
+// cut lets nothing pass in either direction.
+func (all links) cut() {
+	all.swallowCalls()
+	all.swallow()
+}
+
+// SetTrip sets how long a call of the region and its reply travel.
+func (r *Region) SetTrip(d time.Duration) { r.Links.setTrip(d) }
