@@ -74,21 +74,23 @@ REGIONS ?= eu us
 
 ##@ Check
 
-# Tests in test/ and of the Redis store start real processes, and most of them need the whole machine:
-# these packages run one after the other. Of all others three run at once, also on two cores: some mostly
-# wait. Packages without goroutines, and those that drive other processes or the wasm, run without the race
-# detector: it would find nothing, makes property tests ten times as slow, and takes the processor from
-# what is under load. It sees what the latter drive with in the tests of test/kit.
+# Tests in test/ start real processes, and most of them, like those of the Redis store under faults, need
+# the whole machine: these packages run one after the other. Of all others three run at once, also on two
+# cores: some mostly wait. Packages without goroutines, and those that drive other processes or the wasm,
+# run without the race detector: it would find nothing, makes property tests ten times as slow, and takes
+# the processor from what is under load. It sees what the latter drive with in the tests of test/kit.
 timeout = 30m
 # `vet` has looked at all of it by then.
 tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout)
 pure = ./internal/limit/... ./internal/lease/... ./internal/rule/... ./internal/quotapb/bridge/... ./wasmfilter/edge/... ./wasmfilter/filter/... ./test/sim/...
-alone = ./internal/redisstore/... ./test/...
+alone = ./internal/redisstore/faults/... ./test/...
 # Of these, what a busy machine makes slower and nothing else, without the race detector and with it.
 calm = ./test/certs/... ./test/compose/... ./test/docs/... ./test/imports/... ./test/install/... ./test/observability/... ./test/regions/... ./test/twin/...
 waits = ./test/kit/consul/... ./test/kit/redistest/...
 # Of these, what drives other processes under load.
 drives = ./test/e2e/... ./test/load/...
+# What waits longest beside others: it begins first.
+longest = ./internal/discovery ./internal/redisstore
 # What `make test` leaves to a target of its own, because it needs more than `make setup` installs.
 apart = ./test/terraform/...
 besides = $$(go list $(1) | grep -vxF "$$(go list $(2))")
@@ -98,7 +100,7 @@ test: setup build vet ## Run all tests: unit, property, simulation, wasm, and th
 	@go build -C tools -o ../.tools/ ./tally
 	@{ failed=0; \
 	$(call tests) -p 3 $(pure) $(calm) || failed=1; \
-	$(call tests) -race -p 3 $(call besides,./...,$(pure) $(alone)) $(waits) || failed=1; \
+	$(call tests) -race -p 3 $(longest) $(call besides,./...,$(pure) $(alone)) $(waits) || failed=1; \
 	$(call tests) -race -p 1 $(call besides,$(alone),$(pure) $(apart) $(calm) $(waits) $(drives)) || failed=1; \
 	$(call tests) -p 1 $(drives) || failed=1; \
 	$(call tests,-C tools) -race ./... || failed=1; \

@@ -1,4 +1,4 @@
-package redisstore_test
+package faults
 
 import (
 	"context"
@@ -94,7 +94,7 @@ func always(password string) func() (string, error) {
 // usersOf are the lines of the ACL file that is shipped, with a password of ours.
 func usersOf(t *testing.T, password string) []string {
 	t.Helper()
-	b, err := os.ReadFile("weir.acl")
+	b, err := os.ReadFile("../weir.acl")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package redisstore_test
+package faults
 
 import (
 	"fmt"
@@ -9,9 +9,18 @@ import (
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
+// needsTheMachine skips, with -short, a test that fails where others take the processor.
+func needsTheMachine(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("compares times under load")
+	}
+}
+
 // TestFaultsWithoutReplicas harms a cluster of three masters, one way after the
 // other; after each it has to be whole again.
 func TestFaultsWithoutReplicas(t *testing.T) {
+	needsTheMachine(t)
 	c := redistest.StartCluster(t, 3, 0)
 	t.Run("ScriptsFlushed", func(t *testing.T) { scriptsFlushed(t, c) })
 	t.Run("SlotsMoved", func(t *testing.T) { slotsMoved(t, c) })
@@ -127,6 +136,7 @@ func allRestarted(t *testing.T, c *redistest.Cluster) {
 
 // TestFaultsWithReplicas takes masters away that have a replica each.
 func TestFaultsWithReplicas(t *testing.T) {
+	needsTheMachine(t)
 	c := redistest.StartCluster(t, 3, 1)
 	t.Run("MasterKilledReplicaBehind", func(t *testing.T) {
 		r := failover(t, c, "kill", fallBehind, (*redistest.Server).Kill, (*redistest.Server).Restart)
@@ -177,6 +187,7 @@ func failover(t *testing.T, c *redistest.Cluster, name string, before, fail, men
 
 // TestMemoryFull takes a server's memory away.
 func TestMemoryFull(t *testing.T) {
+	needsTheMachine(t)
 	c := redistest.Single(redistest.Start(t, "--maxmemory", "16mb", "--maxmemory-policy", "noeviction"))
 	t.Run("Counters", func(t *testing.T) { memoryFull(t, c) })
 	t.Run("Flood", func(t *testing.T) { floodWhileAway(t, c, filled(t)) })

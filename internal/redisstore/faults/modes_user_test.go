@@ -1,4 +1,4 @@
-package redisstore_test
+package faults
 
 import (
 	"context"
@@ -103,7 +103,7 @@ func askAround(ctx context.Context, t *testing.T, s limiter.Store) {
 
 // What README.md asks operators to load is what was tested.
 func TestManualQuotesUser(t *testing.T) {
-	manual, err := os.ReadFile("README.md")
+	manual, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
