@@ -85,16 +85,16 @@ func (c *cached) keepBack(t *lease.Terms, p part) {
 	}
 }
 
-// attachBack puts what is to be given back into an ask, as much as fits: of one lease. The
-// units count as on their way until the ask is answered. What was granted by another count
-// goes alone, in an ask by that.
+// attachBack puts what is to be given back into an ask, as much as fits: of one lease, and no
+// more than the store believes. The units count as on their way until the ask is answered. What
+// was granted by another count goes alone, in an ask by that.
 func (c *cached) attachBack(a *limiter.Ask) (units int64) {
 	w := &a.Want
 	for i, p := range c.back {
 		if p.by != nil && (w.Want > 0 || w.Unused > 0 || w.Denied > 0 || w.Overdrawn > 0) {
 			continue
 		}
-		if w.Unused == 0 || p.lease == w.Lease {
+		if w.Unused == 0 || p.lease == w.Lease && !a.Policy.Terms.Lies(w.Unused+p.units) {
 			a.Policy = cmp.Or(p.by, a.Policy)
 			w.Unused, w.Lease, a.Returned = w.Unused+p.units, p.lease, p.returned
 			c.back = slices.Delete(c.back, i, i+1)
