@@ -57,6 +57,7 @@ func check(r *wire.Request) error {
 func (s *Service) reject(x *exchange, i int32, field string) {
 	x.response.Grants[i] = wire.Grant{Status: wire.StatusUnavailable}
 	s.metrics.wantsRejected.WithLabelValues(field).Inc()
+	s.notices.want(x, field)
 }
 
 // rejectGroups rejects groups of which not all can be decided: too large ones,

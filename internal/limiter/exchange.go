@@ -26,6 +26,7 @@ type exchange struct {
 	asks    []Ask
 	index   []int32 // of each ask's want in the request
 	unknown int     // wants of rules that are not there
+	lies    []lie
 	grants  []lease.Grant
 }
 
@@ -67,6 +68,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	epoch := s.store.Epoch()
 	x.response.RegionDoubled = fresh && s.noteCall(x, epoch)
 	if fresh {
+		s.tell(x)
 		if former := s.formerOf(x, epoch, now); former != 0 {
 			for i := range x.asks {
 				x.asks[i].Former = former
@@ -114,7 +116,7 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 	r := &x.request
 	x.holder = holderOf(r)
 	r.Holder = x.holder[:]
-	x.asks, x.index, x.unknown = x.asks[:0], x.index[:0], 0
+	x.asks, x.index, x.unknown, x.lies = x.asks[:0], x.index[:0], 0, x.lies[:0]
 	x.response.Grants = slices.Grow(x.response.Grants[:0], len(r.Wants))[:len(r.Wants)]
 	group, scattered := uint32(0), false
 	var broken []uint32 // groups of which a want is out of range
@@ -136,7 +138,7 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 		}
 		scattered = scattered || w.Group < group
 		group = w.Group
-		x.asks = append(x.asks, x.askOf(i, w, p))
+		x.asks = append(x.asks, s.askOf(x, rules, i, w, p))
 		x.index = append(x.index, int32(i))
 	}
 	if scattered {
@@ -147,13 +149,15 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 }
 
 // askOf is want i as the store gets it.
-func (x *exchange) askOf(i int, w *wire.Want, p *Policy) Ask {
+func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *Policy) Ask {
 	r := &x.request
 	want, holding := bridge.WantFromWire(p.Limit, w)
 	want.Debt = DebtID(names(r), want.Debt)
 	a := Ask{Policy: p, Key: w.Key, Group: w.Group, Want: want, Region: r.Region}
 	if p.Limit.Spec().Algorithm == limit.Concurrency {
 		a.Holder, a.Seq, a.Holding = slotHolder(r, w.Lease), r.Seq, holding
+	} else if p.Terms.Lies(want.Unused) {
+		s.disbelieve(x, rules.rules[p.Rule], &a)
 	} else if a.Want.Unused > 0 {
 		a.Returned = returnedBy(r, i)
 	}

@@ -95,7 +95,7 @@ func (h *Handler) acquire(w http.ResponseWriter, r *http.Request) {
 	x := h.service.calls.Get().(*exchange)
 	defer h.service.release(x)
 	if err := h.answer(r, x); err != nil {
-		h.service.metrics.rejected.Inc()
+		h.service.refuse(err, r.RemoteAddr)
 		_ = h.errors.Write(w, r, coded(err)) // the caller has gone
 		return
 	}
@@ -224,7 +224,7 @@ func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequ
 		err = p.service.acquire(ctx, x)
 	}
 	if err != nil {
-		p.service.metrics.rejected.Inc()
+		p.service.refuse(err, x.from)
 		return nil, coded(err)
 	}
 	return connect.NewResponse(toMessage(&x.response)), nil
@@ -239,7 +239,7 @@ func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) 
 	answer, err := p.service.slot(ctx, r.Msg)
 	if err != nil {
 		telemetry.Fail(span, err)
-		p.service.metrics.rejected.Inc()
+		p.service.refuse(err, r.Peer().Addr)
 		return nil, coded(err)
 	}
 	return connect.NewResponse(answer), nil

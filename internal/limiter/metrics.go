@@ -7,7 +7,7 @@ import (
 
 // metrics are the service's instruments.
 type metrics struct {
-	wants, granted, returned, overdrawn, refused, grants, slots *telemetry.CounterVec
+	wants, granted, returned, overdrawn, refused, grants, slots, lies *telemetry.CounterVec
 
 	callWants  telemetry.Histogram
 	duplicates telemetry.Counter
@@ -22,8 +22,8 @@ type metrics struct {
 
 // ruleCounts are the instruments of one rule.
 type ruleCounts struct {
-	wants, granted, returned, overdrawn, refused telemetry.Counter
-	grants                                       [lease.UnknownRule + 1]telemetry.Counter // by status
+	wants, granted, returned, overdrawn, refused, lies telemetry.Counter
+	grants                                             [lease.UnknownRule + 1]telemetry.Counter // by status
 }
 
 func newMetrics(r *telemetry.Registry) *metrics {
@@ -35,6 +35,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		overdrawn: r.Counters("weir_units_overdrawn_total", "Units that holders admitted without a lease, as they report them; repeated until acknowledged.", "rule"),
 		slots:     r.Counters("weir_slots_total", "Calls of requests for slots, by rule: take, renew or release, and ok, denied or unavailable.", "rule", "op", "status"),
 		refused:   r.Counters("weir_edge_denials_total", "Requests that holders refused from memory, as they report them.", "rule"),
+		lies:      r.Counters("weir_give_backs_rejected_total", "Give-backs of which nothing was taken back: more units than the limit can have handed out.", "rule"),
 
 		callWants:     r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
 		duplicates:    r.Counter("weir_acquire_duplicates_total", "Repeated calls, which are dropped."),
@@ -54,6 +55,7 @@ func (m *metrics) rule(name string) *ruleCounts {
 		returned:  m.returned.WithLabelValues(name),
 		overdrawn: m.overdrawn.WithLabelValues(name),
 		refused:   m.refused.WithLabelValues(name),
+		lies:      m.lies.WithLabelValues(name),
 	}
 	for status := lease.OK; status <= lease.Unavailable; status++ {
 		c.grants[status] = m.grants.WithLabelValues(name, statusNames[status])
@@ -65,7 +67,7 @@ func (m *metrics) rule(name string) *ruleCounts {
 func (m *metrics) forget(before, after *catalog) {
 	for name := range before.rules {
 		if after.rules[name] == nil {
-			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants, m.slots} {
+			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants, m.slots, m.lies} {
 				vec.DeletePartialMatch(telemetry.Labels{"rule": name})
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,8 @@ type Config struct {
 	Called func(RegionCall) (doubled bool)
 	// Tracer makes the spans of calls; nil: there are none.
 	Tracer *telemetry.Tracer
+	// Log gets what is wrong with callers, each kind at most once a minute; nil: nothing does.
+	Log *slog.Logger
 	// NoLearning is true if the store does not use what holders remember of lost counters.
 	NoLearning bool
 }
@@ -70,6 +73,7 @@ type Service struct {
 	holders *holders
 	seed    string
 	metrics *metrics
+	notices notices
 	tracer  *telemetry.Tracer
 	rules   atomic.Pointer[catalog]
 	calls   sync.Pool // of *exchange
@@ -87,6 +91,9 @@ func NewService(c Config) *Service {
 	if c.Called == nil {
 		c.Called = func(RegionCall) bool { return false }
 	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
 	s := &Service{
 		store:   c.Store,
 		now:     c.Now,
@@ -96,6 +103,7 @@ func NewService(c Config) *Service {
 		holders: newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders)),
 		seed:    c.SlotSeed,
 		metrics: newMetrics(c.Metrics),
+		notices: notices{log: c.Log},
 		tracer:  c.Tracer,
 		calls:   sync.Pool{New: func() any { return new(exchange) }},
 	}

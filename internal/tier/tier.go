@@ -94,6 +94,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 		Store:       t.store,
 		Metrics:     t.Metrics,
 		Tracer:      t.otlp.Tracer,
+		Log:         log,
 		MaxHolders:  cfg.MaxHolders,
 		SlotSeed:    cfg.SlotSeed,
 		Former:      t.store.former,
