@@ -60,9 +60,12 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	s.prepare(x, rules)
 	r, now := &x.request, s.now()
-	fresh, known := s.holders.accept(x.holder, r.Worker, r.Seq, now)
+	fresh, known, compare := s.holders.accept(x.holder, r.Worker, r.Seq, now)
 	if !known {
 		return ErrTooManyHolders
+	}
+	if compare {
+		s.compare(x, fresh, now)
 	}
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
 	epoch := s.store.Epoch()

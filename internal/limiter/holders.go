@@ -22,13 +22,14 @@ const (
 // holders are the callers, remembered so that no call is applied twice. It is safe for
 // concurrent use.
 type holders struct {
-	mu      sync.Mutex
-	most    int // workers, of all holders
-	workers int // the sum of what the holders have
-	known   map[HolderID]*holder
-	live    int          // holders, as of counted
-	counted limit.Micros // when
-	cleared limit.Micros // when room was made last
+	mu       sync.Mutex
+	most     int // workers, of all holders
+	workers  int // the sum of what the holders have
+	known    map[HolderID]*holder
+	suspects suspects
+	live     int          // holders, as of counted
+	counted  limit.Micros // when
+	cleared  limit.Micros // when room was made last
 }
 
 // holder is one process.
@@ -47,18 +48,18 @@ type worker struct {
 }
 
 func newHolders(most int) *holders {
-	return &holders{most: most, known: make(map[HolderID]*holder), counted: -limit.Day, cleared: -limit.Day}
+	return &holders{most: most, known: make(map[HolderID]*holder), suspects: suspects{}, counted: -limit.Day, cleared: -limit.Day}
 }
 
 // accept notes a call. It is not fresh if it is a repetition, and not known if there is no
-// room to remember one more holder.
-func (h *holders) accept(id HolderID, number, seq uint64, now limit.Micros) (fresh, known bool) {
+// room to remember one more holder. With compare the caller has it compared as well.
+func (h *holders) accept(id HolderID, number, seq uint64, now limit.Micros) (fresh, known, compare bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	who := h.known[id]
 	if who == nil {
 		if !h.room(now) {
-			return false, false
+			return false, false, false
 		}
 		who = &holder{workers: make(map[uint64]*worker, 1)}
 		h.known[id] = who
@@ -70,7 +71,20 @@ func (h *holders) accept(id HolderID, number, seq uint64, now limit.Micros) (fre
 		one = h.enlist(who, number, now)
 	}
 	one.seen = now
-	return one.Accept(seq), true
+	if fresh = one.Accept(seq); !fresh {
+		return false, true, true
+	}
+	return true, true, len(h.suspects) > 0 && h.suspects[suspectID{id, number}] != nil
+}
+
+// compare compares a call with others of its worker; see [suspects.compare].
+func (h *holders) compare(id HolderID, number uint64, c call, now limit.Micros) (other string, twin bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if who := h.known[id]; who != nil && who.workers[number] != nil {
+		c.far = who.workers[number].Far(c.seq)
+	}
+	return h.suspects.compare(suspectID{id, number}, c, now)
 }
 
 // enlist remembers one more worker of a holder.

@@ -87,7 +87,9 @@ func TestHonestGiveBacksAreNoLies(t *testing.T) {
 	r := newRegion(t, logged(&log))
 	r.setRules(keyRules(", { key: [acme], limit: 1000/1h }"))
 	lease := r.grants(want("a", "acme", 900))[0].Lease
-	back := func(key string, units uint64) wire.Want { return wire.Want{Rule: "a", Key: []byte(key), Unused: units, Lease: lease} }
+	back := func(key string, units uint64) wire.Want {
+		return wire.Want{Rule: "a", Key: []byte(key), Unused: units, Lease: lease}
+	}
 	for range 3 { // several changes in a short time
 		r.setRules(keyRules(""))
 		r.grants(back("acme", 900), back("other", 2000))

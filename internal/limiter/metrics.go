@@ -15,6 +15,7 @@ type metrics struct {
 	rejected   telemetry.Counter
 	abandoned  telemetry.Counter
 	behind     telemetry.Counter
+	twins      telemetry.Counter
 
 	wantsRejected *telemetry.CounterVec
 	foreign       telemetry.Counter
@@ -44,6 +45,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		wantsRejected: r.Counters("weir_wants_rejected_total", "Wants answered as unavailable because a field is out of range, by field.", "reason"),
 		abandoned:     r.Counter("weir_acquire_unheard_total", "Calls whose caller hung up before the answer; what they were granted went back."),
 		behind:        r.Counter("weir_acquire_newer_rules_total", "Calls of holders that have newer rules than this replica: its rules file is late, or was set back without a larger revision."),
+		twins:         r.Counter("weir_holder_id_conflicts_total", "Dropped calls that show that two processes call under one holder's id."),
 		foreign:       r.Counter("weir_foreign_epochs_total", "Calls of holders that another store, or an unknown life of this one, answered last. After a start without a state file there are a few for each holder. If it goes on growing, several regions with counters of their own answer the same holders."),
 	}
 }

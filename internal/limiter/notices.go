@@ -13,8 +13,8 @@ import (
 // notices logs what is wrong with callers, each kind at most once in noticeQuiet: whoever sends
 // something wrong may send it often. It is safe for concurrent use.
 type notices struct {
-	log                *slog.Logger
-	lies, wants, calls repeat.Seldom
+	log                       *slog.Logger
+	lies, wants, calls, twins repeat.Seldom
 }
 
 const noticeQuiet = time.Minute
@@ -41,6 +41,14 @@ func (n *notices) lie(x *exchange, l *lie) {
 		n.log.Warn("a holder gives back more units than it can have been granted, and none of them are taken back",
 			x.caller(), "rule", l.rule, "units", l.units, "most", l.most,
 			"remedy", "stop what calls from this address, unless it is a PoP or a replica of yours: then update it, and make sure that all replicas have the same rules, because one with a larger limit grants more")
+	}
+}
+
+// twin logs that two processes have one id.
+func (n *notices) twin(x *exchange, other string) {
+	if n.twins.Now(noticeQuiet) {
+		n.log.Warn("two processes call as one holder, and calls of one are dropped as repeated ones of the other", x.caller(), "other", other,
+			"remedy", "restart one of them: it makes a new id when it starts. An id is copied with the memory of a process, by a snapshot of a virtual machine or a checkpoint of a container; or a client of your own has a fixed one")
 	}
 }
 

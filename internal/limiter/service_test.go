@@ -414,6 +414,9 @@ func TestReorderedCallsAreNotRefused(t *testing.T) {
 				applied[f.req]++
 			}
 		}
+		if n := r.conflicts(); n != 0 {
+			t.Errorf("%s: %d calls show two processes with one id", name, n)
+		}
 		if len(applied) != calls {
 			t.Errorf("%s: %d of %d calls were refused as repeated", name, calls-len(applied), calls)
 		}
