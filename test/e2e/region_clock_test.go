@@ -161,7 +161,8 @@ func (c *clockTest) under(key string, offsets ...time.Duration) (segments []segm
 }
 
 // decided: each key was granted something under each clock, and of the calls that the machine
-// did not hold up 99 of 100 were decided in time.
+// did not seem to hold up 19 of 20 were decided in time: it may hold up Redis alone. A key that is
+// undecided for three seconds fails that.
 func (c *clockTest) decided(g *grants, segments []segment, stalls []period) {
 	c.t.Helper()
 	for _, s := range segments {
@@ -175,7 +176,7 @@ func (c *clockTest) decided(g *grants, segments []segment, stalls []period) {
 			failed++
 		}
 	}
-	if failed > 1+g.calls/100 {
+	if failed > 1+g.calls/20 {
 		c.t.Errorf("%s: %s: of %d calls %d were undecided or late, and not for the machine", g.region, g.rule, g.calls, failed)
 	}
 	c.t.Logf("%s: %s: %d units in %d calls, of which %d were undecided or late (%d of these not for the machine)", g.region, g.rule, len(g.at), g.calls, len(g.late), failed)
