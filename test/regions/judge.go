@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/weirlimit/weir/test/kit/drive"
 )
 
 // Row is an expectation and what was measured.
@@ -56,6 +58,12 @@ func Lacking(plays [][]Row) (lacking []Row) {
 		}
 	}
 	return lacking
+}
+
+// Void reports whether the machine let a client stand still so long that the play says nothing about
+// Weir. A server that hangs does not: a client waits for it in turns of some milliseconds.
+func (p *Played) Void() bool {
+	return slices.ContainsFunc(p.results, func(r *drive.Result) bool { return r.Stalled >= time.Second })
 }
 
 // Seconds is what each load had answered with 200 in each second, and of how many requests,

@@ -164,6 +164,19 @@ expect p99: 1s; fails never
 	}
 }
 
+// A play in which a client had no processor is void; one in which servers hang is not.
+func TestVoid(t *testing.T) {
+	for _, c := range []struct {
+		slowest, stalled time.Duration
+		want             bool
+	}{{time.Minute, 900 * time.Millisecond, false}, {0, time.Second, true}} {
+		p := &Played{results: []*drive.Result{{}, {Slowest: c.slowest, Stalled: c.stalled}}}
+		if p.Void() != c.want {
+			t.Errorf("stalled for %v: void is %v", c.stalled, !c.want)
+		}
+	}
+}
+
 // A promise has to hold in one play of several, and an aim in none.
 func TestLacking(t *testing.T) {
 	row := func(figure string, o Outcome, aim bool) Row { return Row{Figure: figure, Outcome: o, Aim: aim} }

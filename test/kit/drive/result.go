@@ -26,6 +26,9 @@ type Result struct {
 	Refused time.Time
 	// Slow is how many answers took longer than the load's Slow.
 	Slow int64
+	// Stalled is how long this driver had no processor, in pauses of 0.1 s and more: what it did not
+	// send or read then says nothing about the servers.
+	Stalled time.Duration
 	// Seconds counts requests by the second (Unix time) in which they were sent; nil in
 	// benchmarks.
 	Seconds map[int64]Second

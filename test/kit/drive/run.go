@@ -63,6 +63,9 @@ func (r *run) loop(ctx context.Context) error {
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("epoll: %w", err)
 		}
+		if gap := time.Since(r.begin) - now; gap >= stall {
+			r.result.Stalled += gap
+		}
 		now = time.Since(r.begin)
 		for _, event := range events[:max(n, 0)] {
 			if err := r.handle(event.Fd, now); err != nil {
@@ -72,6 +75,9 @@ func (r *run) loop(ctx context.Context) error {
 	}
 	return r.settle()
 }
+
+// stall is far more than the 10 ms that a driver waits for something to read.
+const stall = 100 * time.Millisecond
 
 // pause is how long a connection rests that could not be opened.
 const pause = 10 * time.Millisecond

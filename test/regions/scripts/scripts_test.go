@@ -43,9 +43,16 @@ const most = 3
 // one now and then. What an expectation fails at must hold in all plays.
 func play(t *testing.T, w *regions.World, s *regions.Script) (all []regions.Row) {
 	var plays [][]regions.Row
-	for len(plays) == 0 || len(regions.Lacking(plays)) > 0 && len(plays) < most && !t.Failed() {
+	for void := 0; len(plays) == 0 || len(regions.Lacking(plays)) > 0 && len(plays) < most && !t.Failed(); {
 		played := w.Play(s)
 		rows := played.Judge()
+		if played.Void() {
+			t.Logf("void, because the clients had no processor for a second: %+v\n%s", rows, played.Seconds())
+			if void++; void == most {
+				t.Fatalf("the machine is too busy: the clients had no processor for a second in %d plays", void)
+			}
+			continue
+		}
 		plays = append(plays, rows)
 		for _, r := range rows {
 			if t.Logf("play %d: %+v", len(plays), r); r.Outcome == regions.Fails {
