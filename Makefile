@@ -85,12 +85,13 @@ tests = go test $(1) -json -vet=off -shuffle=on -timeout $(timeout)
 pure = ./internal/limit/... ./internal/lease/... ./internal/rule/... ./internal/quotapb/bridge/... ./wasmfilter/edge/... ./wasmfilter/filter/... ./test/sim/...
 alone = ./internal/redisstore/faults/... ./test/...
 # Of these, what a busy machine makes slower and nothing else, without the race detector and with it.
-calm = ./test/certs/... ./test/compose/... ./test/docs/... ./test/imports/... ./test/install/... ./test/observability/... ./test/regions/... ./test/twin/...
+calm = ./test/certs/... ./test/compose/... ./test/docs/... ./test/imports/... ./test/install/... ./test/load/... ./test/observability/... ./test/regions/... ./test/twin/...
 waits = ./test/kit/consul/... ./test/kit/redistest/...
-# Of these, what drives other processes under load.
-drives = ./test/e2e/... ./test/load/...
-# What waits longest beside others: it begins first.
-longest = ./internal/discovery ./internal/redisstore
+# What drives other processes under load.
+drives = ./test/e2e/...
+# What takes longest of those that run three at once begins first, without the race detector and with it.
+longest = ./test/sim
+longest-race = ./internal/discovery ./internal/redisstore
 # What `make test` leaves to a target of its own, because it needs more than `make setup` installs.
 apart = ./test/terraform/...
 besides = $$(go list $(1) | grep -vxF "$$(go list $(2))")
@@ -99,8 +100,8 @@ besides = $$(go list $(1) | grep -vxF "$$(go list $(2))")
 test: setup build vet ## Run all tests: unit, property, simulation, wasm, and through a real Envoy
 	@go build -C tools -o ../.tools/ ./tally
 	@{ failed=0; \
-	$(call tests) -p 3 $(pure) $(calm) || failed=1; \
-	$(call tests) -race -p 3 $(longest) $(call besides,./...,$(pure) $(alone)) $(waits) || failed=1; \
+	$(call tests) -p 3 $(longest) $(pure) $(calm) || failed=1; \
+	$(call tests) -race -p 3 $(longest-race) $(call besides,./...,$(pure) $(alone)) $(waits) || failed=1; \
 	$(call tests) -race -p 1 $(call besides,$(alone),$(pure) $(apart) $(calm) $(waits) $(drives)) || failed=1; \
 	$(call tests) -p 1 $(drives) || failed=1; \
 	$(call tests,-C tools) -race ./... || failed=1; \

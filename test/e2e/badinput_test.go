@@ -109,6 +109,7 @@ const configError = "wasmcustom.weir.config_error"
 // decides, the PoP says what is wrong and serves on, and nothing that it knew is
 // lost.
 func TestRegionAnswersNonsense(t *testing.T) {
+	t.Parallel()
 	region := newFakeRegion(t)
 	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: region.addr})
 	awaitRules(t, s)

@@ -13,7 +13,6 @@ import (
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
-	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // consulRegions are two regions that find the aggregator through Consul, each with a PoP
@@ -30,23 +29,23 @@ func startConsulRegions(t *testing.T) *consulRegions {
 	r := &consulRegions{regions: regions{t: t}, dir: proc.LogDir(t)}
 	r.consul = consul.Start(t, r.dir)
 	found := map[string]string{}
-	for i, name := range []string{"eu", "us"} {
+	names, addrs := []string{"eu", "us"}, []string{}
+	for i, name := range names {
 		r.own[i] = region.New(t, region.Config{
 			Dir: r.dir, Name: name, Rules: regionsRules, Flags: []string{"--region", name, "--consul", r.consul.Addr, "--state", "off"},
 		})
 		r.own[i].Start()
 		found["weir-regional-"+r.own[i].Addr] = "passing"
-		r.consul.AwaitStatus("weir-regional", found) // so that the PoP's first question has an answer
-		_, port, err := net.SplitHostPort(r.own[i].Addr)
+		addrs = append(addrs, r.own[i].Addr)
+	}
+	r.consul.AwaitStatus("weir-regional", found) // so that a PoP's first question has an answer
+	r.pops = startPoPs(t, addrs, func(b *envoy.Bootstrap, i int) {
+		_, port, err := net.SplitHostPort(addrs[i])
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.own[i].Addr, Bootstrap: func(b *envoy.Bootstrap) {
-			b.FindRegion(name, port, r.consul.DNS)
-		}})
-		awaitRules(t, s)
-		r.stacks = append(r.stacks, s)
-	}
+		b.FindRegion(names[i], port, r.consul.DNS)
+	})
 	return r
 }
 

@@ -42,7 +42,7 @@ const floodRules = `
 // without load, and taken off.
 func floodMakesFewCalls(t *testing.T, s *stack.Stack) {
 	const workers = 2
-	idle, idleFor := callsIn(s, 3*time.Second, func(time.Time) {})
+	idle, idleFor := callsIn(s, 2*time.Second, func(time.Time) {})
 	for _, c := range []struct {
 		rule            string
 		limit, admitted int64
@@ -53,7 +53,7 @@ func floodMakesFewCalls(t *testing.T, s *stack.Stack) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var tally *drive.Result
-			calls, took := callsIn(s, 5*time.Second, func(until time.Time) {
+			calls, took := callsIn(s, 3*time.Second, func(until time.Time) {
 				tally = offer(t, drive.Load{
 					Addrs:   s.Addrs(),
 					Request: drive.Get("/"+c.rule, "x-user", "one"),

@@ -78,6 +78,7 @@ func called(s *stack.Stack) int64 {
 // All replicas restart, one after the other, under load: each has callers go elsewhere
 // before it stops, so that no call fails and nothing is decided without the region.
 func TestReplicasRestartUnderLoad(t *testing.T) {
+	t.Parallel()
 	patient := strings.ReplaceAll(steadyRules, "200ms", "1s") // a busy machine is no failed call
 	replicas, s := startReplicas(t, patient, "--drain-wait", "4s", "--redis-timeout", "1s")
 	const perSecond = 150 // of each rule

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
@@ -79,7 +80,7 @@ type regions struct {
 	t          *testing.T
 	aggregator *region.Region
 	links      []*stack.Link // from each region to the aggregator
-	stacks     []*stack.Stack
+	pops       []*stack.PoP
 }
 
 // startRegions starts regions of these names, with answers of the aggregator this late.
@@ -92,6 +93,7 @@ func startRegions(t *testing.T, rules string, delay time.Duration, names ...stri
 		Flags: []string{"--state", filepath.Join(dir, "global.state")},
 	})
 	r.aggregator.Start()
+	var addrs []string
 	for _, name := range names {
 		link := stack.NewLink(t, r.aggregator.Addr)
 		link.Delay(delay)
@@ -99,13 +101,24 @@ func startRegions(t *testing.T, rules string, delay time.Duration, names ...stri
 			Dir: dir, Name: name, Rules: rules, Flags: []string{"--region", name, "--global", link.Addr, "--state", "off"},
 		})
 		one.Start()
-		r.links = append(r.links, link)
-		r.stacks = append(r.stacks, stack.Start(t, stack.Config{PoPs: 1, RegionAddr: one.Addr}))
+		r.links, addrs = append(r.links, link), append(addrs, one.Addr)
 	}
-	for _, s := range r.stacks {
-		awaitRules(t, s)
-	}
+	r.pops = startPoPs(t, addrs, func(*envoy.Bootstrap, int) {})
 	return r
+}
+
+// startPoPs starts a PoP for each of these regions, all at once. edit changes the bootstrap
+// of the i-th.
+func startPoPs(t *testing.T, regions []string, edit func(b *envoy.Bootstrap, i int)) []*stack.PoP {
+	t.Helper()
+	i := 0
+	s := stack.Start(t, stack.Config{PoPs: len(regions), RegionAddr: regions[0], Bootstrap: func(b *envoy.Bootstrap) {
+		b.SetCluster("weir_region", regions[i])
+		edit(b, i)
+		i++
+	}})
+	awaitRules(t, s)
+	return s.PoPs
 }
 
 // offer sends so many requests for a path to each of two regions, a few at a time. It returns how
@@ -114,7 +127,7 @@ func (r *regions) offer(path string, each int) (admitted [2]int64, statuses map[
 	r.t.Helper()
 	var counts [2]map[int]int
 	var all sync.WaitGroup
-	for i := range r.stacks {
+	for i := range r.pops {
 		all.Go(func() { counts[i] = r.send(i, path, each) })
 	}
 	all.Wait()
@@ -159,7 +172,7 @@ func (r *regions) send(region int, path string, requests int) map[int]int {
 	for range 4 {
 		all.Go(func() {
 			for next.Add(1) <= int64(requests) {
-				resp, err := stack.Do(r.stacks[region].PoPs[0].Addr, http.MethodGet, path, "")
+				resp, err := stack.Do(r.pops[region].Addr, http.MethodGet, path, "")
 				if err != nil {
 					r.t.Error(err)
 					return
@@ -176,6 +189,7 @@ func (r *regions) send(region int, path string, requests int) map[int]int {
 
 // One limit is one limit over two regions, with 50 ms between each and the aggregator.
 func TestTwoRegions(t *testing.T) {
+	t.Parallel()
 	r := startRegions(t, regionsRules, 50*time.Millisecond, "eu", "us")
 	t.Run("a leased limit", func(t *testing.T) {
 		admitted, statuses := r.decided("/shared/", 150, nil)

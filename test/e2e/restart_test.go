@@ -32,6 +32,7 @@ rules:
 // most, one more where it is the region, requests are answered all the time, what was spent
 // stays so, what was not used is whole, and limits hold afterwards.
 func TestRestarts(t *testing.T) {
+	t.Parallel()
 	const limit = 1000
 	s := stack.Start(t, stack.Config{Rules: restartRules})
 	awaitRules(t, s)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -74,14 +75,12 @@ func startRulesInConsul(t *testing.T) *rulesInConsul {
 		})
 	}
 	r.weir("apply", r.rules("first"), "--reason", "begin")
+	var addrs []string
 	for _, one := range r.tiers {
 		one.AwaitReady()
+		addrs = append(addrs, one.Addr)
 	}
-	for _, one := range r.tiers[1:] {
-		s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: one.Addr})
-		awaitRules(t, s)
-		r.pops = append(r.pops, s.PoPs...)
-	}
+	r.pops = startPoPs(t, addrs[1:], func(*envoy.Bootstrap, int) {})
 	return r
 }
 

@@ -47,7 +47,7 @@ func TestShares(t *testing.T) {
 			for i, rate := range []float64{600, 150, 50} {
 				all.Go(func() {
 					result, err := drive.Run(t.Context(), drive.Load{
-						Addrs: []string{r.stacks[i].PoPs[0].Addr}, Request: drive.Get(c.path), Until: begin.Add(span), PerSecond: rate,
+						Addrs: []string{r.pops[i].Addr}, Request: drive.Get(c.path), Until: begin.Add(span), PerSecond: rate,
 					})
 					if err != nil {
 						t.Error(err)
