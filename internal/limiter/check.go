@@ -22,7 +22,7 @@ func (e *RequestError) Error() string { return e.Field + ": " + e.Reason }
 type ProtocolError struct{ Oldest, Newest uint32 }
 
 func (e *ProtocolError) Error() string {
-	return fmt.Sprintf("protocol: the holder speaks %s, this region speaks %s; run a filter and a region that are at most one release apart",
+	return fmt.Sprintf("protocol: the holder supports %s, this region supports %s; run a filter and a region that are at most one release apart",
 		wire.Versions(e.Oldest, e.Newest), wire.Versions(wire.ProtocolMin, wire.ProtocolMax))
 }
 

@@ -575,9 +575,9 @@ func TestRefusals(t *testing.T) {
 		request *wire.Request
 		want    []string
 	}{
-		"protocol":    {with(func(q *wire.Request) { q.Protocol = 9 }), []string{"failed_precondition", "speaks 9", "speaks 1"}},
-		"newer":       {with(func(q *wire.Request) { q.Protocol, q.ProtocolMax = 2, 3 }), []string{"failed_precondition", "speaks 2 to 3", "region speaks 1;", "one release apart"}},
-		"no protocol": {with(func(q *wire.Request) { q.Protocol = 0 }), []string{"failed_precondition", "speaks 0"}},
+		"protocol":    {with(func(q *wire.Request) { q.Protocol = 9 }), []string{"failed_precondition", "supports 9", "supports 1"}},
+		"newer":       {with(func(q *wire.Request) { q.Protocol, q.ProtocolMax = 2, 3 }), []string{"failed_precondition", "supports 2 to 3", "region supports 1;", "one release apart"}},
+		"no protocol": {with(func(q *wire.Request) { q.Protocol = 0 }), []string{"failed_precondition", "supports 0"}},
 		"holder":      {with(func(q *wire.Request) { q.Holder = q.Holder[:15] }), []string{"invalid_argument", "holder: 15 bytes", "16"}},
 		"seq":         {with(func(q *wire.Request) { q.Seq = 0 }), []string{"seq: 0"}},
 		"ack":         {with(func(q *wire.Request) { q.Ack = q.Seq }), []string{"ack: ", "less than seq"}},
@@ -640,7 +640,7 @@ func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// A filter of the next release speaks this protocol, too, and is answered in it.
+// A filter of the next release supports this protocol, too, and is answered in it.
 func TestNewerHolder(t *testing.T) {
 	r := newRegion(t)
 	for newest := range uint32(4) {

@@ -44,7 +44,7 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 func checkSlot(r *quotapb.SlotRequest) error {
 	const most = uint64(limit.MaxCount)
 	switch op := r.GetOp(); {
-	case !wire.Spoken(r.GetProtocol()):
+	case !wire.Supported(r.GetProtocol()):
 		return &ProtocolError{r.GetProtocol(), 0}
 	case len(r.GetRule()) > wire.MaxRuleName:
 		return wrong("rule", "%d bytes, a rule's name has at most %d", len(r.GetRule()), wire.MaxRuleName)

@@ -115,7 +115,7 @@ func TestBadSlotCalls(t *testing.T) {
 		code   connect.Code
 		want   string
 	}{
-		{func(q *quotapb.SlotRequest) { q.Protocol = 2 }, connect.CodeFailedPrecondition, "protocol: the holder speaks 2"},
+		{func(q *quotapb.SlotRequest) { q.Protocol = 2 }, connect.CodeFailedPrecondition, "protocol: the holder supports 2"},
 		{func(q *quotapb.SlotRequest) { q.Rule = strings.Repeat("r", 65) }, connect.CodeInvalidArgument, "rule: 65 bytes"},
 		{func(q *quotapb.SlotRequest) { q.Rule = "page" }, connect.CodeInvalidArgument, `rule: "page" counts units, not slots`},
 		{func(q *quotapb.SlotRequest) { q.Key = make([]byte, 8193) }, connect.CodeInvalidArgument, "key: 8193 bytes"},

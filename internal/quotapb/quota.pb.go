@@ -155,7 +155,7 @@ func (SlotOp) EnumDescriptor() ([]byte, []int) {
 // AcquireRequest is one call of one holder.
 type AcquireRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Oldest version of this protocol that the holder speaks: 1. A call whose range,
+	// Oldest version of this protocol that the holder supports: 1. A call whose range,
 	// with protocol_max, has no version in common with the granter's is refused as a
 	// whole; 0 is no version.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
@@ -191,7 +191,7 @@ type AcquireRequest struct {
 	// seq would be 1024 or more ahead of a call in flight. Each has a sequence of its
 	// own, which seq and ack count. 0: the holder has one. A granter remembers 512.
 	Worker uint64 `protobuf:"varint,10,opt,name=worker,proto3" json:"worker,omitempty"`
-	// Newest version of this protocol that the holder speaks; protocol is the oldest.
+	// Newest version of this protocol that the holder supports; protocol is the oldest.
 	// 0: the same as protocol.
 	ProtocolMax uint32 `protobuf:"varint,11,opt,name=protocol_max,json=protocolMax,proto3" json:"protocol_max,omitempty"`
 	// Revision of the rules that the holder enforces, as in
@@ -639,7 +639,7 @@ func (x *Returned) GetUnits() uint64 {
 // AcquireResponse answers one AcquireRequest.
 type AcquireResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol that the reply is in: the newest that both sides speak. A
+	// Version of this protocol that the reply is in: the newest that both sides support. A
 	// holder drops a reply with one that it does not and treats the call as failed.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Epoch of the granter's store, never 0. A new one means that leases cut before
@@ -909,13 +909,13 @@ func (x *Grant) GetStillOwed() bool {
 // RulesRequest asks for the rules.
 type RulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Oldest version of this protocol that the holder speaks, as in AcquireRequest.
+	// Oldest version of this protocol that the holder supports, as in AcquireRequest.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Version that the holder has. Empty: none, send them.
 	HaveVersion string `protobuf:"bytes,2,opt,name=have_version,json=haveVersion,proto3" json:"have_version,omitempty"`
 	// Name of the point of presence, as in AcquireRequest.
 	Pop string `protobuf:"bytes,3,opt,name=pop,proto3" json:"pop,omitempty"`
-	// Newest version of this protocol that the holder speaks, as in AcquireRequest.
+	// Newest version of this protocol that the holder supports, as in AcquireRequest.
 	ProtocolMax   uint32 `protobuf:"varint,4,opt,name=protocol_max,json=protocolMax,proto3" json:"protocol_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1055,7 +1055,7 @@ func (x *RulesResponse) GetRulesRevision() uint64 {
 // SlotRequest is one call for the slots of one request.
 type SlotRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol that the client speaks: 1, as in AcquireRequest.
+	// Version of this protocol that the client supports: 1, as in AcquireRequest.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Name of a rule whose algorithm is concurrency; another one is refused. A name
 	// that is not in the granter's rules is answered as unknown_rule.
@@ -1158,7 +1158,7 @@ func (x *SlotRequest) GetCost() uint64 {
 // SlotResponse answers one SlotRequest.
 type SlotResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol that the granter speaks: 1, as in AcquireResponse.
+	// Version of this protocol that the granter supports: 1, as in AcquireResponse.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// What became of the call. STATUS_UNAVAILABLE: the client follows the rule's
 	// on_failure; whatever was taken is given back after ttl, or by a release.

@@ -137,15 +137,8 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 		return nil, fmt.Errorf("it answers %s: %.300s", answer.Status, text)
 	}
 	var m wire.Response
-	switch err := m.Decode(text); {
-	case err != nil:
+	if err := m.DecodeAnswer(text, q.Seq, len(q.Wants)); err != nil {
 		return nil, malformed(err.Error())
-	case !wire.Spoken(m.Protocol):
-		return nil, malformed(fmt.Sprintf("protocol %d, this region speaks %s", m.Protocol, wire.Versions(wire.ProtocolMin, wire.ProtocolMax)))
-	case len(m.Grants) != len(q.Wants):
-		return nil, malformed(fmt.Sprintf("%d grants for %d wants", len(m.Grants), len(q.Wants)))
-	case m.Seq != q.Seq || m.Epoch == 0:
-		return nil, malformed("it answers another call")
 	}
 	if shown, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
 		s.clock.Note(clocks.Measure(shown, time.Second, sent, received), s.log, "the aggregator", to,

@@ -130,7 +130,7 @@ func TestRegionAnswersNonsense(t *testing.T) {
 		{"no grants", edit(func(r *quotapb.AcquireResponse) { r.Grants = nil }, nil), "malformed", "0 grants for"},
 		{"more grants than wants", edit(func(r *quotapb.AcquireResponse) { r.Grants = append(r.Grants, r.Grants...) }, nil), "malformed", "cannot be read"},
 		{"unknown status", edit(func(r *quotapb.AcquireResponse) { r.Grants[0].Status = 99 }, nil), "answered", ""},
-		{"other protocol version", edit(func(r *quotapb.AcquireResponse) { r.Protocol = 2 }, nil), "version", "answers in version 2 of the quota protocol, this filter speaks 1;"},
+		{"other protocol version", edit(func(r *quotapb.AcquireResponse) { r.Protocol = 2 }, nil), "version", "answers in version 2 of the quota protocol, this filter supports 1;"},
 		{"nothing", raw(200, ""), "version", "answers in version 0"},
 		{"500", raw(500, "oops"), "error", "HTTP status 500"},
 		{"404: another service", raw(404, "not found"), "error", "HTTP status 404"},

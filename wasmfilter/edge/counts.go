@@ -47,6 +47,6 @@ const (
 	CallTimedOut
 	CallFailed    // the host could not make it, or the region refused it
 	CallMalformed // the reply could not be read
-	CallVersion   // the region speaks another version of the protocol
+	CallVersion   // the region supports another version of the protocol
 	CallResults   // their number
 )

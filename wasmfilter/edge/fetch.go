@@ -117,9 +117,9 @@ func (b *rulebook) receive(now lease.Millis, body []byte) CallResult {
 	var m wire.RulesResponse
 	switch err := m.Decode(body); {
 	case err != nil:
-		return b.port.malformed(err.Error())
-	case !wire.Spoken(m.Protocol):
-		return b.port.otherVersion(m.Protocol)
+		return b.port.unusable(err)
+	case !wire.Supported(m.Protocol):
+		return b.port.unusable(wire.OtherVersion(m.Protocol))
 	}
 	b.catchUp()
 	if b.lacks(now, m.RulesVersion, m.RulesRevision) && len(m.Rules) > 0 {

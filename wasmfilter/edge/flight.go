@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -65,8 +66,8 @@ func (u *uplink) reply(now lease.Millis, id uint64, body []byte) *flight {
 	if f == nil {
 		return nil
 	}
-	if result := u.read(f, body); result != CallAnswered {
-		u.failed(now, f, result)
+	if err := u.response.DecodeAnswer(body, f.seq, len(f.items)); err != nil {
+		u.failed(now, f, u.port.unusable(err))
 		return f
 	}
 	m := &u.response
@@ -115,29 +116,15 @@ func (u *uplink) failed(now lease.Millis, f *flight, result CallResult) {
 	}
 }
 
-// read decodes an answer into u.response and checks that it answers the call.
-func (u *uplink) read(f *flight, body []byte) CallResult {
-	switch err := u.response.Decode(body); {
-	case err != nil:
-		return u.port.malformed(err.Error())
-	case !wire.Spoken(u.response.Protocol):
-		return u.port.otherVersion(u.response.Protocol)
-	case len(u.response.Grants) != len(f.items):
-		return u.port.malformed(strconv.Itoa(len(u.response.Grants)) + " grants for " + strconv.Itoa(len(f.items)) + " wants")
-	case u.response.Seq != 0 && u.response.Seq != f.seq:
-		return u.port.malformed("it answers another call")
+// unusable is the result of a call with an answer that cannot be used for a reason.
+func (p *Port) unusable(err error) CallResult {
+	var version wire.OtherVersion
+	if errors.As(err, &version) {
+		p.AnswerError = "the region answers in version " + strconv.FormatUint(uint64(version), 10) + " of the quota protocol, this filter supports " +
+			wire.Versions(wire.ProtocolMin, wire.ProtocolMax) + "; run a filter and a weir-regional that are at most one release apart"
+		return CallVersion
 	}
-	return CallAnswered
-}
-
-func (p *Port) malformed(what string) CallResult {
-	p.AnswerError = "an answer of the region cannot be read: " + what +
+	p.AnswerError = "an answer of the region cannot be read: " + err.Error() +
 		"; make sure that region_cluster leads to weir-regional, with nothing in between that answers for it"
 	return CallMalformed
-}
-
-func (p *Port) otherVersion(version uint32) CallResult {
-	p.AnswerError = "the region answers in version " + strconv.FormatUint(uint64(version), 10) + " of the quota protocol, this filter speaks " +
-		wire.Versions(wire.ProtocolMin, wire.ProtocolMax) + "; run a filter and a weir-regional that are at most one release apart"
-	return CallVersion
 }

@@ -1,5 +1,10 @@
 package wire
 
+import (
+	"errors"
+	"strconv"
+)
+
 import "unicode/utf8"
 
 // Decode reads b into m, replacing all of it. On an error, an *Error, m is empty.
@@ -152,6 +157,22 @@ func (m *Response) Decode(b []byte) error {
 		*m = Response{Grants: m.Grants[:0]}
 	}
 	return err
+}
+
+// DecodeAnswer reads the answer to the call of this number with so many wants. The error is an
+// *Error, an [OtherVersion], or why b answers something else.
+func (m *Response) DecodeAnswer(b []byte, seq uint64, wants int) error {
+	switch err := m.Decode(b); {
+	case err != nil:
+		return err
+	case !Supported(m.Protocol):
+		return OtherVersion(m.Protocol)
+	case len(m.Grants) != wants:
+		return errors.New(strconv.Itoa(len(m.Grants)) + " grants for " + strconv.Itoa(wants) + " wants")
+	case m.Seq != seq || m.Epoch == 0:
+		return errors.New("it answers another call")
+	}
+	return nil
 }
 
 func (g *Grant) decode(r *reader) {

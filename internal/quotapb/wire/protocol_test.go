@@ -26,7 +26,7 @@ func TestCommon(t *testing.T) {
 			t.Errorf("%d to %d and %d to %d: %d, %v; want %d", c.oldest, c.newest, c.ownOldest, c.ownNewest, got, ok, c.want)
 		}
 	}
-	if version, ok := Common(ProtocolMin, ProtocolMax); !ok || version != Protocol || !Spoken(version) || Spoken(ProtocolMax+1) || Spoken(ProtocolMin-1) {
-		t.Error("this package does not speak with itself")
+	if version, ok := Common(ProtocolMin, ProtocolMax); !ok || version != Protocol || !Supported(version) || Supported(ProtocolMax+1) || Supported(ProtocolMin-1) {
+		t.Error("this package does not support its own version")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Error is why a message was refused. The sender speaks something else than
+// Error is why a message was refused. The sender writes something else than
 // weir.quota.v1, or something between cut or changed the message.
 type Error struct {
 	Message string // name of the message in quota.proto

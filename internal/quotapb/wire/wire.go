@@ -25,8 +25,8 @@ package wire
 
 import "strconv"
 
-// The versions of the protocol that this package speaks, from the oldest to the newest.
-// A release that brings a new one speaks the one before, too, so that a fleet can be
+// The versions of the protocol that this package supports, from the oldest to the newest.
+// A release that brings a new one supports the one before, too, so that a fleet can be
 // rolled in either order. Every call states its caller's range, see [Common].
 const (
 	ProtocolMin = 1
@@ -35,9 +35,9 @@ const (
 	Protocol = ProtocolMax
 )
 
-// Common is the version in which a call is answered whose caller speaks oldest to
-// newest: the newest that both sides speak; ok is false if there is none. newest is 0
-// for a caller that speaks one version.
+// Common is the version in which a call is answered whose caller supports oldest to
+// newest: the newest that both sides support; ok is false if there is none. newest is 0
+// for a caller that supports one version.
 func Common(oldest, newest uint32) (version uint32, ok bool) {
 	return common(oldest, newest, ProtocolMin, ProtocolMax)
 }
@@ -48,8 +48,15 @@ func common(oldest, newest, ownOldest, ownNewest uint32) (version uint32, ok boo
 	return version, oldest > 0 && version >= oldest && version >= ownOldest
 }
 
-// Spoken reports whether this package speaks a version.
-func Spoken(version uint32) bool { return ProtocolMin <= version && version <= ProtocolMax }
+// Supported reports whether this package supports a version.
+func Supported(version uint32) bool { return ProtocolMin <= version && version <= ProtocolMax }
+
+// OtherVersion is the version of a message that this package does not support.
+type OtherVersion uint32
+
+func (v OtherVersion) Error() string {
+	return "it is in version " + strconv.FormatUint(uint64(v), 10) + " of the quota protocol, supported is " + Versions(ProtocolMin, ProtocolMax)
+}
 
 // Versions words a range: "1", or "1 to 2".
 func Versions(oldest, newest uint32) string {
