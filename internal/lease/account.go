@@ -30,7 +30,7 @@ func (l *Lot) idle(now Millis) bool { return !l.Sharing(now) && (l.Local || l.Un
 // Part is the units of the lot.
 func (l *Lot) Part() Part { return Part{Units: l.Units, Lease: l.Lease, Expiry: l.Expiry} }
 
-// Account is what a holder keeps of one key. The zero value is a key never seen.
+// Account is what a holder keeps of one key. The zero value is a key never used.
 //
 // Invariants: every count is >= 0; Lots[0] was granted before Lots[1] wherever
 // both hold units.

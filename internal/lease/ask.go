@@ -85,7 +85,7 @@ func (a *Account) soon(t *Terms) int64 {
 // reserve is how many units are kept for the requests that come while an ask is on its way.
 func (a *Account) reserve(t *Terms) int64 { return unevenly(a.soon(t)) }
 
-// stock is how many units a far holder wants to have when an ask is answered: the next one may
+// stock is how many units a far holder should have when an ask is answered: the next one may
 // have to pause, and then be on its way, while requests for these come.
 func (a *Account) stock(t *Terms) int64 { return unevenly(a.during(2*a.trip + t.FarPause())) }
 

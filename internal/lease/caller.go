@@ -6,10 +6,10 @@ package lease
 const CallWindow = 1024
 
 // Caller is what a granter remembers of one caller's calls, so that none is applied
-// twice however the network repeats it. The zero value has seen nothing.
+// twice however the network repeats it. The zero value has taken no call.
 type Caller struct {
-	latest uint64                  // highest seq seen
-	seen   [CallWindow / 64]uint64 // bit seq mod CallWindow: it was seen, if latest-CallWindow < seq <= latest
+	latest uint64                  // highest seq so far
+	seen   [CallWindow / 64]uint64 // bit seq mod CallWindow: that call came, if latest-CallWindow < seq <= latest
 }
 
 // Accept reports whether seq is new, and remembers it. A seq CallWindow or more below

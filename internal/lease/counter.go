@@ -10,7 +10,7 @@ const (
 	leaseMemory = limit.Minute
 )
 
-// Counter is what a granter keeps of one key. The zero value is a key never seen.
+// Counter is what a granter keeps of one key. The zero value is a key never used.
 //
 // Invariants: 0 <= Leased <= 2*capacity, of the largest count by which it was judged; no
 // unit is out on lease after OutUntil.

@@ -17,7 +17,7 @@
 //   - A holder's clock is its own and monotonic; no two clocks are compared. A
 //     lease ends ttl after its ask was sent, which is before it ends at the granter.
 //   - What is given back leaves the account before it travels, and travels once.
-//   - The granter ignores a call that it has seen before ([Caller]).
+//   - The granter ignores a call that has come before ([Caller]).
 //
 // Nothing here reads a clock, sends a message or starts a goroutine; callers own
 // the input, the output and the locks. No type is safe for concurrent use.

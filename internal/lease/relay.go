@@ -54,8 +54,10 @@ func (r *Relay) answer(t *Terms, now Millis, w Want) (Grant, Verdict) {
 	if offers && t.Consistency == Exact || !r.refuses(t, now, w) {
 		return Grant{}, Wait
 	}
-	if g, ok := r.cut(t, now, w, 0); ok {
-		return g, Admit
+	if !t.Far { // else that was tried before
+		if g, ok := r.cut(t, now, w, 0); ok {
+			return g, Admit
+		}
 	}
 	if offers {
 		return Grant{}, Wait
@@ -128,7 +130,7 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 		if atOnce {
 			ahead = 0
 		}
-		grants[i] = share(t, now, ends, c, stated, left, ahead)
+		grants[i] = answerQueued(t, now, ends, c, stated, left, ahead)
 		left -= grants[i].Granted
 		r.lend(t, now, g.Lease, grants[i].Granted, ends)
 	}
@@ -196,9 +198,9 @@ func (r *Relay) Retries(t *Terms, now Millis, w Want) bool {
 	return !t.ChargesDenied && r.offers(t, now, w)
 }
 
-// share answers a queued want from what is left of the reply: what it waits for,
+// answerQueued answers a queued want from what is left of the reply: what it waits for,
 // or what it may have ahead.
-func share(t *Terms, now, ends Millis, c Want, g Grant, left, ahead int64) Grant {
+func answerQueued(t *Terms, now, ends Millis, c Want, g Grant, left, ahead int64) Grant {
 	granted := min(c.Want, left, max(c.Waiting, ahead))
 	if granted < max(c.Need, 1) {
 		if g.Granted > 0 {

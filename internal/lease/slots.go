@@ -145,8 +145,8 @@ func (s *Slots) moveTo(l *limit.Limit, now limit.Micros) {
 	}
 }
 
-// Knows reports whether a holder's statement is remembered.
-func (s *Slots) Knows(holder uint64) bool {
+// Remembers reports whether a statement of a holder is kept.
+func (s *Slots) Remembers(holder uint64) bool {
 	_, known := s.find(holder)
 	return known
 }

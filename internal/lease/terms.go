@@ -227,3 +227,8 @@ type Grant struct {
 	// StillOwed is true if Overdrawn of the want was not applied, though the rest was.
 	StillOwed bool
 }
+
+// Keep is a grant of which so many units are kept while the others go back.
+func (g Grant) Keep(units int64) Grant {
+	return Grant{Status: OK, Granted: units, Limit: g.Limit, Remaining: g.Remaining + g.Granted - units, Reset: g.Reset}
+}

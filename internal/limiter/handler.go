@@ -204,7 +204,7 @@ func coded(err error) error {
 	return connect.NewError(code, err)
 }
 
-// rpc is the service as connect-go sees it.
+// rpc is the service in the form that connect-go calls.
 type rpc struct{ service *Service }
 
 var errNoRules = errors.New("rules: none are loaded yet; ask again when the region is ready")

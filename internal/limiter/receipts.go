@@ -181,7 +181,7 @@ func (r *Receipts) report() {
 	silent := r.silence.Covers(sure)
 	switch {
 	case silent && !r.silent:
-		r.log.Warn("the aggregator is silent: rules with scope: global and on_failure: local go by this region's static share, from the next window on")
+		r.log.Warn("the aggregator is silent: rules with scope: global and on_failure: local are decided by this region's static share, from the next window on")
 	case r.silent && !silent:
 		r.log.Info("the aggregator answers again: static shares end with the windows that began before")
 	}

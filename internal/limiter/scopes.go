@@ -64,9 +64,9 @@ func (a *Ask) global() bool { return a.Policy.Scope == rule.ScopeGlobal }
 
 // split asks both stores for the asks of one call.
 func (s *scopes) split(ctx context.Context, asks []Ask, grants []lease.Grant) {
-	clear(grants)              // a denial of a call before would look like one of this call
-	var far, near, mixed share // mixed are the region's asks of groups with both scopes
-	var both [][2]int          // these groups, from ask to ask
+	clear(grants)             // a denial of a call before would look like one of this call
+	var far, near, mixed half // mixed are the region's asks of groups with both scopes
+	var both [][2]int         // these groups, from ask to ask
 	for first := 0; first < len(asks); {
 		next := first + GroupLen(asks[first:])
 		local := &near
@@ -131,39 +131,39 @@ func awaitHalf(ctx context.Context, begin time.Time, decided <-chan struct{}) bo
 	}
 }
 
-// share is the asks of a call that one store gets.
-type share struct {
+// half is the asks of a call that one store gets.
+type half struct {
 	asks   []Ask
 	at     []int // of each, in the call
 	grants []lease.Grant
 }
 
-func (s *share) add(asks []Ask, i int) {
-	s.asks, s.at = append(s.asks, asks[i]), append(s.at, i)
+func (h *half) add(asks []Ask, i int) {
+	h.asks, h.at = append(h.asks, asks[i]), append(h.at, i)
 }
 
-func (s *share) acquire(ctx context.Context, from Store) {
-	if len(s.asks) > 0 {
-		s.grants = make([]lease.Grant, len(s.asks))
-		from.Acquire(ctx, s.asks, s.grants)
+func (h *half) acquire(ctx context.Context, from Store) {
+	if len(h.asks) > 0 {
+		h.grants = make([]lease.Grant, len(h.asks))
+		from.Acquire(ctx, h.asks, h.grants)
 	}
 }
 
-func (s *share) answer(grants []lease.Grant) {
-	for i, at := range s.at {
-		grants[at] = s.grants[i]
+func (h *half) answer(grants []lease.Grant) {
+	for i, at := range h.at {
+		grants[at] = h.grants[i]
 	}
 }
 
 // spare leaves asks of groups that are denied already without what they ask for: they only
 // give back and report.
-func (s *share) spare(asks []Ask, grants []lease.Grant, groups [][2]int) {
+func (h *half) spare(asks []Ask, grants []lease.Grant, groups [][2]int) {
 	i := 0
 	for _, g := range groups {
 		denied := isDenied(asks[g[0]:g[1]], grants[g[0]:g[1]])
-		for ; i < len(s.at) && s.at[i] < g[1]; i++ {
-			if w := &s.asks[i].Want; denied {
-				w.Need, w.Waiting, w.Want = 0, 0, s.asks[i].Holding
+		for ; i < len(h.at) && h.at[i] < g[1]; i++ {
+			if w := &h.asks[i].Want; denied {
+				w.Need, w.Waiting, w.Want = 0, 0, h.asks[i].Holding
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func undoDenied(ctx context.Context, s Store, group []Ask, grants []lease.Grant)
 			b := a.GiveBack(g)
 			b.Want.Want = a.Holding // which a holder of slots keeps
 			back = append(back, b)
-			*g = lease.Grant{Status: lease.OK, Granted: a.Holding, Limit: g.Limit, Remaining: g.Remaining + g.Granted - a.Holding, Reset: g.Reset}
+			*g = g.Keep(a.Holding)
 		}
 	}
 	sendBack(ctx, s, back)

@@ -56,7 +56,7 @@ func (s *Static) Acquire(ctx context.Context, asks []Ask, grants []lease.Grant) 
 	if !s.returnShares(ctx, asks, grants) {
 		s.far.Acquire(ctx, asks, grants)
 	}
-	var own share
+	var own half
 	for first := 0; first < len(asks); {
 		next := first + GroupLen(asks[first:])
 		s.take(&own, asks, grants, first, next)
@@ -80,7 +80,7 @@ func (s *Static) Acquire(ctx context.Context, asks []Ask, grants []lease.Grant) 
 // returnShares gives back to the region's own store what was granted there, and asks the
 // store of all regions for the rest. False: there is nothing to give back, and no store was asked.
 func (s *Static) returnShares(ctx context.Context, asks []Ask, grants []lease.Grant) bool {
-	var far, back share
+	var far, back half
 	for i := range asks {
 		a := &asks[i]
 		if !s.returnsShare(a) {
@@ -141,7 +141,7 @@ func (s *Static) returnsShare(a *Ask) bool {
 }
 
 // take adds the asks of a group that are to be answered from the share.
-func (s *Static) take(own *share, asks []Ask, grants []lease.Grant, first, next int) {
+func (s *Static) take(own *half, asks []Ask, grants []lease.Grant, first, next int) {
 	denied := isDenied(asks[first:next], grants[first:next])
 	if denied && !s.takesAll(asks[first:next]) {
 		own = nil // the request is denied whatever the share has

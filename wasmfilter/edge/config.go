@@ -19,7 +19,7 @@ import (
 //	{ "region_cluster": "weir_region", "pop": "fra1", "before_rules": "allow" }
 type Config struct {
 	// RegionCluster (region_cluster) is the Envoy cluster of the region's
-	// QuotaService; it should speak HTTP/2. Required.
+	// QuotaService; it should use HTTP/2. Required.
 	RegionCluster string
 	// Authority (authority) is the :authority of calls to it. Default: the name of
 	// the cluster.

@@ -6,7 +6,7 @@ import (
 )
 
 // fail decides a hit whose tier above does not answer: what was denied stays
-// denied, anything else goes by the rule's on_failure.
+// denied, and the rule's on_failure decides the rest.
 func (d *taker) fail(now lease.Millis, h *hit) lease.Verdict {
 	return d.failBy(now, h, h.policy.rule.OnFailure)
 }

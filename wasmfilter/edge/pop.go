@@ -33,7 +33,7 @@ type pop struct {
 	store  table.Store
 	holder [16]byte // names the process to the region; made by the first worker
 	seed   table.Seed
-	epoch  uint64 // of the region's store, as any worker last saw it
+	epoch  uint64 // of the region's store, as the last reply to any worker named it
 
 	number uint64       // names this worker among all that ever lived, at random
 	random uint64       // of jitter
@@ -59,7 +59,7 @@ func (o *pop) join(store table.Store, entropy [6]uint64) {
 	o.readEpoch()
 }
 
-// readEpoch takes the epoch that any worker last saw, so that a worker that starts
+// readEpoch takes the epoch of the last reply to any worker, so that a worker that starts
 // anew, or has made no call for long, still sends the epoch of earlier calls.
 func (o *pop) readEpoch() (version uint32, other uint64) {
 	var r [2]uint64 // the last call of a worker of the release before, epoch

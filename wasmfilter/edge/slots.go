@@ -71,8 +71,8 @@ func (hd *holding) ttl() lease.Millis { return millis(hd.policy.limit.Spec().Lea
 // shared is the key that keys of the rule share which find no place.
 func (p *policy) shared() table.Key { return table.Key{Hash: p.id, Rule: uint32(p.id)} }
 
-// of returns the holding of the hit's key. If there are too many, the hit goes by the
-// key that is shared.
+// of returns the holding of the hit's key. If there are too many, it is that of
+// the key that is shared.
 func (s *slots) of(h *hit) *holding {
 	hd := s.holdings[h.key.Hash]
 	if hd == nil && len(s.holdings) >= mostHoldings {

@@ -3,7 +3,7 @@ package silence
 import "github.com/weirlimit/weir/internal/limit"
 
 // Sendings remembers of the calls of one holder when the replies were sent, not exactly, but
-// never too late. The zero value has seen none. It is not safe for concurrent use.
+// never too late. The zero value has none. It is not safe for concurrent use.
 type Sendings struct {
 	samples [32]sending // a ring
 	count   uint64      // of samples so far

@@ -94,7 +94,7 @@ func (q *acquisition) undo(g *group) {
 			}
 		case a.Holder == 0 && grant.Status == lease.OK && grant.Granted > 0:
 			q.store.takeBackFor(a, *grant)
-			*grant = lease.Grant{Status: lease.OK, Limit: grant.Limit, Remaining: grant.Remaining + grant.Granted, Reset: grant.Reset}
+			*grant = grant.Keep(0)
 		}
 	}
 }

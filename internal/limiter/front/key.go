@@ -88,7 +88,7 @@ func (k *key) add(now lease.Millis, a *limiter.Ask) bool {
 		return false
 	}
 	e.Value.used = now
-	if a.Policy.Beside == nil { // what is remembered goes by the rule's count
+	if a.Policy.Beside == nil { // denials are remembered by the rule's count
 		e.Value.relay.Account = k.evictedDenials().take(now, k.hash, &a.Policy.Terms)
 	}
 	return true

@@ -222,7 +222,7 @@ func (k key) charge(now lease.Millis, g *override) {
 
 // askByOverride asks on behalf of an override, and of all that came by the same count. If there
 // are leases to give back, or anything to report, that goes first, by the key's own count:
-// by a smaller one the store would not believe it. Then it is the override's turn.
+// the store would not accept more than a smaller one can have granted. Then it is the override's turn.
 func (b *batch) askByOverride(now lease.Millis, k key, g *override) {
 	v := &k.Value
 	v.overrides.out++

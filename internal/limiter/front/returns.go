@@ -18,13 +18,13 @@ const (
 
 // part is units of one lease on their way to the store, in one ask. What a caller returned
 // over a network is not put into a relay's own leases: the network may bring a copy to
-// another replica as well, and only the store sees both.
+// another replica as well, and both arrive only at the store.
 type part struct {
 	units    int64
 	lease    uint32
 	returned []limiter.Returned // what of the units callers returned, by its names
 	// by is the policy by whose count the units were granted, if that of the key is too
-	// small to have granted them: the store would not believe it. nil: the key's.
+	// small to have granted them: the store would not accept them. nil: the key's.
 	by *limiter.Policy
 }
 

@@ -159,7 +159,7 @@ func clockStepsBack(t *testing.T, s Subject) {
 		leaves(t, store, p, "k", 0, "300 ms back")
 		clk.step(-limit.Hour)
 		leaves(t, store, p, "k", 0, "an hour back")
-		clk.advance(2 * limit.Second) // denials in a cache are over: now its store sees the step
+		clk.advance(2 * limit.Second) // denials in a cache are over: now its store is asked after the step
 		if got := drain(t, store, p, "k"); got > 10 {
 			t.Errorf("two seconds after the step: %d", got)
 		}

@@ -44,7 +44,7 @@ func requestSlots(t *testing.T, s Subject) {
 		{limit.Second, limiter.Take, 3, 1, lease.OK, 1, 0, false, "one is free"},
 		{0, limiter.Release, 2, 0, lease.OK, 0, 2, false, "two come back"},
 		{0, limiter.Release, 2, 0, lease.OK, 0, 2, false, "once"},
-		{0, limiter.Release, 9, 0, lease.OK, 0, 2, false, "nothing comes back of a request never seen"},
+		{0, limiter.Release, 9, 0, lease.OK, 0, 2, false, "nothing comes back of an unknown request"},
 		{0, limiter.Renew, 2, 0, lease.Denied, 0, 2, false, "what was released is not renewed"},
 		{limit.Second, limiter.Take, 4, 6, lease.Denied, 0, 2, true, "more than there are"},
 		{5 * limit.Second, limiter.Renew, 1, 0, lease.OK, 2, 2, false, "two are renewed"},

@@ -221,7 +221,7 @@ const slotsBytes = int(unsafe.Sizeof(lease.Slots{}))
 // grows reports whether deciding on an ask may take more memory.
 func (v *value) grows(a *limiter.Ask) bool {
 	if v.slots != nil {
-		return !v.slots.Knows(a.Holder) // a holder that renews always has room
+		return !v.slots.Remembers(a.Holder) // a holder that renews always has room
 	}
 	log := v.counter.State.Log
 	charges := a.Want.Want > 0 || a.Want.Overdrawn > 0

@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// Entry is what the table keeps of one key. The zero value is a key never seen.
+// Entry is what the table keeps of one key. The zero value is a key never used.
 type Entry struct {
 	// The table rounds Left and Size of the account down to 11 significant bits, and
 	// keeps at most 65,535 of Denied and DeniedNeed.

@@ -44,7 +44,7 @@ type Table struct {
 	held    []byte  // a copy of a page
 }
 
-// Counts is what happened in a table, as seen by one worker.
+// Counts is what one worker did in a table and found there.
 type Counts struct {
 	Races   uint64 // writes that lost against another worker's
 	Full    uint64 // keys that found no room
