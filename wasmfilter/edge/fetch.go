@@ -41,9 +41,9 @@ func (b *rulebook) newer(now lease.Millis, version string, revision uint64) bool
 	return revision > b.revision
 }
 
-// saw takes the version and the revision of its granter's rules that a reply names,
+// note takes the version and the revision of its granter's rules that a reply names,
 // and has the rules fetched if they are newer.
-func (b *rulebook) saw(now lease.Millis, version string, revision uint64) {
+func (b *rulebook) note(now lease.Millis, version string, revision uint64) {
 	if version == "" {
 		return
 	}

@@ -76,11 +76,11 @@ func (u *uplink) reply(now lease.Millis, id uint64, body []byte) *flight {
 	f.lane.took = max(now-f.sent, f.lane.took-(f.lane.took+7)/8)
 	f.answered, f.grants = true, m.Grants
 	u.ack = max(u.ack, f.seq)
-	u.pop.sawEpoch(m.Epoch)
+	u.pop.noteEpoch(m.Epoch)
 	if m.Holders > 0 {
 		u.holders = int(m.Holders)
 	}
-	u.rules.saw(now, m.RulesVersion, m.RulesRevision)
+	u.rules.note(now, m.RulesVersion, m.RulesRevision)
 	return f
 }
 

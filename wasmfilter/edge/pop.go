@@ -70,8 +70,8 @@ func (o *pop) readEpoch() (version uint32, other uint64) {
 	return version, r[0]
 }
 
-// sawEpoch notes the epoch of the region's store that a reply names.
-func (o *pop) sawEpoch(epoch uint64) {
+// noteEpoch notes the epoch of the region's store that a reply names.
+func (o *pop) noteEpoch(epoch uint64) {
 	for range table.Tries {
 		if epoch == 0 || epoch == o.epoch {
 			return
