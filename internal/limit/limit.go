@@ -19,7 +19,7 @@
 // # Clocks
 //
 // A clock that steps back must not hand units out twice. A counter never goes
-// back in time: where now is before the time it has seen, it decides for that
+// back in time: where now is before its latest time, it decides for that
 // time. When it is ahead by more than one period, a clock was wrong, and waiting
 // for now to catch up would freeze the limit; then it moves to now, and whatever
 // was charged stays charged as if it had just been. All durations in a [Decision]

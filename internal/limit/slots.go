@@ -5,7 +5,7 @@ package limit
 // shared with the value that comes out of a function: the old one must not be
 // used after it.
 type Slots struct {
-	// At is the latest time seen.
+	// At is the latest time of a decision.
 	At Micros
 	// Used is the sum of Units over Held.
 	Used int64

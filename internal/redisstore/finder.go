@@ -42,7 +42,7 @@ type cluster struct {
 	orSingle bool // a server without cluster mode is used as the only one
 }
 
-// view is the cluster as one node sees it.
+// view is the cluster as one node describes it.
 type view struct {
 	layout *layout
 	ok     bool   // cluster_state: the node can see the majority
@@ -69,8 +69,8 @@ const (
 	mostPatience = 2 * time.Second
 )
 
-// find asks a few nodes and uses the view of the one that sees a majority and the newest
-// epoch. If none of the known nodes sees a majority, it asks the seeds as well: the
+// find asks a few nodes and uses the view of the one that reaches a majority and the newest
+// epoch. If none of the known nodes reaches a majority, it asks the seeds as well: the
 // cluster may have been set up again elsewhere, and a node that was left behind returns
 // the old addresses.
 func (c *cluster) find(ctx context.Context, known []string) (*layout, error) {

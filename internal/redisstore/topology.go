@@ -29,7 +29,7 @@ const (
 type layout struct {
 	ranges []hashSlotRange
 	known  []string // all addresses, replicas included, for the next look-up
-	doubt  bool     // the source of this layout sees no majority: look up again soon
+	doubt  bool     // the source of this layout reaches no majority: look up again soon
 }
 
 // hashSlotRange is a range of hash slots that a master serves, first and last included.

@@ -29,7 +29,7 @@
 //     several.
 //   - Client address: the peer's, or that which a trusted proxy wrote; never what
 //     the client claims. IPv6 by /64 unless the rule sets another prefix. X-Forwarded-For
-//     is read as the filter sees it: where Envoy has use_remote_address, it has
+//     is read as the filter gets it: where Envoy has use_remote_address, it has
 //     appended its own peer already, which is hop 1.
 //   - Values longer than 256 bytes stand in keys by their hash, see [MaxKeyValue],
 //     and so do whole keys longer than 96 bytes, see [MaxKey].

@@ -13,8 +13,8 @@ type Run struct {
 }
 
 // KeyLimits finds the lines of a rules file that have the limits of single keys: a run for
-// each rule that has any, in their order. It goes by lines: what else is on them is part of
-// a run. A file with mistakes has none.
+// each rule that has any, in their order. Whatever else stands on a line is part
+// of its run. A file with mistakes has none.
 func KeyLimits(data []byte) (runs []Run) {
 	var errs strict.Errors
 	root := parse(data, "", &errs)

@@ -31,7 +31,7 @@ type TLS struct {
 
 	// ClientSAN has the names of callers, with commas between; a caller's certificate must be
 	// for one of them: a DNS name, an IP address, or exactly a URI or e-mail address. {region}
-	// in a name stands for the region that a call states, so that a region speaks for itself
+	// in a name stands for the region that a call states, so that a region can use only its own name
 	// alone. Only with ClientCA. Empty: weir://region/{region} for weir-global; for
 	// weir-regional weir://pop/ and the name of its region, or any name where it has none.
 	ClientSAN []string `name:"client-san" help:"Names that callers' certificates must have, such as weir://region/{region}." placeholder:"NAME"`

@@ -178,8 +178,8 @@ func (q *query) isOverAfter(i int) bool {
 }
 
 // used is what was used of the counter of descriptor i before the request or, if several
-// asks charge it, before its own. It is based on what this replica has seen: a counter
-// that it has not seen since it was new counts as new.
+// asks charge it, before its own. It is based on the calls of this replica: a counter
+// for which it had none since it was new counts as new.
 func (q *query) used(i int) int64 {
 	d := &q.descriptors[i]
 	a, v := &q.asks[d.ask], &q.judgments[d.ask]

@@ -54,7 +54,7 @@ var mayFail = []string{
 	"fmt.Fprint", "fmt.Fprintf", "fmt.Fprintln", // messages: an error has nobody to report it to
 	"(net/http.ResponseWriter).Write",          // the client is gone
 	"(io.ReadCloser).Close",                    // it was only read
-	"(net.Conn).Close", "(net.Listener).Close", // the peer sees the end either way
+	"(net.Conn).Close", "(net.Listener).Close", // the peer gets the end either way
 }
 
 func main() {

@@ -1,7 +1,7 @@
 // Package filter joins package edge to Envoy through Proxy-Wasm: it fetches what
 // the rules look at, has the edge decide, and carries the verdict out.
 //
-// It speaks the ABI itself (abi_wasip1.go), not through an SDK; RATIONALE.md
+// It implements the ABI itself (abi_wasip1.go), not through an SDK; RATIONALE.md
 // has the reason.
 //
 // Host calls are the cost of a request: each that returns data 0.8 to 1.1 µs, the

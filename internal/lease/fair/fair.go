@@ -51,7 +51,7 @@ const (
 	mostDemand = 16
 )
 
-// Shares is what is kept of the regions that ask for one key. The zero value has seen none.
+// Shares is what is kept of the regions that ask for one key. The zero value has none.
 // It is not safe for concurrent use.
 type Shares struct {
 	regions []region
