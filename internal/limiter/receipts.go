@@ -124,7 +124,7 @@ func (r *Receipts) sync(ctx context.Context) {
 
 // learn takes what was read of the record between two moments. A receipt counts as late as it
 // can have been, and the reading as early. One that was read for the first time came after the
-// reading before: if the record's times say otherwise, the store's clock was set in between.
+// reading before: if the record's times show otherwise, the store's clock was set in between.
 func (r *Receipts) learn(sent, arrived limit.Micros, read Receipt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

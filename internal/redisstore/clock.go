@@ -8,8 +8,8 @@ import (
 	"github.com/weirlimit/weir/internal/clocks"
 )
 
-// readClock compares the node's clock, by which its keys are counted, with ours. A node that
-// does not answer is for others to notice.
+// readClock compares the node's clock, by which its keys are counted, with ours. Probes
+// find a node that does not answer.
 func (n *node) readClock(ctx context.Context) {
 	sent := time.Now()
 	shown, err := n.client.Load().Time(ctx).Result()

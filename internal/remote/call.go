@@ -93,8 +93,8 @@ func (s *Store) learn(seq uint64, m *wire.Response) {
 	}
 }
 
-// noteDoubled takes what an answer says of this region's name. It changes no decision: nobody here can
-// tell which of the two is wrong, and both would refuse.
+// noteDoubled takes what an answer states of this region's name. It changes no decision: it is not known
+// here which of the two is wrong, and both would refuse.
 func (s *Store) noteDoubled(doubled bool) {
 	s.doubled.Store(doubled)
 	if doubled && s.receipts != nil && s.logged.Now(time.Minute) {

@@ -60,7 +60,7 @@ func Lacking(plays [][]Row) (lacking []Row) {
 	return lacking
 }
 
-// Void reports whether the machine let a client stand still so long that the play says nothing about
+// Void reports whether the machine let a client stand still so long that the play shows nothing of
 // Weir. A server that hangs does not: a client waits for it in turns of some milliseconds.
 func (p *Played) Void() bool {
 	return slices.ContainsFunc(p.results, func(r *drive.Result) bool { return r.Stalled >= time.Second })

@@ -86,7 +86,7 @@ func (c *cached) keepBack(t *lease.Terms, p part) {
 }
 
 // attachBack puts what is to be given back into an ask, as much as fits: of one lease, and no
-// more than the store believes. The units count as on their way until the ask is answered. What
+// more than the store accepts. The units count as on their way until the ask is answered. What
 // was granted by another count goes alone, in an ask by that.
 func (c *cached) attachBack(a *limiter.Ask) (units int64) {
 	w := &a.Want

@@ -27,7 +27,7 @@ type Result struct {
 	// Slow is how many answers took longer than the load's Slow.
 	Slow int64
 	// Stalled is how long this driver had no processor, in pauses of 0.1 s and more: what it did not
-	// send or read then says nothing about the servers.
+	// send or read then shows nothing of the servers.
 	Stalled time.Duration
 	// Seconds counts requests by the second (Unix time) in which they were sent; nil in
 	// benchmarks.

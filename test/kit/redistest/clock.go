@@ -40,7 +40,7 @@ func (c *Clock) Set(ahead time.Duration) {
 	c.t.Helper()
 	f, err := os.OpenFile(c.offset, os.O_WRONLY, 0)
 	if err == nil {
-		_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(ahead.Microseconds())), 0) // eight bytes in one piece: nobody sees half of them
+		_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(ahead.Microseconds())), 0) // eight bytes in one piece: no process reads half of them
 		_ = f.Close()
 	}
 	if err != nil {
