@@ -35,6 +35,9 @@ func (o Offset) Middle() time.Duration { return o.Least + (o.Most-o.Least)/2 }
 // message took.
 func (o Offset) Apart() bool { return o.Least > Tolerance || o.Most < -Tolerance }
 
+// Agree reports whether the clocks are surely not further apart than Tolerance.
+func (o Offset) Agree() bool { return o.Least >= -Tolerance && o.Most <= Tolerance }
+
 // Other is the clock of another machine. The zero value is one that has not been read yet. It
 // is safe for concurrent use.
 type Other struct {
@@ -47,14 +50,14 @@ type Other struct {
 // clock it is and what follows.
 func (c *Other) Note(o Offset, log *slog.Logger, whose, address, effect string) {
 	c.offset.Store(&o)
-	switch apart := o.Apart(); {
-	case apart:
+	switch {
+	case o.Apart():
 		c.apart.Store(true)
 		if c.logged.Now(quiet) {
 			log.Warn("the clocks of "+whose+" and of this machine are apart: "+effect+"; set the wrong one by NTP, such as chrony",
 				"address", address, "ahead", o.Middle().Round(10*time.Millisecond).String())
 		}
-	case c.apart.Swap(false):
+	case o.Agree() && c.apart.Swap(false):
 		log.Info("the clocks of "+whose+" and of this machine agree again", "address", address)
 	}
 }

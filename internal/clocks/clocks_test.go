@@ -83,3 +83,31 @@ func TestNote(t *testing.T) {
 		}
 	})
 }
+
+// An HTTP date is cut to seconds: a clock that is 2.5 s off is measured with up to a second less. What is
+// between is neither apart nor agrees, so the log has no line for each second.
+func TestNoteOfSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&text, nil))
+		var c Other
+		note := func(ahead time.Duration) {
+			now := time.Now()
+			c.Note(Measure(now.Add(ahead).Truncate(time.Second), time.Second, now, now), log, "the aggregator", "10.0.0.1:9000", "windows begin at other times")
+		}
+		for range 100 {
+			note(2500 * time.Millisecond)
+			time.Sleep(130 * time.Millisecond)
+		}
+		if n := strings.Count(text.String(), "\n"); n != 1 {
+			t.Errorf("%d lines in 13 s:\n%s", n, &text)
+		}
+		for range 100 {
+			note(200 * time.Millisecond)
+			time.Sleep(130 * time.Millisecond)
+		}
+		if n := strings.Count(text.String(), "level=INFO"); n != 1 {
+			t.Errorf("%d lines when they agree again:\n%s", n, &text)
+		}
+	})
+}
