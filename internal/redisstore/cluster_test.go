@@ -19,6 +19,7 @@ func TestCluster(t *testing.T) {
 		{"Resharding", resharding},
 		{"SeedAndConfigurationEndpoint", oneSeed},
 		{"RedirectThatNeverEnds", redirectThatNeverEnds},
+		{"ReceiptOfAMovingSlot", receiptOfAMovingSlot},
 		{"NodeThatHangs", nodeThatHangs},
 		{"CallerLeavesInTime", callerLeavesInTime},
 		{"GroupsRace", groupsRace},

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 )
@@ -18,8 +20,7 @@ const (
 )
 
 // receiptScript returns the time and when a reply of the aggregator was received last, both in
-// microseconds, and the identity. With ARGV[1] = 1, or if nothing is recorded, the reply was received
-// now. ARGV[2] is the identity if there is none. What fails of it must not fail the receipt.
+// microseconds. With ARGV[1] = 1, or if nothing is recorded, that is now.
 const receiptScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -28,14 +29,7 @@ if ARGV[1] == '1' or not newest then
   newest = string.format('%.0f', now)
   redis.call('SET', KEYS[1], newest)
 end
-local id = redis.pcall('GET', KEYS[2])
-if not id then
-  id = ARGV[2]
-  if redis.pcall('SET', KEYS[2], id).err then
-    id = ''
-  end
-end
-return {now, tonumber(newest), type(id) == 'string' and id or ''}`
+return {now, tonumber(newest)}`
 
 // receiptRecord is the record of a region whose replicas share this Redis.
 type receiptRecord struct {
@@ -58,13 +52,21 @@ func (r *receiptRecord) Receipt(ctx context.Context, renew bool) (limiter.Receip
 	if renew {
 		write = 1
 	}
-	reply, err := client.Eval(ctx, receiptScript, []string{r.key, identityKey}, write, fmt.Sprintf("%016x", max(rand.Uint64(), 1))).Slice()
-	if err != nil || len(reply) != 3 {
+	var receipt, identity *redis.Cmd
+	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		receipt = p.Eval(ctx, receiptScript, []string{r.key}, write)
+		// Commands of their own: where this fails, as while a hash slot moves, the receipt must not.
+		p.Do(ctx, "SET", identityKey, fmt.Sprintf("%016x", max(rand.Uint64(), 1)), "NX")
+		identity = p.Do(ctx, "GET", identityKey)
+		return nil
+	})
+	reply, err := receipt.Slice()
+	if err != nil || len(reply) != 2 {
 		return limiter.Receipt{}, errNoNode
 	}
 	now, _ := reply[0].(int64)
 	newest, _ := reply[1].(int64)
-	text, _ := reply[2].(string)
-	identity, _ := strconv.ParseUint(text, 16, 64) // 0: another program has written there
-	return limiter.Receipt{Now: limit.Micros(now), Newest: limit.Micros(newest), Identity: identity}, nil
+	text, _ := identity.Text()                  // empty: it cannot be read
+	store, _ := strconv.ParseUint(text, 16, 64) // 0: another program has written there
+	return limiter.Receipt{Now: limit.Micros(now), Newest: limit.Micros(newest), Identity: store}, nil
 }

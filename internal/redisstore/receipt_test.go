@@ -92,3 +92,28 @@ func TestIdentity(t *testing.T) {
 		t.Error("none although there is memory")
 	}
 }
+
+// While the hash slot of the record moves to another master, as one does for long if a reshard was
+// interrupted, an identity that is not there cannot be read. The receipts can.
+func receiptOfAMovingSlot(t *testing.T, c *redistest.Cluster) {
+	s := start(t, Config{Addrs: c.Addrs()})
+	eventually(t, func() string { return unlike(s, 3) })
+	record := s.Receipts("eu")
+	if got, err := record.Receipt(t.Context(), true); err != nil || got.Identity == 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	slot := int(hashSlotOf(replicasKey))
+	from := c.OwnerOf(slot)
+	to := c.Nodes[0]
+	if from == to {
+		to = c.Nodes[1]
+	}
+	from.Do("DEL", identityKey)
+	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do("CLUSTER", "MYID"))
+	defer from.Do("CLUSTER", "SETSLOT", slot, "STABLE")
+	for _, renew := range []bool{false, true} {
+		if got, err := record.Receipt(t.Context(), renew); err != nil || got.Newest == 0 || got.Identity != 0 {
+			t.Errorf("renew %v: %+v, %v", renew, got, err)
+		}
+	}
+}
