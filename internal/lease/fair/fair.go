@@ -82,9 +82,7 @@ func (s *Shares) Ask(l *limit.Limit, t *lease.Terms, equal bool, now limit.Micro
 	s.advance(l, t, now)
 	r := s.region(id)
 	if r != nil {
-		if equal {
-			r.asks(now)
-		}
+		r.asks(now, equal)
 		r.demands(t, float64(w.Denied+w.Overdrawn)-faded*float64(w.Unused))
 		s.giveBack(l, t, r, w)
 	}

@@ -10,11 +10,17 @@ import (
 // longestGap is for how long at most a token bucket keeps for a region what came in for it.
 const longestGap = limit.Second / 3
 
-// asks notes when the region asks. The longest gap is forgotten slowly. By demand, where each region takes
-// all that is meant for it, this would only move units from those that ask often to the others.
-func (r *region) asks(now limit.Micros) {
+// asks notes when the region asks. The longest gap is forgotten slowly, by time and not by asks: replicas
+// of a region may ask all at once. By demand, where each region takes all that is meant for it, this would
+// only move units from those that ask often to the others.
+func (r *region) asks(now limit.Micros, equal bool) {
+	if !equal {
+		r.asked, r.gap = 0, 0
+		return
+	}
 	if r.asked > 0 {
-		r.gap = min(max(now-r.asked, r.gap-r.gap/4), longestGap)
+		passed := max(now-r.asked, 0)
+		r.gap = min(max(passed, r.gap-passed/4), longestGap)
 	}
 	r.asked = now
 }
