@@ -1,6 +1,9 @@
 package limiter
 
-import "github.com/weirlimit/weir/internal/limit"
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
 
 // largerFor is how long after a change of the rules a holder may give back units of a larger
 // limit of before: its leases end within 10 s, and idle keys are scanned for about a minute.
@@ -37,7 +40,7 @@ func (e *entry) credible(p *Policy, now limit.Micros) int64 {
 	if since(e.replaced, now) < largerFor {
 		most = max(most, e.was)
 	}
-	return 2 * most
+	return lease.Credible(most)
 }
 
 // disbelieve drops a give-back that no store would take back. It is a lie unless the rule had a

@@ -52,21 +52,19 @@ func (r *receiptRecord) Receipt(ctx context.Context, renew bool) (limiter.Receip
 	if renew {
 		write = 1
 	}
-	var receipt, identity *redis.Cmd
+	var receipt *redis.Cmd
+	var identity *redis.StringCmd
 	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		receipt = p.Eval(ctx, receiptScript, []string{r.key}, write)
 		// Commands of their own: where this fails, as while a hash slot moves, the receipt must not.
-		p.Do(ctx, "SET", identityKey, fmt.Sprintf("%016x", max(rand.Uint64(), 1)), "NX")
-		identity = p.Do(ctx, "GET", identityKey)
+		p.SetArgs(ctx, identityKey, fmt.Sprintf("%016x", max(rand.Uint64(), 1)), redis.SetArgs{Mode: "NX"})
+		identity = p.Get(ctx, identityKey)
 		return nil
 	})
-	reply, err := receipt.Slice()
-	if err != nil || len(reply) != 2 {
+	times, err := receipt.Int64Slice()
+	if err != nil || len(times) != 2 {
 		return limiter.Receipt{}, errNoNode
 	}
-	now, _ := reply[0].(int64)
-	newest, _ := reply[1].(int64)
-	text, _ := identity.Text()                  // empty: it cannot be read
-	store, _ := strconv.ParseUint(text, 16, 64) // 0: another program has written there
-	return limiter.Receipt{Now: limit.Micros(now), Newest: limit.Micros(newest), Identity: store}, nil
+	store, _ := strconv.ParseUint(identity.Val(), 16, 64) // 0: it cannot be read, or another program has written there
+	return limiter.Receipt{Now: limit.Micros(times[0]), Newest: limit.Micros(times[1]), Identity: store}, nil
 }
