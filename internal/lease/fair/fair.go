@@ -116,7 +116,7 @@ func (s *Shares) Granted(l *limit.Limit, t *lease.Terms, now limit.Micros, id ui
 		r.ahead += units
 	case t.Window > 0 && g.Granted > 0:
 		if l.Spec().Align == limit.AlignFirstRequest && s.window != g.Lease {
-			s.begin(g.Lease, now+limit.Micros(g.Reset)*limit.Millisecond)
+			s.begin(g.Lease, now+limit.Micros(g.Reset)*limit.Millisecond, false)
 		}
 		r.used += units
 	}
@@ -167,11 +167,11 @@ func (s *Shares) advance(l *limit.Limit, t *lease.Terms, now limit.Micros) {
 		return
 	}
 	if l.Spec().Align == limit.AlignFirstRequest {
-		s.begin(0, 0)
+		s.begin(0, 0, false)
 		return
 	}
 	start := now - now%t.Window
-	s.begin(l.PeriodID(start), start+t.Window)
+	s.begin(l.PeriodID(start), start+t.Window, start == s.ends)
 }
 
 // kept is the part of a demand that has not faded since it was brought up to date.
@@ -179,9 +179,8 @@ func (s *Shares) kept(l *limit.Limit, t *lease.Terms, now limit.Micros) float64 
 	return math.Exp(-float64(max(now-s.at, 0)) / float64(spanOf(l, t)))
 }
 
-// begin begins a fixed window.
-func (s *Shares) begin(window uint32, ends limit.Micros) {
-	follows := s.ends > 0 && window == s.window+uint32((ends-s.ends)/limit.Millisecond)
+// begin begins a fixed window. What regions have of the next one is of this one only if it follows.
+func (s *Shares) begin(window uint32, ends limit.Micros, follows bool) {
 	for i := range s.regions {
 		r := &s.regions[i]
 		if r.used = 0; follows {
