@@ -69,7 +69,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
 	epoch := s.store.Epoch()
-	x.response.RegionDoubled = fresh && s.noteCall(x, epoch)
+	x.response.RegionDoubled, x.response.Dropped = fresh && s.noteCall(x, epoch), !fresh
 	if fresh {
 		s.tell(x)
 		if former := s.formerOf(x, epoch, now); former != 0 {

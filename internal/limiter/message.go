@@ -67,6 +67,7 @@ func toMessage(r *wire.Response) *quotapb.AcquireResponse {
 		Seq:           r.Seq,
 		RulesRevision: r.RulesRevision,
 		RegionDoubled: r.RegionDoubled,
+		Dropped:       r.Dropped,
 	}
 	grants := make([]quotapb.Grant, len(r.Grants))
 	for i := range r.Grants {

@@ -662,6 +662,10 @@ type AcquireResponse struct {
 	// Whether calls with another region_store come in the name of the caller's region, too:
 	// for its operators, it decides nothing.
 	RegionDoubled bool `protobuf:"varint,8,opt,name=region_doubled,json=regionDoubled,proto3" json:"region_doubled,omitempty"`
+	// Whether nothing of the call was applied because of its seq; all grants are unavailable
+	// then. A worker that is told so of a call that it made once shares its name with another
+	// process, or goes on from a copy of its past. It takes another name (AcquireRequest.worker).
+	Dropped       bool `protobuf:"varint,9,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -748,6 +752,13 @@ func (x *AcquireResponse) GetRulesRevision() uint64 {
 func (x *AcquireResponse) GetRegionDoubled() bool {
 	if x != nil {
 		return x.RegionDoubled
+	}
+	return false
+}
+
+func (x *AcquireResponse) GetDropped() bool {
+	if x != nil {
+		return x.Dropped
 	}
 	return false
 }
@@ -1322,7 +1333,7 @@ const file_quota_proto_rawDesc = "" +
 	"\x04soon\x18\x14 \x01(\x04R\x04soon\"4\n" +
 	"\bReturned\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\x04R\x04name\x12\x14\n" +
-	"\x05units\x18\x02 \x01(\x04R\x05units\"\x90\x02\n" +
+	"\x05units\x18\x02 \x01(\x04R\x05units\"\xaa\x02\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12#\n" +
@@ -1331,7 +1342,8 @@ const file_quota_proto_rawDesc = "" +
 	"\aholders\x18\x05 \x01(\rR\aholders\x12\x10\n" +
 	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12%\n" +
 	"\x0erules_revision\x18\a \x01(\x04R\rrulesRevision\x12%\n" +
-	"\x0eregion_doubled\x18\b \x01(\bR\rregionDoubled\"\xd5\x02\n" +
+	"\x0eregion_doubled\x18\b \x01(\bR\rregionDoubled\x12\x18\n" +
+	"\adropped\x18\t \x01(\bR\adropped\"\xd5\x02\n" +
 	"\x05Grant\x12-\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x14\n" +

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -26,9 +27,15 @@ func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
 	seq := s.seq.Add(1)
 	begin := time.Now()
 	to := s.tier.address()
-	answer, err := s.post(ctx, to, s.request(seq, wants, traceParents(ctx)))
+	q := s.request(seq, wants, traceParents(ctx))
+	answer, err := s.post(ctx, to, q)
 	s.metrics.wants.Observe(float64(len(wants)))
 	s.metrics.calls.WithLabelValues(result(err)).Inc()
+	if errors.Is(err, errDropped) {
+		telemetry.Fail(span, err)
+		s.rename(ctx, to, q.Worker)
+		return nil
+	}
 	if err != nil {
 		telemetry.Fail(span, err)
 		if s.tier.failed(to, seq, errors.Is(err, context.DeadlineExceeded)) {
@@ -66,6 +73,7 @@ func (s *Store) request(seq uint64, wants []wire.Want, traces []string) *wire.Re
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
 		Holder: s.holder[:], Epoch: epoch, Seq: seq, Ack: min(ack, seq-1),
 		RulesVersion: version, RulesRevision: revision, Region: s.region, RegionStore: identity, Wants: wants, TraceParent: traces,
+		Worker: s.worker.Load(),
 	}
 }
 
@@ -100,6 +108,18 @@ func (s *Store) noteDoubled(doubled bool) {
 	if doubled && s.receipts != nil && s.logged.Now(time.Minute) {
 		s.log.Error("another store calls the aggregator in the name of this region: each has the whole static share; give each region a --region of its own, or the replicas of one region one store with --redis. The log of the aggregator has the addresses of both",
 			"region", s.region, "store", fmt.Sprintf("%016x", s.receipts.Identity()))
+	}
+}
+
+// errDropped is an answer to a call of which nothing was applied, because of its number.
+var errDropped = errors.New("it has had calls with this number, or far larger ones, from this process")
+
+// rename takes another name for the calls, as a process that has started again does: who calls under the
+// old one must not keep this one from being answered. The numbers go on, because receipts are ordered by them.
+func (s *Store) rename(ctx context.Context, to string, was uint64) {
+	if s.worker.CompareAndSwap(was, rand.Uint64()|1) && s.renamed.Now(time.Minute) {
+		s.log.WarnContext(ctx, "the tier above has dropped a call: another process calls under the id of this one, or this one goes on from an old snapshot; it calls under another name from now on. If it happens again, look at the log of the tier above for calls from other addresses",
+			"address", to, "holder", fmt.Sprintf("%x", s.holder))
 	}
 }
 
@@ -140,6 +160,9 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 	if err := m.DecodeAnswer(text, q.Seq, len(q.Wants)); err != nil {
 		return nil, malformed(err.Error())
 	}
+	if m.Dropped {
+		return nil, errDropped
+	}
 	if shown, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
 		s.clock.Note(clocks.Measure(shown, time.Second, sent, received), s.log, "the aggregator", to,
 			"their windows begin at different times, so a region that is cut off may add up to two static shares to a window")
@@ -153,6 +176,8 @@ func result(err error) string {
 	switch {
 	case err == nil:
 		return "answered"
+	case errors.Is(err, errDropped):
+		return "dropped"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timed_out"
 	case errors.As(err, &m):

@@ -78,6 +78,8 @@ type Store struct {
 	seq      atomic.Uint64
 	ack      atomic.Uint64 // the largest seq that was answered
 	receipts Receipts      // nil: all replies are acknowledged
+	worker   atomic.Uint64 // the name of the calls beside holder; see [Store.rename]
+	renamed  repeat.Seldom // was logged
 	doubled  atomic.Bool   // another store calls in the name of this region, by the last answer
 	logged   repeat.Seldom // of that
 
@@ -196,7 +198,7 @@ type metrics struct {
 
 func newMetrics(r *telemetry.Registry) *metrics {
 	return &metrics{
-		calls:   r.Counters("weir_remote_calls_total", "Calls of the tier above: answered, timed_out, failed (no connection, or an error) or malformed.", "result"),
+		calls:   r.Counters("weir_remote_calls_total", "Calls of the tier above: answered, timed_out, failed (no connection, or an error), malformed, or dropped (nothing was applied because of its number).", "result"),
 		wants:   r.Histogram("weir_remote_wants", "Wants per call of the tier above; 0 for a heartbeat.", telemetry.Doubling(1, 11)),
 		seconds: r.Histogram("weir_remote_seconds", "Time until the tier above answered a call.", telemetry.Doubling(1e-3, 11)),
 		refused: r.Counter("weir_remote_refused_total", "Asks that were not sent, because the tier above did not answer just before."),

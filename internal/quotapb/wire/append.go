@@ -78,7 +78,8 @@ func (m *Response) Append(dst []byte) []byte {
 	dst = appendUint(dst, 5, uint64(m.Holders))
 	dst = appendUint(dst, 6, m.Seq)
 	dst = appendUint(dst, 7, m.RulesRevision)
-	return appendBool(dst, 8, m.RegionDoubled)
+	dst = appendBool(dst, 8, m.RegionDoubled)
+	return appendBool(dst, 9, m.Dropped)
 }
 
 func (g *Grant) append(dst []byte) []byte {

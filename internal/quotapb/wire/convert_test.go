@@ -72,7 +72,7 @@ func generatedReturned(rs []wire.Returned) (pb []*quotapb.Returned) {
 func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
 	pb := &quotapb.AcquireResponse{
 		Protocol: m.Protocol, Epoch: m.Epoch, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
-		RulesRevision: m.RulesRevision, RegionDoubled: m.RegionDoubled,
+		RulesRevision: m.RulesRevision, RegionDoubled: m.RegionDoubled, Dropped: m.Dropped,
 	}
 	for _, g := range m.Grants {
 		pb.Grants = append(pb.Grants, &quotapb.Grant{

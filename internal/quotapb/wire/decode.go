@@ -150,6 +150,8 @@ func (m *Response) Decode(b []byte) error {
 			m.RulesRevision = r.num
 		case 8<<3 | typeVarint:
 			m.RegionDoubled = r.num != 0
+		case 9<<3 | typeVarint:
+			m.Dropped = r.num != 0
 		}
 	}
 	err := r.failure("AcquireResponse")

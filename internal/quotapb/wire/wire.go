@@ -163,6 +163,7 @@ type Response struct {
 	Seq           uint64
 	RulesRevision uint64
 	RegionDoubled bool
+	Dropped       bool
 }
 
 // Grant is a Grant. Durations are in milliseconds.
