@@ -2,6 +2,7 @@
 // it: a line per package, the whole output of what failed, which tests were
 // skipped, and last
 //
+//	failed: PACKAGE TEST, and the last messages of that test
 //	N passed, N failed
 //
 // counting tests and their subtests, and a package that failed without any failing
@@ -15,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -32,13 +34,15 @@ type tally struct {
 	out            io.Writer
 	passed, failed int
 	skipped        []string
+	why            []string            // a line for each test that failed, its last messages, and so on
 	running        map[string]bool     // packages begun and not ended
 	failures       map[string]int      // failed tests by package
+	blamed         map[string]bool     // tests of which a subtest failed
 	output         map[string][]string // by package and test, until it passes
 }
 
 func main() {
-	t := tally{out: os.Stdout, running: map[string]bool{}, failures: map[string]int{}, output: map[string][]string{}}
+	t := tally{out: os.Stdout, running: map[string]bool{}, failures: map[string]int{}, blamed: map[string]bool{}, output: map[string][]string{}}
 	lines := bufio.NewReader(os.Stdin)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -89,8 +93,35 @@ func (t *tally) endTest(e event) {
 		t.failed++
 		t.failures[e.Package]++
 		fmt.Fprint(t.out, strings.Join(t.output[name], ""))
+		t.explain(name)
 	}
 	delete(t.output, name)
+}
+
+// mostMessages is how many messages of a failed test the closing lines repeat: the last one is why it gave up.
+const mostMessages = 10
+
+// message is the first line of what a test logs. What it logs of other programs is on the lines after it.
+var message = regexp.MustCompile(`^ +[\w.]+\.go:\d+: `)
+
+// explain keeps the last messages of a test that failed. A test that failed by its subtests has none that matters.
+func (t *tally) explain(name string) {
+	if t.blamed[name] {
+		return
+	}
+	for at, c := range name {
+		if c == '/' {
+			t.blamed[name[:at]] = true
+		}
+	}
+	var messages []string
+	for _, line := range t.output[name] {
+		if message.MatchString(line) {
+			messages = append(messages, line)
+		}
+	}
+	t.why = append(t.why, "failed: "+name+"\n")
+	t.why = append(t.why, messages[max(0, len(messages)-mostMessages):]...)
 }
 
 // endPackage prints a package's ok line, or everything that it wrote besides its
@@ -124,6 +155,7 @@ func (t *tally) close() bool {
 	for _, name := range t.skipped {
 		fmt.Fprintf(t.out, "skipped: %s\n", name)
 	}
+	fmt.Fprint(t.out, strings.Join(t.why, ""))
 	fmt.Fprintf(t.out, "%d passed, %d failed\n", t.passed, t.failed)
 	return t.failed == 0 && t.passed > 0
 }

@@ -25,6 +25,11 @@ func TestTally(t *testing.T) {
 {"Action":"fail","Package":"p","Test":"TestA"}
 {"Action":"pass","Package":"p","Test":"TestB"}
 {"Action":"fail","Package":"p"}`, false, "1 passed, 1 failed", "got 1, want 2"},
+		{"why a subtest failed, last", `{"Action":"output","Package":"p","Test":"TestA/sub","Output":"    a_test.go:7: got 1, want 2\n"}
+{"Action":"output","Package":"p","Test":"TestA/sub","Output":"what a program wrote\n"}
+{"Action":"fail","Package":"p","Test":"TestA/sub"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"    process.go:52: end of its log\n"}
+{"Action":"fail","Package":"p","Test":"TestA"}`, false, "failed: p TestA/sub\n    a_test.go:7: got 1, want 2\n0 passed, 2 failed", ""},
 		{"a package that does not build", `{"ImportPath":"p","Action":"build-output","Output":"p.go:1: undefined: x\n"}
 {"ImportPath":"p","Action":"build-fail"}
 {"Action":"start","Package":"p"}
@@ -43,7 +48,7 @@ func TestTally(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
-			tally := tally{out: &out, running: map[string]bool{}, failures: map[string]int{}, output: map[string][]string{}}
+			tally := tally{out: &out, running: map[string]bool{}, failures: map[string]int{}, blamed: map[string]bool{}, output: map[string][]string{}}
 			for line := range strings.Lines(c.lines) {
 				tally.line([]byte(line))
 			}

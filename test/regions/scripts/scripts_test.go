@@ -43,7 +43,8 @@ const most = 3
 // one now and then. What an expectation fails at must hold in all plays.
 func play(t *testing.T, w *regions.World, s *regions.Script) (all []regions.Row) {
 	var plays [][]regions.Row
-	for void := 0; len(plays) == 0 || len(regions.Lacking(plays)) > 0 && len(plays) < most && !t.Failed(); {
+	var failures []string
+	for void := 0; len(plays) == 0 || len(regions.Lacking(plays)) > 0 && len(plays) < most && len(failures) == 0; {
 		played := w.Play(s)
 		rows := played.Judge()
 		if played.Void() {
@@ -56,7 +57,7 @@ func play(t *testing.T, w *regions.World, s *regions.Script) (all []regions.Row)
 		plays = append(plays, rows)
 		for _, r := range rows {
 			if t.Logf("play %d: %+v", len(plays), r); r.Outcome == regions.Fails {
-				t.Errorf("%s: %s, want %s", r.Figure, r.Measured, r.Promise)
+				failures = append(failures, fmt.Sprintf("play %d: %s: %s, want %s", len(plays), r.Figure, r.Measured, r.Promise))
 			}
 			if len(plays) > 1 {
 				r.Script = fmt.Sprintf("%s (play %d)", s.Name, len(plays))
@@ -66,7 +67,10 @@ func play(t *testing.T, w *regions.World, s *regions.Script) (all []regions.Row)
 		t.Logf("answered with 200, by second:\n%s", played.Seconds())
 	}
 	for _, r := range regions.Lacking(plays) {
-		t.Errorf("%s: not %s in %d plays", r.Figure, r.Promise, len(plays))
+		failures = append(failures, fmt.Sprintf("%s: not %s in %d plays", r.Figure, r.Promise, len(plays)))
+	}
+	for _, f := range failures { // last, where they are found among all that was measured
+		t.Error(f)
 	}
 	return all
 }
