@@ -10,6 +10,10 @@ const usageIntervals = 6
 // asks ahead of a trip, so what it holds beyond that is kept from other regions for nothing.
 const farUsageIntervals = 2
 
+// rateMemory is over how long, beside the time since the last ask, a far holder averages its use: its children
+// take units by the lease.
+const rateMemory Millis = 250
+
 // farMemory is how long an account that asks far above is kept: to begin anew takes a trip.
 const farMemory Millis = 10_000
 
@@ -66,6 +70,9 @@ func (a *Account) measure(t *Terms, now Millis, waiting int64) {
 		rate = (7*a.Rate + rate) / 8
 	case a.Spent+a.Denied+waiting == 0:
 		rate = a.Rate / 2 // to 0: a key that is not in use must not be asked for again and again
+	case t.Far && a.Rate > 0:
+		units := a.Spent + a.Denied + waiting
+		rate = (a.Rate*int64(rateMemory) + 1000*units + int64(rateMemory+since) - 1) / int64(rateMemory+since)
 	case a.Rate > 0:
 		rate = (a.Rate + rate + 1) / 2
 	}

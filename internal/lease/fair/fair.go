@@ -43,6 +43,9 @@ const (
 	// asks, but not before its last sixth: the others hold or claim nearly all that they will need,
 	// and soon it is worth nothing.
 	lastIntervals = 15
+	// aheadIntervals is for how many lease intervals a replica may have leases of a window that will not
+	// last. A region with little demand else has them for seconds, when the others have none any more.
+	aheadIntervals = 3
 	// faded is the part of what comes back that the demand still counts: it was granted a
 	// while ago. Without it a region that gives back would look as if it wanted nothing.
 	faded = 0.5

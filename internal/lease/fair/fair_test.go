@@ -179,7 +179,7 @@ func TestTokensComeBack(t *testing.T) {
 	}
 }
 
-// What comes into a bucket for a region that does not take it is kept for a gap and a half between its
+// What comes into a bucket for a region that does not take it is kept for a gap and a quarter between its
 // asks, at most for a third of a second: a region nearby leaves less in the bucket than one far away. Eight
 // replicas that ask all at once are one ask. Where the rule was `equal` and is by demand, nothing is left of it.
 func TestKeptBetweenAsks(t *testing.T) {
@@ -193,7 +193,7 @@ func TestKeptBetweenAsks(t *testing.T) {
 		replicas int64
 		demand   bool // at the end
 		want     limit.Micros
-	}{{50, 1, false, 75}, {100, 1, false, 150}, {200, 1, false, 300}, {300, 1, false, 333}, {100, 8, false, 150}, {100, 1, true, 333}} {
+	}{{50, 1, false, 62}, {100, 1, false, 125}, {200, 1, false, 250}, {300, 1, false, 333}, {100, 8, false, 125}, {100, 1, true, 333}} {
 		var s fair.Shares
 		now, equal := limit.Micros(limit.Second), true
 		ask := func(id uint64, units int64) (withheld int64) {

@@ -34,8 +34,9 @@ func (s *Shares) plan(l *limit.Limit, t *lease.Terms, now limit.Micros, ahead bo
 }
 
 // limitAhead limits what a region gets ahead of its requests to its part of what is left of a
-// window, with headroom, if that will not last. Otherwise a region with little demand would still
-// have a lease when the others have none. What its requests need is for whoever asks first.
+// window, with headroom, and to what it demands soon, if that will not last. Otherwise a region with
+// little demand would still have a lease when the others have none. What its requests need is for
+// whoever asks first.
 func (s *Shares) limitAhead(l *limit.Limit, t *lease.Terms, now limit.Micros, r *region, w *lease.Want) {
 	claims, unused, _ := s.plan(l, t, now, s.isAhead(t, now, w))
 	all, expected := 0.0, 0.0
@@ -44,11 +45,13 @@ func (s *Shares) limitAhead(l *limit.Limit, t *lease.Terms, now limit.Micros, r 
 		all += s.regions[i].demand
 		expected += claim - has
 	}
-	if expected > unused {
-		part := int64(math.Ceil(headroom * unused * r.demand / all))
-		w.Want = max(w.Waiting, min(w.Want, part))
-		w.Soon = min(w.Soon, w.Want-w.Waiting)
+	if expected <= unused {
+		return
 	}
+	soon := r.demand / float64(spanOf(l, t)) * float64(aheadIntervals*t.Interval) * float64(limit.Millisecond)
+	most := min(headroom*unused*r.demand/all, max(soon, 2*float64(w.Soon)))
+	w.Want = max(w.Waiting, min(w.Want, int64(math.Ceil(most))))
+	w.Soon = min(w.Soon, w.Want-w.Waiting)
 }
 
 // planned is what the other regions are expected to want of a window until it ends, without

@@ -73,11 +73,11 @@ func spanOf(l *limit.Limit, t *lease.Terms) limit.Micros {
 }
 
 // comesIn keeps units that come into a token bucket for the region: for its longest gap between asks and a
-// half, so that a region nearby leaves less in the bucket than one far away. What it gave back stays.
+// quarter, so that a region nearby leaves less in the bucket than one far away. What it gave back stays.
 func (r *region) comesIn(l *limit.Limit, units float64) {
 	gap := limit.Micros(longestGap)
 	if r.gap > 0 {
-		gap = min(gap, 3*r.gap/2)
+		gap = min(gap, 5*r.gap/4)
 	}
 	r.credit = min(max(r.credit, min(r.credit+units, r.room(l, gap))), r.room(l, longestGap))
 }
