@@ -69,6 +69,9 @@ type Account struct {
 	// limit or more; it has no meaning once Reset has passed. It outlasts DeniedNeed:
 	// where units trickle back, most replies grant a flooded key some of them.
 	Refused bool
+	// Replicas is how many replicas of a region ask far above for the same keys. The owner of
+	// the account sets it. Less than 2 counts as 2, more than mostReplicas as so many.
+	Replicas uint8
 	// DeniedNeed is the least need that was denied by the last reply; 0: none was.
 	DeniedNeed int64
 	// Denied is the units that were refused from memory since Asked; where these are

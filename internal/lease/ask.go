@@ -10,8 +10,8 @@ const usageIntervals = 6
 // asks ahead of a trip, so what it holds beyond that is kept from other regions for nothing.
 const farUsageIntervals = 2
 
-// rateMemory is over how long, beside the time since the last ask, a far holder averages its use: its children
-// take units by the lease.
+// rateMemory is over how long, beside the time since the last ask, a far holder averages its use if it asks
+// more often than that: its children take units by the lease.
 const rateMemory Millis = 250
 
 // farMemory is how long an account that asks far above is kept: to begin anew takes a trip.
@@ -32,7 +32,7 @@ func (a *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Wa
 		if !t.trailing {
 			w.Soon = a.reserve(t)
 			if t.Far && !t.Refills && a.NextAsk > a.Asked { // it got a part, and will pause after another
-				w.Soon = max(w.Soon, a.Rate*int64(a.trip+t.FarPause())/1000) // rounded down, as in soon
+				w.Soon = max(w.Soon, a.Rate*int64(a.trip+a.FarPause(t))/1000) // rounded down, as in soon
 			}
 			if waiting > 0 { // the next ask has to be answered, too, before these are spent
 				w.Soon *= 2
@@ -70,7 +70,7 @@ func (a *Account) measure(t *Terms, now Millis, waiting int64) {
 		rate = (7*a.Rate + rate) / 8
 	case a.Spent+a.Denied+waiting == 0:
 		rate = a.Rate / 2 // to 0: a key that is not in use must not be asked for again and again
-	case t.Far && a.Rate > 0:
+	case t.Far && a.Rate > 0 && since < rateMemory:
 		units := a.Spent + a.Denied + waiting
 		rate = (a.Rate*int64(rateMemory) + 1000*units + int64(rateMemory+since) - 1) / int64(rateMemory+since)
 	case a.Rate > 0:
@@ -94,7 +94,22 @@ func (a *Account) reserve(t *Terms) int64 { return unevenly(a.soon(t)) }
 
 // stock is how many units a far holder should have when an ask is answered: the next one may
 // have to pause, and then be on its way, while requests for these come.
-func (a *Account) stock(t *Terms) int64 { return unevenly(a.during(2*a.trip + t.FarPause())) }
+func (a *Account) stock(t *Terms) int64 { return unevenly(a.during(2*a.trip + a.FarPause(t))) }
+
+// mostReplicas is how many replicas of a region ask together at most ten times a second. Beside more of
+// them each would have to pause for longer than its leases of a small part last.
+const mostReplicas = 3
+
+// FarPause is how long a far holder waits with an ask that is not urgent: one that gives back, or
+// follows a grant of less than was wanted while no request waits. Two or three replicas of a region ask
+// nearly ten times a second together with it. Of a token bucket nearly every grant of a flood is such a part.
+func (a *Account) FarPause(t *Terms) Millis {
+	replicas := Millis(min(max(a.Replicas, 2), mostReplicas))
+	if t.Refills {
+		return (8*replicas - 7) * t.Interval / 4
+	}
+	return replicas * t.Interval
+}
 
 // during is how many units requests will need in so long.
 func (a *Account) during(d Millis) int64 { return (a.Rate*int64(d) + 999) / 1000 }

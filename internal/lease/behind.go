@@ -45,7 +45,7 @@ func (a *Account) aheadAt(t *Terms) Millis {
 	if !t.Far || a.DeniedNeed == 0 {
 		return max(a.leadAt(t), a.NextAsk)
 	}
-	return max(a.leadAt(t), a.Asked+t.FarPause()/2)
+	return max(a.leadAt(t), a.Asked+a.FarPause(t)/2)
 }
 
 // AskAlong decides what to ask for when a report is due. Where the tier above is

@@ -127,7 +127,7 @@ func (a *Account) pause(t *Terms, sent Millis, w Want, g Grant, jitter Millis) {
 	var pause Millis
 	switch {
 	case t.Far && g.StartsIn == 0:
-		pause = t.FarPause() * jitter / 100
+		pause = a.FarPause(t) * jitter / 100
 		if !t.Refills && g.Granted < a.during(pause) && !a.scarce(t, g) {
 			pause = a.trip
 		}
@@ -140,7 +140,7 @@ func (a *Account) pause(t *Terms, sent Millis, w Want, g Grant, jitter Millis) {
 }
 
 // limited sets until when requests that find no units are refused: for two lease intervals
-// after a reply that left nothing, and four trips more where the tier above is far. After a
+// after a reply that left nothing, or for the pause and four trips where the tier above is far. After a
 // denial it is long enough that the next ask is sent after a refused request, so that no request
 // waits for it, but it ends when the limit has units again.
 func (a *Account) limited(t *Terms, now Millis, w Want, g Grant) {
@@ -149,7 +149,7 @@ func (a *Account) limited(t *Terms, now Millis, w Want, g Grant) {
 	}
 	a.LimitedUntil = now + 2*t.Interval
 	if t.Far {
-		a.LimitedUntil += 4 * min(a.trip, longestTrip)
+		a.LimitedUntil = now + max(2*t.Interval, a.FarPause(t)) + 4*min(a.trip, longestTrip)
 	}
 	if g.Status == Denied {
 		a.LimitedUntil = max(a.LimitedUntil, min(a.NextAsk+t.Interval, now+g.RetryAfter))

@@ -73,7 +73,7 @@ type Terms struct {
 	// next to nothing is left, where units trickle back: a lease interval for a token bucket,
 	// which saves them up; at most a hundredth of a sliding window or log, where what nobody
 	// asks for in time is lost. 0 for fixed windows, where nothing comes back. A far holder
-	// pauses for [Terms.FarPause] instead.
+	// pauses for [Account.FarPause] instead.
 	pace Millis
 	// Ample is how many units must be left above for a request that fits into them not to
 	// wait for pace: what trickles back in four times pace. On the way down to a limit it is
@@ -151,16 +151,6 @@ func (t Terms) Afar() Terms {
 		t.Lead = min(t.Lead+min(t.Timeout, longestTrip), Millis(t.Window/limit.Millisecond)/4)
 	}
 	return t
-}
-
-// FarPause is how long a far holder waits with an ask that is not urgent: one that gives back, or
-// follows a grant of less than was wanted while no request waits. Two replicas of a region ask some ten
-// times a second together with it. Of a token bucket nearly every grant of a flood is such a part.
-func (t *Terms) FarPause() Millis {
-	if t.Refills {
-		return 9 * t.Interval / 4
-	}
-	return 2 * t.Interval
 }
 
 // wantFloor is what a holder may always want, however little it used lately: a

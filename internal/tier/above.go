@@ -81,6 +81,7 @@ func (t *Tier) useAbove(above *Above) error {
 	}
 	c.far = front.New(front.Config{
 		Store: store, MaxKeys: t.cfg.MaxKeys, MaxBytes: int64(t.cfg.MaxMemory), Timeout: remote.DefaultTimeout, Answers: answersWithin,
+		Replicas: func() int { return c.replicas() },
 	})
 	t.Metrics.CounterFunc("weir_global_waited_total", "Units of requests that waited for the aggregator.", func() float64 { return float64(c.far.Stats().Waited) })
 	all := limiter.NewStatic(above.Region, c.far, c.Store, receipts, t.Metrics)

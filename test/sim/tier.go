@@ -129,6 +129,7 @@ func (l *life) cache(ctx context.Context) limiter.Store {
 	}
 	if t.region != "" { // as a region that calls an aggregator
 		c.Answers = 250 * time.Millisecond
+		c.Replicas = func() int { return w.Relays / max(w.Regions, 1) }
 	}
 	if t.share != nil {
 		return t.share.replica(ctx, l, c)

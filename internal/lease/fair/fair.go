@@ -44,8 +44,12 @@ const (
 	// and soon it is worth nothing.
 	lastIntervals = 15
 	// aheadIntervals is for how many lease intervals a replica may have leases of a window that will not
-	// last. A region with little demand else has them for seconds, when the others have none any more.
+	// last, and aheadPart for what part of the window, as a divisor, if that is longer: what a region
+	// demands of a long one is averaged over a long time. A region with little demand else has leases for
+	// seconds, when the others have none any more. aheadUnits are for one with next to no demand.
 	aheadIntervals = 3
+	aheadPart      = 32
+	aheadUnits     = 4
 	// faded is the part of what comes back that the demand still counts: it was granted a
 	// while ago. Without it a region that gives back would look as if it wanted nothing.
 	faded = 0.5

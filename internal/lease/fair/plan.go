@@ -48,8 +48,8 @@ func (s *Shares) limitAhead(l *limit.Limit, t *lease.Terms, now limit.Micros, r 
 	if expected <= unused {
 		return
 	}
-	soon := r.demand / float64(spanOf(l, t)) * float64(aheadIntervals*t.Interval) * float64(limit.Millisecond)
-	most := min(headroom*unused*r.demand/all, max(soon, 2*float64(w.Soon)))
+	soon := max(float64(aheadIntervals*t.Interval)*float64(limit.Millisecond), float64(t.Window)/aheadPart) * r.demand / float64(spanOf(l, t))
+	most := min(headroom*unused*r.demand/all, max(soon, 2*float64(w.Soon), aheadUnits))
 	w.Want = max(w.Waiting, min(w.Want, int64(math.Ceil(most))))
 	w.Soon = min(w.Soon, w.Want-w.Waiting)
 }

@@ -86,7 +86,7 @@ func (k key) schedule(now lease.Millis, why reason) {
 	}
 	delay := max(v.budget.wait(now, k.pace(now), why.leaves()), v.pause-now, 0)
 	if why == report && t.Far { // the next ask may bring it up
-		delay = max(delay, t.FarPause())
+		delay = max(delay, v.relay.Account.FarPause(t))
 	}
 	if v.due != none && v.dueAt <= now+delay {
 		v.due = why

@@ -60,6 +60,7 @@ func (b *batch) ask(now lease.Millis, k key, queue []waiter, behind lease.Asks, 
 		return
 	}
 	queue, peeks := splitPeeks(queue)
+	k.Value.relay.Account.Replicas = k.store.beside()
 	var w lease.Want
 	if len(queue) > 0 || len(peeks) == 0 {
 		w = k.Value.relay.Ask(&k.Policy.Terms, now, wants(queue), behind)

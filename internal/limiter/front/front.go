@@ -2,6 +2,7 @@ package front
 
 import (
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,10 @@ type Config struct {
 	// Wall is the time of day; nil means the system's. It ends the windows of a replica's
 	// share of a limit while the store does not answer.
 	Wall func() limit.Micros
+	// Replicas is how many replicas of the region ask the store for the same keys, this one
+	// included, if the store is that of another region: the more there are, the less often each
+	// asks. nil means 2. It is called under locks.
+	Replicas func() int
 }
 
 // Store is a cache and the store behind it. Create it with [New]. It is safe for
@@ -43,6 +48,7 @@ type Store struct {
 	wall           func() limit.Micros
 	timeout        time.Duration
 	answers        time.Duration
+	replicas       func() int
 	table          *table.Table[cached]
 	evictedDenials []evictedDenials // by shard, under its lock
 	due            agenda
@@ -81,6 +87,9 @@ func New(c Config) *Store {
 	if c.Timeout <= 0 {
 		c.Timeout = 100 * time.Millisecond
 	}
+	if c.Replicas == nil {
+		c.Replicas = func() int { return 2 }
+	}
 	if c.Answers <= 0 {
 		c.Answers = 20 * time.Millisecond
 	}
@@ -89,9 +98,9 @@ func New(c Config) *Store {
 		now:     c.Now,
 		wall:    c.Wall,
 		timeout: c.Timeout,
-		answers: c.Answers,
-		table:   table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
-		due:     agenda{wake: make(chan struct{}, 1), alarm: make(chan struct{}, 1)},
+		answers: c.Answers, replicas: c.Replicas,
+		table: table.New[cached](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
+		due:   agenda{wake: make(chan struct{}, 1), alarm: make(chan struct{}, 1)},
 	}
 	binary.NativeEndian.PutUint64(s.id[:8], rand.Uint64())
 	binary.NativeEndian.PutUint64(s.id[8:], rand.Uint64())
@@ -103,6 +112,9 @@ func New(c Config) *Store {
 	s.out.Add(1)
 	return s
 }
+
+// beside is how many replicas ask for the same keys.
+func (s *Store) beside() uint8 { return uint8(min(max(s.replicas(), 0), math.MaxUint8)) }
 
 // Epoch is that of the store behind.
 func (s *Store) Epoch() uint64 { return s.behind.Epoch() }

@@ -239,6 +239,7 @@ func (b *batch) askByOverride(now lease.Millis, k key, g *override) {
 	}
 	queue, peeks := splitPeeks(g.waiting)
 	g.waiting = nil
+	g.relay.Account.Replicas = k.store.beside()
 	if len(queue) > 0 {
 		w = g.relay.Ask(&g.policy.Terms, now, wants(queue), lease.NoAsk)
 	} else {
