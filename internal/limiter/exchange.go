@@ -110,7 +110,7 @@ func (s *Service) noteCall(x *exchange, epoch uint64) (doubled bool) {
 	if r.Epoch != epoch {
 		ack = 0
 	}
-	return s.called(RegionCall{Region: r.Region, Holder: x.holder, From: x.from, Store: r.RegionStore, Seq: r.Seq, Ack: ack})
+	return s.called(RegionCall{Region: r.Region, Holder: x.holder, Worker: r.Worker, From: x.from, Store: r.RegionStore, Seq: r.Seq, Ack: ack})
 }
 
 // prepare turns the wants of a checked call into asks. Wants that name no rule, or are out

@@ -53,6 +53,7 @@ type Config struct {
 type RegionCall struct {
 	Region string
 	Holder HolderID
+	Worker uint64 // numbers its calls by itself; 0: the holder has one
 	From   string // the address that it came from; empty: unknown
 	Store  uint64 // identity of the store that counts the region's static shares; 0: unknown
 	Seq    uint64 // its number

@@ -664,7 +664,8 @@ type AcquireResponse struct {
 	RegionDoubled bool `protobuf:"varint,8,opt,name=region_doubled,json=regionDoubled,proto3" json:"region_doubled,omitempty"`
 	// Whether nothing of the call was applied because of its seq; all grants are unavailable
 	// then. A worker that is told so of a call that it made once shares its name with another
-	// process, or goes on from a copy of its past. It takes another name (AcquireRequest.worker).
+	// process, or goes on from a copy of its past. A region's replica takes another name then
+	// (AcquireRequest.worker).
 	Dropped       bool `protobuf:"varint,9,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

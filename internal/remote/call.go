@@ -3,10 +3,11 @@ package remote
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -117,8 +118,10 @@ var errDropped = errors.New("it has had calls with this number, or far larger on
 // rename takes another name for the calls, as a process that has started again does: who calls under the
 // old one must not keep this one from being answered. The numbers go on, because receipts are ordered by them.
 func (s *Store) rename(ctx context.Context, to string, was uint64) {
-	if s.worker.CompareAndSwap(was, rand.Uint64()|1) && s.renamed.Now(time.Minute) {
-		s.log.WarnContext(ctx, "the tier above has dropped a call: another process calls under the id of this one, or this one goes on from an old snapshot; it calls under another name from now on. If it happens again, look at the log of the tier above for calls from other addresses",
+	var name [8]byte
+	_, _ = rand.Read(name[:]) // never fails, and is not part of a snapshot
+	if s.worker.CompareAndSwap(was, binary.NativeEndian.Uint64(name[:])|1) && s.renamed.Now(time.Minute) {
+		s.log.WarnContext(ctx, "the tier above has dropped a call: another process calls under the id of this one, this one goes on from an old snapshot, or a proxy repeated the call; it calls under another name from now on. If it happens again, look at the log of the tier above for calls from other addresses",
 			"address", to, "holder", fmt.Sprintf("%x", s.holder))
 	}
 }

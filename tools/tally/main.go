@@ -137,6 +137,7 @@ func (t *tally) endPackage(e event) {
 				fmt.Fprint(t.out, strings.Join(output, ""))
 			}
 		}
+		t.why = append(t.why, "failed: "+e.Package+"\n")
 	}
 	for _, line := range t.output[own] {
 		if e.Action == "fail" || strings.HasPrefix(line, "ok") {
@@ -149,7 +150,7 @@ func (t *tally) endPackage(e event) {
 // close prints the closing lines and reports whether all is well.
 func (t *tally) close() bool {
 	for name := range t.running {
-		fmt.Fprintf(t.out, "FAIL\t%s: its tests never ended\n", name)
+		t.why = append(t.why, "failed: "+name+": its tests never ended\n")
 		t.failed++
 	}
 	for _, name := range t.skipped {

@@ -47,11 +47,18 @@ type links struct {
 // link is the one to a region.
 type link struct {
 	silence  silence.Silence
-	replicas map[limiter.HolderID]*replica
+	replicas map[replicaID]*replica
 	stores   regionStores
 	logged   repeat.Seldom // of two stores
 	resumed  bool          // the silence goes on for the aggregator before this one
 	silent   bool          // as was reported last
+}
+
+// replicaID is the name under which a replica numbers its calls. It takes another worker where its calls
+// are dropped because of their numbers.
+type replicaID struct {
+	holder limiter.HolderID
+	worker uint64
 }
 
 // replica is one of a region.
@@ -76,7 +83,7 @@ func (s *Store) SetRegions(rs rule.Regions) {
 	defer l.mu.Unlock()
 	for _, r := range rs {
 		if known[r.Name] = l.known[r.Name]; known[r.Name] == nil {
-			one := &link{replicas: map[limiter.HolderID]*replica{}}
+			one := &link{replicas: map[replicaID]*replica{}}
 			if one.silence, one.resumed = l.before[r.Name]; !one.resumed {
 				one.silence = silence.New(l.steady(), true)
 			}
@@ -105,7 +112,7 @@ func (s *Store) Called(c limiter.RegionCall) (doubled bool) {
 	}
 	now := l.steady()
 	l.begin(now)
-	r := of.replica(c.Holder)
+	r := of.replica(replicaID{c.Holder, c.Worker})
 	if sent, ok := r.sent.Before(c.Ack); ok {
 		of.silence.NoteSign(sent, now)
 		l.newSign = true
@@ -134,23 +141,23 @@ func (l *links) begin(now limit.Micros) {
 }
 
 // replica finds a replica, or makes room for it.
-func (l *link) replica(holder limiter.HolderID) *replica {
-	r := l.replicas[holder]
+func (l *link) replica(id replicaID) *replica {
+	r := l.replicas[id]
 	if r != nil {
 		return r
 	}
 	if len(l.replicas) >= mostReplicas {
-		var oldest limiter.HolderID
+		var oldest replicaID
 		least := limit.Never
-		for id, one := range l.replicas {
+		for other, one := range l.replicas {
 			if one.called < least {
-				oldest, least = id, one.called
+				oldest, least = other, one.called
 			}
 		}
 		delete(l.replicas, oldest)
 	}
 	r = new(replica)
-	l.replicas[holder] = r
+	l.replicas[id] = r
 	return r
 }
 

@@ -2,6 +2,7 @@ package regions_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -113,6 +114,22 @@ func TestWithheldWindows(t *testing.T) {
 		want(0, "eu is silent in a window that began before")
 		w.pass(100*limit.Second, "us")
 		want(75, "eu was silent when the window began")
+	}
+}
+
+// A call with a huge number in the name of a replica does not keep that replica's later calls, which it
+// makes under another name, from showing that the region is connected.
+func TestForgedNumber(t *testing.T) {
+	w := newWeighed(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute})
+	w.pass(2*limit.Minute, "us", "eu")
+	w.store.Called(limiter.RegionCall{Region: "eu", Holder: limiter.HolderID{'e'}, Seq: math.MaxUint64})
+	for ends := w.now + 2*limit.Minute; w.now < ends; {
+		w.pass(limit.Second/2, "us")
+		w.seq["eu"]++
+		w.store.Called(limiter.RegionCall{Region: "eu", Holder: limiter.HolderID{'e'}, Worker: 7, Seq: w.seq["eu"], Ack: w.seq["eu"] - 1})
+	}
+	if got := w.spend(); got != 100 {
+		t.Errorf("%d units of 100: eu counts as silent, though its replies are acknowledged", got)
 	}
 }
 
