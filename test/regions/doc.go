@@ -37,8 +37,9 @@
 // PERCENT". After "fails" it is "below VALUE", "above VALUE", "outside VALUE to VALUE" or
 // "never". [Figures] lists the figures and their units.
 //
-// What a machine cannot change (no limit is passed, for example) has one bound. What depends on
-// the machine has two: the one that is promised, and what a machine that is busy reaches. A
+// What a machine cannot change has one bound. What depends on the machine has two: the one that is
+// promised, and what a machine that is busy reaches. The fullest window has two as well, because an answer
+// that is late may count in the next window. A
 // script in which a promise did not hold is played again, up to three times in all: each promise has to hold
 // in one of them, and the second bound in all. What "fails never" is an aim, or for information.
 package regions
