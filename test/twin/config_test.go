@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -47,11 +48,13 @@ func file(t testing.TB, domain string, nodes []*node) string {
 	return string(text)
 }
 
-// grammar makes configurations and requests at random, the same for the same seed.
+// grammar makes configurations and requests at random, the same for the same seed but for
+// the long unit.
 type grammar struct {
 	*rand.Rand
 	features
-	rules int // made so far
+	long  unit // beside the hour
+	rules int  // made so far
 }
 
 // one in n.
@@ -100,7 +103,7 @@ func (g *grammar) level(below int) []*node {
 func (g *grammar) limit(n *node) {
 	g.rules++
 	name := fmt.Sprintf("r%d", g.rules)
-	n.RateLimit = &rateLimit{Unit: pick(g, "hour", "day", "DAY")}
+	n.RateLimit = &rateLimit{Unit: pick(g, "hour", g.long.name, strings.ToUpper(g.long.name))}
 	switch g.IntN(8) {
 	case 0:
 		n.RateLimit.RequestsPerUnit = pick[uint32](g, 50, 100, 1000, 1_000_000, 1<<32-1)
@@ -151,5 +154,5 @@ func (g *grammar) fitting(value string) string {
 }
 
 func newGrammar(seed uint64, f features) *grammar {
-	return &grammar{Rand: rand.New(rand.NewPCG(seed, 0)), features: f}
+	return &grammar{Rand: rand.New(rand.NewPCG(seed, 0)), features: f, long: longUnit(time.Now())}
 }

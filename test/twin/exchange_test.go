@@ -146,10 +146,7 @@ func (x *exchange) headersOf(st *rlspb.RateLimitResponse_DescriptorStatus) []*co
 
 // untilReset is when the window of a limit ends.
 func (x *exchange) untilReset(l *rlspb.RateLimitResponse_RateLimit) *durationpb.Duration {
-	seconds := int64(time.Hour / time.Second)
-	if l.Unit == rlspb.RateLimitResponse_RateLimit_DAY {
-		seconds *= 24
-	}
+	seconds := int64(lengthOf(l) / time.Second)
 	return &durationpb.Duration{Seconds: seconds - x.now%seconds}
 }
 

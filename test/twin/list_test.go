@@ -13,6 +13,7 @@ var unreachable = []struct{ text, why string }{
 	{"**When Redis fails**", "Redis does not fail here"},
 	{"Beside a rule in quota or shadow mode that is over", "envoyproxy/ratelimit runs with its default, without STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"},
 	{"Two rules never share a counter", "no file changes, and no two rules of one have the same keys and values"},
+	{"Limits of two units never share a counter", "no two windows of a scenario that differ in length begin at the same time (longUnit)"},
 	{"Descriptors are matched by pairs", "no key or value has an underscore"},
 	{"`detailed_metric` and `value_to_metric` keep", "metrics are not compared, and rules have no metadata"},
 	{"A request's `limit` may have a `unit_multiplier`", "limits in requests have none"},

@@ -137,8 +137,7 @@ func (x *exchange) judge() (explained []string, what string) {
 	return explained, compare(answer{x.response, x.theirs.err}, x.weir)
 }
 
-// awaitHour waits for the next hour if this one ends soon: windows are of an hour or
-// a day.
+// awaitHour waits for the next hour if this one ends soon: all windows are of hours.
 func awaitHour() {
 	const soon = time.Minute // what is played takes longer on a busy machine
 	now := time.Now()

@@ -78,7 +78,7 @@ func (g *grammar) descriptor(config []*node) *ratelimitpb.RateLimitDescriptor {
 	// of its own there.
 	if _, shared := matching(config, d); g.limits && !shared && g.one(8) {
 		d.Limit = &ratelimitpb.RateLimitDescriptor_RateLimitOverride{
-			RequestsPerUnit: uint32(g.IntN(15)), Unit: pick(g, typepb.RateLimitUnit_HOUR, typepb.RateLimitUnit_DAY)}
+			RequestsPerUnit: uint32(g.IntN(15)), Unit: pick(g, typepb.RateLimitUnit_HOUR, g.long.request)}
 	}
 	return d
 }
@@ -94,7 +94,7 @@ func (g *grammar) hits() uint32 {
 	return uint32(1 + g.IntN(6))
 }
 
-// scenarioOf is the same for the same seed.
+// scenarioOf is the same for the same seed but for the long unit.
 func scenarioOf(seed uint64, f features) scenario {
 	g := newGrammar(seed, f)
 	s := scenario{seed: seed, config: g.config()}
