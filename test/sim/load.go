@@ -18,6 +18,7 @@ type Load struct {
 func (w *World) Offer(n int, load Load, d limit.Micros) {
 	h, end := w.pops[n-1], w.now+d
 	var send func()
+	r := &request{ended: true}
 	next := func() {
 		gap := limit.Micros(-math.Log(1-w.rand.Float64()) / load.Rate * float64(limit.Second))
 		if w.now+gap <= end {
@@ -25,7 +26,10 @@ func (w *World) Offer(n int, load Load, d limit.Micros) {
 		}
 	}
 	send = func() {
-		h.request(load.Parts()...)
+		if !r.ended {
+			r = new(request)
+		}
+		h.take(r, load.Parts())
 		next()
 	}
 	next()

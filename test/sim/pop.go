@@ -49,6 +49,7 @@ type request struct {
 	arrived  limit.Micros
 	admitted bool
 	failed   bool // the region was not asked, or did not answer in time
+	ended    bool // nobody holds it any more: it may be another one
 	// Of a request for a slot: how long its stream lasts, and what happens when it begins
 	// and ends.
 	lasts       limit.Micros
@@ -115,7 +116,14 @@ func (p *pop) tick() {
 
 // request is a client's request, now.
 func (p *pop) request(parts ...Part) *request {
-	r := &request{parts: parts, arrived: p.w.now}
+	r := new(request)
+	p.take(r, parts)
+	return r
+}
+
+// take takes a new request, or one that has ended and is another one now.
+func (p *pop) take(r *request, parts []Part) {
+	*r = request{parts: parts, edge: r.edge, arrived: p.w.now}
 	for i := range parts {
 		if most := parts[i].Rule.Terms.Capacity; parts[i].Cost > most { // as a rule bounds it
 			r.parts = slices.Clone(r.parts)
@@ -128,7 +136,6 @@ func (p *pop) request(parts ...Part) *request {
 	} else {
 		p.decide(r)
 	}
-	return r
 }
 
 // awake does something now, or when a pause is over.
@@ -214,6 +221,7 @@ func (p *pop) end(n int, r *request) {
 	life := p.life
 	if r.lasts == 0 || !r.admitted {
 		p.workers[n].End(p.now(), &r.edge)
+		r.ended = true
 		return
 	}
 	p.w.after(r.lasts, func() {
