@@ -25,7 +25,7 @@ const documentSeed = 1
 
 var (
 	seed    = flag.Uint64("seed", documentSeed, "of all runs")
-	rate    = flag.Float64("rate", 8600, "requests per second of each large run")
+	rate    = flag.Float64("rate", 8450, "requests per second of each large run")
 	lasts   = flag.Duration("lasts", 10*time.Minute, "simulated time of each large run")
 	profile = flag.String("profile", "", "file to write a CPU profile of the large runs to; empty: none")
 	docs    = flag.String("docs", "", "directory of the documents to write the table and the plot into; empty: nowhere")
