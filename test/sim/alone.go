@@ -36,14 +36,14 @@ func (ref *referee) compare(r *request) {
 	if r.admitted || !fits {
 		return
 	}
-	decided := ref.w.now
+	decided, parts := ref.w.now, r.parts // r may be another request then
 	ref.w.after(2*limit.Second, func() {
-		for _, p := range r.parts {
+		for _, p := range parts {
 			if !ref.accountOf(p).fits(p, decided, now, ref.w.levels()) {
 				return
 			}
 		}
-		ref.fail(2, "%v is refused at %.3f ms, one exact limiter has room", r.parts, float64(decided-epochStart)/float64(limit.Millisecond))
+		ref.fail(2, "%v is refused at %.3f ms, one exact limiter has room", parts, float64(decided-epochStart)/float64(limit.Millisecond))
 	})
 }
 
