@@ -21,7 +21,7 @@ const restartRules = `rules:
 - { name: fixed, key: [client_ip], limit: 10/300d, algorithm: fixed_window, consistency: exact }
 - { name: sliding, key: [client_ip], limit: 10/300d, algorithm: sliding_window, consistency: exact }
 - { name: log, key: [client_ip], limit: 10/1h, algorithm: sliding_log, consistency: exact }
-- { name: leased, key: [client_ip], limit: 1000/1d, algorithm: fixed_window }
+- { name: leased, key: [client_ip], limit: 1000/300d, algorithm: fixed_window }
 - { name: slots, key: [client_ip], limit: 5, algorithm: concurrency, lease: { ttl: 10m } }
 `
 

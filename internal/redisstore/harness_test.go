@@ -58,10 +58,10 @@ func launch(t testing.TB, c Config, prepare ...func(*Store)) *Store {
 	return s
 }
 
-// fixedPolicy is so many units an hour, exact.
+// fixedPolicy is so many units in a window that does not end within a test, exact.
 func fixedPolicy(t testing.TB, rule string, count int64) *limiter.Policy {
 	t.Helper()
-	return policyOf(t, rule, limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Hour})
+	return policyOf(t, rule, limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: 300 * limit.Day})
 }
 
 func policyOf(t testing.TB, rule string, spec limit.Spec) *limiter.Policy {

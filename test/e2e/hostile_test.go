@@ -23,9 +23,9 @@ func hostileRules() string {
 	var b strings.Builder
 	b.WriteString(`
 rules:
-  - { name: bystander, match: { path: /bystander }, key: [{ header: x-user }], limit: 10/1d, timeout: 1s,
+  - { name: bystander, match: { path: /bystander }, key: [{ header: x-user }], limit: 10/300d, timeout: 1s,
       algorithm: fixed_window, consistency: exact, on_failure: deny }
-  - { name: bystander-leased, match: { path: /bystander-leased }, key: [{ header: x-user }], limit: 10/1d, timeout: 1s,
+  - { name: bystander-leased, match: { path: /bystander-leased }, key: [{ header: x-user }], limit: 10/300d, timeout: 1s,
       algorithm: fixed_window }
   - { name: sum, match: { path: { prefix: /hostile } }, key: [], limit: 4294967295/1d, timeout: 1s,
       algorithm: fixed_window, consistency: exact, cost: { header: x-cost, max: 4294967295 } }

@@ -15,7 +15,7 @@ rules:
     match: { path: /per-user }
     timeout: 1s
     key: [ { header: x-user } ]
-    limit: 5/1d
+    limit: 5/300d
     algorithm: fixed_window
   - name: steady
     match: { path: /steady }

@@ -46,7 +46,6 @@ func TestRetryAfter(t *testing.T) {
 	proc.Eventually(t, 20*time.Second, "the PoP has the rules", func() bool {
 		return p.Get("/token_bucket", "x-user", "nobody").Header.Get("RateLimit") != ""
 	})
-	awaitWindow(time.Hour, time.Minute)
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +87,8 @@ func TestRetryAfter(t *testing.T) {
 // checkRetryAfter sends a burst and some more requests, and compares Retry-After of those
 // that are refused with the algorithm itself.
 func checkRetryAfter(t *testing.T, a limit.Algorithm, send func() (passed bool, after int64)) {
+	t.Helper()
+	awaitWindow(time.Hour, time.Minute) // here, because parallel tests begin minutes after their parent
 	l, err := limit.New(limit.Spec{Algorithm: a, Count: 5, Period: limit.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -133,7 +134,6 @@ func (r *rulesInConsul) changes(t *testing.T) {
 		applied := time.Since(began).Round(time.Millisecond)
 		t.Logf("applied in %v; enforced by each PoP after %v", applied, r.awaitPoPs(name, began))
 	}
-	inTime := 0
 	for i := range 5 {
 		name := fmt.Sprintf("idle-%d", i)
 		file := r.rules(name)
@@ -142,16 +142,11 @@ func (r *rulesInConsul) changes(t *testing.T) {
 		r.weir("apply", file, "--reason", "change")
 		time.Sleep(time.Until(began.Add(time.Second)))
 		for _, p := range r.pops {
-			has := enforces(p, name)
-			if has {
-				inTime++
-			}
-			t.Logf("%s, without requests: %s after 1 s: %v", p.Name, name, has)
+			t.Logf("%s, without requests: %s after 1 s: %v", p.Name, name, enforces(p, name))
 		}
-		r.awaitPoPs(name, began)
-	}
-	if most := 5 * len(r.pops); inTime < most/2 { // a busy machine is late now and then
-		t.Errorf("after 1 s %d of %d times a PoP without requests had the rules", inTime, most)
+		if all := r.awaitPoPs(name, began); slices.Max(all) > 10*time.Second { // 1 s, unless the machine is busy
+			t.Errorf("PoPs without requests had the rules after %v", all)
+		}
 	}
 	back := time.Now()
 	r.weir("rollback", "1", "--reason", "back")

