@@ -45,7 +45,7 @@ func TestCertificatesReload(t *testing.T) {
 	r.link.Heal()
 	r.awaitAnswers()
 
-	r.write("3", []byte("nonsense"), []byte("nonsense"), second.PEM)
+	writeMount(t, r.dir, "3", []byte("nonsense"), []byte("nonsense"), second.PEM)
 	r.awaitMetric(`weir_certificates_ok{of="callers"}`, 0)
 	r.awaitMetric(`weir_certificates_ok{of="global"}`, 0)
 	proc.Eventually(t, time.Minute, "the log names the file", func() bool {
@@ -102,14 +102,7 @@ func startReloaded(t *testing.T, first, second *pki.Authority) *reloaded {
 	r := &reloaded{t: t, dir: filepath.Join(dir, "mount"), trusts: filepath.Join(dir, "regions.pem"), mounts: map[string]string{}, roots: x509.NewCertPool()}
 	r.roots.AddCert(first.Certificate)
 	r.roots.AddCert(second.Certificate)
-	if err := os.Mkdir(r.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
-		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(r.dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	newMount(t, r.dir)
 	if err := first.Write(dir, "global", "weir-global"); err != nil {
 		t.Fatal(err)
 	}
@@ -205,26 +198,39 @@ func (r *reloaded) mount(version string, a *pki.Authority, callers ...[]byte) {
 		r.t.Fatal(err)
 	}
 	r.mounts[version] = serialOf(r.t, cert)
-	r.write(version, cert, key, callers...)
+	writeMount(r.t, r.dir, version, cert, key, callers...)
 }
 
-// write replaces the files at once: Kubernetes has them in a directory for each version, and
-// swaps the link ..data to it.
-func (r *reloaded) write(version string, cert, key []byte, callers ...[]byte) {
-	r.t.Helper()
-	dir := filepath.Join(r.dir, "..v"+version)
+// newMount makes a directory of the files of a Secret, without them.
+func newMount(t *testing.T, dir string) {
+	t.Helper()
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"tls.crt": cert, "tls.key": key, "ca.crt": joined(callers)} {
-		proc.WriteFile(r.t, filepath.Join(dir, name), string(content))
+	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	next := filepath.Join(r.dir, "..data_tmp")
+}
+
+// writeMount replaces the files of a Secret at once: Kubernetes has them in a directory for each
+// version, and swaps the link ..data to it.
+func writeMount(t *testing.T, mount, version string, cert, key []byte, authorities ...[]byte) {
+	t.Helper()
+	dir := filepath.Join(mount, "..v"+version)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"tls.crt": cert, "tls.key": key, "ca.crt": joined(authorities)} {
+		proc.WriteFile(t, filepath.Join(dir, name), string(content))
+	}
+	next := filepath.Join(mount, "..data_tmp")
 	if err := os.Symlink(filepath.Base(dir), next); err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
-	if err := os.Rename(next, filepath.Join(r.dir, "..data")); err != nil {
-		r.t.Fatal(err)
+	if err := os.Rename(next, filepath.Join(mount, "..data")); err != nil {
+		t.Fatal(err)
 	}
 }
 

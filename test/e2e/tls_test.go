@@ -53,7 +53,7 @@ func TestTLSBetweenAllTiers(t *testing.T) {
 	}
 	eu := newRegion("eu", "eu")
 	secure := func(b *envoy.Bootstrap, cert string) {
-		b.SetTLS("weir_region", file(cert+".pem"), file(cert+".key"), file("ca.pem"), "weir-regional")
+		b.SetTLS("eu", file(cert+".pem"), file(cert+".key"), file("ca.pem"))
 	}
 	refused := func() float64 { return eu.Metrics()["weir_callers_refused_total"] }
 	roots := x509.NewCertPool()

@@ -55,10 +55,11 @@ func TestPoPCallsRegion(t *testing.T) {
 			}
 			port := func(addr string) string { return `"port_value":` + addr[strings.LastIndex(addr, ":")+1:] }
 			admin := proc.FreeAddr(t)
-			config := strings.NewReplacer(`"weir-regional.weir.svc.cluster.local"`, `"127.0.0.1"`, `"port_value":8080`, port(quota),
-				`"port_value":9901`, port(admin), `"port_value":10000`, port(proc.FreeAddr(t)), "/etc/weir/tls/", dir+"/pop.",
-				"/var/lib/weir/weir.wasm", proc.Built(t, "bin/weir.wasm", "build")).Replace(string(text))
-			path := proc.WriteFile(t, filepath.Join(dir, name+".json"), config)
+			paths := strings.NewReplacer(`"weir-regional.weir.svc.cluster.local"`, `"127.0.0.1"`, `"port_value":8080`, port(quota),
+				`"port_value":9901`, port(admin), `"port_value":10000`, port(proc.FreeAddr(t)), "/etc/weir/tls/", dir+"/pop.", "/etc/weir/sds", dir,
+				"/var/lib/weir/weir.wasm", proc.Built(t, "bin/weir.wasm", "build"))
+			mountSecrets(t, dir, paths)
+			path := proc.WriteFile(t, filepath.Join(dir, name+".json"), paths.Replace(string(text)))
 			proc.Start(t, dir, name, envoy.Program(t), "-c", path, "--concurrency", "1", "--use-dynamic-base-id").AwaitReady("http://" + admin + "/ready")
 			proc.Eventually(t, 0, "the PoP has the rules of the region", func() bool { return rulesRevision(t, admin) > 0 })
 		})

@@ -23,6 +23,7 @@ type pod struct {
 	first, proxy         node // the init container, and the one of Envoy
 	volumes              []any
 	filter, certificates []string // files that the parts of Envoy name
+	secrets              []string // files through which it reads the certificates
 }
 
 // pods are those of both gateways, by name.
@@ -43,22 +44,28 @@ func pods(t *testing.T) map[string]pod {
 	}
 	for name, read := range map[string]func(*testing.T) parts{"istio": istio, "envoy-gateway": envoyGateway} {
 		p, parts := all[name], read(t)
-		p.filter, p.certificates = files(t, parts.filter), files(t, parts.cluster)
+		p.filter, p.secrets = files(t, filename, parts.filter), files(t, path, parts.cluster)
+		for _, name := range secrets {
+			p.certificates = append(p.certificates, files(t, filename, documents(t, "envoy/"+name)[0])...)
+		}
 		all[name] = p
 	}
 	return all
 }
 
-var filename = regexp.MustCompile(`"filename":"([^"]+)"`)
+var (
+	filename = regexp.MustCompile(`"filename":"([^"]+)"`)
+	path     = regexp.MustCompile(`"path_config_source":{"path":"([^"]+)"}`)
+)
 
 // files are those that a part of Envoy's configuration names.
-func files(t *testing.T, part any) (all []string) {
+func files(t *testing.T, named *regexp.Regexp, part any) (all []string) {
 	t.Helper()
 	text, err := json.Marshal(part)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range filename.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range named.FindAllStringSubmatch(string(text), -1) {
 		all = append(all, m[1])
 	}
 	return all
@@ -78,7 +85,7 @@ func (p pod) mounted(t *testing.T, container node, file string) node {
 }
 
 // Every file that the parts of Envoy name is in the pods of the gateways: weir.wasm is copied
-// from the image of a PoP, and the certificates are of a Secret.
+// from the image of a PoP, the certificates are of a Secret, and what names them is of a ConfigMap.
 func TestPods(t *testing.T) {
 	image, err := os.ReadFile(filepath.Join(proc.Root(t), "Dockerfile"))
 	if err != nil {
@@ -91,8 +98,8 @@ func TestPods(t *testing.T) {
 	}
 	for name, p := range pods(t) {
 		t.Run(name, func(t *testing.T) {
-			if len(p.filter) != 1 || len(p.certificates) != 3 {
-				t.Fatalf("Envoy reads %q and %q, want one file and three", p.filter, p.certificates)
+			if len(p.filter) != 1 || len(p.certificates) != 3 || len(p.secrets) != len(secrets) {
+				t.Fatalf("Envoy reads %q, %q and %q, want one file, three and two", p.filter, p.certificates, p.secrets)
 			}
 			copies := []any{"cp", "/usr/local/lib/weir/weir.wasm", p.filter[0]}
 			if got := p.first["command"].([]any); !slices.Equal(got, copies) {
@@ -105,6 +112,11 @@ func TestPods(t *testing.T) {
 			for _, file := range p.certificates {
 				if volume := p.mounted(t, p.proxy, file); volume["secret"] == nil {
 					t.Errorf("%s is on %v, want a Secret", file, volume)
+				}
+			}
+			for _, file := range p.secrets {
+				if volume := p.mounted(t, p.proxy, file); fmt.Sprint(volume["configMap"]) != "map[name:weir-pop-sds]" || !slices.Contains(secrets, filepath.Base(file)) {
+					t.Errorf("%s is on %v, want one of %q of the ConfigMap weir-pop-sds", file, volume, secrets)
 				}
 			}
 		})

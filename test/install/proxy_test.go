@@ -112,11 +112,28 @@ func validate(t *testing.T, e node) {
 	}
 	module, dir := proc.Built(t, "bin/weir.wasm", "build"), t.TempDir()
 	certificate(t, dir)
-	replaced := strings.NewReplacer(`"/var/lib/weir/weir.wasm"`, strconv.Quote(module), `"bin/weir.wasm"`, strconv.Quote(module),
-		"/etc/weir/tls", dir).Replace(string(text))
+	mounts := strings.NewReplacer(`"/var/lib/weir/weir.wasm"`, strconv.Quote(module), `"bin/weir.wasm"`, strconv.Quote(module),
+		"/etc/weir/tls", dir, "/etc/weir/sds", dir)
+	mountSecrets(t, dir, mounts)
+	replaced := mounts.Replace(string(text))
 	path := proc.WriteFile(t, filepath.Join(dir, "envoy.json"), replaced)
 	if out, err := exec.CommandContext(t.Context(), envoy.Program(t), "--mode", "validate", "-c", path, "--log-level", "warning").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// secrets are the files that the ConfigMap weir-pop-sds has.
+var secrets = []string{"certificate.yaml", "authorities.yaml"}
+
+// mountSecrets writes these files, with the paths that they have in a test.
+func mountSecrets(t *testing.T, dir string, paths *strings.Replacer) {
+	t.Helper()
+	for _, name := range secrets {
+		text, err := os.ReadFile(filepath.Join(proc.Root(t), "envoy", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		proc.WriteFile(t, filepath.Join(dir, name), paths.Replace(string(text)))
 	}
 }
 
@@ -137,24 +154,14 @@ func certificate(t *testing.T, dir string) {
 }
 
 // demanded is the TLS with which a PoP calls the region of the manifest, which demands
-// certificates: that of the compose stack, with the files of a Secret.
-func demanded(t *testing.T) (tls node) {
+// certificates.
+func demanded(t *testing.T) node {
 	t.Helper()
 	args := regional.args(t)
 	if !slices.Contains(args, "--tls-client-ca=/etc/weir/tls/ca.crt") || !slices.Contains(args, "--region=eu") {
 		t.Fatalf("the region eu demands no certificates: %q", args)
 	}
-	cluster, _ := named(t, at(t, documents(t, "compose/pop.yaml")[0], "static_resources", "clusters"), "weir_region")
-	text, err := json.Marshal(cluster["transport_socket"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := strings.NewReplacer("/certs/cert.pem", "/etc/weir/tls/tls.crt", "/certs/key.pem", "/etc/weir/tls/tls.key",
-		"/certs/ca.pem", "/etc/weir/tls/ca.crt", "@REGION@", "eu").Replace(string(text))
-	if err := json.Unmarshal([]byte(files), &tls); err != nil {
-		t.Fatal(err)
-	}
-	return tls
+	return documents(t, "envoy/tls.yaml")[0]["transport_socket"].(node)
 }
 
 // An Envoy without Weir is valid, and so it is with the three parts that

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -75,14 +76,9 @@ func (b *Bootstrap) SetCluster(name string, addrs ...string) {
 // FindRegion has Envoy find the replicas of a region through Consul's DNS, as envoy/consul.yaml
 // has it. All of them listen on one port.
 func (b *Bootstrap) FindRegion(region, port, dns string) {
-	path := filepath.Join(proc.Root(b.t), "envoy", "consul.yaml")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		b.t.Fatalf("%v", err)
-	}
 	fields := node{}
-	if err := yaml.Unmarshal(text, &fields); err != nil {
-		b.t.Fatalf("%s: %v", path, err)
+	if err := yaml.Unmarshal([]byte(b.shipped("consul.yaml")), &fields); err != nil {
+		b.t.Fatalf("envoy/consul.yaml: %v", err)
 	}
 	maps.Copy(b.named("clusters", "weir_region"), fields)
 	b.SetCluster("weir_region", net.JoinHostPort(region+".weir-regional.service.consul", port))
@@ -90,20 +86,27 @@ func (b *Bootstrap) FindRegion(region, port, dns string) {
 	b.setAddress(node{"address": b.first(resolver, "resolvers")}, dns)
 }
 
-// SetTLS has a cluster called with TLS: files of a certificate, its key and the authorities
-// of servers, and the name that a server's certificate must have.
-func (b *Bootstrap) SetTLS(cluster, cert, key, ca, name string) {
-	file := func(path string) node { return node{"filename": path} }
-	b.named("clusters", cluster)["transport_socket"] = node{"name": "envoy.transport_sockets.tls", "typed_config": node{
-		"@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
-		"sni":   name,
-		"common_tls_context": node{
-			"tls_certificates": []any{node{"certificate_chain": file(cert), "private_key": file(key)}},
-			"validation_context": node{"trusted_ca": file(ca), "match_typed_subject_alt_names": []any{
-				node{"san_type": "DNS", "matcher": node{"exact": name}},
-			}},
-		},
-	}}
+// SetTLS has the region called with TLS, as envoy/tls.yaml has it: the name of the region, and files of
+// the PoP's certificate, its key and the authorities. Envoy reads them again when they are replaced.
+func (b *Bootstrap) SetTLS(region, cert, key, ca string) {
+	files := strings.NewReplacer("/etc/weir/tls/tls.crt", cert, "/etc/weir/tls/tls.key", key, "/etc/weir/tls/ca.crt", ca)
+	certificate := proc.WriteFile(b.t, cert+".sds.yaml", files.Replace(b.shipped("certificate.yaml")))
+	authorities := proc.WriteFile(b.t, ca+".sds.yaml", files.Replace(b.shipped("authorities.yaml")))
+	fields := node{}
+	if err := yaml.Unmarshal([]byte(strings.NewReplacer("weir://region/eu", "weir://region/"+region,
+		"/etc/weir/sds/certificate.yaml", certificate, "/etc/weir/sds/authorities.yaml", authorities).Replace(b.shipped("tls.yaml"))), &fields); err != nil {
+		b.t.Fatalf("envoy/tls.yaml: %v", err)
+	}
+	maps.Copy(b.named("clusters", "weir_region"), fields)
+}
+
+// shipped is the text of a file in envoy/.
+func (b *Bootstrap) shipped(name string) string {
+	text, err := os.ReadFile(filepath.Join(proc.Root(b.t), "envoy", name))
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	return string(text)
 }
 
 // DropHealthChecks has all hosts of a cluster called that can be reached: replicas of
