@@ -25,6 +25,9 @@ func (d *Datacenter) protect(a *Agent, settings map[string]any) {
 	} else {
 		settings["primary_datacenter"] = d.Name
 	}
+	for name, secret := range d.cfg.Tokens {
+		tokens[name] = secret
+	}
 	settings["acl"] = acl
 }
 

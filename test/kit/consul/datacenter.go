@@ -28,6 +28,8 @@ type Config struct {
 	Primary *Datacenter
 	// ACL refuses what no policy allows.
 	ACL bool
+	// Tokens are those of its agents, by their names in acl.tokens, in place of the operator's.
+	Tokens map[string]string
 	// TLS has the authority of all agents, and of their callers, who must show a
 	// certificate; nil: without TLS.
 	TLS *pki.Authority
