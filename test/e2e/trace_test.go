@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/otlp"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -167,6 +168,17 @@ func TestTrace(t *testing.T) {
 	})
 
 	t.Run("a batch", func(t *testing.T) { testBatch(t, collector, s.PoPs[0], link) })
+
+	t.Run("no key is a label", func(t *testing.T) {
+		for _, r := range []*region.Region{eu, global} {
+			if _, body, err := page.Get(t.Context(), r.HTTP, "http://"+r.Admin+"/metrics"); err != nil || len(body) == 0 || strings.Contains(string(body), "cold") {
+				t.Errorf("%s: %v, or a metric has a key:\n%s", r.Name, err, body)
+			}
+		}
+		if got := s.PoPs[0].Stats("cold"); len(got) > 0 {
+			t.Errorf("metrics of the PoP have keys: %v", got)
+		}
+	})
 
 	t.Run("a region that is away", func(t *testing.T) {
 		eu.Kill()

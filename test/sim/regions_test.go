@@ -34,7 +34,7 @@ func TestRegionParts(t *testing.T) {
 			above, used := 0, 0.0
 			for seed := range uint64(runs) {
 				bubble(t, func(t *testing.T) {
-					n := playThreeRegions(t, seed+1, 2, c.spec, c.fair)
+					n := playThreeRegions(t, seed+1, 2, 1, c.spec, c.fair)
 					if n.waited > few {
 						above++
 					}
@@ -61,8 +61,8 @@ func TestRegionParts(t *testing.T) {
 	}
 }
 
-// TestReplicas: a region of one replica, or of three, asks at most ten times a second (playThreeRegions). The limit
-// is used, and hardly a request waits for the aggregator.
+// TestReplicas: a region of one replica, or of three, asks at most ten times a second (playThreeRegions), also
+// when clients send ten times as much. The limit is used, and hardly a request waits for the aggregator.
 func TestReplicas(t *testing.T) {
 	for _, spec := range []limit.Spec{
 		{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second},
@@ -71,13 +71,17 @@ func TestReplicas(t *testing.T) {
 		for _, f := range []rule.Fair{rule.FairDemand, rule.FairEqual} {
 			for _, replicas := range []int{1, 3} {
 				bubble(t, func(t *testing.T) {
-					n := playThreeRegions(t, 1, replicas, spec, f)
+					n := playThreeRegions(t, 1, replicas, 1, spec, f)
 					t.Logf("%v %v, %d replicas: %.4f admitted, %d waited, %.1f asks a second", spec.Algorithm, f, replicas, n.used, n.waited, n.asks)
 					if n.used < 0.96 || n.waited > 40 {
 						t.Errorf("%v %v, %d replicas: %.4f is admitted and %d of 38,400 requests waited", spec.Algorithm, f, replicas, n.used, n.waited)
 					}
 				})
 			}
+			bubble(t, func(t *testing.T) {
+				n := playThreeRegions(t, 1, 2, 10, spec, f)
+				t.Logf("%v %v, ten times the requests: %.4f admitted, %d waited, %.1f asks a second", spec.Algorithm, f, n.used, n.waited, n.asks)
+			})
 		}
 	}
 }
@@ -90,8 +94,9 @@ type threeRegions struct {
 	asks    float64                                // of one region, a second
 }
 
-// playThreeRegions plays a run with so many replicas, and as many PoPs, in each region.
-func playThreeRegions(t *testing.T, seed uint64, replicas int, spec limit.Spec, fair rule.Fair) (all threeRegions) {
+// playThreeRegions plays a run with so many replicas, and as many PoPs, in each region, and so many times
+// 800 requests a second.
+func playThreeRegions(t *testing.T, seed uint64, replicas int, times float64, spec limit.Spec, fair rule.Fair) (all threeRegions) {
 	const first, again, ends = 30 * limit.Second, 40 * limit.Second, 60 * limit.Second // whole windows
 	const knows, settled = 2 * limit.Second, 10 * limit.Second
 	r := newRule(t, "shared", spec, lease.Leased)
@@ -125,7 +130,7 @@ func playThreeRegions(t *testing.T, seed uint64, replicas int, spec limit.Spec, 
 	defer w.Close()
 	offer := func(lasts limit.Micros) {
 		for n := range w.PoPs {
-			w.Offer(n+1, Load{Rate: []float64{600, 150, 50}[n%len(all.regions)] / float64(replicas), Parts: Key(r, "k", 1)}, lasts)
+			w.Offer(n+1, Load{Rate: times * []float64{600, 150, 50}[n%len(all.regions)] / float64(replicas), Parts: Key(r, "k", 1)}, lasts)
 		}
 	}
 	offer(first)

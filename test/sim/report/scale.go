@@ -50,9 +50,9 @@ func totals(w *sim.World, s *sim.Shapes) map[*sim.Rule]sim.Totals {
 	return all
 }
 
-// show prints what the runs admitted.
-func show(runs []*run, took time.Duration) {
-	var requests, calls int64
+// show prints what the runs admitted, and returns how many requests there were.
+func show(runs []*run, took time.Duration) (requests int64) {
+	var calls int64
 	fmt.Printf("%d PoPs, %d regions, %s of virtual time, of which the table shows nine tenths: then the aggregator loses its counters.\n"+
 		"Percent of what one exact limiter admits, and of the limit in the worst period:\n\n",
 		runs[0].PoPs, runs[0].Regions, time.Duration(runs[0].Lasts)*time.Microsecond)
@@ -67,4 +67,5 @@ func show(runs []*run, took time.Duration) {
 		}
 	}
 	fmt.Printf("\n%d requests, %d calls between tiers, in %.1f s; no promise was broken\n", requests, calls, took.Seconds())
+	return requests
 }
