@@ -8,7 +8,8 @@
 //
 //	rule NAME { FIELDS }                  a rule without a key for the path /NAME, in YAML
 //	regions { REGION: WEIGHT, ... }       of static shares; without it all weigh the same
-//	trip TIME                             from a region to the aggregator and back
+//	trip TIME                             from a region to the aggregator and back, and from us and ap
+//	                                      to Consul, because the rules are in eu
 //	trip REGION TIME                      the same for one region
 //	two aggregators share a redis         a cluster; without it one has its counters in memory
 //	begin at a multiple of TIME           of the clock: with windows of that length

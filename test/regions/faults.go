@@ -83,5 +83,11 @@ func (all links) cut() {
 	all.swallow()
 }
 
-// SetTrip sets how long a call of the region and its reply travel.
-func (r *Region) SetTrip(d time.Duration) { r.Links.setTrip(d) }
+// SetTrip sets how long a call of the region to an aggregator, or for the rules in another region,
+// and its reply travel.
+func (r *Region) SetTrip(d time.Duration) {
+	r.Links.setTrip(d)
+	if r.toConsul != nil {
+		r.toConsul.SetTrip(d)
+	}
+}

@@ -37,10 +37,10 @@ type World struct {
 // Region is one region.
 type Region struct {
 	Name     string
-	Links    links  // from its replicas to each aggregator
-	Agent    string // of Consul, for its replicas: aggregators have the addresses of the links
+	Links    links // from its replicas to each aggregator
 	Redis    *masters
-	Consul   *consul.Datacenter
+	Consul   *consul.Datacenter // in which aggregators have the addresses of the links
+	toConsul *stack.Link        // from its replicas; nil in the region that has the rules
 	Replicas []*region.Region
 	PoPs     []*envoy.Envoy
 }
@@ -66,14 +66,18 @@ func Start(t proc.T, dir, rules string) *World {
 			link := stack.NewLink(t, addr)
 			r.Links, found[addr] = append(r.Links, link), link.Addr
 		}
-		r.Agent = r.Consul.Servers[0].Translate(found)
+		agent := r.Consul.Servers[0].Translate(found)
+		if r != w.Regions[0] { // the rules are in the first region
+			r.toConsul = stack.NewLink(t, agent)
+			agent = r.toConsul.Addr
+		}
 		port := strconv.Itoa(proc.FreePort(t))
 		r.Redis = startMasters(t)
 		for i := range each {
 			name := fmt.Sprintf("%s-%d", r.Name, i+1)
 			r.Replicas = append(r.Replicas, region.New(t, region.Config{
 				Dir: dir, Name: name, Addr: net.JoinHostPort(fmt.Sprintf("127.0.0.%d", i+1), port),
-				Flags: append(w.inConsul(name, r.Agent), "--region", r.Name,
+				Flags: append(w.inConsul(name, agent), "--region", r.Name,
 					"--redis", strings.Join(r.Redis.Addrs(), ","), "--replicas", fmt.Sprint(each)),
 			}))
 			r.Replicas[i].Begin()
