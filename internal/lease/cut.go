@@ -54,10 +54,11 @@ func (r *Relay) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool)
 }
 
 // cutFar grants a child units of both lots together, for as long as the first of them lasts: they are
-// small, as the tier above is far. If they are of different leases it grants from the older one, or from the younger
-// one if the older one has less than the need. A quarter stays for the other workers of a child, whose requests may come
-// while this answer is on its way: they would have to wait for the tier above. Where children refuse
-// requests nothing stays: each of these would come and take one unit.
+// small, as the tier above is far. If they are of different leases it grants from the older one, or
+// from the younger one if the older one has less than the need. A quarter stays for the other workers
+// of a child. Their requests may come while this answer is on its way, and would have to wait for the
+// tier above. Where children refuse requests nothing stays: each of these would come and take one
+// unit.
 func (r *Relay) cutFar(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool) {
 	var lots [2]*Lot
 	var units int64

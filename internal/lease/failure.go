@@ -33,12 +33,11 @@ type Failed struct {
 	Unowed int64
 }
 
-// Among is f for one of the holders that share a limit, each of which enforces its part of
-// it, rounded up. So many holders are live; while none is known, live is 0 or less and the
-// number of expected holders counts; fewer than one count as one. now is the holder's
-// clock, and wall the time of day: windows start at multiples of the period. Their end is
-// rounded up to a millisecond: were it rounded down, a share would be renewed just before
-// its window ends, and could be spent twice in it.
+// Among returns what f does at one of the holders that share a limit. Each of them enforces an equal
+// part of it, rounded up. live is their number; if it is 0 or less it is not known, and expected
+// counts, at least one. now is the holder's clock, and wall the time of day: windows start at
+// multiples of the period. Their end is rounded up to a millisecond: were it rounded down, a share
+// would be renewed just before its window ends, and could be spent twice in it.
 func (f OnFailure) Among(live int, expected int64, s limit.Spec, now Millis, wall limit.Micros) Failure {
 	d := Failure{By: f}
 	if f != FailureLocal {

@@ -53,6 +53,12 @@ const (
 	// faded is the part of what comes back that the demand still counts: it was granted a
 	// while ago. Without it a region that gives back would look as if it wanted nothing.
 	faded = 0.5
+	// late is how much earlier than the last ask a next one may be: who gets the lock first may have read
+	// the clock last. One that is even earlier shows a clock that was set back.
+	late = limit.Second
+	// mostEqual bounds a demand of a window with equal parts, in limits of a window: more changes no part, and takes
+	// long to fade when a flood has ended.
+	mostEqual = 2
 	// mostDemand bounds a demand, in limits: what one caller reports in a moment must not
 	// count for long.
 	mostDemand = 16
@@ -64,6 +70,7 @@ type Shares struct {
 	regions []region
 	at      limit.Micros // when demands and credits were brought up to date
 	window  uint32       // the lease of the running fixed window
+	former  uint32       // that of the one before
 	ends    limit.Micros // when that ends; 0: none is known
 }
 
@@ -86,12 +93,18 @@ type region struct {
 // limiter would give them. Limits that are neither fixed windows nor token buckets are not
 // divided.
 func (s *Shares) Ask(l *limit.Limit, t *lease.Terms, equal bool, now limit.Micros, id uint64, w *lease.Want) int64 {
+	if now < s.at && s.at-now < late {
+		now = s.at
+	}
 	s.advance(l, t, now)
 	r := s.region(id)
 	if r != nil {
 		r.asks(now, equal)
 		r.demands(t, float64(w.Denied+w.Overdrawn)-faded*float64(w.Unused))
 		s.giveBack(l, t, r, w)
+	}
+	if equal && t.Window > 0 {
+		s.forgetFloods(l, t)
 	}
 	if len(s.regions) < 2 && r != nil {
 		return 0
@@ -119,13 +132,30 @@ func (s *Shares) Granted(l *limit.Limit, t *lease.Terms, now limit.Micros, id ui
 	switch {
 	case t.Refills:
 		r.credit = max(0, r.credit-units)
-	case t.Window > 0 && g.StartsIn > 0:
-		r.ahead += units
 	case t.Window > 0 && g.Granted > 0:
-		if l.Spec().Align == limit.AlignFirstRequest && s.window != g.Lease {
-			s.begin(g.Lease, now+limit.Micros(g.Reset)*limit.Millisecond, false)
-		}
-		r.used += units
+		s.count(l, now, r, g)
+	}
+}
+
+// count counts a grant in the window of its lease. The shares may begin a window a little before the counter
+// does, or after it, and a grant that is late may be of the window before: it changes nothing any more. Where the
+// counter's clock is far off no window has such a lease; then the grant's start shows which one is meant.
+func (s *Shares) count(l *limit.Limit, now limit.Micros, r *region, g *lease.Grant) {
+	ahead, byClock := g.StartsIn > 0, l.Spec().Align == limit.AlignClock
+	switch {
+	case g.Lease == s.window:
+		ahead = false
+	case byClock && g.Lease == l.PeriodID(s.ends):
+		ahead = true
+	case g.Lease == s.former:
+		return
+	case !byClock:
+		s.begin(g.Lease, now+limit.Micros(g.Reset)*limit.Millisecond, false)
+	}
+	if ahead {
+		r.ahead += float64(g.Granted)
+	} else {
+		r.used += float64(g.Granted)
 	}
 }
 
@@ -145,6 +175,14 @@ func (s *Shares) Idle(l *limit.Limit, t *lease.Terms, now limit.Micros) bool {
 // demands notes that a region demanded so many units more.
 func (r *region) demands(t *lease.Terms, units float64) {
 	r.demand = min(max(0, r.demand+units), mostDemand*float64(t.Capacity))
+}
+
+// forgetFloods bounds the demands of a window that is divided in equal parts.
+func (s *Shares) forgetFloods(l *limit.Limit, t *lease.Terms) {
+	most := mostEqual * float64(t.Capacity) * float64(spanOf(l, t)) / float64(t.Window)
+	for i := range s.regions {
+		s.regions[i].demand = min(s.regions[i].demand, most)
+	}
 }
 
 // region finds what is kept of a region, or begins to; nil if there are too many.
@@ -195,7 +233,7 @@ func (s *Shares) begin(window uint32, ends limit.Micros, follows bool) {
 		}
 		r.ahead = 0
 	}
-	s.window, s.ends = window, ends
+	s.former, s.window, s.ends = s.window, window, ends
 }
 
 // giveBack takes what comes back out of what the region has of a window. Tokens that come back

@@ -239,6 +239,77 @@ func TestAloneRegion(t *testing.T) {
 	}
 }
 
+// Asks and answers meet in the order in which they get the lock. One that is a moment late, from
+// before the window began, changes nothing of what regions have of it.
+func TestLateAtFlip(t *testing.T) {
+	l, err := limit.New(window)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	const flip = 1_700_000_000 * limit.Second
+	before, after := limit.Micros(flip-limit.Millisecond), limit.Micros(flip+limit.Millisecond)
+	for _, c := range []struct {
+		late  string
+		early int64 // units of the next window that region 0 has before
+		do    func(*fair.Shares)
+	}{
+		{"nothing", 2400, func(*fair.Shares) {}},
+		{"an ask", 2400, func(s *fair.Shares) { s.Ask(l, &terms, true, before, 1, &lease.Want{}) }},
+		{"an answer", 2400, func(s *fair.Shares) {
+			s.Granted(l, &terms, before, 0, &lease.Want{}, &lease.Grant{Status: lease.OK, Granted: 900, Lease: l.PeriodID(flip - window.Period)})
+		}},
+		{"an answer of a counter whose clock is ahead", 1400, nil},
+		{"an answer ahead", 1400, func(s *fair.Shares) {
+			s.Granted(l, &terms, before, 0, &lease.Want{}, &lease.Grant{Status: lease.OK, Granted: 1000, StartsIn: 1, Lease: l.PeriodID(flip)})
+		}},
+	} {
+		var s fair.Shares
+		get := func(now limit.Micros, id uint64, units int64, startsIn lease.Millis, of limit.Micros) {
+			w := lease.Want{Waiting: units, Want: units, Next: startsIn > 0}
+			s.Ask(l, &terms, true, now, id, &w)
+			s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: units, StartsIn: startsIn, Lease: l.PeriodID(of)})
+		}
+		get(before, 0, c.early, 1, flip)
+		if c.do == nil { // not late: the counter has begun the window before the shares do
+			get(before, 0, 1000, 0, flip)
+			c.do = func(*fair.Shares) {}
+		}
+		get(before, 1, 4000, 0, flip-window.Period)
+		get(after, 1, 100, 0, flip)
+		c.do(&s)
+		w := lease.Want{Waiting: 100, Want: 100}
+		if got := s.Ask(l, &terms, true, after, 1, &w); got < 50 || got > 150 { // half of the window is 2,500
+			t.Errorf("%s is late: %d units are withheld for the region that has 2,400 of the window, want 100", c.late, got)
+		}
+	}
+}
+
+// A flood that has ended does not keep a window from the regions that ask, whatever it reported.
+func TestFloodHasEnded(t *testing.T) {
+	hour := limit.Spec{Algorithm: limit.FixedWindow, Count: 36_000, Period: limit.Hour}
+	l, err := limit.New(hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	var s fair.Shares
+	flip := limit.Micros(1_700_000_000*limit.Second) / limit.Hour * limit.Hour
+	s.Ask(l, &terms, true, flip-limit.Second, 0, &lease.Want{Waiting: 1, Want: 1, Denied: limit.MaxCount})
+	left := int64(hour.Count)
+	for now := flip + limit.Second; left > 400; now += limit.Second { // in the end the last hundredth is divided
+		w := lease.Want{Waiting: 20, Want: 20}
+		if withheld := s.Ask(l, &terms, true, now, 1, &w); withheld > left-20 {
+			if now > flip+limit.Hour*7/10 { // 36,000 of 20 a second last for half an hour
+				t.Fatalf("%v minutes after the window began %d units are withheld of %d", (now-flip)/limit.Minute, withheld, left)
+			}
+			continue
+		}
+		s.Granted(l, &terms, now, 1, &w, &lease.Grant{Status: lease.OK, Granted: 20, Lease: l.PeriodID(flip)})
+		left -= 20
+	}
+}
+
 // Whatever regions report, with clocks that step and more regions than are distinguished: what
 // is withheld is a number from 0 to what the limit holds, a want is lowered to its waiting
 // units at most, and memory is bounded.

@@ -1,5 +1,5 @@
-// Package silence is when a region was silent, as both sides of its link to the aggregator
-// reckon it: what the one takes in that time the other has withheld.
+// Package silence computes when a region was silent, for each of the two sides of its link to the
+// aggregator. The aggregator withholds the region's share at least for as long as the region takes it.
 package silence
 
 import (
@@ -37,11 +37,11 @@ type Silence struct {
 type Span struct{ From, To limit.Micros }
 
 // mostSilences is how many ended silences are remembered.
-const mostSilences = 16
+const mostSilences = 64
 
 // New is that of a region of which the newest sign is at a time. Where too many
-// silences have ended to remember them, the two oldest become one if it is wide, else the
-// oldest is forgotten: the aggregator's is wide, that of a region is not.
+// silences have ended to remember them, the two become one between which least time lies if it is
+// wide, else the oldest is forgotten: the aggregator's is wide, that of a region is not.
 func New(sign limit.Micros, wide bool) Silence {
 	return Silence{sign: sign, open: sign + After, wide: wide}
 }
@@ -81,14 +81,27 @@ func (s *Silence) NoteSign(at, until limit.Micros) {
 
 // remember adds a silence that has ended.
 func (s *Silence) remember(one Span) {
-	if len(s.past) == mostSilences {
-		first := s.past[0].From
-		s.past = append(s.past[:0], s.past[1:]...)
-		if s.wide {
-			s.past[0].From = first
+	s.past = append(s.past, one)
+	if len(s.past) <= mostSilences {
+		return
+	}
+	at := 0
+	if s.wide {
+		at = s.closest()
+		s.past[at+1].From = s.past[at].From
+	}
+	s.past = slices.Delete(s.past, at, at+1)
+}
+
+// closest is the silence after which the next one began soonest.
+func (s *Silence) closest() (at int) {
+	least := limit.Never
+	for i := range len(s.past) - 1 {
+		if between := s.past[i+1].From - s.past[i].To; between < least {
+			at, least = i, between
 		}
 	}
-	s.past = append(s.past, one)
+	return at
 }
 
 // Covers reports whether the region is silent at a time, by what is known: for a time to

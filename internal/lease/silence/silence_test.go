@@ -266,3 +266,22 @@ func TestSendings(t *testing.T) {
 		t.Error("a call that has not arrived was answered elsewhere")
 	}
 }
+
+// Many short silences, as of an aggregator that starts again every day, do not hide that a region was
+// connected when a long window began, though a silence came before that.
+func TestManySilences(t *testing.T) {
+	s := New(-2*limit.Hour, true)
+	s.NoteSign(-limit.Hour, -limit.Hour)
+	s.NoteSign(limit.Hour, 0)
+	for day := range limit.Micros(200) {
+		at := (day + 1) * limit.Day
+		s.NoteSign(at-limit.Minute, at-limit.Minute)
+		s.NoteSign(at, at)
+		if !s.Covers(-limit.Hour - limit.Second) {
+			t.Fatalf("day %d: a silence is forgotten", day)
+		}
+		if s.Covers(0) {
+			t.Fatalf("day %d: the region was connected when the window began", day)
+		}
+	}
+}
