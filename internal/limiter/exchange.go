@@ -106,11 +106,19 @@ func (s *Service) noteCall(x *exchange, epoch uint64) (doubled bool) {
 	if r.Region == "" {
 		return false
 	}
-	ack := r.Ack
+	ack, answered := r.Ack, ThisAggregator
 	if r.Epoch != epoch {
 		ack = 0
 	}
-	return s.called(RegionCall{Region: r.Region, Holder: x.holder, Worker: r.Worker, From: x.from, Store: r.RegionStore, Seq: r.Seq, Ack: ack})
+	switch {
+	case r.Epoch == 0:
+		answered = NoAggregator
+	case s.lives.foreign(r.Epoch, epoch):
+		answered = AnotherAggregator
+	}
+	return s.called(RegionCall{
+		Region: r.Region, Holder: x.holder, Worker: r.Worker, From: x.from, Store: r.RegionStore, Seq: r.Seq, Ack: ack, Answered: answered,
+	})
 }
 
 // prepare turns the wants of a checked call into asks. Wants that name no rule, or are out
@@ -162,7 +170,7 @@ func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *Pol
 	} else if p.Terms.Lies(want.Unused) {
 		s.disbelieve(x, rules.rules[p.Rule], &a)
 	} else if a.Want.Unused > 0 {
-		a.Returned = returnedBy(r, i)
+		a.Returned, a.ReturnedBy = returnedBy(r, i), DebtID(names(r), 1)
 	}
 	return a
 }

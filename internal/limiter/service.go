@@ -16,7 +16,7 @@ import (
 )
 
 // ErrTooManyHolders refuses a call of a holder for which there is no room.
-var ErrTooManyHolders = errors.New("holder: too many holders and workers of them called within 10 s to remember another one; raise max_holders, or look for a holder that makes a new id for every call")
+var ErrTooManyHolders = errors.New("holder: the holders and workers that called within 10 s fill the memory for callers, so this one cannot be added; raise max_holders, or look for a holder that makes a new id for every call")
 
 // Config is what a [Service] is made of.
 type Config struct {
@@ -58,7 +58,19 @@ type RegionCall struct {
 	Store  uint64 // identity of the store that counts the region's static shares; 0: unknown
 	Seq    uint64 // its number
 	Ack    uint64 // the newest reply that the replica acknowledges; 0: none of this store
+	// Answered is who answered the replica last.
+	Answered Answerer
 }
+
+// Answerer is an aggregator that answered a replica.
+type Answerer uint8
+
+// The aggregators, as one of them sees it.
+const (
+	NoAggregator      Answerer = iota // the replica has had no answer yet
+	ThisAggregator                    // this store, or a life of it before
+	AnotherAggregator                 // another store, or a life of this one that it does not know
+)
 
 // DefaultMaxHolders is some 500 bytes each.
 const DefaultMaxHolders = 100_000

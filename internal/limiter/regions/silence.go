@@ -16,15 +16,16 @@ import (
 
 const (
 	// mostReplicas bounds the replicas of a region whose last calls and replies are kept,
-	// each 700 bytes. One more takes the place of that which has not called for the longest time.
+	// each 700 bytes. One more takes the place of one that has not called for silence.After, if there is
+	// one. Otherwise signs of those that are kept show that the region is connected.
 	mostReplicas = 64
 	// mostShrunk bounds the policies with withheld shares that are kept.
 	mostShrunk = 4096
 	// beforeNext is how long before the end of a window an ask counts as one for the next window as
 	// well: the store behind may decide on it so much later.
 	beforeNext = limit.Second
-	// returnsWithin is how long after the start the first call is of regions that called the
-	// aggregator before this one, and no other aggregator meanwhile.
+	// returnsWithin: regions that come from another aggregator within this time of the start had called it for a
+	// moment only.
 	returnsWithin = limit.Minute
 )
 
@@ -38,6 +39,7 @@ type links struct {
 
 	mu      sync.Mutex
 	called  bool // by any of the regions
+	judged  bool // whether the regions called another aggregator before
 	newSign bool // of a region, since it was last saved
 	known   map[string]*link
 	before  map[string]silence.Silence // by the aggregator before this one, until the first call
@@ -111,37 +113,47 @@ func (s *Store) Called(c limiter.RegionCall) (doubled bool) {
 		return false
 	}
 	now := l.steady()
-	l.begin(now)
-	r := of.replica(replicaID{c.Holder, c.Worker})
-	if sent, ok := r.sent.Before(c.Ack); ok {
-		of.silence.NoteSign(sent, now)
-		l.newSign = true
+	l.begin(now, c.Answered)
+	if r := of.replica(replicaID{c.Holder, c.Worker}, now); r != nil {
+		if sent, ok := r.sent.Before(c.Ack); ok {
+			of.silence.NoteSign(sent, now)
+			l.newSign = true
+		}
+		r.sent.Note(c.Seq, now)
+		r.called = now
 	}
-	r.sent.Note(c.Seq, now)
-	r.called = now
 	of.stores.called(&c, now)
 	one, _ := of.stores.doubled(now)
 	return one != nil
 }
 
-// begin notes the first call. If that comes late, this aggregator stood by until then, and the regions
-// called another one. If that time counted as silence, their shares would be withheld from all until
-// the windows end that began in it.
-func (l *links) begin(now limit.Micros) {
-	if l.called {
+// begin notes the first calls. If the first replica that anybody has answered was answered by another
+// aggregator, and comes late, this one stood by until then. If that time counted as silence, the shares of all
+// regions would be withheld until the windows end that began in it. A replica that this aggregator answered last, in
+// its life before this one, has called no other: its region was silent meanwhile.
+func (l *links) begin(now limit.Micros, answered limiter.Answerer) {
+	if !l.called {
+		l.called = true
+		clear(l.before)
+		for _, one := range l.known {
+			if !one.resumed {
+				one.silence = silence.New(now, true)
+			}
+		}
+	}
+	if l.judged || answered == limiter.NoAggregator {
 		return
 	}
-	l.called = true
-	clear(l.before)
-	for _, one := range l.known {
-		if !one.resumed || now > l.began+returnsWithin {
+	l.judged = true
+	if answered == limiter.AnotherAggregator && now > l.began+returnsWithin {
+		for _, one := range l.known {
 			one.silence = silence.New(now, true)
 		}
 	}
 }
 
-// replica finds a replica, or makes room for it.
-func (l *link) replica(id replicaID) *replica {
+// replica finds a replica, or makes room for it; nil: there is none.
+func (l *link) replica(id replicaID, now limit.Micros) *replica {
 	r := l.replicas[id]
 	if r != nil {
 		return r
@@ -153,6 +165,9 @@ func (l *link) replica(id replicaID) *replica {
 			if one.called < least {
 				oldest, least = other, one.called
 			}
+		}
+		if now-least < silence.After {
+			return nil
 		}
 		delete(l.replicas, oldest)
 	}

@@ -23,6 +23,7 @@ type weighed struct {
 	policy  *limiter.Policy
 	metrics *telemetry.Registry
 	seq     map[string]uint64
+	last    limiter.Answerer // who answered the regions last
 }
 
 var quarters = rule.Regions{{Name: "eu", Weight: 1}, {Name: "us", Weight: 3}}
@@ -87,7 +88,7 @@ func (w *weighed) pass(d limit.Micros, connected ...string) {
 	for ends := w.now + d; w.now < ends; w.now += limit.Second / 2 {
 		for _, region := range connected {
 			w.seq[region]++
-			w.store.Called(limiter.RegionCall{Region: region, Holder: limiter.HolderID{region[0]}, Seq: w.seq[region], Ack: w.seq[region] - 1})
+			w.store.Called(limiter.RegionCall{Region: region, Holder: limiter.HolderID{region[0]}, Seq: w.seq[region], Ack: w.seq[region] - 1, Answered: w.last})
 		}
 	}
 }
@@ -217,9 +218,51 @@ func TestRestartOfStandby(t *testing.T) {
 	w.pass(10*limit.Second, "us", "eu")
 	w.restart(limit.Second)
 	w.pass(3 * limit.Hour)
+	w.last = limiter.AnotherAggregator
 	w.pass(limit.Second, "us", "eu")
 	if got := w.spend(); got != 100 {
 		t.Errorf("%d units, want 100", got)
+	}
+}
+
+// Regions that called no other aggregator while this one was away, or could not be reached, took their shares
+// of the windows that began meanwhile, however long it took.
+func TestRestartInAnOutage(t *testing.T) {
+	for _, last := range []limiter.Answerer{limiter.NoAggregator, limiter.ThisAggregator} {
+		w := newWeighed(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: 10 * limit.Minute})
+		w.pass(10*limit.Second, "us", "eu")
+		w.pass(2 * limit.Minute)
+		w.restart(limit.Second)
+		w.pass(9 * limit.Minute)
+		w.last = last
+		w.pass(limit.Second, "us", "eu")
+		if got := w.spend(); got != 0 {
+			t.Errorf("answered last by %d: %d units, want none: both regions have taken their shares of this window", last, got)
+		}
+		w.pass(10*limit.Minute, "us", "eu")
+		if got := w.spend(); got != 100 {
+			t.Errorf("answered last by %d: %d units of the next window, want 100", last, got)
+		}
+	}
+}
+
+// A region of more replicas than are kept is connected, though none of them calls for anything, and one
+// caller that invents replicas does not make it silent.
+func TestManyReplicas(t *testing.T) {
+	w := newWeighed(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute})
+	for n := range uint64(1000) {
+		w.pass(limit.Second/2, "us")
+		w.now -= limit.Second / 2
+		for i := range byte(80) { // all of them every half second
+			w.now += limit.Second / 2 / 80
+			w.store.Called(limiter.RegionCall{Region: "eu", Holder: limiter.HolderID{'e', i}, Seq: n + 1, Ack: n})
+		}
+		if n < 300 || n%100 > 0 {
+			continue
+		}
+		if got := w.spend(); got != 100 && got != 0 {
+			t.Fatalf("%d units of 100: eu counts as silent, though its replies are acknowledged", got)
+		}
 	}
 }
 
