@@ -24,6 +24,9 @@ type Ask struct {
 	// Returned is what of Want.Unused came from holders over a network, which may deliver a
 	// call twice. The rest of it is the caller's own.
 	Returned []Returned
+	// ReturnedBy is a hash of who gives Returned back, a region or a holder: the names of one take no
+	// room from those of others.
+	ReturnedBy uint64
 
 	// Region is the name of the region whose replica asks, for a limit that all regions
 	// share; empty: the holder is none of them.

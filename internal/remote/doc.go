@@ -8,9 +8,8 @@
 //	call.go     one call: its message, its answer
 //	tier.go     the addresses of the tier above, and whether it answers
 //
-// A call is made at most once: whatever fails is Unavailable. Between a replica and the
-// tier above are tens of milliseconds, so a lease cache belongs in front of this store. It
-// is bound by what the protocol has: the tier above counts units, so asks for the slots of a
-// Concurrency limit are Unavailable, and a count that came with a request (Policy.Beside)
-// is not the tier's: the rule's own count decides.
+// A call is made at most once: whatever fails is Unavailable. Between a replica and the tier above are
+// tens of milliseconds, so a lease cache belongs in front of this store. The protocol bounds it: the
+// tier above counts units, so asks for the slots of a Concurrency limit are Unavailable. That tier
+// does not get a count that came with a request (Policy.Beside), so the rule's own count decides.
 package remote

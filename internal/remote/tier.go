@@ -17,6 +17,11 @@ import (
 // after it.
 const heartbeatEvery = 500 * time.Millisecond
 
+// returnEvery: at multiples of this of the clock a replica looks whether the first address answers again, or a new
+// first one does. So all replicas of all regions return at about the same time. Each aggregator takes
+// regions that call another one for silent.
+const returnEvery = 10 * time.Second
+
 // tier is the tier above: its addresses, and whether the present one answers. It is safe for
 // concurrent use.
 type tier struct {
@@ -28,6 +33,9 @@ type tier struct {
 	present   int      // index of the address that is called
 	breaker   lease.Breaker
 	called    lease.Millis // when the last call began
+	looked    int64        // the multiple of returnEvery at which it last looked for the first address
+	every     int64        // of so many multiples it uses one; 0: each. A first address that fails soon doubles it
+	returned  lease.Millis // when it last went back to the first address; 0: never
 }
 
 func newTier(addresses []string, t http.RoundTripper) *tier {
@@ -87,6 +95,9 @@ func (t *tier) failed(address string, seq uint64, timedOut bool) (silent bool) {
 		fail = t.breaker.TimedOut
 	}
 	silent = fail(t.now(), seq, 0)
+	if silent && t.present == 0 {
+		t.doubt()
+	}
 	if t.breaker.Open {
 		t.present = (t.present + 1) % len(t.addresses)
 	}
@@ -111,6 +122,62 @@ func (t *tier) due() bool {
 	return now >= t.called+lease.Millis(heartbeatEvery.Milliseconds())
 }
 
+// lookFor is the first address, if another one is called and it is time to look whether the first
+// one answers.
+func (t *tier) lookFor(wall time.Time) (first string, look bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	turn := wall.UnixNano() / int64(returnEvery)
+	if turn == t.looked {
+		return "", false
+	}
+	t.looked = turn
+	if t.present == 0 || t.breaker.Open || turn%max(t.every, 1) != 0 {
+		return "", false
+	}
+	return t.addresses[0], true
+}
+
+// goBack calls the first address from now on, if it is still this one and the present one answers.
+func (t *tier) goBack(first string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.present == 0 || t.breaker.Open || t.addresses[0] != first {
+		return false
+	}
+	t.present, t.returned = 0, t.now()
+	return true
+}
+
+// doubt notes that the first address fails.
+func (t *tier) doubt() {
+	const most = 64
+	every := max(t.every, 1)
+	soon := lease.Millis(2 * every * returnEvery.Milliseconds())
+	t.every = 1
+	if t.returned > 0 && t.now() < t.returned+soon {
+		t.every = min(2*every, most)
+	}
+}
+
+// lookBack goes back to the first address if that is well.
+func (s *Store) lookBack(first string) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.scheme+first+"/healthz", nil)
+	if err != nil {
+		return
+	}
+	answer, err := s.tier.transport.RoundTrip(r)
+	if err != nil {
+		return
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode == http.StatusOK && s.tier.goBack(first) {
+		s.log.Info("the first of the addresses of the tier above is called", "address", first)
+	}
+}
+
 // Run sends probes and heartbeats until ctx ends, and waits for their answers. Asks travel
 // without it, too.
 func (s *Store) Run(ctx context.Context) error {
@@ -118,6 +185,9 @@ func (s *Store) Run(ctx context.Context) error {
 	defer calls.Wait()
 	probing := make(chan struct{}, 8) // so many probes may hang at a time
 	repeat.Every(ctx, 20*time.Millisecond, func() {
+		if first, look := s.tier.lookFor(time.Now()); look {
+			calls.Go(func() { s.lookBack(first) })
+		}
 		if !s.tier.due() {
 			return
 		}
