@@ -27,9 +27,9 @@ type Receipt struct {
 	Identity    uint64       // of the store, see [Receipts.Identity]; 0: it could not be read
 }
 
-// Receipts are when a region received replies of the aggregator, and thus when it was silent
-// (see [silence.Silence]). Use [NewReceipts]. They are safe for concurrent use; [Receipts.Run]
-// has to run beside them.
+// Receipts records when a region received replies of the aggregator. From that follows when it was
+// silent (see [silence.Silence]). Use [NewReceipts]. It is safe for concurrent use; [Receipts.Run] has
+// to run beside it.
 type Receipts struct {
 	record Record // nil: this process is the region
 	steady func() limit.Micros

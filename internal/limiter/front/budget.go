@@ -62,8 +62,8 @@ type pace struct {
 	burst int64 // asks
 }
 
-// pace is how often the key may be asked for: while overrides send back what it has on lease,
-// as often as that of an exact rule.
+// pace is how often the key may be asked for. While overrides send back what it has on lease there is
+// no bound, as for an exact rule.
 func (k key) pace(now lease.Millis) pace {
 	if g := k.Value.overrides; g != nil && now < g.asked+overrideMemory {
 		return pace{}

@@ -10,13 +10,12 @@ import (
 	"github.com/weirlimit/weir/internal/limiter"
 )
 
-// A key has one policy of its own: its leases, its denial and what it reports to be left go
-// by the count of that. A request that brings another count ([limiter.Policy.Beside])
-// overrides it for itself: the store decides, by the request's count and as for an exact
-// rule. What is on lease in the cache goes back first, or it would look used. So that
-// nothing else is on its way then, the ask goes out alone, and others wait for its reply.
-// Each override has a denial of its own, so that a flood of its requests is refused from
-// memory.
+// A key has one policy of its own. Its leases, its denial and the units that it reports to be left go
+// by the count of that policy. A request that brings another count ([limiter.Policy.Beside]) overrides
+// it for itself: the store decides, by the request's count and as for an exact rule. What is on lease
+// in the cache goes back first, or it would look used. So that nothing else is on its way then, the
+// ask goes out alone, and others wait for its reply. Each override has a denial of its own, so that a
+// flood of its requests is refused from memory.
 
 // mostOverrides is how many counts are remembered beside that of a key: more only make
 // requests dearer.
