@@ -181,6 +181,9 @@ func returnedBy(r *wire.Request, i int) []Returned {
 	w := &r.Wants[i]
 	out, own := make([]Returned, 0, 1+len(w.Returned)), int64(w.Unused)
 	for _, one := range w.Returned {
+		if one.Units == 0 { // its name would take memory for nothing
+			continue
+		}
 		out = append(out, Returned{DebtID(names(r), one.Name), int64(one.Units)})
 		own -= int64(one.Units)
 	}

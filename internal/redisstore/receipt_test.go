@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -115,5 +116,48 @@ func receiptOfAMovingSlot(t *testing.T, c *redistest.Cluster) {
 		if got, err := record.Receipt(t.Context(), renew); err != nil || got.Newest == 0 || got.Identity != 0 {
 			t.Errorf("renew %v: %+v, %v", renew, got, err)
 		}
+	}
+}
+
+// Aggregators on one Redis read each other's records of silences, with one clock. A record that is not set
+// stays, and without Redis there is an error.
+func TestSilences(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var stores [2]*Store
+	for i := range stores {
+		stores[i] = start(t, Config{Addrs: []string{server.Addr}})
+	}
+	exchange := func(i int, eu, us string) (now limit.Micros, all string) {
+		t.Helper()
+		now, records, err := stores[i].Silences(t.Context(), []string{"eu", "us"}, [][]byte{[]byte(eu), []byte(us)})
+		if err != nil || len(records) != 2 {
+			t.Fatalf("%q, %v", records, err)
+		}
+		return now, string(records[0]) + "," + string(records[1])
+	}
+	eventually(t, func() string {
+		if _, _, err := stores[0].Silences(t.Context(), nil, nil); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	before, got := exchange(0, "", "")
+	if got != "," {
+		t.Errorf("at first %q", got)
+	}
+	if _, got := exchange(0, "a", ""); got != "a," {
+		t.Errorf("of its own: %q", got)
+	}
+	after, got := exchange(1, "", "b")
+	if got != "a,b" {
+		t.Errorf("of both: %q", got)
+	}
+	if clock := limit.Micros(time.Now().UnixMicro()); after <= before || after > clock || clock-before > limit.Minute {
+		t.Errorf("the clock shows %d and then %d, want about %d", before, after, clock)
+	}
+	server.Kill()
+	if _, all, err := stores[0].Silences(t.Context(), []string{"eu"}, [][]byte{nil}); err == nil {
+		t.Errorf("without Redis: %q", all)
 	}
 }

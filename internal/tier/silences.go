@@ -66,3 +66,22 @@ func (s *silences) write() error {
 	_, err = w.Commit()
 	return err
 }
+
+// shareEvery is the time between two exchanges of aggregators on one Redis: a region that calls another one
+// must not look silent here, which takes silence.After.
+const shareEvery = 500 * time.Millisecond
+
+// shareSilences exchanges with the other aggregators when regions were silent, until ctx ends.
+func shareSilences(ctx context.Context, s *regions.Store, with regions.Exchange, log *slog.Logger) error {
+	var seldom repeat.Seldom
+	share := func() {
+		one, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if err := s.Share(one, with); err != nil && ctx.Err() == nil && seldom.Now(time.Minute) {
+			log.Warn("could not exchange with other aggregators when regions were silent: regions that call another one may look silent here", "error", err)
+		}
+	}
+	share()
+	repeat.Every(ctx, shareEvery, share)
+	return nil
+}

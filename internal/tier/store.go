@@ -25,6 +25,7 @@ type counters struct {
 	far      *front.Store                            // of the tier above; nil: there is none
 	divided  *regions.Store                          // divides limits among regions; nil: there are none
 	record   func(region string) limiter.Record      // of what its replicas received; nil: this process is the region
+	exchange regions.Exchange                        // with other aggregators; nil: no other one counts in this store
 	fall     limiter.Fallback                        // remembers denials of a failing store; nil without a lease cache
 	state    string                                  // the state file; empty: there is none
 	former   []uint64                                // epochs that the store had in lives before this one
@@ -58,6 +59,9 @@ func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetr
 			kept, end := newSilences(c.state+".regions", c.divided, log), c.end
 			c.run, c.end = append(c.run, kept.Run), func() { kept.save(); end() }
 		}
+		if c.exchange != nil {
+			c.run = append(c.run, func(ctx context.Context) error { return shareSilences(ctx, c.divided, c.exchange, log) })
+		}
 	}
 	return c, nil
 }
@@ -81,7 +85,7 @@ func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, tracer *telemetr
 		return err
 	}
 	store.Observe(r)
-	c.Store, c.holders, c.count, c.record = store, store.Holders, store.CountHolders, store.Receipts
+	c.Store, c.holders, c.count, c.record, c.exchange = store, store.Holders, store.CountHolders, store.Receipts, store.Silences
 	c.replicas = func() int {
 		if n := store.Replicas(); n > 0 {
 			return n

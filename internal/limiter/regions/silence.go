@@ -41,6 +41,7 @@ type links struct {
 	called  bool // by any of the regions
 	judged  bool // whether the regions called another aggregator before
 	newSign bool // of a region, since it was last saved
+	shared  offset
 	known   map[string]*link
 	before  map[string]silence.Silence // by the aggregator before this one, until the first call
 	shrunk  map[shrunk]*limiter.Policy
@@ -53,6 +54,8 @@ type link struct {
 	stores   regionStores
 	logged   repeat.Seldom // of two stores
 	resumed  bool          // the silence goes on for the aggregator before this one
+	called   bool          // there was a sign here
+	news     bool          // since the last exchange
 	silent   bool          // as was reported last
 }
 
@@ -117,7 +120,7 @@ func (s *Store) Called(c limiter.RegionCall) (doubled bool) {
 	if r := of.replica(replicaID{c.Holder, c.Worker}, now); r != nil {
 		if sent, ok := r.sent.Before(c.Ack); ok {
 			of.silence.NoteSign(sent, now)
-			l.newSign = true
+			l.newSign, of.called, of.news = true, true, true
 		}
 		r.sent.Note(c.Seq, now)
 		r.called = now

@@ -89,7 +89,7 @@ func OutOfRange(m *wire.Want) (field string) {
 func returnsUnused(m *wire.Want) bool {
 	var sum uint64
 	for _, r := range m.Returned {
-		if r.Name == 0 || r.Units == 0 || r.Units > wire.MaxUnits { // a name takes memory
+		if r.Name == 0 || r.Units > wire.MaxUnits {
 			return false
 		}
 		sum += r.Units
