@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -119,8 +120,8 @@ func receiptOfAMovingSlot(t *testing.T, c *redistest.Cluster) {
 	}
 }
 
-// Aggregators on one Redis read each other's records of silences, with one clock. A record that is not set
-// stays, and without Redis there is an error.
+// Aggregators on one Redis read each other's records of silences, with one clock, and each finds what was there before
+// it sets its own. Records that were made by another clock are not set, and without Redis there is an error.
 func TestSilences(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -128,36 +129,44 @@ func TestSilences(t *testing.T) {
 	for i := range stores {
 		stores[i] = start(t, Config{Addrs: []string{server.Addr}})
 	}
-	exchange := func(i int, eu, us string) (now limit.Micros, all string) {
+	exchange := func(i int, after limit.Micros, eu, us string) (regions.Exchanged, string) {
 		t.Helper()
-		now, records, err := stores[i].Silences(t.Context(), []string{"eu", "us"}, [][]byte{[]byte(eu), []byte(us)})
-		if err != nil || len(records) != 2 {
-			t.Fatalf("%q, %v", records, err)
+		got, err := stores[i].Silences(t.Context(), regions.Records{Regions: []string{"eu", "us"}, Set: [][]byte{[]byte(eu), []byte(us)}, After: after})
+		if err != nil || len(got.Found) != 2 {
+			t.Fatalf("%+v, %v", got, err)
 		}
-		return now, string(records[0]) + "," + string(records[1])
+		return got, string(got.Found[0]) + "," + string(got.Found[1])
 	}
 	eventually(t, func() string {
-		if _, _, err := stores[0].Silences(t.Context(), nil, nil); err != nil {
-			return err.Error()
+		for _, s := range stores {
+			if _, err := s.Silences(t.Context(), regions.Records{}); err != nil {
+				return err.Error()
+			}
 		}
 		return ""
 	})
-	before, got := exchange(0, "", "")
-	if got != "," {
-		t.Errorf("at first %q", got)
+	first, found := exchange(0, 0, "early", "early")
+	if found != "," || first.WasSet {
+		t.Errorf("at first %q, %+v", found, first)
 	}
-	if _, got := exchange(0, "a", ""); got != "a," {
-		t.Errorf("of its own: %q", got)
+	if got, found := exchange(0, first.Now-limit.Millisecond, "a", ""); found != "," || !got.WasSet {
+		t.Errorf("its own, before it is set: %q, %+v", found, got)
 	}
-	after, got := exchange(1, "", "b")
-	if got != "a,b" {
-		t.Errorf("of both: %q", got)
+	if got, found := exchange(1, first.Now+limit.Hour, "late", "late"); found != "a," || got.WasSet {
+		t.Errorf("of the other one: %q, %+v", found, got)
 	}
-	if clock := limit.Micros(time.Now().UnixMicro()); after <= before || after > clock || clock-before > limit.Minute {
-		t.Errorf("the clock shows %d and then %d, want about %d", before, after, clock)
+	if _, found := exchange(1, first.Now-limit.Millisecond, "", "b"); found != "a," {
+		t.Errorf("of the other one, again: %q", found)
+	}
+	last, found := exchange(0, 0, "", "")
+	if found != "a,b" {
+		t.Errorf("of both: %q", found)
+	}
+	if clock := limit.Micros(time.Now().UnixMicro()); last.Now <= first.Now || last.Now > clock || clock-first.Now > limit.Minute {
+		t.Errorf("the clock shows %d and then %d, want about %d", first.Now, last.Now, clock)
 	}
 	server.Kill()
-	if _, all, err := stores[0].Silences(t.Context(), []string{"eu"}, [][]byte{nil}); err == nil {
-		t.Errorf("without Redis: %q", all)
+	if got, err := stores[0].Silences(t.Context(), regions.Records{}); err == nil {
+		t.Errorf("without Redis: %+v", got)
 	}
 }

@@ -5,49 +5,54 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter/regions"
 )
 
 // silenceKey begins the keys of the records of when regions were silent. They are on the node of
 // replicasKey.
 const silenceKey = replicasKey + ":silence:"
 
-// silencesScript sets the records in ARGV, one for each of KEYS, but for those that are empty. It returns the
-// time in seconds and microseconds, and all records.
+// silencesScript sets the records in ARGV from the second one on, one for each of KEYS, but for those that are
+// empty, and only if the time is in the second after the first of ARGV, in microseconds. It returns the
+// time in seconds and microseconds, whether it was in that second, and the records before.
 const silencesScript = `
 local reply = redis.call('TIME')
+local since = reply[1] * 1000000 + reply[2] - tonumber(ARGV[1])
+local set = since >= 0 and since < 1000000
+reply[3] = set and '1' or '0'
 for i, key in ipairs(KEYS) do
-  if ARGV[i] ~= '' then
-    redis.call('SET', key, ARGV[i])
+  reply[i + 3] = redis.call('GET', key) or ''
+  if set and ARGV[i + 1] ~= '' then
+    redis.call('SET', key, ARGV[i + 1])
   end
-  reply[i + 2] = redis.call('GET', key) or ''
 end
 return reply`
 
-// Silences sets records of when regions were silent, in the order of their names; nil leaves one as it is. It
-// returns the time of Redis in between, and all records, whichever aggregator that shares this Redis
-// has set them; an empty one has not been set. After an error it is unknown which were set.
-func (s *Store) Silences(ctx context.Context, regions []string, records [][]byte) (now limit.Micros, all [][]byte, err error) {
+// Silences is a [regions.Exchange] of the aggregators that share this Redis, by its clock. After an error it is
+// unknown which records were set.
+func (s *Store) Silences(ctx context.Context, e regions.Records) (regions.Exchanged, error) {
 	client := s.replicasClient()
 	if client == nil {
-		return 0, nil, errNoNode
+		return regions.Exchanged{}, errNoNode
 	}
-	keys, args := make([]string, len(regions)), make([]any, len(regions))
-	for i, region := range regions {
-		keys[i], args[i] = silenceKey+region, records[i]
+	keys, args := make([]string, len(e.Regions)), []any{int64(e.After)}
+	for i, region := range e.Regions {
+		keys[i], args = silenceKey+region, append(args, e.Set[i])
 	}
 	reply, err := client.Eval(ctx, silencesScript, keys, args...).StringSlice()
 	if err != nil {
-		return 0, nil, err
+		return regions.Exchanged{}, err
+	}
+	if len(reply) != 3+len(keys) {
+		return regions.Exchanged{}, fmt.Errorf("redis: %d values, want the time and %d records", len(reply), len(keys))
 	}
 	var seconds, micros int64
-	if len(reply) != 2+len(regions) {
-		return 0, nil, fmt.Errorf("redis: %d values, want the time and %d records", len(reply), len(regions))
-	}
 	if _, err := fmt.Sscan(reply[0]+" "+reply[1], &seconds, &micros); err != nil {
-		return 0, nil, fmt.Errorf("redis: the time %q: %w", reply[:2], err)
+		return regions.Exchanged{}, fmt.Errorf("redis: the time %q: %w", reply[:2], err)
 	}
-	for _, record := range reply[2:] {
-		all = append(all, []byte(record))
+	got := regions.Exchanged{Now: limit.Micros(seconds)*limit.Second + limit.Micros(micros), WasSet: reply[2] == "1"}
+	for _, record := range reply[3:] {
+		got.Found = append(got.Found, []byte(record))
 	}
-	return limit.Micros(seconds)*limit.Second + limit.Micros(micros), all, nil
+	return got, nil
 }

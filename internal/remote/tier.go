@@ -17,8 +17,8 @@ import (
 // after it.
 const heartbeatEvery = 500 * time.Millisecond
 
-// returnEvery: at multiples of this of the clock a replica looks whether the first address answers again, or a new
-// first one does. So all replicas of all regions return at about the same time. Each aggregator takes
+// returnEvery: at multiples of this of the clock a replica looks whether an address answers that is before the one
+// it calls. So all replicas of all regions return at about the same time. Each aggregator takes
 // regions that call another one for silent.
 const returnEvery = 10 * time.Second
 
@@ -33,9 +33,9 @@ type tier struct {
 	present   int      // index of the address that is called
 	breaker   lease.Breaker
 	called    lease.Millis // when the last call began
-	looked    int64        // the multiple of returnEvery at which it last looked for the first address
-	every     int64        // of so many multiples it uses one; 0: each. A first address that fails soon doubles it
-	returned  lease.Millis // when it last went back to the first address; 0: never
+	looked    int64        // the multiple of returnEvery at which it last looked for earlier addresses
+	every     int64        // of so many multiples it uses one; 0: each. One that fails soon after a return doubles it
+	returned  lease.Millis // when it last went back to an earlier address; 0: never
 }
 
 func newTier(addresses []string, t http.RoundTripper) *tier {
@@ -95,7 +95,7 @@ func (t *tier) failed(address string, seq uint64, timedOut bool) (silent bool) {
 		fail = t.breaker.TimedOut
 	}
 	silent = fail(t.now(), seq, 0)
-	if silent && t.present == 0 {
+	if silent {
 		t.doubt()
 	}
 	if t.breaker.Open {
@@ -122,34 +122,34 @@ func (t *tier) due() bool {
 	return now >= t.called+lease.Millis(heartbeatEvery.Milliseconds())
 }
 
-// lookFor is the first address, if another one is called and it is time to look whether the first
-// one answers.
-func (t *tier) lookFor(wall time.Time) (first string, look bool) {
+// lookFor is the addresses before the one that is called, if it is time to look whether they answer.
+func (t *tier) lookFor(wall time.Time) (earlier []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	turn := wall.UnixNano() / int64(returnEvery)
 	if turn == t.looked {
-		return "", false
+		return nil
 	}
 	t.looked = turn
-	if t.present == 0 || t.breaker.Open || turn%max(t.every, 1) != 0 {
-		return "", false
+	if t.breaker.Open || turn%max(t.every, 1) != 0 {
+		return nil
 	}
-	return t.addresses[0], true
+	return slices.Clone(t.addresses[:t.present])
 }
 
-// goBack calls the first address from now on, if it is still this one and the present one answers.
-func (t *tier) goBack(first string) bool {
+// goBack calls an earlier address from now on, if it is still one and the present one answers.
+func (t *tier) goBack(earlier string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.present == 0 || t.breaker.Open || t.addresses[0] != first {
+	at := slices.Index(t.addresses, earlier)
+	if at < 0 || at >= t.present || t.breaker.Open {
 		return false
 	}
-	t.present, t.returned = 0, t.now()
+	t.present, t.returned = at, t.now()
 	return true
 }
 
-// doubt notes that the first address fails.
+// doubt notes that the present address fails: one that was returned to and fails soon is left alone for longer.
 func (t *tier) doubt() {
 	const most = 64
 	every := max(t.every, 1)
@@ -160,22 +160,32 @@ func (t *tier) doubt() {
 	}
 }
 
-// lookBack goes back to the first address if that is well.
-func (s *Store) lookBack(first string) {
+// lookBack goes back to the first of these addresses that is well.
+func (s *Store) lookBack(earlier []string) {
+	for _, address := range earlier {
+		if s.isWell(address) {
+			if s.tier.goBack(address) {
+				s.log.Info("an earlier one of the addresses of the tier above is called", "address", address)
+			}
+			return
+		}
+	}
+}
+
+// isWell reports whether an address answers that it is healthy.
+func (s *Store) isWell(address string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.scheme+first+"/healthz", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.scheme+address+"/healthz", nil)
 	if err != nil {
-		return
+		return false
 	}
 	answer, err := s.tier.transport.RoundTrip(r)
 	if err != nil {
-		return
+		return false
 	}
 	_ = answer.Body.Close()
-	if answer.StatusCode == http.StatusOK && s.tier.goBack(first) {
-		s.log.Info("the first of the addresses of the tier above is called", "address", first)
-	}
+	return answer.StatusCode == http.StatusOK
 }
 
 // Run sends probes and heartbeats until ctx ends, and waits for their answers. Asks travel
@@ -185,8 +195,8 @@ func (s *Store) Run(ctx context.Context) error {
 	defer calls.Wait()
 	probing := make(chan struct{}, 8) // so many probes may hang at a time
 	repeat.Every(ctx, 20*time.Millisecond, func() {
-		if first, look := s.tier.lookFor(time.Now()); look {
-			calls.Go(func() { s.lookBack(first) })
+		if earlier := s.tier.lookFor(time.Now()); len(earlier) > 0 {
+			calls.Go(func() { s.lookBack(earlier) })
 		}
 		if !s.tier.due() {
 			return

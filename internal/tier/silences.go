@@ -67,21 +67,34 @@ func (s *silences) write() error {
 	return err
 }
 
-// shareEvery is the time between two exchanges of aggregators on one Redis: a region that calls another one
-// must not look silent here, which takes silence.After.
-const shareEvery = 500 * time.Millisecond
+const (
+	// shareEvery is the time between two exchanges of aggregators on one Redis: a region that calls another
+	// one must not look silent here, which takes silence.After.
+	shareEvery = 250 * time.Millisecond
+	// shareFirst is that until one succeeds: nothing is granted from static shares before.
+	shareFirst = 20 * time.Millisecond
+)
 
 // shareSilences exchanges with the other aggregators when regions were silent, until ctx ends.
-func shareSilences(ctx context.Context, s *regions.Store, with regions.Exchange, log *slog.Logger) error {
+func shareSilences(ctx context.Context, s *regions.Store, log *slog.Logger) error {
 	var seldom repeat.Seldom
-	share := func() {
+	began := time.Now()
+	share := func() bool {
 		one, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		if err := s.Share(one, with); err != nil && ctx.Err() == nil && seldom.Now(time.Minute) {
+		err := s.Share(one)
+		if err != nil && ctx.Err() == nil && time.Since(began) > time.Second && seldom.Now(time.Minute) {
 			log.Warn("could not exchange with other aggregators when regions were silent: regions that call another one may look silent here", "error", err)
 		}
+		return err == nil
 	}
-	share()
-	repeat.Every(ctx, shareEvery, share)
+	first, end := context.WithCancel(ctx)
+	repeat.Every(first, shareFirst, func() {
+		if share() {
+			end()
+		}
+	})
+	end()
+	repeat.Every(ctx, shareEvery, func() { share() })
 	return nil
 }

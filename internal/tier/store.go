@@ -53,14 +53,14 @@ func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetr
 		c.Store, c.fall, c.run = c.cache, c.cache, append(c.run, c.cache.Run)
 	}
 	if p.Divides {
-		c.divided = regions.New(regions.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Metrics: r, Log: log})
+		c.divided = regions.New(regions.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Exchange: c.exchange, Metrics: r, Log: log})
 		c.Store, c.run = c.divided, append(c.run, c.divided.Run)
 		if c.state != "" {
 			kept, end := newSilences(c.state+".regions", c.divided, log), c.end
 			c.run, c.end = append(c.run, kept.Run), func() { kept.save(); end() }
 		}
 		if c.exchange != nil {
-			c.run = append(c.run, func(ctx context.Context) error { return shareSilences(ctx, c.divided, c.exchange, log) })
+			c.run = append(c.run, func(ctx context.Context) error { return shareSilences(ctx, c.divided, log) })
 		}
 	}
 	return c, nil

@@ -3,6 +3,7 @@
 package silence
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -88,9 +89,29 @@ func (s *Silence) remember(one Span) {
 	at := 0
 	if s.wide {
 		at = s.closest()
-		s.past[at+1].From = s.past[at].From
+		two := &s.past[at+1]
+		two.From, two.To = min(s.past[at].From, two.From), max(s.past[at].To, two.To)
 	}
 	s.past = slices.Delete(s.past, at, at+1)
+}
+
+// And is when a region was silent by both of two wide silences. Each of them contains the region's own, so
+// what both have does, too.
+func And(a, b Silence) Silence {
+	both := Silence{sign: max(a.sign, b.sign), open: max(a.open, b.open), wide: true}
+	var spans []Span
+	for _, x := range append(slices.Clone(a.past), Span{a.open, limit.Never}) {
+		for _, y := range append(slices.Clone(b.past), Span{b.open, limit.Never}) {
+			if one := (Span{max(x.From, y.From), min(x.To, y.To)}); one.From < one.To && one.To < limit.Never {
+				spans = append(spans, one)
+			}
+		}
+	}
+	slices.SortFunc(spans, func(x, y Span) int { return cmp.Compare(x.From, y.From) })
+	for _, one := range spans {
+		both.remember(one)
+	}
+	return both
 }
 
 // closest is the silence after which the next one began soonest.

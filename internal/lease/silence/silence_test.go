@@ -285,3 +285,41 @@ func TestManySilences(t *testing.T) {
 		}
 	}
 }
+
+// What is silent for ever before, after many later silences, stays so.
+func TestSilentForEver(t *testing.T) {
+	var past []Span
+	for i := range limit.Micros(mostSilences) {
+		past = append(past, Span{i * 10 * limit.Second, (i*10 + 1) * limit.Second})
+	}
+	s := Resume(0, past)
+	s.NoteSign(1000*limit.Second, 1000*limit.Second)
+	for at := limit.Micros(0); at < 1000*limit.Second; at += limit.Second {
+		if !s.Covers(at) {
+			t.Fatalf("not silent at %v s", at/limit.Second)
+		}
+	}
+}
+
+// And covers what both cover, and may cover more only where too many silences are to be remembered.
+func TestAnd(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	draw := func(most int) Silence {
+		s, at := New(-After, true), limit.Micros(0)
+		for range rnd.IntN(most) {
+			at += limit.Micros(1+rnd.IntN(20)) * limit.Second
+			s.NoteSign(at-limit.Micros(rnd.IntN(2))*limit.Second, at)
+		}
+		return s
+	}
+	for range 2000 {
+		most := 1 + rnd.IntN(30) // both together have fewer than are remembered
+		a, b := draw(most), draw(most)
+		both := And(a, b)
+		for at := limit.Micros(0); at < 1500*limit.Second; at += limit.Second / 2 {
+			if got, want := both.Covers(at), a.Covers(at) && b.Covers(at); got != want {
+				t.Fatalf("at %v: %t, want %t: %+v and %+v are %+v", at, got, want, a, b, both)
+			}
+		}
+	}
+}

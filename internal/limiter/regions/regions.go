@@ -5,6 +5,7 @@ package regions
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"sync"
 	"time"
@@ -39,8 +40,10 @@ type Config struct {
 	// Now is the clock; nil means the system's. Steady is the one by which regions are silent: it
 	// never steps; nil means Now if that is set, else the process's.
 	Now, Steady func() limit.Micros
-	Metrics     *telemetry.Registry // nil: metrics go nowhere
-	Log         *slog.Logger        // nil: nothing is logged
+	// Exchange shares with other aggregators on the same store when regions were silent; nil: there are none.
+	Exchange Exchange
+	Metrics  *telemetry.Registry // nil: metrics go nowhere
+	Log      *slog.Logger        // nil: nothing is logged
 }
 
 // Store divides limits among regions. It is safe for concurrent use.
@@ -83,7 +86,7 @@ func New(c Config) *Store {
 	doubled := c.Metrics.Gauges("weir_region_doubled", "1 for a region with static shares in whose name replicas with two stores call: two regions have one name.", "region")
 	return &Store{
 		links: links{
-			steady: c.Steady, began: c.Steady(), silent: silent, doubled: doubled, log: c.Log,
+			exchange: c.Exchange, writer: rand.Text(), steady: c.Steady, began: c.Steady(), silent: silent, doubled: doubled, log: c.Log,
 			known: map[string]*link{}, before: map[string]silence.Silence{}, shrunk: map[shrunk]*limiter.Policy{},
 		},
 		below: c.Store, now: c.Now, regions: map[string]*region{},

@@ -14,6 +14,7 @@ type saved struct {
 	At     limit.Micros      `json:"at"`    // when it was saved
 	Since  limit.Micros      `json:"since"` // when the present silence begins, if there is no sign before
 	Past   [][2]limit.Micros `json:"past,omitempty"`
+	Writer string            `json:"writer,omitempty"` // of a record that aggregators share, see [Store.Share]
 }
 
 // HasNewSign reports whether there was a sign of any region since the last [Store.Save].

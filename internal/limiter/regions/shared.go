@@ -10,18 +10,26 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Exchange sets records of when regions were silent, in the order of their names, and returns those
-// that all aggregators on one store have set, and the time of a clock that all of them read in that moment. An
-// empty record sets nothing, and is none.
-type Exchange func(ctx context.Context, regions []string, records [][]byte) (now limit.Micros, all [][]byte, err error)
+// Exchange is how aggregators on one store read and set records of when regions were silent.
+type Exchange func(ctx context.Context, e Records) (Exchanged, error)
 
-const (
-	// newer is by how much later a silence has to begin by the record of another aggregator than it would
-	// here, for that to know more: the region calls the other one.
-	newer = limit.Second
-	// mostSkew is how much a record may be ahead of the clock that all read, as after a failover of Redis.
-	mostSkew = limit.Second
-)
+// Records are those to set. Times are of the clock that all aggregators read.
+type Records struct {
+	Regions []string
+	Set     [][]byte     // of each of them; empty: its record stays
+	After   limit.Micros // nothing is set if the clock shows less than this, or over a second more
+}
+
+// Exchanged is what was found.
+type Exchanged struct {
+	Now    limit.Micros // the time of that clock
+	Found  [][]byte     // the records before any was set; empty: there is none
+	WasSet bool
+}
+
+// slack is by how much the clock that all read may run differently from the steady one between two
+// exchanges. More is a step.
+const slack = 100 * limit.Millisecond
 
 // offset is how far the clock that all aggregators read is ahead of the steady one of this process. It was
 // read while an exchange was on its way, so it is known within bounds.
@@ -30,81 +38,117 @@ type offset struct {
 	known       bool
 }
 
-// Share exchanges with the other aggregators on one store when regions were silent. A region that calls one of
-// them is connected for all, and whoever is called next goes on with the silences of the one before. Call it twice a
-// second. After an error it is tried again with the next call.
-func (s *Store) Share(ctx context.Context, with Exchange) error {
-	l := &s.links
-	names, records := l.toShare()
-	before := l.steady()
-	now, all, err := with(ctx, names, records)
-	if err == nil && len(all) != len(names) {
-		err = fmt.Errorf("%d records, want %d", len(all), len(names))
-	}
-	if err != nil {
-		l.notShared(names, records)
-		return err
-	}
-	return l.adopt(names, all, now, offset{now - l.steady(), now - before, true})
+// stepped reports whether the clock was set between two readings.
+func (o offset) stepped(next offset) bool {
+	return o.known && (next.least > o.most+slack || next.most < o.least-slack)
 }
 
-// toShare are the regions, and records of those that have called here since the last exchange. A record
+// Share exchanges with the other aggregators on one store when regions were silent, if the store has an
+// Exchange. Each of them has the signs of the regions that call it, and a silence that contains the
+// region's own. So what all of them have contains it, too: a region that calls one is connected for all, and
+// whoever is called next goes on with the silences of the one before. Call it again and again, at least twice a
+// second. After an error it is tried again with the next call.
+func (s *Store) Share(ctx context.Context) error {
+	l := &s.links
+	if l.exchange == nil {
+		return nil
+	}
+	e := l.toShare()
+	before := l.steady()
+	got, err := l.exchange(ctx, e)
+	if err == nil && len(got.Found) != len(e.Regions) {
+		err = fmt.Errorf("%d records, want %d", len(got.Found), len(e.Regions))
+	}
+	if err != nil {
+		l.notShared(e)
+		return err
+	}
+	if !got.WasSet {
+		l.notShared(e)
+	}
+	return l.adopt(e.Regions, got, offset{got.Now - l.steady(), got.Now - before, true})
+}
+
+// toShare are the regions, and records of those of which this aggregator knows more than was found. A record
 // never has a silence begin too late or end too early, whatever the clocks.
-func (l *links) toShare() (names []string, records [][]byte) {
+func (l *links) toShare() (e Records) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, one := range l.known {
 		var record []byte
-		if one.news && l.shared.known {
+		if one.news && !one.undecided && l.shared.known {
 			since, past := one.silence.Known()
-			r := saved{Region: name, At: l.steady() + l.shared.least, Since: since + l.shared.least}
+			r := saved{Region: name, At: l.steady() + l.shared.least, Since: since + l.shared.least, Writer: l.writer}
 			for _, p := range past {
 				r.Past = append(r.Past, [2]limit.Micros{p.From + l.shared.least, p.To + l.shared.most})
 			}
-			record, _ = json.Marshal(r) // a string and numbers: no error
+			record, _ = json.Marshal(r) // strings and numbers: no error
 			one.news = false
 		}
-		names, records = append(names, name), append(records, record)
+		e.Regions, e.Set = append(e.Regions, name), append(e.Set, record)
 	}
-	return names, records
+	e.After = l.steady() + l.shared.least - slack
+	return e
 }
 
-// notShared notes that records may not have been set.
-func (l *links) notShared(names []string, records [][]byte) {
+// notShared notes that records were not set, or may not have been. A region of which nothing could be
+// found out for silence.After counts as one that nobody knows.
+func (l *links) notShared(e Records) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, name := range names {
-		if one := l.known[name]; one != nil && records[i] != nil {
-			one.news = true
+	for i, name := range e.Regions {
+		one := l.known[name]
+		if one == nil {
+			continue
+		}
+		one.news = one.news || e.Set[i] != nil
+		if one.undecided && l.steady() >= one.began+silence.After {
+			one.silence, one.undecided = silence.New(l.steady(), true), false
 		}
 	}
 }
 
-// adopt takes the records of other aggregators that know more.
-func (l *links) adopt(names []string, records [][]byte, now limit.Micros, o offset) (err error) {
+// adopt takes what other aggregators know into account.
+func (l *links) adopt(names []string, got Exchanged, o offset) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	step := l.shared.stepped(o)
 	l.shared = o
 	for i, name := range names {
 		one := l.known[name]
-		if one == nil || len(records[i]) == 0 {
+		if one == nil {
 			continue
 		}
+		raw := string(got.Found[i])
+		if raw == "" && one.undecided {
+			one.silence, one.undecided = silence.New(l.steady(), true), false
+		}
+		one.news = one.news || l.called && (raw == "" || step)
+		if raw == "" || raw == one.found {
+			continue
+		}
+		one.found = raw
 		var r saved
-		if wrong := json.Unmarshal(records[i], &r); wrong != nil {
+		if wrong := json.Unmarshal([]byte(raw), &r); wrong != nil {
 			err = errors.Join(err, fmt.Errorf("the record of the region %q: %w", name, wrong))
 			continue
 		}
-		since, past := r.Since-o.most, make([]silence.Span, 0, len(r.Past))
-		if r.At > now+mostSkew {
-			since = 0 // the clock was set back: see Load
+		if r.Writer == l.writer && !one.undecided {
+			continue
 		}
-		for _, p := range r.Past {
-			past = append(past, silence.Span{From: p[0] - o.most, To: p[1] - o.least})
-		}
-		if open, _ := one.silence.Known(); !one.called || since > open+newer {
-			one.silence, one.resumed = silence.Resume(since, past), true
-		}
+		one.silence, one.undecided, one.resumed = silence.And(one.silence, r.in(o, got.Now)), false, true
 	}
 	return err
+}
+
+// in is the silence of a record by the steady clock.
+func (r *saved) in(o offset, now limit.Micros) silence.Silence {
+	since, past := r.Since-o.most, make([]silence.Span, 0, len(r.Past))
+	if r.At > now {
+		since = 0 // the clock was set back: see Load
+	}
+	for _, p := range r.Past {
+		past = append(past, silence.Span{From: p[0] - o.most, To: p[1] - o.least})
+	}
+	return silence.Resume(since, past)
 }

@@ -41,10 +41,14 @@ type links struct {
 	called  bool // by any of the regions
 	judged  bool // whether the regions called another aggregator before
 	newSign bool // of a region, since it was last saved
-	shared  offset
-	known   map[string]*link
-	before  map[string]silence.Silence // by the aggregator before this one, until the first call
-	shrunk  map[shrunk]*limiter.Policy
+	// Of aggregators that share one store; nil: there is one.
+	exchange Exchange
+	writer   string // names the records of this aggregator
+	shared   offset
+
+	known  map[string]*link
+	before map[string]silence.Silence // by the aggregator before this one, until the first call
+	shrunk map[shrunk]*limiter.Policy
 }
 
 // link is the one to a region.
@@ -54,9 +58,12 @@ type link struct {
 	stores   regionStores
 	logged   repeat.Seldom // of two stores
 	resumed  bool          // the silence goes on for the aggregator before this one
-	called   bool          // there was a sign here
-	news     bool          // since the last exchange
-	silent   bool          // as was reported last
+	// Of an aggregator that shares what it knows:
+	began     limit.Micros // when the region was new
+	undecided bool         // it is silent for ever until it is known what others have found
+	news      bool         // there is something that others may not know
+	found     string       // the record that was found last
+	silent    bool         // as was reported last
 }
 
 // replicaID is the name under which a replica numbers its calls. It takes another worker where its calls
@@ -79,7 +86,7 @@ type shrunk struct {
 }
 
 // SetRegions replaces the regions that have static shares. A region that was not among them, and
-// that [Store.Load] did not load, has silence.After to acknowledge its first reply. If it counted
+// that neither [Store.Load] did load nor [Store.Share] finds, has silence.After to acknowledge its first reply. If it counted
 // as silent at once, its share of a window that begins just after the aggregator starts would be
 // withheld from all. Call it before the policies with these regions are used.
 func (s *Store) SetRegions(rs rule.Regions) {
@@ -89,8 +96,13 @@ func (s *Store) SetRegions(rs rule.Regions) {
 	for _, r := range rs {
 		if known[r.Name] = l.known[r.Name]; known[r.Name] == nil {
 			one := &link{replicas: map[replicaID]*replica{}}
-			if one.silence, one.resumed = l.before[r.Name]; !one.resumed {
-				one.silence = silence.New(l.steady(), true)
+			one.silence, one.resumed = l.before[r.Name]
+			switch one.began = l.steady(); {
+			case one.resumed:
+			case l.exchange != nil:
+				one.silence, one.undecided = silence.Resume(0, nil), true
+			default:
+				one.silence = silence.New(one.began, true)
 			}
 			known[r.Name] = one
 		}
@@ -120,7 +132,7 @@ func (s *Store) Called(c limiter.RegionCall) (doubled bool) {
 	if r := of.replica(replicaID{c.Holder, c.Worker}, now); r != nil {
 		if sent, ok := r.sent.Before(c.Ack); ok {
 			of.silence.NoteSign(sent, now)
-			l.newSign, of.called, of.news = true, true, true
+			l.newSign, of.news = true, true
 		}
 		r.sent.Note(c.Seq, now)
 		r.called = now
@@ -139,7 +151,7 @@ func (l *links) begin(now limit.Micros, answered limiter.Answerer) {
 		l.called = true
 		clear(l.before)
 		for _, one := range l.known {
-			if !one.resumed {
+			if !one.resumed && !one.undecided {
 				one.silence = silence.New(now, true)
 			}
 		}

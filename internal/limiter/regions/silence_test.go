@@ -24,6 +24,7 @@ type weighed struct {
 	metrics *telemetry.Registry
 	seq     map[string]uint64
 	last    limiter.Answerer // who answered the regions last
+	share   regions.Exchange // nil: it is the only aggregator
 }
 
 var quarters = rule.Regions{{Name: "eu", Weight: 1}, {Name: "us", Weight: 3}}
@@ -48,7 +49,7 @@ func (w *weighed) clock() limit.Micros { return w.now }
 
 // start starts the aggregator, with the counters that it had.
 func (w *weighed) start() {
-	w.store = regions.New(regions.Config{Store: w.below, MaxKeys: 100, MaxBytes: 1 << 20, Now: w.clock, Metrics: w.metrics})
+	w.store = regions.New(regions.Config{Store: w.below, MaxKeys: 100, MaxBytes: 1 << 20, Now: w.clock, Exchange: w.share, Metrics: w.metrics})
 }
 
 // restart saves, lets the time pass, and starts the aggregator again.
@@ -256,6 +257,7 @@ func TestManyReplicas(t *testing.T) {
 		for i := range byte(80) { // all of them every half second
 			w.now += limit.Second / 2 / 80
 			w.store.Called(limiter.RegionCall{Region: "eu", Holder: limiter.HolderID{'e', i}, Seq: n + 1, Ack: n})
+			w.store.Called(limiter.RegionCall{Region: "eu", Holder: limiter.HolderID{'l', 'i', 'e', i, byte(n), byte(n >> 8)}, Seq: 1})
 		}
 		if n < 300 || n%100 > 0 {
 			continue

@@ -40,6 +40,16 @@ func TestPoliciesOfServers(t *testing.T) {
 		}
 		return ""
 	})
+	proc.Await(t, time.Minute, "eu copies the tokens", func() string {
+		var got struct {
+			ReplicatedTokenIndex uint64
+			LastErrorMessage     string
+		}
+		if err := eu.read("/v1/acl/replication", &got); err != nil || got.ReplicatedTokenIndex == 0 {
+			return textOf(err) + " " + got.LastErrorMessage
+		}
+		return ""
+	})
 	proc.Eventually(t, time.Minute, "ap is refused its node", func() bool { return strings.Contains(ap.Log(), "Node info update blocked by ACLs") })
 	if got, err := ap.wanAddress(); err != nil || got != "" {
 		t.Errorf("ap registers its address %q, %v", got, err)
