@@ -14,7 +14,9 @@ type saved struct {
 	At     limit.Micros      `json:"at"`    // when it was saved
 	Since  limit.Micros      `json:"since"` // when the present silence begins, if there is no sign before
 	Past   [][2]limit.Micros `json:"past,omitempty"`
-	Writer string            `json:"writer,omitempty"` // of a record that aggregators share, see [Store.Share]
+	// Of a record that aggregators share, see [Store.Share].
+	Writer string       `json:"writer,omitempty"`
+	From   limit.Micros `json:"from,omitempty"` // nobody knows whether it was silent before
 }
 
 // HasNewSign reports whether there was a sign of any region since the last [Store.Save].

@@ -79,6 +79,9 @@ func (l *links) toShare() (e Records) {
 		if one.news && !one.undecided && l.shared.known {
 			since, past := one.silence.Known()
 			r := saved{Region: name, At: l.steady() + l.shared.least, Since: since + l.shared.least, Writer: l.writer}
+			if one.from > 0 {
+				r.From = one.from + l.shared.least
+			}
 			for _, p := range past {
 				r.Past = append(r.Past, [2]limit.Micros{p.From + l.shared.least, p.To + l.shared.most})
 			}
@@ -103,7 +106,7 @@ func (l *links) notShared(e Records) {
 		}
 		one.news = one.news || e.Set[i] != nil
 		if one.undecided && l.steady() >= one.began+silence.After {
-			one.silence, one.undecided = silence.New(l.steady(), true), false
+			l.forget(one, l.steady())
 		}
 	}
 }
@@ -121,7 +124,7 @@ func (l *links) adopt(names []string, got Exchanged, o offset) (err error) {
 		}
 		raw := string(got.Found[i])
 		if raw == "" && one.undecided {
-			one.silence, one.undecided = silence.New(l.steady(), true), false
+			l.forget(one, l.steady())
 		}
 		one.news = one.news || l.called && (raw == "" || step)
 		if raw == "" || raw == one.found {
@@ -136,19 +139,27 @@ func (l *links) adopt(names []string, got Exchanged, o offset) (err error) {
 		if r.Writer == l.writer && !one.undecided {
 			continue
 		}
-		one.silence, one.undecided, one.resumed = silence.And(one.silence, r.in(o, got.Now)), false, true
+		other, from := r.in(o, got.Now)
+		if !one.undecided {
+			from = min(from, one.from)
+		}
+		one.silence, one.from, one.undecided, one.resumed = silence.And(one.silence, other), from, false, true
 	}
 	return err
 }
 
-// in is the silence of a record by the steady clock.
-func (r *saved) in(o offset, now limit.Micros) silence.Silence {
+// in is the silence of a record by the steady clock, and from when it is withheld. If the clock was set back since,
+// nobody can find out, and it is for ever before: see [Store.Load].
+func (r *saved) in(o offset, now limit.Micros) (s silence.Silence, from limit.Micros) {
 	since, past := r.Since-o.most, make([]silence.Span, 0, len(r.Past))
+	if r.From > 0 {
+		from = max(1, r.From-o.most)
+	}
 	if r.At > now {
-		since = 0 // the clock was set back: see Load
+		since, from = 0, 0
 	}
 	for _, p := range r.Past {
 		past = append(past, silence.Span{From: p[0] - o.most, To: p[1] - o.least})
 	}
-	return silence.Resume(since, past)
+	return silence.Resume(since, past), from
 }

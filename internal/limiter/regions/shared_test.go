@@ -168,6 +168,37 @@ func TestSharedAlone(t *testing.T) {
 	}
 }
 
+// An aggregator that knows nothing, because records were lost or could not be read when it started, takes away
+// nothing of what others know, and one that goes on after it withholds no more than it.
+func TestSharedIgnorance(t *testing.T) {
+	for _, lost := range []bool{true, false} {
+		f := newFleet(t, minute, 1)
+		f.call(2*limit.Minute, map[string]int{"eu": 0, "us": 0})
+		f.call(90*limit.Second, map[string]int{"us": 0}) // a window has begun in the silence of eu
+		if lost {
+			clear(f.records)
+			f.add()
+			f.call(5*limit.Second, map[string]int{"us": 1, "eu": 1}, 0)
+		} else {
+			f.away = true
+			f.add()
+			f.call(5*limit.Second, map[string]int{"us": 1, "eu": 1})
+			f.away = false
+		}
+		f.call(2*limit.Second, map[string]int{"us": 1, "eu": 1})
+		if got := f.get(0); got != 75 {
+			t.Errorf("records lost: %t: %d units of the window that began in the silence of eu, want 75", lost, got)
+		}
+	}
+	f := newFleet(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Day}, 1)
+	f.call(limit.Minute, map[string]int{"us": 0, "eu": 0})
+	f.add()
+	f.call(limit.Minute, map[string]int{"us": 1, "eu": 1}, 0)
+	if got := f.get(1); got != 100 {
+		t.Errorf("%d units of 100, of a window that began before the first aggregator", got)
+	}
+}
+
 // A step of the clock that all read hides no silence from an aggregator that runs, whether the one that has set the
 // records does or not. The next one that starts goes on with what is set after the step.
 func TestSharedClock(t *testing.T) {

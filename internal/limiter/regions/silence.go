@@ -61,6 +61,7 @@ type link struct {
 	// Of an aggregator that shares what it knows:
 	began     limit.Micros // when the region was new
 	undecided bool         // it is silent for ever until it is known what others have found
+	from      limit.Micros // nothing is withheld of what begins before: nobody knew the region then; 0: somebody did
 	news      bool         // there is something that others may not know
 	found     string       // the record that was found last
 	silent    bool         // as was reported last
@@ -152,7 +153,7 @@ func (l *links) begin(now limit.Micros, answered limiter.Answerer) {
 		clear(l.before)
 		for _, one := range l.known {
 			if !one.resumed && !one.undecided {
-				one.silence = silence.New(now, true)
+				l.forget(one, now)
 			}
 		}
 	}
@@ -165,6 +166,25 @@ func (l *links) begin(now limit.Micros, answered limiter.Answerer) {
 			one.silence = silence.New(now, true)
 		}
 	}
+}
+
+// forget leaves out of account that a region may have been silent until now, of which nothing is known. Where
+// aggregators share what they know, the silence still has it: it must not look as if somebody knew better.
+func (l *links) forget(of *link, now limit.Micros) {
+	of.undecided = false
+	if l.exchange != nil {
+		of.from = now + silence.After
+		return
+	}
+	of.silence = silence.New(now, true)
+}
+
+// covers reports whether a share that began at a time is withheld.
+func (l *link) covers(t limit.Micros) bool { return t >= l.from && l.silence.Covers(t) }
+
+// lately is covers for all that began after since.
+func (l *link) lately(since, now limit.Micros) bool {
+	return now >= l.from && l.silence.Lately(max(since, l.from), now)
 }
 
 // replica finds a replica, or makes room for it; nil: there is none.
@@ -201,7 +221,7 @@ func (l *links) withheld(now limit.Micros, p *limiter.Policy) *limiter.Policy {
 	defer l.mu.Unlock()
 	of, steady := shrunk{policy: p}, l.steady()
 	for i, r := range p.Regions {
-		if one := l.known[r.Name]; one != nil && takes(&one.silence, p, now, steady) {
+		if one := l.known[r.Name]; one != nil && takes(one, p, now, steady) {
 			of.regions |= 1 << i
 		}
 	}
@@ -221,18 +241,18 @@ func (l *links) withheld(now limit.Micros, p *limiter.Policy) *limiter.Policy {
 
 // takes reports whether a region may take its share of what is granted at now. steady is the
 // same moment on the clock of its silence.
-func takes(s *silence.Silence, p *limiter.Policy, now, steady limit.Micros) bool {
+func takes(of *link, p *limiter.Policy, now, steady limit.Micros) bool {
 	spec := p.Limit.Spec()
 	switch {
 	case spec.Algorithm == limit.TokenBucket:
-		return s.Covers(steady)
+		return of.covers(steady)
 	case spec.Algorithm == limit.SlidingLog, spec.Align == limit.AlignFirstRequest:
-		return s.Lately(steady-spec.Period, steady)
+		return of.lately(steady-spec.Period, steady)
 	}
 	passed := now % spec.Period
 	left := spec.Period - passed
 	ahead := max(beforeNext, limit.Micros(p.Terms.Lead+p.Terms.Interval)*limit.Millisecond)
-	return s.Covers(steady-passed) || left <= ahead && s.Covers(steady+left)
+	return of.covers(steady-passed) || left <= ahead && of.covers(steady+left)
 }
 
 // watch reports which regions are silent, until ctx ends.
@@ -245,7 +265,7 @@ func (l *links) report() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, one := range l.known {
-		silent, value := one.silence.Covers(l.steady()), 0.0
+		silent, value := one.covers(l.steady()), 0.0
 		if silent {
 			value = 1
 		}
