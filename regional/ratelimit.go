@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/descriptor"
-	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/tier"
 	"github.com/weirlimit/weir/internal/watch"
@@ -28,7 +28,7 @@ func newRateLimitService(ctx context.Context, cfg *config.Config, t *tier.Tier) 
 		Limits:   cfg.Ratelimit,
 		Endpoint: cfg.RLS,
 		Judge:    t.NewJudge(),
-		Rules:    func(name string, key []byte) *limiter.Policy { return t.Service.Policy(name, 0, key) },
+		Rules:    func(name string, key []byte) *engine.Policy { return t.Service.Policy(name, 0, key) },
 		Replicas: int64(cfg.Replicas),
 		Metrics:  t.Metrics,
 		Tracer:   t.Tracer(),

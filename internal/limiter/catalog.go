@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -16,8 +17,8 @@ type catalog struct {
 
 // entry is one rule.
 type entry struct {
-	policies []*Policy // by variant
-	keys     keyLimits // of the rule's own limit
+	policies []*engine.Policy // by variant
+	keys     keyLimits        // of the rule's own limit
 	counts   *ruleCounts
 
 	most     int64        // the largest capacity of the rule's limits
@@ -39,7 +40,7 @@ func newCatalog(set *rule.Set, before *catalog, now limit.Micros, m *metrics) *c
 		r := set.Rule(i)
 		e := &entry{counts: m.rule(r.Name)}
 		for v := range r.Limits {
-			p := NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)), now)
+			p := engine.NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)), now)
 			p.OnFailure, p.ExpectedHolders, p.Mode, p.Key = r.OnFailure, r.ExpectedHolders, r.Mode, r.Key
 			p.Scope, p.Fair, p.Regions = r.Scope, r.Fair, set.Regions()
 			if old := before.policy(p.Rule, uint32(v), p.Override, nil); old != nil && old.Same(p) {
@@ -58,7 +59,7 @@ func newCatalog(set *rule.Set, before *catalog, now limit.Micros, m *metrics) *c
 // named is found wherever it stands; variant, its place at the holder, is then only where
 // to look first. Holders of older releases send the place alone. A key that has a limit of
 // its own has that in the place of the rule's.
-func (c *catalog) policy(rule string, variant uint32, override uint64, key []byte) *Policy {
+func (c *catalog) policy(rule string, variant uint32, override uint64, key []byte) *engine.Policy {
 	e := c.rules[rule]
 	if e == nil {
 		return nil
@@ -73,7 +74,7 @@ func (c *catalog) policy(rule string, variant uint32, override uint64, key []byt
 }
 
 // policy is that of a variant.
-func (e *entry) policy(variant uint32, override uint64) *Policy {
+func (e *entry) policy(variant uint32, override uint64) *engine.Policy {
 	if uint64(variant) < uint64(len(e.policies)) {
 		if p := e.policies[variant]; override == 0 || p.Override == override {
 			return p

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
@@ -67,7 +68,7 @@ func (s *Service) reject(x *exchange, i int32, field string) {
 func (s *Service) rejectGroups(x *exchange, broken []uint32) {
 	kept := 0
 	for i := 0; i < len(x.asks); {
-		n := GroupLen(x.asks[i:])
+		n := engine.GroupLen(x.asks[i:])
 		if group := x.asks[i : i+n]; n > 1 && (n > wire.MaxGroup || repeats(group, x.request.Region != "")) || slices.Contains(broken, group[0].Group) {
 			for j := range group {
 				s.reject(x, x.index[i+j], "group")
@@ -83,7 +84,7 @@ func (s *Service) rejectGroups(x *exchange, broken []uint32) {
 }
 
 // repeats reports whether a group has a rule twice, or, by key, a counter.
-func repeats(group []Ask, byKey bool) bool {
+func repeats(group []engine.Ask, byKey bool) bool {
 	for i := range group {
 		for j := range i {
 			if group[i].Policy.Rule == group[j].Policy.Rule && (!byKey || bytes.Equal(group[i].Key, group[j].Key)) {

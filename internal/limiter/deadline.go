@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -16,8 +17,6 @@ const (
 	returnShare = 10
 	leastReturn = 2 * time.Millisecond
 	mostReturn  = 20 * time.Millisecond
-	// defaultPatience is that of a caller without a deadline.
-	defaultPatience = time.Second
 )
 
 // timeToDecide is the store's part of a caller's patience, at least half of it.
@@ -36,7 +35,7 @@ func patience(ctx context.Context) time.Duration {
 	if ends, ok := ctx.Deadline(); ok {
 		return max(time.Until(ends), 0)
 	}
-	return defaultPatience
+	return engine.DefaultPatience
 }
 
 // returnAbandoned gives back what was granted to a caller that has hung up: nobody will
@@ -45,7 +44,7 @@ func (s *Service) returnAbandoned(ctx context.Context, x *exchange) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
-	var back []Ask
+	var back []engine.Ask
 	for i := range x.asks {
 		a, g := &x.asks[i], &x.grants[i]
 		if g.Status == lease.OK && g.Granted > 0 && a.Policy.Limit.Spec().Algorithm != limit.Concurrency {
@@ -54,6 +53,6 @@ func (s *Service) returnAbandoned(ctx context.Context, x *exchange) {
 	}
 	if len(back) > 0 {
 		s.metrics.abandoned.Inc()
-		sendBack(ctx, s.store, back)
+		engine.SendBack(ctx, s.store, back)
 	}
 }

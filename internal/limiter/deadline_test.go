@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb"
@@ -21,13 +22,13 @@ import (
 
 // slowStore decides on the key "hung" never, and on all else by the store behind it.
 type slowStore struct {
-	limiter.Store
+	engine.Store
 	ends time.Time     // the deadline, when it was asked last
 	left time.Duration // until then
 	hung func()        // is called when it hangs; nil: nothing is
 }
 
-func (s *slowStore) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s *slowStore) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	if ends, ok := ctx.Deadline(); ok {
 		s.ends, s.left = ends, time.Until(ends)
 	}

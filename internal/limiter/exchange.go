@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb/bridge"
@@ -23,7 +24,7 @@ type exchange struct {
 	from    string // the caller's address; empty: unknown
 	parent  string // the call's traceparent header; empty: it has none
 	holder  HolderID
-	asks    []Ask
+	asks    []engine.Ask
 	index   []int32 // of each ask's want in the request
 	unknown int     // wants of rules that are not there
 	lies    []lie
@@ -160,35 +161,35 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 }
 
 // askOf is want i as the store gets it.
-func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *Policy) Ask {
+func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *engine.Policy) engine.Ask {
 	r := &x.request
 	want, holding := bridge.WantFromWire(p.Limit, w)
-	want.Debt = DebtID(names(r), want.Debt)
-	a := Ask{Policy: p, Key: w.Key, Group: w.Group, Want: want, Region: r.Region}
+	want.Debt = engine.DebtID(names(r), want.Debt)
+	a := engine.Ask{Policy: p, Key: w.Key, Group: w.Group, Want: want, Region: r.Region}
 	if p.Limit.Spec().Algorithm == limit.Concurrency {
 		a.Holder, a.Seq, a.Holding = slotHolder(r, w.Lease), r.Seq, holding
 	} else if p.Terms.Lies(want.Unused) {
 		s.disbelieve(x, rules.rules[p.Rule], &a)
 	} else if a.Want.Unused > 0 {
-		a.Returned, a.ReturnedBy = returnedBy(r, i), DebtID(names(r), 1)
+		a.Returned, a.ReturnedBy = returnedBy(r, i), engine.DebtID(names(r), 1)
 	}
 	return a
 }
 
 // returnedBy is what want i gives back, under names. What the holders of a replica gave back
 // has the same name at all replicas of its region.
-func returnedBy(r *wire.Request, i int) []Returned {
+func returnedBy(r *wire.Request, i int) []engine.Returned {
 	w := &r.Wants[i]
-	out, own := make([]Returned, 0, 1+len(w.Returned)), int64(w.Unused)
+	out, own := make([]engine.Returned, 0, 1+len(w.Returned)), int64(w.Unused)
 	for _, one := range w.Returned {
 		if one.Units == 0 { // its name would take memory for nothing
 			continue
 		}
-		out = append(out, Returned{DebtID(names(r), one.Name), int64(one.Units)})
+		out = append(out, engine.Returned{Name: engine.DebtID(names(r), one.Name), Units: int64(one.Units)})
 		own -= int64(one.Units)
 	}
 	if own > 0 {
-		out = append(out, Returned{ReturnID(r.Holder, r.Worker, r.Seq, i), own})
+		out = append(out, engine.Returned{Name: engine.ReturnID(r.Holder, r.Worker, r.Seq, i), Units: own})
 	}
 	return out
 }
@@ -209,7 +210,7 @@ func (x *exchange) gather() {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return int(int64(x.asks[a].Group) - int64(x.asks[b].Group)) })
-	asks, index := make([]Ask, len(order)), make([]int32, len(order))
+	asks, index := make([]engine.Ask, len(order)), make([]int32, len(order))
 	for to, from := range order {
 		asks[to], index[to] = x.asks[from], x.index[from]
 	}

@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
@@ -105,7 +106,7 @@ func (h *Handler) acquire(w http.ResponseWriter, r *http.Request) {
 
 // answer decodes, asks and encodes.
 func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
-	patience := defaultPatience
+	patience := engine.DefaultPatience
 	if text := r.Header.Get("Connect-Timeout-Ms"); text != "" {
 		ms, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {

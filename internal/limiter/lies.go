@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -35,7 +36,7 @@ func (e *entry) succeed(old *entry, now limit.Micros) {
 
 // credible is how many units a holder may state to give back at once of a policy of the rule:
 // what [lease.Terms.Lies] allows, of the largest limit that the rule had lately.
-func (e *entry) credible(p *Policy, now limit.Micros) int64 {
+func (e *entry) credible(p *engine.Policy, now limit.Micros) int64 {
 	most := p.Terms.Capacity
 	if since(e.replaced, now) < largerFor {
 		most = max(most, e.was)
@@ -45,7 +46,7 @@ func (e *entry) credible(p *Policy, now limit.Micros) int64 {
 
 // disbelieve drops a give-back that no store would take back. It is a lie unless the rule had a
 // larger limit lately.
-func (s *Service) disbelieve(x *exchange, of *entry, a *Ask) {
+func (s *Service) disbelieve(x *exchange, of *entry, a *engine.Ask) {
 	if most := of.credible(a.Policy, s.now()); a.Want.Unused > most {
 		x.lies = append(x.lies, lie{of, a.Policy.Rule, a.Want.Unused, most})
 	}

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -80,7 +81,7 @@ func (m *metrics) forget(before, after *catalog) {
 var statusNames = [lease.UnknownRule + 1]string{lease.OK: "ok", lease.Denied: "denied", lease.Unavailable: "unavailable"}
 
 // count counts a want and its answer.
-func (c *ruleCounts) count(a *Ask, g *lease.Grant) {
+func (c *ruleCounts) count(a *engine.Ask, g *lease.Grant) {
 	c.wants.Inc()
 	if n := c.grants[g.Status]; n != nil {
 		n.Inc()

@@ -5,15 +5,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
 type noStore struct{}
 
-func (noStore) Acquire(context.Context, []Ask, []lease.Grant) {}
-func (noStore) Epoch() uint64                                 { return 1 }
-func (noStore) Learn()                                        {}
+func (noStore) Acquire(context.Context, []engine.Ask, []lease.Grant) {}
+func (noStore) Epoch() uint64                                        { return 1 }
+func (noStore) Learn()                                               {}
 
 // The memory of a huge call is not kept for those that follow.
 func TestLargeCallsAreNotKept(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
@@ -20,7 +21,7 @@ var ErrTooManyHolders = errors.New("holder: the holders and workers that called 
 
 // Config is what a [Service] is made of.
 type Config struct {
-	Store   Store
+	Store   engine.Store
 	Metrics *telemetry.Registry // nil: metrics go nowhere
 	// Now is the clock by which holders count as live and rules as new; nil means
 	// the system's.
@@ -78,7 +79,7 @@ const DefaultMaxHolders = 100_000
 // Service answers the calls of holders. It is safe for concurrent use and starts
 // no goroutine.
 type Service struct {
-	store   Store
+	store   engine.Store
 	now     func() limit.Micros
 	lives   lives
 	live    func() int // holders by the store's count; may be nil
@@ -156,7 +157,7 @@ func (s *Service) RulesVersion() (version string, revision uint64) {
 // Policy is the limit of a rule's variant in the rules in force, or that of a key which has one
 // of its own; nil if there is none. With a nil key it is the variant's. The rules may be
 // replaced while a caller keeps it.
-func (s *Service) Policy(rule string, variant uint32, key []byte) *Policy {
+func (s *Service) Policy(rule string, variant uint32, key []byte) *engine.Policy {
 	return s.rules.Load().policy(rule, variant, 0, key)
 }
 

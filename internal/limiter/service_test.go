@@ -16,9 +16,9 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
@@ -799,4 +799,12 @@ func scrape(r *telemetry.Registry) string {
 	w := httptest.NewRecorder()
 	r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return w.Body.String()
+}
+
+// hasMetric demands a line of the metrics.
+func hasMetric(t testing.TB, r *telemetry.Registry, line string) {
+	t.Helper()
+	if !strings.Contains(scrape(r), line+"\n") {
+		t.Errorf("metrics lack %s", line)
+	}
 }

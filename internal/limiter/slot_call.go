@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb"
@@ -34,7 +35,7 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 	}
 	ask, op := s.slotAsk(p, r)
 	grants := make([]lease.Grant, 1)
-	s.store.Acquire(ctx, []Ask{ask}, grants)
+	s.store.Acquire(ctx, []engine.Ask{ask}, grants)
 	answerSlot(out, bridge.GrantToWire(p.Limit, &grants[0]))
 	s.metrics.slots.WithLabelValues(p.Rule, op, statusNames[min(grants[0].Status, lease.Unavailable)]).Inc()
 	return out, nil
@@ -61,17 +62,17 @@ func checkSlot(r *quotapb.SlotRequest) error {
 }
 
 // slotAsk is the ask of a call that has been checked, and the name of what it does.
-func (s *Service) slotAsk(p *Policy, r *quotapb.SlotRequest) (a Ask, op string) {
-	a = Ask{Policy: p, Key: rule.ShortKey(slices.Clone(r.GetKey())), Holder: s.requestHolder(r.GetRequestId())}
+func (s *Service) slotAsk(p *engine.Policy, r *quotapb.SlotRequest) (a engine.Ask, op string) {
+	a = engine.Ask{Policy: p, Key: rule.ShortKey(slices.Clone(r.GetKey())), Holder: s.requestHolder(r.GetRequestId())}
 	switch r.GetOp() {
 	case quotapb.SlotOp_SLOT_OP_TAKE:
 		cost := max(int64(r.GetCost()), 1)
-		a.Op, op = Take, "take"
+		a.Op, op = engine.Take, "take"
 		a.Want = lease.Want{Need: cost, Waiting: cost, Want: cost}
 	case quotapb.SlotOp_SLOT_OP_RENEW:
-		a.Op, op = Renew, "renew"
+		a.Op, op = engine.Renew, "renew"
 	default:
-		a.Op, op = Release, "release"
+		a.Op, op = engine.Release, "release"
 	}
 	return a, op
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -13,13 +14,13 @@ import (
 // while it is cut off. Create it with [NewStatic]. It is safe for concurrent use.
 type Static struct {
 	region   string
-	far, own Store
+	far, own engine.Store
 	receipts *Receipts
 
 	granted, refused telemetry.Counter
 
 	mu     sync.Mutex
-	shares map[*Policy]*Policy
+	shares map[*engine.Policy]*engine.Policy
 }
 
 // mostShares bounds the policies of shares that are kept.
@@ -34,7 +35,7 @@ const shareTag = 1 << 31
 // not decided is denied: a region that is cut off admits what it holds on lease, and its share.
 //
 // Units of the share that are given back go to own, all else that is reported to far.
-func NewStatic(region string, far, own Store, receipts *Receipts, m *telemetry.Registry) *Static {
+func NewStatic(region string, far, own engine.Store, receipts *Receipts, m *telemetry.Registry) *Static {
 	m.GaugeFunc("weir_share_in_use", "1 while this region is cut off from the aggregator and takes its static shares.", func() float64 {
 		if receipts.Silent() {
 			return 1
@@ -42,7 +43,7 @@ func NewStatic(region string, far, own Store, receipts *Receipts, m *telemetry.R
 		return 0
 	})
 	return &Static{
-		region: region, far: far, own: own, receipts: receipts, shares: map[*Policy]*Policy{},
+		region: region, far: far, own: own, receipts: receipts, shares: map[*engine.Policy]*engine.Policy{},
 		granted: m.Counter("weir_share_units_granted_total", "Units granted from static shares of limits with scope: global."),
 		refused: m.Counter("weir_share_refused_total", "Wants denied because neither the aggregator decided on them nor had the region a share of the window."),
 	}
@@ -52,26 +53,26 @@ func NewStatic(region string, far, own Store, receipts *Receipts, m *telemetry.R
 func (s *Static) Epoch() uint64 { return s.far.Epoch() }
 
 // Acquire asks the store of all regions first.
-func (s *Static) Acquire(ctx context.Context, asks []Ask, grants []lease.Grant) {
+func (s *Static) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	if !s.returnShares(ctx, asks, grants) {
 		s.far.Acquire(ctx, asks, grants)
 	}
-	var own half
+	var own engine.Selection
 	for first := 0; first < len(asks); {
-		next := first + GroupLen(asks[first:])
+		next := first + engine.GroupLen(asks[first:])
 		s.take(&own, asks, grants, first, next)
 		first = next
 	}
-	if len(own.asks) > 0 {
-		own.acquire(ctx, s.own)
-		for i, at := range own.at {
-			grants[at] = s.shared(&asks[at], &own.grants[i])
+	if len(own.Asks) > 0 {
+		own.Acquire(ctx, s.own)
+		for i, at := range own.At {
+			grants[at] = s.shared(&asks[at], &own.Grants[i])
 		}
 	}
 	for first := 0; first < len(asks); {
-		next := first + GroupLen(asks[first:])
+		next := first + engine.GroupLen(asks[first:])
 		if next-first > 1 {
-			undoDenied(ctx, s, asks[first:next], grants[first:next])
+			engine.UndoDenied(ctx, s, asks[first:next], grants[first:next])
 		}
 		first = next
 	}
@@ -79,38 +80,38 @@ func (s *Static) Acquire(ctx context.Context, asks []Ask, grants []lease.Grant) 
 
 // returnShares gives back to the region's own store what was granted there, and asks the
 // store of all regions for the rest. False: there is nothing to give back, and no store was asked.
-func (s *Static) returnShares(ctx context.Context, asks []Ask, grants []lease.Grant) bool {
-	var far, back half
+func (s *Static) returnShares(ctx context.Context, asks []engine.Ask, grants []lease.Grant) bool {
+	var far, back engine.Selection
 	for i := range asks {
 		a := &asks[i]
 		if !s.returnsShare(a) {
-			if len(back.asks) > 0 {
-				far.add(asks, i)
+			if len(back.Asks) > 0 {
+				far.Add(asks, i)
 			}
 			continue
 		}
-		if len(back.asks) == 0 { // mostly there is none, and nothing to divide
+		if len(back.Asks) == 0 { // mostly there is none, and nothing to divide
 			for before := range i {
-				far.add(asks, before)
+				far.Add(asks, before)
 			}
 		}
-		back.asks = append(back.asks, Ask{
+		back.Asks = append(back.Asks, engine.Ask{
 			Policy: s.shareOf(a.Policy), Key: a.Key, Returned: a.Returned, Want: lease.Want{Unused: a.Want.Unused, Lease: a.Want.Lease ^ shareTag},
 		})
-		back.at = append(back.at, i)
+		back.At = append(back.At, i)
 		rest := *a
 		rest.Want.Unused, rest.Want.Lease, rest.Returned = 0, 0, nil
 		if !rest.Peeks() {
-			far.asks, far.at = append(far.asks, rest), append(far.at, i)
+			far.Asks, far.At = append(far.Asks, rest), append(far.At, i)
 		}
 	}
-	if len(back.asks) == 0 {
+	if len(back.Asks) == 0 {
 		return false
 	}
-	back.acquire(ctx, s.own)
-	back.answer(grants)
-	far.acquire(ctx, s.far)
-	far.answer(grants)
+	back.Acquire(ctx, s.own)
+	back.Answer(grants)
+	far.Acquire(ctx, s.far)
+	far.Answer(grants)
 	return true
 }
 
@@ -118,7 +119,7 @@ func (s *Static) returnShares(ctx context.Context, asks []Ask, grants []lease.Gr
 // the period that was charged, in milliseconds modulo 2^32, and those of the share have
 // another highest bit. Windows by the clock are recognized by name. For other limits a
 // period that is more than 12 days away is taken for one of the share.
-func (s *Static) returnsShare(a *Ask) bool {
+func (s *Static) returnsShare(a *engine.Ask) bool {
 	if a.Want.Unused == 0 || !a.Policy.HasShares() {
 		return false
 	}
@@ -141,8 +142,8 @@ func (s *Static) returnsShare(a *Ask) bool {
 }
 
 // take adds the asks of a group that are to be answered from the share.
-func (s *Static) take(own *half, asks []Ask, grants []lease.Grant, first, next int) {
-	denied := isDenied(asks[first:next], grants[first:next])
+func (s *Static) take(own *engine.Selection, asks []engine.Ask, grants []lease.Grant, first, next int) {
+	denied := engine.IsDenied(asks[first:next], grants[first:next])
 	if denied && !s.takesAll(asks[first:next]) {
 		own = nil // the request is denied whatever the share has
 	}
@@ -156,10 +157,10 @@ func (s *Static) take(own *half, asks []Ask, grants []lease.Grant, first, next i
 		switch {
 		case takes && own != nil:
 			w := &a.Want
-			own.asks = append(own.asks, Ask{Policy: s.shareOf(a.Policy), Key: a.Key, Group: a.Group, Want: lease.Want{
+			own.Asks = append(own.Asks, engine.Ask{Policy: s.shareOf(a.Policy), Key: a.Key, Group: a.Group, Want: lease.Want{
 				Need: w.Need, Waiting: w.Waiting, Want: w.Want, Soon: w.Soon, Fresh: w.Fresh,
 			}})
-			own.at = append(own.at, i)
+			own.At = append(own.At, i)
 		case g.Status == lease.Unavailable:
 			*g = s.refuse(a, wait)
 		}
@@ -167,7 +168,7 @@ func (s *Static) take(own *half, asks []Ask, grants []lease.Grant, first, next i
 }
 
 // takesAll reports whether all of a group that need something may be answered from the share.
-func (s *Static) takesAll(group []Ask) bool {
+func (s *Static) takesAll(group []engine.Ask) bool {
 	for i := range group {
 		if p := group[i].Policy; group[i].Want.Need > 0 {
 			if takes, _ := s.receipts.Takes(p.Limit); !takes || !p.HasShares() {
@@ -179,7 +180,7 @@ func (s *Static) takesAll(group []Ask) bool {
 }
 
 // shared is the answer to an ask from the share.
-func (s *Static) shared(a *Ask, g *lease.Grant) lease.Grant {
+func (s *Static) shared(a *engine.Ask, g *lease.Grant) lease.Grant {
 	if g.Status == lease.Unavailable {
 		return s.refuse(a, 0)
 	}
@@ -195,7 +196,7 @@ func (s *Static) shared(a *Ask, g *lease.Grant) lease.Grant {
 
 // refuse denies an ask that neither the share nor the aggregator decided. The holder may ask
 // again soon: the aggregator may answer again at any time.
-func (s *Static) refuse(a *Ask, wait limit.Micros) lease.Grant {
+func (s *Static) refuse(a *engine.Ask, wait limit.Micros) lease.Grant {
 	s.refused.Inc()
 	t := &a.Policy.Terms
 	after := max(lease.CeilMillis(wait), t.Interval)
@@ -205,7 +206,7 @@ func (s *Static) refuse(a *Ask, wait limit.Micros) lease.Grant {
 }
 
 // shareOf is the policy of the region's share.
-func (s *Static) shareOf(p *Policy) *Policy {
+func (s *Static) shareOf(p *engine.Policy) *engine.Policy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	share := s.shares[p]

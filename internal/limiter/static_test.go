@@ -7,21 +7,22 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // severed is a store that answers unless it is cut off.
 type severed struct {
-	limiter.Store
+	engine.Store
 	cut bool
 }
 
-func (s *severed) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s *severed) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	if !s.cut {
 		s.Store.Acquire(ctx, asks, grants)
 		return
@@ -61,13 +62,13 @@ func (h *shareholder) pass(d time.Duration, connected bool) {
 	}
 }
 
-func (h *shareholder) policy(name string, s limit.Spec) *limiter.Policy {
+func (h *shareholder) policy(name string, s limit.Spec) *engine.Policy {
 	h.t.Helper()
 	l, err := limit.New(s)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	p := limiter.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
 	p.Scope, p.OnFailure = rule.ScopeGlobal, lease.FailureLocal
 	p.Regions = rule.Regions{{Name: "eu", Weight: 1}, {Name: "us", Weight: 3}}
 	return p
@@ -77,18 +78,18 @@ func perMinute(n int64) limit.Spec {
 	return limit.Spec{Algorithm: limit.FixedWindow, Count: n, Period: limit.Minute}
 }
 
-func need(p *limiter.Policy, units int64) limiter.Ask {
-	return limiter.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Need: units, Waiting: units, Want: units}}
+func need(p *engine.Policy, units int64) engine.Ask {
+	return engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Need: units, Waiting: units, Want: units}}
 }
 
-func (h *shareholder) acquire(asks ...limiter.Ask) []lease.Grant {
+func (h *shareholder) acquire(asks ...engine.Ask) []lease.Grant {
 	grants := make([]lease.Grant, len(asks))
 	h.store.Acquire(context.Background(), asks, grants)
 	return grants
 }
 
 // spend takes units one by one until none is left. A request that is not admitted is denied.
-func (h *shareholder) spend(p *limiter.Policy) (got int64) {
+func (h *shareholder) spend(p *engine.Policy) (got int64) {
 	h.t.Helper()
 	for {
 		g := h.acquire(need(p, 1))[0]
@@ -215,7 +216,7 @@ func TestShareComesBack(t *testing.T) {
 				t.Fatalf("%s: %+v and %+v", name, far, own)
 			}
 			for _, g := range []lease.Grant{own, far} {
-				back := limiter.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Unused: g.Granted, Lease: g.Lease}}
+				back := engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Unused: g.Granted, Lease: g.Lease}}
 				h.acquire(back)
 			}
 			if got := h.spend(p); got != 25 {
@@ -260,7 +261,7 @@ func TestShareOfOthers(t *testing.T) {
 		p, local := h.policy("allow", perMinute(100)), h.policy("local", perMinute(100))
 		p.OnFailure = lease.FailureAllow
 		h.pass(70*time.Second, false)
-		report := limiter.Ask{Policy: local, Key: []byte("k"), Want: lease.Want{Overdrawn: 3, Debt: 1}}
+		report := engine.Ask{Policy: local, Key: []byte("k"), Want: lease.Want{Overdrawn: 3, Debt: 1}}
 		for _, g := range h.acquire(need(p, 1), report) {
 			if g.Status != lease.Unavailable {
 				t.Errorf("%+v", g)
@@ -273,7 +274,7 @@ func TestShareOfOthers(t *testing.T) {
 		}
 		elsewhere := limiter.NewStatic("ap", &h.far, h.own, h.receipts, telemetry.NewRegistry(""))
 		grants := make([]lease.Grant, 1)
-		elsewhere.Acquire(t.Context(), []limiter.Ask{need(local, 1)}, grants)
+		elsewhere.Acquire(t.Context(), []engine.Ask{need(local, 1)}, grants)
 		if grants[0].Status != lease.Denied {
 			t.Errorf("%+v of a region without weight", grants[0])
 		}

@@ -12,6 +12,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
@@ -96,11 +97,11 @@ func TestTraceReachesTheStore(t *testing.T) {
 
 // spy reports the calls of a store.
 type spy struct {
-	limiter.Store
+	engine.Store
 	called func(context.Context)
 }
 
-func (s spy) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s spy) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	s.called(ctx)
 	s.Store.Acquire(ctx, asks, grants)
 }

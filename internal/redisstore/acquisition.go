@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/rounds"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -18,7 +18,7 @@ import (
 type pendingAsk struct {
 	call *acquisition
 
-	ask    limiter.Ask // without its key
+	ask    engine.Ask // without its key
 	script *script.Script
 	key    string // Redis' own, with the hash tag
 	debt   string // under which its debt is remembered; empty: it has none
@@ -51,7 +51,7 @@ type acquisition struct {
 }
 
 // newAcquisition prepares asks. It copies: the caller's memory is not used afterwards.
-func (s *Store) newAcquisition(asks []limiter.Ask) *acquisition {
+func (s *Store) newAcquisition(asks []engine.Ask) *acquisition {
 	c := &acquisition{store: s, asks: make([]pendingAsk, len(asks)), decided: make(chan struct{}, 1)}
 	var space [usualKey]byte
 	for i := range asks {
@@ -66,7 +66,7 @@ func (s *Store) newAcquisition(asks []limiter.Ask) *acquisition {
 		p.hashSlot = hashSlotOf(p.key)
 	}
 	for i, n := 0, 0; i < len(asks); i += n {
-		n = limiter.GroupLen(asks[i:])
+		n = engine.GroupLen(asks[i:])
 		c.join(i, i+n)
 		c.grouped = c.grouped || n > 1
 	}

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -37,7 +37,7 @@ func BenchmarkAcquire(b *testing.B) {
 	}
 }
 
-func benchmarkAcquire(b *testing.B, s *Store, server *redistest.Server, p *limiter.Policy, perCall int) {
+func benchmarkAcquire(b *testing.B, s *Store, server *redistest.Server, p *engine.Policy, perCall int) {
 	keys := make([][]byte, 10_000)
 	for i := range keys {
 		keys[i] = strconv.AppendInt([]byte("user-"), int64(i), 10)
@@ -49,10 +49,10 @@ func benchmarkAcquire(b *testing.B, s *Store, server *redistest.Server, p *limit
 	b.ResetTimer()
 	before, mine, theirs := s.Stats(), processorTime(b), server.CPU()
 	b.RunParallel(func(pb *testing.PB) {
-		asks, grants := make([]limiter.Ask, perCall), make([]lease.Grant, perCall)
+		asks, grants := make([]engine.Ask, perCall), make([]lease.Grant, perCall)
 		n := 0
 		for pb.Next() {
-			asks[n] = limiter.Ask{Policy: p, Key: keys[next.Add(7919)%int64(len(keys))], Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+			asks[n] = engine.Ask{Policy: p, Key: keys[next.Add(7919)%int64(len(keys))], Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 			if n++; n < perCall {
 				continue
 			}

@@ -5,26 +5,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/enginetest"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/limitertest"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // subject makes empty stores on the same servers, one after the other.
-func subject(addrs []string, servers []*redistest.Server) limitertest.Subject {
-	return limitertest.Subject{
-		New: func(t testing.TB, o limitertest.Options) limiter.Store {
+func subject(addrs []string, servers []*redistest.Server) enginetest.Subject {
+	return enginetest.Subject{
+		New: func(t testing.TB, o enginetest.Options) engine.Store {
 			return emptyStore(t, o, addrs, servers)
 		},
-		Two: func(t testing.TB, o limitertest.Options) [2]limiter.Store {
-			return [2]limiter.Store{emptyStore(t, o, addrs, servers), emptyStore(t, o, addrs, servers)}
+		Two: func(t testing.TB, o enginetest.Options) [2]engine.Store {
+			return [2]engine.Store{emptyStore(t, o, addrs, servers), emptyStore(t, o, addrs, servers)}
 		},
 		Unbounded: true,
 		Forgets:   true,
-		Lose:      func(testing.TB, limiter.Store) { flush(servers) },
+		Lose:      func(testing.TB, engine.Store) { flush(servers) },
 	}
 }
 
@@ -35,34 +35,34 @@ func flush(servers []*redistest.Server) {
 	}
 }
 
-func emptyStore(t testing.TB, o limitertest.Options, addrs []string, servers []*redistest.Server) *Store {
+func emptyStore(t testing.TB, o enginetest.Options, addrs []string, servers []*redistest.Server) *Store {
 	t.Helper()
 	flush(servers)
 	return start(t, Config{Addrs: addrs, Now: o.Now, Timeout: 5 * time.Second})
 }
 
 // cached puts the lease cache in front of the stores.
-func cached(addrs []string, servers []*redistest.Server) limitertest.Subject {
+func cached(addrs []string, servers []*redistest.Server) enginetest.Subject {
 	s := subject(addrs, servers)
-	s.New = func(t testing.TB, o limitertest.Options) limiter.Store {
+	s.New = func(t testing.TB, o enginetest.Options) engine.Store {
 		return frontOf(t, o, emptyStore(t, o, addrs, servers))
 	}
 	plain := s.Two
-	s.Two = func(t testing.TB, o limitertest.Options) (two [2]limiter.Store) {
+	s.Two = func(t testing.TB, o enginetest.Options) (two [2]engine.Store) {
 		for i, behind := range plain(t, o) {
 			two[i] = frontOf(t, o, behind)
 		}
 		return two
 	}
 	s.Cached = true
-	s.Settle = func(store limiter.Store) {
+	s.Settle = func(store engine.Store) {
 		store.(*front.Store).Flush(context.Background())
 		time.Sleep(5 * time.Millisecond) // Run may be sending too
 	}
 	return s
 }
 
-func frontOf(t testing.TB, o limitertest.Options, behind limiter.Store) *front.Store {
+func frontOf(t testing.TB, o enginetest.Options, behind engine.Store) *front.Store {
 	f := front.New(front.Config{
 		Store: behind, MaxKeys: 100_000, MaxBytes: 1 << 30, Timeout: plenty,
 		Now: func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
@@ -80,7 +80,7 @@ func frontOf(t testing.TB, o limitertest.Options, behind limiter.Store) *front.S
 func TestConformanceSingle(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	limitertest.Run(t, subject([]string{server.Addr}, []*redistest.Server{server}))
+	enginetest.Run(t, subject([]string{server.Addr}, []*redistest.Server{server}))
 }
 
 // A counter is one key, on one node: how it counts is seen at length with a single
@@ -90,6 +90,6 @@ func TestConformanceCluster(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	plain, leased := subject(c.Addrs(), c.Nodes), cached(c.Addrs(), c.Nodes)
 	plain.Distant, leased.Distant = true, true
-	t.Run("store", func(t *testing.T) { limitertest.Run(t, plain) })
-	t.Run("cached", func(t *testing.T) { limitertest.Run(t, leased) })
+	t.Run("store", func(t *testing.T) { enginetest.Run(t, plain) })
+	t.Run("cached", func(t *testing.T) { enginetest.Run(t, leased) })
 }

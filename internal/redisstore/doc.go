@@ -1,4 +1,4 @@
-// Package redisstore is the [limiter.Store] of a region with several replicas:
+// Package redisstore is the [engine.Store] of a region with several replicas:
 // counters in Redis, which all of them share. Redis may be one server, a master
 // that Redis Sentinel monitors, or a cluster.
 //

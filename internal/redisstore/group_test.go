@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // apart are policies of so many units whose counters of the key "k" are on nodes of
 // their own.
-func apart(t *testing.T, c *redistest.Cluster, s *Store, units ...int64) (policies []*limiter.Policy) {
+func apart(t *testing.T, c *redistest.Cluster, s *Store, units ...int64) (policies []*engine.Policy) {
 	t.Helper()
 	taken := map[*redistest.Server]bool{}
 	for i := 0; len(policies) < len(units); i++ {
@@ -30,7 +30,7 @@ func apart(t *testing.T, c *redistest.Cluster, s *Store, units ...int64) (polici
 }
 
 // together makes asks one request.
-func together(asks ...limiter.Ask) []limiter.Ask {
+func together(asks ...engine.Ask) []engine.Ask {
 	for i := range asks {
 		asks[i].Group = 7
 	}
@@ -95,7 +95,7 @@ func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 	}
 	p := apart(t, c, slow, 10, 1)
 	slots := policyOf(t, "slots", limit.Spec{Algorithm: limit.Concurrency, Count: 5})
-	hold := limiter.Ask{Policy: slots, Key: []byte("k"), Holder: 9, Seq: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+	hold := engine.Ask{Policy: slots, Key: []byte("k"), Holder: 9, Seq: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 	for _, l := range links {
 		l.gate.Lock()
 	}
@@ -123,7 +123,7 @@ func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 	if left := remaining(t, quick, p[0], "k"); left != 10 {
 		t.Errorf("%d are left of 10: they were not given back", left)
 	}
-	hold = limiter.Ask{Policy: slots, Key: []byte("k"), Holder: 10, Seq: 1, Want: lease.Want{Need: 5, Waiting: 5, Want: 5}}
+	hold = engine.Ask{Policy: slots, Key: []byte("k"), Holder: 10, Seq: 1, Want: lease.Want{Need: 5, Waiting: 5, Want: 5}}
 	if g := acquire(t, quick, plenty, hold)[0]; g.Granted != 5 {
 		t.Errorf("all slots: %+v, one is still held", g)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -134,7 +134,7 @@ func (c *crowd) watch(t *testing.T) (most func() int) {
 }
 
 // keysOn makes 40 keys that a node serves, and 40 that others do.
-func keysOn(s *Store, c *redistest.Cluster, p *limiter.Policy, n *redistest.Server) (there, elsewhere []string) {
+func keysOn(s *Store, c *redistest.Cluster, p *engine.Policy, n *redistest.Server) (there, elsewhere []string) {
 	for i := 0; len(there) < 40 || len(elsewhere) < 40; i++ {
 		key := fmt.Sprint("key", i)
 		if c.MasterOf(s.newAcquisition(asksOf(one(p, key))).asks[0].key) == n {

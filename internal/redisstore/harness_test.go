@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -59,26 +59,26 @@ func launch(t testing.TB, c Config, prepare ...func(*Store)) *Store {
 }
 
 // fixedPolicy is so many units in a window that does not end within a test, exact.
-func fixedPolicy(t testing.TB, rule string, count int64) *limiter.Policy {
+func fixedPolicy(t testing.TB, rule string, count int64) *engine.Policy {
 	t.Helper()
 	return policyOf(t, rule, limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: 300 * limit.Day})
 }
 
-func policyOf(t testing.TB, rule string, spec limit.Spec) *limiter.Policy {
+func policyOf(t testing.TB, rule string, spec limit.Spec) *engine.Policy {
 	t.Helper()
 	l, err := limit.New(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limiter.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
 }
 
-func one(p *limiter.Policy, key string) limiter.Ask {
-	return limiter.Ask{Policy: p, Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+func one(p *engine.Policy, key string) engine.Ask {
+	return engine.Ask{Policy: p, Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 }
 
 // acquire asks with so much time.
-func acquire(t testing.TB, s *Store, budget time.Duration, asks ...limiter.Ask) []lease.Grant {
+func acquire(t testing.TB, s *Store, budget time.Duration, asks ...engine.Ask) []lease.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), budget)
 	defer cancel()
@@ -90,9 +90,9 @@ func acquire(t testing.TB, s *Store, budget time.Duration, asks ...limiter.Ask) 
 const plenty = 10 * time.Second
 
 // remaining is what a counter has left.
-func remaining(t testing.TB, s *Store, p *limiter.Policy, key string) int64 {
+func remaining(t testing.TB, s *Store, p *engine.Policy, key string) int64 {
 	t.Helper()
-	g := acquire(t, s, plenty, limiter.Ask{Policy: p, Key: []byte(key)})[0]
+	g := acquire(t, s, plenty, engine.Ask{Policy: p, Key: []byte(key)})[0]
 	if g.Status != lease.OK {
 		t.Fatalf("what remains of %s: %+v", key, g)
 	}
@@ -213,10 +213,10 @@ func statusOf(grants []lease.Grant) string {
 }
 
 // asksOf saves writing out the type.
-func asksOf(asks ...limiter.Ask) []limiter.Ask { return asks }
+func asksOf(asks ...engine.Ask) []engine.Ask { return asks }
 
 // fixedVariant is a policy of the rule "r" with counters of its own.
-func fixedVariant(t testing.TB, variant uint64) *limiter.Policy {
+func fixedVariant(t testing.TB, variant uint64) *engine.Policy {
 	p := fixedPolicy(t, "r", 1_000_000)
-	return limiter.NewPolicy("r", variant, p.Limit, p.Terms, 0)
+	return engine.NewPolicy("r", variant, p.Limit, p.Terms, 0)
 }

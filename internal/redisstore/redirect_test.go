@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -54,7 +54,7 @@ func resharding(t *testing.T, c *redistest.Cluster) {
 }
 
 // journey is the slot of an ask, its master, and another one to which it may move.
-func journey(s *Store, c *redistest.Cluster, a limiter.Ask) (slot int, from, to *redistest.Server) {
+func journey(s *Store, c *redistest.Cluster, a engine.Ask) (slot int, from, to *redistest.Server) {
 	slot = int(s.newAcquisition(asksOf(a)).asks[0].hashSlot)
 	from = c.OwnerOf(slot)
 	if from == c.Nodes[0] {

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -147,13 +147,13 @@ func TestMetrics(t *testing.T) {
 func hammer(t *testing.T, c *redistest.Cluster) {
 	s := start(t, Config{Addrs: c.Addrs()})
 	eventually(t, func() string { return unlike(s, 3) })
-	policies := []*limiter.Policy{fixedPolicy(t, "a", 1_000_000), fixedPolicy(t, "b", 1_000_000), fixedPolicy(t, "c", 1_000_000)}
+	policies := []*engine.Policy{fixedPolicy(t, "a", 1_000_000), fixedPolicy(t, "b", 1_000_000), fixedPolicy(t, "c", 1_000_000)}
 	var granted [3]atomic.Int64
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 60 {
-				var asks []limiter.Ask
+				var asks []engine.Ask
 				for g := range uint32(rand.N(6) + 1) {
 					for _, i := range rand.Perm(3)[:rand.N(3)+1] {
 						a := one(policies[i], "k")

@@ -7,10 +7,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/rounds"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
@@ -95,7 +95,7 @@ func (b *rig) apply(e *pendingAsk) {
 // member is denied costs nothing, and what is charged is what was granted.
 func TestRounds(t *testing.T) {
 	rules := []string{"a", "b", "c", "d"}
-	policies := map[string]*limiter.Policy{}
+	policies := map[string]*engine.Policy{}
 	for _, r := range rules {
 		policies[r] = fixedPolicy(t, r, 10)
 	}
@@ -149,11 +149,11 @@ func TestRounds(t *testing.T) {
 }
 
 // drawGroups makes one to three groups of one to four members.
-func drawGroups(t *rapid.T, rules []string, policies map[string]*limiter.Policy) (asks []limiter.Ask) {
+func drawGroups(t *rapid.T, rules []string, policies map[string]*engine.Policy) (asks []engine.Ask) {
 	for group := range uint32(rapid.IntRange(1, 3).Draw(t, "groups")) {
 		for _, r := range rapid.Permutation(rules).Draw(t, "rules")[:rapid.IntRange(1, 4).Draw(t, "members")] {
 			need := rapid.Int64Range(0, 2).Draw(t, "need")
-			asks = append(asks, limiter.Ask{Policy: policies[r], Key: []byte("k"), Group: group + 1,
+			asks = append(asks, engine.Ask{Policy: policies[r], Key: []byte("k"), Group: group + 1,
 				Want: lease.Want{Need: need, Waiting: need, Want: need}})
 		}
 	}
@@ -161,7 +161,7 @@ func drawGroups(t *rapid.T, rules []string, policies map[string]*limiter.Policy)
 }
 
 // checkCharges compares what is left of each rule with what was granted.
-func (b *rig) checkCharges(t *rapid.T, before map[string]int64, asks []limiter.Ask, grants []lease.Grant) {
+func (b *rig) checkCharges(t *rapid.T, before map[string]int64, asks []engine.Ask, grants []lease.Grant) {
 	for r, n := range before {
 		granted := b.stranded[r]
 		for i := range asks {
@@ -176,9 +176,9 @@ func (b *rig) checkCharges(t *rapid.T, before map[string]int64, asks []limiter.A
 }
 
 // checkGrants looks at the groups one by one.
-func checkGrants(t *rapid.T, asks []limiter.Ask, grants []lease.Grant) {
+func checkGrants(t *rapid.T, asks []engine.Ask, grants []lease.Grant) {
 	for i := 0; i < len(asks); {
-		n := limiter.GroupLen(asks[i:])
+		n := engine.GroupLen(asks[i:])
 		var denied, granted bool
 		for j := i; j < i+n; j++ {
 			g := grants[j]

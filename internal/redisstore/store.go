@@ -14,9 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -48,7 +48,7 @@ type Store struct {
 	metrics  metrics
 }
 
-var _ limiter.Store = (*Store)(nil)
+var _ engine.Store = (*Store)(nil)
 
 // New makes a store. It connects to nothing.
 func New(c Config) (*Store, error) {
@@ -76,13 +76,13 @@ var quietOnce sync.Once
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// Epoch never changes: counters that Redis lost start again, see [limiter.Store].
+// Epoch never changes: counters that Redis lost start again, see [engine.Store].
 func (*Store) Epoch() uint64 { return 1 }
 
-// Acquire decides on asks; see [limiter.Store]. Asks that are not decided when ctx ends
+// Acquire decides on asks; see [engine.Store]. Asks that are not decided when ctx ends
 // are Unavailable. They may be charged nevertheless: their units are given back when the
 // reply arrives.
-func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	s.counters.calls.Add(1)
 	s.counters.asks.Add(uint64(len(asks)))
 	c := s.newAcquisition(asks)

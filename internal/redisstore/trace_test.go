@@ -8,8 +8,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -29,7 +29,7 @@ func TestTrace(t *testing.T) {
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203332-01")
 	ctx, cancel := context.WithTimeout(telemetry.WithWaiting(t.Context(), parents), plenty)
 	defer cancel()
-	asks := []limiter.Ask{one(p, "k"), one(p, "l")}
+	asks := []engine.Ask{one(p, "k"), one(p, "l")}
 	s.Acquire(ctx, asks, make([]lease.Grant, 2))
 	eventually(t, func() string {
 		if spans := out.GetSpans(); len(spans) != 1 {

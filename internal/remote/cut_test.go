@@ -14,10 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/internal/remote"
 	"github.com/weirlimit/weir/internal/rulefile"
@@ -38,7 +39,7 @@ type planet struct {
 	service *limiter.Service
 	handler http.Handler
 	names   []string
-	stores  map[string]limiter.Store
+	stores  map[string]engine.Store
 	ways    map[string]*way
 	began   time.Time
 
@@ -87,7 +88,7 @@ func newPlanet(ctx context.Context, t *testing.T, all *sync.WaitGroup, names ...
 	divided.SetRegions(set.Regions())
 	p := &planet{
 		t: t, service: limiter.NewService(limiter.Config{Store: divided, Called: divided.Called}), names: names,
-		stores: map[string]limiter.Store{}, ways: map[string]*way{}, began: time.Now(),
+		stores: map[string]engine.Store{}, ways: map[string]*way{}, began: time.Now(),
 		windows: map[string]map[uint32]int64{}, seconds: map[string][]int64{}, refused: map[string]int64{},
 	}
 	if err := p.service.SetRules(set); err != nil {
@@ -138,7 +139,7 @@ func (p *planet) request(region, rule string) {
 	p.refused[region+rule] = 0
 	p.mu.Unlock()
 	grants := make([]lease.Grant, 1)
-	p.stores[region].Acquire(ctx, []limiter.Ask{{Policy: p.service.Policy(rule, 0, nil), Want: lease.Want{Need: 1, Waiting: 1, Want: 1, Denied: refused}}}, grants)
+	p.stores[region].Acquire(ctx, []engine.Ask{{Policy: p.service.Policy(rule, 0, nil), Want: lease.Want{Need: 1, Waiting: 1, Want: 1, Denied: refused}}}, grants)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch g := grants[0]; {

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
@@ -34,7 +34,7 @@ type parcel struct {
 	grants []lease.Grant // the caller's; nil when it has gone
 }
 
-func newParcel(asks []limiter.Ask, grants []lease.Grant) *parcel {
+func newParcel(asks []engine.Ask, grants []lease.Grant) *parcel {
 	p := &parcel{wants: make([]wire.Want, len(asks)), periods: make([]lease.Millis, len(asks)), done: make(chan struct{}), grants: grants}
 	for i := range asks {
 		p.wants[i] = wantOf(&asks[i])
@@ -44,7 +44,7 @@ func newParcel(asks []limiter.Ask, grants []lease.Grant) *parcel {
 }
 
 // wantOf is an ask as it travels. It keeps nothing of the caller's.
-func wantOf(a *limiter.Ask) wire.Want {
+func wantOf(a *engine.Ask) wire.Want {
 	w := bridge.WantToWire(a.Policy.Limit, &a.Want)
 	w.Rule, w.Override, w.Key, w.Group = a.Policy.Rule, a.Policy.Override, rule.ShortKey(bytes.Clone(a.Key)), a.Group
 	for _, r := range a.Returned {

@@ -16,9 +16,9 @@ import (
 
 	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/clocks"
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -164,7 +164,7 @@ func newTransport(secure *certs.Set, name string) http.RoundTripper {
 func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
 // Acquire asks the tier above. While that does not answer, all asks are Unavailable at once.
-func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	for i := range grants {
 		grants[i] = lease.Grant{Status: lease.Unavailable}
 	}
@@ -183,8 +183,8 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 }
 
 // countsUnits reports whether no ask is for slots.
-func countsUnits(asks []limiter.Ask) bool {
-	return !slices.ContainsFunc(asks, func(a limiter.Ask) bool { return a.Policy.Limit.Spec().Algorithm == limit.Concurrency })
+func countsUnits(asks []engine.Ask) bool {
+	return !slices.ContainsFunc(asks, func(a engine.Ask) bool { return a.Policy.Limit.Spec().Algorithm == limit.Concurrency })
 }
 
 // metrics are the store's instruments.

@@ -15,10 +15,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/remote"
 	"github.com/weirlimit/weir/internal/rule"
@@ -145,11 +146,11 @@ func (a *aggregator) replica(region string, change ...func(*remote.Config)) *rem
 }
 
 // ask asks for units of a rule.
-func (a *aggregator) ask(rule, key string, units int64) limiter.Ask {
-	return limiter.Ask{Policy: a.service.Policy(rule, 0, nil), Key: []byte(key), Want: lease.Want{Need: units, Waiting: units, Want: units}}
+func (a *aggregator) ask(rule, key string, units int64) engine.Ask {
+	return engine.Ask{Policy: a.service.Policy(rule, 0, nil), Key: []byte(key), Want: lease.Want{Need: units, Waiting: units, Want: units}}
 }
 
-func acquire(s limiter.Store, asks ...limiter.Ask) []lease.Grant {
+func acquire(s engine.Store, asks ...engine.Ask) []lease.Grant {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	grants := make([]lease.Grant, len(asks))
@@ -173,7 +174,7 @@ func TestAsksAndReturns(t *testing.T) {
 		if got := acquire(s, a.ask("ten", "k", 8))[0]; got.Status != lease.Denied || got.Granted != 0 || got.RetryAfter == 0 {
 			t.Errorf("8 of 7: %+v", got)
 		}
-		back := limiter.Ask{Policy: a.service.Policy("ten", 0, nil), Key: []byte("k"), Want: lease.Want{Unused: 2, Lease: g.Lease}}
+		back := engine.Ask{Policy: a.service.Policy("ten", 0, nil), Key: []byte("k"), Want: lease.Want{Unused: 2, Lease: g.Lease}}
 		if got := acquire(s, back)[0]; got.Remaining != 9 {
 			t.Errorf("%d left after 2 of 3 came back, want 9", got.Remaining)
 		}
@@ -192,7 +193,7 @@ func TestGathers(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range callers {
 			all.Go(func() {
-				asks := []limiter.Ask{a.ask("ten", fmt.Sprint(i), 1), a.ask("hundred", fmt.Sprint(i), int64(i+1))}
+				asks := []engine.Ask{a.ask("ten", fmt.Sprint(i), 1), a.ask("hundred", fmt.Sprint(i), int64(i+1))}
 				asks[0].Group, asks[1].Group = 7, 7
 				if i%2 == 0 {
 					asks[0].Want = lease.Want{Need: 11, Waiting: 11, Want: 11} // denied, and the other with it
@@ -222,7 +223,7 @@ func TestManyAsks(t *testing.T) {
 		var all sync.WaitGroup
 		for c := range 30 {
 			all.Go(func() {
-				var asks []limiter.Ask
+				var asks []engine.Ask
 				for i := range 90 {
 					asks = append(asks, a.ask("ten", fmt.Sprint(c, "-", i%3), 1))
 				}
@@ -436,17 +437,17 @@ func TestCopiesThroughTwoReplicas(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
 		one, two, us := a.replica("eu"), a.replica("eu"), a.replica("us")
 		g := acquire(one, a.ask("hundred", "k", 50))[0]
-		back := limiter.Ask{
+		back := engine.Ask{
 			Policy: a.service.Policy("hundred", 0, nil), Key: []byte("k"),
 			Want:     lease.Want{Unused: 10, Lease: g.Lease},
-			Returned: []limiter.Returned{{Name: 77, Units: 10}},
+			Returned: []engine.Returned{{Name: 77, Units: 10}},
 		}
 		for i, want := range []int64{60, 60, 70} {
 			if got := acquire([]*remote.Store{one, two, us}[i], back)[0]; got.Remaining != want {
 				t.Errorf("return %d: %d left, want %d", i, got.Remaining, want)
 			}
 		}
-		debt := limiter.Ask{Policy: back.Policy, Key: []byte("k"), Want: lease.Want{Overdrawn: 5, Debt: 99}}
+		debt := engine.Ask{Policy: back.Policy, Key: []byte("k"), Want: lease.Want{Overdrawn: 5, Debt: 99}}
 		for i, want := range []int64{65, 65, 60} {
 			if got := acquire([]*remote.Store{one, two, us}[i], debt)[0]; got.Remaining != want {
 				t.Errorf("debt %d: %d left, want %d", i, got.Remaining, want)
@@ -484,7 +485,7 @@ func TestCallerThatLeaves(t *testing.T) {
 		s := a.replica("eu")
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		s.Acquire(ctx, []limiter.Ask{a.ask("ten", "k", 5)}, make([]lease.Grant, 1))
+		s.Acquire(ctx, []engine.Ask{a.ask("ten", "k", 5)}, make([]lease.Grant, 1))
 		time.Sleep(time.Second)
 		if g := acquire(s, a.ask("ten", "k", 10))[0]; g.Granted != 10 {
 			t.Errorf("%+v", g)
@@ -508,8 +509,8 @@ func TestSlots(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := limiter.NewPolicy("slots", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
-		if g := acquire(s, limiter.Ask{Policy: p, Holder: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})[0]; g.Status != lease.Unavailable {
+		p := engine.NewPolicy("slots", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+		if g := acquire(s, engine.Ask{Policy: p, Holder: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})[0]; g.Status != lease.Unavailable {
 			t.Errorf("%+v", g)
 		}
 	})

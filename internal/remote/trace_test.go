@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/remote"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -31,7 +31,7 @@ func TestTrace(t *testing.T) {
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(telemetry.WithWaiting(t.Context(), telemetry.ParseTraceParents(parents...)), time.Second)
 				defer cancel()
-				s.Acquire(ctx, []limiter.Ask{a.ask("ten", "k", 1)}, make([]lease.Grant, 1))
+				s.Acquire(ctx, []engine.Ask{a.ask("ten", "k", 1)}, make([]lease.Grant, 1))
 			})
 		}
 		all.Wait()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
@@ -85,7 +86,7 @@ func (t *Tier) useAbove(above *Above) error {
 	})
 	t.Metrics.CounterFunc("weir_global_waited_total", "Units of requests that waited for the aggregator.", func() float64 { return float64(c.far.Stats().Waited) })
 	all := limiter.NewStatic(above.Region, c.far, c.Store, receipts, t.Metrics)
-	c.Store, c.fall = limiter.ByScope(c.Store, all), limiter.FallByScope(c.fall, c.far)
+	c.Store, c.fall = engine.ByScope(c.Store, all), engine.FallByScope(c.fall, c.far)
 	c.run = append(c.run, store.Run, c.far.Run, receipts.Run)
 	if len(above.Global) == 0 {
 		t.findAggregators(above, store.Move)

@@ -11,22 +11,23 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/internal/admin"
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // counters is the store that the configuration names, and what belongs to it.
 type counters struct {
-	limiter.Store
+	engine.Store
 	cache    *front.Store                            // nil: no lease cache
 	far      *front.Store                            // of the tier above; nil: there is none
 	divided  *regions.Store                          // divides limits among regions; nil: there are none
 	record   func(region string) limiter.Record      // of what its replicas received; nil: this process is the region
 	exchange regions.Exchange                        // with other aggregators; nil: no other one counts in this store
-	fall     limiter.Fallback                        // remembers denials of a failing store; nil without a lease cache
+	fall     engine.Fallback                         // remembers denials of a failing store; nil without a lease cache
 	state    string                                  // the state file; empty: there is none
 	former   []uint64                                // epochs that the store had in lives before this one
 	replicas func() int                              // live ones, as far as is known

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin"
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/rulewatch"
@@ -135,8 +136,8 @@ func (t *Tier) loadRules() error {
 func (t *Tier) Tracer() *telemetry.Tracer { return t.otlp.Tracer }
 
 // NewJudge makes what decides whole requests on the tier's counters.
-func (t *Tier) NewJudge() limiter.Judge {
-	return limiter.NewJudge(t.store, t.store.fall, t.store.replicas, t.Metrics, t.Log)
+func (t *Tier) NewJudge() engine.Judge {
+	return engine.NewJudge(t.store, t.store.fall, t.store.replicas, t.Metrics, t.Log)
 }
 
 // Extend adds an extension. It is called before [Tier.Run], which closes the extension.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/binding"
 	"github.com/weirlimit/weir/internal/descriptor"
-	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
@@ -27,14 +27,14 @@ func newBindings(s *binding.Set) *bindings {
 
 // check returns the bindings whose rule cannot be bound as errors, and the number of
 // bindings whose rule is off.
-func (b *bindings) check(find func(name string, key []byte) *limiter.Policy) (errs strict.Errors, off int) {
+func (b *bindings) check(find func(name string, key []byte) *engine.Policy) (errs strict.Errors, off int) {
 	return b.Check(func(name string) (binding.Target, bool) {
 		p := find(name, nil)
 		return target(p), p != nil
 	})
 }
 
-func target(p *limiter.Policy) binding.Target {
+func target(p *engine.Policy) binding.Target {
 	if p == nil {
 		return binding.Target{}
 	}

@@ -8,8 +8,8 @@ import (
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -81,9 +81,9 @@ func TestBoundCounterIsThePoPs(t *testing.T) {
 		{"per-client", []string{"remote_address", "192.0.2.7", "path", "/"}, `192.0.2.7|/`},
 		{"per-client", []string{"remote_address", "192.0.2.7", "path", "/" + long[:150]}, string(rule.ShortKey([]byte("192.0.2.7|/" + long[:150])))},
 	} {
-		ask := limiter.Ask{Policy: b.service.Policy(c.rule, 0, nil), Key: []byte(c.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+		ask := engine.Ask{Policy: b.service.Policy(c.rule, 0, nil), Key: []byte(c.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 		grants := make([]lease.Grant, 1)
-		b.store.Acquire(t.Context(), []limiter.Ask{ask}, grants)
+		b.store.Acquire(t.Context(), []engine.Ask{ask}, grants)
 		left := ask.Policy.Limit.Spec().Count - 2
 		if got := b.ask(request(of(c.descriptor...))).Statuses[0].LimitRemaining; int64(got) != left {
 			t.Errorf("%s: %d are left after one of each, want %d", c.rule, got, left)

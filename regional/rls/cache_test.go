@@ -8,21 +8,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // far is a store that is a millisecond away, and counts how often it was asked.
 type far struct {
-	limiter.Store
+	engine.Store
 	mu   sync.Mutex
 	asks int
 }
 
-func (f *far) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (f *far) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	f.mu.Lock()
 	f.asks += len(asks)
 	f.mu.Unlock()
@@ -55,7 +55,7 @@ func cached(t *testing.T, replicas int, yaml string, run func(*testing.T, []*cac
 			f := front.New(front.Config{Store: b.far, MaxKeys: 10_000, MaxBytes: 1 << 30})
 			running.Go(func() { _ = f.Run(ctx) })
 			cfg := Config{
-				Judge:   limiter.NewJudge(f, f, nil, b.metrics, nil),
+				Judge:   engine.NewJudge(f, f, nil, b.metrics, nil),
 				Metrics: b.metrics,
 				Log:     slog.New(slog.DiscardHandler),
 			}

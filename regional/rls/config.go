@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -15,11 +15,11 @@ type Config struct {
 	Endpoint // a Budget of 0 means 100 ms
 
 	// Judge decides.
-	Judge limiter.Judge
+	Judge engine.Judge
 	// Rules finds a rule of the rules file by its name, in its current version, for
 	// bindings; nil: there are none. With a key, in its short form, it is the limit of that
 	// key, if it has one of its own.
-	Rules func(name string, key []byte) *limiter.Policy
+	Rules func(name string, key []byte) *engine.Policy
 	// Replicas divides limits under on_failure: local as long as the real number of
 	// replicas is unknown; 0 counts as 1.
 	Replicas int64
@@ -56,6 +56,6 @@ func (c *Config) fill() {
 		c.Now = time.Now
 	}
 	if c.Rules == nil {
-		c.Rules = func(string, []byte) *limiter.Policy { return nil }
+		c.Rules = func(string, []byte) *engine.Policy { return nil }
 	}
 }

@@ -1,5 +1,5 @@
 // Package rls serves Envoy's rate limit service (envoy.service.ratelimit.v3), as a
-// drop-in for envoyproxy/ratelimit, over a [limiter.Judge].
+// drop-in for envoyproxy/ratelimit, over a [engine.Judge].
 //
 //	request ─▶ check ─▶ match each descriptor to a rule ─▶ asks ─▶ Judge ─▶ reply
 //

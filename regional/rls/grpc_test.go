@@ -21,7 +21,7 @@ import (
 	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/engine"
 )
 
 // serve serves b until the test ends, and returns where.
@@ -215,11 +215,11 @@ func TestPanic(t *testing.T) {
 
 // panicking is a judge that may panic.
 type panicking struct {
-	judge limiter.Judge
+	judge engine.Judge
 	now   atomic.Bool
 }
 
-func (p *panicking) Judge(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
+func (p *panicking) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
 	if p.now.Load() {
 		panic("on purpose")
 	}
@@ -228,7 +228,7 @@ func (p *panicking) Judge(ctx context.Context, asks []limiter.Ask, judgments []l
 
 func (p *panicking) Forget(live func(string) bool) { p.judge.Forget(live) }
 
-func (p *panicking) GiveBack(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
+func (p *panicking) GiveBack(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
 	p.judge.GiveBack(ctx, asks, judgments)
 }
 
@@ -259,11 +259,11 @@ func TestReflection(t *testing.T) {
 
 // slow is a judge that takes its time.
 type slow struct {
-	judge          limiter.Judge
+	judge          engine.Judge
 	entered, leave chan struct{}
 }
 
-func (s *slow) Judge(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
+func (s *slow) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
 	s.entered <- struct{}{}
 	<-s.leave
 	s.judge.Judge(ctx, asks, judgments)
@@ -271,7 +271,7 @@ func (s *slow) Judge(ctx context.Context, asks []limiter.Ask, judgments []limite
 
 func (s *slow) Forget(live func(string) bool) { s.judge.Forget(live) }
 
-func (s *slow) GiveBack(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
+func (s *slow) GiveBack(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
 	s.judge.GiveBack(ctx, asks, judgments)
 }
 
@@ -397,17 +397,17 @@ func TestDeadline(t *testing.T) {
 
 // timed notes how much time it is given.
 type timed struct {
-	judge limiter.Judge
+	judge engine.Judge
 	given *time.Duration
 }
 
 func (j timed) Forget(live func(string) bool) { j.judge.Forget(live) }
 
-func (j timed) GiveBack(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
+func (j timed) GiveBack(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
 	j.judge.GiveBack(ctx, asks, judgments)
 }
 
-func (j timed) Judge(ctx context.Context, asks []limiter.Ask, judgments []limiter.Judgment) {
+func (j timed) Judge(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
 	deadline, _ := ctx.Deadline()
 	*j.given = time.Until(deadline)
 	j.judge.Judge(ctx, asks, judgments)

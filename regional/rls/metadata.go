@@ -7,7 +7,7 @@ import (
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/engine"
 )
 
 // dynamicMetadata makes the metadata of a decision for Envoy's filters and its access log,
@@ -31,7 +31,7 @@ func dynamicMetadata(q *query) *structpb.Struct {
 	for i := range q.descriptors {
 		d := &q.descriptors[i]
 		descriptors[i] = structpb.NewStructValue(&structpb.Struct{Fields: q.describe(i)})
-		if d.ask >= 0 && q.judgments[d.ask].Degraded != limiter.Sound {
+		if d.ask >= 0 && q.judgments[d.ask].Degraded != engine.Sound {
 			fields["degraded"] = structpb.NewBoolValue(true)
 		}
 		if d.ask >= 0 && (!d.refused || d.rule.mode == shadow) {
@@ -65,7 +65,7 @@ func (q *query) describe(i int) map[string]*structpb.Value {
 	if d.rule != nil {
 		fields["rule"] = structpb.NewStringValue(d.rule.name())
 	}
-	if d.ask >= 0 && q.judgments[d.ask].Degraded != limiter.Sound {
+	if d.ask >= 0 && q.judgments[d.ask].Degraded != engine.Sound {
 		fields["degraded"] = structpb.NewStringValue(q.judgments[d.ask].Degraded.String())
 	}
 	return fields

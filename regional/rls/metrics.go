@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/descriptor"
-	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -45,14 +45,14 @@ type counts struct {
 	metrics  *metrics
 	hits     *hitCounts // nil: not configured, or envoyproxy/ratelimit has no such name
 	results  [results]atomic.Pointer[telemetry.Counter]
-	degraded [limiter.FailedDenied + 1]atomic.Pointer[telemetry.Counter]
+	degraded [engine.FailedDenied + 1]atomic.Pointer[telemetry.Counter]
 }
 
 func (c *counts) result(r result) {
 	counter(&c.results[r], c.metrics.decisions, c.name, resultNames[r]).Inc()
 }
 
-func (c *counts) countDegraded(how limiter.Degraded) {
+func (c *counts) countDegraded(how engine.Degraded) {
 	counter(&c.degraded[how], c.metrics.degraded, c.name, how.String()).Inc()
 }
 
@@ -63,7 +63,7 @@ func (c *counts) drop() {
 	for _, name := range resultNames {
 		c.metrics.decisions.DeleteLabelValues(c.name, name)
 	}
-	for how := limiter.Sound; how <= limiter.FailedDenied; how++ {
+	for how := engine.Sound; how <= engine.FailedDenied; how++ {
 		c.metrics.degraded.DeleteLabelValues(c.name, how.String())
 	}
 }

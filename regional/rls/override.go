@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -131,12 +131,12 @@ func (s *Server) narrow(q *query) {
 				d.balance = len(q.asks)
 			}
 		}
-		q.asks = append(q.asks, limiter.Ask{Policy: s.counting(tightest, limit.MaxCount), Key: a.Key})
+		q.asks = append(q.asks, engine.Ask{Policy: s.counting(tightest, limit.MaxCount), Key: a.Key})
 	}
 }
 
 // counting is the policy of the counters of p with another limit.
-func (s *Server) counting(p *prepared, count int64) *limiter.Policy {
+func (s *Server) counting(p *prepared, count int64) *engine.Policy {
 	spec := p.policy.Limit.Spec()
 	spec.Count = count
 	return s.prepareOverride(override{}, p, spec).policy

@@ -8,9 +8,9 @@ import (
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -24,12 +24,12 @@ type query struct {
 	entries     []descriptor.Entry // of all descriptors, one after the other
 	matches     []*descriptor.Rule // of the configuration, for replaces
 
-	asks      []limiter.Ask
+	asks      []engine.Ask
 	mixed     bool  // an ask is for descriptors with different limits, or for a peek too
 	anyOver   bool  // a descriptor is over its limit
 	rounds    []int // where in asks each round but the first begins
 	charges   int   // of asks: those after them are peeks'
-	judgments []limiter.Judgment
+	judgments []engine.Judgment
 
 	keys, name []byte // what asks point to; a metric's name
 }
@@ -157,7 +157,7 @@ func (q *query) addRound(begin int) int {
 			continue
 		}
 		a := q.askOf(d, d.rule.policy, d.hits)
-		if !slices.ContainsFunc(q.asks[begin:], func(b limiter.Ask) bool { return sameCounter(&a, &b) }) {
+		if !slices.ContainsFunc(q.asks[begin:], func(b engine.Ask) bool { return sameCounter(&a, &b) }) {
 			q.add(d, a)
 			d.free = d.peek()
 		}
@@ -168,7 +168,7 @@ func (q *query) addRound(begin int) int {
 // counted reports whether the descriptor needs the store.
 func (d *described) counted() bool { return d.rule != nil && d.rule.policy != nil && !d.replaced }
 
-func (q *query) add(d *described, a limiter.Ask) {
+func (q *query) add(d *described, a engine.Ask) {
 	d.ask = len(q.asks)
 	q.asks = append(q.asks, a)
 }
@@ -179,7 +179,7 @@ func (q *query) add(d *described, a limiter.Ask) {
 func (q *query) join(d *described) {
 	a := q.askOf(d, d.rule.policy, d.hits)
 	a.Group = 1
-	i := slices.IndexFunc(q.asks, func(b limiter.Ask) bool { return sameCounter(&a, &b) })
+	i := slices.IndexFunc(q.asks, func(b engine.Ask) bool { return sameCounter(&a, &b) })
 	if i < 0 {
 		q.add(d, a)
 		return
@@ -212,7 +212,7 @@ func (q *query) peek(i int) {
 
 // chargeBy returns the ask that charges a counter for the last descriptor before i or, if
 // there is none, for the first after it; -1 if none does.
-func (q *query) chargeBy(a *limiter.Ask, i int) int {
+func (q *query) chargeBy(a *engine.Ask, i int) int {
 	at := -1
 	for j := range q.descriptors {
 		o := &q.descriptors[j]
@@ -226,16 +226,16 @@ func (q *query) chargeBy(a *limiter.Ask, i int) int {
 	return at
 }
 
-func sameCounter(a, b *limiter.Ask) bool {
+func sameCounter(a, b *engine.Ask) bool {
 	return a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key)
 }
 
 // askOf makes the ask of a descriptor.
-func (q *query) askOf(d *described, p *limiter.Policy, need int64) limiter.Ask {
+func (q *query) askOf(d *described, p *engine.Policy, need int64) engine.Ask {
 	at := len(q.keys)
 	q.keys = d.rule.appendKey(q.keys, d.entries)
 	q.keys = q.keys[:at+len(rule.ShortKey(q.keys[at:]))] // it shortens in place
-	return limiter.Ask{
+	return engine.Ask{
 		Policy: p,
 		Key:    q.keys[at:len(q.keys):len(q.keys)],
 		Want:   lease.Want{Need: need, Waiting: need, Want: need},

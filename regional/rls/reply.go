@@ -9,7 +9,7 @@ import (
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/engine"
 )
 
 // usualStatuses is how many descriptors' statuses are allocated with the response.
@@ -77,7 +77,7 @@ func (s *Server) status(q *query, i int, p *statusParts) {
 	if d.refused {
 		remaining = 0 // as in envoyproxy/ratelimit
 	}
-	if v.Degraded != limiter.Sound {
+	if v.Degraded != engine.Sound {
 		d.rule.counts.countDegraded(v.Degraded)
 	}
 	if !informed(v) && p.status.Code == rlspb.RateLimitResponse_OK {
@@ -92,7 +92,7 @@ func (s *Server) status(q *query, i int, p *statusParts) {
 	p.status.DurationUntilReset = &p.reset
 }
 
-func (q *query) resultOf(d *described, v *limiter.Judgment, remaining int64) result {
+func (q *query) resultOf(d *described, v *engine.Judgment, remaining int64) result {
 	capacity := d.rule.policy.Terms.Capacity
 	switch {
 	case d.refused && d.rule.mode == shadow:
@@ -103,7 +103,7 @@ func (q *query) resultOf(d *described, v *limiter.Judgment, remaining int64) res
 		return peeked
 	case !v.Admitted || q.free:
 		return other
-	case v.Degraded == limiter.Sound && remaining < capacity-capacity*nearFifths/5:
+	case v.Degraded == engine.Sound && remaining < capacity-capacity*nearFifths/5:
 		return near
 	}
 	return within
@@ -122,7 +122,7 @@ func (s *Server) count(q *query, i int, r result) (counts *counts) {
 // request, else the first of those with the least remaining, in any mode. A request that
 // was decided without the store always has a header about it.
 func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_DescriptorStatus) []*corepb.HeaderValue {
-	nearest, least, degraded := -1, uint32(math.MaxUint32), limiter.Sound
+	nearest, least, degraded := -1, uint32(math.MaxUint32), engine.Sound
 	for i := range q.descriptors {
 		d := &q.descriptors[i]
 		if d.ask < 0 {
@@ -150,7 +150,7 @@ func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_Descripto
 			add("RateLimit-Reset", strconv.FormatInt(st.DurationUntilReset.Seconds, 10))
 		}
 	}
-	if degraded != limiter.Sound {
+	if degraded != engine.Sound {
 		s.metrics.hits.degraded()
 		add(DegradedHeader, degraded.String())
 	}

@@ -13,9 +13,9 @@ import (
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // added are the response headers, "name: value" each.
@@ -151,16 +151,16 @@ type known struct {
 	refused   bool
 }
 
-func (k known) Judge(_ context.Context, _ []limiter.Ask, judgments []limiter.Judgment) {
+func (k known) Judge(_ context.Context, _ []engine.Ask, judgments []engine.Judgment) {
 	for i := range judgments {
-		judgments[i] = limiter.Judgment{
-			Admitted: !k.refused, Refused: k.refused, Degraded: limiter.FailedLocal,
+		judgments[i] = engine.Judgment{
+			Admitted: !k.refused, Refused: k.refused, Degraded: engine.FailedLocal,
 			Grant: lease.Grant{Status: lease.Unavailable, Limit: 5, Remaining: k.remaining, Reset: 60_000},
 		}
 	}
 }
 
-func (known) GiveBack(context.Context, []limiter.Ask, []limiter.Judgment) {}
+func (known) GiveBack(context.Context, []engine.Ask, []engine.Judgment) {}
 
 func (known) Forget(func(string) bool) {}
 

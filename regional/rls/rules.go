@@ -9,9 +9,9 @@ import (
 
 	"github.com/weirlimit/weir/internal/binding"
 	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -38,7 +38,7 @@ func (r *rules) has(domain string) bool {
 type prepared struct {
 	rule    *descriptor.Rule // of the configuration; nil: none
 	binding *binding.Binding // to a rule of the rules file; nil: none
-	policy  *limiter.Policy  // nil: unlimited
+	policy  *engine.Policy   // nil: unlimited
 	// current is the same in all replies, and never changed.
 	current  *rlspb.RateLimitResponse_RateLimit
 	metadata *structpb.Struct // nil if there is none
@@ -60,7 +60,7 @@ const (
 // prepareAll prepares a configuration. A rule that has the same counters as one in before
 // takes over the time since when it has been in force.
 func (s *Server) prepareAll(c *descriptor.Config, before *rules) map[*descriptor.Rule]*prepared {
-	since, known := map[string]*limiter.Policy{}, limit.Micros(0)
+	since, known := map[string]*engine.Policy{}, limit.Micros(0)
 	if before.config != noConfig {
 		known = limit.Micros(s.cfg.Now().UnixMicro())
 		for r, p := range before.prepared {
@@ -106,7 +106,7 @@ func (s *Server) prepare(r *descriptor.Rule) *prepared {
 func (s *Server) setLimit(p *prepared, name string, spec limit.Spec) {
 	spec.ChargeDenied = s.cfg.ChargeDenied
 	l, _ := limit.New(spec)
-	p.policy = limiter.NewPolicy(name, 0, l, lease.NewTerms(l, rule.ConsistencyOf(s.cfg.Consistency), 0, 0, 0), 0)
+	p.policy = engine.NewPolicy(name, 0, l, lease.NewTerms(l, rule.ConsistencyOf(s.cfg.Consistency), 0, 0, 0), 0)
 	p.policy.OnFailure, p.policy.ExpectedHolders = rule.OnFailureOf(s.cfg.OnFailure), s.cfg.Replicas
 	if p.mode == shadow {
 		p.policy.Mode = rule.Shadow
@@ -115,7 +115,7 @@ func (s *Server) setLimit(p *prepared, name string, spec limit.Spec) {
 }
 
 // prepareNative prepares a rule of the rules file.
-func (s *Server) prepareNative(p *limiter.Policy) *prepared {
+func (s *Server) prepareNative(p *engine.Policy) *prepared {
 	spec := p.Limit.Spec()
 	n := &prepared{policy: p, counts: s.metrics.rule(p.Rule, ""), current: currentOf(p.Rule, spec)}
 	if p.Mode == rule.Shadow {

@@ -18,10 +18,11 @@ import (
 
 	"github.com/weirlimit/weir/internal/binding"
 	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -38,11 +39,11 @@ type bench struct {
 
 // deaf is a store that may not answer for some keys.
 type deaf struct {
-	limiter.Store
+	engine.Store
 	to []string
 }
 
-func (d *deaf) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (d *deaf) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	if len(d.to) == 0 {
 		d.Store.Acquire(ctx, asks, grants)
 		return
@@ -64,8 +65,8 @@ func newBench(t testing.TB, yaml string, change ...func(*Config)) *bench {
 	b.store = &deaf{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30, Now: now})}
 	b.service = limiter.NewService(limiter.Config{Store: b.store, Now: now})
 	cfg := Config{
-		Judge:   limiter.NewJudge(b.store, nil, nil, b.metrics, nil),
-		Rules:   func(name string, key []byte) *limiter.Policy { return b.service.Policy(name, 0, key) },
+		Judge:   engine.NewJudge(b.store, nil, nil, b.metrics, nil),
+		Rules:   func(name string, key []byte) *engine.Policy { return b.service.Policy(name, 0, key) },
 		Limits:  Limits{Consistency: "exact"},
 		Metrics: b.metrics,
 		Log:     slog.New(slog.DiscardHandler),

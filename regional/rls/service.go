@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // errUnconfigured is the answer before the first configuration.
@@ -150,7 +150,7 @@ func (q *query) isOver(i int) bool {
 	d := &q.descriptors[i]
 	v := &q.judgments[d.ask]
 	switch {
-	case !v.Refused && v.Degraded != limiter.Sound:
+	case !v.Refused && v.Degraded != engine.Sound:
 		return false
 	case q.asks[d.ask].Want.Need == d.hits && (v.Admitted || v.Refused):
 		return v.Refused
@@ -170,7 +170,7 @@ func (q *query) isOver(i int) bool {
 // after them.
 func (q *query) isOverAfter(i int) bool {
 	d := &q.descriptors[i]
-	if v := &q.judgments[d.ask]; !v.Admitted || v.Degraded != limiter.Sound {
+	if v := &q.judgments[d.ask]; !v.Admitted || v.Degraded != engine.Sound {
 		return false
 	}
 	refused, _ := q.before(i)
@@ -186,14 +186,14 @@ func (q *query) used(i int) int64 {
 	if d.balance > 0 && !v.Admitted && (v.Refused || v.Grant.Remaining == 0) {
 		a, v = &q.asks[d.balance], &q.judgments[d.balance]
 	}
-	if (!v.Admitted || a.Want.Need == 0) && v.Degraded == limiter.Sound && v.Grant.Reset <= 0 {
+	if (!v.Admitted || a.Want.Need == 0) && v.Degraded == engine.Sound && v.Grant.Reset <= 0 {
 		return 0
 	}
 	granted := v.Grant.Granted
 	if a != &q.asks[d.ask] { // it is judged after all charges
 		granted += q.grantedAfter(d.ask)
 	}
-	if v.Admitted && v.Degraded != limiter.Sound { // nothing was granted, but it is counted
+	if v.Admitted && v.Degraded != engine.Sound { // nothing was granted, but it is counted
 		granted = a.Want.Need
 	}
 	return a.Policy.Terms.Capacity - v.Grant.Remaining - granted
@@ -300,11 +300,11 @@ func (q *query) left(i int) int64 {
 // informed reports whether a judgment's figures are true. While the store does not
 // answer this is so only for a cached denial, or where this replica counts its share by
 // itself.
-func informed(v *limiter.Judgment) bool {
+func informed(v *engine.Judgment) bool {
 	switch v.Degraded {
-	case limiter.Sound, limiter.FailedDenied:
+	case engine.Sound, engine.FailedDenied:
 		return true
-	case limiter.FailedLocal:
+	case engine.FailedLocal:
 		return v.Grant.Reset > 0 && (v.Refused || v.Grant.Remaining > 0)
 	}
 	return false
@@ -313,7 +313,7 @@ func informed(v *limiter.Judgment) bool {
 // untilReset is the time until the limit is whole again. After a refusal by a limit whose
 // units come back one by one it is the time until a retry can succeed. It is in whole
 // seconds, rounded up: Envoy drops fractions, and a client must not come too early.
-func (s *Server) untilReset(d *described, v *limiter.Judgment) time.Duration {
+func (s *Server) untilReset(d *described, v *engine.Judgment) time.Duration {
 	ms := v.Grant.Reset
 	trickles := d.rule.policy.Limit.Spec().Algorithm != limit.FixedWindow
 	if d.refused && trickles && v.Grant.RetryAfter > 0 && v.Grant.RetryAfter < never {

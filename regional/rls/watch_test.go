@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // TestWatchedDirectory: one bad file changes nothing and is reported with file and
@@ -137,7 +137,7 @@ func TestReplicas(t *testing.T) {
 		for range 2 {
 			replicas = append(replicas, newBench(t, yearYAML, func(c *Config) {
 				c.Now, c.Consistency = nil, consistency.String()
-				c.Judge = limiter.NewJudge(front.New(front.Config{Store: shared, MaxKeys: 1000, MaxBytes: 1 << 20}), nil, nil, nil, nil)
+				c.Judge = engine.NewJudge(front.New(front.Config{Store: shared, MaxKeys: 1000, MaxBytes: 1 << 20}), nil, nil, nil, nil)
 			}))
 		}
 		user := "user of " + strconvU(uint32(consistency))

@@ -21,6 +21,9 @@ func check(packages []*pkg) ([]string, error) {
 			continue
 		}
 		complaints = append(complaints, checkBorders(p, name)...)
+		if within(name, contract) {
+			complaints = append(complaints, checkContract(p, name)...)
+		}
 		if !within(name, pure) {
 			continue
 		}
@@ -49,7 +52,7 @@ func checkBorders(p *pkg, name string) []string {
 				complaints = append(complaints, fmt.Sprintf(
 					"%s imports %s: programs are apart from each other; what two need belongs in internal", name, to))
 			}
-			if from != "" && within(to, engine) {
+			if from != "" && within(to, parts) {
 				complaints = append(complaints, fmt.Sprintf(
 					"%s imports %s: a program has the parts of a tier through internal/tier", name, to))
 			}
@@ -61,6 +64,19 @@ func checkBorders(p *pkg, name string) []string {
 				complaints = append(complaints, fmt.Sprintf(
 					"%s imports %s: only %s may", name, imported, strings.Join(c.home, " and ")))
 			}
+		}
+	}
+	return complaints
+}
+
+// checkContract looks for a transport in what a contract imports, and in our part of what
+// comes with it.
+func checkContract(p *pkg, name string) []string {
+	var complaints []string
+	for _, dependency := range p.Deps {
+		to, ours := local(dependency)
+		if within(to, transport) && (ours || slices.Contains(p.Imports, dependency)) {
+			complaints = append(complaints, fmt.Sprintf("%s depends on %s: a contract knows no transport", name, to))
 		}
 	}
 	return complaints

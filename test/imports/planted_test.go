@@ -54,6 +54,12 @@ import _ "github.com/redis/go-redis/v9"
 	"internal/telemetry/telemetry.go": `package telemetry
 import _ "go.opentelemetry.io/otel/exporters/otlp"
 `,
+	"internal/engine/engine.go": `package engine
+import (_ "net/http"; _ "` + module + `/internal/telemetry")
+`,
+	"internal/engine/memory/memory.go": `package memory
+import _ "` + module + `/internal/limiter"
+`,
 	"regional/main.go": `package main
 import (_ "github.com/prometheus/client_golang/prometheus/promhttp"; _ "` + module + `/internal/limiter")
 func main() {}
@@ -107,6 +113,8 @@ var wantComplaints = []string{
 	"internal/rule/deep imports reflect: a pure package does without",
 	"internal/rulefile imports regional/rls: programs are apart",
 	"internal/rulefile imports test/kit: what is built into programs does without",
+	"internal/engine depends on net/http: a contract knows no transport",
+	"internal/engine/memory depends on internal/limiter: a contract knows no transport",
 	"internal/limiter imports github.com/prometheus/client_golang/prometheus/promhttp: only internal/telemetry and main may",
 	"internal/limiter imports go.opentelemetry.io/otel/sdk/trace: only internal/telemetry may",
 	"internal/limiter imports github.com/redis/go-redis/v9: only internal/redisstore may",

@@ -34,12 +34,20 @@ var clock = []string{
 // internal from any.
 var programs = []string{"wasmfilter", "regional", "global", "cmd/weir"}
 
-// engine are the packages, with all below them, that a tier is made of. Programs use them
+// parts are the packages, with all below them, that a tier is made of. Programs use them
 // through internal/tier: they hold only main, their settings and what is theirs alone.
-var engine = []string{
-	"internal/limiter/front", "internal/limiter/memory", "internal/limiter/table", "internal/redisstore",
+var parts = []string{
+	"internal/limiter/front", "internal/engine/memory", "internal/limiter/table", "internal/redisstore",
 	"internal/statefile", "internal/rulewatch", "internal/admin", "internal/remote", "internal/discovery",
 }
+
+// contract are the packages, with all below them, that know no transport.
+var contract = []string{"internal/engine"}
+
+// transport is what a contract does not import, with all below it; the packages of this
+// repository not even through others. What others are made of does not count: metrics
+// bring most of it with them.
+var transport = []string{"internal/limiter", "internal/quotapb", "net/http", "connectrpc.com", "google.golang.org/protobuf"}
 
 // confined are imports, with all below them, that have one home.
 var confined = []struct {

@@ -3,10 +3,11 @@ package sim
 import (
 	"context"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/limiter/regions"
 )
 
@@ -18,7 +19,7 @@ type counters struct {
 	memory  *memory.Store
 	divided *regions.Store // nil: there is one region
 	stop    context.CancelFunc
-	store   limiter.Store // the memory, or what is broken on purpose round it
+	store   engine.Store  // the memory, or what is broken on purpose round it
 	items   []item        // of the call that runs
 	names   *seen[uint64] // of what has come back
 	debts   *seen[debtID] // that were reported
@@ -69,7 +70,7 @@ func (s *counters) Epoch() uint64 { return s.memory.Epoch() }
 
 // Acquire asks the store. What that makes of debts and of lies cannot be seen in its
 // answers: it shows in what is left of the limit.
-func (s *counters) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s *counters) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	ref := s.w.ref
 	ref.checkMemory("region", s.memory.Stats().Keys, s.w.MaxCounters)
 	before := s.audit(asks)
@@ -93,7 +94,7 @@ func (s *counters) Acquire(ctx context.Context, asks []limiter.Ask, grants []lea
 }
 
 // audit is what is left of the counters of which an ask reports a debt, true or not.
-func (s *counters) audit(asks []limiter.Ask) map[counterKey]int64 {
+func (s *counters) audit(asks []engine.Ask) map[counterKey]int64 {
 	before := map[counterKey]int64{}
 	for i := range asks {
 		if a := &asks[i]; a.Want.Overdrawn > 0 || s.w.ref.lied(a) {
@@ -104,7 +105,7 @@ func (s *counters) audit(asks []limiter.Ask) map[counterKey]int64 {
 }
 
 // audited compares it with what is left afterwards.
-func (s *counters) audited(key counterKey, left int64, asks []limiter.Ask, grants []lease.Grant) {
+func (s *counters) audited(key counterKey, left int64, asks []engine.Ask, grants []lease.Grant) {
 	lied, learned := false, false
 	for i := range asks {
 		if a := &asks[i]; keyOf(a) == key {
@@ -139,9 +140,9 @@ func (s *counters) stamp(l *limit.Limit, it *item) {
 }
 
 // peek is how much is left of a counter.
-func (s *counters) peek(p *limiter.Policy, key string) int64 {
+func (s *counters) peek(p *engine.Policy, key string) int64 {
 	grants := make([]lease.Grant, 1)
-	s.memory.Acquire(context.Background(), []limiter.Ask{{Policy: p, Key: []byte(key)}}, grants)
+	s.memory.Acquire(context.Background(), []engine.Ask{{Policy: p, Key: []byte(key)}}, grants)
 	return grants[0].Remaining
 }
 

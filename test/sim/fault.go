@@ -3,9 +3,9 @@ package sim
 import (
 	"context"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
@@ -42,9 +42,9 @@ func (f Fault) String() string { return f.name }
 // visit is a call of a store that a fault breaks. The asks are a copy.
 type visit struct {
 	*World
-	store  limiter.Store
+	store  engine.Store
 	ctx    context.Context
-	asks   []limiter.Ask
+	asks   []engine.Ask
 	grants []lease.Grant
 }
 
@@ -53,17 +53,17 @@ func (v *visit) acquire() { v.store.Acquire(v.ctx, v.asks, v.grants) }
 
 // brokenStore is a store with a fault.
 type brokenStore struct {
-	limiter.Store
+	engine.Store
 	w      *World
 	breaks func(v *visit)
 }
 
-func (s *brokenStore) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s *brokenStore) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	s.breaks(&visit{s.w, s.Store, ctx, copied(asks), grants})
 }
 
 // spoil puts a fault round a store; nil: none.
-func (w *World) spoil(s limiter.Store, breaks func(v *visit)) limiter.Store {
+func (w *World) spoil(s engine.Store, breaks func(v *visit)) engine.Store {
 	if breaks == nil {
 		return s
 	}

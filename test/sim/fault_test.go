@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -36,8 +36,8 @@ var GrantsTwice = Fault{name: "grants twice", counters: func(v *visit) {
 	v.acquire()
 	for i, g := range v.grants {
 		if g.Granted > 0 && v.chance(0.05) {
-			back := limiter.Ask{Policy: v.asks[i].Policy, Key: v.asks[i].Key, Want: lease.Want{Unused: g.Granted, Lease: g.Lease}}
-			v.store.Acquire(v.ctx, []limiter.Ask{back}, make([]lease.Grant, 1))
+			back := engine.Ask{Policy: v.asks[i].Policy, Key: v.asks[i].Key, Want: lease.Want{Unused: g.Granted, Lease: g.Lease}}
+			v.store.Acquire(v.ctx, []engine.Ask{back}, make([]lease.Grant, 1))
 		}
 	}
 }}

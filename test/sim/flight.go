@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
@@ -141,7 +141,7 @@ func (f *flight) lies() {
 			}
 			units := pick(w.rand, wire.MaxUnits, 1<<31, 2*uint64(r.Terms.Capacity)+1)
 			lie.add(m, units, uint64(r.Limit.Fingerprint())<<32|l)
-			w.ref.lies.add(limiter.ReturnID(lie.holder(), lie.req.Worker, lie.req.Seq, i))
+			w.ref.lies.add(engine.ReturnID(lie.holder(), lie.req.Worker, lie.req.Seq, i))
 		}
 		lie.fly()
 	}

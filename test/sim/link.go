@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // Net is what happens to messages between a tier and the one above.
@@ -50,17 +50,17 @@ type item struct {
 	group    uint32
 	slots    bool // of a limit of concurrency: nothing is leased for a period
 	want     lease.Want
-	returned []limiter.Returned // of want.Unused, what was given back below the sender
+	returned []engine.Returned // of want.Unused, what was given back below the sender
 	grant    lease.Grant
 	stamp    stamp // of what was granted
 }
 
 // itemOf is an ask of a store as an item.
-func itemOf(a *limiter.Ask) item {
+func itemOf(a *engine.Ask) item {
 	return item{key: keyOf(a), group: a.Group, slots: a.Holder != 0, want: a.Want, returned: a.Returned}
 }
 
-func keyOf(a *limiter.Ask) counterKey {
+func keyOf(a *engine.Ask) counterKey {
 	return counterKey{a.Policy.Rule, a.Policy.Limit.Shape(), string(a.Key)}
 }
 

@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // referee follows every unit from its grant to the request that it admitted, and
@@ -237,8 +237,8 @@ func (ref *referee) lostReply(c *call) {
 }
 
 // lied reports whether an ask gives back what a PoP never had.
-func (ref *referee) lied(a *limiter.Ask) bool {
-	return slices.ContainsFunc(a.Returned, func(r limiter.Returned) bool { return ref.lies.has(r.Name) })
+func (ref *referee) lied(a *engine.Ask) bool {
+	return slices.ContainsFunc(a.Returned, func(r engine.Returned) bool { return ref.lies.has(r.Name) })
 }
 
 // believed follows what of a lie the counters have taken for units that came back. What

@@ -8,11 +8,12 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/remote"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -23,7 +24,7 @@ type shareholder struct {
 	w     *World
 	name  string
 	wrong limit.Micros // by how much its clock is ahead of the right time
-	store limiter.Store
+	store engine.Store
 
 	mu     sync.Mutex
 	newest limit.Micros // the newest receipt on its clock, as its replicas record it; 0: none
@@ -77,7 +78,7 @@ func (h *shareholder) noteReply() { h.replies = append(h.replies, h.w.now) }
 
 // replica is the store of one of its replicas: the aggregator behind a lease cache, and its
 // static share while that is silent. c is the configuration of the cache.
-func (h *shareholder) replica(ctx context.Context, l *life, c front.Config) limiter.Store {
+func (h *shareholder) replica(ctx context.Context, l *life, c front.Config) engine.Store {
 	receipts := limiter.NewReceipts(h, slog.New(slog.DiscardHandler))
 	far, err := remote.New(remote.Config{
 		Addresses: []string{"aggregator"}, Region: h.name, Receipts: receipts, Transport: &wired{l.tier.link, l},
@@ -104,7 +105,7 @@ func (s *ownStore) Epoch() uint64 { return s.store.Epoch() }
 
 // Acquire is called by goroutines of the replica. All are answered at the same instant, but in
 // order, and the referee sees it.
-func (s *ownStore) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s *ownStore) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	asks = copied(asks)
 	answer := make(chan []lease.Grant, 1)
 	a := &asks[0]
@@ -128,7 +129,7 @@ func (s *ownStore) Acquire(ctx context.Context, asks []limiter.Ask, grants []lea
 }
 
 // note follows what a replica gave back to the share, and was granted of it.
-func (h *shareholder) note(l *life, a *limiter.Ask, g *lease.Grant) {
+func (h *shareholder) note(l *life, a *engine.Ask, g *lease.Grant) {
 	ref, r := h.w.ref, h.w.rules.find(strings.TrimPrefix(a.Policy.Rule, "share of "))
 	key := r.counter(string(a.Key))
 	own := lot{leaseID{key, a.Want.Lease ^ shareTag}, a.Want.Unused}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
@@ -28,7 +29,7 @@ type tier struct {
 // life is what a tier loses when it restarts.
 type life struct {
 	tier    *tier
-	store   limiter.Store
+	store   engine.Store
 	service *limiter.Service
 	handler http.Handler
 	stop    context.CancelFunc
@@ -116,7 +117,7 @@ func (t *tier) setRules() {
 }
 
 // cache makes a lease cache over a link to the tier above.
-func (l *life) cache(ctx context.Context) limiter.Store {
+func (l *life) cache(ctx context.Context) engine.Store {
 	w, t := l.tier.w, l.tier
 	timeout := time.Duration(0)
 	for _, rule := range w.rules.list {
@@ -281,11 +282,11 @@ func (l *life) stamp(id leaseID, since limit.Micros) stamp {
 }
 
 // witness notes that a service asks its store for a call: it has accepted it.
-type witness struct{ limiter.Store }
+type witness struct{ engine.Store }
 
 type witnessed struct{}
 
-func (s witness) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s witness) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	ctx.Value(witnessed{}).(*call).accepted = true
 	s.Store.Acquire(ctx, asks, grants)
 }

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // uplink is the store of a lease cache: the tier above, over a link. What is lost on the
 // way is unavailable when the time of the caller is over; nothing is sent twice, as a
-// [limiter.Store] promises.
+// [engine.Store] promises.
 type uplink struct {
 	*link
 	of *life
@@ -20,7 +20,7 @@ type uplink struct {
 func (u *uplink) Epoch() uint64 { return u.above.store.Epoch() }
 
 // Acquire is called by goroutines of the cache.
-func (u *uplink) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (u *uplink) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	answer := make(chan []item, 1)
 	c := u.call(copied(asks))
 	c.arrive = func(c *call) {
@@ -47,7 +47,7 @@ func (u *uplink) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease
 }
 
 // call is a call of the store above.
-func (u *uplink) call(asks []limiter.Ask) *call {
+func (u *uplink) call(asks []engine.Ask) *call {
 	c := &call{link: u.link, ctx: context.Background()}
 	for i := range asks {
 		asks[i].Region = u.of.tier.region
@@ -67,7 +67,7 @@ func (u *uplink) call(asks []limiter.Ask) *call {
 }
 
 // copied are asks that outlive the call that they came with.
-func copied(asks []limiter.Ask) []limiter.Ask {
+func copied(asks []engine.Ask) []engine.Ask {
 	asks = slices.Clone(asks)
 	for i := range asks {
 		asks[i].Key, asks[i].Returned = slices.Clone(asks[i].Key), slices.Clone(asks[i].Returned)

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge"
@@ -65,7 +65,7 @@ func (w *World) items(wants []wire.Want) []item {
 		want, _ := bridge.WantFromWire(r.Limit, m)
 		items[i] = item{key: r.counter(string(m.Key)), group: m.Group, slots: r.slots(), want: want}
 		for _, back := range m.Returned {
-			items[i].returned = append(items[i].returned, limiter.Returned{Name: back.Name, Units: int64(back.Units)})
+			items[i].returned = append(items[i].returned, engine.Returned{Name: back.Name, Units: int64(back.Units)})
 		}
 	}
 	return items

@@ -4,16 +4,16 @@ import (
 	"context"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // Acquire answers from memory what it can and asks the store for the rest. All asks of
 // the call go to the store at once, with one exception: of a group with leased and exact
 // rules, the exact ones are asked for when the leased ones are decided, or half of the
 // time is over. Acquire returns by the deadline of ctx.
-func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	now := s.now()
 	q := acquisition{store: s, ctx: ctx, now: now, grants: grants, ends: forever}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -21,7 +21,7 @@ func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.
 	}
 	asks = q.takeDebts(asks)
 	for i := 0; i < len(asks); {
-		n := limiter.GroupLen(asks[i:])
+		n := engine.GroupLen(asks[i:])
 		switch {
 		case n > 1:
 			q.group(asks[i:i+n], i)
@@ -66,7 +66,7 @@ type acquisition struct {
 }
 
 // one decides on an ask that is alone, or lets it wait.
-func (q *acquisition) one(a *limiter.Ask, i int) {
+func (q *acquisition) one(a *engine.Ask, i int) {
 	k := q.store.lock(a)
 	defer k.shard.Unlock()
 	if !k.find(q.now, a) {
@@ -89,7 +89,7 @@ func (q *acquisition) one(a *limiter.Ask, i int) {
 }
 
 // cut answers an ask from the leases of its key, or from its denial. Else it waits.
-func (q *acquisition) cut(k key, a *limiter.Ask, i int) {
+func (q *acquisition) cut(k key, a *engine.Ask, i int) {
 	w := &a.Want
 	if a.Returned != nil {
 		rest := q.takeReturned(k, a)
@@ -109,13 +109,13 @@ func (q *acquisition) cut(k key, a *limiter.Ask, i int) {
 
 // overCapacity passes on an ask for a key that the cache has no room for. A caller that
 // only gives units back does not wait for that.
-func (q *acquisition) overCapacity(a *limiter.Ask, i int) {
+func (q *acquisition) overCapacity(a *engine.Ask, i int) {
 	w := &a.Want
 	if w.Want > 0 || w.Unused == 0 {
 		q.pass(a, i)
 		return
 	}
-	q.store.due.addAsk(limiter.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Unused: w.Unused, Lease: w.Lease}, Returned: a.Returned})
+	q.store.due.addAsk(engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Unused: w.Unused, Lease: w.Lease}, Returned: a.Returned})
 	q.grants[i] = lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}
 }
 
@@ -134,7 +134,7 @@ func (q *acquisition) unavailable(i int) {
 }
 
 // pass sends an ask to the store as it is.
-func (q *acquisition) pass(a *limiter.Ask, i int) {
+func (q *acquisition) pass(a *engine.Ask, i int) {
 	q.store.waited.Add(uint64(a.Want.Waiting))
 	q.asking().pass(a, waiter{answers: q.await(i, atEnd), at: i})
 }

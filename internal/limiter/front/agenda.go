@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 const (
@@ -48,7 +48,7 @@ type agenda struct {
 	mu    sync.Mutex
 	keys  []dueKey // due
 	later laterKeys
-	asks  []limiter.Ask // that give back units or slots of keys without an entry
+	asks  []engine.Ask // that give back units or slots of keys without an entry
 }
 
 // dueKey is a key on the agenda. It counts only while its entry has the same time for it:
@@ -112,7 +112,7 @@ func (d *agenda) add(k dueKey, delay lease.Millis) {
 }
 
 // addAsk adds an ask for whose answer nobody waits.
-func (d *agenda) addAsk(a limiter.Ask) {
+func (d *agenda) addAsk(a engine.Ask) {
 	a.Key = bytes.Clone(a.Key)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,7 +130,7 @@ func ring(c chan struct{}) {
 }
 
 // take takes what is due, as much as is sent at once.
-func (d *agenda) take() (keys []dueKey, asks []limiter.Ask) {
+func (d *agenda) take() (keys []dueKey, asks []engine.Ask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := min(len(d.keys), mostDue)

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -17,7 +17,7 @@ import (
 // runs a batch belongs to one goroutine at a time.
 type batch struct {
 	store    *Store
-	asks     []limiter.Ask
+	asks     []engine.Ask
 	pending  []pending
 	patience time.Duration // how long a group may take; single keys may take the store's timeout
 }
@@ -77,21 +77,21 @@ func (b *batch) add(now lease.Millis, k key, queue []waiter, w lease.Want, group
 	v.out++
 	v.budget.take(now, k.pace(now))
 	debt := w.Debt
-	w.Debt = limiter.DebtID(b.store.id[:], debt)
-	a := limiter.Ask{Policy: k.Policy, Key: k.Key(), Group: group, Want: w}
+	w.Debt = engine.DebtID(b.store.id[:], debt)
+	a := engine.Ask{Policy: k.Policy, Key: k.Key(), Group: group, Want: w}
 	back := v.attachBack(&a)
 	return b.put(a, pending{key: k, sent: now, queue: queue, debt: debt, back: back})
 }
 
 // pass adds an ask as it is, but for its key, which is the caller's and may be needed
 // for longer than the caller stays.
-func (b *batch) pass(a *limiter.Ask, w waiter) {
+func (b *batch) pass(a *engine.Ask, w waiter) {
 	passed := *a
 	passed.Key = bytes.Clone(a.Key)
 	b.put(passed, pending{key: key{store: b.store}, queue: []waiter{w}})
 }
 
-func (b *batch) put(a limiter.Ask, p pending) *pending {
+func (b *batch) put(a engine.Ask, p pending) *pending {
 	b.asks = append(b.asks, a)
 	b.pending = append(b.pending, p)
 	return &b.pending[len(b.pending)-1]
@@ -121,7 +121,7 @@ func (b *batch) run(ctx context.Context) {
 	defer cancel()
 	var calls sync.WaitGroup
 	for first, next := 0, 0; next < len(b.asks); first = next {
-		next = first + limiter.GroupLen(b.asks[first:])
+		next = first + engine.GroupLen(b.asks[first:])
 		if next == len(b.asks) { // the last one, or the only
 			b.decide(ctx, first, next)
 		} else {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/engine/enginetest"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/limitertest"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // BenchmarkFront measures an answer from memory: look-up by key and decision. One
@@ -34,7 +34,7 @@ func BenchmarkFront(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := newBench(b, c.room)
-			limitertest.Benchmark(b, s, c.spec, lease.Want{Need: c.units, Waiting: c.units, Want: c.units}, c.keys)
+			enginetest.Benchmark(b, s, c.spec, lease.Want{Need: c.units, Waiting: c.units, Want: c.units}, c.keys)
 			b.ReportMetric(float64(s.Stats().Asked)/float64(b.N), "asked/op")
 		})
 	}

@@ -8,11 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // far is a store across a network: it answers after a while, or not in time.
@@ -26,7 +26,7 @@ type far struct {
 	called func(context.Context)
 }
 
-func (f *far) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (f *far) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	if f.called != nil {
 		f.called(ctx)
 	}
@@ -58,25 +58,25 @@ func inFront(t *testing.T, run func(*testing.T, *front.Store, *far)) {
 	})
 }
 
-func policyOf(t testing.TB, spec limit.Spec, c lease.Consistency) *limiter.Policy {
+func policyOf(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy {
 	t.Helper()
 	l, err := limit.New(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limiter.NewPolicy("r", 0, l, lease.NewTerms(l, c, 0, 0, 0), 0)
+	return engine.NewPolicy("r", 0, l, lease.NewTerms(l, c, 0, 0, 0), 0)
 }
 
-func ask(t testing.TB, s limiter.Store, p *limiter.Policy, key string) lease.Grant {
+func ask(t testing.TB, s engine.Store, p *engine.Policy, key string) lease.Grant {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	grants := make([]lease.Grant, 1)
-	s.Acquire(ctx, []limiter.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, grants)
+	s.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, grants)
 	return grants[0]
 }
 
 // flood asks for one key from many callers, each at once again, for so long.
-func flood(t *testing.T, s limiter.Store, p *limiter.Policy, long time.Duration) (asked, granted int64) {
+func flood(t *testing.T, s engine.Store, p *engine.Policy, long time.Duration) (asked, granted int64) {
 	var all sync.WaitGroup
 	var a, g atomic.Int64
 	end := time.Now().Add(long)
@@ -174,7 +174,7 @@ func TestCallerThatLeft(t *testing.T) {
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
 				defer cancel()
-				f.Acquire(ctx, []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, make([]lease.Grant, 1))
+				f.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, make([]lease.Grant, 1))
 			})
 		}
 		all.Wait()
@@ -203,7 +203,7 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 			t.Errorf("%d keys are remembered after 20 s", keys)
 		}
 		grants := make([]lease.Grant, 1)
-		behind.Store.Acquire(t.Context(), []limiter.Ask{{Policy: p, Key: []byte("k")}}, grants)
+		behind.Store.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("k")}}, grants)
 		if grants[0].Remaining != 980 {
 			t.Errorf("%d remain of 1000 after 20 requests, want 980", grants[0].Remaining)
 		}

@@ -9,11 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // lone is the only client of a limit, at one replica, and the exact limiter that it is
@@ -54,7 +54,7 @@ func (l *lone) compare(cost int64, g lease.Grant) {
 
 // lately is within what time something may have come back to a limit that was not
 // reported to anybody yet. A log counts from the end of a lease.
-func lately(p *limiter.Policy) limit.Micros {
+func lately(p *engine.Policy) limit.Micros {
 	switch p.Limit.Spec().Algorithm {
 	case limit.FixedWindow:
 		return 3 * limit.Millisecond

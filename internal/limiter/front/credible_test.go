@@ -6,11 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // believing fails its test when it gets a give-back that no store takes.
@@ -19,7 +19,7 @@ type believing struct {
 	t testing.TB
 }
 
-func (s *believing) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s *believing) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	for i := range asks {
 		if a := &asks[i]; a.Policy.Terms.Lies(a.Want.Unused) {
 			s.t.Errorf("the cache gives back %d units of a limit of %d", a.Want.Unused, a.Policy.Terms.Capacity)
@@ -47,7 +47,7 @@ func TestGiveBackStaysCredible(t *testing.T) {
 			time.Sleep(after)
 			most := c.ask(p, 0, 0, 0)
 			most.Want.Unused, most.Want.Lease = 2000, g.Lease
-			most.Returned = []limiter.Returned{{Name: uint64(after), Units: 2000}}
+			most.Returned = []engine.Returned{{Name: uint64(after), Units: 2000}}
 			c.acquire(most, c.ask(p, 0, 5, 100))
 		}
 	})

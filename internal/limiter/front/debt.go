@@ -5,9 +5,9 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // owed is a debt of a caller on its way to the store: units that it admitted without a
@@ -15,8 +15,8 @@ import (
 // repeats a debt until it is acknowledged, and only the store can distinguish a repetition from
 // another debt.
 type owed struct {
-	ask     limiter.Ask // the debt alone; its key is the caller's
-	at      int         // index of the want's grant
+	ask     engine.Ask // the debt alone; its key is the caller's
+	at      int        // index of the want's grant
 	answers *answers
 	only    bool                        // the want reports nothing else: the store's grant is the answer
 	above   atomic.Pointer[lease.Grant] // the store's answer, if it has taken the debt
@@ -25,7 +25,7 @@ type owed struct {
 // takeDebts takes the debts out of asks and passes each on to the store, in an ask of its
 // own that asks for nothing. The others are decided as if there were none. What it
 // returns is a copy where there are debts: asks are the caller's.
-func (q *acquisition) takeDebts(asks []limiter.Ask) []limiter.Ask {
+func (q *acquisition) takeDebts(asks []engine.Ask) []engine.Ask {
 	if !slices.ContainsFunc(asks, owes) {
 		return asks
 	}
@@ -35,7 +35,7 @@ func (q *acquisition) takeDebts(asks []limiter.Ask) []limiter.Ask {
 		if !owes(*a) {
 			continue
 		}
-		debt := limiter.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Overdrawn: a.Want.Overdrawn, Debt: a.Want.Debt}}
+		debt := engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Overdrawn: a.Want.Overdrawn, Debt: a.Want.Debt}}
 		a.Want.Overdrawn, a.Want.Debt = 0, 0
 		o := &owed{ask: debt, at: i, only: a.Group == 0 && a.Peeks()}
 		q.owed = append(q.owed, o)
@@ -56,12 +56,12 @@ func (q *acquisition) takeDebts(asks []limiter.Ask) []limiter.Ask {
 	return rest
 }
 
-func owes(a limiter.Ask) bool {
+func owes(a engine.Ask) bool {
 	return a.Want.Overdrawn > 0 && a.Policy.Limit.Spec().Algorithm != limit.Concurrency
 }
 
 // onlyOwes reports whether grant i is the answer to a debt, or was given already.
-func (q *acquisition) onlyOwes(a *limiter.Ask, i int) bool {
+func (q *acquisition) onlyOwes(a *engine.Ask, i int) bool {
 	if q.owed == nil || !a.Peeks() {
 		return false
 	}
@@ -69,7 +69,7 @@ func (q *acquisition) onlyOwes(a *limiter.Ask, i int) bool {
 }
 
 // reply takes the store's answer to a debt. The key learns from it, too.
-func (o *owed) reply(now lease.Millis, s *Store, a *limiter.Ask, g lease.Grant) {
+func (o *owed) reply(now lease.Millis, s *Store, a *engine.Ask, g lease.Grant) {
 	s.withEntry(a, func(k key) {
 		k.Value.noteReply(now, g.Status)
 		k.Value.relay.DebtReplied(&a.Policy.Terms, now, g)
@@ -104,14 +104,14 @@ func (q *acquisition) answerDebts() {
 }
 
 // takeBackFor settles a grant on an ask whose request was denied.
-func (s *Store) takeBackFor(a *limiter.Ask, g lease.Grant) {
+func (s *Store) takeBackFor(a *engine.Ask, g lease.Grant) {
 	if !s.withEntry(a, func(k key) { k.takeBack(s.now(), a.Policy, g) }) {
 		s.due.addAsk(a.GiveBack(&g))
 	}
 }
 
 // pauses reports whether the store is not to be asked for a key.
-func (s *Store) pauses(now lease.Millis, a *limiter.Ask) (pauses bool) {
+func (s *Store) pauses(now lease.Millis, a *engine.Ask) (pauses bool) {
 	s.withEntry(a, func(k key) { pauses = now < k.Value.pause })
 	return pauses
 }

@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 )
 
 // pop is a holder of one key, as a point of presence is one.
 type pop struct {
 	t     *testing.T
-	above limiter.Store
-	p     *limiter.Policy
+	above engine.Store
+	p     *engine.Policy
 	id    [16]byte
 	slot  lease.Account
 	begin time.Time
@@ -23,7 +23,7 @@ type pop struct {
 	asks, admitted, degraded int64
 }
 
-func newPop(t *testing.T, above limiter.Store, p *limiter.Policy, id byte) *pop {
+func newPop(t *testing.T, above engine.Store, p *engine.Policy, id byte) *pop {
 	return &pop{t: t, above: above, p: p, id: [16]byte{id}, begin: time.Now().Add(-time.Hour)}
 }
 
@@ -68,11 +68,11 @@ func (h *pop) ask(need int64, behind lease.Asks) lease.Grant {
 
 func (h *pop) send(w lease.Want) lease.Grant {
 	h.asks++
-	w.Debt = limiter.DebtID(h.id[:], w.Debt)
+	w.Debt = engine.DebtID(h.id[:], w.Debt)
 	grants := make([]lease.Grant, 1)
 	ctx, cancel := context.WithTimeout(h.t.Context(), 100*time.Millisecond)
 	defer cancel()
-	h.above.Acquire(ctx, []limiter.Ask{{Policy: h.p, Key: []byte("k"), Want: w}}, grants)
+	h.above.Acquire(ctx, []engine.Ask{{Policy: h.p, Key: []byte("k"), Want: w}}, grants)
 	return grants[0]
 }
 
@@ -121,7 +121,7 @@ func TestDebtStillOwed(t *testing.T) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour}, lease.Leased)
 		ask := func(w lease.Want) lease.Grant {
 			grants := make([]lease.Grant, 1)
-			f.Acquire(t.Context(), []limiter.Ask{{Policy: p, Key: []byte("k"), Want: w}}, grants)
+			f.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("k"), Want: w}}, grants)
 			return grants[0]
 		}
 		for range 100 { // a lease of some size

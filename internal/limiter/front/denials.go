@@ -3,9 +3,9 @@ package front
 import (
 	"math"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // evictedDenials are the denials of evicted keys of a shard, in a seventeenth of the memory of an
@@ -136,7 +136,7 @@ func (d *evictedDenials) take(now lease.Millis, hash uint64, t *lease.Terms) (ac
 // refuseEvicted refuses an ask for a key without an entry by the denial that is remembered
 // of it. False if the ask needs an entry: to settle units, to count it where refused
 // requests are charged, or because the store may be asked.
-func (q *acquisition) refuseEvicted(k key, a *limiter.Ask, i int) bool {
+func (q *acquisition) refuseEvicted(k key, a *engine.Ask, i int) bool {
 	d := k.evictedDenials().find(q.now, k.hash)
 	w := &a.Want
 	if d == nil || a.Policy.Beside != nil || w.Want == 0 || w.Unused > 0 || a.Policy.Limit.ChargesDenied() {
@@ -154,7 +154,7 @@ func (q *acquisition) refuseEvicted(k key, a *limiter.Ask, i int) bool {
 }
 
 // noteDenied remembers that an ask was denied for which there was no room.
-func (s *Store) noteDenied(now lease.Millis, a *limiter.Ask, g lease.Grant) {
+func (s *Store) noteDenied(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	if g.Status != lease.Denied || a.Want.Need == 0 || a.Policy.Beside != nil {
 		return
 	}

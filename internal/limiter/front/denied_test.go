@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // allowing is a rule of so many per period with on_failure: allow.
-func allowing(t testing.TB, spec limit.Spec, c lease.Consistency) *limiter.Policy {
+func allowing(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy {
 	p := ruled(t, "flooded", spec, c)
 	p.OnFailure = lease.FailureAllow
 	return p
@@ -51,15 +51,15 @@ func TestFloodedKeyStaysDeniedThroughAFailure(t *testing.T) {
 // failsInAFlood fails the store in the middle of a flood. False if the limit is not
 // spent just then: its window has begun, the first charges of its log have gone, or all
 // still wait for the last units.
-func failsInAFlood(t *testing.T, r *replicas, p *limiter.Policy, phase int) bool {
+func failsInAFlood(t *testing.T, r *replicas, p *engine.Policy, phase int) bool {
 	s := p.Limit.Spec()
 	trickle := s.Count*110*int64(limit.Millisecond)/int64(s.Period) + 1 // between two asks
 	flooded := min(time.Duration(s.Period)*time.Microsecond*14/10, 12*time.Second) + time.Second
 	r.flood(t, p, "spent", flooded+time.Duration(phase)*47*time.Millisecond)
 	lately, how, _ := r.flood(t, p, "spent", 100*time.Millisecond)
-	refused := int64(how[limiter.Sound]) - lately
+	refused := int64(how[engine.Sound]) - lately
 	state := make([]lease.Grant, 1)
-	r.behind.Store.Acquire(t.Context(), []limiter.Ask{{Policy: p, Key: []byte("spent")}}, state)
+	r.behind.Store.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("spent")}}, state)
 	if lately > trickle || refused < lately || 4*state[0].Remaining >= s.Count {
 		return false
 	}

@@ -10,9 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 )
 
@@ -24,9 +24,9 @@ func drainOf(t *testing.T, f *front.Store) front.Drained {
 }
 
 // left is what a store has left of a key.
-func left(t *testing.T, s limiter.Store, p *limiter.Policy, key string) int64 {
+func left(t *testing.T, s engine.Store, p *engine.Policy, key string) int64 {
 	grants := make([]lease.Grant, 1)
-	s.Acquire(t.Context(), []limiter.Ask{{Policy: p, Key: []byte(key)}}, grants)
+	s.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte(key)}}, grants)
 	return grants[0].Remaining
 }
 
@@ -111,7 +111,7 @@ type spending struct {
 }
 
 // play returns how many units were spent, and how many came back.
-func (w *spending) play(t *testing.T, s *site, p *limiter.Policy) (spent, back int64) {
+func (w *spending) play(t *testing.T, s *site, p *engine.Policy) (spent, back int64) {
 	c := &client{t: t, store: s.fronts[w.at]}
 	g := c.acquire(c.ask(p, 0, w.cost, w.cost+w.ahead))[0]
 	if g.Granted <= w.cost {

@@ -1,12 +1,12 @@
 package front
 
 import (
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
-var _ limiter.Fallback = (*Store)(nil)
+var _ engine.Fallback = (*Store)(nil)
 
 // Fall decides on an ask that the store did not answer, see [lease.Account.Fail]. What is
 // admitted so is reported to the store when it answers again: at most one limit.
@@ -14,7 +14,7 @@ var _ limiter.Fallback = (*Store)(nil)
 // A key that the cache cannot count, because it is one of a Concurrency limit or because
 // no other key can be evicted for it, is decided by on_failure alone. What was denied stays
 // denied also then.
-func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Judgment {
+func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 	p, t := a.Policy, &a.Policy.Terms
 	spec := p.Limit.Spec()
 	if spec.Algorithm == limit.Concurrency {
@@ -46,8 +46,8 @@ func (s *Store) Fall(a *limiter.Ask, holders int) limiter.Judgment {
 }
 
 // Untake takes back what Fall admitted.
-func (s *Store) Untake(a *limiter.Ask, j *limiter.Judgment) {
+func (s *Store) Untake(a *engine.Ask, j *engine.Judgment) {
 	s.withEntry(a, func(k key) {
-		k.Value.relay.Account.Untake(&k.Policy.Terms, lease.Taken{Overdrawn: a.Want.Need, Unowed: j.Unowed, Local: j.Degraded == limiter.FailedLocal})
+		k.Value.relay.Account.Untake(&k.Policy.Terms, lease.Taken{Overdrawn: a.Want.Need, Unowed: j.Unowed, Local: j.Degraded == engine.FailedLocal})
 	})
 }

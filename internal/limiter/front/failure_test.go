@@ -8,38 +8,38 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // perMinute is a rule of a hundred a minute.
-func perMinute(t testing.TB, c lease.Consistency, how lease.OnFailure) *limiter.Policy {
+func perMinute(t testing.TB, c lease.Consistency, how lease.OnFailure) *engine.Policy {
 	p := ruled(t, how.String()+fmt.Sprint(c), limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute}, c)
 	p.OnFailure = how
 	return p
 }
 
 // judgmentOf judges one request.
-func judgmentOf(t testing.TB, j limiter.Judge, p *limiter.Policy, key string, cost int64) limiter.Judgment {
-	v := make([]limiter.Judgment, 1)
-	j.Judge(t.Context(), []limiter.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: cost, Waiting: cost, Want: cost}}}, v)
+func judgmentOf(t testing.TB, j engine.Judge, p *engine.Policy, key string, cost int64) engine.Judgment {
+	v := make([]engine.Judgment, 1)
+	j.Judge(t.Context(), []engine.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: cost, Waiting: cost, Want: cost}}}, v)
 	return v[0]
 }
 
 // charged is what the store has charged to a key.
-func charged(t testing.TB, s limiter.Store, p *limiter.Policy, key string) int64 {
+func charged(t testing.TB, s engine.Store, p *engine.Policy, key string) int64 {
 	grants := make([]lease.Grant, 1)
-	s.Acquire(t.Context(), []limiter.Ask{{Policy: p, Key: []byte(key)}}, grants)
+	s.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte(key)}}, grants)
 	return grants[0].Limit - grants[0].Remaining
 }
 
 // replicas is several fronts with their judges before one store.
 type replicas struct {
 	behind *far
-	judges []limiter.Judge
+	judges []engine.Judge
 }
 
 func newReplicas(ctx context.Context, n int, running *sync.WaitGroup) *replicas {
@@ -47,7 +47,7 @@ func newReplicas(ctx context.Context, n int, running *sync.WaitGroup) *replicas 
 	for range n {
 		f := front.New(front.Config{Store: r.behind, MaxKeys: 1000, MaxBytes: 1 << 30})
 		running.Go(func() { _ = f.Run(ctx) })
-		r.judges = append(r.judges, limiter.NewJudge(f, f, func() int { return n }, nil, nil))
+		r.judges = append(r.judges, engine.NewJudge(f, f, func() int { return n }, nil, nil))
 	}
 	return r
 }
@@ -68,15 +68,15 @@ func inFrontOf(t *testing.T, n int, run func(*testing.T, *replicas)) {
 }
 
 // judgeWithinMillisecond judges a request whose deadline is a millisecond away.
-func judgeWithinMillisecond(t testing.TB, j limiter.Judge, p *limiter.Policy) {
+func judgeWithinMillisecond(t testing.TB, j engine.Judge, p *engine.Policy) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	j.Judge(ctx, []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, make([]limiter.Judgment, 1))
+	j.Judge(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, make([]engine.Judgment, 1))
 }
 
 // flood sends a request to each replica in turn, every 5 ms, and counts judgments.
-func (r *replicas) flood(t *testing.T, p *limiter.Policy, key string, long time.Duration) (admitted int64, how map[limiter.Degraded]int, slowest time.Duration) {
-	how = map[limiter.Degraded]int{}
+func (r *replicas) flood(t *testing.T, p *engine.Policy, key string, long time.Duration) (admitted int64, how map[engine.Degraded]int, slowest time.Duration) {
+	how = map[engine.Degraded]int{}
 	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, j := range r.judges {
 			begin := time.Now()
@@ -105,7 +105,7 @@ func TestFloodWhileTheStoreFails(t *testing.T) {
 	}
 }
 
-func floodWhileFailing(t *testing.T, r *replicas, p *limiter.Policy) {
+func floodWhileFailing(t *testing.T, r *replicas, p *engine.Policy) {
 	if admitted, how, _ := r.flood(t, p, "spent", 2*time.Second); admitted < 98 || admitted > 100 || len(how) != 1 {
 		t.Fatalf("before the failure %d of 100 were admitted, %v", admitted, how)
 	}
@@ -118,7 +118,7 @@ func floodWhileFailing(t *testing.T, r *replicas, p *limiter.Policy) {
 		t.Errorf("the failing store was asked %d times in 10 s by 3 replicas, want at most 10 a second each", n)
 	}
 	admitted, how, slowest := r.flood(t, p, "new", 10*time.Second)
-	requests := int64(how[limiter.FailedAllow] + how[limiter.FailedDeny] + how[limiter.FailedLocal])
+	requests := int64(how[engine.FailedAllow] + how[engine.FailedDeny] + how[engine.FailedLocal])
 	least, most := int64(0), int64(0)
 	switch p.OnFailure {
 	case lease.FailureAllow:
@@ -137,7 +137,7 @@ func floodWhileFailing(t *testing.T, r *replicas, p *limiter.Policy) {
 	if got := charged(t, r.behind.Store, p, "new"); got != min(admitted, 100) {
 		t.Errorf("%d were admitted without the store and %d charged afterwards, want all, at most one limit", admitted, got)
 	}
-	if v := judgmentOf(t, r.judges[0], p, "new", 1); v.Degraded != limiter.Sound || v.Admitted != (admitted < 100) {
+	if v := judgmentOf(t, r.judges[0], p, "new", 1); v.Degraded != engine.Sound || v.Admitted != (admitted < 100) {
 		t.Errorf("afterwards: %+v", v)
 	}
 }
@@ -166,11 +166,11 @@ func TestUntake(t *testing.T) {
 		deny, local, allow := perMinute(t, lease.Exact, lease.FailureDeny), perMinute(t, lease.Exact, lease.FailureLocal), perMinute(t, lease.Exact, lease.FailureAllow)
 		r.behind.down.Store(true)
 		for range 5 {
-			var asks []limiter.Ask
-			for _, p := range []*limiter.Policy{local, deny, allow} {
-				asks = append(asks, limiter.Ask{Policy: p, Key: []byte("k"), Group: 1, Want: lease.Want{Need: 60, Waiting: 60, Want: 60}})
+			var asks []engine.Ask
+			for _, p := range []*engine.Policy{local, deny, allow} {
+				asks = append(asks, engine.Ask{Policy: p, Key: []byte("k"), Group: 1, Want: lease.Want{Need: 60, Waiting: 60, Want: 60}})
 			}
-			v := make([]limiter.Judgment, len(asks))
+			v := make([]engine.Judgment, len(asks))
 			r.judges[0].Judge(t.Context(), asks, v)
 			if v[0].Admitted || v[2].Admitted || v[0].Refused || !v[1].Refused {
 				t.Fatalf("%+v, want only the second one refused, and none admitted", v)
@@ -178,7 +178,7 @@ func TestUntake(t *testing.T) {
 		}
 		r.behind.down.Store(false)
 		time.Sleep(5 * time.Second)
-		for _, p := range []*limiter.Policy{deny, local, allow} {
+		for _, p := range []*engine.Policy{deny, local, allow} {
 			if got := charged(t, r.behind.Store, p, "k"); got != 0 {
 				t.Errorf("rule %s: %d charged for requests that were refused", p.Rule, got)
 			}
@@ -204,11 +204,11 @@ func TestFallWithoutRoom(t *testing.T) {
 			{lease.FailureDeny, lease.FailureLocal, true, 0},
 		} {
 			f := front.New(front.Config{Store: r.behind, MaxKeys: 1, MaxBytes: 1 << 20})
-			first := limiter.Ask{Policy: perMinute(t, lease.Leased, c.first), Key: []byte("first"), Want: lease.Want{Need: 1}}
+			first := engine.Ask{Policy: perMinute(t, lease.Leased, c.first), Key: []byte("first"), Want: lease.Want{Need: 1}}
 			f.Fall(&first, 1)
-			second := limiter.Ask{Policy: perMinute(t, lease.Leased, c.second), Key: []byte("second"), Want: lease.Want{Need: 1}}
+			second := engine.Ask{Policy: perMinute(t, lease.Leased, c.second), Key: []byte("second"), Want: lease.Want{Need: 1}}
 			v := f.Fall(&second, 1)
-			if full := f.Stats().Full; v.Admitted != c.admitted || v.Refused == c.admitted || v.Degraded == limiter.Sound || full != c.full {
+			if full := f.Stats().Full; v.Admitted != c.admitted || v.Refused == c.admitted || v.Degraded == engine.Sound || full != c.full {
 				t.Errorf("%v after %v: %+v, without room %d times", c.second, c.first, v, full)
 			}
 		}
@@ -238,7 +238,7 @@ func TestEarlyLeaverIsNoFailure(t *testing.T) {
 		r.behind.after.Store(int64(20 * time.Millisecond))
 		for range 20 {
 			judgeWithinMillisecond(t, r.judges[0], p)
-			if v := judgmentOf(t, r.judges[0], p, "k", 2); v.Degraded != limiter.Sound {
+			if v := judgmentOf(t, r.judges[0], p, "k", 2); v.Degraded != engine.Sound {
 				t.Fatalf("beside callers that leave early: %+v", v)
 			}
 		}
@@ -257,10 +257,10 @@ func TestFloodOfHurriedRequestsFailsNothingOpen(t *testing.T) {
 				var admitted int64
 				for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-					v := make([]limiter.Judgment, 1)
-					r.judges[0].Judge(ctx, []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, v)
+					v := make([]engine.Judgment, 1)
+					r.judges[0].Judge(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, v)
 					cancel()
-					if v[0].Degraded != limiter.Sound {
+					if v[0].Degraded != engine.Sound {
 						t.Fatalf("%+v", v[0])
 					}
 					if v[0].Admitted {
@@ -287,7 +287,7 @@ func TestQuestionsWhileTheStoreIsDown(t *testing.T) {
 			r.behind.down.Store(true)
 			for i, admitted := range want {
 				for range 3 {
-					if v := judgmentOf(t, r.judges[0], p, on.String(), 0); v.Admitted != admitted || v.Refused == admitted || v.Degraded == limiter.Sound {
+					if v := judgmentOf(t, r.judges[0], p, on.String(), 0); v.Admitted != admitted || v.Refused == admitted || v.Degraded == engine.Sound {
 						t.Errorf("%v, question %d: %+v", on, i, v)
 					}
 				}

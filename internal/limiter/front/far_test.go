@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // inFarFront runs a test in virtual time on a front of a store that is a trip away, for calls that wait so long.
@@ -29,9 +29,9 @@ func inFarFront(t *testing.T, trip, timeout time.Duration, run func(*testing.T, 
 }
 
 // askFor is the answer to a request of so many units of one key.
-func askFor(ctx context.Context, f *front.Store, p *limiter.Policy, n int64) lease.Grant {
+func askFor(ctx context.Context, f *front.Store, p *engine.Policy, n int64) lease.Grant {
 	grants := []lease.Grant{{}}
-	f.Acquire(ctx, []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: n, Waiting: n, Want: n}}}, grants)
+	f.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: n, Waiting: n, Want: n}}}, grants)
 	return grants[0]
 }
 

@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // counted is what one replica sees of a store that is 2 ms away: it notes when it
@@ -26,7 +26,7 @@ type counted struct {
 	asked map[string][]time.Time // by rule
 }
 
-func (c *counted) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (c *counted) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	c.mu.Lock()
 	for i := range asks {
 		c.asked[asks[i].Policy.Rule] = append(c.asked[asks[i].Policy.Rule], time.Now())
@@ -110,8 +110,8 @@ type load struct {
 // client sends requests to one replica.
 type client struct {
 	t      testing.TB
-	store  limiter.Store
-	policy *limiter.Policy
+	store  engine.Store
+	policy *engine.Policy
 	random *rand.Rand
 }
 
@@ -126,7 +126,7 @@ type tally struct {
 }
 
 // offer sends a load to all replicas and waits for its end.
-func (s *site) offer(t *testing.T, p *limiter.Policy, l load) *tally {
+func (s *site) offer(t *testing.T, p *engine.Policy, l load) *tally {
 	perSecond := l.offered * float64(l.spec.Count) / (float64(l.spec.Period) / float64(limit.Second)) / float64(len(s.fronts))
 	rate := min(l.rate, perSecond)
 	sum := &tally{windows: map[int64]int64{}}
@@ -171,7 +171,7 @@ func (s *tally) request(c *client, l load, mean float64) {
 }
 
 // acquire asks within the usual time.
-func (c *client) acquire(asks ...limiter.Ask) []lease.Grant {
+func (c *client) acquire(asks ...engine.Ask) []lease.Grant {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 100*time.Millisecond)
 	defer cancel()
 	grants := make([]lease.Grant, len(asks))
@@ -179,8 +179,8 @@ func (c *client) acquire(asks ...limiter.Ask) []lease.Grant {
 	return grants
 }
 
-func (c *client) ask(p *limiter.Policy, group uint32, need, want int64) limiter.Ask {
-	return limiter.Ask{Policy: p, Key: []byte("hot"), Group: group, Want: lease.Want{Need: need, Waiting: need, Want: want}}
+func (c *client) ask(p *engine.Policy, group uint32, need, want int64) engine.Ask {
+	return engine.Ask{Policy: p, Key: []byte("hot"), Group: group, Want: lease.Want{Need: need, Waiting: need, Want: want}}
 }
 
 // single is a client of one rule that asks for what it needs.
@@ -200,9 +200,9 @@ func holder(c *client, cost int64) int64 {
 }
 
 // grouped is a client whose requests match several rules.
-func grouped(others ...*limiter.Policy) func(*client, int64) int64 {
+func grouped(others ...*engine.Policy) func(*client, int64) int64 {
 	return func(c *client, cost int64) int64 {
-		asks := []limiter.Ask{c.ask(c.policy, 1, cost, cost)}
+		asks := []engine.Ask{c.ask(c.policy, 1, cost, cost)}
 		for _, p := range others {
 			asks = append(asks, c.ask(p, 1, 1, 1))
 		}
@@ -249,7 +249,7 @@ func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
 						exact := ruled(t, "exact", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Exact)
 						s.offer(t, p, load{spec: spec, offered: offered, rate: 40, lasts: 12 * time.Second,
 							client: mixed(single, single, holder, grouped(other), grouped(exact), grouped(other, exact))})
-						for p, rule := range map[*limiter.Policy]string{p: "hot", other: "other"} {
+						for p, rule := range map[*engine.Policy]string{p: "hot", other: "other"} {
 							most := allowed(p.Limit.Spec())
 							if rule == "hot" && offered < 1 && p.Limit.Spec().Period <= 10*limit.Second {
 								most += 64 * int(10*limit.Second/p.Limit.Spec().Period)
@@ -266,13 +266,13 @@ func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
 }
 
 // ruled is a policy of a rule of that name.
-func ruled(t testing.TB, name string, spec limit.Spec, c lease.Consistency) *limiter.Policy {
+func ruled(t testing.TB, name string, spec limit.Spec, c lease.Consistency) *engine.Policy {
 	t.Helper()
 	l, err := limit.New(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limiter.NewPolicy(name, 0, l, lease.NewTerms(l, c, 0, 0, 0), 0)
+	return engine.NewPolicy(name, 0, l, lease.NewTerms(l, c, 0, 0, 0), 0)
 }
 
 // A hot key that is under its limit is admitted, and nearly nobody waits.
@@ -334,11 +334,11 @@ func TestExactServesNoStalePermission(t *testing.T) {
 	}
 }
 
-func servesNoStalePermission(t *testing.T, s *site, p *limiter.Policy, group uint32) {
+func servesNoStalePermission(t *testing.T, s *site, p *engine.Policy, group uint32) {
 	free := ruled(t, "free", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
 	a, b := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[1], policy: p}
 	request := func(need int64) int64 {
-		asks := []limiter.Ask{a.ask(p, group, need, need)}
+		asks := []engine.Ask{a.ask(p, group, need, need)}
 		if group > 0 {
 			asks = append(asks, a.ask(free, group, 1, 1))
 		}

@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
 // Config is what a cache is made of.
 type Config struct {
-	Store limiter.Store
+	Store engine.Store
 	// MaxKeys and MaxBytes bound what is cached, each at least 1; a key takes about 460
 	// bytes beside itself. The denials of evicted keys are kept beside that: one and a
 	// half times as many as there is room for keys, in 36 bytes for each key.
@@ -43,7 +43,7 @@ type Config struct {
 // Store is a cache and the store behind it. Create it with [New]. It is safe for
 // concurrent use; [Store.Run] has to run beside it.
 type Store struct {
-	behind         limiter.Store
+	behind         engine.Store
 	now            func() lease.Millis
 	wall           func() limit.Micros
 	timeout        time.Duration

@@ -5,16 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/enginetest"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/limitertest"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // newFront puts a front before a memory store, on one clock, and runs it.
-func newFront(t testing.TB, o limitertest.Options) *front.Store {
+func newFront(t testing.TB, o enginetest.Options) *front.Store {
 	if o.MaxKeys == 0 {
 		o.MaxKeys = 100_000
 	}
@@ -22,14 +22,14 @@ func newFront(t testing.TB, o limitertest.Options) *front.Store {
 }
 
 // newNarrowFront has room for fewer keys than the store.
-func newNarrowFront(t testing.TB, o limitertest.Options, maxKeys int) *front.Store {
+func newNarrowFront(t testing.TB, o enginetest.Options, maxKeys int) *front.Store {
 	if o.MaxKeys == 0 {
 		o.MaxKeys = 100_000
 	}
 	return frontOf(t, o, memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}), maxKeys)
 }
 
-func frontOf(t testing.TB, o limitertest.Options, behind limiter.Store, maxKeys int) *front.Store {
+func frontOf(t testing.TB, o enginetest.Options, behind engine.Store, maxKeys int) *front.Store {
 	f := front.New(front.Config{
 		Store:    behind,
 		MaxKeys:  maxKeys,
@@ -47,16 +47,16 @@ func frontOf(t testing.TB, o limitertest.Options, behind limiter.Store, maxKeys 
 }
 
 // twoFronts puts two before one memory store.
-func twoFronts(maxKeys int) func(testing.TB, limitertest.Options) [2]limiter.Store {
-	return func(t testing.TB, o limitertest.Options) [2]limiter.Store {
+func twoFronts(maxKeys int) func(testing.TB, enginetest.Options) [2]engine.Store {
+	return func(t testing.TB, o enginetest.Options) [2]engine.Store {
 		behind := memory.New(memory.Config{MaxKeys: 100_000, MaxBytes: 1 << 30, Now: o.Now})
-		return [2]limiter.Store{frontOf(t, o, behind, maxKeys), frontOf(t, o, behind, maxKeys)}
+		return [2]engine.Store{frontOf(t, o, behind, maxKeys), frontOf(t, o, behind, maxKeys)}
 	}
 }
 
 func TestConformance(t *testing.T) {
-	limitertest.Run(t, limitertest.Subject{
-		New:    func(t testing.TB, o limitertest.Options) limiter.Store { return newFront(t, o) },
+	enginetest.Run(t, enginetest.Subject{
+		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newFront(t, o) },
 		Two:    twoFronts(100_000),
 		Cached: true,
 		Asked:  asked,
@@ -66,8 +66,8 @@ func TestConformance(t *testing.T) {
 
 // All of it holds as well where keys take each other's only place.
 func TestConformanceWithoutRoom(t *testing.T) {
-	limitertest.Run(t, limitertest.Subject{
-		New:    func(t testing.TB, o limitertest.Options) limiter.Store { return newNarrowFront(t, o, 1) },
+	enginetest.Run(t, enginetest.Subject{
+		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newNarrowFront(t, o, 1) },
 		Two:    twoFronts(1),
 		Cached: true,
 		Asked:  asked,
@@ -75,11 +75,11 @@ func TestConformanceWithoutRoom(t *testing.T) {
 	})
 }
 
-func asked(s limiter.Store) uint64 { return s.(*front.Store).Stats().Asked }
+func asked(s engine.Store) uint64 { return s.(*front.Store).Stats().Asked }
 
 // settle lets a front send what is due.
-func settle(t testing.TB) func(limiter.Store) {
-	return func(s limiter.Store) {
+func settle(t testing.TB) func(engine.Store) {
+	return func(s engine.Store) {
 		s.(*front.Store).Flush(t.Context())
 		time.Sleep(time.Millisecond) // Run may be sending too
 	}

@@ -3,15 +3,15 @@ package front
 import (
 	"slices"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
 // group is the asks of one request: all of them are granted, or none.
 type group struct {
-	asks    []limiter.Ask
+	asks    []engine.Ask
 	at      int // index of the first grant
 	members []member
 	sent    bool // no joint asks are left to be sent
@@ -40,8 +40,8 @@ type member struct {
 //	                            groups ask no more often than single asks; then
 //	                            the rest, as a group of the store (joint.go). If
 //	                            one of them is denied, the others give back.
-func (q *acquisition) group(asks []limiter.Ask, at int) {
-	if slices.ContainsFunc(asks, func(a limiter.Ask) bool { return a.Returned != nil }) {
+func (q *acquisition) group(asks []engine.Ask, at int) {
+	if slices.ContainsFunc(asks, func(a engine.Ask) bool { return a.Returned != nil }) {
 		asks = slices.Clone(asks) // try takes them out
 	}
 	g := &group{asks: asks, at: at, members: make([]member, len(asks))}
@@ -91,7 +91,7 @@ func (g *group) lock() (unlock func()) {
 }
 
 // try applies an ask to a copy of its relay. What it gives back under names is settled.
-func (q *acquisition) try(m *member, a *limiter.Ask) {
+func (q *acquisition) try(m *member, a *engine.Ask) {
 	m.verdict, m.joint = lease.Wait, true
 	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency || !m.findOrAdd(q.now, a) {
 		return
@@ -115,7 +115,7 @@ func (q *acquisition) try(m *member, a *limiter.Ask) {
 
 // tryOverride settles what an override reports, and refuses it from memory if it can. Else it
 // waits in its queue.
-func (q *acquisition) tryOverride(m *member, a *limiter.Ask) {
+func (q *acquisition) tryOverride(m *member, a *engine.Ask) {
 	q.settleOverride(m.key, a)
 	m.after, m.joint = m.Value.relay, false
 	g := *m.Value.override(q.now, a.Policy)
@@ -127,7 +127,7 @@ func (q *acquisition) tryOverride(m *member, a *limiter.Ask) {
 }
 
 // commit answers a member by what was tried.
-func (q *acquisition) commit(m *member, a *limiter.Ask, i int) {
+func (q *acquisition) commit(m *member, a *engine.Ask, i int) {
 	q.keepTry(m)
 	q.grants[i] = m.grant
 	q.answered(m.verdict)
@@ -142,7 +142,7 @@ func (q *acquisition) keepTry(m *member) {
 }
 
 // settle applies only what an ask reports: another one of the group is denied.
-func (q *acquisition) settle(m *member, a *limiter.Ask, i int) {
+func (q *acquisition) settle(m *member, a *engine.Ask, i int) {
 	reported := reportOf(a)
 	if m.Entry == nil {
 		if q.grants[i] = nothing(a); !reported.Peeks() {
@@ -163,12 +163,12 @@ func (q *acquisition) settle(m *member, a *limiter.Ask, i int) {
 }
 
 // nothing is the grant of an ask for which nothing was charged.
-func nothing(a *limiter.Ask) lease.Grant {
+func nothing(a *engine.Ask) lease.Grant {
 	return lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}
 }
 
 // reportOf is an ask without what it asks for. It is a peek if it reports nothing either.
-func reportOf(a *limiter.Ask) limiter.Ask {
+func reportOf(a *engine.Ask) engine.Ask {
 	r := *a
 	r.Group = 0
 	r.Want.Need, r.Want.Waiting, r.Want.Want = 0, 0, 0
@@ -178,7 +178,7 @@ func reportOf(a *limiter.Ask) limiter.Ask {
 // queue lets a member wait in the queue of its key, if its key has an entry. What it
 // settled stays. Where others of its group have to be asked for afterwards, it waits
 // for half of the time.
-func (q *acquisition) queue(g *group, m *member, a *limiter.Ask, i int) {
+func (q *acquisition) queue(g *group, m *member, a *engine.Ask, i int) {
 	if m.Entry == nil {
 		return
 	}

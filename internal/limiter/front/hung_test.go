@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // shards is a store of two nodes that are 2 ms away, of which one hangs: the one
@@ -26,19 +26,19 @@ type shards struct {
 	sound atomic.Bool // nothing hangs
 
 	mu    sync.Mutex
-	asked []limiter.Ask
+	asked []engine.Ask
 }
 
-func (s *shards) hangs(a *limiter.Ask) bool {
+func (s *shards) hangs(a *engine.Ask) bool {
 	return strings.HasPrefix(string(a.Key), "hung") && !s.sound.Load()
 }
 
-func (s *shards) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s *shards) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	s.note(asks)
 	time.Sleep(2 * time.Millisecond)
 	pause, hung := time.Duration(0), 0
 	deadline, _ := ctx.Deadline()
-	var well []limiter.Ask
+	var well []engine.Ask
 	lost := make([]bool, len(asks))
 	for i := range asks {
 		if !s.hangs(&asks[i]) {
@@ -47,7 +47,7 @@ func (s *shards) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease
 		}
 		lost[i] = true
 		hung++
-		if pause = time.Until(deadline); limiter.GroupLen(asks) == len(asks) && hung < len(asks) {
+		if pause = time.Until(deadline); engine.GroupLen(asks) == len(asks) && hung < len(asks) {
 			pause /= 2
 		}
 	}
@@ -61,7 +61,7 @@ func (s *shards) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease
 	}
 }
 
-func (s *shards) note(asks []limiter.Ask) {
+func (s *shards) note(asks []engine.Ask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, asks...)
@@ -82,7 +82,7 @@ func onShards(t *testing.T, run func(*testing.T, *front.Store, *shards)) {
 }
 
 // within asks within a budget.
-func within(t testing.TB, s limiter.Store, budget time.Duration, asks ...limiter.Ask) []lease.Grant {
+func within(t testing.TB, s engine.Store, budget time.Duration, asks ...engine.Ask) []lease.Grant {
 	ctx, cancel := context.WithTimeout(t.Context(), budget)
 	defer cancel()
 	grants := make([]lease.Grant, len(asks))
@@ -90,8 +90,8 @@ func within(t testing.TB, s limiter.Store, budget time.Duration, asks ...limiter
 	return grants
 }
 
-func one(p *limiter.Policy, key string, group uint32) limiter.Ask {
-	return limiter.Ask{Policy: p, Key: []byte(key), Group: group, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+func one(p *engine.Policy, key string, group uint32) engine.Ask {
+	return engine.Ask{Policy: p, Key: []byte(key), Group: group, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 }
 
 // A node that hangs makes its own keys unavailable, and no others: neither of the

@@ -1,9 +1,9 @@
 package front
 
 import (
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
 // key is a key of the cache. Its entry may be used while its shard is locked.
@@ -36,20 +36,20 @@ func (c *cached) busy() bool {
 }
 
 // keyOf is the key of an ask, without its entry. The shard is not locked.
-func (s *Store) keyOf(a *limiter.Ask) key {
+func (s *Store) keyOf(a *engine.Ask) key {
 	hash := s.table.Hash(a.Policy, a.Key)
 	return key{store: s, shard: s.table.Shard(hash), hash: hash}
 }
 
 // lock locks the shard of an ask's key. The caller unlocks it.
-func (s *Store) lock(a *limiter.Ask) key {
+func (s *Store) lock(a *engine.Ask) key {
 	k := s.keyOf(a)
 	k.shard.Lock()
 	return k
 }
 
 // withEntry does something with the key of an ask, if it has an entry.
-func (s *Store) withEntry(a *limiter.Ask, do func(k key)) bool {
+func (s *Store) withEntry(a *engine.Ask, do func(k key)) bool {
 	k := s.lock(a)
 	defer k.shard.Unlock()
 	if k.Entry = k.shard.Find(k.hash, a.Policy, a.Key); k.Entry == nil {
@@ -60,7 +60,7 @@ func (s *Store) withEntry(a *limiter.Ask, do func(k key)) bool {
 }
 
 // find finds the entry for an ask. False if there is none.
-func (k *key) find(now lease.Millis, a *limiter.Ask) bool {
+func (k *key) find(now lease.Millis, a *engine.Ask) bool {
 	e := k.shard.Find(k.hash, a.Policy, a.Key)
 	if k.Entry = e; e == nil {
 		return false
@@ -75,7 +75,7 @@ func (k *key) find(now lease.Millis, a *limiter.Ask) bool {
 // add makes the entry for an ask that has none. The entry begins with what the cache
 // remembers of an evicted one. False if there is no room, and no other key can be
 // evicted.
-func (k *key) add(now lease.Millis, a *limiter.Ask) bool {
+func (k *key) add(now lease.Millis, a *engine.Ask) bool {
 	e := k.shard.Add(k.hash, a.Policy, a.Key)
 	for range roomStep { // the room of several short keys is that of a long one
 		if e != nil || !k.shard.Fits(a.Key) || !k.store.makeRoom(now, k.shard) {
@@ -95,7 +95,7 @@ func (k *key) add(now lease.Millis, a *limiter.Ask) bool {
 }
 
 // findOrAdd finds the entry for an ask, or makes it.
-func (k *key) findOrAdd(now lease.Millis, a *limiter.Ask) bool {
+func (k *key) findOrAdd(now lease.Millis, a *engine.Ask) bool {
 	return k.find(now, a) || k.add(now, a)
 }
 

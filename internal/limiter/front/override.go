@@ -5,13 +5,13 @@ import (
 	"context"
 	"slices"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // A key has one policy of its own. Its leases, its denial and the units that it reports to be left go
-// by the count of that policy. A request that brings another count ([limiter.Policy.Beside]) overrides
+// by the count of that policy. A request that brings another count ([engine.Policy.Beside]) overrides
 // it for itself: the store decides, by the request's count and as for an exact rule. What is on lease
 // in the cache goes back first, or it would look used. So that nothing else is on its way then, the
 // ask goes out alone, and others wait for its reply. Each override has a denial of its own, so that a
@@ -34,7 +34,7 @@ type overrides struct {
 
 // override is one of them.
 type override struct {
-	policy  *limiter.Policy
+	policy  *engine.Policy
 	relay   lease.Relay // of an exact rule: it never holds a unit
 	waiting []waiter    // for an ask
 	turn    uint64      // number of its last ask among those of overrides of the key
@@ -46,13 +46,13 @@ type override struct {
 const overrideMemory = lease.Millis(limit.Second / limit.Millisecond)
 
 // isOverride reports whether a policy has another count than the key itself.
-func (k key) isOverride(p *limiter.Policy) bool {
+func (k key) isOverride(p *engine.Policy) bool {
 	return p != k.Policy && p.Terms.Capacity != k.Policy.Terms.Capacity && p.Limit.Spec().Algorithm != limit.Concurrency
 }
 
 // adopt makes a policy that of the key, if it goes before the one that is: a rule's own
 // count does, unless somebody waits for an answer by the other count.
-func (k key) adopt(now lease.Millis, p *limiter.Policy) {
+func (k key) adopt(now lease.Millis, p *engine.Policy) {
 	v := &k.Value
 	switch {
 	case !k.isOverride(p):
@@ -93,7 +93,7 @@ func (g *overrides) next() (next *override) {
 
 // override finds what is remembered of a policy's count beside that of the key, or makes it
 // in place of the one that was used longest ago.
-func (c *cached) override(now lease.Millis, p *limiter.Policy) *override {
+func (c *cached) override(now lease.Millis, p *engine.Policy) *override {
 	if c.overrides == nil {
 		c.overrides = new(overrides)
 	}
@@ -133,7 +133,7 @@ func (g *override) denies(now lease.Millis, w lease.Want) (lease.Grant, bool) {
 }
 
 // override decides on the ask of an override: by its own denial, or it waits for the store.
-func (q *acquisition) override(k key, a *limiter.Ask, i int) {
+func (q *acquisition) override(k key, a *engine.Ask, i int) {
 	left := q.settleOverride(k, a)
 	if a.Want.Want == 0 && !a.Peeks() {
 		q.grants[i] = left
@@ -146,7 +146,7 @@ func (q *acquisition) override(k key, a *limiter.Ask, i int) {
 // settleOverride settles what an override's ask reports. It returns what is left by its
 // count, as far as the cache can see. What was granted by its count goes back to the store: put into
 // a lease of the key it would be more than the key's count.
-func (q *acquisition) settleOverride(k key, a *limiter.Ask) lease.Grant {
+func (q *acquisition) settleOverride(k key, a *engine.Ask) lease.Grant {
 	rest := q.takeReturned(k, a)
 	w := reportOf(&rest).Want
 	k.giveBack(q.now, part{units: w.Unused, lease: w.Lease, by: a.Policy})
@@ -171,7 +171,7 @@ func (k key) leftByCount(t *lease.Terms, g lease.Grant) lease.Grant {
 
 // waitForOverride refuses an override's ask, whose report is settled, from memory, or lets
 // it wait.
-func (q *acquisition) waitForOverride(k key, a *limiter.Ask, i int, by stage) {
+func (q *acquisition) waitForOverride(k key, a *engine.Ask, i int, by stage) {
 	v := &k.Value
 	g := v.override(q.now, a.Policy)
 	want := onlyAsk(a.Want)
@@ -253,7 +253,7 @@ func (b *batch) askByOverride(now lease.Millis, k key, g *override) {
 
 // replyOverride applies the reply to an override's ask, or to the one before it. The shard is
 // locked.
-func (p *pending) replyOverride(now lease.Millis, a *limiter.Ask, g lease.Grant) {
+func (p *pending) replyOverride(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	v, t := &p.Value, &a.Policy.Terms
 	v.overrides.out--
 	if a.Policy != p.override.policy || p.other { // it goes before the override's

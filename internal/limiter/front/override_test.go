@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // bringing is a policy of the same counters whose count came with a request.
-func bringing(t testing.TB, of *limiter.Policy, count int64) *limiter.Policy {
+func bringing(t testing.TB, of *engine.Policy, count int64) *engine.Policy {
 	spec := of.Limit.Spec()
 	spec.Count = count
 	p := ruled(t, of.Rule, spec, of.Terms.Consistency)
@@ -32,7 +32,7 @@ func TestCountsAtTheSameTime(t *testing.T) {
 			onSite(t, 1, func(t *testing.T, s *site) {
 				p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 2000, Period: limit.Hour}, c)
 				free := ruled(t, "free", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, c)
-				counts := []*limiter.Policy{p, p, p, bringing(t, p, 500), bringing(t, p, 1000), bringing(t, p, 2000), bringing(t, p, 2100)}
+				counts := []*engine.Policy{p, p, p, bringing(t, p, 500), bringing(t, p, 1000), bringing(t, p, 2000), bringing(t, p, 2100)}
 				var admitted atomic.Int64
 				var all sync.WaitGroup
 				for i := range 40 {
@@ -83,7 +83,7 @@ func TestRulesCountTakesOver(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 12, Period: limit.Hour}, lease.Leased)
 		for i, step := range []struct {
-			by      *limiter.Policy
+			by      *engine.Policy
 			granted int64
 		}{
 			{bringing(t, p, 2), 1}, {bringing(t, p, 2), 1}, {bringing(t, p, 2), 0},
@@ -211,23 +211,23 @@ func TestLargerCountAddsNothing(t *testing.T) {
 }
 
 // takeAndReturn gives back what an ask was granted, or leaves before the answer.
-func takeAndReturn(t *testing.T, s *site, a limiter.Ask, gone bool) {
+func takeAndReturn(t *testing.T, s *site, a engine.Ask, gone bool) {
 	t.Helper()
 	if gone {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		s.fronts[0].Acquire(ctx, []limiter.Ask{a}, make([]lease.Grant, 1))
+		s.fronts[0].Acquire(ctx, []engine.Ask{a}, make([]lease.Grant, 1))
 		<-ctx.Done()
 		time.Sleep(2 * time.Millisecond)
 		return
 	}
 	grants := make([]lease.Grant, 1)
-	s.fronts[0].Acquire(t.Context(), []limiter.Ask{a}, grants)
+	s.fronts[0].Acquire(t.Context(), []engine.Ask{a}, grants)
 	if grants[0].Granted != a.Want.Want {
 		t.Errorf("of %d: %+v", a.Policy.Terms.Capacity, grants[0])
 	}
 	a.Want = lease.Want{Unused: grants[0].Granted, Lease: grants[0].Lease}
-	s.fronts[0].Acquire(t.Context(), []limiter.Ask{a}, grants)
+	s.fronts[0].Acquire(t.Context(), []engine.Ask{a}, grants)
 }
 
 // A rule's count that takes a key over begins without knowledge of what is left.

@@ -1,14 +1,14 @@
 package front
 
 import (
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // peek answers an ask that only reads what is left, from memory if it can. Else it
 // waits for the reply to an ask that is yet to be sent, as all do that come during a round
 // trip.
-func (q *acquisition) peek(k key, a *limiter.Ask, i int) {
+func (q *acquisition) peek(k key, a *engine.Ask, i int) {
 	switch {
 	case k.answersPeek(q.now, a.Policy):
 		q.grants[i], _, _ = k.Value.relay.Acquire(&a.Policy.Terms, q.now, a.Want)
@@ -23,7 +23,7 @@ func (q *acquisition) peek(k key, a *limiter.Ask, i int) {
 // answersPeek reports whether the last reply answers a peek: for a lease interval, and for
 // longer while the store may not be asked. For an exact rule it
 // only answers that nothing is left, for as long as the rule refuses requests.
-func (k key) answersPeek(now lease.Millis, p *limiter.Policy) bool {
+func (k key) answersPeek(now lease.Millis, p *engine.Policy) bool {
 	v, account := &k.Value, &k.Value.relay.Account
 	over := p.Terms.Window > 0 && account.Reset <= now && account.Left < p.Terms.Capacity
 	recent := now < v.replied+p.Terms.Interval && !over
@@ -58,7 +58,7 @@ func splitPeeks(queue []waiter) (asking, peeks []waiter) {
 // answerPeeks answers the peeks that went along with an ask: what is left in the store, in
 // the cache and on its way, less what has been admitted without a lease and is not reported
 // yet.
-func (p *pending) answerPeeks(now lease.Millis, a *limiter.Ask, g lease.Grant) {
+func (p *pending) answerPeeks(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	if len(p.peeks) == 0 {
 		return
 	}

@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 )
 
 // look asks what remains, and charges nothing.
-func look(p *limiter.Policy, group uint32) limiter.Ask {
-	return limiter.Ask{Policy: p, Key: []byte("hot"), Group: group}
+func look(p *engine.Policy, group uint32) engine.Ask {
+	return engine.Ask{Policy: p, Key: []byte("hot"), Group: group}
 }
 
 // A question about an exact rule is answered by what the store answers after it was

@@ -6,13 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // penal is a rule of 100 an hour that charges what it refuses.
-func penal(t testing.TB, spec limit.Spec, c lease.Consistency) *limiter.Policy {
+func penal(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy {
 	spec.Count, spec.Period, spec.ChargeDenied = 100, limit.Hour, true
 	return ruled(t, "hour", spec, c)
 }
@@ -63,7 +63,7 @@ func TestWhatIsRefusedFromMemoryIsChargedWithItsCost(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			// 113 are charged; what is full of 100 in an hour after that has paid for 113
 			// less the five seconds.
-			g := (&client{t: t, store: s.base}).acquire(limiter.Ask{Policy: p, Key: []byte("hot")})[0]
+			g := (&client{t: t, store: s.base}).acquire(engine.Ask{Policy: p, Key: []byte("hot")})[0]
 			if want := lease.Millis(113 * 36_000); g.Reset > want-5000 || g.Reset < want-6000 {
 				t.Errorf("the bucket is full in %d ms, want a little less than %d", g.Reset, want)
 			}

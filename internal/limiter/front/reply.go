@@ -3,13 +3,13 @@ package front
 import (
 	"math/rand/v2"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // reply applies the store's reply to an ask, and answers those who wait for it.
-func (p *pending) reply(now lease.Millis, a *limiter.Ask, g lease.Grant) {
+func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	switch {
 	case p.owed != nil:
 		p.owed.reply(now, p.store, a, g)
@@ -66,7 +66,7 @@ func (c *cached) noteReply(now lease.Millis, s lease.Status) {
 func jitter() lease.Millis { return lease.Millis(90 + rand.IntN(21)) }
 
 // replyWant shares a grant among those who wait. The rest is the key's new lease.
-func (p *pending) replyWant(now lease.Millis, a *limiter.Ask, g lease.Grant) {
+func (p *pending) replyWant(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	grants := make([]lease.Grant, len(p.queue))
 	w := a.Want
 	w.Debt = p.debt
@@ -97,7 +97,7 @@ func (p *pending) requeue(now lease.Millis, grants []lease.Grant) []lease.Grant 
 
 // replyReport applies the reply to an ask that was granted nothing: because it only
 // reported something, or because another one of its group was denied.
-func (p *pending) replyReport(now lease.Millis, a *limiter.Ask, g lease.Grant) {
+func (p *pending) replyReport(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	account, t := &p.Value.relay.Account, &a.Policy.Terms
 	if p.isOverride(a.Policy) {
 		if decided(g) {
@@ -141,7 +141,7 @@ func (p *pending) answer(now lease.Millis, grants []lease.Grant) {
 }
 
 // takeBack settles a grant by a policy's count that no caller received.
-func (k key) takeBack(now lease.Millis, by *limiter.Policy, g lease.Grant) {
+func (k key) takeBack(now lease.Millis, by *engine.Policy, g lease.Grant) {
 	switch {
 	case g.Granted == 0:
 	case k.isOverride(by):
@@ -193,7 +193,7 @@ func (k key) decideAgain(now lease.Millis, w lease.Want) (lease.Grant, lease.Ver
 }
 
 // replyPassed applies the reply to an ask that was passed on as it is.
-func (p *pending) replyPassed(now lease.Millis, a *limiter.Ask, g lease.Grant) {
+func (p *pending) replyPassed(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 		p.store.withEntry(a, func(k key) { k.Value.learnSlots(now, a, g) })
 	} else {
@@ -205,9 +205,9 @@ func (p *pending) replyPassed(now lease.Millis, a *limiter.Ask, g lease.Grant) {
 // answerPassed hands out the grant of an ask that was sent as it is. What was granted to a
 // caller that has gone goes back: a holder of slots states anew what it has, a request
 // does not.
-func (p *pending) answerPassed(a *limiter.Ask, g lease.Grant) {
+func (p *pending) answerPassed(a *engine.Ask, g lease.Grant) {
 	for _, w := range p.queue {
-		if !w.answers.answer(w.at, g) && g.Granted > 0 && (a.Holder == 0 || a.Op == limiter.Take) {
+		if !w.answers.answer(w.at, g) && g.Granted > 0 && (a.Holder == 0 || a.Op == engine.Take) {
 			p.store.due.addAsk(a.GiveBack(&g))
 		}
 	}

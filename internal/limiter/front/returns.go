@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 const (
@@ -22,17 +22,17 @@ const (
 type part struct {
 	units    int64
 	lease    uint32
-	returned []limiter.Returned // what of the units callers returned, by its names
+	returned []engine.Returned // what of the units callers returned, by its names
 	// by is the policy by whose count the units were granted, if that of the key is too
 	// small to have granted them: the store would not accept them. nil: the key's.
-	by *limiter.Policy
+	by *engine.Policy
 }
 
 // partOf is a part that a relay gives back.
 func partOf(p lease.Part) part { return part{units: p.Units, lease: p.Lease} }
 
 // to is the part, granted by the count of by, as one of a key whose policy is own.
-func (p part) to(own, by *limiter.Policy) part {
+func (p part) to(own, by *engine.Policy) part {
 	if p.by = nil; own.Terms.Lies(p.units) {
 		p.by = by
 	}
@@ -40,18 +40,18 @@ func (p part) to(own, by *limiter.Policy) part {
 }
 
 // ask is one that reports nothing else.
-func (p *part) ask(of *limiter.Policy, key []byte) limiter.Ask {
-	return limiter.Ask{Policy: cmp.Or(p.by, of), Key: key, Want: lease.Want{Unused: p.units, Lease: p.lease}, Returned: p.returned}
+func (p *part) ask(of *engine.Policy, key []byte) engine.Ask {
+	return engine.Ask{Policy: cmp.Or(p.by, of), Key: key, Want: lease.Want{Unused: p.units, Lease: p.lease}, Returned: p.returned}
 }
 
 // takeReturned takes what is given back under names out of an ask, whose key has an entry.
 // The ask may be the caller's: it is not changed.
-func (q *acquisition) takeReturned(k key, a *limiter.Ask) limiter.Ask {
+func (q *acquisition) takeReturned(k key, a *engine.Ask) engine.Ask {
 	rest := *a
 	rest.Returned = nil
 	for _, r := range a.Returned {
 		rest.Want.Unused -= r.Units
-		k.giveBack(q.now, part{units: r.Units, lease: a.Want.Lease, returned: []limiter.Returned{r}, by: a.Policy})
+		k.giveBack(q.now, part{units: r.Units, lease: a.Want.Lease, returned: []engine.Returned{r}, by: a.Policy})
 	}
 	return rest
 }
@@ -88,7 +88,7 @@ func (c *cached) keepBack(t *lease.Terms, p part) {
 // attachBack puts what is to be given back into an ask, as much as fits: of one lease, and no
 // more than the store accepts. The units count as on their way until the ask is answered. What
 // was granted by another count goes alone, in an ask by that.
-func (c *cached) attachBack(a *limiter.Ask) (units int64) {
+func (c *cached) attachBack(a *engine.Ask) (units int64) {
 	w := &a.Want
 	for i, p := range c.back {
 		if p.by != nil && (w.Want > 0 || w.Unused > 0 || w.Denied > 0 || w.Overdrawn > 0) {

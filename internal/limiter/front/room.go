@@ -1,10 +1,10 @@
 package front
 
 import (
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/table"
 )
 
 // roomStep is how many entries are looked at for each that is evicted: it was used longer
@@ -51,7 +51,7 @@ func (k key) evict(now lease.Millis) {
 		v.unlease(&p.Terms, lease.Never)
 		due := &k.store.due
 		if denied := v.relay.Account.Denied; denied > 0 && p.Limit.ChargesDenied() {
-			due.addAsk(limiter.Ask{Policy: p, Key: k.Key(), Want: lease.Want{Denied: denied}})
+			due.addAsk(engine.Ask{Policy: p, Key: k.Key(), Want: lease.Want{Denied: denied}})
 		}
 		for i := range v.back {
 			due.addAsk(v.back[i].ask(p, k.Key()))

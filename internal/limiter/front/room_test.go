@@ -12,18 +12,18 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
 // narrow is a front that has room for few keys, with a judge, before a store that may
 // fail.
 type narrow struct {
 	*front.Store
-	judge  limiter.Judge
+	judge  engine.Judge
 	behind *failing
 }
 
@@ -33,7 +33,7 @@ type failing struct {
 	down atomic.Bool
 }
 
-func (f *failing) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (f *failing) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	if !f.down.Load() {
 		f.counted.Acquire(ctx, asks, grants)
 		return
@@ -54,12 +54,12 @@ func inNarrow(t *testing.T, maxKeys int, maxBytes int64, run func(*testing.T, *n
 		running.Go(func() { _ = f.Run(ctx) })
 		defer running.Wait()
 		defer stop() // also when it fails
-		run(t, &narrow{Store: f, judge: limiter.NewJudge(f, f, nil, nil, nil), behind: behind})
+		run(t, &narrow{Store: f, judge: engine.NewJudge(f, f, nil, nil, nil), behind: behind})
 	})
 }
 
 // perDay is a rule of one a day, which admits while the store fails.
-func perDay(t testing.TB, c lease.Consistency) *limiter.Policy {
+func perDay(t testing.TB, c lease.Consistency) *engine.Policy {
 	return allowing(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Day}, c)
 }
 
@@ -75,7 +75,7 @@ func TestSpentKeysLeaveRoomForAHotKey(t *testing.T) {
 	}
 }
 
-func spentKeysAndAHotKey(t *testing.T, f *narrow, spent *limiter.Policy) {
+func spentKeysAndAHotKey(t *testing.T, f *narrow, spent *engine.Policy) {
 	const keys = 900
 	hourly := limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}
 	hot := ruled(t, "hot", hourly, lease.Leased)
@@ -103,7 +103,7 @@ func spentKeysAndAHotKey(t *testing.T, f *narrow, spent *limiter.Policy) {
 			t.Errorf("key %d was denied before the store failed: %+v", i%keys, v)
 		}
 	}
-	if v := judgmentOf(t, f.judge, spent, "never seen", 1); !v.Admitted || v.Degraded != limiter.FailedAllow {
+	if v := judgmentOf(t, f.judge, spent, "never seen", 1); !v.Admitted || v.Degraded != engine.FailedAllow {
 		t.Errorf("a key never seen: %+v", v)
 	}
 	if s := f.Stats(); s.Evicted == 0 || s.Full > 0 || s.Keys > 500 {
@@ -149,7 +149,7 @@ func TestForgottenDenialRefusesOnlyWhatWasRefused(t *testing.T) {
 		}
 		f.behind.down.Store(true)
 		for _, c := range []struct {
-			policy *limiter.Policy
+			policy *engine.Policy
 			key    string
 			cost   int64
 			denied bool
@@ -265,14 +265,14 @@ type keyed struct {
 }
 
 // play returns how many units were spent, and how many came back.
-func (w *keyed) play(t *testing.T, s limiter.Store, p *limiter.Policy) (spent, back int64) {
-	take := limiter.Ask{Policy: p, Key: []byte(w.key), Want: lease.Want{Need: w.cost, Waiting: w.cost, Want: w.cost + w.ahead}}
+func (w *keyed) play(t *testing.T, s engine.Store, p *engine.Policy) (spent, back int64) {
+	take := engine.Ask{Policy: p, Key: []byte(w.key), Want: lease.Want{Need: w.cost, Waiting: w.cost, Want: w.cost + w.ahead}}
 	g := within(t, s, 100*time.Millisecond, take)[0]
 	if g.Granted <= w.cost {
 		return g.Granted, 0
 	}
 	back = g.Granted - w.cost
-	within(t, s, 100*time.Millisecond, limiter.Ask{Policy: p, Key: take.Key, Want: lease.Want{Unused: back, Lease: g.Lease}})
+	within(t, s, 100*time.Millisecond, engine.Ask{Policy: p, Key: take.Key, Want: lease.Want{Unused: back, Lease: g.Lease}})
 	return w.cost, back
 }
 
@@ -292,7 +292,7 @@ func TestHammerWithoutRoom(t *testing.T) {
 		all.Go(func() {
 			for n := range 400 {
 				at := (i + 1) * n % keys
-				asks := []limiter.Ask{one(leased, fmt.Sprint(at), 1), one(tight, fmt.Sprint(at), 1)}
+				asks := []engine.Ask{one(leased, fmt.Sprint(at), 1), one(tight, fmt.Sprint(at), 1)}
 				g := within(t, f, 10*time.Second, asks[:1+n%2]...)
 				spent[at].Add(g[0].Granted)
 			}
@@ -362,7 +362,7 @@ func TestDenialWithoutRoomIsRemembered(t *testing.T) {
 		judgmentOf(t, f.judge, p, "debtor", 1) // takes the place and keeps it
 		f.behind.down.Store(false)
 		time.Sleep(time.Millisecond)
-		if v := judgmentOf(t, f.judge, p, "spent", 1); v.Admitted || v.Degraded != limiter.Sound {
+		if v := judgmentOf(t, f.judge, p, "spent", 1); v.Admitted || v.Degraded != engine.Sound {
 			t.Fatalf("%+v", v)
 		}
 		f.behind.down.Store(true)
@@ -425,7 +425,7 @@ func TestWhoWaitsForTheBudgetKeepsItsPlace(t *testing.T) {
 			var all sync.WaitGroup
 			begin := time.Now()
 			all.Go(func() {
-				need := limiter.Ask{Policy: hot, Key: []byte("hot"), Want: lease.Want{Need: 10_000, Waiting: 10_000, Want: 10_000}}
+				need := engine.Ask{Policy: hot, Key: []byte("hot"), Want: lease.Want{Need: 10_000, Waiting: 10_000, Want: 10_000}}
 				if g := within(t, f.Store, 2*time.Second, need)[0]; g.Granted != 10_000 {
 					t.Errorf("request %d: %+v after %v", i, g, time.Since(begin))
 				}

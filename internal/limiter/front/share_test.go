@@ -10,9 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // Several replicas share one limit: never more than it in a window, and nearly all
@@ -110,7 +110,7 @@ func TestNoTracePassesTheLimit(t *testing.T) {
 }
 
 // play sends a trace, without waiting for answers, and lists what was granted.
-func (s *site) play(t *testing.T, p *limiter.Policy, trace []step) (grants []grant) {
+func (s *site) play(t *testing.T, p *engine.Policy, trace []step) (grants []grant) {
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	begin := time.Now()
@@ -177,7 +177,7 @@ func TestDoubledGiveBacksMintNothing(t *testing.T) {
 				p := ruled(t, "hot", spec, lease.Leased)
 				clients := []*client{{t: t, store: s.fronts[0], policy: p}, {t: t, store: s.fronts[1], policy: p}}
 				units := int64(0)
-				var calls []limiter.Ask
+				var calls []engine.Ask
 				for i := range 4 {
 					c := clients[0]
 					if split {
@@ -190,7 +190,7 @@ func TestDoubledGiveBacksMintNothing(t *testing.T) {
 					units += 10
 					back := c.ask(p, 0, 0, 0)
 					back.Want.Unused, back.Want.Lease = 30, g.Lease
-					back.Returned = []limiter.Returned{{Name: uint64(i) + 1, Units: 30}}
+					back.Returned = []engine.Returned{{Name: uint64(i) + 1, Units: 30}}
 					calls = append(calls, back)
 				}
 				for range 3 {
@@ -199,7 +199,7 @@ func TestDoubledGiveBacksMintNothing(t *testing.T) {
 							c.acquire(call)
 							lie := call
 							lie.Want.Unused = 1<<32 - 1
-							lie.Returned = []limiter.Returned{{Name: uint64(i) + 100, Units: lie.Want.Unused}}
+							lie.Returned = []engine.Returned{{Name: uint64(i) + 100, Units: lie.Want.Unused}}
 							c.acquire(lie)
 						}
 					}

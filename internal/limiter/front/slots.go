@@ -1,9 +1,9 @@
 package front
 
 import (
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // slotState is what the cache remembers of a key of a Concurrency limit since slots were
@@ -26,8 +26,8 @@ const denialMemory = lease.Millis(limit.Second / limit.Millisecond)
 // which there is no slot by its last reply, see [slotState.mayTake].
 //
 // Statements of holders always go to the store: they are what keeps their slots.
-func (q *acquisition) slots(a *limiter.Ask, i int) {
-	if a.Op != limiter.Take {
+func (q *acquisition) slots(a *engine.Ask, i int) {
+	if a.Op != engine.Take {
 		q.pass(a, i)
 		return
 	}
@@ -83,7 +83,7 @@ func (s *slotState) idle(now lease.Millis) bool {
 }
 
 // take asks for a request's slots as they are, and learns from the answer.
-func (b *batch) take(now lease.Millis, k key, a *limiter.Ask, w waiter) {
+func (b *batch) take(now lease.Millis, k key, a *engine.Ask, w waiter) {
 	k.Value.out++
 	taken := *a
 	taken.Key = k.Key()
@@ -93,8 +93,8 @@ func (b *batch) take(now lease.Millis, k key, a *limiter.Ask, w waiter) {
 // learnSlots remembers that slots were denied to a request, and from then on how
 // many are free by any reply, less one for each request that is under way: what it
 // takes may not be in that reply yet.
-func (c *cached) learnSlots(now lease.Millis, a *limiter.Ask, g lease.Grant) {
-	denied := a.Op == limiter.Take && g.Status == lease.Denied
+func (c *cached) learnSlots(now lease.Millis, a *engine.Ask, g lease.Grant) {
+	denied := a.Op == engine.Take && g.Status == lease.Denied
 	switch {
 	case !decided(g) || !denied && (c.slots == nil || c.slots.denied == 0):
 		return

@@ -8,16 +8,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 )
 
-func takeSlot(c *client, p *limiter.Policy, op limiter.SlotOp, id uint64) lease.Grant {
-	a := limiter.Ask{Policy: p, Key: []byte("hot"), Op: op, Holder: id}
-	if op == limiter.Take {
+func takeSlot(c *client, p *engine.Policy, op engine.SlotOp, id uint64) lease.Grant {
+	a := engine.Ask{Policy: p, Key: []byte("hot"), Op: op, Holder: id}
+	if op == engine.Take {
 		a.Want = lease.Want{Need: 1, Waiting: 1, Want: 1}
 	}
 	return c.acquire(a)[0]
@@ -31,14 +31,14 @@ func TestFloodForSlotsIsRefusedFromMemory(t *testing.T) {
 		p := ruled(t, "slots", limit.Spec{Algorithm: limit.Concurrency, Count: 3, LeaseTTL: limit.Hour}, lease.Leased)
 		a, b := &client{t: t, store: s.fronts[0]}, &client{t: t, store: s.fronts[1]}
 		for id := range uint64(3) {
-			if g := takeSlot(a, p, limiter.Take, id+1); g.Granted != 1 {
+			if g := takeSlot(a, p, engine.Take, id+1); g.Granted != 1 {
 				t.Fatalf("slot %d: %+v", id, g)
 			}
 		}
 		var ids atomic.Uint64
 		ids.Store(100)
 		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-			if g := takeSlot(a, p, limiter.Take, ids.Add(1)); g.Status != lease.Denied || g.AskAfter == 0 || g.Limit != 3 {
+			if g := takeSlot(a, p, engine.Take, ids.Add(1)); g.Status != lease.Denied || g.AskAfter == 0 || g.Limit != 3 {
 				t.Fatalf("a fourth slot of three: %+v", g)
 			}
 		}
@@ -46,21 +46,21 @@ func TestFloodForSlotsIsRefusedFromMemory(t *testing.T) {
 			t.Errorf("%d asks in ten seconds for a key that is full, want at most 100 and the three that were granted", asks)
 		}
 
-		takeSlot(a, p, limiter.Release, 1)
-		if g := takeSlot(a, p, limiter.Take, 4); g.Granted != 1 {
+		takeSlot(a, p, engine.Release, 1)
+		if g := takeSlot(a, p, engine.Take, 4); g.Granted != 1 {
 			t.Errorf("after one was released here: %+v", g)
 		}
-		takeSlot(a, p, limiter.Take, 5)
-		takeSlot(b, p, limiter.Release, 2)
+		takeSlot(a, p, engine.Take, 5)
+		takeSlot(b, p, engine.Release, 2)
 		time.Sleep(110 * time.Millisecond)
-		if g := takeSlot(a, p, limiter.Take, 6); g.Granted != 1 {
+		if g := takeSlot(a, p, engine.Take, 6); g.Granted != 1 {
 			t.Errorf("a lease interval after one was released elsewhere: %+v", g)
 		}
 	})
 }
 
 // slotsOf is a limit of so many slots.
-func slotsOf(t testing.TB, count int64) *limiter.Policy {
+func slotsOf(t testing.TB, count int64) *engine.Policy {
 	return ruled(t, "slots", limit.Spec{Algorithm: limit.Concurrency, Count: count, LeaseTTL: limit.Hour}, lease.Leased)
 }
 
@@ -85,7 +85,7 @@ func TestDeniedGroupLeavesSlotsInUse(t *testing.T) {
 			onShards(t, func(t *testing.T, f *front.Store, behind *shards) {
 				rate, slots := ruled(t, "rate", hour, consistency), slotsOf(t, 3)
 				spent := one(rate, "k", 0)
-				behind.Store.Acquire(t.Context(), []limiter.Ask{spent}, make([]lease.Grant, 1)) // by another replica
+				behind.Store.Acquire(t.Context(), []engine.Ask{spent}, make([]lease.Grant, 1)) // by another replica
 				for seq := range uint64(5) {
 					hold := one(slots, "k", 1)
 					hold.Holder, hold.Seq, hold.Holding, hold.Want.Want = 7, seq+1, 1, 2
@@ -112,9 +112,9 @@ func TestFloodOfTakersAtOnce(t *testing.T) {
 		p := slotsOf(t, 3)
 		a, b := &client{t: t, store: s.fronts[0]}, &client{t: t, store: s.fronts[1]}
 		for id := range uint64(3) {
-			takeSlot(b, p, limiter.Take, id+1)
+			takeSlot(b, p, engine.Take, id+1)
 		}
-		takeSlot(a, p, limiter.Take, 10)
+		takeSlot(a, p, engine.Take, 10)
 		var all sync.WaitGroup
 		var ids, taken atomic.Uint64
 		ids.Store(100)
@@ -123,23 +123,23 @@ func TestFloodOfTakersAtOnce(t *testing.T) {
 			all.Go(func() {
 				for ; time.Now().Before(end); time.Sleep(time.Millisecond) {
 					all.Go(func() { // not waited for: ten a millisecond
-						if id := ids.Add(1); takeSlot(a, p, limiter.Take, id).Granted == 1 {
+						if id := ids.Add(1); takeSlot(a, p, engine.Take, id).Granted == 1 {
 							taken.Add(1)
 							time.Sleep(time.Second)
-							takeSlot(a, p, limiter.Release, id)
+							takeSlot(a, p, engine.Release, id)
 						}
 					})
 				}
 			})
 		}
-		hold := limiter.Ask{Policy: p, Key: []byte("hot"), Holder: 99, Holding: 0}
+		hold := engine.Ask{Policy: p, Key: []byte("hot"), Holder: 99, Holding: 0}
 		for ; time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // states nothing new
 			hold.Seq++
 			a.acquire(hold)
 			if hold.Seq == 400 {
-				takeSlot(b, p, limiter.Release, 1)
-				takeSlot(b, p, limiter.Release, 2)
-				takeSlot(b, p, limiter.Release, 3)
+				takeSlot(b, p, engine.Release, 1)
+				takeSlot(b, p, engine.Release, 2)
+				takeSlot(b, p, engine.Release, 3)
 			}
 		}
 		all.Wait()
@@ -162,7 +162,7 @@ func TestFreeSlotsAreFoundByManyAtOnce(t *testing.T) {
 			var all sync.WaitGroup
 			var n atomic.Int64
 			for id := range uint64(20) {
-				all.Go(func() { n.Add(takeSlot(c, p, limiter.Take, first+id).Granted) })
+				all.Go(func() { n.Add(takeSlot(c, p, engine.Take, first+id).Granted) })
 			}
 			all.Wait()
 			return int(n.Load())
@@ -174,14 +174,14 @@ func TestFreeSlotsAreFoundByManyAtOnce(t *testing.T) {
 			t.Errorf("%d slots more were taken", n)
 		}
 		for id := range uint64(20) {
-			takeSlot(c, p, limiter.Release, id+1)
+			takeSlot(c, p, engine.Release, id+1)
 		}
 		if n := takeAll(201); n != 20 {
 			t.Errorf("%d of 20 slots were taken after all were released here", n)
 		}
 		takeAll(301)
 		for id := range uint64(20) {
-			takeSlot(&client{t: t, store: s.base}, p, limiter.Release, id+201)
+			takeSlot(&client{t: t, store: s.base}, p, engine.Release, id+201)
 		}
 		time.Sleep(2 * time.Second)
 		if n := takeAll(401); n != 20 {
@@ -196,7 +196,7 @@ func TestTakerThatLeft(t *testing.T) {
 	onShards(t, func(t *testing.T, f *front.Store, behind *shards) {
 		p := slotsOf(t, 3)
 		take := one(p, "k", 0)
-		take.Op, take.Holder = limiter.Take, 5
+		take.Op, take.Holder = engine.Take, 5
 		if g := within(t, f, time.Millisecond, take); g[0].Status != lease.Unavailable {
 			t.Fatalf("of a store that is 2 ms away, in 1 ms: %+v", g)
 		}
@@ -217,7 +217,7 @@ func TestCallerThatLeftWithoutRoom(t *testing.T) {
 		running.Go(func() { _ = f.Run(ctx) })
 		p, slots := perHour(t), slotsOf(t, 3)
 		take := one(slots, "k", 0)
-		take.Op, take.Holder = limiter.Take, 5
+		take.Op, take.Holder = engine.Take, 5
 		within(t, f, time.Millisecond, one(p, "k", 0), take)
 		time.Sleep(time.Second)
 		behind.noneOfNobody(t)
@@ -229,6 +229,6 @@ func TestCallerThatLeftWithoutRoom(t *testing.T) {
 	})
 }
 
-func perHour(t testing.TB) *limiter.Policy {
+func perHour(t testing.TB) *engine.Policy {
 	return ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Exact)
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -33,7 +33,7 @@ func TestTrace(t *testing.T) {
 			if n > 0 {
 				ctx = telemetry.WithWaiting(ctx, telemetry.ParseTraceParents(fmt.Sprintf("00-%032x-%016x-01", n, n)))
 			}
-			asks := []limiter.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
+			asks := []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
 			f.Acquire(ctx, asks, make([]lease.Grant, 1))
 		}
 		caller(0)

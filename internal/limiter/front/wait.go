@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -23,7 +23,7 @@ type waiter struct {
 // whose deadline is too close for that is denied: it is no failure of the store that the
 // key is asked for too often, and on_failure would let a flood pass. While the store does
 // not answer nobody waits.
-func (q *acquisition) wait(k key, a *limiter.Ask, i int, by stage) {
+func (q *acquisition) wait(k key, a *engine.Ask, i int, by stage) {
 	v := &k.Value
 	if v.out == 0 && q.now < v.pause {
 		q.unavailable(i)

@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/fair"
 	"github.com/weirlimit/weir/internal/lease/silence"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/table"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -31,7 +31,7 @@ const (
 
 // Config is what a [Store] is made of.
 type Config struct {
-	Store limiter.Store
+	Store engine.Store
 	// MaxKeys and MaxBytes bound the keys of which the demands of regions are kept, and the
 	// memory for that; at least 1. A key takes 200 bytes and 64 more for each region. Where
 	// there is no room for a key, whoever asks first gets its units.
@@ -48,7 +48,7 @@ type Config struct {
 
 // Store divides limits among regions. It is safe for concurrent use.
 type Store struct {
-	below limiter.Store
+	below engine.Store
 	now   func() limit.Micros
 	table *table.Table[fair.Shares]
 	links links
@@ -87,7 +87,7 @@ func New(c Config) *Store {
 	return &Store{
 		links: links{
 			exchange: c.Exchange, writer: rand.Text(), steady: c.Steady, began: c.Steady(), silent: silent, doubled: doubled, log: c.Log,
-			known: map[string]*link{}, before: map[string]silence.Silence{}, shrunk: map[shrunk]*limiter.Policy{},
+			known: map[string]*link{}, before: map[string]silence.Silence{}, shrunk: map[shrunk]*engine.Policy{},
 		},
 		below: c.Store, now: c.Now, regions: map[string]*region{},
 		table:    table.New[fair.Shares](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
@@ -103,7 +103,7 @@ func (s *Store) Epoch() uint64 { return s.below.Epoch() }
 
 // Acquire withholds from each ask what is meant for other regions, and the static shares of
 // those that are silent, and passes it on. It changes the asks.
-func (s *Store) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	now := s.now()
 	for i := range asks {
 		if a := &asks[i]; a.Region != "" {
@@ -138,7 +138,7 @@ func (s *Store) Keys() int {
 }
 
 // ask notes what the ask of a region reports, and withholds units from it.
-func (s *Store) ask(now limit.Micros, a *limiter.Ask) {
+func (s *Store) ask(now limit.Micros, a *engine.Ask) {
 	r, w, p := s.region(a.Region), &a.Want, a.Policy
 	r.asked.Inc()
 	r.denied.Add(float64(w.Denied))
@@ -149,7 +149,7 @@ func (s *Store) ask(now limit.Micros, a *limiter.Ask) {
 }
 
 // answered notes the answer.
-func (s *Store) answered(now limit.Micros, a *limiter.Ask, g *lease.Grant) {
+func (s *Store) answered(now limit.Micros, a *engine.Ask, g *lease.Grant) {
 	r, p := s.region(a.Region), a.Policy
 	r.granted.Add(float64(g.Granted))
 	if g.Status == lease.Denied {
@@ -165,7 +165,7 @@ func (s *Store) answered(now limit.Micros, a *limiter.Ask, g *lease.Grant) {
 
 // with calls use with the shares of an ask's key, under their lock. It does not where the
 // limit is not divided, or where there is no room.
-func (s *Store) with(now limit.Micros, a *limiter.Ask, use func(*fair.Shares)) {
+func (s *Store) with(now limit.Micros, a *engine.Ask, use func(*fair.Shares)) {
 	if t := &a.Policy.Terms; !t.Refills && t.Window == 0 {
 		return
 	}

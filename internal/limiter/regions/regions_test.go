@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/enginetest"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/limitertest"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -19,11 +19,11 @@ import (
 
 // from is a store as one region calls it.
 type from struct {
-	limiter.Store
+	engine.Store
 	region string
 }
 
-func (f from) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Grant) {
+func (f from) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	for i := range asks {
 		asks[i].Region = f.region
 	}
@@ -32,7 +32,7 @@ func (f from) Acquire(ctx context.Context, asks []limiter.Ask, grants []lease.Gr
 
 // For a region that is alone the store is like the one behind it, to the last unit.
 func TestConformance(t *testing.T) {
-	alone := func(o limitertest.Options) limiter.Store {
+	alone := func(o enginetest.Options) engine.Store {
 		keys := o.MaxKeys
 		if keys == 0 {
 			keys = 100_000
@@ -40,11 +40,11 @@ func TestConformance(t *testing.T) {
 		counters := memory.New(memory.Config{MaxKeys: keys, MaxBytes: 1 << 30, Now: o.Now})
 		return from{regions.New(regions.Config{Store: counters, MaxKeys: keys, MaxBytes: 1 << 30, Now: o.Now}), "eu"}
 	}
-	limitertest.Run(t, limitertest.Subject{
-		New: func(_ testing.TB, o limitertest.Options) limiter.Store { return alone(o) },
-		Two: func(_ testing.TB, o limitertest.Options) [2]limiter.Store {
+	enginetest.Run(t, enginetest.Subject{
+		New: func(_ testing.TB, o enginetest.Options) engine.Store { return alone(o) },
+		Two: func(_ testing.TB, o enginetest.Options) [2]engine.Store {
 			s := alone(o)
-			return [2]limiter.Store{s, s}
+			return [2]engine.Store{s, s}
 		},
 	})
 }
@@ -53,7 +53,7 @@ func TestConformance(t *testing.T) {
 type shared struct {
 	t       *testing.T
 	now     limit.Micros
-	policy  *limiter.Policy
+	policy  *engine.Policy
 	store   *regions.Store
 	metrics *telemetry.Registry
 }
@@ -65,7 +65,7 @@ func newShared(t *testing.T, fair rule.Fair, maxKeys int) *shared {
 		t.Fatal(err)
 	}
 	s := &shared{t: t, now: 1_700_000_000 * limit.Second, metrics: telemetry.NewRegistry("test")}
-	s.policy = limiter.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	s.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
 	s.policy.Scope, s.policy.Fair = rule.ScopeGlobal, fair
 	clock := func() limit.Micros { return s.now }
 	s.store = regions.New(regions.Config{
@@ -77,7 +77,7 @@ func newShared(t *testing.T, fair rule.Fair, maxKeys int) *shared {
 // ask asks for units that wait, and reports so many refused ones.
 func (s *shared) ask(region, key string, units, refused int64) lease.Grant {
 	s.now += 100 * limit.Millisecond
-	asks := []limiter.Ask{{Policy: s.policy, Key: []byte(key), Region: region, Want: lease.Want{Need: min(units, 1), Waiting: units, Want: units, Denied: refused}}}
+	asks := []engine.Ask{{Policy: s.policy, Key: []byte(key), Region: region, Want: lease.Want{Need: min(units, 1), Waiting: units, Want: units, Denied: refused}}}
 	grants := make([]lease.Grant, 1)
 	s.store.Acquire(context.Background(), asks, grants)
 	return grants[0]
@@ -116,7 +116,7 @@ func TestGroup(t *testing.T) {
 	for range 20 {
 		s.ask("eu", "k", 10, 100)
 	}
-	asks := []limiter.Ask{
+	asks := []engine.Ask{
 		{Policy: s.policy, Key: []byte("free"), Region: "eu", Group: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}},
 		{Policy: s.policy, Key: []byte("k"), Region: "eu", Group: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}},
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease/silence"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
@@ -48,7 +49,7 @@ type links struct {
 
 	known  map[string]*link
 	before map[string]silence.Silence // by the aggregator before this one, until the first call
-	shrunk map[shrunk]*limiter.Policy
+	shrunk map[shrunk]*engine.Policy
 }
 
 // link is the one to a region.
@@ -82,8 +83,8 @@ type replica struct {
 
 // shrunk names a policy with withheld shares.
 type shrunk struct {
-	policy  *limiter.Policy
-	regions uint64 // see [limiter.Policy.Without]
+	policy  *engine.Policy
+	regions uint64 // see [engine.Policy.Without]
 }
 
 // SetRegions replaces the regions that have static shares. A region that was not among them, and
@@ -213,7 +214,7 @@ func (l *link) replica(id replicaID, now limit.Micros) *replica {
 
 // withheld is the policy by which an ask at now is decided: of a part of the limit, while
 // regions with static shares are silent that may take theirs.
-func (l *links) withheld(now limit.Micros, p *limiter.Policy) *limiter.Policy {
+func (l *links) withheld(now limit.Micros, p *engine.Policy) *engine.Policy {
 	if !p.HasShares() {
 		return p
 	}
@@ -241,7 +242,7 @@ func (l *links) withheld(now limit.Micros, p *limiter.Policy) *limiter.Policy {
 
 // takes reports whether a region may take its share of what is granted at now. steady is the
 // same moment on the clock of its silence.
-func takes(of *link, p *limiter.Policy, now, steady limit.Micros) bool {
+func takes(of *link, p *engine.Policy, now, steady limit.Micros) bool {
 	spec := p.Limit.Spec()
 	switch {
 	case spec.Algorithm == limit.TokenBucket:

@@ -5,10 +5,11 @@ import (
 	"math"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/memory"
 	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -19,8 +20,8 @@ type weighed struct {
 	t       *testing.T
 	now     limit.Micros
 	store   *regions.Store
-	below   limiter.Store
-	policy  *limiter.Policy
+	below   engine.Store
+	policy  *engine.Policy
 	metrics *telemetry.Registry
 	seq     map[string]uint64
 	last    limiter.Answerer // who answered the regions last
@@ -37,7 +38,7 @@ func newWeighed(t *testing.T, s limit.Spec) *weighed {
 		t.Fatal(err)
 	}
 	w := &weighed{t: t, now: 1_700_000_000*limit.Second/s.Period*s.Period + limit.Second, seq: map[string]uint64{}, metrics: telemetry.NewRegistry("test")}
-	w.policy = limiter.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	w.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
 	w.policy.Scope, w.policy.OnFailure, w.policy.Regions = rule.ScopeGlobal, lease.FailureLocal, quarters
 	w.below = memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: w.clock})
 	w.start()
@@ -71,7 +72,7 @@ func (w *weighed) restart(after limit.Micros) {
 // spend lets us spend all that it gets at once.
 func (w *weighed) spend() (got int64) {
 	for {
-		asks := []limiter.Ask{{Policy: w.policy, Key: []byte("k"), Region: "us", Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
+		asks := []engine.Ask{{Policy: w.policy, Key: []byte("k"), Region: "us", Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
 		grants := make([]lease.Grant, 1)
 		w.store.Acquire(context.Background(), asks, grants)
 		if grants[0].Limit != w.policy.Terms.Capacity {

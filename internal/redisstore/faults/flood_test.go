@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -47,7 +47,7 @@ func floodWhileAway(t *testing.T, c *redistest.Cluster, o outage) {
 	f.outage = o
 	masters := c.Masters()
 	var spent, fresh []*counter
-	for _, p := range []*limiter.Policy{failing("allow", lease.FailureAllow), failing("deny", lease.FailureDeny), failing("local", lease.FailureLocal)} {
+	for _, p := range []*engine.Policy{failing("allow", lease.FailureAllow), failing("deny", lease.FailureDeny), failing("local", lease.FailureLocal)} {
 		spent = append(spent, keysOf(p, o.name+"-spent", len(masters), 3/len(masters))...)
 		fresh = append(fresh, keysOf(p, o.name+"-fresh", len(masters), 3/len(masters))...)
 	}
@@ -173,7 +173,7 @@ func (f *flood) soundElsewhere() {
 	wrong := 0
 	for i := range f.seen {
 		j := &f.seen[i]
-		degraded := f.spared(j.of) && j.judgment.Degraded != limiter.Sound
+		degraded := f.spared(j.of) && j.judgment.Degraded != engine.Sound
 		if degraded && !f.witness.excuses(&answer{sent: j.sent, done: j.done}, f.homes[j.of]...) {
 			if wrong++; wrong < 5 {
 				f.t.Errorf("%v: %v at %v after %v though its master was well", j.of, j.judgment.Degraded, j.sent, j.done-j.sent)

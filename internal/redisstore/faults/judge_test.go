@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -17,7 +17,7 @@ import (
 type flood struct {
 	*trial
 	outage
-	judges [2]limiter.Judge
+	judges [2]engine.Judge
 	seen   []judged // guarded by load.mu
 }
 
@@ -26,16 +26,16 @@ type judged struct {
 	of         *counter
 	replica    int
 	sent, done time.Duration
-	judgment   limiter.Judgment
+	judgment   engine.Judgment
 }
 
 // failing makes a leased limit of 40 in a window that does not end within a trial, with an on_failure.
-func failing(name string, f lease.OnFailure) *limiter.Policy {
+func failing(name string, f lease.OnFailure) *engine.Policy {
 	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 40, Period: 300 * limit.Day})
 	if err != nil {
 		panic(err) // a mistake in this file
 	}
-	p := limiter.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
 	p.OnFailure = f
 	return p
 }
@@ -50,7 +50,7 @@ func startFlood(t *testing.T, c *redistest.Cluster) *flood {
 		s := startStore(t, c)
 		behind := front.New(front.Config{Store: s, MaxKeys: 1000, MaxBytes: 1 << 20})
 		runUntilEnd(t, behind.Run)
-		f.judges[i] = limiter.NewJudge(behind, behind, s.Replicas, nil, nil)
+		f.judges[i] = engine.NewJudge(behind, behind, s.Replicas, nil, nil)
 		f.stores = append(f.stores, s)
 		for range 12 {
 			f.all.Go(func() { f.ask(i) })
@@ -80,8 +80,8 @@ func (f *flood) ask(replica int) {
 			continue
 		}
 		j := judged{of: offered[n%len(offered)], replica: replica, sent: f.at()}
-		asks := []limiter.Ask{{Policy: j.of.policy, Key: []byte(j.of.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
-		var judgments [1]limiter.Judgment
+		asks := []engine.Ask{{Policy: j.of.policy, Key: []byte(j.of.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
+		var judgments [1]engine.Judgment
 		ctx, cancel := context.WithTimeout(context.Background(), budget)
 		f.judges[replica].Judge(ctx, asks, judgments[:])
 		cancel()
@@ -102,7 +102,7 @@ type judgments struct {
 
 func (v *judgments) add(j *judged) {
 	v.asked[j.replica]++
-	degraded := j.judgment.Degraded != limiter.Sound
+	degraded := j.judgment.Degraded != engine.Sound
 	switch {
 	case degraded && j.judgment.Admitted:
 		v.failed++

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -26,7 +26,7 @@ const (
 
 // counter is one key of one rule, which the load asks for single units.
 type counter struct {
-	policy *limiter.Policy
+	policy *engine.Policy
 	key    string
 	slot   int
 }
@@ -40,7 +40,7 @@ func (c *counter) limit() int64 { return c.policy.Limit.Spec().Count }
 const perSecond = "second"
 
 // policies has a limit of each algorithm that counts units. No window of the second ends within a trial.
-var policies = []*limiter.Policy{
+var policies = []*engine.Policy{
 	exactly(perSecond, limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: limit.Second}),
 	exactly("fixed", limit.Spec{Algorithm: limit.FixedWindow, Count: 40, Period: 300 * limit.Day}),
 	exactly("bucket", limit.Spec{Algorithm: limit.TokenBucket, Count: 40, Period: limit.Day}),
@@ -48,12 +48,12 @@ var policies = []*limiter.Policy{
 	exactly("log", limit.Spec{Algorithm: limit.SlidingLog, Count: 40, Period: limit.Day}),
 }
 
-func exactly(rule string, spec limit.Spec) *limiter.Policy {
+func exactly(rule string, spec limit.Spec) *engine.Policy {
 	l, err := limit.New(spec)
 	if err != nil {
 		panic(err) // a mistake in this file
 	}
-	return limiter.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
 }
 
 // counters makes so many keys of each policy in each share of the slots; shares
@@ -66,7 +66,7 @@ func counters(prefix string, shares, each int) (all []*counter) {
 	return all
 }
 
-func keysOf(p *limiter.Policy, prefix string, shares, each int) (all []*counter) {
+func keysOf(p *engine.Policy, prefix string, shares, each int) (all []*counter) {
 	left := slices.Repeat([]int{each}, shares)
 	for i := 0; slices.Max(left) > 0; i++ {
 		key := fmt.Sprintf("%s-%d", prefix, i)
@@ -91,7 +91,7 @@ type answer struct {
 
 // load asks for counters until it is stopped.
 type load struct {
-	store   limiter.Store
+	store   engine.Store
 	begin   time.Time
 	offered atomic.Pointer[[]*counter]
 	stopped chan struct{}
@@ -102,7 +102,7 @@ type load struct {
 	calls   []span // from when until when each took
 }
 
-func startLoad(store limiter.Store, offered []*counter) *load {
+func startLoad(store engine.Store, offered []*counter) *load {
 	l := &load{store: store, begin: time.Now(), stopped: make(chan struct{})}
 	l.offer(offered)
 	for i := range workers {
@@ -142,12 +142,12 @@ func (l *load) work(worker int) {
 
 // call asks for one to three counters, which may be on different nodes.
 func (l *load) call(random *rand.Rand, offered []*counter) {
-	asks := make([]limiter.Ask, 1+random.IntN(3))
+	asks := make([]engine.Ask, 1+random.IntN(3))
 	answers := make([]answer, len(asks))
 	for i := range asks {
 		c := offered[random.IntN(len(offered))]
 		answers[i].of = c
-		asks[i] = limiter.Ask{Policy: c.policy, Key: []byte(c.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+		asks[i] = engine.Ask{Policy: c.policy, Key: []byte(c.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 	}
 	grants := make([]lease.Grant, len(asks))
 	sent := l.at()

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/enginetest"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/limitertest"
 	"github.com/weirlimit/weir/internal/redisstore"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -115,19 +115,19 @@ func TestModes(t *testing.T) {
 					s.Do("FLUSHALL")
 				}
 			}
-			fresh := func(t testing.TB, o limitertest.Options) limiter.Store {
+			fresh := func(t testing.TB, o enginetest.Options) engine.Store {
 				empty()
 				c := d.config
 				c.Now = o.Now
 				c.Timeout = 10 * time.Second // the machine may be crowded, and nothing fails here
 				return runStore(t, c)
 			}
-			limitertest.Run(t, limitertest.Subject{
+			enginetest.Run(t, enginetest.Subject{
 				Forgets: true, Unbounded: true, Distant: true,
-				Lose: func(testing.TB, limiter.Store) { empty() },
+				Lose: func(testing.TB, engine.Store) { empty() },
 				New:  fresh,
-				Two: func(t testing.TB, o limitertest.Options) [2]limiter.Store {
-					return [2]limiter.Store{fresh(t, o), fresh(t, o)}
+				Two: func(t testing.TB, o enginetest.Options) [2]engine.Store {
+					return [2]engine.Store{fresh(t, o), fresh(t, o)}
 				},
 			})
 			for _, s := range d.servers() {
@@ -222,9 +222,9 @@ func forward(ctx context.Context, client net.Conn, addr string) {
 }
 
 // takeOne asks for one unit.
-func takeOne(ctx context.Context, s limiter.Store, p *limiter.Policy, key string) lease.Status {
+func takeOne(ctx context.Context, s engine.Store, p *engine.Policy, key string) lease.Status {
 	grants := make([]lease.Grant, 1)
-	s.Acquire(ctx, []limiter.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, grants)
+	s.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, grants)
 	return grants[0].Status
 }
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -75,7 +75,7 @@ func TestLeastRights(t *testing.T) {
 }
 
 // askAround asks for all that there is to ask, of every algorithm.
-func askAround(ctx context.Context, t *testing.T, s limiter.Store) {
+func askAround(ctx context.Context, t *testing.T, s engine.Store) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	specs := []limit.Spec{
@@ -85,16 +85,16 @@ func askAround(ctx context.Context, t *testing.T, s limiter.Store) {
 		{Algorithm: limit.SlidingLog, Count: 20, Period: 100 * limit.Millisecond},
 	}
 	for range 400 {
-		var asks []limiter.Ask
+		var asks []engine.Ask
 		for i, spec := range specs {
 			p := exactly("around", spec)
 			w := lease.Want{Need: random.Int64N(3)}
 			w.Waiting, w.Want = w.Need, w.Need
-			asks = append(asks, limiter.Ask{Policy: p, Key: []byte{'a' + byte(i%3)}, Want: w})
+			asks = append(asks, engine.Ask{Policy: p, Key: []byte{'a' + byte(i%3)}, Want: w})
 		}
 		slots := exactly("slots", limit.Spec{Algorithm: limit.Concurrency, Count: 5})
-		for _, op := range []limiter.SlotOp{limiter.Take, limiter.Renew, limiter.Release} {
-			asks = append(asks, limiter.Ask{Policy: slots, Key: []byte{'a' + byte(random.IntN(3))}, Op: op,
+		for _, op := range []engine.SlotOp{engine.Take, engine.Renew, engine.Release} {
+			asks = append(asks, engine.Ask{Policy: slots, Key: []byte{'a' + byte(random.IntN(3))}, Op: op,
 				Holder: 1 + random.Uint64N(9), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})
 		}
 		s.Acquire(ctx, asks, make([]lease.Grant, len(asks)))

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // slotTTL is how long a slot is held that nobody releases.
@@ -59,14 +59,14 @@ func (v *visitors) come(visitor int) {
 
 func (v *visitors) visit(c *counter, random *rand.Rand) {
 	s := stay{of: c, asked: v.load.at()}
-	ask := limiter.Ask{Policy: c.policy, Key: []byte(c.key), Op: limiter.Take, Holder: random.Uint64() | 1,
+	ask := engine.Ask{Policy: c.policy, Key: []byte(c.key), Op: engine.Take, Holder: random.Uint64() | 1,
 		Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 	s.status = v.load.one(&ask)
 	s.begun = v.load.at()
 	if s.status == lease.OK {
 		time.Sleep(20*time.Millisecond + time.Duration(random.IntN(80))*time.Millisecond)
 		s.leaving = v.load.at()
-		ask.Op, ask.Want = limiter.Release, lease.Want{}
+		ask.Op, ask.Want = engine.Release, lease.Want{}
 		if v.load.one(&ask) == lease.OK {
 			s.left = v.load.at()
 		}
@@ -77,12 +77,12 @@ func (v *visitors) visit(c *counter, random *rand.Rand) {
 }
 
 // one makes a call of one ask, whose time counts as that of all calls.
-func (l *load) one(a *limiter.Ask) lease.Status {
+func (l *load) one(a *engine.Ask) lease.Status {
 	var grants [1]lease.Grant
 	sent := l.at()
 	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()
-	l.store.Acquire(ctx, []limiter.Ask{*a}, grants[:])
+	l.store.Acquire(ctx, []engine.Ask{*a}, grants[:])
 	done := l.at()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,9 +3,9 @@ package script
 import (
 	"encoding/binary"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // Mode is how far a script goes. The zero value is Acquire.
@@ -38,7 +38,7 @@ var (
 	logArgs     = joined(wantArgs, askArgs, fields{{name: "pause", size: 6}}) // the least interval
 	slotArgs    = fields{
 		{name: "now", size: 7}, {name: "fit", size: 1},
-		{name: "op", size: 1}, // limiter.SlotOp
+		{name: "op", size: 1}, // engine.SlotOp
 		{name: "id", size: 8, raw: true}, {name: "seq", size: 7},
 		{name: "holding", size: 4}, {name: "need", size: 4}, {name: "waiting", size: 4}, {name: "want", size: 4},
 		{name: "count", size: 4}, {name: "ttl", size: 5},
@@ -80,7 +80,7 @@ const maxSeq = 1<<53 - 1
 // AppendArgs appends the packed argument of an ask. now is the clock of a test; 0
 // is the server's, in production. The ask's numbers may be anything: as in
 // [limit.Ask], what is out of order is taken for the nearest legal value.
-func AppendArgs(dst []byte, a *limiter.Ask, m Mode, now limit.Micros) []byte {
+func AppendArgs(dst []byte, a *engine.Ask, m Mode, now limit.Micros) []byte {
 	if now != 0 {
 		now = limit.LegalTime(now)
 	}
@@ -112,7 +112,7 @@ func AppendArgs(dst []byte, a *limiter.Ask, m Mode, now limit.Micros) []byte {
 
 // AppendReturns appends the packed argument of the names under which units come back, and
 // how many each stands for.
-func AppendReturns(dst []byte, a *limiter.Ask) []byte {
+func AppendReturns(dst []byte, a *engine.Ask) []byte {
 	for _, r := range a.Returned {
 		dst = binary.LittleEndian.AppendUint64(dst, r.Name)
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(units(r.Units)))

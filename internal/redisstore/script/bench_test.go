@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
@@ -39,8 +39,8 @@ func benchmark(b *testing.B, s *server, spec limit.Spec) {
 	}
 	calls := make([][]any, perKey)
 	for i := range calls {
-		a := limiter.Ask{Policy: p, Key: fmt.Append(nil, "client-10.0.", i), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
-		a.Op, a.Holder = limiter.Take, uint64(i)<<32+1
+		a := engine.Ask{Policy: p, Key: fmt.Append(nil, "client-10.0.", i), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+		a.Op, a.Holder = engine.Take, uint64(i)<<32+1
 		calls[i] = (&call{ask: a, mode: script.Acquire}).args()
 	}
 	s.Do("FLUSHALL")

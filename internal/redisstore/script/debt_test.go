@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
@@ -16,7 +16,7 @@ func TestDebtKeys(t *testing.T) {
 	for a := limit.TokenBucket; a < limit.Concurrency; a++ {
 		for consistency, lasts := range map[lease.Consistency]time.Duration{lease.Leased: 10 * time.Minute, lease.Optimistic: 30 * time.Second} {
 			p, key := policy(limit.Spec{Algorithm: a, Count: 100, Period: limit.Hour}, consistency, 100), newKey()
-			ask := limiter.Ask{Policy: p, Key: key, Want: lease.Want{Overdrawn: 40, Debt: 0xabc}}
+			ask := engine.Ask{Policy: p, Key: key, Want: lease.Want{Overdrawn: 40, Debt: 0xabc}}
 			counter, debt := string(script.AppendKey(nil, p, key)), string(script.AppendDebtKey(nil, &ask, key))
 			if debt != counter+".dabc" {
 				t.Errorf("the debt of %s is %s", counter, debt)

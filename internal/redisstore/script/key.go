@@ -3,8 +3,8 @@ package script
 import (
 	"strconv"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // AppendKey appends the name of the counter of a policy and a key:
@@ -16,7 +16,7 @@ import (
 // '}', and in the rule ':', are written as % and two digits. So the braces hold exactly
 // the rule and the key, and all counters of a rule's overrides for one key are in one
 // slot of a cluster.
-func AppendKey(dst []byte, p *limiter.Policy, key []byte) []byte {
+func AppendKey(dst []byte, p *engine.Policy, key []byte) []byte {
 	dst = append(dst, "weir:{"...)
 	for i := range len(p.Rule) {
 		dst = appendEscaped(dst, p.Rule[i], p.Rule[i] == ':')
@@ -46,7 +46,7 @@ func appendLayout(dst []byte, version int) []byte {
 // charged, in the slot of its counter; nothing where the ask has none that has a name.
 //
 //	weir:{<rule>:<key>}<override>.<shape>.d<debt>
-func AppendDebtKey(dst []byte, a *limiter.Ask, key []byte) []byte {
+func AppendDebtKey(dst []byte, a *engine.Ask, key []byte) []byte {
 	if a.Want.Debt == 0 || a.Want.Overdrawn <= 0 || a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 		return dst
 	}
@@ -58,7 +58,7 @@ func AppendDebtKey(dst []byte, a *limiter.Ask, key []byte) []byte {
 // counter came back, in the slot of that; nothing where the ask has no names.
 //
 //	weir:{<rule>:<key>}<override>.<shape>.r
-func AppendReturnsKey(dst []byte, a *limiter.Ask, key []byte) []byte {
+func AppendReturnsKey(dst []byte, a *engine.Ask, key []byte) []byte {
 	if len(a.Returned) == 0 || a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 		return dst
 	}

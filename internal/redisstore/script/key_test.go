@@ -8,23 +8,23 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // named makes a policy of a rule's override for a limit per so many milliseconds.
-func named(rule string, override uint64, ms int64) *limiter.Policy {
+func named(rule string, override uint64, ms int64) *engine.Policy {
 	l, err := limit.New(limit.Spec{Count: 1, Period: limit.Micros(ms) * limit.Millisecond})
 	if err != nil {
 		panic(err)
 	}
-	return limiter.NewPolicy(rule, override, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	return engine.NewPolicy(rule, override, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
 }
 
-func nameOf(p *limiter.Policy, key string) string {
+func nameOf(p *engine.Policy, key string) string {
 	return string(script.AppendKey(nil, p, []byte(key)))
 }
 

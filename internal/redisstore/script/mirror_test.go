@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
@@ -40,15 +40,15 @@ func TestMirrorForYears(t *testing.T) {
 	s := start(t)
 	for _, c := range []struct {
 		spec  limit.Spec
-		op    limiter.SlotOp
+		op    engine.SlotOp
 		step  limit.Micros
 		steps int
 	}{
 		{limit.Spec{Algorithm: limit.SlidingLog, Count: 5, Period: limit.MaxPeriod}, 0, 50 * limit.Day, 200},
 		{limit.Spec{Algorithm: limit.SlidingLog, Count: 500, Period: limit.MaxPeriod, ChargeDenied: true}, 0, 20*limit.Day + 1, 400},
 		{limit.Spec{Algorithm: limit.SlidingLog, Count: 2, Period: limit.MaxPeriod}, 0, 300 * limit.Day, 30},
-		{limit.Spec{Algorithm: limit.Concurrency, Count: 3, LeaseTTL: limit.Day}, limiter.Take, 5*limit.Hour + 1, 300},
-		{limit.Spec{Algorithm: limit.Concurrency, Count: 9, LeaseTTL: limit.Day}, limiter.Hold, 5*limit.Hour + 1, 300},
+		{limit.Spec{Algorithm: limit.Concurrency, Count: 3, LeaseTTL: limit.Day}, engine.Take, 5*limit.Hour + 1, 300},
+		{limit.Spec{Algorithm: limit.Concurrency, Count: 9, LeaseTTL: limit.Day}, engine.Hold, 5*limit.Hour + 1, 300},
 	} {
 		p, key := policy(c.spec, lease.Leased, 100), newKey()
 		var calls []call
@@ -56,7 +56,7 @@ func TestMirrorForYears(t *testing.T) {
 		var w twin
 		now := 1_700_000_000 * limit.Second
 		for i := range uint64(c.steps) {
-			a := limiter.Ask{Policy: p, Key: key, Op: c.op, Holder: i%5 + 1, Seq: i, Want: lease.Want{Need: 1, Waiting: 1, Want: 1 + int64(i%3)}}
+			a := engine.Ask{Policy: p, Key: key, Op: c.op, Holder: i%5 + 1, Seq: i, Want: lease.Want{Need: 1, Waiting: 1, Want: 1 + int64(i%3)}}
 			one := call{ask: a, now: now}
 			g, fits := w.apply(&one)
 			calls, want = append(calls, one), append(want, outcome{grant: g, fits: fits, made: true})
@@ -79,7 +79,7 @@ func TestMirrorOfARequestThatWantsMore(t *testing.T) {
 		cost int64
 		ok   bool
 	}{{1, 2, true}, {2, 2, true}, {1, 3, true}, {1, 4, false}, {2, 3, false}, {3, 1, false}, {2, 1, true}, {1, 4, true}, {1, 5, false}, {3, 5, false}, {2, 2, false}, {1, 6, false}} {
-		one := call{ask: limiter.Ask{Policy: p, Key: key, Op: limiter.Take, Holder: step.id, Want: lease.Want{Need: step.cost}}, now: now}
+		one := call{ask: engine.Ask{Policy: p, Key: key, Op: engine.Take, Holder: step.id, Want: lease.Want{Need: step.cost}}, now: now}
 		g, fits := w.apply(&one)
 		if fits != step.ok {
 			t.Fatalf("step %d: %+v, want granted: %v", i, g, step.ok)
@@ -137,7 +137,7 @@ func drawTrace(t *rapid.T, a limit.Algorithm) (calls []call, want []outcome) {
 		}
 		d.now = max(1, d.now+d.after())
 		c := call{ask: d.ask(), now: d.now, mode: script.Mode(rapid.IntRange(0, 1).Draw(t, "mode"))}
-		if c.ask.Op != limiter.Hold {
+		if c.ask.Op != engine.Hold {
 			c.mode = script.Acquire // requests have no group
 		}
 		calls, want = append(calls, c), append(want, d.outcome(&c))
@@ -169,9 +169,9 @@ func (d *drawer) drawCrowd() int {
 	return rapid.IntRange(0, 400).Draw(d.t, "crowd")
 }
 
-func (d *drawer) single() limiter.Ask {
+func (d *drawer) single() engine.Ask {
 	d.seq++
-	return limiter.Ask{Policy: d.policy, Key: d.key, Op: limiter.Take, Holder: d.seq << 20, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+	return engine.Ask{Policy: d.policy, Key: d.key, Op: engine.Take, Holder: d.seq << 20, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 }
 
 // drawer draws a trace step by step, since what is given back was granted before.
@@ -181,7 +181,7 @@ type drawer struct {
 	now     limit.Micros
 	latest  limit.Micros
 	spec    limit.Spec
-	policy  *limiter.Policy
+	policy  *engine.Policy
 	twin    twin
 	leases  []uint32
 	seq     uint64
@@ -269,8 +269,8 @@ func (d *drawer) after() limit.Micros {
 	return rapid.SampledFrom([]limit.Micros{-3 * limit.Micros(period), -limit.Micros(period) - 1, -limit.Day, 30 * limit.Day, 10 * 366 * limit.Day, limit.Minute, -limit.Minute}).Draw(d.t, "jump")
 }
 
-func (d *drawer) ask() limiter.Ask {
-	a := limiter.Ask{Policy: d.policy, Key: d.key}
+func (d *drawer) ask() engine.Ask {
+	a := engine.Ask{Policy: d.policy, Key: d.key}
 	if d.spec.Algorithm == limit.Concurrency {
 		d.askSlots(&a)
 		return a
@@ -308,12 +308,12 @@ func (d *drawer) ask() limiter.Ask {
 // ids are such that one occurs across the border of two others.
 var ids = []uint64{1, 2, 3, 0x0101010101010101, 0x0101010101010102, 0x0001000000000000, 0xffffffffffffffff, 1 << 63}
 
-func (d *drawer) askSlots(a *limiter.Ask) {
-	a.Op = rapid.SampledFrom([]limiter.SlotOp{limiter.Hold, limiter.Hold, limiter.Hold, limiter.Take, limiter.Take, limiter.Renew, limiter.Release}).Draw(d.t, "op")
+func (d *drawer) askSlots(a *engine.Ask) {
+	a.Op = rapid.SampledFrom([]engine.SlotOp{engine.Hold, engine.Hold, engine.Hold, engine.Take, engine.Take, engine.Renew, engine.Release}).Draw(d.t, "op")
 	a.Holder = rapid.SampledFrom(ids).Draw(d.t, "holder")
 	most := d.policy.Terms.Capacity
 	a.Want.Need = d.units(most/4, "need")
-	if a.Op != limiter.Hold {
+	if a.Op != engine.Hold {
 		return
 	}
 	d.seq++
@@ -328,12 +328,12 @@ func (d *drawer) askSlots(a *limiter.Ask) {
 	a.Want.Want = min(limit.MaxCount, a.Holding+a.Want.Waiting+d.units(most/3, "more wanted"))
 }
 
-func policy(spec limit.Spec, c lease.Consistency, interval lease.Millis) *limiter.Policy {
+func policy(spec limit.Spec, c lease.Consistency, interval lease.Millis) *engine.Policy {
 	l, err := limit.New(spec)
 	if err != nil {
 		return nil
 	}
-	return limiter.NewPolicy("r", 0, l, lease.NewTerms(l, c, interval, 0, 0), 0)
+	return engine.NewPolicy("r", 0, l, lease.NewTerms(l, c, interval, 0, 0), 0)
 }
 
 func newKey() []byte { return strconv.AppendInt([]byte("key-"), keys.Add(1), 10) }

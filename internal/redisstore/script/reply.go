@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // full is the reply, of this one byte, of a server that has no memory for a new key.
@@ -36,7 +36,7 @@ var replySize = replyFields.size()
 // count, or the statement of a holder was too old, the grant is Unavailable and
 // nothing fits. The error is [ErrForeign], or what is wrong with a reply that no
 // script makes.
-func Parse(reply string, a *limiter.Ask, m Mode) (g lease.Grant, fits bool, err error) {
+func Parse(reply string, a *engine.Ask, m Mode) (g lease.Grant, fits bool, err error) {
 	if reply == string(rune(full)) {
 		return lease.Grant{Status: lease.Unavailable}, false, nil
 	}
@@ -68,10 +68,10 @@ func Parse(reply string, a *limiter.Ask, m Mode) (g lease.Grant, fits bool, err 
 	return g, fits, nil
 }
 
-func wordSlots(a *limiter.Ask, m Mode, d *limit.Decision, fits, held bool) lease.Grant {
+func wordSlots(a *engine.Ask, m Mode, d *limit.Decision, fits, held bool) lease.Grant {
 	var need int64
 	switch a.Op {
-	case limiter.Hold:
+	case engine.Hold:
 		if d.Period == 0 {
 			return lease.Grant{Status: lease.Unavailable}
 		}
@@ -79,9 +79,9 @@ func wordSlots(a *limiter.Ask, m Mode, d *limit.Decision, fits, held bool) lease
 		if m != Fit || !fits {
 			need += a.Want.Need
 		}
-	case limiter.Take:
+	case engine.Take:
 		need = a.Want.Need
-	case limiter.Renew:
+	case engine.Renew:
 		need = 1
 	}
 	h := limit.HoldDecision{Granted: d.Granted, Remaining: d.Remaining, TTL: d.TTL, RetryAfter: d.RetryAfter}

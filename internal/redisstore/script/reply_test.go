@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
@@ -20,8 +20,8 @@ var specs = []limit.Spec{
 }
 
 // askOf is an ask for so many units, of a request where there are slots.
-func askOf(spec limit.Spec, key string, units int64) limiter.Ask {
-	return limiter.Ask{Policy: policy(spec, lease.Leased, 100), Key: []byte(key), Op: limiter.Take, Holder: 7,
+func askOf(spec limit.Spec, key string, units int64) engine.Ask {
+	return engine.Ask{Policy: policy(spec, lease.Leased, 100), Key: []byte(key), Op: engine.Take, Holder: 7,
 		Want: lease.Want{Need: units, Waiting: units, Want: units}}
 }
 
@@ -54,7 +54,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("\x01\x01"+strings.Repeat("\xff", 43), uint8(4), uint8(1), uint8(0))
 	f.Fuzz(func(t *testing.T, reply string, algorithm, mode, op uint8) {
 		ask := askOf(specs[int(algorithm)%len(specs)], "k", 3)
-		ask.Op = limiter.SlotOp(op % 4)
+		ask.Op = engine.SlotOp(op % 4)
 		g, fits, err := script.Parse(reply, &ask, script.Mode(mode%2))
 		if err != nil {
 			if g != (lease.Grant{}) || fits {

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
@@ -19,13 +19,13 @@ func TestReturnsKeys(t *testing.T) {
 		now, name := 1_700_000_000*limit.Second, script.For(p.Limit).Name
 		counter := string(script.AppendKey(nil, p, key))
 		do := func(w lease.Want, names ...uint64) lease.Grant {
-			ask := limiter.Ask{Policy: p, Key: key, Want: w}
+			ask := engine.Ask{Policy: p, Key: key, Want: w}
 			args, keys := []any{"EVALSHA", script.For(p.Limit).SHA, 0, counter}, 1
 			if debt := script.AppendDebtKey(nil, &ask, key); debt != nil {
 				args, keys = append(args, debt), keys+1
 			}
 			for _, name := range names {
-				ask.Returned = append(ask.Returned, limiter.Returned{Name: name, Units: 10})
+				ask.Returned = append(ask.Returned, engine.Returned{Name: name, Units: 10})
 				ask.Want.Unused += 10
 			}
 			if returns := string(script.AppendReturnsKey(nil, &ask, key)); returns != "" {
@@ -86,7 +86,7 @@ func TestReturnsKeys(t *testing.T) {
 func TestReturnsWithoutMemory(t *testing.T) {
 	s := start(t)
 	p, key := policy(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Day}, lease.Leased, 100), newKey()
-	ask := limiter.Ask{Policy: p, Key: key, Want: lease.Want{Need: 90, Waiting: 90, Want: 90}}
+	ask := engine.Ask{Policy: p, Key: key, Want: lease.Want{Need: 90, Waiting: 90, Want: 90}}
 	counter := string(script.AppendKey(nil, p, key))
 	reply := func(args ...any) (lease.Grant, error) {
 		text, err := s.client.Do(ctx, append([]any{"EVALSHA", script.For(p.Limit).SHA}, args...)...).Text()
@@ -102,7 +102,7 @@ func TestReturnsWithoutMemory(t *testing.T) {
 	}
 	s.Do("CONFIG", "SET", "maxmemory", "1")
 	ask.Want = lease.Want{Unused: 30, Lease: g.Lease}
-	ask.Returned = []limiter.Returned{{Name: 7, Units: 30}}
+	ask.Returned = []engine.Returned{{Name: 7, Units: 30}}
 	returned := []any{2, counter, counter + ".r", string(script.AppendArgs(nil, &ask, script.Acquire, 0)), string(script.AppendReturns(nil, &ask))}
 	if g, err := reply(returned...); err != nil || g.Remaining != 10 {
 		t.Errorf("without memory: %+v, %v, want 10 left as before", g, err)

@@ -5,9 +5,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -37,7 +37,7 @@ func start(t testing.TB, args ...string) *server {
 
 // call is an ask that is to be answered in one pipeline with others.
 type call struct {
-	ask  limiter.Ask
+	ask  engine.Ask
 	mode script.Mode
 	now  limit.Micros
 }

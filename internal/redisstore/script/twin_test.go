@@ -3,9 +3,9 @@ package script_test
 import (
 	"slices"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
@@ -47,7 +47,7 @@ func (w *twin) count(c *call) (lease.Grant, bool) {
 func (w *twin) hold(c *call) (lease.Grant, bool) {
 	p, a := c.ask.Policy, c.ask
 	if c.mode == script.Acquire {
-		g := limiter.AcquireSlots(&w.slots, c.now, &a)
+		g := engine.AcquireSlots(&w.slots, c.now, &a)
 		return g, g.Status == lease.OK
 	}
 	return w.slots.Fit(p.Limit, &p.Terms, c.now, a.SlotWant())

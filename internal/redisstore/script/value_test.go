@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
 
 // ask plays one call on the server's own clock.
-func (s *server) ask(t failer, a limiter.Ask) answer {
+func (s *server) ask(t failer, a engine.Ask) answer {
 	t.Helper()
 	return s.play(t, []call{{ask: a}})[0]
 }
@@ -48,7 +48,7 @@ func TestSizes(t *testing.T) {
 func TestStatementsTakeLittle(t *testing.T) {
 	s := start(t)
 	a := askOf(specs[limit.Concurrency], "k", 1)
-	a.Op, a.Seq = limiter.Hold, 1
+	a.Op, a.Seq = engine.Hold, 1
 	s.ask(t, a)
 	if got, want := s.Do("STRLEN", nameOf(a.Policy, "k")).(int64), int64(23+16+20); got != want {
 		t.Errorf("one holder: %d bytes, want %d", got, want)
@@ -105,7 +105,7 @@ func TestReportsMakeNoKeys(t *testing.T) {
 		for _, mode := range []script.Mode{script.Acquire, script.Fit} {
 			a := askOf(spec, "k", 0)
 			a.Want = lease.Want{Unused: 5, Lease: 77, Denied: 3, Fresh: true}
-			a.Op = limiter.Release
+			a.Op = engine.Release
 			if i != int(limit.Concurrency) || mode == script.Acquire {
 				if got := s.play(t, []call{{ask: a, mode: mode}})[0]; got.ttl != -2 || got.grant.Status != lease.OK {
 					t.Errorf("%s: %+v", script.All()[i].Name, got)
@@ -129,10 +129,10 @@ func TestForeignValues(t *testing.T) {
 		} {
 			a := askOf(spec, name, 3)
 			report := askOf(spec, name, 0)
-			report.Op, report.Want.Unused, report.Want.Overdrawn = limiter.Release, 1, 1
+			report.Op, report.Want.Unused, report.Want.Overdrawn = engine.Release, 1, 1
 			key := nameOf(a.Policy, name)
 			s.Do("SET", key, value)
-			for _, ask := range []limiter.Ask{a, report} {
+			for _, ask := range []engine.Ask{a, report} {
 				for _, mode := range []script.Mode{script.Acquire, script.Fit} {
 					reply, err := s.client.Do(ctx, (&call{ask: ask, mode: mode}).args()...).Text()
 					if err != nil {

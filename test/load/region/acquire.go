@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/redisstore"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/round"
@@ -184,12 +184,12 @@ func (s *store) close() {
 }
 
 // policyOf is the policy of a rule with this limit, of which no lease is held.
-func policyOf(rule string, spec limit.Spec) *limiter.Policy {
+func policyOf(rule string, spec limit.Spec) *engine.Policy {
 	l, err := limit.New(spec)
 	if err != nil {
 		panic(err) // the specs are constants
 	}
-	return limiter.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
 }
 
 // patience is how long a caller waits for the store.
@@ -197,7 +197,7 @@ const patience = 5 * time.Second
 
 // draw lets callers acquire one unit each of keys drawn at random, so many per
 // call, until the time is over.
-func (s *store) draw(ctx context.Context, p *limiter.Policy, keys uint32, callers, wants int, d time.Duration) (int, error) {
+func (s *store) draw(ctx context.Context, p *engine.Policy, keys uint32, callers, wants int, d time.Duration) (int, error) {
 	end := time.Now().Add(d)
 	var acquired atomic.Int64
 	var g errgroup.Group
@@ -222,14 +222,14 @@ func (s *store) draw(ctx context.Context, p *limiter.Policy, keys uint32, caller
 
 // batch is the asks of one call.
 type batch struct {
-	asks   []limiter.Ask
+	asks   []engine.Ask
 	grants []lease.Grant
 }
 
-func newBatch(p *limiter.Policy, n int) *batch {
-	b := &batch{asks: make([]limiter.Ask, n), grants: make([]lease.Grant, n)}
+func newBatch(p *engine.Policy, n int) *batch {
+	b := &batch{asks: make([]engine.Ask, n), grants: make([]lease.Grant, n)}
 	for i := range b.asks {
-		b.asks[i] = limiter.Ask{Policy: p, Key: []byte("user-00000000"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+		b.asks[i] = engine.Ask{Policy: p, Key: []byte("user-00000000"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
 	}
 	return b
 }
@@ -244,7 +244,7 @@ func (b *batch) key(i int, number uint32) {
 }
 
 // acquire asks, and fails if the store did not answer everything.
-func (b *batch) acquire(ctx context.Context, s limiter.Store) error {
+func (b *batch) acquire(ctx context.Context, s engine.Store) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s.Acquire(ctx, b.asks, b.grants)

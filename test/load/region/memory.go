@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/table"
 )
@@ -66,7 +66,7 @@ func (b *bench) memory(ctx context.Context) ([]table.Section, error) {
 // kept is an algorithm with so many acquires of each key.
 type kept struct {
 	name     string
-	policy   *limiter.Policy
+	policy   *engine.Policy
 	acquires int
 	model    int // bytes of state per key
 }
@@ -150,7 +150,7 @@ func (b *batch) fill(ctx context.Context, s *store, begin, acquires int) error {
 	for n := range acquires {
 		for i := range b.asks {
 			if b.asks[i].Policy.Limit.Spec().Algorithm == limit.Concurrency {
-				b.asks[i].Op, b.asks[i].Holder = limiter.Take, uint64(n+1)<<32|uint64(begin+i+1)
+				b.asks[i].Op, b.asks[i].Holder = engine.Take, uint64(n+1)<<32|uint64(begin+i+1)
 			}
 		}
 		if err := b.acquire(ctx, s.Store); err != nil {

@@ -1,0 +1,153 @@
+package enginetest
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// twin is one exact limiter that has admitted what a store has.
+type twin struct {
+	policy *engine.Policy
+	spent  admissions
+}
+
+// fits reports whether it would admit so many units, without what came back to it within
+// the last seconds: that need not be known yet.
+func (w *twin) fits(now limit.Micros, units int64) bool {
+	lately := 2 * limit.Second
+	if w.policy.Limit.Spec().Algorithm == limit.SlidingLog { // it counts from the end of a lease
+		lately += 10 * limit.Second
+	}
+	return w.has(now, now, units) && w.has(now, now-lately, units)
+}
+
+// has reports whether it has room now, by what had come back at a time.
+func (w *twin) has(now, at limit.Micros, units int64) bool {
+	var s limit.State
+	for _, o := range w.spent {
+		s = w.policy.Limit.Charge(s, min(o.at, at), o.units)
+	}
+	return w.policy.Limit.Peek(s, at, units).RetryAfter == 0
+}
+
+// pause lets time pass now and then.
+func pause(random *rand.Rand, s Subject, c *clock, store engine.Store) {
+	if random.IntN(6) == 0 {
+		c.advance([]limit.Micros{1, 30, 400, 1500, 11_000}[random.IntN(5)] * limit.Millisecond)
+		if s.Cached {
+			s.Settle(store)
+		}
+	}
+}
+
+// costsAboveTheLease plays requests of any cost at a holder that is alone: it is refused
+// nothing that the limit has, though most of that is on lease with itself.
+func costsAboveTheLease(t *testing.T, s Subject) {
+	for _, count := range []int64{5, 24, 600} {
+		everyAlgorithm(t, count, limit.Hour, func(t *testing.T, spec limit.Spec) {
+			if s.Cached && spec.Algorithm == limit.SlidingLog {
+				return // a cache takes back of two leases, and a log may have more
+			}
+			c, random := newClock(), rand.New(rand.NewPCG(uint64(count), 3))
+			store, p := s.New(t, c.options()), policyOf(t, spec)
+			for _, key := range []string{"a", "b", "c"} {
+				most := map[string]int64{"a": 2, "b": max(1, count/6), "c": count}[key]
+				h, w := holder{t: t, store: store, policy: p, key: key, clock: c}, twin{policy: p}
+				for range 80 {
+					pause(random, s, c, store)
+					cost := 1 + random.Int64N(most)
+					switch admitted := h.request(cost); {
+					case admitted:
+						w.spent = append(w.spent, admission{c.now(), cost})
+					case w.fits(c.now(), cost):
+						t.Fatalf("a request of %d is refused; admitted were %v of %d; %+v", cost, w.spent, count, h.slot)
+					}
+				}
+			}
+		})
+	}
+}
+
+// holder is a PoP with one key.
+type holder struct {
+	t      *testing.T
+	store  engine.Store
+	policy *engine.Policy
+	key    string
+	clock  *clock
+	slot   lease.Account
+}
+
+func (h *holder) now() lease.Millis { return lease.Millis(h.clock.steady() / limit.Millisecond) }
+
+// request decides a request as a PoP does.
+func (h *holder) request(cost int64) bool {
+	t := &h.policy.Terms
+	for range 6 {
+		d := h.slot.Take(t, h.now(), cost)
+		if d.Ask != lease.NoAsk {
+			h.ask(h.slot.Ask(t, h.now(), 0, 0, d.Ask), 0)
+		}
+		if d.Verdict != lease.Wait {
+			return d.Verdict == lease.Admit
+		}
+		if h.ask(h.slot.Ask(t, h.now(), cost, cost, lease.NoAsk), cost) {
+			return true
+		}
+	}
+	h.t.Fatalf("a request of %d is asked for again and again; %+v", cost, h.slot)
+	return false
+}
+
+// ask sends a want, and takes so many units of the grant for the request that waits, if it
+// has them.
+func (h *holder) ask(w lease.Want, cost int64) (served bool) {
+	g := acquire(h.t, h.store, h.policy, h.key, w)
+	spare := g.Granted
+	if served = cost > 0 && g.Granted >= cost; served {
+		spare -= cost
+	}
+	if back := h.slot.Apply(&h.policy.Terms, h.now(), h.now(), w, g, spare, 100); back.Units > 0 {
+		acquire(h.t, h.store, h.policy, h.key, lease.Want{Unused: back.Units, Lease: back.Lease})
+	}
+	return served
+}
+
+// costsOfAGroup plays requests that cost much on two limits at once: one is refused only if
+// one of the two has not enough left, and then costs nothing on the other.
+func costsOfAGroup(t *testing.T, s Subject) {
+	everyAlgorithm(t, 60, limit.Hour, func(t *testing.T, spec limit.Spec) {
+		c, random := newClock(), rand.New(rand.NewPCG(6, 3))
+		store := s.New(t, c.options())
+		small := spec
+		small.Count, small.Burst = 12, 0
+		twins := []twin{{policy: named(t, "r", 0, spec)}, {policy: named(t, "small", 0, small)}}
+		for range 80 {
+			pause(random, s, c, store)
+			if s.Cached {
+				s.Settle(store) // what was taken for a request that was refused goes back behind it
+			}
+			asks, fits := make([]engine.Ask, 2), true
+			for i := range asks {
+				units := 1 + random.Int64N(twins[i].policy.Limit.Spec().Count/3)
+				asks[i] = engine.Ask{Policy: twins[i].policy, Key: []byte("k"), Group: 1, Want: one(units)}
+				fits = fits && twins[i].fits(c.now(), units)
+			}
+			grants := acquireAll(t, store, asks...)
+			for i := range asks {
+				switch all := grants[0].Granted > 0 && grants[1].Granted > 0; {
+				case all:
+					twins[i].spent = append(twins[i].spent, admission{c.now(), asks[i].Want.Need})
+				case fits:
+					t.Fatalf("of %d and %d are refused: %+v; admitted were %v and %v", asks[0].Want.Need, asks[1].Want.Need, grants, twins[0].spent, twins[1].spent)
+				case grants[i].Granted > 0:
+					t.Fatalf("granted in part: %+v", grants)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,296 @@
+package enginetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// answersAsOneCounter plays random wants and compares every answer with that of
+// the state machine, to the last unit.
+func answersAsOneCounter(t *testing.T, s Subject) {
+	specs := []limit.Spec{
+		bucket(10, limit.Second), bucket(3_000_000, limit.Second), bucket(1, limit.Day),
+		{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Minute, Burst: 7, ChargeDenied: true},
+		fixed(10, limit.Second), fixed(1_000_000, limit.Day), fixed(3_000_000, limit.Second),
+		{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second, Align: limit.AlignFirstRequest},
+		{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second, ChargeDenied: true},
+		sliding(50, limit.Second), sliding(1, limit.Day),
+		logged(50, limit.Second),
+		{Algorithm: limit.SlidingLog, Count: 5, Period: limit.Second, MinInterval: 50 * limit.Millisecond},
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	c, store := s.empty(t)
+	for i, spec := range specs {
+		p := named(t, "r", uint64(i), spec)
+		twins := map[string]*lease.Counter{"a": {}, "b": {}}
+		leases := map[string]uint32{}
+		for step := range 600 {
+			c.advance(limit.Micros(random.Int64N(int64(spec.Period)/20 + 2)))
+			key := []string{"a", "b"}[random.IntN(2)]
+			w := randomWant(random, spec.Count, leases[key])
+			got := acquire(t, store, p, key, w)
+			want := twins[key].Acquire(p.Limit, &p.Terms, c.now(), w)
+			if got != want {
+				t.Fatalf("%+v: step %d, %s %+v:\n got %+v\nwant %+v", spec, step, key, w, got, want)
+			}
+			if got.Granted > 0 {
+				leases[key] = got.Lease
+			}
+		}
+	}
+}
+
+// randomWant is a want as a holder of a key with so much to give may have it.
+func randomWant(random *rand.Rand, count int64, leased uint32) lease.Want {
+	w := lease.Want{Fresh: random.IntN(3) == 0}
+	if random.IntN(8) > 0 {
+		w.Need = random.Int64N(2)
+		w.Waiting = w.Need + random.Int64N(2)*w.Need
+		w.Want = w.Waiting + random.Int64N(count/2+2)
+	}
+	if random.IntN(4) == 0 {
+		w.Unused, w.Lease = random.Int64N(count/4+2), leased
+	}
+	if random.IntN(12) == 0 {
+		w.Overdrawn = random.Int64N(3)
+	}
+	if random.IntN(12) == 0 {
+		w.Denied = random.Int64N(4)
+	}
+	w.Next = w.Need == 0 && random.IntN(4) == 0
+	w.Fresh = w.Fresh && w.Want > 0 // a report is no ask
+	return w
+}
+
+// countersAreApart asks for counters whose names differ in one thing each.
+func countersAreApart(t *testing.T, s Subject) {
+	_, store := s.empty(t)
+	spec := fixed(3, limit.Hour)
+	base := named(t, "r", 0, spec, exact)
+	names := []struct {
+		policy *engine.Policy
+		key    string
+	}{
+		{base, ""}, {base, "a"}, {base, "b"}, {base, "a|b"}, {base, `a\|b`}, {base, "ab|"}, {base, "a\x00"}, {base, "\xff\xfe"},
+		{named(t, "r", 1, spec, exact), "a"},
+		{named(t, "r2", 0, spec, exact), "a"},
+		{named(t, "r", 0, fixed(3, 2*limit.Hour), exact), "a"},
+		{named(t, "r", 0, sliding(3, limit.Hour), exact), "a"},
+		{named(t, "ra", 0, spec, exact), ""},
+	}
+	for i, n := range names {
+		leaves(t, store, n.policy, n.key, 3, "name %d, which shares no counter", i)
+	}
+}
+
+// countersOutliveARuleChange changes the count of a limit that is in use.
+func countersOutliveARuleChange(t *testing.T, s Subject) {
+	c, store := s.empty(t)
+	small, large := policyOf(t, fixed(10, limit.Hour), exact), policyOf(t, fixed(25, limit.Hour), exact)
+	leaves(t, store, small, "k", 10, "at first")
+	c.advance(2 * limit.Second) // denials in memory are over
+	leaves(t, store, large, "k", 15, "after the limit rose from 10 to 25")
+	c.advance(2 * limit.Second)
+	leaves(t, store, small, "k", 0, "after the limit fell again")
+}
+
+// countsOfRequests judges one counter by the count of its rule and by those that requests
+// bring: each is refused by its own alone, and none changes the answers to the others.
+func countsOfRequests(t *testing.T, s Subject) {
+	for _, terms := range []func(*lease.Terms){exact, func(*lease.Terms) {}} {
+		_, store, rule := s.begin(t, fixed(12, limit.Hour), terms)
+		by := func(count int64) *engine.Policy {
+			p := policyOf(t, fixed(count, limit.Hour), terms)
+			p.Beside = p.Exactly()
+			return p
+		}
+		used := int64(0)
+		for i, p := range []*engine.Policy{by(2), by(2), by(2), by(5), rule, by(3), rule, by(5), by(5), rule, by(20), rule, by(7), rule, by(20)} {
+			if g := acquire(t, store, p, "k", lease.Want{}); g.Remaining != max(0, p.Terms.Capacity-used) {
+				t.Errorf("step %d: %d used of %d, answer %+v", i+1, used, p.Terms.Capacity, g)
+			}
+			granted := int64(0)
+			if used < p.Terms.Capacity {
+				granted = 1
+			}
+			if g := acquire(t, store, p, "k", one(1)); g.Granted != granted {
+				t.Errorf("step %d: %d used of %d: %+v", i+1, used, p.Terms.Capacity, g)
+			}
+			used += granted
+		}
+	}
+}
+
+// limitsOfKeys judges the keys of one rule by limits of their own: no key gets more than its
+// own, and none less, whatever the limits of the keys around it are. A cache without room may
+// deny a unit of a lease that is on its way back.
+func limitsOfKeys(t *testing.T, s Subject) {
+	everyAlgorithm(t, 10, limit.Hour, func(t *testing.T, spec limit.Spec) {
+		for _, terms := range []func(*lease.Terms){exact, func(*lease.Terms) {}} {
+			_, store := s.empty(t)
+			random := rand.New(rand.NewPCG(3, 4))
+			policies, used := make([]*engine.Policy, 6), make([]int64, 6)
+			for k := range policies {
+				own := spec
+				own.Count = int64(5 * (1 + k%3))
+				policies[k] = policyOf(t, own, terms)
+			}
+			for i := range 150 {
+				k := random.IntN(len(policies))
+				p, granted := policies[k], int64(0)
+				if used[k] < p.Terms.Capacity {
+					granted = 1
+				}
+				g := acquire(t, store, p, fmt.Sprint("key", k), one(1))
+				early := s.Cached && p.Terms.Consistency != lease.Exact && g.Granted < granted
+				if g.Granted != granted && !early || g.Limit != p.Terms.Capacity {
+					t.Fatalf("request %d: key %d has used %d of %d: %+v", i, k, used[k], p.Terms.Capacity, g)
+				}
+				used[k] += g.Granted
+			}
+		}
+	})
+}
+
+// refusedUnits reports units that were refused from memory, where that is charged.
+func refusedUnits(t *testing.T, s Subject) {
+	everyAlgorithm(t, 100, limit.Hour, func(t *testing.T, spec limit.Spec) {
+		_, store := s.empty(t)
+		spec.ChargeDenied = true
+		p := policyOf(t, spec, exact)
+		acquire(t, store, p, "k", one(60))
+		acquire(t, store, p, "k", lease.Want{Denied: 30})
+		refused(t, acquire(t, store, p, "k", one(11)), "60 used and 30 refused of 100")
+		refused(t, acquire(t, store, p, "k", one(1)), "11 refused of the 10 that were left")
+	})
+}
+
+// keysAreCopied writes over the memory of a key.
+func keysAreCopied(t *testing.T, s Subject) {
+	_, store, p := s.begin(t, fixed(1, limit.Hour), exact)
+	key := []byte("first")
+	acquireAll(t, store, engine.Ask{Policy: p, Key: key, Want: one(1)})
+	copy(key, "other")
+	refused(t, acquire(t, store, p, "first", one(1)), "the first key was forgotten")
+	if g := acquire(t, store, p, "other", one(1)); g.Status != lease.OK {
+		t.Errorf("the second key was never asked for: %+v", g)
+	}
+}
+
+// giveBack returns unused units, too many, and those of another lease.
+func giveBack(t *testing.T, s Subject) {
+	c, store, p := s.begin(t, fixed(100, limit.Hour))
+	g := acquire(t, store, p, "k", lease.Want{Want: 100, Fresh: true})
+	if g.Granted == 0 || g.Granted > 50 {
+		t.Fatalf("ahead of demand granted %d, want 1 to 50: half of what remains", g.Granted)
+	}
+	acquire(t, store, p, "k", lease.Want{Unused: 1000, Lease: g.Lease + 7})
+	acquire(t, store, p, "k", lease.Want{Unused: g.Granted, Lease: g.Lease})
+	const repeated = 3
+	for range repeated { // travels once; if it does not, it is capped
+		acquire(t, store, p, "k", lease.Want{Unused: g.Granted, Lease: g.Lease})
+	}
+	if got := drainAll(t, s, c, store, p, "k"); got > 100 || got < s.least(100) {
+		t.Errorf("%d units after everything came back, want 100", got)
+	}
+}
+
+// giveBackLies returns more than was ever granted, of the lease that is out and of
+// others: nothing comes of it.
+func giveBackLies(t *testing.T, s Subject) {
+	everyAlgorithm(t, 1000, limit.Hour, func(t *testing.T, spec limit.Spec) {
+		c, store, p := s.begin(t, spec)
+		g := acquire(t, store, p, "k", lease.Want{Need: 20, Waiting: 20, Want: 20, Fresh: true})
+		for i := range uint32(5) {
+			for _, unused := range []int64{1<<32 - 1, 1 << 31, 2001} {
+				if g := acquire(t, store, p, "k", lease.Want{Unused: unused, Lease: g.Lease + i}); g.Remaining > 980 {
+					t.Fatalf("of 980 units %d are left after %d came back", g.Remaining, unused)
+				}
+			}
+		}
+		if got := drainAll(t, s, c, store, p, "k"); got > 980 || got < s.least(980) {
+			t.Errorf("%d units, want 980", got)
+		}
+	})
+}
+
+// overdrawn reports units that were admitted without asking.
+func overdrawn(t *testing.T, s Subject) {
+	everyAlgorithm(t, 100, limit.Hour, func(t *testing.T, spec limit.Spec) {
+		_, store, p := s.begin(t, spec, exact)
+		w := one(1)
+		w.Overdrawn = 40
+		if g := acquire(t, store, p, "k", w); g.Granted != 1 {
+			t.Fatalf("granted %+v", g)
+		}
+		leaves(t, store, p, "k", 59, "after 40 overdrawn and 1")
+	})
+}
+
+// debtIsChargedOnce repeats debts: one that has a name is charged once,
+// alone, beside a want and in a group; others of the same counter and the same name at
+// another counter are debts of their own.
+func debtIsChargedOnce(t *testing.T, s Subject) {
+	everyAlgorithm(t, 100, limit.Hour, func(t *testing.T, spec limit.Spec) {
+		c, store := s.empty(t)
+		p, other := policyOf(t, spec, exact), named(t, "other", 0, spec, exact)
+		owing := func(w lease.Want, units int64, debt uint64) lease.Want {
+			w.Overdrawn, w.Debt = units, debt
+			return w
+		}
+		for range 5 {
+			c.advance(100 * limit.Millisecond)
+			if g := acquire(t, store, p, "k", owing(one(1), 30, 7)); g.Granted != 1 || g.StillOwed {
+				t.Fatalf("beside a debt of 30: %+v, want a unit and no debt", g)
+			}
+			if g := acquire(t, store, p, "k", owing(lease.Want{}, 10, 8)); g.Status == lease.Unavailable || g.StillOwed {
+				t.Fatalf("a debt alone: %+v, want that it is taken", g)
+			}
+			acquireAll(t, store,
+				engine.Ask{Policy: p, Key: []byte("k"), Group: 1, Want: owing(one(1), 5, 9)},
+				engine.Ask{Policy: other, Key: []byte("k"), Group: 1, Want: owing(one(1), 50, 7)})
+		}
+		acquire(t, store, p, "k", owing(lease.Want{}, 5, 0))
+		acquire(t, store, p, "k", owing(lease.Want{}, 5, 0))
+		leaves(t, store, p, "k", 35, "after debts of 30, 10, 5, twice 5 and ten requests")
+		leaves(t, store, other, "k", 45, "after a debt of 50 and five requests")
+	})
+}
+
+// nextWindow fetches a lease on the next window before it begins.
+func nextWindow(t *testing.T, s Subject) {
+	c, store, p := s.begin(t, fixed(100, limit.Second))
+	c.advance(850 * limit.Millisecond)
+	g := acquire(t, store, p, "k", lease.Want{Want: 40, Next: true, Fresh: true})
+	if g.Granted == 0 || g.StartsIn == 0 {
+		t.Fatalf("150 ms before the flip: %+v, want units of the next window", g)
+	}
+	leaves(t, store, p, "k", 100, "the running window")
+	c.advance(limit.Second)
+	if got := drain(t, store, p, "k"); got > 100-g.Granted || got < (100-g.Granted)/2 {
+		t.Errorf("the next window had %d beside the %d granted ahead, want 100 in all", got, g.Granted)
+	}
+}
+
+// exactKeepsNothing: for an exact rule units are only ever granted to
+// requests that wait for them.
+func exactKeepsNothing(t *testing.T, s Subject) {
+	_, store, p := s.begin(t, sliding(50, limit.Minute), exact)
+	for i := range int64(50) {
+		g := acquire(t, store, p, "k", one(1))
+		if g.Granted != 1 || g.Remaining != 49-i {
+			t.Fatalf("request %d: %+v, want 1 granted and %d remaining", i, g, 49-i)
+		}
+	}
+	if s.Asked != nil && s.Asked(store) < 50 {
+		t.Errorf("50 requests were admitted one after the other for %d asks", s.Asked(store))
+	}
+	if g := acquire(t, store, p, "k", one(1)); g.Status != lease.Denied || g.RetryAfter <= 0 || g.AskAfter <= 0 {
+		t.Errorf("request 51: %+v, want a denial with times", g)
+	}
+}

@@ -1,0 +1,82 @@
+package memory
+
+import (
+	"sync"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+const (
+	// debtMemory is how long a debt is remembered at least after it was last reported.
+	// Holders repeat a debt about every second.
+	debtMemory = 10 * limit.Minute
+	// mostDebts bounds the debts of one generation, some 60 bytes each. If there are
+	// more, the oldest are forgotten sooner: if they are repeated after that, they are
+	// charged again.
+	mostDebts = 1 << 17
+)
+
+// debts remembers which debts have been charged, in two generations: a debt that is not
+// reported again while a generation lasts is forgotten with the next. It is safe for concurrent
+// use; the zero value remembers nothing.
+type debts struct {
+	mu sync.Mutex
+	generations[debt]
+	// The debts of each, to be saved without delaying decisions: only ever appended to.
+	order, orderBefore []debt
+}
+
+// debt is the hash of a counter, the same in every life of a store, and the name of a
+// debt, which is a random number.
+type debt struct{ counter, name uint64 }
+
+func debtOf(a *engine.Ask) debt {
+	h := uint64(14695981039346656037) // FNV-1a
+	for _, b := range a.Key {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return debt{h ^ a.Policy.Salt(), a.Want.Debt}
+}
+
+// charge takes a debt out of an ask that was charged before, and remembers any other
+// as charged: the caller charges it.
+func (d *debts) charge(at limit.Micros, a *engine.Ask) {
+	if a.Want.Overdrawn <= 0 || a.Want.Debt == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.note(at, debtOf(a)) {
+		a.Want.Overdrawn = 0
+	}
+}
+
+// note remembers a debt for another while, and reports whether it was known.
+func (d *debts) note(at limit.Micros, id debt) bool {
+	if d.over(at, debtMemory) || len(d.now) >= mostDebts {
+		d.next(at)
+		d.order, d.orderBefore = nil, d.order
+	}
+	if _, known := d.now[id]; known {
+		return true
+	}
+	d.now[id] = struct{}{}
+	d.order = append(d.order, id)
+	_, known := d.before[id]
+	return known
+}
+
+// all are the debts that are remembered, oldest first; some are there twice.
+func (d *debts) all() [2][]debt {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return [2][]debt{d.orderBefore, d.order}
+}
+
+// load remembers a debt that an earlier life of the store has charged.
+func (d *debts) load(at limit.Micros, id debt) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.note(at, id)
+}

@@ -1,0 +1,229 @@
+// Package memory is the [engine.Store] of a region with one replica: counters in
+// this process's memory. It is exact and needs no network; replicas do not share it.
+// What was saved ([Store.Save]) outlives the process, if it is loaded again
+// ([Store.Loader]).
+package memory
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/table"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// Config is how large a store may become and what its clock is.
+type Config struct {
+	// MaxKeys bounds the counters kept at once, at least 1. A counter takes about
+	// 210 bytes, and a key of more than 30 bytes its length more.
+	MaxKeys int
+	// MaxBytes bounds the memory of counters, keys, logs (16 bytes for each charge
+	// within a window) and holdings, at least 1.
+	MaxBytes int64
+	// Now is the clock; nil means the system's. It may step back or forward: see package limit.
+	Now func() limit.Micros
+}
+
+// Store keeps counters in memory. Create it with [New]; it is ready at once, and
+// safe for concurrent use.
+type Store struct {
+	now     func() limit.Micros
+	table   *table.Table[value]
+	epoch   uint64
+	started limit.Micros
+	whole   bool        // nothing of the life before was lost, so that there is nothing to recall
+	changed atomic.Bool // there was an ask since Changed was called
+	debts   debts
+	returns returns
+
+	evicted atomic.Uint64
+	refused atomic.Uint64
+}
+
+// value is what is kept of a counter.
+type value struct {
+	counter lease.Counter
+	slots   *lease.Slots // of a Concurrency limit, instead of counter
+	extra   int          // bytes reported to the table beside the entry
+	busy    bool         // a decision is under way: not to be evicted
+	asked   uint64       // holders of a former life that have asked for it, a bit for each 64th
+}
+
+// Stats is how full a store is, and what it evicted and refused for that.
+type Stats struct {
+	Keys    int    // counters kept
+	Bytes   int64  // memory that they take
+	Evicted uint64 // counters evicted, all of them as good as new
+	Refused uint64 // asks that could not be counted for lack of room
+}
+
+// New makes an empty store, whose life starts now.
+func New(c Config) *Store {
+	if c.Now == nil {
+		c.Now = func() limit.Micros { return limit.Micros(time.Now().UnixMicro()) }
+	}
+	return &Store{
+		now:     c.Now,
+		table:   table.New[value](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
+		epoch:   max(rand.Uint64(), 1),
+		started: c.Now(),
+	}
+}
+
+// Epoch is a random number made by New.
+func (s *Store) Epoch() uint64 { return s.epoch }
+
+// Stats counts.
+func (s *Store) Stats() Stats {
+	keys, size := s.table.Size()
+	return Stats{Keys: keys, Bytes: size, Evicted: s.evicted.Load(), Refused: s.refused.Load()}
+}
+
+// Acquire decides; it never waits for longer than a lock.
+func (s *Store) Acquire(_ context.Context, asks []engine.Ask, grants []lease.Grant) {
+	now := s.now()
+	if !s.changed.Load() {
+		s.changed.Store(true)
+	}
+	for i := 0; i < len(asks); {
+		n := engine.GroupLen(asks[i:])
+		if n == 1 {
+			grants[i] = s.one(now, &asks[i])
+		} else {
+			s.group(now, asks[i:i+n], grants[i:i+n])
+		}
+		i += n
+	}
+}
+
+// one decides on an ask that is alone.
+func (s *Store) one(now limit.Micros, a *engine.Ask) lease.Grant {
+	hash := s.table.Hash(a.Policy, a.Key)
+	shard := s.table.Shard(hash)
+	shard.Lock()
+	defer shard.Unlock()
+	if s.changesNothing(now, a) && shard.Find(hash, a.Policy, a.Key) == nil {
+		var unknown value
+		return unknown.acquire(now, a)
+	}
+	e := s.entry(shard, hash, now, a)
+	if e == nil {
+		return lease.Grant{Status: lease.Unavailable}
+	}
+	counted := s.counted(now, a)
+	g := e.Value.acquire(now, &counted)
+	e.Value.release(shard)
+	return g
+}
+
+// counted is an ask without what it has reported before.
+func (s *Store) counted(now limit.Micros, a *engine.Ask) engine.Ask {
+	counted := *a
+	s.debts.charge(now, &counted)
+	s.returns.take(now, &counted)
+	return counted
+}
+
+// entry finds the counter of an ask or makes it, and marks it busy. It is nil if
+// there is no room.
+func (s *Store) entry(shard *table.Shard[value], hash uint64, now limit.Micros, a *engine.Ask) *table.Entry[value] {
+	e := shard.Find(hash, a.Policy, a.Key)
+	if e == nil {
+		e = s.add(shard, hash, now, a)
+	} else {
+		e.Policy = a.Policy
+		e.Value.busy = true
+		if e.Value.grows(a) && shard.Over(e.Value.extra) && !s.makeRoom(shard, now, e.Value.extra) {
+			e.Value.busy = false
+			e = nil
+		}
+	}
+	switch {
+	case e == nil:
+		s.refused.Add(1)
+	case s.recalls(now, a):
+		e.Value.recall(now, a)
+	}
+	return e
+}
+
+// add makes a counter.
+func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a *engine.Ask) *table.Entry[value] {
+	e := shard.Add(hash, a.Policy, a.Key)
+	if e == nil {
+		s.makeRoom(shard, now, len(a.Key))
+		if e = shard.Add(hash, a.Policy, a.Key); e == nil {
+			return nil
+		}
+	}
+	e.Value.busy = true
+	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
+		e.Value.slots = new(lease.Slots)
+	}
+	return e
+}
+
+// recalls reports whether what the holder of an ask remembers may be of an earlier life of
+// the store, and may still count.
+func (s *Store) recalls(now limit.Micros, a *engine.Ask) bool {
+	return a.Former != 0 && !s.whole && a.Policy.Since <= s.started && now-s.started < a.Policy.Limit.Memory()
+}
+
+// recall lowers a counter to what the holder of an ask remembers, if this is the first time
+// that the holder asks for it: what it remembers later is of this life.
+func (v *value) recall(now limit.Micros, a *engine.Ask) {
+	bit := uint64(1) << (a.Former % 64)
+	if v.asked&bit == 0 && v.slots == nil {
+		v.counter.Recall(a.Policy.Limit, &a.Policy.Terms, now, &a.Want)
+	}
+	v.asked |= bit
+}
+
+// changesNothing reports whether an ask would change nothing about a new counter, so that
+// there is no need to make one for it.
+func (s *Store) changesNothing(now limit.Micros, a *engine.Ask) bool {
+	charged := a.Want.Overdrawn > 0 || a.Want.Denied > 0 && a.Policy.Limit.ChargesDenied()
+	return a.Want.Want == 0 && !charged && a.Holder == 0 && (a.Want.Reset <= 0 || !s.recalls(now, a))
+}
+
+// acquire decides on one ask.
+func (v *value) acquire(now limit.Micros, a *engine.Ask) lease.Grant {
+	if v.slots != nil {
+		return engine.AcquireSlots(v.slots, now, a)
+	}
+	return v.counter.Acquire(a.Policy.Limit, &a.Policy.Terms, now, a.Want)
+}
+
+// release ends what entry began, and updates how much memory the table counts for the value.
+func (v *value) release(shard *table.Shard[value]) {
+	v.busy = false
+	if extra := v.bytes(); extra != v.extra {
+		shard.Took(extra - v.extra)
+		v.extra = extra
+	}
+}
+
+// bytes is what the value takes beside its entry.
+func (v *value) bytes() int {
+	if v.slots != nil {
+		return slotsBytes + v.slots.Bytes()
+	}
+	return 16 * cap(v.counter.State.Log)
+}
+
+const slotsBytes = int(unsafe.Sizeof(lease.Slots{}))
+
+// grows reports whether deciding on an ask may take more memory.
+func (v *value) grows(a *engine.Ask) bool {
+	if v.slots != nil {
+		return !v.slots.Remembers(a.Holder) // a holder that renews always has room
+	}
+	log := v.counter.State.Log
+	charges := a.Want.Want > 0 || a.Want.Overdrawn > 0
+	return charges && log != nil && len(log)+3 > cap(log) // three entries: reported, denied and granted
+}

@@ -1,0 +1,124 @@
+package memory_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+func policyOf(t testing.TB, spec limit.Spec) *engine.Policy {
+	t.Helper()
+	l, err := limit.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+}
+
+func ask(t testing.TB, s engine.Store, p *engine.Policy, key string, w lease.Want) lease.Grant {
+	grants := make([]lease.Grant, 1)
+	s.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte(key), Want: w}}, grants)
+	return grants[0]
+}
+
+var single = lease.Want{Need: 1, Waiting: 1, Want: 1}
+
+// Run forgets what is as good as new, and nothing else.
+func TestSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Config{MaxKeys: 50_000, MaxBytes: 1 << 30})
+		short, long := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 9, Period: limit.Second}), policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 9, Period: limit.Day})
+		for i := range 3000 {
+			ask(t, s, short, fmt.Sprint(i), single)
+		}
+		ask(t, s, long, "kept", single)
+		go func() { _ = s.Run(t.Context()) }()
+		time.Sleep(12 * time.Second)
+		if st := s.Stats(); st.Keys != 1 || st.Evicted != 3000 || st.Bytes > 1000 {
+			t.Errorf("after 12 s: %+v, want the one key whose window runs", st)
+		}
+		if g := ask(t, s, long, "kept", single); g.Remaining != 7 {
+			t.Errorf("the key whose window runs: %+v", g)
+		}
+	})
+}
+
+// A lease that is out keeps its counter, also when the state alone is as new.
+func TestLeasedCounterStays(t *testing.T) {
+	var now atomic.Int64
+	now.Store(int64(limit.Day))
+	s := memory.New(memory.Config{MaxKeys: 10, MaxBytes: 1 << 20, Now: func() limit.Micros { return limit.Micros(now.Load()) }})
+	p := policyOf(t, limit.Spec{Count: 1000, Period: limit.Second})
+	g := ask(t, s, p, "k", lease.Want{Want: 500})
+	if g.Granted != 500 {
+		t.Fatalf("%+v", g)
+	}
+	now.Add(int64(600 * limit.Millisecond)) // full again, but 500 are out
+	s.Sweep(1)
+	if st := s.Stats(); st.Keys != 1 {
+		t.Errorf("forgotten while 500 units are out for %d ms", g.TTL)
+	}
+	now.Add(int64(10 * limit.Second))
+	s.Sweep(1)
+	if st := s.Stats(); st.Keys != 0 {
+		t.Errorf("kept after the lease ended: %+v", st)
+	}
+}
+
+// Logs and holdings count by their length; what would grow them beyond the bound
+// is unavailable, and the rest goes on.
+func TestBytes(t *testing.T) {
+	var now atomic.Int64
+	now.Store(int64(limit.Day))
+	s := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: func() limit.Micros { return limit.Micros(now.Add(1)) }})
+	log := policyOf(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 1_000_000, Period: limit.Day})
+	charged, refused := 0, 0
+	for range 300_000 {
+		switch g := ask(t, s, log, "log", single); g.Status {
+		case lease.OK:
+			charged++
+		case lease.Unavailable:
+			refused++
+		}
+	}
+	if st := s.Stats(); refused == 0 || charged < 20_000 || st.Bytes > 1<<20 || st.Refused != uint64(refused) {
+		t.Errorf("a log in 1 MiB took %d charges and refused %d: %+v", charged, refused, st)
+	}
+	window := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Day})
+	keys := 0
+	for ask(t, s, window, fmt.Sprint(strings.Repeat("k", 5000), keys), single).Status == lease.OK {
+		keys++
+	}
+	if st := s.Stats(); keys == 0 || keys > 200 || st.Bytes > 1<<20 {
+		t.Errorf("beside it %d keys of 5 kB: %+v", keys, st)
+	}
+}
+
+func TestDecisionsDoNotAllocate(t *testing.T) {
+	s := newBig()
+	bucket := policyOf(t, limit.Spec{Count: 1000, Period: limit.Second})
+	window := policyOf(t, limit.Spec{Algorithm: limit.SlidingWindow, Count: 1000, Period: limit.Hour})
+	slots := policyOf(t, limit.Spec{Algorithm: limit.Concurrency, Count: 10})
+	asks := []engine.Ask{
+		{Policy: bucket, Key: []byte("a"), Want: single},
+		{Policy: bucket, Key: []byte("b"), Group: 1, Want: single},
+		{Policy: window, Key: []byte("b"), Group: 1, Want: single},
+		{Policy: slots, Key: []byte("c"), Holder: 1, Holding: 1, Want: lease.Want{Want: 2}},
+	}
+	grants := make([]lease.Grant, len(asks))
+	s.Acquire(t.Context(), asks, grants)
+	if n := testing.AllocsPerRun(1000, func() {
+		asks[3].Seq++
+		s.Acquire(t.Context(), asks, grants)
+	}); n != 0 {
+		t.Errorf("a call allocates %v times", n)
+	}
+}

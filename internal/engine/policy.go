@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// Policy is one limit of one rule: what all counters of it share. Together with
+// a key it names a counter. It is immutable and safe for concurrent use.
+type Policy struct {
+	Rule string // name of the rule
+	// Override names an override of the rule, as [rule.Set.Override] does; 0 is the
+	// rule's own limit.
+	Override uint64
+	Limit    *limit.Limit
+	Terms    lease.Terms
+	// Since is when counters of this policy may first have counted, on the store's clock;
+	// 0: before this process started. A store that lost its history takes for spent only
+	// what may have been spent before it started.
+	Since limit.Micros
+	// OnFailure decides on requests of a [Judge] while the store does not answer. With
+	// lease.FailureLocal the limit is shared among ExpectedHolders replicas while no live
+	// holder is known; 0 counts as 1. Neither names the counter.
+	OnFailure       lease.OnFailure
+	ExpectedHolders int64
+	// Mode is whether such a decision is enforced.
+	Mode rule.Mode
+	// Scope is who shares the counters; it chooses the store, see [ByScope].
+	Scope rule.Scope
+	// Fair is how regions share a limit of scope global that is too small for all of them.
+	Fair rule.Fair
+	// Regions have the static shares of a limit of scope global.
+	Regions rule.Regions
+	// Key is what keys are made of; nil where they are not those of a rules file.
+	Key []rule.Part
+	// Beside is set if the count came with a request: other requests judge the same counter
+	// by another count, and the rule's own has precedence. It is this policy with exact
+	// terms, for a cache that keeps leases of the counter by another count. See
+	// [Policy.Exactly].
+	Beside *Policy
+	// Whole is set while shares of the limit are withheld: the policy of all of it. See
+	// [Policy.Without].
+	Whole *Policy
+
+	salt uint64 // hash of what names the counters, without the key
+}
+
+// NewPolicy makes the policy of a rule's own limit, or of one of its overrides.
+func NewPolicy(rule string, override uint64, l *limit.Limit, t lease.Terms, since limit.Micros) *Policy {
+	p := &Policy{Rule: rule, Override: override, Limit: l, Terms: t, Since: since}
+	h := newFNV()
+	h.text(rule)
+	h.number(override)
+	h.number(l.Shape())
+	p.salt = uint64(h)
+	return p
+}
+
+// Exactly is the policy with exact terms: nothing is on lease for it.
+func (p *Policy) Exactly() *Policy {
+	t := &p.Terms
+	exact := *p
+	exact.Beside = nil
+	exact.Terms = lease.NewTerms(p.Limit, lease.Exact, t.Interval, t.Timeout, 0)
+	return &exact
+}
+
+// Salt distinguishes policies in a hash of a counter's name: policies that share
+// their counters have the same. It is not secret; mix it with a seeded hash.
+func (p *Policy) Salt() uint64 { return p.salt }
+
+// Same reports whether p and q count on the same counters: rule, override and the
+// limit's shape agree, so that a new version of the rules continues where the old
+// one stopped. A limit of another shape is another counter.
+func (p *Policy) Same(q *Policy) bool {
+	return p == q ||
+		p.salt == q.salt && p.Override == q.Override && p.Rule == q.Rule && p.Limit.Shape() == q.Limit.Shape()
+}

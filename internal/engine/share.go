@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// HasShares reports whether regions that are cut off enforce static shares of the limit.
+func (p *Policy) HasShares() bool {
+	return len(p.Regions) > 0 && p.Scope == rule.ScopeGlobal && p.OnFailure == lease.FailureLocal
+}
+
+// Without is the policy for the same counters while the shares of regions are withheld: bit i
+// is set for p.Regions[i]. Count and burst are smaller by these shares.
+func (p *Policy) Without(withheld uint64) *Policy {
+	s := p.Limit.Spec()
+	count, burst := s.Count, s.Burst
+	for i, r := range p.Regions {
+		if withheld>>i&1 != 0 {
+			count -= p.Regions.Share(r.Name, s.Count)
+			burst -= p.Regions.Share(r.Name, s.Burst)
+		}
+	}
+	q := p.Resized(count, burst)
+	q.Whole = p
+	return q
+}
+
+// ShareOf is the policy by which a region counts its static share, in counters of their own.
+func (p *Policy) ShareOf(region string) *Policy {
+	s := p.Limit.Spec()
+	part := p.Resized(p.Regions.Share(region, s.Count), p.Regions.Share(region, s.Burst))
+	t := &p.Terms
+	near := lease.NewTerms(part.Limit, t.Consistency, t.Interval, t.Timeout, t.Overdraft)
+	share := NewPolicy("share of "+p.Rule, p.Override, part.Limit, near, p.Since) // no rule has a name with blanks
+	share.OnFailure, share.Mode, share.Key = lease.FailureDeny, p.Mode, p.Key
+	return share
+}
+
+// Resized is the policy with a smaller count and burst.
+func (p *Policy) Resized(count, burst int64) *Policy {
+	s := p.Limit.Spec()
+	if s.Count, s.Burst = count, burst; s.Algorithm == limit.TokenBucket && burst == 0 {
+		s.Count = 0
+	}
+	if s.Count == 0 {
+		s.Burst = 0
+	}
+	l, err := limit.New(s)
+	if err != nil { // the arithmetic needs a large common divisor of count and period
+		l = roundedDown(s, p.Limit.Spec().Count)
+	}
+	q, t := *p, &p.Terms
+	q.Limit, q.Beside = l, nil
+	q.Terms = lease.NewTerms(l, t.Consistency, t.Interval, t.Timeout, t.Overdraft)
+	if t.Far {
+		q.Terms = q.Terms.Afar()
+	}
+	return &q
+}
+
+// roundedDown is the limit of a spec with its count rounded down, such that the arithmetic
+// holds: it holds with the count whole, so with a common divisor of both it does, too.
+func roundedDown(s limit.Spec, whole int64) *limit.Limit {
+	count := s.Count
+	for _, unit := range []limit.Micros{1, limit.Millisecond, limit.Second} {
+		if s.Period%unit != 0 {
+			continue
+		}
+		divisor := gcd(whole, int64(s.Period/unit))
+		if s.Count = count - count%divisor; s.Count == 0 {
+			continue
+		}
+		if l, err := limit.New(s); err == nil {
+			return l
+		}
+	}
+	s.Count, s.Burst = 0, 0
+	l, _ := limit.New(s) // nothing can be wrong with nothing
+	return l
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

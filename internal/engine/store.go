@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// Ask is a want of one holder for one counter, as a [Store] gets it. The policy's rule,
+// override and shape of limit name the counter, together with the key.
+type Ask struct {
+	Policy *Policy
+	// Key is the canonical key; it may be empty. It is the caller's again when
+	// Acquire returns: a store copies what it keeps.
+	Key []byte
+	// Group joins the asks of one request, which are granted all or none; 0 is
+	// alone. The asks of a group are adjacent and of different counters.
+	Group uint32
+	Op    SlotOp // for a Concurrency limit only, see Holder
+	// Want is what is asked, given back and reported. For a Concurrency limit
+	// Need and Waiting count slots beyond Holding, Want counts slots in all, and
+	// the rest is without meaning.
+	Want lease.Want
+	// Returned is what of Want.Unused came from holders over a network, which may deliver a
+	// call twice. The rest of it is the caller's own.
+	Returned []Returned
+	// ReturnedBy is a hash of who gives Returned back, a region or a holder: the names of one take no
+	// room from those of others.
+	ReturnedBy uint64
+
+	// Region is the name of the region whose replica asks, for a limit that all regions
+	// share; empty: the holder is none of them.
+	Region string
+
+	// Holder, Seq and Holding are for a Concurrency limit only. Holder is a hash of
+	// the name of a holder that states what it has (Hold), or of one request (the other
+	// operations, which use Need for its cost and no group). It is never 0. Holding is how
+	// many slots a holder has in use, as of its call number Seq; with 0 nothing is
+	// remembered of it.
+	Holder  uint64
+	Seq     uint64
+	Holding int64
+
+	// Former is a hash of the holder, never 0, if it has called a life of the store before
+	// this one, so that Want.Left and Want.Reset may be of that life; 0: it has not.
+	Former uint64
+}
+
+// Peeks reports whether an ask only reads what is left: it asks for nothing, charges
+// nothing and reports nothing. The answer includes what the answering cache has on lease.
+func (a *Ask) Peeks() bool {
+	w := &a.Want
+	return w.Need == 0 && w.Want == 0 && w.Unused == 0 && w.Overdrawn == 0 && w.Denied == 0 && a.Holder == 0
+}
+
+// GiveBack is the ask that returns what another one was granted.
+func (a *Ask) GiveBack(g *lease.Grant) Ask {
+	back := Ask{Policy: a.Policy, Key: a.Key, Holder: a.Holder, Seq: a.Seq, Holding: a.Holding}
+	switch {
+	case a.Policy.Limit.Spec().Algorithm != limit.Concurrency:
+		back.Want.Unused, back.Want.Lease = g.Granted, g.Lease
+	case a.Op != Hold:
+		back.Op = Release
+	}
+	return back
+}
+
+// Returned is units that a holder gave back, under a name that is the same in every copy of
+// its call: see [ReturnID].
+type Returned struct {
+	Name  uint64
+	Units int64
+}
+
+// SlotOp is what an ask does to the slots of a Concurrency limit. The zero value
+// is Hold.
+type SlotOp uint8
+
+// The operations.
+const (
+	Hold    SlotOp = iota // a holder states, in absolute numbers, what it has and wants
+	Take                  // a request takes its cost, all or nothing
+	Renew                 // a request goes on holding what it has; Denied if that ran out
+	Release               // a request gives back what it has
+)
+
+// A Store keeps counters and decides on them. It is safe for concurrent use.
+//
+// What implementers guarantee:
+//
+//   - Per counter, asks are applied one after the other, each as
+//     [lease.Counter.Acquire] would (for Concurrency: [AcquireSlots]), to the last
+//     unit, on one clock that all callers of the store share.
+//   - Each ask is applied at most once. The service has dropped repeated calls; a store
+//     never sends anything twice, also not after an error.
+//   - A debt that has a name (Want.Debt, made by [DebtID]) is charged once, whoever repeats
+//     it, as long as it is repeated within ten minutes. lease.Counter has no names, so the
+//     store takes out what it has charged before.
+//   - What is given back under a name (Ask.Returned) is taken back once, whichever replica
+//     sends it, for at least a minute: longer than a call is on its way. The store takes
+//     out of Want.Unused what it has taken back before, and what it cannot remember: that
+//     wastes units, and creates none.
+//   - Of a group, either every ask that can be decided is granted its need, or
+//     nothing is charged: asks that lack their need are Denied, the others are OK
+//     with nothing granted. What they give back and report is applied anyway. An
+//     Unavailable member does not delay the others: its rule's on_failure decides on
+//     it.
+//   - Acquire returns by the deadline of ctx. Asks that are not decided by then,
+//     or that there is no room to count, are Unavailable; the others are not
+//     affected. An ask answered Unavailable may have been charged, at most once:
+//     that under-admits until the charge expires.
+//   - Calls over a network are traced for the spans of ctx (telemetry.Waiting); a store
+//     that gathers asks of several callers traces them for all.
+//   - Memory is bounded. Only a counter that equals a fresh one, of which nothing
+//     is out on lease, is ever evicted; if no such counter is left, new keys are
+//     Unavailable.
+//   - A counter that is unknown is fresh. That admits at most one more limit for the
+//     period in which it was lost. A store that lost all that it counted since some
+//     moment has another epoch than before, and lowers a counter to what a holder
+//     remembers from before ([lease.Counter.Recall]): once for each counter and holder
+//     with Ask.Former, of policies that were there when it started, and only for as
+//     long afterwards as a counter remembers anything. A store whose parts can be lost
+//     one by one (the shards of a cluster), and a cache, need not do that; such a
+//     store's epoch never changes.
+type Store interface {
+	// Acquire answers each of asks in the grant of the same index. The two have
+	// the same length; what grants held before is overwritten. It does not keep
+	// either of them.
+	Acquire(ctx context.Context, asks []Ask, grants []lease.Grant)
+
+	// Epoch is never 0. It changes when the counters were lost, in a store that uses what
+	// holders remember of them.
+	Epoch() uint64
+}
+
+// DefaultPatience is how long a caller without a deadline waits.
+const DefaultPatience = time.Second
+
+// GroupLen is how many of the first asks belong together: 1 for one that is alone.
+func GroupLen(asks []Ask) int {
+	n := 1
+	for asks[0].Group != 0 && n < len(asks) && asks[n].Group == asks[0].Group {
+		n++
+	}
+	return n
+}
