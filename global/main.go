@@ -31,7 +31,7 @@ func load(args []string, out io.Writer) (*tier.Config, error) {
 	if c.Front == "on" {
 		return nil, errors.New("front: on is for a region; each call of a region's replica has gathered its asks already: write off, or leave it out")
 	}
-	return c, c.Check()
+	return c, errors.Join(c.Check(), c.TLS.CheckRegions(true))
 }
 
 // run is a tier without anything beside it. It counts rules with scope: global itself.

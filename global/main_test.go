@@ -6,6 +6,11 @@ import (
 	"testing"
 )
 
+// tls is a command line that takes only callers with these names.
+func tls(names string) []string {
+	return []string{"--rules", "r", "--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "ca", "--tls-client-san", names}
+}
+
 // Settings that weir-global refuses, and what it asks to change.
 func TestLoad(t *testing.T) {
 	for _, c := range []struct {
@@ -16,6 +21,11 @@ func TestLoad(t *testing.T) {
 		{[]string{"--rules", "rules.yaml"}, ""},
 		{[]string{"--rules", "rules.yaml", "--front", "on"}, "front: on is for a region"},
 		{[]string{"--rules", "rules.yaml", "--replicas", "0"}, "replicas: "},
+		{tls("weir://region/{region}"), ""},
+		{tls("{region}.a.example,spiffe://a/{region}"), ""},
+		{tls("weir://region/{region},weir://operator"), `tls_client_san: "weir://operator" has {region} 0 times, which must be there once`},
+		{tls("weir://region/eu"), `tls_client_san: "weir://region/eu" has {region} 0 times`},
+		{tls("{region}.{region}"), `tls_client_san: "{region}.{region}" has {region} 2 times`},
 		{[]string{"--rules", "rules.yaml", "--global", "127.0.0.1:1"}, "unknown flag --global"},
 	} {
 		_, err := load(c.args, io.Discard)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // RequestError names the field of a call that is wrong, and what it may be. Nothing of the
@@ -33,8 +34,8 @@ func wrong(field, reason string, args ...any) error {
 
 // check refuses a call as a whole if its caller is broken. A want that is out of range is
 // refused by itself, see [Service.prepare]: it may come from one client, and the other wants
-// of the call do not.
-func check(r *wire.Request) error {
+// of the call do not. With divides the caller has to be a replica of a region.
+func check(r *wire.Request, divides bool) error {
 	if _, ok := wire.Common(r.Protocol, r.ProtocolMax); !ok {
 		return &ProtocolError{r.Protocol, r.ProtocolMax}
 	}
@@ -45,8 +46,10 @@ func check(r *wire.Request) error {
 		return wrong("seq", "0, must be 1 for a holder's first call and larger for each one after it")
 	case r.Ack >= r.Seq:
 		return wrong("ack", "%d, must be less than seq (%d): the largest seq that was answered", r.Ack, r.Seq)
-	case len(r.Region) > wire.MaxRegion:
-		return wrong("region", "%d bytes, at most %d", len(r.Region), wire.MaxRegion)
+	case r.Region != "" && !rule.IsRegion(r.Region):
+		return wrong("region", "%.64q is no name of a region, which has %s", r.Region, rule.RegionForm)
+	case r.Region == "" && divides:
+		return wrong("region", "is missing: limits are divided among regions here; call weir-regional, or state a region")
 	case len(r.Wants) > wire.MaxWants:
 		return wrong("wants", "%d of them, at most %d: ask in several calls", len(r.Wants), wire.MaxWants)
 	}

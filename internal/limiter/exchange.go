@@ -56,7 +56,7 @@ func (s *Service) acquire(ctx context.Context, x *exchange) error {
 
 func (s *Service) decide(ctx context.Context, x *exchange) error {
 	rules := s.rules.Load()
-	if err := check(&x.request); err != nil {
+	if err := check(&x.request, s.divides); err != nil {
 		return err
 	}
 	s.prepare(x, rules)

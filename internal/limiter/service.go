@@ -39,6 +39,9 @@ type Config struct {
 	// LiveHolders is how many holders call the replicas of the region, by the store's
 	// count; nil, or 0: there is no count, and those that call this replica are all.
 	LiveHolders func() int
+	// Divides is true if the callers are replicas of regions, among which limits are divided.
+	// Calls without a region are refused.
+	Divides bool
 	// Called is called for each call of a replica of a region before it is decided. It reports
 	// whether another region calls by the same name. nil: nothing is called.
 	Called func(RegionCall) (doubled bool)
@@ -83,6 +86,7 @@ type Service struct {
 	now     func() limit.Micros
 	lives   lives
 	live    func() int // holders by the store's count; may be nil
+	divides bool
 	called  func(RegionCall) (doubled bool)
 	holders *holders
 	seed    string
@@ -112,6 +116,7 @@ func NewService(c Config) *Service {
 		store:   c.Store,
 		now:     c.Now,
 		live:    c.LiveHolders,
+		divides: c.Divides,
 		called:  c.Called,
 		lives:   lives{former: c.Former, learn: !c.NoLearning},
 		holders: newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders)),

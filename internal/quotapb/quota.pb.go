@@ -197,8 +197,9 @@ type AcquireRequest struct {
 	// Revision of the rules that the holder enforces, as in
 	// AcquireResponse.rules_revision. 0: it has none, or they have no order.
 	RulesRevision uint64 `protobuf:"varint,12,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
-	// Name of the region that the holder is a replica of, at most 64 bytes, for a granter
-	// that shares limits between regions. Empty: the holder is no region.
+	// Name of the region that the holder is a replica of: 1 to 64 letters, digits, -, . or _.
+	// A granter that divides limits among regions refuses a call without it. Empty: the holder
+	// is no region.
 	Region string `protobuf:"bytes,13,opt,name=region,proto3" json:"region,omitempty"`
 	// Identity of the store that counts the region's static shares: random, the same at all
 	// replicas that share the store, and another one after it lost its data. It decides

@@ -19,8 +19,8 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -90,8 +90,8 @@ type Store struct {
 
 // New makes a store. It makes no call yet.
 func New(c Config) (*Store, error) {
-	if c.Region == "" || len(c.Region) > wire.MaxRegion {
-		return nil, errors.New("remote: the region needs a name of 1 to 64 bytes")
+	if !rule.IsRegion(c.Region) {
+		return nil, errors.New("remote: the region needs a name of " + rule.RegionForm)
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = DefaultTimeout

@@ -11,7 +11,7 @@ import (
 // Region is a region and its weight when static shares are cut from limits with
 // [ScopeGlobal].
 type Region struct {
-	Name   string // 1 to MaxName bytes, unique
+	Name   string // see IsRegion; unique
 	Weight int64  // 1 to 1000
 }
 
@@ -20,6 +20,15 @@ type Regions []Region
 
 // MaxRegions bounds the regions of a set.
 const MaxRegions = 64
+
+// RegionForm is what [IsRegion] accepts, for messages.
+const RegionForm = "1 to 64 letters, digits, -, . or _"
+
+// IsRegion reports whether a region can have this name: in rules, settings, calls and
+// certificates, which are compared with each other byte by byte.
+func IsRegion(name string) bool {
+	return name != "" && len(name) <= MaxName && !strings.ContainsFunc(name, func(r rune) bool { return !isNameRune(r) && r != '.' })
+}
 
 var weightRange = span{1, 1000}
 
@@ -52,7 +61,7 @@ func (c *checker) regions(rs Regions) {
 	c.refuse(len(rs) > MaxRegions, "regions", "has "+strconv.Itoa(len(rs))+" regions; write at most "+strconv.Itoa(MaxRegions))
 	for i, r := range rs {
 		field := strict.Join("regions", r.Name)
-		c.refuse(r.Name == "" || len(r.Name) > MaxName, field, "the name has "+strconv.Itoa(len(r.Name))+" bytes; write 1 to "+strconv.Itoa(MaxName))
+		c.refuse(!IsRegion(r.Name), field, "is no name of a region; write "+RegionForm)
 		c.refuse(i > 0 && rs[i-1].Name == r.Name, field, "is there twice; write each region once")
 		c.refuse(r.Weight < weightRange.low || r.Weight > weightRange.high, field,
 			strconv.FormatInt(r.Weight, 10)+" is out of range; write "+weightRange.String())

@@ -73,9 +73,23 @@ func TestNewRefusesRegions(t *testing.T) {
 		"regions.eu: is there twice; write each region once": {{"eu", 1}, {"us", 1}, {"eu", 2}},
 		"regions.eu: 0 is out of range; write 1 to 1000":     {{"eu", 0}},
 		"regions: has 65 regions; write at most 64":          many,
+		"regions[\"\"]: is no name of a region":              {{"", 1}},
+		"regions.eu/us: is no name of a region; write 1 to":  {{"eu/us", 1}},
 	} {
 		if _, err := New(nil, rs...); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// A region has one name everywhere: at the region, in rules, in calls and in certificates.
+func TestRegionNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"eu": true, "EU": true, "eu-west-1a": true, "eu_west.1": true, strings.Repeat("r", 64): true,
+		"": false, strings.Repeat("r", 65): false, "eu/us": false, "eu us": false, "{region}": false, "eu\n": false, "é": false, "eu:1": false, "*": false,
+	} {
+		if got := IsRegion(name); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/remote"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/settings"
@@ -15,8 +14,8 @@ import (
 
 // Above has the settings of a tier that is a holder of another one.
 type Above struct {
-	// Region is the name of this region, the same at all of its replicas, 1 to 64 bytes:
-	// the aggregator groups its holders by it. Required with Global and with Consul, where
+	// Region is the name of this region, the same at all of its replicas: 1 to 64 letters,
+	// digits, -, . or _, which are compared byte by byte. The aggregator groups its holders by it. Required with Global and with Consul, where
 	// it is the tag of the replicas.
 	Region string `help:"Name of this region. Required with --global and --consul." placeholder:"NAME"`
 
@@ -48,7 +47,7 @@ func (a *Above) Check() error {
 	return errors.Join(append(errs,
 		a.GlobalTLS.check("global"),
 		settings.Refuse(len(a.Global) > 0 && a.Region == "", "region: is missing; the aggregator needs the name of the region that asks: give one, such as --region eu"),
-		settings.Refuse(len(a.Region) > wire.MaxRegion, "region: has %d bytes, at most %d", len(a.Region), wire.MaxRegion),
+		settings.Refuse(a.Region != "" && !rule.IsRegion(a.Region), "region: %.64q is no name of a region; give one of %s", a.Region, rule.RegionForm),
 	)...)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -29,11 +30,12 @@ type TLS struct {
 	// one, also for /healthz. Empty: callers need no certificate.
 	ClientCA string `name:"client-ca" help:"Authorities of callers' certificates, which are then required." placeholder:"FILE"`
 
-	// ClientSAN has the names of callers, with commas between; a caller's certificate must be
-	// for one of them: a DNS name, an IP address, or exactly a URI or e-mail address. {region}
-	// in a name stands for the region that a call states, so that a region can use only its own name
-	// alone. Only with ClientCA. Empty: weir://region/{region} for weir-global; for
-	// weir-regional weir://pop/ and the name of its region, or any name where it has none.
+	// ClientSAN has the names of callers, with commas between; a caller's certificate must have
+	// one of them, byte by byte, as a URI, DNS name, IP address or e-mail address. For
+	// weir-global each needs {region} once, which stands for the region that a call states: no
+	// region can call in the name of another one. For weir-regional {region} is a mistake. Only with
+	// ClientCA. Empty: weir://region/{region} for weir-global; for weir-regional weir://pop/
+	// and the name of its region, or any name where it has none.
 	ClientSAN []string `name:"client-san" help:"Names that callers' certificates must have, such as weir://region/{region}." placeholder:"NAME"`
 }
 
@@ -43,6 +45,19 @@ func (t *TLS) check() error {
 		settings.Refuse(t.ClientCA != "" && t.Cert == "", "tls_client_ca: needs tls_cert and tls_key: without TLS no caller presents a certificate"),
 		settings.Refuse(len(t.ClientSAN) > 0 && t.ClientCA == "", "tls_client_san: needs tls_client_ca: without it no caller presents a certificate"),
 	)
+}
+
+// CheckRegions checks the names of callers of a program that regions call, or that they do not
+// call.
+func (t *TLS) CheckRegions(called bool) error {
+	var errs []error
+	for _, name := range t.ClientSAN {
+		n := strings.Count(name, stated)
+		errs = append(errs,
+			settings.Refuse(called && n != 1, "tls_client_san: %q has {region} %d times, which must be there once, such as in weir://region/{region}: else its owner could call in the name of every region", name, n),
+			settings.Refuse(!called && n > 0, "tls_client_san: %q has {region}, but PoPs state no region; write the name of this region for it", name))
+	}
+	return errors.Join(errs...)
 }
 
 // config is the configuration of the port; nil without TLS.
@@ -76,25 +91,11 @@ func (t *TLS) callers(p Program) callers {
 	return nil
 }
 
-// statesRegion reports whether calls have to state the region of their certificate.
-func (c callers) statesRegion() bool {
-	for _, name := range c {
-		if strings.Contains(name, stated) {
-			return true
-		}
-	}
-	return false
-}
-
-// may reports whether a certificate allows a call.
+// may reports whether a certificate allows a call, of whatever region.
 func (c callers) may(cert *x509.Certificate) bool {
-	for _, name := range c {
-		before, after, any := strings.Cut(name, stated)
-		if !any && certs.Named(cert, name) {
-			return true
-		}
-		for _, has := range certs.Names(cert) {
-			if any && len(has) > len(before)+len(after) && strings.HasPrefix(has, before) && strings.HasSuffix(has, after) {
+	for _, has := range certs.Names(cert) {
+		for _, name := range c {
+			if _, ok := regionIn(name, has); ok || has == name {
 				return true
 			}
 		}
@@ -104,12 +105,22 @@ func (c callers) may(cert *x509.Certificate) bool {
 
 // maySpeakFor reports whether a certificate allows a call that states a region.
 func (c callers) maySpeakFor(cert *x509.Certificate, region string) bool {
-	for _, name := range c {
-		if with := strings.ReplaceAll(name, stated, region); (region != "" || with == name) && certs.Named(cert, with) {
-			return true
+	for _, has := range certs.Names(cert) {
+		for _, name := range c {
+			if of, ok := regionIn(name, has); ok && of == region {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// regionIn is the region that stands for {region} in a name.
+func regionIn(pattern, name string) (region string, ok bool) {
+	before, after, ok := strings.Cut(pattern, stated)
+	region, begins := strings.CutPrefix(name, before)
+	region, ends := strings.CutSuffix(region, after)
+	return region, ok && begins && ends && rule.IsRegion(region)
 }
 
 // refusals logs why callers are refused, at most once in refusalQuiet: one that is not allowed

@@ -83,7 +83,7 @@ func (t *Tier) open(ctx context.Context) (*ports, error) {
 	}
 	quotas, calls := limiter.NewHandler(t.Service, t.Metrics), http.NewServeMux()
 	refused := &refusals{log: t.Log}
-	if t.callers.statesRegion() {
+	if t.store.divided != nil && len(t.callers) > 0 {
 		quotas.Authorize(func(caller *tls.ConnectionState, region string) error {
 			err := t.callers.speaks(caller, region)
 			refused.note(err, "a replica of a region")

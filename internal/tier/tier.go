@@ -92,6 +92,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	}
 	t.Service = limiter.NewService(limiter.Config{
 		Called:      called,
+		Divides:     p.Divides,
 		Store:       t.store,
 		Metrics:     t.Metrics,
 		Tracer:      t.otlp.Tracer,

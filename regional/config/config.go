@@ -58,6 +58,7 @@ func (c *Config) Check() error {
 		settings.Refuse(c.Rules == "" && c.RatelimitConfig != "" && c.Descriptors != "",
 			"descriptors: needs rules to bind descriptors to; give --rules"),
 		c.Config.Check(tier.Input{Field: "descriptors", Path: c.Descriptors}),
+		c.TLS.CheckRegions(false),
 		c.Above.Check(),
 		settings.Refuse(c.Consul != "" && c.Region == "", "region: is missing; with consul the replicas of a region are found by its name: give one, such as --region eu"),
 		rls.Check(&c.Ratelimit, &c.RLS),
