@@ -1,0 +1,108 @@
+package reserve
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// A region that is cut off uses its share in windows that begin after it renounced last, the aggregator
+// withholds it there and nowhere else, and again when the region is back.
+func TestCutOffAndBack(t *testing.T) {
+	const start = 1_000_000 * limit.Second
+	w := WindowOf(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: 10 * limit.Second})
+	var shares Shares
+	r := Record{ID: 7}
+	beat := func(at limit.Micros) {
+		t.Helper()
+		next, unknown, err := shares.Heard("eu", r.Statement(), at, 500)
+		if err != nil || unknown {
+			t.Fatalf("heard: unknown %v, %v", unknown, err)
+		}
+		shares, _ = next.Issued("eu", 500, at)
+		r = r.Replied(shares.Reply("eu", 7, at)).Renounced(at, at, []Window{w})
+	}
+	at := start
+	for ; at < start+20*limit.Second; at += Beat {
+		beat(at)
+		if part := shares.Withheld(w, w.Begin(at)); part != 0 {
+			t.Fatalf("%d s: %d withheld while all answers", (at-start)/limit.Second, part)
+		}
+	}
+	cut := at
+	if _, p := r.Permitted(cut + limit.Second); p.Cut == 0 {
+		t.Error("no time from which the region goes on at its part of the rate")
+	} else if _, ok := p.For(w, w.Begin(cut)); ok {
+		t.Error("permission for a window that was renounced")
+	}
+	at = cut + 15*limit.Second
+	var p Permission
+	if r, p = r.Permitted(at); p.Cut != at {
+		t.Errorf("cut at %d", p.Cut)
+	}
+	begin := w.Begin(at)
+	if part, ok := p.For(w, begin); !ok || part != 500 || shares.Withheld(w, begin) != 500 {
+		t.Errorf("part %d of the window, %v; %d withheld", part, ok, shares.Withheld(w, begin))
+	}
+	for range 6 {
+		at += Beat
+		beat(at)
+	}
+	if shares.Withheld(w, begin) != 500 || shares.Withheld(w, begin+w.Period) != 0 {
+		t.Errorf("after the outage %d and %d are withheld, want the used window alone", shares.Withheld(w, begin), shares.Withheld(w, begin+w.Period))
+	}
+	if r.Used == nil || r.Touched != 0 {
+		t.Errorf("record %+v", r)
+	}
+	for end := at + 12*limit.Second; at < end; at += Beat {
+		beat(at)
+	}
+	if len(r.Used) != 0 || r.Oldest != 0 {
+		t.Errorf("used windows are not forgotten: %+v", r)
+	}
+}
+
+func TestTrickle(t *testing.T) {
+	const start, second = 1_000_000 * limit.Second, limit.Second
+	hour := limit.Spec{Algorithm: limit.FixedWindow, Count: 3600, Period: limit.Hour}
+	bucket := limit.Spec{Algorithm: limit.TokenBucket, Count: 10, Period: second, Burst: 50}
+	most := limit.Spec{Algorithm: limit.FixedWindow, Count: limit.MaxCount, Period: limit.MaxPeriod}
+	for _, c := range []struct {
+		spec            limit.Spec
+		begin, cut, now limit.Micros
+		want            int64
+	}{
+		{hour, start, start + 300*second, start + 900*second, 300},
+		{hour, start, start + 300*second, start + 300*second, 0},
+		{hour, start, 0, start + 900*second, 0},
+		{hour, start, start - 900*second, start + 10*second, 5}, // of the window before nothing is kept
+		{hour, start, start, start + 3*limit.Hour, 1800},
+		{bucket, start, start, start + 2*second, 10},
+		{bucket, start, start, start + 20*second, 25},
+		{most, start, start, start + limit.MaxPeriod, limit.MaxCount / 2},
+		{most, start, start, 1 << 52, limit.MaxCount / 2},
+	} {
+		if got := Trickle(c.spec, 500, c.begin, c.cut, c.now); got != c.want {
+			t.Errorf("%v: %d, want %d", c, got, c.want)
+		}
+	}
+}
+
+func TestWindowOf(t *testing.T) {
+	for _, c := range []struct {
+		spec limit.Spec
+		want Window
+	}{
+		{limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Minute}, Window{Period: limit.Minute}},
+		{limit.Spec{Algorithm: limit.SlidingLog, Count: 1, Period: limit.Minute}, Window{Period: limit.Minute, LooksBack: true}},
+		{limit.Spec{Algorithm: limit.FixedWindow, Align: limit.AlignFirstRequest, Period: limit.Minute}, Window{Period: limit.Minute, LooksBack: true}},
+		{limit.Spec{Algorithm: limit.TokenBucket, Count: 100, Period: limit.Second}, Window{Period: Ahead, Refills: true}},
+		{limit.Spec{Algorithm: limit.TokenBucket, Count: 3, Period: limit.Second, Burst: 10}, Window{Period: 3334 * limit.Millisecond, Refills: true}},
+		{limit.Spec{Algorithm: limit.TokenBucket, Count: 1, Period: limit.MaxPeriod, Burst: limit.MaxCount}, Window{Period: limit.MaxPeriod, Refills: true}},
+		{limit.Spec{Algorithm: limit.TokenBucket, Period: limit.Second}, Window{Period: limit.MaxPeriod, Refills: true}},
+	} {
+		if got := WindowOf(c.spec); got != c.want {
+			t.Errorf("%+v: %+v, want %+v", c.spec, got, c.want)
+		}
+	}
+}
