@@ -2,14 +2,58 @@ package limiter_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
+
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
 // divides makes a service one that divides limits among regions.
 func divides(c *limiter.Config) { c.Divides = true }
+
+// Where limits are divided, rules that regions count by themselves are not counted again.
+func TestRulesOfARegionAreNotCountedForAll(t *testing.T) {
+	r := newRegion(t, divides)
+	r.setRules(`
+rules:
+  - { name: everywhere, key: [], limit: 10/1h, scope: global }
+  - { name: here, key: [], limit: 10/1h }
+  - { name: envoy, key: [], limit: 10/1h, scope: pop }
+  - { name: slots, key: [], limit: 2, algorithm: concurrency }
+`)
+	q := r.call(want("everywhere", "k", 1), want("here", "k", 1), want("envoy", "k", 1), want("slots", "k", 1))
+	q.Region = "eu"
+	out, refused := r.post(q)
+	if out == nil {
+		t.Fatal(refused)
+	}
+	for i, status := range []wire.Status{wire.StatusOK, wire.StatusUnknownRule, wire.StatusUnknownRule, wire.StatusUnknownRule} {
+		if out.Grants[i].Status != status {
+			t.Errorf("%s: %+v, want status %d", q.Wants[i].Rule, out.Grants[i], status)
+		}
+	}
+	hasMetric(t, r.metrics, "weir_wants_unknown_rule_total 3")
+	if slots := r.slot(t, "slots"); slots != quotapb.Status_STATUS_UNKNOWN_RULE {
+		t.Errorf("slots of a client: %v", slots)
+	}
+}
+
+// slot asks for a slot of a rule, as a client with request ids does.
+func (r *region) slot(t *testing.T, rule string) quotapb.Status {
+	t.Helper()
+	client := quotapbconnect.NewQuotaServiceClient(&http.Client{Transport: local{r.handler}}, "http://region")
+	m, err := client.Slot(t.Context(), connect.NewRequest(&quotapb.SlotRequest{Protocol: 1, Rule: rule, RequestId: []byte("a"), Op: quotapb.SlotOp_SLOT_OP_TAKE}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Msg.GetStatus()
+}
 
 // Where limits are divided, a call is one of a region, in whatever encoding.
 func TestCallsOfNoRegionAreRefused(t *testing.T) {

@@ -40,7 +40,7 @@ type Config struct {
 	// count; nil, or 0: there is no count, and those that call this replica are all.
 	LiveHolders func() int
 	// Divides is true if the callers are replicas of regions, among which limits are divided.
-	// Calls without a region are refused.
+	// Calls without a region are refused, and rules that are not scope: global are unknown.
 	Divides bool
 	// Called is called for each call of a replica of a region before it is decided. It reports
 	// whether another region calls by the same name. nil: nothing is called.
@@ -139,7 +139,7 @@ func (s *Service) SetRules(set *rule.Set) error {
 		return fmt.Errorf("rules: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", n, wire.MaxCompiled)
 	}
 	before := s.rules.Load()
-	after := newCatalog(set, before, s.now(), s.metrics)
+	after := newCatalog(set, s.divides, before, s.now(), s.metrics)
 	s.rules.Store(after)
 	s.metrics.forget(before, after)
 	return nil

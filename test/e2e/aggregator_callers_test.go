@@ -49,7 +49,8 @@ func (c *caller) ask(region, rule string) (status int, answer string) {
 	return resp.StatusCode, string(body)
 }
 
-// An aggregator takes calls of regions alone, each in its own name.
+// An aggregator takes calls of regions alone, each in its own name, and counts rules with scope:
+// global alone.
 func TestCallersOfTheAggregator(t *testing.T) {
 	t.Parallel()
 	dir := proc.LogDir(t)
@@ -96,6 +97,11 @@ func TestCallersOfTheAggregator(t *testing.T) {
 		for name, refusal := range map[string]string{"": "region: is missing", "eu/us": "is no name of a region"} {
 			if status, answer := one.ask(name, "strict"); status != http.StatusBadRequest || !strings.Contains(answer, refusal) {
 				t.Errorf("region %q: %d %s, want %q", name, status, answer, refusal)
+			}
+		}
+		for rule, granted := range map[string]string{"strict": "STATUS_OK", "both-region": "STATUS_UNKNOWN_RULE"} {
+			if status, answer := one.ask("eu", rule); status != http.StatusOK || !strings.Contains(answer, granted) {
+				t.Errorf("a unit of %s: %d %s, want %s", rule, status, answer, granted)
 			}
 		}
 	})
