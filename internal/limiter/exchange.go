@@ -21,7 +21,7 @@ type exchange struct {
 	response wire.Response
 	in, out  []byte // the encoded messages
 
-	from    string // the caller's address; empty: unknown
+	origin
 	parent  string // the call's traceparent header; empty: it has none
 	holder  HolderID
 	asks    []engine.Ask
@@ -35,13 +35,14 @@ type exchange struct {
 // largest size must not keep that much for each call that is under way at once.
 func (s *Service) release(x *exchange) {
 	const mostBytes, mostWants = 64 << 10, 512
+	x.origin = origin{}
 	if cap(x.in) <= mostBytes && cap(x.out) <= mostBytes && cap(x.request.Wants) <= mostWants {
 		s.calls.Put(x)
 	}
 }
 
 // acquire answers x.request in x.response. An error means that nothing was
-// applied; it is a *RequestError, a *ProtocolError or ErrTooManyHolders.
+// applied; it is a *RequestError, a *ProtocolError, ErrTooManyHolders or ErrTooManyOfAddress.
 func (s *Service) acquire(ctx context.Context, x *exchange) error {
 	ctx, span := s.serve(ctx, quotapbconnect.QuotaServiceAcquireProcedure, x.parent, x.request.TraceParent)
 	defer span.End()
@@ -61,9 +62,10 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	s.prepare(x, rules)
 	r, now := &x.request, s.now()
-	fresh, known, compare := s.holders.accept(x.holder, r.Worker, r.Seq, now)
-	if !known {
-		return ErrTooManyHolders
+	fresh, compare, err := s.holders.accept(x.holder, r.Worker, r.Seq, &x.origin, now)
+	if err != nil {
+		s.metrics.noRoom.Inc()
+		return err
 	}
 	if compare {
 		s.compare(x, fresh, now)

@@ -37,13 +37,13 @@ func NewHandler(s *Service, r *telemetry.Registry) *Handler {
 	if r == nil {
 		r = telemetry.NewRegistry("")
 	}
-	_, rpc := quotapbconnect.NewQuotaServiceHandler(rpc{s}, connect.WithReadMaxBytes(wire.MaxMessage))
-	return &Handler{
+	h := &Handler{
 		service: s,
-		connect: rpc,
 		errors:  connect.NewErrorWriter(),
 		seconds: r.Histogram("weir_acquire_seconds", "Time to answer a call of Acquire, from its headers to its reply.", telemetry.Doubling(16e-6, 16)),
 	}
+	_, h.connect = quotapbconnect.NewQuotaServiceHandler(rpc{h, s}, connect.WithReadMaxBytes(wire.MaxMessage))
+	return h
 }
 
 // Authorize makes the handler refuse calls of Acquire for which allowed returns an error. It
@@ -62,11 +62,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isPlain(r) {
 		h.acquire(w, r)
 	} else {
-		if h.authorize != nil {
-			states := func(region string) error { return h.allowed(r.TLS, region) }
-			r = r.WithContext(context.WithValue(r.Context(), statesKey{}, states))
-		}
-		h.connect.ServeHTTP(w, r)
+		h.connect.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), secureKey{}, r.TLS)))
 	}
 	h.seconds.Observe(time.Since(begin).Seconds())
 }
@@ -125,7 +121,7 @@ func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
 	if err := h.allowed(r.TLS, x.request.Region); err != nil {
 		return err
 	}
-	x.from, x.parent = r.RemoteAddr, parent(r.Header)
+	x.origin, x.parent = origin{r.RemoteAddr, r.TLS}, parent(r.Header)
 	if err := h.service.acquire(ctx, x); err != nil {
 		return err
 	}
@@ -179,8 +175,8 @@ type identityError struct{ err error }
 func (e *identityError) Error() string { return "certificate: " + e.err.Error() }
 func (e *identityError) Unwrap() error { return e.err }
 
-// statesKey is that of what authorizes a call, in its context.
-type statesKey struct{}
+// secureKey is that of a call's *tls.ConnectionState, in its context.
+type secureKey struct{}
 
 // coded gives an error of a call its code on the wire.
 func coded(err error) error {
@@ -199,14 +195,17 @@ func coded(err error) error {
 		code = connect.CodeFailedPrecondition
 	case errors.As(err, &body):
 		code = connect.CodeCanceled
-	case errors.Is(err, ErrTooManyHolders):
+	case errors.Is(err, ErrTooManyHolders), errors.Is(err, ErrTooManyOfAddress):
 		code = connect.CodeResourceExhausted
 	}
 	return connect.NewError(code, err)
 }
 
 // rpc is the service in the form that connect-go calls.
-type rpc struct{ service *Service }
+type rpc struct {
+	handler *Handler
+	service *Service
+}
 
 var errNoRules = errors.New("rules: none are loaded yet; ask again when the region is ready")
 
@@ -214,13 +213,11 @@ var errNoRules = errors.New("rules: none are loaded yet; ask again when the regi
 func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
 	x := new(exchange) // its wants point into the message
 	fromMessage(&x.request, r.Msg)
-	x.from, x.parent = r.Peer().Addr, parent(r.Header())
+	secure, _ := ctx.Value(secureKey{}).(*tls.ConnectionState)
+	x.origin, x.parent = origin{r.Peer().Addr, secure}, parent(r.Header())
 	ctx, cancel := inTime(ctx, patience(ctx))
 	defer cancel()
-	var err error
-	if states, ok := ctx.Value(statesKey{}).(func(string) error); ok {
-		err = states(x.request.Region)
-	}
+	err := p.handler.allowed(secure, x.request.Region)
 	if err == nil {
 		err = p.service.acquire(ctx, x)
 	}

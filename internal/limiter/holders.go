@@ -22,20 +22,23 @@ const (
 // holders are the callers, remembered so that no call is applied twice. It is safe for
 // concurrent use.
 type holders struct {
-	mu       sync.Mutex
-	most     int // workers, of all holders
-	workers  int // the sum of what the holders have
-	known    map[HolderID]*holder
-	suspects suspects
-	live     int          // holders, as of counted
-	counted  limit.Micros // when
-	cleared  limit.Micros // when room was made last
+	mu           sync.Mutex
+	most         int // workers, of all holders
+	mostOfSource int // holders of one source
+	workers      int // the sum of what the holders have
+	known        map[HolderID]*holder
+	sources      map[sourceName]*source // of those that are known
+	suspects     suspects
+	live         int          // holders, as of counted
+	counted      limit.Micros // when
+	cleared      limit.Micros // when room was made last
 }
 
 // holder is one process.
 type holder struct {
 	seen    limit.Micros // the last call of any worker
 	former  bool         // it has presented another epoch than ours
+	source  *source      // of its first call
 	workers map[uint64]*worker
 }
 
@@ -47,22 +50,26 @@ type worker struct {
 	seen limit.Micros
 }
 
-func newHolders(most int) *holders {
-	return &holders{most: most, known: make(map[HolderID]*holder), suspects: suspects{}, counted: -limit.Day, cleared: -limit.Day}
+func newHolders(most, mostOfSource int) *holders {
+	return &holders{most: most, mostOfSource: mostOfSource, known: make(map[HolderID]*holder), sources: make(map[sourceName]*source), suspects: suspects{}, counted: -limit.Day, cleared: -limit.Day}
 }
 
-// accept notes a call. It is not fresh if it is a repetition, and not known if there is no
-// room to remember one more holder. With compare the caller has it compared as well.
-func (h *holders) accept(id HolderID, number, seq uint64, now limit.Micros) (fresh, known, compare bool) {
+// accept notes a call. It is not fresh if it is a repetition. With compare the caller has it
+// compared as well. An error is that there is no room to remember one more holder.
+func (h *holders) accept(id HolderID, number, seq uint64, at *origin, now limit.Micros) (fresh, compare bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	who := h.known[id]
 	if who == nil {
 		if !h.room(now) {
-			return false, false, false
+			return false, false, ErrTooManyHolders
 		}
-		who = &holder{workers: make(map[uint64]*worker, 1)}
-		h.known[id] = who
+		from := h.sourceOf(at, now)
+		if from == nil {
+			return false, false, ErrTooManyOfAddress
+		}
+		who = &holder{workers: make(map[uint64]*worker, 1), source: from}
+		h.known[id], from.holders[id] = who, who
 		h.live++
 	}
 	who.seen = now
@@ -72,9 +79,9 @@ func (h *holders) accept(id HolderID, number, seq uint64, now limit.Micros) (fre
 	}
 	one.seen = now
 	if fresh = one.Accept(seq); !fresh {
-		return false, true, true
+		return false, true, nil
 	}
-	return true, true, len(h.suspects) > 0 && h.suspects[suspectID{id, number}] != nil
+	return true, len(h.suspects) > 0 && h.suspects[suspectID{id, number}] != nil, nil
 }
 
 // compare compares a call with others of its worker; see [suspects.compare].
@@ -89,12 +96,12 @@ func (h *holders) compare(id HolderID, number uint64, c call, now limit.Micros) 
 
 // enlist remembers one more worker of a holder.
 func (h *holders) enlist(who *holder, number uint64, now limit.Micros) *worker {
-	if len(who.workers) >= mostWorkers || !h.room(now) {
-		h.workers -= who.forgetOldest()
+	if len(who.workers) >= mostWorkers || who.source.workers >= max(h.most/4, mostWorkers) || !h.room(now) {
+		h.addWorkers(who, -who.forgetOldest())
 	}
 	one := new(worker)
 	who.workers[number] = one
-	h.workers++
+	h.addWorkers(who, 1)
 	return one
 }
 
@@ -156,11 +163,11 @@ func (h *holders) room(now limit.Micros) bool {
 		for number, one := range who.workers {
 			if since(one.seen, now) >= liveFor {
 				delete(who.workers, number)
-				h.workers--
+				h.addWorkers(who, -1)
 			}
 		}
 		if since(who.seen, now) >= liveFor {
-			delete(h.known, id)
+			h.forget(id, who)
 		}
 	}
 	h.recount(now)

@@ -75,7 +75,7 @@ func (s *Service) refuse(err error, from string) {
 	var field *RequestError
 	var protocol *ProtocolError
 	var malformed *wire.Error
-	if errors.As(err, &field) || errors.As(err, &protocol) || errors.As(err, &malformed) || errors.Is(err, ErrTooManyHolders) {
+	if errors.As(err, &field) || errors.As(err, &protocol) || errors.As(err, &malformed) || errors.Is(err, ErrTooManyHolders) || errors.Is(err, ErrTooManyOfAddress) {
 		s.notices.call(err, from)
 	}
 }

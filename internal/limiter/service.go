@@ -19,6 +19,9 @@ import (
 // ErrTooManyHolders refuses a call of a holder for which there is no room.
 var ErrTooManyHolders = errors.New("holder: the holders and workers that called within 10 s fill the memory for callers, so this one cannot be added; raise max_holders, or look for a holder that makes a new id for every call")
 
+// ErrTooManyOfAddress refuses a call of a holder whose address has its most holders.
+var ErrTooManyOfAddress = errors.New("holder: as many holders as one address may have called from this one within 10 s, so this one cannot be added; raise max_holders_per_address if so many PoPs call from there, through a gateway for example, or look for a holder that makes a new id for every call")
+
 // Config is what a [Service] is made of.
 type Config struct {
 	Store   engine.Store
@@ -29,6 +32,9 @@ type Config struct {
 	// MaxHolders bounds the workers of holders that are remembered, at least 1; 0
 	// means DefaultMaxHolders.
 	MaxHolders int
+	// MaxHoldersPerAddress bounds the holders that call from one address, with TLS for each
+	// certificate, at least 1; 0 means DefaultMaxHoldersPerAddress.
+	MaxHoldersPerAddress int
 	// SlotSeed keeps clients from choosing request ids that collide. All replicas of a
 	// store need the same. If it is empty, the ids are hashed without a secret, and a client
 	// that computes collisions can release the slots of another request.
@@ -79,6 +85,9 @@ const (
 // DefaultMaxHolders is some 500 bytes each.
 const DefaultMaxHolders = 100_000
 
+// DefaultMaxHoldersPerAddress allows 64 PoPs behind one address to restart all at once.
+const DefaultMaxHoldersPerAddress = 128
+
 // Service answers the calls of holders. It is safe for concurrent use and starts
 // no goroutine.
 type Service struct {
@@ -119,7 +128,7 @@ func NewService(c Config) *Service {
 		divides: c.Divides,
 		called:  c.Called,
 		lives:   lives{former: c.Former, learn: !c.NoLearning},
-		holders: newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders)),
+		holders: newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders), cmp.Or(c.MaxHoldersPerAddress, DefaultMaxHoldersPerAddress)),
 		seed:    c.SlotSeed,
 		metrics: newMetrics(c.Metrics),
 		notices: notices{log: c.Log},

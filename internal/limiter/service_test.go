@@ -352,7 +352,7 @@ func TestHoldersAreCountedAndBounded(t *testing.T) {
 
 // Whoever makes up workers takes the places of its own.
 func TestWorkersOfOneHolderAreBounded(t *testing.T) {
-	r := newRegion(t, func(c *limiter.Config) { c.MaxHolders = 1000 })
+	r := newRegion(t, func(c *limiter.Config) { c.MaxHolders, c.MaxHoldersPerAddress = 1000, 1000 })
 	as := func(who byte, worker, seq uint64) *wire.Response {
 		out, _ := r.post(&wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{who}, 16), Worker: worker, Seq: seq, Wants: []wire.Want{{Rule: "page"}}})
 		return out

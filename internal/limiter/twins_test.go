@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
@@ -151,7 +152,7 @@ func TestNoTwins(t *testing.T) {
 // TestManySuspects: whoever makes up holders, and repeats their calls, takes no memory beyond a
 // bound, and does not keep two processes with one id from being seen for good.
 func TestManySuspects(t *testing.T) {
-	r := newRegion(t)
+	r := newRegion(t, func(c *limiter.Config) { c.MaxHoldersPerAddress = 2000 })
 	one, second := &process{of: r, id: holderA}, &process{of: r, id: holderA}
 	for n := range 1000 {
 		made := &process{of: r, id: fmt.Appendf(nil, "made up %08d", n)}

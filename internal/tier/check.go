@@ -26,6 +26,7 @@ func (c *Config) Check(inputs ...Input) error {
 		settings.Between("max_keys", c.MaxKeys, 1, 1_000_000_000),
 		settings.Between("max_memory", c.MaxMemory, 1<<20, 1<<50),
 		settings.Between("max_holders", c.MaxHolders, 1, 10_000_000),
+		settings.Between("max_holders_per_address", c.MaxHoldersPerAddress, 1, 10_000_000),
 		settings.Between("max_streams", c.MaxStreams, 1, 100_000),
 		settings.Between("header_timeout", c.HeaderTimeout, 100*time.Millisecond, time.Minute),
 		settings.Between("idle_timeout", c.IdleTimeout, time.Second, time.Hour),

@@ -109,8 +109,16 @@ type Config struct {
 	// MaxHolders bounds the workers of PoPs in memory, 1 to 10,000,000, about 500 bytes
 	// each; a PoP has one per processor unless its Envoy is configured otherwise. Calls of
 	// more PoPs are refused while all the others called within the last 10 s. One PoP has
-	// at most 512.
+	// at most 512, and all PoPs of one address at most a quarter, or 512 if that is more.
 	MaxHolders int `default:"100000" help:"Most workers of PoPs in memory."`
+
+	// MaxHoldersPerAddress bounds the PoPs that call from one address within 10 s, 1 to
+	// 10,000,000: with TLS those with one certificate at one address; a /64 of IPv6 counts as one
+	// address. Calls of more are refused, so that whoever makes up PoPs neither keeps yours out
+	// nor makes their shares with on_failure: local small. A PoP that starts again counts twice for
+	// 10 s. Raise it where more than half as many PoPs call through one gateway or proxy. For
+	// weir-global it bounds replicas of regions.
+	MaxHoldersPerAddress int `default:"128" help:"Most PoPs that call from one address."`
 
 	// SlotSeed is mixed into the ids of requests that hold slots of a concurrency limit,
 	// so that no client can choose two ids that collide. It must be the same on all

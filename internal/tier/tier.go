@@ -91,17 +91,18 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 		called = t.store.divided.Called
 	}
 	t.Service = limiter.NewService(limiter.Config{
-		Called:      called,
-		Divides:     p.Divides,
-		Store:       t.store,
-		Metrics:     t.Metrics,
-		Tracer:      t.otlp.Tracer,
-		Log:         log,
-		MaxHolders:  cfg.MaxHolders,
-		SlotSeed:    cfg.SlotSeed,
-		Former:      t.store.former,
-		LiveHolders: t.store.holders,
-		NoLearning:  !cfg.Learning || len(cfg.Redis) > 0, // Redis remembers
+		Called:               called,
+		Divides:              p.Divides,
+		Store:                t.store,
+		Metrics:              t.Metrics,
+		Tracer:               t.otlp.Tracer,
+		Log:                  log,
+		MaxHolders:           cfg.MaxHolders,
+		MaxHoldersPerAddress: cfg.MaxHoldersPerAddress,
+		SlotSeed:             cfg.SlotSeed,
+		Former:               t.store.former,
+		LiveHolders:          t.store.holders,
+		NoLearning:           !cfg.Learning || len(cfg.Redis) > 0, // Redis remembers
 	})
 	if t.store.count != nil {
 		t.store.count(t.Service.Live)

@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 	want := &Config{
 		Config: tier.Config{
 			Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1, Learning: true,
-			MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 100_000, MaxStreams: 1000,
+			MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 100_000, MaxHoldersPerAddress: 128, MaxStreams: 1000,
 			HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: 6 * time.Second, DrainTimeout: 10 * time.Second,
 			LogFormat: "text", LogLevel: "info", Front: "auto", RulesCopy: "auto", State: "auto", StateInterval: 5 * time.Second,
 			RedisOf: tier.Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 4096},
@@ -145,6 +145,7 @@ rls_metadata: true
 max_keys: 3
 max_memory: 4GiB
 max_holders: 5
+max_holders_per_address: 32
 max_streams: 6
 slot_seed: secret
 header_timeout: 7s

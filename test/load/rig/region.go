@@ -34,7 +34,7 @@ func (r *Rig) Region(name, rules string) (*Region, error) {
 func (r *Rig) Replica(name string, redis []string, rules, limits string) (*Region, error) {
 	return r.region(name, rules, func() (string, []string) {
 		rls := proc.FreeAddr(r)
-		return rls, []string{"--pprof", "--redis", strings.Join(redis, ","),
+		return rls, []string{"--pprof", "--max-holders-per-address", "100000", "--redis", strings.Join(redis, ","),
 			"--ratelimit-config", r.limits(name, limits), "--rls-listen", rls}
 	})
 }
