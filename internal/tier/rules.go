@@ -44,18 +44,18 @@ func (t *Tier) rulesState() (revision uint64, problem string) {
 	return rule.Number(revision), problem
 }
 
-// setRules puts rules in force.
+// setRules puts rules in force. Rules that are refused change nothing.
 func (t *Tier) setRules(set *rule.Set) error {
 	if t.alone {
 		if err := refuseGlobal(set); err != nil {
 			return err
 		}
 	}
-	if t.store.divided != nil {
-		t.store.divided.SetRegions(set.Regions())
-	}
 	if err := t.Service.SetRules(set); err != nil {
 		return err
+	}
+	if t.store.divided != nil {
+		t.store.divided.SetRegions(set.Regions())
 	}
 	for _, e := range t.extensions {
 		e.RulesChanged()
