@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
@@ -53,7 +54,7 @@ func post(b *testing.B, c *http.Client, to string, seq uint64, wants int) {
 	req := wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{'h'}, 16), Seq: seq}
 	for i := range wants {
 		key := fmt.Appendf(nil, "user-%d", (seq*uint64(wants)+uint64(i)*7)%10_000)
-		req.Wants = append(req.Wants, wire.Want{Rule: "page", Key: key, Need: 1, Waiting: 1, Want: 8, Fresh: true})
+		req.Wants = append(req.Wants, wire.Want{Rule: "page", Key: key, Want: lease.Want{Need: 1, Waiting: 1, Want: 8, Fresh: true}})
 	}
 	r, err := c.Post(to+quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(req.Append(nil)))
 	if err != nil {

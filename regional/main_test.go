@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
@@ -201,7 +202,7 @@ func http2Client() *http.Client {
 // acquire asks for one unit of a key as the filter does.
 func (p *process) acquire(c *http.Client, holder byte, seq uint64, key string) (wire.Grant, error) {
 	req := wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{holder}, 16), Seq: seq,
-		Wants: []wire.Want{{Rule: "page", Key: []byte(key), Need: 1, Waiting: 1, Want: 1}}}
+		Wants: []wire.Want{{Rule: "page", Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}}
 	r, err := c.Post(p.quota+quotapbconnect.QuotaServiceAcquireProcedure, "application/proto", bytes.NewReader(req.Append(nil)))
 	if err != nil {
 		return wire.Grant{}, err
@@ -255,7 +256,7 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 		all.Go(func() {
 			c := http2Client()
 			for seq := uint64(1); ctx.Err() == nil; seq++ {
-				if g, err := p.acquire(c, byte('a'+i), seq, "hot"); err != nil || g.Status != wire.StatusOK && g.Status != wire.StatusDenied {
+				if g, err := p.acquire(c, byte('a'+i), seq, "hot"); err != nil || g.Status != lease.OK && g.Status != lease.Denied {
 					t.Errorf("while the rules change: %+v, %v", g, err)
 					return
 				}

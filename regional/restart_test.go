@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
@@ -26,7 +27,7 @@ const restartRules = `rules:
 `
 
 // unitRules are those of restartRules that count units, with what a new key has.
-var unitRules = map[string]uint64{"bucket": 20, "fixed": 10, "sliding": 10, "log": 10, "leased": 1000}
+var unitRules = map[string]int64{"bucket": 20, "fixed": 10, "sliding": 10, "log": 10, "leased": 1000}
 
 // restarted starts a region on a state file with restartRules.
 func restarted(t *testing.T, state string, args ...string) *process {
@@ -68,14 +69,14 @@ func (h *holder) ask(p *process, wants ...wire.Want) []wire.Grant {
 	return out.Grants
 }
 
-func units(rule, key string, n uint64) wire.Want {
-	return wire.Want{Rule: rule, Key: []byte(key), Need: n, Waiting: n, Want: n}
+func units(rule, key string, n int64) wire.Want {
+	return wire.Want{Rule: rule, Key: []byte(key), Want: lease.Want{Need: n, Waiting: n, Want: n}}
 }
 
 // left is what the region has left of each unit rule for a key.
-func (h *holder) left(p *process, key string) map[string]uint64 {
+func (h *holder) left(p *process, key string) map[string]int64 {
 	h.t.Helper()
-	left := map[string]uint64{}
+	left := map[string]int64{}
 	for rule := range unitRules {
 		left[rule] = h.ask(p, wire.Want{Rule: rule, Key: []byte(key)})[0].Remaining
 	}
@@ -88,13 +89,13 @@ func TestOrderlyRestart(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "sub", "state")
 	p := restarted(t, state)
 	h := &holder{t: t, name: 'a'}
-	leases := map[string]uint64{}
+	leases := map[string]wire.Grant{}
 	for rule := range unitRules {
 		for range 3 {
-			leases[rule] = h.ask(p, units(rule, "k", 2))[0].Lease
+			leases[rule] = h.ask(p, units(rule, "k", 2))[0]
 		}
 	}
-	if g := h.ask(p, wire.Want{Rule: "slots", Key: []byte("k"), Need: 3, Waiting: 3, Want: 3})[0]; g.Granted != 3 {
+	if g := h.ask(p, wire.Want{Rule: "slots", Key: []byte("k"), Want: lease.Want{Need: 3, Waiting: 3, Want: 3}})[0]; g.Granted != 3 {
 		t.Fatalf("slots: %+v", g)
 	}
 	for name := byte('x'); name <= 'z'; name++ {
@@ -122,13 +123,13 @@ func TestOrderlyRestart(t *testing.T) {
 		if g := h.ask(p, units(rule, "never used", whole))[0]; g.Granted != whole {
 			t.Errorf("%s: a key that was never used: %+v, want %d", rule, g, whole)
 		}
-		g := h.ask(p, wire.Want{Rule: rule, Key: []byte("k"), Unused: 1, Lease: leases[rule]})[0]
+		g := h.ask(p, wire.Want{Rule: rule, Key: []byte("k"), Shape: leases[rule].Shape, Want: lease.Want{Unused: 1, Lease: leases[rule].Lease}})[0]
 		if g.Remaining != before[rule]+1 {
 			t.Errorf("%s: a unit of before came back: %d left, want %d", rule, g.Remaining, before[rule]+1)
 		}
 	}
 	other := &holder{t: t, name: 'b'}
-	if g := other.ask(p, wire.Want{Rule: "slots", Key: []byte("k"), Need: 3, Waiting: 3, Want: 3})[0]; g.Status != wire.StatusDenied {
+	if g := other.ask(p, wire.Want{Rule: "slots", Key: []byte("k"), Want: lease.Want{Need: 3, Waiting: 3, Want: 3}})[0]; g.Status != lease.Denied {
 		t.Errorf("3 more of 5 slots, of which 3 are in use: %+v", g)
 	}
 }
@@ -199,7 +200,7 @@ func TestKilledRegionIsRemembered(t *testing.T) {
 		h.ask(p, units("fixed", "another", 1)) // from now on it shows the new epoch
 		for rule, whole := range unitRules {
 			w, g := units(rule, "k", 1), replies[rule]
-			w.Left, w.ResetMs, w.Lease = g.Remaining, g.ResetMs, g.Lease
+			w.Left, w.Reset, w.Shape, w.Lease = g.Remaining, g.Reset, g.Shape, g.Lease
 			if after := h.ask(p, w)[0]; after.Remaining != g.Remaining-1 {
 				t.Errorf("%s: %d left, want %d, and the PoP remembers %d", rule, after.Remaining, g.Remaining-1, g.Remaining)
 			}

@@ -139,7 +139,7 @@ func (s *Selection) spare(asks []Ask, grants []lease.Grant, groups [][2]int) {
 		denied := IsDenied(asks[g[0]:g[1]], grants[g[0]:g[1]])
 		for ; i < len(s.At) && s.At[i] < g[1]; i++ {
 			if w := &s.Asks[i].Want; denied {
-				w.Need, w.Waiting, w.Want = 0, 0, s.Asks[i].Holding
+				w.Need, w.Waiting, w.Want = 0, 0, w.Holding
 			}
 		}
 	}

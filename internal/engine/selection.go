@@ -55,11 +55,11 @@ func UndoDenied(ctx context.Context, s Store, group []Ask, grants []lease.Grant)
 	var back []Ask
 	for i := range group {
 		a, g := &group[i], &grants[i]
-		if g.Status == lease.OK && g.Granted > a.Holding {
+		if g.Status == lease.OK && g.Granted > a.Want.Holding {
 			b := a.GiveBack(g)
-			b.Want.Want = a.Holding // which a holder of slots keeps
+			b.Want.Want = a.Want.Holding // which a holder of slots keeps
 			back = append(back, b)
-			*g = g.Keep(a.Holding)
+			*g = g.Keep(a.Want.Holding)
 		}
 	}
 	SendBack(ctx, s, back)

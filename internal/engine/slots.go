@@ -16,11 +16,5 @@ func AcquireSlots(s *lease.Slots, now limit.Micros, a *Ask) lease.Grant {
 	case Release:
 		return s.Release(l, t, now, a.Holder)
 	}
-	return s.Acquire(l, t, now, a.SlotWant())
-}
-
-// SlotWant is what the holder of the ask states.
-func (a *Ask) SlotWant() lease.SlotWant {
-	w := &a.Want
-	return lease.SlotWant{Holder: a.Holder, Seq: a.Seq, Holding: a.Holding, Need: w.Need, Waiting: w.Waiting, Want: w.Want}
+	return s.Acquire(l, t, now, a.Holder, a.Seq, a.Want)
 }

@@ -19,13 +19,10 @@ type Ask struct {
 	// alone. The asks of a group are adjacent and of different counters.
 	Group uint32
 	Op    SlotOp // for a Concurrency limit only, see Holder
-	// Want is what is asked, given back and reported. For a Concurrency limit
-	// Need and Waiting count slots beyond Holding, Want counts slots in all, and
-	// the rest is without meaning.
-	Want lease.Want
+	Want  lease.Want
 	// Returned is what of Want.Unused came from holders over a network, which may deliver a
 	// call twice. The rest of it is the caller's own.
-	Returned []Returned
+	Returned []lease.Returned
 	// ReturnedBy is a hash of who gives Returned back, a region or a holder: the names of one take no
 	// room from those of others.
 	ReturnedBy uint64
@@ -34,14 +31,12 @@ type Ask struct {
 	// share; empty: the holder is none of them.
 	Region string
 
-	// Holder, Seq and Holding are for a Concurrency limit only. Holder is a hash of
-	// the name of a holder that states what it has (Hold), or of one request (the other
-	// operations, which use Need for its cost and no group). It is never 0. Holding is how
-	// many slots a holder has in use, as of its call number Seq; with 0 nothing is
-	// remembered of it.
-	Holder  uint64
-	Seq     uint64
-	Holding int64
+	// Holder and Seq are for a Concurrency limit only. Holder is a hash of the name of a
+	// holder that states what it has (Hold), or of one request (the other operations, which
+	// use Need for its cost and no group). It is never 0. Seq is the number of the call in
+	// which a holder states what it has; with 0 nothing is remembered of it.
+	Holder uint64
+	Seq    uint64
 
 	// Former is a hash of the holder, never 0, if it has called a life of the store before
 	// this one, so that Want.Left and Want.Reset may be of that life; 0: it has not.
@@ -57,7 +52,7 @@ func (a *Ask) Peeks() bool {
 
 // GiveBack is the ask that returns what another one was granted.
 func (a *Ask) GiveBack(g *lease.Grant) Ask {
-	back := Ask{Policy: a.Policy, Key: a.Key, Holder: a.Holder, Seq: a.Seq, Holding: a.Holding}
+	back := Ask{Policy: a.Policy, Key: a.Key, Holder: a.Holder, Seq: a.Seq, Want: lease.Want{Holding: a.Want.Holding}}
 	switch {
 	case a.Policy.Limit.Spec().Algorithm != limit.Concurrency:
 		back.Want.Unused, back.Want.Lease = g.Granted, g.Lease
@@ -65,13 +60,6 @@ func (a *Ask) GiveBack(g *lease.Grant) Ask {
 		back.Op = Release
 	}
 	return back
-}
-
-// Returned is units that a holder gave back, under a name that is the same in every copy of
-// its call: see [ReturnID].
-type Returned struct {
-	Name  uint64
-	Units int64
 }
 
 // SlotOp is what an ask does to the slots of a Concurrency limit. The zero value

@@ -41,7 +41,7 @@ func (h *Holding) Due(t *Terms, now Millis, inUse int64) bool {
 
 // Ask makes the want to send, unless one is under way. Until the reply the holder uses no
 // more than it states: the granter may hand out the rest as soon as it has read the want.
-func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) SlotWant {
+func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) Want {
 	keep := inUse
 	if now < h.Until {
 		keep = max(inUse, min(h.May, inUse+reserve(t, inUse)))
@@ -52,7 +52,7 @@ func (h *Holding) Ask(t *Terms, now Millis, inUse, need, waiting int64) SlotWant
 	if waiting > 0 {
 		want += reserve(t, want)
 	}
-	return SlotWant{Holding: keep, Need: need, Waiting: waiting, Want: want}
+	return Want{Holding: keep, Need: need, Waiting: waiting, Want: want}
 }
 
 // Apply takes the reply to an ask sent at sent: granted slots in all. The reply

@@ -20,7 +20,7 @@ func TestHolding(t *testing.T) {
 		}
 	}
 	enter(1000, 0, Wait)
-	if w := h.Ask(&terms, 1000, 0, 1, 16); w != (SlotWant{Holding: 0, Need: 1, Waiting: 16, Want: 18}) {
+	if w := h.Ask(&terms, 1000, 0, 1, 16); w != (Want{Holding: 0, Need: 1, Waiting: 16, Want: 18}) {
 		t.Fatalf("asks %+v: what waits, and an eighth in reserve", w)
 	}
 	enter(1001, 0, Wait)
@@ -35,7 +35,7 @@ func TestHolding(t *testing.T) {
 	if h.Due(&terms, 1100, 16) || !h.Due(&terms, 6000, 16) {
 		t.Error("renews at half of the time")
 	}
-	if w := h.Ask(&terms, 1100, 8, 0, 0); w != (SlotWant{Holding: 9, Want: 9}) {
+	if w := h.Ask(&terms, 1100, 8, 0, 0); w != (Want{Holding: 9, Want: 9}) {
 		t.Errorf("asks %+v", w)
 	}
 	enter(1101, 9, Wait) // what it gave up may be another's already
@@ -69,7 +69,7 @@ func TestHolding(t *testing.T) {
 func TestHoldingOfAnExactRuleKeepsNothing(t *testing.T) {
 	terms := NewTerms(newLimit(t, limit.Spec{Algorithm: limit.Concurrency, Count: 20}), Exact, 0, 0, 0)
 	h := Holding{May: 10, Until: 9000}
-	if w := h.Ask(&terms, 1000, 8, 1, 1); w != (SlotWant{Holding: 8, Need: 1, Waiting: 1, Want: 9}) {
+	if w := h.Ask(&terms, 1000, 8, 1, 1); w != (Want{Holding: 8, Need: 1, Waiting: 1, Want: 9}) {
 		t.Errorf("asks %+v", w)
 	}
 }

@@ -24,45 +24,35 @@ type Statement struct {
 	Until  limit.Micros
 }
 
-// SlotWant is what a holder of slots states, in absolute numbers.
-type SlotWant struct {
-	Holder  uint64 // who holds, never 0
-	Seq     uint64 // of the call that states it
-	Holding int64  // in use, or kept in reserve; no more than these are used until the reply
-	Need    int64  // slots beyond these of the first request that waits; 0: nobody waits
-	Waiting int64  // and of all that wait
-	Want    int64  // slots the holder would like to hold in all; at least Holding
-}
-
-// Acquire applies a holder's statement and answers how many slots it may hold in all: at
+// Acquire applies what a holder, who is never 0, states in its call number seq, and answers how many slots it may hold in all: at
 // least those that it uses and still had, up to Want. A statement older than the holder's
 // newest changes nothing and is Unavailable.
-func (s *Slots) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w SlotWant) Grant {
-	if !s.accept(l, now, &w) {
+func (s *Slots) Acquire(l *limit.Limit, t *Terms, now limit.Micros, holder, seq uint64, w Want) Grant {
+	if !s.accept(l, now, holder, seq) {
 		return Grant{Status: Unavailable}
 	}
-	return s.charge(l, t, now, w)
+	return s.charge(l, t, now, holder, w)
 }
 
 // Fit applies what the holder uses, and reports whether its need could be granted. If so
 // nothing is granted yet, else it is denied. It is the first round of a group (package
 // rounds); the second is [Slots.Acquire] of the same statement.
-func (s *Slots) Fit(l *limit.Limit, t *Terms, now limit.Micros, w SlotWant) (g Grant, fits bool) {
-	if !s.accept(l, now, &w) {
+func (s *Slots) Fit(l *limit.Limit, t *Terms, now limit.Micros, holder, seq uint64, w Want) (g Grant, fits bool) {
+	if !s.accept(l, now, holder, seq) {
 		return Grant{Status: Unavailable}, false
 	}
 	var d limit.HoldDecision
-	s.Held, d = l.Hold(s.Held, now, w.Holder, w.Holding, w.Holding)
+	s.Held, d = l.Hold(s.Held, now, holder, w.Holding, w.Holding)
 	if fits = d.Granted-w.Holding+d.Remaining >= w.Need; fits {
 		w.Need, w.Waiting, w.Want = 0, 0, 0
 	}
-	return s.charge(l, t, now, w), fits
+	return s.charge(l, t, now, holder, w), fits
 }
 
 // charge decides on a statement that was accepted.
-func (s *Slots) charge(l *limit.Limit, t *Terms, now limit.Micros, w SlotWant) Grant {
+func (s *Slots) charge(l *limit.Limit, t *Terms, now limit.Micros, holder uint64, w Want) Grant {
 	using := w.Holding + w.Waiting
-	held, d := l.Hold(s.Held, now, w.Holder, using, max(using, w.Want))
+	held, d := l.Hold(s.Held, now, holder, using, max(using, w.Want))
 	return s.grant(l, t, held, d, w.Holding+w.Need)
 }
 
@@ -116,17 +106,17 @@ func (t *Terms) SlotGrant(l *limit.Limit, d *limit.HoldDecision, need int64, hel
 }
 
 // accept remembers a statement, unless a newer one of its holder has been accepted.
-func (s *Slots) accept(l *limit.Limit, now limit.Micros, w *SlotWant) bool {
+func (s *Slots) accept(l *limit.Limit, now limit.Micros, holder, seq uint64) bool {
 	s.moveTo(l, now)
-	i, known := s.find(w.Holder)
+	i, known := s.find(holder)
 	if !known {
-		s.Stated = slices.Insert(s.Stated, i, Statement{Holder: w.Holder})
+		s.Stated = slices.Insert(s.Stated, i, Statement{Holder: holder})
 	}
 	newest := &s.Stated[i]
-	if w.Seq < newest.Seq {
+	if seq < newest.Seq {
 		return false
 	}
-	newest.Seq, newest.Until = w.Seq, s.Held.At+l.Spec().LeaseTTL
+	newest.Seq, newest.Until = seq, s.Held.At+l.Spec().LeaseTTL
 	return true
 }
 

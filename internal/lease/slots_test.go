@@ -28,8 +28,8 @@ func TestStatementsOutliveAClockStep(t *testing.T) {
 		{-limit.Day + 9*limit.Second, 1, 8, Unavailable},
 		{-limit.Day + 10*limit.Second, 1, 8, OK},
 	} {
-		w := SlotWant{Holder: step.holder, Seq: step.seq, Need: 1, Waiting: 1, Want: 1}
-		if g := s.Acquire(l, &terms, start+step.at, w); g.Status != step.want {
+		w := Want{Need: 1, Waiting: 1, Want: 1}
+		if g := s.Acquire(l, &terms, start+step.at, step.holder, step.seq, w); g.Status != step.want {
 			t.Fatalf("step %d: %+v, want status %d", i, g, step.want)
 		}
 	}

@@ -157,7 +157,8 @@ func (t Terms) Afar() Terms {
 // thirty-second of the limit. Without it most requests of a slow key would wait.
 func (t *Terms) wantFloor() int64 { return max(t.Capacity/32, 1) }
 
-// Want is what a holder asks for one key.
+// Want is what a holder asks and reports of one counter. The zero value asks for nothing,
+// reports nothing, and is answered with what is left.
 type Want struct {
 	Need    int64 // units of the first request that waits; 0: nobody waits
 	Waiting int64 // units of all requests that wait for this key
@@ -175,6 +176,11 @@ type Want struct {
 	Denied    int64  // units refused from memory since the last ask
 	Withheld  int64  // units that the granter keeps for others: see package fair. It is not part of the message
 
+	// Holding is for a concurrency limit only: slots in use, or kept in reserve; no more than
+	// these are used until the reply. Need and Waiting are then slots beyond these, Want is
+	// slots in all, at least Holding, and the rest is without meaning.
+	Holding int64
+
 	// What the holder remembers of the counter, for a granter that has lost it: so many
 	// units were left by the last reply, and so long until it is as good as new. Reset 0:
 	// nothing.
@@ -184,7 +190,14 @@ type Want struct {
 
 // Asks is the part of a want that asks for something.
 func (w *Want) Asks() Want {
-	return Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Soon: w.Soon, Withheld: w.Withheld, Next: w.Next}
+	return Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Soon: w.Soon, Withheld: w.Withheld, Next: w.Next, Holding: w.Holding}
+}
+
+// Returned is a part of Unused that a holder of the holder gave back. A network may bring the
+// call that did so several times.
+type Returned struct {
+	Name  uint64 // the same in every copy of that call, never 0
+	Units int64
 }
 
 // Status is the outcome of a want. The zero value is not legal on the wire.

@@ -12,6 +12,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
@@ -44,7 +45,7 @@ func benchmarkHandler(b *testing.B, r *region, wants int, rpc bool, traceparent 
 	r.setRules(`rules: [{ name: per-user, key: [{ header: x-user }], limit: 1000/1m }]`)
 	req := r.call()
 	for range wants {
-		req.Wants = append(req.Wants, wire.Want{Rule: "per-user", Need: 1, Waiting: 1, Want: 8, Fresh: true})
+		req.Wants = append(req.Wants, wire.Want{Rule: "per-user", Want: lease.Want{Need: 1, Waiting: 1, Want: 8, Fresh: true}})
 	}
 	w := &discard{header: http.Header{}}
 	body := &reader{}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
@@ -20,7 +21,7 @@ func TestWantsAreRefusedAlone(t *testing.T) {
 	}
 	var large []wire.Want
 	for range wire.MaxGroup + 1 {
-		large = append(large, wire.Want{Rule: "page", Group: 3, Want: 1})
+		large = append(large, wire.Want{Rule: "page", Group: 3, Want: lease.Want{Want: 1}})
 	}
 	for n, c := range []struct {
 		field string
@@ -30,22 +31,22 @@ func TestWantsAreRefusedAlone(t *testing.T) {
 		{"key", bad(func(w *wire.Want) { w.Key = make([]byte, 8193) })},
 		{"need", bad(func(w *wire.Want) { w.Need = 2 })},
 		{"waiting", bad(func(w *wire.Want) { w.Waiting = 2 })},
-		{"want", bad(func(w *wire.Want) { w.Want = 1 << 32 })},
-		{"unused", bad(func(w *wire.Want) { w.Unused = 1 << 63 })},
-		{"overdrawn", bad(func(w *wire.Want) { w.Overdrawn = 1<<64 - 1 })},
+		{"want", bad(func(w *wire.Want) { w.Want.Want = 1 << 32 })},
+		{"unused", bad(func(w *wire.Want) { w.Unused = -1 << 63 })},
+		{"overdrawn", bad(func(w *wire.Want) { w.Overdrawn = -1 })},
 		{"denied", bad(func(w *wire.Want) { w.Denied = 1 << 40 })},
 		{"holding", bad(func(w *wire.Want) { w.Holding = 1 << 40 })},
 		{"group", large},
-		{"group", []wire.Want{{Rule: "all", Want: 1, Group: 3}, {Rule: "page", Want: 1, Group: 3}, {Rule: "all", Want: 1, Group: 3, Variant: 1}}},
-		{"group", []wire.Want{{Rule: "all", Want: 1, Group: 3}, {Rule: "page", Want: 1 << 33, Group: 3}}},
+		{"group", []wire.Want{{Rule: "all", Group: 3, Want: lease.Want{Want: 1}}, {Rule: "page", Group: 3, Want: lease.Want{Want: 1}}, {Rule: "all", Group: 3, Variant: 1, Want: lease.Want{Want: 1}}}},
+		{"group", []wire.Want{{Rule: "all", Group: 3, Want: lease.Want{Want: 1}}, {Rule: "page", Group: 3, Want: lease.Want{Want: 1 << 33}}}},
 	} {
 		wants := append(append([]wire.Want{want("page", fmt.Sprint("before", n), 1)}, c.wants...), want("page", fmt.Sprint("after", n), 1))
 		grants := r.grants(wants...)
 		for i, g := range grants {
 			switch whole := i == 0 || i == len(grants)-1; {
-			case whole && (g.Status != wire.StatusOK || g.Granted != 1):
+			case whole && (g.Status != lease.OK || g.Granted != 1):
 				t.Errorf("%s: a want beside it got %+v", c.field, g)
-			case !whole && (g.Status != wire.StatusUnavailable && g.Status != wire.StatusUnknownRule || g.Granted != 0):
+			case !whole && (g.Status != lease.Unavailable && g.Status != lease.UnknownRule || g.Granted != 0):
 				t.Errorf("%s: want %d got %+v", c.field, i, g)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 )
@@ -59,7 +60,7 @@ func check(r *wire.Request, divides bool) error {
 // reject answers want i as unavailable, because this field is out of range. The holder's
 // on_failure decides then.
 func (s *Service) reject(x *exchange, i int32, field string) {
-	x.response.Grants[i] = wire.Grant{Status: wire.StatusUnavailable}
+	x.response.Grants[i] = wire.Grant{Grant: lease.Grant{Status: lease.Unavailable}}
 	s.metrics.wantsRejected.WithLabelValues(field).Inc()
 	s.notices.want(x, field)
 }

@@ -83,7 +83,7 @@ func TestAnswersBeforeTheCallerGivesUp(t *testing.T) {
 		if given := store.ends.Sub(began); store.left > c.most || given < c.least {
 			t.Errorf("%v: the store had %v of %v, want %v to %v", c.timeout, store.left, given, c.least, c.most)
 		}
-		if g := out.Grants; g[0].Status != wire.StatusUnavailable || g[1].Status != wire.StatusOK || g[1].Granted != 1 {
+		if g := out.Grants; g[0].Status != lease.Unavailable || g[1].Status != lease.OK || g[1].Granted != 1 {
 			t.Errorf("%v: %+v, want the one unavailable and the other granted", c.timeout, g)
 		}
 	}

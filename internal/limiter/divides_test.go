@@ -8,10 +8,10 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
 // divides makes a service one that divides limits among regions.
@@ -33,7 +33,7 @@ rules:
 	if out == nil {
 		t.Fatal(refused)
 	}
-	for i, status := range []wire.Status{wire.StatusOK, wire.StatusUnknownRule, wire.StatusUnknownRule, wire.StatusUnknownRule} {
+	for i, status := range []lease.Status{lease.OK, lease.UnknownRule, lease.UnknownRule, lease.UnknownRule} {
 		if out.Grants[i].Status != status {
 			t.Errorf("%s: %+v, want status %d", q.Wants[i].Rule, out.Grants[i], status)
 		}

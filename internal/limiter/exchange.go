@@ -7,7 +7,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
@@ -136,7 +135,7 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 	var broken []uint32 // groups of which a want is out of range
 	for i := range r.Wants {
 		w := &r.Wants[i]
-		if field := bridge.OutOfRange(w); field != "" {
+		if field := w.Check(); field != "" {
 			s.reject(x, int32(i), field)
 			if w.Group != 0 {
 				broken = append(broken, w.Group)
@@ -146,7 +145,7 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 		w.Key = rule.ShortKey(w.Key) // filters of an older release send longer ones
 		p := rules.policy(w.Rule, w.Variant, w.Override, w.Key)
 		if p == nil {
-			x.response.Grants[i] = wire.Grant{Status: wire.StatusUnknownRule}
+			x.response.Grants[i] = wire.Grant{Grant: lease.Grant{Status: lease.UnknownRule}}
 			x.unknown++
 			continue
 		}
@@ -165,12 +164,14 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 // askOf is want i as the store gets it.
 func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *engine.Policy) engine.Ask {
 	r := &x.request
-	want, holding := bridge.WantFromWire(p.Limit, w)
-	want.Debt = engine.DebtID(names(r), want.Debt)
-	a := engine.Ask{Policy: p, Key: w.Key, Group: w.Group, Want: want, Region: r.Region}
+	a := engine.Ask{Policy: p, Key: w.Key, Group: w.Group, Want: w.For(p.Limit), Region: r.Region}
+	a.Want.Debt = engine.DebtID(names(r), w.Debt)
 	if p.Limit.Spec().Algorithm == limit.Concurrency {
-		a.Holder, a.Seq, a.Holding = slotHolder(r, w.Lease), r.Seq, holding
-	} else if p.Terms.Lies(want.Unused) {
+		a.Holder, a.Seq = slotHolder(r, w.Worker()), r.Seq
+		return a
+	}
+	a.Want.Holding = 0
+	if p.Terms.Lies(a.Want.Unused) {
 		s.disbelieve(x, rules.rules[p.Rule], &a)
 	} else if a.Want.Unused > 0 {
 		a.Returned, a.ReturnedBy = returnedBy(r, i), engine.DebtID(names(r), 1)
@@ -180,18 +181,18 @@ func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *eng
 
 // returnedBy is what want i gives back, under names. What the holders of a replica gave back
 // has the same name at all replicas of its region.
-func returnedBy(r *wire.Request, i int) []engine.Returned {
+func returnedBy(r *wire.Request, i int) []lease.Returned {
 	w := &r.Wants[i]
-	out, own := make([]engine.Returned, 0, 1+len(w.Returned)), int64(w.Unused)
+	out, own := make([]lease.Returned, 0, 1+len(w.Returned)), w.Unused
 	for _, one := range w.Returned {
 		if one.Units == 0 { // its name would take memory for nothing
 			continue
 		}
-		out = append(out, engine.Returned{Name: engine.DebtID(names(r), one.Name), Units: int64(one.Units)})
-		own -= int64(one.Units)
+		out = append(out, lease.Returned{Name: engine.DebtID(names(r), one.Name), Units: one.Units})
+		own -= one.Units
 	}
 	if own > 0 {
-		out = append(out, engine.Returned{Name: engine.ReturnID(r.Holder, r.Worker, r.Seq, i), Units: own})
+		out = append(out, lease.Returned{Name: engine.ReturnID(r.Holder, r.Worker, r.Seq, i), Units: own})
 	}
 	return out
 }
@@ -233,9 +234,10 @@ func (s *Service) count(x *exchange, rules *catalog) {
 func (x *exchange) answer() {
 	for i := range x.asks {
 		a, out := &x.asks[i], &x.response.Grants[x.index[i]]
-		*out = bridge.GrantToWire(a.Policy.Limit, &x.grants[i])
-		if a.Holder != 0 {
-			out.Lease = x.request.Wants[x.index[i]].Lease // slots are not leased for a period
+		*out = wire.Grant{Grant: x.grants[i], Shape: a.Policy.Limit.Fingerprint()}
+		if a.Holder != 0 { // slots are not leased for a period
+			w := &x.request.Wants[x.index[i]]
+			out.Shape, out.Lease = w.Shape, w.Lease
 		}
 	}
 }

@@ -211,21 +211,31 @@ var errNoRules = errors.New("rules: none are loaded yet; ask again when the regi
 
 // Acquire answers a call in any other encoding.
 func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
-	x := new(exchange) // its wants point into the message
-	fromMessage(&x.request, r.Msg)
-	secure, _ := ctx.Value(secureKey{}).(*tls.ConnectionState)
-	x.origin, x.parent = origin{r.Peer().Addr, secure}, parent(r.Header())
+	x := p.service.calls.Get().(*exchange)
+	defer p.service.release(x)
 	ctx, cancel := inTime(ctx, patience(ctx))
 	defer cancel()
-	err := p.handler.allowed(secure, x.request.Region)
-	if err == nil {
-		err = p.service.acquire(ctx, x)
-	}
+	answer, err := p.acquire(ctx, x, r)
 	if err != nil {
-		p.service.refuse(err, x.from)
+		p.service.refuse(err, r.Peer().Addr)
 		return nil, coded(err)
 	}
-	return connect.NewResponse(toMessage(&x.response)), nil
+	return connect.NewResponse(answer), nil
+}
+
+func (p rpc) acquire(ctx context.Context, x *exchange, r *connect.Request[quotapb.AcquireRequest]) (*quotapb.AcquireResponse, error) {
+	if err := x.decode(r.Msg); err != nil {
+		return nil, err
+	}
+	secure, _ := ctx.Value(secureKey{}).(*tls.ConnectionState)
+	if err := p.handler.allowed(secure, x.request.Region); err != nil {
+		return nil, err
+	}
+	x.origin, x.parent = origin{r.Peer().Addr, secure}, parent(r.Header())
+	if err := p.service.acquire(ctx, x); err != nil {
+		return nil, err
+	}
+	return x.message()
 }
 
 // Slot answers a call of a request for its slots.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
@@ -92,7 +93,7 @@ func TestHandlerHammer(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if g := r.grants(want("all", "", 1)); g[0].Status != wire.StatusDenied {
+	if g := r.grants(want("all", "", 1)); g[0].Status != lease.Denied {
 		t.Errorf("1600 requests left some of 100: %+v", g)
 	}
 }
@@ -101,7 +102,7 @@ func TestHandlerHammer(t *testing.T) {
 // goes on.
 func FuzzHandler(f *testing.F) {
 	r := newRegion(f)
-	req := r.call(want("page", "k", 1), wire.Want{Rule: "all", Group: 1, Want: 5, Next: true}, wire.Want{Rule: "upload", Holding: 3, Want: 4})
+	req := r.call(want("page", "k", 1), wire.Want{Rule: "all", Group: 1, Want: lease.Want{Want: 5, Next: true}}, wire.Want{Rule: "upload", Want: lease.Want{Holding: 3, Want: 4}})
 	f.Add(false, req.Append(nil))
 	f.Add(true, []byte(`{"protocol":1,"holder":"YWFhYWFhYWFhYWFhYWFhYQ==","seq":"3","wants":[{"rule":"page","key":"aw==","want":"1"}]}`))
 	f.Add(false, []byte{0x08, 1, 0x12, 16})

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -33,13 +33,13 @@ func TestKeyLimits(t *testing.T) {
 	}
 	for _, c := range []struct {
 		key   string
-		limit uint64
+		limit int64
 	}{{"acme", 20}, {"acm", 10}, {"", 10}, {"acme|", 10}} {
 		if g := r.grants(want("a", c.key, 3))[0]; g.Granted != 3 || g.Limit != c.limit || g.Remaining != c.limit-3 {
 			t.Errorf("%q: %+v, want 3 of %d", c.key, g, c.limit)
 		}
 	}
-	if g := r.grants(want("a", "shut", 1))[0]; g.Status != wire.StatusDenied {
+	if g := r.grants(want("a", "shut", 1))[0]; g.Status != lease.Denied {
 		t.Errorf("a limit of 0: %+v", g)
 	}
 	gold := want("a", "acme", 3)
@@ -54,10 +54,10 @@ func TestKeyLimits(t *testing.T) {
 func TestKeyLimitChanges(t *testing.T) {
 	r := newRegion(t)
 	r.setRules(keyRules(""))
-	used := uint64(0)
+	used := int64(0)
 	for _, step := range []struct {
 		overrides string
-		limit     uint64
+		limit     int64
 	}{{"", 10}, {acmeHas20, 20}, {", { key: [acme], limit: 15/1h }", 15}, {", { key: [acme], limit: 25/1h }", 25}, {"", 10}} {
 		r.setRules(keyRules(step.overrides))
 		for range 30 {
@@ -79,26 +79,26 @@ func TestKeyLimitsAgainstTwin(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	r := newRegion(t)
 	r.advance(limit.Hour/2 - limit.Minute) // all in one hour
-	limits, used := map[string]uint64{}, map[string]uint64{}
+	limits, used := map[string]int64{}, map[string]int64{}
 	for i := range 600 {
 		if i%100 == 0 {
 			var overrides strings.Builder
 			clear(limits)
 			for k := range 40 {
 				if key := fmt.Sprintf("user-%d|%d", k, k); random.IntN(2) == 0 {
-					limits[strings.ReplaceAll(key, "|", `\|`)] = random.Uint64N(20)
+					limits[strings.ReplaceAll(key, "|", `\|`)] = random.Int64N(20)
 					fmt.Fprintf(&overrides, ", { key: [%q], limit: %d/1h }", key, limits[strings.ReplaceAll(key, "|", `\|`)])
 				}
 			}
 			r.setRules(keyRules(overrides.String()))
 		}
 		k := random.IntN(50)
-		key, units := fmt.Sprintf(`user-%d\|%d`, k, k), 1+random.Uint64N(4)
+		key, units := fmt.Sprintf(`user-%d\|%d`, k, k), 1+random.Int64N(4)
 		most, own := limits[key]
 		if !own {
 			most = 10
 		}
-		granted := uint64(0)
+		granted := int64(0)
 		if used[key]+units <= most {
 			granted = units
 		}

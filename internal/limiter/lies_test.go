@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
@@ -44,14 +45,14 @@ func TestLiesAreTold(t *testing.T) {
 	r := newRegion(t, logged(&log))
 	honest := &wire.Request{Protocol: 1, Holder: holderB, Seq: 1, Wants: []wire.Want{want("all", "", 60)}}
 	out, _ := r.post(honest)
-	lease := out.Grants[0].Lease
+	taken := out.Grants[0]
 	for n := range 5 {
-		lies := r.call(wire.Want{Rule: "all", Unused: 201 + uint64(n), Lease: lease, Need: 1, Waiting: 1, Want: 1}, wire.Want{Rule: "all", Unused: 1 << 32, Lease: lease})
+		lies := r.call(wire.Want{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: 201 + int64(n), Lease: taken.Lease, Need: 1, Waiting: 1, Want: 1}}, wire.Want{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: 1 << 32, Lease: taken.Lease}})
 		lies.Region, lies.Pop = "eu", "ams"
 		for range 2 {
 			out, _ = r.post(lies)
 		}
-		if n == 0 && out.Grants[0].Status != wire.StatusUnavailable {
+		if n == 0 && out.Grants[0].Status != lease.Unavailable {
 			t.Errorf("the second time: %+v", out.Grants)
 		}
 	}
@@ -71,7 +72,7 @@ func TestLiesAreTold(t *testing.T) {
 			t.Errorf("no %s in %s", part, told[0])
 		}
 	}
-	honest.Seq, honest.Wants = 2, []wire.Want{{Rule: "all", Unused: 60, Lease: lease}}
+	honest.Seq, honest.Wants = 2, []wire.Want{{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: 60, Lease: taken.Lease}}}
 	r.post(honest)
 	if left := r.grants(wire.Want{Rule: "all"})[0].Remaining; left != 95 {
 		t.Errorf("%d of 100 are left when 60 came back, want 95", left)
@@ -86,9 +87,9 @@ func TestHonestGiveBacksAreNoLies(t *testing.T) {
 	var log bytes.Buffer
 	r := newRegion(t, logged(&log))
 	r.setRules(keyRules(", { key: [acme], limit: 1000/1h }"))
-	lease := r.grants(want("a", "acme", 900))[0].Lease
-	back := func(key string, units uint64) wire.Want {
-		return wire.Want{Rule: "a", Key: []byte(key), Unused: units, Lease: lease}
+	taken := r.grants(want("a", "acme", 900))[0]
+	back := func(key string, units int64) wire.Want {
+		return wire.Want{Rule: "a", Key: []byte(key), Shape: taken.Shape, Want: lease.Want{Unused: units, Lease: taken.Lease}}
 	}
 	for range 3 { // several changes in a short time
 		r.setRules(keyRules(""))
@@ -102,7 +103,7 @@ func TestHonestGiveBacksAreNoLies(t *testing.T) {
 	r.grants(back("acme", 900))
 	r.liesAre("a", 2)
 	r.setRules(`rules: [{ name: a, key: [{ header: x-user }], limit: 10/1m, algorithm: fixed_window }, { name: upload, key: [client_ip], limit: 2, algorithm: concurrency }]`)
-	r.grants(back("acme", 90), wire.Want{Rule: "upload", Unused: 100, Holding: 1, Want: 1})
+	r.grants(back("acme", 90), wire.Want{Rule: "upload", Want: lease.Want{Unused: 100, Holding: 1, Want: 1}})
 	r.liesAre("a", 2)
 	r.liesAre("upload", 0)
 }
@@ -113,7 +114,7 @@ func TestRefusalsAreTold(t *testing.T) {
 	var log bytes.Buffer
 	r := newRegion(t, logged(&log))
 	for range 3 {
-		r.grants(wire.Want{Rule: "page", Unused: 1 << 40})
+		r.grants(wire.Want{Rule: "page", Want: lease.Want{Unused: 1 << 40}})
 		r.post(&wire.Request{Protocol: 1, Holder: []byte("short"), Seq: 1, Region: strings.Repeat("x", 1000)})
 		r.post(&wire.Request{Protocol: 99, Holder: holderA, Seq: 1})
 		r.raw("application/proto", []byte{0x3a, 0x7f})

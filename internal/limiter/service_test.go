@@ -17,6 +17,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb"
@@ -124,8 +125,8 @@ func (r *region) grants(wants ...wire.Want) []wire.Grant {
 	return out.Grants
 }
 
-func want(rule, key string, units uint64) wire.Want {
-	return wire.Want{Rule: rule, Key: []byte(key), Need: units, Waiting: units, Want: units}
+func want(rule, key string, units int64) wire.Want {
+	return wire.Want{Rule: rule, Key: []byte(key), Want: lease.Want{Need: units, Waiting: units, Want: units}}
 }
 
 // An override that moves among the others is found by its name, and keeps its counter.
@@ -138,18 +139,18 @@ func TestMovedOverride(t *testing.T) {
 	r.setRules(rules(gold))
 	name := rulesOf(t, rules(gold)).Override(0, 1)
 	ask := func(variant uint32) wire.Grant {
-		return r.grants(wire.Want{Rule: "a", Variant: variant, Override: name, Want: 5, Need: 5, Waiting: 5})[0]
+		return r.grants(wire.Want{Rule: "a", Variant: variant, Override: name, Want: lease.Want{Want: 5, Need: 5, Waiting: 5}})[0]
 	}
 	if g := ask(1); g.Limit != 20 || g.Remaining != 15 {
 		t.Fatalf("gold: %+v", g)
 	}
 	r.setRules(rules(silver + ", " + gold))
-	for variant, left := range []uint64{10, 5, 0} { // a holder with rules of another order
+	for variant, left := range []int64{10, 5, 0} { // a holder with rules of another order
 		if g := ask(uint32(variant)); g.Limit != 20 || g.Remaining != left {
 			t.Errorf("gold as place %d: %+v, want %d left of 20", variant, g, left)
 		}
 	}
-	if g := r.grants(wire.Want{Rule: "a", Variant: 2, Need: 1, Waiting: 1, Want: 1})[0]; g.Limit != 20 || g.Status != wire.StatusDenied {
+	if g := r.grants(wire.Want{Rule: "a", Variant: 2, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})[0]; g.Limit != 20 || g.Status != lease.Denied {
 		t.Errorf("gold, of a holder that sends its place alone: %+v", g)
 	}
 }
@@ -157,26 +158,26 @@ func TestMovedOverride(t *testing.T) {
 func TestAcquire(t *testing.T) {
 	r := newRegion(t)
 	shape, _ := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
-	g := r.grants(want("page", "10.0.0.1", 4), want("nosuch", "k", 1), wire.Want{Rule: "all", Variant: 7, Want: 1}, want("page", "10.0.0.1", 7))
-	if g[0].Status != wire.StatusOK || g[0].Granted != 4 || g[0].Limit != 10 || g[0].Remaining != 6 || g[0].ResetMs != 1_800_000 {
+	g := r.grants(want("page", "10.0.0.1", 4), want("nosuch", "k", 1), wire.Want{Rule: "all", Variant: 7, Want: lease.Want{Want: 1}}, want("page", "10.0.0.1", 7))
+	if g[0].Status != lease.OK || g[0].Granted != 4 || g[0].Limit != 10 || g[0].Remaining != 6 || g[0].Reset != 1_800_000 {
 		t.Errorf("4 of 10: %+v", g[0])
 	}
-	if uint32(g[0].Lease>>32) != shape.Fingerprint() || uint32(g[0].Lease) != shape.PeriodID(limit.Micros(20_000)*limit.Day) {
-		t.Errorf("lease %x, want the limit's shape and the window's start", g[0].Lease)
+	if g[0].Shape != shape.Fingerprint() || g[0].Lease != shape.PeriodID(limit.Micros(20_000)*limit.Day) {
+		t.Errorf("lease %x of %x, want the limit's shape and the window's start", g[0].Lease, g[0].Shape)
 	}
-	if g[1].Status != wire.StatusUnknownRule || g[2].Status != wire.StatusUnknownRule {
+	if g[1].Status != lease.UnknownRule || g[2].Status != lease.UnknownRule {
 		t.Errorf("unknown rule and variant: %+v", g[1:3])
 	}
-	if g[3].Status != wire.StatusDenied || g[3].RetryAfterMs != 1_800_000 || g[3].AskAfterMs == 0 || g[3].AskAfterMs > 1000 {
+	if g[3].Status != lease.Denied || g[3].RetryAfter != 1_800_000 || g[3].AskAfter == 0 || g[3].AskAfter > 1000 {
 		t.Errorf("7 of the 6 that are left: %+v", g[3])
 	}
-	if g := r.grants(want("page", "10.0.0.1", 11)); g[0].RetryAfterMs != 1<<53-1 {
+	if g := r.grants(want("page", "10.0.0.1", 11)); g[0].RetryAfter != lease.Never {
 		t.Errorf("11 of 10: %+v, want never", g[0])
 	}
-	if g := r.grants(wire.Want{Rule: "all", Variant: 1, Want: 1, Need: 1, Waiting: 1}); g[0].Limit != 200 {
+	if g := r.grants(wire.Want{Rule: "all", Variant: 1, Want: lease.Want{Want: 1, Need: 1, Waiting: 1}}); g[0].Limit != 200 {
 		t.Errorf("the override: %+v, want its limit", g[0])
 	}
-	if g := r.grants(wire.Want{Rule: "all", Variant: 1, Override: 77, Want: 1}); g[0].Status != wire.StatusUnknownRule {
+	if g := r.grants(wire.Want{Rule: "all", Variant: 1, Override: 77, Want: lease.Want{Want: 1}}); g[0].Status != lease.UnknownRule {
 		t.Errorf("an override that the rule does not have: %+v", g[0])
 	}
 }
@@ -197,15 +198,15 @@ func TestLongKeyIsItsHash(t *testing.T) {
 func TestGiveBackOfAnotherShapeIsDropped(t *testing.T) {
 	r := newRegion(t)
 	r.setRules(`rules: [{ name: page, key: [], limit: 10/1h, algorithm: fixed_window }]`)
-	g := r.grants(wire.Want{Rule: "page", Want: 4, Fresh: true})
+	g := r.grants(wire.Want{Rule: "page", Want: lease.Want{Want: 4, Fresh: true}})
 	if g[0].Granted != 4 {
 		t.Fatalf("%+v", g)
 	}
-	back := wire.Want{Rule: "page", Unused: 4, Lease: g[0].Lease ^ 1<<40}
+	back := wire.Want{Rule: "page", Shape: g[0].Shape ^ 1<<8, Want: lease.Want{Unused: 4, Lease: g[0].Lease}}
 	if g := r.grants(back); g[0].Remaining != 6 {
 		t.Errorf("units of another limit came back: %+v", g[0])
 	}
-	back.Lease = g[0].Lease
+	back.Shape = g[0].Shape
 	if g := r.grants(back); g[0].Remaining != 10 {
 		t.Errorf("units of this limit did not come back: %+v", g[0])
 	}
@@ -217,36 +218,38 @@ func TestGroupsMayBeScattered(t *testing.T) {
 	g := r.grants(
 		in(2, want("page", "b", 1)), in(1, want("page", "a", 11)), want("page", "c", 1),
 		in(2, want("all", "", 1)), in(1, want("all", "other", 1)))
-	var got []uint64
+	var got []int64
 	for i := range g {
 		got = append(got, g[i].Granted)
 	}
-	if !slices.Equal(got, []uint64{1, 0, 1, 1, 0}) || g[1].Status != wire.StatusDenied || g[4].Status != wire.StatusOK {
+	if !slices.Equal(got, []int64{1, 0, 1, 1, 0}) || g[1].Status != lease.Denied || g[4].Status != lease.OK {
 		t.Errorf("granted %v: %+v; want group 2 and the lone one granted, group 1 not", got, g)
 	}
 }
 
 func TestConcurrencyTellsWorkersApart(t *testing.T) {
 	r := newRegion(t)
-	slot := func(worker, holding uint64, need uint64) wire.Want {
-		return wire.Want{Rule: "upload", Key: []byte("k"), Lease: worker, Holding: holding, Need: need, Waiting: need, Want: holding + need}
+	slot := func(worker uint64, holding, need int64) wire.Want {
+		w := wire.Want{Rule: "upload", Key: []byte("k"), Want: lease.Want{Holding: holding, Need: need, Waiting: need, Want: holding + need}}
+		w.SetWorker(1<<40 + worker)
+		return w
 	}
-	if g := r.grants(slot(1, 0, 1)); g[0].Granted != 1 || g[0].Lease != 1 {
+	if g := r.grants(slot(1, 0, 1)); g[0].Granted != 1 || g[0].Shape != 1<<8 || g[0].Lease != 1 {
 		t.Fatalf("worker 1: %+v", g)
 	}
 	if g := r.grants(slot(2, 0, 1)); g[0].Granted != 1 {
 		t.Fatalf("worker 2: %+v", g)
 	}
-	if g := r.grants(slot(3, 0, 1)); g[0].Status != wire.StatusDenied {
+	if g := r.grants(slot(3, 0, 1)); g[0].Status != lease.Denied {
 		t.Fatalf("worker 3: %+v", g)
 	}
 	r.grants(slot(1, 0, 0))
-	if g := r.grants(slot(3, 0, 1)); g[0].Status != wire.StatusOK {
+	if g := r.grants(slot(3, 0, 1)); g[0].Status != lease.OK {
 		t.Fatalf("worker 3, after worker 1 gave back: %+v", g)
 	}
 	late := r.call(slot(2, 1, 0))
 	r.grants(slot(2, 0, 0))
-	if out, _ := r.post(late); out.Grants[0].Status != wire.StatusUnavailable {
+	if out, _ := r.post(late); out.Grants[0].Status != lease.Unavailable {
 		t.Errorf("a statement that was overtaken: %+v", out.Grants)
 	}
 }
@@ -256,7 +259,7 @@ func TestRepeatedCallIsNotApplied(t *testing.T) {
 	req := r.call(want("page", "k", 2))
 	r.post(req)
 	again, _ := r.post(req)
-	if again.Grants[0].Status != wire.StatusUnavailable || again.Grants[0].Granted != 0 {
+	if again.Grants[0].Status != lease.Unavailable || again.Grants[0].Granted != 0 {
 		t.Errorf("the second time: %+v, want unavailable", again.Grants)
 	}
 	if g := r.grants(want("page", "k", 0)); g[0].Remaining != 8 {
@@ -273,11 +276,11 @@ func TestRepeatedCallIsNotApplied(t *testing.T) {
 // overlaps is unavailable. Both together get no more than the limit, and others get the rest.
 func TestTwoHoldersWithOneID(t *testing.T) {
 	r := newRegion(t)
-	var granted, unavailable uint64
+	var granted, unavailable int64
 	for seq := uint64(1); seq <= 20; seq++ {
 		for range 2 {
 			out, _ := r.post(&wire.Request{Protocol: 1, Holder: holderA, Seq: seq, Wants: []wire.Want{want("all", "", 4)}})
-			if granted += out.Grants[0].Granted; out.Grants[0].Status == wire.StatusUnavailable {
+			if granted += out.Grants[0].Granted; out.Grants[0].Status == lease.Unavailable {
 				unavailable++
 			}
 		}
@@ -301,14 +304,16 @@ func TestDoubledCallGivesBackOnce(t *testing.T) {
 	}
 	first, second := replica(), replica()
 	taken := other.grants(want("all", "", 90))[0]
-	back := func(units uint64) wire.Want { return wire.Want{Rule: "all", Unused: units, Lease: taken.Lease} }
+	back := func(units int64) wire.Want {
+		return wire.Want{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: units, Lease: taken.Lease}}
+	}
 	call := func(holder []byte, worker, seq uint64) *wire.Request {
 		return &wire.Request{Protocol: 1, Holder: holder, Worker: worker, Seq: seq, Wants: []wire.Want{back(5), back(2)}}
 	}
 	for i, step := range []struct {
 		to   *region
 		call *wire.Request
-		left uint64
+		left int64
 	}{
 		{second, call(holderB, 0, 7), 17},
 		{first, call(holderB, 0, 7), 17},
@@ -320,7 +325,7 @@ func TestDoubledCallGivesBackOnce(t *testing.T) {
 		{first, call(holderA, 0, 8), 38},
 	} {
 		out, refused := step.to.post(step.call)
-		if out == nil || out.Grants[1].Status != wire.StatusOK {
+		if out == nil || out.Grants[1].Status != lease.OK {
 			t.Fatalf("call %d: %+v %s", i, out, refused)
 		}
 		if left := other.grants(wire.Want{Rule: "all"})[0].Remaining; left != step.left {
@@ -360,11 +365,11 @@ func TestWorkersOfOneHolderAreBounded(t *testing.T) {
 	as('b', 1, 7)
 	for n := range uint64(5000) {
 		r.advance(limit.Millisecond)
-		if out := as('a', n+1, 1); out == nil || out.Grants[0].Status != wire.StatusOK || out.Holders != 2 {
+		if out := as('a', n+1, 1); out == nil || out.Grants[0].Status != lease.OK || out.Holders != 2 {
 			t.Fatalf("worker %d: %+v", n+1, out)
 		}
 	}
-	if as('b', 1, 7).Grants[0].Status != wire.StatusUnavailable {
+	if as('b', 1, 7).Grants[0].Status != lease.Unavailable {
 		t.Error("a repeated call of another holder was applied")
 	}
 	for who := byte('c'); who != 0; who++ {
@@ -372,7 +377,7 @@ func TestWorkersOfOneHolderAreBounded(t *testing.T) {
 			t.Fatalf("holder %d found no place", who)
 		}
 	}
-	if as('a', 5000, 1).Grants[0].Status != wire.StatusUnavailable {
+	if as('a', 5000, 1).Grants[0].Status != lease.Unavailable {
 		t.Error("a repeated call of its last worker was applied")
 	}
 }
@@ -410,7 +415,7 @@ func TestReorderedCallsAreNotRefused(t *testing.T) {
 			if out == nil || out.Holders != 1 {
 				t.Fatalf("%s: %+v %s", name, out, refused)
 			}
-			if out.Grants[0].Status == wire.StatusOK {
+			if out.Grants[0].Status == lease.OK {
 				applied[f.req]++
 			}
 		}
@@ -454,10 +459,10 @@ func TestHoldersRemember(t *testing.T) {
 		r := newRegion(t, func(c *limiter.Config) { c.NoLearning = off })
 		remembered := func(key string) wire.Want {
 			w := want("page", key, 1)
-			w.Left, w.ResetMs, w.Lease = 3, uint64(limit.Hour/limit.Millisecond), uint64(r.service.Policy("page", 0, nil).Limit.Fingerprint())<<32
+			w.Left, w.Reset, w.Shape = 3, lease.Millis(limit.Hour/limit.Millisecond), r.service.Policy("page", 0, nil).Limit.Fingerprint()
 			return w
 		}
-		left := func(epoch uint64, w wire.Want) uint64 {
+		left := func(epoch uint64, w wire.Want) int64 {
 			req := r.call(w)
 			req.Epoch = epoch
 			out, refused := r.post(req)
@@ -466,7 +471,7 @@ func TestHoldersRemember(t *testing.T) {
 			}
 			return out.Grants[0].Remaining
 		}
-		wants := map[bool]uint64{false: 2, true: 9}[off]
+		wants := map[bool]int64{false: 2, true: 9}[off]
 		ours := r.store.Epoch()
 		if n := left(0, remembered("of nowhere")); n != 9 {
 			t.Errorf("of a holder that has had no answer: %d left", n)
@@ -481,7 +486,7 @@ func TestHoldersRemember(t *testing.T) {
 			t.Errorf("a key that nobody remembers: %d left, want 9", n)
 		}
 		other := remembered("of another shape")
-		other.Lease += 1 << 32
+		other.Shape++
 		if n := left(ours, other); n != 9 {
 			t.Errorf("what it remembers of a limit of another shape: %d left, want 9", n)
 		}
@@ -551,7 +556,7 @@ func TestRuleChange(t *testing.T) {
 	r.grants(want("page", "k", 10), want("all", "", 1))
 	r.setRules(`rules: [{ name: page, key: [client_ip], limit: 12/1h, algorithm: fixed_window, consistency: exact }]`)
 	out, _ := r.post(r.call(want("page", "k", 2), want("page", "k", 1), want("all", "", 1)))
-	if out.Grants[0].Granted != 2 || out.Grants[1].Status != wire.StatusDenied || out.Grants[2].Status != wire.StatusUnknownRule {
+	if out.Grants[0].Granted != 2 || out.Grants[1].Status != lease.Denied || out.Grants[2].Status != lease.UnknownRule {
 		t.Errorf("after 10/1h became 12/1h: %+v, want 2 more and no rule all", out.Grants)
 	}
 	if out.RulesVersion == before {

@@ -8,7 +8,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 )
@@ -36,7 +35,7 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 	ask, op := s.slotAsk(p, r)
 	grants := make([]lease.Grant, 1)
 	s.store.Acquire(ctx, []engine.Ask{ask}, grants)
-	answerSlot(out, bridge.GrantToWire(p.Limit, &grants[0]))
+	answerSlot(out, &grants[0])
 	s.metrics.slots.WithLabelValues(p.Rule, op, statusNames[min(grants[0].Status, lease.Unavailable)]).Inc()
 	return out, nil
 }
@@ -78,8 +77,8 @@ func (s *Service) slotAsk(p *engine.Policy, r *quotapb.SlotRequest) (a engine.As
 }
 
 // answerSlot puts a grant into the answer.
-func answerSlot(out *quotapb.SlotResponse, g wire.Grant) {
+func answerSlot(out *quotapb.SlotResponse, g *lease.Grant) {
 	out.Status = quotapb.Status(g.Status)
-	out.Granted, out.TtlMs, out.AskAfterMs = g.Granted, g.TTLMs, g.AskAfterMs
-	out.Limit, out.Remaining, out.RetryAfterMs = g.Limit, g.Remaining, g.RetryAfterMs
+	out.Granted, out.TtlMs, out.AskAfterMs = uint64(g.Granted), uint64(g.TTL), uint64(g.AskAfter)
+	out.Limit, out.Remaining, out.RetryAfterMs = uint64(g.Limit), uint64(g.Remaining), wire.Ms(g.RetryAfter)
 }

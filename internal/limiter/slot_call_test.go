@@ -7,6 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb"
@@ -81,8 +82,8 @@ func TestSlotsAreSharedWithHolders(t *testing.T) {
 	r := newRegion(t)
 	call := slotClient(t, r)
 	call(take, "a", 1)
-	g := r.grants(wire.Want{Rule: "upload", Key: []byte("k"), Need: 2, Waiting: 2, Want: 2})
-	if g[0].Status == wire.StatusOK {
+	g := r.grants(wire.Want{Rule: "upload", Key: []byte("k"), Want: lease.Want{Need: 2, Waiting: 2, Want: 2}})
+	if g[0].Status == lease.OK {
 		t.Errorf("a holder got two of two slots, one of which a request has: %+v", g[0])
 	}
 	r.setRules(strings.Replace(rulesText, "limit: 2, algorithm: concurrency", "limit: 3, algorithm: concurrency", 1))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
@@ -98,7 +99,7 @@ func TestWorkersOfOneAddressAreBounded(t *testing.T) {
 		for worker := range uint64(100) {
 			q := invented(n)
 			q.Worker = worker + 1
-			if out, refused := r.from("192.0.2.7:1", "", q); out == nil || out.Grants[0].Status != wire.StatusOK {
+			if out, refused := r.from("192.0.2.7:1", "", q); out == nil || out.Grants[0].Status != lease.OK {
 				t.Fatalf("holder %d, worker %d: %+v %s", n, worker, out, refused)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
@@ -27,7 +28,7 @@ type process struct {
 func (p *process) call(key string) {
 	p.seq++
 	req := &wire.Request{Protocol: 1, Holder: p.id, Worker: p.worker, Seq: p.seq, Ack: p.ack, Wants: []wire.Want{want("page", key, 1)}}
-	if p.send(req).Grants[0].Status != wire.StatusUnavailable {
+	if p.send(req).Grants[0].Status != lease.Unavailable {
 		p.decided++
 	}
 	p.ack = p.seq

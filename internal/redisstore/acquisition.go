@@ -139,7 +139,7 @@ func (c *acquisition) advance(group []pendingAsk) (again []*pendingAsk) {
 	r := &group[0].rounds
 	for r.Turn() {
 		for i := range group {
-			if p := &group[i]; r.Asks(&p.Member, &p.ask.Want, p.ask.Holding) {
+			if p := &group[i]; r.Asks(&p.Member, &p.ask.Want) {
 				again = append(again, p.again())
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/clocks"
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -85,9 +86,9 @@ func (s *Store) learn(seq uint64, m *wire.Response) {
 	}
 	s.noteDoubled(m.RegionDoubled)
 	for i := range m.Grants {
-		if m.Grants[i].Status == wire.StatusUnknownRule {
+		if m.Grants[i].Status == lease.UnknownRule {
 			s.metrics.unknown.Inc()
-			m.Grants[i].Status = wire.StatusUnavailable
+			m.Grants[i].Status = lease.Unavailable
 		}
 	}
 	for {

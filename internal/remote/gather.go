@@ -3,13 +3,13 @@ package remote
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -45,11 +45,12 @@ func newParcel(asks []engine.Ask, grants []lease.Grant) *parcel {
 
 // wantOf is an ask as it travels. It keeps nothing of the caller's.
 func wantOf(a *engine.Ask) wire.Want {
-	w := bridge.WantToWire(a.Policy.Limit, &a.Want)
-	w.Rule, w.Override, w.Key, w.Group = a.Policy.Rule, a.Policy.Override, rule.ShortKey(bytes.Clone(a.Key)), a.Group
-	for _, r := range a.Returned {
-		w.Returned = append(w.Returned, wire.Returned{Name: r.Name, Units: uint64(r.Units)})
+	p := a.Policy
+	w := wire.Want{
+		Rule: p.Rule, Override: p.Override, Key: rule.ShortKey(bytes.Clone(a.Key)), Group: a.Group,
+		Shape: p.Limit.Fingerprint(), Want: a.Want, Returned: slices.Clone(a.Returned),
 	}
+	w.Bound()
 	return w
 }
 
@@ -65,7 +66,7 @@ func (p *parcel) answer(grants []wire.Grant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range p.grants {
-		p.grants[i] = bridge.GrantFromWire(&grants[i], p.periods[i])
+		p.grants[i] = grants[i].Bounded(p.periods[i])
 	}
 	close(p.done)
 }
@@ -83,7 +84,7 @@ func (p *parcel) report() {
 	}
 	for i := range p.wants {
 		w := &p.wants[i]
-		w.Need, w.Waiting, w.Want = 0, 0, 0
+		w.Need, w.Waiting, w.Want.Want = 0, 0, 0
 	}
 }
 

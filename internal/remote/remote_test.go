@@ -440,7 +440,7 @@ func TestCopiesThroughTwoReplicas(t *testing.T) {
 		back := engine.Ask{
 			Policy: a.service.Policy("hundred", 0, nil), Key: []byte("k"),
 			Want:     lease.Want{Unused: 10, Lease: g.Lease},
-			Returned: []engine.Returned{{Name: 77, Units: 10}},
+			Returned: []lease.Returned{{Name: 77, Units: 10}},
 		}
 		for i, want := range []int64{60, 60, 70} {
 			if got := acquire([]*remote.Store{one, two, us}[i], back)[0]; got.Remaining != want {
@@ -459,12 +459,16 @@ func TestCopiesThroughTwoReplicas(t *testing.T) {
 // Whatever else arrives than the answer to the call leaves its asks unavailable.
 func TestWrongAnswers(t *testing.T) {
 	for name, change := range map[string]func(*wire.Response){
-		"other call":     func(m *wire.Response) { m.Seq++ },
-		"no epoch":       func(m *wire.Response) { m.Epoch = 0 },
-		"protocol":       func(m *wire.Response) { m.Protocol = wire.ProtocolMax + 1 },
-		"more grants":    func(m *wire.Response) { m.Grants = append(m.Grants, wire.Grant{Status: wire.StatusOK, Granted: 9}) },
-		"fewer grants":   func(m *wire.Response) { m.Grants = nil },
-		"unknown rule":   func(m *wire.Response) { m.Grants[0] = wire.Grant{Status: wire.StatusUnknownRule, Granted: 9} },
+		"other call": func(m *wire.Response) { m.Seq++ },
+		"no epoch":   func(m *wire.Response) { m.Epoch = 0 },
+		"protocol":   func(m *wire.Response) { m.Protocol = wire.ProtocolMax + 1 },
+		"more grants": func(m *wire.Response) {
+			m.Grants = append(m.Grants, wire.Grant{Grant: lease.Grant{Status: lease.OK, Granted: 9}})
+		},
+		"fewer grants": func(m *wire.Response) { m.Grants = nil },
+		"unknown rule": func(m *wire.Response) {
+			m.Grants[0] = wire.Grant{Grant: lease.Grant{Status: lease.UnknownRule, Granted: 9}}
+		},
 		"unknown status": func(m *wire.Response) { m.Grants[0].Status = 77 },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ const module = "github.com/weirlimit/weir"
 // pure are the packages, with all below them, that decide and touch nothing. They
 // import the standard library and each other only, and are compiled into the filter.
 var pure = []string{
-	"internal/limit", "internal/lease", "internal/reserve", "internal/rule", "internal/quotapb/wire", "internal/quotapb/bridge", "wasmfilter/edge",
+	"internal/limit", "internal/lease", "internal/reserve", "internal/rule", "internal/quotapb/wire", "wasmfilter/edge",
 }
 
 // impure is what a pure package must not import: what reaches out, and reflect,

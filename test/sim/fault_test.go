@@ -100,11 +100,11 @@ var KeepsItsLots = Fault{name: "keeps its lots", calls: func(p *pop, m *wire.Req
 // keepLot puts what a want gives back into the place where it was.
 func (p *pop) keepLot(m *wire.Want) bool {
 	key := p.w.rules.find(m.Rule).counter(string(m.Key))
-	from := p.book(key).loose(uint32(m.Lease))
+	from := p.book(key).loose(m.Lease)
 	e := p.entry(key)
 	for i := range e.Lots {
 		if l := &e.Lots[i]; from != nil && l.Units == 0 {
-			*l = lease.Lot{Units: int64(m.Unused), Lease: from.lease, Expiry: from.expiry}
+			*l = lease.Lot{Units: m.Unused, Lease: from.lease, Expiry: from.expiry}
 			return p.reader.Commit(p.now()) == table.Stored
 		}
 	}
@@ -137,7 +137,7 @@ var GivesBackTwice = Fault{name: "gives back twice", sent: func(f *flight) {
 	again := f.apart()
 	for _, m := range f.req.Wants {
 		if m.Unused > 0 {
-			again.add(m, m.Unused, m.Lease)
+			again.add(m, m.Unused, m.Shape, m.Lease)
 		}
 	}
 	again.fly()
@@ -146,7 +146,7 @@ var GivesBackTwice = Fault{name: "gives back twice", sent: func(f *flight) {
 // SpendsEarly: units of the next window are spent at once.
 var SpendsEarly = Fault{name: "spends early", replies: func(m *wire.Response) {
 	for i := range m.Grants {
-		m.Grants[i].StartsInMs = 0
+		m.Grants[i].StartsIn = 0
 	}
 }}
 
@@ -154,7 +154,7 @@ var SpendsEarly = Fault{name: "spends early", replies: func(m *wire.Response) {
 var ForgetsDenials = Fault{name: "forgets denials", replies: func(m *wire.Response) {
 	for i := range m.Grants {
 		g := &m.Grants[i]
-		g.AskAfterMs, g.RetryAfterMs, g.Remaining = 0, 0, g.Limit
+		g.AskAfter, g.RetryAfter, g.Remaining = 0, 0, g.Limit
 	}
 }}
 

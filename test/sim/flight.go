@@ -135,12 +135,12 @@ func (f *flight) lies() {
 		lie := f.apart()
 		for i, m := range f.req.Wants {
 			r := w.rules.find(m.Rule)
-			l := uint64(p.entry(r.counter(string(m.Key))).Lots[w.rand.IntN(2)].Lease)
+			l := p.entry(r.counter(string(m.Key))).Lots[w.rand.IntN(2)].Lease
 			if w.chance(0.3) {
-				l += uint64(w.rand.IntN(3))
+				l += uint32(w.rand.IntN(3))
 			}
-			units := pick(w.rand, wire.MaxUnits, 1<<31, 2*uint64(r.Terms.Capacity)+1)
-			lie.add(m, units, uint64(r.Limit.Fingerprint())<<32|l)
+			units := pick(w.rand, wire.MaxUnits, 1<<31, 2*r.Terms.Capacity+1)
+			lie.add(m, units, r.Limit.Fingerprint(), l)
 			w.ref.lies.add(engine.ReturnID(lie.holder(), lie.req.Worker, lie.req.Seq, i))
 		}
 		lie.fly()
@@ -149,7 +149,7 @@ func (f *flight) lies() {
 		empty := f.apart()
 		empty.req.Epoch = w.rand.Uint64()
 		for _, m := range f.req.Wants {
-			empty.add(m, 0, 0)
+			empty.add(m, 0, 0, 0)
 		}
 		empty.fly()
 	}
@@ -167,9 +167,9 @@ func (f *flight) apart() *flight {
 }
 
 // add puts a want for the same counter as m into such a call.
-func (f *flight) add(m wire.Want, units, lease uint64) {
+func (f *flight) add(m wire.Want, units int64, shape, id uint32) {
 	f.req.Wants = append(f.req.Wants, wire.Want{
-		Rule: m.Rule, Variant: m.Variant, Override: m.Override, Key: m.Key, Unused: units, Lease: lease,
+		Rule: m.Rule, Variant: m.Variant, Override: m.Override, Key: m.Key, Shape: shape, Want: lease.Want{Unused: units, Lease: id},
 	})
 }
 

@@ -50,7 +50,7 @@ type item struct {
 	group    uint32
 	slots    bool // of a limit of concurrency: nothing is leased for a period
 	want     lease.Want
-	returned []engine.Returned // of want.Unused, what was given back below the sender
+	returned []lease.Returned // of want.Unused, what was given back below the sender
 	grant    lease.Grant
 	stamp    stamp // of what was granted
 }

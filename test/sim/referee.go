@@ -238,7 +238,7 @@ func (ref *referee) lostReply(c *call) {
 
 // lied reports whether an ask gives back what a PoP never had.
 func (ref *referee) lied(a *engine.Ask) bool {
-	return slices.ContainsFunc(a.Returned, func(r engine.Returned) bool { return ref.lies.has(r.Name) })
+	return slices.ContainsFunc(a.Returned, func(r lease.Returned) bool { return ref.lies.has(r.Name) })
 }
 
 // believed follows what of a lie the counters have taken for units that came back. What

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
@@ -62,11 +60,7 @@ func (w *World) items(wants []wire.Want) []item {
 	for i := range items {
 		m := &wants[i]
 		r := w.rules.find(m.Rule)
-		want, _ := bridge.WantFromWire(r.Limit, m)
-		items[i] = item{key: r.counter(string(m.Key)), group: m.Group, slots: r.slots(), want: want}
-		for _, back := range m.Returned {
-			items[i].returned = append(items[i].returned, engine.Returned{Name: back.Name, Units: int64(back.Units)})
-		}
+		items[i] = item{key: r.counter(string(m.Key)), group: m.Group, slots: r.slots(), want: m.For(r.Limit), returned: m.Returned}
 	}
 	return items
 }
@@ -88,7 +82,7 @@ func (l *life) serves(c *call, path string, timeout int64, body []byte) bool {
 	}
 	resp := decodeResponse(c.body)
 	for i := range c.items {
-		c.items[i].grant = bridge.GrantFromWire(&resp.Grants[i], bridge.LongestDuration)
+		c.items[i].grant = resp.Grants[i].Bounded(wire.LongestDuration)
 	}
 	return true
 }

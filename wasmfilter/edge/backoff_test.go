@@ -18,11 +18,11 @@ func TestAnswersThatDecideNothing(t *testing.T) {
 		{"name":"shadow","match":{"path":"/shadow"},"key":[{"header":"x-user"}],"limit":"1000000/1m","algorithm":"sliding_window","mode":"shadow"},
 		{"name":"slots","match":{"path":"/slots"},"key":[{"header":"x-user"}],"limit":5,"algorithm":"concurrency","on_failure":"deny"}]}`
 	for _, path := range []string{"leased", "exact", "optimistic", "shadow", "slots"} {
-		for _, status := range []wire.Status{wire.StatusUnavailable, wire.StatusUnknownRule} {
+		for _, status := range []lease.Status{lease.Unavailable, lease.UnknownRule} {
 			t.Run(fmt.Sprint(path, " ", status), func(t *testing.T) {
 				const workers = 4
 				w := newWorld(t, workers, rules)
-				w.region.fails = func(*wire.Want) wire.Status { return status }
+				w.region.fails = func(*wire.Want) lease.Status { return status }
 				begin, most, last := w.now, 0, 0
 				for second := range 20 {
 					before := w.region.wants
@@ -61,7 +61,7 @@ func TestDeniedKeyWhileNobodyDecides(t *testing.T) {
 			const workers = 4
 			w := newWorld(t, workers, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"5/1h","algorithm":"fixed_window","consistency":"`+consistency+`"}]}`)
 			w.hot(1000, 2, "/", workers)
-			w.region.fails = func(*wire.Want) wire.Status { return wire.StatusUnavailable }
+			w.region.fails = func(*wire.Want) lease.Status { return lease.Unavailable }
 			before, decided := w.region.wants, w.admittedHot
 			w.hot(10_000, 2, "/", workers)
 			if n := w.region.wants - before; n > 30 {
@@ -142,7 +142,7 @@ func TestOutageHasNoStampede(t *testing.T) {
 	}
 	seconds(20) // from nothing
 	before, _ := seconds(20)
-	w.region.fails = func(*wire.Want) wire.Status { return wire.StatusUnavailable }
+	w.region.fails = func(*wire.Want) lease.Status { return lease.Unavailable }
 	during, worst := seconds(30)
 	w.region.fails = nil
 	recovery, _ := seconds(3)

@@ -76,7 +76,7 @@ func withinBounds(t *rapid.T, c Call) {
 	}
 	groups := map[uint32]int{}
 	for _, n := range q.Wants {
-		if n.Need > n.Waiting || n.Waiting > n.Want || max(n.Want, n.Unused, n.Overdrawn, n.Denied, n.Holding) > wire.MaxUnits || len(n.Key) > wire.MaxKey {
+		if n.Need > n.Waiting || n.Waiting > n.Want.Want || max(n.Want.Want, n.Unused, n.Overdrawn, n.Denied, n.Holding) > wire.MaxUnits || len(n.Key) > wire.MaxKey {
 			t.Fatalf("out of range: %+v", n)
 		}
 		if groups[n.Group]++; n.Group != 0 && groups[n.Group] > wire.MaxGroup {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -57,7 +56,7 @@ type item struct {
 
 // grant is the answer to an item.
 func (f *flight) grant(i int) lease.Grant {
-	return bridge.GrantFromWire(&f.grants[i], f.items[i].policy.period)
+	return f.grants[i].Bounded(f.items[i].policy.period)
 }
 
 // reply ends the call of that id with the body of an answer; nil if there is none.

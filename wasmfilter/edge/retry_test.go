@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 )
@@ -162,5 +161,5 @@ func (g *region) relay(now limit.Micros, l *limit.Limit, terms *lease.Terms, key
 		up := n.Ask(terms, at, nil, behind)
 		give(n.Apply(terms, at, at, up, c.Acquire(l, terms, now, up), 100, nil, nil))
 	}
-	return bridge.GrantToWire(l, &out)
+	return wire.Grant{Grant: out, Shape: l.Fingerprint()}
 }

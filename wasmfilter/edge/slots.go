@@ -149,8 +149,8 @@ func (s *slots) publish(now lease.Millis, hd *holding) {
 
 // state makes the want of a holding, when it is sent: what the PoP needs of it, and
 // what the requests that wait need beyond. What no worker needs is given up from here on.
-func (s *slots) state(now lease.Millis, hd *holding, t *lease.Terms, need, waiting int64) lease.SlotWant {
-	var hw lease.SlotWant
+func (s *slots) state(now lease.Millis, hd *holding, t *lease.Terms, need, waiting int64) lease.Want {
+	var hw lease.Want
 	outcome := s.share(now, hd, func() bool {
 		may := hd.may(now)
 		hw = hd.Ask(t, now, hd.needed(now), need, waiting)
@@ -162,7 +162,7 @@ func (s *slots) state(now lease.Millis, hd *holding, t *lease.Terms, need, waiti
 	})
 	if outcome != table.Stored { // the others count on all of it
 		may := hd.may(now)
-		hw = lease.SlotWant{Holding: max(may, hd.needed(now)), Need: need}
+		hw = lease.Want{Holding: max(may, hd.needed(now)), Need: need, Waiting: waiting}
 		hw.Want = hw.Holding + waiting
 		hd.Asked, hd.Asking = now, true
 	}

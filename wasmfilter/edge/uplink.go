@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -215,16 +214,20 @@ func (u *uplink) addAsks(now lease.Millis, l *lane, f *flight, call *Call) {
 
 // wantOf is the want of an ask that is being sent.
 func (u *uplink) wantOf(now lease.Millis, a *ask) wire.Want {
-	if a.holding != nil {
-		hw := u.slots.state(now, a.holding, &a.policy.terms, a.want.Need, a.want.Waiting)
-		return a.policy.named(a.key, bridge.HoldingToWire(u.pop.number, &hw, a.want.Waiting))
+	if a.holding == nil {
+		return a.policy.named(a.key, &a.want)
 	}
-	return a.policy.named(a.key, bridge.WantToWire(a.policy.limit, &a.want))
+	states := u.slots.state(now, a.holding, &a.policy.terms, a.want.Need, a.want.Waiting)
+	states.Want = max(states.Want, states.Waiting)
+	m := a.policy.named(a.key, &states)
+	m.SetWorker(u.pop.number)
+	return m
 }
 
-// named completes a want with the names of what it is for.
-func (p *policy) named(key table.Key, m wire.Want) wire.Want {
-	m.Rule, m.Variant, m.Override, m.Key = p.rule.Name, uint32(p.variant), p.override, key.Text
+// named is a want as it travels, with the name of the counter that it is for.
+func (p *policy) named(key table.Key, w *lease.Want) wire.Want {
+	m := wire.Want{Rule: p.rule.Name, Variant: uint32(p.variant), Override: p.override, Key: key.Text, Shape: p.limit.Fingerprint(), Want: *w}
+	m.Bound()
 	return m
 }
 
@@ -238,16 +241,15 @@ func (u *uplink) trace(r *Request) {
 
 // addReports adds the first of a list of reports to the call, as far as it has room for
 // them, and returns the others. The account takes the answer if account is true.
-func (u *uplink) addReports(f *flight, list []report, most int, account bool) (rest []report) {
+func (u *uplink) addReports(f *flight, list []item, most int, account bool) (rest []item) {
 	n := 0
 	for ; n < min(len(list), most) && u.fits(list[n].policy, list[n].key); n++ {
-		r := &list[n]
-		it := item{want: r.want}
-		if account {
-			it.policy, it.key = r.policy, r.key
+		r := list[n]
+		u.request.Wants = append(u.request.Wants, r.policy.named(r.key, &r.want))
+		if !account {
+			r.policy, r.key = nil, table.Key{}
 		}
-		u.request.Wants = append(u.request.Wants, r.policy.named(r.key, bridge.WantToWire(r.policy.limit, &r.want)))
-		f.items = append(f.items, it)
+		f.items = append(f.items, r)
 	}
 	return append(list[:0], list[n:]...)
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/bridge"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
 // wait begins the wait of a request of which some hits are undecided, unless asking
@@ -15,7 +15,7 @@ func (d *decider) wait(now lease.Millis, r *Request) {
 		r.trace = strings.Clone(TraceParent(d.port.Trace()))
 	}
 	r.keepKeys()
-	r.Outcome, r.deadline = Wait, now+bridge.LongestDuration
+	r.Outcome, r.deadline = Wait, now+wire.LongestDuration
 	for i := range r.hits {
 		if h := &r.hits[i]; h.verdict == lease.Wait && !h.policy.lane.Open {
 			r.deadline = min(r.deadline, now+h.policy.terms.Timeout)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/bridge"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -241,7 +240,7 @@ type region struct {
 	wants    int
 	last     wire.Request
 	epoch    uint64
-	fails    func(*wire.Want) wire.Status // nil: it decides
+	fails    func(*wire.Want) lease.Status // nil: it decides
 }
 
 func newRegion(t tester, set *rule.Set) *region {
@@ -309,18 +308,18 @@ func (g *region) version() string {
 // denied means that one could not.
 func (g *region) grant(now limit.Micros, m *wire.Want, denied bool) wire.Grant {
 	if g.fails != nil {
-		return wire.Grant{Status: g.fails(m)}
+		return wire.Grant{Grant: lease.Grant{Status: g.fails(m)}}
 	}
 	l, terms, key, ok := g.counter(m)
 	if !ok {
-		return wire.Grant{Status: wire.StatusUnknownRule}
+		return wire.Grant{Grant: lease.Grant{Status: lease.UnknownRule}}
 	}
-	if m.Need > m.Waiting || m.Waiting > m.Want {
-		g.t.Fatalf("want: need %d, waiting %d, want %d", m.Need, m.Waiting, m.Want)
+	if m.Need > m.Waiting || m.Waiting > m.Want.Want {
+		g.t.Fatalf("want: need %d, waiting %d, want %d", m.Need, m.Waiting, m.Want.Want)
 	}
 	if l.Spec().Algorithm == limit.Concurrency {
 		if denied && g.fits(now, m) {
-			m.Need, m.Waiting, m.Want = 0, 0, m.Holding
+			m.Need, m.Waiting, m.Want.Want = 0, 0, m.Holding
 		}
 		return g.hold(now, l, m, key)
 	}
@@ -329,17 +328,16 @@ func (g *region) grant(now limit.Micros, m *wire.Want, denied bool) wire.Grant {
 		c = &lease.Counter{}
 		g.counters[key] = c
 	}
-	want, _ := bridge.WantFromWire(l, m)
+	want := m.For(l)
 	if denied && g.fits(now, m) {
 		c.Fit(l, &terms, now, want)
 		left := l.Peek(c.State, now, 0).Remaining
-		return wire.Grant{Status: wire.StatusOK, Limit: uint64(terms.Capacity), Remaining: uint64(left)}
+		return wire.Grant{Grant: lease.Grant{Status: lease.OK, Limit: terms.Capacity, Remaining: left}}
 	}
 	if g.nodes != nil {
 		return g.relay(now, l, &terms, key, c, want)
 	}
-	granted := c.Acquire(l, &terms, now, want)
-	return bridge.GrantToWire(l, &granted)
+	return wire.Grant{Grant: c.Acquire(l, &terms, now, want), Shape: l.Fingerprint()}
 }
 
 func (g *region) counter(m *wire.Want) (*limit.Limit, lease.Terms, string, bool) {
@@ -361,17 +359,17 @@ func (g *region) fits(now limit.Micros, m *wire.Want) bool {
 	case l.Spec().Algorithm == limit.Concurrency:
 		free := l.Spec().Count
 		for _, h := range g.slots[key].Held {
-			if h.ID != m.Lease && h.Until > now {
+			if h.ID != m.Worker() && h.Until > now {
 				free -= h.Units
 			}
 		}
-		return int64(m.Holding+m.Need) <= free
+		return m.Holding+m.Need <= free
 	}
 	var c lease.Counter
 	if g.counters[key] != nil {
 		c = *g.counters[key]
 	}
-	need := int64(m.Need) - int64(m.Unused) // which comes back first
+	need := m.Need - m.Unused // which comes back first
 	if n := g.nodes[key]; n != nil {
 		need -= n.Account.Held(&terms, millis(now))
 	}
@@ -380,10 +378,10 @@ func (g *region) fits(now limit.Micros, m *wire.Want) bool {
 
 func (g *region) hold(now limit.Micros, l *limit.Limit, m *wire.Want, key string) wire.Grant {
 	var d limit.HoldDecision
-	g.slots[key], d = l.Hold(g.slots[key], now, m.Lease, int64(m.Holding+m.Need), int64(max(m.Want, m.Holding+m.Need)))
-	out := wire.Grant{Status: wire.StatusOK, Granted: uint64(d.Granted), TTLMs: uint64(d.TTL / limit.Millisecond), Limit: uint64(l.Spec().Count), Remaining: uint64(d.Remaining)}
-	if uint64(d.Granted) < m.Holding+m.Need {
-		out.Status, out.AskAfterMs, out.RetryAfterMs = wire.StatusDenied, 100, 1000
+	g.slots[key], d = l.Hold(g.slots[key], now, m.Worker(), m.Holding+m.Need, max(m.Want.Want, m.Holding+m.Need))
+	out := wire.Grant{Grant: lease.Grant{Status: lease.OK, Granted: d.Granted, TTL: millis(d.TTL), Limit: l.Spec().Count, Remaining: d.Remaining}}
+	if d.Granted < m.Holding+m.Need {
+		out.Status, out.AskAfter, out.RetryAfter = lease.Denied, 100, 1000
 	}
 	return out
 }

@@ -213,7 +213,7 @@ func (e *envoy) deliver(c *httpCall) {
 func grantAll(c *httpCall) { grantOf(1 << 30)(c) }
 
 // grantOf answers a call as a region does that has so many units left of each key.
-func grantOf(left uint64) func(*httpCall) {
+func grantOf(left int64) func(*httpCall) {
 	return func(c *httpCall) {
 		c.status = "200"
 		if header(c.headers, ":path") == edge.RulesPath {
@@ -227,9 +227,9 @@ func grantOf(left uint64) func(*httpCall) {
 		}
 		a := wire.Response{Protocol: 1, Epoch: 1, Seq: q.Seq, RulesVersion: q.RulesVersion, Holders: 1}
 		for _, w := range q.Wants {
-			g := wire.Grant{Status: wire.StatusOK, Granted: min(w.Want, left), TTLMs: 10_000, Limit: 100, Remaining: left - min(w.Want, left), ResetMs: 60_000}
-			if w.Holding+w.Want > 0 && g.Granted < w.Need {
-				g = wire.Grant{Status: wire.StatusDenied, Limit: 100, RetryAfterMs: 30_500, AskAfterMs: 1000, ResetMs: 30_500}
+			g := wire.Grant{Grant: lease.Grant{Status: lease.OK, Granted: min(w.Want.Want, left), TTL: 10_000, Limit: 100, Remaining: left - min(w.Want.Want, left), Reset: 60_000}}
+			if w.Holding+w.Want.Want > 0 && g.Granted < w.Need {
+				g = wire.Grant{Grant: lease.Grant{Status: lease.Denied, Limit: 100, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}}
 			}
 			a.Grants = append(a.Grants, g)
 		}

@@ -24,7 +24,7 @@ func giveBackDoubled(t *testing.T, s Subject) {
 				t.Fatalf("%+v", g)
 			}
 			name := uint64(i + 1)
-			a := returning(p, g.Lease, engine.Returned{Name: name, Units: unused})
+			a := returning(p, g.Lease, lease.Returned{Name: name, Units: unused})
 			switch i % 3 {
 			case 0:
 				copies = append(copies, []engine.Ask{a})
@@ -32,7 +32,7 @@ func giveBackDoubled(t *testing.T, s Subject) {
 				a.Group = 1
 				copies = append(copies, []engine.Ask{a, {Policy: other, Key: []byte("k"), Group: 1, Want: one(1)}})
 			case 2: // as a cache passes on what two of its holders returned, and asks for more
-				a = returning(p, g.Lease, engine.Returned{Name: name, Units: 50}, engine.Returned{Name: name << 60, Units: unused - 50})
+				a = returning(p, g.Lease, lease.Returned{Name: name, Units: 50}, lease.Returned{Name: name << 60, Units: unused - 50})
 				a.Want.Need, a.Want.Waiting, a.Want.Want = 1, 1, 1
 				copies = append(copies, []engine.Ask{a})
 			}
@@ -63,7 +63,7 @@ func giveBackDoubled(t *testing.T, s Subject) {
 }
 
 // returning is an ask that gives units back under names, and no others.
-func returning(p *engine.Policy, of uint32, returned ...engine.Returned) engine.Ask {
+func returning(p *engine.Policy, of uint32, returned ...lease.Returned) engine.Ask {
 	a := engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Lease: of}, Returned: returned}
 	for _, r := range returned {
 		a.Want.Unused += r.Units

@@ -16,8 +16,8 @@ func state(t testing.TB, s engine.Store, p *engine.Policy, holder, seq uint64, u
 }
 
 func statement(p *engine.Policy, holder, seq uint64, using, need int64) engine.Ask {
-	return engine.Ask{Policy: p, Key: []byte("k"), Holder: holder, Seq: seq, Holding: using,
-		Want: lease.Want{Need: need, Waiting: need, Want: using + need}}
+	return engine.Ask{Policy: p, Key: []byte("k"), Holder: holder, Seq: seq,
+		Want: lease.Want{Need: need, Waiting: need, Want: using + need, Holding: using}}
 }
 
 // slots are held, renewed, given back, and run out.

@@ -43,7 +43,7 @@ func (s *Store) group(now limit.Micros, asks []engine.Ask, grants []lease.Grant)
 	}
 	for group.Turn() {
 		for i := range members {
-			if m := &members[i]; group.Asks(&m.Member, &m.ask.Want, m.ask.Holding) {
+			if m := &members[i]; group.Asks(&m.Member, &m.ask.Want) {
 				group.Reply(&m.Member, &m.ask.Want, m.entry.Value.acquire(now, &m.ask), false)
 			}
 		}
@@ -64,7 +64,7 @@ func (s *Store) fit(now limit.Micros, m *member, a *engine.Ask) (g lease.Grant, 
 	m.ask = s.counted(now, a)
 	l, t, v := a.Policy.Limit, &a.Policy.Terms, &m.entry.Value
 	if v.slots != nil {
-		return v.slots.Fit(l, t, now, m.ask.SlotWant())
+		return v.slots.Fit(l, t, now, a.Holder, a.Seq, m.ask.Want)
 	}
 	return v.counter.Fit(l, t, now, m.ask.Want)
 }

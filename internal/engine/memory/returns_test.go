@@ -31,7 +31,7 @@ func TestNamesOfOneCaller(t *testing.T) {
 		a := engine.Ask{ReturnedBy: by, Want: lease.Want{Lease: g.Lease, Unused: int64(n)}}
 		for range n {
 			name++
-			a.Returned = append(a.Returned, engine.Returned{Name: name, Units: 1})
+			a.Returned = append(a.Returned, lease.Returned{Name: name, Units: 1})
 		}
 		return ask(a).Remaining
 	}

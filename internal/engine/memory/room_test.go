@@ -111,7 +111,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 		{Policy: bucket, Key: []byte("a"), Want: single},
 		{Policy: bucket, Key: []byte("b"), Group: 1, Want: single},
 		{Policy: window, Key: []byte("b"), Group: 1, Want: single},
-		{Policy: slots, Key: []byte("c"), Holder: 1, Holding: 1, Want: lease.Want{Want: 2}},
+		{Policy: slots, Key: []byte("c"), Holder: 1, Want: lease.Want{Want: 2, Holding: 1}},
 	}
 	grants := make([]lease.Grant, len(asks))
 	s.Acquire(t.Context(), asks, grants)

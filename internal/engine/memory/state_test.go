@@ -95,8 +95,8 @@ func TestSavedSlotsGoOn(t *testing.T) {
 	s := at(&now, 1000)
 	hold := func(s *memory.Store, who, seq uint64, holding, need int64) lease.Grant {
 		grants := make([]lease.Grant, 1)
-		s.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("k"), Holder: who, Seq: seq, Holding: holding,
-			Want: lease.Want{Need: need, Waiting: need, Want: holding + need}}}, grants)
+		s.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte("k"), Holder: who, Seq: seq,
+			Want: lease.Want{Need: need, Waiting: need, Want: holding + need, Holding: holding}}}, grants)
 		return grants[0]
 	}
 	hold(s, 7, 3, 0, 2)

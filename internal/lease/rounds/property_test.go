@@ -198,7 +198,7 @@ func (w *world) advance(t *rapid.T) {
 	for w.group.Turn() {
 		for _, m := range w.members {
 			waited := m.Waits()
-			if w.group.Asks(&m.Member, &m.want, 0) {
+			if w.group.Asks(&m.Member, &m.want) {
 				if waited {
 					t.Fatal("asked again before the reply")
 				}

@@ -15,7 +15,7 @@
 //	group.Join(member)                       for each; it is asked to Fit
 //	group.Reply(member, want, grant, fits)   for each reply, in any order
 //	for group.Turn() {                       after each reply
-//		group.Asks(member, want, holding)    for each; if true it is asked again
+//		group.Asks(member, want)             for each; if true it is asked again
 //	}
 //	member.Grant                             when the group is Over
 //
@@ -87,7 +87,7 @@ func (g *Group) Reply(m *Member, w *lease.Want, grant lease.Grant, fits bool) (l
 		m.reply = arrived
 		if late = m.Round == Charge && grant.Status == lease.OK && grant.Granted > 0; late {
 			g.ask(m, GiveBack)
-			*w = returning(grant, 0)
+			*w = returning(w, &grant)
 		}
 		return late
 	case m.Round != GiveBack:
@@ -118,16 +118,15 @@ func (g *Group) Turn() bool {
 }
 
 // Asks reports whether m, whose want is w, is asked in the round that has just begun. w is
-// changed to the question. holding is how many slots its holder has in use, which it keeps;
-// 0 for units.
-func (g *Group) Asks(m *Member, w *lease.Want, holding int64) bool {
+// changed to the question.
+func (g *Group) Asks(m *Member, w *lease.Want) bool {
 	switch {
 	case g.Round == Charge && m.fits && w.Want > 0: // what it reports is settled
 		*w = w.Asks()
 	case g.Round == GiveBack && m.Round == Charge && m.Grant.Status == lease.OK && m.Grant.Granted > 0:
-		*w = returning(m.Grant, holding)
+		*w = returning(w, &m.Grant)
 		// If the reply is lost, the units stay charged until they expire, but not to this request.
-		m.Grant = lease.Grant{Status: lease.OK, Granted: holding, Limit: m.Grant.Limit}
+		m.Grant = lease.Grant{Status: lease.OK, Granted: w.Holding, Limit: m.Grant.Limit}
 	default:
 		return false
 	}
@@ -140,10 +139,10 @@ func (g *Group) ask(m *Member, in Round) {
 	g.waits++
 }
 
-// returning is the question that gives a grant back. For slots it states in absolute numbers
-// what the holder keeps.
-func returning(g lease.Grant, holding int64) lease.Want {
-	return lease.Want{Unused: g.Granted, Lease: g.Lease, Want: holding}
+// returning is the question that gives back what was granted for a want. For slots it states in
+// absolute numbers what the holder keeps: those that it has in use.
+func returning(w *lease.Want, g *lease.Grant) lease.Want {
+	return lease.Want{Unused: g.Granted, Lease: g.Lease, Want: w.Holding, Holding: w.Holding}
 }
 
 // Hasten answers m without its reply to Fit, so that the group goes on with the members

@@ -214,7 +214,7 @@ func (p *play) advance() string {
 	for p.group.Turn() {
 		asked := ""
 		for i := range p.members {
-			if p.group.Asks(&p.members[i], &p.wants[i], 0) {
+			if p.group.Asks(&p.members[i], &p.wants[i]) {
 				asked += " " + p.names[i]
 			}
 		}
@@ -250,7 +250,7 @@ func TestQuestions(t *testing.T) {
 	var g rounds.Group
 	var m [2]rounds.Member
 	w := [2]lease.Want{
-		{Need: 1, Waiting: 2, Want: 8, Next: true, Unused: 5, Lease: 3, Overdrawn: 4, Debt: 9, Denied: 6, Fresh: true, Left: 1, Reset: 1},
+		{Need: 1, Waiting: 2, Want: 8, Next: true, Unused: 5, Lease: 3, Overdrawn: 4, Debt: 9, Denied: 6, Fresh: true, Left: 1, Reset: 1, Holding: 2},
 		{Need: 1, Waiting: 1, Want: 1},
 	}
 	for i := range m {
@@ -259,18 +259,18 @@ func TestQuestions(t *testing.T) {
 	for i := range m {
 		g.Reply(&m[i], &w[i], lease.Grant{Status: lease.OK}, true)
 	}
-	for g.Turn(); !g.Asks(&m[0], &w[0], 2) || !g.Asks(&m[1], &w[1], 0); {
+	for g.Turn(); !g.Asks(&m[0], &w[0]) || !g.Asks(&m[1], &w[1]); {
 		t.Fatal("not charged")
 	}
-	if want := (lease.Want{Need: 1, Waiting: 2, Want: 8, Next: true}); w[0] != want {
+	if want := (lease.Want{Need: 1, Waiting: 2, Want: 8, Next: true, Holding: 2}); w[0] != want {
 		t.Errorf("charge %+v, want %+v", w[0], want)
 	}
 	g.Reply(&m[0], &w[0], lease.Grant{Status: lease.OK, Granted: 8, Lease: 11, Limit: 100}, false)
 	g.Reply(&m[1], &w[1], lease.Grant{Status: lease.Denied}, false)
-	if g.Turn(); !g.Asks(&m[0], &w[0], 2) || g.Asks(&m[1], &w[1], 0) {
+	if g.Turn(); !g.Asks(&m[0], &w[0]) || g.Asks(&m[1], &w[1]) {
 		t.Fatal("not given back")
 	}
-	if want := (lease.Want{Unused: 8, Lease: 11, Want: 2}); w[0] != want {
+	if want := (lease.Want{Unused: 8, Lease: 11, Want: 2, Holding: 2}); w[0] != want {
 		t.Errorf("give back %+v, want %+v", w[0], want)
 	}
 	if want := (lease.Grant{Status: lease.OK, Granted: 2, Limit: 100}); m[0].Grant != want {

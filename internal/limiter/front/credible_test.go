@@ -47,7 +47,7 @@ func TestGiveBackStaysCredible(t *testing.T) {
 			time.Sleep(after)
 			most := c.ask(p, 0, 0, 0)
 			most.Want.Unused, most.Want.Lease = 2000, g.Lease
-			most.Returned = []engine.Returned{{Name: uint64(after), Units: 2000}}
+			most.Returned = []lease.Returned{{Name: uint64(after), Units: 2000}}
 			c.acquire(most, c.ask(p, 0, 5, 100))
 		}
 	})

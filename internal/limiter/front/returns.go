@@ -22,7 +22,7 @@ const (
 type part struct {
 	units    int64
 	lease    uint32
-	returned []engine.Returned // what of the units callers returned, by its names
+	returned []lease.Returned // what of the units callers returned, by its names
 	// by is the policy by whose count the units were granted, if that of the key is too
 	// small to have granted them: the store would not accept them. nil: the key's.
 	by *engine.Policy
@@ -51,7 +51,7 @@ func (q *acquisition) takeReturned(k key, a *engine.Ask) engine.Ask {
 	rest.Returned = nil
 	for _, r := range a.Returned {
 		rest.Want.Unused -= r.Units
-		k.giveBack(q.now, part{units: r.Units, lease: a.Want.Lease, returned: []engine.Returned{r}, by: a.Policy})
+		k.giveBack(q.now, part{units: r.Units, lease: a.Want.Lease, returned: []lease.Returned{r}, by: a.Policy})
 	}
 	return rest
 }

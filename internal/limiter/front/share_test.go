@@ -190,7 +190,7 @@ func TestDoubledGiveBacksMintNothing(t *testing.T) {
 					units += 10
 					back := c.ask(p, 0, 0, 0)
 					back.Want.Unused, back.Want.Lease = 30, g.Lease
-					back.Returned = []engine.Returned{{Name: uint64(i) + 1, Units: 30}}
+					back.Returned = []lease.Returned{{Name: uint64(i) + 1, Units: 30}}
 					calls = append(calls, back)
 				}
 				for range 3 {
@@ -199,7 +199,7 @@ func TestDoubledGiveBacksMintNothing(t *testing.T) {
 							c.acquire(call)
 							lie := call
 							lie.Want.Unused = 1<<32 - 1
-							lie.Returned = []engine.Returned{{Name: uint64(i) + 100, Units: lie.Want.Unused}}
+							lie.Returned = []lease.Returned{{Name: uint64(i) + 100, Units: lie.Want.Unused}}
 							c.acquire(lie)
 						}
 					}

@@ -88,7 +88,7 @@ func TestDeniedGroupLeavesSlotsInUse(t *testing.T) {
 				behind.Store.Acquire(t.Context(), []engine.Ask{spent}, make([]lease.Grant, 1)) // by another replica
 				for seq := range uint64(5) {
 					hold := one(slots, "k", 1)
-					hold.Holder, hold.Seq, hold.Holding, hold.Want.Want = 7, seq+1, 1, 2
+					hold.Holder, hold.Seq, hold.Want.Holding, hold.Want.Want = 7, seq+1, 1, 2
 					g := within(t, f, 100*time.Millisecond, one(rate, "k", 1), hold)
 					if g[0].Status != lease.Denied || g[1].Status != lease.OK || seq == 0 && (g[1].Granted != 1 || g[1].TTL == 0) {
 						t.Errorf("of a denied group with one slot in use: %+v", g)
@@ -132,7 +132,7 @@ func TestFloodOfTakersAtOnce(t *testing.T) {
 				}
 			})
 		}
-		hold := engine.Ask{Policy: p, Key: []byte("hot"), Holder: 99, Holding: 0}
+		hold := engine.Ask{Policy: p, Key: []byte("hot"), Holder: 99}
 		for ; time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // states nothing new
 			hold.Seq++
 			a.acquire(hold)

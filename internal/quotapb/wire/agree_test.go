@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
@@ -24,7 +25,7 @@ func TestAgrees(t *testing.T) {
 			if err := m.Decode(marshal(t, sent)); err != nil {
 				t.Fatalf("wire refused what the generated code wrote: %v", err)
 			}
-			if got := generated(m); !proto.Equal(got, sent) {
+			if got := generated(m); !proto.Equal(got, plain(sent)) {
 				t.Fatalf("wire read\n%v\nof\n%v", got, sent)
 			}
 			encoded := m.Append(nil)
@@ -61,6 +62,7 @@ func TestMergesAsProtobuf(t *testing.T) {
 				if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, want); err != nil {
 					t.Fatal(err)
 				}
+				plain(want)
 				if err := m.Decode(b); err != nil {
 					t.Fatalf("wire refused % x: %v", b, err)
 				}
@@ -77,7 +79,8 @@ func TestMergesAsProtobuf(t *testing.T) {
 func TestAppendsToDst(t *testing.T) {
 	for _, size := range []int{0, 1, 100, 126, 127, 128, 129, 16_383, 16_384, 16_500, 70_000} {
 		request := &wire.Request{Protocol: wire.Protocol, Wants: []wire.Want{
-			{Rule: "first", Key: make([]byte, size), Need: 1, Waiting: 2, Want: 3}, {Rule: "second"},
+			{Rule: "first", Key: make([]byte, size), Want: lease.Want{Need: 1, Waiting: 2, Want: 3}},
+			{Rule: "second"},
 		}}
 		for _, spare := range []int{0, 1, 3, 200_000} {
 			dst := append(make([]byte, 0, 6+spare), "before"...)
@@ -98,12 +101,12 @@ func TestAppendsToDst(t *testing.T) {
 
 // TestStatusMatches compares the statuses by name and number.
 func TestStatusMatches(t *testing.T) {
-	statuses := map[wire.Status]quotapb.Status{
-		wire.StatusUnspecified: quotapb.Status_STATUS_UNSPECIFIED,
-		wire.StatusOK:          quotapb.Status_STATUS_OK,
-		wire.StatusDenied:      quotapb.Status_STATUS_DENIED,
-		wire.StatusUnavailable: quotapb.Status_STATUS_UNAVAILABLE,
-		wire.StatusUnknownRule: quotapb.Status_STATUS_UNKNOWN_RULE,
+	statuses := map[lease.Status]quotapb.Status{
+		0:                 quotapb.Status_STATUS_UNSPECIFIED,
+		lease.OK:          quotapb.Status_STATUS_OK,
+		lease.Denied:      quotapb.Status_STATUS_DENIED,
+		lease.Unavailable: quotapb.Status_STATUS_UNAVAILABLE,
+		lease.UnknownRule: quotapb.Status_STATUS_UNKNOWN_RULE,
 	}
 	for ours, theirs := range statuses {
 		if int32(ours) != int32(theirs) {

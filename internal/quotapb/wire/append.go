@@ -1,5 +1,7 @@
 package wire
 
+import "github.com/weirlimit/weir/internal/lease"
+
 // Wire types of protobuf. A tag is a field's number << 3 | its wire type.
 const (
 	typeVarint  = 0
@@ -38,31 +40,31 @@ func (w *Want) append(dst []byte) []byte {
 	dst = appendUint(dst, 2, uint64(w.Variant))
 	dst = appendBytes(dst, 3, w.Key)
 	dst = appendUint(dst, 4, uint64(w.Group))
-	dst = appendUint(dst, 5, w.Need)
-	dst = appendUint(dst, 6, w.Waiting)
-	dst = appendUint(dst, 7, w.Want)
-	dst = appendUint(dst, 8, w.Unused)
-	dst = appendUint(dst, 9, w.Lease)
-	dst = appendUint(dst, 10, w.Overdrawn)
-	dst = appendUint(dst, 11, w.Denied)
+	dst = appendUint(dst, 5, uint64(w.Need))
+	dst = appendUint(dst, 6, uint64(w.Waiting))
+	dst = appendUint(dst, 7, uint64(w.Want.Want))
+	dst = appendUint(dst, 8, uint64(w.Unused))
+	dst = appendUint(dst, 9, leaseNumber(w.Shape, w.Lease))
+	dst = appendUint(dst, 10, uint64(w.Overdrawn))
+	dst = appendUint(dst, 11, uint64(w.Denied))
 	dst = appendBool(dst, 12, w.Fresh)
 	dst = appendBool(dst, 13, w.Next)
-	dst = appendUint(dst, 14, w.Holding)
+	dst = appendUint(dst, 14, uint64(w.Holding))
 	dst = appendUint(dst, 15, w.Debt)
-	dst = appendUint(dst, 16, w.Left)
-	dst = appendUint(dst, 17, w.ResetMs)
+	dst = appendUint(dst, 16, uint64(w.Left))
+	dst = appendUint(dst, 17, uint64(w.Reset))
 	dst = appendUint(dst, 18, w.Override)
 	for _, r := range w.Returned {
 		dst = append(appendVarint(dst, 19<<3|typeBytes), 0)
 		start := len(dst)
-		dst = closeNested(r.append(dst), start)
+		dst = closeNested(appendReturned(dst, r), start)
 	}
-	return appendUint(dst, 20, w.Soon)
+	return appendUint(dst, 20, uint64(w.Soon))
 }
 
-func (m *Returned) append(dst []byte) []byte {
-	dst = appendUint(dst, 1, m.Name)
-	return appendUint(dst, 2, m.Units)
+func appendReturned(dst []byte, r lease.Returned) []byte {
+	dst = appendUint(dst, 1, r.Name)
+	return appendUint(dst, 2, uint64(r.Units))
 }
 
 // Append appends the encoded message to dst and returns the longer slice.
@@ -83,18 +85,32 @@ func (m *Response) Append(dst []byte) []byte {
 }
 
 func (g *Grant) append(dst []byte) []byte {
-	dst = appendUint(dst, 1, uint64(g.Status)) // sign-extended, as enums are
-	dst = appendUint(dst, 2, g.Granted)
-	dst = appendUint(dst, 3, g.Lease)
-	dst = appendUint(dst, 4, g.StartsInMs)
-	dst = appendUint(dst, 5, g.TTLMs)
-	dst = appendUint(dst, 6, g.RetryAfterMs)
-	dst = appendUint(dst, 7, g.AskAfterMs)
-	dst = appendUint(dst, 8, g.Limit)
-	dst = appendUint(dst, 9, g.Remaining)
-	dst = appendUint(dst, 10, g.ResetMs)
+	dst = appendUint(dst, 1, uint64(g.Status))
+	dst = appendUint(dst, 2, uint64(g.Granted))
+	dst = appendUint(dst, 3, leaseNumber(g.Shape, g.Lease))
+	dst = appendUint(dst, 4, uint64(g.StartsIn))
+	dst = appendUint(dst, 5, uint64(g.TTL))
+	dst = appendUint(dst, 6, Ms(g.RetryAfter))
+	dst = appendUint(dst, 7, uint64(g.AskAfter))
+	dst = appendUint(dst, 8, uint64(g.Limit))
+	dst = appendUint(dst, 9, uint64(g.Remaining))
+	dst = appendUint(dst, 10, Ms(g.Reset))
 	return appendBool(dst, 11, g.StillOwed)
 }
+
+// neverMs in a field of milliseconds means that the time never comes.
+const neverMs = 1<<53 - 1
+
+// Ms is a time in a field in which it may never come.
+func Ms(d lease.Millis) uint64 {
+	if d >= lease.Never {
+		return neverMs
+	}
+	return uint64(d)
+}
+
+// leaseNumber names a lease: the shape of the limit that was charged, and the period.
+func leaseNumber(shape, period uint32) uint64 { return uint64(shape)<<32 | uint64(period) }
 
 // Append appends the encoded message to dst and returns the longer slice.
 func (m *RulesRequest) Append(dst []byte) []byte {

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
@@ -17,10 +18,7 @@ func sampleRequest(n int) *wire.Request {
 		TraceParent: []string{"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
 	}
 	for i := range n {
-		m.Wants = append(m.Wants, wire.Want{
-			Rule: "per-user", Variant: 1, Key: fmt.Appendf(nil, "203.0.113.%d", i), Waiting: 3, Need: 1, Want: 500,
-			Unused: 20, Lease: 0xfeedface_12345678, Denied: 2, Fresh: true,
-		})
+		m.Wants = append(m.Wants, wire.Want{Rule: "per-user", Variant: 1, Key: fmt.Appendf(nil, "203.0.113.%d", i), Shape: 0xfeedface, Want: lease.Want{Waiting: 3, Need: 1, Want: 500, Unused: 20, Lease: 0x12345678, Denied: 2, Fresh: true}})
 	}
 	return m
 }
@@ -28,9 +26,7 @@ func sampleRequest(n int) *wire.Request {
 func sampleResponse(n int) *wire.Response {
 	m := &wire.Response{Protocol: wire.Protocol, Epoch: 1_763_700_000_000, RulesVersion: "9f86d081884c7d65", Holders: 12, Seq: 70_000}
 	for range n {
-		m.Grants = append(m.Grants, wire.Grant{
-			Status: wire.StatusOK, Granted: 500, Lease: 0xfeedface_12345678, TTLMs: 10_000, Limit: 1000, Remaining: 400, ResetMs: 31_000,
-		})
+		m.Grants = append(m.Grants, wire.Grant{Shape: 0xfeedface, Grant: lease.Grant{Status: lease.OK, Granted: 500, Lease: 0x12345678, TTL: 10_000, Limit: 1000, Remaining: 400, Reset: 31_000}})
 	}
 	return m
 }

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
@@ -53,18 +54,18 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 	for _, w := range m.Wants {
 		pb.Wants = append(pb.Wants, &quotapb.Want{
 			Rule: w.Rule, Variant: w.Variant, Key: w.Key, Group: w.Group,
-			Need: w.Need, Waiting: w.Waiting, Want: w.Want,
-			Unused: w.Unused, Lease: w.Lease, Overdrawn: w.Overdrawn, Denied: w.Denied,
-			Fresh: w.Fresh, Next: w.Next, Holding: w.Holding, Debt: w.Debt, Left: w.Left, ResetMs: w.ResetMs, Override: w.Override,
-			Returned: generatedReturned(w.Returned), Soon: w.Soon,
+			Need: uint64(w.Need), Waiting: uint64(w.Waiting), Want: uint64(w.Want.Want),
+			Unused: uint64(w.Unused), Lease: uint64(w.Shape)<<32 | uint64(w.Lease), Overdrawn: uint64(w.Overdrawn), Denied: uint64(w.Denied),
+			Fresh: w.Fresh, Next: w.Next, Holding: uint64(w.Holding), Debt: w.Debt, Left: uint64(w.Left), ResetMs: uint64(w.Reset), Override: w.Override,
+			Returned: generatedReturned(w.Returned), Soon: uint64(w.Soon),
 		})
 	}
 	return pb
 }
 
-func generatedReturned(rs []wire.Returned) (pb []*quotapb.Returned) {
+func generatedReturned(rs []lease.Returned) (pb []*quotapb.Returned) {
 	for _, r := range rs {
-		pb = append(pb, &quotapb.Returned{Name: r.Name, Units: r.Units})
+		pb = append(pb, &quotapb.Returned{Name: r.Name, Units: uint64(r.Units)})
 	}
 	return pb
 }
@@ -76,10 +77,39 @@ func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
 	}
 	for _, g := range m.Grants {
 		pb.Grants = append(pb.Grants, &quotapb.Grant{
-			Status: quotapb.Status(g.Status), Granted: g.Granted, Lease: g.Lease,
-			StartsInMs: g.StartsInMs, TtlMs: g.TTLMs, RetryAfterMs: g.RetryAfterMs, AskAfterMs: g.AskAfterMs,
-			Limit: g.Limit, Remaining: g.Remaining, ResetMs: g.ResetMs, StillOwed: g.StillOwed,
+			Status: quotapb.Status(g.Status), Granted: uint64(g.Granted), Lease: uint64(g.Shape)<<32 | uint64(g.Lease),
+			StartsInMs: uint64(g.StartsIn), TtlMs: uint64(g.TTL), RetryAfterMs: generatedTime(g.RetryAfter), AskAfterMs: uint64(g.AskAfter),
+			Limit: uint64(g.Limit), Remaining: uint64(g.Remaining), ResetMs: generatedTime(g.Reset), StillOwed: g.StillOwed,
 		})
 	}
 	return pb
+}
+
+const neverMs = 1<<53 - 1 // as in quota.proto
+
+func generatedTime(d lease.Millis) uint64 {
+	if d == lease.Never {
+		return neverMs
+	}
+	return uint64(d)
+}
+
+// plain is m as package wire reads it: a status that is unknown is none, and a time so long
+// that it never comes has one value.
+func plain(m proto.Message) proto.Message {
+	response, ok := m.(*quotapb.AcquireResponse)
+	if !ok {
+		return m
+	}
+	for _, g := range response.Grants {
+		if _, known := quotapb.Status_name[int32(g.Status)]; !known {
+			g.Status = 0
+		}
+		for _, ms := range []*uint64{&g.RetryAfterMs, &g.ResetMs} {
+			if *ms >= uint64(lease.Never) {
+				*ms = neverMs
+			}
+		}
+	}
+	return m
 }

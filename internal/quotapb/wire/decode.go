@@ -3,9 +3,10 @@ package wire
 import (
 	"errors"
 	"strconv"
-)
+	"unicode/utf8"
 
-import "unicode/utf8"
+	"github.com/weirlimit/weir/internal/lease"
+)
 
 // Decode reads b into m, replacing all of it. On an error, an *Error, m is empty.
 func (m *Request) Decode(b []byte) error {
@@ -73,53 +74,53 @@ func (w *Want) decode(r *reader) {
 		case 4<<3 | typeVarint:
 			w.Group = uint32(r.num)
 		case 5<<3 | typeVarint:
-			w.Need = r.num
+			w.Need = int64(r.num)
 		case 6<<3 | typeVarint:
-			w.Waiting = r.num
+			w.Waiting = int64(r.num)
 		case 7<<3 | typeVarint:
-			w.Want = r.num
+			w.Want.Want = int64(r.num)
 		case 8<<3 | typeVarint:
-			w.Unused = r.num
+			w.Unused = int64(r.num)
 		case 9<<3 | typeVarint:
-			w.Lease = r.num
+			w.Shape, w.Lease = uint32(r.num>>32), uint32(r.num)
 		case 10<<3 | typeVarint:
-			w.Overdrawn = r.num
+			w.Overdrawn = int64(r.num)
 		case 11<<3 | typeVarint:
-			w.Denied = r.num
+			w.Denied = int64(r.num)
 		case 12<<3 | typeVarint:
 			w.Fresh = r.num != 0
 		case 13<<3 | typeVarint:
 			w.Next = r.num != 0
 		case 14<<3 | typeVarint:
-			w.Holding = r.num
+			w.Holding = int64(r.num)
 		case 15<<3 | typeVarint:
 			w.Debt = r.num
 		case 16<<3 | typeVarint:
-			w.Left = r.num
+			w.Left = int64(r.num)
 		case 17<<3 | typeVarint:
-			w.ResetMs = r.num
+			w.Reset = lease.Millis(r.num)
 		case 18<<3 | typeVarint:
 			w.Override = r.num
 		case 19<<3 | typeBytes:
 			if one := extend(r, &w.Returned, MaxReturned); one != nil {
-				one.decode(r)
+				decodeReturned(r, one)
 			}
 		case 20<<3 | typeVarint:
-			w.Soon = r.num
+			w.Soon = int64(r.num)
 		}
 	}
 	r.leave(outer)
 }
 
-func (m *Returned) decode(r *reader) {
-	*m = Returned{}
+func decodeReturned(r *reader, m *lease.Returned) {
+	*m = lease.Returned{}
 	outer := r.enter()
 	for r.next() {
 		switch r.tag {
 		case 1<<3 | typeVarint:
 			m.Name = r.num
 		case 2<<3 | typeVarint:
-			m.Units = r.num
+			m.Units = int64(r.num)
 		}
 	}
 	r.leave(outer)
@@ -183,30 +184,37 @@ func (g *Grant) decode(r *reader) {
 	for r.next() {
 		switch r.tag {
 		case 1<<3 | typeVarint:
-			g.Status = Status(r.num)
+			g.Status = statusOf(r.num)
 		case 2<<3 | typeVarint:
-			g.Granted = r.num
+			g.Granted = int64(r.num)
 		case 3<<3 | typeVarint:
-			g.Lease = r.num
+			g.Shape, g.Lease = uint32(r.num>>32), uint32(r.num)
 		case 4<<3 | typeVarint:
-			g.StartsInMs = r.num
+			g.StartsIn = lease.Millis(r.num)
 		case 5<<3 | typeVarint:
-			g.TTLMs = r.num
+			g.TTL = lease.Millis(r.num)
 		case 6<<3 | typeVarint:
-			g.RetryAfterMs = r.num
+			g.RetryAfter = lease.Millis(min(r.num, uint64(lease.Never)))
 		case 7<<3 | typeVarint:
-			g.AskAfterMs = r.num
+			g.AskAfter = lease.Millis(r.num)
 		case 8<<3 | typeVarint:
-			g.Limit = r.num
+			g.Limit = int64(r.num)
 		case 9<<3 | typeVarint:
-			g.Remaining = r.num
+			g.Remaining = int64(r.num)
 		case 10<<3 | typeVarint:
-			g.ResetMs = r.num
+			g.Reset = lease.Millis(min(r.num, uint64(lease.Never)))
 		case 11<<3 | typeVarint:
 			g.StillOwed = r.num != 0
 		}
 	}
 	r.leave(outer)
+}
+
+func statusOf(n uint64) lease.Status {
+	if n > uint64(lease.UnknownRule) {
+		return 0
+	}
+	return lease.Status(n)
 }
 
 // Decode reads b into m, replacing all of it. On an error, an *Error, m is empty.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
@@ -117,7 +118,7 @@ func TestAcceptsAtTheBounds(t *testing.T) {
 
 // TestAliases checks what may point into the input and what may not.
 func TestAliases(t *testing.T) {
-	sent := wire.Request{RulesVersion: "v1", Wants: []wire.Want{{Rule: "login", Key: []byte("alice"), Need: 1}}}
+	sent := wire.Request{RulesVersion: "v1", Wants: []wire.Want{{Rule: "login", Key: []byte("alice"), Want: lease.Want{Need: 1}}}}
 	input := sent.Append(nil)
 	var got wire.Request
 	if err := got.Decode(input); err != nil {

@@ -1,15 +1,20 @@
 // Package wire reads and writes the messages of quota.proto for programs that
 // cannot afford the protobuf runtime: the filter, whose size is its start-up time.
 //
-// The structs mirror the generated ones field by field; what a field means is
-// stated in quota.proto. Both sides may use either codec: what one writes the other
-// reads. As protobuf requires, the last one of several values of a field wins,
+// The structs mirror the generated ones field by field; what a field means is stated in
+// quota.proto. What is asked of a counter and answered is encoded from, and decoded into,
+// [lease.Want] and [lease.Grant]. Both sides may use either codec: what one writes the
+// other reads. As protobuf requires, the last one of several values of a field wins,
 // unknown fields are skipped, a field of the wrong wire type counts as unknown,
 // and a string must be UTF-8.
 //
+// Nothing is checked here of what a peer sent: numbers of units above 2^63 become negative.
+// [Want.Check] and [Grant.Bounded] follow.
+//
 // Three things are stricter than protobuf: a message longer than its maximum, a
 // list longer than its maximum, and a group (an encoding that proto3 cannot
-// express) are errors. One is laxer: of a Request, pop and trace_parent decide
+// express) are errors. A status that is unknown counts as none, and a time of more than
+// [lease.Never] as that, where that has a meaning. One is laxer: of a Request, pop and trace_parent decide
 // nothing, and trace_parent comes from clients; so one that is not UTF-8, or a trace
 // parent too many, is left out, and the wants are answered. Nothing panics on any
 // input.
@@ -23,7 +28,11 @@
 // A message may be read by several goroutines at once, but not during Decode.
 package wire
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/lease"
+)
 
 // The versions of the protocol that this package supports, from the oldest to the newest.
 // A release that brings a new one supports the one before, too, so that a fleet can be
@@ -77,32 +86,6 @@ const (
 	MaxReturned     = 32              // returns in a Want
 )
 
-// Bounds on what a granter takes. A sender keeps within them: a want beyond them is
-// answered as unavailable, alone or with its group.
-const (
-	MaxRuleName = 64        // bytes
-	MaxKey      = 8192      // bytes: sixteen parts of the longest kind
-	MaxPop      = 128       // bytes; more are not used
-	MaxGroup    = 64        // wants of one group
-	MaxUnits    = 1<<32 - 1 // of any number of units
-)
-
-// NeverMs in a field of milliseconds means that the time never comes.
-const NeverMs = 1<<53 - 1
-
-// Status is what became of a want. Decode keeps unknown values;
-// treat them as StatusUnavailable.
-type Status int32
-
-// The statuses.
-const (
-	StatusUnspecified Status = iota // not a legal answer
-	StatusOK                        // need was granted, or nobody waited
-	StatusDenied                    // there is less than need left
-	StatusUnavailable               // not decided in time
-	StatusUnknownRule               // the granter's rules are others
-)
-
 // Request is an AcquireRequest.
 type Request struct {
 	Protocol      uint32
@@ -121,35 +104,26 @@ type Request struct {
 	RegionStore   uint64
 }
 
-// Want is a Want: 0 <= Need <= Waiting <= Waiting + Soon <= Want.
+// Want is a Want: the name of a counter, and what is asked and reported of it.
 type Want struct {
-	Rule      string
-	Variant   uint32
-	Key       []byte
-	Group     uint32
-	Need      uint64
-	Waiting   uint64
-	Want      uint64
-	Unused    uint64
-	Lease     uint64
-	Overdrawn uint64
-	Denied    uint64
-	Fresh     bool
-	Next      bool
-	Holding   uint64
-	Debt      uint64
-	Left      uint64
-	ResetMs   uint64
-	Override  uint64
-	Returned  []Returned
-	Soon      uint64
+	Rule     string
+	Variant  uint32
+	Override uint64
+	Key      []byte
+	Group    uint32
+	// Shape is the upper half of the number that names a lease, and lease.Want.Lease is the
+	// lower one: the fingerprint of the limit that was charged. See also [Want.Worker].
+	Shape uint32
+	lease.Want
+	Returned []lease.Returned
 }
 
-// Returned is a Returned.
-type Returned struct {
-	Name  uint64
-	Units uint64
-}
+// Worker is the number of the worker of a holder that states its slots: it stands where
+// others name a lease.
+func (w *Want) Worker() uint64 { return leaseNumber(w.Shape, w.Lease) }
+
+// SetWorker sets Worker.
+func (w *Want) SetWorker(number uint64) { w.Shape, w.Lease = uint32(number>>32), uint32(number) }
 
 // Response is an AcquireResponse. Whoever asked checks that it has as many grants
 // as the request had wants.
@@ -165,19 +139,10 @@ type Response struct {
 	Dropped       bool
 }
 
-// Grant is a Grant. Durations are in milliseconds.
+// Grant is a Grant. Shape is as in [Want].
 type Grant struct {
-	Status       Status
-	Granted      uint64
-	Lease        uint64
-	StartsInMs   uint64
-	TTLMs        uint64
-	RetryAfterMs uint64
-	AskAfterMs   uint64
-	Limit        uint64
-	Remaining    uint64
-	ResetMs      uint64
-	StillOwed    bool
+	lease.Grant
+	Shape uint32
 }
 
 // RulesRequest is a RulesRequest.

@@ -88,7 +88,7 @@ func AppendArgs(dst []byte, a *engine.Ask, m Mode, now limit.Micros) []byte {
 	s, f := l.Spec(), l.Figures()
 	if s.Algorithm == limit.Concurrency {
 		return slotArgs.append(dst, uint64(now), uint64(m), uint64(a.Op), a.Holder, min(a.Seq, maxSeq),
-			units(a.Holding), units(w.Need), units(w.Waiting), units(w.Want), uint64(s.Count), uint64(s.LeaseTTL))
+			units(w.Holding), units(w.Need), units(w.Waiting), units(w.Want), uint64(s.Count), uint64(s.LeaseTTL))
 	}
 	var values [maxArgs]uint64
 	v := appendWant(values[:0], w, s.ChargeDenied)

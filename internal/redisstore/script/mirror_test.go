@@ -116,7 +116,7 @@ func compare(t failer, s *server, calls []call, want []outcome) {
 
 func describe(c *call) string {
 	return fmt.Sprintf("at %d, mode %d, %+v of %+v, op %d, holder %x, seq %d, holding %d", c.now, c.mode, c.ask.Want,
-		c.ask.Policy.Limit.Spec(), c.ask.Op, c.ask.Holder, c.ask.Seq, c.ask.Holding)
+		c.ask.Policy.Limit.Spec(), c.ask.Op, c.ask.Holder, c.ask.Seq, c.ask.Want.Holding)
 }
 
 // drawTrace makes a trace and what the twin in Go answers to it.
@@ -320,12 +320,12 @@ func (d *drawer) askSlots(a *engine.Ask) {
 	if a.Seq = d.seq; d.oneIn(5, "late") {
 		a.Seq -= min(a.Seq, uint64(rapid.IntRange(1, 6).Draw(d.t, "by")))
 	}
-	a.Holding = min(d.holding[a.Holder], d.units(most/3, "holding"))
+	a.Want.Holding = min(d.holding[a.Holder], d.units(most/3, "holding"))
 	if d.oneIn(10, "claims") {
-		a.Holding = d.units(most/3, "claim")
+		a.Want.Holding = d.units(most/3, "claim")
 	}
 	a.Want.Waiting = min(limit.MaxCount, a.Want.Need+d.units(most/6, "more waiting"))
-	a.Want.Want = min(limit.MaxCount, a.Holding+a.Want.Waiting+d.units(most/3, "more wanted"))
+	a.Want.Want = min(limit.MaxCount, a.Want.Holding+a.Want.Waiting+d.units(most/3, "more wanted"))
 }
 
 func policy(spec limit.Spec, c lease.Consistency, interval lease.Millis) *engine.Policy {

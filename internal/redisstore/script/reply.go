@@ -75,7 +75,7 @@ func wordSlots(a *engine.Ask, m Mode, d *limit.Decision, fits, held bool) lease.
 		if d.Period == 0 {
 			return lease.Grant{Status: lease.Unavailable}
 		}
-		need = a.Holding
+		need = a.Want.Holding
 		if m != Fit || !fits {
 			need += a.Want.Need
 		}

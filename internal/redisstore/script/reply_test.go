@@ -83,7 +83,7 @@ func FuzzAppendArgs(f *testing.F) {
 		i := int(algorithm) % len(specs)
 		ask := askOf(specs[i], "k", 0)
 		ask.Want = lease.Want{Need: need, Waiting: waiting, Want: want, Unused: unused, Overdrawn: unused, Denied: want, Next: true}
-		ask.Seq, ask.Holding = seq, want
+		ask.Seq, ask.Want.Holding = seq, want
 		if got := script.AppendArgs([]byte("x"), &ask, script.Fit, limit.Micros(now)); len(got) != sizes[i]+1 {
 			t.Fatalf("%d bytes, want %d", len(got)-1, sizes[i])
 		}

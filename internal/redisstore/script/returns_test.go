@@ -25,7 +25,7 @@ func TestReturnsKeys(t *testing.T) {
 				args, keys = append(args, debt), keys+1
 			}
 			for _, name := range names {
-				ask.Returned = append(ask.Returned, engine.Returned{Name: name, Units: 10})
+				ask.Returned = append(ask.Returned, lease.Returned{Name: name, Units: 10})
 				ask.Want.Unused += 10
 			}
 			if returns := string(script.AppendReturnsKey(nil, &ask, key)); returns != "" {
@@ -102,7 +102,7 @@ func TestReturnsWithoutMemory(t *testing.T) {
 	}
 	s.Do("CONFIG", "SET", "maxmemory", "1")
 	ask.Want = lease.Want{Unused: 30, Lease: g.Lease}
-	ask.Returned = []engine.Returned{{Name: 7, Units: 30}}
+	ask.Returned = []lease.Returned{{Name: 7, Units: 30}}
 	returned := []any{2, counter, counter + ".r", string(script.AppendArgs(nil, &ask, script.Acquire, 0)), string(script.AppendReturns(nil, &ask))}
 	if g, err := reply(returned...); err != nil || g.Remaining != 10 {
 		t.Errorf("without memory: %+v, %v, want 10 left as before", g, err)

@@ -50,7 +50,7 @@ func (w *twin) hold(c *call) (lease.Grant, bool) {
 		g := engine.AcquireSlots(&w.slots, c.now, &a)
 		return g, g.Status == lease.OK
 	}
-	return w.slots.Fit(p.Limit, &p.Terms, c.now, a.SlotWant())
+	return w.slots.Fit(p.Limit, &p.Terms, c.now, a.Holder, a.Seq, a.Want)
 }
 
 // century is the longest that a key is kept.
