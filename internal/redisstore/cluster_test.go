@@ -20,6 +20,7 @@ func TestCluster(t *testing.T) {
 		{"SeedAndConfigurationEndpoint", oneSeed},
 		{"RedirectThatNeverEnds", redirectThatNeverEnds},
 		{"ReceiptOfAMovingSlot", receiptOfAMovingSlot},
+		{"CellOfAMovingSlot", cellOfAMovingSlot},
 		{"NodeThatHangs", nodeThatHangs},
 		{"CallerLeavesInTime", callerLeavesInTime},
 		{"GroupsRace", groupsRace},
