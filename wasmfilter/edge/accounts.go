@@ -117,8 +117,8 @@ func (a *accounts) untakeLocal(now lease.Millis, h *hit) {
 }
 
 // keep stores a grant, with its spare units, in the account of its key.
-func (a *accounts) keep(now, sent lease.Millis, it *item, g lease.Grant, spare int64) {
-	p, key, want, jitter := it.policy, it.key, it.want, a.pop.jitter()
+func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare int64) {
+	p, key, want, jitter := of.policy, of.key, of.want, a.pop.jitter()
 	var rest lease.Part
 	denied := int64(p.denials.forget(key.Hash))
 	outcome := a.change(now, p, key, func(e *table.Entry) {
@@ -149,8 +149,8 @@ func (a *accounts) keep(now, sent lease.Millis, it *item, g lease.Grant, spare i
 // reported clears what the region has acknowledged of a finding of the scan. The debt of a
 // key whose rule the region does not have is dropped, unless the key was asked for not
 // long ago.
-func (a *accounts) reported(now, sent lease.Millis, it *item, g lease.Grant) {
-	p, key, want := it.policy, it.key, it.want
+func (a *accounts) reported(now, sent lease.Millis, r *report, g lease.Grant) {
+	p, key, want := r.policy, r.key, r.want
 	jitter, dropped := a.pop.jitter(), int64(0)
 	a.change(now, p, key, func(e *table.Entry) {
 		if dropped = 0; want.Overdrawn > 0 && g.Status == lease.UnknownRule && now >= e.Asked+unknownFor {

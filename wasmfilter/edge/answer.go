@@ -7,20 +7,25 @@ import (
 // settle decides what a call was for, now that it has ended: by its grants, or by
 // on_failure.
 func (d *decider) settle(now lease.Millis, f *flight) {
-	for i := range f.items {
-		switch it := &f.items[i]; {
-		case it.ask != nil && !f.answered:
-			if hd := it.ask.holding; hd != nil {
+	for i := range f.reports {
+		if r := &f.reports[i]; r.policy != nil && f.answered {
+			d.accounts.reported(now, f.sent, r, f.grants[i].Bounded(r.policy.period))
+		}
+	}
+	for i, a := range f.asks {
+		if !f.answered {
+			if hd := a.holding; hd != nil {
 				hd.Asking = false
 			}
-			d.failWaiters(now, it.ask)
-			d.again(now, it.ask)
-		case it.ask != nil && it.ask.holding != nil:
-			d.grantSlots(now, f.sent, it.ask, f.grant(i))
-		case it.ask != nil:
-			d.grant(now, f.sent, it, f.grant(i))
-		case it.policy != nil && f.answered:
-			d.accounts.reported(now, f.sent, it, f.grant(i))
+			d.failWaiters(now, a)
+			d.again(now, a)
+			continue
+		}
+		g := f.grants[len(f.reports)+i].Bounded(a.policy.period)
+		if a.holding != nil {
+			d.grantSlots(now, f.sent, a, g)
+		} else {
+			d.grant(now, f.sent, a, g)
 		}
 	}
 	if f.lane.Open {
@@ -29,9 +34,8 @@ func (d *decider) settle(now lease.Millis, f *flight) {
 }
 
 // grant hands units out to the requests that wait, oldest first, and keeps the rest.
-func (d *decider) grant(now, sent lease.Millis, it *item, g lease.Grant) {
-	a := it.ask
-	g.Granted = min(g.Granted, it.want.Want)
+func (d *decider) grant(now, sent lease.Millis, a *ask, g lease.Grant) {
+	g.Granted = min(g.Granted, a.want.Want)
 	if g.Granted > 0 { // each round has brought some of what was left
 		a.repeats = 0
 	}
@@ -49,7 +53,7 @@ func (d *decider) grant(now, sent lease.Millis, it *item, g lease.Grant) {
 		}
 		return lease.Refuse, spare
 	})
-	d.accounts.keep(now, sent, it, g, spare)
+	d.accounts.keep(now, sent, a, g, spare)
 	d.again(now, a)
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // Call is a call to be made: POST Path with Body, as application/proto.
@@ -32,31 +31,20 @@ func (p *Port) call(c Call) uint64 {
 	return c.ID
 }
 
-// flight is a call to the tier above until it has ended. Its items stand in the order
-// of its wants.
+// flight is a call to the tier above until it has ended. Its wants are those of the reports,
+// then those of the asks.
 type flight struct {
 	lane   *lane
 	caller uint64
 	seq    uint64
 	sent   lease.Millis
 	late   bool // it is for requests that have waited before, see [ask.late]
-	items  []item
+
+	reports []report
+	asks    []*ask
 
 	answered bool         // it ended with an answer
-	grants   []wire.Grant // of the answer, one per item; valid until the next call ends
-}
-
-// item is one want of a call.
-type item struct {
-	ask    *ask    // nil: it asks for nothing
-	policy *policy // of the account that takes the answer; nil: none does
-	key    table.Key
-	want   lease.Want
-}
-
-// grant is the answer to an item.
-func (f *flight) grant(i int) lease.Grant {
-	return f.grants[i].Bounded(f.items[i].policy.period)
+	grants   []wire.Grant // of the answer, one per want; valid until the next call ends
 }
 
 // reply ends the call of that id with the body of an answer; nil if there is none.
@@ -65,7 +53,7 @@ func (u *uplink) reply(now lease.Millis, id uint64, body []byte) *flight {
 	if f == nil {
 		return nil
 	}
-	if err := u.response.DecodeAnswer(body, f.seq, len(f.items)); err != nil {
+	if err := u.response.DecodeAnswer(body, f.seq, len(f.reports)+len(f.asks)); err != nil {
 		u.failed(now, f, u.port.unusable(err))
 		return f
 	}
@@ -110,8 +98,11 @@ func (u *uplink) failed(now lease.Millis, f *flight, result CallResult) {
 	if !f.late || result != CallTimedOut {
 		f.lane.Failed(now, f.seq, 100)
 	}
-	for i := range f.items {
-		u.port.Counts.Lost += uint64(f.items[i].want.Unused)
+	for i := range f.reports {
+		u.port.Counts.Lost += uint64(f.reports[i].want.Unused)
+	}
+	for _, a := range f.asks {
+		u.port.Counts.Lost += uint64(a.want.Unused)
 	}
 }
 

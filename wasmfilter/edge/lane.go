@@ -17,13 +17,20 @@ type lane struct {
 	gathered []*ask
 	since    lease.Millis // when the first of what has gathered did
 	urgent   bool         // requests wait for what has gathered
-	returns  []item       // units to give back that are in no account any more
+	returns  []report     // units to give back that are in no account any more
 	soon     bool         // some of returns were taken for requests that were refused
-	findings []item       // what the background scan found
+	findings []report     // what the background scan found
 	flying   int          // calls in flight
 
 	lease.Breaker
 	took lease.Millis // about the longest of the last answers
+}
+
+// report is a want that asks for nothing.
+type report struct {
+	policy *policy // in a call: of the account that takes the answer; nil: none does
+	key    table.Key
+	want   lease.Want
 }
 
 // gather puts an ask on the lane.
@@ -54,7 +61,7 @@ func (l *lane) giveBack(p *policy, key table.Key, part lease.Part) {
 		return
 	}
 	key.Text = append([]byte(nil), key.Text...)
-	l.queue(&l.returns, item{policy: p, key: key, want: lease.Want{Unused: part.Units, Lease: part.Lease}})
+	l.queue(&l.returns, report{p, key, lease.Want{Unused: part.Units, Lease: part.Lease}})
 }
 
 // returnSoon returns units that were taken for a request that was refused: others
@@ -66,7 +73,7 @@ func (l *lane) returnSoon(p *policy, key table.Key, part lease.Part) {
 }
 
 // queue puts a report into a list for the next call.
-func (l *lane) queue(list *[]item, r item) {
+func (l *lane) queue(list *[]report, r report) {
 	if len(*list) < mostReturns {
 		*list = append(*list, r)
 	} else {

@@ -81,7 +81,7 @@ func (k *upkeep) scan(now lease.Millis) {
 // scanPage collects what the keys of a page have to report, drops idle ones, and returns how
 // many it keeps.
 func (k *upkeep) scanPage(now lease.Millis, t *table.Table) (kept int) {
-	var found []item
+	var found []report
 	var dropped []table.Entry
 	outcome := t.Visit(now, k.scanned, func(e *table.Entry) bool {
 		if k.accounts.forgotten(e, now) {
@@ -108,18 +108,18 @@ func (k *upkeep) scanPage(now lease.Millis, t *table.Table) (kept int) {
 }
 
 // find takes what an entry has to give back or to report out of it.
-func (k *upkeep) find(now lease.Millis, e *table.Entry) (item, bool) {
+func (k *upkeep) find(now lease.Millis, e *table.Entry) (report, bool) {
 	if k.rules.inForce == nil || e.Key == nil {
-		return item{}, false
+		return report{}, false
 	}
 	p := k.rules.inForce.byID[e.Rule]
 	if p == nil || p.lane == nil || p.lane.Open || e.UnderWay(&p.terms, now) {
-		return item{}, false
+		return report{}, false
 	}
 	want, ok := e.Report(&p.terms, now)
 	if !ok {
-		return item{}, false
+		return report{}, false
 	}
 	text := append([]byte(nil), e.Key...)
-	return item{policy: p, key: p.key(k.pop.seed, text), want: want}, true
+	return report{p, p.key(k.pop.seed, text), want}, true
 }

@@ -153,12 +153,10 @@ func (u *uplink) send(now lease.Millis, l *lane) {
 	}
 	u.size = envelopeSize
 	u.addAsks(now, l, f, &call)
-	asks := len(f.items)
 	l.returns = u.addReports(f, l.returns, mostWants/2, false)
 	l.soon = l.soon && len(l.returns) > 0
 	l.findings = u.addReports(f, l.findings, wire.MaxWants-len(req.Wants), true)
-	rotate(f.items, asks) // so that the asks find what is given back
-	rotate(req.Wants, asks)
+	rotate(req.Wants, len(f.asks)) // so that the asks find what is given back
 	call.Body = req.Append(nil)
 	if len(req.TraceParent) > 0 {
 		call.TraceParent = req.TraceParent[0]
@@ -182,14 +180,14 @@ func rotate[T any](s []T, n int) {
 func (u *uplink) addAsks(now lease.Millis, l *lane, f *flight, call *Call) {
 	kept, groups := l.gathered[:0], uint32(0)
 	for i, a := range l.gathered {
-		if len(f.items) == 0 {
+		if len(f.asks) == 0 {
 			f.late = a.late(now)
 		}
 		if a.late(now) != f.late {
 			kept = append(kept, a)
 			continue
 		}
-		if len(f.items) == mostWants || !u.fits(a.policy, a.key) {
+		if len(f.asks) == mostWants || !u.fits(a.policy, a.key) {
 			kept = append(kept, l.gathered[i:]...)
 			break
 		}
@@ -199,7 +197,7 @@ func (u *uplink) addAsks(now lease.Millis, l *lane, f *flight, call *Call) {
 		m.Group = a.group(&groups, f)
 		a.grouped = m.Group != 0
 		u.request.Wants = append(u.request.Wants, m)
-		f.items = append(f.items, item{ask: a, policy: a.policy, key: a.key, want: a.want})
+		f.asks = append(f.asks, a)
 		for i := range a.asked {
 			if r := a.asked[i].request; r != nil {
 				call.Timeout = max(1, min(call.Timeout, r.deadline-now))
@@ -241,7 +239,7 @@ func (u *uplink) trace(r *Request) {
 
 // addReports adds the first of a list of reports to the call, as far as it has room for
 // them, and returns the others. The account takes the answer if account is true.
-func (u *uplink) addReports(f *flight, list []item, most int, account bool) (rest []item) {
+func (u *uplink) addReports(f *flight, list []report, most int, account bool) (rest []report) {
 	n := 0
 	for ; n < min(len(list), most) && u.fits(list[n].policy, list[n].key); n++ {
 		r := list[n]
@@ -249,7 +247,7 @@ func (u *uplink) addReports(f *flight, list []item, most int, account bool) (res
 		if !account {
 			r.policy, r.key = nil, table.Key{}
 		}
-		f.items = append(f.items, r)
+		f.reports = append(f.reports, r)
 	}
 	return append(list[:0], list[n:]...)
 }
