@@ -2,6 +2,9 @@ package sim
 
 import (
 	"context"
+	"encoding/binary"
+	"hash/fnv"
+	"net/netip"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -89,6 +92,16 @@ type link struct {
 	above *tier
 	cut   bool // no call arrives
 	deaf  bool // no answer arrives
+}
+
+// address is where the holder calls from. Each has one of its own: a service bounds the
+// holders of one address.
+func (l *link) address() string {
+	h := fnv.New32a()
+	h.Write([]byte(l.from))
+	var ip [4]byte
+	binary.BigEndian.PutUint32(ip[:], h.Sum32())
+	return netip.AddrPortFrom(netip.AddrFrom4(ip), 1).String()
 }
 
 // cutFor cuts the link for so long: for calls, for answers or for both.

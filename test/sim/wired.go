@@ -72,6 +72,7 @@ func (l *life) serves(c *call, path string, timeout int64, body []byte) bool {
 	if err != nil {
 		panic(err)
 	}
+	req.RemoteAddr = c.link.address()
 	req.Header.Set("Content-Type", "application/proto")
 	req.Header.Set("Connect-Timeout-Ms", strconv.FormatInt(timeout, 10))
 	out := &answer{header: http.Header{}, code: http.StatusOK}
