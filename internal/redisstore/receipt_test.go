@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -129,9 +129,9 @@ func TestSilences(t *testing.T) {
 	for i := range stores {
 		stores[i] = start(t, Config{Addrs: []string{server.Addr}})
 	}
-	exchange := func(i int, after limit.Micros, eu, us string) (regions.Exchanged, string) {
+	exchange := func(i int, after limit.Micros, eu, us string) (aggregator.Exchanged, string) {
 		t.Helper()
-		got, err := stores[i].Silences(t.Context(), regions.Records{Regions: []string{"eu", "us"}, Set: [][]byte{[]byte(eu), []byte(us)}, After: after})
+		got, err := stores[i].Silences(t.Context(), aggregator.Records{Regions: []string{"eu", "us"}, Set: [][]byte{[]byte(eu), []byte(us)}, After: after})
 		if err != nil || len(got.Found) != 2 {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -139,7 +139,7 @@ func TestSilences(t *testing.T) {
 	}
 	eventually(t, func() string {
 		for _, s := range stores {
-			if _, err := s.Silences(t.Context(), regions.Records{}); err != nil {
+			if _, err := s.Silences(t.Context(), aggregator.Records{}); err != nil {
 				return err.Error()
 			}
 		}
@@ -166,7 +166,7 @@ func TestSilences(t *testing.T) {
 		t.Errorf("the clock shows %d and then %d, want about %d", first.Now, last.Now, clock)
 	}
 	server.Kill()
-	if got, err := stores[0].Silences(t.Context(), regions.Records{}); err == nil {
+	if got, err := stores[0].Silences(t.Context(), aggregator.Records{}); err == nil {
 		t.Errorf("without Redis: %+v", got)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter/regions"
 )
 
 // silenceKey begins the keys of the records of when regions were silent. They are on the node of
@@ -28,12 +28,12 @@ for i, key in ipairs(KEYS) do
 end
 return reply`
 
-// Silences is a [regions.Exchange] of the aggregators that share this Redis, by its clock. After an error it is
+// Silences is a [aggregator.Exchange] of the aggregators that share this Redis, by its clock. After an error it is
 // unknown which records were set.
-func (s *Store) Silences(ctx context.Context, e regions.Records) (regions.Exchanged, error) {
+func (s *Store) Silences(ctx context.Context, e aggregator.Records) (aggregator.Exchanged, error) {
 	client := s.replicasClient()
 	if client == nil {
-		return regions.Exchanged{}, errNoNode
+		return aggregator.Exchanged{}, errNoNode
 	}
 	keys, args := make([]string, len(e.Regions)), []any{int64(e.After)}
 	for i, region := range e.Regions {
@@ -41,16 +41,16 @@ func (s *Store) Silences(ctx context.Context, e regions.Records) (regions.Exchan
 	}
 	reply, err := client.Eval(ctx, silencesScript, keys, args...).StringSlice()
 	if err != nil {
-		return regions.Exchanged{}, err
+		return aggregator.Exchanged{}, err
 	}
 	if len(reply) != 3+len(keys) {
-		return regions.Exchanged{}, fmt.Errorf("redis: %d values, want the time and %d records", len(reply), len(keys))
+		return aggregator.Exchanged{}, fmt.Errorf("redis: %d values, want the time and %d records", len(reply), len(keys))
 	}
 	var seconds, micros int64
 	if _, err := fmt.Sscan(reply[0]+" "+reply[1], &seconds, &micros); err != nil {
-		return regions.Exchanged{}, fmt.Errorf("redis: the time %q: %w", reply[:2], err)
+		return aggregator.Exchanged{}, fmt.Errorf("redis: the time %q: %w", reply[:2], err)
 	}
-	got := regions.Exchanged{Now: limit.Micros(seconds)*limit.Second + limit.Micros(micros), WasSet: reply[2] == "1"}
+	got := aggregator.Exchanged{Now: limit.Micros(seconds)*limit.Second + limit.Micros(micros), WasSet: reply[2] == "1"}
 	for _, record := range reply[3:] {
 		got.Found = append(got.Found, []byte(record))
 	}

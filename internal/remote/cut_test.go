@@ -14,12 +14,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	regions "github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/internal/remote"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/telemetry"

@@ -14,7 +14,7 @@ import (
 )
 
 // aggregator is the service as which weir-global registers.
-const aggregator = "weir-global"
+const aggregatorService = "weir-global"
 
 // membership is what a tier has registered and looks for. update and withdraw may be called
 // on nil.
@@ -53,7 +53,7 @@ func (t *Tier) useConsul(p *Program) error {
 
 // findAggregators calls move with the aggregators that Consul has and that may be called.
 func (t *Tier) findAggregators(above *Above, move func(addresses []string)) {
-	t.consul.watch("aggregators", discovery.Which{Service: aggregator, Datacenter: t.cfg.ConsulBy.Primary}, func(addresses []string) {
+	t.consul.watch("aggregators", discovery.Which{Service: aggregatorService, Datacenter: t.cfg.ConsulBy.Primary}, func(addresses []string) {
 		if len(addresses) == 0 {
 			t.Log.Warn("consul lists no aggregator that passes its check: what was found before is still called")
 			return

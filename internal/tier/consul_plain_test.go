@@ -68,7 +68,7 @@ func TestPlainInConsul(t *testing.T) {
 	const far = "198.18.0.1:8080" // RFC 2544: it is nobody's
 	elsewhere, here := config(), config()
 	elsewhere.Advertise = far
-	runBeside(t, elsewhere, Program{Name: aggregator}, slog.New(slog.DiscardHandler))
+	runBeside(t, elsewhere, Program{Name: aggregatorService}, slog.New(slog.DiscardHandler))
 
 	refusing, allowing := region(Above{Region: "eu"}), region(Above{Region: "us", GlobalPlain: true})
 	refuses := []string{"level=ERROR", "an aggregator in consul is not called", "--global-tls-cert", "--global-plain", "address=" + far}
@@ -77,7 +77,7 @@ func TestPlainInConsul(t *testing.T) {
 	const calls = "aggregators in consul\" addresses="
 	allowing.await(t, 1, calls+"["+far+"]")
 
-	runBeside(t, here, Program{Name: aggregator}, slog.New(slog.DiscardHandler))
+	runBeside(t, here, Program{Name: aggregatorService}, slog.New(slog.DiscardHandler))
 	refusing.await(t, 1, calls+"["+here.Listen+"]")
 	refusing.await(t, 1, "level=WARN", "neither TLS nor authentication", "address="+here.Listen)
 	refusing.await(t, 2, refuses...)

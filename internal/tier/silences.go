@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirlimit/weir/internal/limiter/regions"
+	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/statefile"
 )
@@ -21,7 +21,7 @@ const saveSilences = time.Second
 // it is saved more often than the counters, and is small.
 type silences struct {
 	path  string
-	store *regions.Store
+	store *aggregator.Store
 	log   *slog.Logger
 
 	mu     sync.Mutex // one save at a time
@@ -29,7 +29,7 @@ type silences struct {
 }
 
 // newSilences loads what the process before has saved.
-func newSilences(path string, s *regions.Store, log *slog.Logger) *silences {
+func newSilences(path string, s *aggregator.Store, log *slog.Logger) *silences {
 	_, err := statefile.Read(path, s.Load)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		log.Error("could not read which regions were silent: static shares that they take of windows that began before are not withheld", "file", path, "error", err)
@@ -76,7 +76,7 @@ const (
 )
 
 // shareSilences exchanges with the other aggregators when regions were silent, until ctx ends.
-func shareSilences(ctx context.Context, s *regions.Store, log *slog.Logger) error {
+func shareSilences(ctx context.Context, s *aggregator.Store, log *slog.Logger) error {
 	var seldom repeat.Seldom
 	began := time.Now()
 	share := func() bool {

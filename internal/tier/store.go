@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/internal/admin"
+	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -24,9 +24,9 @@ type counters struct {
 	engine.Store
 	cache    *front.Store                            // nil: no lease cache
 	far      *front.Store                            // of the tier above; nil: there is none
-	divided  *regions.Store                          // divides limits among regions; nil: there are none
+	divided  *aggregator.Store                       // divides limits among regions; nil: there are none
 	record   func(region string) limiter.Record      // of what its replicas received; nil: this process is the region
-	exchange regions.Exchange                        // with other aggregators; nil: no other one counts in this store
+	exchange aggregator.Exchange                     // with other aggregators; nil: no other one counts in this store
 	fall     engine.Fallback                         // remembers denials of a failing store; nil without a lease cache
 	state    string                                  // the state file; empty: there is none
 	former   []uint64                                // epochs that the store had in lives before this one
@@ -54,7 +54,7 @@ func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetr
 		c.Store, c.fall, c.run = c.cache, c.cache, append(c.run, c.cache.Run)
 	}
 	if p.Divides {
-		c.divided = regions.New(regions.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Exchange: c.exchange, Metrics: r, Log: log})
+		c.divided = aggregator.New(aggregator.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Exchange: c.exchange, Metrics: r, Log: log})
 		c.Store, c.run = c.divided, append(c.run, c.divided.Run)
 		if c.state != "" {
 			kept, end := newSilences(c.state+".regions", c.divided, log), c.end

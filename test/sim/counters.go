@@ -3,12 +3,12 @@ package sim
 import (
 	"context"
 
+	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/regions"
 )
 
 // counters are the store of the topmost tier, with the referee looking at it. They run in
@@ -17,7 +17,7 @@ type counters struct {
 	w       *World
 	step    limit.Micros // their clock, from virtual time
 	memory  *memory.Store
-	divided *regions.Store // nil: there is one region
+	divided *aggregator.Store // nil: there is one region
 	stop    context.CancelFunc
 	store   engine.Store  // the memory, or what is broken on purpose round it
 	items   []item        // of the call that runs
@@ -44,7 +44,7 @@ func (s *counters) reset() {
 	if s.w.Regions > 0 {
 		s.stop()
 		ctx, stop := context.WithCancel(context.Background())
-		divided := regions.New(regions.Config{Store: s.memory, MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock, Steady: s.w.Now})
+		divided := aggregator.New(aggregator.Config{Store: s.memory, MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock, Steady: s.w.Now})
 		divided.SetRegions(s.w.Shares)
 		go func() { _ = divided.Run(ctx) }()
 		s.store, s.divided, s.stop = divided, divided, stop

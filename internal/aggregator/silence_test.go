@@ -1,16 +1,16 @@
-package regions_test
+package aggregator_test
 
 import (
 	"context"
 	"math"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -19,13 +19,13 @@ import (
 type weighed struct {
 	t       *testing.T
 	now     limit.Micros
-	store   *regions.Store
+	store   *aggregator.Store
 	below   engine.Store
 	policy  *engine.Policy
 	metrics *telemetry.Registry
 	seq     map[string]uint64
-	last    limiter.Answerer // who answered the regions last
-	share   regions.Exchange // nil: it is the only aggregator
+	last    limiter.Answerer    // who answered the regions last
+	share   aggregator.Exchange // nil: it is the only aggregator
 }
 
 var quarters = rule.Regions{{Name: "eu", Weight: 1}, {Name: "us", Weight: 3}}
@@ -50,7 +50,7 @@ func (w *weighed) clock() limit.Micros { return w.now }
 
 // start starts the aggregator, with the counters that it had.
 func (w *weighed) start() {
-	w.store = regions.New(regions.Config{Store: w.below, MaxKeys: 100, MaxBytes: 1 << 20, Now: w.clock, Exchange: w.share, Metrics: w.metrics})
+	w.store = aggregator.New(aggregator.Config{Store: w.below, MaxKeys: 100, MaxBytes: 1 << 20, Now: w.clock, Exchange: w.share, Metrics: w.metrics})
 }
 
 // restart saves, lets the time pass, and starts the aggregator again.

@@ -1,4 +1,4 @@
-package regions_test
+package aggregator_test
 
 import (
 	"bytes"
@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -124,7 +124,7 @@ func TestDoubledIsBounded(t *testing.T) {
 		}
 		w.call(limit.Second/2, caller{1, 7}, caller{2, 8})
 	}
-	if n := regions.StoresOf(w.store, "eu"); n > 4 {
+	if n := aggregator.StoresOf(w.store, "eu"); n > 4 {
 		t.Errorf("%d stores are kept", n)
 	}
 	if !w.call(limit.Second/2, caller{1, 7}, caller{2, 8}) {
@@ -137,7 +137,7 @@ func TestDoubledIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := telemetry.NewRegistry("test")
 		var log bytes.Buffer
-		store := regions.New(regions.Config{
+		store := aggregator.New(aggregator.Config{
 			Store: memory.New(memory.Config{MaxKeys: 10, MaxBytes: 1 << 20}), MaxKeys: 10, MaxBytes: 1 << 20, Metrics: metrics,
 			Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelError})),
 		})

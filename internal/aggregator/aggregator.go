@@ -1,7 +1,7 @@
-// Package regions is the store of the aggregator: it divides each limit among the regions
+// Package aggregator is the store of the aggregator: it divides each limit among the regions
 // that ask for it, by the rule's fair, and counts what each of them gets. The store behind
 // it decides how much there is.
-package regions
+package aggregator
 
 import (
 	"context"

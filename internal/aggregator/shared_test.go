@@ -1,4 +1,4 @@
-package regions_test
+package aggregator_test
 
 import (
 	"context"
@@ -6,15 +6,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // fleet is aggregators on one store, of which each region calls one.
 type fleet struct {
 	*weighed
-	stores  []*regions.Store
+	stores  []*aggregator.Store
 	records map[string][]byte // what they exchange
 	away    bool              // nothing is exchanged
 	ahead   limit.Micros      // the clock that all read, of that of the test
@@ -39,7 +39,7 @@ func (f *fleet) add() {
 }
 
 // exchange takes 2 ms.
-func (f *fleet) exchange(_ context.Context, e regions.Records) (got regions.Exchanged, err error) {
+func (f *fleet) exchange(_ context.Context, e aggregator.Records) (got aggregator.Exchanged, err error) {
 	if f.away {
 		return got, errors.New("redis is away")
 	}

@@ -1,4 +1,4 @@
-package regions_test
+package aggregator_test
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/enginetest"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter/regions"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 			keys = 100_000
 		}
 		counters := memory.New(memory.Config{MaxKeys: keys, MaxBytes: 1 << 30, Now: o.Now})
-		return from{regions.New(regions.Config{Store: counters, MaxKeys: keys, MaxBytes: 1 << 30, Now: o.Now}), "eu"}
+		return from{aggregator.New(aggregator.Config{Store: counters, MaxKeys: keys, MaxBytes: 1 << 30, Now: o.Now}), "eu"}
 	}
 	enginetest.Run(t, enginetest.Subject{
 		New: func(_ testing.TB, o enginetest.Options) engine.Store { return alone(o) },
@@ -54,7 +54,7 @@ type shared struct {
 	t       *testing.T
 	now     limit.Micros
 	policy  *engine.Policy
-	store   *regions.Store
+	store   *aggregator.Store
 	metrics *telemetry.Registry
 }
 
@@ -68,7 +68,7 @@ func newShared(t *testing.T, fair rule.Fair, maxKeys int) *shared {
 	s.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
 	s.policy.Scope, s.policy.Fair = rule.ScopeGlobal, fair
 	clock := func() limit.Micros { return s.now }
-	s.store = regions.New(regions.Config{
+	s.store = aggregator.New(aggregator.Config{
 		Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: clock}), MaxKeys: maxKeys, MaxBytes: 1 << 20, Now: clock, Metrics: s.metrics,
 	})
 	return s
@@ -169,7 +169,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
-	if n := strings.Count(text, "weir_region_wants_total{"); n != regions.MaxRegions+1 {
+	if n := strings.Count(text, "weir_region_wants_total{"); n != aggregator.MaxRegions+1 {
 		t.Errorf("%d regions", n)
 	}
 }
