@@ -205,7 +205,11 @@ type AcquireRequest struct {
 	// replicas that share the store, and another one after it lost its data. It decides
 	// nothing; a granter that is called with two of them in the name of one region for a while
 	// tells its operators and the callers. 0: unknown, and nothing is concluded.
-	RegionStore   uint64 `protobuf:"varint,14,opt,name=region_store,json=regionStore,proto3" json:"region_store,omitempty"`
+	RegionStore uint64 `protobuf:"varint,14,opt,name=region_store,json=regionStore,proto3" json:"region_store,omitempty"`
+	// What the region states of its reserve. A granter that divides limits among regions
+	// refuses a call with one that cannot be true. Absent: the region states nothing, and the
+	// granter withholds what it knows.
+	Reserve       *ReserveStatement `protobuf:"bytes,15,opt,name=reserve,proto3" json:"reserve,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -338,6 +342,248 @@ func (x *AcquireRequest) GetRegionStore() uint64 {
 	return 0
 }
 
+func (x *AcquireRequest) GetReserve() *ReserveStatement {
+	if x != nil {
+		return x.Reserve
+	}
+	return nil
+}
+
+// ReserveSpan is the windows that begin after after_us, and at until_us or before: times of
+// the aggregator, in microseconds since 1970.
+type ReserveSpan struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The begin of a window is larger than this.
+	AfterUs uint64 `protobuf:"varint,1,opt,name=after_us,json=afterUs,proto3" json:"after_us,omitempty"`
+	// At least after_us; equal: no window.
+	UntilUs       uint64 `protobuf:"varint,2,opt,name=until_us,json=untilUs,proto3" json:"until_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveSpan) Reset() {
+	*x = ReserveSpan{}
+	mi := &file_quota_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveSpan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveSpan) ProtoMessage() {}
+
+func (x *ReserveSpan) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveSpan.ProtoReflect.Descriptor instead.
+func (*ReserveSpan) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ReserveSpan) GetAfterUs() uint64 {
+	if x != nil {
+		return x.AfterUs
+	}
+	return 0
+}
+
+func (x *ReserveSpan) GetUntilUs() uint64 {
+	if x != nil {
+		return x.UntilUs
+	}
+	return 0
+}
+
+// ReserveStatement is what a region tells the aggregator of its reserve: a share of each
+// limit, in all windows to come, that it may admit without having asked.
+type ReserveStatement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The region's record: random, made with it. 0 is refused, and so is another one than that
+	// of a replica of the same region within the last seconds.
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The reserve is renounced in windows that begin at or before this time of the aggregator,
+	// in microseconds since 1970. 0: the region knows nothing, and asks what it has stated.
+	UntilUs uint64 `protobuf:"varint,2,opt,name=until_us,json=untilUs,proto3" json:"until_us,omitempty"`
+	// Windows in which the reserve may have been used, at most 8.
+	Used []*ReserveSpan `protobuf:"bytes,3,rep,name=used,proto3" json:"used,omitempty"`
+	// Number of the oldest share that the region may use: those before it are forgotten. 0:
+	// it has none.
+	No uint64 `protobuf:"varint,4,opt,name=no,proto3" json:"no,omitempty"`
+	// Largest part of a limit that the region may use, in thousandths: by no and part an
+	// aggregator that has lost its table knows what to withhold.
+	Part          uint32 `protobuf:"varint,5,opt,name=part,proto3" json:"part,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveStatement) Reset() {
+	*x = ReserveStatement{}
+	mi := &file_quota_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveStatement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveStatement) ProtoMessage() {}
+
+func (x *ReserveStatement) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveStatement.ProtoReflect.Descriptor instead.
+func (*ReserveStatement) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ReserveStatement) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ReserveStatement) GetUntilUs() uint64 {
+	if x != nil {
+		return x.UntilUs
+	}
+	return 0
+}
+
+func (x *ReserveStatement) GetUsed() []*ReserveSpan {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+func (x *ReserveStatement) GetNo() uint64 {
+	if x != nil {
+		return x.No
+	}
+	return 0
+}
+
+func (x *ReserveStatement) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+// ReserveReply is what the aggregator tells a region of its reserve, with each reply.
+type ReserveReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The aggregator's time, in microseconds since 1970.
+	AtUs uint64 `protobuf:"varint,1,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	// Number of the region's share, 1 and up. 0: it has none.
+	ShareNo uint64 `protobuf:"varint,2,opt,name=share_no,json=shareNo,proto3" json:"share_no,omitempty"`
+	// The share, in thousandths of each limit.
+	SharePart uint32 `protobuf:"varint,3,opt,name=share_part,json=sharePart,proto3" json:"share_part,omitempty"`
+	// A larger share than before counts in windows that begin after this time of the aggregator,
+	// in microseconds since 1970.
+	ShareSinceUs uint64 `protobuf:"varint,4,opt,name=share_since_us,json=shareSinceUs,proto3" json:"share_since_us,omitempty"`
+	// What the aggregator knows of the region's until_us, for one that has lost its record. 0: nothing.
+	UntilUs uint64 `protobuf:"varint,5,opt,name=until_us,json=untilUs,proto3" json:"until_us,omitempty"`
+	// As until_us, of used.
+	Used          []*ReserveSpan `protobuf:"bytes,6,rep,name=used,proto3" json:"used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveReply) Reset() {
+	*x = ReserveReply{}
+	mi := &file_quota_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveReply) ProtoMessage() {}
+
+func (x *ReserveReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quota_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveReply.ProtoReflect.Descriptor instead.
+func (*ReserveReply) Descriptor() ([]byte, []int) {
+	return file_quota_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ReserveReply) GetAtUs() uint64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
+func (x *ReserveReply) GetShareNo() uint64 {
+	if x != nil {
+		return x.ShareNo
+	}
+	return 0
+}
+
+func (x *ReserveReply) GetSharePart() uint32 {
+	if x != nil {
+		return x.SharePart
+	}
+	return 0
+}
+
+func (x *ReserveReply) GetShareSinceUs() uint64 {
+	if x != nil {
+		return x.ShareSinceUs
+	}
+	return 0
+}
+
+func (x *ReserveReply) GetUntilUs() uint64 {
+	if x != nil {
+		return x.UntilUs
+	}
+	return 0
+}
+
+func (x *ReserveReply) GetUsed() []*ReserveSpan {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
 // Want is what a holder asks and reports of one counter. 0 <= need <= waiting <= want.
 //
 // A want of which all numbers are 0 is a question: it charges nothing, is never
@@ -414,7 +660,7 @@ type Want struct {
 
 func (x *Want) Reset() {
 	*x = Want{}
-	mi := &file_quota_proto_msgTypes[1]
+	mi := &file_quota_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -426,7 +672,7 @@ func (x *Want) String() string {
 func (*Want) ProtoMessage() {}
 
 func (x *Want) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[1]
+	mi := &file_quota_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -439,7 +685,7 @@ func (x *Want) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Want.ProtoReflect.Descriptor instead.
 func (*Want) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{1}
+	return file_quota_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Want) GetRule() string {
@@ -595,7 +841,7 @@ type Returned struct {
 
 func (x *Returned) Reset() {
 	*x = Returned{}
-	mi := &file_quota_proto_msgTypes[2]
+	mi := &file_quota_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +853,7 @@ func (x *Returned) String() string {
 func (*Returned) ProtoMessage() {}
 
 func (x *Returned) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[2]
+	mi := &file_quota_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +866,7 @@ func (x *Returned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Returned.ProtoReflect.Descriptor instead.
 func (*Returned) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{2}
+	return file_quota_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Returned) GetName() uint64 {
@@ -667,14 +913,21 @@ type AcquireResponse struct {
 	// then. A worker that is told so of a call that it made once shares its name with another
 	// process, or goes on from a copy of its past. A region's replica takes another name then
 	// (AcquireRequest.worker).
-	Dropped       bool `protobuf:"varint,9,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	Dropped bool `protobuf:"varint,9,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// The answer to AcquireRequest.reserve. Absent: the call had none, or nothing is divided
+	// among regions.
+	Reserve *ReserveReply `protobuf:"bytes,10,opt,name=reserve,proto3" json:"reserve,omitempty"`
+	// What part of a limit with scope: global the granter's region may admit while no
+	// aggregator answers, in thousandths: what a holder takes its local share of (on_failure:
+	// local) when this granter does not answer either. 0: unknown, and it takes its share of the limit.
+	SharePerMille uint32 `protobuf:"varint,11,opt,name=share_per_mille,json=sharePerMille,proto3" json:"share_per_mille,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AcquireResponse) Reset() {
 	*x = AcquireResponse{}
-	mi := &file_quota_proto_msgTypes[3]
+	mi := &file_quota_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +939,7 @@ func (x *AcquireResponse) String() string {
 func (*AcquireResponse) ProtoMessage() {}
 
 func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[3]
+	mi := &file_quota_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +952,7 @@ func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireResponse.ProtoReflect.Descriptor instead.
 func (*AcquireResponse) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{3}
+	return file_quota_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AcquireResponse) GetProtocol() uint32 {
@@ -765,6 +1018,20 @@ func (x *AcquireResponse) GetDropped() bool {
 	return false
 }
 
+func (x *AcquireResponse) GetReserve() *ReserveReply {
+	if x != nil {
+		return x.Reserve
+	}
+	return nil
+}
+
+func (x *AcquireResponse) GetSharePerMille() uint32 {
+	if x != nil {
+		return x.SharePerMille
+	}
+	return 0
+}
+
 // Grant answers one Want.
 type Grant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -814,7 +1081,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_quota_proto_msgTypes[4]
+	mi := &file_quota_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +1093,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[4]
+	mi := &file_quota_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +1106,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{4}
+	return file_quota_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Grant) GetStatus() Status {
@@ -936,7 +1203,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_quota_proto_msgTypes[5]
+	mi := &file_quota_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1215,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[5]
+	mi := &file_quota_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1228,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{5}
+	return file_quota_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RulesRequest) GetProtocol() uint32 {
@@ -1009,7 +1276,7 @@ type RulesResponse struct {
 
 func (x *RulesResponse) Reset() {
 	*x = RulesResponse{}
-	mi := &file_quota_proto_msgTypes[6]
+	mi := &file_quota_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1288,7 @@ func (x *RulesResponse) String() string {
 func (*RulesResponse) ProtoMessage() {}
 
 func (x *RulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[6]
+	mi := &file_quota_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1301,7 @@ func (x *RulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesResponse.ProtoReflect.Descriptor instead.
 func (*RulesResponse) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{6}
+	return file_quota_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RulesResponse) GetProtocol() uint32 {
@@ -1091,7 +1358,7 @@ type SlotRequest struct {
 
 func (x *SlotRequest) Reset() {
 	*x = SlotRequest{}
-	mi := &file_quota_proto_msgTypes[7]
+	mi := &file_quota_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1370,7 @@ func (x *SlotRequest) String() string {
 func (*SlotRequest) ProtoMessage() {}
 
 func (x *SlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[7]
+	mi := &file_quota_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1383,7 @@ func (x *SlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotRequest.ProtoReflect.Descriptor instead.
 func (*SlotRequest) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{7}
+	return file_quota_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SlotRequest) GetProtocol() uint32 {
@@ -1199,7 +1466,7 @@ type SlotResponse struct {
 
 func (x *SlotResponse) Reset() {
 	*x = SlotResponse{}
-	mi := &file_quota_proto_msgTypes[8]
+	mi := &file_quota_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1478,7 @@ func (x *SlotResponse) String() string {
 func (*SlotResponse) ProtoMessage() {}
 
 func (x *SlotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[8]
+	mi := &file_quota_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1491,7 @@ func (x *SlotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotResponse.ProtoReflect.Descriptor instead.
 func (*SlotResponse) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{8}
+	return file_quota_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SlotResponse) GetProtocol() uint32 {
@@ -1294,7 +1561,7 @@ var File_quota_proto protoreflect.FileDescriptor
 
 const file_quota_proto_rawDesc = "" +
 	"\n" +
-	"\vquota.proto\x12\rweir.quota.v1\"\xa0\x03\n" +
+	"\vquota.proto\x12\rweir.quota.v1\"\xdb\x03\n" +
 	"\x0eAcquireRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\fR\x06holder\x12\x14\n" +
@@ -1310,7 +1577,25 @@ const file_quota_proto_rawDesc = "" +
 	"\fprotocol_max\x18\v \x01(\rR\vprotocolMax\x12%\n" +
 	"\x0erules_revision\x18\f \x01(\x04R\rrulesRevision\x12\x16\n" +
 	"\x06region\x18\r \x01(\tR\x06region\x12!\n" +
-	"\fregion_store\x18\x0e \x01(\x04R\vregionStore\"\xee\x03\n" +
+	"\fregion_store\x18\x0e \x01(\x04R\vregionStore\x129\n" +
+	"\areserve\x18\x0f \x01(\v2\x1f.weir.quota.v1.ReserveStatementR\areserve\"C\n" +
+	"\vReserveSpan\x12\x19\n" +
+	"\bafter_us\x18\x01 \x01(\x04R\aafterUs\x12\x19\n" +
+	"\buntil_us\x18\x02 \x01(\x04R\auntilUs\"\x91\x01\n" +
+	"\x10ReserveStatement\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x19\n" +
+	"\buntil_us\x18\x02 \x01(\x04R\auntilUs\x12.\n" +
+	"\x04used\x18\x03 \x03(\v2\x1a.weir.quota.v1.ReserveSpanR\x04used\x12\x0e\n" +
+	"\x02no\x18\x04 \x01(\x04R\x02no\x12\x12\n" +
+	"\x04part\x18\x05 \x01(\rR\x04part\"\xce\x01\n" +
+	"\fReserveReply\x12\x13\n" +
+	"\x05at_us\x18\x01 \x01(\x04R\x04atUs\x12\x19\n" +
+	"\bshare_no\x18\x02 \x01(\x04R\ashareNo\x12\x1d\n" +
+	"\n" +
+	"share_part\x18\x03 \x01(\rR\tsharePart\x12$\n" +
+	"\x0eshare_since_us\x18\x04 \x01(\x04R\fshareSinceUs\x12\x19\n" +
+	"\buntil_us\x18\x05 \x01(\x04R\auntilUs\x12.\n" +
+	"\x04used\x18\x06 \x03(\v2\x1a.weir.quota.v1.ReserveSpanR\x04used\"\xee\x03\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\avariant\x18\x02 \x01(\rR\avariant\x12\x10\n" +
@@ -1335,7 +1620,7 @@ const file_quota_proto_rawDesc = "" +
 	"\x04soon\x18\x14 \x01(\x04R\x04soon\"4\n" +
 	"\bReturned\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\x04R\x04name\x12\x14\n" +
-	"\x05units\x18\x02 \x01(\x04R\x05units\"\xaa\x02\n" +
+	"\x05units\x18\x02 \x01(\x04R\x05units\"\x89\x03\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12#\n" +
@@ -1345,7 +1630,10 @@ const file_quota_proto_rawDesc = "" +
 	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12%\n" +
 	"\x0erules_revision\x18\a \x01(\x04R\rrulesRevision\x12%\n" +
 	"\x0eregion_doubled\x18\b \x01(\bR\rregionDoubled\x12\x18\n" +
-	"\adropped\x18\t \x01(\bR\adropped\"\xd5\x02\n" +
+	"\adropped\x18\t \x01(\bR\adropped\x125\n" +
+	"\areserve\x18\n" +
+	" \x01(\v2\x1b.weir.quota.v1.ReserveReplyR\areserve\x12&\n" +
+	"\x0fshare_per_mille\x18\v \x01(\rR\rsharePerMille\"\xd5\x02\n" +
 	"\x05Grant\x12-\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x14\n" +
@@ -1421,38 +1709,45 @@ func file_quota_proto_rawDescGZIP() []byte {
 }
 
 var file_quota_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_quota_proto_goTypes = []any{
-	(Status)(0),             // 0: weir.quota.v1.Status
-	(SlotOp)(0),             // 1: weir.quota.v1.SlotOp
-	(*AcquireRequest)(nil),  // 2: weir.quota.v1.AcquireRequest
-	(*Want)(nil),            // 3: weir.quota.v1.Want
-	(*Returned)(nil),        // 4: weir.quota.v1.Returned
-	(*AcquireResponse)(nil), // 5: weir.quota.v1.AcquireResponse
-	(*Grant)(nil),           // 6: weir.quota.v1.Grant
-	(*RulesRequest)(nil),    // 7: weir.quota.v1.RulesRequest
-	(*RulesResponse)(nil),   // 8: weir.quota.v1.RulesResponse
-	(*SlotRequest)(nil),     // 9: weir.quota.v1.SlotRequest
-	(*SlotResponse)(nil),    // 10: weir.quota.v1.SlotResponse
+	(Status)(0),              // 0: weir.quota.v1.Status
+	(SlotOp)(0),              // 1: weir.quota.v1.SlotOp
+	(*AcquireRequest)(nil),   // 2: weir.quota.v1.AcquireRequest
+	(*ReserveSpan)(nil),      // 3: weir.quota.v1.ReserveSpan
+	(*ReserveStatement)(nil), // 4: weir.quota.v1.ReserveStatement
+	(*ReserveReply)(nil),     // 5: weir.quota.v1.ReserveReply
+	(*Want)(nil),             // 6: weir.quota.v1.Want
+	(*Returned)(nil),         // 7: weir.quota.v1.Returned
+	(*AcquireResponse)(nil),  // 8: weir.quota.v1.AcquireResponse
+	(*Grant)(nil),            // 9: weir.quota.v1.Grant
+	(*RulesRequest)(nil),     // 10: weir.quota.v1.RulesRequest
+	(*RulesResponse)(nil),    // 11: weir.quota.v1.RulesResponse
+	(*SlotRequest)(nil),      // 12: weir.quota.v1.SlotRequest
+	(*SlotResponse)(nil),     // 13: weir.quota.v1.SlotResponse
 }
 var file_quota_proto_depIdxs = []int32{
-	3,  // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
-	4,  // 1: weir.quota.v1.Want.returned:type_name -> weir.quota.v1.Returned
-	6,  // 2: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
-	0,  // 3: weir.quota.v1.Grant.status:type_name -> weir.quota.v1.Status
-	1,  // 4: weir.quota.v1.SlotRequest.op:type_name -> weir.quota.v1.SlotOp
-	0,  // 5: weir.quota.v1.SlotResponse.status:type_name -> weir.quota.v1.Status
-	2,  // 6: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
-	7,  // 7: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
-	9,  // 8: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
-	5,  // 9: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
-	8,  // 10: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
-	10, // 11: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
-	9,  // [9:12] is the sub-list for method output_type
-	6,  // [6:9] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	6,  // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
+	4,  // 1: weir.quota.v1.AcquireRequest.reserve:type_name -> weir.quota.v1.ReserveStatement
+	3,  // 2: weir.quota.v1.ReserveStatement.used:type_name -> weir.quota.v1.ReserveSpan
+	3,  // 3: weir.quota.v1.ReserveReply.used:type_name -> weir.quota.v1.ReserveSpan
+	7,  // 4: weir.quota.v1.Want.returned:type_name -> weir.quota.v1.Returned
+	9,  // 5: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
+	5,  // 6: weir.quota.v1.AcquireResponse.reserve:type_name -> weir.quota.v1.ReserveReply
+	0,  // 7: weir.quota.v1.Grant.status:type_name -> weir.quota.v1.Status
+	1,  // 8: weir.quota.v1.SlotRequest.op:type_name -> weir.quota.v1.SlotOp
+	0,  // 9: weir.quota.v1.SlotResponse.status:type_name -> weir.quota.v1.Status
+	2,  // 10: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
+	10, // 11: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
+	12, // 12: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
+	8,  // 13: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
+	11, // 14: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
+	13, // 15: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
+	13, // [13:16] is the sub-list for method output_type
+	10, // [10:13] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_quota_proto_init() }
@@ -1466,7 +1761,7 @@ func file_quota_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quota_proto_rawDesc), len(file_quota_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

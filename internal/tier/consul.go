@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// aggregator is the service as which weir-global registers.
+// aggregatorService is the service as which weir-global registers.
 const aggregatorService = "weir-global"
 
 // membership is what a tier has registered and looks for. update and withdraw may be called

@@ -135,7 +135,11 @@ func randomMessage(t *rapid.T, m protoreflect.Message) {
 			continue
 		}
 		if !f.IsList() {
-			m.Set(f, randomValue(t, f))
+			if f.Kind() == protoreflect.MessageKind {
+				randomMessage(t, m.Mutable(f).Message())
+			} else {
+				m.Set(f, randomValue(t, f))
+			}
 			continue
 		}
 		list := m.Mutable(f).List()
@@ -172,7 +176,7 @@ func randomValue(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value 
 // appendUnknown appends a field that no message has, or one that a message has
 // but of another wire type.
 func appendUnknown(t *rapid.T, b []byte) []byte {
-	number := protowire.Number(rapid.IntRange(15, int(protowire.MaxValidNumber)).Draw(t, "unknown"))
+	number := protowire.Number(rapid.IntRange(16, int(protowire.MaxValidNumber)).Draw(t, "unknown"))
 	switch rapid.IntRange(0, 4).Draw(t, "type") {
 	case 0:
 		b = protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), rapid.Uint64().Draw(t, "value"))

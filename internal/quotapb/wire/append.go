@@ -32,7 +32,8 @@ func (m *Request) Append(dst []byte) []byte {
 	dst = appendUint(dst, 11, uint64(m.ProtocolMax))
 	dst = appendUint(dst, 12, m.RulesRevision)
 	dst = appendBytes(dst, 13, m.Region)
-	return appendUint(dst, 14, m.RegionStore)
+	dst = appendUint(dst, 14, m.RegionStore)
+	return appendStatement(dst, m.Reserve)
 }
 
 func (w *Want) append(dst []byte) []byte {
@@ -81,7 +82,9 @@ func (m *Response) Append(dst []byte) []byte {
 	dst = appendUint(dst, 6, m.Seq)
 	dst = appendUint(dst, 7, m.RulesRevision)
 	dst = appendBool(dst, 8, m.RegionDoubled)
-	return appendBool(dst, 9, m.Dropped)
+	dst = appendBool(dst, 9, m.Dropped)
+	dst = appendReply(dst, m.Reserve)
+	return appendUint(dst, 11, uint64(m.SharePerMille))
 }
 
 func (g *Grant) append(dst []byte) []byte {

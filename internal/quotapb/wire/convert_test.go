@@ -6,6 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/reserve"
 )
 
 // codec is what the four messages of package wire have in common.
@@ -51,6 +52,9 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 		Worker: m.Worker, ProtocolMax: m.ProtocolMax, RulesRevision: m.RulesRevision, Region: m.Region,
 		RegionStore: m.RegionStore,
 	}
+	if s := m.Reserve; s != nil {
+		pb.Reserve = &quotapb.ReserveStatement{Id: s.ID, UntilUs: uint64(s.Until), Used: generatedSpans(s.Used), No: s.No, Part: uint32(s.Part)}
+	}
 	for _, w := range m.Wants {
 		pb.Wants = append(pb.Wants, &quotapb.Want{
 			Rule: w.Rule, Variant: w.Variant, Key: w.Key, Group: w.Group,
@@ -70,10 +74,24 @@ func generatedReturned(rs []lease.Returned) (pb []*quotapb.Returned) {
 	return pb
 }
 
+func generatedSpans(spans []reserve.Span) (pb []*quotapb.ReserveSpan) {
+	for _, s := range spans {
+		pb = append(pb, &quotapb.ReserveSpan{AfterUs: uint64(s.After), UntilUs: uint64(s.Until)})
+	}
+	return pb
+}
+
 func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
 	pb := &quotapb.AcquireResponse{
 		Protocol: m.Protocol, Epoch: m.Epoch, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
 		RulesRevision: m.RulesRevision, RegionDoubled: m.RegionDoubled, Dropped: m.Dropped,
+		SharePerMille: m.SharePerMille,
+	}
+	if p := m.Reserve; p != nil {
+		pb.Reserve = &quotapb.ReserveReply{
+			AtUs: uint64(p.At), ShareNo: p.Share.No, SharePart: uint32(p.Share.Part), ShareSinceUs: uint64(p.Share.Since),
+			UntilUs: uint64(p.Until), Used: generatedSpans(p.Used),
+		}
 	}
 	for _, g := range m.Grants {
 		pb.Grants = append(pb.Grants, &quotapb.Grant{

@@ -50,6 +50,8 @@ func (m *Request) Decode(b []byte) error {
 			m.Region = r.text(old.Region)
 		case 14<<3 | typeVarint:
 			m.RegionStore = r.num
+		case 15<<3 | typeBytes:
+			m.Reserve = decodeStatement(&r, m.Reserve)
 		}
 	}
 	err := r.failure("AcquireRequest")
@@ -153,6 +155,10 @@ func (m *Response) Decode(b []byte) error {
 			m.RegionDoubled = r.num != 0
 		case 9<<3 | typeVarint:
 			m.Dropped = r.num != 0
+		case 10<<3 | typeBytes:
+			m.Reserve = decodeReply(&r, m.Reserve)
+		case 11<<3 | typeVarint:
+			m.SharePerMille = uint32(r.num)
 		}
 	}
 	err := r.failure("AcquireResponse")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/reserve"
 )
 
 // stricter reports whether err is one of the three differences that the package
@@ -40,6 +41,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add(uint8(1), response.Append(nil))
 	f.Add(uint8(2), (&wire.RulesRequest{Protocol: 1, HaveVersion: "v1", Pop: "fra1"}).Append(nil))
 	f.Add(uint8(3), (&wire.RulesResponse{Protocol: 1, RulesVersion: "v2", Rules: []byte("{}")}).Append(nil))
+	request.Reserve = &reserve.Statement{ID: 7, Until: 1 << 50, Used: []reserve.Span{{After: 1 << 49, Until: 1 << 50}}, No: 3, Part: 250}
+	response.Reserve = &reserve.Reply{At: 1 << 50, Share: reserve.Share{No: 3, Part: 250, Since: 1 << 50}, Until: 1 << 50, Used: []reserve.Span{{Until: 1 << 50}}}
+	response.SharePerMille = 250
+	f.Add(uint8(0), request.Append(nil))
+	f.Add(uint8(1), response.Append(nil))
+	f.Add(uint8(0), []byte{0x7a, 2, 0x08, 1, 0x7a, 2, 0x10, 1}) // a statement in two halves
 	f.Add(uint8(0), []byte{0x4a, 1, 0xff})                      // a trace parent that is not UTF-8
 	f.Add(uint8(0), []byte{0xa3, 0x06, 0x08, 1, 0xa4, 0x06})    // a group
 	f.Add(uint8(0), []byte{0x88, 0x00, 1})                      // a tag longer than it need be

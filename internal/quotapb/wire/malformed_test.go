@@ -47,6 +47,7 @@ func TestRefuses(t *testing.T) {
 		{"field of a want longer than the want", []byte{0x3a, 3, 0x1a, 9, 'k', 0, 0, 0, 0, 0, 0, 0, 0}, 2, "cut short", false},
 		{"rule of the second want not UTF-8", []byte{0x3a, 0, 0x3a, 5, 0x28, 1, 0x0a, 1, 0xff}, 6, "UTF-8", false},
 		{"too many wants", repeated(7, wire.MaxWants+1), 2 * wire.MaxWants, "list is longer", true},
+		{"too many spans", protowire.AppendBytes([]byte{15<<3 | 2}, repeated(3, wire.MaxSpans+1)), 3 + 2*wire.MaxSpans, "list is longer", true},
 		{"too long", protowire.AppendBytes([]byte{0x12}, make([]byte, wire.MaxMessage)), wire.MaxMessage, "message is longer", true},
 	}
 	for _, c := range cases {

@@ -22,6 +22,7 @@
 // Memory. Append allocates only to grow dst. Decode reuses the lists of the
 // message it decodes into, and the strings where they have not changed; so
 // decoding into the same struct again and again settles at no allocation.
+// Only what is stated of a reserve is made anew each time: it may be kept.
 // Strings are copies. Byte slices point into the input: they are valid as long as
 // the input is not written to.
 //
@@ -32,6 +33,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/reserve"
 )
 
 // The versions of the protocol that this package supports, from the oldest to the newest.
@@ -84,6 +86,7 @@ const (
 	MaxWants        = 1024            // wants of a Request, grants of a Response
 	MaxTraceParents = 64              // trace parents of a Request; more are left out
 	MaxReturned     = 32              // returns in a Want
+	MaxSpans        = 64              // spans of used windows; [reserve.Statement.Check] allows fewer
 )
 
 // Request is an AcquireRequest.
@@ -102,6 +105,7 @@ type Request struct {
 	RulesRevision uint64
 	Region        string
 	RegionStore   uint64
+	Reserve       *reserve.Statement
 }
 
 // Want is a Want: the name of a counter, and what is asked and reported of it.
@@ -137,6 +141,9 @@ type Response struct {
 	RulesRevision uint64
 	RegionDoubled bool
 	Dropped       bool
+	// Reserve lacks the ID: whoever called knows which one it stated.
+	Reserve       *reserve.Reply
+	SharePerMille uint32
 }
 
 // Grant is a Grant. Shape is as in [Want].
