@@ -93,16 +93,23 @@ func (s *Set) Server(verify func(tls.ConnectionState) error, protocols ...string
 	}
 }
 
-// Client is the configuration for connections to a server of this name: with the current
-// authorities, and in each handshake the then current own certificate. The caller may change it.
-func (s *Set) Client(name string) *tls.Config {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refresh()
-	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name, GetClientCertificate: s.present, RootCAs: s.others}
+// Client is the configuration for one connection, with the certificates that are in force: to a
+// server of this name, or where that is empty of the name that is dialled, for these protocols. The
+// next connection needs another one. A nil set has none.
+func (s *Set) Client(name string, protocols ...string) func() *tls.Config {
+	if s == nil {
+		return nil
+	}
+	return func() *tls.Config {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.refresh()
+		return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, ServerName: name, GetClientCertificate: s.present, RootCAs: s.others}
+	}
 }
 
-// present is the own certificate for a server that asks for one; an empty one if there is none.
+// present is the own certificate for a server that asks for one, of whatever authorities that
+// server trusts: its refusal states what is wrong. An empty one if there is none.
 func (s *Set) present(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

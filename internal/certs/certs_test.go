@@ -80,20 +80,20 @@ func TestBothSides(t *testing.T) {
 	a, b, stranger := authority(t), authority(t), authority(t)
 	server := load(t, side(t, a, b, "server", "weir.example"))
 	client := load(t, side(t, b, a, "client", "weir://region/eu"))
-	if seen, err1, err2 := handshake(t, server.Server(nil, "h2"), withH2(client.Client("weir.example"))); err1 != nil || err2 != nil || seen.NegotiatedProtocol != "h2" {
+	if seen, err1, err2 := handshake(t, server.Server(nil, "h2"), withH2(client.Client("weir.example")())); err1 != nil || err2 != nil || seen.NegotiatedProtocol != "h2" {
 		t.Errorf("%v, %v, protocol %q", err1, err2, seen.NegotiatedProtocol)
 	}
-	if _, _, err := handshake(t, server.Server(nil), client.Client("other.example")); err == nil {
+	if _, _, err := handshake(t, server.Server(nil), client.Client("other.example")()); err == nil {
 		t.Error("a server of another name is accepted")
 	}
-	if _, err, _ := handshake(t, server.Server(nil), load(t, side(t, stranger, a, "client")).Client("weir.example")); err == nil {
+	if _, err, _ := handshake(t, server.Server(nil), load(t, side(t, stranger, a, "client")).Client("weir.example")()); err == nil {
 		t.Error("a client of another authority is accepted")
 	}
-	if _, err, _ := handshake(t, server.Server(nil), load(t, Files{CA: side(t, b, a, "x").CA}).Client("weir.example")); err == nil {
+	if _, err, _ := handshake(t, server.Server(nil), load(t, Files{CA: side(t, b, a, "x").CA}).Client("weir.example")()); err == nil {
 		t.Error("a client without a certificate is accepted")
 	}
 	refuse := func(tls.ConnectionState) error { return errors.New("not you") }
-	if _, err, _ := handshake(t, server.Server(refuse), client.Client("weir.example")); err == nil || !strings.Contains(err.Error(), "not you") {
+	if _, err, _ := handshake(t, server.Server(refuse), client.Client("weir.example")()); err == nil || !strings.Contains(err.Error(), "not you") {
 		t.Errorf("a client that is refused: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestMistakes(t *testing.T) {
 		if n := strings.Count(log.String(), "cannot be used"); n != step.want {
 			t.Errorf("logged %d times, want %d: %s", n, step.want, log.String())
 		}
-		if _, err1, err2 := handshake(t, s.Server(nil), s.Client("weir.example")); err1 != nil || err2 != nil {
+		if _, err1, err2 := handshake(t, s.Server(nil), s.Client("weir.example")()); err1 != nil || err2 != nil {
 			t.Errorf("%v, %v", err1, err2)
 		}
 	}
@@ -160,7 +160,7 @@ func TestMistakes(t *testing.T) {
 func TestAuthorityTakenOut(t *testing.T) {
 	a, b := authority(t), authority(t)
 	files := side(t, a, a, "server", "weir.example")
-	server, client := load(t, files), load(t, side(t, a, a, "client")).Client("weir.example")
+	server, client := load(t, files), load(t, side(t, a, a, "client")).Client("weir.example")()
 	client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	port := server.Server(nil)
 	for resumes := range 2 {

@@ -2,15 +2,14 @@ package discovery
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 
@@ -41,8 +40,9 @@ type Config struct {
 func (c *Config) client(log *slog.Logger) (*api.Client, error) {
 	a := api.DefaultConfig()
 	a.Address = c.Address
+	a.Transport.DialContext = (&certs.Dialer{Timeout: dialTime}).DialContext
 	if c.TLS != nil {
-		a.Scheme, a.Transport.DialTLSContext = "https", c.dial
+		a.Scheme, a.Transport.DialTLSContext = "https", (&certs.Dialer{Secure: c.TLS.Client(c.ServerName), Timeout: dialTime}).DialContext
 		a.Transport.TLSClientConfig = new(tls.Config) // nothing of the environment
 	}
 	var err error
@@ -59,14 +59,9 @@ func (c *Config) client(log *slog.Logger) (*api.Client, error) {
 	return api.NewClient(a)
 }
 
-// dial makes a connection with the certificates that are in force.
-func (c *Config) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	return (&tls.Dialer{Config: c.TLS.Client(cmp.Or(c.ServerName, host))}).DialContext(ctx, network, address)
-}
+// dialTime bounds making a connection to the agent, which may be that of another machine for
+// `weir apply`.
+const dialTime = 5 * time.Second
 
 // token adds the token in a file to each call.
 type token struct {

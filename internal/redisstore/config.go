@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -68,9 +69,10 @@ type Config struct {
 	// SentinelUsername and SentinelPassword are for the sentinels themselves.
 	SentinelUsername string
 	SentinelPassword func() (string, error)
-	// TLS applies to all connections, sentinels included; nil: plain TCP. ServerName
-	// has to be set where nodes are announced by address.
-	TLS *tls.Config
+	// TLS is called for each new connection, sentinels included, so that certificates can
+	// change while connections are up; nil: plain TCP. ServerName has to be set where nodes are
+	// announced by address.
+	TLS func() *tls.Config
 
 	// Timeout bounds connecting and, apart from that, each exchange with a node;
 	// 0 means 100 ms. A caller waits until its own deadline, which may be
@@ -136,13 +138,16 @@ func (c Config) complete() (Config, error) {
 // command that an ACL is likely to forbid.
 func (c *Config) options(addr string) *redis.Options {
 	conns := c.Lanes + 2 // the heartbeat, and the loading of scripts
+	dial := c.dial
+	if dial == nil {
+		dial = (&certs.Dialer{Secure: c.TLS, Timeout: c.Timeout}).DialContext
+	}
 	return &redis.Options{
 		Addr:   addr,
-		Dialer: c.dial,
+		Dialer: dial,
 		// RESP2: Redis pushes nothing here, and checking for pushes costs CPU.
 		Protocol:                   2,
 		CredentialsProviderContext: credentials(c.Username, c.Password),
-		TLSConfig:                  c.TLS,
 
 		MaxRetries:            -1,
 		DialerRetries:         1,

@@ -1,13 +1,10 @@
 package remote
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -140,23 +137,22 @@ func (s *Store) Move(addresses []string) {
 	}
 }
 
+// dialTime bounds making a connection. A probe begins every 100 ms while the tier is silent, and a
+// transport goes on dialling when the call has ended.
+const dialTime = time.Second
+
 // newTransport makes connections with HTTP/2, each with the certificates that are in force.
 func newTransport(secure *certs.Set, name string) http.RoundTripper {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(secure == nil)
 	protocols.SetHTTP2(secure != nil)
+	plain := certs.Dialer{Timeout: dialTime}
+	encrypted := certs.Dialer{Secure: secure.Client(name, "h2"), Timeout: dialTime}
 	return &http.Transport{
-		Protocols: &protocols,
-		HTTP2:     &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: time.Second},
-		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			host, _, err := net.SplitHostPort(address)
-			if err != nil {
-				return nil, err
-			}
-			config := secure.Client(cmp.Or(name, host))
-			config.NextProtos = []string{"h2"}
-			return (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
-		},
+		Protocols:      &protocols,
+		HTTP2:          &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: time.Second},
+		DialContext:    plain.DialContext,
+		DialTLSContext: encrypted.DialContext,
 	}
 }
 

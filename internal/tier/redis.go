@@ -1,7 +1,6 @@
 package tier
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -88,16 +87,12 @@ func newRedis(cfg *Config, metrics *telemetry.Registry, tracer *telemetry.Tracer
 	if err != nil {
 		return nil, err
 	}
-	var secure *tls.Config // nil: none
-	if set != nil {
-		secure = set.Client(o.TLSName)
-	}
 	c := redisstore.Config{
 		Addrs:          cfg.Redis,
 		Mode:           mode,
 		SentinelMaster: o.SentinelMaster,
 		Username:       o.Username,
-		TLS:            secure,
+		TLS:            set.Client(o.TLSName),
 		Timeout:        o.Timeout,
 		Lanes:          o.Lanes,
 		Queue:          o.Queue,

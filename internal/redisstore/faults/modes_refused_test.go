@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"strings"
 	"testing"
@@ -50,20 +51,23 @@ func TestRefused(t *testing.T) {
 		}, []string{`no master named "waterfall"`, "SENTINEL MASTERS"}},
 		{"servers of another authority", func(t *testing.T) redisstore.Config {
 			d := single(redistest.StartWith(t, redistest.TLS(redistest.NewAuthority(t))))
-			d.config.TLS = redistest.NewAuthority(t).Client()
+			d.config.TLS = redistest.NewAuthority(t).Client
 			return d.config
 		}, []string{"certificate signed by unknown authority", "trust the authority"}},
 		{"another name in the certificate", func(t *testing.T) redisstore.Config {
 			a := redistest.NewAuthority(t)
 			d := single(redistest.StartWith(t, redistest.TLS(a)))
-			d.config.TLS = a.Client()
-			d.config.TLS.ServerName = "redis.example"
+			d.config.TLS = func() *tls.Config {
+				c := a.Client()
+				c.ServerName = "redis.example"
+				return c
+			}
 			return d.config
 		}, []string{"certificate is valid for localhost, not redis.example", "set the server name"}},
 		{"no certificate of our own", func(t *testing.T) redisstore.Config {
 			a := redistest.NewAuthority(t)
 			d := single(redistest.StartWith(t, redistest.TLS(a)))
-			d.config.TLS = a.ClientWithout()
+			d.config.TLS = a.ClientWithout
 			return d.config
 		}, []string{"configure a client certificate"}},
 		{"no TLS", func(t *testing.T) redisstore.Config {
@@ -71,7 +75,7 @@ func TestRefused(t *testing.T) {
 		}, []string{"turn TLS on"}},
 		{"TLS where there is none", func(t *testing.T) redisstore.Config {
 			d := single(redistest.Start(t))
-			d.config.TLS = redistest.NewAuthority(t).Client()
+			d.config.TLS = redistest.NewAuthority(t).Client
 			return d.config
 		}, []string{"turn TLS off"}},
 		{"a server in place of a cluster", func(t *testing.T) redisstore.Config {

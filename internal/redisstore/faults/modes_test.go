@@ -38,7 +38,7 @@ var deployments = []struct {
 	{"single, TLS on both sides", func(t *testing.T) deployment {
 		a := redistest.NewAuthority(t)
 		d := single(redistest.StartWith(t, redistest.TLS(a)))
-		d.config.TLS = a.Client()
+		d.config.TLS = a.Client
 		return d
 	}},
 	{"single, restricted user", func(t *testing.T) deployment {
@@ -50,7 +50,7 @@ var deployments = []struct {
 	{"cluster, TLS, password", func(t *testing.T) deployment {
 		a := redistest.NewAuthority(t)
 		d := clustered(redistest.StartCluster(t, 3, 0, redistest.TLS(a), redistest.Password(secret)))
-		d.config.TLS, d.config.Password = a.Client(), always(secret)
+		d.config.TLS, d.config.Password = a.Client, always(secret)
 		return d
 	}},
 	{"sentinel, password", func(t *testing.T) deployment {

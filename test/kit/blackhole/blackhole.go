@@ -1,0 +1,72 @@
+// Package blackhole has addresses that swallow what is sent to them, as a host behind a broken
+// route or a firewall does: connections to them are neither made nor refused.
+package blackhole
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// Hole is a port of this machine whose queue of new connections is full for good.
+type Hole struct {
+	Addr string
+	t    proc.T
+	port int
+}
+
+// New makes a hole, until the end of the test.
+func New(t proc.T) *Hole {
+	t.Helper()
+	h := &Hole{t: t}
+	fd := h.socket()
+	any := syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
+	if err := syscall.Bind(fd, &any); err != nil {
+		t.Fatalf("bind: %v", err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatalf("name of a socket: %v", err)
+	}
+	h.port = name.(*syscall.SockaddrInet4).Port
+	h.Addr = fmt.Sprintf("127.0.0.1:%d", h.port)
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	// One connection fills the queue, and nobody takes it. What else comes waits.
+	filling := h.socket()
+	if err := syscall.Connect(filling, &syscall.SockaddrInet4{Addr: any.Addr, Port: h.port}); err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	return h
+}
+
+func (h *Hole) socket() int {
+	h.t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		h.t.Fatalf("socket: %v", err)
+	}
+	h.t.Cleanup(func() { _ = syscall.Close(fd) })
+	return fd
+}
+
+// Dialling is how many sockets of this machine wait for a connection to the hole.
+func (h *Hole) Dialling() int {
+	h.t.Helper()
+	sockets, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		h.t.Fatalf("%v", err)
+	}
+	n, remote := 0, fmt.Sprintf("0100007F:%04X", h.port)
+	for line := range strings.Lines(string(sockets)) {
+		const synSent = "02"
+		if f := strings.Fields(line); len(f) > 3 && f[2] == remote && f[3] == synSent {
+			n++
+		}
+	}
+	return n
+}
