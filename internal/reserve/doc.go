@@ -21,13 +21,14 @@
 //   - When the region renounces again after permission was given, all windows for which it was given join
 //     Used, and travel with the new Until. The aggregator takes both from one statement, so b is in Used as
 //     soon as it is not after Until.
-//   - A record that was lost begins with what the aggregator knows of Until and Used.
+//   - A record that was lost, or went back, begins with what the aggregator knows of Until and Used, and
+//     after every time that any aggregator can have told.
 //   - No clock of a region is in Until: it is the aggregator's time, as a reply to a call of this record
 //     told it that was sent at most [FreshFor] ago.
 //   - Shares have numbers. The aggregator withholds the largest one that the region may still use: those
-//     from the number that it states on. A larger share is issued only where all others leave room, and counts
-//     in windows that begin Ahead after it was issued; in earlier ones the region uses the least share
-//     that was in force.
+//     from the number that it states on. A larger share is issued only where all others leave room, by
+//     compare-and-set on one table, and counts in windows that no aggregator with an older copy can be
+//     granting by then; in earlier ones the region uses the least share that was in force.
 //
 // The property tests take out each of these rules and find the fault.
 package reserve

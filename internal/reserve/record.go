@@ -13,16 +13,19 @@ const (
 	Beat = limit.Second / 2
 	// FreshFor is how old a call may be, by the replica's steady clock, whose reply still counts.
 	FreshFor = 2 * limit.Second
-	// Behind is by how much the time of one aggregator may be behind what another one has told. One that is
-	// further behind must not decide.
+	// Behind is by how much the clock of the aggregators' store may be behind what was told. Further behind, they do
+	// not decide.
 	Behind = limit.Second
 	// HoldFor is for how long nobody renounces after wants were not decided in time.
 	HoldFor = 3 * limit.Second / 2
+	// Unknown is how far after the aggregator's time a region renounces that does not know what it stated. No region
+	// was told a time that is further ahead of the aggregator's than Ahead/2, see [Shares].
+	Unknown = 2 * Ahead
 )
 
 // Share is a region's part of every limit, as the aggregator issued it.
 type Share struct {
-	No    uint64       // numbers shares in the order of issue; 0: none was issued
+	No    uint64       // grows with each share of the region; 0: none was issued
 	Part  PerMille     // of each limit
 	Since limit.Micros // a larger part than before counts in windows that begin after this
 }
@@ -60,8 +63,13 @@ type Record struct {
 // Check is an error that names what is impossible in a record that was read.
 // Such a record is not used: the region begins with an empty one.
 func (r Record) Check() error {
-	if r.Share.Part < 0 || r.Share.Part > Whole || r.Low < 0 || r.Low > r.High || r.High > Whole {
+	switch {
+	case r.Share.Part < 0 || r.Share.Part > Whole || r.Low < 0 || r.Low > r.High || r.High > Whole:
 		return &StatementError{"part", "a share or its bounds are out of range"}
+	case r.Oldest > r.Share.No:
+		return &StatementError{"no", "an older share has a larger number than the newest"}
+	case r.Touched < 0 || r.Held < 0 || r.Cut < 0:
+		return &StatementError{"touched", "a time is before 1970"}
 	}
 	return Statement{ID: r.ID, Until: r.Until, Used: r.Used}.Check(max(r.Until, Ahead))
 }
@@ -82,7 +90,9 @@ type Statement struct {
 	Until limit.Micros // 0: the region knows nothing and asks what it has stated
 	Used  []Span
 	// No is the number of the oldest share that the region may use, and Part the largest that it may: by
-	// these an aggregator that has lost its table knows what to withhold.
+	// these an aggregator that has lost its table knows what to withhold. 0: it has none yet; it is answered
+	// only from a table that was stored after this statement had arrived, since an older copy may have a share that
+	// was forgotten.
 	No   uint64
 	Part PerMille
 }
@@ -102,14 +112,37 @@ func (r Record) Replied(p Reply) Record {
 	if p.ID != r.ID {
 		return r
 	}
-	if p.Share.No > r.Share.No {
-		r.Low, r.High = min(r.Low, r.Share.Part), max(r.High, p.Share.Part)
-		r.Share = p.Share
-	}
-	if r.Until == 0 {
-		r.Until, r.Used = max(p.Until, p.At+Ahead), p.Used
+	r = r.shared(p.Share)
+	if r.Until == 0 || r.Outdated(p) {
+		used, touched := Span{r.Until, r.Touched}, r.Touched
+		r.Until, r.Used, r.Touched = max(p.Until, p.At+Unknown), p.Used, 0
+		if touched != 0 {
+			r.Span, r.Used = used, joined(r.Used, used)
+		}
 	}
 	return r
+}
+
+// shared is the record with a newer share.
+func (r Record) shared(s Share) Record {
+	if s.No > r.Share.No {
+		r.Low, r.High = min(r.Low, r.Share.Part), max(r.High, s.Part)
+		r.Share = s
+	}
+	return r
+}
+
+// Outdated reports whether a reply shows that the region has stated more than the record has: its store
+// lost what was written.
+func (r Record) Outdated(p Reply) bool { return p.ID == r.ID && r.Until != 0 && p.Until > r.Until }
+
+// Remembered is the record as it was read, put right by what a replica remembers of it. It is to be written
+// before it is used if it is not what was read.
+func (r Record) Remembered(memory Record) Record {
+	if memory.Until > r.Until || memory.Until == r.Until && (memory.Touched > r.Touched || r.ID == 0) {
+		r, memory = memory, r
+	}
+	return r.shared(memory.Share)
 }
 
 // Renounced is the record after the region renounced its reserve by the aggregator's time in the newest reply,
@@ -117,10 +150,11 @@ func (r Record) Replied(p Reply) Record {
 // need no more leaves it.
 func (r Record) Renounced(at, now limit.Micros, windows []Window) Record {
 	until := at + Ahead
-	if r.Until != 0 && until > r.Until && now >= r.Held {
+	held := now < r.Held && r.Held <= now+HoldFor // else the store's clock was set back
+	if r.Until != 0 && until > r.Until && !held {
 		r.Cut = 0
 		if r.Touched != 0 {
-			r.Span = Span{r.Until, max(r.Touched, min(at, until))}
+			r.Span = Span{r.Until, max(r.Touched, at)}
 			r.Used = joined(r.Used, r.Span)
 			r.Touched = 0
 		}
@@ -161,42 +195,48 @@ func joined(used []Span, s Span) []Span {
 
 // Hold is the record after a replica noticed, at a time of the region's store, that wants were not decided.
 func (r Record) Hold(now limit.Micros) Record {
-	r.Held = max(r.Held, now+HoldFor)
-	if r.Cut == 0 {
+	r.Held = now + HoldFor
+	return r.cut(now)
+}
+
+// cut notes since when wants are not decided. A store's clock that was set back begins anew.
+func (r Record) cut(now limit.Micros) Record {
+	if r.Cut == 0 || r.Cut > now {
 		r.Cut = now
 	}
 	return r
 }
 
-// Permission is for which windows a region may use its reserve, and how much of it.
+// Permission is for which windows a region may use its reserve, and how much of it. The zero value is for
+// none.
 type Permission struct {
-	since, last Span
+	since, last Span // since.After is the record's Until
 	share       Share
 	low         PerMille
 	// Cut is when the region's wants stopped being decided, by its store; 0: never, or it is not known.
 	Cut limit.Micros
 }
 
+// Permission is what was given by now.
+func (r Record) Permission() Permission {
+	p := Permission{share: r.Share, low: r.Low, Cut: r.Cut, last: r.Span}
+	if r.Until != 0 {
+		p.since = Span{r.Until, max(r.Until, r.Touched)}
+	}
+	return p
+}
+
 // Permitted gives permission at a time of the region's store, for the windows that have begun by then, and
 // is the record that has to be written before it is used.
 func (r Record) Permitted(now limit.Micros) (Record, Permission) {
-	if r.Cut == 0 {
-		r.Cut = now
-	}
-	p := Permission{share: r.Share, low: r.Low, Cut: r.Cut, last: r.Span}
-	if r.Until == 0 {
-		return r, p
-	}
-	if now > r.Until {
+	r = r.cut(now)
+	if r.Until != 0 && now > r.Until {
 		r.Touched = max(r.Touched, now)
 		if r.Oldest == 0 {
 			r.Oldest = r.Share.No
 		}
 	}
-	if r.Touched != 0 {
-		p.since = Span{r.Until, r.Touched}
-	}
-	return r, p
+	return r, r.Permission()
 }
 
 // For reports whether the reserve may be used in a window that begins at a time, and which part of a limit it
@@ -210,6 +250,13 @@ func (p Permission) For(w Window, begin limit.Micros) (PerMille, bool) {
 	}
 	return p.part(w, begin), true
 }
+
+// Known reports whether it is known what the region has renounced. Until then it has no reserve.
+func (p Permission) Known() bool { return p.since.After != 0 }
+
+// Extends reports whether permission for a window has only to be asked for: nobody has renounced the reserve
+// there.
+func (p Permission) Extends(begin limit.Micros) bool { return p.Known() && begin > p.since.Until }
 
 func (p Permission) has(begin limit.Micros) bool { return p.since.Has(begin) || p.last.Has(begin) }
 
@@ -226,4 +273,5 @@ func (p Permission) part(w Window, begin limit.Micros) PerMille {
 }
 
 // Part is the share by which a region goes on, at its part of the rate, in windows that it has renounced.
-func (p Permission) Part() PerMille { return p.share.Part }
+// known is false if no share was issued to it.
+func (p Permission) Part() (part PerMille, known bool) { return p.share.Part, p.share.No != 0 }

@@ -12,19 +12,24 @@ import (
 // MaxRegions bounds the regions of which an aggregator knows something.
 const MaxRegions = 64
 
+// MaxIssued bounds the shares of one region that may be in force: with so many it gets no other one.
+const MaxIssued = 8
+
 // HeardFor is how long a record is the one of its region after its last statement: another one under the
 // same name is refused until then.
 const HeardFor = 2 * limit.Second
 
 // Shares is what all aggregators on one store know together, and keep there: which shares were issued, what
-// regions have renounced, and the latest time that was told. It is a value: methods return the next one. An
-// issued share, and a time, are told only after the value that has them was stored by compare-and-set; Until
-// and Used may be used at once. The zero value knows no region.
+// regions have renounced, and the latest time that was told. It is a value: methods return the next one, to be
+// stored by compare-and-set. The zero value knows no region.
+//
+// An aggregator decides and answers by the copy that it stored last, with Told = its time then, and for
+// at most Ahead/2: its time is that Told and what passed since on its steady clock. So no other one can know a
+// later table and a time that is further behind. What a region states of Until and Used may join the copy at
+// once; a share is told once it is stored.
 type Shares struct {
-	// Told is the latest time that was told, as far as is stored: see [Shares.Time].
+	// Told is the latest time of an aggregator when it stored this, see [Shares.Time].
 	Told limit.Micros
-	// No is the largest number of a share.
-	No uint64
 	// Regions are those that have, or may have, a share in force, by name.
 	Regions map[string]Region
 }
@@ -35,7 +40,8 @@ type Region struct {
 	Heard limit.Micros // when it spoke last
 	Until limit.Micros // renounced: windows that begin at or before this; 0: nothing is known to be
 	Used  []Span
-	// Issued are the shares that may be in force, by number. The last one is the region's share by now.
+	// Issued are the shares that may be in force, by number. The last one is the region's share by now. One without
+	// Since is as the region stated it: nobody knows when it was issued.
 	Issued []Share
 }
 
@@ -65,8 +71,10 @@ func (s Statement) Check(at limit.Micros) error {
 	switch {
 	case s.ID == 0:
 		return &StatementError{"id", "0, must be random"}
-	case s.Until < 0 || s.Until > at+Ahead+Behind:
-		return &StatementError{"until", number(s.Until-at) + " µs after the aggregator's time, at most " + number(Ahead+Behind) + ": no aggregator on this store has told that"}
+	case s.Until < 0 || s.Until > at+limit.Day:
+		return &StatementError{"until", number(s.Until-at) + " µs after the aggregator's time, at most " + number(limit.Day) + ": no aggregator on this store has told that"}
+	case s.No > uint64(at+limit.Day):
+		return &StatementError{"no", "a share that was never issued"}
 	case s.Part < 0 || s.Part > Whole:
 		return &StatementError{"part", number(s.Part) + ", must be 0 to " + number(Whole)}
 	case len(s.Used) > MaxSpans:
@@ -82,7 +90,8 @@ func (s Statement) Check(at limit.Micros) error {
 
 // Heard takes a statement of a region at the aggregator's time. configured is the region's share by the rules.
 // unknown reports that the region states a number that was never issued, as far as is known: it then counts as
-// issued, with no more than is configured.
+// issued, with no more than is configured. An older copy of the table has that for a moment; the table itself only
+// if it was lost.
 func (s Shares) Heard(name string, st Statement, at limit.Micros, configured PerMille) (next Shares, unknown bool, err error) {
 	if err := st.Check(at); err != nil {
 		return s, false, err
@@ -95,18 +104,18 @@ func (s Shares) Heard(name string, st Statement, at limit.Micros, configured Per
 		return s, false, ErrTooManyRegions
 	case r.ID != 0 && r.ID != st.ID && at < r.Heard+HeardFor:
 		return s, false, ErrOtherRecord
+	case !known && st.Until == 0:
+		r.Until = at + Unknown // it will renounce this: see Replied
 	}
 	r.ID, r.Heard = st.ID, max(r.Heard, at)
 	if st.Until > r.Until {
 		r.Until, r.Used = st.Until, st.Used
 	}
-	next = s.clone()
-	if r.Issued = since(r.Issued, st.No); len(r.Issued) == 0 || st.No > r.Issued[len(r.Issued)-1].No {
-		if unknown = st.No != 0; unknown {
-			next.No = max(next.No, st.No)
-			r.Issued = []Share{{No: st.No, Part: min(st.Part, configured, s.room(name))}}
-		}
+	r.Issued = since(r.Issued, st.No)
+	if unknown = len(r.Issued) == 0 && st.No != 0; unknown {
+		r.Issued = []Share{{No: st.No, Part: min(st.Part, configured, s.room(name))}}
 	}
+	next = s.clone()
 	next.Regions[name] = r
 	return next, unknown, nil
 }
@@ -121,19 +130,25 @@ func since(issued []Share, no uint64) []Share {
 }
 
 // Issued is the table after the region got the share that is configured for it, as far as there is room for a
-// larger one. changed is false if it has that.
+// larger one. changed is false if it has that. Numbers are times, so that they grow even where the table was lost.
 func (s Shares) Issued(name string, configured PerMille, at limit.Micros) (next Shares, changed bool) {
 	r, known := s.Regions[name]
-	if !known {
+	n := len(r.Issued)
+	if !known || n >= MaxIssued {
 		return s, false
 	}
-	part := min(configured, s.room(name))
-	if n := len(r.Issued); n > 0 && r.Issued[n-1].Part == part || n == 0 && part == 0 {
+	share := Share{No: uint64(at), Part: min(configured, s.room(name)), Since: at + Ahead + Behind}
+	if n > 0 {
+		last := r.Issued[n-1]
+		if last.Since != 0 && last.Part == share.Part {
+			return s, false
+		}
+		share.No = max(share.No, last.No+1)
+	} else if share.Part == 0 {
 		return s, false
 	}
 	next = s.clone()
-	next.No++
-	r.Issued = append(slices.Clone(r.Issued), Share{No: next.No, Part: part, Since: at + Ahead})
+	r.Issued = append(slices.Clone(r.Issued), share)
 	next.Regions[name] = r
 	return next, true
 }
@@ -143,28 +158,29 @@ func (s Shares) room(name string) PerMille {
 	room := Whole
 	for other, r := range s.Regions {
 		if other != name {
-			room -= r.most(limit.Never)
+			room -= r.most()
 		}
 	}
 	return max(room, 0)
 }
 
-// most is the largest share that may be in force in a window that begins at a time.
-func (r Region) most(begin limit.Micros) (part PerMille) {
+// most is the largest share that may be in force.
+func (r Region) most() (part PerMille) {
 	for _, s := range r.Issued {
-		if s.Since < begin {
-			part = max(part, s.Part)
-		}
+		part = max(part, s.Part)
 	}
 	return part
 }
 
-// Reply is what a region is told at the aggregator's time.
+// Reply is what a region is told at the aggregator's time. One that is not known has a share of 0, whatever it had
+// before.
 func (s Shares) Reply(name string, id uint64, at limit.Micros) Reply {
-	r := s.Regions[name]
+	r, known := s.Regions[name]
 	p := Reply{ID: id, At: at, Until: r.Until, Used: r.Used}
 	if n := len(r.Issued); n > 0 {
 		p.Share = r.Issued[n-1]
+	} else if !known {
+		p.Share = Share{No: uint64(at), Since: at}
 	}
 	return p
 }
@@ -172,10 +188,9 @@ func (s Shares) Reply(name string, id uint64, at limit.Micros) Reply {
 // Withheld is the part of a limit that is withheld from all in a window that begins at a time.
 func (s Shares) Withheld(w Window, begin limit.Micros) (sum PerMille) {
 	for _, r := range s.Regions {
-		if r.mayUse(begin) {
-			sum += r.most(begin)
-		} else if before, looks := w.before(begin); looks && r.mayUse(before) {
-			sum += r.most(begin)
+		before, looks := w.before(begin)
+		if r.mayUse(begin) || looks && r.mayUse(before) {
+			sum += r.most()
 		}
 	}
 	return min(sum, Whole)
@@ -186,23 +201,12 @@ func (r Region) mayUse(begin limit.Micros) bool {
 	return begin > r.Until || slices.ContainsFunc(r.Used, func(s Span) bool { return s.Has(begin) })
 }
 
-// Spent is for a token bucket: until ends, regions may have used so much of it. What nobody asked the
-// aggregator for meanwhile is no longer there: at ends the bucket holds at most the rest. 0: nothing was used
-// that matters at this time.
+// Spent is for a token bucket: a part of it that regions may have used in the window before, which ended at ends. What
+// nobody asked the aggregator for meanwhile is no longer there: a bucket that was used last before ends goes on until
+// then [PerMille.Without] the part, and with all of the limit from then on.
 func (s Shares) Spent(w Window, at limit.Micros) (ends limit.Micros, part PerMille) {
-	for _, r := range s.Regions {
-		used := false
-		for _, span := range r.Used {
-			last := w.Begin(span.Until)
-			if end := last + w.Period; last > span.After && end <= at && at < end+w.Period {
-				ends, used = max(ends, end), true
-			}
-		}
-		if used {
-			part += r.most(limit.Never)
-		}
-	}
-	return ends, min(part, Whole)
+	ends = w.Begin(at)
+	return ends, s.Withheld(w, ends-w.Period)
 }
 
 // Dead is what is known without a region that a person has declared dead: nothing of it is withheld any more.

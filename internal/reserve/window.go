@@ -64,10 +64,10 @@ func fillTime(s limit.Spec) limit.Micros {
 func (w Window) Begin(at limit.Micros) limit.Micros { return at - at%w.Period }
 
 // runs reports whether windows that begin in a span still matter at a time: one runs, or of a limit that
-// looks back, or a bucket, the one after it does. Another aggregator may be [Behind].
+// looks back, or a bucket, the one after it does. Another aggregator may be behind this time, see [Shares].
 func (w Window) runs(s Span, at limit.Micros) bool {
 	last := w.Begin(s.Until)
-	ends := last + w.Period + Behind
+	ends := last + w.Period + Ahead
 	if w.LooksBack || w.Refills {
 		ends += w.Period
 	}
