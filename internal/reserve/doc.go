@@ -29,6 +29,8 @@
 //     from the number that it states on. A larger share is issued only where all others leave room, by
 //     compare-and-set on one table, and counts in windows that no aggregator with an older copy can be
 //     granting by then; in earlier ones the region uses the least share that was in force.
+//   - Of a token bucket a share is withheld for as long as the bucket takes to fill after the region may have used
+//     it: so no store has to know what a bucket would hold that nobody asked for.
 //
 // The property tests take out each of these rules and find the fault.
 package reserve

@@ -186,27 +186,31 @@ func (s Shares) Reply(name string, id uint64, at limit.Micros) Reply {
 }
 
 // Withheld is the part of a limit that is withheld from all in a window that begins at a time.
-func (s Shares) Withheld(w Window, begin limit.Micros) (sum PerMille) {
+func (s Shares) Withheld(w Window, begin limit.Micros) PerMille {
+	return s.WithheldBetween(w, begin, begin)
+}
+
+// WithheldBetween is what is withheld in a window of which is known only that it begins between two times, both
+// included.
+//
+// Of a token bucket a share is withheld for one window more than the region may use: what the region used is
+// missing in the bucket, and after as long as a bucket takes to fill nothing of it is missing any more, whether
+// anybody asked for the key meanwhile or not.
+func (s Shares) WithheldBetween(w Window, first, last limit.Micros) (sum PerMille) {
+	if w.LooksBack || w.Refills {
+		first -= w.Period
+	}
 	for _, r := range s.Regions {
-		before, looks := w.before(begin)
-		if r.mayUse(begin) || looks && r.mayUse(before) {
+		if r.mayUse(first, last) {
 			sum += r.most()
 		}
 	}
 	return min(sum, Whole)
 }
 
-// mayUse reports whether the region may use its reserve in a window, as far as is known.
-func (r Region) mayUse(begin limit.Micros) bool {
-	return begin > r.Until || slices.ContainsFunc(r.Used, func(s Span) bool { return s.Has(begin) })
-}
-
-// Spent is for a token bucket: a part of it that regions may have used in the window before, which ended at ends. What
-// nobody asked the aggregator for meanwhile is no longer there: a bucket that was used last before ends goes on until
-// then [PerMille.Without] the part, and with all of the limit from then on.
-func (s Shares) Spent(w Window, at limit.Micros) (ends limit.Micros, part PerMille) {
-	ends = w.Begin(at)
-	return ends, s.Withheld(w, ends-w.Period)
+// mayUse reports whether the region may use its reserve in a window that begins between two times, as far as is known.
+func (r Region) mayUse(first, last limit.Micros) bool {
+	return last > r.Until || slices.ContainsFunc(r.Used, func(s Span) bool { return s.After < last && first <= s.Until })
 }
 
 // Dead is what is known without a region that a person has declared dead: nothing of it is withheld any more.
