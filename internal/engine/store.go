@@ -118,8 +118,8 @@ type Store interface {
 	// either of them.
 	Acquire(ctx context.Context, asks []Ask, grants []lease.Grant)
 
-	// Epoch is never 0. It changes when the counters were lost, in a store that uses what
-	// holders remember of them.
+	// Epoch is never 0, and does not change. Counters in memory have another one in each
+	// process.
 	Epoch() uint64
 }
 

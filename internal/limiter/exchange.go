@@ -173,6 +173,8 @@ func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *eng
 	a.Want.Holding = 0
 	if p.Terms.Lies(a.Want.Unused) {
 		s.disbelieve(x, rules.rules[p.Rule], &a)
+	} else if r.Epoch != s.store.Epoch() {
+		a.Want.Unused = 0 // of a call to the process before, perhaps, which has taken it
 	} else if a.Want.Unused > 0 {
 		a.Returned, a.ReturnedBy = returnedBy(r, i), engine.DebtID(names(r), 1)
 	}

@@ -72,7 +72,7 @@ func TestLiesAreTold(t *testing.T) {
 			t.Errorf("no %s in %s", part, told[0])
 		}
 	}
-	honest.Seq, honest.Wants = 2, []wire.Want{{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: 60, Lease: taken.Lease}}}
+	honest.Epoch, honest.Seq, honest.Wants = r.epoch, 2, []wire.Want{{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: 60, Lease: taken.Lease}}}
 	r.post(honest)
 	if left := r.grants(wire.Want{Rule: "all"})[0].Remaining; left != 95 {
 		t.Errorf("%d of 100 are left when 60 came back, want 95", left)

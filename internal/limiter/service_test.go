@@ -53,6 +53,7 @@ type region struct {
 	service *limiter.Service
 	handler *limiter.Handler
 	metrics *telemetry.Registry
+	epoch   uint64 // of its store
 	seq     uint64
 }
 
@@ -66,7 +67,7 @@ func newRegion(t testing.TB, change ...func(*limiter.Config)) *region {
 	for _, change := range change {
 		change(&c)
 	}
-	r.service = limiter.NewService(c)
+	r.service, r.epoch = limiter.NewService(c), c.Store.Epoch()
 	r.setRules(rulesText)
 	r.handler = limiter.NewHandler(r.service, r.metrics)
 	return r
@@ -86,7 +87,7 @@ var holderA, holderB = bytes.Repeat([]byte{'a'}, 16), bytes.Repeat([]byte{'b'}, 
 // call is a request of holder A with the next seq.
 func (r *region) call(wants ...wire.Want) *wire.Request {
 	r.seq++
-	return &wire.Request{Protocol: 1, Holder: holderA, Seq: r.seq, Ack: r.seq - 1, Wants: wants}
+	return &wire.Request{Protocol: 1, Holder: holderA, Epoch: r.epoch, Seq: r.seq, Ack: r.seq - 1, Wants: wants}
 }
 
 // post sends a request as the filter does. The response is nil if it was refused,
@@ -308,7 +309,7 @@ func TestDoubledCallGivesBackOnce(t *testing.T) {
 		return wire.Want{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: units, Lease: taken.Lease}}
 	}
 	call := func(holder []byte, worker, seq uint64) *wire.Request {
-		return &wire.Request{Protocol: 1, Holder: holder, Worker: worker, Seq: seq, Wants: []wire.Want{back(5), back(2)}}
+		return &wire.Request{Protocol: 1, Holder: holder, Epoch: other.epoch, Worker: worker, Seq: seq, Wants: []wire.Want{back(5), back(2)}}
 	}
 	for i, step := range []struct {
 		to   *region

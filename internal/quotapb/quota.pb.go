@@ -164,8 +164,8 @@ type AcquireRequest struct {
 	// number, little-endian: then the first eight name the process, and a granter that
 	// does not count workers takes each for a holder.
 	Holder []byte `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
-	// Epoch of the granter's store as the holder last saw it; it changes when the
-	// store lost its state. 0: the holder has had no reply of a granter yet.
+	// Epoch of the granter's store as the holder last saw it. Units come back only under
+	// the present one. 0: the holder has had no reply of a granter yet.
 	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Number of this call, 1 and up, larger than that of every call that this worker
 	// of the holder began before. The granter answers a number that it saw before, and
@@ -889,8 +889,8 @@ type AcquireResponse struct {
 	// Version of this protocol that the reply is in: the newest that both sides support. A
 	// holder drops a reply with one that it does not and treats the call as failed.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	// Epoch of the granter's store, never 0. A new one means that leases cut before
-	// are unknown to it; they stay spendable until their ttl.
+	// Epoch of the granter's store, never 0. Counters in memory have another one in each
+	// process. Leases of before stay spendable until their ttl.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Version of the granter's rules. A holder that has another one fetches them,
 	// and drops the denials that it remembers. Empty: the granter has none.

@@ -436,6 +436,7 @@ func TestHeartbeat(t *testing.T) {
 func TestCopiesThroughTwoReplicas(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
 		one, two, us := a.replica("eu"), a.replica("eu"), a.replica("us")
+		time.Sleep(time.Second) // heartbeats bring the epoch
 		g := acquire(one, a.ask("hundred", "k", 50))[0]
 		back := engine.Ask{
 			Policy: a.service.Policy("hundred", 0, nil), Key: []byte("k"),

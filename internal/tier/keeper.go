@@ -92,13 +92,11 @@ func (k *keeper) load() {
 		k.log.Error("the state file cannot be used: the counters begin as new", "file", k.path, "error", err)
 		return
 	}
-	k.former, k.before = h.Former, h.Holders
-	if orderly := h.Orderly && len(wrong) == 0; orderly {
-		k.store.Resume(h.Epoch)
-	} else {
-		k.former = append([]uint64{h.Epoch}, k.former...)
-	}
+	k.former, k.before = append([]uint64{h.Epoch}, h.Former...), h.Holders
 	k.former = k.former[:min(len(k.former), mostFormer)]
+	if h.Orderly && len(wrong) == 0 {
+		k.store.Resume()
+	}
 	k.log.Info("loaded counters", "file", k.path, "counters", loader.Loaded, "orderly", h.Orderly,
 		"saved", h.Saved.Format(time.RFC3339Nano), "by", fmt.Sprintf("%s/%d", h.Host, h.PID), "over", loader.Fresh,
 		"no_room", loader.NoRoom, "took", time.Since(begin).Round(time.Microsecond))

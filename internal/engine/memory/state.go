@@ -222,6 +222,6 @@ func (l *Loader) add(p *engine.Policy, key []byte, v value) {
 	l.Loaded++
 }
 
-// Resume continues the life of the store whose counters were all loaded: nothing was lost,
-// so the epoch stays the same. The store must not be in use yet.
-func (s *Store) Resume(epoch uint64) { s.epoch, s.whole = epoch, true }
+// Resume continues from counters that were all loaded: nothing was lost, so there is nothing to
+// recall. The store must not be in use yet.
+func (s *Store) Resume() { s.whole = true }
