@@ -18,6 +18,9 @@ const (
 	Behind = limit.Second
 	// HoldFor is for how long nobody renounces after wants were not decided in time.
 	HoldFor = 3 * limit.Second / 2
+	// EmptyFor is for how long a replica that remembers nothing has to find no record before it makes one: others of
+	// its region may remember it.
+	EmptyFor = limit.Second
 	// Unknown is how far after the aggregator's time a region renounces that does not know what it stated. No region
 	// was told a time that is further ahead of the aggregator's than Ahead/2, see [Shares].
 	Unknown = 2 * Ahead
@@ -145,14 +148,15 @@ func (r Record) Remembered(memory Record) Record {
 	return r.shared(memory.Share)
 }
 
-// Renounced is the record after the region renounced its reserve by the aggregator's time in the newest reply,
-// if it may: now is the time of the region's store. What was used joins Used; what windows of all rules
-// need no more leaves it.
+// Renounced is the record after the region renounced its reserve by the aggregator's time in the newest reply to a
+// call that was sent at most [FreshFor] ago, if nobody is held: now is the time of the region's store. What was used
+// joins Used; what windows of all rules need no more leaves it.
 func (r Record) Renounced(at, now limit.Micros, windows []Window) Record {
-	until := at + Ahead
-	held := now < r.Held && r.Held <= now+HoldFor // else the store's clock was set back
-	if r.Until != 0 && until > r.Until && !held {
-		r.Cut = 0
+	if now < r.Held && r.Held <= now+HoldFor { // further ahead, the store's clock was set back
+		return r.expired(at, windows)
+	}
+	r.Cut = 0
+	if until := at + Ahead; r.Until != 0 && until > r.Until {
 		if r.Touched != 0 {
 			r.Span = Span{r.Until, max(r.Touched, at)}
 			r.Used = joined(r.Used, r.Span)
@@ -230,7 +234,7 @@ func (r Record) Permission() Permission {
 // is the record that has to be written before it is used.
 func (r Record) Permitted(now limit.Micros) (Record, Permission) {
 	r = r.cut(now)
-	if r.Until != 0 && now > r.Until {
+	if r.Until != 0 && r.Share.No != 0 && now > r.Until {
 		r.Touched = max(r.Touched, now)
 		if r.Oldest == 0 {
 			r.Oldest = r.Share.No

@@ -144,8 +144,6 @@ func (s Shares) Issued(name string, configured PerMille, at limit.Micros) (next 
 			return s, false
 		}
 		share.No = max(share.No, last.No+1)
-	} else if share.Part == 0 {
-		return s, false
 	}
 	next = s.clone()
 	r.Issued = append(slices.Clone(r.Issued), share)
