@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -257,28 +258,26 @@ func TestTwoRegionsInMemory(t *testing.T) {
 	}
 }
 
-// Two processes never write one file: the second goes without, and is ready.
+// Two processes never use one file: the second refuses to start, and names the first.
 func TestStateFileInUse(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	first := restarted(t, state)
 	h := &holder{t: t, name: 'a'}
 	h.ask(first, units("fixed", "k", 6))
-	second := restarted(t, state)
-	second.waitFor("another process uses it")
-	if code, body := second.get("/readyz"); code != 200 {
-		t.Errorf("/readyz of the second: %d %s", code, body)
+	second := &process{t: t, done: make(chan error, 1)}
+	second.logged = sync.NewCond(&second.mu)
+	second.run("--rules", first.rules, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--state", state)
+	second.waitFor(fmt.Sprintf("state: %s is in use by process %d", state, first.cmd.Process.Pid))
+	second.waitFor("--state off")
+	if err := second.ended(); err == nil {
+		t.Error("the second has no exit status of a failure")
 	}
-	if _, metrics := second.get("/metrics"); !strings.Contains(metrics, "weir_state_ok 0") {
-		t.Error("weir_state_ok of the second is not 0")
-	}
-	for _, p := range []*process{second, first} {
-		p.signal(syscall.SIGTERM)
-		if err := p.ended(); err != nil {
-			t.Error(err)
-		}
+	first.signal(syscall.SIGTERM)
+	if err := first.ended(); err != nil {
+		t.Error(err)
 	}
 	if left := (&holder{t: t, name: 'b'}).left(restarted(t, state), "k")["fixed"]; left != 4 {
-		t.Errorf("%d left of 10 after both ended, want the 4 of the first", left)
+		t.Errorf("%d left of 10 after the first ended, want 4", left)
 	}
 }
 

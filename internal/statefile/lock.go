@@ -4,15 +4,26 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 )
 
-var (
-	// ErrInUse is the error for a file that another process has locked.
-	ErrInUse = errors.New("another process uses it")
-	// ErrNoFile is the error for a path that is no file, such as a directory or a device.
-	ErrNoFile = errors.New("it is not a regular file")
-)
+// ErrNoFile is the error for a path that is no file, such as a directory or a device.
+var ErrNoFile = errors.New("it is not a regular file")
+
+// InUseError is that another process has locked a file.
+type InUseError struct {
+	Path string
+	PID  string // of that process, on its machine; empty: unknown
+}
+
+func (e *InUseError) Error() string {
+	who := "another process"
+	if e.PID != "" {
+		who = "process " + e.PID
+	}
+	return fmt.Sprintf("%s is in use by %s, which holds a lock on %[1]s.lock", e.Path, who)
+}
 
 // Lock keeps other processes from using the file at path, until the returned lock is
 // closed or this process ends. The lock is on a file beside it, because the file itself is
@@ -28,10 +39,14 @@ func Lock(path string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("%s: %w", path, ErrInUse)
+		pid, _ := os.ReadFile(f.Name()) // for people only
+		err = &InUseError{Path: path, PID: strings.TrimSpace(string(pid[:min(len(pid), 20)]))}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
+	}
+	if err := f.Truncate(0); err == nil {
+		_, _ = fmt.Fprintln(f, os.Getpid()) // for people only
 	}
 	return f, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -106,7 +107,8 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := statefile.Lock(path); !errors.Is(err, statefile.ErrInUse) {
+	var used *statefile.InUseError
+	if _, err := statefile.Lock(path); !errors.As(err, &used) || used.Path != path || used.PID != strconv.Itoa(os.Getpid()) {
 		t.Errorf("a second lock: %v", err)
 	}
 	if err := first.Close(); err != nil {

@@ -72,8 +72,8 @@ type Config struct {
 	// saved on SIGTERM and loaded before the next process is ready, so a restart loses
 	// nothing. auto: "state" in the directory that systemd names (STATE_DIRECTORY), else
 	// .weir/state in the working directory; off: no file. If the file is damaged, of a
-	// newer release, not readable or in use by another process, this is logged and the
-	// counters begin as new. A path that is not a file, such as /dev/null, is logged and
+	// newer release or not readable, this is logged and the counters begin as new. If another
+	// process uses it, this one refuses to start. A path that is not a file, such as /dev/null, is logged and
 	// not touched. With Redis this setting has no effect and must be auto or off.
 	State string `default:"auto" help:"File that keeps the counters in memory through a restart: auto, off or a path." placeholder:"FILE"`
 

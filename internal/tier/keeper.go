@@ -50,8 +50,9 @@ type keeper struct {
 
 // newKeeper loads the counters from the file at path. It is nil, with a warning in the
 // log, where no file can be kept: a region without one limits in the same way, but its
-// counters are lost at the end.
-func newKeeper(path string, interval time.Duration, s *memory.Store, r *telemetry.Registry, log *slog.Logger) *keeper {
+// counters are lost at the end. A file that another process uses is an error: two that
+// begin from the same counters would grant the same units, and one of them would lose its own.
+func newKeeper(path string, interval time.Duration, s *memory.Store, r *telemetry.Registry, log *slog.Logger) (*keeper, error) {
 	k := &keeper{path: path, interval: interval, store: s, log: log, began: time.Now()}
 	r.GaugeFunc("weir_state_ok", "1 while the counters can be saved: 0 after a save that failed, or where there is no file to save to.", func() float64 {
 		if k.ok.Load() {
@@ -63,14 +64,17 @@ func newKeeper(path string, interval time.Duration, s *memory.Store, r *telemetr
 	if err == nil {
 		k.lock, err = statefile.Lock(path)
 	}
+	if used := new(statefile.InUseError); errors.As(err, &used) {
+		return nil, fmt.Errorf("state: %w; stop that process, or give this one a file of its own, such as --state %s-2, or --state off", used, path)
+	}
 	if err != nil {
 		log.Warn("no state file: the counters will not outlive this process; with --state name another file, in a directory that this process may write to, or off", "file", path, "error", err)
-		return nil
+		return nil, nil
 	}
 	k.observe(r)
 	k.load()
 	k.ok.Store(true)
-	return k
+	return k, nil
 }
 
 // load reads the counters from the file.

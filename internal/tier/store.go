@@ -43,7 +43,9 @@ type counters struct {
 func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetry.Tracer, ready *admin.Readiness, log *slog.Logger) (*counters, error) {
 	c := &counters{begin: func(func() int) {}, end: func() {}}
 	if len(cfg.Redis) == 0 {
-		c.useMemory(cfg, r, log)
+		if err := c.useMemory(cfg, r, log); err != nil {
+			return nil, err
+		}
 	} else if err := c.useRedis(cfg, r, tracer, ready, log); err != nil {
 		return nil, err
 	}
@@ -67,17 +69,22 @@ func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetr
 	return c, nil
 }
 
-func (c *counters) useMemory(cfg *Config, r *telemetry.Registry, log *slog.Logger) {
+func (c *counters) useMemory(cfg *Config, r *telemetry.Registry, log *slog.Logger) error {
 	store := memory.New(memory.Config{MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
 	observeMemory(store, r)
 	c.Store, c.run = store, append(c.run, store.Run)
 	c.replicas = func() int { return c.expected(cfg) }
 	if path := cfg.StateFile(os.Getenv); path != "" {
-		if k := newKeeper(path, cfg.StateInterval, store, r, log); k != nil {
+		k, err := newKeeper(path, cfg.StateInterval, store, r, log)
+		if err != nil {
+			return err
+		}
+		if k != nil {
 			c.state, c.former, c.holders, c.begin, c.end = path, k.former, k.formerHolders, k.begin, k.end
 			c.run = append(c.run, k.Run)
 		}
 	}
+	return nil
 }
 
 func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, tracer *telemetry.Tracer, ready *admin.Readiness, log *slog.Logger) error {

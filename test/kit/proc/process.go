@@ -74,7 +74,7 @@ func (p *Process) Begin() {
 	}
 	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = append(os.Environ(), "STATE_DIRECTORY="+p.dir) // where a region keeps its counters
+	cmd.Env = append(os.Environ(), "STATE_DIRECTORY="+filepath.Join(p.dir, p.Name+".kept")) // where a region keeps its counters
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := errors.Join(cmd.Start(), out.Close()); err != nil {
 		p.t.Fatalf("%s: %v", p.Name, err)

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,8 @@ func TestProgram(t *testing.T) {
 
 func TestBeginAgain(t *testing.T) {
 	p := Start(t, t.TempDir(), "echo", "sh", "-c", "echo $STATE_DIRECTORY; sleep 120")
-	want := p.dir + "\n"
+	kept := filepath.Join(p.dir, "echo.kept")
+	want := kept + "\n"
 	Eventually(t, 10*time.Second, "it has printed", func() bool { return p.Log() == want })
 	p.Pause()
 	if p.Answers() || p.Exited() {
@@ -57,7 +59,7 @@ func TestBeginAgain(t *testing.T) {
 	}
 	p.Begin()
 	Eventually(t, 10*time.Second, "it has printed again", func() bool { return p.Log() == want+want })
-	if !p.Answers() || p.Tail(1) != p.dir {
+	if !p.Answers() || p.Tail(1) != kept {
 		t.Errorf("begun again, it prints %q", p.Tail(1))
 	}
 }
