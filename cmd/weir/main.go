@@ -25,6 +25,7 @@ type cli struct {
 	Apply    applyCmd    `cmd:"" help:"Put a rules file in force as a new version, in Consul's key-value store."`
 	History  historyCmd  `cmd:"" help:"List the versions of the rules in Consul, the newest first: who, when and why; or print one."`
 	Rollback rollbackCmd `cmd:"" help:"Put the rules of an earlier version in force again, as a new version."`
+	Forget   forgetCmd   `cmd:"" name:"forget-region" help:"Declare a region dead, so that an aggregator withholds nothing for it any more."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a URL once, and fail unless the answer has status 200: a health check for containers."`

@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -19,7 +20,9 @@ type Config struct {
 	// State returns the number of their revision, and why newer ones are not in force; empty:
 	// there are none.
 	State func() (revision uint64, problem string)
-	Pprof bool // serve /debug/pprof/
+	// Forget takes a region for dead; nil: there are none.
+	Forget func(ctx context.Context, region string) error
+	Pprof  bool // serve /debug/pprof/
 }
 
 // Handler serves
@@ -28,6 +31,8 @@ type Config struct {
 //	/readyz    200 when it should get calls, else 503 and the reasons, one per line
 //	/metrics   Prometheus' text format
 //	/rules     {"version": ..., "revision": ..., "error": ..., "rules": compiled form}
+//
+// and POST /regions/NAME/dead, which takes a region for dead: 200, or 409 and why not.
 func Handler(c Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
@@ -57,6 +62,15 @@ func Handler(c Config) http.Handler {
 		out.SetEscapeHTML(false)
 		_ = out.Encode(answer) // the client has gone
 	})
+	if c.Forget != nil {
+		mux.HandleFunc("POST /regions/{name}/dead", func(w http.ResponseWriter, r *http.Request) {
+			if err := c.Forget(r.Context(), r.PathValue("name")); err != nil {
+				text(w, http.StatusConflict, err.Error())
+				return
+			}
+			text(w, http.StatusOK, "nothing is withheld for region "+r.PathValue("name")+" any more")
+		})
+	}
 	if c.Pprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease/fair"
 	"github.com/weirlimit/weir/internal/lease/silence"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -42,16 +43,24 @@ type Config struct {
 	Now, Steady func() limit.Micros
 	// Exchange shares with other aggregators on the same store when regions were silent; nil: there are none.
 	Exchange Exchange
-	Metrics  *telemetry.Registry // nil: metrics go nowhere
-	Log      *slog.Logger        // nil: nothing is logged
+	// Cell has what all aggregators on one store know of the reserves of regions; nil: no region has one. Alone:
+	// no other aggregator has it.
+	Cell  engine.Cell
+	Alone bool
+	// Undecided is called when this aggregator cannot decide any more, with the reason, and with an empty one when
+	// it can again; it must not call back. nil: nothing is called.
+	Undecided func(reason string)
+	Metrics   *telemetry.Registry // nil: metrics go nowhere
+	Log       *slog.Logger        // nil: nothing is logged
 }
 
 // Store divides limits among regions. It is safe for concurrent use.
 type Store struct {
-	below engine.Store
-	now   func() limit.Micros
-	table *table.Table[fair.Shares]
-	links links
+	below    engine.Store
+	now      func() limit.Micros
+	table    *table.Table[fair.Shares]
+	links    links
+	reserves reserves
 
 	asked, granted, denied, returned *telemetry.CounterVec
 
@@ -82,12 +91,20 @@ func New(c Config) *Store {
 	if c.Metrics == nil {
 		c.Metrics = telemetry.NewRegistry("")
 	}
+	if c.Undecided == nil {
+		c.Undecided = func(string) {}
+	}
 	silent := c.Metrics.Gauges("weir_region_silent", "1 for a region with static shares that has acknowledged no reply for 3 s: its shares are withheld from the others.", "region")
 	doubled := c.Metrics.Gauges("weir_region_doubled", "1 for a region with static shares in whose name replicas with two stores call: two regions have one name.", "region")
-	return &Store{
+	s := &Store{
 		links: links{
 			exchange: c.Exchange, writer: rand.Text(), steady: c.Steady, began: c.Steady(), silent: silent, doubled: doubled, log: c.Log,
 			known: map[string]*link{}, before: map[string]silence.Silence{}, shrunk: map[shrunk]*engine.Policy{},
+		},
+		reserves: reserves{
+			cell: c.Cell, alone: c.Alone, steady: c.Steady, log: c.Log, undecided: c.Undecided, wake: make(chan struct{}, 1),
+			stated: map[string]reserve.Statement{}, speaks: map[string]*speaker{}, dead: map[string]bool{}, smaller: map[smaller]*engine.Policy{},
+			withheldOf: c.Metrics.Gauges("weir_region_withheld", "Thousandths of each limit that are withheld for a region in a window that begins now: it is cut off, or gone.", "region"),
 		},
 		below: c.Store, now: c.Now, regions: map[string]*region{},
 		table:    table.New[fair.Shares](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
@@ -96,6 +113,10 @@ func New(c Config) *Store {
 		denied:   c.Metrics.Counters("weir_region_units_denied_total", "Units that a region refused to its clients from memory, or that were denied to it while requests waited.", "region"),
 		returned: c.Metrics.Counters("weir_region_units_returned_total", "Unspent units that a region gave back.", "region"),
 	}
+	if c.Cell != nil {
+		c.Metrics.GaugeFunc("weir_aggregator_undecided", "1 while calls of regions are refused as a whole, because nothing can be decided.", s.reserves.refuses)
+	}
+	return s
 }
 
 // Epoch is that of the store behind.
@@ -107,7 +128,11 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 	now := s.now()
 	for i := range asks {
 		if a := &asks[i]; a.Region != "" {
-			a.Policy = s.links.withheld(now, a.Policy)
+			if p, known := s.reserves.without(a); known {
+				a.Policy = p
+			} else {
+				a.Policy = s.links.withheld(now, a.Policy)
+			}
 			s.ask(now, a)
 		}
 	}
@@ -125,6 +150,9 @@ func (s *Store) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { s.links.watch(ctx) })
+	if s.reserves.cell != nil {
+		watching.Go(func() { s.reserves.run(ctx) })
+	}
 	table.SweepAll(ctx, sweepCalls, func(part float64) {
 		s.table.Sweep(part, func(shard *table.Shard[fair.Shares], n int) { scan(shard, s.now(), n) })
 	})

@@ -92,6 +92,7 @@ type shrunk struct {
 // as silent at once, its share of a window that begins just after the aggregator starts would be
 // withheld from all. Call it before the policies with these regions are used.
 func (s *Store) SetRegions(rs rule.Regions) {
+	s.reserves.setRegions(rs)
 	l, known := &s.links, make(map[string]*link, len(rs))
 	l.mu.Lock()
 	defer l.mu.Unlock()

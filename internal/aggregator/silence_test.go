@@ -28,8 +28,6 @@ type weighed struct {
 	share   aggregator.Exchange // nil: it is the only aggregator
 }
 
-var quarters = rule.Regions{{Name: "eu", Weight: 1}, {Name: "us", Weight: 3}}
-
 // newWeighed makes one that starts a second after a window began.
 func newWeighed(t *testing.T, s limit.Spec) *weighed {
 	t.Helper()

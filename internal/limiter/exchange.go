@@ -41,7 +41,8 @@ func (s *Service) release(x *exchange) {
 }
 
 // acquire answers x.request in x.response. An error means that nothing was
-// applied; it is a *RequestError, a *ProtocolError, ErrTooManyHolders or ErrTooManyOfAddress.
+// applied; it is a *RequestError, a *ProtocolError, ErrTooManyHolders, ErrTooManyOfAddress or a
+// *reserveError.
 func (s *Service) acquire(ctx context.Context, x *exchange) error {
 	ctx, span := s.serve(ctx, quotapbconnect.QuotaServiceAcquireProcedure, x.parent, x.request.TraceParent)
 	defer span.End()
@@ -73,6 +74,9 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	epoch := s.store.Epoch()
 	x.response.RegionDoubled, x.response.Dropped = fresh && s.noteCall(x, epoch), !fresh
 	if fresh {
+		if err := s.hear(x); err != nil {
+			return err
+		}
 		s.tell(x)
 		if former := s.formerOf(x, epoch, now); former != 0 {
 			for i := range x.asks {
@@ -83,6 +87,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 		s.count(x, rules)
 		s.returnAbandoned(ctx, x)
 	} else {
+		x.response.Reserve = nil
 		s.metrics.duplicates.Inc()
 		for i := range x.grants {
 			x.grants[i] = lease.Grant{Status: lease.Unavailable}

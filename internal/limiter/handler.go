@@ -186,7 +186,10 @@ func coded(err error) error {
 	var malformed *wire.Error
 	var body *bodyError
 	var identity *identityError
+	var reserves *reserveError
 	switch {
+	case errors.As(err, &reserves):
+		code = reserves.code()
 	case errors.As(err, &identity):
 		code = connect.CodePermissionDenied
 	case errors.As(err, &field), errors.As(err, &malformed):

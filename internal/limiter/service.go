@@ -51,6 +51,8 @@ type Config struct {
 	// Called is called for each call of a replica of a region before it is decided. It reports
 	// whether another region calls by the same name. nil: nothing is called.
 	Called func(RegionCall) (doubled bool)
+	// Reserves hears what regions state of their reserves; nil: nobody does.
+	Reserves Reserves
 	// Tracer makes the spans of calls; nil: there are none.
 	Tracer *telemetry.Tracer
 	// Log gets what is wrong with callers, each kind at most once a minute; nil: nothing does.
@@ -91,19 +93,20 @@ const DefaultMaxHoldersPerAddress = 128
 // Service answers the calls of holders. It is safe for concurrent use and starts
 // no goroutine.
 type Service struct {
-	store   engine.Store
-	now     func() limit.Micros
-	lives   lives
-	live    func() int // holders by the store's count; may be nil
-	divides bool
-	called  func(RegionCall) (doubled bool)
-	holders *holders
-	seed    string
-	metrics *metrics
-	notices notices
-	tracer  *telemetry.Tracer
-	rules   atomic.Pointer[catalog]
-	calls   sync.Pool // of *exchange
+	store    engine.Store
+	now      func() limit.Micros
+	lives    lives
+	live     func() int // holders by the store's count; may be nil
+	divides  bool
+	called   func(RegionCall) (doubled bool)
+	reserves Reserves // may be nil
+	holders  *holders
+	seed     string
+	metrics  *metrics
+	notices  notices
+	tracer   *telemetry.Tracer
+	rules    atomic.Pointer[catalog]
+	calls    sync.Pool // of *exchange
 }
 
 // NewService makes a service without rules: until [Service.SetRules] every want
@@ -122,18 +125,19 @@ func NewService(c Config) *Service {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		store:   c.Store,
-		now:     c.Now,
-		live:    c.LiveHolders,
-		divides: c.Divides,
-		called:  c.Called,
-		lives:   lives{former: c.Former, learn: !c.NoLearning},
-		holders: newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders), cmp.Or(c.MaxHoldersPerAddress, DefaultMaxHoldersPerAddress)),
-		seed:    c.SlotSeed,
-		metrics: newMetrics(c.Metrics),
-		notices: notices{log: c.Log},
-		tracer:  c.Tracer,
-		calls:   sync.Pool{New: func() any { return new(exchange) }},
+		store:    c.Store,
+		now:      c.Now,
+		live:     c.LiveHolders,
+		divides:  c.Divides,
+		called:   c.Called,
+		reserves: c.Reserves,
+		lives:    lives{former: c.Former, learn: !c.NoLearning},
+		holders:  newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders), cmp.Or(c.MaxHoldersPerAddress, DefaultMaxHoldersPerAddress)),
+		seed:     c.SlotSeed,
+		metrics:  newMetrics(c.Metrics),
+		notices:  notices{log: c.Log},
+		tracer:   c.Tracer,
+		calls:    sync.Pool{New: func() any { return new(exchange) }},
 	}
 	s.rules.Store(noRules)
 	c.Metrics.GaugeFunc("weir_holders", "Holders that called within the last 10 s.", func() float64 { return float64(s.Holders()) })

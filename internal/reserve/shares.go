@@ -51,6 +51,39 @@ func (s Shares) Time(now limit.Micros) (at limit.Micros, decides bool) {
 	return max(now, s.Told), now >= s.Told-Behind
 }
 
+// Check is an error that names what is impossible in a table that was read. Such a table is not used: what regions
+// may use is then known by what they state.
+func (s Shares) Check() error {
+	if s.Told < 0 || len(s.Regions) > MaxRegions {
+		return errors.New("a time before 1970, or more than " + number(MaxRegions) + " regions")
+	}
+	sum := PerMille(0)
+	for name, r := range s.Regions {
+		most, err := r.check()
+		if err != nil {
+			return errors.New("region " + name + ": " + err.Error())
+		}
+		sum += most
+	}
+	if sum > Whole {
+		return errors.New("the shares of all regions add up to " + number(sum) + " thousandths of a limit")
+	}
+	return nil
+}
+
+// check is Shares.Check for one region; most is its largest share.
+func (r Region) check() (most PerMille, err error) {
+	if len(r.Issued) > MaxIssued {
+		return 0, errors.New(number(len(r.Issued)) + " shares, at most " + number(MaxIssued))
+	}
+	for i, share := range r.Issued {
+		if share.Part < 0 || share.Part > Whole || i > 0 && share.No <= r.Issued[i-1].No {
+			return 0, errors.New("share " + strconv.FormatUint(share.No, 10) + " of " + number(share.Part) + " thousandths is out of range or order")
+		}
+	}
+	return r.most(), Statement{ID: max(r.ID, 1), Until: r.Until, Used: r.Used}.Check(max(r.Until, Ahead))
+}
+
 // Errors of a statement, each of which leaves all that is known as it was.
 var (
 	// ErrOtherRecord refuses a second record under a region's name while the first is heard.

@@ -95,13 +95,16 @@ func (t *Tier) open(ctx context.Context) (*ports, error) {
 		e.Handle(calls)
 	}
 	health := server.NewHealth(t.ready, t.callers.guard(calls, t.Metrics, refused))
-	questions := admin.Handler(admin.Config{
+	about := admin.Config{
 		Ready: t.ready, Metrics: t.Metrics.Handler(), Rules: t.Service.Rules, State: t.rulesState, Pprof: t.cfg.Pprof,
-	})
+	}
+	if t.store.divided != nil {
+		about.Forget = t.store.divided.Forget
+	}
 	limits := server.Limits{MaxStreams: t.cfg.MaxStreams, HeaderTimeout: t.cfg.HeaderTimeout, IdleTimeout: t.cfg.IdleTimeout}
 	return &ports{
 		callers:   server.New(callers, t.secure, health, limits, t.Log),
-		operators: server.New(operators, nil, questions, limits, t.Log),
+		operators: server.New(operators, nil, admin.Handler(about), limits, t.Log),
 		health:    health,
 	}, nil
 }

@@ -28,6 +28,7 @@ type counters struct {
 	record   func(region string) limiter.Record      // of what its replicas received; nil: this process is the region
 	exchange aggregator.Exchange                     // with other aggregators; nil: no other one counts in this store
 	fall     engine.Fallback                         // remembers denials of a failing store; nil without a lease cache
+	cell     engine.Cell                             // what aggregators know of the reserves of regions
 	state    string                                  // the state file; empty: there is none
 	former   []uint64                                // epochs that the store had in lives before this one
 	replicas func() int                              // live ones, as far as is known
@@ -56,7 +57,7 @@ func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetr
 		c.Store, c.fall, c.run = c.cache, c.cache, append(c.run, c.cache.Run)
 	}
 	if p.Divides {
-		c.divided = aggregator.New(aggregator.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Exchange: c.exchange, Metrics: r, Log: log})
+		c.divided = aggregator.New(aggregator.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Exchange: c.exchange, Metrics: r, Log: log, Cell: c.sharesCell(log), Alone: len(cfg.Redis) == 0, Undecided: c.undecided(ready, log)})
 		c.Store, c.run = c.divided, append(c.run, c.divided.Run)
 		if c.state != "" {
 			kept, end := newSilences(c.state+".regions", c.divided, log), c.end
@@ -72,7 +73,7 @@ func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetr
 func (c *counters) useMemory(cfg *Config, r *telemetry.Registry, log *slog.Logger) error {
 	store := memory.New(memory.Config{MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
 	observeMemory(store, r)
-	c.Store, c.run = store, append(c.run, store.Run)
+	c.Store, c.cell, c.run = store, store.NewCell(), append(c.run, store.Run)
 	c.replicas = func() int { return c.expected(cfg) }
 	if path := cfg.StateFile(os.Getenv); path != "" {
 		k, err := newKeeper(path, cfg.StateInterval, store, r, log)
@@ -94,6 +95,7 @@ func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, tracer *telemetr
 	}
 	store.Observe(r)
 	c.Store, c.holders, c.count, c.record, c.exchange = store, store.Holders, store.CountHolders, store.Receipts, store.Silences
+	c.cell = store.Shares()
 	c.replicas = func() int {
 		if n := store.Replicas(); n > 0 {
 			return n
@@ -103,6 +105,31 @@ func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, tracer *telemetr
 	ready.Refuse(redisSilent) // before anything is served
 	c.run = append(c.run, store.Run, func(ctx context.Context) error { return awaitRedis(ctx, store, ready, log) })
 	return nil
+}
+
+// sharesCell is the cell of the aggregators on the store: without Redis that of this process, beside the state file.
+func (c *counters) sharesCell(log *slog.Logger) engine.Cell {
+	if c.state == "" {
+		return c.cell
+	}
+	return newKeptCell(c.state+".shares", c.cell, log)
+}
+
+// undecided makes readiness follow whether an aggregator decides: regions go elsewhere while it does not.
+func (c *counters) undecided(ready *admin.Readiness, log *slog.Logger) func(reason string) {
+	last := ""
+	return func(reason string) {
+		if reason != "" {
+			ready.Refuse(reason)
+			log.Error("not ready", "reason", reason)
+		} else {
+			log.Info("regions are answered again")
+		}
+		if last != "" {
+			ready.Allow(last)
+		}
+		last = reason
+	}
 }
 
 // expected is how many replicas there are as long as no store counts them.

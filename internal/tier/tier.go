@@ -86,12 +86,13 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	if caches := t.store.caches(); len(caches) > 0 {
 		observeCaches(caches, t.Metrics)
 	}
-	called := (func(limiter.RegionCall) bool)(nil)
+	called, reserves := (func(limiter.RegionCall) bool)(nil), limiter.Reserves(nil)
 	if t.store.divided != nil {
-		called = t.store.divided.Called
+		called, reserves = t.store.divided.Called, t.store.divided
 	}
 	t.Service = limiter.NewService(limiter.Config{
 		Called:               called,
+		Reserves:             reserves,
 		Divides:              p.Divides,
 		Store:                t.store,
 		Metrics:              t.Metrics,

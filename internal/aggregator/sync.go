@@ -1,0 +1,252 @@
+package aggregator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/reserve"
+)
+
+const (
+	// exchangeEvery is the time between two exchanges of aggregators on one store, and of one that is alone.
+	exchangeEvery, aloneEvery = 250 * time.Millisecond, time.Second
+	// exchangeRetry is that after one that failed.
+	exchangeRetry = 100 * time.Millisecond
+	// exchangePause is how long an exchange waits that is due at once: several calls may bring something.
+	exchangePause = 10 * time.Millisecond
+	// exchangeTime bounds one exchange.
+	exchangeTime = 500 * time.Millisecond
+	// mostTurns is how often an exchange begins anew because another aggregator was faster.
+	mostTurns = 4
+)
+
+// run exchanges what is known with the other aggregators, until ctx ends.
+func (r *reserves) run(ctx context.Context) {
+	every := exchangeEvery
+	if r.alone {
+		every = aloneEvery
+	}
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+			next.Reset(exchangePause)
+			continue
+		case <-next.C:
+		}
+		pause := every
+		if err := r.exchange(ctx); err != nil {
+			pause = exchangeRetry
+		}
+		r.report()
+		next.Reset(pause)
+	}
+}
+
+// exchange reads what other aggregators have stored, and stores what regions have stated, the shares that they get,
+// and the time. After an error it is unknown whether that was stored.
+func (r *reserves) exchange(ctx context.Context) error {
+	r.exchanges.Lock()
+	defer r.exchanges.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
+	defer cancel()
+	for range mostTurns {
+		old, table, stated, err := r.proposal()
+		if err != nil {
+			return err
+		}
+		var next []byte
+		if table != nil {
+			if next, err = json.Marshal(table); err != nil {
+				return err
+			}
+		}
+		began := r.steady()
+		found, now, err := r.cell.Swap(ctx, old, next)
+		if err != nil {
+			r.proposed(stated)
+			return err
+		}
+		if done := r.found(began, now, old, found, next, table, stated); done {
+			return nil
+		}
+	}
+	return errBusy
+}
+
+var errBusy = fmt.Errorf("other aggregators stored something else %d times meanwhile", mostTurns)
+
+// proposal is what is to be stored in place of old: nil for nothing. What was stated until now is in it.
+func (r *reserves) proposal() (old []byte, table *reserve.Shares, stated map[string]reserve.Statement, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	stated, r.stated = r.stated, map[string]reserve.Statement{}
+	if !r.known {
+		return nil, nil, stated, nil // to begin with it is read
+	}
+	next := r.stored
+	at, decides := next.Time(r.steady() + r.ahead)
+	for name, st := range stated {
+		unknown := false
+		if next, unknown, err = next.Heard(name, st, at, r.shares[name]); err != nil {
+			r.refuse(r.speaks[name], name, err)
+		} else if unknown {
+			r.unknown(name, &st, &next)
+		}
+	}
+	for name := range r.dead {
+		next = next.Dead(name)
+	}
+	if decides {
+		for name := range next.Regions {
+			next, _ = next.Issued(name, r.shares[name], at)
+		}
+	}
+	if len(next.Regions) == 0 && r.raw == nil {
+		return r.raw, nil, stated, nil // nobody has a share
+	}
+	next.Told = max(next.Told, at)
+	return r.raw, &next, stated, nil
+}
+
+// proposed takes back what was in a proposal that was not stored, or may not have been.
+func (r *reserves) proposed(stated map[string]reserve.Statement) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.again(stated)
+}
+
+func (r *reserves) again(stated map[string]reserve.Statement) {
+	for name, st := range stated {
+		if _, newer := r.stated[name]; !newer {
+			r.stated[name] = st
+		}
+	}
+}
+
+// found takes what an exchange found. done is false if another one has to follow at once.
+func (r *reserves) found(began, now limit.Micros, old, found, next []byte, table *reserve.Shares, stated map[string]reserve.Statement) (done bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ahead = now - r.steady()
+	switch {
+	case r.known && bytes.Equal(found, old):
+		if next != nil {
+			r.raw, r.stored = next, *table
+			clear(r.dead)
+		}
+		r.synced, done = began, true
+	default:
+		r.again(stated)
+		r.read(found)
+	}
+	r.table = r.stored
+	at, _ := r.table.Time(r.steady() + r.ahead)
+	for name, st := range r.stated {
+		if heard, _, err := r.table.Heard(name, st, at, r.shares[name]); err == nil {
+			r.table = heard
+		}
+	}
+	return done
+}
+
+// read takes what another aggregator has stored. A table that is older than one that was stored before, or none, is
+// one that the store has lost: what this aggregator has takes its place.
+func (r *reserves) read(found []byte) {
+	var table reserve.Shares
+	err := json.Unmarshal(found, &table)
+	if found == nil {
+		err = nil
+	} else if err == nil {
+		err = table.Check()
+	}
+	r.raw, r.known = found, true
+	switch {
+	case err != nil:
+		r.log.Error("what aggregators know of the reserves of regions cannot be used, and is put together again from what they state", "error", err)
+		fallthrough
+	case found == nil:
+		if r.stored.Told == 0 { // this aggregator knows nothing either
+			r.recall = r.steady() + recallFor
+		}
+	case table.Told >= r.stored.Told:
+		r.stored = table
+	}
+}
+
+// unknown logs a share that was never issued.
+func (r *reserves) unknown(name string, st *reserve.Statement, table *reserve.Shares) {
+	if one := r.speaks[name]; one == nil || one.logged.Now(logQuiet) {
+		issued := table.Regions[name].Issued
+		r.log.Warn("a region states a share that was never issued, as far as is known: it is withheld as far as the other shares leave room",
+			"region", name, "number", st.No, "states", int64(st.Part), "withheld", int64(issued[len(issued)-1].Part))
+	}
+}
+
+// report tells whether this aggregator decides, and what is withheld for whom.
+func (r *reserves) report() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.steady()
+	at, reason := r.time(now)
+	if reason != r.reason {
+		r.reason = reason
+		r.undecided(reason)
+	}
+	for name, known := range r.table.Regions {
+		part := reserve.Shares{Regions: map[string]reserve.Region{name: known}}.Withheld(reserve.Window{Period: 1}, at)
+		r.withheldOf.WithLabelValues(name).Set(float64(part))
+		one := r.speaks[name]
+		if one == nil {
+			one = new(speaker)
+			r.speaks[name] = one
+		}
+		switch withheld := part > 0; {
+		case withheld && !one.withheld:
+			r.log.Warn("a region is cut off, or gone: its share is withheld from the others in windows that begin now", "region", name, "per_mille", int64(part))
+		case one.withheld && !withheld:
+			r.log.Info("a region is connected again: its share is withheld only in windows in which it may have used that", "region", name)
+		}
+		one.withheld = part > 0
+	}
+	for name, one := range r.speaks {
+		if _, known := r.table.Regions[name]; !known {
+			r.withheldOf.DeleteLabelValues(name)
+			one.withheld = false
+		}
+	}
+}
+
+// refuses is 1 while nothing is decided.
+func (r *reserves) refuses() float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, reason := r.time(r.steady()); reason != "" {
+		return 1
+	}
+	return 0
+}
+
+// Forget takes a region for dead, as a person declares it: nothing is withheld for it any more. A region that called
+// within the last ten seconds is not dead.
+func (s *Store) Forget(ctx context.Context, region string) error {
+	r := &s.reserves
+	if r.cell == nil {
+		return fmt.Errorf("this program divides nothing among regions")
+	}
+	if err := r.die(region); err != nil {
+		return err
+	}
+	if err := r.exchange(ctx); err != nil {
+		return fmt.Errorf("it is forgotten as soon as the store answers: %w", err)
+	}
+	r.log.Warn("a region was declared dead: nothing is withheld for it any more", "region", region)
+	return nil
+}

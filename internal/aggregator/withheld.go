@@ -1,0 +1,69 @@
+package aggregator
+
+import (
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/reserve"
+)
+
+const (
+	// mostSmaller bounds the policies with withheld shares that are kept.
+	mostSmaller = 4096
+	// nodesApart is by how much the clock of the node that decides on an ask may be apart from this aggregator's time, with
+	// the time that the ask is on its way.
+	nodesApart = limit.Second
+	// nodesApartAhead is that with a lease on the next window.
+	nodesApartAhead = limit.Second / 2
+)
+
+// smaller names a policy without a part.
+type smaller struct {
+	policy *engine.Policy
+	part   reserve.PerMille
+}
+
+// without is the policy by which an ask is decided: of a part of the limit, while regions may use the rest. known is
+// false while no region has stated anything.
+func (r *reserves) without(a *engine.Ask) (policy *engine.Policy, known bool) {
+	p := a.Policy
+	if r.cell == nil || !p.HasShares() {
+		return p, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.table.Regions) == 0 {
+		return p, false
+	}
+	at, _ := r.time(r.steady())
+	w, ahead := reserve.WindowOf(p.Limit.Spec()), nodesApart
+	if a.Want.Next {
+		ahead = max(ahead, limit.Micros(p.Terms.Lead+p.Terms.Interval)*limit.Millisecond+nodesApartAhead)
+	}
+	part := r.table.WithheldBetween(w, w.Begin(max(0, at-nodesApart)), w.Begin(at+ahead))
+	if part == 0 {
+		return p, true
+	}
+	of := smaller{p, part}
+	q := r.smaller[of]
+	if q == nil {
+		q = without(p, part)
+		if len(r.smaller) >= mostSmaller {
+			clear(r.smaller)
+		}
+		r.smaller[of] = q
+	}
+	return q, true
+}
+
+// without is a policy for the same counters without a part of the limit. Regions use their parts rounded down, so
+// no more is taken from a count or a burst; of the rate of a bucket they use exactly their parts.
+func without(p *engine.Policy, part reserve.PerMille) *engine.Policy {
+	s := p.Limit.Spec()
+	count := s.Count - part.Of(s.Count)
+	if s.Algorithm == limit.TokenBucket {
+		count = part.Without(s.Count)
+	}
+	q := p.Resized(count, s.Burst-part.Of(s.Burst))
+	q.Whole = p
+	return q
+}
