@@ -146,6 +146,10 @@ func (a *Account) takeLocal(t *Terms, now, ends Millis, share, cost int64) bool 
 	return true
 }
 
+// Owe adds units that were admitted without the tier above, by whoever counts them, to what is reported to it: at
+// most one limit.
+func (a *Account) Owe(t *Terms, units int64) { a.overdraw(t, units) }
+
 // overdraw admits a request that no lease covers, to be reported when the tier
 // above answers again: at most one limit, however long that takes. An optimistic
 // holder may owe more already.

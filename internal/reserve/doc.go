@@ -21,8 +21,8 @@
 //   - When the region renounces again after permission was given, all windows for which it was given join
 //     Used, and travel with the new Until. The aggregator takes both from one statement, so b is in Used as
 //     soon as it is not after Until.
-//   - A record that was lost, or went back, begins with what the aggregator knows of Until and Used, and
-//     after every time that any aggregator can have told.
+//   - A record that was lost, or went back, begins with what the aggregator knows of Until and Used, as if it
+//     had used what it is not known to have renounced, and after every time that any aggregator can have told.
 //   - No clock of a region is in Until: it is the aggregator's time, as a reply to a call of this record
 //     told it that was sent at most [FreshFor] ago.
 //   - Shares have numbers. The aggregator withholds the largest one that the region may still use: those

@@ -116,11 +116,14 @@ func (r Record) Replied(p Reply) Record {
 		return r
 	}
 	r = r.shared(p.Share)
-	if r.Until == 0 || r.Outdated(p) {
+	if empty := r.Until == 0; empty || r.Outdated(p) {
 		used, touched := Span{r.Until, r.Touched}, r.Touched
 		r.Until, r.Used, r.Touched = max(p.Until, p.At+Unknown), p.Used, 0
 		if touched != 0 {
 			r.Span, r.Used = used, joined(r.Used, used)
+		}
+		if empty && p.Until < p.At { // by a record that was lost, it may have used what it had not renounced
+			r.Used = joined(r.Used, Span{p.Until, p.At})
 		}
 	}
 	return r
@@ -200,11 +203,12 @@ func joined(used []Span, s Span) []Span {
 // Hold is the record after a replica noticed, at a time of the region's store, that wants were not decided.
 func (r Record) Hold(now limit.Micros) Record {
 	r.Held = now + HoldFor
-	return r.cut(now)
+	return r.Stopped(now)
 }
 
-// cut notes since when wants are not decided. A store's clock that was set back begins anew.
-func (r Record) cut(now limit.Micros) Record {
+// Stopped is the record after wants, or calls, stopped being answered at a time of the region's store. One whose clock was set
+// back begins anew.
+func (r Record) Stopped(now limit.Micros) Record {
 	if r.Cut == 0 || r.Cut > now {
 		r.Cut = now
 	}
@@ -233,7 +237,7 @@ func (r Record) Permission() Permission {
 // Permitted gives permission at a time of the region's store, for the windows that have begun by then, and
 // is the record that has to be written before it is used.
 func (r Record) Permitted(now limit.Micros) (Record, Permission) {
-	r = r.cut(now)
+	r = r.Stopped(now)
 	if r.Until != 0 && r.Share.No != 0 && now > r.Until {
 		r.Touched = max(r.Touched, now)
 		if r.Oldest == 0 {

@@ -51,3 +51,13 @@ func (s *Store) Untake(a *engine.Ask, j *engine.Judgment) {
 		k.Value.relay.Account.Untake(&k.Policy.Terms, lease.Taken{Overdrawn: a.Want.Need, Unowed: j.Unowed, Local: j.Degraded == engine.FailedLocal})
 	})
 }
+
+// Owe adds units to what is reported to the store of a key: they were admitted without it. If the cache has no room
+// for the key, they are not reported.
+func (s *Store) Owe(a *engine.Ask, units int64) {
+	k := s.lock(a)
+	defer k.shard.Unlock()
+	if k.findOrAdd(s.now(), a) {
+		k.Value.relay.Account.Owe(&k.Policy.Terms, units)
+	}
+}

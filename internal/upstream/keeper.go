@@ -1,0 +1,318 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/reserve"
+)
+
+const (
+	// turnEvery is the time between two uses of the record.
+	turnEvery = time.Second / turnsPerSecond
+	// permitEvery is the least time between two requests for permission.
+	permitEvery = 100 * time.Millisecond
+	// inUseAfter is for how long wants have to be undecided for the log and the metric to call the reserve in use.
+	inUseAfter = limit.Second
+	// complainEvery is the least time between two lines of the log about the same record.
+	complainEvery = time.Minute
+)
+
+// KeeperConfig is what a [Keeper] is made of.
+type KeeperConfig struct {
+	Cell   engine.Cell // has the record, for all replicas of the region
+	Region string      // the name of the region
+	// Alone is true if this replica is the region: no other one has the cell. ID is then that of its records, so that it
+	// is the same region after a restart; 0: random.
+	Alone bool
+	ID    uint64
+	// Windows are those of all limits with a share in the rules in force; nil: there are no rules yet.
+	Windows func() []reserve.Window
+	Timeout time.Duration // of a use of the cell; 0 means 100 ms
+	Log     *slog.Logger  // nil: nothing is logged
+}
+
+// Keeper keeps the record of a region's reserve, at one of the region's replicas. Create it with [NewKeeper].
+// It is safe for concurrent use; [Keeper.Run] has to run beside it.
+type Keeper struct {
+	cell    engine.Cell
+	region  string
+	alone   bool
+	windows func() []reserve.Window
+	timeout time.Duration
+	log     *slog.Logger
+	wants   wants
+	inUse   atomic.Bool
+
+	using  chan struct{} // is held while the record is read and changed
+	asking chan struct{} // is held while permission is asked for
+
+	complained [3]repeat.Seldom
+
+	mu     sync.Mutex
+	id     uint64         // of the next record that is made
+	memory reserve.Record // the newest one that was read or written; the zero one: none was
+	reply  reserve.Reply  // the newest
+	sent   time.Time      // when the call was sent that it answers
+	bad    uint64         // the ID of a record that the aggregator refused
+	clock  limit.Micros   // of the cell
+	at     time.Time      // when it showed that
+	empty  time.Time      // since when no record is found; the zero one: there is one
+	asked  time.Time      // when permission was asked for last
+	failed bool           // in vain
+}
+
+// NewKeeper makes the keeper of a replica that has just started.
+func NewKeeper(c KeeperConfig) *Keeper {
+	if c.Timeout <= 0 {
+		c.Timeout = 100 * time.Millisecond
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Keeper{
+		cell: c.Cell, region: c.Region, alone: c.Alone, windows: c.Windows, timeout: c.Timeout, log: c.Log, id: c.ID,
+		using: make(chan struct{}, 1), asking: make(chan struct{}, 1),
+	}
+}
+
+// Run renounces the reserve, again and again, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	k.turn(ctx)
+	repeat.Every(ctx, turnEvery, func() { k.turn(ctx) })
+	return nil
+}
+
+// turn uses the record once.
+func (k *Keeper) turn(ctx context.Context) {
+	held := k.wants.held()
+	_ = k.change(ctx, func(r reserve.Record, now limit.Micros) reserve.Record {
+		p, fresh := k.freshReply(r)
+		if fresh {
+			k.compare(r, p)
+			r = r.Replied(p)
+		}
+		if held {
+			r = r.Hold(now)
+		}
+		windows := k.windows()
+		switch {
+		case !fresh && r.Until != 0:
+			r = r.Stopped(now)
+		case fresh && windows != nil:
+			r = r.Renounced(p.At, now, windows)
+		}
+		return r
+	})
+	k.report()
+}
+
+// freshReply is the newest reply, if it is to a call with this record and still counts.
+func (k *Keeper) freshReply(r reserve.Record) (reserve.Reply, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.reply, k.reply.ID == r.ID && r.ID != 0 && counts(k.sent)
+}
+
+func counts(sent time.Time) bool { return time.Since(sent) <= duration(reserve.FreshFor) }
+
+func duration(d limit.Micros) time.Duration { return time.Duration(d) * time.Microsecond }
+
+// compare complains about a record that the region's store has lost a part of.
+func (k *Keeper) compare(r reserve.Record, p reserve.Reply) {
+	if r.Outdated(p) && k.complained[0].Now(complainEvery) {
+		k.log.Error("the region's store has an older record of the reserve than it acknowledged: in the windows that it lost, this region may exceed the limits by its share",
+			"region", k.region, "lost", duration(p.Until-r.Until))
+	}
+}
+
+// change reads the record and stores the next one. Without an error that is remembered, and may be used.
+func (k *Keeper) change(ctx context.Context, next func(reserve.Record, limit.Micros) reserve.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	defer cancel()
+	select {
+	case k.using <- struct{}{}:
+		defer func() { <-k.using }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	text, now, err := k.swap(ctx, nil, nil)
+	for err == nil {
+		r, ok := k.read(text)
+		if !ok {
+			return errNoRecord
+		}
+		r = next(r, now)
+		found, changed := text, encode(k.region, r)
+		if !bytes.Equal(changed, text) {
+			found, now, err = k.swap(ctx, text, changed)
+		}
+		if err == nil && bytes.Equal(found, text) {
+			k.remember(r)
+			return nil
+		}
+		text = found // another replica was faster
+	}
+	return err
+}
+
+// swap uses the cell, and notes its clock.
+func (k *Keeper) swap(ctx context.Context, old, next []byte) (found []byte, now limit.Micros, err error) {
+	found, now, err = k.cell.Swap(ctx, old, next)
+	if err == nil {
+		k.mu.Lock()
+		k.clock, k.at = now, time.Now()
+		k.mu.Unlock()
+	}
+	return found, now, err
+}
+
+var errNoRecord = errors.New("no record is found, and another replica may remember one")
+
+// read is the record that a text has, put right by what this replica remembers. Where there is none it is an empty
+// one with a new ID, as soon as no other replica can be expected to remember one.
+func (k *Keeper) read(text []byte) (reserve.Record, bool) {
+	r, err := decode(k.region, text)
+	if err != nil && k.complained[1].Now(complainEvery) {
+		k.log.Error("the record of the reserve cannot be used, and is replaced: see that nothing else writes to the region's store",
+			"region", k.region, "error", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r.ID != 0 && r.ID == k.bad {
+		r = reserve.Record{}
+	}
+	if r = r.Remembered(k.memory); r.ID != 0 {
+		k.empty = time.Time{}
+		return r, true
+	}
+	if k.empty.IsZero() {
+		k.empty = time.Now()
+	}
+	if !k.alone && time.Since(k.empty) < duration(reserve.EmptyFor) {
+		return r, false
+	}
+	if k.id == 0 {
+		k.id = max(rand.Uint64(), 1)
+	}
+	r.ID = k.id
+	return r, true
+}
+
+func (k *Keeper) remember(r reserve.Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r.ID != k.bad {
+		k.memory = r
+	}
+}
+
+// Statement is what a call states of the record; false: none was read yet.
+func (k *Keeper) Statement() (reserve.Statement, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.memory.Statement(), k.memory.ID != 0
+}
+
+// Replied takes a reply to a call that was sent at that time.
+func (k *Keeper) Replied(sent time.Time, p reserve.Reply) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if counts(sent) && (p.At >= k.reply.At || p.ID != k.reply.ID || !counts(k.sent)) {
+		k.reply, k.sent = p, sent
+	}
+}
+
+// Refused takes that the aggregator refused the statement of a record as impossible. The region begins with an
+// empty one.
+func (k *Keeper) Refused(id uint64, reason string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if id == 0 || id != k.memory.ID {
+		return
+	}
+	k.bad, k.memory, k.id = id, reserve.Record{}, max(rand.Uint64(), 1)
+	if k.complained[2].Now(complainEvery) {
+		k.log.Error("the aggregator refuses the record of the reserve, and it is replaced: see that nothing else writes to the region's store",
+			"region", k.region, "error", reason)
+	}
+}
+
+// Share is the region's share; false: none was issued to it, as far as this replica knows.
+func (k *Keeper) Share() (reserve.PerMille, bool) { return k.permission().Part() }
+
+// InUse reports whether wants of this region have not been decided by the aggregator for a while.
+func (k *Keeper) InUse() bool { return k.inUse.Load() }
+
+// permission is what was given to the region by the newest record that this replica knows.
+func (k *Keeper) permission() reserve.Permission {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.memory.Permission()
+}
+
+// lacks reports whether permission is to be asked for.
+func (k *Keeper) lacks(p reserve.Permission, begin limit.Micros) bool {
+	return p.Cut == 0 || p.Cut > k.now() || p.Extends(begin)
+}
+
+// permit asks for permission for a window, if that may be had, and for when wants stopped being decided. One caller asks,
+// and the others wait for what it gets. It is false if the record cannot be used.
+func (k *Keeper) permit(ctx context.Context, begin limit.Micros) (reserve.Permission, bool) {
+	select {
+	case k.asking <- struct{}{}:
+		defer func() { <-k.asking }()
+	case <-ctx.Done():
+		return reserve.Permission{}, false
+	}
+	if p := k.permission(); !k.lacks(p, begin) { // another caller has asked
+		return p, true
+	}
+	k.mu.Lock()
+	soon, failed := time.Since(k.asked) < permitEvery, k.failed
+	k.mu.Unlock()
+	if soon {
+		return k.permission(), !failed
+	}
+	err := k.change(ctx, func(r reserve.Record, now limit.Micros) reserve.Record {
+		r, _ = r.Permitted(now)
+		return r
+	})
+	k.mu.Lock()
+	k.asked, k.failed = time.Now(), err != nil
+	k.mu.Unlock()
+	return k.permission(), err == nil
+}
+
+// now is the time of the region's store.
+func (k *Keeper) now() limit.Micros {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.at.IsZero() {
+		return 0
+	}
+	return k.clock + limit.Micros(time.Since(k.at).Microseconds())
+}
+
+// report logs when the reserve begins to be used, and when that is over.
+func (k *Keeper) report() {
+	cut, share := k.permission().Cut, reserve.PerMille(0)
+	use := cut != 0 && k.now() >= cut+inUseAfter
+	if k.inUse.Swap(use) == use {
+		return
+	}
+	if share, _ = k.Share(); use {
+		k.log.Warn("the aggregator does not decide on this region's wants: rules with scope: global and on_failure: local go on by its reserve", "region", k.region, "per_mille", int64(share))
+	} else {
+		k.log.Info("the aggregator decides again: the reserve is renounced", "region", k.region)
+	}
+}

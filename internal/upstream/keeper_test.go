@@ -1,0 +1,218 @@
+package upstream_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/reserve"
+)
+
+// read is the record in the region's store.
+func (r *region) read() (s struct {
+	Region string
+	reserve.Record
+}) {
+	r.t.Helper()
+	if err := json.Unmarshal([]byte(r.stored()), &s); err != nil {
+		r.t.Fatal(err)
+	}
+	return s
+}
+
+// The reserve is renounced while calls are answered, until three seconds after the aggregator's time, and no longer. What
+// a region states is stored.
+func TestRenounces(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		for range 40 {
+			time.Sleep(100 * time.Millisecond)
+			if ahead := w.read().Until - clock(); ahead < reserve.Ahead-limit.Second || ahead > reserve.Ahead {
+				t.Fatalf("renounced until %d ms from now", ahead/limit.Millisecond)
+			}
+			if s, _ := w.keeper.Statement(); s.Until != w.read().Until || s.ID != w.read().ID {
+				t.Fatalf("states %+v, stored is %s", s, w.stored())
+			}
+		}
+		if share, known := w.keeper.Share(); share != shares[eu] || !known {
+			t.Errorf("the share is %d, %v", share, known)
+		}
+		w.link(false)
+		time.Sleep(3 * time.Second) // replies count for two
+		was := w.read().Until
+		time.Sleep(10 * time.Second)
+		if w.read().Until != was || !w.keeper.InUse() || !strings.Contains(w.log.String(), "does not decide on this region's wants") {
+			t.Errorf("%s, renounced until %d before; the log:\n%s", w.stored(), was, w.log)
+		}
+		w.link(true)
+		time.Sleep(2 * time.Second)
+		if w.read().Until <= clock() || w.keeper.InUse() || !strings.Contains(w.log.String(), "decides again") {
+			t.Errorf("%s when the region is back; the log:\n%s", w.stored(), w.log)
+		}
+	})
+}
+
+// A record that cannot be read is stated as it was stored last, and nothing is renounced.
+func TestNothingIsRenouncedUnread(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.cell.fail(true)
+		before, _ := w.keeper.Statement()
+		time.Sleep(10 * time.Second)
+		if s, ok := w.keeper.Statement(); !ok || s.Until != before.Until {
+			t.Errorf("%+v, want %+v", s, before)
+		}
+		w.cell.fail(false)
+		time.Sleep(time.Second)
+		if s, _ := w.keeper.Statement(); s.Until <= clock() {
+			t.Errorf("%+v when the record can be read again", s)
+		}
+	})
+}
+
+// A store that lost the record, or a part of what it had, gets it back from a replica that remembers it.
+func TestStoreThatIsBehind(t *testing.T) {
+	for name, lost := range map[string]func(*cell){
+		"everything": func(c *cell) { c.set(nil) },
+		"a second": func(c *cell) {
+			c.mu.Lock()
+			before := c.values[len(c.values)-5]
+			c.mu.Unlock()
+			c.set(before)
+		},
+	} {
+		inWorld(t, 2, func(w *world) {
+			p := w.policy("r", perMinute(400))
+			for _, r := range w.replicas {
+				r.link(false)
+			}
+			time.Sleep(70 * time.Second)
+			if got := w.spend(p); got != 100 {
+				t.Fatalf("%s: %d units", name, got)
+			}
+			was := w.read()
+			lost(w.cell)
+			time.Sleep(time.Second)
+			if now := w.read(); now.ID != was.ID || now.Until != was.Until || now.Touched < was.Touched || now.Share != was.Share {
+				t.Errorf("%s: %+v, before it was lost %+v", name, now, was)
+			}
+			if got := w.replicas[1].spend(p); got != 0 {
+				t.Errorf("%s: %d units more", name, got)
+			}
+		})
+	}
+}
+
+// A record that is none is replaced, and the log says so.
+func TestBadRecords(t *testing.T) {
+	for name, c := range map[string]struct{ text, log string }{
+		"no JSON":              {"hello", "cannot be used"},
+		"of another region":    {`{"Region":"us","ID":5,"Until":1}`, "record of region us"},
+		"a share above 1":      {`{"Region":"eu","ID":5,"Until":1,"Share":{"No":1,"Part":1001}}`, "out of range"},
+		"a span of bad order":  {`{"Region":"eu","ID":5,"Until":9,"Used":[{"After":7,"Until":3}]}`, "in this order"},
+		"renounced for a year": {`{"Region":"eu","ID":5,"Until":99999999999999999}`, "no aggregator on this store has told that"},
+		"no ID":                {`{"Region":"eu","ID":0,"Until":7}`, "must be random"},
+	} {
+		inWorld(t, 1, func(w *world) {
+			w.cell.set([]byte(c.text))
+			time.Sleep(5 * time.Second)
+			if now := w.read(); now.ID == 5 || now.Until < clock() || now.Until > clock()+reserve.Unknown || now.Share.Part != shares[eu] {
+				t.Errorf("%s: %+v", name, now)
+			}
+			if log := w.log.String(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, c.log) {
+				t.Errorf("%s: the log has\n%s", name, log)
+			}
+			p := w.policy("r", perMinute(400))
+			w.link(false)
+			time.Sleep(time.Minute)
+			if got := w.spend(p); got != 100 {
+				t.Errorf("%s: %d units while the region is cut off, want 100", name, got)
+			}
+		})
+	}
+}
+
+// A record that is older than what was stated, as after a backup was restored, is not used in the windows that were renounced
+// since: the first reply corrects it.
+func TestRecordOlderThanStated(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.cell.mu.Lock()
+		old := w.cell.values[len(w.cell.values)-40]
+		w.cell.mu.Unlock()
+		c := &cell{Cell: memory.New(memory.Config{}).NewCell()}
+		c.set(old)
+		r := newRegion(w.t, eu, w.global, memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20}), c, 0)
+		w.link(false)
+		time.Sleep(3 * time.Second)
+		if now := r.read(); now.Until <= clock() || !strings.Contains(r.log.String(), "older record") {
+			t.Errorf("%+v; the log has\n%s", now, r.log)
+		}
+	})
+}
+
+// A region in memory that starts again is the same one for the aggregator, which tells it what it used.
+func TestRestart(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		global := w.global
+		own := memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20})
+		first := newRegion(w.t, eu, global, own, &cell{Cell: own.NewCell()}, 77)
+		p := first.policy("r", perMinute(400))
+		time.Sleep(4 * time.Second)
+		first.link(false)
+		time.Sleep(30 * time.Second)
+		if got := first.spend(p); got != 100 {
+			t.Fatalf("%d units", got)
+		}
+		used := first.read().Touched
+		next := newRegion(w.t, eu, global, own, &cell{Cell: own.NewCell()}, 77)
+		time.Sleep(time.Second)
+		if now := next.read(); now.ID != 77 || len(now.Used) != 1 || !now.Used[0].Has(used) {
+			t.Errorf("%+v, want that it may have used what it used until %d", now, used)
+		}
+		if got := next.spend(p); got != 300 {
+			t.Errorf("%d units of the window in which the reserve is used up, want 300", got)
+		}
+	})
+}
+
+// A second region under the same name is refused while the first is heard.
+func TestTwoRegionsOfOneName(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		own := memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20})
+		other := newRegion(w.t, eu, w.global, own, &cell{Cell: own.NewCell()}, 0)
+		time.Sleep(10 * time.Second)
+		if s, _ := other.keeper.Statement(); s.Until != 0 {
+			t.Errorf("it renounces: %+v", s)
+		}
+		if now := w.read(); now.Until <= clock() {
+			t.Errorf("the first one: %+v", now)
+		}
+		p := w.policy("r", perMinute(400))
+		other.link(false)
+		time.Sleep(time.Minute)
+		if g := other.acquire(need(p, 1))[0]; g.Status != lease.Unavailable {
+			t.Errorf("%+v of a reserve that is not its own", g)
+		}
+	})
+}
+
+// The clock of the region's store is set back: renouncing, and the reserve, go on.
+func TestClockSetBack(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		p := w.policy("r", perMinute(400))
+		w.late = true
+		w.during(p, 2*time.Second)
+		w.cell.ahead(-10 * limit.Minute)
+		w.late = false
+		time.Sleep(5 * time.Second)
+		if now := w.read(); now.Until <= clock() || w.keeper.InUse() {
+			t.Errorf("%+v, in use: %v", now, w.keeper.InUse())
+		}
+		w.link(false)
+		if got := w.during(p, 30*time.Second); got < 40 || got > 50 {
+			t.Errorf("%d units, want a share of the rate", got)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package upstream
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// Far is the store of all regions as a region uses it: the aggregator behind a lease cache.
+type Far interface {
+	engine.Store
+	engine.Fallback
+	// Owe adds units to what is reported of a key, which were admitted without the aggregator.
+	Owe(a *engine.Ask, units int64)
+}
+
+// Config is what a [Store] is made of.
+type Config struct {
+	Region string // the name of the region
+	Far    Far
+	// Own is the region's own store, behind a lease cache if it has one; Raw is without. Both have the same
+	// counters.
+	Own, Raw engine.Store
+	Keeper   *Keeper
+	// Lacks reports whether the aggregator does not have a rule, by its last answer.
+	Lacks   func(rule string) bool
+	Metrics *telemetry.Registry
+}
+
+// Store is the store of all regions as one of them uses it, which goes on by the region's reserve where the
+// aggregator does not decide. Create it with [New]. It is safe for concurrent use; [Keeper.Run] has to run beside
+// it.
+type Store struct {
+	region   string
+	far      Far
+	own, raw engine.Store
+	keeper   *Keeper
+	lacks    func(rule string) bool
+	counters counters
+	denials  denials
+
+	granted, trickled, refused telemetry.Counter
+}
+
+// New makes a store. Asks of policies with shares that Far does not decide on, or denies although the region has its
+// reserve in that window, are answered by the reserve.
+func New(c Config) *Store {
+	s := &Store{
+		region: c.Region, far: c.Far, own: c.Own, raw: c.Raw, keeper: c.Keeper, lacks: c.Lacks,
+		granted:  c.Metrics.Counter("weir_reserve_units_granted_total", "Units granted from the reserve of this region."),
+		trickled: c.Metrics.Counter("weir_trickle_units_granted_total", "Units granted at this region's share of a limit's rate, in windows of which it has renounced the reserve."),
+		refused:  c.Metrics.Counter("weir_reserve_refused_total", "Wants that the aggregator did not decide on and that were denied because the reserve was used up."),
+	}
+	c.Metrics.GaugeFunc("weir_reserve_in_use", "1 while the aggregator does not decide on wants of this region, and it goes on by its reserve.", func() float64 {
+		if c.Keeper.InUse() {
+			return 1
+		}
+		return 0
+	})
+	return s
+}
+
+// Epoch is that of the store of all regions.
+func (s *Store) Epoch() uint64 { return s.far.Epoch() }
+
+// Acquire asks the aggregator first. Units that were granted from the reserve go back there.
+func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	if !s.returnOwn(ctx, asks, grants) {
+		s.ask(ctx, asks, grants)
+	}
+	s.note(asks, grants)
+	var t taking
+	for first := 0; first < len(asks); {
+		next := first + engine.GroupLen(asks[first:])
+		s.plan(ctx, &t, asks, grants, first, next)
+		first = next
+	}
+	if len(t.at) == 0 {
+		return
+	}
+	s.take(ctx, &t, asks, grants)
+	for first := 0; first < len(asks); {
+		next := first + engine.GroupLen(asks[first:])
+		if next-first > 1 {
+			engine.UndoDenied(ctx, s, asks[first:next], grants[first:next])
+		}
+		first = next
+	}
+}
+
+// Of the time of a caller a part is kept for the reserve, which is near.
+const (
+	keptShare = 5
+	mostKept  = 50 * time.Millisecond
+)
+
+// ask asks the aggregator, and leaves time to use the reserve.
+func (s *Store) ask(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	ends, ok := ctx.Deadline()
+	if left := time.Until(ends); ok && left > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, ends.Add(-min(left/keptShare, mostKept)))
+		defer cancel()
+	}
+	s.far.Acquire(ctx, asks, grants)
+}
+
+// note counts which wants of limits with shares were decided in time. A rule that the aggregator lacks shows nothing
+// about that.
+func (s *Store) note(asks []engine.Ask, grants []lease.Grant) {
+	var decided, undecided int64
+	for i := range asks {
+		switch a := &asks[i]; {
+		case a.Want.Want == 0 || !a.Policy.HasShares():
+		case grants[i].Status != lease.Unavailable:
+			decided++
+		case !s.lacks(a.Policy.Rule):
+			undecided++
+		}
+	}
+	if decided+undecided > 0 {
+		s.keeper.wants.note(decided, undecided)
+	}
+}
+
+var _ engine.Fallback = (*Store)(nil)
+
+// Fall decides on an ask for which the reserve could not be used either: by on_failure, which with local is this
+// replica's part of the region's share.
+func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
+	if p := a.Policy; p.HasShares() {
+		share := s.share(p)
+		if share == 0 {
+			return p.Failed(p.OnFailure.FailUncounted())
+		}
+		n := int64(holders)
+		if n <= 0 {
+			n = max(p.ExpectedHolders, 1)
+		}
+		holders = int((n*int64(reserve.Whole) + int64(share) - 1) / int64(share))
+	}
+	return s.far.Fall(a, holders)
+}
+
+// Untake takes back what Fall admitted.
+func (s *Store) Untake(a *engine.Ask, j *engine.Judgment) { s.far.Untake(a, j) }
+
+// share is the region's share of a limit: that which was issued or, as long as none is known, that of the rules.
+func (s *Store) share(p *engine.Policy) reserve.PerMille {
+	if share, known := s.keeper.Share(); known {
+		return share
+	}
+	return reserve.PerMille(p.Regions.Share(s.region, int64(reserve.Whole)))
+}

@@ -1,0 +1,348 @@
+package upstream_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// A region that is cut off in the middle of a window goes on at its share of the rate, and has its whole share
+// of each window that begins later. The window that runs when it is back is its own until it ends, beside what
+// the aggregator grants.
+func TestCutOff(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		p := w.policy("r", perMinute(400))
+		time.Sleep(10 * time.Second)
+		if got := w.spend(p); got != 400 {
+			t.Errorf("%d units while connected, want all 400", got)
+		}
+		w.link(false)
+		if got := w.during(p, 30*time.Second); got < 45 || got > 50 {
+			t.Errorf("%d units in half a window after the cut, want a share of the rate: 50", got)
+		}
+		if owed := w.global.debts["r"]; owed < 45 || owed > 50 {
+			t.Errorf("%d units are reported as a debt", owed)
+		}
+		time.Sleep(30 * time.Second)
+		if got := w.spend(p); got != 100 {
+			t.Errorf("%d units of the next window, want the share of 100", got)
+		}
+		time.Sleep(time.Minute)
+		if got := w.acquire(need(p, 40))[0].Granted; got != 40 {
+			t.Errorf("%d units of another window", got)
+		}
+		w.link(true)
+		time.Sleep(5 * time.Second)
+		if got := w.spend(p); got != 360 {
+			t.Errorf("%d units after the region is back, want the 300 that nobody has a reserve of and the other 60", got)
+		}
+		time.Sleep(time.Minute)
+		if got := w.spend(p); got != 400 {
+			t.Errorf("%d units of the next window, want all 400", got)
+		}
+		if owed := w.global.debts["r"]; owed > 50 {
+			t.Errorf("%d units are owed: the reserve is none", owed)
+		}
+	})
+}
+
+// While wants are not decided in time nobody renounces, though calls are answered; but a single late answer changes
+// nothing but that want.
+func TestUndecided(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		p := w.policy("r", perMinute(400))
+		time.Sleep(9 * time.Second)
+		w.late = true
+		g := w.acquire(need(p, 1))[0]
+		w.late = false
+		if g.Status != lease.Denied || g.AskAfter > 100 || g.RetryAfter > 1000 {
+			t.Errorf("a late answer: %+v, want a retry when the share of the rate brings a unit", g)
+		}
+		time.Sleep(2 * time.Second)
+		if got := w.spend(p); got != 400 {
+			t.Errorf("%d units of the window, want all", got)
+		}
+		w.late = true
+		if got := w.during(p, 45*time.Second); got < 70 || got > 75 {
+			t.Errorf("%d units in 45 s, want a share of the rate: 75", got)
+		}
+		w.during(p, 10*time.Second)
+		if got := w.during(p, 55*time.Second); got < 100 || got > 107 {
+			t.Errorf("%d units, want the share of 100 of the next window, and that of the rate for four seconds", got)
+		}
+		w.late = false
+		time.Sleep(time.Minute)
+		if got := w.spend(p); got != 400 {
+			t.Errorf("%d units when wants are decided again, want all 400", got)
+		}
+	})
+}
+
+// A client is never told to come back at the end of a long window because nobody decided.
+func TestRetryAfter(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		p := w.policy("r", limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour})
+		w.link(false)
+		g := w.acquire(need(p, 1))[0]
+		if g.Status != lease.Denied || g.RetryAfter > 10_000 || g.RetryAfter < 100 || g.AskAfter != 100 {
+			t.Errorf("%+v, want a retry within 10 s", g)
+		}
+		time.Sleep(5 * time.Minute)
+		if g := w.acquire(need(p, 1))[0]; g.Granted != 1 {
+			t.Errorf("%+v after the time that brings two units", g)
+		}
+	})
+}
+
+// A token bucket is used at the share of its rate, up to the share of its burst, from the moment of the cut on.
+func TestBucket(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		p := w.policy("r", limit.Spec{Count: 40, Period: limit.Second, Burst: 400})
+		w.link(false)
+		w.spend(p)
+		if got := w.during(p, 20*time.Second); got < 180 || got > 200 {
+			t.Errorf("%d units in 20 s, want a share of the rate: 200", got)
+		}
+		time.Sleep(time.Minute)
+		if got := w.spend(p); got > 100 {
+			t.Errorf("%d units after a pause, want at most the share of the burst, 100", got)
+		}
+	})
+}
+
+// Limits that look back: a window is the region's if it has the one before, too.
+func TestLooksBack(t *testing.T) {
+	for name, s := range map[string]limit.Spec{
+		"sliding_window": {Algorithm: limit.SlidingWindow, Count: 400, Period: limit.Minute},
+		"sliding_log":    {Algorithm: limit.SlidingLog, Count: 400, Period: limit.Minute},
+		"first_request":  {Algorithm: limit.FixedWindow, Align: limit.AlignFirstRequest, Count: 400, Period: limit.Minute},
+	} {
+		inWorld(t, 1, func(w *world) {
+			p := w.policy("r", s)
+			time.Sleep(5 * time.Second)
+			w.link(false)
+			time.Sleep(15 * time.Second) // a minute begins
+			if got := w.during(p, 45*time.Second); got < 65 || got > 100 {
+				t.Errorf("%s: %d units in a window that follows one that was renounced, want a share of the rate: 75", name, got)
+			}
+			time.Sleep(2 * time.Minute)
+			if got := w.spend(p); got != 100 {
+				t.Errorf("%s: %d units of a later window, want the share of 100", name, got)
+			}
+		})
+	}
+}
+
+// What comes back goes to the counter that granted it.
+func TestReturns(t *testing.T) {
+	for name, s := range map[string]limit.Spec{
+		"window": perMinute(400), "sliding window": {Algorithm: limit.SlidingWindow, Count: 400, Period: limit.Minute},
+		"log": {Algorithm: limit.SlidingLog, Count: 400, Period: limit.Minute},
+	} {
+		inWorld(t, 1, func(w *world) {
+			p := w.policy("r", s)
+			back := func(g lease.Grant) {
+				w.acquire(engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Unused: g.Granted, Lease: g.Lease}})
+			}
+			far := w.acquire(need(p, 10))[0]
+			w.link(false)
+			if w.acquire(need(p, 1)); s.Algorithm == limit.FixedWindow {
+				time.Sleep(8 * time.Second)
+				trickled := w.acquire(need(p, 10))[0]
+				back(trickled)
+				if got := w.spend(p); trickled.Granted != 10 || got < 10 || got > 13 {
+					t.Errorf("%s: %d units came in, and there are %d after they were given back", name, trickled.Granted, got)
+				}
+			}
+			time.Sleep(2 * time.Minute)
+			own := w.acquire(need(p, 10))[0]
+			if far.Granted != 10 || own.Granted != 10 || far.Lease == own.Lease {
+				t.Fatalf("%s: %+v and %+v", name, far, own)
+			}
+			back(own)
+			if got := w.spend(p); got != 100 {
+				t.Errorf("%s: %d units of the reserve, want 100: it came back", name, got)
+			}
+			w.link(true)
+			time.Sleep(5 * time.Second)
+			rest := w.spend(p)
+			back(own)
+			if got := w.spend(p); got != 0 && s.Algorithm == limit.FixedWindow {
+				t.Errorf("%s: %d units came back to the aggregator, which granted %d and not these", name, got, rest)
+			}
+		})
+	}
+	inWorld(t, 1, func(w *world) { // the leases of a bucket have no period
+		p := w.policy("r", limit.Spec{Count: 40, Period: limit.Second, Burst: 400})
+		w.link(false)
+		w.spend(p)
+		time.Sleep(8 * time.Second)
+		own := w.acquire(need(p, 40))[0]
+		w.link(true)
+		time.Sleep(30 * time.Second)
+		w.acquire(engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Unused: own.Granted, Lease: own.Lease}})
+		if own.Granted != 40 || w.returned != 0 {
+			t.Errorf("%+v, of which %d units were given back to the aggregator", own, w.returned)
+		}
+	})
+}
+
+// Of a request with several limits nothing is charged if one of them denies it.
+func TestGroups(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		wide, small, slow := w.policy("wide", perMinute(400)), w.policy("small", perMinute(8)), w.policy("slow", limit.Spec{Count: 80, Period: limit.Minute})
+		all := func(p ...*engine.Policy) (admitted bool) {
+			var asks []engine.Ask
+			for _, one := range p {
+				a := need(one, 1)
+				a.Group = 1
+				asks = append(asks, a)
+			}
+			admitted = true
+			for _, g := range w.acquire(asks...) {
+				admitted = admitted && g.Granted == 1
+			}
+			return admitted
+		}
+		w.link(false)
+		time.Sleep(70 * time.Second)
+		for i := range 5 {
+			if got := all(wide, small); got != (i < 2) {
+				t.Errorf("request %d: %v", i, got)
+			}
+		}
+		if all(wide, slow) {
+			t.Error("a bucket begins empty")
+		}
+		if got := w.spend(wide); got != 98 {
+			t.Errorf("%d units are left of 100, want 98", got)
+		}
+		time.Sleep(70 * time.Second)
+		if !all(wide, small, slow) {
+			t.Error("ten seconds bring three units to the bucket")
+		}
+		w.link(true)
+		time.Sleep(3 * time.Second)
+		w.spend(wide)
+		w.acquire(need(wide, 1), need(small, 6))
+		if got := w.spend(small); got != 1 {
+			t.Errorf("%d units of the reserve are left, want 1", got)
+		}
+	})
+}
+
+// A rule that the aggregator lacks goes on by trickle alone, and the region renounces as ever.
+func TestAggregatorLacksARule(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		p, other := w.policy("new", perMinute(400)), w.policy("other", perMinute(400))
+		w.lacks = "new"
+		time.Sleep(10 * time.Second)
+		for range 2 {
+			if got := w.during(p, time.Minute); got < 95 || got > 100 {
+				t.Errorf("%d units in a minute, want a share of the rate: 100", got)
+			}
+		}
+		if got := w.spend(other); got != 400 || w.keeper.InUse() {
+			t.Errorf("%d units of another rule, want all 400; the reserve is in use: %v", got, w.keeper.InUse())
+		}
+	})
+}
+
+// Without a record that can be read nothing is taken from the reserve, and on_failure decides: by this replica's part of
+// the region's share.
+func TestRecordAway(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		p := w.policy("r", perMinute(400))
+		w.cell.fail(true)
+		w.link(false)
+		time.Sleep(70 * time.Second)
+		a := need(p, 1)
+		if g := w.acquire(a)[0]; g.Status != lease.Unavailable {
+			t.Errorf("%+v", g)
+		}
+		if j := w.store.Fall(&a, 3); j.Grant.Remaining != 12 {
+			t.Errorf("a limit is divided by %d, want 12: a quarter of it among 3 replicas", j.Grant.Remaining)
+		}
+		p.Regions = p.Regions[1:] // of which the record, that is older, knows nothing
+		if j := w.store.Fall(&a, 0); j.Grant.Remaining != 4 {
+			t.Errorf("a limit is divided by %d, want 4", j.Grant.Remaining)
+		}
+		w.cell.fail(false)
+		time.Sleep(time.Second)
+		if got := w.spend(p); got != 100 {
+			t.Errorf("%d units with the record, want 100", got)
+		}
+	})
+}
+
+// A window that the region's store charged under another label, because its clock is another one than that of the record, is
+// not one for which there is permission.
+func TestLabelOfAnotherClock(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		p := w.policy("r", perMinute(400))
+		w.link(false)
+		time.Sleep(70 * time.Second)
+		if got := w.spend(p); got != 100 {
+			t.Fatalf("%d units", got)
+		}
+		w.ahead = 5 * limit.Minute
+		if got := w.spend(p); got != 0 {
+			t.Errorf("%d units by a clock that is ahead", got)
+		}
+	})
+}
+
+// Replicas of a region share its reserve and its trickle, also those that the aggregator still answers.
+func TestReplicas(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		p := w.policy("r", perMinute(400))
+		time.Sleep(10 * time.Second)
+		for _, r := range w.replicas {
+			r.link(false)
+		}
+		spend := func(d time.Duration) (got int64) {
+			for ends := time.Now().Add(d); time.Now().Before(ends); time.Sleep(200 * time.Millisecond) {
+				for _, r := range w.replicas {
+					got += r.spend(p)
+				}
+			}
+			return got
+		}
+		if got := spend(30 * time.Second); got < 45 || got > 50 {
+			t.Errorf("%d units in half a window, want a share of the rate: 50", got)
+		}
+		time.Sleep(30 * time.Second)
+		if got := spend(time.Second); got != 100 {
+			t.Errorf("%d units of a window, want the share of 100", got)
+		}
+		time.Sleep(time.Minute)
+		w.replicas[1].link(true)
+		w.replicas[2].link(true)
+		if got := w.replicas[0].during(p, 5*time.Second); got != 100 {
+			t.Errorf("%d units at a replica that alone is cut off, want 100", got)
+		}
+		if got := w.replicas[1].spend(p); got != 300 {
+			t.Errorf("%d units at a replica that is connected, want 300", got)
+		}
+	})
+}
+
+// A flood on one key asks the region's store ten times a second.
+func TestFlood(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		p := w.policy("r", perMinute(400))
+		w.link(false)
+		w.acquire(need(p, 1))
+		before := w.counted
+		for range 1000 {
+			w.acquire(need(p, 1))
+			time.Sleep(5 * time.Millisecond)
+		}
+		if asks := w.counted - before; asks < 40 || asks > 60 {
+			t.Errorf("%d asks in 5 s, want 50", asks)
+		}
+	})
+}

@@ -1,0 +1,224 @@
+package upstream
+
+import (
+	"context"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/reserve"
+)
+
+// mostRetry is when a client should come back at the latest whose want was not decided: the aggregator may answer
+// at any time.
+const mostRetry = 10 * limit.Second
+
+// taking is the asks of a call that the region answers by itself.
+type taking struct {
+	at   []int // in the call
+	from []source
+}
+
+// source is where the region takes what an ask wants.
+type source struct {
+	window   reserve.Window
+	begin    limit.Micros // of the window that runs
+	permit   reserve.Permission
+	share    reserve.PerMille
+	from     way
+	decided  bool // the aggregator denied the ask
+	cut      limit.Micros
+	lendable bool // the reserve may be used in the window
+}
+
+// way is how an ask is answered.
+type way uint8
+
+const (
+	nothing  way = iota // the reserve is not to be had: on_failure decides
+	reserved            // by the reserve, as an ordinary counter
+	trickled            // by what comes in at the region's share of the rate
+)
+
+// plan adds the asks of a group that the region answers by itself. A group that the aggregator denied is only taken
+// up if the reserve may answer all of it.
+func (s *Store) plan(ctx context.Context, t *taking, asks []engine.Ask, grants []lease.Grant, first, next int) {
+	denied := engine.IsDenied(asks[first:next], grants[first:next])
+	was := len(t.at)
+	for i := first; i < next; i++ {
+		a, g := &asks[i], &grants[i]
+		undecided := g.Status == lease.Unavailable
+		if !undecided && g.Status != lease.Denied && !(denied && a.Want.Need > 0) || a.Want.Want == 0 && !a.Peeks() {
+			continue
+		}
+		src := source{decided: !undecided}
+		if a.Policy.HasShares() {
+			src = s.source(ctx, a, !undecided)
+		}
+		if src.from == nothing && denied && a.Want.Need > 0 {
+			t.at, t.from = t.at[:was], t.from[:was]
+			spare(asks[first:next], grants[first:next])
+			return
+		}
+		if src.from != nothing {
+			t.at, t.from = append(t.at, i), append(t.from, src)
+		}
+	}
+}
+
+// spare answers those asks of a denied group that were not decided: nothing was granted to them, as to the others
+// that were not denied.
+func spare(asks []engine.Ask, grants []lease.Grant) {
+	for i := range grants {
+		if a, g := &asks[i], &grants[i]; g.Status == lease.Unavailable && a.Policy.HasShares() {
+			*g = lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity, StillOwed: a.Want.Overdrawn > 0}
+		}
+	}
+}
+
+// source is where the region takes what an ask wants. For one that was denied it is the reserve, where the region has
+// permission by now, or nothing.
+func (s *Store) source(ctx context.Context, a *engine.Ask, decided bool) source {
+	k, spec := s.keeper, a.Policy.Limit.Spec()
+	src := source{window: reserve.WindowOf(spec), decided: decided}
+	src.begin = src.window.Begin(k.now())
+	src.permit = k.permission()
+	if !decided && k.lacks(src.permit, src.begin) {
+		var ok bool
+		if src.permit, ok = k.permit(ctx, src.begin); !ok {
+			return src
+		}
+	}
+	if src.share, src.lendable = src.permit.For(src.window, src.begin); !src.lendable {
+		src.share, _ = src.permit.Part()
+	}
+	src.cut = s.cut(a.Policy, src.permit, src.begin)
+	switch {
+	case src.lendable && !src.window.Refills:
+		src.from = reserved
+	case src.lendable || !decided && src.permit.Known():
+		src.from = trickled
+	}
+	return src
+}
+
+// cut is since when the region goes on at its share of a limit's rate. The aggregator decides on nothing of a rule
+// that it lacks, whatever it decides on others.
+func (s *Store) cut(p *engine.Policy, permit reserve.Permission, begin limit.Micros) limit.Micros {
+	if s.lacks(p.Rule) {
+		return begin
+	}
+	return permit.Cut
+}
+
+// take answers the asks of a plan.
+func (s *Store) take(ctx context.Context, t *taking, asks []engine.Ask, grants []lease.Grant) {
+	var own, trickle engine.Selection
+	var sources [2][]*source
+	for n, i := range t.at {
+		src := &t.from[n]
+		if src.from == reserved {
+			own.Asks, own.At = append(own.Asks, onlyAsk(&asks[i], s.counters.reserve(asks[i].Policy, src.share))), append(own.At, i)
+			sources[0] = append(sources[0], src)
+		}
+	}
+	own.Acquire(ctx, s.own)
+	for n, i := range own.At {
+		if g := &own.Grants[n]; s.isPermitted(ctx, &asks[i], sources[0][n], g) {
+			grants[i] = s.answer(&asks[i], sources[0][n], g, grants[i])
+		} else { // it was charged in another window
+			engine.SendBack(ctx, s.own, []engine.Ask{own.Asks[n].GiveBack(g)})
+			sources[0][n].from = trickled
+		}
+	}
+	for n, i := range t.at {
+		src := &t.from[n]
+		switch {
+		case src.from != trickled:
+		case s.denials.has(&asks[i], s.keeper.now()):
+			grants[i] = s.answer(&asks[i], src, &lease.Grant{Status: lease.Denied}, grants[i])
+		default:
+			trickle.Asks, trickle.At = append(trickle.Asks, s.trickle(&asks[i], src)), append(trickle.At, i)
+			sources[1] = append(sources[1], src)
+		}
+	}
+	trickle.Acquire(ctx, s.raw)
+	for n, i := range trickle.At {
+		grants[i] = s.answer(&asks[i], sources[1][n], &trickle.Grants[n], grants[i])
+	}
+}
+
+// onlyAsk is an ask for another counter, without what it reports.
+func onlyAsk(a *engine.Ask, p *engine.Policy) engine.Ask {
+	w := &a.Want
+	return engine.Ask{Policy: p, Key: a.Key, Group: a.Group, Want: lease.Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Soon: w.Soon, Fresh: w.Fresh}}
+}
+
+// trickle is the ask for what came in by now.
+func (s *Store) trickle(a *engine.Ask, src *source) engine.Ask {
+	units := reserve.Trickle(a.Policy.Limit.Spec(), src.share, src.begin, src.cut, s.keeper.now())
+	return onlyAsk(a, trickle(a.Policy, src.window, src.cut, units))
+}
+
+// isPermitted reports whether what was granted of the reserve was charged in a window in which that may be used.
+func (s *Store) isPermitted(ctx context.Context, a *engine.Ask, src *source, g *lease.Grant) bool {
+	if g.Granted == 0 {
+		return true
+	}
+	begin, ok := charged(a.Policy.Limit, src.window, s.keeper.now(), g.Lease)
+	if !ok {
+		return false
+	}
+	permit := src.permit
+	if !src.decided && permit.Extends(begin) { // it began just now
+		permit, _ = s.keeper.permit(ctx, begin)
+	}
+	share, ok := permit.For(src.window, begin)
+	return ok && share >= src.share
+}
+
+// answer is the answer of a region's counter to an ask that far answered otherwise.
+func (s *Store) answer(a *engine.Ask, src *source, g *lease.Grant, far lease.Grant) lease.Grant {
+	switch {
+	case g.Status == lease.Unavailable && src.decided:
+		return far
+	case g.Status == lease.Unavailable:
+		return *g
+	case g.Status == lease.Denied && src.decided:
+		return far
+	}
+	out := *g
+	out.Limit = a.Policy.Terms.Capacity // clients see the limit of the rule
+	if out.StillOwed = a.Want.Overdrawn > 0; src.decided {
+		out.StillOwed = far.StillOwed
+	}
+	switch {
+	case g.Status == lease.Denied:
+		s.refused.Inc()
+		s.denials.note(a, s.keeper.now()+denialFor)
+		out.AskAfter = a.Policy.Terms.Interval
+		out.RetryAfter = min(max(g.RetryAfter, out.AskAfter), retry(a, src))
+	case g.Granted > 0 && src.from == reserved:
+		s.granted.Add(float64(g.Granted))
+		out.Lease ^= reserveTag
+	case g.Granted > 0:
+		s.trickled.Add(float64(g.Granted))
+		out.Lease ^= trickleTag
+		if !src.lendable {
+			s.far.Owe(a, g.Granted)
+		}
+	}
+	return out
+}
+
+// retry is after how long a client should come back: when its need has come in, at the region's share of the limit's
+// rate.
+func retry(a *engine.Ask, src *source) lease.Millis {
+	spec := a.Policy.Limit.Spec()
+	after := mostRetry
+	if rate := int64(src.share) * spec.Count; rate > 0 {
+		perUnit := float64(spec.Period) * float64(reserve.Whole) / float64(rate)
+		after = limit.Micros(min(float64(mostRetry), perUnit*float64(max(a.Want.Need, 1))))
+	}
+	return max(lease.CeilMillis(after), a.Policy.Terms.Interval)
+}

@@ -1,0 +1,329 @@
+package upstream_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/upstream"
+)
+
+const eu, us = "eu", "us"
+
+// shares are those of the regions in these tests.
+var shares = map[string]reserve.PerMille{eu: 250, us: 750}
+
+// aggregator counts fixed windows exactly, and withholds what package reserve says.
+type aggregator struct {
+	mu      sync.Mutex
+	shares  reserve.Shares
+	granted map[string]int64 // by rule, and window
+	debts   map[string]int64 // by rule
+}
+
+func clock() limit.Micros { return limit.Micros(time.Now().UnixMicro()) }
+
+// call is a call of a region without wants.
+func (g *aggregator) call(region string, s reserve.Statement) (reserve.Reply, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	next, _, err := g.shares.Heard(region, s, clock(), shares[region])
+	if err != nil {
+		return reserve.Reply{}, err
+	}
+	g.shares, _ = next.Issued(region, shares[region], clock())
+	return g.shares.Reply(region, s.ID, clock()), nil
+}
+
+// name is that of a window.
+func name(rule string, begin limit.Micros) string {
+	return rule + "@" + time.UnixMicro(int64(begin)).UTC().Format(time.TimeOnly)
+}
+
+func (g *aggregator) acquire(a *engine.Ask) lease.Grant {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	spec := a.Policy.Limit.Spec()
+	begin := clock() - clock()%spec.Period
+	w := reserve.WindowOf(spec)
+	at := name(a.Policy.Rule, begin)
+	back := int64(0)
+	if a.Want.Lease == a.Policy.Limit.PeriodID(begin) {
+		back = a.Want.Unused
+	}
+	g.granted[at] -= back
+	left := g.shares.Withheld(w, w.Begin(clock())).Without(spec.Count) - g.granted[at]
+	out := lease.Grant{Status: lease.OK, Limit: spec.Count, Remaining: max(0, left), Lease: a.Policy.Limit.PeriodID(begin)}
+	if a.Want.Need > left {
+		out.Status, out.AskAfter = lease.Denied, 100
+		return out
+	}
+	out.Granted = min(a.Want.Want, left)
+	g.granted[at] += out.Granted
+	return out
+}
+
+// region is a replica of a region, in memory.
+type region struct {
+	t      *testing.T
+	name   string
+	global *aggregator
+	cell   *cell
+	keeper *upstream.Keeper
+	store  *upstream.Store
+	log    *bytes.Buffer
+
+	mu       sync.Mutex
+	cut      bool   // no call arrives
+	late     bool   // wants are not decided, calls are answered
+	lacks    string // a rule that the aggregator does not have
+	returned int64  // units that were given back to the aggregator
+
+	ahead   limit.Micros // the clock of the counters, beside that of the record
+	counted int          // asks of the region's store
+}
+
+// counting is the region's own store.
+type counting struct {
+	engine.Store
+	r *region
+}
+
+func (c counting) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	c.r.counted += len(asks)
+	c.Store.Acquire(ctx, asks, grants)
+}
+
+// cell is a cell that fails, or loses what it has.
+type cell struct {
+	engine.Cell
+	mu     sync.Mutex
+	failed bool
+	offset limit.Micros // of its clock
+	values [][]byte     // all that it had
+}
+
+func (c *cell) Swap(ctx context.Context, old, next []byte) ([]byte, limit.Micros, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed {
+		return nil, 0, context.DeadlineExceeded
+	}
+	found, now, err := c.Cell.Swap(ctx, old, next)
+	if err == nil && next != nil && bytes.Equal(found, old) {
+		c.values = append(c.values, bytes.Clone(next))
+	}
+	return found, now + c.offset, err
+}
+
+// ahead sets its clock.
+func (c *cell) ahead(by limit.Micros) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset = by
+}
+
+func (c *cell) fail(yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = yes
+}
+
+// set replaces the value by another one.
+func (c *cell) set(text []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		old, _, _ := c.Cell.Swap(context.Background(), nil, nil)
+		if found, _, _ := c.Cell.Swap(context.Background(), old, text); bytes.Equal(found, old) {
+			return
+		}
+	}
+}
+
+// Acquire is the way to the aggregator.
+func (r *region) Acquire(_ context.Context, asks []engine.Ask, grants []lease.Grant) {
+	r.mu.Lock()
+	lost, lacks := r.cut || r.late, r.lacks
+	for i := range asks {
+		r.returned += asks[i].Want.Unused
+	}
+	r.mu.Unlock()
+	for i := range asks {
+		if grants[i] = (lease.Grant{Status: lease.Unavailable}); !lost && asks[i].Policy.Rule != lacks {
+			grants[i] = r.global.acquire(&asks[i])
+		}
+	}
+	for i := range asks { // a group is granted all or none
+		if engine.IsDenied(asks, grants) && asks[i].Group != 0 && grants[i].Status == lease.OK {
+			r.global.acquire(&engine.Ask{Policy: asks[i].Policy, Want: lease.Want{Unused: grants[i].Granted, Lease: grants[i].Lease}})
+			grants[i].Granted = 0
+		}
+	}
+}
+
+func (r *region) Epoch() uint64 { return 1 }
+
+func (r *region) Owe(a *engine.Ask, units int64) {
+	r.global.mu.Lock()
+	defer r.global.mu.Unlock()
+	r.global.debts[a.Policy.Rule] += units
+}
+
+func (r *region) Fall(a *engine.Ask, holders int) engine.Judgment {
+	return engine.Judgment{Admitted: true, Grant: lease.Grant{Remaining: int64(holders)}}
+}
+
+func (r *region) Untake(*engine.Ask, *engine.Judgment) {}
+
+// world is a region and its aggregator, at the begin of a minute.
+type world struct {
+	*region
+	replicas []*region
+}
+
+// inWorld runs a test in a bubble, with so many replicas of the region, which have all called the aggregator.
+func inWorld(t *testing.T, replicas int, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		global := &aggregator{granted: map[string]int64{}, debts: map[string]int64{}}
+		w := &world{region: &region{t: t, global: global}}
+		own := memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: func() limit.Micros { return clock() + w.ahead }})
+		c := memory.New(memory.Config{}).NewCell()
+		for range replicas {
+			w.replicas = append(w.replicas, newRegion(t, eu, global, own, &cell{Cell: c}, 0))
+		}
+		if replicas > 0 {
+			w.region = w.replicas[0]
+		}
+		time.Sleep(50 * time.Second)
+		test(w)
+	})
+}
+
+// newRegion starts a replica. It ends with the test.
+func newRegion(t *testing.T, name string, global *aggregator, own *memory.Store, c *cell, id uint64) *region {
+	r := &region{t: t, name: name, global: global, cell: c, log: &bytes.Buffer{}}
+	r.keeper = upstream.NewKeeper(upstream.KeeperConfig{
+		Cell: c, Region: name, ID: id, Alone: id != 0, Log: slog.New(slog.NewTextHandler(r.log, nil)),
+		Windows: func() []reserve.Window {
+			return []reserve.Window{{Period: limit.Minute}, {Period: 10 * limit.Second, LooksBack: true}}
+		},
+	})
+	r.store = upstream.New(upstream.Config{
+		Region: name, Far: r, Own: counting{own, r}, Raw: counting{own, r}, Keeper: r.keeper, Metrics: telemetry.NewRegistry(""),
+		Lacks: func(rule string) bool { return rule == r.lacks },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = r.keeper.Run(ctx) })
+	running.Go(func() { r.beat(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return r
+}
+
+// beat calls the aggregator, which takes 100 ms.
+func (r *region) beat(ctx context.Context) {
+	for ctx.Err() == nil {
+		s, ok := r.keeper.Statement()
+		sent := time.Now()
+		time.Sleep(50 * time.Millisecond)
+		if ok && !r.isCut() {
+			p, err := r.global.call(r.name, s)
+			time.Sleep(50 * time.Millisecond)
+			if err != nil {
+				r.keeper.Refused(s.ID, err.Error())
+			} else {
+				r.keeper.Replied(sent, p)
+			}
+		}
+		time.Sleep(400 * time.Millisecond)
+	}
+}
+
+func (r *region) isCut() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cut
+}
+
+// link cuts the region off from the aggregator, or connects it.
+func (r *region) link(up bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut = !up
+}
+
+// policy is that of a rule with shares, exact.
+func (r *region) policy(name string, s limit.Spec) *engine.Policy {
+	r.t.Helper()
+	l, err := limit.New(s)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	p.Scope, p.OnFailure = rule.ScopeGlobal, lease.FailureLocal
+	p.Regions = rule.Regions{{Name: eu, Weight: 1}, {Name: us, Weight: 3}}
+	return p
+}
+
+func perMinute(n int64) limit.Spec {
+	return limit.Spec{Algorithm: limit.FixedWindow, Count: n, Period: limit.Minute}
+}
+
+func need(p *engine.Policy, units int64) engine.Ask {
+	return engine.Ask{Policy: p, Key: []byte("k"), Want: lease.Want{Need: units, Waiting: units, Want: units}}
+}
+
+func (r *region) acquire(asks ...engine.Ask) []lease.Grant {
+	grants := make([]lease.Grant, len(asks))
+	r.store.Acquire(context.Background(), asks, grants)
+	return grants
+}
+
+// spend takes units one by one until none is left.
+func (r *region) spend(p *engine.Policy) (got int64) {
+	r.t.Helper()
+	for {
+		g := r.acquire(need(p, 1))[0]
+		if g.Status == lease.Denied {
+			return got
+		}
+		if got++; g.Status != lease.OK || g.Limit != p.Terms.Capacity || got > 1000 {
+			r.t.Fatalf("%+v", g)
+		}
+	}
+}
+
+// during spends every 200 ms for so long.
+func (r *region) during(p *engine.Policy, d time.Duration) (got int64) {
+	r.t.Helper()
+	for ends := time.Now().Add(d); time.Now().Before(ends); time.Sleep(200 * time.Millisecond) {
+		got += r.spend(p)
+	}
+	return got
+}
+
+// stored is the record in the region's store.
+func (r *region) stored() string {
+	r.t.Helper()
+	text, _, err := r.cell.Cell.Swap(context.Background(), nil, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
+}
