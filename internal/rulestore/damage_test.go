@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,9 +27,17 @@ func TestByHand(t *testing.T) {
 	c := startConsul(t)
 	s := open(t, c.Addr)
 	text := document(10)
+	repeated := func(v Version, size, times int) string {
+		v.Size, v.Chunks = size, slices.Repeat(v.Chunks, times)
+		c.put(s.ManifestKey(), string(v.Encode()))
+		return s.ManifestKey()
+	}
 	for name, break_ := range map[string]func(v Version) (key string){
 		"manifest of another kind": func(Version) string { c.put(s.ManifestKey(), "rules: []"); return s.ManifestKey() },
 		"manifest without chunks":  func(Version) string { c.put(s.ManifestKey(), `{"format":1,"number":1}`); return s.ManifestKey() },
+		"one chunk 4,000 times":    func(v Version) string { return repeated(v, v.Size, 4000) },
+		"the same, with its size":  func(v Version) string { return repeated(v, 4000*chunkSize, 4000) },
+		"a negative size":          func(v Version) string { return repeated(v, -1, 1) },
 		"missing chunk":            func(v Version) string { c.remove(s.chunkKey(v.Chunks[0])); return s.chunkKey(v.Chunks[0]) },
 		"changed chunk":            func(v Version) string { c.put(s.chunkKey(v.Chunks[0]), "rules: []\n"); return s.chunkKey(v.Chunks[0]) },
 	} {
@@ -47,7 +56,7 @@ func TestByHand(t *testing.T) {
 		}
 	}
 
-	last := inForce(t, s, 8, text)
+	last := inForce(t, s, 14, text)
 	c.remove(s.ManifestKey())
 	if v := apply(t, s, text, by("repair")); v.Number != last.Number+1 {
 		t.Errorf("version %d after the manifest of version %d was deleted", v.Number, last.Number)

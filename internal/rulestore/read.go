@@ -114,6 +114,8 @@ func (s *Store) read(ctx context.Context, v *Version, chunks []string) (text []b
 			return nil, &DamagedError{fmt.Sprintf("version %d: its chunk %s is missing", v.Number, p.Key)}
 		case sum(p.Value) != want:
 			return nil, &DamagedError{fmt.Sprintf("version %d: its chunk %s has been changed", v.Number, p.Key)}
+		case len(p.Value) > chunkSize:
+			return nil, &DamagedError{fmt.Sprintf("version %d: its chunk %s has %d bytes, at most %d", v.Number, p.Key, len(p.Value), chunkSize)}
 		}
 		text = append(text, p.Value...)
 	}

@@ -69,6 +69,9 @@ func (s *Store) chunkKey(sum string) string { return s.prefix + "chunks/" + sum 
 // Parse reads a document as every tier does before it puts it in force. name is only used in
 // errors, which have a line for each mistake.
 func Parse(name string, document []byte) (*rule.Set, error) {
+	if len(document) > maxDocument {
+		return nil, fmt.Errorf("%s: %d bytes, at most %d fit into Consul; make fewer or shorter rules, or give each region a file", name, len(document), maxDocument)
+	}
 	set, err := rulefile.Parse(name, document)
 	if err != nil {
 		return nil, err

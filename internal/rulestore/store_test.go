@@ -142,3 +142,15 @@ func TestClean(t *testing.T) {
 		}
 	}
 }
+
+// The largest document there may be is applied and read again. A larger one is refused.
+func TestLargestDocument(t *testing.T) {
+	t.Parallel()
+	s := open(t, startConsul(t).Addr)
+	text := large(maxDocument - 30)
+	apply(t, s, text, by("begin"))
+	inForce(t, s, 1, text)
+	if _, err := Parse("rules.yaml", make([]byte, maxDocument+1)); err == nil || !strings.Contains(err.Error(), "fit into Consul") {
+		t.Errorf("one byte more: %v", err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/discovery"
 	"github.com/weirlimit/weir/internal/rulefile"
 )
 
@@ -21,6 +22,9 @@ const (
 	formatApart = 2
 	// chunkSize is what fits into a value of Consul (512 KiB) as JSON, which has base64.
 	chunkSize = 256 << 10
+	// maxDocument bounds a document, in bytes: the transaction of a new version names all of
+	// its chunks beside the manifest and the version, and key limits may begin one more.
+	maxDocument = (discovery.MaxChanges - 4) * chunkSize
 	// maxWho and maxWhy bound the texts of a version, in bytes.
 	maxWho, maxWhy = 200, 2000
 )
@@ -69,6 +73,26 @@ func (k *KeyLimits) within(size int) bool {
 	return true
 }
 
+// size is how many bytes the key limits of a document have.
+func (k *KeyLimits) size() (n int) {
+	if k != nil {
+		for _, r := range k.Runs {
+			n += r.Size
+		}
+	}
+	return n
+}
+
+// pieces is in how many chunks so many bytes are.
+func pieces(size int) int { return max(1, (size+chunkSize-1)/chunkSize) }
+
+// whole reports whether the version names as many chunks as its document has. A manifest that
+// names one again and again must not fill the memory of whoever reads it.
+func (v *Version) whole() bool {
+	keys := v.KeyLimits.size()
+	return len(v.Chunks) == pieces(v.Size-keys) && (v.KeyLimits == nil || len(v.KeyLimits.Chunks) == pieces(keys))
+}
+
 // Zero reports whether there is no version.
 func (v *Version) Zero() bool { return v.Number == 0 }
 
@@ -84,6 +108,8 @@ func ParseVersion(key string, value []byte) (Version, error) {
 		return Version{}, fmt.Errorf("%s: format %d is of a newer release of Weir, this one reads formats %d and %d", key, v.Format, format, formatApart)
 	case !v.KeyLimits.within(v.Size):
 		return Version{}, &DamagedError{key + " is not what `weir apply` writes: the runs of key_limits are not parts of the document, in order"}
+	case v.Size < 0 || v.Size > maxDocument || !v.whole():
+		return Version{}, &DamagedError{fmt.Sprintf("%s is not what `weir apply` writes: a document of %d bytes in %d chunks", key, v.Size, len(v.chunks()))}
 	case v.Format < format || (v.KeyLimits != nil) != (v.Format == formatApart) || v.Number == 0 || v.Revision == 0 || v.Revision >= 1<<53 || len(v.Chunks) == 0:
 		return Version{}, &DamagedError{key + " is not what `weir apply` writes: format, number, revision or chunks are missing or out of range"}
 	}
