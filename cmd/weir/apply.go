@@ -80,12 +80,26 @@ func compare(ctx context.Context, s *rulestore.Store, before rulestore.Version, 
 	return err
 }
 
-// finish reports a new version and deletes what nobody needs any more.
-func finish(ctx context.Context, s *rulestore.Store, v rulestore.Version, stdout, stderr io.Writer) {
-	fmt.Fprintf(stdout, "version %d is in force: revision %d\n", v.Number, v.Revision)
+// finish reports what became of a new version, and deletes what nobody needs any more.
+func finish(ctx context.Context, s *rulestore.Store, v rulestore.Version, stdout, stderr io.Writer) error {
+	behind, err := s.InForce(ctx, v)
+	switch {
+	case len(behind) > 0:
+		fmt.Fprintf(stdout, "version %d is in Consul: revision %d\n", v.Number, v.Revision)
+	case err != nil:
+		fmt.Fprintf(stdout, "version %d is in Consul: revision %d\n", v.Number, v.Revision)
+		fmt.Fprintf(stderr, "warning: it is unknown whether all programs have it: %v\n", err)
+	default:
+		fmt.Fprintf(stdout, "version %d is in force: revision %d\n", v.Number, v.Revision)
+	}
 	if err := s.Clean(ctx); err != nil {
 		fmt.Fprintf(stderr, "warning: %v\n", err)
 	}
+	var errs []error
+	for _, f := range behind {
+		errs = append(errs, fmt.Errorf("it is not in force in %s, which has revision %d: its log and weir_rules_config_ok state why", f.ID, f.Revision))
+	}
+	return errors.Join(errs...)
 }
 
 type applyCmd struct {
@@ -117,7 +131,6 @@ func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		if err != nil {
 			return err
 		}
-		finish(ctx, s, v, stdout, stderr)
-		return nil
+		return finish(ctx, s, v, stdout, stderr)
 	})
 }

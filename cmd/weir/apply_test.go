@@ -3,8 +3,11 @@ package main
 import (
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/consul/api"
 
 	"github.com/weirlimit/weir/test/kit/consul"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -34,6 +37,20 @@ func (s *session) weir(status int, args []string, texts ...string) string {
 	return string(out)
 }
 
+// register registers a replica that passes its checks, and has rules of this revision for good.
+func (s *session) register(id string, revision int) {
+	s.t.Helper()
+	client, err := api.NewClient(&api.Config{Address: s.agent.Addr})
+	if err == nil {
+		err = client.Agent().ServiceRegister(&api.AgentServiceRegistration{
+			ID: id, Name: "weir-regional", Port: 1, Meta: map[string]string{"rules": "consul", "rules_revision": strconv.Itoa(revision)},
+		})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // Rules are applied, looked at and rolled back.
 func TestApply(t *testing.T) {
 	dir := proc.LogDir(t)
@@ -60,6 +77,8 @@ func TestApply(t *testing.T) {
 	s.weir(0, []string{"history", "--format", "json"}, `"rollback_to": 1`, `"why": "more"`)
 	s.weir(1, []string{"apply", "testdata/bad.yaml", "--reason", "bad"}, "testdata/bad.yaml:")
 	s.weir(0, []string{"rollback", "2", "--reason", "after all"}, "version 4 is in force")
+	s.register("weir-regional-old", 1)
+	s.weir(1, []string{"apply", one, "--reason", "too old"}, "version 5 is in Consul", "not in force in weir-regional-old, which has revision 1")
 	s.agent.Kill()
 	s.weir(1, []string{"apply", one, "--reason", "away"}, "consul at "+s.agent.Addr+" cannot read weir/rules/manifest")
 }

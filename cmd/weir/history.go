@@ -86,8 +86,7 @@ func (r *rollbackCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		if err != nil {
 			return err
 		}
-		finish(ctx, s, v, stdout, stderr)
-		return nil
+		return finish(ctx, s, v, stdout, stderr)
 	})
 }
 

@@ -140,6 +140,18 @@ func TestPolicies(t *testing.T) {
 	startGlobal(t, nobody)
 	log.awaitError(t, "register", "lacks permission 'service:write' on \\\"weir-global\\\"")
 
+	person := policy(t, "weir-rules")
+	applies, _ := s.with(person)
+	if all, err := applies.Registered(t.Context(), service, "weir-global"); err != nil || len(all) < 2 {
+		t.Errorf("a person who applies rules sees %+v, %v", all, err)
+	}
+	for _, right := range []string{`service "weir-regional" { policy = "read" }`, `service "weir-global" { policy = "read" }`, `node_prefix "" { policy = "read" }`} {
+		lacks, _ := s.with(without(t, person, right))
+		if _, err := lacks.Registered(t.Context(), service, "weir-global"); !lacksRight(err) {
+			t.Errorf("a person without %s: %v", right, err)
+		}
+	}
+
 	for name, refused := range map[string]error{
 		"the region registers an aggregator": regional.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: "weir-global", Port: 1}),
 		"the aggregator registers a replica": global.client.Agent().ServiceRegister(&api.AgentServiceRegistration{Name: service, Port: 1}),

@@ -5,6 +5,7 @@
 //	register.go  a replica registers itself, and keeps its check passing
 //	instance.go  two replicas with one id
 //	watch.go     the replicas of a service that pass their checks
+//	registered.go  all replicas, with the rules that they have
 //	kv.go        the key-value store of a datacenter
 //	follow.go    a key there
 //

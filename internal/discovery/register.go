@@ -27,6 +27,13 @@ type times struct {
 // the removal, and looks every 30 s.
 var usual = times{renew: 3 * time.Second, ttl: 10 * time.Second, critical: time.Minute}
 
+// Fields of the meta of a replica.
+const (
+	revisionMeta = "rules_revision"
+	rulesMeta    = "rules" // rulesHere, or there is none
+	rulesHere    = "consul"
+)
+
 // Replica is what others find in Consul. The functions are safe for concurrent use.
 type Replica struct {
 	Service  string // its name in Consul
@@ -35,6 +42,7 @@ type Replica struct {
 	Region   string          // tag and meta; empty: none
 	Version  string          // of the program
 	Revision func() uint64   // of the rules in force
+	Follows  bool            // the rules come from Consul
 	Ready    func() []string // reasons why it should not get calls; none: its check passes
 }
 
@@ -143,7 +151,10 @@ func (r *Registration) renew(ctx context.Context) error {
 func (r *Registration) checkID() string { return "service:" + r.id }
 
 func (r *Registration) register(ctx context.Context, revision uint64) error {
-	meta := map[string]string{"version": r.replica.Version, "rules_revision": strconv.FormatUint(revision, 10), instanceMeta: r.instance}
+	meta := map[string]string{"version": r.replica.Version, revisionMeta: strconv.FormatUint(revision, 10), instanceMeta: r.instance}
+	if r.replica.Follows {
+		meta[rulesMeta] = rulesHere
+	}
 	var tags []string
 	if r.replica.Region != "" {
 		meta["region"], tags = r.replica.Region, []string{r.replica.Region}

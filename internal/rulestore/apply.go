@@ -66,9 +66,10 @@ func (s *Store) apply(ctx context.Context, document []byte, c Change, rollbackTo
 	case c.On != 0 && c.On != before.Number:
 		return Version{}, &LostError{before}
 	}
+	followers, _ := s.followers(ctx) // whether some are missing, InForce reports
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	v := Version{
-		Number: before.Number + 1, Revision: max(uint64(now.UnixMicro()), before.Revision+1),
+		Number: before.Number + 1, Revision: max(uint64(now.UnixMicro()), before.Revision+1, newest(followers)+1),
 		When: now, Who: c.Who, Why: c.Why, RollbackTo: rollbackTo,
 	}
 	v.describe(document)

@@ -16,6 +16,7 @@
 //	read.go     what is in force, and what was
 //	apply.go    a new version
 //	clean.go    what nobody needs any more
+//	followers.go  the programs that take the rules from here
 package rulestore
 
 import (
@@ -39,12 +40,16 @@ const (
 // Store has the versions of the rules below a prefix of a key-value store. It is safe for
 // concurrent use, also by several processes.
 type Store struct {
+	agent  *discovery.Agent
 	kv     *discovery.KV
 	prefix string
 }
 
-// New makes a store of the keys below a prefix, such as [Prefix]. It makes no call.
-func New(kv *discovery.KV, prefix string) *Store { return &Store{kv: kv, prefix: prefix} }
+// New makes a store of the keys below a prefix, such as [Prefix], in a datacenter; an empty one is the
+// agent's own. It makes no call.
+func New(a *discovery.Agent, datacenter, prefix string) *Store {
+	return &Store{agent: a, kv: a.KV(datacenter), prefix: prefix}
+}
 
 // Open makes a store for a program that has no other use for Consul: the one below [Prefix]
 // in a datacenter, of which the agent at an address, host:port, answers; an empty
@@ -54,7 +59,7 @@ func Open(address, datacenter string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(a.KV(datacenter), Prefix), nil
+	return New(a, datacenter, Prefix), nil
 }
 
 // ManifestKey is the key that changes with each new version.

@@ -35,8 +35,9 @@ type Version struct {
 	// Number counts the versions of a store from 1, for people.
 	Number uint64 `json:"number"`
 	// Revision orders rules everywhere: the time of the version in microseconds since 1970,
-	// and more than that of the version before. So it also grows where the store lost
-	// versions, or all of them, and Number begins again.
+	// and more than that of the version before, and of all rules that the programs have which
+	// follow the store. So it also grows where the store lost versions, or all of them, and
+	// Number begins again, and after one from a clock that was ahead.
 	Revision uint64    `json:"revision"`
 	When     time.Time `json:"when"`
 	Who      string    `json:"who"`

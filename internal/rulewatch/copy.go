@@ -40,7 +40,7 @@ func newCopies(c *StoreConfig) (all []*keptCopy) {
 			func(_ context.Context, files []rulefile.File) error { return writeCopy(path, files) })
 	}
 	if c.Datacenter != "" {
-		store := rulestore.New(c.Agent.KV(""), rulestore.CopyPrefix)
+		store := rulestore.New(c.Agent, "", rulestore.CopyPrefix)
 		add("region", rulestore.CopyPrefix,
 			func(ctx context.Context) ([]rulefile.File, error) {
 				v, err := store.Current(ctx)

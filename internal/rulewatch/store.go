@@ -58,7 +58,7 @@ type Stored struct {
 // Run and [Stored.Follow] have to run, too.
 func NewStore(c StoreConfig) *Stored {
 	kv := c.Agent.KV(c.Datacenter)
-	s := &Stored{cfg: c, store: rulestore.New(kv, rulestore.Prefix), signal: make(chan struct{}, 1), err: ErrNoRules}
+	s := &Stored{cfg: c, store: rulestore.New(c.Agent, c.Datacenter, rulestore.Prefix), signal: make(chan struct{}, 1), err: ErrNoRules}
 	s.follow = c.Agent.Follow("rules", kv, s.store.ManifestKey(), s.take)
 	s.copies = newCopies(&c)
 	s.Watcher = watch.New(watch.Config{

@@ -39,7 +39,7 @@ func (t *Tier) useConsul(p *Program) error {
 		return err
 	}
 	t.consul = &membership{agent: agent, replica: discovery.Replica{
-		Service: p.Name, Version: telemetry.Version(), Ready: t.ready.Reasons,
+		Service: p.Name, Version: telemetry.Version(), Ready: t.ready.Reasons, Follows: t.cfg.rulesInConsul(),
 		Revision: func() uint64 { _, revision := t.Service.RulesVersion(); return revision },
 	}}
 	if p.Above == nil {
