@@ -41,11 +41,13 @@ type Result struct {
 	CPU time.Duration
 }
 
-// Second is what was sent in a second, and how much of it was answered with 200; late is
-// what of that was answered after the second had ended.
+// Second is what was sent in a second, and how much of it was answered with 200.
 type Second struct {
-	Sent, OK, Late int64
-	Latency        *measure.Hist // as that of the whole run; nil: nothing was answered
+	Sent, OK int64
+	// Later is what of OK was answered after the second had ended, by the second (Unix time) of the
+	// answer; nil: nothing.
+	Later   map[int64]int64
+	Latency *measure.Hist // as that of the whole run; nil: nothing was answered
 }
 
 // Statuses counts answers by status code.
@@ -98,7 +100,10 @@ func (r *Result) count(sent, answered time.Time, ok bool) {
 	if ok {
 		second.OK++
 		if answered.Unix() > sent.Unix() {
-			second.Late++
+			if second.Later == nil {
+				second.Later = map[int64]int64{}
+			}
+			second.Later[answered.Unix()]++
 		}
 	} else if sent.After(r.Refused) {
 		r.Refused = sent

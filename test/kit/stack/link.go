@@ -18,7 +18,9 @@ type Link struct {
 	Addr string // where the caller finds the tier
 
 	t     proc.T
+	to    string // address of the tier
 	proxy *toxiproxy.Proxy
+	sieve *sieve // nil: nothing was lost yet
 	trip  time.Duration
 	named int // toxics; each has a name of its own
 }
@@ -27,7 +29,7 @@ type Link struct {
 func NewLink(t proc.T, addr string) *Link {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	l := &Link{t: t, Addr: proc.FreeAddr(t)}
+	l := &Link{t: t, Addr: proc.FreeAddr(t), to: addr}
 	l.proxy = toxiproxy.NewProxy(server, "link", l.Addr, addr)
 	if err := l.proxy.Start(); err != nil {
 		t.Fatalf("link to %s: %v", addr, err)
@@ -53,6 +55,25 @@ func (l *Link) Delay(d time.Duration) {
 	l.add(latency, "downstream", d)
 }
 
+// Slow has a call and its reply travel for d, half of it each, until Heal.
+func (l *Link) Slow(d time.Duration) {
+	l.t.Helper()
+	l.proxy.Toxics.ResetToxics(l.t.Context())
+	l.travel(d)
+}
+
+// Lose loses a share of the calls, 0 to 1, until Heal: of every two that are lost one does not arrive, and
+// of the other the reply is lost. The caller hears nothing; the connection stays well. It closes what was
+// open.
+func (l *Link) Lose(share float64) {
+	l.t.Helper()
+	if l.sieve == nil {
+		l.sieve = newSieve(l.t, l.to)
+	}
+	l.sieve.setShare(share)
+	l.passTo(l.sieve.addr)
+}
+
 // Swallow takes the replies and passes none on, with connections left open: a network
 // that hangs. Until Heal, which closes what was open.
 func (l *Link) Swallow() {
@@ -70,9 +91,25 @@ func (l *Link) SwallowCalls() {
 func (l *Link) Heal() {
 	l.t.Helper()
 	l.proxy.Toxics.ResetToxics(l.t.Context())
-	if l.trip > 0 {
-		l.add(latency, "upstream", l.trip/2)
-		l.add(latency, "downstream", l.trip/2)
+	l.travel(l.trip)
+	l.passTo(l.to)
+}
+
+// travel adds what a call and its reply take.
+func (l *Link) travel(d time.Duration) {
+	l.t.Helper()
+	if d > 0 {
+		l.add(latency, "upstream", d/2)
+		l.add(latency, "downstream", d/2)
+	}
+}
+
+// passTo passes on to addr. Connections to another address are closed.
+func (l *Link) passTo(addr string) {
+	l.t.Helper()
+	if l.proxy.Upstream != addr {
+		l.proxy.Stop() // nothing reads the address now
+		l.proxy.Upstream = addr
 	}
 	if err := l.proxy.Start(); err != nil && !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
 		l.t.Fatalf("link: %v", err)
