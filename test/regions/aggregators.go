@@ -42,6 +42,16 @@ func (w *World) share(shared bool) {
 	for _, a := range w.Aggregators {
 		a.Stop()
 	}
+	for _, r := range w.Regions {
+		for _, replica := range r.Replicas {
+			proc.Await(w.t, time.Minute, replica.Name+" has noticed that the aggregators are gone", func() string {
+				if replica.Metrics()["weir_remote_up"] != 0 {
+					return "it takes them for up"
+				}
+				return ""
+			})
+		}
+	}
 	w.Aggregators = []*region.Region{w.alone}
 	if shared {
 		w.Aggregators = w.two()
@@ -52,7 +62,6 @@ func (w *World) share(shared bool) {
 	for _, a := range w.Aggregators {
 		a.AwaitReady()
 	}
-	time.Sleep(settle) // regions have noticed that those of before are gone
 }
 
 // two are the aggregators that share a Redis Cluster, of which the first use starts the masters.
@@ -82,6 +91,15 @@ func (w *World) startAggregators() {
 	for _, a := range w.Aggregators {
 		if a.Exited() {
 			a.Begin()
+		}
+	}
+}
+
+// resumeAggregators lets those go on that were stopped.
+func (w *World) resumeAggregators() {
+	for _, a := range w.Aggregators {
+		if !a.Exited() && !a.Answers() {
+			a.Resume()
 		}
 	}
 }

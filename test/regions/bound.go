@@ -63,13 +63,13 @@ type Bound struct {
 	Text        string // as the script has it
 }
 
-// anything is the bound of what never fails.
-var anything = Bound{math.Inf(-1), math.Inf(1), "never"}
-
 // Holds reports whether a value is within the bound. What cannot be measured is not.
 func (b Bound) Holds(v float64) bool { return v >= b.Least && v <= b.Most }
 
-// readBound reads what an expectation promises.
+// limits reports whether a value can be too large for the bound.
+func (b Bound) limits() bool { return !math.IsInf(b.Most, 1) }
+
+// readBound reads the bound of an expectation.
 func readBound(text string, u Unit) (Bound, error) {
 	b := Bound{math.Inf(-1), math.Inf(1), text}
 	words := strings.Fields(text)
@@ -92,26 +92,6 @@ func readBound(text string, u Unit) (Bound, error) {
 		b.Least, b.Most = middle*(1-part/100), middle*(1+part/100)
 	default:
 		err = fmt.Errorf("%q is no bound", text)
-	}
-	return b, err
-}
-
-// readFailure reads when an expectation fails, as the bound within which it does not.
-func readFailure(text string, u Unit) (Bound, error) {
-	b := Bound{math.Inf(-1), math.Inf(1), text}
-	words := strings.Fields(text)
-	var err error
-	switch {
-	case text == anything.Text:
-		return anything, nil
-	case len(words) == 2 && words[0] == "below":
-		b.Least, err = u.value(words[1])
-	case len(words) == 2 && words[0] == "above":
-		b.Most, err = u.value(words[1])
-	case len(words) == 4 && words[0] == "outside" && words[2] == "to":
-		b.Least, b.Most, err = u.span(words[1], words[3])
-	default:
-		err = fmt.Errorf("%q does not state when to fail", text)
 	}
 	return b, err
 }

@@ -1,6 +1,8 @@
 package regions
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -24,17 +26,31 @@ func startMasters(t proc.T) *masters {
 	return &masters{redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(nodeTimeout)), t, nil}
 }
 
-// kill kills the master that has a key with this in its name.
-func (m *masters) kill(part string) {
+// kill kills the master that has a key with these parts in its name, in turn.
+func (m *masters) kill(parts ...string) {
 	m.t.Helper()
+	name := "*" + strings.Join(parts, "*") + "*"
 	for _, server := range m.Masters() {
-		if keys, _ := server.Do("KEYS", "*"+part+"*").([]any); len(keys) > 0 {
+		if slices.Contains(m.dead, server) {
+			continue
+		}
+		if keys, _ := server.Do("KEYS", name).([]any); len(keys) > 0 {
 			m.dead = append(m.dead, server)
 			server.Kill()
 			return
 		}
 	}
-	m.t.Fatalf("no master of Redis has a key with %s in its name", part)
+	m.t.Fatalf("no master of Redis has a key named %s", name)
+}
+
+// killAll kills those that are not down.
+func (m *masters) killAll() {
+	for _, server := range m.Nodes {
+		if !slices.Contains(m.dead, server) {
+			m.dead = append(m.dead, server)
+			server.Kill()
+		}
+	}
 }
 
 // start starts what was killed, empty.
@@ -54,6 +70,20 @@ type links []*stack.Link
 func (all links) setTrip(d time.Duration) {
 	for _, l := range all {
 		l.SetTrip(d)
+	}
+}
+
+// slow has a call and its reply travel for d, until heal.
+func (all links) slow(d time.Duration) {
+	for _, l := range all {
+		l.Slow(d)
+	}
+}
+
+// lose loses a share of the calls, or of the replies to them.
+func (all links) lose(share float64) {
+	for _, l := range all {
+		l.Lose(share)
 	}
 }
 

@@ -1,12 +1,8 @@
 package regions
 
 import (
-	"fmt"
-	"maps"
 	"math"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -16,95 +12,65 @@ import (
 // Figure is something that is measured while a script is played.
 type Figure struct {
 	Unit
+	nature
 	Region string        // "": all
 	From   time.Duration // only what happens from then on
 	To     time.Duration // and until then; 0: the end
+	Begun  Begun         // only windows that have begun then
 	rule   *Rule         // nil: all
+	most   float64       // what the bound allows
 	watch  bool          // it is of one region, whose replicas are asked all the time
 	of     func(*Played, Figure) float64
 }
 
+// Begun is a time after an action of the script, by when that was done. The zero value is the beginning.
+type Begun struct {
+	Wait  time.Duration
+	After string // the text of the action
+}
+
 // Figures are all figures, with their units. A name may be followed by "under RULE", "in REGION",
-// "from TIME" and "to TIME", where that makes sense.
+// "from TIME", "to TIME" and "begun TIME after ACTION", in this order, where that makes sense.
 var Figures = map[string]Figure{
 	// What is admitted of what the limit allows in that time: burst + rate × time for a token
 	// bucket (without the burst if it does not count from 0s), else of as many whole windows.
-	"admitted of the limit": {Unit: Percent, of: (*Played).ofTheLimit},
-	// What is admitted of the limit in the window in which that is most.
-	"fullest window": {Unit: Percent, of: (*Played).fullestWindow},
+	"admitted of the limit": {Unit: Percent, nature: ofLimit, of: (*Played).ofTheLimit},
+	// What is admitted of the limit in the window in which that is most, and in the whole window in which
+	// that is least.
+	"fullest window":  {Unit: Percent, nature: ofLimit, of: (*Played).fullestWindow},
+	"emptiest window": {Unit: Percent, of: (*Played).emptiestWindow},
+	// What is admitted by all regions in a window that ran when some were cut off, of what is stated for
+	// it: the limit and, by a rule with on_failure: local, what the shares of these regions are of the
+	// limit's rate while they are cut off. See [Played.stated].
+	"window that ran": {Unit: Percent, nature: ofLimit, of: (*Played).windowThatRan},
 	// What is admitted per second.
 	"admitted": {Unit: Rate, of: (*Played).perSecond},
 	// Requests that got a 5xx, or no answer at all.
 	"5xx or no answer": {Unit: Count, of: (*Played).failures},
 	// The longest time from the sending of a request to its answer.
-	"slowest request": {Unit: Duration, of: (*Played).slowest},
+	"slowest request": {Unit: Duration, nature: effort, of: (*Played).slowest},
 	// Requests of a rule that were answered later than after its timeout and [allowance].
-	"requests slower than their timeout": {Unit: Count, of: (*Played).slow},
+	"requests slower than their timeout": {Unit: Count, nature: effort, of: (*Played).slow},
 	// What 99 of 100 requests do not exceed, and by how much that is more than without a rule.
-	"p99": {Unit: Duration, of: (*Played).p99}, "added p99": {Unit: Duration, of: (*Played).addedP99},
+	"p99":       {Unit: Duration, nature: effort, of: (*Played).p99},
+	"added p99": {Unit: Duration, nature: effort, of: (*Played).addedP99},
 	// Requests that waited for the region. The first of a key at each PoP always does.
-	"waiting requests": {Unit: Count, of: (*Played).waiting},
+	"waiting requests": {Unit: Count, nature: effort, of: (*Played).waiting},
 	// Requests that waited for another region.
-	"requests that waited for another region": {Unit: Count, of: (*Played).waitingFar},
+	"requests that waited for another region": {Unit: Count, nature: effort, of: (*Played).waitingFar},
 	// Requests that were decided by on_failure.
-	"degraded requests": {Unit: Count, of: (*Played).degraded},
+	"degraded requests": {Unit: Count, nature: effort, of: (*Played).degraded},
 	// What the busiest region asks the aggregator for in a second, and all of them.
-	"asks of one region": {Unit: Rate, of: (*Played).busiest}, "asks of all regions": {Unit: Rate, of: (*Played).asks},
+	"asks of one region":  {Unit: Rate, nature: effort, of: (*Played).busiest},
+	"asks of all regions": {Unit: Rate, nature: effort, of: (*Played).asks},
 	// From the given time until the last request that is decided by on_failure.
-	"recovery": {Unit: Duration, of: (*Played).recovery},
+	"recovery": {Unit: Duration, nature: effort, of: (*Played).recovery},
 	// From the given time, at which both sides take a region for cut off, until neither does: the
 	// aggregator, which withholds the region's static share, and the replicas, which take it.
-	"silence": {Unit: Duration, watch: true, of: (*Played).silence},
+	"silence": {Unit: Duration, nature: effort, watch: true, of: (*Played).silence},
 	// From the last action at the given time, which lets a rule admit all that it refused, until the
 	// last request that is not admitted.
-	"change": {Unit: Duration, of: (*Played).change},
-}
-
-// readFigure reads: NAME [under RULE] [in REGION] [from TIME] [to TIME]
-func (s *Script) readFigure(words []string) (Figure, error) {
-	options := []string{"under", "in", "from", "to"}
-	n := slices.IndexFunc(words, func(w string) bool { return slices.Contains(options, w) })
-	if n < 0 {
-		n = len(words)
-	}
-	name := strings.Join(words[:n], " ")
-	f, found := Figures[name]
-	if !found {
-		return f, fmt.Errorf("%q is no figure: %s", name, strings.Join(slices.Sorted(maps.Keys(Figures)), ", "))
-	}
-	rest := words[n:]
-	if len(rest)%2 == 1 {
-		return f, fmt.Errorf("%s is followed by nothing", rest[len(rest)-1])
-	}
-	for ; len(rest) > 0; rest = rest[2:] {
-		var err error
-		switch rest[0] {
-		case "under":
-			if f.rule = s.rule(rest[1]); f.rule == nil {
-				err = s.isRule(rest[1])
-			}
-		case "in":
-			f.Region, err = rest[1], isRegion(rest[1])
-		case "from":
-			f.From, err = readTime(rest[1])
-		case "to":
-			f.To, err = readTime(rest[1])
-		default:
-			err = fmt.Errorf("%q is no option of a figure", rest[0])
-		}
-		if err != nil {
-			return f, err
-		}
-	}
-	switch {
-	case f.Unit == Percent && f.rule == nil && len(s.Rules) != 1:
-		return f, fmt.Errorf("%s is of one rule: write under RULE behind it, or one rule above it", name)
-	case f.Unit == Percent && f.rule == nil:
-		f.rule = &s.Rules[0]
-	case f.watch && f.Region == "":
-		return f, fmt.Errorf("%s is of one region: write in REGION behind it", name)
-	}
-	return f, nil
+	"change": {Unit: Duration, nature: effort, of: (*Played).change},
 }
 
 // covers reports whether a figure is about a load.
@@ -148,54 +114,8 @@ func (p *Played) ofTheLimit(f Figure) float64 {
 		}
 		most = float64(spec.Burst) + float64(spec.Count)*answered.Seconds()/period(f.rule).Seconds()
 	}
-	n := float64(p.admitted(f, f.From, to))
-	if spec.Algorithm == limit.FixedWindow && f.Region == "" && n > most {
-		n = max(most, n-p.carried(f, f.From))
-	}
-	return 100 * n / most
+	return 100 * float64(p.admitted(f, f.From, to)) / most
 }
-
-// carried is how many requests at most may have been admitted after a window began on leases of the window
-// before. They were charged to that one, and are spent until a trip after its end, if it was
-// not used up.
-func (p *Played) carried(f Figure, from time.Duration) float64 {
-	window := period(f.rule)
-	if from < window {
-		return 0
-	}
-	left := float64(f.rule.Spec.Count - p.admitted(f, from-window, from))
-	var offered float64
-	for _, l := range p.Script.Loads {
-		if f.covers(l) && l.From < from && from < l.To {
-			offered += l.PerSecond * p.Script.Trips[l.Region].Seconds()
-		}
-	}
-	return max(0, min(left, offered))
-}
-
-// fullestWindow leaves out what was answered after the window of its sending: such a
-// request waited, and may have been charged to either. It also leaves out what passes the limit
-// and was carried from the window before.
-func (p *Played) fullestWindow(f Figure) float64 {
-	var most float64
-	window, count := period(f.rule), float64(f.rule.Spec.Count)
-	for from := f.From; from+window <= p.until(f); from += window {
-		n := p.admitted(f, from, from+window)
-		for i, l := range p.Script.Loads {
-			if f.covers(l) {
-				n -= p.results[i].Seconds[p.begin.Add(from+window-time.Second).Unix()].Late
-			}
-		}
-		admitted := float64(n)
-		if admitted > count {
-			admitted = max(count, admitted-p.carried(f, from))
-		}
-		most = max(most, admitted)
-	}
-	return 100 * most / count
-}
-
-func period(r *Rule) time.Duration { return time.Duration(r.Spec.Period) * time.Microsecond }
 
 func (p *Played) failures(Figure) (n float64) {
 	for _, r := range p.results {
@@ -301,12 +221,12 @@ func (p *Played) recovery(f Figure) float64 {
 // change is too low by what passes until a worker's next request. Nothing is measured where a load
 // was admitted before.
 func (p *Played) change(f Figure) float64 {
-	begin, took := p.acted[f.From], time.Duration(0)
+	begin, took := p.lastAt(f.From), time.Duration(0)
 	for i, l := range p.Script.Loads {
 		if !f.covers(l) {
 			continue
 		}
-		late := p.results[i].Refused.Sub(begin)
+		late := p.results[i].Refused.Sub(p.begin) - begin
 		if late <= 0 {
 			return math.NaN()
 		}

@@ -14,9 +14,10 @@ import (
 
 // Row is an expectation and what was measured.
 type Row struct {
-	Script, Figure, Promise, Measured string
-	Outcome                           Outcome
-	Aim                               bool // it never fails
+	Script, Figure, Bound, Measured string
+	Kind                            Kind
+	Outcome                         Outcome
+	Above                           bool // more was measured than the bound allows
 }
 
 // Outcome is how a measured figure compares with what was expected of it.
@@ -24,40 +25,67 @@ type Outcome string
 
 // The outcomes.
 const (
-	Holds Outcome = "ok"
-	Short Outcome = "short" // of what is promised, but within what a busy machine may do
-	Fails Outcome = "FAILS"
+	Holds  Outcome = "ok"
+	Fails  Outcome = "FAILS"  // what has to hold in every play
+	Short  Outcome = "short"  // of latency or fairness: the play does not count
+	Missed Outcome = "missed" // an aim
 )
 
 // Judge compares all figures with what is expected.
 func (p *Played) Judge() (rows []Row) {
+	failed := map[Kind]Outcome{Always: Fails, Expect: Short, Aim: Missed}
 	for _, e := range p.Script.Expect {
 		v := e.Figure.of(p, e.Figure)
-		row := Row{p.Script.Name, e.Text, e.Promise.Text, e.Figure.Text(v), Fails, e.Accepted == anything}
-		switch {
-		case e.Promise.Holds(v):
-			row.Outcome = Holds
-		case e.Accepted.Holds(v):
-			row.Outcome = Short
+		row := Row{p.Script.Name, e.Text, e.Bound.Text, e.Figure.Text(v), e.Kind, Holds, v > e.Bound.Most}
+		if !e.Bound.Holds(v) {
+			row.Outcome = failed[e.Kind]
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// Lacking are the promises that held in none of the plays of a script, as the last one has them. An aim
-// is no promise. Each play has the same rows.
-func Lacking(plays [][]Row) (lacking []Row) {
-	if len(plays) == 0 {
-		return nil
-	}
-	for i, r := range plays[len(plays)-1] {
-		held := func(rows []Row) bool { return rows[i].Outcome == Holds }
-		if !r.Aim && !slices.ContainsFunc(plays, held) {
-			lacking = append(lacking, r)
+// Broken are the rows of a play that fail a script, whatever other plays show. In a play that is void they are
+// only those of which too much was measured: clients that stand still are admitted less, and never more.
+func Broken(rows []Row, void bool) (broken []Row) {
+	for _, r := range rows {
+		if r.Outcome == Fails && (!void || r.Above) {
+			broken = append(broken, r)
 		}
 	}
-	return lacking
+	return broken
+}
+
+// Whole reports whether all of a play was as expected.
+func Whole(rows []Row) bool {
+	return !slices.ContainsFunc(rows, func(r Row) bool { return r.Outcome == Fails || r.Outcome == Short })
+}
+
+// Verdict is what the plays of a script show of it.
+type Verdict int
+
+// The verdicts.
+const (
+	Open   Verdict = iota // another play decides
+	Passed                // the first play was whole, or two of three were
+	Failed
+)
+
+// Decide judges a script by its plays, none of which is void or has broken rows.
+func Decide(plays [][]Row) Verdict {
+	whole := 0
+	for _, rows := range plays {
+		if Whole(rows) {
+			whole++
+		}
+	}
+	switch {
+	case whole >= 2, whole == 1 && len(plays) == 1:
+		return Passed
+	case len(plays)-whole >= 2:
+		return Failed
+	}
+	return Open
 }
 
 // Void reports whether the machine let a client stand still so long that the play shows nothing of
@@ -90,9 +118,9 @@ func (p *Played) Seconds() string {
 // Print writes rows as a table.
 func Print(out io.Writer, rows []Row) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "script\tfigure\texpected\tmeasured\t")
+	fmt.Fprintln(t, "script\tkind\tfigure\tbound\tmeasured\t")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Script, r.Figure, r.Promise, r.Measured, r.Outcome)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Script, r.Kind, r.Figure, r.Bound, r.Measured, r.Outcome)
 	}
 	return t.Flush()
 }

@@ -16,10 +16,13 @@ type Played struct {
 	Script  *Script
 	begin   time.Time
 	results []*drive.Result // of each load
+	acts    []act           // of each event
 	marks   map[time.Duration]Mark
-	acted   map[time.Duration]time.Time // when what is to be done at a time was begun
-	watched []Mark                      // in turn
+	watched []Mark // in turn
 }
+
+// act is when an action began and when it was done, since the play began.
+type act struct{ began, done time.Duration }
 
 // Mark is what was counted up to a time.
 type Mark struct {
@@ -27,23 +30,30 @@ type Mark struct {
 	Waits, Degraded float64       // requests, at all PoPs
 	Far             float64       // requests that waited for the aggregator
 	Asks            map[string]float64
-	Silent          map[string]int // the replicas of a region, and the aggregator, for which it is cut off
+	Granted         map[string]float64 // units, to each region
+	Silent          map[string]int     // the replicas of a region, and the aggregator, for which it is cut off
 }
 
 // watchEvery is how often it is counted what waited and what was degraded.
 const watchEvery = 500 * time.Millisecond
 
+// playHeader has a value of its own in each play, and rules have it for their key. So a play begins with
+// counters that nobody has used and without leases of the plays before.
+const playHeader = "x-play"
+
 // Play plays a script, and leaves the world whole.
 func (w *World) Play(s *Script) *Played {
 	w.t.Helper()
-	p := &Played{Script: s, results: make([]*drive.Result, len(s.Loads)), marks: map[time.Duration]Mark{}, acted: map[time.Duration]time.Time{}}
+	p := &Played{Script: s, results: make([]*drive.Result, len(s.Loads)), acts: make([]act, len(s.Events)), marks: map[time.Duration]Mark{}}
+	w.plays++
+	w.play = fmt.Sprintf("play-%03d", w.plays)
 	for _, r := range w.Regions {
 		r.SetTrip(s.Trips[r.Name])
 	}
 	w.share(s.Shared)
 	w.quiet()
 	w.begin(s)
-	p.begin = time.Now().Add(100 * time.Millisecond).Truncate(s.Align).Add(s.Align)
+	p.begin = s.beginning(time.Now())
 	loads := w.offer(p)
 	p.follow(w)
 	if err := loads(); err != nil {
@@ -55,6 +65,17 @@ func (w *World) Play(s *Script) *Played {
 	p.marks[s.Last()] = last
 	w.mend()
 	return p
+}
+
+// beginning is the earliest time from which a script can be played.
+func (s *Script) beginning(now time.Time) time.Time {
+	begin := now.Add(100 * time.Millisecond).Truncate(s.Align).Add(s.Align)
+	if length := s.Left.Window; length > 0 {
+		if end := label(begin, length).Add(length); end.Sub(begin) < s.Left.Least {
+			begin = end
+		}
+	}
+	return begin
 }
 
 // settle is enough for a tick of a PoP, 0.1 s, on a machine that is busy.
@@ -78,7 +99,7 @@ func (w *World) offer(p *Played) (wait func() error) {
 			}
 			time.Sleep(time.Until(p.begin.Add(l.From)))
 			p.results[i], errs[i] = drive.Run(ctx, drive.Load{
-				Addrs: w.Region(l.Region).Addrs(), Request: drive.Get(path), Until: p.begin.Add(l.To), PerSecond: l.PerSecond, Slow: slow,
+				Addrs: w.Region(l.Region).Addrs(), Request: drive.Get(path, playHeader, w.play), Until: p.begin.Add(l.To), PerSecond: l.PerSecond, Slow: slow,
 			})
 		})
 	}
@@ -104,10 +125,11 @@ func (p *Played) follow(w *World) {
 	for _, at := range p.Script.moments() {
 		steps = append(steps, step{at, func() { p.marks[at] = p.mark(w, true) }})
 	}
-	for _, e := range p.Script.Events {
+	for i, e := range p.Script.Events {
 		steps = append(steps, step{e.At, func() {
-			p.acted[e.At] = time.Now()
+			p.acts[i].began = time.Since(p.begin)
 			e.Act.do(w, e.Act)
+			p.acts[i].done = time.Since(p.begin)
 		}})
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return int(a.at - b.at) })
@@ -127,6 +149,21 @@ func (p *Played) follow(w *World) {
 	p.watched = append(p.watched, p.mark(w, replicas))
 }
 
+// lastAt is when the last action of a time began.
+func (p *Played) lastAt(at time.Duration) (began time.Duration) {
+	for i, e := range p.Script.Events {
+		if e.At == at {
+			began = p.acts[i].began
+		}
+	}
+	return began
+}
+
+// done is when an action was done that the script has once.
+func (p *Played) done(text string) time.Duration {
+	return p.acts[slices.IndexFunc(p.Script.Events, func(e Event) bool { return e.Act.Text == text })].done
+}
+
 // moments are the times at which figures begin or end, but for the end of all loads.
 func (s *Script) moments() (all []time.Duration) {
 	for _, e := range s.Expect {
@@ -143,7 +180,7 @@ func (s *Script) moments() (all []time.Duration) {
 // script's rules, and which regions they take for cut off. An aggregator that is down has counted
 // nothing.
 func (p *Played) mark(w *World, replicas bool) Mark {
-	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}, Silent: map[string]int{}}
+	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}, Granted: map[string]float64{}, Silent: map[string]int{}}
 	for _, r := range w.Regions {
 		for i := 0; replicas && i < len(r.Replicas); i++ {
 			metrics := r.Replicas[i].Metrics()
@@ -167,6 +204,7 @@ func (p *Played) mark(w *World, replicas bool) Mark {
 		for _, name := range Names {
 			region := fmt.Sprintf("region=%q", name)
 			m.Asks[name] += metrics.Sum("weir_region_wants_total", region)
+			m.Granted[name] += metrics.Sum("weir_region_units_granted_total", region)
 			m.Silent[name] += int(metrics.Sum("weir_region_silent", region))
 		}
 	}

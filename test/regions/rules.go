@@ -2,14 +2,18 @@ package regions
 
 import (
 	"fmt"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
@@ -22,6 +26,22 @@ func Document(scripts []*Script) (string, error) {
 		}
 	}
 	return written("rules of the scripts", map[string]any{"regions": equalWeights(), "rules": all})
+}
+
+// marker is a rule whose limit is the number of the rules document that has it. Each worker of a PoP states it
+// in the headers of what it answers, and so which rules it decides by.
+const marker = "rules-in-force"
+
+// marked is a rules file with its number.
+func marked(document string, number int) (string, error) {
+	fields := map[string]any{}
+	if err := yaml.Unmarshal([]byte(document), &fields); err != nil {
+		return "", err
+	}
+	rules, _ := fields["rules"].([]any)
+	fields["rules"] = append(rules, map[string]any{"name": marker, "match": map[string]any{"path": "/" + marker}, "key": []any{},
+		"limit": fmt.Sprintf("%d/1h", number), "algorithm": "fixed_window", "scope": "pop"})
+	return written("rules with a number", fields)
 }
 
 func equalWeights() map[string]int {
@@ -76,8 +96,9 @@ func (w *World) begin(s *Script) {
 		w.t.Fatalf("%v", err)
 	}
 	if rules != w.rules {
-		w.awaitRules(w.apply(rules, s.Name))
+		w.apply(rules, s.Name)
 	}
+	w.awaitRules()
 }
 
 // limit applies another limit of a rule.
@@ -90,10 +111,25 @@ func (w *World) limit(rule, limit string) {
 	w.apply(rules, limit)
 }
 
-// apply puts rules into Consul, as a person does, and returns their revision.
-func (w *World) apply(rules, reason string) (revision float64) {
+// weigh applies other weights of the regions.
+func (w *World) weigh(weights map[string]int) {
 	w.t.Helper()
-	file := proc.WriteFile(w.t, filepath.Join(w.dir, "rules.yaml"), rules)
+	rules, err := weighted(w.rules, weights)
+	if err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	w.apply(rules, "weights")
+}
+
+// apply puts rules into Consul, as a person does.
+func (w *World) apply(rules, reason string) {
+	w.t.Helper()
+	w.number++
+	text, err := marked(rules, w.number)
+	if err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	file := proc.WriteFile(w.t, filepath.Join(w.dir, "rules.yaml"), text)
 	cmd := exec.Command(proc.Built(w.t, "bin/weir", "build"), "apply", file, "--reason", reason,
 		"--consul", w.Regions[0].Consul.Leader().Addr)
 	out, err := cmd.CombinedOutput()
@@ -101,35 +137,52 @@ func (w *World) apply(rules, reason string) (revision float64) {
 		w.t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 	}
 	var version int
-	if _, err := fmt.Sscanf(string(out), "version %d is in force: revision %f", &version, &revision); err != nil {
+	if _, err := fmt.Sscanf(string(out), "version %d is in force: revision %f", &version, &w.revision); err != nil {
 		w.t.Fatalf("weir apply printed %q: %v", out, err)
 	}
 	w.rules = rules
-	return revision
 }
 
-// awaitRules waits until every program and every PoP has rules of a revision. One worker of a PoP
-// fetches them; the others take them over at their next tick, every 100 ms, which nothing shows.
-func (w *World) awaitRules(revision float64) {
+// awaitRules waits until every program and every worker of every PoP decides by the rules that were applied last.
+func (w *World) awaitRules() {
 	w.t.Helper()
-	await := func(name string, has func() float64) {
-		proc.Await(w.t, time.Minute, "the rules at "+name, func() string {
-			if got := has(); got != revision {
-				return fmt.Sprintf("revision %.0f, want %.0f", got, revision)
+	programs := slices.Clone(w.Aggregators)
+	for _, r := range w.Regions {
+		programs = append(programs, r.Replicas...)
+	}
+	for _, p := range programs {
+		proc.Await(w.t, time.Minute, "the rules at "+p.Name, func() string {
+			if got := p.Metrics()["weir_rules_revision"]; got != w.revision {
+				return fmt.Sprintf("revision %.0f, want %.0f", got, w.revision)
 			}
 			return ""
 		})
 	}
-	programs := slices.Clone(w.Aggregators)
 	for _, r := range w.Regions {
-		programs = append(programs, r.Replicas...)
 		for _, p := range r.PoPs {
-			const stat = "wasmcustom.weir.rules_revision"
-			await(p.Name, func() float64 { return float64(p.Stats(stat)[stat]) })
+			proc.Await(w.t, time.Minute, "the rules at "+p.Name, func() string { return w.rulesAt(p) })
 		}
 	}
-	for _, p := range programs {
-		await(p.Name, func() float64 { return p.Metrics()["weir_rules_revision"] })
-	}
-	time.Sleep(settle)
 }
+
+// workersAsked is how many requests ask the workers of a PoP. Each has a connection of its own, which the kernel
+// gives to one of two workers, so that one is left out once in 2³¹ times.
+const workersAsked = 32
+
+// rulesAt is what is wrong with the rules by which the workers of a PoP decide.
+func (w *World) rulesAt(p *envoy.Envoy) string {
+	want := fmt.Sprintf("%q;q=%d;", marker, w.number)
+	for range workersAsked {
+		resp, _, err := page.Get(w.t.Context(), &apart, "http://"+p.Addr+"/"+marker)
+		if err != nil {
+			return err.Error()
+		}
+		if got := resp.Header.Get("RateLimit-Policy"); !strings.HasPrefix(got, want) {
+			return fmt.Sprintf("a worker has rules with %s, want %s", got, want)
+		}
+	}
+	return ""
+}
+
+// apart makes a connection for each request.
+var apart = http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}

@@ -1,6 +1,7 @@
 package regions
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,7 +10,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
 )
 
@@ -23,6 +26,7 @@ type Script struct {
 	Weights map[string]int           // of static shares, by region
 	Trips   map[string]time.Duration // by region
 	Align   time.Duration            // of its beginning to the clock
+	Left    Left                     // of a window in which it is played
 	Shared  bool                     // two aggregators share a Redis
 	Loads   []Offer
 	Events  []Event // by time
@@ -34,6 +38,8 @@ type Rule struct {
 	Name    string
 	Spec    limit.Spec
 	Timeout time.Duration
+	Global  bool // all regions share it
+	Local   bool // on_failure: local
 	yaml    map[string]any
 }
 
@@ -45,18 +51,14 @@ type Offer struct {
 	Rule      string // "": a path without a rule
 }
 
+// Left has a script begin when at least Least is left of the window of the clock of length Window. The zero
+// value demands nothing.
+type Left struct{ Least, Window time.Duration }
+
 // Event is something that is done to the world.
 type Event struct {
 	At  time.Duration
 	Act Action
-}
-
-// Expectation is a figure and what it should be.
-type Expectation struct {
-	Text     string // what of it stands before the bound
-	Figure   Figure
-	Promise  Bound
-	Accepted Bound // short of it the script fails; Promise by default
 }
 
 // Last is when the last load ends.
@@ -83,7 +85,7 @@ func Parse(file, name, text string) (*Script, error) {
 			return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
 		}
 	}
-	slices.SortStableFunc(s.Events, func(a, b Event) int { return int(a.At - b.At) })
+	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	if len(s.Loads) == 0 || len(s.Expect) == 0 {
 		return nil, fmt.Errorf("%s: a script offers something and expects something", file)
 	}
@@ -108,8 +110,8 @@ func (s *Script) line(words []string) error {
 		return s.offer(words)
 	case "at":
 		return s.event(words[1:])
-	case "expect":
-		return s.expect(rest)
+	case string(Always), string(Expect), string(Aim):
+		return s.expect(Kind(words[0]), rest)
 	}
 	return fmt.Errorf("no line begins with %q", words[0])
 }
@@ -121,7 +123,7 @@ func (s *Script) readRule(text string) error {
 	if err := yaml.Unmarshal([]byte(fields), &r.yaml); err != nil {
 		return fmt.Errorf("rule %s: %w", name, err)
 	}
-	r.yaml["name"], r.yaml["key"] = name, []any{}
+	r.yaml["name"], r.yaml["key"] = name, []any{map[string]any{"header": playHeader}}
 	r.yaml["match"] = map[string]any{"path": "/" + name}
 	text, err := Document([]*Script{{Rules: []Rule{r}}})
 	if err != nil {
@@ -132,24 +134,37 @@ func (s *Script) readRule(text string) error {
 		return err
 	}
 	r.Spec, r.Timeout = set.Limit(0, 0).Spec(), time.Duration(set.Rule(0).Timeout)*time.Microsecond
+	r.Global, r.Local = set.Rule(0).Scope == rule.ScopeGlobal, set.Rule(0).OnFailure == lease.FailureLocal
 	s.Rules = append(s.Rules, r)
 	return nil
 }
 
 // weights reads: { REGION: WEIGHT, ... }
-func (s *Script) weights(text string) error {
-	s.Weights = map[string]int{}
-	if err := yaml.Unmarshal([]byte(text), &s.Weights); err != nil {
-		return fmt.Errorf("regions: %w", err)
+func (s *Script) weights(text string) (err error) {
+	if s.Weights, err = readWeights(text); err == nil {
+		err = s.canWeigh(s.Weights)
 	}
-	for name := range s.Weights {
+	return err
+}
+
+func readWeights(text string) (map[string]int, error) {
+	weights := map[string]int{}
+	if err := yaml.Unmarshal([]byte(text), &weights); err != nil {
+		return nil, fmt.Errorf("regions: %w", err)
+	}
+	for name := range weights {
 		if err := isRegion(name); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	return weights, nil
+}
+
+// canWeigh reports what is wrong with weights of the regions.
+func (s *Script) canWeigh(weights map[string]int) error {
 	text, err := Document([]*Script{s})
 	if err == nil {
-		_, err = weighted(text, s.Weights)
+		_, err = weighted(text, weights)
 	}
 	return err
 }
@@ -182,11 +197,20 @@ func (s *Script) two(text string) error {
 	return nil
 }
 
-// begin reads: at a multiple of TIME
+// begin reads: at a multiple of TIME, or: with TIME left of TIME
 func (s *Script) begin(text string) (err error) {
+	if least, of, found := strings.Cut(text, " left of "); found {
+		if s.Left.Window, err = readTime(of); err == nil {
+			s.Left.Least, err = readTime(strings.TrimPrefix(least, "with "))
+		}
+		if err == nil && s.Left.Least >= s.Left.Window {
+			err = fmt.Errorf("%s is not less than %s", s.Left.Least, s.Left.Window)
+		}
+		return err
+	}
 	at, found := strings.CutPrefix(text, "at a multiple of ")
 	if !found {
-		return fmt.Errorf("%q: want begin at a multiple of TIME", text)
+		return fmt.Errorf("%q: want begin at a multiple of TIME, or begin with TIME left of TIME", text)
 	}
 	s.Align, err = readTime(at)
 	if err == nil && s.Align%time.Second != 0 {
@@ -228,17 +252,26 @@ func (s *Script) event(words []string) error {
 		return err
 	}
 	act, err := readAction(words[1:])
-	if err == nil && act.rule != "" {
-		err = s.isRule(act.rule)
-	}
-	if err == nil && act.limit != "" {
-		err = s.canHave(act.rule, act.limit)
-	}
-	if err == nil && strings.HasSuffix(act.Text, " at the aggregator") && !s.Shared {
-		err = fmt.Errorf("an aggregator alone has no redis: write two aggregators share a redis above it")
+	if err == nil {
+		err = s.canDo(act)
 	}
 	s.Events = append(s.Events, Event{at, act})
 	return err
+}
+
+// canDo reports what is wrong with an action in this script.
+func (s *Script) canDo(act Action) error {
+	switch {
+	case strings.HasSuffix(act.Text, " at the aggregator") && !s.Shared:
+		return fmt.Errorf("an aggregator alone has no redis: write two aggregators share a redis above it")
+	case act.rule != "" && s.rule(act.rule) == nil:
+		return s.isRule(act.rule)
+	case act.limit != "":
+		return s.canHave(act.rule, act.limit)
+	case act.weights != nil:
+		return s.canWeigh(act.weights)
+	}
+	return nil
 }
 
 // canHave reports what is wrong with another limit of a rule.
@@ -248,32 +281,6 @@ func (s *Script) canHave(rule, limit string) error {
 		_, err = limited(text, rule, limit)
 	}
 	return err
-}
-
-// expect reads: FIGURE: BOUND[; fails BOUND]
-func (s *Script) expect(text string) error {
-	subject, bounds, found := strings.Cut(text, ":")
-	if !found {
-		return fmt.Errorf("want expect FIGURE: BOUND")
-	}
-	f, err := s.readFigure(strings.Fields(subject))
-	if err != nil {
-		return err
-	}
-	promise, fails, two := strings.Cut(bounds, "; fails ")
-	promise = strings.TrimSpace(promise)
-	e := Expectation{Text: subject, Figure: f}
-	if e.Promise, err = readBound(promise, f.Unit); err != nil {
-		return err
-	}
-	e.Accepted = e.Promise
-	if two {
-		if e.Accepted, err = readFailure(strings.TrimSpace(fails), f.Unit); err != nil {
-			return err
-		}
-	}
-	s.Expect = append(s.Expect, e)
-	return nil
 }
 
 // rule is the one of that name; nil if there is none.

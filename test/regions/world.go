@@ -30,8 +30,14 @@ type World struct {
 
 	t     proc.T
 	dir   string // of logs and configuration
-	rules string // those in force
-	begun string // those that all were started with
+	begun string // the rules that all were started with
+
+	rules    string  // those that were applied last
+	number   int     // of these, from 1; see [marker]
+	revision float64 // that Consul has given them
+
+	plays int    // so far
+	play  string // the value of [playHeader] in the last
 }
 
 // Region is one region.
@@ -58,7 +64,7 @@ func Start(t proc.T, dir, rules string) *World {
 		w.Regions = append(w.Regions, &Region{Name: name})
 	}
 	w.startConsul()
-	revision := w.apply(rules, "begin")
+	w.apply(rules, "begin")
 	w.startAggregator()
 	for _, r := range w.Regions {
 		found := map[string]string{}
@@ -84,7 +90,7 @@ func Start(t proc.T, dir, rules string) *World {
 		}
 	}
 	w.startPoPs()
-	w.awaitRules(revision)
+	w.awaitRules()
 	return w
 }
 
@@ -170,6 +176,7 @@ func (r *Region) startConsul() {
 // mend ends every fault, whether the script has ended it or not.
 func (w *World) mend() {
 	w.t.Helper()
+	w.resumeAggregators()
 	w.startAggregators()
 	if w.redis != nil {
 		w.redis.start()

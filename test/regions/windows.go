@@ -1,0 +1,161 @@
+package regions
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// window is one window of a rule. Its times count from the beginning of the play, so it may begin before 0.
+type window struct{ begin, end time.Duration }
+
+// flip is how much longer than a trip a region may take on a busy machine until it spends what is of the
+// next window.
+const flip = 250 * time.Millisecond
+
+func period(r *Rule) time.Duration { return time.Duration(r.Spec.Period) * time.Microsecond }
+
+// label is when the window begins that a time is in. Weir counts windows from 1970.
+func label(at time.Time, length time.Duration) time.Time {
+	return time.UnixMicro(at.UnixMicro() / length.Microseconds() * length.Microseconds())
+}
+
+// windows are those of a rule that the play touches, in turn.
+func (p *Played) windows(r *Rule) (all []window) {
+	length := period(r)
+	for begin := label(p.begin, length).Sub(p.begin); begin < p.Script.Last(); begin += length {
+		all = append(all, window{begin, begin + length})
+	}
+	return all
+}
+
+// spent is what was surely charged to a window or to the one before it: requests that were sent and answered in
+// it. What was answered later waited, and may be charged to the next.
+func (p *Played) spent(f Figure, w window) (n int64) {
+	end := p.begin.Add(w.end).Unix()
+	for i, l := range p.Script.Loads {
+		if !f.covers(l) {
+			continue
+		}
+		for at := max(w.begin, 0); at < min(w.end, p.Script.Last()); at += time.Second {
+			second := p.results[i].Seconds[p.begin.Add(at).Unix()]
+			n += second.OK
+			for answered, late := range second.Later {
+				if answered >= end {
+					n -= late
+				}
+			}
+		}
+	}
+	return n
+}
+
+// early is what may have been admitted at most on leases of the window before: by a distant region, in the
+// first trip of a window.
+func (p *Played) early(f Figure, w window) (n float64) {
+	for _, l := range p.Script.Loads {
+		if trip := p.Script.Trips[l.Region]; f.covers(l) && f.rule.Global && trip > 0 && l.From < w.begin+time.Second && l.To > w.begin {
+			n += l.PerSecond * (trip + flip).Seconds()
+		}
+	}
+	return n
+}
+
+// charged is what was surely charged to a window by the regions of a figure, where that is more than may be:
+// what was spent in it, without what the window before had left and a distant region may have spent early in
+// this one. Each play has keys of its own, so its first window has none before it.
+func (p *Played) charged(f Figure, w window, most float64) float64 {
+	n := float64(p.spent(f, w))
+	before, all := window{w.begin - period(f.rule), w.begin}, f
+	all.Region = ""
+	if n <= most || w.begin <= 0 {
+		return n
+	}
+	left := max(0, float64(f.rule.Spec.Count-p.spent(all, before)))
+	return max(most, n-min(left, p.early(f, w)))
+}
+
+// from is the least time at which windows of a figure begin; less than 0 for those that ran when the play began.
+func (p *Played) from(f Figure) time.Duration {
+	if f.Begun.After != "" {
+		return max(f.From, p.done(f.Begun.After)+f.Begun.Wait)
+	}
+	if f.From == 0 {
+		return math.MinInt64
+	}
+	return f.From
+}
+
+// judged are the windows of a figure.
+func (p *Played) judged(f Figure) (all []window) {
+	for _, w := range p.windows(f.rule) {
+		if w.begin >= p.from(f) && w.begin < p.until(f) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// fullestWindow measures nothing if the figure has no window.
+func (p *Played) fullestWindow(f Figure) float64 {
+	most, count := math.NaN(), float64(f.rule.Spec.Count)
+	for _, w := range p.judged(f) {
+		if part := 100 * p.charged(f, w, f.most/100*count) / count; !(part <= most) {
+			most = part
+		}
+	}
+	return most
+}
+
+// emptiestWindow measures nothing if the figure has no whole window.
+func (p *Played) emptiestWindow(f Figure) float64 {
+	least := math.NaN()
+	for _, w := range p.judged(f) {
+		if w.begin < 0 || w.end > p.until(f) {
+			continue
+		}
+		if part := 100 * float64(p.admitted(f, w.begin, w.end)) / float64(f.rule.Spec.Count); !(part >= least) {
+			least = part
+		}
+	}
+	return least
+}
+
+// windowThatRan measures nothing if no region was cut off.
+func (p *Played) windowThatRan(f Figure) float64 {
+	most := math.NaN()
+	for _, w := range p.judged(f) {
+		if len(p.cutIn(w)) == 0 {
+			continue
+		}
+		stated := p.stated(f.rule, w)
+		if part := 100 * p.charged(f, w, f.most/100*stated) / stated; !(part <= most) {
+			most = part
+		}
+	}
+	return most
+}
+
+// Windows is what each region had admitted in each window of the rules that have some, by the clock.
+func (p *Played) Windows() string {
+	var b strings.Builder
+	for i := range p.Script.Rules {
+		r := &p.Script.Rules[i]
+		if !r.windowed() {
+			continue
+		}
+		for _, w := range p.windows(r) {
+			fmt.Fprintf(&b, "%s, window %d (%s to %s):", r.Name, label(p.begin.Add(w.begin), period(r)).Unix(), w.begin, w.end)
+			for _, name := range Names {
+				fmt.Fprintf(&b, " %s %d,", name, p.spent(Figure{rule: r, Region: name}, w))
+			}
+			fmt.Fprintf(&b, " together %d, at most %.1f", p.spent(Figure{rule: r}, w), p.stated(r, w))
+			for _, o := range p.cutIn(w) {
+				fmt.Fprintf(&b, "; %s cut off from %.2fs to %.2fs", o.region, o.from.Seconds(), o.to.Seconds())
+			}
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
