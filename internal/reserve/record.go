@@ -69,7 +69,7 @@ func (r Record) Check() error {
 	switch {
 	case r.Share.Part < 0 || r.Share.Part > Whole || r.Low < 0 || r.Low > r.High || r.High > Whole:
 		return &StatementError{"part", "a share or its bounds are out of range"}
-	case r.Oldest > r.Share.No:
+	case r.Oldest > max(r.Share.No, anyOlder):
 		return &StatementError{"no", "an older share has a larger number than the newest"}
 	case r.Touched < 0 || r.Held < 0 || r.Cut < 0:
 		return &StatementError{"touched", "a time is before 1970"}
@@ -125,9 +125,15 @@ func (r Record) Replied(p Reply) Record {
 		if empty && p.Until < p.At { // by a record that was lost, it may have used what it had not renounced
 			r.Used = joined(r.Used, Span{p.Until, p.At})
 		}
+		if len(r.Used) > 0 && r.Oldest == 0 {
+			r.Oldest = anyOlder // which share was used there is not known
+		}
 	}
 	return r
 }
+
+// anyOlder is the number of no share, older than all.
+const anyOlder = 1
 
 // shared is the record with a newer share.
 func (r Record) shared(s Share) Record {

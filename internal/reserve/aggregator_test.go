@@ -1,0 +1,179 @@
+package reserve
+
+import "github.com/weirlimit/weir/internal/limit"
+
+// aggregator is one of several on one table.
+type aggregator struct {
+	w       *world
+	copy    Shares       // as it stored it last, and what it heard since
+	read    limit.Micros // when it had read that
+	has     bool
+	next    limit.Micros // when it uses the table again
+	heard   map[string]spoken
+	waiting []func() // to be answered after the table was stored
+}
+
+// spoken is a statement that the table does not have yet.
+type spoken struct {
+	Statement
+	at limit.Micros
+}
+
+// time is the aggregator's time; false: it does not decide.
+func (a *aggregator) time() (limit.Micros, bool) {
+	age := a.w.now - a.read
+	if a.w.fault == "any copy decides" {
+		return a.copy.Told + age, a.has && a.w.decides
+	}
+	return a.copy.Told + age, a.has && a.w.decides && age <= Ahead/2
+}
+
+// sync reads the table, adds what was heard, issues shares, and stores it.
+func (a *aggregator) sync() {
+	w := a.w
+	a.next = w.now + limit.Second/4
+	if w.lag > 0 {
+		a.next = w.now + w.between(0, w.lag)
+	}
+	read, table, version := w.now, w.table.value, w.table.version
+	at, decides := table.Time(w.now + w.ahead)
+	if w.fault == "what was told is forgotten" {
+		at, decides = w.now+w.ahead, true
+	}
+	if !decides {
+		a.has = false
+		return
+	}
+	heard, waiting := a.heard, a.waiting
+	a.heard, a.waiting = map[string]spoken{}, nil
+	for name, s := range heard {
+		if next, _, err := a.hear(table, name, s.Statement, s.at); err == nil {
+			table = next
+		}
+		if next, changed := table.Issued(name, w.weights[name], at); changed {
+			table = a.issue(next, name)
+		}
+	}
+	table.Told = at
+	if w.fault == "a share is told before it is stored" {
+		a.copy, a.read = table, read
+	}
+	w.after(w.between(0, limit.Second/10), func() {
+		if w.fault == "the table is stored without compare-and-set" {
+			version = w.table.version
+		}
+		if !w.table.swap(version, table) {
+			for name, s := range heard {
+				if _, newer := a.heard[name]; !newer {
+					a.hears(name, s)
+				}
+			}
+			a.waiting, a.next = append(waiting, a.waiting...), w.now
+			return
+		}
+		a.copy, a.read, a.has = table, read, true
+		for name, s := range a.heard {
+			if next, _, err := a.hear(a.copy, name, s.Statement, s.at); err == nil {
+				a.copy = next
+			}
+		}
+		for _, answer := range waiting {
+			answer()
+		}
+	})
+}
+
+// hear is Shares.Heard, or a wrong one.
+func (a *aggregator) hear(s Shares, name string, st Statement, at limit.Micros) (Shares, bool, error) {
+	before := s.Regions[name]
+	switch a.w.fault {
+	case "any record may speak for a region":
+		before.ID = st.ID
+		s = s.clone()
+		s.Regions[name] = before
+	case "an older call counts":
+		before.Until = 0
+		s = s.clone()
+		s.Regions[name] = before
+	case "what was used is ignored":
+		st.Used = nil
+	}
+	next, unknown, err := s.Heard(name, st, at, a.w.weights[name])
+	if r := next.Regions[name]; unknown && a.w.fault == "an unknown number counts for nothing" {
+		r.Issued = nil
+		next.Regions[name] = r
+	}
+	return next, unknown, err
+}
+
+// issue is the table with the region's new share, or a wrong one.
+func (a *aggregator) issue(next Shares, name string) Shares {
+	r := next.Regions[name]
+	last := len(r.Issued) - 1
+	switch a.w.fault {
+	case "a share needs no room":
+		r.Issued[last].Part = a.w.weights[name]
+	case "only the newest share is withheld":
+		r.Issued = r.Issued[last:]
+	case "a larger share counts at once":
+		r.Issued[last].Since = 1
+	}
+	next.Regions[name] = r
+	return next
+}
+
+func (a *aggregator) hears(name string, s spoken) {
+	if a.heard == nil {
+		a.heard = map[string]spoken{}
+	}
+	a.heard[name] = s
+}
+
+// call takes a statement of a region and answers it.
+func (a *aggregator) call(name string, st Statement, reply func(Reply)) {
+	at, decides := a.time()
+	if !decides {
+		return
+	}
+	next, _, err := a.hear(a.copy, name, st, at)
+	if err != nil {
+		return
+	}
+	a.copy = next
+	a.hears(name, spoken{st, at})
+	answer := func() {
+		if at, decides := a.time(); decides {
+			reply(a.copy.Reply(name, st.ID, at))
+		}
+	}
+	if st.No == 0 && a.w.fault != "an older copy answers who knows nothing" {
+		a.waiting, a.next = append(a.waiting, answer), a.w.now
+		return
+	}
+	answer()
+}
+
+// acquire charges up to so many units. It is false if the aggregator does not decide.
+func (a *aggregator) acquire(c *counted, want int64) (granted int64, decided bool) {
+	at, decides := a.time()
+	if !decides || a.w.now < a.w.recall {
+		return 0, false
+	}
+	now, window := a.w.now+a.w.ahead, c.window
+	if a.w.fault == "a window is withheld without the one before it" {
+		window.LooksBack, window.Refills = false, false
+	}
+	label, first, last := window.Begin(now), window.Begin(at-Behind), window.Begin(at+Behind)
+	if (label < first || label > last) && a.w.fault != "any window is charged" {
+		return 0, false
+	}
+	part := a.copy.WithheldBetween(window, first, last)
+	if a.w.fault == "nothing is withheld" {
+		part = 0
+	}
+	granted = c.grant(label, now, part, want)
+	if next := label + window.Period; a.w.next && next-now <= limit.Second {
+		c.grant(next, now, a.copy.Withheld(window, next), want)
+	}
+	return granted, true
+}

@@ -1,0 +1,155 @@
+package reserve
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+const (
+	second = limit.Second
+	minute = limit.Minute
+)
+
+func window(count int64, period limit.Micros) limit.Spec {
+	return limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: period}
+}
+
+func sliding(a limit.Algorithm, period limit.Micros) limit.Spec {
+	return limit.Spec{Algorithm: a, Count: 60, Period: period}
+}
+
+func tokens(count, burst int64) limit.Spec {
+	return limit.Spec{Algorithm: limit.TokenBucket, Count: count, Period: second, Burst: burst}
+}
+
+// scenarios are the worlds that are played. Where nothing can go wrong on the way, all of a limit is used.
+var scenarios = []scenario{
+	{name: "nothing wrong", quiet: true, replicas: 2, aggs: 2, least: 1, limits: []limit.Spec{window(60, 10*second), window(600, minute)}},
+	{name: "nothing wrong with a bucket", quiet: true, replicas: 2, aggs: 2, least: 0.98, limits: []limit.Spec{tokens(10, 60), tokens(60, 10), tokens(60, 600)}},
+	{name: "nothing wrong, looking back", quiet: true, least: 0.98, limits: []limit.Spec{sliding(limit.SlidingLog, 10*second), sliding(limit.SlidingWindow, 10*second)}},
+	{name: "quiet", quiet: true, replicas: 3, loss: 0.3, delay: 60 * second, restart: 20, crash: 60, least: 0.999},
+	{name: "base", loss: 0.1, clocks: true, steps: true, lose: 120, restart: 60, shares: 50},
+	{name: "replicas", replicas: 3, partial: true, loss: 0.1, clocks: true, steps: true, restart: 60, shares: 50, crash: 60},
+	{name: "late by minutes", delay: 3 * minute, loss: 0.1, clocks: true, steps: true, lose: 40, restart: 60, shares: 50},
+	{name: "a store goes back", goBack: second, delay: minute, loss: 0.1, clocks: true, steps: true, restart: 60, shares: 50},
+	{name: "a store goes far back", goBack: 4 * second, delay: minute, loss: 0.1, clocks: true, steps: true, restart: 60, shares: 50},
+	{name: "a store is emptied", replicas: 3, forget: 30, crash: 30, loss: 0.1, clocks: true, steps: true, restart: 60, shares: 50},
+	{name: "a region in memory", memory: 5, aggs: 2, lag: 2 * second, shares: 5, loss: 0.1, demand: 8, limits: []limit.Spec{window(60, 5*second), window(600, minute)}},
+	{name: "the aggregators' clock", aggClock: 300 * second, loss: 0.1, clocks: true, steps: true, restart: 60, shares: 50},
+	{name: "aggregators", aggs: 2, lag: 2 * second, grey: 0.3, shares: 5, demand: 8, loss: 0.1, restart: 60, clocks: true, steps: true, limits: []limit.Spec{window(60, 5*second)}},
+	{name: "aggregators at once", aggs: 3, lag: second / 5, grey: 0.3, shares: 5, demand: 8, loss: 0.1, restart: 60, limits: []limit.Spec{window(60, 5*second)}},
+	{name: "aggregators away", aggs: 2, lag: 10 * second, grey: 0.3, shares: 5, demand: 8, loss: 0.1, restart: 60, limits: []limit.Spec{window(60, 5*second)}},
+	{name: "aggregators and their clock", aggs: 2, lag: 2 * second, aggClock: 20 * second, loss: 0.1, clocks: true, steps: true, restart: 60, shares: 20},
+	{name: "the table is lost", quiet: true, grey: 0.5, lost: 30, limits: []limit.Spec{window(60, 5*second), window(600, minute)}},
+	{name: "next window", next: true, aggs: 2, lag: 2 * second, grey: 0.3, shares: 6, demand: 8, loss: 0.1, restart: 60, limits: []limit.Spec{window(60, 5*second)}},
+	{name: "least share", idle: true, grey: 0.7, shares: 3, demand: 8, loss: 0.1, restart: 60, limits: []limit.Spec{window(60, 20*second)}},
+	{name: "twin", twin: true, quiet: true, grey: 0.5, limits: []limit.Spec{window(60, 5*second)}},
+	{name: "two windows", loss: 0.1, clocks: true, steps: true, restart: 60, shares: 20, limits: []limit.Spec{window(60, 10*second), window(600, 2*minute)}},
+	{name: "a long window in a grey failure", seconds: 600, quiet: true, grey: 1, limits: []limit.Spec{window(36000, limit.Hour)}},
+	{name: "long windows", seconds: 600, grey: 0.5, idle: true, loss: 0.1, shares: 60, limits: []limit.Spec{window(600, 5*minute), window(3600, limit.Hour)}},
+	{name: "flapping links", seconds: 600, flaps: 16 * second, quiet: true, loss: 0.1, shares: 60, limits: []limit.Spec{window(60, 5*second), window(600, 3*minute)}},
+	{name: "sliding log", loss: 0.1, restart: 60, shares: 30, limits: []limit.Spec{sliding(limit.SlidingLog, 10*second), sliding(limit.SlidingLog, 20*second)}},
+	{name: "sliding window", loss: 0.1, restart: 60, shares: 30, limits: []limit.Spec{sliding(limit.SlidingWindow, 10*second), sliding(limit.SlidingWindow, 20*second)}},
+	{name: "looking back with clocks", loss: 0.1, clocks: true, replicas: 2, restart: 60, shares: 30, limits: []limit.Spec{sliding(limit.SlidingLog, 10*second), sliding(limit.SlidingWindow, 10*second)}},
+	{name: "bucket", loss: 0.1, restart: 60, shares: 60, limits: []limit.Spec{tokens(10, 60), tokens(60, 600), tokens(60, 10)}},
+	{name: "bucket and flapping links", flaps: minute, quiet: true, restart: 60, limits: []limit.Spec{tokens(10, 60), tokens(60, 600)}},
+	{
+		name: "all", replicas: 3, partial: true, delay: minute, aggs: 2, lag: second, aggClock: minute, next: true, grey: 0.3, idle: true, shares: 20,
+		loss: 0.1, clocks: true, steps: true, lose: 80, forget: 100, crash: 60, restart: 60, deaf: 60, limits: []limit.Spec{window(60, 5*second), window(600, minute)},
+	},
+}
+
+// faults are rules that are taken out, each with a scenario that finds it.
+var faults = []struct{ rule, scenario string }{
+	{"a bucket's window begins full", "bucket and flapping links"},
+	{"a larger share counts at once", "next window"},
+	{"a larger share counts in earlier windows", "next window"},
+	{"a record is stated before it is stored", "replicas"},
+	{"a region's clock is in until", "aggregators and their clock"},
+	{"a share needs no room", "next window"},
+	{"a window is used without the one before it", "sliding log"},
+	{"a window is withheld without the one before it", "sliding window"},
+	{"an outage begins with the window", "long windows"},
+	{"an outage never ends", "long windows"},
+	{"any copy decides", "aggregators away"},
+	{"a region that knows nothing takes over no span", "a region in memory"},
+	{"any window is charged", "aggregators and their clock"},
+	{"nothing is withheld", "base"},
+	{"of too many spans the oldest goes", "replicas"},
+	{"only the newest share is withheld", "aggregators"},
+	{"permission is for a while", "replicas"},
+	{"permission is not written", "base"},
+	{"replicas remember nothing", "a store goes far back"},
+	{"the least share is not kept", "least share"},
+	{"the oldest number is not kept", "aggregators"},
+	{"the record is stored without compare-and-set", "replicas"},
+	{"the shortest window decides what is forgotten", "two windows"},
+	{"the table is stored without compare-and-set", "aggregators at once"},
+	{"what was told is forgotten", "the aggregators' clock"},
+	{"what was used is forgotten", "base"},
+	{"what was used is ignored", "base"},
+	{"what was used is kept for one window", "looking back with clocks"},
+}
+
+// No limit is passed, whatever goes wrong, and with nothing wrong all of it is used. With WEIR_LONG=1 there are many more plays, of
+// random seeds. -runs and -seed play a scenario (-run) again.
+func TestScenarios(t *testing.T) {
+	first, plays := *seed, *runs
+	if os.Getenv("WEIR_LONG") != "" && plays == 0 {
+		first, plays = rand.Uint64(), 400
+		t.Logf("seeds from %d", first)
+	}
+	if plays == 0 {
+		plays = 12
+	}
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			sum := 0.0
+			for i := range uint64(plays) {
+				broken, used := play(s, first+i, "")
+				if broken != "" {
+					t.Fatalf("seed %d: %s", first+i, broken)
+				}
+				sum += used
+			}
+			if used := sum / float64(plays); used < s.least {
+				t.Errorf("%.3f of the limit was used, want %.3f", used, s.least)
+			}
+		})
+	}
+}
+
+var (
+	runs = flag.Int("runs", 0, "plays of each scenario")
+	seed = flag.Uint64("seed", 0, "of the first play")
+)
+
+// Each rule is needed: without it a scenario finds more admitted than a limit allows.
+func TestRulesTakenOut(t *testing.T) {
+	byName := map[string]scenario{}
+	for _, s := range scenarios {
+		byName[s.name] = s
+	}
+	for _, f := range faults {
+		t.Run(f.rule, func(t *testing.T) {
+			t.Parallel()
+			s, ok := byName[f.scenario]
+			if !ok {
+				t.Fatal("no scenario", f.scenario)
+			}
+			const most = 300
+			for seed := range uint64(most) {
+				if broken, _ := play(s, seed, f.rule); broken != "" {
+					t.Logf("seed %d: %s", seed, broken)
+					return
+				}
+			}
+			t.Errorf("nothing is found in %d plays of %q", most, f.scenario)
+		})
+	}
+}
