@@ -21,6 +21,19 @@ func (d *Debt) Matters(now Millis) bool {
 	return d.Units > 0 || d.Number > 0 && now < d.Number+debtMemory
 }
 
+// MaxDebt is how many units a holder may owe at once by a rule that fails in the way f: one limit where that
+// admits anything, and of an Optimistic rule what it admits ahead of the answer.
+func (t *Terms) MaxDebt(f OnFailure) int64 {
+	most := int64(0)
+	if t.Consistency == Optimistic {
+		most = t.Overdraft
+	}
+	if f != FailureDeny {
+		most = max(most, t.Capacity)
+	}
+	return most
+}
+
 // seal returns the part of the debt that a want reports, and the number that names it; 0
 // units if nothing is owed.
 func (a *Account) seal(now Millis) (units int64, number uint64) {

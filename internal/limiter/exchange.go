@@ -176,6 +176,7 @@ func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *eng
 		return a
 	}
 	a.Want.Holding = 0
+	s.boundDebt(x, rules.rules[p.Rule], &a)
 	if p.Terms.Lies(a.Want.Unused) {
 		s.disbelieve(x, rules.rules[p.Rule], &a)
 	} else if r.Epoch != s.store.Epoch() {

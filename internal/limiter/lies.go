@@ -10,10 +10,12 @@ import (
 // limit of before: its leases end within 10 s, and idle keys are scanned for about a minute.
 const largerFor = 2 * limit.Minute
 
-// lie is a give-back of more units than any holder can have been granted.
+// lie is a give-back of more units than any holder can have been granted, or a debt of more than any
+// can have admitted without a lease.
 type lie struct {
 	by          *entry
 	rule        string
+	debt        bool
 	units, most int64
 }
 
@@ -48,9 +50,18 @@ func (e *entry) credible(p *engine.Policy, now limit.Micros) int64 {
 // larger limit lately.
 func (s *Service) disbelieve(x *exchange, of *entry, a *engine.Ask) {
 	if most := of.credible(a.Policy, s.now()); a.Want.Unused > most {
-		x.lies = append(x.lies, lie{of, a.Policy.Rule, a.Want.Unused, most})
+		x.lies = append(x.lies, lie{by: of, rule: a.Policy.Rule, units: a.Want.Unused, most: most})
 	}
 	a.Want.Unused = 0
+}
+
+// boundDebt cuts what a holder states to owe to what the rule can make it owe.
+func (s *Service) boundDebt(x *exchange, of *entry, a *engine.Ask) {
+	most := a.Policy.Terms.MaxDebt(a.Policy.OnFailure)
+	if a.Want.Overdrawn > most {
+		x.lies = append(x.lies, lie{by: of, rule: a.Policy.Rule, debt: true, units: a.Want.Overdrawn, most: most})
+		a.Want.Overdrawn = most
+	}
 }
 
 // tell counts the lies of a call and logs one of them. It is called once for each call, however
@@ -58,7 +69,11 @@ func (s *Service) disbelieve(x *exchange, of *entry, a *engine.Ask) {
 func (s *Service) tell(x *exchange) {
 	for i := range x.lies {
 		l := &x.lies[i]
-		l.by.counts.lies.Inc()
+		if l.debt {
+			l.by.counts.debts.Inc()
+		} else {
+			l.by.counts.lies.Inc()
+		}
 		s.notices.lie(x, l)
 	}
 }

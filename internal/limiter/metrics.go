@@ -8,7 +8,7 @@ import (
 
 // metrics are the service's instruments.
 type metrics struct {
-	wants, granted, returned, overdrawn, refused, grants, slots, lies *telemetry.CounterVec
+	wants, granted, returned, overdrawn, refused, grants, slots, lies, debts *telemetry.CounterVec
 
 	callWants  telemetry.Histogram
 	duplicates telemetry.Counter
@@ -25,8 +25,8 @@ type metrics struct {
 
 // ruleCounts are the instruments of one rule.
 type ruleCounts struct {
-	wants, granted, returned, overdrawn, refused, lies telemetry.Counter
-	grants                                             [lease.UnknownRule + 1]telemetry.Counter // by status
+	wants, granted, returned, overdrawn, refused, lies, debts telemetry.Counter
+	grants                                                    [lease.UnknownRule + 1]telemetry.Counter // by status
 }
 
 func newMetrics(r *telemetry.Registry) *metrics {
@@ -39,6 +39,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		slots:     r.Counters("weir_slots_total", "Calls of requests for slots, by rule: take, renew or release, and ok, denied or unavailable.", "rule", "op", "status"),
 		refused:   r.Counters("weir_edge_denials_total", "Requests that holders refused from memory, as they report them.", "rule"),
 		lies:      r.Counters("weir_give_backs_rejected_total", "Give-backs of which nothing was taken back: more units than the limit can have handed out.", "rule"),
+		debts:     r.Counters("weir_debts_rejected_total", "Debts that were cut: more units than the rule can have admitted without a lease.", "rule"),
 
 		callWants:     r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
 		duplicates:    r.Counter("weir_acquire_duplicates_total", "Repeated calls, which are dropped."),
@@ -61,6 +62,7 @@ func (m *metrics) rule(name string) *ruleCounts {
 		overdrawn: m.overdrawn.WithLabelValues(name),
 		refused:   m.refused.WithLabelValues(name),
 		lies:      m.lies.WithLabelValues(name),
+		debts:     m.debts.WithLabelValues(name),
 	}
 	for status := lease.OK; status <= lease.Unavailable; status++ {
 		c.grants[status] = m.grants.WithLabelValues(name, statusNames[status])
@@ -72,7 +74,7 @@ func (m *metrics) rule(name string) *ruleCounts {
 func (m *metrics) forget(before, after *catalog) {
 	for name := range before.rules {
 		if after.rules[name] == nil {
-			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants, m.slots, m.lies} {
+			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants, m.slots, m.lies, m.debts} {
 				vec.DeletePartialMatch(telemetry.Labels{"rule": name})
 			}
 		}

@@ -13,8 +13,8 @@ import (
 // notices logs what is wrong with callers, each kind at most once in noticeQuiet: whoever sends
 // something wrong may send it often. It is safe for concurrent use.
 type notices struct {
-	log                       *slog.Logger
-	lies, wants, calls, twins repeat.Seldom
+	log                              *slog.Logger
+	lies, debts, wants, calls, twins repeat.Seldom
 }
 
 const noticeQuiet = time.Minute
@@ -35,8 +35,16 @@ func (x *exchange) caller() slog.Attr {
 	return slog.Group("", who...)
 }
 
-// lie logs a give-back that cannot be true.
+// lie logs a give-back or a debt that cannot be true.
 func (n *notices) lie(x *exchange, l *lie) {
+	if l.debt {
+		if n.debts.Now(noticeQuiet) {
+			n.log.Warn("a holder owes more units than its rule admits without a lease, and what is more does not count",
+				x.caller(), "rule", l.rule, "units", l.units, "most", l.most,
+				"remedy", "nothing, if the rule's limit, on_failure or overdraft was changed just now; else stop what calls from this address, unless it is a PoP or a replica of yours: then update it")
+		}
+		return
+	}
 	if n.lies.Now(noticeQuiet) {
 		n.log.Warn("a holder gives back more units than it can have been granted, and none of them are taken back",
 			x.caller(), "rule", l.rule, "units", l.units, "most", l.most,

@@ -127,8 +127,8 @@ func (p *pop) giveUp(f *flight) {
 }
 
 // lies follows a call of a PoP that lies: it reports that units come back which nobody ever
-// had, of leases that it had and of others; it shows the epoch of a life that never
-// was.
+// had, of leases that it had and of others; that it owes what nobody admitted, by rules by which
+// nobody can owe anything; it shows the epoch of a life that never was.
 func (f *flight) lies() {
 	p, w := f.p, f.p.w
 	if w.chance(0.3) {
@@ -144,6 +144,17 @@ func (f *flight) lies() {
 			w.ref.lies.add(engine.ReturnID(lie.holder(), lie.req.Worker, lie.req.Seq, i))
 		}
 		lie.fly()
+	}
+	if w.chance(0.2) {
+		debt := f.apart()
+		for _, m := range f.req.Wants {
+			if r := w.rules.find(m.Rule); r.Terms.MaxDebt(r.OnFailure) == 0 {
+				debt.add(m, 0, 0, 0)
+				owed := &debt.req.Wants[len(debt.req.Wants)-1].Want
+				owed.Overdrawn, owed.Debt = pick(w.rand, int64(1), wire.MaxUnits), w.rand.Uint64()
+			}
+		}
+		debt.fly()
 	}
 	if w.chance(0.1) {
 		empty := f.apart()

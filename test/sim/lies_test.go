@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// TestLiars is promise 11: a PoP lies about what comes back and shows epochs that never
+// TestLiars is promise 11: a PoP lies about what comes back and what it owes, and shows epochs that never
 // were; the network doubles calls, to other replicas too; and calls of all PoPs
 // overtake each other between 64 workers, by up to 50 ms; in one region, and in one of three below an
 // aggregator. No limit is lifted, no honest call is refused,

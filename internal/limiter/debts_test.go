@@ -1,0 +1,41 @@
+package limiter_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+)
+
+// A holder states that it owes everything, once in each of many calls. It owes what its rule admits without a
+// lease: nothing, what an optimistic holder admits ahead of the answer, or one limit. A debt of nothing makes no
+// counter. Each is counted, and one line of the log in a minute names the holder.
+func TestDebtsAreBounded(t *testing.T) {
+	var log bytes.Buffer
+	r := newRegion(t, logged(&log))
+	r.setRules(`{"rules": [
+		{"name": "none", "key": [{"header": "x"}], "limit": "100/1h", "algorithm": "fixed_window", "on_failure": "deny"},
+		{"name": "ahead", "key": [{"header": "x"}], "limit": "100/1h", "algorithm": "fixed_window", "on_failure": "deny", "consistency": "optimistic", "overdraft": 3},
+		{"name": "one", "key": [{"header": "x"}], "limit": "100/1h", "algorithm": "fixed_window", "on_failure": "allow"}]}`)
+	for rule, left := range map[string]int64{"none": 100, "ahead": 97, "one": 0} {
+		for i := range uint64(5) {
+			owes := wire.Want{Rule: rule, Key: fmt.Append(nil, "k", i), Want: lease.Want{Overdrawn: wire.MaxUnits, Debt: i + 1}}
+			if g := r.grants(owes)[0]; g.Remaining != left || g.StillOwed {
+				t.Errorf("%s: %+v, want %d left", rule, g, left)
+			}
+		}
+		if line := fmt.Sprintf("weir_debts_rejected_total{rule=%q} 5\n", rule); !strings.Contains(scrape(r.metrics), line) {
+			t.Errorf("no %s", line)
+		}
+	}
+	if n := r.store.Stats().Keys; n != 10 {
+		t.Errorf("%d counters, want those of two rules", n)
+	}
+	told := lines(&log, "owes more units")
+	if len(told) != 1 || !strings.Contains(told[0], "holder="+strings.Repeat("61", 16)) || !strings.Contains(told[0], "units=4294967295") {
+		t.Errorf("15 debts in a minute are logged as %q", told)
+	}
+}
