@@ -33,9 +33,9 @@ const (
 // Config is what a [Store] is made of.
 type Config struct {
 	Store engine.Store
-	// MaxKeys and MaxBytes bound the keys of which the demands of regions are kept, and the
-	// memory for that; at least 1. A key takes 200 bytes and 64 more for each region. Where
-	// there is no room for a key, whoever asks first gets its units.
+	// MaxKeys and MaxBytes bound the keys that are kept, and the memory for that; at least 1. A key
+	// takes 170 bytes, its length, and 88 more for each region. The keys for which one region asked
+	// first fill at most half of both. A want for a key for which there is no room is unavailable.
 	MaxKeys  int
 	MaxBytes int64
 	// Now is the clock; nil means the system's. Steady is the one by which regions are silent: it
@@ -58,11 +58,16 @@ type Config struct {
 type Store struct {
 	below    engine.Store
 	now      func() limit.Micros
-	table    *table.Table[fair.Shares]
+	log      *slog.Logger
+	table    *table.Table[key]
 	links    links
 	reserves reserves
 
-	asked, granted, denied, returned *telemetry.CounterVec
+	maxKeys  int
+	maxBytes int64
+
+	asked, granted, denied, returned, refused, rejected *telemetry.CounterVec
+	owned                                               *telemetry.GaugeVec
 
 	mu      sync.RWMutex
 	regions map[string]*region
@@ -72,6 +77,7 @@ type Store struct {
 type region struct {
 	id                               uint64
 	asked, granted, denied, returned telemetry.Counter
+	account
 }
 
 // New makes a store that has not been called.
@@ -106,12 +112,16 @@ func New(c Config) *Store {
 			stated: map[string]reserve.Statement{}, speaks: map[string]*speaker{}, dead: map[string]bool{}, smaller: map[smaller]*engine.Policy{},
 			withheldOf: c.Metrics.Gauges("weir_region_withheld", "Thousandths of each limit that are withheld for a region in a window that begins now: it is cut off, or gone.", "region"),
 		},
-		below: c.Store, now: c.Now, regions: map[string]*region{},
-		table:    table.New[fair.Shares](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
+		below: c.Store, now: c.Now, log: c.Log, regions: map[string]*region{},
+		table:   table.New[key](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
+		maxKeys: max(c.MaxKeys, 1), maxBytes: max(c.MaxBytes, 1),
 		asked:    c.Metrics.Counters("weir_region_wants_total", "Wants of the replicas of a region.", "region"),
 		granted:  c.Metrics.Counters("weir_region_units_granted_total", "Units granted to a region.", "region"),
 		denied:   c.Metrics.Counters("weir_region_units_denied_total", "Units that a region refused to its clients from memory, or that were denied to it while requests waited.", "region"),
 		returned: c.Metrics.Counters("weir_region_units_returned_total", "Unspent units that a region gave back.", "region"),
+		rejected: c.Metrics.Counters("weir_region_units_rejected_total", "Units that a region reported and that do not count: returned (given back, but not granted to it) or overdrawn (admitted without a lease, beyond its part of the limit).", "region", "kind"),
+		refused:  c.Metrics.Counters("weir_region_keys_refused_total", "Wants of a region answered as unavailable because there was no room for their key: it has half of all keys, or the table is full.", "region"),
+		owned:    c.Metrics.Gauges("weir_region_keys", "Keys for which a region asked first, of those that are kept.", "region"),
 	}
 	if c.Cell != nil {
 		c.Metrics.GaugeFunc("weir_aggregator_undecided", "1 while calls of regions are refused as a whole, because nothing can be decided.", s.reserves.refuses)
@@ -125,7 +135,8 @@ func (s *Store) Epoch() uint64 { return s.below.Epoch() }
 // Acquire withholds from each ask what is meant for other regions, and the static shares of
 // those that are silent, and passes it on. It changes the asks.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	now := s.now()
+	now := s.time()
+	var refused []int
 	for i := range asks {
 		if a := &asks[i]; a.Region != "" {
 			if p, known := s.reserves.without(a); known {
@@ -133,12 +144,16 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 			} else {
 				a.Policy = s.links.withheld(now, a.Policy)
 			}
-			s.ask(now, a)
+			if !s.ask(now, a) {
+				refused = append(refused, i)
+			}
 		}
 	}
 	s.below.Acquire(ctx, asks, grants)
 	for i := range asks {
-		if a := &asks[i]; a.Region != "" {
+		if len(refused) > 0 && refused[0] == i {
+			grants[i], refused = lease.Grant{Status: lease.Unavailable}, refused[1:]
+		} else if a := &asks[i]; a.Region != "" {
 			s.answered(now, a, &grants[i])
 		}
 	}
@@ -154,9 +169,23 @@ func (s *Store) Run(ctx context.Context) error {
 		watching.Go(func() { s.reserves.run(ctx) })
 	}
 	table.SweepAll(ctx, sweepCalls, func(part float64) {
-		s.table.Sweep(part, func(shard *table.Shard[fair.Shares], n int) { scan(shard, s.now(), n) })
+		s.table.Sweep(part, func(shard *table.Shard[key], n int) {
+			now := s.time()
+			forget(shard, n, func(e *table.Entry[key]) bool { return e.Value.Idle(e.Policy.Limit, &e.Policy.Terms, now) })
+		})
 	})
 	return nil
+}
+
+// time is that of the store with the counters, as far as it is known: its windows are those of the account.
+func (s *Store) time() limit.Micros {
+	r := &s.reserves
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.synced == 0 {
+		return s.now()
+	}
+	return r.steady() + r.ahead
 }
 
 // Keys is of how many keys the demands of regions are kept.
@@ -165,15 +194,31 @@ func (s *Store) Keys() int {
 	return keys
 }
 
-// ask notes what the ask of a region reports, and withholds units from it.
-func (s *Store) ask(now limit.Micros, a *engine.Ask) {
+// ask notes what the ask of a region reports, takes out what cannot be true, and withholds units from it. It
+// reports whether there is room for the key: else the ask asks for nothing any more.
+func (s *Store) ask(now limit.Micros, a *engine.Ask) bool {
 	r, w, p := s.region(a.Region), &a.Want, a.Policy
+	part := s.partOf(p, a.Region)
 	r.asked.Inc()
+	if p.Limit.Spec().Algorithm == limit.Concurrency { // no rule that regions share
+		return true
+	}
 	r.denied.Add(float64(w.Denied))
-	r.returned.Add(float64(w.Unused))
-	s.with(now, a, func(shares *fair.Shares) {
-		w.Withheld = shares.Ask(p.Limit, &p.Terms, p.Fair == rule.FairEqual, now, r.id, w)
+	var d fair.Dropped
+	room := s.with(now, r, a, func(shares *fair.Shares) {
+		d = shares.Ask(p.Limit, &p.Terms, p.Fair == rule.FairEqual, now, r.id, part, w)
 	})
+	if !room {
+		d = withoutKey(w)
+	}
+	s.drop(r, a, d)
+	r.returned.Add(float64(w.Unused))
+	if room || w.Want == 0 {
+		return true
+	}
+	s.refuse(r, a)
+	*w = lease.Want{}
+	return false
 }
 
 // answered notes the answer.
@@ -183,47 +228,15 @@ func (s *Store) answered(now limit.Micros, a *engine.Ask, g *lease.Grant) {
 	if g.Status == lease.Denied {
 		r.denied.Add(float64(a.Want.Waiting))
 	}
-	s.with(now, a, func(shares *fair.Shares) {
+	if p.Limit.Spec().Algorithm == limit.Concurrency {
+		return
+	}
+	s.with(now, r, a, func(shares *fair.Shares) {
 		shares.Granted(p.Limit, &p.Terms, now, r.id, &a.Want, g)
 	})
 	if p.Whole != nil && g.Status <= lease.Denied {
 		g.Limit = p.Whole.Terms.Capacity // clients see the limit of the rule
 	}
-}
-
-// with calls use with the shares of an ask's key, under their lock. It does not where the
-// limit is not divided, or where there is no room.
-func (s *Store) with(now limit.Micros, a *engine.Ask, use func(*fair.Shares)) {
-	if t := &a.Policy.Terms; !t.Refills && t.Window == 0 {
-		return
-	}
-	hash := s.table.Hash(a.Policy, a.Key)
-	shard := s.table.Shard(hash)
-	shard.Lock()
-	defer shard.Unlock()
-	e := shard.Find(hash, a.Policy, a.Key)
-	if e == nil {
-		if e = shard.Add(hash, a.Policy, a.Key); e == nil {
-			scan(shard, now, 16)
-			if e = shard.Add(hash, a.Policy, a.Key); e == nil {
-				return
-			}
-		}
-	}
-	e.Policy = a.Policy
-	before := e.Value.Bytes()
-	use(&e.Value)
-	shard.Took(e.Value.Bytes() - before)
-}
-
-// scan forgets those of the next n keys that nobody has asked for lately.
-func scan(shard *table.Shard[fair.Shares], now limit.Micros, n int) {
-	shard.Scan(n, func(e *table.Entry[fair.Shares]) {
-		if e.Value.Idle(e.Policy.Limit, &e.Policy.Terms, now) {
-			shard.Took(-e.Value.Bytes())
-			shard.Remove(e)
-		}
-	})
 }
 
 // region finds a region by its name.
@@ -243,6 +256,10 @@ func (s *Store) region(name string) *region {
 		r = &region{
 			id: uint64(len(s.regions)), asked: s.asked.WithLabelValues(name), granted: s.granted.WithLabelValues(name),
 			denied: s.denied.WithLabelValues(name), returned: s.returned.WithLabelValues(name),
+			account: account{
+				owned: s.owned.WithLabelValues(name), refused: s.refused.WithLabelValues(name),
+				notHad: s.rejected.WithLabelValues(name, "returned"), overdrawn: s.rejected.WithLabelValues(name, "overdrawn"),
+			},
 		}
 		s.regions[name] = r
 	}

@@ -87,3 +87,16 @@ func gcd(a, b int64) int64 {
 	}
 	return a
 }
+
+// WithoutPenalty is the policy for the same counters where denials are not charged.
+func (p *Policy) WithoutPenalty() *Policy {
+	s := p.Limit.Spec()
+	s.ChargeDenied = false
+	l, err := limit.New(s)
+	if err != nil {
+		return p // it is as large as it was
+	}
+	q := *p
+	q.Limit = l
+	return &q
+}

@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/envoy"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -25,16 +29,23 @@ rules:
 // call makes one call of a holder of its own for one want, and returns the grant.
 func (h *rawHolder) call(t *testing.T, w *quotapb.Want) *quotapb.Grant {
 	t.Helper()
+	return h.calls(t, []*quotapb.Want{w})[0]
+}
+
+// calls makes one call for several.
+func (h *rawHolder) calls(t *testing.T, ws []*quotapb.Want) []*quotapb.Grant {
+	t.Helper()
 	h.seq++
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	resp, err := h.client.Acquire(ctx, connect.NewRequest(&quotapb.AcquireRequest{
-		Protocol: 1, Holder: h.id, Seq: h.seq, Ack: h.seq - 1, Pop: "mars", Wants: []*quotapb.Want{w},
+		Protocol: 1, Holder: h.id, Seq: h.seq, Ack: h.seq - 1, Epoch: h.epoch, Pop: "mars", Wants: ws,
 	}))
 	if err != nil {
 		t.Fatalf("call %d: %v", h.seq, err)
 	}
-	return resp.Msg.GetGrants()[0]
+	h.epoch = resp.Msg.GetEpoch()
+	return resp.Msg.GetGrants()
 }
 
 // rawHolder speaks the protocol with a region, and may send what no filter sends.
@@ -42,6 +53,7 @@ type rawHolder struct {
 	client quotapbconnect.QuotaServiceClient
 	id     []byte
 	seq    uint64
+	epoch  uint64 // of the last answer
 }
 
 func newRawHolder(r *region.Region, id string) *rawHolder {
@@ -92,4 +104,125 @@ func TestLiarIsSeen(t *testing.T) {
 	if told < 1 || told > 2 { // the test may have taken longer than a minute
 		t.Errorf("%d lines of the log tell of the liar", told)
 	}
+}
+
+const liarRegionRules = `
+rules:
+  - { name: strict, match: { path: { prefix: /strict/ } }, key: [path], limit: 300/1d, algorithm: fixed_window, scope: global, timeout: 1s, on_failure: deny }
+  - { name: open, match: { path: { prefix: /open/ } }, key: [path], limit: 300/1d, algorithm: fixed_window, scope: global, timeout: 1s, on_failure: allow }
+  - { name: equal, match: { path: { prefix: /equal/ } }, key: [path], limit: 300/1d, algorithm: fixed_window, scope: global, fair: equal, timeout: 1s, on_failure: allow }
+  - { name: user, match: { path: { prefix: /user/ } }, key: [path], limit: 10/1d, algorithm: fixed_window, scope: global, consistency: exact, timeout: 1s, on_failure: allow }
+  - { name: own, match: { path: { prefix: /own/ } }, key: [path], limit: 10/1d, algorithm: fixed_window, scope: global, consistency: exact, timeout: 1s, on_failure: deny }
+`
+
+// TestLiarOfAnotherRegion: of three regions one has a PoP that lies to it, in the protocol, in every way that
+// there is. It states to owe everything, to have refused everything, and to give back what it never had. The other two
+// get their parts of each limit, never more than the limit, and new keys of theirs are counted while the PoP has the
+// aggregator make as many keys as it can.
+func TestLiarOfAnotherRegion(t *testing.T) {
+	t.Parallel()
+	awaitWindow(24*time.Hour, 3*time.Minute)
+	r, eu := startLiarRegions(t)
+	liar := newRawHolder(eu, "one that does li")
+	owe := func(rule, key string, n int) {
+		for range n {
+			liar.call(t, &quotapb.Want{Rule: rule, Key: []byte(key), Overdrawn: math.MaxUint32, Debt: liar.seq + 1, Denied: math.MaxUint32})
+		}
+	}
+	// both sends to both regions until together they have so many of a key, or get no more.
+	both := func(path string, want int) (us, ap int) {
+		for end := time.Now().Add(20 * time.Second); us+ap < want && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			us, ap = us+r.to(0, path, min(10, max(0, want/2-us))), ap+r.to(1, path, min(10, max(0, want-us-ap)))
+		}
+		return us, ap
+	}
+	t.Run("debts", func(t *testing.T) {
+		for _, c := range []struct {
+			rule string
+			left int // to the others
+		}{{"strict", 300}, {"open", 200}, {"equal", 200}} {
+			path := "/" + c.rule + "/owed"
+			us, ap := both(path, 20) // they want some
+			owe(c.rule, path, 10)
+			moreUS, moreAP := both(path, c.left*19/20-us-ap)
+			us, ap = us+moreUS+r.to(0, path, 50), ap+moreAP+r.to(1, path, 50)
+			if us < c.left*2/5 || ap < c.left*2/5 || c.rule == "strict" && us+ap > c.left { // others admit what is not decided in time
+				t.Errorf("%s: the other regions have %d and %d of %d", c.rule, us, ap, c.left)
+			}
+		}
+	})
+	t.Run("give-backs", func(t *testing.T) {
+		const path = "/strict/minted"
+		had := liar.call(t, &quotapb.Want{Rule: "strict", Key: []byte(path), Need: 1, Waiting: 1, Want: 1})
+		us, ap := both(path, 285)
+		for range 10 {
+			liar.call(t, &quotapb.Want{Rule: "strict", Key: []byte(path), Unused: 300, Lease: had.GetLease()})
+		}
+		proc.Await(t, 10*time.Second, "the give-backs arrive", func() string {
+			if n := r.aggregator.Metrics()[`weir_region_units_rejected_total{kind="returned",region="eu"}`]; n == 0 {
+				return "none is rejected"
+			}
+			return ""
+		})
+		if us, ap = us+r.to(0, path, 100), ap+r.to(1, path, 100); us+ap < 240 || us+ap > 300 {
+			t.Errorf("the others have %d and %d of 300", us, ap)
+		}
+	})
+	t.Run("keys", func(t *testing.T) {
+		const flood, batch = 30_000, 1000
+		for i := 0; i < flood; i += batch {
+			wants := make([]*quotapb.Want, batch)
+			for j := range wants {
+				wants[j] = &quotapb.Want{Rule: "user", Key: fmt.Appendf(nil, "/user/liar%d", i+j), Overdrawn: 1, Debt: uint64(i + j + 1)}
+				if j%2 == 0 {
+					wants[j].Need, wants[j].Waiting, wants[j].Want = 1, 1, 1
+				}
+			}
+			liar.calls(t, wants)
+		}
+		for range 10 {
+			for region := range r.pops {
+				exactly(t, "a new key", 10, func() map[int]int {
+					return r.send(region, fmt.Sprintf("/own/%d-%d", region, time.Now().UnixNano()), 15)
+				})
+			}
+		}
+		m := r.aggregator.Metrics()
+		if eu, all := m[`weir_region_keys{region="eu"}`], m["weir_store_keys"]; eu > liarKeys/2 || all > liarKeys {
+			t.Errorf("the aggregator has %v keys of the liar's region and %v counters in all; it has room for %d", eu, all, liarKeys)
+		}
+		if m[`weir_region_keys_refused_total{region="eu"}`] == 0 {
+			t.Error("no key was refused")
+		}
+	})
+	if log := r.aggregator.Log(); strings.Count(log, "a region reports units that cannot count")+strings.Count(log, "a region has no room for more keys") < 1 {
+		t.Error("the log of the aggregator does not name the region")
+	}
+}
+
+// liarKeys is for how many keys the aggregator has room.
+const liarKeys = 20_000
+
+// startLiarRegions starts an aggregator and three regions, of which us and ap have a PoP each.
+func startLiarRegions(t *testing.T) (*regions, *region.Region) {
+	t.Helper()
+	dir := proc.LogDir(t)
+	r := &regions{t: t}
+	r.aggregator = region.New(t, region.Config{
+		Dir: dir, Name: "global", Rules: liarRegionRules, Program: "weir-global", Flags: []string{"--state", "off", "--max-keys", fmt.Sprint(liarKeys)},
+	})
+	r.aggregator.Start()
+	var all []*region.Region
+	for _, name := range []string{"us", "ap", "eu"} {
+		one := region.New(t, region.Config{
+			Dir: dir, Name: name, Rules: liarRegionRules, Flags: []string{"--region", name, "--global", r.aggregator.Addr, "--state", "off"},
+		})
+		one.Start()
+		all = append(all, one)
+	}
+	r.pops = startPoPs(t, []string{all[0].Addr, all[1].Addr}, func(*envoy.Bootstrap, int) {})
+	for i := range r.pops { // the aggregator knows them
+		exactly(t, "a first key", 1, func() map[int]int { return r.send(i, fmt.Sprint("/own/", time.Now().UnixNano()), 1) })
+	}
+	return r, all[2]
 }

@@ -38,6 +38,10 @@ type Subject struct {
 	// counts is seen there at length, with thousands of calls. Here AnswersAsOneCounter and
 	// Bounds are left out, or with Cached Bounds offers larger requests, and fewer of them.
 	Distant bool
+	// Doubts is true if the store charges only a part of the limit for what a holder states to owe, repetitions
+	// included, and takes back of a log only what it granted in the same period. AnswersAsOneCounter then has
+	// neither, and DebtIsChargedOnce a larger limit.
+	Doubts bool
 	// Asked is how many asks a cached store has sent to what is behind it; nil: it
 	// cannot be found out.
 	Asked func(engine.Store) uint64

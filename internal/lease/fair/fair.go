@@ -69,9 +69,11 @@ const (
 type Shares struct {
 	regions []region
 	at      limit.Micros // when demands and credits were brought up to date
-	window  uint32       // the lease of the running fixed window
+	window  uint32       // the lease of the running window
 	former  uint32       // that of the one before
-	ends    limit.Micros // when that ends; 0: none is known
+	ends    limit.Micros // when the running one ends; 0: none is known
+	debts   int64        // the period to which what regions owe belongs
+	lives   limit.Micros // until then the counter is not as good as new
 }
 
 // region is what is kept of one region.
@@ -79,40 +81,52 @@ type region struct {
 	id     uint64
 	demand float64      // units demanded; they fade, see [Shares.advance]
 	part   float64      // of a token bucket: units per microsecond that it may have
-	credit float64      // of a token bucket: units that came in for it, and that it has not taken
-	used   float64      // units of the running fixed window that it has
-	ahead  float64      // and of the next one
+	credit float64      // of a token bucket: units that came in for it and that it has not taken; < 0: it owes as much
+	used   float64      // units of the running window that it has, or of a token bucket
+	ahead  float64      // of the next window
+	before float64      // of the one before, where that still counts
 	asked  limit.Micros // when it asked last; 0: never
 	gap    limit.Micros // about the longest time between two of its last asks, at most longestGap; 0: not known yet
+	// Units that it admitted without a lease, in this period and in the one before.
+	owed, owedBefore int64
 }
 
-// Ask notes what the region's want w reports, returns how many units to withhold from it,
-// and may lower what w asks for ahead of its requests. now is the granter's clock; it may
+// Ask notes what the want w of a region reports, cuts that to what can be true for a region of
+// which part is its part of the limit, sets how many units are withheld from w, and may lower what
+// w asks for ahead of its requests. now is the granter's clock; it may
 // step. With equal, no region gets more than an equal part while another gets less than it
 // demands (max-min); without, each gets units in proportion to its demand, as one exact
 // limiter would give them. Limits that are neither fixed windows nor token buckets are not
 // divided.
-func (s *Shares) Ask(l *limit.Limit, t *lease.Terms, equal bool, now limit.Micros, id uint64, w *lease.Want) int64 {
+func (s *Shares) Ask(l *limit.Limit, t *lease.Terms, equal bool, now limit.Micros, id uint64, part int64, w *lease.Want) Dropped {
 	if now < s.at && s.at-now < late {
 		now = s.at
 	}
 	s.advance(l, t, now)
 	r := s.region(id)
+	d := s.settle(l, t, r, part, w)
 	if r != nil {
 		r.asks(now, equal)
 		r.demands(t, float64(w.Denied+w.Overdrawn)-faded*float64(w.Unused))
-		s.giveBack(l, t, r, w)
 	}
+	d.Penalty = s.penalize(l, r, part, w)
 	if equal && t.Window > 0 {
 		s.forgetFloods(l, t)
 	}
+	w.Withheld = s.withheld(l, t, equal, now, id, part, w)
+	return d
+}
+
+// withheld is how many units are meant for regions other than the one that asks.
+func (s *Shares) withheld(l *limit.Limit, t *lease.Terms, equal bool, now limit.Micros, id uint64, part int64, w *lease.Want) int64 {
+	r := s.region(id)
 	if len(s.regions) < 2 && r != nil {
 		return 0
 	}
 	switch {
 	case t.Refills:
 		s.divideRate(l, equal, spanOf(l, t))
-		return s.credits(id)
+		return s.credits(t, id, part)
 	case t.Window > 0 && equal:
 		return s.planned(l, t, now, id, w)
 	case t.Window > 0 && r != nil && t.Consistency != lease.Exact:
@@ -123,16 +137,23 @@ func (s *Shares) Ask(l *limit.Limit, t *lease.Terms, equal bool, now limit.Micro
 
 // Granted notes the answer to an ask.
 func (s *Shares) Granted(l *limit.Limit, t *lease.Terms, now limit.Micros, id uint64, w *lease.Want, g *lease.Grant) {
-	r := s.region(id)
-	if r == nil || g.Status != lease.OK && g.Status != lease.Denied {
+	r, decided := s.region(id), g.Status == lease.OK || g.Status == lease.Denied
+	if r != nil && l.ChargesDenied() && g.Status != lease.Denied {
+		r.owed = max(0, r.owed-w.Need) // which [Shares.penalize] has noted
+	}
+	if decided {
+		s.lives = max(s.lives, now+min(limit.Micros(g.Reset)*limit.Millisecond, limit.MaxPeriod))
+	}
+	if r == nil || !decided {
 		return
 	}
 	units := float64(g.Granted)
 	r.demands(t, max(units, float64(w.Waiting)))
 	switch {
 	case t.Refills:
-		r.credit = max(0, r.credit-units)
-	case t.Window > 0 && g.Granted > 0:
+		r.credit = max(min(r.credit, 0), r.credit-units)
+		r.used = min(r.used+units, 2*float64(t.Capacity)) // no more can be out, see [lease.Counter]
+	case g.Granted > 0:
 		s.count(l, now, r, g)
 	}
 }
@@ -143,7 +164,7 @@ func (s *Shares) Granted(l *limit.Limit, t *lease.Terms, now limit.Micros, id ui
 func (s *Shares) count(l *limit.Limit, now limit.Micros, r *region, g *lease.Grant) {
 	ahead, byClock := g.StartsIn > 0, l.Spec().Align == limit.AlignClock
 	switch {
-	case g.Lease == s.window:
+	case g.Lease == s.window, l.Spec().Algorithm == limit.SlidingLog:
 		ahead = false
 	case byClock && g.Lease == l.PeriodID(s.ends):
 		ahead = true
@@ -162,14 +183,17 @@ func (s *Shares) count(l *limit.Limit, now limit.Micros, r *region, g *lease.Gra
 // Bytes is how much memory the shares take beside themselves.
 func (s *Shares) Bytes() int { return cap(s.regions) * int(unsafe.Sizeof(region{})) }
 
-// Idle reports that nothing is left to remember: the window is over, and what regions
+// Fresh reports that the counter is as good as new: nothing can come back, and nothing is owed.
+func (s *Shares) Fresh(now limit.Micros) bool { return now >= s.lives }
+
+// Idle reports that nothing is left to remember: the counter is fresh, and what regions
 // demanded has faded.
 func (s *Shares) Idle(l *limit.Limit, t *lease.Terms, now limit.Micros) bool {
 	most := 0.0
 	for i := range s.regions {
 		most = max(most, s.regions[i].demand)
 	}
-	return now >= s.ends+t.Window && most*s.kept(l, t, now) < 1
+	return s.Fresh(now) && most*s.kept(l, t, now) < 1
 }
 
 // demands notes that a region demanded so many units more.
@@ -208,15 +232,17 @@ func (s *Shares) advance(l *limit.Limit, t *lease.Terms, now limit.Micros) {
 		r.comesIn(l, r.part*passed)
 	}
 	s.at = now
-	if t.Window == 0 || s.ends-t.Window <= now && now < s.ends {
+	s.forgetDebts(l, t, now)
+	period := l.Spec().Period
+	if t.Refills || s.ends-period <= now && now < s.ends {
 		return
 	}
 	if l.Spec().Align == limit.AlignFirstRequest {
 		s.begin(0, 0, false)
 		return
 	}
-	start := now - now%t.Window
-	s.begin(l.PeriodID(start), start+t.Window, start == s.ends)
+	start := now - now%period
+	s.begin(l.PeriodID(start), start+period, start == s.ends)
 }
 
 // kept is the part of a demand that has not faded since it was brought up to date.
@@ -224,33 +250,17 @@ func (s *Shares) kept(l *limit.Limit, t *lease.Terms, now limit.Micros) float64 
 	return math.Exp(-float64(max(now-s.at, 0)) / float64(spanOf(l, t)))
 }
 
-// begin begins a fixed window. What regions have of the next one is of this one only if it follows.
+// begin begins a window. What regions have of the next one is of this one only if it follows.
 func (s *Shares) begin(window uint32, ends limit.Micros, follows bool) {
 	for i := range s.regions {
 		r := &s.regions[i]
-		if r.used = 0; follows {
-			r.used = r.ahead
+		if follows {
+			r.before, r.used, r.ahead = r.used, r.ahead, 0
+		} else {
+			r.before, r.used, r.ahead = 0, 0, 0
 		}
-		r.ahead = 0
 	}
 	s.former, s.window, s.ends = s.window, window, ends
-}
-
-// giveBack takes what comes back out of what the region has of a window. Tokens that come back
-// stay meant for the region: otherwise those with little demand, who give back most, would lose
-// them to the others.
-func (s *Shares) giveBack(l *limit.Limit, t *lease.Terms, r *region, w *lease.Want) {
-	units := float64(w.Unused)
-	if t.Refills {
-		r.credit = min(r.credit+units, max(r.credit, r.room(l, longestGap)))
-		return
-	}
-	switch w.Lease {
-	case s.window:
-		r.used = max(0, r.used-units)
-	case l.PeriodID(s.ends):
-		r.ahead = max(0, r.ahead-units)
-	}
 }
 
 // isAhead reports whether a want is for the next window.

@@ -11,6 +11,12 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
+// ask is the ask of a region that has a quarter of the limit, and how much is withheld from it.
+func ask(s *fair.Shares, l *limit.Limit, t *lease.Terms, equal bool, now limit.Micros, id uint64, w *lease.Want) int64 {
+	s.Ask(l, t, equal, now, id, t.Capacity/4, w)
+	return w.Withheld
+}
+
 var (
 	bucket = limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second}
 	window = limit.Spec{Algorithm: limit.FixedWindow, Count: 5000, Period: 10 * limit.Second}
@@ -160,13 +166,13 @@ func TestTokensComeBack(t *testing.T) {
 	for range 100 { // two regions of equal demand, who take what is theirs
 		for id := range uint64(2) {
 			w := lease.Want{Want: 25, Denied: 25}
-			s.Ask(l, &terms, false, now, id, &w)
+			ask(&s, l, &terms, false, now, id, &w)
 			s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: 25})
 		}
 		now += 100 * limit.Millisecond
 	}
 	ask := func(id uint64, unused int64) int64 {
-		return s.Ask(l, &terms, false, now, id, &lease.Want{Want: 1, Unused: unused})
+		return ask(&s, l, &terms, false, now, id, &lease.Want{Want: 1, Unused: unused})
 	}
 	before := ask(1, 0)
 	ask(0, 20)
@@ -199,7 +205,7 @@ func TestKeptBetweenAsks(t *testing.T) {
 		ask := func(id uint64, units int64) (withheld int64) {
 			for i := range c.replicas {
 				w := lease.Want{Want: units}
-				withheld = s.Ask(l, &terms, equal, now, id, &w)
+				withheld = ask(&s, l, &terms, equal, now, id, &w)
 				if i == 0 {
 					s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: units})
 				}
@@ -232,7 +238,7 @@ func TestAloneRegion(t *testing.T) {
 	var s fair.Shares
 	for now := limit.Micros(limit.Second); now < limit.Minute; now += 100 * limit.Millisecond {
 		w := lease.Want{Need: 1, Waiting: 9, Want: 80, Denied: 7}
-		if n := s.Ask(l, &terms, true, now, 7, &w); n != 0 || w.Want != 80 {
+		if n := ask(&s, l, &terms, true, now, 7, &w); n != 0 || w.Want != 80 {
 			t.Fatalf("withheld %d, wants %d of 80", n, w.Want)
 		}
 		s.Granted(l, &terms, now, 7, &w, &lease.Grant{Status: lease.OK, Granted: 40})
@@ -255,7 +261,7 @@ func TestLateAtFlip(t *testing.T) {
 		do    func(*fair.Shares)
 	}{
 		{"nothing", 2400, func(*fair.Shares) {}},
-		{"an ask", 2400, func(s *fair.Shares) { s.Ask(l, &terms, true, before, 1, &lease.Want{}) }},
+		{"an ask", 2400, func(s *fair.Shares) { ask(s, l, &terms, true, before, 1, &lease.Want{}) }},
 		{"an answer", 2400, func(s *fair.Shares) {
 			s.Granted(l, &terms, before, 0, &lease.Want{}, &lease.Grant{Status: lease.OK, Granted: 900, Lease: l.PeriodID(flip - window.Period)})
 		}},
@@ -267,7 +273,7 @@ func TestLateAtFlip(t *testing.T) {
 		var s fair.Shares
 		get := func(now limit.Micros, id uint64, units int64, startsIn lease.Millis, of limit.Micros) {
 			w := lease.Want{Waiting: units, Want: units, Next: startsIn > 0}
-			s.Ask(l, &terms, true, now, id, &w)
+			ask(&s, l, &terms, true, now, id, &w)
 			s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: units, StartsIn: startsIn, Lease: l.PeriodID(of)})
 		}
 		get(before, 0, c.early, 1, flip)
@@ -279,7 +285,7 @@ func TestLateAtFlip(t *testing.T) {
 		get(after, 1, 100, 0, flip)
 		c.do(&s)
 		w := lease.Want{Waiting: 100, Want: 100}
-		if got := s.Ask(l, &terms, true, after, 1, &w); got < 50 || got > 150 { // half of the window is 2,500
+		if got := ask(&s, l, &terms, true, after, 1, &w); got < 50 || got > 150 { // half of the window is 2,500
 			t.Errorf("%s is late: %d units are withheld for the region that has 2,400 of the window, want 100", c.late, got)
 		}
 	}
@@ -295,11 +301,11 @@ func TestFloodHasEnded(t *testing.T) {
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
 	var s fair.Shares
 	flip := limit.Micros(1_700_000_000*limit.Second) / limit.Hour * limit.Hour
-	s.Ask(l, &terms, true, flip-limit.Second, 0, &lease.Want{Waiting: 1, Want: 1, Denied: limit.MaxCount})
+	ask(&s, l, &terms, true, flip-limit.Second, 0, &lease.Want{Waiting: 1, Want: 1, Denied: limit.MaxCount})
 	left := int64(hour.Count)
 	for now := flip + limit.Second; left > 400; now += limit.Second { // in the end the last hundredth is divided
 		w := lease.Want{Waiting: 20, Want: 20}
-		if withheld := s.Ask(l, &terms, true, now, 1, &w); withheld > left-20 {
+		if withheld := ask(&s, l, &terms, true, now, 1, &w); withheld > left-20 {
 			if now > flip+limit.Hour*7/10 { // 36,000 of 20 a second last for half an hour
 				t.Fatalf("%v minutes after the window began %d units are withheld of %d", (now-flip)/limit.Minute, withheld, left)
 			}
@@ -335,7 +341,7 @@ func TestLies(t *testing.T) {
 				Overdrawn: units.Draw(t, "overdrawn"), Lease: l.PeriodID(now), Next: rapid.Bool().Draw(t, "next")}
 			w.Soon = rapid.Int64Range(0, w.Want-waiting).Draw(t, "soon")
 			id, wanted := uint64(rapid.IntRange(0, 80).Draw(t, "region")), w.Want
-			if n := s.Ask(l, &terms, equal, now, id, &w); n < 0 || n > terms.Capacity {
+			if n := ask(&s, l, &terms, equal, now, id, &w); n < 0 || n > terms.Capacity {
 				t.Fatalf("withheld %d of %d", n, terms.Capacity)
 			}
 			if w.Want < w.Waiting+w.Soon || w.Want > wanted {

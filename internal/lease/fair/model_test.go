@@ -137,7 +137,7 @@ func (m *model) deliver(r *region) {
 
 func (m *model) decide(r *region, w lease.Want) lease.Grant {
 	now := limit.Micros(m.now) * limit.Millisecond
-	w.Withheld = m.shares.Ask(m.limit, &m.terms, m.equal, now, r.id, &w)
+	m.shares.Ask(m.limit, &m.terms, m.equal, now, r.id, m.terms.Capacity/int64(len(m.regions)), &w)
 	g := m.counter.Acquire(m.limit, &m.terms, now, w)
 	m.shares.Granted(m.limit, &m.terms, now, r.id, &w, &g)
 	return g

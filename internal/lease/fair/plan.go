@@ -20,7 +20,7 @@ func (s *Shares) plan(l *limit.Limit, t *lease.Terms, now limit.Micros, ahead bo
 		open -= min(2*left/3, float64(heldIntervals*t.Interval)*float64(limit.Millisecond))
 	}
 	claims = func(r *region) (has, claim float64) {
-		if has = r.used; ahead {
+		if has = r.used + float64(s.owed(l, r)); ahead {
 			has = r.ahead
 		}
 		return has, has + headroom*r.demand/span*open

@@ -46,15 +46,18 @@ func (s *Shares) divideRate(l *limit.Limit, equal bool, span limit.Micros) {
 	}
 }
 
-// credits is what the other regions have not taken of a token bucket.
-func (s *Shares) credits(id uint64) int64 {
-	sum := 0.0
+// credits is what the other regions have not taken of a token bucket, at most so much that the region's own
+// part is left, and what the region leaves in the bucket because it owes as much.
+func (s *Shares) credits(t *lease.Terms, id uint64, part int64) int64 {
+	others, owes := 0.0, 0.0
 	for i := range s.regions {
 		if r := &s.regions[i]; r.id != id {
-			sum += r.credit
+			others += max(0, r.credit)
+		} else {
+			owes = max(0, -r.credit)
 		}
 	}
-	return int64(sum)
+	return min(min(int64(others), max(0, t.Capacity-part))+int64(owes), t.Capacity)
 }
 
 // rateOf is how much comes into a limit, in units per microsecond.

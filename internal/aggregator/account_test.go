@@ -1,0 +1,129 @@
+package aggregator_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// want asks for one key as a region.
+func (s *shared) want(region, key string, w lease.Want) lease.Grant {
+	asks := []engine.Ask{{Policy: s.policy, Key: []byte(key), Region: region, Want: w}}
+	grants := make([]lease.Grant, 1)
+	s.store.Acquire(context.Background(), asks, grants)
+	return grants[0]
+}
+
+// hasMetric demands lines of the metrics.
+func (s *shared) hasMetric(lines ...string) {
+	s.t.Helper()
+	w := httptest.NewRecorder()
+	s.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range lines {
+		if !strings.Contains(w.Body.String(), line+"\n") {
+			s.t.Errorf("%s is missing", line)
+		}
+	}
+}
+
+// all is a want for everything.
+var all = lease.Want{Need: 1, Waiting: limit.MaxCount, Want: limit.MaxCount}
+
+// A region that states that it owes everything takes its part of the limit from the others: an equal one, or
+// the one that the rules have.
+func TestDebtsTakeThePartOfARegion(t *testing.T) {
+	for _, fair := range []rule.Fair{rule.FairDemand, rule.FairEqual} {
+		for _, c := range []struct {
+			regions rule.Regions
+			owed    int64
+		}{{nil, 33}, {rule.Regions{{Name: "liar", Weight: 1}, {Name: "us", Weight: 4}}, 20}} {
+			s := newShared(t, fair, 1000)
+			s.policy.Regions = c.regions
+			for _, region := range []string{"us", "ap", "liar"} {
+				s.want(region, "other", lease.Want{})
+			}
+			for debt := range uint64(50) {
+				s.want("liar", "k", lease.Want{Overdrawn: limit.MaxCount, Debt: debt + 1, Denied: limit.MaxCount})
+			}
+			least := 100 - c.owed
+			if fair == rule.FairEqual { // the liar states a demand, too
+				least = 50
+			}
+			if got := s.want("us", "k", all).Granted; got < least || got > 100-c.owed {
+				t.Errorf("fair %v, regions %v: another region has %d of 100, want %d at least", fair, c.regions, got, least)
+			}
+			s.hasMetric(fmt.Sprint(`weir_region_units_rejected_total{kind="overdrawn",region="liar"} `, float64(50*limit.MaxCount-c.owed)))
+		}
+	}
+}
+
+// A region gives back what another one has: none of it is granted again.
+func TestRegionCannotGiveBackWhatOthersHave(t *testing.T) {
+	s := newShared(t, rule.FairDemand, 1000)
+	had := s.want("liar", "k", lease.Want{Need: 1, Waiting: 10, Want: 10})
+	got := s.want("us", "k", all).Granted
+	for range 20 {
+		asks := []engine.Ask{{Policy: s.policy, Key: []byte("k"), Region: "liar", Want: lease.Want{Unused: 150, Lease: had.Lease},
+			Returned: []lease.Returned{{Name: 1, Units: 70}, {Name: 2, Units: 80}}}}
+		s.store.Acquire(t.Context(), asks, make([]lease.Grant, 1))
+		got += s.want("us", "k", all).Granted
+	}
+	if got > 100 || got < 90 {
+		t.Errorf("%d of 100 were granted to the other region", got)
+	}
+	s.hasMetric(`weir_region_units_rejected_total{kind="returned",region="liar"} 2990`, `weir_region_units_returned_total{region="liar"} 10`)
+}
+
+// One region floods the table with keys, by requests, by debts, or by both. New keys of another region are
+// counted as before, and the store below has half of its keys at most.
+func TestOneRegionLeavesRoomForKeys(t *testing.T) {
+	const room = 4096
+	debt := lease.Want{Overdrawn: 1, Debt: 1}
+	for name, flood := range map[string]lease.Want{"requests": all, "debts": debt, "both": {Need: 1, Waiting: 1, Want: 1, Overdrawn: 5, Debt: 1}} {
+		s := newShared(t, rule.FairDemand, room)
+		s.want("us", "known", all)
+		refused := 0
+		for i := range 3 * room {
+			if s.want("liar", fmt.Sprint("l", i), flood).Status == lease.Unavailable {
+				refused++
+			}
+		}
+		if n := s.counters.Stats().Keys; n > room/2+1 || n < room/2-1 {
+			t.Errorf("%s: the store has %d keys, want about %d", name, n, room/2)
+		}
+		if name != "debts" && refused < 3*room-room/2 {
+			t.Errorf("%s: %d of %d wants were refused", name, refused, 3*room)
+		}
+		for i := range room / 4 {
+			if g := s.want("us", fmt.Sprint("u", i), all); g.Granted != 100 {
+				t.Fatalf("%s: new key %d of another region: %+v", name, i, g)
+			}
+		}
+		if g := s.want("us", "known", all); g.Status != lease.Denied {
+			t.Errorf("%s: a spent key: %+v", name, g)
+		}
+		s.hasMetric(fmt.Sprintf(`weir_region_keys_refused_total{region="liar"} %d`, refused), fmt.Sprintf(`weir_region_keys{region="us"} %d`, room/4+1))
+		s.now += 3 * limit.Hour
+		if g := s.want("liar", "later", all); g.Granted != 100 {
+			t.Errorf("%s: when its keys are over the region has no room: %+v", name, g)
+		}
+	}
+}
+
+// Where nothing may be owed, as with on_failure: deny, a debt makes no key.
+func TestNothingOwedMakesNoKey(t *testing.T) {
+	s := newShared(t, rule.FairDemand, 1000)
+	for i := range 100 {
+		s.want("liar", fmt.Sprint(i), lease.Want{Unused: 10, Denied: 10})
+	}
+	if n := s.counters.Stats().Keys + s.store.Keys(); n != 0 {
+		t.Errorf("%d keys", n)
+	}
+}
