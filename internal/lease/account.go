@@ -74,8 +74,8 @@ type Account struct {
 	Replicas uint8
 	// DeniedNeed is the least need that was denied by the last reply; 0: none was.
 	DeniedNeed int64
-	// Denied is the units that were refused from memory since Asked; where these are
-	// charged, without those that the account's own lots have paid for.
+	// Denied is the units that were refused from memory since Asked, at most limit.MaxCount;
+	// where these are charged, without those that the account's own lots have paid for.
 	Denied int64
 	// Overdrawn is units admitted without a lease that no reply has acknowledged: of
 	// those admitted because nobody answered at most one limit, see [Account.overdraw].
@@ -86,6 +86,10 @@ type Account struct {
 	// it: the owner of the relays decides for all keys when to ask the tier above.
 	Back Backoff
 }
+
+// Sum adds units up to the largest number that a want may state: what requests, or the holders
+// below, report again and again must not come round.
+func Sum(a, b int64) int64 { return min(a+b, limit.MaxCount) }
 
 // Verdict is what becomes of a request at its holder.
 type Verdict uint8
@@ -206,7 +210,7 @@ func (a *Account) Take(t *Terms, now Millis, cost int64) decision {
 		return decision{Verdict: Unanswered, Ask: a.askBehind(t, now)}
 	case t.Consistency == Optimistic && a.mayOverdraw(t, now, cost):
 		a.Overdrawn += cost
-		a.Spent += cost
+		a.Spent = Sum(a.Spent, cost)
 		return decision{Ask: a.askBehind(t, now), Taken: Taken{Overdrawn: cost}}
 	}
 	return decision{Verdict: Wait}
@@ -272,7 +276,7 @@ func (a *Account) LeastRefused(t *Terms, now Millis) int64 {
 // spend takes cost units from the live lots, the older first. The caller has
 // checked that they are there.
 func (a *Account) spend(now Millis, cost int64) (taken Taken) {
-	a.Spent += cost
+	a.Spent = Sum(a.Spent, cost)
 	for i := range a.Lots {
 		if lot := &a.Lots[i]; lot.spendable(now) {
 			n := min(cost, lot.Units)

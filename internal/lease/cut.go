@@ -101,7 +101,7 @@ func (r *Relay) cutFar(t *Terms, now Millis, w Want, quarters Millis) (Grant, bo
 
 // granted is the grant of units that were cut from a lot, for so long.
 func (r *Relay) granted(t *Terms, now Millis, units int64, lot *Lot, lasts Millis) Grant {
-	r.Account.Spent += units
+	r.Account.Spent = Sum(r.Account.Spent, units)
 	if r.Account.Available(now) == 0 {
 		r.Account.grow()
 	}

@@ -138,7 +138,7 @@ func (a *Account) takeLocal(t *Terms, now, ends Millis, share, cost int64) bool 
 		a.Lots[i] = Lot{Units: share, Expiry: ends, Local: true}
 	}
 	if a.Lots[i].Units < cost {
-		a.Denied += cost
+		a.Denied = Sum(a.Denied, cost)
 		return false
 	}
 	a.Lots[i].Units -= cost
@@ -155,5 +155,5 @@ func (a *Account) Owe(t *Terms, units int64) { a.overdraw(t, units) }
 // holder may owe more already.
 func (a *Account) overdraw(t *Terms, cost int64) {
 	a.Overdrawn += min(cost, max(0, t.Capacity-a.Overdrawn))
-	a.Spent += cost
+	a.Spent = Sum(a.Spent, cost)
 }

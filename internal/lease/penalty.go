@@ -21,7 +21,7 @@ func (a *Account) Deny(t *Terms, now Millis, units int64) {
 			a.Reset = max(a.Reset, min(max(a.Reset, now)+Millis(float64(units)*t.Unit), full))
 		}
 	}
-	a.Denied += units
+	a.Denied = Sum(a.Denied, units)
 }
 
 // forfeit takes up to so many units out of the live lots: they are spent on requests
@@ -34,7 +34,7 @@ func (a *Account) forfeit(now Millis, units int64) (taken int64) {
 			taken += n
 		}
 	}
-	a.Spent += taken
+	a.Spent = Sum(a.Spent, taken)
 	return taken
 }
 

@@ -33,7 +33,7 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 		return a.returned(t, rest)
 	}
 	a.Size = g.Granted
-	a.Spent += g.Granted - spare
+	a.Spent = Sum(a.Spent, g.Granted-spare)
 	if spare == 0 {
 		a.grow()
 		return Part{}

@@ -120,9 +120,9 @@ func (a *accounts) untakeLocal(now lease.Millis, h *hit) {
 func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare int64) {
 	p, key, want, jitter := of.policy, of.key, of.want, a.pop.jitter()
 	var rest lease.Part
-	denied := int64(p.denials.forget(key.Hash))
+	denied := p.denials.forget(key.Hash)
 	outcome := a.change(now, p, key, func(e *table.Entry) {
-		e.Denied += denied
+		e.Denied = lease.Sum(e.Denied, denied)
 		if g.Status == lease.OK && g.Granted == 0 && want.Need > 0 {
 			e.PassOver(&p.terms, now, sent, want, g)
 			return
@@ -176,8 +176,8 @@ type denial struct {
 	hash    uint64
 	until   lease.Millis // refuse until then
 	retryAt lease.Millis
-	need    int64  // requests that cost at least this are refused
-	refused uint64 // units, that the account does not count yet
+	need    int64 // requests that cost at least this are refused
+	refused int64 // units, that the account does not count yet
 }
 
 // denialsLog2 sizes the cache: 16,384 entries, 640 KiB, made with the first denial.
@@ -200,7 +200,7 @@ func (d *denials) refuses(hash uint64, now lease.Millis, cost int64) *denial {
 	if e == nil || e.hash != hash || now >= e.until || cost < e.need {
 		return nil
 	}
-	e.refused += uint64(cost)
+	e.refused = lease.Sum(e.refused, cost)
 	return e
 }
 
@@ -210,7 +210,7 @@ func (d *denials) remember(hash uint64, until, retryAt lease.Millis, need int64)
 		d.entries = make([]denial, 1<<denialsLog2)
 	}
 	e := d.at(hash)
-	refused := uint64(0)
+	refused := int64(0)
 	if e.hash == hash {
 		refused = e.refused
 	}
@@ -218,11 +218,14 @@ func (d *denials) remember(hash uint64, until, retryAt lease.Millis, need int64)
 }
 
 // count adds a refusal of a remembered key that its account does not count.
-func (d *denials) count(hash uint64, cost int64) { d.at(hash).refused += uint64(cost) }
+func (d *denials) count(hash uint64, cost int64) {
+	e := d.at(hash)
+	e.refused = lease.Sum(e.refused, cost)
+}
 
 // forget drops the denial of a key whose account has changed, and returns how many
 // units it refused that the account does not count yet.
-func (d *denials) forget(hash uint64) uint64 {
+func (d *denials) forget(hash uint64) int64 {
 	e := d.at(hash)
 	if e == nil || e.hash != hash {
 		return 0

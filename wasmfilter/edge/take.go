@@ -53,7 +53,7 @@ func (d *taker) takeLease(now lease.Millis, h *hit) lease.Verdict {
 		asks, outcome := did.Ask != lease.NoAsk && d.uplink.mayAsk(p, h.key), table.Stored
 		var want lease.Want
 		if asks { // no request waits for it
-			e.Denied += int64(p.denials.forget(h.key.Hash))
+			e.Denied = lease.Sum(e.Denied, p.denials.forget(h.key.Hash))
 			want = e.Ask(&p.terms, now, 0, 0, did.Ask)
 		}
 		if asks || did.Verdict == lease.Admit || did.Verdict == lease.Refuse && !refused {
@@ -95,9 +95,9 @@ func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, leas
 	if p.concurrency {
 		return want, verdict // stated when it is sent
 	}
-	plain, denied := want, int64(p.denials.forget(h.key.Hash))
+	plain, denied := want, p.denials.forget(h.key.Hash)
 	outcome := d.accounts.try(now, p, h.key, func(e *table.Entry) bool {
-		e.Denied += denied
+		e.Denied = lease.Sum(e.Denied, denied)
 		switch {
 		case p.exact && e.Take(&p.terms, now, h.cost).Verdict == lease.Refuse:
 			h.describe(now, e, lease.Refuse)

@@ -67,6 +67,9 @@ func randomWant(random *rand.Rand, count int64, leased uint32) lease.Want {
 	if random.IntN(12) == 0 {
 		w.Denied = random.Int64N(4)
 	}
+	if random.IntN(60) == 0 { // the most that a want may state
+		w.Denied, w.Overdrawn = limit.MaxCount*random.Int64N(2), limit.MaxCount*random.Int64N(2)
+	}
 	w.Next = w.Need == 0 && random.IntN(4) == 0
 	w.Fresh = w.Fresh && w.Want > 0 // a report is no ask
 	return w
