@@ -31,8 +31,18 @@ func newCaller(t *testing.T, url string, secure *tls.Config) *caller {
 	return &caller{t: t, client: http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}, url: url}
 }
 
-// ask asks for a unit of a rule in the name of a region.
+// ask asks for a unit of a rule in the name of a region, again for as long as the aggregator, which
+// has just started, has not read its store.
 func (c *caller) ask(region, rule string) (status int, answer string) {
+	c.t.Helper()
+	proc.Eventually(c.t, 20*time.Second, "the aggregator decides", func() bool {
+		status, answer = c.askOnce(region, rule)
+		return status != http.StatusServiceUnavailable
+	})
+	return status, answer
+}
+
+func (c *caller) askOnce(region, rule string) (status int, answer string) {
 	c.t.Helper()
 	c.seq++
 	req, err := http.NewRequest(http.MethodPost, c.url+quotapbconnect.QuotaServiceAcquireProcedure, strings.NewReader(fmt.Sprintf(
