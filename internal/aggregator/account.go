@@ -134,6 +134,9 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 	if d.Penalty && a.Policy.Limit.ChargesDenied() {
 		a.Policy = a.Policy.WithoutPenalty()
 	}
+	if d.Returned == 0 && d.Owed == 0 {
+		return
+	}
 	for over := d.Returned; over > 0 && len(a.Returned) > 0; { // the rest is what the names stand for
 		last := &a.Returned[len(a.Returned)-1]
 		if n := min(over, last.Units); n < last.Units {
@@ -146,7 +149,7 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 	}
 	r.notHad.Add(float64(d.Returned))
 	r.overdrawn.Add(float64(d.Owed))
-	if (d.Returned > 0 || d.Owed > 0) && r.logged.Now(logQuiet) {
+	if r.logged.Now(logQuiet) {
 		s.log.Warn("a region reports units that cannot count: it gives back more than it was granted, or owes more than its part of the limit",
 			"region", a.Region, "rule", a.Policy.Rule, "given_back", d.Returned, "owed", d.Owed,
 			"remedy", "nothing, if the aggregator has restarted or the region was cut off; else look for the caller in the logs of the region")
