@@ -100,7 +100,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	if r.RulesRevision > rules.revision && r.RulesVersion != rules.version {
 		s.metrics.behind.Inc()
 	}
-	x.response.Holders = uint32(s.sharers(now))
+	x.response.Holders, x.response.SharePerMille = uint32(s.sharers(now)), s.share()
 	x.response.Seq = r.Seq
 	return nil
 }

@@ -53,6 +53,8 @@ type Config struct {
 	Called func(RegionCall) (doubled bool)
 	// Reserves hears what regions state of their reserves; nil: nobody does.
 	Reserves Reserves
+	// Share is the region's share of limits of scope global in thousandths, as PoPs are told; nil, or 0: it is not known.
+	Share func() uint32
 	// Tracer makes the spans of calls; nil: there are none.
 	Tracer *telemetry.Tracer
 	// Log gets what is wrong with callers, each kind at most once a minute; nil: nothing does.
@@ -100,6 +102,7 @@ type Service struct {
 	divides  bool
 	called   func(RegionCall) (doubled bool)
 	reserves Reserves // may be nil
+	share    func() uint32
 	holders  *holders
 	seed     string
 	metrics  *metrics
@@ -121,6 +124,9 @@ func NewService(c Config) *Service {
 	if c.Called == nil {
 		c.Called = func(RegionCall) bool { return false }
 	}
+	if c.Share == nil {
+		c.Share = func() uint32 { return 0 }
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -131,6 +137,7 @@ func NewService(c Config) *Service {
 		divides:  c.Divides,
 		called:   c.Called,
 		reserves: c.Reserves,
+		share:    c.Share,
 		lives:    lives{former: c.Former, learn: !c.NoLearning},
 		holders:  newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders), cmp.Or(c.MaxHoldersPerAddress, DefaultMaxHoldersPerAddress)),
 		seed:     c.SlotSeed,

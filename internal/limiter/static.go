@@ -36,7 +36,7 @@ const shareTag = 1 << 31
 //
 // Units of the share that are given back go to own, all else that is reported to far.
 func NewStatic(region string, far, own engine.Store, receipts *Receipts, m *telemetry.Registry) *Static {
-	m.GaugeFunc("weir_share_in_use", "1 while this region is cut off from the aggregator and takes its static shares.", func() float64 {
+	m.GaugeFunc("weir_reserve_in_use", "1 while this region is cut off from the aggregator and takes its static shares.", func() float64 {
 		if receipts.Silent() {
 			return 1
 		}
@@ -44,8 +44,8 @@ func NewStatic(region string, far, own engine.Store, receipts *Receipts, m *tele
 	})
 	return &Static{
 		region: region, far: far, own: own, receipts: receipts, shares: map[*engine.Policy]*engine.Policy{},
-		granted: m.Counter("weir_share_units_granted_total", "Units granted from static shares of limits with scope: global."),
-		refused: m.Counter("weir_share_refused_total", "Wants denied because neither the aggregator decided on them nor had the region a share of the window."),
+		granted: m.Counter("weir_reserve_units_granted_total", "Units granted from static shares of limits with scope: global."),
+		refused: m.Counter("weir_reserve_refused_total", "Wants denied because neither the aggregator decided on them nor had the region a share of the window."),
 	}
 }
 

@@ -19,7 +19,6 @@ func TestCluster(t *testing.T) {
 		{"Resharding", resharding},
 		{"SeedAndConfigurationEndpoint", oneSeed},
 		{"RedirectThatNeverEnds", redirectThatNeverEnds},
-		{"ReceiptOfAMovingSlot", receiptOfAMovingSlot},
 		{"CellOfAMovingSlot", cellOfAMovingSlot},
 		{"NodeThatHangs", nodeThatHangs},
 		{"CallerLeavesInTime", callerLeavesInTime},

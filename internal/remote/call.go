@@ -5,17 +5,20 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/clocks"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -40,6 +43,7 @@ func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
 	}
 	if err != nil {
 		telemetry.Fail(span, err)
+		s.noteRefused(q.Reserve, err)
 		if s.tier.failed(to, seq, errors.Is(err, context.DeadlineExceeded)) {
 			s.log.WarnContext(ctx, "the tier above does not answer: rules with scope: global are decided by on_failure", "address", to, "error", err)
 		}
@@ -49,7 +53,7 @@ func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
 	if s.tier.answered(seq) {
 		s.log.InfoContext(ctx, "the tier above answers", "address", to)
 	}
-	s.learn(seq, answer)
+	s.learn(seq, begin, q, answer)
 	return answer.Grants
 }
 
@@ -64,32 +68,52 @@ func traceParents(ctx context.Context) (headers []string) {
 // request is the message of a call.
 func (s *Store) request(seq uint64, wants []wire.Want, traces []string) *wire.Request {
 	version, revision := s.rules()
-	epoch, ack, identity := s.epoch.Load(), s.ack.Load(), uint64(0)
+	epoch, ack := s.epoch.Load(), s.ack.Load()
 	if ack == 0 {
 		epoch = 0 // no answer has brought one yet
 	}
 	if s.receipts != nil {
-		ack, identity = s.receipts.Recorded(), s.receipts.Identity()
+		ack = s.receipts.Recorded()
 	}
 	return &wire.Request{
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
 		Holder: s.holder[:], Epoch: epoch, Seq: seq, Ack: min(ack, seq-1),
-		RulesVersion: version, RulesRevision: revision, Region: s.region, RegionStore: identity, Wants: wants, TraceParent: traces,
+		RulesVersion: version, RulesRevision: revision, Region: s.region, Reserve: s.statement(), Wants: wants, TraceParent: traces,
 		Worker: s.worker.Load(),
 	}
 }
 
-// learn takes what an answer has beside its grants.
-func (s *Store) learn(seq uint64, m *wire.Response) {
+// statement is what a call states of the region's reserve; nil: nothing.
+func (s *Store) statement() *reserve.Statement {
+	if s.reserve == nil {
+		return nil
+	}
+	st, ok := s.reserve.Statement()
+	if !ok {
+		return nil
+	}
+	return &st
+}
+
+// learn takes what an answer has beside its grants. The call was sent at that time.
+func (s *Store) learn(seq uint64, sent time.Time, q *wire.Request, m *wire.Response) {
 	if s.receipts != nil {
 		s.receipts.Received(seq)
 	}
-	s.noteDoubled(m.RegionDoubled)
+	if s.reserve != nil && q.Reserve != nil && m.Reserve != nil {
+		m.Reserve.ID = q.Reserve.ID
+		s.reserve.Replied(sent, *m.Reserve)
+	}
 	for i := range m.Grants {
-		if m.Grants[i].Status == lease.UnknownRule {
-			s.metrics.unknown.Inc()
-			m.Grants[i].Status = lease.Unavailable
+		if m.Grants[i].Status != lease.UnknownRule {
+			if rule := q.Wants[i].Rule; s.Lacks(rule) {
+				s.unknown.Delete(rule)
+			}
+			continue
 		}
+		s.metrics.unknown.Inc()
+		s.unknown.Store(q.Wants[i].Rule, nil)
+		m.Grants[i].Status = lease.Unavailable
 	}
 	for {
 		last := s.ack.Load()
@@ -103,14 +127,35 @@ func (s *Store) learn(seq uint64, m *wire.Response) {
 	}
 }
 
-// noteDoubled takes what an answer states of this region's name. It changes no decision: it is not known
-// here which of the two is wrong, and both would refuse.
-func (s *Store) noteDoubled(doubled bool) {
-	s.doubled.Store(doubled)
-	if doubled && s.receipts != nil && s.logged.Now(time.Minute) {
-		s.log.Error("another store calls the aggregator in the name of this region: each has the whole static share; give each region a --region of its own, or the replicas of one region one store with --redis. The log of the aggregator has the addresses of both",
-			"region", s.region, "store", fmt.Sprintf("%016x", s.receipts.Identity()))
+// noteRefused takes that a call was refused for what it states of the region's reserve.
+func (s *Store) noteRefused(st *reserve.Statement, err error) {
+	var refused *refusedError
+	if st == nil || !errors.As(err, &refused) {
+		return
 	}
+	switch {
+	case refused.Code == "invalid_argument" && strings.HasPrefix(refused.Message, "reserve."):
+		s.reserve.Refused(st.ID, refused.Message)
+	case refused.Code == "failed_precondition" && s.refused.Now(time.Minute):
+		s.log.Error("the aggregator refuses the calls of this region, which goes on by what is left of its reserve", "region", s.region, "error", refused.Message)
+	}
+}
+
+// refusedError is an answer that is no answer to the call.
+type refusedError struct {
+	Status  string `json:"-"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	text    string
+}
+
+func (e *refusedError) Error() string { return "it answers " + e.Status + ": " + e.text }
+
+// refusal reads such an answer. A text that is none of the protocol has neither code nor message.
+func refusal(status string, text []byte) error {
+	e := &refusedError{Status: status, text: string(text[:min(len(text), 300)])}
+	_ = json.Unmarshal(text, e)
+	return e
 }
 
 // errDropped is an answer to a call of which nothing was applied, because of its number.
@@ -158,7 +203,7 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 		return nil, err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %s: %.300s", answer.Status, text)
+		return nil, refusal(answer.Status, text)
 	}
 	var m wire.Response
 	if err := m.DecodeAnswer(text, q.Seq, len(q.Wants)); err != nil {
@@ -169,7 +214,7 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 	}
 	if shown, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
 		s.clock.Note(clocks.Measure(shown, time.Second, sent, received), s.log, "the aggregator", to,
-			"their windows begin at different times, so a region that is cut off may add up to two static shares to a window")
+			"their windows begin at different times, so a region that is cut off may go on at its share of the rate for longer before it uses its reserve")
 	}
 	return &m, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -37,6 +38,8 @@ type Config struct {
 	Timeout time.Duration
 	// Rules returns the version and the revision of the rules in force; nil: there are none.
 	Rules func() (version string, revision uint64)
+	// Reserve is what the region states of its reserve; nil: it has none.
+	Reserve Reserve
 	// Receipts gets the replies, and decides which of them are acknowledged; nil: all are.
 	Receipts Receipts
 	// TLS has the certificates with which the calls are made; nil: without TLS. ServerName is
@@ -48,6 +51,16 @@ type Config struct {
 	Metrics   *telemetry.Registry // nil: metrics go nowhere
 	Tracer    *telemetry.Tracer   // makes the spans of calls; nil: there are none
 	Log       *slog.Logger        // nil: nothing is logged
+}
+
+// Reserve is the record of the region's reserve.
+type Reserve interface {
+	// Statement is what a call states; false: nothing.
+	Statement() (reserve.Statement, bool)
+	// Replied takes the reply to a call that was sent at that time.
+	Replied(sent time.Time, p reserve.Reply)
+	// Refused takes that a statement of the record with this ID is impossible.
+	Refused(id uint64, reason string)
 }
 
 // Receipts records for the region which replies it has received.
@@ -74,11 +87,12 @@ type Store struct {
 	epoch    atomic.Uint64 // of the tier above, by its last answer; at first its own
 	seq      atomic.Uint64
 	ack      atomic.Uint64 // the largest seq that was answered
+	reserve  Reserve       // nil: the region has none
 	receipts Receipts      // nil: all replies are acknowledged
 	worker   atomic.Uint64 // the name of the calls beside holder; see [Store.rename]
 	renamed  repeat.Seldom // was logged
-	doubled  atomic.Bool   // another store calls in the name of this region, by the last answer
-	logged   repeat.Seldom // of that
+	refused  repeat.Seldom // was logged: the region's statements are
+	unknown  sync.Map      // names of rules that the tier above does not have, by its last answer
 
 	mu        sync.Mutex
 	gathered  []*parcel // to travel with the next call
@@ -105,7 +119,7 @@ func New(c Config) (*Store, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, receipts: c.Receipts, log: c.Log, metrics: newMetrics(c.Metrics), tracer: c.Tracer}
+	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, reserve: c.Reserve, receipts: c.Receipts, log: c.Log, metrics: newMetrics(c.Metrics), tracer: c.Tracer}
 	_, _ = rand.Read(s.holder[:]) // never fails
 	s.epoch.Store(1)
 	s.tier = newTier(c.Addresses, c.Transport)
@@ -118,12 +132,6 @@ func New(c Config) (*Store, error) {
 			return 0
 		}
 		return 1
-	})
-	c.Metrics.GaugeFunc("weir_remote_doubled", "1 while the tier above reports that another store calls in the name of this region.", func() float64 {
-		if s.doubled.Load() {
-			return 1
-		}
-		return 0
 	})
 	return s, nil
 }
@@ -154,6 +162,12 @@ func newTransport(secure *certs.Set, name string) http.RoundTripper {
 		DialContext:    plain.DialContext,
 		DialTLSContext: encrypted.DialContext,
 	}
+}
+
+// Lacks reports whether the tier above does not have a rule, by its last answer on it.
+func (s *Store) Lacks(rule string) bool {
+	_, lacks := s.unknown.Load(rule)
+	return lacks
 }
 
 // Epoch is that of the store of the tier above, by its last answer; 1 before the first.

@@ -10,16 +10,14 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/reserve"
 )
 
-// heartbeatEvery is the longest time without a call. A region of which no reply is acknowledged
-// for silence.After is taken for cut off: a reply is acknowledged by the next call or the one
-// after it.
-const heartbeatEvery = 500 * time.Millisecond
+// heartbeatEvery is the longest time without a call.
+const heartbeatEvery = time.Duration(reserve.Beat) * time.Microsecond
 
 // returnEvery: at multiples of this of the clock a replica looks whether an address answers that is before the one
-// it calls. So all replicas of all regions return at about the same time. Each aggregator takes
-// regions that call another one for silent.
+// it calls. So all replicas of all regions return at about the same time.
 const returnEvery = 10 * time.Second
 
 // tier is the tier above: its addresses, and whether the present one answers. It is safe for

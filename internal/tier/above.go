@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 	"github.com/weirlimit/weir/internal/remote"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/settings"
+	"github.com/weirlimit/weir/internal/upstream"
 )
 
 // Above has the settings of a tier that is a holder of another one.
@@ -66,13 +66,9 @@ func (t *Tier) useAbove(above *Above) error {
 	}
 	above.warnPlain(above.Global, t.Log)
 	c := t.store
-	var record limiter.Record
-	if c.record != nil {
-		record = c.record(above.Region)
-	}
-	receipts := limiter.NewReceipts(record, t.Log)
+	keeper := t.newKeeper(above.Region)
 	store, err := remote.New(remote.Config{
-		Receipts:  receipts,
+		Reserve:   keeper,
 		Addresses: above.Global, Region: above.Region, TLS: secure, ServerName: above.GlobalTLS.TLSName, Metrics: t.Metrics, Tracer: t.otlp.Tracer, Log: t.Log,
 		Rules: func() (string, uint64) { return t.Service.RulesVersion() },
 	})
@@ -84,9 +80,11 @@ func (t *Tier) useAbove(above *Above) error {
 		Replicas: func() int { return c.replicas() },
 	})
 	t.Metrics.CounterFunc("weir_global_waited_total", "Units of requests that waited for the aggregator.", func() float64 { return float64(c.far.Stats().Waited) })
-	all := limiter.NewStatic(above.Region, c.far, c.Store, receipts, t.Metrics)
-	c.Store, c.fall = engine.ByScope(c.Store, all), engine.FallByScope(c.fall, c.far)
-	c.run = append(c.run, store.Run, c.far.Run, receipts.Run)
+	all := upstream.New(upstream.Config{
+		Region: above.Region, Far: c.far, Own: c.Store, Raw: c.raw, Keeper: keeper, Lacks: store.Lacks, Metrics: t.Metrics,
+	})
+	c.Store, c.fall = engine.ByScope(c.Store, all), engine.FallByScope(c.fall, all)
+	c.run = append(c.run, store.Run, c.far.Run, keeper.Run)
 	if len(above.Global) == 0 {
 		t.findAggregators(above, store.Move)
 	}

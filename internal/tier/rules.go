@@ -57,6 +57,9 @@ func (t *Tier) setRules(set *rule.Set) error {
 	if t.store.divided != nil {
 		t.store.divided.SetRegions(set.Regions())
 	}
+	windows, regions := windowsOf(set), set.Regions()
+	t.windows.Store(&windows)
+	t.regions.Store(&regions)
 	for _, e := range t.extensions {
 		e.RulesChanged()
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
-	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/limiter/front"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -25,10 +24,11 @@ type counters struct {
 	cache    *front.Store                            // nil: no lease cache
 	far      *front.Store                            // of the tier above; nil: there is none
 	divided  *aggregator.Store                       // divides limits among regions; nil: there are none
-	record   func(region string) limiter.Record      // of what its replicas received; nil: this process is the region
+	raw      engine.Store                            // without a cache
+	record   func(region string) engine.Cell         // of the record of its reserve; nil: this process is the region
 	exchange aggregator.Exchange                     // with other aggregators; nil: no other one counts in this store
 	fall     engine.Fallback                         // remembers denials of a failing store; nil without a lease cache
-	cell     engine.Cell                             // what aggregators know of the reserves of regions
+	cell     engine.Cell                             // of this process or, in Redis, of all aggregators
 	state    string                                  // the state file; empty: there is none
 	former   []uint64                                // epochs that the store had in lives before this one
 	replicas func() int                              // live ones, as far as is known
@@ -50,6 +50,7 @@ func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetr
 	} else if err := c.useRedis(cfg, r, tracer, ready, log); err != nil {
 		return nil, err
 	}
+	c.raw = c.Store
 	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 && !p.Divides {
 		c.cache = front.New(front.Config{
 			Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Timeout: max(cfg.RedisOf.Timeout, p.CallTime),
@@ -94,7 +95,7 @@ func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, tracer *telemetr
 		return err
 	}
 	store.Observe(r)
-	c.Store, c.holders, c.count, c.record, c.exchange = store, store.Holders, store.CountHolders, store.Receipts, store.Silences
+	c.Store, c.holders, c.count, c.record, c.exchange = store, store.Holders, store.CountHolders, store.Record, store.Silences
 	c.cell = store.Shares()
 	c.replicas = func() int {
 		if n := store.Replicas(); n > 0 {

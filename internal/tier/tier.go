@@ -8,14 +8,18 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limiter"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/rulewatch"
 	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/upstream"
 	"github.com/weirlimit/weir/internal/watch"
 )
 
@@ -59,6 +63,11 @@ type Tier struct {
 	secure     *tls.Config // of the port for callers; nil: it is not encrypted
 	callers    callers
 	alone      bool // it has no tier above to count rules with scope: global
+
+	region  string                           // that this process is a replica of; empty: none
+	keeper  *upstream.Keeper                 // of the record of its reserve; nil: there is none
+	windows atomic.Pointer[[]reserve.Window] // of the limits with shares; nil: there are no rules yet
+	regions atomic.Pointer[rule.Regions]     // that have shares, likewise
 }
 
 // New makes a tier and loads its rules and its counters. It opens no port yet.
@@ -94,6 +103,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 		Called:               called,
 		Reserves:             reserves,
 		Divides:              p.Divides,
+		Share:                t.sharePerMille,
 		Store:                t.store,
 		Metrics:              t.Metrics,
 		Tracer:               t.otlp.Tracer,

@@ -48,8 +48,27 @@ func (c *counters) reserve(p *engine.Policy, share reserve.PerMille) *engine.Pol
 	return own
 }
 
+// mostParts is into how many windows at most that of a bucket is divided to count its trickle: the least burst that a
+// leased rule may have fills in a part of this length.
+const mostParts = 20
+
+// trickleWindow is how a limit's time is divided to count its trickle: a bucket's such that what is saved up in a window is
+// no more than its burst.
+func trickleWindow(s limit.Spec, w reserve.Window) reserve.Window {
+	if w.Refills && w.Period == reserve.Ahead {
+		fill := float64(s.Burst) * float64(s.Period) / float64(s.Count)
+		parts := limit.Micros(min(float64(w.Period)/max(fill, 1), mostParts-1))
+		for parts++; w.Period%(parts*limit.Millisecond) != 0; parts++ {
+		}
+		w.Period /= parts
+	}
+	return w
+}
+
 // trickle is the policy of so many units in each window. Since wants stop being decided it is another counter each time.
-func trickle(p *engine.Policy, w reserve.Window, cut limit.Micros, units int64) *engine.Policy {
+func trickle(p *engine.Policy, cut limit.Micros, units int64) *engine.Policy {
+	s := p.Limit.Spec()
+	w := trickleWindow(s, reserve.WindowOf(s))
 	l, _ := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: units, Period: w.Period, LeaseTTL: p.Limit.Spec().LeaseTTL}) // the windows of a legal limit are legal
 	return counted(trickleOf+p.Rule+" since "+strconv.FormatInt(int64(cut), 10), p, l, lease.Exact)
 }

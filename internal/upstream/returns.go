@@ -70,12 +70,13 @@ func (s *Store) ownLease(a *engine.Ask) (*engine.Policy, uint32) {
 		return nil, 0
 	}
 	p, now := s.keeper.permission(), s.keeper.now()
-	w, l, id := reserve.WindowOf(a.Policy.Limit.Spec()), a.Policy.Limit, a.Want.Lease
-	begin, ok := labelled(l, w, now, id^trickleTag)
+	l, id, spec := a.Policy.Limit, a.Want.Lease, a.Policy.Limit.Spec()
+	w := reserve.WindowOf(spec)
+	begin, ok := labelled(trickleWindow(spec, w), now, id^trickleTag)
 	if ok || w.Refills && id != 0 {
-		return trickle(a.Policy, w, s.cut(a.Policy, p, begin), a.Policy.Terms.Capacity), trickleTag
+		return trickle(a.Policy, s.cut(a.Policy, p, begin), a.Policy.Terms.Capacity), trickleTag
 	}
-	_, ok = labelled(l, w, now, id^reserveTag)
+	_, ok = labelled(w, now, id^reserveTag)
 	if away := int32(id - l.PeriodID(now)); !ok && (!isAnywhere(l) || away <= 1<<30 && away >= -1<<30) {
 		return nil, 0
 	}
@@ -84,10 +85,10 @@ func (s *Store) ownLease(a *engine.Ask) (*engine.Policy, uint32) {
 }
 
 // labelled is the begin of the window, of those about this time, that a lease is named by.
-func labelled(l *limit.Limit, w reserve.Window, now limit.Micros, id uint32) (begin limit.Micros, ok bool) {
+func labelled(w reserve.Window, now limit.Micros, id uint32) (begin limit.Micros, ok bool) {
 	running := w.Begin(now)
 	for _, begin := range []limit.Micros{running, running - w.Period, running + w.Period} {
-		if id == l.PeriodID(begin) {
+		if id == uint32(begin/limit.Millisecond) { // limit.PeriodID, which a bucket has not
 			return begin, true
 		}
 	}
@@ -102,7 +103,7 @@ func isAnywhere(l *limit.Limit) bool {
 
 // charged is the begin of the window in which a lease of the region's store was charged.
 func charged(l *limit.Limit, w reserve.Window, now limit.Micros, id uint32) (begin limit.Micros, ok bool) {
-	if begin, ok = labelled(l, w, now, id); ok || !isAnywhere(l) {
+	if begin, ok = labelled(w, now, id); ok || !isAnywhere(l) {
 		return begin, ok
 	}
 	return w.Begin(l.PeriodFromID(now, id)), true

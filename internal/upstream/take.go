@@ -35,9 +35,9 @@ type source struct {
 type way uint8
 
 const (
-	nothing  way = iota // the reserve is not to be had: on_failure decides
-	reserved            // by the reserve, as an ordinary counter
-	trickled            // by what comes in at the region's share of the rate
+	nothing   way = iota // the reserve is not to be had: on_failure decides
+	byReserve            // by the reserve, as an ordinary counter
+	byTrickle            // by what comes in at the region's share of the rate
 )
 
 // plan adds the asks of a group that the region answers by itself. A group that the aggregator denied is only taken
@@ -95,9 +95,9 @@ func (s *Store) source(ctx context.Context, a *engine.Ask, decided bool) source 
 	src.cut = s.cut(a.Policy, src.permit, src.begin)
 	switch {
 	case src.lendable && !src.window.Refills:
-		src.from = reserved
+		src.from = byReserve
 	case src.lendable || !decided && src.permit.Known():
-		src.from = trickled
+		src.from = byTrickle
 	}
 	return src
 }
@@ -117,7 +117,7 @@ func (s *Store) take(ctx context.Context, t *taking, asks []engine.Ask, grants [
 	var sources [2][]*source
 	for n, i := range t.at {
 		src := &t.from[n]
-		if src.from == reserved {
+		if src.from == byReserve {
 			own.Asks, own.At = append(own.Asks, onlyAsk(&asks[i], s.counters.reserve(asks[i].Policy, src.share))), append(own.At, i)
 			sources[0] = append(sources[0], src)
 		}
@@ -128,13 +128,13 @@ func (s *Store) take(ctx context.Context, t *taking, asks []engine.Ask, grants [
 			grants[i] = s.answer(&asks[i], sources[0][n], g, grants[i])
 		} else { // it was charged in another window
 			engine.SendBack(ctx, s.own, []engine.Ask{own.Asks[n].GiveBack(g)})
-			sources[0][n].from = trickled
+			sources[0][n].from = byTrickle
 		}
 	}
 	for n, i := range t.at {
 		src := &t.from[n]
 		switch {
-		case src.from != trickled:
+		case src.from != byTrickle:
 		case s.denials.has(&asks[i], s.keeper.now()):
 			grants[i] = s.answer(&asks[i], src, &lease.Grant{Status: lease.Denied}, grants[i])
 		default:
@@ -156,8 +156,9 @@ func onlyAsk(a *engine.Ask, p *engine.Policy) engine.Ask {
 
 // trickle is the ask for what came in by now.
 func (s *Store) trickle(a *engine.Ask, src *source) engine.Ask {
-	units := reserve.Trickle(a.Policy.Limit.Spec(), src.share, src.begin, src.cut, s.keeper.now())
-	return onlyAsk(a, trickle(a.Policy, src.window, src.cut, units))
+	spec, now := a.Policy.Limit.Spec(), s.keeper.now()
+	begin := max(src.begin, trickleWindow(spec, src.window).Begin(now))
+	return onlyAsk(a, trickle(a.Policy, src.cut, reserve.Trickle(spec, src.share, begin, src.cut, now)))
 }
 
 // isPermitted reports whether what was granted of the reserve was charged in a window in which that may be used.
@@ -198,7 +199,7 @@ func (s *Store) answer(a *engine.Ask, src *source, g *lease.Grant, far lease.Gra
 		s.denials.note(a, s.keeper.now()+denialFor)
 		out.AskAfter = a.Policy.Terms.Interval
 		out.RetryAfter = min(max(g.RetryAfter, out.AskAfter), retry(a, src))
-	case g.Granted > 0 && src.from == reserved:
+	case g.Granted > 0 && src.from == byReserve:
 		s.granted.Add(float64(g.Granted))
 		out.Lease ^= reserveTag
 	case g.Granted > 0:

@@ -54,8 +54,8 @@ func awaitSilence(t *testing.T, silent bool) {
 		query string
 		value float64
 	}{
-		{`sum(weir_share_in_use{region="us"})`, 2}, // by replica
-		{`sum(weir_region_silent{region="us"})`, 1},
+		{`sum(weir_reserve_in_use{region="us"})`, 2}, // by replica
+		{`sum(weir_region_withheld{region="us"} > bool 0)`, 1},
 	} {
 		if !silent {
 			side.value = 0

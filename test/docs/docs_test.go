@@ -130,7 +130,7 @@ func targets(makefile string) (all []string) {
 
 var (
 	helpFlag    = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--(\[no-\])?([a-z0-9-]+)`)
-	helpCommand = regexp.MustCompile(`(?m)^  ([a-z]+)( |$)`)
+	helpCommand = regexp.MustCompile(`(?m)^  ([a-z-]+)( |$)`)
 )
 
 // programs asks the programs for their flags and commands.

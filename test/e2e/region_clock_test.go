@@ -251,11 +251,11 @@ func TestCutOffRegionWithAWrongClock(t *testing.T) {
 	c.clock.Set(odd)
 	c.shows(odd)
 	c.link.Swallow()
-	silent := `weir_region_silent{region="eu"}`
-	proc.Eventually(t, time.Minute, "eu is silent for both sides", func() bool {
-		return c.aggregator.Metrics()[silent] == 1 && c.eu.Metrics()["weir_share_in_use"] == 1
+	withheld := `weir_region_withheld{region="eu"}`
+	proc.Eventually(t, time.Minute, "eu is cut off for both sides", func() bool {
+		return c.aggregator.Metrics()[withheld] > 0 && c.eu.Metrics()["weir_reserve_in_use"] == 1
 	})
-	time.Sleep(clockWindow + time.Second) // until the windows of both sides have begun in the silence
+	time.Sleep(clockWindow + time.Second) // until the windows of both sides have begun since
 	segments, all := c.under("cut-off", odd, 0, -odd, -time.Hour)
 	windows, own := c.within(segments, all)
 	if n := sum(all, "shared", "eu"); n > 100*own {
@@ -266,7 +266,7 @@ func TestCutOffRegionWithAWrongClock(t *testing.T) {
 	}
 	c.link.Heal()
 	proc.Eventually(t, time.Minute, "eu is connected again", func() bool {
-		return c.aggregator.Metrics()[silent] == 0 && c.eu.Metrics()["weir_remote_up"] == 1
+		return c.aggregator.Metrics()[withheld] == 0 && c.eu.Metrics()["weir_remote_up"] == 1
 	})
 	c.shows(-time.Hour)
 }

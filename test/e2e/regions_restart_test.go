@@ -44,11 +44,12 @@ func TestAggregatorRestartsWhileARegionIsCutOff(t *testing.T) {
 	}
 	eu, us := regional("eu", link.Addr), regional("us", aggregator.Addr)
 	connected := func(r *replica) func() bool { return func() bool { return r.Metrics()["weir_remote_up"] == 1 } }
-	proc.Eventually(t, time.Minute, "eu is connected", connected(eu))
-	proc.Eventually(t, time.Minute, "us is connected", connected(us))
+	for _, r := range []*replica{eu, us} {
+		proc.Eventually(t, time.Minute, r.Name+" knows its share", func() bool { return r.Metrics()[`weir_remote_calls_total{result="answered"}`] > 3 })
+	}
 	link.Swallow()
-	proc.Eventually(t, time.Minute, "eu is silent for both sides", func() bool {
-		return aggregator.Metrics()[`weir_region_silent{region="eu"}`] == 1 && eu.Metrics()["weir_share_in_use"] == 1
+	proc.Eventually(t, time.Minute, "eu is cut off for both sides", func() bool {
+		return aggregator.Metrics()[`weir_region_withheld{region="eu"}`] > 0 && eu.Metrics()["weir_reserve_in_use"] == 1
 	})
 	for _, end := range []struct {
 		name string

@@ -185,7 +185,7 @@ func (p *Played) mark(w *World, replicas bool) Mark {
 		for i := 0; replicas && i < len(r.Replicas); i++ {
 			metrics := r.Replicas[i].Metrics()
 			m.Far += metrics.Sum("weir_global_waited_total")
-			m.Silent[r.Name] += int(metrics["weir_share_in_use"])
+			m.Silent[r.Name] += int(metrics["weir_reserve_in_use"])
 		}
 		for _, pop := range r.PoPs {
 			for name, n := range pop.Stats("wasmcustom.weir") {

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -23,7 +24,11 @@ func (d *taker) failAnswered(now lease.Millis, h *hit, s lease.Status) lease.Ver
 
 func (d *taker) failBy(now lease.Millis, h *hit, by lease.OnFailure) lease.Verdict {
 	p := h.policy
-	f := by.Among(d.uplink.holders, p.rule.ExpectedHolders, p.limit.Spec(), now, d.pop.timeOfDay(now))
+	spec := p.limit.Spec()
+	if share := d.uplink.share; share > 0 && p.rule.Scope == rule.ScopeGlobal { // the rest is that of other regions
+		spec.Count = share.Of(spec.Count)
+	}
+	f := by.Among(d.uplink.holders, p.rule.ExpectedHolders, spec, now, d.pop.timeOfDay(now))
 	if p.concurrency {
 		return d.failSlots(now, h, f)
 	}

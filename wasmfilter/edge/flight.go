@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/reserve"
 )
 
 // Call is a call to be made: POST Path with Body, as application/proto.
@@ -67,6 +68,7 @@ func (u *uplink) reply(now lease.Millis, id uint64, body []byte) *flight {
 	if m.Holders > 0 {
 		u.holders = int(m.Holders)
 	}
+	u.share = reserve.PerMille(m.SharePerMille)
 	u.rules.note(now, m.RulesVersion, m.RulesRevision)
 	return f
 }

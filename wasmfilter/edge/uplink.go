@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -33,6 +34,7 @@ type uplink struct {
 	spare   []*ask
 	flights map[uint64]*flight // by ID of the call
 	holders int                // of the region, by its last reply; 0: unknown
+	share   reserve.PerMille   // of the region in limits of scope global, by its last reply; 0: unknown
 	flushed lease.Millis       // when flush was called last
 
 	request  wire.Request
