@@ -37,7 +37,7 @@
 //	start redis in REGION                 all masters that were killed, empty
 //	kill redis of RULE at the aggregator, kill all redis at the aggregator
 //	start redis at the aggregator
-//	apply limit LIMIT to RULE             with weir apply; another script begins with the first again
+//	apply limit LIMIT to RULE             with weir apply; another play begins with those of its script
 //	apply regions { REGION: WEIGHT, ... } the same with the weights
 //	kill the leader of consul in REGION
 //	start consul in REGION                what was killed of it
@@ -68,8 +68,8 @@
 //
 // # When a play begins
 //
-// A play begins when the aggregators, the replicas and each worker of each PoP decide by the rules with
-// which the script begins. Workers state that in their answers: the limit of a rule named rules-in-force is the
+// A play begins when the aggregators, the replicas and each worker of each PoP decide by the rules of the
+// script, and no others. Workers state that in their answers: the limit of a rule named rules-in-force is the
 // number of the document. The key of all rules is a header that has another value in each play, so nothing
 // is left of the plays before, such as leases.
 //

@@ -17,15 +17,13 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// Document is the rules file of scripts that are played in one world, with equal weights.
-func Document(scripts []*Script) (string, error) {
+// Document is the rules file with which a script begins.
+func (s *Script) Document() (string, error) {
 	var all []any
-	for _, s := range scripts {
-		for _, r := range s.Rules {
-			all = append(all, r.yaml)
-		}
+	for _, r := range s.Rules {
+		all = append(all, r.yaml)
 	}
-	return written("rules of the scripts", map[string]any{"regions": equalWeights(), "rules": all})
+	return written("rules of the script", map[string]any{"regions": s.Weights, "rules": all})
 }
 
 // marker is a rule whose limit is the number of the rules document that has it. Each worker of a PoP states it
@@ -91,7 +89,7 @@ func written(name string, fields map[string]any) (string, error) {
 // begin has the rules in force with which a script begins, everywhere.
 func (w *World) begin(s *Script) {
 	w.t.Helper()
-	rules, err := weighted(w.begun, s.Weights)
+	rules, err := s.Document()
 	if err != nil {
 		w.t.Fatalf("%v", err)
 	}

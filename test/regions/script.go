@@ -125,7 +125,7 @@ func (s *Script) readRule(text string) error {
 	}
 	r.yaml["name"], r.yaml["key"] = name, []any{map[string]any{"header": playHeader}}
 	r.yaml["match"] = map[string]any{"path": "/" + name}
-	text, err := Document([]*Script{{Rules: []Rule{r}}})
+	text, err := (&Script{Rules: []Rule{r}, Weights: equalWeights()}).Document()
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func readWeights(text string) (map[string]int, error) {
 
 // canWeigh reports what is wrong with weights of the regions.
 func (s *Script) canWeigh(weights map[string]int) error {
-	text, err := Document([]*Script{s})
+	text, err := (&Script{Rules: s.Rules, Weights: equalWeights()}).Document()
 	if err == nil {
 		_, err = weighted(text, weights)
 	}
@@ -276,7 +276,7 @@ func (s *Script) canDo(act Action) error {
 
 // canHave reports what is wrong with another limit of a rule.
 func (s *Script) canHave(rule, limit string) error {
-	text, err := Document([]*Script{s})
+	text, err := s.Document()
 	if err == nil {
 		_, err = limited(text, rule, limit)
 	}

@@ -13,14 +13,16 @@ import (
 
 const head = "rule one { limit: 100/10s, algorithm: fixed_window, scope: global }\nfrom 0s to 20s eu offers 5/s of one\n"
 
-// Every script can be read, and their rules fit in one world.
+// Every script can be read, and its rules are rules.
 func TestScriptsCanBeRead(t *testing.T) {
 	scripts, err := ReadAll("scripts/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Document(scripts); err != nil {
-		t.Error(err)
+	for _, s := range scripts {
+		if _, err := s.Document(); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
 	}
 }
 
@@ -117,7 +119,7 @@ func TestTwoAggregators(t *testing.T) {
 	}
 }
 
-// Scripts are played in one world, and each may have weights of its own: equal ones without.
+// A script may have weights of its own: equal ones without.
 func TestWeights(t *testing.T) {
 	s, err := Parse("f", "name", "regions { eu: 3, us: 2, ap: 1 }\n"+head+"expect admitted: 5/s\n")
 	if err != nil {
@@ -126,7 +128,7 @@ func TestWeights(t *testing.T) {
 	if !maps.Equal(s.Weights, map[string]int{"eu": 3, "us": 2, "ap": 1}) {
 		t.Errorf("weights are %v", s.Weights)
 	}
-	text, err := Document([]*Script{s})
+	text, err := s.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +287,7 @@ func TestLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := Document([]*Script{s})
+	before, err := s.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,7 +453,7 @@ func TestMarked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, err := Document([]*Script{s})
+	document, err := s.Document()
 	if err != nil {
 		t.Fatal(err)
 	}

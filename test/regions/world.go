@@ -28,9 +28,8 @@ type World struct {
 	redis  *masters         // theirs
 	places []string         // their addresses
 
-	t     proc.T
-	dir   string // of logs and configuration
-	begun string // the rules that all were started with
+	t   proc.T
+	dir string // of logs and configuration
 
 	rules    string  // those that were applied last
 	number   int     // of these, from 1; see [marker]
@@ -55,11 +54,11 @@ type Region struct {
 const each = 2
 
 // Start starts a world, with logs and configuration in dir, and returns when all PoPs have
-// the rules, which it puts into Consul. Where scripts are to be played these are of [Document].
+// the rules, which it puts into Consul. A script brings its own.
 // It ends with t.
 func Start(t proc.T, dir, rules string) *World {
 	t.Helper()
-	w := &World{t: t, dir: dir, begun: rules}
+	w := &World{t: t, dir: dir}
 	for _, name := range Names {
 		w.Regions = append(w.Regions, &Region{Name: name})
 	}

@@ -24,7 +24,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := regions.Document(scripts)
+	rules, err := scripts[0].Document()
 	if err != nil {
 		t.Fatal(err)
 	}
