@@ -55,6 +55,32 @@ func TestOnFailure(t *testing.T) {
 	}
 }
 
+// With the region away, a rule that all regions share goes by the region's share, once the region has told it.
+func TestLocalShareOfARegion(t *testing.T) {
+	for _, c := range []struct {
+		scope string
+		share uint32
+		want  int
+	}{{"global", 250, 5}, {"global", 0, 20}, {"global", 1, 0}, {"region", 250, 20}} {
+		w := newWorld(t, 1, fmt.Sprintf(`{"regions":{"eu":1,"us":3},"rules":[
+			{"name":"r","match":{"path":"/r"},"key":[{"header":"x-user"}],"limit":"20/1h","algorithm":"fixed_window","scope":%q,"on_failure":"local"},
+			{"name":"other","match":{"path":"/other"},"key":[],"limit":"20/1h"}]}`, c.scope))
+		w.region.share = c.share
+		w.admit(0, "/other", "ann")
+		admitted := 0
+		for range 30 {
+			r := w.request(0, "/r", "ann")
+			w.cut()
+			if r.Outcome == Admit {
+				admitted++
+			}
+		}
+		if admitted != c.want {
+			t.Errorf("scope %s, a share of %d: admitted %d of 30, want %d of a limit of 20", c.scope, c.share, admitted, c.want)
+		}
+	}
+}
+
 // What was admitted while the region was away is reported when it is back, once.
 func TestOverdrawnIsReported(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(failRule, `"allow"`))

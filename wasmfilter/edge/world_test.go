@@ -240,6 +240,7 @@ type region struct {
 	wants    int
 	last     wire.Request
 	epoch    uint64
+	share    uint32                        // of limits of scope global, in thousandths
 	fails    func(*wire.Want) lease.Status // nil: it decides
 }
 
@@ -269,7 +270,7 @@ func (g *region) serve(now lease.Millis, c Call) []byte {
 	g.wants += len(q.Wants)
 	g.last = q
 	wall := wallStart + limit.Micros(now)*limit.Millisecond
-	a := wire.Response{Protocol: wire.Protocol, Epoch: g.epoch, RulesVersion: g.version(), RulesRevision: g.revision, Holders: 1, Seq: q.Seq}
+	a := wire.Response{Protocol: wire.Protocol, Epoch: g.epoch, RulesVersion: g.version(), RulesRevision: g.revision, Holders: 1, SharePerMille: g.share, Seq: q.Seq}
 	denied := map[uint32]int{} // by group: how many of its wants do not fit
 	for i := range q.Wants {
 		if m := &q.Wants[i]; m.Group != 0 && !g.fits(wall, m) {
