@@ -1,9 +1,7 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -52,11 +50,13 @@ type Keeper struct {
 	log     *slog.Logger
 	wants   wants
 	inUse   atomic.Bool
+	view    atomic.Pointer[view] // of the record that this replica knows; nil: none
 
 	using  chan struct{} // is held while the record is read and changed
 	asking chan struct{} // is held while permission is asked for
 
-	complained [3]repeat.Seldom
+	complained [4]repeat.Seldom
+	unread     time.Time // since when the record cannot be used; of the goroutine of Run
 
 	mu     sync.Mutex
 	id     uint64         // of the next record that is made
@@ -65,10 +65,17 @@ type Keeper struct {
 	sent   time.Time      // when the call was sent that it answers
 	bad    uint64         // the ID of a record that the aggregator refused
 	clock  limit.Micros   // of the cell
-	at     time.Time      // when it showed that
+	at     time.Time      // when it showed that; the zero one: it has not been read
 	empty  time.Time      // since when no record is found; the zero one: there is one
 	asked  time.Time      // when permission was asked for last
 	failed bool           // in vain
+}
+
+// view is what asks need of the record. It is immutable.
+type view struct {
+	permission reserve.Permission
+	clock      limit.Micros // of the region's store
+	at         time.Time    // when it showed that
 }
 
 // NewKeeper makes the keeper of a replica that has just started.
@@ -95,7 +102,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // turn uses the record once.
 func (k *Keeper) turn(ctx context.Context) {
 	held := k.wants.held()
-	_ = k.change(ctx, func(r reserve.Record, now limit.Micros) reserve.Record {
+	err := k.change(ctx, func(r reserve.Record, now limit.Micros) reserve.Record {
 		p, fresh := k.freshReply(r)
 		if fresh {
 			k.compare(r, p)
@@ -113,7 +120,7 @@ func (k *Keeper) turn(ctx context.Context) {
 		}
 		return r
 	})
-	k.report()
+	k.report(err)
 }
 
 // freshReply is the newest reply, if it is to a call with this record and still counts.
@@ -132,87 +139,6 @@ func (k *Keeper) compare(r reserve.Record, p reserve.Reply) {
 	if r.Outdated(p) && k.complained[0].Now(complainEvery) {
 		k.log.Error("the region's store has an older record of the reserve than it acknowledged: in the windows that it lost, this region may exceed the limits by its share",
 			"region", k.region, "lost", duration(p.Until-r.Until))
-	}
-}
-
-// change reads the record and stores the next one. Without an error that is remembered, and may be used.
-func (k *Keeper) change(ctx context.Context, next func(reserve.Record, limit.Micros) reserve.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, k.timeout)
-	defer cancel()
-	select {
-	case k.using <- struct{}{}:
-		defer func() { <-k.using }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	text, now, err := k.swap(ctx, nil, nil)
-	for err == nil {
-		r, ok := k.read(text)
-		if !ok {
-			return errNoRecord
-		}
-		r = next(r, now)
-		found, changed := text, encode(k.region, r)
-		if !bytes.Equal(changed, text) {
-			found, now, err = k.swap(ctx, text, changed)
-		}
-		if err == nil && bytes.Equal(found, text) {
-			k.remember(r)
-			return nil
-		}
-		text = found // another replica was faster
-	}
-	return err
-}
-
-// swap uses the cell, and notes its clock.
-func (k *Keeper) swap(ctx context.Context, old, next []byte) (found []byte, now limit.Micros, err error) {
-	found, now, err = k.cell.Swap(ctx, old, next)
-	if err == nil {
-		k.mu.Lock()
-		k.clock, k.at = now, time.Now()
-		k.mu.Unlock()
-	}
-	return found, now, err
-}
-
-var errNoRecord = errors.New("no record is found, and another replica may remember one")
-
-// read is the record that a text has, put right by what this replica remembers. Where there is none it is an empty
-// one with a new ID, as soon as no other replica can be expected to remember one.
-func (k *Keeper) read(text []byte) (reserve.Record, bool) {
-	r, err := decode(k.region, text)
-	if err != nil && k.complained[1].Now(complainEvery) {
-		k.log.Error("the record of the reserve cannot be used, and is replaced: see that nothing else writes to the region's store",
-			"region", k.region, "error", err)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if r.ID != 0 && r.ID == k.bad {
-		r = reserve.Record{}
-	}
-	if r = r.Remembered(k.memory); r.ID != 0 {
-		k.empty = time.Time{}
-		return r, true
-	}
-	if k.empty.IsZero() {
-		k.empty = time.Now()
-	}
-	if !k.alone && time.Since(k.empty) < duration(reserve.EmptyFor) {
-		return r, false
-	}
-	if k.id == 0 {
-		k.id = max(rand.Uint64(), 1)
-	}
-	r.ID = k.id
-	return r, true
-}
-
-func (k *Keeper) remember(r reserve.Record) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if r.ID != k.bad {
-		k.memory = r
 	}
 }
 
@@ -241,6 +167,7 @@ func (k *Keeper) Refused(id uint64, reason string) {
 		return
 	}
 	k.bad, k.memory, k.id = id, reserve.Record{}, max(rand.Uint64(), 1)
+	k.publish()
 	if k.complained[2].Now(complainEvery) {
 		k.log.Error("the aggregator refuses the record of the reserve, and it is replaced: see that nothing else writes to the region's store",
 			"region", k.region, "error", reason)
@@ -255,9 +182,19 @@ func (k *Keeper) InUse() bool { return k.inUse.Load() }
 
 // permission is what was given to the region by the newest record that this replica knows.
 func (k *Keeper) permission() reserve.Permission {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.memory.Permission()
+	if v := k.view.Load(); v != nil {
+		return v.permission
+	}
+	return reserve.Permission{}
+}
+
+// now is the time of the region's store; 0: it is not known.
+func (k *Keeper) now() limit.Micros {
+	v := k.view.Load()
+	if v == nil || v.at.IsZero() {
+		return 0
+	}
+	return v.clock + limit.Micros(time.Since(v.at).Microseconds())
 }
 
 // lacks reports whether permission is to be asked for.
@@ -293,24 +230,24 @@ func (k *Keeper) permit(ctx context.Context, begin limit.Micros) (reserve.Permis
 	return k.permission(), err == nil
 }
 
-// now is the time of the region's store.
-func (k *Keeper) now() limit.Micros {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.at.IsZero() {
-		return 0
-	}
-	return k.clock + limit.Micros(time.Since(k.at).Microseconds())
-}
+// unreadFor is for how long the record cannot be used before the log has it.
+const unreadFor = 5 * time.Second
 
-// report logs when the reserve begins to be used, and when that is over.
-func (k *Keeper) report() {
-	cut, share := k.permission().Cut, reserve.PerMille(0)
-	use := cut != 0 && k.now() >= cut+inUseAfter
+// report logs when the reserve begins to be used, and when that is over, and that the record cannot be used.
+func (k *Keeper) report(err error) {
+	if err == nil {
+		k.unread = time.Time{}
+	} else if k.unread.IsZero() {
+		k.unread = time.Now()
+	} else if time.Since(k.unread) >= unreadFor && k.complained[3].Now(complainEvery) {
+		k.log.Error("the record of the reserve cannot be used: the region renounces nothing, so the aggregator withholds its share", "region", k.region, "error", err)
+	}
+	p := k.permission()
+	use := p.Cut != 0 && k.now() >= p.Cut+inUseAfter
 	if k.inUse.Swap(use) == use {
 		return
 	}
-	if share, _ = k.Share(); use {
+	if share, _ := p.Part(); use {
 		k.log.Warn("the aggregator does not decide on this region's wants: rules with scope: global and on_failure: local go on by its reserve", "region", k.region, "per_mille", int64(share))
 	} else {
 		k.log.Info("the aggregator decides again: the reserve is renounced", "region", k.region)

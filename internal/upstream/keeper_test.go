@@ -44,13 +44,13 @@ func TestRenounces(t *testing.T) {
 		time.Sleep(3 * time.Second) // replies count for two
 		was := w.read().Until
 		time.Sleep(10 * time.Second)
-		if w.read().Until != was || !w.keeper.InUse() || !strings.Contains(w.log.String(), "does not decide on this region's wants") {
-			t.Errorf("%s, renounced until %d before; the log:\n%s", w.stored(), was, w.log)
+		if w.read().Until != was || !w.keeper.InUse() || !strings.Contains(w.logs(), "does not decide on this region's wants") {
+			t.Errorf("%s, renounced until %d before; the log:\n%s", w.stored(), was, w.logs())
 		}
 		w.link(true)
 		time.Sleep(2 * time.Second)
-		if w.read().Until <= clock() || w.keeper.InUse() || !strings.Contains(w.log.String(), "decides again") {
-			t.Errorf("%s when the region is back; the log:\n%s", w.stored(), w.log)
+		if w.read().Until <= clock() || w.keeper.InUse() || !strings.Contains(w.logs(), "decides again") {
+			t.Errorf("%s when the region is back; the log:\n%s", w.stored(), w.logs())
 		}
 	})
 }
@@ -63,6 +63,9 @@ func TestNothingIsRenouncedUnread(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if s, ok := w.keeper.Statement(); !ok || s.Until != before.Until {
 			t.Errorf("%+v, want %+v", s, before)
+		}
+		if log := w.logs(); strings.Count(log, "record of the reserve cannot be used") != 1 {
+			t.Errorf("the log has\n%s", log)
 		}
 		w.cell.fail(false)
 		time.Sleep(time.Second)
@@ -121,7 +124,7 @@ func TestBadRecords(t *testing.T) {
 			if now := w.read(); now.ID == 5 || now.Until < clock() || now.Until > clock()+reserve.Unknown || now.Share.Part != shares[eu] {
 				t.Errorf("%s: %+v", name, now)
 			}
-			if log := w.log.String(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, c.log) {
+			if log := w.logs(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, c.log) {
 				t.Errorf("%s: the log has\n%s", name, log)
 			}
 			p := w.policy("r", perMinute(400))
@@ -146,8 +149,8 @@ func TestRecordOlderThanStated(t *testing.T) {
 		r := newRegion(w.t, eu, w.global, memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20}), c, 0)
 		w.link(false)
 		time.Sleep(3 * time.Second)
-		if now := r.read(); now.Until <= clock() || !strings.Contains(r.log.String(), "older record") {
-			t.Errorf("%+v; the log has\n%s", now, r.log)
+		if now := r.read(); now.Until <= clock() || !strings.Contains(r.logs(), "older record") {
+			t.Errorf("%+v; the log has\n%s", now, r.logs())
 		}
 	})
 }

@@ -1,9 +1,14 @@
 package upstream
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
+	"time"
 
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 )
 
@@ -35,4 +40,92 @@ func decode(region string, text []byte) (reserve.Record, error) {
 		return reserve.Record{}, err
 	}
 	return s.Record, nil
+}
+
+// change reads the record and stores the next one. Without an error that is remembered, and may be used.
+func (k *Keeper) change(ctx context.Context, next func(reserve.Record, limit.Micros) reserve.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	defer cancel()
+	select {
+	case k.using <- struct{}{}:
+		defer func() { <-k.using }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	text, now, err := k.swap(ctx, nil, nil)
+	for err == nil {
+		r, ok := k.read(text)
+		if !ok {
+			return errNoRecord
+		}
+		r = next(r, now)
+		found, changed := text, encode(k.region, r)
+		if !bytes.Equal(changed, text) {
+			found, now, err = k.swap(ctx, text, changed)
+		}
+		if err == nil && bytes.Equal(found, text) {
+			k.remember(r)
+			return nil
+		}
+		text = found // another replica was faster
+	}
+	return err
+}
+
+// swap uses the cell, and notes its clock.
+func (k *Keeper) swap(ctx context.Context, old, next []byte) (found []byte, now limit.Micros, err error) {
+	found, now, err = k.cell.Swap(ctx, old, next)
+	if err == nil {
+		k.mu.Lock()
+		k.clock, k.at = now, time.Now()
+		k.publish()
+		k.mu.Unlock()
+	}
+	return found, now, err
+}
+
+var errNoRecord = errors.New("no record is found, and another replica may remember one")
+
+// read is the record that a text has, put right by what this replica remembers. Where there is none it is an empty
+// one with a new ID, as soon as no other replica can be expected to remember one.
+func (k *Keeper) read(text []byte) (reserve.Record, bool) {
+	r, err := decode(k.region, text)
+	if err != nil && k.complained[1].Now(complainEvery) {
+		k.log.Error("the record of the reserve cannot be used, and is replaced: see that nothing else writes to the region's store",
+			"region", k.region, "error", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r.ID != 0 && r.ID == k.bad {
+		r = reserve.Record{}
+	}
+	if r = r.Remembered(k.memory); r.ID != 0 {
+		k.empty = time.Time{}
+		return r, true
+	}
+	if k.empty.IsZero() {
+		k.empty = time.Now()
+	}
+	if !k.alone && time.Since(k.empty) < duration(reserve.EmptyFor) {
+		return r, false
+	}
+	if k.id == 0 {
+		k.id = max(rand.Uint64(), 1)
+	}
+	r.ID = k.id
+	return r, true
+}
+
+func (k *Keeper) remember(r reserve.Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r.ID != k.bad {
+		k.memory = r
+		k.publish()
+	}
+}
+
+// publish replaces the view. k.mu is locked.
+func (k *Keeper) publish() {
+	k.view.Store(&view{permission: k.memory.Permission(), clock: k.clock, at: k.at})
 }

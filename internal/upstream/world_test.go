@@ -261,6 +261,12 @@ func (r *region) isCut() bool {
 	return r.cut
 }
 
+// logs is what the log has by now.
+func (r *region) logs() string {
+	synctest.Wait()
+	return r.log.String()
+}
+
 // link cuts the region off from the aggregator, or connects it.
 func (r *region) link(up bool) {
 	r.mu.Lock()
