@@ -208,6 +208,7 @@ func TestClockSetBack(t *testing.T) {
 		w.late = true
 		w.during(p, 2*time.Second)
 		w.cell.ahead(-10 * limit.Minute)
+		w.ahead = -10 * limit.Minute
 		w.late = false
 		time.Sleep(5 * time.Second)
 		if now := w.read(); now.Until <= clock() || w.keeper.InUse() {

@@ -87,8 +87,12 @@ func TestRetryAfter(t *testing.T) {
 		p := w.policy("r", limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour})
 		w.link(false)
 		g := w.acquire(need(p, 1))[0]
-		if g.Status != lease.Denied || g.RetryAfter > 10_000 || g.RetryAfter < 100 || g.AskAfter != 100 {
-			t.Errorf("%+v, want a retry within 10 s", g)
+		if g.Status != lease.Denied || g.RetryAfter != 10_000 || g.AskAfter != 100 {
+			t.Errorf("%+v, want a retry in 10 s", g)
+		}
+		fast := w.policy("fast", limit.Spec{Algorithm: limit.FixedWindow, Count: 28_800, Period: limit.Hour})
+		if g := w.acquire(need(fast, 4))[0]; g.Status != lease.Denied || g.RetryAfter != 2000 {
+			t.Errorf("%+v, want a retry when the share of the rate has brought 4 units", g)
 		}
 		time.Sleep(5 * time.Minute)
 		if g := w.acquire(need(p, 1))[0]; g.Granted != 1 {
@@ -291,6 +295,22 @@ func TestLabelOfAnotherClock(t *testing.T) {
 		w.ahead = 5 * limit.Minute
 		if got := w.spend(p); got != 0 {
 			t.Errorf("%d units by a clock that is ahead", got)
+		}
+	})
+}
+
+// What the region admits at its share of the rate is charged in the window that it has renounced, or not at all: in
+// another one it may use its reserve.
+func TestTrickleOfAnotherClock(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		p := w.policy("r", perMinute(400))
+		time.Sleep(15 * time.Second)
+		w.link(false)
+		w.acquire(need(p, 1))
+		time.Sleep(30 * time.Second)
+		w.ahead = limit.Minute
+		if got := w.spend(p); got != 0 {
+			t.Errorf("%d units of the window after, by a clock that is ahead", got)
 		}
 	})
 }

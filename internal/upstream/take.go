@@ -96,7 +96,7 @@ func (s *Store) source(ctx context.Context, a *engine.Ask, decided bool) source 
 	switch {
 	case src.lendable && !src.window.Refills:
 		src.from = byReserve
-	case src.lendable || !decided && src.permit.Known():
+	case src.lendable || !decided && src.permit.Known() && !src.permit.Extends(src.begin):
 		src.from = byTrickle
 	}
 	return src
@@ -113,60 +113,60 @@ func (s *Store) cut(p *engine.Policy, permit reserve.Permission, begin limit.Mic
 
 // take answers the asks of a plan.
 func (s *Store) take(ctx context.Context, t *taking, asks []engine.Ask, grants []lease.Grant) {
-	var own, trickle engine.Selection
-	var sources [2][]*source
+	s.takeFrom(ctx, byReserve, s.own, t, asks, grants)
+	s.takeFrom(ctx, byTrickle, s.raw, t, asks, grants)
+}
+
+// takeFrom answers those in one way.
+func (s *Store) takeFrom(ctx context.Context, from way, store engine.Store, t *taking, asks []engine.Ask, grants []lease.Grant) {
+	var own engine.Selection
+	var sources []*source
 	for n, i := range t.at {
 		src := &t.from[n]
-		if src.from == byReserve {
-			own.Asks, own.At = append(own.Asks, onlyAsk(&asks[i], s.counters.reserve(asks[i].Policy, src.share))), append(own.At, i)
-			sources[0] = append(sources[0], src)
+		if src.from != from {
+			continue
 		}
-	}
-	own.Acquire(ctx, s.own)
-	for n, i := range own.At {
-		if g := &own.Grants[n]; s.isPermitted(ctx, &asks[i], sources[0][n], g) {
-			grants[i] = s.answer(&asks[i], sources[0][n], g, grants[i])
-		} else { // it was charged in another window
-			engine.SendBack(ctx, s.own, []engine.Ask{own.Asks[n].GiveBack(g)})
-			sources[0][n].from = byTrickle
-		}
-	}
-	for n, i := range t.at {
-		src := &t.from[n]
-		switch {
-		case src.from != byTrickle:
-		case s.denials.has(&asks[i], s.keeper.now()):
+		a, ok := s.ownAsk(&asks[i], src)
+		if !ok {
 			grants[i] = s.answer(&asks[i], src, &lease.Grant{Status: lease.Denied}, grants[i])
-		default:
-			trickle.Asks, trickle.At = append(trickle.Asks, s.trickle(&asks[i], src)), append(trickle.At, i)
-			sources[1] = append(sources[1], src)
+			continue
 		}
+		own.Asks, own.At, sources = append(own.Asks, a), append(own.At, i), append(sources, src)
 	}
-	trickle.Acquire(ctx, s.raw)
-	for n, i := range trickle.At {
-		grants[i] = s.answer(&asks[i], sources[1][n], &trickle.Grants[n], grants[i])
+	own.Acquire(ctx, store)
+	for n, i := range own.At {
+		g := &own.Grants[n]
+		if g.Granted > 0 && !s.isFor(ctx, &asks[i], sources[n], g) { // it was charged in another window: the ask comes again soon
+			engine.SendBack(ctx, store, []engine.Ask{own.Asks[n].GiveBack(g)})
+			g = &lease.Grant{Status: lease.Denied}
+		}
+		grants[i] = s.answer(&asks[i], sources[n], g, grants[i])
 	}
 }
 
-// onlyAsk is an ask for another counter, without what it reports.
-func onlyAsk(a *engine.Ask, p *engine.Policy) engine.Ask {
+// ownAsk is an ask for the region's counter, without what it reports. False: nothing has come in that it could get.
+func (s *Store) ownAsk(a *engine.Ask, src *source) (engine.Ask, bool) {
 	w := &a.Want
-	return engine.Ask{Policy: p, Key: a.Key, Group: a.Group, Want: lease.Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Soon: w.Soon, Fresh: w.Fresh}}
-}
-
-// trickle is the ask for what came in by now.
-func (s *Store) trickle(a *engine.Ask, src *source) engine.Ask {
+	own := engine.Ask{Key: a.Key, Group: a.Group, Want: lease.Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Soon: w.Soon, Fresh: w.Fresh}}
+	if src.from == byReserve {
+		own.Policy = s.counters.reserve(a.Policy, src.share)
+		return own, true
+	}
 	spec, now := a.Policy.Limit.Spec(), s.keeper.now()
 	begin := max(src.begin, trickleWindow(spec, src.window).Begin(now))
-	return onlyAsk(a, trickle(a.Policy, src.cut, reserve.Trickle(spec, src.share, begin, src.cut, now)))
+	units := reserve.Trickle(spec, src.share, begin, src.cut, now)
+	own.Policy = trickle(a.Policy, src.cut, units)
+	return own, a.Peeks() || units >= max(w.Need, 1) && !s.denials.has(a, now)
 }
 
-// isPermitted reports whether what was granted of the reserve was charged in a window in which that may be used.
-func (s *Store) isPermitted(ctx context.Context, a *engine.Ask, src *source, g *lease.Grant) bool {
-	if g.Granted == 0 {
-		return true
+// isFor reports whether what was granted was charged in a window in which it may be used.
+func (s *Store) isFor(ctx context.Context, a *engine.Ask, src *source, g *lease.Grant) bool {
+	now := s.keeper.now()
+	if src.from == byTrickle {
+		begin, ok := labelled(trickleWindow(a.Policy.Limit.Spec(), src.window), now, g.Lease)
+		return ok && src.window.Begin(begin) == src.begin
 	}
-	begin, ok := charged(a.Policy.Limit, src.window, s.keeper.now(), g.Lease)
+	begin, ok := charged(a.Policy.Limit, src.window, now, g.Lease)
 	if !ok {
 		return false
 	}
@@ -198,7 +198,9 @@ func (s *Store) answer(a *engine.Ask, src *source, g *lease.Grant, far lease.Gra
 		s.refused.Inc()
 		s.denials.note(a, s.keeper.now()+denialFor)
 		out.AskAfter = a.Policy.Terms.Interval
-		out.RetryAfter = min(max(g.RetryAfter, out.AskAfter), retry(a, src))
+		if out.RetryAfter = retry(a, src); src.from == byReserve {
+			out.RetryAfter = min(out.RetryAfter, max(g.RetryAfter, out.AskAfter))
+		}
 	case g.Granted > 0 && src.from == byReserve:
 		s.granted.Add(float64(g.Granted))
 		out.Lease ^= reserveTag
