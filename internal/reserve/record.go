@@ -179,8 +179,12 @@ func (r Record) Renounced(at, now limit.Micros, windows []Window) Record {
 	return r.expired(at, windows)
 }
 
-// expired forgets what was used in windows of which none matters any more.
+// expired forgets what was used in windows of which none matters any more. Without windows the rules are not known, and
+// nothing is forgotten.
 func (r Record) expired(at limit.Micros, windows []Window) Record {
+	if windows == nil {
+		return r
+	}
 	over := func(s Span) bool {
 		return !slices.ContainsFunc(windows, func(w Window) bool { return w.runs(s, at) })
 	}

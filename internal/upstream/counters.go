@@ -52,9 +52,15 @@ func (c *counters) reserve(p *engine.Policy, share reserve.PerMille) *engine.Pol
 // leased rule may have fills in a part of this length.
 const mostParts = 20
 
-// trickleWindow is how a limit's time is divided to count its trickle: a bucket's such that what is saved up in a window is
-// no more than its burst.
+// trickleUnits is for how many units of a limit its trickle is counted at least: a part of them comes in for the region.
+const trickleUnits = 100
+
+// trickleWindow is how a limit's time is divided to count its trickle. A bucket's is such that what is saved up in a
+// window is no more than its burst; others are short, since each outage leaves counters until they end.
 func trickleWindow(s limit.Spec, w reserve.Window) reserve.Window {
+	if short := max(limit.Minute, trickleUnits*w.Period/limit.Micros(max(s.Count, 1))); !w.Refills && short < w.Period {
+		w.Period = short - short%limit.Millisecond
+	}
 	if w.Refills && w.Period == reserve.Ahead {
 		fill := float64(s.Burst) * float64(s.Period) / float64(s.Count)
 		parts := limit.Micros(min(float64(w.Period)/max(fill, 1), mostParts-1))

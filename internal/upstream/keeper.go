@@ -101,22 +101,21 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // turn uses the record once.
 func (k *Keeper) turn(ctx context.Context) {
-	held := k.wants.held()
+	some, mostly := k.wants.undecidedLately()
 	err := k.change(ctx, func(r reserve.Record, now limit.Micros) reserve.Record {
 		p, fresh := k.freshReply(r)
 		if fresh {
 			k.compare(r, p)
 			r = r.Replied(p)
 		}
-		if held {
+		if mostly || some && !fresh { // another replica may be connected
 			r = r.Hold(now)
 		}
-		windows := k.windows()
 		switch {
-		case !fresh && r.Until != 0:
+		case fresh:
+			r = r.Renounced(p.At, now, k.windows())
+		case r.Until != 0:
 			r = r.Stopped(now)
-		case fresh && windows != nil:
-			r = r.Renounced(p.At, now, windows)
 		}
 		return r
 	})
@@ -203,31 +202,46 @@ func (k *Keeper) lacks(p reserve.Permission, begin limit.Micros) bool {
 }
 
 // permit asks for permission for a window, if that may be had, and for when wants stopped being decided. One caller asks,
-// and the others wait for what it gets. It is false if the record cannot be used.
+// and the others wait for what it gets. It is false if the record cannot be used, or ctx ends.
 func (k *Keeper) permit(ctx context.Context, begin limit.Micros) (reserve.Permission, bool) {
 	select {
 	case k.asking <- struct{}{}:
-		defer func() { <-k.asking }()
 	case <-ctx.Done():
 		return reserve.Permission{}, false
 	}
-	if p := k.permission(); !k.lacks(p, begin) { // another caller has asked
-		return p, true
+	usable := make(chan bool, 1)
+	go func() { // it ends with the time of a use of the record: how long this caller waits is nothing to the others
+		defer func() { <-k.asking }()
+		usable <- k.askPermission(ctx, begin)
+	}()
+	select {
+	case ok := <-usable:
+		return k.permission(), ok
+	case <-ctx.Done():
+		return reserve.Permission{}, false
+	}
+}
+
+// askPermission asks the record for permission, unless another caller has within permitEvery. It is false if the record
+// cannot be used.
+func (k *Keeper) askPermission(ctx context.Context, begin limit.Micros) bool {
+	if !k.lacks(k.permission(), begin) {
+		return true
 	}
 	k.mu.Lock()
 	soon, failed := time.Since(k.asked) < permitEvery, k.failed
 	k.mu.Unlock()
 	if soon {
-		return k.permission(), !failed
+		return !failed
 	}
-	err := k.change(ctx, func(r reserve.Record, now limit.Micros) reserve.Record {
+	err := k.change(context.WithoutCancel(ctx), func(r reserve.Record, now limit.Micros) reserve.Record {
 		r, _ = r.Permitted(now)
 		return r
 	})
 	k.mu.Lock()
 	k.asked, k.failed = time.Now(), err != nil
 	k.mu.Unlock()
-	return k.permission(), err == nil
+	return err == nil
 }
 
 // unreadFor is for how long the record cannot be used before the log has it.

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -69,10 +70,13 @@ func (s *Store) Epoch() uint64 { return s.far.Epoch() }
 
 // Acquire asks the aggregator first. Units that were granted from the reserve go back there.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	begin := patienceOf(ctx)
 	if !s.returnOwn(ctx, asks, grants) {
 		s.ask(ctx, asks, grants)
 	}
-	s.note(asks, grants)
+	if begin.patient(ctx) {
+		s.note(asks, grants)
+	}
 	var t taking
 	for first := 0; first < len(asks); {
 		next := first + engine.GroupLen(asks[first:])
@@ -107,6 +111,31 @@ func (s *Store) ask(ctx context.Context, asks []engine.Ask, grants []lease.Grant
 		defer cancel()
 	}
 	s.far.Acquire(ctx, asks, grants)
+}
+
+// answersWithin is how long the aggregator may take in an ordinary hour. What is not decided for a caller that gave less
+// shows nothing: it is the caller that is impatient.
+const answersWithin = 250 * time.Millisecond
+
+// patience is how long a caller waits from the beginning. One without a deadline waits long enough.
+type patience time.Duration
+
+func patienceOf(ctx context.Context) patience {
+	ends, ok := ctx.Deadline()
+	if !ok {
+		return patience(answersWithin)
+	}
+	return patience(time.Until(ends))
+}
+
+// patient reports whether the aggregator had its time, or ended before the caller did.
+func (p patience) patient(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return time.Duration(p) >= answersWithin && errors.Is(ctx.Err(), context.DeadlineExceeded)
+	}
+	ends, ok := ctx.Deadline()
+	kept := min(time.Duration(p)/keptShare, mostKept)
+	return !ok || time.Duration(p) >= answersWithin || time.Until(ends) > kept
 }
 
 // note counts which wants of limits with shares were decided in time. A rule that the aggregator lacks shows nothing

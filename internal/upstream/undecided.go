@@ -23,13 +23,14 @@ func (w *wants) note(decided, undecided int64) {
 	w.undecided.Add(undecided)
 }
 
-// held ends a turn. It reports whether more than a tenth of the last second's wants were not decided in time.
-func (w *wants) held() bool {
+// undecidedLately ends a turn. It reports whether some of the last second's wants were not decided in time, and whether that is
+// more than a tenth of them.
+func (w *wants) undecidedLately() (some, mostly bool) {
 	w.last[w.turn] = [2]int64{w.decided.Swap(0), w.undecided.Swap(0)}
 	w.turn = (w.turn + 1) % turnsPerSecond
 	var decided, undecided int64
 	for _, n := range w.last {
 		decided, undecided = decided+n[0], undecided+n[1]
 	}
-	return undecided >= leastUndecided && 10*undecided > decided+undecided
+	return undecided > 0, undecided >= leastUndecided && 10*undecided > decided+undecided
 }
