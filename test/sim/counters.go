@@ -8,7 +8,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
 )
 
 // counters are the store of the topmost tier, with the referee looking at it. They run in
@@ -17,6 +16,7 @@ type counters struct {
 	w       *World
 	step    limit.Micros // their clock, from virtual time
 	memory  *memory.Store
+	cell    engine.Cell
 	divided *aggregator.Store // nil: there is one region
 	stop    context.CancelFunc
 	store   engine.Store  // the memory, or what is broken on purpose round it
@@ -40,31 +40,30 @@ func newCounters(w *World) *counters {
 // reset begins a life without the counters of the one before.
 func (s *counters) reset() {
 	s.memory = memory.New(memory.Config{MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock})
+	s.cell = s.memory.NewCell()
+	s.divide()
+	s.names, s.debts = newSeen[uint64](), newSeen[debtID]()
+}
+
+// divide begins a life of the process that has asked the store.
+func (s *counters) divide() {
 	s.store = s.memory
 	if s.w.Regions > 0 {
 		s.stop()
 		ctx, stop := context.WithCancel(context.Background())
-		divided := aggregator.New(aggregator.Config{Store: s.memory, MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock, Steady: s.w.Now})
-		divided.SetRegions(s.w.Shares)
+		c := aggregator.Config{Store: s.memory, MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock, Steady: s.w.Now}
+		if len(s.w.Shares) > 0 {
+			c.Cell = s.cell
+		}
+		divided := aggregator.New(c)
+		divided.SetRegions(s.w.rules.shares)
 		go func() { _ = divided.Run(ctx) }()
 		s.store, s.divided, s.stop = divided, divided, stop
 	}
 	s.store = s.w.spoil(s.store, s.w.Fault.counters)
-	s.names, s.debts = newSeen[uint64](), newSeen[debtID]()
 }
 
 func (s *counters) clock() limit.Micros { return s.w.Now() + s.step }
-
-// called passes on to the aggregator's store what a call of a region reports.
-func (s *counters) called(c limiter.RegionCall) (doubled bool) {
-	if s.divided == nil {
-		return false
-	}
-	if spoil := s.w.Fault.called; spoil != nil {
-		c.Ack = spoil(c.Seq, c.Ack)
-	}
-	return s.divided.Called(c)
-}
 
 func (s *counters) Epoch() uint64 { return s.memory.Epoch() }
 

@@ -21,7 +21,7 @@
 //	tier.go, counters.go  what answers a call
 //	mail.go, crew.go      goroutines of the product in step with events
 //	referee.go, book.go   the ledger: every unit from the grant to the request
-//	share.go, silence.go  a region with a static share, and what has to hold of it
+//	region.go, reserve.go a region with a reserve, and what has to hold of that
 //	promises.go, alone.go what has to hold of the ledger
 //	trail.go, forget.go   so much of it as is still open
 //	fault.go, mishap.go   what is broken on purpose, and what goes wrong

@@ -5,7 +5,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
@@ -17,11 +16,11 @@ type Fault struct {
 
 	// Of the counters, or of a lease cache: how it is asked, and what it grants.
 	counters, cache func(v *visit)
-	// Of a region with a static share: how its own store is asked, and what that has recorded
-	// as the newest receipt. Of the aggregator: what a call with a number acknowledges.
-	share   func(v *visit)
-	receipt func(newest limit.Micros) limit.Micros
-	called  func(seq, ack uint64) uint64
+	// Of a region with a share: how its own store is asked, and what that stores in place of a record; nil: nothing.
+	own    func(v *visit)
+	record func(h *region, next []byte) []byte
+	// Of the aggregator: a call of a region, as it reads it.
+	called func(m *wire.Request)
 	// Of a service: a call as it reads it. The serial is another one for each copy.
 	served func(serial uint64, m *wire.Request)
 	// Of a PoP: a call that a worker makes, one that it has sent, a reply, and one that

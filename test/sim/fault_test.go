@@ -143,6 +143,30 @@ var GivesBackTwice = Fault{name: "gives back twice", sent: func(f *flight) {
 	again.fly()
 }}
 
+// apart is another call of the same PoP, without wants, that no worker has made.
+func (f *flight) apart() *flight {
+	again := &flight{p: f.p, life: f.life, path: f.path, sent: f.sent, timeout: f.timeout, done: true, aside: true}
+	again.req = decodeRequest(f.body)
+	again.req.Wants = nil
+	f.p.apart++
+	again.req.Seq, again.req.Ack, again.req.Worker = f.p.apart, 0, 1
+	binary.LittleEndian.PutUint64(again.req.Holder[8:], 1)
+	return again
+}
+
+// add puts a want for the same counter as m into such a call.
+func (f *flight) add(m wire.Want, units int64, shape, id uint32) {
+	f.req.Wants = append(f.req.Wants, wire.Want{
+		Rule: m.Rule, Variant: m.Variant, Override: m.Override, Key: m.Key, Shape: shape, Want: lease.Want{Unused: units, Lease: id},
+	})
+}
+
+// fly sends such a call.
+func (f *flight) fly() {
+	f.body, f.items = f.req.Append(nil), f.p.w.items(f.req.Wants)
+	f.leave()
+}
+
 // SpendsEarly: units of the next window are spent at once.
 var SpendsEarly = Fault{name: "spends early", replies: func(m *wire.Response) {
 	for i := range m.Grants {

@@ -2,10 +2,8 @@ package sim
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
 
-	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
@@ -75,9 +73,6 @@ func (f *flight) leave() {
 	if again := w.Fault.sent; again != nil {
 		again(f)
 	}
-	if p.liar {
-		f.lies()
-	}
 }
 
 // serve has a service answer a flight.
@@ -124,70 +119,6 @@ func (p *pop) giveUp(f *flight) {
 		p.workers[f.worker].Failed(p.now(), f.id, edge.CallTimedOut)
 		p.finish(f.worker)
 	})
-}
-
-// lies follows a call of a PoP that lies: it reports that units come back which nobody ever
-// had, of leases that it had and of others; that it owes what nobody admitted, by rules by which
-// nobody can owe anything; it shows the epoch of a life that never was.
-func (f *flight) lies() {
-	p, w := f.p, f.p.w
-	if w.chance(0.3) {
-		lie := f.apart()
-		for i, m := range f.req.Wants {
-			r := w.rules.find(m.Rule)
-			l := p.entry(r.counter(string(m.Key))).Lots[w.rand.IntN(2)].Lease
-			if w.chance(0.3) {
-				l += uint32(w.rand.IntN(3))
-			}
-			units := pick(w.rand, wire.MaxUnits, 1<<31, 2*r.Terms.Capacity+1)
-			lie.add(m, units, r.Limit.Fingerprint(), l)
-			w.ref.lies.add(engine.ReturnID(lie.holder(), lie.req.Worker, lie.req.Seq, i))
-		}
-		lie.fly()
-	}
-	if w.chance(0.2) {
-		debt := f.apart()
-		for _, m := range f.req.Wants {
-			if r := w.rules.find(m.Rule); r.Terms.MaxDebt(r.OnFailure) == 0 {
-				debt.add(m, 0, 0, 0)
-				owed := &debt.req.Wants[len(debt.req.Wants)-1].Want
-				owed.Overdrawn, owed.Debt = pick(w.rand, int64(1), wire.MaxUnits), w.rand.Uint64()
-			}
-		}
-		debt.fly()
-	}
-	if w.chance(0.1) {
-		empty := f.apart()
-		empty.req.Epoch = w.rand.Uint64()
-		for _, m := range f.req.Wants {
-			empty.add(m, 0, 0, 0)
-		}
-		empty.fly()
-	}
-}
-
-// apart is another call of the same PoP, without wants, that no worker has made.
-func (f *flight) apart() *flight {
-	again := &flight{p: f.p, life: f.life, path: f.path, sent: f.sent, timeout: f.timeout, done: true, aside: true}
-	again.req = decodeRequest(f.body)
-	again.req.Wants = nil
-	f.p.apart++
-	again.req.Seq, again.req.Ack, again.req.Worker = f.p.apart, 0, 1
-	binary.LittleEndian.PutUint64(again.req.Holder[8:], 1)
-	return again
-}
-
-// add puts a want for the same counter as m into such a call.
-func (f *flight) add(m wire.Want, units int64, shape, id uint32) {
-	f.req.Wants = append(f.req.Wants, wire.Want{
-		Rule: m.Rule, Variant: m.Variant, Override: m.Override, Key: m.Key, Shape: shape, Want: lease.Want{Unused: units, Lease: id},
-	})
-}
-
-// fly sends such a call.
-func (f *flight) fly() {
-	f.body, f.items = f.req.Append(nil), f.p.w.items(f.req.Wants)
-	f.leave()
 }
 
 // holder is the name of the PoP as a service reads it.

@@ -61,7 +61,7 @@ func (w *World) forget() {
 	if passed%(2*aftermath) == 0 {
 		w.counters.names.forget()
 		w.ref.lies.forget()
-		for _, h := range w.holders {
+		for _, h := range w.regions {
 			h.names.forget()
 		}
 	}
@@ -74,7 +74,7 @@ func (w *World) forget() {
 	for _, t := range w.tiers {
 		t.forget()
 	}
-	for _, h := range w.holders {
+	for _, h := range w.regions {
 		h.forget()
 	}
 	w.ref.forget()
@@ -127,6 +127,7 @@ func (ref *referee) forget() {
 	now, clock := ref.w.now, ref.w.counters.clock()
 	ref.list = slices.DeleteFunc(ref.list, func(a *account) bool {
 		a.periods.forget(now - a.remembers())
+		a.lost.forget(now - a.remembers())
 		ref.checkLog(a, &a.log, now-aftermath)
 		a.log.forget()
 		l, d := a.rule.Limit, &a.debts

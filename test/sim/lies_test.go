@@ -5,8 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -56,7 +58,7 @@ func liarsIn(t *testing.T, seed uint64, fault Fault, global bool) error {
 	}
 	r := newRule(t, "r", spec, consistency)
 	c := Config{
-		Seed: seed, PoPs: 4, Liars: 1, Relays: pick(rnd, 0, 2, 3), Learning: true,
+		Seed: seed, PoPs: 4, Relays: pick(rnd, 0, 2, 3), Learning: true,
 		Workers: 64, Hold: 49 * limit.Millisecond,
 		Net:   Net{Delay: limit.Millisecond, Spread: 10 * limit.Millisecond, Repeat: pick(rnd, 0, 0.1), Double: pick(rnd, 0, 0.3)},
 		Fault: fault, Trace: tracing(),
@@ -69,7 +71,13 @@ func liarsIn(t *testing.T, seed uint64, fault Fault, global bool) error {
 		c.PoPs, c.Relays, c.Regions, c.Far = 6, 6, 3, Net{Delay: 20 * limit.Millisecond}
 		c.Net.Repeat = 0 // the copy is answered "unavailable" before its call is
 	}
-	w := New(c, r)
+	var w *World
+	c.Fault.sent = func(f *flight) {
+		if f.p == w.pops[0] {
+			f.lies()
+		}
+	}
+	w = New(c, r)
 	defer w.Close()
 	for n := range w.PoPs {
 		w.Offer(n+1, Load{Rate: float64(pick(rnd, 20, 200)), Parts: func() []Part {
@@ -79,7 +87,7 @@ func liarsIn(t *testing.T, seed uint64, fault Fault, global bool) error {
 	var fresh []*request
 	for i := range 200 {
 		w.after(limit.Micros(rnd.Int64N(int64(8*limit.Second))), func() {
-			fresh = append(fresh, w.pops[w.Liars+i%(w.PoPs-w.Liars)].request(Part{r, fmt.Sprint("fresh", i), 1}))
+			fresh = append(fresh, w.pops[1+i%(w.PoPs-1)].request(Part{r, fmt.Sprint("fresh", i), 1}))
 		})
 	}
 	if err := w.Run(10 * limit.Second); err != nil {
@@ -136,4 +144,44 @@ func doubledIn(t *testing.T, seed uint64, fault Fault) error {
 		}
 	}
 	return nil
+}
+
+// lies follows a call of a PoP that lies: it reports that units come back which nobody ever
+// had, of leases that it had and of others; that it owes what nobody admitted, by rules by which
+// nobody can owe anything; it shows the epoch of a life that never was.
+func (f *flight) lies() {
+	p, w := f.p, f.p.w
+	if w.chance(0.3) {
+		lie := f.apart()
+		for i, m := range f.req.Wants {
+			r := w.rules.find(m.Rule)
+			l := p.entry(r.counter(string(m.Key))).Lots[w.rand.IntN(2)].Lease
+			if w.chance(0.3) {
+				l += uint32(w.rand.IntN(3))
+			}
+			units := pick(w.rand, wire.MaxUnits, 1<<31, 2*r.Terms.Capacity+1)
+			lie.add(m, units, r.Limit.Fingerprint(), l)
+			w.ref.lies.add(engine.ReturnID(lie.holder(), lie.req.Worker, lie.req.Seq, i))
+		}
+		lie.fly()
+	}
+	if w.chance(0.2) {
+		debt := f.apart()
+		for _, m := range f.req.Wants {
+			if r := w.rules.find(m.Rule); r.Terms.MaxDebt(r.OnFailure) == 0 {
+				debt.add(m, 0, 0, 0)
+				owed := &debt.req.Wants[len(debt.req.Wants)-1].Want
+				owed.Overdrawn, owed.Debt = pick(w.rand, int64(1), wire.MaxUnits), w.rand.Uint64()
+			}
+		}
+		debt.fly()
+	}
+	if w.chance(0.1) {
+		empty := f.apart()
+		empty.req.Epoch = w.rand.Uint64()
+		for _, m := range f.req.Wants {
+			empty.add(m, 0, 0, 0)
+		}
+		empty.fly()
+	}
 }

@@ -36,6 +36,7 @@ type call struct {
 	// bytes. It may run in a goroutine of its own. False: the call is refused.
 	serve    func(c *call, by *life) bool
 	body     []byte
+	code     int  // of HTTP, with it
 	accepted bool // by the service, as one that it has not seen
 	// arrive takes the answer at the sender.
 	arrive func(c *call)

@@ -42,8 +42,3 @@ func Key(r *Rule, key string, cost int64) func() []Part {
 }
 
 func pick[T any](rnd *rand.Rand, of ...T) T { return of[rnd.IntN(len(of))] }
-
-// Totals are the counts of a key, since it was forgotten last.
-func (w *World) Totals(r *Rule, key string) Totals {
-	return w.ref.accountOf(Part{Rule: r, Key: key}).Totals
-}

@@ -41,9 +41,7 @@ func (w *World) StepClock(by limit.Micros) {
 		w.ref.ahead = w.counters.clock()
 	}
 	w.counters.step += by
-	for _, h := range w.holders {
-		h.steps = append(h.steps, w.now)
-	}
+	w.apart()
 	for _, a := range w.ref.list {
 		if by >= 10*limit.Minute { // for which a store remembers the names of debts
 			a.debts.again = a.debts.charged
@@ -53,21 +51,6 @@ func (w *World) StepClock(by limit.Micros) {
 		}
 		if by < 0 && a.rule.Consistency == lease.Optimistic { // its PoPs see an end of the window twice
 			a.extra += w.ref.lives * a.rule.Terms.Overdraft
-		}
-	}
-}
-
-// Change gives a rule another limit, at all replicas at once. The PoPs fetch it.
-func (w *World) Change(old *Rule, spec limit.Spec) {
-	before := *old
-	old.Spec = spec
-	w.rules.compile()
-	for _, t := range w.tiers {
-		t.setRules()
-	}
-	for _, a := range w.ref.list {
-		if a.rule == old {
-			w.ref.changed(a, &before)
 		}
 	}
 }

@@ -140,3 +140,8 @@ func (row modelRow) run(t *testing.T) (got modelRow, err error) {
 func name(a limit.Algorithm) string {
 	return [...]string{"token_bucket", "fixed_window", "sliding_window", "sliding_log", "concurrency"}[a]
 }
+
+// Totals are the counts of a key, since it was forgotten last.
+func (w *World) Totals(r *Rule, key string) Totals {
+	return w.ref.accountOf(Part{Rule: r, Key: key}).Totals
+}

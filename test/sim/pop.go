@@ -20,7 +20,6 @@ type pop struct {
 	paused limit.Micros // until then it does nothing
 	ticks  func()       // tick, as an event
 	life   uint64       // counts restarts
-	liar   bool
 
 	shared  *shared
 	workers []*edge.Worker
@@ -57,7 +56,7 @@ type request struct {
 }
 
 func newPoP(w *World, n int, above *tier) *pop {
-	p := &pop{w: w, name: "h" + itoa(n), liar: n <= w.Liars}
+	p := &pop{w: w, name: "h" + itoa(n)}
 	p.link = &link{w: w, net: &w.Net, from: p.name, above: above}
 	first := limit.Micros(0)
 	if !w.Steady {

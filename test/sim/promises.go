@@ -45,7 +45,7 @@ func (ref *referee) checkPeriod(a *account, period uint32) {
 	if !inWindows(a.rule.Limit) {
 		return
 	}
-	n, bound := a.periods[period].units, a.most+ref.allowance(a)+ref.shared(a)
+	n, bound := a.periods[period].units, a.most+ref.allowance(a)+a.lost[period].units
 	if a.Worst = max(a.Worst, n); n > bound {
 		ref.fail(1, "%v: %d admitted in a window of at most %d", a.key, n, bound)
 	}
@@ -63,9 +63,9 @@ func (ref *referee) checkFlow(a *account) {
 	if s.Algorithm != limit.TokenBucket {
 		return
 	}
-	level := a.Admitted*int64(s.Period) - s.Count*int64(ref.w.now)
+	level := (a.Admitted-a.trickled)*int64(s.Period) - s.Count*int64(ref.w.now)
 	a.floor = min(a.floor, level+a.onLease*int64(s.Period))
-	bound := (a.most + ref.allowance(a) + ref.bursts(a)) * int64(s.Period)
+	bound := (a.most + ref.allowance(a) + ref.apart(a)) * int64(s.Period)
 	if over := level - a.floor - bound; over > 0 {
 		ref.fail(1, "%v: %.3f units more than burst, refill and leases since some earlier time", a.key, float64(over)/float64(s.Period))
 	}

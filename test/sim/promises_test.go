@@ -117,6 +117,21 @@ func changeRule(t *testing.T, algorithm limit.Algorithm, counts [2]int64) {
 	}
 }
 
+// Change gives a rule another limit, at all replicas at once. The PoPs fetch it.
+func (w *World) Change(old *Rule, spec limit.Spec) {
+	before := *old
+	old.Spec = spec
+	w.rules.compile()
+	for _, t := range w.tiers {
+		t.setRules()
+	}
+	for _, a := range w.ref.list {
+		if a.rule == old {
+			w.ref.changed(a, &before)
+		}
+	}
+}
+
 // TestRemembering restarts the granter when half of a limit is out: what the holders
 // remember as spent stays so, but for what one of them was granted after another had read
 // of the counter last.

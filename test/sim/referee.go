@@ -39,6 +39,8 @@ type account struct {
 	extra     int64            // live leases when the rule changed
 	most      int64            // the largest limit that held lately
 	floor     int64            // of a token bucket, see checkFlow
+	trickled  int64            // admitted by regions in windows that they had renounced
+	lost      tallies          // what regions may use again in a window, see [account.again]
 	log       trail
 	exact     limit.State
 	span      tally // of a token bucket: admitted in the period of the clock that runs
@@ -79,7 +81,7 @@ func (ref *referee) account(key counterKey) *account {
 	a := ref.keys[key]
 	if a == nil {
 		r := ref.w.rules.find(key.rule)
-		a = &account{key: key, rule: r, returning: map[uint32]int64{}, periods: tallies{}, most: r.Terms.Capacity, floor: math.MaxInt64}
+		a = &account{key: key, rule: r, returning: map[uint32]int64{}, periods: tallies{}, lost: tallies{}, most: r.Terms.Capacity, floor: math.MaxInt64}
 		ref.keys[key] = a
 		ref.list = append(ref.list, a)
 	}
@@ -324,13 +326,13 @@ func (ref *referee) accepted(l *life, c *call) {
 func (ref *referee) admitted(b *book, l uint32, at limit.Micros, units int64) {
 	a := b.account
 	ref.admits(a, units)
+	ref.counts(b, l, units)
 	ref.move(a, -units)
 	if a.onLease < 0 {
 		ref.fail(1, "%v: more admitted than was granted", a.key)
 	}
-	if a.rule.Spec.Algorithm == limit.SlidingLog {
+	if p := b.part(l); a.rule.Spec.Algorithm == limit.SlidingLog && (p == nil || !p.debt) {
 		a.log.add(at, units)
 	}
-	ref.counts(b, l, units)
 	ref.checkFlow(a)
 }

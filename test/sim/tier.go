@@ -19,7 +19,7 @@ type tier struct {
 	name   string
 	above  *tier        // nil: it has the counters
 	region string       // that it belongs to; empty: there is only one
-	share  *shareholder // the region, if it has a static share
+	home   *region      // the region, if it has a share
 	link   *link        // to the tier above
 	offset limit.Micros // its monotonic clock, from virtual time
 	paused limit.Micros // until then it answers nobody
@@ -68,9 +68,9 @@ func newTier(w *World, name string, above *tier, region string) *tier {
 	if region != "" {
 		t.link.net = &w.Far
 	}
-	for _, h := range w.holders {
+	for _, h := range w.regions {
 		if h.name == region {
-			t.share = h
+			t.home, t.link.net = h, h.net
 		}
 	}
 	t.start()
@@ -96,7 +96,12 @@ func (t *tier) start() {
 	if t.above != nil {
 		l.store, now = l.cache(ctx), t.wall
 	}
-	l.service = limiter.NewService(limiter.Config{Store: witness{l.store}, Now: now, NoLearning: !w.Learning, Called: w.counters.called})
+	c := limiter.Config{Store: witness{l.store}, Now: now, NoLearning: !w.Learning}
+	if t.above == nil && len(w.Shares) > 0 {
+		c.Divides, c.Reserves = true, w.counters.divided
+	}
+	l.service = limiter.NewService(c)
+
 	l.handler = limiter.NewHandler(l.service, nil)
 	t.life = l
 	t.setRules()
@@ -104,8 +109,8 @@ func (t *tier) start() {
 
 // wall is the time of day in the tier's region.
 func (t *tier) wall() limit.Micros {
-	if t.share != nil {
-		return t.share.clock()
+	if t.home != nil {
+		return t.home.clock()
 	}
 	return t.w.wall()
 }
@@ -132,8 +137,8 @@ func (l *life) cache(ctx context.Context) engine.Store {
 		c.Answers = 250 * time.Millisecond
 		c.Replicas = func() int { return w.Relays / max(w.Regions, 1) }
 	}
-	if t.share != nil {
-		return t.share.replica(ctx, l, c)
+	if t.home != nil {
+		return t.home.replica(ctx, l, c)
 	}
 	c.Store = &uplink{t.link, l}
 	cache := front.New(c)

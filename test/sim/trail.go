@@ -26,7 +26,7 @@ func (t *trail) add(at limit.Micros, units int64) { t.entries = append(t.entries
 
 // checkLog checks every trailing window of a sliding log that ends by then.
 func (ref *referee) checkLog(a *account, t *trail, until limit.Micros) {
-	bound, period := a.most+ref.allowance(a), a.rule.Limit.Spec().Period
+	bound, period := a.most+ref.allowance(a)+ref.apart(a), a.rule.Limit.Spec().Period
 	slices.SortStableFunc(t.entries[t.next:], func(x, y charged) int { return cmp.Compare(x.at, y.at) })
 	for ; t.next < len(t.entries) && t.entries[t.next].at <= until; t.next++ {
 		c := t.entries[t.next]

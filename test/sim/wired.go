@@ -24,34 +24,40 @@ func (u *wired) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, answer := decodeRequest(body), make(chan []byte, 1)
+	m, answer := decodeRequest(body), make(chan *call, 1)
+	if spoil := u.w.Fault.called; spoil != nil && m.Reserve != nil {
+		spoil(&m)
+		body = m.Append(nil)
+	}
 	timeout, err := strconv.ParseInt(r.Header.Get("Connect-Timeout-Ms"), 10, 64)
 	if err != nil {
 		return nil, err
 	}
 	u.w.mail.post(post{name: "link " + u.from, n: m.Seq, do: func() {
 		c := &call{link: u.link, ctx: context.Background(), items: u.w.items(m.Wants)}
-		c.serve = func(c *call, by *life) bool { return by.serves(c, r.URL.Path, timeout, body) }
+		c.serve = func(c *call, by *life) bool {
+			by.serves(c, r.URL.Path, timeout, body)
+			return true // also that it refuses the call
+		}
 		c.arrive = func(c *call) { u.arrive(r.Context(), c, answer) }
 		u.of.sends(c)
 	}})
 	select {
-	case body := <-answer:
-		return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+	case c := <-answer:
+		return &http.Response{StatusCode: c.code, Status: http.StatusText(c.code), Body: io.NopCloser(bytes.NewReader(c.body)), Request: r}, nil
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
 }
 
 // arrive takes an answer, unless its caller does not wait for it any more.
-func (u *wired) arrive(ctx context.Context, c *call, answer chan<- []byte) {
+func (u *wired) arrive(ctx context.Context, c *call, answer chan<- *call) {
 	if u.of.over || ctx.Err() != nil {
 		u.w.ref.lostReply(c)
 		return
 	}
-	u.of.tier.share.noteReply()
 	u.of.receives(c)
-	answer <- c.body
+	answer <- c
 }
 
 // items are the wants of a call.
@@ -77,7 +83,7 @@ func (l *life) serves(c *call, path string, timeout int64, body []byte) bool {
 	req.Header.Set("Connect-Timeout-Ms", strconv.FormatInt(timeout, 10))
 	out := &answer{header: http.Header{}, code: http.StatusOK}
 	l.handler.ServeHTTP(out, req)
-	c.body = out.body
+	c.body, c.code = out.body, out.code
 	if out.code != http.StatusOK || path != edge.AcquirePath {
 		return out.code == http.StatusOK
 	}

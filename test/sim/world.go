@@ -23,7 +23,7 @@ type Config struct {
 	// one region, and the counters its store.
 	Regions int
 	// Shares are the weights of these regions, named region1 and so on, by which they have
-	// static shares of limits with scope: global and on_failure: local. Their replicas call the
+	// shares of limits with scope: global and on_failure: local. Their replicas call the
 	// aggregator by internal/remote then, and Depth is 1. None: no region has a share.
 	Shares rule.Regions
 	// Depth is how many lease caches stand one above the other in each of them; 0: one.
@@ -41,8 +41,6 @@ type Config struct {
 	// up to Hold later.
 	Workers int
 	Hold    limit.Micros
-	// Liars is how many of the PoPs lie, from the first on: see lies.go.
-	Liars int
 	// Alone is true where there is one PoP and no message is lost: see alone.go.
 	Alone bool
 	// RulesEvery is how often a PoP without requests asks for newer rules; 0: the default of the
@@ -70,9 +68,9 @@ type World struct {
 	rules    ruleBook
 	counters *counters
 	crew     crew
-	tiers    []*tier        // all, the one that has the counters first
-	replicas []*tier        // those that PoPs call
-	holders  []*shareholder // of static shares
+	tiers    []*tier   // all, the one that has the counters first
+	replicas []*tier   // those that PoPs call
+	regions  []*region // that have shares
 	pops     []*pop
 	ref      *referee
 	mail     mail
@@ -101,7 +99,7 @@ func New(c Config, rules ...*Rule) *World {
 	w.counters = newCounters(w)
 	top := newTier(w, "region", nil, "")
 	for _, r := range c.Shares {
-		w.holders = append(w.holders, newShareholder(w, r.Name))
+		w.regions = append(w.regions, newRegion(w, r.Name))
 	}
 	for i := range c.Relays {
 		region := ""
@@ -136,9 +134,6 @@ func (w *World) Close() {
 
 // longestCall is longer than the timeout of any call.
 const longestCall = time.Minute
-
-// Err is the first broken promise, nil if all were kept.
-func (w *World) Err() error { return w.ref.err }
 
 // Run lets so much time pass, and stops at the first broken promise.
 func (w *World) Run(d limit.Micros) error {

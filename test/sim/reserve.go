@@ -1,0 +1,231 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/remote"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/upstream"
+)
+
+// recordLate is how much later than it was written the record of a region may be in use at its replicas: they read it
+// four times a second.
+const recordLate = 300 * limit.Millisecond
+
+// Leases of the reserve and of the trickle have other names than those of the aggregator.
+const (
+	reserveOf, reserveTag = "reserve of ", 1 << 31
+	trickleOf, trickleTag = "trickle of ", 3 << 30
+)
+
+// replica is the store of one of the region's replicas: the aggregator behind a lease cache, and its reserve. c is
+// the configuration of the cache.
+func (h *region) replica(ctx context.Context, l *life, c front.Config) engine.Store {
+	registry := telemetry.NewRegistry("")
+	keeper := upstream.NewKeeper(upstream.KeeperConfig{Cell: h, Region: h.name, Windows: h.w.rules.windows})
+	calls, err := remote.New(remote.Config{
+		Addresses: []string{"aggregator"}, Region: h.name, Reserve: keeper, Transport: &wired{l.tier.link, l},
+		Rules: func() (string, uint64) { return l.service.RulesVersion() }, Metrics: registry,
+	})
+	if err != nil {
+		panic(err)
+	}
+	raw := &ownStore{h, l}
+	near := c
+	near.Store, near.Timeout, near.Answers, near.Replicas = raw, 0, 0, nil
+	c.Store = calls
+	far, own := front.New(c), front.New(near)
+	for _, run := range []func(context.Context) error{calls.Run, far.Run, own.Run, keeper.Run} {
+		go func() { _ = run(ctx) }()
+	}
+	return upstream.New(upstream.Config{
+		Region: h.name, Far: far, Own: own, Raw: raw, Keeper: keeper, Lacks: calls.Lacks, Metrics: registry,
+	})
+}
+
+// ownStore is the region's own store, which counts its reserve, as one of its replicas calls it.
+type ownStore struct {
+	*region
+	of *life
+}
+
+func (s *ownStore) Epoch() uint64 { return s.counted.Epoch() }
+
+// Acquire is called by goroutines of the replica. All are answered at the same instant, but in
+// order, and the referee sees it.
+func (s *ownStore) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	asks = copied(asks)
+	answer := make(chan []lease.Grant, 1)
+	a := &asks[0]
+	s.w.mail.post(post{name: a.Policy.Rule + s.of.tier.name, key: string(a.Key), n: uint64(a.Want.Want), m: uint64(a.Want.Unused), do: func() {
+		granted := make([]lease.Grant, len(asks))
+		s.counted.Acquire(context.Background(), asks, granted)
+		for i := range asks {
+			s.note(s.of, &asks[i], &granted[i])
+		}
+		s.w.mail.stirred = true
+		answer <- granted
+	}})
+	select {
+	case granted := <-answer:
+		copy(grants, granted)
+	case <-ctx.Done():
+		for i := range grants {
+			grants[i] = lease.Grant{Status: lease.Unavailable}
+		}
+	}
+}
+
+// note follows what a replica gave back to the reserve, and was granted of it.
+func (h *region) note(l *life, a *engine.Ask, g *lease.Grant) {
+	name, tag := strings.TrimPrefix(a.Policy.Rule, reserveOf), uint32(reserveTag)
+	if rest, trickles := strings.CutPrefix(name, trickleOf); trickles {
+		name, _, _ = strings.Cut(rest, " ")
+		tag = trickleTag
+	}
+	ref, r := h.w.ref, h.w.rules.find(name)
+	key := r.counter(string(a.Key))
+	back := lot{leaseID{key, a.Want.Lease ^ tag}, a.Want.Unused}
+	if p := h.parts[back.leaseID]; p != nil {
+		p.granted -= back.units
+	}
+	for _, one := range a.Returned {
+		back.units -= one.Units
+		if h.names.add(one.Name) == 1 {
+			ref.returned(lot{back.leaseID, one.Units})
+		}
+	}
+	if back.units > 0 {
+		l.hands(back)
+		ref.vanished(key, back.units)
+	}
+	if g.Granted == 0 {
+		return
+	}
+	ref.granted(&item{key: key, want: a.Want, grant: *g})
+	id := leaseID{key, g.Lease ^ tag}
+	p := h.takes(ref.account(key), id, tag == trickleTag, a.Policy.Limit, g)
+	s := stamp{charged: h.w.now, from: h.w.now, until: h.w.now + limit.Micros(g.TTL)*limit.Millisecond}
+	if tag == trickleTag || inWindows(r.Limit) {
+		s.from = max(h.virtual(p.begin), 0)
+		s.until = min(s.until, h.virtual(p.begin)+p.window.Period+limit.Millisecond-1)
+	}
+	l.gets(lot{id, g.Granted}, s)
+}
+
+// takes follows units that the region took in a window which was charged. l is the limit by which it counted them: that
+// of a bucket's trickle may have shorter windows.
+func (h *region) takes(a *account, id leaseID, trickles bool, l *limit.Limit, g *lease.Grant) *part {
+	p, w, units := h.parts[id], reserve.WindowOf(a.rule.Spec), g.Granted
+	charged := l.PeriodFromID(h.clock(), g.Lease)
+	if p == nil {
+		p = &part{window: w}
+		if w.Refills {
+			p.window.Period = l.Spec().Period
+		}
+		p.begin = p.window.Begin(charged)
+		h.parts[id] = p
+	}
+	if trickles {
+		a.debts.owed += units
+		a.debts.lost += units // its replicas may forget it
+		h.mu.Lock()
+		_, permission := h.record.Permitted(h.clock())
+		h.mu.Unlock()
+		_, permitted := permission.For(w, w.Begin(charged))
+		p.debt = p.debt || !permitted
+	}
+	p.at = h.w.now
+	p.granted += units
+	if p.debt {
+		h.checkTrickle(a, p)
+	} else {
+		h.took += units
+	}
+	return p
+}
+
+// checkTrickle checks that a region takes of a window that it has renounced no more than its share of the rate for the
+// time in which its wants were not decided.
+func (h *region) checkTrickle(a *account, p *part) {
+	begins, cut := h.virtual(p.begin), limit.Micros(0)
+	over := func(from, until limit.Micros) {
+		cut += max(0, min(until, begins+p.window.Period)-max(from, begins))
+	}
+	h.mu.Lock()
+	for _, o := range h.outages {
+		over(o.from, o.until)
+	}
+	if h.undecided != 0 {
+		over(h.undecided, h.w.now)
+	}
+	most := h.most
+	h.mu.Unlock()
+	bound := a.rule.Spec.Count * int64(most) * int64(cut) / (int64(reserve.Whole) * int64(a.rule.Spec.Period))
+	if p.granted > bound {
+		h.w.ref.fail(7, "%v: %s took %d without the aggregator in a window that it had renounced, at most %d by its share of the rate", a.key, h.name, p.granted, bound)
+	}
+}
+
+// counts counts units of a lease that were admitted, in the window of its name. What a region admits in windows that
+// it had renounced is counted apart, see [region.checkTrickle].
+func (ref *referee) counts(b *book, l uint32, units int64) {
+	a, now := b.account, ref.w.now
+	if p := b.part(l); p != nil {
+		if p.debt {
+			a.trickled += units
+			return
+		}
+		l = a.rule.Limit.PeriodID(p.begin)
+	}
+	a.periods.add(l, units, now)
+	ref.checkPeriod(a, l)
+}
+
+// apart is what may be admitted beyond a limit that does not count by windows of a clock, because clocks of regions are
+// not the aggregator's: its share of what comes in meanwhile, or of a log its share of the limit.
+func (ref *referee) apart(a *account) (units int64) {
+	s := a.rule.Limit.Spec()
+	for _, h := range ref.w.regions {
+		if h.apart > 0 && !inWindows(a.rule.Limit) {
+			units += min(h.most.Of(s.Count)*int64(1+h.apart/s.Period), h.took)
+		}
+	}
+	return units
+}
+
+// part is what the region of a PoP took by itself, that a lease is of; nil: the aggregator granted it.
+func (b *book) part(l uint32) *part {
+	if h := b.p.link.above.home; h != nil {
+		return h.parts[leaseID{b.key, l}]
+	}
+	return nil
+}
+
+// again notes that a region may use its reserve of a window once more, since its store has lost how much it used.
+func (ref *referee) again(key counterKey, p *part, share reserve.PerMille) {
+	a := ref.account(key)
+	units := share.Of(max(a.rule.Spec.Count, a.rule.Spec.Burst))
+	if inWindows(a.rule.Limit) {
+		a.lost.add(a.rule.Limit.PeriodID(p.begin), units, ref.w.now)
+	} else {
+		a.extra += units
+	}
+}
+
+// windows are those of all limits with shares.
+func (b *ruleBook) windows() (all []reserve.Window) {
+	for _, r := range b.list {
+		if w := reserve.WindowOf(r.Spec); r.OnFailure == lease.FailureLocal && !slices.Contains(all, w) {
+			all = append(all, w)
+		}
+	}
+	return all
+}

@@ -1,0 +1,232 @@
+package sim
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// TestRandomOutages cuts regions off again and again, in any direction, while replicas and the aggregator restart,
+// clocks step, weights change, stores of regions are lost and messages, too.
+func TestRandomOutages(t *testing.T) {
+	seeds := uint64(10)
+	if full() {
+		seeds = 500
+	}
+	for seed := range seeds {
+		if o := outages(seed, None).play(t); o.err != nil {
+			t.Errorf("seed %d: %v", seed, o.err)
+		}
+	}
+}
+
+func outages(seed uint64, f Fault) cutOff {
+	c := cutOff{seed: seed, spec: allLimits[seed%uint64(len(allLimits))], calls: seed%2 == 0, replies: true, lasts: 100 * limit.Second, fault: f}
+	c.more = func(w *World, rnd *rand.Rand) {
+		w.Net.LoseCall, w.Net.LoseReply, w.Net.Repeat = 0.005, 0.005, 0.005
+		for _, h := range w.regions {
+			h.net.LoseCall, h.net.LoseReply = pick(rnd, 0, 0.02, 0.3), pick(rnd, 0, 0.02)
+		}
+		for range 15 {
+			w.after(limit.Micros(rnd.Int64N(int64(c.lasts))), func() { w.regionMishap(rnd) })
+		}
+	}
+	return c
+}
+
+// regionMishap is something that goes wrong with a region, or on its way to the aggregator.
+func (w *World) regionMishap(rnd *rand.Rand) {
+	h, t := w.regions[rnd.IntN(len(w.regions))], w.replicas[rnd.IntN(len(w.replicas))]
+	switch rnd.IntN(9) {
+	case 0, 1:
+		way := rnd.IntN(3)
+		h.cutOff(way != 0, way != 1)
+		w.after(limit.Micros(rnd.Int64N(int64(12*limit.Second))), func() { h.cutOff(false, false) })
+	case 2:
+		t.restart()
+	case 3:
+		t.link.cutFor(limit.Micros(rnd.Int64N(int64(5 * limit.Second))))
+	case 4:
+		h.stepsBy(pick(rnd, -limit.Hour, limit.Hour, -limit.Second/2, limit.Second/2, 3*limit.Second))
+	case 5:
+		w.restartAggregator()
+	case 6:
+		w.changeShares(weighted([3]int64{1 + rnd.Int64N(10), 1 + rnd.Int64N(10), 2}))
+	case 7:
+		h.loses()
+	case 8:
+		w.StepClock(pick(rnd, -limit.Second/2, limit.Second/2, -limit.Minute))
+	}
+}
+
+// weighted are the regions of such runs with these weights.
+func weighted(weights [3]int64) (rs rule.Regions) {
+	for i, w := range weights {
+		rs = append(rs, rule.Region{Name: "region" + itoa(i+1), Weight: w})
+	}
+	return rs
+}
+
+// loses makes the region lose its store. Of the windows in which it has used its reserve it may use as much again.
+func (h *region) loses() {
+	h.w.tracef("%s loses its store", h.name)
+	h.begin()
+	h.forgetsCounts()
+}
+
+// forgetsCounts notes that the counters of its store are lost.
+func (h *region) forgetsCounts() {
+	for id, p := range h.parts {
+		if !p.debt {
+			h.w.ref.again(id.key, p, h.most)
+		}
+		p.granted = 0
+	}
+}
+
+// stepsBy sets the clock of its store forward or back. A counter that finds itself more than its window ahead of the clock
+// forgets which one it was of.
+func (h *region) stepsBy(by limit.Micros) {
+	h.w.tracef("the clock of %s steps by %d ms", h.name, by/limit.Millisecond)
+	h.wrong += by
+	h.w.apart()
+	if now := h.w.now; now > epochStart { // time that did not pass may bring its share of the windows about now
+		h.mu.Lock()
+		h.outages = append(h.outages, outage{now - limit.Minute, now + limit.Minute})
+		h.mu.Unlock()
+	}
+	if by < 0 {
+		h.forgetsCounts()
+	}
+}
+
+// cutOff cuts the links of its replicas to the aggregator, for calls and for answers, or heals them.
+func (h *region) cutOff(calls, replies bool) {
+	for _, t := range h.w.replicas {
+		if t.home == h {
+			t.link.cut, t.link.deaf = calls, replies
+		}
+	}
+}
+
+// restartAggregator makes the aggregator begin anew. Its store keeps what it has.
+func (w *World) restartAggregator() {
+	w.tracef("aggregator restarts")
+	w.ref.forgetful()
+	w.counters.divide()
+	w.region().end()
+	w.region().start()
+}
+
+// changeShares gives regions other weights, at all tiers at once.
+func (w *World) changeShares(rs rule.Regions) {
+	w.tracef("shares %v", rs)
+	w.rules.shares = rs
+	w.rules.compile()
+	for _, t := range w.tiers {
+		t.setRules()
+	}
+	w.counters.divided.SetRegions(rs)
+}
+
+// outage cuts a region off in both directions, from one second of the run to another.
+func (w *World) outage(h *region, from, until limit.Micros) {
+	w.after(from*limit.Second, func() { h.cutOff(true, true) })
+	w.after(until*limit.Second, func() { h.cutOff(false, false) })
+}
+
+// TestReserveCatches breaks what promise 7 rests on, and wants it to be seen.
+func TestReserveCatches(t *testing.T) {
+	for _, f := range []Fault{ReservesTwice, WithholdsNothing, ForgetsItsUse, StoresNothing, KeepsPermission, CutLongAgo, StatesNoUse} {
+		t.Run(f.String(), func(t *testing.T) {
+			for seed := range uint64(12) {
+				c := cutOff{seed: seed, spec: allLimits[seed%uint64(len(allLimits))], calls: true, replies: true, lasts: 70 * limit.Second, fault: f}
+				c.more = func(w *World, _ *rand.Rand) {
+					for _, t := range w.replicas {
+						if t.home == w.regions[0] && seed%2 == 1 {
+							w.after(55*limit.Second, t.restart)
+						}
+					}
+				}
+				if o := c.play(t); o.err != nil {
+					t.Logf("caught by run %d: %v", seed, o.err)
+					return
+				}
+			}
+			t.Errorf("nobody noticed a simulator that %s", f)
+		})
+	}
+}
+
+// ReservesTwice: a grant of the reserve is not charged now and then.
+var ReservesTwice = Fault{name: "reserves twice", own: GrantsTwice.counters}
+
+// WithholdsNothing: the aggregator divides the whole limit while a region is cut off.
+var WithholdsNothing = Fault{name: "withholds nothing", counters: func(v *visit) {
+	for i := range v.asks {
+		v.asks[i].Region = ""
+	}
+	v.acquire()
+}}
+
+// ForgetsItsUse: a region forgets in which windows it has used its reserve.
+var ForgetsItsUse = Fault{name: "forgets its use", record: func(h *region, next []byte) []byte {
+	return changed(h, next, func(r *reserve.Record) { r.Used, r.Span = nil, reserve.Span{} })
+}}
+
+// StoresNothing: a record is sent and used that was not stored.
+var StoresNothing = Fault{name: "stores nothing", record: func(h *region, next []byte) []byte {
+	if r := readRecord(next); r.Touched != 0 {
+		return nil
+	}
+	return next
+}}
+
+// KeepsPermission: a region goes on in windows of which it has renounced the reserve.
+var KeepsPermission = Fault{name: "keeps permission", record: func(h *region, next []byte) []byte {
+	return changed(h, next, func(r *reserve.Record) {
+		if at := slices.Index(r.Used, r.Span); at >= 0 && r.Span.Until < h.clock()+limit.Minute {
+			r.Span.Until += limit.Hour
+			r.Used = slices.Clone(r.Used)
+			r.Used[at] = r.Span
+		}
+	})
+}, called: func(m *wire.Request) {
+	for i := range m.Reserve.Used {
+		if u := &m.Reserve.Used[i]; u.Until > u.After+limit.Hour {
+			u.Until -= limit.Hour
+		}
+	}
+}}
+
+// CutLongAgo: the trickle of a region has all that came in since an hour before it was cut off.
+var CutLongAgo = Fault{name: "was cut off long ago", record: func(h *region, next []byte) []byte {
+	return changed(h, next, func(r *reserve.Record) {
+		if r.Cut > h.clock()-limit.Hour/2 {
+			r.Cut -= limit.Hour
+		}
+	})
+}}
+
+// StatesNoUse: the aggregator does not hear what a region has used.
+var StatesNoUse = Fault{name: "states no use", called: func(m *wire.Request) { m.Reserve.Used = nil }}
+
+// changed is a record with a change.
+func changed(h *region, text []byte, change func(*reserve.Record)) []byte {
+	r := readRecord(text)
+	change(&r)
+	text, err := json.Marshal(struct {
+		Region string
+		reserve.Record
+	}{h.name, r})
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
