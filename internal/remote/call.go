@@ -72,9 +72,6 @@ func (s *Store) request(seq uint64, wants []wire.Want, traces []string) *wire.Re
 	if ack == 0 {
 		epoch = 0 // no answer has brought one yet
 	}
-	if s.receipts != nil {
-		ack = s.receipts.Recorded()
-	}
 	return &wire.Request{
 		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
 		Holder: s.holder[:], Epoch: epoch, Seq: seq, Ack: min(ack, seq-1),
@@ -97,9 +94,6 @@ func (s *Store) statement() *reserve.Statement {
 
 // learn takes what an answer has beside its grants. The call was sent at that time.
 func (s *Store) learn(seq uint64, sent time.Time, q *wire.Request, m *wire.Response) {
-	if s.receipts != nil {
-		s.receipts.Received(seq)
-	}
 	if s.reserve != nil && q.Reserve != nil && m.Reserve != nil {
 		m.Reserve.ID = q.Reserve.ID
 		s.reserve.Replied(sent, *m.Reserve)
@@ -162,7 +156,7 @@ func refusal(status string, text []byte) error {
 var errDropped = errors.New("it has had calls with this number, or far larger ones, from this process")
 
 // rename takes another name for the calls, as a process that has started again does: who calls under the
-// old one must not keep this one from being answered. The numbers go on, because receipts are ordered by them.
+// old one must not keep this one from being answered.
 func (s *Store) rename(ctx context.Context, to string, was uint64) {
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // never fails, and is not part of a snapshot

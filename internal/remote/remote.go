@@ -40,8 +40,6 @@ type Config struct {
 	Rules func() (version string, revision uint64)
 	// Reserve is what the region states of its reserve; nil: it has none.
 	Reserve Reserve
-	// Receipts gets the replies, and decides which of them are acknowledged; nil: all are.
-	Receipts Receipts
 	// TLS has the certificates with which the calls are made; nil: without TLS. ServerName is
 	// the name that the certificate of the tier above must have; empty: that of the address.
 	TLS        *certs.Set
@@ -63,13 +61,6 @@ type Reserve interface {
 	Refused(id uint64, reason string)
 }
 
-// Receipts records for the region which replies it has received.
-type Receipts interface {
-	Received(seq uint64)
-	Recorded() uint64 // the largest number of those that may be acknowledged
-	Identity() uint64 // of the region's store; 0: unknown
-}
-
 // Store is the tier above. Create it with [New]. It is safe for concurrent use;
 // [Store.Run] has to run beside it.
 type Store struct {
@@ -84,15 +75,14 @@ type Store struct {
 	tracer  *telemetry.Tracer
 	clock   clocks.Other // of the tier above
 
-	epoch    atomic.Uint64 // of the tier above, by its last answer; at first its own
-	seq      atomic.Uint64
-	ack      atomic.Uint64 // the largest seq that was answered
-	reserve  Reserve       // nil: the region has none
-	receipts Receipts      // nil: all replies are acknowledged
-	worker   atomic.Uint64 // the name of the calls beside holder; see [Store.rename]
-	renamed  repeat.Seldom // was logged
-	refused  repeat.Seldom // was logged: the region's statements are
-	unknown  sync.Map      // names of rules that the tier above does not have, by its last answer
+	epoch   atomic.Uint64 // of the tier above, by its last answer; at first its own
+	seq     atomic.Uint64
+	ack     atomic.Uint64 // the largest seq that was answered
+	reserve Reserve       // nil: the region has none
+	worker  atomic.Uint64 // the name of the calls beside holder; see [Store.rename]
+	renamed repeat.Seldom // was logged
+	refused repeat.Seldom // was logged: the region's statements are
+	unknown sync.Map      // names of rules that the tier above does not have, by its last answer
 
 	mu        sync.Mutex
 	gathered  []*parcel // to travel with the next call
@@ -119,7 +109,7 @@ func New(c Config) (*Store, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, reserve: c.Reserve, receipts: c.Receipts, log: c.Log, metrics: newMetrics(c.Metrics), tracer: c.Tracer}
+	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, reserve: c.Reserve, log: c.Log, metrics: newMetrics(c.Metrics), tracer: c.Tracer}
 	_, _ = rand.Read(s.holder[:]) // never fails
 	s.epoch.Store(1)
 	s.tier = newTier(c.Addresses, c.Transport)
