@@ -143,12 +143,17 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 // the next window are there in time.
 const longestTrip Millis = 500
 
+// longestLead is how long before the end of a window a far holder asks for the next one at most. Earlier than twice as long
+// before, the parts of regions are still withheld from each other in a window that none of them has renounced yet, see
+// package reserve.
+const longestLead Millis = 1000
+
 // Afar is t for a limit that several regions share. The first ask for a key asks for as much
 // as any ask may, and leases of the next window are asked for earlier.
 func (t Terms) Afar() Terms {
 	t.Far = true
 	if t.Lead > 0 {
-		t.Lead = min(t.Lead+min(t.Timeout, longestTrip), Millis(t.Window/limit.Millisecond)/4)
+		t.Lead = min(t.Lead+min(t.Timeout, longestTrip), Millis(t.Window/limit.Millisecond)/4, longestLead)
 	}
 	return t
 }
