@@ -5,7 +5,6 @@ package aggregator
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"sync"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/fair"
-	"github.com/weirlimit/weir/internal/lease/silence"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
@@ -38,11 +36,9 @@ type Config struct {
 	// first fill at most half of both. A want for a key for which there is no room is unavailable.
 	MaxKeys  int
 	MaxBytes int64
-	// Now is the clock; nil means the system's. Steady is the one by which regions are silent: it
-	// never steps; nil means Now if that is set, else the process's.
+	// Now is the clock; nil means the system's. Steady is one that never steps; nil means Now if that is set, else the
+	// process's.
 	Now, Steady func() limit.Micros
-	// Exchange shares with other aggregators on the same store when regions were silent; nil: there are none.
-	Exchange Exchange
 	// Cell has what all aggregators on one store know of the reserves of regions; nil: no region has one. Alone:
 	// no other aggregator has it.
 	Cell  engine.Cell
@@ -60,7 +56,6 @@ type Store struct {
 	now      func() limit.Micros
 	log      *slog.Logger
 	table    *table.Table[key]
-	links    links
 	reserves reserves
 
 	maxKeys  int
@@ -100,13 +95,7 @@ func New(c Config) *Store {
 	if c.Undecided == nil {
 		c.Undecided = func(string) {}
 	}
-	silent := c.Metrics.Gauges("weir_region_silent", "1 for a region with static shares that has acknowledged no reply for 3 s: its shares are withheld from the others.", "region")
-	doubled := c.Metrics.Gauges("weir_region_doubled", "1 for a region with static shares in whose name replicas with two stores call: two regions have one name.", "region")
 	s := &Store{
-		links: links{
-			exchange: c.Exchange, writer: rand.Text(), steady: c.Steady, began: c.Steady(), silent: silent, doubled: doubled, log: c.Log,
-			known: map[string]*link{}, before: map[string]silence.Silence{}, shrunk: map[shrunk]*engine.Policy{},
-		},
 		reserves: reserves{
 			cell: c.Cell, alone: c.Alone, steady: c.Steady, log: c.Log, undecided: c.Undecided, wake: make(chan struct{}, 1),
 			stated: map[string]reserve.Statement{}, speaks: map[string]*speaker{}, dead: map[string]bool{}, smaller: map[smaller]*engine.Policy{},
@@ -132,18 +121,14 @@ func New(c Config) *Store {
 // Epoch is that of the store behind.
 func (s *Store) Epoch() uint64 { return s.below.Epoch() }
 
-// Acquire withholds from each ask what is meant for other regions, and the static shares of
-// those that are silent, and passes it on. It changes the asks.
+// Acquire withholds from each ask what is meant for other regions, and what those may use of their reserves, and passes
+// it on. It changes the asks.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	now := s.time()
 	var refused []int
 	for i := range asks {
 		if a := &asks[i]; a.Region != "" {
-			if p, known := s.reserves.without(a); known {
-				a.Policy = p
-			} else {
-				a.Policy = s.links.withheld(now, a.Policy)
-			}
+			a.Policy = s.reserves.without(a)
 			if !s.ask(now, a) {
 				refused = append(refused, i)
 			}
@@ -159,14 +144,16 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 	}
 }
 
-// Run forgets keys that nobody has asked for lately, and reports which regions are silent,
-// until ctx ends.
+// SetRegions replaces the regions that have shares by the rules. Call it before the policies with these regions are used.
+func (s *Store) SetRegions(rs rule.Regions) { s.reserves.setRegions(rs) }
+
+// Run exchanges with other aggregators what is known of the reserves of regions, and forgets keys that nobody has asked
+// for lately, until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	watching.Go(func() { s.links.watch(ctx) })
+	var running sync.WaitGroup
+	defer running.Wait()
 	if s.reserves.cell != nil {
-		watching.Go(func() { s.reserves.run(ctx) })
+		running.Go(func() { s.reserves.run(ctx) })
 	}
 	table.SweepAll(ctx, sweepCalls, func(part float64) {
 		s.table.Sweep(part, func(shard *table.Shard[key], n int) {

@@ -20,7 +20,7 @@ import (
 const (
 	storeAway   = "the store with the counters does not answer: calls of regions are refused, so that they go on with another aggregator or by their reserves"
 	clockBehind = "the clock of the store with the counters is behind the time that regions were told: calls of regions are refused until it has passed that; set the clocks of the store's machines, by NTP such as chrony"
-	tableLost   = "what regions may use of their reserves was lost: waiting a second for them to state it"
+	tableLost   = "nothing is known of what regions may use of their reserves: waiting a second for them to state it"
 )
 
 const (
@@ -68,9 +68,9 @@ type speaker struct {
 	last  reserve.Statement
 	heard limit.Micros // when, by the steady clock
 	// asked is when the record first stated that it knows of no share, by the steady clock; 0: it does know.
-	asked    limit.Micros
-	withheld bool // as was reported last
-	logged   repeat.Seldom
+	asked            limit.Micros
+	withheld         bool // as was reported last
+	refused, unknown repeat.Seldom
 }
 
 // UndecidedError refuses a call of a region as a whole: for the region it is as if nobody had answered.
@@ -116,7 +116,7 @@ func (r *reserves) time(now limit.Micros) (at limit.Micros, reason string) {
 // allHeard reports whether every region that has a share was heard. r.mu is locked.
 func (r *reserves) allHeard() bool {
 	for name := range r.shares {
-		if one := r.speaks[name]; one == nil || one.heard < r.recall-recallFor {
+		if one := r.speaks[name]; one == nil || one.heard == 0 || one.heard < r.recall-recallFor {
 			return false
 		}
 	}
@@ -193,7 +193,7 @@ func same(a, b *reserve.Statement) bool {
 
 // refuse logs a statement that is refused.
 func (r *reserves) refuse(one *speaker, region string, err error) {
-	if one != nil && !one.logged.Now(logQuiet) {
+	if one != nil && !one.refused.Now(logQuiet) {
 		return
 	}
 	switch impossible := new(reserve.StatementError); {

@@ -127,7 +127,7 @@ func TestLostTable(t *testing.T) {
 	w.regions["eu"].cut = true
 	w.cell = w.below.NewCell()
 	w.start(0)
-	if w.call("us", w.regions["us"]); undecided(w.regions["us"].err) == "" || !strings.Contains(w.reason, "was lost") {
+	if w.call("us", w.regions["us"]); undecided(w.regions["us"].err) == "" || !strings.Contains(w.reason, "nothing is known") {
 		t.Errorf("us is answered: %v; %q", w.regions["us"].err, w.reason)
 	}
 	w.regions["eu"].cut = false
@@ -305,5 +305,29 @@ func TestBucketOfAFlappingLink(t *testing.T) {
 	most := 60 + 600*int64(w.now-began)/int64(limit.Minute)
 	if total > most || total < most*6/10 {
 		t.Errorf("%d units, want at most %d and not much less", total, most)
+	}
+}
+
+// A region that is taken out of the rules is withheld until it was told, and then forgotten. One that is cut off meanwhile
+// keeps its share.
+func TestTakenOut(t *testing.T) {
+	w := newReserves(t, minutely, 2)
+	w.pass(90 * limit.Second)
+	w.regions["eu"].cut = true
+	w.weights = rule.Regions{{Name: "us", Weight: 1}}
+	for _, s := range w.stores {
+		s.SetRegions(w.weights)
+	}
+	w.pass(2 * limit.Minute)
+	w.want("us", 75, "eu does not know")
+	w.want("eu", 25, "it does not know")
+	w.regions["eu"].cut = false
+	w.pass(2 * limit.Minute)
+	w.regions["eu"].cut = true
+	w.pass(2 * limit.Minute)
+	w.want("us", 100, "eu knows")
+	w.want("eu", 0, "it knows")
+	if err := w.stores[0].Forget(t.Context(), "eu"); err == nil || !strings.Contains(err.Error(), "Known are us") {
+		t.Errorf("eu is known: %v", err)
 	}
 }

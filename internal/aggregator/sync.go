@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -105,8 +106,10 @@ func (r *reserves) proposal() (old []byte, table *reserve.Shares, stated map[str
 		next = next.Dead(name)
 	}
 	if decides {
-		for name := range next.Regions {
-			next, _ = next.Issued(name, r.shares[name], at)
+		for name, known := range next.Regions {
+			if next, _ = next.Issued(name, r.shares[name], at); r.shares[name] == 0 && nothing(known.Issued) {
+				next = next.Dead(name) // it was taken out of the rules, and knows that
+			}
 		}
 	}
 	if len(next.Regions) == 0 && r.raw == nil {
@@ -114,6 +117,11 @@ func (r *reserves) proposal() (old []byte, table *reserve.Shares, stated map[str
 	}
 	next.Told = max(next.Told, at)
 	return r.raw, &next, stated, nil
+}
+
+// nothing reports whether no share is more than nothing.
+func nothing(issued []reserve.Share) bool {
+	return !slices.ContainsFunc(issued, func(s reserve.Share) bool { return s.Part > 0 })
 }
 
 // proposed takes back what was in a proposal that was not stored, or may not have been.
@@ -183,7 +191,7 @@ func (r *reserves) read(found []byte) {
 
 // unknown logs a share that was never issued.
 func (r *reserves) unknown(name string, st *reserve.Statement, table *reserve.Shares) {
-	if one := r.speaks[name]; one == nil || one.logged.Now(logQuiet) {
+	if one := r.speaks[name]; one == nil || one.unknown.Now(logQuiet) {
 		issued := table.Regions[name].Issued
 		r.log.Warn("a region states a share that was never issued, as far as is known: it is withheld as far as the other shares leave room",
 			"region", name, "number", st.No, "states", int64(st.Part), "withheld", int64(issued[len(issued)-1].Part))
@@ -197,31 +205,51 @@ func (r *reserves) report() {
 	now := r.steady()
 	at, reason := r.time(now)
 	if reason != r.reason {
-		r.reason = reason
+		switch r.reason = reason; reason {
+		case "":
+			r.log.Info("regions are answered")
+		case tableLost:
+			r.log.Info("regions are not answered yet", "reason", reason)
+		default:
+			r.log.Error("regions are not answered", "reason", reason)
+		}
 		r.undecided(reason)
 	}
-	for name, known := range r.table.Regions {
-		part := reserve.Shares{Regions: map[string]reserve.Region{name: known}}.Withheld(reserve.Window{Period: 1}, at)
-		r.withheldOf.WithLabelValues(name).Set(float64(part))
-		one := r.speaks[name]
-		if one == nil {
-			one = new(speaker)
-			r.speaks[name] = one
-		}
-		switch withheld := part > 0; {
-		case withheld && !one.withheld:
-			r.log.Warn("a region is cut off, or gone: its share is withheld from the others in windows that begin now", "region", name, "per_mille", int64(part))
-		case one.withheld && !withheld:
-			r.log.Info("a region is connected again: its share is withheld only in windows in which it may have used that", "region", name)
-		}
-		one.withheld = part > 0
+	for name := range r.shares {
+		r.show(name, at)
 	}
-	for name, one := range r.speaks {
-		if _, known := r.table.Regions[name]; !known {
+	for name := range r.table.Regions {
+		r.show(name, at)
+	}
+	for name := range r.speaks {
+		_, known := r.table.Regions[name]
+		if _, has := r.shares[name]; !known && !has {
 			r.withheldOf.DeleteLabelValues(name)
-			one.withheld = false
+			delete(r.speaks, name)
 		}
 	}
+}
+
+// show reports what is withheld for a region in windows that begin now, and logs when that begins and ends.
+func (r *reserves) show(name string, at limit.Micros) {
+	only := reserve.Shares{Regions: map[string]reserve.Region{}}
+	if known, ok := r.table.Regions[name]; ok {
+		only.Regions[name] = known
+	}
+	part := only.Withheld(reserve.Window{Period: 1}, at)
+	r.withheldOf.WithLabelValues(name).Set(float64(part))
+	one := r.speaks[name]
+	if one == nil {
+		one = new(speaker)
+		r.speaks[name] = one
+	}
+	switch withheld := part > 0; {
+	case withheld && !one.withheld:
+		r.log.Warn("a region is cut off, or gone: its share is withheld from the others in windows that begin now", "region", name, "per_mille", int64(part))
+	case one.withheld && !withheld:
+		r.log.Info("a region is connected again: its share is withheld only in windows in which it may have used that", "region", name)
+	}
+	one.withheld = part > 0
 }
 
 // refuses is 1 while nothing is decided.

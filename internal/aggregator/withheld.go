@@ -22,17 +22,16 @@ type smaller struct {
 	part   reserve.PerMille
 }
 
-// without is the policy by which an ask is decided: of a part of the limit, while regions may use the rest. known is
-// false while no region has stated anything.
-func (r *reserves) without(a *engine.Ask) (policy *engine.Policy, known bool) {
+// without is the policy by which an ask is decided: of a part of the limit, while regions may use the rest.
+func (r *reserves) without(a *engine.Ask) *engine.Policy {
 	p := a.Policy
 	if r.cell == nil || !p.HasShares() {
-		return p, false
+		return p
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.table.Regions) == 0 {
-		return p, false
+		return p
 	}
 	at, _ := r.time(r.steady())
 	w, ahead := reserve.WindowOf(p.Limit.Spec()), nodesApart
@@ -41,7 +40,7 @@ func (r *reserves) without(a *engine.Ask) (policy *engine.Policy, known bool) {
 	}
 	part := r.table.WithheldBetween(w, w.Begin(max(0, at-nodesApart)), w.Begin(at+ahead))
 	if part == 0 {
-		return p, true
+		return p
 	}
 	of := smaller{p, part}
 	q := r.smaller[of]
@@ -52,7 +51,7 @@ func (r *reserves) without(a *engine.Ask) (policy *engine.Policy, known bool) {
 		}
 		r.smaller[of] = q
 	}
-	return q, true
+	return q
 }
 
 // without is a policy for the same counters without a part of the limit. Regions use their parts rounded down, so

@@ -72,7 +72,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
 	epoch := s.store.Epoch()
-	x.response.RegionDoubled, x.response.Dropped = fresh && s.noteCall(x, epoch), !fresh
+	x.response.Dropped = !fresh
 	if fresh {
 		if err := s.hear(x); err != nil {
 			return err
@@ -103,29 +103,6 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	x.response.Holders, x.response.SharePerMille = uint32(s.sharers(now)), s.share()
 	x.response.Seq = r.Seq
 	return nil
-}
-
-// noteCall passes a call of a region's replica to [Config.Called]. What the call acknowledges
-// counts only if it is a reply of this store. A reply of another aggregator, or of the process
-// before this one, does not show that the region is connected to this one.
-func (s *Service) noteCall(x *exchange, epoch uint64) (doubled bool) {
-	r := &x.request
-	if r.Region == "" {
-		return false
-	}
-	ack, answered := r.Ack, ThisAggregator
-	if r.Epoch != epoch {
-		ack = 0
-	}
-	switch {
-	case r.Epoch == 0:
-		answered = NoAggregator
-	case s.lives.foreign(r.Epoch, epoch):
-		answered = AnotherAggregator
-	}
-	return s.called(RegionCall{
-		Region: r.Region, Holder: x.holder, Worker: r.Worker, From: x.from, Store: r.RegionStore, Seq: r.Seq, Ack: ack, Answered: answered,
-	})
 }
 
 // prepare turns the wants of a checked call into asks. Wants that name no rule, or are out

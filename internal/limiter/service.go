@@ -48,9 +48,6 @@ type Config struct {
 	// Divides is true if the callers are replicas of regions, among which limits are divided.
 	// Calls without a region are refused, and rules that are not scope: global are unknown.
 	Divides bool
-	// Called is called for each call of a replica of a region before it is decided. It reports
-	// whether another region calls by the same name. nil: nothing is called.
-	Called func(RegionCall) (doubled bool)
 	// Reserves hears what regions state of their reserves; nil: nobody does.
 	Reserves Reserves
 	// Share is the region's share of limits of scope global in thousandths, as PoPs are told; nil, or 0: it is not known.
@@ -62,29 +59,6 @@ type Config struct {
 	// NoLearning is true if the store does not use what holders remember of lost counters.
 	NoLearning bool
 }
-
-// RegionCall is a call of a replica of a region.
-type RegionCall struct {
-	Region string
-	Holder HolderID
-	Worker uint64 // numbers its calls by itself; 0: the holder has one
-	From   string // the address that it came from; empty: unknown
-	Store  uint64 // identity of the store that counts the region's static shares; 0: unknown
-	Seq    uint64 // its number
-	Ack    uint64 // the newest reply that the replica acknowledges; 0: none of this store
-	// Answered is who answered the replica last.
-	Answered Answerer
-}
-
-// Answerer is an aggregator that answered a replica.
-type Answerer uint8
-
-// The aggregators, as one of them sees it.
-const (
-	NoAggregator      Answerer = iota // the replica has had no answer yet
-	ThisAggregator                    // this store, or a life of it before
-	AnotherAggregator                 // another store, or a life of this one that it does not know
-)
 
 // DefaultMaxHolders is some 500 bytes each.
 const DefaultMaxHolders = 100_000
@@ -100,7 +74,6 @@ type Service struct {
 	lives    lives
 	live     func() int // holders by the store's count; may be nil
 	divides  bool
-	called   func(RegionCall) (doubled bool)
 	reserves Reserves // may be nil
 	share    func() uint32
 	holders  *holders
@@ -121,9 +94,6 @@ func NewService(c Config) *Service {
 	if c.Metrics == nil {
 		c.Metrics = telemetry.NewRegistry("")
 	}
-	if c.Called == nil {
-		c.Called = func(RegionCall) bool { return false }
-	}
 	if c.Share == nil {
 		c.Share = func() uint32 { return 0 }
 	}
@@ -135,7 +105,6 @@ func NewService(c Config) *Service {
 		now:      c.Now,
 		live:     c.LiveHolders,
 		divides:  c.Divides,
-		called:   c.Called,
 		reserves: c.Reserves,
 		share:    c.Share,
 		lives:    lives{former: c.Former, learn: !c.NoLearning},

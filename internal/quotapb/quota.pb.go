@@ -173,8 +173,7 @@ type AcquireRequest struct {
 	// message is applied once. 0 is refused.
 	Seq uint64 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Largest seq of which a reply has reached this worker; it clears what was
-	// repeated until acknowledged, and shows the granter that its replies arrive.
-	// Less than seq. 0: no reply yet.
+	// repeated until acknowledged. Less than seq. 0: no reply yet.
 	Ack uint64 `protobuf:"varint,5,opt,name=ack,proto3" json:"ack,omitempty"`
 	// Version of the rules that the holder enforces, as in
 	// AcquireResponse.rules_version. Empty: it has none.
@@ -201,11 +200,6 @@ type AcquireRequest struct {
 	// A granter that divides limits among regions refuses a call without it. Empty: the holder
 	// is no region.
 	Region string `protobuf:"bytes,13,opt,name=region,proto3" json:"region,omitempty"`
-	// Identity of the store that counts the region's static shares: random, the same at all
-	// replicas that share the store, and another one after it lost its data. It decides
-	// nothing; a granter that is called with two of them in the name of one region for a while
-	// tells its operators and the callers. 0: unknown, and nothing is concluded.
-	RegionStore uint64 `protobuf:"varint,14,opt,name=region_store,json=regionStore,proto3" json:"region_store,omitempty"`
 	// What the region states of its reserve. A granter that divides limits among regions
 	// refuses a call with one that cannot be true. Absent: the region states nothing, and the
 	// granter withholds what it knows.
@@ -333,13 +327,6 @@ func (x *AcquireRequest) GetRegion() string {
 		return x.Region
 	}
 	return ""
-}
-
-func (x *AcquireRequest) GetRegionStore() uint64 {
-	if x != nil {
-		return x.RegionStore
-	}
-	return 0
 }
 
 func (x *AcquireRequest) GetReserve() *ReserveStatement {
@@ -906,9 +893,6 @@ type AcquireResponse struct {
 	// Orders versions of the rules: of two, those with the larger revision are newer. A
 	// holder never replaces its rules by older ones. 0: they have no order.
 	RulesRevision uint64 `protobuf:"varint,7,opt,name=rules_revision,json=rulesRevision,proto3" json:"rules_revision,omitempty"`
-	// Whether calls with another region_store come in the name of the caller's region, too:
-	// for its operators, it decides nothing.
-	RegionDoubled bool `protobuf:"varint,8,opt,name=region_doubled,json=regionDoubled,proto3" json:"region_doubled,omitempty"`
 	// Whether nothing of the call was applied because of its seq; all grants are unavailable
 	// then. A worker that is told so of a call that it made once shares its name with another
 	// process, or goes on from a copy of its past. A region's replica takes another name then
@@ -1002,13 +986,6 @@ func (x *AcquireResponse) GetRulesRevision() uint64 {
 		return x.RulesRevision
 	}
 	return 0
-}
-
-func (x *AcquireResponse) GetRegionDoubled() bool {
-	if x != nil {
-		return x.RegionDoubled
-	}
-	return false
 }
 
 func (x *AcquireResponse) GetDropped() bool {
@@ -1561,7 +1538,7 @@ var File_quota_proto protoreflect.FileDescriptor
 
 const file_quota_proto_rawDesc = "" +
 	"\n" +
-	"\vquota.proto\x12\rweir.quota.v1\"\xdb\x03\n" +
+	"\vquota.proto\x12\rweir.quota.v1\"\xbe\x03\n" +
 	"\x0eAcquireRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\fR\x06holder\x12\x14\n" +
@@ -1576,9 +1553,8 @@ const file_quota_proto_rawDesc = "" +
 	" \x01(\x04R\x06worker\x12!\n" +
 	"\fprotocol_max\x18\v \x01(\rR\vprotocolMax\x12%\n" +
 	"\x0erules_revision\x18\f \x01(\x04R\rrulesRevision\x12\x16\n" +
-	"\x06region\x18\r \x01(\tR\x06region\x12!\n" +
-	"\fregion_store\x18\x0e \x01(\x04R\vregionStore\x129\n" +
-	"\areserve\x18\x0f \x01(\v2\x1f.weir.quota.v1.ReserveStatementR\areserve\"C\n" +
+	"\x06region\x18\r \x01(\tR\x06region\x129\n" +
+	"\areserve\x18\x0f \x01(\v2\x1f.weir.quota.v1.ReserveStatementR\areserveJ\x04\b\x0e\x10\x0f\"C\n" +
 	"\vReserveSpan\x12\x19\n" +
 	"\bafter_us\x18\x01 \x01(\x04R\aafterUs\x12\x19\n" +
 	"\buntil_us\x18\x02 \x01(\x04R\auntilUs\"\x91\x01\n" +
@@ -1620,7 +1596,7 @@ const file_quota_proto_rawDesc = "" +
 	"\x04soon\x18\x14 \x01(\x04R\x04soon\"4\n" +
 	"\bReturned\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\x04R\x04name\x12\x14\n" +
-	"\x05units\x18\x02 \x01(\x04R\x05units\"\x89\x03\n" +
+	"\x05units\x18\x02 \x01(\x04R\x05units\"\xe8\x02\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12#\n" +
@@ -1628,12 +1604,11 @@ const file_quota_proto_rawDesc = "" +
 	"\x06grants\x18\x04 \x03(\v2\x14.weir.quota.v1.GrantR\x06grants\x12\x18\n" +
 	"\aholders\x18\x05 \x01(\rR\aholders\x12\x10\n" +
 	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12%\n" +
-	"\x0erules_revision\x18\a \x01(\x04R\rrulesRevision\x12%\n" +
-	"\x0eregion_doubled\x18\b \x01(\bR\rregionDoubled\x12\x18\n" +
+	"\x0erules_revision\x18\a \x01(\x04R\rrulesRevision\x12\x18\n" +
 	"\adropped\x18\t \x01(\bR\adropped\x125\n" +
 	"\areserve\x18\n" +
 	" \x01(\v2\x1b.weir.quota.v1.ReserveReplyR\areserve\x12&\n" +
-	"\x0fshare_per_mille\x18\v \x01(\rR\rsharePerMille\"\xd5\x02\n" +
+	"\x0fshare_per_mille\x18\v \x01(\rR\rsharePerMilleJ\x04\b\b\x10\t\"\xd5\x02\n" +
 	"\x05Grant\x12-\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x14\n" +

@@ -88,7 +88,7 @@ func newPlanet(ctx context.Context, t *testing.T, all *sync.WaitGroup, names ...
 	divided := regions.New(regions.Config{Store: counters, MaxKeys: 100, MaxBytes: 1 << 20, Cell: counters.NewCell(), Alone: true})
 	divided.SetRegions(set.Regions())
 	p := &planet{
-		t: t, service: limiter.NewService(limiter.Config{Store: divided, Called: divided.Called, Reserves: divided}), names: names,
+		t: t, service: limiter.NewService(limiter.Config{Store: divided, Reserves: divided}), names: names,
 		stores: map[string]engine.Store{}, ways: map[string]*way{}, began: time.Now(),
 		windows: map[string]map[uint32]int64{}, seconds: map[string][]int64{}, refused: map[string]int64{},
 	}

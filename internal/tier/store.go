@@ -26,7 +26,6 @@ type counters struct {
 	divided  *aggregator.Store                       // divides limits among regions; nil: there are none
 	raw      engine.Store                            // without a cache
 	record   func(region string) engine.Cell         // of the record of its reserve; nil: this process is the region
-	exchange aggregator.Exchange                     // with other aggregators; nil: no other one counts in this store
 	fall     engine.Fallback                         // remembers denials of a failing store; nil without a lease cache
 	cell     engine.Cell                             // of this process or, in Redis, of all aggregators
 	state    string                                  // the state file; empty: there is none
@@ -58,15 +57,11 @@ func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetr
 		c.Store, c.fall, c.run = c.cache, c.cache, append(c.run, c.cache.Run)
 	}
 	if p.Divides {
-		c.divided = aggregator.New(aggregator.Config{Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Exchange: c.exchange, Metrics: r, Log: log, Cell: c.sharesCell(log), Alone: len(cfg.Redis) == 0, Undecided: c.undecided(ready, log)})
+		c.divided = aggregator.New(aggregator.Config{
+			Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Metrics: r, Log: log,
+			Cell: c.sharesCell(log), Alone: len(cfg.Redis) == 0, Undecided: undecided(ready),
+		})
 		c.Store, c.run = c.divided, append(c.run, c.divided.Run)
-		if c.state != "" {
-			kept, end := newSilences(c.state+".regions", c.divided, log), c.end
-			c.run, c.end = append(c.run, kept.Run), func() { kept.save(); end() }
-		}
-		if c.exchange != nil {
-			c.run = append(c.run, func(ctx context.Context) error { return shareSilences(ctx, c.divided, log) })
-		}
 	}
 	return c, nil
 }
@@ -95,7 +90,7 @@ func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, tracer *telemetr
 		return err
 	}
 	store.Observe(r)
-	c.Store, c.holders, c.count, c.record, c.exchange = store, store.Holders, store.CountHolders, store.Record, store.Silences
+	c.Store, c.holders, c.count, c.record = store, store.Holders, store.CountHolders, store.Record
 	c.cell = store.Shares()
 	c.replicas = func() int {
 		if n := store.Replicas(); n > 0 {
@@ -117,14 +112,11 @@ func (c *counters) sharesCell(log *slog.Logger) engine.Cell {
 }
 
 // undecided makes readiness follow whether an aggregator decides: regions go elsewhere while it does not.
-func (c *counters) undecided(ready *admin.Readiness, log *slog.Logger) func(reason string) {
+func undecided(ready *admin.Readiness) func(reason string) {
 	last := ""
 	return func(reason string) {
 		if reason != "" {
 			ready.Refuse(reason)
-			log.Error("not ready", "reason", reason)
-		} else {
-			log.Info("regions are answered again")
 		}
 		if last != "" {
 			ready.Allow(last)

@@ -95,12 +95,11 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 	if caches := t.store.caches(); len(caches) > 0 {
 		observeCaches(caches, t.Metrics)
 	}
-	called, reserves := (func(limiter.RegionCall) bool)(nil), limiter.Reserves(nil)
+	reserves := limiter.Reserves(nil)
 	if t.store.divided != nil {
-		called, reserves = t.store.divided.Called, t.store.divided
+		reserves = t.store.divided
 	}
 	t.Service = limiter.NewService(limiter.Config{
-		Called:               called,
 		Reserves:             reserves,
 		Divides:              p.Divides,
 		Share:                t.sharePerMille,

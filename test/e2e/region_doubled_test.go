@@ -20,9 +20,6 @@ rules:
 // the second: both logs say so. Two replicas on one Redis are one region. When the first one is gone, the second is heard.
 func TestTwoRegionsOfOneName(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
 	dir := proc.LogDir(t)
 	aggregator := region.New(t, region.Config{Dir: dir, Name: "global", Rules: doubledRules, Program: "weir-global", Flags: []string{"--state", "off"}})
 	aggregator.Start()

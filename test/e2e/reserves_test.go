@@ -254,7 +254,7 @@ func TestImpossibleReserves(t *testing.T) {
 		{func(st *reserve.Statement) { st.Until = microsNow() + 366*limit.Day }, http.StatusBadRequest, "reserve.until: "},
 		{func(st *reserve.Statement) { st.Part = 4000 }, http.StatusBadRequest, ""},
 		{func(st *reserve.Statement) { st.ID += 5 }, http.StatusBadRequest, ""},
-		{func(st *reserve.Statement) { st.No += 1000; st.Part = 1000 }, http.StatusOK, ""},
+		{func(st *reserve.Statement) { st.No += 1000; st.Part = 1000 }, http.StatusOK, ""}, // logged when it is stored
 	} {
 		for range 3 {
 			st := w.eu.record.Statement()
@@ -267,8 +267,11 @@ func TestImpossibleReserves(t *testing.T) {
 			t.Errorf("%q is not in the log: %s", c.log, w.aggregator.Log())
 		}
 	}
-	w.us.awaitWindow(0)
+	proc.Eventually(t, time.Minute, "eu is withheld", func() bool { return w.aggregator.Metrics()[`weir_region_withheld{region="eu"}`] == 500 })
 	w.usHas(300, "while eu is cut off")
+	if log := w.aggregator.Log(); !strings.Contains(log, "a share that was never issued") {
+		t.Errorf("the share that was never issued is not in the log: %s", log)
+	}
 	forget := func() string {
 		out, _ := exec.Command(proc.Built(t, "bin/weir", "build"), "forget-region", "eu", "--admin", w.aggregator.Admin).CombinedOutput()
 		return string(out)

@@ -205,7 +205,9 @@ func (p *Played) mark(w *World, replicas bool) Mark {
 			region := fmt.Sprintf("region=%q", name)
 			m.Asks[name] += metrics.Sum("weir_region_wants_total", region)
 			m.Granted[name] += metrics.Sum("weir_region_units_granted_total", region)
-			m.Silent[name] += int(metrics.Sum("weir_region_silent", region))
+			if metrics.Sum("weir_region_withheld", region) > 0 {
+				m.Silent[name]++
+			}
 		}
 	}
 	return m

@@ -32,7 +32,6 @@ func (m *Request) Append(dst []byte) []byte {
 	dst = appendUint(dst, 11, uint64(m.ProtocolMax))
 	dst = appendUint(dst, 12, m.RulesRevision)
 	dst = appendBytes(dst, 13, m.Region)
-	dst = appendUint(dst, 14, m.RegionStore)
 	return appendStatement(dst, m.Reserve)
 }
 
@@ -81,7 +80,6 @@ func (m *Response) Append(dst []byte) []byte {
 	dst = appendUint(dst, 5, uint64(m.Holders))
 	dst = appendUint(dst, 6, m.Seq)
 	dst = appendUint(dst, 7, m.RulesRevision)
-	dst = appendBool(dst, 8, m.RegionDoubled)
 	dst = appendBool(dst, 9, m.Dropped)
 	dst = appendReply(dst, m.Reserve)
 	return appendUint(dst, 11, uint64(m.SharePerMille))

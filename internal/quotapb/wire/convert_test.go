@@ -50,7 +50,6 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 		Protocol: m.Protocol, Holder: m.Holder, Epoch: m.Epoch, Seq: m.Seq, Ack: m.Ack,
 		RulesVersion: m.RulesVersion, Pop: m.Pop, TraceParent: m.TraceParent,
 		Worker: m.Worker, ProtocolMax: m.ProtocolMax, RulesRevision: m.RulesRevision, Region: m.Region,
-		RegionStore: m.RegionStore,
 	}
 	if s := m.Reserve; s != nil {
 		pb.Reserve = &quotapb.ReserveStatement{Id: s.ID, UntilUs: uint64(s.Until), Used: generatedSpans(s.Used), No: s.No, Part: uint32(s.Part)}
@@ -84,7 +83,7 @@ func generatedSpans(spans []reserve.Span) (pb []*quotapb.ReserveSpan) {
 func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
 	pb := &quotapb.AcquireResponse{
 		Protocol: m.Protocol, Epoch: m.Epoch, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
-		RulesRevision: m.RulesRevision, RegionDoubled: m.RegionDoubled, Dropped: m.Dropped,
+		RulesRevision: m.RulesRevision, Dropped: m.Dropped,
 		SharePerMille: m.SharePerMille,
 	}
 	if p := m.Reserve; p != nil {

@@ -48,8 +48,6 @@ func (m *Request) Decode(b []byte) error {
 			m.RulesRevision = r.num
 		case 13<<3 | typeBytes:
 			m.Region = r.text(old.Region)
-		case 14<<3 | typeVarint:
-			m.RegionStore = r.num
 		case 15<<3 | typeBytes:
 			m.Reserve = decodeStatement(&r, m.Reserve)
 		}
@@ -151,8 +149,6 @@ func (m *Response) Decode(b []byte) error {
 			m.Seq = r.num
 		case 7<<3 | typeVarint:
 			m.RulesRevision = r.num
-		case 8<<3 | typeVarint:
-			m.RegionDoubled = r.num != 0
 		case 9<<3 | typeVarint:
 			m.Dropped = r.num != 0
 		case 10<<3 | typeBytes:

@@ -104,7 +104,6 @@ type Request struct {
 	ProtocolMax   uint32
 	RulesRevision uint64
 	Region        string
-	RegionStore   uint64
 	Reserve       *reserve.Statement
 }
 
@@ -139,7 +138,6 @@ type Response struct {
 	Holders       uint32
 	Seq           uint64
 	RulesRevision uint64
-	RegionDoubled bool
 	Dropped       bool
 	// Reserve lacks the ID: whoever called knows which one it stated.
 	Reserve       *reserve.Reply
