@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -69,5 +71,34 @@ func TestNotify(t *testing.T) {
 	ready.Refuse("three")
 	if got != "---+-" {
 		t.Errorf("notified of %s", got)
+	}
+}
+
+// A region is declared dead by POST alone, where there are regions.
+func TestForget(t *testing.T) {
+	forgotten := ""
+	c := Config{Ready: new(Readiness), Metrics: http.NotFoundHandler()}
+	post := func(method, path string) (int, string) {
+		w := httptest.NewRecorder()
+		Handler(c).ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		return w.Code, w.Body.String()
+	}
+	if code, _ := post(http.MethodPost, "/regions/eu/dead"); code != 404 {
+		t.Errorf("without regions: %d", code)
+	}
+	c.Forget = func(_ context.Context, region string) error {
+		if forgotten = region; region == "us" {
+			return errors.New("it called just now")
+		}
+		return nil
+	}
+	if code, body := post(http.MethodPost, "/regions/eu/dead"); code != 200 || forgotten != "eu" {
+		t.Errorf("%d %s, %q", code, body, forgotten)
+	}
+	if code, body := post(http.MethodPost, "/regions/us/dead"); code != 409 || !strings.Contains(body, "just now") {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, _ := post(http.MethodGet, "/regions/eu/dead"); code != 405 {
+		t.Errorf("GET: %d", code)
 	}
 }

@@ -45,24 +45,11 @@ func (r *reserves) without(a *engine.Ask) *engine.Policy {
 	of := smaller{p, part}
 	q := r.smaller[of]
 	if q == nil {
-		q = without(p, part)
+		q = p.Without(part)
 		if len(r.smaller) >= mostSmaller {
 			clear(r.smaller)
 		}
 		r.smaller[of] = q
 	}
-	return q
-}
-
-// without is a policy for the same counters without a part of the limit. Regions use their parts rounded down, so
-// no more is taken from a count or a burst; of the rate of a bucket they use exactly their parts.
-func without(p *engine.Policy, part reserve.PerMille) *engine.Policy {
-	s := p.Limit.Spec()
-	count := s.Count - part.Of(s.Count)
-	if s.Algorithm == limit.TokenBucket {
-		count = part.Without(s.Count)
-	}
-	q := p.Resized(count, s.Burst-part.Of(s.Burst))
-	q.Whole = p
 	return q
 }

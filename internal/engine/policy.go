@@ -30,7 +30,7 @@ type Policy struct {
 	Scope rule.Scope
 	// Fair is how regions share a limit of scope global that is too small for all of them.
 	Fair rule.Fair
-	// Regions have the static shares of a limit of scope global.
+	// Regions have the reserves of a limit of scope global.
 	Regions rule.Regions
 	// Key is what keys are made of; nil where they are not those of a rules file.
 	Key []rule.Part

@@ -3,26 +3,24 @@ package engine
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// HasShares reports whether regions that are cut off enforce static shares of the limit.
+// HasShares reports whether regions have reserves of the limit.
 func (p *Policy) HasShares() bool {
 	return len(p.Regions) > 0 && p.Scope == rule.ScopeGlobal && p.OnFailure == lease.FailureLocal
 }
 
-// Without is the policy for the same counters while the shares of regions are withheld: bit i
-// is set for p.Regions[i]. Count and burst are smaller by these shares.
-func (p *Policy) Without(withheld uint64) *Policy {
+// Without is the policy for the same counters without a part of the limit, which is withheld for regions. They use their
+// parts rounded down, so no more is taken from a count or a burst; of the rate of a bucket they use exactly their parts.
+func (p *Policy) Without(part reserve.PerMille) *Policy {
 	s := p.Limit.Spec()
-	count, burst := s.Count, s.Burst
-	for i, r := range p.Regions {
-		if withheld>>i&1 != 0 {
-			count -= p.Regions.Share(r.Name, s.Count)
-			burst -= p.Regions.Share(r.Name, s.Burst)
-		}
+	count := s.Count - part.Of(s.Count)
+	if s.Algorithm == limit.TokenBucket {
+		count = part.Without(s.Count)
 	}
-	q := p.Resized(count, burst)
+	q := p.Resized(count, s.Burst-part.Of(s.Burst))
 	q.Whole = p
 	return q
 }

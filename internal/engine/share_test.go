@@ -6,13 +6,14 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"pgregory.net/rapid"
 )
 
-// What is left without the shares, and the shares, are no more than the limit together, and are
-// limits of the same shape, whatever the arithmetic of the limit can hold.
-func TestSharesOfPolicy(t *testing.T) {
+// What is left without a part, and the part, are no more than the limit together, whatever the arithmetic of the limit can
+// hold.
+func TestWithout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := limit.Spec{
 			Algorithm: rapid.SampledFrom([]limit.Algorithm{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog}).Draw(t, "algorithm"),
@@ -28,20 +29,17 @@ func TestSharesOfPolicy(t *testing.T) {
 		}
 		p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
 		p.Scope, p.OnFailure = rule.ScopeGlobal, lease.FailureLocal
-		p.Regions = rule.Regions{{Name: "ap", Weight: rapid.Int64Range(1, 1000).Draw(t, "ap")}, {Name: "eu", Weight: 3}, {Name: "us", Weight: 1}}
-		rest := p.Without(1<<0 | 1<<1) // those of ap and eu
-		ap, eu := p.ShareOf("ap"), p.ShareOf("eu")
-		if sum := rest.Limit.Spec().Count + ap.Limit.Spec().Count + eu.Limit.Spec().Count; sum > spec.Count {
-			t.Errorf("%d units of %d", sum, spec.Count)
+		part := reserve.PerMille(rapid.Int64Range(0, 1000).Draw(t, "part"))
+		rest := p.Without(part)
+		left, taken := rest.Limit.Spec(), part.Of(spec.Count)
+		if left.Count+taken > spec.Count || rest.Terms.Capacity+part.Of(p.Terms.Capacity) > p.Terms.Capacity {
+			t.Errorf("%+v of %+v are left, beside %d", left, spec, taken)
 		}
-		if sum := rest.Terms.Capacity + ap.Terms.Capacity + eu.Terms.Capacity; sum > p.Terms.Capacity {
-			t.Errorf("a burst of %d of %d", sum, p.Terms.Capacity)
+		if spec.Algorithm == limit.TokenBucket && 1000*left.Count+int64(part)*spec.Count > 1000*spec.Count {
+			t.Errorf("a rate of %d of %d is left without %d thousandths", left.Count, spec.Count, part)
 		}
-		if !rest.Same(p) || ap.Same(p) || ap.Limit.Shape() != l.Shape() {
-			t.Error("what is left is counted by the same counter, the share by another one of the same shape")
-		}
-		if none := p.ShareOf("elsewhere"); none.Limit.Spec().Count != 0 {
-			t.Errorf("a region without weight has %d units", none.Limit.Spec().Count)
+		if !rest.Same(p) || rest.Whole != p {
+			t.Error("what is left is not counted by the same counter")
 		}
 	})
 }

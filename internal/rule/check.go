@@ -99,7 +99,7 @@ func check(rules []Rule, regions Regions) problems {
 // checker collects problems. Paths given to its methods are below path.
 type checker struct {
 	path   string
-	shares bool // the set has regions with static shares
+	shares bool // the set has regions with shares
 	found  problems
 }
 

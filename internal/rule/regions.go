@@ -8,14 +8,14 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// Region is a region and its weight when static shares are cut from limits with
+// Region is a region and its weight when shares are cut from limits with
 // [ScopeGlobal].
 type Region struct {
 	Name   string // see IsRegion; unique
 	Weight int64  // 1 to 1000
 }
 
-// Regions are the regions that have static shares, sorted by name. None: no region has one.
+// Regions are the regions that have shares, sorted by name. None: no region has one.
 type Regions []Region
 
 // MaxRegions bounds the regions of a set.

@@ -33,7 +33,7 @@ type Set struct {
 	canonical []byte
 }
 
-// New checks rules and compiles them; regions are those that have static shares. The error is [strict.Errors], one for each
+// New checks rules and compiles them; regions are those that have shares. The error is [strict.Errors], one for each
 // mistake, with the path of the field as in a rules file. New keeps what the rules
 // point to; do not change it afterwards.
 func New(rules []Rule, regions ...Region) (*Set, error) {
@@ -83,7 +83,7 @@ func (s *Set) Len() int { return len(s.rules) }
 // be changed.
 func (s *Set) Rule(i int) *Rule { return &s.rules[i] }
 
-// Regions are those that have static shares of the limits with ScopeGlobal. They must not be
+// Regions are those that have shares of the limits with ScopeGlobal. They must not be
 // changed.
 func (s *Set) Regions() Regions { return s.regions }
 
