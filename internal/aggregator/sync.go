@@ -31,14 +31,17 @@ func (r *reserves) run(ctx context.Context) {
 	if r.alone {
 		every = aloneEvery
 	}
-	next := time.NewTimer(0)
+	next, soon := time.NewTimer(0), true
 	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.wake:
-			next.Reset(exchangePause)
+			if !soon {
+				soon = true
+				next.Reset(exchangePause)
+			}
 			continue
 		case <-next.C:
 		}
@@ -47,6 +50,7 @@ func (r *reserves) run(ctx context.Context) {
 			pause = exchangeRetry
 		}
 		r.report()
+		soon = false
 		next.Reset(pause)
 	}
 }
@@ -59,15 +63,10 @@ func (r *reserves) exchange(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
 	defer cancel()
 	for range mostTurns {
-		old, table, stated, err := r.proposal()
-		if err != nil {
-			return err
-		}
+		old, table, stated := r.proposal()
 		var next []byte
 		if table != nil {
-			if next, err = json.Marshal(table); err != nil {
-				return err
-			}
+			next, _ = json.Marshal(table) // numbers and strings: no error
 		}
 		began := r.steady()
 		found, now, err := r.cell.Swap(ctx, old, next)
@@ -85,18 +84,18 @@ func (r *reserves) exchange(ctx context.Context) error {
 var errBusy = fmt.Errorf("other aggregators stored something else %d times meanwhile", mostTurns)
 
 // proposal is what is to be stored in place of old: nil for nothing. What was stated until now is in it.
-func (r *reserves) proposal() (old []byte, table *reserve.Shares, stated map[string]reserve.Statement, err error) {
+func (r *reserves) proposal() (old []byte, table *reserve.Shares, stated map[string]reserve.Statement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	stated, r.stated = r.stated, map[string]reserve.Statement{}
 	if !r.known {
-		return nil, nil, stated, nil // to begin with it is read
+		return nil, nil, stated // to begin with it is read
 	}
 	next := r.stored
 	at, decides := next.Time(r.steady() + r.ahead)
 	for name, st := range stated {
-		unknown := false
-		if next, unknown, err = next.Heard(name, st, at, r.shares[name]); err != nil {
+		heard, unknown, err := next.Heard(name, st, at, r.shares[name])
+		if next = heard; err != nil {
 			r.refuse(r.speaks[name], name, err)
 		} else if unknown {
 			r.unknown(name, &st, &next)
@@ -113,10 +112,10 @@ func (r *reserves) proposal() (old []byte, table *reserve.Shares, stated map[str
 		}
 	}
 	if len(next.Regions) == 0 && r.raw == nil {
-		return r.raw, nil, stated, nil // nobody has a share
+		return r.raw, nil, stated // nobody has a share
 	}
 	next.Told = max(next.Told, at)
-	return r.raw, &next, stated, nil
+	return r.raw, &next, stated
 }
 
 // nothing reports whether no share is more than nothing.

@@ -21,7 +21,7 @@ import (
 
 // reserves are aggregators on one store, and regions that call them.
 type reserves struct {
-	t       *testing.T
+	t       testing.TB
 	now     limit.Micros // steady, and that of the regions' stores
 	wall    limit.Micros // by so much the clock of the aggregators' store is ahead
 	away    bool         // that store
@@ -52,7 +52,7 @@ var (
 )
 
 // newReserves makes two regions and so many aggregators, a second after a window began.
-func newReserves(t *testing.T, s limit.Spec, aggregators int) *reserves {
+func newReserves(t testing.TB, s limit.Spec, aggregators int) *reserves {
 	t.Helper()
 	l, err := limit.New(s)
 	if err != nil {
