@@ -25,17 +25,6 @@ func (p *Policy) Without(part reserve.PerMille) *Policy {
 	return q
 }
 
-// ShareOf is the policy by which a region counts its static share, in counters of their own.
-func (p *Policy) ShareOf(region string) *Policy {
-	s := p.Limit.Spec()
-	part := p.Resized(p.Regions.Share(region, s.Count), p.Regions.Share(region, s.Burst))
-	t := &p.Terms
-	near := lease.NewTerms(part.Limit, t.Consistency, t.Interval, t.Timeout, t.Overdraft)
-	share := NewPolicy("share of "+p.Rule, p.Override, part.Limit, near, p.Since) // no rule has a name with blanks
-	share.OnFailure, share.Mode, share.Key = lease.FailureDeny, p.Mode, p.Key
-	return share
-}
-
 // Resized is the policy with a smaller count and burst.
 func (p *Policy) Resized(count, burst int64) *Policy {
 	s := p.Limit.Spec()
