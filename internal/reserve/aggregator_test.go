@@ -8,7 +8,10 @@ type aggregator struct {
 	copy    Shares       // as it stored it last, and what it heard since
 	read    limit.Micros // when it had read that
 	has     bool
+	busy    bool         // it uses the table
 	next    limit.Micros // when it uses the table again
+	ahead   limit.Micros // by how much the store's clock was ahead when it did so last
+	weights map[string]PerMille
 	heard   map[string]spoken
 	waiting []func() // to be answered after the table was stored
 }
@@ -28,17 +31,26 @@ func (a *aggregator) time() (limit.Micros, bool) {
 	return a.copy.Told + age, a.has && a.w.decides && age <= Ahead/2
 }
 
-// sync reads the table, adds what was heard, issues shares, and stores it.
+// sync reads the table, adds what was heard, issues shares, and stores it, when it is time.
 func (a *aggregator) sync() {
 	w := a.w
+	if a.weights == nil || w.chance(2) {
+		a.weights = w.weights
+	}
+	if a.busy || w.now < a.next {
+		return
+	}
 	a.next = w.now + limit.Second/4
 	if w.lag > 0 {
 		a.next = w.now + w.between(0, w.lag)
 	}
 	read, table, version := w.now, w.table.value, w.table.version
 	at, decides := table.Time(w.now + w.ahead)
-	if w.fault == "what was told is forgotten" {
+	switch w.fault {
+	case "what was told is forgotten":
 		at, decides = w.now+w.ahead, true
+	case "a time is told before it is stored":
+		at, decides = table.Time(w.now + a.ahead)
 	}
 	if !decides {
 		a.has = false
@@ -50,7 +62,7 @@ func (a *aggregator) sync() {
 		if next, _, err := a.hear(table, name, s.Statement, s.at); err == nil {
 			table = next
 		}
-		if next, changed := table.Issued(name, w.weights[name], at); changed {
+		if next, changed := table.Issued(name, a.weights[name], at); changed {
 			table = a.issue(next, name)
 		}
 	}
@@ -58,7 +70,9 @@ func (a *aggregator) sync() {
 	if w.fault == "a share is told before it is stored" {
 		a.copy, a.read = table, read
 	}
+	a.busy = true
 	w.after(w.between(0, limit.Second/10), func() {
+		a.busy = false
 		if w.fault == "the table is stored without compare-and-set" {
 			version = w.table.version
 		}
@@ -72,6 +86,9 @@ func (a *aggregator) sync() {
 			return
 		}
 		a.copy, a.read, a.has = table, read, true
+		if w.fault == "a time is told before it is stored" {
+			a.copy.Told, a.read, a.ahead = max(table.Told, w.now+w.ahead), w.now, w.ahead
+		}
 		for name, s := range a.heard {
 			if next, _, err := a.hear(a.copy, name, s.Statement, s.at); err == nil {
 				a.copy = next
@@ -98,7 +115,7 @@ func (a *aggregator) hear(s Shares, name string, st Statement, at limit.Micros) 
 	case "what was used is ignored":
 		st.Used = nil
 	}
-	next, unknown, err := s.Heard(name, st, at, a.w.weights[name])
+	next, unknown, err := s.Heard(name, st, at, a.weights[name])
 	if r := next.Regions[name]; unknown && a.w.fault == "an unknown number counts for nothing" {
 		r.Issued = nil
 		next.Regions[name] = r
@@ -112,7 +129,7 @@ func (a *aggregator) issue(next Shares, name string) Shares {
 	last := len(r.Issued) - 1
 	switch a.w.fault {
 	case "a share needs no room":
-		r.Issued[last].Part = a.w.weights[name]
+		r.Issued[last].Part = a.weights[name]
 	case "only the newest share is withheld":
 		r.Issued = r.Issued[last:]
 	case "a larger share counts at once":
@@ -142,7 +159,8 @@ func (a *aggregator) call(name string, st Statement, reply func(Reply)) {
 	a.copy = next
 	a.hears(name, spoken{st, at})
 	answer := func() {
-		if at, decides := a.time(); decides {
+		r, known := a.copy.Regions[name]
+		if at, decides := a.time(); decides && (!known || r.ID == st.ID) {
 			reply(a.copy.Reply(name, st.ID, at))
 		}
 	}

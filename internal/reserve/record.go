@@ -18,9 +18,6 @@ const (
 	Behind = limit.Second
 	// HoldFor is for how long nobody renounces after wants were not decided in time.
 	HoldFor = 3 * limit.Second / 2
-	// EmptyFor is for how long a replica that remembers nothing has to find no record before it makes one: others of
-	// its region may remember it.
-	EmptyFor = limit.Second
 	// Unknown is how far after the aggregator's time a region renounces that does not know what it stated. No region
 	// was told a time that is further ahead of the aggregator's than Ahead/2, see [Shares].
 	Unknown = 2 * Ahead
@@ -151,8 +148,10 @@ func (r Record) Outdated(p Reply) bool { return p.ID == r.ID && r.Until != 0 && 
 // Remembered is the record as it was read, put right by what a replica remembers of it. It is to be written
 // before it is used if it is not what was read.
 func (r Record) Remembered(memory Record) Record {
-	if memory.Until > r.Until || memory.Until == r.Until && (memory.Touched > r.Touched || r.ID == 0) {
+	behind := memory.Until > r.Until || memory.Until == r.Until && memory.Touched > r.Touched
+	if memory.ID != 0 && (behind || r.ID == 0) {
 		r, memory = memory, r
+		r.Cut = 0 // another replica may have ended the outage since
 	}
 	return r.shared(memory.Share)
 }

@@ -13,7 +13,8 @@ type site struct {
 	tallies  []*tally // by limit
 	busy     bool
 	grey     bool
-	mood     float64 // how much it wants of token buckets
+	mood     float64      // how much it wants of token buckets
+	forgot   limit.Micros // in windows that begin until then it may admit its reserve twice
 
 	undecided limit.Micros // when a want was not decided last
 	answered  limit.Micros // when a reply arrived last
@@ -27,10 +28,10 @@ type past struct {
 // replica is one of a region's, with what it has in memory.
 type replica struct {
 	site      *site
-	cut       [2]bool // calls, replies
-	born      int     // how often it restarted
-	mem       Record  // the newest record that it wrote or read
-	empty     limit.Micros
+	cut       [2]bool      // calls, replies
+	born      int          // how often it restarted
+	mem       Record       // the newest record that it wrote or read
+	read      limit.Micros // when, by the clock of the region's store
 	reply     Reply
 	sent      limit.Micros // when the call was sent that it answers
 	wants     int          // since the last turn
@@ -86,8 +87,13 @@ func (s *site) misfortune(i int) {
 		s.grey = w.rng.Float64() < w.grey
 	}
 	lost := w.chance(w.lose)
-	if lost || w.chance(w.forget) {
+	if lost {
 		s.lose()
+	} else if w.chance(w.forget) {
+		s.lose()
+		s.forgot = s.now() + Unknown
+		p := s.replicas[0]
+		*p = replica{site: s, cut: p.cut, born: p.born + 1}
 	}
 	for _, p := range s.replicas {
 		if lost || w.chance(w.crash) {
@@ -172,18 +178,11 @@ func (p *replica) change(next func(Record) Record) {
 	if w.fault == "replicas remember nothing" {
 		r = found
 	}
-	if r.ID != 0 {
-		p.empty = 0
-	} else {
-		if p.empty == 0 {
-			p.empty = w.now
-		}
-		if w.now-p.empty < EmptyFor && w.fault != "an empty store is replaced at once" {
-			return
-		}
+	if r.ID == 0 {
 		r.ID = w.rng.Uint64() | 1
 	}
 	r = next(r)
+	read := s.now()
 	if w.fault == "a record is stated before it is stored" {
 		p.mem = r
 	}
@@ -192,7 +191,7 @@ func (p *replica) change(next func(Record) Record) {
 			version = s.record.version
 		}
 		if s.record.swap(version, r) && p.born == born {
-			p.mem = r
+			p.mem, p.read = r, read
 		}
 	})
 }
@@ -209,14 +208,15 @@ func (p *replica) turn() {
 			reply.ID = r.ID
 		case "a region that knows nothing takes over no span":
 			reply.Used = nil
-		case "a region that knows nothing begins with its own time":
-			reply.Until = 0
 		case "a region's clock is in until":
 			reply.At = now
 		}
 		fresh := reply.ID == r.ID && reply.At != 0 && (w.now-p.sent <= FreshFor || w.fault == "a late reply counts")
-		if fresh {
+		if empty := r.Until == 0; fresh {
 			r = r.Replied(reply)
+			if empty && w.fault == "a region that knows nothing begins with its own time" {
+				r.Until = reply.At + Ahead
+			}
 		}
 		if hold && w.fault != "nobody is held" {
 			r = r.Hold(now)
@@ -356,6 +356,10 @@ func (p *replica) reserve(c *counted, t *tally, want int64, denied bool) {
 		if w.fault == "an outage begins with the window" && cut != 0 {
 			cut = begin
 		}
-		t.trickle(c, now, begin, cut, permission.share.Part, want)
+		seen := p.read // others may have ended the outage since
+		if w.fault == "an outage lasts as long as a replica believes" {
+			seen = now
+		}
+		t.trickle(c, seen, begin, cut, permission.share.Part, want)
 	}
 }

@@ -130,9 +130,7 @@ func (w *world) tick() {
 		heap.Pop(&w.events).(event).do()
 	}
 	for _, a := range w.aggs {
-		if w.now >= a.next {
-			a.sync()
-		}
+		a.sync()
 	}
 	for _, s := range w.sites {
 		s.beat()
@@ -172,16 +170,18 @@ func (w *world) misfortune() {
 	for i, s := range w.sites {
 		s.misfortune(i)
 	}
-	for _, a := range w.aggs {
+	for i := range w.aggs {
 		if w.chance(w.restart) {
-			*a = aggregator{w: w}
+			w.aggs[i] = &aggregator{w: w}
 		}
 	}
 	if w.chance(w.lost) {
 		w.table.put(Shares{})
-		w.recall = w.now + 2*limit.Second
-		for _, a := range w.aggs {
-			*a = aggregator{w: w}
+		if w.fault != "nobody waits for what was lost" {
+			w.recall = w.now + 2*limit.Second
+		}
+		for i := range w.aggs {
+			w.aggs[i] = &aggregator{w: w}
 		}
 	}
 	if w.aggClock > 0 && w.chance(40) {
