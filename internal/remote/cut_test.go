@@ -102,7 +102,7 @@ func newPlanet(ctx context.Context, t *testing.T, all *sync.WaitGroup, names ...
 		p.ways[name] = &way{handler: p.handler}
 		own := memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20})
 		keeper := upstream.NewKeeper(upstream.KeeperConfig{
-			Cell: own.NewCell(), Alone: true, Region: name,
+			Cell: own.NewCell(), Region: name,
 			Windows: func() []reserve.Window {
 				return []reserve.Window{{Period: 10 * limit.Second}, {Period: 3 * limit.Second, Refills: true}}
 			},

@@ -32,5 +32,22 @@
 //   - Of a token bucket a share is withheld for as long as the bucket takes to fill after the region may have used
 //     it: so no store has to know what a bucket would hold that nobody asked for.
 //
-// The property tests take out each of these rules and find the fault.
+// # The window that was renounced
+//
+// In the window that ran when it was cut off, and others that it has renounced, a region goes on at its share of the
+// limit's rate ([Trickle]), from when its wants stopped being decided until a replica knows last that they still are
+// not. So all regions together admit at most L + Σ s × L × time cut off / W of it.
+//
+// # What is lost
+//
+// A store that loses what it has acknowledged, the record or the table, adds at most the shares of the regions that
+// it concerns, in the windows that had begun by then or begin within [Unknown]. Two regions with one name are noticed,
+// while both are heard, and that is all.
+//
+// # How it is tested
+//
+// The tests play worlds in which all of this goes wrong at random, take out each rule, and find the fault. Where two
+// rules guard the same they are taken out together: the ID and the age of a reply. Three are argued only, since no
+// play of thousands needs them: that a time is told once it is stored, that who knows no share is answered from a
+// new table, and how far Unknown is.
 package reserve

@@ -68,8 +68,8 @@ func (r Record) Check() error {
 		return &StatementError{"part", "a share or its bounds are out of range"}
 	case r.Oldest > max(r.Share.No, anyOlder):
 		return &StatementError{"no", "an older share has a larger number than the newest"}
-	case r.Touched < 0 || r.Held < 0 || r.Cut < 0:
-		return &StatementError{"touched", "a time is before 1970"}
+	case min(r.Touched, r.Held, r.Cut, r.Share.Since) < 0 || max(r.Until, r.Touched, r.Held, r.Cut, r.Share.Since) > limit.Never:
+		return &StatementError{"touched", "a time is before 1970 or after the year 2252"}
 	}
 	return Statement{ID: r.ID, Until: r.Until, Used: r.Used}.Check(max(r.Until, Ahead))
 }

@@ -114,8 +114,8 @@ func (s Statement) Check(at limit.Micros) error {
 		return &StatementError{"used", number(len(s.Used)) + " spans, at most " + number(MaxSpans)}
 	}
 	for _, u := range s.Used {
-		if u.After < 0 || u.Until < u.After {
-			return &StatementError{"used", "windows after " + number(u.After) + " until " + number(u.Until) + ", must be in this order"}
+		if u.After < 0 || u.Until < u.After || u.Until > limit.Never {
+			return &StatementError{"used", "windows after " + number(u.After) + " until " + number(u.Until) + ", must be in this order and before the year 2252"}
 		}
 	}
 	return nil

@@ -26,6 +26,7 @@ type scenario struct {
 	replicas int          // of a region; 0: 1
 	aggs     int          // aggregators; 0: 1
 
+	cuts    float64      // mean time until a link is cut, or is not any more; 0: 15
 	quiet   bool         // no link is cut, no aggregator stops deciding
 	partial bool         // a link is cut for one replica, not for its region
 	loss    float64      // of messages, half of the time
@@ -114,13 +115,18 @@ func play(s scenario, seed uint64, fault string) (broken string, used float64) {
 		s.seconds = 240
 	}
 	w := newWorld(s, seed, fault)
-	for end := start + limit.Micros(s.seconds)*limit.Second; w.now < end && w.broken == ""; w.now += step {
-		w.tick()
-	}
+	w.tickUntil(start + limit.Micros(s.seconds)*limit.Second)
 	for _, c := range w.limits {
 		used += c.utilisation() / float64(len(w.limits))
 	}
 	return w.broken, used
+}
+
+// tickUntil plays until a time, or until a limit is passed.
+func (w *world) tickUntil(end limit.Micros) {
+	for ; w.now < end && w.broken == ""; w.now += step {
+		w.tick()
+	}
 }
 
 // tick plays one step.

@@ -21,14 +21,14 @@ import (
 func (t *Tier) newKeeper(region string) *upstream.Keeper {
 	c := t.store
 	t.region = region
-	cell, alone, id := c.cell, c.record == nil, uint64(0)
-	if !alone {
+	cell, id := c.cell, uint64(0)
+	if c.record != nil {
 		cell = c.record(region)
 	} else if c.state != "" {
 		id = keptID(c.state+".reserve", t.Log)
 	}
 	t.keeper = upstream.NewKeeper(upstream.KeeperConfig{
-		Cell: cell, Region: region, Alone: alone, ID: id, Timeout: t.cfg.RedisOf.Timeout, Log: t.Log,
+		Cell: cell, Region: region, ID: id, Timeout: t.cfg.RedisOf.Timeout, Log: t.Log,
 		Windows: func() []reserve.Window {
 			if windows := t.windows.Load(); windows != nil {
 				return *windows
