@@ -29,10 +29,8 @@ const (
 type KeeperConfig struct {
 	Cell   engine.Cell // has the record, for all replicas of the region
 	Region string      // the name of the region
-	// Alone is true if this replica is the region: no other one has the cell. ID is then that of its records, so that it
-	// is the same region after a restart; 0: random.
-	Alone bool
-	ID    uint64
+	// ID is that of the records of a replica that is the region, so that it is the same region after a restart; 0: random.
+	ID uint64
 	// Windows are those of all limits with a share in the rules in force; nil: there are no rules yet.
 	Windows func() []reserve.Window
 	Timeout time.Duration // of a use of the cell; 0 means 100 ms
@@ -44,7 +42,6 @@ type KeeperConfig struct {
 type Keeper struct {
 	cell    engine.Cell
 	region  string
-	alone   bool
 	windows func() []reserve.Window
 	timeout time.Duration
 	log     *slog.Logger
@@ -61,12 +58,12 @@ type Keeper struct {
 	mu     sync.Mutex
 	id     uint64         // of the next record that is made
 	memory reserve.Record // the newest one that was read or written; the zero one: none was
+	seen   limit.Micros   // when that was, by the clock of the cell
 	reply  reserve.Reply  // the newest
 	sent   time.Time      // when the call was sent that it answers
 	bad    uint64         // the ID of a record that the aggregator refused
 	clock  limit.Micros   // of the cell
 	at     time.Time      // when it showed that; the zero one: it has not been read
-	empty  time.Time      // since when no record is found; the zero one: there is one
 	asked  time.Time      // when permission was asked for last
 	failed bool           // in vain
 }
@@ -74,6 +71,7 @@ type Keeper struct {
 // view is what asks need of the record. It is immutable.
 type view struct {
 	permission reserve.Permission
+	seen       limit.Micros // when the record was read last, by the region's store
 	clock      limit.Micros // of the region's store
 	at         time.Time    // when it showed that
 }
@@ -87,7 +85,7 @@ func NewKeeper(c KeeperConfig) *Keeper {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Keeper{
-		cell: c.Cell, region: c.Region, alone: c.Alone, windows: c.Windows, timeout: c.Timeout, log: c.Log, id: c.ID,
+		cell: c.Cell, region: c.Region, windows: c.Windows, timeout: c.Timeout, log: c.Log, id: c.ID,
 		using: make(chan struct{}, 1), asking: make(chan struct{}, 1),
 	}
 }
@@ -194,6 +192,14 @@ func (k *Keeper) now() limit.Micros {
 		return 0
 	}
 	return v.clock + limit.Micros(time.Since(v.at).Microseconds())
+}
+
+// readAt is when this replica read the record last, by the region's store: another one may have ended an outage since.
+func (k *Keeper) readAt() limit.Micros {
+	if v := k.view.Load(); v != nil {
+		return v.seen
+	}
+	return 0
 }
 
 // lacks reports whether permission is to be asked for.

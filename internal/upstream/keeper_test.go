@@ -115,7 +115,7 @@ func TestBadRecords(t *testing.T) {
 		"of another region":    {`{"Region":"us","ID":5,"Until":1}`, "record of region us"},
 		"a share above 1":      {`{"Region":"eu","ID":5,"Until":1,"Share":{"No":1,"Part":1001}}`, "out of range"},
 		"a span of bad order":  {`{"Region":"eu","ID":5,"Until":9,"Used":[{"After":7,"Until":3}]}`, "in this order"},
-		"renounced for a year": {`{"Region":"eu","ID":5,"Until":99999999999999999}`, "no aggregator on this store has told that"},
+		"renounced for a year": {`{"Region":"eu","ID":5,"Until":978307200000000}`, "no aggregator on this store has told that"},
 		"no ID":                {`{"Region":"eu","ID":0,"Until":7}`, "must be random"},
 	} {
 		inWorld(t, 1, func(w *world) {

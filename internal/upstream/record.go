@@ -54,17 +54,13 @@ func (k *Keeper) change(ctx context.Context, next func(reserve.Record, limit.Mic
 	}
 	text, now, err := k.swap(ctx, nil, nil)
 	for err == nil {
-		r, ok := k.read(text)
-		if !ok {
-			return errNoRecord
-		}
-		r = next(r, now)
+		r := next(k.read(text), now)
 		found, changed := text, encode(k.region, r)
 		if !bytes.Equal(changed, text) {
 			found, now, err = k.swap(ctx, text, changed)
 		}
 		if err == nil && bytes.Equal(found, text) {
-			k.remember(r)
+			k.remember(r, now)
 			return nil
 		}
 		text = found // another replica was faster
@@ -84,11 +80,9 @@ func (k *Keeper) swap(ctx context.Context, old, next []byte) (found []byte, now 
 	return found, now, err
 }
 
-var errNoRecord = errors.New("no record is found, and another replica may remember one")
-
 // read is the record that a text has, put right by what this replica remembers. Where there is none it is an empty
-// one with a new ID, as soon as no other replica can be expected to remember one.
-func (k *Keeper) read(text []byte) (reserve.Record, bool) {
+// one with a new ID.
+func (k *Keeper) read(text []byte) reserve.Record {
 	r, err := decode(k.region, text)
 	if err != nil && k.complained[1].Now(complainEvery) {
 		k.log.Error("the record of the reserve cannot be used, and is replaced: see that nothing else writes to the region's store",
@@ -99,33 +93,25 @@ func (k *Keeper) read(text []byte) (reserve.Record, bool) {
 	if r.ID != 0 && r.ID == k.bad {
 		r = reserve.Record{}
 	}
-	if r = r.Remembered(k.memory); r.ID != 0 {
-		k.empty = time.Time{}
-		return r, true
+	if r = r.Remembered(k.memory); r.ID == 0 {
+		if k.id == 0 {
+			k.id = max(rand.Uint64(), 1)
+		}
+		r.ID = k.id
 	}
-	if k.empty.IsZero() {
-		k.empty = time.Now()
-	}
-	if !k.alone && time.Since(k.empty) < duration(reserve.EmptyFor) {
-		return r, false
-	}
-	if k.id == 0 {
-		k.id = max(rand.Uint64(), 1)
-	}
-	r.ID = k.id
-	return r, true
+	return r
 }
 
-func (k *Keeper) remember(r reserve.Record) {
+func (k *Keeper) remember(r reserve.Record, now limit.Micros) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if r.ID != k.bad {
-		k.memory = r
+		k.memory, k.seen = r, now
 		k.publish()
 	}
 }
 
 // publish replaces the view. k.mu is locked.
 func (k *Keeper) publish() {
-	k.view.Store(&view{permission: k.memory.Permission(), clock: k.clock, at: k.at})
+	k.view.Store(&view{permission: k.memory.Permission(), seen: k.seen, clock: k.clock, at: k.at})
 }

@@ -96,7 +96,9 @@ func (s *Store) source(ctx context.Context, a *engine.Ask, decided bool) source 
 	switch {
 	case src.lendable && !src.window.Refills:
 		src.from = byReserve
-	case src.lendable || !decided && src.permit.Known() && !src.permit.Extends(src.begin):
+	case src.lendable: // a bucket begins empty in each window
+		src.from, src.cut = byTrickle, src.begin
+	case !decided && src.permit.Known() && !src.permit.Extends(src.begin):
 		src.from = byTrickle
 	}
 	return src
@@ -154,7 +156,11 @@ func (s *Store) ownAsk(a *engine.Ask, src *source) (engine.Ask, bool) {
 	}
 	spec, now := a.Policy.Limit.Spec(), s.keeper.now()
 	begin := max(src.begin, trickleWindow(spec, src.window).Begin(now))
-	units := reserve.Trickle(spec, src.share, begin, src.cut, now)
+	until := now
+	if !src.lendable {
+		until = s.keeper.readAt()
+	}
+	units := reserve.Trickle(spec, src.share, begin, src.cut, until)
 	own.Policy = trickle(a.Policy, src.cut, units)
 	return own, a.Peeks() || units >= max(w.Need, 1) && !s.denials.has(a, now)
 }

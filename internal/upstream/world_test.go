@@ -216,7 +216,7 @@ func inWorld(t *testing.T, replicas int, test func(*world)) {
 func newRegion(t *testing.T, name string, global *aggregator, own *memory.Store, c *cell, id uint64) *region {
 	r := &region{t: t, name: name, global: global, cell: c, log: &bytes.Buffer{}}
 	r.keeper = upstream.NewKeeper(upstream.KeeperConfig{
-		Cell: c, Region: name, ID: id, Alone: id != 0, Log: slog.New(slog.NewTextHandler(r.log, nil)),
+		Cell: c, Region: name, ID: id, Log: slog.New(slog.NewTextHandler(r.log, nil)),
 		Windows: func() []reserve.Window {
 			return []reserve.Window{{Period: limit.Minute}, {Period: 10 * limit.Second, LooksBack: true}}
 		},
