@@ -22,7 +22,7 @@ func (c *checker) combinations(r *Rule) {
 		c.add("scope", "global counts units, not slots; write scope: region, or another algorithm", "algorithm")
 	}
 	c.fair(r)
-	c.static(r)
+	c.localNeedsShare(r)
 	c.lease(r)
 	for i, v := range r.Limits {
 		prefix := ofVariant(i)
@@ -55,8 +55,8 @@ func (c *checker) fair(r *Rule) {
 	}
 }
 
-// static checks that a region that is cut off has a share to enforce.
-func (c *checker) static(r *Rule) {
+// localNeedsShare checks that a region that is cut off has a share to go on by.
+func (c *checker) localNeedsShare(r *Rule) {
 	if r.OnFailure == lease.FailureLocal && r.Scope == ScopeGlobal && !c.shares {
 		c.add("on_failure", "local needs the regions' shares of a limit with scope: global; write regions: { eu: 3, us: 1 } at the top of the document, or on_failure: allow or deny", "scope")
 		p := &c.found[len(c.found)-1]
