@@ -11,13 +11,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-const (
-	// MaxValue bounds a value in the key-value store of a Consul with its default settings,
-	// in bytes.
-	MaxValue = 512 << 10
-	// MaxChanges bounds the checks, writes and deletions of a [Change], all together.
-	MaxChanges = 64
-)
+// MaxChanges bounds the checks, writes and deletions of a [Change], all together.
+const MaxChanges = 64
 
 // KV is the key-value store of a datacenter. Make it with [Agent.KV]. It is safe for
 // concurrent use. Errors name the agent and the key, and what to change where that can be told.

@@ -14,7 +14,6 @@ type noStore struct{}
 
 func (noStore) Acquire(context.Context, []engine.Ask, []lease.Grant) {}
 func (noStore) Epoch() uint64                                        { return 1 }
-func (noStore) Learn()                                               {}
 
 // The memory of a huge call is not kept for those that follow.
 func TestLargeCallsAreNotKept(t *testing.T) {

@@ -11,7 +11,6 @@ const (
 	MaxRuleName = 64        // bytes
 	MaxKey      = 8192      // bytes: sixteen parts of the longest kind
 	MaxPop      = 128       // bytes; more are not used
-	MaxRegion   = 64        // bytes
 	MaxGroup    = 64        // wants of one group
 	MaxUnits    = 1<<32 - 1 // of any number of units
 )

@@ -139,18 +139,6 @@ func (d *Datacenter) server(address string) *Agent {
 	return nil
 }
 
-// Follower is a server that is not the leader; nil: there is none.
-func (d *Datacenter) Follower() *Agent {
-	d.t.Helper()
-	leader := d.Leader()
-	for _, a := range d.Servers {
-		if a != leader && a.Answers() {
-			return a
-		}
-	}
-	return nil
-}
-
 func (d *Datacenter) newServer(i, n int) *Agent {
 	settings := map[string]any{"server": true, "bootstrap_expect": n}
 	if p := d.cfg.Primary; p != nil {

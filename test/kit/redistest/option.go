@@ -48,11 +48,6 @@ func Password(password string) Option {
 	}
 }
 
-// Client changes how the harness itself connects: what [Server.Do] uses.
-func Client(change func(*redis.Options)) Option {
-	return func(s *settings) { s.client = append(s.client, change) }
-}
-
 func settingsOf(opts []Option) *settings {
 	s := new(settings)
 	for _, o := range opts {
