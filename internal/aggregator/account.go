@@ -149,7 +149,7 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 	}
 	r.notHad.Add(float64(d.Returned))
 	r.overdrawn.Add(float64(d.Owed))
-	if r.logged.Now(logQuiet) {
+	if r.logged.Now() {
 		s.log.Warn("a region reports units that cannot count: it gives back more than it was granted, or owes more than its part of the limit",
 			"region", a.Region, "rule", a.Policy.Rule, "given_back", d.Returned, "owed", d.Owed,
 			"remedy", "nothing, if the aggregator has restarted or the region was cut off; else look for the caller in the logs of the region")
@@ -159,7 +159,7 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 // refuse counts an ask for a key for which there is no room.
 func (s *Store) refuse(r *region, a *engine.Ask) {
 	r.refused.Inc()
-	if r.logged.Now(logQuiet) {
+	if r.logged.Now() {
 		s.log.Warn("a region has no room for more keys: wants for new ones are answered as unavailable", "region", a.Region, "rule", a.Policy.Rule,
 			"keys", r.keys.Load(), "remedy", "raise --max-keys and --max-memory of the aggregator, or find out who sends so many keys")
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/limit"
@@ -28,8 +27,6 @@ const (
 	recallFor = limit.Second
 	// sameFor is how long a statement that says the same again changes nothing.
 	sameFor = limit.Second / 4
-	// logQuiet is the time between two lines of the log on one region.
-	logQuiet = time.Minute
 )
 
 // reserves is what this aggregator knows of the reserves of regions: a copy of the table that it shares with other
@@ -193,7 +190,7 @@ func same(a, b *reserve.Statement) bool {
 
 // refuse logs a statement that is refused.
 func (r *reserves) refuse(one *speaker, region string, err error) {
-	if one != nil && !one.refused.Now(logQuiet) {
+	if one != nil && !one.refused.Now() {
 		return
 	}
 	switch impossible := new(reserve.StatementError); {

@@ -190,7 +190,7 @@ func (r *reserves) read(found []byte) {
 
 // unknown logs a share that was never issued.
 func (r *reserves) unknown(name string, st *reserve.Statement, table *reserve.Shares) {
-	if one := r.speaks[name]; one == nil || one.unknown.Now(logQuiet) {
+	if one := r.speaks[name]; one == nil || one.unknown.Now() {
 		issued := table.Regions[name].Issued
 		r.log.Warn("a region states a share that was never issued, as far as is known: it is withheld as far as the other shares leave room",
 			"region", name, "number", st.No, "states", int64(st.Part), "withheld", int64(issued[len(issued)-1].Part))

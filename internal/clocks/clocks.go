@@ -11,13 +11,9 @@ import (
 	"github.com/weirlimit/weir/internal/repeat"
 )
 
-const (
-	// Tolerance is how far clocks may be apart before that is logged: a fifth of the shortest
-	// window that regions share. Clocks that NTP sets are some milliseconds apart.
-	Tolerance = 2 * time.Second
-	// quiet is the time between two lines of the log.
-	quiet = time.Minute
-)
+// Tolerance is how far clocks may be apart before that is logged: a fifth of the shortest
+// window that regions share. Clocks that NTP sets are some milliseconds apart.
+const Tolerance = 2 * time.Second
 
 // Offset is by how much another clock is ahead of ours: surely between Least and Most.
 type Offset struct{ Least, Most time.Duration }
@@ -53,7 +49,7 @@ func (c *Other) Note(o Offset, log *slog.Logger, whose, address, effect string) 
 	switch {
 	case o.Apart():
 		c.apart.Store(true)
-		if c.logged.Now(quiet) {
+		if c.logged.Now() {
 			log.Warn("the clocks of "+whose+" and of this machine are apart: "+effect+"; set the wrong one by NTP, such as chrony",
 				"address", address, "ahead", o.Middle().Round(10*time.Millisecond).String())
 		}

@@ -4,20 +4,17 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/repeat"
 )
 
-// notices logs what is wrong with callers, each kind at most once in noticeQuiet: whoever sends
+// notices logs what is wrong with callers, each kind at most once a minute: whoever sends
 // something wrong may send it often. It is safe for concurrent use.
 type notices struct {
 	log                              *slog.Logger
 	lies, debts, wants, calls, twins repeat.Seldom
 }
-
-const noticeQuiet = time.Minute
 
 // mostNotice bounds what of a call's text gets into a line of the log.
 const mostNotice = 300
@@ -38,14 +35,14 @@ func (x *exchange) caller() slog.Attr {
 // lie logs a give-back or a debt that cannot be true.
 func (n *notices) lie(x *exchange, l *lie) {
 	if l.debt {
-		if n.debts.Now(noticeQuiet) {
+		if n.debts.Now() {
 			n.log.Warn("a holder owes more units than its rule admits without a lease, and what is more does not count",
 				x.caller(), "rule", l.rule, "units", l.units, "most", l.most,
 				"remedy", "nothing, if the rule's limit, on_failure or overdraft was changed just now; else stop what calls from this address, unless it is a PoP or a replica of yours: then update it")
 		}
 		return
 	}
-	if n.lies.Now(noticeQuiet) {
+	if n.lies.Now() {
 		n.log.Warn("a holder gives back more units than it can have been granted, and none of them are taken back",
 			x.caller(), "rule", l.rule, "units", l.units, "most", l.most,
 			"remedy", "stop what calls from this address, unless it is a PoP or a replica of yours: then update it, and make sure that all replicas have the same rules, because one with a larger limit grants more")
@@ -54,7 +51,7 @@ func (n *notices) lie(x *exchange, l *lie) {
 
 // twin logs that two processes have one id.
 func (n *notices) twin(x *exchange, other string) {
-	if n.twins.Now(noticeQuiet) {
+	if n.twins.Now() {
 		n.log.Warn("two processes call as one holder, and calls of one are dropped as repeated ones of the other", x.caller(), "other", other,
 			"remedy", "restart one of them: it makes a new id when it starts. An id is copied with the memory of a process, by a snapshot of a virtual machine or a checkpoint of a container; or a client of your own has a fixed one")
 	}
@@ -62,7 +59,7 @@ func (n *notices) twin(x *exchange, other string) {
 
 // want logs a want that is refused because of a field.
 func (n *notices) want(x *exchange, field string) {
-	if n.wants.Now(noticeQuiet) {
+	if n.wants.Now() {
 		n.log.Warn("a want is refused: a field is out of range", "field", field, x.caller(),
 			"remedy", "run a filter and a weir-regional that are at most one release apart; stop what calls from this address if it is neither")
 	}
@@ -70,7 +67,7 @@ func (n *notices) want(x *exchange, field string) {
 
 // call logs a call that is refused as a whole.
 func (n *notices) call(err error, from string) {
-	if n.calls.Now(noticeQuiet) {
+	if n.calls.Now() {
 		reason := err.Error()
 		n.log.Warn("a call is refused", "reason", reason[:min(len(reason), mostNotice)], "from", from)
 	}

@@ -130,7 +130,7 @@ func (s *Store) noteRefused(st *reserve.Statement, err error) {
 	switch {
 	case refused.Code == "invalid_argument" && strings.HasPrefix(refused.Message, "reserve."):
 		s.reserve.Refused(st.ID, refused.Message)
-	case refused.Code == "failed_precondition" && s.refused.Now(time.Minute):
+	case refused.Code == "failed_precondition" && s.refused.Now():
 		s.log.Error("the aggregator refuses the calls of this region, which goes on by what is left of its reserve", "region", s.region, "error", refused.Message)
 	}
 }
@@ -160,7 +160,7 @@ var errDropped = errors.New("it has had calls with this number, or far larger on
 func (s *Store) rename(ctx context.Context, to string, was uint64) {
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // never fails, and is not part of a snapshot
-	if s.worker.CompareAndSwap(was, binary.NativeEndian.Uint64(name[:])|1) && s.renamed.Now(time.Minute) {
+	if s.worker.CompareAndSwap(was, binary.NativeEndian.Uint64(name[:])|1) && s.renamed.Now() {
 		s.log.WarnContext(ctx, "the tier above has dropped a call: another process calls under the id of this one, this one goes on from an old snapshot, or a proxy repeated the call; it calls under another name from now on. If it happens again, look at the log of the tier above for calls from other addresses",
 			"address", to, "holder", fmt.Sprintf("%x", s.holder))
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Seldom keeps something, such as a line of a log, from being done too often. The zero value has
-// done nothing yet. It is safe for concurrent use.
+// Seldom keeps something, such as a line of a log, from being done more than once a minute. The zero
+// value has done nothing yet. It is safe for concurrent use.
 type Seldom struct {
 	last atomic.Int64 // ns since began; 0: never
 }
@@ -17,10 +17,10 @@ type Seldom struct {
 // began makes times monotonic: a clock that is set back must not keep anything from being done.
 var began = time.Now().Add(-time.Nanosecond)
 
-// Now reports whether it is to be done now: true at most once in every interval.
-func (s *Seldom) Now(interval time.Duration) bool {
+// Now reports whether it is to be done now.
+func (s *Seldom) Now() bool {
 	now, last := int64(time.Since(began)), s.last.Load()
-	return (last == 0 || now-last >= int64(interval)) && s.last.CompareAndSwap(last, now)
+	return (last == 0 || now-last >= int64(time.Minute)) && s.last.CompareAndSwap(last, now)
 }
 
 // Every calls do once in every interval, until ctx ends. The first call comes after an

@@ -45,13 +45,13 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// TestSeldom: once at the beginning, and once after each interval, however often it is asked.
+// TestSeldom: once at the beginning, and once after each minute, however often it is asked.
 func TestSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s repeat.Seldom
 		n := 0
 		for range 250 {
-			if s.Now(time.Minute) {
+			if s.Now() {
 				n++
 			}
 			time.Sleep(time.Second)

@@ -100,17 +100,15 @@ func (o *OTLP) Close() {
 	}
 }
 
-// failures logs what could not be sent, at most once in logFailureEvery.
+// failures logs what could not be sent, at most once a minute.
 type failures struct {
 	log    *slog.Logger
 	logged repeat.Seldom
 }
 
-const logFailureEvery = time.Minute
-
 // Handle logs an error.
 func (f *failures) Handle(err error) {
-	if f.logged.Now(logFailureEvery) {
+	if f.logged.Now() {
 		f.log.Warn("telemetry could not be sent: spans and metrics are lost until the collector answers", "error", err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -123,18 +122,16 @@ func regionIn(pattern, name string) (region string, ok bool) {
 	return region, ok && begins && ends && rule.IsRegion(region)
 }
 
-// refusals logs why callers are refused, at most once in refusalQuiet: one that is not allowed
+// refusals logs why callers are refused, at most once a minute: one that is not allowed
 // may call often. It is safe for concurrent use.
 type refusals struct {
 	log    *slog.Logger
 	logged repeat.Seldom
 }
 
-const refusalQuiet = time.Minute
-
 // note logs an error; nil: nothing was refused.
 func (r *refusals) note(err error, from string) {
-	if err != nil && r.logged.Now(refusalQuiet) {
+	if err != nil && r.logged.Now() {
 		r.log.Warn("a caller is refused", "reason", err, "from", from)
 	}
 }

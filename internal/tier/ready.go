@@ -11,10 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/repeat"
 )
 
-const (
-	divisionCheck = time.Second
-	divisionQuiet = time.Minute // between two lines of the log
-)
+const divisionCheck = time.Second
 
 // divided is why a region that shares its PoPs with another one is not ready.
 const divided = "the same PoPs are answered by another region, which has its own counters: each grants the whole limit. Run one replica with counters in memory, or give all replicas a shared store with --redis; or make sure that the PoPs' region_cluster leads to one region"
@@ -29,7 +26,7 @@ func watchDivision(ctx context.Context, reported func() bool, ready *admin.Readi
 			return
 		}
 		ready.Refuse(divided)
-		if logged.Now(divisionQuiet) {
+		if logged.Now() {
 			log.Error("not ready", "reason", divided)
 		}
 	})

@@ -21,8 +21,6 @@ const (
 	permitEvery = 100 * time.Millisecond
 	// inUseAfter is for how long wants have to be undecided for the log and the metric to call the reserve in use.
 	inUseAfter = limit.Second
-	// complainEvery is the least time between two lines of the log about the same record.
-	complainEvery = time.Minute
 )
 
 // KeeperConfig is what a [Keeper] is made of.
@@ -52,8 +50,8 @@ type Keeper struct {
 	using  chan struct{} // is held while the record is read and changed
 	asking chan struct{} // is held while permission is asked for
 
-	complained [4]repeat.Seldom
-	unread     time.Time // since when the record cannot be used; of the goroutine of Run
+	lost, unusable, refused, unreadable repeat.Seldom // were logged
+	unread                              time.Time     // since when the record cannot be used; of the goroutine of Run
 
 	mu     sync.Mutex
 	id     uint64         // of the next record that is made
@@ -133,7 +131,7 @@ func duration(d limit.Micros) time.Duration { return time.Duration(d) * time.Mic
 
 // compare complains about a record that the region's store has lost a part of.
 func (k *Keeper) compare(r reserve.Record, p reserve.Reply) {
-	if r.Outdated(p) && k.complained[0].Now(complainEvery) {
+	if r.Outdated(p) && k.lost.Now() {
 		k.log.Error("the region's store has an older record of the reserve than it acknowledged: in the windows that it lost, this region may exceed the limits by its share",
 			"region", k.region, "lost", duration(p.Until-r.Until))
 	}
@@ -165,7 +163,7 @@ func (k *Keeper) Refused(id uint64, reason string) {
 	}
 	k.bad, k.memory, k.id = id, reserve.Record{}, max(rand.Uint64(), 1)
 	k.publish()
-	if k.complained[2].Now(complainEvery) {
+	if k.refused.Now() {
 		k.log.Error("the aggregator refuses the record of the reserve, and it is replaced: see that nothing else writes to the region's store",
 			"region", k.region, "error", reason)
 	}
@@ -259,7 +257,7 @@ func (k *Keeper) report(err error) {
 		k.unread = time.Time{}
 	} else if k.unread.IsZero() {
 		k.unread = time.Now()
-	} else if time.Since(k.unread) >= unreadFor && k.complained[3].Now(complainEvery) {
+	} else if time.Since(k.unread) >= unreadFor && k.unreadable.Now() {
 		k.log.Error("the record of the reserve cannot be used: the region renounces nothing, so the aggregator withholds its share", "region", k.region, "error", err)
 	}
 	p := k.permission()

@@ -84,7 +84,7 @@ func (k *Keeper) swap(ctx context.Context, old, next []byte) (found []byte, now 
 // one with a new ID.
 func (k *Keeper) read(text []byte) reserve.Record {
 	r, err := decode(k.region, text)
-	if err != nil && k.complained[1].Now(complainEvery) {
+	if err != nil && k.unusable.Now() {
 		k.log.Error("the record of the reserve cannot be used, and is replaced: see that nothing else writes to the region's store",
 			"region", k.region, "error", err)
 	}
