@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/limit"
@@ -290,6 +291,17 @@ func TestForget(t *testing.T) {
 	w.regions["eu"].cut = true
 	w.pass(2 * limit.Minute)
 	w.want("us", 75, "eu is cut off again")
+	forgotten := make(chan error)
+	w.during = func() {
+		go func() { forgotten <- w.stores[0].Forget(t.Context(), "eu") }()
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.exchange()
+	if err := <-forgotten; err != nil {
+		t.Fatal(err)
+	}
+	w.pass(limit.Second)
+	w.want("us", 25, "eu was declared dead while an exchange was on its way")
 }
 
 // Of a token bucket, regions of which one is cut off again and again have no more than its burst and its rate.

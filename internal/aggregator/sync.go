@@ -60,6 +60,11 @@ func (r *reserves) run(ctx context.Context) {
 func (r *reserves) exchange(ctx context.Context) error {
 	r.exchanges.Lock()
 	defer r.exchanges.Unlock()
+	return r.exchangeLocked(ctx)
+}
+
+// exchangeLocked is exchange with r.exchanges locked.
+func (r *reserves) exchangeLocked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
 	defer cancel()
 	for range mostTurns {
@@ -268,10 +273,12 @@ func (s *Store) Forget(ctx context.Context, region string) error {
 	if r.cell == nil {
 		return fmt.Errorf("this program divides nothing among regions")
 	}
+	r.exchanges.Lock() // else the end of another exchange would count for this region
+	defer r.exchanges.Unlock()
 	if err := r.die(region); err != nil {
 		return err
 	}
-	if err := r.exchange(ctx); err != nil {
+	if err := r.exchangeLocked(ctx); err != nil {
 		return fmt.Errorf("it is forgotten as soon as the store answers: %w", err)
 	}
 	r.log.Warn("a region was declared dead: nothing is withheld for it any more", "region", region)

@@ -25,6 +25,7 @@ type reserves struct {
 	now     limit.Micros // steady, and that of the regions' stores
 	wall    limit.Micros // by so much the clock of the aggregators' store is ahead
 	away    bool         // that store
+	during  func()       // runs in the next exchange
 	below   *memory.Store
 	cell    engine.Cell
 	stores  []*aggregator.Store
@@ -83,6 +84,10 @@ func (w *reserves) clock() limit.Micros { return w.now + w.wall }
 func (w *reserves) Swap(ctx context.Context, old, next []byte) ([]byte, limit.Micros, error) {
 	if w.away {
 		return nil, 0, errAway
+	}
+	if during := w.during; during != nil {
+		w.during = nil
+		during()
 	}
 	return w.cell.Swap(ctx, old, next)
 }
