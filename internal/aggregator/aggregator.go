@@ -20,9 +20,7 @@ import (
 )
 
 const (
-	// MaxRegions bounds the regions that are counted separately. Those beyond it count as one more.
-	MaxRegions = 64
-	// others is the name of those beyond it.
+	// others is the name of the regions beyond reserve.MaxRegions, which count as one.
 	others = "others"
 	// sweepCalls is in how many parts the table is scanned: all of it every 10 s.
 	sweepCalls = 100
@@ -236,7 +234,7 @@ func (s *Store) region(name string) *region {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.regions) >= MaxRegions && s.regions[name] == nil {
+	if len(s.regions) >= reserve.MaxRegions && s.regions[name] == nil {
 		name = others
 	}
 	if r = s.regions[name]; r == nil {

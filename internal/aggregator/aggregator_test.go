@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -170,7 +171,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
-	if n := strings.Count(text, "weir_region_wants_total{"); n != aggregator.MaxRegions+1 {
+	if n := strings.Count(text, "weir_region_wants_total{"); n != reserve.MaxRegions+1 {
 		t.Errorf("%d regions", n)
 	}
 }
