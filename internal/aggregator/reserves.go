@@ -19,6 +19,7 @@ import (
 const (
 	storeAway   = "the store with the counters does not answer: calls of regions are refused, so that they go on with another aggregator or by their reserves"
 	clockBehind = "the clock of the store with the counters is behind the time that regions were told: calls of regions are refused until it has passed that; set the clocks of the store's machines, by NTP such as chrony"
+	noRules     = "no rules are in force yet: calls of regions are refused, so that they go on with another aggregator or by their reserves"
 	tableLost   = "nothing is known of what regions may use of their reserves: waiting a second for them to state it"
 )
 
@@ -41,7 +42,7 @@ type reserves struct {
 
 	exchanges sync.Mutex // one exchange at a time
 	mu        sync.Mutex
-	shares    map[string]reserve.PerMille // by the rules
+	shares    map[string]reserve.PerMille // by the rules; nil: there are none yet
 	// The cell as it was last exchanged, if it is known: the bytes, and the table in them or what takes its place.
 	known  bool
 	raw    []byte
@@ -100,6 +101,8 @@ func (r *reserves) due() {
 func (r *reserves) time(now limit.Micros) (at limit.Micros, reason string) {
 	at, behind := r.table.Time(now + r.ahead)
 	switch {
+	case r.shares == nil: // whoever issued by these would take the shares of all
+		return at, noRules
 	case r.synced == 0, !r.alone && now-r.synced > reserve.Ahead/2:
 		return at, storeAway
 	case !behind:

@@ -343,3 +343,14 @@ func TestTakenOut(t *testing.T) {
 		t.Errorf("eu is known: %v", err)
 	}
 }
+
+// An aggregator that starts without rules, because Consul is away, issues nothing: it would take the shares of all.
+func TestWithoutRulesNothingIsIssued(t *testing.T) {
+	w := newReserves(t, minutely, 1)
+	w.pass(90 * limit.Second)
+	w.stores[0] = aggregator.New(aggregator.Config{Store: w.below, MaxKeys: 100, MaxBytes: 1 << 20, Now: w.clock, Steady: func() limit.Micros { return w.now }, Cell: w})
+	w.pass(3 * limit.Second)
+	w.regions["eu"].cut = true
+	w.pass(2 * limit.Minute)
+	w.want("eu", 25, "cut off from an aggregator without rules")
+}

@@ -109,7 +109,7 @@ func (r *reserves) proposal() (old []byte, table *reserve.Shares, stated map[str
 	for name := range r.dead {
 		next = next.Dead(name)
 	}
-	if decides {
+	if decides && r.shares != nil {
 		for name, known := range next.Regions {
 			if next, _ = next.Issued(name, r.shares[name], at); r.shares[name] == 0 && nothing(known.Issued) {
 				next = next.Dead(name) // it was taken out of the rules, and knows that
