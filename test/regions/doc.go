@@ -58,7 +58,7 @@
 //     on_failure makes none.
 //   - expect: latency and fairness. A play in which one of these bounds does not hold is short, and does not
 //     count. The first play has to be whole, or else two other plays. Figures of time, waiting and calls
-//     ("recovery", "change", "silence", "slowest request", "requests slower than their timeout", "p99",
+//     ("recovery", "change", "use of the reserve", "slowest request", "requests slower than their timeout", "p99",
 //     "waiting requests", "degraded requests", "asks of one region" and the like) cannot be safety. How near
 //     to its limit and how evenly a rule admits belongs here too: "admitted of the limit" and "admitted".
 //   - aim: never fails, and is printed.
@@ -78,6 +78,8 @@
 // A window has the label of the clock, and counts the requests that were sent and answered in it; one that was
 // answered later may be charged to the next. If a figure of a window is above its bound, what a region may have spent
 // in the first trip, and 250 ms, on leases of the window before is left out, as far as that window had units left.
+// So is what PoPs admitted by themselves because their region did not answer in time, by on_failure: that is counted
+// apart, as "admitted by PoPs alone".
 //
 // A window that ran when a region was cut off has a bound of its own ("window that ran"): L + Σ s × L × t ÷ W over
 // the regions that are cut off in it, with the limit L, a region's share s, the time t for which it has been cut

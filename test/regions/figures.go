@@ -65,9 +65,10 @@ var Figures = map[string]Figure{
 	"asks of all regions": {Unit: Rate, nature: effort, of: (*Played).asks},
 	// From the given time until the last request that is decided by on_failure.
 	"recovery": {Unit: Duration, nature: effort, of: (*Played).recovery},
-	// From the given time, at which both sides take a region for cut off, until neither does: the
-	// aggregator, which withholds the region's static share, and the replicas, which take it.
-	"silence": {Unit: Duration, nature: effort, watch: true, of: (*Played).silence},
+	// From the given time, at which a region goes on by its reserve, until none of its replicas does.
+	"use of the reserve": {Unit: Duration, nature: effort, watch: true, of: (*Played).useOfReserve},
+	// Requests that PoPs admitted by themselves, because their region did not answer in time.
+	"admitted by PoPs alone": {Unit: Count, of: func(p *Played, f Figure) float64 { return p.alone(f, f.From, p.until(f)) }},
 	// From the last action at the given time, which lets a rule admit all that it refused, until the
 	// last request that is not admitted.
 	"change": {Unit: Duration, nature: effort, of: (*Played).change},
@@ -114,7 +115,11 @@ func (p *Played) ofTheLimit(f Figure) float64 {
 		}
 		most = float64(spec.Burst) + float64(spec.Count)*answered.Seconds()/period(f.rule).Seconds()
 	}
-	return 100 * float64(p.admitted(f, f.From, to)) / most
+	n, allowed := float64(p.admitted(f, f.From, to)), f.most/100*most
+	if n > allowed {
+		n = max(allowed, n-p.alone(f, f.From, to))
+	}
+	return 100 * n / most
 }
 
 func (p *Played) failures(Figure) (n float64) {
@@ -235,16 +240,16 @@ func (p *Played) change(f Figure) float64 {
 	return took.Seconds()
 }
 
-// silence is exact to the time between two marks, and too high by as much, and by the second in
-// which the aggregator looks again. Nothing is measured if it did not begin or did not end.
-func (p *Played) silence(f Figure) float64 {
-	if p.marks[f.From].Silent[f.Region] <= each {
-		return math.NaN() // a replica or the aggregator did not notice
+// useOfReserve is exact to the time between two marks, and too high by as much. Nothing is measured if it did
+// not begin or did not end.
+func (p *Played) useOfReserve(f Figure) float64 {
+	if p.marks[f.From].Reserves[f.Region] == 0 {
+		return math.NaN()
 	}
 	last, ended := f.From, false
 	for _, m := range p.watched {
 		if m.At > f.From && m.At <= p.until(f) {
-			if ended = m.Silent[f.Region] == 0; !ended {
+			if ended = m.Reserves[f.Region] == 0; !ended {
 				last = m.At
 			}
 		}
@@ -253,4 +258,31 @@ func (p *Played) silence(f Figure) float64 {
 		return math.NaN()
 	}
 	return (last - f.From).Seconds()
+}
+
+// alone counts what PoPs admitted by themselves from the last mark before a time to the first one a second
+// after another: a PoP counts at its next tick.
+func (p *Played) alone(f Figure, from, to time.Duration) float64 {
+	sum := func(m Mark) (n float64) {
+		for what, count := range m.Alone {
+			if (f.rule == nil || f.rule.Name == what.rule) && (f.Region == "" || f.Region == what.region) {
+				n += count
+			}
+		}
+		return n
+	}
+	before, after := Mark{}, p.marks[p.Script.Last()]
+	for _, m := range p.watched {
+		if m.At <= from {
+			before = m
+		}
+		if m.At >= to+settle {
+			after = m
+			break
+		}
+	}
+	if before.Alone == nil {
+		before = p.first
+	}
+	return sum(after) - sum(before)
 }

@@ -18,6 +18,7 @@ type Played struct {
 	results []*drive.Result // of each load
 	acts    []act           // of each event
 	marks   map[time.Duration]Mark
+	first   Mark   // before the play
 	watched []Mark // in turn
 }
 
@@ -31,8 +32,12 @@ type Mark struct {
 	Far             float64       // requests that waited for the aggregator
 	Asks            map[string]float64
 	Granted         map[string]float64 // units, to each region
-	Silent          map[string]int     // the replicas of a region, and the aggregator, for which it is cut off
+	Reserves        map[string]int     // the replicas of a region that go on by its reserve
+	Alone           map[alone]float64  // requests that PoPs admitted by themselves
 }
+
+// alone names what PoPs of a region admit by themselves of a rule.
+type alone struct{ region, rule string }
 
 // watchEvery is how often it is counted what waited and what was degraded.
 const watchEvery = 500 * time.Millisecond
@@ -53,6 +58,7 @@ func (w *World) Play(s *Script) *Played {
 	w.share(s.Shared)
 	w.quiet()
 	w.begin(s)
+	p.first = p.mark(w, false)
 	p.begin = s.beginning(time.Now())
 	loads := w.offer(p)
 	p.follow(w)
@@ -177,20 +183,24 @@ func (s *Script) moments() (all []time.Duration) {
 }
 
 // mark reads what the PoPs, the aggregator, and perhaps the replicas have counted of the
-// script's rules, and which regions they take for cut off. An aggregator that is down has counted
+// script's rules, and which replicas go on by the reserve. An aggregator that is down has counted
 // nothing.
 func (p *Played) mark(w *World, replicas bool) Mark {
-	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}, Granted: map[string]float64{}, Silent: map[string]int{}}
+	m := Mark{At: time.Since(p.begin), Asks: map[string]float64{}, Granted: map[string]float64{}, Reserves: map[string]int{}, Alone: map[alone]float64{}}
 	for _, r := range w.Regions {
 		for i := 0; replicas && i < len(r.Replicas); i++ {
 			metrics := r.Replicas[i].Metrics()
 			m.Far += metrics.Sum("weir_global_waited_total")
-			m.Silent[r.Name] += int(metrics["weir_reserve_in_use"])
+			m.Reserves[r.Name] += int(metrics["weir_reserve_in_use"])
 		}
 		for _, pop := range r.PoPs {
 			for name, n := range pop.Stats("wasmcustom.weir") {
+				rule := p.Script.ruleOf(name)
+				if strings.HasSuffix(name, ".decision.allowed.reason.on_failure") || strings.HasSuffix(name, ".decision.allowed.reason.local_share") {
+					m.Alone[alone{r.Name, rule}] += float64(n)
+				}
 				switch {
-				case !p.Script.has(name):
+				case rule == "":
 				case strings.Contains(name, ".waits."):
 					m.Waits += float64(n)
 				case strings.HasSuffix(name, ".reason.on_failure"), strings.HasSuffix(name, ".reason.local_share"):
@@ -205,17 +215,17 @@ func (p *Played) mark(w *World, replicas bool) Mark {
 			region := fmt.Sprintf("region=%q", name)
 			m.Asks[name] += metrics.Sum("weir_region_wants_total", region)
 			m.Granted[name] += metrics.Sum("weir_region_units_granted_total", region)
-			if metrics.Sum("weir_region_withheld", region) > 0 {
-				m.Silent[name]++
-			}
 		}
 	}
 	return m
 }
 
-// has reports whether a stat of a PoP is about a rule of the script.
-func (s *Script) has(stat string) bool {
-	return slices.ContainsFunc(s.Rules, func(r Rule) bool {
-		return strings.Contains(stat+".", ".rule."+r.Name+".")
-	})
+// ruleOf is the rule of the script that a stat of a PoP is about; "" if there is none.
+func (s *Script) ruleOf(stat string) string {
+	for _, r := range s.Rules {
+		if strings.Contains(stat+".", ".rule."+r.Name+".") {
+			return r.Name
+		}
+	}
+	return ""
 }

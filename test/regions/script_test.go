@@ -85,7 +85,7 @@ func TestMistakes(t *testing.T) {
 		"regions { mars: 1 }":                              "is no region",
 		"regions { eu: 0 }":                                "is out of range",
 		"expect admitted under two: 5/s":                   `"two" is no rule of this script`,
-		"expect silence from 5s: 5s":                       "write in REGION",
+		"expect use of the reserve from 5s: 5s":            "write in REGION",
 		"expect weather: 5":                                "is no figure",
 		"expect admitted in eu from: 5/s":                  "from is followed by nothing",
 		"expect admitted: 5%":                              "not a number per second",
@@ -300,27 +300,70 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// Silence lasts until neither the aggregator nor a replica takes the region for cut off. It is not
-// measured where one of them did not notice, or where it did not end.
-func TestSilence(t *testing.T) {
-	s, err := Parse("f", "name", head+"expect silence in eu from 10s to 14s: at most 2s\n")
+// A reserve is in use until no replica goes on by it. It is not measured where none did, or where that did not end.
+func TestUseOfReserve(t *testing.T) {
+	s, err := Parse("f", "name", head+"expect use of the reserve in eu from 10s to 14s: at most 2s\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		before int   // how many take eu for cut off at 10 s
+		before int   // how many replicas of eu go on by it at 10 s
 		after  []int // and each second from 11 s on
 		want   Outcome
 	}{
-		{3, []int{3, 1, 0, 0}, Holds}, {3, []int{0, 0, 0, 0}, Holds}, {3, []int{3, 0, 2, 0}, Short},
-		{2, []int{0, 0, 0, 0}, Short}, {0, []int{0, 0, 0, 0}, Short}, {3, []int{3, 3, 3, 3}, Short}, {3, []int{0, 0, 0, 1, 0}, Short},
+		{2, []int{2, 1, 0, 0}, Holds}, {1, []int{0, 0, 0, 0}, Holds}, {2, []int{2, 0, 1, 0}, Short},
+		{0, []int{0, 0, 0, 0}, Short}, {2, []int{2, 2, 2, 2}, Short}, {2, []int{0, 0, 0, 1, 0}, Short},
 	} {
-		p := &Played{Script: s, marks: map[time.Duration]Mark{10 * time.Second: {Silent: map[string]int{"eu": c.before, "us": 3}}}}
+		p := &Played{Script: s, marks: map[time.Duration]Mark{10 * time.Second: {Reserves: map[string]int{"eu": c.before, "us": 2}}}}
 		for i, n := range c.after {
-			p.watched = append(p.watched, Mark{At: time.Duration(11+i) * time.Second, Silent: map[string]int{"eu": n, "us": 3}})
+			p.watched = append(p.watched, Mark{At: time.Duration(11+i) * time.Second, Reserves: map[string]int{"eu": n, "us": 2}})
 		}
 		if row := p.Judge()[0]; row.Outcome != c.want {
 			t.Errorf("%d at first and then %v: %+v, want %s", c.before, c.after, row, c.want)
+		}
+	}
+}
+
+// What PoPs admit by themselves is counted apart: it does not count as too much of a window or of a bucket.
+func TestAdmittedByPoPsAlone(t *testing.T) {
+	s, err := Parse("f", "name", head+`rule two { limit: 5/1s, scope: global }
+from 0s to 20s us offers 5/s of two
+always fullest window under one: at most 100%
+always fullest window under one in us: at most 1%
+always admitted of the limit under two: at most 100%
+always admitted by PoPs alone in eu: 3
+always admitted by PoPs alone under two from 10s to 15s: 2
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eu := &drive.Result{Seconds: map[int64]drive.Second{1005: {OK: 103}}}
+	us := &drive.Result{Seconds: map[int64]drive.Second{1010: {OK: 107}}, Elapsed: 20 * time.Second} // 5 + 5 × 20 and 2
+	mark := func(at time.Duration, one, two float64) Mark {
+		return Mark{At: at, Alone: map[alone]float64{{"eu", "one"}: one, {"us", "two"}: two}}
+	}
+	for _, c := range []struct {
+		one, two float64 // by PoPs alone
+		want     string
+	}{{3, 2, "ok ok ok ok ok"}, {2, 1, "FAILS ok FAILS FAILS FAILS"}} {
+		p := &Played{Script: s, begin: time.Unix(1_000, 0), results: []*drive.Result{eu, us}, first: mark(0, 50, 70),
+			marks: map[time.Duration]Mark{20 * time.Second: mark(20*time.Second, 50+c.one, 70+c.two)}}
+		for at := time.Second; at < 20*time.Second; at += time.Second {
+			m := mark(at, 50, 70)
+			if at > 5*time.Second {
+				m.Alone[alone{"eu", "one"}] += c.one
+			}
+			if at > 10*time.Second {
+				m.Alone[alone{"us", "two"}] += c.two
+			}
+			p.watched = append(p.watched, m)
+		}
+		var got []string
+		for _, row := range p.Judge() {
+			got = append(got, string(row.Outcome))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

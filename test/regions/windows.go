@@ -63,17 +63,22 @@ func (p *Played) early(f Figure, w window) (n float64) {
 }
 
 // charged is what was surely charged to a window by the regions of a figure, where that is more than may be:
-// what was spent in it, without what the window before had left and a distant region may have spent early in
-// this one. Each play has keys of its own, so its first window has none before it.
+// what was spent in it, without what PoPs admitted by themselves, which is counted apart, and without what the
+// window before had left and a distant region may have spent early in this one. Each play has keys of its own, so its
+// first window has none before it.
 func (p *Played) charged(f Figure, w window, most float64) float64 {
 	n := float64(p.spent(f, w))
-	before, all := window{w.begin - period(f.rule), w.begin}, f
-	all.Region = ""
-	if n <= most || w.begin <= 0 {
+	if n <= most {
 		return n
 	}
-	left := max(0, float64(f.rule.Spec.Count-p.spent(all, before)))
-	return max(most, n-min(left, p.early(f, w)))
+	n -= p.alone(f, max(w.begin, 0), w.end)
+	if w.begin > 0 {
+		before, all := window{w.begin - period(f.rule), w.begin}, f
+		all.Region = ""
+		left := max(0, float64(f.rule.Spec.Count-p.spent(all, before)))
+		n -= min(left, p.early(f, w))
+	}
+	return max(most, n)
 }
 
 // from is the least time at which windows of a figure begin; less than 0 for those that ran when the play began.
@@ -151,6 +156,9 @@ func (p *Played) Windows() string {
 				fmt.Fprintf(&b, " %s %d,", name, p.spent(Figure{rule: r, Region: name}, w))
 			}
 			fmt.Fprintf(&b, " together %d, at most %.1f", p.spent(Figure{rule: r}, w), p.stated(r, w))
+			if n := p.alone(Figure{rule: r}, max(w.begin, 0), w.end); n > 0 {
+				fmt.Fprintf(&b, "; by PoPs alone, in it or near it, %.0f", n)
+			}
 			for _, o := range p.cutIn(w) {
 				fmt.Fprintf(&b, "; %s cut off from %.2fs to %.2fs", o.region, o.from.Seconds(), o.to.Seconds())
 			}
