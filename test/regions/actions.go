@@ -48,7 +48,7 @@ var actions = map[string]deed{
 	heal:                              {func(w *World, a Action) { w.Region(a.region).Links.heal() }, ""},
 
 	"kill redis of RULE in REGION":         {func(w *World, a Action) { w.Region(a.region).Redis.kill(a.rule, w.play) }, ""},
-	"kill redis of the receipts in REGION": {func(w *World, a Action) { w.Region(a.region).Redis.kill(receipts) }, ""},
+	"kill redis of the record in REGION": {func(w *World, a Action) { w.Region(a.region).Redis.kill(record) }, ""},
 	"start redis in REGION":                {func(w *World, a Action) { w.Region(a.region).Redis.start() }, ""},
 
 	"kill redis of RULE at the aggregator": {func(w *World, a Action) { w.theirs().kill(a.rule, w.play) }, startRedis},

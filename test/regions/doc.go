@@ -33,7 +33,7 @@
 //	lose PERCENT of calls of REGION       of two lost calls one does not arrive, and one has no reply
 //	heal REGION                           from all that was done to its link
 //	kill redis of RULE in REGION          the master that has the counter of a rule
-//	kill redis of the receipts in REGION  the master that has when the region received a reply
+//	kill redis of the record in REGION    the master that has the record of the region's reserve
 //	start redis in REGION                 all masters that were killed, empty
 //	kill redis of RULE at the aggregator, kill all redis at the aggregator
 //	start redis at the aggregator

@@ -61,8 +61,8 @@ func (m *masters) start() {
 	m.dead = nil
 }
 
-// receipts are in the name of the key that has when a region received a reply of the aggregator.
-const receipts = ":receipt:"
+// record is in the name of the key that has the record of a region's reserve.
+const record = ":reserve:"
 
 // links are from one region to each aggregator.
 type links []*stack.Link

@@ -113,7 +113,7 @@ func TestMistakes(t *testing.T) {
 
 // What the redis of the aggregators loses can be said where there is one.
 func TestTwoAggregators(t *testing.T) {
-	s, err := Parse("f", "name", head+"two aggregators share a redis\nat 5s kill redis of one at the aggregator\nat 6s kill redis of the receipts in eu\nexpect admitted: 5/s\n")
+	s, err := Parse("f", "name", head+"two aggregators share a redis\nat 5s kill redis of one at the aggregator\nat 6s kill redis of the record in eu\nexpect admitted: 5/s\n")
 	if err != nil || !s.Shared || s.Events[0].Act.rule != "one" || s.Events[1].Act.region != "eu" || s.Events[1].Act.rule != "" {
 		t.Errorf("read %+v: %v", s, err)
 	}
