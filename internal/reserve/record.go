@@ -268,6 +268,18 @@ func (p Permission) For(w Window, begin limit.Micros) (PerMille, bool) {
 	return p.part(w, begin), true
 }
 
+// After is the time after which the windows begin in which the reserve may be used, of those that this one belongs to; 0: it may
+// not.
+func (p Permission) After(begin limit.Micros) limit.Micros {
+	switch {
+	case p.since.Has(begin):
+		return p.since.After
+	case p.last.Has(begin):
+		return p.last.After
+	}
+	return 0
+}
+
 // Known reports whether it is known what the region has renounced. Until then it has no reserve.
 func (p Permission) Known() bool { return p.since.After != 0 }
 

@@ -90,9 +90,10 @@ func (p PerMille) Of(units int64) int64 { return units * int64(p) / int64(Whole)
 func (p PerMille) Without(units int64) int64 { return (Whole - min(p, Whole)).Of(units) }
 
 // Trickle is how many units a region may have admitted until now of a window that began at begin, by its part
-// of a limit's rate, since its wants stopped being decided at cut. now is when a replica read that last: another
-// one may have ended the outage since. Of a token bucket it is also what the region may admit by its reserve, with
-// begin for cut: each of its windows begins empty. It is never more than the part of what the limit holds.
+// of a limit's rate, since its wants stopped being decided at cut. In a window that it has renounced, now is when
+// a replica read that last: another one may have ended the outage since. Of a token bucket it is what has come in, by
+// its reserve as well, which begins empty when the first window does in which it may be used. It is never more than the
+// part of what the limit holds.
 func Trickle(s limit.Spec, part PerMille, begin, cut, now limit.Micros) int64 {
 	passed := now - max(begin, cut)
 	if cut <= 0 || passed <= 0 || s.Period <= 0 || part <= 0 {

@@ -48,35 +48,56 @@ func (c *counters) reserve(p *engine.Policy, share reserve.PerMille) *engine.Pol
 	return own
 }
 
-// mostParts is into how many windows at most that of a bucket is divided to count its trickle: the least burst that a
-// leased rule may have fills in a part of this length.
-const mostParts = 20
-
 // trickleUnits is for how many units of a limit its trickle is counted at least: a part of them comes in for the region.
 const trickleUnits = 100
 
-// trickleWindow is how a limit's time is divided to count its trickle. A bucket's is such that what is saved up in a
-// window is no more than its burst; others are short, since each outage leaves counters until they end.
+// trickleWindow is how the time of a limit with windows is divided to count its trickle. They are short, since each
+// outage leaves counters until they end.
 func trickleWindow(s limit.Spec, w reserve.Window) reserve.Window {
-	if short := max(limit.Minute, trickleUnits*w.Period/limit.Micros(max(s.Count, 1))); !w.Refills && short < w.Period {
+	if short := max(limit.Minute, trickleUnits*w.Period/limit.Micros(max(s.Count, 1))); short < w.Period {
 		w.Period = short - short%limit.Millisecond
-	}
-	if w.Refills && w.Period == reserve.Ahead {
-		fill := float64(s.Burst) * float64(s.Period) / float64(s.Count)
-		parts := limit.Micros(min(float64(w.Period)/max(fill, 1), mostParts-1))
-		for parts++; w.Period%(parts*limit.Millisecond) != 0; parts++ {
-		}
-		w.Period /= parts
 	}
 	return w
 }
 
-// trickle is the policy of so many units in each window. Since wants stop being decided it is another counter each time.
+// trickle is the policy of so many units in each window of a limit that has some. Since wants stop being decided it is
+// another counter each time.
 func trickle(p *engine.Policy, cut limit.Micros, units int64) *engine.Policy {
 	s := p.Limit.Spec()
 	w := trickleWindow(s, reserve.WindowOf(s))
-	l, _ := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: units, Period: w.Period, LeaseTTL: p.Limit.Spec().LeaseTTL}) // the windows of a legal limit are legal
-	return counted(trickleOf+p.Rule+" since "+strconv.FormatInt(int64(cut), 10), p, l, lease.Exact)
+	l, _ := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: units, Period: w.Period, LeaseTTL: s.LeaseTTL}) // the windows of a legal limit are legal
+	return counted(trickleName(p, int64(cut)), p, l, lease.Exact)
+}
+
+// trickleBucket is the policy of a share of a bucket, by a name of its leases: see [sinceID]. Each time it is another one: see
+// [fill].
+func trickleBucket(p *engine.Policy, id uint32, share reserve.PerMille) *engine.Policy {
+	s := p.Limit.Spec()
+	finer := s // the part of a small count would be rounded down to much less
+	finer.Count, finer.Burst = int64(share)*s.Count, share.Of(s.Burst)
+	times := min(1+leastCount*int64(reserve.Whole)/max(finer.Count, 1), int64(reserve.Whole))
+	finer.Count, finer.Period = finer.Count*times/int64(reserve.Whole), s.Period*limit.Micros(times)
+	l, err := limit.New(finer)
+	if finer.Burst == 0 || err != nil { // the arithmetic has no room for that
+		l = p.Resized(share.Of(s.Count), finer.Burst).Limit
+	}
+	return counted(trickleName(p, int64(id)), p, l, lease.Exact)
+}
+
+// leastCount is the least count of a bucket's trickle, so that it is rounded by less than a hundredth.
+const leastCount = 100
+
+func trickleName(p *engine.Policy, since int64) string {
+	return trickleOf + p.Rule + " since " + strconv.FormatInt(since, 10)
+}
+
+// sinceID is the name of leases of a bucket's trickle, by when it began.
+func sinceID(since limit.Micros) uint32 { return uint32(since/limit.Millisecond) ^ trickleTag }
+
+// fill makes an ask of a bucket that is new, and so full, leave it with what has come in. Of one that is not it changes
+// nothing.
+func fill(a *engine.Ask, id uint32, units int64) {
+	a.Want.Overdrawn, a.Want.Debt = max(a.Policy.Limit.Spec().Burst-units, 0), uint64(id)+1
 }
 
 // counted is the policy of counters in the region's own store.

@@ -3,25 +3,33 @@ package upstream
 import (
 	"testing"
 
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 )
 
-// The trickle of a bucket is counted in windows in which no more than its burst comes in, and of which a whole number are one
-// window of the reserve.
-func TestTrickleWindow(t *testing.T) {
+// The trickle of a bucket comes in at the share of its rate, to a hundredth where the arithmetic allows it, and never at more.
+func TestTrickleBucket(t *testing.T) {
 	for _, s := range []limit.Spec{
-		{Count: 60, Period: limit.Second, Burst: 120}, {Count: 60, Period: limit.Second, Burst: 60}, {Count: 100, Period: limit.Second, Burst: 15},
-		{Count: 100, Period: limit.Second, Burst: 47}, {Count: 1, Period: limit.Minute, Burst: 10}, {Count: 7, Period: 3 * limit.Second, Burst: 6},
+		{Count: 60, Period: limit.Second, Burst: 120}, {Count: 3, Period: limit.Minute, Burst: 100}, {Count: 7, Period: limit.Day, Burst: 60},
+		{Count: 1, Period: limit.MaxPeriod, Burst: 10}, {Count: limit.MaxCount, Period: limit.Second, Burst: limit.MaxCount},
+		{Count: 100, Period: limit.Second, Burst: 3},
 	} {
-		w := reserve.WindowOf(s)
-		part := trickleWindow(s, w)
-		if in := float64(s.Count) * float64(part.Period) / float64(s.Period); in > float64(s.Burst) || part.Period > w.Period || w.Period%part.Period != 0 {
-			t.Errorf("%+v: windows of %d ms of %d, in which %v come in", s, part.Period/limit.Millisecond, w.Period/limit.Millisecond, in)
+		l, err := limit.New(s)
+		if err != nil {
+			t.Fatalf("%+v: %v", s, err)
 		}
-	}
-	fixed := limit.Spec{Algorithm: limit.FixedWindow, Count: 7, Period: limit.Second}
-	if w := reserve.WindowOf(fixed); trickleWindow(fixed, w) != w {
-		t.Error("the windows of a fixed window are divided")
+		p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+		for _, share := range []reserve.PerMille{0, 1, 166, 333, 1000} {
+			got := trickleBucket(p, 5, share).Limit.Spec()
+			most := float64(s.Count) / float64(s.Period) * float64(share) / 1000
+			if rate := float64(got.Count) / float64(got.Period); rate > most*1.000001 || got.Burst > share.Of(s.Burst) {
+				t.Errorf("%+v, %d thousandths: %+v", s, share, got)
+			}
+			if s.Period == limit.Minute && share == 166 && got.Count < 100 {
+				t.Errorf("%+v, %d thousandths: %+v, want a hundred or more in many minutes", s, share, got)
+			}
+		}
 	}
 }

@@ -23,8 +23,8 @@ func (s *Store) returnOwn(ctx context.Context, asks []engine.Ask, grants []lease
 	found := false
 	for i := range asks {
 		a := &asks[i]
-		own, tag := s.ownLease(a)
-		if own == nil {
+		own := s.ownLease(a)
+		if own.policy == nil {
 			if found {
 				far.Add(asks, i)
 			}
@@ -37,10 +37,10 @@ func (s *Store) returnOwn(ctx context.Context, asks []engine.Ask, grants []lease
 			}
 		}
 		to := &back
-		if tag == trickleTag {
+		if own.trickled {
 			to = &trickled
 		}
-		to.Asks = append(to.Asks, engine.Ask{Policy: own, Key: a.Key, Returned: a.Returned, Want: lease.Want{Unused: a.Want.Unused, Lease: a.Want.Lease ^ tag}})
+		to.Asks = append(to.Asks, engine.Ask{Policy: own.policy, Key: a.Key, Returned: a.Returned, Want: lease.Want{Unused: a.Want.Unused, Lease: own.lease}})
 		to.At = append(to.At, i)
 		rest := *a
 		rest.Want.Unused, rest.Want.Lease, rest.Returned = 0, 0, nil
@@ -63,25 +63,36 @@ func (s *Store) returnOwn(ctx context.Context, asks []engine.Ask, grants []lease
 	return true
 }
 
-// ownLease is the counter of the region that granted what an ask gives back, and the tag of the lease; nil: the
-// aggregator did.
-func (s *Store) ownLease(a *engine.Ask) (*engine.Policy, uint32) {
+// ownLease is a lease of the region's own counters.
+type ownLease struct {
+	policy   *engine.Policy // of the counter; nil: the aggregator granted it
+	lease    uint32         // its name there
+	trickled bool           // it is of the trickle
+}
+
+// ownLease is the lease that an ask gives back, if the region granted it.
+func (s *Store) ownLease(a *engine.Ask) ownLease {
 	if a.Want.Unused == 0 || !a.Policy.HasShares() {
-		return nil, 0
+		return ownLease{}
 	}
-	p, now := s.keeper.permission(), s.keeper.now()
-	l, id, spec := a.Policy.Limit, a.Want.Lease, a.Policy.Limit.Spec()
-	w := reserve.WindowOf(spec)
-	begin, ok := labelled(trickleWindow(spec, w), now, id^trickleTag)
-	if ok || w.Refills && id != 0 {
-		return trickle(a.Policy, s.cut(a.Policy, p, begin), a.Policy.Terms.Capacity), trickleTag
+	src := source{permit: s.keeper.permission()}
+	now := s.keeper.now()
+	src.find(a.Policy, now, s.lacks(a.Policy.Rule))
+	l, id := a.Policy.Limit, a.Want.Lease
+	if src.window.Refills {
+		if id == 0 { // the aggregator's leases of a bucket have no period
+			return ownLease{}
+		}
+		return ownLease{policy: trickleBucket(a.Policy, id, src.share), trickled: true}
 	}
-	_, ok = labelled(w, now, id^reserveTag)
+	if _, ok := labelled(trickleWindow(l.Spec(), src.window), now, id^trickleTag); ok {
+		return ownLease{trickle(a.Policy, src.since, a.Policy.Terms.Capacity), id ^ trickleTag, true}
+	}
+	_, ok := labelled(src.window, now, id^reserveTag)
 	if away := int32(id - l.PeriodID(now)); !ok && (!isAnywhere(l) || away <= 1<<30 && away >= -1<<30) {
-		return nil, 0
+		return ownLease{}
 	}
-	share, _ := p.Part()
-	return s.counters.reserve(a.Policy, share), reserveTag
+	return ownLease{s.counters.reserve(a.Policy, src.share), id ^ reserveTag, false}
 }
 
 // labelled is the begin of the window, of those about this time, that a lease is named by.

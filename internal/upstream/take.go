@@ -27,8 +27,26 @@ type source struct {
 	share    reserve.PerMille
 	from     way
 	decided  bool // the aggregator denied the ask
-	cut      limit.Micros
 	lendable bool // the reserve may be used in the window
+	// since is when the trickle began, and names its counter: when wants stopped being decided or, of a bucket, when the
+	// first window began in which the reserve may be used.
+	since limit.Micros
+}
+
+// find finds out what the region may use in the window of a limit that runs at a time of its store, by permit. Of a rule that the
+// aggregator lacks it decides on nothing, whatever it decides on others.
+func (src *source) find(p *engine.Policy, now limit.Micros, lacks bool) {
+	src.window = reserve.WindowOf(p.Limit.Spec())
+	src.begin = src.window.Begin(now)
+	if src.share, src.lendable = src.permit.For(src.window, src.begin); !src.lendable {
+		src.share, _ = src.permit.Part()
+	}
+	switch src.since = src.permit.Cut; {
+	case src.lendable && src.window.Refills:
+		src.since = src.window.Begin(src.permit.After(src.begin)) + src.window.Period
+	case lacks:
+		src.since = src.begin
+	}
 }
 
 // way is how an ask is answered.
@@ -79,38 +97,23 @@ func spare(asks []engine.Ask, grants []lease.Grant) {
 // source is where the region takes what an ask wants. For one that was denied it is the reserve, where the region has
 // permission by now, or nothing.
 func (s *Store) source(ctx context.Context, a *engine.Ask, decided bool) source {
-	k, spec := s.keeper, a.Policy.Limit.Spec()
-	src := source{window: reserve.WindowOf(spec), decided: decided}
-	src.begin = src.window.Begin(k.now())
-	src.permit = k.permission()
+	k, lacks := s.keeper, s.lacks(a.Policy.Rule)
+	src := source{decided: decided, permit: k.permission()}
+	src.find(a.Policy, k.now(), lacks)
 	if !decided && k.lacks(src.permit, src.begin) {
 		var ok bool
 		if src.permit, ok = k.permit(ctx, src.begin); !ok {
 			return src
 		}
+		src.find(a.Policy, k.now(), lacks)
 	}
-	if src.share, src.lendable = src.permit.For(src.window, src.begin); !src.lendable {
-		src.share, _ = src.permit.Part()
-	}
-	src.cut = s.cut(a.Policy, src.permit, src.begin)
 	switch {
 	case src.lendable && !src.window.Refills:
 		src.from = byReserve
-	case src.lendable: // a bucket begins empty in each window
-		src.from, src.cut = byTrickle, src.begin
-	case !decided && src.permit.Known() && !src.permit.Extends(src.begin):
+	case src.lendable, !decided && src.permit.Known() && !src.permit.Extends(src.begin):
 		src.from = byTrickle
 	}
 	return src
-}
-
-// cut is since when the region goes on at its share of a limit's rate. The aggregator decides on nothing of a rule
-// that it lacks, whatever it decides on others.
-func (s *Store) cut(p *engine.Policy, permit reserve.Permission, begin limit.Micros) limit.Micros {
-	if s.lacks(p.Rule) {
-		return begin
-	}
-	return permit.Cut
 }
 
 // take answers the asks of a plan.
@@ -155,20 +158,32 @@ func (s *Store) ownAsk(a *engine.Ask, src *source) (engine.Ask, bool) {
 		return own, true
 	}
 	spec, now := a.Policy.Limit.Spec(), s.keeper.now()
-	begin := max(src.begin, trickleWindow(spec, src.window).Begin(now))
-	until := now
-	if !src.lendable {
+	begin, until := src.since, now
+	if !src.window.Refills {
+		begin = max(src.begin, trickleWindow(spec, src.window).Begin(now))
+	}
+	if !src.lendable { // another replica may have ended the outage since the record was read
 		until = s.keeper.readAt()
 	}
-	units := reserve.Trickle(spec, src.share, begin, src.cut, until)
-	own.Policy = trickle(a.Policy, src.cut, units)
+	units := reserve.Trickle(spec, src.share, begin, src.since, until)
+	if src.window.Refills {
+		id := sinceID(src.since)
+		own.Policy = trickleBucket(a.Policy, id, src.share)
+		fill(&own, id, units)
+	} else {
+		own.Policy = trickle(a.Policy, src.since, units)
+		own.Want.Waiting = own.Want.Want // what comes in goes to whoever asks, as in a bucket
+	}
 	return own, a.Peeks() || units >= max(w.Need, 1) && !s.denials.has(a, now)
 }
 
 // isFor reports whether what was granted was charged in a window in which it may be used.
 func (s *Store) isFor(ctx context.Context, a *engine.Ask, src *source, g *lease.Grant) bool {
 	now := s.keeper.now()
-	if src.from == byTrickle {
+	switch {
+	case src.from == byTrickle && src.window.Refills:
+		return true
+	case src.from == byTrickle:
 		begin, ok := labelled(trickleWindow(a.Policy.Limit.Spec(), src.window), now, g.Lease)
 		return ok && src.window.Begin(begin) == src.begin
 	}
@@ -204,7 +219,7 @@ func (s *Store) answer(a *engine.Ask, src *source, g *lease.Grant, far lease.Gra
 		s.refused.Inc()
 		s.denials.note(a, s.keeper.now()+denialFor)
 		out.AskAfter = a.Policy.Terms.Interval
-		if out.RetryAfter = retry(a, src); src.from == byReserve {
+		if out.RetryAfter = retry(a, src); src.from == byReserve || src.window.Refills && g.RetryAfter > 0 {
 			out.RetryAfter = min(out.RetryAfter, max(g.RetryAfter, out.AskAfter))
 		}
 	case g.Granted > 0 && src.from == byReserve:
@@ -212,7 +227,9 @@ func (s *Store) answer(a *engine.Ask, src *source, g *lease.Grant, far lease.Gra
 		out.Lease ^= reserveTag
 	case g.Granted > 0:
 		s.trickled.Add(float64(g.Granted))
-		out.Lease ^= trickleTag
+		if out.Lease ^= trickleTag; src.window.Refills {
+			out.Lease = sinceID(src.since)
+		}
 		if !src.lendable {
 			s.far.Owe(a, g.Granted)
 		}

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -85,12 +86,18 @@ func (s *ownStore) Acquire(ctx context.Context, asks []engine.Ask, grants []leas
 
 // note follows what a replica gave back to the reserve, and was granted of it.
 func (h *region) note(l *life, a *engine.Ask, g *lease.Grant) {
-	name, tag := strings.TrimPrefix(a.Policy.Rule, reserveOf), uint32(reserveTag)
+	name, tag, since := strings.TrimPrefix(a.Policy.Rule, reserveOf), uint32(reserveTag), limit.Micros(0)
 	if rest, trickles := strings.CutPrefix(name, trickleOf); trickles {
-		name, _, _ = strings.Cut(rest, " ")
-		tag = trickleTag
+		text := ""
+		name, text, _ = strings.Cut(rest, " since ")
+		micros, _ := strconv.ParseInt(text, 10, 64)
+		tag, since = trickleTag, limit.Micros(micros)
 	}
 	ref, r := h.w.ref, h.w.rules.find(name)
+	if a.Policy.Limit.Spec().Algorithm == limit.TokenBucket { // the trickle, and its leases, are named by when it began
+		tag = uint32(since)
+		since = h.clock() + limit.Micros(int32(tag^trickleTag-uint32(h.clock()/limit.Millisecond)))*limit.Millisecond
+	}
 	key := r.counter(string(a.Key))
 	back := lot{leaseID{key, a.Want.Lease ^ tag}, a.Want.Unused}
 	if p := h.parts[back.leaseID]; p != nil {
@@ -111,35 +118,37 @@ func (h *region) note(l *life, a *engine.Ask, g *lease.Grant) {
 	}
 	ref.granted(&item{key: key, want: a.Want, grant: *g})
 	id := leaseID{key, g.Lease ^ tag}
-	p := h.takes(ref.account(key), id, tag == trickleTag, a.Policy.Limit, g)
+	p := h.takes(ref.account(key), id, since, a.Policy.Limit, g)
 	s := stamp{charged: h.w.now, from: h.w.now, until: h.w.now + limit.Micros(g.TTL)*limit.Millisecond}
-	if tag == trickleTag || inWindows(r.Limit) {
+	if since != 0 || inWindows(r.Limit) {
 		s.from = max(h.virtual(p.begin), 0)
 		s.until = min(s.until, h.virtual(p.begin)+p.window.Period+limit.Millisecond-1)
 	}
 	l.gets(lot{id, g.Granted}, s)
 }
 
-// takes follows units that the region took in a window which was charged. l is the limit by which it counted them: that
-// of a bucket's trickle may have shorter windows.
-func (h *region) takes(a *account, id leaseID, trickles bool, l *limit.Limit, g *lease.Grant) *part {
+// takes follows units that the region took in a window which was charged, or of a bucket since its trickle began; since 0: they
+// are of the reserve. l is the limit by which it counted them.
+func (h *region) takes(a *account, id leaseID, since limit.Micros, l *limit.Limit, g *lease.Grant) *part {
 	p, w, units := h.parts[id], reserve.WindowOf(a.rule.Spec), g.Granted
 	charged := l.PeriodFromID(h.clock(), g.Lease)
+	if w.Refills {
+		charged = since
+	}
 	if p == nil {
 		p = &part{window: w}
-		if w.Refills {
-			p.window.Period = l.Spec().Period
+		if p.begin = p.window.Begin(charged); w.Refills {
+			p.window.Period, p.begin = limit.Day, since
 		}
-		p.begin = p.window.Begin(charged)
 		h.parts[id] = p
 	}
-	if trickles {
+	if since != 0 {
 		a.debts.owed += units
 		a.debts.lost += units // its replicas may forget it
 		h.mu.Lock()
 		_, permission := h.record.Permitted(h.clock())
 		h.mu.Unlock()
-		_, permitted := permission.For(w, w.Begin(charged))
+		_, permitted := permission.For(w, w.Begin(charged)) // a bucket's windows of the reserve begin with the first of them
 		p.debt = p.debt || !permitted
 	}
 	p.at = h.w.now
