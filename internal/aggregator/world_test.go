@@ -136,7 +136,7 @@ func (w *reserves) call(name string, r *region) {
 	var reply *reserve.Reply
 	reply, r.err = w.stores[r.calls].Heard(name, &st)
 	if r.err == nil && reply != nil {
-		r.record = r.record.Replied(*reply).Renounced(reply.At, w.now, []reserve.Window{w.window})
+		r.record = r.record.Replied(*reply).Renounced(reply.At, w.now, w.now, []reserve.Window{w.window})
 	}
 }
 

@@ -167,7 +167,7 @@ func FuzzRecord(f *testing.F) {
 		time := min(max(m(at), 1), limit.Never)
 		for _, next := range []Record{
 			r.Replied(Reply{ID: id, At: time, Until: time, Used: []Span{{1, time}}, Share: Share{No: no, Part: 1}}),
-			r.Renounced(time, time, windows), r.Hold(time), r.Remembered(Record{ID: 3, Until: time}), Record{ID: 3, Until: time}.Remembered(r),
+			r.Renounced(time, time, time, windows), r.Hold(time), r.Remembered(Record{ID: 3, Until: time}), Record{ID: 3, Until: time}.Remembered(r),
 		} {
 			if next.Until < r.Until {
 				t.Errorf("%+v: then %+v", r, next)

@@ -82,7 +82,6 @@ var faults = []struct{ rule, scenario string }{
 	{"a region that knows nothing takes over no span", "a region in memory"},
 	{"any window is charged", "aggregators and their clock"},
 	{"nothing is withheld", "base"},
-	{"of too many spans the oldest goes", "aggregators and their clock"},
 	{"only the newest share is withheld", "aggregators"},
 	{"permission is for a while", "replicas"},
 	{"permission is not written", "base"},

@@ -157,13 +157,15 @@ func (r Record) Remembered(memory Record) Record {
 }
 
 // Renounced is the record after the region renounced its reserve by the aggregator's time in the newest reply to a
-// call that was sent at most [FreshFor] ago, if nobody is held: now is the time of the region's store. What was used
-// joins Used; what windows of all rules need no more leaves it.
-func (r Record) Renounced(at, now limit.Micros, windows []Window) Record {
+// call that was sent at most [FreshFor] ago, if nobody is held: sent and now are times of the region's store. What was
+// used joins Used; what windows of all rules need no more leaves it.
+func (r Record) Renounced(at, sent, now limit.Micros, windows []Window) Record {
 	if now < r.Held && r.Held <= now+HoldFor { // further ahead, the store's clock was set back
 		return r.expired(at, windows)
 	}
-	r.Cut = 0
+	if r.Cut <= sent { // else the reply says nothing of the time since
+		r.Cut = 0
+	}
 	if until := at + Ahead; r.Until != 0 && until > r.Until {
 		if r.Touched != 0 {
 			r.Span = Span{r.Until, max(r.Touched, at)}

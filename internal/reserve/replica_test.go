@@ -82,19 +82,15 @@ func (p *replica) turn() {
 		if hold && w.fault != "nobody is held" {
 			r = r.Hold(now)
 		}
-		cut, used, touched := r.Cut, len(r.Used), r.Touched
+		cut := r.Cut
 		if fresh {
-			r = r.Renounced(reply.At, now, p.windows())
+			r = r.Renounced(reply.At, p.sent+s.clock, now, p.windows())
 		}
 		switch w.fault {
 		case "an outage never ends":
 			r.Cut = cut
 		case "what was used is forgotten":
 			r.Used = nil
-		case "of too many spans the oldest goes":
-			if touched != 0 && r.Touched == 0 && used == MaxSpans {
-				r.Used = append([]Span{{1, 1}}, r.Used[1:]...)
-			}
 		case "the oldest number is not kept":
 			r.Oldest = 0
 		}

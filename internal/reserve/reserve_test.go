@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -20,7 +21,7 @@ func TestCutOffAndBack(t *testing.T) {
 			t.Fatalf("heard: unknown %v, %v", unknown, err)
 		}
 		shares, _ = next.Issued("eu", 500, at)
-		r = r.Replied(shares.Reply("eu", 7, at)).Renounced(at, at, []Window{w})
+		r = r.Replied(shares.Reply("eu", 7, at)).Renounced(at, at, at, []Window{w})
 	}
 	at := start
 	for ; at < start+20*limit.Second; at += Beat {
@@ -59,6 +60,26 @@ func TestCutOffAndBack(t *testing.T) {
 	}
 	if len(r.Used) != 0 || r.Oldest != 0 {
 		t.Errorf("used windows are not forgotten: %+v", r)
+	}
+}
+
+// Of more spans than fit nothing is forgotten in which a window runs. Each outage has a limit of which a window began then.
+func TestManySpans(t *testing.T) {
+	at, windows := 1_000_000*limit.Second, []Window(nil)
+	r := Record{ID: 1, Until: at, Share: Share{No: 1, Part: 500}}
+	for range 3 * MaxSpans {
+		at += limit.Minute
+		windows = append(windows, Window{Period: at})
+		r, _ = r.Permitted(at)
+		r = r.Renounced(at+limit.Second, at, at, windows)
+		for _, w := range windows {
+			if !slices.ContainsFunc(r.Used, func(s Span) bool { return s.Has(w.Begin(at)) }) {
+				t.Fatalf("of %d windows the one of %d is forgotten: %v", len(windows), w.Begin(at), r.Used)
+			}
+		}
+		if len(r.Used) > MaxSpans || r.Check() != nil {
+			t.Fatalf("%d spans: %v", len(r.Used), r.Check())
+		}
 	}
 }
 

@@ -99,7 +99,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) turn(ctx context.Context) {
 	some, mostly := k.wants.undecidedLately()
 	err := k.change(ctx, func(r reserve.Record, now limit.Micros) reserve.Record {
-		p, fresh := k.freshReply(r)
+		p, sent, fresh := k.freshReply(r)
 		if fresh {
 			k.compare(r, p)
 			r = r.Replied(p)
@@ -109,7 +109,7 @@ func (k *Keeper) turn(ctx context.Context) {
 		}
 		switch {
 		case fresh:
-			r = r.Renounced(p.At, now, k.windows())
+			r = r.Renounced(p.At, sent, now, k.windows())
 		case r.Until != 0:
 			r = r.Stopped(now)
 		}
@@ -118,11 +118,12 @@ func (k *Keeper) turn(ctx context.Context) {
 	k.report(err)
 }
 
-// freshReply is the newest reply, if it is to a call with this record and still counts.
-func (k *Keeper) freshReply(r reserve.Record) (reserve.Reply, bool) {
+// freshReply is the newest reply, and when its call was sent by the region's store, if that was with this record and it
+// still counts.
+func (k *Keeper) freshReply(r reserve.Record) (p reserve.Reply, sent limit.Micros, fresh bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.reply, k.reply.ID == r.ID && r.ID != 0 && counts(k.sent)
+	return k.reply, k.clock + limit.Micros(k.sent.Sub(k.at).Microseconds()), k.reply.ID == r.ID && r.ID != 0 && counts(k.sent)
 }
 
 func counts(sent time.Time) bool { return time.Since(sent) <= duration(reserve.FreshFor) }

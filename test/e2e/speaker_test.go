@@ -103,7 +103,7 @@ func (r *speaker) call(change func(*wire.Request)) (answer wire.Response, status
 	r.fresh = sent
 	if p := answer.Reserve; p != nil && m.Reserve != nil && m.Reserve.ID == r.record.ID {
 		p.ID = m.Reserve.ID
-		r.record = r.record.Replied(*p).Renounced(p.At, microsNow(), []reserve.Window{r.window})
+		r.record = r.record.Replied(*p).Renounced(p.At, microsNow(), microsNow(), []reserve.Window{r.window})
 	}
 	return answer, resp.StatusCode, ""
 }
