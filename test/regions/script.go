@@ -23,7 +23,7 @@ var Names = []string{"eu", "us", "ap"}
 type Script struct {
 	Name    string // of its file, without the ending
 	Rules   []Rule
-	Weights map[string]int           // of static shares, by region
+	Weights map[string]int           // of shares, by region
 	Trips   map[string]time.Duration // by region
 	Align   time.Duration            // of its beginning to the clock
 	Left    Left                     // of a window in which it is played
