@@ -47,9 +47,9 @@ var actions = map[string]deed{
 	"lose PERCENT of calls of REGION": {func(w *World, a Action) { w.Region(a.region).Links.lose(a.lost) }, heal},
 	heal:                              {func(w *World, a Action) { w.Region(a.region).Links.heal() }, ""},
 
-	"kill redis of RULE in REGION":         {func(w *World, a Action) { w.Region(a.region).Redis.kill(a.rule, w.play) }, ""},
+	"kill redis of RULE in REGION":       {func(w *World, a Action) { w.Region(a.region).Redis.kill(a.rule, w.play) }, ""},
 	"kill redis of the record in REGION": {func(w *World, a Action) { w.Region(a.region).Redis.kill(record) }, ""},
-	"start redis in REGION":                {func(w *World, a Action) { w.Region(a.region).Redis.start() }, ""},
+	"start redis in REGION":              {func(w *World, a Action) { w.Region(a.region).Redis.start() }, ""},
 
 	"kill redis of RULE at the aggregator": {func(w *World, a Action) { w.theirs().kill(a.rule, w.play) }, startRedis},
 	"kill all redis at the aggregator":     {func(w *World, _ Action) { w.theirs().killAll() }, startRedis},
