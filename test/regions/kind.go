@@ -17,15 +17,14 @@ const (
 	Aim Kind = "aim"
 )
 
-// Nature is which kinds a figure may be of.
+// Nature is which kinds a figure may be of. The zero value is a count of requests by their answers: a bound on it may
+// be of any kind.
 type nature int
 
-// The natures.
+// The other natures.
 const (
-	// admissions are counts of requests by their answers: a bound on them may be of any kind.
-	admissions nature = iota
 	// ofLimit are admissions as a part of a limit: what they are at most is safety.
-	ofLimit
+	ofLimit nature = iota + 1
 	// effort is time, waiting and calls: latency, and never safety.
 	effort
 )
