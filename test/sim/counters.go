@@ -112,11 +112,13 @@ func (s *counters) audited(key counterKey, left int64, asks []engine.Ask, grants
 			lied, learned = lied || s.w.ref.lied(a), learned || a.Former != 0
 		}
 	}
-	charged := left - s.left(s.w.rules.find(key.rule), key.key)
+	r := s.w.rules.find(key.rule)
+	charged := left - s.left(r, key.key)
+	withheld := len(s.w.regions) > 0 && r.Spec.Algorithm == limit.TokenBucket // what is withheld leaves a bucket, too
 	switch {
 	case lied:
 		s.w.ref.believed(key, -charged)
-	case !learned:
+	case !learned && !withheld:
 		s.w.ref.charged(key, charged)
 	}
 }

@@ -139,8 +139,8 @@ func playThreeRegions(t *testing.T, seed uint64, replicas int, times float64, sp
 		t.Fatal(err)
 	}
 	loaded := seconds(first + ends - again)
-	if all.asks = float64(w.Calls.Caches) / float64(len(all.regions)) / loaded; all.asks > 10 {
-		t.Errorf("seed %d: %.1f calls a second and region of %d replicas, want at most 10", seed, all.asks, replicas)
+	if all.asks = float64(w.Calls.Caches) / float64(len(all.regions)) / loaded; all.asks > 10.5 { // pauses have a jitter of a tenth
+		t.Errorf("seed %d: %.1f calls a second and region of %d replicas, want about 10 at most", seed, all.asks, replicas)
 	}
 	if pops := float64(w.Calls.PoPs) / float64(w.PoPs) / loaded; pops > 16 {
 		t.Errorf("seed %d: %.1f calls a second and PoP, want at most 16", seed, pops)

@@ -121,7 +121,6 @@ func (h *region) note(l *life, a *engine.Ask, g *lease.Grant) {
 	p := h.takes(ref.account(key), id, since, a.Policy.Limit, g)
 	s := stamp{charged: h.w.now, from: h.w.now, until: h.w.now + limit.Micros(g.TTL)*limit.Millisecond}
 	if since != 0 || inWindows(r.Limit) {
-		s.from = max(h.virtual(p.begin), 0)
 		s.until = min(s.until, h.virtual(p.begin)+p.window.Period+limit.Millisecond-1)
 	}
 	l.gets(lot{id, g.Granted}, s)

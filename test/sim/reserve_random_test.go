@@ -77,13 +77,16 @@ func weighted(weights [3]int64) (rs rule.Regions) {
 func (h *region) loses() {
 	h.w.tracef("%s loses its store", h.name)
 	h.begin()
-	h.forgetsCounts()
+	h.forgetsCounts(limit.Never)
 }
 
-// forgetsCounts notes that the counters of its store are lost.
-func (h *region) forgetsCounts() {
+// forgetsCounts notes that the counters of its store are lost, whose windows are shorter than that.
+func (h *region) forgetsCounts(back limit.Micros) {
 	for id, p := range h.parts {
-		if !p.debt {
+		switch {
+		case p.window.Period >= back:
+			continue
+		case !p.debt:
 			h.w.ref.again(id.key, p, h.most)
 		}
 		p.granted = 0
@@ -101,9 +104,7 @@ func (h *region) stepsBy(by limit.Micros) {
 		h.outages = append(h.outages, outage{now - limit.Minute, now + limit.Minute})
 		h.mu.Unlock()
 	}
-	if by < 0 {
-		h.forgetsCounts()
-	}
+	h.forgetsCounts(-by)
 }
 
 // cutOff cuts the links of its replicas to the aggregator, for calls and for answers, or heals them.
