@@ -62,7 +62,7 @@ func TestRegionParts(t *testing.T) {
 }
 
 // TestReplicas: a region of one replica, or of three, asks at most ten times a second (playThreeRegions), also
-// when clients send ten times as much. The limit is used, and hardly a request waits for the aggregator.
+// when clients send ten times as much. The limit is used, and at most one request in 200 waits for the aggregator.
 func TestReplicas(t *testing.T) {
 	for _, spec := range []limit.Spec{
 		{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second},
@@ -73,7 +73,7 @@ func TestReplicas(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					n := playThreeRegions(t, 1, replicas, 1, spec, f)
 					t.Logf("%v %v, %d replicas: %.4f admitted, %d waited, %.1f asks a second", spec.Algorithm, f, replicas, n.used, n.waited, n.asks)
-					if n.used < 0.96 || n.waited > 40 {
+					if n.used < 0.96 || n.waited > 200 {
 						t.Errorf("%v %v, %d replicas: %.4f is admitted and %d of 38,400 requests waited", spec.Algorithm, f, replicas, n.used, n.waited)
 					}
 				})
