@@ -115,8 +115,8 @@ func TestAggregatorWithoutItsRedis(t *testing.T) {
 	}
 	cut := time.Now()
 	redis.Kill()
-	units := u.demand("shared", "k", 8, callBudget, cut.Add(4*undecidedWindow))
-	u.shares(units, cut, 1)
+	units := u.demand("shared", "k", 8, callBudget, cut.Add(5*undecidedWindow))
+	u.shares(units, cut.Add(2*time.Second), 1) // for 1.5 s it still answers, and the region renounces
 	if units[cut.Add(undecidedWindow).Truncate(undecidedWindow)] == 0 {
 		t.Errorf("%v: nothing in the window after Redis was killed", units)
 	}
