@@ -115,12 +115,7 @@ func (a *aggregator) hear(s Shares, name string, st Statement, at limit.Micros) 
 	case "what was used is ignored":
 		st.Used = nil
 	}
-	next, unknown, err := s.Heard(name, st, at, a.weights[name])
-	if r := next.Regions[name]; unknown && a.w.fault == "an unknown number counts for nothing" {
-		r.Issued = nil
-		next.Regions[name] = r
-	}
-	return next, unknown, err
+	return s.Heard(name, st, at, a.weights[name])
 }
 
 // issue is the table with the region's new share, or a wrong one.

@@ -87,6 +87,7 @@ var faults = []struct{ rule, scenario string }{
 	{"permission is not written", "base"},
 	{"replicas remember nothing", "a store goes far back"},
 	{"the least share is not kept", "least share"},
+	{"the least share is forgotten with each renouncement", "aggregators"},
 	{"the oldest number is not kept", "aggregators"},
 	{"the record is stored without compare-and-set", "replicas"},
 	{"the shortest window decides what is forgotten", "two windows"},

@@ -91,6 +91,8 @@ func (p *replica) turn() {
 			r.Cut = cut
 		case "what was used is forgotten":
 			r.Used = nil
+		case "the least share is forgotten with each renouncement":
+			r.Low = r.Share.Part
 		case "the oldest number is not kept":
 			r.Oldest = 0
 		}

@@ -144,22 +144,29 @@ func (s Shares) Heard(name string, st Statement, at limit.Micros, configured Per
 	if st.Until > r.Until {
 		r.Until, r.Used = st.Until, st.Used
 	}
-	r.Issued = since(r.Issued, st.No)
-	if unknown = len(r.Issued) == 0 && st.No != 0; unknown {
-		r.Issued = []Share{{No: st.No, Part: min(st.Part, configured, s.room(name))}}
-	}
+	r.Issued, unknown = r.inForce(st.No, min(st.Part, configured, s.room(name)))
 	next = s.clone()
 	next.Regions[name] = r
 	return next, unknown, nil
 }
 
-// since is the shares from a number on.
-func since(issued []Share, no uint64) []Share {
-	i := slices.IndexFunc(issued, func(s Share) bool { return s.No >= no })
-	if i < 0 {
-		return nil
+// inForce is the shares that may be in force by now if the region uses none older than a number. unknown reports that
+// it is not known to be issued. It then counts as a share of so much, and the newest that is known stays beside it:
+// what the region may use of that is not known to be over.
+func (r Region) inForce(no uint64, part PerMille) (issued []Share, unknown bool) {
+	i := slices.IndexFunc(r.Issued, func(s Share) bool { return s.No >= no })
+	switch {
+	case i >= 0 && r.Issued[i].Since != 0:
+		return r.Issued[i:], false
+	case i >= 0 || no == 0:
+		return r.Issued, false
 	}
-	return issued[i:]
+	known := r.Issued
+	if n := len(known); n > 0 && known[n-1].Since == 0 {
+		known = known[:n-1]
+	}
+	known = known[max(0, len(known)-1):]
+	return append(slices.Clone(known), Share{No: no, Part: part}), true
 }
 
 // Issued is the table after the region got the share that is configured for it, as far as there is room for a
