@@ -123,11 +123,11 @@ func TestUnknownShare(t *testing.T) {
 // forgotten when a share is stated that is known as well.
 func TestUnknownShareInAnOlderCopy(t *testing.T) {
 	s := Shares{Regions: map[string]Region{
-		"eu": {ID: 1, Until: now, Issued: []Share{{1, 149, now}}},
+		"eu": {ID: 1, Until: now, Issued: []Share{{1, 149, now}, {2, 20, now}}},
 		"us": {ID: 2, Until: now, Issued: []Share{{1, 700, now}, {2, 961, now}}},
 	}}
 	w := Window{Period: limit.Second}
-	for _, no := range []uint64{3, 3, 4, 3, 1} {
+	for _, no := range []uint64{3, 3, 4, 3, 1} { // 2 was never told to the region
 		next, unknown, err := s.Heard("eu", Statement{ID: 1, Until: now, No: no, Part: 302}, now, 400)
 		if got := next.Withheld(w, now+limit.Second) - next.Dead("eu").Withheld(w, now+limit.Second); err != nil || got != 39 {
 			t.Errorf("%d: %v, %v", no, unknown, err) // of all there is no more than the whole limit
@@ -139,7 +139,7 @@ func TestUnknownShareInAnOlderCopy(t *testing.T) {
 	}
 	s.Regions["us"] = Region{}
 	s, _ = s.Issued("eu", 300, now+limit.Second)
-	newest := s.Regions["eu"].Issued[2].No
+	newest := s.Regions["eu"].Issued[3].No
 	s, unknown, _ := s.Heard("eu", Statement{ID: 1, Until: now, No: newest, Part: 302}, now, 400)
 	if eu := s.Regions["eu"]; unknown || len(eu.Issued) != 1 || eu.most() != 300 {
 		t.Errorf("%v, %+v", unknown, eu)

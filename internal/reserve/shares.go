@@ -151,8 +151,8 @@ func (s Shares) Heard(name string, st Statement, at limit.Micros, configured Per
 }
 
 // inForce is the shares that may be in force by now if the region uses none older than a number. unknown reports that
-// it is not known to be issued. It then counts as a share of so much, and the newest that is known stays beside it:
-// what the region may use of that is not known to be over.
+// it is not known to be issued. It then counts as a share of so much, beside all that are known: which of those the
+// region had, and may use in windows that began before it got this one, is not known either.
 func (r Region) inForce(no uint64, part PerMille) (issued []Share, unknown bool) {
 	i := slices.IndexFunc(r.Issued, func(s Share) bool { return s.No >= no })
 	switch {
@@ -165,7 +165,7 @@ func (r Region) inForce(no uint64, part PerMille) (issued []Share, unknown bool)
 	if n := len(known); n > 0 && known[n-1].Since == 0 {
 		known = known[:n-1]
 	}
-	known = known[max(0, len(known)-1):]
+	known = known[max(0, len(known)+1-MaxIssued):] // only a liar has more
 	return append(slices.Clone(known), Share{No: no, Part: part}), true
 }
 
