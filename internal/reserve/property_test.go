@@ -65,7 +65,7 @@ var scenarios = []scenario{
 
 // faults are rules that are taken out, each with a scenario that finds it.
 var faults = []struct{ rule, scenario string }{
-	{"a bucket's window begins full", "bucket and flapping links"},
+	{"a bucket begins full", "bucket and flapping links"},
 	{"a late reply to another record counts", "late by minutes"},
 	{"a larger share counts at once", "next window"},
 	{"a larger share counts in earlier windows", "next window"},

@@ -114,13 +114,19 @@ func (r Record) Replied(p Reply) Record {
 	}
 	r = r.shared(p.Share)
 	if empty := r.Until == 0; empty || r.Outdated(p) {
-		used, touched := Span{r.Until, r.Touched}, r.Touched
-		r.Until, r.Used, r.Touched = max(p.Until, p.At+Unknown), p.Used, 0
-		if touched != 0 {
-			r.Span, r.Used = used, joined(r.Used, used)
+		own := slices.Clone(r.Used)
+		if r.Touched != 0 {
+			r.Span = Span{r.Until, r.Touched}
+			own = append(own, r.Span)
 		}
 		if empty && p.Until < p.At { // by a record that was lost, it may have used what it had not renounced
-			r.Used = joined(r.Used, Span{p.Until, p.At})
+			own = append(own, Span{p.Until, p.At})
+		}
+		r.Until, r.Used, r.Touched = max(p.Until, p.At+Unknown), p.Used, 0
+		for _, used := range own {
+			if !covered(r.Used, used) {
+				r.Used = joined(r.Used, used)
+			}
 		}
 		if len(r.Used) > 0 && r.Oldest == 0 {
 			r.Oldest = anyOlder // which share was used there is not known
@@ -146,14 +152,25 @@ func (r Record) shared(s Share) Record {
 func (r Record) Outdated(p Reply) bool { return p.ID == r.ID && r.Until != 0 && p.Until > r.Until }
 
 // Remembered is the record as it was read, put right by what a replica remembers of it. It is to be written
-// before it is used if it is not what was read.
+// before it is used if it is not what was read. What the older of the two may have used stays withheld.
 func (r Record) Remembered(memory Record) Record {
 	behind := memory.Until > r.Until || memory.Until == r.Until && memory.Touched > r.Touched
 	if memory.ID != 0 && (behind || r.ID == 0) {
 		r, memory = memory, r
 		r.Cut = 0 // another replica may have ended the outage since
 	}
+	if lost := (Span{memory.Until, memory.Touched}); memory.Until < r.Until && memory.Touched != 0 && !covered(r.Used, lost) {
+		r.Used = joined(r.Used, lost)
+		if r.Oldest == 0 || memory.Oldest < r.Oldest {
+			r.Oldest = memory.Oldest
+		}
+	}
 	return r.shared(memory.Share)
+}
+
+// covered reports whether a span is part of one of a list.
+func covered(used []Span, s Span) bool {
+	return slices.ContainsFunc(used, func(u Span) bool { return u.After <= s.After && s.Until <= u.Until })
 }
 
 // Renounced is the record after the region renounced its reserve by the aggregator's time in the newest reply to a

@@ -174,11 +174,8 @@ func (p *replica) reserve(c *counted, t *tally, want int64, denied bool) {
 	}
 	switch {
 	case ok && c.window.Refills:
-		from := begin
-		if w.fault == "a bucket's window begins full" {
-			from -= c.window.Period
-		}
-		t.admit(c, now, begin, Trickle(c.spec, part, from, from, now), want)
+		first := window.Begin(permission.After(begin)) + window.Period
+		t.admitBucket(c, now, first, part, want)
 	case ok:
 		t.admit(c, now, begin, part.Of(c.spec.Count), want)
 	case !denied:

@@ -77,7 +77,7 @@ func (s *site) misfortune(i int) {
 		s.lose()
 	} else if w.chance(w.forget) {
 		s.lose()
-		s.forgot = s.now() + Unknown
+		s.forgot = max(s.now(), w.now+w.ahead, w.table.value.Told) + Unknown
 		p := s.replicas[0]
 		*p = replica{site: s, cut: p.cut, born: p.born + 1}
 	}

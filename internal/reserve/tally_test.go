@@ -31,6 +31,7 @@ type tally struct {
 	site     *site
 	admits   map[limit.Micros]int64        // from the reserve, by window
 	log      []admission                   // the same, of a limit that looks back
+	buckets  map[limit.Micros]bucket       // the same of a token bucket, by the first window
 	trickles map[[2]limit.Micros]int64     // at its part of the rate, by window and outage
 	cut      map[limit.Micros]limit.Micros // for how long it was cut off, by window
 	part     PerMille                      // the largest by which it went on
@@ -44,7 +45,9 @@ func newTally(s *site) *tally {
 }
 
 // clear forgets what the region's store has lost.
-func (t *tally) clear() { t.admits, t.log = map[limit.Micros]int64{}, nil }
+func (t *tally) clear() {
+	t.admits, t.log, t.buckets = map[limit.Micros]int64{}, nil, map[limit.Micros]bucket{}
+}
 
 func newCounted(w *world, spec limit.Spec) *counted {
 	if spec.Burst == 0 {
@@ -105,6 +108,21 @@ func (t *tally) admit(c *counted, now, begin limit.Micros, most, want int64) {
 		t.admits[begin] += n
 		t.log = c.logged(t.log, now, n)
 		c.check(now, begin, n)
+	}
+}
+
+// admitBucket lets the region admit up to so many units of its share of a token bucket, which began empty with the first window
+// in which it may be used.
+func (t *tally) admitBucket(c *counted, now, first limit.Micros, part PerMille, want int64) {
+	own, begun := t.buckets[first]
+	if own.at = max(own.at, first); !begun && c.w.fault == "a bucket begins full" {
+		own.level = part.Of(c.spec.Burst) * int64(c.spec.Period*limit.Micros(Whole))
+	}
+	own.refill(now, c.spec.Count*int64(part), c.spec.Burst*int64(part), c.spec.Period)
+	n := max(0, min(want, own.level/int64(c.spec.Period*limit.Micros(Whole))))
+	own.level -= n * int64(c.spec.Period*limit.Micros(Whole))
+	if t.buckets[first] = own; n > 0 {
+		c.check(now, first, n)
 	}
 }
 
