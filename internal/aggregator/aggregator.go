@@ -96,7 +96,7 @@ func New(c Config) *Store {
 	s := &Store{
 		reserves: reserves{
 			cell: c.Cell, alone: c.Alone, steady: c.Steady, log: c.Log, undecided: c.Undecided, wake: make(chan struct{}, 1),
-			stated: map[string]reserve.Statement{}, speaks: map[string]*speaker{}, dead: map[string]bool{}, smaller: map[smaller]*engine.Policy{},
+			stated: map[string]reserve.Statement{}, speaks: map[string]*speaker{}, dead: map[string]bool{},
 			withheldOf: c.Metrics.Gauges("weir_region_withheld", "Thousandths of each limit that are withheld for a region in a window that begins now: it is cut off, or gone.", "region"),
 		},
 		below: c.Store, now: c.Now, log: c.Log, regions: map[string]*region{},

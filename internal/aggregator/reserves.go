@@ -56,7 +56,7 @@ type reserves struct {
 	speaks  map[string]*speaker
 	dead    map[string]bool // to be taken out with the next exchange
 	reason  string          // why it does not decide, as was reported last
-	smaller map[smaller]*engine.Policy
+	smaller engine.Parts    // policies without what is withheld
 
 	withheldOf *telemetry.GaugeVec
 }
@@ -85,7 +85,6 @@ func (r *reserves) setRegions(rs rule.Regions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.shares = shares
-	clear(r.smaller)
 	r.due()
 }
 

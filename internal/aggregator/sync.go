@@ -21,8 +21,8 @@ const (
 	exchangePause = 10 * time.Millisecond
 	// exchangeTime bounds one exchange.
 	exchangeTime = 500 * time.Millisecond
-	// mostTurns is how often an exchange begins anew because another aggregator was faster.
-	mostTurns = 4
+	// maxTurns is how often an exchange begins anew because another aggregator was faster.
+	maxTurns = 4
 )
 
 // run exchanges what is known with the other aggregators, until ctx ends.
@@ -67,7 +67,7 @@ func (r *reserves) exchange(ctx context.Context) error {
 func (r *reserves) exchangeLocked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
 	defer cancel()
-	for range mostTurns {
+	for range maxTurns {
 		old, table, stated := r.proposal()
 		var next []byte
 		if table != nil {
@@ -86,7 +86,7 @@ func (r *reserves) exchangeLocked(ctx context.Context) error {
 	return errBusy
 }
 
-var errBusy = fmt.Errorf("other aggregators stored something else %d times meanwhile", mostTurns)
+var errBusy = fmt.Errorf("other aggregators stored something else %d times meanwhile", maxTurns)
 
 // proposal is what is to be stored in place of old: nil for nothing. What was stated until now is in it.
 func (r *reserves) proposal() (old []byte, table *reserve.Shares, stated map[string]reserve.Statement) {
@@ -173,11 +173,11 @@ func (r *reserves) found(began, now limit.Micros, old, found, next []byte, table
 // one that the store has lost: what this aggregator has takes its place.
 func (r *reserves) read(found []byte) {
 	var table reserve.Shares
-	err := json.Unmarshal(found, &table)
-	if found == nil {
-		err = nil
-	} else if err == nil {
-		err = table.Check()
+	var err error
+	if found != nil {
+		if err = json.Unmarshal(found, &table); err == nil {
+			err = table.Check()
+		}
 	}
 	r.raw, r.known = found, true
 	switch {
@@ -223,7 +223,9 @@ func (r *reserves) report() {
 		r.show(name, at)
 	}
 	for name := range r.table.Regions {
-		r.show(name, at)
+		if _, has := r.shares[name]; !has {
+			r.show(name, at)
+		}
 	}
 	for name := range r.speaks {
 		_, known := r.table.Regions[name]

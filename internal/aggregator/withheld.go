@@ -7,20 +7,12 @@ import (
 )
 
 const (
-	// mostSmaller bounds the policies with withheld shares that are kept.
-	mostSmaller = 4096
 	// nodesApart is by how much the clock of the node that decides on an ask may be apart from this aggregator's time, with
 	// the time that the ask is on its way.
 	nodesApart = limit.Second
 	// nodesApartAhead is that with a lease on the next window.
 	nodesApartAhead = limit.Second / 2
 )
-
-// smaller names a policy without a part.
-type smaller struct {
-	policy *engine.Policy
-	part   reserve.PerMille
-}
 
 // without is the policy by which an ask is decided: of a part of the limit, while regions may use the rest.
 func (r *reserves) without(a *engine.Ask) *engine.Policy {
@@ -42,14 +34,5 @@ func (r *reserves) without(a *engine.Ask) *engine.Policy {
 	if part == 0 {
 		return p
 	}
-	of := smaller{p, part}
-	q := r.smaller[of]
-	if q == nil {
-		q = p.Without(part)
-		if len(r.smaller) >= mostSmaller {
-			clear(r.smaller)
-		}
-		r.smaller[of] = q
-	}
-	return q
+	return r.smaller.Of(p, part, (*engine.Policy).Without)
 }

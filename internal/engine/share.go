@@ -1,15 +1,44 @@
 package engine
 
 import (
+	"sync"
+
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
-	"github.com/weirlimit/weir/internal/rule"
 )
 
 // HasShares reports whether regions have reserves of the limit.
-func (p *Policy) HasShares() bool {
-	return len(p.Regions) > 0 && p.Scope == rule.ScopeGlobal && p.OnFailure == lease.FailureLocal
+func (p *Policy) HasShares() bool { return p.Regions.Divide(p.Scope, p.OnFailure) }
+
+// maxParts bounds the policies that [Parts] keeps.
+const maxParts = 4096
+
+// Parts keeps policies that are made of a part of a limit. The zero value has none. It is safe for concurrent use.
+type Parts struct {
+	mu   sync.Mutex
+	made map[part]*Policy
+}
+
+// part names a part of the limit of a policy.
+type part struct {
+	policy *Policy
+	part   reserve.PerMille
+}
+
+// Of is the policy that was made of a part of p's limit, or makes it.
+func (c *Parts) Of(p *Policy, of reserve.PerMille, create func(*Policy, reserve.PerMille) *Policy) *Policy {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.made[part{p, of}]
+	if q == nil {
+		if c.made == nil || len(c.made) >= maxParts {
+			c.made = map[part]*Policy{}
+		}
+		q = create(p, of)
+		c.made[part{p, of}] = q
+	}
+	return q
 }
 
 // Without is the policy for the same counters without a part of the limit, which is withheld for regions. They use their

@@ -108,7 +108,7 @@ func TestReserveOfReplicas(t *testing.T) {
 		store := start(t, Config{Addrs: []string{server.Addr}})
 		keepers[i] = runKeeper(t, store)
 		replicas[i] = upstream.New(upstream.Config{
-			Region: "eu", Far: &far, Own: store, Raw: store, Keeper: keepers[i], Lacks: func(string) bool { return false }, Metrics: telemetry.NewRegistry(""),
+			Far: &far, Own: store, Raw: store, Keeper: keepers[i], Lacks: func(string) bool { return false }, Metrics: telemetry.NewRegistry(""),
 		})
 	}
 	eventually(t, func() string {

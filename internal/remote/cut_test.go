@@ -112,7 +112,7 @@ func newPlanet(ctx context.Context, t *testing.T, all *sync.WaitGroup, names ...
 			t.Fatal(err)
 		}
 		far := front.New(front.Config{Store: store, MaxKeys: 100, MaxBytes: 1 << 20, Timeout: remote.DefaultTimeout, Answers: 250 * time.Millisecond})
-		p.stores[name] = upstream.New(upstream.Config{Region: name, Far: far, Own: own, Raw: own, Keeper: keeper, Lacks: store.Lacks, Metrics: telemetry.NewRegistry("")})
+		p.stores[name] = upstream.New(upstream.Config{Far: far, Own: own, Raw: own, Keeper: keeper, Lacks: store.Lacks, Metrics: telemetry.NewRegistry("")})
 		p.windows[name], p.seconds[name] = map[uint32]int64{}, make([]int64, 100)
 		run(store.Run)
 		run(far.Run)

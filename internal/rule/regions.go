@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -47,6 +48,12 @@ func (rs Regions) Share(name string, units int64) int64 {
 		return 0
 	}
 	return units * weight / sum
+}
+
+// Divide reports whether the regions have shares of a limit: of one that they count together and that each goes on
+// with by itself while it is cut off.
+func (rs Regions) Divide(s Scope, by lease.OnFailure) bool {
+	return len(rs) > 0 && s == ScopeGlobal && by == lease.FailureLocal
 }
 
 // sorted is a copy of rs in the order of their names.

@@ -81,7 +81,7 @@ func (t *Tier) useAbove(above *Above) error {
 	})
 	t.Metrics.CounterFunc("weir_global_waited_total", "Units of requests that waited for the aggregator.", func() float64 { return float64(c.far.Stats().Waited) })
 	all := upstream.New(upstream.Config{
-		Region: above.Region, Far: c.far, Own: c.Store, Raw: c.raw, Keeper: keeper, Lacks: store.Lacks, Metrics: t.Metrics,
+		Far: c.far, Own: c.Store, Raw: c.raw, Keeper: keeper, Lacks: store.Lacks, Metrics: t.Metrics,
 	})
 	c.Store, c.fall = engine.ByScope(c.Store, all), engine.FallByScope(c.fall, all)
 	c.run = append(c.run, store.Run, c.far.Run, keeper.Run)

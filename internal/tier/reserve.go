@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
@@ -20,7 +19,6 @@ import (
 // this process, which is the region then.
 func (t *Tier) newKeeper(region string) *upstream.Keeper {
 	c := t.store
-	t.region = region
 	cell, id := c.cell, uint64(0)
 	if c.record != nil {
 		cell = c.record(region)
@@ -76,7 +74,7 @@ func windowsOf(set *rule.Set) []reserve.Window {
 	}
 	for i := range set.Len() {
 		r := set.Rule(i)
-		if r.Scope != rule.ScopeGlobal || r.OnFailure != lease.FailureLocal || len(set.Regions()) == 0 {
+		if !set.Regions().Divide(r.Scope, r.OnFailure) {
 			continue
 		}
 		for v := range r.Limits {
@@ -97,9 +95,5 @@ func (t *Tier) sharePerMille() uint32 {
 	if t.keeper == nil || regions == nil || len(*regions) == 0 {
 		return 0
 	}
-	share, known := t.keeper.Share()
-	if !known {
-		share = reserve.PerMille(regions.Share(t.region, int64(reserve.Whole)))
-	}
-	return uint32(max(share, 1))
+	return uint32(max(t.keeper.ShareBy(*regions), 1))
 }

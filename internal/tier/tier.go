@@ -64,7 +64,6 @@ type Tier struct {
 	callers    callers
 	alone      bool // it has no tier above to count rules with scope: global
 
-	region  string                           // that this process is a replica of; empty: none
 	keeper  *upstream.Keeper                 // of the record of its reserve; nil: there is none
 	windows atomic.Pointer[[]reserve.Window] // of the limits with shares; nil: there are no rules yet
 	regions atomic.Pointer[rule.Regions]     // that have shares, likewise

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"strconv"
-	"sync"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
@@ -10,42 +9,16 @@ import (
 	"github.com/weirlimit/weir/internal/reserve"
 )
 
-// maxCounters bounds the policies of reserves that are kept.
-const maxCounters = 4096
-
 // Names of counters have blanks, as no rule's name has.
 const (
-	reserveOf = "reserve of "
-	trickleOf = "trickle of "
+	reserveName = "reserve of "
+	trickleName = "trickle of "
 )
 
-// counters has the policies by which a region counts its reserve. The zero value has none. It is safe for concurrent
-// use.
-type counters struct {
-	mu       sync.Mutex
-	reserves map[part]*engine.Policy
-}
-
-// part is a share of the limit of a policy.
-type part struct {
-	of    *engine.Policy
-	share reserve.PerMille
-}
-
-// reserve is the policy of a share of a limit, which has counters of its own.
-func (c *counters) reserve(p *engine.Policy, share reserve.PerMille) *engine.Policy {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	own := c.reserves[part{p, share}]
-	if own == nil {
-		if len(c.reserves) >= maxCounters || c.reserves == nil {
-			c.reserves = map[part]*engine.Policy{}
-		}
-		s := p.Limit.Spec()
-		own = counted(reserveOf+p.Rule, p, p.Resized(share.Of(s.Count), share.Of(s.Burst)).Limit, p.Terms.Consistency)
-		c.reserves[part{p, share}] = own
-	}
-	return own
+// reserveOf is the policy of a share of a limit, which has counters of its own.
+func reserveOf(p *engine.Policy, share reserve.PerMille) *engine.Policy {
+	s := p.Limit.Spec()
+	return counted(reserveName+p.Rule, p, p.Resized(share.Of(s.Count), share.Of(s.Burst)).Limit, p.Terms.Consistency)
 }
 
 // trickleUnits is for how many units of a limit its trickle is counted at least: a part of them comes in for the region.
@@ -66,7 +39,7 @@ func trickle(p *engine.Policy, cut limit.Micros, units int64) *engine.Policy {
 	s := p.Limit.Spec()
 	w := trickleWindow(s, reserve.WindowOf(s))
 	l, _ := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: units, Period: w.Period, LeaseTTL: s.LeaseTTL}) // the windows of a legal limit are legal
-	return counted(trickleName(p, int64(cut)), p, l, lease.Exact)
+	return counted(since(p, int64(cut)), p, l, lease.Exact)
 }
 
 // trickleBucket is the policy of a share of a bucket, by a name of its leases: see [sinceID]. Each time it is another one: see
@@ -81,14 +54,15 @@ func trickleBucket(p *engine.Policy, id uint32, share reserve.PerMille) *engine.
 	if finer.Burst == 0 || err != nil { // the arithmetic has no room for that
 		l = p.Resized(share.Of(s.Count), finer.Burst).Limit
 	}
-	return counted(trickleName(p, int64(id)), p, l, lease.Exact)
+	return counted(since(p, int64(id)), p, l, lease.Exact)
 }
 
 // leastCount is the least count of a bucket's trickle, so that it is rounded by less than a hundredth.
 const leastCount = 100
 
-func trickleName(p *engine.Policy, since int64) string {
-	return trickleOf + p.Rule + " since " + strconv.FormatInt(since, 10)
+// since names the counters of a trickle by when it began.
+func since(p *engine.Policy, began int64) string {
+	return trickleName + p.Rule + " since " + strconv.FormatInt(began, 10)
 }
 
 // sinceID is the name of leases of a bucket's trickle, by when it began.

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 const (
@@ -172,6 +173,14 @@ func (k *Keeper) Refused(id uint64, reason string) {
 
 // Share is the region's share; false: none was issued to it, as far as this replica knows.
 func (k *Keeper) Share() (reserve.PerMille, bool) { return k.permission().Part() }
+
+// ShareBy is the region's share: that which was issued or, as long as none is known, that by the rules.
+func (k *Keeper) ShareBy(regions rule.Regions) reserve.PerMille {
+	if share, known := k.Share(); known {
+		return share
+	}
+	return reserve.PerMille(regions.Share(k.region, int64(reserve.Whole)))
+}
 
 // InUse reports whether wants of this region have not been decided by the aggregator for a while.
 func (k *Keeper) InUse() bool { return k.inUse.Load() }

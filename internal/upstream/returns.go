@@ -92,7 +92,7 @@ func (s *Store) ownLease(a *engine.Ask) ownLease {
 	if away := int32(id - l.PeriodID(now)); !ok && (!isAnywhere(l) || away <= 1<<30 && away >= -1<<30) {
 		return ownLease{}
 	}
-	return ownLease{s.counters.reserve(a.Policy, src.share), id ^ reserveTag, false}
+	return ownLease{s.reserves.Of(a.Policy, src.share, reserveOf), id ^ reserveTag, false}
 }
 
 // labelled is the begin of the window, of those about this time, that a lease is named by.

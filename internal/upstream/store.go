@@ -21,8 +21,7 @@ type Far interface {
 
 // Config is what a [Store] is made of.
 type Config struct {
-	Region string // the name of the region
-	Far    Far
+	Far Far
 	// Own is the region's own store, behind a lease cache if it has one; Raw is without. Both have the same
 	// counters.
 	Own, Raw engine.Store
@@ -36,12 +35,11 @@ type Config struct {
 // aggregator does not decide. Create it with [New]. It is safe for concurrent use; [Keeper.Run] has to run beside
 // it.
 type Store struct {
-	region   string
 	far      Far
 	own, raw engine.Store
 	keeper   *Keeper
 	lacks    func(rule string) bool
-	counters counters
+	reserves engine.Parts // policies of the reserve
 	denials  denials
 
 	granted, trickled, refused telemetry.Counter
@@ -51,7 +49,7 @@ type Store struct {
 // reserve in that window, are answered by the reserve.
 func New(c Config) *Store {
 	s := &Store{
-		region: c.Region, far: c.Far, own: c.Own, raw: c.Raw, keeper: c.Keeper, lacks: c.Lacks,
+		far: c.Far, own: c.Own, raw: c.Raw, keeper: c.Keeper, lacks: c.Lacks,
 		granted:  c.Metrics.Counter("weir_reserve_units_granted_total", "Units granted from the reserve of this region."),
 		trickled: c.Metrics.Counter("weir_trickle_units_granted_total", "Units granted at this region's share of a limit's rate, in windows of which it has renounced the reserve."),
 		refused:  c.Metrics.Counter("weir_reserve_refused_total", "Wants that the aggregator did not decide on and that were denied because the reserve was used up."),
@@ -70,12 +68,8 @@ func (s *Store) Epoch() uint64 { return s.far.Epoch() }
 
 // Acquire asks the aggregator first. Units that were granted from the reserve go back there.
 func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	begin := patienceOf(ctx)
 	if !s.returnOwn(ctx, asks, grants) {
 		s.ask(ctx, asks, grants)
-	}
-	if begin.patient(ctx) {
-		s.note(asks, grants)
 	}
 	var t taking
 	for first := 0; first < len(asks); {
@@ -99,43 +93,28 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 // Of the time of a caller a part is kept for the reserve, which is near.
 const (
 	keptShare = 5
-	mostKept  = 50 * time.Millisecond
+	maxKept   = 50 * time.Millisecond
 )
-
-// ask asks the aggregator, and leaves time to use the reserve.
-func (s *Store) ask(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	ends, ok := ctx.Deadline()
-	if left := time.Until(ends); ok && left > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, ends.Add(-min(left/keptShare, mostKept)))
-		defer cancel()
-	}
-	s.far.Acquire(ctx, asks, grants)
-}
 
 // answersWithin is how long the aggregator may take in an ordinary hour. What is not decided for a caller that gave less
 // shows nothing: it is the caller that is impatient.
 const answersWithin = 250 * time.Millisecond
 
-// patience is how long a caller waits from the beginning. One without a deadline waits long enough.
-type patience time.Duration
-
-func patienceOf(ctx context.Context) patience {
+// ask asks the aggregator, and leaves time to use the reserve. It notes what was decided, unless the caller has gone or
+// gave little time.
+func (s *Store) ask(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	ends, ok := ctx.Deadline()
-	if !ok {
-		return patience(answersWithin)
+	left := time.Until(ends)
+	if ok && left > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, ends.Add(-min(left/keptShare, maxKept)))
+		defer cancel()
 	}
-	return patience(time.Until(ends))
-}
-
-// patient reports whether the aggregator had its time, or ended before the caller did.
-func (p patience) patient(ctx context.Context) bool {
-	if ctx.Err() != nil {
-		return time.Duration(p) >= answersWithin && errors.Is(ctx.Err(), context.DeadlineExceeded)
+	s.far.Acquire(ctx, asks, grants)
+	until, _ := ctx.Deadline()
+	if gone := errors.Is(ctx.Err(), context.Canceled); !gone && (!ok || left >= answersWithin || time.Now().Before(until)) {
+		s.note(asks, grants)
 	}
-	ends, ok := ctx.Deadline()
-	kept := min(time.Duration(p)/keptShare, mostKept)
-	return !ok || time.Duration(p) >= answersWithin || time.Until(ends) > kept
 }
 
 // note counts which wants of limits with shares were decided in time. A rule that the aggregator lacks shows nothing
@@ -162,7 +141,7 @@ var _ engine.Fallback = (*Store)(nil)
 // replica's part of the region's share.
 func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 	if p := a.Policy; p.HasShares() {
-		share := s.share(p)
+		share := s.keeper.ShareBy(p.Regions)
 		if share == 0 {
 			return p.Failed(p.OnFailure.FailUncounted())
 		}
@@ -177,11 +156,3 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 
 // Untake takes back what Fall admitted.
 func (s *Store) Untake(a *engine.Ask, j *engine.Judgment) { s.far.Untake(a, j) }
-
-// share is the region's share of a limit: that which was issued or, as long as none is known, that of the rules.
-func (s *Store) share(p *engine.Policy) reserve.PerMille {
-	if share, known := s.keeper.Share(); known {
-		return share
-	}
-	return reserve.PerMille(p.Regions.Share(s.region, int64(reserve.Whole)))
-}

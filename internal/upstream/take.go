@@ -9,9 +9,9 @@ import (
 	"github.com/weirlimit/weir/internal/reserve"
 )
 
-// mostRetry is when a client should come back at the latest whose want was not decided: the aggregator may answer
+// maxRetry is when a client should come back at the latest whose want was not decided: the aggregator may answer
 // at any time.
-const mostRetry = 10 * limit.Second
+const maxRetry = 10 * limit.Second
 
 // taking is the asks of a call that the region answers by itself.
 type taking struct {
@@ -154,7 +154,7 @@ func (s *Store) ownAsk(a *engine.Ask, src *source) (engine.Ask, bool) {
 	w := &a.Want
 	own := engine.Ask{Key: a.Key, Group: a.Group, Want: lease.Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Soon: w.Soon, Fresh: w.Fresh}}
 	if src.from == byReserve {
-		own.Policy = s.counters.reserve(a.Policy, src.share)
+		own.Policy = s.reserves.Of(a.Policy, src.share, reserveOf)
 		return own, true
 	}
 	spec, now := a.Policy.Limit.Spec(), s.keeper.now()
@@ -241,10 +241,10 @@ func (s *Store) answer(a *engine.Ask, src *source, g *lease.Grant, far lease.Gra
 // rate.
 func retry(a *engine.Ask, src *source) lease.Millis {
 	spec := a.Policy.Limit.Spec()
-	after := mostRetry
+	after := maxRetry
 	if rate := int64(src.share) * spec.Count; rate > 0 {
 		perUnit := float64(spec.Period) * float64(reserve.Whole) / float64(rate)
-		after = limit.Micros(min(float64(mostRetry), perUnit*float64(max(a.Want.Need, 1))))
+		after = limit.Micros(min(float64(maxRetry), perUnit*float64(max(a.Want.Need, 1))))
 	}
 	return max(lease.CeilMillis(after), a.Policy.Terms.Interval)
 }

@@ -222,7 +222,7 @@ func newRegion(t *testing.T, name string, global *aggregator, own *memory.Store,
 		},
 	})
 	r.store = upstream.New(upstream.Config{
-		Region: name, Far: r, Own: counting{own, r}, Raw: counting{own, r}, Keeper: r.keeper, Metrics: telemetry.NewRegistry(""),
+		Far: r, Own: counting{own, r}, Raw: counting{own, r}, Keeper: r.keeper, Metrics: telemetry.NewRegistry(""),
 		Lacks: func(rule string) bool { return rule == r.lacks },
 	})
 	ctx, cancel := context.WithCancel(t.Context())

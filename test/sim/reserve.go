@@ -47,7 +47,7 @@ func (h *region) replica(ctx context.Context, l *life, c front.Config) engine.St
 		go func() { _ = run(ctx) }()
 	}
 	return upstream.New(upstream.Config{
-		Region: h.name, Far: far, Own: own, Raw: raw, Keeper: keeper, Lacks: calls.Lacks, Metrics: registry,
+		Far: far, Own: own, Raw: raw, Keeper: keeper, Lacks: calls.Lacks, Metrics: registry,
 	})
 }
 
