@@ -129,10 +129,11 @@ func TestLiarOfAnotherRegion(t *testing.T) {
 			liar.call(t, &quotapb.Want{Rule: rule, Key: []byte(key), Overdrawn: math.MaxUint32, Debt: liar.seq + 1, Denied: math.MaxUint32})
 		}
 	}
-	// both sends to both regions until together they have so many of a key, or get no more.
+	// both sends to both regions until each has half of so many of a key, or gets no more: a region may have what another
+	// one does not want for a moment.
 	both := func(path string, want int) (us, ap int) {
 		for end := time.Now().Add(20 * time.Second); us+ap < want && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-			us, ap = us+r.to(0, path, min(10, max(0, want/2-us))), ap+r.to(1, path, min(10, max(0, want-us-ap)))
+			us, ap = us+r.to(0, path, min(10, max(0, want/2-us))), ap+r.to(1, path, min(10, max(0, want-want/2-ap)))
 		}
 		return us, ap
 	}
