@@ -187,6 +187,38 @@ func TestCutOffWithinAWindow(t *testing.T) {
 	}
 }
 
+// TestTenMinutesOfAnHour cuts a region off for ten minutes of an hour, or makes its link slow and lossy. It goes on at its
+// share of the rate, a fifth of one a second, and nothing else is added to the limit. When the hour is used up, and the
+// aggregator can still say so, it is refused like all.
+func TestTenMinutesOfAnHour(t *testing.T) {
+	const from, until, late, count = 60, 660, 200, 3600
+	for _, c := range []struct {
+		name  string
+		link  Net
+		rate  float64
+		least int64 // of its share of the rate, in hundredths
+	}{
+		{"cut off, used up", Net{LoseCall: 1, LoseReply: 1}, 30, 90},
+		{"cut off, not used up", Net{LoseCall: 1, LoseReply: 1}, 0.9, 90},
+		{"grey, used up", Net{Delay: 242 * limit.Millisecond, LoseCall: 0.3}, 30, 0},
+		{"grey, not used up", Net{Delay: 242 * limit.Millisecond, LoseCall: 0.3}, 0.9, 90},
+	} {
+		run := cutOff{seed: 1, spec: limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Hour}, rate: c.rate, lasts: 700 * limit.Second}
+		run.more = func(w *World, _ *rand.Rand) {
+			well := *w.regions[0].net
+			w.after(from*limit.Second, func() { *w.regions[0].net = c.link })
+			w.after(until*limit.Second, func() { *w.regions[0].net = well })
+		}
+		o := run.play(t)
+		part, sum := o.between(1, late, until), o.between(1, 0, 700)+o.between(2, 0, 700)+o.between(3, 0, 700)
+		share, most := int64(until-late)/5, int64(count+(until-from)/5)
+		t.Logf("%s: %d by the region from second %d on, its share of the rate is %d; %d of at most %d in all", c.name, part, late, share, sum, most)
+		if o.err != nil || part*100 < share*c.least || sum > most {
+			t.Errorf("%s: want %d %% of its share, and no more in all: %v", c.name, c.least, o.err)
+		}
+	}
+}
+
 // TestGreyRegion gives the links of a region a trip of 484 ms, or a loss of 30 % in both directions, for a minute: it
 // admits its share of the rate.
 func TestGreyRegion(t *testing.T) {
