@@ -199,6 +199,6 @@ func observeCaches(caches []*front.Store, r *telemetry.Registry) {
 	r.CounterFunc("weir_front_denied_total", "Wants answered from a denial in the cache.", stats(func(s front.Stats) float64 { return float64(s.Denied) }))
 	r.CounterFunc("weir_front_failed_total", "Wants answered unavailable by the cache, because the store did not answer just before.", stats(func(s front.Stats) float64 { return float64(s.Failed) }))
 	r.CounterFunc("weir_front_asked_total", "Asks that the cache sent to the store.", stats(func(s front.Stats) float64 { return float64(s.Asked) }))
-	r.CounterFunc("weir_front_evicted_total", "Keys that gave up their place in the cache to others, with leases given back or a denial to remember.", stats(func(s front.Stats) float64 { return float64(s.Evicted) }))
+	r.CounterFunc("weir_front_evicted_total", "Keys that gave up their place in the cache to others, with leases given back or a denial forgotten.", stats(func(s front.Stats) float64 { return float64(s.Evicted) }))
 	r.CounterFunc("weir_front_full_total", "Times that no key in the cache could give up its place, so that an ask went to the store as it was.", stats(func(s front.Stats) float64 { return float64(s.Full) }))
 }

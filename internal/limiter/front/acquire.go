@@ -69,14 +69,9 @@ type acquisition struct {
 func (q *acquisition) one(a *engine.Ask, i int) {
 	k := q.store.lock(a)
 	defer k.shard.Unlock()
-	if !k.find(q.now, a) {
-		if q.refuseEvicted(k, a, i) {
-			return
-		}
-		if !k.add(q.now, a) {
-			q.overCapacity(a, i)
-			return
-		}
+	if !k.findOrAdd(q.now, a) {
+		q.overCapacity(a, i)
+		return
 	}
 	switch {
 	case k.isOverride(a.Policy):

@@ -28,7 +28,7 @@
 //	debt.go                 units that a caller admitted without a lease
 //	returns.go              units on their way back to the store
 //	slots.go                requests for the slots of a Concurrency limit
-//	room.go, denials.go     what happens when the cache is full
+//	room.go                 what happens when the cache is full
 //	failure.go              decisions while the store does not answer
 //	drain.go                the orderly end
 //
@@ -40,8 +40,7 @@
 // store call that starts after they arrive.
 //
 // When the cache is full it evicts a key that has not been used recently: the leases of
-// the key go back to the store, and its denial is kept in less space, so that no number
-// of spent keys makes the cache useless for a hot one. Statements of concurrency holders
+// the key go back to the store, and it is asked for again. Statements of concurrency holders
 // go to the store as they are, and so do asks for a key for which no other key can be
 // evicted. On SIGTERM, [Store.Drain] returns the unspent leases.
 package front

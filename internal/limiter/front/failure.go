@@ -12,8 +12,7 @@ var _ engine.Fallback = (*Store)(nil)
 // admitted so is reported to the store when it answers again: at most one limit.
 //
 // A key that the cache cannot count, because it is one of a Concurrency limit or because
-// no other key can be evicted for it, is decided by on_failure alone. What was denied stays
-// denied also then.
+// no other key can be evicted for it, is decided by on_failure alone.
 func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 	p, t := a.Policy, &a.Policy.Terms
 	spec := p.Limit.Spec()
@@ -24,14 +23,8 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 	defer k.shard.Unlock()
 	now := s.now()
 	f := p.OnFailure.Among(holders, p.ExpectedHolders, spec, now, s.wall())
-	if !k.find(now, a) {
-		if d, cost := k.evictedDenials().find(now, k.hash), max(a.Want.Need, 1); d != nil && p.Beside == nil && cost >= int64(d.need) {
-			account := d.account(t)
-			return p.Failed(account.Fail(t, now, f, cost))
-		}
-		if !k.add(now, a) {
-			return p.Failed(p.OnFailure.FailUncounted())
-		}
+	if !k.findOrAdd(now, a) {
+		return p.Failed(p.OnFailure.FailUncounted())
 	}
 	account := &k.Value.relay.Account
 	denied := account // whose denial counts

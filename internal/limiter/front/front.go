@@ -18,8 +18,7 @@ import (
 type Config struct {
 	Store engine.Store
 	// MaxKeys and MaxBytes bound what is cached, each at least 1; a key takes about 460
-	// bytes beside itself. The denials of evicted keys are kept beside that: one and a
-	// half times as many as there is room for keys, in 36 bytes for each key.
+	// bytes beside itself.
 	MaxKeys  int
 	MaxBytes int64
 	// Now is a monotonic clock above zero; nil means the process's.
@@ -50,7 +49,6 @@ type Store struct {
 	answers        time.Duration
 	replicas       func() int
 	table          *table.Table[cached]
-	evictedDenials []evictedDenials // by shard, under its lock
 	due            agenda
 
 	id                                                   [16]byte // names the cache's own debts
@@ -104,11 +102,6 @@ func New(c Config) *Store {
 	}
 	binary.NativeEndian.PutUint64(s.id[:8], rand.Uint64())
 	binary.NativeEndian.PutUint64(s.id[8:], rand.Uint64())
-	shards := s.table.Shards()
-	s.evictedDenials = make([]evictedDenials, len(shards))
-	for i := range shards {
-		s.evictedDenials[i].room = shards[i].Room()
-	}
 	s.out.Add(1)
 	return s
 }

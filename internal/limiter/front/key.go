@@ -72,9 +72,7 @@ func (k *key) find(now lease.Millis, a *engine.Ask) bool {
 	return true
 }
 
-// add makes the entry for an ask that has none. The entry begins with what the cache
-// remembers of an evicted one. False if there is no room, and no other key can be
-// evicted.
+// add makes the entry for an ask that has none. False if there is no room, and no other key can be evicted.
 func (k *key) add(now lease.Millis, a *engine.Ask) bool {
 	e := k.shard.Add(k.hash, a.Policy, a.Key)
 	for range roomStep { // the room of several short keys is that of a long one
@@ -88,9 +86,6 @@ func (k *key) add(now lease.Millis, a *engine.Ask) bool {
 		return false
 	}
 	e.Value.used = now
-	if a.Policy.Beside == nil { // denials are remembered by the rule's count
-		e.Value.relay.Account = k.evictedDenials().take(now, k.hash, &a.Policy.Terms)
-	}
 	return true
 }
 

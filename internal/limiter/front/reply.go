@@ -196,8 +196,6 @@ func (k key) decideAgain(now lease.Millis, w lease.Want) (lease.Grant, lease.Ver
 func (p *pending) replyPassed(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 		p.store.withEntry(a, func(k key) { k.Value.learnSlots(now, a, g) })
-	} else {
-		p.store.noteDenied(now, a, g)
 	}
 	p.answerPassed(a, g)
 }

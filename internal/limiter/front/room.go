@@ -40,14 +40,11 @@ func (c *cached) evictable() bool {
 	return len(c.waiting) == 0 && c.out == 0 && !c.overrides.wait() && c.relay.Account.Overdrawn == 0
 }
 
-// evict removes the entry of a key. Its leases go back to the store, its denial is
-// remembered. Its place on the agenda counts no more, see [dueKey].
+// evict removes the entry of a key. Its leases go back to the store. Its place on the agenda counts no more, see
+// [dueKey].
 func (k key) evict(now lease.Millis) {
 	v, p := &k.Value, k.Policy
 	if p.Limit.Spec().Algorithm != limit.Concurrency {
-		if d, ok := denialOf(now, k.hash, k.lastDenial(now)); ok && p.Beside == nil {
-			k.evictedDenials().remember(now, d)
-		}
 		v.unlease(&p.Terms, lease.Never)
 		due := &k.store.due
 		if denied := v.relay.Account.Denied; denied > 0 && p.Limit.ChargesDenied() {
@@ -59,15 +56,4 @@ func (k key) evict(now lease.Millis) {
 	}
 	k.shard.Remove(k.Entry)
 	k.store.evicted.Add(1)
-}
-
-// lastDenial is the account once its own units have gone back.
-func (k key) lastDenial(now lease.Millis) *lease.Account {
-	account := k.Value.relay.Account
-	own := account.Held(&k.Policy.Terms, now)
-	account.Left += own
-	if account.DeniedNeed > 0 {
-		account.DeniedNeed += own
-	}
-	return &account
 }
