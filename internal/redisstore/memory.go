@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// memoryEvery is the time between two looks at the memory and the clock of a node. A node that
+// memoryEvery is the time between two looks at the memory of a node. A node that
 // fills within seconds is noticed by what it refuses.
 const memoryEvery = 5 * time.Second
 
@@ -19,13 +19,12 @@ type memory struct {
 	evicted     uint64 // keys, since the node started
 }
 
-// measure reads the node's clock and memory periodically until ctx ends. It has a goroutine of its
+// measure reads the node's memory periodically until ctx ends. It has a goroutine of its
 // own: a node that hangs must not delay its probes.
 func (n *node) measure(ctx context.Context) {
 	logged := false
 	for {
 		if !n.open.Load() {
-			n.readClock(ctx)
 			m, err := readMemory(ctx, n.client.Load())
 			switch {
 			case err == nil:

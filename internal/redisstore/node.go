@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/weirlimit/weir/internal/clocks"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redisstore/script"
 )
@@ -31,7 +30,6 @@ type node struct {
 	named  atomic.Int64 // when the topology or a redirect last named it, since store.began
 
 	memory atomic.Pointer[memory] // as stated last; nil: not known
-	clock  clocks.Other
 
 	mu      sync.Mutex
 	breaker breaker

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"sync/atomic"
 
-	"github.com/weirlimit/weir/internal/clocks"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -105,7 +104,6 @@ func (s *Store) Observe(r *telemetry.Registry) {
 	memory("weir_redis_memory_bytes", "Memory that these use.", func(m Memory) float64 { return float64(m.Used) })
 	memory("weir_redis_memory_limit_bytes", "Their maxmemory; masters without one add none.", func(m Memory) float64 { return float64(m.Limit) })
 	memory("weir_redis_memory_fullest_ratio", "Memory of the fullest master as a part of its maxmemory; 0 if no master has one.", func(m Memory) float64 { return m.Fullest })
-	r.GaugeFuncOf(clocks.Metric, clocks.Help, "of", "redis", s.clockAhead)
 	s.metrics.seconds = r.Histogram("weir_redis_pipeline_seconds", "Time from sending a pipeline to its last reply.", telemetry.Doubling(50e-6, 14))
 	s.metrics.length = r.Histogram("weir_redis_pipeline_asks", "Asks per pipeline.", telemetry.Doubling(1, 8))
 }

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/internal/clocks"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
@@ -185,12 +184,10 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 	if len(q.TraceParent) > 0 {
 		r.Header.Set("Traceparent", q.TraceParent[0])
 	}
-	sent := time.Now()
 	answer, err := s.tier.transport.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	received := time.Now()
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, wire.MaxMessage+1))
 	if err != nil {
@@ -205,10 +202,6 @@ func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Res
 	}
 	if m.Dropped {
 		return nil, errDropped
-	}
-	if shown, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
-		s.clock.Note(clocks.Measure(shown, time.Second, sent, received), s.log, "the aggregator", to,
-			"their windows begin at different times, so a region that is cut off may go on at its share of the rate for longer before it uses its reserve")
 	}
 	return &m, nil
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/certs"
-	"github.com/weirlimit/weir/internal/clocks"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -73,7 +72,6 @@ type Store struct {
 	log     *slog.Logger
 	metrics *metrics
 	tracer  *telemetry.Tracer
-	clock   clocks.Other // of the tier above
 
 	epoch   atomic.Uint64 // of the tier above, by its last answer; at first its own
 	seq     atomic.Uint64
@@ -116,7 +114,6 @@ func New(c Config) (*Store, error) {
 	if s.scheme = "http://"; c.TLS != nil {
 		s.scheme = "https://"
 	}
-	c.Metrics.GaugeFuncOf(clocks.Metric, clocks.Help, "of", "aggregator", s.clock.Ahead)
 	c.Metrics.GaugeFunc("weir_remote_up", "1 while the tier above answers.", func() float64 {
 		if s.tier.silent() {
 			return 0

@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,7 +30,6 @@ type clockTest struct {
 	t          *testing.T
 	aggregator *region.Region
 	link       *stack.Link // from eu to the aggregator
-	redis      *redistest.Server
 	clock      *redistest.Clock
 	eu, us     *replica
 }
@@ -42,7 +39,7 @@ func startClocks(t *testing.T, ahead time.Duration) *clockTest {
 	dir := proc.LogDir(t)
 	c := &clockTest{t: t, clock: redistest.NewClock(t)}
 	c.clock.Set(ahead)
-	c.redis = redistest.StartWith(t, c.clock.Option())
+	redis := redistest.StartWith(t, c.clock.Option())
 	c.aggregator = region.New(t, region.Config{
 		Dir: dir, Name: "global", Rules: clockRules, Program: "weir-global",
 		Flags: []string{"--state", filepath.Join(dir, "global.state")},
@@ -55,31 +52,19 @@ func startClocks(t *testing.T, ahead time.Duration) *clockTest {
 		proc.Eventually(t, time.Minute, name+" is connected", func() bool { return r.Metrics()["weir_remote_up"] == 1 })
 		return r
 	}
-	c.eu = regional("eu", "--global", c.link.Addr, "--redis", c.redis.Addr)
+	c.eu = regional("eu", "--global", c.link.Addr, "--redis", redis.Addr)
 	c.us = regional("us", "--global", c.aggregator.Addr, "--state", "off")
 	return c
 }
 
-// shows waits until the gauge of eu has what its Redis is ahead, and checks that nobody else's
-// clock is called wrong.
-func (c *clockTest) shows(ahead time.Duration) {
+// serves waits until eu is granted units that regions share, by the clock of its Redis.
+func (c *clockTest) serves() {
 	c.t.Helper()
-	proc.Eventually(c.t, time.Minute, "eu measures that the clock of its Redis is ahead by "+ahead.String(), func() bool {
-		return math.Abs(c.eu.Metrics()[`weir_clock_offset_seconds{of="redis"}`]-ahead.Seconds()) < 1
+	h := c.eu.newHolder()
+	proc.Eventually(c.t, time.Minute, "eu is granted units", func() bool {
+		_, units, _, err := h.ask(c.t.Context(), "shared", "any")
+		return err == nil && units > 0
 	})
-	for _, r := range []*replica{c.eu, c.us} {
-		proc.Eventually(c.t, time.Minute, r.Name+" measures that the clock of the aggregator is right", func() bool {
-			return math.Abs(r.Metrics()[`weir_clock_offset_seconds{of="aggregator"}`]) < 2
-		})
-	}
-	if log := c.us.Log(); strings.Contains(log, "are apart") {
-		c.t.Errorf("us calls a clock wrong:\n%s", log)
-	}
-	for _, line := range strings.Split(c.eu.Log(), "\n") {
-		if strings.Contains(line, "are apart") && !strings.Contains(line, c.redis.Addr) {
-			c.t.Errorf("eu calls a clock wrong that is right: %s", line)
-		}
-	}
 }
 
 // segment is a time in which the clock of eu's Redis does not change.
@@ -217,26 +202,18 @@ func (c *clockTest) within(segments []segment, all []*grants) (aggregators, own 
 }
 
 // The clock of a region's Redis is wrong by an hour, is set while it runs, and is wrong the other
-// way: everything is decided in time, the other region notices nothing, a gauge and the log name the clock,
-// and each step adds no more than one limit of the region.
+// way: everything is decided in time, the other region notices nothing, and each step adds no more than one limit of the region.
 func TestRegionWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes four windows of 10 s")
 	}
 	c := startClocks(t, -time.Hour)
-	c.shows(-time.Hour)
-	proc.Eventually(t, time.Minute, "the log names the clock", func() bool { return strings.Contains(c.eu.Log(), "-1h0m0s") })
-	if log := c.eu.Log(); strings.Count(log, "are apart") != 1 {
-		t.Errorf("the log names the clock more than once:\n%s", log)
-	}
 	segments, all := c.under("connected", -time.Hour, 0, time.Hour, 0)
 	windows, _ := c.within(segments, all)
 	if n := sum(all, "shared", ""); n > 400*windows {
 		t.Errorf("shared: %d were granted, at most %d in %d windows", n, 400*windows, windows)
 	}
-	c.shows(0)
-	proc.Eventually(t, time.Minute, "the log has that the clock is right again", func() bool { return strings.Contains(c.eu.Log(), "agree again") })
 }
 
 // While the region is cut off from the aggregator, each step of that clock adds no more than one limit
@@ -249,7 +226,7 @@ func TestCutOffRegionWithAWrongClock(t *testing.T) {
 	const odd = time.Hour + 5*time.Second // windows begin in the middle of the others
 	c := startClocks(t, 0)
 	c.clock.Set(odd)
-	c.shows(odd)
+	c.serves()
 	c.link.Swallow()
 	withheld := `weir_region_withheld{region="eu"}`
 	proc.Eventually(t, time.Minute, "eu is cut off for both sides", func() bool {
@@ -269,5 +246,5 @@ func TestCutOffRegionWithAWrongClock(t *testing.T) {
 	proc.Eventually(t, time.Minute, "eu is connected again", func() bool {
 		return c.eu.Metrics()["weir_reserve_in_use"] == 0 && c.eu.Metrics()["weir_remote_up"] == 1
 	})
-	c.shows(-time.Hour)
+	c.serves()
 }
