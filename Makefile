@@ -154,9 +154,9 @@ test-long: test ## Run all tests, those through Envoy at full length
 # The checks need nothing but Go modules. govulncheck also needs the Go vulnerability
 # database, so it has a target of its own: `make vuln`.
 .PHONY: check
-check: format vet lint tidy generated ## Check format, vet, analyzers, go.mod and generated code
+check: format vet lint tidy generated budget ## Check format, vet, analyzers, go.mod, generated code and what the tree weighs
 
-.PHONY: format vet lint tidy generated
+.PHONY: format vet lint tidy generated budget
 format:
 	@unformatted=$$(gofmt -l .); \
 	[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on:" $$unformatted; exit 1; }
@@ -187,6 +187,11 @@ sums = find . \( -name .git -o -name .tools -o -name .run -o -path ./bin \) -pru
 generated:
 	@before=$$($(sums)); go generate ./...; \
 	diff <(echo "$$before") <($(sums)) || { echo "generated code was out of date and has been updated: commit it"; exit 1; }
+
+# tools/budget has the numbers. Its flag -names lists the exported names that it counts.
+budget:
+	@go build -C tools -o ../.tools/ ./budget
+	@.tools/budget
 
 .PHONY: vuln
 vuln: ## Check dependencies for known vulnerabilities (needs the Go vulnerability database)
