@@ -26,9 +26,6 @@ func (c *Caller) Accept(seq uint64) bool {
 	return true
 }
 
-// Far reports whether a seq is too old to be checked.
-func (c *Caller) Far(seq uint64) bool { return seq < c.latest && c.latest-seq >= CallWindow }
-
 // forget clears the bits of the numbers that a new latest one skips, and its own.
 func (c *Caller) forget(latest uint64) {
 	if latest-c.latest >= CallWindow {

@@ -44,7 +44,4 @@ func (r *Relay) Lends(now Millis) bool { return now < max(r.lent[0].until, r.len
 
 // Lies reports whether a holder claims to give back more units than it can have been
 // granted. Then none of them are taken back.
-func (t *Terms) Lies(unused int64) bool { return unused > Credible(t.Capacity) }
-
-// Credible is how many units of a limit of that capacity may come back at once.
-func Credible(capacity int64) int64 { return 2 * capacity }
+func (t *Terms) Lies(unused int64) bool { return unused > 2*t.Capacity }

@@ -20,10 +20,6 @@ type entry struct {
 	policies []*engine.Policy // by variant
 	keys     keyLimits        // of the rule's own limit
 	counts   *ruleCounts
-
-	most     int64        // the largest capacity of the rule's limits
-	was      int64        // and of those before, see [entry.credible]
-	replaced limit.Micros // when
 }
 
 var noRules = &catalog{}
@@ -53,7 +49,6 @@ func newCatalog(set *rule.Set, divides bool, before *catalog, now limit.Micros, 
 			e.policies = append(e.policies, p)
 		}
 		e.keys = newKeyLimits(r, e.policies[0])
-		e.succeed(before.rules[r.Name], now)
 		c.rules[r.Name] = e
 	}
 	return c

@@ -26,7 +26,6 @@ type exchange struct {
 	asks    []engine.Ask
 	index   []int32 // of each ask's want in the request
 	unknown int     // wants of rules that are not there
-	lies    []lie
 	grants  []lease.Grant
 }
 
@@ -62,13 +61,10 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	}
 	s.prepare(x, rules)
 	r, now := &x.request, s.now()
-	fresh, compare, err := s.holders.accept(x.holder, r.Worker, r.Seq, &x.origin, now)
+	fresh, err := s.holders.accept(x.holder, r.Worker, r.Seq, &x.origin, now)
 	if err != nil {
 		s.metrics.noRoom.Inc()
 		return err
-	}
-	if compare {
-		s.compare(x, fresh, now)
 	}
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
 	epoch := s.store.Epoch()
@@ -77,8 +73,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 		if err := s.hear(x); err != nil {
 			return err
 		}
-		s.tell(x)
-		if former := s.formerOf(x, epoch, now); former != 0 {
+		if former := s.formerOf(x, epoch); former != 0 {
 			for i := range x.asks {
 				x.asks[i].Former = former
 			}
@@ -89,6 +84,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	} else {
 		x.response.Reserve = nil
 		s.metrics.duplicates.Inc()
+		s.notices.warn(&s.notices.repeated, x, "a repeated call is dropped")
 		for i := range x.grants {
 			x.grants[i] = lease.Grant{Status: lease.Unavailable}
 		}
@@ -111,7 +107,7 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 	r := &x.request
 	x.holder = holderOf(r)
 	r.Holder = x.holder[:]
-	x.asks, x.index, x.unknown, x.lies = x.asks[:0], x.index[:0], 0, x.lies[:0]
+	x.asks, x.index, x.unknown = x.asks[:0], x.index[:0], 0
 	x.response.Grants = slices.Grow(x.response.Grants[:0], len(r.Wants))[:len(r.Wants)]
 	group, scattered := uint32(0), false
 	var broken []uint32 // groups of which a want is out of range
@@ -153,9 +149,11 @@ func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *eng
 		return a
 	}
 	a.Want.Holding = 0
-	s.boundDebt(x, rules.rules[p.Rule], &a)
+	a.Want.Overdrawn = min(a.Want.Overdrawn, p.Terms.MaxDebt(p.OnFailure))
 	if p.Terms.Lies(a.Want.Unused) {
-		s.disbelieve(x, rules.rules[p.Rule], &a)
+		rules.rules[p.Rule].counts.giveBacks.Inc()
+		s.notices.warn(&s.notices.giveBacks, x, "a give-back is rejected: more units than a holder can have been granted", "rule", p.Rule, "units", a.Want.Unused)
+		a.Want.Unused = 0
 	} else if r.Epoch != s.store.Epoch() {
 		a.Want.Unused = 0 // of a call to the process before, perhaps, which has taken it
 	} else if a.Want.Unused > 0 {

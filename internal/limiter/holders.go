@@ -28,10 +28,9 @@ type holders struct {
 	workers      int // the sum of what the holders have
 	known        map[HolderID]*holder
 	sources      map[sourceName]*source // of those that are known
-	suspects     suspects
-	live         int          // holders, as of counted
-	counted      limit.Micros // when
-	cleared      limit.Micros // when room was made last
+	live         int                    // holders, as of counted
+	counted      limit.Micros           // when
+	cleared      limit.Micros           // when room was made last
 }
 
 // holder is one process.
@@ -46,27 +45,26 @@ type holder struct {
 // sends no worker, which is number 0.
 type worker struct {
 	lease.Caller
-	turns
 	seen limit.Micros
 }
 
 func newHolders(most, mostOfSource int) *holders {
-	return &holders{most: most, mostOfSource: mostOfSource, known: make(map[HolderID]*holder), sources: make(map[sourceName]*source), suspects: suspects{}, counted: -limit.Day, cleared: -limit.Day}
+	return &holders{most: most, mostOfSource: mostOfSource, known: make(map[HolderID]*holder), sources: make(map[sourceName]*source), counted: -limit.Day, cleared: -limit.Day}
 }
 
-// accept notes a call. It is not fresh if it is a repetition. With compare the caller has it
-// compared as well. An error is that there is no room to remember one more holder.
-func (h *holders) accept(id HolderID, number, seq uint64, at *origin, now limit.Micros) (fresh, compare bool, err error) {
+// accept notes a call. It is not fresh if it is a repetition. An error is that there is no room
+// to remember one more holder.
+func (h *holders) accept(id HolderID, number, seq uint64, at *origin, now limit.Micros) (fresh bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	who := h.known[id]
 	if who == nil {
 		if !h.room(now) {
-			return false, false, ErrTooManyHolders
+			return false, ErrTooManyHolders
 		}
 		from := h.sourceOf(at, now)
 		if from == nil {
-			return false, false, ErrTooManyOfAddress
+			return false, ErrTooManyOfAddress
 		}
 		who = &holder{workers: make(map[uint64]*worker, 1), source: from}
 		h.known[id], from.holders[id] = who, who
@@ -78,20 +76,7 @@ func (h *holders) accept(id HolderID, number, seq uint64, at *origin, now limit.
 		one = h.enlist(who, number, now)
 	}
 	one.seen = now
-	if fresh = one.Accept(seq); !fresh {
-		return false, true, nil
-	}
-	return true, len(h.suspects) > 0 && h.suspects[suspectID{id, number}] != nil, nil
-}
-
-// compare compares a call with others of its worker; see [suspects.compare].
-func (h *holders) compare(id HolderID, number uint64, c call, now limit.Micros) (other string, twin bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if who := h.known[id]; who != nil && who.workers[number] != nil {
-		c.far = who.workers[number].Far(c.seq)
-	}
-	return h.suspects.compare(suspectID{id, number}, c, now)
+	return one.Accept(seq), nil
 }
 
 // enlist remembers one more worker of a holder.

@@ -8,7 +8,7 @@ import (
 
 // metrics are the service's instruments.
 type metrics struct {
-	wants, granted, returned, overdrawn, refused, grants, slots, lies, debts *telemetry.CounterVec
+	wants, granted, returned, overdrawn, refused, grants, slots, giveBacks *telemetry.CounterVec
 
 	callWants  telemetry.Histogram
 	duplicates telemetry.Counter
@@ -17,7 +17,6 @@ type metrics struct {
 	noRoom     telemetry.Counter
 	abandoned  telemetry.Counter
 	behind     telemetry.Counter
-	twins      telemetry.Counter
 
 	wantsRejected *telemetry.CounterVec
 	foreign       telemetry.Counter
@@ -25,8 +24,8 @@ type metrics struct {
 
 // ruleCounts are the instruments of one rule.
 type ruleCounts struct {
-	wants, granted, returned, overdrawn, refused, lies, debts telemetry.Counter
-	grants                                                    [lease.UnknownRule + 1]telemetry.Counter // by status
+	wants, granted, returned, overdrawn, refused, giveBacks telemetry.Counter
+	grants                                                  [lease.UnknownRule + 1]telemetry.Counter // by status
 }
 
 func newMetrics(r *telemetry.Registry) *metrics {
@@ -38,8 +37,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		overdrawn: r.Counters("weir_units_overdrawn_total", "Units that holders admitted without a lease, as they report them; repeated until acknowledged.", "rule"),
 		slots:     r.Counters("weir_slots_total", "Calls of requests for slots, by rule: take, renew or release, and ok, denied or unavailable.", "rule", "op", "status"),
 		refused:   r.Counters("weir_edge_denials_total", "Requests that holders refused from memory, as they report them.", "rule"),
-		lies:      r.Counters("weir_give_backs_rejected_total", "Give-backs of which nothing was taken back: more units than the limit can have handed out.", "rule"),
-		debts:     r.Counters("weir_debts_rejected_total", "Debts that were cut: more units than the rule can have admitted without a lease.", "rule"),
+		giveBacks: r.Counters("weir_give_backs_rejected_total", "Give-backs of which nothing was taken back: more units than the limit can have handed out.", "rule"),
 
 		callWants:     r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
 		duplicates:    r.Counter("weir_acquire_duplicates_total", "Repeated calls, which are dropped."),
@@ -49,8 +47,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		wantsRejected: r.Counters("weir_wants_rejected_total", "Wants answered as unavailable because a field is out of range, by field.", "reason"),
 		abandoned:     r.Counter("weir_acquire_unheard_total", "Calls whose caller hung up before the answer; what they were granted went back."),
 		behind:        r.Counter("weir_acquire_newer_rules_total", "Calls of holders that have newer rules than this replica: its rules file is late, or was set back without a larger revision."),
-		twins:         r.Counter("weir_holder_id_conflicts_total", "Dropped calls that show that two processes call under one holder's id."),
-		foreign:       r.Counter("weir_foreign_epochs_total", "Calls of holders that another store, or an unknown life of this one, answered last. After a start without a state file there are a few for each holder. If it goes on growing, several regions with counters of their own answer the same holders."),
+		foreign:       r.Counter("weir_foreign_epochs_total", "Calls of holders that another store, or this one before a restart, answered last. After a restart there are a few for each holder. If it goes on growing, several regions with counters of their own answer the same holders."),
 	}
 }
 
@@ -61,8 +58,7 @@ func (m *metrics) rule(name string) *ruleCounts {
 		returned:  m.returned.WithLabelValues(name),
 		overdrawn: m.overdrawn.WithLabelValues(name),
 		refused:   m.refused.WithLabelValues(name),
-		lies:      m.lies.WithLabelValues(name),
-		debts:     m.debts.WithLabelValues(name),
+		giveBacks: m.giveBacks.WithLabelValues(name),
 	}
 	for status := lease.OK; status <= lease.Unavailable; status++ {
 		c.grants[status] = m.grants.WithLabelValues(name, statusNames[status])
@@ -74,7 +70,7 @@ func (m *metrics) rule(name string) *ruleCounts {
 func (m *metrics) forget(before, after *catalog) {
 	for name := range before.rules {
 		if after.rules[name] == nil {
-			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants, m.slots, m.lies, m.debts} {
+			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants, m.slots, m.giveBacks} {
 				vec.DeletePartialMatch(telemetry.Labels{"rule": name})
 			}
 		}

@@ -39,9 +39,6 @@ type Config struct {
 	// store need the same. If it is empty, the ids are hashed without a secret, and a client
 	// that computes collisions can release the slots of another request.
 	SlotSeed string
-	// Former are the known epochs of lives of the store before this one: a holder that
-	// presents any other epoch was answered by another store.
-	Former []uint64
 	// LiveHolders is how many holders call the replicas of the region, by the store's
 	// count; nil, or 0: there is no count, and those that call this replica are all.
 	LiveHolders func() int
@@ -71,7 +68,7 @@ const DefaultMaxHoldersPerAddress = 128
 type Service struct {
 	store    engine.Store
 	now      func() limit.Micros
-	lives    lives
+	learn    bool       // the store uses what holders remember of lost counters
 	live     func() int // holders by the store's count; may be nil
 	divides  bool
 	reserves Reserves // may be nil
@@ -107,7 +104,7 @@ func NewService(c Config) *Service {
 		divides:  c.Divides,
 		reserves: c.Reserves,
 		share:    c.Share,
-		lives:    lives{former: c.Former, learn: !c.NoLearning},
+		learn:    !c.NoLearning,
 		holders:  newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders), cmp.Or(c.MaxHoldersPerAddress, DefaultMaxHoldersPerAddress)),
 		seed:     c.SlotSeed,
 		metrics:  newMetrics(c.Metrics),

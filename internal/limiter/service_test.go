@@ -420,9 +420,6 @@ func TestReorderedCallsAreNotRefused(t *testing.T) {
 				applied[f.req]++
 			}
 		}
-		if n := r.conflicts(); n != 0 {
-			t.Errorf("%s: %d calls show two processes with one id", name, n)
-		}
 		if len(applied) != calls {
 			t.Errorf("%s: %d of %d calls were refused as repeated", name, calls-len(applied), calls)
 		}
@@ -492,63 +489,6 @@ func TestHoldersRemember(t *testing.T) {
 			t.Errorf("what it remembers of a limit of another shape: %d left, want 9", n)
 		}
 	}
-}
-
-// Whether another store answers the same holders is shown by those that acknowledge what it
-// answered after they had called here, if they are more than half of all; a restart is not
-// taken for that.
-func TestDivided(t *testing.T) {
-	const former, other = 5, 99
-	r := newRegion(t, func(c *limiter.Config) { c.Former = []uint64{former} })
-	ours := r.store.Epoch()
-	present := func(who byte, epoch, seq, ack uint64) {
-		t.Helper()
-		req := r.call()
-		req.Holder, req.Epoch, req.Seq, req.Ack = bytes.Repeat([]byte{who}, 16), epoch, seq, ack
-		if _, refused := r.post(req); refused != "" {
-			t.Fatal(refused)
-		}
-	}
-	foreign := func(want int) {
-		t.Helper()
-		if !strings.Contains(scrape(r.metrics), fmt.Sprintf("weir_foreign_epochs_total %d\n", want)) {
-			t.Errorf("foreign epochs, want %d:\n%s", want, scrape(r.metrics))
-		}
-	}
-	divided := func(want bool, why string) {
-		t.Helper()
-		if r.service.Divided() != want {
-			t.Errorf("divided: %v; %s", !want, why)
-		}
-	}
-	present('a', 0, 1, 0)
-	for seq := uint64(100); seq < 120; seq++ {
-		present('a', former, seq, seq-1)
-	}
-	divided(false, "the epoch is that of our own life before")
-	foreign(0)
-	for seq := uint64(500); seq < 520; seq++ {
-		present('b', other, seq, 499) // no answer arrives
-	}
-	present('b', ours, 520, 519)
-	present('b', other, 521, 519) // one of the life before did, late
-	present('b', ours, 522, 521)
-	divided(false, "an unknown life before was all that there was")
-	foreign(21)
-	for seq := uint64(600); seq < 610; seq += 2 { // strictly in turns: ours is never presented
-		present('c', other, seq, seq-1)
-	}
-	divided(false, "one of three holders is not believed for all")
-	r.advance(11 * limit.Second)
-	for seq := uint64(610); seq < 616; seq += 2 {
-		present('c', other, seq, seq-1)
-	}
-	divided(true, "the only live holder is answered elsewhere all the time")
-	present('d', 0, 1, 0)
-	divided(false, "one of two holders is not believed for both")
-	r.advance(2 * limit.Minute)
-	present('c', ours, 620, 619)
-	divided(false, "that was two minutes ago")
 }
 
 func TestRuleChange(t *testing.T) {

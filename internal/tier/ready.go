@@ -8,30 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/redisstore"
-	"github.com/weirlimit/weir/internal/repeat"
 )
-
-const divisionCheck = time.Second
-
-// divided is why a region that shares its PoPs with another one is not ready.
-const divided = "the same PoPs are answered by another region, which has its own counters: each grants the whole limit. Run one replica with counters in memory, or give all replicas a shared store with --redis; or make sure that the PoPs' region_cluster leads to one region"
-
-// watchDivision refuses readiness while reports of PoPs show that another store answers
-// them in turns with this one. It runs until ctx ends.
-func watchDivision(ctx context.Context, reported func() bool, ready *admin.Readiness, log *slog.Logger) error {
-	var logged repeat.Seldom
-	repeat.Every(ctx, divisionCheck, func() {
-		if !reported() {
-			ready.Allow(divided)
-			return
-		}
-		ready.Refuse(divided)
-		if logged.Now() {
-			log.Error("not ready", "reason", divided)
-		}
-	})
-	return nil
-}
 
 // redisSilent is why a process is not ready before Redis has answered.
 const redisSilent = "redis has not answered yet"

@@ -118,9 +118,6 @@ func (t *Tier) runBehind(ctx context.Context, tasks *errgroup.Group, hangups fun
 	if t.stored != nil {
 		tasks.Go(func() error { return t.stored.Follow(ctx) })
 	}
-	if len(t.cfg.Redis) == 0 {
-		tasks.Go(func() error { return watchDivision(ctx, t.Service.Divided, t.ready, t.Log) })
-	}
 	watchers := t.rules
 	for _, e := range t.extensions {
 		watchers = append(watchers, e.Watchers()...)

@@ -29,7 +29,6 @@ type counters struct {
 	fall     engine.Fallback                         // remembers denials of a failing store; nil without a lease cache
 	cell     engine.Cell                             // of this process or, in Redis, of all aggregators
 	state    string                                  // the state file; empty: there is none
-	former   []uint64                                // epochs that the store had in lives before this one
 	replicas func() int                              // live ones, as far as is known
 	listed   atomic.Int64                            // replicas of the region in Consul, by its last answer
 	holders  func() int                              // of all replicas; nil: this one has all
@@ -77,7 +76,7 @@ func (c *counters) useMemory(cfg *Config, r *telemetry.Registry, log *slog.Logge
 			return err
 		}
 		if k != nil {
-			c.state, c.former, c.holders, c.begin, c.end = path, k.former, k.formerHolders, k.begin, k.end
+			c.state, c.holders, c.begin, c.end = path, k.formerHolders, k.begin, k.end
 			c.run = append(c.run, k.Run)
 		}
 	}

@@ -109,7 +109,6 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 		MaxHolders:           cfg.MaxHolders,
 		MaxHoldersPerAddress: cfg.MaxHoldersPerAddress,
 		SlotSeed:             cfg.SlotSeed,
-		Former:               t.store.former,
 		LiveHolders:          t.store.holders,
 		NoLearning:           !cfg.Learning || len(cfg.Redis) > 0, // Redis remembers
 	})
