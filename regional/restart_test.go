@@ -211,37 +211,6 @@ func TestKilledRegion(t *testing.T) {
 	}
 }
 
-// Where nothing was saved, a key has what its PoP remembers, and one that nobody used its
-// whole limit.
-func TestKilledRegionIsRemembered(t *testing.T) {
-	for _, args := range [][]string{nil, {"--state-interval", "0"}} {
-		state := "off"
-		if args != nil {
-			state = filepath.Join(t.TempDir(), "state")
-		}
-		p := restarted(t, state, args...)
-		h := &holder{t: t, name: 'a'}
-		replies := map[string]wire.Grant{}
-		for rule := range unitRules {
-			replies[rule] = h.ask(p, units(rule, "k", 6))[0]
-		}
-		p.signal(syscall.SIGKILL)
-		_ = p.ended()
-		p = restarted(t, state, args...)
-		h.ask(p, units("fixed", "another", 1)) // from now on it shows the new epoch
-		for rule, whole := range unitRules {
-			w, g := units(rule, "k", 1), replies[rule]
-			w.Left, w.Reset, w.Shape, w.Lease = g.Remaining, g.Reset, g.Shape, g.Lease
-			if after := h.ask(p, w)[0]; after.Remaining != g.Remaining-1 {
-				t.Errorf("%s: %d left, want %d, and the PoP remembers %d", rule, after.Remaining, g.Remaining-1, g.Remaining)
-			}
-			if g := h.ask(p, units(rule, "never used", whole))[0]; g.Granted != whole {
-				t.Errorf("%s: a key that was never used: %+v, want %d", rule, g, whole)
-			}
-		}
-	}
-}
-
 // Two regions with counters of their own that answer the same PoP in turns log it.
 func TestTwoRegionsInMemory(t *testing.T) {
 	one, two := restarted(t, "off"), restarted(t, "off")
@@ -375,31 +344,5 @@ func TestSavingFails(t *testing.T) {
 	}
 	if left := h.left(restarted(t, state), "k")["fixed"]; left != 0 {
 		t.Errorf("%d left of 10 after it, want 0", left)
-	}
-}
-
-// A file that is marked as orderly loses the mark once a region grants on from it, also
-// where the disk takes no other one: what is granted then may be lost with the region.
-func TestOrderlyFileOfAKilledRegion(t *testing.T) {
-	state := filepath.Join(t.TempDir(), "state")
-	p := restarted(t, state)
-	h := &holder{t: t, name: 'a'}
-	h.ask(p, units("fixed", "k", 6))
-	p.signal(syscall.SIGTERM)
-	_ = p.ended()
-	if err := os.Mkdir(state+".new", 0o700); err != nil { // where the first save would be written
-		t.Fatal(err)
-	}
-	p = restarted(t, state)
-	p.waitFor("could not save the counters")
-	if g := h.ask(p, units("fixed", "k", 3))[0]; g.Granted != 3 {
-		t.Fatalf("%+v", g)
-	}
-	p.signal(syscall.SIGKILL)
-	_ = p.ended()
-	epoch := h.epoch
-	p = restarted(t, state)
-	if left := h.left(p, "k")["fixed"]; left != 4 || h.epoch == epoch {
-		t.Errorf("%d left of 10 by the file, epoch %x after %x: want 4, and another epoch", left, h.epoch, epoch)
 	}
 }

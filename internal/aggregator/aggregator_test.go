@@ -42,9 +42,8 @@ func TestConformance(t *testing.T) {
 		return from{aggregator.New(aggregator.Config{Store: counters, MaxKeys: 2 * keys, MaxBytes: 1 << 30, Now: o.Now}), "eu"} // one region may have half
 	}
 	enginetest.Run(t, enginetest.Subject{
-		Doubts:  true,
-		Forgets: true, // in front of counters that remember, but what comes back of a life before is nothing that it granted
-		New:     func(_ testing.TB, o enginetest.Options) engine.Store { return alone(o) },
+		Doubts: true,
+		New:    func(_ testing.TB, o enginetest.Options) engine.Store { return alone(o) },
 		Two: func(_ testing.TB, o enginetest.Options) [2]engine.Store {
 			s := alone(o)
 			return [2]engine.Store{s, s}
@@ -69,7 +68,7 @@ func newShared(t *testing.T, fair rule.Fair, maxKeys int) *shared {
 		t.Fatal(err)
 	}
 	s := &shared{t: t, now: 1_700_000_000 * limit.Second, metrics: telemetry.NewRegistry("test")}
-	s.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	s.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 	s.policy.Scope, s.policy.Fair = rule.ScopeGlobal, fair
 	clock := func() limit.Micros { return s.now }
 	s.counters = memory.New(memory.Config{MaxKeys: maxKeys, MaxBytes: 1 << 24, Now: clock})

@@ -61,7 +61,7 @@ func newReserves(t testing.TB, s limit.Spec, aggregators int) *reserves {
 	}
 	w := &reserves{t: t, weights: quarters, window: reserve.WindowOf(s), regions: map[string]*region{}}
 	w.now = 1_700_000_000*limit.Second/w.window.Period*w.window.Period + limit.Second
-	w.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	w.policy = engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 	w.policy.Scope, w.policy.OnFailure, w.policy.Regions = rule.ScopeGlobal, lease.FailureLocal, quarters
 	w.below = memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 20, Now: w.clock})
 	w.cell = w.below.NewCell()

@@ -77,7 +77,7 @@ func ruling(t testing.TB, name string, how lease.OnFailure) *engine.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 	p.OnFailure = how
 	return p
 }

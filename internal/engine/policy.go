@@ -15,10 +15,6 @@ type Policy struct {
 	Override uint64
 	Limit    *limit.Limit
 	Terms    lease.Terms
-	// Since is when counters of this policy may first have counted, on the store's clock;
-	// 0: before this process started. A store that lost its history takes for spent only
-	// what may have been spent before it started.
-	Since limit.Micros
 	// OnFailure decides on requests of a [Judge] while the store does not answer. With
 	// lease.FailureLocal the limit is shared among ExpectedHolders replicas while no live
 	// holder is known; 0 counts as 1. Neither names the counter.
@@ -47,8 +43,8 @@ type Policy struct {
 }
 
 // NewPolicy makes the policy of a rule's own limit, or of one of its overrides.
-func NewPolicy(rule string, override uint64, l *limit.Limit, t lease.Terms, since limit.Micros) *Policy {
-	p := &Policy{Rule: rule, Override: override, Limit: l, Terms: t, Since: since}
+func NewPolicy(rule string, override uint64, l *limit.Limit, t lease.Terms) *Policy {
+	p := &Policy{Rule: rule, Override: override, Limit: l, Terms: t}
 	h := newFNV()
 	h.text(rule)
 	h.number(override)

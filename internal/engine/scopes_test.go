@@ -80,7 +80,7 @@ func scopedPolicy(t *testing.T, name string, scope rule.Scope) *engine.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 	p.Scope = scope
 	return p
 }

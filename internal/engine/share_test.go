@@ -27,7 +27,7 @@ func TestWithout(t *testing.T) {
 		if err != nil {
 			t.Skip("no limit")
 		}
-		p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+		p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 		p.Scope, p.OnFailure = rule.ScopeGlobal, lease.FailureLocal
 		part := reserve.PerMille(rapid.Int64Range(0, 1000).Draw(t, "part"))
 		rest := p.Without(part)

@@ -37,10 +37,6 @@ type Ask struct {
 	// which a holder states what it has; with 0 nothing is remembered of it.
 	Holder uint64
 	Seq    uint64
-
-	// Former is a hash of the holder, never 0, if it has called a life of the store before
-	// this one, so that Want.Left and Want.Reset may be of that life; 0: it has not.
-	Former uint64
 }
 
 // Peeks reports whether an ask only reads what is left: it asks for nothing, charges
@@ -105,13 +101,7 @@ const (
 //     is out on lease, is ever evicted; if no such counter is left, new keys are
 //     Unavailable.
 //   - A counter that is unknown is fresh. That admits at most one more limit for the
-//     period in which it was lost. A store that lost all that it counted since some
-//     moment has another epoch than before, and lowers a counter to what a holder
-//     remembers from before ([lease.Counter.Recall]): once for each counter and holder
-//     with Ask.Former, of policies that were there when it started, and only for as
-//     long afterwards as a counter remembers anything. A store whose parts can be lost
-//     one by one (the shards of a cluster), and a cache, need not do that; such a
-//     store's epoch never changes.
+//     period in which it was lost.
 type Store interface {
 	// Acquire answers each of asks in the grant of the same index. The two have
 	// the same length; what grants held before is overwritten. It does not keep

@@ -47,12 +47,8 @@ func (a *Account) Ask(t *Terms, now Millis, need, waiting int64, behind Asks) Wa
 	return w
 }
 
-// reported is a want with what goes back, what is owed, and what is known of the counter
-// above, until that is as good as new.
+// reported is a want with what goes back and what is owed.
 func (a *Account) reported(t *Terms, now Millis, offer bool) (w Want) {
-	if now < a.Reset {
-		w.Left, w.Reset = a.Left, a.Reset-now
-	}
 	w.Unused, w.Lease = a.collect(t, now, offer)
 	w.Overdrawn, w.Debt = a.seal(now)
 	return w

@@ -26,26 +26,6 @@ type Counter struct {
 	askers   askers
 }
 
-// Recall takes what the holder of a want remembers of the counter from before its history
-// was lost: from now on no more than that is left. What is missing then was handed out, so
-// it may come back. The caller passes a holder's memory once, and only if it is of the time
-// before the loss.
-func (c *Counter) Recall(l *limit.Limit, t *Terms, now limit.Micros, w *Want) {
-	if w.Reset <= 0 {
-		return
-	}
-	var units int64
-	c.State, units = l.Recall(c.State, now, w.Left, limit.Micros(w.Reset)*limit.Millisecond)
-	if units == 0 {
-		return
-	}
-	c.Leased = min(c.Leased+units, 2*t.Capacity)
-	c.OutUntil = max(c.OutUntil, now+l.Spec().LeaseTTL)
-	if t.Window > 0 {
-		c.Period = c.State.At
-	}
-}
-
 // Acquire applies want w at now, the granter's clock, and answers it.
 func (c *Counter) Acquire(l *limit.Limit, t *Terms, now limit.Micros, w Want) Grant {
 	c.settle(l, t, now, &w)

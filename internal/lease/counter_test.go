@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
@@ -180,27 +179,6 @@ func TestCounterAnswersFromTheRunningWindowWhenTheNextIsSpokenFor(t *testing.T) 
 	}
 	if g := c.acquire(limit.Minute-limit.Millisecond, next); g.StartsIn != 0 || g.Granted != 1 {
 		t.Errorf("%+v", g)
-	}
-}
-
-// TestRecall: what a holder remembers as spent is spent, and comes back as far as it does.
-func TestRecall(t *testing.T) {
-	for _, s := range []limit.Spec{
-		{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute},
-		{Algorithm: limit.SlidingWindow, Count: 100, Period: limit.Minute},
-		{Count: 1000, Period: limit.Day, Burst: 100},
-	} {
-		c := newCounter(t, s, Leased)
-		c.Recall(c.limit, &c.terms, window+limit.Second, &Want{Left: 20, Reset: 10_000_000})
-		id := c.limit.PeriodID(window)
-		c.gets(limit.Second, Want{Need: 21, Waiting: 21, Want: 21}, 0, min(20, 100-s.Burst))
-		c.gets(limit.Second, Want{Unused: 7, Lease: id}, 0, min(20, 100-s.Burst)+7)
-		before := c.Counter
-		c.Recall(c.limit, &c.terms, window+limit.Second, &Want{Left: 50})
-		c.Recall(c.limit, &c.terms, window+limit.Second, &Want{Left: 50, Reset: 1})
-		if fmt.Sprint(before) != fmt.Sprint(c.Counter) {
-			t.Errorf("%+v became %+v by what nobody remembers, or has less of", before, c.Counter)
-		}
 	}
 }
 

@@ -185,12 +185,6 @@ type Want struct {
 	// these are used until the reply. Need and Waiting are then slots beyond these, Want is
 	// slots in all, at least Holding, and the rest is without meaning.
 	Holding int64
-
-	// What the holder remembers of the counter, for a granter that has lost it: so many
-	// units were left by the last reply, and so long until it is as good as new. Reset 0:
-	// nothing.
-	Left  int64
-	Reset Millis
 }
 
 // Asks is the part of a want that asks for something.

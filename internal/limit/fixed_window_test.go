@@ -107,14 +107,6 @@ func TestFixedWindowTraces(t *testing.T) {
 			{Day - 1, need(1), 0, 0, 1, 1},
 			{Day, need(1), 1, 0, 0, Day},
 		}},
-		"history lost": {clock, []row{
-			{400 * ms, spent, 0, 0, 0, 600 * ms},
-			{Second, need(10), 10, 0, 0, Second},
-		}},
-		"history lost, windows by first request": {first, []row{
-			{400 * ms, spent, 0, 0, 0, Second},
-			{1400 * ms, need(10), 10, 0, 0, Second},
-		}},
 	} {
 		t.Run(name, func(t *testing.T) { runTrace(t, c.spec, c.rows) })
 	}

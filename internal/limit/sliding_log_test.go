@@ -83,7 +83,6 @@ func TestSlidingLogTraces(t *testing.T) {
 		"count 0 denies everything": {Spec{Algorithm: SlidingLog, Period: Second}, []row{
 			{0, need(1), 0, 0, Never, 0},
 			{0, overdrawn(1), 0, 0, 0, 0},
-			{0, spent, 0, 0, 0, 0},
 		}},
 		"the clock steps back 1 ms, 10 s, an hour; and an hour forward": {three, []row{
 			{0, need(2), 2, 1, 0, Second},
@@ -102,10 +101,6 @@ func TestSlidingLogTraces(t *testing.T) {
 		"idle for a year": {three, []row{
 			{0, need(3), 3, 0, 0, Second},
 			{365 * Day, need(3), 3, 0, 0, Second},
-		}},
-		"history lost": {three, []row{
-			{400 * ms, spent, 0, 0, 0, Second},
-			{1400 * ms, need(3), 3, 0, 0, Second},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { runTrace(t, c.spec, c.rows) })

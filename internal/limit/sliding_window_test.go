@@ -91,10 +91,6 @@ func TestSlidingWindowTraces(t *testing.T) {
 			{Day, need(1), 0, 0, Day, Day},
 			{2 * Day, need(1), 1, 0, 0, 2 * Day},
 		}},
-		"history lost": {ten, []row{
-			{400 * ms, spent, 0, 0, 0, 1600 * ms},
-			{400 * ms, need(1), 0, 0, 700 * ms, 1600 * ms},
-		}},
 	} {
 		t.Run(name, func(t *testing.T) { runTrace(t, c.spec, c.rows) })
 	}

@@ -105,10 +105,6 @@ func TestTokenBucketTraces(t *testing.T) {
 			{173 * ms, need(1), 1, 0, 0, Day}, // and make it come after 86 ms
 			{173*ms + 1, need(1), 0, 0, 87*ms - 1, Day - 1},
 		}},
-		"history lost": {perSecond, []row{
-			{0, spent, 0, 0, 0, Second},
-			{100 * ms, need(1), 1, 0, 0, Second},
-		}},
 		"a wait of more than 142 years is never": {Spec{Count: 1, Period: Day, Burst: 1_000_000}, []row{
 			{0, need(1_000_000), 1_000_000, 0, 0, Never},
 			{0, need(52_124), 0, 0, 52_124 * Day, Never},

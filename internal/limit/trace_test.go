@@ -50,22 +50,6 @@ func overdrawn(units int64) action {
 	}
 }
 
-// recall lowers a counter to what was left if all of it was charged just now.
-func recall(l *Limit, st State, now Micros, left int64) State {
-	reset := l.Memory()
-	if l.spec.Algorithm == SlidingLog {
-		reset = l.spec.Period // no lease on it is out
-	}
-	st, _ = l.Recall(st, now, left, reset)
-	return st
-}
-
-// spent loses the counter's history, which somebody remembers as used up.
-func spent(l *Limit, _ State, _ *Decision, now Micros) (State, Decision) {
-	st := recall(l, State{}, now, 0)
-	return st, l.Peek(st, now, 0)
-}
-
 // runTrace replays rows on a new counter. The epoch of traces is a multiple of
 // every period up to a day.
 func runTrace(t *testing.T, s Spec, rows []row) {

@@ -24,15 +24,10 @@ type entry struct {
 
 var noRules = &catalog{}
 
-// newCatalog prepares a set of rules. A policy that was in the catalog before it
-// counts for as long as it did there, the others from now on. How long those of a process's
-// first catalog have counted is unknown. With divides the catalog has the rules with scope:
+// newCatalog prepares a set of rules. With divides the catalog has the rules with scope:
 // global alone: regions count the others.
 func newCatalog(set *rule.Set, divides bool, before *catalog, now limit.Micros, m *metrics) *catalog {
 	c := &catalog{version: set.Version, revision: set.Revision, encoded: set.Encode(), rules: make(map[string]*entry, set.Len())}
-	if before == noRules {
-		now = 0
-	}
 	for i := range set.Len() {
 		r := set.Rule(i)
 		if divides && r.Scope != rule.ScopeGlobal {
@@ -40,12 +35,9 @@ func newCatalog(set *rule.Set, divides bool, before *catalog, now limit.Micros, 
 		}
 		e := &entry{counts: m.rule(r.Name)}
 		for v := range r.Limits {
-			p := engine.NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)), now)
+			p := engine.NewPolicy(r.Name, set.Override(i, v), set.Limit(i, v), termsOf(r, set.Limit(i, v)))
 			p.OnFailure, p.ExpectedHolders, p.Mode, p.Key = r.OnFailure, r.ExpectedHolders, r.Mode, r.Key
 			p.Scope, p.Fair, p.Regions = r.Scope, r.Fair, set.Regions()
-			if old := before.policy(p.Rule, uint32(v), p.Override, nil); old != nil && old.Same(p) {
-				p.Since = old.Since
-			}
 			e.policies = append(e.policies, p)
 		}
 		e.keys = newKeyLimits(r, e.policies[0])

@@ -73,11 +73,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 		if err := s.hear(x); err != nil {
 			return err
 		}
-		if former := s.formerOf(x, epoch); former != 0 {
-			for i := range x.asks {
-				x.asks[i].Former = former
-			}
-		}
+		s.countForeign(x, epoch)
 		s.store.Acquire(ctx, x.asks, x.grants)
 		s.count(x, rules)
 		s.returnAbandoned(ctx, x)

@@ -36,7 +36,6 @@ type holders struct {
 // holder is one process.
 type holder struct {
 	seen    limit.Micros // the last call of any worker
-	former  bool         // it has presented another epoch than ours
 	source  *source      // of its first call
 	workers map[uint64]*worker
 }

@@ -53,8 +53,6 @@ type Config struct {
 	Tracer *telemetry.Tracer
 	// Log gets what is wrong with callers, each kind at most once a minute; nil: nothing does.
 	Log *slog.Logger
-	// NoLearning is true if the store does not use what holders remember of lost counters.
-	NoLearning bool
 }
 
 // DefaultMaxHolders is some 500 bytes each.
@@ -68,7 +66,6 @@ const DefaultMaxHoldersPerAddress = 128
 type Service struct {
 	store    engine.Store
 	now      func() limit.Micros
-	learn    bool       // the store uses what holders remember of lost counters
 	live     func() int // holders by the store's count; may be nil
 	divides  bool
 	reserves Reserves // may be nil
@@ -104,7 +101,6 @@ func NewService(c Config) *Service {
 		divides:  c.Divides,
 		reserves: c.Reserves,
 		share:    c.Share,
-		learn:    !c.NoLearning,
 		holders:  newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders), cmp.Or(c.MaxHoldersPerAddress, DefaultMaxHoldersPerAddress)),
 		seed:     c.SlotSeed,
 		metrics:  newMetrics(c.Metrics),

@@ -450,47 +450,6 @@ func TestHoldersOfTheRegion(t *testing.T) {
 	}
 }
 
-// A store that began anew receives what holders of the life before remember: of the keys that
-// they name, in whatever call they ask for them first.
-func TestHoldersRemember(t *testing.T) {
-	for _, off := range []bool{false, true} {
-		r := newRegion(t, func(c *limiter.Config) { c.NoLearning = off })
-		remembered := func(key string) wire.Want {
-			w := want("page", key, 1)
-			w.Left, w.Reset, w.Shape = 3, lease.Millis(limit.Hour/limit.Millisecond), r.service.Policy("page", 0, nil).Limit.Fingerprint()
-			return w
-		}
-		left := func(epoch uint64, w wire.Want) int64 {
-			req := r.call(w)
-			req.Epoch = epoch
-			out, refused := r.post(req)
-			if out == nil {
-				t.Fatal(refused)
-			}
-			return out.Grants[0].Remaining
-		}
-		wants := map[bool]int64{false: 2, true: 9}[off]
-		ours := r.store.Epoch()
-		if n := left(0, remembered("of nowhere")); n != 9 {
-			t.Errorf("of a holder that has had no answer: %d left", n)
-		}
-		if n := left(ours+1, remembered("first")); n != wants {
-			t.Errorf("learning off %v: the first key of a holder that remembers: %d left, want %d", off, n, wants)
-		}
-		if n := left(ours, remembered("second")); n != wants { // it has got our epoch meanwhile
-			t.Errorf("learning off %v: its second key: %d left, want %d", off, n, wants)
-		}
-		if n := left(ours, want("page", "never used", 1)); n != 9 {
-			t.Errorf("a key that nobody remembers: %d left, want 9", n)
-		}
-		other := remembered("of another shape")
-		other.Shape++
-		if n := left(ours, other); n != 9 {
-			t.Errorf("what it remembers of a limit of another shape: %d left, want 9", n)
-		}
-	}
-}
-
 func TestRuleChange(t *testing.T) {
 	r := newRegion(t)
 	before, _ := r.service.Rules()

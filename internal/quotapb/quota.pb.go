@@ -623,13 +623,6 @@ type Want struct {
 	// another one for others of the same holder and key, so that they are charged once
 	// however often they arrive. 0: they have no name and are charged each time.
 	Debt uint64 `protobuf:"varint,15,opt,name=debt,proto3" json:"debt,omitempty"`
-	// What the last reply stated of this counter, for a granter that has lost it: units
-	// that were left, of which the holder has admitted more since at most by its lease.
-	// Without meaning while reset_ms is 0.
-	Left uint64 `protobuf:"varint,16,opt,name=left,proto3" json:"left,omitempty"`
-	// Milliseconds from the sending of this call until the counter is as good as new,
-	// by the last reply. 0: it is, or the holder has had no reply.
-	ResetMs uint64 `protobuf:"varint,17,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"`
 	// Names the override that the holder picked, whatever its place among them: a hash
 	// of its name or content. A granter whose rule has no such override answers
 	// unknown_rule. 0: the rule's own limit, or a holder that names it by variant alone.
@@ -776,20 +769,6 @@ func (x *Want) GetHolding() uint64 {
 func (x *Want) GetDebt() uint64 {
 	if x != nil {
 		return x.Debt
-	}
-	return 0
-}
-
-func (x *Want) GetLeft() uint64 {
-	if x != nil {
-		return x.Left
-	}
-	return 0
-}
-
-func (x *Want) GetResetMs() uint64 {
-	if x != nil {
-		return x.ResetMs
 	}
 	return 0
 }
@@ -1571,7 +1550,7 @@ const file_quota_proto_rawDesc = "" +
 	"share_part\x18\x03 \x01(\rR\tsharePart\x12$\n" +
 	"\x0eshare_since_us\x18\x04 \x01(\x04R\fshareSinceUs\x12\x19\n" +
 	"\buntil_us\x18\x05 \x01(\x04R\auntilUs\x12.\n" +
-	"\x04used\x18\x06 \x03(\v2\x1a.weir.quota.v1.ReserveSpanR\x04used\"\xee\x03\n" +
+	"\x04used\x18\x06 \x03(\v2\x1a.weir.quota.v1.ReserveSpanR\x04used\"\xbf\x03\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\avariant\x18\x02 \x01(\rR\avariant\x12\x10\n" +
@@ -1588,9 +1567,7 @@ const file_quota_proto_rawDesc = "" +
 	"\x05fresh\x18\f \x01(\bR\x05fresh\x12\x12\n" +
 	"\x04next\x18\r \x01(\bR\x04next\x12\x18\n" +
 	"\aholding\x18\x0e \x01(\x04R\aholding\x12\x12\n" +
-	"\x04debt\x18\x0f \x01(\x04R\x04debt\x12\x12\n" +
-	"\x04left\x18\x10 \x01(\x04R\x04left\x12\x19\n" +
-	"\breset_ms\x18\x11 \x01(\x04R\aresetMs\x12\x1a\n" +
+	"\x04debt\x18\x0f \x01(\x04R\x04debt\x12\x1a\n" +
 	"\boverride\x18\x12 \x01(\x04R\boverride\x123\n" +
 	"\breturned\x18\x13 \x03(\v2\x17.weir.quota.v1.ReturnedR\breturned\x12\x12\n" +
 	"\x04soon\x18\x14 \x01(\x04R\x04soon\"4\n" +

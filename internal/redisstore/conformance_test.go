@@ -23,7 +23,6 @@ func subject(addrs []string, servers []*redistest.Server) enginetest.Subject {
 			return [2]engine.Store{emptyStore(t, o, addrs, servers), emptyStore(t, o, addrs, servers)}
 		},
 		Unbounded: true,
-		Forgets:   true,
 		Lose:      func(testing.TB, engine.Store) { flush(servers) },
 	}
 }

@@ -70,7 +70,7 @@ func policyOf(t testing.TB, rule string, spec limit.Spec) *engine.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 }
 
 func one(p *engine.Policy, key string) engine.Ask {
@@ -218,5 +218,5 @@ func asksOf(asks ...engine.Ask) []engine.Ask { return asks }
 // fixedVariant is a policy of the rule "r" with counters of its own.
 func fixedVariant(t testing.TB, variant uint64) *engine.Policy {
 	p := fixedPolicy(t, "r", 1_000_000)
-	return engine.NewPolicy("r", variant, p.Limit, p.Terms, 0)
+	return engine.NewPolicy("r", variant, p.Limit, p.Terms)
 }

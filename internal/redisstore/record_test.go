@@ -99,7 +99,7 @@ func TestReserveOfReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 	p.Scope, p.OnFailure, p.Regions = rule.ScopeGlobal, lease.FailureLocal, rule.Regions{{Name: "eu", Weight: 1}, {Name: "us", Weight: 3}}
 	var far nobody
 	var replicas [2]*upstream.Store

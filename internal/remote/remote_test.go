@@ -514,7 +514,7 @@ func TestSlots(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := engine.NewPolicy("slots", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+		p := engine.NewPolicy("slots", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 		if g := acquire(s, engine.Ask{Policy: p, Holder: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})[0]; g.Status != lease.Unavailable {
 			t.Errorf("%+v", g)
 		}

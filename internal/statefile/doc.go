@@ -35,12 +35,6 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Header describes a file.
 type Header struct {
-	// Epoch is the epoch of the store whose counters these are, and Former has its
-	// earlier epochs, newest first.
-	Epoch  uint64   `json:"epoch,string"`
-	Former []uint64 `json:"former,omitempty"`
-	// Orderly is true if nothing happened after the file was written.
-	Orderly bool `json:"orderly"`
 	// Holders is how many holders the store had.
 	Holders int `json:"holders"`
 	// Saved is when the file was written, Host and PID by which process.

@@ -15,7 +15,7 @@ import (
 )
 
 var header = statefile.Header{
-	Epoch: 1<<63 + 1, Former: []uint64{7, 1 << 60}, Orderly: true, Holders: 6, Saved: time.Unix(1_700_000_000, 5000).UTC(), Host: "edge-1", PID: 42,
+	Holders: 6, Saved: time.Unix(1_700_000_000, 5000).UTC(), Host: "edge-1", PID: 42,
 }
 
 // write makes a file of so many records.
@@ -134,31 +134,5 @@ func TestLockNoFile(t *testing.T) {
 			t.Errorf("%s.lock: %v", path, err)
 			_ = os.Remove(path + ".lock")
 		}
-	}
-}
-
-// A file can be marked as not orderly any more, in the room that it has.
-func TestDisclaim(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state")
-	if err := statefile.Disclaim(path); err != nil {
-		t.Errorf("without a file: %v", err)
-	}
-	write(t, path, 1000)
-	before, _ := os.Stat(path)
-	for range 2 {
-		if err := statefile.Disclaim(path); err != nil {
-			t.Fatal(err)
-		}
-		got, h, err := collect(path)
-		after, _ := os.Stat(path)
-		if err != nil || len(got) != 1000 || h.Orderly || h.Epoch != header.Epoch || !reflect.DeepEqual(h.Former, header.Former) || h.Holders != header.Holders || after.Size() != before.Size() {
-			t.Errorf("%d records, %+v, %d bytes of %d, %v", len(got), h, after.Size(), before.Size(), err)
-		}
-	}
-	if err := os.WriteFile(path, []byte("something else"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := statefile.Disclaim(path); err == nil {
-		t.Error("a file of somebody else was taken for one of ours")
 	}
 }

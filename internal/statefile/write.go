@@ -1,8 +1,6 @@
 package statefile
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -10,7 +8,6 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // Writer writes a file. The records come with [Writer.Put]; only [Writer.Commit] makes
@@ -98,42 +95,6 @@ func (w *Writer) Commit() (int64, error) {
 		return 0, err
 	}
 	return w.size, syncDir(filepath.Dir(w.path))
-}
-
-// Disclaim marks the file at path as not orderly. It is for a disk on which no new file can
-// be written: it writes in place and needs no space, by dropping the fields of the header
-// that are only for people. Without a file there is nothing to do.
-func Disclaim(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(disclaim(f), f.Close())
-}
-
-func disclaim(f *os.File) error {
-	r := &reader{in: bufio.NewReader(f)}
-	h, err := r.header()
-	if err != nil || !h.Orderly {
-		return err
-	}
-	size := len(r.buf) - 4
-	h.Orderly, h.Host, h.PID, h.Saved = false, "", 0, h.Saved.Truncate(time.Second)
-	head, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	if len(head) > size {
-		return fmt.Errorf("a header of %d bytes has no place for one of %d", size, len(head))
-	}
-	head = append(head, bytes.Repeat([]byte(" "), size-len(head))...)
-	if _, err := f.WriteAt(framed(head), 0); err != nil {
-		return err
-	}
-	return f.Sync()
 }
 
 // syncDir makes a rename in a directory survive a power failure.

@@ -60,14 +60,6 @@ type Config struct {
 	// share: with 2 or more each would grant the whole limit, so readiness is refused.
 	Replicas int `default:"1" help:"Replicas of this program; without Redis only 1 is ever ready."`
 
-	// Learning restores counters after a crash from the PoPs that were in contact before
-	// it. True: the state of a key that a PoP reports with its asks is used if less is left
-	// by it, so no PoP can gain by its report; keys that no PoP reports are as they were
-	// saved, or new. False: all keys are as they were saved, or new. Either admits at most
-	// one more limit in that period. A lease cache in front of counters in memory
-	// (front: on) does not pass these reports on. With Redis this setting has no effect.
-	Learning bool `default:"true" negatable:"" help:"After a crash restore spent keys from reports of PoPs."`
-
 	// State is the file that keeps the counters in memory through a restart. They are
 	// saved on SIGTERM and loaded before the next process is ready, so a restart loses
 	// nothing. auto: "state" in the directory that systemd names (STATE_DIRECTORY), else

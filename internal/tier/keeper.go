@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// mostFormer is how many earlier epochs of the store are kept.
-	mostFormer = 16
 	// holdersReturn is how long after the start the holders of the process before count:
 	// by then they have called again.
 	holdersReturn = 15 * time.Second
@@ -33,7 +31,6 @@ type keeper struct {
 	interval time.Duration // 0: saves only at the end
 	store    *memory.Store
 	log      *slog.Logger
-	former   []uint64 // earlier epochs, newest first
 	began    time.Time
 	before   int        // holders of the process before
 	holders  func() int // of this process
@@ -96,12 +93,8 @@ func (k *keeper) load() {
 		k.log.Error("the state file cannot be used: the counters begin as new", "file", k.path, "error", err)
 		return
 	}
-	k.former, k.before = append([]uint64{h.Epoch}, h.Former...), h.Holders
-	k.former = k.former[:min(len(k.former), mostFormer)]
-	if h.Orderly && len(wrong) == 0 {
-		k.store.Resume()
-	}
-	k.log.Info("loaded counters", "file", k.path, "counters", loader.Loaded, "orderly", h.Orderly,
+	k.before = h.Holders
+	k.log.Info("loaded counters", "file", k.path, "counters", loader.Loaded,
 		"saved", h.Saved.Format(time.RFC3339Nano), "by", fmt.Sprintf("%s/%d", h.Host, h.PID), "over", loader.Fresh,
 		"no_room", loader.NoRoom, "took", time.Since(begin).Round(time.Microsecond))
 	if loader.NoRoom > 0 || len(wrong) > 0 {
@@ -125,17 +118,11 @@ func (k *keeper) formerHolders() int {
 	return 0
 }
 
-// begin marks the file as in use before anything is granted. If this process is killed,
-// the next one then finds out that grants are missing from the file.
+// begin saves the counters before anything is granted: a file that cannot be written is known
+// from the start.
 func (k *keeper) begin(holders func() int) {
 	k.holders = holders
 	k.save(false)
-	if k.ok.Load() {
-		return
-	}
-	if err := statefile.Disclaim(k.path); err != nil {
-		k.log.Error("the state file is still marked as orderly: remove it if this process is killed, or units granted until then are granted again", "file", k.path, "error", err)
-	}
 }
 
 // Run saves the counters at each interval, until ctx ends.
@@ -169,19 +156,19 @@ func (k *keeper) end() {
 }
 
 // save writes the file. A failure is logged when the save before succeeded.
-func (k *keeper) save(orderly bool) {
+func (k *keeper) save(last bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ended {
 		return
 	}
 	begin := time.Now()
-	counters, size, err := k.write(orderly)
+	counters, size, err := k.write()
 	k.took.Store(int64(time.Since(begin)))
 	k.ok.Store(err == nil)
 	if err != nil {
 		k.errors.Add(1)
-		if k.failed == nil || orderly {
+		if k.failed == nil || last {
 			k.log.Error("could not save the counters; the file has those of the last save", "file", k.path, "error", err)
 		}
 		k.failed = err
@@ -193,15 +180,15 @@ func (k *keeper) save(orderly bool) {
 		k.log.Info("the counters are saved again", "file", k.path)
 	}
 	k.failed = nil
-	if orderly {
+	if last {
 		k.log.Info("saved counters", "file", k.path, "counters", counters, "bytes", size, "took", time.Since(begin).Round(time.Microsecond))
 	}
 }
 
-func (k *keeper) write(orderly bool) (counters int, size int64, err error) {
+func (k *keeper) write() (counters int, size int64, err error) {
 	host, _ := os.Hostname() // for people only
 	w, err := statefile.Create(k.path, statefile.Header{
-		Epoch: k.store.Epoch(), Former: k.former, Orderly: orderly, Holders: max(k.formerHolders(), k.holders()), Saved: time.Now().UTC(), Host: host, PID: os.Getpid(),
+		Holders: max(k.formerHolders(), k.holders()), Saved: time.Now().UTC(), Host: host, PID: os.Getpid(),
 	})
 	if err != nil {
 		return 0, 0, err

@@ -110,7 +110,6 @@ func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
 		MaxHoldersPerAddress: cfg.MaxHoldersPerAddress,
 		SlotSeed:             cfg.SlotSeed,
 		LiveHolders:          t.store.holders,
-		NoLearning:           !cfg.Learning || len(cfg.Redis) > 0, // Redis remembers
 	})
 	if t.store.count != nil {
 		t.store.count(t.Service.Live)

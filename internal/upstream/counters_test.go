@@ -20,7 +20,7 @@ func TestTrickleBucket(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%+v: %v", s, err)
 		}
-		p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+		p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 		for _, share := range []reserve.PerMille{0, 1, 166, 333, 1000} {
 			got := trickleBucket(p, 5, share).Limit.Spec()
 			most := float64(s.Count) / float64(s.Period) * float64(share) / 1000

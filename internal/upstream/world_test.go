@@ -281,7 +281,7 @@ func (r *region) policy(name string, s limit.Spec) *engine.Policy {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 	p.Scope, p.OnFailure = rule.ScopeGlobal, lease.FailureLocal
 	p.Regions = rule.Regions{{Name: eu, Weight: 1}, {Name: us, Weight: 3}}
 	return p

@@ -34,7 +34,7 @@ func TestDefaults(t *testing.T) {
 	}
 	want := &Config{
 		Config: tier.Config{
-			Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1, Learning: true,
+			Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1,
 			MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 100_000, MaxHoldersPerAddress: 128, MaxStreams: 1000,
 			HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: 6 * time.Second, DrainTimeout: 10 * time.Second,
 			LogFormat: "text", LogLevel: "info", Front: "auto", RulesCopy: "auto", State: "auto", StateInterval: 5 * time.Second,
@@ -55,7 +55,6 @@ func TestPrecedence(t *testing.T) {
 max_keys: 1
 max_holders: 2
 max_streams: 3
-learning: false
 front: on
 region: eu
 global: 127.0.0.1:4,127.0.0.1:5
@@ -70,7 +69,7 @@ max_memory: 64MiB
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.MaxKeys != 1 || c.MaxHolders != 20 || c.MaxStreams != 300 || c.Learning || c.Front != "off" ||
+	if c.MaxKeys != 1 || c.MaxHolders != 20 || c.MaxStreams != 300 || c.Front != "off" ||
 		c.DrainWait != 2*time.Second || c.LogFormat != "json" || c.MaxMemory != 64<<20 || c.LogLevel != "info" {
 		t.Errorf("%+v", c)
 	}
@@ -84,7 +83,6 @@ rules_copy: s
 listen: ":1"
 admin_listen: ":2"
 replicas: 2
-learning: false
 state: "off"
 state_interval: 1m
 front: on

@@ -57,26 +57,11 @@ const (
 	shadow              // nothing
 )
 
-// prepareAll prepares a configuration. A rule that has the same counters as one in before
-// takes over the time since when it has been in force.
-func (s *Server) prepareAll(c *descriptor.Config, before *rules) map[*descriptor.Rule]*prepared {
-	since, known := map[string]*engine.Policy{}, limit.Micros(0)
-	if before.config != noConfig {
-		known = limit.Micros(s.cfg.Now().UnixMicro())
-		for r, p := range before.prepared {
-			since[r.Path] = p.policy
-		}
-	}
+// prepareAll prepares a configuration.
+func (s *Server) prepareAll(c *descriptor.Config) map[*descriptor.Rule]*prepared {
 	all := map[*descriptor.Rule]*prepared{}
 	for r := range c.Rules() {
-		p := s.prepare(r)
-		if p.policy != nil {
-			p.policy.Since = known
-			if old := since[r.Path]; old != nil && old.Same(p.policy) {
-				p.policy.Since = old.Since
-			}
-		}
-		all[r] = p
+		all[r] = s.prepare(r)
 	}
 	return all
 }
@@ -106,7 +91,7 @@ func (s *Server) prepare(r *descriptor.Rule) *prepared {
 func (s *Server) setLimit(p *prepared, name string, spec limit.Spec) {
 	spec.ChargeDenied = s.cfg.ChargeDenied
 	l, _ := limit.New(spec)
-	p.policy = engine.NewPolicy(name, 0, l, lease.NewTerms(l, rule.ConsistencyOf(s.cfg.Consistency), 0, 0, 0), 0)
+	p.policy = engine.NewPolicy(name, 0, l, lease.NewTerms(l, rule.ConsistencyOf(s.cfg.Consistency), 0, 0, 0))
 	p.policy.OnFailure, p.policy.ExpectedHolders = rule.OnFailureOf(s.cfg.OnFailure), s.cfg.Replicas
 	if p.mode == shadow {
 		p.policy.Mode = rule.Shadow

@@ -96,7 +96,7 @@ func (s *Server) SetConfig(c *descriptor.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.inForce()
-	now := &rules{config: c, prepared: s.prepareAll(c, before), bindings: before.bindings}
+	now := &rules{config: c, prepared: s.prepareAll(c), bindings: before.bindings}
 	s.rules.Store(now)
 	s.metrics.forget(before.prepared, now.prepared)
 	s.forget(now)

@@ -107,7 +107,7 @@ var others = map[string]string{
 	"envoy_yaml":  "an output of Terraform",
 	"weir_region": "a cluster", "weir_regions": "a network of docker-compose.yml", "weir_": "how all metrics begin", "weir_ratelimit": "how some begin",
 	"tetratelabs/proxy-wasm-go-sdk": "a repository", "proxy-wasm/proxy-wasm-go-sdk": "a repository",
-	"application/proto": "a media type", "weir_learning": "a metric of earlier releases", "weir_state_": "how some begin", ".weir/state": "made by a region that runs",
+	"application/proto": "a media type", "weir_state_": "how some begin", ".weir/state": "made by a region that runs",
 }
 
 // exists takes patterns too.

@@ -105,11 +105,11 @@ func (s *counters) audit(asks []engine.Ask) map[counterKey]int64 {
 
 // audited compares it with what is left afterwards.
 func (s *counters) audited(key counterKey, left int64, asks []engine.Ask, grants []lease.Grant) {
-	lied, learned := false, false
+	lied := false
 	for i := range asks {
 		if a := &asks[i]; keyOf(a) == key {
 			left -= grants[i].Granted
-			lied, learned = lied || s.w.ref.lied(a), learned || a.Former != 0
+			lied = lied || s.w.ref.lied(a)
 		}
 	}
 	r := s.w.rules.find(key.rule)
@@ -118,7 +118,7 @@ func (s *counters) audited(key counterKey, left int64, asks []engine.Ask, grants
 	switch {
 	case lied:
 		s.w.ref.believed(key, -charged)
-	case !learned && !withheld:
+	case !withheld:
 		s.w.ref.charged(key, charged)
 	}
 }

@@ -58,7 +58,7 @@ func liarsIn(t *testing.T, seed uint64, fault Fault, global bool) error {
 	}
 	r := newRule(t, "r", spec, consistency)
 	c := Config{
-		Seed: seed, PoPs: 4, Relays: pick(rnd, 0, 2, 3), Learning: true,
+		Seed: seed, PoPs: 4, Relays: pick(rnd, 0, 2, 3),
 		Workers: 64, Hold: 49 * limit.Millisecond,
 		Net:   Net{Delay: limit.Millisecond, Spread: 10 * limit.Millisecond, Repeat: pick(rnd, 0, 0.1), Double: pick(rnd, 0, 0.3)},
 		Fault: fault, Trace: tracing(),

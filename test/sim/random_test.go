@@ -48,8 +48,7 @@ func playIn(t *testing.T, seed uint64, fault Fault) error {
 	second := newRule(t, "s", limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: period}, consistency)
 	w := New(Config{
 		Seed: seed, PoPs: pick(rnd, 1, 2, 5), Relays: pick(rnd, 0, 0, 1, 2), Depth: 1 + int(seed%4/3),
-		Start:    20_000*limit.Day - limit.Micros(rnd.IntN(8))*limit.Second,
-		Learning: rnd.IntN(2) == 0,
+		Start: 20_000*limit.Day - limit.Micros(rnd.IntN(8))*limit.Second,
 		Net: Net{
 			Delay: pick(rnd, 0, limit.Millisecond, 20*limit.Millisecond), Spread: pick(rnd, 0, 5*limit.Millisecond, 150*limit.Millisecond),
 			LoseCall: pick(rnd, 0, 0, 0.05), LoseReply: pick(rnd, 0, 0, 0.05), Repeat: pick(rnd, 0, 0, 0.05),
@@ -73,7 +72,7 @@ func playIn(t *testing.T, seed uint64, fault Fault) error {
 		w.after(limit.Micros(rnd.Int64N(int64(12*limit.Second))), func() { w.mishap(rnd) })
 	}
 	if w.Trace != nil {
-		w.tracef("%s %d per %v s, consistency %d, on_failure %d, holders %d relays %d net %+v learning %v", name(spec.Algorithm), spec.Count, seconds(period), consistency, r.OnFailure, w.PoPs, w.Relays, w.Net, w.Learning)
+		w.tracef("%s %d per %v s, consistency %d, on_failure %d, holders %d relays %d net %+v", name(spec.Algorithm), spec.Count, seconds(period), consistency, r.OnFailure, w.PoPs, w.Relays, w.Net)
 	}
 	return w.Run(14 * limit.Second)
 }

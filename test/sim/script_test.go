@@ -170,9 +170,8 @@ func (s *script) rule(args []string) *Rule {
 
 func (s *script) world(args []string) {
 	o := s.options(args)
-	_, learning := o["learning"]
 	s.w = New(Config{
-		PoPs: int(s.integer(o["holders"])), Relays: int(s.integer(o["relays"])), Depth: int(s.integer(o["depth"])), Steady: true, Trace: s.out, Learning: learning,
+		PoPs: int(s.integer(o["holders"])), Relays: int(s.integer(o["relays"])), Depth: int(s.integer(o["depth"])), Steady: true, Trace: s.out,
 		Net: Net{Delay: 2 * limit.Millisecond}, MaxCounters: int(s.integer(o["counters"])),
 		Start: 20_000*limit.Day + 12*limit.Hour,
 	}, s.rules...)

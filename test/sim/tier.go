@@ -96,7 +96,7 @@ func (t *tier) start() {
 	if t.above != nil {
 		l.store, now = l.cache(ctx), t.wall
 	}
-	c := limiter.Config{Store: witness{l.store}, Now: now, NoLearning: !w.Learning}
+	c := limiter.Config{Store: witness{l.store}, Now: now}
 	if t.above == nil && len(w.Shares) > 0 {
 		c.Divides, c.Reserves = true, w.counters.divided
 	}

@@ -33,8 +33,6 @@ type Config struct {
 	// Net is what happens to messages. Far is that for those between a region and the
 	// aggregator.
 	Net, Far Net
-	// Learning makes a region that lost its counters lower them to what PoPs remember.
-	Learning bool
 	// MaxCounters bounds the region's counters; 0: a million, which no run reaches.
 	MaxCounters int
 	// Workers is how many workers each PoP has; 0: one. A call is numbered, and leaves

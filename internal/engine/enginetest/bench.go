@@ -26,7 +26,7 @@ func Benchmark(b *testing.B, s engine.Store, spec limit.Spec, w lease.Want, keys
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := engine.NewPolicy("per-user", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	p := engine.NewPolicy("per-user", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 	names := make([][]byte, keys)
 	for i := range names {
 		names[i] = []byte("user-" + strconv.Itoa(i))

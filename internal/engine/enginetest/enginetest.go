@@ -28,10 +28,8 @@ type Subject struct {
 	// Unbounded is true if the store itself has no bound that a test could reach:
 	// the cases that fill it are left out.
 	Unbounded bool
-	// Forgets is true if the store does not use what holders remember of what it lost.
-	Forgets bool
-	// Lose makes a store that forgets lose all its counters; nil: it cannot be made
-	// to, and the case is left out.
+	// Lose makes a store lose all its counters; nil: it cannot be made to, and the case is left
+	// out.
 	Lose func(t testing.TB, s engine.Store)
 	// Distant is true if every call takes its time, as through TLS on a crowded machine,
 	// and if another subject has the same counters without that distance: how a counter
@@ -67,10 +65,7 @@ func Run(t *testing.T, s Subject) {
 		t.Run("FullTable", func(t *testing.T) { fullTable(t, s) })
 		t.Run("SpentKeySurvivesAFlood", func(t *testing.T) { spentKeySurvives(t, s) })
 	}
-	if !s.Forgets && !s.Cached {
-		t.Run("Remembering", func(t *testing.T) { remembering(t, s) })
-	}
-	if s.Forgets && s.Lose != nil {
+	if s.Lose != nil {
 		t.Run("Forgetting", func(t *testing.T) { forgetting(t, s) })
 	}
 	if s.Cached || !s.Distant {
@@ -175,7 +170,7 @@ func named(t testing.TB, rule string, override uint64, spec limit.Spec, change .
 	for _, c := range change {
 		c(&terms)
 	}
-	return engine.NewPolicy(rule, override, l, terms, 0)
+	return engine.NewPolicy(rule, override, l, terms)
 }
 
 func exact(t *lease.Terms) { t.Consistency, t.Lead = lease.Exact, 0 }

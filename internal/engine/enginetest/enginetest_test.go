@@ -41,7 +41,6 @@ func TestForgetful(t *testing.T) {
 			return [2]engine.Store{f, f}
 		},
 		Unbounded: true,
-		Forgets:   true,
 		Lose:      func(_ testing.TB, s engine.Store) { s.(*forgetful).lose() },
 	})
 }

@@ -106,8 +106,7 @@ func requestSlotsHammer(t *testing.T, s Subject) {
 	}
 }
 
-// forgetting: a store that lost what it had begins anew, whatever
-// holders remember. That admits one more limit, and no more.
+// forgetting: a store that lost what it had begins anew. That admits one more limit, and no more.
 func forgetting(t *testing.T, s Subject) {
 	everyAlgorithm(t, 10, limit.Minute, func(t *testing.T, spec limit.Spec) {
 		clk, store, p := s.begin(t, spec, exact)

@@ -35,7 +35,7 @@ func BenchmarkMemoryStore(b *testing.B) {
 // that is full: each has to find room.
 func BenchmarkNewKeys(b *testing.B) {
 	l, _ := limit.New(limit.Spec{Count: 1_000_000, Period: limit.Second})
-	p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 	store := memory.New(memory.Config{MaxKeys: 100_000, MaxBytes: 1 << 30})
 	asks := []engine.Ask{{Policy: p, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}
 	grants := make([]lease.Grant, 1)
@@ -59,7 +59,7 @@ func BenchmarkSave(b *testing.B) {
 	const keys = 1_000_000
 	s := newBig()
 	l, _ := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 366 * limit.Day})
-	p := engine.NewPolicy("per-user", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	p := engine.NewPolicy("per-user", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 	asks := []engine.Ask{{Policy: p, Want: lease.Want{Need: 1, Waiting: 1, Want: 8}}}
 	grants := make([]lease.Grant, 1)
 	for i := range keys {

@@ -35,8 +35,6 @@ type Store struct {
 	now     func() limit.Micros
 	table   *table.Table[value]
 	epoch   uint64
-	started limit.Micros
-	whole   bool        // nothing of the life before was lost, so that there is nothing to recall
 	changed atomic.Bool // there was an ask since Changed was called
 	debts   debts
 	returns returns
@@ -51,7 +49,6 @@ type value struct {
 	slots   *lease.Slots // of a Concurrency limit, instead of counter
 	extra   int          // bytes reported to the table beside the entry
 	busy    bool         // a decision is under way: not to be evicted
-	asked   uint64       // holders of a former life that have asked for it, a bit for each 64th
 }
 
 // Stats is how full a store is, and what it evicted and refused for that.
@@ -62,16 +59,15 @@ type Stats struct {
 	Refused uint64 // asks that could not be counted for lack of room
 }
 
-// New makes an empty store, whose life starts now.
+// New makes an empty store.
 func New(c Config) *Store {
 	if c.Now == nil {
 		c.Now = func() limit.Micros { return limit.Micros(time.Now().UnixMicro()) }
 	}
 	return &Store{
-		now:     c.Now,
-		table:   table.New[value](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
-		epoch:   max(rand.Uint64(), 1),
-		started: c.Now(),
+		now:   c.Now,
+		table: table.New[value](max(c.MaxKeys, 1), max(c.MaxBytes, 1)),
+		epoch: max(rand.Uint64(), 1),
 	}
 }
 
@@ -107,7 +103,7 @@ func (s *Store) one(now limit.Micros, a *engine.Ask) lease.Grant {
 	shard := s.table.Shard(hash)
 	shard.Lock()
 	defer shard.Unlock()
-	if s.changesNothing(now, a) && shard.Find(hash, a.Policy, a.Key) == nil {
+	if changesNothing(a) && shard.Find(hash, a.Policy, a.Key) == nil {
 		var unknown value
 		return unknown.acquire(now, a)
 	}
@@ -143,11 +139,8 @@ func (s *Store) entry(shard *table.Shard[value], hash uint64, now limit.Micros, 
 			e = nil
 		}
 	}
-	switch {
-	case e == nil:
+	if e == nil {
 		s.refused.Add(1)
-	case s.recalls(now, a):
-		e.Value.recall(now, a)
 	}
 	return e
 }
@@ -168,27 +161,11 @@ func (s *Store) add(shard *table.Shard[value], hash uint64, now limit.Micros, a 
 	return e
 }
 
-// recalls reports whether what the holder of an ask remembers may be of an earlier life of
-// the store, and may still count.
-func (s *Store) recalls(now limit.Micros, a *engine.Ask) bool {
-	return a.Former != 0 && !s.whole && a.Policy.Since <= s.started && now-s.started < a.Policy.Limit.Memory()
-}
-
-// recall lowers a counter to what the holder of an ask remembers, if this is the first time
-// that the holder asks for it: what it remembers later is of this life.
-func (v *value) recall(now limit.Micros, a *engine.Ask) {
-	bit := uint64(1) << (a.Former % 64)
-	if v.asked&bit == 0 && v.slots == nil {
-		v.counter.Recall(a.Policy.Limit, &a.Policy.Terms, now, &a.Want)
-	}
-	v.asked |= bit
-}
-
 // changesNothing reports whether an ask would change nothing about a new counter, so that
 // there is no need to make one for it.
-func (s *Store) changesNothing(now limit.Micros, a *engine.Ask) bool {
+func changesNothing(a *engine.Ask) bool {
 	charged := a.Want.Overdrawn > 0 || a.Want.Denied > 0 && a.Policy.Limit.ChargesDenied()
-	return a.Want.Want == 0 && !charged && a.Holder == 0 && (a.Want.Reset <= 0 || !s.recalls(now, a))
+	return a.Want.Want == 0 && !charged && a.Holder == 0
 }
 
 // acquire decides on one ask.

@@ -228,7 +228,7 @@ func (f *fields) policy() *engine.Policy {
 		f.fail(err)
 		return nil
 	}
-	return engine.NewPolicy(rule, override, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	return engine.NewPolicy(rule, override, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 }
 
 // counter reads a counter behind its key.

@@ -15,7 +15,7 @@ func TestNamesOfOneCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	p := engine.NewPolicy("r", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 	now := limit.Micros(1_700_000_000 * limit.Second)
 	s := New(Config{MaxKeys: 100, MaxBytes: 1 << 20, Now: func() limit.Micros { return now }})
 	ask := func(a engine.Ask) lease.Grant {

@@ -221,7 +221,3 @@ func (l *Loader) add(p *engine.Policy, key []byte, v value) {
 	e.Value.release(shard)
 	l.Loaded++
 }
-
-// Resume continues from counters that were all loaded: nothing was lost, so there is nothing to
-// recall. The store must not be in use yet.
-func (s *Store) Resume() { s.whole = true }

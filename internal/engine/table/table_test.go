@@ -16,7 +16,7 @@ func policy(t testing.TB, rule string) *engine.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 }
 
 // The table is a map: any sequence of adding, finding, removing and scanning

@@ -250,7 +250,7 @@ func TestQuestions(t *testing.T) {
 	var g rounds.Group
 	var m [2]rounds.Member
 	w := [2]lease.Want{
-		{Need: 1, Waiting: 2, Want: 8, Next: true, Unused: 5, Lease: 3, Overdrawn: 4, Debt: 9, Denied: 6, Fresh: true, Left: 1, Reset: 1, Holding: 2},
+		{Need: 1, Waiting: 2, Want: 8, Next: true, Unused: 5, Lease: 3, Overdrawn: 4, Debt: 9, Denied: 6, Fresh: true, Holding: 2},
 		{Need: 1, Waiting: 1, Want: 1},
 	}
 	for i := range m {

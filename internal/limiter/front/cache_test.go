@@ -64,7 +64,7 @@ func policyOf(t testing.TB, spec limit.Spec, c lease.Consistency) *engine.Policy
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine.NewPolicy("r", 0, l, lease.NewTerms(l, c, 0, 0, 0), 0)
+	return engine.NewPolicy("r", 0, l, lease.NewTerms(l, c, 0, 0, 0))
 }
 
 func ask(t testing.TB, s engine.Store, p *engine.Policy, key string) lease.Grant {

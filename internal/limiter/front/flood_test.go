@@ -272,7 +272,7 @@ func ruled(t testing.TB, name string, spec limit.Spec, c lease.Consistency) *eng
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine.NewPolicy(name, 0, l, lease.NewTerms(l, c, 0, 0, 0), 0)
+	return engine.NewPolicy(name, 0, l, lease.NewTerms(l, c, 0, 0, 0))
 }
 
 // A hot key that is under its limit is admitted, and nearly nobody waits.

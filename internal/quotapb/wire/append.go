@@ -51,8 +51,6 @@ func (w *Want) append(dst []byte) []byte {
 	dst = appendBool(dst, 13, w.Next)
 	dst = appendUint(dst, 14, uint64(w.Holding))
 	dst = appendUint(dst, 15, w.Debt)
-	dst = appendUint(dst, 16, uint64(w.Left))
-	dst = appendUint(dst, 17, uint64(w.Reset))
 	dst = appendUint(dst, 18, w.Override)
 	for _, r := range w.Returned {
 		dst = append(appendVarint(dst, 19<<3|typeBytes), 0)

@@ -28,14 +28,11 @@ func (w *Want) Bound() {
 	w.Need, w.Waiting, w.Want.Want = bounded(w.Need), bounded(w.Waiting), bounded(w.Want.Want)
 	w.Soon = min(bounded(w.Soon), w.Want.Want-w.Waiting)
 	w.Unused, w.Overdrawn, w.Denied = bounded(w.Unused), bounded(w.Overdrawn), bounded(w.Denied)
-	w.Left, w.Holding = bounded(w.Left), bounded(w.Holding)
+	w.Holding = bounded(w.Holding)
 }
 
-// Check is the first field of a want that a granter refuses, "" if there is none. What is only
-// remembered is cut.
+// Check is the first field of a want that a granter refuses, "" if there is none.
 func (w *Want) Check() (field string) {
-	w.Left = int64(min(uint64(w.Left), uint64(limit.MaxCount)))
-	w.Reset = lease.Millis(min(uint64(w.Reset), uint64(lease.Never)))
 	need, waiting, want := uint64(w.Need), uint64(w.Waiting), uint64(w.Want.Want)
 	switch {
 	case len(w.Rule) > MaxRuleName:
@@ -78,11 +75,11 @@ func (w *Want) returnsUnused() bool {
 }
 
 // For is what is wanted of a counter of a limit. What is given back to a counter of another
-// shape, or remembered of it, is dropped: that counter is not in use any more.
+// shape is dropped: that counter is not in use any more.
 func (w *Want) For(l *limit.Limit) lease.Want {
 	want := w.Want
 	if w.Shape != l.Fingerprint() {
-		want.Unused, want.Reset = 0, 0
+		want.Unused = 0
 	}
 	return want
 }

@@ -43,7 +43,6 @@ func TestRoundTrip(t *testing.T) {
 			Unused: amount(t, "unused", 0), Lease: draw(t, "lease", rapid.Uint32()),
 			Overdrawn: amount(t, "overdrawn", 0), Debt: draw(t, "debt", rapid.Uint64()), Denied: amount(t, "denied", 0),
 			Fresh: draw(t, "fresh", rapid.Bool()), Next: draw(t, "next", rapid.Bool()),
-			Left: amount(t, "left", 0), Reset: lease.Millis(draw(t, "reset", rapid.Int64Range(0, int64(wire.LongestDuration)))),
 		}
 		want.Soon = min(amount(t, "soon", 0), want.Want-want.Waiting)
 		duration := rapid.Map(rapid.Int64Range(0, int64(wire.LongestDuration)), func(ms int64) lease.Millis { return lease.Millis(ms) })
@@ -78,18 +77,18 @@ func TestLargeWantIsInRange(t *testing.T) {
 	}
 }
 
-// Units and memories of a counter of another shape are nothing to the one that there is.
+// Units of a counter of another shape are nothing to the one that there is.
 func TestWantForAnotherShape(t *testing.T) {
 	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := wire.Want{Shape: l.Fingerprint(), Want: lease.Want{Want: 3, Unused: 5, Lease: 7, Overdrawn: 2, Left: 50, Reset: 1000}}
+	w := wire.Want{Shape: l.Fingerprint(), Want: lease.Want{Want: 3, Unused: 5, Lease: 7, Overdrawn: 2}}
 	if got := w.For(l); got != w.Want {
 		t.Errorf("%+v", got)
 	}
 	w.Shape++
-	if got := w.For(l); got.Unused != 0 || got.Reset != 0 || got.Want != 3 || got.Overdrawn != 2 {
+	if got := w.For(l); got.Unused != 0 || got.Want != 3 || got.Overdrawn != 2 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -143,7 +142,7 @@ func TestUnknownStatus(t *testing.T) {
 
 // FuzzBounds: of whatever arrives, nothing that is read is negative or beyond its bound.
 func FuzzBounds(f *testing.F) {
-	f.Add((&wire.Request{Wants: []wire.Want{{Rule: "r", Key: []byte("k"), Shape: 7, Want: lease.Want{Need: 1, Waiting: 2, Want: 3, Left: -1 << 63, Reset: -1}}}}).Append(nil))
+	f.Add((&wire.Request{Wants: []wire.Want{{Rule: "r", Key: []byte("k"), Shape: 7, Want: lease.Want{Need: 1, Waiting: 2, Want: 3, Unused: -1 << 63}}}}).Append(nil))
 	f.Add((&wire.Request{Wants: []wire.Want{{Rule: strings.Repeat("r", 65)}, {Want: lease.Want{Need: 1}}, {Want: lease.Want{Waiting: 1}}, {Want: lease.Want{Want: 1 << 32}}}}).Append(nil))
 	f.Add((&wire.Response{Grants: []wire.Grant{{Grant: lease.Grant{Status: 9, Granted: -1 << 63, StartsIn: 1 << 40, TTL: -1, AskAfter: 1 << 20}}}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -155,7 +154,7 @@ func FuzzBounds(f *testing.F) {
 					continue
 				}
 				if w.Need < 0 || w.Need > w.Waiting || w.Waiting+w.Soon > w.Want.Want || max(w.Want.Want, w.Unused, w.Overdrawn, w.Denied, w.Holding) > wire.MaxUnits ||
-					min(w.Soon, w.Unused, w.Overdrawn, w.Denied, w.Holding, w.Left, int64(w.Reset)) < 0 || w.Left > limit.MaxCount || w.Reset > lease.Never {
+					min(w.Soon, w.Unused, w.Overdrawn, w.Denied, w.Holding) < 0 {
 					t.Fatalf("%+v was read as %+v", sent, w)
 				}
 			}

@@ -59,7 +59,7 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 			Rule: w.Rule, Variant: w.Variant, Key: w.Key, Group: w.Group,
 			Need: uint64(w.Need), Waiting: uint64(w.Waiting), Want: uint64(w.Want.Want),
 			Unused: uint64(w.Unused), Lease: uint64(w.Shape)<<32 | uint64(w.Lease), Overdrawn: uint64(w.Overdrawn), Denied: uint64(w.Denied),
-			Fresh: w.Fresh, Next: w.Next, Holding: uint64(w.Holding), Debt: w.Debt, Left: uint64(w.Left), ResetMs: uint64(w.Reset), Override: w.Override,
+			Fresh: w.Fresh, Next: w.Next, Holding: uint64(w.Holding), Debt: w.Debt, Override: w.Override,
 			Returned: generatedReturned(w.Returned), Soon: uint64(w.Soon),
 		})
 	}

@@ -95,10 +95,6 @@ func (w *Want) decode(r *reader) {
 			w.Holding = int64(r.num)
 		case 15<<3 | typeVarint:
 			w.Debt = r.num
-		case 16<<3 | typeVarint:
-			w.Left = int64(r.num)
-		case 17<<3 | typeVarint:
-			w.Reset = lease.Millis(r.num)
 		case 18<<3 | typeVarint:
 			w.Override = r.num
 		case 19<<3 | typeBytes:

@@ -35,7 +35,7 @@ func failing(name string, f lease.OnFailure) *engine.Policy {
 	if err != nil {
 		panic(err) // a mistake in this file
 	}
-	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	p := engine.NewPolicy(name, 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 	p.OnFailure = f
 	return p
 }

@@ -53,7 +53,7 @@ func exactly(rule string, spec limit.Spec) *engine.Policy {
 	if err != nil {
 		panic(err) // a mistake in this file
 	}
-	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 }
 
 // counters makes so many keys of each policy in each share of the slots; shares

@@ -123,7 +123,7 @@ func TestModes(t *testing.T) {
 				return runStore(t, c)
 			}
 			enginetest.Run(t, enginetest.Subject{
-				Forgets: true, Unbounded: true, Distant: true,
+				Unbounded: true, Distant: true,
 				Lose: func(testing.TB, engine.Store) { empty() },
 				New:  fresh,
 				Two: func(t testing.TB, o enginetest.Options) [2]engine.Store {

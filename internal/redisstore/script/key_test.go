@@ -21,7 +21,7 @@ func named(rule string, override uint64, ms int64) *engine.Policy {
 	if err != nil {
 		panic(err)
 	}
-	return engine.NewPolicy(rule, override, l, lease.NewTerms(l, lease.Leased, 0, 0, 0), 0)
+	return engine.NewPolicy(rule, override, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
 }
 
 func nameOf(p *engine.Policy, key string) string {

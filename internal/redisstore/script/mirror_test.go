@@ -333,7 +333,7 @@ func policy(spec limit.Spec, c lease.Consistency, interval lease.Millis) *engine
 	if err != nil {
 		return nil
 	}
-	return engine.NewPolicy("r", 0, l, lease.NewTerms(l, c, interval, 0, 0), 0)
+	return engine.NewPolicy("r", 0, l, lease.NewTerms(l, c, interval, 0, 0))
 }
 
 func newKey() []byte { return strconv.AppendInt([]byte("key-"), keys.Add(1), 10) }

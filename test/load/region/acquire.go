@@ -189,7 +189,7 @@ func policyOf(rule string, spec limit.Spec) *engine.Policy {
 	if err != nil {
 		panic(err) // the specs are constants
 	}
-	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0), 0)
+	return engine.NewPolicy(rule, 0, l, lease.NewTerms(l, lease.Exact, 0, 0, 0))
 }
 
 // patience is how long a caller waits for the store.
