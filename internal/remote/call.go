@@ -160,8 +160,8 @@ func (s *Store) rename(ctx context.Context, to string, was uint64) {
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // never fails, and is not part of a snapshot
 	if s.worker.CompareAndSwap(was, binary.NativeEndian.Uint64(name[:])|1) && s.renamed.Now() {
-		s.log.WarnContext(ctx, "the tier above has dropped a call: another process calls under the id of this one, this one goes on from an old snapshot, or a proxy repeated the call; it calls under another name from now on. If it happens again, look at the log of the tier above for calls from other addresses",
-			"address", to, "holder", fmt.Sprintf("%x", s.holder))
+		s.log.WarnContext(ctx, "the tier above has dropped a call, as repeated: the next ones are made under another name",
+			"address", to, "holder", fmt.Sprintf("%x", s.holder), "runbook", "docs/runbooks/WeirCallerWrong.md")
 	}
 }
 
