@@ -16,8 +16,7 @@ import (
 // heartbeatEvery is the longest time without a call.
 const heartbeatEvery = time.Duration(reserve.Beat) * time.Microsecond
 
-// returnEvery: at multiples of this of the clock a replica looks whether an address answers that is before the one
-// it calls. So all replicas of all regions return at about the same time.
+// returnEvery is how often a replica looks whether an address is healthy that is before the one it calls.
 const returnEvery = 10 * time.Second
 
 // tier is the tier above: its addresses, and whether the present one answers. It is safe for
@@ -31,9 +30,6 @@ type tier struct {
 	present   int      // index of the address that is called
 	breaker   lease.Breaker
 	called    lease.Millis // when the last call began
-	looked    int64        // the multiple of returnEvery at which it last looked for earlier addresses
-	every     int64        // of so many multiples it uses one; 0: each. One that fails soon after a return doubles it
-	returned  lease.Millis // when it last went back to an earlier address; 0: never
 }
 
 func newTier(addresses []string, t http.RoundTripper) *tier {
@@ -93,9 +89,6 @@ func (t *tier) failed(address string, seq uint64, timedOut bool) (silent bool) {
 		fail = t.breaker.TimedOut
 	}
 	silent = fail(t.now(), seq, 0)
-	if silent {
-		t.doubt()
-	}
 	if t.breaker.Open {
 		t.present = (t.present + 1) % len(t.addresses)
 	}
@@ -120,53 +113,30 @@ func (t *tier) due() bool {
 	return now >= t.called+lease.Millis(heartbeatEvery.Milliseconds())
 }
 
-// lookFor is the addresses before the one that is called, if it is time to look whether they answer.
-func (t *tier) lookFor(wall time.Time) (earlier []string) {
+// earlier is the addresses before the one that is called.
+func (t *tier) earlier() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	turn := wall.UnixNano() / int64(returnEvery)
-	if turn == t.looked {
-		return nil
-	}
-	t.looked = turn
-	if t.breaker.Open || turn%max(t.every, 1) != 0 {
-		return nil
-	}
 	return slices.Clone(t.addresses[:t.present])
 }
 
-// goBack calls an earlier address from now on, if it is still one and the present one answers.
+// goBack calls an earlier address from now on, if it is still one.
 func (t *tier) goBack(earlier string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := slices.Index(t.addresses, earlier)
-	if at < 0 || at >= t.present || t.breaker.Open {
+	if at < 0 || at >= t.present {
 		return false
 	}
-	t.present, t.returned = at, t.now()
+	t.present = at
 	return true
 }
 
-// doubt notes that the present address fails: one that was returned to and fails soon is left alone for longer.
-func (t *tier) doubt() {
-	const most = 64
-	every := max(t.every, 1)
-	soon := lease.Millis(2 * every * returnEvery.Milliseconds())
-	t.every = 1
-	if t.returned > 0 && t.now() < t.returned+soon {
-		t.every = min(2*every, most)
-	}
-}
-
-// lookBack goes back to the first of these addresses that is well.
-func (s *Store) lookBack(earlier []string) {
-	for _, address := range earlier {
-		if s.isWell(address) {
-			if s.tier.goBack(address) {
-				s.log.Info("an earlier one of the addresses of the tier above is called", "address", address)
-			}
-			return
-		}
+// goBack calls the first healthy address of those before the one that is called.
+func (s *Store) goBack() {
+	earlier := s.tier.earlier()
+	if i := slices.IndexFunc(earlier, s.isWell); i >= 0 && s.tier.goBack(earlier[i]) {
+		s.log.Info("an earlier one of the addresses of the tier above is called", "address", earlier[i])
 	}
 }
 
@@ -192,10 +162,8 @@ func (s *Store) Run(ctx context.Context) error {
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	probing := make(chan struct{}, 8) // so many probes may hang at a time
+	calls.Go(func() { repeat.Every(ctx, returnEvery, s.goBack) })
 	repeat.Every(ctx, 20*time.Millisecond, func() {
-		if earlier := s.tier.lookFor(time.Now()); len(earlier) > 0 {
-			calls.Go(func() { s.lookBack(earlier) })
-		}
 		if !s.tier.due() {
 			return
 		}
