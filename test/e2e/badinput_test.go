@@ -28,48 +28,6 @@ import (
 // rawJSON is JSON that is embedded as it is.
 type rawJSON = json.RawMessage
 
-// A plugin configuration that cannot be used does not stop Envoy: it serves by
-// before_rules, if that can be read, and its log says what to change. An Envoy takes
-// seconds to start; that each mistake is found is tested with the filter alone.
-func TestBadPluginConfiguration(t *testing.T) {
-	t.Parallel()
-	cases := []struct {
-		name, config, want string
-		status             int
-	}{
-		{"unknown field", `{"region_cluster": "weir_region", "regoin": 1}`, "regoin", 200},
-		{"no such cluster", `{"region_cluster": "nowhere"}`, "nowhere", 200},
-		{"closed, and cut off", `{"before_rules": "deny", "region_cluster": "wei`, "JSON", 503},
-	}
-	starting := 0
-	s := stack.Start(t, stack.Config{
-		PoPs:       len(cases),
-		Workers:    1,
-		RegionAddr: "127.0.0.1:9", // nobody there
-		Bootstrap: func(b *envoy.Bootstrap) {
-			b.SetPluginText(cases[starting].config)
-			starting++
-		},
-	})
-	for i, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			p := s.PoPs[i]
-			for range 10 {
-				if got := p.Get("/").Status; got != c.status {
-					t.Errorf("status %d, want %d as before_rules says", got, c.status)
-				}
-			}
-			proc.Eventually(t, 5*time.Second, "the log says "+c.want, func() bool { return strings.Contains(p.Log(), c.want) })
-			if c.name != "no such cluster" { // which only shows when it is called
-				proc.Eventually(t, 5*time.Second, "config_error is 1", func() bool { return p.Stats(configError)[configError] == 1 })
-				if strings.Contains(p.Log(), "cluster  (") {
-					t.Errorf("the log complains of a cluster without a name:\n%s", p.Log())
-				}
-			}
-		})
-	}
-}
-
 // A listener that replaces another one, with a mistake in its plugin configuration, goes
 // on with the configuration of that: Envoy itself drains the old one and takes the new.
 func TestBadConfigurationUpdate(t *testing.T) {
@@ -104,57 +62,6 @@ func TestBadConfigurationUpdate(t *testing.T) {
 }
 
 const configError = "wasmcustom.weir.config_error"
-
-// A region that answers nonsense counts as one that does not answer: on_failure
-// decides, the PoP says what is wrong and serves on, and nothing that it knew is
-// lost.
-func TestRegionAnswersNonsense(t *testing.T) {
-	t.Parallel()
-	region := newFakeRegion(t)
-	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: region.addr})
-	awaitRules(t, s)
-	p := s.PoPs[0]
-	proc.Eventually(t, 10*time.Second, "a good answer counts", func() bool {
-		return p.Get("/fail-deny", "x-user", time.Now().String()).Status == 200
-	})
-	for _, c := range []struct {
-		name   string
-		answer answer
-		counts string // how the metric of calls counts it
-		want   string // in the log
-	}{
-		{"no protobuf", raw(200, "\xff\xff\xff\xff not protobuf"), "malformed", "cannot be read"},
-		{"HTML", raw(200, "<html>it works</html>"), "malformed", "cannot be read"},
-		{"cut off", edit(nil, func(b []byte) []byte { return b[:len(b)-1] }), "malformed", "cannot be read"},
-		{"huge", raw(200, strings.Repeat("x", 5<<20)), "malformed", "cannot be read"},
-		{"no grants", edit(func(r *quotapb.AcquireResponse) { r.Grants = nil }, nil), "malformed", "0 grants for"},
-		{"more grants than wants", edit(func(r *quotapb.AcquireResponse) { r.Grants = append(r.Grants, r.Grants...) }, nil), "malformed", "cannot be read"},
-		{"unknown status", edit(func(r *quotapb.AcquireResponse) { r.Grants[0].Status = 99 }, nil), "answered", ""},
-		{"other protocol version", edit(func(r *quotapb.AcquireResponse) { r.Protocol = 2 }, nil), "version", "answers in version 2 of the quota protocol, this filter supports 1;"},
-		{"nothing", raw(200, ""), "version", "answers in version 0"},
-		{"500", raw(500, "oops"), "error", "HTTP status 500"},
-		{"404: another service", raw(404, "not found"), "error", "HTTP status 404"},
-		{"redirect", raw(302, ""), "error", "HTTP status 302"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			stat := "wasmcustom.weir.calls.reason." + c.counts
-			before := p.Stats(stat)[stat]
-			region.answer.Store(&c.answer)
-			if got := p.Get("/fail-deny", "x-user", c.name).Status; got != 503 {
-				t.Errorf("on_failure: deny: status %d, want 503", got)
-			}
-			if got := p.Get("/fail-allow", "x-user", c.name).Status; got != 200 {
-				t.Errorf("on_failure: allow: status %d, want 200", got)
-			}
-			proc.Eventually(t, 10*time.Second, stat+" grows", func() bool { return p.Stats(stat)[stat] > before })
-			proc.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q", c.want), func() bool { return strings.Contains(p.Log(), c.want) })
-			region.answer.Store(&good)
-			proc.Eventually(t, 10*time.Second, "a good answer counts again", func() bool {
-				return p.Get("/fail-deny", "x-user", time.Now().String()).Status == 200
-			})
-		})
-	}
-}
 
 // An answer that ends before it is whole counts as none. Envoy finds that out while it
 // reads the answer, and would crash if another call were made then.
@@ -268,13 +175,6 @@ type fakeRegion struct {
 }
 
 var good = edit(nil, nil)
-
-func raw(status int, body string) answer {
-	return func(w http.ResponseWriter, _ *quotapb.AcquireResponse) {
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	}
-}
 
 // edit answers with the good response after the message, or its bytes, were
 // changed; nil changes nothing.

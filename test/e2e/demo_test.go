@@ -208,28 +208,6 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// With other rules, and when a part dies: the demo reports it and takes the rest down.
-func TestDemoWithOtherRulesAndWithoutRegion(t *testing.T) {
-	t.Parallel()
-	d := newDemo(t)
-	rules := filepath.Join(d.dir, "other.yaml")
-	if err := os.WriteFile(rules, []byte(quota(1)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	d.start(t, "WEIR_RULES="+rules)
-	proc.Eventually(t, 10*time.Second, "the other rules hold", func() bool {
-		return do(t, d.pop, http.MethodGet, "/quota", "x-user", "ann").Status == 429
-	})
-	kill(t, d.region)
-	printed, code := d.end(t)
-	if code == 0 || !strings.Contains(printed, "region has stopped") {
-		t.Errorf("region killed: exit code %d, %s", code, printed)
-	}
-	if open := d.listening(); len(open) > 0 {
-		t.Errorf("still listening: %v", open)
-	}
-}
-
 func do(t *testing.T, addr, method, path string, headers ...string) stack.Response {
 	t.Helper()
 	r, err := stack.Do(addr, method, path, "", headers...)
@@ -237,24 +215,4 @@ func do(t *testing.T, addr, method, path string, headers ...string) stack.Respon
 		t.Fatalf("%s %s%s: %v", method, addr, path, err)
 	}
 	return r
-}
-
-// kill ends the process whose command line has --listen addr.
-func kill(t *testing.T, addr string) {
-	t.Helper()
-	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range paths {
-		line, _ := os.ReadFile(path) // it may be gone
-		if bytes.Contains(line, []byte("\x00--listen\x00"+addr+"\x00")) {
-			pid := strings.Split(path, "/")[2]
-			if err := exec.Command("kill", "-KILL", pid).Run(); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-	}
-	t.Fatalf("no process has --listen %s", addr)
 }

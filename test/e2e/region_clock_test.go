@@ -119,7 +119,7 @@ func (c *clockTest) under(key string, offsets ...time.Duration) (segments []segm
 		of := map[string]*replica{"eu": c.eu, "us": c.us}[g.region]
 		running.Go(func() { g.ask(c.t, of, key, done) })
 	}
-	stalls := &splitLoad{t: c.t}
+	stalls := &stalls{}
 	for range 8 { // one may run while others are held up
 		running.Go(func() {
 			for {
@@ -142,7 +142,7 @@ func (c *clockTest) under(key string, offsets ...time.Duration) (segments []segm
 	close(done)
 	running.Wait()
 	for _, g := range all {
-		c.decided(g, segments, stalls.stalls)
+		c.decided(g, segments, stalls.periods)
 	}
 	return segments, all
 }
@@ -247,4 +247,25 @@ func TestCutOffRegionWithAWrongClock(t *testing.T) {
 		return c.eu.Metrics()["weir_reserve_in_use"] == 0 && c.eu.Metrics()["weir_remote_up"] == 1
 	})
 	c.serves()
+}
+
+// stalls are the periods in which the machine itself was late: timers of this process were.
+type stalls struct {
+	mu      sync.Mutex
+	periods []period
+}
+
+// period is from when until when.
+type period struct{ from, until time.Time }
+
+// nap waits as a call does that nobody answers, and notes when it was woken late.
+func (s *stalls) nap() {
+	const nap, late = 10 * time.Millisecond, 10 * time.Millisecond
+	begin := time.Now()
+	time.Sleep(nap)
+	if end := time.Now(); end.Sub(begin) > nap+late {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.periods = append(s.periods, period{begin, end})
+	}
 }

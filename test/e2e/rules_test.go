@@ -10,7 +10,6 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/test/kit/drive"
-	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -85,54 +84,6 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 	stop()
 	if tally := <-load; tally.Other(200, 429) > 0 {
 		t.Errorf("the load that went on meanwhile got %v, %v", tally.Status, tally.FirstError)
-	}
-}
-
-// A PoP that starts before its region follows before_rules, or the rules that its
-// configuration brings along, and takes the region's as soon as it appears.
-func TestPoPStartsBeforeItsRegion(t *testing.T) {
-	t.Parallel()
-	cases := []struct {
-		name   string
-		plugin map[string]any
-		status int   // of those requests that do not pass before the region is there
-		spends int64 // how many of 30 requests pass then
-	}{
-		{"before_rules: allow", map[string]any{"before_rules": "allow"}, 503, 30},
-		{"before_rules: deny", map[string]any{"before_rules": "deny"}, 503, 0},
-		{"bundled rules", map[string]any{"before_rules": "deny", "rules": compiled(t, bundled)}, 429, 7},
-	}
-	starting := 0
-	s := stack.Start(t, stack.Config{
-		PoPs:        len(cases),
-		Rules:       quota(10),
-		RegionLater: true,
-		Bootstrap: func(b *envoy.Bootstrap) {
-			b.SetPlugin(cases[starting].plugin)
-			starting++
-		},
-	})
-	offerTo := func(i int, user string, count int64) *drive.Result {
-		return try(t, drive.Load{
-			Addrs: []string{s.PoPs[i].Addr}, Conns: 4, Request: drive.Get("/quota", "x-user", user), Count: count,
-		})
-	}
-	for i, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			tally := offerTo(i, "early", 30)
-			if tally.OK() != c.spends || tally.Other(200, c.status) > 0 {
-				t.Errorf("%v, want %d times 200 and else %d", tally.Status, c.spends, c.status)
-			}
-		})
-	}
-	s.Region.Start()
-	for i, c := range cases {
-		t.Run(c.name+", then the region", func(t *testing.T) {
-			proc.Eventually(t, 15*time.Second, "the region's rules hold", func() bool {
-				tally := offerTo(i, time.Now().String(), 100)
-				return tally.OK() == 10 && tally.Status[429] == 90
-			})
-		})
 	}
 }
 

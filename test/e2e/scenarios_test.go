@@ -10,15 +10,13 @@ import (
 // not as a riddle in the scenario.
 func TestRulesOfScenarios(t *testing.T) {
 	for name, rules := range map[string]string{
-		"two PoPs":    twoPoPsRules,
-		"faults":      faultRules,
-		"restarts":    restartRules,
-		"concurrency": concurrencyRules,
-		"panics":      panicRules,
-		"changes":     quota(10),
-		"bundled":     bundled,
-		"memory":      memoryRules,
-		"table":       tableRules,
+		"two PoPs": twoPoPsRules,
+		"faults":   faultRules,
+		"restarts": restartRules,
+		"panics":   panicRules,
+		"changes":  quota(10),
+		"bundled":  bundled,
+		"memory":   memoryRules,
 	} {
 		if _, err := rulefile.Parse(name, []byte(rules)); err != nil {
 			t.Error(err)

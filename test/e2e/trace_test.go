@@ -57,8 +57,8 @@ func (c client) header(flags string) string { return "00-" + c.trace + "-" + c.s
 func newClient(n int) client { return client{fmt.Sprintf("%032x", n), fmt.Sprintf("%016x", n)} }
 
 // One trace leads from a client's request through Envoy, the region and Redis to the
-// aggregator. A call for several requests has links to the traces of all. What is decided from
-// a lease is on Envoy's span. What is not sampled makes no span, and metrics arrive by OTLP, too.
+// aggregator. What is decided from a lease is on Envoy's span. What is not sampled makes no span, and
+// metrics arrive by OTLP, too.
 func TestTrace(t *testing.T) {
 	collector := otlp.Start(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+collector.Addr)
@@ -69,9 +69,8 @@ func TestTrace(t *testing.T) {
 		Dir: dir, Name: "global", Rules: tracedRules, Program: "weir-global", Flags: []string{"--redis", redistest.Start(t).Addr},
 	})
 	global.Start()
-	link := stack.NewLink(t, global.Addr)
 	eu := region.New(t, region.Config{
-		Dir: dir, Name: "eu", Rules: tracedRules, Flags: []string{"--redis", redistest.Start(t).Addr, "--region", "eu", "--global", link.Addr},
+		Dir: dir, Name: "eu", Rules: tracedRules, Flags: []string{"--redis", redistest.Start(t).Addr, "--region", "eu", "--global", global.Addr},
 	})
 	eu.Start()
 	s := stack.Start(t, stack.Config{
@@ -166,8 +165,6 @@ func TestTrace(t *testing.T) {
 			}
 		}
 	})
-
-	t.Run("a batch", func(t *testing.T) { testBatch(t, collector, s.PoPs[0], link) })
 
 	t.Run("no key is a label", func(t *testing.T) {
 		for _, r := range []*region.Region{eu, global} {
