@@ -41,47 +41,6 @@ func TestFrontPage(t *testing.T) {
 	}
 }
 
-// mostWalkFiles is how many files a reader opens to follow one walk.
-const mostWalkFiles = 10
-
-var (
-	anyStep   = regexp.MustCompile(`^[0-9]\. `)
-	firstStep = regexp.MustCompile("^1\\. `")
-	goFile    = regexp.MustCompile("`([a-z_/0-9]+\\.(?:go|lua))[:`]")
-)
-
-// Each walk through the code is short, and never goes back to a file that it has left.
-func TestWalksGoOneWay(t *testing.T) {
-	_, text, found := strings.Cut(read(t, "docs/how-it-works.md"), "\n## Four walks")
-	if !found {
-		t.Fatal("docs/how-it-works.md has no walks")
-	}
-	walks, files := 0, []string{}
-	for line := range strings.Lines(text) {
-		switch {
-		case firstStep.MatchString(line):
-			walks, files = walks+1, files[:0]
-		case !strings.HasPrefix(line, "   ") && !anyStep.MatchString(line):
-			continue // prose
-		}
-		for _, m := range goFile.FindAllStringSubmatch(line, -1) {
-			at := slices.Index(files, m[1])
-			switch {
-			case at < 0:
-				files = append(files, m[1])
-			case at != len(files)-1:
-				t.Errorf("walk %d goes back to %s after %s", walks, m[1], files[len(files)-1])
-			}
-		}
-		if len(files) > mostWalkFiles {
-			t.Errorf("walk %d leads through %d files, want at most %d: %q", walks, len(files), mostWalkFiles, files)
-		}
-	}
-	if walks < 4 {
-		t.Errorf("docs/how-it-works.md has %d walks, want at least 4", walks)
-	}
-}
-
 // Every metric that the region declares is explained.
 func TestMetricsAreExplained(t *testing.T) {
 	page := Parse("docs/metrics.md", read(t, "docs/metrics.md"))
