@@ -2,7 +2,6 @@ package consul
 
 import (
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -70,33 +69,4 @@ func (a *Agent) AwaitStatus(service string, want map[string]string) {
 		}
 		return ""
 	})
-}
-
-// Passing are the ids of those instances of a service that pass all checks: others call these alone.
-func (a *Agent) Passing(service string) (ids []string, err error) {
-	var entries []struct{ Service Replica }
-	err = a.read("/v1/health/service/"+service+"?passing=1", &entries)
-	for _, e := range entries {
-		ids = append(ids, e.Service.ID)
-	}
-	return ids, err
-}
-
-// Critical are the ids of the instances, of all services, that have a critical check. They are from
-// one moment.
-func (a *Agent) Critical() (ids []string, err error) {
-	var checks []struct{ ServiceID string }
-	err = a.read("/v1/health/state/critical", &checks)
-	for _, c := range checks {
-		ids = append(ids, c.ServiceID)
-	}
-	return ids, err
-}
-
-// StartTimer registers an instance that nobody renews: its check is critical when a time is over by
-// the agent's clock, which is as late on a busy machine as with every other check.
-func (a *Agent) StartTimer(id string, after time.Duration) {
-	a.t.Helper()
-	check := map[string]string{"TTL": after.String(), "Status": "passing"}
-	a.mustCall(http.MethodPut, "/v1/agent/service/register", map[string]any{"ID": id, "Name": id, "Check": check}, nil)
 }

@@ -2,7 +2,6 @@ package drive
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -89,32 +88,6 @@ func generate(t *testing.T, c *Client, p Pace) *Result {
 	return r
 }
 
-func TestClosedLoopCountsWhatWasAnswered(t *testing.T) {
-	addr := serve(t, func(number int64) string {
-		if number%4 == 0 {
-			return "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n"
-		}
-		return okReply
-	})
-	r := generate(t, open(t, addr, 3), Pace{Duration: time.Minute, Requests: 400})
-	if r.Done != 400 || r.Status[200] != 300 || r.Status[429] != 100 {
-		t.Errorf("done %d, 200: %d, 429: %d; want 400, 300, 100", r.Done, r.Status[200], r.Status[429])
-	}
-}
-
-func TestOpenLoopSendsWhatIsDue(t *testing.T) {
-	c := open(t, serve(t, func(int64) string { return okReply }), 8)
-	for range 2 { // connections outlive a run
-		r := generate(t, c, Pace{Duration: 200 * time.Millisecond, Rate: 500})
-		if r.Due != 100 || r.Done != 100 {
-			t.Errorf("due %d, done %d, want 100 of each", r.Due, r.Done)
-		}
-		if r.Elapsed < 190*time.Millisecond {
-			t.Errorf("100 requests at 500 per second took %v", r.Elapsed)
-		}
-	}
-}
-
 // One reply is 300 ms late on the only connection. Requests due meanwhile were
 // delayed too, and their times show it: with one request due every 10 ms, about 30 of them by
 // 150 ms on average. A driver that timed from the sending would report one.
@@ -156,54 +129,5 @@ func TestBrokenConnectionsAreCountedAndReplaced(t *testing.T) {
 				t.Errorf("failed %d, done %d, want 1 and 49", r.Failed, r.Done)
 			}
 		})
-	}
-}
-
-func TestAServerThatOnlyFailsEndsTheRun(t *testing.T) {
-	c := open(t, serve(t, func(int64) string { return "" }), 4)
-	if r, err := c.Run(t.Context(), Pace{Duration: time.Minute}); err == nil {
-		t.Errorf("Run = %+v, want an error", r)
-	}
-}
-
-func TestNoReplyWithinTheGrace(t *testing.T) {
-	t.Parallel()
-	done := make(chan struct{})
-	addr := serve(t, func(number int64) string {
-		if number > 3 {
-			<-done
-		}
-		return okReply
-	})
-	c := open(t, addr, 1)
-	c.grace = 5 * time.Second // enough for the answers that come
-	r := generate(t, c, Pace{Duration: 100 * time.Millisecond, Rate: 100})
-	close(done)
-	if r.Done != 3 || r.Failed != 1 || r.Missed != 6 {
-		t.Errorf("done %d, failed %d, missed %d, want 3, 1, 6", r.Done, r.Failed, r.Missed)
-	}
-}
-
-func TestCancelEndsARun(t *testing.T) {
-	c := open(t, serve(t, func(int64) string { return okReply }), 2)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := c.Run(ctx, Pace{Duration: time.Hour}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRefusedPaces(t *testing.T) {
-	for _, addr := range []string{"192.0.2.1:80", "[::1]:80", "localhost:80", "127.0.0.1"} {
-		if c, err := Dial(addr, "/", Hot(), 1); err == nil {
-			c.Close()
-			t.Errorf("Dial(%s): want an error", addr)
-		}
-	}
-	c := open(t, serve(t, func(int64) string { return okReply }), 1)
-	for _, p := range []Pace{{}, {Requests: 1}, {Duration: 1, Rate: -1}} {
-		if _, err := c.Run(t.Context(), p); err == nil {
-			t.Errorf("Run(%+v): want an error", p)
-		}
 	}
 }

@@ -109,10 +109,6 @@ func (b *Bootstrap) shipped(name string) string {
 	return string(text)
 }
 
-// DropHealthChecks has all hosts of a cluster called that can be reached: replicas of
-// releases before /healthz do not answer its checks.
-func (b *Bootstrap) DropHealthChecks(name string) { delete(b.named("clusters", name), "health_checks") }
-
 // SetModule sets where the filter's code is.
 func (b *Bootstrap) SetModule(path string) {
 	b.child(b.child(b.child(b.wasm(), "vm_config"), "code"), "local")["filename"] = path
@@ -146,12 +142,6 @@ func (b *Bootstrap) SetPlugin(fields map[string]any) {
 // SetPluginText replaces the plugin's JSON by any text.
 func (b *Bootstrap) SetPluginText(text string) {
 	b.child(b.wasm(), "configuration")["value"] = text
-}
-
-// SetRouteTimeout changes after how long a route gives its upstream up.
-func (b *Bootstrap) SetRouteTimeout(duration string) {
-	host := b.first(b.child(b.manager(), "route_config"), "virtual_hosts")
-	b.child(b.first(host, "routes"), "route")["timeout"] = duration
 }
 
 // SetTrustedHops sets how many trusted proxies stand before the PoP.

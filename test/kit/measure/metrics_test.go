@@ -1,8 +1,6 @@
 package measure
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"testing"
 )
 
@@ -34,38 +32,5 @@ func TestMetricsSum(t *testing.T) {
 		if got := m.Sum(tc.name, tc.with...); got != tc.want {
 			t.Errorf("Sum(%s, %q) = %v, want %v", tc.name, tc.with, got, tc.want)
 		}
-	}
-}
-
-func TestMetricsSince(t *testing.T) {
-	diff := Metrics{"a": 5, "b": 1}.Since(Metrics{"a": 2})
-	if diff["a"] != 3 || diff["b"] != 1 {
-		t.Errorf("Since = %v, want a:3 b:1", diff)
-	}
-}
-
-func TestMetricsThatAreNotMetrics(t *testing.T) {
-	for _, bad := range []string{"name", "name x", `name{a="b"}`, "<html> </html>"} {
-		if m, err := ParseMetrics(bad); err == nil {
-			t.Errorf("ParseMetrics(%q) = %v, want an error", bad, m)
-		}
-	}
-}
-
-func TestScrape(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/metrics" {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		w.Write([]byte(metricsText))
-	}))
-	defer server.Close()
-	m, err := Scrape(t.Context(), server.Client(), server.URL+"/metrics")
-	if err != nil || m.Sum("weir_wants_total") != 1500 {
-		t.Errorf("Scrape = %v, %v", m, err)
-	}
-	if m, err := Scrape(t.Context(), server.Client(), server.URL+"/elsewhere"); err == nil {
-		t.Errorf("Scrape of a 404 = %v, want an error", m)
 	}
 }

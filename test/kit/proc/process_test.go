@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -54,38 +53,4 @@ func TestNothingSurvivesAKilledTest(t *testing.T) {
 func running(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")
-}
-
-// state is how the kernel describes the process.
-func state(t *testing.T, p *Process) string {
-	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(stat)
-}
-
-func TestProcess(t *testing.T) {
-	p := Start(t, t.TempDir(), "shell", "sh", "-c", "echo started; while :; do :; done")
-	Eventually(t, 10*time.Second, "output in the log", func() bool { return p.Log() == "started\n" })
-	Eventually(t, 10*time.Second, "CPU time", func() bool { return p.CPU() > 0 })
-	if m := p.Memory(); m < 100<<10 || m > 1<<30 {
-		t.Errorf("a shell uses %d bytes", m)
-	}
-
-	p.Pause()
-	Eventually(t, 10*time.Second, "paused", func() bool { return strings.Contains(state(t, p), ") T ") })
-	before := p.CPU()
-	time.Sleep(100 * time.Millisecond)
-	if used := p.CPU() - before; used > 0 {
-		t.Errorf("used %v while paused", used)
-	}
-	p.Resume()
-	Eventually(t, 10*time.Second, "CPU time again", func() bool { return p.CPU() > before })
-
-	p.Stop()
-	if !p.Exited() || syscall.Kill(p.cmd.Process.Pid, 0) == nil {
-		t.Error("still there after Stop")
-	}
 }
