@@ -185,41 +185,6 @@ descriptors:
 	}
 }
 
-func TestDomains(t *testing.T) {
-	rule := func(domain, value string) descriptor.File {
-		return descriptor.File{Name: value + ".yaml", Data: []byte("domain: " + domain + "\ndescriptors:\n  - key: k\n    value: " + value +
-			"\n    rate_limit: {unit: second, requests_per_unit: 1}\n")}
-	}
-	merge := descriptor.Options{MergeDomains: true}
-
-	_, err := descriptor.Parse([]descriptor.File{rule("d", "a"), rule("d", "b")}, descriptor.Options{})
-	want := `b.yaml:1:1: domain: "d" is in a.yaml too; write each domain in one file, or allow several to be merged`
-	if err == nil || err.Error() != want {
-		t.Errorf("a domain in two files: %v, want %s", err, want)
-	}
-	_, err = descriptor.Parse([]descriptor.File{rule("d", "a"), rule("d", "a")}, merge)
-	want = `a.yaml:3:5: descriptors[0]: has the key "k" and value "a", like the descriptor at a.yaml:3 beside it; remove one`
-	if err == nil || err.Error() != want {
-		t.Errorf("merged with the same value: %v, want %s", err, want)
-	}
-	c, err := descriptor.Parse([]descriptor.File{rule("d", "'b*'"), rule("e", "a"), rule("d", "b"), rule("d", "'*'")}, merge)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for value, path := range map[string]string{"b": "d|k=b", "bc": "d|k=b*", "c": "d|k=*"} {
-		if r := c.Match("d", []descriptor.Entry{{Key: "k", Value: value}}); r == nil || r.Path != path {
-			t.Errorf("merged, %s: %v, want %s", value, r, path)
-		}
-	}
-	if !c.Domain("d") || !c.Domain("e") || c.Domain("f") || c.Domain("") {
-		t.Error("not the domains d and e")
-	}
-	none, err := descriptor.Parse(nil, merge)
-	if err != nil || none.Domain("") {
-		t.Errorf("no files: %v", err)
-	}
-}
-
 // TestVersion: it changes with the meaning and with nothing else.
 func TestVersion(t *testing.T) {
 	const base = "domain: d\ndescriptors:\n  - {key: a, value: x*, rate_limit: {unit: second, requests_per_unit: 1, name: n}, metadata: {b: 1, a: 2}}\n  - {key: b}\n"

@@ -238,19 +238,3 @@ func TestTokenChanges(t *testing.T) {
 	log.awaitText(t, "is empty")
 	s.Servers[0].AwaitStatus(service, passing)
 }
-
-// Consul's own variables name the token, too. Without a token a replica runs all the same.
-func TestTokenOfTheEnvironment(t *testing.T) {
-	s := startSecured(t)
-	t.Setenv("CONSUL_HTTP_TOKEN_FILE", proc.WriteFile(t, filepath.Join(s.dir, "token"), s.NewToken(policy(t, "weir-regional"))+"\n"))
-	a, _ := s.agent("")
-	r := startReplica(t, a, "127.0.0.1", 8080)
-	s.Servers[0].AwaitStatus(service, passing)
-	r.stop()
-	s.Servers[0].AwaitStatus(service, nil)
-
-	t.Setenv("CONSUL_HTTP_TOKEN_FILE", "")
-	stranger, log := s.agent("")
-	startReplica(t, stranger, "127.0.0.1", 8080)
-	log.await(t, "register", "away")
-}

@@ -51,36 +51,3 @@ func TestTwoWithOneID(t *testing.T) {
 	younger.stop()
 	c.AwaitStatus(service, nil)
 }
-
-// A younger replica with the address of another one ends without taking that from the catalog.
-func TestYoungerEnds(t *testing.T) {
-	t.Parallel()
-	c := startConsul(t)
-	a, _ := newAgent(t, c.Addr)
-	older := startReplica(t, a, "127.0.0.1", 8080)
-	holds(t, c, older)
-	b, log := newAgent(t, c.Addr)
-	younger := startReplica(t, b, "127.0.0.1", 8080)
-	log.awaitText(t, "a process that is older has this id")
-	holds(t, c, older)
-	younger.stop()
-	if all, err := c.Replicas(service); err != nil || len(all) != 1 || all[0].Meta[instanceMeta] != older.instance {
-		t.Errorf("%+v, %v", all, err)
-	}
-}
-
-// Two replicas of two machines with one address, as when both listen on loopback, are one in the
-// list and a mistake in the log.
-func TestTwoWithOneAddress(t *testing.T) {
-	t.Parallel()
-	d := consul.StartDatacenter(t, consul.Config{Dir: proc.LogDir(t)})
-	l := new(list)
-	a, log := newAgent(t, d.Servers[0].Addr)
-	run(t, a.Watch("replicas", Which{Service: service, Tag: "eu"}, l.set).Run)
-	startReplica(t, a, "127.0.0.1", 8080)
-	l.await(t, "127.0.0.1:8080")
-	b, _ := newAgent(t, d.StartClient().Addr)
-	startReplica(t, b, "127.0.0.1", 8080)
-	log.awaitText(t, "two replicas are registered with one address")
-	l.await(t, "127.0.0.1:8080")
-}

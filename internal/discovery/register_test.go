@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -112,19 +111,6 @@ func TestAgentRestarts(t *testing.T) {
 	c.AwaitStatus(service, passing)
 }
 
-// An agent that keeps its process and forgets one replica gets it again, too.
-func TestAgentForgets(t *testing.T) {
-	t.Parallel()
-	c := startConsul(t)
-	a, _ := newAgent(t, c.Addr)
-	startReplica(t, a, "127.0.0.1", 8080)
-	c.AwaitStatus(service, passing)
-	if err := a.client.Agent().ServiceDeregister(id); err != nil {
-		t.Fatal(err)
-	}
-	c.AwaitStatus(service, passing)
-}
-
 // Consul may be away at the start, later, or hang: what changes is logged once, and the
 // registration comes by itself.
 func TestConsulAway(t *testing.T) {
@@ -163,21 +149,5 @@ func TestConsulAway(t *testing.T) {
 	}
 	if repeated := slices.Compact(slices.Clone(changes)); len(repeated) != len(changes) {
 		t.Errorf("a state is logged twice: %q", changes)
-	}
-}
-
-// A replica that ends while Consul is away ends all the same.
-func TestEndWithoutConsul(t *testing.T) {
-	t.Parallel()
-	c := startConsul(t)
-	a, log := newAgent(t, c.Addr)
-	r := startReplica(t, a, "127.0.0.1", 8080)
-	c.AwaitStatus(service, passing)
-	c.Pause()
-	r.Changed()
-	log.await(t, "register", "away") // a signal stops a process a moment later
-	r.stop()
-	if !strings.Contains(log.text.String(), "could not deregister") {
-		t.Errorf("the log does not state it:\n%s", &log.text)
 	}
 }

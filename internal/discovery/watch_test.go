@@ -74,19 +74,6 @@ func TestWatch(t *testing.T) {
 	l.await(t, "127.0.0.1:8080 127.0.0.1:8082")
 }
 
-// A watch without a tag has all regions, with one its region.
-func TestWatchByTag(t *testing.T) {
-	t.Parallel()
-	c := startConsul(t)
-	a, _ := newAgent(t, c.Addr)
-	all, none := new(list), new(list)
-	run(t, a.Watch("all", Which{Service: service}, all.set).Run)
-	run(t, a.Watch("none", Which{Service: service, Tag: "us"}, none.set).Run)
-	startReplica(t, a, "", 8080) // at the address of the agent's node
-	all.await(t, "127.0.0.1:8080")
-	none.await(t, "")
-}
-
 // lookup asks Consul's DNS for the addresses of a name.
 func lookup(c *consul.Agent, name string) string {
 	r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -349,3 +349,12 @@ func TestAgainstDefinition(t *testing.T) {
 		}))
 	}
 }
+
+func mustNew(t testing.TB, s Spec) *Limit {
+	t.Helper()
+	l, err := New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}

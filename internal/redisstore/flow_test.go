@@ -53,26 +53,6 @@ func TestAsksGather(t *testing.T) {
 	}
 }
 
-// An ask that finds an idle node waits for no other; those of one call travel together.
-func TestAsksDoNotWait(t *testing.T) {
-	server := redistest.Start(t)
-	s := start(t, Config{Addrs: []string{server.Addr}, Lanes: 1, Timeout: 20 * time.Second})
-	p := fixedPolicy(t, "r", 1000)
-	before := s.Stats()
-	for range 20 {
-		acquire(t, s, plenty, one(p, "k"))
-	}
-	if got := s.Stats().Pipelines - before.Pipelines; got != 20 {
-		t.Errorf("20 asks one after the other made %d pipelines", got)
-	}
-	if got := len(acquire(t, s, plenty, asksOf(one(p, "a"), one(p, "b"), one(p, "c"))...)); got != 3 {
-		t.Errorf("%d grants", got)
-	}
-	if got := s.Stats().Pipelines - before.Pipelines; got != 21 {
-		t.Errorf("three asks of one call made %d pipelines, want one", got-20)
-	}
-}
-
 // A queue that is full answers at once.
 func TestQueueOverflows(t *testing.T) {
 	server := redistest.Start(t)
@@ -214,29 +194,6 @@ func TestNotRunning(t *testing.T) {
 		}
 		return ""
 	})
-}
-
-// A server that is away at the start is found when it comes.
-func TestServerComesLater(t *testing.T) {
-	server := redistest.Start(t)
-	server.Kill()
-	s := launch(t, Config{Addrs: []string{server.Addr}})
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if err := s.Ready(ctx); err == nil {
-		t.Fatal("ready without a server")
-	}
-	p := fixedPolicy(t, "r", 10)
-	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
-		t.Errorf("%+v", g)
-	}
-	server.Restart()
-	if err := s.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
-		t.Errorf("%+v", g)
-	}
 }
 
 // A replica in place of its master decides on nothing, and the log has the reason.

@@ -72,22 +72,3 @@ func cutOnce(t *testing.T, s *Store, link *proxy, key string, servers ...*redist
 		t.Errorf("%d are left of 10 after two asks of which one had no answer, want 8", left)
 	}
 }
-
-// A server that lost its scripts is given them again, and no ask fails.
-func TestScriptsAreLoadedAgain(t *testing.T) {
-	server := redistest.Start(t)
-	s := start(t, Config{Addrs: []string{server.Addr}})
-	p := fixedPolicy(t, "r", 1000)
-	for i := range 20 {
-		server.Do("SCRIPT", "FLUSH")
-		asks := asksOf(one(p, "k"), one(p, "k"), one(p, "l"))
-		for _, g := range acquire(t, s, plenty, asks...) {
-			if g.Granted != 1 {
-				t.Fatalf("round %d: %+v", i, g)
-			}
-		}
-	}
-	if left := remaining(t, s, p, "k"); left != 960 {
-		t.Errorf("%d are left of 1000 after 40", left)
-	}
-}

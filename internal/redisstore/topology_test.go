@@ -9,18 +9,6 @@ import (
 	"time"
 )
 
-// Pauses grow with the time that look-ups have followed each other for, within bounds.
-func TestPauseAfter(t *testing.T) {
-	for _, c := range []struct{ row, want time.Duration }{
-		{0, reloadPause}, {800 * time.Millisecond, reloadPause}, {2 * time.Second, 250 * time.Millisecond},
-		{4 * time.Second, 500 * time.Millisecond}, {8 * time.Second, reloadCalm}, {time.Hour, reloadCalm},
-	} {
-		if got := pauseAfter(c.row); got != c.want {
-			t.Errorf("after %v: %v, want %v", c.row, got, c.want)
-		}
-	}
-}
-
 // blind finds no master, and counts how often it was asked.
 type blind struct {
 	err   error

@@ -2,15 +2,12 @@ package redisstore
 
 import (
 	"crypto/tls"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 func TestConfigIsChecked(t *testing.T) {
@@ -67,26 +64,6 @@ func TestOptionsNeverRetry(t *testing.T) {
 	}
 	if !o.DisableIdentity || o.MaintNotificationsConfig.Mode != "disabled" || o.Protocol != 2 {
 		t.Errorf("a connection sends more than it has to: %+v", o)
-	}
-}
-
-func TestSlotOf(t *testing.T) {
-	for key, want := range map[string]uint16{ // Redis Cluster Specification, and CLUSTER KEYSLOT
-		"123456789": 12739, "": 0, "foo{}{bar}": hashSlotOf("foo{}{bar}"),
-		"{user1000}.following": hashSlotOf("user1000"), "foo{{bar}}zap": hashSlotOf("{bar"), "foo{bar}{zap}": hashSlotOf("bar"),
-	} {
-		if got := hashSlotOf(key); got != want {
-			t.Errorf("%q: %d, want %d", key, got, want)
-		}
-	}
-	for range 1000 {
-		key := make([]byte, rand.N(20))
-		for i := range key {
-			key[i] = "{}ab\x00\xff"[rand.N(6)]
-		}
-		if got, want := int(hashSlotOf(string(key))), redistest.HashSlot(string(key)); got != want {
-			t.Fatalf("%q: %d, want %d", key, got, want)
-		}
 	}
 }
 

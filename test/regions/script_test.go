@@ -1,13 +1,10 @@
 package regions
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/test/kit/drive"
 )
 
@@ -111,45 +108,6 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// What the redis of the aggregators loses can be said where there is one.
-func TestTwoAggregators(t *testing.T) {
-	s, err := Parse("f", "name", head+"two aggregators share a redis\nat 5s kill redis of one at the aggregator\nat 6s kill redis of the record in eu\nexpect admitted: 5/s\n")
-	if err != nil || !s.Shared || s.Events[0].Act.rule != "one" || s.Events[1].Act.region != "eu" || s.Events[1].Act.rule != "" {
-		t.Errorf("read %+v: %v", s, err)
-	}
-}
-
-// A script may have weights of its own: equal ones without.
-func TestWeights(t *testing.T) {
-	s, err := Parse("f", "name", "regions { eu: 3, us: 2, ap: 1 }\n"+head+"expect admitted: 5/s\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !maps.Equal(s.Weights, map[string]int{"eu": 3, "us": 2, "ap": 1}) {
-		t.Errorf("weights are %v", s.Weights)
-	}
-	text, err := s.Document()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, weights := range []map[string]int{s.Weights, equalWeights()} {
-		if text, err = weighted(text, weights); err != nil {
-			t.Fatal(err)
-		}
-		set, err := rulefile.Parse("f", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]int{}
-		for _, r := range set.Regions() {
-			got[r.Name] = int(r.Weight)
-		}
-		if !maps.Equal(got, weights) {
-			t.Errorf("weights are %v, want %v", got, weights)
-		}
-	}
-}
-
 // What is admitted is counted by windows and by regions. A request that is answered after
 // the window of its sending is not counted against that window, and one of a later second is.
 func TestFigures(t *testing.T) {
@@ -229,101 +187,6 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// Where a script has two rules, a figure is of one of them, or of both together.
-func TestFiguresOfARule(t *testing.T) {
-	s, err := Parse("f", "name", head+`rule two { limit: 50/10s, algorithm: fixed_window, scope: global }
-from 0s to 20s eu offers 5/s of two
-always fullest window under one: 60%
-always fullest window under two: 80%
-expect admitted under two in eu: 2/s
-expect admitted in eu: 5/s
-`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Played{Script: s, begin: time.Unix(1_000, 0), results: []*drive.Result{
-		{Seconds: map[int64]drive.Second{1000: {OK: 60}}}, {Seconds: map[int64]drive.Second{1010: {OK: 40}}},
-	}}
-	for _, row := range p.Judge() {
-		if row.Outcome != Holds {
-			t.Errorf("%+v", row)
-		}
-	}
-	if _, err := Parse("f", "name", head+"rule two { limit: 5/10s }\nalways fullest window: 5%\n"); err == nil || !strings.Contains(err.Error(), "write under RULE") {
-		t.Errorf("a percentage of two rules is %v", err)
-	}
-}
-
-// A change is known as late as the last request that is refused. It is not measured where
-// a load had not been refused before, or was refused to its end.
-func TestChange(t *testing.T) {
-	s, err := Parse("f", "name", head+`at 5s apply limit 50/10s to one
-from 0s to 20s us offers 5/s of one
-expect change from 5s: at most 1s
-`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a := s.Events[0].Act; a.rule != "one" || a.limit != "50/10s" {
-		t.Errorf("the action is %+v", a)
-	}
-	begin := time.Unix(1_000, 0)
-	acted := begin.Add(5100 * time.Millisecond)
-	for _, c := range []struct {
-		eu, us time.Duration
-		want   Outcome
-	}{{time.Second, 300 * time.Millisecond, Holds}, {time.Second, 1100 * time.Millisecond, Short}, {-time.Second, time.Second, Short}} {
-		results := []*drive.Result{{Refused: acted.Add(c.eu)}, {Refused: acted.Add(c.us)}}
-		p := &Played{Script: s, begin: begin, acts: []act{{began: acted.Sub(begin)}}, results: results}
-		if row := p.Judge()[0]; row.Outcome != c.want {
-			t.Errorf("eu %v and us %v after it: %+v, want %s", c.eu, c.us, row, c.want)
-		}
-	}
-}
-
-// Another limit of a rule changes nothing else of the rules.
-func TestLimited(t *testing.T) {
-	s, err := Parse("f", "name", head+"rule two { limit: 7/1m }\nexpect admitted: 5/s\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := s.Document()
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := limited(before, "one", "50/10s")
-	if err != nil || after == before || strings.Replace(after, "50/10s", "100/10s", 1) != before {
-		t.Errorf("%v:\n%s\nwas\n%s", err, after, before)
-	}
-	if equal, err := weighted(before, equalWeights()); err != nil || equal != before {
-		t.Errorf("%v: with equal weights the rules are\n%s\nand were\n%s", err, equal, before)
-	}
-}
-
-// A reserve is in use until no replica goes on by it. It is not measured where none did, or where that did not end.
-func TestUseOfReserve(t *testing.T) {
-	s, err := Parse("f", "name", head+"expect use of the reserve in eu from 10s to 14s: at most 2s\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		before int   // how many replicas of eu go on by it at 10 s
-		after  []int // and each second from 11 s on
-		want   Outcome
-	}{
-		{2, []int{2, 1, 0, 0}, Holds}, {1, []int{0, 0, 0, 0}, Holds}, {2, []int{2, 0, 1, 0}, Short},
-		{0, []int{0, 0, 0, 0}, Short}, {2, []int{2, 2, 2, 2}, Short}, {2, []int{0, 0, 0, 1, 0}, Short},
-	} {
-		p := &Played{Script: s, marks: map[time.Duration]Mark{10 * time.Second: {Reserves: map[string]int{"eu": c.before, "us": 2}}}}
-		for i, n := range c.after {
-			p.watched = append(p.watched, Mark{At: time.Duration(11+i) * time.Second, Reserves: map[string]int{"eu": n, "us": 2}})
-		}
-		if row := p.Judge()[0]; row.Outcome != c.want {
-			t.Errorf("%d at first and then %v: %+v, want %s", c.before, c.after, row, c.want)
-		}
-	}
-}
-
 // What PoPs admit by themselves is counted apart: it does not count as too much of a window or of a bucket.
 func TestAdmittedByPoPsAlone(t *testing.T) {
 	s, err := Parse("f", "name", head+`rule two { limit: 5/1s, scope: global }
@@ -364,31 +227,6 @@ always admitted by PoPs alone under two from 10s to 15s: 2
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%+v: %v", c, got)
-		}
-	}
-}
-
-// What was left of a window may be spent until a trip after its end. It does not count as too
-// much of the next one, but more does, and so does the same after a window that was used up.
-func TestCarriedOver(t *testing.T) {
-	s, err := Parse("f", "name", strings.Replace(head, "5/s", "20/s", 1)+`trip eu 250ms
-from 0s to 20s us offers 20/s of one
-always fullest window from 10s: at most 100%
-always fullest window in eu from 10s: at most 100%
-`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct { // 20/s × (250 ms and as much of a busy machine) are 10
-		before, after int64
-		want          Outcome
-	}{{80, 110, Holds}, {80, 111, Fails}, {97, 103, Holds}, {97, 104, Fails}, {100, 101, Fails}} {
-		seconds := map[int64]drive.Second{1000: {OK: c.before}, 1010: {OK: c.after}}
-		p := &Played{Script: s, begin: time.Unix(1_000, 0), results: []*drive.Result{{Seconds: seconds}, {}}}
-		for _, row := range p.Judge() {
-			if row.Outcome != c.want {
-				t.Errorf("%+v after %d of 100 in the window before, want %s", row, c.before, c.want)
-			}
 		}
 	}
 }
@@ -439,69 +277,5 @@ always fullest window begun 3s after cut eu: at most 100%
 		if all := p.outages(); len(all) != 1 || all[0] != (outage{"eu", c.cut, 23 * time.Second}) {
 			t.Errorf("outages are %+v", all)
 		}
-	}
-}
-
-// A region is cut off until the last of what cuts it off has ended.
-func TestOutages(t *testing.T) {
-	s, err := Parse("f", "name", head+`two aggregators share a redis
-at 1s slow eu to 485ms
-at 2s lose 30% of calls of eu
-at 3s kill all redis at the aggregator
-at 4s heal eu
-at 5s start redis at the aggregator
-at 6s stop the aggregator
-always admitted: at least 0/s
-`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, b := s.Events[0].Act, s.Events[1].Act; a.trip != 485*time.Millisecond || b.lost != 0.3 {
-		t.Errorf("read %+v and %+v", a, b)
-	}
-	p := &Played{Script: s}
-	for _, e := range s.Events {
-		p.acts = append(p.acts, act{e.At, e.At})
-	}
-	const second = time.Second
-	for i := range 20 {
-		p.watched = append(p.watched, Mark{At: time.Duration(i) * second / 2, Granted: map[string]float64{"eu": float64(i), "us": float64(i)}})
-	}
-	want := []outage{
-		{"eu", second, 5500 * time.Millisecond}, {"eu", 6 * second, 6500 * time.Millisecond}, // by the other aggregator
-		{"us", 3 * second, 5500 * time.Millisecond}, {"us", 6 * second, 6500 * time.Millisecond},
-		{"ap", 3 * second, 20 * second}, {"ap", 6 * second, 20 * second}, // granted nothing
-	}
-	if got := p.outages(); !slices.Equal(got, want) {
-		t.Errorf("outages are %v, want %v", got, want)
-	}
-}
-
-// A script that is played in one window of an hour waits for the next one when little of it is left.
-func TestBeginning(t *testing.T) {
-	s, err := Parse("f", "name", head+"begin with 1m left of 1h\nalways admitted: at least 0/s\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for now, want := range map[int64]int64{7200: 7201, 10738: 10739, 10740: 10800} {
-		if got := s.beginning(time.Unix(now, 0)).Unix(); got != want {
-			t.Errorf("at %d a script begins at %d, want %d", now, got, want)
-		}
-	}
-}
-
-// Workers state the number of the rules by which they decide.
-func TestMarked(t *testing.T) {
-	s, err := Parse("f", "name", head+"always admitted: at least 0/s\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := s.Document()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := marked(document, 7)
-	if err != nil || !strings.Contains(text, "limit: 7/1h") || !strings.Contains(text, "path: /"+marker) || !strings.Contains(text, "header: "+playHeader) {
-		t.Errorf("%v:\n%s", err, text)
 	}
 }

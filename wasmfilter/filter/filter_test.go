@@ -238,47 +238,8 @@ func TestNoCluster(t *testing.T) {
 	})
 }
 
-// However a stream ends, its slot comes back.
-func TestSlotsComeBack(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, `{"rules":[{"name":"streams","key":[],"limit":2,"algorithm":"concurrency","scope":"pop"}]}`), 1)
-		endings := []func(*exchange){
-			e.complete, // answered
-			e.end,      // client gone before the answer
-		}
-		for i := range 6 {
-			a, b := e.get0("/a"), e.get0("/b")
-			if a.status != 0 || b.status != 0 {
-				t.Fatalf("round %d: two streams: status %d and %d", i, a.status, b.status)
-			}
-			c := e.get0("/c")
-			if c.status != 429 {
-				t.Fatalf("round %d: a third stream: status %d", i, c.status)
-			}
-			e.end(c)
-			endings[i%2](a)
-			endings[i%2](b)
-			e.pass(100)
-		}
-	})
-}
-
 // get0 sends a request that nobody has to be asked for, and leaves it open.
 func (e *envoy) get0(path string) *exchange { return e.send(0, ":path", path) }
-
-// A stream that is gone when its answer comes is left alone.
-func TestClientGone(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, userRules), 1)
-		gone := e.send(0, ":path", "/v1/a", "x-user", "ann")
-		stays := e.send(0, ":path", "/v1/a", "x-user", "ann")
-		e.end(gone)
-		e.settle(nil)
-		if stays.paused {
-			t.Error("the answer to a call of a stream that is gone did not reach the others")
-		}
-	})
-}
 
 // A configuration that cannot be used does not stop Envoy.
 func TestBadConfig(t *testing.T) {
@@ -361,16 +322,6 @@ func TestBadConfigKeepsTheLast(t *testing.T) {
 	})
 }
 
-// before_rules decides until there are rules.
-func TestBeforeRules(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(strings.Replace(plainConfig, "}", `,"before_rules":"deny"}`, 1), 1)
-		if x := e.get0("/"); x.status != 503 || x.details != "weir_before_rules" {
-			t.Errorf("status %d, details %q", x.status, x.details)
-		}
-	})
-}
-
 // A panic in a callback is caught: the request passes, and the next one is decided.
 func TestPanicIsCaught(t *testing.T) {
 	each(t, func(t *testing.T, start func(string, int) *envoy) {
@@ -422,24 +373,6 @@ func TestVMDies(t *testing.T) {
 	if x := e.send(vm, ":path", "/v1/a", "x-user", "ann"); x.status != 429 {
 		t.Errorf("a spent key after the VM was replaced: status %d", x.status)
 	}
-}
-
-// All VMs of an Envoy share one table.
-func TestVMsShareTheTable(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, strings.Replace(userRules, `"limit"`, `"scope":"pop","limit"`, 1)), 3)
-		passed := 0
-		for i := range 300 {
-			x := e.send(i%3, ":path", "/v1/a", "x-user", "ann")
-			if x.status == 0 {
-				passed++
-			}
-			e.end(x)
-		}
-		if passed != 100 {
-			t.Errorf("%d of 300 passed a limit of 100", passed)
-		}
-	})
 }
 
 // Keys come from headers of any size, from none, and from the peer's address.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/redistest"
@@ -131,31 +130,4 @@ func (w *witness) excuses(a *answer, addrs ...string) bool {
 // stalled reports whether the machine was late within a span.
 func (w *witness) stalled(during span) bool {
 	return slices.ContainsFunc(w.process, func(s span) bool { return s.from <= during.until && during.from <= s.until })
-}
-
-// TestWitness distinguishes a stall from none.
-func TestWitness(t *testing.T) {
-	s := redistest.Start(t)
-	l := &load{begin: time.Now()}
-	w := startWitness(l, []*redistest.Server{s})
-	time.Sleep(100 * time.Millisecond)
-	from := l.at()
-	s.Pause()
-	time.Sleep(100 * time.Millisecond)
-	s.Resume()
-	until := l.at()
-	time.Sleep(100 * time.Millisecond)
-	w.stop()
-	if w.timers < 16 {
-		t.Errorf("%d timers fired", w.timers)
-	}
-	if !w.excuses(&answer{sent: from, done: until}, s.Addr) {
-		t.Errorf("nobody saw the pause from %v to %v: %v", from, until, w.nodes)
-	}
-	if len(w.process) == 0 && w.excuses(&answer{sent: from, done: until}, "elsewhere") {
-		t.Error("the pause of one node excuses another")
-	}
-	if len(w.process) == 0 && len(w.nodes[s.Addr]) == 1 && w.excuses(&answer{sent: 0, done: from / 2}, s.Addr) {
-		t.Error("a pause excuses what was before it")
-	}
 }

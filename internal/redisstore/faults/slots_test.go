@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -129,32 +128,4 @@ func (s *stay) gone(hangs []hang) time.Duration {
 		return s.left
 	}
 	return latest(s.of, s.begun, hangs) + slotTTL
-}
-
-// TestCrowded plants too many stays and a needless denial.
-func TestCrowded(t *testing.T) {
-	c := &counter{policy: slotted, key: "k"}
-	at := func(ms int, status lease.Status) stay {
-		from := time.Duration(ms) * time.Millisecond
-		return stay{of: c, asked: from, begun: from + time.Millisecond, status: status,
-			leaving: from + 50*time.Millisecond, left: from + 51*time.Millisecond}
-	}
-	for _, row := range []struct {
-		name       string
-		stays      []stay
-		unanswered int64
-		wrong      bool
-	}{
-		{"three, then one more", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(60, lease.OK)}, 0, false},
-		{"four", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(40, lease.OK)}, 0, true},
-		{"a fourth is denied", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.OK), at(40, lease.Denied)}, 0, false},
-		{"a third is denied", []stay{at(0, lease.OK), at(1, lease.OK), at(40, lease.Denied)}, 0, true},
-		{"one may be held", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.Unavailable), at(40, lease.Denied)}, 1, false},
-		{"one was never sent", []stay{at(0, lease.OK), at(1, lease.OK), at(2, lease.Unavailable), at(40, lease.Denied)}, 0, true},
-	} {
-		r := referee{unanswered: func(span) int64 { return row.unanswered }}
-		if found := r.crowded(row.stays); len(found) > 0 != row.wrong {
-			t.Errorf("%s: found %q", row.name, found)
-		}
-	}
 }
