@@ -285,7 +285,7 @@ func TestUnusableStateFile(t *testing.T) {
 	}
 	p = &process{t: t, done: make(chan error, 1), rules: filepath.Join(t.TempDir(), "rules.yaml")}
 	p.begin(restartRules, "--state", "/proc/nowhere/state") // a directory that nobody can make
-	p.waitFor("will not outlive this process")
+	p.waitFor("the counters end with this process")
 	if code, body := p.get("/readyz"); code != 200 {
 		t.Errorf("/readyz without a place to save: %d %s", code, body)
 	}
@@ -325,7 +325,7 @@ func TestSavingFails(t *testing.T) {
 	}
 	h := &holder{t: t, name: 'a'}
 	h.ask(p, units("fixed", "k", 6))
-	p.waitFor("could not save the counters")
+	p.waitFor("cannot save the counters")
 	if _, metrics := p.get("/metrics"); !strings.Contains(metrics, "weir_state_ok 0") {
 		t.Error("weir_state_ok is not 0")
 	}
@@ -336,10 +336,10 @@ func TestSavingFails(t *testing.T) {
 	if err := os.Remove(state + ".new"); err != nil {
 		t.Fatal(err)
 	}
-	p.waitFor("the counters are saved again")
+	p.waitFor("counters are saved again")
 	p.signal(syscall.SIGTERM)
 	_ = p.ended()
-	if n := strings.Count(p.log.String(), "could not save"); n != 1 {
+	if n := strings.Count(p.log.String(), "cannot save"); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 	if left := h.left(restarted(t, state), "k")["fixed"]; left != 0 {

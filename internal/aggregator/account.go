@@ -150,7 +150,7 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 	r.notHad.Add(float64(d.Returned))
 	r.overdrawn.Add(float64(d.Owed))
 	if r.logged.Now() {
-		s.log.Warn("a region reports units that cannot count: it gives back more than it was granted, or owes more than its part of the limit",
+		s.log.Warn("region reports more units than count",
 			"region", a.Region, "rule", a.Policy.Rule, "given_back", d.Returned, "owed", d.Owed,
 			"remedy", "nothing, if the aggregator has restarted or the region was cut off; else look for the caller in the logs of the region")
 	}
@@ -160,7 +160,7 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 func (s *Store) refuse(r *region, a *engine.Ask) {
 	r.refused.Inc()
 	if r.logged.Now() {
-		s.log.Warn("a region has no room for more keys: wants for new ones are answered as unavailable", "region", a.Region, "rule", a.Policy.Rule,
+		s.log.Warn("region has no room for more keys; new ones are unavailable", "region", a.Region, "rule", a.Policy.Rule,
 			"keys", r.keys.Load(), "remedy", "raise --max-keys and --max-memory of the aggregator, or find out who sends so many keys")
 	}
 }

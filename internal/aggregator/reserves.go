@@ -197,12 +197,12 @@ func (r *reserves) refuse(one *speaker, region string, err error) {
 	}
 	switch impossible := new(reserve.StatementError); {
 	case errors.As(err, &impossible):
-		r.log.Error("a region states what cannot be true of its reserve, and its calls are refused", "region", region, "reason", err,
+		r.log.Error("region stated an impossible reserve; its calls are refused", "region", region, "reason", err,
 			"remedy", "see that it calls aggregators on one store alone; if the time of that store was wrong, see the runbook WeirAggregatorUndecided")
 	case errors.Is(err, reserve.ErrOtherRecord):
-		r.log.Error("two records speak for one region, and calls with the other one are refused", "region", region, "remedy", err)
+		r.log.Error("two records speak for one region; calls with the other one are refused", "region", region, "remedy", err)
 	default:
-		r.log.Error("a region is refused", "region", region, "reason", err)
+		r.log.Error("region refused", "region", region, "reason", err)
 	}
 }
 

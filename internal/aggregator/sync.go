@@ -182,7 +182,7 @@ func (r *reserves) read(found []byte) {
 	r.raw, r.known = found, true
 	switch {
 	case err != nil:
-		r.log.Error("what aggregators know of the reserves of regions cannot be used, and is put together again from what they state", "error", err)
+		r.log.Error("table of reserves is unreadable; it is rebuilt from what regions state", "error", err)
 		fallthrough
 	case found == nil:
 		if r.stored.Told == 0 { // this aggregator knows nothing either
@@ -197,7 +197,7 @@ func (r *reserves) read(found []byte) {
 func (r *reserves) unknown(name string, st *reserve.Statement, table *reserve.Shares) {
 	if one := r.speaks[name]; one == nil || one.unknown.Now() {
 		issued := table.Regions[name].Issued
-		r.log.Warn("a region states a share that was never issued, as far as is known: it is withheld as far as the other shares leave room",
+		r.log.Warn("region stated a share that was never issued; what the other shares leave is withheld",
 			"region", name, "number", st.No, "states", int64(st.Part), "withheld", int64(issued[len(issued)-1].Part))
 	}
 }
@@ -211,11 +211,11 @@ func (r *reserves) report() {
 	if reason != r.reason {
 		switch r.reason = reason; reason {
 		case "":
-			r.log.Info("regions are answered")
+			r.log.Info("aggregator decides")
 		case tableLost:
-			r.log.Info("regions are not answered yet", "reason", reason)
+			r.log.Info("aggregator does not decide yet", "reason", reason)
 		default:
-			r.log.Error("regions are not answered", "reason", reason)
+			r.log.Error("aggregator does not decide", "reason", reason, "runbook", "docs/runbooks/WeirAggregatorUndecided.md")
 		}
 		r.undecided(reason)
 	}
@@ -251,9 +251,10 @@ func (r *reserves) show(name string, at limit.Micros) {
 	}
 	switch withheld := part > 0; {
 	case withheld && !one.withheld:
-		r.log.Warn("a region is cut off, or gone: its share is withheld from the others in windows that begin now", "region", name, "per_mille", int64(part))
+		r.log.Warn("region cut off; its share is withheld", "region", name, "per_mille", int64(part),
+			"runbook", "docs/runbooks/WeirRegionWithheld.md")
 	case one.withheld && !withheld:
-		r.log.Info("a region is connected again: its share is withheld only in windows in which it may have used that", "region", name)
+		r.log.Info("region connected; its share is withheld where it may have been used", "region", name)
 	}
 	one.withheld = part > 0
 }
@@ -283,6 +284,6 @@ func (s *Store) Forget(ctx context.Context, region string) error {
 	if err := r.exchangeLocked(ctx); err != nil {
 		return fmt.Errorf("it is forgotten as soon as the store answers: %w", err)
 	}
-	r.log.Warn("a region was declared dead: nothing is withheld for it any more", "region", region)
+	r.log.Warn("region declared dead; nothing is withheld for it", "region", region)
 	return nil
 }

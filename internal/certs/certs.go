@@ -138,7 +138,7 @@ func (s *Set) reload() {
 		}
 	case err.Error() != s.failure:
 		s.failure = err.Error()
-		s.log.Error(s.what+": the new certificates cannot be used, the old ones stay in force", "error", err)
+		s.log.Error(s.what+": cannot use the new certificates; the old ones stay in force", "error", err)
 	}
 }
 

@@ -146,7 +146,7 @@ func TestMistakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.reload()
-		if n := strings.Count(log.String(), "cannot be used"); n != step.want {
+		if n := strings.Count(log.String(), "cannot use the new certificates"); n != step.want {
 			t.Errorf("logged %d times, want %d: %s", n, step.want, log.String())
 		}
 		if _, err1, err2 := handshake(t, s.Server(nil), s.Client("weir.example")()); err1 != nil || err2 != nil {

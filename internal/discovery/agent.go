@@ -76,7 +76,8 @@ func (t *task) note(err error) {
 		t.done, t.failures = true, 0
 	case err != nil:
 		if t.failures++; t.failures == 1 || denied && !t.denied {
-			t.log.Warn("consul refuses or does not answer: what was found before stays", "task", t.name, "error", err)
+			t.log.Warn("consul does not answer; the last result stays in use", "task", t.name, "error", err,
+				"runbook", "docs/runbooks/WeirConsulUnavailable.md")
 		}
 		t.ok.Set(0)
 		t.done = false

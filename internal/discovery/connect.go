@@ -89,7 +89,7 @@ func (t *token) current() string {
 		t.last, t.failure = text, ""
 	case err.Error() != t.failure:
 		t.failure = err.Error()
-		t.log.Error("consul: the token cannot be read: the last one stays", "error", err)
+		t.log.Error("consul: cannot read the token; the last one stays in use", "error", err)
 	}
 	return t.last
 }

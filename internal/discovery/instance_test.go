@@ -43,7 +43,7 @@ func TestTwoWithOneID(t *testing.T) {
 	holds(t, c, older)
 	b, logOfYounger := newAgent(t, c.Addr)
 	younger := startReplica(t, b, "127.0.0.1", 8080)
-	log.awaitText(t, "another process has registered with the id of this one")
+	log.awaitText(t, "another process registered with the id of this one")
 	logOfYounger.awaitText(t, "a process that is older has this id")
 	holds(t, c, older)
 	older.stop()

@@ -183,7 +183,7 @@ func (r *Registration) deregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
 	if err := r.agent.ServiceDeregisterOpts(r.id, new(api.QueryOptions).WithContext(ctx)); err != nil {
-		r.task.log.Warn("could not deregister from consul: its check does so", "after", r.times.critical, "error", err)
+		r.task.log.Warn("cannot deregister from consul; its check will", "after", r.times.critical, "error", err)
 		return
 	}
 	r.task.log.Info("deregistered from consul")

@@ -62,7 +62,8 @@ func (w *Watch) Run(ctx context.Context) error {
 			known, last = true, addresses
 			each := slices.Compact(slices.Clone(addresses))
 			if len(each) < len(addresses) {
-				w.task.log.Error("two replicas are registered with one address: give each one of its own by --listen or --advertise", "task", w.task.name, "addresses", addresses)
+				w.task.log.Error("two replicas are registered with one address", "task", w.task.name, "addresses", addresses,
+					"remedy", "give each replica an address of its own by --listen or --advertise")
 			}
 			w.changed(each)
 		}

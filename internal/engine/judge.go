@@ -13,7 +13,7 @@ import (
 )
 
 // soundAfter is how long no decision on a rule may have been degraded until the log
-// has it that the rule is sound again: while one shard does not answer, sound and
+// has it that the rule has recovered: while one shard does not answer, sound and
 // degraded decisions on different keys of a rule alternate.
 const soundAfter = 10 * time.Second
 
@@ -133,7 +133,7 @@ func (j *judge) count(ctx context.Context, rule string, v *Judgment) {
 	}
 	if v.Degraded == Sound {
 		if r.logged.Load() != 0 && time.Since(time.UnixMilli(r.failed.Load())) >= soundAfter && r.logged.Swap(0) != 0 {
-			j.log.Info("rule is sound again: the store answers", "rule", rule)
+			j.log.Info("rule recovered: the store answers", "rule", rule)
 		}
 		return
 	}
@@ -141,7 +141,7 @@ func (j *judge) count(ctx context.Context, rule string, v *Judgment) {
 	telemetry.Degraded(ctx, rule, v.Degraded.String())
 	r.failed.Store(time.Now().UnixMilli())
 	if way := uint32(1) << v.Degraded; r.logged.Load()&way == 0 && r.logged.Or(way)&way == 0 {
-		j.log.WarnContext(ctx, "rule is degraded: the store does not answer", "rule", rule, "how", v.Degraded.String(), "admitted", v.Admitted)
+		j.log.WarnContext(ctx, "rule degraded: the store does not answer", "rule", rule, "how", v.Degraded.String(), "admitted", v.Admitted)
 	}
 }
 

@@ -187,20 +187,20 @@ func TestJudgeTellsOfAFailure(t *testing.T) {
 			c.judge(t, units(p, "away", 0, 1), units(p, "there", 0, 1))
 			time.Sleep(time.Second)
 		}
-		logged("is degraded", 1)
-		logged("sound again", 0)
+		logged("rule degraded", 1)
+		logged("rule recovered", 0)
 		for range 2 {
 			c.judge(t, units(ruling(t, "a", lease.FailureAllow), "away", 0, 1))
 		}
-		logged("is degraded", 2)
+		logged("rule degraded", 2)
 		logged("how=allow admitted=true", 1)
 		c.store.away = nil
 		for range 20 {
 			c.judge(t, units(p, "away", 0, 1))
 			time.Sleep(time.Second)
 		}
-		logged("is degraded", 2)
-		logged("sound again", 1)
+		logged("rule degraded", 2)
+		logged("rule recovered", 1)
 	})
 }
 

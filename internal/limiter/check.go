@@ -62,7 +62,7 @@ func check(r *wire.Request, divides bool) error {
 func (s *Service) reject(x *exchange, i int32, field string) {
 	x.response.Grants[i] = wire.Grant{Grant: lease.Grant{Status: lease.Unavailable}}
 	s.metrics.wantsRejected.WithLabelValues(field).Inc()
-	s.notices.warn(&s.notices.wants, x, "a want is refused: a field is out of range", "field", field)
+	s.notices.warn(&s.notices.wants, x, "want refused: field out of range", "field", field)
 }
 
 // rejectGroups rejects groups of which not all can be decided: too large ones,

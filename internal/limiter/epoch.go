@@ -5,6 +5,6 @@ package limiter
 func (s *Service) countForeign(x *exchange, ours uint64) {
 	if x.request.Epoch != 0 && x.request.Epoch != ours {
 		s.metrics.foreign.Inc()
-		s.notices.warn(&s.notices.foreign, x, "another store, or this one before a restart, answered a caller last")
+		s.notices.warn(&s.notices.foreign, x, "caller was last answered by another store, or before a restart")
 	}
 }

@@ -80,7 +80,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 	} else {
 		x.response.Reserve = nil
 		s.metrics.duplicates.Inc()
-		s.notices.warn(&s.notices.repeated, x, "a repeated call is dropped")
+		s.notices.warn(&s.notices.repeated, x, "repeated call dropped")
 		for i := range x.grants {
 			x.grants[i] = lease.Grant{Status: lease.Unavailable}
 		}
@@ -148,7 +148,7 @@ func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *eng
 	a.Want.Overdrawn = min(a.Want.Overdrawn, p.Terms.MaxDebt(p.OnFailure))
 	if p.Terms.Lies(a.Want.Unused) {
 		rules.rules[p.Rule].counts.giveBacks.Inc()
-		s.notices.warn(&s.notices.giveBacks, x, "a give-back is rejected: more units than a holder can have been granted", "rule", p.Rule, "units", a.Want.Unused)
+		s.notices.warn(&s.notices.giveBacks, x, "give-back rejected: more units than were granted", "rule", p.Rule, "units", a.Want.Unused)
 		a.Want.Unused = 0
 	} else if r.Epoch != s.store.Epoch() {
 		a.Want.Unused = 0 // of a call to the process before, perhaps, which has taken it

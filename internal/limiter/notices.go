@@ -56,6 +56,6 @@ func (s *Service) refuse(err error, from string) {
 	var malformed *wire.Error
 	if errors.As(err, &field) || errors.As(err, &protocol) || errors.As(err, &malformed) || errors.Is(err, ErrTooManyHolders) || errors.Is(err, ErrTooManyOfAddress) {
 		reason := err.Error()
-		s.notices.warn(&s.notices.calls, nil, "a call is refused", "reason", reason[:min(len(reason), mostNotice)], "from", from)
+		s.notices.warn(&s.notices.calls, nil, "call refused", "reason", reason[:min(len(reason), mostNotice)], "from", from)
 	}
 }

@@ -71,7 +71,7 @@ func TestGiveBacksAreRejected(t *testing.T) {
 			t.Errorf("no %s", line)
 		}
 	}
-	told(t, &log, "a give-back is rejected", "holder="+strings.Repeat("61", 16), "region=eu", "pop=ams", "rule=all", "units=201")
+	told(t, &log, "give-back rejected", "holder="+strings.Repeat("61", 16), "region=eu", "pop=ams", "rule=all", "units=201")
 }
 
 // A call that is repeated, and one that presents the epoch of another store, is counted and logged.
@@ -89,7 +89,7 @@ func TestRepeatedCallsAndForeignEpochs(t *testing.T) {
 			t.Errorf("no %s", line)
 		}
 	}
-	told(t, &log, "a repeated call is dropped", "holder="+strings.Repeat("61", 16))
+	told(t, &log, "repeated call dropped", "holder="+strings.Repeat("61", 16))
 	told(t, &log, "another store", "holder="+strings.Repeat("61", 16))
 }
 
@@ -107,6 +107,6 @@ func TestRefusalsAreTold(t *testing.T) {
 	if lines(&log, "xxx") != nil {
 		t.Error("the text of a refused call is in the log")
 	}
-	told(t, &log, "a want is refused", "field=unused", "holder="+strings.Repeat("61", 16))
-	told(t, &log, "a call is refused", `reason="holder: 5 bytes`)
+	told(t, &log, "want refused", "field=unused", "holder="+strings.Repeat("61", 16))
+	told(t, &log, "call refused", `reason="holder: 5 bytes`)
 }

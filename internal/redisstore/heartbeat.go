@@ -134,7 +134,7 @@ func (h *heart) beat(ctx context.Context) (int64, error) {
 func (h *heart) logRefusal(err error) {
 	now := time.Since(h.store.began)
 	if now >= h.quietUntil {
-		h.store.config.Log.Warn("redis refuses the heartbeat: replicas that come and go are not noticed",
+		h.store.config.Log.Warn("redis refuses the heartbeat; the number of replicas is not updated",
 			"replicas", h.replicas.replicas, "error", h.store.config.advised(err))
 	}
 	h.quietUntil = now + heartQuiet

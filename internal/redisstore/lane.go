@@ -231,7 +231,7 @@ func (n *node) logRefusal(err error) {
 	defer n.mu.Unlock()
 	if now := n.since(); now >= n.quietUntil {
 		n.quietUntil = now + refusalEvery
-		n.store.config.Log.Error("redis refuses commands: the asks are unavailable", "addr", n.addr, "error", n.store.config.advised(err))
+		n.store.config.Log.Error("redis refuses commands; its keys are unavailable", "addr", n.addr, "error", n.store.config.advised(err))
 	}
 }
 

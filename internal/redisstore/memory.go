@@ -33,7 +33,7 @@ func (n *node) measure(ctx context.Context) {
 				n.memory.Store(nil)
 				if !logged {
 					logged = true // it lasts: the ACL of an earlier release
-					n.store.config.Log.Info("redis does not report its memory: the metrics weir_redis_memory_* leave it out", "addr", n.addr, "error", n.store.config.advised(err))
+					n.store.config.Log.Info("redis does not report its memory; weir_redis_memory_* leave it out", "addr", n.addr, "error", n.store.config.advised(err))
 				}
 			}
 		}

@@ -180,7 +180,8 @@ func (n *node) broke(ctx context.Context, err error) {
 	n.open.Store(true)
 	n.good.Store(false)
 	n.store.counters.opened.Add(1)
-	n.store.config.Log.WarnContext(ctx, "redis does not answer: its keys are unavailable until it does", "addr", n.addr, "error", n.store.config.advised(err))
+	n.store.config.Log.WarnContext(ctx, "redis does not answer; its keys are unavailable", "addr", n.addr,
+		"error", n.store.config.advised(err), "runbook", "docs/runbooks/WeirRedisUnavailable.md")
 	select {
 	case n.opened <- struct{}{}:
 	default:

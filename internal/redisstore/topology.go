@@ -103,7 +103,7 @@ func (s *Store) lookUp(ctx context.Context) (settled bool) {
 	s.mu.Unlock()
 	if err != nil {
 		if changed && ctx.Err() == nil {
-			s.config.Log.Warn("redis topology cannot be read: the last one stays in use", "error", s.config.advised(err))
+			s.config.Log.Warn("cannot read the redis topology; the last one stays in use", "error", s.config.advised(err))
 		}
 		return false
 	}

@@ -44,13 +44,14 @@ func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
 		telemetry.Fail(span, err)
 		s.noteRefused(q.Reserve, err)
 		if s.tier.failed(to, seq, errors.Is(err, context.DeadlineExceeded)) {
-			s.log.WarnContext(ctx, "the tier above does not answer: rules with scope: global are decided by on_failure", "address", to, "error", err)
+			s.log.WarnContext(ctx, "aggregator does not answer; on_failure decides rules with scope: global", "address", to, "error", err,
+				"runbook", "docs/runbooks/WeirAggregatorUnavailable.md")
 		}
 		return nil
 	}
 	s.metrics.seconds.Observe(time.Since(begin).Seconds())
 	if s.tier.answered(seq) {
-		s.log.InfoContext(ctx, "the tier above answers", "address", to)
+		s.log.InfoContext(ctx, "aggregator answers", "address", to)
 	}
 	s.learn(seq, begin, q, answer)
 	return answer.Grants
@@ -130,7 +131,7 @@ func (s *Store) noteRefused(st *reserve.Statement, err error) {
 	case refused.Code == "invalid_argument" && strings.HasPrefix(refused.Message, "reserve."):
 		s.reserve.Refused(st.ID, refused.Message)
 	case refused.Code == "failed_precondition" && s.refused.Now():
-		s.log.Error("the aggregator refuses the calls of this region, which goes on by what is left of its reserve", "region", s.region, "error", refused.Message)
+		s.log.Error("aggregator refuses the calls of this region", "region", s.region, "error", refused.Message)
 	}
 }
 
@@ -160,7 +161,7 @@ func (s *Store) rename(ctx context.Context, to string, was uint64) {
 	var name [8]byte
 	_, _ = rand.Read(name[:]) // never fails, and is not part of a snapshot
 	if s.worker.CompareAndSwap(was, binary.NativeEndian.Uint64(name[:])|1) && s.renamed.Now() {
-		s.log.WarnContext(ctx, "the tier above has dropped a call, as repeated: the next ones are made under another name",
+		s.log.WarnContext(ctx, "aggregator dropped a call as repeated; the next ones have another name",
 			"address", to, "holder", fmt.Sprintf("%x", s.holder), "runbook", "docs/runbooks/WeirCallerWrong.md")
 	}
 }

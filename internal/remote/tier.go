@@ -136,7 +136,7 @@ func (t *tier) goBack(earlier string) bool {
 func (s *Store) goBack() {
 	earlier := s.tier.earlier()
 	if i := slices.IndexFunc(earlier, s.isWell); i >= 0 && s.tier.goBack(earlier[i]) {
-		s.log.Info("an earlier one of the addresses of the tier above is called", "address", earlier[i])
+		s.log.Info("calling an earlier address of the aggregator again", "address", earlier[i])
 	}
 }
 

@@ -71,7 +71,7 @@ func (c *keptCopy) load() []rulefile.File {
 	}
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
-			c.log.Error("the copy of the rules cannot be used", "copy", c.where, "error", err)
+			c.log.Error("cannot use the copy of the rules", "copy", c.where, "error", err)
 		}
 		return nil
 	}
@@ -112,7 +112,7 @@ func (c *keptCopy) run(ctx context.Context) error {
 		case ctx.Err() == nil:
 			c.ok.Set(0)
 			if !failed {
-				c.log.Error("the rules in force cannot be copied: a start without Consul has those of before", "copy", c.where, "error", err)
+				c.log.Error("cannot save the rules locally; a start without Consul would use the older copy", "copy", c.where, "error", err)
 			}
 			failed = true
 		}

@@ -39,8 +39,8 @@ func TestRevision(t *testing.T) {
 			{first, at(time.Hour), ms(time.Minute), ""},
 		},
 		"from the future": {{first, at(-time.Hour), ms(0), ""}},
-		"without an age":  {{first, time.Unix(1, 0), 0, "does not show"}},
-		"of an archive":   {{first, time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC), 0, "does not show"}},
+		"without an age":  {{first, time.Unix(1, 0), 0, "no revision"}},
+		"of an archive":   {{first, time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC), 0, "no revision"}},
 		"stated": {
 			{first, at(0), ms(0), ""},
 			{"revision: 1\n" + second, at(time.Hour), stated + 1, ""},

@@ -121,7 +121,7 @@ func TestChangeComesIntoForce(t *testing.T) {
 		}
 		w.write("# the same\n" + second)
 		pass()
-		if !strings.Contains(w.logged(), "mean the same") || w.metric(`weir_rules_reloads_total{result="applied"} 3`) {
+		if !strings.Contains(w.logged(), "read again, unchanged") || w.metric(`weir_rules_reloads_total{result="applied"} 3`) {
 			t.Errorf("rules that mean the same count as others")
 		}
 		if n := len(w.applied); n != 3 || w.applied[2].Version != w.applied[1].Version || w.applied[2].Revision <= w.applied[1].Revision {
@@ -182,7 +182,7 @@ func TestFileGoesAndComesBack(t *testing.T) {
 		}
 		pass()
 		pass()
-		if logged := w.logged(); strings.Count(logged, "cannot be used") != 1 || !w.metric("weir_rules_config_ok 0") {
+		if logged := w.logged(); strings.Count(logged, "new version cannot be used") != 1 || !w.metric("weir_rules_config_ok 0") {
 			t.Errorf("logged %s", logged)
 		}
 		if err := os.Rename(w.path+".away", w.path); err != nil {

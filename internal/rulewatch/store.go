@@ -74,12 +74,12 @@ func (s *Stored) Load(ctx context.Context) error {
 	defer cancel()
 	files, err := s.fetch(ctx)
 	if err != nil {
-		s.cfg.Log.Warn("rules: Consul has none that can be used: the last copy is", "error", err)
+		s.cfg.Log.Warn("rules: none in Consul can be used; the last copy is", "error", err)
 	}
 	for _, c := range s.copies {
 		if kept := c.load(); kept != nil && revision(kept) > revision(files) {
 			files = kept
-			s.cfg.Log.Info("rules: the newest are a copy", "copy", c.where)
+			s.cfg.Log.Info("rules: a copy is newer", "copy", c.where)
 		}
 	}
 	if files == nil {

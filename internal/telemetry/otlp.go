@@ -109,6 +109,6 @@ type failures struct {
 // Handle logs an error.
 func (f *failures) Handle(err error) {
 	if f.logged.Now() {
-		f.log.Warn("telemetry could not be sent: spans and metrics are lost until the collector answers", "error", err)
+		f.log.Warn("cannot send telemetry; spans and metrics are lost until the collector answers", "error", err)
 	}
 }

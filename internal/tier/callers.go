@@ -132,7 +132,7 @@ type refusals struct {
 // note logs an error; nil: nothing was refused.
 func (r *refusals) note(err error, from string) {
 	if err != nil && r.logged.Now() {
-		r.log.Warn("a caller is refused", "reason", err, "from", from)
+		r.log.Warn("caller refused", "reason", err, "from", from)
 	}
 }
 

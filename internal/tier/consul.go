@@ -55,7 +55,7 @@ func (t *Tier) useConsul(p *Program) error {
 func (t *Tier) findAggregators(above *Above, move func(addresses []string)) {
 	t.consul.watch("aggregators", discovery.Which{Service: aggregatorService, Datacenter: t.cfg.ConsulBy.Primary}, func(addresses []string) {
 		if len(addresses) == 0 {
-			t.Log.Warn("consul lists no aggregator that passes its check: what was found before is still called")
+			t.Log.Warn("consul lists no aggregator that passes its check; the last one is called")
 			return
 		}
 		if addresses = above.usable(addresses, t.Log); len(addresses) > 0 {

@@ -71,7 +71,7 @@ func TestPlainInConsul(t *testing.T) {
 	runBeside(t, elsewhere, Program{Name: aggregatorService}, slog.New(slog.DiscardHandler))
 
 	refusing, allowing := region(Above{Region: "eu"}), region(Above{Region: "us", GlobalPlain: true})
-	refuses := []string{"level=ERROR", "an aggregator in consul is not called", "--global-tls-cert", "--global-plain", "address=" + far}
+	refuses := []string{"level=ERROR", "aggregator in consul is not called", "--global-tls-cert", "--global-plain", "address=" + far}
 	refusing.await(t, 1, refuses...)
 	allowing.await(t, 1, "level=WARN", "neither TLS nor authentication", "address="+far)
 	const calls = "aggregators in consul\" addresses="

@@ -65,7 +65,8 @@ func newKeeper(path string, interval time.Duration, s *memory.Store, r *telemetr
 		return nil, fmt.Errorf("state: %w; stop that process, or give this one a file of its own, such as --state %s-2, or --state off", used, path)
 	}
 	if err != nil {
-		log.Warn("no state file: the counters will not outlive this process; with --state name another file, in a directory that this process may write to, or off", "file", path, "error", err)
+		log.Warn("no state file; the counters end with this process", "file", path, "error", err,
+			"remedy", "with --state name a file in a directory that this process may write to, or off")
 		return nil, nil
 	}
 	k.observe(r)
@@ -87,10 +88,10 @@ func (k *keeper) load() {
 	})
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		k.log.Info("no state file yet: the counters begin as new", "file", k.path)
+		k.log.Info("no state file yet; the counters begin as new", "file", k.path)
 		return
 	case err != nil:
-		k.log.Error("the state file cannot be used: the counters begin as new", "file", k.path, "error", err)
+		k.log.Error("cannot use the state file; the counters begin as new", "file", k.path, "error", err)
 		return
 	}
 	k.before = h.Holders
@@ -98,7 +99,7 @@ func (k *keeper) load() {
 		"saved", h.Saved.Format(time.RFC3339Nano), "by", fmt.Sprintf("%s/%d", h.Host, h.PID), "over", loader.Fresh,
 		"no_room", loader.NoRoom, "took", time.Since(begin).Round(time.Microsecond))
 	if loader.NoRoom > 0 || len(wrong) > 0 {
-		k.log.Error("not all counters could be loaded: the others begin as new", "no_room", loader.NoRoom, "errors", errors.Join(wrong...))
+		k.log.Error("some counters could not be loaded; they begin as new", "no_room", loader.NoRoom, "errors", errors.Join(wrong...))
 	}
 }
 
@@ -169,7 +170,8 @@ func (k *keeper) save(last bool) {
 	if err != nil {
 		k.errors.Add(1)
 		if k.failed == nil || last {
-			k.log.Error("could not save the counters; the file has those of the last save", "file", k.path, "error", err)
+			k.log.Error("cannot save the counters; the file has the last save", "file", k.path, "error", err,
+				"runbook", "docs/runbooks/WeirStateNotSaved.md")
 		}
 		k.failed = err
 		return
@@ -177,7 +179,7 @@ func (k *keeper) save(last bool) {
 	k.saves.Add(1)
 	k.bytes.Store(uint64(size))
 	if k.failed != nil {
-		k.log.Info("the counters are saved again", "file", k.path)
+		k.log.Info("counters are saved again", "file", k.path)
 	}
 	k.failed = nil
 	if last {

@@ -31,7 +31,7 @@ func newKeptCell(path string, c engine.Cell, log *slog.Logger) *keptCell {
 		return err
 	})
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		log.Error("could not read what regions may use: it is put together again from what they state", "file", path, "error", err)
+		log.Error("cannot read the table of reserves; it is rebuilt from what regions state", "file", path, "error", err)
 	}
 	return &keptCell{Cell: c, path: path, log: log}
 }
@@ -50,7 +50,7 @@ func (c *keptCell) Swap(ctx context.Context, old, next []byte) (found []byte, no
 func (c *keptCell) save(value []byte) {
 	err := c.write(value)
 	if err != nil && !c.failed {
-		c.log.Error("could not save what regions may use; the file has what the last save wrote", "file", c.path, "error", err)
+		c.log.Error("cannot save the table of reserves; the file has the last save", "file", c.path, "error", err)
 	}
 	c.failed = err != nil
 }

@@ -53,7 +53,7 @@ func TestKeptCellOutlivesItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := newKept(path, log)
-	if got := swap(second, "", ""); got != "" || !strings.Contains(log.String(), "could not read") {
+	if got := swap(second, "", ""); got != "" || !strings.Contains(log.String(), "cannot read") {
 		t.Errorf("%q is found in a damaged file: %s", got, log)
 	}
 	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
@@ -62,7 +62,7 @@ func TestKeptCellOutlivesItsProcess(t *testing.T) {
 	log.Reset()
 	swap(second, "", "a")
 	swap(second, "a", "b")
-	if got := swap(second, "", ""); got != "b" || strings.Count(log.String(), "could not save") != 1 {
+	if got := swap(second, "", ""); got != "b" || strings.Count(log.String(), "cannot save") != 1 {
 		t.Errorf("%q is found, and logged is %s", got, log)
 	}
 }

@@ -25,7 +25,7 @@ func (a *Above) usable(addresses []string, log *slog.Logger) []string {
 	var usable []string
 	for _, address := range addresses {
 		if a.refuses(address) {
-			log.Error("an aggregator in consul is not called: the calls would have neither TLS nor authentication, which is for loopback only; "+plainRemedy, "address", address)
+			log.Error("aggregator in consul is not called: its address is not on this machine and the calls would be without TLS", "remedy", plainRemedy, "address", address)
 			continue
 		}
 		usable = append(usable, address)
@@ -40,10 +40,10 @@ func (a *Above) warnPlain(addresses []string, log *slog.Logger) {
 		return
 	}
 	for _, address := range addresses {
-		text := "calls of the aggregator have neither TLS nor authentication: every process of this machine can make them; give --global-tls"
+		who := "every process of this machine can make them"
 		if !onLoopback(address) {
-			text = "calls of the aggregator have neither TLS nor authentication: whoever is on their way can read and change them, unless the network encrypts by itself; else give --global-tls"
+			who = "whoever is on their way can read and change them, unless the network encrypts by itself"
 		}
-		log.Warn(text, "address", address)
+		log.Warn("calls of the aggregator have neither TLS nor authentication", "risk", who, "remedy", "give --global-tls", "address", address)
 	}
 }

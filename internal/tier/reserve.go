@@ -50,7 +50,7 @@ func keptID(path string, log *slog.Logger) (id uint64) {
 		return id
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		log.Warn("could not read the ID of the reserve's record; the aggregator refuses another one for two seconds", "file", path, "error", err)
+		log.Warn("cannot read the ID of the reserve's record; the aggregator refuses a new one for two seconds", "file", path, "error", err)
 	}
 	id = max(rand.Uint64(), 1)
 	w, err := statefile.Create(path, statefile.Header{Saved: time.Now().UTC(), PID: os.Getpid()})
@@ -59,7 +59,7 @@ func keptID(path string, log *slog.Logger) (id uint64) {
 		_, err = w.Commit()
 	}
 	if err != nil {
-		log.Warn("could not save the ID of the reserve's record; after a restart the aggregator refuses another one for two seconds", "file", path, "error", err)
+		log.Warn("cannot save the ID of the reserve's record; after a restart the aggregator refuses a new one for two seconds", "file", path, "error", err)
 	}
 	return id
 }

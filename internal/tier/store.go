@@ -169,10 +169,10 @@ func (c *counters) drain(log *slog.Logger) {
 		d.Units, d.Lost, d.Owed = d.Units+one.Units, d.Lost+one.Lost, d.Owed+one.Owed
 	}
 	if d.Lost > 0 || d.Owed > 0 {
-		log.Warn("could not return all unspent leases: lost units are free again when their leases end", "units", d.Units, "lost", d.Lost, "owed", d.Owed)
+		log.Warn("could not return all leases; lost units are free when their leases end", "units", d.Units, "lost", d.Lost, "owed", d.Owed)
 		return
 	}
-	log.Info("gave back what was on lease", "units", d.Units)
+	log.Info("returned unspent leases", "units", d.Units)
 }
 
 // observeMemory declares the metrics of the memory store.

@@ -134,7 +134,7 @@ func duration(d limit.Micros) time.Duration { return time.Duration(d) * time.Mic
 // compare complains about a record that the region's store has lost a part of.
 func (k *Keeper) compare(r reserve.Record, p reserve.Reply) {
 	if r.Outdated(p) && k.lost.Now() {
-		k.log.Error("the region's store has an older record of the reserve than it acknowledged: in the windows that it lost, this region may exceed the limits by its share",
+		k.log.Error("region's store lost the newest record of the reserve; the region may exceed limits by its share",
 			"region", k.region, "lost", duration(p.Until-r.Until))
 	}
 }
@@ -166,8 +166,8 @@ func (k *Keeper) Refused(id uint64, reason string) {
 	k.bad, k.memory, k.id = id, reserve.Record{}, max(rand.Uint64(), 1)
 	k.publish()
 	if k.refused.Now() {
-		k.log.Error("the aggregator refuses the record of the reserve, and it is replaced: see that nothing else writes to the region's store",
-			"region", k.region, "error", reason)
+		k.log.Error("aggregator refused the record of the reserve; it is replaced",
+			"region", k.region, "error", reason, "remedy", "let nothing else write to the region's store")
 	}
 }
 
@@ -268,7 +268,7 @@ func (k *Keeper) report(err error) {
 	} else if k.unread.IsZero() {
 		k.unread = time.Now()
 	} else if time.Since(k.unread) >= unreadFor && k.unreadable.Now() {
-		k.log.Error("the record of the reserve cannot be used: the region renounces nothing, so the aggregator withholds its share", "region", k.region, "error", err)
+		k.log.Error("cannot use the record of the reserve; the aggregator withholds the region's share", "region", k.region, "error", err)
 	}
 	p := k.permission()
 	use := p.Cut != 0 && k.now() >= p.Cut+inUseAfter
@@ -276,8 +276,9 @@ func (k *Keeper) report(err error) {
 		return
 	}
 	if share, _ := p.Part(); use {
-		k.log.Warn("the aggregator does not decide on this region's wants: rules with scope: global and on_failure: local go on by its reserve", "region", k.region, "per_mille", int64(share))
+		k.log.Warn("aggregator does not decide; the region uses its reserve", "region", k.region, "per_mille", int64(share),
+			"runbook", "docs/runbooks/WeirAggregatorUnavailable.md")
 	} else {
-		k.log.Info("the aggregator decides again: the reserve is renounced", "region", k.region)
+		k.log.Info("aggregator decides again; the reserve is renounced", "region", k.region)
 	}
 }

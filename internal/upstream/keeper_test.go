@@ -44,7 +44,7 @@ func TestRenounces(t *testing.T) {
 		time.Sleep(3 * time.Second) // replies count for two
 		was := w.read().Until
 		time.Sleep(10 * time.Second)
-		if w.read().Until != was || !w.keeper.InUse() || !strings.Contains(w.logs(), "does not decide on this region's wants") {
+		if w.read().Until != was || !w.keeper.InUse() || !strings.Contains(w.logs(), "aggregator does not decide") {
 			t.Errorf("%s, renounced until %d before; the log:\n%s", w.stored(), was, w.logs())
 		}
 		w.link(true)
@@ -64,7 +64,7 @@ func TestNothingIsRenouncedUnread(t *testing.T) {
 		if s, ok := w.keeper.Statement(); !ok || s.Until != before.Until {
 			t.Errorf("%+v, want %+v", s, before)
 		}
-		if log := w.logs(); strings.Count(log, "record of the reserve cannot be used") != 1 {
+		if log := w.logs(); strings.Count(log, "cannot use the record of the reserve") != 1 {
 			t.Errorf("the log has\n%s", log)
 		}
 		w.cell.fail(false)
@@ -111,7 +111,7 @@ func TestStoreThatIsBehind(t *testing.T) {
 // A record that is none is replaced, and the log says so.
 func TestBadRecords(t *testing.T) {
 	for name, c := range map[string]struct{ text, log string }{
-		"no JSON":              {"hello", "cannot be used"},
+		"no JSON":              {"hello", "is unreadable"},
 		"of another region":    {`{"Region":"us","ID":5,"Until":1}`, "record of region us"},
 		"a share above 1":      {`{"Region":"eu","ID":5,"Until":1,"Share":{"No":1,"Part":1001}}`, "out of range"},
 		"a span of bad order":  {`{"Region":"eu","ID":5,"Until":9,"Used":[{"After":7,"Until":3}]}`, "in this order"},
@@ -149,7 +149,7 @@ func TestRecordOlderThanStated(t *testing.T) {
 		r := newRegion(w.t, eu, w.global, memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 20}), c, 0)
 		w.link(false)
 		time.Sleep(3 * time.Second)
-		if now := r.read(); now.Until <= clock() || !strings.Contains(r.logs(), "older record") {
+		if now := r.read(); now.Until <= clock() || !strings.Contains(r.logs(), "lost the newest record") {
 			t.Errorf("%+v; the log has\n%s", now, r.logs())
 		}
 	})

@@ -85,8 +85,8 @@ func (k *Keeper) swap(ctx context.Context, old, next []byte) (found []byte, now 
 func (k *Keeper) read(text []byte) reserve.Record {
 	r, err := decode(k.region, text)
 	if err != nil && k.unusable.Now() {
-		k.log.Error("the record of the reserve cannot be used, and is replaced: see that nothing else writes to the region's store",
-			"region", k.region, "error", err)
+		k.log.Error("record of the reserve is unreadable; it is replaced",
+			"region", k.region, "error", err, "remedy", "let nothing else write to the region's store")
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

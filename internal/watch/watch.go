@@ -217,7 +217,7 @@ func (w *Watcher) enforce(c Candidate) error {
 	w.fail("")
 	w.ok.Set(1)
 	if c.Version == w.version {
-		w.cfg.Log.Info(w.cfg.What+": read again, they mean the same", about...)
+		w.cfg.Log.Info(w.cfg.What+": read again, unchanged", about...)
 		return nil
 	}
 	w.info.Reset()
@@ -238,7 +238,7 @@ func (w *Watcher) refuse(err error, reason string) {
 	w.fail(err.Error())
 	w.reloads.WithLabelValues("refused").Inc()
 	for mistake := range strings.SplitSeq(w.failure, "\n") {
-		w.cfg.Log.Error(fmt.Sprintf("%s: what was read %s, those in force stay", w.cfg.What, reason), "error", mistake, "version", w.version)
+		w.cfg.Log.Error(fmt.Sprintf("%s: new version %s; the last one stays in force", w.cfg.What, reason), "error", mistake, "version", w.version)
 	}
 }
 

@@ -19,6 +19,6 @@ func (s *Server) recoverPanic(call string, err *error) {
 	if cause == nil {
 		return
 	}
-	s.cfg.Log.Error("rls: a request panicked; please report this", "call", call, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	s.cfg.Log.Error("rls: request panicked; please report it", "call", call, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	*err = errPanicked
 }

@@ -132,7 +132,7 @@ func (s *Server) RulesChanged() {
 	errs, off := s.inForce().bindings.check(s.cfg.Rules)
 	s.metrics.unbound.Set(float64(len(errs) + off))
 	for _, err := range errs {
-		s.cfg.Log.Error("descriptors: a binding limits nothing: its rule has changed", "error", err.Error())
+		s.cfg.Log.Error("descriptors: binding limits nothing since its rule changed", "error", err.Error())
 	}
 }
 

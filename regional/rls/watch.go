@@ -28,7 +28,7 @@ func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, 
 				Version: config.Version(),
 				Apply: func() error {
 					for _, w := range config.Warnings() {
-						log.Warn("ratelimit: a warning", "warning", w.Error())
+						log.Warn("ratelimit: configuration warning", "warning", w.Error())
 					}
 					s.SetConfig(config)
 					return nil

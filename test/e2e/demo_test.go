@@ -184,12 +184,12 @@ func TestDemo(t *testing.T) {
 		return err == nil && refusedLogin.Match(text)
 	})
 
-	d.tellsOfRules(t, "rules: [\n", "what was read is wrong")
+	d.tellsOfRules(t, "rules: [\n", "new version is wrong")
 	good, err := os.ReadFile(filepath.Join(proc.Root(t), "envoy", "rules.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.tellsOfRules(t, strings.Replace(string(good), "rules:", "# changed\nrules:", 1)+"\n", "read again, they mean the same")
+	d.tellsOfRules(t, strings.Replace(string(good), "rules:", "# changed\nrules:", 1)+"\n", "read again, unchanged")
 
 	busy := exec.Command(filepath.Join(d.dir, "envoy", "run.sh"))
 	busy.Env = append(os.Environ(), "ENVOY="+envoy.Program(t))

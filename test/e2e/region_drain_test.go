@@ -38,7 +38,7 @@ func TestReplicaThatEndsLeavesItsUnits(t *testing.T) {
 		}
 	}
 	one.Stop()
-	if log := one.Log(); !strings.Contains(log, "gave back what was on lease") {
+	if log := one.Log(); !strings.Contains(log, "returned unspent leases") {
 		t.Errorf("the log has nothing that was given back:\n%s", log)
 	}
 	for i, g := range two.newHolder().askAll(t, keys, 10_000-each) {

@@ -96,7 +96,7 @@ func TestTLSBetweenAllTiers(t *testing.T) {
 		}
 		proc.Eventually(t, time.Minute, "the region counts whom it refuses", func() bool { return refused() > before })
 		refusal := func(line string) bool {
-			return hasAll(line, "a caller is refused", "the caller's certificate is for", "--tls-client-san (weir://pop/eu) does not allow", "127.0.0.1:")
+			return hasAll(line, "caller refused", "the caller's certificate is for", "--tls-client-san (weir://pop/eu) does not allow", "127.0.0.1:")
 		}
 		if !slices.ContainsFunc(strings.Split(eu.Log(), "\n"), refusal) {
 			t.Errorf("the region's log does not have whom it refuses, and why:\n%s", eu.Log())
