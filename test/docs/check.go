@@ -215,6 +215,8 @@ func (j *judge) span(s Span) {
 	case declaration.MatchString(s.Text):
 		j.declared(s)
 	case rate.MatchString(s.Text):
+	case strings.HasPrefix(s.Text, "go test "):
+		j.packages(s)
 	case first == "make", assignment.MatchString(s.Text), strings.HasPrefix(first, "--"),
 		j.Programs[name] != nil && (first != s.Text || name != first):
 		j.command(s)
@@ -235,6 +237,15 @@ func (j *judge) file(s Span) {
 	dir := path.Dir(j.d.Path)
 	if !j.Exists(path.Clean(s.Text)) && !j.Exists(path.Join(dir, s.Text)) {
 		j.fail(s.Line, "%s: there is no such file", s.Text)
+	}
+}
+
+// packages judges the directories that a call of go names, with or without all below them.
+func (j *judge) packages(s Span) {
+	for _, word := range strings.Fields(s.Text) {
+		if dir, ok := strings.CutPrefix(strings.TrimSuffix(word, "/..."), "./"); ok && !j.Exists(dir) {
+			j.fail(s.Line, "%s: there is no %s", s.Text, dir)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ import (
 func documents(t *testing.T) []*Document {
 	t.Helper()
 	root := proc.Root(t)
-	paths := []string{frontPage, "RATIONALE.md", "CHANGELOG.md", "envoy/README.md", "terraform/README.md"}
+	paths := []string{frontPage, "CONTRIBUTING.md", "SECURITY.md", "RATIONALE.md", "CHANGELOG.md", "envoy/README.md", "terraform/README.md"}
 	for _, pattern := range []string{"internal/*/README.md", "regional/*/README.md", "docs/*.md", "docs/runbooks/*.md", "terraform/*/*/README.md", "terraform/*/*/*/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {

@@ -259,31 +259,3 @@ func load(t *testing.T, code map[string]*function, dir string) {
 		maps.Copy(code, of)
 	}
 }
-
-// A step that was renamed, that nothing calls any more, or that goes back is found.
-func TestPlantedWalks(t *testing.T) {
-	code := map[string]*function{}
-	for path, text := range map[string]string{
-		"a/one.go": `package a; import "` + module + `b"; func First() { help(b.Second) }; func help(f func()) { f() }; func old() { (worker{}).third() }`,
-		"b/two.go": `package b; func Second() { var w worker; w.step() }; func alone() {}; type worker struct{}; func (w worker) step() { w.third() }; func (w *worker) third() {}`,
-	} {
-		of, err := functions(path, []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		maps.Copy(code, of)
-	}
-	for _, c := range []struct{ steps, want string }{
-		{"1. `a/one.go: First` begins.\n2. `b/two.go:\n   Second`, `b/two.go: worker.third`.\n\n1. `b/two.go: alone`", ""},
-		{"1. `a/one.go: First`\n2. `b/two.go: Renamed`", "w: there is no b/two.go: Renamed"},
-		{"Prose names `b/two.go: worker.renamed`", "w: there is no b/two.go: worker.renamed"},
-		{"1. `a/one.go: First`\n2. `b/two.go: alone`", "w: within 3 calls no step before it comes to b/two.go: alone"},
-		{"1. `a/one.go: First`\n2. `b/two.go: Second`\n3. `a/one.go: help`", "w: it goes back to a/one.go after b/two.go"},
-	} {
-		all := walks("# x\n## Two walks through the code\n\n### w\n\n" + c.steps + "\n")
-		problems := strings.Join(all[0].follow(code, nil), "\n")
-		if len(all) != 1 || c.want == "" && problems != "" || !strings.HasPrefix(problems, c.want) {
-			t.Errorf("%q: found %q, want %q", c.steps, problems, c.want)
-		}
-	}
-}
