@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -46,9 +45,8 @@ func withBinary(run func() int) (status int) {
 }
 
 const (
-	tenRules    = "rules: [{ name: page, key: [client_ip], limit: 10/1h, algorithm: fixed_window, consistency: exact }]\n"
-	twentyRules = "rules: [{ name: page, key: [client_ip], limit: 20/1h, algorithm: fixed_window, consistency: exact }]\n"
-	wrongRules  = "rules: [{ name: page, limit: lots }, { name: page, key: [], colour: red }]\n"
+	tenRules   = "rules: [{ name: page, key: [client_ip], limit: 10/1h, algorithm: fixed_window, consistency: exact }]\n"
+	wrongRules = "rules: [{ name: page, limit: lots }, { name: page, key: [], colour: red }]\n"
 )
 
 // process is a weir-regional that runs.
@@ -180,18 +178,6 @@ func (p *process) get(path string) (int, string) {
 	return r.StatusCode, string(body)
 }
 
-// waitForLimit waits until the rules in force have this limit.
-func (p *process) waitForLimit(limit string) {
-	p.t.Helper()
-	rules := ""
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if _, rules = p.get("/rules"); strings.Contains(rules, `"limit":"`+limit+`"`) {
-			return
-		}
-	}
-	p.t.Fatalf("the limit %s is not in force: %s", limit, rules)
-}
-
 // http2Client speaks HTTP/2 without TLS, as Envoy does.
 func http2Client() *http.Client {
 	var protocols http.Protocols
@@ -246,40 +232,6 @@ func TestServes(t *testing.T) {
 		}
 		p.waitFor("msg=ended")
 	}
-}
-
-func TestRulesChangeUnderLoad(t *testing.T) {
-	p := startRegion(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	for i := range 2 {
-		all.Go(func() {
-			c := http2Client()
-			for seq := uint64(1); ctx.Err() == nil; seq++ {
-				if g, err := p.acquire(c, byte('a'+i), seq, "hot"); err != nil || g.Status != lease.OK && g.Status != lease.Denied {
-					t.Errorf("while the rules change: %+v, %v", g, err)
-					return
-				}
-				time.Sleep(time.Millisecond)
-			}
-		})
-	}
-	p.setRules(twentyRules)
-	p.signal(syscall.SIGHUP)
-	p.waitForLimit("20/1h")
-	p.setRules(wrongRules)
-	p.waitFor("lots")
-	p.waitFor("colour") // a line for each mistake
-	if _, metrics := p.get("/metrics"); !strings.Contains(metrics, "weir_rules_config_ok 0") {
-		t.Error("weir_rules_config_ok is not 0")
-	}
-	if _, rules := p.get("/rules"); !strings.Contains(rules, `"limit":"20/1h"`) {
-		t.Errorf("the last good rules did not stay: %s", rules)
-	}
-	p.setRules(tenRules)
-	p.waitForLimit("10/1h") // good rules after bad ones
-	cancel()
-	all.Wait()
 }
 
 // While it drains it is not ready, takes calls for a while, and fails none.
@@ -346,17 +298,6 @@ func TestSilentConnectionHoldsNothingUp(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	if err := p.ended(); err != nil {
 		t.Errorf("%v; its log:\n%s", err, p.log.String())
-	}
-}
-
-// Who cannot wait for the drain sends a second signal.
-func TestSecondSignal(t *testing.T) {
-	p := startRegion(t, "--drain-wait", "1m")
-	p.signal(syscall.SIGTERM)
-	p.waitFor("msg=draining")
-	p.signal(syscall.SIGTERM)
-	if err := p.ended(); err == nil {
-		t.Error("ended in order, a minute early")
 	}
 }
 
@@ -442,24 +383,5 @@ func TestConnectionOutlivesTimeouts(t *testing.T) {
 				t.Errorf("%s: the connection was used again: %v, want %v", name, reused, again)
 			}
 		}
-	}
-}
-
-// A connection that sends no end of a request does not hold the process up.
-func TestSlowClientIsCut(t *testing.T) {
-	p := startRegion(t, "--header-timeout", "200ms")
-	c, err := net.Dial("tcp", strings.TrimPrefix(p.quota, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/proto\r\nContent-Length: 100\r\n\r\nhalf", quotapbconnect.QuotaServiceAcquireProcedure)
-	_ = c.SetReadDeadline(time.Now().Add(patience))
-	reply, err := io.ReadAll(c)
-	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-		err = nil // it was cut before it had sent its half
-	}
-	if err != nil || bytes.HasPrefix(reply, []byte("HTTP/1.1 200")) {
-		t.Errorf("half a body: %q, %v; want a refusal or the end", reply, err)
 	}
 }

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -77,47 +73,5 @@ func TestHealthIsReadiness(t *testing.T) {
 		if r, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}); err != nil || r.Status != c.grpc {
 			t.Errorf("%s: gRPC health: %v, %v; want %v", name, r, err, c.grpc)
 		}
-	}
-}
-
-// TestBothServersEndAtOnce: a call that takes long on one port does not keep the
-// other one open.
-func TestBothServersEndAtOnce(t *testing.T) {
-	p, rls := startRateLimit(t, "--drain-timeout", "1m", "--header-timeout", "1m")
-	const body = `{"domain":"d","descriptors":[{"entries":[{"key":"x"}]}]}`
-	slow, err := net.Dial("tcp", strings.TrimPrefix(p.quota, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slow.Close()
-	if _, err := fmt.Fprintf(slow, "POST /json HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body)); err != nil {
-		t.Fatal(err)
-	}
-	answer := bufio.NewReader(slow)
-	if line, err := answer.ReadString('\n'); err != nil || !strings.Contains(line, "100") { // it waits for the body
-		t.Fatalf("%q, %v", line, err)
-	}
-	p.signal(syscall.SIGTERM)
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		conn, err := net.Dial("tcp", rls)
-		if err != nil {
-			break
-		}
-		_ = conn.Close()
-		if time.Now().After(deadline) {
-			t.Fatal("the rate limit service stays open")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if _, err := io.WriteString(slow, body); err != nil {
-		t.Fatal(err)
-	}
-	rest, err := io.ReadAll(answer)
-	if !strings.Contains(string(rest), "HTTP/1.1 200") {
-		t.Errorf("the call in flight: %s, %v", rest, err)
-	}
-	if err := p.ended(); err != nil {
-		t.Error(err)
 	}
 }

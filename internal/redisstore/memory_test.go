@@ -36,18 +36,6 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// Evictions are counted from look to look, also those of a server that started again.
-func TestEvictionsAreCountedOnce(t *testing.T) {
-	s := &Store{}
-	n := &node{store: s}
-	for _, c := range []struct{ stated, want uint64 }{{40, 0}, {40, 0}, {43, 3}, {2, 5}, {2, 5}, {4, 7}} {
-		n.noteMemory(memory{evicted: c.stated})
-		if got := s.counters.evicted.Load(); got != c.want {
-			t.Errorf("after a look at %d: %d, want %d", c.stated, got, c.want)
-		}
-	}
-}
-
 // A user that may not ask for the memory, as the ACL of earlier releases has it, may
 // decide: only the memory is not known.
 func TestMemoryIsForbidden(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -100,45 +98,6 @@ func TestHeartbeat(t *testing.T) {
 	count(2)
 	if ttl := server.Do("PTTL", replicasKey).(int64); ttl <= 0 {
 		t.Errorf("the replicas are kept for ever: ttl %d", ttl)
-	}
-}
-
-// What a store did is in its metrics, under labels that are known before.
-func TestMetrics(t *testing.T) {
-	server := redistest.Start(t)
-	s, err := New(Config{Addrs: []string{server.Addr}, Timeout: plenty})
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry := telemetry.NewRegistry("test")
-	s.Observe(registry)
-	p := fixedPolicy(t, "r", 5)
-	acquire(t, s, plenty, one(p, "secret"))
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = s.Run(ctx)
-	}()
-	defer func() { stop(); <-ended }()
-	if err := s.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	acquire(t, s, plenty, one(p, "secret"), one(p, "secret"))
-	w := httptest.NewRecorder()
-	registry.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	for _, line := range []string{
-		"weir_redis_calls_total 2", "weir_redis_asks_total 3", "weir_redis_pipelines_total 1", "weir_redis_commands_total 2",
-		`weir_redis_unavailable_total{reason="network"} 1`, `weir_redis_unavailable_total{reason="queue_full"} 0`,
-		"weir_redis_masters 1", "weir_redis_breakers_open 0", "weir_redis_queued 0",
-		"weir_redis_pipeline_asks_sum 2", "weir_redis_pipeline_seconds_count 1",
-	} {
-		if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
-			t.Errorf("no %s", line)
-		}
-	}
-	if strings.Contains(w.Body.String(), "secret") || strings.Contains(w.Body.String(), server.Addr) {
-		t.Error("a key or an address is in a label")
 	}
 }
 

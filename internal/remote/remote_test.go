@@ -279,34 +279,6 @@ func TestHangs(t *testing.T) {
 	})
 }
 
-// The next address is called when one does not answer.
-func TestNextAddress(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *aggregator) {
-		s := a.replica("eu", func(c *remote.Config) {
-			c.Addresses = []string{"dead", "one"}
-			c.Transport = deadAddress{a}
-		})
-		for range lease.FailuresToOpen {
-			if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Status != lease.Unavailable {
-				t.Fatalf("%+v", g)
-			}
-		}
-		time.Sleep(200 * time.Millisecond)
-		if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Granted != 1 {
-			t.Errorf("%+v", g)
-		}
-	})
-}
-
-type deadAddress struct{ *aggregator }
-
-func (d deadAddress) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Host == "dead" {
-		return nil, fmt.Errorf("connection refused")
-	}
-	return d.aggregator.RoundTrip(r)
-}
-
 // hangingHost has calls of an address hang.
 type hangingHost struct {
 	*aggregator
@@ -387,19 +359,6 @@ func TestMove(t *testing.T) {
 	})
 }
 
-// A tier that is silent is asked at its next address as soon as that is known.
-func TestMoveWhileSilent(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *aggregator) {
-		s := a.replica("eu", func(c *remote.Config) { c.Addresses, c.Transport = []string{"dead"}, deadAddress{a} })
-		time.Sleep(10 * time.Second)
-		s.Move([]string{"one"})
-		time.Sleep(200 * time.Millisecond)
-		if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Granted != 1 {
-			t.Errorf("%+v", g)
-		}
-	})
-}
-
 // An idle region calls the aggregator twice a second.
 func TestHeartbeat(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *aggregator) {
@@ -465,20 +424,6 @@ func TestWrongAnswers(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A caller that leaves before its ask was sent is charged nothing.
-func TestCallerThatLeaves(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *aggregator) {
-		s := a.replica("eu")
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		s.Acquire(ctx, []engine.Ask{a.ask("ten", "k", 5)}, make([]lease.Grant, 1))
-		time.Sleep(time.Second)
-		if g := acquire(s, a.ask("ten", "k", 10))[0]; g.Granted != 10 {
-			t.Errorf("%+v", g)
-		}
-	})
 }
 
 func TestConfigIsChecked(t *testing.T) {

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -153,35 +151,6 @@ func TestShutdownEndsStreams(t *testing.T) {
 	}
 }
 
-// TestShutdownOfTheSilent: a connection on which nothing is ever sent does not keep the
-// server.
-func TestShutdownOfTheSilent(t *testing.T) {
-	b := newBench(t, specYAML)
-	l := &counted{Listener: listen(t), accepted: make(chan struct{}, 1)}
-	served := make(chan error, 1)
-	go func() { served <- b.Serve(l) }()
-	silent, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	<-l.accepted
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	down := make(chan error, 1)
-	go func() { down <- b.Shutdown(ctx) }()
-	for what, done := range map[string]chan error{"shutdown": down, "serve": served} {
-		select {
-		case err := <-done:
-			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v", what, err)
-			}
-		case <-time.After(30 * time.Second):
-			t.Fatalf("%s takes more than 30 s", what)
-		}
-	}
-}
-
 // TestPanic: a mistake in the server is the end of one request. It is in the log with
 // its place, and the client does not get it.
 func TestPanic(t *testing.T) {
@@ -230,31 +199,6 @@ func (p *panicking) Forget(live func(string) bool) { p.judge.Forget(live) }
 
 func (p *panicking) GiveBack(ctx context.Context, asks []engine.Ask, judgments []engine.Judgment) {
 	p.judge.GiveBack(ctx, asks, judgments)
-}
-
-func TestReflection(t *testing.T) {
-	b := newBench(t, specYAML)
-	stream, err := reflectpb.NewServerReflectionClient(dial(t, b.serve())).ServerReflectionInfo(patient(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&reflectpb.ServerReflectionRequest{MessageRequest: &reflectpb.ServerReflectionRequest_ListServices{}}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := stream.Recv()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, s := range r.GetListServicesResponse().GetService() {
-		names = append(names, s.Name)
-	}
-	if !slices.Contains(names, "envoy.service.ratelimit.v3.RateLimitService") || !slices.Contains(names, "grpc.health.v1.Health") {
-		t.Errorf("services %v", names)
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Error(err)
-	}
 }
 
 // slow is a judge that takes its time.
@@ -306,57 +250,6 @@ func TestShutdown(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
-}
-
-// TestShutdownInTime: who is too slow is cut off.
-func TestShutdownInTime(t *testing.T) {
-	busy := &slow{entered: make(chan struct{}, 1), leave: make(chan struct{})}
-	b := newBench(t, specYAML, func(c *Config) { busy.judge, c.Judge = c.Judge, busy })
-	conn := dial(t, b.serve())
-	answered := make(chan error, 1)
-	go func() {
-		_, err := rlspb.NewRateLimitServiceClient(conn).ShouldRateLimit(patient(t), request(of("user", "a")))
-		answered <- err
-	}()
-	<-busy.entered
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := b.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("shutdown: %v", err)
-	}
-	if err := <-answered; status.Code(err) != codes.Unavailable {
-		t.Errorf("a request that was cut off: %v", err)
-	}
-	close(busy.leave)
-}
-
-// TestConnectionAge: a client gets a new connection now and then, and no request of
-// its fails for it.
-func TestConnectionAge(t *testing.T) {
-	b := newBench(t, specYAML, func(c *Config) { c.MaxConnectionAge = 200 * time.Millisecond })
-	l := &counted{Listener: listen(t), accepted: make(chan struct{}, 1000)}
-	go func() { _ = b.Serve(l) }()
-	client := rlspb.NewRateLimitServiceClient(dial(t, l.Addr().String()))
-	eventually(t, "a third connection", func() bool {
-		if _, err := client.ShouldRateLimit(patient(t), request(of("free", "x"))); err != nil {
-			t.Fatal(err)
-		}
-		return len(l.accepted) >= 3
-	})
-}
-
-// counted counts the connections of a listener.
-type counted struct {
-	net.Listener
-	accepted chan struct{}
-}
-
-func (c *counted) Accept() (net.Conn, error) {
-	conn, err := c.Listener.Accept()
-	if err == nil {
-		c.accepted <- struct{}{}
-	}
-	return conn, err
 }
 
 // eventually waits until ok.

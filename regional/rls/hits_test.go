@@ -1,7 +1,6 @@
 package rls
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/weirlimit/weir/internal/lease"
 )
 
 // hitBench counts hits.
@@ -66,50 +64,6 @@ func TestHits(t *testing.T) {
 	b.stats("rate_limit_within_limit",
 		`{domain="d",key1="a",key2=""} 5`, `{domain="d",key1="plan_gold",key2=""} 1`, `{domain="d",key1="try",key2=""} 4`)
 	b.stats("rate_limit_shadow_mode", `{domain="d",key1="try",key2=""} 2`)
-}
-
-// TestHitLabels: a name comes apart at its dots, but for those of addresses.
-func TestHitLabels(t *testing.T) {
-	for stat, want := range map[string]statLabels{
-		"d.plain":                           {"d", "plain"},
-		"d.user_al:ice|x":                   {"d", "user_al_ice_x"},
-		"d.user_10.1.2.3":                   {"d", "user_10_1_2_3"},
-		"d.h1_foo.com.h2_1.2.3.4":           {"d", "h1_foo", "com"},
-		"d.l1_A.l2.l3":                      {"d", "l1_A", "l2"},
-		"my.domain.k":                       {"my", "domain", "k"},
-		"d":                                 {"d"},
-		"d.\xff":                            {"d", "_"},
-		"d." + strings.Repeat("1.2.3.4", 2): {"d", "1_2_3_41", "2"},
-	} {
-		if got := labelsOf(stat); got != want {
-			t.Errorf("%q: %q, want %q", stat, got, want)
-		}
-	}
-}
-
-// TestHitsOfRequests: what is counted beside hits.
-func TestHitsOfRequests(t *testing.T) {
-	b := hitBench(t, hitYAML, func(c *Config) { c.OnFailure = lease.FailureAllow.String() })
-	b.store.to = []string{"gone"}
-	b.ask(request(of("a", "gone"), of("a", "x")))
-	if _, err := b.ShouldRateLimit(t.Context(), request()); err == nil {
-		t.Error("no error")
-	}
-	b.Server.metrics.hits.load(nil)
-	b.Server.metrics.hits.load(errors.New("mistake"))
-	b.stats("total_requests", `{grpc_method="ShouldRateLimit"} 2`)
-	b.stats("response_time_seconds_count", `{grpc_method="ShouldRateLimit"} 2`)
-	b.stats("should_rate_limit_error", `{err_type="redis_error"} 1`, `{err_type="service_error"} 1`)
-	b.stats("config_load", `_error 1`, `_success 1`)
-	b.stats("rate_limit_total_hits", `{domain="d",key1="a",key2=""} 2`)
-	b.stats("rate_limit_within_limit", `{domain="d",key1="a",key2=""} 1`) // what is not known is not stated
-}
-
-// TestHitsNotWanted: there is nothing of them unless asked for.
-func TestHitsNotWanted(t *testing.T) {
-	b := newBench(t, hitYAML)
-	b.ask(request(of("a", "x")))
-	b.stats("")
 }
 
 // TestHitsOfTheConfiguration: there are as many labels as rules and room for the names that

@@ -11,7 +11,6 @@ import (
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
@@ -70,78 +69,6 @@ func TestWholeSeconds(t *testing.T) {
 		if d := r.Statuses[len(r.Statuses)-1].DurationUntilReset; d.GetSeconds() != c.seconds || d.GetNanos() != 0 {
 			t.Errorf("%v: duration_until_reset %v, want %d s", c.request, d, c.seconds)
 		}
-	}
-}
-
-// TestUntouched: a descriptor that a denial leaves as it was has what is left of it in
-// the answer, as the cache of leases remembers it.
-func TestUntouched(t *testing.T) {
-	cached(t, 1, specYAML, func(t *testing.T, b []*cachedBench) {
-		b[0].play(t, steps{
-			{request(of("nothing", ""), of("user", "a")), "OVER: OVER 0, OK 5"},
-			{request(of("nothing", ""), of("user", "new")), "OVER: OVER 0, OK 5"},
-			{hits(2, request(of("user", "a"))), "OK: OK 3"},
-			{request(of("nothing", ""), of("user", "a"), of("user", "b")), "OVER: OVER 0, OK 3, OK 5"},
-			{hits(2, request(of("user", "a"), of("user", "a"))), "OVER: OK 3, OVER 0"},
-			{hits(3, request(of("user", "a"))), "OK: OK 0"},
-			{request(of("nothing", ""), of("user", "c"), of("user", "a")), "OVER: OVER 0, OK 5, OVER 0"},
-		})
-	}, leased)
-}
-
-// TestCheckBesideOver: what is over a quota is not charged, also where a check of the same
-// counter stands beside it.
-func TestCheckBesideOver(t *testing.T) {
-	b := newBench(t, specYAML)
-	b.ask(hits(3, request(of("wide", "")))) // of 4
-	b.ask(request(costing(0, of("wide", "")), costing(2, of("wide", "")), of("wide", ""), of("q2", "")))
-	if got := inShort(b.ask(request(of("wide", "")))); got != "OK: OK 0" {
-		t.Errorf("after a request that was over: %s, want the last unit", got)
-	}
-}
-
-const metadataYAML = `
-domain: d
-descriptors:
-  - { key: a, rate_limit: { unit: hour, requests_per_unit: 1 }, metadata: { team: x, deep: { one: 1 } } }
-  - { key: b, rate_limit: { unit: hour, requests_per_unit: 9 }, metadata: { team: z, deep: { two: 2 } } }
-  - { key: free, rate_limit: { unlimited: true }, metadata: { team: free } }
-  - { key: try, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 0 }, metadata: { try: over } }
-`
-
-func TestMetadata(t *testing.T) {
-	b := newBench(t, metadataYAML, func(c *Config) { c.Metadata = true })
-	asks := func() *rlspb.RateLimitRequest {
-		return request(of("a", "1"), limited(9, typepb.RateLimitUnit_HOUR, costing(2, of("b", "2"))))
-	}
-	for i, want := range []string{
-		`{"domain":"d","descriptors":[{"entries":["a=1"],"rule":"d|a"},{"entries":["b=2"],"limit":"requests_per_unit:9 unit:HOUR","hitsAddend":2,"rule":"d|b"}],"metadata":{"team":"x","deep":{"one":1,"two":2}}}`,
-		`{"domain":"d","descriptors":[{"entries":["a=1"],"rule":"d|a"},{"entries":["b=2"],"limit":"requests_per_unit:9 unit:HOUR","hitsAddend":2,"rule":"d|b"}],"metadata":{"team":"z","deep":{"two":2}}}`,
-	} {
-		got := b.ask(asks()).DynamicMetadata
-		if !sameJSON(t, protojson.Format(got), want) {
-			t.Errorf("request %d: %s\nwant %s", i+1, protojson.Format(got), want)
-		}
-	}
-}
-
-// TestMetadataOfNothing: a limit of nothing is written without the number, as
-// protobuf's own text of it is.
-func TestMetadataOfNothing(t *testing.T) {
-	b := newBench(t, metadataYAML, func(c *Config) { c.Metadata = true })
-	got := b.ask(request(limited(0, typepb.RateLimitUnit_DAY, of("b", "2")))).DynamicMetadata.Fields["descriptors"]
-	if !sameJSON(t, protojson.Format(got), `[{"entries":["b=2"],"limit":"unit:DAY","rule":"d|b"}]`) {
-		t.Errorf("%v", got)
-	}
-}
-
-// TestMetadataOfWhatPasses: a rule in shadow mode lets everything pass, and so shows
-// its metadata though it is over. An unlimited rule is not asked.
-func TestMetadataOfWhatPasses(t *testing.T) {
-	b := newBench(t, metadataYAML, func(c *Config) { c.Metadata = true })
-	got := b.ask(request(of("free", "x"), of("try", "x"))).DynamicMetadata.Fields["metadata"]
-	if !sameJSON(t, protojson.Format(got), `{"try":"over"}`) {
-		t.Errorf("%v", got)
 	}
 }
 
@@ -231,19 +158,6 @@ func TestDegradedIsAlwaysStated(t *testing.T) {
 	}
 }
 
-func TestGlobalModes(t *testing.T) {
-	shadowed := newBench(t, specYAML, func(c *Config) { c.Shadow = true })
-	shadowed.play(t, steps{
-		{hits(2, request(of("host", "h"))), "OK: OK 0"},
-		{request(of("host", "h"), of("user", "a")), "OK: OVER 0, OK 5"},
-	})
-	newBench(t, specYAML, func(c *Config) { c.Quota = true }).play(t, steps{
-		{hits(2, request(of("host", "h"))), "OK: OK 0"},
-		{request(of("host", "h"), of("user", "a")), "OK: OVER 0, OK 4"},
-		{request(of("host", "h")), "OVER: OVER 0"},
-	})
-}
-
 // TestQuotas: a request passes as long as one of its quotas is not over, whatever the
 // reason: it has something left, is in shadow mode too and so never over or, with
 // QUOTA_MODE, limits nothing.
@@ -294,29 +208,6 @@ func TestChargeDenied(t *testing.T) {
 		b.ask(request(costing(4, of("user", "a"))))
 		for range 3 { // asking is free
 			b.play(t, steps{{request(costing(0, of("user", "a"))), want}})
-		}
-	}
-}
-
-// TestChargeDeniedAlone: where denials are charged each descriptor counts by itself,
-// as in envoyproxy/ratelimit by default: what another one is over for is charged too.
-func TestChargeDeniedAlone(t *testing.T) {
-	newBench(t, specYAML, func(c *Config) { c.ChargeDenied = true }).play(t, steps{
-		{request(of("nothing", ""), of("user", "a")), "OVER: OVER 0, OK 4"},
-		{request(of("nothing", ""), of("user", "a"), of("user", "a")), "OVER: OVER 0, OK 3, OK 2"},
-		{request(of("nothing", ""), costing(0, of("user", "a"))), "OVER: OVER 0, OK 2"},
-		{request(of("nothing", ""), of("q2", "")), "OVER: OVER 0, OK 1"},
-		{request(of("user", "a"), of("q2", "")), "OK: OK 1, OK 0"},
-	})
-}
-
-// TestGivenBackIsOther: what a refused request gets back is not within the limit.
-func TestGivenBackIsOther(t *testing.T) {
-	b := newBench(t, specYAML)
-	b.ask(request(of("nothing", ""), of("q2", ""), of("try", "x"), of("user", "a")))
-	for _, rule := range []string{"q2", "try", "user"} {
-		if !b.metric(`weir_rls_decisions_total{result="other",rule="d|` + rule + `"} 1`) {
-			t.Errorf("%s is not other", rule)
 		}
 	}
 }

@@ -78,8 +78,7 @@ func edgeFlags(flags *flag.FlagSet) benchmark {
 	var opts edge.Options
 	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
 	flags.BoolVar(&opts.PeersOnly, "peers-only", false, "only bare Envoy and its native limiter: how noisy is this machine?")
-	flags.BoolVar(&opts.Profile, "profile", false, "profile each mode after measuring it (Envoy by perf, the region by pprof)")
-	flags.StringVar(&opts.Only, "only", "", "only the part with this name: closed, fixed, path, memory, go")
+	flags.StringVar(&opts.Only, "only", "", "only the part with this name: closed, fixed, path, memory")
 	return benchmark{"bare", func(ctx context.Context, progress io.Writer) ([]table.Section, error) {
 		return edge.Run(ctx, opts, progress)
 	}}
@@ -89,7 +88,6 @@ func regionFlags(flags *flag.FlagSet) benchmark {
 	var opts region.Options
 	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
 	flags.BoolVar(&opts.PeersOnly, "peers-only", false, "only the others: how noisy is this machine?")
-	flags.StringVar(&opts.Profile, "profile", "", "write CPU profiles of Weir's service to this directory, a file per load")
 	flags.StringVar(&opts.Only, "only", "", "only these parts: "+strings.Join(region.Parts, ", "))
 	return benchmark{"theirs", func(ctx context.Context, progress io.Writer) ([]table.Section, error) {
 		return region.Run(ctx, opts, progress)

@@ -4,12 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
 
@@ -67,16 +65,6 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// Of a want of more than the wire carries each number is cut to its bound, and Soon to what is
-// left: a PoP that reports four billion denied requests must not make its region's wants invalid.
-func TestLargeWantIsInRange(t *testing.T) {
-	w := wire.Want{Want: lease.Want{Need: 1, Waiting: 7, Want: 1 << 40, Soon: 1<<40 - 7, Denied: 1 << 62, Unused: -1, Holding: 1 << 33}}
-	w.Bound()
-	if field := w.Check(); field != "" {
-		t.Errorf("%s is out of range: %+v", field, w)
-	}
-}
-
 // Units of a counter of another shape are nothing to the one that there is.
 func TestWantForAnotherShape(t *testing.T) {
 	l, err := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute})
@@ -93,49 +81,12 @@ func TestWantForAnotherShape(t *testing.T) {
 	}
 }
 
-// A holder of slots is named by a worker of 64 bits.
-func TestWorker(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var w wire.Want
-		worker := draw(t, "worker", rapid.Uint64())
-		w.SetWorker(worker)
-		if m, _ := travelled(t, w, wire.Grant{}); m.Worker() != worker {
-			t.Fatalf("wrote %d, read %d", worker, m.Worker())
-		}
-	})
-}
-
 // A lease on the next window begins within a period, whatever a reply states.
 func TestLeaseOfAFarFuture(t *testing.T) {
 	for stated, want := range map[uint64]lease.Millis{0: 0, 59_999: 59_999, 60_001: 60_000, 1 << 40: 60_000, 1 << 63: 60_000} {
 		sent := wire.Grant{Grant: lease.Grant{Status: lease.OK, StartsIn: lease.Millis(stated)}}
 		if g := sent.Bounded(60_000); g.StartsIn != want {
 			t.Errorf("stated %d ms: begins in %d, want %d", stated, g.StartsIn, want)
-		}
-	}
-}
-
-// What never comes has a value of its own, which a holder takes for the longest time.
-func TestNever(t *testing.T) {
-	_, g := travelled(t, wire.Want{}, wire.Grant{Grant: lease.Grant{Status: lease.Denied, RetryAfter: lease.Never, Reset: lease.Never}})
-	if g.RetryAfter != lease.Never || g.Reset != lease.Never {
-		t.Errorf("%+v", g)
-	}
-	if b := g.Bounded(0); b.RetryAfter != wire.LongestDuration || b.Reset != wire.LongestDuration {
-		t.Errorf("%+v", b)
-	}
-}
-
-// No status, and one that is unknown, is unavailable.
-func TestUnknownStatus(t *testing.T) {
-	for _, status := range []quotapb.Status{-1, 0, 5, 257, 1 << 30} {
-		b, err := proto.Marshal(&quotapb.AcquireResponse{Grants: []*quotapb.Grant{{Status: status, Granted: 3}}})
-		var m wire.Response
-		if err != nil || m.Decode(b) != nil {
-			t.Fatal(err)
-		}
-		if g := m.Grants[0].Bounded(0); g.Status != lease.Unavailable {
-			t.Errorf("status %d is read as %d", status, g.Status)
 		}
 	}
 }

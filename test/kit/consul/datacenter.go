@@ -46,7 +46,6 @@ type Datacenter struct {
 	t         proc.T
 	cfg       Config
 	lan, wan  []string // gossip of the servers
-	clients   int
 	secondary []*Datacenter
 }
 
@@ -88,16 +87,6 @@ func (d *Datacenter) awaitWAN(other *Datacenter) {
 	for _, a := range d.Servers {
 		a.AwaitUp(func() string { return textOf(a.read("/v1/catalog/nodes?dc="+other.Name, nil)) })
 	}
-}
-
-// StartClient starts an agent that is no server, as there is one on each machine, and waits
-// until it has the leader.
-func (d *Datacenter) StartClient() *Agent {
-	d.t.Helper()
-	d.clients++
-	a := d.newMember(fmt.Sprintf("%s-client-%d", d.Name, d.clients), proc.FreeAddr(d.t), map[string]any{})
-	a.Start()
-	return a
 }
 
 // Leader waits until the servers that are up agree on a leader, and returns it.

@@ -29,11 +29,7 @@ func (b *bench) closedLoop(ctx context.Context) ([]table.Section, error) {
 		}
 		s.Rows = append(s.Rows, m.row(bare, 0))
 	}
-	if err != nil || !b.Profile {
-		return []table.Section{s}, err
-	}
-	places, err := b.profileModes(ctx, ms.all, bare)
-	return []table.Section{s, places}, err
+	return []table.Section{s}, err
 }
 
 // addWeir adds each decision on many keys and on one.

@@ -19,7 +19,6 @@ import (
 type Options struct {
 	Quick     bool   // fewer and shorter rounds
 	PeersOnly bool   // bare Envoy and its native limiter, nothing of Weir
-	Profile   bool   // profile each mode after measuring it
 	Only      string // names of parts with commas between; empty: all
 }
 
@@ -55,11 +54,7 @@ func (b *bench) parts() []rig.Part {
 	if b.PeersOnly {
 		return parts
 	}
-	parts = append(parts, rig.Part{Name: "path", Run: b.wholePath}, rig.Part{Name: "memory", Run: b.memory})
-	if b.plan.benchTime == 0 {
-		return parts
-	}
-	return append(parts, rig.Part{Name: "go", Run: b.micro})
+	return append(parts, rig.Part{Name: "path", Run: b.wholePath}, rig.Part{Name: "memory", Run: b.memory})
 }
 
 // start starts what several parts use.

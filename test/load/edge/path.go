@@ -44,18 +44,10 @@ func (b *bench) wholePath(ctx context.Context) ([]table.Section, error) {
 	if err := bare.Round(ctx, load); err != nil {
 		return nil, err
 	}
-	var profiles []table.Section
-	if b.Profile {
-		functions, err := b.profileRegion(ctx, zipf, at)
-		if err != nil {
-			return nil, err
-		}
-		profiles = append(profiles, functions)
-	}
 	s.Rows = append(s.Rows, bare.row(bare, pathRate))
 	s.Rows = append(s.Rows, pathRows(uniform, bare, chunks[uniform], table.Target{})...)
 	s.Rows = append(s.Rows, pathRows(zipf, bare, chunks[zipf], table.Target{Kind: table.AtMost, Bound: 5})...)
-	return append([]table.Section{s}, profiles...), nil
+	return []table.Section{s}, nil
 }
 
 // chunks lets m settle and measures it in chunks, without a rest between them.

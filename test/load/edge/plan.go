@@ -26,7 +26,6 @@ type plan struct {
 
 	liveKeys int64 // of the memory part
 
-	benchTime time.Duration // of each Go benchmark, three times; 0 leaves them out
 }
 
 var (
@@ -35,16 +34,14 @@ var (
 		rounds: 8, round: 1200 * time.Millisecond, warm: 2 * time.Second,
 		fixedRounds: 6, fixedRound: 4 * time.Second,
 		settle: 15 * time.Second, chunk: 8 * time.Second, chunks: 4,
-		liveKeys:  600_000,
-		benchTime: 200 * time.Millisecond,
+		liveKeys: 600_000,
 	}
 	quickPlan = plan{
 		keys:   1_000,
 		rounds: 2, round: 700 * time.Millisecond, warm: time.Second,
 		fixedRounds: 2, fixedRound: time.Second,
 		settle: 2 * time.Second, chunk: 2 * time.Second, chunks: 3,
-		liveKeys:  60_000,
-		benchTime: 20 * time.Millisecond,
+		liveKeys: 60_000,
 	}
 )
 

@@ -5,8 +5,6 @@ package region
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -36,7 +34,7 @@ func (b *bench) closedLoop(ctx context.Context) ([]table.Section, error) {
 		s.Rows = w.costs(l, 0, table.Target{}, service, redis)
 		sections = append(sections, s)
 	}
-	return sections, b.profile(ctx, w, "closed", 0)
+	return sections, nil
 }
 
 // fixedRate measures the same, and how long decisions take, when requests come at
@@ -56,7 +54,7 @@ func (b *bench) fixedRate(ctx context.Context, rate float64) ([]table.Section, e
 		s.Rows = append(w.costs(l, rate, half, table.Target{}, table.Target{}), w.latency(l, notWorse)...)
 		sections = append(sections, s)
 	}
-	return sections, b.profile(ctx, w, fmt.Sprintf("%.0f", rate), rate)
+	return sections, nil
 }
 
 // turns measures every service under every load, in so many turns; withCache as
@@ -158,33 +156,4 @@ func minus(a, b measure.Sample) measure.Sample {
 		d[i] -= x
 	}
 	return d
-}
-
-// profileTime is how long a service is profiled under each load.
-const profileTime = 5 * time.Second
-
-// profile writes CPU profiles of Weir's service under each load, where wanted.
-func (b *bench) profile(ctx context.Context, w *ways, name string, rate float64) error {
-	if b.Profile == "" || b.services.weir == nil {
-		return nil
-	}
-	for _, l := range b.loads() {
-		m := w.of(b.services.weir, l)
-		taken := make(chan error, 1)
-		go func() {
-			data, err := b.services.weir.region.Profile(ctx, int(profileTime.Seconds()))
-			if err == nil {
-				err = os.WriteFile(filepath.Join(b.Profile, name+"-"+l.name+".pprof"), data, 0o644)
-			}
-			taken <- err
-		}()
-		err := m.WarmUp(ctx, drive.Pace{Duration: profileTime + time.Second, Rate: rate})
-		if err2 := <-taken; err2 != nil {
-			return err2
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

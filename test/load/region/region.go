@@ -29,7 +29,6 @@ import (
 type Options struct {
 	Quick     bool   // fewer and shorter rounds
 	PeersOnly bool   // nothing of Weir
-	Profile   string // directory for CPU profiles of Weir's service; empty: none
 	Only      string // names of [Parts] with commas between; empty: all
 }
 

@@ -3,14 +3,9 @@
 package rig
 
 import (
-	"context"
-	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
-	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 )
@@ -51,11 +46,4 @@ func (r *Rig) region(name, rules string, more func() (rls string, flags []string
 // limits writes a directory with a configuration of Envoy's rate limit service.
 func (r *Rig) limits(name, text string) (dir string) {
 	return filepath.Dir(proc.WriteFile(r, filepath.Join(r.Dir, name+".limits", "config", "bench.yaml"), text))
-}
-
-// Profile is its CPU profile over some seconds from now on, as pprof writes it.
-func (g *Region) Profile(ctx context.Context, seconds int) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+10*time.Second)
-	defer cancel()
-	return page.Read(ctx, http.DefaultClient, "http://"+g.Admin+"/debug/pprof/profile?seconds="+strconv.Itoa(seconds))
 }
