@@ -42,14 +42,14 @@ type Config struct {
 // Store is a cache and the store behind it. Create it with [New]. It is safe for
 // concurrent use; [Store.Run] has to run beside it.
 type Store struct {
-	behind         engine.Store
-	now            func() lease.Millis
-	wall           func() limit.Micros
-	timeout        time.Duration
-	answers        time.Duration
-	replicas       func() int
-	table          *table.Table[cached]
-	due            agenda
+	behind   engine.Store
+	now      func() lease.Millis
+	wall     func() limit.Micros
+	timeout  time.Duration
+	answers  time.Duration
+	replicas func() int
+	table    *table.Table[cached]
+	due      agenda
 
 	id                                                   [16]byte // names the cache's own debts
 	leased, denied, asked, failed, evicted, full, waited atomic.Uint64
