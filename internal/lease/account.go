@@ -55,6 +55,9 @@ type Account struct {
 	RetryAt Millis
 	// Left is how many units the tier above had left by its last reply.
 	Left int64
+	// OwnLimit is 1 more than the limit of the key, by the last reply, where that is not the
+	// rule's; 0: it is.
+	OwnLimit int64
 	// Spent counts units admitted since Asked: the demand that bounds a want.
 	Spent int64
 	// trip is how long the last ask was on its way, there and back.
@@ -63,7 +66,7 @@ type Account struct {
 	Rate int64
 	// Size is the newest grant; a quarter of it left calls for a top-up.
 	Size int64
-	// WantLog2 is the slow start: the next want is 2^WantLog2 units. 0 to 32.
+	// WantLog2 is the slow start: the next want is 2^WantLog2 units. 0 to 31.
 	WantLog2 uint8
 	// Refused is true from a refused request until a reply that leaves half of the
 	// limit or more; it has no meaning once Reset has passed. It outlasts DeniedNeed:
@@ -324,5 +327,5 @@ func (a *Account) lotOf(lease uint32, expiry Millis) *Lot {
 }
 
 // grow and shrink are the slow start.
-func (a *Account) grow()   { a.WantLog2 = min(a.WantLog2+1, 32) }
+func (a *Account) grow()   { a.WantLog2 = min(a.WantLog2+1, 31) }
 func (a *Account) shrink() { a.WantLog2 -= min(a.WantLog2, 1) }

@@ -69,7 +69,7 @@ func (a *Account) learn(t *Terms, now Millis, w Want, g Grant) {
 	decided := g.Granted > 0 || g.Status == Denied
 	refused := decided && g.Granted < w.Waiting || a.Refused && now < a.Reset
 	a.Refused = refused && 2*g.Remaining < t.Capacity
-	a.Left = g.Remaining
+	a.Left, a.OwnLimit = g.Remaining, t.OwnLimit(&g)
 	if g.Reset > 0 || now < a.Reset { // else all that it shows is that the window is over
 		a.Reset = now + g.Reset
 	}
@@ -79,6 +79,14 @@ func (a *Account) learn(t *Terms, now Millis, w Want, g Grant) {
 	if a.DeniedNeed > 0 { // units that came back there since are not denied any more
 		a.DeniedNeed = max(a.DeniedNeed, g.Remaining+1)
 	}
+}
+
+// OwnLimit is what a reply that decides states for [Account.OwnLimit].
+func (t *Terms) OwnLimit(g *Grant) int64 {
+	if g.Limit == t.Capacity {
+		return 0
+	}
+	return g.Limit + 1
 }
 
 // returned notes units that are given back: the tier above will have that many more. An

@@ -143,7 +143,7 @@ func (a *accounts) keep(now, sent lease.Millis, of *ask, g lease.Grant, spare in
 		p.lane.giveBack(p, key, rest)
 	}
 	if outcome == table.Full && g.Status == lease.Denied { // nothing else remembers it
-		p.denials.remember(key.Hash, now+max(g.AskAfter, 1), now+max(g.RetryAfter, 1), max(want.Need, 1))
+		p.denials.remember(key.Hash, now+max(g.AskAfter, 1), now+max(g.RetryAfter, 1), max(want.Need, 1), p.terms.OwnLimit(&g))
 	}
 }
 
@@ -179,9 +179,10 @@ type denial struct {
 	retryAt lease.Millis
 	need    int64 // requests that cost at least this are refused
 	refused int64 // units, that the account does not count yet
+	own     int64 // see lease.Account.OwnLimit
 }
 
-// denialsLog2 sizes the cache: 16,384 entries, 640 KiB, made with the first denial.
+// denialsLog2 sizes the cache: 16,384 entries, 768 KiB, made with the first denial.
 const denialsLog2 = 14
 
 // whileAsking is how long a denial is kept when an answer is under way.
@@ -206,7 +207,7 @@ func (d *denials) refuses(hash uint64, now lease.Millis, cost int64) *denial {
 }
 
 // remember keeps a denial.
-func (d *denials) remember(hash uint64, until, retryAt lease.Millis, need int64) {
+func (d *denials) remember(hash uint64, until, retryAt lease.Millis, need, own int64) {
 	if len(d.entries) == 0 {
 		d.entries = make([]denial, 1<<denialsLog2)
 	}
@@ -215,7 +216,7 @@ func (d *denials) remember(hash uint64, until, retryAt lease.Millis, need int64)
 	if e.hash == hash {
 		refused = e.refused
 	}
-	*e = denial{hash: hash, until: until, retryAt: retryAt, need: need, refused: refused}
+	*e = denial{hash: hash, until: until, retryAt: retryAt, need: need, refused: refused, own: own}
 }
 
 // count adds a refusal of a remembered key that its account does not count.

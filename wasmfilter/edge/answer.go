@@ -138,6 +138,9 @@ func (d *decider) mayFit(now lease.Millis, a *ask, g *lease.Grant, left, cost in
 
 // answeredBy fills in the quota by the answer.
 func (h *hit) answeredBy(g *lease.Grant, spare int64, v lease.Verdict) {
+	if !h.policy.concurrency {
+		h.ownLimit(h.policy.terms.OwnLimit(g))
+	}
 	h.quota.Remaining, h.quota.Reset = g.Remaining+spare, g.Reset
 	if v == lease.Refuse {
 		h.quota.Remaining, h.quota.Reset = 0, h.policy.terms.RetryAfter(g, h.cost)

@@ -84,6 +84,7 @@ func (h *hit) refusedBefore(now lease.Millis) bool {
 	if denied == nil {
 		return false
 	}
+	h.ownLimit(denied.own)
 	h.quota.Remaining = 0
 	h.retry(now, denied.retryAt)
 	return true
@@ -134,8 +135,15 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 		r.Status = h.status
 	}
 	r.Degraded = h.decision >= FailedOpen
+	if r.RetryAfter > longestRetry || h.policy.concurrency && !r.Degraded {
+		r.RetryAfter, h.quota.Reset = 0, 0
+	}
 	d.untakeAll(now, r)
 }
+
+// longestRetry is the longest wait that a client is told: the longest period of a limit. More
+// means that waiting does not help.
+const longestRetry = lease.Millis(366 * 24 * 3600 * 1000)
 
 // untakeAll puts back what a request took.
 func (d *decider) untakeAll(now lease.Millis, r *Request) {

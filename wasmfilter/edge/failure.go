@@ -76,10 +76,13 @@ func (d *taker) failSlots(now lease.Millis, h *hit, f lease.Failure) lease.Verdi
 
 // failed notes a decision that was made without the tier above.
 func (h *hit) failed(now lease.Millis, did *lease.Failed) lease.Verdict {
+	if !did.Denied {
+		h.ownLimit(0) // the rule's limit decides
+	}
 	switch {
 	case did.Denied:
 		h.decision = Denied
-		h.policy.denials.remember(h.key.Hash, now+whileAsking, now+did.RetryAfter, h.cost)
+		h.policy.denials.remember(h.key.Hash, now+whileAsking, now+did.RetryAfter, h.cost, h.own)
 	case did.By == lease.FailureAllow:
 		h.decision = FailedOpen
 	case did.By == lease.FailureDeny:

@@ -83,6 +83,20 @@ func (b *rulebook) policy(set *rule.Set, i, variant int) policy {
 
 func millis(d limit.Micros) lease.Millis { return lease.Millis(d / limit.Millisecond) }
 
+// ownLimit states the limit of a key that has one of its own, see [lease.Account.OwnLimit].
+// Of a token bucket it is the burst.
+func (h *hit) ownLimit(own int64) {
+	if h.own == own {
+		return
+	}
+	h.own, h.quota.Limit, h.quota.Policy = own, h.policy.terms.Capacity, h.policy.item
+	if own > 0 {
+		s := h.policy.limit.Spec()
+		s.Count = own - 1
+		h.quota.Limit, h.quota.Policy = s.Count, policyItem(h.policy.rule.Name, s)
+	}
+}
+
 // policyItem is the rule's item of RateLimit-Policy
 // (draft-ietf-httpapi-ratelimit-headers-10): the quota, and the window in whole
 // seconds, at least 1.

@@ -31,8 +31,8 @@ type Request struct {
 	// Degraded is true if a rule was decided without the tier above although it
 	// should have been asked: by its on_failure, or because the table is full.
 	Degraded bool
-	// RetryAfter is with a denial after how long the client should come back; 0:
-	// unknown.
+	// RetryAfter is with a denial after how long the client should come back; 0: nobody
+	// knows, because a stream has to end first, or the limit has never as much.
 	RetryAfter lease.Millis
 	// Waited is how long the request waited.
 	Waited lease.Millis
@@ -61,6 +61,7 @@ type hit struct {
 	asked   bool          // it waits for an answer; other undecided hits are asked for later
 	taken   lease.Taken
 	quota   Quota
+	own     int64 // of which limit quota is, see lease.Account.OwnLimit
 
 	decision  Decision     // for metrics, once decided
 	status    int          // of a denial other than 429

@@ -120,6 +120,7 @@ func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, leas
 
 // describe fills in the quota of a hit by the account of its key.
 func (h *hit) describe(now lease.Millis, e *table.Entry, v lease.Verdict) {
+	h.ownLimit(e.OwnLimit)
 	h.quota.Remaining = e.Left + e.Available(now)
 	h.quota.Reset = max(0, e.Reset-now)
 	if v == lease.Refuse {
@@ -139,7 +140,7 @@ func (h *hit) rememberDenial(now lease.Millis, e *table.Entry) {
 	if until <= now {
 		until = now + whileAsking
 	}
-	h.policy.denials.remember(h.key.Hash, until, now+h.quota.Reset, need)
+	h.policy.denials.remember(h.key.Hash, until, now+h.quota.Reset, need, e.OwnLimit)
 }
 
 // withoutPlace decides by on_failure a hit that has no place in the table.
@@ -192,7 +193,7 @@ func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (l
 	if h.policy.terms.ChargesDenied {
 		h.policy.table.Commit(now)
 	} else {
-		h.policy.denials.remember(h.key.Hash, min(retryAt, now+longestLocalDenial), retryAt, h.cost)
+		h.policy.denials.remember(h.key.Hash, min(retryAt, now+longestLocalDenial), retryAt, h.cost, 0)
 	}
 	return lease.Refuse, table.Stored
 }

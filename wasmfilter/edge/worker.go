@@ -95,7 +95,7 @@ func (w *Worker) Decide(now lease.Millis, in *rule.Request, r *Request) Outcome 
 	if w.rules.inForce == nil {
 		w.Counts.BeforeAny++
 		if w.cfg.DenyBeforeRules {
-			r.Outcome, r.Status, r.Degraded = Deny, 503, true
+			r.Outcome, r.Status, r.Degraded, r.RetryAfter = Deny, 503, true, failedRetry
 		}
 		return r.Outcome
 	}

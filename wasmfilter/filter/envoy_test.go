@@ -214,6 +214,22 @@ func grantAll(c *httpCall) { grantOf(1 << 30)(c) }
 
 // grantOf answers a call as a region does that has so many units left of each key.
 func grantOf(left int64) func(*httpCall) {
+	return granting(func(w *wire.Want) lease.Grant {
+		granted := min(w.Want.Want, left)
+		if w.Holding+w.Want.Want > 0 && granted < w.Need {
+			return lease.Grant{Status: lease.Denied, Limit: 100, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}
+		}
+		return lease.Grant{Status: lease.OK, Granted: granted, TTL: 10_000, Limit: 100, Remaining: left - granted, Reset: 60_000}
+	})
+}
+
+// grantsOf answers each want of a call by the same grant.
+func grantsOf(g lease.Grant) func(*httpCall) {
+	return granting(func(*wire.Want) lease.Grant { return g })
+}
+
+// granting answers a call as a region does that decides its wants so.
+func granting(decide func(*wire.Want) lease.Grant) func(*httpCall) {
 	return func(c *httpCall) {
 		c.status = "200"
 		if header(c.headers, ":path") == edge.RulesPath {
@@ -226,12 +242,8 @@ func grantOf(left int64) func(*httpCall) {
 			panic(err)
 		}
 		a := wire.Response{Protocol: 1, Epoch: 1, Seq: q.Seq, RulesVersion: q.RulesVersion, Holders: 1}
-		for _, w := range q.Wants {
-			g := wire.Grant{Grant: lease.Grant{Status: lease.OK, Granted: min(w.Want.Want, left), TTL: 10_000, Limit: 100, Remaining: left - min(w.Want.Want, left), Reset: 60_000}}
-			if w.Holding+w.Want.Want > 0 && g.Granted < w.Need {
-				g = wire.Grant{Grant: lease.Grant{Status: lease.Denied, Limit: 100, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}}
-			}
-			a.Grants = append(a.Grants, g)
+		for i := range q.Wants {
+			a.Grants = append(a.Grants, wire.Grant{Grant: decide(&q.Wants[i])})
 		}
 		c.answer = a.Append(nil)
 	}

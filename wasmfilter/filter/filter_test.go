@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
 )
 
 // each runs a test on the filter as Go code, and on the module that was built.
@@ -130,6 +132,65 @@ func TestRefused(t *testing.T) {
 		if n := e.metrics["weir.decisions.rule.user.decision.denied"]; n != 3 {
 			t.Errorf("counted %d denials: %v", n, e.metrics)
 		}
+	})
+}
+
+// A client that a limit of 0 refuses is not told to come back, and one that finds no slot not
+// when: nobody knows when a stream ends.
+func TestNoRetryAfter(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, userRules), 1)
+		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+		e.settle(grantsOf(lease.Grant{Status: lease.Denied, RetryAfter: lease.Never, AskAfter: 1000, Reset: 30_500}))
+		for i := range 3 { // by the region, by the table, by the cache
+			if i > 0 {
+				x = e.send(0, ":path", "/v1/a", "x-user", "ann")
+			}
+			if x.status != 429 || header(x.response, "retry-after") != "" || header(x.response, "ratelimit") != `"user";r=0` {
+				t.Errorf("%d: status %d, headers %q", i, x.status, x.response)
+			}
+			e.complete(x)
+		}
+		e = start(withRules(t, `{"rules":[{"name":"streams","key":[],"limit":1,"algorithm":"concurrency","scope":"pop"}]}`), 1)
+		e.send(0, ":path", "/v1/a")
+		if x = e.send(0, ":path", "/v1/a"); x.status != 429 || header(x.response, "retry-after") != "" || header(x.response, "ratelimit") != `"streams";r=0` {
+			t.Errorf("a second stream: status %d, headers %q", x.status, x.response)
+		}
+	})
+}
+
+// A key with a limit of its own: responses state that limit, whoever decides.
+func TestOwnLimit(t *testing.T) {
+	each(t, func(t *testing.T, start func(string, int) *envoy) {
+		e := start(withRules(t, userRules), 2)
+		check := func(what string, x *exchange, status int) {
+			t.Helper()
+			if got := header(x.response, "ratelimit-policy"); x.status != status || got != `"user";q=300;w=60` {
+				t.Errorf("%s: status %d, policy %q", what, x.status, got)
+			}
+		}
+		x := e.send(0, ":path", "/v1/a", "x-user", "ann")
+		grants := grantsOf(lease.Grant{Status: lease.OK, Granted: 100, TTL: 10_000, Limit: 300, Remaining: 250, Reset: 30_500})
+		for range 5 { // the first by the region, the last from a lease
+			e.settle(grants)
+			e.complete(x)
+			check("admitted", x, 0)
+			x = e.send(0, ":path", "/v1/a", "x-user", "ann")
+		}
+		e.settle(grants)
+		x = e.send(1, ":path", "/v1/a", "x-user", "ann")
+		if x.paused {
+			t.Error("nothing is left of the lease")
+		}
+		e.complete(x)
+		check("admitted by another worker", x, 0)
+		x = e.send(0, ":path", "/v1/a", "x-user", "bob")
+		e.settle(grantsOf(lease.Grant{Status: lease.Denied, Limit: 300, RetryAfter: 30_500, AskAfter: 1000, Reset: 30_500}))
+		check("refused by the region", x, 429)
+		for range 2 {
+			check("refused by the table or the cache", e.send(0, ":path", "/v1/a", "x-user", "bob"), 429)
+		}
+		check("refused by another worker", e.send(1, ":path", "/v1/a", "x-user", "bob"), 429)
 	})
 }
 

@@ -17,7 +17,8 @@ import (
 // The first two as in draft-ietf-httpapi-ratelimit-headers-10: all rules that
 // applied, and of the one nearest its limit what remains and the seconds until
 // there is more. A refused request gets Retry-After beside them, never less than 1
-// nor earlier than t.
+// nor earlier than t. Where waiting does not help, or a stream has to end first, there is
+// neither Retry-After nor t.
 //
 // The decision is for the access log, not for clients: a client that reads that a limit
 // is open while the region is away could use that. It is filter state,
@@ -59,7 +60,7 @@ func (p *plugin) annotate(s *stream) {
 	}
 	if p.cfg.Headers {
 		p.host.addResponseHeader(headerPolicy, p.buf.policy(r))
-		p.host.addResponseHeader(headerLimit, p.buf.limit(g.Rule.Name, g.Remaining, ceilSeconds(g.Reset)))
+		p.host.addResponseHeader(headerLimit, p.buf.limit(g.Rule.Name, g.Remaining, ceilSeconds(g.Reset), true))
 	}
 	p.xRateLimit(g, p.host.addResponseHeader)
 }
@@ -112,12 +113,14 @@ func (b *response) policy(r *edge.Request) string {
 	return text(b.text)
 }
 
-// limit is the value of RateLimit.
-func (b *response) limit(name string, remaining, seconds int64) string {
+// limit is the value of RateLimit; timed: with the seconds.
+func (b *response) limit(name string, remaining, seconds int64, timed bool) string {
 	b.text = append(append(append(b.text[:0], '"'), name...), `";r=`...)
 	b.text = strconv.AppendInt(b.text, remaining, 10)
-	b.text = append(b.text, ";t="...)
-	b.text = strconv.AppendInt(b.text, seconds, 10)
+	if timed {
+		b.text = append(b.text, ";t="...)
+		b.text = strconv.AppendInt(b.text, seconds, 10)
+	}
 	return text(b.text)
 }
 
@@ -166,7 +169,7 @@ type refusal struct {
 	rule     string // empty: before_rules
 	policy   string
 	status   int
-	seconds  int64
+	seconds  int64 // of Retry-After; 0: there is none
 	grpc     bool
 	degraded bool
 	x        rule.XRateLimit
@@ -177,7 +180,7 @@ type refusal struct {
 func (p *plugin) refuse(r *edge.Request) {
 	this := refusal{
 		status:   r.Status,
-		seconds:  max(1, ceilSeconds(r.RetryAfter)),
+		seconds:  ceilSeconds(r.RetryAfter),
 		grpc:     strings.HasPrefix(p.requestHeader("content-type"), "application/grpc"),
 		degraded: r.Degraded,
 	}
@@ -211,14 +214,16 @@ func (p *plugin) refusalHeaders(r *edge.Request, this *refusal) {
 	if !this.grpc {
 		h.add("content-type", "application/problem+json")
 	}
-	h.add("retry-after", p.buf.number(this.seconds))
+	if this.seconds > 0 {
+		h.add("retry-after", p.buf.number(this.seconds))
+	}
 	g := r.Governing()
 	if g == nil {
 		return
 	}
 	if p.cfg.Headers {
 		h.add(headerPolicy, p.buf.policy(r))
-		h.add(headerLimit, p.buf.limit(this.rule, g.Remaining, this.seconds))
+		h.add(headerLimit, p.buf.limit(this.rule, g.Remaining, this.seconds, this.seconds > 0))
 	}
 	p.xRateLimit(g, h.add)
 }

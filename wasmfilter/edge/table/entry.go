@@ -46,11 +46,12 @@ const (
 	isRefused
 )
 
-// Flags in the upper bits of WantLog2, which is at most 32.
+// Flags in the upper bits of WantLog2, which is at most 31.
 const (
 	hasSealed = 1 << 7 // the batch of the debt that was reported
 	hasBack   = 1 << 6 // the key is not asked for because asks fail
-	wantBits  = 1<<6 - 1
+	hasOwn    = 1 << 5 // the key has a limit of its own; never beside a counter
+	wantBits  = 1<<5 - 1
 )
 
 // The fixed part: length, tag, flags, rule, asked, reset, left, spent, size, want.
@@ -58,6 +59,7 @@ const (
 	tagBytes    = 6
 	sealedBytes = 4 + 4
 	backBytes   = 4 + 1
+	ownBytes    = 4
 	isUnknown   = 1 << 7 // in the number of failures
 	fixedBytes  = atWant + 1
 	maxEntry    = fixedBytes + 2*(4+4+4+4) + 4 + 4 + (2 + 4) + 2 + 4 + 24 + sealedBytes + backBytes + 1 + rule.MaxKey
@@ -82,7 +84,7 @@ func (e *Entry) flags(now lease.Millis) uint16 {
 
 // more is the same for the parts that are flagged beside the want.
 func (e *Entry) more(now lease.Millis) byte {
-	return byte(when(e.Sealed.Matters(now), hasSealed) | when(e.Back.Matters(now), hasBack))
+	return byte(when(e.Sealed.Matters(now), hasSealed) | when(e.Back.Matters(now), hasBack) | when(e.OwnLimit > 0 && e.Counter.At == 0, hasOwn))
 }
 
 // owes reports units that are to be given back or to be reported one day.
@@ -149,6 +151,10 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 		b[n+4] = e.Back.Failures | byte(when(e.Back.Unknown, isUnknown))
 		n += backBytes
 	}
+	if b[atWant]&hasOwn != 0 {
+		put32(b[n:], packUnits(e.OwnLimit))
+		n += ownBytes
+	}
 	if f&rare != 0 {
 		n = e.putRare(b, n, f, base)
 	}
@@ -212,6 +218,9 @@ func length(f uint16, more byte) int {
 	if more&hasBack != 0 {
 		n += backBytes
 	}
+	if more&hasOwn != 0 {
+		n += ownBytes
+	}
 	for i := range 2 {
 		if f&(hasLot0<<i) != 0 {
 			n += 8 + 4*int(f>>(2+i)&1) + 4*int(f>>4&1) // hasFrom, hasLeases
@@ -237,7 +246,7 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 	e.Left = unpackFloat(get16(b[atLeft:]))
 	e.Spent = int64(get32(b[atSpent:]))
 	e.Size = unpackFloat(get16(b[atSize:]))
-	e.WantLog2 = min(b[atWant]&wantBits, 32)
+	e.WantLog2 = b[atWant] & wantBits
 	e.Asking, e.Refused = f&isAsking != 0, f&isRefused != 0
 	n := fixedBytes
 	for i := range e.Lots {
@@ -260,6 +269,10 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 	if b[atWant]&hasBack != 0 {
 		e.Back = lease.Backoff{Until: unpackTime(get32(b[n:]), base), Failures: b[n+4] &^ isUnknown, Unknown: b[n+4]&isUnknown != 0}
 		n += backBytes
+	}
+	if b[atWant]&hasOwn != 0 {
+		e.OwnLimit = int64(get32(b[n:]))
+		n += ownBytes
 	}
 	if f&rare != 0 {
 		e.getRare(b, n, f, base)
@@ -287,7 +300,11 @@ func (e *Entry) getLot(b []byte, n, i int, f uint16, base lease.Millis) int {
 func (e *Entry) getRare(b []byte, n int, f uint16, base lease.Millis) {
 	if f&hasDenial != 0 {
 		e.DeniedNeed = int64(get16(b[n:]))
-		e.RetryAt = unpackTime(get32(b[n+2:]), base)
+		if at := get32(b[n+2:]); at == 1<<32-1 {
+			e.RetryAt = lease.Never // it was cut
+		} else {
+			e.RetryAt = unpackTime(at, base)
+		}
 		n += 6
 	}
 	if f&hasDenied != 0 {

@@ -56,7 +56,7 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 		}
 	}
 	e.Left, e.Spent, e.Size = small.Draw(t, "left"), units.Draw(t, "spent"), small.Draw(t, "size")
-	e.WantLog2 = rapid.Uint8Range(0, 32).Draw(t, "want")
+	e.WantLog2 = rapid.Uint8Range(0, 31).Draw(t, "want")
 	e.Asking = rapid.Bool().Draw(t, "asking")
 	if rapid.Bool().Draw(t, "sealed") {
 		e.Sealed = lease.Debt{Units: 1 + rapid.Int64Range(0, 1<<32-2).Draw(t, "units"), Number: soon("number")}
@@ -74,6 +74,8 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 	}
 	if rapid.Bool().Draw(t, "counter") {
 		e.Counter = limit.State{At: limit.Micros(rapid.Int64Min(1).Draw(t, "at")), Level: rapid.Int64().Draw(t, "level"), Aux: rapid.Int64().Draw(t, "prev")}
+	} else {
+		e.OwnLimit = units.Draw(t, "own")
 	}
 	return e
 }
