@@ -10,12 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 )
@@ -86,27 +83,6 @@ func TestAnswersBeforeTheCallerGivesUp(t *testing.T) {
 		if g := out.Grants; g[0].Status != lease.Unavailable || g[1].Status != lease.OK || g[1].Granted != 1 {
 			t.Errorf("%v: %+v, want the one unavailable and the other granted", c.timeout, g)
 		}
-	}
-}
-
-// The same by gRPC, whose deadline is another header.
-func TestAnswersBeforeTheDeadline(t *testing.T) {
-	r, store := newSlowRegion(t)
-	server := httptest.NewUnstartedServer(r.handler)
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	defer server.Close()
-	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL, connect.WithGRPC())
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	began := time.Now()
-	_, err := client.Acquire(ctx, connect.NewRequest(&quotapb.AcquireRequest{Protocol: 1, Holder: holderA, Seq: 1,
-		Wants: []*quotapb.Want{{Rule: "page", Key: []byte("quick"), Need: 1, Waiting: 1, Want: 1}}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if most := 10*time.Second - 20*time.Millisecond; store.left > most || store.ends.Sub(began) < most-time.Second {
-		t.Errorf("the store had %v of 10 s, want %v at most and little less", store.left, most)
 	}
 }
 

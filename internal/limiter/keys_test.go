@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/rule"
@@ -20,34 +19,6 @@ func keyRules(overrides string) string {
 }
 
 const acmeHas20 = ", { key: [acme], limit: 20/1h }, { key: [shut], limit: 0/1h }"
-
-// TestKeyLimits: the tier that counts decides by the limit of the key; an override that the
-// edge picks goes before it. PoPs do not get these limits.
-func TestKeyLimits(t *testing.T) {
-	r := newRegion(t)
-	r.setRules(keyRules(""))
-	version, compiled := r.service.Rules()
-	r.setRules(keyRules(acmeHas20))
-	if again, sent := r.service.Rules(); again != version || string(sent) != string(compiled) {
-		t.Errorf("PoPs get %s, version %s", sent, again)
-	}
-	for _, c := range []struct {
-		key   string
-		limit int64
-	}{{"acme", 20}, {"acm", 10}, {"", 10}, {"acme|", 10}} {
-		if g := r.grants(want("a", c.key, 3))[0]; g.Granted != 3 || g.Limit != c.limit || g.Remaining != c.limit-3 {
-			t.Errorf("%q: %+v, want 3 of %d", c.key, g, c.limit)
-		}
-	}
-	if g := r.grants(want("a", "shut", 1))[0]; g.Status != lease.Denied {
-		t.Errorf("a limit of 0: %+v", g)
-	}
-	gold := want("a", "acme", 3)
-	gold.Variant = 1
-	if g := r.grants(gold)[0]; g.Limit != 30 || g.Remaining != 27 {
-		t.Errorf("gold: %+v, want 3 of 30", g)
-	}
-}
 
 // TestKeyLimitChanges: a key stays on its counter when it gets a limit of its own, another
 // one, or loses it: at most the larger one is admitted.

@@ -2,17 +2,14 @@ package limiter_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -128,32 +125,6 @@ func (r *region) grants(wants ...wire.Want) []wire.Grant {
 
 func want(rule, key string, units int64) wire.Want {
 	return wire.Want{Rule: rule, Key: []byte(key), Want: lease.Want{Need: units, Waiting: units, Want: units}}
-}
-
-// An override that moves among the others is found by its name, and keeps its counter.
-func TestMovedOverride(t *testing.T) {
-	const gold, silver = `{ when: { header: { x-tier: gold } }, limit: 20/1h }`, `{ when: { header: { x-tier: silver } }, limit: 30/1h }`
-	rules := func(overrides string) string {
-		return "rules: [{ name: a, key: [client_ip], limit: 10/1h, algorithm: fixed_window, overrides: [" + overrides + "] }]\n"
-	}
-	r := newRegion(t)
-	r.setRules(rules(gold))
-	name := rulesOf(t, rules(gold)).Override(0, 1)
-	ask := func(variant uint32) wire.Grant {
-		return r.grants(wire.Want{Rule: "a", Variant: variant, Override: name, Want: lease.Want{Want: 5, Need: 5, Waiting: 5}})[0]
-	}
-	if g := ask(1); g.Limit != 20 || g.Remaining != 15 {
-		t.Fatalf("gold: %+v", g)
-	}
-	r.setRules(rules(silver + ", " + gold))
-	for variant, left := range []int64{10, 5, 0} { // a holder with rules of another order
-		if g := ask(uint32(variant)); g.Limit != 20 || g.Remaining != left {
-			t.Errorf("gold as place %d: %+v, want %d left of 20", variant, g, left)
-		}
-	}
-	if g := r.grants(wire.Want{Rule: "a", Variant: 2, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})[0]; g.Limit != 20 || g.Status != lease.Denied {
-		t.Errorf("gold, of a holder that sends its place alone: %+v", g)
-	}
 }
 
 func TestAcquire(t *testing.T) {
@@ -383,73 +354,6 @@ func TestWorkersOfOneHolderAreBounded(t *testing.T) {
 	}
 }
 
-// Sixty-four workers number 5,000 calls per second, which take 1 to 50 ms on their way:
-// none of them is refused, and none is applied twice. Once with a sequence for each
-// worker, in both ways to name it, once with one for all as the release before sends.
-func TestReorderedCallsAreNotRefused(t *testing.T) {
-	const workers, calls, gap = 64, 10_000, 200 // µs between two calls
-	type flight struct {
-		req    *wire.Request
-		arrive int
-	}
-	for name, number := range map[string]func(n int, q *wire.Request){
-		"worker": func(n int, q *wire.Request) { q.Worker, q.Seq = uint64(n%workers)+1, uint64(n/workers)+1 },
-		"worker in the name": func(n int, q *wire.Request) {
-			q.Worker, q.Seq = uint64(n%workers)+1, uint64(n/workers)+1
-			q.Holder = binary.LittleEndian.AppendUint64([]byte("aaaaaaaa"), q.Worker)
-		},
-		"all": func(n int, q *wire.Request) { q.Seq = uint64(n) + 1 },
-	} {
-		r, random := newRegion(t), rand.New(rand.NewPCG(1, 2))
-		var flights []flight
-		for n := range calls {
-			req := &wire.Request{Protocol: 1, Holder: holderA, Wants: []wire.Want{{Rule: "page"}}}
-			number(n, req)
-			for range 2 { // and each comes twice
-				flights = append(flights, flight{req, n*gap + 1000 + random.IntN(49_000)})
-			}
-		}
-		slices.SortFunc(flights, func(a, b flight) int { return a.arrive - b.arrive })
-		applied := map[*wire.Request]int{}
-		for _, f := range flights {
-			out, refused := r.post(f.req)
-			if out == nil || out.Holders != 1 {
-				t.Fatalf("%s: %+v %s", name, out, refused)
-			}
-			if out.Grants[0].Status == lease.OK {
-				applied[f.req]++
-			}
-		}
-		if len(applied) != calls {
-			t.Errorf("%s: %d of %d calls were refused as repeated", name, calls-len(applied), calls)
-		}
-		for req, times := range applied {
-			if times != 1 {
-				t.Fatalf("%s: call %d was applied %d times", name, req.Seq, times)
-			}
-		}
-	}
-}
-
-// A limit is shared among the holders of all replicas, as far as these are known.
-func TestHoldersOfTheRegion(t *testing.T) {
-	others := 0
-	r := newRegion(t, func(c *limiter.Config) { c.LiveHolders = func() int { return others } })
-	for _, c := range []struct{ others, want int }{{0, 1}, {6, 6}, {1, 1}} {
-		others = c.others
-		if out, _ := r.post(r.call()); out.Holders != uint32(c.want) {
-			t.Errorf("%d holders of all replicas: answered %d, want %d", c.others, out.Holders, c.want)
-		}
-	}
-	if n := len(r.service.Live(time.Second)); n != 1 {
-		t.Errorf("%d holders called within the last second, want 1", n)
-	}
-	r.advance(2 * limit.Second)
-	if n := len(r.service.Live(time.Second)); n != 0 {
-		t.Errorf("%d holders called within the last second, two seconds later", n)
-	}
-}
-
 func TestRuleChange(t *testing.T) {
 	r := newRegion(t)
 	before, _ := r.service.Rules()
@@ -647,21 +551,6 @@ func TestRulesThatAreTooLarge(t *testing.T) {
 	}
 	if after, _ := r.service.Rules(); after != before {
 		t.Error("they are in force")
-	}
-}
-
-func TestNoRules(t *testing.T) {
-	s := limiter.NewService(limiter.Config{Store: memory.New(memory.Config{MaxKeys: 1, MaxBytes: 1 << 20})})
-	h := limiter.NewHandler(s, nil)
-	server := httptest.NewServer(h)
-	defer server.Close()
-	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL)
-	if _, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1})); connect.CodeOf(err) != connect.CodeUnavailable {
-		t.Errorf("rules before there are any: %v", err)
-	}
-	out, err := client.Acquire(t.Context(), connect.NewRequest(&quotapb.AcquireRequest{Protocol: 1, Holder: holderA, Seq: 1, Wants: []*quotapb.Want{{Rule: "r", Want: 1}}}))
-	if err != nil || out.Msg.GetGrants()[0].GetStatus() != quotapb.Status_STATUS_UNKNOWN_RULE {
-		t.Errorf("a want before there are rules: %v, %v", out, err)
 	}
 }
 

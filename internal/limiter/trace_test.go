@@ -2,18 +2,14 @@ package limiter_test
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -76,32 +72,4 @@ func TestTrace(t *testing.T) {
 			t.Errorf("%s: %s", name, text.String())
 		}
 	}
-}
-
-// What the store is called for has the spans of the call.
-func TestTraceReachesTheStore(t *testing.T) {
-	out := tracetest.NewInMemoryExporter()
-	var seen []telemetry.SpanContext
-	r := newRegion(t, func(c *limiter.Config) {
-		c.Tracer = telemetry.NewTracer(sdk.NewTracerProvider(sdk.WithSyncer(out)))
-		c.Store = spy{c.Store, func(ctx context.Context) { seen = telemetry.Waiting(ctx) }}
-	})
-	q := r.call(want("page", "k", 1))
-	q.TraceParent = []string{traceA, traceB}
-	r.post(q)
-	spans := out.GetSpans()
-	if len(spans) != 1 || len(seen) != 2 || !seen[0].Equal(spans[0].SpanContext) || !slices.ContainsFunc(seen, telemetry.ParseTraceParents(traceB)[0].Equal) {
-		t.Errorf("the store has %v, the call %v", seen, spans)
-	}
-}
-
-// spy reports the calls of a store.
-type spy struct {
-	engine.Store
-	called func(context.Context)
-}
-
-func (s spy) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
-	s.called(ctx)
-	s.Store.Acquire(ctx, asks, grants)
 }

@@ -3,7 +3,6 @@ package edge
 import (
 	"testing"
 
-	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -228,18 +227,5 @@ func TestWorkerReload(t *testing.T) {
 	w.settle()
 	if q := w.region.last; q.Epoch != 7 || q.Seq != 1 || q.Worker == old.pop.number {
 		t.Errorf("the new worker's call: epoch %d, seq %d, worker %x like the old one's", q.Epoch, q.Seq, q.Worker)
-	}
-}
-
-// Ticks do not wait for the deadline of anybody: time never runs backwards, but it
-// may stand still.
-func TestTickWithoutTime(t *testing.T) {
-	w := newWorld(t, 1, userRule)
-	for range 10 {
-		w.workers[0].Tick(w.now, w.wall())
-	}
-	w.collect()
-	if lease.Millis(len(w.calls)) > 1 {
-		t.Errorf("%d calls without time", len(w.calls))
 	}
 }

@@ -43,48 +43,9 @@ func TestLifeOfAKey(t *testing.T) {
 	}
 }
 
-// Requests that match no rule, and those without the key's header, pass.
-func TestNothingApplies(t *testing.T) {
-	w := newWorld(t, 1, userRule)
-	for _, c := range []struct{ path, user string }{{"/", "ann"}, {"/v1/a", ""}} {
-		if r := w.request(0, c.path, c.user); r.Outcome != Admit || r.Governing() != nil {
-			t.Errorf("%+v: outcome %v", c, r.Outcome)
-		}
-	}
-	if len(w.calls) > 0 {
-		t.Errorf("%d calls", len(w.calls))
-	}
-	if n := w.workers[0].rules.countsOf("user").MissingKey; n != 1 {
-		t.Errorf("counted %d requests without key, want 1", n)
-	}
-}
-
 const twoRules = `{"rules":[
 	{"name":"a","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window"},
 	{"name":"b","key":[],"limit":"3/1h","algorithm":"fixed_window"}]}`
-
-// A request that one rule denies costs nothing on the other.
-func TestAllOrNothing(t *testing.T) {
-	w := newWorld(t, 1, twoRules)
-	admitted := 0
-	for range 8 {
-		if w.admit(0, "/", "ann") {
-			admitted++
-		}
-		w.now += 500
-	}
-	if admitted != 3 {
-		t.Fatalf("admitted %d, want 3: the limit of b", admitted)
-	}
-	w.pass(20_000) // leases lapse and are given back
-	w.settle()
-	w.pass(20_000)
-	w.settle()
-	l := w.region.set.Limit(0, 0)
-	if d := l.Peek(w.region.counters["a/0/ann"].State, w.wall(), 0); d.Remaining != 7 {
-		t.Errorf("a has %d left of 10, want 7: denied requests cost something", d.Remaining)
-	}
-}
 
 // A request that waits for two keys asks for both as one group.
 func TestGroup(t *testing.T) {

@@ -10,34 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is admitted while the region is away is charged when it is back, whatever
-// the length of the keys; then the PoP is silent.
-func TestDebtsOfLongKeys(t *testing.T) {
-	for _, length := range []int{20, 96, 97, 150, 1000, 4096} {
-		t.Run(fmt.Sprint(length), func(t *testing.T) {
-			w := newWorld(t, 2, `{"rules":[{"name":"r","key":[{"header":"x-user"},"path"],"limit":"20/24h","algorithm":"fixed_window","on_failure":"allow"}]}`)
-			user := func(i int) string { return fmt.Sprintf("%0*d", length, i) }
-			for i := range 100 * 20 {
-				if r := w.request(i%2, "/"+strings.Repeat("p", length/2), user(i/20)); r.Outcome == Deny {
-					t.Fatalf("request %d while the region is away: denied", i)
-				}
-				w.cut()
-			}
-			w.quiet()
-			if n := len(w.region.counters); n != 100 {
-				t.Errorf("%d counters of 100 keys in the region", n)
-			}
-			for key, c := range w.region.counters {
-				if d := w.region.set.Limit(0, 0).Peek(c.State, w.wall(), 0); d.Remaining > 0 {
-					t.Fatalf("key %.20q: %d of 20 are left after 20 were admitted", key, d.Remaining)
-				}
-			}
-			w.silent()
-			w.empty()
-		})
-	}
-}
-
 // A debt that the region cannot take, since it has no such rule, is not repeated for
 // ever, nor forgotten before other replicas could have been asked.
 func TestDebtOfUnknownRule(t *testing.T) {

@@ -128,28 +128,6 @@ func TestRefusedRequestsPayNoDebt(t *testing.T) {
 	}
 }
 
-// Keys that were denied stay denied while the region is away; others do not.
-func TestDeniedStaysDenied(t *testing.T) {
-	w := newWorld(t, 1, fmt.Sprintf(failRule, `"allow"`))
-	for range 20 {
-		w.admit(0, "/", "ann")
-		w.now += 50
-	}
-	for range 50 {
-		w.pass(200)
-		r := w.request(0, "/", "ann")
-		w.cut()
-		if r.Outcome != Deny || r.Degraded {
-			t.Fatalf("a spent key: outcome %v, degraded %v", r.Outcome, r.Degraded)
-		}
-	}
-	r := w.request(0, "/", "bob")
-	w.cut()
-	if r.Outcome != Admit {
-		t.Errorf("another key: outcome %v", r.Outcome)
-	}
-}
-
 // Three calls in a row that nobody answers open the breaker: nobody waits until a probe
 // is answered, and there is one probe in 100 ms.
 func TestBreaker(t *testing.T) {
@@ -246,22 +224,6 @@ func TestCallsThatHangLeaveRoom(t *testing.T) {
 	}
 	if len(w.calls) > 16 {
 		t.Errorf("%d calls in madeCall to a region that hangs, want at most 16", len(w.calls))
-	}
-}
-
-// Errors open the breaker after the third.
-func TestBreakerErrors(t *testing.T) {
-	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
-	for i := range 3 {
-		if r := w.request(0, "/", fmt.Sprint(i)); r.Outcome != Wait {
-			t.Fatalf("request %d: outcome %v", i, r.Outcome)
-		}
-		f := w.take(0)
-		f.worker.Failed(w.now, f.call.ID, CallFailed)
-		w.collect()
-	}
-	if r := w.request(0, "/", "another"); r.Outcome != Deny {
-		t.Errorf("after three errors: outcome %v", r.Outcome)
 	}
 }
 

@@ -32,28 +32,6 @@ func TestFloodedKeyStaysDenied(t *testing.T) {
 	}
 }
 
-// One refusal is enough: whoever was refused stays so, even if nobody asked after it.
-func TestOneRefusalIsRemembered(t *testing.T) {
-	w := newWorld(t, 2, refills)
-	w.spend()
-	if r := w.request(0, "/", "ann"); r.Outcome != Deny || len(w.calls) > 0 {
-		t.Fatalf("outcome %v, %d calls, want it denied by what is known", r.Outcome, len(w.calls))
-	}
-	w.now++
-	writes := w.store.sets
-	if r := w.request(1, "/", "ann"); r.Outcome != Deny || w.store.sets != writes {
-		t.Fatalf("outcome %v, %d writes, want it denied and the first refusal alone written", r.Outcome, w.store.sets-writes)
-	}
-	w.pass(2000) // what is left of the denial is that it is remembered
-	for user, stays := range map[string]bool{"ann": true, "bob": false} {
-		r := w.request(1, "/", user)
-		w.cut()
-		if stays && (r.Outcome != Deny || r.Degraded) || !stays && (r.Outcome != Admit || !r.Degraded) {
-			t.Errorf("%s: outcome %v, degraded %v", user, r.Outcome, r.Degraded)
-		}
-	}
-}
-
 // What is refused while the region is away refuses no cheaper request that may pass.
 func TestRememberedRefusalHidesNoUnits(t *testing.T) {
 	w := newWorld(t, 1, refills)
@@ -69,42 +47,7 @@ func TestRememberedRefusalHidesNoUnits(t *testing.T) {
 	}
 }
 
-// A refusal by rules of before shows nothing about those in force.
-func TestNewRulesVoidRefusals(t *testing.T) {
-	w := newWorld(t, 1, refills)
-	w.spend()
-	w.request(0, "/", "ann")
-	w.region.set = mustRules(t, `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"9/1m","on_failure":"allow"}]}`)
-	w.pass(300)
-	w.admit(0, "/", "bob") // its reply shows the version
-	r := w.request(0, "/", "ann")
-	w.cut()
-	if r.Outcome != Admit || !r.Degraded {
-		t.Errorf("outcome %v, degraded %v, want on_failure", r.Outcome, r.Degraded)
-	}
-}
-
-// A refusal that cannot be written is a refusal all the same.
-func TestRefusalThatIsNotWritten(t *testing.T) {
-	w := newWorld(t, 1, refills)
-	w.spend()
-	w.store.deaf = true
-	if r := w.request(0, "/", "ann"); r.Outcome != Deny || r.Degraded {
-		t.Errorf("outcome %v, degraded %v, want it denied by what is known", r.Outcome, r.Degraded)
-	}
-}
-
 const refills = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"8/1m","on_failure":"allow"}]}`
-
-// spend spends a user's 8 units, one by one.
-func (w *world) spend() {
-	w.t.Helper()
-	for i := range 8 {
-		if w.now += 10; !w.admit(0, "/", "ann") {
-			w.t.Fatalf("request %d of 8 was refused", i+1)
-		}
-	}
-}
 
 // flood sends a request of one user to the workers in turn every 3 ms, for so many
 // ms, and counts those admitted by on_failure.

@@ -146,32 +146,6 @@ func TestDebtsStay(t *testing.T) {
 	w.empty()
 }
 
-// A rule that gets another name leaves its places to others at once.
-func TestRenamedRuleLeavesItsPlaces(t *testing.T) {
-	rules := func(name string) string {
-		return fmt.Sprintf(`{"rules":[{"name":%q,"key":[{"header":"x-user"}],"limit":"5/24h","algorithm":"fixed_window","scope":"pop"}]}`, name)
-	}
-	w := newNarrowWorld(t, 2, 4, rules("r0"))
-	for round := range 3 {
-		for i := range 300 { // of 512 places
-			w.admits(1, "/", fmt.Sprint("old", i))
-		}
-		w.region.set = mustRules(t, rules(fmt.Sprint("r", round+1)))
-		w.workers[1].rules.fetch(w.now, 0)
-		w.collect()
-		w.settle()
-		w.pass(100)
-		for i := range 40 {
-			if n := w.admits(8, "/", fmt.Sprint("new", round, "-", i)); n != 5 {
-				t.Errorf("round %d, key %d: %d admitted of 5", round, i, n)
-			}
-		}
-	}
-	if n := w.full(); len(n) == 0 || n["r1"]+n["r2"]+n["r3"] > 0 {
-		t.Errorf("decisions without a place: %v", n)
-	}
-}
-
 // Whatever makes room for whatever: no key gets more than its limit in its window, and
 // what was on lease is not lost.
 func TestRoomNeverResetsAKey(t *testing.T) {

@@ -93,35 +93,6 @@ func flood(t *testing.T, s engine.Store, p *engine.Policy, long time.Duration) (
 	return a.Load(), g.Load()
 }
 
-// However large the flood on a key that is over its limit, the store sees a
-// handful of asks per second; the limit is used all the same.
-func TestFloodIsRefusedFromMemory(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		spec        limit.Spec
-		consistency lease.Consistency
-	}{
-		"fixed":  {limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute}, lease.Leased},
-		"bucket": {limit.Spec{Count: 100, Period: limit.Minute}, lease.Leased},
-		"exact":  {limit.Spec{Algorithm: limit.SlidingWindow, Count: 100, Period: limit.Minute}, lease.Exact},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inFront(t, func(t *testing.T, f *front.Store, behind *far) {
-				p := policyOf(t, c.spec, c.consistency)
-				flood(t, f, p, time.Second) // spends the limit
-				before := behind.asks.Load()
-				asked, granted := flood(t, f, p, 4*time.Second)
-				if asks := behind.asks.Load() - before; asks > 4*10+5 {
-					t.Errorf("%d requests on a spent key made %d asks in 4 s, want at most 10 a second", asked, asks)
-				}
-				if granted > 20 {
-					t.Errorf("a spent key of 100 a minute granted %d more in 4 s", granted)
-				}
-			})
-		})
-	}
-}
-
 // A hot key that is under its limit is served from a lease.
 func TestHotKeyIsServedFromALease(t *testing.T) {
 	t.Parallel()
@@ -135,31 +106,6 @@ func TestHotKeyIsServedFromALease(t *testing.T) {
 		}
 		if asks := behind.asks.Load() - before; asks > 3*60 {
 			t.Errorf("%d requests made %d asks in 3 s, want at most 60 a second at any rate", asked, asks)
-		}
-	})
-}
-
-// A store that does not answer costs its time once, and nothing hangs or leaks.
-func TestStoreIsAway(t *testing.T) {
-	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
-		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour}, lease.Leased)
-		behind.after.Store(int64(time.Hour))
-		begin := time.Now()
-		if g := ask(t, f, p, "k"); g.Status != lease.Unavailable {
-			t.Errorf("of a store that hangs: %+v", g)
-		}
-		if took := time.Since(begin); took > 110*time.Millisecond {
-			t.Errorf("took %v, want the caller's 100 ms", took)
-		}
-		behind.after.Store(int64(2 * time.Millisecond))
-		behind.down.Store(true)
-		if g := ask(t, f, p, "k"); g.Status != lease.Unavailable {
-			t.Errorf("of a store that is down: %+v", g)
-		}
-		behind.down.Store(false)
-		time.Sleep(200 * time.Millisecond)
-		if g := ask(t, f, p, "k"); g.Granted != 1 {
-			t.Errorf("when it is back: %+v", g)
 		}
 	})
 }

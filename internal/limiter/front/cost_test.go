@@ -1,19 +1,14 @@
 package front_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter/front"
 )
 
 // lone is the only client of a limit, at one replica, and the exact limiter that it is
@@ -80,42 +75,6 @@ func onlyClient(t *testing.T, spec limit.Spec, run func(*testing.T, *site, *lone
 	})
 }
 
-// What a replica holds on lease counts for a request that costs more: nothing is refused
-// that the limit has.
-func TestCostsAboveTheLease(t *testing.T) {
-	many := func(n int, cost int64, then ...int64) (costs []int64) {
-		for range n {
-			costs = append(costs, cost)
-		}
-		return append(costs, then...)
-	}
-	for _, c := range []struct {
-		limit int64
-		costs []int64 // admitted, to the last unit
-	}{
-		{5, []int64{1, 1, 3}},
-		{10, many(5, 2)},
-		{1000, many(500, 1, 400, 100)},
-		{1000, many(33, 30, 10)},
-	} {
-		for name, spec := range algorithms {
-			t.Run(fmt.Sprintf("%d, %s, then %v", c.limit, name, c.costs[len(c.costs)-1]), func(t *testing.T) {
-				spec.Count, spec.Period = c.limit, limit.Hour
-				onlyClient(t, spec, func(t *testing.T, s *site, l *lone) {
-					for i, cost := range c.costs {
-						if !l.request(cost) {
-							t.Fatalf("request %d of %v is refused", i, c.costs)
-						}
-					}
-					if l.request(1) {
-						t.Error("one more is admitted")
-					}
-				})
-			})
-		}
-	}
-}
-
 // One client of one replica is decided on as by one exact limiter, whatever its requests
 // cost, and however many come in a moment.
 func TestOneClientIsDecidedOnExactly(t *testing.T) {
@@ -143,40 +102,6 @@ func (l *lone) wander(seed uint64) {
 			time.Sleep([]time.Duration{1, 10, 60, 250, 1300, 11_000}[rnd.IntN(6)] * time.Millisecond)
 		}
 		l.request(1 + rnd.Int64N(most))
-	}
-}
-
-// What a key has on lease that loses its place counts for it as well when it comes again:
-// a denial is remembered as one of what is left above and goes back.
-func TestEvictedKeyIsDecidedOnExactly(t *testing.T) {
-	t.Parallel()
-	for name, spec := range algorithms {
-		t.Run(name, func(t *testing.T) {
-			spec.Count, spec.Period = 40, limit.Hour
-			for seed := range uint64(20) {
-				synctest.Test(t, func(t *testing.T) {
-					ctx, stop := context.WithCancel(t.Context())
-					f := front.New(front.Config{Store: memory.New(memory.Config{MaxKeys: 100, MaxBytes: 1 << 30}), MaxKeys: 1, MaxBytes: 1 << 30})
-					var running sync.WaitGroup
-					running.Go(func() { _ = f.Run(ctx) })
-					defer running.Wait()
-					defer stop()
-					a := &lone{client: &client{t: t, store: f, policy: ruled(t, "a", spec, lease.Leased)}}
-					b := &lone{client: &client{t: t, store: f, policy: ruled(t, "b", spec, lease.Leased)}}
-					rnd := rand.New(rand.NewPCG(seed, 9))
-					for range 80 {
-						l := []*lone{a, b}[rnd.IntN(2)]
-						for range 1 + rnd.IntN(3) {
-							l.request(1 + rnd.Int64N(8))
-						}
-						time.Sleep(5 * time.Millisecond) // until what goes back is there
-					}
-					if f.Stats().Evicted == 0 {
-						t.Error("nothing was evicted")
-					}
-				})
-			}
-		})
 	}
 }
 

@@ -124,31 +124,6 @@ func (w *spending) play(t *testing.T, s *site, p *engine.Policy) (spent, back in
 	return w.cost, rest.Want.Unused
 }
 
-// All keys are drained, also where the store takes its time.
-func TestDrainOfManyKeys(t *testing.T) {
-	t.Parallel()
-	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
-		behind.after.Store(0)
-		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100_000, Period: limit.Hour}, lease.Leased)
-		for i := range 12_000 {
-			ask(t, f, p, fmt.Sprint(i%6000))
-		}
-		calls := behind.calls.Load()
-		behind.after.Store(int64(60 * time.Millisecond))
-		if d := drainOf(t, f); d.Units < 6000 || d.Lost != 0 {
-			t.Errorf("drained %+v of 6000 keys", d)
-		}
-		for i := range 6000 {
-			if got := left(t, behind.Store, p, fmt.Sprint(i)); got != 100_000-2 {
-				t.Errorf("key %d has %d left of 100,000 of which 2 were spent", i, got)
-			}
-		}
-		if calls = behind.calls.Load() - calls; calls > 40 {
-			t.Errorf("%d calls", calls)
-		}
-	})
-}
-
 // A store that does not answer holds up the end for as long as it may, and no longer;
 // what it has not confirmed is logged.
 func TestDrainOfAStoreThatHangs(t *testing.T) {
@@ -191,26 +166,6 @@ func TestDrainWhileANodeHangs(t *testing.T) {
 			if got := left(t, behind.Store, p, key); i%2 == 0 && got != 100_000-3 {
 				t.Errorf("key %s has %d left of 100,000 of which 3 were spent", key, got)
 			}
-		}
-	})
-}
-
-// What was admitted without a lease is reported at the end, or logged as owed.
-func TestDrainReports(t *testing.T) {
-	inFront(t, func(t *testing.T, f *front.Store, behind *far) {
-		p := perHour(t)
-		p.OnFailure = lease.FailureAllow
-		c := &client{t: t, store: f, policy: p}
-		single(c, 1)
-		behind.down.Store(true)
-		debt := c.ask(p, 0, 3, 3)
-		f.Fall(&debt, 1)
-		if d := drainOf(t, f); d.Owed != 3 {
-			t.Errorf("drained %+v, and 3 units are owed", d)
-		}
-		behind.down.Store(false)
-		if d := drainOf(t, f); d.Owed != 0 || left(t, behind.Store, p, "hot") != 96 {
-			t.Errorf("drained %+v, %d left of 100 after 4", d, left(t, behind.Store, p, "hot"))
 		}
 	})
 }

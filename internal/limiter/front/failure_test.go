@@ -142,24 +142,6 @@ func floodWhileFailing(t *testing.T, r *replicas, p *engine.Policy) {
 	}
 }
 
-// The share of a replica is renewed at the end of the window by the time of day.
-func TestLocalShareLastsForItsWindow(t *testing.T) {
-	inFrontOf(t, 2, func(t *testing.T, r *replicas) {
-		p := perMinute(t, lease.Leased, lease.FailureLocal)
-		r.behind.down.Store(true)
-		time.Sleep(30 * time.Second)
-		for range 3 {
-			if admitted, _, _ := r.flood(t, p, "k", 12*time.Second); admitted > 100 {
-				t.Errorf("%d admitted, want two shares of 50", admitted)
-			}
-		}
-		time.Sleep(20 * time.Second)
-		if v := judgmentOf(t, r.judges[0], p, "k", 50); v.Admitted {
-			t.Errorf("the share of the next window is as large as that of the last: %+v", v)
-		}
-	})
-}
-
 // What a failure admitted for a request that was refused elsewhere is taken back.
 func TestUntake(t *testing.T) {
 	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
@@ -215,22 +197,6 @@ func TestFallWithoutRoom(t *testing.T) {
 	})
 }
 
-// A store that hangs costs its time once per key, not once per request.
-func TestHungStoreIsLeftAlone(t *testing.T) {
-	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
-		p := perMinute(t, lease.Leased, lease.FailureAllow)
-		r.behind.after.Store(int64(time.Hour))
-		judgmentOf(t, r.judges[0], p, "k", 1)
-		begin := time.Now()
-		for range 1000 {
-			judgmentOf(t, r.judges[0], p, "k", 1)
-		}
-		if took := time.Since(begin); took > 0 {
-			t.Errorf("a thousand requests after the first failure took %v", took)
-		}
-	})
-}
-
 // A caller that leaves early does not make others take the store for away.
 func TestEarlyLeaverIsNoFailure(t *testing.T) {
 	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
@@ -273,30 +239,4 @@ func TestFloodOfHurriedRequestsFailsNothingOpen(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A question is answered as a request of one unit would be, and owes nothing for it.
-func TestQuestionsWhileTheStoreIsDown(t *testing.T) {
-	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
-		for on, want := range map[lease.OnFailure][2]bool{ // before and after 100 of 100
-			lease.FailureAllow: {true, true},
-			lease.FailureDeny:  {false, false},
-			lease.FailureLocal: {true, false},
-		} {
-			p := perMinute(t, lease.Leased, on)
-			r.behind.down.Store(true)
-			for i, admitted := range want {
-				for range 3 {
-					if v := judgmentOf(t, r.judges[0], p, on.String(), 0); v.Admitted != admitted || v.Refused == admitted || v.Degraded == engine.Sound {
-						t.Errorf("%v, question %d: %+v", on, i, v)
-					}
-				}
-				if i == 0 {
-					judgmentOf(t, r.judges[0], p, on.String(), 100)
-				}
-			}
-			r.behind.down.Store(false)
-			time.Sleep(time.Second)
-		}
-	})
 }

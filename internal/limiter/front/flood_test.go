@@ -275,28 +275,6 @@ func ruled(t testing.TB, name string, spec limit.Spec, c lease.Consistency) *eng
 	return engine.NewPolicy(name, 0, l, lease.NewTerms(l, c, 0, 0, 0))
 }
 
-// A hot key that is under its limit is admitted, and nearly nobody waits.
-func TestHotKeyUnderItsLimitIsServedFromALease(t *testing.T) {
-	t.Parallel()
-	for name, spec := range algorithms {
-		t.Run(name, func(t *testing.T) {
-			spec.Count, spec.Period = 60_000, limit.Minute
-			onSite(t, 2, func(t *testing.T, s *site) {
-				sum := s.offer(t, ruled(t, "hot", spec, lease.Leased), load{spec: spec, offered: 0.8, rate: 300, lasts: 40 * time.Second, client: single})
-				if sum.admitted < sum.offered*999/1000 {
-					t.Errorf("admitted %d of %d", sum.admitted, sum.offered)
-				}
-				if sum.waited*50 > sum.requests {
-					t.Errorf("%d of %d requests waited, want at most 2 in 100", sum.waited, sum.requests)
-				}
-				if asks, most := s.most("hot"), allowed(spec); asks > most {
-					t.Errorf("%d asks in ten seconds, at most %d", asks, most)
-				}
-			})
-		})
-	}
-}
-
 // Of an exact rule every request that is admitted was asked for, by itself or with
 // those that came during the same round trip; those that are refused cost ten asks
 // a second.

@@ -113,22 +113,6 @@ func TestExactPeekWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
-// That nothing is left is not remembered into the next window.
-func TestExactPeekInANewWindow(t *testing.T) {
-	inFront(t, func(t *testing.T, f *front.Store, _ *far) {
-		p := ruled(t, "hot", limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Second}, lease.Exact)
-		c := &client{t: t, store: f, policy: p}
-		time.Sleep(960 * time.Millisecond)
-		single(c, 10)
-		for _, want := range []int64{0, 10} {
-			if g := c.acquire(look(p, 0))[0]; g.Remaining != want {
-				t.Errorf("want %d left: %+v", want, g)
-			}
-			time.Sleep(60 * time.Millisecond)
-		}
-	})
-}
-
 // A flood of questions about one exact key costs one ask for all that come during a
 // round trip; and hardly any while the key is known to have nothing left, whether
 // requests are refused besides or not.

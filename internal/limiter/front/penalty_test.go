@@ -70,22 +70,3 @@ func TestWhatIsRefusedFromMemoryIsChargedWithItsCost(t *testing.T) {
 		})
 	}
 }
-
-// What was refused in one window is not charged to the next.
-func TestPenaltyEndsWithItsWindow(t *testing.T) {
-	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
-		onSite(t, 1, func(t *testing.T, s *site) {
-			p := ruled(t, "second", limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Second, ChargeDenied: true}, c)
-			a := &client{t: t, store: s.fronts[0], policy: p}
-			windows := map[int64]int64{}
-			for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-				windows[time.Now().Unix()] += single(a, 1)
-			}
-			for w, n := range windows {
-				if n < 10 || n > 11 {
-					t.Errorf("window %d admitted %d of 10 in a flood: what the one before refused was charged to it", w, n)
-				}
-			}
-		})
-	}
-}

@@ -312,26 +312,6 @@ func TestRoomForALongKey(t *testing.T) {
 	})
 }
 
-// However many keys come that were never seen, and are spent at once: a hot key keeps
-// its place.
-func TestFloodOfNewKeysLeavesAHotKeyItsPlace(t *testing.T) {
-	inNarrow(t, 100, 1<<30, func(t *testing.T, f *narrow) {
-		spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}
-		hot, spent := ruled(t, "hot", spec, lease.Leased), perDay(t, lease.Leased)
-		for i := range 500 {
-			for n := range 10 {
-				ask(t, f.Store, spent, fmt.Sprint(i, n/2))
-			}
-			if g := ask(t, f.Store, hot, "hot"); g.Granted != 1 {
-				t.Fatalf("request %d: %+v", i, g)
-			}
-		}
-		if asks, most := f.behind.most("hot"), allowed(spec); asks > most || f.Stats().Evicted < 2000 {
-			t.Errorf("%d asks for a hot key in ten seconds, at most %d; %+v", asks, most, f.Stats())
-		}
-	})
-}
-
 // Who waits because its key was asked for too often lately keeps its place as well.
 func TestWhoWaitsForTheBudgetKeepsItsPlace(t *testing.T) {
 	inNarrow(t, 1, 1<<30, func(t *testing.T, f *narrow) {

@@ -2,8 +2,6 @@ package front_test
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,55 +12,6 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
-
-// Several replicas share one limit: never more than it in a window, and nearly all
-// of it while every replica has demand.
-func TestReplicasShareOneLimit(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		spec  limit.Spec
-		lasts int // periods
-	}{
-		{limit.Spec{Algorithm: limit.FixedWindow, Count: 50, Period: 10 * limit.Second}, 6},
-		{limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Second}, 20},
-		{limit.Spec{Algorithm: limit.FixedWindow, Count: 100_000, Period: 10 * limit.Second}, 6},
-		{limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: 10 * limit.Second}, 6},
-		{limit.Spec{Algorithm: limit.SlidingWindow, Count: 5000, Period: 20 * limit.Second}, 4},
-		{limit.Spec{Algorithm: limit.SlidingLog, Count: 3000, Period: 20 * limit.Second}, 4},
-	} {
-		for _, replicas := range []int{1, 3, 5} {
-			t.Run(fmt.Sprintf("%d of %d in %ds, %d replicas", c.spec.Algorithm, c.spec.Count, c.spec.Period/limit.Second, replicas), func(t *testing.T) {
-				onSite(t, replicas, func(t *testing.T, s *site) {
-					// Virtual time begins at midnight: all windows are whole.
-					lasts := time.Duration(c.lasts) * time.Duration(c.spec.Period) * time.Microsecond
-					sum := s.offer(t, ruled(t, "hot", c.spec, lease.Leased), load{spec: c.spec, offered: 3, rate: 200, lasts: lasts, client: single})
-					sum.check(t, c.spec, c.lasts)
-				})
-			})
-		}
-	}
-}
-
-// check holds what was admitted against the bounds of a saturated limit.
-func (s *tally) check(t *testing.T, spec limit.Spec, periods int) {
-	t.Helper()
-	most, least := spec.Count*int64(periods), spec.Count*int64(periods)*98/100
-	switch spec.Algorithm {
-	case limit.FixedWindow:
-		for at, units := range s.windows {
-			if units > spec.Count+spec.Count/50 { // a grant of one window may arrive in the next
-				t.Errorf("window %d: admitted %d of %d", at, units, spec.Count)
-			}
-		}
-	case limit.TokenBucket:
-		most += spec.Count // a full burst
-	case limit.SlidingLog: // its lease lasts a fiftieth of the window
-		least -= spec.Count * int64(periods) * 2 / 100
-	}
-	if s.admitted > most || s.admitted < least {
-		t.Errorf("admitted %d in %d periods, want %d to %d; by window %v", s.admitted, periods, least, most, slices.Sorted(maps.Values(s.windows)))
-	}
-}
 
 // grant is units that were granted at a time, charged to a lease.
 type grant struct {

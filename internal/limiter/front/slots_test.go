@@ -1,15 +1,12 @@
 package front_test
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter/front"
@@ -21,42 +18,6 @@ func takeSlot(c *client, p *engine.Policy, op engine.SlotOp, id uint64) lease.Gr
 		a.Want = lease.Want{Need: 1, Waiting: 1, Want: 1}
 	}
 	return c.acquire(a)[0]
-}
-
-// A flood of requests for slots of a key that is full costs ten asks a second. A slot
-// that comes free at this replica is found at once, one that comes free elsewhere
-// within a lease interval.
-func TestFloodForSlotsIsRefusedFromMemory(t *testing.T) {
-	onSite(t, 2, func(t *testing.T, s *site) {
-		p := ruled(t, "slots", limit.Spec{Algorithm: limit.Concurrency, Count: 3, LeaseTTL: limit.Hour}, lease.Leased)
-		a, b := &client{t: t, store: s.fronts[0]}, &client{t: t, store: s.fronts[1]}
-		for id := range uint64(3) {
-			if g := takeSlot(a, p, engine.Take, id+1); g.Granted != 1 {
-				t.Fatalf("slot %d: %+v", id, g)
-			}
-		}
-		var ids atomic.Uint64
-		ids.Store(100)
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-			if g := takeSlot(a, p, engine.Take, ids.Add(1)); g.Status != lease.Denied || g.AskAfter == 0 || g.Limit != 3 {
-				t.Fatalf("a fourth slot of three: %+v", g)
-			}
-		}
-		if asks := s.stores[0].most("slots"); asks > 3+100 {
-			t.Errorf("%d asks in ten seconds for a key that is full, want at most 100 and the three that were granted", asks)
-		}
-
-		takeSlot(a, p, engine.Release, 1)
-		if g := takeSlot(a, p, engine.Take, 4); g.Granted != 1 {
-			t.Errorf("after one was released here: %+v", g)
-		}
-		takeSlot(a, p, engine.Take, 5)
-		takeSlot(b, p, engine.Release, 2)
-		time.Sleep(110 * time.Millisecond)
-		if g := takeSlot(a, p, engine.Take, 6); g.Granted != 1 {
-			t.Errorf("a lease interval after one was released elsewhere: %+v", g)
-		}
-	})
 }
 
 // slotsOf is a limit of so many slots.
@@ -205,27 +166,6 @@ func TestTakerThatLeft(t *testing.T) {
 		if used := charged(t, behind.Store, p, "k"); used != 0 {
 			t.Errorf("%d slots are held by nobody", used)
 		}
-	})
-}
-
-func TestCallerThatLeftWithoutRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		behind := &shards{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})}
-		f := front.New(front.Config{Store: behind, MaxKeys: 1, MaxBytes: 1})
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = f.Run(ctx) })
-		p, slots := perHour(t), slotsOf(t, 3)
-		take := one(slots, "k", 0)
-		take.Op, take.Holder = engine.Take, 5
-		within(t, f, time.Millisecond, one(p, "k", 0), take)
-		time.Sleep(time.Second)
-		behind.noneOfNobody(t)
-		if units, used := charged(t, behind.Store, p, "k"), charged(t, behind.Store, slots, "k"); units != 0 || used != 0 {
-			t.Errorf("%d units and %d slots stay charged for nobody", units, used)
-		}
-		stop()
-		running.Wait()
 	})
 }
 
