@@ -134,6 +134,27 @@ func TestExpiryAndGivingBack(t *testing.T) {
 	}
 }
 
+func TestReportOfAnIdleAccount(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.account.Lots[0] = Lot{Units: 5, Expiry: 2000, Lease: 7}
+	if s.account.Idle(&s.terms, 1500) {
+		t.Error("idle with units")
+	}
+	if _, some := s.account.Report(&s.terms, 1500); some {
+		t.Error("reports live units")
+	}
+	if s.account.Idle(&s.terms, 2500) {
+		t.Error("idle before it gave back what lapsed")
+	}
+	w, some := s.account.Report(&s.terms, 2500)
+	if !some || w.Unused != 5 || w.Want != 0 {
+		t.Errorf("reports %+v, %v", w, some)
+	}
+	if !s.account.Idle(&s.terms, 2500) {
+		t.Error("not idle with nothing left to report")
+	}
+}
+
 func TestLotsOfDifferentLeasesStayApart(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	s.account.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 2500, Lease: 2}}
@@ -194,6 +215,57 @@ func TestSpentLimitRefusesAndAsksBehind(t *testing.T) {
 	if !s.account.remembered(2213, 1) || s.account.remembered(31_200, 1) {
 		t.Error("a denial stands until the limit is as good as new")
 	}
+}
+
+func TestLimitedEndsWithTheWindow(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.ask(1000, 1, 1, NoAsk)
+	g := ok(1, 0)
+	g.Reset = 50
+	s.reply(1004, g)
+	s.take(1053, 1, Refuse, Ahead)
+	s.take(1054, 1, Wait, NoAsk)
+}
+
+func TestCheaperRequestsMayAskAfterADenial(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.want, s.sent = s.account.Ask(&s.terms, 1000, 50, 50, NoAsk), 1000
+	s.reply(1004, denied(20, 1000))
+	s.take(1010, 21, Refuse, NoAsk)
+	s.take(1010, 20, Wait, NoAsk)
+	s.want, s.sent = s.account.Ask(&s.terms, 1010, 20, 20, NoAsk), 1010
+	s.reply(1014, ok(20, 0))
+	s.take(1020, 1, Refuse, NoAsk) // what was denied would be again, and so would less
+}
+
+func TestTopUpOfNothingDeniesNobody(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.account.WantLog2 = 2
+	s.ask(1000, 0, 4, TopUp)
+	s.reply(1004, denied(3, 100)) // too little to ration
+	s.take(1005, 3, Wait, NoAsk)
+	s.take(1005, 4, Refuse, NoAsk)
+}
+
+func TestGroupDeniedElsewhereIsNoDenial(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.ask(1000, 1, 1, NoAsk)
+	s.reply(1004, Grant{Status: OK, Remaining: 500, Reset: 30_000})
+	s.take(1005, 1, Wait, NoAsk)
+	if s.account.DeniedNeed != 0 {
+		t.Errorf("remembers a denial of %d", s.account.DeniedNeed)
+	}
+}
+
+func TestBucketPausesAfterAPartialGrant(t *testing.T) {
+	s := newStory(t, limit.Spec{Count: 100, Period: limit.Second}, Leased)
+	s.account.WantLog2 = 3
+	s.ask(1000, 1, 3, NoAsk) // at most a 32nd of 100
+	s.reply(1004, ok(2, 0))
+	s.take(1005, 1, Admit, NoAsk)
+	s.take(1006, 1, Refuse, NoAsk)
+	s.take(1099, 1, Refuse, NoAsk)
+	s.take(1100, 1, Refuse, TopUp) // a lease interval after the ask
 }
 
 func TestSlidingWindowPacesAsksOnlyWhenItIsUsedUp(t *testing.T) {
@@ -283,4 +355,133 @@ func TestOptimisticOverdraftUntilAcknowledged(t *testing.T) {
 	s.ask(1110, 0, 2, TopUp)
 	s.reply(1114, denied(0, 100))
 	s.take(1400, 1, Wait, NoAsk) // what is denied is not overdrawn
+}
+
+func TestAReplyThatNeverComes(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.account.Lots[0] = Lot{Units: 1, Expiry: 5000, Lease: 1}
+	s.take(1000, 1, Admit, TopUp)
+	s.ask(1000, 0, 2, TopUp)
+	s.account.Lots[0].Units = 2
+	s.take(1099, 1, Admit, NoAsk)
+	s.take(1100, 1, Admit, TopUp) // the right to ask lapses
+	if s.account.Idle(&s.terms, 1099) || !s.account.Idle(&s.terms, 1100) {
+		t.Error("an account is not idle while an ask is out")
+	}
+}
+
+func TestUnavailableOnlyBacksOff(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.ask(1000, 1, 1, NoAsk)
+	before := s.account
+	before.Asking = false
+	s.reply(1004, Grant{Status: Unavailable})
+	before.Back = Backoff{Until: 1104, Failures: 1}
+	if s.account != before {
+		t.Errorf("%+v, not %+v", s.account, before)
+	}
+}
+
+func TestLocalShare(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	for i, want := range []bool{true, true, true, false} {
+		if got := s.account.takeLocal(&s.terms, 1000, 60_000, 3, 1); got != want {
+			t.Errorf("request %d of a share of 3: %v", i+1, got)
+		}
+	}
+	if s.account.Overdrawn != 3 || s.account.Idle(&s.terms, 1000) {
+		t.Errorf("%d to report", s.account.Overdrawn)
+	}
+	s.take(1001, 1, Wait, NoAsk) // its units are not for those who can ask
+
+	s.ask(1001, 1, 1, NoAsk)
+	s.reply(1005, ok(1, 900)) // the tier above answers again, and goes away again
+	if s.account.takeLocal(&s.terms, 1200, 60_000, 3, 1) {
+		t.Error("the share was renewed within its window")
+	}
+	if !s.account.takeLocal(&s.terms, 60_000, 120_000, 3, 1) {
+		t.Error("no share in the next window")
+	}
+	s.account.Overdrawn = 0
+	if s.account.Idle(&s.terms, 119_999) || !s.account.Idle(&s.terms, 120_000) {
+		t.Error("a share pins its account until its window ends, and no longer")
+	}
+}
+
+func TestLeaseEndsALocalShareThatIsInItsWay(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.account.takeLocal(&s.terms, 1000, 60_000, 3, 1)
+	s.account.WantLog2 = 3
+	s.ask(1001, 0, 8, TopUp)
+	s.reply(1005, ok(8, 900))
+	s.lots(1005, 2, 8)
+	s.ask(1006, 0, 8, TopUp)
+	if back := s.reply(1010, ok(8, 892)); back.Units != 0 {
+		t.Errorf("gave back %+v for the sake of a share", back)
+	}
+	s.lots(1010, 8, 8)
+}
+
+func TestOverdraw(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.account.overdraw(&s.terms, 4)
+	w, some := s.account.Report(&s.terms, 1000)
+	if !some || w.Overdrawn != 4 {
+		t.Errorf("reports %+v", w)
+	}
+	s.account.overdraw(&s.terms, 1)
+	s.account.Apply(&s.terms, 1004, 1000, w, Grant{Status: OK, Remaining: 9, Reset: 50}, 0, 100)
+	if s.account.Overdrawn != 1 || s.account.Left != 9 {
+		t.Errorf("after the acknowledgement of 4: %+v", s.account)
+	}
+}
+
+func TestFresh(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	for _, row := range []struct {
+		now   Millis
+		fresh bool
+	}{{1000, true}, {1050, false}, {1099, false}, {1100, true}, {1300, true}} {
+		if w := s.account.Ask(&s.terms, row.now, 1, 1, NoAsk); w.Fresh != row.fresh {
+			t.Errorf("at %d fresh is %v", row.now, w.Fresh)
+		}
+	}
+}
+
+func TestCostOfNothing(t *testing.T) {
+	s := newStory(t, perMinute, Exact)
+	s.account.DeniedNeed, s.account.NextAsk = 1, 5000
+	s.take(1000, 0, Admit, NoAsk)
+	s.take(1000, -1, Admit, NoAsk)
+}
+
+func TestGivesBackOneLeaseAtATime(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.account.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 2}}
+	for _, want := range []Want{{Unused: 2, Lease: 1}, {Unused: 3, Lease: 2}} {
+		if w, some := s.account.Report(&s.terms, 2000); !some || w != want {
+			t.Errorf("reports %+v, not %+v", w, want)
+		}
+	}
+	s.account.Lots = [2]Lot{{Units: 2, Expiry: 1500, Lease: 1}, {Units: 3, Expiry: 1600, Lease: 1}}
+	if w, _ := s.account.Report(&s.terms, 2000); w.Unused != 5 {
+		t.Errorf("reports %+v: units of one window go back together", w)
+	}
+}
+
+func TestUnitsForThoseWhoWaitedCountAsUse(t *testing.T) {
+	s := newStory(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 320, Period: limit.Minute}, Leased)
+	s.ask(1000, 70, 70, NoAsk)
+	s.reply(1100, ok(70, 200))
+	s.account.WantLog2 = 10
+	s.ask(1100, 1, 420, NoAsk)
+}
+
+func TestDenialRemembersTheLeastNeed(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.want, s.sent = s.account.Ask(&s.terms, 1000, 5, 5, NoAsk), 1000
+	s.reply(1004, denied(9, 100)) // what is left came back meanwhile
+	if s.account.DeniedNeed != 5 {
+		t.Errorf("remembers %d", s.account.DeniedNeed)
+	}
 }

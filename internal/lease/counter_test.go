@@ -54,6 +54,22 @@ func TestCounterSharesAmongAskers(t *testing.T) {
 	c.gets(300*limit.Millisecond, ahead, 114, 115) // of whom one is left, half forgotten
 }
 
+func TestCounterGrantsWhatWaitsWhole(t *testing.T) {
+	c := newCounter(t, perMinute, Leased)
+	c.gets(0, Want{Need: 1, Waiting: 900, Want: 950, Fresh: true}, 900, 100)
+	c.gets(0, Want{Need: 200, Waiting: 300, Want: 300}, 0, 100) // all of need or nothing
+	c.gets(0, Want{Need: 60, Waiting: 300, Want: 300}, 100, 0)  // but what there is for those behind
+}
+
+func TestCounterBucketGrantsAll(t *testing.T) {
+	c := newCounter(t, limit.Spec{Count: 100, Period: limit.Second}, Leased)
+	c.gets(0, Want{Want: 90, Fresh: true}, 90, 10)
+	g := c.gets(0, Want{Want: 90, Fresh: true}, 10, 0)
+	if g.TTL != 1000 {
+		t.Errorf("ttl %d ms", g.TTL)
+	}
+}
+
 // TestBucketLeaseEndsBeforeItsRefill holds leases to the time in which a bucket
 // fills: else more than a burst could be out.
 func TestBucketLeaseEndsBeforeItsRefill(t *testing.T) {
@@ -71,6 +87,32 @@ func TestBucketLeaseEndsBeforeItsRefill(t *testing.T) {
 		if g := c.acquire(0, Want{Want: 1}); g.TTL != row.ttl {
 			t.Errorf("%+v: ttl %d ms, not %d", row.spec, g.TTL, row.ttl)
 		}
+	}
+}
+
+func TestCounterTakesBackWhatIsOut(t *testing.T) {
+	c := newCounter(t, perMinute, Leased)
+	g := c.gets(0, Want{Want: 100, Fresh: true}, 100, 900)
+	back := func(units int64, id uint32) Want { return Want{Unused: units, Lease: id} }
+	c.gets(limit.Second, back(30, g.Lease), 0, 930)
+	c.gets(limit.Second, back(10, g.Lease+1), 0, 930) // of no window that counts
+	c.gets(limit.Second, back(500, g.Lease), 0, 1000) // never more than is out
+	c.gets(limit.Second, back(1, g.Lease), 0, 1000)
+	c.gets(limit.Minute, back(1, g.Lease), 0, 1000)
+}
+
+func TestCounterForgetsOldLeases(t *testing.T) {
+	c := newCounter(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, Leased)
+	g := c.acquire(0, Want{Want: 10, Fresh: true})
+	c.gets(10*limit.Second+leaseMemory, Want{Unused: 10, Lease: g.Lease}, 0, 90)
+}
+
+func TestCounterChargesWhatWasOverdrawn(t *testing.T) {
+	c := newCounter(t, perMinute, Optimistic)
+	c.gets(0, Want{Overdrawn: 100}, 0, 900)
+	c.gets(0, Want{Overdrawn: 1_000_000}, 0, 0)
+	if c.State.Level != 2000 {
+		t.Errorf("a debt of %d: one limit at most", c.State.Level-1000)
 	}
 }
 
@@ -137,6 +179,22 @@ func TestCounterAnswersFromTheRunningWindowWhenTheNextIsSpokenFor(t *testing.T) 
 	}
 	if g := c.acquire(limit.Minute-limit.Millisecond, next); g.StartsIn != 0 || g.Granted != 1 {
 		t.Errorf("%+v", g)
+	}
+}
+
+func TestAskersFade(t *testing.T) {
+	var a askers
+	for range 8 {
+		a.Note(100, true)
+	}
+	for _, row := range []struct{ interval, count int64 }{{100, 8}, {101, 8}, {102, 4}, {104, 1}, {110, 0}} {
+		if a.Note(row.interval, false); a.Count() != row.count {
+			t.Errorf("in interval %d: %d askers, not %d", row.interval, a.Count(), row.count)
+		}
+	}
+	a.Note(100, true) // a clock that stepped back
+	if a.Count() != 1 {
+		t.Errorf("%d askers", a.Count())
 	}
 }
 

@@ -91,6 +91,27 @@ func TestFailAgainstTwin(t *testing.T) {
 	}
 }
 
+// What was denied to another account stands, and this one owes.
+func TestFailByDenialsOfAnother(t *testing.T) {
+	terms := Terms{Capacity: 10}
+	other := Account{DeniedNeed: 3, Reset: 500}
+	s := Account{DeniedNeed: 1, Reset: 900}
+	if d := s.Fail(&terms, 100, Failure{Memory: &other}, 3); d.Admitted || !d.Denied || d.Reset != 400 {
+		t.Errorf("denied to the other: %+v", d)
+	}
+	if d := s.Fail(&terms, 100, Failure{Memory: &other}, 2); !d.Admitted || d.Denied || s.Overdrawn != 2 || other.Overdrawn != 0 {
+		t.Errorf("not denied to the other: %+v, owed %d and %d", d, s.Overdrawn, other.Overdrawn)
+	}
+}
+
+func TestFailUncounted(t *testing.T) {
+	for by, want := range map[OnFailure]Failed{FailureAllow: {Admitted: true}, FailureDeny: {By: FailureDeny}, FailureLocal: {By: FailureLocal}} {
+		if got := by.FailUncounted(); got != want {
+			t.Errorf("%v: %+v, want %+v", by, got, want)
+		}
+	}
+}
+
 // Slots that are free are used under FailureLocal even beyond the share.
 func TestFailSlots(t *testing.T) {
 	for _, c := range []struct {
@@ -104,6 +125,18 @@ func TestFailSlots(t *testing.T) {
 		f := c.by.Among(2, 1, limit.Spec{Algorithm: limit.Concurrency, Count: 6}, 1, 1)
 		if got := f.FailSlots(c.free, c.inUse, 2); got != (Failed{Admitted: c.want, By: c.by}) {
 			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
+
+func TestShare(t *testing.T) {
+	for _, c := range []struct {
+		count, expected int64
+		live            int
+		want            int64
+	}{{100, 5, 3, 34}, {100, 5, 0, 20}, {100, 5, -1, 20}, {100, 0, 0, 100}, {100, -3, 0, 100}, {0, 2, 2, 0}, {1, 2, 7, 1}} {
+		if got := FailureLocal.Among(c.live, c.expected, limit.Spec{Count: c.count}, 1, 1).Share; got != c.want {
+			t.Errorf("%+v: %d", c, got)
 		}
 	}
 }

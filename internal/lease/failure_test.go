@@ -6,6 +6,20 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
+// A unit of the holder's own share goes back there when another rule denies the
+// request that took it.
+func TestUntakeLocalShare(t *testing.T) {
+	var s Account
+	terms := Terms{Capacity: 10}
+	if !s.takeLocal(&terms, 1000, 2000, 5, 2) {
+		t.Fatal("2 of 5 units were refused")
+	}
+	s.Untake(&Terms{}, Taken{Overdrawn: 2, Local: true})
+	if !s.takeLocal(&terms, 1000, 2000, 5, 5) || s.takeLocal(&terms, 1000, 2000, 5, 1) || s.Overdrawn != 5 {
+		t.Errorf("the share was not whole again: overdrawn %d", s.Overdrawn)
+	}
+}
+
 // Where units trickle back, replies to a flood grant some and leave nothing: what is
 // refused in between stays refused when nobody answers, until the bucket is full.
 func TestFloodIsRememberedThroughGrants(t *testing.T) {
@@ -44,6 +58,16 @@ func TestFloodIsRememberedThroughGrants(t *testing.T) {
 	granted(1300, 50)
 	if s.account.Refused {
 		t.Error("remembers a refusal although half is left again")
+	}
+}
+
+func TestRefusalEndsWithItsWindow(t *testing.T) {
+	s := newStory(t, perMinute, Leased)
+	s.account = Account{Refused: true, Reset: 1000}
+	s.ask(1000, 1, 1, NoAsk)
+	s.reply(1004, ok(1, 100))
+	if s.account.Refused {
+		t.Error("a refusal of the last window stands in this one")
 	}
 }
 
@@ -107,6 +131,29 @@ func TestRefusalsFromMemory(t *testing.T) {
 		if s.Refused != c.refused || s.Denied != c.counted {
 			t.Errorf("%s: refused %v, %d counted", name, s.Refused, s.Denied)
 		}
+	}
+}
+
+// An optimistic holder may owe more than one limit. A failure adds nothing to that,
+// and takes nothing off.
+func TestDebtOfAnOverdraft(t *testing.T) {
+	for owes, then := range map[int64]int64{0: 4, 7: 10, 9: 10, 10: 10, 25: 25} {
+		s, terms := Account{Overdrawn: owes}, Terms{Consistency: Optimistic, Capacity: 10, Overdraft: 30}
+		if s.overdraw(&terms, 4); s.Overdrawn != then || s.Spent != 4 {
+			t.Errorf("owed %d, then %d, want %d", owes, s.Overdrawn, then)
+		}
+	}
+}
+
+// What a refused request takes back is what it has added to the debt: of one that is a
+// whole limit already that is nothing.
+func TestUntakeOfAWholeDebt(t *testing.T) {
+	s, terms := Account{}, Terms{Capacity: 10}
+	s.overdraw(&terms, 8)
+	s.overdraw(&terms, 3)
+	s.Untake(&Terms{}, Taken{Overdrawn: 3, Unowed: 1})
+	if s.Overdrawn != 8 {
+		t.Errorf("owes %d, want 8", s.Overdrawn)
 	}
 }
 

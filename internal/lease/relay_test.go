@@ -46,6 +46,33 @@ func TestRelayCutsItsLeases(t *testing.T) {
 	}
 }
 
+// A relay cuts each child its part of what is needed soon, or of half of the lot if that is more.
+func TestRelayCutsWhatItNeedsInParts(t *testing.T) {
+	lot := Lot{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7}
+	n := newTier(t, perMinute, Leased, lot)
+	n.Account.Rate = 100_000
+	n.acquire(1250, Want{Want: 10, Fresh: true}, Admit, 10)
+	n.acquire(1251, Want{Want: 80, Fresh: true}, Admit, 45) // of 90 for two
+	n = newTier(t, perMinute, Leased, lot)
+	n.Account.Rate = 100_000
+	n.acquire(1250, Want{Want: 80, Fresh: true}, Admit, 80)
+	n = newTier(t, perMinute, Leased, lot)
+	n.acquire(1250, Want{Want: 80, Fresh: true}, Admit, 50)
+}
+
+func TestRelayTopsUpWhatIsNearlyOver(t *testing.T) {
+	lot := Lot{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7}
+	w := Want{Need: 1, Waiting: 1, Want: 1}
+	newTier(t, perMinute, Leased, lot).acquire(1749, w, Admit, 1)
+	newTier(t, perMinute, Leased, lot).acquire(1750, w, Wait, 0)
+	n := newTier(t, perMinute, Leased, lot)
+	n.Account.DeniedNeed, n.Account.NextAsk = 1, 3000
+	if g := n.acquire(1750, w, Admit, 1); g.TTL != 249 { // better than to refuse
+		t.Errorf("ttl %d", g.TTL)
+	}
+	n.acquire(1999, w, Wait, 0) // nobody could spend it any more: it goes back for another
+}
+
 func TestRelayRefusesFromMemory(t *testing.T) {
 	n := newTier(t, perMinute, Leased)
 	n.Account.DeniedNeed, n.Account.NextAsk, n.Account.Left = 5, 2000, 4
@@ -58,6 +85,13 @@ func TestRelayRefusesFromMemory(t *testing.T) {
 	if g := n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Refuse, 0); g.AskAfter != 30 {
 		t.Errorf("ask after %d ms: not beyond the end of the window", g.AskAfter)
 	}
+}
+
+func TestRelayAnswersOnlyWhoCanWait(t *testing.T) {
+	n := newTier(t, perMinute, Leased)
+	n.Relay.Ask(&n.terms, 1000, nil, TopUp)
+	n.acquire(1001, Want{Want: 10}, Refuse, 0) // a top-up does not wait for another
+	n.acquire(1001, Want{Need: 1, Waiting: 1, Want: 1}, Wait, 0)
 }
 
 func TestRelayAsksForItsChildren(t *testing.T) {
@@ -79,6 +113,17 @@ func TestRelayAsksForItsChildren(t *testing.T) {
 	}
 	if n.Account.Lots[1].Units+n.Account.Lots[0].Units != 19 {
 		t.Errorf("keeps %+v", n.Account.Lots)
+	}
+}
+
+func TestRelayServesAllWhoWaitBeforeAnybodyAhead(t *testing.T) {
+	n := newTier(t, limit.Spec{Count: 100, Period: limit.Second}, Leased) // a bucket's share is all there is
+	queue := []Want{{Need: 1, Waiting: 1, Want: 50}, {Need: 3, Waiting: 3, Want: 50}}
+	w := n.Relay.Ask(&n.terms, 1000, queue, NoAsk)
+	grants := make([]Grant, 2)
+	n.Relay.Apply(&n.terms, 1010, 1000, w, Grant{Status: OK, Granted: 10, TTL: 1000}, 100, queue, grants)
+	if grants[0].Granted != 7 || grants[1].Granted != 3 {
+		t.Errorf("granted %+v", grants)
 	}
 }
 
@@ -136,6 +181,28 @@ func TestRelayLeavesDebtsToTheCounter(t *testing.T) {
 	if n.Account.Lots[0].Units != 3 || n.Account.Overdrawn != 0 {
 		t.Errorf("%+v", n.Account)
 	}
+}
+
+func TestRelayNestsTheNextWindow(t *testing.T) {
+	n := newTier(t, perMinute, Leased, Lot{Units: 10, Expiry: 10_000, TTL: 5000, Lease: 7})
+	n.Account.Reset = 10_000
+	next := Want{Want: 8, Next: true, Fresh: true}
+	n.acquire(9800, next, Wait, 0) // units of the running window are not for the next
+	w := n.Relay.Ask(&n.terms, 9800, []Want{next}, NoAsk)
+	if !w.Next || w.Need != 0 {
+		t.Fatalf("asks %+v", w)
+	}
+	grants := make([]Grant, 1)
+	n.Relay.Apply(&n.terms, 9804, 9800, w, Grant{Status: OK, Granted: 16, Lease: 8, StartsIn: 198, TTL: 1200, Reset: 198}, 100, []Want{next}, grants)
+	if g := grants[0]; g.Granted != 8 || g.StartsIn != 198 || g.TTL != 1195 {
+		t.Errorf("%+v", g)
+	}
+	g := n.acquire(9900, Want{Want: 2, Next: true}, Admit, 2)
+	if g.Lease != 8 || g.StartsIn != 103 || g.TTL != 1099 {
+		t.Errorf("%+v: not before the relay's own units begin", g)
+	}
+	n.acquire(9901, Want{Need: 1, Waiting: 1, Want: 1}, Wait, 0) // the old lot is nearly over
+	n.acquire(10_004, Want{Need: 1, Waiting: 1, Want: 1}, Admit, 1)
 }
 
 func TestRelayOfAnExactRule(t *testing.T) {
@@ -210,5 +277,26 @@ func TestRelayMakesPlaceForANewLease(t *testing.T) {
 				t.Errorf("holds %d units, want %d: %+v", got, want, n.Account.Lots)
 			}
 		})
+	}
+}
+
+// A new lease that is over before it arrives takes nobody's place: it goes back.
+func TestRelayMakesNoPlaceForALeaseThatIsOver(t *testing.T) {
+	n := newTier(t, perMinute, Leased, Lot{Units: 4, Expiry: 2000, TTL: 1000, Lease: 7}, Lot{Units: 6, Expiry: 2500, TTL: 1000, Lease: 8})
+	w := n.Relay.Ask(&n.terms, 1200, nil, TopUp)
+	g := Grant{Status: OK, Granted: 50, Lease: 9, TTL: 100, Remaining: 100, Reset: 5000}
+	if back := n.Relay.Apply(&n.terms, 1300, 1200, w, g, 100, nil, nil); back.Units != 50 || back.Lease != 9 {
+		t.Errorf("gave back %+v, want the 50 units that came", back)
+	}
+	if got := n.Account.Available(1300); got != 10 {
+		t.Errorf("holds %d units, want the 10 it had: %+v", got, n.Account.Lots)
+	}
+}
+
+// There is nothing to fetch ahead for an exact rule.
+func TestRelayOfAnExactRuleDoesNotTopUp(t *testing.T) {
+	n := newTier(t, perMinute, Exact)
+	if asks := n.Top(&n.terms, 1000); asks != NoAsk {
+		t.Errorf("asks %v", asks)
 	}
 }

@@ -7,6 +7,114 @@ import (
 	"pgregory.net/rapid"
 )
 
+func TestHoldTraces(t *testing.T) {
+	const a, b, c = 1, 2, 3
+	type line struct {
+		at            Micros
+		holder        uint64
+		holding, want int64
+
+		granted, remaining int64
+		retry              Micros
+	}
+	twenty := Spec{Algorithm: Concurrency, Count: 20}
+	for name, tc := range map[string]struct {
+		spec  Spec
+		lines []line
+	}{
+		"what is used is held, ahead of it half of the rest is shared": {twenty, []line{
+			{0, a, 4, 20, 12, 8, 0}, // 4, and 16/2
+			{0, b, 4, 20, 5, 3, 0},  // 4, and 4/4
+			{0, c, 1, 20, 2, 1, 0},  // 1, and one at least
+			{0, c, 2, 20, 3, 0, 0},
+			{0, b, 6, 6, 5, 0, 10 * Second},
+		}},
+		"repeating a call changes nothing": {twenty, []line{
+			{0, a, 5, 5, 5, 15, 0},
+			{0, a, 5, 5, 5, 15, 0},
+		}},
+		"what is used is never taken away, what is ahead is": {twenty, []line{
+			{0, a, 0, 20, 10, 10, 0},
+			{0, b, 10, 10, 10, 0, 0},
+			{Second, a, 3, 3, 3, 7, 0},
+			{Second, b, 20, 20, 17, 0, 10 * Second},
+		}},
+		"unrenewed it runs out": {twenty, []line{
+			{0, a, 20, 20, 20, 0, 0},
+			{4 * Second, b, 1, 1, 0, 0, 6 * Second},
+			{10*Second - 1, b, 1, 1, 0, 0, 1},
+			{10 * Second, b, 1, 1, 1, 19, 0},
+			{10 * Second, a, 20, 20, 19, 0, 10 * Second}, // it used 20, but lost them
+		}},
+		"nothing wanted gives the holding back": {twenty, []line{
+			{0, a, 20, 20, 20, 0, 0},
+			{0, a, 0, 0, 0, 20, 0},
+		}},
+		"more than there is": {twenty, []line{
+			{0, a, 21, 21, 20, 0, Never},
+		}},
+		"count 0": {Spec{Algorithm: Concurrency}, []line{
+			{0, a, 0, 5, 0, 0, Never},
+			{0, a, 1, 1, 0, 0, Never},
+		}},
+		"the clock steps back 1 ms and an hour, and an hour forward": {twenty, []line{
+			{0, a, 20, 20, 20, 0, 0},
+			{-ms, b, 1, 1, 0, 0, 10*Second + ms},
+			{-Hour, b, 1, 1, 0, 0, 10 * Second},
+			{-Hour + 10*Second, b, 1, 1, 1, 19, 0},
+			{0, a, 20, 20, 20, 0, 0},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := mustNew(t, tc.spec)
+			var st Slots
+			for i, x := range tc.lines {
+				var d HoldDecision
+				st, d = l.Hold(st, epoch+x.at, x.holder, x.holding, x.want)
+				if d.Granted != x.granted || d.Remaining != x.remaining || d.RetryAfter != x.retry {
+					t.Errorf("line %d: %+v, want %+v", i, d, x)
+				}
+			}
+		})
+	}
+}
+
+// A request takes its slots, keeps them by renewing and gives them back.
+func TestSlotsOfARequest(t *testing.T) {
+	l := mustNew(t, Spec{Algorithm: Concurrency, Count: 3, LeaseTTL: Minute})
+	var st Slots
+	var d HoldDecision
+	step := func(what string, granted, remaining int64, retry Micros) {
+		t.Helper()
+		if d.Granted != granted || d.Remaining != remaining || d.RetryAfter != retry {
+			t.Errorf("%s: %+v", what, d)
+		}
+	}
+	st, d = l.AcquireSlot(st, epoch, 7, 2)
+	step("two slots", 2, 1, 0)
+	st, d = l.AcquireSlot(st, epoch+Second, 7, 2)
+	step("again, after a lost reply", 2, 1, 0)
+	st, d = l.AcquireSlot(st, epoch+2*Second, 8, 2)
+	step("too many: none", 0, 1, 59*Second)
+	st, d = l.AcquireSlot(st, epoch+2*Second, 8, 0)
+	step("a report", 0, 1, 0)
+	st, d = l.AcquireSlot(st, epoch+2*Second, 8, 4)
+	step("more than there are", 0, 1, Never)
+	st, d = l.RenewSlot(st, epoch+30*Second, 7)
+	step("renewed", 2, 1, 0)
+	st, d = l.AcquireSlot(st, epoch+61*Second, 8, 2)
+	step("so it outlives its first minute", 0, 1, 29*Second)
+	st, d = l.RenewSlot(st, epoch+90*Second, 7)
+	step("too late", 0, 3, 0)
+	st, d = l.AcquireSlot(st, epoch+90*Second, 8, 3)
+	step("free again", 3, 0, 0)
+	st, released := l.ReleaseSlot(st, epoch+91*Second, 8)
+	st, twice := l.ReleaseSlot(st, epoch+91*Second, 8)
+	if released != 3 || twice != 0 || !l.FreshSlots(st, epoch+91*Second) {
+		t.Errorf("released %d, then %d, left %+v", released, twice, st)
+	}
+}
+
 // slotTwin keeps every holding ever made and counts those that have not run out.
 type slotTwin struct {
 	spec Spec
@@ -159,4 +267,20 @@ func checkSlots(t *rapid.T, l *Limit, st Slots, now Micros) {
 func cloneSlots(st Slots) Slots {
 	st.Held = slices.Clone(st.Held)
 	return st
+}
+
+// A limit on slots is not spent, and one on units has no slots.
+func TestConcurrencyGrantsNoUnits(t *testing.T) {
+	l := mustNew(t, Spec{Algorithm: Concurrency, Count: 5})
+	st, d := l.Acquire(State{}, epoch, Ask{Need: 1, Waiting: 1, Want: 1})
+	if d.Granted != 0 || d.RetryAfter != Never {
+		t.Errorf("%+v", d)
+	}
+	if p := l.Peek(st, epoch, 0); p != (Decision{}) || !l.Fresh(st, epoch) {
+		t.Errorf("%+v", p)
+	}
+	st, n := l.Return(l.Charge(State{}, epoch, 5), epoch, 0, 5)
+	if n != 0 || st.Level != 0 || l.PeriodFromID(epoch, 5) != 0 {
+		t.Errorf("%d, %+v", n, st)
+	}
 }

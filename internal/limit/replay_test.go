@@ -349,12 +349,3 @@ func TestAgainstDefinition(t *testing.T) {
 		}))
 	}
 }
-
-func mustNew(t testing.TB, s Spec) *Limit {
-	t.Helper()
-	l, err := New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
