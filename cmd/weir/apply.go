@@ -110,11 +110,12 @@ type applyCmd struct {
 
 // Run checks the file as a whole, then puts it in force.
 func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
-	document, err := os.ReadFile(a.File)
+	text, err := os.ReadFile(a.File)
 	if err != nil {
 		return err
 	}
-	if _, err := rulestore.Parse(a.File, document); err != nil {
+	document, err := rulestore.Parse(a.File, text)
+	if err != nil {
 		return err
 	}
 	return a.use(func(ctx context.Context, s *rulestore.Store) error {
@@ -123,7 +124,7 @@ func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
 			if err != nil {
 				return err
 			}
-			return compare(ctx, s, current, a.File, document, stdout)
+			return compare(ctx, s, current, a.File, text, stdout)
 		}
 		by := a.by()
 		by.On = a.On

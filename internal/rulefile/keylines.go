@@ -12,15 +12,8 @@ type Run struct {
 	Size int `json:"size"`
 }
 
-// KeyLimits finds the lines of a rules file that have the limits of single keys: a run for
-// each rule that has any, in their order. Whatever else stands on a line is part
-// of its run. A file with mistakes has none.
-func KeyLimits(data []byte) (runs []Run) {
-	var errs strict.Errors
-	root := parse(data, "", &errs)
-	if root == nil || len(errs) > 0 {
-		return nil
-	}
+// keyLimits finds [Document.KeyLimits].
+func keyLimits(data []byte, root *strict.Node) (runs []Run) {
 	lines := lineStarts(data)
 	for _, r := range items(root.Field("rules")) {
 		first, last := 0, 0

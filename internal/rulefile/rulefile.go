@@ -28,16 +28,34 @@ type File struct {
 	Modified time.Time
 }
 
-// Parse reads a rules file. The file's name is only used in errors. The error, if
+// Document is a rules file that has been parsed. It is immutable.
+type Document struct {
+	Text []byte
+	Set  *rule.Set
+	// KeyLimits are the lines that have the limits of single keys: a run for each rule that
+	// has any, in their order. Whatever else stands on a line is part of its run.
+	KeyLimits []Run
+}
+
+// Read parses a rules file. The file's name is only used in errors. The error, if
 // any, is of type [strict.Errors], in the order of the file.
-func Parse(file string, data []byte) (*rule.Set, error) {
+func Read(file string, text []byte) (*Document, error) {
 	var errs strict.Errors
-	if root := parse(data, "rules: [] for no rules", &errs); root != nil {
+	if root := parse(text, "rules: [] for no rules", &errs); root != nil {
 		if set := rule.Read(strict.Root(root, &errs)); set != nil {
-			return set, nil
+			return &Document{Text: text, Set: set, KeyLimits: keyLimits(text, root)}, nil
 		}
 	}
 	return nil, located(file, errs)
+}
+
+// Parse is [Read] for who only needs the rules.
+func Parse(file string, text []byte) (*rule.Set, error) {
+	d, err := Read(file, text)
+	if err != nil {
+		return nil, err
+	}
+	return d.Set, nil
 }
 
 // ReadDocument reads another file as strictly as a rules file. read reads and checks its

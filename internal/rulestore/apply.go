@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/discovery"
+	"github.com/weirlimit/weir/internal/rulefile"
 )
 
 // tries is how often the chunks are written again that another writer has deleted between
@@ -24,11 +25,11 @@ func (e *LostError) Error() string {
 		w.Who, w.Number, w.When.Format(time.RFC3339), w.Why)
 }
 
-// Apply puts a document in force as a new version, which it returns. The document must have
-// passed [Parse]. A [LostError] and a [discovery.RefusedError] have changed nothing. Another
+// Apply puts a document in force as a new version, which it returns. The document is of
+// [Parse]. A [LostError] and a [discovery.RefusedError] have changed nothing. Another
 // error states whether the document may be in force.
-func (s *Store) Apply(ctx context.Context, document []byte, c Change) (Version, error) {
-	return s.apply(ctx, document, c, 0)
+func (s *Store) Apply(ctx context.Context, d *rulefile.Document, c Change) (Version, error) {
+	return s.apply(ctx, d, c, 0)
 }
 
 // Rollback puts the document of an earlier version in force again, as a new version;
@@ -45,17 +46,18 @@ func (s *Store) Rollback(ctx context.Context, number uint64, c Change) (Version,
 	if number == 0 {
 		c.On = current.Number // the version before another one would be another one
 	}
-	document, err := s.Document(ctx, v)
+	text, err := s.Document(ctx, v)
 	if err != nil {
 		return Version{}, err
 	}
-	if _, err := Parse(fmt.Sprintf("version %d", v.Number), document); err != nil {
+	d, err := Parse(fmt.Sprintf("version %d", v.Number), text)
+	if err != nil {
 		return Version{}, err
 	}
-	return s.apply(ctx, document, c, v.Number)
+	return s.apply(ctx, d, c, v.Number)
 }
 
-func (s *Store) apply(ctx context.Context, document []byte, c Change, rollbackTo uint64) (Version, error) {
+func (s *Store) apply(ctx context.Context, d *rulefile.Document, c Change, rollbackTo uint64) (Version, error) {
 	if err := c.check(); err != nil {
 		return Version{}, err
 	}
@@ -72,9 +74,9 @@ func (s *Store) apply(ctx context.Context, document []byte, c Change, rollbackTo
 		Number: before.Number + 1, Revision: max(uint64(now.UnixMicro()), before.Revision+1, newest(followers)+1),
 		When: now, Who: c.Who, Why: c.Why, RollbackTo: rollbackTo,
 	}
-	v.describe(document)
+	v.describe(d)
 	for range tries {
-		if err := s.putChunks(ctx, &v, document); err != nil {
+		if err := s.putChunks(ctx, &v, d.Text); err != nil {
 			return Version{}, err
 		}
 		done, err := s.swap(ctx, v, pair)

@@ -62,7 +62,7 @@ func TestByHand(t *testing.T) {
 		t.Errorf("version %d after the manifest of version %d was deleted", v.Number, last.Number)
 	}
 	c.put(s.ManifestKey(), `{"format":3,"number":100}`)
-	if _, err := s.Apply(within(t), text, by("downgrade")); err == nil || !strings.Contains(err.Error(), "newer release") {
+	if _, err := s.Apply(within(t), parsed(t, text), by("downgrade")); err == nil || !strings.Contains(err.Error(), "newer release") {
 		t.Errorf("over a manifest of a newer release: %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestWriterDies(t *testing.T) {
 	v := apply(t, s, document(1), by("begin"))
 	text := large(2*chunkSize + 1)
 	write := func(s *Store) {
-		if _, err := s.Apply(within(t), text, by("write")); err != nil {
+		if _, err := s.Apply(within(t), parsed(t, text), by("write")); err != nil {
 			t.Error(err)
 		}
 		if err := s.Clean(within(t)); err != nil {
@@ -138,7 +138,7 @@ func TestWriterDies(t *testing.T) {
 			v = apply(t, s, document(int(2*at)), by("before"))
 			before := document(int(2 * at))
 			to(at, after).through(t, func(s *Store) {
-				_, err := s.Apply(within(t), text, by("write"))
+				_, err := s.Apply(within(t), parsed(t, text), by("write"))
 				if err == nil {
 					_ = s.Clean(within(t)) // dies
 				}
@@ -212,7 +212,7 @@ func TestRefused(t *testing.T) {
 	}
 	refused := func(t *testing.T, s *Store, code int, want string) {
 		t.Helper()
-		_, err := s.Apply(within(t), document(1), by("begin"))
+		_, err := s.Apply(within(t), parsed(t, document(1)), by("begin"))
 		if r := new(discovery.RefusedError); !errors.As(err, &r) || r.Code != code || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nothing was changed") {
 			t.Errorf("%v; want %d and %q", err, code, want)
 		}
@@ -250,7 +250,7 @@ func TestRefused(t *testing.T) {
 		c.Kill()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := open(t, c.Addr).Apply(ctx, document(1), by("begin")); err == nil || !strings.Contains(err.Error(), Prefix+"manifest") {
+		if _, err := open(t, c.Addr).Apply(ctx, parsed(t, document(1)), by("begin")); err == nil || !strings.Contains(err.Error(), Prefix+"manifest") {
 			t.Errorf("%v", err)
 		}
 	})

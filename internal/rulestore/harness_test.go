@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/test/kit/consul"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
@@ -100,11 +101,21 @@ func by(why string) Change { return Change{Who: "ann", Why: why} }
 // apply applies a document, which must work.
 func apply(t *testing.T, s *Store, text []byte, c Change) Version {
 	t.Helper()
-	v, err := s.Apply(within(t), text, c)
+	v, err := s.Apply(within(t), parsed(t, text), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// parsed parses a document without mistakes.
+func parsed(t *testing.T, text []byte) *rulefile.Document {
+	t.Helper()
+	d, err := Parse("test", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // inForce checks what is in force.

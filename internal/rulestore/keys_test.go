@@ -69,11 +69,8 @@ func TestDividedDocument(t *testing.T) {
 		`{"rules":[{"name":"a","key":["path"],"limit":"5/1m","overrides":[` + "\n" + `{"key":["/v1"],"limit":"6/1m"}` + "\n]}]}",
 		string(withKeys(7)),
 	} {
-		if _, err := Parse("rules.yaml", []byte(text)); err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
 		var v Version
-		v.describe([]byte(text))
+		v.describe(parsed(t, []byte(text)))
 		if rules, keys := v.divide([]byte(text)); string(v.join(rules, keys)) != text || (v.KeyLimits != nil) != (keys != nil) || keys != nil && v.Format != formatApart {
 			t.Errorf("%q\nis divided into %q\nand %q, together %q", text, rules, keys, v.join(rules, keys))
 		}

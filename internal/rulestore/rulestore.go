@@ -25,7 +25,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/discovery"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -73,19 +72,19 @@ func (s *Store) chunkKey(sum string) string { return s.prefix + "chunks/" + sum 
 
 // Parse reads a document as every tier does before it puts it in force. name is only used in
 // errors, which have a line for each mistake.
-func Parse(name string, document []byte) (*rule.Set, error) {
+func Parse(name string, document []byte) (*rulefile.Document, error) {
 	if len(document) > maxDocument {
 		return nil, fmt.Errorf("%s: %d bytes, at most %d fit into Consul; make fewer or shorter rules, or give each region a file", name, len(document), maxDocument)
 	}
-	set, err := rulefile.Parse(name, document)
+	d, err := rulefile.Read(name, document)
 	if err != nil {
 		return nil, err
 	}
-	if set.Stated() {
+	if d.Set.Stated() {
 		return nil, fmt.Errorf("%s: revision: is for rules files; in Consul each version gets a number of its own: remove this field", name)
 	}
-	if n := len(set.Encode()); n > wire.MaxCompiled {
+	if n := len(d.Set.Encode()); n > wire.MaxCompiled {
 		return nil, fmt.Errorf("%s: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", name, n, wire.MaxCompiled)
 	}
-	return set, nil
+	return d, nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/rulefile"
 )
 
 // Versions are kept with who, when and why, and come back as new versions.
@@ -55,13 +57,13 @@ func TestApplyOn(t *testing.T) {
 	s := open(t, startConsul(t).Addr)
 	apply(t, s, document(1), by("begin"))
 	apply(t, s, document(2), Change{Who: "ann", Why: "go on", On: 1})
-	_, err := s.Apply(within(t), document(3), Change{Who: "bob", Why: "go on", On: 1})
+	_, err := s.Apply(within(t), parsed(t, document(3)), Change{Who: "bob", Why: "go on", On: 1})
 	if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Number != 2 || !strings.Contains(err.Error(), "ann applied version 2") {
 		t.Errorf("%v", err)
 	}
 	inForce(t, s, 2, document(2))
 	for want, c := range map[string]Change{"author is missing": {Why: "x"}, "reason is missing": {Who: "ann", Why: " "}, "reason has": {Who: "ann", Why: strings.Repeat("x", maxWhy+1)}} {
-		if _, err := s.Apply(within(t), document(3), c); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.Apply(within(t), parsed(t, document(3)), c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -81,9 +83,9 @@ func TestManyWriters(t *testing.T) {
 		all.Go(func() {
 			for i := range each {
 				text := document(1000*(w+1) + i)
-				v, err := s.Apply(within(t), text, by("compete"))
+				v, err := s.Apply(within(t), parsed(t, text), by("compete"))
 				for errors.As(err, new(*LostError)) {
-					v, err = s.Apply(within(t), text, by("compete"))
+					v, err = s.Apply(within(t), parsed(t, text), by("compete"))
 				}
 				if err != nil {
 					t.Error(err)
@@ -148,7 +150,9 @@ func TestLargestDocument(t *testing.T) {
 	t.Parallel()
 	s := open(t, startConsul(t).Addr)
 	text := large(maxDocument - 30)
-	apply(t, s, text, by("begin"))
+	if _, err := s.Apply(within(t), &rulefile.Document{Text: text}, by("begin")); err != nil {
+		t.Fatal(err)
+	}
 	inForce(t, s, 1, text)
 	if _, err := Parse("rules.yaml", make([]byte, maxDocument+1)); err == nil || !strings.Contains(err.Error(), "fit into Consul") {
 		t.Errorf("one byte more: %v", err)

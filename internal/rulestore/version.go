@@ -141,12 +141,12 @@ func split(document []byte) [][]byte {
 }
 
 // describe fills in what follows from the document.
-func (v *Version) describe(document []byte) {
-	v.Format, v.Size, v.SHA256, v.KeyLimits = format, len(document), sum(document), nil
-	if runs := rulefile.KeyLimits(document); len(runs) > 0 {
-		v.Format, v.KeyLimits = formatApart, &KeyLimits{Runs: runs}
+func (v *Version) describe(d *rulefile.Document) {
+	v.Format, v.Size, v.SHA256, v.KeyLimits = format, len(d.Text), sum(d.Text), nil
+	if len(d.KeyLimits) > 0 {
+		v.Format, v.KeyLimits = formatApart, &KeyLimits{Runs: d.KeyLimits}
 	}
-	rules, keys := v.divide(document)
+	rules, keys := v.divide(d.Text)
 	v.Chunks = sums(rules)
 	if v.KeyLimits != nil {
 		v.KeyLimits.Chunks = sums(keys)

@@ -51,7 +51,7 @@ func newCopies(c *StoreConfig) (all []*keptCopy) {
 				return filesOf(v, document), err
 			},
 			func(ctx context.Context, files []rulefile.File) error {
-				v, _, err := parsed(files)
+				v, err := versionOf(files)
 				if err != nil {
 					return err
 				}
@@ -61,14 +61,11 @@ func newCopies(c *StoreConfig) (all []*keptCopy) {
 	return all
 }
 
-// load reads the copy; nil if there is none that can be used.
+// load reads the copy; nil if there is none that can be read.
 func (c *keptCopy) load() []rulefile.File {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTime)
 	defer cancel()
 	files, err := c.read(ctx)
-	if err == nil && files != nil {
-		_, _, err = parsed(files)
-	}
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
 			c.log.Error("cannot use the copy of the rules", "copy", c.where, "error", err)

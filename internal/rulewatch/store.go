@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,41 +68,57 @@ func NewStore(c StoreConfig) *Stored {
 	return s
 }
 
-// Load puts in force what Consul has or, where a copy is newer or Consul does not answer in
-// time, the newest copy. The error is [ErrNoRules] if nobody has any.
+// Load puts in force the newest that can be used of what Consul, if it answers in time, and
+// the copies have. Only that is parsed. The error is [ErrNoRules] if nobody has any.
 func (s *Stored) Load(ctx context.Context) error {
+	for _, f := range s.stored(ctx) {
+		candidate, err := s.parse(f.files)
+		if err != nil {
+			s.cfg.Log.Error("rules: what is stored cannot be used", "in", f.where, "error", err)
+			continue
+		}
+		if f.where != inConsul {
+			s.cfg.Log.Info("rules: a copy is newer", "copy", f.where)
+		}
+		s.set(f.files, nil)
+		return s.Begin(f.files, candidate)
+	}
+	return ErrNoRules
+}
+
+const inConsul = "Consul"
+
+// found is a version that Consul or a copy has.
+type found struct {
+	where    string
+	revision uint64
+	files    []rulefile.File
+}
+
+// stored reads all that is stored, the newest first.
+func (s *Stored) stored(ctx context.Context) (all []found) {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
+	add := func(where string, files []rulefile.File) {
+		if len(files) > 0 {
+			if v, err := versionOf(files); err == nil {
+				all = append(all, found{where, v.Revision, files})
+			}
+		}
+	}
 	files, err := s.fetch(ctx)
 	if err != nil {
 		s.cfg.Log.Warn("rules: none in Consul can be used; the last copy is", "error", err)
 	}
+	add(inConsul, files)
 	for _, c := range s.copies {
-		if kept := c.load(); kept != nil && revision(kept) > revision(files) {
-			files = kept
-			s.cfg.Log.Info("rules: a copy is newer", "copy", c.where)
-		}
+		add(c.where, c.load())
 	}
-	if files == nil {
-		return ErrNoRules
-	}
-	s.set(files, nil)
-	return s.Watcher.Load()
+	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.revision, a.revision) })
+	return all
 }
 
-// revision is that of files; 0 if they cannot be used.
-func revision(files []rulefile.File) uint64 {
-	if files == nil {
-		return 0
-	}
-	v, _, err := parsed(files)
-	if err != nil {
-		return 0
-	}
-	return v.Revision
-}
-
-// fetch asks Consul once. The error is also that its rules have a mistake.
+// fetch asks Consul once.
 func (s *Stored) fetch(ctx context.Context) ([]rulefile.File, error) {
 	v, err := s.store.Current(ctx)
 	if err != nil || v.Zero() {
@@ -111,11 +128,7 @@ func (s *Stored) fetch(ctx context.Context) ([]rulefile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := filesOf(v, document)
-	if _, _, err = parsed(files); err != nil {
-		return nil, err
-	}
-	return files, nil
+	return filesOf(v, document), nil
 }
 
 // Follow follows Consul, and keeps the copies, until ctx ends.
@@ -174,27 +187,24 @@ func filesOf(v rulestore.Version, document []byte) []rulefile.File {
 	return []rulefile.File{{Name: "manifest", Data: v.Encode()}, {Name: fmt.Sprintf("version %d", v.Number), Data: document}}
 }
 
-// parsed is what files are.
-func parsed(files []rulefile.File) (rulestore.Version, *rule.Set, error) {
-	v, err := rulestore.ParseVersion(files[0].Name, files[0].Data)
-	if err != nil {
-		return rulestore.Version{}, nil, err
-	}
-	if err := v.Check(files[1].Data); err != nil {
-		return rulestore.Version{}, nil, err
-	}
-	set, err := rulestore.Parse(files[1].Name, files[1].Data)
-	if err != nil {
-		return rulestore.Version{}, nil, err
-	}
-	return v, set.Numbered(v.Revision), nil
+// versionOf reads the manifest of files.
+func versionOf(files []rulefile.File) (rulestore.Version, error) {
+	return rulestore.ParseVersion(files[0].Name, files[0].Data)
 }
 
 func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
-	v, set, err := parsed(files)
+	v, err := versionOf(files)
 	if err != nil {
 		return watch.Candidate{}, err
 	}
+	if err := v.Check(files[1].Data); err != nil {
+		return watch.Candidate{}, err
+	}
+	d, err := rulestore.Parse(files[1].Name, files[1].Data)
+	if err != nil {
+		return watch.Candidate{}, err
+	}
+	set := d.Set.Numbered(v.Revision)
 	return watch.Candidate{
 		Version: set.Content, Revision: set.Revision,
 		Apply: func() error { return s.apply(v, set, files) },

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/discovery"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rulefile"
 	"github.com/weirlimit/weir/internal/rulestore"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/consul"
@@ -122,7 +124,11 @@ func (w *writer) apply(text string) rulestore.Version {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	v, err := w.Apply(ctx, []byte(text), rulestore.Change{Who: "ann", Why: "test"})
+	d, err := rulefile.Read("test", []byte(text))
+	if err != nil { // a mistake that `weir apply` would refuse
+		d = &rulefile.Document{Text: []byte(text)}
+	}
+	v, err := w.Apply(ctx, d, rulestore.Change{Who: "ann", Why: "test"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -283,4 +289,51 @@ func TestCopyFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
+}
+
+// A version is parsed once, at a start with a copy and when it is applied: with the limits of
+// many keys that takes most of a second. What it costs is seen by what it allocates, a hundred
+// times the document.
+func TestParsedOnce(t *testing.T) {
+	agent := consul.Start(t, proc.LogDir(t))
+	file := filepath.Join(t.TempDir(), "rules")
+	var text strings.Builder
+	text.WriteString("rules:\n- name: a\n  key: [{ header: x }]\n  limit: 10/1m\n  overrides:\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&text, "  - { key: [customer-%d], limit: 20/1m }\n", i)
+	}
+	w := newWriter(t, agent.Addr)
+	once := allocated(func() {
+		if _, err := rulestore.Parse("test", []byte(text.String())); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.apply(text.String())
+	var f *follower
+	for _, start := range []string{"without a copy", "with a copy"} {
+		took := allocated(func() {
+			f = startFollower(t, agent.Addr, "", file)
+			f.await(10, "")
+			f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
+		})
+		if took > once*3/2 {
+			t.Errorf("a start %s allocates %d bytes, parsing once %d", start, took, once)
+		}
+		if start == "without a copy" {
+			f.stop()
+		}
+	}
+	changed := strings.Replace(text.String(), "10/1m", "11/1m", 1)
+	if took := allocated(func() { w.apply(changed); f.await(11, "") }); took > once*5/2 {
+		t.Errorf("a change allocates %d bytes at its writer and its follower, parsing once %d", took, once)
+	}
+}
+
+// allocated is how many bytes a call allocates, with all that runs beside it.
+func allocated(call func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	call()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }

@@ -130,7 +130,12 @@ func (w *Watcher) Load() error {
 	if err != nil {
 		return err
 	}
-	if err := w.enforce(candidate); err != nil {
+	return w.Begin(files, candidate)
+}
+
+// Begin is Load for files that were read and parsed already.
+func (w *Watcher) Begin(files []rulefile.File, c Candidate) error {
+	if err := w.enforce(c); err != nil {
 		return err
 	}
 	w.judged = files
