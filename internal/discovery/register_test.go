@@ -79,7 +79,7 @@ const crashEnv = "WEIR_DISCOVERY_TEST_AGENT"
 // A replica that is killed deregisters nothing. Its check does so, unless the replica comes
 // back before.
 func TestCrash(t *testing.T) {
-	t.Parallel() // Consul removes no replica before its check has been critical for a minute
+	t.Parallel()
 	if address := os.Getenv(crashEnv); address != "" {
 		a, _ := newAgent(t, address)
 		r := a.Register(Replica{Service: service, Host: "127.0.0.1", Port: 8080, Revision: func() uint64 { return 1 }, Ready: func() []string { return nil }}, "here")
@@ -96,7 +96,9 @@ func TestCrash(t *testing.T) {
 	c.AwaitStatus(service, passing)
 	p.Kill()
 	c.AwaitStatus(service, map[string]string{id: "critical"})
-	c.AwaitStatus(service, nil)
+	if os.Getenv("WEIR_LONG") != "" { // Consul removes no replica before its check has been critical for a minute
+		c.AwaitStatus(service, nil)
+	}
 }
 
 // An agent that has restarted and forgotten everything gets the registration again.

@@ -35,6 +35,7 @@ rules:
 // three that Consul gives to clients without EDNS, and go, and requests do not notice. While
 // Consul is away the PoP keeps those that it has.
 func TestConsulReplicasComeAndGo(t *testing.T) {
+	onlyLong(t)
 	t.Parallel()
 	c, redis, port := consul.Start(t, proc.LogDir(t)), redistest.Start(t), strconv.Itoa(proc.FreePort(t))
 	passing := map[string]string{}

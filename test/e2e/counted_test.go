@@ -203,6 +203,7 @@ func (c *counted) get(path string, headers ...string) *http.Request {
 
 // What counts as a request: what Envoy's filter chain sees the beginning of.
 func TestWhatIsCounted(t *testing.T) {
+	onlyLong(t)
 	t.Parallel()
 	c := startCounted(t)
 	t.Run("retries", c.retries)

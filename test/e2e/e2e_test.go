@@ -29,6 +29,14 @@ import (
 // long reports whether the scenarios run at their full size.
 var long = os.Getenv("WEIR_LONG") != ""
 
+// onlyLong leaves to `make test-long` what takes long and is no guarantee's only proof.
+func onlyLong(t *testing.T) {
+	t.Helper()
+	if !long {
+		t.Skip("runs with WEIR_LONG=1, as make test-long does")
+	}
+}
+
 // TestMain lets three tests run at once, also on a machine of two cores.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "3") // a flag of the command line replaces it

@@ -44,6 +44,7 @@ rules:
 // never spent twice; a stream that is open in the old process, which keeps its slot
 // until it ends. No request fails.
 func TestHotRestart(t *testing.T) {
+	onlyLong(t)
 	t.Parallel()
 	s := stack.Start(t, stack.Config{PoPs: 1, Rules: hotRestartRules, Upstream: http.HandlerFunc(streams), HotRestart: true,
 		Plugin: map[string]any{"rules": compiled(t, hotRestartRules)}}) // or before_rules decides until they are fetched

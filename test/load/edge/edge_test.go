@@ -4,6 +4,7 @@ package edge
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,9 @@ var tiny = plan{
 // Every row of the table is measured, and no request fails. What the figures are
 // is not for a test to judge.
 func TestEdgeMeasuresEveryRow(t *testing.T) {
+	if os.Getenv("WEIR_LONG") == "" {
+		t.Skip("runs with WEIR_LONG=1, as make test-long does")
+	}
 	sections, err := run(t.Context(), Options{}, tiny, t.Output())
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ package region
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,9 @@ var tiny = plan{
 // Every row of the table is measured, and somebody decided. What the figures are
 // is not for a test to judge. The parts left out are as others, or take long.
 func TestRegionMeasuresEveryRow(t *testing.T) {
+	if os.Getenv("WEIR_LONG") == "" {
+		t.Skip("runs with WEIR_LONG=1, as make test-long does")
+	}
 	only := slices.DeleteFunc(slices.Clone(Parts), func(name string) bool { return name == "middle" || name == "failover" })
 	sections, err := run(t.Context(), Options{Only: strings.Join(only, ",")}, tiny, t.Output())
 	if err != nil {
