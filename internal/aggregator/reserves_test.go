@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 )
 
@@ -43,60 +42,6 @@ func TestCutOff(t *testing.T) {
 		w.want("us", 100, "long after")
 		if r := w.regions["eu"].record; len(r.Used) != 0 {
 			t.Errorf("%+v", r)
-		}
-	}
-}
-
-// A window that begins at the end of an outage has its limit once, and all of it: what a region does not ask for, it
-// uses of its reserve there.
-func TestWindowAtTheEndOfAnOutage(t *testing.T) {
-	w := newReserves(t, minutely, 1)
-	w.pass(30 * limit.Second)
-	w.regions["eu"].cut, w.regions["us"].cut = true, true
-	w.pass(limit.Minute - w.now%limit.Minute + limit.Second)
-	both := w.spend("eu")
-	w.regions["eu"].cut, w.regions["us"].cut = false, false
-	w.pass(3 * limit.Second)
-	both += w.spend("us") + w.spend("eu")
-	if both != 100 {
-		t.Errorf("%d units, want 100: a quarter and three quarters", both)
-	}
-}
-
-// Regions whose weights change while one is cut off never have more than the limit in a window.
-func TestWeightsChangeInAnOutage(t *testing.T) {
-	w := newReserves(t, minutely, 2)
-	w.pass(90 * limit.Second)
-	w.regions["eu"].cut = true
-	w.pass(limit.Minute)
-	w.weights = rule.Regions{{Name: "eu", Weight: 1}, {Name: "us", Weight: 9}}
-	for _, s := range w.stores {
-		s.SetRegions(w.weights)
-	}
-	w.pass(limit.Second)
-	for minute := range 6 {
-		w.pass(limit.Minute - w.now%limit.Minute + 10*limit.Second)
-		if minute == 2 {
-			w.regions["us"].cut = true
-			w.pass(limit.Minute)
-		}
-		if minute == 4 {
-			w.regions["eu"].cut, w.regions["us"].cut = false, false
-		}
-		all := w.spend("us") + w.spend("eu")
-		w.pass(20 * limit.Second)
-		all += w.spend("eu") + w.spend("us")
-		least := int64(100)
-		if minute == 4 { // eu uses the smaller share that it learns of, while the larger one is withheld
-			least = 85
-		}
-		if all > 100 || all < least {
-			t.Errorf("minute %d: %d units, want %d to 100", minute, all, least)
-		}
-	}
-	for name, part := range map[string]reserve.PerMille{"eu": 100, "us": 900} {
-		if got := w.regions[name].record.Share.Part; got != part {
-			t.Errorf("%s has a share of %d, want %d", name, got, part)
 		}
 	}
 }
@@ -198,75 +143,6 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
-// A statement that cannot be true is refused with a line in the log, whatever it says, and nobody else notices.
-func TestImpossibleStatements(t *testing.T) {
-	w := newReserves(t, minutely, 2)
-	w.pass(90 * limit.Second)
-	whole := w.regions["eu"].record.Statement()
-	for _, c := range []struct {
-		change func(*reserve.Statement)
-		log    string // empty: it is taken
-	}{
-		{func(st *reserve.Statement) { st.Until = w.now + 366*limit.Day }, "reserve.until: "},
-		{func(st *reserve.Statement) { st.Until = -1 }, "reserve.until: "},
-		{func(st *reserve.Statement) { st.Part = 1001 }, "reserve.part: "},
-		{func(st *reserve.Statement) { st.Used = make([]reserve.Span, 9) }, "reserve.used: 9 spans"},
-		{func(st *reserve.Statement) { st.Used = []reserve.Span{{After: 5, Until: 4}} }, "reserve.used: "},
-		{func(st *reserve.Statement) { st.ID = 99 }, "two records speak for one region"},
-		{func(st *reserve.Statement) { st.Used = []reserve.Span{{After: 0, Until: w.now - 365*limit.Day}} }, ""},
-	} {
-		st := whole
-		c.change(&st)
-		w.log.Reset()
-		_, err := w.stores[0].Heard("eu", &st)
-		for range 20 {
-			_, _ = w.stores[0].Heard("eu", &st)
-		}
-		if lines := strings.Count(w.log.String(), "\n"); (err != nil) != (c.log != "") || lines > 1 {
-			t.Errorf("%+v: %v, %d lines", st, err, lines)
-		} else if lines == 1 && (!strings.Contains(w.log.String(), c.log) || !strings.Contains(w.log.String(), "region=eu")) {
-			t.Errorf("%+v: %s", st, w.log.String())
-		}
-	}
-	w.pass(limit.Minute)
-	w.want("us", 100, "the others")
-}
-
-// Shares that were never issued, and a table in which they add up to more than one, take nothing from others than what
-// those have not been issued.
-func TestImpossibleShares(t *testing.T) {
-	w := newReserves(t, minutely, 1)
-	w.pass(90 * limit.Second)
-	w.regions["eu"].record.Share = reserve.Share{No: uint64(w.now + limit.Hour), Part: 1000}
-	w.regions["eu"].record.High = 1000
-	w.pass(limit.Second)
-	if !strings.Contains(w.log.String(), "a share that was never issued") {
-		t.Errorf("log: %s", w.log.String())
-	}
-	w.regions["eu"].cut = true
-	w.pass(limit.Minute)
-	w.want("us", 75, "eu is cut off, with a share that it says it has")
-
-	w = newReserves(t, minutely, 1)
-	w.pass(90 * limit.Second)
-	raw, _, err := w.cell.Swap(t.Context(), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, bad := range map[string]string{"too much": strings.ReplaceAll(string(raw), `"Part":250`, `"Part":750`), "no table": "{", "no JSON": "PONG"} {
-		w.log.Reset()
-		now, _, _ := w.cell.Swap(t.Context(), nil, nil)
-		if _, _, err := w.cell.Swap(t.Context(), now, []byte(bad)); err != nil {
-			t.Fatal(err)
-		}
-		w.pass(limit.Minute)
-		w.want("us", 100, name)
-		if !strings.Contains(w.log.String(), "table of reserves is unreadable") {
-			t.Errorf("%s: log: %s", name, w.log.String())
-		}
-	}
-}
-
 // A region that is gone is withheld until a person declares it dead, and not sooner than ten seconds after it called.
 func TestForget(t *testing.T) {
 	w := newReserves(t, minutely, 2)
@@ -302,22 +178,6 @@ func TestForget(t *testing.T) {
 	}
 	w.pass(limit.Second)
 	w.want("us", 25, "eu was declared dead while an exchange was on its way")
-}
-
-// Of a token bucket, regions of which one is cut off again and again have no more than its burst and its rate.
-func TestBucketOfAFlappingLink(t *testing.T) {
-	w := newReserves(t, limit.Spec{Count: 600, Period: limit.Minute, Burst: 60}, 2)
-	w.pass(30 * limit.Second)
-	total, began := int64(0), w.now
-	for n := range 60 {
-		w.regions["eu"].cut = n%4 < 2
-		w.pass(2 * limit.Second)
-		total += w.spend("eu") + w.spend("us")
-	}
-	most := 60 + 600*int64(w.now-began)/int64(limit.Minute)
-	if total > most || total < most*6/10 {
-		t.Errorf("%d units, want at most %d and not much less", total, most)
-	}
 }
 
 // A region that is taken out of the rules is withheld until it was told, and then forgotten. One that is cut off meanwhile

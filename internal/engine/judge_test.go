@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
@@ -169,39 +167,6 @@ func TestJudgeGivesBack(t *testing.T) {
 	hasMetric(t, c.metrics, `weir_decisions_total{rule="a",verdict="admitted"} 3`)
 	hasMetric(t, c.metrics, `weir_decisions_total{rule="b",verdict="denied"} 1`)
 	hasMetric(t, c.metrics, `weir_degraded_total{how="allow",rule="a"} 1`)
-}
-
-// A failure is logged once for each way to decide in it, and its end once nothing has failed for a while.
-func TestJudgeTellsOfAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCourt()
-		p := ruling(t, "a", lease.FailureDeny)
-		logged := func(what string, times int) {
-			t.Helper()
-			if n := strings.Count(c.log.String(), what); n != times {
-				t.Errorf("%q was logged %d times, want %d:\n%s", what, n, times, c.log)
-			}
-		}
-		for range 30 {
-			c.store.away = []string{"away"}
-			c.judge(t, units(p, "away", 0, 1), units(p, "there", 0, 1))
-			time.Sleep(time.Second)
-		}
-		logged("rule degraded", 1)
-		logged("rule recovered", 0)
-		for range 2 {
-			c.judge(t, units(ruling(t, "a", lease.FailureAllow), "away", 0, 1))
-		}
-		logged("rule degraded", 2)
-		logged("how=allow admitted=true", 1)
-		c.store.away = nil
-		for range 20 {
-			c.judge(t, units(p, "away", 0, 1))
-			time.Sleep(time.Second)
-		}
-		logged("rule degraded", 2)
-		logged("rule recovered", 1)
-	})
 }
 
 // Without a fallback each rule's on_failure decides, and local, which would have to

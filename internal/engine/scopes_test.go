@@ -137,26 +137,6 @@ func TestByScope(t *testing.T) {
 	}
 }
 
-// Requests beside one with a global rule do not wait for it longer than the call; each
-// grant is that of its ask.
-func TestByScopeKeepsTheOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTwoScopes()
-		var asks []engine.Ask
-		for i := range 9 {
-			p := scopedPolicy(t, string(rune('a'+i)), []rule.Scope{rule.ScopeRegion, rule.ScopeGlobal}[i%2])
-			a := askFor(p, int64(i+1))
-			a.Group = uint32(i / 3)
-			asks = append(asks, a)
-		}
-		for i, g := range s.acquire(asks...) {
-			if g.Granted != int64(i+1) {
-				t.Errorf("ask %d: %+v", i, g)
-			}
-		}
-	})
-}
-
 // Each scope's own memory decides while its store does not answer.
 func TestFallByScope(t *testing.T) {
 	here, everywhere := scopedPolicy(t, "here", rule.ScopeRegion), scopedPolicy(t, "everywhere", rule.ScopeGlobal)

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -104,49 +103,6 @@ func TestHeartbeatsFromTheFuture(t *testing.T) {
 	count(2)
 	server.Do("ZADD", replicasKey, time.Now().Add(time.Hour).UnixMilli(), "one that was killed before the clock was set back")
 	count(1)
-}
-
-// A refused heartbeat is no sign that the masters are elsewhere, and is logged
-// once, with what to change.
-func TestRefusedHeartbeat(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, want string
-		refuse     func(*redistest.Server)
-	}{
-		{"out of memory", "maxmemory", func(s *redistest.Server) { s.Do("CONFIG", "SET", "maxmemory", 1) }},
-		{"not permitted", "weir.acl", func(s *redistest.Server) { s.Do("ACL", "SETUSER", "default", "-zadd") }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			var log notes
-			s := start(t, Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))})
-			eventually(t, func() string {
-				if s.Replicas() != 1 {
-					return "no heartbeat yet"
-				}
-				return ""
-			})
-			c.refuse(server)
-			reloads, beats := s.Stats().Reloads, server.CommandStats()["eval"].Calls
-			eventually(t, func() string {
-				if n := server.CommandStats()["eval"].Calls - beats; n < 3 {
-					return fmt.Sprintf("%d heartbeats", n)
-				}
-				return ""
-			})
-			if n := s.Stats().Reloads - reloads; n != 0 {
-				t.Errorf("the topology was looked up %d times because heartbeats were refused", n)
-			}
-			if logged := log.String(); strings.Count(logged, "heartbeat") != 1 || !strings.Contains(logged, c.want) {
-				t.Errorf("logged, want the heartbeat once, and %q:\n%s", c.want, logged)
-			}
-			if n := s.Replicas(); n != 1 {
-				t.Errorf("%d replicas, want the one that was known", n)
-			}
-		})
-	}
 }
 
 // notes is a log in memory.

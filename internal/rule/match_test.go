@@ -174,20 +174,6 @@ func TestCost(t *testing.T) {
 	}
 }
 
-func TestMatchSkipsWhatIsOff(t *testing.T) {
-	set := decode(t, `{"rules":[
-		{"name":"off","mode":"off","match":{"headers":{"x":"1"}},"key":[{"header":"y"}],"limit":"5/1m"},
-		{"name":"shadow","mode":"shadow","key":["method"],"limit":"5/1m"}]}`)
-	if in := set.Inputs(); len(in.Headers) > 0 || !in.Method || in.Host || in.Path || in.Peer {
-		t.Errorf("inputs %+v: want the method alone", *in)
-	}
-	var m Matches
-	set.Match(request(set, ":method", "GET"), &m)
-	if len(m.Hits) != 1 || m.Hits[0].Rule != 1 || len(m.MissingKey) != 0 {
-		t.Errorf("hits %v, missing %v: want the shadow rule", m.Hits, m.MissingKey)
-	}
-}
-
 // TestPeerIsFetchedOnlyWhenNeeded: it costs the edge a host call.
 func TestPeerIsFetchedOnlyWhenNeeded(t *testing.T) {
 	set := decode(t, `{"rules":[

@@ -3,7 +3,6 @@ package rule
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -54,36 +53,6 @@ func TestVersionIsOfTheMeaning(t *testing.T) {
 	}
 	if decode(t, head+`"key":["client_ip"],"limit":"6/1m"}]}`).Version == decode(t, head+`"key":["client_ip"],"limit":"5/1m"}]}`).Version {
 		t.Error("another limit has the same version")
-	}
-}
-
-func TestSetFinds(t *testing.T) {
-	set := decode(t, `{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"b","key":[],"limit":"5/1m"}]}`)
-	if i, ok := set.Find("b"); i != 1 || !ok || set.Len() != 2 || set.Rule(i).Name != "b" {
-		t.Errorf("b is %d, %v", i, ok)
-	}
-	if _, ok := set.Find("c"); ok {
-		t.Error("found c")
-	}
-}
-
-func TestInputs(t *testing.T) {
-	set := decode(t, `{"rules":[{"name":"a","match":{"hosts":"h","headers":{"x-b":"1"}},"limit":"5/1m",
-		"key":[{"client_ip":{"trusted_hops":1}},{"header":"x-a"},{"query":"q"}],"cost":{"header":"x-c","max":5},
-		"overrides":[{"when":{"method":"GET","header":{"x-a":"1"}},"limit":"6/1m"}]}]}`)
-	want := Inputs{Method: true, Host: true, Path: true, Peer: true, Headers: []string{"x-a", "x-b", "x-c", "x-forwarded-for"}}
-	if got := *set.Inputs(); !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	for i, name := range want.Headers {
-		if got := set.Inputs().Header(name); got != i {
-			t.Errorf("%s is header %d, want %d", name, got, i)
-		}
-	}
-	for _, name := range []string{"", "a", "x-aa", "z"} {
-		if got := set.Inputs().Header(name); got != -1 {
-			t.Errorf("%s is header %d, want none", name, got)
-		}
 	}
 }
 
@@ -185,25 +154,6 @@ func TestCombinations(t *testing.T) {
 			t.Errorf("%s: legal %v, want %v (%v)", test.rule, err == nil, test.want, err)
 		}
 	}
-}
-
-func TestPeriod(t *testing.T) {
-	for s, want := range map[string]limit.Micros{
-		"1ms": limit.Millisecond, "90s": 90 * limit.Second, "1m": limit.Minute, "1h30m": 90 * limit.Minute, "1d": limit.Day,
-		"1d2h3m4s5ms": limit.Day + 2*limit.Hour + 3*limit.Minute + 4*limit.Second + 5*limit.Millisecond, "007s": 7 * limit.Second, "0s": 0,
-		"": -1, "1": -1, "s": -1, "1 s": -1, "1.5s": -1, "-1s": -1, "1s1m": -1, "1s2s": -1, "1w": -1, "1us": -1, "1M": -1, "1s ": -1,
-		"99999999999999999999s": -1, "9223372036854775807d": -1, "100001d": -1,
-	} {
-		if got, ok := parsePeriod(s); ok != (want >= 0) || ok && got != want {
-			t.Errorf("%q: %d, %v; want %d", s, got, ok, want)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		d := limit.Micros(rapid.Int64Range(0, int64(maxPeriod/limit.Millisecond)).Draw(t, "ms")) * limit.Millisecond
-		if got, ok := parsePeriod(formatPeriod(d)); !ok || got != d {
-			t.Errorf("%s is %d, %v; want %d", formatPeriod(d), got, ok, d)
-		}
-	})
 }
 
 func TestDecodeRefuses(t *testing.T) {

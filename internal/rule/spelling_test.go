@@ -88,19 +88,6 @@ func TestMethodSpelling(t *testing.T) {
 	}
 }
 
-// What never matches is a mistake for people, and no reason to refuse the compiled
-// rules of an older region.
-func TestCompiledRulesMayNeverMatch(t *testing.T) {
-	const doc = `{"rules":[{"name":"a","match":{"path":["/users/{id}",{"prefix":"/api/*"},{"regex":"x"}]},"key":[],"limit":"5/1m"},{"name":"b","key":[],"limit":"5/1m"}]}`
-	set, err := Decode([]byte(doc))
-	if err != nil || set.Len() != 2 {
-		t.Fatalf("%v, %v", set, err)
-	}
-	if _, err := New(set.rules); err == nil {
-		t.Error("it is no mistake")
-	}
-}
-
 // Who spells a path otherwise gets no other counter.
 func TestSpellingInKeys(t *testing.T) {
 	set := decode(t, `{"rules":[

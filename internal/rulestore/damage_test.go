@@ -182,25 +182,6 @@ func TestWriterDies(t *testing.T) {
 	}
 }
 
-// A chunk that another writer deletes between two steps is written again.
-func TestChunkIsDeletedMeanwhile(t *testing.T) {
-	t.Parallel()
-	c := startConsul(t)
-	agent := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: c.Addr})
-	var once atomic.Bool
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/txn") && !once.Swap(true) {
-			if _, err := c.kv.DeleteTree(Prefix+"chunks/", nil); err != nil {
-				t.Error(err)
-			}
-		}
-		agent.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	apply(t, open(t, server.Listener.Addr().String()), document(1), by("begin"))
-	inForce(t, open(t, c.Addr), 1, document(1))
-}
-
 // A refusal of Consul is reported with its reason, and what to do.
 func TestRefused(t *testing.T) {
 	const management = "11111111-2222-3333-4444-555555555555"

@@ -79,24 +79,3 @@ func TestDividedDocument(t *testing.T) {
 		}
 	}
 }
-
-// Versions of releases before are read; runs that are no part of their document are refused.
-func TestReadVersion(t *testing.T) {
-	const head = `"number":1,"revision":5,"when":"2026-01-02T03:04:05Z","who":"ann","why":"begin","size":100,"sha256":"00","chunks":["00"]`
-	for text, good := range map[string]bool{
-		`{"format":1,` + head + `}`: true,
-		`{"format":2,` + head + `}`: false,
-		`{"format":3,` + head + `}`: false,
-		`{"format":0,` + head + `}`: false,
-		`{"format":1,` + head + `,"key_limits":{"runs":[{"at":1,"size":2}],"chunks":["00"]}}`:                    false,
-		`{"format":2,` + head + `,"key_limits":{"runs":[{"at":1,"size":2},{"at":3,"size":97}],"chunks":["00"]}}`: true,
-		`{"format":2,` + head + `,"key_limits":{"runs":[{"at":1,"size":2},{"at":2,"size":1}],"chunks":["00"]}}`:  false,
-		`{"format":2,` + head + `,"key_limits":{"runs":[{"at":-1,"size":2}],"chunks":["00"]}}`:                   false,
-		`{"format":2,` + head + `,"key_limits":{"runs":[{"at":1,"size":9223372036854775807}],"chunks":["00"]}}`:  false,
-		`{"format":2,` + head + `,"key_limits":{"runs":[{"at":9223372036854775807,"size":1}],"chunks":["00"]}}`:  false,
-	} {
-		if _, err := ParseVersion("manifest", []byte(text)); (err == nil) != good {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-}

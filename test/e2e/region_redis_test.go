@@ -41,42 +41,6 @@ rules:
 
 const sharedLimit = 60
 
-// Replicas of the region share every limit, whatever the algorithm and on whichever
-// node the key is: exactly where a rule is exact, and never more where it is leased.
-// A replica that ends and starts again counts on where it stopped, since it counts
-// nothing itself.
-func TestReplicasShareALimit(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0)
-	one, two := newReplica(t, "replica-1", sharedRules, c.Addrs()), newReplica(t, "replica-2", sharedRules, c.Addrs()[:1])
-	one.Start()
-	two.Start()
-	for _, rule := range []string{"exact", "bucket", "log", "leased"} {
-		t.Run(rule, func(t *testing.T) {
-			for i := range 6 {
-				key := fmt.Sprintf("shared-%d", i)
-				units, undecided := drained(t, rule, key, one, two)
-				if least := sharedLimit - undecided; units > sharedLimit || rule != "leased" && units < uint64(least) {
-					t.Errorf("%s: two replicas granted %d, want %d (%d asks were not decided)", key, units, sharedLimit, undecided)
-				}
-			}
-		})
-	}
-	t.Run("a replica restarts", func(t *testing.T) {
-		lost := one.newHolder().take(t, "exact", "restart", 20)
-		one.Stop()
-		one.Start()
-		units, undecided := drained(t, "exact", "restart", one, two)
-		if lost += undecided; units > 40 || int(units) < 40-lost {
-			t.Errorf("20 before the restart and %d after it, of %d (%d asks were not decided)", units, sharedLimit, lost)
-		}
-	})
-	t.Run("both count two", func(t *testing.T) {
-		for _, r := range []*replica{one, two} {
-			proc.Eventually(t, 15*time.Second, r.Name+" counts two replicas", func() bool { return r.Metrics()["weir_redis_replicas"] == 2 })
-		}
-	})
-}
-
 // A replica that starts without Redis is not ready, and states the reason. Once Redis has
 // answered it is, and stays so when Redis fails: each rule's on_failure needs
 // somebody who carries it out. Nothing is decided then but what was denied before,

@@ -74,24 +74,6 @@ func (h *holder) ask(ctx context.Context, rule, key string) (status quotapb.Stat
 	return g.GetStatus(), g.GetGranted(), took, nil
 }
 
-// take asks for single units until so many are granted. undecided asks, which a busy machine did not
-// decide in time, may have cost a unit each.
-func (h *holder) take(t *testing.T, rule, key string, units int) (undecided int) {
-	t.Helper()
-	for granted := 0; granted < units; {
-		status, n, _, err := h.ask(t.Context(), rule, key)
-		switch late := connect.CodeOf(err) == connect.CodeDeadlineExceeded; {
-		case n == 1:
-			granted++
-		case (late || err == nil && status == quotapb.Status_STATUS_UNAVAILABLE) && undecided < 10*units:
-			undecided++
-		default:
-			t.Fatalf("%s: %s: after %d units and %d undecided asks: %v, %v", h.of.Name, key, granted, undecided, status, err)
-		}
-	}
-	return undecided
-}
-
 // together runs so many at once and waits for all.
 func together(n int, run func(i int)) {
 	var all sync.WaitGroup

@@ -59,37 +59,6 @@ func TestWaitsForTheNextWindow(t *testing.T) {
 	})
 }
 
-// A request that the lease of the next window does not cover asks the store at once: behind the flip it would
-// wait for a trip more.
-func TestWaitsForNoWindowThatIsTooSmall(t *testing.T) {
-	t.Parallel()
-	for _, before := range []time.Duration{115 * time.Millisecond, 90 * time.Millisecond, 50 * time.Millisecond, 10 * time.Millisecond} {
-		const trip = 120 * time.Millisecond
-		inFarFront(t, trip, 500*time.Millisecond, func(t *testing.T, f *front.Store) {
-			p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}, lease.Leased)
-			p.Terms = p.Terms.Afar()
-			need := func(n int64) lease.Grant { return askFor(t.Context(), f, p, n) }
-			flip := time.Now().Truncate(10 * time.Second).Add(10 * time.Second)
-			time.Sleep(time.Until(flip.Add(-5 * time.Second)))
-			for time.Until(flip) > before+20*time.Millisecond {
-				need(1)
-				time.Sleep(20 * time.Millisecond)
-			}
-			time.Sleep(time.Until(flip.Add(-before)))
-			begins, waited := time.Now(), f.Stats().Waited
-			if g := need(300); g.Status != lease.OK {
-				t.Errorf("%v before the flip: %+v", before, g)
-			}
-			if took := time.Since(begins); took > trip+trip/2 {
-				t.Errorf("%v before the flip: it took %v", before, took)
-			}
-			if n := f.Stats().Waited - waited; n != 300 {
-				t.Errorf("%v before the flip: %d units are counted as waiting for the store", before, n)
-			}
-		})
-	}
-}
-
 // Where the store is 150 ms away, a request that waits for its turn is admitted or denied, never
 // unavailable, in a flood of eight times what the limit of a key brings.
 func TestQueuedAsksAreDecidedAtADistance(t *testing.T) {

@@ -121,33 +121,3 @@ func TestHungNodeHoldsUpNoOther(t *testing.T) {
 		}
 	}
 }
-
-// Top-ups of other keys do not stand still while a node hangs, however many of its
-// keys run low.
-func TestHungNodeHoldsUpNoTopUp(t *testing.T) {
-	t.Parallel()
-	onShards(t, func(t *testing.T, f *front.Store, behind *shards) {
-		p := ruled(t, "r", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
-		behind.sound.Store(true)
-		time.AfterFunc(30*time.Millisecond, func() { behind.sound.Store(false) }) // leases are small yet
-		var all sync.WaitGroup
-		var slow atomic.Int64
-		for i := range 400 {
-			key, least := fmt.Sprint("hung", i), lease.Unavailable
-			if i%2 == 0 {
-				key, least = fmt.Sprint("well", i), lease.OK
-			}
-			all.Go(func() {
-				for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-					if g := within(t, f, 30*time.Millisecond, one(p, key, 0)); g[0].Status > least {
-						slow.Add(1)
-					}
-				}
-			})
-		}
-		all.Wait()
-		if slow.Load() > 0 {
-			t.Errorf("%d requests for keys of the other node were not answered in time", slow.Load())
-		}
-	})
-}

@@ -39,55 +39,6 @@ func TestExactPeekIsNotStale(t *testing.T) {
 	}
 }
 
-// A question that comes while an older one is under way is not answered with that
-// one's reply, but with the next, which also answers what else came meanwhile.
-func TestExactPeekWaitsForItsOwnReply(t *testing.T) {
-	onSite(t, 2, func(t *testing.T, s *site) {
-		p := perHour(t)
-		a, b := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.base, policy: p}
-		for spent := int64(21); spent <= 63; spent += 21 {
-			var first sync.WaitGroup
-			first.Go(func() { a.acquire(look(p, 0)) })
-			first.Go(func() { single(a, 1) })
-			time.Sleep(1500 * time.Microsecond) // the store has decided, its reply is on the way
-			single(b, 20)
-			if g := a.acquire(look(p, 0))[0]; g.Status != lease.OK || g.Remaining != 100-spent {
-				t.Errorf("after %d of 100 were spent, 20 of them elsewhere just now: %+v", spent, g)
-			}
-			first.Wait()
-		}
-		if asks := s.stores[0].asks("hour"); asks != 6 {
-			t.Errorf("%d asks for three times two round trips", asks)
-		}
-	})
-}
-
-// A question that travels with requests is not refused with them.
-func TestExactPeekAmongOthers(t *testing.T) {
-	onSite(t, 1, func(t *testing.T, s *site) {
-		p, free := perHour(t), ruled(t, "free", limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Leased)
-		c := &client{t: t, store: s.fronts[0], policy: p}
-		var all sync.WaitGroup
-		all.Go(func() { single(c, 40) })
-		time.Sleep(time.Millisecond)
-		all.Go(func() {
-			if granted := single(c, 80); granted != 0 {
-				t.Errorf("granted %d of the 60 that are left", granted)
-			}
-		})
-		all.Go(func() {
-			if g := c.acquire(look(p, 0))[0]; g.Status != lease.OK || g.Remaining != 60 {
-				t.Errorf("60 left, and 80 are refused at the same time: %+v", g)
-			}
-		})
-		all.Wait()
-		denied := c.ask(free, 1, 101, 101)
-		if g := c.acquire(denied, look(p, 1)); g[0].Status != lease.Denied || g[1].Status != lease.OK || g[1].Remaining != 60 {
-			t.Errorf("in a group that is denied: %+v", g)
-		}
-	})
-}
-
 // What is left is unknown while the store is down; when it is back, what was
 // admitted meanwhile is not left, although it was not reported to the store.
 func TestExactPeekWhileTheStoreIsDown(t *testing.T) {

@@ -3,7 +3,6 @@ package front_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -286,50 +285,4 @@ func TestDebtorsKeepTheirPlaces(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The bound in bytes makes room as the bound in keys does, for a long key by several
-// short ones; a key that never fits takes no place from others.
-func TestRoomForALongKey(t *testing.T) {
-	inNarrow(t, 100, 8<<10, func(t *testing.T, f *narrow) {
-		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
-		for i := range 60 {
-			ask(t, f.Store, p, fmt.Sprint(i))
-		}
-		before := f.Stats()
-		ask(t, f.Store, p, strings.Repeat("long", 4<<10))
-		if s := f.Stats(); s.Keys != before.Keys || s.Full != before.Full+1 {
-			t.Errorf("a key of 16 KiB in 8: %+v, before %+v", s, before)
-		}
-		long := strings.Repeat("long", 1<<10)
-		asks := f.behind.asks("r")
-		for range 300 {
-			ask(t, f.Store, p, long)
-		}
-		if asks = f.behind.asks("r") - asks; asks > 40 {
-			t.Errorf("%d asks for 300 requests of a key of 4 KiB", asks)
-		}
-	})
-}
-
-// Who waits because its key was asked for too often lately keeps its place as well.
-func TestWhoWaitsForTheBudgetKeepsItsPlace(t *testing.T) {
-	inNarrow(t, 1, 1<<30, func(t *testing.T, f *narrow) {
-		spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}
-		hot, other := ruled(t, "hot", spec, lease.Leased), ruled(t, "other", spec, lease.Leased)
-		for i := range 50 { // the budget lasts for some thirty
-			var all sync.WaitGroup
-			begin := time.Now()
-			all.Go(func() {
-				need := engine.Ask{Policy: hot, Key: []byte("hot"), Want: lease.Want{Need: 10_000, Waiting: 10_000, Want: 10_000}}
-				if g := within(t, f.Store, 2*time.Second, need)[0]; g.Granted != 10_000 {
-					t.Errorf("request %d: %+v after %v", i, g, time.Since(begin))
-				}
-			})
-			if time.Sleep(3 * time.Millisecond); i > 40 {
-				ask(t, f.Store, other, "other")
-			}
-			all.Wait()
-		}
-	})
 }

@@ -3,7 +3,6 @@ package wire_test
 import (
 	"testing"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
@@ -38,37 +37,6 @@ func TestAgrees(t *testing.T) {
 			}
 			if len(encoded) != proto.Size(sent) {
 				t.Fatalf("wire wrote %d bytes, the shortest encoding has %d", len(encoded), proto.Size(sent))
-			}
-		}))
-	}
-}
-
-// TestMergesAsProtobuf concatenates messages, with unknown fields between them:
-// the last scalar wins, lists grow, what is unknown is skipped. The struct decoded
-// into has been used before: nothing of that shows.
-func TestMergesAsProtobuf(t *testing.T) {
-	for _, p := range pairs {
-		t.Run(p.name, rapid.MakeCheck(func(t *rapid.T) {
-			m := p.wire()
-			for range 3 {
-				var b []byte
-				for range rapid.IntRange(0, 3).Draw(t, "messages") {
-					part := p.generated()
-					randomMessage(t, part.ProtoReflect())
-					b = append(b, marshal(t, part)...)
-					b = appendUnknown(t, b)
-				}
-				want := p.generated()
-				if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, want); err != nil {
-					t.Fatal(err)
-				}
-				plain(want)
-				if err := m.Decode(b); err != nil {
-					t.Fatalf("wire refused % x: %v", b, err)
-				}
-				if got := generated(m); !proto.Equal(got, want) {
-					t.Fatalf("wire read\n%v\nof\n%v", got, want)
-				}
 			}
 		}))
 	}
@@ -171,23 +139,4 @@ func randomValue(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value 
 	default:
 		panic("quota.proto has a field of a kind that this test has no value for: " + name)
 	}
-}
-
-// appendUnknown appends a field that no message has, or one that a message has
-// but of another wire type.
-func appendUnknown(t *rapid.T, b []byte) []byte {
-	number := protowire.Number(rapid.IntRange(16, int(protowire.MaxValidNumber)).Draw(t, "unknown"))
-	switch rapid.IntRange(0, 4).Draw(t, "type") {
-	case 0:
-		b = protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), rapid.Uint64().Draw(t, "value"))
-	case 1:
-		b = protowire.AppendFixed32(protowire.AppendTag(b, number, protowire.Fixed32Type), rapid.Uint32().Draw(t, "value"))
-	case 2:
-		b = protowire.AppendFixed64(protowire.AppendTag(b, number, protowire.Fixed64Type), rapid.Uint64().Draw(t, "value"))
-	case 3:
-		b = protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), []byte("skipped"))
-	case 4: // protocol as a fixed64: the wrong type
-		b = protowire.AppendFixed64(protowire.AppendTag(b, 1, protowire.Fixed64Type), 7)
-	}
-	return b
 }
