@@ -37,7 +37,7 @@ func TestWantsAreRefusedAlone(t *testing.T) {
 		{"denied", bad(func(w *wire.Want) { w.Denied = 1 << 40 })},
 		{"holding", bad(func(w *wire.Want) { w.Holding = 1 << 40 })},
 		{"group", large},
-		{"group", []wire.Want{{Rule: "all", Group: 3, Want: lease.Want{Want: 1}}, {Rule: "page", Group: 3, Want: lease.Want{Want: 1}}, {Rule: "all", Group: 3, Variant: 1, Want: lease.Want{Want: 1}}}},
+		{"group", []wire.Want{{Rule: "all", Group: 3, Want: lease.Want{Want: 1}}, {Rule: "page", Group: 3, Want: lease.Want{Want: 1}}, {Rule: "all", Group: 3, Variant: 1, Override: rulesOf(t, rulesText).Override(1, 1), Want: lease.Want{Want: 1}}}},
 		{"group", []wire.Want{{Rule: "all", Group: 3, Want: lease.Want{Want: 1}}, {Rule: "page", Group: 3, Want: lease.Want{Want: 1 << 33}}}},
 	} {
 		wants := append(append([]wire.Want{want("page", fmt.Sprint("before", n), 1)}, c.wants...), want("page", fmt.Sprint("after", n), 1))

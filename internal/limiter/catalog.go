@@ -46,10 +46,9 @@ func newCatalog(set *rule.Set, divides bool, before *catalog, now limit.Micros, 
 	return c
 }
 
-// policy is nil if there is no such rule, or no such limit of it. An override that is
-// named is found wherever it stands; variant, its place at the holder, is then only where
-// to look first. Holders of older releases send the place alone. A key that has a limit of
-// its own has that in the place of the rule's.
+// policy is nil if there is no such rule, or no such limit of it. An override is found
+// wherever it stands, by its name; variant, its place at the holder, is where to look first. A key
+// that has a limit of its own has that in the place of the rule's.
 func (c *catalog) policy(rule string, variant uint32, override uint64, key []byte) *engine.Policy {
 	e := c.rules[rule]
 	if e == nil {
@@ -66,10 +65,8 @@ func (c *catalog) policy(rule string, variant uint32, override uint64, key []byt
 
 // policy is that of a variant.
 func (e *entry) policy(variant uint32, override uint64) *engine.Policy {
-	if uint64(variant) < uint64(len(e.policies)) {
-		if p := e.policies[variant]; override == 0 || p.Override == override {
-			return p
-		}
+	if uint64(variant) < uint64(len(e.policies)) && e.policies[variant].Override == override {
+		return e.policies[variant]
 	}
 	for _, p := range e.policies {
 		if override != 0 && p.Override == override {

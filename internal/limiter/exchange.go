@@ -101,8 +101,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 // of range, are answered already.
 func (s *Service) prepare(x *exchange, rules *catalog) {
 	r := &x.request
-	x.holder = holderOf(r)
-	r.Holder = x.holder[:]
+	x.holder = HolderID(r.Holder)
 	x.asks, x.index, x.unknown = x.asks[:0], x.index[:0], 0
 	x.response.Grants = slices.Grow(x.response.Grants[:0], len(r.Wants))[:len(r.Wants)]
 	group, scattered := uint32(0), false
@@ -116,7 +115,7 @@ func (s *Service) prepare(x *exchange, rules *catalog) {
 			}
 			continue
 		}
-		w.Key = rule.ShortKey(w.Key) // filters of an older release send longer ones
+		w.Key = rule.ShortKey(w.Key) // filters send it so
 		p := rules.policy(w.Rule, w.Variant, w.Override, w.Key)
 		if p == nil {
 			x.response.Grants[i] = wire.Grant{Grant: lease.Grant{Status: lease.UnknownRule}}

@@ -146,9 +146,6 @@ func TestAcquire(t *testing.T) {
 	if g := r.grants(want("page", "10.0.0.1", 11)); g[0].RetryAfter != lease.Never {
 		t.Errorf("11 of 10: %+v, want never", g[0])
 	}
-	if g := r.grants(wire.Want{Rule: "all", Variant: 1, Want: lease.Want{Want: 1, Need: 1, Waiting: 1}}); g[0].Limit != 200 {
-		t.Errorf("the override: %+v, want its limit", g[0])
-	}
 	if g := r.grants(wire.Want{Rule: "all", Variant: 1, Override: 77, Want: lease.Want{Want: 1}}); g[0].Status != lease.UnknownRule {
 		t.Errorf("an override that the rule does not have: %+v", g[0])
 	}

@@ -160,9 +160,7 @@ type AcquireRequest struct {
 	// whole; 0 is no version.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Who asks: 16 random bytes, made once per process and shared by its workers.
-	// Any other length is refused. Where worker is not 0, the last eight may be that
-	// number, little-endian: then the first eight name the process, and a granter that
-	// does not count workers takes each for a holder.
+	// Any other length is refused.
 	Holder []byte `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
 	// Epoch of the granter's store as the holder last saw it. Units come back only under
 	// the present one. 0: the holder has had no reply of a granter yet.
@@ -581,8 +579,8 @@ type Want struct {
 	// Name of the rule. With variant and key it names the counter. A name that is not in
 	// the granter's rules, the empty one included, is answered as unknown_rule.
 	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Which limit of the rule the holder picked: 0 is the rule's own, i > 0 its
-	// i-th override. One that the rule does not have is answered as unknown_rule.
+	// Where the holder's rule has the override that it picked, from 1: a granter looks
+	// there first. 0: unknown, or the rule's own limit. Without override unknown_rule.
 	Variant uint32 `protobuf:"varint,2,opt,name=variant,proto3" json:"variant,omitempty"`
 	// Canonical key: its parts joined by '|'. Empty: the rule has one counter for
 	// everybody.
@@ -625,7 +623,7 @@ type Want struct {
 	Debt uint64 `protobuf:"varint,15,opt,name=debt,proto3" json:"debt,omitempty"`
 	// Names the override that the holder picked, whatever its place among them: a hash
 	// of its name or content. A granter whose rule has no such override answers
-	// unknown_rule. 0: the rule's own limit, or a holder that names it by variant alone.
+	// unknown_rule. 0: the rule's own limit.
 	Override uint64 `protobuf:"varint,18,opt,name=override,proto3" json:"override,omitempty"`
 	// What of unused came from holders of the holder, at most 32. A network may bring one
 	// and the same return to several replicas of a region: the granter takes it back once.
@@ -1517,7 +1515,7 @@ var File_quota_proto protoreflect.FileDescriptor
 
 const file_quota_proto_rawDesc = "" +
 	"\n" +
-	"\vquota.proto\x12\rweir.quota.v1\"\xbe\x03\n" +
+	"\vquota.proto\x12\rweir.quota.v1\"\xb8\x03\n" +
 	"\x0eAcquireRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\fR\x06holder\x12\x14\n" +
@@ -1533,7 +1531,7 @@ const file_quota_proto_rawDesc = "" +
 	"\fprotocol_max\x18\v \x01(\rR\vprotocolMax\x12%\n" +
 	"\x0erules_revision\x18\f \x01(\x04R\rrulesRevision\x12\x16\n" +
 	"\x06region\x18\r \x01(\tR\x06region\x129\n" +
-	"\areserve\x18\x0f \x01(\v2\x1f.weir.quota.v1.ReserveStatementR\areserveJ\x04\b\x0e\x10\x0f\"C\n" +
+	"\areserve\x18\x0f \x01(\v2\x1f.weir.quota.v1.ReserveStatementR\areserve\"C\n" +
 	"\vReserveSpan\x12\x19\n" +
 	"\bafter_us\x18\x01 \x01(\x04R\aafterUs\x12\x19\n" +
 	"\buntil_us\x18\x02 \x01(\x04R\auntilUs\"\x91\x01\n" +
@@ -1573,7 +1571,7 @@ const file_quota_proto_rawDesc = "" +
 	"\x04soon\x18\x14 \x01(\x04R\x04soon\"4\n" +
 	"\bReturned\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\x04R\x04name\x12\x14\n" +
-	"\x05units\x18\x02 \x01(\x04R\x05units\"\xe8\x02\n" +
+	"\x05units\x18\x02 \x01(\x04R\x05units\"\xe2\x02\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12#\n" +
@@ -1585,7 +1583,7 @@ const file_quota_proto_rawDesc = "" +
 	"\adropped\x18\t \x01(\bR\adropped\x125\n" +
 	"\areserve\x18\n" +
 	" \x01(\v2\x1b.weir.quota.v1.ReserveReplyR\areserve\x12&\n" +
-	"\x0fshare_per_mille\x18\v \x01(\rR\rsharePerMilleJ\x04\b\b\x10\t\"\xd5\x02\n" +
+	"\x0fshare_per_mille\x18\v \x01(\rR\rsharePerMille\"\xd5\x02\n" +
 	"\x05Grant\x12-\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x15.weir.quota.v1.StatusR\x06status\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x14\n" +

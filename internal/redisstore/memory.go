@@ -32,7 +32,7 @@ func (n *node) measure(ctx context.Context) {
 			case isReply(err):
 				n.memory.Store(nil)
 				if !logged {
-					logged = true // it lasts: the ACL of an earlier release
+					logged = true // it lasts: an ACL without INFO
 					n.store.config.Log.Info("redis does not report its memory; weir_redis_memory_* leave it out", "addr", n.addr, "error", n.store.config.advised(err))
 				}
 			}

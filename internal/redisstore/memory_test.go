@@ -36,7 +36,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// A user that may not ask for the memory, as the ACL of earlier releases has it, may
+// A user that may not ask for the memory, may
 // decide: only the memory is not known.
 func TestMemoryIsForbidden(t *testing.T) {
 	t.Parallel()

@@ -54,8 +54,6 @@ type problem struct {
 	reason string
 	uses   []string // other fields that the problem depends on
 	other  string   // another place that the problem is about
-	// harmless is true if rules of older releases have it and can be in force.
-	harmless bool
 }
 
 type problems []problem

@@ -60,7 +60,7 @@ func (c *checker) localNeedsShare(r *Rule) {
 	if r.OnFailure == lease.FailureLocal && r.Scope == ScopeGlobal && !c.shares {
 		c.add("on_failure", "local needs the regions' shares of a limit with scope: global; write regions: { eu: 3, us: 1 } at the top of the document, or on_failure: allow or deny", "scope")
 		p := &c.found[len(c.found)-1]
-		p.uses, p.harmless = append(p.uses, "regions"), true
+		p.uses = append(p.uses, "regions")
 	}
 }
 

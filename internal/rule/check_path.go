@@ -24,7 +24,7 @@ func (c *checker) pathText(path string, t Text) {
 		c.add(path, strict.Quote(t.Arg)+" never matches: the path is compared without the query; write "+
 			strict.Quote(t.Arg[:strings.IndexAny(t.Arg, "?#")]))
 	case strings.ContainsFunc(t.Arg, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		c.never(path, strict.Quote(t.Arg)+" never matches: no path has blanks or control characters; write them encoded, such as %20")
+		c.add(path, strict.Quote(t.Arg)+" never matches: no path has blanks or control characters; write them encoded, such as %20")
 	default:
 		c.literal(path, t)
 	}
@@ -61,15 +61,7 @@ func (c *checker) literal(path string, t Text) {
 	case legal:
 		write = "{ template: '" + template + "' }"
 	}
-	c.never(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write "+write)
-}
-
-// never reports a condition that no path fulfils. Earlier releases took it, so it is
-// no reason to refuse compiled rules: while regions and edges of two releases run side
-// by side, the other rules of the set must reach the edges.
-func (c *checker) never(path, reason string) {
-	c.add(path, reason)
-	c.found[len(c.found)-1].harmless = true
+	c.add(path, strict.Quote(t.Arg)+" is no pattern here, but compared letter by letter; write "+write)
 }
 
 // asTemplate writes the patterns of other languages as a template: :id and * as
@@ -128,9 +120,9 @@ func (c *checker) pathRegex(path string, t Text) {
 	switch {
 	case begin == "" || begin == "*":
 	case begin[0] != '/':
-		c.never(path, strict.Quote(t.Arg)+" never matches: it must match the whole path, which begins with /; write "+strict.Quote("/"+t.Arg)+", or .* before it")
+		c.add(path, strict.Quote(t.Arg)+" never matches: it must match the whole path, which begins with /; write "+strict.Quote("/"+t.Arg)+", or .* before it")
 	case strings.ContainsAny(begin, "?#"):
-		c.never(path, strict.Quote(t.Arg)+" never matches: the path is compared without the query; write it without")
+		c.add(path, strict.Quote(t.Arg)+" never matches: the path is compared without the query; write it without")
 	}
 }
 

@@ -10,8 +10,7 @@ import (
 
 // encode writes rules, with their defaults filled in, in the one canonical form:
 // JSON without white space, fields in the order of ruleFields, nothing that is at
-// its default. So rules that use nothing new have the same bytes in every version
-// of Weir, and reach edges that are older than the region.
+// its default.
 func encode(rules []Rule, regions Regions) []byte {
 	w := writer{}
 	w.open('{').field("rules").open('[')

@@ -48,9 +48,8 @@ func (m *Matches) appendKey(dst []byte, parts []part, q *view) (key []byte, ok b
 
 // ShortKey returns the key that is used for a canonical key: itself or, if it is longer
 // than [MaxKey], the mark \k and its hash, as 32 hexadecimal digits of BLAKE2b-128.
-// It overwrites a key that it replaces. Keys from a filter of an older release, which does
-// not shorten them, and keys made by [AppendKeyPart] must be shortened by this to reach the
-// same counter.
+// It overwrites a key that it replaces. Keys made by [AppendKeyPart] must be shortened by
+// this to reach the counter that edges ask for.
 func ShortKey(key []byte) []byte {
 	if len(key) <= MaxKey {
 		return key

@@ -11,8 +11,7 @@ import (
 
 // Decode reads the compiled form of a set, as [Set.Encode] writes it. It is the
 // rule language itself as JSON, so Decode takes every rules document written as
-// JSON and checks it as strictly as any other, but for conditions that never hold:
-// releases before took them. The error is a *[strict.Error] or
+// JSON and checks it as strictly as any other. The error is a *[strict.Error] or
 // [strict.Errors].
 func Decode(doc []byte) (*Set, error) {
 	node, err := strict.ParseJSON(doc)
@@ -20,7 +19,7 @@ func Decode(doc []byte) (*Set, error) {
 		return nil, err
 	}
 	var errs strict.Errors
-	s := ReadCompiled(strict.Root(node, &errs))
+	s := Read(strict.Root(node, &errs))
 	if s == nil {
 		return nil, errs
 	}
@@ -29,16 +28,11 @@ func Decode(doc []byte) (*Set, error) {
 
 // Read reads a rules document, which may be part of another one. Every mistake is
 // reported in doc; the result is nil if there is one.
-func Read(doc strict.Value) *Set { return read(doc, false) }
-
-// ReadCompiled is Read for the compiled form: it is as lenient as [Decode].
-func ReadCompiled(doc strict.Value) *Set { return read(doc, true) }
-
-func read(doc strict.Value, compiled bool) *Set {
+func Read(doc strict.Value) *Set {
 	doc.Require("a mapping with rules")
 	written, regions, revision := readDocument(doc)
 	rules := normal(written)
-	standing := slices.DeleteFunc(check(rules, regions), func(p problem) bool { return !p.stands(doc) || compiled && p.harmless })
+	standing := slices.DeleteFunc(check(rules, regions), func(p problem) bool { return !p.stands(doc) })
 	for _, p := range standing {
 		doc.FailAt(p.path, p.text(doc))
 	}

@@ -14,9 +14,8 @@ type Set struct {
 	// the same have the same version, whatever they were read from.
 	Version string
 	// Revision orders sets: of two, the one with the larger revision is newer. 0:
-	// unknown. It is not part of the version or the compiled form: an edge of an older
-	// release would refuse the field, and a set with the same content as before is the
-	// same set. See [Set.Dated].
+	// unknown. It is not part of the version or the compiled form: a set with the same
+	// content as before is the same set. See [Set.Dated].
 	Revision uint64
 	// Content is the version and, where single keys have limits of their own, the hash of
 	// these, which are not part of the version: edges do not have them.
@@ -236,8 +235,8 @@ func compile(rules []Rule, regions Regions) *Set {
 	return s
 }
 
-// override names the variant j, see [Set.Override]. The highest bit is set, so that it
-// is no place: older releases counted overrides by that.
+// override names the variant j, see [Set.Override]. The highest bit is set, so that it is
+// not 0.
 func (v *Variant) override(j int) uint64 {
 	if j == 0 {
 		return 0

@@ -17,9 +17,6 @@ import (
 const (
 	// format is that of a version. Readers refuse others as a whole.
 	format = 1
-	// formatApart is that of a version with [KeyLimits]. Readers of an older release would
-	// take its document for damaged.
-	formatApart = 2
 	// chunkSize is what fits into a value of Consul (512 KiB) as JSON, which has base64.
 	chunkSize = 256 << 10
 	// maxDocument bounds a document, in bytes: the transaction of a new version names all of
@@ -105,13 +102,13 @@ func ParseVersion(key string, value []byte) (Version, error) {
 		return Version{}, &DamagedError{fmt.Sprintf("%s is not what `weir apply` writes: %v", key, err)}
 	}
 	switch {
-	case v.Format > formatApart:
-		return Version{}, fmt.Errorf("%s: format %d is of a newer release of Weir, this one reads formats %d and %d", key, v.Format, format, formatApart)
+	case v.Format > format:
+		return Version{}, fmt.Errorf("%s: format %d is of a newer release of Weir, this one reads format %d", key, v.Format, format)
 	case !v.KeyLimits.within(v.Size):
 		return Version{}, &DamagedError{key + " is not what `weir apply` writes: the runs of key_limits are not parts of the document, in order"}
 	case v.Size < 0 || v.Size > maxDocument || !v.whole():
 		return Version{}, &DamagedError{fmt.Sprintf("%s is not what `weir apply` writes: a document of %d bytes in %d chunks", key, v.Size, len(v.chunks()))}
-	case v.Format < format || (v.KeyLimits != nil) != (v.Format == formatApart) || v.Number == 0 || v.Revision == 0 || v.Revision >= 1<<53 || len(v.Chunks) == 0:
+	case v.Format < format || v.Number == 0 || v.Revision == 0 || v.Revision >= 1<<53 || len(v.Chunks) == 0:
 		return Version{}, &DamagedError{key + " is not what `weir apply` writes: format, number, revision or chunks are missing or out of range"}
 	}
 	return v, nil
@@ -144,7 +141,7 @@ func split(document []byte) [][]byte {
 func (v *Version) describe(d *rulefile.Document) {
 	v.Format, v.Size, v.SHA256, v.KeyLimits = format, len(d.Text), sum(d.Text), nil
 	if len(d.KeyLimits) > 0 {
-		v.Format, v.KeyLimits = formatApart, &KeyLimits{Runs: d.KeyLimits}
+		v.KeyLimits = &KeyLimits{Runs: d.KeyLimits}
 	}
 	rules, keys := v.divide(d.Text)
 	v.Chunks = sums(rules)

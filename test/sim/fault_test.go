@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"encoding/binary"
 	"slices"
 	"testing"
 
@@ -77,16 +76,10 @@ var OutlivesParent = Fault{name: "outlives parent", cache: func(v *visit) {
 }}
 
 // AppliesTwice: calls are not distinguished by seq.
-var AppliesTwice = Fault{name: "applies twice", served: func(serial uint64, m *wire.Request) { renumber(m, serial) }}
+var AppliesTwice = Fault{name: "applies twice", served: func(serial uint64, m *wire.Request) { m.Worker = serial }}
 
 // MixesWorkers: the calls of all workers of a PoP are taken for one sequence.
-var MixesWorkers = Fault{name: "mixes workers", served: func(_ uint64, m *wire.Request) { renumber(m, 1) }}
-
-// renumber makes a call one of another worker.
-func renumber(m *wire.Request, worker uint64) {
-	m.Worker = worker
-	binary.LittleEndian.PutUint64(m.Holder[8:], worker)
-}
+var MixesWorkers = Fault{name: "mixes workers", served: func(_ uint64, m *wire.Request) { m.Worker = 1 }}
 
 // KeepsItsLots: a PoP that asks for who waits does not offer what it has.
 var KeepsItsLots = Fault{name: "keeps its lots", calls: func(p *pop, m *wire.Request) {
@@ -150,7 +143,6 @@ func (f *flight) apart() *flight {
 	again.req.Wants = nil
 	f.p.apart++
 	again.req.Seq, again.req.Ack, again.req.Worker = f.p.apart, 0, 1
-	binary.LittleEndian.PutUint64(again.req.Holder[8:], 1)
 	return again
 }
 

@@ -61,7 +61,7 @@ func (f *flight) leave() {
 	})
 	c := &call{link: p.link, aside: f.aside, ctx: ctx, serve: f.serve, arrive: func(c *call) { p.receive(f, c) }}
 	if f.acquires() {
-		c.items, c.name = f.items, callName{string(f.holder()), f.req.Worker, f.req.Seq}
+		c.items, c.name = f.items, callName{string(f.req.Holder), f.req.Worker, f.req.Seq}
 	}
 	if !f.aside {
 		w.ref.sent(c)
@@ -119,13 +119,6 @@ func (p *pop) giveUp(f *flight) {
 		p.workers[f.worker].Failed(p.now(), f.id, edge.CallTimedOut)
 		p.finish(f.worker)
 	})
-}
-
-// holder is the name of the PoP as a service reads it.
-func (f *flight) holder() []byte {
-	id := slices.Clone(f.req.Holder)
-	clear(id[8:])
-	return id
 }
 
 func decodeRequest(body []byte) (m wire.Request) {

@@ -161,7 +161,7 @@ func (f *flight) lies() {
 			}
 			units := pick(w.rand, wire.MaxUnits, 1<<31, 2*r.Terms.Capacity+1)
 			lie.add(m, units, r.Limit.Fingerprint(), l)
-			w.ref.lies.add(engine.ReturnID(lie.holder(), lie.req.Worker, lie.req.Seq, i))
+			w.ref.lies.add(engine.ReturnID(lie.req.Holder, lie.req.Worker, lie.req.Seq, i))
 		}
 		lie.fly()
 	}

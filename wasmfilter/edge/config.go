@@ -111,7 +111,7 @@ func (c *Config) fields(v strict.Value) {
 		c.DenyBeforeRules = i == 1
 	}
 	if rules := v.Field("rules"); rules.Present() {
-		if c.Rules = rule.ReadCompiled(rules); !rules.Ok() {
+		if c.Rules = rule.Read(rules); !rules.Ok() {
 			c.Rules = nil
 		}
 	}

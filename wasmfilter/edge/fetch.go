@@ -15,30 +15,23 @@ const (
 	// worker.
 	fetchSoonest lease.Millis = 250
 	rulesTimeout lease.Millis = 1000
-	// orderedFor is for how long rules that have an order are not replaced by ones that
-	// have none, after an answer of a granter whose rules have one. Without an end to it a
-	// region that goes back to an older release could not change its rules any more.
-	orderedFor lease.Millis = 60_000
-	// orderedEvery is how exactly the workers share the time of that answer.
-	orderedEvery lease.Millis = 5000
 )
 
 // newer reports whether rules of the region replace those in force. Where all granters
 // have an order nothing is ever replaced by something older, so that a PoP does not switch
 // to and fro between granters with different rules. If two versions have one revision, the
-// larger version counts as newer: that is arbitrary, and the same at every PoP.
-func (b *rulebook) newer(now lease.Millis, version string, revision uint64) bool {
+// larger version counts as newer: that is arbitrary, and the same at every PoP. Rules
+// without an order replace only rules without one.
+func (b *rulebook) newer(version string, revision uint64) bool {
 	switch {
 	case b.inForce == nil || b.bundled:
 		return true
 	case version == b.version:
 		return false
-	case revision == 0:
-		return b.revision == 0 || now >= b.ordered+orderedFor
-	case revision == b.revision:
+	case revision == b.revision && revision != 0:
 		return version > b.version
 	}
-	return revision > b.revision
+	return revision >= b.revision
 }
 
 // note takes the version and the revision of its granter's rules that a reply names,
@@ -56,14 +49,11 @@ func (b *rulebook) note(now lease.Millis, version string, revision uint64) {
 // lacks notes which rules a granter has, and reports whether they should replace those in
 // force.
 func (b *rulebook) lacks(now lease.Millis, version string, revision uint64) bool {
-	if revision != 0 {
-		b.ordered = now
-	}
 	if version == b.version {
 		b.confirm(revision)
 		return false
 	}
-	return b.newer(now, version, revision) && !b.unusable(now, version)
+	return b.newer(version, revision) && !b.unusable(now, version)
 }
 
 // confirm notes that a granter has the rules in force, with that revision. They may have

@@ -12,7 +12,7 @@ import (
 // three bytes that begin with the table's letter; these are all longer.
 var (
 	keyProcess  = []byte("process")   // identity of the process; written once
-	keyCalls    = []byte("calls")     // epoch of the region's store
+	keyEpoch    = []byte("epoch")     // epoch of the region's store
 	keyRules    = []byte("rules2")    // generation, revision, whether bundled, compiled form
 	keyRulesTag = []byte("rulestag2") // rulesTag
 	keyRefused  = []byte("refused")   // refusals
@@ -61,13 +61,13 @@ func (o *pop) join(store table.Store, entropy [6]uint64) {
 
 // readEpoch takes the epoch of the last reply to any worker, so that a worker that starts
 // anew, or has made no call for long, still sends the epoch of earlier calls.
-func (o *pop) readEpoch() (version uint32, other uint64) {
-	var r [2]uint64 // the last call of a worker of the release before, epoch
-	version = o.record64(keyCalls, r[:])
-	if r[1] != 0 {
-		o.epoch = r[1]
+func (o *pop) readEpoch() (version uint32) {
+	var r [1]uint64
+	version = o.record64(keyEpoch, r[:])
+	if r[0] != 0 {
+		o.epoch = r[0]
 	}
-	return version, r[0]
+	return version
 }
 
 // noteEpoch notes the epoch of the region's store that a reply names.
@@ -76,8 +76,8 @@ func (o *pop) noteEpoch(epoch uint64) {
 		if epoch == 0 || epoch == o.epoch {
 			return
 		}
-		version, other := o.readEpoch()
-		if epoch == o.epoch || o.setRecord64(keyCalls, version, other, epoch) {
+		version := o.readEpoch()
+		if epoch == o.epoch || o.setRecord64(keyEpoch, version, epoch) {
 			break
 		}
 	}

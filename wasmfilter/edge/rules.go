@@ -29,7 +29,6 @@ type rulebook struct {
 	// What the worker last read of the shared record of rules, see rulesTag.
 	revision uint64
 	bundled  bool
-	ordered  lease.Millis
 
 	sawAt   lease.Millis // when a reply last named the rules of the region
 	fetches []uint64     // calls for the rules that have not ended
@@ -78,17 +77,16 @@ type rulesTag struct {
 	fetched    lease.Millis // when any were last asked for
 	bundled    bool         // those in force are bundled ones
 	revision   uint64       // of those in force; 0: they have no order
-	ordered    lease.Millis // when a granter last answered whose rules have an order
 }
 
 func (b *rulebook) tag() (tag rulesTag, version uint32) {
-	var r [6]uint64
+	var r [5]uint64
 	version = b.pop.record64(keyRulesTag, r[:])
-	return rulesTag{r[0], lease.Millis(r[1]), lease.Millis(r[2]), r[3] != 0, r[4], lease.Millis(r[5])}, version
+	return rulesTag{r[0], lease.Millis(r[1]), lease.Millis(r[2]), r[3] != 0, r[4]}, version
 }
 
 func (b *rulebook) setTag(version uint32, t rulesTag) bool {
-	return b.pop.setRecord64(keyRulesTag, version, t.generation, uint64(t.since), uint64(t.fetched), word(t.bundled), t.revision, uint64(t.ordered))
+	return b.pop.setRecord64(keyRulesTag, version, t.generation, uint64(t.since), uint64(t.fetched), word(t.bundled), t.revision)
 }
 
 // updateTag changes the record; change returns false to leave it.
@@ -114,9 +112,6 @@ func (b *rulebook) newest() bool {
 func (b *rulebook) watch(now lease.Millis) {
 	b.forgive(now)
 	tag := b.catchUp()
-	if b.ordered > tag.ordered+orderedEvery {
-		b.updateTag(func(t *rulesTag) bool { t.ordered = max(t.ordered, b.ordered); return true })
-	}
 	every := b.every()
 	if b.sawAt > 0 && now < b.sawAt+every/2 && now-tag.fetched >= every/2 && b.inForce != nil && !b.bundled {
 		// Replies have named the region's rules: there is no need to fetch them.
@@ -145,7 +140,6 @@ func (b *rulebook) adopt(tag rulesTag) {
 	if tag.generation == b.generation { // load may have come before the announcement
 		b.since = tag.since
 	}
-	b.ordered = max(b.ordered, tag.ordered)
 }
 
 // The rules in the store: their generation, their revision, 1 if they are bundled ones,
@@ -204,7 +198,7 @@ func (b *rulebook) publish(now lease.Millis, set *rule.Set, revision uint64, bun
 		} else if len(raw) >= 8 {
 			stored = binary.LittleEndian.Uint64(raw)
 		}
-		if stored > b.generation && b.load() && !bundled && !b.newer(now, set.Version, revision) {
+		if stored > b.generation && b.load() && !bundled && !b.newer(set.Version, revision) {
 			return // another worker was faster, with rules at least as new
 		}
 		if b.pop.store.Set(keyRules, encodeRules(stored+1, revision, bundled, set), version) == table.Stored {
@@ -214,7 +208,6 @@ func (b *rulebook) publish(now lease.Millis, set *rule.Set, revision uint64, bun
 					return false
 				}
 				t.generation, t.since, t.revision, t.bundled = generation, now, revision, bundled
-				t.ordered = max(t.ordered, b.ordered)
 				return true
 			})
 			break

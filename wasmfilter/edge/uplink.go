@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -142,7 +141,7 @@ func (u *uplink) send(now lease.Millis, l *lane) {
 	*req = wire.Request{
 		Protocol:      wire.ProtocolMin,
 		ProtocolMax:   wire.ProtocolMax,
-		Holder:        u.name(u.pop.holder),
+		Holder:        u.pop.holder[:],
 		Epoch:         u.pop.epoch,
 		Seq:           seq,
 		Ack:           min(u.ack, seq-1),
@@ -303,12 +302,4 @@ func (s *sequence) next(flights map[uint64]*flight) uint64 {
 		}
 	}
 	return s.seq
-}
-
-// name is the holder as a call names it: the process in the first half, the worker in
-// the second. A region of the release before does not distinguish workers and takes each
-// for a holder of its own.
-func (s *sequence) name(holder [16]byte) []byte {
-	name := append([]byte(nil), holder[:8]...)
-	return binary.LittleEndian.AppendUint64(name, s.caller)
 }

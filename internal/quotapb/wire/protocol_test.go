@@ -7,7 +7,7 @@ func TestCommon(t *testing.T) {
 		oldest, newest, ownOldest, ownNewest uint32
 		want                                 uint32 // 0: none
 	}{
-		{1, 0, 1, 1, 1}, // of a release before ranges
+		{1, 0, 1, 1, 1}, // one version alone
 		{1, 1, 1, 1, 1},
 		{1, 2, 1, 1, 1}, // rolled: the holder first
 		{1, 0, 1, 2, 1}, // the granter first
