@@ -95,6 +95,7 @@ func (c *converter) node(y *yaml.Node, path string, depth int) strict.Node {
 		c.fields(&n, y.Content, path, depth)
 	case y.Kind == yaml.SequenceNode:
 		n.Kind = strict.List
+		n.Items = make([]strict.Node, 0, len(y.Content))
 		for i, item := range y.Content {
 			n.Items = append(n.Items, c.node(item, strict.Index(path, i), depth+1))
 		}
@@ -106,6 +107,7 @@ func (c *converter) node(y *yaml.Node, path string, depth int) strict.Node {
 
 func (c *converter) fields(n *strict.Node, content []*yaml.Node, path string, depth int) {
 	lines := map[string]int{}
+	n.Fields = make([]strict.Field, 0, len(content)/2)
 	for i := 0; i+1 < len(content); i += 2 {
 		key, value := content[i], content[i+1]
 		at := strict.Pos{Line: key.Line, Column: key.Column}
