@@ -69,11 +69,12 @@ func TestApply(t *testing.T) {
 	s.weir(0, []string{"apply", two, "--reason", "more"}, "version 2 is in force")
 	s.weir(1, []string{"apply", one, "--reason", "late", "--on", "1"}, "nothing was changed", "applied version 2 meanwhile")
 	s.weir(0, []string{"rollback", "--dry-run"}, "+- { name: a, key: [client_ip], limit: 10/1m }")
-	s.weir(0, []string{"rollback", "--reason", "too much", "--author", "bob"}, "version 3 is in force")
+	back := s.weir(0, []string{"rollback", "--reason", "too much", "--author", "bob"}, "version 3 is in force")
+	_, revision, _ := strings.Cut(strings.TrimSpace(back), "revision ") // which programs and PoPs state
 	if out := s.weir(0, []string{"history", "3"}); !strings.Contains(out, "10/1m") {
 		t.Errorf("version 3 is\n%s", out)
 	}
-	s.weir(0, []string{"history"}, "3 * ", "bob", "back to 1: too much", "ann", "begin")
+	s.weir(0, []string{"history"}, "3 *      "+revision+"  ", "bob", "back to 1: too much", "ann", "begin")
 	s.weir(0, []string{"history", "--format", "json"}, `"rollback_to": 1`, `"why": "more"`)
 	s.weir(1, []string{"apply", "testdata/bad.yaml", "--reason", "bad"}, "testdata/bad.yaml:")
 	s.weir(0, []string{"rollback", "2", "--reason", "after all"}, "version 4 is in force")

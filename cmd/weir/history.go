@@ -57,7 +57,7 @@ func (h *historyCmd) print(out io.Writer, versions []rulestore.Version, inForce 
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "version\twhen\twho\twhy")
+	fmt.Fprintln(table, "version\trevision\twhen\twho\twhy")
 	for _, v := range versions {
 		number, why := strconv.FormatUint(v.Number, 10), strings.Join(strings.Fields(v.Why), " ")
 		if v.Number == inForce {
@@ -66,7 +66,7 @@ func (h *historyCmd) print(out io.Writer, versions []rulestore.Version, inForce 
 		if v.RollbackTo != 0 {
 			why = fmt.Sprintf("back to %d: %s", v.RollbackTo, why)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", number, v.When.Format(time.DateTime), v.Who, why)
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", number, v.Revision, v.When.Format(time.DateTime), v.Who, why)
 	}
 	return table.Flush()
 }
