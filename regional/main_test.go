@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -354,34 +353,5 @@ func TestRefusesToStart(t *testing.T) {
 	}
 	if text, err := os.ReadFile(good); string(text) != tenRules {
 		t.Errorf("the rules file is %q afterwards, %v", text, err)
-	}
-}
-
-// A PoP keeps its connection for hours: timeouts are for requests, not for that.
-func TestConnectionOutlivesTimeouts(t *testing.T) {
-	p := startRegion(t, "--header-timeout", "2s") // a new connection has that long for its first request
-	clients := map[string]*http.Client{"HTTP/2": http2Client(), "HTTP/1.1": {Transport: new(http.Transport)}}
-	for _, again := range []bool{false, true} {
-		if again {
-			time.Sleep(5 * time.Second)
-		}
-		for name, c := range clients {
-			reused := false
-			trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }}
-			req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost,
-				p.quota+quotapbconnect.QuotaServiceAcquireProcedure, strings.NewReader("{}"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := c.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, _ = io.Copy(io.Discard, r.Body)
-			_ = r.Body.Close()
-			if reused != again {
-				t.Errorf("%s: the connection was used again: %v, want %v", name, reused, again)
-			}
-		}
 	}
 }

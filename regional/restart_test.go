@@ -291,31 +291,6 @@ func TestUnusableStateFile(t *testing.T) {
 	}
 }
 
-// What is no file is not opened, which would wait for ever at a pipe, and not replaced,
-// which would take /dev/null from a whole machine.
-func TestStateIsNoFile(t *testing.T) {
-	state := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(state, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := restarted(t, state, "--state-interval", "100ms")
-	p.waitFor("it is not a regular file")
-	if code, body := p.get("/readyz"); code != 200 {
-		t.Errorf("/readyz: %d %s", code, body)
-	}
-	if _, metrics := p.get("/metrics"); !strings.Contains(metrics, "weir_state_ok 0") {
-		t.Error("weir_state_ok is not 0")
-	}
-	(&holder{t: t, name: 'a'}).ask(p, units("fixed", "k", 6))
-	p.signal(syscall.SIGTERM)
-	if err := p.ended(); err != nil {
-		t.Error(err)
-	}
-	if info, err := os.Stat(state); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
-		t.Errorf("afterwards there is %v, %v; want the pipe", info, err)
-	}
-}
-
 // A disk that takes nothing is logged once, and limits go on; so is the first save after it.
 func TestSavingFails(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")

@@ -97,37 +97,6 @@ func TestFilesAreInOrder(t *testing.T) {
 	}
 }
 
-// TestManyRules: a rules file has no more than it may; the others are in the list, and
-// their values are kept from the binding for any.
-func TestManyRules(t *testing.T) {
-	var doc strings.Builder
-	doc.WriteString("domain: d\ndescriptors:\n- { key: user, rate_limit: &l { unit: hour, requests_per_unit: 5 } }\n")
-	for i := range 1200 {
-		fmt.Fprintf(&doc, "- { key: user, value: u%d, rate_limit: *l }\n", i)
-	}
-	c := parse(t, doc.String())
-	r, err := convert.Config(c, convert.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	check(t, c, r)
-	if r.RuleCount != 1000 || r.Left() != 201 || r.BoundCount != 1201 {
-		t.Errorf("rules %d, left out %d, bindings %d", r.RuleCount, r.Left(), r.BoundCount)
-	}
-}
-
-// TestTooLarge: files that nobody could read are not written.
-func TestTooLarge(t *testing.T) {
-	var doc strings.Builder
-	doc.WriteString("domain: d\ndescriptors:\n")
-	for i := range 800 {
-		fmt.Fprintf(&doc, "- { key: user, value: '%d%s', rate_limit: { unit: hour, requests_per_unit: 5 } }\n", i, strings.Repeat("x", 8000))
-	}
-	if r, err := convert.Config(parse(t, doc.String()), convert.Options{}); err == nil || !strings.Contains(err.Error(), "at most 4194304 are read") {
-		t.Errorf("result %v, error %v", r, err)
-	}
-}
-
 // TestNames: names are legal, each once, and what comes behind changes none.
 func TestNames(t *testing.T) {
 	long := strings.Repeat("long-", 20)

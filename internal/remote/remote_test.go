@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/limiter"
 	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/remote"
@@ -216,33 +214,6 @@ func TestGathers(t *testing.T) {
 	})
 }
 
-// More asks than fit into one message travel in several.
-func TestManyAsks(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *aggregator) {
-		s := a.replica("eu")
-		var all sync.WaitGroup
-		for c := range 30 {
-			all.Go(func() {
-				var asks []engine.Ask
-				for i := range 90 {
-					asks = append(asks, a.ask("ten", fmt.Sprint(c, "-", i%3), 1))
-				}
-				for _, g := range acquire(s, asks...) {
-					if g.Status != lease.OK && g.Status != lease.Denied {
-						t.Errorf("%+v", g)
-					}
-				}
-			})
-		}
-		all.Wait()
-		for _, c := range a.called() {
-			if len(c.Wants) > wire.MaxWants {
-				t.Errorf("%d wants in a call", len(c.Wants))
-			}
-		}
-	})
-}
-
 // While the tier above hangs, the first callers wait for the timeout and nobody after them.
 // It is asked again as soon as a probe is answered.
 func TestHangs(t *testing.T) {
@@ -424,27 +395,4 @@ func TestWrongAnswers(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestConfigIsChecked(t *testing.T) {
-	for _, c := range []remote.Config{{Addresses: []string{"a:1"}}, {Addresses: []string{"a:1"}, Region: strings.Repeat("r", 65)}} {
-		if s, err := remote.New(c); err == nil {
-			t.Errorf("%+v made %v", c, s)
-		}
-	}
-}
-
-// Slots are not counted above a region.
-func TestSlots(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *aggregator) {
-		s := a.replica("eu")
-		l, err := limit.New(limit.Spec{Algorithm: limit.Concurrency, Count: 5})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := engine.NewPolicy("slots", 0, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
-		if g := acquire(s, engine.Ask{Policy: p, Holder: 1, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}})[0]; g.Status != lease.Unavailable {
-			t.Errorf("%+v", g)
-		}
-	})
 }

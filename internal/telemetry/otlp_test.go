@@ -40,21 +40,6 @@ func TestOTLP(t *testing.T) {
 	}
 }
 
-// OTEL_SDK_DISABLED and OTEL_..._EXPORTER=none are respected.
-func TestOTLPLeftOut(t *testing.T) {
-	collector := otlp.Start(t)
-	for variable, value := range map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "none"} {
-		t.Run(variable, func(t *testing.T) {
-			t.Setenv(variable, value)
-			o, err := telemetry.NewOTLP("http://"+collector.Addr, "weir-test", telemetry.NewRegistry("test"), slog.New(slog.DiscardHandler))
-			if err != nil || o.Tracer != nil {
-				t.Errorf("%v, %v", o, err)
-			}
-			o.Close()
-		})
-	}
-}
-
 // Prometheus gets native histograms if it asks for them, and classic ones beside.
 func TestNativeHistogram(t *testing.T) {
 	r := telemetry.NewRegistry("test")

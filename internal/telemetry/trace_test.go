@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -91,45 +90,6 @@ func TestSpans(t *testing.T) {
 	var off *Tracer
 	if ctx, _ := off.Call(ctx, "nowhere"); len(Waiting(ctx)) != 2 || len(out.GetSpans()) != 2 {
 		t.Error("without a tracer there is a span")
-	}
-}
-
-func TestLogOfTracedRequest(t *testing.T) {
-	var out strings.Builder
-	log := NewLogger(&out, "text", "info").With("a", 1)
-	log.InfoContext(WithWaiting(t.Context(), ParseTraceParents(sampled)), "traced")
-	log.InfoContext(t.Context(), "not traced")
-	lines := strings.Split(out.String(), "\n")
-	if !strings.HasSuffix(lines[0], "a=1 trace_id="+sampled[3:35]+" span_id="+sampled[36:52]) || strings.Contains(lines[1], "_id") {
-		t.Error(out.String())
-	}
-}
-
-// Without a collector nothing is sent. The end does not wait for one that is away.
-func TestNoCollector(t *testing.T) {
-	o, err := NewOTLP("", "test", NewRegistry("test"), slog.New(slog.DiscardHandler))
-	if err != nil || o.Tracer != nil {
-		t.Errorf("without a collector: %v, %v", o, err)
-	}
-	o.Close()
-	o, err = NewOTLP("http://127.0.0.1:1", "test", NewRegistry("test"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, span := o.Tracer.Serve(WithWaiting(t.Context(), ParseTraceParents(sampled)), "served")
-	span.End()
-	o.Close()
-}
-
-// What cannot be sent is a line of the log a minute, not a line for each attempt.
-func TestFailuresAreLoggedOnce(t *testing.T) {
-	var out strings.Builder
-	f := &failures{log: slog.New(slog.NewTextHandler(&out, nil))}
-	for range 3 {
-		f.Handle(errors.New("no collector"))
-	}
-	if lines := strings.Count(out.String(), "\n"); lines != 1 || !strings.Contains(out.String(), "no collector") {
-		t.Errorf("%d lines: %s", lines, out.String())
 	}
 }
 

@@ -39,19 +39,6 @@ func TestLeader(t *testing.T) {
 	}
 }
 
-// A worker that serves requests leaves the background work to one that does not.
-func TestIdleWorkerLeads(t *testing.T) {
-	w := newWorld(t, 2, userRule)
-	for range 30 {
-		w.request(0, "/v1/", "ann")
-		w.pass(100)
-		w.settle()
-	}
-	if now := w.leaders(); len(now) != 1 || now[0] != 1 {
-		t.Errorf("leaders: %v, want the idle worker", now)
-	}
-}
-
 // The contexts of an old listener keep ticking while it drains: they do not lead
 // any more when there is a newer plugin configuration, and again when it is gone.
 func TestOldPluginIsFenced(t *testing.T) {

@@ -64,18 +64,3 @@ func TestShortCallIsNotHung(t *testing.T) {
 		t.Error("the breaker has opened")
 	}
 }
-
-// Bundled rules that a newer configuration changes replace those of the older one,
-// but not those of the region.
-func TestNewerBundledRules(t *testing.T) {
-	w := newWorld(t, 1, userRule)
-	next := mustRules(t, `{"rules":[{"name":"next","key":[],"limit":"1/1h"}]}`)
-	w.config.Rules, w.config.hash = next, 2
-	if x := w.start(); x.RulesVersion() != next.Version {
-		t.Error("the older bundled rules are in force")
-	}
-	w.workers[1].rules.publish(w.now, mustRules(t, userRule), 0, false) // as if the region had answered
-	if x := w.start(); x.RulesVersion() == next.Version {
-		t.Error("bundled rules replaced those of the region")
-	}
-}

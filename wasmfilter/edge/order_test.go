@@ -136,19 +136,6 @@ func TestSpoiltRulesAreFetchedOnceAMinute(t *testing.T) {
 	}
 }
 
-// Rules that come back with a larger revision stay against those between.
-func TestRollback(t *testing.T) {
-	w := twoReplicas(t, fewRules, moreRulesOf("exact", "allow"), 5, 6)
-	w.serveFor(10_000, "/")
-	w.region.revision = 7 // the operator touches the older file of the first replica
-	w.serveFor(10_000, "/")
-	for i, x := range w.workers {
-		if x.RulesVersion() != w.region.set.Version || x.rules.revision != 7 {
-			t.Errorf("worker %d: rules %.8s of revision %d", i, x.RulesVersion(), x.rules.revision)
-		}
-	}
-}
-
 // Whatever two workers fetch at the same time, the newer rules stay in force.
 func TestRacingFetches(t *testing.T) {
 	w := newWorld(t, 2, fewRules)

@@ -332,20 +332,6 @@ func TestBadConfig(t *testing.T) {
 	})
 }
 
-// The age of the rules begins when they come into force.
-func TestRulesAge(t *testing.T) {
-	each(t, func(t *testing.T, start func(string, int) *envoy) {
-		e := start(withRules(t, userRules), 1)
-		if e.pass(7000); e.metrics["weir.rules_age_seconds"] < 6 || e.metrics["weir.rules_age_seconds"] > 7 {
-			t.Errorf("the rules are %d s old, want 7", e.metrics["weir.rules_age_seconds"])
-		}
-		e = start(`{"region_cluster":"weir_region"}`, 1)
-		if e.pass(7000); e.metrics["weir.rules_age_seconds"] != 0 {
-			t.Errorf("rules that are not there are %d s old", e.metrics["weir.rules_age_seconds"])
-		}
-	})
-}
-
 // A cluster that Envoy does not have is complained of, but not while Envoy starts, when it
 // has none yet.
 func TestNoClusterAtStart(t *testing.T) {
@@ -483,21 +469,6 @@ func TestTwoConfigurations(t *testing.T) {
 		e.run(0, pluginContext, func(g guest) { g.deleted(pluginContext) })
 		if headers(second) {
 			t.Error("the new configuration does not decide after the old one went")
-		}
-	})
-}
-
-// Gauges show how many keys the table has, and places for them, however many workers count.
-func TestTableGauges(t *testing.T) {
-	rules := withRules(t, `{"rules":[{"name":"u","key":[{"header":"x-user"}],"limit":"9/1h","scope":"pop"}]}`)
-	each(t, func(t *testing.T, start func(config string, vms int) *envoy) {
-		e := start(rules, 2)
-		for _, user := range []string{"ann", "bob", "cid"} {
-			e.send(0, ":path", "/", "x-user", user)
-		}
-		e.pass(4000)
-		if keys, places := e.metrics["weir.table_keys"], e.metrics["weir.table_places"]; keys != 3 || places != 512 {
-			t.Errorf("%d keys of %d, want 3 of 512", keys, places)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"encoding/binary"
 	"reflect"
 	"testing"
 
@@ -219,26 +218,6 @@ func TestOpenShared(t *testing.T) {
 	}
 }
 
-// Times stay right for as long as an Envoy may run.
-func TestYears(t *testing.T) {
-	table := New(newMemory(), 'E', 0, neverIdle)
-	for now := start; now < 5*365*day; now += 9 * day {
-		for n := range uint64(3) {
-			e := table.Open(Key{Hash: n})
-			if now > start && (e.Reset != now+day || e.Overdrawn != 1) {
-				t.Fatalf("at %d: reset %d, want %d", now, e.Reset, now+day)
-			}
-			e.Asked, e.Reset, e.Overdrawn = now, now+10*day, 1
-			if o := table.Commit(now); o != Stored {
-				t.Fatal(o)
-			}
-			if e := table.Open(Key{Hash: n}); e.Asked != now {
-				t.Fatalf("at %d: asked %d", now, e.Asked)
-			}
-		}
-	}
-}
-
 // Visit drops what is not kept and writes only what changed.
 func TestVisit(t *testing.T) {
 	m := newMemory()
@@ -269,42 +248,6 @@ func TestSize(t *testing.T) {
 	table.Commit(start)
 	if n := len(m.values["E\x00\x00"]) - headerBytes; n > 56 {
 		t.Errorf("an entry with one lease takes %d bytes", n)
-	}
-}
-
-// SipHash-1-3 of the bytes 0, 1, 2, ... of several lengths with a seed of zeros, as
-// CPython (PYTHONHASHSEED=0) computes it.
-func TestHash(t *testing.T) {
-	message := make([]byte, 23)
-	for i := range message {
-		message[i] = byte(i)
-	}
-	id := binary.LittleEndian.Uint64(message)
-	for n, want := range map[int]uint64{8: 16921169381604339434, 9: 8471974163824919394, 15: 17514137373579004394, 16: 9904005486622393783, 23: 3977570258815460607} {
-		if got := (Seed{}).Hash(id, message[8:n]); got != want {
-			t.Errorf("%d bytes: got %d, want %d", n, got, want)
-		}
-	}
-}
-
-// Keys spread evenly over the pages.
-func TestSpread(t *testing.T) {
-	table := New(newMemory(), 'E', MaxPagesLog2, neverIdle)
-	counts := make([]int, table.Pages())
-	most := 0
-	for n := range 600_000 {
-		h := Seed{1, 2}.Hash(1, binary.LittleEndian.AppendUint32(nil, uint32(n)))
-		counts[h>>table.shift]++
-	}
-	full := 0
-	for _, n := range counts {
-		most = max(most, n)
-		if n > PageEntries {
-			full++
-		}
-	}
-	if full > table.Pages()/500 || most > 50 {
-		t.Errorf("%d of %d pages are full, the fullest with %d keys", full, table.Pages(), most)
 	}
 }
 
