@@ -31,7 +31,7 @@ func redisCommands(d *Document) (all []string) {
 // What the documents ask to do at Redis works on a cluster: each command finds the key,
 // wherever it is.
 func TestRedisCommands(t *testing.T) {
-	const key = "weir:{login:203.0.113.195}0.ea600"
+	const key = "weir:{login:203.0.113.195}0.ea600.1"
 	c := redistest.StartCluster(t, 3, 0)
 	owner := c.MasterOf(key)
 	owner.Do("SET", key, "x", "EX", "60")

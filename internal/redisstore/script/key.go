@@ -9,10 +9,9 @@ import (
 
 // AppendKey appends the name of the counter of a policy and a key:
 //
-//	weir:{<rule>:<key>}<override>.<shape>
+//	weir:{<rule>:<key>}<override>.<shape>.<layout>
 //
-// where override and shape are in hexadecimal, and behind them ".v" and the version of
-// the values' layout unless it is 1. No two counters share a name: '%' and
+// where override, shape and the version of the values' layout are in hexadecimal. No two counters share a name: '%' and
 // '}', and in the rule ':', are written as % and two digits. So the braces hold exactly
 // the rule and the key, and all counters of a rule's overrides for one key are in one
 // slot of a cluster.
@@ -29,23 +28,13 @@ func AppendKey(dst []byte, p *engine.Policy, key []byte) []byte {
 	dst = strconv.AppendUint(dst, p.Override, 16)
 	dst = append(dst, '.')
 	dst = strconv.AppendUint(dst, p.Limit.Shape(), 16)
-	return appendLayout(dst, layout)
-}
-
-// appendLayout distinguishes values of different layouts, so that releases which lay them
-// out differently do not reset each other's counters. The first one has no suffix: its
-// keys are older than this.
-func appendLayout(dst []byte, version int) []byte {
-	if version == 1 {
-		return dst
-	}
-	return strconv.AppendInt(append(dst, ".v"...), int64(version), 10)
+	return append(dst, '.', "0123456789abcdef"[layout])
 }
 
 // AppendDebtKey appends the name under which a debt of an ask is remembered once it is
 // charged, in the slot of its counter; nothing where the ask has none that has a name.
 //
-//	weir:{<rule>:<key>}<override>.<shape>.d<debt>
+//	weir:{<rule>:<key>}<override>.<shape>.<layout>.d<debt>
 func AppendDebtKey(dst []byte, a *engine.Ask, key []byte) []byte {
 	if a.Want.Debt == 0 || a.Want.Overdrawn <= 0 || a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 		return dst
@@ -57,7 +46,7 @@ func AppendDebtKey(dst []byte, a *engine.Ask, key []byte) []byte {
 // AppendReturnsKey appends the name of the set that holds under which names units of an ask's
 // counter came back, in the slot of that; nothing where the ask has no names.
 //
-//	weir:{<rule>:<key>}<override>.<shape>.r
+//	weir:{<rule>:<key>}<override>.<shape>.<layout>.r
 func AppendReturnsKey(dst []byte, a *engine.Ask, key []byte) []byte {
 	if len(a.Returned) == 0 || a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
 		return dst

@@ -47,7 +47,7 @@ func TestKeys(t *testing.T) {
 		{"a", 0, "\x00\xff\n", "weir:{a:\x00\xff\n}0"},
 	} {
 		p := named(c.rule, c.override, 1000)
-		want := c.want + ".3e80"
+		want := c.want + ".3e80.1"
 		if got := nameOf(p, c.key); got != want {
 			t.Errorf("rule %q, override %d, key %q: %q, want %q", c.rule, c.override, c.key, got, want)
 		}
@@ -88,10 +88,11 @@ func checkName(t failer, name, rule, key string) {
 	}
 	override, shape, parted := strings.Cut(suffix, ".")
 	if _, err := strconv.ParseUint(override, 16, 64); err != nil || !parted {
-		t.Fatalf("%q: the suffix %q is not a override and a shape", name, suffix)
+		t.Fatalf("%q: the suffix %q is not an override, a shape and a layout", name, suffix)
 	}
-	if _, err := strconv.ParseUint(shape, 16, 39); err != nil {
-		t.Fatalf("%q: the suffix %q is not a override and a shape", name, suffix)
+	shape, layout, parted := strings.Cut(shape, ".")
+	if _, err := strconv.ParseUint(shape, 16, 39); err != nil || !parted || layout != "1" {
+		t.Fatalf("%q: the suffix %q is not an override, a shape and a layout", name, suffix)
 	}
 }
 
@@ -120,7 +121,7 @@ func TestSlot(t *testing.T) {
 		{"login", "10.0.0.1"}, {"", ""}, {"a}b", "c"}, {"{", "}"}, {"a", "{b}"}, {"{}", "{}"}, {"%", "%7D"},
 	} {
 		name := nameOf(named(c.rule, 0, 1000), c.key)
-		tag := strings.TrimSuffix(strings.TrimPrefix(name, "weir:{"), "}0.3e80")
+		tag := strings.TrimSuffix(strings.TrimPrefix(name, "weir:{"), "}0.3e80.1")
 		if got, want := slot(name), slot(tag); got != want {
 			t.Errorf("%q is in slot %d, its tag %q in %d", name, got, tag, want)
 		}

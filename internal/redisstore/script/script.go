@@ -15,7 +15,7 @@
 //
 // Every key has a time to live: until its counter is as good as new and nothing is
 // out on lease, and a second more. The version of the values' layout is part of
-// the key, so that two releases with different layouts count side by side; a value
+// the key, so that two layouts count side by side; a value
 // begins with it, too, and one that is laid out otherwise is never written over: what
 // asks for it is answered [ErrForeign]. What asks for nothing of an unknown key makes none.
 //
@@ -61,7 +61,7 @@ var scripts = [...]*Script{
 	limit.Concurrency:   assemble("concurrency", limit.Concurrency, slotArgs),
 }
 
-// layout is the version of the values' layout, 1 to 15; a release that changes the layout
+// layout is the version of the values' layout, 1 to 15; whoever changes the layout
 // raises it. The first byte of a value holds it and the algorithm, so that no script takes
 // another's value for its own.
 const layout = 1

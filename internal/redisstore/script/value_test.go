@@ -148,7 +148,7 @@ func TestForeignValues(t *testing.T) {
 			}
 			// What another layout keeps of the same counter is beside it.
 			other := askOf(spec, name+" beside", 3)
-			beside := nameOf(other.Policy, name+" beside") + ".v2"
+			beside := strings.TrimSuffix(nameOf(other.Policy, name+" beside"), ".1") + ".2"
 			s.Do("SET", beside, value)
 			if got := s.ask(t, other); got.grant.Granted != 3 || s.Do("GET", beside) != value {
 				t.Errorf("%s, %s: beside it %+v", script.All()[i].Name, name, got)
