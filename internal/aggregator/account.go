@@ -1,7 +1,6 @@
 package aggregator
 
 import (
-	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -136,16 +135,6 @@ func (s *Store) drop(r *region, a *engine.Ask, d fair.Dropped) {
 	}
 	if d.Returned == 0 && d.Owed == 0 {
 		return
-	}
-	for over := d.Returned; over > 0 && len(a.Returned) > 0; { // the rest is what the names stand for
-		last := &a.Returned[len(a.Returned)-1]
-		if n := min(over, last.Units); n < last.Units {
-			a.Returned = slices.Clone(a.Returned)
-			a.Returned[len(a.Returned)-1].Units -= n
-			over = 0
-		} else {
-			a.Returned, over = a.Returned[:len(a.Returned)-1], over-n
-		}
 	}
 	r.notHad.Add(float64(d.Returned))
 	r.overdrawn.Add(float64(d.Owed))

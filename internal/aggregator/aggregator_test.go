@@ -44,10 +44,6 @@ func TestConformance(t *testing.T) {
 	enginetest.Run(t, enginetest.Subject{
 		Doubts: true,
 		New:    func(_ testing.TB, o enginetest.Options) engine.Store { return alone(o) },
-		Two: func(_ testing.TB, o enginetest.Options) [2]engine.Store {
-			s := alone(o)
-			return [2]engine.Store{s, s}
-		},
 	})
 }
 

@@ -9,12 +9,6 @@ func DebtID(holder []byte, debt uint64) uint64 {
 	return max(Hash(holder, debt), 1)
 }
 
-// ReturnID names what want i of a call gives back: the same at whatever replica a copy of
-// the call arrives, and at no other want.
-func ReturnID(holder []byte, worker, seq uint64, i int) uint64 {
-	return Hash(holder, worker, seq, uint64(i))
-}
-
 // Hash is the same at every replica. It is not secret.
 func Hash(name []byte, numbers ...uint64) uint64 {
 	h := newFNV()

@@ -20,12 +20,6 @@ type Ask struct {
 	Group uint32
 	Op    SlotOp // for a Concurrency limit only, see Holder
 	Want  lease.Want
-	// Returned is what of Want.Unused came from holders over a network, which may deliver a
-	// call twice. The rest of it is the caller's own.
-	Returned []lease.Returned
-	// ReturnedBy is a hash of who gives Returned back, a region or a holder: the names of one take no
-	// room from those of others.
-	ReturnedBy uint64
 
 	// Region is the name of the region whose replica asks, for a limit that all regions
 	// share; empty: the holder is none of them.
@@ -82,10 +76,6 @@ const (
 //   - A debt that has a name (Want.Debt, made by [DebtID]) is charged once, whoever repeats
 //     it, as long as it is repeated within ten minutes. lease.Counter has no names, so the
 //     store takes out what it has charged before.
-//   - What is given back under a name (Ask.Returned) is taken back once, whichever replica
-//     sends it, for at least a minute: longer than a call is on its way. The store takes
-//     out of Want.Unused what it has taken back before, and what it cannot remember: that
-//     wastes units, and creates none.
 //   - Of a group, either every ask that can be decided is granted its need, or
 //     nothing is charged: asks that lack their need are Denied, the others are OK
 //     with nothing granted. What they give back and report is applied anyway. An

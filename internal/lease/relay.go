@@ -230,8 +230,6 @@ func answerQueued(t *Terms, now, ends Millis, c Want, g Grant, left, ahead int64
 // nothing ([Relay.lend]) go to the tier above, which limits them to what it has out: another
 // relay cut them, the rule is exact, or they are tokens of a bucket, which would stay out
 // for ever in a newer lot.
-// Where the network may bring a copy to another relay, the caller takes Unused out of the
-// want and passes it on under a name: only the tier above can recognize the copy.
 func (r *Relay) settle(t *Terms, now Millis, w Want) Part {
 	r.Account.Deny(t, now, w.Denied)
 	units := w.Unused

@@ -192,13 +192,6 @@ func (w *Want) Asks() Want {
 	return Want{Need: w.Need, Waiting: w.Waiting, Want: w.Want, Soon: w.Soon, Withheld: w.Withheld, Next: w.Next, Holding: w.Holding}
 }
 
-// Returned is a part of Unused that a holder of the holder gave back. A network may bring the
-// call that did so several times.
-type Returned struct {
-	Name  uint64 // the same in every copy of that call, never 0
-	Units int64
-}
-
 // Status is the outcome of a want. The zero value is not legal on the wire.
 type Status uint8
 

@@ -22,6 +22,7 @@ type exchange struct {
 
 	origin
 	parent  string // the call's traceparent header; empty: it has none
+	retried bool   // an Envoy in between has sent the call before
 	holder  HolderID
 	asks    []engine.Ask
 	index   []int32 // of each ask's want in the request
@@ -66,6 +67,7 @@ func (s *Service) decide(ctx context.Context, x *exchange) error {
 		s.metrics.noRoom.Inc()
 		return err
 	}
+	fresh = fresh && !x.retried
 	s.metrics.callWants.Observe(float64(len(r.Wants)))
 	epoch := s.store.Epoch()
 	x.response.Dropped = !fresh
@@ -151,32 +153,12 @@ func (s *Service) askOf(x *exchange, rules *catalog, i int, w *wire.Want, p *eng
 		a.Want.Unused = 0
 	} else if r.Epoch != s.store.Epoch() {
 		a.Want.Unused = 0 // of a call to the process before, perhaps, which has taken it
-	} else if a.Want.Unused > 0 {
-		a.Returned, a.ReturnedBy = returnedBy(r, i), engine.DebtID(names(r), 1)
 	}
 	return a
 }
 
-// returnedBy is what want i gives back, under names. What the holders of a replica gave back
-// has the same name at all replicas of its region.
-func returnedBy(r *wire.Request, i int) []lease.Returned {
-	w := &r.Wants[i]
-	out, own := make([]lease.Returned, 0, 1+len(w.Returned)), w.Unused
-	for _, one := range w.Returned {
-		if one.Units == 0 { // its name would take memory for nothing
-			continue
-		}
-		out = append(out, lease.Returned{Name: engine.DebtID(names(r), one.Name), Units: one.Units})
-		own -= one.Units
-	}
-	if own > 0 {
-		out = append(out, lease.Returned{Name: engine.ReturnID(r.Holder, r.Worker, r.Seq, i), Units: own})
-	}
-	return out
-}
-
-// names is what the names of a call's debts and returns belong to: the replicas of a region
-// pass on what the same holders repeat.
+// names is what the names of a call's debts belong to: the replicas of a region pass on what
+// the same holders repeat.
 func names(r *wire.Request) []byte {
 	if r.Region != "" {
 		return []byte(r.Region)

@@ -121,7 +121,7 @@ func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
 	if err := h.allowed(r.TLS, x.request.Region); err != nil {
 		return err
 	}
-	x.origin, x.parent = origin{r.RemoteAddr, r.TLS}, parent(r.Header)
+	x.origin, x.parent, x.retried = origin{r.RemoteAddr, r.TLS}, parent(r.Header), retried(r.Header)
 	if err := h.service.acquire(ctx, x); err != nil {
 		return err
 	}
@@ -135,6 +135,13 @@ func parent(h http.Header) string {
 		return values[0]
 	}
 	return ""
+}
+
+// retried reports whether an Envoy states that it sends a call again: another process may have
+// applied it. The first attempt has number 1.
+func retried(h http.Header) bool {
+	n := h.Get("X-Envoy-Attempt-Count")
+	return n != "" && n != "1"
 }
 
 // readBody reads a request's body, of at most wire.MaxMessage bytes, behind dst.
@@ -234,7 +241,7 @@ func (p rpc) acquire(ctx context.Context, x *exchange, r *connect.Request[quotap
 	if err := p.handler.allowed(secure, x.request.Region); err != nil {
 		return nil, err
 	}
-	x.origin, x.parent = origin{r.Peer().Addr, secure}, parent(r.Header())
+	x.origin, x.parent, x.retried = origin{r.Peer().Addr, secure}, parent(r.Header()), retried(r.Header())
 	if err := p.service.acquire(ctx, x); err != nil {
 		return nil, err
 	}

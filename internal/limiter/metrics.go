@@ -40,7 +40,7 @@ func newMetrics(r *telemetry.Registry) *metrics {
 		giveBacks: r.Counters("weir_give_backs_rejected_total", "Give-backs of which nothing was taken back: more units than the limit can have handed out.", "rule"),
 
 		callWants:     r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
-		duplicates:    r.Counter("weir_acquire_duplicates_total", "Repeated calls, which are dropped."),
+		duplicates:    r.Counter("weir_acquire_duplicates_total", "Repeated calls, and those that an Envoy in between states to send again: they are dropped."),
 		unknown:       r.Counter("weir_wants_unknown_rule_total", "Wants for a rule or variant that is not in the rules."),
 		rejected:      r.Counter("weir_acquire_rejected_total", "Calls refused as a whole: malformed, no common protocol, no holder, or too many holders."),
 		noRoom:        r.Counter("weir_holders_refused_total", "Calls of new holders that were refused, because their address or the memory for callers has its most."),

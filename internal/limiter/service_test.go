@@ -241,6 +241,29 @@ func TestRepeatedCallIsNotApplied(t *testing.T) {
 	}
 }
 
+// A call that an Envoy in between sends again, as it states, may have been applied by another
+// process: nothing of it is applied here, and it is counted.
+func TestRetriedCallIsNotApplied(t *testing.T) {
+	r := newRegion(t)
+	taken := r.grants(want("all", "", 90))[0]
+	back := wire.Want{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: 10, Lease: taken.Lease}}
+	for i, c := range []struct {
+		attempt string
+		left    int64
+	}{{"2", 10}, {"10", 10}, {"1", 20}, {"", 30}} {
+		q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(r.call(back).Append(nil)))
+		q.Header.Set("Content-Type", "application/proto")
+		q.Header.Set("x-envoy-attempt-count", c.attempt)
+		r.handler.ServeHTTP(httptest.NewRecorder(), q)
+		if left := r.grants(wire.Want{Rule: "all"})[0].Remaining; left != c.left {
+			t.Errorf("call %d, attempt %q: %d of 100 are left, want %d", i, c.attempt, left, c.left)
+		}
+	}
+	if !strings.Contains(scrape(r.metrics), "weir_acquire_duplicates_total 2\n") {
+		t.Error("the retried calls are not counted")
+	}
+}
+
 // Two PoPs with one id, by a copied disk image for example, are one holder that repeats numbers: what
 // overlaps is unavailable. Both together get no more than the limit, and others get the rest.
 func TestTwoHoldersWithOneID(t *testing.T) {
@@ -259,47 +282,6 @@ func TestTwoHoldersWithOneID(t *testing.T) {
 	}
 	if out, _ := r.post(&wire.Request{Protocol: 1, Holder: holderB, Seq: 1, Wants: []wire.Want{want("all", "", 20)}}); out.Grants[0].Granted != 20 {
 		t.Errorf("another holder: %+v, want what is left", out.Grants)
-	}
-}
-
-// A call that the network doubles to another replica gives back once, want by want; calls of
-// other holders, of another worker and of the next number give back on their own account.
-func TestDoubledCallGivesBackOnce(t *testing.T) {
-	other := newRegion(t) // that of other holders
-	replica := func() *region {
-		r := newRegion(t, func(c *limiter.Config) { c.Store = other.store })
-		r.store = other.store
-		return r
-	}
-	first, second := replica(), replica()
-	taken := other.grants(want("all", "", 90))[0]
-	back := func(units int64) wire.Want {
-		return wire.Want{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: units, Lease: taken.Lease}}
-	}
-	call := func(holder []byte, worker, seq uint64) *wire.Request {
-		return &wire.Request{Protocol: 1, Holder: holder, Epoch: other.epoch, Worker: worker, Seq: seq, Wants: []wire.Want{back(5), back(2)}}
-	}
-	for i, step := range []struct {
-		to   *region
-		call *wire.Request
-		left int64
-	}{
-		{second, call(holderB, 0, 7), 17},
-		{first, call(holderB, 0, 7), 17},
-		{first, call(holderA, 0, 7), 24},
-		{second, call(holderA, 0, 7), 24},
-		{second, call(holderA, 3, 7), 31},
-		{second, call(holderA, 0, 8), 38},
-		{first, call(holderA, 3, 7), 38},
-		{first, call(holderA, 0, 8), 38},
-	} {
-		out, refused := step.to.post(step.call)
-		if out == nil || out.Grants[1].Status != lease.OK {
-			t.Fatalf("call %d: %+v %s", i, out, refused)
-		}
-		if left := other.grants(wire.Want{Rule: "all"})[0].Remaining; left != step.left {
-			t.Errorf("call %d leaves %d, want %d", i, left, step.left)
-		}
 	}
 }
 

@@ -625,9 +625,6 @@ type Want struct {
 	// of its name or content. A granter whose rule has no such override answers
 	// unknown_rule. 0: the rule's own limit.
 	Override uint64 `protobuf:"varint,18,opt,name=override,proto3" json:"override,omitempty"`
-	// What of unused came from holders of the holder, at most 32. A network may bring one
-	// and the same return to several replicas of a region: the granter takes it back once.
-	Returned []*Returned `protobuf:"bytes,19,rep,name=returned,proto3" json:"returned,omitempty"`
 	// Units that the holder expects to need, beside waiting, while this ask and its answer
 	// are on their way: a distant holder asks for them, or those requests would wait.
 	// waiting + soon <= want.
@@ -778,71 +775,9 @@ func (x *Want) GetOverride() uint64 {
 	return 0
 }
 
-func (x *Want) GetReturned() []*Returned {
-	if x != nil {
-		return x.Returned
-	}
-	return nil
-}
-
 func (x *Want) GetSoon() uint64 {
 	if x != nil {
 		return x.Soon
-	}
-	return 0
-}
-
-// Returned is units that a holder of the holder gave back.
-type Returned struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The same in every copy of the call that brought them. 0 is refused.
-	Name uint64 `protobuf:"varint,1,opt,name=name,proto3" json:"name,omitempty"`
-	// How many.
-	Units         uint64 `protobuf:"varint,2,opt,name=units,proto3" json:"units,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Returned) Reset() {
-	*x = Returned{}
-	mi := &file_quota_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Returned) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Returned) ProtoMessage() {}
-
-func (x *Returned) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Returned.ProtoReflect.Descriptor instead.
-func (*Returned) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *Returned) GetName() uint64 {
-	if x != nil {
-		return x.Name
-	}
-	return 0
-}
-
-func (x *Returned) GetUnits() uint64 {
-	if x != nil {
-		return x.Units
 	}
 	return 0
 }
@@ -888,7 +823,7 @@ type AcquireResponse struct {
 
 func (x *AcquireResponse) Reset() {
 	*x = AcquireResponse{}
-	mi := &file_quota_proto_msgTypes[6]
+	mi := &file_quota_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +835,7 @@ func (x *AcquireResponse) String() string {
 func (*AcquireResponse) ProtoMessage() {}
 
 func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[6]
+	mi := &file_quota_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +848,7 @@ func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireResponse.ProtoReflect.Descriptor instead.
 func (*AcquireResponse) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{6}
+	return file_quota_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AcquireResponse) GetProtocol() uint32 {
@@ -1035,7 +970,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_quota_proto_msgTypes[7]
+	mi := &file_quota_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1047,7 +982,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[7]
+	mi := &file_quota_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1060,7 +995,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{7}
+	return file_quota_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Grant) GetStatus() Status {
@@ -1157,7 +1092,7 @@ type RulesRequest struct {
 
 func (x *RulesRequest) Reset() {
 	*x = RulesRequest{}
-	mi := &file_quota_proto_msgTypes[8]
+	mi := &file_quota_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1104,7 @@ func (x *RulesRequest) String() string {
 func (*RulesRequest) ProtoMessage() {}
 
 func (x *RulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[8]
+	mi := &file_quota_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1117,7 @@ func (x *RulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesRequest.ProtoReflect.Descriptor instead.
 func (*RulesRequest) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{8}
+	return file_quota_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RulesRequest) GetProtocol() uint32 {
@@ -1230,7 +1165,7 @@ type RulesResponse struct {
 
 func (x *RulesResponse) Reset() {
 	*x = RulesResponse{}
-	mi := &file_quota_proto_msgTypes[9]
+	mi := &file_quota_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1177,7 @@ func (x *RulesResponse) String() string {
 func (*RulesResponse) ProtoMessage() {}
 
 func (x *RulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[9]
+	mi := &file_quota_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1190,7 @@ func (x *RulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesResponse.ProtoReflect.Descriptor instead.
 func (*RulesResponse) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{9}
+	return file_quota_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RulesResponse) GetProtocol() uint32 {
@@ -1312,7 +1247,7 @@ type SlotRequest struct {
 
 func (x *SlotRequest) Reset() {
 	*x = SlotRequest{}
-	mi := &file_quota_proto_msgTypes[10]
+	mi := &file_quota_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1259,7 @@ func (x *SlotRequest) String() string {
 func (*SlotRequest) ProtoMessage() {}
 
 func (x *SlotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[10]
+	mi := &file_quota_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1272,7 @@ func (x *SlotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotRequest.ProtoReflect.Descriptor instead.
 func (*SlotRequest) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{10}
+	return file_quota_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SlotRequest) GetProtocol() uint32 {
@@ -1420,7 +1355,7 @@ type SlotResponse struct {
 
 func (x *SlotResponse) Reset() {
 	*x = SlotResponse{}
-	mi := &file_quota_proto_msgTypes[11]
+	mi := &file_quota_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1367,7 @@ func (x *SlotResponse) String() string {
 func (*SlotResponse) ProtoMessage() {}
 
 func (x *SlotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_quota_proto_msgTypes[11]
+	mi := &file_quota_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1380,7 @@ func (x *SlotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotResponse.ProtoReflect.Descriptor instead.
 func (*SlotResponse) Descriptor() ([]byte, []int) {
-	return file_quota_proto_rawDescGZIP(), []int{11}
+	return file_quota_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SlotResponse) GetProtocol() uint32 {
@@ -1548,7 +1483,7 @@ const file_quota_proto_rawDesc = "" +
 	"share_part\x18\x03 \x01(\rR\tsharePart\x12$\n" +
 	"\x0eshare_since_us\x18\x04 \x01(\x04R\fshareSinceUs\x12\x19\n" +
 	"\buntil_us\x18\x05 \x01(\x04R\auntilUs\x12.\n" +
-	"\x04used\x18\x06 \x03(\v2\x1a.weir.quota.v1.ReserveSpanR\x04used\"\xbf\x03\n" +
+	"\x04used\x18\x06 \x03(\v2\x1a.weir.quota.v1.ReserveSpanR\x04used\"\x8a\x03\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\avariant\x18\x02 \x01(\rR\avariant\x12\x10\n" +
@@ -1566,12 +1501,8 @@ const file_quota_proto_rawDesc = "" +
 	"\x04next\x18\r \x01(\bR\x04next\x12\x18\n" +
 	"\aholding\x18\x0e \x01(\x04R\aholding\x12\x12\n" +
 	"\x04debt\x18\x0f \x01(\x04R\x04debt\x12\x1a\n" +
-	"\boverride\x18\x12 \x01(\x04R\boverride\x123\n" +
-	"\breturned\x18\x13 \x03(\v2\x17.weir.quota.v1.ReturnedR\breturned\x12\x12\n" +
-	"\x04soon\x18\x14 \x01(\x04R\x04soon\"4\n" +
-	"\bReturned\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\x04R\x04name\x12\x14\n" +
-	"\x05units\x18\x02 \x01(\x04R\x05units\"\xe2\x02\n" +
+	"\boverride\x18\x12 \x01(\x04R\boverride\x12\x12\n" +
+	"\x04soon\x18\x14 \x01(\x04R\x04soon\"\xe2\x02\n" +
 	"\x0fAcquireResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12#\n" +
@@ -1659,7 +1590,7 @@ func file_quota_proto_rawDescGZIP() []byte {
 }
 
 var file_quota_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_quota_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_quota_proto_goTypes = []any{
 	(Status)(0),              // 0: weir.quota.v1.Status
 	(SlotOp)(0),              // 1: weir.quota.v1.SlotOp
@@ -1668,36 +1599,34 @@ var file_quota_proto_goTypes = []any{
 	(*ReserveStatement)(nil), // 4: weir.quota.v1.ReserveStatement
 	(*ReserveReply)(nil),     // 5: weir.quota.v1.ReserveReply
 	(*Want)(nil),             // 6: weir.quota.v1.Want
-	(*Returned)(nil),         // 7: weir.quota.v1.Returned
-	(*AcquireResponse)(nil),  // 8: weir.quota.v1.AcquireResponse
-	(*Grant)(nil),            // 9: weir.quota.v1.Grant
-	(*RulesRequest)(nil),     // 10: weir.quota.v1.RulesRequest
-	(*RulesResponse)(nil),    // 11: weir.quota.v1.RulesResponse
-	(*SlotRequest)(nil),      // 12: weir.quota.v1.SlotRequest
-	(*SlotResponse)(nil),     // 13: weir.quota.v1.SlotResponse
+	(*AcquireResponse)(nil),  // 7: weir.quota.v1.AcquireResponse
+	(*Grant)(nil),            // 8: weir.quota.v1.Grant
+	(*RulesRequest)(nil),     // 9: weir.quota.v1.RulesRequest
+	(*RulesResponse)(nil),    // 10: weir.quota.v1.RulesResponse
+	(*SlotRequest)(nil),      // 11: weir.quota.v1.SlotRequest
+	(*SlotResponse)(nil),     // 12: weir.quota.v1.SlotResponse
 }
 var file_quota_proto_depIdxs = []int32{
 	6,  // 0: weir.quota.v1.AcquireRequest.wants:type_name -> weir.quota.v1.Want
 	4,  // 1: weir.quota.v1.AcquireRequest.reserve:type_name -> weir.quota.v1.ReserveStatement
 	3,  // 2: weir.quota.v1.ReserveStatement.used:type_name -> weir.quota.v1.ReserveSpan
 	3,  // 3: weir.quota.v1.ReserveReply.used:type_name -> weir.quota.v1.ReserveSpan
-	7,  // 4: weir.quota.v1.Want.returned:type_name -> weir.quota.v1.Returned
-	9,  // 5: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
-	5,  // 6: weir.quota.v1.AcquireResponse.reserve:type_name -> weir.quota.v1.ReserveReply
-	0,  // 7: weir.quota.v1.Grant.status:type_name -> weir.quota.v1.Status
-	1,  // 8: weir.quota.v1.SlotRequest.op:type_name -> weir.quota.v1.SlotOp
-	0,  // 9: weir.quota.v1.SlotResponse.status:type_name -> weir.quota.v1.Status
-	2,  // 10: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
-	10, // 11: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
-	12, // 12: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
-	8,  // 13: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
-	11, // 14: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
-	13, // 15: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
-	13, // [13:16] is the sub-list for method output_type
-	10, // [10:13] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 4: weir.quota.v1.AcquireResponse.grants:type_name -> weir.quota.v1.Grant
+	5,  // 5: weir.quota.v1.AcquireResponse.reserve:type_name -> weir.quota.v1.ReserveReply
+	0,  // 6: weir.quota.v1.Grant.status:type_name -> weir.quota.v1.Status
+	1,  // 7: weir.quota.v1.SlotRequest.op:type_name -> weir.quota.v1.SlotOp
+	0,  // 8: weir.quota.v1.SlotResponse.status:type_name -> weir.quota.v1.Status
+	2,  // 9: weir.quota.v1.QuotaService.Acquire:input_type -> weir.quota.v1.AcquireRequest
+	9,  // 10: weir.quota.v1.QuotaService.Rules:input_type -> weir.quota.v1.RulesRequest
+	11, // 11: weir.quota.v1.QuotaService.Slot:input_type -> weir.quota.v1.SlotRequest
+	7,  // 12: weir.quota.v1.QuotaService.Acquire:output_type -> weir.quota.v1.AcquireResponse
+	10, // 13: weir.quota.v1.QuotaService.Rules:output_type -> weir.quota.v1.RulesResponse
+	12, // 14: weir.quota.v1.QuotaService.Slot:output_type -> weir.quota.v1.SlotResponse
+	12, // [12:15] is the sub-list for method output_type
+	9,  // [9:12] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_quota_proto_init() }
@@ -1711,7 +1640,7 @@ func file_quota_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quota_proto_rawDesc), len(file_quota_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,9 +23,8 @@ type pendingAsk struct {
 	key    string // Redis' own, with the hash tag
 	debt   string // under which its debt is remembered; empty: it has none
 	arg    string // the packed argument
-	// The key of the names under which units come back, and these; empty: there are none.
-	returns, names string
-	hashSlot       uint16
+
+	hashSlot uint16
 
 	asking bool // it follows an ASK redirect
 	hops   int8 // how often it was redirected
@@ -57,12 +56,10 @@ func (s *Store) newAcquisition(asks []engine.Ask) *acquisition {
 	for i := range asks {
 		p := &c.asks[i]
 		p.call, p.ask = c, asks[i]
-		p.ask.Key, p.ask.Returned = nil, nil
+		p.ask.Key = nil
 		p.script = script.For(p.ask.Policy.Limit)
 		p.key = string(script.AppendKey(space[:0], p.ask.Policy, asks[i].Key))
 		p.debt = string(script.AppendDebtKey(space[:0], &asks[i], asks[i].Key))
-		p.returns = string(script.AppendReturnsKey(space[:0], &asks[i], asks[i].Key))
-		p.names = string(script.AppendReturns(space[:0], &asks[i]))
 		p.hashSlot = hashSlotOf(p.key)
 	}
 	for i, n := 0, 0; i < len(asks); i += n {
@@ -110,7 +107,7 @@ func (p *pendingAsk) mode() script.Mode {
 // again makes an ask ready for its next round.
 func (p *pendingAsk) again() *pendingAsk {
 	p.asking, p.hops = false, 0
-	p.debt, p.returns = "", "" // settled by the round before
+	p.debt = "" // settled by the round before
 	p.load()
 	return p
 }

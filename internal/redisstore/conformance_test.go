@@ -19,9 +19,6 @@ func subject(addrs []string, servers []*redistest.Server) enginetest.Subject {
 		New: func(t testing.TB, o enginetest.Options) engine.Store {
 			return emptyStore(t, o, addrs, servers)
 		},
-		Two: func(t testing.TB, o enginetest.Options) [2]engine.Store {
-			return [2]engine.Store{emptyStore(t, o, addrs, servers), emptyStore(t, o, addrs, servers)}
-		},
 		Unbounded: true,
 		Lose:      func(testing.TB, engine.Store) { flush(servers) },
 	}
@@ -45,13 +42,6 @@ func cached(addrs []string, servers []*redistest.Server) enginetest.Subject {
 	s := subject(addrs, servers)
 	s.New = func(t testing.TB, o enginetest.Options) engine.Store {
 		return frontOf(t, o, emptyStore(t, o, addrs, servers))
-	}
-	plain := s.Two
-	s.Two = func(t testing.TB, o enginetest.Options) (two [2]engine.Store) {
-		for i, behind := range plain(t, o) {
-			two[i] = frontOf(t, o, behind)
-		}
-		return two
 	}
 	s.Cached = true
 	s.Settle = func(store engine.Store) {

@@ -103,12 +103,7 @@ func (n *node) exchange(ctx context.Context, asks []*pendingAsk, source bool) (u
 
 // command is the call of a script for an ask.
 func (p *pendingAsk) command(ctx context.Context, name any, body *string) *redis.StringCmd {
-	switch {
-	case p.returns != "" && p.debt != "":
-		return redis.NewStringCmd(ctx, name, body, threeKeys, &p.key, &p.debt, &p.returns, &p.arg, &p.names)
-	case p.returns != "":
-		return redis.NewStringCmd(ctx, name, body, twoKeys, &p.key, &p.returns, &p.arg, &p.names)
-	case p.debt != "":
+	if p.debt != "" {
 		return redis.NewStringCmd(ctx, name, body, twoKeys, &p.key, &p.debt, &p.arg)
 	}
 	return redis.NewStringCmd(ctx, name, body, oneKey, &p.key, &p.arg)
@@ -116,11 +111,10 @@ func (p *pendingAsk) command(ctx context.Context, name any, body *string) *redis
 
 // The words of a command, boxed once.
 var (
-	evalSHA   any = "EVALSHA"
-	eval      any = "EVAL"
-	oneKey    any = 1
-	twoKeys   any = 2
-	threeKeys any = 3
+	evalSHA any = "EVALSHA"
+	eval    any = "EVAL"
+	oneKey  any = 1
+	twoKeys any = 2
 )
 
 func (n *node) observe(asks int, took time.Duration) {

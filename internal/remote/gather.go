@@ -3,7 +3,6 @@ package remote
 import (
 	"bytes"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ func wantOf(a *engine.Ask) wire.Want {
 	p := a.Policy
 	w := wire.Want{
 		Rule: p.Rule, Override: p.Override, Key: rule.ShortKey(bytes.Clone(a.Key)), Group: a.Group,
-		Shape: p.Limit.Fingerprint(), Want: a.Want, Returned: slices.Clone(a.Returned),
+		Shape: p.Limit.Fingerprint(), Want: a.Want,
 	}
 	w.Bound()
 	return w

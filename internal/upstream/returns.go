@@ -40,10 +40,10 @@ func (s *Store) returnOwn(ctx context.Context, asks []engine.Ask, grants []lease
 		if own.trickled {
 			to = &trickled
 		}
-		to.Asks = append(to.Asks, engine.Ask{Policy: own.policy, Key: a.Key, Returned: a.Returned, Want: lease.Want{Unused: a.Want.Unused, Lease: own.lease}})
+		to.Asks = append(to.Asks, engine.Ask{Policy: own.policy, Key: a.Key, Want: lease.Want{Unused: a.Want.Unused, Lease: own.lease}})
 		to.At = append(to.At, i)
 		rest := *a
-		rest.Want.Unused, rest.Want.Lease, rest.Returned = 0, 0, nil
+		rest.Want.Unused, rest.Want.Lease = 0, 0
 		if !rest.Peeks() {
 			far.Asks, far.At = append(far.Asks, rest), append(far.At, i)
 		}

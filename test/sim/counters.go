@@ -21,7 +21,6 @@ type counters struct {
 	stop    context.CancelFunc
 	store   engine.Store  // the memory, or what is broken on purpose round it
 	items   []item        // of the call that runs
-	names   *seen[uint64] // of what has come back
 	debts   *seen[debtID] // that were reported
 }
 
@@ -42,7 +41,7 @@ func (s *counters) reset() {
 	s.memory = memory.New(memory.Config{MaxKeys: s.w.MaxCounters, MaxBytes: 1 << 30, Now: s.clock})
 	s.cell = s.memory.NewCell()
 	s.divide()
-	s.names, s.debts = newSeen[uint64](), newSeen[debtID]()
+	s.debts = newSeen[debtID]()
 }
 
 // divide begins a life of the process that has asked the store.
@@ -67,8 +66,8 @@ func (s *counters) clock() limit.Micros { return s.w.Now() + s.step }
 
 func (s *counters) Epoch() uint64 { return s.memory.Epoch() }
 
-// Acquire asks the store. What that makes of debts and of lies cannot be seen in its
-// answers: it shows in what is left of the limit.
+// Acquire asks the store. What that makes of debts cannot be seen in its answers: it shows in
+// what is left of the limit.
 func (s *counters) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
 	ref := s.w.ref
 	ref.checkMemory("region", s.memory.Stats().Keys, s.w.MaxCounters)
@@ -92,11 +91,11 @@ func (s *counters) Acquire(ctx context.Context, asks []engine.Ask, grants []leas
 	}
 }
 
-// audit is what is left of the counters of which an ask reports a debt, true or not.
+// audit is what is left of the counters of which an ask reports a debt.
 func (s *counters) audit(asks []engine.Ask) map[counterKey]int64 {
 	before := map[counterKey]int64{}
 	for i := range asks {
-		if a := &asks[i]; a.Want.Overdrawn > 0 || s.w.ref.lied(a) {
+		if a := &asks[i]; a.Want.Overdrawn > 0 {
 			before[keyOf(a)] = s.peek(a.Policy, string(a.Key))
 		}
 	}
@@ -105,20 +104,15 @@ func (s *counters) audit(asks []engine.Ask) map[counterKey]int64 {
 
 // audited compares it with what is left afterwards.
 func (s *counters) audited(key counterKey, left int64, asks []engine.Ask, grants []lease.Grant) {
-	lied := false
 	for i := range asks {
 		if a := &asks[i]; keyOf(a) == key {
 			left -= grants[i].Granted
-			lied = lied || s.w.ref.lied(a)
 		}
 	}
 	r := s.w.rules.find(key.rule)
 	charged := left - s.left(r, key.key)
 	withheld := len(s.w.regions) > 0 && r.Spec.Algorithm == limit.TokenBucket // what is withheld leaves a bucket, too
-	switch {
-	case lied:
-		s.w.ref.believed(key, -charged)
-	case !withheld:
+	if !withheld {
 		s.w.ref.charged(key, charged)
 	}
 }

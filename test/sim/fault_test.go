@@ -57,16 +57,6 @@ var ChargesTwice = Fault{name: "charges twice", counters: func(v *visit) {
 	v.acquire()
 }}
 
-// TakesBackTwice: what copies of a call give back is taken back again.
-var TakesBackTwice = Fault{name: "takes back twice", counters: func(v *visit) {
-	for _, a := range v.asks {
-		for i := range a.Returned {
-			a.Returned[i].Name = v.rand.Uint64()
-		}
-	}
-	v.acquire()
-}}
-
 // OutlivesParent: a tier in the middle grants for longer than it holds.
 var OutlivesParent = Fault{name: "outlives parent", cache: func(v *visit) {
 	v.acquire()

@@ -58,13 +58,6 @@ func (w *World) forget() {
 			t.seen.forget()
 		}
 	}
-	if passed%(2*aftermath) == 0 {
-		w.counters.names.forget()
-		w.ref.lies.forget()
-		for _, h := range w.regions {
-			h.names.forget()
-		}
-	}
 	if passed%(20*aftermath) == 0 { // so long a store remembers the names of debts
 		w.counters.debts.forget()
 	}

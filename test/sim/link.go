@@ -19,7 +19,6 @@ type Net struct {
 	LoseCall  float64      // probabilities
 	LoseReply float64
 	Repeat    float64 // a call of a service arrives twice, and both are answered
-	Double    float64 // a call of a service that gives back arrives at another replica, too
 }
 
 // call is a message on its way up a link, and its answer on the way down.
@@ -50,32 +49,25 @@ type callName struct {
 
 // item is one want of a call and its grant, as the referee reads them.
 type item struct {
-	key      counterKey
-	group    uint32
-	slots    bool // of a limit of concurrency: nothing is leased for a period
-	want     lease.Want
-	returned []lease.Returned // of want.Unused, what was given back below the sender
-	grant    lease.Grant
-	stamp    stamp // of what was granted
+	key   counterKey
+	group uint32
+	slots bool // of a limit of concurrency: nothing is leased for a period
+	want  lease.Want
+	grant lease.Grant
+	stamp stamp // of what was granted
 }
 
 // itemOf is an ask of a store as an item.
 func itemOf(a *engine.Ask) item {
-	return item{key: keyOf(a), group: a.Group, slots: a.Holder != 0, want: a.Want, returned: a.Returned}
+	return item{key: keyOf(a), group: a.Group, slots: a.Holder != 0, want: a.Want}
 }
 
 func keyOf(a *engine.Ask) counterKey {
 	return counterKey{a.Policy.Rule, a.Policy.Limit.Shape(), string(a.Key)}
 }
 
-// back is what the sender itself gives back.
-func (it *item) back() lot {
-	units := it.want.Unused
-	for _, r := range it.returned {
-		units -= r.Units
-	}
-	return lot{leaseID{it.key, it.want.Lease}, units}
-}
+// back is what the sender gives back.
+func (it *item) back() lot { return lot{leaseID{it.key, it.want.Lease}, it.want.Unused} }
 
 // granted is what the grant adds to what the sender holds.
 func (it *item) granted() lot {
@@ -142,24 +134,6 @@ func (l *link) send(c *call) {
 	if w.chance(l.net.Repeat) {
 		w.tracef("%s → repeated", l.from)
 		l.carry(c, l.above)
-	}
-	if !c.aside {
-		l.double(c)
-	}
-}
-
-// double brings a copy of a call that gives units back to another replica, if there is
-// one. What a copy is granted is lost: others would hide what those mint.
-func (l *link) double(c *call) {
-	w := l.w
-	gives := slices.ContainsFunc(c.items, func(it item) bool { return it.want.Unused > 0 })
-	if len(w.replicas) < 2 || !gives || !w.chance(l.net.Double) {
-		return
-	}
-	if other := w.replicas[w.rand.IntN(len(w.replicas))]; other != l.above {
-		w.held(func() {
-			l.carry(&call{link: l, items: c.items, name: c.name, ctx: c.ctx, serve: c.serve, arrive: w.ref.lostReply}, other)
-		})
 	}
 }
 

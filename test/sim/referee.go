@@ -3,9 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
-	"slices"
 
-	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -18,7 +16,6 @@ type referee struct {
 	err  error
 	keys map[counterKey]*account
 	list []*account        // of keys, by age
-	lies *seen[uint64]     // names of what never came back
 	past map[*Rule]*Totals // of keys that were forgotten
 
 	lives   int64        // PoPs that there were, each life counted
@@ -208,17 +205,10 @@ func (ref *referee) settled(it *item) {
 	}
 }
 
-// comesBack follows what an ask gives back to the counters, whether it arrives or is lost:
-// each give-back once, however many copies of it there are.
+// comesBack follows what an ask gives back to the counters, whether it arrives or is lost.
 func (ref *referee) comesBack(it *item) {
 	if back := it.back(); back.units > 0 {
 		ref.returned(back)
-	}
-	names := ref.w.counters.names
-	for _, r := range it.returned {
-		if names.add(r.Name) == 1 && !ref.lies.has(r.Name) {
-			ref.returned(lot{leaseID{it.key, it.want.Lease}, r.Units})
-		}
 	}
 }
 
@@ -236,22 +226,6 @@ func (ref *referee) lostReply(c *call) {
 		lost := c.items[i].granted()
 		ref.vanished(lost.key, lost.units)
 	}
-}
-
-// lied reports whether an ask gives back what a PoP never had.
-func (ref *referee) lied(a *engine.Ask) bool {
-	return slices.ContainsFunc(a.Returned, func(r lease.Returned) bool { return ref.lies.has(r.Name) })
-}
-
-// believed follows what of a lie the counters have taken for units that came back. What
-// nobody can have had they must not believe; what they have handed out to others they may:
-// then so much more than the limit may be admitted.
-func (ref *referee) believed(key counterKey, units int64) {
-	a := ref.account(key)
-	if units > a.most {
-		ref.fail(11, "%v: %d units came back that were never granted", key, units)
-	}
-	a.extra += max(units, 0)
 }
 
 // charged follows a debt that is charged: what was admitted without a lease is charged

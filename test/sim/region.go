@@ -18,12 +18,11 @@ import (
 type region struct {
 	w       *World
 	name    string
-	net     *Net          // between its replicas and the aggregator
-	wrong   limit.Micros  // by how much the clock of its store is ahead of the right time
-	counted engine.Store  // has the counters of its reserve and its trickle
-	apart   limit.Micros  // by how much at most that clock and the aggregator's were apart
-	took    int64         // units of its reserve, all in all
-	names   *seen[uint64] // of what has come back
+	net     *Net         // between its replicas and the aggregator
+	wrong   limit.Micros // by how much the clock of its store is ahead of the right time
+	counted engine.Store // has the counters of its reserve and its trickle
+	apart   limit.Micros // by how much at most that clock and the aggregator's were apart
+	took    int64        // units of its reserve, all in all
 	parts   map[leaseID]*part
 
 	mu        sync.Mutex // of what goroutines of its replicas use
@@ -47,7 +46,7 @@ type part struct {
 }
 
 func newRegion(w *World, name string) *region {
-	h := &region{w: w, name: name, net: new(w.Far), names: newSeen[uint64](), parts: map[leaseID]*part{}}
+	h := &region{w: w, name: name, net: new(w.Far), parts: map[leaseID]*part{}}
 	h.begin()
 	return h
 }

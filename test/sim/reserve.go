@@ -103,12 +103,6 @@ func (h *region) note(l *life, a *engine.Ask, g *lease.Grant) {
 	if p := h.parts[back.leaseID]; p != nil {
 		p.granted -= back.units
 	}
-	for _, one := range a.Returned {
-		back.units -= one.Units
-		if h.names.add(one.Name) == 1 {
-			ref.returned(lot{back.leaseID, one.Units})
-		}
-	}
 	if back.units > 0 {
 		l.hands(back)
 		ref.vanished(key, back.units)

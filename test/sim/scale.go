@@ -47,7 +47,7 @@ func (s Scale) Start() (*World, *Shapes) {
 	}
 	w := New(Config{
 		Seed: s.Seed, PoPs: s.PoPs, Relays: s.Regions, Regions: s.Regions, Grain: limit.Millisecond, RulesEvery: limit.Minute, MaxCounters: 1 << 13, Fault: s.Fault,
-		Net: Net{Delay: limit.Millisecond, Spread: 9 * limit.Millisecond, LoseCall: 0.002, LoseReply: 0.005, Repeat: 0.002, Double: 0.002},
+		Net: Net{Delay: limit.Millisecond, Spread: 9 * limit.Millisecond, LoseCall: 0.002, LoseReply: 0.005, Repeat: 0.002},
 		Far: Net{Delay: 30 * limit.Millisecond, Spread: 40 * limit.Millisecond, LoseCall: 0.005, LoseReply: 0.002},
 	}, shapes.Each()...)
 	for n := range s.PoPs {

@@ -190,14 +190,13 @@ func (t *tier) handle(c *call) {
 	})
 }
 
-// comes notes a call that has come. What another tier gives back may be handed on again;
-// what a PoP gives back goes on to the counters.
+// comes notes a call that has come. What it gives back may be handed on again, unless it is a
+// copy.
 func (l *life) comes(c *call) {
-	if c.name != (callName{}) {
-		l.seen.add(c.name)
+	if c.name != (callName{}) && l.seen.add(c.name) > 1 {
 		return
 	}
-	if l.tier.above == nil {
+	if l.tier.above == nil || c.aside {
 		return
 	}
 	for i := range c.items {

@@ -70,7 +70,7 @@ func (u *uplink) call(asks []engine.Ask) *call {
 func copied(asks []engine.Ask) []engine.Ask {
 	asks = slices.Clone(asks)
 	for i := range asks {
-		asks[i].Key, asks[i].Returned = slices.Clone(asks[i].Key), slices.Clone(asks[i].Returned)
+		asks[i].Key = slices.Clone(asks[i].Key)
 	}
 	return asks
 }

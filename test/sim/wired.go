@@ -66,7 +66,7 @@ func (w *World) items(wants []wire.Want) []item {
 	for i := range items {
 		m := &wants[i]
 		r := w.rules.find(m.Rule)
-		items[i] = item{key: r.counter(string(m.Key)), group: m.Group, slots: r.slots(), want: m.For(r.Limit), returned: m.Returned}
+		items[i] = item{key: r.counter(string(m.Key)), group: m.Group, slots: r.slots(), want: m.For(r.Limit)}
 	}
 	return items
 }

@@ -93,7 +93,7 @@ func New(c Config, rules ...*Rule) *World {
 	w.mail = mail{begun: time.Now(), wake: make(chan struct{}, 1), on: c.Relays > 0}
 	w.rules = ruleBook{list: rules, shares: c.Shares, every: c.RulesEvery}
 	w.rules.compile()
-	w.ref = &referee{w: w, keys: map[counterKey]*account{}, lies: newSeen[uint64](), past: map[*Rule]*Totals{}}
+	w.ref = &referee{w: w, keys: map[counterKey]*account{}, past: map[*Rule]*Totals{}}
 	w.counters = newCounters(w)
 	top := newTier(w, "region", nil, "")
 	for _, r := range c.Shares {

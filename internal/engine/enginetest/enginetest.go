@@ -18,9 +18,6 @@ import (
 type Subject struct {
 	// New makes an empty store. It ends with the test.
 	New func(t testing.TB, o Options) engine.Store
-	// Two makes two empty stores that share their counters, as two replicas do. They end
-	// with the test.
-	Two func(t testing.TB, o Options) [2]engine.Store
 	// Cached is true if something in front of the counters grants leases of its
 	// own: answers are then not those of one counter to the unit, but every bound
 	// holds.
@@ -93,7 +90,6 @@ func Run(t *testing.T, s Subject) {
 		{"KeysAreCopied", keysAreCopied},
 		{"GiveBack", giveBack},
 		{"GiveBackLies", giveBackLies},
-		{"GiveBackDoubled", giveBackDoubled},
 		{"Overdrawn", overdrawn},
 		{"DebtIsChargedOnce", debtIsChargedOnce},
 		{"NextWindow", nextWindow},

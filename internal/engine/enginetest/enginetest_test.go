@@ -35,11 +35,7 @@ func TestForgetful(t *testing.T) {
 		return f
 	}
 	enginetest.Run(t, enginetest.Subject{
-		New: func(_ testing.TB, o enginetest.Options) engine.Store { return empty(o) },
-		Two: func(_ testing.TB, o enginetest.Options) [2]engine.Store {
-			f := empty(o)
-			return [2]engine.Store{f, f}
-		},
+		New:       func(_ testing.TB, o enginetest.Options) engine.Store { return empty(o) },
 		Unbounded: true,
 		Lose:      func(_ testing.TB, s engine.Store) { s.(*forgetful).lose() },
 	})

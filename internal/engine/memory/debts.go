@@ -21,8 +21,9 @@ const (
 // reported again while a generation lasts is forgotten with the next. It is safe for concurrent
 // use; the zero value remembers nothing.
 type debts struct {
-	mu sync.Mutex
-	generations[debt]
+	mu          sync.Mutex
+	now, before map[debt]struct{}
+	since       limit.Micros // when now began
 	// The debts of each, to be saved without delaying decisions: only ever appended to.
 	order, orderBefore []debt
 }
@@ -54,8 +55,8 @@ func (d *debts) charge(at limit.Micros, a *engine.Ask) {
 
 // note remembers a debt for another while, and reports whether it was known.
 func (d *debts) note(at limit.Micros, id debt) bool {
-	if d.over(at, debtMemory) || len(d.now) >= mostDebts {
-		d.next(at)
+	if age := at - d.since; d.now == nil || age < 0 || age >= debtMemory || len(d.now) >= mostDebts {
+		d.now, d.before, d.since = map[debt]struct{}{}, d.now, at
 		d.order, d.orderBefore = nil, d.order
 	}
 	if _, known := d.now[id]; known {

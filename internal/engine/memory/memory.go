@@ -37,7 +37,6 @@ type Store struct {
 	epoch   uint64
 	changed atomic.Bool // there was an ask since Changed was called
 	debts   debts
-	returns returns
 
 	evicted atomic.Uint64
 	refused atomic.Uint64
@@ -121,7 +120,6 @@ func (s *Store) one(now limit.Micros, a *engine.Ask) lease.Grant {
 func (s *Store) counted(now limit.Micros, a *engine.Ask) engine.Ask {
 	counted := *a
 	s.debts.charge(now, &counted)
-	s.returns.take(now, &counted)
 	return counted
 }
 

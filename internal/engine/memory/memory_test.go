@@ -19,9 +19,5 @@ func newStore(o enginetest.Options) *memory.Store {
 func TestConformance(t *testing.T) {
 	enginetest.Run(t, enginetest.Subject{
 		New: func(_ testing.TB, o enginetest.Options) engine.Store { return newStore(o) },
-		Two: func(_ testing.TB, o enginetest.Options) [2]engine.Store {
-			s := newStore(o)
-			return [2]engine.Store{s, s}
-		},
 	})
 }

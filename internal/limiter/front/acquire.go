@@ -85,14 +85,9 @@ func (q *acquisition) one(a *engine.Ask, i int) {
 
 // cut answers an ask from the leases of its key, or from its denial. Else it waits.
 func (q *acquisition) cut(k key, a *engine.Ask, i int) {
-	w := &a.Want
-	if a.Returned != nil {
-		rest := q.takeReturned(k, a)
-		w = &rest.Want
-	}
 	var verdict lease.Verdict
 	var back lease.Part
-	q.grants[i], verdict, back = k.Value.relay.Acquire(&a.Policy.Terms, q.now, *w)
+	q.grants[i], verdict, back = k.Value.relay.Acquire(&a.Policy.Terms, q.now, a.Want)
 	k.giveBack(q.now, partOf(back))
 	if verdict == lease.Wait {
 		q.wait(k, a, i, atEnd)
@@ -110,7 +105,7 @@ func (q *acquisition) overCapacity(a *engine.Ask, i int) {
 		q.pass(a, i)
 		return
 	}
-	q.store.due.addAsk(engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Unused: w.Unused, Lease: w.Lease}, Returned: a.Returned})
+	q.store.due.addAsk(engine.Ask{Policy: a.Policy, Key: a.Key, Want: lease.Want{Unused: w.Unused, Lease: w.Lease}})
 	q.grants[i] = lease.Grant{Status: lease.OK, Limit: a.Policy.Terms.Capacity}
 }
 

@@ -26,12 +26,8 @@ func newNarrowFront(t testing.TB, o enginetest.Options, maxKeys int) *front.Stor
 	if o.MaxKeys == 0 {
 		o.MaxKeys = 100_000
 	}
-	return frontOf(t, o, memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}), maxKeys)
-}
-
-func frontOf(t testing.TB, o enginetest.Options, behind engine.Store, maxKeys int) *front.Store {
 	f := front.New(front.Config{
-		Store:    behind,
+		Store:    memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}),
 		MaxKeys:  maxKeys,
 		MaxBytes: 1 << 30,
 		Now:      func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
@@ -46,18 +42,9 @@ func frontOf(t testing.TB, o enginetest.Options, behind engine.Store, maxKeys in
 	return f
 }
 
-// twoFronts puts two before one memory store.
-func twoFronts(maxKeys int) func(testing.TB, enginetest.Options) [2]engine.Store {
-	return func(t testing.TB, o enginetest.Options) [2]engine.Store {
-		behind := memory.New(memory.Config{MaxKeys: 100_000, MaxBytes: 1 << 30, Now: o.Now})
-		return [2]engine.Store{frontOf(t, o, behind, maxKeys), frontOf(t, o, behind, maxKeys)}
-	}
-}
-
 func TestConformance(t *testing.T) {
 	enginetest.Run(t, enginetest.Subject{
 		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newFront(t, o) },
-		Two:    twoFronts(100_000),
 		Cached: true,
 		Asked:  asked,
 		Settle: settle(t),
@@ -68,7 +55,6 @@ func TestConformance(t *testing.T) {
 func TestConformanceWithoutRoom(t *testing.T) {
 	enginetest.Run(t, enginetest.Subject{
 		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newNarrowFront(t, o, 1) },
-		Two:    twoFronts(1),
 		Cached: true,
 		Asked:  asked,
 		Settle: settle(t),

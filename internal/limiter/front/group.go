@@ -1,8 +1,6 @@
 package front
 
 import (
-	"slices"
-
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
@@ -41,9 +39,6 @@ type member struct {
 //	                            the rest, as a group of the store (joint.go). If
 //	                            one of them is denied, the others give back.
 func (q *acquisition) group(asks []engine.Ask, at int) {
-	if slices.ContainsFunc(asks, func(a engine.Ask) bool { return a.Returned != nil }) {
-		asks = slices.Clone(asks) // try takes them out
-	}
 	g := &group{asks: asks, at: at, members: make([]member, len(asks))}
 	clear(q.grants[at : at+len(asks)]) // a denial of a call before would look like one of this group
 	for i := range asks {
@@ -90,7 +85,7 @@ func (g *group) lock() (unlock func()) {
 	return func() { table.UnlockAll(shards) }
 }
 
-// try applies an ask to a copy of its relay. What it gives back under names is settled.
+// try applies an ask to a copy of its relay.
 func (q *acquisition) try(m *member, a *engine.Ask) {
 	m.verdict, m.joint = lease.Wait, true
 	if a.Policy.Limit.Spec().Algorithm == limit.Concurrency || !m.findOrAdd(q.now, a) {
@@ -104,9 +99,6 @@ func (q *acquisition) try(m *member, a *engine.Ask) {
 	if m.peek = a.Peeks() && !m.answersPeek(q.now, a.Policy); m.peek {
 		m.after, m.joint = m.Value.relay, false
 		return
-	}
-	if a.Returned != nil {
-		*a = q.takeReturned(m.key, a)
 	}
 	m.after = m.Value.relay
 	m.joint = a.Policy.Terms.Consistency == lease.Exact

@@ -147,8 +147,7 @@ func (q *acquisition) override(k key, a *engine.Ask, i int) {
 // count, as far as the cache can see. What was granted by its count goes back to the store: put into
 // a lease of the key it would be more than the key's count.
 func (q *acquisition) settleOverride(k key, a *engine.Ask) lease.Grant {
-	rest := q.takeReturned(k, a)
-	w := reportOf(&rest).Want
+	w := reportOf(a).Want
 	k.giveBack(q.now, part{units: w.Unused, lease: w.Lease, by: a.Policy})
 	w.Unused = 0
 	g, _, _ := k.Value.relay.Acquire(&k.Policy.Terms, q.now, w)

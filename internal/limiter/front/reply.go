@@ -113,7 +113,7 @@ func (p *pending) replyReport(now lease.Millis, a *engine.Ask, g lease.Grant) {
 		return
 	}
 	account.Apply(t, now, p.sent, lease.Want{Overdrawn: a.Want.Overdrawn, Debt: p.debt}, g, 0, 100)
-	if len(a.Returned) > 0 {
+	if p.back > 0 {
 		account.Freed(g)
 	}
 	if len(p.queue) > 0 {

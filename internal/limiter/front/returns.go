@@ -8,21 +8,14 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-const (
-	// mostParts is how many parts a key may have to give back. Units of more are lost, and
-	// come back when their charge expires.
-	mostParts = 8
-	// mostReturned bounds the names in a part, for the store looks each of them up.
-	mostReturned = 32
-)
+// mostParts is how many parts a key may have to give back. Units of more are lost, and
+// come back when their charge expires.
+const mostParts = 8
 
-// part is units of one lease on their way to the store, in one ask. What a caller returned
-// over a network is not put into a relay's own leases: the network may bring a copy to
-// another replica as well, and both arrive only at the store.
+// part is units of one lease on their way to the store, in one ask.
 type part struct {
-	units    int64
-	lease    uint32
-	returned []lease.Returned // what of the units callers returned, by its names
+	units int64
+	lease uint32
 	// by is the policy by whose count the units were granted, if that of the key is too
 	// small to have granted them: the store would not accept them. nil: the key's.
 	by *engine.Policy
@@ -41,23 +34,10 @@ func (p part) to(own, by *engine.Policy) part {
 
 // ask is one that reports nothing else.
 func (p *part) ask(of *engine.Policy, key []byte) engine.Ask {
-	return engine.Ask{Policy: cmp.Or(p.by, of), Key: key, Want: lease.Want{Unused: p.units, Lease: p.lease}, Returned: p.returned}
+	return engine.Ask{Policy: cmp.Or(p.by, of), Key: key, Want: lease.Want{Unused: p.units, Lease: p.lease}}
 }
 
-// takeReturned takes what is given back under names out of an ask, whose key has an entry.
-// The ask may be the caller's: it is not changed.
-func (q *acquisition) takeReturned(k key, a *engine.Ask) engine.Ask {
-	rest := *a
-	rest.Returned = nil
-	for _, r := range a.Returned {
-		rest.Want.Unused -= r.Units
-		k.giveBack(q.now, part{units: r.Units, lease: a.Want.Lease, returned: []lease.Returned{r}, by: a.Policy})
-	}
-	return rest
-}
-
-// giveBack notes units that go back to the store: the relay has no lease to put them into,
-// or they have names.
+// giveBack notes units that go back to the store: the relay has no lease to put them into.
 func (k key) giveBack(now lease.Millis, p part) {
 	if p.units <= 0 {
 		return
@@ -72,9 +52,8 @@ func (k key) giveBack(now lease.Millis, p part) {
 // credible as each of them.
 func (c *cached) keepBack(t *lease.Terms, p part) {
 	for i := range c.back {
-		if b := &c.back[i]; b.lease == p.lease && b.by == nil && p.by == nil && len(b.returned)+len(p.returned) <= mostReturned && !t.Lies(b.units+p.units) {
+		if b := &c.back[i]; b.lease == p.lease && b.by == nil && p.by == nil && !t.Lies(b.units+p.units) {
 			b.units += p.units
-			b.returned = append(b.returned, p.returned...)
 			c.relay.Back += p.units
 			return
 		}
@@ -96,7 +75,7 @@ func (c *cached) attachBack(a *engine.Ask) (units int64) {
 		}
 		if w.Unused == 0 || p.lease == w.Lease && !a.Policy.Terms.Lies(w.Unused+p.units) {
 			a.Policy = cmp.Or(p.by, a.Policy)
-			w.Unused, w.Lease, a.Returned = w.Unused+p.units, p.lease, p.returned
+			w.Unused, w.Lease = w.Unused+p.units, p.lease
 			c.back = slices.Delete(c.back, i, i+1)
 			return p.units
 		}

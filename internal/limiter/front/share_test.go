@@ -111,64 +111,6 @@ func broken(spec limit.Spec, grants []grant) string {
 	return ""
 }
 
-// A give-back whose call the network brings to another replica as well, or to the same again,
-// mints nothing, whatever either has handed out of that lease; and so does one that a liar
-// repeats, or invents.
-func TestDoubledGiveBacksMintNothing(t *testing.T) {
-	for _, spec := range []limit.Spec{
-		{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour},
-		{Algorithm: limit.SlidingWindow, Count: 1000, Period: limit.Hour},
-		{Algorithm: limit.SlidingLog, Count: 1000, Period: limit.Hour},
-		{Algorithm: limit.TokenBucket, Count: 1, Period: limit.Hour, Burst: 1000},
-	} {
-		for _, split := range []bool{false, true} { // both replicas have handed out, or one
-			onSite(t, 2, func(t *testing.T, s *site) {
-				p := ruled(t, "hot", spec, lease.Leased)
-				clients := []*client{{t: t, store: s.fronts[0], policy: p}, {t: t, store: s.fronts[1], policy: p}}
-				units := int64(0)
-				var calls []engine.Ask
-				for i := range 4 {
-					c := clients[0]
-					if split {
-						c = clients[i%2]
-					}
-					g := c.acquire(c.ask(p, 0, 40, 40))[0]
-					if g.Granted != 40 {
-						t.Fatalf("%+v", g)
-					}
-					units += 10
-					back := c.ask(p, 0, 0, 0)
-					back.Want.Unused, back.Want.Lease = 30, g.Lease
-					back.Returned = []lease.Returned{{Name: uint64(i) + 1, Units: 30}}
-					calls = append(calls, back)
-				}
-				for range 3 {
-					for i, call := range calls {
-						for _, c := range clients {
-							c.acquire(call)
-							lie := call
-							lie.Want.Unused = 1<<32 - 1
-							lie.Returned = []lease.Returned{{Name: uint64(i) + 100, Units: lie.Want.Unused}}
-							c.acquire(lie)
-						}
-					}
-				}
-				for range 50 {
-					for _, c := range clients {
-						for single(c, 1) == 1 {
-							units++
-						}
-					}
-					time.Sleep(100 * time.Millisecond)
-				}
-				if units > 1000 || units < 980 {
-					t.Errorf("algorithm %d, both have handed out: %v: %d units of 1000", spec.Algorithm, split, units)
-				}
-			})
-		}
-	}
-}
-
 // All units of a lease that runs come back, also when a key was idle for so long that the
 // cache may have forgotten it.
 func TestUnitsOfAnIdleKeyComeBack(t *testing.T) {

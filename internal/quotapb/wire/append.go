@@ -52,17 +52,7 @@ func (w *Want) append(dst []byte) []byte {
 	dst = appendUint(dst, 14, uint64(w.Holding))
 	dst = appendUint(dst, 15, w.Debt)
 	dst = appendUint(dst, 18, w.Override)
-	for _, r := range w.Returned {
-		dst = append(appendVarint(dst, 19<<3|typeBytes), 0)
-		start := len(dst)
-		dst = closeNested(appendReturned(dst, r), start)
-	}
 	return appendUint(dst, 20, uint64(w.Soon))
-}
-
-func appendReturned(dst []byte, r lease.Returned) []byte {
-	dst = appendUint(dst, 1, r.Name)
-	return appendUint(dst, 2, uint64(r.Units))
 }
 
 // Append appends the encoded message to dst and returns the longer slice.

@@ -55,23 +55,8 @@ func (w *Want) Check() (field string) {
 		return "denied"
 	case uint64(w.Holding) > MaxUnits:
 		return "holding"
-	case !w.returnsUnused():
-		return "returned"
 	}
 	return ""
-}
-
-// returnsUnused reports whether what came from holders of the holder has names, and is
-// part of what is unused.
-func (w *Want) returnsUnused() bool {
-	var sum int64
-	for _, r := range w.Returned {
-		if r.Name == 0 || uint64(r.Units) > MaxUnits {
-			return false
-		}
-		sum += r.Units
-	}
-	return sum <= w.Unused
 }
 
 // For is what is wanted of a counter of a limit. What is given back to a counter of another

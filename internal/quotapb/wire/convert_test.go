@@ -60,15 +60,8 @@ func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
 			Need: uint64(w.Need), Waiting: uint64(w.Waiting), Want: uint64(w.Want.Want),
 			Unused: uint64(w.Unused), Lease: uint64(w.Shape)<<32 | uint64(w.Lease), Overdrawn: uint64(w.Overdrawn), Denied: uint64(w.Denied),
 			Fresh: w.Fresh, Next: w.Next, Holding: uint64(w.Holding), Debt: w.Debt, Override: w.Override,
-			Returned: generatedReturned(w.Returned), Soon: uint64(w.Soon),
+			Soon: uint64(w.Soon),
 		})
-	}
-	return pb
-}
-
-func generatedReturned(rs []lease.Returned) (pb []*quotapb.Returned) {
-	for _, r := range rs {
-		pb = append(pb, &quotapb.Returned{Name: r.Name, Units: uint64(r.Units)})
 	}
 	return pb
 }

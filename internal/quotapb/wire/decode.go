@@ -97,26 +97,8 @@ func (w *Want) decode(r *reader) {
 			w.Debt = r.num
 		case 18<<3 | typeVarint:
 			w.Override = r.num
-		case 19<<3 | typeBytes:
-			if one := extend(r, &w.Returned, MaxReturned); one != nil {
-				decodeReturned(r, one)
-			}
 		case 20<<3 | typeVarint:
 			w.Soon = int64(r.num)
-		}
-	}
-	r.leave(outer)
-}
-
-func decodeReturned(r *reader, m *lease.Returned) {
-	*m = lease.Returned{}
-	outer := r.enter()
-	for r.next() {
-		switch r.tag {
-		case 1<<3 | typeVarint:
-			m.Name = r.num
-		case 2<<3 | typeVarint:
-			m.Units = int64(r.num)
 		}
 	}
 	r.leave(outer)

@@ -85,7 +85,6 @@ const (
 	MaxCompiled     = MaxRules - 1024 // bytes of the rules in it, in compiled form
 	MaxWants        = 1024            // wants of a Request, grants of a Response
 	MaxTraceParents = 64              // trace parents of a Request; more are left out
-	MaxReturned     = 32              // returns in a Want
 	MaxSpans        = 64              // spans of used windows; [reserve.Statement.Check] allows fewer
 )
 
@@ -118,7 +117,6 @@ type Want struct {
 	// lower one: the fingerprint of the limit that was charged. See also [Want.Worker].
 	Shape uint32
 	lease.Want
-	Returned []lease.Returned
 }
 
 // Worker is the number of the worker of a holder that states its slots: it stands where

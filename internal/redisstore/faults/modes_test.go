@@ -126,9 +126,6 @@ func TestModes(t *testing.T) {
 				Unbounded: true, Distant: true,
 				Lose: func(testing.TB, engine.Store) { empty() },
 				New:  fresh,
-				Two: func(t testing.TB, o enginetest.Options) [2]engine.Store {
-					return [2]engine.Store{fresh(t, o), fresh(t, o)}
-				},
 			})
 			for _, s := range d.servers() {
 				if refused := s.Refusals(); len(refused) > 0 {

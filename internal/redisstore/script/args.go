@@ -1,8 +1,6 @@
 package script
 
 import (
-	"encoding/binary"
-
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -108,16 +106,6 @@ func AppendArgs(dst []byte, a *engine.Ask, m Mode, now limit.Micros) []byte {
 		return slidingArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), uint64(f.Unit), uint64(f.Periods))...)
 	}
 	return logArgs.append(dst, append(v, bit(w.Fresh), micros(t.Interval), uint64(s.MinInterval))...)
-}
-
-// AppendReturns appends the packed argument of the names under which units come back, and
-// how many each stands for.
-func AppendReturns(dst []byte, a *engine.Ask) []byte {
-	for _, r := range a.Returned {
-		dst = binary.LittleEndian.AppendUint64(dst, r.Name)
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(units(r.Units)))
-	}
-	return dst
 }
 
 // appendWant appends wantArgs up to penal; those that are not the want's are 0.

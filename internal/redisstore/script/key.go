@@ -43,17 +43,6 @@ func AppendDebtKey(dst []byte, a *engine.Ask, key []byte) []byte {
 	return strconv.AppendUint(dst, a.Want.Debt, 16)
 }
 
-// AppendReturnsKey appends the name of the set that holds under which names units of an ask's
-// counter came back, in the slot of that; nothing where the ask has no names.
-//
-//	weir:{<rule>:<key>}<override>.<shape>.<layout>.r
-func AppendReturnsKey(dst []byte, a *engine.Ask, key []byte) []byte {
-	if len(a.Returned) == 0 || a.Policy.Limit.Spec().Algorithm == limit.Concurrency {
-		return dst
-	}
-	return append(AppendKey(dst, a.Policy, key), ".r"...)
-}
-
 func appendEscaped(dst []byte, c byte, also bool) []byte {
 	if c == '%' || c == '}' || also {
 		return append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])

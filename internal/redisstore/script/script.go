@@ -7,9 +7,7 @@
 // against the other on a real server.
 //
 // An ask is one EVALSHA with one key ([AppendKey]), a second one if it reports a debt that
-// has a name ([AppendDebtKey]), and one packed argument ([AppendArgs]). Units that come back
-// under names take one more key ([AppendReturnsKey]), the last, and one more argument
-// ([AppendReturns]). It has one packed reply ([Parse]). All numbers are integers below
+// has a name ([AppendDebtKey]), and one packed argument ([AppendArgs]). It has one packed reply ([Parse]). All numbers are integers below
 // 2^53, which a double holds exactly, packed by their size in bytes, lowest byte
 // first; none is ever turned into text.
 //
@@ -66,10 +64,6 @@ var scripts = [...]*Script{
 // another's value for its own.
 const layout = 1
 
-// mostNames bounds the names under which units of a counter came back in the last minute,
-// some 100 bytes each. Units of more are lost.
-const mostNames = 1 << 16
-
 func version(a limit.Algorithm) byte { return layout<<4 | byte(a) }
 
 // assemble puts a script together: constants, the arguments as local variables,
@@ -82,7 +76,6 @@ func assemble(name string, a limit.Algorithm, args fields) *Script {
 		{"REPLY", "'" + replyFields.format() + "'"},
 		{"FULL", `'\` + strconv.Itoa(full) + "'"},
 		{"FOREIGN", `'\` + strconv.Itoa(foreign) + "'"},
-		{"MOST", strconv.Itoa(mostNames)},
 		{"NEVER", strconv.FormatInt(int64(limit.Never), 10)},
 		{"MINUTE", strconv.FormatInt(int64(limit.Minute), 10)},
 		{"DAY", strconv.FormatInt(int64(limit.Day), 10)},

@@ -3,7 +3,6 @@
 -- Value: version, start of the window, units charged in it and in the next, units
 -- out on lease, until when, and of which window; askers if there are any.
 
---@ returns
 --@ debt
 --@ size
 

@@ -14,7 +14,6 @@ local HEADER, HEAD, ENTRY = '<BI7I5I7I4I4I5I7I6I4I4', 54, 8
 local SHORT = 1024 -- bytes that are read at first
 local RECLAIM = 32 -- the least dead front that is worth reclaiming, as in log.go
 
---@ returns
 --@ debt
 --@ size
 

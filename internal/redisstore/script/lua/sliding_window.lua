@@ -3,7 +3,6 @@
 -- Value: version, start of the window, units charged in it and in the one before,
 -- units out on lease, and until when; askers if there are any.
 
---@ returns
 --@ debt
 --@ size
 

@@ -3,7 +3,6 @@
 -- Value: version, time, credit, what a token costs (see the argument coin), units
 -- out on lease, and until when; until when the key lasts, in seconds.
 
---@ returns
 --@ debt
 
 local CENTURY = 36525 * DAY -- longer than any key has to last
