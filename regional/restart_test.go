@@ -211,22 +211,6 @@ func TestKilledRegion(t *testing.T) {
 	}
 }
 
-// Two regions with counters of their own that answer the same PoP in turns log it.
-func TestTwoRegionsInMemory(t *testing.T) {
-	one, two := restarted(t, "off"), restarted(t, "off")
-	h := &holder{t: t, name: 'a'}
-	for range 8 {
-		h.ask(one, units("fixed", "k", 1))
-		h.ask(two, units("fixed", "k", 1))
-	}
-	for _, p := range []*process{one, two} {
-		p.waitFor("answered by another region")
-		if code, body := p.get("/readyz"); code != 503 || !strings.Contains(body, "--redis") {
-			t.Errorf("/readyz: %d %s", code, body)
-		}
-	}
-}
-
 // Two processes never use one file: the second refuses to start, and names the first.
 func TestStateFileInUse(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
