@@ -121,16 +121,19 @@ func (t *Table) Commit(now lease.Millis) Outcome {
 		t.out = append(t.out, p.raw[t.end:]...)
 		return t.write()
 	}
-	if p.count >= PageEntries && !t.makeRoom(now) {
+	full := p.count >= PageEntries && !t.makeRoom(now)
+	at := len(p.raw)
+	if full {
 		t.Counts.Full++
 		if !t.shares || p.count >= maxEntries {
 			return Full
 		}
-		t.tag = sharedTag(t.entry.Rule)
+		t.tag, at = sharedTag(t.entry.Rule), headerBytes // first, as a flood looks for it
 	}
-	t.out = append(t.out[:0], p.raw...)
+	t.out = append(t.out[:0], p.raw[:at]...)
 	t.out[1]++
 	t.out = t.entry.append(t.out, t.tag, p.base, now)
+	t.out = append(t.out, p.raw[at:]...)
 	return t.write()
 }
 
