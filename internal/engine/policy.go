@@ -30,11 +30,9 @@ type Policy struct {
 	Regions rule.Regions
 	// Key is what keys are made of; nil where they are not those of a rules file.
 	Key []rule.Part
-	// Beside is set if the count came with a request: other requests judge the same counter
-	// by another count, and the rule's own has precedence. It is this policy with exact
-	// terms, for a cache that keeps leases of the counter by another count. See
-	// [Policy.Exactly].
-	Beside *Policy
+	// Brought is set if the count came with a request: others judge the same counter by other
+	// counts. The key is exact for the next minute: a cache has no leases of it.
+	Brought bool
 	// Whole is set while shares of the limit are withheld: the policy of all of it. See
 	// [Policy.Without].
 	Whole *Policy
@@ -51,15 +49,6 @@ func NewPolicy(rule string, override uint64, l *limit.Limit, t lease.Terms) *Pol
 	h.number(l.Shape())
 	p.salt = uint64(h)
 	return p
-}
-
-// Exactly is the policy with exact terms: nothing is on lease for it.
-func (p *Policy) Exactly() *Policy {
-	t := &p.Terms
-	exact := *p
-	exact.Beside = nil
-	exact.Terms = lease.NewTerms(p.Limit, lease.Exact, t.Interval, t.Timeout, 0)
-	return &exact
 }
 
 // Salt distinguishes policies in a hash of a counter's name: policies that share

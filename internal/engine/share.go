@@ -68,7 +68,7 @@ func (p *Policy) Resized(count, burst int64) *Policy {
 		l = roundedDown(s, p.Limit.Spec().Count)
 	}
 	q, t := *p, &p.Terms
-	q.Limit, q.Beside = l, nil
+	q.Limit = l
 	q.Terms = lease.NewTerms(l, t.Consistency, t.Interval, t.Timeout, t.Overdraft)
 	if t.Far {
 		q.Terms = q.Terms.Afar()

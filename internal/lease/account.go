@@ -168,27 +168,6 @@ func (a *Account) Unlearn() {
 	a.Left, a.Reset, a.DeniedNeed, a.Refused = 0, 0, 0, false
 }
 
-// LearnFrom takes a reply to another account of the same counter, which judges it by
-// another count. What is left by this count follows from what is left by the other. If
-// that is nothing, at most the difference of the two counts is left.
-func (a *Account) LearnFrom(t, other *Terms, now Millis, g Grant) {
-	more := t.Capacity - other.Capacity
-	if g.Remaining > 0 {
-		a.Left = max(0, g.Remaining+more)
-	} else {
-		a.Left = max(0, min(a.Left, more))
-	}
-	if g.Reset > 0 {
-		a.Reset = now + g.Reset
-	}
-	if a.Left > 0 {
-		a.LimitedUntil = 0
-	}
-	if a.Left > 0 && a.Left >= a.DeniedNeed {
-		a.DeniedNeed, a.NextAsk = 0, 0
-	}
-}
-
 // UnderWay reports whether an ask of anybody who shares this account is unanswered.
 func (a *Account) UnderWay(t *Terms, now Millis) bool {
 	return a.Asking && now < a.Asked+t.Timeout

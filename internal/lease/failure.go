@@ -13,9 +13,6 @@ type Failure struct {
 	// the window, see [OnFailure.Among].
 	Share int64
 	ends  Millis // of the window
-	// Memory is the account that remembers what the tier above has denied; nil: the account
-	// that decides. They differ where one key is judged by several counts.
-	Memory *Account
 }
 
 // Failed is the decision on a request that the tier above did not answer. Reset and
@@ -57,12 +54,8 @@ func (f OnFailure) Among(live int, expected int64, s limit.Spec, now Millis, wal
 // Fail decides a request of cost units that the tier above did not answer: what was
 // denied stays denied, on_failure decides the rest. What is admitted is owed.
 func (a *Account) Fail(t *Terms, now Millis, f Failure, cost int64) Failed {
-	memory := a
-	if f.Memory != nil {
-		memory = f.Memory
-	}
-	if memory.remembered(now, cost) {
-		return Failed{Denied: true, Reset: memory.Reset - now, RetryAfter: memory.Retry(t, now, cost)}
+	if a.remembered(now, cost) {
+		return Failed{Denied: true, Reset: a.Reset - now, RetryAfter: a.Retry(t, now, cost)}
 	}
 	d := f.By.FailUncounted()
 	d.Reset = max(0, a.Reset-now)

@@ -11,5 +11,5 @@
 // A call is made at most once: whatever fails is Unavailable. Between a replica and the tier above are
 // tens of milliseconds, so a lease cache belongs in front of this store. The protocol bounds it: the
 // tier above counts units, so asks for the slots of a Concurrency limit are Unavailable. That tier
-// does not get a count that came with a request (Policy.Beside), so the rule's own count decides.
+// does not get a count that came with a request (Policy.Brought), so the rule's own count decides.
 package remote

@@ -63,7 +63,7 @@ func (q *query) describe(i int) map[string]*structpb.Value {
 		fields["hitsAddend"] = structpb.NewNumberValue(float64(asked.HitsAddend.Value))
 	}
 	if d.rule != nil {
-		fields["rule"] = structpb.NewStringValue(d.rule.name())
+		fields["rule"] = structpb.NewStringValue(d.rule.counts.name)
 	}
 	if d.ask >= 0 && q.judgments[d.ask].Degraded != engine.Sound {
 		fields["degraded"] = structpb.NewStringValue(q.judgments[d.ask].Degraded.String())

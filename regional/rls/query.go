@@ -89,7 +89,7 @@ func (s *Server) match(q *query) error {
 		found.rule = q.rules.prepared[m] // nil of nil
 		switch {
 		case d.Limit != nil && known:
-			p, reason := s.override(q.rules, q.request.Domain, found.rule, d.Limit)
+			p, reason := s.override(q.request.Domain, found.rule, d.Limit)
 			if reason != "" {
 				return wrong(field(i, "limit"), "%s", reason)
 			}

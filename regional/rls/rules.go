@@ -15,13 +15,11 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 )
 
-// rules is a configuration as requests use it: immutable but for its cache of
-// overrides, replaced as a whole.
+// rules is a configuration as requests use it: immutable, replaced as a whole.
 type rules struct {
-	config    *descriptor.Config // without domains as long as there is none
-	prepared  map[*descriptor.Rule]*prepared
-	bindings  *bindings
-	overrides overrides
+	config   *descriptor.Config // without domains as long as there is none
+	prepared map[*descriptor.Rule]*prepared
+	bindings *bindings
 }
 
 // noConfig has no domains, and noBindings has no bindings.

@@ -59,5 +59,5 @@ func (x *exchange) lagCharging(i int) {
 // lessAhead is the least that a replica may have left of so many units.
 func (x *exchange) lessAhead(i int, units uint64) uint64 {
 	p := &x.parts[i]
-	return units - min(units, p.doubt+p.ahead(x.replica, max(p.most, uint64(x.response.Statuses[i].CurrentLimit.RequestsPerUnit))))
+	return units - min(units, p.ahead(x.replica, max(p.most, uint64(x.response.Statuses[i].CurrentLimit.RequestsPerUnit))))
 }

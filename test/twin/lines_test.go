@@ -21,7 +21,6 @@ var lines = []line{
 	{"Quota mode is that of envoyproxy/ratelimit since March 2026", quotaOfToday},
 	{"A `limit` in a request replaces the numbers of the rule that matches", keepRule},
 	{"what is charged beyond a limit is at most the limit once more", chargeTwice},
-	{"what is refused from memory by a limit in a request may be charged by another limit of its counter", chargeByRule},
 	{"**A check** (a descriptor with `hits_addend: 0`) is over its limit when nothing is left", check},
 	{mayLag, lagOfChecks},
 	{costsNothing, chargeNothing},

@@ -114,7 +114,7 @@ func countsOfRequests(t *testing.T, s Subject) {
 		_, store, rule := s.begin(t, fixed(12, limit.Hour), terms)
 		by := func(count int64) *engine.Policy {
 			p := policyOf(t, fixed(count, limit.Hour), terms)
-			p.Beside = p.Exactly()
+			p.Brought = true
 			return p
 		}
 		used := int64(0)

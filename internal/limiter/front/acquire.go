@@ -74,8 +74,8 @@ func (q *acquisition) one(a *engine.Ask, i int) {
 		return
 	}
 	switch {
-	case k.isOverride(a.Policy):
-		q.override(k, a, i)
+	case k.isExact(q.now, a.Policy):
+		q.exactly(k, a, i, atEnd)
 	case a.Peeks():
 		q.peek(k, a, i)
 	default:

@@ -24,15 +24,14 @@ type batch struct {
 
 // pending is an ask that waits for its reply.
 type pending struct {
-	key      // without an entry: the ask was passed on as it is
-	sent     lease.Millis
-	queue    []waiter  // who is answered, in order
-	peeks    []waiter  // who only reads what is left
-	debt     uint64    // of the relay itself, by its own number
-	back     int64     // units of the key that go back with it, beside the account's own
-	owed     *owed     // a debt of a caller that was passed on; nil: none
-	override *override // by whose limit it was asked; nil: by that of the key
-	other    bool      // it gives back what was granted by another count
+	key   // without an entry: the ask was passed on as it is
+	sent  lease.Millis
+	queue []waiter // who is answered, in order
+	peeks []waiter // who only reads what is left
+	debt  uint64   // of the relay itself, by its own number
+	back  int64    // units of the key that go back with it, beside the account's own
+	owed  *owed    // a debt of a caller that was passed on; nil: none
+	exact bool     // the key is exact: it is asked by its own limit
 }
 
 // asking is the call's batch.
@@ -51,14 +50,8 @@ func (s *Store) newBatch() *batch {
 // close ends a batch that is answered, or will not be sent.
 func (b *batch) close() { b.store.open.Add(-1) }
 
-// ask asks for a key on behalf of those who wait, or of the relay itself. What was granted
-// by another count goes back first, and they go on waiting. The shard is locked.
+// ask asks for a key on behalf of those who wait, or of the relay itself. The shard is locked.
 func (b *batch) ask(now lease.Millis, k key, queue []waiter, behind lease.Asks, group uint32) {
-	if group == 0 && k.Value.owesOthers() {
-		k.Value.waiting = append(k.Value.waiting, queue...)
-		b.returnOthers(now, k)
-		return
-	}
 	queue, peeks := splitPeeks(queue)
 	k.Value.relay.Account.Replicas = k.store.beside()
 	var w lease.Want

@@ -62,10 +62,9 @@ type pace struct {
 	burst int64 // asks
 }
 
-// pace is how often the key may be asked for. While overrides send back what it has on lease there is
-// no bound, as for an exact rule.
+// pace is how often the key may be asked for. There is no bound while it is exact.
 func (k key) pace(now lease.Millis) pace {
-	if g := k.Value.overrides; g != nil && now < g.asked+overrideMemory {
+	if k.Value.exact.lasts(now) {
 		return pace{}
 	}
 	return paceOf(&k.Policy.Terms, k.Policy.Limit.Spec())

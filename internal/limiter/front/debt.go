@@ -105,7 +105,7 @@ func (q *acquisition) answerDebts() {
 
 // takeBackFor settles a grant on an ask whose request was denied.
 func (s *Store) takeBackFor(a *engine.Ask, g lease.Grant) {
-	if !s.withEntry(a, func(k key) { k.takeBack(s.now(), a.Policy, g) }) {
+	if !s.withEntry(a, func(k key) { k.takeBack(s.now(), g) }) {
 		s.due.addAsk(a.GiveBack(&g))
 	}
 }

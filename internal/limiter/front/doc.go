@@ -24,7 +24,7 @@
 //
 //	group.go, joint.go      asks of one request: all or none
 //	peek.go                 asks that only read what is left
-//	override.go             requests that bring another limit for a key
+//	exact.go                keys for which requests bring limits of their own
 //	debt.go                 units that a caller admitted without a lease
 //	returns.go              units on their way back to the store
 //	slots.go                requests for the slots of a Concurrency limit

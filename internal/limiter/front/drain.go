@@ -103,7 +103,7 @@ func (b *batch) giveUp(now lease.Millis, k key) {
 	v := &k.Value
 	v.unlease(&k.Policy.Terms, lease.Never)
 	var w lease.Want
-	if v.out == 0 { // else it has been reported
+	if v.out == v.exact.asks() { // else it has been reported
 		w, _ = v.relay.Account.Report(&k.Policy.Terms, now)
 	}
 	reports := w.Overdrawn > 0 || w.Denied > 0 && k.Policy.Limit.ChargesDenied()

@@ -27,14 +27,12 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 		return p.Failed(p.OnFailure.FailUncounted())
 	}
 	account := &k.Value.relay.Account
-	denied := account // whose denial counts
-	if k.isOverride(p) {
-		denied = &k.Value.override(now, p).relay.Account
+	if x := k.Value.exact; x.full(now, a) {
+		return p.Failed(lease.Failed{Denied: true, Reset: x.reset - now, RetryAfter: x.reset - now})
 	}
 	if a.Peeks() {
-		return p.Failed(denied.FailPeek(t, now, f))
+		return p.Failed(account.FailPeek(t, now, f))
 	}
-	f.Memory = denied
 	return p.Failed(account.Fail(t, now, f, a.Want.Need))
 }
 

@@ -19,13 +19,13 @@ type group struct {
 type member struct {
 	key // without an entry: the ask goes to the store as it is
 
-	after    lease.Relay // the relay with the ask applied
-	grant    lease.Grant
-	verdict  lease.Verdict
-	back     lease.Part
-	joint    bool // the store decides on it with others of its group: it is of an exact rule, or has no entry
-	override bool // it has another count than its key
-	peek     bool // it only reads what is left, and memory has no answer: no other waits for it
+	after   lease.Relay // the relay with the ask applied
+	grant   lease.Grant
+	verdict lease.Verdict
+	back    lease.Part
+	joint   bool // the store decides on it with others of its group: it is of an exact rule, or has no entry
+	exact   bool // its key is exact: it is asked for alone
+	peek    bool // it only reads what is left, and memory has no answer: no other waits for it
 }
 
 // group decides on the asks of one request while the shards of all of them are locked:
@@ -92,8 +92,11 @@ func (q *acquisition) try(m *member, a *engine.Ask) {
 		return
 	}
 	m.Value.out++ // not to be evicted for another of the group
-	if m.override = m.isOverride(a.Policy); m.override {
-		q.tryOverride(m, a)
+	if m.exact = m.isExact(q.now, a.Policy); m.exact {
+		m.after, m.joint = m.Value.relay, false
+		if x := m.Value.exact; x.refuses(q.now, a) {
+			m.grant, m.verdict = x.refusal(q.now, a), lease.Refuse
+		}
 		return
 	}
 	if m.peek = a.Peeks() && !m.answersPeek(q.now, a.Policy); m.peek {
@@ -103,19 +106,6 @@ func (q *acquisition) try(m *member, a *engine.Ask) {
 	m.after = m.Value.relay
 	m.joint = a.Policy.Terms.Consistency == lease.Exact
 	m.grant, m.verdict, m.back = m.after.Acquire(&a.Policy.Terms, q.now, a.Want)
-}
-
-// tryOverride settles what an override reports, and refuses it from memory if it can. Else it
-// waits in its queue.
-func (q *acquisition) tryOverride(m *member, a *engine.Ask) {
-	q.settleOverride(m.key, a)
-	m.after, m.joint = m.Value.relay, false
-	g := *m.Value.override(q.now, a.Policy)
-	if grant, denied := g.denies(q.now, onlyAsk(a.Want)); denied {
-		m.grant, m.verdict = grant, lease.Refuse
-		m.charge(q.now, &g)
-		m.after = m.Value.relay
-	}
 }
 
 // commit answers a member by what was tried.
@@ -136,21 +126,21 @@ func (q *acquisition) keepTry(m *member) {
 // settle applies only what an ask reports: another one of the group is denied.
 func (q *acquisition) settle(m *member, a *engine.Ask, i int) {
 	reported := reportOf(a)
-	if m.Entry == nil {
-		if q.grants[i] = nothing(a); !reported.Peeks() {
+	if m.Entry != nil {
+		m.Value.out--
+	}
+	if m.Entry == nil || m.exact {
+		if q.grants[i] = nothing(a); m.exact {
+			q.grants[i] = m.Value.exact.remembered(q.now, a)
+		}
+		if !reported.Peeks() {
 			q.pass(&reported, i)
 		}
 		return
 	}
-	m.Value.out--
-	if m.override { // it is settled
-		reported.Want = lease.Want{}
-	}
 	m.grant, m.verdict, m.back = m.Value.relay.Acquire(&m.Policy.Terms, q.now, reported.Want)
 	m.giveBack(q.now, partOf(m.back))
-	if q.grants[i] = m.grant; m.override {
-		q.grants[i] = m.leftByCount(&a.Policy.Terms, m.grant)
-	}
+	q.grants[i] = m.grant
 	q.answered(m.verdict)
 }
 
@@ -181,8 +171,8 @@ func (q *acquisition) queue(g *group, m *member, a *engine.Ask, i int) {
 	}
 	switch {
 	case m.joint:
-	case m.override:
-		q.waitForOverride(m.key, a, i, by)
+	case m.exact:
+		q.exactly(m.key, a, i, by)
 	case m.peek:
 		q.peek(m.key, a, i)
 	default:

@@ -92,6 +92,10 @@ func (q *acquisition) undo(g *group) {
 			if r := reportOf(a); m.Entry == nil && !r.Peeks() {
 				q.pass(&r, g.at+i)
 			}
+		case m.exact && grant.Granted > 0:
+			back, kept := a.GiveBack(grant), grant.Keep(0)
+			q.one(&back, g.at+i)
+			*grant = kept
 		case a.Holder == 0 && grant.Status == lease.OK && grant.Granted > 0:
 			q.store.takeBackFor(a, *grant)
 			*grant = grant.Keep(0)

@@ -4,6 +4,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 )
 
 // key is a key of the cache. Its entry may be used while its shard is locked.
@@ -16,23 +17,23 @@ type key struct {
 
 // cached is what the cache keeps of a key.
 type cached struct {
-	relay     lease.Relay
-	budget    budget
-	waiting   []waiter     // for the reply to an ask that is out, or for a place in the next
-	back      []part       // to be given back with the next asks
-	overrides *overrides   // requests that bring another limit; nil: none did
-	slots     *slotState   // of a Concurrency limit; nil: no request was denied
-	used      lease.Millis // when it was asked for last
-	dueAt     lease.Millis // when it is due
-	replied   lease.Millis // when the last reply arrived; 0: never
-	pause     lease.Millis // the store did not answer: it is not asked before then
-	out       int32        // asks that are out
-	due       reason       // why it is on the agenda; none: it is not
+	relay   lease.Relay
+	budget  budget
+	waiting []waiter     // for the reply to an ask that is out, or for a place in the next
+	back    []part       // to be given back with the next asks
+	exact   *exact       // a request brought a limit of its own; nil: none did
+	slots   *slotState   // of a Concurrency limit; nil: no request was denied
+	used    lease.Millis // when it was asked for last
+	dueAt   lease.Millis // when it is due
+	replied lease.Millis // when the last reply arrived; 0: never
+	pause   lease.Millis // the store did not answer: it is not asked before then
+	out     int32        // asks that are out
+	due     reason       // why it is on the agenda; none: it is not
 }
 
 // busy reports whether the entry is still needed for an ask that is out or to come.
 func (c *cached) busy() bool {
-	return len(c.waiting) > 0 || c.out > 0 || c.overrides.wait() || c.due != none || len(c.back) > 0
+	return len(c.waiting) > 0 || c.out > 0 || c.due != none || len(c.back) > 0
 }
 
 // keyOf is the key of an ask, without its entry. The shard is not locked.
@@ -66,10 +67,20 @@ func (k *key) find(now lease.Millis, a *engine.Ask) bool {
 		return false
 	}
 	e.Value.used = now
-	if e.Policy != a.Policy {
-		k.adopt(now, a.Policy)
+	if e.Policy != a.Policy && !a.Policy.Brought {
+		k.adopt(a.Policy)
 	}
 	return true
+}
+
+// adopt makes a policy that of the key. What was granted by another count goes back by that.
+func (k key) adopt(p *engine.Policy) {
+	if p.Terms.Capacity != k.Policy.Terms.Capacity && p.Limit.Spec().Algorithm != limit.Concurrency {
+		k.giveAllBack()
+		k.Value.relay.Account.Unlearn()
+		k.Value.replied = 0
+	}
+	k.Policy = p
 }
 
 // add makes the entry for an ask that has none. False if there is no room, and no other key can be evicted.
@@ -97,6 +108,9 @@ func (k *key) findOrAdd(now lease.Millis, a *engine.Ask) bool {
 // topUp puts the key on the agenda if its lease runs low, or for when it will end.
 func (k key) topUp(now lease.Millis) {
 	t := &k.Policy.Terms
+	if k.Value.exact.lasts(now) {
+		return
+	}
 	if behind := k.Value.relay.Top(t, now); behind != lease.NoAsk {
 		k.schedule(now, reason(behind))
 	} else if t.Far {

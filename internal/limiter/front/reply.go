@@ -24,12 +24,9 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	v.out--
 	v.relay.Back -= p.back
 	v.noteReply(now, g.Status)
-	if p.other {
-		v.overrides.returning--
-	}
 	switch {
-	case p.override != nil:
-		p.replyOverride(now, a, g)
+	case p.exact:
+		p.replyExact(now, a, g)
 	case a.Policy.Limit.Spec().Algorithm == limit.Concurrency:
 		v.learnSlots(now, a, g)
 		p.answerPassed(a, g)
@@ -38,15 +35,13 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	default:
 		p.replyWant(now, a, g)
 	}
-	if p.override == nil {
-		p.answerPeeks(now, a, g)
-	}
+	p.answerPeeks(now, a, g)
 	p.answerWaiting(now)
 	idle := a.Want.Want == 0 && v.relay.Account.Spent+v.relay.Account.Denied == 0 // it gave back what nobody used
-	if p.Policy.Terms.Far && p.override == nil && !idle {
+	if p.Policy.Terms.Far && !idle {
 		p.topUp(now)
 	}
-	p.askByOverrides(now, p.override == nil || a.Policy != p.override.policy)
+	p.resumeExact(now)
 	if len(v.back) > 0 {
 		p.schedule(now, report)
 	}
@@ -99,12 +94,6 @@ func (p *pending) requeue(now lease.Millis, grants []lease.Grant) []lease.Grant 
 // reported something, or because another one of its group was denied.
 func (p *pending) replyReport(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	account, t := &p.Value.relay.Account, &a.Policy.Terms
-	if p.isOverride(a.Policy) {
-		if decided(g) {
-			account.LearnFrom(&p.Policy.Terms, t, now, g)
-		}
-		return
-	}
 	if a.Want.Want > 0 {
 		account.Asking = false
 	}
@@ -129,24 +118,16 @@ func decided(g lease.Grant) bool { return g.Status == lease.OK || g.Status == le
 // answer hands out grants. What was granted to a caller that has gone goes back to the
 // relay.
 func (p *pending) answer(now lease.Millis, grants []lease.Grant) {
-	by := p.Policy
-	if p.override != nil {
-		by = p.override.policy
-	}
 	for i, w := range p.queue {
 		if !w.answers.answer(w.at, grants[i]) {
-			p.takeBack(now, by, grants[i])
+			p.takeBack(now, grants[i])
 		}
 	}
 }
 
-// takeBack settles a grant by a policy's count that no caller received.
-func (k key) takeBack(now lease.Millis, by *engine.Policy, g lease.Grant) {
-	switch {
-	case g.Granted == 0:
-	case k.isOverride(by):
-		k.giveBack(now, part{units: g.Granted, lease: g.Lease, by: by})
-	default:
+// takeBack settles a grant that no caller received.
+func (k key) takeBack(now lease.Millis, g lease.Grant) {
+	if g.Granted > 0 {
 		k.giveBack(now, partOf(k.Value.relay.TakeBack(&k.Policy.Terms, now, lease.Part{Units: g.Granted, Lease: g.Lease})))
 	}
 }
@@ -174,7 +155,7 @@ func (k key) answerWaiting(now lease.Millis) {
 			}
 		}
 		if !w.answers.answer(w.at, g) {
-			k.takeBack(now, k.Policy, g)
+			k.takeBack(now, g)
 		}
 	}
 	clear(v.waiting[len(waiting):])

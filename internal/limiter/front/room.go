@@ -37,7 +37,7 @@ func (s *Store) makeRoom(now lease.Millis, shard *table.Shard[cached]) (room boo
 // out, or unreported debt are never evicted: a debt is repeated until it is acknowledged,
 // and with it would go the memory of a share that was spent while the store did not answer.
 func (c *cached) evictable() bool {
-	return len(c.waiting) == 0 && c.out == 0 && !c.overrides.wait() && c.relay.Account.Overdrawn == 0
+	return len(c.waiting) == 0 && c.out == 0 && c.relay.Account.Overdrawn == 0
 }
 
 // evict removes the entry of a key. Its leases go back to the store. Its place on the agenda counts no more, see
@@ -45,15 +45,22 @@ func (c *cached) evictable() bool {
 func (k key) evict(now lease.Millis) {
 	v, p := &k.Value, k.Policy
 	if p.Limit.Spec().Algorithm != limit.Concurrency {
-		v.unlease(&p.Terms, lease.Never)
-		due := &k.store.due
 		if denied := v.relay.Account.Denied; denied > 0 && p.Limit.ChargesDenied() {
-			due.addAsk(engine.Ask{Policy: p, Key: k.Key(), Want: lease.Want{Denied: denied}})
+			k.store.due.addAsk(engine.Ask{Policy: p, Key: k.Key(), Want: lease.Want{Denied: denied}})
 		}
-		for i := range v.back {
-			due.addAsk(v.back[i].ask(p, k.Key()))
-		}
+		k.giveAllBack()
 	}
 	k.shard.Remove(k.Entry)
 	k.store.evicted.Add(1)
+}
+
+// giveAllBack gives back what the key has on lease, each part in an ask of its own.
+func (k key) giveAllBack() {
+	v := &k.Value
+	v.unlease(&k.Policy.Terms, lease.Never)
+	for i := range v.back {
+		v.relay.Back -= v.back[i].units
+		k.store.due.addAsk(v.back[i].ask(k.Policy, k.Key()))
+	}
+	v.back = nil
 }

@@ -128,7 +128,7 @@ func (b *batch) askFor(now lease.Millis, k dueKey) {
 		k.schedule(now, why) // others asked meanwhile
 		return
 	}
-	if v.out > 0 && why != waited || k.overrideIsOut() { // the reply brings this up again
+	if v.out > 0 && why != waited { // the reply brings this up again
 		return
 	}
 	if queue := v.takeQueue(); len(queue) > 0 {
@@ -141,7 +141,7 @@ func (b *batch) askFor(now lease.Millis, k dueKey) {
 		b.ask(now, k.key, queue, lease.NoAsk, 0)
 		return
 	}
-	if k.askByOverrides(now, true); v.out > 0 { // somebody has asked meanwhile, and reported what there was
+	if v.out > 0 { // somebody has asked meanwhile, and reported what there was
 		return
 	}
 	t := &k.Policy.Terms
@@ -197,7 +197,7 @@ func (k key) forget(now lease.Millis) bool {
 	v := &k.Value
 	switch {
 	case v.busy() || !v.budget.idle(now) || now < v.pause: // a new entry may ask at once
-	case v.slots.idle(now) && v.relay.Account.Idle(&k.Policy.Terms, now) && !v.relay.Lends(now):
+	case !v.exact.lasts(now) && v.slots.idle(now) && v.relay.Account.Idle(&k.Policy.Terms, now) && !v.relay.Lends(now):
 		k.shard.Remove(k.Entry)
 		return true
 	case k.reports(now):

@@ -58,7 +58,7 @@ func (q *acquisition) wait(k key, a *engine.Ask, i int, by stage) {
 func (k key) awaitNext(now lease.Millis, w waiter) bool {
 	v := &k.Value
 	in, units := v.relay.Account.Next(&k.Policy.Terms, now)
-	if in == 0 || w.want.Next || w.want.Need == 0 || v.out > 0 || v.overrides.wait() || k.store.tooLate(now, in, w.ends) {
+	if in == 0 || w.want.Next || w.want.Need == 0 || v.out > 0 || k.store.tooLate(now, in, w.ends) {
 		return false
 	}
 	units -= w.want.Need

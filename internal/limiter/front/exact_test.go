@@ -16,10 +16,11 @@ import (
 
 // bringing is a policy of the same counters whose count came with a request.
 func bringing(t testing.TB, of *engine.Policy, count int64) *engine.Policy {
+	t.Helper()
 	spec := of.Limit.Spec()
 	spec.Count = count
 	p := ruled(t, of.Rule, spec, of.Terms.Consistency)
-	p.Beside = p.Exactly()
+	p.Brought = true
 	return p
 }
 
@@ -77,9 +78,8 @@ func TestCountsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// A rule's own count takes a key over from one that came with a request, and so does a
-// new version of the rule: what the other was denied refuses nobody any more.
-func TestRulesCountTakesOver(t *testing.T) {
+// Each request is judged by its own count, also by a new version of the rule.
+func TestEachCountJudgesItself(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 12, Period: limit.Hour}, lease.Leased)
 		for i, step := range []struct {
@@ -99,8 +99,8 @@ func TestRulesCountTakesOver(t *testing.T) {
 	})
 }
 
-// What an override gives back is taken back once, whatever becomes of its request.
-func TestOverrideGivesBack(t *testing.T) {
+// What is given back to an exact key is taken back once, whatever becomes of its request.
+func TestExactKeyGivesBack(t *testing.T) {
 	for name, group := range map[string]uint32{"alone": 0, "in a group": 1, "in a group that is denied": 2} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, 1, func(t *testing.T, s *site) {
@@ -135,8 +135,8 @@ func TestOverrideGivesBack(t *testing.T) {
 	}
 }
 
-// What was granted by a larger count comes back to a key that is kept by a smaller one,
-// however much it is, and whoever came first.
+// What was granted by a larger count comes back, however small the rule's is, and whoever came
+// first.
 func TestLargerCountGivesBack(t *testing.T) {
 	for _, count := range []int64{0, 1} {
 		for _, first := range []bool{false, true} {
@@ -169,47 +169,6 @@ func TestLargerCountGivesBack(t *testing.T) {
 	}
 }
 
-// A request that is refused for another rule is not answered by a larger count that nothing is
-// left when all that is known is that the rule's own count is used up.
-func TestLargerCountBesideADenial(t *testing.T) {
-	onSite(t, 1, func(t *testing.T, s *site) {
-		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 0, Period: limit.Hour}, lease.Leased)
-		other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Hour}, lease.Leased)
-		by := bringing(t, p, 14)
-		c := &client{t: t, store: s.fronts[0]}
-		if g := c.acquire(c.ask(p, 0, 1, 1))[0]; g.Status != lease.Denied {
-			t.Errorf("by a count of 0: %+v", g)
-		}
-		if g := c.acquire(c.ask(by, 1, 1, 1), c.ask(other, 1, 1, 1)); g[0].Granted != 1 || g[1].Granted != 1 {
-			t.Errorf("a group that fits: %+v", g)
-		}
-		if g := c.acquire(c.ask(by, 1, 1, 1), c.ask(other, 1, 1, 1)); g[0].Status != lease.OK || g[0].Remaining < 13 || g[1].Status != lease.Denied {
-			t.Errorf("one used of 14 and the other's only one: %+v", g)
-		}
-	})
-}
-
-// What a larger count was granted beyond the rule's own admits nobody by that when it comes
-// back.
-func TestLargerCountAddsNothing(t *testing.T) {
-	for _, gone := range []bool{false, true} {
-		onSite(t, 1, func(t *testing.T, s *site) {
-			p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 9, Period: limit.Hour}, lease.Leased)
-			by := bringing(t, p, 10)
-			c := &client{t: t, store: s.fronts[0], policy: p}
-			for used := int64(0); used < 9; {
-				n := single(c, 1)
-				used += n
-				time.Sleep(time.Millisecond)
-			}
-			takeAndReturn(t, s, c.ask(by, 0, 1, 1), gone)
-			if g := c.acquire(c.ask(p, 0, 1, 1))[0]; g.Status != lease.Denied {
-				t.Errorf("caller gone %v: a tenth of 9: %+v", gone, g)
-			}
-		})
-	}
-}
-
 // takeAndReturn gives back what an ask was granted, or leaves before the answer.
 func takeAndReturn(t *testing.T, s *site, a engine.Ask, gone bool) {
 	t.Helper()
@@ -230,16 +189,98 @@ func takeAndReturn(t *testing.T, s *site, a engine.Ask, gone bool) {
 	s.fronts[0].Acquire(t.Context(), []engine.Ask{a}, grants)
 }
 
-// A rule's count that takes a key over begins without knowledge of what is left.
-func TestTakenOverBesideADenial(t *testing.T) {
+// A limit in a request makes its key exact for the next minute: the store is asked for each request, by
+// whatever count, and has all that nobody used. Other keys stay leased, and so is this one afterwards.
+func TestKeyIsExactForAMinute(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
-		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 15, Period: limit.Hour}, lease.Leased)
-		none := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 0, Period: limit.Hour}, lease.Leased)
+		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
+		other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
+		hot, beside := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[0], policy: other}
+		asks := func(rule string, c *client, n int) int {
+			before := s.stores[0].asks(rule)
+			for range n {
+				if single(c, 1) != 1 {
+					t.Fatalf("a request of %s was refused", rule)
+				}
+			}
+			return s.stores[0].asks(rule) - before
+		}
+		asks("hour", hot, 200)
+		asks("other", beside, 200)
+		for _, count := range []int64{1 << 19, 1 << 10} {
+			hot.policy = bringing(t, p, count)
+			asks("hour", hot, 1)
+		}
+		used := int64(202)
+		hot.policy = p
+		for range 5 {
+			if n := asks("hour", hot, 20); n != 20 {
+				t.Errorf("an exact key: %d asks for 20 requests", n)
+			}
+			if used += 20; charged(t, s.base, p, "hot") != used {
+				t.Errorf("%d are charged of an exact key, want %d", charged(t, s.base, p, "hot"), used)
+			}
+			if n := asks("other", beside, 20); n > 3 {
+				t.Errorf("another key: %d asks for 20 requests", n)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		time.Sleep(12 * time.Second)
+		if n := asks("hour", hot, 100); n > 20 {
+			t.Errorf("a minute later: %d asks for 100 requests", n)
+		}
+	})
+}
+
+// What the store refused by a limit in a request stays refused while it does not answer, by that
+// limit and by smaller ones. Other limits of the key are decided by on_failure.
+func TestExactKeyStaysRefused(t *testing.T) {
+	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+		p := perMinute(t, lease.Leased, lease.FailureAllow)
+		for range 5 {
+			judgmentOf(t, r.judges[0], p, "k", 1)
+		}
+		by := func(count int64) *engine.Policy {
+			b := bringing(t, p, count)
+			b.OnFailure = lease.FailureAllow
+			return b
+		}
+		if v := judgmentOf(t, r.judges[0], by(5), "k", 1); !v.Refused || v.Degraded != engine.Sound {
+			t.Errorf("with 5 of 5 used: %+v", v)
+		}
+		r.behind.down.Store(true)
+		for _, c := range []struct {
+			policy *engine.Policy
+			how    engine.Degraded
+		}{{by(5), engine.FailedDenied}, {by(2), engine.FailedDenied}, {by(9), engine.FailedAllow}, {p, engine.FailedAllow}} {
+			time.Sleep(time.Second)
+			if v := judgmentOf(t, r.judges[0], c.policy, "k", 1); v.Degraded != c.how || v.Admitted != (c.how == engine.FailedAllow) {
+				t.Errorf("the store does not answer, by a count of %d: %+v", c.policy.Terms.Capacity, v)
+			}
+		}
+	})
+}
+
+// Neither a limit of nothing nor the largest one does harm, and the memory for limits of requests
+// ends with the minute.
+func TestAbsurdLimits(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour}, lease.Leased)
 		c := &client{t: t, store: s.fronts[0]}
-		c.acquire(c.ask(none, 0, 1, 1))
-		c.acquire(c.ask(bringing(t, p, 3), 0, 1, 1))
-		if g := c.acquire(c.ask(p, 1, 1, 1), c.ask(none, 1, 1, 1)); g[0].Status != lease.OK || g[0].Remaining == 0 && g[0].Reset > 0 {
-			t.Errorf("one used of 15: %+v", g)
+		for range 3 {
+			for _, count := range []int64{0, 1, limit.MaxCount} {
+				for _, need := range []int64{0, 1, limit.MaxCount} {
+					a := c.ask(bringing(t, p, count), 0, need, need)
+					a.Key = fmt.Append(nil, count, need)
+					if g := c.acquire(a)[0]; g.Granted > count || g.Granted != 0 && g.Granted != need || g.Remaining > count {
+						t.Errorf("%d of %d: %+v", need, count, g)
+					}
+				}
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		if keys := s.fronts[0].Stats().Keys; keys > 0 {
+			t.Errorf("%d keys two minutes later", keys)
 		}
 	})
 }
