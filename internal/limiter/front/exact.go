@@ -133,6 +133,22 @@ func (b *batch) askExactly(now lease.Millis, k key) {
 	x.waiting = nil
 }
 
+// learn notes what a reply has left of the counter. After a lease that is what others may use.
+func (x *exact) learn(now lease.Millis, a *engine.Ask, g lease.Grant, leased bool) {
+	switch {
+	case x == nil || !decided(g):
+		return
+	case leased:
+		x.known = false
+		return
+	}
+	x.used, x.reset = a.Policy.Terms.Capacity-g.Remaining, now+g.Reset
+	x.known = g.Remaining > 0 || g.Granted > 0
+	if g.Status == lease.Denied {
+		x.askAt = now + a.Policy.Terms.Interval
+	}
+}
+
 // resumeExact asks for those that waited for a reply.
 func (k key) resumeExact(now lease.Millis) {
 	v, x := &k.Value, k.Value.exact
@@ -158,12 +174,6 @@ func (p *pending) replyExact(now lease.Millis, a *engine.Ask, g lease.Grant) {
 		v.exact.out--
 	}
 	if decided(g) {
-		t := &a.Policy.Terms
-		v.exact.used, v.exact.reset = t.Capacity-g.Remaining, now+g.Reset
-		v.exact.known = g.Remaining > 0 || g.Granted > 0
-		if g.Status == lease.Denied {
-			v.exact.askAt = now + t.Interval
-		}
 		v.relay.Account.Unlearn()
 		v.replied = 0
 	}
