@@ -91,19 +91,6 @@ func TestFailAgainstTwin(t *testing.T) {
 	}
 }
 
-// What was denied to another account stands, and this one owes.
-func TestFailByDenialsOfAnother(t *testing.T) {
-	terms := Terms{Capacity: 10}
-	other := Account{DeniedNeed: 3, Reset: 500}
-	s := Account{DeniedNeed: 1, Reset: 900}
-	if d := s.Fail(&terms, 100, Failure{Memory: &other}, 3); d.Admitted || !d.Denied || d.Reset != 400 {
-		t.Errorf("denied to the other: %+v", d)
-	}
-	if d := s.Fail(&terms, 100, Failure{Memory: &other}, 2); !d.Admitted || d.Denied || s.Overdrawn != 2 || other.Overdrawn != 0 {
-		t.Errorf("not denied to the other: %+v, owed %d and %d", d, s.Overdrawn, other.Overdrawn)
-	}
-}
-
 func TestFailUncounted(t *testing.T) {
 	for by, want := range map[OnFailure]Failed{FailureAllow: {Admitted: true}, FailureDeny: {By: FailureDeny}, FailureLocal: {By: FailureLocal}} {
 		if got := by.FailUncounted(); got != want {
