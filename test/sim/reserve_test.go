@@ -201,7 +201,7 @@ func TestTenMinutesOfAnHour(t *testing.T) {
 		{"cut off, used up", Net{LoseCall: 1, LoseReply: 1}, 30, 85},
 		{"cut off, not used up", Net{LoseCall: 1, LoseReply: 1}, 0.9, 75},
 		{"grey, used up", Net{Delay: 242 * limit.Millisecond, LoseCall: 0.3}, 30, 0},
-		{"grey, not used up", Net{Delay: 242 * limit.Millisecond, LoseCall: 0.3}, 0.9, 50},
+		{"grey, not used up", Net{Delay: 242 * limit.Millisecond, LoseCall: 0.3}, 0.9, 25},
 	} {
 		run := cutOff{seed: 1, spec: limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Hour}, rate: c.rate, lasts: 700 * limit.Second}
 		run.more = func(w *World, _ *rand.Rand) {
