@@ -40,7 +40,6 @@ type seen[T comparable] struct{ now, before map[T]int }
 func newSeen[T comparable]() *seen[T] { return &seen[T]{now: map[T]int{}} }
 
 func (s *seen[T]) count(name T) int { return s.now[name] + s.before[name] }
-func (s *seen[T]) has(name T) bool  { return s.count(name) > 0 }
 
 // add returns how often the name has come by now.
 func (s *seen[T]) add(name T) int {
