@@ -22,6 +22,7 @@ type exact struct {
 	waiting []exactAsk   // until nothing else is out and nothing is on lease
 	used    int64        // units of the counter by the last reply, or at least so many
 	known   bool         // used is not more
+	learned lease.Millis // when the last reply came
 	reset   lease.Millis // when the counter is as good as new, by the last reply
 	askAt   lease.Millis // before then requests that do not fit are refused from memory
 }
@@ -133,8 +134,10 @@ func (b *batch) askExactly(now lease.Millis, k key) {
 	x.waiting = nil
 }
 
-// learn notes what a reply has left of the counter. After a lease that is what others may use.
-func (x *exact) learn(now lease.Millis, a *engine.Ask, g lease.Grant, leased bool) {
+// learn notes what the reply to an ask that was sent at sent has left of the counter. After a lease
+// that is what others may use. A reply that has more left than the last one may be older than that, if
+// its ask was out at the same time.
+func (x *exact) learn(now, sent lease.Millis, a *engine.Ask, g lease.Grant, leased bool) {
 	switch {
 	case x == nil || !decided(g):
 		return
@@ -142,8 +145,9 @@ func (x *exact) learn(now lease.Millis, a *engine.Ask, g lease.Grant, leased boo
 		x.known = false
 		return
 	}
-	x.used, x.reset = a.Policy.Terms.Capacity-g.Remaining, now+g.Reset
-	x.known = g.Remaining > 0 || g.Granted > 0
+	used := a.Policy.Terms.Capacity - g.Remaining
+	x.known = (g.Remaining > 0 || g.Granted > 0) && (sent > x.learned || used >= x.used)
+	x.used, x.reset, x.learned = used, now+g.Reset, now
 	if g.Status == lease.Denied {
 		x.askAt = now + a.Policy.Terms.Interval
 	}

@@ -24,7 +24,7 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	v.out--
 	v.relay.Back -= p.back
 	v.noteReply(now, g.Status)
-	v.exact.learn(now, a, g, !p.exact && a.Want.Want > 0)
+	v.exact.learn(now, p.sent, a, g, !p.exact && a.Want.Want > 0)
 	switch {
 	case p.exact:
 		p.replyExact(now, a, g)
