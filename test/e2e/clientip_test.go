@@ -50,7 +50,6 @@ func forgedForwardedForGainsNothing(t *testing.T, s *stack.Stack) {
 
 // Behind one trusted proxy, which Envoy's settings name, the client is the one that the proxy saw.
 func TestClientBehindTrustedProxy(t *testing.T) {
-	onlyLong(t)
 	t.Parallel()
 	s := stack.Start(t, stack.Config{
 		PoPs: 1, Workers: 1,

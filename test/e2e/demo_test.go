@@ -142,7 +142,6 @@ var refusedLogin = regexp.MustCompile(`"POST /login" 429 .*weir="login denied`)
 
 // `make run` shows what it promises to show, and Ctrl-C stops all of it.
 func TestDemo(t *testing.T) {
-	onlyLong(t)
 	t.Parallel()
 	d := newDemo(t)
 	d.start(t)
