@@ -66,7 +66,7 @@ func (c *change) by() rulestore.Change {
 func compare(ctx context.Context, s *rulestore.Store, before rulestore.Version, name string, document []byte, out io.Writer) error {
 	was, in := []byte(nil), "nothing"
 	if !before.Zero() {
-		in = fmt.Sprintf("version %d", before.Number)
+		in = fmt.Sprintf("revision %d", before.Revision)
 		var err error
 		if was, err = s.Document(ctx, before); err != nil {
 			return err
@@ -85,12 +85,12 @@ func finish(ctx context.Context, s *rulestore.Store, v rulestore.Version, stdout
 	behind, err := s.InForce(ctx, v)
 	switch {
 	case len(behind) > 0:
-		fmt.Fprintf(stdout, "version %d is in Consul: revision %d\n", v.Number, v.Revision)
+		fmt.Fprintf(stdout, "revision %d is in Consul\n", v.Revision)
 	case err != nil:
-		fmt.Fprintf(stdout, "version %d is in Consul: revision %d\n", v.Number, v.Revision)
+		fmt.Fprintf(stdout, "revision %d is in Consul\n", v.Revision)
 		fmt.Fprintf(stderr, "warning: it is unknown whether all programs have it: %v\n", err)
 	default:
-		fmt.Fprintf(stdout, "version %d is in force: revision %d\n", v.Number, v.Revision)
+		fmt.Fprintf(stdout, "revision %d is in force\n", v.Revision)
 	}
 	if err := s.Clean(ctx); err != nil {
 		fmt.Fprintf(stderr, "warning: %v\n", err)
@@ -105,7 +105,7 @@ func finish(ctx context.Context, s *rulestore.Store, v rulestore.Version, stdout
 type applyCmd struct {
 	File   string `arg:"" help:"Rules file."`
 	change `embed:""`
-	On     uint64 `placeholder:"N" help:"Refuse if another version than N is in force: the file was made of that one."`
+	On     uint64 `placeholder:"REVISION" help:"Refuse if another version is in force: the file was made of that one."`
 }
 
 // Run checks the file as a whole, then puts it in force.

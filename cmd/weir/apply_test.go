@@ -51,6 +51,13 @@ func (s *session) register(id string, revision int) {
 	}
 }
 
+// revisionOf is that of a new version, by what the program prints of it.
+func revisionOf(out string) string {
+	_, rest, _ := strings.Cut(out, "revision ")
+	revision, _, _ := strings.Cut(rest, " ")
+	return revision
+}
+
 // Rules are applied, looked at and rolled back.
 func TestApply(t *testing.T) {
 	dir := proc.LogDir(t)
@@ -62,24 +69,23 @@ func TestApply(t *testing.T) {
 	s.weir(0, []string{"history"}, "no rules have been applied")
 	s.weir(1, []string{"rollback", "--reason", "nothing"}, "no version is before")
 	s.weir(0, []string{"apply", one, "--dry-run"}, "+rules:")
-	s.weir(0, []string{"apply", one, "--reason", "begin", "--author", "ann"}, "version 1 is in force")
-	s.weir(0, []string{"apply", one, "--dry-run"}, "is the same as version 1")
-	s.weir(0, []string{"apply", two, "--dry-run"}, "--- version 1", "-- { name: a, key: [client_ip], limit: 10/1m }", "+- { name: a, key: [client_ip], limit: 20/1m }")
-	s.weir(1, []string{"history", "2"}, "version 2: there is no such version")
-	s.weir(0, []string{"apply", two, "--reason", "more"}, "version 2 is in force")
-	s.weir(1, []string{"apply", one, "--reason", "late", "--on", "1"}, "nothing was changed", "applied version 2 meanwhile")
+	first := revisionOf(s.weir(0, []string{"apply", one, "--reason", "begin", "--author", "ann"}, " is in force"))
+	s.weir(0, []string{"apply", one, "--dry-run"}, "is the same as revision "+first)
+	s.weir(0, []string{"apply", two, "--dry-run"}, "--- revision "+first, "-- { name: a, key: [client_ip], limit: 10/1m }", "+- { name: a, key: [client_ip], limit: 20/1m }")
+	s.weir(1, []string{"history", "2"}, "revision 2: there is no such version")
+	second := revisionOf(s.weir(0, []string{"apply", two, "--reason", "more"}, " is in force"))
+	s.weir(1, []string{"apply", one, "--reason", "late", "--on", first}, "nothing was changed", "applied revision "+second+" meanwhile")
 	s.weir(0, []string{"rollback", "--dry-run"}, "+- { name: a, key: [client_ip], limit: 10/1m }")
-	back := s.weir(0, []string{"rollback", "--reason", "too much", "--author", "bob"}, "version 3 is in force")
-	_, revision, _ := strings.Cut(strings.TrimSpace(back), "revision ") // which programs and PoPs state
-	if out := s.weir(0, []string{"history", "3"}); !strings.Contains(out, "10/1m") {
-		t.Errorf("version 3 is\n%s", out)
+	third := revisionOf(s.weir(0, []string{"rollback", "--reason", "too much", "--author", "bob"}, " is in force"))
+	if out := s.weir(0, []string{"history", third}); !strings.Contains(out, "10/1m") {
+		t.Errorf("revision %s is\n%s", third, out)
 	}
-	s.weir(0, []string{"history"}, "3 *      "+revision+"  ", "bob", "back to 1: too much", "ann", "begin")
-	s.weir(0, []string{"history", "--format", "json"}, `"rollback_to": 1`, `"why": "more"`)
+	s.weir(0, []string{"history"}, third+" *", "bob", "back to "+first+": too much", "ann", "begin")
+	s.weir(0, []string{"history", "--format", "json"}, `"rollback_to": `+first, `"why": "more"`)
 	s.weir(1, []string{"apply", "testdata/bad.yaml", "--reason", "bad"}, "testdata/bad.yaml:")
-	s.weir(0, []string{"rollback", "2", "--reason", "after all"}, "version 4 is in force")
+	s.weir(0, []string{"rollback", second, "--reason", "after all"}, " is in force")
 	s.register("weir-regional-old", 1)
-	s.weir(1, []string{"apply", one, "--reason", "too old"}, "version 5 is in Consul", "not in force in weir-regional-old, which has revision 1")
+	s.weir(1, []string{"apply", one, "--reason", "too old"}, " is in Consul", "not in force in weir-regional-old, which has revision 1")
 	s.agent.Kill()
 	s.weir(1, []string{"apply", one, "--reason", "away"}, "consul at "+s.agent.Addr+" cannot read weir/rules/manifest")
 }

@@ -15,16 +15,16 @@ import (
 )
 
 type historyCmd struct {
-	Number uint64 `arg:"" optional:"" help:"Print the rules of this version."`
-	kv     `embed:""`
-	Format string `enum:"text,json" default:"text" help:"How to print the list: text, or json for programs."`
+	Revision uint64 `arg:"" optional:"" help:"Print the rules of this version."`
+	kv       `embed:""`
+	Format   string `enum:"text,json" default:"text" help:"How to print the list: text, or json for programs."`
 }
 
 // Run prints the versions, or the document of one.
 func (h *historyCmd) Run(stdout io.Writer) error {
 	return h.use(func(ctx context.Context, s *rulestore.Store) error {
-		if h.Number != 0 {
-			v, err := s.Version(ctx, h.Number)
+		if h.Revision != 0 {
+			v, err := s.Version(ctx, h.Revision)
 			if err != nil {
 				return err
 			}
@@ -39,7 +39,7 @@ func (h *historyCmd) Run(stdout io.Writer) error {
 			return damaged
 		}
 		current, err := s.Current(ctx)
-		return errors.Join(h.print(stdout, versions, current.Number), err, damaged)
+		return errors.Join(h.print(stdout, versions, current.Revision), err, damaged)
 	})
 }
 
@@ -57,23 +57,23 @@ func (h *historyCmd) print(out io.Writer, versions []rulestore.Version, inForce 
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "version\trevision\twhen\twho\twhy")
+	fmt.Fprintln(table, "revision\twhen\twho\twhy")
 	for _, v := range versions {
-		number, why := strconv.FormatUint(v.Number, 10), strings.Join(strings.Fields(v.Why), " ")
-		if v.Number == inForce {
-			number += " *"
+		revision, why := strconv.FormatUint(v.Revision, 10), strings.Join(strings.Fields(v.Why), " ")
+		if v.Revision == inForce {
+			revision += " *"
 		}
 		if v.RollbackTo != 0 {
 			why = fmt.Sprintf("back to %d: %s", v.RollbackTo, why)
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", number, v.Revision, v.When.Format(time.DateTime), v.Who, why)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", revision, v.When.Format(time.DateTime), v.Who, why)
 	}
 	return table.Flush()
 }
 
 type rollbackCmd struct {
-	Number uint64 `arg:"" optional:"" help:"Version whose rules come back; default: the one before that in force."`
-	change `embed:""`
+	Revision uint64 `arg:"" optional:"" help:"Version whose rules come back; default: the one before that in force."`
+	change   `embed:""`
 }
 
 // Run makes a new version with the rules of an earlier one.
@@ -82,7 +82,7 @@ func (r *rollbackCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		if r.DryRun {
 			return r.dryRun(ctx, s, stdout)
 		}
-		v, err := s.Rollback(ctx, r.Number, r.by())
+		v, err := s.Rollback(ctx, r.Revision, r.by())
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (r *rollbackCmd) dryRun(ctx context.Context, s *rulestore.Store, stdout io.
 	if err != nil {
 		return err
 	}
-	earlier, err := s.Earlier(ctx, r.Number, current)
+	earlier, err := s.Earlier(ctx, r.Revision, current)
 	if err != nil {
 		return err
 	}
@@ -103,5 +103,5 @@ func (r *rollbackCmd) dryRun(ctx context.Context, s *rulestore.Store, stdout io.
 	if err != nil {
 		return err
 	}
-	return compare(ctx, s, current, fmt.Sprintf("version %d", earlier.Number), document, stdout)
+	return compare(ctx, s, current, fmt.Sprintf("version %d", earlier.Revision), document, stdout)
 }

@@ -21,8 +21,8 @@ type LostError struct{ Winner Version }
 
 func (e *LostError) Error() string {
 	w := &e.Winner
-	return fmt.Sprintf("nothing was changed: %s applied version %d meanwhile, at %s (%s); look at `weir history`, and apply again what is still wanted",
-		w.Who, w.Number, w.When.Format(time.RFC3339), w.Why)
+	return fmt.Sprintf("nothing was changed: %s applied revision %d meanwhile, at %s (%s); look at `weir history`, and apply again what is still wanted",
+		w.Who, w.Revision, w.When.Format(time.RFC3339), w.Why)
 }
 
 // Apply puts a document in force as a new version, which it returns. The document is of
@@ -33,28 +33,28 @@ func (s *Store) Apply(ctx context.Context, d *rulefile.Document, c Change) (Vers
 }
 
 // Rollback puts the document of an earlier version in force again, as a new version;
-// number 0: that of the version before the one in force.
-func (s *Store) Rollback(ctx context.Context, number uint64, c Change) (Version, error) {
+// revision 0: that of the version before the one in force.
+func (s *Store) Rollback(ctx context.Context, revision uint64, c Change) (Version, error) {
 	current, err := s.Current(ctx)
-	if err != nil && number == 0 || err != nil && !errors.As(err, new(*DamagedError)) {
+	if err != nil && revision == 0 || err != nil && !errors.As(err, new(*DamagedError)) {
 		return Version{}, err
 	}
-	v, err := s.Earlier(ctx, number, current)
+	v, err := s.Earlier(ctx, revision, current)
 	if err != nil {
 		return Version{}, err
 	}
-	if number == 0 {
-		c.On = current.Number // the version before another one would be another one
+	if revision == 0 {
+		c.On = current.Revision // the version before another one would be another one
 	}
 	text, err := s.Document(ctx, v)
 	if err != nil {
 		return Version{}, err
 	}
-	d, err := Parse(fmt.Sprintf("version %d", v.Number), text)
+	d, err := Parse(fmt.Sprintf("revision %d", v.Revision), text)
 	if err != nil {
 		return Version{}, err
 	}
-	return s.apply(ctx, d, c, v.Number)
+	return s.apply(ctx, d, c, v.Revision)
 }
 
 func (s *Store) apply(ctx context.Context, d *rulefile.Document, c Change, rollbackTo uint64) (Version, error) {
@@ -65,14 +65,14 @@ func (s *Store) apply(ctx context.Context, d *rulefile.Document, c Change, rollb
 	switch {
 	case err != nil:
 		return Version{}, err
-	case c.On != 0 && c.On != before.Number:
+	case c.On != 0 && c.On != before.Revision:
 		return Version{}, &LostError{before}
 	}
 	followers, _ := s.followers(ctx) // whether some are missing, InForce reports
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	v := Version{
-		Number: before.Number + 1, Revision: max(uint64(now.UnixMicro()), before.Revision+1, newest(followers)+1),
-		When: now, Who: c.Who, Why: c.Why, RollbackTo: rollbackTo,
+		Revision: max(uint64(now.UnixMicro()), before.Revision+1, newest(followers)+1),
+		When:     now, Who: c.Who, Why: c.Why, RollbackTo: rollbackTo,
 	}
 	v.describe(d)
 	for range tries {
@@ -141,7 +141,7 @@ func (s *Store) swap(ctx context.Context, v Version, before discovery.Pair) (boo
 	slices.Sort(chunks)
 	change := discovery.Change{
 		Unchanged: []discovery.Pair{before},
-		Set:       []discovery.Pair{{Key: s.ManifestKey(), Value: text}, {Key: s.versionKey(v.Number), Value: text}},
+		Set:       []discovery.Pair{{Key: s.ManifestKey(), Value: text}, {Key: s.versionKey(v.Revision), Value: text}},
 	}
 	for _, chunk := range slices.Compact(chunks) {
 		change.Existing = append(change.Existing, s.chunkKey(chunk))
@@ -158,7 +158,7 @@ func (s *Store) swap(ctx context.Context, v Version, before discovery.Pair) (boo
 	now, pair, readErr := s.manifest(ctx)
 	switch {
 	case readErr != nil && err != nil:
-		return false, fmt.Errorf("it is unknown whether version %d is in force, look at `weir history`: %w", v.Number, err)
+		return false, fmt.Errorf("it is unknown whether revision %d is in force, look at `weir history`: %w", v.Revision, err)
 	case readErr != nil:
 		return false, fmt.Errorf("nothing was changed: %w", readErr)
 	case bytes.Equal(pair.Value, text):

@@ -33,7 +33,7 @@ func (s *Store) clean(ctx context.Context) error {
 	used := map[string]bool{}
 	for i, v := range append([]Version{current}, versions...) {
 		if i > kept {
-			old = append(old, s.versionKey(v.Number))
+			old = append(old, s.versionKey(v.Revision))
 			continue
 		}
 		for _, chunk := range v.chunks() {

@@ -119,15 +119,15 @@ func parsed(t *testing.T, text []byte) *rulefile.Document {
 }
 
 // inForce checks what is in force.
-func inForce(t *testing.T, s *Store, number uint64, want []byte) Version {
+func inForce(t *testing.T, s *Store, revision uint64, want []byte) Version {
 	t.Helper()
 	v, err := s.Current(within(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.Document(within(t), v)
-	if err != nil || v.Number != number || string(got) != string(want) {
-		t.Fatalf("in force: version %d with %d bytes (%v), want version %d with %d bytes", v.Number, len(got), err, number, len(want))
+	if err != nil || v.Revision != revision || string(got) != string(want) {
+		t.Fatalf("in force: revision %d with %d bytes (%v), want revision %d with %d bytes", v.Revision, len(got), err, revision, len(want))
 	}
 	return v
 }

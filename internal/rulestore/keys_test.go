@@ -28,12 +28,12 @@ func TestKeyLimitsAreApart(t *testing.T) {
 	c := startConsul(t)
 	s := open(t, c.Addr)
 	first := apply(t, s, withKeys(100), by("begin"))
-	inForce(t, s, 1, withKeys(100))
+	inForce(t, s, first.Revision, withKeys(100))
 	if rules, _ := first.divide(withKeys(100)); strings.Contains(string(rules), "acme") || strings.Contains(string(rules), "customer-") || !strings.Contains(string(rules), "gold") {
 		t.Errorf("among the rules: %s", rules)
 	}
 	second := apply(t, s, withKeys(200), by("acme pays more"))
-	inForce(t, s, 2, withKeys(200))
+	inForce(t, s, second.Revision, withKeys(200))
 	if !slices.Equal(first.Chunks, second.Chunks) || slices.Equal(first.KeyLimits.Chunks, second.KeyLimits.Chunks) {
 		t.Errorf("chunks %q and %q before, %q and %q after a key's new limit", first.Chunks, first.KeyLimits.Chunks, second.Chunks, second.KeyLimits.Chunks)
 	}
@@ -43,14 +43,16 @@ func TestKeyLimitsAreApart(t *testing.T) {
 	if keys := c.keys(); len(keys) != 1+2+3 {
 		t.Errorf("keys %q, want the manifest, two versions, a chunk of rules and two of limits", keys)
 	}
-	if third, err := s.Rollback(within(t), 0, by("they do not")); err != nil || !slices.Equal(third.KeyLimits.Chunks, first.KeyLimits.Chunks) {
+	third, err := s.Rollback(within(t), 0, by("they do not"))
+	if err != nil || !slices.Equal(third.KeyLimits.Chunks, first.KeyLimits.Chunks) {
 		t.Errorf("%+v, %v", third, err)
 	}
-	inForce(t, s, 3, withKeys(100))
-	if fourth := apply(t, s, document(1), by("without")); fourth.Format != format || fourth.KeyLimits != nil {
+	inForce(t, s, third.Revision, withKeys(100))
+	fourth := apply(t, s, document(1), by("without"))
+	if fourth.Format != format || fourth.KeyLimits != nil {
 		t.Errorf("without limits of keys: %+v", fourth)
 	}
-	inForce(t, s, 4, document(1))
+	inForce(t, s, fourth.Revision, document(1))
 	c.remove(s.chunkKey(first.KeyLimits.Chunks[0]))
 	if _, err := s.Document(within(t), first); !errors.As(err, new(*DamagedError)) {
 		t.Errorf("with a lost chunk of limits: %v", err)

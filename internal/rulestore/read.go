@@ -1,6 +1,7 @@
 package rulestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,26 +64,29 @@ func (s *Store) History(ctx context.Context) ([]Version, error) {
 }
 
 // Version returns a version that is kept, or an error that is [ErrNone].
-func (s *Store) Version(ctx context.Context, number uint64) (Version, error) {
-	p, err := s.kv.Get(ctx, s.versionKey(number))
+func (s *Store) Version(ctx context.Context, revision uint64) (Version, error) {
+	p, err := s.kv.Get(ctx, s.versionKey(revision))
 	switch {
 	case err != nil:
 		return Version{}, err
 	case p.Index == 0:
-		return Version{}, fmt.Errorf("version %d: %w; the last %d are kept: look at `weir history`", number, ErrNone, kept)
+		return Version{}, fmt.Errorf("revision %d: %w; the last %d are kept: look at `weir history`", revision, ErrNone, kept)
 	}
 	return ParseVersion(p.Key, p.Value)
 }
 
-// Earlier returns a version that is kept; number 0: the one before current.
-func (s *Store) Earlier(ctx context.Context, number uint64, current Version) (Version, error) {
-	switch {
-	case number != 0:
-		return s.Version(ctx, number)
-	case current.Number < 2:
-		return Version{}, fmt.Errorf("no version is before the one in force: %w", ErrNone)
+// Earlier returns a version that is kept; revision 0: the one before current.
+func (s *Store) Earlier(ctx context.Context, revision uint64, current Version) (Version, error) {
+	if revision != 0 {
+		return s.Version(ctx, revision)
 	}
-	return s.Version(ctx, current.Number-1)
+	versions, err := s.History(ctx)
+	for _, v := range versions {
+		if v.Revision < current.Revision {
+			return v, nil
+		}
+	}
+	return Version{}, cmp.Or(err, fmt.Errorf("no version is before the one in force: %w", ErrNone))
 }
 
 // Document reads and checks the document of a version. The error is a [DamagedError] if
@@ -111,11 +115,11 @@ func (s *Store) read(ctx context.Context, v *Version, chunks []string) (text []b
 		case err != nil:
 			return nil, err
 		case p.Index == 0:
-			return nil, &DamagedError{fmt.Sprintf("version %d: its chunk %s is missing", v.Number, p.Key)}
+			return nil, &DamagedError{fmt.Sprintf("revision %d: its chunk %s is missing", v.Revision, p.Key)}
 		case sum(p.Value) != want:
-			return nil, &DamagedError{fmt.Sprintf("version %d: its chunk %s has been changed", v.Number, p.Key)}
+			return nil, &DamagedError{fmt.Sprintf("revision %d: its chunk %s has been changed", v.Revision, p.Key)}
 		case len(p.Value) > chunkSize:
-			return nil, &DamagedError{fmt.Sprintf("version %d: its chunk %s has %d bytes, at most %d", v.Number, p.Key, len(p.Value), chunkSize)}
+			return nil, &DamagedError{fmt.Sprintf("revision %d: its chunk %s has %d bytes, at most %d", v.Revision, p.Key, len(p.Value), chunkSize)}
 		}
 		text = append(text, p.Value...)
 	}

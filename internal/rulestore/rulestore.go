@@ -1,7 +1,7 @@
 // Package rulestore keeps the versions of the rules in Consul's key-value store.
 //
 //	weir/rules/manifest         the version in force, a [Version] as JSON
-//	weir/rules/versions/NUMBER  the same for each of the last 100 versions
+//	weir/rules/versions/REVISION  the same for each of the last 100 versions
 //	weir/rules/chunks/SHA256    a part of a document, which never changes; limits of single
 //	                            keys and rules are in different chunks
 //
@@ -64,8 +64,8 @@ func Open(address, datacenter string) (*Store, error) {
 // ManifestKey is the key that changes with each new version.
 func (s *Store) ManifestKey() string { return s.prefix + "manifest" }
 
-func (s *Store) versionKey(number uint64) string {
-	return fmt.Sprintf("%sversions/%012d", s.prefix, number)
+func (s *Store) versionKey(revision uint64) string {
+	return fmt.Sprintf("%sversions/%016d", s.prefix, revision)
 }
 
 func (s *Store) chunkKey(sum string) string { return s.prefix + "chunks/" + sum }
@@ -81,7 +81,7 @@ func Parse(name string, document []byte) (*rulefile.Document, error) {
 		return nil, err
 	}
 	if d.Set.Stated() {
-		return nil, fmt.Errorf("%s: revision: is for rules files; in Consul each version gets a number of its own: remove this field", name)
+		return nil, fmt.Errorf("%s: revision: is for rules files; in Consul each version gets one of its own: remove this field", name)
 	}
 	if n := len(d.Set.Encode()); n > wire.MaxCompiled {
 		return nil, fmt.Errorf("%s: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", name, n, wire.MaxCompiled)

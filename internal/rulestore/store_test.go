@@ -17,7 +17,7 @@ func TestVersions(t *testing.T) {
 	c := startConsul(t)
 	s, ctx := open(t, c.Addr), within(t)
 	if v, err := s.Current(ctx); !v.Zero() || err != nil {
-		t.Fatalf("an empty store has version %d (%v)", v.Number, err)
+		t.Fatalf("an empty store has revision %d (%v)", v.Revision, err)
 	}
 	if _, err := s.Rollback(ctx, 0, by("nothing")); !errors.Is(err, ErrNone) {
 		t.Errorf("roll back without a version: %v", err)
@@ -28,25 +28,26 @@ func TestVersions(t *testing.T) {
 	if len(second.Chunks) != 4 || second.Revision <= first.Revision {
 		t.Errorf("%d chunks, revision %d after %d", len(second.Chunks), second.Revision, first.Revision)
 	}
-	inForce(t, s, 2, two)
+	inForce(t, s, second.Revision, two)
 	third, err := s.Rollback(ctx, 0, by("too much"))
-	if err != nil || third.RollbackTo != 1 {
+	if err != nil || third.RollbackTo != first.Revision {
 		t.Fatalf("%+v, %v", third, err)
 	}
-	inForce(t, s, 3, one)
-	if fourth, err := s.Rollback(ctx, 2, by("after all")); err != nil || fourth.Revision <= third.Revision {
+	inForce(t, s, third.Revision, one)
+	fourth, err := s.Rollback(ctx, second.Revision, by("after all"))
+	if err != nil || fourth.Revision <= third.Revision {
 		t.Fatalf("%+v, %v", fourth, err)
 	}
-	inForce(t, s, 4, two)
+	inForce(t, s, fourth.Revision, two)
 	if _, err := s.Rollback(ctx, 9, by("which")); !errors.Is(err, ErrNone) {
 		t.Errorf("roll back to what never was: %v", err)
 	}
 	var why []string
 	versions, err := s.History(ctx)
 	for _, v := range versions {
-		why = append(why, fmt.Sprint(v.Number, v.Who, v.Why, !v.When.IsZero()))
+		why = append(why, fmt.Sprint(v.Who, v.Why, !v.When.IsZero()))
 	}
-	if want := []string{"4annafter alltrue", "3anntoo muchtrue", "2annmoretrue", "1annbegintrue"}; err != nil || !slices.Equal(why, want) {
+	if want := []string{"annafter alltrue", "anntoo muchtrue", "annmoretrue", "annbegintrue"}; err != nil || !slices.Equal(why, want) {
 		t.Errorf("history %q (%v), want %q", why, err, want)
 	}
 }
@@ -55,13 +56,13 @@ func TestVersions(t *testing.T) {
 func TestApplyOn(t *testing.T) {
 	t.Parallel()
 	s := open(t, startConsul(t).Addr)
-	apply(t, s, document(1), by("begin"))
-	apply(t, s, document(2), Change{Who: "ann", Why: "go on", On: 1})
-	_, err := s.Apply(within(t), parsed(t, document(3)), Change{Who: "bob", Why: "go on", On: 1})
-	if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Number != 2 || !strings.Contains(err.Error(), "ann applied version 2") {
+	first := apply(t, s, document(1), by("begin"))
+	second := apply(t, s, document(2), Change{Who: "ann", Why: "go on", On: first.Revision})
+	_, err := s.Apply(within(t), parsed(t, document(3)), Change{Who: "bob", Why: "go on", On: first.Revision})
+	if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Revision != second.Revision || !strings.Contains(err.Error(), fmt.Sprint("ann applied revision ", second.Revision)) {
 		t.Errorf("%v", err)
 	}
-	inForce(t, s, 2, document(2))
+	inForce(t, s, second.Revision, document(2))
 	for want, c := range map[string]Change{"author is missing": {Why: "x"}, "reason is missing": {Who: "ann", Why: " "}, "reason has": {Who: "ann", Why: strings.Repeat("x", maxWhy+1)}} {
 		if _, err := s.Apply(within(t), parsed(t, document(3)), c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -69,7 +70,7 @@ func TestApplyOn(t *testing.T) {
 	}
 }
 
-// Of many writers each applies all its documents, one gets each number, and no version is
+// Of many writers each applies all its documents, one gets each revision, and no version is
 // lost.
 func TestManyWriters(t *testing.T) {
 	t.Parallel()
@@ -92,10 +93,10 @@ func TestManyWriters(t *testing.T) {
 					return
 				}
 				mu.Lock()
-				if won[v.Number] != "" {
-					t.Errorf("version %d was won twice", v.Number)
+				if won[v.Revision] != "" {
+					t.Errorf("revision %d was won twice", v.Revision)
 				}
-				won[v.Number] = v.SHA256
+				won[v.Revision] = v.SHA256
 				mu.Unlock()
 				if err := s.Clean(within(t)); err != nil {
 					t.Error(err)
@@ -110,8 +111,8 @@ func TestManyWriters(t *testing.T) {
 		t.Fatalf("%d versions, %d won (%v)", len(versions), len(won), err)
 	}
 	for i, v := range versions {
-		if won[v.Number] != v.SHA256 || i > 0 && v.Revision >= versions[i-1].Revision {
-			t.Errorf("version %d is not what its writer applied, or its revision is not smaller than the next one's", v.Number)
+		if won[v.Revision] != v.SHA256 || i > 0 && v.Revision >= versions[i-1].Revision {
+			t.Errorf("revision %d is not what its writer applied, or not smaller than the next one", v.Revision)
 		}
 		if _, err := s.Document(within(t), v); err != nil {
 			t.Error(err)
@@ -124,15 +125,16 @@ func TestClean(t *testing.T) {
 	t.Parallel()
 	c := startConsul(t)
 	s := open(t, c.Addr)
+	var applied []Version
 	for i := range kept + 5 {
-		apply(t, s, document(i+1), by("count"))
+		applied = append(applied, apply(t, s, document(i+1), by("count")))
 	}
 	c.put(s.chunkKey(sum([]byte("left by a writer that died"))), "left by a writer that died")
 	if err := s.Clean(within(t)); err != nil {
 		t.Fatal(err)
 	}
 	versions, err := s.History(within(t))
-	if err != nil || len(versions) != kept || versions[kept-1].Number != 6 {
+	if err != nil || len(versions) != kept || versions[kept-1].Revision != applied[5].Revision {
 		t.Fatalf("%d versions (%v)", len(versions), err)
 	}
 	if n := len(c.keys()); n != 1+2*kept {
@@ -150,10 +152,11 @@ func TestLargestDocument(t *testing.T) {
 	t.Parallel()
 	s := open(t, startConsul(t).Addr)
 	text := large(maxDocument - 30)
-	if _, err := s.Apply(within(t), &rulefile.Document{Text: text}, by("begin")); err != nil {
+	v, err := s.Apply(within(t), &rulefile.Document{Text: text}, by("begin"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	inForce(t, s, 1, text)
+	inForce(t, s, v.Revision, text)
 	if _, err := Parse("rules.yaml", make([]byte, maxDocument+1)); err == nil || !strings.Contains(err.Error(), "fit into Consul") {
 		t.Errorf("one byte more: %v", err)
 	}

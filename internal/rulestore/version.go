@@ -29,17 +29,15 @@ const (
 // Version is a version of the rules.
 type Version struct {
 	Format int `json:"format"`
-	// Number counts the versions of a store from 1, for people.
-	Number uint64 `json:"number"`
-	// Revision orders rules everywhere: the time of the version in microseconds since 1970,
+	// Revision names the version, and orders rules everywhere: the time of the version in microseconds since 1970,
 	// and more than that of the version before, and of all rules that the programs have which
-	// follow the store. So it also grows where the store lost versions, or all of them, and
-	// Number begins again, and after one from a clock that was ahead.
+	// follow the store. So it also grows where the store lost versions, or all of them, and after one from a clock
+	// that was ahead.
 	Revision uint64    `json:"revision"`
 	When     time.Time `json:"when"`
 	Who      string    `json:"who"`
 	Why      string    `json:"why"`
-	// RollbackTo is the number of the version whose document this has again; 0: none.
+	// RollbackTo is the revision of the version whose document this has again; 0: none.
 	RollbackTo uint64 `json:"rollback_to,omitempty"`
 
 	Size   int      `json:"size"`   // of the document, in bytes
@@ -92,7 +90,7 @@ func (v *Version) whole() bool {
 }
 
 // Zero reports whether there is no version.
-func (v *Version) Zero() bool { return v.Number == 0 }
+func (v *Version) Zero() bool { return v.Revision == 0 }
 
 // ParseVersion reads a version as it is stored. The error is a [DamagedError] if it is not
 // what a store writes.
@@ -108,8 +106,8 @@ func ParseVersion(key string, value []byte) (Version, error) {
 		return Version{}, &DamagedError{key + " is not what `weir apply` writes: the runs of key_limits are not parts of the document, in order"}
 	case v.Size < 0 || v.Size > maxDocument || !v.whole():
 		return Version{}, &DamagedError{fmt.Sprintf("%s is not what `weir apply` writes: a document of %d bytes in %d chunks", key, v.Size, len(v.chunks()))}
-	case v.Format < format || v.Number == 0 || v.Revision == 0 || v.Revision >= 1<<53 || len(v.Chunks) == 0:
-		return Version{}, &DamagedError{key + " is not what `weir apply` writes: format, number, revision or chunks are missing or out of range"}
+	case v.Format < format || v.Revision == 0 || v.Revision >= 1<<53 || len(v.Chunks) == 0:
+		return Version{}, &DamagedError{key + " is not what `weir apply` writes: format, revision or chunks are missing or out of range"}
 	}
 	return v, nil
 }
@@ -198,7 +196,7 @@ func (v *Version) join(rules, keys []byte) (document []byte) {
 // Check reports whether a document is that of the version.
 func (v *Version) Check(document []byte) error {
 	if len(document) != v.Size || sum(document) != v.SHA256 {
-		return fmt.Errorf("the document of version %d has another SHA-256 than its manifest", v.Number)
+		return fmt.Errorf("the document of revision %d has another SHA-256 than its manifest", v.Revision)
 	}
 	return nil
 }

@@ -184,7 +184,7 @@ func (s *Stored) read() ([]rulefile.File, error) {
 
 // filesOf has a version as files.
 func filesOf(v rulestore.Version, document []byte) []rulefile.File {
-	return []rulefile.File{{Name: "manifest", Data: v.Encode()}, {Name: fmt.Sprintf("version %d", v.Number), Data: document}}
+	return []rulefile.File{{Name: "manifest", Data: v.Encode()}, {Name: fmt.Sprintf("revision %d", v.Revision), Data: document}}
 }
 
 // versionOf reads the manifest of files.
@@ -208,7 +208,7 @@ func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
 	return watch.Candidate{
 		Version: set.Content, Revision: set.Revision,
 		Apply: func() error { return s.apply(v, set, files) },
-		About: []any{"rules", set.Len(), "number", v.Number, "revision", set.Number(), "who", v.Who, "why", v.Why},
+		About: []any{"rules", set.Len(), "revision", set.Number(), "who", v.Who, "why", v.Why},
 	}, nil
 }
 
@@ -218,8 +218,8 @@ func (s *Stored) apply(v rulestore.Version, set *rule.Set, files []rulefile.File
 		if set.Content == old.Content {
 			return nil
 		}
-		return fmt.Errorf("version %d with revision %d is older than the rules in force, which have revision %d: Consul has been restored, or this is another Consul; use `weir apply` for the rules that are wanted",
-			v.Number, set.Number(), old.Number())
+		return fmt.Errorf("revision %d is older than the rules in force, which have revision %d: Consul has been restored, or this is another Consul; use `weir apply` for the rules that are wanted",
+			set.Number(), old.Number())
 	}
 	if err := s.cfg.Apply(set); err != nil {
 		return err

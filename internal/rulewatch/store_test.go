@@ -159,14 +159,14 @@ func TestFollow(t *testing.T) {
 	f.await(20, "")
 
 	w.apply("rules: [{ name: a, colour: red }]\n")
-	f.await(20, "version 3:1:")
+	f.await(20, ":1:")
 	w.put(rulestore.Prefix+"manifest", []byte("{}"))
 	f.await(20, "is not what `weir apply` writes")
 	good := w.apply(limitOf(30))
 	f.await(30, "")
 
 	broken := good
-	broken.Number, broken.Revision, broken.Chunks = 5, good.Revision+1, []string{"none"}
+	broken.Revision, broken.Chunks = good.Revision+1, []string{"none"}
 	w.put(rulestore.Prefix+"manifest", broken.Encode())
 	f.await(30, "weir/rules/chunks/none is missing")
 	w.put(rulestore.Prefix+"manifest", first.Encode()) // as a backup would have it

@@ -20,12 +20,11 @@ func (r *rulesInConsul) keyLimits(acme int) string {
 	return proc.WriteFile(r.t, filepath.Join(r.dir, "rules.yaml"), "rules:\n"+fmt.Sprintf(rule, "near", "near", "region", acme)+fmt.Sprintf(rule, "far", "far", "global", acme))
 }
 
-// applyEverywhere applies rules, waits until all tiers have them, and returns their number.
-func (r *rulesInConsul) applyEverywhere(file, reason string) (number uint64) {
+// applyEverywhere applies rules, waits until all tiers have them, and returns their revision.
+func (r *rulesInConsul) applyEverywhere(file, reason string) (revision uint64) {
 	r.t.Helper()
-	var revision uint64
 	out := r.weir("apply", file, "--reason", reason)
-	if _, err := fmt.Sscanf(out, "version %d is in force: revision %d", &number, &revision); err != nil {
+	if _, err := fmt.Sscanf(out, "revision %d is in force", &revision); err != nil {
 		r.t.Fatalf("%v: %s", err, out)
 	}
 	for _, one := range r.tiers {
@@ -33,7 +32,7 @@ func (r *rulesInConsul) applyEverywhere(file, reason string) (number uint64) {
 			return one.Metrics()["weir_rules_revision"] >= float64(revision)
 		})
 	}
-	return number
+	return revision
 }
 
 // admittedOf sends requests of an account until one is refused by its limit, in turns to the
@@ -88,7 +87,7 @@ func (r *rulesInConsul) limitsOfKeys(t *testing.T) {
 			t.Errorf("%s: %d of %s admitted, %d failed; want %d", c.path, units, c.account, failed, c.want)
 		}
 	}
-	number := r.applyEverywhere(r.keyLimits(13), "acme pays more")
+	revision := r.applyEverywhere(r.keyLimits(13), "acme pays more")
 	for path, pops := range map[string][]*stack.PoP{"near": r.pops[:1], "far": r.pops} {
 		more, failed := 0, 0
 		proc.Eventually(t, time.Minute, path+" admits three more of acme", func() bool {
@@ -100,7 +99,7 @@ func (r *rulesInConsul) limitsOfKeys(t *testing.T) {
 			t.Errorf("%s: %d of acme were admitted, want 13 at most", path, used[path])
 		}
 	}
-	if out := r.weir("history", fmt.Sprint(number)); !strings.Contains(out, "key: [acme], limit: 13/1d") {
-		t.Errorf("version %d:\n%s", number, out)
+	if out := r.weir("history", fmt.Sprint(revision)); !strings.Contains(out, "key: [acme], limit: 13/1d") {
+		t.Errorf("revision %d:\n%s", revision, out)
 	}
 }

@@ -134,8 +134,7 @@ func (w *World) apply(rules, reason string) {
 	if err != nil {
 		w.t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 	}
-	var version int
-	if _, err := fmt.Sscanf(string(out), "version %d is in force: revision %f", &version, &w.revision); err != nil {
+	if _, err := fmt.Sscanf(string(out), "revision %f is in force", &w.revision); err != nil {
 		w.t.Fatalf("weir apply printed %q: %v", out, err)
 	}
 	w.rules = rules
