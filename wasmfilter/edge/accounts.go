@@ -35,13 +35,12 @@ func (a *accounts) init(port *Port, pop *pop, rules *rulebook, pagesLog2 int) {
 	a.enforced = table.New(pop.store, enforcedTable, pagesLog2, a.idle)
 	a.shadow = table.New(pop.store, shadowTable, pagesLog2, a.idle)
 	a.shadow.Counts = a.enforced.Counts
-	for _, t := range []*table.Table{a.enforced, a.shadow} {
-		t.Known, t.Gone = a.known, a.gone
-	}
 }
 
 // useRules follows a change of the rules.
 func (a *accounts) useRules() {
+	a.makeRoomIn(a.enforced)
+	a.makeRoomIn(a.shadow)
 	a.enforcedDenials.clear()
 	a.shadowDenials.clear()
 }

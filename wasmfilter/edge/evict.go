@@ -15,11 +15,49 @@ const (
 	unknownFor lease.Millis = 30_000
 )
 
-// known reports whether the region knows what an entry has: it denies again what it denied,
-// and takes units back. Debts, and what the PoP counts by itself, are nowhere else.
-func (a *accounts) known(e *table.Entry, now lease.Millis) bool {
-	p := a.rules.inForce.byID[e.Rule] // nil: of rules that this worker does not have yet
-	return p != nil && !p.local && e.Overdrawn == 0 && !e.Lots[0].Sharing(now) && !e.Lots[1].Sharing(now)
+// makeRoomIn sets how a table makes room in pages that are full: rules of the set in
+// force share half of each page among them.
+func (a *accounts) makeRoomIn(t *table.Table) {
+	rules := 0
+	for _, p := range a.rules.inForce.byID {
+		if p.table == t && !p.concurrency {
+			rules++
+		}
+	}
+	t.Room = table.Room{
+		Rank:  a.rank,
+		Merge: a.merge,
+		Gone:  a.gone,
+		Share: max(1, table.PageEntries/(2*max(rules, 1))),
+	}
+}
+
+// rank is what it costs to forget an entry that is not idle. What the region denied
+// it denies again, and it takes units back; but debts, and what the PoP counts by
+// itself, are nowhere else.
+func (a *accounts) rank(e *table.Entry, now lease.Millis) (r table.Rank, worth int64) {
+	p := a.rules.inForce.byID[e.Rule]
+	switch {
+	case p == nil:
+		return table.Fixed, 0 // of rules that this worker does not have yet
+	case p.local:
+		return table.Counter, p.terms.Capacity - p.limit.Peek(e.Counter, a.pop.timeOfDay(now), 0).Remaining
+	case e.Overdrawn > 0:
+		return table.Debt, e.Overdrawn
+	case e.Lots[0].Sharing(now), e.Lots[1].Sharing(now):
+		return table.Share, int64(e.Asked)
+	case e.Lots[0].Units > 0, e.Lots[1].Units > 0:
+		return table.Lease, int64(e.Asked)
+	}
+	return table.Denial, int64(e.Asked)
+}
+
+// merge makes the shared counter of a rule with scope: pop refuse what e refuses, so
+// that a key that spent its limit does not get another one with the place of others.
+func (a *accounts) merge(shared, e *table.Entry, now lease.Millis) {
+	if p := a.rules.inForce.byID[e.Rule]; p != nil {
+		shared.Counter = p.limit.Union(shared.Counter, e.Counter, a.pop.timeOfDay(now))
+	}
 }
 
 // gone gives back what an entry held that was evicted or dropped, and counts what is lost

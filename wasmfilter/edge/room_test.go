@@ -83,19 +83,58 @@ func TestSpentKeysTakeNoPlaces(t *testing.T) {
 	}
 }
 
-// Counters of the PoP itself cannot be forgotten. Keys that find no place share one of their
-// rule in each page, so no key is admitted beyond its limit.
-func TestKeysWithoutPlaceShareACounter(t *testing.T) {
+// A flood of keys of one rule pushes out what that rule has, and not the leases of a
+// rule with few keys.
+func TestFloodLeavesOtherRulesTheirLeases(t *testing.T) {
+	w := newNarrowWorld(t, 1, 4, `{"rules":[
+		{"name":"a","match":{"path":"/a"},"key":[{"header":"x-user"}],"limit":"1000/24h","algorithm":"fixed_window"},
+		{"name":"b","match":{"path":"/b"},"key":[{"header":"x-user"}],"limit":"3200/24h","algorithm":"fixed_window"}]}`)
+	for range 10 {
+		for i := range 40 {
+			w.admit(0, "/b", fmt.Sprint("steady", i))
+		}
+		w.now += 20
+	}
+	for i := range 3000 {
+		for range 3 { // so that it has a lease with units left
+			w.admit(0, "/a", fmt.Sprint("flood", i))
+		}
+		if i%100 == 0 {
+			w.now++
+		}
+	}
+	wants := w.region.wants
+	for i := range 40 {
+		w.admit(0, "/b", fmt.Sprint("steady", i))
+	}
+	if n := w.region.wants - wants; n > 4 {
+		t.Errorf("40 keys that had leases before the flood made %d wants after it", n)
+	}
+}
+
+// Counters of the PoP itself cannot be forgotten. Those of a rule with more than its
+// share make room for others by sharing one, and no key is admitted twice over it.
+func TestSpentCountersMakeRoom(t *testing.T) {
 	w := newNarrowWorld(t, 1, 4, fmt.Sprintf(manyAndFew, `,"scope":"pop"`, `,"scope":"pop"`))
 	const spent = 6500 / 8
 	first := 0
 	for i := range spent {
 		first += w.admits(2, "/a", fmt.Sprint("spent", i))
 	}
-	if first < 512 || first > 512+16 {
-		t.Errorf("%d keys were admitted, want as many as there are places, and one for each page", first)
+	own, of := 0, w.full()["b"]
+	for i := range 32 {
+		n := w.admits(8, "/b", fmt.Sprint("new", i))
+		if n > 5 {
+			t.Errorf("new key %d: %d admitted of 5", i, n)
+		}
+		own += n
 	}
-	w.sharesByPage("/b")
+	if n := w.full(); n["b"] > of || own != 160 {
+		t.Errorf("32 keys of a rule with few got %d of 160 units, %d decisions without a place", own, n["b"]-of)
+	}
+	if first < 512 || first > 512+16 {
+		t.Errorf("%d keys of a rule with many were admitted, want as many as there are places, and one for each page", first)
+	}
 	for i := range spent {
 		if n := w.admits(1, "/a", fmt.Sprint("spent", i)); n != 0 {
 			t.Errorf("spent key %d was admitted again", i)
@@ -109,38 +148,29 @@ func TestKeysWithoutPlaceShareACounter(t *testing.T) {
 	}
 }
 
-// sharesByPage sends requests of 200 new keys of the rule b, where all 16 pages are full.
-func (w *world) sharesByPage(path string) {
-	w.t.Helper()
-	all := 0
-	for i := range 200 {
-		n := w.admits(8, path, fmt.Sprint("new", i))
-		if n > 5 {
-			w.t.Fatalf("new key %d: %d admitted of 5", i, n)
-		}
-		all += n
-	}
-	if n := w.full()["b"]; all != 16*5 || n < 200 {
-		w.t.Fatalf("%d admitted, %d decisions without a place, want 5 admitted in each of 16 pages", all, n)
-	}
-}
-
-// While the region is away every key owes. Keys that find no place are admitted without being
-// noted; the others' debts stay.
-func TestDebtsStay(t *testing.T) {
+// While the region is away every key owes. Those of one rule that find no place are
+// admitted without being noted; the others' debts and other rules' places stay.
+func TestDebtsMakeRoom(t *testing.T) {
 	w := newNarrowWorld(t, 1, 4, fmt.Sprintf(manyAndFew, "", `,"scope":"pop"`))
 	for i := range 2000 {
 		w.request(0, "/a", fmt.Sprint("debt", i))
 		w.cut()
 	}
-	w.sharesByPage("/b")
+	for i := range 32 {
+		if n := w.admits(8, "/b", fmt.Sprint("new", i)); n != 5 {
+			t.Errorf("new key %d: %d admitted, want 5", i, n)
+		}
+	}
 	w.quiet()
 	charged := uint64(0)
 	for _, c := range w.region.counters {
 		charged += uint64(1 - w.region.set.Limit(0, 0).Peek(c.State, w.wall(), 0).Remaining)
 	}
-	if n := w.workers[0].Counts.Unreported; n+charged != 2000 || charged < 512 {
+	if n := w.workers[0].Counts.Unreported; n+charged != 2000 || charged < 512-32 {
 		t.Errorf("%d units charged and %d not reported, of 2000", charged, n)
+	}
+	if n := w.full(); n["a"]+n["b"] > 0 {
+		t.Errorf("decisions without a place: %v", n)
 	}
 	w.silent()
 	w.empty()

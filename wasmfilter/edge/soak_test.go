@@ -63,7 +63,7 @@ func TestSoak(t *testing.T) {
 		t.Errorf("decisions without a place after %d users: %v", next, n)
 	}
 	for i, x := range w.workers {
-		if c := x.Tables(); c.Full+c.Corrupt > 0 {
+		if c := x.Tables(); c.Full+c.Merged+c.Corrupt > 0 {
 			t.Errorf("worker %d: %+v", i, c)
 		}
 	}

@@ -161,6 +161,14 @@ func (d *taker) takeLocal(now lease.Millis, h *hit) lease.Verdict {
 	for range table.Tries {
 		e, shared := p.table.OpenShared(h.key)
 		v, outcome := d.charge(now, h, e, shared)
+		if outcome == table.Full {
+			if e = p.table.Join(now); e == nil {
+				return h.withoutPlace()
+			}
+			if v, outcome = d.charge(now, h, e, true); v == lease.Refuse {
+				p.table.Commit(now) // so that the next request finds it at once
+			}
+		}
 		if outcome == table.Stored {
 			return v
 		}

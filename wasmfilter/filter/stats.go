@@ -18,7 +18,7 @@ import (
 //	                                           timeout, error, malformed, version
 //	weir.wants                                 keys asked for in these calls
 //	weir.before_rules                          requests decided by before_rules
-//	weir.table_races, .table_evicted, .table_full, .table_corrupt
+//	weir.table_races, .table_evicted, .table_merged, .table_full, .table_corrupt
 //	weir.table_keys, .table_places             gauges: keys in the fuller of the two tables, and
 //	                                           places for them; written by the leader every 10 s
 //	weir.parked                                answers that were written later
@@ -110,6 +110,7 @@ func (s *stats) flush(p *plugin, now lease.Millis) {
 	s.count(h, "weir.before_rules", &w.Counts.BeforeAny)
 	s.count(h, "weir.table_races", &t.Races)
 	s.count(h, "weir.table_evicted", &t.Evicted)
+	s.count(h, "weir.table_merged", &t.Merged)
 	s.count(h, "weir.table_full", &t.Full)
 	s.count(h, "weir.table_corrupt", &t.Corrupt)
 	s.count(h, "weir.parked", &w.Counts.Parked)

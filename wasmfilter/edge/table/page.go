@@ -10,13 +10,9 @@ import (
 // that names the memory ends with it: raise both together.
 const Layout = 2
 
-// PageEntries is how many keys a page has places for. With 32,768 pages 600,000
+// PageEntries is how many keys a page holds at most. With 32,768 pages 600,000
 // keys fill one page in 1,000.
 const PageEntries = 32
-
-// maxEntries is how many entries a page has at most: beyond the places are those that keys
-// of one rule share.
-const maxEntries = 1<<8 - 1
 
 const (
 	headerBytes = 1 + 1 + 8 // layout, number of entries, base
@@ -44,7 +40,7 @@ func readPage(raw []byte) (page, bool) {
 	if len(raw) == 0 {
 		return page{}, true
 	}
-	if len(raw) < headerBytes || raw[0] != Layout {
+	if len(raw) < headerBytes || raw[0] != Layout || raw[1] > PageEntries {
 		return page{}, false
 	}
 	p := page{raw: raw, count: int(raw[1]), base: lease.Millis(binary.LittleEndian.Uint64(raw[2:]))}

@@ -22,11 +22,8 @@ type Table struct {
 	// Idle reports whether an entry is as good as a new one: it may be evicted when
 	// its page is full. It must not change the entry.
 	Idle func(e *Entry, now lease.Millis) bool
-	// Known reports whether the tier above knows what the entry has: it may be evicted when
-	// no entry is idle. It must not change the entry.
-	Known func(e *Entry, now lease.Millis) bool
-	// Gone is called with each entry that was evicted and had units or a debt.
-	Gone func(e *Entry)
+	// Room is how the table makes room in a page without idle entries.
+	Room Room
 	// Counts is what happened, for metrics; the reader may set it to zero, and tables may
 	// share it.
 	Counts *Counts
@@ -42,7 +39,6 @@ type Table struct {
 	start   int // of the entry in the page
 	end     int
 	entry   Entry
-	shares  bool    // it shares an entry if it finds no place
 	out     []byte  // the page that is to be written
 	gone    []Entry // what is evicted with it
 	held    []byte  // a copy of a page
@@ -51,8 +47,9 @@ type Table struct {
 // Counts is what one worker did in a table and found there.
 type Counts struct {
 	Races   uint64 // writes that lost against another worker's
-	Full    uint64 // times that a key found no place, or used the entry that such keys share
+	Full    uint64 // keys that found no room
 	Evicted uint64 // keys that were evicted to make room
+	Merged  uint64 // keys that were made to share a counter to make room
 	Corrupt uint64 // pages that could not be read and were treated as empty
 }
 
@@ -64,8 +61,6 @@ const MaxPagesLog2 = 15
 func New(store Store, letter byte, pagesLog2 int, idle func(*Entry, lease.Millis) bool) *Table {
 	return &Table{
 		Idle:   idle,
-		Known:  func(*Entry, lease.Millis) bool { return false },
-		Gone:   func(*Entry) {},
 		Counts: new(Counts),
 		store:  store,
 		shift:  64 - min(max(pagesLog2, 0), MaxPagesLog2),
@@ -87,7 +82,7 @@ func (t *Table) Open(k Key) *Entry {
 	if t.start == t.end || !t.entry.decode(t.page.raw[t.start:t.end], t.page.base) {
 		t.entry = Entry{}
 	}
-	t.entry.Rule, t.entry.Key, t.shares = k.Rule, k.Text, false
+	t.entry.Rule, t.entry.Key = k.Rule, k.Text
 	if k.Text == nil {
 		t.entry.Key = noText
 	}
@@ -121,19 +116,13 @@ func (t *Table) Commit(now lease.Millis) Outcome {
 		t.out = append(t.out, p.raw[t.end:]...)
 		return t.write()
 	}
-	full := p.count >= PageEntries && !t.makeRoom(now)
-	at := len(p.raw)
-	if full {
+	if p.count >= PageEntries && !t.makeRoom(now) {
 		t.Counts.Full++
-		if !t.shares || p.count >= maxEntries {
-			return Full
-		}
-		t.tag, at = sharedTag(t.entry.Rule), headerBytes // first, as a flood looks for it
+		return Full
 	}
-	t.out = append(t.out[:0], p.raw[:at]...)
+	t.out = append(t.out[:0], p.raw...)
 	t.out[1]++
 	t.out = t.entry.append(t.out, t.tag, p.base, now)
-	t.out = append(t.out, p.raw[at:]...)
 	return t.write()
 }
 
@@ -143,8 +132,8 @@ func (t *Table) write() Outcome {
 		t.Counts.Races++
 	}
 	for i := range t.gone {
-		if outcome == Stored {
-			t.Gone(&t.gone[i])
+		if outcome == Stored && t.Room.Gone != nil {
+			t.Room.Gone(&t.gone[i])
 		}
 		t.gone[i] = Entry{}
 	}

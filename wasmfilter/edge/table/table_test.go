@@ -157,67 +157,6 @@ func TestFullPage(t *testing.T) {
 	}
 }
 
-// Without an idle entry a full page forgets what the tier above knows, the key that was
-// asked for longest ago first, and tells it what that had.
-func TestFullPageForgetsWhatIsKnownAbove(t *testing.T) {
-	table, gone := New(newMemory(), 'E', 0, neverIdle), int64(0)
-	table.Known = func(e *Entry, _ lease.Millis) bool { return e.Overdrawn == 0 }
-	table.Gone = func(e *Entry) { gone = e.Lots[0].Units }
-	put := func(n uint64, debt int64) {
-		t.Helper()
-		e := table.Open(Key{Hash: n})
-		e.Asked, e.Lots[0] = start-lease.Millis(n), lease.Lot{Units: int64(n), Expiry: start + 1}
-		if e.Overdrawn = debt; table.Commit(start) != Stored {
-			t.Fatalf("entry %d found no place", n)
-		}
-	}
-	for n := range uint64(PageEntries) {
-		put(1+n, int64(n/30)) // those that were asked for longest ago owe
-	}
-	put(100, 1)
-	if gone != 30 || table.Open(Key{Hash: 30}).Asked != 0 || table.Open(Key{Hash: 32}).Asked == 0 {
-		t.Errorf("the entry that went had %d units, want 30", gone)
-	}
-}
-
-// Keys of a rule without a place share an entry, and use it as long as it is there.
-func TestOpenShared(t *testing.T) {
-	table := New(newMemory(), 'E', 0, func(e *Entry, _ lease.Millis) bool { return e.Counter.Level == 0 })
-	count := func(rule uint32, n uint64) (level int64, shared bool) {
-		t.Helper()
-		e, shared := table.OpenShared(Key{Hash: n, Rule: rule})
-		e.Counter.At = 1
-		e.Counter.Level++
-		if table.Commit(start) != Stored {
-			t.Fatalf("rule %d, key %d is not counted", rule, n)
-		}
-		return e.Counter.Level, shared
-	}
-	for n := range uint64(PageEntries) {
-		if level, shared := count(1, n); level != 1 || shared {
-			t.Fatalf("key %d with a place: counts %d, shared %v", n, level, shared)
-		}
-	}
-	for rule := range uint32(200) {
-		for n := range uint64(3) {
-			if level, _ := count(rule, 1000+n); level != int64(n+1) {
-				t.Fatalf("rule %d: %d keys without a place count %d together", rule, n+1, level)
-			}
-		}
-	}
-	table.Open(Key{Hash: 5, Rule: 1}).Counter.Level = 0
-	table.Commit(start)
-	if level, shared := count(1, 2000); level != 4 || !shared {
-		t.Errorf("with a place that is free again: counts %d, shared %v, want 4 in the entry that is there", level, shared)
-	}
-	if level, shared := count(1, 7); level != 2 || shared {
-		t.Errorf("a key with a place counts %d, shared %v", level, shared)
-	}
-	if n := table.Counts.Full; n != 601 {
-		t.Errorf("%d times without a place, want 601", n)
-	}
-}
-
 // Visit drops what is not kept and writes only what changed.
 func TestVisit(t *testing.T) {
 	m := newMemory()
@@ -276,15 +215,20 @@ func FuzzPage(f *testing.F) {
 			}
 			return true
 		})
-		table.Idle = func(e *Entry, _ lease.Millis) bool { return e.Rule%3 == 0 }
-		table.Known = func(e *Entry, _ lease.Millis) bool { return e.Rule%3 == 1 }
+		table.Room = Room{
+			Rank:  func(e *Entry, _ lease.Millis) (Rank, int64) { return Rank(e.Rule % uint32(Fixed+1)), e.Spent },
+			Merge: func(shared, e *Entry, _ lease.Millis) { shared.Counter.Level += e.Counter.Level },
+			Share: 2,
+		}
 		k := Key{Hash: 9, Text: []byte("k")}
 		for rule := range uint32(9) {
-			before := table.page.count
 			k.Rule, k.Hash = rule, k.Hash+1
 			e, _ := table.OpenShared(k)
-			if e.Counter.At = 1; table.Commit(start) != Stored && before < maxEntries {
-				t.Fatalf("no entry for a key, with %d entries in the page", before)
+			if e.Counter.At = 1; table.Commit(start) == Full && table.Join(start) != nil {
+				table.Commit(start)
+			}
+			if table.page.count > PageEntries {
+				t.Fatalf("%d entries", table.page.count)
 			}
 		}
 		k = Key{Hash: 9, Text: []byte("k")}
