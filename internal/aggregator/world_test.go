@@ -1,7 +1,6 @@
 package aggregator_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -33,7 +32,6 @@ type reserves struct {
 	policy  *engine.Policy
 	window  reserve.Window
 	regions map[string]*region
-	log     bytes.Buffer
 	metrics *telemetry.Registry
 	reason  string // why the first aggregator does not decide
 }
@@ -97,7 +95,7 @@ func (w *reserves) start(i int) {
 	w.metrics = telemetry.NewRegistry("test")
 	w.stores[i] = aggregator.New(aggregator.Config{
 		Store: w.below, MaxKeys: 100, MaxBytes: 1 << 20, Now: w.clock, Steady: func() limit.Micros { return w.now }, Cell: w,
-		Metrics: w.metrics, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Metrics: w.metrics, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
 		Undecided: func(reason string) {
 			if i == 0 {
 				w.reason = reason
