@@ -18,13 +18,14 @@ fi
 command -v python3 >/dev/null || die "Python is missing; install python3"
 
 # Envoy is a Python package; the race detector needs a C compiler. Tests start Redis
-# processes of their own.
+# processes of their own, some of them in network namespaces.
 packages=()
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
 { command -v gcc && [ -e /usr/include/stdlib.h ]; } >/dev/null || packages+=(gcc libc6-dev)
 { command -v redis-server && command -v redis-cli; } >/dev/null || packages+=(redis-server)
 # Tests run the dashboards and alerts on a real Prometheus.
 if [ "${1:-}" != run ]; then { command -v prometheus && command -v promtool; } >/dev/null || packages+=(prometheus); fi
+PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || packages+=(iproute2)
 
 # Installs "$@" and starts none of their services, now or at the next boot: the
 # system's Redis would use port 6379 and memory for nothing.
