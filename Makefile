@@ -156,8 +156,8 @@ test-long: timeout = 150m
 test-long: export WEIR_LONG = 1
 test-long: export WEIR_SIM = full
 # Only here run: TestEdgeMeasuresEveryRow and TestRegionMeasuresEveryRow of test/load, TestWhatIsCounted,
-# TestHotRestart, TestConsulReplicasComeAndGo, TestRegionSplits and two faults of TestRegionFails of test/e2e, and the end of
-# TestCrash of internal/discovery.
+# TestHotRestart, TestConsulReplicasComeAndGo and two faults of TestRegionFails of test/e2e, and the end of TestCrash of
+# internal/discovery.
 test-long: test ## Run all tests, those through Envoy at full length
 
 # The checks need nothing but Go modules. govulncheck also needs the Go vulnerability

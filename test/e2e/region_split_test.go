@@ -67,7 +67,6 @@ func (n *clusterNode) addr() string { return net.JoinHostPort(n.side.addr, strco
 // than the limit less that. So a window admits at most two limits, less what had
 // been replicated. A service on either side asks no other master.
 func TestRegionSplits(t *testing.T) {
-	onlyLong(t)
 	s := startSplit(t)
 	minority := s.nodes[0]
 	var before, cut []string // keys of the minority's master
