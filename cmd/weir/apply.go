@@ -83,14 +83,13 @@ func compare(ctx context.Context, s *rulestore.Store, before rulestore.Version, 
 // finish reports what became of a new version, and deletes what nobody needs any more.
 func finish(ctx context.Context, s *rulestore.Store, v rulestore.Version, stdout, stderr io.Writer) error {
 	behind, err := s.InForce(ctx, v)
-	switch {
-	case len(behind) > 0:
-		fmt.Fprintf(stdout, "revision %d is in Consul\n", v.Revision)
-	case err != nil:
-		fmt.Fprintf(stdout, "revision %d is in Consul\n", v.Revision)
+	where := "force"
+	if len(behind) > 0 || err != nil {
+		where = "Consul"
+	}
+	fmt.Fprintf(stdout, "revision %d is in %s\n", v.Revision, where)
+	if err != nil && len(behind) == 0 {
 		fmt.Fprintf(stderr, "warning: it is unknown whether all programs have it: %v\n", err)
-	default:
-		fmt.Fprintf(stdout, "revision %d is in force\n", v.Revision)
 	}
 	if err := s.Clean(ctx); err != nil {
 		fmt.Fprintf(stderr, "warning: %v\n", err)

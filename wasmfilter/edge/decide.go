@@ -2,6 +2,7 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -135,15 +136,11 @@ func (d *decider) deny(now lease.Millis, r *Request, i int) {
 		r.Status = h.status
 	}
 	r.Degraded = h.decision >= FailedOpen
-	if r.RetryAfter > longestRetry || h.policy.concurrency && !r.Degraded {
+	if r.RetryAfter > millis(limit.MaxPeriod) || h.policy.concurrency && !r.Degraded { // waiting does not help, or nobody knows
 		r.RetryAfter, h.quota.Reset = 0, 0
 	}
 	d.untakeAll(now, r)
 }
-
-// longestRetry is the longest wait that a client is told: the longest period of a limit. More
-// means that waiting does not help.
-const longestRetry = lease.Millis(366 * 24 * 3600 * 1000)
 
 // untakeAll puts back what a request took.
 func (d *decider) untakeAll(now lease.Millis, r *Request) {
