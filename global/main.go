@@ -9,15 +9,15 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/weirlimit/weir/internal/daemon"
 	"github.com/weirlimit/weir/internal/settings"
-	"github.com/weirlimit/weir/internal/tier"
 )
 
-func main() { tier.Main("weir-global", load, run) }
+func main() { daemon.Main("weir-global", load, run) }
 
 // load reads the configuration. Help goes to out.
-func load(args []string, out io.Writer) (*tier.Config, error) {
-	c := new(tier.Config)
+func load(args []string, out io.Writer) (*daemon.Config, error) {
+	c := new(daemon.Config)
 	program := settings.Program{
 		Name:        "weir-global",
 		Description: "The aggregator of Weir: grants leases on limits that all regions share to the regions.",
@@ -35,10 +35,10 @@ func load(args []string, out io.Writer) (*tier.Config, error) {
 }
 
 // run is a tier without anything beside it. It counts rules with scope: global itself.
-func run(ctx context.Context, cfg *tier.Config, log *slog.Logger) error {
-	t, err := tier.New(cfg, tier.Program{Name: "weir-global", Divides: true}, log)
+func run(ctx context.Context, cfg *daemon.Config, log *slog.Logger) error {
+	t, err := daemon.New(cfg, daemon.Program{Name: "weir-global", Divides: true}, log)
 	if err != nil {
 		return err
 	}
-	return t.Run(ctx, tier.Hangups)
+	return t.Run(ctx, daemon.Hangups)
 }

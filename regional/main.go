@@ -7,15 +7,15 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/weirlimit/weir/internal/tier"
+	"github.com/weirlimit/weir/internal/daemon"
 	"github.com/weirlimit/weir/regional/config"
 )
 
-func main() { tier.Main("weir-regional", config.Load, run) }
+func main() { daemon.Main("weir-regional", config.Load, run) }
 
 // run is a tier with Envoy's rate limit service, if that is configured.
 func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	t, err := tier.New(&cfg.Config, tier.Program{Name: "weir-regional", CallTime: cfg.RLS.Budget, Above: &cfg.Above}, log)
+	t, err := daemon.New(&cfg.Config, daemon.Program{Name: "weir-regional", CallTime: cfg.RLS.Budget, Above: &cfg.Above}, log)
 	if err != nil {
 		return err
 	}
@@ -28,5 +28,5 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 		t.Extend(s)
 		address = s.port.Addr().String()
 	}
-	return t.Run(ctx, tier.Hangups, "rls", address)
+	return t.Run(ctx, daemon.Hangups, "rls", address)
 }

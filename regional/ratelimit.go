@@ -6,25 +6,25 @@ import (
 	"net"
 	"time"
 
-	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/daemon"
 	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/envoyrls"
+	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/server"
-	"github.com/weirlimit/weir/internal/tier"
 	"github.com/weirlimit/weir/internal/watch"
 	"github.com/weirlimit/weir/regional/config"
-	"github.com/weirlimit/weir/regional/rls"
 )
 
 // rateLimitService is Envoy's rate limit service as it runs, an extension of the tier.
 type rateLimitService struct {
-	*rls.Server
+	*envoyrls.Server
 	port    net.Listener
 	watched []*watch.Watcher
 }
 
 // newRateLimitService makes the service with its configuration and opens its port.
-func newRateLimitService(ctx context.Context, cfg *config.Config, t *tier.Tier) (*rateLimitService, error) {
-	s, err := rls.New(rls.Config{
+func newRateLimitService(ctx context.Context, cfg *config.Config, t *daemon.Tier) (*rateLimitService, error) {
+	s, err := envoyrls.New(envoyrls.Config{
 		Limits:   cfg.Ratelimit,
 		Endpoint: cfg.RLS,
 		Judge:    t.NewJudge(),
@@ -40,10 +40,10 @@ func newRateLimitService(ctx context.Context, cfg *config.Config, t *tier.Tier) 
 	var watchers []*watch.Watcher
 	if cfg.RatelimitConfig != "" {
 		o := descriptor.Options{MergeDomains: cfg.Ratelimit.MergeDomains}
-		watchers = append(watchers, rls.WatchConfig(cfg.RatelimitConfig, o, s, t.Log, t.Metrics))
+		watchers = append(watchers, envoyrls.WatchConfig(cfg.RatelimitConfig, o, s, t.Log, t.Metrics))
 	}
 	if cfg.Descriptors != "" {
-		watchers = append(watchers, rls.WatchBindings(cfg.Descriptors, s, t.Log, t.Metrics))
+		watchers = append(watchers, envoyrls.WatchBindings(cfg.Descriptors, s, t.Log, t.Metrics))
 	}
 	for _, w := range watchers {
 		if err := w.Load(); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
-	"github.com/weirlimit/weir/internal/rulestore"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
 )
 
 // consulTime bounds all calls of a command.
@@ -25,8 +25,8 @@ type kv struct {
 }
 
 // use runs calls of the store, which end with ctx.
-func (k *kv) use(calls func(ctx context.Context, s *rulestore.Store) error) error {
-	s, err := rulestore.Open(k.Consul, k.Primary)
+func (k *kv) use(calls func(ctx context.Context, s *versions.Store) error) error {
+	s, err := versions.Open(k.Consul, k.Primary)
 	if err != nil {
 		return err
 	}
@@ -52,18 +52,18 @@ func (c *change) Validate() error {
 }
 
 // by is who makes the change, and why.
-func (c *change) by() rulestore.Change {
+func (c *change) by() versions.Change {
 	who := c.Author
 	if who == "" {
 		if u, err := user.Current(); err == nil {
 			who = u.Username
 		}
 	}
-	return rulestore.Change{Who: who, Why: c.Reason}
+	return versions.Change{Who: who, Why: c.Reason}
 }
 
 // compare prints how a document differs from that of the version in force.
-func compare(ctx context.Context, s *rulestore.Store, before rulestore.Version, name string, document []byte, out io.Writer) error {
+func compare(ctx context.Context, s *versions.Store, before versions.Version, name string, document []byte, out io.Writer) error {
 	was, in := []byte(nil), "nothing"
 	if !before.Zero() {
 		in = fmt.Sprintf("revision %d", before.Revision)
@@ -81,7 +81,7 @@ func compare(ctx context.Context, s *rulestore.Store, before rulestore.Version, 
 }
 
 // finish reports what became of a new version, and deletes what nobody needs any more.
-func finish(ctx context.Context, s *rulestore.Store, v rulestore.Version, stdout, stderr io.Writer) error {
+func finish(ctx context.Context, s *versions.Store, v versions.Version, stdout, stderr io.Writer) error {
 	behind, err := s.InForce(ctx, v)
 	where := "force"
 	if len(behind) > 0 || err != nil {
@@ -113,11 +113,11 @@ func (a *applyCmd) Run(stdout io.Writer, stderr errorWriter) error {
 	if err != nil {
 		return err
 	}
-	document, err := rulestore.Parse(a.File, text)
+	document, err := versions.Parse(a.File, text)
 	if err != nil {
 		return err
 	}
-	return a.use(func(ctx context.Context, s *rulestore.Store) error {
+	return a.use(func(ctx context.Context, s *versions.Store) error {
 		if a.DryRun {
 			current, err := s.Current(ctx)
 			if err != nil {

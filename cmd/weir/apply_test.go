@@ -9,14 +9,14 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // session runs the program against an agent of its own.
 type session struct {
 	t     *testing.T
-	agent *consul.Agent
+	agent *consultest.Agent
 }
 
 // weir runs the program; the exit status and all of texts must be as wanted. It returns
@@ -61,7 +61,7 @@ func revisionOf(out string) string {
 // Rules are applied, looked at and rolled back.
 func TestApply(t *testing.T) {
 	dir := proc.LogDir(t)
-	s := &session{t, consul.Start(t, dir)}
+	s := &session{t, consultest.Start(t, dir)}
 	file := func(name, limit string) string {
 		return proc.WriteFile(t, filepath.Join(dir, name), "rules:\n- { name: a, key: [client_ip], limit: "+limit+" }\n- { name: b, key: [path], limit: 5/1s }\n")
 	}

@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/weirlimit/weir/internal/convert"
-	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/envoyrls/convert"
+	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
 
 // errLeftOut ends a command that has done a part of its task.

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/weirlimit/weir/internal/rulestore"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
 )
 
 type historyCmd struct {
@@ -22,7 +22,7 @@ type historyCmd struct {
 
 // Run prints the versions, or the document of one.
 func (h *historyCmd) Run(stdout io.Writer) error {
-	return h.use(func(ctx context.Context, s *rulestore.Store) error {
+	return h.use(func(ctx context.Context, s *versions.Store) error {
 		if h.Revision != 0 {
 			v, err := s.Version(ctx, h.Revision)
 			if err != nil {
@@ -43,22 +43,22 @@ func (h *historyCmd) Run(stdout io.Writer) error {
 	})
 }
 
-func (h *historyCmd) print(out io.Writer, versions []rulestore.Version, inForce uint64) error {
+func (h *historyCmd) print(out io.Writer, all []versions.Version, inForce uint64) error {
 	if h.Format == "json" {
-		text, err := json.MarshalIndent(append([]rulestore.Version{}, versions...), "", "  ")
+		text, err := json.MarshalIndent(append([]versions.Version{}, all...), "", "  ")
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(out, "%s\n", text)
 		return err
 	}
-	if len(versions) == 0 {
+	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, "no rules have been applied")
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "revision\twhen\twho\twhy")
-	for _, v := range versions {
+	for _, v := range all {
 		revision, why := strconv.FormatUint(v.Revision, 10), strings.Join(strings.Fields(v.Why), " ")
 		if v.Revision == inForce {
 			revision += " *"
@@ -78,7 +78,7 @@ type rollbackCmd struct {
 
 // Run makes a new version with the rules of an earlier one.
 func (r *rollbackCmd) Run(stdout io.Writer, stderr errorWriter) error {
-	return r.use(func(ctx context.Context, s *rulestore.Store) error {
+	return r.use(func(ctx context.Context, s *versions.Store) error {
 		if r.DryRun {
 			return r.dryRun(ctx, s, stdout)
 		}
@@ -90,7 +90,7 @@ func (r *rollbackCmd) Run(stdout io.Writer, stderr errorWriter) error {
 	})
 }
 
-func (r *rollbackCmd) dryRun(ctx context.Context, s *rulestore.Store, stdout io.Writer) error {
+func (r *rollbackCmd) dryRun(ctx context.Context, s *versions.Store, stdout io.Writer) error {
 	current, err := s.Current(ctx)
 	if err != nil {
 		return err

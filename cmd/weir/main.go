@@ -101,7 +101,7 @@ func (k *keyCmd) Run(stdout io.Writer) error {
 	return err
 }
 
-// inRedis escapes what would end the braces around a key, as internal/redisstore does.
+// inRedis escapes what would end the braces around a key, as internal/redis/redisstore does.
 var inRedis = strings.NewReplacer("%", "%25", "}", "%7D")
 
 type versionCmd struct{}

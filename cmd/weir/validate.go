@@ -8,11 +8,11 @@ import (
 	"os"
 	"slices"
 
-	"github.com/weirlimit/weir/internal/binding"
-	"github.com/weirlimit/weir/internal/descriptor"
+	"github.com/weirlimit/weir/internal/envoyrls/binding"
+	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
-	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
 
 type validateCmd struct {

@@ -6,6 +6,6 @@
 //	           that does not answer, by on_failure (decide.go, judge.go)
 //
 // Stores are in packages of their own, and every store passes enginetest: memory, Redis, and
-// limiter/front, which puts a cache of leases in front of any other store and, for a Judge,
+// leasecache, which puts a cache of leases in front of any other store and, for a Judge,
 // remembers denials.
 package engine

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"io"
 
+	"github.com/weirlimit/weir/internal/daemon"
+	"github.com/weirlimit/weir/internal/envoyrls"
 	"github.com/weirlimit/weir/internal/settings"
-	"github.com/weirlimit/weir/internal/tier"
-	"github.com/weirlimit/weir/regional/rls"
 )
 
 // Config is everything that an operator can set: the settings of every tier, and those of
@@ -18,19 +18,19 @@ import (
 type Config struct {
 	// Config has the settings of every tier. Rules is required, unless RatelimitConfig is
 	// set: then there may be no rules for PoPs.
-	tier.Config `embed:""`
-	tier.Above  `embed:""`
+	daemon.Config `embed:""`
+	daemon.Above  `embed:""`
 
 	// RatelimitConfig is a directory with configuration of envoyproxy/ratelimit,
 	// which is used unchanged. It is watched as Rules is. Empty: Envoy's rate limit
 	// service is not served, unless Descriptors is given.
-	RatelimitConfig string     `help:"Directory with envoyproxy/ratelimit's YAML; serves Envoy's rate limit service. With it --rules may be left out." placeholder:"DIR"`
-	Ratelimit       rls.Limits `embed:"" prefix:"ratelimit-"`
+	RatelimitConfig string          `help:"Directory with envoyproxy/ratelimit's YAML; serves Envoy's rate limit service. With it --rules may be left out." placeholder:"DIR"`
+	Ratelimit       envoyrls.Limits `embed:"" prefix:"ratelimit-"`
 
 	// Descriptors is a file that binds descriptors of Envoy's rate limit service to
 	// rules of the rules file. It is watched as Rules is. Empty: there are none.
-	Descriptors string       `help:"File that binds descriptors of Envoy's rate limit service to rules." placeholder:"FILE"`
-	RLS         rls.Endpoint `embed:"" prefix:"rls-"`
+	Descriptors string            `help:"File that binds descriptors of Envoy's rate limit service to rules." placeholder:"FILE"`
+	RLS         envoyrls.Endpoint `embed:"" prefix:"rls-"`
 }
 
 // Load reads the configuration of a process from its arguments (without the
@@ -57,10 +57,10 @@ func (c *Config) Check() error {
 			"rules: is missing; give the path of a rules file, such as --rules rules.yaml, or --ratelimit-config"),
 		settings.Refuse(c.Rules == "" && c.RatelimitConfig != "" && c.Descriptors != "",
 			"descriptors: needs rules to bind descriptors to; give --rules"),
-		c.Config.Check(tier.Input{Field: "descriptors", Path: c.Descriptors}),
+		c.Config.Check(daemon.Input{Field: "descriptors", Path: c.Descriptors}),
 		c.TLS.CheckRegions(false),
 		c.Above.Check(),
 		settings.Refuse(c.Consul != "" && c.Region == "", "region: is missing; with consul the replicas of a region are found by its name: give one, such as --region eu"),
-		rls.Check(&c.Ratelimit, &c.RLS),
+		envoyrls.Check(&c.Ratelimit, &c.RLS),
 	)
 }

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/daemon"
+	"github.com/weirlimit/weir/internal/envoyrls"
 	"github.com/weirlimit/weir/internal/settings"
-	"github.com/weirlimit/weir/internal/tier"
-	"github.com/weirlimit/weir/regional/rls"
 )
 
 func file(t *testing.T, text string) string {
@@ -33,15 +33,15 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Config{
-		Config: tier.Config{
+		Config: daemon.Config{
 			Rules: "rules.yaml", Listen: "127.0.0.1:8080", AdminListen: "127.0.0.1:8090", Replicas: 1,
 			MaxKeys: 1_000_000, MaxMemory: 512 << 20, MaxHolders: 100_000, MaxHoldersPerAddress: 128, MaxStreams: 1000,
 			HeaderTimeout: 5 * time.Second, IdleTimeout: 10 * time.Minute, DrainWait: 6 * time.Second, DrainTimeout: 10 * time.Second,
 			LogFormat: "text", LogLevel: "info", Front: "auto", RulesCopy: "auto", State: "auto", StateInterval: 5 * time.Second,
-			RedisOf: tier.Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 4096},
+			RedisOf: daemon.Redis{Mode: "auto", Timeout: 100 * time.Millisecond, Lanes: 2, Queue: 4096},
 		},
-		Ratelimit: rls.Limits{Consistency: "leased", OnFailure: "allow"},
-		RLS:       rls.Endpoint{Listen: "127.0.0.1:8081", MaxConnectionAge: 30 * time.Minute, Budget: 100 * time.Millisecond},
+		Ratelimit: envoyrls.Limits{Consistency: "leased", OnFailure: "allow"},
+		RLS:       envoyrls.Endpoint{Listen: "127.0.0.1:8081", MaxConnectionAge: 30 * time.Minute, Budget: 100 * time.Millisecond},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)

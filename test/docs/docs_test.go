@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/binding"
-	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/envoyrls/binding"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -233,7 +233,7 @@ func blocks(t *testing.T) map[string]func(*Block) error {
 			return err
 		},
 		"user weir on >PASSWORD resetchannels ~weir:* -@all +evalsha +eval +script|load +time +get +set +getrange +setrange +pexpire +zadd +zrem +zremrangebyscore +zcard +cluster|slots +cluster|info +asking +info": func(b *Block) error {
-			if acl := read(t, "internal/redisstore/weir.acl"); !strings.Contains(acl, strings.TrimSpace(b.Lines[0])) {
+			if acl := read(t, "internal/redis/redisstore/weir.acl"); !strings.Contains(acl, strings.TrimSpace(b.Lines[0])) {
 				return fmt.Errorf("the line is not that of weir.acl")
 			}
 			return nil

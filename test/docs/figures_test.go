@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/redisstore"
+	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -42,10 +42,10 @@ func TestFigures(t *testing.T) {
 		{"README.md", `its admin and metrics .(:\d+)`, strings.TrimPrefix(flagDefault(t, help, "admin-listen"), "127.0.0.1")},
 		{"docs/operations.md", `node that hangs is\s+skipped after (\d+ ms)`, fmt.Sprint(redisstore.DefaultTimeout.Milliseconds(), " ms")},
 		{"README.md", `with Go (\d\.\d+)`, setting(t, read(t, "go.mod"), `(?m)^go (\d\.\d+)`)},
-		{"internal/redisstore/README.md", `redis-timeout. \((\d+ ms)\)`, fmt.Sprint(redisstore.DefaultTimeout.Milliseconds(), " ms")},
-		{"internal/redisstore/README.md", `lanes \((\d+)\)`, fmt.Sprint(redisstore.DefaultLanes)},
-		{"internal/redisstore/README.md", `at most (\d+) connections per node`, fmt.Sprint(redisstore.DefaultLanes + 2)},
-		{"regional/rls/README.md", `rls-listen. \((127\.0\.0\.1:\d+)\)`, flagDefault(t, help, "rls-listen")},
+		{"internal/redis/redisstore/README.md", `redis-timeout. \((\d+ ms)\)`, fmt.Sprint(redisstore.DefaultTimeout.Milliseconds(), " ms")},
+		{"internal/redis/redisstore/README.md", `lanes \((\d+)\)`, fmt.Sprint(redisstore.DefaultLanes)},
+		{"internal/redis/redisstore/README.md", `at most (\d+) connections per node`, fmt.Sprint(redisstore.DefaultLanes + 2)},
+		{"internal/envoyrls/README.md", `rls-listen. \((127\.0\.0\.1:\d+)\)`, flagDefault(t, help, "rls-listen")},
 		{"envoy/README.md", `vm_id: (weir-\d+)`, setting(t, pop, `vm_id: (\S+?)[ ,}\n]`)},
 		{"envoy/README.md", `connect_timeout: ([\d.]+s)`, setting(t, pop, `(?s)name: weir_region\b.*?connect_timeout: ([\d.]+s)`)},
 		{"envoy/README.md", `base_interval: ([\d.]+s)`, setting(t, pop, `base_interval: ([\d.]+s)`)},

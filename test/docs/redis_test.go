@@ -10,7 +10,7 @@ import (
 )
 
 // redisDocument has commands for Redis that are run.
-const redisDocument = "internal/redisstore/README.md"
+const redisDocument = "internal/redis/redisstore/README.md"
 
 // redisCommands are these commands, as [Checker.Shell] gets them.
 func redisCommands(d *Document) (all []string) {

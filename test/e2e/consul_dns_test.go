@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -37,7 +37,7 @@ rules:
 func TestConsulReplicasComeAndGo(t *testing.T) {
 	onlyLong(t)
 	t.Parallel()
-	c, redis, port := consul.Start(t, proc.LogDir(t)), redistest.Start(t), strconv.Itoa(proc.FreePort(t))
+	c, redis, port := consultest.Start(t, proc.LogDir(t)), redistest.Start(t), strconv.Itoa(proc.FreePort(t))
 	passing := map[string]string{}
 	var replicas []*replica
 	for i := range 5 {

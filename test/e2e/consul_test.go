@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -19,7 +19,7 @@ import (
 // that finds its region through Consul's DNS.
 type consulRegions struct {
 	regions
-	consul *consul.Agent
+	consul *consultest.Agent
 	dir    string
 	own    [2]*region.Region
 }
@@ -27,7 +27,7 @@ type consulRegions struct {
 func startConsulRegions(t *testing.T) *consulRegions {
 	t.Helper()
 	r := &consulRegions{regions: regions{t: t}, dir: proc.LogDir(t)}
-	r.consul = consul.Start(t, r.dir)
+	r.consul = consultest.Start(t, r.dir)
 	found := map[string]string{}
 	names, addrs := []string{"eu", "us"}, []string{}
 	for i, name := range names {

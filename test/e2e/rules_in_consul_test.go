@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
@@ -24,9 +24,9 @@ import (
 type rulesInConsul struct {
 	t      *testing.T
 	dir    string
-	consul *consul.Agent    // the server of the first
-	own    []*consul.Agent  // those of the others
-	tiers  []*region.Region // the aggregator, and the regions
+	consul *consultest.Agent   // the server of the first
+	own    []*consultest.Agent // those of the others
+	tiers  []*region.Region    // the aggregator, and the regions
 	pops   []*stack.PoP
 	first  string // the revision of the first rules
 }
@@ -52,9 +52,9 @@ func startRulesInConsul(t *testing.T) *rulesInConsul {
 	t.Helper()
 	r := &rulesInConsul{t: t, dir: proc.LogDir(t)}
 	names := []string{"eu", "us", "ap"}
-	primary := consul.StartDatacenter(t, consul.Config{Dir: r.dir, Name: names[0]})
+	primary := consultest.StartDatacenter(t, consultest.Config{Dir: r.dir, Name: names[0]})
 	r.consul = primary.Servers[0]
-	tier := func(name, program string, agent *consul.Agent, flags ...string) {
+	tier := func(name, program string, agent *consultest.Agent, flags ...string) {
 		one := region.New(t, region.Config{
 			Dir: r.dir, Name: name, Program: program,
 			Flags: append(flags, "--rules", "consul:", "--consul", agent.Addr, "--consul-primary", primary.Name,
@@ -66,7 +66,7 @@ func startRulesInConsul(t *testing.T) *rulesInConsul {
 	tier("global", "weir-global", r.consul)
 	tier(names[0], "weir-regional", r.consul, "--region", names[0])
 	for _, name := range names[1:] {
-		own := consul.StartDatacenter(t, consul.Config{Dir: r.dir, Name: name, Primary: primary})
+		own := consultest.StartDatacenter(t, consultest.Config{Dir: r.dir, Name: name, Primary: primary})
 		r.own = append(r.own, own.Servers[0])
 		tier(name, "weir-regional", own.Servers[0], "--region", name)
 	}

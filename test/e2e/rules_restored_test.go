@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/rulestore"
-	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -49,7 +49,7 @@ func (r *rulesInConsul) awaitRevision(revision uint64) {
 func TestRulesAfterARestore(t *testing.T) {
 	t.Parallel()
 	r := &rulesInConsul{t: t, dir: proc.LogDir(t)}
-	r.consul = consul.Start(t, r.dir)
+	r.consul = consultest.Start(t, r.dir)
 	for _, one := range []struct{ name, program string }{{"global", "weir-global"}, {"eu", "weir-regional"}} {
 		flags := []string{"--rules", "consul:", "--consul", r.consul.Addr, "--state", "off", "--rules-copy", filepath.Join(r.dir, one.name+".copy")}
 		if one.program == "weir-regional" {
@@ -62,11 +62,11 @@ func TestRulesAfterARestore(t *testing.T) {
 	for _, one := range r.tiers {
 		one.AwaitReady()
 	}
-	v, err := rulestore.ParseVersion("manifest", r.key("GET", "manifest?raw", ""))
+	v, err := versions.ParseVersion("manifest", r.key("GET", "manifest?raw", ""))
 	if err != nil {
 		t.Fatalf("%v after %s", err, backup)
 	}
-	put := func(v rulestore.Version) {
+	put := func(v versions.Version) {
 		t.Helper()
 		text, err := json.Marshal(v)
 		if err != nil {

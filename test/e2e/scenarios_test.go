@@ -3,7 +3,7 @@ package e2e
 import (
 	"testing"
 
-	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
 
 // The rules of every scenario are rules, so that a mistake in them shows here and

@@ -54,7 +54,7 @@ func checkBorders(p *pkg, name string) []string {
 			}
 			if from != "" && within(to, parts) {
 				complaints = append(complaints, fmt.Sprintf(
-					"%s imports %s: a program has the parts of a tier through internal/tier", name, to))
+					"%s imports %s: a program has the parts of a tier through internal/daemon", name, to))
 			}
 			continue
 		}

@@ -42,10 +42,10 @@ var _, _, _ = binary.LittleEndian, reflect.DeepEqual, sort.Ints
 import "fmt"
 var Sprint = fmt.Sprint
 `,
-	"internal/rulefile/rulefile.go": `package rulefile
-import (_ "fmt"; _ "go.yaml.in/yaml/v3"; _ "` + module + `/regional/rls"; _ "` + module + `/test/kit")
+	"internal/ruleset/rulefile/rulefile.go": `package rulefile
+import (_ "fmt"; _ "go.yaml.in/yaml/v3"; _ "` + module + `/regional/config"; _ "` + module + `/test/kit")
 `,
-	"internal/rulefile/rulefile_test.go": `package rulefile
+	"internal/ruleset/rulefile/rulefile_test.go": `package rulefile
 import _ "` + module + `/test/kit"
 `,
 	"test/kit/kit.go": `package kit
@@ -58,36 +58,37 @@ import _ "go.opentelemetry.io/otel/exporters/otlp"
 import (_ "net/http"; _ "` + module + `/internal/telemetry")
 `,
 	"internal/engine/memory/memory.go": `package memory
-import _ "` + module + `/internal/limiter"
+import _ "` + module + `/internal/service"
 `,
 	"regional/main.go": `package main
-import (_ "github.com/prometheus/client_golang/prometheus/promhttp"; _ "` + module + `/internal/limiter")
+import (_ "github.com/prometheus/client_golang/prometheus/promhttp"; _ "` + module + `/internal/service")
 func main() {}
 `,
-	"internal/limiter/limiter.go": `package limiter
+	"internal/service/service.go": `package service
 import (_ "github.com/redis/go-redis/v9"; _ "github.com/prometheus/client_golang/prometheus/promhttp"; _ "go.opentelemetry.io/otel/sdk/trace"; _ "go.opentelemetry.io/otel/trace")
 `,
-	"internal/redisstore/redisstore.go": `package redisstore
+	"internal/redis/redisstore/redisstore.go": `package redisstore
 import (_ "github.com/redis/go-redis/v9"; _ "github.com/hashicorp/consul/api")
 `,
-	"regional/rls/rls.go": `package rls
+	"internal/envoyrls/envoyrls.go": `package envoyrls
 import (_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"; _ "github.com/redis/go-redis/v9"; _ "google.golang.org/grpc")
 `,
+	"regional/config/config.go": "package config\n",
 	"regional/rlsless/rlsless.go": `package rlsless
 import (_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"; _ "google.golang.org/grpc/codes")
 `,
-	"internal/discovery/discovery.go": `package discovery
+	"internal/consul/consul.go": `package consul
 import _ "github.com/hashicorp/consul/api"
 `,
-	"internal/tier/tier.go": `package tier
-import _ "` + module + `/internal/redisstore"
+	"internal/daemon/daemon.go": `package daemon
+import _ "` + module + `/internal/redis/redisstore"
 `,
 	"global/main.go": `package main
-import (_ "` + module + `/internal/redisstore"; _ "` + module + `/internal/tier"; _ "` + module + `/regional/rls"; _ "go.opentelemetry.io/otel/exporters/otlp")
+import (_ "` + module + `/internal/redis/redisstore"; _ "` + module + `/internal/daemon"; _ "` + module + `/regional/config"; _ "go.opentelemetry.io/otel/exporters/otlp")
 func main() {}
 `,
 	"cmd/weir/main.go": `package main
-import _ "` + module + `/internal/rulefile"
+import _ "` + module + `/internal/ruleset/rulefile"
 func main() {}
 `,
 	"wasmfilter/main.go": `package main
@@ -95,14 +96,14 @@ import (_ "encoding/json"; _ "github.com/proxy-wasm/proxy-wasm-go-sdk/proxywasm"
 func main() {}
 `,
 	"test/load/main.go": `package main
-import (_ "` + module + `/internal/limiter"; _ "` + module + `/test/kit"; _ "github.com/redis/go-redis/v9")
+import (_ "` + module + `/internal/service"; _ "` + module + `/test/kit"; _ "github.com/redis/go-redis/v9")
 func main() {}
 `,
 }
 
 var wantComplaints = []string{
-	"global imports internal/redisstore: a program has the parts of a tier through internal/tier",
-	"global imports regional/rls: programs are apart",
+	"global imports internal/redis/redisstore: a program has the parts of a tier through internal/daemon",
+	"global imports regional/config: programs are apart",
 	"internal/lease imports context: a pure package does without",
 	"internal/lease imports golang.org/x/sync/errgroup: a pure package imports the standard library only",
 	"internal/lease imports internal/telemetry: a pure package imports pure packages only",
@@ -111,17 +112,17 @@ var wantComplaints = []string{
 	"internal/limit/ticker_plan9.go:3 starts a goroutine",
 	"internal/rule depends on fmt: it makes the filter large",
 	"internal/rule/deep imports reflect: a pure package does without",
-	"internal/rulefile imports regional/rls: programs are apart",
-	"internal/rulefile imports test/kit: what is built into programs does without",
+	"internal/ruleset/rulefile imports regional/config: programs are apart",
+	"internal/ruleset/rulefile imports test/kit: what is built into programs does without",
 	"internal/engine depends on net/http: a contract knows no transport",
-	"internal/engine/memory depends on internal/limiter: a contract knows no transport",
-	"internal/limiter imports github.com/prometheus/client_golang/prometheus/promhttp: only internal/telemetry and main may",
-	"internal/limiter imports go.opentelemetry.io/otel/sdk/trace: only internal/telemetry may",
-	"internal/limiter imports github.com/redis/go-redis/v9: only internal/redisstore may",
-	"regional/rls imports github.com/redis/go-redis/v9: only internal/redisstore may",
-	"regional/rlsless imports github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3: only regional/rls may",
-	"regional/rlsless imports google.golang.org/grpc/codes: only regional/rls may",
-	"internal/redisstore imports github.com/hashicorp/consul/api: only internal/discovery may",
+	"internal/engine/memory depends on internal/service: a contract knows no transport",
+	"internal/service imports github.com/prometheus/client_golang/prometheus/promhttp: only internal/telemetry and main may",
+	"internal/service imports go.opentelemetry.io/otel/sdk/trace: only internal/telemetry may",
+	"internal/service imports github.com/redis/go-redis/v9: only internal/redis/redisstore may",
+	"internal/envoyrls imports github.com/redis/go-redis/v9: only internal/redis/redisstore may",
+	"regional/rlsless imports github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3: only internal/envoyrls may",
+	"regional/rlsless imports google.golang.org/grpc/codes: only internal/envoyrls may",
+	"internal/redis/redisstore imports github.com/hashicorp/consul/api: only internal/consul may",
 }
 
 // TestFindsWhatIsPlanted checks the checker: it finds each breach, and nothing else.

@@ -12,7 +12,7 @@ const module = "github.com/weirlimit/weir"
 // pure are the packages, with all below them, that decide and touch nothing. They
 // import the standard library and each other only, and are compiled into the filter.
 var pure = []string{
-	"internal/limit", "internal/lease", "internal/reserve", "internal/rule", "internal/quotapb/wire", "wasmfilter/edge",
+	"internal/limit", "internal/lease", "internal/fair", "internal/reserve", "internal/rule", "internal/wire", "wasmfilter/edge",
 }
 
 // impure is what a pure package must not import: what reaches out, and reflect,
@@ -35,10 +35,10 @@ var clock = []string{
 var programs = []string{"wasmfilter", "regional", "global", "cmd/weir"}
 
 // parts are the packages, with all below them, that a tier is made of. Programs use them
-// through internal/tier: they hold only main, their settings and what is theirs alone.
+// through internal/daemon: they hold only main, their settings and what is theirs alone.
 var parts = []string{
-	"internal/limiter/front", "internal/engine/memory", "internal/limiter/table", "internal/redisstore",
-	"internal/statefile", "internal/rulewatch", "internal/admin", "internal/remote", "internal/discovery",
+	"internal/leasecache", "internal/engine/memory", "internal/service/table", "internal/redis/redisstore",
+	"internal/statefile", "internal/ruleset/follow", "internal/admin", "internal/upstream/client", "internal/consul",
 }
 
 // contract are the packages, with all below them, that know no transport.
@@ -47,17 +47,17 @@ var contract = []string{"internal/engine"}
 // transport is what a contract does not import, with all below it; the packages of this
 // repository not even through others. What others are made of does not count: metrics
 // bring most of it with them.
-var transport = []string{"internal/limiter", "internal/quotapb", "net/http", "connectrpc.com", "google.golang.org/protobuf"}
+var transport = []string{"internal/service", "internal/quotapb", "net/http", "connectrpc.com", "google.golang.org/protobuf"}
 
 // confined are imports, with all below them, that have one home.
 var confined = []struct {
 	imports string
 	home    []string // packages with all below them; "main" is every program's main package
 }{
-	{"github.com/redis", []string{"internal/redisstore"}},
-	{"google.golang.org/grpc", []string{"regional/rls"}},
-	{"github.com/envoyproxy/go-control-plane", []string{"regional/rls"}},
-	{"github.com/hashicorp/consul", []string{"internal/discovery"}},
+	{"github.com/redis", []string{"internal/redis/redisstore"}},
+	{"google.golang.org/grpc", []string{"internal/envoyrls"}},
+	{"github.com/envoyproxy/go-control-plane", []string{"internal/envoyrls"}},
+	{"github.com/hashicorp/consul", []string{"internal/consul"}},
 	{"go.opentelemetry.io/otel/exporters", []string{"internal/telemetry", "main"}},
 	{"go.opentelemetry.io/contrib/exporters", []string{"internal/telemetry", "main"}},
 	{"go.opentelemetry.io/otel/sdk", []string{"internal/telemetry"}},

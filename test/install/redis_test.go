@@ -20,7 +20,7 @@ func TestRegionCallsRedisOverTLS(t *testing.T) {
 	if len(more) != 5 {
 		t.Fatalf("%s has %q to uncomment, want five arguments", regionManifest, more)
 	}
-	acl, err := os.ReadFile(filepath.Join(proc.Root(t), "internal", "redisstore", "weir.acl"))
+	acl, err := os.ReadFile(filepath.Join(proc.Root(t), "internal", "redis", "redisstore", "weir.acl"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func TestAlertsFireAndStayQuiet(t *testing.T) {
 // elsewhere are metrics that the programs of this test do not have: why, and the text of
 // the source that declares them.
 var elsewhere = map[string]struct{ why, file, declared string }{
-	"weir_consul_ok":    {"is there with Consul alone", "internal/discovery/agent.go", `"weir_consul_ok"`},
+	"weir_consul_ok":    {"is there with Consul alone", "internal/consul/agent.go", `"weir_consul_ok"`},
 	"weir_table_merged": {"is there from the first merge on, which takes a page of spent counters", "wasmfilter/filter/stats.go", `"weir.table_merged"`},
 }
 

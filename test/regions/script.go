@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
 
 // Names are the regions.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/test/kit/consul"
+	"github.com/weirlimit/weir/test/kit/consultest"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -44,8 +44,8 @@ type Region struct {
 	Name     string
 	Links    links // from its replicas to each aggregator
 	Redis    *masters
-	Consul   *consul.Datacenter // in which aggregators have the addresses of the links
-	toConsul *stack.Link        // from its replicas; nil in the region that has the rules
+	Consul   *consultest.Datacenter // in which aggregators have the addresses of the links
+	toConsul *stack.Link            // from its replicas; nil in the region that has the rules
 	Replicas []*region.Region
 	PoPs     []*envoy.Envoy
 }
@@ -98,11 +98,11 @@ func Start(t proc.T, dir, rules string) *World {
 func (w *World) startConsul() {
 	w.t.Helper()
 	for i, r := range w.Regions {
-		cfg := consul.Config{Dir: w.dir, Name: r.Name, Servers: 3}
+		cfg := consultest.Config{Dir: w.dir, Name: r.Name, Servers: 3}
 		if i > 0 {
 			cfg.Primary, cfg.Servers = w.Regions[0].Consul, 1
 		}
-		r.Consul = consul.StartDatacenter(w.t, cfg)
+		r.Consul = consultest.StartDatacenter(w.t, cfg)
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter/front"
-	"github.com/weirlimit/weir/internal/remote"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/upstream"
+	"github.com/weirlimit/weir/internal/upstream/client"
 )
 
 // recordLate is how much later than it was written the record of a region may be in use at its replicas: they read it
@@ -28,10 +28,10 @@ const (
 
 // replica is the store of one of the region's replicas: the aggregator behind a lease cache, and its reserve. c is
 // the configuration of the cache.
-func (h *region) replica(ctx context.Context, l *life, c front.Config) engine.Store {
+func (h *region) replica(ctx context.Context, l *life, c leasecache.Config) engine.Store {
 	registry := telemetry.NewRegistry("")
 	keeper := upstream.NewKeeper(upstream.KeeperConfig{Cell: h, Region: h.name, Windows: h.w.rules.windows})
-	calls, err := remote.New(remote.Config{
+	calls, err := client.New(client.Config{
 		Addresses: []string{"aggregator"}, Region: h.name, Reserve: keeper, Transport: &wired{l.tier.link, l},
 		Rules: func() (string, uint64) { return l.service.RulesVersion() }, Metrics: registry,
 	})
@@ -42,7 +42,7 @@ func (h *region) replica(ctx context.Context, l *life, c front.Config) engine.St
 	near := c
 	near.Store, near.Timeout, near.Answers, near.Replicas = raw, 0, 0, nil
 	c.Store = calls
-	far, own := front.New(c), front.New(near)
+	far, own := leasecache.New(c), leasecache.New(near)
 	for _, run := range []func(context.Context) error{calls.Run, far.Run, own.Run, keeper.Run} {
 		go func() { _ = run(ctx) }()
 	}

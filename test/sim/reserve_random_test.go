@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/wire"
 )
 
 // TestRandomOutages cuts regions off again and again, in any direction, while replicas and the aggregator restart,

@@ -7,9 +7,9 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/limiter"
-	"github.com/weirlimit/weir/internal/limiter/front"
+	"github.com/weirlimit/weir/internal/service"
 )
 
 // tier grants leases to those below it: PoPs, by its service, or tiers, by its store. It
@@ -30,7 +30,7 @@ type tier struct {
 type life struct {
 	tier    *tier
 	store   engine.Store
-	service *limiter.Service
+	service *service.Service
 	handler http.Handler
 	stop    context.CancelFunc
 	over    bool
@@ -96,13 +96,13 @@ func (t *tier) start() {
 	if t.above != nil {
 		l.store, now = l.cache(ctx), t.wall
 	}
-	c := limiter.Config{Store: witness{l.store}, Now: now}
+	c := service.Config{Store: witness{l.store}, Now: now}
 	if t.above == nil && len(w.Shares) > 0 {
 		c.Divides, c.Reserves = true, w.counters.divided
 	}
-	l.service = limiter.NewService(c)
+	l.service = service.NewService(c)
 
-	l.handler = limiter.NewHandler(l.service, nil)
+	l.handler = service.NewHandler(l.service, nil)
 	t.life = l
 	t.setRules()
 }
@@ -128,7 +128,7 @@ func (l *life) cache(ctx context.Context) engine.Store {
 	for _, rule := range w.rules.list {
 		timeout = max(timeout, time.Duration(rule.Terms.Timeout)*time.Millisecond)
 	}
-	c := front.Config{
+	c := leasecache.Config{
 		MaxKeys: min(1<<16, w.MaxCounters), MaxBytes: 1 << 30, Timeout: timeout,
 		Now:  func() lease.Millis { return lease.Millis((w.Now() + t.offset) / limit.Millisecond) },
 		Wall: t.wall,
@@ -141,7 +141,7 @@ func (l *life) cache(ctx context.Context) engine.Store {
 		return t.home.replica(ctx, l, c)
 	}
 	c.Store = &uplink{t.link, l}
-	cache := front.New(c)
+	cache := leasecache.New(c)
 	go func() { _ = cache.Run(ctx) }()
 	return w.spoil(cache, w.Fault.cache)
 }

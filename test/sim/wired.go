@@ -7,18 +7,18 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 )
 
-// wired carries the calls that a region makes of the aggregator with internal/remote: the
+// wired carries the calls that a region makes of the aggregator with internal/upstream/client: the
 // bytes of the wire. Calls and answers that are lost hang until the caller's time is over.
 type wired struct {
 	*link
 	of *life
 }
 
-// RoundTrip is called by goroutines of internal/remote.
+// RoundTrip is called by goroutines of internal/upstream/client.
 func (u *wired) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -24,7 +24,7 @@ type Config struct {
 	Regions int
 	// Shares are the weights of these regions, named region1 and so on, by which they have
 	// shares of limits with scope: global and on_failure: local. Their replicas call the
-	// aggregator by internal/remote then, and Depth is 1. None: no region has a share.
+	// aggregator by internal/upstream/client then, and Depth is 1. None: no region has a share.
 	Shares rule.Regions
 	// Depth is how many lease caches stand one above the other in each of them; 0: one.
 	Depth int

@@ -32,7 +32,7 @@ var unreachable = []struct{ text, why string }{
 // differences are the points and paragraphs of the list in the README.
 func differences(t *testing.T) (all []string) {
 	t.Helper()
-	readme, err := os.ReadFile("../../regional/rls/README.md")
+	readme, err := os.ReadFile("../../internal/envoyrls/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestSettingsAreInTheList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile("../../regional/rls/README.md")
+	readme, err := os.ReadFile("../../internal/envoyrls/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestSettingsAreInTheList(t *testing.T) {
 			begin, family := strings.CutSuffix(l[1], "*")
 			return l[1] == s[1] || family && strings.HasPrefix(s[1], begin)
 		}) {
-			t.Errorf("regional/rls/README.md does not state what becomes of %s", s[1])
+			t.Errorf("internal/envoyrls/README.md does not state what becomes of %s", s[1])
 		}
 	}
 }

@@ -178,14 +178,14 @@ func (s *tally) note(f failure) {
 
 // Each line is one of the list.
 func TestLinesAreInTheList(t *testing.T) {
-	readme, err := os.ReadFile("../../regional/rls/README.md")
+	readme, err := os.ReadFile("../../internal/envoyrls/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	list := strings.Join(strings.Fields(string(readme)), " ")
 	for _, l := range lines {
 		if !strings.Contains(list, l.text) {
-			t.Errorf("regional/rls/README.md does not have %q", l.text)
+			t.Errorf("internal/envoyrls/README.md does not have %q", l.text)
 		}
 	}
 }

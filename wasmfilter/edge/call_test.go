@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/wire"
 	"pgregory.net/rapid"
 )
 

@@ -3,7 +3,7 @@ package edge
 import (
 	"testing"
 
-	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/wire"
 )
 
 const userRule = `{"rules":[{"name":"user","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user"}],

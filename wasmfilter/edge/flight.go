@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
 	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/wire"
 )
 
 // Call is a call to be made: POST Path with Body, as application/proto.

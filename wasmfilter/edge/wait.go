@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/quotapb/wire"
+	"github.com/weirlimit/weir/internal/wire"
 )
 
 // wait begins the wait of a request of which some hits are undecided, unless asking

@@ -5,7 +5,7 @@ package main
 import (
 	"testing"
 
-	"github.com/weirlimit/weir/internal/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/test/regions"
 )
 

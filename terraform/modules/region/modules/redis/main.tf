@@ -20,7 +20,7 @@ resource "aws_vpc_security_group_ingress_rule" "clients" {
   to_port                      = 6379
 }
 
-# internal/redisstore/README.md has the reason for each.
+# internal/redis/redisstore/README.md has the reason for each.
 resource "aws_elasticache_parameter_group" "this" {
   name        = var.name
   family      = "valkey8"

@@ -1,0 +1,116 @@
+// Package consul registers replicas with Consul and finds them there.
+//
+//	agent.go     the agent of Consul, and whether it does what it is asked for
+//	connect.go   how it is reached: TLS and tokens
+//	register.go  a replica registers itself, and keeps its check passing
+//	instance.go  two replicas with one id
+//	watch.go     the replicas of a service that pass their checks
+//	registered.go  all replicas, with the rules that they have
+//	kv.go        the key-value store of a datacenter
+//	follow.go    a key there
+//
+// Nothing here is needed to decide a request: while Consul is away, a replica goes on with
+// what it last found.
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// Agent is an agent of Consul. Create it with [New]. It is safe for concurrent use.
+type Agent struct {
+	client  *api.Client
+	address string
+	ok      *telemetry.GaugeVec
+	log     *slog.Logger
+}
+
+// New makes an agent. It makes no call. The error is a file that cannot be read.
+func New(cfg Config, r *telemetry.Registry, log *slog.Logger) (*Agent, error) {
+	client, err := cfg.client(log)
+	if err != nil {
+		return nil, fmt.Errorf("consul: %w", err)
+	}
+	return &Agent{client: client, address: cfg.Address, log: log, ok: r.Gauges("weir_consul_ok", "1 while Consul does what it is asked for: register this replica, list the aggregators or the replicas of the region, or return the rules.", "task")}, nil
+}
+
+// The longest and the shortest time between tries while Consul is away.
+const (
+	retryFirst = 250 * time.Millisecond
+	retryMost  = 2 * time.Second // an election takes a few seconds
+)
+
+// task is something that the agent is asked for again and again. One goroutine at a time
+// uses it.
+type task struct {
+	name     string
+	ok       telemetry.Gauge
+	log      *slog.Logger
+	done     bool // the last call was
+	failures int  // since then
+	denied   bool // the last call was, for want of a right
+}
+
+func (a *Agent) task(name string) *task {
+	return &task{name: name, ok: a.ok.WithLabelValues(name), log: a.log}
+}
+
+// note takes the outcome of a call. What changes is logged once, and so is a right that the
+// token lacks.
+func (t *task) note(err error) {
+	denied := lacksRight(err)
+	switch {
+	case err == nil && !t.done:
+		t.log.Info("consul answers", "task", t.name)
+		t.ok.Set(1)
+		t.done, t.failures = true, 0
+	case err != nil:
+		if t.failures++; t.failures == 1 || denied && !t.denied {
+			t.log.Warn("consul does not answer; the last result stays in use", "task", t.name, "error", err,
+				"runbook", "docs/runbooks/WeirConsulUnavailable.md")
+		}
+		t.ok.Set(0)
+		t.done = false
+	}
+	t.denied = denied
+}
+
+// errHidden is that Consul leaves out what the token may not read.
+var errHidden = errors.New("permission denied")
+
+// lacksRight reports whether an error is that of a token without a right.
+func lacksRight(err error) bool {
+	var status api.StatusError
+	var refused *RefusedError
+	return errors.Is(err, errHidden) || errors.As(err, &refused) && refused.Code == http.StatusForbidden || errors.As(err, &status) && status.Code == http.StatusForbidden
+}
+
+// wait is the time until the next call: every, ±10 %, or less while calls fail.
+func (t *task) wait(every time.Duration) time.Duration {
+	if t.failures == 0 {
+		return every*9/10 + rand.N(every/5+1)
+	}
+	most := min(retryMost, retryFirst<<min(t.failures-1, 10))
+	return most/2 + rand.N(most/2)
+}
+
+// pause waits, or until ctx ends or something is received.
+func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-wake:
+	}
+}

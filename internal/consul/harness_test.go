@@ -1,0 +1,124 @@
+package consul
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// consulLog is what an [Agent] logs.
+type consulLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *consulLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// changes are the states of a task in the order in which they were logged.
+func (l *consulLog) changes(task string) (all []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		switch {
+		case !strings.Contains(line, "task="+task):
+		case strings.Contains(line, "does not answer"):
+			all = append(all, "away")
+		case strings.Contains(line, "consul answers"):
+			all = append(all, "back")
+		}
+	}
+	return all
+}
+
+// news is how long Consul may take with news, and with the news that it is away: a question that
+// it keeps takes watchTime, and Consul's own connections to another datacenter may be slower.
+const news = 2 * time.Minute
+
+// await waits until the last change of a task was this one.
+func (l *consulLog) await(t *testing.T, task, state string) {
+	t.Helper()
+	proc.Await(t, news, task+" is "+state, func() string {
+		if changes := l.changes(task); len(changes) == 0 || changes[len(changes)-1] != state {
+			return fmt.Sprint(changes)
+		}
+		return ""
+	})
+}
+
+// newAgent is the agent at an address, and what it logs.
+func newAgent(t *testing.T, address string) (*Agent, *consulLog) {
+	t.Helper()
+	log := new(consulLog)
+	a, err := New(Config{Address: address}, telemetry.NewRegistry("test"), slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, log
+}
+
+// replica is one whose readiness and revision a test changes.
+type replica struct {
+	*Registration
+	revision atomic.Uint64
+	ready    atomic.Bool
+	stop     func() // ends Run, and waits for it
+}
+
+// startReplica runs a replica of weir-regional in region eu at an address of this machine.
+func startReplica(t *testing.T, a *Agent, host string, port int) *replica {
+	t.Helper()
+	r := new(replica)
+	r.ready.Store(true)
+	r.Registration = a.Register(Replica{
+		Service: "weir-regional", Host: host, Port: port, Region: "eu", Version: "v1.2.3", Revision: r.revision.Load,
+		Ready: func() []string {
+			if r.ready.Load() {
+				return nil
+			}
+			return []string{"draining"}
+		},
+	}, "here")
+	r.stop = run(t, r.Run)
+	return r
+}
+
+// setReady changes the readiness and reports it to the agent.
+func (r *replica) setReady(ready bool) {
+	r.ready.Store(ready)
+	r.Changed()
+}
+
+// run runs something until stop is called or the test ends.
+func run(t *testing.T, f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return stop
+}
+
+// startConsul runs a real agent for the test.
+func startConsul(t *testing.T) *consultest.Agent {
+	t.Helper()
+	return consultest.Start(t, proc.LogDir(t))
+}

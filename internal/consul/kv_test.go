@@ -1,0 +1,66 @@
+package consul
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Errors have the agent, the key, what Consul answers, and what to change where that can be told.
+func TestKVErrors(t *testing.T) {
+	const (
+		full     = `raft apply failed: unable to store logs within log store, err: "write /data/raft/raft.db: no space left on device"`
+		fullHint = "; the disk of a Consul server is full: make room in the file system of its data_dir"
+	)
+	for _, c := range []struct {
+		code    int
+		answer  string
+		refused bool
+		end     string // of the error
+	}{
+		{http.StatusForbidden, "Permission denied", true, "; give a token that may write this key, in CONSUL_HTTP_TOKEN or CONSUL_HTTP_TOKEN_FILE"},
+		{http.StatusRequestEntityTooLarge, "Too large. See https://example.org/#limit.\n", true, "#limit; Consul's kv_max_value_size and txn_max_req_len must be at least their default, 512 KiB"},
+		{http.StatusTooManyRequests, "", true, "429 Too Many Requests"},
+		{http.StatusInternalServerError, full, false, fullHint},
+		{http.StatusInternalServerError, "rpc error making call: " + full, false, fullHint},
+		{http.StatusInternalServerError, "No cluster leader", false, "; most of Consul's servers must be up, with room in the file system of their data_dir"},
+		{http.StatusInternalServerError, "rpc error making call: EOF", false, "EOF)"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.code)
+			_, _ = io.WriteString(w, c.answer)
+		}))
+		address := strings.TrimPrefix(server.URL, "http://")
+		agent, _ := newAgent(t, address)
+		for datacenter, place := range map[string]string{"": address, "dc2": address + " (dc2)"} {
+			err := agent.KV(datacenter).Put(t.Context(), "a/key", []byte("value"))
+			if refused := errors.As(err, new(*RefusedError)); refused != c.refused {
+				t.Errorf("%d %s: refused %v, want %v", c.code, c.answer, refused, c.refused)
+			}
+			for _, part := range []string{"consul at " + place + " ", " write a/key: "} {
+				if !strings.Contains(err.Error(), part) || !strings.HasSuffix(err.Error(), c.end) {
+					t.Errorf("%d %s: %q, want %q, and %q at the end", c.code, c.answer, err, part, c.end)
+				}
+			}
+		}
+		server.Close()
+	}
+}
+
+// A change that fails has the same hints, though what a transaction answers has no code.
+func TestCommitErrors(t *testing.T) {
+	for _, f := range failed {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "raft apply failed: "+f.answer, http.StatusInternalServerError)
+		}))
+		agent, _ := newAgent(t, strings.TrimPrefix(server.URL, "http://"))
+		done, err := agent.KV("").Commit(t.Context(), Change{Set: []Pair{{Key: "a/key"}}})
+		if done || err == nil || !strings.Contains(err.Error(), "cannot write a/key: ") || !strings.HasSuffix(err.Error(), "; "+f.hint) {
+			t.Errorf("%s: %v, %v, want %q at the end", f.answer, done, err, f.hint)
+		}
+		server.Close()
+	}
+}

@@ -1,0 +1,13 @@
+package consul
+
+import (
+	"flag"
+	"testing"
+)
+
+// TestMain lets four tests run at once, also on a machine of two cores: they wait for Consul,
+// and one of them for more than a minute.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // a flag of the command line replaces it
+	m.Run()
+}

@@ -1,0 +1,111 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// list is what a watch returned, one text for each call.
+type list struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (l *list) set(addresses []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls = append(l.calls, strings.Join(addresses, " "))
+}
+
+func (l *list) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.calls)
+}
+
+// await waits until the last call was this one.
+func (l *list) await(t *testing.T, want string) {
+	t.Helper()
+	proc.Await(t, news, "the watch", func() string {
+		if calls := l.all(); len(calls) == 0 || calls[len(calls)-1] != want {
+			return fmt.Sprintf("calls %q, want %q at the end", calls, want)
+		}
+		return ""
+	})
+}
+
+// A watch follows those that pass, and keeps what it has while Consul is away.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	c := startConsul(t)
+	a, log := newAgent(t, c.Addr)
+	l := new(list)
+	run(t, a.Watch("replicas", Which{Service: service, Tag: "eu"}, l.set).Run)
+	l.await(t, "")
+	one := startReplica(t, a, "127.0.0.1", 8080)
+	l.await(t, "127.0.0.1:8080")
+	two := startReplica(t, a, "127.0.0.1", 8081)
+	l.await(t, "127.0.0.1:8080 127.0.0.1:8081")
+	one.setReady(false)
+	l.await(t, "127.0.0.1:8081")
+	one.setReady(true)
+	l.await(t, "127.0.0.1:8080 127.0.0.1:8081")
+	two.stop()
+	l.await(t, "127.0.0.1:8080")
+
+	before := len(l.all())
+	c.Kill()
+	log.await(t, "replicas", "away")
+	if calls := l.all(); len(calls) != before {
+		t.Errorf("called while Consul is away: %q", calls[before:])
+	}
+	// The index of an agent that has forgotten everything is smaller than the watch's.
+	c.Start()
+	startReplica(t, a, "127.0.0.1", 8082)
+	l.await(t, "127.0.0.1:8080 127.0.0.1:8082")
+}
+
+// lookup asks Consul's DNS for the addresses of a name.
+func lookup(c *consultest.Agent, name string) string {
+	r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", c.DNS)
+	}}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	addresses, err := r.LookupHost(ctx, name+".service.consul.")
+	if err != nil {
+		return err.Error()
+	}
+	slices.Sort(addresses)
+	return strings.Join(addresses, " ")
+}
+
+// Consul's DNS has the replicas that pass, by service and by region.
+func TestDNS(t *testing.T) {
+	t.Parallel()
+	c := startConsul(t)
+	a, _ := newAgent(t, c.Addr)
+	startReplica(t, a, "127.0.0.1", 8080)
+	startReplica(t, a, "127.0.0.2", 8080)
+	startReplica(t, a, "127.0.0.3", 8080).setReady(false)
+	for _, name := range []string{service, "eu." + service} {
+		proc.Await(t, time.Minute, name, func() string {
+			if got := lookup(c, name); got != "127.0.0.1 127.0.0.2" {
+				return got
+			}
+			return ""
+		})
+	}
+	if got := lookup(c, "us."+service); !strings.Contains(got, "no such host") {
+		t.Errorf("another region: %s", got)
+	}
+}

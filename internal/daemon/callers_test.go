@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/pki"
+)
+
+// shown is a connection on which a certificate for these names was shown.
+func shown(t *testing.T, names ...string) *tls.ConnectionState {
+	t.Helper()
+	a, err := pki.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, err := a.Issue("x", names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
+}
+
+// Who may call, and who may call for which region.
+func TestCallers(t *testing.T) {
+	for _, c := range []struct {
+		allowed callers
+		names   []string // of the certificate
+		region  string   // that the call states
+		may     bool     // make any call
+		speaks  bool
+	}{
+		{callers{"weir://region/{region}"}, []string{"weir://region/eu"}, "eu", true, true},
+		{callers{"weir://region/{region}"}, []string{"weir://region/eu"}, "us", true, false},
+		{callers{"weir://region/{region}"}, []string{"weir://region/eu"}, "", true, false},
+		{callers{"weir://region/{region}"}, []string{"weir://region/eu"}, "{region}", true, false},
+		{callers{"weir://region/{region}"}, []string{"weir://pop/eu"}, "eu", false, false},
+		{callers{"weir://region/{region}"}, []string{"eu"}, "eu", false, false},
+		{callers{"weir://region/{region}"}, []string{"weir://region/"}, "", false, false},
+		{callers{"{region}.weir.example"}, []string{"eu.weir.example"}, "eu", true, true},
+		{callers{"{region}.weir.example"}, []string{"eu.weir.example"}, "us", true, false},
+		{callers{"{region}.weir.example"}, []string{"eu.other.example"}, "eu", false, false},
+		{callers{"{region}.weir.example"}, []string{"EU.weir.example"}, "eu", true, false},
+		{callers{"{region}.weir.example"}, []string{"eu.WEIR.example"}, "eu", false, false},
+		{callers{"{region}.weir.example"}, []string{"*.weir.example"}, "eu", false, false},
+		{callers{"weir://region/{region}"}, []string{"weir://region/eu/us"}, "eu/us", false, false},
+		{callers{"weir://region/{region}/a"}, []string{"weir://region/eu/us/a"}, "eu/us", false, false},
+		{callers{"weir://region/{region}"}, []string{"weir://region/eu"}, "EU", true, false},
+		{callers{"weir://region/{region}"}, []string{"weir://region/%65u"}, "eu", false, false},
+		{callers{"weir://region/{region}", "weir://operator"}, []string{"weir://operator"}, "eu", true, false},
+		{callers{"weir://region/{region}", "spiffe://a/{region}"}, []string{"spiffe://a/eu"}, "eu", true, true},
+		{callers{"weir://region/{region}"}, nil, "eu", false, false},
+		{callers{"weir://pop/eu"}, []string{"weir://pop/eu"}, "", true, false},
+		{callers{"weir://pop/eu"}, []string{"weir://pop/us"}, "", false, false},
+		{callers{"pop.example"}, []string{"POP.example"}, "", false, false},
+		{callers{"pop.example"}, []string{"*.example"}, "", false, false},
+		{callers{"10.0.0.1"}, []string{"10.0.0.1"}, "", true, false},
+	} {
+		state := shown(t, c.names...)
+		if may := c.allowed.may(state.PeerCertificates[0]); may != c.may {
+			t.Errorf("%v, certificate for %v: %v", c.allowed, c.names, may)
+		}
+		if err := c.allowed.speaks(state, c.region); (err == nil) != c.speaks {
+			t.Errorf("%v, certificate for %v, region %q: %v", c.allowed, c.names, c.region, err)
+		}
+	}
+	if err := (callers{"weir://region/{region}"}).speaks(nil, "eu"); err == nil || !strings.Contains(err.Error(), "no certificate") {
+		t.Errorf("without TLS: %v", err)
+	}
+}
+
+// Whoever is not among the callers reaches nothing behind the guard.
+func TestGuard(t *testing.T) {
+	reached, log := 0, new(bytes.Buffer)
+	h := callers{"weir://pop/eu"}.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ }),
+		telemetry.NewRegistry("test"), &refusals{log: slog.New(slog.NewTextHandler(log, nil))})
+	for _, c := range []struct {
+		state  *tls.ConnectionState
+		status int
+	}{{nil, 403}, {shown(t, "weir://pop/us"), 403}, {shown(t, "weir://pop/eu"), 200}} {
+		for _, kind := range []string{"application/proto", "application/json", "text/html"} {
+			r := httptest.NewRequest(http.MethodPost, "/weir.quota.v1.QuotaService/Rules", nil)
+			r.Header.Set("Content-Type", kind)
+			r.TLS = c.state
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != c.status {
+				t.Errorf("%s: %d %s, want %d", kind, w.Code, w.Body, c.status)
+			}
+		}
+	}
+	if reached != 3 {
+		t.Errorf("%d requests passed, want 3", reached)
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "no certificate") || !strings.Contains(text, "192.0.2.1") {
+		t.Errorf("six refusals in a minute are logged as\n%s\nwant one line with the reason and the address", text)
+	}
+}
+
+// Without names in the settings the program decides who may call.
+func TestDefaultCallers(t *testing.T) {
+	for _, c := range []struct {
+		tls     TLS
+		program Program
+		want    string
+	}{
+		{TLS{}, Program{Divides: true}, ""},
+		{TLS{ClientCA: "ca"}, Program{Divides: true}, "weir://region/{region}"},
+		{TLS{ClientCA: "ca"}, Program{Above: &Above{Region: "eu"}}, "weir://pop/eu"},
+		{TLS{ClientCA: "ca"}, Program{Above: &Above{}}, ""},
+		{TLS{ClientCA: "ca", ClientSAN: []string{"a", "b"}}, Program{Divides: true}, "a,b"},
+	} {
+		if got := strings.Join(c.tls.callers(c.program), ","); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.tls, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// testConfig has free ports, no state file and no rules.
+func testConfig() *Config {
+	return &Config{
+		Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", Replicas: 1, State: "off", Front: "off",
+		MaxKeys: 10, MaxMemory: 1 << 20, MaxHolders: 10, MaxHoldersPerAddress: 10, MaxStreams: 10, HeaderTimeout: time.Second, IdleTimeout: time.Minute,
+	}
+}
+
+func noHangups() <-chan os.Signal { return nil }
+
+// runBeside runs a tier beside the test, until its end.
+func runBeside(t *testing.T, cfg *Config, p Program, log *slog.Logger) *Tier {
+	t.Helper()
+	made, err := New(cfg, p, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	ctx, end := context.WithCancel(t.Context())
+	go func() { ended <- made.Run(ctx, noHangups) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return made
+}
+
+// TestNoRules: a tier with a rules file that has a mistake is not made.
+func TestNoRules(t *testing.T) {
+	cfg := testConfig()
+	cfg.Rules = filepath.Join(t.TempDir(), "none.yaml")
+	if _, err := New(cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v, want that the file does not exist", err)
+	}
+}

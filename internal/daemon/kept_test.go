@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/enginetest"
+	"github.com/weirlimit/weir/internal/engine/memory"
+)
+
+func newKept(path string, log *bytes.Buffer) engine.Cell {
+	return newKeptCell(path, memory.New(memory.Config{}).NewCell(), slog.New(slog.NewTextHandler(log, nil)))
+}
+
+func TestKeptCell(t *testing.T) {
+	enginetest.RunCell(t, func(t testing.TB) [2]engine.Cell {
+		cell := newKept(filepath.Join(t.TempDir(), "kept"), new(bytes.Buffer))
+		return [2]engine.Cell{cell, cell}
+	})
+}
+
+// A value outlives its process. A file that cannot be read or written is logged, and the value is kept in memory.
+func TestKeptCellOutlivesItsProcess(t *testing.T) {
+	path, log := filepath.Join(t.TempDir(), "kept"), new(bytes.Buffer)
+	swap := func(c engine.Cell, old, next string) (found string) {
+		t.Helper()
+		var was, then []byte
+		if old != "" {
+			was = []byte(old)
+		}
+		if next != "" {
+			then = []byte(next)
+		}
+		got, _, err := c.Swap(t.Context(), was, then)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(got)
+	}
+	first := newKept(path, log)
+	swap(first, "", "one")
+	swap(first, "one", "two")
+	swap(first, "one", "three") // something else is stored
+	if got := swap(newKept(path, log), "", ""); got != "two" || log.Len() > 0 {
+		t.Errorf("%q is found, %s", got, log)
+	}
+	if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := newKept(path, log)
+	if got := swap(second, "", ""); got != "" || !strings.Contains(log.String(), "cannot read") {
+		t.Errorf("%q is found in a damaged file: %s", got, log)
+	}
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	swap(second, "", "a")
+	swap(second, "a", "b")
+	if got := swap(second, "", ""); got != "b" || strings.Count(log.String(), "cannot save") != 1 {
+		t.Errorf("%q is found, and logged is %s", got, log)
+	}
+}

@@ -1,0 +1,174 @@
+package envoyrls
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+const boundRules = `
+rules:
+  - { name: per-user, key: [{ header: x-user }], limit: 3/1h, algorithm: sliding_window, consistency: exact }
+  - { name: per-page, key: [{ header: x-user }, path], limit: { count: 2, per: 15m }, algorithm: sliding_log, consistency: exact }
+  - { name: quiet, key: [], limit: 1/1h, algorithm: fixed_window, consistency: exact, mode: shadow }
+  - { name: unused, key: [], limit: 1/1h, mode: "off" }
+  - { name: upload, key: [], limit: 2, algorithm: concurrency }
+  - { name: per-client, key: [client_ip, path], limit: 3/1h, consistency: exact }
+`
+
+const boundTo = `
+bindings:
+  - { domain: d, descriptor: [{ key: user }], rule: per-user }
+  - { domain: d, descriptor: [{ key: user }, { key: plan, value: gold }], rule: per-user }
+  - { domain: d, descriptor: [{ key: user }, { key: plan, value: gold }, { key: path }], rule: per-page }
+  - { domain: d, descriptor: [{ key: remote_address }, { key: path }], rule: per-client }
+  - { domain: d, descriptor: [{ key: everything, value: x }], rule: quiet }
+  - { domain: d, descriptor: [{ key: user, value: zoe }], unbound: true }
+  - { domain: only-bound, descriptor: [{ key: "off", value: x }], rule: unused }
+`
+
+func TestBindings(t *testing.T) {
+	b := newBench(t, specYAML)
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	b.play(t, steps{
+		{request(of("user", "a")), "OK: OK 2"},
+		{request(of("user", "a", "plan", "gold")), "OK: OK 1"}, // the same counter
+		{request(of("user", "a", "plan", "silver")), "OK: OK -"},
+		{request(of("user", "")), "OK: OK 4"}, // not bound: the configuration's
+		{request(of("user", "zoe")), "OK: OK 4"},
+		{request(of("user", "a|b", "plan", "gold", "path", "/c")), "OK: OK 1"},
+		{request(of("user", "a", "plan", "gold", "path", "b|/c")), "OK: OK 1"},
+		{request(of("user", "a"), of("host", "h")), "OK: OK 0, OK 1"},
+		{request(of("user", "a"), of("host", "h")), "OVER: OVER 0, OK 1"},
+		{request(of("everything", "x")), "OK: OK 0"},
+		{request(of("everything", "x")), "OK: OK 0"},
+		{&rlspb.RateLimitRequest{Domain: "only-bound", Descriptors: request(of("off", "x")).Descriptors}, "OK: OK -"},
+	})
+	if l := b.ask(request(of("user", "x", "plan", "gold", "path", "/"))).Statuses[0].CurrentLimit; l.Name != "per-page" ||
+		l.Unit != rlspb.RateLimitResponse_RateLimit_MINUTE || l.UnitMultiplier.GetValue() != 15 || l.RequestsPerUnit != 2 {
+		t.Errorf("current_limit %v", l)
+	}
+	if !b.metric(`weir_rls_unmatched_total{missing="binding"} 1`) {
+		t.Error("a rule that is off is not counted as missing")
+	}
+}
+
+// TestBoundCounterIsThePoPs: what a PoP spends and what a client of this service
+// spends is one count.
+func TestBoundCounterIsThePoPs(t *testing.T) {
+	b := newBench(t, "")
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 300)
+	for _, c := range []struct {
+		rule       string
+		descriptor []string
+		key        string
+	}{
+		{"per-user", []string{"user", "ann"}, "ann"},
+		{"per-page", []string{"user", `a|b\c`, "plan", "gold", "path", "/p"}, `a\|b\\c|/p`},
+		{"per-client", []string{"remote_address", "2001:db8:0:7:8:9:a:b", "path", "/p?q=1"}, `2001:db8:0:7::/64|/p`},
+		{"per-client", []string{"remote_address", "192.0.2.7", "path", "/"}, `192.0.2.7|/`},
+		{"per-client", []string{"remote_address", "192.0.2.7", "path", "/" + long[:150]}, string(rule.ShortKey([]byte("192.0.2.7|/" + long[:150])))},
+	} {
+		ask := engine.Ask{Policy: b.service.Policy(c.rule, 0, nil), Key: []byte(c.key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+		grants := make([]lease.Grant, 1)
+		b.store.Acquire(t.Context(), []engine.Ask{ask}, grants)
+		left := ask.Policy.Limit.Spec().Count - 2
+		if got := b.ask(request(of(c.descriptor...))).Statuses[0].LimitRemaining; int64(got) != left {
+			t.Errorf("%s: %d are left after one of each, want %d", c.rule, got, left)
+		}
+	}
+	b.ask(request(of("user", long)))
+	b.play(t, steps{{request(of("user", long[:299]+"y")), "OK: OK 2"}, {request(of("user", long)), "OK: OK 1"}})
+}
+
+// TestBoundRuleChanges: a binding follows its rule.
+func TestBoundRuleChanges(t *testing.T) {
+	b := newBench(t, "")
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
+	b.setRules(strings.Replace(boundRules, "3/1h", "9/1h", 1))
+	b.play(t, steps{{request(of("user", "a")), "OK: OK 7"}})
+	b.setRules("rules: []\n")
+	b.play(t, steps{{request(of("user", "a")), "OK: OK -"}})
+}
+
+// TestBoundKeyHasALimitOfItsOwn: a bound descriptor goes by the limit of its key.
+func TestBoundKeyHasALimitOfItsOwn(t *testing.T) {
+	b := newBench(t, "")
+	own := strings.Replace(boundRules, "limit: 3/1h,", "limit: 3/1h, overrides: [{ key: [acme], limit: 9/1h }],", 1)
+	if err := b.bindTo(own, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	b.play(t, steps{{request(of("user", "acme")), "OK: OK 8"}, {request(of("user", "a")), "OK: OK 2"}, {request(of("user", "acme"), of("user", "a")), "OK: OK 7, OK 1"}})
+	if got := b.ask(request(of("user", "acme"))).Statuses[0].CurrentLimit.RequestsPerUnit; got != 9 {
+		t.Errorf("the limit of acme is reported as %d, want 9", got)
+	}
+	b.setRules(boundRules)
+	b.play(t, steps{{request(of("user", "acme")), "OVER: OVER 0"}})
+}
+
+// TestBoundRuleGoes: when the rule of a binding is taken away, a line of the log states that it
+// limits nothing.
+func TestBoundRuleGoes(t *testing.T) {
+	var logged bytes.Buffer
+	b := newBench(t, "", func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&logged, nil)) })
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		old, fresh string
+		unbound    string
+		message    string // of one binding
+	}{
+		{"", "", "1", ""}, // unused is off
+		{"name: per-user", "name: other", "3", `bindings.yaml:3:53: rule: rule \"per-user\" is not in the rules file`},
+		{"limit: 3/1h, algorithm: sliding_window", "limit: 3, algorithm: concurrency", "3", `rule \"per-user\" limits concurrency`},
+		{"algorithm: sliding_log,", `algorithm: sliding_log, mode: "off",`, "2", ""},
+		{"", "", "1", ""},
+	} {
+		logged.Reset()
+		b.setRules(strings.Replace(boundRules, c.old, c.fresh, 1))
+		b.RulesChanged()
+		if !b.metric("weir_descriptors_unbound "+c.unbound) || !strings.Contains(logged.String(), c.message) || (c.message == "") != (logged.Len() == 0) {
+			t.Errorf("with %s: want %s unbound; logged %s", c.fresh, c.unbound, logged.String())
+		}
+	}
+}
+
+// TestBindingsThatCannotBe: what cannot be bound is refused, and what is in force
+// stays.
+func TestBindingsThatCannotBe(t *testing.T) {
+	b := newBench(t, "")
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		t.Fatal(err)
+	}
+	err := b.bindTo(boundRules, `
+bindings:
+  - { domain: d, descriptor: [{ key: user }], rule: nosuch }
+  - { domain: d, descriptor: [{ key: file }], rule: upload }
+  - { domain: d, descriptor: [{ key: all }], rule: quiet }
+  - { domain: d, descriptor: [{ key: user }, { key: path, value: / }], rule: per-page }
+`)
+	const want = `bindings.yaml:3:53: rule: rule "nosuch" is not in the rules file
+bindings.yaml:4:53: rule: rule "upload" limits concurrency; clients of this protocol do not release slots; bind a rule with another algorithm
+bindings.yaml:5:52: rule: rule "quiet" has a key of parts: 0, entries without value here: 1; leave the value out of one entry for each part, in their order
+bindings.yaml:6:78: rule: rule "per-page" has a key of parts: 2, entries without value here: 1; leave the value out of one entry for each part, in their order`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	b.play(t, steps{{request(of("user", "a")), "OK: OK 2"}})
+}

@@ -1,0 +1,135 @@
+package envoyrls
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// far is a store that is a millisecond away, and counts how often it was asked.
+type far struct {
+	engine.Store
+	mu   sync.Mutex
+	asks int
+}
+
+func (f *far) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	f.mu.Lock()
+	f.asks += len(asks)
+	f.mu.Unlock()
+	time.Sleep(time.Millisecond)
+	f.Store.Acquire(ctx, asks, grants)
+}
+
+func (f *far) asked() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asks
+}
+
+// cachedBench is a server with a lease cache, as it is deployed by default.
+type cachedBench struct {
+	bench
+	far *far
+}
+
+// cached runs a test in virtual time on so many replicas of one store, each with a lease
+// cache.
+func cached(t *testing.T, replicas int, yaml string, run func(*testing.T, []*cachedBench), change ...func(*Config)) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})
+		var all []*cachedBench
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for range replicas {
+			b := &cachedBench{bench: bench{t: t, metrics: telemetry.NewRegistry("test")}, far: &far{Store: store}}
+			f := leasecache.New(leasecache.Config{Store: b.far, MaxKeys: 10_000, MaxBytes: 1 << 30})
+			running.Go(func() { _ = f.Run(ctx) })
+			cfg := Config{
+				Judge:   engine.NewJudge(f, f, nil, b.metrics, nil),
+				Metrics: b.metrics,
+				Log:     slog.New(slog.DiscardHandler),
+			}
+			for _, c := range change {
+				c(&cfg)
+			}
+			var err error
+			if b.Server, err = New(cfg); err != nil {
+				t.Fatal(err)
+			}
+			b.configure(yaml)
+			all = append(all, b)
+		}
+		defer running.Wait()
+		defer stop()
+		defer func() {
+			for _, b := range all {
+				_ = b.Shutdown(context.WithoutCancel(t.Context()))
+			}
+		}()
+		run(t, all)
+	})
+}
+
+const dayYAML = `
+domain: d
+descriptors:
+  - { key: one, rate_limit: { unit: day, requests_per_unit: 1 } }
+  - { key: five, rate_limit: { unit: day, requests_per_unit: 5 } }
+  - { key: dozen, rate_limit: { unit: day, requests_per_unit: 12 } }
+  - { key: hundred, rate_limit: { unit: day, requests_per_unit: 100 } }
+  - { key: quota, quota_mode: true, rate_limit: { unit: day, requests_per_unit: 5 } }
+  - { key: try, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 5 } }
+`
+
+func charging(c *Config) { c.ChargeDenied = true }
+
+// pauses are between two requests of a trace: whatever goes on behind it, the answers are
+// the same.
+var pauses = []time.Duration{0, 5 * time.Millisecond, 150 * time.Millisecond, 3 * time.Second}
+
+// trace plays steps one after the other on a replica with a lease cache, with pauses of
+// each length.
+func trace(t *testing.T, list func() steps, change ...func(*Config)) {
+	t.Helper()
+	for _, pause := range pauses {
+		cached(t, 1, dayYAML, func(t *testing.T, b []*cachedBench) {
+			for i, step := range list() {
+				time.Sleep(pause)
+				if got := inShort(b[0].ask(step.request)); got != step.want {
+					t.Errorf("pause %v, step %d: %s, want %s", pause, i+1, got, step.want)
+				}
+			}
+		}, change...)
+	}
+}
+
+// A report of more than is left uses the limit up.
+func TestReportUsesTheLimitUp(t *testing.T) {
+	trace(t, func() (list steps) {
+		return steps{
+			{request(costing(60, of("hundred", "a"))), "OK: OK 40"},
+			{request(costing(50, of("hundred", "a"))), "OVER: OVER 0"},
+			{request(of("hundred", "a")), "OVER: OVER 0"},
+			{request(costing(3, of("hundred", "a"))), "OVER: OVER 0"},
+		}
+	}, charging)
+	trace(t, func() (list steps) {
+		for left := range 60 {
+			list = append(list, steps{{request(of("hundred", "a")), "OK: OK " + strconvU(uint32(99-left))}}...)
+		}
+		return append(list, steps{
+			{request(costing(50, of("hundred", "a"))), "OVER: OVER 0"},
+			{request(of("hundred", "a")), "OVER: OVER 0"},
+		}...)
+	}, charging)
+}

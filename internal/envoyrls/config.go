@@ -1,0 +1,61 @@
+package envoyrls
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// Config is what a server is made of. Judge is required; of the settings the zero values
+// are legal, too.
+type Config struct {
+	Limits
+	Endpoint // a Budget of 0 means 100 ms
+
+	// Judge decides.
+	Judge engine.Judge
+	// Rules finds a rule of the rules file by its name, in its current version, for
+	// bindings; nil: there are none. With a key, in its short form, it is the limit of that
+	// key, if it has one of its own.
+	Rules func(name string, key []byte) *engine.Policy
+	// Replicas divides limits under on_failure: local as long as the real number of
+	// replicas is unknown; 0 counts as 1.
+	Replicas int64
+
+	// Metrics and Log may be nil.
+	Metrics *telemetry.Registry
+	Tracer  *telemetry.Tracer // makes the spans of requests; nil: there are none
+	Log     *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+const (
+	defaultBudget = 100 * time.Millisecond
+	// maxMessage bounds a request, in bytes.
+	maxMessage = 1 << 20
+	// A quarter of a caller's deadline, at most returnTime, is reserved for the reply's
+	// way back. Envoy's default deadline is 20 ms, and a later reply is useless.
+	returnShare = 4
+	returnTime  = 5 * time.Millisecond
+)
+
+func (c *Config) fill() {
+	if c.Budget <= 0 {
+		c.Budget = defaultBudget
+	}
+	if c.Metrics == nil {
+		c.Metrics = telemetry.NewRegistry("")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Rules == nil {
+		c.Rules = func(string, []byte) *engine.Policy { return nil }
+	}
+}

@@ -1,0 +1,89 @@
+package descriptor_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+)
+
+// FuzzParse: whatever a file holds, it is refused with a reason or is a
+// configuration that keeps its promises.
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"bad_*.yaml", "warn_*.yaml", "example/*.yaml", "example/*/*.yaml"} {
+		for _, file := range files(f, pattern) {
+			f.Add(read(f, file))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := []descriptor.File{{Name: "f", Data: data}}
+		c, err := descriptor.Parse(file, descriptor.Options{})
+		if err != nil {
+			if c != nil || err.Error() == "" {
+				t.Fatalf("config %v with error %q", c, err)
+			}
+			return
+		}
+		seen := map[string]bool{}
+		for r := range c.Rules() {
+			if seen[r.Path] || !utf8.ValidString(r.Path) || !c.Domain(r.Domain) {
+				t.Fatalf("path %q: twice %t, of a domain %t", r.Path, seen[r.Path], c.Domain(r.Domain))
+			}
+			seen[r.Path] = true
+			if r.Unlimited != (r.Limit == nil) || !r.Unlimited && r.Unit.Period() == 0 {
+				t.Fatalf("%s: unlimited %t with limit %v per %s", r.Path, r.Unlimited, r.Limit, r.Unit)
+			}
+		}
+		again, err := descriptor.Parse(file, descriptor.Options{})
+		if err != nil || again.Version() != c.Version() {
+			t.Fatalf("read again: %v", err)
+		}
+	})
+}
+
+// FuzzMatch: no descriptor does harm, and what is appended is a legal label.
+func FuzzMatch(f *testing.F) {
+	c := parse(f, `{domain: d, descriptors: [
+		{key: a, value: "x*", detailed_metric: true, rate_limit: &any {unit: second, requests_per_unit: 1}},
+		{key: a, descriptors: [{key: b, value_to_metric: true, rate_limit: *any}, {key: b, value: "*y*z", share_threshold: true, rate_limit: *any}]}]}`)
+	f.Add("d", "a", "x1", "", "")
+	f.Add("d", "a", "1", "b", "\xff|\\\x00")
+	f.Add("d", "a", "1", "b", "ayz")
+	f.Fuzz(func(t *testing.T, domain, key1, value1, key2, value2 string) {
+		es := []descriptor.Entry{{Key: key1, Value: value1}, {Key: key2, Value: value2}}
+		for n := range len(es) + 1 {
+			r := c.Match(domain, es[:n])
+			if r == nil {
+				continue
+			}
+			metric := r.AppendMetric(nil, es[:n])
+			if !utf8.Valid(metric) || strings.ContainsAny(string(metric), "\n\x00") || !strings.HasPrefix(string(metric), "d|a") {
+				t.Fatalf("%q has the metric %q", es[:n], metric)
+			}
+			r.AppendKey(nil, es)
+		}
+	})
+}
+
+// FuzzGlob compares with a regular expression.
+func FuzzGlob(f *testing.F) {
+	f.Add("a*b", "axb")
+	f.Add("**", "")
+	f.Add("ab*ba", "aba")
+	f.Add("*é*", "caféé")
+	f.Fuzz(func(t *testing.T, pattern, value string) {
+		if !strings.Contains(pattern, "*") || !utf8.ValidString(pattern) || !utf8.ValidString(value) {
+			return // without a star there is no wildcard, and regexp sees runes
+		}
+		parts := strings.Split(pattern, "*")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		want := regexp.MustCompile(`(?s)^` + strings.Join(parts, `.*`) + `$`).MatchString(value)
+		if got := descriptor.Glob(pattern, value); got != want {
+			t.Fatalf("%q matches %q: %t, want %t", pattern, value, got, want)
+		}
+	})
+}

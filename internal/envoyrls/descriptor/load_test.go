@@ -1,0 +1,103 @@
+package descriptor_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+)
+
+// tree makes files in a new directory. A name that ends with -> is a link to the file that
+// its text names.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path, link := strings.CutSuffix(filepath.Join(dir, name), "->")
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		if err == nil && link {
+			err = os.Symlink(text, path)
+		} else if err == nil {
+			err = os.WriteFile(path, []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestLoad(t *testing.T) {
+	tests := []struct {
+		name  string
+		files map[string]string
+		want  string // domains in order, or the error without the directory
+	}{
+		{"files by name, whatever they end with", map[string]string{"b.yaml": "domain: b", "a.yml": "domain: a", "c": "domain: c", "d.json": `{"domain": "d"}`}, "a b c d"},
+		{"folders", map[string]string{"z.yaml": "domain: z", "m/n/x.yaml": "domain: x", "m/a.yaml": "domain: a"}, "a x z"},
+		{"what is hidden is none", map[string]string{"a.yaml": "domain: a", ".a.yaml.swp": "\x00", ".git/config": "[core]"}, "a"},
+		{"a volume of Kubernetes", map[string]string{
+			"..2026_11_21/a.yaml": "domain: a", "..2026_11_21/team/b.yaml": "domain: b", "..data->": "..2026_11_21",
+			"a.yaml->": "..data/a.yaml", "team->": "..data/team",
+		}, "a b"},
+		{"nothing", nil, "rate limit configuration: DIR has no files; for no limits write a file with a domain: and no descriptors"},
+		{"only what is hidden", map[string]string{".a.yaml": "domain: a"}, "rate limit configuration: DIR has no files; for no limits write a file with a domain: and no descriptors"},
+		{"a mistake in one", map[string]string{"a.yaml": "domain: a", "b.yaml": "domain: b\ndescriptors: 5", "c.md": "# Limits"},
+			"DIR/b.yaml:2:14: descriptors: is \"5\"; write a list, each item with - before it\nDIR/c.md: is empty; write domain: and descriptors:, or remove the file"},
+		{"a link to nowhere", map[string]string{"a.yaml": "domain: a", "b.yaml->": "gone"}, "rate limit configuration: stat DIR/b.yaml: no such file or directory"},
+		{"a link that leads back", map[string]string{"a.yaml": "domain: a", "b->": "."}, "rate limit configuration: DIR/b/b/b/b/b/b/b/b/b is more than 8 folders deep; does a link lead back?"},
+		{"a device", map[string]string{"a.yaml->": "/dev/null"}, "rate limit configuration: read DIR/a.yaml: neither a file nor a folder"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := tree(t, test.files)
+			c, err := descriptor.Load(dir, descriptor.Options{MergeDomains: true})
+			got := ""
+			if err != nil {
+				got = strings.ReplaceAll(err.Error(), dir, "DIR")
+			} else {
+				got = strings.Join(c.Domains(), " ")
+			}
+			if got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestLoadFails(t *testing.T) {
+	if _, err := descriptor.Load(filepath.Join(t.TempDir(), "gone"), descriptor.Options{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no directory: %v", err)
+	}
+	dir := tree(t, map[string]string{"a.yaml": "domain: a"})
+	if _, err := descriptor.Load(filepath.Join(dir, "a.yaml"), descriptor.Options{}); err == nil {
+		t.Error("a file for a directory is read")
+	}
+	if err := os.Truncate(filepath.Join(dir, "a.yaml"), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := descriptor.Load(dir, descriptor.Options{}); err == nil || !strings.Contains(err.Error(), "has 1073741824 bytes, at most 16777216 are read") {
+		t.Errorf("a file of a GiB: %v", err)
+	}
+	large := t.TempDir()
+	for i := range 5 {
+		name := filepath.Join(large, strconv.Itoa(i))
+		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Truncate(name, 16<<20)); err != nil { // holes
+			t.Fatal(err)
+		}
+	}
+	if _, err := descriptor.Read(large); err == nil || !strings.Contains(err.Error(), "has more than 67108864 bytes in all with "+filepath.Join(large, "4")) {
+		t.Errorf("80 MiB in all: %v", err)
+	}
+	link := filepath.Join(t.TempDir(), "current")
+	if err := os.Symlink(tree(t, map[string]string{"a.yaml": "domain: a"}), link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := descriptor.Load(link, descriptor.Options{}); err != nil {
+		t.Errorf("a link as directory, as RUNTIME_ROOT is one: %v", err)
+	}
+}

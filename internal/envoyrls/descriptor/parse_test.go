@@ -1,0 +1,211 @@
+package descriptor_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
+
+// files returns testdata files of a pattern; none is a mistake in the test.
+func files(t testing.TB, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join("testdata", pattern))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no files %s (%v)", pattern, err)
+	}
+	return found
+}
+
+func read(t testing.TB, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// golden compares got with a file, or writes it.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := string(read(t, file)); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// parse reads a configuration of one file that has no mistake.
+func parse(t testing.TB, text string) *descriptor.Config {
+	t.Helper()
+	c, err := descriptor.Parse([]descriptor.File{{Name: "f.yaml", Data: []byte(text)}}, descriptor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestBad holds the message of every mistake to the letter.
+func TestBad(t *testing.T) {
+	for _, file := range files(t, "bad_*.yaml") {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: read(t, file)}}, descriptor.Options{})
+			var mistakes strict.Errors
+			if c != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
+				t.Fatalf("config %v, error %v: want nothing but mistakes", c, err)
+			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
+		})
+	}
+}
+
+// TestWarnings holds every warning to the letter.
+func TestWarnings(t *testing.T) {
+	for _, file := range files(t, "warn_*.yaml") {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			c, err := descriptor.Parse([]descriptor.File{{Name: filepath.Base(file), Data: read(t, file)}}, descriptor.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", c.Warnings().Error()+"\n"+dump(c))
+		})
+	}
+}
+
+// dump writes down everything that a configuration has.
+func dump(c *descriptor.Config) string {
+	var b strings.Builder
+	for _, domain := range c.Domains() {
+		fmt.Fprintf(&b, "domain %s\n", domain)
+	}
+	for r := range c.Rules() {
+		fmt.Fprintf(&b, "%s:%d: %s\n    ", filepath.ToSlash(r.File), r.Line, r.Path)
+		if r.Unlimited {
+			b.WriteString("unlimited")
+		} else {
+			fmt.Fprintf(&b, "%d per %s", r.RequestsPerUnit, r.Unit)
+		}
+		fmt.Fprintf(&b, ", shadow %t, quota %t, detailed %t, value %t, share %t", r.Shadow, r.Quota, r.DetailedMetric, r.ValueToMetric, r.SharesThreshold())
+		fmt.Fprintf(&b, ", name %q replaces %q\n", r.Name, r.Replaces)
+		if r.Metadata != nil {
+			text, _ := json.Marshal(r.Metadata)
+			fmt.Fprintf(&b, "    metadata %s\n", text)
+		}
+	}
+	return b.String()
+}
+
+// TestExample reads a directory as an operator has it, with every field.
+func TestExample(t *testing.T) {
+	c, err := descriptor.Load(filepath.Join("testdata", "example"), descriptor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := c.Warnings(); len(w) > 0 {
+		t.Errorf("warnings:\n%s", w.Error())
+	}
+	golden(t, filepath.Join("testdata", "example.golden"), c.Version()+"\n"+dump(c))
+}
+
+// TestLenient reads what YAML 1.1 allows as envoyproxy/ratelimit does.
+func TestLenient(t *testing.T) {
+	tests := []struct{ name, descriptors, want string }{
+		{"a number as value", "{key: code, value: 404, rate_limit: &l {unit: second, requests_per_unit: 1}}", "d|code=404"},
+		{"as it is written", "{key: code, value: 0x1F, rate_limit: &l {unit: second, requests_per_unit: 1}}", "d|code=0x1F"},
+		{"a boolean as value", "{key: beta, value: True, rate_limit: {unit: second, requests_per_unit: 1}}", "d|beta=True"},
+		{"a version as value", "{key: v, value: 1.10, rate_limit: {unit: second, requests_per_unit: 1}}", "d|v=1.10"},
+		{"a date as value", "{key: day, value: 2026-01-02, rate_limit: {unit: second, requests_per_unit: 1}}", "d|day=2026-01-02"},
+		{"null as value", "{key: k, value: ~, rate_limit: {unit: second, requests_per_unit: 1}}", "d|k"},
+		{"an empty value", "{key: k, value: '', rate_limit: {unit: second, requests_per_unit: 1}}", "d|k"},
+		{"a number as key", "{key: 7, rate_limit: {unit: second, requests_per_unit: 1}}", "d|7"},
+		{"any case of the unit", "{key: k, rate_limit: {unit: sEcOnD, requests_per_unit: 1}}", "d|k"},
+		{"underscores", "{key: k, rate_limit: {unit: second, requests_per_unit: 0_0_1}}", "d|k"},
+		{"another base", "{key: k, rate_limit: {unit: second, requests_per_unit: 0b1}}", "d|k"},
+		{"an alias", "{key: j, descriptors: [&a {key: k, rate_limit: {unit: second, requests_per_unit: 1}}]}, *a", "d|j|k"},
+		{"a merge", "{key: k, rate_limit: {<<: {unit: day, requests_per_unit: 1}, unit: second}}", "d|k"},
+		{"a list of merges", "{key: k, rate_limit: {<<: [{unit: second}, {unit: day, requests_per_unit: 1}]}}", "d|k"},
+		{"the words of YAML 1.1", "{key: k, shadow_mode: no, quota_mode: off, rate_limit: {unlimited: n, unit: second, requests_per_unit: 1}}", "d|k"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for r := range parse(t, "{domain: d, descriptors: ["+test.descriptors+"]}").Rules() {
+				if r.Path != test.want || r.RequestsPerUnit != 1 || r.Unit != descriptor.Second || r.Shadow || r.Quota {
+					t.Errorf("%s with %d per %s (shadow %t, quota %t), want %s with 1 per second",
+						r.Path, r.RequestsPerUnit, r.Unit, r.Shadow, r.Quota, test.want)
+				}
+				return // the first one
+			}
+			t.Error("no rule")
+		})
+	}
+}
+
+// TestMetadata reads what a Struct of protobuf can hold.
+func TestMetadata(t *testing.T) {
+	const config = `
+domain: d
+descriptors:
+  - {key: none, rate_limit: {unlimited: true}, metadata: {}}
+  - key: k
+    rate_limit: {unlimited: true}
+    metadata:
+      text: &text {a: "yes", 2: 2026-01-02, true: 'null'}
+      truth: [yes, off, true, False, y]
+      nothing: [~, null, ]
+      numbers: [0, -7, 0x10, 010, 1_000, 1e3, -.5, 18446744073709551615, 99999999999999999999999]
+      merged: {<<: [*text, {a: lost, b: kept}], a: given}`
+	want := map[string]any{
+		"text":    map[string]any{"a": "yes", "2": "2026-01-02", "true": "null"},
+		"truth":   []any{true, false, true, false, true},
+		"nothing": []any{nil, nil},
+		"numbers": []any{0., -7., 16., 8., 1000., 1000., -.5, 18446744073709551615., 1e23},
+		"merged":  map[string]any{"a": "given", "2": "2026-01-02", "true": "null", "b": "kept"},
+	}
+	for r := range parse(t, config).Rules() {
+		switch got := r.Metadata; {
+		case r.Path == "d|none" && got != nil:
+			t.Errorf("%v for none", got)
+		case r.Path == "d|k" && !reflect.DeepEqual(got, want):
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	}
+}
+
+// TestVersion: it changes with the meaning and with nothing else.
+func TestVersion(t *testing.T) {
+	const base = "domain: d\ndescriptors:\n  - {key: a, value: x*, rate_limit: {unit: second, requests_per_unit: 1, name: n}, metadata: {b: 1, a: 2}}\n  - {key: b}\n"
+	version := func(old, new string) string { return parse(t, strings.Replace(base, old, new, 1)).Version() }
+	same := []string{"domain: d", "# A remark.\ndomain: 'd'", "unit: second", "unit: SECOND", "{b: 1, a: 2}", "{a: 2.0, b: 1}", "{key: b}", "{key: b, descriptors: []}"}
+	for i := 0; i < len(same); i += 2 {
+		if version(same[i], same[i+1]) != version("", "") {
+			t.Errorf("%s for %s changes the version", same[i+1], same[i])
+		}
+	}
+	seen := map[string]string{version("", ""): "nothing"}
+	for _, change := range [][2]string{
+		{"domain: d", "domain: e"}, {"key: a", "key: c"}, {"x*", "y*"}, {"x*", "x"}, {"second", "minute"}, {"unit: 1", "unit: 2"},
+		{"name: n", "name: m"}, {"name: n", "replaces: [{name: n}]"}, {"{b: 1", "{b: 3"}, {"  - {key: b}\n", ""}, {"key: b", "key: b, value: x"},
+		{"x*,", "x*, share_threshold: true,"}, {"x*,", "x*, value_to_metric: true,"}, {"x*,", "x*, detailed_metric: true,"},
+		{"x*,", "x*, shadow_mode: true,"}, {"x*,", "x*, quota_mode: true,"}, {"unit: second, requests_per_unit: 1", "unlimited: true"},
+	} {
+		v, what := version(change[0], change[1]), change[1]+" for "+change[0]
+		if other, ok := seen[v]; ok {
+			t.Errorf("%s has the version of %s", what, other)
+		}
+		seen[v] = what
+	}
+}

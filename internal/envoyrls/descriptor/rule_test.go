@@ -1,0 +1,138 @@
+package descriptor_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+func match(t testing.TB, c *descriptor.Config, text string) *descriptor.Rule {
+	t.Helper()
+	r := c.Match("d", entries(text))
+	if r == nil {
+		t.Fatalf("%s matches no rule", text)
+	}
+	return r
+}
+
+// TestPathsDiffer: what looks the same when joined has different paths.
+func TestPathsDiffer(t *testing.T) {
+	c := parse(t, `{domain: d, descriptors: [
+		{key: "a|b", rate_limit: &any {unlimited: true}}, {key: a, descriptors: [{key: b, rate_limit: *any}]},
+		{key: "a=b", rate_limit: *any}, {key: a, value: b, rate_limit: *any}, {key: "a%3Db", rate_limit: *any},
+		{key: a, value: "b|c", rate_limit: *any}, {key: a, value: "b=c", rate_limit: *any}]}`)
+	var paths []string
+	for r := range c.Rules() {
+		paths = append(paths, r.Path)
+	}
+	want := []string{"d|a%7Cb", "d|a|b", "d|a%3Db", "d|a=b", "d|a%253Db", "d|a=b%7Cc", "d|a=b=c"}
+	if !slices.Equal(paths, want) {
+		t.Errorf("%q, want %q", paths, want)
+	}
+}
+
+// TestStatNames: what envoyproxy/ratelimit (f2fb1577) wrote for this configuration and
+// these requests into its statistics, and printed as its configuration.
+func TestStatNames(t *testing.T) {
+	c := parse(t, `{domain: d, descriptors: [
+		{key: plain, rate_limit: &any {unit: hour, requests_per_unit: 5}}, {key: plan, value: gold, rate_limit: *any},
+		{key: file, value: "*pdf", rate_limit: *any}, {key: shared, value: "a*", share_threshold: true, rate_limit: *any},
+		{key: user, value_to_metric: true, rate_limit: *any}, {key: path, value: "x*", value_to_metric: true, rate_limit: *any},
+		{key: both, value: "x*", value_to_metric: true, share_threshold: true, rate_limit: *any},
+		{key: detail, detailed_metric: true, rate_limit: *any},
+		{key: dshare, value: "a*", share_threshold: true, detailed_metric: true, rate_limit: *any},
+		{key: l1, value_to_metric: true, descriptors: [{key: l2, descriptors: [{key: l3, rate_limit: *any}]}]},
+		{key: m1, value: "w*", share_threshold: true, descriptors: [{key: m2, detailed_metric: true, rate_limit: *any}]},
+		{key: h1, value: foo.com, descriptors: [{key: h2, value: 1.2.3.4, rate_limit: *any}]}]}`)
+	for _, test := range []struct{ entries, stat, rule string }{
+		{"plain=v", "d.plain", "d.plain"}, {"plan=gold", "d.plan_gold", "d.plan_gold"},
+		{"file=x.pdf", "d.file_*pdf", "d.file_*pdf"}, {"shared=a:b", "d.shared_a*", "d.shared_a*"},
+		{"user=al:ice", "d.user_al:ice", "d.user"}, {"user=", "d.user", "d.user"},
+		{"path=xyz", "d.path_xyz", "d.path_x*"}, {"both=xyz", "d.both_x*", "d.both_x*"},
+		{"detail=q", "d.detail_q", "d.detail"}, {"detail=", "d.detail_", "d.detail"},
+		{"dshare=abc", "d.dshare_a*", "d.dshare_a*"}, {"l1=A, l2=B, l3=C", "d.l1_A.l2.l3", "d.l1.l2.l3"},
+		{"m1=wx, m2=Z", "d.m1_w*.m2_Z", "d.m1_w*.m2"}, {"m1=wx, m2=", "d.m1_w*.m2", "d.m1_w*.m2"},
+		{"h1=foo.com, h2=1.2.3.4", "d.h1_foo.com.h2_1.2.3.4", "d.h1_foo.com.h2_1.2.3.4"},
+	} {
+		m := match(t, c, test.entries)
+		if stat, rule := string(m.AppendStatName(nil, entries(test.entries))), string(m.AppendStatName(nil, nil)); stat != test.stat || rule != test.rule {
+			t.Errorf("%s: %s and %s, want %s and %s", test.entries, stat, rule, test.stat, test.rule)
+		}
+	}
+}
+
+func TestLimit(t *testing.T) {
+	c := parse(t, `{domain: d, descriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 4294967295}}, {key: free, rate_limit: {unlimited: true}}]}`)
+	r := match(t, c, "k=1")
+	want := limit.Spec{Algorithm: limit.FixedWindow, Count: math.MaxUint32, Period: limit.Hour, LeaseTTL: 10 * limit.Second}
+	if r.Limit.Spec() != want || r.RequestsPerUnit != math.MaxUint32 || r.Unit != descriptor.Hour || r.File != "f.yaml" || r.Line != 1 {
+		t.Errorf("%+v, want %+v", r.Limit.Spec(), want)
+	}
+	if r := match(t, c, "free=1"); r.Limit != nil || !r.Unlimited {
+		t.Errorf("unlimited: %+v", r)
+	}
+}
+
+func TestReplaced(t *testing.T) {
+	c := parse(t, `{domain: d, descriptors: [
+		{key: a, rate_limit: {unit: second, requests_per_unit: 1, name: a}},
+		{key: b, rate_limit: {unit: second, requests_per_unit: 1, name: b, replaces: [{name: a}, {name: missing}]}},
+		{key: c, rate_limit: {unlimited: true, name: c, replaces: [{name: b}]}},
+		{key: d, rate_limit: {unit: second, requests_per_unit: 1, name: a}},
+		{key: e, rate_limit: {unit: second, requests_per_unit: 1}}]}`)
+	for _, test := range []struct{ keys, want string }{
+		{"a", "-"}, {"b", "-"}, {"a e -", "-"},
+		{"a b", "10"},
+		{"b a d", "011"},          // all of that name, wherever they stand
+		{"a b c", "110"},          // what is replaced replaces, and so does what is unlimited
+		{"a - c b - a", "100101"}, // some without a rule
+		{"", "-"},
+	} {
+		var rules []*descriptor.Rule
+		for _, key := range strings.Fields(test.keys) {
+			rules = append(rules, c.Match("d", entries(key)))
+		}
+		got := "-"
+		if replaced := descriptor.Replaced(rules); replaced != nil {
+			got = ""
+			for _, r := range replaced {
+				got += map[bool]string{true: "1", false: "0"}[r]
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.keys, got, test.want)
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for number, want := range []struct {
+		name    string
+		seconds int64
+	}{{"unknown", 0}, {"second", 1}, {"minute", 60}, {"hour", 3600}, {"day", 86400}, {"month", 30 * 86400}, {"year", 365 * 86400}, {"week", 7 * 86400}} {
+		u, ok := descriptor.UnitOf(int32(number))
+		if ok != (number > 0) || u.Number() != int32(number) || u.String() != want.name || u.Period() != limit.Micros(want.seconds)*limit.Second {
+			t.Errorf("%d is %s of %d µs, want %s of %d s", number, u, u.Period(), want.name, want.seconds)
+		}
+		if parsed, ok := descriptor.ParseUnit(want.name); ok != (number > 0) || parsed != u {
+			t.Errorf("%s reads as %s", want.name, parsed)
+		}
+	}
+	for _, number := range []int32{-1, 8, math.MaxInt32, math.MinInt32} {
+		if u, ok := descriptor.UnitOf(number); ok || u != 0 {
+			t.Errorf("%d is %s", number, u)
+		}
+	}
+	if u := descriptor.Unit(200); u.String() != "unknown" || u.Period() != 0 {
+		t.Errorf("200 is %s", u)
+	}
+	for _, name := range []string{"", "seconds", " second", "Week\n", "0"} {
+		if u, ok := descriptor.ParseUnit(name); ok {
+			t.Errorf("%q reads as %s", name, u)
+		}
+	}
+}

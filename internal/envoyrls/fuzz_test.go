@@ -1,0 +1,64 @@
+package envoyrls
+
+import (
+	"testing"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// FuzzShouldRateLimit: whatever arrives is answered, with a status for each
+// descriptor or an error that names the mistake.
+func FuzzShouldRateLimit(f *testing.F) {
+	for _, r := range []*rlspb.RateLimitRequest{
+		request(of("user", "a")), hits(9, request(of("host", "h", "path", "p"), of("file", "a.pdf"))),
+		request(costing(0, of("q1", "")), limited(1, typepb.RateLimitUnit_DAY, of("try", "x"))), request(of("plan", "gold"), of("user", "")), {},
+	} {
+		data, err := proto.Marshal(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	b := newBench(f, specYAML, func(c *Config) { c.Headers, c.Metadata = true, true })
+	if err := b.bindTo(boundRules, boundTo); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r rlspb.RateLimitRequest
+		if proto.Unmarshal(data, &r) != nil {
+			return // refused before it gets here
+		}
+		response, err := b.ShouldRateLimit(t.Context(), &r)
+		if err != nil {
+			if code := status.Code(err); code != codes.InvalidArgument && (code != codes.Unknown || r.Domain != "" && len(r.Descriptors) > 0) {
+				t.Errorf("error %v", err)
+			}
+			return
+		}
+		if len(response.Statuses) != len(r.Descriptors) || response.OverallCode == rlspb.RateLimitResponse_UNKNOWN {
+			t.Errorf("answer %v", response)
+		}
+		if _, err := proto.Marshal(response); err != nil {
+			t.Errorf("the answer cannot be sent: %v", err)
+		}
+	})
+}
+
+// FuzzJSON: every body is answered with one of the documented codes.
+func FuzzJSON(f *testing.F) {
+	f.Add(`{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"a"}],"hitsAddend":"3"}],"hitsAddend":2}`)
+	f.Add(`{"domain":"d","descriptors":[{"entries":[{"key":"x"}],"limit":{"requestsPerUnit":1,"unit":"DAY"}}]}`)
+	f.Add(`[1,2`)
+	b := newBench(f, specYAML, func(c *Config) { c.Headers, c.Metadata = true, true })
+	f.Fuzz(func(t *testing.T, body string) {
+		switch w := b.post(body); w.Code {
+		case 200, 429, 400, 413:
+		default:
+			t.Errorf("code %d: %s", w.Code, w.Body)
+		}
+	})
+}

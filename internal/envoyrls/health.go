@@ -1,0 +1,94 @@
+package envoyrls
+
+import (
+	"context"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+// serviceName is what envoyproxy/ratelimit calls itself in its health service; the
+// empty name and the RPC service's own are answered as well.
+const serviceName = "ratelimit"
+
+var healthNames = []string{"", serviceName, rlspb.RateLimitService_ServiceDesc.ServiceName}
+
+// condition is whether the server should get requests, for health checks. The zero
+// value is not configured. Server.mu is held for each change.
+type condition struct {
+	configured, refused, draining bool
+	grpc                          *health.Server
+}
+
+func (c *condition) serving() bool { return c.configured && !c.refused && !c.draining }
+
+// publish passes the condition to gRPC's health service and its watchers.
+func (c *condition) publish() {
+	status := healthpb.HealthCheckResponse_NOT_SERVING
+	if c.serving() {
+		status = healthpb.HealthCheckResponse_SERVING
+	}
+	for _, name := range healthNames {
+		c.grpc.SetServingStatus(name, status)
+	}
+}
+
+// SetReady sets whether what the server depends on is ready. While it is not, health
+// checks of gRPC and of HTTP fail. Before the first call it counts as ready.
+func (s *Server) SetReady(ready bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.health.refused = !ready
+	s.health.publish()
+}
+
+// Drain makes health checks fail because the server is about to end, whatever is set
+// later. Requests are still answered.
+func (s *Server) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.health.draining = true
+	s.health.publish()
+}
+
+// stream is the interceptor of streams, which ends them with the server: otherwise
+// clients that watch its health or use reflection would delay its end.
+func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	defer s.recoverPanic(info.FullMethod, &err)
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ending, cancel)()
+	err = handle(service, &endingStream{stream, ctx, s.ending})
+	if s.ending.Err() != nil {
+		return errEnding
+	}
+	return err
+}
+
+// endingStream is a stream that ends with the server.
+type endingStream struct {
+	grpc.ServerStream
+	ctx    context.Context
+	ending context.Context
+}
+
+var errEnding = status.Error(codes.Unavailable, "the server is about to end; ask another one")
+
+func (m *endingStream) Context() context.Context { return m.ctx }
+
+// RecvMsg waits for the next message, or for the server's end. In that case the
+// goroutine that waits for the message ends with the stream, when its handler returns.
+func (m *endingStream) RecvMsg(message any) error {
+	received := make(chan error, 1)
+	go func() { received <- m.ServerStream.RecvMsg(message) }()
+	select {
+	case err := <-received:
+		return err
+	case <-m.ending.Done():
+		return errEnding
+	}
+}

@@ -1,0 +1,320 @@
+package envoyrls
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// added are the response headers, "name: value" each.
+func added(r *rlspb.RateLimitResponse) string {
+	var lines []string
+	for _, h := range r.ResponseHeadersToAdd {
+		lines = append(lines, h.Key+": "+h.Value)
+	}
+	return strings.Join(lines, ", ")
+}
+
+func TestHeaders(t *testing.T) {
+	b := newBench(t, specYAML, func(c *Config) { c.Headers = true })
+	for _, c := range []struct {
+		request *rlspb.RateLimitRequest
+		want    string
+	}{
+		{request(of("nobody", "x")), ""},
+		{request(of("free", "x")), ""},
+		{request(of("try", "x")), "RateLimit-Limit: 1, RateLimit-Remaining: 0, RateLimit-Reset: 1800"},
+		{request(of("user", "a"), of("host", "h")), "RateLimit-Limit: 2, RateLimit-Remaining: 1, RateLimit-Reset: 60"},
+		{hits(3, request(of("user", "a"))), "RateLimit-Limit: 5, RateLimit-Remaining: 1, RateLimit-Reset: 1800"},
+		{hits(2, request(of("user", "a"), of("host", "h"))), "RateLimit-Limit: 2, RateLimit-Remaining: 0, RateLimit-Reset: 60"},
+		{request(of("nothing", ""), of("user", "a")), "RateLimit-Limit: 0, RateLimit-Remaining: 0, RateLimit-Reset: 516600"},
+		{hits(9, request(of("nothing", ""), of("host", "h"), of("q1", ""))), "RateLimit-Limit: 2, RateLimit-Remaining: 0, RateLimit-Reset: 60"},
+		{hits(9, request(of("q1", ""), of("try", "x"), of("q2", ""))), "RateLimit-Limit: 1, RateLimit-Remaining: 0, RateLimit-Reset: 1800"},
+		{request(of("try", "y"), of("host", "z")), "RateLimit-Limit: 1, RateLimit-Remaining: 0, RateLimit-Reset: 1800"},
+	} {
+		if got := added(b.ask(c.request)); got != c.want {
+			t.Errorf("%v:\n got %s\nwant %s", c.request, got, c.want)
+		}
+	}
+}
+
+// TestWholeSeconds: what is left of a second counts as one. Envoy drops it, and a client
+// that gets 0 comes at once.
+func TestWholeSeconds(t *testing.T) {
+	b := newBench(t, specYAML, func(c *Config) { c.Headers = true })
+	b.advance(limit.Second/2 + 1)
+	for _, c := range []struct {
+		request *rlspb.RateLimitRequest
+		seconds int64
+	}{
+		{request(of("host", "h", "path", "p")), 1},
+		{hits(9, request(of("host", "h", "path", "p"))), 1},
+		{request(costing(0, of("host", "h", "path", "new"))), 1},
+		{request(of("host", "h")), 60},
+		{request(of("user", "a")), 1800},
+		{request(of("nothing", ""), of("user", "b")), 1800},
+	} {
+		r := b.ask(c.request)
+		if d := r.Statuses[len(r.Statuses)-1].DurationUntilReset; d.GetSeconds() != c.seconds || d.GetNanos() != 0 {
+			t.Errorf("%v: duration_until_reset %v, want %d s", c.request, d, c.seconds)
+		}
+	}
+}
+
+// known is a judge without a store to whom on_failure: local has figures.
+type known struct {
+	remaining int64
+	refused   bool
+}
+
+func (k known) Judge(_ context.Context, _ []engine.Ask, judgments []engine.Judgment) {
+	for i := range judgments {
+		judgments[i] = engine.Judgment{
+			Admitted: !k.refused, Refused: k.refused, Degraded: engine.FailedLocal,
+			Grant: lease.Grant{Status: lease.Unavailable, Limit: 5, Remaining: k.remaining, Reset: 60_000},
+		}
+	}
+}
+
+func (known) GiveBack(context.Context, []engine.Ask, []engine.Judgment) {}
+
+func (known) Forget(func(string) bool) {}
+
+// TestLocalFigures: what is left of a replica's share is stated where it is known, and
+// never as nothing where it is not.
+func TestLocalFigures(t *testing.T) {
+	for want, k := range map[string]known{
+		"OK: OK -": {}, "OK: OK 2": {remaining: 2}, "OVER: OVER 0": {refused: true},
+	} {
+		b := newBench(t, specYAML, func(c *Config) { c.Judge = k })
+		r := b.ask(request(of("user", "a")))
+		if got := inShort(r); got != want {
+			t.Errorf("%+v: %s, want %s", k, got, want)
+		}
+		st := r.Statuses[0]
+		if d := st.DurationUntilReset.AsDuration(); st.CurrentLimit != nil && d != time.Minute {
+			t.Errorf("%+v: duration_until_reset %v, want that of the share", k, d)
+		}
+	}
+}
+
+// TestDegraded: without the store each request follows on_failure, and its answer shows that.
+func TestDegraded(t *testing.T) {
+	for how, want := range map[lease.OnFailure]struct{ response, header string }{
+		lease.FailureAllow: {"OK: OK -, OK 1", "allow"},
+		lease.FailureDeny:  {"OVER: OVER 0, OK 2", "deny"},
+		lease.FailureLocal: {"OVER: OVER 0, OK 2", "local"},
+	} {
+		b := newBench(t, specYAML, func(c *Config) {
+			c.OnFailure, c.Headers, c.Metadata = how.String(), true, true
+		})
+		b.store.to = []string{"gone"}
+		r := b.ask(request(of("user", "gone"), of("host", "h")))
+		if got := inShort(r); got != want.response {
+			t.Errorf("%s: %s, want %s", want.header, got, want.response)
+		}
+		// The limit is known, and who is refused has nothing; not until when.
+		if st := r.Statuses[0]; (st.CurrentLimit != nil) != (st.Code == rlspb.RateLimitResponse_OVER_LIMIT) || st.DurationUntilReset != nil {
+			t.Errorf("%s: the answer has too little or too much: %v", want.header, st)
+		}
+		if !strings.HasSuffix(added(r), "x-weir-degraded: "+want.header) || strings.Contains(added(r), "RateLimit-Limit: 5") && strings.Contains(added(r), "RateLimit-Reset") {
+			t.Errorf("%s: headers %s", want.header, added(r))
+		}
+		d := r.DynamicMetadata.Fields
+		first := d["descriptors"].GetListValue().Values[0].GetStructValue().Fields
+		if !d["degraded"].GetBoolValue() || first["degraded"].GetStringValue() != want.header {
+			t.Errorf("%s: metadata %v", want.header, r.DynamicMetadata)
+		}
+		if !b.metric(`weir_rls_degraded_total{how="` + want.header + `",rule="d|user"} 1`) {
+			t.Errorf("%s is not counted", want.header)
+		}
+		b.store.to = nil
+		if got := inShort(b.ask(request(of("host", "h")))); got != "OK: OK "+map[string]string{"allow": "0", "deny": "1", "local": "1"}[want.header] {
+			t.Errorf("%s: the other descriptor afterwards: %s", want.header, got)
+		}
+	}
+}
+
+// A header states how a failure was decided, also where no other headers are wanted.
+func TestDegradedIsAlwaysStated(t *testing.T) {
+	b := newBench(t, specYAML, func(c *Config) { c.OnFailure = lease.FailureAllow.String() })
+	if got := added(b.ask(request(of("user", "gone")))); got != "" {
+		t.Errorf("the store answers: headers %q", got)
+	}
+	b.store.to = []string{"gone"}
+	if got := added(b.ask(request(of("user", "gone")))); got != "x-weir-degraded: allow" {
+		t.Errorf("the store is away: headers %q", got)
+	}
+}
+
+// TestQuotas: a request passes as long as one of its quotas is not over, whatever the
+// reason: it has something left, is in shadow mode too and so never over or, with
+// QUOTA_MODE, limits nothing.
+func TestQuotas(t *testing.T) {
+	spend := request(of("user", "a"), of("user", "a"), of("user", "a"), of("user", "a"), of("user", "a"), of("both", ""))
+	for name, c := range map[string]struct {
+		all  bool // QUOTA_MODE
+		list steps
+	}{
+		"all of them": {all: true, list: steps{
+			{request(of("user", "a")), "OVER: OVER 0"},
+			{request(of("user", "a"), of("nobody", "")), "OK: OVER 0, OK -"},
+			{request(of("user", "a"), of("user", "b"), of("plan", "gold")), "OK: OK -, OK -, OK 2"},
+			{request(of("user", "a"), of("path", "x"), of("nothing", "")), "OK: OVER 0, OK -, OVER 0"},
+			{request(of("user", "a"), of("nothing", "")), "OVER: OVER 0, OVER 0"},
+			{request(of("nothing", ""), of("user", "a"), of("gold", ""), of("plan", "gold")), "OK: OVER 0, OK -, OK -, OK 1"},
+			{request(of("nothing", ""), of("try", "x")), "OK: OVER 0, OK 0"},
+			{request(of("nothing", ""), of("try", "x")), "OK: OVER 0, OK 0"},
+			{request(of("nothing", ""), of("free", "")), "OVER: OVER 0, OK 4294967295"},
+			{request(of("nothing", ""), of("free", ""), of("pass", "")), "OVER: OVER 0, OK 4294967295, OK 4294967295"},
+		}},
+		"by rule": {list: steps{
+			{request(of("q1", "")), "OK: OK 0"},
+			{request(of("q1", "")), "OVER: OVER 0"},
+			{request(of("q1", ""), of("nobody", "")), "OVER: OVER 0, OK -"},
+			{request(of("q1", ""), of("both", "")), "OK: OVER 0, OK 0"},
+			{request(of("both", "")), "OK: OK 0"},
+			{request(of("q1", ""), of("try", "x")), "OVER: OVER 0, OK 1"},
+			{request(of("q1", ""), of("both", ""), of("nothing", "")), "OVER: OVER 0, OK 0, OVER 0"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, specYAML+"  - { key: both, shadow_mode: true, quota_mode: true, rate_limit: { unit: hour, requests_per_unit: 1 } }\n", func(cfg *Config) { cfg.Quota = c.all })
+			b.ask(spend)
+			b.play(t, c.list)
+		})
+	}
+}
+
+// TestChargeDenied: what was used and is reported too late has to use up the rest.
+func TestChargeDenied(t *testing.T) {
+	for charged, want := range map[bool]string{false: "OK: OK 2", true: "OVER: OVER 0"} {
+		b := newBench(t, specYAML, func(c *Config) { c.ChargeDenied = charged })
+		b.play(t, steps{
+			{request(costing(3, of("user", "a"))), "OK: OK 2"},
+			{request(costing(0, of("user", "a"))), "OK: OK 2"},
+		})
+		b.ask(request(costing(4, of("user", "a"))))
+		for range 3 { // asking is free
+			b.play(t, steps{{request(costing(0, of("user", "a"))), want}})
+		}
+	}
+}
+
+// TestPeekIsExact: it is the store that is asked, not what a cache in
+// front of it happens to remember.
+func TestPeekIsExact(t *testing.T) {
+	for _, c := range []lease.Consistency{lease.Exact, lease.Leased} {
+		b := newBench(t, specYAML, func(cfg *Config) { cfg.Consistency = c.String() })
+		b.play(t, steps{
+			{request(costing(0, of("user", "a"))), "OK: OK 5"},
+			{request(costing(0, of("user", "a"))), "OK: OK 5"},
+			{request(of("user", "a")), "OK: OK 4"},
+		})
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	b := newBench(t, specYAML)
+	for range 6 {
+		b.ask(request(of("user", "a"), of("try", "x")))
+	}
+	b.ask(request(of("nothing", ""), of("user", "b"), of("nobody", ""), of("free", "")))
+	b.ask(request(costing(0, of("user", "c")), of("plan", "gold")))
+	b.ask(&rlspb.RateLimitRequest{Domain: "x", Descriptors: request(of("user", "a")).Descriptors})
+	if _, err := b.ShouldRateLimit(t.Context(), request()); err == nil {
+		t.Error("no descriptors, no error")
+	}
+	for _, line := range []string{
+		`weir_rls_requests_total{code="ok"} 7`, `weir_rls_requests_total{code="over_limit"} 2`, `weir_rls_requests_total{code="invalid"} 1`,
+		`weir_rls_decisions_total{result="within",rule="d|user"} 4`, `weir_rls_decisions_total{result="near",rule="d|user"} 1`,
+		`weir_rls_decisions_total{result="over",rule="d|user"} 1`, `weir_rls_decisions_total{result="other",rule="d|user"} 1`,
+		`weir_rls_decisions_total{result="replaced",rule="d|user"} 1`, `weir_rls_decisions_total{result="shadow_over",rule="d|try"} 5`,
+		`weir_rls_decisions_total{result="unlimited",rule="d|free"} 1`, `weir_rls_decisions_total{result="over",rule="d|nothing"} 1`,
+		`weir_rls_unmatched_total{missing="rule"} 1`, `weir_rls_unmatched_total{missing="domain"} 1`, "weir_rls_seconds_count 10",
+	} {
+		if !b.metric(line) {
+			t.Errorf("no %s", line)
+		}
+	}
+}
+
+// TestDetailedMetrics: clients cannot make more names than there is room for.
+func TestDetailedMetrics(t *testing.T) {
+	b := newBench(t, `
+domain: d
+descriptors:
+  - { key: user, detailed_metric: true, rate_limit: { unit: hour, requests_per_unit: 5 } }
+`)
+	b.ask(request(of("user", "alice")))
+	b.ask(request(of("user", strings.Repeat("long", 200))))
+	for i := range 3 * maxDetailed {
+		b.ask(request(of("user", strconvU(uint32(i)))))
+	}
+	if n := len(b.Server.metrics.detailed); n != maxDetailed {
+		t.Errorf("%d names, want %d", n, maxDetailed)
+	}
+	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|user=alice"} 1`) || !b.metric(`weir_rls_decisions_total{result="within",rule="d|user"} 2002`) {
+		t.Error("names with room and without are not counted as they should")
+	}
+}
+
+// TestMetricsOfTheConfiguration: however often the configuration changes, there are no
+// more names than it has rules and room for.
+func TestMetricsOfTheConfiguration(t *testing.T) {
+	b := newBench(t, "")
+	const detailed = `
+domain: d
+descriptors:
+  - { key: user, detailed_metric: true, rate_limit: { unit: hour, requests_per_unit: 5 } }
+  - { key: user, value: root, rate_limit: { unit: hour, requests_per_unit: 5 } }
+  - { key: RULE, rate_limit: { unit: hour, requests_per_unit: 5 } }
+`
+	for i := range 3 {
+		b.configure(strings.Replace(detailed, "RULE", "rule"+strconvU(uint32(i)), 1))
+		b.ask(request(of("rule"+strconvU(uint32(i)), "")))
+		b.ask(request(of("user", "root")))
+		for n := range 2 * maxDetailed {
+			b.ask(request(of("user", strconvU(uint32(i*maxDetailed+n)))))
+		}
+	}
+	w := httptest.NewRecorder()
+	b.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if n := strings.Count(w.Body.String(), "\nweir_rls_decisions_total{"); n != maxDetailed+3 {
+		t.Errorf("%d names, want %d", n, maxDetailed+3)
+	}
+	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|rule2"} 1`) || b.metric(`weir_rls_decisions_total{result="within",rule="d|rule1"} 1`) {
+		t.Error("a rule that is no more is counted, or one that is there not")
+	}
+	if !b.metric(`weir_decisions_total{rule="d|rule2",verdict="admitted"} 1`) || b.metric(`weir_decisions_total{rule="d|rule1",verdict="admitted"} 1`) {
+		t.Error("the judge counts a rule that is no more, or one that is there not")
+	}
+	if !b.metric(`weir_rls_decisions_total{result="within",rule="d|user=root"} 3`) {
+		t.Error("a rule that stays does not count on")
+	}
+}
+
+// TestManyOverrides: limits of requests' own make no metrics, and the largest one is a limit as any.
+func TestManyOverrides(t *testing.T) {
+	b := newBench(t, specYAML)
+	for i := range 4096 {
+		b.ask(request(limited(uint32(i+1), typepb.RateLimitUnit_HOUR, of("key"+strconvU(uint32(i)/8), "x"))))
+	}
+	names := 0
+	b.Server.metrics.byRule.Range(func(any, any) bool { names++; return true })
+	if names > 20 {
+		t.Errorf("%d names in metrics: requests make new ones", names)
+	}
+	b.play(t, steps{{request(limited(math.MaxUint32, typepb.RateLimitUnit_YEAR, of("x", "x"))), "OK: OK 4294967294"}})
+}

@@ -1,0 +1,229 @@
+package fair_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/fair"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// accounted is one key of a counter that regions share, each of which has a third. Region 0 may lie.
+type accounted struct {
+	limit   *limit.Limit
+	terms   lease.Terms
+	equal   bool
+	shares  fair.Shares
+	counter lease.Counter
+	now     limit.Micros
+}
+
+func newAccounted(t interface{ Fatal(...any) }, spec limit.Spec, equal bool) *accounted {
+	l, err := limit.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &accounted{limit: l, terms: lease.NewTerms(l, lease.Leased, 0, 500, 0).Afar(), equal: equal, now: 1_700_000_040 * limit.Second}
+}
+
+func (a *accounted) part() int64 { return a.terms.Capacity / 3 }
+
+func (a *accounted) ask(id uint64, w lease.Want) (lease.Grant, fair.Dropped) {
+	d := a.shares.Ask(a.limit, &a.terms, a.equal, a.now, id, a.part(), &w)
+	l := a.limit
+	if d.Penalty {
+		spec := l.Spec()
+		spec.ChargeDenied = false
+		l, _ = limit.New(spec)
+	}
+	g := a.counter.Acquire(l, &a.terms, a.now, w)
+	a.shares.Granted(l, &a.terms, a.now, id, &w, &g)
+	return g, d
+}
+
+// left is what is left in the counter, whoever that is meant for.
+func (a *accounted) left() int64 {
+	return a.counter.Acquire(a.limit, &a.terms, a.now, lease.Want{}).Remaining
+}
+
+var accountedSpecs = []limit.Spec{
+	{Algorithm: limit.FixedWindow, Count: 300, Period: 10 * limit.Second},
+	{Algorithm: limit.FixedWindow, Count: 300, Period: 10 * limit.Second, Align: limit.AlignFirstRequest},
+	{Algorithm: limit.SlidingWindow, Count: 300, Period: 10 * limit.Second},
+	{Algorithm: limit.SlidingLog, Count: 300, Period: 10 * limit.Second},
+	{Algorithm: limit.TokenBucket, Count: 300, Period: 10 * limit.Second},
+}
+
+// Whatever a region reports that was granted something itself, the others get no more than the
+// limit: what it gives back was its own.
+func TestNobodyGivesBackWhatOthersHave(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := rapid.SampledFrom(accountedSpecs).Draw(t, "limit")
+		a := newAccounted(t, spec, rapid.Bool().Draw(t, "equal"))
+		type grant struct {
+			at    limit.Micros
+			lease uint32
+			units int64
+		}
+		var honest []grant
+		began, total := a.now, int64(0)
+		leases := []uint32{0}
+		for range rapid.IntRange(10, 150).Draw(t, "asks") {
+			a.now += limit.Micros(rapid.Int64Range(0, int64(limit.Second)).Draw(t, "after"))
+			lies := rapid.Bool().Draw(t, "lies")
+			w := lease.Want{Want: rapid.Int64Range(0, 100).Draw(t, "units"), Next: rapid.Bool().Draw(t, "next")}
+			if rapid.Bool().Draw(t, "waits") {
+				w.Need, w.Waiting = min(w.Want, 1), w.Want
+			}
+			id := uint64(0)
+			if lies {
+				w.Unused = rapid.SampledFrom([]int64{0, 1, 50, 300, 600, limit.MaxCount}).Draw(t, "unused")
+				w.Lease = rapid.SampledFrom(leases).Draw(t, "of")
+				w.Denied = rapid.SampledFrom([]int64{0, limit.MaxCount}).Draw(t, "denied")
+			} else if id = uint64(rapid.IntRange(1, 2).Draw(t, "region")); len(honest) > 0 && rapid.Bool().Draw(t, "returns") {
+				w = lease.Want{}
+				if g := &honest[len(honest)-1]; g.units > 0 && g.at == a.now { // of which the counter takes all back
+					w.Unused, w.Lease = g.units, g.lease
+					total, g.units = total-g.units, 0
+				}
+			}
+			g, _ := a.ask(id, w)
+			if g.Granted > 0 {
+				leases = append(leases, g.Lease)
+			}
+			if lies || g.Granted == 0 {
+				continue
+			}
+			honest, total = append(honest, grant{a.now, g.Lease, g.Granted}), total+g.Granted
+			sum := int64(0)
+			for _, h := range honest {
+				switch spec.Algorithm {
+				case limit.TokenBucket:
+					sum = total - int64(a.now-began)*spec.Count/int64(spec.Period) - 1
+				case limit.SlidingLog:
+					if h.at > a.now-spec.Period {
+						sum += h.units
+					}
+				default:
+					if h.lease == g.Lease {
+						sum += h.units
+					}
+				}
+			}
+			if sum > spec.Count {
+				t.Fatalf("others have %d of %d", sum, spec.Count)
+			}
+		}
+	})
+}
+
+// After a window in which the others show what they demand, a region reports all that it can report, in
+// each call, and where parts are equal it asks for everything as well. Both of the others get their thirds, of every window, and of what comes into a
+// bucket; half of that where each of their own denials is a penalty.
+func TestLiarLeavesOthersTheirPart(t *testing.T) {
+	for _, spec := range accountedSpecs {
+		for _, equal := range []bool{false, true} {
+			for _, penal := range []bool{false, true} {
+				if equal && spec.Algorithm != limit.FixedWindow && spec.Algorithm != limit.TokenBucket {
+					continue // not in the language of rules
+				}
+				spec.ChargeDenied = penal
+				a := newAccounted(t, spec, equal)
+				parts, least := 1.0, int64(95) // that they ask for, and percent of it that they get
+				if penal {
+					parts, least = 0.5, 90
+				}
+				const windows = 12
+				var got [3]int64
+				began, begins := a.now, a.now+spec.Period
+				for ; a.now < began+windows*spec.Period; a.now += 100 * limit.Millisecond {
+					asked := int64(parts * float64(a.now-began) / float64(spec.Period) * float64(spec.Count/3))
+					for id := uint64(1); id <= 2; id++ {
+						for got[id] <= asked {
+							if g, _ := a.ask(id, lease.Want{Need: 1, Waiting: 1, Want: 1}); g.Granted == 0 {
+								break
+							}
+							got[id]++
+						}
+					}
+					if a.now >= begins {
+						lie(a)
+					}
+				}
+				for id := 1; id <= 2; id++ {
+					if most := int64(parts * float64(windows) * float64(spec.Count/3)); got[id] < least*most/100 {
+						t.Errorf("%v, align %v, equal %v, penal %v: region %d has %d of its %d", spec.Algorithm, spec.Align, equal, penal, id, got[id], most)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A region that asks once in a while gets its part of a small bucket, whatever another one says that it has
+// refused.
+func TestDemandThatIsNone(t *testing.T) {
+	for _, equal := range []bool{false, true} {
+		a := newAccounted(t, limit.Spec{Algorithm: limit.TokenBucket, Count: 60, Period: limit.Minute, Burst: 6}, equal)
+		for i := range 600 {
+			a.ask(0, lease.Want{Denied: limit.MaxCount})
+			if a.now += 100 * limit.Millisecond; i%200 != 0 {
+				continue
+			}
+			if g, _ := a.ask(1, lease.Want{Need: 2, Waiting: 2, Want: 2}); g.Granted != 2 {
+				t.Errorf("equal %v: the other region got %d of its 2", equal, g.Granted)
+			}
+		}
+	}
+}
+
+// lie has region 0 report whatever it can.
+func lie(a *accounted) {
+	w := lease.Want{Unused: limit.MaxCount, Lease: a.limit.PeriodID(a.now), Overdrawn: limit.MaxCount, Denied: limit.MaxCount}
+	if a.equal {
+		w.Waiting, w.Want = limit.MaxCount, limit.MaxCount
+	}
+	a.ask(0, w)
+	if a.equal || a.limit.ChargesDenied() {
+		a.ask(0, lease.Want{Need: limit.MaxCount, Waiting: limit.MaxCount, Want: limit.MaxCount})
+	}
+}
+
+// What a region owes counts until its part is used up, for the period in which it says so, and what
+// is more is reported as dropped.
+func TestDebts(t *testing.T) {
+	a := newAccounted(t, accountedSpecs[0], true)
+	for _, c := range []struct {
+		id                  uint64
+		owes, charged, left int64
+	}{{0, 30, 30, 270}, {0, 80, 70, 200}, {0, limit.MaxCount, 0, 200}, {1, 40, 40, 160}} {
+		_, d := a.ask(c.id, lease.Want{Overdrawn: c.owes})
+		if d.Owed != c.owes-c.charged || a.left() != c.left {
+			t.Errorf("region %d owes %d: %d are dropped and %d left, want %d and %d", c.id, c.owes, d.Owed, a.left(), c.owes-c.charged, c.left)
+		}
+	}
+	a.now += 10 * limit.Second
+	if _, d := a.ask(0, lease.Want{Overdrawn: 100}); d.Owed != 0 || a.left() != 200 {
+		t.Errorf("in the next window %d are dropped and %d left", d.Owed, a.left())
+	}
+}
+
+// What a region gives back is cut to what it has of that window, once.
+func TestGiveBacks(t *testing.T) {
+	for _, spec := range accountedSpecs {
+		a := newAccounted(t, spec, false)
+		mine, _ := a.ask(0, lease.Want{Need: 1, Waiting: 30, Want: 30})
+		a.ask(1, lease.Want{Need: 1, Waiting: 50, Want: 50})
+		for i, c := range []struct{ back, taken int64 }{{20, 20}, {20, 10}, {20, 0}} {
+			_, d := a.ask(0, lease.Want{Unused: c.back, Lease: mine.Lease})
+			if d.Returned != c.back-c.taken {
+				t.Errorf("%v, give-back %d: %d are dropped of %d, want %d", spec.Algorithm, i, d.Returned, c.back, c.back-c.taken)
+			}
+		}
+		if a.left() != 250 {
+			t.Errorf("%v: %d are left, want 250", spec.Algorithm, a.left())
+		}
+	}
+}

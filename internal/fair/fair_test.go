@@ -1,0 +1,360 @@
+package fair_test
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/fair"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// ask is the ask of a region that has a quarter of the limit, and how much is withheld from it.
+func ask(s *fair.Shares, l *limit.Limit, t *lease.Terms, equal bool, now limit.Micros, id uint64, w *lease.Want) int64 {
+	s.Ask(l, t, equal, now, id, t.Capacity/4, w)
+	return w.Withheld
+}
+
+var (
+	bucket = limit.Spec{Algorithm: limit.TokenBucket, Count: 500, Period: limit.Second}
+	window = limit.Spec{Algorithm: limit.FixedWindow, Count: 5000, Period: 10 * limit.Second}
+	first  = limit.Spec{Algorithm: limit.FixedWindow, Count: 5000, Period: 10 * limit.Second, Align: limit.AlignFirstRequest}
+)
+
+// A limit of 500 a second, 100 ms there and back, three regions that offer 600, 150 and 50
+// for 30 s: at least 98 % of the limit is admitted and never more than it, and each region
+// has its part, within 5 % of the figure.
+func TestParts(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spec  limit.Spec
+		equal bool
+		most  int // that 30 s admit
+		parts [3]float64
+	}{
+		{"bucket by demand", bucket, false, 500 + 15_000, [3]float64{375, 93.75, 31.25}},
+		{"bucket in equal parts", bucket, true, 500 + 15_000, [3]float64{300, 150, 50}},
+		{"window by demand", window, false, 15_000, [3]float64{375, 93.75, 31.25}},
+		{"window in equal parts", window, true, 15_000, [3]float64{300, 150, 50}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newModel(c.spec, c.equal, 50, steady(600), steady(150), steady(50))
+			m.run(30_000)
+			admitted, waited := m.between(0, 30)
+			late, lateWaited := m.between(10, 30)
+			sum := admitted[0] + admitted[1] + admitted[2]
+			t.Logf("admitted %v, %.4f of the limit; waited %v, after 10 s %v", admitted, float64(sum)/float64(c.most), waited, lateWaited)
+			if sum > c.most || float64(sum) < 0.98*float64(c.most) {
+				t.Errorf("admitted %d, want 98 %% to all of %d", sum, c.most)
+			}
+			if lateWaited[0]+lateWaited[1]+lateWaited[2] > 250 {
+				t.Errorf("after 10 s %v requests waited of 16,000", lateWaited)
+			}
+			for i, n := range late {
+				if rate := float64(n) / 20; rate < 0.95*c.parts[i] || rate > 1.05*c.parts[i] {
+					t.Errorf("region %d: %.1f per second, want %.1f", i, rate, c.parts[i])
+				}
+			}
+		})
+	}
+}
+
+// Where there is enough for all, next to no request waits for another region after the first
+// second, however far that is, and also not where windows flip: leases are asked for in time.
+func TestNobodyWaits(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		spec limit.Spec
+	}{
+		{"bucket", limit.Spec{Algorithm: limit.TokenBucket, Count: 5000, Period: limit.Second}},
+		{"window", limit.Spec{Algorithm: limit.FixedWindow, Count: 50_000, Period: 10 * limit.Second}},
+		{"minute", limit.Spec{Algorithm: limit.FixedWindow, Count: 300_000, Period: limit.Minute}},
+	} {
+		for _, trip := range []lease.Millis{20, 100, 150} {
+			m := newModel(c.spec, false, trip/2, steady(600), steady(150), steady(50))
+			m.run(65_000)
+			_, first := m.between(0, 1)
+			_, late := m.between(1, 65)
+			t.Logf("%s, %d ms there and back: in the first second %v waited, later %v", c.name, trip, first, late)
+			for i, n := range late {
+				if n > 8 {
+					t.Errorf("%s, %d ms there and back: %d requests of region %d waited, want at most 8", c.name, trip, n, i)
+				}
+			}
+		}
+	}
+}
+
+// A flood that begins in one region takes nothing from regions that demand less than an
+// equal part, and little where these are 300 ms from the aggregator and back.
+func TestFloodElsewhere(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spec  limit.Spec
+		delay lease.Millis
+		least int // percent of what they demand
+	}{
+		{"bucket", bucket, 50, 98}, {"window", window, 50, 97}, {"window of the first request", first, 50, 98},
+		{"bucket", bucket, 150, 98}, {"window", window, 150, 85}, {"window of the first request", first, 150, 95},
+	} {
+		for _, calm := range []lease.Millis{0, 20_000} {
+			t.Run(fmt.Sprint(c.name, " ", 2*c.delay, " after ", calm), func(t *testing.T) {
+				flood := func(now lease.Millis) float64 {
+					if now < begins*1000+calm {
+						return 20
+					}
+					return 5000
+				}
+				m := newModel(c.spec, true, c.delay, flood, steady(100), steady(60))
+				m.run(60_000)
+				admitted, _ := m.between(20, 60)
+				if admitted[1] < 40*c.least || admitted[2] < 24*c.least {
+					t.Errorf("admitted %v in 40 s, want %d %% of 4000 and 2400", admitted, c.least)
+				}
+				if admitted[0] < 35*340 {
+					t.Errorf("the flood had %d, want nearly the 340 a second that are left", admitted[0])
+				}
+			})
+		}
+	}
+}
+
+// What a region that has gone quiet does not use is for the others, soon.
+func TestQuietRegion(t *testing.T) {
+	for name, spec := range map[string]limit.Spec{"bucket": bucket, "window": window} {
+		for _, equal := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				ends := func(now lease.Millis) float64 {
+					if now < (begins+10)*1000 {
+						return 800
+					}
+					return 0
+				}
+				m := newModel(spec, equal, 50, ends, steady(1000))
+				m.run(40_000)
+				if admitted, _ := m.between(20, 40); admitted[1] < 98*500*20/100 {
+					t.Errorf("equal %v: the other one had %d of 10,000", equal, admitted[1])
+				}
+			})
+		}
+	}
+}
+
+// A region that once reported far more than is possible gets no more for it half a minute
+// later.
+func TestLieIsForgotten(t *testing.T) {
+	m := newModel(bucket, false, 50, steady(400), steady(400))
+	m.run(5_000)
+	m.decide(m.regions[0], lease.Want{Denied: limit.MaxCount})
+	m.run(65_000)
+	if admitted, _ := m.between(30, 70); admitted[1] < 40*245 {
+		t.Errorf("the other region had %d of 10,000", admitted[1])
+	}
+}
+
+// Tokens that a region gives back stay meant for it, at most what half a second brings.
+func TestTokensComeBack(t *testing.T) {
+	l, err := limit.New(bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	var s fair.Shares
+	now := limit.Micros(limit.Second)
+	for range 100 { // two regions of equal demand, who take what is theirs
+		for id := range uint64(2) {
+			w := lease.Want{Want: 25, Denied: 25}
+			ask(&s, l, &terms, false, now, id, &w)
+			s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: 25})
+		}
+		now += 100 * limit.Millisecond
+	}
+	ask := func(id uint64, unused int64) int64 {
+		return ask(&s, l, &terms, false, now, id, &lease.Want{Want: 1, Unused: unused})
+	}
+	before := ask(1, 0)
+	ask(0, 20)
+	if got := ask(1, 0) - before; got < 19 || got > 20 {
+		t.Errorf("20 came back, %d more are withheld from the other one", got)
+	}
+	ask(0, limit.MaxCount)
+	if got := ask(1, 0); got > 126 {
+		t.Errorf("%d are withheld after a lie, half a second brings 125", got)
+	}
+}
+
+// What comes into a bucket for a region that does not take it is kept for a gap and a quarter between its
+// asks, at most for a third of a second: a region nearby leaves less in the bucket than one far away. Eight
+// replicas that ask all at once are one ask. Where the rule was `equal` and is by demand, nothing is left of it.
+func TestKeptBetweenAsks(t *testing.T) {
+	l, err := limit.New(bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	for _, c := range []struct {
+		gap      limit.Micros
+		replicas int64
+		demand   bool // at the end
+		want     limit.Micros
+	}{{50, 1, false, 62}, {100, 1, false, 125}, {200, 1, false, 250}, {300, 1, false, 333}, {100, 8, false, 125}, {100, 1, true, 333}} {
+		var s fair.Shares
+		now, equal := limit.Micros(limit.Second), true
+		ask := func(id uint64, units int64) (withheld int64) {
+			for i := range c.replicas {
+				w := lease.Want{Want: units}
+				withheld = ask(&s, l, &terms, equal, now, id, &w)
+				if i == 0 {
+					s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: units})
+				}
+			}
+			return withheld
+		}
+		for now < 20*limit.Second { // both take what is theirs: 300 and 100 a second
+			ask(0, int64(300*c.gap/1000))
+			ask(1, int64(100*c.gap/1000))
+			now += c.gap * limit.Millisecond
+		}
+		if equal = !c.demand; c.demand {
+			ask(1, 1)
+		}
+		now += limit.Second // and one does not ask for a while
+		// Its part is a quarter more than it takes, and a little less after the second.
+		if got, most := ask(0, 1), int64(125*c.want/1000); got < most/2 || got > most+1 {
+			t.Errorf("%+v: %d units are kept, want about %d at most", c, got, most)
+		}
+	}
+}
+
+// A region that is alone never has to leave anything to others.
+func TestAloneRegion(t *testing.T) {
+	l, err := limit.New(bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	var s fair.Shares
+	for now := limit.Micros(limit.Second); now < limit.Minute; now += 100 * limit.Millisecond {
+		w := lease.Want{Need: 1, Waiting: 9, Want: 80, Denied: 7}
+		if n := ask(&s, l, &terms, true, now, 7, &w); n != 0 || w.Want != 80 {
+			t.Fatalf("withheld %d, wants %d of 80", n, w.Want)
+		}
+		s.Granted(l, &terms, now, 7, &w, &lease.Grant{Status: lease.OK, Granted: 40})
+	}
+}
+
+// Asks and answers meet in the order in which they get the lock. One that is a moment late, from
+// before the window began, changes nothing of what regions have of it.
+func TestLateAtFlip(t *testing.T) {
+	l, err := limit.New(window)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	const flip = 1_700_000_000 * limit.Second
+	before, after := limit.Micros(flip-limit.Millisecond), limit.Micros(flip+limit.Millisecond)
+	for _, c := range []struct {
+		late  string
+		early int64 // units of the next window that region 0 has before
+		do    func(*fair.Shares)
+	}{
+		{"nothing", 2400, func(*fair.Shares) {}},
+		{"an ask", 2400, func(s *fair.Shares) { ask(s, l, &terms, true, before, 1, &lease.Want{}) }},
+		{"an answer", 2400, func(s *fair.Shares) {
+			s.Granted(l, &terms, before, 0, &lease.Want{}, &lease.Grant{Status: lease.OK, Granted: 900, Lease: l.PeriodID(flip - window.Period)})
+		}},
+		{"an answer of a counter whose clock is ahead", 1400, nil},
+		{"an answer ahead", 1400, func(s *fair.Shares) {
+			s.Granted(l, &terms, before, 0, &lease.Want{}, &lease.Grant{Status: lease.OK, Granted: 1000, StartsIn: 1, Lease: l.PeriodID(flip)})
+		}},
+	} {
+		var s fair.Shares
+		get := func(now limit.Micros, id uint64, units int64, startsIn lease.Millis, of limit.Micros) {
+			w := lease.Want{Waiting: units, Want: units, Next: startsIn > 0}
+			ask(&s, l, &terms, true, now, id, &w)
+			s.Granted(l, &terms, now, id, &w, &lease.Grant{Status: lease.OK, Granted: units, StartsIn: startsIn, Lease: l.PeriodID(of)})
+		}
+		get(before, 0, c.early, 1, flip)
+		if c.do == nil { // not late: the counter has begun the window before the shares do
+			get(before, 0, 1000, 0, flip)
+			c.do = func(*fair.Shares) {}
+		}
+		get(before, 1, 4000, 0, flip-window.Period)
+		get(after, 1, 100, 0, flip)
+		c.do(&s)
+		w := lease.Want{Waiting: 100, Want: 100}
+		if got := ask(&s, l, &terms, true, after, 1, &w); got < 50 || got > 150 { // half of the window is 2,500
+			t.Errorf("%s is late: %d units are withheld for the region that has 2,400 of the window, want 100", c.late, got)
+		}
+	}
+}
+
+// A flood that has ended does not keep a window from the regions that ask, whatever it reported.
+func TestFloodHasEnded(t *testing.T) {
+	hour := limit.Spec{Algorithm: limit.FixedWindow, Count: 36_000, Period: limit.Hour}
+	l, err := limit.New(hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0)
+	var s fair.Shares
+	flip := limit.Micros(1_700_000_000*limit.Second) / limit.Hour * limit.Hour
+	ask(&s, l, &terms, true, flip-limit.Second, 0, &lease.Want{Waiting: 1, Want: 1, Denied: limit.MaxCount})
+	left := int64(hour.Count)
+	for now := flip + limit.Second; left > 400; now += limit.Second { // in the end the last hundredth is divided
+		w := lease.Want{Waiting: 20, Want: 20}
+		if withheld := ask(&s, l, &terms, true, now, 1, &w); withheld > left-20 {
+			if now > flip+limit.Hour*7/10 { // 36,000 of 20 a second last for half an hour
+				t.Fatalf("%v minutes after the window began %d units are withheld of %d", (now-flip)/limit.Minute, withheld, left)
+			}
+			continue
+		}
+		s.Granted(l, &terms, now, 1, &w, &lease.Grant{Status: lease.OK, Granted: 20, Lease: l.PeriodID(flip)})
+		left -= 20
+	}
+}
+
+// Whatever regions report, with clocks that step and more regions than are distinguished: what
+// is withheld is a number from 0 to what the limit holds, a want is lowered to its waiting
+// units at most, and memory is bounded.
+func TestLies(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := rapid.SampledFrom([]limit.Spec{
+			bucket, window, first, {Algorithm: limit.TokenBucket, Count: 1, Period: limit.Day}, {Algorithm: limit.TokenBucket, Count: 0, Period: limit.Second, Burst: 5},
+			{Algorithm: limit.SlidingWindow, Count: 10, Period: limit.Minute}, {Algorithm: limit.FixedWindow, Count: 0, Period: limit.Minute},
+		}).Draw(t, "limit")
+		l, err := limit.New(spec)
+		if err != nil {
+			t.Skip(err)
+		}
+		terms := lease.NewTerms(l, lease.Consistency(rapid.IntRange(0, 2).Draw(t, "consistency")), 0, 0, 0)
+		equal := rapid.Bool().Draw(t, "equal")
+		units := rapid.OneOf(rapid.Int64Range(0, 100), rapid.Int64Range(0, limit.MaxCount))
+		var s fair.Shares
+		now := limit.Micros(1_700_000_000 * limit.Second)
+		for range rapid.IntRange(1, 200).Draw(t, "asks") {
+			now += limit.Micros(rapid.OneOf(rapid.Int64Range(0, int64(limit.Second)), rapid.Int64Range(-int64(limit.Hour), int64(limit.Day))).Draw(t, "after"))
+			waiting := units.Draw(t, "waiting")
+			w := lease.Want{Waiting: waiting, Want: waiting + units.Draw(t, "ahead"), Unused: units.Draw(t, "unused"), Denied: units.Draw(t, "denied"),
+				Overdrawn: units.Draw(t, "overdrawn"), Lease: l.PeriodID(now), Next: rapid.Bool().Draw(t, "next")}
+			w.Soon = rapid.Int64Range(0, w.Want-waiting).Draw(t, "soon")
+			id, wanted := uint64(rapid.IntRange(0, 80).Draw(t, "region")), w.Want
+			if n := ask(&s, l, &terms, equal, now, id, &w); n < 0 || n > terms.Capacity {
+				t.Fatalf("withheld %d of %d", n, terms.Capacity)
+			}
+			if w.Want < w.Waiting+w.Soon || w.Want > wanted {
+				t.Fatalf("want %d became %d, %d wait and %d more will soon", wanted, w.Want, w.Waiting, w.Soon)
+			}
+			g := lease.Grant{Status: lease.Status(rapid.IntRange(1, 4).Draw(t, "status")), Granted: units.Draw(t, "granted"), Lease: l.PeriodID(now), Reset: 1000, StartsIn: lease.Millis(rapid.IntRange(0, 1).Draw(t, "ahead"))}
+			s.Granted(l, &terms, now, id, &w, &g)
+		}
+		if s.Bytes() > 128*64 {
+			t.Fatalf("%d bytes", s.Bytes())
+		}
+		if !s.Idle(l, &terms, now+10*limit.Day) {
+			t.Fatal("is not idle ten days later")
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package leasecache_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// drainOf drains a front within a second.
+func drainOf(t *testing.T, f *leasecache.Store) leasecache.Drained {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	return f.Drain(ctx)
+}
+
+// left is what a store has left of a key.
+func left(t *testing.T, s engine.Store, p *engine.Policy, key string) int64 {
+	grants := make([]lease.Grant, 1)
+	s.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte(key)}}, grants)
+	return grants[0].Remaining
+}
+
+// What a replica has on lease when it ends is the others' at once, also what it had
+// asked for and not yet got.
+func TestDrainedReplicaLeavesItsUnits(t *testing.T) {
+	for name, spec := range algorithms {
+		t.Run(name, func(t *testing.T) {
+			spec.Count, spec.Period = 1000, limit.Hour
+			onSite(t, 2, func(t *testing.T, s *site) {
+				p := ruled(t, "hot", spec, lease.Leased)
+				a, b := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[1], policy: p}
+				admitted := int64(0)
+				for asks := 0; asks < 4 || s.stores[0].asks("hot") == asks; time.Sleep(time.Millisecond) {
+					asks = s.stores[0].asks("hot")
+					admitted += single(a, 1)
+				}
+				drained := drainOf(t, s.fronts[0])
+				if drained.Units == 0 || drained.Lost != 0 || drained.Owed != 0 {
+					t.Errorf("drained %+v", drained)
+				}
+				if got := single(b, 1000-admitted); got != 1000-admitted {
+					t.Errorf("%d of 1000 spent, then granted %d", admitted, got)
+				}
+			})
+		})
+	}
+}
+
+// Whatever was asked, granted and given back, and wherever: when all replicas have
+// been drained, the store has all but what was spent. Of windows and logs a replica takes
+// back no more than it has handed out of a lease: what else comes back there is lost.
+func TestDrainLosesNoUnits(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		spec := algorithms[rapid.SampledFrom([]string{"bucket", "fixed", "first request", "sliding", "log"}).Draw(r, "algorithm")]
+		spec.Count, spec.Period = rapid.Int64Range(1, 1000).Draw(r, "count"), limit.Day
+		trace := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) spending {
+			return spending{
+				pause: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 7, 60}).Draw(r, "pause")) * time.Millisecond,
+				at:    rapid.IntRange(0, 1).Draw(r, "at"),
+				back:  rapid.IntRange(0, 1).Draw(r, "back"),
+				cost:  rapid.Int64Range(0, spec.Count/5+1).Draw(r, "cost"),
+				ahead: rapid.Int64Range(0, spec.Count/3).Draw(r, "ahead"),
+			}
+		}), 1, 60).Draw(r, "trace")
+		rest := time.Duration(rapid.IntRange(0, 3).Draw(r, "rest")) * time.Millisecond // an ask travels for two
+		onSite(t, 2, func(t *testing.T, s *site) {
+			p := ruled(t, "hot", spec, lease.Leased)
+			var spent, elsewhere atomic.Int64
+			var all sync.WaitGroup
+			for _, step := range trace {
+				time.Sleep(step.pause)
+				all.Go(func() {
+					units, back := step.play(t, s, p)
+					spent.Add(units)
+					if step.at != step.back && spec.Algorithm != limit.TokenBucket {
+						elsewhere.Add(back)
+					}
+				})
+			}
+			all.Wait()
+			time.Sleep(rest)
+			for i, f := range s.fronts {
+				if d := drainOf(t, f); d.Lost != 0 || d.Owed != 0 {
+					r.Errorf("replica %d: %+v", i, d)
+				}
+			}
+			time.Sleep(time.Second) // nothing is asked for any more
+			if got, most := left(t, s.base, p, "hot"), spec.Count-spent.Load(); got > most || got < most-elsewhere.Load() {
+				r.Errorf("%d of %d left, %d were spent and %d came back elsewhere", got, spec.Count, spent.Load(), elsewhere.Load())
+			}
+		})
+	})
+}
+
+// spending is a holder that takes units at one replica, keeps its cost, and gives the
+// rest back at another.
+type spending struct {
+	pause       time.Duration
+	at, back    int
+	cost, ahead int64
+}
+
+// play returns how many units were spent, and how many came back.
+func (w *spending) play(t *testing.T, s *site, p *engine.Policy) (spent, back int64) {
+	c := &client{t: t, store: s.fronts[w.at]}
+	g := c.acquire(c.ask(p, 0, w.cost, w.cost+w.ahead))[0]
+	if g.Granted <= w.cost {
+		return g.Granted, 0
+	}
+	rest := c.ask(p, 0, 0, 0)
+	rest.Want.Unused, rest.Want.Lease = g.Granted-w.cost, g.Lease
+	c.store = s.fronts[w.back]
+	c.acquire(rest)
+	return w.cost, rest.Want.Unused
+}
+
+// A store that does not answer holds up the end for as long as it may, and no longer;
+// what it has not confirmed is logged.
+func TestDrainOfAStoreThatHangs(t *testing.T) {
+	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100_000, Period: limit.Hour}, lease.Leased)
+		for i := range 3000 {
+			ask(t, f, p, fmt.Sprint(i%1000))
+		}
+		time.Sleep(time.Second) // what was asked for ahead arrives
+		has := int64(0)
+		for i := range 1000 {
+			has += 100_000 - 3 - left(t, behind.Store, p, fmt.Sprint(i))
+		}
+		behind.after.Store(int64(time.Hour))
+		begin := time.Now()
+		if d := drainOf(t, f); d.Units != 0 || d.Lost != has || has == 0 {
+			t.Errorf("%+v of %d units", d, has)
+		}
+		if took := time.Since(begin); took > 1010*time.Millisecond {
+			t.Errorf("took %v of a second", took)
+		}
+	})
+}
+
+// A node that hangs does not keep the others' units.
+func TestDrainWhileANodeHangs(t *testing.T) {
+	onShards(t, func(t *testing.T, f *leasecache.Store, behind *shards) {
+		behind.sound.Store(true)
+		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 100_000, Period: limit.Hour}, lease.Leased)
+		for i := range 3000 {
+			ask(t, f, p, fmt.Sprint([]string{"well", "hung"}[i%2], i%1000))
+		}
+		time.Sleep(time.Second) // what was asked for ahead arrives
+		behind.sound.Store(false)
+		if d := drainOf(t, f); d.Units == 0 || d.Lost == 0 {
+			t.Errorf("drained %+v, want some of both", d)
+		}
+		for i := range 1000 {
+			key := fmt.Sprint([]string{"well", "hung"}[i%2], i%1000)
+			if got := left(t, behind.Store, p, key); i%2 == 0 && got != 100_000-3 {
+				t.Errorf("key %s has %d left of 100,000 of which 3 were spent", key, got)
+			}
+		}
+	})
+}
+
+// Requests that were refused from memory count where refused requests do.
+func TestDrainReportsWhatWasRefused(t *testing.T) {
+	for _, charges := range []bool{true, false} {
+		onShards(t, func(t *testing.T, f *leasecache.Store, behind *shards) {
+			p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Hour, ChargeDenied: charges}, lease.Exact)
+			for range 10 {
+				ask(t, f, p, "k")
+			}
+			drainOf(t, f)
+			reported := int64(0)
+			for _, a := range behind.asked {
+				reported += a.Want.Denied
+			}
+			if want := int64(8); charges && reported != want || !charges && reported != 0 { // one was granted, one denied by the store
+				t.Errorf("%d refused requests were reported, charged: %v", reported, charges)
+			}
+		})
+	}
+}

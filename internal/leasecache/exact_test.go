@@ -1,0 +1,286 @@
+package leasecache_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// bringing is a policy of the same counters whose count came with a request.
+func bringing(t testing.TB, of *engine.Policy, count int64) *engine.Policy {
+	t.Helper()
+	spec := of.Limit.Spec()
+	spec.Count = count
+	p := ruled(t, of.Rule, spec, of.Terms.Consistency)
+	p.Brought = true
+	return p
+}
+
+// Whoever asks at the same time, by whatever counts: all are answered, none is admitted
+// that its own count refuses, what was admitted is charged, and the rule's own count is
+// used up as if there were no other.
+func TestCountsAtTheSameTime(t *testing.T) {
+	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
+		for _, grouped := range []bool{false, true} {
+			onSite(t, 1, func(t *testing.T, s *site) {
+				p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 2000, Period: limit.Hour}, c)
+				free := ruled(t, "free", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, c)
+				counts := []*engine.Policy{p, p, p, bringing(t, p, 500), bringing(t, p, 1000), bringing(t, p, 2000), bringing(t, p, 2100)}
+				var admitted atomic.Int64
+				var all sync.WaitGroup
+				for i := range 40 {
+					random := rand.New(rand.NewPCG(uint64(i), 3))
+					all.Go(func() {
+						for range 150 {
+							by := counts[random.IntN(len(counts))]
+							client := &client{t: t, store: s.fronts[0], policy: by}
+							before := admitted.Load()
+							var g lease.Grant
+							switch {
+							case random.IntN(5) == 0:
+								g = client.acquire(look(by, 0))[0]
+							case grouped:
+								g = client.acquire(client.ask(by, 1, 1, 1), client.ask(free, 1, 1, 1))[0]
+							default:
+								g = client.acquire(client.ask(by, 0, 1, 1))[0]
+							}
+							admitted.Add(g.Granted)
+							if g.Status == lease.Unavailable || g.Granted > 0 && before >= by.Terms.Capacity || g.Remaining > by.Terms.Capacity {
+								t.Errorf("%d admitted, by a count of %d: %+v", before, by.Terms.Capacity, g)
+							}
+							time.Sleep(time.Duration(random.ExpFloat64() * float64(5*time.Millisecond)))
+						}
+					})
+				}
+				all.Wait()
+				last := &client{t: t, store: s.fronts[0], policy: p}
+				for misses := 0; admitted.Load() < 2000 && misses < 50; {
+					n := single(last, 1)
+					if admitted.Add(n); n == 0 {
+						misses++
+						time.Sleep(100 * time.Millisecond)
+					}
+				}
+				time.Sleep(30 * time.Second) // what is on lease has come back
+				if n := admitted.Load(); n < 2000 || n > 2100 || charged(t, s.base, counts[6], "hot") != n {
+					t.Errorf("admitted %d, and %d are charged", n, charged(t, s.base, counts[6], "hot"))
+				}
+			})
+		}
+	}
+}
+
+// Each request is judged by its own count, also by a new version of the rule.
+func TestEachCountJudgesItself(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 12, Period: limit.Hour}, lease.Leased)
+		for i, step := range []struct {
+			by      *engine.Policy
+			granted int64
+		}{
+			{bringing(t, p, 2), 1}, {bringing(t, p, 2), 1}, {bringing(t, p, 2), 0},
+			{p, 1}, {bringing(t, p, 2), 0}, {p, 1}, {bringing(t, p, 5), 1}, {bringing(t, p, 5), 0}, {p, 1},
+			{ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 6, Period: limit.Hour}, lease.Leased), 0},
+			{ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 7, Period: limit.Hour}, lease.Leased), 1},
+			{p, 1}, {p, 1},
+		} {
+			if n := single(&client{t: t, store: s.fronts[0], policy: step.by}, 1); n != step.granted {
+				t.Errorf("step %d, by a count of %d: granted %d, want %d", i+1, step.by.Terms.Capacity, n, step.granted)
+			}
+		}
+	})
+}
+
+// What is given back to an exact key is taken back once, whatever becomes of its request.
+func TestExactKeyGivesBack(t *testing.T) {
+	for name, group := range map[string]uint32{"alone": 0, "in a group": 1, "in a group that is denied": 2} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, 1, func(t *testing.T, s *site) {
+				p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 12, Period: limit.Hour}, lease.Leased)
+				other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Hour}, lease.Leased)
+				by := bringing(t, p, 5)
+				c := &client{t: t, store: s.fronts[0]}
+				g := c.acquire(c.ask(p, 0, 4, 4))[0]
+				a := c.ask(by, group, 1, 1)
+				a.Want.Unused, a.Want.Lease = 3, g.Lease
+				used := int64(2)
+				switch group {
+				case 0:
+					g = c.acquire(a)[0]
+				case 1:
+					g = c.acquire(a, c.ask(other, group, 1, 1))[0]
+				case 2:
+					used--
+					g = c.acquire(a, c.ask(other, group, 2, 2))[0]
+				}
+				if g.Status != lease.OK || g.Granted != used-1 {
+					t.Errorf("with 1 of 5 used: %+v", g)
+				}
+				if g := c.acquire(look(by, 0))[0]; g.Remaining != 5-used {
+					t.Errorf("got %+v, want %d left", g, 5-used)
+				}
+				if g := c.acquire(look(p, 0))[0]; g.Remaining != 12-used {
+					t.Errorf("by the rule's count got %+v, want %d left", g, 12-used)
+				}
+			})
+		})
+	}
+}
+
+// What was granted by a larger count comes back, however small the rule's is, and whoever came
+// first.
+func TestLargerCountGivesBack(t *testing.T) {
+	for _, count := range []int64{0, 1} {
+		for _, first := range []bool{false, true} {
+			for _, gone := range []bool{false, true} {
+				t.Run(fmt.Sprintf("to %d, rule first %v, caller gone %v", count, first, gone), func(t *testing.T) {
+					onSite(t, 1, func(t *testing.T, s *site) {
+						p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: count, Period: limit.Hour}, lease.Leased)
+						by := bringing(t, p, 11)
+						c := &client{t: t, store: s.fronts[0]}
+						if first {
+							c.acquire(look(p, 0))
+						}
+						takeAndReturn(t, s, c.ask(by, 0, 6, 6), gone)
+						for range 3 {
+							if g := c.acquire(look(p, 0))[0]; g.Remaining != count {
+								t.Errorf("by the rule's count got %+v, want %d left", g, count)
+							}
+							if g := c.acquire(look(by, 0))[0]; g.Remaining != 11 {
+								t.Errorf("got %+v, want 11 left", g)
+							}
+						}
+						time.Sleep(30 * time.Second) // what is on lease has come back
+						if n := charged(t, s.base, by, "hot"); n != 0 {
+							t.Errorf("%d stay charged", n)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// takeAndReturn gives back what an ask was granted, or leaves before the answer.
+func takeAndReturn(t *testing.T, s *site, a engine.Ask, gone bool) {
+	t.Helper()
+	if gone {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		s.fronts[0].Acquire(ctx, []engine.Ask{a}, make([]lease.Grant, 1))
+		<-ctx.Done()
+		time.Sleep(2 * time.Millisecond)
+		return
+	}
+	grants := make([]lease.Grant, 1)
+	s.fronts[0].Acquire(t.Context(), []engine.Ask{a}, grants)
+	if grants[0].Granted != a.Want.Want {
+		t.Errorf("of %d: %+v", a.Policy.Terms.Capacity, grants[0])
+	}
+	a.Want = lease.Want{Unused: grants[0].Granted, Lease: grants[0].Lease}
+	s.fronts[0].Acquire(t.Context(), []engine.Ask{a}, grants)
+}
+
+// A limit in a request makes its key exact for the next minute: the store is asked for each request, by
+// whatever count, and has all that nobody used. Other keys stay leased, and so is this one afterwards.
+func TestKeyIsExactForAMinute(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
+		other := ruled(t, "other", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
+		hot, beside := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[0], policy: other}
+		asks := func(rule string, c *client, n int) int {
+			before := s.stores[0].asks(rule)
+			for range n {
+				if single(c, 1) != 1 {
+					t.Fatalf("a request of %s was refused", rule)
+				}
+			}
+			return s.stores[0].asks(rule) - before
+		}
+		asks("hour", hot, 200)
+		asks("other", beside, 200)
+		for _, count := range []int64{1 << 19, 1 << 10} {
+			hot.policy = bringing(t, p, count)
+			asks("hour", hot, 1)
+		}
+		used := int64(202)
+		hot.policy = p
+		for range 5 {
+			if n := asks("hour", hot, 20); n != 20 {
+				t.Errorf("an exact key: %d asks for 20 requests", n)
+			}
+			if used += 20; charged(t, s.base, p, "hot") != used {
+				t.Errorf("%d are charged of an exact key, want %d", charged(t, s.base, p, "hot"), used)
+			}
+			if n := asks("other", beside, 20); n > 3 {
+				t.Errorf("another key: %d asks for 20 requests", n)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		time.Sleep(12 * time.Second)
+		if n := asks("hour", hot, 100); n > 20 {
+			t.Errorf("a minute later: %d asks for 100 requests", n)
+		}
+	})
+}
+
+// What the store refused by a limit in a request stays refused while it does not answer, by that
+// limit and by smaller ones. Other limits of the key are decided by on_failure.
+func TestExactKeyStaysRefused(t *testing.T) {
+	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+		p := perMinute(t, lease.Leased, lease.FailureAllow)
+		for range 5 {
+			judgmentOf(t, r.judges[0], p, "k", 1)
+		}
+		by := func(count int64) *engine.Policy {
+			b := bringing(t, p, count)
+			b.OnFailure = lease.FailureAllow
+			return b
+		}
+		if v := judgmentOf(t, r.judges[0], by(5), "k", 1); !v.Refused || v.Degraded != engine.Sound {
+			t.Errorf("with 5 of 5 used: %+v", v)
+		}
+		r.behind.down.Store(true)
+		for _, c := range []struct {
+			policy *engine.Policy
+			how    engine.Degraded
+		}{{by(5), engine.FailedDenied}, {by(2), engine.FailedDenied}, {by(9), engine.FailedAllow}, {p, engine.FailedAllow}} {
+			time.Sleep(time.Second)
+			if v := judgmentOf(t, r.judges[0], c.policy, "k", 1); v.Degraded != c.how || v.Admitted != (c.how == engine.FailedAllow) {
+				t.Errorf("the store does not answer, by a count of %d: %+v", c.policy.Terms.Capacity, v)
+			}
+		}
+	})
+}
+
+// Neither a limit of nothing nor the largest one does harm, and the memory for limits of requests
+// ends with the minute.
+func TestAbsurdLimits(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		p := ruled(t, "hour", limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour}, lease.Leased)
+		c := &client{t: t, store: s.fronts[0]}
+		for range 3 {
+			for _, count := range []int64{0, 1, limit.MaxCount} {
+				for _, need := range []int64{0, 1, limit.MaxCount} {
+					a := c.ask(bringing(t, p, count), 0, need, need)
+					a.Key = fmt.Append(nil, count, need)
+					if g := c.acquire(a)[0]; g.Granted > count || g.Granted != 0 && g.Granted != need || g.Remaining > count {
+						t.Errorf("%d of %d: %+v", need, count, g)
+					}
+				}
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		if keys := s.fronts[0].Stats().Keys; keys > 0 {
+			t.Errorf("%d keys two minutes later", keys)
+		}
+	})
+}

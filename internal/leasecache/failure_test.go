@@ -1,0 +1,242 @@
+package leasecache_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// perMinute is a rule of a hundred a minute.
+func perMinute(t testing.TB, c lease.Consistency, how lease.OnFailure) *engine.Policy {
+	p := ruled(t, how.String()+fmt.Sprint(c), limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Minute}, c)
+	p.OnFailure = how
+	return p
+}
+
+// judgmentOf judges one request.
+func judgmentOf(t testing.TB, j engine.Judge, p *engine.Policy, key string, cost int64) engine.Judgment {
+	v := make([]engine.Judgment, 1)
+	j.Judge(t.Context(), []engine.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: cost, Waiting: cost, Want: cost}}}, v)
+	return v[0]
+}
+
+// charged is what the store has charged to a key.
+func charged(t testing.TB, s engine.Store, p *engine.Policy, key string) int64 {
+	grants := make([]lease.Grant, 1)
+	s.Acquire(t.Context(), []engine.Ask{{Policy: p, Key: []byte(key)}}, grants)
+	return grants[0].Limit - grants[0].Remaining
+}
+
+// replicas is several fronts with their judges before one store.
+type replicas struct {
+	behind *far
+	judges []engine.Judge
+}
+
+func newReplicas(ctx context.Context, n int, running *sync.WaitGroup) *replicas {
+	r := &replicas{behind: &far{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 30})}}
+	for range n {
+		f := leasecache.New(leasecache.Config{Store: r.behind, MaxKeys: 1000, MaxBytes: 1 << 30})
+		running.Go(func() { _ = f.Run(ctx) })
+		r.judges = append(r.judges, engine.NewJudge(f, f, func() int { return n }, nil, nil))
+	}
+	return r
+}
+
+// inFrontOf runs a test in virtual time on so many replicas of a store that is 2 ms
+// away.
+func inFrontOf(t *testing.T, n int, run func(*testing.T, *replicas)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		r := newReplicas(ctx, n, &running)
+		r.behind.after.Store(int64(2 * time.Millisecond))
+		defer running.Wait()
+		defer stop() // also when it fails
+		defer r.behind.after.Store(0)
+		run(t, r)
+	})
+}
+
+// judgeWithinMillisecond judges a request whose deadline is a millisecond away.
+func judgeWithinMillisecond(t testing.TB, j engine.Judge, p *engine.Policy) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	j.Judge(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, make([]engine.Judgment, 1))
+}
+
+// flood sends a request to each replica in turn, every 5 ms, and counts judgments.
+func (r *replicas) flood(t *testing.T, p *engine.Policy, key string, long time.Duration) (admitted int64, how map[engine.Degraded]int, slowest time.Duration) {
+	how = map[engine.Degraded]int{}
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for _, j := range r.judges {
+			begin := time.Now()
+			v := judgmentOf(t, j, p, key, 1)
+			slowest = max(slowest, time.Since(begin))
+			how[v.Degraded]++
+			if v.Admitted {
+				admitted++
+			}
+		}
+	}
+	return admitted, how, slowest
+}
+
+// A flood while the store fails: what was denied stays denied, local holds its
+// share, only keys never seen fail open; nobody waits, and the store is left alone.
+// Afterwards it receives what was admitted, at most one limit of it.
+func TestFloodWhileTheStoreFails(t *testing.T) {
+	t.Parallel()
+	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
+		for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureDeny, lease.FailureLocal} {
+			t.Run(fmt.Sprintf("%v %d", on, c), func(t *testing.T) {
+				inFrontOf(t, 3, func(t *testing.T, r *replicas) { floodWhileFailing(t, r, perMinute(t, c, on)) })
+			})
+		}
+	}
+}
+
+func floodWhileFailing(t *testing.T, r *replicas, p *engine.Policy) {
+	if admitted, how, _ := r.flood(t, p, "spent", 2*time.Second); admitted < 98 || admitted > 100 || len(how) != 1 {
+		t.Fatalf("before the failure %d of 100 were admitted, %v", admitted, how)
+	}
+	r.behind.down.Store(true)
+	asks := r.behind.asks.Load()
+	if admitted, how, _ := r.flood(t, p, "spent", 10*time.Second); admitted > 0 {
+		t.Errorf("a key that was denied admitted %d more while the store failed, %v", admitted, how)
+	}
+	if n := r.behind.asks.Load() - asks; n > 10*10*3+3 {
+		t.Errorf("the failing store was asked %d times in 10 s by 3 replicas, want at most 10 a second each", n)
+	}
+	admitted, how, slowest := r.flood(t, p, "new", 10*time.Second)
+	requests := int64(how[engine.FailedAllow] + how[engine.FailedDeny] + how[engine.FailedLocal])
+	least, most := int64(0), int64(0)
+	switch p.OnFailure {
+	case lease.FailureAllow:
+		least, most = requests, requests
+	case lease.FailureLocal:
+		least, most = 3*34, 3*34
+	}
+	if requests < 5000 || admitted < least || admitted > most {
+		t.Errorf("a key never seen: %d of %d admitted, want %d to %d; %v", admitted, requests, least, most, how)
+	}
+	if slowest > 10*time.Millisecond {
+		t.Errorf("a request took %v of a store that fails in 2 ms", slowest)
+	}
+	r.behind.down.Store(false)
+	time.Sleep(5 * time.Second)
+	if got := charged(t, r.behind.Store, p, "new"); got != min(admitted, 100) {
+		t.Errorf("%d were admitted without the store and %d charged afterwards, want all, at most one limit", admitted, got)
+	}
+	if v := judgmentOf(t, r.judges[0], p, "new", 1); v.Degraded != engine.Sound || v.Admitted != (admitted < 100) {
+		t.Errorf("afterwards: %+v", v)
+	}
+}
+
+// What a failure admitted for a request that was refused elsewhere is taken back.
+func TestUntake(t *testing.T) {
+	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+		deny, local, allow := perMinute(t, lease.Exact, lease.FailureDeny), perMinute(t, lease.Exact, lease.FailureLocal), perMinute(t, lease.Exact, lease.FailureAllow)
+		r.behind.down.Store(true)
+		for range 5 {
+			var asks []engine.Ask
+			for _, p := range []*engine.Policy{local, deny, allow} {
+				asks = append(asks, engine.Ask{Policy: p, Key: []byte("k"), Group: 1, Want: lease.Want{Need: 60, Waiting: 60, Want: 60}})
+			}
+			v := make([]engine.Judgment, len(asks))
+			r.judges[0].Judge(t.Context(), asks, v)
+			if v[0].Admitted || v[2].Admitted || v[0].Refused || !v[1].Refused {
+				t.Fatalf("%+v, want only the second one refused, and none admitted", v)
+			}
+		}
+		r.behind.down.Store(false)
+		time.Sleep(5 * time.Second)
+		for _, p := range []*engine.Policy{deny, local, allow} {
+			if got := charged(t, r.behind.Store, p, "k"); got != 0 {
+				t.Errorf("rule %s: %d charged for requests that were refused", p.Rule, got)
+			}
+		}
+	})
+}
+
+// Where there is no room to remember a key, allow admits and local refuses: where the
+// only place is one that owes. Where it is not, the key gets the place.
+func TestFallWithoutRoom(t *testing.T) {
+	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+		for _, c := range []struct {
+			first, second lease.OnFailure
+			admitted      bool
+			full          uint64
+		}{
+			{lease.FailureAllow, lease.FailureAllow, true, 1},
+			{lease.FailureAllow, lease.FailureDeny, false, 1},
+			{lease.FailureAllow, lease.FailureLocal, false, 1},
+			{lease.FailureLocal, lease.FailureLocal, false, 1},
+			{lease.FailureDeny, lease.FailureAllow, true, 0},
+			{lease.FailureDeny, lease.FailureDeny, false, 0},
+			{lease.FailureDeny, lease.FailureLocal, true, 0},
+		} {
+			f := leasecache.New(leasecache.Config{Store: r.behind, MaxKeys: 1, MaxBytes: 1 << 20})
+			first := engine.Ask{Policy: perMinute(t, lease.Leased, c.first), Key: []byte("first"), Want: lease.Want{Need: 1}}
+			f.Fall(&first, 1)
+			second := engine.Ask{Policy: perMinute(t, lease.Leased, c.second), Key: []byte("second"), Want: lease.Want{Need: 1}}
+			v := f.Fall(&second, 1)
+			if full := f.Stats().Full; v.Admitted != c.admitted || v.Refused == c.admitted || v.Degraded == engine.Sound || full != c.full {
+				t.Errorf("%v after %v: %+v, without room %d times", c.second, c.first, v, full)
+			}
+		}
+	})
+}
+
+// A caller that leaves early does not make others take the store for away.
+func TestEarlyLeaverIsNoFailure(t *testing.T) {
+	inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+		p := perMinute(t, lease.Leased, lease.FailureAllow)
+		r.behind.after.Store(int64(20 * time.Millisecond))
+		for range 20 {
+			judgeWithinMillisecond(t, r.judges[0], p)
+			if v := judgmentOf(t, r.judges[0], p, "k", 2); v.Degraded != engine.Sound {
+				t.Fatalf("beside callers that leave early: %+v", v)
+			}
+		}
+	})
+}
+
+// That a key is asked for too often is no failure: who has not the time to wait for
+// its turn is refused, and on_failure lets nobody pass.
+func TestFloodOfHurriedRequestsFailsNothingOpen(t *testing.T) {
+	t.Parallel()
+	for name, spec := range algorithms {
+		t.Run(name, func(t *testing.T) {
+			spec.Count, spec.Period = 100, limit.Second
+			inFrontOf(t, 1, func(t *testing.T, r *replicas) {
+				p := ruled(t, "hot", spec, lease.Leased)
+				var admitted int64
+				for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+					v := make([]engine.Judgment, 1)
+					r.judges[0].Judge(ctx, []engine.Ask{{Policy: p, Key: []byte("k"), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, v)
+					cancel()
+					if v[0].Degraded != engine.Sound {
+						t.Fatalf("%+v", v[0])
+					}
+					if v[0].Admitted {
+						admitted++
+					}
+				}
+				if admitted < 500 || admitted > 1100 {
+					t.Errorf("admitted %d of 100 a second in ten seconds", admitted)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,343 @@
+package leasecache_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// counted is what one replica sees of a store that is 2 ms away: it notes when it
+// was asked for each rule.
+type counted struct {
+	*memory.Store
+
+	mu    sync.Mutex
+	asked map[string][]time.Time // by rule
+}
+
+func (c *counted) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	c.mu.Lock()
+	for i := range asks {
+		c.asked[asks[i].Policy.Rule] = append(c.asked[asks[i].Policy.Rule], time.Now())
+	}
+	c.mu.Unlock()
+	time.Sleep(time.Millisecond)
+	c.Store.Acquire(ctx, asks, grants)
+	time.Sleep(time.Millisecond)
+}
+
+// asks is how often it was asked for a rule.
+func (c *counted) asks(rule string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.asked[rule])
+}
+
+// most is the largest number of asks for a rule in any ten seconds.
+func (c *counted) most(rule string) (worst int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, first := c.asked[rule], 0
+	for i := range at {
+		for at[i].Sub(at[first]) >= 10*time.Second {
+			first++
+		}
+		worst = max(worst, i-first+1)
+	}
+	return worst
+}
+
+// allowed is the bound on asks in ten seconds: ten a second, and log2 of the limit
+// in each of its windows.
+func allowed(s limit.Spec) int {
+	windows := float64(10*limit.Second)/float64(s.Period) + 1
+	return 100 + int(math.Log2(float64(s.Count))*windows)
+}
+
+// site is several replicas in front of one store, in virtual time.
+type site struct {
+	base   *memory.Store
+	fronts []*leasecache.Store
+	stores []*counted
+}
+
+// onSite runs a test on so many replicas, and ends them.
+func onSite(t *testing.T, replicas int, run func(*testing.T, *site)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &site{base: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for range replicas {
+			c := &counted{Store: s.base, asked: map[string][]time.Time{}}
+			f := leasecache.New(leasecache.Config{Store: c, MaxKeys: 10_000, MaxBytes: 1 << 30})
+			s.stores, s.fronts = append(s.stores, c), append(s.fronts, f)
+			running.Go(func() { _ = f.Run(ctx) })
+		}
+		defer running.Wait()
+		defer stop() // also when it fails
+		run(t, s)
+	})
+}
+
+// most is the largest number of asks of a replica for a rule in any ten seconds.
+func (s *site) most(rule string) (worst int) {
+	for _, c := range s.stores {
+		worst = max(worst, c.most(rule))
+	}
+	return worst
+}
+
+// load is what clients offer on one key, over all replicas.
+type load struct {
+	spec    limit.Spec
+	offered float64 // times the limit
+	rate    float64 // requests per second and replica, at most
+	lasts   time.Duration
+	client  func(*client, int64) int64 // sends a request of such a cost, answers units admitted
+}
+
+// client sends requests to one replica.
+type client struct {
+	t      testing.TB
+	store  engine.Store
+	policy *engine.Policy
+	random *rand.Rand
+}
+
+// tally is what became of a load.
+type tally struct {
+	mu       sync.Mutex
+	offered  int64
+	admitted int64
+	requests int
+	waited   int             // requests that waited
+	windows  map[int64]int64 // admitted, by the period of the decision
+}
+
+// offer sends a load to all replicas and waits for its end.
+func (s *site) offer(t *testing.T, p *engine.Policy, l load) *tally {
+	perSecond := l.offered * float64(l.spec.Count) / (float64(l.spec.Period) / float64(limit.Second)) / float64(len(s.fronts))
+	rate := min(l.rate, perSecond)
+	sum := &tally{windows: map[int64]int64{}}
+	const callers = 30
+	end := time.Now().Add(l.lasts)
+	var all sync.WaitGroup
+	for i, f := range s.fronts {
+		for j := range callers {
+			c := &client{t: t, store: f, policy: p, random: rand.New(rand.NewPCG(uint64(i), uint64(j)))}
+			all.Go(func() {
+				for {
+					time.Sleep(time.Duration(2 * c.random.Float64() * callers / rate * float64(time.Second)))
+					if !time.Now().Before(end) {
+						return
+					}
+					sum.request(c, l, max(1, perSecond/rate))
+				}
+			})
+		}
+	}
+	all.Wait()
+	return sum
+}
+
+// request sends one request of about the mean cost.
+func (s *tally) request(c *client, l load, mean float64) {
+	cost := int64(1)
+	if mean > 1 {
+		cost += c.random.Int64N(int64(2*mean - 1))
+	}
+	begin := time.Now()
+	units := l.client(c, cost)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	if time.Since(begin) > 0 {
+		s.waited++
+	}
+	s.offered += cost
+	s.admitted += units
+	s.windows[time.Now().UnixMicro()/int64(l.spec.Period)] += units
+}
+
+// acquire asks within the usual time.
+func (c *client) acquire(asks ...engine.Ask) []lease.Grant {
+	ctx, cancel := context.WithTimeout(c.t.Context(), 100*time.Millisecond)
+	defer cancel()
+	grants := make([]lease.Grant, len(asks))
+	c.store.Acquire(ctx, asks, grants)
+	return grants
+}
+
+func (c *client) ask(p *engine.Policy, group uint32, need, want int64) engine.Ask {
+	return engine.Ask{Policy: p, Key: []byte("hot"), Group: group, Want: lease.Want{Need: need, Waiting: need, Want: want}}
+}
+
+// single is a client of one rule that asks for what it needs.
+func single(c *client, cost int64) int64 { return c.acquire(c.ask(c.policy, 0, cost, cost))[0].Granted }
+
+// holder is a client that asks ahead, and gives back what it asked ahead half of
+// the time.
+func holder(c *client, cost int64) int64 {
+	g := c.acquire(c.ask(c.policy, 0, cost, 4*cost))[0]
+	if spare := g.Granted - cost; spare > 0 && c.random.IntN(2) == 0 {
+		back := c.ask(c.policy, 0, 0, 0)
+		back.Want.Unused, back.Want.Lease = spare, g.Lease
+		c.acquire(back)
+		return cost
+	}
+	return g.Granted
+}
+
+// grouped is a client whose requests match several rules.
+func grouped(others ...*engine.Policy) func(*client, int64) int64 {
+	return func(c *client, cost int64) int64 {
+		asks := []engine.Ask{c.ask(c.policy, 1, cost, cost)}
+		for _, p := range others {
+			asks = append(asks, c.ask(p, 1, 1, 1))
+		}
+		grants := c.acquire(asks...)
+		for _, g := range grants[1:] {
+			if (g.Granted > 0) != (grants[0].Granted > 0) && g.Status != lease.Unavailable && grants[0].Status != lease.Unavailable {
+				c.t.Errorf("granted in part: %+v", grants)
+			}
+		}
+		return grants[0].Granted
+	}
+}
+
+// mixed is clients of every kind.
+func mixed(kinds ...func(*client, int64) int64) func(*client, int64) int64 {
+	return func(c *client, cost int64) int64 { return kinds[c.random.IntN(len(kinds))](c, cost) }
+}
+
+// algorithms are limits of every kind.
+var algorithms = map[string]limit.Spec{
+	"bucket":        {Algorithm: limit.TokenBucket},
+	"fixed":         {Algorithm: limit.FixedWindow},
+	"first request": {Algorithm: limit.FixedWindow, Align: limit.AlignFirstRequest},
+	"sliding":       {Algorithm: limit.SlidingWindow},
+	"log":           {Algorithm: limit.SlidingLog},
+}
+
+// Whatever the clients of one key send, each replica asks the store for it at most ten
+// times a second and log2 of the limit per window, and while it is under its limit on
+// behalf of who fits, 64 times for each use of the whole limit.
+func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		count int64
+		per   limit.Micros
+	}{{10, limit.Second}, {3000, limit.Second}, {100, limit.Minute}, {1_000_000, limit.Minute}} {
+		for name, spec := range algorithms {
+			for _, offered := range []float64{0.8, 6} {
+				t.Run(fmt.Sprintf("%d in %ds, %s, offered %v", c.count, c.per/limit.Second, name, offered), func(t *testing.T) {
+					spec.Count, spec.Period = c.count, c.per
+					onSite(t, 2, func(t *testing.T, s *site) {
+						tight := limit.Spec{Algorithm: limit.FixedWindow, Count: 20, Period: limit.Second}
+						p, other := ruled(t, "hot", spec, lease.Leased), ruled(t, "other", tight, lease.Leased)
+						exact := ruled(t, "exact", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Exact)
+						s.offer(t, p, load{spec: spec, offered: offered, rate: 40, lasts: 12 * time.Second,
+							client: mixed(single, single, holder, grouped(other), grouped(exact), grouped(other, exact))})
+						for p, rule := range map[*engine.Policy]string{p: "hot", other: "other"} {
+							most := allowed(p.Limit.Spec())
+							if rule == "hot" && offered < 1 && p.Limit.Spec().Period <= 10*limit.Second {
+								most += 64 * int(10*limit.Second/p.Limit.Spec().Period)
+							}
+							if asks := s.most(rule); asks > most {
+								t.Errorf("rule %s was asked for %d times in ten seconds, at most %d", rule, asks, most)
+							}
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// ruled is a policy of a rule of that name.
+func ruled(t testing.TB, name string, spec limit.Spec, c lease.Consistency) *engine.Policy {
+	t.Helper()
+	l, err := limit.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine.NewPolicy(name, 0, l, lease.NewTerms(l, c, 0, 0, 0))
+}
+
+// Of an exact rule every request that is admitted was asked for, by itself or with
+// those that came during the same round trip; those that are refused cost ten asks
+// a second.
+func TestExactKeyAsksForWhatItAdmits(t *testing.T) {
+	spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 200, Period: limit.Minute}
+	onSite(t, 2, func(t *testing.T, s *site) {
+		p := ruled(t, "hot", spec, lease.Exact)
+		sum := s.offer(t, p, load{spec: spec, offered: 100, rate: 300, lasts: 50 * time.Second, client: single})
+		windows := int64(len(sum.windows))
+		if sum.admitted > windows*200 || sum.admitted < 200 {
+			t.Errorf("admitted %d in %d windows of 200", sum.admitted, windows)
+		}
+		if int64(sum.waited) < sum.admitted {
+			t.Errorf("%d requests were admitted and %d waited for an answer", sum.admitted, sum.waited)
+		}
+		asks := s.stores[0].asks("hot") + s.stores[1].asks("hot")
+		if most := int(sum.admitted) + 2*10*50; asks > most {
+			t.Errorf("%d asks for %d requests of which %d were admitted, at most %d", asks, sum.requests, sum.admitted, most)
+		}
+	})
+}
+
+// Permission of an exact rule is never kept: every request that is admitted was asked
+// for, and what others spent is spent.
+func TestExactServesNoStalePermission(t *testing.T) {
+	for name, spec := range algorithms {
+		for _, group := range []uint32{0, 1} {
+			t.Run(fmt.Sprintf("%s, group %d", name, group), func(t *testing.T) {
+				onSite(t, 2, func(t *testing.T, s *site) {
+					spec.Count, spec.Period = 1000, limit.Hour
+					servesNoStalePermission(t, s, ruled(t, "hot", spec, lease.Exact), group)
+				})
+			})
+		}
+	}
+}
+
+func servesNoStalePermission(t *testing.T, s *site, p *engine.Policy, group uint32) {
+	free := ruled(t, "free", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Leased)
+	a, b := &client{t: t, store: s.fronts[0], policy: p}, &client{t: t, store: s.fronts[1], policy: p}
+	request := func(need int64) int64 {
+		asks := []engine.Ask{a.ask(p, group, need, need)}
+		if group > 0 {
+			asks = append(asks, a.ask(free, group, 1, 1))
+		}
+		return a.acquire(asks...)[0].Granted
+	}
+	for i := range int64(40) {
+		need := 1 + i%3
+		if got := request(need); got != need {
+			t.Fatalf("request %d for %d: granted %d", i, need, got)
+		}
+		if asks := s.stores[0].asks("hot"); asks != int(i)+1 {
+			t.Fatalf("%d asks for %d requests that were admitted one after the other", asks, i+1)
+		}
+		single(b, 1)
+	}
+	rest := left(t, s.base, p, "hot") // behind the fronts' backs
+	if got := charged(t, s.base, p, "hot"); got != 40+79 {
+		t.Errorf("%d charged of 119", got)
+	}
+	within(t, s.base, time.Second, a.ask(p, 0, rest, rest))
+	if got := request(1); got != 0 {
+		t.Errorf("granted %d of what is spent", got)
+	}
+}

@@ -1,0 +1,123 @@
+package leasecache_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// shards is a store of two nodes that are 2 ms away, of which one hangs: the one
+// that has the keys which begin with hung. It decides on each ask by itself, waits
+// for the others until the deadline, and decides on a group without the members
+// that have not answered after half of the time.
+type shards struct {
+	*memory.Store
+	sound atomic.Bool // nothing hangs
+
+	mu    sync.Mutex
+	asked []engine.Ask
+}
+
+func (s *shards) hangs(a *engine.Ask) bool {
+	return strings.HasPrefix(string(a.Key), "hung") && !s.sound.Load()
+}
+
+func (s *shards) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	s.note(asks)
+	time.Sleep(2 * time.Millisecond)
+	pause, hung := time.Duration(0), 0
+	deadline, _ := ctx.Deadline()
+	var well []engine.Ask
+	lost := make([]bool, len(asks))
+	for i := range asks {
+		if !s.hangs(&asks[i]) {
+			well = append(well, asks[i])
+			continue
+		}
+		lost[i] = true
+		hung++
+		if pause = time.Until(deadline); engine.GroupLen(asks) == len(asks) && hung < len(asks) {
+			pause /= 2
+		}
+	}
+	time.Sleep(pause)
+	decided := make([]lease.Grant, len(well))
+	s.Store.Acquire(ctx, well, decided)
+	for i := range asks {
+		if grants[i] = (lease.Grant{Status: lease.Unavailable}); !lost[i] {
+			grants[i], decided = decided[0], decided[1:]
+		}
+	}
+}
+
+func (s *shards) note(asks []engine.Ask) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, asks...)
+}
+
+// onShards runs a test in virtual time on a front of two nodes.
+func onShards(t *testing.T, run func(*testing.T, *leasecache.Store, *shards)) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := &shards{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})}
+		f := leasecache.New(leasecache.Config{Store: behind, MaxKeys: 10_000, MaxBytes: 1 << 30})
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = f.Run(ctx) })
+		defer running.Wait()
+		defer stop() // also when it fails
+		run(t, f, behind)
+	})
+}
+
+// within asks within a budget.
+func within(t testing.TB, s engine.Store, budget time.Duration, asks ...engine.Ask) []lease.Grant {
+	ctx, cancel := context.WithTimeout(t.Context(), budget)
+	defer cancel()
+	grants := make([]lease.Grant, len(asks))
+	s.Acquire(ctx, asks, grants)
+	return grants
+}
+
+func one(p *engine.Policy, key string, group uint32) engine.Ask {
+	return engine.Ask{Policy: p, Key: []byte(key), Group: group, Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}
+}
+
+// A node that hangs makes its own keys unavailable, and no others: neither of the
+// same call nor of the same request, whatever their consistency.
+func TestHungNodeHoldsUpNoOther(t *testing.T) {
+	hour := limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}
+	kinds := []lease.Consistency{lease.Leased, lease.Exact}
+	for _, budget := range []time.Duration{20, 50, 100, 200} {
+		for _, group := range []uint32{0, 1} {
+			for _, hung := range kinds {
+				for _, well := range kinds {
+					t.Run(fmt.Sprintf("%d ms, group %d, hung %v, well %v", budget, group, hung, well), func(t *testing.T) {
+						onShards(t, func(t *testing.T, f *leasecache.Store, behind *shards) {
+							a, b := ruled(t, "a", hour, hung), ruled(t, "b", hour, well)
+							g := within(t, f, budget*time.Millisecond, one(a, "hung", group), one(b, "well", group))
+							if g[0].Status != lease.Unavailable || g[1].Granted != 1 {
+								t.Errorf("beside a node that hangs: %+v", g)
+							}
+							time.Sleep(time.Second)
+							if units := charged(t, behind.Store, b, "well"); well == lease.Exact && units != 1 {
+								t.Errorf("%d were charged, want 1", units)
+							}
+						})
+					})
+				}
+			}
+		}
+	}
+}

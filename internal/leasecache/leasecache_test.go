@@ -1,0 +1,72 @@
+package leasecache_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/enginetest"
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// newFront puts a front before a memory store, on one clock, and runs it.
+func newFront(t testing.TB, o enginetest.Options) *leasecache.Store {
+	if o.MaxKeys == 0 {
+		o.MaxKeys = 100_000
+	}
+	return newNarrowFront(t, o, o.MaxKeys)
+}
+
+// newNarrowFront has room for fewer keys than the store.
+func newNarrowFront(t testing.TB, o enginetest.Options, maxKeys int) *leasecache.Store {
+	if o.MaxKeys == 0 {
+		o.MaxKeys = 100_000
+	}
+	f := leasecache.New(leasecache.Config{
+		Store:    memory.New(memory.Config{MaxKeys: o.MaxKeys, MaxBytes: 1 << 30, Now: o.Now}),
+		MaxKeys:  maxKeys,
+		MaxBytes: 1 << 30,
+		Now:      func() lease.Millis { return lease.Millis(o.Steady() / limit.Millisecond) },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = f.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return f
+}
+
+func TestConformance(t *testing.T) {
+	enginetest.Run(t, enginetest.Subject{
+		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newFront(t, o) },
+		Cached: true,
+		Asked:  asked,
+		Settle: settle(t),
+	})
+}
+
+// All of it holds as well where keys take each other's only place.
+func TestConformanceWithoutRoom(t *testing.T) {
+	enginetest.Run(t, enginetest.Subject{
+		New:    func(t testing.TB, o enginetest.Options) engine.Store { return newNarrowFront(t, o, 1) },
+		Cached: true,
+		Asked:  asked,
+		Settle: settle(t),
+	})
+}
+
+func asked(s engine.Store) uint64 { return s.(*leasecache.Store).Stats().Asked }
+
+// settle lets a front send what is due.
+func settle(t testing.TB) func(engine.Store) {
+	return func(s engine.Store) {
+		s.(*leasecache.Store).Flush(t.Context())
+		time.Sleep(time.Millisecond) // Run may be sending too
+	}
+}

@@ -1,0 +1,288 @@
+package leasecache_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// narrow is a front that has room for few keys, with a judge, before a store that may
+// fail.
+type narrow struct {
+	*leasecache.Store
+	judge  engine.Judge
+	behind *failing
+}
+
+// failing is a store that counts what it is asked for, and may be down.
+type failing struct {
+	counted
+	down atomic.Bool
+}
+
+func (f *failing) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	if !f.down.Load() {
+		f.counted.Acquire(ctx, asks, grants)
+		return
+	}
+	time.Sleep(2 * time.Millisecond)
+	for i := range grants {
+		grants[i] = lease.Grant{Status: lease.Unavailable}
+	}
+}
+
+// inNarrow runs a test in virtual time on a front of so much room.
+func inNarrow(t *testing.T, maxKeys int, maxBytes int64, run func(*testing.T, *narrow)) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := &failing{counted: counted{Store: memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30}), asked: map[string][]time.Time{}}}
+		f := leasecache.New(leasecache.Config{Store: behind, MaxKeys: maxKeys, MaxBytes: maxBytes})
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = f.Run(ctx) })
+		defer running.Wait()
+		defer stop() // also when it fails
+		run(t, &narrow{Store: f, judge: engine.NewJudge(f, f, nil, nil, nil), behind: behind})
+	})
+}
+
+// perDay is a rule of one a day, which admits while the store fails.
+func perDay(t testing.TB, c lease.Consistency) *engine.Policy {
+	return allowing(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Day}, c)
+}
+
+// However many keys are spent, and asked for again and again: a hot key has its lease,
+// its budget of asks and its memory.
+func TestSpentKeysLeaveRoomForAHotKey(t *testing.T) {
+	t.Parallel()
+	for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			inNarrow(t, 500, 1<<30, func(t *testing.T, f *narrow) { spentKeysAndAHotKey(t, f, perDay(t, c)) })
+		})
+	}
+}
+
+func spentKeysAndAHotKey(t *testing.T, f *narrow, spent *engine.Policy) {
+	const keys = 900
+	hourly := limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}
+	hot := ruled(t, "hot", hourly, lease.Leased)
+	for i := range 2 * keys {
+		if v := judgmentOf(t, f.judge, spent, fmt.Sprint(i/2), 1); v.Admitted != (i%2 == 0) {
+			t.Fatalf("request %d for key %d: %+v", i%2, i/2, v)
+		}
+	}
+	admitted := int64(0)
+	for i := range 3334 {
+		if judgmentOf(t, f.judge, hot, "hot", 1).Admitted {
+			admitted++
+		}
+		if v := judgmentOf(t, f.judge, spent, fmt.Sprint(i%keys), 1); v.Admitted {
+			t.Errorf("key %d is spent: %+v", i%keys, v)
+		}
+		time.Sleep(3 * time.Millisecond)
+	}
+	if asks, most := f.behind.asks("hot"), allowed(hourly); asks > most || admitted != 100 {
+		t.Errorf("the store was asked %d times for a hot key in ten seconds, at most %d; admitted %d of 100", asks, most, admitted)
+	}
+	f.behind.down.Store(true)
+	if v := judgmentOf(t, f.judge, spent, "never seen", 1); !v.Admitted || v.Degraded != engine.FailedAllow {
+		t.Errorf("a key never seen: %+v", v)
+	}
+	if s := f.Stats(); s.Evicted == 0 || s.Keys > 500 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Who waits for an answer keeps the place of its key: where all wait, others are asked
+// for without one, and everybody is answered.
+func TestWhoWaitsKeepsItsPlace(t *testing.T) {
+	for _, room := range []int{1, 3} {
+		inNarrow(t, room, 1<<30, func(t *testing.T, f *narrow) {
+			for _, c := range []lease.Consistency{lease.Leased, lease.Exact} {
+				p := ruled(t, fmt.Sprint("r", c), limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, c)
+				var all sync.WaitGroup
+				for i := range 60 {
+					all.Go(func() {
+						time.Sleep(time.Duration(i%4) * 500 * time.Microsecond)
+						if g := ask(t, f.Store, p, fmt.Sprint(i%20)); g.Granted != 1 {
+							t.Errorf("room for %d, request %d: %+v", room, i, g)
+						}
+					})
+				}
+				all.Wait()
+			}
+			if s := f.Stats(); s.Full == 0 || s.Keys > room {
+				t.Errorf("room for %d: %+v", room, s)
+			}
+			if d := drainOf(t, f.Store); d.Lost > 0 {
+				t.Errorf("%+v", d)
+			}
+			for _, rule := range []string{"rleased", "rexact"} {
+				p := ruled(t, rule, limit.Spec{Algorithm: limit.FixedWindow, Count: 100, Period: limit.Hour}, lease.Leased)
+				for i := range 20 {
+					if got := charged(t, f.behind.Store, p, fmt.Sprint(i)); got != 3 {
+						t.Errorf("rule %s, key %d: %d charged for 3 requests", rule, i, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Whatever is asked for, of more keys than there is room for: what was not spent is
+// back in the end, to the last unit, but for what came back to a key that had lost its
+// entry, and with it the memory of what was handed out.
+func TestEvictionMintsNothing(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		spec := algorithms[rapid.SampledFrom([]string{"bucket", "fixed", "first request", "sliding", "log"}).Draw(r, "algorithm")]
+		spec.Count, spec.Period = rapid.Int64Range(1, 1000).Draw(r, "count"), limit.Day
+		room := rapid.IntRange(1, 6).Draw(r, "room")
+		trace := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) keyed {
+			return keyed{
+				key: fmt.Sprint(rapid.IntRange(0, 9).Draw(r, "key")),
+				spending: spending{
+					pause: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 7, 60}).Draw(r, "pause")) * time.Millisecond,
+					cost:  rapid.Int64Range(0, spec.Count/5+1).Draw(r, "cost"),
+					ahead: rapid.Int64Range(0, spec.Count/3).Draw(r, "ahead"),
+				},
+			}
+		}), 1, 100).Draw(r, "trace")
+		inNarrow(t, room, 1<<30, func(t *testing.T, f *narrow) {
+			p := ruled(t, "hot", spec, lease.Leased)
+			spent, returned := map[string]*atomic.Int64{}, map[string]*atomic.Int64{}
+			var all sync.WaitGroup
+			for _, step := range trace {
+				time.Sleep(step.pause)
+				if spent[step.key] == nil {
+					spent[step.key], returned[step.key] = new(atomic.Int64), new(atomic.Int64)
+				}
+				total, rest := spent[step.key], returned[step.key]
+				all.Go(func() {
+					units, back := step.play(t, f.Store, p)
+					total.Add(units)
+					rest.Add(back)
+				})
+			}
+			all.Wait()
+			if d := drainOf(t, f.Store); d.Lost != 0 || d.Owed != 0 {
+				r.Errorf("%+v", d)
+			}
+			time.Sleep(time.Second)
+			for key, units := range spent {
+				got, most, least := left(t, f.behind.Store, p, key), spec.Count-units.Load(), spec.Count-units.Load()
+				if spec.Algorithm != limit.TokenBucket { // who has lost its entry takes less back
+					least -= returned[key].Load()
+				}
+				if got > most || got < least {
+					r.Errorf("key %s: %d of %d left, want %d to %d", key, got, spec.Count, least, most)
+				}
+			}
+		})
+	})
+}
+
+// keyed is a holder of units of one of several keys.
+type keyed struct {
+	spending
+	key string
+}
+
+// play returns how many units were spent, and how many came back.
+func (w *keyed) play(t *testing.T, s engine.Store, p *engine.Policy) (spent, back int64) {
+	take := engine.Ask{Policy: p, Key: []byte(w.key), Want: lease.Want{Need: w.cost, Waiting: w.cost, Want: w.cost + w.ahead}}
+	g := within(t, s, 100*time.Millisecond, take)[0]
+	if g.Granted <= w.cost {
+		return g.Granted, 0
+	}
+	back = g.Granted - w.cost
+	within(t, s, 100*time.Millisecond, engine.Ask{Policy: p, Key: take.Key, Want: lease.Want{Unused: back, Lease: g.Lease}})
+	return w.cost, back
+}
+
+// Keys that come and go at once, alone and in groups, while the sweep and the store
+// run: no unit is lost or minted, and nothing waits for ever.
+func TestHammerWithoutRoom(t *testing.T) {
+	behind := memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30})
+	f := leasecache.New(leasecache.Config{Store: behind, MaxKeys: 7, MaxBytes: 1 << 30, Timeout: 10 * time.Second})
+	ctx, stop := context.WithCancel(t.Context())
+	var running, all sync.WaitGroup
+	running.Go(func() { _ = f.Run(ctx) })
+	leased := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: 365 * limit.Day}, lease.Leased)
+	tight := ruled(t, "tight", limit.Spec{Algorithm: limit.FixedWindow, Count: 20, Period: 365 * limit.Day}, lease.Exact)
+	const keys = 25
+	var spent [keys]atomic.Int64
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 400 {
+				at := (i + 1) * n % keys
+				asks := []engine.Ask{one(leased, fmt.Sprint(at), 1), one(tight, fmt.Sprint(at), 1)}
+				g := within(t, f, 10*time.Second, asks[:1+n%2]...)
+				spent[at].Add(g[0].Granted)
+			}
+		})
+	}
+	all.Wait()
+	if d := drainOf(t, f); d.Lost > 0 || d.Owed > 0 {
+		t.Errorf("%+v", d)
+	}
+	stop()
+	running.Wait()
+	for i := range keys {
+		if got := charged(t, behind, leased, fmt.Sprint(i)); got != spent[i].Load() {
+			t.Errorf("key %d: %d charged, %d spent", i, got, spent[i].Load())
+		}
+	}
+	if s := f.Stats(); s.Evicted == 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Who owes for what was admitted without the store keeps its place until the store
+// has confirmed it, also for its share; then it goes as others do.
+func TestDebtorsKeepTheirPlaces(t *testing.T) {
+	for _, on := range []lease.OnFailure{lease.FailureAllow, lease.FailureLocal} {
+		inNarrow(t, 3, 1<<30, func(t *testing.T, f *narrow) {
+			p := perMinute(t, lease.Leased, on)
+			p.OnFailure = on
+			f.behind.down.Store(true)
+			for i := range 3 {
+				if v := judgmentOf(t, f.judge, p, fmt.Sprint(i), 100); !v.Admitted {
+					t.Fatalf("%+v", v)
+				}
+			}
+			for i := range 100 {
+				if v := judgmentOf(t, f.judge, p, fmt.Sprint("more", i), 1); v.Admitted != (on == lease.FailureAllow) {
+					t.Errorf("where all owe, %v: %+v", on, v)
+				}
+			}
+			if v := judgmentOf(t, f.judge, p, "0", 1); v.Admitted != (on == lease.FailureAllow) {
+				t.Errorf("after its share was spent, %v: %+v", on, v)
+			}
+			f.behind.down.Store(false)
+			time.Sleep(5 * time.Second)
+			for i := range 3 {
+				if got := charged(t, f.behind.Store, p, fmt.Sprint(i)); got != 100 {
+					t.Errorf("%d charged of the 100 that key %d owed", got, i)
+				}
+			}
+			full := f.Stats().Full
+			for i := range 100 {
+				judgmentOf(t, f.judge, p, fmt.Sprint("more", i), 1)
+			}
+			if f.Stats().Full != full {
+				t.Error("there is no room although nobody owes any more")
+			}
+		})
+	}
+}

@@ -1,0 +1,236 @@
+package faults
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/enginetest"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/redis/redisstore"
+	"github.com/weirlimit/weir/test/kit/redistest"
+)
+
+const secret = "s3cret"
+
+// deployment is a Redis that runs, and how a store finds it.
+type deployment struct {
+	config redisstore.Config
+	// servers are all that may hold counters.
+	servers func() []*redistest.Server
+}
+
+// deployments are the ways in which Redis is run, beside the plain ones. Of the
+// restricted user a single server needs fewer rights, as README.md states.
+var deployments = []struct {
+	name  string
+	start func(*testing.T) deployment
+}{
+	{"single, TLS on both sides", func(t *testing.T) deployment {
+		a := redistest.NewAuthority(t)
+		d := single(redistest.StartWith(t, redistest.TLS(a)))
+		d.config.TLS = a.Client
+		return d
+	}},
+	{"single, restricted user", func(t *testing.T) deployment {
+		user := regexp.MustCompile(` \+(cluster\S+|asking)`).ReplaceAllString(usersOf(t, secret)[0], "")
+		d := single(redistest.StartWith(t, redistest.Users(user)))
+		d.config.Username, d.config.Password, d.config.Mode = "weir", always(secret), redisstore.Single
+		return d
+	}},
+	{"cluster, TLS, password", func(t *testing.T) deployment {
+		a := redistest.NewAuthority(t)
+		d := clustered(redistest.StartCluster(t, 3, 0, redistest.TLS(a), redistest.Password(secret)))
+		d.config.TLS, d.config.Password = a.Client, always(secret)
+		return d
+	}},
+	{"sentinel, password", func(t *testing.T) deployment {
+		s := redistest.StartSentinel(t, 1, redistest.Password(secret))
+		for _, n := range s.Sentinels {
+			n.Do("ACL", "SETUSER", "weir", "on", ">word", "+sentinel|get-master-addr-by-name")
+		}
+		d := watched(s)
+		d.config.Password = always(secret)
+		d.config.SentinelUsername, d.config.SentinelPassword = "weir", always("word")
+		return d
+	}},
+	{"configuration endpoint, restricted user", func(t *testing.T) deployment {
+		c := redistest.StartCluster(t, 3, 0, redistest.Users(usersOf(t, secret)...))
+		d := clustered(c)
+		d.config.Addrs = []string{startEndpoint(t, c.Addrs())}
+		d.config.Username, d.config.Password = "weir", always(secret)
+		return d
+	}},
+}
+
+func single(s *redistest.Server) deployment {
+	return deployment{redisstore.Config{Addrs: []string{s.Addr}}, func() []*redistest.Server { return []*redistest.Server{s} }}
+}
+
+func clustered(c *redistest.Cluster) deployment {
+	return deployment{redisstore.Config{Addrs: c.Addrs()}, func() []*redistest.Server { return c.Nodes }}
+}
+
+func watched(s *redistest.Sentinel) deployment {
+	return deployment{
+		redisstore.Config{Addrs: s.Addrs(), Mode: redisstore.Sentinel, SentinelMaster: s.Name},
+		func() []*redistest.Server { return []*redistest.Server{s.Master()} },
+	}
+}
+
+func always(password string) func() (string, error) {
+	return func() (string, error) { return password, nil }
+}
+
+// usersOf are the lines of the ACL file that is shipped, with a password of ours.
+func usersOf(t *testing.T, password string) []string {
+	t.Helper()
+	b, err := os.ReadFile("../weir.acl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(strings.ReplaceAll(string(b), "PASSWORD", password)), "\n")
+	return slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "#") })
+}
+
+// TestModes puts the store through the conformance suite in every way to run Redis; the
+// plain ones are in TestConformanceSingle and TestConformanceCluster.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	for _, m := range deployments {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			d := m.start(t)
+			empty := func() {
+				for _, s := range d.servers() {
+					s.Do("FLUSHALL")
+				}
+			}
+			fresh := func(t testing.TB, o enginetest.Options) engine.Store {
+				empty()
+				c := d.config
+				c.Now = o.Now
+				c.Timeout = 10 * time.Second // the machine may be crowded, and nothing fails here
+				return runStore(t, c)
+			}
+			enginetest.Run(t, enginetest.Subject{
+				Unbounded: true, Distant: true,
+				Lose: func(testing.TB, engine.Store) { empty() },
+				New:  fresh,
+			})
+			for _, s := range d.servers() {
+				if refused := s.Refusals(); len(refused) > 0 {
+					t.Errorf("%s refused %q", s.Addr, refused)
+				}
+			}
+		})
+	}
+}
+
+// runStore runs a store until the test ends, and waits until it is ready.
+func runStore(t testing.TB, c redisstore.Config) *redisstore.Store {
+	t.Helper()
+	s := beginStore(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := s.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// beginStore runs a store until the test ends.
+func beginStore(t testing.TB, c redisstore.Config) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return s
+}
+
+// startEndpoint listens where each connection leads to any of addrs, as the
+// configuration endpoint of a hosted cluster does.
+func startEndpoint(t *testing.T, addrs []string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		stop()
+		l.Close()
+		all.Wait()
+	})
+	all.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { forward(ctx, client, addrs[rand.IntN(len(addrs))]) })
+		}
+	})
+	return l.Addr().String()
+}
+
+// forward passes on what both ends send until one of them, or ctx, ends.
+func forward(ctx context.Context, client net.Conn, addr string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	over := context.AfterFunc(ctx, func() {
+		client.Close()
+		server.Close()
+	})
+	defer over()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(server, client) // an end of it ends the whole
+		server.Close()
+	}()
+	_, _ = io.Copy(client, server)
+	client.Close()
+	<-done
+}
+
+// takeOne asks for one unit.
+func takeOne(ctx context.Context, s engine.Store, p *engine.Policy, key string) lease.Status {
+	grants := make([]lease.Grant, 1)
+	s.Acquire(ctx, []engine.Ask{{Policy: p, Key: []byte(key), Want: lease.Want{Need: 1, Waiting: 1, Want: 1}}}, grants)
+	return grants[0].Status
+}
+
+// eventually polls ok until it is true, and fails the test after half a minute.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}

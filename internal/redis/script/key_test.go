@@ -1,0 +1,132 @@
+package script_test
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/redis/script"
+	"github.com/weirlimit/weir/test/kit/redistest"
+)
+
+// named makes a policy of a rule's override for a limit per so many milliseconds.
+func named(rule string, override uint64, ms int64) *engine.Policy {
+	l, err := limit.New(limit.Spec{Count: 1, Period: limit.Micros(ms) * limit.Millisecond})
+	if err != nil {
+		panic(err)
+	}
+	return engine.NewPolicy(rule, override, l, lease.NewTerms(l, lease.Leased, 0, 0, 0))
+}
+
+func nameOf(p *engine.Policy, key string) string {
+	return string(script.AppendKey(nil, p, []byte(key)))
+}
+
+func TestKeys(t *testing.T) {
+	for _, c := range []struct {
+		rule     string
+		override uint64
+		key      string
+		want     string
+	}{
+		{"login", 0, "10.0.0.1", "weir:{login:10.0.0.1}0"},
+		{"login", 0, "", "weir:{login:}0"},
+		{"", 0, "", "weir:{:}0"},
+		{"per-user", 31, "acme", "weir:{per-user:acme}1f"},
+		{"per-user", 1<<64 - 1, "acme", "weir:{per-user:acme}ffffffffffffffff"},
+		{"a:b", 0, "c:d", "weir:{a%3Ab:c:d}0"},
+		{"a}b", 0, "c}d", "weir:{a%7Db:c%7Dd}0"},
+		{"100%", 0, "%7D", "weir:{100%25:%257D}0"},
+		{"{a}", 0, "{b}", "weir:{{a%7D:{b%7D}0"},
+		{"a", 0, "\x00\xff\n", "weir:{a:\x00\xff\n}0"},
+	} {
+		p := named(c.rule, c.override, 1000)
+		want := c.want + ".3e80.1"
+		if got := nameOf(p, c.key); got != want {
+			t.Errorf("rule %q, override %d, key %q: %q, want %q", c.rule, c.override, c.key, got, want)
+		}
+	}
+}
+
+// TestKeysAreApart: counters of different rules, overrides, shapes or keys never
+// share a name.
+func TestKeysAreApart(t *testing.T) {
+	text := rapid.StringOfN(rapid.RuneFrom([]rune("%}:{2573ADad0/")), 0, 6, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		type counter struct {
+			rule, key string
+			override  uint64
+			ms        int64
+		}
+		draw := func(label string) counter {
+			return counter{text.Draw(t, label+" rule"), text.Draw(t, label+" key"),
+				rapid.SampledFrom([]uint64{0, 1, 0x10, 0x11, 1<<63 | 0x100}).Draw(t, label+" override"), rapid.SampledFrom([]int64{1, 2, 16, 9_441_000, 37_583_000}).Draw(t, label+" period")}
+		}
+		a, b := draw("one"), draw("other")
+		one, other := nameOf(named(a.rule, a.override, a.ms), a.key), nameOf(named(b.rule, b.override, b.ms), b.key)
+		if (one == other) != (a == b) {
+			t.Fatalf("%+v is %q, %+v is %q", a, one, b, other)
+		}
+		checkName(t, one, a.rule, a.key)
+	})
+}
+
+// checkName reads rule and key back from a name.
+func checkName(t failer, name, rule, key string) {
+	t.Helper()
+	rest, ok := strings.CutPrefix(name, "weir:{")
+	tag, suffix, closed := strings.Cut(rest, "}")
+	gotRule, gotKey, parted := strings.Cut(tag, ":")
+	if !ok || !closed || !parted || unescape(gotRule) != rule || unescape(gotKey) != key {
+		t.Fatalf("%q of rule %q and key %q", name, rule, key)
+	}
+	override, shape, parted := strings.Cut(suffix, ".")
+	if _, err := strconv.ParseUint(override, 16, 64); err != nil || !parted {
+		t.Fatalf("%q: the suffix %q is not an override, a shape and a layout", name, suffix)
+	}
+	shape, layout, parted := strings.Cut(shape, ".")
+	if _, err := strconv.ParseUint(shape, 16, 39); err != nil || !parted || layout != "1" {
+		t.Fatalf("%q: the suffix %q is not an override, a shape and a layout", name, suffix)
+	}
+}
+
+func unescape(s string) string {
+	return strings.NewReplacer("%25", "%", "%7D", "}", "%3A", ":").Replace(s)
+}
+
+func FuzzAppendKey(f *testing.F) {
+	f.Add("login", uint64(0), []byte("10.0.0.1"))
+	f.Add("a:%7D}", uint64(7), []byte("}%3A\x00\xff"))
+	f.Fuzz(func(t *testing.T, rule string, override uint64, key []byte) {
+		p := named(rule, override, 1000)
+		name := script.AppendKey([]byte("before"), p, key)
+		if !bytes.HasPrefix(name, []byte("before")) {
+			t.Fatalf("overwrote what was there: %q", name)
+		}
+		checkName(t, string(name[len("before"):]), rule, string(key))
+	})
+}
+
+// TestSlot: the slot of a cluster is that of rule and key alone, as Redis sees it.
+func TestSlot(t *testing.T) {
+	s := redistest.StartNode(t)
+	slot := func(key string) int64 { return s.Do("CLUSTER", "KEYSLOT", key).(int64) }
+	for _, c := range []struct{ rule, key string }{
+		{"login", "10.0.0.1"}, {"", ""}, {"a}b", "c"}, {"{", "}"}, {"a", "{b}"}, {"{}", "{}"}, {"%", "%7D"},
+	} {
+		name := nameOf(named(c.rule, 0, 1000), c.key)
+		tag := strings.TrimSuffix(strings.TrimPrefix(name, "weir:{"), "}0.3e80.1")
+		if got, want := slot(name), slot(tag); got != want {
+			t.Errorf("%q is in slot %d, its tag %q in %d", name, got, tag, want)
+		}
+		if got, want := slot(nameOf(named(c.rule, 9, 77), c.key)), slot(tag); got != want {
+			t.Errorf("another override of %q is in slot %d, want %d", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package follow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// copyEvery is the time between two tries to write a copy.
+const copyEvery = 5 * time.Second
+
+// keptCopy is a copy of the rules in force, for a start without the Consul that has them.
+type keptCopy struct {
+	where string // for people
+	read  func(context.Context) ([]rulefile.File, error)
+	write func(context.Context, []rulefile.File) error
+	ok    telemetry.Gauge
+	log   *slog.Logger
+	wants chan []rulefile.File // the newest to write
+}
+
+// newCopies are those that a configuration asks for.
+func newCopies(c *StoreConfig) (all []*keptCopy) {
+	ok := c.Metrics.Gauges("weir_rules_copy_ok", "1 while the copy of the rules in force, for a start without Consul, is written; 0 before that, and after it failed.", "place")
+	add := func(place, where string, read func(context.Context) ([]rulefile.File, error), write func(context.Context, []rulefile.File) error) {
+		all = append(all, &keptCopy{where, read, write, ok.WithLabelValues(place), c.Log, make(chan []rulefile.File, 1)})
+	}
+	if path := c.Copy; path != "" {
+		add("disk", path,
+			func(context.Context) ([]rulefile.File, error) { return readCopy(path) },
+			func(_ context.Context, files []rulefile.File) error { return writeCopy(path, files) })
+	}
+	if c.Datacenter != "" {
+		store := versions.New(c.Agent, "", versions.CopyPrefix)
+		add("region", versions.CopyPrefix,
+			func(ctx context.Context) ([]rulefile.File, error) {
+				v, err := store.Current(ctx)
+				if err != nil || v.Zero() {
+					return nil, err
+				}
+				document, err := store.Document(ctx, v)
+				return filesOf(v, document), err
+			},
+			func(ctx context.Context, files []rulefile.File) error {
+				v, err := versionOf(files)
+				if err != nil {
+					return err
+				}
+				return store.Mirror(ctx, v, files[1].Data)
+			})
+	}
+	return all
+}
+
+// load reads the copy; nil if there is none that can be read.
+func (c *keptCopy) load() []rulefile.File {
+	ctx, cancel := context.WithTimeout(context.Background(), loadTime)
+	defer cancel()
+	files, err := c.read(ctx)
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			c.log.Error("cannot use the copy of the rules", "copy", c.where, "error", err)
+		}
+		return nil
+	}
+	return files
+}
+
+// keep has files written soon, in the place of earlier ones that are still waiting.
+func (c *keptCopy) keep(files []rulefile.File) {
+	select {
+	case <-c.wants:
+	default:
+	}
+	c.wants <- files
+}
+
+// run writes what has to be kept, until ctx ends.
+func (c *keptCopy) run(ctx context.Context) error {
+	var files []rulefile.File // to write; nil: none
+	failed := false
+	for {
+		var again <-chan time.Time
+		if files != nil {
+			again = time.After(copyEvery)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case files = <-c.wants:
+		case <-again:
+		}
+		limited, cancel := context.WithTimeout(ctx, copyEvery)
+		err := c.write(limited, files)
+		cancel()
+		switch {
+		case err == nil:
+			c.ok.Set(1)
+			files, failed = nil, false
+		case ctx.Err() == nil:
+			c.ok.Set(0)
+			if !failed {
+				c.log.Error("cannot save the rules locally; a start without Consul would use the older copy", "copy", c.where, "error", err)
+			}
+			failed = true
+		}
+	}
+}
+
+// A copy on disk is the manifest, an empty line, and the document. The manifest is JSON with
+// line breaks, in which no line is empty.
+var copyBreak = []byte("\n\n")
+
+func readCopy(path string) ([]rulefile.File, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	manifest, document, found := bytes.Cut(data, copyBreak)
+	if !found {
+		return nil, fmt.Errorf("%s is not a copy of rules", path)
+	}
+	v, err := versions.ParseVersion(path, manifest)
+	return filesOf(v, document), err
+}
+
+// writeCopy replaces the file as a whole.
+func writeCopy(path string, files []rulefile.File) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return rulefile.Replace(path, bytes.Join([][]byte{files[0].Data, files[1].Data}, copyBreak), 0o600)
+}

@@ -1,0 +1,39 @@
+// Package follow puts a rules file in force whenever it changes. A file with a mistake
+// never replaces good rules.
+package follow
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/watch"
+)
+
+// New makes a watcher of the file at path. apply puts a set of rules in force; it
+// is called by the watcher's Load and Run only; an error refuses the set until it is
+// tried again, at the next reading.
+func New(path string, apply func(*rule.Set) error, log *slog.Logger, r *telemetry.Registry) *watch.Watcher {
+	order := order{log: log}
+	return watch.NewFile("rules", path, func(f rulefile.File) (watch.Candidate, error) {
+		set, err := rulefile.Parse(path, f.Data)
+		if err != nil {
+			return watch.Candidate{}, err
+		}
+		set = order.date(set, f.Modified, time.Now())
+		return watch.Candidate{
+			Version:  set.Content,
+			Revision: set.Revision,
+			Apply: func() error {
+				err := apply(set)
+				if err == nil {
+					order.applied(set)
+				}
+				return err
+			},
+			About: []any{"rules", set.Len(), "revision", set.Number()},
+		}, nil
+	}, log, r)
+}

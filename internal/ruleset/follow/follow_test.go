@@ -1,0 +1,231 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/watch"
+)
+
+const (
+	first  = "rules: [{ name: a, key: [client_ip], limit: 10/1m }]\n"
+	second = "rules: [{ name: a, key: [client_ip], limit: 20/1m }]\n"
+	wrong  = "rules: [{ name: a, key: [client_ip], limit: 20/1m, colour: red, scope: moon }]\n"
+)
+
+// watched is a watcher of a file in virtual time, and what came of it.
+type watched struct {
+	t       *testing.T
+	path    string
+	watcher *watch.Watcher
+	metrics *telemetry.Registry
+	applied []*rule.Set
+	reload  chan os.Signal
+
+	mu     sync.Mutex
+	log    strings.Builder
+	refuse error // what applying answers
+}
+
+// answer makes applying answer this.
+func (w *watched) answer(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuse = err
+}
+
+func (w *watched) apply(s *rule.Set) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.applied = append(w.applied, s)
+	return w.refuse
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Write(p)
+}
+
+// logged returns what was logged since the last call.
+func (w *watched) logged() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.log.Reset()
+	return w.log.String()
+}
+
+func (w *watched) write(text string) {
+	w.t.Helper()
+	if err := os.WriteFile(w.path, []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// limit is the count of the rule that is in force.
+func (w *watched) limit() int64 { return w.applied[len(w.applied)-1].Rule(0).Limits[0].Limit.Count }
+
+func (w *watched) metric(line string) bool {
+	r := httptest.NewRecorder()
+	w.metrics.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return strings.Contains(r.Body.String(), line+"\n")
+}
+
+// follow runs a test beside a watcher of a file that begins with the first rules.
+// pass lets two seconds pass.
+func follow(t *testing.T, path string, run func(w *watched, pass func())) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{t: t, path: path, metrics: telemetry.NewRegistry("test"), reload: make(chan os.Signal, 1)}
+		if _, err := os.Stat(path); err != nil {
+			w.write(first)
+		}
+		w.watcher = New(path, w.apply, slog.New(slog.NewTextHandler(w, nil)), w.metrics)
+		if err := w.watcher.Load(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = w.watcher.Run(ctx, w.reload) }()
+		w.logged()
+		run(w, func() { time.Sleep(2 * time.Second); synctest.Wait() })
+		cancel()
+		<-done
+	})
+}
+
+func temporary(t *testing.T) string { return filepath.Join(t.TempDir(), "rules.yaml") }
+
+func TestChangeComesIntoForce(t *testing.T) {
+	follow(t, temporary(t), func(w *watched, pass func()) {
+		pass()
+		if len(w.applied) != 1 || w.logged() != "" {
+			t.Fatalf("a file that stays the same was applied %d times", len(w.applied))
+		}
+		w.write(second)
+		pass()
+		if len(w.applied) != 2 || w.limit() != 20 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_info{version="`+w.applied[1].Version+`"} 1`) ||
+			w.metric(`weir_rules_info{version="`+w.applied[0].Version+`"} 1`) || !w.metric(`weir_rules_reloads_total{result="applied"} 2`) {
+			t.Errorf("applied %d times, limit %d", len(w.applied), w.limit())
+		}
+		w.write("# the same\n" + second)
+		pass()
+		if !strings.Contains(w.logged(), "read again, unchanged") || w.metric(`weir_rules_reloads_total{result="applied"} 3`) {
+			t.Errorf("rules that mean the same count as others")
+		}
+		if n := len(w.applied); n != 3 || w.applied[2].Version != w.applied[1].Version || w.applied[2].Revision <= w.applied[1].Revision {
+			t.Errorf("applied %d times; want rules that mean the same with the file's newer time", n)
+		}
+	})
+}
+
+// A mistake is logged once, each by itself, and the rules in force stay.
+func TestMistakesAreToldOnce(t *testing.T) {
+	follow(t, temporary(t), func(w *watched, pass func()) {
+		w.write(wrong)
+		pass()
+		pass()
+		logged := w.logged()
+		if strings.Count(logged, "colour") != 1 || strings.Count(logged, "moon") != 1 || !strings.Contains(logged, w.path+":1:") {
+			t.Errorf("logged %s", logged)
+		}
+		if len(w.applied) != 1 || !w.metric("weir_rules_config_ok 0") || !w.metric(`weir_rules_reloads_total{result="refused"} 1`) {
+			t.Errorf("applied %d times", len(w.applied))
+		}
+		w.reload <- os.Interrupt
+		synctest.Wait()
+		pass()
+		if logged := w.logged(); strings.Count(logged, "moon") != 1 {
+			t.Errorf("after a signal: %s, want the mistakes again", logged)
+		}
+		w.write(first)
+		pass()
+		if w.limit() != 10 || !w.metric("weir_rules_config_ok 1") || w.metric(`weir_rules_reloads_total{result="applied"} 2`) {
+			t.Errorf("the rules in force came back: limit %d", w.limit())
+		}
+	})
+}
+
+// Rules that cannot be put in force are as good as a mistake, but what refuses them
+// may change: they are tried again, and logged once.
+func TestRefusedByTheService(t *testing.T) {
+	follow(t, temporary(t), func(w *watched, pass func()) {
+		w.answer(errors.New("too large"))
+		w.write(second)
+		pass()
+		pass()
+		if logged := w.logged(); strings.Count(logged, "too large") != 1 || len(w.applied) < 3 || !w.metric("weir_rules_config_ok 0") {
+			t.Errorf("applied %d times; logged %s", len(w.applied), logged)
+		}
+		w.answer(nil)
+		pass()
+		tries := len(w.applied)
+		pass()
+		if logged := w.logged(); len(w.applied) != tries || strings.Count(logged, "in force") != 1 || !w.metric("weir_rules_config_ok 1") || !w.metric(`weir_rules_reloads_total{result="refused"} 1`) {
+			t.Errorf("applied %d times, then %d; logged %s", tries, len(w.applied), logged)
+		}
+	})
+}
+
+// A config map is a directory whose ..data link is swapped.
+func TestSwappedLink(t *testing.T) {
+	dir := t.TempDir()
+	for version, text := range map[string]string{"..1": first, "..2": second} {
+		if err := os.MkdirAll(filepath.Join(dir, version), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, version, "rules.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swap := func(version string) {
+		if err := os.Symlink(version, filepath.Join(dir, "..new")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swap("..1")
+	if err := os.Symlink("..data/rules.yaml", filepath.Join(dir, "rules.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	follow(t, filepath.Join(dir, "rules.yaml"), func(w *watched, pass func()) {
+		swap("..2")
+		pass()
+		if w.limit() != 20 {
+			t.Error("the swap was not seen")
+		}
+	})
+}
+
+func TestLoad(t *testing.T) {
+	path := temporary(t)
+	w := New(path, func(*rule.Set) error { t.Error("applied"); return nil }, slog.New(slog.DiscardHandler), telemetry.NewRegistry("test"))
+	if err := w.Load(); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if err := os.WriteFile(path, []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Load(); err == nil || strings.Count(err.Error(), "\n") == 0 {
+		t.Errorf("a file with two mistakes: %v, want a line for each", err)
+	}
+	if err := os.WriteFile(path, make([]byte, watch.MaxFile+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Load(); err == nil || !strings.Contains(err.Error(), "16 MiB") {
+		t.Errorf("a file that is too long: %v", err)
+	}
+}

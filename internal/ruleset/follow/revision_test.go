@@ -1,0 +1,82 @@
+package follow
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+)
+
+// TestRevision: what is written later, or read later, has the larger revision, and what
+// edges could not follow is warned of.
+func TestRevision(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := func(ago time.Duration) time.Time { return now.Add(-ago) }
+	ms := func(ago time.Duration) uint64 { return uint64(at(ago).UnixMilli()) }
+	const stated = 1 << 62
+	type step struct {
+		text     string
+		modified time.Time
+		want     uint64
+		warns    string
+	}
+	for name, steps := range map[string][]step{
+		"the file's time": {
+			{first, at(time.Hour), ms(time.Hour), ""},
+			{second, at(time.Minute), ms(time.Minute), ""},
+		},
+		"back to an older file": {
+			{first, at(time.Hour), ms(time.Hour), ""},
+			{second, at(2 * time.Hour), ms(time.Hour) + 1, ""},
+			{first, at(time.Hour), ms(time.Hour) + 2, ""},
+		},
+		"touched": {
+			{first, at(time.Hour), ms(time.Hour), ""},
+			{first, at(time.Minute), ms(time.Minute), ""},
+			{first, at(time.Hour), ms(time.Minute), ""},
+		},
+		"from the future": {{first, at(-time.Hour), ms(0), ""}},
+		"without an age":  {{first, time.Unix(1, 0), 0, "no revision"}},
+		"of an archive":   {{first, time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC), 0, "no revision"}},
+		"stated": {
+			{first, at(0), ms(0), ""},
+			{"revision: 1\n" + second, at(time.Hour), stated + 1, ""},
+			{"revision: 2\n" + first, time.Unix(0, 0), stated + 2, ""},
+			{"revision: 2\n" + first, at(0), stated + 2, ""},
+			{"revision: 2\n" + second, at(0), stated + 2, "same revision"},
+			{"revision: 1\n" + first, at(0), stated + 1, "larger_than=2"},
+			{second, at(0), stated - 1, "smaller"},
+			{"revision: 1\n" + second, at(0), stated + 1, "smaller"}, // edges still have 2
+			{"revision: 2\n" + first, at(0), stated + 2, ""},
+			{"revision: 3\n" + second, at(0), stated + 3, ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log strings.Builder
+			o := order{log: slog.New(slog.NewTextHandler(&log, nil))}
+			for i, s := range steps {
+				set := o.date(parse(t, s.text), s.modified, now)
+				log.Reset()
+				o.applied(set)
+				if set.Revision != s.want {
+					t.Errorf("step %d: revision %d, want %d", i, set.Revision, s.want)
+				}
+				if logged := log.String(); strings.Contains(logged, "level=WARN") != (s.warns != "") || !strings.Contains(logged, s.warns) {
+					t.Errorf("step %d: logged %q, want %q", i, logged, s.warns)
+				}
+			}
+		})
+	}
+}
+
+func parse(t *testing.T, text string) *rule.Set {
+	t.Helper()
+	set, err := rulefile.Parse("rules.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}

@@ -1,0 +1,232 @@
+package follow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/watch"
+)
+
+// loadTime bounds how long the start waits for Consul. After it the copy counts.
+const loadTime = 2 * time.Second
+
+// ErrNoRules is the error of [Stored.Load] where neither Consul nor a copy has rules.
+var ErrNoRules = errors.New("no rules yet: Consul has none or does not answer, and there is no copy of earlier ones")
+
+// StoreConfig is what [NewStore] needs.
+type StoreConfig struct {
+	Agent      *consul.Agent
+	Datacenter string // that has the rules; empty: the agent's own
+	// Copy is the file that keeps the rules in force for a start without Consul; empty: none.
+	Copy string
+	// Apply puts rules in force. It is called by Load and Run only; an error refuses the
+	// rules until they are tried again.
+	Apply   func(*rule.Set) error
+	Log     *slog.Logger
+	Metrics *telemetry.Registry
+}
+
+// Stored follows the rules in Consul's key-value store. Make it with [NewStore].
+type Stored struct {
+	*watch.Watcher
+	cfg    StoreConfig
+	store  *versions.Store
+	follow *consul.Follow
+	copies []*keptCopy
+	signal chan struct{}
+
+	inForce *rule.Set // nil: none yet; belongs to the goroutine that calls Load or Run of the watcher
+
+	mu    sync.Mutex
+	files []rulefile.File // as Consul, or the copy, last had them: manifest and document
+	err   error           // instead of files
+}
+
+// NewStore makes what follows the rules. [Stored.Load] puts the first in force; the watcher's
+// Run and [Stored.Follow] have to run, too.
+func NewStore(c StoreConfig) *Stored {
+	kv := c.Agent.KV(c.Datacenter)
+	s := &Stored{cfg: c, store: versions.New(c.Agent, c.Datacenter, versions.Prefix), signal: make(chan struct{}, 1), err: ErrNoRules}
+	s.follow = c.Agent.Follow("rules", kv, s.store.ManifestKey(), s.take)
+	s.copies = newCopies(&c)
+	s.Watcher = watch.New(watch.Config{
+		What: "rules", Path: "consul:" + c.Datacenter, Read: s.read, Parse: s.parse, Changed: s.signal, Whole: true, Log: c.Log, Metrics: c.Metrics,
+	})
+	return s
+}
+
+// Load puts in force the newest that can be used of what Consul, if it answers in time, and
+// the copies have. Only that is parsed. The error is [ErrNoRules] if nobody has any.
+func (s *Stored) Load(ctx context.Context) error {
+	for _, f := range s.stored(ctx) {
+		candidate, err := s.parse(f.files)
+		if err != nil {
+			s.cfg.Log.Error("rules: what is stored cannot be used", "in", f.where, "error", err)
+			continue
+		}
+		if f.where != inConsul {
+			s.cfg.Log.Info("rules: a copy is newer", "copy", f.where)
+		}
+		s.set(f.files, nil)
+		return s.Begin(f.files, candidate)
+	}
+	return ErrNoRules
+}
+
+const inConsul = "Consul"
+
+// found is a version that Consul or a copy has.
+type found struct {
+	where    string
+	revision uint64
+	files    []rulefile.File
+}
+
+// stored reads all that is stored, the newest first.
+func (s *Stored) stored(ctx context.Context) (all []found) {
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	add := func(where string, files []rulefile.File) {
+		if len(files) > 0 {
+			if v, err := versionOf(files); err == nil {
+				all = append(all, found{where, v.Revision, files})
+			}
+		}
+	}
+	files, err := s.fetch(ctx)
+	if err != nil {
+		s.cfg.Log.Warn("rules: none in Consul can be used; the last copy is", "error", err)
+	}
+	add(inConsul, files)
+	for _, c := range s.copies {
+		add(c.where, c.load())
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.revision, a.revision) })
+	return all
+}
+
+// fetch asks Consul once.
+func (s *Stored) fetch(ctx context.Context) ([]rulefile.File, error) {
+	v, err := s.store.Current(ctx)
+	if err != nil || v.Zero() {
+		return nil, cmp.Or(err, ErrNoRules)
+	}
+	document, err := s.store.Document(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	return filesOf(v, document), nil
+}
+
+// Follow follows Consul, and keeps the copies, until ctx ends.
+func (s *Stored) Follow(ctx context.Context) error {
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error { return s.follow.Run(ctx) })
+	for _, c := range s.copies {
+		tasks.Go(func() error { return c.run(ctx) })
+	}
+	return tasks.Wait()
+}
+
+// take takes the manifest. An error is one of Consul, which is asked again.
+func (s *Stored) take(ctx context.Context, manifest consul.Pair) error {
+	if manifest.Index == 0 {
+		s.set(nil, fmt.Errorf("no rules have been applied: %s is missing; use `weir apply`", manifest.Key))
+		return nil
+	}
+	v, err := versions.ParseVersion(manifest.Key, manifest.Value)
+	var document []byte
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		document, err = s.store.Document(ctx, v)
+		if err != nil && !errors.As(err, new(*versions.DamagedError)) {
+			return err
+		}
+	}
+	if err != nil {
+		s.set(nil, err)
+		return nil
+	}
+	s.set(filesOf(v, document), nil)
+	return nil
+}
+
+// set has the watcher read files, or the error.
+func (s *Stored) set(files []rulefile.File, err error) {
+	s.mu.Lock()
+	s.files, s.err = files, err
+	s.mu.Unlock()
+	select {
+	case s.signal <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Stored) read() ([]rulefile.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.files, s.err
+}
+
+// filesOf has a version as files.
+func filesOf(v versions.Version, document []byte) []rulefile.File {
+	return []rulefile.File{{Name: "manifest", Data: v.Encode()}, {Name: fmt.Sprintf("revision %d", v.Revision), Data: document}}
+}
+
+// versionOf reads the manifest of files.
+func versionOf(files []rulefile.File) (versions.Version, error) {
+	return versions.ParseVersion(files[0].Name, files[0].Data)
+}
+
+func (s *Stored) parse(files []rulefile.File) (watch.Candidate, error) {
+	v, err := versionOf(files)
+	if err != nil {
+		return watch.Candidate{}, err
+	}
+	if err := v.Check(files[1].Data); err != nil {
+		return watch.Candidate{}, err
+	}
+	d, err := versions.Parse(files[1].Name, files[1].Data)
+	if err != nil {
+		return watch.Candidate{}, err
+	}
+	set := d.Set.Numbered(v.Revision)
+	return watch.Candidate{
+		Version: set.Content, Revision: set.Revision,
+		Apply: func() error { return s.apply(v, set, files) },
+		About: []any{"rules", set.Len(), "revision", set.Number(), "who", v.Who, "why", v.Why},
+	}, nil
+}
+
+// apply puts rules in force, unless they are older than those in force.
+func (s *Stored) apply(v versions.Version, set *rule.Set, files []rulefile.File) error {
+	if old := s.inForce; old != nil && set.Revision <= old.Revision {
+		if set.Content == old.Content {
+			return nil
+		}
+		return fmt.Errorf("revision %d is older than the rules in force, which have revision %d: Consul has been restored, or this is another Consul; use `weir apply` for the rules that are wanted",
+			set.Number(), old.Number())
+	}
+	if err := s.cfg.Apply(set); err != nil {
+		return err
+	}
+	s.inForce = set
+	for _, c := range s.copies {
+		c.keep(files)
+	}
+	return nil
+}

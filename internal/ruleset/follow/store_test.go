@@ -1,0 +1,339 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/ruleset/versions"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// follower is a tier's part that follows the rules in Consul, and what came of it.
+type follower struct {
+	*Stored
+	t       *testing.T
+	metrics *telemetry.Registry
+	loaded  error
+	stop    func()
+
+	mu     sync.Mutex
+	limits []int64 // of the rules that were in force, in order
+}
+
+// startFollower starts one whose copy is a file.
+func startFollower(t *testing.T, addr, datacenter, file string) *follower {
+	t.Helper()
+	f := &follower{t: t, metrics: telemetry.NewRegistry("test")}
+	log := slog.New(slog.DiscardHandler)
+	agent, err := consul.New(consul.Config{Address: addr}, f.metrics, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Stored = NewStore(StoreConfig{Agent: agent, Datacenter: datacenter, Copy: file, Log: log, Metrics: f.metrics, Apply: func(set *rule.Set) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.limits = append(f.limits, set.Rule(0).Limits[0].Limit.Count)
+		return nil
+	}})
+	f.loaded = f.Load(t.Context())
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() { _ = f.Run(ctx, nil) })
+	all.Go(func() { _ = f.Follow(ctx) })
+	f.stop = func() { cancel(); all.Wait() }
+	t.Cleanup(f.stop)
+	return f
+}
+
+// limit is that of the rules in force; 0: there are none.
+func (f *follower) limit() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.limits) == 0 {
+		return 0
+	}
+	return f.limits[len(f.limits)-1]
+}
+
+// await waits until rules with this limit are in force, and the problem with newer ones, if
+// any, has this text.
+func (f *follower) await(limit int64, problem string) {
+	f.t.Helper()
+	proc.Await(f.t, time.Minute, "the rules", func() string {
+		got := f.Problem()
+		if f.limit() != limit || (got == "") != (problem == "") || !strings.Contains(got, problem) {
+			return fmt.Sprintf("limit %d and problem %q, want %d and %q", f.limit(), got, limit, problem)
+		}
+		return ""
+	})
+	f.awaitMetric(fmt.Sprintf("weir_rules_config_ok %d", map[bool]int{true: 1}[problem == ""]))
+}
+
+func (f *follower) awaitMetric(line string) {
+	f.t.Helper()
+	proc.Eventually(f.t, time.Minute, line, func() bool {
+		r := httptest.NewRecorder()
+		f.metrics.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return strings.Contains(r.Body.String(), line+"\n")
+	})
+}
+
+// writer writes to the store as people do.
+type writer struct {
+	*versions.Store
+	t  *testing.T
+	kv *api.KV
+}
+
+func newWriter(t *testing.T, addr string) *writer {
+	t.Helper()
+	store, err := versions.Open(addr, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := api.NewClient(&api.Config{Address: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &writer{store, t, client.KV()}
+}
+
+func limitOf(n int) string {
+	return fmt.Sprintf("rules: [{ name: a, key: [client_ip], limit: %d/1m }]\n", n)
+}
+
+func (w *writer) apply(text string) versions.Version {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	d, err := rulefile.Read("test", []byte(text))
+	if err != nil { // a mistake that `weir apply` would refuse
+		d = &rulefile.Document{Text: []byte(text)}
+	}
+	v, err := w.Apply(ctx, d, versions.Change{Who: "ann", Why: "test"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return v
+}
+
+func (w *writer) put(key string, value []byte) {
+	w.t.Helper()
+	if _, err := w.kv.Put(&api.KVPair{Key: key, Value: value}, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// What is applied comes into force; what cannot be used is named, and changes nothing.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	agent := consultest.Start(t, proc.LogDir(t))
+	f := startFollower(t, agent.Addr, "", filepath.Join(t.TempDir(), "rules"))
+	if !errors.Is(f.loaded, ErrNoRules) {
+		t.Errorf("loaded from an empty store: %v", f.loaded)
+	}
+	f.await(0, "weir apply")
+	w := newWriter(t, agent.Addr)
+	first := w.apply(limitOf(10))
+	f.await(10, "")
+	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
+	w.apply(limitOf(20))
+	f.await(20, "")
+
+	w.apply("rules: [{ name: a, colour: red }]\n")
+	f.await(20, ":1:")
+	w.put(versions.Prefix+"manifest", []byte("{}"))
+	f.await(20, "is not what `weir apply` writes")
+	good := w.apply(limitOf(30))
+	f.await(30, "")
+
+	broken := good
+	broken.Revision, broken.Chunks = good.Revision+1, []string{"none"}
+	w.put(versions.Prefix+"manifest", broken.Encode())
+	f.await(30, "weir/rules/chunks/none is missing")
+	w.put(versions.Prefix+"manifest", first.Encode()) // as a backup would have it
+	f.await(30, "is older than the rules in force")
+	if _, err := w.kv.Delete(versions.Prefix+"manifest", nil); err != nil {
+		t.Fatal(err)
+	}
+	f.await(30, "weir/rules/manifest is missing")
+	w.apply(limitOf(40))
+	f.await(40, "")
+}
+
+// A writer whose clock is an hour ahead, and the next one with the right time: what was applied
+// last is in force.
+func TestWriterWithAWrongClock(t *testing.T) {
+	t.Parallel()
+	agent := consultest.Start(t, proc.LogDir(t))
+	w := newWriter(t, agent.Addr)
+	ahead := w.apply(limitOf(10))
+	ahead.When = ahead.When.Add(time.Hour)
+	ahead.Revision = uint64(ahead.When.UnixMicro())
+	if err := w.Mirror(t.Context(), ahead, []byte(limitOf(10))); err != nil {
+		t.Fatal(err)
+	}
+	f := startFollower(t, agent.Addr, "", filepath.Join(t.TempDir(), "rules"))
+	f.await(10, "")
+	for limit := 20; limit <= 30; limit += 10 {
+		if v := w.apply(limitOf(limit)); v.Revision <= ahead.Revision || !v.When.Before(ahead.When) {
+			t.Errorf("revision %d of %v; before there was %d of %v", v.Revision, v.When, ahead.Revision, ahead.When)
+		}
+		f.await(int64(limit), "")
+	}
+}
+
+// While Consul is away the rules stay, and a start has them from the copy. A Consul that has
+// forgotten everything changes nothing until somebody applies rules.
+func TestConsulAway(t *testing.T) {
+	t.Parallel()
+	agent := consultest.Start(t, proc.LogDir(t))
+	file := filepath.Join(t.TempDir(), "state", "rules")
+	newWriter(t, agent.Addr).apply(limitOf(10))
+	f := startFollower(t, agent.Addr, "", file)
+	if f.loaded != nil || f.limit() != 10 {
+		t.Fatalf("limit %d at the start (%v)", f.limit(), f.loaded)
+	}
+	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
+
+	agent.Kill()
+	f.awaitMetric(`weir_consul_ok{task="rules"} 0`)
+	f.await(10, "")
+	f.stop()
+	f = startFollower(t, agent.Addr, "", file)
+	if f.loaded != nil || f.limit() != 10 {
+		t.Errorf("limit %d from the copy (%v)", f.limit(), f.loaded)
+	}
+	without := startFollower(t, agent.Addr, "", "")
+	if !errors.Is(without.loaded, ErrNoRules) || without.limit() != 0 {
+		t.Errorf("limit %d without a copy (%v)", without.limit(), without.loaded)
+	}
+
+	agent.Start()
+	f.await(10, "weir/rules/manifest is missing")
+	newWriter(t, agent.Addr).apply(limitOf(20))
+	f.await(20, "")
+	without.await(20, "")
+}
+
+// A damaged copy is not used, and written anew.
+func TestDamagedCopy(t *testing.T) {
+	t.Parallel()
+	agent := consultest.Start(t, proc.LogDir(t))
+	file := filepath.Join(t.TempDir(), "rules")
+	newWriter(t, agent.Addr).apply(limitOf(10))
+	f := startFollower(t, agent.Addr, "", file)
+	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
+	f.stop()
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent.Kill()
+	for name, text := range map[string]string{
+		"torn": string(whole[:len(whole)-5]), "another kind": limitOf(10), "empty": "",
+		"changed": strings.Replace(string(whole), "10/1m", "99/1m", 1),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		one := startFollower(t, agent.Addr, "", file)
+		if !errors.Is(one.loaded, ErrNoRules) || one.limit() != 0 {
+			t.Errorf("%s: limit %d (%v)", name, one.limit(), one.loaded)
+		}
+		one.stop()
+	}
+	agent.Start()
+	newWriter(t, agent.Addr).apply(limitOf(20))
+	f = startFollower(t, agent.Addr, "", file)
+	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "20/1m") {
+		t.Errorf("%s (%v)", text, err)
+	}
+}
+
+// A copy that cannot be written is reported, and the rules are in force all the same.
+func TestCopyFails(t *testing.T) {
+	t.Parallel()
+	agent := consultest.Start(t, proc.LogDir(t))
+	w := newWriter(t, agent.Addr)
+	w.apply(limitOf(10))
+	dir := filepath.Join(t.TempDir(), "a file")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := startFollower(t, agent.Addr, "", filepath.Join(dir, "rules"))
+	f.await(10, "")
+	w.apply(limitOf(20))
+	f.await(20, "")
+	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 0`)
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
+}
+
+// A version is parsed once, at a start with a copy and when it is applied: with the limits of
+// many keys that takes most of a second. What it costs is seen by what it allocates, a hundred
+// times the document.
+func TestParsedOnce(t *testing.T) {
+	agent := consultest.Start(t, proc.LogDir(t))
+	file := filepath.Join(t.TempDir(), "rules")
+	var text strings.Builder
+	text.WriteString("rules:\n- name: a\n  key: [{ header: x }]\n  limit: 10/1m\n  overrides:\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&text, "  - { key: [customer-%d], limit: 20/1m }\n", i)
+	}
+	w := newWriter(t, agent.Addr)
+	once := allocated(func() {
+		if _, err := versions.Parse("test", []byte(text.String())); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.apply(text.String())
+	var f *follower
+	for _, start := range []string{"without a copy", "with a copy"} {
+		took := allocated(func() {
+			f = startFollower(t, agent.Addr, "", file)
+			f.await(10, "")
+			f.awaitMetric(`weir_rules_copy_ok{place="disk"} 1`)
+		})
+		if took > once*3/2 {
+			t.Errorf("a start %s allocates %d bytes, parsing once %d", start, took, once)
+		}
+		if start == "without a copy" {
+			f.stop()
+		}
+	}
+	changed := strings.Replace(text.String(), "10/1m", "11/1m", 1)
+	if took := allocated(func() { w.apply(changed); f.await(11, "") }); took > once*5/2 {
+		t.Errorf("a change allocates %d bytes at its writer and its follower, parsing once %d", took, once)
+	}
+}
+
+// allocated is how many bytes a call allocates, with all that runs beside it.
+func allocated(call func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	call()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}

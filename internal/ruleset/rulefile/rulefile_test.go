@@ -1,0 +1,105 @@
+package rulefile_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/strict"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+)
+
+var update = flag.Bool("update", false, "write the golden files; commit a difference only if you can explain it")
+
+// files returns testdata files of a pattern; none is a mistake in the test.
+func files(t testing.TB, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join("testdata", pattern))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no files %s (%v)", pattern, err)
+	}
+	return found
+}
+
+func read(t testing.TB, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// golden compares got with a file, or writes it.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := string(read(t, file)); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestBad holds the message of every mistake to the letter.
+func TestBad(t *testing.T) {
+	for _, file := range files(t, "bad_*.yaml") {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			set, err := rulefile.Parse(filepath.Base(file), read(t, file))
+			var mistakes strict.Errors
+			if set != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
+				t.Fatalf("set %v, error %v: want nothing but mistakes", set, err)
+			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
+		})
+	}
+}
+
+// TestGood reads good files and holds their compiled form to the letter: a
+// difference there gives every edge new rules.
+func TestGood(t *testing.T) {
+	for _, file := range files(t, "good_*") {
+		if filepath.Ext(file) == ".golden" {
+			continue
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			set, err := rulefile.Parse(file, read(t, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, file+".golden", set.Version+"\n"+string(set.Encode())+"\n")
+			again, err := rule.Decode(set.Encode())
+			if err != nil {
+				t.Fatalf("the compiled form is refused: %v", err)
+			}
+			if again.Version != set.Version || string(again.Encode()) != string(set.Encode()) {
+				t.Errorf("decoded and encoded again:\n%s", again.Encode())
+			}
+		})
+	}
+}
+
+// TestManyMistakes: a file of nothing but mistakes is refused quickly, and with a
+// report that can be read.
+func TestManyMistakes(t *testing.T) {
+	line := "x" + strings.Repeat("y", 50) + ": 1\n"
+	var doc strings.Builder
+	doc.WriteString("rules:\n")
+	for range 100 {
+		doc.WriteString("  - name: a\n")
+		for i := range 80 {
+			doc.WriteString("    " + strings.Replace(line, "x", string(rune('a'+i%26))+string(rune('a'+i/26)), 1))
+		}
+	}
+	_, err := rulefile.Parse("f", []byte(doc.String()))
+	var mistakes strict.Errors
+	if !errors.As(err, &mistakes) || len(mistakes) != 101 {
+		t.Errorf("%d mistakes, want 101", len(mistakes))
+	}
+}

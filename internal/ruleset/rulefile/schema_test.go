@@ -1,0 +1,204 @@
+package rulefile_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"go.yaml.in/yaml/v3"
+)
+
+func schema(t testing.TB) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(rulefile.Schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// document reads YAML as a schema validator sees it.
+func document(t testing.TB, data []byte) any {
+	t.Helper()
+	var doc any
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestSchemaTakesGoodFiles: an editor must not mark what Weir takes.
+func TestSchemaTakesGoodFiles(t *testing.T) {
+	s := schema(t)
+	for _, file := range files(t, "good_*") {
+		if strings.HasSuffix(file, ".golden") {
+			continue
+		}
+		if err := s.Validate(document(t, read(t, file))); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		set, err := rulefile.Parse(file, read(t, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(document(t, set.Encode())); err != nil {
+			t.Errorf("compiled form of %s: %v", file, err)
+		}
+	}
+}
+
+// beyondSchema are the mistakes that a schema cannot see, or does not see for the
+// sake of being readable.
+var beyondSchema = []string{
+	"align_overrides", "burst_algorithm", "cost_default", "cost_over_burst",
+	"cost_over_override", "duplicate_header", "duplicate_name", "duration_zero", "else_many", "else_never",
+	"expected_holders", "header_pseudo", "host_star", "key_two_sources", "key_forwarded_for", "lease_interval", "lease_ttl_exact",
+	"lease_ttl_interval", "lease_ttl_log", "leased_burst", "leased_window", "limit_overflow", "limit_per_missing", "limit_period",
+	"limit_too_large", "override_key_last", "override_key_pop", "on_failure_status_action", "on_failure_global",
+	"path_regex", "path_ignored_parameters", "path_nothing_ignored", "regex", "regex_lookahead", "slots_period",
+	"timeout_range", "duration_order",
+	// Not valid YAML, or gone once a YAML library has read it.
+	"alias", "braces", "document_second", "duplicate_key", "empty_file", "field_name", "count_hex", "count_float", "merge", "syntax", "tag", "utf8",
+}
+
+// TestSchemaRefusesBadFiles: what an editor can mark, it does.
+func TestSchemaRefusesBadFiles(t *testing.T) {
+	s := schema(t)
+	for _, file := range files(t, "bad_*.yaml") {
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "testdata/bad_"), ".yaml")
+		if slices.Contains(beyondSchema, name) {
+			continue
+		}
+		if s.Validate(document(t, read(t, file))) == nil {
+			t.Errorf("%s: the schema takes it", file)
+		}
+	}
+}
+
+// TestSchemaHasTheFieldsOfTheLanguage walks the schema and compares the names of
+// fields, and which of them there are, with the parser's own lists.
+func TestSchemaHasTheFieldsOfTheLanguage(t *testing.T) {
+	got := map[string][]string{}
+	collect(schema(t), "", got, nil)
+	want := rule.Fields()
+	for _, path := range slices.Sorted(maps.Keys(want)) {
+		if g, w := slices.Sorted(slices.Values(got[path])), slices.Sorted(slices.Values(want[path])); !slices.Equal(g, w) {
+			t.Errorf("fields of %q:\nschema   %v\nlanguage %v", path, g, w)
+		}
+		delete(got, path)
+	}
+	if len(got) > 0 {
+		t.Errorf("only the schema has %v", got)
+	}
+}
+
+// collect notes the fields of every mapping of s. A list that is an alternative to
+// its only item has the path of the item.
+func collect(s *jsonschema.Schema, path string, fields map[string][]string, seen []*jsonschema.Schema) {
+	if s == nil || slices.Contains(seen, s) {
+		return
+	}
+	seen = append(slices.Clip(seen), s)
+	collect(s.Ref, path, fields, seen)
+	for _, alternative := range s.OneOf {
+		if alternative.Types != nil && alternative.Types.String() == "[array]" {
+			continue
+		}
+		collect(alternative, path, fields, seen)
+	}
+	for name, property := range s.Properties {
+		fields[path] = append(fields[path], name)
+		collect(property, strings.TrimPrefix(path+"."+name, "."), fields, seen)
+	}
+	if items, ok := s.Items2020, s.Items2020 != nil; ok {
+		collect(items, path+"[]", fields, seen)
+	}
+	if names, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
+		collect(names, path+"{}", fields, seen)
+	}
+}
+
+// TestSchemaHasTheWordsOfTheLanguage compares every enum of a rule with the words
+// that the parser names.
+func TestSchemaHasTheWordsOfTheLanguage(t *testing.T) {
+	properties := schema(t).Properties["rules"].Items2020.Ref.Properties
+	checked := 0
+	for name, property := range properties {
+		if name == "on_failure" {
+			property = property.Ref.OneOf[0]
+		}
+		if property.Enum == nil {
+			continue
+		}
+		checked++
+		_, err := rulefile.Parse("f", fmt.Appendf(nil, "rules: [{ name: a, key: [], limit: 5/1m, %s: zzzzzz }]", name))
+		if err == nil {
+			t.Fatalf("%s: zzzzzz is taken", name)
+		}
+		_, list, _ := strings.Cut(err.Error(), "; write ")
+		want := strings.Split(strings.ReplaceAll(list, " or ", ", "), ", ")
+		var got []string
+		for _, word := range property.Enum.Values {
+			got = append(got, word.(string))
+		}
+		if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s: schema %v, language %v", name, got, want)
+		}
+	}
+	if checked != 8 {
+		t.Errorf("checked %d enums, want 8", checked)
+	}
+}
+
+// TestSchemaHasTheRangesOfTheLanguage tries both ends of every range, and one more.
+func TestSchemaHasTheRangesOfTheLanguage(t *testing.T) {
+	s := schema(t)
+	for name, test := range map[string]struct {
+		doc       string
+		low, high int64
+	}{
+		"count":            {"{ name: a, key: [], limit: { count: %d, per: 366d }, algorithm: fixed_window }", 0, 1<<32 - 1},
+		"burst":            {"{ name: a, key: [], limit: { count: 1, per: 1s, burst: %d } }", 1, 1<<32 - 1},
+		"slots":            {"{ name: a, key: [], limit: %d, algorithm: concurrency }", 0, 1<<24 - 1},
+		"overdraft":        {"{ name: a, key: [], limit: 1/1m, consistency: optimistic, overdraft: %d }", 1, 1<<32 - 1},
+		"cost":             {"{ name: a, key: [], limit: 4294967295/1s, algorithm: fixed_window, cost: %d }", 1, 1<<32 - 1},
+		"cost max":         {"{ name: a, key: [], limit: 4294967295/1s, algorithm: fixed_window, cost: { header: x, max: %d } }", 1, 1<<32 - 1},
+		"expected holders": {"{ name: a, key: [], limit: 1/1m, on_failure: { action: local, expected_holders: %d } }", 1, 100_000},
+		"trusted hops":     {"{ name: a, key: [{ client_ip: { trusted_hops: %d } }], limit: 1/1m }", 0, 16},
+		"IPv6 prefix":      {"{ name: a, key: [{ client_ip: { ipv6_prefix: %d } }], limit: 1/1m }", 1, 128},
+	} {
+		for value, legal := range map[int64]bool{test.low - 1: false, test.low: true, test.high: true, test.high + 1: false} {
+			doc := fmt.Appendf(nil, "rules: ["+test.doc+"]", value)
+			_, err := rulefile.Parse("f", doc)
+			if (err == nil) != legal {
+				t.Errorf("%s: the language takes %d: %v, want %v (%v)", name, value, err == nil, legal, err)
+			}
+			if err := s.Validate(document(t, doc)); (err == nil) != legal {
+				t.Errorf("%s: the schema takes %d: %v, want %v (%v)", name, value, err == nil, legal, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/test/kit/consultest"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// What people do to the keys by hand is named by its key, and a new version repairs it.
+func TestByHand(t *testing.T) {
+	t.Parallel()
+	c := startConsul(t)
+	s := open(t, c.Addr)
+	text := document(10)
+	repeated := func(v Version, size, times int) string {
+		v.Size, v.Chunks = size, slices.Repeat(v.Chunks, times)
+		c.put(s.ManifestKey(), string(v.Encode()))
+		return s.ManifestKey()
+	}
+	for name, break_ := range map[string]func(v Version) (key string){
+		"manifest of another kind": func(Version) string { c.put(s.ManifestKey(), "rules: []"); return s.ManifestKey() },
+		"manifest without chunks":  func(Version) string { c.put(s.ManifestKey(), `{"format":1,"revision":1}`); return s.ManifestKey() },
+		"one chunk 4,000 times":    func(v Version) string { return repeated(v, v.Size, 4000) },
+		"the same, with its size":  func(v Version) string { return repeated(v, 4000*chunkSize, 4000) },
+		"a negative size":          func(v Version) string { return repeated(v, -1, 1) },
+		"missing chunk":            func(v Version) string { c.remove(s.chunkKey(v.Chunks[0])); return s.chunkKey(v.Chunks[0]) },
+		"changed chunk":            func(v Version) string { c.put(s.chunkKey(v.Chunks[0]), "rules: []\n"); return s.chunkKey(v.Chunks[0]) },
+	} {
+		before := apply(t, s, text, by("begin"))
+		key := break_(before)
+		v, err := s.Current(within(t))
+		if err == nil {
+			_, err = s.Document(within(t), v)
+		}
+		if damaged := new(DamagedError); !errors.As(err, &damaged) || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v, want an error with %s", name, err, key)
+		}
+		after := apply(t, s, text, by("repair"))
+		if inForce(t, s, after.Revision, text); after.Revision <= before.Revision {
+			t.Errorf("%s: revision %d after %d", name, after.Revision, before.Revision)
+		}
+	}
+
+	last, err := s.Current(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.remove(s.ManifestKey())
+	if v := apply(t, s, text, by("repair")); v.Revision <= last.Revision {
+		t.Errorf("revision %d after the manifest of revision %d was deleted", v.Revision, last.Revision)
+	}
+	c.put(s.ManifestKey(), `{"format":3,"revision":100}`)
+	if _, err := s.Apply(within(t), parsed(t, text), by("downgrade")); err == nil || !strings.Contains(err.Error(), "newer release") {
+		t.Errorf("over a manifest of a newer release: %v", err)
+	}
+}
+
+// A store that has lost everything gets a revision that is larger all the same.
+func TestRevisionAfterALoss(t *testing.T) {
+	t.Parallel()
+	c := startConsul(t)
+	s := open(t, c.Addr)
+	apply(t, s, document(1), by("begin"))
+	before := apply(t, s, document(2), by("go on"))
+	if _, err := c.kv.DeleteTree(Prefix, nil); err != nil {
+		t.Fatal(err)
+	}
+	if after := apply(t, s, document(3), by("begin again")); after.Revision <= before.Revision {
+		t.Errorf("revision %d after %d", after.Revision, before.Revision)
+	}
+}
+
+// cutter is a way to an agent that ends at one of the calls of a writer: as if the writer,
+// or the connection, had died just before or just after the agent did what it was asked for.
+type cutter struct {
+	agent http.Handler
+	at    int64 // the call, from 1
+	after bool
+	calls atomic.Int64
+}
+
+func (c *cutter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := c.calls.Add(1)
+	if n == c.at && c.after {
+		c.agent.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if n == c.at || n > c.at && c.at > 0 {
+		panic(http.ErrAbortHandler)
+	}
+	c.agent.ServeHTTP(w, r)
+}
+
+// through runs calls of a store through a cutter, and returns how many there were.
+func (c *cutter) through(t *testing.T, f func(s *Store)) int64 {
+	t.Helper()
+	server := httptest.NewServer(c)
+	defer server.Close()
+	f(open(t, server.Listener.Addr().String()))
+	return c.calls.Load()
+}
+
+// Whichever call of a writer is its last, readers have the version before or the new one as
+// a whole, the next writer goes on, and nothing is left over.
+func TestWriterDies(t *testing.T) {
+	t.Parallel()
+	c := startConsul(t)
+	to := func(at int64, after bool) *cutter {
+		return &cutter{agent: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: c.Addr}), at: at, after: after}
+	}
+	s := open(t, c.Addr)
+	v := apply(t, s, document(1), by("begin"))
+	text := large(2*chunkSize + 1)
+	write := func(s *Store) {
+		if _, err := s.Apply(within(t), parsed(t, text), by("write")); err != nil {
+			t.Error(err)
+		}
+		if err := s.Clean(within(t)); err != nil {
+			t.Error(err)
+		}
+	}
+	calls := to(0, false).through(t, write)
+	t.Logf("a writer makes %d calls", calls)
+	var applied, refused int
+	for at := int64(1); at <= calls; at++ {
+		for _, after := range []bool{false, true} {
+			v = apply(t, s, document(int(2*at)), by("before"))
+			before := document(int(2 * at))
+			to(at, after).through(t, func(s *Store) {
+				_, err := s.Apply(within(t), parsed(t, text), by("write"))
+				if err == nil {
+					_ = s.Clean(within(t)) // dies
+				}
+				now, readErr := open(t, c.Addr).Current(within(t))
+				switch {
+				case readErr != nil:
+					t.Fatal(readErr)
+				case now.Revision == v.Revision && err != nil:
+					refused++
+					inForce(t, open(t, c.Addr), v.Revision, before)
+				case now.Revision > v.Revision && (err == nil || strings.Contains(err.Error(), "it is unknown whether")):
+					applied++
+					inForce(t, open(t, c.Addr), now.Revision, text)
+				default:
+					t.Errorf("cut at call %d (after it: %v): revision %d after %d, and the writer got %v", at, after, now.Revision, v.Revision, err)
+				}
+			})
+		}
+	}
+	if applied == 0 || refused == 0 {
+		t.Errorf("%d applied and %d not: one kind was not tried", applied, refused)
+	}
+	last := apply(t, s, document(1), by("end"))
+	if err := s.Clean(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	versions, err := s.History(within(t))
+	if most := int(3 + 2*calls + int64(applied)); err != nil || len(versions) != most || versions[0].Revision != last.Revision {
+		t.Fatalf("%d versions of %d (%v)", len(versions), most, err)
+	}
+	used := map[string]bool{}
+	for _, v := range versions {
+		for _, chunk := range v.Chunks {
+			used["chunks/"+chunk] = true
+		}
+	}
+	for _, key := range c.keys() {
+		if strings.HasPrefix(key, "chunks/") && !used[key] {
+			t.Errorf("%s is left over", key)
+		}
+	}
+}
+
+// A refusal of Consul is reported with its reason, and what to do.
+func TestRefused(t *testing.T) {
+	const management = "11111111-2222-3333-4444-555555555555"
+	start := func(t *testing.T, config string) *consulOf {
+		dir := proc.LogDir(t)
+		agent := consultest.New(t, dir, "-config-file", proc.WriteFile(t, filepath.Join(dir, "more.hcl"), config))
+		agent.Start()
+		return use(t, agent)
+	}
+	refused := func(t *testing.T, s *Store, code int, want string) {
+		t.Helper()
+		_, err := s.Apply(within(t), parsed(t, document(1)), by("begin"))
+		if r := new(consul.RefusedError); !errors.As(err, &r) || r.Code != code || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nothing was changed") {
+			t.Errorf("%v; want %d and %q", err, code, want)
+		}
+	}
+	t.Run("token", func(t *testing.T) {
+		c := start(t, `acl { enabled = true, default_policy = "deny", tokens { initial_management = "`+management+`", agent = "`+management+`" } }`)
+		operator, err := api.NewClient(&api.Config{Address: c.Addr, Token: management})
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := func(name, rules string) string {
+			var token struct{ SecretID string }
+			proc.Await(t, time.Minute, "a token", func() string {
+				_, _, _ = operator.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil) // without it there is no token
+				if _, err := operator.Raw().Write("/v1/acl/token", map[string]any{"Policies": []map[string]string{{"Name": name}}}, &token, nil); err != nil {
+					return err.Error()
+				}
+				return ""
+			})
+			return token.SecretID
+		}
+		t.Setenv("CONSUL_HTTP_TOKEN", token("reader", `key_prefix "weir/rules/" { policy = "read" }`))
+		refused(t, open(t, c.Addr), http.StatusForbidden, "give a token that may write")
+		t.Setenv("CONSUL_HTTP_TOKEN", token("chunks", `key_prefix "weir/rules/" { policy = "read" } key_prefix "weir/rules/chunks/" { policy = "write" }`))
+		refused(t, open(t, c.Addr), http.StatusForbidden, "give a token that may write")
+		t.Setenv("CONSUL_HTTP_TOKEN", token("writer", `key_prefix "weir/rules/" { policy = "write" }`))
+		apply(t, open(t, c.Addr), document(1), by("begin"))
+	})
+	t.Run("size", func(t *testing.T) {
+		c := start(t, "limits { kv_max_value_size = 20, txn_max_req_len = 20 }")
+		refused(t, open(t, c.Addr), http.StatusRequestEntityTooLarge, "kv_max_value_size")
+	})
+	t.Run("away", func(t *testing.T) {
+		c := startConsul(t)
+		c.Kill()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := open(t, c.Addr).Apply(ctx, parsed(t, document(1)), by("begin")); err == nil || !strings.Contains(err.Error(), Prefix+"manifest") {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package versions
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/weirlimit/weir/internal/rule"
+)
+
+// follower registers a program that has rules of this revision.
+func (c *consulOf) follower(id string, revision uint64) {
+	c.t.Helper()
+	client, err := api.NewClient(&api.Config{Address: c.Addr})
+	if err == nil {
+		err = client.Agent().ServiceRegister(&api.AgentServiceRegistration{
+			ID: id, Name: "weir-regional", Port: 1, Meta: map[string]string{"rules": "consul", "rules_revision": strconv.FormatUint(new(rule.Set).Numbered(revision).Revision, 10)},
+		})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// A version is newer than the rules that programs have, also where these are of a store that was
+// lost, or from a clock that was ahead. It is in force when the programs have it.
+func TestNewerThanWhatProgramsHave(t *testing.T) {
+	t.Parallel()
+	c := startConsul(t)
+	s := open(t, c.Addr)
+	ahead := uint64(time.Now().Add(1000 * time.Hour).UnixMicro())
+	c.follower("one", ahead)
+	c.follower("two", 7)
+	v := apply(t, s, document(1), by("begin"))
+	if v.Revision <= ahead {
+		t.Errorf("revision %d, and a program has %d", v.Revision, ahead)
+	}
+	c.follower("one", v.Revision)
+	behind, err := s.InForce(within(t), v)
+	if err != nil || len(behind) != 1 || behind[0].ID != "two" || behind[0].Revision != 7 {
+		t.Errorf("not in force in %+v, %v; want two, with revision 7", behind, err)
+	}
+	c.follower("two", v.Revision)
+	if behind, err := s.InForce(within(t), v); err != nil || len(behind) != 0 {
+		t.Errorf("not in force in %+v, %v", behind, err)
+	}
+}

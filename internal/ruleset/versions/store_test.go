@@ -1,0 +1,163 @@
+package versions
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+)
+
+// Versions are kept with who, when and why, and come back as new versions.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	c := startConsul(t)
+	s, ctx := open(t, c.Addr), within(t)
+	if v, err := s.Current(ctx); !v.Zero() || err != nil {
+		t.Fatalf("an empty store has revision %d (%v)", v.Revision, err)
+	}
+	if _, err := s.Rollback(ctx, 0, by("nothing")); !errors.Is(err, ErrNone) {
+		t.Errorf("roll back without a version: %v", err)
+	}
+	one, two := document(10), large(3*chunkSize+100)
+	first := apply(t, s, one, by("begin"))
+	second := apply(t, s, two, by("more"))
+	if len(second.Chunks) != 4 || second.Revision <= first.Revision {
+		t.Errorf("%d chunks, revision %d after %d", len(second.Chunks), second.Revision, first.Revision)
+	}
+	inForce(t, s, second.Revision, two)
+	third, err := s.Rollback(ctx, 0, by("too much"))
+	if err != nil || third.RollbackTo != first.Revision {
+		t.Fatalf("%+v, %v", third, err)
+	}
+	inForce(t, s, third.Revision, one)
+	fourth, err := s.Rollback(ctx, second.Revision, by("after all"))
+	if err != nil || fourth.Revision <= third.Revision {
+		t.Fatalf("%+v, %v", fourth, err)
+	}
+	inForce(t, s, fourth.Revision, two)
+	if _, err := s.Rollback(ctx, 9, by("which")); !errors.Is(err, ErrNone) {
+		t.Errorf("roll back to what never was: %v", err)
+	}
+	var why []string
+	versions, err := s.History(ctx)
+	for _, v := range versions {
+		why = append(why, fmt.Sprint(v.Who, v.Why, !v.When.IsZero()))
+	}
+	if want := []string{"annafter alltrue", "anntoo muchtrue", "annmoretrue", "annbegintrue"}; err != nil || !slices.Equal(why, want) {
+		t.Errorf("history %q (%v), want %q", why, err, want)
+	}
+}
+
+// A change that was made of a version is not applied on another one.
+func TestApplyOn(t *testing.T) {
+	t.Parallel()
+	s := open(t, startConsul(t).Addr)
+	first := apply(t, s, document(1), by("begin"))
+	second := apply(t, s, document(2), Change{Who: "ann", Why: "go on", On: first.Revision})
+	_, err := s.Apply(within(t), parsed(t, document(3)), Change{Who: "bob", Why: "go on", On: first.Revision})
+	if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Revision != second.Revision || !strings.Contains(err.Error(), fmt.Sprint("ann applied revision ", second.Revision)) {
+		t.Errorf("%v", err)
+	}
+	inForce(t, s, second.Revision, document(2))
+	for want, c := range map[string]Change{"author is missing": {Why: "x"}, "reason is missing": {Who: "ann", Why: " "}, "reason has": {Who: "ann", Why: strings.Repeat("x", maxWhy+1)}} {
+		if _, err := s.Apply(within(t), parsed(t, document(3)), c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// Of many writers each applies all its documents, one gets each revision, and no version is
+// lost.
+func TestManyWriters(t *testing.T) {
+	t.Parallel()
+	const writers, each = 8, 5
+	c := startConsul(t)
+	var mu sync.Mutex
+	won := map[uint64]string{} // the document of each version
+	var all sync.WaitGroup
+	for w := range writers {
+		s := open(t, c.Addr)
+		all.Go(func() {
+			for i := range each {
+				text := document(1000*(w+1) + i)
+				v, err := s.Apply(within(t), parsed(t, text), by("compete"))
+				for errors.As(err, new(*LostError)) {
+					v, err = s.Apply(within(t), parsed(t, text), by("compete"))
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				if won[v.Revision] != "" {
+					t.Errorf("revision %d was won twice", v.Revision)
+				}
+				won[v.Revision] = v.SHA256
+				mu.Unlock()
+				if err := s.Clean(within(t)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	s := open(t, c.Addr)
+	versions, err := s.History(within(t))
+	if err != nil || len(versions) != writers*each || len(won) != len(versions) {
+		t.Fatalf("%d versions, %d won (%v)", len(versions), len(won), err)
+	}
+	for i, v := range versions {
+		if won[v.Revision] != v.SHA256 || i > 0 && v.Revision >= versions[i-1].Revision {
+			t.Errorf("revision %d is not what its writer applied, or not smaller than the next one", v.Revision)
+		}
+		if _, err := s.Document(within(t), v); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The last versions are kept, with their chunks and no others.
+func TestClean(t *testing.T) {
+	t.Parallel()
+	c := startConsul(t)
+	s := open(t, c.Addr)
+	var applied []Version
+	for i := range kept + 5 {
+		applied = append(applied, apply(t, s, document(i+1), by("count")))
+	}
+	c.put(s.chunkKey(sum([]byte("left by a writer that died"))), "left by a writer that died")
+	if err := s.Clean(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	versions, err := s.History(within(t))
+	if err != nil || len(versions) != kept || versions[kept-1].Revision != applied[5].Revision {
+		t.Fatalf("%d versions (%v)", len(versions), err)
+	}
+	if n := len(c.keys()); n != 1+2*kept {
+		t.Errorf("%d keys, want the manifest, %d versions and as many chunks: %q", n, kept, c.keys())
+	}
+	for _, v := range versions {
+		if _, err := s.Document(within(t), v); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The largest document there may be is applied and read again. A larger one is refused.
+func TestLargestDocument(t *testing.T) {
+	t.Parallel()
+	s := open(t, startConsul(t).Addr)
+	text := large(maxDocument - 30)
+	v, err := s.Apply(within(t), &rulefile.Document{Text: text}, by("begin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inForce(t, s, v.Revision, text)
+	if _, err := Parse("rules.yaml", make([]byte, maxDocument+1)); err == nil || !strings.Contains(err.Error(), "fit into Consul") {
+		t.Errorf("one byte more: %v", err)
+	}
+}

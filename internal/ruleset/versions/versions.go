@@ -1,0 +1,90 @@
+// Package versions keeps the versions of the rules in Consul's key-value store.
+//
+//	weir/rules/manifest         the version in force, a [Version] as JSON
+//	weir/rules/versions/REVISION  the same for each of the last 100 versions
+//	weir/rules/chunks/SHA256    a part of a document, which never changes; limits of single
+//	                            keys and rules are in different chunks
+//
+// A writer first writes the chunks that are missing, then swaps the manifest and adds the
+// version in one transaction, which fails unless the manifest is as the writer read it and
+// all chunks are there. So a reader of the manifest finds all that it names, a writer that
+// dies between two steps leaves nothing but chunks that nobody reads, and of two writers one
+// gets an error. Old versions and chunks without a version are deleted after that, in
+// transactions that fail if the manifest has been swapped meanwhile.
+//
+//	version.go  a version, and its document in chunks
+//	read.go     what is in force, and what was
+//	apply.go    a new version
+//	clean.go    what nobody needs any more
+//	followers.go  the programs that take the rules from here
+package versions
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+const (
+	// Prefix begins every key of the store that people write to.
+	Prefix = "weir/rules/"
+	// CopyPrefix begins every key of a region's copy of a store in another datacenter.
+	CopyPrefix = "weir/rules-copy/"
+)
+
+// Store has the versions of the rules below a prefix of a key-value store. It is safe for
+// concurrent use, also by several processes.
+type Store struct {
+	agent  *consul.Agent
+	kv     *consul.KV
+	prefix string
+}
+
+// New makes a store of the keys below a prefix, such as [Prefix], in a datacenter; an empty one is the
+// agent's own. It makes no call.
+func New(a *consul.Agent, datacenter, prefix string) *Store {
+	return &Store{agent: a, kv: a.KV(datacenter), prefix: prefix}
+}
+
+// Open makes a store for a program that has no other use for Consul: the one below [Prefix]
+// in a datacenter, of which the agent at an address, host:port, answers; an empty
+// datacenter is the agent's own.
+func Open(address, datacenter string) (*Store, error) {
+	a, err := consul.New(consul.Config{Address: address}, telemetry.NewRegistry(""), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	return New(a, datacenter, Prefix), nil
+}
+
+// ManifestKey is the key that changes with each new version.
+func (s *Store) ManifestKey() string { return s.prefix + "manifest" }
+
+func (s *Store) versionKey(revision uint64) string {
+	return fmt.Sprintf("%sversions/%016d", s.prefix, revision)
+}
+
+func (s *Store) chunkKey(sum string) string { return s.prefix + "chunks/" + sum }
+
+// Parse reads a document as every tier does before it puts it in force. name is only used in
+// errors, which have a line for each mistake.
+func Parse(name string, document []byte) (*rulefile.Document, error) {
+	if len(document) > maxDocument {
+		return nil, fmt.Errorf("%s: %d bytes, at most %d fit into Consul; make fewer or shorter rules, or give each region a file", name, len(document), maxDocument)
+	}
+	d, err := rulefile.Read(name, document)
+	if err != nil {
+		return nil, err
+	}
+	if d.Set.Stated() {
+		return nil, fmt.Errorf("%s: revision: is for rules files; in Consul each version gets one of its own: remove this field", name)
+	}
+	if n := len(d.Set.Encode()); n > wire.MaxCompiled {
+		return nil, fmt.Errorf("%s: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", name, n, wire.MaxCompiled)
+	}
+	return d, nil
+}

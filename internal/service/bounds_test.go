@@ -1,0 +1,80 @@
+package service_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// A want that is out of range is answered as unavailable by itself, with the group
+// that it belongs to, and counted by what is wrong with it; the others of its call
+// are decided. What was refused is charged nowhere.
+func TestWantsAreRefusedAlone(t *testing.T) {
+	r := newRegion(t)
+	bad := func(change func(*wire.Want)) []wire.Want {
+		w := want("page", "k", 1)
+		change(&w)
+		return []wire.Want{w}
+	}
+	var large []wire.Want
+	for range wire.MaxGroup + 1 {
+		large = append(large, wire.Want{Rule: "page", Group: 3, Want: lease.Want{Want: 1}})
+	}
+	for n, c := range []struct {
+		field string
+		wants []wire.Want
+	}{
+		{"rule", bad(func(w *wire.Want) { w.Rule = strings.Repeat("r", 65) })},
+		{"key", bad(func(w *wire.Want) { w.Key = make([]byte, 8193) })},
+		{"need", bad(func(w *wire.Want) { w.Need = 2 })},
+		{"waiting", bad(func(w *wire.Want) { w.Waiting = 2 })},
+		{"want", bad(func(w *wire.Want) { w.Want.Want = 1 << 32 })},
+		{"unused", bad(func(w *wire.Want) { w.Unused = -1 << 63 })},
+		{"overdrawn", bad(func(w *wire.Want) { w.Overdrawn = -1 })},
+		{"denied", bad(func(w *wire.Want) { w.Denied = 1 << 40 })},
+		{"holding", bad(func(w *wire.Want) { w.Holding = 1 << 40 })},
+		{"group", large},
+		{"group", []wire.Want{{Rule: "all", Group: 3, Want: lease.Want{Want: 1}}, {Rule: "page", Group: 3, Want: lease.Want{Want: 1}}, {Rule: "all", Group: 3, Variant: 1, Override: rulesOf(t, rulesText).Override(1, 1), Want: lease.Want{Want: 1}}}},
+		{"group", []wire.Want{{Rule: "all", Group: 3, Want: lease.Want{Want: 1}}, {Rule: "page", Group: 3, Want: lease.Want{Want: 1 << 33}}}},
+	} {
+		wants := append(append([]wire.Want{want("page", fmt.Sprint("before", n), 1)}, c.wants...), want("page", fmt.Sprint("after", n), 1))
+		grants := r.grants(wants...)
+		for i, g := range grants {
+			switch whole := i == 0 || i == len(grants)-1; {
+			case whole && (g.Status != lease.OK || g.Granted != 1):
+				t.Errorf("%s: a want beside it got %+v", c.field, g)
+			case !whole && (g.Status != lease.Unavailable && g.Status != lease.UnknownRule || g.Granted != 0):
+				t.Errorf("%s: want %d got %+v", c.field, i, g)
+			}
+		}
+		if line := `weir_wants_rejected_total{reason="` + c.field + `"} `; !strings.Contains(scrape(r.metrics), line) {
+			t.Errorf("no %s", line)
+		}
+	}
+	if g := r.grants(want("page", "k", 10), want("page", "", 10), want("all", "", 100)); g[0].Granted != 10 || g[1].Granted != 10 || g[2].Granted != 100 {
+		t.Errorf("what was refused was charged: %+v", g)
+	}
+	if got := scrape(r.metrics); !strings.Contains(got, "weir_acquire_rejected_total 0\n") {
+		t.Error("a whole call was refused")
+	}
+}
+
+// What names a caller but decides nothing costs no wants their answer.
+func TestNamesDecideNothing(t *testing.T) {
+	r := newRegion(t)
+	for _, change := range []func(*wire.Request){
+		func(q *wire.Request) { q.TraceParent = []string{"\xff", strings.Repeat("x", 60_000)} },
+		func(q *wire.Request) { q.TraceParent = make([]string, wire.MaxTraceParents+1) },
+		func(q *wire.Request) { q.Pop = "\xff" },
+		func(q *wire.Request) { q.Pop = strings.Repeat("p", wire.MaxPop+1) },
+	} {
+		q := r.call(want("page", "k", 1))
+		change(q)
+		if out, refused := r.post(q); out == nil || out.Grants[0].Granted != 1 {
+			t.Errorf("%q", refused)
+		}
+	}
+}

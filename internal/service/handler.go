@@ -1,0 +1,281 @@
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// Handler serves the QuotaService: Connect, gRPC and gRPC-Web by connect-go. What
+// filters send, Acquire by plain POST of application/proto, is served by the small
+// codec instead, into memory that is used again: with the protobuf runtime a call
+// costs several times as much.
+type Handler struct {
+	service *Service
+	connect http.Handler
+	errors  *connect.ErrorWriter
+	seconds telemetry.Histogram
+	// authorize is as in [Handler.Authorize]; nil: all calls are allowed.
+	authorize func(*tls.ConnectionState, string) error
+}
+
+// NewHandler makes the handler of a service. Latencies go to r; nil: nowhere.
+func NewHandler(s *Service, r *telemetry.Registry) *Handler {
+	if r == nil {
+		r = telemetry.NewRegistry("")
+	}
+	h := &Handler{
+		service: s,
+		errors:  connect.NewErrorWriter(),
+		seconds: r.Histogram("weir_acquire_seconds", "Time to answer a call of Acquire, from its headers to its reply.", telemetry.Doubling(16e-6, 16)),
+	}
+	_, h.connect = quotapbconnect.NewQuotaServiceHandler(rpc{h, s}, connect.WithReadMaxBytes(wire.MaxMessage))
+	return h
+}
+
+// Authorize makes the handler refuse calls of Acquire for which allowed returns an error. It
+// gets the connection of a call, nil without TLS, and the region that the call states. It must
+// be called before the first call is served.
+func (h *Handler) Authorize(allowed func(caller *tls.ConnectionState, region string) error) {
+	h.authorize = allowed
+}
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != quotapbconnect.QuotaServiceAcquireProcedure {
+		h.connect.ServeHTTP(w, r)
+		return
+	}
+	begin := time.Now()
+	if isPlain(r) {
+		h.acquire(w, r)
+	} else {
+		h.connect.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), secureKey{}, r.TLS)))
+	}
+	h.seconds.Observe(time.Since(begin).Seconds())
+}
+
+// allowed is an identityError if a call may not state this region.
+func (h *Handler) allowed(caller *tls.ConnectionState, region string) error {
+	if h.authorize == nil {
+		return nil
+	}
+	if err := h.authorize(caller, region); err != nil {
+		return &identityError{err}
+	}
+	return nil
+}
+
+const contentProto = "application/proto"
+
+var contentTypeProto = []string{contentProto}
+
+// isPlain reports whether a request is in the one form that needs no runtime.
+func isPlain(r *http.Request) bool {
+	return r.Method == http.MethodPost && r.Header.Get("Content-Type") == contentProto &&
+		r.Header.Get("Content-Encoding") == ""
+}
+
+func (h *Handler) acquire(w http.ResponseWriter, r *http.Request) {
+	x := h.service.calls.Get().(*exchange)
+	defer h.service.release(x)
+	if err := h.answer(r, x); err != nil {
+		h.service.refuse(err, r.RemoteAddr)
+		_ = h.errors.Write(w, r, coded(err)) // the caller has gone
+		return
+	}
+	w.Header()["Content-Type"] = contentTypeProto
+	_, _ = w.Write(x.out)
+}
+
+// answer decodes, asks and encodes.
+func (h *Handler) answer(r *http.Request, x *exchange) (err error) {
+	patience := engine.DefaultPatience
+	if text := r.Header.Get("Connect-Timeout-Ms"); text != "" {
+		ms, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return wrong("Connect-Timeout-Ms", "%q, must be a number of milliseconds of at most 10 digits", text)
+		}
+		patience = time.Duration(ms) * time.Millisecond
+	}
+	ctx, cancel := inTime(r.Context(), patience)
+	defer cancel()
+	if x.in, err = readBody(r, x.in[:0]); err != nil {
+		return err
+	}
+	if err := x.request.Decode(x.in); err != nil {
+		return err
+	}
+	if err := h.allowed(r.TLS, x.request.Region); err != nil {
+		return err
+	}
+	x.origin, x.parent, x.retried = origin{r.RemoteAddr, r.TLS}, parent(r.Header), retried(r.Header)
+	if err := h.service.acquire(ctx, x); err != nil {
+		return err
+	}
+	x.out = x.response.Append(x.out[:0])
+	return nil
+}
+
+// parent is the traceparent header of a call; empty: it has none.
+func parent(h http.Header) string {
+	if values := h["Traceparent"]; len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+// retried reports whether an Envoy states that it sends a call again: another process may have
+// applied it. The first attempt has number 1.
+func retried(h http.Header) bool {
+	n := h.Get("X-Envoy-Attempt-Count")
+	return n != "" && n != "1"
+}
+
+// readBody reads a request's body, of at most wire.MaxMessage bytes, behind dst.
+func readBody(r *http.Request, dst []byte) ([]byte, error) {
+	if r.ContentLength > wire.MaxMessage {
+		return dst, tooLong(r.ContentLength)
+	}
+	dst = slices.Grow(dst, int(max(r.ContentLength+1, 512)))
+	for {
+		n, err := r.Body.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case err == io.EOF:
+			return dst, nil
+		case err != nil:
+			return dst, &bodyError{err}
+		case len(dst) > wire.MaxMessage:
+			return dst, tooLong(int64(len(dst)))
+		case len(dst) == cap(dst):
+			dst = slices.Grow(dst, len(dst))
+		}
+	}
+}
+
+func tooLong(n int64) error {
+	return wrong("body", "%d bytes or more, at most %d: ask in several calls", n, wire.MaxMessage)
+}
+
+// bodyError is a body that did not arrive whole.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return "body: not received whole: " + e.err.Error() }
+func (e *bodyError) Unwrap() error { return e.err }
+
+// identityError is a call by somebody who may not make it.
+type identityError struct{ err error }
+
+func (e *identityError) Error() string { return "certificate: " + e.err.Error() }
+func (e *identityError) Unwrap() error { return e.err }
+
+// secureKey is that of a call's *tls.ConnectionState, in its context.
+type secureKey struct{}
+
+// coded gives an error of a call its code on the wire.
+func coded(err error) error {
+	code := connect.CodeInternal
+	var field *RequestError
+	var protocol *ProtocolError
+	var malformed *wire.Error
+	var body *bodyError
+	var identity *identityError
+	var reserves *reserveError
+	switch {
+	case errors.As(err, &reserves):
+		code = reserves.code()
+	case errors.As(err, &identity):
+		code = connect.CodePermissionDenied
+	case errors.As(err, &field), errors.As(err, &malformed):
+		code = connect.CodeInvalidArgument
+	case errors.As(err, &protocol):
+		code = connect.CodeFailedPrecondition
+	case errors.As(err, &body):
+		code = connect.CodeCanceled
+	case errors.Is(err, ErrTooManyHolders), errors.Is(err, ErrTooManyOfAddress):
+		code = connect.CodeResourceExhausted
+	}
+	return connect.NewError(code, err)
+}
+
+// rpc is the service in the form that connect-go calls.
+type rpc struct {
+	handler *Handler
+	service *Service
+}
+
+var errNoRules = errors.New("rules: none are loaded yet; ask again when the region is ready")
+
+// Acquire answers a call in any other encoding.
+func (p rpc) Acquire(ctx context.Context, r *connect.Request[quotapb.AcquireRequest]) (*connect.Response[quotapb.AcquireResponse], error) {
+	x := p.service.calls.Get().(*exchange)
+	defer p.service.release(x)
+	ctx, cancel := inTime(ctx, patience(ctx))
+	defer cancel()
+	answer, err := p.acquire(ctx, x, r)
+	if err != nil {
+		p.service.refuse(err, r.Peer().Addr)
+		return nil, coded(err)
+	}
+	return connect.NewResponse(answer), nil
+}
+
+func (p rpc) acquire(ctx context.Context, x *exchange, r *connect.Request[quotapb.AcquireRequest]) (*quotapb.AcquireResponse, error) {
+	if err := x.decode(r.Msg); err != nil {
+		return nil, err
+	}
+	secure, _ := ctx.Value(secureKey{}).(*tls.ConnectionState)
+	if err := p.handler.allowed(secure, x.request.Region); err != nil {
+		return nil, err
+	}
+	x.origin, x.parent, x.retried = origin{r.Peer().Addr, secure}, parent(r.Header()), retried(r.Header())
+	if err := p.service.acquire(ctx, x); err != nil {
+		return nil, err
+	}
+	return x.message()
+}
+
+// Slot answers a call of a request for its slots.
+func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error) {
+	ctx, cancel := inTime(ctx, patience(ctx))
+	defer cancel()
+	ctx, span := p.service.serve(ctx, quotapbconnect.QuotaServiceSlotProcedure, parent(r.Header()), nil)
+	defer span.End()
+	answer, err := p.service.slot(ctx, r.Msg)
+	if err != nil {
+		telemetry.Fail(span, err)
+		p.service.refuse(err, r.Peer().Addr)
+		return nil, coded(err)
+	}
+	return connect.NewResponse(answer), nil
+}
+
+// Rules sends the compiled rules, unless the holder has them.
+func (p rpc) Rules(_ context.Context, r *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
+	protocol, ok := wire.Common(r.Msg.GetProtocol(), r.Msg.GetProtocolMax())
+	if !ok {
+		return nil, coded(&ProtocolError{r.Msg.GetProtocol(), r.Msg.GetProtocolMax()})
+	}
+	rules := p.service.rules.Load()
+	if rules.version == "" {
+		return nil, connect.NewError(connect.CodeUnavailable, errNoRules)
+	}
+	out := &quotapb.RulesResponse{Protocol: protocol, RulesVersion: rules.version, RulesRevision: rules.revision}
+	if rules.version != r.Msg.GetHaveVersion() {
+		out.Rules = rules.encoded
+	}
+	return connect.NewResponse(out), nil
+}

@@ -1,0 +1,162 @@
+package service
+
+import (
+	"sync"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+const (
+	// liveFor is how long after its last call a holder counts as live. A holder that has
+	// nothing to ask for does not call, and no longer counts when shares are computed.
+	liveFor = 10 * limit.Second
+	// recountEvery is how old the count of live holders may be, and how often room is
+	// made for others at most.
+	recountEvery = limit.Second
+	// mostWorkers bounds the workers of one holder that are remembered. One more takes the
+	// place of that worker of the holder which has not called for the longest time.
+	mostWorkers = 512
+)
+
+// holders are the callers, remembered so that no call is applied twice. It is safe for
+// concurrent use.
+type holders struct {
+	mu           sync.Mutex
+	most         int // workers, of all holders
+	mostOfSource int // holders of one source
+	workers      int // the sum of what the holders have
+	known        map[HolderID]*holder
+	sources      map[sourceName]*source // of those that are known
+	live         int                    // holders, as of counted
+	counted      limit.Micros           // when
+	cleared      limit.Micros           // when room was made last
+}
+
+// holder is one process.
+type holder struct {
+	seen    limit.Micros // the last call of any worker
+	source  *source      // of its first call
+	workers map[uint64]*worker
+}
+
+// worker is a sequence of calls: that of one worker of a holder, or of a whole holder that
+// sends no worker, which is number 0.
+type worker struct {
+	lease.Caller
+	seen limit.Micros
+}
+
+func newHolders(most, mostOfSource int) *holders {
+	return &holders{most: most, mostOfSource: mostOfSource, known: make(map[HolderID]*holder), sources: make(map[sourceName]*source), counted: -limit.Day, cleared: -limit.Day}
+}
+
+// accept notes a call. It is not fresh if it is a repetition. An error is that there is no room
+// to remember one more holder.
+func (h *holders) accept(id HolderID, number, seq uint64, at *origin, now limit.Micros) (fresh bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	who := h.known[id]
+	if who == nil {
+		if !h.room(now) {
+			return false, ErrTooManyHolders
+		}
+		from := h.sourceOf(at, now)
+		if from == nil {
+			return false, ErrTooManyOfAddress
+		}
+		who = &holder{workers: make(map[uint64]*worker, 1), source: from}
+		h.known[id], from.holders[id] = who, who
+		h.live++
+	}
+	who.seen = now
+	one := who.workers[number]
+	if one == nil {
+		one = h.enlist(who, number, now)
+	}
+	one.seen = now
+	return one.Accept(seq), nil
+}
+
+// enlist remembers one more worker of a holder.
+func (h *holders) enlist(who *holder, number uint64, now limit.Micros) *worker {
+	if len(who.workers) >= mostWorkers || who.source.workers >= max(h.most/4, mostWorkers) || !h.room(now) {
+		h.addWorkers(who, -who.forgetOldest())
+	}
+	one := new(worker)
+	who.workers[number] = one
+	h.addWorkers(who, 1)
+	return one
+}
+
+// forgetOldest makes room among the workers of a holder, and returns for how many.
+func (who *holder) forgetOldest() int {
+	if len(who.workers) == 0 {
+		return 0
+	}
+	var oldest uint64
+	var least *worker
+	for number, one := range who.workers {
+		if least == nil || one.seen < least.seen {
+			oldest, least = number, one
+		}
+	}
+	delete(who.workers, oldest)
+	return 1
+}
+
+// count is how many holders called within liveFor.
+func (h *holders) count(now limit.Micros) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if since(h.counted, now) >= recountEvery {
+		h.recount(now)
+	}
+	return h.live
+}
+
+// lately are hashes of the holders that called within that time.
+func (h *holders) lately(now, within limit.Micros) (hashes []uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, who := range h.known {
+		if since(who.seen, now) < within {
+			hashes = append(hashes, id.hash())
+		}
+	}
+	return hashes
+}
+
+func (h *holders) recount(now limit.Micros) {
+	h.live, h.counted = 0, now
+	for _, who := range h.known {
+		if since(who.seen, now) < liveFor {
+			h.live++
+		}
+	}
+}
+
+// room reports whether one more worker can be remembered. If need be it forgets those
+// that have not called for liveFor: a call that they sent before cannot arrive any more.
+func (h *holders) room(now limit.Micros) bool {
+	if h.workers < h.most || since(h.cleared, now) < recountEvery {
+		return h.workers < h.most
+	}
+	h.cleared = now
+	for id, who := range h.known {
+		for number, one := range who.workers {
+			if since(one.seen, now) >= liveFor {
+				delete(who.workers, number)
+				h.addWorkers(who, -1)
+			}
+		}
+		if since(who.seen, now) >= liveFor {
+			h.forget(id, who)
+		}
+	}
+	h.recount(now)
+	return h.workers < h.most
+}
+
+// since is the time between two readings of a clock that may have been set back.
+func since(then, now limit.Micros) limit.Micros { return max(now-then, then-now) }

@@ -1,0 +1,99 @@
+package service
+
+import (
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// metrics are the service's instruments.
+type metrics struct {
+	wants, granted, returned, overdrawn, refused, grants, slots, giveBacks *telemetry.CounterVec
+
+	callWants  telemetry.Histogram
+	duplicates telemetry.Counter
+	unknown    telemetry.Counter
+	rejected   telemetry.Counter
+	noRoom     telemetry.Counter
+	abandoned  telemetry.Counter
+	behind     telemetry.Counter
+
+	wantsRejected *telemetry.CounterVec
+	foreign       telemetry.Counter
+}
+
+// ruleCounts are the instruments of one rule.
+type ruleCounts struct {
+	wants, granted, returned, overdrawn, refused, giveBacks telemetry.Counter
+	grants                                                  [lease.UnknownRule + 1]telemetry.Counter // by status
+}
+
+func newMetrics(r *telemetry.Registry) *metrics {
+	return &metrics{
+		wants:     r.Counters("weir_wants_total", "Wants of holders: one for each counter that a call asks for.", "rule"),
+		grants:    r.Counters("weir_grants_total", "Answers to wants: ok, denied, or unavailable (could not be decided).", "rule", "status"),
+		granted:   r.Counters("weir_units_granted_total", "Units granted to holders; for concurrency the slots of each answer.", "rule"),
+		returned:  r.Counters("weir_units_returned_total", "Unused units that holders gave back.", "rule"),
+		overdrawn: r.Counters("weir_units_overdrawn_total", "Units that holders admitted without a lease, as they report them; repeated until acknowledged.", "rule"),
+		slots:     r.Counters("weir_slots_total", "Calls of requests for slots, by rule: take, renew or release, and ok, denied or unavailable.", "rule", "op", "status"),
+		refused:   r.Counters("weir_edge_denials_total", "Requests that holders refused from memory, as they report them.", "rule"),
+		giveBacks: r.Counters("weir_give_backs_rejected_total", "Give-backs of which nothing was taken back: more units than the limit can have handed out.", "rule"),
+
+		callWants:     r.Histogram("weir_acquire_wants", "Wants per call of Acquire.", telemetry.Doubling(1, 11)),
+		duplicates:    r.Counter("weir_acquire_duplicates_total", "Repeated calls, and those that an Envoy in between states to send again: they are dropped."),
+		unknown:       r.Counter("weir_wants_unknown_rule_total", "Wants for a rule or variant that is not in the rules."),
+		rejected:      r.Counter("weir_acquire_rejected_total", "Calls refused as a whole: malformed, no common protocol, no holder, or too many holders."),
+		noRoom:        r.Counter("weir_holders_refused_total", "Calls of new holders that were refused, because their address or the memory for callers has its most."),
+		wantsRejected: r.Counters("weir_wants_rejected_total", "Wants answered as unavailable because a field is out of range, by field.", "reason"),
+		abandoned:     r.Counter("weir_acquire_unheard_total", "Calls whose caller hung up before the answer; what they were granted went back."),
+		behind:        r.Counter("weir_acquire_newer_rules_total", "Calls of holders that have newer rules than this replica: its rules file is late, or was set back without a larger revision."),
+		foreign:       r.Counter("weir_foreign_epochs_total", "Calls of holders that another store, or this one before a restart, answered last. After a restart there are a few for each holder. If it goes on growing, several regions with counters of their own answer the same holders."),
+	}
+}
+
+func (m *metrics) rule(name string) *ruleCounts {
+	c := &ruleCounts{
+		wants:     m.wants.WithLabelValues(name),
+		granted:   m.granted.WithLabelValues(name),
+		returned:  m.returned.WithLabelValues(name),
+		overdrawn: m.overdrawn.WithLabelValues(name),
+		refused:   m.refused.WithLabelValues(name),
+		giveBacks: m.giveBacks.WithLabelValues(name),
+	}
+	for status := lease.OK; status <= lease.Unavailable; status++ {
+		c.grants[status] = m.grants.WithLabelValues(name, statusNames[status])
+	}
+	return c
+}
+
+// forget drops the series of rules that are gone.
+func (m *metrics) forget(before, after *catalog) {
+	for name := range before.rules {
+		if after.rules[name] == nil {
+			for _, vec := range []*telemetry.CounterVec{m.wants, m.granted, m.returned, m.overdrawn, m.refused, m.grants, m.slots, m.giveBacks} {
+				vec.DeletePartialMatch(telemetry.Labels{"rule": name})
+			}
+		}
+	}
+}
+
+// statusNames are the labels of statuses that a store answers.
+var statusNames = [lease.UnknownRule + 1]string{lease.OK: "ok", lease.Denied: "denied", lease.Unavailable: "unavailable"}
+
+// count counts a want and its answer.
+func (c *ruleCounts) count(a *engine.Ask, g *lease.Grant) {
+	c.wants.Inc()
+	if n := c.grants[g.Status]; n != nil {
+		n.Inc()
+	}
+	add(c.granted, g.Granted)
+	add(c.returned, a.Want.Unused)
+	add(c.overdrawn, a.Want.Overdrawn)
+	add(c.refused, a.Want.Denied)
+}
+
+func add(c telemetry.Counter, units int64) {
+	if units > 0 {
+		c.Add(float64(units))
+	}
+}

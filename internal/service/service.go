@@ -1,0 +1,166 @@
+package service
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// ErrTooManyHolders refuses a call of a holder for which there is no room.
+var ErrTooManyHolders = errors.New("holder: the holders and workers that called within 10 s fill the memory for callers, so this one cannot be added; raise max_holders, or look for a holder that makes a new id for every call")
+
+// ErrTooManyOfAddress refuses a call of a holder whose address has its most holders.
+var ErrTooManyOfAddress = errors.New("holder: as many holders as one address may have called from this one within 10 s, so this one cannot be added; raise max_holders_per_address if so many PoPs call from there, through a gateway for example, or look for a holder that makes a new id for every call")
+
+// Config is what a [Service] is made of.
+type Config struct {
+	Store   engine.Store
+	Metrics *telemetry.Registry // nil: metrics go nowhere
+	// Now is the clock by which holders count as live and rules as new; nil means
+	// the system's.
+	Now func() limit.Micros
+	// MaxHolders bounds the workers of holders that are remembered, at least 1; 0
+	// means DefaultMaxHolders.
+	MaxHolders int
+	// MaxHoldersPerAddress bounds the holders that call from one address, with TLS for each
+	// certificate, at least 1; 0 means DefaultMaxHoldersPerAddress.
+	MaxHoldersPerAddress int
+	// SlotSeed keeps clients from choosing request ids that collide. All replicas of a
+	// store need the same. If it is empty, the ids are hashed without a secret, and a client
+	// that computes collisions can release the slots of another request.
+	SlotSeed string
+	// LiveHolders is how many holders call the replicas of the region, by the store's
+	// count; nil, or 0: there is no count, and those that call this replica are all.
+	LiveHolders func() int
+	// Divides is true if the callers are replicas of regions, among which limits are divided.
+	// Calls without a region are refused, and rules that are not scope: global are unknown.
+	Divides bool
+	// Reserves hears what regions state of their reserves; nil: nobody does.
+	Reserves Reserves
+	// Share is the region's share of limits of scope global in thousandths, as PoPs are told; nil, or 0: it is not known.
+	Share func() uint32
+	// Tracer makes the spans of calls; nil: there are none.
+	Tracer *telemetry.Tracer
+	// Log gets what is wrong with callers, each kind at most once a minute; nil: nothing does.
+	Log *slog.Logger
+}
+
+// DefaultMaxHolders is some 500 bytes each.
+const DefaultMaxHolders = 100_000
+
+// DefaultMaxHoldersPerAddress allows 64 PoPs behind one address to restart all at once.
+const DefaultMaxHoldersPerAddress = 128
+
+// Service answers the calls of holders. It is safe for concurrent use and starts
+// no goroutine.
+type Service struct {
+	store    engine.Store
+	now      func() limit.Micros
+	live     func() int // holders by the store's count; may be nil
+	divides  bool
+	reserves Reserves // may be nil
+	share    func() uint32
+	holders  *holders
+	seed     string
+	metrics  *metrics
+	notices  notices
+	tracer   *telemetry.Tracer
+	rules    atomic.Pointer[catalog]
+	calls    sync.Pool // of *exchange
+}
+
+// NewService makes a service without rules: until [Service.SetRules] every want
+// is answered as unknown_rule.
+func NewService(c Config) *Service {
+	if c.Now == nil {
+		c.Now = func() limit.Micros { return limit.Micros(time.Now().UnixMicro()) }
+	}
+	if c.Metrics == nil {
+		c.Metrics = telemetry.NewRegistry("")
+	}
+	if c.Share == nil {
+		c.Share = func() uint32 { return 0 }
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{
+		store:    c.Store,
+		now:      c.Now,
+		live:     c.LiveHolders,
+		divides:  c.Divides,
+		reserves: c.Reserves,
+		share:    c.Share,
+		holders:  newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders), cmp.Or(c.MaxHoldersPerAddress, DefaultMaxHoldersPerAddress)),
+		seed:     c.SlotSeed,
+		metrics:  newMetrics(c.Metrics),
+		notices:  notices{log: c.Log},
+		tracer:   c.Tracer,
+		calls:    sync.Pool{New: func() any { return new(exchange) }},
+	}
+	s.rules.Store(noRules)
+	c.Metrics.GaugeFunc("weir_holders", "Holders that called within the last 10 s.", func() float64 { return float64(s.Holders()) })
+	return s
+}
+
+// SetRules replaces the rules. Calls that are under way keep the old ones.
+// It must not run twice at the same time. Rules that are too large for one message
+// are an error, and change nothing.
+func (s *Service) SetRules(set *rule.Set) error {
+	if n := len(set.Encode()); n > wire.MaxCompiled {
+		return fmt.Errorf("rules: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", n, wire.MaxCompiled)
+	}
+	before := s.rules.Load()
+	after := newCatalog(set, s.divides, before, s.now(), s.metrics)
+	s.rules.Store(after)
+	s.metrics.forget(before, after)
+	return nil
+}
+
+// Rules returns the version of the rules and their compiled form; an empty version
+// before [Service.SetRules]. The bytes must not be changed.
+func (s *Service) Rules() (version string, compiled []byte) {
+	c := s.rules.Load()
+	return c.version, c.encoded
+}
+
+// RulesVersion returns the version and the revision of the rules; an empty version before
+// [Service.SetRules].
+func (s *Service) RulesVersion() (version string, revision uint64) {
+	c := s.rules.Load()
+	return c.version, c.revision
+}
+
+// Policy is the limit of a rule's variant in the rules in force, or that of a key which has one
+// of its own; nil if there is none. With a nil key it is the variant's. The rules may be
+// replaced while a caller keeps it.
+func (s *Service) Policy(rule string, variant uint32, key []byte) *engine.Policy {
+	return s.rules.Load().policy(rule, variant, 0, key)
+}
+
+// Holders is how many holders called this replica within the last 10 s.
+func (s *Service) Holders() int { return s.holders.count(s.now()) }
+
+// Live returns hashes of the holders that called this replica within that time.
+func (s *Service) Live(within time.Duration) []uint64 {
+	return s.holders.lately(s.now(), limit.Micros(within.Microseconds()))
+}
+
+// sharers is how many holders share the region's limits.
+func (s *Service) sharers(now limit.Micros) int {
+	n := s.holders.count(now)
+	if s.live != nil {
+		n = max(n, s.live())
+	}
+	return n
+}

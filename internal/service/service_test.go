@@ -1,0 +1,583 @@
+package service_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+const rulesText = `
+rules:
+  - { name: page, key: [client_ip], limit: 10/1h, algorithm: fixed_window, consistency: exact }
+  - { name: all, key: [], limit: 100/1h, algorithm: fixed_window, consistency: exact,
+      overrides: [{ when: { header: { x-tier: gold } }, limit: 200/1h }] }
+  - { name: upload, key: [client_ip], limit: 2, algorithm: concurrency }
+`
+
+func rulesOf(t testing.TB, text string) *rule.Set {
+	t.Helper()
+	set, err := rulefile.Parse("rules.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// region is a service on a memory store with a clock of its own, behind HTTP.
+type region struct {
+	t       testing.TB
+	clock   atomic.Int64
+	store   *memory.Store
+	service *service.Service
+	handler *service.Handler
+	metrics *telemetry.Registry
+	epoch   uint64 // of its store
+	seq     uint64
+}
+
+func newRegion(t testing.TB, change ...func(*service.Config)) *region {
+	t.Helper()
+	r := &region{t: t, metrics: telemetry.NewRegistry("test")}
+	r.clock.Store(int64(20_000*limit.Day + limit.Hour/2))
+	now := func() limit.Micros { return limit.Micros(r.clock.Load()) }
+	r.store = memory.New(memory.Config{MaxKeys: 10_000, MaxBytes: 1 << 30, Now: now})
+	c := service.Config{Store: r.store, Metrics: r.metrics, Now: now}
+	for _, change := range change {
+		change(&c)
+	}
+	r.service, r.epoch = service.NewService(c), c.Store.Epoch()
+	r.setRules(rulesText)
+	r.handler = service.NewHandler(r.service, r.metrics)
+	return r
+}
+
+func (r *region) setRules(text string) {
+	r.t.Helper()
+	if err := r.service.SetRules(rulesOf(r.t, text)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *region) advance(d limit.Micros) { r.clock.Add(int64(d)) }
+
+var holderA, holderB = bytes.Repeat([]byte{'a'}, 16), bytes.Repeat([]byte{'b'}, 16)
+
+// call is a request of holder A with the next seq.
+func (r *region) call(wants ...wire.Want) *wire.Request {
+	r.seq++
+	return &wire.Request{Protocol: 1, Holder: holderA, Epoch: r.epoch, Seq: r.seq, Ack: r.seq - 1, Wants: wants}
+}
+
+// post sends a request as the filter does. The response is nil if it was refused,
+// with the reply's body beside it.
+func (r *region) post(req *wire.Request) (*wire.Response, string) {
+	r.t.Helper()
+	w := r.raw("application/proto", req.Append(nil))
+	if w.Code != http.StatusOK {
+		return nil, w.Body.String()
+	}
+	var out wire.Response
+	if err := out.Decode(w.Body.Bytes()); err != nil {
+		r.t.Fatal(err)
+	}
+	if len(out.Grants) != len(req.Wants) || out.Seq != req.Seq || out.Protocol != 1 || out.Epoch != r.store.Epoch() {
+		r.t.Fatalf("answer %+v to %+v", out, req)
+	}
+	return &out, ""
+}
+
+func (r *region) raw(contentType string, body []byte) *httptest.ResponseRecorder {
+	q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(body))
+	q.Header.Set("Content-Type", contentType)
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, q)
+	return w
+}
+
+// grants sends wants and returns their grants.
+func (r *region) grants(wants ...wire.Want) []wire.Grant {
+	r.t.Helper()
+	out, refused := r.post(r.call(wants...))
+	if out == nil {
+		r.t.Fatalf("refused: %s", refused)
+	}
+	return out.Grants
+}
+
+func want(rule, key string, units int64) wire.Want {
+	return wire.Want{Rule: rule, Key: []byte(key), Want: lease.Want{Need: units, Waiting: units, Want: units}}
+}
+
+func TestAcquire(t *testing.T) {
+	r := newRegion(t)
+	shape, _ := limit.New(limit.Spec{Algorithm: limit.FixedWindow, Count: 10, Period: limit.Hour})
+	g := r.grants(want("page", "10.0.0.1", 4), want("nosuch", "k", 1), wire.Want{Rule: "all", Variant: 7, Want: lease.Want{Want: 1}}, want("page", "10.0.0.1", 7))
+	if g[0].Status != lease.OK || g[0].Granted != 4 || g[0].Limit != 10 || g[0].Remaining != 6 || g[0].Reset != 1_800_000 {
+		t.Errorf("4 of 10: %+v", g[0])
+	}
+	if g[0].Shape != shape.Fingerprint() || g[0].Lease != shape.PeriodID(limit.Micros(20_000)*limit.Day) {
+		t.Errorf("lease %x of %x, want the limit's shape and the window's start", g[0].Lease, g[0].Shape)
+	}
+	if g[1].Status != lease.UnknownRule || g[2].Status != lease.UnknownRule {
+		t.Errorf("unknown rule and variant: %+v", g[1:3])
+	}
+	if g[3].Status != lease.Denied || g[3].RetryAfter != 1_800_000 || g[3].AskAfter == 0 || g[3].AskAfter > 1000 {
+		t.Errorf("7 of the 6 that are left: %+v", g[3])
+	}
+	if g := r.grants(want("page", "10.0.0.1", 11)); g[0].RetryAfter != lease.Never {
+		t.Errorf("11 of 10: %+v, want never", g[0])
+	}
+	if g := r.grants(wire.Want{Rule: "all", Variant: 1, Override: 77, Want: lease.Want{Want: 1}}); g[0].Status != lease.UnknownRule {
+		t.Errorf("an override that the rule does not have: %+v", g[0])
+	}
+}
+
+// A long key and the hash that newer filters send in its place are one counter.
+func TestLongKeyIsItsHash(t *testing.T) {
+	r := newRegion(t)
+	for _, n := range []int{rule.MaxKey, rule.MaxKey + 1, 150, 4096} {
+		long := strings.Repeat("k", n)
+		r.grants(want("page", long, 4))
+		short := string(rule.ShortKey([]byte(long)))
+		if g := r.grants(want("page", short, 1)); g[0].Remaining != 5 {
+			t.Errorf("%d bytes: %+v, want the 4 units counted", n, g[0])
+		}
+	}
+}
+
+func TestGiveBackOfAnotherShapeIsDropped(t *testing.T) {
+	r := newRegion(t)
+	r.setRules(`rules: [{ name: page, key: [], limit: 10/1h, algorithm: fixed_window }]`)
+	g := r.grants(wire.Want{Rule: "page", Want: lease.Want{Want: 4, Fresh: true}})
+	if g[0].Granted != 4 {
+		t.Fatalf("%+v", g)
+	}
+	back := wire.Want{Rule: "page", Shape: g[0].Shape ^ 1<<8, Want: lease.Want{Unused: 4, Lease: g[0].Lease}}
+	if g := r.grants(back); g[0].Remaining != 6 {
+		t.Errorf("units of another limit came back: %+v", g[0])
+	}
+	back.Shape = g[0].Shape
+	if g := r.grants(back); g[0].Remaining != 10 {
+		t.Errorf("units of this limit did not come back: %+v", g[0])
+	}
+}
+
+func TestGroupsMayBeScattered(t *testing.T) {
+	r := newRegion(t)
+	in := func(group uint32, w wire.Want) wire.Want { w.Group = group; return w }
+	g := r.grants(
+		in(2, want("page", "b", 1)), in(1, want("page", "a", 11)), want("page", "c", 1),
+		in(2, want("all", "", 1)), in(1, want("all", "other", 1)))
+	var got []int64
+	for i := range g {
+		got = append(got, g[i].Granted)
+	}
+	if !slices.Equal(got, []int64{1, 0, 1, 1, 0}) || g[1].Status != lease.Denied || g[4].Status != lease.OK {
+		t.Errorf("granted %v: %+v; want group 2 and the lone one granted, group 1 not", got, g)
+	}
+}
+
+func TestConcurrencyTellsWorkersApart(t *testing.T) {
+	r := newRegion(t)
+	slot := func(worker uint64, holding, need int64) wire.Want {
+		w := wire.Want{Rule: "upload", Key: []byte("k"), Want: lease.Want{Holding: holding, Need: need, Waiting: need, Want: holding + need}}
+		w.SetWorker(1<<40 + worker)
+		return w
+	}
+	if g := r.grants(slot(1, 0, 1)); g[0].Granted != 1 || g[0].Shape != 1<<8 || g[0].Lease != 1 {
+		t.Fatalf("worker 1: %+v", g)
+	}
+	if g := r.grants(slot(2, 0, 1)); g[0].Granted != 1 {
+		t.Fatalf("worker 2: %+v", g)
+	}
+	if g := r.grants(slot(3, 0, 1)); g[0].Status != lease.Denied {
+		t.Fatalf("worker 3: %+v", g)
+	}
+	r.grants(slot(1, 0, 0))
+	if g := r.grants(slot(3, 0, 1)); g[0].Status != lease.OK {
+		t.Fatalf("worker 3, after worker 1 gave back: %+v", g)
+	}
+	late := r.call(slot(2, 1, 0))
+	r.grants(slot(2, 0, 0))
+	if out, _ := r.post(late); out.Grants[0].Status != lease.Unavailable {
+		t.Errorf("a statement that was overtaken: %+v", out.Grants)
+	}
+}
+
+func TestRepeatedCallIsNotApplied(t *testing.T) {
+	r := newRegion(t)
+	req := r.call(want("page", "k", 2))
+	r.post(req)
+	again, _ := r.post(req)
+	if again.Grants[0].Status != lease.Unavailable || again.Grants[0].Granted != 0 {
+		t.Errorf("the second time: %+v, want unavailable", again.Grants)
+	}
+	if g := r.grants(want("page", "k", 0)); g[0].Remaining != 8 {
+		t.Errorf("%d remain of 10 after 2 were asked for twice, want 8", g[0].Remaining)
+	}
+	other := *req
+	other.Holder = holderB
+	if out, _ := r.post(&other); out.Grants[0].Granted != 2 || out.Holders != 2 {
+		t.Errorf("the same seq of another holder: %+v, want a grant and 2 holders", out)
+	}
+}
+
+// A call that an Envoy in between sends again, as it states, may have been applied by another
+// process: nothing of it is applied here, and it is counted.
+func TestRetriedCallIsNotApplied(t *testing.T) {
+	r := newRegion(t)
+	taken := r.grants(want("all", "", 90))[0]
+	back := wire.Want{Rule: "all", Shape: taken.Shape, Want: lease.Want{Unused: 10, Lease: taken.Lease}}
+	for i, c := range []struct {
+		attempt string
+		left    int64
+	}{{"2", 10}, {"10", 10}, {"1", 20}, {"", 30}} {
+		q := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(r.call(back).Append(nil)))
+		q.Header.Set("Content-Type", "application/proto")
+		q.Header.Set("x-envoy-attempt-count", c.attempt)
+		r.handler.ServeHTTP(httptest.NewRecorder(), q)
+		if left := r.grants(wire.Want{Rule: "all"})[0].Remaining; left != c.left {
+			t.Errorf("call %d, attempt %q: %d of 100 are left, want %d", i, c.attempt, left, c.left)
+		}
+	}
+	if !strings.Contains(scrape(r.metrics), "weir_acquire_duplicates_total 2\n") {
+		t.Error("the retried calls are not counted")
+	}
+}
+
+// Two PoPs with one id, by a copied disk image for example, are one holder that repeats numbers: what
+// overlaps is unavailable. Both together get no more than the limit, and others get the rest.
+func TestTwoHoldersWithOneID(t *testing.T) {
+	r := newRegion(t)
+	var granted, unavailable int64
+	for seq := uint64(1); seq <= 20; seq++ {
+		for range 2 {
+			out, _ := r.post(&wire.Request{Protocol: 1, Holder: holderA, Seq: seq, Wants: []wire.Want{want("all", "", 4)}})
+			if granted += out.Grants[0].Granted; out.Grants[0].Status == lease.Unavailable {
+				unavailable++
+			}
+		}
+	}
+	if granted != 80 || unavailable != 20 {
+		t.Errorf("%d units were granted and %d calls unavailable, want 80 and 20", granted, unavailable)
+	}
+	if out, _ := r.post(&wire.Request{Protocol: 1, Holder: holderB, Seq: 1, Wants: []wire.Want{want("all", "", 20)}}); out.Grants[0].Granted != 20 {
+		t.Errorf("another holder: %+v, want what is left", out.Grants)
+	}
+}
+
+func TestHoldersAreCountedAndBounded(t *testing.T) {
+	r := newRegion(t, func(c *service.Config) { c.MaxHolders = 3 })
+	as := func(who byte) (*wire.Response, string) {
+		req := r.call()
+		req.Holder = bytes.Repeat([]byte{who}, 16)
+		return r.post(req)
+	}
+	for i, who := range []byte("abc") {
+		if out, _ := as(who); out.Holders != uint32(i+1) {
+			t.Errorf("holder %c: %d holders, want %d", who, out.Holders, i+1)
+		}
+	}
+	if _, refused := as('d'); !strings.Contains(refused, "resource_exhausted") || !strings.Contains(refused, "max_holders") {
+		t.Errorf("a fourth holder: %q", refused)
+	}
+	r.advance(11 * limit.Second)
+	if out, _ := as('d'); out == nil || out.Holders != 1 {
+		t.Errorf("a fourth holder when the others are silent: %+v", out)
+	}
+}
+
+// Whoever makes up workers takes the places of its own.
+func TestWorkersOfOneHolderAreBounded(t *testing.T) {
+	r := newRegion(t, func(c *service.Config) { c.MaxHolders, c.MaxHoldersPerAddress = 1000, 1000 })
+	as := func(who byte, worker, seq uint64) *wire.Response {
+		out, _ := r.post(&wire.Request{Protocol: 1, Holder: bytes.Repeat([]byte{who}, 16), Worker: worker, Seq: seq, Wants: []wire.Want{{Rule: "page"}}})
+		return out
+	}
+	as('b', 1, 7)
+	for n := range uint64(5000) {
+		r.advance(limit.Millisecond)
+		if out := as('a', n+1, 1); out == nil || out.Grants[0].Status != lease.OK || out.Holders != 2 {
+			t.Fatalf("worker %d: %+v", n+1, out)
+		}
+	}
+	if as('b', 1, 7).Grants[0].Status != lease.Unavailable {
+		t.Error("a repeated call of another holder was applied")
+	}
+	for who := byte('c'); who != 0; who++ {
+		if as(who, 1, 1) == nil {
+			t.Fatalf("holder %d found no place", who)
+		}
+	}
+	if as('a', 5000, 1).Grants[0].Status != lease.Unavailable {
+		t.Error("a repeated call of its last worker was applied")
+	}
+}
+
+func TestRuleChange(t *testing.T) {
+	r := newRegion(t)
+	before, _ := r.service.Rules()
+	r.grants(want("page", "k", 10), want("all", "", 1))
+	r.setRules(`rules: [{ name: page, key: [client_ip], limit: 12/1h, algorithm: fixed_window, consistency: exact }]`)
+	out, _ := r.post(r.call(want("page", "k", 2), want("page", "k", 1), want("all", "", 1)))
+	if out.Grants[0].Granted != 2 || out.Grants[1].Status != lease.Denied || out.Grants[2].Status != lease.UnknownRule {
+		t.Errorf("after 10/1h became 12/1h: %+v, want 2 more and no rule all", out.Grants)
+	}
+	if out.RulesVersion == before {
+		t.Errorf("the version stayed %q", before)
+	}
+	r.setRules(`rules: [{ name: page, key: [client_ip], limit: 5/1m, algorithm: fixed_window, consistency: exact }]`)
+	if g := r.grants(want("page", "k", 5)); g[0].Granted != 5 {
+		t.Errorf("after the period changed: %+v, want a new counter", g[0])
+	}
+}
+
+// A call of a broken caller is refused as a whole, and the message names the field.
+func TestRefusals(t *testing.T) {
+	r := newRegion(t)
+	with := func(change func(*wire.Request)) *wire.Request {
+		req := r.call(want("page", "k", 1))
+		change(req)
+		return req
+	}
+	for name, c := range map[string]struct {
+		request *wire.Request
+		want    []string
+	}{
+		"protocol":    {with(func(q *wire.Request) { q.Protocol = 9 }), []string{"failed_precondition", "supports 9", "supports 1"}},
+		"newer":       {with(func(q *wire.Request) { q.Protocol, q.ProtocolMax = 2, 3 }), []string{"failed_precondition", "supports 2 to 3", "region supports 1;", "one release apart"}},
+		"no protocol": {with(func(q *wire.Request) { q.Protocol = 0 }), []string{"failed_precondition", "supports 0"}},
+		"holder":      {with(func(q *wire.Request) { q.Holder = q.Holder[:15] }), []string{"invalid_argument", "holder: 15 bytes", "16"}},
+		"seq":         {with(func(q *wire.Request) { q.Seq = 0 }), []string{"seq: 0"}},
+		"ack":         {with(func(q *wire.Request) { q.Ack = q.Seq }), []string{"ack: ", "less than seq"}},
+		"wants":       {with(func(q *wire.Request) { q.Wants = make([]wire.Want, 1025) }), []string{"invalid_argument", "list is longer"}},
+	} {
+		out, refused := r.post(c.request)
+		if out != nil {
+			t.Errorf("%s: answered %+v", name, out)
+			continue
+		}
+		for _, text := range c.want {
+			if !strings.Contains(refused, text) {
+				t.Errorf("%s: %s; want %q in it", name, refused, text)
+			}
+		}
+	}
+	if g := r.grants(want("page", "k", 10)); g[0].Granted != 10 {
+		t.Errorf("a refused call was charged: %+v", g[0])
+	}
+}
+
+// Every reply states the revision of the rules, and a holder that has newer ones is counted.
+func TestRevisionTravels(t *testing.T) {
+	r := newRegion(t)
+	set := rulesOf(t, rulesText).Dated(7)
+	if err := r.service.SetRules(set); err != nil {
+		t.Fatal(err)
+	}
+	const behind = "weir_acquire_newer_rules_total "
+	for i, c := range []struct {
+		version  string
+		revision uint64
+		behind   string
+	}{
+		{"", 0, "0"}, {"older", 6, "0"}, {"of the same time", 7, "0"}, {set.Version, 8, "0"}, {"newer", 8, "1"},
+	} {
+		q := r.call(want("page", "k", 1))
+		q.RulesVersion, q.RulesRevision = c.version, c.revision
+		out, refused := r.post(q)
+		if out == nil || out.RulesVersion != set.Version || out.RulesRevision != 7 {
+			t.Errorf("call %d: %+v, %s", i, out, refused)
+		}
+		hasMetric(t, r.metrics, behind+c.behind)
+	}
+	client := quotapbconnect.NewQuotaServiceClient(&http.Client{Transport: local{r.handler}}, "http://region")
+	for _, have := range []string{"", set.Version} {
+		m, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: 1, ProtocolMax: 3, HaveVersion: have}))
+		if err != nil || m.Msg.GetProtocol() != 1 || m.Msg.GetRulesRevision() != 7 || (len(m.Msg.GetRules()) == 0) != (have != "") {
+			t.Errorf("rules for one that has %q: %v, %v", have, m, err)
+		}
+	}
+}
+
+// local is a handler as a transport.
+type local struct{ handler http.Handler }
+
+func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	l.handler.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// A filter of the next release supports this protocol, too, and is answered in it.
+func TestNewerHolder(t *testing.T) {
+	r := newRegion(t)
+	for newest := range uint32(4) {
+		q := r.call(want("page", "k", 1))
+		q.ProtocolMax = newest
+		if out, refused := r.post(q); out == nil || out.Protocol != 1 || out.Grants[0].Granted != 1 {
+			t.Errorf("1 to %d: %+v, %s", newest, out, refused)
+		}
+	}
+}
+
+// Every encoding of the QuotaService gives the same answers.
+func TestEncodings(t *testing.T) {
+	r := newRegion(t)
+	server := httptest.NewUnstartedServer(r.handler)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	for name, options := range map[string][]connect.ClientOption{
+		"connect":      nil,
+		"connect gzip": {connect.WithSendGzip()},
+		"json":         {connect.WithProtoJSON()},
+		"grpc":         {connect.WithGRPC()},
+		"grpc-web":     {connect.WithGRPCWeb()},
+	} {
+		client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL, options...)
+		r.seq++
+		req := &quotapb.AcquireRequest{Protocol: 1, Holder: holderA, Seq: r.seq, TraceParent: []string{"x"},
+			Wants: []*quotapb.Want{{Rule: "page", Key: []byte(name), Need: 3, Waiting: 3, Want: 3}, {Rule: "nosuch"}}}
+		out, err := client.Acquire(t.Context(), connect.NewRequest(req))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		g := out.Msg.GetGrants()
+		if len(g) != 2 || g[0].GetGranted() != 3 || g[0].GetRemaining() != 7 || g[1].GetStatus() != quotapb.Status_STATUS_UNKNOWN_RULE {
+			t.Errorf("%s: %v", name, out.Msg)
+		}
+		req.Seq = 0
+		_, err = client.Acquire(t.Context(), connect.NewRequest(req))
+		if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "seq: 0") {
+			t.Errorf("%s: without a number: %v", name, err)
+		}
+		var typed *connect.Error
+		if !errors.As(err, &typed) {
+			t.Errorf("%s: %T is not a typed error", name, err)
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	r := newRegion(t)
+	server := httptest.NewServer(r.handler)
+	defer server.Close()
+	client := quotapbconnect.NewQuotaServiceClient(server.Client(), server.URL)
+	ask := func(protocol uint32, have string) (*quotapb.RulesResponse, error) {
+		out, err := client.Rules(t.Context(), connect.NewRequest(&quotapb.RulesRequest{Protocol: protocol, HaveVersion: have}))
+		if err != nil {
+			return nil, err
+		}
+		return out.Msg, nil
+	}
+	all, err := ask(1, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := rule.Decode(all.GetRules())
+	if err != nil || set.Version != all.GetRulesVersion() || set.Len() != 3 {
+		t.Errorf("rules do not come back: %v, %v", all, err)
+	}
+	if same, err := ask(1, all.GetRulesVersion()); err != nil || len(same.GetRules()) != 0 || same.GetRulesVersion() != set.Version {
+		t.Errorf("with the version that is current: %v, %v", same, err)
+	}
+	if _, err := ask(2, ""); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("another protocol: %v", err)
+	}
+}
+
+func TestRulesThatAreTooLarge(t *testing.T) {
+	r := newRegion(t)
+	before, _ := r.service.Rules()
+	var paths []rule.Text
+	for i := range 12 {
+		paths = append(paths, rule.Text{Op: rule.OpExact, Arg: fmt.Sprint("/", i, strings.Repeat("x", 450))})
+	}
+	var rules []rule.Rule
+	for i := range 1000 {
+		rules = append(rules, rule.Rule{
+			Name:   fmt.Sprint("r", i),
+			Match:  rule.Match{Paths: paths},
+			Limits: []rule.Variant{{Limit: limit.Spec{Count: 10, Period: limit.Hour}}},
+		})
+	}
+	set, err := rule.New(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.service.SetRules(set); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("rules of more than 4 MiB: %v", err)
+	}
+	if after, _ := r.service.Rules(); after != before {
+		t.Error("they are in force")
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r := newRegion(t)
+	w := want("page", "secret-key", 4)
+	w.Unused, w.Overdrawn, w.Denied = 0, 2, 5
+	r.grants(w, want("page", "secret-key", 9), want("nosuch", "", 1))
+	r.post(&wire.Request{Protocol: 1, Holder: holderA, Seq: 1})
+	r.post(&wire.Request{Protocol: 2})
+	r.raw("application/proto", []byte{0x3a, 0x7f})
+	got := scrape(r.metrics)
+	for _, line := range []string{
+		`weir_wants_total{rule="page"} 2`,
+		`weir_grants_total{rule="page",status="ok"} 1`,
+		`weir_grants_total{rule="page",status="denied"} 1`,
+		`weir_units_granted_total{rule="page"} 4`,
+		`weir_units_overdrawn_total{rule="page"} 2`,
+		`weir_edge_denials_total{rule="page"} 5`,
+		`weir_wants_unknown_rule_total 1`,
+		`weir_acquire_duplicates_total 1`,
+		`weir_acquire_rejected_total 2`,
+		`weir_holders 1`,
+		`weir_wants_total{rule="all"} 0`,
+	} {
+		if !strings.Contains(got, line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+	if strings.Contains(got, "secret") || strings.Contains(got, "nosuch") {
+		t.Error("a key or a name out of a request is in a label")
+	}
+	r.setRules(`rules: [{ name: other, key: [], limit: 1/1h }]`)
+	if got := scrape(r.metrics); strings.Contains(got, `rule="page"`) || !strings.Contains(got, `rule="other"`) {
+		t.Error("a rule that is gone still has series, or a new one has none")
+	}
+}
+
+func scrape(r *telemetry.Registry) string {
+	w := httptest.NewRecorder()
+	r.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
+
+// hasMetric demands a line of the metrics.
+func hasMetric(t testing.TB, r *telemetry.Registry, line string) {
+	t.Helper()
+	if !strings.Contains(scrape(r), line+"\n") {
+		t.Errorf("metrics lack %s", line)
+	}
+}

@@ -1,0 +1,84 @@
+package service
+
+import (
+	"context"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// MaxRequestID bounds the name of a request that takes slots, in bytes.
+const MaxRequestID = 128
+
+// slot answers a call for the slots of one request. An error means that nothing was
+// applied; it is a *RequestError or a *ProtocolError.
+func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.SlotResponse, error) {
+	if err := checkSlot(r); err != nil {
+		return nil, err
+	}
+	rules := s.rules.Load()
+	out := &quotapb.SlotResponse{Protocol: r.GetProtocol(), RulesVersion: rules.version}
+	p := rules.policy(r.GetRule(), r.GetVariant(), 0, nil) // slots have no limits of single keys
+	if p == nil {
+		s.metrics.unknown.Inc()
+		out.Status = quotapb.Status_STATUS_UNKNOWN_RULE
+		return out, nil
+	}
+	if p.Limit.Spec().Algorithm != limit.Concurrency {
+		return nil, wrong("rule", "%q counts units, not slots; name a rule with algorithm: concurrency, or call Acquire", r.GetRule())
+	}
+	ask, op := s.slotAsk(p, r)
+	grants := make([]lease.Grant, 1)
+	s.store.Acquire(ctx, []engine.Ask{ask}, grants)
+	answerSlot(out, &grants[0])
+	s.metrics.slots.WithLabelValues(p.Rule, op, statusNames[min(grants[0].Status, lease.Unavailable)]).Inc()
+	return out, nil
+}
+
+// checkSlot refuses a call with anything out of range.
+func checkSlot(r *quotapb.SlotRequest) error {
+	const most = uint64(limit.MaxCount)
+	switch op := r.GetOp(); {
+	case !wire.Supported(r.GetProtocol()):
+		return &ProtocolError{r.GetProtocol(), 0}
+	case len(r.GetRule()) > wire.MaxRuleName:
+		return wrong("rule", "%d bytes, a rule's name has at most %d", len(r.GetRule()), wire.MaxRuleName)
+	case len(r.GetKey()) > wire.MaxKey:
+		return wrong("key", "%d bytes, at most %d: long values are sent as their hash", len(r.GetKey()), wire.MaxKey)
+	case len(r.GetRequestId()) == 0 || len(r.GetRequestId()) > MaxRequestID:
+		return wrong("request_id", "%d bytes, must be 1 to %d", len(r.GetRequestId()), MaxRequestID)
+	case op < quotapb.SlotOp_SLOT_OP_TAKE || op > quotapb.SlotOp_SLOT_OP_RELEASE:
+		return wrong("op", "%d, must be 1 (take), 2 (renew) or 3 (release)", op)
+	case r.GetCost() > most:
+		return wrong("cost", "%d, must be 0 to %d slots", r.GetCost(), most)
+	}
+	return nil
+}
+
+// slotAsk is the ask of a call that has been checked, and the name of what it does.
+func (s *Service) slotAsk(p *engine.Policy, r *quotapb.SlotRequest) (a engine.Ask, op string) {
+	a = engine.Ask{Policy: p, Key: rule.ShortKey(slices.Clone(r.GetKey())), Holder: s.requestHolder(r.GetRequestId())}
+	switch r.GetOp() {
+	case quotapb.SlotOp_SLOT_OP_TAKE:
+		cost := max(int64(r.GetCost()), 1)
+		a.Op, op = engine.Take, "take"
+		a.Want = lease.Want{Need: cost, Waiting: cost, Want: cost}
+	case quotapb.SlotOp_SLOT_OP_RENEW:
+		a.Op, op = engine.Renew, "renew"
+	default:
+		a.Op, op = engine.Release, "release"
+	}
+	return a, op
+}
+
+// answerSlot puts a grant into the answer.
+func answerSlot(out *quotapb.SlotResponse, g *lease.Grant) {
+	out.Status = quotapb.Status(g.Status)
+	out.Granted, out.TtlMs, out.AskAfterMs = uint64(g.Granted), uint64(g.TTL), uint64(g.AskAfter)
+	out.Limit, out.Remaining, out.RetryAfterMs = uint64(g.Limit), uint64(g.Remaining), wire.Ms(g.RetryAfter)
+}

@@ -1,0 +1,116 @@
+package service_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// invented is a call of the n-th of made-up holders.
+func invented(n uint64) *wire.Request {
+	return &wire.Request{Protocol: 1, Holder: binary.BigEndian.AppendUint64([]byte("invented"), n), Seq: 1, Wants: []wire.Want{{Rule: "page"}}}
+}
+
+// from sends a request from an address, over TLS with a certificate unless that is empty.
+func (r *region) from(addr, certificate string, q *wire.Request) (*wire.Response, string) {
+	r.t.Helper()
+	h := httptest.NewRequest(http.MethodPost, quotapbconnect.QuotaServiceAcquireProcedure, strings.NewReader(string(q.Append(nil))))
+	h.Header.Set("Content-Type", "application/proto")
+	h.RemoteAddr = addr
+	if certificate != "" {
+		h.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte(certificate)}}}
+	}
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, h)
+	if w.Code != http.StatusOK {
+		return nil, w.Body.String()
+	}
+	out := new(wire.Response)
+	if err := out.Decode(w.Body.Bytes()); err != nil {
+		r.t.Fatal(err)
+	}
+	return out, ""
+}
+
+// Whoever makes up holders neither makes the shares of the others small nor keeps them out: an
+// address has so many, with TLS one certificate at it.
+func TestHoldersOfOneAddressAreBounded(t *testing.T) {
+	var log bytes.Buffer
+	r := newRegion(t, logged(&log))
+	accepted := func(addr, certificate string, first uint64) (n int) {
+		for i := range uint64(2000) {
+			out, refused := r.from(addr, certificate, invented(first+i))
+			if out != nil {
+				n++
+			} else if !strings.Contains(refused, "resource_exhausted") || !strings.Contains(refused, "max_holders_per_address") {
+				t.Fatalf("refused: %s", refused)
+			}
+		}
+		return n
+	}
+	if n := accepted("192.0.2.7:1", "", 0); n != service.DefaultMaxHoldersPerAddress {
+		t.Errorf("2,000 ids of one address: %d holders", n)
+	}
+	hasMetric(t, r.metrics, "weir_holders_refused_total 1872")
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "from=192.0.2.7:1") {
+		t.Errorf("logged:\n%s\nwant one line with the address", text)
+	}
+	if out, refused := r.from("192.0.2.8:1", "", r.call()); out == nil || out.Holders != service.DefaultMaxHoldersPerAddress+1 {
+		t.Errorf("a PoP at another address: %+v %s", out, refused)
+	}
+	for i, c := range []struct {
+		what, addr, certificate string
+		want                    int
+	}{
+		{"another port", "192.0.2.7:2", "", 0},
+		{"the same, of IPv6", "[::ffff:192.0.2.7]:2", "", 0},
+		{"a network of IPv6", "[2001:db8::1]:1", "", 128},
+		{"another address of that network", "[2001:db8::2]:1", "", 0},
+		{"one certificate", "192.0.2.7:1", "a", 128},
+		{"another certificate", "192.0.2.7:1", "b", 128},
+		{"no address", "", "", 128},
+	} {
+		if n := accepted(c.addr, c.certificate, uint64(i+1)*10_000); n != c.want {
+			t.Errorf("%s: %d holders, want %d", c.what, n, c.want)
+		}
+	}
+	r.advance(11 * limit.Second)
+	if n := accepted("192.0.2.7:1", "", 200_000); n != service.DefaultMaxHoldersPerAddress {
+		t.Errorf("2,000 new ids when those before are silent: %d holders", n)
+	}
+}
+
+// One address has at most a quarter of the memory for callers.
+func TestWorkersOfOneAddressAreBounded(t *testing.T) {
+	r := newRegion(t, func(c *service.Config) { c.MaxHolders = 4000 })
+	for n := range uint64(100) {
+		for worker := range uint64(100) {
+			q := invented(n)
+			q.Worker = worker + 1
+			if out, refused := r.from("192.0.2.7:1", "", q); out == nil || out.Grants[0].Status != lease.OK {
+				t.Fatalf("holder %d, worker %d: %+v %s", n, worker, out, refused)
+			}
+		}
+	}
+	free := 0
+	for n := range uint64(4000) {
+		if out, _ := r.from(fmt.Sprintf("10.0.%d.%d:1", n>>8, n&255), "", invented(1000+n)); out != nil {
+			free++
+		}
+	}
+	if free != 4000-1000-90 { // a holder has one worker at least: the first ten have filled the quarter
+		t.Errorf("room for %d others, want 2910 of 4000", free)
+	}
+}

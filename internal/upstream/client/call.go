@@ -1,0 +1,224 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// call makes one call. It returns a grant for each want; nil if it failed, and then it
+// is unknown what was applied. ctx has the spans that wait for it.
+func (s *Store) call(ctx context.Context, wants []wire.Want) []wire.Grant {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	ctx, span := s.tracer.Call(ctx, quotapbconnect.QuotaServiceAcquireProcedure[1:])
+	defer span.End()
+	seq := s.seq.Add(1)
+	begin := time.Now()
+	to := s.tier.address()
+	q := s.request(seq, wants, traceParents(ctx))
+	answer, err := s.post(ctx, to, q)
+	s.metrics.wants.Observe(float64(len(wants)))
+	s.metrics.calls.WithLabelValues(result(err)).Inc()
+	if errors.Is(err, errDropped) {
+		telemetry.Fail(span, err)
+		s.rename(ctx, to, q.Worker)
+		return nil
+	}
+	if err != nil {
+		telemetry.Fail(span, err)
+		s.noteRefused(q.Reserve, err)
+		if s.tier.failed(to, seq, errors.Is(err, context.DeadlineExceeded)) {
+			s.log.WarnContext(ctx, "aggregator does not answer; on_failure decides rules with scope: global", "address", to, "error", err,
+				"runbook", "docs/runbooks/WeirAggregatorUnavailable.md")
+		}
+		return nil
+	}
+	s.metrics.seconds.Observe(time.Since(begin).Seconds())
+	if s.tier.answered(seq) {
+		s.log.InfoContext(ctx, "aggregator answers", "address", to)
+	}
+	s.learn(seq, begin, q, answer)
+	return answer.Grants
+}
+
+// traceParents are those of the spans that wait for a call, its own first.
+func traceParents(ctx context.Context) (headers []string) {
+	for _, s := range telemetry.Waiting(ctx) {
+		headers = append(headers, telemetry.TraceParent(s))
+	}
+	return headers[:min(len(headers), wire.MaxTraceParents)]
+}
+
+// request is the message of a call.
+func (s *Store) request(seq uint64, wants []wire.Want, traces []string) *wire.Request {
+	version, revision := s.rules()
+	epoch, ack := s.epoch.Load(), s.ack.Load()
+	if ack == 0 {
+		epoch = 0 // no answer has brought one yet
+	}
+	return &wire.Request{
+		Protocol: wire.ProtocolMin, ProtocolMax: wire.ProtocolMax,
+		Holder: s.holder[:], Epoch: epoch, Seq: seq, Ack: min(ack, seq-1),
+		RulesVersion: version, RulesRevision: revision, Region: s.region, Reserve: s.statement(), Wants: wants, TraceParent: traces,
+		Worker: s.worker.Load(),
+	}
+}
+
+// statement is what a call states of the region's reserve; nil: nothing.
+func (s *Store) statement() *reserve.Statement {
+	if s.reserve == nil {
+		return nil
+	}
+	st, ok := s.reserve.Statement()
+	if !ok {
+		return nil
+	}
+	return &st
+}
+
+// learn takes what an answer has beside its grants. The call was sent at that time.
+func (s *Store) learn(seq uint64, sent time.Time, q *wire.Request, m *wire.Response) {
+	if s.reserve != nil && q.Reserve != nil && m.Reserve != nil {
+		m.Reserve.ID = q.Reserve.ID
+		s.reserve.Replied(sent, *m.Reserve)
+	}
+	for i := range m.Grants {
+		if m.Grants[i].Status != lease.UnknownRule {
+			if rule := q.Wants[i].Rule; s.Lacks(rule) {
+				s.unknown.Delete(rule)
+			}
+			continue
+		}
+		s.metrics.unknown.Inc()
+		s.unknown.Store(q.Wants[i].Rule, nil)
+		m.Grants[i].Status = lease.Unavailable
+	}
+	for {
+		last := s.ack.Load()
+		if seq <= last {
+			return
+		}
+		if s.ack.CompareAndSwap(last, seq) {
+			s.epoch.Store(m.Epoch)
+			return
+		}
+	}
+}
+
+// noteRefused takes that a call was refused for what it states of the region's reserve.
+func (s *Store) noteRefused(st *reserve.Statement, err error) {
+	var refused *refusedError
+	if st == nil || !errors.As(err, &refused) {
+		return
+	}
+	switch {
+	case refused.Code == "invalid_argument" && strings.HasPrefix(refused.Message, "reserve."):
+		s.reserve.Refused(st.ID, refused.Message)
+	case refused.Code == "failed_precondition" && s.refused.Now():
+		s.log.Error("aggregator refuses the calls of this region", "region", s.region, "error", refused.Message)
+	}
+}
+
+// refusedError is an answer that is no answer to the call.
+type refusedError struct {
+	Status  string `json:"-"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	text    string
+}
+
+func (e *refusedError) Error() string { return "it answers " + e.Status + ": " + e.text }
+
+// refusal reads such an answer. A text that is none of the protocol has neither code nor message.
+func refusal(status string, text []byte) error {
+	e := &refusedError{Status: status, text: string(text[:min(len(text), 300)])}
+	_ = json.Unmarshal(text, e)
+	return e
+}
+
+// errDropped is an answer to a call of which nothing was applied, because of its number.
+var errDropped = errors.New("it has had calls with this number, or far larger ones, from this process")
+
+// rename takes another name for the calls, as a process that has started again does: who calls under the
+// old one must not keep this one from being answered.
+func (s *Store) rename(ctx context.Context, to string, was uint64) {
+	var name [8]byte
+	_, _ = rand.Read(name[:]) // never fails, and is not part of a snapshot
+	if s.worker.CompareAndSwap(was, binary.NativeEndian.Uint64(name[:])|1) && s.renamed.Now() {
+		s.log.WarnContext(ctx, "aggregator dropped a call as repeated; the next ones have another name",
+			"address", to, "holder", fmt.Sprintf("%x", s.holder), "runbook", "docs/runbooks/WeirCallerWrong.md")
+	}
+}
+
+// malformed is an answer that cannot be one to the call.
+type malformed string
+
+func (m malformed) Error() string {
+	return "its answer cannot be read: " + string(m) + "; make sure that the address is that of weir-global"
+}
+
+// post sends a message and reads the answer.
+func (s *Store) post(ctx context.Context, to string, q *wire.Request) (*wire.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.scheme+to+quotapbconnect.QuotaServiceAcquireProcedure, bytes.NewReader(q.Append(nil)))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/proto")
+	// What the tier above cannot decide in half of the time would arrive too late.
+	r.Header.Set("Connect-Timeout-Ms", strconv.FormatInt((s.timeout/2).Milliseconds(), 10))
+	if len(q.TraceParent) > 0 {
+		r.Header.Set("Traceparent", q.TraceParent[0])
+	}
+	answer, err := s.tier.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, wire.MaxMessage+1))
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, refusal(answer.Status, text)
+	}
+	var m wire.Response
+	if err := m.DecodeAnswer(text, q.Seq, len(q.Wants)); err != nil {
+		return nil, malformed(err.Error())
+	}
+	if m.Dropped {
+		return nil, errDropped
+	}
+	return &m, nil
+}
+
+// result names the outcome of a call for metrics.
+func result(err error) string {
+	var m malformed
+	switch {
+	case err == nil:
+		return "answered"
+	case errors.Is(err, errDropped):
+		return "dropped"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timed_out"
+	case errors.As(err, &m):
+		return "malformed"
+	}
+	return "failed"
+}

@@ -1,0 +1,204 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/internal/certs"
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// DefaultTimeout bounds a call of the tier above. It is the default timeout of a rule with
+// scope: global.
+const DefaultTimeout = 500 * time.Millisecond
+
+// Config is what a store is made of.
+type Config struct {
+	// Addresses of the tier above, as host:port. They share their counters, or are used one
+	// at a time: the next one is called when one does not answer. None: [Store.Move] gives
+	// them, and until then all asks are Unavailable.
+	Addresses []string
+	// Region is the name of the region that this process is a replica of, 1 to 64 bytes.
+	Region string
+	// Timeout bounds a call; 0 means DefaultTimeout.
+	Timeout time.Duration
+	// Rules returns the version and the revision of the rules in force; nil: there are none.
+	Rules func() (version string, revision uint64)
+	// Reserve is what the region states of its reserve; nil: it has none.
+	Reserve Reserve
+	// TLS has the certificates with which the calls are made; nil: without TLS. ServerName is
+	// the name that the certificate of the tier above must have; empty: that of the address.
+	TLS        *certs.Set
+	ServerName string
+	// Transport makes the calls; nil: HTTP/2.
+	Transport http.RoundTripper
+	Metrics   *telemetry.Registry // nil: metrics go nowhere
+	Tracer    *telemetry.Tracer   // makes the spans of calls; nil: there are none
+	Log       *slog.Logger        // nil: nothing is logged
+}
+
+// Reserve is the record of the region's reserve.
+type Reserve interface {
+	// Statement is what a call states; false: nothing.
+	Statement() (reserve.Statement, bool)
+	// Replied takes the reply to a call that was sent at that time.
+	Replied(sent time.Time, p reserve.Reply)
+	// Refused takes that a statement of the record with this ID is impossible.
+	Refused(id uint64, reason string)
+}
+
+// Store is the tier above. Create it with [New]. It is safe for concurrent use;
+// [Store.Run] has to run beside it.
+type Store struct {
+	region  string
+	timeout time.Duration
+	rules   func() (string, uint64)
+	holder  [16]byte
+	scheme  string // begins the address of a call
+	tier    *tier
+	log     *slog.Logger
+	metrics *metrics
+	tracer  *telemetry.Tracer
+
+	epoch   atomic.Uint64 // of the tier above, by its last answer; at first its own
+	seq     atomic.Uint64
+	ack     atomic.Uint64 // the largest seq that was answered
+	reserve Reserve       // nil: the region has none
+	worker  atomic.Uint64 // the name of the calls beside holder; see [Store.rename]
+	renamed repeat.Seldom // was logged
+	refused repeat.Seldom // was logged: the region's statements are
+	unknown sync.Map      // names of rules that the tier above does not have, by its last answer
+
+	mu        sync.Mutex
+	gathered  []*parcel // to travel with the next call
+	wantCount int       // of gathered
+}
+
+// New makes a store. It makes no call yet.
+func New(c Config) (*Store, error) {
+	if !rule.IsRegion(c.Region) {
+		return nil, errors.New("remote: the region needs a name of " + rule.RegionForm)
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Rules == nil {
+		c.Rules = func() (string, uint64) { return "", 0 }
+	}
+	if c.Transport == nil {
+		c.Transport = newTransport(c.TLS, c.ServerName)
+	}
+	if c.Metrics == nil {
+		c.Metrics = telemetry.NewRegistry("")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{region: c.Region, timeout: c.Timeout, rules: c.Rules, reserve: c.Reserve, log: c.Log, metrics: newMetrics(c.Metrics), tracer: c.Tracer}
+	_, _ = rand.Read(s.holder[:]) // never fails
+	s.epoch.Store(1)
+	s.tier = newTier(c.Addresses, c.Transport)
+	if s.scheme = "http://"; c.TLS != nil {
+		s.scheme = "https://"
+	}
+	c.Metrics.GaugeFunc("weir_remote_up", "1 while the tier above answers.", func() float64 {
+		if s.tier.silent() {
+			return 0
+		}
+		return 1
+	})
+	return s, nil
+}
+
+// Move replaces the addresses of the tier above. The one that is called now is kept if it is
+// among them. An empty list changes nothing: the tier may still answer at the addresses of
+// before.
+func (s *Store) Move(addresses []string) {
+	if len(addresses) > 0 {
+		s.tier.move(addresses)
+	}
+}
+
+// dialTime bounds making a connection. A probe begins every 100 ms while the tier is silent, and a
+// transport goes on dialling when the call has ended.
+const dialTime = time.Second
+
+// newTransport makes connections with HTTP/2, each with the certificates that are in force.
+func newTransport(secure *certs.Set, name string) http.RoundTripper {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(secure == nil)
+	protocols.SetHTTP2(secure != nil)
+	plain := certs.Dialer{Timeout: dialTime}
+	encrypted := certs.Dialer{Secure: secure.Client(name, "h2"), Timeout: dialTime}
+	return &http.Transport{
+		Protocols:      &protocols,
+		HTTP2:          &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: time.Second},
+		DialContext:    plain.DialContext,
+		DialTLSContext: encrypted.DialContext,
+	}
+}
+
+// Lacks reports whether the tier above does not have a rule, by its last answer on it.
+func (s *Store) Lacks(rule string) bool {
+	_, lacks := s.unknown.Load(rule)
+	return lacks
+}
+
+// Epoch is that of the store of the tier above, by its last answer; 1 before the first.
+func (s *Store) Epoch() uint64 { return s.epoch.Load() }
+
+// Acquire asks the tier above. While that does not answer, all asks are Unavailable at once.
+func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.Grant) {
+	for i := range grants {
+		grants[i] = lease.Grant{Status: lease.Unavailable}
+	}
+	if s.tier.silent() || !countsUnits(asks) {
+		s.metrics.refused.Add(float64(len(asks)))
+		return
+	}
+	p := newParcel(asks, grants)
+	p.spans = telemetry.Waiting(ctx)
+	s.gather(p)
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+	}
+	p.leave()
+}
+
+// countsUnits reports whether no ask is for slots.
+func countsUnits(asks []engine.Ask) bool {
+	return !slices.ContainsFunc(asks, func(a engine.Ask) bool { return a.Policy.Limit.Spec().Algorithm == limit.Concurrency })
+}
+
+// metrics are the store's instruments.
+type metrics struct {
+	calls   *telemetry.CounterVec
+	wants   telemetry.Histogram
+	seconds telemetry.Histogram
+	refused telemetry.Counter
+	unknown telemetry.Counter
+}
+
+func newMetrics(r *telemetry.Registry) *metrics {
+	return &metrics{
+		calls:   r.Counters("weir_remote_calls_total", "Calls of the tier above: answered, timed_out, failed (no connection, or an error), malformed, or dropped (nothing was applied because of its number).", "result"),
+		wants:   r.Histogram("weir_remote_wants", "Wants per call of the tier above; 0 for a heartbeat.", telemetry.Doubling(1, 11)),
+		seconds: r.Histogram("weir_remote_seconds", "Time until the tier above answered a call.", telemetry.Doubling(1e-3, 11)),
+		refused: r.Counter("weir_remote_refused_total", "Asks that were not sent, because the tier above did not answer just before."),
+		unknown: r.Counter("weir_remote_unknown_rule_total", "Asks for a rule that the tier above does not have: its rules are late."),
+	}
+}

@@ -1,0 +1,387 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/engine/memory"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/internal/telemetry"
+	"github.com/weirlimit/weir/internal/upstream/client"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+const rulesText = `
+rules:
+  - { name: ten, key: [client_ip], limit: 10/1h, algorithm: fixed_window, scope: global }
+  - { name: hundred, key: [client_ip], limit: 100/1h, algorithm: fixed_window, scope: global }
+`
+
+// aggregator is the tier above: a service on a memory store, behind a link that takes its
+// time, or hangs.
+type aggregator struct {
+	t       testing.TB
+	rules   *rule.Set
+	service *service.Service
+	handler http.Handler
+	delay   atomic.Int64 // of a way, in nanoseconds
+	hangs   atomic.Bool
+	change  func(*wire.Response) // what it answers, before it is sent; nil: nothing changes
+
+	mu    sync.Mutex
+	calls []wire.Request
+}
+
+func newAggregator(t testing.TB) *aggregator {
+	t.Helper()
+	set, err := rulefile.Parse("rules.yaml", []byte(rulesText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &aggregator{t: t, rules: set}
+	a.serve(nil)
+	return a
+}
+
+// serve begins anew, with a tracer.
+func (a *aggregator) serve(tracer *telemetry.Tracer) {
+	a.service = service.NewService(service.Config{Store: memory.New(memory.Config{MaxKeys: 1000, MaxBytes: 1 << 24}), Tracer: tracer})
+	if err := a.service.SetRules(a.rules); err != nil {
+		a.t.Fatal(err)
+	}
+	a.handler = service.NewHandler(a.service, nil)
+}
+
+// RoundTrip is the link to the aggregator.
+func (a *aggregator) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet { // /healthz
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	a.note(body)
+	if a.hangs.Load() {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	time.Sleep(time.Duration(a.delay.Load()))
+	w := httptest.NewRecorder()
+	q := httptest.NewRequest(r.Method, r.URL.Path, bytes.NewReader(body))
+	q.Header = r.Header
+	a.handler.ServeHTTP(w, q)
+	if a.change != nil {
+		var m wire.Response
+		if err := m.Decode(w.Body.Bytes()); err != nil {
+			return nil, err
+		}
+		a.change(&m)
+		w.Body.Reset()
+		w.Body.Write(m.Append(nil))
+	}
+	time.Sleep(time.Duration(a.delay.Load()))
+	return w.Result(), r.Context().Err()
+}
+
+func (a *aggregator) note(body []byte) {
+	var m wire.Request
+	if err := m.Decode(body); err != nil {
+		a.t.Error(err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls = append(a.calls, m)
+}
+
+// called are the calls that have come.
+func (a *aggregator) called() []wire.Request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.calls)
+}
+
+// wants is how many wants came in how many calls.
+func (a *aggregator) wants() (wants, calls int) {
+	for _, c := range a.called() {
+		if n := len(c.Wants); n > 0 {
+			wants, calls = wants+n, calls+1
+		}
+	}
+	return wants, calls
+}
+
+// replica makes a store of a region that asks the aggregator. It runs until the test ends.
+func (a *aggregator) replica(region string, change ...func(*client.Config)) *client.Store {
+	a.t.Helper()
+	c := client.Config{Addresses: []string{"one"}, Region: region, Transport: a, Metrics: telemetry.NewRegistry("")}
+	for _, change := range change {
+		change(&c)
+	}
+	s, err := client.New(c)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Run(ctx) }()
+	a.t.Cleanup(func() { cancel(); <-done })
+	return s
+}
+
+// ask asks for units of a rule.
+func (a *aggregator) ask(rule, key string, units int64) engine.Ask {
+	return engine.Ask{Policy: a.service.Policy(rule, 0, nil), Key: []byte(key), Want: lease.Want{Need: units, Waiting: units, Want: units}}
+}
+
+func acquire(s engine.Store, asks ...engine.Ask) []lease.Grant {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	grants := make([]lease.Grant, len(asks))
+	s.Acquire(ctx, asks, grants)
+	return grants
+}
+
+// inBubble runs a test in virtual time.
+func inBubble(t *testing.T, test func(t *testing.T, a *aggregator)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newAggregator(t)) })
+}
+
+func TestAsksAndReturns(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		s := a.replica("eu")
+		g := acquire(s, a.ask("ten", "k", 3))[0]
+		if g.Status != lease.OK || g.Granted != 3 || g.Remaining != 7 || g.Limit != 10 || g.TTL == 0 {
+			t.Fatalf("%+v", g)
+		}
+		if got := acquire(s, a.ask("ten", "k", 8))[0]; got.Status != lease.Denied || got.Granted != 0 || got.RetryAfter == 0 {
+			t.Errorf("8 of 7: %+v", got)
+		}
+		back := engine.Ask{Policy: a.service.Policy("ten", 0, nil), Key: []byte("k"), Want: lease.Want{Unused: 2, Lease: g.Lease}}
+		if got := acquire(s, back)[0]; got.Remaining != 9 {
+			t.Errorf("%d left after 2 of 3 came back, want 9", got.Remaining)
+		}
+		if s.Epoch() == 1 {
+			t.Error("the epoch is not that of the tier above")
+		}
+	})
+}
+
+// Asks of many callers travel together, and each gets its own grants. Groups stay apart.
+func TestGathers(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		s := a.replica("eu")
+		a.delay.Store(int64(75 * time.Millisecond))
+		const callers = 100
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				asks := []engine.Ask{a.ask("ten", fmt.Sprint(i), 1), a.ask("hundred", fmt.Sprint(i), int64(i+1))}
+				asks[0].Group, asks[1].Group = 7, 7
+				if i%2 == 0 {
+					asks[0].Want = lease.Want{Need: 11, Waiting: 11, Want: 11} // denied, and the other with it
+				}
+				grants := acquire(s, asks...)
+				if i%2 == 0 && (grants[0].Status != lease.Denied || grants[1].Granted != 0) ||
+					i%2 == 1 && (grants[0].Granted != 1 || grants[1].Granted != int64(i+1) || grants[1].Remaining != int64(99-i)) {
+					t.Errorf("caller %d: %+v", i, grants)
+				}
+			})
+		}
+		begin := time.Now()
+		all.Wait()
+		if took := time.Since(begin); took > 160*time.Millisecond {
+			t.Errorf("took %v, the way there and back takes 150 ms", took)
+		}
+		if wants, calls := a.wants(); wants != 2*callers || calls != 1 {
+			t.Errorf("%d wants in %d calls, want %d in 1", wants, calls, 2*callers)
+		}
+	})
+}
+
+// While the tier above hangs, the first callers wait for the timeout and nobody after them.
+// It is asked again as soon as a probe is answered.
+func TestHangs(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		s := a.replica("eu")
+		acquire(s, a.ask("ten", "k", 1))
+		a.hangs.Store(true)
+		begin := time.Now()
+		if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Status != lease.Unavailable {
+			t.Errorf("%+v", g)
+		}
+		if took := time.Since(begin); took < client.DefaultTimeout || took > client.DefaultTimeout+20*time.Millisecond {
+			t.Errorf("waited %v, want the timeout", took)
+		}
+		begin = time.Now()
+		for range 1000 {
+			if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Status != lease.Unavailable {
+				t.Fatalf("%+v", g)
+			}
+		}
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("asks of a silent tier waited %v", took)
+		}
+		before := len(a.called())
+		time.Sleep(10 * time.Second)
+		if probes := len(a.called()) - before; probes > 150 {
+			t.Errorf("%d probes in 10 s", probes)
+		}
+		a.hangs.Store(false)
+		time.Sleep(700 * time.Millisecond)
+		if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Granted != 1 {
+			t.Errorf("after the probe: %+v", g)
+		}
+	})
+}
+
+// hangingHost has calls of an address hang.
+type hangingHost struct {
+	*aggregator
+	hangs atomic.Bool  // all of its calls
+	last  atomic.Value // string: the address that answered
+}
+
+func (h *hangingHost) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == "one" && h.hangs.Load() {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	} else if r.Method == http.MethodPost {
+		h.last.Store(r.URL.Host)
+	}
+	return h.aggregator.RoundTrip(r)
+}
+
+// All replicas of all regions should call one aggregator: the first healthy one of the addresses.
+func TestBackToFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		h := &hangingHost{aggregator: a}
+		a.replica("eu", func(c *client.Config) { c.Addresses, c.Transport = []string{"one", "two"}, h })
+		time.Sleep(5 * time.Second)
+		h.hangs.Store(true)
+		time.Sleep(time.Minute)
+		if got := h.last.Load(); got != "two" {
+			t.Errorf("%v is called while the first address hangs", got)
+		}
+		h.hangs.Store(false)
+		time.Sleep(11 * time.Second)
+		if got := h.last.Load(); got != "one" {
+			t.Errorf("%v is called though the first address is well again", got)
+		}
+	})
+}
+
+// hosts notes which address was called last.
+type hosts struct {
+	*aggregator
+	last atomic.Value // string
+}
+
+func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.last.Store(r.URL.Host)
+	return h.aggregator.RoundTrip(r)
+}
+
+// A store without addresses asks nobody. It calls those that it gets, and stays with the one
+// that it calls while that is listed.
+func TestMove(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		h := &hosts{aggregator: a}
+		s := a.replica("eu", func(c *client.Config) { c.Addresses, c.Transport = nil, h })
+		if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Status != lease.Unavailable {
+			t.Errorf("without addresses: %+v", g)
+		}
+		s.Move(nil)
+		time.Sleep(5 * time.Second)
+		if calls := a.called(); len(calls) > 0 {
+			t.Errorf("%d calls without addresses", len(calls))
+		}
+		for i, step := range []struct {
+			list []string
+			want string
+		}{
+			{[]string{"one"}, "one"},
+			{[]string{"new", "one"}, "one"},
+			{[]string{"new", "third"}, "new"},
+			{nil, "new"},
+			{[]string{"third"}, "third"},
+		} {
+			s.Move(step.list)
+			g := acquire(s, a.ask("ten", "k", 1))[0]
+			if got := h.last.Load(); g.Granted != 1 || got != step.want {
+				t.Errorf("step %d: %v was called, want %s: %+v", i, got, step.want, g)
+			}
+		}
+	})
+}
+
+// An idle region calls the aggregator twice a second.
+func TestHeartbeat(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		a.replica("eu")
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		if n := len(a.called()); n < 18 || n > 21 {
+			t.Errorf("%d heartbeats in 10 s", n)
+		}
+		if last := a.called()[len(a.called())-1]; last.Region != "eu" || last.Ack == 0 || last.Epoch == 0 {
+			t.Errorf("%+v", last)
+		}
+	})
+}
+
+// A holder repeats a debt, to two replicas of a region as well: it counts once, and in another
+// region it is another's.
+func TestDebtThroughTwoReplicas(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		one, two, us := a.replica("eu"), a.replica("eu"), a.replica("us")
+		acquire(one, a.ask("hundred", "k", 30))
+		debt := engine.Ask{Policy: a.service.Policy("hundred", 0, nil), Key: []byte("k"), Want: lease.Want{Overdrawn: 5, Debt: 99}}
+		for i, want := range []int64{65, 65, 60} {
+			if got := acquire([]*client.Store{one, two, us}[i], debt)[0]; got.Remaining != want {
+				t.Errorf("debt %d: %d left, want %d", i, got.Remaining, want)
+			}
+		}
+	})
+}
+
+// Whatever else arrives than the answer to the call leaves its asks unavailable.
+func TestWrongAnswers(t *testing.T) {
+	for name, change := range map[string]func(*wire.Response){
+		"other call": func(m *wire.Response) { m.Seq++ },
+		"no epoch":   func(m *wire.Response) { m.Epoch = 0 },
+		"protocol":   func(m *wire.Response) { m.Protocol = wire.ProtocolMax + 1 },
+		"more grants": func(m *wire.Response) {
+			m.Grants = append(m.Grants, wire.Grant{Grant: lease.Grant{Status: lease.OK, Granted: 9}})
+		},
+		"fewer grants": func(m *wire.Response) { m.Grants = nil },
+		"unknown rule": func(m *wire.Response) {
+			m.Grants[0] = wire.Grant{Grant: lease.Grant{Status: lease.UnknownRule, Granted: 9}}
+		},
+		"unknown status": func(m *wire.Response) { m.Grants[0].Status = 77 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, a *aggregator) {
+				s := a.replica("eu")
+				a.change = change
+				if g := acquire(s, a.ask("ten", "k", 1))[0]; g.Status != lease.Unavailable {
+					t.Errorf("%+v", g)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,126 @@
+package client_test
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/upstream/client"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// record is what a region states, and what it was told.
+type record struct {
+	states  reserve.Statement
+	replies []reserve.Reply
+	after   []time.Duration // since the call was sent
+	refused []string
+}
+
+func (r *record) Statement() (reserve.Statement, bool) { return r.states, r.states.ID != 0 }
+func (r *record) Refused(_ uint64, reason string)      { r.refused = append(r.refused, reason) }
+func (r *record) Replied(sent time.Time, p reserve.Reply) {
+	r.replies, r.after = append(r.replies, p), append(r.after, time.Since(sent))
+}
+
+// Each call has the statement of the moment in which it is made, and its reply comes with that record's ID and the time of
+// the call. A call that fails brings none.
+func TestStatements(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		a.change = func(m *wire.Response) {
+			m.Reserve = &reserve.Reply{At: 5, Share: reserve.Share{No: 3, Part: 250, Since: 4}}
+		}
+		a.delay.Store(int64(50 * time.Millisecond))
+		var r record
+		s := a.replica("eu", func(c *client.Config) { c.Reserve = &r })
+		acquire(s, a.ask("hundred", "k", 1))
+		if call := a.called()[0]; call.Reserve != nil || len(r.replies) != 0 {
+			t.Errorf("%+v is stated, and %+v was told, before there is a record", call.Reserve, r.replies)
+		}
+		r.states = reserve.Statement{ID: 7, Until: 9, Used: []reserve.Span{{After: 1, Until: 2}}, No: 3, Part: 250}
+		acquire(s, a.ask("hundred", "k", 1))
+		if call := a.called()[1]; call.Reserve == nil || call.Reserve.ID != 7 || call.Reserve.Until != 9 || len(call.Reserve.Used) != 1 {
+			t.Errorf("%+v is stated", call.Reserve)
+		}
+		if len(r.replies) != 1 || r.replies[0].ID != 7 || r.replies[0].At != 5 || r.replies[0].Share.Part != 250 || r.after[0] != 100*time.Millisecond {
+			t.Errorf("%+v was told %v after", r.replies, r.after)
+		}
+		a.hangs.Store(true)
+		acquire(s, a.ask("hundred", "k", 1))
+		if len(r.replies) != 1 {
+			t.Errorf("%+v was told without an answer", r.replies[1:])
+		}
+	})
+}
+
+// refusing is a tier above that answers with an error of the protocol.
+type refusing struct {
+	http.RoundTripper
+	body atomic.Pointer[string]
+}
+
+func (f *refusing) RoundTrip(q *http.Request) (*http.Response, error) {
+	if body := f.body.Load(); body != nil {
+		return &http.Response{StatusCode: 400, Status: "400 Bad Request", Body: io.NopCloser(strings.NewReader(*body)), Request: q}, nil
+	}
+	return f.RoundTripper.RoundTrip(q)
+}
+
+// A statement that is refused as impossible goes back to the record; a second record of one region is named in the log,
+// once a minute.
+func TestRefusedStatements(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		var log bytes.Buffer
+		r := record{states: reserve.Statement{ID: 7}}
+		f := &refusing{RoundTripper: a}
+		s := a.replica("eu", func(c *client.Config) {
+			c.Reserve, c.Log, c.Transport = &r, slog.New(slog.NewTextHandler(&log, nil)), f
+		})
+		refuse := func(body string) {
+			t.Helper()
+			f.body.Store(&body)
+			if g := acquire(s, a.ask("hundred", "k", 1))[0]; g.Status != lease.Unavailable {
+				t.Errorf("%s: %+v", body, g)
+			}
+		}
+		refuse(`{"code":"invalid_argument","message":"reserve.until: a year ahead"}`)
+		refuse(`{"code":"invalid_argument","message":"holder: has 3 bytes"}`)
+		if len(r.refused) != 1 || r.refused[0] != "reserve.until: a year ahead" {
+			t.Errorf("refused: %q", r.refused)
+		}
+		refuse(`{"code":"failed_precondition","message":"another store speaks for this region"}`)
+		time.Sleep(10 * time.Second) // probes
+		if n := strings.Count(log.String(), "refuses the calls"); n != 1 || len(r.refused) != 1 {
+			t.Errorf("%d lines of that, want 1; refused: %q\n%s", n, r.refused, log.String())
+		}
+	})
+}
+
+// A rule that the tier above lacks is known by name until it answers on it.
+func TestLacks(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *aggregator) {
+		s := a.replica("eu")
+		unknown := true
+		a.change = func(m *wire.Response) {
+			for i := range m.Grants {
+				if unknown {
+					m.Grants[i] = wire.Grant{Grant: lease.Grant{Status: lease.UnknownRule}}
+				}
+			}
+		}
+		if g := acquire(s, a.ask("hundred", "k", 1))[0]; g.Status != lease.Unavailable || !s.Lacks("hundred") || s.Lacks("ten") {
+			t.Errorf("%+v; lacks hundred: %v, ten: %v", g, s.Lacks("hundred"), s.Lacks("ten"))
+		}
+		unknown = false
+		if g := acquire(s, a.ask("hundred", "k", 1))[0]; g.Status != lease.OK || s.Lacks("hundred") {
+			t.Errorf("%+v; lacks hundred: %v", g, s.Lacks("hundred"))
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package wire_test
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"pgregory.net/rapid"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// TestAgrees sends random messages through both codecs: what the generated code
+// wrote is what wire reads, and what wire writes is what the generated code reads.
+// The messages are made from quota.proto itself, so a field that wire lacks fails.
+func TestAgrees(t *testing.T) {
+	for _, p := range pairs {
+		t.Run(p.name, rapid.MakeCheck(func(t *rapid.T) {
+			sent := p.generated()
+			randomMessage(t, sent.ProtoReflect())
+			m := p.wire()
+			if err := m.Decode(marshal(t, sent)); err != nil {
+				t.Fatalf("wire refused what the generated code wrote: %v", err)
+			}
+			if got := generated(m); !proto.Equal(got, plain(sent)) {
+				t.Fatalf("wire read\n%v\nof\n%v", got, sent)
+			}
+			encoded := m.Append(nil)
+			back := p.generated()
+			if err := proto.Unmarshal(encoded, back); err != nil {
+				t.Fatalf("the generated code refused what wire wrote: %v", err)
+			}
+			if !proto.Equal(back, sent) {
+				t.Fatalf("the generated code read\n%v\nof\n%v", back, sent)
+			}
+			if len(encoded) != proto.Size(sent) {
+				t.Fatalf("wire wrote %d bytes, the shortest encoding has %d", len(encoded), proto.Size(sent))
+			}
+		}))
+	}
+}
+
+// TestAppendsToDst checks that Append leaves alone what dst holds, also where a
+// nested message is moved to make room for its length.
+func TestAppendsToDst(t *testing.T) {
+	for _, size := range []int{0, 1, 100, 126, 127, 128, 129, 16_383, 16_384, 16_500, 70_000} {
+		request := &wire.Request{Protocol: wire.Protocol, Wants: []wire.Want{
+			{Rule: "first", Key: make([]byte, size), Want: lease.Want{Need: 1, Waiting: 2, Want: 3}},
+			{Rule: "second"},
+		}}
+		for _, spare := range []int{0, 1, 3, 200_000} {
+			dst := append(make([]byte, 0, 6+spare), "before"...)
+			got := request.Append(dst)
+			if string(got[:6]) != "before" {
+				t.Fatalf("key of %d bytes: dst became %q", size, got[:6])
+			}
+			var back quotapb.AcquireRequest
+			if err := proto.Unmarshal(got[6:], &back); err != nil {
+				t.Fatalf("key of %d bytes: %v", size, err)
+			}
+			if !proto.Equal(&back, generated(request)) {
+				t.Fatalf("key of %d bytes: read back as %v", size, &back)
+			}
+		}
+	}
+}
+
+// TestStatusMatches compares the statuses by name and number.
+func TestStatusMatches(t *testing.T) {
+	statuses := map[lease.Status]quotapb.Status{
+		0:                 quotapb.Status_STATUS_UNSPECIFIED,
+		lease.OK:          quotapb.Status_STATUS_OK,
+		lease.Denied:      quotapb.Status_STATUS_DENIED,
+		lease.Unavailable: quotapb.Status_STATUS_UNAVAILABLE,
+		lease.UnknownRule: quotapb.Status_STATUS_UNKNOWN_RULE,
+	}
+	for ours, theirs := range statuses {
+		if int32(ours) != int32(theirs) {
+			t.Errorf("status %v is %d here", theirs, ours)
+		}
+	}
+	if len(statuses) != len(quotapb.Status_name) {
+		t.Errorf("quota.proto has %d statuses, %d are known here", len(quotapb.Status_name), len(statuses))
+	}
+}
+
+func marshal(t *rapid.T, m proto.Message) []byte {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// randomMessage sets each field of m, or not, to a random value.
+func randomMessage(t *rapid.T, m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if !rapid.Bool().Draw(t, string(f.Name())+" set") {
+			continue
+		}
+		if !f.IsList() {
+			if f.Kind() == protoreflect.MessageKind {
+				randomMessage(t, m.Mutable(f).Message())
+			} else {
+				m.Set(f, randomValue(t, f))
+			}
+			continue
+		}
+		list := m.Mutable(f).List()
+		for range rapid.IntRange(0, 4).Draw(t, "length") {
+			if f.Kind() == protoreflect.MessageKind {
+				randomMessage(t, list.AppendMutable().Message())
+			} else {
+				list.Append(randomValue(t, f))
+			}
+		}
+	}
+}
+
+func randomValue(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
+	name := string(f.Name())
+	switch f.Kind() {
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(rapid.Bool().Draw(t, name))
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(rapid.Uint32().Draw(t, name))
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(rapid.Uint64().Draw(t, name))
+	case protoreflect.EnumKind:
+		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.Int32Range(-1, 6).Draw(t, name)))
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(rapid.String().Draw(t, name))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes(rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, name))
+	default:
+		panic("quota.proto has a field of a kind that this test has no value for: " + name)
+	}
+}

@@ -1,0 +1,100 @@
+package wire_test
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// sampleRequest is what a busy PoP sends: n top-ups that give a little back.
+func sampleRequest(n int) *wire.Request {
+	m := &wire.Request{
+		Protocol: wire.Protocol, Holder: []byte("0123456789abcdef"), Epoch: 1_763_700_000_000, Seq: 70_000, Ack: 69_999,
+		RulesVersion: "9f86d081884c7d65", Pop: "fra1",
+		TraceParent: []string{"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+	}
+	for i := range n {
+		m.Wants = append(m.Wants, wire.Want{Rule: "per-user", Variant: 1, Key: fmt.Appendf(nil, "203.0.113.%d", i), Shape: 0xfeedface, Want: lease.Want{Waiting: 3, Need: 1, Want: 500, Unused: 20, Lease: 0x12345678, Denied: 2, Fresh: true}})
+	}
+	return m
+}
+
+func sampleResponse(n int) *wire.Response {
+	m := &wire.Response{Protocol: wire.Protocol, Epoch: 1_763_700_000_000, RulesVersion: "9f86d081884c7d65", Holders: 12, Seq: 70_000}
+	for range n {
+		m.Grants = append(m.Grants, wire.Grant{Shape: 0xfeedface, Grant: lease.Grant{Status: lease.OK, Granted: 500, Lease: 0x12345678, TTL: 10_000, Limit: 1000, Remaining: 400, Reset: 31_000}})
+	}
+	return m
+}
+
+// TestSteadyStateDoesNotAllocate decodes and encodes the same shape of message
+// over and over, as the filter does.
+func TestSteadyStateDoesNotAllocate(t *testing.T) {
+	request, response := sampleRequest(16), sampleResponse(16)
+	encoded, reply := request.Append(nil), response.Append(nil)
+	dst := make([]byte, 0, len(encoded))
+	allocates := map[string]func(){
+		"Request.Append":  func() { dst = request.Append(dst[:0]) },
+		"Response.Append": func() { dst = response.Append(dst[:0]) },
+		"Request.Decode":  func() { mustDecode(t, request, encoded) },
+		"Response.Decode": func() { mustDecode(t, response, reply) },
+	}
+	for name, f := range allocates {
+		if n := testing.AllocsPerRun(100, f); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
+
+func mustDecode(t testing.TB, m codec, b []byte) {
+	if err := m.Decode(b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func BenchmarkRequestAppend(b *testing.B) {
+	request := sampleRequest(16)
+	b.Run("wire", func(b *testing.B) {
+		b.ReportAllocs()
+		var dst []byte
+		for b.Loop() {
+			dst = request.Append(dst[:0])
+		}
+		b.SetBytes(int64(len(dst)))
+	})
+	b.Run("generated", func(b *testing.B) {
+		b.ReportAllocs()
+		pb := generated(request)
+		var dst []byte
+		for b.Loop() {
+			dst, _ = proto.MarshalOptions{}.MarshalAppend(dst[:0], pb)
+		}
+		b.SetBytes(int64(len(dst)))
+	})
+}
+
+func BenchmarkResponseDecode(b *testing.B) {
+	reply := sampleResponse(16).Append(nil)
+	b.Run("wire", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(len(reply)))
+		var m wire.Response
+		for b.Loop() {
+			mustDecode(b, &m, reply)
+		}
+	})
+	b.Run("generated", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetBytes(int64(len(reply)))
+		pb := generated(new(wire.Response))
+		for b.Loop() {
+			if err := proto.Unmarshal(reply, pb); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

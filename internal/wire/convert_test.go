@@ -1,0 +1,125 @@
+package wire_test
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// codec is what the four messages of package wire have in common.
+type codec interface {
+	Append(dst []byte) []byte
+	Decode(b []byte) error
+}
+
+// pair is one message in both codecs.
+type pair struct {
+	name      string
+	wire      func() codec
+	generated func() proto.Message
+}
+
+var pairs = []pair{
+	{"AcquireRequest", func() codec { return new(wire.Request) }, func() proto.Message { return new(quotapb.AcquireRequest) }},
+	{"AcquireResponse", func() codec { return new(wire.Response) }, func() proto.Message { return new(quotapb.AcquireResponse) }},
+	{"RulesRequest", func() codec { return new(wire.RulesRequest) }, func() proto.Message { return new(quotapb.RulesRequest) }},
+	{"RulesResponse", func() codec { return new(wire.RulesResponse) }, func() proto.Message { return new(quotapb.RulesResponse) }},
+}
+
+// generated is m as the generated type, field by field. It is written out by hand
+// so that two fields swapped in both Append and Decode do not cancel out.
+func generated(m codec) proto.Message {
+	switch m := m.(type) {
+	case *wire.Request:
+		return generatedRequest(m)
+	case *wire.Response:
+		return generatedResponse(m)
+	case *wire.RulesRequest:
+		return &quotapb.RulesRequest{Protocol: m.Protocol, HaveVersion: m.HaveVersion, Pop: m.Pop, ProtocolMax: m.ProtocolMax}
+	case *wire.RulesResponse:
+		return &quotapb.RulesResponse{Protocol: m.Protocol, RulesVersion: m.RulesVersion, Rules: m.Rules, RulesRevision: m.RulesRevision}
+	}
+	panic("a message without a generated one")
+}
+
+func generatedRequest(m *wire.Request) *quotapb.AcquireRequest {
+	pb := &quotapb.AcquireRequest{
+		Protocol: m.Protocol, Holder: m.Holder, Epoch: m.Epoch, Seq: m.Seq, Ack: m.Ack,
+		RulesVersion: m.RulesVersion, Pop: m.Pop, TraceParent: m.TraceParent,
+		Worker: m.Worker, ProtocolMax: m.ProtocolMax, RulesRevision: m.RulesRevision, Region: m.Region,
+	}
+	if s := m.Reserve; s != nil {
+		pb.Reserve = &quotapb.ReserveStatement{Id: s.ID, UntilUs: uint64(s.Until), Used: generatedSpans(s.Used), No: s.No, Part: uint32(s.Part)}
+	}
+	for _, w := range m.Wants {
+		pb.Wants = append(pb.Wants, &quotapb.Want{
+			Rule: w.Rule, Variant: w.Variant, Key: w.Key, Group: w.Group,
+			Need: uint64(w.Need), Waiting: uint64(w.Waiting), Want: uint64(w.Want.Want),
+			Unused: uint64(w.Unused), Lease: uint64(w.Shape)<<32 | uint64(w.Lease), Overdrawn: uint64(w.Overdrawn), Denied: uint64(w.Denied),
+			Fresh: w.Fresh, Next: w.Next, Holding: uint64(w.Holding), Debt: w.Debt, Override: w.Override,
+			Soon: uint64(w.Soon),
+		})
+	}
+	return pb
+}
+
+func generatedSpans(spans []reserve.Span) (pb []*quotapb.ReserveSpan) {
+	for _, s := range spans {
+		pb = append(pb, &quotapb.ReserveSpan{AfterUs: uint64(s.After), UntilUs: uint64(s.Until)})
+	}
+	return pb
+}
+
+func generatedResponse(m *wire.Response) *quotapb.AcquireResponse {
+	pb := &quotapb.AcquireResponse{
+		Protocol: m.Protocol, Epoch: m.Epoch, RulesVersion: m.RulesVersion, Holders: m.Holders, Seq: m.Seq,
+		RulesRevision: m.RulesRevision, Dropped: m.Dropped,
+		SharePerMille: m.SharePerMille,
+	}
+	if p := m.Reserve; p != nil {
+		pb.Reserve = &quotapb.ReserveReply{
+			AtUs: uint64(p.At), ShareNo: p.Share.No, SharePart: uint32(p.Share.Part), ShareSinceUs: uint64(p.Share.Since),
+			UntilUs: uint64(p.Until), Used: generatedSpans(p.Used),
+		}
+	}
+	for _, g := range m.Grants {
+		pb.Grants = append(pb.Grants, &quotapb.Grant{
+			Status: quotapb.Status(g.Status), Granted: uint64(g.Granted), Lease: uint64(g.Shape)<<32 | uint64(g.Lease),
+			StartsInMs: uint64(g.StartsIn), TtlMs: uint64(g.TTL), RetryAfterMs: generatedTime(g.RetryAfter), AskAfterMs: uint64(g.AskAfter),
+			Limit: uint64(g.Limit), Remaining: uint64(g.Remaining), ResetMs: generatedTime(g.Reset), StillOwed: g.StillOwed,
+		})
+	}
+	return pb
+}
+
+const neverMs = 1<<53 - 1 // as in quota.proto
+
+func generatedTime(d lease.Millis) uint64 {
+	if d == lease.Never {
+		return neverMs
+	}
+	return uint64(d)
+}
+
+// plain is m as package wire reads it: a status that is unknown is none, and a time so long
+// that it never comes has one value.
+func plain(m proto.Message) proto.Message {
+	response, ok := m.(*quotapb.AcquireResponse)
+	if !ok {
+		return m
+	}
+	for _, g := range response.Grants {
+		if _, known := quotapb.Status_name[int32(g.Status)]; !known {
+			g.Status = 0
+		}
+		for _, ms := range []*uint64{&g.RetryAfterMs, &g.ResetMs} {
+			if *ms >= uint64(lease.Never) {
+				*ms = neverMs
+			}
+		}
+	}
+	return m
+}

@@ -1,0 +1,81 @@
+package wire_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// stricter reports whether err is one of the three differences that the package
+// documents: groups and the two bounds.
+func stricter(err error) bool {
+	var malformed *wire.Error
+	return errors.As(err, &malformed) &&
+		(strings.Contains(malformed.Reason, "group") || strings.Contains(malformed.Reason, "longer than its maximum"))
+}
+
+// laxer is want without what wire leaves out of a request: it reports whether that
+// explains why theirs was refused.
+func laxer(m any, want proto.Message, theirs error) (explains bool) {
+	_, ours := m.(*wire.Request)
+	if !ours {
+		return false
+	}
+	if r, ok := want.(*quotapb.AcquireRequest); ok && len(r.TraceParent) > wire.MaxTraceParents {
+		r.TraceParent = r.TraceParent[:wire.MaxTraceParents]
+	}
+	return theirs != nil && strings.Contains(theirs.Error(), "UTF-8")
+}
+
+// FuzzDecode compares the codecs on arbitrary bytes: they accept the same, but for
+// the documented differences, and read the same.
+func FuzzDecode(f *testing.F) {
+	request, response := sampleRequest(3), sampleResponse(3)
+	f.Add(uint8(0), request.Append(nil))
+	f.Add(uint8(1), response.Append(nil))
+	f.Add(uint8(2), (&wire.RulesRequest{Protocol: 1, HaveVersion: "v1", Pop: "fra1"}).Append(nil))
+	f.Add(uint8(3), (&wire.RulesResponse{Protocol: 1, RulesVersion: "v2", Rules: []byte("{}")}).Append(nil))
+	request.Reserve = &reserve.Statement{ID: 7, Until: 1 << 50, Used: []reserve.Span{{After: 1 << 49, Until: 1 << 50}}, No: 3, Part: 250}
+	response.Reserve = &reserve.Reply{At: 1 << 50, Share: reserve.Share{No: 3, Part: 250, Since: 1 << 50}, Until: 1 << 50, Used: []reserve.Span{{Until: 1 << 50}}}
+	response.SharePerMille = 250
+	f.Add(uint8(0), request.Append(nil))
+	f.Add(uint8(1), response.Append(nil))
+	f.Add(uint8(0), []byte{0x7a, 2, 0x08, 1, 0x7a, 2, 0x10, 1}) // a statement in two halves
+	f.Add(uint8(0), []byte{0x4a, 1, 0xff})                      // a trace parent that is not UTF-8
+	f.Add(uint8(0), []byte{0xa3, 0x06, 0x08, 1, 0xa4, 0x06})    // a group
+	f.Add(uint8(0), []byte{0x88, 0x00, 1})                      // a tag longer than it need be
+	f.Add(uint8(1), []byte{0x22, 4, 0x08, 0x84, 0x80, 0})       // a status of three bytes
+	f.Add(uint8(0), []byte{0x3a, 4, 0x60, 2, 0x68, 3})          // true as 2 and as 3
+	f.Add(uint8(0), []byte{0x08, 0xff, 0xff, 0xff, 0xff, 0x7f}) // a uint32 of 35 bits
+	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
+		p := pairs[int(kind)%len(pairs)]
+		m, want := p.wire(), p.generated()
+		ours := m.Decode(b)
+		theirs := proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, want)
+		if stricter(ours) {
+			return
+		}
+		if laxer(m, want, theirs) {
+			return
+		}
+		if (ours == nil) != (theirs == nil) {
+			t.Fatalf("%s: wire answered %v, the generated code %v", p.name, ours, theirs)
+		}
+		if ours != nil {
+			return
+		}
+		if got := generated(m); !proto.Equal(got, plain(want)) {
+			t.Fatalf("%s: wire read\n%v\nthe generated code\n%v", p.name, got, want)
+		}
+		again := p.generated()
+		if err := proto.Unmarshal(m.Append(nil), again); err != nil || !proto.Equal(again, want) {
+			t.Fatalf("%s: what wire wrote again was read as\n%v (%v)\nof\n%v", p.name, again, err, want)
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package consultest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir/test/kit/pki"
+	"github.com/weirlimit/weir/test/kit/proc"
+)
+
+// Config is that of a datacenter. The zero value, but for Dir, is dc1 with one server and
+// without ACL and TLS.
+type Config struct {
+	Dir     string // for logs, configuration and what agents keep through a restart
+	Name    string // empty: dc1
+	Servers int    // 0: 1
+
+	// Primary is the datacenter that this one joins over WAN; nil: it is one itself. ACL and
+	// TLS are as in the primary.
+	Primary *Datacenter
+	// ACL refuses what no policy allows.
+	ACL bool
+	// Tokens are those of its agents, by their names in acl.tokens, in place of the operator's.
+	Tokens map[string]string
+	// TLS has the authority of all agents, and of their callers, who must show a
+	// certificate; nil: without TLS.
+	TLS *pki.Authority
+	// Command, if not nil, changes the command line of an agent, which has its data in a
+	// directory.
+	Command func(data string, argv []string) []string
+}
+
+// Datacenter is servers, each an agent with its data on disk, and clients.
+type Datacenter struct {
+	Name    string
+	Servers []*Agent
+
+	t         proc.T
+	cfg       Config
+	lan, wan  []string // gossip of the servers
+	secondary []*Datacenter
+}
+
+// StartDatacenter starts a datacenter, and waits until it has a leader and, if it has a
+// primary, until each of the two answers for the other.
+func StartDatacenter(t proc.T, cfg Config) *Datacenter {
+	t.Helper()
+	if cfg.Name == "" {
+		cfg.Name = "dc1"
+	}
+	if cfg.Primary != nil {
+		cfg.ACL, cfg.TLS = cfg.Primary.cfg.ACL, cfg.Primary.cfg.TLS
+	}
+	d := &Datacenter{Name: cfg.Name, t: t, cfg: cfg}
+	n := max(cfg.Servers, 1)
+	for range n {
+		d.lan, d.wan = append(d.lan, proc.FreeAddr(t)), append(d.wan, proc.FreeAddr(t))
+	}
+	for i := range n {
+		d.Servers = append(d.Servers, d.newServer(i, n))
+	}
+	for _, a := range d.Servers {
+		a.Begin()
+	}
+	for _, a := range d.Servers {
+		a.AwaitLeader()
+	}
+	if cfg.Primary != nil {
+		cfg.Primary.secondary = append(cfg.Primary.secondary, d)
+		d.awaitWAN(cfg.Primary)
+		cfg.Primary.awaitWAN(d)
+	}
+	return d
+}
+
+// awaitWAN waits until all servers answer for another datacenter.
+func (d *Datacenter) awaitWAN(other *Datacenter) {
+	d.t.Helper()
+	for _, a := range d.Servers {
+		a.AwaitUp(func() string { return textOf(a.read("/v1/catalog/nodes?dc="+other.Name, nil)) })
+	}
+}
+
+// Leader waits until the servers that are up agree on a leader, and returns it.
+func (d *Datacenter) Leader() (leader *Agent) {
+	d.t.Helper()
+	proc.Await(d.t, time.Minute, "a leader of "+d.Name, func() string {
+		leader = nil
+		for _, a := range d.Servers {
+			if !a.Answers() {
+				continue
+			}
+			address, err := a.leader()
+			if err != nil {
+				return err.Error()
+			}
+			server := d.server(address)
+			switch {
+			case server == nil || !server.Answers():
+				return fmt.Sprintf("%s has as leader %q, which is down", a.Name, address)
+			case leader != nil && leader != server:
+				return leader.Name + " and " + server.Name
+			}
+			leader = server
+		}
+		if leader == nil {
+			return "no server is up"
+		}
+		return ""
+	})
+	return leader
+}
+
+func (d *Datacenter) server(address string) *Agent {
+	for _, a := range d.Servers {
+		if a.server == address {
+			return a
+		}
+	}
+	return nil
+}
+
+func (d *Datacenter) newServer(i, n int) *Agent {
+	settings := map[string]any{"server": true, "bootstrap_expect": n}
+	if p := d.cfg.Primary; p != nil {
+		settings["retry_join_wan"] = p.wan
+	}
+	return d.newMember(fmt.Sprintf("%s-server-%d", d.Name, i+1), d.lan[i], settings)
+}
+
+// newMember prepares an agent of the datacenter. Its settings are those of a test: what takes
+// seconds or minutes in a network of machines takes less.
+func (d *Datacenter) newMember(name, lan string, settings map[string]any) *Agent {
+	d.t.Helper()
+	a := newAgent(d.t)
+	dir := filepath.Join(d.cfg.Dir, name)
+	data := filepath.Join(dir, "data")
+	rpc, wan := proc.FreeAddr(d.t), ""
+	if settings["server"] != nil {
+		a.server, wan = rpc, d.wan[len(d.Servers)]
+	}
+	gossip := map[string]any{"gossip_interval": "100ms", "probe_interval": "200ms", "probe_timeout": "200ms", "suspicion_mult": 3}
+	ports := map[string]any{
+		"http": number(a.Addr), "dns": number(a.DNS), "server": number(rpc), "serf_lan": number(lan), "serf_wan": number(wan),
+		"grpc": -1, "grpc_tls": -1,
+	}
+	maps.Copy(settings, map[string]any{
+		"node_name": name, "datacenter": d.Name, "data_dir": data, "bind_addr": "127.0.0.1", "client_addr": "127.0.0.1",
+		"ports": ports, "log_level": "warn", "disable_update_check": true, "retry_join": d.lan, "retry_interval": "200ms", "retry_interval_wan": "200ms",
+		"performance": map[string]any{"raft_multiplier": 1}, "gossip_lan": gossip, "gossip_wan": gossip,
+	})
+	d.secure(a, dir, settings, ports)
+	d.protect(a, settings)
+	text, err := json.MarshalIndent(settings, "", "  ")
+	if err != nil {
+		d.t.Fatalf("%v", err)
+	}
+	argv := []string{program(d.t), "agent", "-config-file", proc.WriteFile(d.t, filepath.Join(dir, "agent.json"), string(text))}
+	if d.cfg.Command != nil {
+		argv = d.cfg.Command(data, argv)
+	}
+	a.Process = proc.New(d.t, d.cfg.Dir, name, argv...)
+	return a
+}
+
+// number is the port of an address; -1: none.
+func number(addr string) int {
+	if n, err := strconv.Atoi(portOf(addr)); err == nil {
+		return n
+	}
+	return -1
+}
+
+// secure gives an agent its certificate: with TLS it takes neither RPC nor HTTP without.
+func (d *Datacenter) secure(a *Agent, dir string, settings, ports map[string]any) {
+	d.t.Helper()
+	authority := d.cfg.TLS
+	if authority == nil {
+		return
+	}
+	name := "client." + d.Name + ".consul"
+	if a.server != "" {
+		name = "server." + d.Name + ".consul" // which verify_server_hostname demands
+	}
+	ca := filepath.Join(dir, "ca.pem")
+	proc.WriteFile(d.t, ca, string(authority.PEM))
+	cert, key := filepath.Join(dir, "agent.pem"), filepath.Join(dir, "agent.key")
+	written := authority.Write(dir, "agent", name, "localhost", "127.0.0.1")
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err := errors.Join(written, err); err != nil {
+		d.t.Fatalf("certificates of Consul: %v", err)
+	}
+	settings["tls"] = map[string]any{
+		"defaults": map[string]any{
+			"ca_file": ca, "cert_file": cert, "key_file": key, "verify_incoming": true, "verify_outgoing": true,
+		},
+		"internal_rpc": map[string]any{"verify_server_hostname": true},
+	}
+	ports["http"], ports["https"] = -1, ports["http"]
+	roots := x509.NewCertPool()
+	roots.AddCert(authority.Certificate)
+	a.scheme = "https"
+	a.client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair},
+	}}
+}
