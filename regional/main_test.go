@@ -46,6 +46,7 @@ func withBinary(run func() int) (status int) {
 const (
 	tenRules   = "rules: [{ name: page, key: [client_ip], limit: 10/1h, algorithm: fixed_window, consistency: exact }]\n"
 	wrongRules = "rules: [{ name: page, limit: lots }, { name: page, key: [], colour: red }]\n"
+	allRegions = "rules: [{ name: page, key: [], limit: 10/1h, scope: global }]\n"
 )
 
 // process is a weir-regional that runs.
@@ -333,6 +334,7 @@ func TestRefusesToStart(t *testing.T) {
 		"admin port in use": {[]string{"--rules", good, "--listen", "127.0.0.1:0", "--admin-listen", busy.Addr().String()}, []string{"in use", "--admin-listen"}},
 		"bad rules":         {[]string{"--rules", wrong}, []string{"wrong.yaml:1:", "lots", "colour"}},
 		"no rules":          {nil, []string{"rules: is missing"}},
+		"no aggregator":     {[]string{"--rules", write("global.yaml", allRegions)}, []string{"rule page: scope: global is counted by an aggregator"}},
 		"rules not there":   {[]string{"--rules", filepath.Join(dir, "nosuch")}, []string{"nosuch"}},
 		"no such host":      {[]string{"--rules", good, "--listen", "256.0.0.1:80"}, []string{"--listen 256.0.0.1:80"}},
 		"state over rules":  {[]string{"--rules", good, "--state", dir + "/./good.yaml"}, []string{"state: ", "good.yaml", "is rules"}},

@@ -1,16 +1,17 @@
 package e2e
 
 import (
+	"bytes"
 	"crypto/md5"
 	"encoding/json"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,10 +19,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir/internal/quotapb"
-	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/test/kit/drive"
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
@@ -63,34 +64,56 @@ func TestBadConfigurationUpdate(t *testing.T) {
 
 const configError = "wasmcustom.weir.config_error"
 
+// A region that answers badly, again and again: nothing that is no answer decides a request, or replaces rules.
+func TestRegionAnswersBadly(t *testing.T) {
+	t.Parallel()
+	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: faultRules})
+	r.Start()
+	var spoil atomic.Pointer[spoiler]
+	addr := stack.Between(t, r.Addr, func(pass http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			answer := httptest.NewRecorder()
+			if pass.ServeHTTP(answer, q); answer.Code == http.StatusOK && spoil.Load() != nil {
+				(*spoil.Load())(path.Base(q.URL.Path), answer)
+			}
+			maps.Copy(w.Header(), answer.Header())
+			w.WriteHeader(answer.Code)
+			_, _ = w.Write(answer.Body.Bytes())
+		})
+	})
+	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: addr, Plugin: map[string]any{"rules_every_ms": 200}})
+	awaitRules(t, s)
+	t.Run("answers that are cut short", func(t *testing.T) { answersCutShort(t, s, &spoil) })
+	t.Run("bad rules", func(t *testing.T) { offersBadRules(t, s.PoPs[0], &spoil) })
+}
+
+// spoiler changes what a region answers to a procedure.
+type spoiler func(procedure string, answer *httptest.ResponseRecorder)
+
 // An answer that ends before it is whole counts as none. Envoy finds that out while it
 // reads the answer, and would crash if another call were made then.
-func TestAnswersCutShort(t *testing.T) {
-	t.Parallel()
-	region := newFakeRegion(t)
-	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: region.addr})
-	awaitRules(t, s)
+func answersCutShort(t *testing.T, s *stack.Stack, spoil *atomic.Pointer[spoiler]) {
 	var answers atomic.Int64
-	third := answer(func(w http.ResponseWriter, r *quotapb.AcquireResponse) {
-		time.Sleep(10 * time.Millisecond) // meanwhile other requests wait for the next call
-		if answers.Add(1)%3 > 0 {         // so that the PoP goes on calling
-			good(w, r)
+	third := spoiler(func(procedure string, answer *httptest.ResponseRecorder) {
+		if procedure != "Acquire" {
 			return
 		}
-		b, err := proto.Marshal(r)
-		if err != nil {
-			panic(err)
+		time.Sleep(10 * time.Millisecond) // meanwhile other requests wait for the next call
+		n := answers.Add(1)
+		if n%3 > 0 { // so that the PoP goes on calling
+			return
 		}
-		w.Header().Set("Content-Type", "application/proto")
-		w.Header().Set("Content-Length", strconv.Itoa(2*len(b)))
-		_, _ = w.Write(b[:len(b)*int(answers.Load()%2)]) // all of it, which is half, or nothing
+		answer.Header().Set("Content-Length", strconv.Itoa(2*answer.Body.Len()))
+		if n%2 == 0 { // half of it, or nothing
+			answer.Body.Reset()
+		}
 	})
-	region.answer.Store(&third)
+	spoil.Store(&third)
 	tally := try(t, drive.Load{Addrs: s.Addrs(), Conns: 32, PerSecond: 1000, Until: time.Now().Add(5 * time.Second), Request: drive.GetEach("/fail-deny", "x-user", "u")})
 	if tally.Other(200, 503) > 0 || tally.Status[503] == 0 {
 		t.Fatalf("%v, %d without an answer, want 200 and some 503; the PoP has exited: %v", tally.Status, tally.Failed, s.PoPs[0].Exited())
 	}
-	region.answer.Store(&good)
+	spoil.Store(nil)
 	proc.Eventually(t, 10*time.Second, "a whole answer counts again", func() bool {
 		return s.PoPs[0].Get("/fail-deny", "x-user", time.Now().String()).Status == 200
 	})
@@ -98,19 +121,26 @@ func TestAnswersCutShort(t *testing.T) {
 
 // Rules that a region hands out by mistake do not replace those in force, and the
 // PoP says what is wrong with them.
-func TestRegionOffersBadRules(t *testing.T) {
-	t.Parallel()
-	region := newFakeRegion(t)
-	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: region.addr, Plugin: map[string]any{"rules_every_ms": 200}})
-	awaitRules(t, s)
-	p := s.PoPs[0]
+func offersBadRules(t *testing.T, p *stack.PoP, spoil *atomic.Pointer[spoiler]) {
 	for _, c := range []struct{ rules, want string }{
 		{`{"rules": [{"name": "fail-deny", "limt": "1/1d"}]}`, "limt"},
 		{`{"rules": [`, "rules of the region"},
 		{`[]`, "rules of the region"},
 	} {
-		bad := []byte(c.rules)
-		region.offers.Store(&bad)
+		bad := spoiler(func(procedure string, answer *httptest.ResponseRecorder) {
+			var m quotapb.RulesResponse
+			if procedure != "Rules" || proto.Unmarshal(answer.Body.Bytes(), &m) != nil {
+				return
+			}
+			m.RulesVersion, m.RulesRevision, m.Rules = fmt.Sprintf("%x", md5.Sum([]byte(c.rules))), m.RulesRevision+1, []byte(c.rules)
+			b, err := proto.Marshal(&m)
+			if err != nil {
+				t.Error(err)
+			}
+			answer.Header().Set("Content-Length", strconv.Itoa(len(b)))
+			answer.Body = bytes.NewBuffer(b)
+		})
+		spoil.Store(&bad)
 		proc.Eventually(t, 10*time.Second, fmt.Sprintf("the log says %q and config_error is 1 for %s", c.want, c.rules), func() bool {
 			return strings.Contains(p.Log(), c.want) && p.Stats(configError)[configError] == 1
 		})
@@ -118,7 +148,7 @@ func TestRegionOffersBadRules(t *testing.T) {
 			r := p.Get("/fail-deny", "x-user", time.Now().String())
 			return r.Status == 200 && r.Header.Get("RateLimit") != ""
 		})
-		region.offers.Store(nil)
+		spoil.Store(nil)
 		proc.Eventually(t, 10*time.Second, "config_error is 0 again", func() bool { return p.Stats(configError)[configError] == 0 })
 	}
 }
@@ -157,116 +187,4 @@ func requestsOutOfTheOrdinary(t *testing.T, s *stack.Stack) {
 	if err != nil || r.Status != 200 {
 		t.Errorf("POST of 200 kB that waits for the region: %d, %v", r.Status, err)
 	}
-}
-
-// answer is how a fake region answers an Acquire; good is the answer that a real
-// region would have given.
-type answer func(w http.ResponseWriter, good *quotapb.AcquireResponse)
-
-// fakeRegion speaks QuotaService as far as a PoP uses it: it grants what is
-// waited for, or whatever answer says.
-type fakeRegion struct {
-	addr   string
-	rules  *rule.Set
-	answer atomic.Pointer[answer]
-	offers atomic.Pointer[[]byte] // instead of rules, if not nil
-	wants  atomic.Int64
-	debts  sync.Map // units by number; number 0: told without one
-}
-
-var good = edit(nil, nil)
-
-// edit answers with the good response after the message, or its bytes, were
-// changed; nil changes nothing.
-func edit(message func(*quotapb.AcquireResponse), encoded func([]byte) []byte) answer {
-	return func(w http.ResponseWriter, r *quotapb.AcquireResponse) {
-		if message != nil {
-			message(r)
-		}
-		b, err := proto.Marshal(r)
-		if err != nil {
-			panic(err)
-		}
-		if encoded != nil && len(b) > 0 {
-			b = encoded(b)
-		}
-		w.Header().Set("Content-Type", "application/proto")
-		_, _ = w.Write(b)
-	}
-}
-
-func newFakeRegion(t *testing.T) *fakeRegion {
-	t.Helper()
-	f := &fakeRegion{rules: parse(t, faultRules)}
-	f.answer.Store(&good)
-	mux := http.NewServeMux()
-	mux.HandleFunc("/weir.quota.v1.QuotaService/Acquire", f.acquire)
-	mux.HandleFunc("/weir.quota.v1.QuotaService/Rules", f.serveRules)
-	server := httptest.NewUnstartedServer(mux)
-	server.Config.Protocols = new(http.Protocols)
-	server.Config.Protocols.SetUnencryptedHTTP2(true)
-	server.Start()
-	t.Cleanup(server.Close)
-	f.addr = server.Listener.Addr().String()
-	return f
-}
-
-func (f *fakeRegion) acquire(w http.ResponseWriter, r *http.Request) {
-	var req quotapb.AcquireRequest
-	if !read(w, r, &req) {
-		return
-	}
-	resp := &quotapb.AcquireResponse{Protocol: 1, Epoch: 1, RulesVersion: req.RulesVersion, Seq: req.Seq, Holders: 1}
-	f.wants.Add(int64(len(req.Wants)))
-	for _, want := range req.Wants {
-		if units, told := f.debts.LoadOrStore(want.Debt, want.Overdrawn); told && units != want.Overdrawn {
-			f.debts.Store(uint64(0), want.Overdrawn) // one number for two debts is none
-		}
-		resp.Grants = append(resp.Grants, &quotapb.Grant{
-			Status: quotapb.Status_STATUS_OK, Granted: want.Waiting, Lease: f.lease(want),
-			TtlMs: 1000, Limit: 10, Remaining: 5, ResetMs: 60_000,
-		})
-	}
-	(*f.answer.Load())(w, resp)
-}
-
-// lease names what a grant is charged to: the shape of the limit, the day.
-func (f *fakeRegion) lease(w *quotapb.Want) uint64 {
-	i, ok := f.rules.Find(w.Rule)
-	if !ok {
-		return 0
-	}
-	day := time.Now().Truncate(24 * time.Hour).UnixMilli()
-	return uint64(f.rules.Limit(i, int(w.Variant)).Fingerprint())<<32 | uint64(uint32(day))
-}
-
-func (f *fakeRegion) serveRules(w http.ResponseWriter, r *http.Request) {
-	var req quotapb.RulesRequest
-	if !read(w, r, &req) {
-		return
-	}
-	resp := quotapb.RulesResponse{Protocol: 1, RulesVersion: f.rules.Version, Rules: f.rules.Encode()}
-	if offers := f.offers.Load(); offers != nil {
-		resp.RulesVersion, resp.Rules = fmt.Sprintf("%x", md5.Sum(*offers)), *offers
-	}
-	if resp.RulesVersion == req.HaveVersion {
-		resp.Rules = nil
-	}
-	b, err := proto.Marshal(&resp)
-	if err != nil {
-		panic(err)
-	}
-	w.Header().Set("Content-Type", "application/proto")
-	_, _ = w.Write(b)
-}
-
-func read(w http.ResponseWriter, r *http.Request, m proto.Message) bool {
-	body, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = proto.Unmarshal(body, m)
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-	}
-	return err == nil
 }

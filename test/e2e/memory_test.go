@@ -24,14 +24,11 @@ rules:
     limit: 1000000/1s
 `
 
-// A new key with every request fills the table of the PoP and the store of the
-// region many times over. Neither grows past its bound, and a key that was spent
-// before stays spent: only what equals a fresh counter is forgotten.
+// Memory is bounded, whatever clients send: one PoP and one region see it all.
 //
 // The small form has a small table and a small store: 2,000 and 20,000 keys, which
 // 100,000 overflow as often as 10 million do the real ones.
-func TestUniqueKeys(t *testing.T) {
-	keys, rounds := int64(100_000), int64(5)
+func TestMemory(t *testing.T) {
 	cfg := stack.Config{
 		PoPs:         1,
 		Rules:        memoryRules,
@@ -39,11 +36,22 @@ func TestUniqueKeys(t *testing.T) {
 		RegionConfig: "max_keys: 20000\n",
 	}
 	if long {
-		keys, rounds = 10_000_000, 20
 		cfg.Plugin, cfg.RegionConfig = nil, ""
 	}
 	s := stack.Start(t, cfg)
 	awaitRules(t, s)
+	t.Run("requests leave nothing behind", func(t *testing.T) { requestsLeaveNothingBehind(t, s) })
+	t.Run("unique keys", func(t *testing.T) { uniqueKeys(t, s) })
+}
+
+// A new key with every request fills the table of the PoP and the store of the
+// region many times over. Neither grows past its bound, and a key that was spent
+// before stays spent: only what equals a fresh counter is forgotten.
+func uniqueKeys(t *testing.T, s *stack.Stack) {
+	keys, rounds := int64(100_000), int64(5)
+	if long {
+		keys, rounds = 10_000_000, 20
+	}
 	p := s.PoPs[0]
 	spend := func() int64 {
 		return offer(t, drive.Load{Addrs: s.Addrs(), Request: drive.Get("/per-user", "x-user", "spent"), Count: 200}).OK()
@@ -83,13 +91,11 @@ func TestUniqueKeys(t *testing.T) {
 }
 
 // Requests leave nothing behind.
-func TestRequestsLeaveNothingBehind(t *testing.T) {
+func requestsLeaveNothingBehind(t *testing.T, s *stack.Stack) {
 	requests := int64(200_000)
 	if long {
 		requests = 2_000_000
 	}
-	s := stack.Start(t, stack.Config{Rules: memoryRules, PoPs: 1})
-	awaitRules(t, s)
 	p := s.PoPs[0]
 	round := func() (memory int64) {
 		offer(t, drive.Load{

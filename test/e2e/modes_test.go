@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -53,17 +52,6 @@ const modeRules = `
     limit: 50/1d
     algorithm: fixed_window
     on_failure: { action: deny, status: 429 }
-  - name: costly
-    match: { path: /costly }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: 100/1d
-    overrides:
-      - { when: { header: { x-tier: gold } }, limit: 200/1d }
-    algorithm: fixed_window
-    consistency: exact
-    cost: { header: x-cost, max: 25 }
-    on_failure: { action: deny, status: 429 }
 `
 
 // modes checks what rules may be besides exact and leased ones of a region.
@@ -101,25 +89,5 @@ func modes(t *testing.T, s *stack.Stack) {
 	t.Run("what one rule refuses costs nothing on the others", func(t *testing.T) {
 		spends(t, 5, flood("/both", "x-small", "1"))
 		spends(t, 45, flood("/both")) // what was refused cost nothing
-	})
-	t.Run("requests cost what they state, broken words the most", func(t *testing.T) {
-		for _, c := range []struct {
-			cost  string
-			tier  string
-			admit int64
-		}{
-			{"7", "", 14},
-			{"7", "gold", 28},
-			{"0", "", 100},        // costs 1
-			{"-1", "", 4},         // costs 25, as all that follow
-			{"1000000000", "", 4}, // more than max
-			{"99999999999999999999999", "", 4},
-			{"7.5", "", 4},
-			{"free", "", 4},
-		} {
-			t.Run(fmt.Sprintf("%s, tier %q", c.cost, c.tier), func(t *testing.T) {
-				spends(t, c.admit, flood("/costly", "x-user", c.cost+c.tier, "x-cost", c.cost, "x-tier", c.tier))
-			})
-		}
 	})
 }

@@ -1,13 +1,17 @@
 package e2e
 
 import (
+	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/internal/quotapb"
+	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/region"
@@ -25,25 +29,26 @@ rules:
 
 const clockWindow = 10 * time.Second
 
-// clockTest is two regions and their aggregator. The clock of eu's Redis is what the test sets.
+// clockTest is two regions and their aggregator. One of them, eu or the aggregator, has a Redis, whose clock the test sets.
 type clockTest struct {
 	t          *testing.T
 	aggregator *region.Region
 	link       *stack.Link // from eu to the aggregator
 	clock      *redistest.Clock
 	eu, us     *replica
+	wasSet     func(ahead time.Duration) // the clock, or nil
 }
 
-func startClocks(t *testing.T, ahead time.Duration) *clockTest {
+// startClocks starts them, with the Redis of eu or of global so far ahead.
+func startClocks(t *testing.T, tier string, ahead time.Duration) *clockTest {
 	t.Helper()
 	dir := proc.LogDir(t)
 	c := &clockTest{t: t, clock: redistest.NewClock(t)}
 	c.clock.Set(ahead)
 	redis := redistest.StartWith(t, c.clock.Option())
-	c.aggregator = region.New(t, region.Config{
-		Dir: dir, Name: "global", Rules: clockRules, Program: "weir-global",
-		Flags: []string{"--state", filepath.Join(dir, "global.state")},
-	})
+	store := map[string][]string{"global": {"--state", filepath.Join(dir, "global.state")}, "eu": {"--state", "off"}}
+	store[tier] = []string{"--redis", redis.Addr}
+	c.aggregator = region.New(t, region.Config{Dir: dir, Name: "global", Rules: clockRules, Program: "weir-global", Flags: store["global"]})
 	c.aggregator.Start()
 	c.link = stack.NewLink(t, c.aggregator.Addr)
 	regional := func(name string, flags ...string) *replica {
@@ -52,7 +57,7 @@ func startClocks(t *testing.T, ahead time.Duration) *clockTest {
 		proc.Eventually(t, time.Minute, name+" is connected", func() bool { return r.Metrics()["weir_remote_up"] == 1 })
 		return r
 	}
-	c.eu = regional("eu", "--global", c.link.Addr, "--redis", redis.Addr)
+	c.eu = regional("eu", append(store["eu"], "--global", c.link.Addr)...)
 	c.us = regional("us", "--global", c.aggregator.Addr, "--state", "off")
 	return c
 }
@@ -133,7 +138,10 @@ func (c *clockTest) under(key string, offsets ...time.Duration) (segments []segm
 	for _, ahead := range offsets {
 		s := segment{ahead: ahead, from: time.Now()}
 		c.clock.Set(ahead)
-		time.Sleep(clockWindow + 3*time.Second)
+		if c.wasSet != nil {
+			c.wasSet(ahead)
+		}
+		time.Sleep(time.Until(s.from.Add(clockWindow + 3*time.Second)))
 		s.until = time.Now()
 		segments = append(segments, s)
 	}
@@ -204,10 +212,10 @@ func (c *clockTest) within(segments []segment, all []*grants) (aggregators, own 
 func TestRegionWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("takes four windows of 10 s")
+		t.Skip("takes three windows of 10 s")
 	}
-	c := startClocks(t, -time.Hour)
-	segments, all := c.under("connected", -time.Hour, 0, time.Hour, 0)
+	c := startClocks(t, "eu", -time.Hour)
+	segments, all := c.under("connected", -time.Hour, time.Hour, 0)
 	windows, _ := c.within(segments, all)
 	if n := sum(all, "shared", ""); n > 400*windows {
 		t.Errorf("shared: %d were granted, at most %d in %d windows", n, 400*windows, windows)
@@ -219,10 +227,10 @@ func TestRegionWithAWrongClock(t *testing.T) {
 func TestCutOffRegionWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("takes five windows of 10 s")
+		t.Skip("takes four windows of 10 s")
 	}
-	const odd = time.Hour + 5*time.Second // windows begin in the middle of the others
-	c := startClocks(t, 0)
+	const odd = time.Hour + clockWindow/2 // windows begin in the middle of the others
+	c := startClocks(t, "eu", 0)
 	c.clock.Set(odd)
 	c.hears()
 	c.link.Swallow()
@@ -231,7 +239,7 @@ func TestCutOffRegionWithAWrongClock(t *testing.T) {
 		return c.aggregator.Metrics()[withheld] > 0 && c.eu.Metrics()["weir_reserve_in_use"] == 1
 	})
 	time.Sleep(clockWindow + time.Second) // until the windows of both sides have begun since
-	segments, all := c.under("cut-off", odd, 0, -odd, -time.Hour)
+	segments, all := c.under("cut-off", odd, -odd, -time.Hour)
 	windows, own := c.within(segments, all)
 	if n := sum(all, "shared", "eu"); n > 100*own {
 		t.Errorf("shared: eu was granted %d while it was cut off, at most a share of 100 in each of %d windows", n, own)
@@ -245,6 +253,39 @@ func TestCutOffRegionWithAWrongClock(t *testing.T) {
 		return c.eu.Metrics()["weir_reserve_in_use"] == 0 && c.eu.Metrics()["weir_remote_up"] == 1
 	})
 	c.hears()
+}
+
+// The clock of the aggregator's Redis is set back ten minutes: the aggregator decides nothing and says so in its health,
+// and regions go on by their reserves. When the clock is right again all is as before.
+func TestClockOfTheAggregatorIsSetBack(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes three windows of 10 s")
+	}
+	c := startClocks(t, "global", 0)
+	c.wasSet = func(ahead time.Duration) {
+		want, reason := http.StatusOK, ""
+		if ahead < 0 {
+			want, reason = http.StatusServiceUnavailable, "clock of the store"
+		}
+		proc.Eventually(t, time.Minute, fmt.Sprint("the health of the aggregator is ", want), func() bool { return c.healthIs(want, reason) })
+	}
+	segments, all := c.under("aggregator", 0, -10*time.Minute, 0)
+	windows, _ := c.within(segments, all)
+	// In the window that runs when the clock is set back regions have their shares beside what was granted.
+	if n := sum(all, "shared", ""); n > 400*(windows+1) {
+		t.Errorf("shared: %d were granted, at most %d in %d windows", n, 400*(windows+1), windows)
+	}
+	if n := c.aggregator.Metrics()["weir_aggregator_undecided"]; n != 0 {
+		t.Errorf("weir_aggregator_undecided is %v when all is as before", n)
+	}
+}
+
+// healthIs reports whether both ports of the aggregator answer so, for this reason.
+func (c *clockTest) healthIs(status int, reason string) bool {
+	ready, why := c.aggregator.Ready()
+	resp, body, err := page.Get(c.t.Context(), c.aggregator.HTTP, "http://"+c.aggregator.Addr+"/healthz")
+	return err == nil && resp.StatusCode == status && ready == status && strings.Contains(string(body), reason) && strings.Contains(why, reason)
 }
 
 // stalls are the periods in which the machine itself was late: timers of this process were.

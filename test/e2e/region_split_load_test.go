@@ -2,10 +2,7 @@ package e2e
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,18 +14,15 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// splitLoad asks for keys on both sides, all the time, and looks at both services.
+// splitLoad asks for keys on both sides, all the time.
 type splitLoad struct {
 	t       *testing.T
 	stop    func()
 	offered atomic.Pointer[[]want]
-	vitals  []*vitals // of both sides
 
 	mu      sync.Mutex
 	granted map[grantee]int
 	last    map[grantee]time.Time // when each was decided on last
-	calls   []period
-	stalls  []period // in which the machine itself was late: timers of this process were
 }
 
 // want is a key of a rule.
@@ -63,16 +57,6 @@ func startSplitLoad(s *split, offered []want) *splitLoad {
 				}
 			})
 		}
-		v := &vitals{of: side}
-		l.vitals = append(l.vitals, v)
-		all.Go(func() { v.follow(ctx) })
-	}
-	for range 8 {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				l.nap()
-			}
-		})
 	}
 	stop := sync.OnceFunc(func() {
 		cancel()
@@ -90,16 +74,12 @@ func (l *splitLoad) offer(wants ...[]want) {
 }
 
 func (l *splitLoad) ask(ctx context.Context, h *holder, w want) {
-	status, granted, took, err := h.ask(ctx, w.rule, w.key)
-	end := time.Now()
+	status, granted, _, err := h.ask(ctx, w.rule, w.key)
 	who := grantee{h.of, w}
 	l.mu.Lock()
 	l.granted[who] += int(granted)
 	if status == quotapb.Status_STATUS_OK || status == quotapb.Status_STATUS_DENIED {
 		l.last[who] = time.Now()
-	}
-	if ctx.Err() == nil {
-		l.calls = append(l.calls, period{end.Add(-took), end})
 	}
 	l.mu.Unlock()
 	if err != nil && ctx.Err() == nil {
@@ -166,112 +146,6 @@ func (l *splitLoad) bounded(rule, key string, most int) (twice int) {
 	return 0
 }
 
-// nap waits as a call does that nobody answers, and notes when it was woken late.
-func (l *splitLoad) nap() {
-	const nap, late = 10 * time.Millisecond, 10 * time.Millisecond
-	begin := time.Now()
-	time.Sleep(nap)
-	if end := time.Now(); end.Sub(begin) > nap+late {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.stalls = append(l.stalls, period{begin, end})
-	}
-}
-
-// unstalled are how long the calls took that the machine itself did not hold up.
-func (l *splitLoad) unstalled() (took []time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range l.calls {
-		if !slices.ContainsFunc(l.stalls, func(s period) bool { return s.from.Before(c.until) && c.from.Before(s.until) }) {
-			took = append(took, c.until.Sub(c.from))
-		}
-	}
-	return took
-}
-
-// enough waits until enough calls were not held up by the machine: a judgement on
-// fewer would be one on the machine.
-func (l *splitLoad) enough() {
-	l.t.Helper()
-	proc.Eventually(l.t, time.Minute, "1,000 calls are not held up by the machine, which keeps timers late nearly all the time",
-		func() bool { return len(l.unstalled()) >= 1000 })
-}
-
-// inTime: 999 of 1,000 calls return within their budget and 20 ms, leaving out those
-// that the machine itself held up.
-func (l *splitLoad) inTime() {
-	l.t.Helper()
-	took := l.unstalled()
-	slices.Sort(took)
-	got, most := took[len(took)*999/1000], callBudget+20*time.Millisecond
-	if got > most {
-		l.t.Errorf("p99.9 of %d calls took %v, at most %v", len(took), got, most)
-	}
-	l.t.Logf("%d calls, %d of them held up by the machine, p99.9 of the others %v", len(l.calls), len(l.calls)-len(took), got)
-}
-
-// vitals are what has to stay flat in a service, whatever is cut off, by its own
-// metrics.
-type vitals struct {
-	of *replica
-
-	mu                 sync.Mutex
-	goroutines, queued []float64
-}
-
-// follow looks every tenth of a second.
-func (v *vitals) follow(ctx context.Context) {
-	for ctx.Err() == nil {
-		m := v.of.Metrics()
-		v.mu.Lock()
-		v.goroutines = append(v.goroutines, m["go_goroutines"])
-		v.queued = append(v.queued, m["weir_redis_queued"])
-		v.mu.Unlock()
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-// steady lets the load run for a while and takes what is there for what always is.
-func (l *splitLoad) steady() {
-	time.Sleep(1500 * time.Millisecond)
-	for _, v := range l.vitals {
-		v.mu.Lock()
-		v.goroutines, v.queued = []float64{slices.Max(v.goroutines)}, nil
-		v.mu.Unlock()
-	}
-}
-
-// flat: while the cable was cut neither goroutines nor what waits for Redis grew
-// with the time. What is there for a moment, while calls wait for their deadlines, is
-// not what grows.
-func (l *splitLoad) flat() {
-	l.t.Helper()
-	const slack = 16 // connections to nodes that do not answer, and look-ups
-	for _, v := range l.vitals {
-		v.mu.Lock()
-		before, goroutines, queued := v.goroutines[0], lasting(v.goroutines[1:]), lasting(v.queued)
-		n := len(v.queued)
-		v.mu.Unlock()
-		if before == 0 || goroutines > before+slack {
-			l.t.Errorf("%s: %v goroutines before the cut, and lastingly %v in it: want no more than %d more", v.of.Name, before, goroutines, slack)
-		}
-		if queued > 0 {
-			l.t.Errorf("%s: lastingly %v asks waited for nodes that do not answer", v.of.Name, queued)
-		}
-		l.t.Logf("%s: %v goroutines before the cut, at most %v in it; %v asks waited lastingly; %d samples", v.of.Name, before, goroutines, queued, n)
-	}
-}
-
-// lasting is the most that there was for half a second.
-func lasting(samples []float64) (most float64) {
-	const half = 5
-	for i := range max(0, len(samples)-half+1) {
-		most = max(most, slices.Min(samples[i:i+half]))
-	}
-	return most
-}
-
 // take asks for single units until so many are granted. undecided asks, which a busy machine did not
 // decide in time, may have cost a unit each.
 func (h *holder) take(t *testing.T, rule, key string, units int) (undecided int) {
@@ -288,26 +162,4 @@ func (h *holder) take(t *testing.T, rule, key string, units int) (undecided int)
 		}
 	}
 	return undecided
-}
-
-// offer sends so many requests for a key of a rule, as a client of Envoy's rate limit
-// service does, and counts what is within the limit.
-func (r *replica) offer(rule, key string, n int) (admitted int) {
-	r.t.Helper()
-	body := fmt.Sprintf(`{"domain": "test", "descriptors": [{"entries": [{"key": %q, "value": %q}]}]}`, rule, key)
-	for range n {
-		resp, err := r.HTTP.Post("http://"+r.Addr+"/json", "application/json", strings.NewReader(body))
-		if err != nil {
-			r.t.Fatalf("%s: %v", r.Name, err)
-		}
-		resp.Body.Close()
-		switch resp.StatusCode {
-		case http.StatusOK:
-			admitted++
-		case http.StatusTooManyRequests:
-		default:
-			r.t.Fatalf("%s: %s", r.Name, resp.Status)
-		}
-	}
-	return admitted
 }

@@ -2,14 +2,11 @@ package e2e
 
 import (
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/test/kit/envoy"
-	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
@@ -103,19 +100,4 @@ func (r *regions) send(region int, path string, requests int) map[int]int {
 	}
 	all.Wait()
 	return statuses
-}
-
-// A region without an aggregator does not count what all regions share.
-func TestGlobalRuleWithoutAggregator(t *testing.T) {
-	t.Parallel()
-	dir := proc.LogDir(t)
-	r := region.New(t, region.Config{Dir: dir, Name: "alone", Rules: "rules: [{ name: here, key: [], limit: 5/1d }]"})
-	r.Start()
-	r.SetRules(regionsRules)
-	proc.Eventually(t, 10*time.Second, "the region refuses the rules", func() bool {
-		return strings.Contains(r.Log(), "scope: global is counted by an aggregator")
-	})
-	if r.Metrics()["weir_rules_config_ok"] != 0 {
-		t.Error("the reload counts as good")
-	}
 }

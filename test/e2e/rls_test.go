@@ -11,7 +11,6 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/kit/redistest"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
@@ -21,14 +20,6 @@ import (
 // nothing.
 func TestRateLimitService(t *testing.T) {
 	t.Parallel()
-	t.Run("memory", func(t *testing.T) { testRateLimitService(t, "") })
-	t.Run("cluster", func(t *testing.T) {
-		cluster := redistest.StartCluster(t, 3, 0)
-		testRateLimitService(t, fmt.Sprintf("redis: %q\nredis_timeout: 1s\n", cluster.Addrs()[0]))
-	})
-}
-
-func testRateLimitService(t *testing.T, redis string) {
 	dir, err := filepath.Abs("testdata/ratelimit")
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +28,7 @@ func testRateLimitService(t *testing.T, redis string) {
 	s := stack.Start(t, stack.Config{
 		PoPs:         1,
 		Rules:        "rules: []\n",
-		RegionConfig: fmt.Sprintf("%srls_budget: 1s\nratelimit_config: %s\nrls_listen: %s\n", redis, dir, addr),
+		RegionConfig: fmt.Sprintf("rls_budget: 1s\nratelimit_config: %s\nrls_listen: %s\n", dir, addr),
 		Bootstrap: func(b *envoy.Bootstrap) {
 			b.SetRateLimit(addr, "pop", header("x-user", "user"), header(":path", "path"))
 		},

@@ -123,7 +123,6 @@ func TestRulesInConsul(t *testing.T) {
 	t.Parallel()
 	r := startRulesInConsul(t)
 	t.Run("changes", r.changes)
-	t.Run("limits of keys", r.limitsOfKeys)
 	t.Run("Consul is away", r.away)
 }
 

@@ -87,18 +87,6 @@ func TestRulesChangeUnderLoad(t *testing.T) {
 	}
 }
 
-// bundled limits by the PoP's own share while the region is away: 7.
-const bundled = `
-rules:
-  - name: quota
-    match: { path: /quota }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: 14/1d
-    algorithm: fixed_window
-    on_failure: { action: local, expected_holders: 2 }
-`
-
 // compiled returns rules as the plugin configuration takes them.
 func compiled(t *testing.T, rules string) rawJSON {
 	t.Helper()

@@ -13,8 +13,32 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 )
 
-// sieve passes calls on, HTTP/1.1 and HTTP/2 without TLS, and loses a share of them. A proxy of bytes
-// cannot: calls share a connection.
+// Between starts a proxy of calls to an address, HTTP/1.1 and HTTP/2 without TLS, and returns where it listens. The
+// handler of the test decides what becomes of a call; pass passes it on. A proxy of bytes cannot do that: calls
+// share a connection.
+func Between(t proc.T, to string, handler func(pass http.Handler) http.Handler) (addr string) {
+	t.Helper()
+	var protocols, above http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	above.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: &above}
+	t.Cleanup(transport.CloseIdleConnections)
+	server := httptest.NewUnstartedServer(handler(&httputil.ReverseProxy{
+		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: to}) },
+		Transport:    transport,
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:     log.New(io.Discard, "", 0), // tiers end
+	}))
+	server.Config.Protocols = &protocols
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Start()
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections) // first: what is lost is not over soon
+	return server.Listener.Addr().String()
+}
+
+// sieve passes calls on, and loses a share of them.
 type sieve struct {
 	addr string
 	pass http.Handler
@@ -26,27 +50,11 @@ type sieve struct {
 
 func newSieve(t proc.T, to string) *sieve {
 	t.Helper()
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	var above http.Protocols
-	above.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: &above}
-	t.Cleanup(transport.CloseIdleConnections)
 	s := &sieve{chance: rand.New(rand.NewPCG(1, 2))}
-	s.pass = &httputil.ReverseProxy{
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: to}) },
-		Transport:    transport,
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-		ErrorLog:     log.New(io.Discard, "", 0), // tiers end
-	}
-	server := httptest.NewUnstartedServer(s)
-	server.Config.Protocols = &protocols
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.Start()
-	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections) // first: what is lost is not over soon
-	s.addr = server.Listener.Addr().String()
+	s.addr = Between(t, to, func(pass http.Handler) http.Handler {
+		s.pass = pass
+		return s
+	})
 	return s
 }
 
