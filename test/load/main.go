@@ -50,7 +50,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	jsonPath := flags.String("json", "", "also write every row with its rounds to this file")
 	var b benchmark
 	switch name {
 	case "edge":
@@ -68,16 +67,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		err = errors.Join(err, table.Print(stdout, b.peer, sections))
 		fmt.Fprintf(stdout, "\nRows short of their target: %d.\n", table.Missed(sections))
 	}
-	if *jsonPath != "" {
-		err = errors.Join(err, writeJSON(*jsonPath, b.peer, sections))
-	}
 	return err
 }
 
 func edgeFlags(flags *flag.FlagSet) benchmark {
 	var opts edge.Options
 	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
-	flags.BoolVar(&opts.PeersOnly, "peers-only", false, "only bare Envoy and its native limiter: how noisy is this machine?")
 	flags.StringVar(&opts.Only, "only", "", "only the part with this name: closed, fixed, path, memory")
 	return benchmark{"bare", func(ctx context.Context, progress io.Writer) ([]table.Section, error) {
 		return edge.Run(ctx, opts, progress)
@@ -87,18 +82,8 @@ func edgeFlags(flags *flag.FlagSet) benchmark {
 func regionFlags(flags *flag.FlagSet) benchmark {
 	var opts region.Options
 	flags.BoolVar(&opts.Quick, "quick", false, "fewer and shorter rounds: smoke, not figures")
-	flags.BoolVar(&opts.PeersOnly, "peers-only", false, "only the others: how noisy is this machine?")
 	flags.StringVar(&opts.Only, "only", "", "only these parts: "+strings.Join(region.Parts, ", "))
 	return benchmark{"theirs", func(ctx context.Context, progress io.Writer) ([]table.Section, error) {
 		return region.Run(ctx, opts, progress)
 	}}
-}
-
-func writeJSON(path, peer string, sections []table.Section) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return table.WriteJSON(f, peer, sections)
 }

@@ -19,9 +19,7 @@ func (b *bench) closedLoop(ctx context.Context) ([]table.Section, error) {
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
 	ms.add("native local_ratelimit, allowing", b.native, "/one/thing", uniform, answered)
 	refusing := ms.add("native local_ratelimit, refusing", b.refusing, "/one/thing", uniform, refused)
-	if !b.PeersOnly {
-		b.addWeir(&ms, uniform, refusing)
-	}
+	b.addWeir(&ms, uniform, refusing)
 	err := ms.run(ctx, drive.Pace{Duration: b.plan.warm}, drive.Pace{Duration: b.plan.round}, b.plan.rounds)
 	for _, m := range ms.all {
 		if m.target.BaseName != "" {
@@ -57,9 +55,7 @@ func (b *bench) fixedRate(ctx context.Context) ([]table.Section, error) {
 	uniform := drive.Uniform(b.plan.keys, 2)
 	ms := modes{b: b, conns: openConns}
 	bare := ms.add("bare Envoy", b.bare, "/one/thing", uniform, answered)
-	if !b.PeersOnly {
-		ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = table.Target{Kind: table.Times, Bound: 1.6}
-	}
+	ms.weir("Weir, one rule, many keys", b.one, "/one/thing", uniform, answered, "one").target = table.Target{Kind: table.Times, Bound: 1.6}
 	load := drive.Pace{Duration: b.plan.fixedRound, Rate: fixedRate}
 	warm := load
 	warm.Duration = b.plan.warm

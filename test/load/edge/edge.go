@@ -17,9 +17,8 @@ import (
 
 // Options are which parts of the benchmark run. The zero value is all of it, in full.
 type Options struct {
-	Quick     bool   // fewer and shorter rounds
-	PeersOnly bool   // bare Envoy and its native limiter, nothing of Weir
-	Only      string // names of parts with commas between; empty: all
+	Quick bool   // fewer and shorter rounds
+	Only  string // names of parts with commas between; empty: all
 }
 
 // bench is one run of the edge benchmark.
@@ -31,7 +30,7 @@ type bench struct {
 	upstream         *envoy.Envoy
 	bare             *envoy.Envoy
 	native, refusing *envoy.Envoy // local_ratelimit
-	one, three       *place       // Weir with so many rules per request; nil with peersOnly
+	one, three       *place       // Weir with so many rules per request
 }
 
 // Run runs every part and returns the table: with an error, what there is of it.
@@ -50,11 +49,7 @@ func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table
 }
 
 func (b *bench) parts() []rig.Part {
-	parts := []rig.Part{{Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate}}
-	if b.PeersOnly {
-		return parts
-	}
-	return append(parts, rig.Part{Name: "path", Run: b.wholePath}, rig.Part{Name: "memory", Run: b.memory})
+	return []rig.Part{{Name: "closed", Run: b.closedLoop}, {Name: "fixed", Run: b.fixedRate}, {Name: "path", Run: b.wholePath}, {Name: "memory", Run: b.memory}}
 }
 
 // start starts what several parts use.
@@ -66,9 +61,7 @@ func (b *bench) start(ctx context.Context) (err error) {
 	g.Go(func() (err error) { b.bare, err = b.Bare("bare", b.upstream); return })
 	g.Go(func() (err error) { b.native, err = b.Native("native", b.upstream, 10_000_000); return })
 	g.Go(func() (err error) { b.refusing, err = b.Native("native-refusing", b.upstream, 0); return })
-	if !b.PeersOnly {
-		g.Go(func() (err error) { b.one, err = b.place(ctx, "one", oneRule, "/one/thing"); return })
-		g.Go(func() (err error) { b.three, err = b.place(ctx, "three", threeRules, "/three/thing"); return })
-	}
+	g.Go(func() (err error) { b.one, err = b.place(ctx, "one", oneRule, "/one/thing"); return })
+	g.Go(func() (err error) { b.three, err = b.place(ctx, "three", threeRules, "/three/thing"); return })
 	return g.Wait()
 }

@@ -8,24 +8,24 @@ import (
 
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
-	"github.com/weirlimit/weir/test/load/rig"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 // place is a PoP with a region of its own.
 type place struct {
 	pop    *envoy.Envoy
-	region *rig.Region
+	region *region.Region
 }
 
 // place starts a region with rules, and a PoP that has got them: one of the rules
 // applies to path.
 func (b *bench) place(ctx context.Context, name, rules, path string) (*place, error) {
-	region, err := b.Region(name+"-region", rules)
+	r, err := b.Region(name+"-region", rules)
 	if err != nil {
 		return nil, err
 	}
-	pop, err := b.Weir(name+"-pop", b.upstream, region, path)
-	return &place{pop: pop, region: region}, err
+	pop, err := b.Weir(name+"-pop", b.upstream, r, path)
+	return &place{pop: pop, region: r}, err
 }
 
 func (p *place) stop() {

@@ -46,15 +46,12 @@ func (b *bench) acquires(ctx context.Context) ([]table.Section, error) {
 	theirs := &acquirer{name: "redis_rate, pipelines of 50", run: func(ctx context.Context, d time.Duration) (int, error) {
 		return redisRate.Run(ctx, int(b.plan.keys), plenty, d)
 	}}
-	var ours, others []*acquirer
-	if !b.PeersOnly {
-		store, err := openStore(ctx, b.redis)
-		if err != nil {
-			return nil, err
-		}
-		defer store.close()
-		ours, others = b.storeAcquirers(store)
+	store, err := openStore(ctx, b.redis)
+	if err != nil {
+		return nil, err
 	}
+	defer store.close()
+	ours, others := b.storeAcquirers(store)
 	all := append(append([]*acquirer{theirs}, ours...), others...)
 	if err := b.redis.measureIdle(ctx, time.Second); err != nil {
 		return nil, err

@@ -42,9 +42,6 @@ func (b *bench) memory(ctx context.Context) ([]table.Section, error) {
 		return nil, err
 	}
 	s.Rows = append(s.Rows, rate)
-	if b.PeersOnly {
-		return []table.Section{s}, nil
-	}
 	store, err := openStore(ctx, b.redis)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ type plan struct {
 	acquireTurns int
 	acquire      time.Duration // of each way of acquiring, in one of those
 
-	attack time.Duration // on one key, of each kind; three times that across a failover
+	attack time.Duration // on one key, of each kind
 
 	stored     int           // keys whose bytes are counted
 	storedTime time.Duration // but no more than are stored in this time, of each algorithm

@@ -21,22 +21,19 @@ const masters = 3
 // cluster is a Redis Cluster, all on this machine.
 type cluster struct {
 	*redistest.Cluster
-	program *proc.Program
-	idle    float64 // share of a core that all nodes use with nothing to do
+	rig  *rig.Rig
+	idle float64 // share of a core that all nodes use with nothing to do
 }
 
-// startCluster starts one with so many replicas of each master.
-func startCluster(r *rig.Rig, replicas int) (c *cluster, err error) {
+// startCluster starts one without replicas.
+func startCluster(r *rig.Rig) (c *cluster, err error) {
 	defer proc.Recover(&err)
-	c = &cluster{program: &proc.Program{Ctx: r.Ctx, Dir: r.Dir}}
-	c.Cluster = redistest.StartCluster(c.program, masters, replicas)
+	c = &cluster{Cluster: redistest.StartCluster(r, masters, 0), rig: r}
 	for _, n := range c.Nodes {
 		r.Count(n.Process)
 	}
 	return c, nil
 }
-
-func (c *cluster) close() { c.program.Close() }
 
 // cpu is the processor time of all nodes so far.
 func (c *cluster) cpu() (sum time.Duration, err error) {
@@ -77,7 +74,7 @@ func (c *cluster) used() (bytes, keys int64) {
 	for _, n := range c.Nodes {
 		used, err := strconv.ParseInt(n.Info("memory")["used_memory"], 10, 64)
 		if err != nil {
-			c.program.Fatalf("used_memory of %s: %v", n.Addr, err)
+			c.rig.Fatalf("used_memory of %s: %v", n.Addr, err)
 		}
 		size, _ := n.Do("DBSIZE").(int64)
 		bytes += used

@@ -27,13 +27,12 @@ import (
 
 // Options are which parts of the benchmark run. The zero value is all of it, in full.
 type Options struct {
-	Quick     bool   // fewer and shorter rounds
-	PeersOnly bool   // nothing of Weir
-	Only      string // names of [Parts] with commas between; empty: all
+	Quick bool   // fewer and shorter rounds
+	Only  string // names of [Parts] with commas between; empty: all
 }
 
 // Parts are the names of the parts, in their order.
-var Parts = []string{"closed", "slow", "middle", "acquires", "attack", "failover", "memory", "accuracy"}
+var Parts = []string{"closed", "slow", "middle", "acquires", "attack", "memory"}
 
 // bench is one run.
 type bench struct {
@@ -64,10 +63,9 @@ func run(ctx context.Context, opts Options, p plan, progress io.Writer) ([]table
 		if b.peers, err = b.Peers(); err != nil {
 			return nil, err
 		}
-		if b.redis, err = startCluster(b.Rig, 0); err != nil {
+		if b.redis, err = startCluster(b.Rig); err != nil {
 			return nil, err
 		}
-		r.Cleanup(b.redis.close)
 		for _, name := range Parts {
 			parts = append(parts, rig.Part{Name: name, Run: func(ctx context.Context) ([]table.Section, error) { return b.part(ctx, name) }})
 		}
@@ -88,10 +86,6 @@ func (b *bench) part(ctx context.Context, name string) ([]table.Section, error) 
 		return b.acquires(ctx)
 	case "attack":
 		return b.attacks(ctx)
-	case "failover":
-		return b.failover(ctx)
-	case "memory":
-		return b.memory(ctx)
 	}
-	return accuracy()
+	return b.memory(ctx)
 }

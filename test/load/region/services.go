@@ -24,19 +24,6 @@ descriptors:
     rate_limit: { unit: minute, requests_per_unit: 10 }
 `
 
-// nativeRules are Weir's own, for points of presence.
-const nativeRules = `rules:
-  - name: wide
-    match: { path: { prefix: /wide/ } }
-    key: [ client_ip ]
-    limit: 1000000/1m
-  - name: narrow
-    match: { path: { prefix: /narrow/ } }
-    key: [ client_ip ]
-    limit: 10/1m
-    algorithm: fixed_window
-`
-
 const (
 	domain    = "bench"
 	hotLimit  = 1_000_000 // per minute
@@ -71,18 +58,16 @@ func (b *bench) loads() []load {
 type service struct {
 	name    string
 	rls     string
-	quota   string // address of the QuotaService; empty: it has none
 	process *proc.Process
 	calls   []string                 // the commands that it sends to Redis; empty: none
 	clients map[string]*drive.Client // by load
-	region  *rig.Region              // of Weir
 }
 
 // services are those that are compared.
 type services struct {
 	empty          *service
 	theirs, cached *service // envoyproxy/ratelimit, without and with its local cache
-	weir           *service // nil with PeersOnly
+	weir           *service
 }
 
 // The commands that services send to Redis. Those that scripts run do not count.
@@ -91,22 +76,22 @@ var (
 	weirCalls  = []string{"evalsha", "eval"}
 )
 
-// ratelimit starts envoyproxy/ratelimit on c, with a local cache of so many bytes.
-func (b *bench) ratelimit(c *cluster, name, process string, cache int) (*service, error) {
-	p, err := b.peers.RateLimit(process, c.Addrs(), limits, cache)
+// ratelimit starts envoyproxy/ratelimit, with a local cache of so many bytes.
+func (b *bench) ratelimit(name, process string, cache int) (*service, error) {
+	p, err := b.peers.RateLimit(process, b.redis.Addrs(), limits, cache)
 	if err != nil {
 		return nil, err
 	}
 	return &service{name: name, rls: p.RLS, process: p.Process, calls: theirCalls, clients: map[string]*drive.Client{}}, nil
 }
 
-// weir starts a replica of Weir on c.
-func (b *bench) weir(c *cluster, process string) (*service, error) {
-	r, err := b.Replica(process, c.Addrs(), nativeRules, limits)
+// weir starts a replica of Weir.
+func (b *bench) weir(process string) (*service, error) {
+	r, err := b.Replica(process, b.redis.Addrs(), limits)
 	if err != nil {
 		return nil, err
 	}
-	return &service{name: "Weir", rls: r.RLS, quota: r.Addr, process: r.Process, calls: weirCalls, clients: map[string]*drive.Client{}, region: r}, nil
+	return &service{name: "Weir", rls: r.RLS, process: r.Process, calls: weirCalls, clients: map[string]*drive.Client{}}, nil
 }
 
 // start starts them once.
@@ -123,14 +108,12 @@ func (b *bench) start() (*services, error) {
 		}
 		return err
 	})
-	g.Go(func() (err error) { s.theirs, err = b.ratelimit(b.redis, "envoyproxy/ratelimit", "theirs", 0); return })
+	g.Go(func() (err error) { s.theirs, err = b.ratelimit("envoyproxy/ratelimit", "theirs", 0); return })
 	g.Go(func() (err error) {
-		s.cached, err = b.ratelimit(b.redis, "envoyproxy/ratelimit with local cache", "theirs-cached", cacheSize)
+		s.cached, err = b.ratelimit("envoyproxy/ratelimit with local cache", "theirs-cached", cacheSize)
 		return
 	})
-	if !b.PeersOnly {
-		g.Go(func() (err error) { s.weir, err = b.weir(b.redis, "weir"); return })
-	}
+	g.Go(func() (err error) { s.weir, err = b.weir("weir"); return })
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
@@ -202,9 +185,6 @@ func (b *bench) ways(withCache bool) (*ways, error) {
 			list = append(list, s.cached)
 		}
 		for _, s := range list {
-			if s == nil {
-				continue
-			}
 			if err := w.add(s, l); err != nil {
 				return nil, err
 			}

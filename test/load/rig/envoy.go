@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/page"
 	"github.com/weirlimit/weir/test/kit/proc"
+	"github.com/weirlimit/weir/test/kit/region"
 )
 
 // Upstream starts what the others send their requests on to: the shipped
@@ -29,11 +30,11 @@ func (r *Rig) Native(name string, upstream *envoy.Envoy, perSecond int) (*envoy.
 }
 
 // Weir starts an Envoy with the filter, and waits until it has the rules of
-// region: until one applies to path.
-func (r *Rig) Weir(name string, upstream *envoy.Envoy, region *Region, path string) (e *envoy.Envoy, err error) {
+// a region: until one applies to path.
+func (r *Rig) Weir(name string, upstream *envoy.Envoy, g *region.Region, path string) (e *envoy.Envoy, err error) {
 	e, err = r.pop(name, upstream, func(b *envoy.Bootstrap) {
 		b.SetPlugin(map[string]any{"pop": name})
-		b.SetCluster("weir_region", region.Addr)
+		b.SetCluster("weir_region", g.Addr)
 	})
 	if err != nil {
 		return nil, err

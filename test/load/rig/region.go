@@ -10,34 +10,29 @@ import (
 	"github.com/weirlimit/weir/test/kit/region"
 )
 
-// Region is one weir-regional.
-type Region struct {
-	RLS string // Envoy's rate limit service; empty: it has none
-	*region.Region
-}
-
 // Region starts a region with its memory store that enforces rules, a rule file's
 // text.
-func (r *Rig) Region(name, rules string) (*Region, error) {
-	return r.region(name, rules, func() (string, []string) {
-		return "", []string{"--state", filepath.Join(r.Dir, name+".state")}
-	})
+func (r *Rig) Region(name, rules string) (*region.Region, error) {
+	return r.region(name, rules, "--state", filepath.Join(r.Dir, name+".state"))
 }
 
-// Replica starts a region on Redis, which enforces rules, a rule file's text, and
-// serves limits, the configuration of Envoy's rate limit service.
-func (r *Rig) Replica(name string, redis []string, rules, limits string) (*Region, error) {
-	return r.region(name, rules, func() (string, []string) {
-		rls := proc.FreeAddr(r)
-		return rls, []string{"--pprof", "--max-holders-per-address", "100000", "--redis", strings.Join(redis, ","),
-			"--ratelimit-config", r.limits(name, limits), "--rls-listen", rls}
-	})
-}
-
-func (r *Rig) region(name, rules string, more func() (rls string, flags []string)) (g *Region, err error) {
+// Replica starts a region on Redis without rules, which serves limits, the
+// configuration of Envoy's rate limit service.
+func (r *Rig) Replica(name string, redis []string, limits string) (s *Service, err error) {
 	defer proc.Recover(&err)
-	rls, flags := more()
-	g = &Region{rls, region.New(r, region.Config{Dir: r.Dir, Name: name, Rules: rules, Flags: flags})}
+	s = &Service{RLS: proc.FreeAddr(r)}
+	g, err := r.region(name, "rules: []\n", "--redis", strings.Join(redis, ","),
+		"--ratelimit-config", r.limits(name, limits), "--rls-listen", s.RLS)
+	if err != nil {
+		return nil, err
+	}
+	s.Process = g.Process
+	return s, nil
+}
+
+func (r *Rig) region(name, rules string, flags ...string) (g *region.Region, err error) {
+	defer proc.Recover(&err)
+	g = region.New(r, region.Config{Dir: r.Dir, Name: name, Rules: rules, Flags: flags})
 	g.Start()
 	r.Count(g.Process)
 	return g, nil

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -82,47 +81,4 @@ func Missed(sections []Section) int {
 		}
 	}
 	return n
-}
-
-// record is a row as a program reads it.
-type record struct {
-	Section string    `json:"section"`
-	Name    string    `json:"name"`
-	Unit    string    `json:"unit"`
-	Rounds  []float64 `json:"rounds"`
-	Peer    []float64 `json:"peer_rounds,omitempty"`
-	Min     float64   `json:"min"`
-	Median  float64   `json:"median"`
-	Target  string    `json:"target,omitempty"`
-	Verdict string    `json:"verdict,omitempty"`
-	Reached *bool     `json:"reached,omitempty"` // only with a target
-	Note    string    `json:"note,omitempty"`
-}
-
-// WriteJSON writes every row with the rounds behind it, as one JSON array.
-func WriteJSON(w io.Writer, peer string, sections []Section) error {
-	records := []record{}
-	for _, s := range sections {
-		for _, r := range s.Rows {
-			records = append(records, r.record(s.Title, peer))
-		}
-	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(records)
-}
-
-func (r Row) record(section, peer string) record {
-	v := r.Judge()
-	rec := record{
-		Section: section, Name: r.Name, Unit: r.Unit,
-		Rounds: append([]float64{}, r.Value...), Peer: r.Peer,
-		Min: r.Value.Min(), Median: r.Value.Median(),
-		Target: r.Target.text(r.Unit, peer), Verdict: v.text(r.Target, r.Unit), Note: r.Note,
-	}
-	if r.Target.Kind != None {
-		reached := v.Reached()
-		rec.Reached = &reached
-	}
-	return rec
 }
