@@ -9,22 +9,10 @@ import (
 )
 
 const clientIPRules = `
-  - name: by-address
-    match: { path: /by-address }
-    timeout: 1s
-    key: [ client_ip ]
-    limit: 3/1d
-    algorithm: fixed_window
-    consistency: exact
-    on_failure: deny
-  - name: by-hop
-    match: { path: /by-hop }
-    timeout: 1s
-    key: [ { client_ip: { trusted_hops: 2 } } ]
-    limit: 3/1d
-    algorithm: fixed_window
-    consistency: exact
-    on_failure: deny
+  - { name: by-address, match: { path: /by-address }, timeout: 1s, key: [ client_ip ], limit: 3/1d,
+      algorithm: fixed_window, consistency: exact, on_failure: deny }
+  - { name: by-hop, match: { path: /by-hop }, timeout: 1s, key: [ { client_ip: { trusted_hops: 2 } } ], limit: 3/1d,
+      algorithm: fixed_window, consistency: exact, on_failure: deny }
 `
 
 // A client is its address, not what it claims in X-Forwarded-For: by claiming a

@@ -21,14 +21,8 @@ import (
 // Each request asks the region: a request that no replica answers is refused with 503.
 const comeAndGoRules = `
 rules:
-  - name: each
-    match: { path: /each }
-    key: [path]
-    limit: 1000000/1h
-    algorithm: fixed_window
-    consistency: exact
-    timeout: 1s
-    on_failure: deny
+  - { name: each, match: { path: /each }, key: [path], limit: 1000000/1h, algorithm: fixed_window, consistency: exact,
+      timeout: 1s, on_failure: deny }
 `
 
 // A PoP finds the replicas of its region through Consul's DNS. Replicas come, more than the

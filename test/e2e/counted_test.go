@@ -31,13 +31,8 @@ rules:
   - { name: any, key: [], limit: 100000/1d, algorithm: fixed_window, timeout: 1s }
   - { name: target, match: { path: /target }, key: [], limit: 100000/1d, algorithm: fixed_window, timeout: 1s }
   - { name: one-call, match: { path: { prefix: /grpc.health.v1.Health/ } }, key: [ { header: x-user } ], limit: 1/1d, algorithm: fixed_window, timeout: 1s }
-  - name: slot
-    match: { headers: { x-slot: "1" } }
-    key: []
-    limit: 1
-    algorithm: concurrency
-    timeout: 1s
-    on_failure: { action: deny, status: 429 }
+  - { name: slot, match: { headers: { x-slot: "1" } }, key: [], limit: 1, algorithm: concurrency, timeout: 1s,
+      on_failure: { action: deny, status: 429 } }
 `
 
 // upstreamOf plays what stands behind the counted requests.

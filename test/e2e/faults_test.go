@@ -12,41 +12,17 @@ import (
 // The windows last a day, so that none ends within a scenario: see awaitDay.
 const faultRules = `
 rules:
-  - name: fail-allow
-    match: { path: /fail-allow }
-    timeout: 300ms
-    key: [ { header: x-user } ]
-    limit: 10/1d
-    algorithm: fixed_window
-    on_failure: allow
-  - name: fail-deny
-    match: { path: /fail-deny }
-    timeout: 300ms
-    key: [ { header: x-user } ]
-    limit: 10/1d
-    algorithm: fixed_window
-    on_failure: deny
-  - name: fail-deny-429
-    match: { path: /fail-deny-429 }
-    timeout: 300ms
-    key: [ { header: x-user } ]
-    limit: 10/1d
-    algorithm: fixed_window
-    on_failure: { action: deny, status: 429 }
-  - name: fail-local
-    match: { path: /fail-local }
-    timeout: 300ms
-    key: [ { header: x-user } ]
-    limit: 10/1d
-    algorithm: fixed_window
-    on_failure: { action: local, expected_holders: 2 }
-  - name: healed        # short: a region that starts anew takes unknown windows for spent
-    match: { path: /healed }
-    timeout: 300ms
-    key: [ { header: x-user } ]
-    limit: 10/2s
-    algorithm: fixed_window
-    on_failure: deny
+  - { name: fail-allow, match: { path: /fail-allow }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/1d,
+      algorithm: fixed_window, on_failure: allow }
+  - { name: fail-deny, match: { path: /fail-deny }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/1d,
+      algorithm: fixed_window, on_failure: deny }
+  - { name: fail-deny-429, match: { path: /fail-deny-429 }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/1d,
+      algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
+  - { name: fail-local, match: { path: /fail-local }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/1d,
+      algorithm: fixed_window, on_failure: { action: local, expected_holders: 2 } }
+  # short: a region that starts anew takes unknown windows for spent
+  - { name: healed, match: { path: /healed }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/2s,
+      algorithm: fixed_window, on_failure: deny }
 `
 
 // While the region does not answer, its on_failure decides for each rule: at

@@ -15,26 +15,11 @@ import (
 
 const fewSlotsRules = `
 rules:
-  - name: one
-    match: { path: { prefix: /one } }
-    timeout: 1s
-    key: []
-    limit: 1
-    algorithm: concurrency
-    on_failure: { action: deny, status: 429 }
-  - name: two
-    match: { path: { prefix: /two } }
-    timeout: 1s
-    key: []
-    limit: 2
-    algorithm: concurrency
-    on_failure: { action: deny, status: 429 }
-  - name: one-per-pop
-    match: { path: /local }
-    key: []
-    limit: 1
-    algorithm: concurrency
-    scope: pop
+  - { name: one, match: { path: { prefix: /one } }, timeout: 1s, key: [], limit: 1, algorithm: concurrency,
+      on_failure: { action: deny, status: 429 } }
+  - { name: two, match: { path: { prefix: /two } }, timeout: 1s, key: [], limit: 2, algorithm: concurrency,
+      on_failure: { action: deny, status: 429 } }
+  - { name: one-per-pop, match: { path: /local }, key: [], limit: 1, algorithm: concurrency, scope: pop }
 `
 
 // A slot that is free anywhere in a PoP is to be had by all of its workers: requests

@@ -11,24 +11,12 @@ import (
 
 // floodRules have one limit of each kind that a flood can meet.
 const floodRules = `
-  - name: flood-window
-    match: { path: /flood-window }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: 500/1m
-    algorithm: fixed_window
-  - name: flood-bucket
-    match: { path: /flood-bucket }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: { count: 50, per: 1s, burst: 100 }
-  - name: flood-exact
-    match: { path: /flood-exact }
-    key: [ { header: x-user } ]
-    limit: 10/1m
-    algorithm: fixed_window
-    consistency: exact
-    timeout: 1s
+  - { name: flood-window, match: { path: /flood-window }, timeout: 1s, key: [ { header: x-user } ], limit: 500/1m,
+      algorithm: fixed_window }
+  - { name: flood-bucket, match: { path: /flood-bucket }, timeout: 1s, key: [ { header: x-user } ],
+      limit: { count: 50, per: 1s, burst: 100 } }
+  - { name: flood-exact, match: { path: /flood-exact }, key: [ { header: x-user } ], limit: 10/1m,
+      algorithm: fixed_window, consistency: exact, timeout: 1s }
 `
 
 // However large a flood on one key, a PoP asks for it at most 10 times a second

@@ -13,29 +13,12 @@ import (
 
 const hotRestartRules = `
 rules:
-  - name: exact
-    match: { path: /exact }
-    key: []
-    limit: 200/1d
-    algorithm: fixed_window
-    consistency: exact
-    timeout: 1s
-    on_failure: { action: deny, status: 429 }
-  - name: leased
-    match: { path: /leased }
-    key: []
-    limit: 200/1d
-    algorithm: fixed_window
-    timeout: 1s
-    on_failure: { action: deny, status: 429 }
-  - name: slot
-    match: { path: /slot }
-    key: []
-    limit: 1
-    algorithm: concurrency
-    lease: { ttl: 2s }
-    timeout: 1s
-    on_failure: { action: deny, status: 429 }
+  - { name: exact, match: { path: /exact }, key: [], limit: 200/1d, algorithm: fixed_window, consistency: exact,
+      timeout: 1s, on_failure: { action: deny, status: 429 } }
+  - { name: leased, match: { path: /leased }, key: [], limit: 200/1d, algorithm: fixed_window, timeout: 1s,
+      on_failure: { action: deny, status: 429 } }
+  - { name: slot, match: { path: /slot }, key: [], limit: 1, algorithm: concurrency, lease: { ttl: 2s }, timeout: 1s,
+      on_failure: { action: deny, status: 429 } }
 `
 
 // A hot restart of Envoy (--restart-epoch) replaces the process, and with it the table

@@ -17,21 +17,10 @@ import (
 // answered in time.
 const steadyRules = `
 rules:
-  - name: exact
-    match: { path: /exact }
-    key: [ { header: x-user } ]
-    limit: 1000000/1d
-    algorithm: fixed_window
-    consistency: exact
-    on_failure: deny
-    timeout: 200ms
-  - name: leased
-    match: { path: /leased }
-    key: [ { header: x-user } ]
-    limit: 1000000/1d
-    algorithm: fixed_window
-    on_failure: deny
-    timeout: 200ms
+  - { name: exact, match: { path: /exact }, key: [ { header: x-user } ], limit: 1000000/1d, algorithm: fixed_window,
+      consistency: exact, on_failure: deny, timeout: 200ms }
+  - { name: leased, match: { path: /leased }, key: [ { header: x-user } ], limit: 1000000/1d, algorithm: fixed_window,
+      on_failure: deny, timeout: 200ms }
 `
 
 // steady offers so many requests per second to each rule, for users in turn, until the

@@ -43,15 +43,8 @@ func (c limitCase) name() string {
 // counts as a refusal.
 func (c limitCase) rule() string {
 	return fmt.Sprintf(`
-  - name: %[1]s
-    match: { path: /%[1]s }
-    key: []
-    limit: { count: %[2]d, per: %[3]ds }
-    algorithm: fixed_window
-    consistency: %[4]s
-    cost: %[5]d
-    timeout: 1s
-    on_failure: { action: deny, status: 429 }
+  - { name: %[1]s, match: { path: /%[1]s }, key: [], limit: { count: %[2]d, per: %[3]ds }, algorithm: fixed_window,
+      consistency: %[4]s, cost: %[5]d, timeout: 1s, on_failure: { action: deny, status: 429 } }
 `, c.name(), c.count, c.period/time.Second, c.consistency, c.cost)
 }
 
@@ -61,19 +54,10 @@ func (c limitCase) load(s *stack.Stack) drive.Load {
 
 // bucketRules are two token buckets of 100 per second with room for 300.
 const bucketRules = `
-  - name: bucket-exact
-    match: { path: /bucket-exact }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: { count: 100, per: 1s, burst: 300 }
-    consistency: exact
-    on_failure: { action: deny, status: 429 }
-  - name: bucket-leased
-    match: { path: /bucket-leased }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: { count: 100, per: 1s, burst: 300 }
-    on_failure: { action: deny, status: 429 }
+  - { name: bucket-exact, match: { path: /bucket-exact }, timeout: 1s, key: [ { header: x-user } ],
+      limit: { count: 100, per: 1s, burst: 300 }, consistency: exact, on_failure: { action: deny, status: 429 } }
+  - { name: bucket-leased, match: { path: /bucket-leased }, timeout: 1s, key: [ { header: x-user } ],
+      limit: { count: 100, per: 1s, burst: 300 }, on_failure: { action: deny, status: 429 } }
 `
 
 func limitRules() string {

@@ -11,17 +11,9 @@ import (
 
 const memoryRules = `
 rules:
-  - name: per-user
-    match: { path: /per-user }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: 5/300d
-    algorithm: fixed_window
-  - name: steady
-    match: { path: /steady }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: 1000000/1s
+  - { name: per-user, match: { path: /per-user }, timeout: 1s, key: [ { header: x-user } ], limit: 5/300d,
+      algorithm: fixed_window }
+  - { name: steady, match: { path: /steady }, timeout: 1s, key: [ { header: x-user } ], limit: 1000000/1s }
 `
 
 // Memory is bounded, whatever clients send: one PoP and one region see it all.

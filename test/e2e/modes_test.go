@@ -10,48 +10,16 @@ import (
 )
 
 const modeRules = `
-  - name: per-pop
-    match: { path: /per-pop }
-    key: []
-    limit: 10/1d
-    algorithm: fixed_window
-    scope: pop
-  - name: optimistic
-    match: { path: /optimistic }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: 100/1d
-    algorithm: fixed_window
-    consistency: optimistic
-    overdraft: 5
-    on_failure: { action: deny, status: 429 }
-  - name: shadow
-    mode: shadow
-    match: { path: /shadow }
-    key: []
-    limit: 1/1d
-    algorithm: fixed_window
-  - name: beside-shadow
-    match: { path: /shadow }
-    timeout: 1s
-    key: []
-    limit: 20/1d
-    algorithm: fixed_window
-    on_failure: { action: deny, status: 429 }
-  - name: small
-    match: { path: /both, headers: { x-small: "1" } }
-    timeout: 1s
-    key: []
-    limit: 5/1d
-    algorithm: fixed_window
-    on_failure: { action: deny, status: 429 }
-  - name: large
-    match: { path: /both }
-    timeout: 1s
-    key: []
-    limit: 50/1d
-    algorithm: fixed_window
-    on_failure: { action: deny, status: 429 }
+  - { name: per-pop, match: { path: /per-pop }, key: [], limit: 10/1d, algorithm: fixed_window, scope: pop }
+  - { name: optimistic, match: { path: /optimistic }, timeout: 1s, key: [ { header: x-user } ], limit: 100/1d,
+      algorithm: fixed_window, consistency: optimistic, overdraft: 5, on_failure: { action: deny, status: 429 } }
+  - { name: shadow, mode: shadow, match: { path: /shadow }, key: [], limit: 1/1d, algorithm: fixed_window }
+  - { name: beside-shadow, match: { path: /shadow }, timeout: 1s, key: [], limit: 20/1d, algorithm: fixed_window,
+      on_failure: { action: deny, status: 429 } }
+  - { name: small, match: { path: /both, headers: { x-small: "1" } }, timeout: 1s, key: [], limit: 5/1d,
+      algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
+  - { name: large, match: { path: /both }, timeout: 1s, key: [], limit: 50/1d, algorithm: fixed_window,
+      on_failure: { action: deny, status: 429 } }
 `
 
 // modes checks what rules may be besides exact and leased ones of a region.

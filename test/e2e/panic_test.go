@@ -12,21 +12,10 @@ import (
 
 const panicRules = `
 rules:
-  - name: quota
-    match: { path: /quota }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: 100/1d
-    algorithm: fixed_window
-    on_failure: { action: deny, status: 429 }
-  - name: slots
-    match: { path: { prefix: /stream } }
-    timeout: 1s
-    key: []
-    limit: 4
-    algorithm: concurrency
-    lease: { ttl: 2s }
-    on_failure: { action: deny, status: 429 }
+  - { name: quota, match: { path: /quota }, timeout: 1s, key: [ { header: x-user } ], limit: 100/1d,
+      algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
+  - { name: slots, match: { path: { prefix: /stream } }, timeout: 1s, key: [], limit: 4, algorithm: concurrency,
+      lease: { ttl: 2s }, on_failure: { action: deny, status: 429 } }
 `
 
 // With its test hooks on, the filter kills its VM on a request with the header

@@ -12,11 +12,7 @@ import (
 
 const drainRules = `
 rules:
-  - name: leased
-    match: { path: /leased }
-    key: [ { header: x-user } ]
-    limit: 10000/1d
-    algorithm: fixed_window
+  - { name: leased, match: { path: /leased }, key: [ { header: x-user } ], limit: 10000/1d, algorithm: fixed_window }
 `
 
 // What a replica has on lease at SIGTERM is the other's as soon as it has

@@ -15,28 +15,12 @@ import (
 // The windows last a day, so that none ends within a test: see awaitDay.
 const sharedRules = `
 rules:
-  - name: exact
-    match: { path: /exact }
-    key: [ { header: x-user } ]
-    limit: 60/1d
-    algorithm: fixed_window
-    consistency: exact
-  - name: leased
-    match: { path: /leased }
-    key: [ { header: x-user } ]
-    limit: 60/1d
-    algorithm: fixed_window
-  - name: bucket
-    match: { path: /bucket }
-    key: [ { header: x-user } ]
-    limit: 60/1d
-    consistency: exact
-  - name: log
-    match: { path: /log }
-    key: [ { header: x-user } ]
-    limit: 60/1d
-    algorithm: sliding_log
-    consistency: exact
+  - { name: exact, match: { path: /exact }, key: [ { header: x-user } ], limit: 60/1d, algorithm: fixed_window,
+      consistency: exact }
+  - { name: leased, match: { path: /leased }, key: [ { header: x-user } ], limit: 60/1d, algorithm: fixed_window }
+  - { name: bucket, match: { path: /bucket }, key: [ { header: x-user } ], limit: 60/1d, consistency: exact }
+  - { name: log, match: { path: /log }, key: [ { header: x-user } ], limit: 60/1d, algorithm: sliding_log,
+      consistency: exact }
 `
 
 const sharedLimit = 60

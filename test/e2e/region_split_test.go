@@ -17,23 +17,11 @@ import (
 
 const splitRules = `
 rules:
-  - name: exact
-    match: { path: /exact }
-    key: [ { header: x-user } ]
-    limit: 50/1d
-    algorithm: fixed_window
-    consistency: exact
-  - name: leased
-    match: { path: /leased }
-    key: [ { header: x-user } ]
-    limit: 50/1d
-    algorithm: fixed_window
-  - name: roomy
-    match: { path: /roomy }
-    key: [ { header: x-user } ]
-    limit: 1000000/1d
-    algorithm: fixed_window
-    consistency: exact
+  - { name: exact, match: { path: /exact }, key: [ { header: x-user } ], limit: 50/1d, algorithm: fixed_window,
+      consistency: exact }
+  - { name: leased, match: { path: /leased }, key: [ { header: x-user } ], limit: 50/1d, algorithm: fixed_window }
+  - { name: roomy, match: { path: /roomy }, key: [ { header: x-user } ], limit: 1000000/1d, algorithm: fixed_window,
+      consistency: exact }
 `
 
 const splitLimit = 50

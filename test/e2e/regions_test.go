@@ -13,22 +13,10 @@ import (
 
 const regionsRules = `
 rules:
-  - name: exact
-    match: { path: { prefix: /exact/ } }
-    key: [path]
-    limit: 20/1d
-    algorithm: fixed_window
-    scope: global
-    consistency: exact
-    timeout: 1s
-    on_failure: deny
-  - name: strict
-    match: { path: { prefix: /strict/ } }
-    key: [path]
-    limit: 10/1d
-    algorithm: fixed_window
-    scope: global
-    on_failure: deny
+  - { name: exact, match: { path: { prefix: /exact/ } }, key: [path], limit: 20/1d, algorithm: fixed_window,
+      scope: global, consistency: exact, timeout: 1s, on_failure: deny }
+  - { name: strict, match: { path: { prefix: /strict/ } }, key: [path], limit: 10/1d, algorithm: fixed_window,
+      scope: global, on_failure: deny }
 `
 
 // regions are regions with one PoP each, and the aggregator that all ask.

@@ -12,20 +12,10 @@ import (
 
 const restartRules = `
 rules:
-  - name: quota
-    match: { path: /quota }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: 1000/1d
-    algorithm: fixed_window
-    on_failure: { action: deny, status: 429 }
-  - name: healed
-    match: { path: /healed }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: 10/2s
-    algorithm: fixed_window
-    on_failure: { action: deny, status: 429 }
+  - { name: quota, match: { path: /quota }, timeout: 1s, key: [ { header: x-user } ], limit: 1000/1d,
+      algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
+  - { name: healed, match: { path: /healed }, timeout: 1s, key: [ { header: x-user } ], limit: 10/2s,
+      algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
 `
 
 // Whoever is killed, with units on lease, and started again: a window admits its limit at

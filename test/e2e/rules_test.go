@@ -18,13 +18,8 @@ import (
 func quota(limit int) string {
 	return fmt.Sprintf(`
 rules:
-  - name: quota
-    match: { path: /quota }
-    timeout: 1s
-    key: [ { header: x-user } ]
-    limit: %d/1d
-    algorithm: fixed_window
-    on_failure: { action: deny, status: 429 }
+  - { name: quota, match: { path: /quota }, timeout: 1s, key: [ { header: x-user } ], limit: %d/1d,
+      algorithm: fixed_window, on_failure: { action: deny, status: 429 } }
 `, limit)
 }
 

@@ -20,19 +20,9 @@ import (
 // The windows last a day, so that none ends within the test: see awaitDay.
 const tracedRules = `
 rules:
-  - name: everywhere
-    match: { path: { prefix: /a/ } }
-    key: [path]
-    limit: 100/1d
-    algorithm: fixed_window
-    scope: global
-    timeout: 1s
-  - name: here
-    match: { path: { prefix: /a/ } }
-    key: [path]
-    limit: 50/1d
-    algorithm: fixed_window
-    timeout: 1s
+  - { name: everywhere, match: { path: { prefix: /a/ } }, key: [path], limit: 100/1d, algorithm: fixed_window,
+      scope: global, timeout: 1s }
+  - { name: here, match: { path: { prefix: /a/ } }, key: [path], limit: 50/1d, algorithm: fixed_window, timeout: 1s }
 `
 
 // client is the span of a client that traces its requests.
