@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/redis/redisstore"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -79,7 +80,7 @@ func (r *Redis) check(addresses []string) error {
 // newRedis makes the store in Redis.
 func newRedis(cfg *Config, metrics *telemetry.Registry, tracer *telemetry.Tracer, log *slog.Logger) (*redisstore.Store, error) {
 	o := &cfg.RedisOf
-	mode, err := redisstore.ParseMode(o.Mode)
+	mode, err := topology.ParseMode(o.Mode)
 	if err != nil {
 		return nil, err
 	}
@@ -87,19 +88,15 @@ func newRedis(cfg *Config, metrics *telemetry.Registry, tracer *telemetry.Tracer
 	if err != nil {
 		return nil, err
 	}
-	c := redisstore.Config{
-		Addrs:          cfg.Redis,
-		Mode:           mode,
-		SentinelMaster: o.SentinelMaster,
-		Username:       o.Username,
-		TLS:            set.Client(o.TLSName),
-		Timeout:        o.Timeout,
-		Lanes:          o.Lanes,
-		Queue:          o.Queue,
-		Tracer:         tracer,
-		Log:            log,
-
+	c := topology.Config{
+		Addrs:            cfg.Redis,
+		Mode:             mode,
+		SentinelMaster:   o.SentinelMaster,
+		Username:         o.Username,
 		SentinelUsername: o.SentinelUsername,
+		TLS:              set.Client(o.TLSName),
+		Timeout:          o.Timeout,
+		Log:              log,
 	}
 	if c.Password, err = password("redis_password_file", o.PasswordFile); err != nil {
 		return nil, err
@@ -107,7 +104,7 @@ func newRedis(cfg *Config, metrics *telemetry.Registry, tracer *telemetry.Tracer
 	if c.SentinelPassword, err = password("redis_sentinel_password_file", o.SentinelPasswordFile); err != nil {
 		return nil, err
 	}
-	return redisstore.New(c)
+	return redisstore.New(redisstore.Config{Redis: c, Lanes: o.Lanes, Queue: o.Queue, Tracer: tracer})
 }
 
 // password returns a function that reads a file with a password, after a first reading to

@@ -4,6 +4,7 @@ package repeat
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
@@ -49,4 +50,21 @@ func Until(ctx context.Context, interval time.Duration, done func() bool) {
 		case <-tick.C:
 		}
 	}
+}
+
+// Sleep waits for d or until ctx ends. It reports whether ctx is still valid.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// Jittered varies a duration by ten percent, so that processes do not act at the same time.
+func Jittered(d time.Duration) time.Duration {
+	return d*9/10 + rand.N(d/5+1)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -40,9 +41,9 @@ func TestFigures(t *testing.T) {
 		{"README.md", `Envoy's admin .(:\d+)`, setting(t, read(t, "envoy/run.sh"), `admin=127\.0\.0\.1(:\d+)`)},
 		{"README.md", `region\s+.(:\d+)`, strings.TrimPrefix(flagDefault(t, help, "listen"), "127.0.0.1")},
 		{"README.md", `its admin and metrics .(:\d+)`, strings.TrimPrefix(flagDefault(t, help, "admin-listen"), "127.0.0.1")},
-		{"docs/operations.md", `node that hangs is\s+skipped after (\d+ ms)`, fmt.Sprint(redisstore.DefaultTimeout.Milliseconds(), " ms")},
+		{"docs/operations.md", `node that hangs is\s+skipped after (\d+ ms)`, fmt.Sprint(topology.DefaultTimeout.Milliseconds(), " ms")},
 		{"README.md", `with Go (\d\.\d+)`, setting(t, read(t, "go.mod"), `(?m)^go (\d\.\d+)`)},
-		{"internal/redis/redisstore/README.md", `redis-timeout. \((\d+ ms)\)`, fmt.Sprint(redisstore.DefaultTimeout.Milliseconds(), " ms")},
+		{"internal/redis/redisstore/README.md", `redis-timeout. \((\d+ ms)\)`, fmt.Sprint(topology.DefaultTimeout.Milliseconds(), " ms")},
 		{"internal/redis/redisstore/README.md", `lanes \((\d+)\)`, fmt.Sprint(redisstore.DefaultLanes)},
 		{"internal/redis/redisstore/README.md", `at most (\d+) connections per node`, fmt.Sprint(redisstore.DefaultLanes + 2)},
 		{"internal/envoyrls/README.md", `rls-listen. \((127\.0\.0\.1:\d+)\)`, flagDefault(t, help, "rls-listen")},

@@ -28,14 +28,14 @@ const (
 
 // begins are steps that no earlier step calls, each with what leads to it.
 var begins = map[string]string{
-	"wasmfilter/edge/uplink.go: uplink.send":           "the worker, when requests have been decided or time has passed",
-	"wasmfilter/edge/flight.go: uplink.reply":          "the answer of the region",
-	"wasmfilter/edge/upkeep.go: upkeep.scan":           "a tick",
-	"internal/redis/redisstore/lane.go: node.exchange": "a goroutine, which takes what has gathered",
-	"internal/leasecache/reply.go: cached.noteReply":   "the reply of the store",
-	"internal/leasecache/run.go: Store.Sweep":          "a timer",
-	"internal/engine/judge.go: judge.judgment":         "the reply of the lease cache",
-	"internal/upstream/store.go: Store.Acquire":        "the end of the call that it made",
+	"wasmfilter/edge/uplink.go: uplink.send":               "the worker, when requests have been decided or time has passed",
+	"wasmfilter/edge/flight.go: uplink.reply":              "the answer of the region",
+	"wasmfilter/edge/upkeep.go: upkeep.scan":               "a tick",
+	"internal/redis/redisstore/sender.go: sender.exchange": "a goroutine, which takes what has gathered",
+	"internal/leasecache/reply.go: cached.noteReply":       "the reply of the store",
+	"internal/leasecache/run.go: Store.Sweep":              "a timer",
+	"internal/engine/judge.go: judge.judgment":             "the reply of the lease cache",
+	"internal/upstream/store.go: Store.Acquire":            "the end of the call that it made",
 }
 
 // walk is a section of the page: lists of steps, and functions that the prose names.

@@ -37,7 +37,7 @@ var programs = []string{"wasmfilter", "regional", "global", "cmd/weir"}
 // parts are the packages, with all below them, that a tier is made of. Programs use them
 // through internal/daemon: they hold only main, their settings and what is theirs alone.
 var parts = []string{
-	"internal/leasecache", "internal/engine/memory", "internal/service/table", "internal/redis/redisstore",
+	"internal/leasecache", "internal/engine/memory", "internal/service/table", "internal/redis",
 	"internal/statefile", "internal/ruleset/follow", "internal/admin", "internal/upstream/client", "internal/consul",
 }
 
@@ -54,7 +54,7 @@ var confined = []struct {
 	imports string
 	home    []string // packages with all below them; "main" is every program's main package
 }{
-	{"github.com/redis", []string{"internal/redis/redisstore"}},
+	{"github.com/redis", []string{"internal/redis"}},
 	{"google.golang.org/grpc", []string{"internal/envoyrls"}},
 	{"github.com/envoyproxy/go-control-plane", []string{"internal/envoyrls"}},
 	{"github.com/hashicorp/consul", []string{"internal/consul"}},

@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/lease/rounds"
 	"github.com/weirlimit/weir/internal/redis/script"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -60,7 +61,7 @@ func (s *Store) newAcquisition(asks []engine.Ask) *acquisition {
 		p.script = script.For(p.ask.Policy.Limit)
 		p.key = string(script.AppendKey(space[:0], p.ask.Policy, asks[i].Key))
 		p.debt = string(script.AppendDebtKey(space[:0], &asks[i], asks[i].Key))
-		p.hashSlot = hashSlotOf(p.key)
+		p.hashSlot = topology.SlotOf(p.key)
 	}
 	for i, n := 0, 0; i < len(asks); i += n {
 		n = engine.GroupLen(asks[i:])
@@ -167,7 +168,7 @@ func (p *pendingAsk) awaited() bool {
 func (c *acquisition) wait(ctx context.Context) {
 	var half <-chan time.Time
 	if c.grouped {
-		budget := 2 * c.store.config.Timeout
+		budget := 2 * c.store.topology.Config.Timeout
 		if deadline, ok := ctx.Deadline(); ok {
 			budget = time.Until(deadline)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -29,7 +30,7 @@ func BenchmarkAcquire(b *testing.B) {
 		for _, lanes := range []int{1, 2} {
 			for _, perCall := range []int{1, 10, 100} {
 				b.Run(fmt.Sprintf("%s/lanes=%d/asks=%d", name, lanes, perCall), func(b *testing.B) {
-					s := start(b, Config{Addrs: []string{server.Addr}, Lanes: lanes})
+					s := start(b, Config{Redis: topology.Config{Addrs: []string{server.Addr}}, Lanes: lanes})
 					benchmarkAcquire(b, s, server, policyOf(b, name, spec), perCall)
 				})
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/enginetest"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -14,7 +15,7 @@ func TestCell(t *testing.T) {
 	server := redistest.Start(t)
 	var stores [2]*Store
 	for i := range stores {
-		stores[i] = start(t, Config{Addrs: []string{server.Addr}})
+		stores[i] = start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}})
 	}
 	for _, of := range []func(*Store) engine.Cell{(*Store).Shares, func(s *Store) engine.Cell { return s.Record("eu") }} {
 		enginetest.RunCell(t, func(testing.TB) [2]engine.Cell {
@@ -38,7 +39,7 @@ func TestCell(t *testing.T) {
 // While the hash slot of a cell moves to another master, as one does for long if a reshard was interrupted, the value is
 // found whether it has moved or not.
 func cellOfAMovingSlot(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Addrs: c.Addrs()})
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
 	eventually(t, func() string { return unlike(s, 3) })
 	here, moved := s.Record("eu"), s.Record("us")
 	swap := func(cell engine.Cell, old, next, want string) {
@@ -48,7 +49,7 @@ func cellOfAMovingSlot(t *testing.T, c *redistest.Cluster) {
 		}
 	}
 	swap(here, "", "a", "")
-	slot := int(hashSlotOf(replicasKey))
+	slot := int(topology.SlotOf(replicasKey))
 	from := c.OwnerOf(slot)
 	to := c.Nodes[0]
 	if from == to {

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/leasecache"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -34,7 +35,7 @@ func flush(servers []*redistest.Server) {
 func emptyStore(t testing.TB, o enginetest.Options, addrs []string, servers []*redistest.Server) *Store {
 	t.Helper()
 	flush(servers)
-	return start(t, Config{Addrs: addrs, Now: o.Now, Timeout: 5 * time.Second})
+	return start(t, Config{Redis: topology.Config{Addrs: addrs, Timeout: 5 * time.Second}, Now: o.Now})
 }
 
 // cached puts the lease cache in front of the stores.

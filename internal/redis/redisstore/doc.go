@@ -1,13 +1,12 @@
 // Package redisstore is the [engine.Store] of a region with several replicas:
-// counters in Redis, which all of them share. Redis may be one server, a master
-// that Redis Sentinel monitors, or a cluster.
+// counters in Redis, which all of them share. Which masters there are, and which of them
+// answer, is known to package topology.
 //
-//	Store      routes asks to nodes, and waits for them   (store.go, acquisition.go)
-//	group      all or none, over several nodes            (group.go)
-//	node       a master: queue, lanes, breaker            (node.go, queue.go, breaker.go)
-//	lane       one pipeline after the other, and replies  (lane.go, reply.go)
-//	topology   which master serves a key                  (topology.go, finder.go)
-//	heartbeat  how many replicas and holders are alive    (heartbeat.go, holders.go)
+//	Store        routes asks to nodes, and waits for them   (store.go, acquisition.go)
+//	sender       a node's queue and lanes                   (sender.go, queue.go)
+//	heartbeat    how many replicas and holders are alive    (heartbeat.go, holders.go)
+//	cell         what replicas share besides counters       (shared.go)
+//	Stats        what operators see                         (stats.go, trace.go)
 //
 // Every decision is one script run by Redis (package script), so that asks for one
 // counter are applied one after the other on the clock of its server. A node has a
@@ -20,9 +19,7 @@
 //
 // An ask is sent again only when a reply proves that it was not applied: NOSCRIPT,
 // MOVED and ASK. After a network error it is unknown whether the ask was applied, and
-// the ask is answered Unavailable. The package uses neither go-redis' ClusterClient nor
-// its AutoPipeline: both may send a command a second time, and neither can send to a
-// given node. Here each node has a client of its own, which never retries.
+// the ask is answered Unavailable.
 //
 // # What can be lost
 //

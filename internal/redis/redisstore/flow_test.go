@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestAsksGather(t *testing.T) {
 	server := redistest.Start(t)
 	link := newProxy(t, server.Addr)
-	s := start(t, Config{Addrs: []string{link.addr}, Lanes: 1, Timeout: 20 * time.Second})
+	s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}, Timeout: 20 * time.Second}, Lanes: 1})
 	p := fixedPolicy(t, "r", 1000)
 	acquire(t, s, plenty, one(p, "k"))
 
@@ -57,7 +58,7 @@ func TestAsksGather(t *testing.T) {
 func TestQueueOverflows(t *testing.T) {
 	server := redistest.Start(t)
 	link := newProxy(t, server.Addr)
-	s := start(t, Config{Addrs: []string{link.addr}, Lanes: 1, Queue: 10, Timeout: 20 * time.Second})
+	s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}, Timeout: 20 * time.Second}, Lanes: 1, Queue: 10})
 	p := fixedPolicy(t, "r", 1000)
 	acquire(t, s, plenty, one(p, "k"))
 	link.gate.Lock()
@@ -94,7 +95,7 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 	for _, n := range c.Nodes {
 		links[n.Addr] = newProxy(t, n.Addr)
 	}
-	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second, dial: through(links)})
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second, Dial: through(links)}})
 	eventually(t, func() string { return unlike(s, 3) })
 	p := fixedPolicy(t, "r", 1000)
 	asks := asksOf()
@@ -155,7 +156,7 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 // Before Run and after it nothing is decided, and nobody waits.
 func TestNotRunning(t *testing.T) {
 	server := redistest.Start(t)
-	s, err := New(Config{Addrs: []string{server.Addr}, Timeout: 5 * time.Second})
+	s, err := New(Config{Redis: topology.Config{Addrs: []string{server.Addr}, Timeout: 5 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestNotRunning(t *testing.T) {
 func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 	server := redistest.Start(t)
 	var log notes
-	s := start(t, Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&log, nil))}})
 	server.Do("REPLICAOF", "127.0.0.1", 1)
 	for range 3 {
 		if g := acquire(t, s, plenty, one(fixedPolicy(t, "r", 10), "k"))[0]; g.Status != lease.Unavailable {

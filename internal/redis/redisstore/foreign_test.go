@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/script"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestForeignValue(t *testing.T) {
 	server := redistest.Start(t)
 	var logged notes
-	s := start(t, Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}, Log: slog.New(slog.NewTextHandler(&logged, nil))}})
 	p := fixedPolicy(t, "r", 10)
 	name := string(script.AppendKey(nil, p, []byte("theirs")))
 	value := "\x21" + strings.Repeat("x", 40) // of layout 2

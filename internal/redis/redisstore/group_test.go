@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -40,7 +41,7 @@ func together(asks ...engine.Ask) []engine.Ask {
 // Groups over two nodes race for what both have too little of: every group gets all
 // or nothing, and what is charged is what was admitted, though races are lost.
 func groupsRace(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Addrs: c.Addrs()})
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
 	eventually(t, func() string { return unlike(s, 3) })
 	const each = 60
 	for round := range 6 {
@@ -88,8 +89,8 @@ func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 	for _, n := range c.Nodes {
 		links[n.Addr] = newProxy(t, n.Addr)
 	}
-	slow := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second, dial: through(links)})
-	quick := start(t, Config{Addrs: c.Addrs()})
+	slow := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second, Dial: through(links)}})
+	quick := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
 	for _, s := range []*Store{slow, quick} {
 		eventually(t, func() string { return unlike(s, 3) })
 	}
@@ -132,7 +133,7 @@ func groupGivesBack(t *testing.T, c *redistest.Cluster) {
 // A member whose node does not answer holds up nobody: the others are decided in
 // time, and charged only if all of them fit.
 func groupWithAMemberAway(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second})
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}})
 	eventually(t, func() string { return unlike(s, 3) })
 	p := apart(t, c, s, 10, 10, 1)
 	request := func() []lease.Grant {
@@ -168,7 +169,7 @@ func granted(grants []lease.Grant) (words []string) {
 
 // Groups of one call do not wait for each other.
 func groupsAreApart(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second})
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}})
 	eventually(t, func() string { return unlike(s, 3) })
 	p := apart(t, c, s, 10, 10, 10)
 	hung := c.MasterOf(s.newAcquisition(asksOf(one(p[0], "k"))).asks[0].key)

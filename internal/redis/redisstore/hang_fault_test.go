@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -20,7 +21,7 @@ import (
 // anything.
 func nodeThatHangs(t *testing.T, c *redistest.Cluster) {
 	const timeout = 4 * time.Second // other nodes may take as long, on a busy machine
-	s := start(t, Config{Addrs: c.Addrs(), Timeout: timeout, Queue: 64})
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: timeout}, Queue: 64})
 	eventually(t, func() string { return unlike(s, 3) })
 	p := fixedPolicy(t, "r", 1_000_000)
 	hung := c.Nodes[0]

@@ -31,8 +31,8 @@ func start(t testing.TB, c Config) *Store {
 // launch runs a store for as long as the test, prepared before.
 func launch(t testing.TB, c Config, prepare ...func(*Store)) *Store {
 	t.Helper()
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second // the machine may be busy
+	if c.Redis.Timeout == 0 {
+		c.Redis.Timeout = 5 * time.Second // the machine may be busy
 	}
 	s, err := New(c)
 	if err != nil {

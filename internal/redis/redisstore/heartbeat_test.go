@@ -7,46 +7,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// More replicas are believed at once, fewer only after all had time to show that they
-// live.
-func TestCensus(t *testing.T) {
+// More members are believed at once, fewer only after so many replies in a row.
+func TestMemberCount(t *testing.T) {
 	const missed = -1
-	type beat struct {
-		at            time.Duration // in milliseconds
-		outcome, want int64
-	}
-	for name, beats := range map[string][]beat{
-		"they come": {{0, 1, 1}, {1000, 2, 2}, {2000, 5, 5}},
-		"one leaves": {
-			{0, 3, 3}, {1000, 2, 3}, {2000, 2, 3}, {3000, 2, 3}, {4000, 2, 3}, {4499, 2, 3}, {4500, 2, 2},
-		},
-		"what was lost comes back": {
-			{0, 3, 3}, {1000, missed, 3}, {2000, missed, 3}, {3000, 1, 3}, {4000, 2, 3}, {5000, 3, 3},
-			{6500, 2, 3}, {9999, 2, 3}, {10_000, 2, 2},
-		},
-		"lost again before all have spoken": {
-			{0, 3, 3}, {1000, 1, 3}, {2000, 2, 3}, {3000, missed, 3}, {4500, 1, 3}, {5500, 2, 3}, {8000, 2, 2},
-		},
-		"lost while nobody looked": {
-			{0, 3, 3}, {1000, 2, 3}, {4600, 1, 3}, {6600, 2, 3}, {8099, 2, 3}, {8100, 2, 2},
-		},
-		"fewer and fewer":                  {{0, 9, 9}, {1000, 5, 9}, {2000, 4, 9}, {3000, 3, 9}, {4500, 2, 9}, {5000, 3, 9}, {7999, 3, 9}, {8000, 3, 3}},
-		"one leaves, and then all is lost": {{0, 3, 3}, {1000, 2, 3}, {2000, 2, 3}, {3000, 2, 3}, {4500, 1, 3}, {5500, 2, 3}, {8000, 2, 2}},
-		"never":                            {{0, missed, 0}, {1000, missed, 0}, {2000, 1, 1}},
+	for name, c := range map[string]struct{ replies, want []int64 }{
+		"they come":                         {[]int64{1, 2, 5}, []int64{1, 2, 5}},
+		"one leaves":                        {[]int64{3, 2, 2, 2, 2, 2}, []int64{3, 3, 3, 3, 3, 2}},
+		"what was lost comes back":          {[]int64{3, missed, missed, 1, 2, 3, 2, 2, 2, 2, 2}, []int64{3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 2}},
+		"lost again, nobody notices":        {[]int64{3, 1, 2, 1, 3, 3}, []int64{3, 3, 3, 3, 3, 3}},
+		"lost again before all have spoken": {[]int64{3, 1, 2, missed, 1, 2, 2, 2, 2}, []int64{3, 3, 3, 3, 3, 3, 3, 3, 2}},
+		"fewer and fewer":                   {[]int64{9, 5, 4, 3, 2, 3}, []int64{9, 9, 9, 9, 9, 5}},
+		"one leaves, and then all is lost":  {[]int64{3, 2, 2, 2, 1, 2, 2}, []int64{3, 3, 3, 3, 3, 2, 2}},
+		"never":                             {[]int64{missed, missed, 1}, []int64{0, 0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c replicaCount
-			for i, b := range beats {
-				if b.outcome == missed {
-					c.missed()
+			count, got := newMemberCount(replicaReplies), int64(0)
+			for i, n := range c.replies {
+				if n == missed {
+					count.missed()
 				} else {
-					c.answered(b.outcome, b.at*time.Millisecond)
+					got = count.counted(n)
 				}
-				if c.replicas != b.want {
-					t.Fatalf("beat %d at %d ms: %d replicas, want %d", i, b.at, c.replicas, b.want)
+				if got != c.want[i] {
+					t.Fatalf("reply %d, %d: %d members, want %d", i, n, got, c.want[i])
 				}
 			}
 		})
@@ -59,7 +46,7 @@ func TestReplicasOutliveALoss(t *testing.T) {
 	server := redistest.Start(t)
 	var stores []*Store
 	for range 3 {
-		stores = append(stores, start(t, Config{Addrs: []string{server.Addr}}))
+		stores = append(stores, start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}}))
 	}
 	eventually(t, func() string {
 		for _, s := range stores {
@@ -89,7 +76,7 @@ func TestReplicasOutliveALoss(t *testing.T) {
 func TestHeartbeatsFromTheFuture(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := start(t, Config{Addrs: []string{server.Addr}})
+	s := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}})
 	count := func(want int) {
 		t.Helper()
 		eventually(t, func() string {

@@ -4,14 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
-	// holdersKey is a sorted set of the holders that call any replica; the score is the
-	// time of the last report. It is on the node of replicasKey.
-	holdersKey = replicasKey + ":holders"
 	// A holder without a report for holderGone is not counted any more. A replica reports
 	// a holder again after holderAgain, if it called within holderLately.
 	holderGone   = 10 * time.Second
@@ -23,10 +18,9 @@ const (
 	// holdersAtOnce bounds how many holders one script adds, so that no decision waits
 	// longer than some 0.2 ms for it.
 	holdersAtOnce = 256
-	// countedBeats is the number of heartbeats of which the largest count is used: after
-	// Redis lost its data, all replicas have reported their holders again before a smaller
-	// count is used.
-	countedBeats = 12
+	// holderReplies is after how many heartbeats in a row a smaller number of holders is used:
+	// by then all replicas have reported their holders again.
+	holderReplies = 12
 )
 
 // CountHolders makes the heartbeat count the holders of all replicas, each once. live
@@ -39,42 +33,35 @@ func (s *Store) CountHolders(live func(within time.Duration) []uint64) { s.live 
 // loses its data or does not answer. 0: not known yet.
 func (s *Store) Holders() int { return int(s.holders.Load()) }
 
-// holderCount counts the holders of all replicas. It belongs to the goroutine of
-// Store.beat.
-type holderCount struct {
+// holderReports is what this replica reports of its holders, and how many all replicas have. It
+// belongs to the goroutine of Store.beat.
+type holderReports struct {
 	reported map[uint64]time.Duration // the holders that were reported, and when
-	counts   [countedBeats]int64      // of the last heartbeats
-	next     int                      // of counts
+	count    memberCount
+}
+
+func newHolderReports() holderReports {
+	return holderReports{map[uint64]time.Duration{}, newMemberCount(holderReplies)}
 }
 
 // due returns the live holders to report now, and records them as reported.
-func (t *holderCount) due(live []uint64, now time.Duration) (holders []uint64) {
-	for id, at := range t.reported {
+func (r *holderReports) due(live []uint64, now time.Duration) (holders []uint64) {
+	for id, at := range r.reported {
 		if now-at >= holderAgain {
-			delete(t.reported, id)
+			delete(r.reported, id)
 		}
 	}
 	for _, id := range live {
-		if _, known := t.reported[id]; !known && len(t.reported) < mostHolders {
-			t.reported[id] = now
+		if _, known := r.reported[id]; !known && len(r.reported) < mostHolders {
+			r.reported[id] = now
 			holders = append(holders, id)
 		}
 	}
 	return holders
 }
 
-// counted records a count, and returns the one to use.
-func (t *holderCount) counted(n int64) (most int64) {
-	t.counts[t.next] = n
-	t.next = (t.next + 1) % countedBeats
-	for _, n := range t.counts {
-		most = max(most, n)
-	}
-	return most
-}
-
 // registerHolders reports the holders that call this replica, and counts those of all.
-func (h *heart) registerHolders(ctx context.Context, client *redis.Client) {
+func (h *heart) registerHolders(ctx context.Context) {
 	due := h.holders.due(h.store.live(holderLately), time.Since(h.store.began))
 	for {
 		n := min(len(due), holdersAtOnce)
@@ -83,13 +70,14 @@ func (h *heart) registerHolders(ctx context.Context, client *redis.Client) {
 		for _, id := range due[:n] {
 			args = append(args, binary.BigEndian.AppendUint64(nil, id))
 		}
-		count, err := client.Eval(ctx, aliveScript, []string{holdersKey}, args...).Int64()
+		count, err := h.store.eval(ctx, aliveScript, holdersKey, args...).Int64()
 		if err != nil { // the heartbeat logs errors that last
 			clear(h.holders.reported)
+			h.holders.count.missed()
 			return
 		}
 		if due = due[n:]; len(due) == 0 {
-			h.store.holders.Store(h.holders.counted(count))
+			h.store.holders.Store(h.holders.count.counted(count))
 			return
 		}
 	}

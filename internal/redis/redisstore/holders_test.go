@@ -9,13 +9,14 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // A holder is reported at once, and again when that was a while ago; one that is silent is
 // not.
 func TestTally(t *testing.T) {
-	c := holderCount{reported: map[uint64]time.Duration{}}
+	c := newHolderReports()
 	for i, beat := range []struct {
 		at        time.Duration
 		live, due []uint64
@@ -39,14 +40,6 @@ func TestTally(t *testing.T) {
 	if n := len(c.reported); n > mostHolders {
 		t.Errorf("%d holders are reported, want %d at most", n, mostHolders)
 	}
-	counts := append([]int64{6, 6, 1, 3, 6}, make([]int64, countedBeats)...)
-	for i, n := range counts {
-		if got, want := c.counted(n), int64(6); i < len(counts)-1 && got != want {
-			t.Errorf("beat %d reports %d: %d, want %d", i, n, got, want)
-		} else if i == len(counts)-1 && got != 0 {
-			t.Errorf("all have been gone for %d beats, and %d are believed", countedBeats, got)
-		}
-	}
 }
 
 // Each replica sees some of the PoPs, and all replicas learn how many there are, those that
@@ -64,7 +57,7 @@ func TestHoldersOfAllReplicas(t *testing.T) {
 			defer mu.Unlock()
 			return slices.Clone(calls[i])
 		}
-		stores = append(stores, launch(t, Config{Addrs: []string{server.Addr}}, func(s *Store) { s.CountHolders(live) }))
+		stores = append(stores, launch(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}}, func(s *Store) { s.CountHolders(live) }))
 	}
 	await := func(want int) {
 		t.Helper()

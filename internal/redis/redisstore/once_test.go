@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -22,7 +23,7 @@ func ran(servers ...*redistest.Server) (n int64) {
 func TestCutConnectionChargesOnce(t *testing.T) {
 	server := redistest.Start(t)
 	link := newProxy(t, server.Addr)
-	s := start(t, Config{Addrs: []string{link.addr}})
+	s := start(t, Config{Redis: topology.Config{Addrs: []string{link.addr}}})
 	cutOnce(t, s, link, "k", server)
 }
 
@@ -32,7 +33,7 @@ func cutInACluster(t *testing.T, c *redistest.Cluster) {
 	for _, n := range c.Nodes {
 		links[n.Addr] = newProxy(t, n.Addr)
 	}
-	s := start(t, Config{Addrs: c.Addrs(), dial: through(links)})
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Dial: through(links)}})
 	eventually(t, func() string { return unlike(s, 3) })
 	for _, key := range []string{"a", "b", "c", "d"} {
 		owner := c.MasterOf(s.newAcquisition(asksOf(one(fixedPolicy(t, "r", 10), key))).asks[0].key)

@@ -53,13 +53,6 @@ func (q *queue) take(batch []*pendingAsk, most int) []*pendingAsk {
 	return batch
 }
 
-// drain takes everything without waiting.
-func (q *queue) drain() []*pendingAsk {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.pop(nil, q.n)
-}
-
 func (q *queue) pop(batch []*pendingAsk, most int) []*pendingAsk {
 	for range min(q.n, most) {
 		batch = append(batch, q.ring[q.first])

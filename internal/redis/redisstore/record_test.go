@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -42,7 +43,7 @@ func TestRecordOfReplicas(t *testing.T) {
 	server := redistest.Start(t)
 	var replicas [2]*upstream.Keeper
 	for i := range replicas {
-		replicas[i] = runKeeper(t, start(t, Config{Addrs: []string{server.Addr}}))
+		replicas[i] = runKeeper(t, start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}}))
 	}
 	states := func(what string, met func(one, other reserve.Statement) bool) {
 		t.Helper()
@@ -105,7 +106,7 @@ func TestReserveOfReplicas(t *testing.T) {
 	var replicas [2]*upstream.Store
 	var keepers [2]*upstream.Keeper
 	for i := range replicas {
-		store := start(t, Config{Addrs: []string{server.Addr}})
+		store := start(t, Config{Redis: topology.Config{Addrs: []string{server.Addr}}})
 		keepers[i] = runKeeper(t, store)
 		replicas[i] = upstream.New(upstream.Config{
 			Far: &far, Own: store, Raw: store, Keeper: keepers[i], Lacks: func(string) bool { return false }, Metrics: telemetry.NewRegistry(""),

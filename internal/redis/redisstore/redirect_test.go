@@ -8,13 +8,15 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/redis/script"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
 // A slot moves to another master while it is asked for: no ask fails, none counts
 // twice, and afterwards the new master is asked at once.
 func resharding(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}) // redirects may fail here, and nothing else
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}}) // redirects may fail here, and nothing else
 	p := fixedPolicy(t, "r", 1_000_000)
 	slot, _, to := journey(s, c, one(p, "hot")) // its tag is the whole name: other keys are in other slots
 	variants := asksOf(one(p, "hot"), one(fixedVariant(t, 1), "hot"), one(fixedVariant(t, 2), "hot"))
@@ -90,7 +92,7 @@ func askElsewhere(t *testing.T, s *Store) (stop func()) {
 
 // A store that has one seed, and an old idea of the cluster, finds its way.
 func oneSeed(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Addrs: []string{c.Nodes[1].Addr}}) // mode auto
+	s := start(t, Config{Redis: topology.Config{Addrs: []string{c.Nodes[1].Addr}}}) // mode auto
 	eventually(t, func() string { return unlike(s, 3) })
 	p := fixedPolicy(t, "r", 10)
 	for i := range 30 {
@@ -99,9 +101,11 @@ func oneSeed(t *testing.T, c *redistest.Cluster) {
 		}
 	}
 	// All that it has stored is wrong: every slot is thought to be at the first master.
-	first := s.nodes[c.Nodes[0].Addr]
-	for slot := range s.table {
-		s.table[slot].Store(first)
+	first := topology.Reply{Kind: topology.Moved, Addr: c.Nodes[0].Addr}
+	for _, n := range s.topology.Masters() {
+		for i := range 30 {
+			n.Follow(first, topology.SlotOf(string(script.AppendKey(nil, p, fmt.Append(nil, "key", i)))))
+		}
 	}
 	for i := range 30 {
 		if g := acquire(t, s, plenty, one(p, fmt.Sprint("key", i)))[0]; g.Granted != 1 || g.Remaining != 8 {
@@ -112,7 +116,7 @@ func oneSeed(t *testing.T, c *redistest.Cluster) {
 
 // A redirect that leads nowhere, or in circles, ends.
 func redirectThatNeverEnds(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Addrs: c.Addrs(), Timeout: 20 * time.Second})
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs(), Timeout: 20 * time.Second}})
 	eventually(t, func() string { return unlike(s, 3) })
 	p := fixedPolicy(t, "r", 10)
 	slot, from, to := journey(s, c, one(p, "k"))

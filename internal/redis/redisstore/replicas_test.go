@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -20,7 +21,7 @@ import (
 func replicasShareALimit(t *testing.T, c *redistest.Cluster) {
 	var stores []*Store
 	for range 3 {
-		s := start(t, Config{Addrs: c.Addrs()})
+		s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
 		eventually(t, func() string { return unlike(s, 3) })
 		stores = append(stores, s)
 	}
@@ -57,7 +58,7 @@ func replicasShareALimit(t *testing.T, c *redistest.Cluster) {
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	config := Config{Addrs: []string{server.Addr}}
+	config := Config{Redis: topology.Config{Addrs: []string{server.Addr}}}
 	first := start(t, config)
 	count := func(want int) {
 		t.Helper()
@@ -104,7 +105,7 @@ func TestHeartbeat(t *testing.T) {
 // A random mix of everything from many callers leaves nothing behind, and counts
 // every unit once.
 func hammer(t *testing.T, c *redistest.Cluster) {
-	s := start(t, Config{Addrs: c.Addrs()})
+	s := start(t, Config{Redis: topology.Config{Addrs: c.Addrs()}})
 	eventually(t, func() string { return unlike(s, 3) })
 	policies := []*engine.Policy{fixedPolicy(t, "a", 1_000_000), fixedPolicy(t, "b", 1_000_000), fixedPolicy(t, "c", 1_000_000)}
 	var granted [3]atomic.Int64

@@ -1,45 +1,25 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/repeat"
+	"github.com/weirlimit/weir/internal/redis/script"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
 // Store keeps counters in Redis. Create it with [New]; it decides while [Store.Run]
 // runs. It is safe for concurrent use.
 type Store struct {
-	config Config
-	finder finder
-	began  time.Time
-
-	// table maps each hash slot to the node that serves it; with one master all are
-	// the same. nil: unknown.
-	table [hashSlots]atomic.Pointer[node]
-
-	mu    sync.Mutex
-	nodes map[string]*node // by address
-	ctx   context.Context  // of the nodes; nil: the store does not run
-	known []string         // every address of the cluster, replicas included
-	cause error            // why the last look-up of the topology failed
-
-	running sync.WaitGroup
-	reload  chan struct{}
+	config   Config
+	topology *topology.Topology
+	began    time.Time
 
 	replicas atomic.Int64
 	holders  atomic.Int64
@@ -56,25 +36,20 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	quietOnce.Do(func() { redis.SetLogger(quiet{}) })
-	s := &Store{
-		config: c,
-		began:  time.Now(),
-		nodes:  map[string]*node{},
-		reload: make(chan struct{}, 1),
-		cause:  errors.New("redis: the store does not run yet"),
+	s := &Store{config: c, began: time.Now()}
+	use := topology.Use{
+		Sender:      func(n *topology.Node) topology.Sender { return &sender{s, n, newQueue(c.Queue)} },
+		Connections: c.Lanes + 1, // the heartbeat
+		Key:         replicasKey,
 	}
-	s.finder = s.newFinder()
+	for _, script := range script.All() {
+		use.Scripts = append(use.Scripts, script.Source)
+	}
+	if s.topology, err = topology.New(c.Redis, use); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
-
-// quiet stops go-redis from writing a line to standard error for each dial that fails:
-// Config.Log gets one line for each node that comes or goes.
-type quiet struct{}
-
-var quietOnce sync.Once
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // Epoch never changes: counters that Redis lost start again, see [engine.Store].
 func (*Store) Epoch() uint64 { return 1 }
@@ -102,10 +77,10 @@ func (s *Store) Acquire(ctx context.Context, asks []engine.Ask, grants []lease.G
 // together. It reorders the slice.
 func (s *Store) post(asks []*pendingAsk) {
 	for len(asks) > 0 {
-		n := s.table[asks[0].hashSlot].Load()
+		n := s.topology.At(asks[0].hashSlot)
 		same := 1 // asks[:same] are for n
 		for i := 1; i < len(asks); i++ {
-			if s.table[asks[i].hashSlot].Load() == n {
+			if s.topology.At(asks[i].hashSlot) == n {
 				asks[same], asks[i] = asks[i], asks[same]
 				same++
 			}
@@ -113,7 +88,7 @@ func (s *Store) post(asks []*pendingAsk) {
 		if n == nil {
 			failAll(asks[:same], Network)
 		} else {
-			n.post(asks[:same])
+			senderOf(n).post(asks[:same])
 		}
 		asks = asks[same:]
 	}
@@ -138,103 +113,14 @@ func (s *Store) now() limit.Micros {
 func (s *Store) Run(ctx context.Context) error {
 	nodes, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	s.mu.Lock()
-	s.ctx = nodes
-	s.mu.Unlock()
-	var tasks sync.WaitGroup
-	tasks.Go(func() { s.followTopology(ctx) })
-	tasks.Go(func() { s.beat(ctx) })
-	tasks.Wait() // the last command of the heartbeat still needs the nodes
-
-	s.mu.Lock()
-	s.ctx = nil
-	s.cause = errors.New("redis: the store has ended")
-	for _, n := range s.nodes {
-		n.stop()
-		n.serves.Store(false)
-	}
-	s.mu.Unlock()
-	s.running.Wait()
+	var following sync.WaitGroup
+	following.Go(func() { s.topology.Run(nodes) })
+	s.beat(ctx) // its last command still needs the nodes
+	stop()
+	following.Wait()
 	return nil
 }
 
 // Ready returns nil as soon as a master answers. When ctx ends before, it returns the
 // reason and what to change.
-func (s *Store) Ready(ctx context.Context) (err error) {
-	repeat.Until(ctx, 5*time.Millisecond, func() bool {
-		err = s.state()
-		return err == nil
-	})
-	return err
-}
-
-var errNoMaster = errors.New("redis: no master is known yet")
-
-// state returns nil if any master answers.
-func (s *Store) state() error {
-	nodes := s.serving()
-	s.mu.Lock()
-	err := s.cause
-	s.mu.Unlock()
-	if len(nodes) == 0 {
-		return s.config.advised(cmp.Or(err, errNoMaster))
-	}
-	for _, n := range nodes {
-		if n.answers() {
-			return nil
-		}
-	}
-	return s.config.advised(fmt.Errorf("redis: none of %d masters answers, %s for one: %w", len(nodes), nodes[0].addr, nodes[0].trouble()))
-}
-
-// serving returns the nodes that serve hash slots, by address.
-func (s *Store) serving() []*node {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []*node
-	for _, n := range s.nodes {
-		if n.serves.Load() {
-			all = append(all, n)
-		}
-	}
-	slices.SortFunc(all, func(a, b *node) int { return cmp.Compare(a.addr, b.addr) })
-	return all
-}
-
-// node returns the node of an address; it makes and starts one if there is none. It
-// returns nil after the store has ended.
-func (s *Store) node(addr string) *node {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx == nil {
-		return nil
-	}
-	n := s.nodes[addr]
-	if n == nil {
-		n = newNode(s, addr)
-		s.nodes[addr] = n
-		n.start(s.ctx)
-	}
-	n.named.Store(int64(time.Since(s.began)))
-	return n
-}
-
-// jittered varies a duration by ten percent, so that replicas do not act at the same
-// time.
-func jittered(d time.Duration) time.Duration {
-	return d*9/10 + rand.N(d/5+1)
-}
-
-// sleep waits for d or until ctx ends. It reports whether ctx is still valid.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-func closeClient(c io.Closer) { _ = c.Close() } // of a pool: nothing is lost with it
+func (s *Store) Ready(ctx context.Context) error { return s.topology.Ready(ctx) }

@@ -12,16 +12,16 @@ import (
 
 // trace begins the span of a pipeline: a child of the span that traces its first ask, linked
 // to those of the others.
-func (n *node) trace(ctx context.Context, asks []*pendingAsk) (context.Context, telemetry.Span) {
+func (s *sender) trace(ctx context.Context, asks []*pendingAsk) (context.Context, telemetry.Span) {
 	var spans []telemetry.SpanContext
 	for _, p := range asks {
 		if p.call.spans != nil {
 			spans = telemetry.Join(spans, p.call.spans)
 		}
 	}
-	ctx, span := n.store.config.Tracer.Call(telemetry.WithWaiting(ctx, spans), "EVALSHA")
+	ctx, span := s.store.config.Tracer.Call(telemetry.WithWaiting(ctx, spans), "EVALSHA")
 	if span.IsRecording() {
-		host, port, _ := net.SplitHostPort(n.addr)
+		host, port, _ := net.SplitHostPort(s.node.Addr)
 		number, _ := strconv.Atoi(port)
 		span.SetAttributes(
 			attribute.String("db.system.name", "redis"),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
@@ -19,7 +20,7 @@ import (
 func TestTrace(t *testing.T) {
 	out := tracetest.NewInMemoryExporter()
 	tracer := telemetry.NewTracer(sdk.NewTracerProvider(sdk.WithSyncer(out)))
-	s := start(t, Config{Addrs: []string{redistest.Start(t).Addr}, Tracer: tracer, Lanes: 1})
+	s := start(t, Config{Redis: topology.Config{Addrs: []string{redistest.Start(t).Addr}}, Tracer: tracer, Lanes: 1})
 	p := fixedPolicy(t, "r", 100)
 	acquire(t, s, plenty, one(p, "k"))
 	if spans := out.GetSpans(); len(spans) != 0 {

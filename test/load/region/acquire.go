@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/measure"
 	"github.com/weirlimit/weir/test/load/round"
 	"github.com/weirlimit/weir/test/load/table"
@@ -155,7 +156,7 @@ type store struct {
 }
 
 func openStore(ctx context.Context, c *cluster) (*store, error) {
-	inner, err := redisstore.New(redisstore.Config{Addrs: c.Addrs(), Mode: redisstore.Cluster, Timeout: 2 * time.Second})
+	inner, err := redisstore.New(redisstore.Config{Redis: topology.Config{Addrs: c.Addrs(), Mode: topology.Cluster, Timeout: 2 * time.Second}})
 	if err != nil {
 		return nil, err
 	}

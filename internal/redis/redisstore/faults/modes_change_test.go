@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -36,11 +37,11 @@ func TestPasswordRotates(t *testing.T) {
 		}
 	}
 	write("first")
-	s := runStore(t, redisstore.Config{Addrs: c.Addrs(), Username: "weir", Timeout: time.Second,
+	s := runStore(t, redisstore.Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Timeout: time.Second,
 		Password: func() (string, error) {
 			b, err := os.ReadFile(file)
 			return string(b), err
-		}})
+		}}})
 	l := startLoad(s, counters("rotated", 3, 2))
 	stop := stopOnce(t, l)
 	w := startWatch(l, s)
@@ -89,7 +90,7 @@ func stopOnce(t *testing.T, of interface{ stop() }) func() {
 // anew, once.
 func TestSentinelFailsOver(t *testing.T) {
 	servers := redistest.StartSentinel(t, 2)
-	s := runStore(t, redisstore.Config{Addrs: servers.Addrs(), Mode: redisstore.Sentinel, SentinelMaster: servers.Name})
+	s := runStore(t, redisstore.Config{Redis: topology.Config{Addrs: servers.Addrs(), Mode: topology.Sentinel, SentinelMaster: servers.Name}})
 	// A new master may be there within the second of a window.
 	offered := slices.DeleteFunc(counters("failover", 1, 6), func(c *counter) bool { return c.policy.Rule == perSecond })
 	l := startLoad(s, offered)

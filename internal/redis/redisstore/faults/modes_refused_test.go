@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -20,41 +21,41 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		start func(*testing.T) redisstore.Config
+		start func(*testing.T) topology.Config
 		want  []string // beside the address of a server
 	}{
-		{"wrong password", func(t *testing.T) redisstore.Config {
+		{"wrong password", func(t *testing.T) topology.Config {
 			d := single(redistest.StartWith(t, redistest.Users(usersOf(t, secret)...)))
 			d.config.Username, d.config.Password = "weir", always("wrong")
 			return d.config
 		}, []string{"WRONGPASS", "set a user name and password"}},
-		{"no password", func(t *testing.T) redisstore.Config {
+		{"no password", func(t *testing.T) topology.Config {
 			return single(redistest.StartWith(t, redistest.Password(secret))).config
 		}, []string{"NOAUTH", "demands a password"}},
-		{"no password for a cluster", func(t *testing.T) redisstore.Config {
+		{"no password for a cluster", func(t *testing.T) topology.Config {
 			return clustered(redistest.StartCluster(t, 1, 0, redistest.Password(secret))).config
 		}, []string{"NOAUTH", "demands a password"}},
-		{"password of a file that is not there", func(t *testing.T) redisstore.Config {
+		{"password of a file that is not there", func(t *testing.T) topology.Config {
 			d := single(redistest.StartWith(t, redistest.Password(secret)))
 			d.config.Password = func() (string, error) { return "", errors.New("open /run/secrets/redis: no such file or directory") }
 			return d.config
 		}, []string{"/run/secrets/redis", "make the password readable"}},
-		{"wrong password of sentinels", func(t *testing.T) redisstore.Config {
+		{"wrong password of sentinels", func(t *testing.T) topology.Config {
 			d := watched(redistest.StartSentinel(t, 0, redistest.Password(secret)))
 			d.config.Password = always(secret)
 			return d.config
 		}, []string{"sentinel", "NOAUTH", "demands a password"}},
-		{"unknown master", func(t *testing.T) redisstore.Config {
+		{"unknown master", func(t *testing.T) topology.Config {
 			d := watched(redistest.StartSentinel(t, 0))
 			d.config.SentinelMaster = "waterfall"
 			return d.config
 		}, []string{`no master named "waterfall"`, "SENTINEL MASTERS"}},
-		{"servers of another authority", func(t *testing.T) redisstore.Config {
+		{"servers of another authority", func(t *testing.T) topology.Config {
 			d := single(redistest.StartWith(t, redistest.TLS(redistest.NewAuthority(t))))
 			d.config.TLS = redistest.NewAuthority(t).Client
 			return d.config
 		}, []string{"certificate signed by unknown authority", "trust the authority"}},
-		{"another name in the certificate", func(t *testing.T) redisstore.Config {
+		{"another name in the certificate", func(t *testing.T) topology.Config {
 			a := redistest.NewAuthority(t)
 			d := single(redistest.StartWith(t, redistest.TLS(a)))
 			d.config.TLS = func() *tls.Config {
@@ -64,47 +65,47 @@ func TestRefused(t *testing.T) {
 			}
 			return d.config
 		}, []string{"certificate is valid for localhost, not redis.example", "set the server name"}},
-		{"no certificate of our own", func(t *testing.T) redisstore.Config {
+		{"no certificate of our own", func(t *testing.T) topology.Config {
 			a := redistest.NewAuthority(t)
 			d := single(redistest.StartWith(t, redistest.TLS(a)))
 			d.config.TLS = a.ClientWithout
 			return d.config
 		}, []string{"configure a client certificate"}},
-		{"no TLS", func(t *testing.T) redisstore.Config {
+		{"no TLS", func(t *testing.T) topology.Config {
 			return single(redistest.StartWith(t, redistest.TLS(redistest.NewAuthority(t)))).config
 		}, []string{"turn TLS on"}},
-		{"TLS where there is none", func(t *testing.T) redisstore.Config {
+		{"TLS where there is none", func(t *testing.T) topology.Config {
 			d := single(redistest.Start(t))
 			d.config.TLS = redistest.NewAuthority(t).Client
 			return d.config
 		}, []string{"turn TLS off"}},
-		{"a server in place of a cluster", func(t *testing.T) redisstore.Config {
+		{"a server in place of a cluster", func(t *testing.T) topology.Config {
 			d := single(redistest.Start(t))
-			d.config.Mode = redisstore.Cluster
+			d.config.Mode = topology.Cluster
 			return d.config
 		}, []string{"cluster support disabled", "use mode single"}},
-		{"a cluster without slots", func(t *testing.T) redisstore.Config {
+		{"a cluster without slots", func(t *testing.T) topology.Config {
 			return clustered(redistest.Single(redistest.StartNode(t))).config
 		}, []string{"no slots", "create it"}},
-		{"servers in place of sentinels", func(t *testing.T) redisstore.Config {
+		{"servers in place of sentinels", func(t *testing.T) topology.Config {
 			d := single(redistest.Start(t))
-			d.config.Mode, d.config.SentinelMaster = redisstore.Sentinel, "weir"
+			d.config.Mode, d.config.SentinelMaster = topology.Sentinel, "weir"
 			return d.config
 		}, []string{"sentinel", "unknown command", "choose the mode"}},
-		{"sentinels in place of a server", func(t *testing.T) redisstore.Config {
-			return redisstore.Config{Addrs: redistest.StartSentinel(t, 0).Addrs()[:1]}
+		{"sentinels in place of a server", func(t *testing.T) topology.Config {
+			return topology.Config{Addrs: redistest.StartSentinel(t, 0).Addrs()[:1]}
 		}, []string{"unknown command", "choose the mode"}},
-		{"may run no scripts", func(t *testing.T) redisstore.Config {
+		{"may run no scripts", func(t *testing.T) topology.Config {
 			d := single(redistest.StartWith(t, redistest.Users("user weir on >word ~weir:* +cluster +script")))
 			d.config.Username, d.config.Password = "weir", always("word")
 			return d.config
 		}, []string{"NOPERM", "weir.acl"}},
-		{"may not touch our keys", func(t *testing.T) redisstore.Config {
+		{"may not touch our keys", func(t *testing.T) topology.Config {
 			d := single(redistest.StartWith(t, redistest.Users("user weir on >word ~other:* +@all")))
 			d.config.Username, d.config.Password = "weir", always("word")
 			return d.config
 		}, []string{"NOPERM", "weir.acl"}},
-		{"may not ask for the cluster", func(t *testing.T) redisstore.Config {
+		{"may not ask for the cluster", func(t *testing.T) topology.Config {
 			d := clustered(redistest.StartCluster(t, 1, 0, redistest.Users("user weir on >word ~weir:* +@all -cluster")))
 			d.config.Username, d.config.Password = "weir", always("word")
 			return d.config
@@ -112,7 +113,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := c.start(t)
-			s := beginStore(t, config)
+			s := beginStore(t, redisstore.Config{Redis: config})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			p := exactly("r", limit.Spec{Algorithm: limit.FixedWindow, Count: 40, Period: limit.Day})

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine/enginetest"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -24,7 +25,7 @@ const secret = "s3cret"
 
 // deployment is a Redis that runs, and how a store finds it.
 type deployment struct {
-	config redisstore.Config
+	config topology.Config
 	// servers are all that may hold counters.
 	servers func() []*redistest.Server
 }
@@ -44,7 +45,7 @@ var deployments = []struct {
 	{"single, restricted user", func(t *testing.T) deployment {
 		user := regexp.MustCompile(` \+(cluster\S+|asking)`).ReplaceAllString(usersOf(t, secret)[0], "")
 		d := single(redistest.StartWith(t, redistest.Users(user)))
-		d.config.Username, d.config.Password, d.config.Mode = "weir", always(secret), redisstore.Single
+		d.config.Username, d.config.Password, d.config.Mode = "weir", always(secret), topology.Single
 		return d
 	}},
 	{"cluster, TLS, password", func(t *testing.T) deployment {
@@ -73,16 +74,16 @@ var deployments = []struct {
 }
 
 func single(s *redistest.Server) deployment {
-	return deployment{redisstore.Config{Addrs: []string{s.Addr}}, func() []*redistest.Server { return []*redistest.Server{s} }}
+	return deployment{topology.Config{Addrs: []string{s.Addr}}, func() []*redistest.Server { return []*redistest.Server{s} }}
 }
 
 func clustered(c *redistest.Cluster) deployment {
-	return deployment{redisstore.Config{Addrs: c.Addrs()}, func() []*redistest.Server { return c.Nodes }}
+	return deployment{topology.Config{Addrs: c.Addrs()}, func() []*redistest.Server { return c.Nodes }}
 }
 
 func watched(s *redistest.Sentinel) deployment {
 	return deployment{
-		redisstore.Config{Addrs: s.Addrs(), Mode: redisstore.Sentinel, SentinelMaster: s.Name},
+		topology.Config{Addrs: s.Addrs(), Mode: topology.Sentinel, SentinelMaster: s.Name},
 		func() []*redistest.Server { return []*redistest.Server{s.Master()} },
 	}
 }
@@ -118,9 +119,8 @@ func TestModes(t *testing.T) {
 			fresh := func(t testing.TB, o enginetest.Options) engine.Store {
 				empty()
 				c := d.config
-				c.Now = o.Now
 				c.Timeout = 10 * time.Second // the machine may be crowded, and nothing fails here
-				return runStore(t, c)
+				return runStore(t, redisstore.Config{Redis: c, Now: o.Now})
 			}
 			enginetest.Run(t, enginetest.Subject{
 				Unbounded: true, Distant: true,

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -26,7 +27,7 @@ func TestLeastRights(t *testing.T) {
 		n.Do("CONFIG", "RESETSTAT")
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s, err := redisstore.New(redisstore.Config{Addrs: c.Addrs(), Username: "weir", Password: always(secret), Timeout: 10 * time.Second})
+	s, err := redisstore.New(redisstore.Config{Redis: topology.Config{Addrs: c.Addrs(), Username: "weir", Password: always(secret), Timeout: 10 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
+	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -70,7 +71,7 @@ func (r *trial) observe() {
 // startStore runs a store for as long as the test.
 func startStore(t *testing.T, c *redistest.Cluster) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.New(redisstore.Config{Addrs: c.Addrs(), Queue: room})
+	s, err := redisstore.New(redisstore.Config{Redis: topology.Config{Addrs: c.Addrs()}, Queue: room})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,12 @@
-package redisstore
+package topology
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
@@ -15,43 +17,41 @@ func TestMemory(t *testing.T) {
 	const most = 16 << 20
 	server := redistest.Start(t, "--maxmemory", fmt.Sprint(most), "--maxmemory-policy", "allkeys-lru")
 	s := start(t, Config{Addrs: []string{server.Addr}})
-	eventually(t, func() string {
+	proc.Await(t, 20*time.Second, "what the test waits for", func() string {
 		if m := s.Memory(); m.Known != 1 || m.Limit != most || m.Used == 0 || m.Fullest != float64(m.Used)/most {
 			return fmt.Sprintf("%+v", m)
 		}
 		return ""
 	})
-	if n := s.counters.evicted.Load(); n != 0 {
+	if n := s.Stats().Evicted; n != 0 {
 		t.Errorf("%d keys are counted as evicted, want none before the server is full", n)
 	}
 	value := strings.Repeat("x", 1<<20)
 	for i := range 32 {
 		server.Do("SET", fmt.Sprint("filler", i), value)
 	}
-	eventually(t, func() string {
-		if n, want := s.counters.evicted.Load(), server.Info("stats")["evicted_keys"]; fmt.Sprint(n) != want || n == 0 {
+	proc.Await(t, 20*time.Second, "what the test waits for", func() string {
+		if n, want := s.Stats().Evicted, server.Info("stats")["evicted_keys"]; fmt.Sprint(n) != want || n == 0 {
 			return fmt.Sprintf("%d keys are counted as evicted, the server counts %s", n, want)
 		}
 		return ""
 	})
 }
 
-// A user that may not ask for the memory, may
-// decide: only the memory is not known.
+// For a user that may not ask for the memory the node answers: only the memory is not known.
 func TestMemoryIsForbidden(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.Do("ACL", "SETUSER", "weir", "on", ">secret", "~weir:*", "+@all", "-info")
 	s := start(t, Config{Addrs: []string{server.Addr}, Username: "weir", Password: func() (string, error) { return "secret", nil }})
-	eventually(t, func() string {
+	proc.Await(t, 20*time.Second, "what the test waits for", func() string {
 		if refused := server.Info("commandstats")["cmdstat_info"]; !strings.Contains(refused, "rejected_calls=1") {
 			return "nothing is refused: " + refused
 		}
 		return ""
 	})
-	p := fixedPolicy(t, "r", 5)
-	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Granted != 1 {
-		t.Errorf("%+v", g)
+	if st := s.Stats(); st.Masters != 1 || st.Open != 0 {
+		t.Errorf("%+v, want one master that answers", st)
 	}
 	if m := s.Memory(); m != (Memory{}) {
 		t.Errorf("%+v, want nothing", m)

@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import "github.com/weirlimit/weir/internal/lease"
 
@@ -10,6 +10,17 @@ const (
 	failed                  // the connection was refused or broke
 	timedOut                // no reply in time: the next command would hang as well
 )
+
+// outcomeOf returns what the error of a pipeline, or of a probe, means for the breaker.
+func outcomeOf(err error) outcome {
+	switch {
+	case err == nil:
+		return answered
+	case TimedOut(err):
+		return timedOut
+	}
+	return failed
+}
 
 // breaker is the breaker of a node. Nothing but a probe closes it, and there is at most
 // one probe at a time. The zero value is closed.

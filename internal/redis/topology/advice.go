@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"fmt"
@@ -42,8 +42,8 @@ var advices = []struct {
 	{"on", "i/o timeout", "turn TLS off if the server has none, or check the network path"},
 }
 
-// advised adds to an error of a server what the operator can change.
-func (c *Config) advised(err error) error {
+// Advised adds to an error of a server what the operator can change.
+func (c *Config) Advised(err error) error {
 	if err == nil {
 		return nil
 	}

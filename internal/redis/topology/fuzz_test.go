@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"net"
@@ -12,18 +12,18 @@ func FuzzReplies(f *testing.F) {
 		f.Add(text, "seed:6379")
 	}
 	f.Fuzz(func(t *testing.T, text, origin string) {
-		v, addr := replyKindOf(replyError(text))
-		if v == done || v == noReply || addr != "" && v != moved && v != ask {
-			t.Fatalf("%q: %d, %q", text, v, addr)
+		r := ReplyOf(replyError(text))
+		if r.Kind == Done || r.Kind == NoReply || r.Addr != "" && r.Kind != Moved && r.Kind != Ask {
+			t.Fatalf("%q: %+v", text, r)
 		}
-		full := fullAddress(addr, origin)
+		full := fullAddress(r.Addr, origin)
 		if host, port, err := net.SplitHostPort(full); full != "" && (err != nil || host == "" || port == "") {
-			t.Errorf("%q named by %q became %q: %v", addr, origin, full, err)
+			t.Errorf("%q named by %q became %q: %v", r.Addr, origin, full, err)
 		}
 		if again := fullAddress(full, origin); again != full {
-			t.Errorf("%q named by %q became %q, then %q", addr, origin, full, again)
+			t.Errorf("%q named by %q became %q, then %q", r.Addr, origin, full, again)
 		}
 		fields(text)
-		hashSlotOf(text)
+		SlotOf(text)
 	})
 }

@@ -1,11 +1,11 @@
-package redisstore
+package topology
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,28 +13,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 )
-
-// finder finds the masters. known are addresses that it found before and that may
-// answer.
-type finder interface {
-	find(ctx context.Context, known []string) (*layout, error)
-}
-
-func (s *Store) newFinder() finder {
-	c := &s.config
-	switch {
-	case c.Mode == Single:
-		return single(c.Addrs[0])
-	case c.Mode == Sentinel:
-		return &sentinels{config: c}
-	}
-	return &cluster{config: c, orSingle: c.Mode == Auto && len(c.Addrs) == 1}
-}
-
-// single is one server: there is nothing to look up.
-type single string
-
-func (s single) find(context.Context, []string) (*layout, error) { return whole(string(s)), nil }
 
 // cluster reads the topology from nodes of a Redis Cluster.
 type cluster struct {
@@ -116,7 +94,7 @@ func (v *view) better(than *view) bool {
 // ask reads the view of one node, over a connection of its own: those of the lanes may be
 // busy. It returns soon after ctx ends.
 func (c *cluster) ask(ctx context.Context, addr string) view {
-	client := redis.NewClient(c.config.options(addr))
+	client := redis.NewClient(c.config.options(addr, 1))
 	defer closeClient(client)
 	defer context.AfterFunc(ctx, func() { closeClient(client) })() // go-redis would read on
 	pipe := client.Pipeline()
@@ -160,7 +138,7 @@ func layoutOf(ranges []redis.ClusterSlot, origin string) *layout {
 				continue
 			}
 			if i == 0 { // the master is the first one
-				l.ranges = append(l.ranges, hashSlotRange{r.Start, r.End, addr})
+				l.ranges = append(l.ranges, slotRange{r.Start, r.End, addr})
 			}
 			if !slices.Contains(l.known, addr) {
 				l.known = append(l.known, addr)
@@ -181,69 +159,66 @@ func fields(text string) map[string]string {
 	return m
 }
 
-// sentinels reads the master from Redis Sentinel.
-type sentinels struct {
-	config *Config
-	last   string // the master at the last look-up
+// poll is one look-up: it asks nodes in parallel and keeps the best view. It belongs to
+// one goroutine.
+type poll struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	ask    func(ctx context.Context, addr string) view
+
+	views   chan view
+	asked   map[string]bool
+	waiting int // views that are missing
+	best    view
 }
 
-// find asks all sentinels and returns the master that most of them name; of two that are
-// named equally often, the one of the last look-up.
-func (s *sentinels) find(ctx context.Context, _ []string) (*layout, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type answer struct {
-		addr string
-		err  error
-	}
-	answers := make(chan answer, len(s.config.Addrs))
-	for _, addr := range s.config.Addrs {
-		go func() {
-			master, err := s.ask(ctx, addr)
-			answers <- answer{master, err}
-		}()
-	}
-	votes := map[string]int{}
-	var failure error
-	for range s.config.Addrs {
-		a := <-answers
-		if a.err != nil {
-			failure = a.err
+func newPoll(ctx context.Context, ask func(context.Context, string) view) *poll {
+	p := &poll{ask: ask, views: make(chan view), asked: map[string]bool{}}
+	p.ctx, p.cancel = context.WithCancel(ctx)
+	p.best = view{err: errors.New("redis: no node of the cluster is known"), place: math.MaxInt}
+	return p
+}
+
+// leave ends the poll without the nodes that have not answered.
+func (p *poll) leave() { p.cancel() }
+
+// put asks those of addrs that have not been asked.
+func (p *poll) put(addrs []string) {
+	for _, addr := range addrs {
+		if p.asked[addr] {
 			continue
 		}
-		if votes[a.addr]++; votes[a.addr] > len(s.config.Addrs)/2 {
-			break // the other answers change nothing, and one of them may not come
-		}
+		p.asked[addr] = true
+		p.waiting++
+		go func() {
+			v := p.ask(p.ctx, addr)
+			select {
+			case p.views <- v:
+			case <-p.ctx.Done():
+			}
+		}()
 	}
-	master, most := "", 0
-	for addr, n := range votes {
-		if n > most || n == most && addr == s.last {
-			master, most = addr, n
-		}
-	}
-	if most == 0 {
-		return nil, failure
-	}
-	s.last = master
-	return whole(master), nil
 }
 
-// ask reads the master from one sentinel.
-func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
-	o := s.config.options(addr)
-	o.CredentialsProviderContext = credentials(s.config.SentinelUsername, s.config.SentinelPassword)
-	client := redis.NewClient(o)
-	defer closeClient(client)
-	parts, err := client.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.config.SentinelMaster).StringSlice()
-	switch {
-	case errors.Is(err, redis.Nil):
-		return "", fmt.Errorf("redis sentinel %s: no master named %q is monitored there", addr, s.config.SentinelMaster)
-	case err != nil:
-		return "", fmt.Errorf("redis sentinel %s: %w", addr, err)
-	case len(parts) == 2:
-		if master := fullAddress(net.JoinHostPort(parts[0], parts[1]), addr); master != "" {
-			return master, nil
+// wait waits until all nodes have answered, at most for the given time, and at most for
+// laggard after the first view of a healthy cluster.
+func (p *poll) wait(most time.Duration) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	for p.waiting > 0 {
+		select {
+		case v := <-p.views:
+			p.waiting--
+			if v.well() && !p.best.well() {
+				timer.Reset(laggard)
+			}
+			if v.better(&p.best) {
+				p.best = v
+			}
+		case <-timer.C:
+			return
+		case <-p.ctx.Done():
+			return
 		}
 	}
-	return "", fmt.Errorf("redis sentinel %s: master %q has the address %q, want host and port", addr, s.config.SentinelMaster, parts)
 }

@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"bufio"
@@ -97,7 +97,7 @@ func (n *place) answer(command []string) string {
 		for i, addr := range n.masters {
 			host, port, _ := strings.Cut(addr, ":")
 			fmt.Fprintf(&b, "*3\r\n:%d\r\n:%d\r\n*3\r\n$%d\r\n%s\r\n:%s\r\n$2\r\nid\r\n",
-				i*hashSlots/len(n.masters), (i+1)*hashSlots/len(n.masters)-1, len(host), host, port)
+				i*slots/len(n.masters), (i+1)*slots/len(n.masters)-1, len(host), host, port)
 		}
 		return b.String()
 	case "cluster info":
@@ -183,19 +183,17 @@ func clusterMoves(t *testing.T, old, moved []string, left map[string]*place, see
 	}
 	world := new(places)
 	world.set(whole(old))
-	s, err := New(Config{Addrs: seeds, Mode: Cluster, Timeout: timeout, dial: world.dial})
+	s, err := New(Config{Addrs: seeds, Mode: Cluster, Timeout: timeout, Dial: world.dial}, idle)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- s.Run(ctx) }()
+	ended := make(chan struct{})
+	go func() { s.Run(ctx); close(ended) }()
 	defer func() {
 		world.set(nil)
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		<-ended
 		time.Sleep(2*timeout + 2*time.Second) // for what still dials
 	}()
 	if at := servedWithin(s, old, 5*time.Second); at < 0 {
@@ -218,10 +216,10 @@ func clusterMoves(t *testing.T, old, moved []string, left map[string]*place, see
 }
 
 // servedWithin is how long it takes until exactly these serve and answer; -1: too long.
-func servedWithin(s *Store, addrs []string, most time.Duration) time.Duration {
+func servedWithin(s *Topology, addrs []string, most time.Duration) time.Duration {
 	for begin := time.Now(); time.Since(begin) <= most; time.Sleep(10 * time.Millisecond) {
 		well := servers(s) == strings.Join(addrs, " ")
-		for _, n := range s.serving() {
+		for _, n := range s.Masters() {
 			well = well && n.answers()
 		}
 		if well {
@@ -231,10 +229,10 @@ func servedWithin(s *Store, addrs []string, most time.Duration) time.Duration {
 	return -1
 }
 
-func servers(s *Store) string {
+func servers(s *Topology) string {
 	var addrs []string
-	for _, n := range s.serving() {
-		addrs = append(addrs, n.addr)
+	for _, n := range s.Masters() {
+		addrs = append(addrs, n.Addr)
 	}
 	return strings.Join(addrs, " ")
 }
@@ -242,11 +240,11 @@ func servers(s *Store) string {
 // Where nobody answers, the error is always about the same address, the first one that
 // was configured, unless a server gave an answer that explains more.
 func TestNobodyAnswers(t *testing.T) {
-	s, err := New(Config{Addrs: []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, dial: new(places).dial})
+	s, err := New(Config{Addrs: []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Dial: new(places).dial}, idle)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := s.config
+	c := s.Config
 	find := func() string {
 		_, err := (&cluster{config: &c}).find(t.Context(), []string{"10.0.0.9:1", c.Addrs[2]})
 		return fmt.Sprint(err)
@@ -258,7 +256,7 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 	world := new(places)
 	world.set(map[string]*place{c.Addrs[1]: {}}) // has no slots
-	c.dial = world.dial
+	c.Dial = world.dial
 	if got := find(); !strings.Contains(got, errNoSlots.Error()) {
 		t.Errorf("%s, want %v", got, errNoSlots)
 	}

@@ -1,14 +1,14 @@
-package redisstore
+package topology
 
 import "strings"
 
-// hashSlots is the number of hash slots of a cluster.
-const hashSlots = 16384
+// slots is the number of hash slots of a cluster.
+const slots = 16384
 
-// hashSlotOf returns the hash slot of a key: CRC16 (XMODEM) of what is between its first
+// SlotOf returns the hash slot of a key: CRC16 (XMODEM) of what is between its first
 // '{' and the next '}', or of all of it where there is nothing between them (Redis
 // Cluster Specification, "Key distribution model").
-func hashSlotOf(key string) uint16 {
+func SlotOf(key string) uint16 {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {
 			key = key[open+1 : open+1+n]
@@ -18,7 +18,7 @@ func hashSlotOf(key string) uint16 {
 	for i := range len(key) {
 		crc = crc<<8 ^ crcTable[byte(crc>>8)^key[i]]
 	}
-	return crc % hashSlots
+	return crc % slots
 }
 
 // crcTable is CRC-16 of every byte, polynomial 0x1021.

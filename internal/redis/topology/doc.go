@@ -1,0 +1,19 @@
+// Package topology knows the masters of a Redis: which one serves a hash slot, and
+// whether it answers. Redis may be one server, a master that Redis Sentinel monitors, or
+// a cluster. The package does not know what is stored there.
+//
+//	Topology   which master serves a hash slot             (topology.go)
+//	finder     how the masters are found                   (finder.go, cluster.go)
+//	Node       a master: client, pipelines, breaker        (node.go, breaker.go)
+//	Kind       what a reply of a server means              (reply.go, address.go)
+//	Stats      what operators see of it                    (stats.go)
+//
+// A user of the package makes a [Sender] for each node, takes the node of a hash slot from
+// [Topology.At], sends commands with [Node.Pipeline], and passes redirects to [Node.Follow].
+//
+// # Sent once
+//
+// The package uses neither go-redis' ClusterClient nor its AutoPipeline: both may send a
+// command a second time, and neither can send to a given node. Here each node has a client of
+// its own, which never retries. Only the user decides whether a command is sent again.
+package topology

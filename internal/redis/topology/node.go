@@ -1,0 +1,278 @@
+package topology
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/repeat"
+)
+
+// Node is a master: its client, and its breaker. It is safe for concurrent use.
+type Node struct {
+	Addr   string
+	Sender Sender // the user's, see [Use]
+
+	topology *Topology
+	client   atomic.Pointer[redis.Client] // replaced after an outage
+	stop     context.CancelFunc
+
+	health atomic.Int32 // readable without mu
+	serves atomic.Bool  // the table of hash slots names it
+	named  atomic.Int64 // when the topology or a redirect last named it, since topology.began
+
+	memory atomic.Pointer[memory] // as stated last; nil: not known
+
+	mu      sync.Mutex
+	breaker breaker
+	last    error         // the last error
+	opened  chan struct{} // gets a value when the breaker opens
+
+	refusals repeat.Seldom
+}
+
+// How a node is, by what it answered last.
+const (
+	unasked   = iota
+	answering // since the breaker was last open
+	open      // its breaker is open
+)
+
+// connect makes a client of a node. It connects when it is used.
+func (t *Topology) connect(addr string) *redis.Client {
+	return redis.NewClient(t.Config.options(addr, t.use.Connections+1)) // one to load scripts
+}
+
+func (t *Topology) newNode(addr string) *Node {
+	n := &Node{Addr: addr, topology: t, opened: make(chan struct{}, 1)}
+	n.client.Store(t.connect(addr))
+	n.Sender = t.use.Sender(n)
+	return n
+}
+
+// start runs the node's goroutines until ctx ends or the node is stopped.
+func (n *Node) start(ctx context.Context) {
+	ctx, n.stop = context.WithCancel(ctx)
+	n.topology.running.Go(func() { n.Sender.Run(ctx) })
+	n.topology.running.Go(func() { n.tend(ctx) })
+	n.topology.running.Go(func() { n.measure(ctx) })
+}
+
+// Open reports whether the breaker of the node is open: it does not answer, and what is sent
+// to it fails.
+func (n *Node) Open() bool { return n.health.Load() == open }
+
+// Client returns a client for a few commands beside the pipelines, which do not count in the
+// breaker. Do not keep it.
+func (n *Node) Client() *redis.Client { return n.client.Load() }
+
+// Pipeline gathers commands for a node. It belongs to one goroutine, which executes it once.
+type Pipeline struct {
+	redis.Pipeliner
+	node       *Node
+	generation uint64 // of the breaker when it began
+}
+
+// Pipeline begins a pipeline. How it ends counts in the breaker.
+func (n *Node) Pipeline() Pipeline {
+	client, generation := n.current()
+	return Pipeline{client.Pipeline(), n, generation}
+}
+
+// Exec sends the commands, each once. Then each of them has a reply or an error. It returns an
+// error if the last one has no reply of the server.
+func (p *Pipeline) Exec(ctx context.Context) error {
+	cmds, err := p.Pipeliner.Exec(ctx)
+	last := cmds[len(cmds)-1]
+	var failure error
+	if !replied(last) {
+		failure = cmp.Or(last.Err(), err, errNoReply)
+	}
+	p.node.report(ctx, p.generation, outcomeOf(failure), failure)
+	for _, c := range cmds {
+		if c.Err() == nil && !replied(c) {
+			c.SetErr(cmp.Or(err, errNoReply))
+		}
+	}
+	return failure
+}
+
+// errNoReply is for a command without a reply or an error.
+var errNoReply = errors.New("no reply")
+
+// replied reports whether a command of a pipeline has a reply of the server. A
+// connection that could not be set up leaves neither reply nor error behind.
+func replied(c redis.Cmder) bool {
+	if err := c.Err(); err != nil {
+		return isReply(err)
+	}
+	switch c := c.(type) {
+	case *redis.StringCmd:
+		return c.Val() != ""
+	case *redis.Cmd:
+		return c.Val() != nil
+	}
+	return true
+}
+
+// Follow returns the node that serves a hash slot according to n's reply: for good if it is
+// Moved, for one command if it is Ask. nil: there is no such node.
+func (n *Node) Follow(r Reply, slot uint16) (to *Node) {
+	t := n.topology
+	if addr := fullAddress(r.Addr, n.Addr); addr != "" {
+		to = t.node(addr)
+	}
+	if to == nil {
+		t.Reload()
+		return nil
+	}
+	t.counters.redirects.Add(1)
+	if r.Kind == Moved {
+		t.table[slot].Store(to)
+		t.Reload()
+	}
+	return to
+}
+
+// tend loads the scripts, and probes the node while its breaker is open.
+func (n *Node) tend(ctx context.Context) {
+	defer func() { closeClient(n.client.Load()) }()
+	client, generation := n.current()
+	o, err := answered, n.prepare(ctx, client)
+	if err != nil {
+		o = timedOut // it never answered
+	}
+	n.report(ctx, generation, o, err)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.opened:
+		}
+		for n.Open() {
+			if n.serves.Load() { // else another master has taken over
+				n.topology.Reload()
+			}
+			if !repeat.Sleep(ctx, n.untilProbe()) {
+				return
+			}
+			n.probe(ctx)
+		}
+	}
+}
+
+// prepare loads the scripts, which also shows that the server answers. It then runs a
+// script that does nothing, which shows that the user may run scripts on the key.
+func (n *Node) prepare(ctx context.Context, client *redis.Client) error {
+	pipe := client.Pipeline()
+	for _, source := range n.topology.use.Scripts {
+		pipe.ScriptLoad(ctx, source)
+	}
+	idle := pipe.Eval(ctx, "return 0", []string{n.topology.use.Key})
+	cmds, err := pipe.Exec(ctx)
+	if idle.Err() != nil && strings.HasPrefix(idle.Err().Error(), "NOPERM") {
+		return idle.Err()
+	}
+	if err == nil || replied(cmds[0]) && !loading(err) {
+		return nil // a user who may not load scripts is no outage: EVAL works as well
+	}
+	return err
+}
+
+// probe tests over new connections whether the node answers again: the old ones may
+// lead to a server that is gone.
+func (n *Node) probe(ctx context.Context) {
+	n.mu.Lock()
+	due := n.breaker.probe(n.now())
+	n.mu.Unlock()
+	if !due {
+		return
+	}
+	client := n.topology.connect(n.Addr)
+	err := n.prepare(ctx, client)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.breaker.probed(outcomeOf(err), n.now(), jitter())
+	if err != nil {
+		n.last = err
+		closeClient(client)
+		return
+	}
+	closeClient(n.client.Swap(client))
+	n.health.Store(answering)
+	n.topology.Config.Log.Info("redis answers again", "addr", n.Addr)
+}
+
+// current returns the client to use now, and the generation to report with.
+func (n *Node) current() (client *redis.Client, generation uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.client.Load(), n.breaker.generation
+}
+
+// report records in the breaker how a pipeline ended.
+func (n *Node) report(ctx context.Context, generation uint64, o outcome, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if generation != n.breaker.generation {
+		return // it comes from a connection that was given up
+	}
+	if o != answered {
+		n.last = err
+	} else if !n.breaker.Open {
+		n.health.Store(answering)
+	}
+	if n.breaker.report(generation, o, n.now(), jitter()) {
+		n.broke(ctx, err)
+	}
+}
+
+func (n *Node) broke(ctx context.Context, err error) {
+	n.health.Store(open)
+	n.topology.counters.opened.Add(1)
+	n.topology.Config.Log.WarnContext(ctx, "redis does not answer; its keys are unavailable", "addr", n.Addr,
+		"error", n.topology.Config.Advised(err), "runbook", "docs/runbooks/WeirRedisUnavailable.md")
+	select {
+	case n.opened <- struct{}{}:
+	default:
+	}
+}
+
+// LogRefusal logs an error of the server, at most once a minute.
+func (n *Node) LogRefusal(err error) {
+	if n.refusals.Now() {
+		n.topology.Config.Log.Error("redis refuses commands; its keys are unavailable", "addr", n.Addr, "error", n.topology.Config.Advised(err))
+	}
+}
+
+func (n *Node) untilProbe() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return time.Duration(max(0, n.breaker.ProbeAt-n.now())) * time.Millisecond
+}
+
+// now is the clock of the breaker.
+func (n *Node) now() lease.Millis { return lease.Millis(time.Since(n.topology.began).Milliseconds()) }
+
+// jitter is in percent, so that replicas do not probe at the same time.
+func jitter() lease.Millis { return lease.Millis(repeat.Jittered(100)) }
+
+// answers reports whether the node answered the last pipeline or probe.
+func (n *Node) answers() bool { return n.health.Load() == answering }
+
+// trouble returns the last error.
+func (n *Node) trouble() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return cmp.Or(n.last, errors.New("not asked yet"))
+}
+
+func closeClient(c io.Closer) { _ = c.Close() } // of a pool: nothing is lost with it
