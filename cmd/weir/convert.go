@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/envoyrls/convert"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
@@ -48,8 +49,8 @@ func (c *convertCmd) Run(stdout io.Writer, stderr errorWriter) error {
 		return err
 	}
 	result, err := convert.Config(config, convert.Options{
-		Consistency:  rule.ConsistencyOf(c.Ratelimit.Consistency),
-		OnFailure:    rule.OnFailureOf(c.Ratelimit.OnFailure),
+		Consistency:  rule.ParseWord[lease.Consistency](c.Ratelimit.Consistency),
+		OnFailure:    rule.ParseWord[lease.OnFailure](c.Ratelimit.OnFailure),
 		ChargeDenied: c.Ratelimit.ChargeDenied,
 	})
 	if err != nil {

@@ -89,8 +89,8 @@ func (s *Server) prepare(r *descriptor.Rule) *prepared {
 func (s *Server) setLimit(p *prepared, name string, spec limit.Spec) {
 	spec.ChargeDenied = s.cfg.ChargeDenied
 	l, _ := limit.New(spec)
-	p.policy = engine.NewPolicy(name, 0, l, lease.NewTerms(l, rule.ConsistencyOf(s.cfg.Consistency), 0, 0, 0))
-	p.policy.OnFailure, p.policy.ExpectedHolders = rule.OnFailureOf(s.cfg.OnFailure), s.cfg.Replicas
+	p.policy = engine.NewPolicy(name, 0, l, lease.NewTerms(l, rule.ParseWord[lease.Consistency](s.cfg.Consistency), 0, 0, 0))
+	p.policy.OnFailure, p.policy.ExpectedHolders = rule.ParseWord[lease.OnFailure](s.cfg.OnFailure), s.cfg.Replicas
 	if p.mode == shadow {
 		p.policy.Mode = rule.Shadow
 	}

@@ -44,6 +44,9 @@ const (
 // MaxPeriod is the longest period of a limit.
 const MaxPeriod = 366 * Day
 
+// DefaultLeaseTTL is the LeaseTTL of a [Spec] that states none.
+const DefaultLeaseTTL = 10 * Second
+
 // Never is the RetryAfter of an ask for which waiting does not help: it needs more than
 // the limit can ever hold, or would wait for more than 142 years (2^52 µs).
 const Never Micros = 1<<53 - 1
@@ -68,6 +71,12 @@ const (
 	Concurrency                    // slots held and released, not units spent; see [Slots]
 )
 
+var algorithmWords = [...]string{TokenBucket: "token_bucket", FixedWindow: "fixed_window", SlidingWindow: "sliding_window",
+	SlidingLog: "sliding_log", Concurrency: "concurrency", Concurrency + 1: "unknown"}
+
+// String returns the word of the rule language.
+func (a Algorithm) String() string { return algorithmWords[min(a, Concurrency+1)] }
+
 // Align is when a fixed window begins. The zero value is AlignClock.
 type Align uint8
 
@@ -76,6 +85,11 @@ const (
 	AlignClock        Align = iota // at multiples of the period since 1970 (UTC)
 	AlignFirstRequest              // with the first charge after the last window ended, to the microsecond
 )
+
+var alignWords = [...]string{AlignClock: "clock", AlignFirstRequest: "first_request", AlignFirstRequest + 1: "unknown"}
+
+// String returns the word of the rule language.
+func (a Align) String() string { return alignWords[min(a, AlignFirstRequest+1)] }
 
 // Spec is a limit as a rule states it. [New] checks it and derives what the
 // decisions need.
@@ -102,7 +116,7 @@ type Spec struct {
 	// LeaseTTL is how long units granted ahead may stay out while at least half
 	// of the limit is left (less than that: at most 1 s), 1 ms to 1 day; a sliding
 	// log cuts it to a fiftieth of its period. For Concurrency it is how long a
-	// holding lasts unrenewed. 0 means 10 s.
+	// holding lasts unrenewed. 0 means DefaultLeaseTTL.
 	LeaseTTL Micros
 }
 

@@ -44,7 +44,7 @@ func New(s Spec) (*Limit, error) {
 	if s.Burst == 0 {
 		largest = "count"
 	}
-	s = s.withDefaults()
+	s = s.WithDefaults()
 	l := &Limit{spec: s, capacity: s.Count, ttlLong: s.LeaseTTL, ttlShort: min(s.LeaseTTL, Second), print: s.fingerprint()}
 	var fits bool
 	switch s.Algorithm {
@@ -82,12 +82,13 @@ func (l *Limit) Shape() uint64 {
 // they have on lease themselves.
 func (l *Limit) Fingerprint() uint32 { return l.print }
 
-func (s Spec) withDefaults() Spec {
+// WithDefaults returns the spec with its defaults filled in.
+func (s Spec) WithDefaults() Spec {
 	if s.Burst == 0 && s.Algorithm == TokenBucket {
 		s.Burst = s.Count
 	}
 	if s.LeaseTTL == 0 {
-		s.LeaseTTL = 10 * Second
+		s.LeaseTTL = DefaultLeaseTTL
 	}
 	if s.Algorithm == Concurrency {
 		s.Period = 0

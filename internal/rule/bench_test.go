@@ -6,6 +6,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/read"
 )
 
 // manyRules returns n rules as a gateway has them: one for everybody, the others
@@ -30,7 +32,7 @@ func manyRules(n int) []rule.Rule {
 func BenchmarkMatch(b *testing.B) {
 	for _, n := range []int{1, 3, 100, 1000} {
 		b.Run("rules="+strconv.Itoa(n), func(b *testing.B) {
-			set, err := rule.New(manyRules(n))
+			set, err := check.New(manyRules(n))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -51,14 +53,14 @@ func BenchmarkMatch(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	set, err := rule.New(manyRules(100))
+	set, err := check.New(manyRules(100))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(len(set.Encode())))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := rule.Decode(set.Encode()); err != nil {
+		if _, err := read.JSON(set.Encode()); err != nil {
 			b.Fatal(err)
 		}
 	}

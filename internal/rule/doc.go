@@ -1,11 +1,12 @@
-// Package rule is Weir's rule language: a rule ([Rule]), the checks that every rule
-// passes ([New]), its compiled form ([Set.Encode], [Decode]) and its
-// evaluation on a request ([Set.Match]).
+// Package rule is the model of Weir's rules: a rule ([Rule]), a set of rules and its
+// compiled form ([Compile], [Set.Encode]), and what of them applies to a request
+// ([Set.Match]). Package read reads rules from a document, package check defines which are
+// legal.
 //
 // The same code evaluates at the edge, inside the Envoy filter, and in the
-// region, so that both always agree. It is pure: no clock, no goroutine, nothing
-// but the standard library, and of that neither fmt nor encoding/json nor reflect,
-// because the filter's size is Envoy's start-up time.
+// region, so that both always agree. It is pure, as are the packages below it: no clock, no
+// goroutine, nothing but the standard library, and of that neither fmt nor encoding/json
+// nor reflect, because the filter's size is Envoy's start-up time.
 //
 // All rules that match a request apply to it; it passes when every one admits it.
 //
@@ -41,6 +42,6 @@
 //
 // It is the rule language itself, as JSON in one canonical spelling: regions send
 // it to edges, and it can be bundled in the filter's plugin configuration. There
-// is one reader ([Read]) for it and for rules files, and one place that defines what
-// is legal, so the edge is exactly as strict as `weir validate`.
+// is one reader for it and for rules files, and one place that defines what is legal, so
+// the edge is exactly as strict as `weir validate`.
 package rule

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/lease"
@@ -90,7 +91,7 @@ func (w *writer) intField(name string, value, def int64) {
 
 func (w *writer) periodField(name string, value, def limit.Micros) {
 	if value != def {
-		w.field(name).string(formatPeriod(value))
+		w.field(name).string(FormatPeriod(value))
 	}
 }
 
@@ -98,7 +99,7 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	spec := r.Limits[0].Limit
 	w.open('{').field("name").string(r.Name)
 	w.enumField("mode", r.Mode.String(), Enforce.String())
-	w.match("match", r.Match, matchFields)
+	w.match("match", r.Match, MatchFields)
 	w.field("key").open('[')
 	for _, p := range r.Key {
 		w.part(p)
@@ -106,8 +107,8 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	w.close(']')
 	w.field("limit").limit(spec)
 	w.overrides(r.Limits[1:])
-	w.enumField("algorithm", algorithmNames[spec.Algorithm], algorithmNames[limit.TokenBucket])
-	w.enumField("align", alignNames[spec.Align], alignNames[limit.AlignClock])
+	w.enumField("algorithm", spec.Algorithm.String(), limit.TokenBucket.String())
+	w.enumField("align", spec.Align.String(), limit.AlignClock.String())
 	w.periodField("min_interval", spec.MinInterval, 0)
 	if spec.ChargeDenied {
 		w.field("charge_denied").bool(true)
@@ -119,46 +120,46 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	if r.Consistency == lease.Optimistic {
 		w.intField("overdraft", r.Overdraft, DefaultOverdraft)
 	}
-	w.onFailure(r, r.Scope.defaultOnFailure(regions))
+	w.onFailure(r, r.Scope.DefaultOnFailure(regions))
 	w.periodField("timeout", r.Timeout, r.Scope.defaultTimeout())
 	w.lease(r.LeaseInterval, spec.LeaseTTL)
 	w.enumField("x_ratelimit", r.XRateLimit.String(), XRateLimitOff.String())
 	w.close('}')
 }
 
-func (w *writer) match(name string, m Match, fields []string) {
-	if m.empty() {
+func (w *writer) match(name string, m Match, fields ConditionFields) {
+	if m.Empty() {
 		return
 	}
 	w.field(name).open('{')
 	if len(m.Methods) > 0 {
-		w.field(fields[0]).strings(m.Methods)
+		w.field(fields.Methods).strings(m.Methods)
 	}
 	if len(m.Hosts) > 0 {
-		w.field(fields[1]).strings(m.Hosts)
+		w.field(fields.Hosts).strings(m.Hosts)
 	}
 	if len(m.Paths) > 0 {
-		w.field(fields[2]).open('[')
+		w.field("path").open('[')
 		for _, t := range m.Paths {
 			w.text(t)
 		}
 		w.close(']')
 	}
 	if len(m.Headers) > 0 {
-		w.field(fields[3]).open('{')
+		w.field(fields.Headers).open('{')
 		for _, h := range m.Headers {
 			w.field(h.Name).text(h.Text)
 		}
 		w.close('}')
 	}
-	if m.IgnoreCase {
-		w.field(fields[4]).bool(true)
+	if m.Ignore&IgnoreCase != 0 {
+		w.field("ignore_case").bool(true)
 	}
-	if m.IgnoreTrailingSlash {
-		w.field(fields[5]).string(spellingNames[1])
+	if m.Ignore&IgnoreTrailingSlash != 0 {
+		w.field("trailing_slash").string("ignore")
 	}
-	if m.IgnorePathParameters {
-		w.field(fields[6]).string(spellingNames[1])
+	if m.Ignore&IgnorePathParameters != 0 {
+		w.field("path_parameters").string("ignore")
 	}
 	w.close('}')
 }
@@ -169,9 +170,9 @@ func (w *writer) text(t Text) {
 		w.string(t.Arg)
 		return
 	case OpPresent, OpAbsent:
-		w.open('{').field(opNames[t.Op]).bool(t.Op == OpPresent)
+		w.open('{').field(t.Op.String()).bool(t.Op == OpPresent)
 	default:
-		w.open('{').field(opNames[t.Op]).string(t.Arg)
+		w.open('{').field(t.Op.String()).string(t.Arg)
 	}
 	w.close('}')
 }
@@ -205,10 +206,10 @@ func (w *writer) limit(spec limit.Spec) {
 	case spec.Algorithm == limit.Concurrency:
 		w.int(spec.Count)
 	case spec.Burst == 0 || spec.Burst == spec.Count:
-		w.string(strconv.FormatInt(spec.Count, 10) + "/" + formatPeriod(spec.Period)) // 5/1m
+		w.string(strconv.FormatInt(spec.Count, 10) + "/" + FormatPeriod(spec.Period)) // 5/1m
 	default:
 		w.open('{').field("count").int(spec.Count)
-		w.field("per").string(formatPeriod(spec.Period))
+		w.field("per").string(FormatPeriod(spec.Period))
 		w.field("burst").int(spec.Burst)
 		w.close('}')
 	}
@@ -221,7 +222,7 @@ func (w *writer) overrides(overrides []Variant) {
 	w.field("overrides").open('[')
 	for _, v := range overrides {
 		w.open('{').enumField("name", v.Name, "")
-		w.match("when", v.When, whenFields)
+		w.match("when", v.When, WhenFields)
 		w.field("limit").limit(v.Limit)
 		w.close('}')
 	}
@@ -259,11 +260,45 @@ func (w *writer) onFailure(r *Rule, def lease.OnFailure) {
 }
 
 func (w *writer) lease(interval, ttl limit.Micros) {
-	if interval == DefaultLeaseInterval && ttl == DefaultLeaseTTL {
+	if interval == DefaultLeaseInterval && ttl == limit.DefaultLeaseTTL {
 		return
 	}
 	w.field("lease").open('{')
 	w.periodField("interval", interval, DefaultLeaseInterval)
-	w.periodField("ttl", ttl, DefaultLeaseTTL)
+	w.periodField("ttl", ttl, limit.DefaultLeaseTTL)
 	w.close('}')
+}
+
+func (w *writer) regions(rs Regions) {
+	if len(rs) == 0 {
+		return
+	}
+	w.field("regions").open('{')
+	for _, r := range rs {
+		w.field(r.Name).int(r.Weight)
+	}
+	w.close('}')
+}
+
+// encodeKeys writes the overrides by key in one canonical form, which only names them; nil
+// if there are none.
+func encodeKeys(rules []Rule) []byte {
+	var w writer
+	for i := range rules {
+		r := &rules[i]
+		if len(r.Keys) == 0 {
+			continue
+		}
+		lines := make([]string, 0, len(r.Keys))
+		r.EachKey(func(key []byte, own limit.Spec) {
+			one := writer{}
+			one.open('[').string(string(key))
+			one.limit(own)
+			lines = append(lines, string(one.close(']').buf))
+		})
+		slices.Sort(lines)
+		w.string(r.Name)
+		w.strings(lines)
+	}
+	return w.buf
 }

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 )
 
 // A document is checked as a whole, and knows which parts of a request its rules use. A request then
 // has a key and a limit for each rule that applies to it.
 func Example() {
-	set, err := rule.Decode([]byte(`{"rules":[{"name":"api","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user-id"}],
+	set, err := read.JSON([]byte(`{"rules":[{"name":"api","match":{"path":{"prefix":"/v1/"}},"key":[{"header":"x-user-id"}],
 		"limit":"100/1m","overrides":[{"when":{"header":{"x-tier":"gold"}},"limit":"1000/1m"}]}]}`))
 	if err != nil {
 		panic(err)

@@ -9,11 +9,9 @@ import "math/bits"
 type index struct {
 	words  int
 	always []uint64 // rules whose path may have any first segment
-	plain  paths    // rules that compare the path as it is
-	// others has the rules that compare it as they spell it, by their spelling; nil
-	// if there are none.
-	others [spellings]*paths
-	any    bool // whether there are others
+	// paths has the other rules by the spelling in which they compare the path; nil if
+	// there are none.
+	paths [spellings]*paths
 }
 
 // paths are rules by what their paths begin with.
@@ -22,13 +20,9 @@ type paths struct {
 	first map[string][]uint64 // rules with a prefix or a template that begins with this segment
 }
 
-func newPaths() paths {
-	return paths{exact: map[string][]uint64{}, first: map[string][]uint64{}}
-}
-
 // newIndex indexes the rules that are not off.
 func newIndex(rules []Rule) index {
-	x := index{words: (len(rules) + 63) / 64, plain: newPaths()}
+	x := index{words: (len(rules) + 63) / 64}
 	x.always = make([]uint64, x.words)
 	for i := range rules {
 		if rules[i].Mode != Off {
@@ -41,22 +35,20 @@ func newIndex(rules []Rule) index {
 func (x *index) add(i int, m *Match) {
 	if len(m.Paths) == 0 {
 		x.set(x.always, i)
+		return
 	}
-	spelling, in := m.spelling(), &x.plain
-	if spelling != 0 {
-		if x.others[spelling] == nil {
-			others := newPaths()
-			x.others[spelling], x.any = &others, true
-		}
-		in = x.others[spelling]
+	in := x.paths[m.Ignore]
+	if in == nil {
+		in = &paths{exact: map[string][]uint64{}, first: map[string][]uint64{}}
+		x.paths[m.Ignore] = in
 	}
 	for _, p := range m.Paths {
-		arg := string(spelling.append(nil, p.Arg))
-		segment, whole := firstSegment(string((spelling &^ anySlash).append(nil, p.Arg)))
+		arg := string(m.Ignore.append(nil, p.Arg))
+		segment, whole := firstSegment(string((m.Ignore &^ IgnoreTrailingSlash).append(nil, p.Arg)))
 		switch {
 		case p.Op == OpExact:
 			x.setIn(in.exact, arg, i)
-		case p.Op == OpPrefix && whole, p.Op == OpTemplate && whole && !isPlaceholder(segment):
+		case p.Op == OpPrefix && whole, p.Op == OpTemplate && whole && !IsPlaceholder(segment):
 			x.setIn(in.first, segment, i)
 		default:
 			x.set(x.always, i)
@@ -77,22 +69,18 @@ func (x *index) setIn(m map[string][]uint64, key string, i int) {
 func (x *index) each(q *view, f func(i int)) {
 	var found [2 * spellings][]uint64
 	sets := found[:0]
-	if len(x.plain.exact) > 0 {
-		sets = append(sets, x.plain.exact[q.path])
-	}
-	if len(x.plain.first) > 0 {
-		if segment, whole := firstSegment(q.path); whole {
-			sets = append(sets, x.plain.first[segment])
+	for s, in := range x.paths {
+		switch {
+		case in == nil:
+		case s == 0: // spares the copy
+			sets = appendFound(sets, in, q.path)
+		default:
+			sets = appendFound(sets, in, q.spelled(Spelling(s)))
 		}
-	}
-	if x.any {
-		sets = x.spelled(sets, q)
 	}
 	for w, rules := range x.always {
 		for _, set := range sets {
-			if set != nil {
-				rules |= set[w]
-			}
+			rules |= set[w]
 		}
 		for ; rules != 0; rules &= rules - 1 {
 			f(w*64 + bits.TrailingZeros64(rules))
@@ -100,16 +88,14 @@ func (x *index) each(q *view, f func(i int)) {
 	}
 }
 
-// spelled appends the rules that may apply to the path as they spell it.
-func (x *index) spelled(sets [][]uint64, q *view) [][]uint64 {
-	for s, in := range x.others {
-		if in == nil {
-			continue
-		}
-		path := q.spelled(spelling(s))
-		sets = append(sets, in.exact[string(path)])
-		if segment, whole := firstSegment(path); whole {
-			sets = append(sets, in.first[string(segment)])
+// appendFound appends the rules that may apply to a path.
+func appendFound[T string | []byte](sets [][]uint64, in *paths, path T) [][]uint64 {
+	if set := in.exact[string(path)]; set != nil {
+		sets = append(sets, set)
+	}
+	if segment, whole := firstSegment(path); whole {
+		if set := in.first[string(segment)]; set != nil {
+			sets = append(sets, set)
 		}
 	}
 	return sets

@@ -1,9 +1,12 @@
 package rule
 
 import (
+	"cmp"
 	"encoding/binary"
-	"math/bits"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule/ip"
 )
 
 // MaxKeyValue is the longest value, in bytes, that a key has unchanged. A longer one is replaced by its hash, so that oversized headers cost no memory.
@@ -20,6 +23,21 @@ type part []source
 type source struct {
 	Source
 	header int // FromHeader, and X-Forwarded-For of FromClientIP
+}
+
+// sources compiles a part of a key.
+func (in *Inputs) sources(p Part) part {
+	out := make(part, len(p))
+	for i, s := range p {
+		out[i].Source = s
+		switch {
+		case s.From == FromHeader:
+			out[i].header = in.Header(s.Name)
+		case s.TrustedHops > 0:
+			out[i].header = in.Header(forwardedFor)
+		}
+	}
+	return out
 }
 
 // appendKey appends the canonical key of a request, before [ShortKey]: the values of the parts
@@ -76,7 +94,7 @@ func (m *Matches) appendPart(dst []byte, p part, q *view) ([]byte, bool) {
 func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 	switch s.From {
 	case FromClientIP:
-		return s.clientIP(q).appendTo(dst, s.IPv6Prefix)
+		return s.clientIP(q).AppendTo(dst, s.IPv6Prefix)
 	case FromHeader:
 		return appendValue(dst, q.Headers[s.header].Text)
 	case FromPath:
@@ -93,6 +111,31 @@ func (m *Matches) appendSource(dst []byte, s *source, q *view) []byte {
 	return appendValue(dst, s.Name)
 }
 
+// clientIP returns the client's address. If X-Forwarded-For has fewer addresses
+// than trusted hops, the request came past the trusted proxies, and the peer is
+// the client.
+func (s *source) clientIP(q *view) ip.Addr {
+	if s.TrustedHops > 0 {
+		if a := ip.Parse(fromRight(q.Headers[s.header].Text, s.TrustedHops)); a.Valid() {
+			return a
+		}
+	}
+	return ip.Parse(q.peer())
+}
+
+// fromRight returns the n-th element of a comma-separated list from the right,
+// counting from 1; empty if it has fewer.
+func fromRight(list string, n int) string {
+	for ; n > 1; n-- {
+		i := strings.LastIndexByte(list, ',')
+		if i < 0 {
+			return ""
+		}
+		list = list[:i]
+	}
+	return strings.Trim(list[strings.LastIndexByte(list, ',')+1:], " \t")
+}
+
 // AppendKeyPart appends one part of a key, as the canonical key of a request has it
 // where that is the plain value of the part's first source. Parts are joined by '|'.
 func AppendKeyPart(dst []byte, value string) []byte { return appendValue(dst, value) }
@@ -103,13 +146,36 @@ func AppendKeyPart(dst []byte, value string) []byte { return appendValue(dst, va
 func (p Part) AppendValue(dst []byte, value string) []byte {
 	switch first := p[0]; first.From {
 	case FromClientIP:
-		if a := parseAddr(value); a.size > 0 {
-			return a.appendTo(dst, or(first.IPv6Prefix, DefaultIPv6Prefix))
+		if a := ip.Parse(value); a.Valid() {
+			return a.AppendTo(dst, cmp.Or(first.IPv6Prefix, DefaultIPv6Prefix))
 		}
 	case FromPath:
 		value = (&Request{Path: value}).path()
 	}
 	return appendValue(dst, value)
+}
+
+// KeyOf is the key of the requests that have these values, one for each part of the rule's
+// key, as [Set.Match] makes it.
+func (r *Rule) KeyOf(values []string) []byte {
+	var key []byte
+	for i, v := range values {
+		if i > 0 {
+			key = append(key, '|')
+		}
+		if s := r.Match.Ignore; s != 0 && r.Key[i][0].From == FromPath {
+			v = string(s.key(s.append(nil, v)))
+		}
+		key = r.Key[i].AppendValue(key, v)
+	}
+	return ShortKey(key)
+}
+
+// EachKey calls do with each key of the rule that has a limit of its own.
+func (r *Rule) EachKey(do func(key []byte, own limit.Spec)) {
+	for i := range r.Keys {
+		do(r.KeyOf(r.Keys[i].Key), r.Keys[i].Limit)
+	}
 }
 
 func appendValue[T string | []byte](dst []byte, v T) []byte {
@@ -124,34 +190,6 @@ func appendValue[T string | []byte](dst []byte, v T) []byte {
 		}
 	}
 	return append(dst, v[plain:]...)
-}
-
-// appendHash appends FNV-1a 128 of v in hexadecimal.
-func appendHash[T string | []byte](dst []byte, v T) []byte {
-	high, low := hash128(v)
-	return appendHex(dst, high, low)
-}
-
-func appendHex(dst []byte, high, low uint64) []byte {
-	const hex = "0123456789abcdef"
-	for _, half := range [2]uint64{high, low} {
-		for shift := 60; shift >= 0; shift -= 4 {
-			dst = append(dst, hex[half>>shift&15])
-		}
-	}
-	return dst
-}
-
-// hash128 is FNV-1a with 128 bits. hash/fnv has the same, but allocates it.
-func hash128[T string | []byte](v T) (high, low uint64) {
-	const primeHigh, primeLow = 1 << 24, 0x13b
-	high, low = 0x6c62272e07bb0142, 0x62b821756295c58d
-	for i := range len(v) {
-		low ^= uint64(v[i])
-		carry, product := bits.Mul64(low, primeLow)
-		high, low = high*primeLow+low*primeHigh+carry, product
-	}
-	return high, low
 }
 
 // appendQuery appends the decoded values of all parameters of that name, joined by

@@ -1,20 +1,24 @@
-package rule
+package rule_test
 
 import (
 	"encoding/hex"
+	"fmt"
 	"hash/fnv"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"pgregory.net/rapid"
 )
 
 // key evaluates the key of the only rule of a document for a request.
-func key(t *testing.T, parts string, q *Request, headers ...string) (string, bool) {
+func key(t *testing.T, parts string, q *rule.Request, headers ...string) (string, bool) {
 	t.Helper()
-	set, err := Decode([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`))
+	set, err := read.JSON([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +28,7 @@ func key(t *testing.T, parts string, q *Request, headers ...string) (string, boo
 	for i := 0; i < len(headers); i += 2 {
 		q.Add(set.Inputs(), headers[i], headers[i+1])
 	}
-	var m Matches
+	var m rule.Matches
 	set.Match(q, &m)
 	if len(m.Hits)+len(m.MissingKey) != 1 {
 		t.Fatalf("%d hits, %d missing a key: want one in all", len(m.Hits), len(m.MissingKey))
@@ -38,11 +42,11 @@ func key(t *testing.T, parts string, q *Request, headers ...string) (string, boo
 const missing = "(missing)"
 
 func TestKey(t *testing.T) {
-	long := strings.Repeat("x", MaxKeyValue+1)
+	long := strings.Repeat("x", rule.MaxKeyValue+1)
 	for _, test := range []struct {
 		name    string
 		parts   string
-		request Request
+		request rule.Request
 		headers []string
 		want    string
 	}{
@@ -52,32 +56,32 @@ func TestKey(t *testing.T) {
 		{name: "header empty", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", ""}, want: missing},
 		{name: "header twice", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", "a", "x-user", "b"}, want: "a,b"},
 		{name: "escapes", parts: `[{"header":"x-user"},{"const":"c"}]`, headers: []string{"x-user", `a|b\c`}, want: `a\|b\\c|c`},
-		{name: "96 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[:MaxKey]}, want: long[:MaxKey]},
-		{name: "97 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[:MaxKey+1]}, want: blake128(long[:MaxKey+1])},
+		{name: "96 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[:rule.MaxKey]}, want: long[:rule.MaxKey]},
+		{name: "97 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[:rule.MaxKey+1]}, want: blake128(long[:rule.MaxKey+1])},
 		{name: "256 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[1:]}, want: blake128(long[1:])},
-		{name: "97 bytes of parts", parts: `[{"header":"x-user"},{"const":"c"}]`, headers: []string{"x-user", long[:MaxKey-1]}, want: blake128(long[:MaxKey-1] + "|c")},
+		{name: "97 bytes of parts", parts: `[{"header":"x-user"},{"const":"c"}]`, headers: []string{"x-user", long[:rule.MaxKey-1]}, want: blake128(long[:rule.MaxKey-1] + "|c")},
 		{name: "257 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long}, want: `\h` + fnv128(long)},
-		{name: "else unused", parts: `[{"header":"x-user","else":"client_ip"}]`, request: Request{Peer: "192.0.2.1:1"}, headers: []string{"x-user", "alice"}, want: "alice"},
-		{name: "else", parts: `[{"header":"x-user","else":"client_ip"}]`, request: Request{Peer: "192.0.2.1:1"}, want: `\1:192.0.2.1`},
+		{name: "else unused", parts: `[{"header":"x-user","else":"client_ip"}]`, request: rule.Request{Peer: "192.0.2.1:1"}, headers: []string{"x-user", "alice"}, want: "alice"},
+		{name: "else", parts: `[{"header":"x-user","else":"client_ip"}]`, request: rule.Request{Peer: "192.0.2.1:1"}, want: `\1:192.0.2.1`},
 		{name: "else's else", parts: `[{"header":"x-user","else":{"query":"u","else":{"const":"anon"}}}]`, want: `\2:anon`},
 		{name: "second part missing", parts: `[{"const":"c"},{"header":"x-user"}]`, want: missing},
 		{name: "else missing too", parts: `[{"header":"x-user","else":{"query":"u"}}]`, want: missing},
-		{name: "path", parts: `["path"]`, request: Request{Path: "/a/b?c=d"}, want: "/a/b"},
-		{name: "path with fragment", parts: `["path"]`, request: Request{Path: "/a#b"}, want: "/a"},
+		{name: "path", parts: `["path"]`, request: rule.Request{Path: "/a/b?c=d"}, want: "/a/b"},
+		{name: "path with fragment", parts: `["path"]`, request: rule.Request{Path: "/a#b"}, want: "/a"},
 		{name: "path of CONNECT", parts: `["path"]`, want: missing},
-		{name: "method", parts: `["method"]`, request: Request{Method: "PUT"}, want: "PUT"},
-		{name: "query", parts: `[{"query":"id"}]`, request: Request{Path: "/a?x=1&id=7&y=2"}, want: "7"},
-		{name: "query twice", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=7&x=1&id=8"}, want: "7,8"},
-		{name: "query hidden by an empty one", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=&i%64=bob"}, want: ",bob"},
-		{name: "query empty", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=&x=1"}, want: missing},
-		{name: "query decoded", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=a%7cb+c%5C"}, want: `a\|b c\\`},
-		{name: "query name decoded", parts: `[{"query":"x-id"}]`, request: Request{Path: "/a?x%2Did=7"}, want: "7"},
-		{name: "query escape cut short", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id=7%2"}, want: "7%2"},
-		{name: "query without value", parts: `[{"query":"id"}]`, request: Request{Path: "/a?id"}, want: missing},
-		{name: "query in the fragment", parts: `[{"query":"id"}]`, request: Request{Path: "/a?x=1#&id=7"}, want: missing},
-		{name: "no query", parts: `[{"query":"id"}]`, request: Request{Path: "/id=7"}, want: missing},
-		{name: "query long", parts: `[{"query":"id"}]`, request: Request{Path: "/?id=" + long}, want: `\h` + fnv128(long)},
-		{name: "peer unknown", parts: `["client_ip"]`, request: Request{Peer: "unix"}, want: missing},
+		{name: "method", parts: `["method"]`, request: rule.Request{Method: "PUT"}, want: "PUT"},
+		{name: "query", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/a?x=1&id=7&y=2"}, want: "7"},
+		{name: "query twice", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/a?id=7&x=1&id=8"}, want: "7,8"},
+		{name: "query hidden by an empty one", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/a?id=&i%64=bob"}, want: ",bob"},
+		{name: "query empty", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/a?id=&x=1"}, want: missing},
+		{name: "query decoded", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/a?id=a%7cb+c%5C"}, want: `a\|b c\\`},
+		{name: "query name decoded", parts: `[{"query":"x-id"}]`, request: rule.Request{Path: "/a?x%2Did=7"}, want: "7"},
+		{name: "query escape cut short", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/a?id=7%2"}, want: "7%2"},
+		{name: "query without value", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/a?id"}, want: missing},
+		{name: "query in the fragment", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/a?x=1#&id=7"}, want: missing},
+		{name: "no query", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/id=7"}, want: missing},
+		{name: "query long", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/?id=" + long}, want: `\h` + fnv128(long)},
+		{name: "peer unknown", parts: `["client_ip"]`, request: rule.Request{Peer: "unix"}, want: missing},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, ok := key(t, test.parts, &test.request, test.headers...)
@@ -91,27 +95,69 @@ func TestKey(t *testing.T) {
 	}
 }
 
+func TestClientIP(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		hops   int
+		prefix int
+		peer   string
+		xff    string
+		want   string
+	}{
+		{name: "IPv4 with port", prefix: 64, peer: "203.0.113.7:50123", want: "203.0.113.7"},
+		{name: "IPv4 alone", prefix: 64, peer: "203.0.113.7", want: "203.0.113.7"},
+		{name: "IPv6 with port", prefix: 64, peer: "[2001:db8:1:2:3:4:5:6]:50123", want: "2001:db8:1:2::/64"},
+		{name: "IPv6 alone", prefix: 64, peer: "2001:db8:1:2:3:4:5:6", want: "2001:db8:1:2::/64"},
+		{name: "prefix 56", prefix: 56, peer: "2001:db8:1:2ff:3:4:5:6", want: "2001:db8:1:200::/56"},
+		{name: "prefix 128", prefix: 128, peer: "2001:db8::1", want: "2001:db8::1/128"},
+		{name: "prefix 1", prefix: 1, peer: "ffff::1", want: "8000::/1"},
+		{name: "IPv4 in IPv6", prefix: 64, peer: "[::ffff:203.0.113.7]:80", want: "203.0.113.7"},
+		{name: "zone", prefix: 64, peer: "[fe80::1%eth0]:80", want: "fe80::/64"},
+		{name: "loopback", prefix: 64, peer: "::1", want: "::/64"},
+		{name: "Unix socket", prefix: 64, peer: "@/tmp/envoy.sock", want: ""},
+		{name: "none", prefix: 64, want: ""},
+
+		{name: "forged without trusted hops", prefix: 64, peer: "203.0.113.7:1", xff: "198.51.100.1", want: "203.0.113.7"},
+		{name: "one hop", hops: 1, prefix: 64, peer: "10.0.0.1:1", xff: "198.51.100.1", want: "198.51.100.1"},
+		{name: "one hop, forged further left", hops: 1, prefix: 64, peer: "10.0.0.1:1", xff: "6.6.6.6, 198.51.100.1", want: "198.51.100.1"},
+		{name: "two hops", hops: 2, prefix: 64, peer: "10.0.0.1:1", xff: "6.6.6.6,198.51.100.1 , 10.0.0.9", want: "198.51.100.1"},
+		{name: "two hops, one address", hops: 2, prefix: 64, peer: "203.0.113.7:1", xff: "6.6.6.6", want: "203.0.113.7"},
+		{name: "with port", hops: 1, prefix: 64, peer: "10.0.0.1:1", xff: "198.51.100.1:9999", want: "198.51.100.1"},
+		{name: "IPv6 with port", hops: 1, prefix: 64, peer: "10.0.0.1:1", xff: "[2001:db8::1]:9999", want: "2001:db8::/64"},
+		{name: "unknown", hops: 1, prefix: 64, peer: "203.0.113.7:1", xff: "unknown", want: "203.0.113.7"},
+		{name: "no header", hops: 1, prefix: 64, peer: "203.0.113.7:1", want: "203.0.113.7"},
+		{name: "empty last", hops: 1, prefix: 64, peer: "203.0.113.7:1", xff: "198.51.100.1,", want: "203.0.113.7"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			parts := fmt.Sprintf(`[{"client_ip":{"trusted_hops":%d,"ipv6_prefix":%d}}]`, test.hops, test.prefix)
+			if got, _ := key(t, parts, &rule.Request{Peer: test.peer}, "x-forwarded-for", test.xff); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 // TestAppendValue: whoever takes a value from elsewhere comes to the same key.
 func TestAppendValue(t *testing.T) {
 	for parts, values := range map[string][]string{
 		`["client_ip"]`:                                      {"192.0.2.1", "192.0.2.1:80", "2001:db8::1", "2001:db8::ffff", "[2001:db8:0:1::1]:80", "::ffff:192.0.2.1"},
 		`[{"client_ip":{"ipv6_prefix":128}}]`:                {"2001:db8::1", "2001:DB8:0::01"},
-		`["path"]`:                                           {"/a", "/a?b=c", "/a|b#c", "/" + strings.Repeat("x", MaxKeyValue)},
+		`["path"]`:                                           {"/a", "/a?b=c", "/a|b#c", "/" + strings.Repeat("x", rule.MaxKeyValue)},
 		`[{"header":"x-user","else":"client_ip"}]`:           {"alice", `a|b\c`, "2001:db8::1"},
 		`[{"client_ip":{"ipv6_prefix":48},"else":"method"}]`: {"2001:db8:1:2::3"},
 	} {
-		set, err := Decode([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`))
+		set, err := read.JSON([]byte(`{"rules":[{"name":"a","key":` + parts + `,"limit":"5/1m"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, value := range values {
-			want, ok := key(t, parts, &Request{Peer: value, Path: value}, "x-user", value)
-			if got := string(ShortKey(set.Rule(0).Key[0].AppendValue(nil, value))); !ok || got != want {
+			want, ok := key(t, parts, &rule.Request{Peer: value, Path: value}, "x-user", value)
+			if got := string(rule.ShortKey(set.Rule(0).Key[0].AppendValue(nil, value))); !ok || got != want {
 				t.Errorf("%s of %s: %q, want %q", parts, value, got, want)
 			}
 		}
 	}
-	if got := string((Part{{From: FromClientIP}}).AppendValue(nil, "somebody|")); got != `somebody\|` {
+	if got := string((rule.Part{{From: rule.FromClientIP}}).AppendValue(nil, "somebody|")); got != `somebody\|` {
 		t.Errorf("of what is no address: %s", got)
 	}
 }
@@ -124,7 +170,7 @@ func fnv128(s string) string {
 
 // blake128 is the key that stands for a long one.
 func blake128(key string) string {
-	sum := digest128([]byte(key))
+	sum := rule.Digest128([]byte(key))
 	return `\k` + hex.EncodeToString(sum[:])
 }
 
@@ -139,7 +185,7 @@ func TestDigest(t *testing.T) {
 		128: "a74787004ef589e31149183900d0294a", 129: "aaf1b0371f6d4ee49ee4fb5ddd9c49ef", 256: "1142c504dcd26338b7cbcf41424540d0",
 		257: "b77b55d3dddcc45c6a52774565cd0dd6", 4096: "61c1938ecece323c73f0efc3bf588f07",
 	} {
-		if sum := digest128(message[:n]); hex.EncodeToString(sum[:]) != want {
+		if sum := rule.Digest128(message[:n]); hex.EncodeToString(sum[:]) != want {
 			t.Errorf("%d bytes: got %x, want %s", n, sum, want)
 		}
 	}
@@ -149,11 +195,11 @@ func TestDigest(t *testing.T) {
 func TestShortKey(t *testing.T) {
 	for n := range 4096 {
 		key := []byte(strings.Repeat("k", n))
-		short := ShortKey(key)
-		if n <= MaxKey && len(short) != n || n > MaxKey && len(short) != 34 {
+		short := rule.ShortKey(key)
+		if n <= rule.MaxKey && len(short) != n || n > rule.MaxKey && len(short) != 34 {
 			t.Fatalf("%d bytes become %d", n, len(short))
 		}
-		if again := ShortKey(short); string(again) != string(short) {
+		if again := rule.ShortKey(short); string(again) != string(short) {
 			t.Fatalf("%q becomes %q", short, again)
 		}
 	}
@@ -177,7 +223,7 @@ func decodeKey(t *rapid.T, key string, parts int) []decoded {
 			key = key[1:]
 		}
 		d := decoded{}
-		if len(key) > 2 && key[0] == '\\' && isDigit(key[1]) && key[2] == ':' {
+		if len(key) > 2 && key[0] == '\\' && '0' <= key[1] && key[1] <= '9' && key[2] == ':' {
 			d.source, key = int(key[1]-'0'), key[3:]
 		}
 		if rest, ok := strings.CutPrefix(key, `\h`); ok {
@@ -206,33 +252,33 @@ func TestKeysNeverCollide(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 4).Draw(t, "parts")
-		rule := Rule{Name: "a", Limits: perMinute(5)}
-		q := Request{Path: "/?"}
+		made := rule.Rule{Name: "a", Limits: perMinute(5)}
+		q := rule.Request{Path: "/?"}
 		var want []decoded
 		for i := range n {
-			sources := rapid.IntRange(1, MaxSources).Draw(t, "sources")
-			var p Part
+			sources := rapid.IntRange(1, rule.MaxSources).Draw(t, "sources")
+			var p rule.Part
 			first := decoded{source: -1}
 			for j := range sources {
 				name := "p" + strconv.Itoa(i) + "-" + strconv.Itoa(j)
-				p = append(p, Source{From: FromQuery, Name: name})
+				p = append(p, rule.Source{From: rule.FromQuery, Name: name})
 				v := value.Draw(t, "value")
 				q.Path += name + "=" + url.QueryEscape(v) + "&"
 				if first.source < 0 && v != "" {
 					first = decoded{source: j, value: v}
-					if len(v) > MaxKeyValue {
+					if len(v) > rule.MaxKeyValue {
 						first.value = "hash:" + fnv128(v)
 					}
 				}
 			}
-			rule.Key = append(rule.Key, p)
+			made.Key = append(made.Key, p)
 			want = append(want, first)
 		}
-		set, err := New([]Rule{rule})
+		set, err := check.New([]rule.Rule{made})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var m Matches
+		var m rule.Matches
 		set.Match(&q, &m)
 		for _, d := range want {
 			if d.source < 0 {
@@ -242,8 +288,8 @@ func TestKeysNeverCollide(t *testing.T) {
 				return
 			}
 		}
-		whole, _ := m.appendKey(nil, set.compiled[0].key, &view{Request: &q, path: q.path()})
-		if short := ShortKey(append([]byte(nil), whole...)); string(short) != string(m.Hits[0].Key) || len(short) > MaxKey {
+		whole := set.WholeKey(0, &q)
+		if short := rule.ShortKey(append([]byte(nil), whole...)); string(short) != string(m.Hits[0].Key) || len(short) > rule.MaxKey {
 			t.Fatalf("%q stands for %q", m.Hits[0].Key, whole)
 		}
 		got := decodeKey(t, string(whole), n)
@@ -261,7 +307,7 @@ func FuzzQuery(f *testing.F) {
 		f.Add(s, "id")
 	}
 	f.Fuzz(func(t *testing.T, query, name string) {
-		got := string(appendQuery(nil, "/?"+query, name))
+		got := string(rule.AppendQuery(nil, "/?"+query, name))
 		values, err := url.ParseQuery(query)
 		if err != nil || strings.ContainsAny(query, "#") || name == "" {
 			return

@@ -1,4 +1,4 @@
-package rule
+package rule_test
 
 import (
 	"fmt"
@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // TestKeyLimitsAreApart: limits of single keys are no part of what edges get. They name the
 // content, whatever their order and spelling.
 func TestKeyLimitsAreApart(t *testing.T) {
 	const rules = `{"rules":[{"name":"a","key":[{"header":"x-user"}],"limit":"5/1m","overrides":[{"when":{"header":{"x-tier":"gold"}},"limit":"50/1m"}%s]}]}`
-	of := func(keys string) *Set { return decode(t, fmt.Sprintf(rules, keys)) }
+	of := func(keys string) *rule.Set { return decode(t, fmt.Sprintf(rules, keys)) }
 	const acme, globex = `,{"key":["acme"],"limit":"500/1m"}`, `,{"key":["globex"],"limit":{"count":7,"per":"1m","burst":9}}`
 	without, with := of(""), of(acme+globex)
 	if string(with.Encode()) != string(without.Encode()) || with.Version != without.Version || with.Rule(0).Limits[1].Limit.Count != 50 {
@@ -49,7 +50,7 @@ func TestKeyOfValues(t *testing.T) {
 		set := decode(t, `{"rules":[{"name":"a",`+c.match+`"key":[`+c.key+`],"limit":"5/1m","overrides":[{"key":[`+c.values+`],"limit":"6/1m"}]}]}`)
 		q := request(set, ":method", "GET", ":path", c.path, "x-user", c.user)
 		q.Peer = c.peer
-		var m Matches
+		var m rule.Matches
 		set.Match(q, &m)
 		if len(m.Hits) != 1 {
 			t.Fatalf("%s: %d hits", c.key, len(m.Hits))
@@ -59,21 +60,5 @@ func TestKeyOfValues(t *testing.T) {
 				t.Errorf("%s: %s has the key %q, a request %q", c.key, c.values, key, m.Hits[0].Key)
 			}
 		})
-	}
-}
-
-// TestKeyLimitsAreBounded: all rules together have so many.
-func TestKeyLimitsAreBounded(t *testing.T) {
-	r := Rule{Name: "a", Key: []Part{{{From: FromHeader, Name: "x"}}}, Limits: perMinute(5)}
-	for i := range MaxKeyLimits/2 + 1 {
-		r.Keys = append(r.Keys, KeyLimit{[]string{fmt.Sprint(i)}, r.Limits[0].Limit})
-	}
-	if _, err := New([]Rule{r}); err != nil {
-		t.Fatal(err)
-	}
-	second := r
-	second.Name = "b"
-	if _, err := New([]Rule{r, second}); err == nil || !strings.Contains(err.Error(), "rules: has 100002 overrides with key; write at most 100000") {
-		t.Errorf("twice as many: %v", err)
 	}
 }

@@ -51,6 +51,7 @@ func (s *Set) Match(q *Request, m *Matches) {
 	})
 }
 
+// add notes that the rule i applies, or that the request lacks its key.
 func (m *Matches) add(i int, r *compiled, q *view) {
 	start := len(m.keys)
 	q.spelling = r.match.spelling
@@ -77,7 +78,7 @@ type view struct {
 	path string // without query
 	host string // without port
 
-	spelling spelling // of the rule whose key is being made
+	spelling Spelling // of the rule whose key is being made
 }
 
 // compiled is a rule made ready to be evaluated.
@@ -86,6 +87,21 @@ type compiled struct {
 	whens []matcher // of the overrides
 	key   []part
 	cost  cost
+}
+
+// compile makes a rule ready to be evaluated on requests with these inputs.
+func (in *Inputs) compile(r *Rule) compiled {
+	c := compiled{match: in.matcher(r.Match), cost: cost{r.Cost, -1}}
+	if r.Cost.Header != "" {
+		c.cost.header = in.Header(r.Cost.Header)
+	}
+	for _, v := range r.Limits[1:] {
+		c.whens = append(c.whens, in.matcher(v.When))
+	}
+	for _, p := range r.Key {
+		c.key = append(c.key, in.sources(p))
+	}
+	return c
 }
 
 // variant returns the index of the limit that applies.
@@ -100,8 +116,8 @@ func (r *compiled) variant(q *view) int {
 
 // matcher is a compiled [Match].
 type matcher struct {
-	spelling spelling
-	methods  []string // in lower case under anyCase
+	spelling Spelling
+	methods  []string // in lower case under IgnoreCase
 	hosts    []string
 	paths    []text
 	headers  []header
@@ -112,13 +128,30 @@ type header struct {
 	text  text
 }
 
+func (in *Inputs) matcher(m Match) matcher {
+	out := matcher{spelling: m.Ignore, methods: m.Methods, hosts: m.Hosts}
+	if m.Ignore&IgnoreCase != 0 {
+		out.methods = nil
+		for _, method := range m.Methods {
+			out.methods = append(out.methods, strings.ToLower(method))
+		}
+	}
+	for _, p := range m.Paths {
+		out.paths = append(out.paths, p.compile(m.Ignore&IgnoreCase != 0))
+	}
+	for _, h := range m.Headers {
+		out.headers = append(out.headers, header{index: in.Header(h.Name), text: h.Text.compile(false)})
+	}
+	return out
+}
+
 func (m *matcher) holds(q *view) bool {
 	return m.method(q.Method) && m.path(q) && m.host(q.host) && m.header(q.Headers)
 }
 
 func (m *matcher) method(got string) bool {
 	for _, want := range m.methods {
-		if want == got || m.spelling&anyCase != 0 && equalFold(got, want) {
+		if want == got || m.spelling&IgnoreCase != 0 && equalFold(got, want) {
 			return true
 		}
 	}
@@ -184,6 +217,26 @@ type text struct {
 	re       *regexp.Regexp // of OpRegex
 	template []segment      // of OpTemplate
 }
+
+func (t Text) compile(ignoreCase bool) text {
+	arg := []byte(t.Arg)
+	if ignoreCase {
+		lower(arg)
+	}
+	out := text{op: t.Op, arg: string(arg)}
+	switch {
+	case t.Op == OpTemplate:
+		out.template = segments(out.arg)
+	case t.Op == OpRegex && ignoreCase:
+		out.re = regexp.MustCompile("(?i)" + whole(t.Arg)) // checked
+	case t.Op == OpRegex:
+		out.re = regexp.MustCompile(whole(t.Arg)) // checked
+	}
+	return out
+}
+
+// whole makes a regular expression match the whole string.
+func whole(re string) string { return `\A(?:` + re + `)\z` }
 
 func (t *text) holds(got string, present bool) bool {
 	if t.op == OpAbsent || !present {

@@ -1,6 +1,10 @@
-package rule
+package rule_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/weirlimit/weir/internal/rule/read"
+)
 
 // TestOverrideIsNamedByWhatItIs: its place, its limit and what stands around it do not
 // change the name of an override's counters; its own name or, without one, what it is
@@ -9,7 +13,7 @@ func TestOverrideIsNamedByWhatItIs(t *testing.T) {
 	const gold, silver = `{"when":{"header":{"x-tier":"gold"}},"limit":"50/1m"}`, `{"when":{"header":{"x-tier":"silver"}},"limit":"20/1m"}`
 	names := func(overrides string) []uint64 {
 		t.Helper()
-		set, err := Decode([]byte(`{"rules":[{"name":"a","key":["client_ip"],"limit":"5/1m","overrides":[` + overrides + `]}]}`))
+		set, err := read.JSON([]byte(`{"rules":[{"name":"a","key":["client_ip"],"limit":"5/1m","overrides":[` + overrides + `]}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

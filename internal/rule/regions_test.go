@@ -1,4 +1,4 @@
-package rule
+package rule_test
 
 import (
 	"strings"
@@ -6,13 +6,18 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"pgregory.net/rapid"
 )
 
+// word generates a name.
+var word = rapid.StringMatching(`[a-z0-9_-]{1,8}`)
+
 // weights generates regions.
-var weights = rapid.Custom(func(t *rapid.T) (rs Regions) {
+var weights = rapid.Custom(func(t *rapid.T) (rs rule.Regions) {
 	for _, name := range rapid.SliceOfNDistinct(word, 0, 5, rapid.ID).Draw(t, "names") {
-		rs = append(rs, Region{Name: name, Weight: rapid.Int64Range(1, 1000).Draw(t, "weight")})
+		rs = append(rs, rule.Region{Name: name, Weight: rapid.Int64Range(1, 1000).Draw(t, "weight")})
 	}
 	return rs
 })
@@ -20,7 +25,7 @@ var weights = rapid.Custom(func(t *rapid.T) (rs Regions) {
 // All shares together are never more than the limit, and waste less than a unit for each region.
 func TestSharesAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rs := weights.Filter(func(rs Regions) bool { return len(rs) > 0 }).Draw(t, "regions")
+		rs := weights.Filter(func(rs rule.Regions) bool { return len(rs) > 0 }).Draw(t, "regions")
 		n := rapid.Int64Range(0, limit.MaxCount).Draw(t, "units")
 		var sum int64
 		for _, r := range rs {
@@ -49,35 +54,16 @@ func TestOnFailureOfGlobalRules(t *testing.T) {
 		{`{"regions":{"eu":1},"rules":[{"name":"a","key":[],"limit":"100/1m"}]}`, lease.FailureAllow},
 		{`{"rules":[{` + global + `}]}`, lease.FailureAllow},
 	} {
-		set, err := Decode([]byte(test.doc))
+		set, err := read.JSON([]byte(test.doc))
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := Decode(set.Encode())
+		again, err := read.JSON(set.Encode())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := set.Rule(0).OnFailure; got != test.want || again.Rule(0).OnFailure != test.want || again.Version != set.Version {
 			t.Errorf("%s: %v, want %v; compiled %s", test.doc, got, test.want, set.Encode())
-		}
-	}
-}
-
-// Go code is held to the same as documents, and to what only it can do wrong.
-func TestNewRefusesRegions(t *testing.T) {
-	many := make([]Region, MaxRegions+1)
-	for i := range many {
-		many[i] = Region{Name: strings.Repeat("r", i+1), Weight: 1}
-	}
-	for want, rs := range map[string][]Region{
-		"regions.eu: is there twice; write each region once": {{"eu", 1}, {"us", 1}, {"eu", 2}},
-		"regions.eu: 0 is out of range; write 1 to 1000":     {{"eu", 0}},
-		"regions: has 65 regions; write at most 64":          many,
-		"regions[\"\"]: is no name of a region":              {{"", 1}},
-		"regions.eu/us: is no name of a region; write 1 to":  {{"eu/us", 1}},
-	} {
-		if _, err := New(nil, rs...); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
@@ -88,7 +74,7 @@ func TestRegionNames(t *testing.T) {
 		"eu": true, "EU": true, "eu-west-1a": true, "eu_west.1": true, strings.Repeat("r", 64): true,
 		"": false, strings.Repeat("r", 65): false, "eu/us": false, "eu us": false, "{region}": false, "eu\n": false, "é": false, "eu:1": false, "*": false,
 	} {
-		if got := IsRegion(name); got != want {
+		if got := rule.IsRegion(name); got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
 		}
 	}

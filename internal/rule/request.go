@@ -1,5 +1,7 @@
 package rule
 
+import "slices"
+
 // Inputs are the parts of a request that a set of rules uses, so that the edge fetches
 // these and no others: a host call costs more than a decision.
 type Inputs struct {
@@ -14,18 +16,65 @@ type Inputs struct {
 // Header returns the index of a lower-case name in Headers, -1 if the rules do
 // not look at it.
 func (in *Inputs) Header(name string) int {
-	low, high := 0, len(in.Headers)
-	for low < high {
-		if mid := (low + high) / 2; in.Headers[mid] < name {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	if low < len(in.Headers) && in.Headers[low] == name {
-		return low
+	if i, found := slices.BinarySearch(in.Headers, name); found {
+		return i
 	}
 	return -1
+}
+
+// inputs collects what the rules that are not off look at.
+func inputs(rules []Rule) Inputs {
+	in := Inputs{}
+	for i := range rules {
+		if r := &rules[i]; r.Mode != Off {
+			in.match(r.Match)
+			in.header(r.Cost.Header)
+			for _, v := range r.Limits {
+				in.match(v.When)
+			}
+			for _, p := range r.Key {
+				in.part(p)
+			}
+		}
+	}
+	slices.Sort(in.Headers)
+	in.Headers = slices.Compact(in.Headers)
+	return in
+}
+
+func (in *Inputs) match(m Match) {
+	in.Method = in.Method || len(m.Methods) > 0
+	in.Host = in.Host || len(m.Hosts) > 0
+	in.Path = in.Path || len(m.Paths) > 0
+	for _, h := range m.Headers {
+		in.header(h.Name)
+	}
+}
+
+func (in *Inputs) part(p Part) {
+	for _, s := range p {
+		switch s.From {
+		case FromHeader:
+			in.header(s.Name)
+		case FromPath, FromQuery:
+			in.Path = true
+		case FromMethod:
+			in.Method = true
+		case FromClientIP:
+			in.Peer = true
+			if s.TrustedHops > 0 {
+				in.header(forwardedFor)
+			}
+		}
+	}
+}
+
+const forwardedFor = "x-forwarded-for"
+
+func (in *Inputs) header(name string) {
+	if name != "" {
+		in.Headers = append(in.Headers, name)
+	}
 }
 
 // Request is what rules see of a request. The caller fills in what [Set.Inputs]

@@ -29,12 +29,26 @@ const (
 	DefaultTimeout         = 100 * limit.Millisecond
 	DefaultGlobalTimeout   = 500 * limit.Millisecond
 	DefaultLeaseInterval   = 100 * limit.Millisecond
-	DefaultLeaseTTL        = 10 * limit.Second
 	DefaultIPv6Prefix      = 64
 )
 
+// Bounds of a set. They keep a set small enough to be compiled at every edge.
+const (
+	MaxRules        = 1000 // rules of a set
+	MaxOverrides    = 64   // overrides of a rule with a condition
+	MaxParts        = 8    // parts of a key
+	MaxSources      = 4    // sources of a part: one, and three else
+	MaxAlternatives = 64   // methods, hosts or paths of a match
+	MaxName         = 64   // bytes of a rule's name
+	MaxText         = 1024 // bytes of any other text
+
+	// MaxKeyLimits bounds the overrides by key, all rules together. They stay in the tier
+	// that counts.
+	MaxKeyLimits = 100_000
+)
+
 // Rule is one rule. The zero value of a field means its default, see above;
-// [New] returns rules with the defaults filled in. The zero Rule is not legal:
+// a [Set] has rules with the defaults filled in. The zero Rule is not legal:
 // it has no name and no limit.
 type Rule struct {
 	// Name is unique among the rules of a set: 1 to 64 letters, digits, '-' and
@@ -138,8 +152,8 @@ func (s Scope) defaultTimeout() limit.Micros {
 	return DefaultTimeout
 }
 
-// defaultOnFailure is what a document means that does not state on_failure.
-func (s Scope) defaultOnFailure(regions Regions) lease.OnFailure {
+// DefaultOnFailure is what a document means that does not state on_failure.
+func (s Scope) DefaultOnFailure(regions Regions) lease.OnFailure {
 	if s == ScopeGlobal && len(regions) > 0 {
 		return lease.FailureLocal
 	}
@@ -188,12 +202,14 @@ type Match struct {
 	// Headers must all hold; sorted by Name, which is unique.
 	Headers []HeaderMatch
 
-	// Differences from Paths and Methods that the match ignores. A key of the path
+	// Ignore are differences from Paths and Methods that do not matter. A key of the path
 	// ignores them, too.
+	Ignore Spelling
+}
 
-	IgnoreCase           bool // letters of methods and paths: /Login is /login
-	IgnoreTrailingSlash  bool // /login/ is /login
-	IgnorePathParameters bool // /login;v=1 is /login
+// Empty reports whether the condition holds for every request.
+func (m Match) Empty() bool {
+	return len(m.Methods)+len(m.Hosts)+len(m.Paths)+len(m.Headers) == 0 && m.Ignore == 0
 }
 
 // HeaderMatch is a condition on a request header.

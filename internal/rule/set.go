@@ -1,7 +1,7 @@
 package rule
 
 import (
-	"strings"
+	"cmp"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -30,17 +30,6 @@ type Set struct {
 	compiled  []compiled
 	index     index
 	canonical []byte
-}
-
-// New checks rules and compiles them; regions are those that have shares. The error is [strict.Errors], one for each
-// mistake, with the path of the field as in a rules file. New keeps what the rules
-// point to; do not change it afterwards.
-func New(rules []Rule, regions ...Region) (*Set, error) {
-	rules, sorted := normal(rules), Regions(regions).sorted()
-	if problems := check(rules, sorted); len(problems) > 0 {
-		return nil, problems.errors()
-	}
-	return compile(rules, sorted), nil
 }
 
 // stated is added to a revision that a document states: it is newer than all that only
@@ -110,99 +99,39 @@ func (s *Set) Override(i, variant int) uint64 { return s.overrides[i][variant] }
 // Inputs returns what the rules look at. It must not be changed.
 func (s *Set) Inputs() *Inputs { return &s.inputs }
 
-// Encode returns the compiled form of the set: its canonical bytes, see [Decode]. It has
+// Encode returns the compiled form of the set: its canonical bytes. It has
 // no limits of single keys: there may be many, and edges do not need them. The bytes must
 // not be changed.
 func (s *Set) Encode() []byte { return s.canonical }
 
-// normal returns a copy of rules in which what has several spellings has one.
-func normal(rules []Rule) []Rule {
-	rules = append([]Rule(nil), rules...)
-	for i := range rules {
-		r := &rules[i]
-		r.Match = r.Match.normal()
-		r.Cost.Header = strings.ToLower(r.Cost.Header)
-		r.Limits = append([]Variant(nil), r.Limits...)
-		for j := range r.Limits {
-			r.Limits[j].When = r.Limits[j].When.normal()
-		}
-		r.Key = append([]Part(nil), r.Key...)
-		for j, p := range r.Key {
-			r.Key[j] = p.normal()
-		}
-		r.Keys = append([]KeyLimit(nil), r.Keys...)
-	}
-	return rules
-}
-
-func (m Match) normal() Match {
-	m.Hosts = append([]string(nil), m.Hosts...)
-	for i, h := range m.Hosts {
-		m.Hosts[i] = strings.TrimSuffix(strings.ToLower(h), ".")
-	}
-	m.Headers = append([]HeaderMatch(nil), m.Headers...)
-	for i := range m.Headers {
-		m.Headers[i].Name = strings.ToLower(m.Headers[i].Name)
-	}
-	for i := range m.Headers { // few, and slices.SortFunc costs 7 kB
-		for j := i; j > 0 && m.Headers[j].Name < m.Headers[j-1].Name; j-- {
-			m.Headers[j], m.Headers[j-1] = m.Headers[j-1], m.Headers[j]
-		}
-	}
-	return m
-}
-
-func (p Part) normal() Part {
-	p = append(Part(nil), p...)
-	for i := range p {
-		if p[i].From == FromHeader {
-			p[i].Name = strings.ToLower(p[i].Name)
-		}
-	}
-	return p
-}
-
 // fill fills in the defaults of a rule that has passed the checks.
 func (r *Rule) fill() {
-	r.Cost.Default = or(r.Cost.Default, 1)
+	r.Cost.Default = cmp.Or(r.Cost.Default, 1)
 	if r.Consistency == lease.Optimistic {
-		r.Overdraft = or(r.Overdraft, DefaultOverdraft)
+		r.Overdraft = cmp.Or(r.Overdraft, DefaultOverdraft)
 	}
-	r.DenyStatus = or(r.DenyStatus, DefaultDenyStatus)
-	r.ExpectedHolders = or(r.ExpectedHolders, DefaultExpectedHolders)
-	r.Timeout = or(r.Timeout, r.Scope.defaultTimeout())
-	r.LeaseInterval = or(r.LeaseInterval, DefaultLeaseInterval)
+	r.DenyStatus = cmp.Or(r.DenyStatus, DefaultDenyStatus)
+	r.ExpectedHolders = cmp.Or(r.ExpectedHolders, DefaultExpectedHolders)
+	r.Timeout = cmp.Or(r.Timeout, r.Scope.defaultTimeout())
+	r.LeaseInterval = cmp.Or(r.LeaseInterval, DefaultLeaseInterval)
 	for i := range r.Limits {
-		fillSpec(&r.Limits[i].Limit)
+		r.Limits[i].Limit = r.Limits[i].Limit.WithDefaults()
 	}
 	for i := range r.Keys {
-		fillSpec(&r.Keys[i].Limit)
+		r.Keys[i].Limit = r.Keys[i].Limit.WithDefaults()
 	}
 	for _, p := range r.Key {
 		for i := range p {
 			if p[i].From == FromClientIP {
-				p[i].IPv6Prefix = or(p[i].IPv6Prefix, DefaultIPv6Prefix)
+				p[i].IPv6Prefix = cmp.Or(p[i].IPv6Prefix, DefaultIPv6Prefix)
 			}
 		}
 	}
 }
 
-func fillSpec(s *limit.Spec) {
-	s.LeaseTTL = or(s.LeaseTTL, DefaultLeaseTTL)
-	if s.Algorithm == limit.TokenBucket {
-		s.Burst = or(s.Burst, s.Count)
-	}
-}
-
-func or[T int | int64 | limit.Micros](value, other T) T {
-	if value == 0 {
-		return other
-	}
-	return value
-}
-
-// compile makes a set of rules that have passed the checks.
-func compile(rules []Rule, regions Regions) *Set {
+// Compile makes a set of rules and regions that package check has found legal. It keeps
+// what they point to and fills in defaults.
+func Compile(rules []Rule, regions Regions) *Set {
 	s := &Set{
 		rules:     rules,
 		regions:   regions,
@@ -244,7 +173,7 @@ func (v *Variant) override(j int) uint64 {
 	w := writer{buf: append([]byte("name "), v.Name...)}
 	if v.Name == "" {
 		w = writer{}
-		w.open('{').match("when", v.When, whenFields)
+		w.open('{').match("when", v.When, WhenFields)
 	}
 	high, low := hash128(w.buf)
 	return (high ^ low) | 1<<63

@@ -5,43 +5,31 @@ import (
 	"strings"
 )
 
-// spelling is the set of differences between paths that a match ignores. Services differ
-// in which paths they treat as the same, so each rule has its own setting: a client can
-// get around a limit that counts one spelling only.
-type spelling uint8
+// Spelling is the set of differences between paths that a match ignores. Services differ
+// in which paths they treat as the same, so each rule has its own: a client can get around
+// a limit that counts one spelling only. The zero value ignores none.
+type Spelling uint8
 
+// The differences.
 const (
-	anyCase      spelling = 1 << iota // letters: /Login
-	anySlash                          // the slash at the end: /login/
-	noParameters                      // path parameters: /login;jsessionid=1
+	IgnoreCase           Spelling = 1 << iota // letters of paths and methods: /Login is /login
+	IgnoreTrailingSlash                       // /login/ is /login
+	IgnorePathParameters                      // /login;v=1 is /login
 
 	spellings = 1 << iota // how many combinations there are
 )
 
-func (m *Match) spelling() (s spelling) {
-	if m.IgnoreCase {
-		s |= anyCase
-	}
-	if m.IgnoreTrailingSlash {
-		s |= anySlash
-	}
-	if m.IgnorePathParameters {
-		s |= noParameters
-	}
-	return s
-}
-
 // append appends the canonical form of all paths that are the same under s: in lower case, with a slash at the end, without parameters.
-func (s spelling) append(dst []byte, path string) []byte {
-	if s&noParameters != 0 && path != "" && path[0] == '/' {
+func (s Spelling) append(dst []byte, path string) []byte {
+	if s&IgnorePathParameters != 0 && path != "" && path[0] == '/' {
 		dst = appendSegments(dst, path)
 	} else {
 		dst = append(dst, path...)
 	}
-	if s&anyCase != 0 {
+	if s&IgnoreCase != 0 {
 		lower(dst)
 	}
-	if s&anySlash != 0 {
+	if s&IgnoreTrailingSlash != 0 {
 		for len(dst) > 0 && dst[len(dst)-1] == '/' {
 			dst = dst[:len(dst)-1]
 		}
@@ -81,7 +69,7 @@ func lower(b []byte) {
 }
 
 // spelled returns the path of the request in the form of s; each form is made once.
-func (q *view) spelled(s spelling) []byte {
+func (q *view) spelled(s Spelling) []byte {
 	if q.m.made>>s&1 == 0 {
 		q.m.made |= 1 << s
 		q.m.spelled[s] = s.append(q.m.spelled[s][:0], q.path)
@@ -91,13 +79,13 @@ func (q *view) spelled(s spelling) []byte {
 
 // counted returns the path in its form in keys of the rule: paths that are the same for
 // its match share a counter.
-func (q *view) counted(s spelling) []byte {
+func (q *view) counted(s Spelling) []byte {
 	return s.key(q.spelled(s))
 }
 
 // key returns a path in the form of s as keys have it, without the slash at the end.
-func (s spelling) key(path []byte) []byte {
-	if n := len(path) - 1; s&anySlash != 0 && n > 0 {
+func (s Spelling) key(path []byte) []byte {
+	if n := len(path) - 1; s&IgnoreTrailingSlash != 0 && n > 0 {
 		return path[:n]
 	}
 	return path
@@ -112,7 +100,7 @@ type segment struct {
 // segments splits a template, which begins with '/'.
 func segments(template string) (out []segment) {
 	for _, s := range strings.Split(template[1:], "/") {
-		if isPlaceholder(s) {
+		if IsPlaceholder(s) {
 			out = append(out, segment{any: true})
 		} else {
 			out = append(out, segment{text: s})
@@ -121,13 +109,13 @@ func segments(template string) (out []segment) {
 	return out
 }
 
-// isPlaceholder reports whether a segment of a template is {name}.
-func isPlaceholder(s string) bool {
+// IsPlaceholder reports whether a segment of a template is {name}.
+func IsPlaceholder(s string) bool {
 	if len(s) < 3 || s[0] != '{' || s[len(s)-1] != '}' {
 		return false
 	}
 	for _, r := range s[1 : len(s)-1] {
-		if !isNameRune(r) {
+		if !IsNameRune(r) {
 			return false
 		}
 	}

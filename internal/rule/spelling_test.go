@@ -1,11 +1,10 @@
-package rule
+package rule_test
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // matches reports whether a match, as JSON, holds for GET of a path, or for a method
@@ -13,17 +12,17 @@ import (
 func matches(t *testing.T, match, request string) bool {
 	t.Helper()
 	set := decode(t, `{"rules":[{"name":"r","match":`+match+`,"key":[],"limit":"5/1m"}]}`)
-	q, m := requestOf(request), Matches{}
+	q, m := requestOf(request), rule.Matches{}
 	set.Match(&q, &m)
 	return len(m.Hits) == 1
 }
 
-func requestOf(request string) Request {
+func requestOf(request string) rule.Request {
 	method, path, ok := strings.Cut(request, " ")
 	if !ok {
 		method, path = "GET", request
 	}
-	return Request{Method: method, Path: path}
+	return rule.Request{Method: method, Path: path}
 }
 
 func TestTemplate(t *testing.T) {
@@ -94,7 +93,7 @@ func TestSpellingInKeys(t *testing.T) {
 		{"name":"a","match":{"path":{"prefix":"/Login"},"ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},"key":["path"],"limit":"5/1m"},
 		{"name":"b","key":["path"],"limit":"5/1m"}]}`)
 	for path, want := range map[string]string{"/login": "/login", "/LOGIN/;a=b?c": "/login", "/login/X/": "/login/x"} {
-		q, m := Request{Path: path}, Matches{}
+		q, m := rule.Request{Path: path}, rule.Matches{}
 		set.Match(&q, &m)
 		plain, _, _ := strings.Cut(path, "?")
 		if len(m.Hits) != 2 || string(m.Hits[0].Key) != want || string(m.Hits[1].Key) != plain {
@@ -107,7 +106,7 @@ func TestSpellingDoesNotAllocate(t *testing.T) {
 	set := decode(t, `{"rules":[
 		{"name":"a","match":{"path":[{"template":"/v1/{x}"},"/x"],"ignore_case":true,"trailing_slash":"ignore","path_parameters":"ignore"},"key":["path"],"limit":"5/1m"},
 		{"name":"b","match":{"path":{"prefix":"/V1/"},"methods":"GET","ignore_case":true},"key":["path"],"limit":"5/1m"}]}`)
-	q, m := Request{Method: "get", Path: "/v1/User;a=1/?x"}, Matches{}
+	q, m := rule.Request{Method: "get", Path: "/v1/User;a=1/?x"}, rule.Matches{}
 	if n := testing.AllocsPerRun(100, func() { set.Match(&q, &m) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -116,43 +115,15 @@ func TestSpellingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-var suggested = regexp.MustCompile(`write (\{ (?:prefix|template|regex): .* \})$`)
-
-// Whatever path is refused for what it looks like: what the message asks to write is
-// legal, and holds for what was meant.
-func TestSuggestionsAreLegal(t *testing.T) {
-	segment := rapid.SampledFrom([]string{"a", "users", "{id}", ":id", "*", "**", "a*", "{id}.json", "x{", "}", ":", "{}", ""})
-	rapid.Check(t, func(t *rapid.T) {
-		arg := "/" + strings.Join(rapid.SliceOfN(segment, 1, 4).Draw(t, "segments"), "/")
-		op := rapid.SampledFrom([]Op{OpExact, OpPrefix, OpTemplate}).Draw(t, "op")
-		_, err := New([]Rule{{Name: "r", Match: Match{Paths: []Text{{Op: op, Arg: arg}}}, Limits: perMinute(5)}})
-		if err == nil {
-			if strings.ContainsAny(arg, "*") || op != OpTemplate && strings.ContainsAny(arg, "{}") {
-				t.Errorf("%q is taken as op %d", arg, op)
-			}
-			return
-		}
-		found := suggested.FindStringSubmatch(err.Error())
-		if found == nil {
-			t.Fatalf("no suggestion: %v", err)
-		}
-		form := regexp.MustCompile(`: '?([^' ]*)'? }`).FindStringSubmatch(found[1])[1]
-		again := map[string]Op{"{ p": OpPrefix, "{ t": OpTemplate, "{ r": OpRegex}[found[1][:3]]
-		if _, err := New([]Rule{{Name: "r", Match: Match{Paths: []Text{{Op: again, Arg: form}}}, Limits: perMinute(5)}}); err != nil {
-			t.Errorf("%q: it asks to write %s, which is refused: %v", arg, found[1], err)
-		}
-	})
-}
-
 // A path that a client made to climb costs what its length does: it is taken apart for
 // every request, and one of 60 kB came to 0.1 s and 170 MB of copies.
 func TestLongClimb(t *testing.T) {
 	path := strings.Repeat("/a", 15_000) + strings.Repeat("/..;", 7500)
-	form := noParameters.append(nil, path)
+	form := rule.IgnorePathParameters.Append(nil, path)
 	if want := strings.Repeat("/a", 7500) + "/"; string(form) != want {
 		t.Errorf("%d bytes are left, want %d", len(form), len(want))
 	}
-	if n := testing.AllocsPerRun(2, func() { form = noParameters.append(form[:0], path) }); n > 0 {
+	if n := testing.AllocsPerRun(2, func() { form = rule.IgnorePathParameters.Append(form[:0], path) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

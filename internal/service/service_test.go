@@ -19,6 +19,8 @@ import (
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
@@ -494,7 +496,7 @@ func TestRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := rule.Decode(all.GetRules())
+	set, err := read.JSON(all.GetRules())
 	if err != nil || set.Version != all.GetRulesVersion() || set.Len() != 3 {
 		t.Errorf("rules do not come back: %v, %v", all, err)
 	}
@@ -521,7 +523,7 @@ func TestRulesThatAreTooLarge(t *testing.T) {
 			Limits: []rule.Variant{{Limit: limit.Spec{Count: 10, Period: limit.Hour}}},
 		})
 	}
-	set, err := rule.New(rules)
+	set, err := check.New(rules)
 	if err != nil {
 		t.Fatal(err)
 	}

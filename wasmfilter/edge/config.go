@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -111,7 +112,7 @@ func (c *Config) fields(v strict.Value) {
 		c.DenyBeforeRules = i == 1
 	}
 	if rules := v.Field("rules"); rules.Present() {
-		if c.Rules = rule.Read(rules); !rules.Ok() {
+		if c.Rules = read.Document(rules); !rules.Ok() {
 			c.Rules = nil
 		}
 	}

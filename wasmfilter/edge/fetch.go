@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -120,7 +120,7 @@ func (b *rulebook) receive(now lease.Millis, body []byte) CallResult {
 
 // take puts newer rules into force, or refuses them.
 func (b *rulebook) take(now lease.Millis, m *wire.RulesResponse) {
-	set, err := rule.Decode(m.Rules)
+	set, err := read.JSON(m.Rules)
 	if err != nil {
 		b.port.ConfigError = "rules of the region: " + err.Error()
 		b.refuse(now, m.RulesVersion)

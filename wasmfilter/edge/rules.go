@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -162,7 +163,7 @@ func (b *rulebook) load() bool {
 		return false
 	}
 	generation := binary.LittleEndian.Uint64(raw)
-	set, err := rule.Decode(raw[rulesHeader:])
+	set, err := read.JSON(raw[rulesHeader:])
 	if err != nil {
 		b.port.ConfigError = "rules in shared data: " + err.Error()
 		return false

@@ -6,6 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
@@ -112,7 +113,7 @@ func newWorld(t tester, workers int, rules string) *world {
 
 func mustRules(t tester, text string) *rule.Set {
 	t.Helper()
-	set, err := rule.Decode([]byte(text))
+	set, err := read.JSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
 	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
@@ -410,7 +410,7 @@ const wallStart = int64(1_800_000_000) * 1e9
 // mustRules is for configurations with bundled rules.
 func withRules(t *testing.T, rules string) string {
 	t.Helper()
-	if _, err := rule.Decode([]byte(rules)); err != nil {
+	if _, err := read.JSON([]byte(rules)); err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimSuffix(plainConfig, "}") + `,"rules":` + rules + `}`

@@ -91,7 +91,7 @@ func (p *plugin) tag(r *edge.Request) {
 	}
 	p.host.setState("weir.rule", g.Rule.Name)
 	p.host.setState("weir.outcome", outcome)
-	p.host.setState("weir.consistency", rule.ConsistencyName(g.Rule.Consistency))
+	p.host.setState("weir.consistency", g.Rule.Consistency.String())
 	p.host.setState("weir.degraded", degraded)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
 )
 
 // name finds a name for the rule of a rate limit: its own, or one made of its domain,
@@ -152,6 +153,6 @@ func addCondition(m *rule.Match, s step) {
 func legal(r rule.Rule) bool {
 	r.Name = "r"
 	r.Limits = []rule.Variant{{Limit: limit.Spec{Algorithm: limit.FixedWindow, Count: 1, Period: limit.Minute}}}
-	_, err := rule.New([]rule.Rule{r})
+	_, err := check.New([]rule.Rule{r})
 	return err == nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
@@ -16,7 +16,7 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"good_*.yaml", "good_*.json", "bad_*.yaml"} {
 		for _, file := range files(f, filepath.Base(pattern)) {
-			f.Add(read(f, file))
+			f.Add(content(f, file))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -33,7 +33,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		again, err := rule.Decode(set.Encode())
+		again, err := read.JSON(set.Encode())
 		if err != nil {
 			t.Fatalf("compiled form %s is refused: %v", set.Encode(), err)
 		}

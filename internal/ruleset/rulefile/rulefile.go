@@ -1,8 +1,8 @@
 // Package rulefile reads rules files: YAML, or JSON, which is YAML too. It also replaces them
 // as a whole.
 //
-// Reading one only turns the text into a tree with positions. Package rule alone defines the fields
-// and their values, and reads the compiled form in the same way. So a mistake has the same
+// Reading one only turns the text into a tree with positions. Package read alone defines the fields,
+// package check their values, and the compiled form is read in the same way. So a mistake has the same
 // message everywhere, and here also a file, a line and a column. schema.json is the same
 // for editors.
 package rulefile
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
@@ -42,7 +43,7 @@ type Document struct {
 func Read(file string, text []byte) (*Document, error) {
 	var errs strict.Errors
 	if root := parse(text, "rules: [] for no rules", &errs); root != nil {
-		if set := rule.Read(strict.Root(root, &errs)); set != nil {
+		if set := read.Document(strict.Root(root, &errs)); set != nil {
 			return &Document{Text: text, Set: set, KeyLimits: keyLimits(text, root)}, nil
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 )
@@ -25,7 +25,7 @@ func files(t testing.TB, pattern string) []string {
 	return found
 }
 
-func read(t testing.TB, file string) []byte {
+func content(t testing.TB, file string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -42,7 +42,7 @@ func golden(t *testing.T, file, got string) {
 			t.Fatal(err)
 		}
 	}
-	if want := string(read(t, file)); got != want {
+	if want := string(content(t, file)); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
@@ -51,7 +51,7 @@ func golden(t *testing.T, file, got string) {
 func TestBad(t *testing.T) {
 	for _, file := range files(t, "bad_*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			set, err := rulefile.Parse(filepath.Base(file), read(t, file))
+			set, err := rulefile.Parse(filepath.Base(file), content(t, file))
 			var mistakes strict.Errors
 			if set != nil || !errors.As(err, &mistakes) || len(mistakes) == 0 {
 				t.Fatalf("set %v, error %v: want nothing but mistakes", set, err)
@@ -69,12 +69,12 @@ func TestGood(t *testing.T) {
 			continue
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			set, err := rulefile.Parse(file, read(t, file))
+			set, err := rulefile.Parse(file, content(t, file))
 			if err != nil {
 				t.Fatal(err)
 			}
 			golden(t, file+".golden", set.Version+"\n"+string(set.Encode())+"\n")
-			again, err := rule.Decode(set.Encode())
+			again, err := read.JSON(set.Encode())
 			if err != nil {
 				t.Fatalf("the compiled form is refused: %v", err)
 			}

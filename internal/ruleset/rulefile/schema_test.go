@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/ruleset/rulefile"
 	"go.yaml.in/yaml/v3"
 )
@@ -57,10 +57,10 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 		if strings.HasSuffix(file, ".golden") {
 			continue
 		}
-		if err := s.Validate(document(t, read(t, file))); err != nil {
+		if err := s.Validate(document(t, content(t, file))); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
-		set, err := rulefile.Parse(file, read(t, file))
+		set, err := rulefile.Parse(file, content(t, file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		if slices.Contains(beyondSchema, name) {
 			continue
 		}
-		if s.Validate(document(t, read(t, file))) == nil {
+		if s.Validate(document(t, content(t, file))) == nil {
 			t.Errorf("%s: the schema takes it", file)
 		}
 	}
@@ -103,7 +103,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 func TestSchemaHasTheFieldsOfTheLanguage(t *testing.T) {
 	got := map[string][]string{}
 	collect(schema(t), "", got, nil)
-	want := rule.Fields()
+	want := read.Fields()
 	for _, path := range slices.Sorted(maps.Keys(want)) {
 		if g, w := slices.Sorted(slices.Values(got[path])), slices.Sorted(slices.Values(want[path])); !slices.Equal(g, w) {
 			t.Errorf("fields of %q:\nschema   %v\nlanguage %v", path, g, w)

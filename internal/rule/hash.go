@@ -5,6 +5,34 @@ import (
 	"math/bits"
 )
 
+// appendHash appends FNV-1a 128 of v in hexadecimal.
+func appendHash[T string | []byte](dst []byte, v T) []byte {
+	high, low := hash128(v)
+	return appendHex(dst, high, low)
+}
+
+func appendHex(dst []byte, high, low uint64) []byte {
+	const hex = "0123456789abcdef"
+	for _, half := range [2]uint64{high, low} {
+		for shift := 60; shift >= 0; shift -= 4 {
+			dst = append(dst, hex[half>>shift&15])
+		}
+	}
+	return dst
+}
+
+// hash128 is FNV-1a with 128 bits. hash/fnv has the same, but allocates it.
+func hash128[T string | []byte](v T) (high, low uint64) {
+	const primeHigh, primeLow = 1 << 24, 0x13b
+	high, low = 0x6c62272e07bb0142, 0x62b821756295c58d
+	for i := range len(v) {
+		low ^= uint64(v[i])
+		carry, product := bits.Mul64(low, primeLow)
+		high, low = high*primeLow+low*primeHigh+carry, product
+	}
+	return high, low
+}
+
 // digest128 is BLAKE2b of RFC 7693 with 16 bytes of output and no key. A long key
 // has parts that clients choose and parts that they do not: a client that finds another
 // key with the same hash could use somebody else's counter. FNV is too weak for this, and

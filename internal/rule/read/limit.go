@@ -1,16 +1,19 @@
-package rule
+package read
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-func (d *reader) override(v strict.Value, spec limit.Spec) Variant {
-	out := Variant{Limit: spec}
-	if !object(v, overrideFields) {
+func (d *reader) override(v strict.Value, spec limit.Spec) rule.Variant {
+	out := rule.Variant{Limit: spec}
+	if !v.Object(overrideFields...) {
 		return out
 	}
 	if name := v.Field("name"); name.Present() {
@@ -19,16 +22,16 @@ func (d *reader) override(v strict.Value, spec limit.Spec) Variant {
 		}
 	}
 	if when := v.Field("when"); when.Require("the requests that it is for, such as { header: { x-tier: gold } }") {
-		out.When = d.match(when, whenFields)
+		out.When = d.match(when, rule.WhenFields)
 	}
 	out.Limit = d.limit(v.Field("limit"), spec)
 	return out
 }
 
 // keyLimit reads an override by key.
-func (d *reader) keyLimit(v strict.Value, spec limit.Spec) KeyLimit {
-	out := KeyLimit{Limit: spec}
-	if !object(v, overrideFields) {
+func (d *reader) keyLimit(v strict.Value, spec limit.Spec) rule.KeyLimit {
+	out := rule.KeyLimit{Limit: spec}
+	if !v.Object(overrideFields...) {
 		return out
 	}
 	for _, other := range []string{"name", "when"} {
@@ -36,7 +39,7 @@ func (d *reader) keyLimit(v strict.Value, spec limit.Spec) KeyLimit {
 			v.FailName(other, "does not go together with key; write two overrides, or leave it out")
 		}
 	}
-	for _, part := range v.Field("key").List(MaxParts, "a value for each part of the rule's key, such as [acme]") {
+	for _, part := range v.Field("key").List(rule.MaxParts, "a value for each part of the rule's key, such as [acme]") {
 		text, _ := part.String("a value, such as acme")
 		out.Key = append(out.Key, text)
 	}
@@ -44,28 +47,26 @@ func (d *reader) keyLimit(v strict.Value, spec limit.Spec) KeyLimit {
 	return out
 }
 
-const limitForms = `a limit such as 5/1m, or { count: 5, per: 1m, burst: 10 }`
-
 // limit reads "5/1m", { count, per, burst }, or the number of slots of a
 // concurrency limit.
 func (d *reader) limit(v strict.Value, spec limit.Spec) limit.Spec {
-	if !v.Require(limitForms) {
+	if !v.Require(check.LimitForms) {
 		return spec
 	}
 	switch v.Kind() {
 	case strict.String:
 		d.rate(v, &spec)
 	case strict.Int:
-		spec.Count = integer(v, countRange)
+		spec.Count = integer(v, check.CountRange)
 	default:
-		if !v.Is(strict.Object, limitForms) || !object(v, limitFields) {
+		if !v.Is(strict.Object, check.LimitForms) || !v.Object(limitFields...) {
 			return spec
 		}
 		if count := v.Field("count"); count.Require("how many units, such as 5") {
-			spec.Count = integer(count, countRange)
+			spec.Count = integer(count, check.CountRange)
 		}
 		spec.Period = period(v.Field("per"), "1m")
-		spec.Burst = integer(v.Field("burst"), burstRange)
+		spec.Burst = integer(v.Field("burst"), check.BurstRange)
 	}
 	return spec
 }
@@ -74,22 +75,13 @@ func (d *reader) limit(v strict.Value, spec limit.Spec) limit.Spec {
 func (d *reader) rate(v strict.Value, spec *limit.Spec) {
 	text := v.Node().Text
 	count, per, _ := strings.Cut(text, "/")
-	n, err := strconv.ParseUint(count, 10, 63)
-	period, ok := parsePeriod(per)
+	n, err := strconv.ParseUint(count, 10, 32) // up to limit.MaxCount
+	period, ok := rule.ParsePeriod(per)
 	switch {
-	case err != nil && isDigits(count), err == nil && int64(n) > countRange.high:
-		v.Fail("count " + strict.Quote(count) + " is out of range; write " + countRange.String())
+	case errors.Is(err, strconv.ErrRange):
+		v.Fail("count " + strict.Quote(count) + " is out of range; write " + check.CountRange.String())
 	case err != nil || !ok:
-		v.Fail(strict.Quote(text) + " is not a limit; write " + limitForms)
+		v.Fail(strict.Quote(text) + " is not a limit; write " + check.LimitForms)
 	}
 	spec.Count, spec.Period = int64(n), period
-}
-
-func isDigits(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) {
-			return false
-		}
-	}
-	return s != ""
 }

@@ -1,45 +1,25 @@
-package rule
+// Package ip reads and writes IP addresses. net/netip does more and would add 150 kB to the
+// filter, which is 0.15 s of Envoy's start; a test compares the two.
+package ip
 
 import (
+	"encoding/binary"
 	"strconv"
 	"strings"
 )
 
-// addr is an IP address. net/netip has a better one, which adds 150 kB to the
-// filter and so 0.15 s to Envoy's start; a test holds the two together.
-type addr struct {
+// Addr is an IP address. The zero value is no address.
+type Addr struct {
 	bits [16]byte // an IPv4 address in the first 4
 	size int      // 4 or 16; 0: no address
 }
 
-// clientIP returns the client's address. If X-Forwarded-For has fewer addresses
-// than trusted hops, the request came past the trusted proxies, and the peer is
-// the client.
-func (s *source) clientIP(q *view) addr {
-	if s.TrustedHops > 0 {
-		if a := parseAddr(fromRight(q.Headers[s.header].Text, s.TrustedHops)); a.size > 0 {
-			return a
-		}
-	}
-	return parseAddr(q.peer())
-}
+// Valid reports whether a is an address.
+func (a Addr) Valid() bool { return a.size > 0 }
 
-// fromRight returns the n-th element of a comma-separated list from the right,
-// counting from 1; empty if it has fewer.
-func fromRight(list string, n int) string {
-	for ; n > 1; n-- {
-		i := strings.LastIndexByte(list, ',')
-		if i < 0 {
-			return ""
-		}
-		list = list[:i]
-	}
-	return strings.Trim(list[strings.LastIndexByte(list, ',')+1:], " \t")
-}
-
-// parseAddr reads an IP address with or without port: 192.0.2.1, 192.0.2.1:80,
+// Parse reads an IP address with or without port: 192.0.2.1, 192.0.2.1:80,
 // 2001:db8::1, [2001:db8::1]:80. An IPv4 address mapped into IPv6 is IPv4.
-func parseAddr(s string) addr {
+func Parse(s string) Addr {
 	if rest, ok := strings.CutPrefix(s, "["); ok {
 		s, _, _ = strings.Cut(rest, "]")
 	} else if i := strings.IndexByte(s, ':'); i >= 0 && i == strings.LastIndexByte(s, ':') {
@@ -49,9 +29,9 @@ func parseAddr(s string) addr {
 	if strings.IndexByte(s, ':') >= 0 {
 		return parseIPv6(s)
 	}
-	a := addr{size: 4}
+	a := Addr{size: 4}
 	if !parseIPv4(s, a.bits[:4]) {
-		return addr{}
+		return Addr{}
 	}
 	return a
 }
@@ -61,17 +41,11 @@ func parseAddr(s string) addr {
 func parseIPv4(s string, dst []byte) bool {
 	for i := range dst {
 		part, rest, more := strings.Cut(s, ".")
-		if more != (i < len(dst)-1) || part == "" || len(part) > 3 || part[0] == '0' && len(part) > 1 {
+		if more != (i < len(dst)-1) || len(part) > 3 || len(part) > 1 && part[0] == '0' {
 			return false
 		}
-		n := 0
-		for _, c := range []byte(part) {
-			if !isDigit(c) {
-				return false
-			}
-			n = n*10 + int(c-'0')
-		}
-		if n > 255 {
+		n, err := strconv.ParseUint(part, 10, 8)
+		if err != nil {
 			return false
 		}
 		dst[i], s = byte(n), rest
@@ -81,8 +55,8 @@ func parseIPv4(s string, dst []byte) bool {
 
 // parseIPv6 reads eight groups of hexadecimal digits, where :: stands for one or
 // more groups of zeros and the last two may be an IPv4 address (RFC 4291, 2.2).
-func parseIPv6(s string) addr {
-	a := addr{size: 16}
+func parseIPv6(s string) Addr {
+	a := Addr{size: 16}
 	n, gap := 0, -1 // bytes read, and where :: stood among them
 	if strings.HasPrefix(s, "::") {
 		gap, s = 0, s[2:]
@@ -92,26 +66,26 @@ func parseIPv6(s string) addr {
 		switch {
 		case !more && n <= 12 && strings.IndexByte(part, '.') >= 0:
 			if !parseIPv4(part, a.bits[n:n+4]) {
-				return addr{}
+				return Addr{}
 			}
 			n += 4
 		case n <= 14 && parseGroup(part, a.bits[n:n+2]):
 			n += 2
 		default:
-			return addr{}
+			return Addr{}
 		}
 		if strings.HasPrefix(rest, ":") {
 			if gap >= 0 {
-				return addr{}
+				return Addr{}
 			}
 			gap, rest = n, rest[1:]
 		} else if more && rest == "" {
-			return addr{}
+			return Addr{}
 		}
 		s = rest
 	}
 	if (n < 16) != (gap >= 0) {
-		return addr{}
+		return Addr{}
 	}
 	if gap >= 0 {
 		moved := copy(a.bits[16-(n-gap):], a.bits[gap:n])
@@ -121,36 +95,29 @@ func parseIPv6(s string) addr {
 }
 
 func parseGroup(s string, dst []byte) bool {
-	if s == "" || len(s) > 4 {
+	if len(s) > 4 {
 		return false
 	}
-	n := 0
-	for i := range len(s) {
-		digit := unhex(s[i])
-		if digit < 0 {
-			return false
-		}
-		n = n<<4 | digit
-	}
-	dst[0], dst[1] = byte(n>>8), byte(n)
-	return true
+	n, err := strconv.ParseUint(s, 16, 16)
+	binary.BigEndian.PutUint16(dst, uint16(n))
+	return err == nil
 }
 
 // unmap turns ::ffff:192.0.2.1 into 192.0.2.1.
-func (a addr) unmap() addr {
+func (a Addr) unmap() Addr {
 	for i, b := range a.bits[:12] {
 		if i < 10 && b != 0 || i >= 10 && b != 0xff {
 			return a
 		}
 	}
-	v4 := addr{size: 4}
+	v4 := Addr{size: 4}
 	copy(v4.bits[:4], a.bits[12:])
 	return v4
 }
 
-// appendTo appends an IPv4 address whole, an IPv6 address cut to prefix bits as
+// AppendTo appends an IPv4 address whole, an IPv6 address cut to prefix bits as
 // "2001:db8::/64" (RFC 5952), and nothing for no address.
-func (a addr) appendTo(dst []byte, prefix int) []byte {
+func (a Addr) AppendTo(dst []byte, prefix int) []byte {
 	switch a.size {
 	case 4:
 		for i, b := range a.bits[:4] {
@@ -170,9 +137,10 @@ func (a addr) appendTo(dst []byte, prefix int) []byte {
 	return dst
 }
 
-func (a addr) group(i int) uint64 { return uint64(a.bits[2*i])<<8 | uint64(a.bits[2*i+1]) }
+// group returns the group i of an IPv6 address.
+func (a Addr) group(i int) uint64 { return uint64(binary.BigEndian.Uint16(a.bits[2*i:])) }
 
-func (a addr) appendGroups(dst []byte) []byte {
+func (a Addr) appendGroups(dst []byte) []byte {
 	start, end := a.zeros()
 	for i := 0; i < 8; i++ {
 		if i == start {
@@ -190,7 +158,7 @@ func (a addr) appendGroups(dst []byte) []byte {
 
 // zeros returns the longest run of two or more groups of zeros, the first of
 // several; start is -1 if there is none.
-func (a addr) zeros() (start, end int) {
+func (a Addr) zeros() (start, end int) {
 	start = -1
 	for i := 0; i < 8; i++ {
 		j := i

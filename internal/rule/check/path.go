@@ -1,21 +1,22 @@
-package rule
+package check
 
 import (
 	"regexp"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
 // pathText checks a condition on the path. One that no path fulfils is a mistake: a
 // rule that never matches limits nothing, which is easily overlooked.
-func (c *checker) pathText(path string, t Text) {
+func (c *checker) pathText(path string, t rule.Text) {
 	switch {
-	case t.Op == OpPresent || t.Op == OpAbsent:
+	case t.Op == rule.OpPresent || t.Op == rule.OpAbsent:
 		c.add(path, "every request has a path; write an exact path, { prefix: ... }, { template: ... } or { regex: ... }")
-	case t.Op == OpRegex:
+	case t.Op == rule.OpRegex:
 		c.pathRegex(path, t)
-	case t.Op == OpExact && t.Arg == "*": // OPTIONS *
+	case t.Op == rule.OpExact && t.Arg == "*": // OPTIONS *
 	case strings.HasPrefix(t.Arg, "^/"):
 		c.add(path, strict.Quote(t.Arg)+" is no expression here, but compared letter by letter; write { regex: '"+unanchored(t.Arg)+"' }")
 	case !strings.HasPrefix(t.Arg, "/"):
@@ -40,23 +41,23 @@ func unanchored(expression string) string {
 }
 
 // literal refuses a literal path that looks like a pattern, with how to write the pattern.
-func (c *checker) literal(path string, t Text) {
+func (c *checker) literal(path string, t rule.Text) {
 	template := asTemplate(t.Arg)
 	legal := !strings.ContainsAny(template, "*") && !strings.ContainsAny(withoutPlaceholders(template), "{}")
 	write := "{ regex: '" + asRegex(template) + "' }"
 	switch star := strings.IndexByte(t.Arg, '*'); {
-	case template == t.Arg && legal && (t.Op == OpTemplate || withoutPlaceholders(t.Arg) == t.Arg):
+	case template == t.Arg && legal && (t.Op == rule.OpTemplate || withoutPlaceholders(t.Arg) == t.Arg):
 		c.text(path, t)
 		return
-	case t.Op == OpTemplate && legal:
+	case t.Op == rule.OpTemplate && legal:
 		c.add(path, strict.Quote(t.Arg)+" is no template: {name} stands for any one segment; write { template: '"+template+"' }")
 		return
-	case t.Op == OpTemplate:
+	case t.Op == rule.OpTemplate:
 		c.add(path, strict.Quote(t.Arg)+" is no template: each of its segments is text or {name}, which stands for any one segment; write "+write)
 		return
 	case star >= 0 && strings.Trim(t.Arg[star:], "*") == "" && asTemplate(t.Arg[:star]) == t.Arg[:star] && !strings.ContainsAny(t.Arg, "{}"):
 		write = "{ prefix: " + t.Arg[:star] + " }"
-	case t.Op == OpPrefix:
+	case t.Op == rule.OpPrefix:
 		write = "{ regex: '" + asRegex(template) + ".*' }"
 	case legal:
 		write = "{ template: '" + template + "' }"
@@ -70,7 +71,7 @@ func asTemplate(path string) string {
 	parts := strings.Split(path, "/")
 	for i, s := range parts {
 		switch {
-		case len(s) > 1 && s[0] == ':' && isPlaceholder("{"+s[1:]+"}"):
+		case len(s) > 1 && s[0] == ':' && rule.IsPlaceholder("{"+s[1:]+"}"):
 			parts[i] = "{" + s[1:] + "}"
 		case len(s) > 0 && s[0] == ':', s == "*", s == "**":
 			parts[i] = "{any}"
@@ -83,7 +84,7 @@ func asTemplate(path string) string {
 func withoutPlaceholders(template string) string {
 	parts := strings.Split(template, "/")
 	for i := range parts {
-		if isPlaceholder(parts[i]) {
+		if rule.IsPlaceholder(parts[i]) {
 			parts[i] = ""
 		}
 	}
@@ -111,7 +112,7 @@ func asRegex(template string) string {
 }
 
 // pathRegex checks an expression: what it begins with is what a path begins with.
-func (c *checker) pathRegex(path string, t Text) {
+func (c *checker) pathRegex(path string, t rule.Text) {
 	found := len(c.found)
 	if c.text(path, t); len(c.found) > found {
 		return
@@ -126,19 +127,16 @@ func (c *checker) pathRegex(path string, t Text) {
 	}
 }
 
-// spelling checks the differences in spelling that a match ignores.
-func (c *checker) spelling(path string, m Match, fields []string) {
-	if m.IgnoreCase && len(m.Methods)+len(m.Paths) == 0 {
-		c.add(path+"."+fields[4], "has no effect without "+fields[2]+" or "+fields[0]+"; leave it out", path)
+// ignored checks the differences in spelling that a match ignores.
+func (c *checker) ignored(path string, m rule.Match, fields rule.ConditionFields) {
+	if m.Ignore&rule.IgnoreCase != 0 && len(m.Methods)+len(m.Paths) == 0 {
+		c.add(path+".ignore_case", "has no effect without path or "+fields.Methods+"; leave it out", path)
 	}
-	for i, ignored := range []bool{m.IgnoreTrailingSlash, m.IgnorePathParameters} {
-		if ignored && len(m.Paths) == 0 {
-			c.add(path+"."+fields[5+i], "has no effect without "+fields[2]+"; leave it out", path)
-		}
-	}
+	c.refuse(m.Ignore&rule.IgnoreTrailingSlash != 0 && len(m.Paths) == 0, path+".trailing_slash", "has no effect without path; leave it out", path)
+	c.refuse(m.Ignore&rule.IgnorePathParameters != 0 && len(m.Paths) == 0, path+".path_parameters", "has no effect without path; leave it out", path)
 	for i, t := range m.Paths {
-		if m.IgnorePathParameters && t.Op != OpRegex && strings.Contains(t.Arg, ";") {
-			c.add(item(path+"."+fields[2], i, len(m.Paths)), strict.Quote(t.Arg)+" never matches: path_parameters: ignore takes off what follows a ; in each segment; write the path without")
+		if m.Ignore&rule.IgnorePathParameters != 0 && t.Op != rule.OpRegex && strings.Contains(t.Arg, ";") {
+			c.add(item(path+".path", i, len(m.Paths)), strict.Quote(t.Arg)+" never matches: path_parameters: ignore takes off what follows a ; in each segment; write the path without")
 		}
 	}
 }

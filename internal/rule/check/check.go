@@ -1,0 +1,176 @@
+// Package check defines which rules are legal, whatever they are read from: every mistake
+// names its field, what is allowed there, and what to write instead.
+//
+// It is part of the Envoy filter, see package rule.
+package check
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// New checks rules and compiles them; regions are those that have shares. The error is
+// [strict.Errors], one for each mistake, with the path of the field as in a rules file. New
+// keeps what the rules point to; do not change it afterwards.
+func New(rules []rule.Rule, regions ...rule.Region) (*rule.Set, error) {
+	set, problems := Rules(rules, regions)
+	if set != nil {
+		return set, nil
+	}
+	errs := make(strict.Errors, len(problems))
+	for i, p := range problems {
+		errs[i] = strict.Error{Path: p.Path, Reason: p.Reason}
+	}
+	return nil, errs
+}
+
+// Range is a range of legal values, ends included.
+type Range struct{ Low, High int64 }
+
+func (r Range) String() string {
+	return strconv.FormatInt(r.Low, 10) + " to " + strconv.FormatInt(r.High, 10)
+}
+
+func (r Range) has(value int64) bool { return r.Low <= value && value <= r.High }
+
+// The ranges of numbers in the language.
+var (
+	CountRange      = Range{0, limit.MaxCount}
+	BurstRange      = Range{1, limit.MaxCount}
+	CostRange       = Range{1, limit.MaxCount}
+	OverdraftRange  = Range{1, limit.MaxCount}
+	HoldersRange    = Range{1, 100_000}
+	RevisionRange   = Range{1, 1<<53 - 1} // what every reader of JSON can hold
+	HopsRange       = Range{0, 16}
+	WeightRange     = Range{1, 1000}
+	IPv6PrefixRange = Range{1, 128}
+
+	timeoutRange  = Range{int64(limit.Millisecond), int64(limit.Second)}
+	intervalRange = Range{int64(100 * limit.Millisecond), int64(10 * limit.Second)}
+	ttlRange      = Range{int64(100 * limit.Millisecond), int64(10 * limit.Minute)}
+	periodRange   = Range{int64(limit.Millisecond), int64(limit.MaxPeriod)}
+)
+
+// Problem is a mistake in a rule.
+type Problem struct {
+	Path   string   // of the field, as in a rules file
+	Reason string   // what is wrong, what is allowed, what to write instead
+	Uses   []string // the other fields that the problem depends on
+	Other  string   // another field that the problem is about
+}
+
+// Rules checks rules and regions. It compiles them, or returns all their mistakes.
+func Rules(rules []rule.Rule, regions rule.Regions) (*rule.Set, []Problem) {
+	rules, regions = normal(rules), sorted(regions)
+	c := checker{shares: len(regions) > 0}
+	c.regions(regions)
+	c.atMost("rules", len(rules), rule.MaxRules, "rules")
+	keys := 0
+	for i := range rules {
+		keys += len(rules[i].Keys)
+	}
+	c.atMost("rules", keys, rule.MaxKeyLimits, "overrides with key")
+	names := map[string]int{}
+	for i := range rules {
+		c.path = strict.Index("rules", i)
+		c.rule(&rules[i])
+		name := rules[i].Name
+		first, taken := names[name]
+		switch {
+		case !taken:
+			names[name] = i
+		case name != "":
+			c.taken("name", strict.Quote(name)+" is taken; write a name that no other rule has", strict.Index("rules", first)+".name")
+		}
+	}
+	if len(c.found) > 0 {
+		return nil, c.found
+	}
+	return rule.Compile(rules, regions), nil
+}
+
+// What may be written, for messages.
+const (
+	LimitForms  = "a limit such as 5/1m, or { count: 5, per: 1m, burst: 10 }"
+	SourceForms = "client_ip, path, method, { header: x-user-id }, { query: api_key } or { const: text }"
+	StatusForms = "503 (our fault) or 429 (too many requests)"
+)
+
+// checker collects problems. Paths given to its methods are below path.
+type checker struct {
+	path   string
+	shares bool // the set has regions with shares
+	found  []Problem
+}
+
+// add reports a problem of a field; uses are the other fields it depends on.
+func (c *checker) add(field, reason string, uses ...string) {
+	for i := range uses {
+		uses[i] = c.at(uses[i])
+	}
+	c.found = append(c.found, Problem{Path: c.at(field), Reason: reason, Uses: uses})
+}
+
+// refuse reports a problem if there is one.
+func (c *checker) refuse(wrong bool, field, reason string, uses ...string) {
+	if wrong {
+		c.add(field, reason, uses...)
+	}
+}
+
+func (c *checker) at(field string) string {
+	if c.path == "" {
+		return field
+	}
+	return c.path + "." + field
+}
+
+// integer checks a number of which 0 means the default.
+func (c *checker) integer(field string, value int64, in Range) {
+	if value != 0 && !in.has(value) {
+		c.add(field, strconv.FormatInt(value, 10)+" is out of range; write "+in.String())
+	}
+}
+
+// period checks a duration of which 0 means the default, and reports whether it is
+// legal.
+func (c *checker) period(field string, value limit.Micros, in Range) bool {
+	whole := value%limit.Millisecond == 0
+	if value == 0 || whole && in.has(int64(value)) {
+		return true
+	}
+	wrong := strconv.FormatInt(int64(value), 10) + " µs is not whole milliseconds"
+	if whole {
+		wrong = rule.FormatPeriod(value) + " is out of range"
+	}
+	c.add(field, wrong+"; write "+rule.FormatPeriod(limit.Micros(in.Low))+" to "+rule.FormatPeriod(limit.Micros(in.High)))
+	return false
+}
+
+// atMost refuses more than so many things of a kind.
+func (c *checker) atMost(field string, n, most int, things string) {
+	if n > most {
+		c.add(field, "has "+strconv.Itoa(n)+" "+things+"; write at most "+strconv.Itoa(most))
+	}
+}
+
+// taken reports that what must be unique is so no longer; first is the field that had it first.
+func (c *checker) taken(field, reason, first string) {
+	c.add(field, reason+"; the first is "+first)
+	c.found[len(c.found)-1].Other = first
+}
+
+// word checks that a typed constant exists in the language.
+func word[T interface {
+	~uint8
+	String() string
+}](c *checker, field string, value T) {
+	words := rule.Words[T]()
+	if int(value) >= len(words) {
+		c.add(field, strconv.Itoa(int(value))+" is unknown; write one of "+strings.Join(words, ", "))
+	}
+}

@@ -1,0 +1,154 @@
+package check_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// perMinute returns the limits of a rule that has only one.
+func perMinute(count int64) []rule.Variant {
+	return []rule.Variant{{Limit: limit.Spec{Count: count, Period: limit.Minute}}}
+}
+
+// TestNewRefuses has the mistakes that only Go code can make; those of documents
+// are in package rulefile.
+func TestNewRefuses(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		spoil func(*rule.Rule)
+		want  string
+	}{
+		{"no limit", func(r *rule.Rule) { r.Limits = nil }, "rules[0].limit: is missing; write a limit such as 5/1m, or { count: 5, per: 1m, burst: 10 }"},
+		{"mode", func(r *rule.Rule) { r.Mode = 3 }, "rules[0].mode: 3 is unknown; write one of enforce, shadow, off"},
+		{"scope", func(r *rule.Rule) { r.Scope = 3 }, "rules[0].scope: 3 is unknown; write one of region, pop, global"},
+		{"microseconds", func(r *rule.Rule) { r.Timeout = 1500 }, "rules[0].timeout: 1500 µs is not whole milliseconds; write 1ms to 1s"},
+		{"source", func(r *rule.Rule) { r.Key = []rule.Part{{{From: 9}}} }, "rules[0].key[0]: 9 is unknown; write one of client_ip, header, path, method, query, const"},
+		{"empty part", func(r *rule.Rule) { r.Key = []rule.Part{{}} }, "rules[0].key[0]: has no source; write " + check.SourceForms},
+		{"name of a path", func(r *rule.Rule) { r.Key = []rule.Part{{{From: rule.FromPath, Name: "x"}}} }, `rules[0].key[0]: path takes no name; leave "x" out`},
+		{"hops of a header", func(r *rule.Rule) { r.Key = []rule.Part{{{From: rule.FromHeader, Name: "x", TrustedHops: 1}}} }, "rules[0].key[0]: trusted_hops and ipv6_prefix are only for client_ip; leave them out"},
+		{"comparison", func(r *rule.Rule) { r.Match.Headers = []rule.HeaderMatch{{Name: "x", Text: rule.Text{Op: 9}}} }, "rules[0].match.headers.x: compares in an unknown way; write exact, prefix, regex or present"},
+		{"path present", func(r *rule.Rule) { r.Match.Paths = []rule.Text{{Op: rule.OpPresent}} }, "rules[0].match.path: every request has a path; write an exact path, { prefix: ... }, { template: ... } or { regex: ... }"},
+		{"base with condition", func(r *rule.Rule) { r.Limits[0].When.Methods = []string{"GET"} }, "rules[0].limit: the base limit has a condition; make it an override"},
+		{"mixed algorithms", func(r *rule.Rule) {
+			r.Limits = append(r.Limits, rule.Variant{When: rule.Match{Methods: []string{"GET"}}, Limit: limit.Spec{Algorithm: limit.FixedWindow, Count: 5, Period: limit.Minute}})
+		}, "rules[0].overrides[0].limit: differs from the rule's own in more than count, per and burst"},
+		{"two", func(r *rule.Rule) { r.Name, r.Overdraft = "", 1 }, "rules[0].name: is empty; write 1 to 64 letters, digits, - or _\nrules[0].overdraft: is only for consistency: optimistic; leave it out, or write consistency: optimistic"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := rule.Rule{Name: "a", Limits: perMinute(5)}
+			test.spoil(&r)
+			set, err := check.New([]rule.Rule{r})
+			var errs strict.Errors
+			if set != nil || !errors.As(err, &errs) || err.Error() != test.want {
+				t.Errorf("set %v, error %v\nwant %s", set, err, test.want)
+			}
+		})
+	}
+	if _, err := check.New(make([]rule.Rule, rule.MaxRules+1)); err == nil || !strings.Contains(err.Error(), "rules: has 1001 rules; write at most 1000") {
+		t.Errorf("1001 rules: %v", err)
+	}
+}
+
+// TestCombinations has the border of every legal combination from both sides.
+func TestCombinations(t *testing.T) {
+	const legal, illegal = true, false
+	for _, test := range []struct {
+		rule string
+		want bool
+	}{
+		{`"limit":"5/1s","algorithm":"fixed_window"`, legal},
+		{`"limit":"5/999ms","algorithm":"fixed_window"`, illegal},
+		{`"limit":"5/999ms","algorithm":"fixed_window","consistency":"exact"`, legal},
+		{`"limit":"5/999ms","algorithm":"sliding_window","consistency":"optimistic"`, illegal},
+		{`"limit":"5/999ms","algorithm":"fixed_window","scope":"pop"`, legal},
+		{`"limit":{"count":100,"per":"1s","burst":15}`, legal},
+		{`"limit":{"count":100,"per":"1s","burst":14}`, illegal},
+		{`"limit":{"count":100,"per":"1s","burst":14},"consistency":"exact"`, legal},
+		{`"limit":{"count":100,"per":"1s","burst":15},"lease":{"interval":"101ms"}`, illegal},
+		{`"limit":{"count":4294967295,"per":"1s","burst":644245095}`, legal},
+		{`"limit":{"count":4294967295,"per":"1s","burst":644245094}`, illegal},
+		{`"limit":"100/150ms"`, legal},
+		{`"limit":"100/149ms"`, illegal},
+		{`"limit":"0/1m"`, legal},
+		{`"limit":"5/1m","cost":5`, legal},
+		{`"limit":"5/1m","cost":6`, illegal},
+		{`"limit":{"count":5,"per":"1m","burst":6},"cost":6`, legal},
+		{`"limit":"0/1m","cost":6`, legal},
+		{`"limit":3,"algorithm":"concurrency","cost":4`, illegal},
+		{`"limit":"5/1m","cost":{"header":"x","max":5}`, legal},
+		{`"limit":"5/1m","cost":{"header":"x","max":6}`, illegal},
+		{`"limit":"5/1m","cost":{"header":"x","default":5,"max":5}`, legal},
+		{`"limit":"5/1m","algorithm":"sliding_log","consistency":"exact","min_interval":"1m"`, legal},
+		{`"limit":"5/1m","algorithm":"sliding_log","consistency":"exact","min_interval":"61s"`, illegal},
+		{`"limit":"5/1m","algorithm":"sliding_log","min_interval":"1s"`, illegal},
+		{`"limit":"5/1m","algorithm":"sliding_log","lease":{"ttl":"1200ms"}`, legal},
+		{`"limit":"5/1m","algorithm":"sliding_log","lease":{"ttl":"1201ms"}`, illegal},
+		{`"limit":"5/1m","timeout":"1ms"`, legal},
+		{`"limit":"5/1m","timeout":"1s"`, legal},
+		{`"limit":"5/1m","timeout":"1001ms"`, illegal},
+		{`"limit":"5/366d"`, legal},
+		{`"limit":"5/366d1ms"`, illegal},
+		{`"limit":"5/1m","lease":{"interval":"100ms","ttl":"100ms"}`, legal},
+		{`"limit":"5/1m","lease":{"interval":"99ms"}`, illegal},
+		{`"limit":"5/1m","lease":{"ttl":"10m"}`, legal},
+		{`"limit":"5/1m","lease":{"ttl":"601s"}`, illegal},
+		{`"limit":3,"algorithm":"concurrency","consistency":"exact","lease":{"ttl":"1m"}`, legal},
+		{`"limit":3,"algorithm":"concurrency","scope":"pop"`, legal},
+		{`"limit":"5/10s","algorithm":"fixed_window","scope":"global"`, legal},
+		{`"limit":"5/9999ms","algorithm":"fixed_window","scope":"global"`, illegal},
+		{`"limit":"5/9999ms","algorithm":"sliding_window","scope":"global","consistency":"optimistic"`, illegal},
+		{`"limit":"5/1s","algorithm":"fixed_window","scope":"global","consistency":"exact"`, legal},
+		{`"limit":"500/1s","scope":"global"`, legal},
+		{`"limit":3,"algorithm":"concurrency","scope":"global"`, illegal},
+		{`"limit":{"count":3},"algorithm":"concurrency"`, legal},
+		{`"limit":3`, illegal},
+	} {
+		_, err := read.JSON([]byte(`{"rules":[{"name":"a","key":[],` + test.rule + `}]}`))
+		if (err == nil) != test.want {
+			t.Errorf("%s: legal %v, want %v (%v)", test.rule, err == nil, test.want, err)
+		}
+	}
+}
+
+// Go code is held to the same as documents, and to what only it can do wrong.
+func TestNewRefusesRegions(t *testing.T) {
+	many := make([]rule.Region, rule.MaxRegions+1)
+	for i := range many {
+		many[i] = rule.Region{Name: strings.Repeat("r", i+1), Weight: 1}
+	}
+	for want, rs := range map[string][]rule.Region{
+		"regions.eu: is there twice; write each region once": {{Name: "eu", Weight: 1}, {Name: "us", Weight: 1}, {Name: "eu", Weight: 2}},
+		"regions.eu: 0 is out of range; write 1 to 1000":     {{Name: "eu", Weight: 0}},
+		"regions: has 65 regions; write at most 64":          many,
+		"regions[\"\"]: is no name of a region":              {{Name: "", Weight: 1}},
+		"regions.eu/us: is no name of a region; write 1 to":  {{Name: "eu/us", Weight: 1}},
+	} {
+		if _, err := check.New(nil, rs...); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestKeyLimitsAreBounded: all rules together have so many.
+func TestKeyLimitsAreBounded(t *testing.T) {
+	r := rule.Rule{Name: "a", Key: []rule.Part{{{From: rule.FromHeader, Name: "x"}}}, Limits: perMinute(5)}
+	for i := range rule.MaxKeyLimits/2 + 1 {
+		r.Keys = append(r.Keys, rule.KeyLimit{Key: []string{fmt.Sprint(i)}, Limit: r.Limits[0].Limit})
+	}
+	if _, err := check.New([]rule.Rule{r}); err != nil {
+		t.Fatal(err)
+	}
+	second := r
+	second.Name = "b"
+	if _, err := check.New([]rule.Rule{r, second}); err == nil || !strings.Contains(err.Error(), "rules: has 100002 overrides with key; write at most 100000") {
+		t.Errorf("twice as many: %v", err)
+	}
+}

@@ -1,0 +1,136 @@
+package check
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/ip"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+func (c *checker) key(key []rule.Part) {
+	c.atMost("key", len(key), rule.MaxParts, "parts")
+	for i, p := range key {
+		at := strict.Index("key", i)
+		c.refuse(len(p) == 0, at, "has no source; write "+SourceForms)
+		c.atMost(at, len(p)-1, rule.MaxSources-1, "else")
+		for j, s := range p {
+			c.source(at, s)
+			at += ".else"
+			if always := s.From == rule.FromConst || s.From == rule.FromPath || s.From == rule.FromMethod; always && j < len(p)-1 {
+				c.add(at, "is never used: every request has "+s.From.String()+"; remove it")
+			}
+		}
+	}
+}
+
+func (c *checker) source(at string, s rule.Source) {
+	field := at + "." + s.From.String()
+	word(c, at, s.From)
+	switch s.From {
+	case rule.FromHeader:
+		c.header(field, s.Name)
+		c.refuse(s.Name == "x-forwarded-for", field,
+			"x-forwarded-for begins with what the client claims; write { client_ip: { trusted_hops: 1 } } for what your proxy added")
+	case rule.FromQuery, rule.FromConst:
+		if s.Name == "" || len(s.Name) > rule.MaxText || !utf8.ValidString(s.Name) {
+			c.add(field, strict.Quote(s.Name)+" has "+strconv.Itoa(len(s.Name))+" bytes; write 1 to "+strconv.Itoa(rule.MaxText)+" bytes of text")
+		}
+	default:
+		if s.Name != "" {
+			c.add(at, s.From.String()+" takes no name; leave "+strict.Quote(s.Name)+" out")
+		}
+	}
+	if s.From == rule.FromClientIP {
+		c.integer(field+".trusted_hops", int64(s.TrustedHops), HopsRange)
+		c.integer(field+".ipv6_prefix", int64(s.IPv6Prefix), IPv6PrefixRange)
+	} else if s.TrustedHops != 0 || s.IPv6Prefix != 0 {
+		c.add(at, "trusted_hops and ipv6_prefix are only for client_ip; leave them out")
+	}
+}
+
+// keyLimits checks the overrides by key.
+func (c *checker) keyLimits(r *rule.Rule) {
+	if len(r.Keys) == 0 {
+		return
+	}
+	base, first := r.Limits[0].Limit, c.ofKey(r, 0)
+	switch {
+	case r.Scope == rule.ScopePoP:
+		c.add(first+"key", "needs a tier that counts for all PoPs, and scope: pop counts at the PoP, which has no limits of single keys; write scope: region, or when", "scope")
+		return
+	case base.Algorithm == limit.Concurrency:
+		c.add(first+"key", "is not for slots in this version; write when, or another algorithm", "algorithm")
+		return
+	case len(r.Key) == 0:
+		c.add(first+"key", "needs a rule with a key, and the key of this one is []; write the parts of the rule's key", "key")
+		return
+	}
+	seen := make(map[string]int, len(r.Keys))
+	for i := range r.Keys {
+		k, prefix := &r.Keys[i], c.ofKey(r, i)
+		if c.keyValues(r, k, prefix+"key") {
+			key := string(r.KeyOf(k.Key))
+			if other, ok := seen[key]; ok {
+				c.taken(prefix+"key", "is the same key as that of another override; remove one", c.at(c.ofKey(r, other)+"key"))
+			} else {
+				seen[key] = i
+			}
+		}
+		c.keyLimit(r, k, prefix)
+	}
+}
+
+// ofKey is how the paths of the override i by key begin: it stands behind those with when.
+func (c *checker) ofKey(r *rule.Rule, i int) string { return ofVariant(len(r.Limits) + i) }
+
+// keyValues checks the values of an override's key against the parts of the rule's.
+func (c *checker) keyValues(r *rule.Rule, k *rule.KeyLimit, field string) bool {
+	before := len(c.found)
+	if len(k.Key) != len(r.Key) {
+		c.add(field, "has "+strconv.Itoa(len(k.Key))+" values, and the key of the rule has "+strconv.Itoa(len(r.Key))+" parts; write a value for each", "key")
+		return false
+	}
+	for i, v := range k.Key {
+		at := strict.Index(field, i)
+		if len(r.Key[i]) == 0 {
+			return false // has been reported
+		}
+		switch first := r.Key[i][0]; {
+		case v == "":
+			c.add(at, "is empty; write the value that requests have: those without it have no such key")
+		case len(v) > rule.MaxText:
+			c.add(at, "has "+strconv.Itoa(len(v))+" bytes; write at most "+strconv.Itoa(rule.MaxText))
+		case first.From == rule.FromClientIP && !ip.Parse(v).Valid():
+			c.add(at, strict.Quote(v)+" is no address; write one, such as 192.0.2.1, or 2001:db8:: for an IPv6 prefix", "key")
+		case first.From == rule.FromPath && (v[0] != '/' || strings.ContainsAny(v, "?#")):
+			c.add(at, strict.Quote(v)+" is no path; write one that begins with / and has no query", "key")
+		case first.From == rule.FromConst && v != first.Name:
+			c.add(at, "is not the constant of the rule's key; write "+strict.Quote(first.Name), "key")
+		}
+	}
+	return len(c.found) == before
+}
+
+// keyLimit checks the limit of one key.
+func (c *checker) keyLimit(r *rule.Rule, k *rule.KeyLimit, prefix string) {
+	base := r.Limits[0].Limit
+	switch own := k.Limit; {
+	case !sameButAmount(own, base):
+		c.add(prefix+"limit", "differs from the rule's own in more than count and burst")
+		return
+	case own.Period != base.Period && own.Period != 0:
+		c.add(prefix+"limit.per", rule.FormatPeriod(own.Period)+" is not the rule's own; write "+rule.FormatPeriod(base.Period)+
+			": the key stays on the counter that it has without the override", "limit", "algorithm", prefix+"limit")
+		return
+	}
+	c.spec(prefix, k.Limit)
+	c.capacity(prefix, r.Cost, k.Limit)
+	if r.Consistency != lease.Exact {
+		c.leased(prefix, r, k.Limit)
+	}
+}

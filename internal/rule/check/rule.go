@@ -1,0 +1,102 @@
+package check
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+func (c *checker) rule(r *rule.Rule) {
+	c.name("name", r.Name, ": it becomes part of headers and metric names")
+	word(c, "mode", r.Mode)
+	c.match("match", r.Match, rule.MatchFields)
+	c.key(r.Key)
+	c.cost(r.Cost)
+	word(c, "scope", r.Scope)
+	word(c, "fair", r.Fair)
+	word(c, "consistency", r.Consistency)
+	c.integer("overdraft", r.Overdraft, OverdraftRange)
+	c.onFailure(r)
+	c.period("timeout", r.Timeout, timeoutRange)
+	c.period("lease.interval", r.LeaseInterval, intervalRange)
+	word(c, "x_ratelimit", r.XRateLimit)
+	if len(r.Limits) == 0 {
+		c.add("limit", "is missing; write "+LimitForms)
+		return
+	}
+	c.limits(r)
+	c.keyLimits(r)
+	c.combinations(r)
+}
+
+// name checks a name; use is what else it is good for.
+func (c *checker) name(field, name, use string) {
+	const want = "; write 1 to 64 letters, digits, - or _"
+	switch {
+	case name == "":
+		c.add(field, "is empty"+want)
+	case len(name) > rule.MaxName:
+		c.add(field, strict.Quote(name)+" has "+strconv.Itoa(len(name))+" bytes"+want)
+	case strings.ContainsFunc(name, func(r rune) bool { return !rule.IsNameRune(r) }):
+		c.add(field, strict.Quote(name)+" has other characters"+want+use)
+	}
+}
+
+// overrideName checks the name of the variant i, if it has one.
+func (c *checker) overrideName(r *rule.Rule, i int) {
+	name := r.Limits[i].Name
+	if name == "" {
+		return
+	}
+	field := ofVariant(i) + "name"
+	c.name(field, name, "")
+	for j := 1; j < i; j++ {
+		if r.Limits[j].Name == name {
+			c.taken(field, strict.Quote(name)+" is taken; write a name that no other override of this rule has", c.at(ofVariant(j)+"name"))
+			return
+		}
+	}
+}
+
+func (c *checker) cost(cost rule.Cost) {
+	c.integer("cost.default", cost.Default, CostRange)
+	c.integer("cost.max", cost.Max, CostRange)
+	if cost.Header == "" {
+		c.refuse(cost.Max != 0, "cost.max", "is only for a cost from a header; leave it out, or add header")
+		return
+	}
+	c.header("cost.header", cost.Header)
+	switch {
+	case cost.Max == 0:
+		c.add("cost.max", "is missing; write the most that the header may state, so that no client can use up the limit with one request")
+	case cost.Default > cost.Max:
+		c.add("cost.default", strconv.FormatInt(cost.Default, 10)+" is more than max; write 1 to "+strconv.FormatInt(cost.Max, 10), "cost.max")
+	}
+}
+
+func (c *checker) onFailure(r *rule.Rule) {
+	word(c, "on_failure", r.OnFailure)
+	c.integer("on_failure.expected_holders", r.ExpectedHolders, HoldersRange)
+	if r.DenyStatus != 0 && r.DenyStatus != 429 && r.DenyStatus != 503 {
+		c.add("on_failure.status", strconv.Itoa(r.DenyStatus)+" is out of range; write "+StatusForms)
+	}
+	c.refuse(r.DenyStatus != 0 && r.OnFailure != lease.FailureDeny, "on_failure.status",
+		"is only for action: deny; leave it out, or write action: deny", "on_failure.action")
+	c.refuse(r.ExpectedHolders != 0 && r.OnFailure != lease.FailureLocal, "on_failure.expected_holders",
+		"is only for action: local; leave it out, or write action: local", "on_failure.action")
+}
+
+// regions checks the regions of a set.
+func (c *checker) regions(rs rule.Regions) {
+	c.atMost("regions", len(rs), rule.MaxRegions, "regions")
+	for i, r := range rs {
+		field := strict.Join("regions", r.Name)
+		c.refuse(!rule.IsRegion(r.Name), field, "is no name of a region; write "+rule.RegionForm)
+		c.refuse(i > 0 && rs[i-1].Name == r.Name, field, "is there twice; write each region once")
+		c.refuse(!WeightRange.has(r.Weight), field,
+			strconv.FormatInt(r.Weight, 10)+" is out of range; write "+WeightRange.String())
+	}
+}

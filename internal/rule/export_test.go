@@ -1,0 +1,22 @@
+package rule
+
+// What tests see of the inside.
+
+var (
+	Digest128   = digest128
+	AppendQuery = appendQuery
+)
+
+// Append is the canonical form of a path.
+func (s Spelling) Append(dst []byte, path string) []byte { return s.append(dst, path) }
+
+// Holds reports whether the match of the rule i holds, without the index.
+func (s *Set) Holds(i int, q *Request) bool {
+	return s.compiled[i].match.holds(&view{Request: q, m: &Matches{}, path: q.path()})
+}
+
+// WholeKey is the key of the rule i before it is shortened.
+func (s *Set) WholeKey(i int, q *Request) []byte {
+	key, _ := new(Matches).appendKey(nil, s.compiled[i].key, &view{Request: q, path: q.path()})
+	return key
+}

@@ -1,0 +1,104 @@
+package read
+
+import (
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+const keyForms = "[client_ip] for a limit per client, [] for one limit that all requests share"
+
+func (d *reader) key(v strict.Value) []rule.Part {
+	v.Require(keyForms)
+	var key []rule.Part
+	for _, item := range v.List(rule.MaxParts, keyForms) {
+		key = append(key, d.part(item))
+	}
+	return key
+}
+
+// part reads a part of a key and, behind it, its else.
+func (d *reader) part(v strict.Value) rule.Part {
+	var p rule.Part
+	for v.Present() {
+		if len(p) == rule.MaxSources {
+			v.Fail("is one else too many; write at most " + strconv.Itoa(rule.MaxSources-1))
+			break
+		}
+		s, next := d.source(v)
+		p, v = append(p, s), next
+	}
+	return p
+}
+
+// source reads one source of a part and returns its else, if any. One that cannot
+// be read becomes client_ip, in which nothing else can be wrong.
+func (d *reader) source(v strict.Value) (rule.Source, strict.Value) {
+	if v.Kind() == strict.String {
+		return d.plainSource(v), v.Field("else")
+	}
+	if !v.Is(strict.Object, check.SourceForms) || !object(v, partFields, reservedInPart...) {
+		return rule.Source{}, strict.Value{}
+	}
+	out, found := rule.Source{}, 0
+	for _, name := range v.Names() {
+		field := v.Field(name)
+		switch name {
+		case "client_ip":
+			out = d.clientIP(field)
+		case "header":
+			out = named(rule.FromHeader, field, "a header name")
+		case "query":
+			out = named(rule.FromQuery, field, "the name of a query parameter")
+		case "const":
+			out = named(rule.FromConst, field, "a text")
+		default:
+			continue // else, or already reported
+		}
+		found++
+	}
+	if found != 1 && v.Ok() {
+		v.Fail("has " + strconv.Itoa(found) + " sources; write one of " + check.SourceForms + ", and else for what to use without it")
+	}
+	return out, v.Field("else")
+}
+
+func named(from rule.From, v strict.Value, want string) rule.Source {
+	name, _ := v.String(want)
+	return rule.Source{From: from, Name: name}
+}
+
+func (d *reader) plainSource(v strict.Value) rule.Source {
+	switch text := v.Node().Text; text {
+	case "client_ip":
+		return d.client
+	case "path":
+		return rule.Source{From: rule.FromPath}
+	case "method":
+		return rule.Source{From: rule.FromMethod}
+	default:
+		reason := strict.Quote(text) + " is no key part; write " + check.SourceForms
+		if near := strict.Nearest(text, rule.Words[rule.From]()); near != "" {
+			reason += " (did you mean " + near + "?)"
+		}
+		v.Fail(reason)
+		return rule.Source{}
+	}
+}
+
+// clientIP reads { trusted_hops, ipv6_prefix } on top of the document's own.
+func (d *reader) clientIP(v strict.Value) rule.Source {
+	out := d.client
+	if !v.Object(clientIPFields...) {
+		return out
+	}
+	if hops := v.Field("trusted_hops"); hops.Present() {
+		out.TrustedHops = int(integer(hops, check.HopsRange))
+	}
+	if prefix := v.Field("ipv6_prefix"); prefix.Present() {
+		out.IPv6Prefix = int(integer(prefix, check.IPv6PrefixRange))
+	}
+	return out
+}

@@ -1,0 +1,148 @@
+// Package read turns a document, which may be JSON or YAML, into rules.
+//
+// It is part of the Envoy filter, see package rule.
+package read
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// JSON reads the compiled form of a set, as [rule.Set.Encode] writes it. It is the
+// rule language itself as JSON, so JSON takes every rules document written as
+// JSON and checks it as strictly as any other. The error is a *[strict.Error] or
+// [strict.Errors].
+func JSON(text []byte) (*rule.Set, error) {
+	node, err := strict.ParseJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	var errs strict.Errors
+	if set := Document(strict.Root(node, &errs)); set != nil {
+		return set, nil
+	}
+	return nil, errs
+}
+
+// Document reads a rules document, which may be part of another one. Every mistake is
+// reported in doc; the result is nil if there is one.
+func Document(doc strict.Value) *rule.Set {
+	doc.Require("a mapping with rules")
+	var r reader
+	rules := r.document(doc)
+	set, problems := check.Rules(rules, r.regions)
+	problems = slices.DeleteFunc(problems, func(p check.Problem) bool { return follows(&p, doc) })
+	for _, p := range problems {
+		doc.FailAt(p.Path, text(&p, doc))
+	}
+	switch {
+	case set == nil || !doc.Ok():
+		return nil
+	case r.revision > 0:
+		return set.Numbered(r.revision)
+	}
+	return set
+}
+
+// follows reports whether a problem merely follows from a field that could not be read and
+// has been reported.
+func follows(p *check.Problem, doc strict.Value) bool {
+	return slices.ContainsFunc(append(p.Uses, p.Path), doc.Touched)
+}
+
+// text adds to a problem the line of the other field that it is about.
+func text(p *check.Problem, doc strict.Value) string {
+	if line := doc.Find(p.Other).Line; p.Other != "" && line > 0 {
+		return p.Reason + " (line " + strconv.Itoa(line) + ")"
+	}
+	return p.Reason
+}
+
+// reader reads a document. It checks spelling and types; package check defines what the
+// values may be, for rules of every origin.
+type reader struct {
+	client   rule.Source // the default of client_ip in rules
+	regions  rule.Regions
+	revision uint64 // 0: the document states none
+}
+
+// document reads the rules, and notes what else there is.
+func (d *reader) document(doc strict.Value) []rule.Rule {
+	if !doc.Object(documentFields...) {
+		return nil
+	}
+	d.revision = uint64(integer(doc.Field("revision"), check.RevisionRange))
+	d.regions = regions(doc.Field("regions"))
+	if v := doc.Field("client_ip"); v.Present() {
+		d.client = d.clientIP(v)
+	}
+	v := doc.Field("rules")
+	v.Require("a list of rules; [] for none")
+	items := v.List(rule.MaxRules, "a list of rules; [] for none")
+	rules := make([]rule.Rule, len(items))
+	for i, item := range items {
+		rules[i] = d.rule(item)
+	}
+	return rules
+}
+
+const regionForms = "regions and their weights, such as { eu: 3, us: 1 }"
+
+// regions reads a mapping of names to weights.
+func regions(v strict.Value) (rs rule.Regions) {
+	if !v.Is(strict.Object, regionForms) {
+		return nil
+	}
+	if len(v.Names()) == 0 {
+		v.Fail("is empty; write " + regionForms + ", or leave it out")
+	}
+	for _, name := range v.Names() {
+		rs = append(rs, rule.Region{Name: name, Weight: integer(v.Field(name), check.WeightRange)})
+	}
+	return rs
+}
+
+// The functions below read a field that may be absent, as its zero value then.
+
+// enum reads a word of the language.
+func enum[T interface {
+	~uint8
+	String() string
+}](v strict.Value) T {
+	if !v.Present() {
+		return 0
+	}
+	i, _ := v.Enum(rule.Words[T]()...)
+	return T(i)
+}
+
+// integer reads a whole number.
+func integer(v strict.Value, in check.Range) int64 {
+	n, _ := v.Int(in.Low, in.High)
+	return n
+}
+
+// period reads a duration.
+func period(v strict.Value, example string) limit.Micros {
+	want := "a duration with its unit (ms, s, m, h, d), such as " + example
+	if v.Kind() == strict.Int {
+		v.Fail(v.Node().Text + " has no unit; write " + want)
+		return 0
+	}
+	text, ok := v.String(want)
+	if !ok {
+		return 0
+	}
+	d, ok := rule.ParsePeriod(text)
+	if !ok {
+		v.Fail(strict.Quote(text) + " is not a duration; write " + want)
+	} else if d == 0 {
+		v.Fail(strict.Quote(text) + " is nothing; write a duration above 0, such as " + example + ", or leave the field out")
+	}
+	return d
+}

@@ -1,0 +1,231 @@
+package read_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/read"
+	"github.com/weirlimit/weir/internal/rule/strict"
+	"pgregory.net/rapid"
+)
+
+func TestDecodeRefuses(t *testing.T) {
+	for _, test := range []struct{ doc, want string }{
+		{``, "1:1: the document ends where a value is expected"},
+		{`[]`, "1:1: is a list; write a mapping with client_ip, rules, revision, regions"},
+		{`null`, "1:1: has no value; write a mapping with client_ip, rules, revision, regions"},
+		{`{"rules":{}}`, "1:2: rules: is a mapping; write a list of rules; [] for none"},
+		{`{"rules":[{"name":"a","key":[],"limit":"5/1m","rank":1}]}`, "1:47: rules[0].rank: unknown field; write name, mode, match, key, limit, overrides, algorithm, align, min_interval, charge_denied, cost, scope, fair, consistency, overdraft, on_failure, timeout, lease or x_ratelimit"},
+		{`{"rules":[{"name":"a","key":[],"limit":"5/1m"},{"name":"a","key":[],"limit":"5/1m"}]}`, `1:56: rules[1].name: "a" is taken; write a name that no other rule has; the first is rules[0].name (line 1)`},
+	} {
+		set, err := read.JSON([]byte(test.doc))
+		if set != nil || err == nil || err.Error() != test.want {
+			t.Errorf("%s: set %v, error %v\nwant %s", test.doc, set, err, test.want)
+		}
+	}
+}
+
+// TestReadFromAnotherDocument: the filter has rules in its plugin configuration.
+func TestReadFromAnotherDocument(t *testing.T) {
+	n, err := strict.ParseJSON([]byte(`{"pop":"p","fallback":{"rules":[{"name":"","key":[],"limit":"5/1m"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strict.Errors
+	v := strict.Root(n, &errs)
+	const want = `1:41: fallback.rules[0].name: is empty; write 1 to 64 letters, digits, - or _`
+	if set := read.Document(v.Field("fallback")); set != nil || errs.Error() != want {
+		t.Errorf("set %v, errors %v", set, errs)
+	}
+	errs = nil
+	if set := read.Document(v.Field("gone")); set != nil || errs.Error() != "1:1: gone: is missing; write a mapping with rules" {
+		t.Errorf("set %v, errors %v", set, errs)
+	}
+}
+
+// word generates a name.
+var word = rapid.StringMatching(`[a-z0-9_-]{1,8}`)
+
+// weights generates regions.
+var weights = rapid.Custom(func(t *rapid.T) (rs rule.Regions) {
+	for _, name := range rapid.SliceOfNDistinct(word, 0, 5, rapid.ID).Draw(t, "names") {
+		rs = append(rs, rule.Region{Name: name, Weight: rapid.Int64Range(1, 1000).Draw(t, "weight")})
+	}
+	return rs
+})
+
+// rules generates legal rules that use every part of the language.
+var rules = rapid.Custom(func(t *rapid.T) []rule.Rule {
+	out := make([]rule.Rule, rapid.IntRange(0, 3).Draw(t, "rules"))
+	for i := range out {
+		out[i] = legal.Draw(t, "rule")
+		out[i].Name = string(rune('a'+i)) + out[i].Name
+	}
+	return out
+})
+
+var (
+	texts = rapid.Custom(func(t *rapid.T) rule.Text {
+		op := rapid.SampledFrom([]rule.Op{rule.OpExact, rule.OpPrefix, rule.OpRegex}).Draw(t, "op")
+		return rule.Text{Op: op, Arg: "/" + rapid.StringMatching(`[a-z"\\\\é]{0,4}`).Filter(func(s string) bool { return op != rule.OpRegex || !strings.Contains(s, `\`) }).Draw(t, "arg")}
+	})
+	conditions = rapid.Custom(func(t *rapid.T) rule.Match {
+		m := rule.Match{
+			Methods: rapid.SliceOfN(rapid.SampledFrom([]string{"GET", "PUT"}), 0, 2).Draw(t, "methods"),
+			Hosts:   rapid.SliceOfN(rapid.SampledFrom([]string{"a.B", "*.c", "[::1]"}), 0, 2).Draw(t, "hosts"),
+			Paths:   rapid.SliceOfN(texts, 0, 2).Draw(t, "paths"),
+		}
+		if len(m.Paths) > 0 {
+			m.Ignore = rule.Spelling(rapid.IntRange(0, 7).Draw(t, "ignore"))
+		}
+		for _, name := range rapid.SliceOfNDistinct(word, 0, 3, rapid.ID).Draw(t, "headers") {
+			if name != "host" {
+				m.Headers = append(m.Headers, rule.HeaderMatch{Name: name, Text: rapid.OneOf(texts, rapid.Just(rule.Text{Op: rule.OpPresent}), rapid.Just(rule.Text{Op: rule.OpAbsent})).Draw(t, "text")})
+			}
+		}
+		return m
+	})
+	sources = rapid.Custom(func(t *rapid.T) rule.Source {
+		s := rule.Source{From: rapid.SampledFrom([]rule.From{rule.FromClientIP, rule.FromHeader, rule.FromQuery}).Draw(t, "from")}
+		if s.From == rule.FromClientIP {
+			s.IPv6Prefix, s.TrustedHops = rapid.IntRange(0, 128).Draw(t, "prefix"), rapid.IntRange(0, 16).Draw(t, "hops")
+		} else {
+			s.Name = "x-" + word.Draw(t, "name")
+		}
+		return s
+	})
+	parts = rapid.Custom(func(t *rapid.T) rule.Part {
+		p := rule.Part(rapid.SliceOfN(sources, 0, rule.MaxSources-1).Draw(t, "sources"))
+		if last := rapid.SampledFrom([]rule.From{rule.FromPath, rule.FromMethod, rule.FromConst, rule.FromHeader}).Draw(t, "last"); last == rule.FromConst || last == rule.FromHeader {
+			p = append(p, rule.Source{From: last, Name: word.Draw(t, "name")})
+		} else {
+			p = append(p, rule.Source{From: last})
+		}
+		return p
+	})
+)
+
+var legal = rapid.Custom(func(t *rapid.T) rule.Rule {
+	r := rule.Rule{
+		Name:        word.Draw(t, "name"),
+		Mode:        rule.Mode(rapid.IntRange(0, 2).Draw(t, "mode")),
+		Match:       conditions.Draw(t, "match"),
+		Key:         rapid.SliceOfN(parts, 0, 3).Draw(t, "key"),
+		Limits:      []rule.Variant{{Limit: limit.Spec{Algorithm: limit.Algorithm(rapid.IntRange(0, 4).Draw(t, "algorithm")), Count: rapid.Int64Range(50, 10_000).Draw(t, "count")}}},
+		Consistency: lease.Consistency(rapid.IntRange(0, 2).Draw(t, "consistency")),
+		OnFailure:   lease.OnFailure(rapid.IntRange(0, 2).Draw(t, "on_failure")),
+		Timeout:     limit.Millisecond * limit.Micros(rapid.IntRange(0, 1000).Draw(t, "timeout")),
+		XRateLimit:  rule.XRateLimit(rapid.IntRange(0, 2).Draw(t, "x_ratelimit")),
+		Cost:        rule.Cost{Default: rapid.Int64Range(0, 20).Draw(t, "cost")},
+	}
+	spec := &r.Limits[0].Limit
+	if spec.Algorithm != limit.Concurrency {
+		spec.Period = limit.Second * limit.Micros(rapid.IntRange(60, 100_000).Draw(t, "per"))
+		spec.ChargeDenied = rapid.Bool().Draw(t, "charge_denied")
+	}
+	switch spec.Algorithm {
+	case limit.TokenBucket:
+		spec.Burst = spec.Count + rapid.Int64Range(0, 1).Draw(t, "burst")
+	case limit.FixedWindow:
+		spec.Align = limit.Align(rapid.IntRange(0, 1).Draw(t, "align"))
+	case limit.SlidingLog:
+		if r.Consistency == lease.Exact {
+			spec.MinInterval = limit.Second * limit.Micros(rapid.IntRange(0, 60).Draw(t, "min_interval"))
+		}
+	}
+	if rapid.Bool().Draw(t, "cost from header") {
+		r.Cost.Header, r.Cost.Max = "x-cost", 20+rapid.Int64Range(0, 30).Draw(t, "max")
+	}
+	if spec.Algorithm != limit.Concurrency && rapid.Bool().Draw(t, "global") {
+		r.Scope = rule.ScopeGlobal
+		if spec.Algorithm == limit.TokenBucket || spec.Algorithm == limit.FixedWindow {
+			r.Fair = rule.Fair(rapid.IntRange(0, 1).Draw(t, "fair"))
+		}
+	}
+	if r.Consistency == lease.Optimistic {
+		r.Overdraft = rapid.Int64Range(0, 5).Draw(t, "overdraft")
+	}
+	switch r.OnFailure {
+	case lease.FailureDeny:
+		r.DenyStatus = rapid.SampledFrom([]int{0, 429, 503}).Draw(t, "status")
+	case lease.FailureLocal:
+		r.ExpectedHolders = rapid.Int64Range(0, 3).Draw(t, "expected_holders")
+	}
+	if r.Consistency != lease.Exact && spec.Algorithm != limit.SlidingLog && rapid.Bool().Draw(t, "lease") {
+		r.LeaseInterval, spec.LeaseTTL = 100*limit.Millisecond+limit.Millisecond*limit.Micros(rapid.IntRange(0, 100).Draw(t, "interval")), 2*limit.Second
+	}
+	for _, when := range rapid.SliceOfN(conditions.Filter(func(m rule.Match) bool { return !m.Empty() }), 0, 2).Draw(t, "overrides") {
+		other := *spec
+		other.Count++
+		if other.Burst != 0 {
+			other.Burst++
+		}
+		r.Limits = append(r.Limits, rule.Variant{When: when, Limit: other})
+	}
+	return r
+})
+
+// TestRoundTrip: the compiled form is taken, means the same, and is its own
+// compiled form.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		regions := weights.Draw(t, "regions")
+		set, err := check.New(slices.DeleteFunc(rules.Draw(t, "rules"), func(r rule.Rule) bool {
+			return r.Scope == rule.ScopeGlobal && r.OnFailure == lease.FailureLocal && len(regions) == 0
+		}), regions...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := read.JSON(set.Encode())
+		if err != nil {
+			t.Fatalf("%s: %v", set.Encode(), err)
+		}
+		if string(again.Encode()) != string(set.Encode()) || again.Version != set.Version {
+			t.Errorf("decoded  %s\nfrom     %s", again.Encode(), set.Encode())
+		}
+		if !slices.Equal(again.Inputs().Headers, set.Inputs().Headers) {
+			t.Errorf("inputs %v, want %v", again.Inputs(), set.Inputs())
+		}
+		if !slices.Equal(again.Regions(), set.Regions()) {
+			t.Errorf("regions %v, want %v", again.Regions(), set.Regions())
+		}
+		for i := range set.Len() {
+			if got, want := fmt.Sprintf("%+v", *again.Rule(i)), fmt.Sprintf("%+v", *set.Rule(i)); got != want {
+				t.Errorf("rule %d is\n%s\nwant\n%s", i, got, want)
+			}
+		}
+	})
+}
+
+// FuzzDecode: no bytes break the decoder, and what it takes is stable.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"rules":[]}`))
+	f.Add([]byte(`{"client_ip":{"trusted_hops":1},"rules":[{"name":"a","match":{"methods":["GET"],"hosts":["*.a"],"path":[{"prefix":"/a"}],"headers":{"x":{"present":true}}},"key":["client_ip",{"header":"u","else":{"query":"q"}}],"limit":{"count":5,"per":"1m","burst":6},"overrides":[{"when":{"header":{"t":"g"}},"limit":"7/1m"}],"cost":{"header":"c","max":5},"on_failure":{"action":"local","expected_holders":3},"lease":{"interval":"200ms","ttl":"5s"}}]}`))
+	f.Add([]byte(`{"rules":[{"name":"a","key":[],"limit":3,"algorithm":"concurrency"}]}`))
+	f.Add([]byte(`{"regions":{"eu":3,"us":1},"rules":[{"name":"a","key":[],"limit":"3/1m","scope":"global","on_failure":"allow"}]}`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		set, err := read.JSON(doc)
+		if err != nil {
+			if set != nil || err.Error() == "" {
+				t.Fatalf("set %v, error %q", set, err)
+			}
+			return
+		}
+		again, err := read.JSON(set.Encode())
+		if err != nil {
+			t.Fatalf("%s: %v", set.Encode(), err)
+		}
+		if again.Version != set.Version {
+			t.Errorf("%s becomes %s", set.Encode(), again.Encode())
+		}
+		q, m := rule.Request{Method: "GET", Host: "x.a", Path: "/a?q=1", Peer: "::1"}, rule.Matches{}
+		q.Headers = make([]rule.Value, len(set.Inputs().Headers))
+		set.Match(&q, &m)
+	})
+}

@@ -1,0 +1,110 @@
+package read
+
+import (
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/rule/check"
+	"github.com/weirlimit/weir/internal/rule/strict"
+)
+
+// rule reads one rule.
+func (d *reader) rule(v strict.Value) rule.Rule {
+	r := rule.Rule{Limits: []rule.Variant{{}}}
+	if !object(v, ruleFields, reservedInRule...) {
+		return r
+	}
+	if name := v.Field("name"); name.Require("a name of letters, digits, - and _") {
+		r.Name, _ = name.String("a name")
+	}
+	r.Mode = enum[rule.Mode](v.Field("mode"))
+	r.Match = d.match(v.Field("match"), rule.MatchFields)
+	r.Key = d.key(v.Field("key"))
+	spec := d.spec(v)
+	r.Limits[0].Limit = d.limit(v.Field("limit"), spec)
+	for _, o := range v.Field("overrides").List(rule.MaxOverrides+rule.MaxKeyLimits, "a list of overrides, such as [{ when: { header: { x-tier: gold } }, limit: 50/1m }]") {
+		if o.Kind() == strict.Object && o.Field("key").Present() {
+			r.Keys = append(r.Keys, d.keyLimit(o, spec))
+			continue
+		}
+		if len(r.Keys) > 0 { // each has its place in the list by what stands before it
+			o.Fail("stands behind an override with key; write those with key last: when goes before key")
+			r.Keys = nil
+			break
+		}
+		r.Limits = append(r.Limits, d.override(o, spec))
+	}
+	r.Cost = d.cost(v.Field("cost"))
+	r.Scope = enum[rule.Scope](v.Field("scope"))
+	r.Fair = enum[rule.Fair](v.Field("fair"))
+	r.Consistency = enum[lease.Consistency](v.Field("consistency"))
+	r.Overdraft = integer(v.Field("overdraft"), check.OverdraftRange)
+	d.onFailure(v.Field("on_failure"), &r)
+	r.Timeout = period(v.Field("timeout"), "100ms")
+	r.LeaseInterval = d.leaseInterval(v.Field("lease"))
+	r.XRateLimit = enum[rule.XRateLimit](v.Field("x_ratelimit"))
+	return r
+}
+
+// spec reads what all limits of a rule have in common.
+func (d *reader) spec(v strict.Value) limit.Spec {
+	spec := limit.Spec{
+		Algorithm:   enum[limit.Algorithm](v.Field("algorithm")),
+		Align:       enum[limit.Align](v.Field("align")),
+		MinInterval: period(v.Field("min_interval"), "2s"),
+	}
+	spec.ChargeDenied, _ = v.Field("charge_denied").Bool()
+	if lease := v.Field("lease"); lease.Kind() == strict.Object {
+		spec.LeaseTTL = period(lease.Field("ttl"), "10s")
+	}
+	return spec
+}
+
+// leaseInterval reads the interval and checks the mapping that has it.
+func (d *reader) leaseInterval(v strict.Value) limit.Micros {
+	if !v.Present() || !v.Object(leaseFields...) {
+		return 0
+	}
+	return period(v.Field("interval"), "100ms")
+}
+
+func (d *reader) cost(v strict.Value) rule.Cost {
+	if v.Kind() == strict.Int {
+		return rule.Cost{Default: integer(v, check.CostRange)}
+	}
+	if !v.Present() || !v.Is(strict.Object, "a number of units, or { header: x-cost, default: 1, max: 100 }") || !v.Object(costFields...) {
+		return rule.Cost{}
+	}
+	c := rule.Cost{Default: integer(v.Field("default"), check.CostRange), Max: integer(v.Field("max"), check.CostRange)}
+	if header := v.Field("header"); header.Require("the header that states the cost, or write cost as a plain number") {
+		c.Header, _ = header.String("a header name")
+	}
+	return c
+}
+
+// onFailure reads what a rule does on a failure, after its scope.
+func (d *reader) onFailure(v strict.Value, r *rule.Rule) {
+	if !v.Present() {
+		r.OnFailure = r.Scope.DefaultOnFailure(d.regions)
+		return
+	}
+	if v.Kind() != strict.Object {
+		r.OnFailure = enum[lease.OnFailure](v)
+		return
+	}
+	if !v.Object(onFailureFields...) {
+		return
+	}
+	if action := v.Field("action"); action.Require("allow, deny or local") {
+		r.OnFailure = enum[lease.OnFailure](action)
+	}
+	if status := v.Field("status"); status.Is(strict.Int, check.StatusForms) {
+		n, err := strconv.Atoi(status.Node().Text)
+		if r.DenyStatus = n; err != nil || n == 0 { // 0 would be the default
+			status.Fail(strict.Quote(status.Node().Text) + " is out of range; write " + check.StatusForms)
+		}
+	}
+	r.ExpectedHolders = integer(v.Field("expected_holders"), check.HoldersRange)
+}
