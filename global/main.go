@@ -1,6 +1,6 @@
 // Command weir-global is the aggregator of Weir: it grants leases on limits that all
 // regions share to the replicas of the regions. --help lists its settings, which package
-// tier describes.
+// daemon describes.
 package main
 
 import (
@@ -40,5 +40,5 @@ func run(ctx context.Context, cfg *daemon.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	return t.Run(ctx, daemon.Hangups)
+	return t.Run(ctx)
 }

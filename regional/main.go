@@ -19,14 +19,16 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	address := "" // none
-	if cfg.RatelimitConfig != "" || cfg.Descriptors != "" {
-		s, err := newRateLimitService(ctx, cfg, t)
-		if err != nil {
-			return err
-		}
-		t.Extend(s)
-		address = s.port.Addr().String()
+	if cfg.RatelimitConfig == "" && cfg.Descriptors == "" {
+		return t.Run(ctx)
 	}
-	return t.Run(ctx, daemon.Hangups, "rls", address)
+	s, err := newRateLimitService(ctx, cfg, t)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.port.Close() }() // Shut has closed it already, unless nothing was served
+	t.Ready.Notify(s.SetReady)
+	t.OnRules(s.RulesChanged)
+	s.Handle(t.Calls)
+	return t.Run(ctx, daemon.Port{Name: "rls", Server: s})
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/weirlimit/weir/regional/config"
 )
 
-// rateLimitService is Envoy's rate limit service as it runs, an extension of the tier.
+// rateLimitService is Envoy's rate limit service on a port of its own.
 type rateLimitService struct {
 	*envoyrls.Server
-	port    net.Listener
-	watched []*watch.Watcher
+	port net.Listener
 }
 
-// newRateLimitService makes the service with its configuration and opens its port.
+// newRateLimitService makes the service on a tier's counters and rules, with its configuration,
+// which the tier follows, and opens its port.
 func newRateLimitService(ctx context.Context, cfg *config.Config, t *daemon.Tier) (*rateLimitService, error) {
 	s, err := envoyrls.New(envoyrls.Config{
 		Limits:   cfg.Ratelimit,
@@ -31,7 +31,7 @@ func newRateLimitService(ctx context.Context, cfg *config.Config, t *daemon.Tier
 		Rules:    func(name string, key []byte) *engine.Policy { return t.Service.Policy(name, 0, key) },
 		Replicas: int64(cfg.Replicas),
 		Metrics:  t.Metrics,
-		Tracer:   t.Tracer(),
+		Tracer:   t.Tracer,
 		Log:      t.Log,
 	})
 	if err != nil {
@@ -49,16 +49,17 @@ func newRateLimitService(ctx context.Context, cfg *config.Config, t *daemon.Tier
 		if err := w.Load(); err != nil {
 			return nil, fmt.Errorf("no rate limits to begin with:\n%w", err)
 		}
+		t.Watch(w)
 	}
 	port, err := server.Listen(ctx, cfg.RLS.Listen, "rls-listen")
 	if err != nil {
 		return nil, err
 	}
-	return &rateLimitService{Server: s, port: port, watched: watchers}, nil
+	return &rateLimitService{s, port}, nil
 }
 
-// Watchers follow the configuration and the bindings.
-func (s *rateLimitService) Watchers() []*watch.Watcher { return s.watched }
+// Address is the address of the port.
+func (s *rateLimitService) Address() string { return s.port.Addr().String() }
 
 // Serve answers until Shut.
 func (s *rateLimitService) Serve() error { return s.Server.Serve(s.port) }
@@ -72,6 +73,3 @@ func (s *rateLimitService) Shut(timeout time.Duration) error {
 	}
 	return nil
 }
-
-// Close closes the port, also if nothing was served.
-func (s *rateLimitService) Close() error { return s.port.Close() }

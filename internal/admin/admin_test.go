@@ -60,16 +60,18 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestNotify: a subscriber is notified at once and of each change.
+// TestNotify: each subscriber is notified at once and of each change.
 func TestNotify(t *testing.T) {
-	ready, got := new(Readiness), ""
+	ready, got := new(Readiness), [2]string{}
 	ready.Refuse("one")
-	ready.Notify(func(ready bool) { got += map[bool]string{true: "+", false: "-"}[ready] })
+	for i := range got {
+		ready.Notify(func(ready bool) { got[i] += map[bool]string{true: "+", false: "-"}[ready] })
+	}
 	ready.Refuse("two")
 	ready.Allow("one")
 	ready.Allow("two")
 	ready.Refuse("three")
-	if got != "---+-" {
+	if got != [2]string{"---+-", "---+-"} {
 		t.Errorf("notified of %s", got)
 	}
 }

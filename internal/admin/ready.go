@@ -10,22 +10,22 @@ import (
 type Readiness struct {
 	mu      sync.Mutex
 	reasons []string
-	notify  func(ready bool) // may be nil
+	notify  []func(ready bool)
 }
 
 // Notify calls f with whether the process is ready: now and at each change of the reasons,
-// one call at a time. f must not call r. A second Notify replaces the first.
+// one call at a time. f must not call r.
 func (r *Readiness) Notify(f func(ready bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.notify = f
-	r.changed()
+	r.notify = append(r.notify, f)
+	f(len(r.reasons) == 0)
 }
 
-// changed calls notify. The caller holds mu.
+// changed notifies all. The caller holds mu.
 func (r *Readiness) changed() {
-	if r.notify != nil {
-		r.notify(len(r.reasons) == 0)
+	for _, f := range r.notify {
+		f(len(r.reasons) == 0)
 	}
 }
 

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"errors"
+	"log/slog"
+	"net"
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -51,52 +53,81 @@ func (a *Above) Check() error {
 	)...)
 }
 
+// plainRemedy is what to change where calls of an address are refused for want of TLS.
+const plainRemedy = "give --global-tls and its certificates (--global-tls-ca, --global-tls-cert, --global-tls-key), or --global-plain if the network encrypts by itself"
+
+// refuses reports whether calls of an address would leave this machine without TLS, and may not.
+func (a *Above) refuses(address string) bool {
+	return !a.GlobalTLS.TLS && !a.GlobalPlain && !onLoopback(address)
+}
+
+// onLoopback reports whether host:port is surely on this machine. The only such name is localhost:
+// what another name resolves to may change at any time.
+func onLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+// usable are those of the addresses in Consul that may be called. The others are logged.
+func (a *Above) usable(addresses []string, log *slog.Logger) []string {
+	var usable []string
+	for _, address := range addresses {
+		if a.refuses(address) {
+			log.Error("aggregator in consul is not called: its address is not on this machine and the calls would be without TLS", "remedy", plainRemedy, "address", address)
+			continue
+		}
+		usable = append(usable, address)
+	}
+	a.warnPlain(usable, log)
+	return usable
+}
+
+// warnPlain warns of calls without TLS.
+func (a *Above) warnPlain(addresses []string, log *slog.Logger) {
+	if a.GlobalTLS.TLS {
+		return
+	}
+	for _, address := range addresses {
+		who := "every process of this machine can make them"
+		if !onLoopback(address) {
+			who = "whoever is on their way can read and change them, unless the network encrypts by itself"
+		}
+		log.Warn("calls of the aggregator have neither TLS nor authentication", "risk", who, "remedy", "give --global-tls", "address", address)
+	}
+}
+
 // answersWithin is how long the aggregator may take in an ordinary hour: the way around the
 // world and back.
 const answersWithin = 250 * time.Millisecond
 
-// useAbove counts rules with scope: global in the tier above, behind a lease cache.
-func (t *Tier) useAbove(above *Above) error {
-	if t.alone = len(above.Global) == 0 && t.consul == nil; t.alone {
-		return nil
-	}
+// openUpstream counts rules with scope: global in the tier above, behind a lease cache. What the
+// tier above does not decide comes out of the region's reserve.
+func (t *Tier) openUpstream(above *Above) error {
 	secure, err := above.GlobalTLS.load("global", t.Metrics, t.Log)
 	if err != nil {
 		return err
 	}
 	above.warnPlain(above.Global, t.Log)
-	c := t.store
 	keeper := t.newKeeper(above.Region)
-	store, err := client.New(client.Config{
-		Reserve:   keeper,
-		Addresses: above.Global, Region: above.Region, TLS: secure, ServerName: above.GlobalTLS.TLSName, Metrics: t.Metrics, Tracer: t.otlp.Tracer, Log: t.Log,
-		Rules: func() (string, uint64) { return t.Service.RulesVersion() },
+	remote, err := client.New(client.Config{
+		Addresses: above.Global, Region: above.Region, Rules: t.rules.version, Reserve: keeper,
+		TLS: secure, ServerName: above.GlobalTLS.TLSName, Metrics: t.Metrics, Tracer: t.Tracer, Log: t.Log,
 	})
 	if err != nil {
 		return err
 	}
-	c.far = leasecache.New(leasecache.Config{
-		Store: store, MaxKeys: t.cfg.MaxKeys, MaxBytes: int64(t.cfg.MaxMemory), Timeout: client.DefaultTimeout, Answers: answersWithin,
-		Replicas: func() int { return c.replicas() },
+	cache := leasecache.New(leasecache.Config{
+		Store: remote, MaxKeys: t.cfg.MaxKeys, MaxBytes: int64(t.cfg.MaxMemory), Timeout: client.DefaultTimeout, Answers: answersWithin,
+		Replicas: t.counters.replicas,
 	})
-	t.Metrics.CounterFunc("weir_global_waited_total", "Units of requests that waited for the aggregator.", func() float64 { return float64(c.far.Stats().Waited) })
+	t.Metrics.CounterFunc("weir_global_waited_total", "Units of requests that waited for the aggregator.", func() float64 { return float64(cache.Stats().Waited) })
 	all := upstream.New(upstream.Config{
-		Far: c.far, Own: c.Store, Raw: c.raw, Keeper: keeper, Lacks: store.Lacks, Metrics: t.Metrics,
+		Far: cache, Own: t.store, Raw: t.counters.Store, Keeper: keeper, Lacks: remote.Lacks, Metrics: t.Metrics,
 	})
-	c.Store, c.fall = engine.ByScope(c.Store, all), engine.FallByScope(c.fall, all)
-	c.run = append(c.run, store.Run, c.far.Run, keeper.Run)
+	t.store, t.fall = engine.ByScope(t.store, all), engine.FallByScope(t.fall, all)
+	t.caches, t.behind = append(t.caches, cache), append(t.behind, remote.Run, cache.Run, keeper.Run)
 	if len(above.Global) == 0 {
-		t.findAggregators(above, store.Move)
-	}
-	return nil
-}
-
-// refuseGlobal refuses rules that nobody would count for all regions.
-func refuseGlobal(set *rule.Set) error {
-	for i := range set.Len() {
-		if r := set.Rule(i); r.Scope == rule.ScopeGlobal && r.Mode != rule.Off {
-			return errors.New("rule " + r.Name + ": scope: global is counted by an aggregator, and this region has none; give --global HOST:PORT or --consul HOST:PORT, or write scope: region")
-		}
+		t.findAggregators(above, remote.Move)
 	}
 	return nil
 }

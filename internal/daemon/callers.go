@@ -14,62 +14,8 @@ import (
 	"github.com/weirlimit/weir/internal/certs"
 	"github.com/weirlimit/weir/internal/repeat"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
-
-// TLS has the settings of the port of the QuotaService. Its files are read again when they
-// change; open connections keep the certificates that they have.
-type TLS struct {
-	// Cert and Key encrypt the connections; both or none.
-	Cert string `help:"Certificate of the QuotaService's port: PEM. It then takes TLS alone." placeholder:"FILE"`
-	Key  string `help:"Its key." placeholder:"FILE"`
-
-	// ClientCA has the authorities of callers' certificates. Every caller must then present
-	// one, also for /healthz. Empty: callers need no certificate.
-	ClientCA string `name:"client-ca" help:"Authorities of callers' certificates, which are then required." placeholder:"FILE"`
-
-	// ClientSAN has the names of callers, with commas between; a caller's certificate must have
-	// one of them, byte by byte, as a URI, DNS name, IP address or e-mail address. For
-	// weir-global each needs {region} once, which stands for the region that a call states: no
-	// region can call in the name of another one. For weir-regional {region} is a mistake. Only with
-	// ClientCA. Empty: weir://region/{region} for weir-global; for weir-regional weir://pop/
-	// and the name of its region, or any name where it has none.
-	ClientSAN []string `name:"client-san" help:"Names that callers' certificates must have, such as weir://region/{region}." placeholder:"NAME"`
-}
-
-func (t *TLS) check() error {
-	return errors.Join(
-		settings.Pair("tls_cert", t.Cert, "tls_key", t.Key),
-		settings.Refuse(t.ClientCA != "" && t.Cert == "", "tls_client_ca: needs tls_cert and tls_key: without TLS no caller presents a certificate"),
-		settings.Refuse(len(t.ClientSAN) > 0 && t.ClientCA == "", "tls_client_san: needs tls_client_ca: without it no caller presents a certificate"),
-	)
-}
-
-// CheckRegions checks the names of callers of a program that regions call, or that they do not
-// call.
-func (t *TLS) CheckRegions(called bool) error {
-	var errs []error
-	for _, name := range t.ClientSAN {
-		n := strings.Count(name, stated)
-		errs = append(errs,
-			settings.Refuse(called && n != 1, "tls_client_san: %q has {region} %d times, which must be there once, such as in weir://region/{region}: else its owner could call in the name of every region", name, n),
-			settings.Refuse(!called && n > 0, "tls_client_san: %q has {region}, but PoPs state no region; write the name of this region for it", name))
-	}
-	return errors.Join(errs...)
-}
-
-// config is the configuration of the port; nil without TLS.
-func (t *TLS) config(metrics *telemetry.Registry, log *slog.Logger) (*tls.Config, error) {
-	if t.Cert == "" {
-		return nil, nil
-	}
-	set, err := certs.Load("callers", certs.Files{Cert: t.Cert, Key: t.Key, CA: t.ClientCA}, metrics, log)
-	if err != nil {
-		return nil, err
-	}
-	return set.Server(nil, "h2", "http/1.1"), nil
-}
 
 // stated stands for the region that a call states.
 const stated = "{region}"
@@ -160,7 +106,7 @@ func (c callers) guard(next http.Handler, r *telemetry.Registry, log *refusals) 
 }
 
 // speaks returns an error if a call states another region than its certificate. It is for
-// [limiter.Handler.Authorize].
+// [service.Handler.Authorize].
 func (c callers) speaks(state *tls.ConnectionState, region string) error {
 	cert := certificate(state)
 	if cert != nil && c.maySpeakFor(cert, region) {

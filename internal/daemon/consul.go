@@ -3,6 +3,8 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"strconv"
@@ -10,14 +12,51 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlimit/weir/internal/consul"
+	"github.com/weirlimit/weir/internal/settings"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
+
+// Consul has the settings of calls of Consul's agent. Without them Consul's own variables
+// decide, such as CONSUL_HTTP_TOKEN, CONSUL_HTTP_SSL and CONSUL_CACERT.
+type Consul struct {
+	// Primary is the datacenter of the aggregators, and of the rules in Consul. Empty: that of
+	// the agent.
+	Primary string `help:"Datacenter of the aggregators and of rules in Consul; default: that of the agent." placeholder:"DC"`
+
+	// TokenFile has the ACL token; white space around it is ignored. It is read for each
+	// call, so that a token is changed by changing the file; while that is empty or cannot
+	// be read, the last token stays.
+	TokenFile string `help:"File with the ACL token, read for each call." placeholder:"FILE"`
+
+	ClientTLS `embed:"" set:"calls=calls of Consul's agent"`
+}
+
+func (c *Config) checkConsul() error {
+	if c.Consul == "" {
+		return errors.Join(
+			settings.Refuse(c.Advertise != "", "consul: is missing; advertise is the address that it gives to callers"),
+			settings.Refuse(c.ConsulBy != Consul{}, "consul: is missing, but consul_* is set; give the address of the agent, such as --consul 127.0.0.1:8500"),
+		)
+	}
+	errs := []error{settings.Address("consul", c.Consul), c.ConsulBy.check("consul")}
+	if c.Advertise != "" {
+		_, err := strconv.ParseUint(portOf(c.Advertise), 10, 16)
+		errs = append(errs, settings.Refuse(err != nil, "advertise: %q must be host:port with a number", c.Advertise))
+	}
+	return errors.Join(errs...)
+}
+
+// reach is how the agent is reached. The error is a file that cannot be used.
+func (c *Consul) reach(address string, metrics *telemetry.Registry, log *slog.Logger) (consul.Config, error) {
+	set, err := c.load("consul", metrics, log)
+	return consul.Config{Address: address, TLS: set, ServerName: c.TLSName, TokenFile: c.TokenFile}, err
+}
 
 // aggregatorService is the service as which weir-global registers.
 const aggregatorService = "weir-global"
 
-// membership is what a tier has registered and looks for. update and withdraw may be called
-// on nil.
+// membership is what a tier has registered and looks for. register, update and withdraw may be
+// called on nil.
 type membership struct {
 	agent        *consul.Agent
 	replica      consul.Replica
@@ -25,30 +64,30 @@ type membership struct {
 	watches      []*consul.Watch
 }
 
-// useConsul prepares the registration, and counts the replicas of a region.
-func (t *Tier) useConsul(p *Program) error {
+// openConsul prepares the registration, and counts the replicas of a region; nil without Consul.
+func (t *Tier) openConsul(p *Program) (*membership, error) {
 	if t.cfg.Consul == "" {
-		return nil
+		return nil, nil
 	}
 	reached, err := t.cfg.ConsulBy.reach(t.cfg.Consul, t.Metrics, t.Log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	agent, err := consul.New(reached, t.Metrics, t.Log)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t.consul = &membership{agent: agent, replica: consul.Replica{
-		Service: p.Name, Version: telemetry.Version(), Ready: t.ready.Reasons, Follows: t.cfg.rulesInConsul(),
-		Revision: func() uint64 { _, revision := t.Service.RulesVersion(); return revision },
+	m := &membership{agent: agent, replica: consul.Replica{
+		Service: p.Name, Version: telemetry.Version(), Ready: t.Ready.Reasons, Follows: t.cfg.rulesInConsul(), Revision: t.rules.revision,
 	}}
-	if p.Above == nil {
-		return nil
+	t.behind = append(t.behind, m.Run)
+	if p.Above != nil {
+		m.replica.Region = p.Above.Region
+		listed := &t.counters.listed
+		t.Metrics.GaugeFunc("weir_region_replicas", "Replicas of this region that pass their check in Consul, by its last answer.", func() float64 { return float64(listed.Load()) })
+		m.watch("replicas", consul.Which{Service: p.Name, Tag: p.Above.Region}, func(addresses []string) { listed.Store(int64(len(addresses))) })
 	}
-	t.consul.replica.Region = p.Above.Region
-	t.Metrics.GaugeFunc("weir_region_replicas", "Replicas of this region that pass their check in Consul, by its last answer.", func() float64 { return float64(t.store.listed.Load()) })
-	t.consul.watch("replicas", consul.Which{Service: p.Name, Tag: p.Above.Region}, func(addresses []string) { t.store.listed.Store(int64(len(addresses))) })
-	return nil
+	return m, nil
 }
 
 // findAggregators calls move with the aggregators that Consul has and that may be called.
@@ -70,14 +109,13 @@ func (m *membership) watch(task string, which consul.Which, changed func(address
 }
 
 // register makes the registration of a tier that listens on an address, which Run begins.
-func (t *Tier) register(address string) {
-	if t.consul == nil {
+func (m *membership) register(cfg *Config, address string) {
+	if m == nil {
 		return
 	}
 	hostname, _ := os.Hostname() // empty: the port alone names the replica
-	replica := t.consul.replica
-	replica.Host, replica.Port = advertised(t.cfg, address)
-	t.consul.registration = t.consul.agent.Register(replica, hostname)
+	m.replica.Host, m.replica.Port = advertised(cfg, address)
+	m.registration = m.agent.Register(m.replica, hostname)
 }
 
 // advertised is the address that others get for the one that is listened on. No host: that

@@ -70,7 +70,7 @@ func TestConsulAtTheEnd(t *testing.T) {
 	}
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- made.Run(ctx, noHangups) }()
+	go func() { ended <- made.Run(ctx) }()
 	agent.AwaitStatus("weir-test", map[string]string{"weir-test-" + cfg.Listen: "passing"})
 	end()
 	agent.AwaitStatus("weir-test", nil)
@@ -94,7 +94,7 @@ func TestReplicasInConsul(t *testing.T) {
 	}
 	for _, made := range all {
 		proc.Await(t, time.Minute, "two replicas", func() string {
-			if n := made.store.replicas(); n != 2 {
+			if n := made.counters.replicas(); n != 2 {
 				return fmt.Sprint(n)
 			}
 			return ""

@@ -1,32 +1,31 @@
 // Package daemon is what every program that grants is made of: the counters in memory or
-// Redis with their lease cache and state file, the service in front of them, the rules
-// file, and the ports for callers and operators. A program adds its own [Extension].
+// Redis with their lease cache and state file, the tier above, the service in front of
+// them, the rules, and the ports for callers and operators. [New] builds these parts in
+// order, and [Tier.Run] has the order of start and end.
 package daemon
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/internal/admin"
+	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
-	"github.com/weirlimit/weir/internal/reserve"
-	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/ruleset/follow"
-	"github.com/weirlimit/weir/internal/ruleset/rulefile"
+	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/service"
 	"github.com/weirlimit/weir/internal/telemetry"
-	"github.com/weirlimit/weir/internal/upstream"
 	"github.com/weirlimit/weir/internal/watch"
 )
 
 // Program describes the program that a tier is for.
 type Program struct {
 	Name string
-	// CallTime is how long calls of its extensions may take; 0: there are none.
+	// CallTime is how long calls of its other protocols may take; 0: there are none.
 	CallTime time.Duration
 	// Divides is set if the callers are replicas of regions, among which limits are divided.
 	Divides bool
@@ -34,120 +33,155 @@ type Program struct {
 	Above *Above
 }
 
-// Extension is a protocol that a program serves beside the QuotaService.
-type Extension interface {
-	Handle(mux *http.ServeMux)  // adds what it serves on the port of the QuotaService
-	Watchers() []*watch.Watcher // of the files that it follows
-	RulesChanged()              // is called after each change of the rules file's rules
-	SetReady(ready bool)        // is called at the start and at each change
-	Serve() error               // answers until Shut
-	Drain()                     // makes clients go elsewhere; their calls are still answered
-	Shut(timeout time.Duration) error
-	Close() error // is called at the end, also if nothing was served
-}
-
-// Tier is a tier that has been configured. [New] makes it, [Tier.Run] runs it.
+// Tier is a tier that has been built. [New] makes it, [Tier.Run] runs it. A program adds a
+// protocol of its own in between.
 type Tier struct {
 	Service *service.Service
+	Calls   *http.ServeMux // of the port of the QuotaService
+	Ready   *admin.Readiness
 	Metrics *telemetry.Registry
+	Tracer  *telemetry.Tracer // nil: there are no spans
 	Log     *slog.Logger
 
-	cfg        *Config
-	otlp       *telemetry.OTLP
-	ready      *admin.Readiness
-	store      *counters
-	consul     *membership      // nil: none
-	rules      []*watch.Watcher // one; none without rules
-	stored     *follow.Stored   // nil: they are not in Consul
-	extensions []Extension
-	secure     *tls.Config // of the port for callers; nil: it is not encrypted
-	callers    callers
-	alone      bool // it has no tier above to count rules with scope: global
-
-	keeper  *upstream.Keeper                 // of the record of its reserve; nil: there is none
-	windows atomic.Pointer[[]reserve.Window] // of the limits with shares; nil: there are no rules yet
-	regions atomic.Pointer[rule.Regions]     // that have shares, likewise
+	cfg       *Config
+	otlp      *telemetry.OTLP
+	counters  *counters
+	store     engine.Store        // the counters behind lease caches, and those of the tier above
+	fall      engine.Fallback     // remembers denials of a failing store; nil without a lease cache
+	caches    []*leasecache.Store // hold leases that go back at the end
+	consul    *membership         // nil: none
+	divided   *aggregator.Store   // divides limits among regions; nil: there are none
+	rules     *rules
+	secure    *tls.Config // of the port for callers; nil: it is not encrypted
+	health    *server.Health
+	operators http.Handler
+	behind    []func(context.Context) error // run as long as calls are answered
+	watchers  []*watch.Watcher              // of files; likewise
 }
 
-// New makes a tier and loads its rules and its counters. It opens no port yet.
-func New(cfg *Config, p Program, log *slog.Logger) (*Tier, error) {
-	t := &Tier{Metrics: telemetry.NewRegistry(p.Name), Log: log, cfg: cfg, ready: newReadiness(cfg, log)}
-	t.callers = cfg.TLS.callers(p)
-	var err error
+// New builds a tier of its parts, each of which needs those before it, and loads its counters
+// and its rules. It opens no port yet.
+func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
+	t := &Tier{Metrics: telemetry.NewRegistry(p.Name), Ready: newReadiness(cfg, log), Log: log, cfg: cfg, rules: new(rules)}
 	if t.otlp, err = telemetry.NewOTLP(cfg.OTLP, p.Name, t.Metrics, log); err != nil {
 		return nil, fmt.Errorf("otlp: %w", err)
 	}
+	t.Tracer = t.otlp.Tracer
 	if t.secure, err = cfg.TLS.config(t.Metrics, log); err != nil {
 		return nil, err
 	}
-	if t.store, err = newCounters(cfg, p, t.Metrics, t.otlp.Tracer, t.ready, log); err != nil {
+
+	if t.counters, err = t.openCounters(); err != nil {
 		return nil, err
 	}
-	if err := t.useConsul(&p); err != nil {
+	if t.consul, err = t.openConsul(&p); err != nil {
 		return nil, err
 	}
-	if p.Above != nil {
-		if err := t.useAbove(p.Above); err != nil {
+	t.store = t.counters
+	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 && !p.Divides {
+		cache := leasecache.New(leasecache.Config{
+			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Timeout: max(cfg.RedisOf.Timeout, p.CallTime),
+		})
+		t.store, t.fall, t.caches, t.behind = cache, cache, append(t.caches, cache), append(t.behind, cache.Run)
+	}
+	switch {
+	case p.Divides:
+		divided := aggregator.New(aggregator.Config{
+			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Metrics: t.Metrics, Log: log,
+			Cell: t.counters.sharesCell(log), Alone: t.counters.redis == nil, Undecided: undecided(t.Ready),
+		})
+		t.store, t.divided, t.behind = divided, divided, append(t.behind, divided.Run)
+	case p.Above == nil:
+	case len(p.Above.Global) > 0 || t.consul != nil:
+		if err := t.openUpstream(p.Above); err != nil {
 			return nil, err
 		}
+	default:
+		t.rules.alone = true
 	}
-	if caches := t.store.caches(); len(caches) > 0 {
-		observeCaches(caches, t.Metrics)
-	}
-	reserves := service.Reserves(nil)
-	if t.store.divided != nil {
-		reserves = t.store.divided
-	}
-	t.Service = service.NewService(service.Config{
-		Reserves:             reserves,
-		Divides:              p.Divides,
-		Share:                t.sharePerMille,
-		Store:                t.store,
-		Metrics:              t.Metrics,
-		Tracer:               t.otlp.Tracer,
-		Log:                  log,
-		MaxHolders:           cfg.MaxHolders,
-		MaxHoldersPerAddress: cfg.MaxHoldersPerAddress,
-		SlotSeed:             cfg.SlotSeed,
-		LiveHolders:          t.store.holders,
-	})
-	if t.store.count != nil {
-		t.store.count(t.Service.Live)
-	}
-	t.Metrics.GaugeFunc("weir_rules_revision", "Revision of the rules in force, as a file states it or weir apply prints it; 0: they have none.", func() float64 {
-		revision, _ := t.rulesState()
-		return float64(revision)
-	})
+	observeCaches(t.caches, t.Metrics)
+
+	t.Service = t.newService(&p)
+	t.rules.service, t.rules.divided, t.rules.consul = t.Service, t.divided, t.consul
 	if err := t.loadRules(); err != nil {
 		return nil, fmt.Errorf("no rules to begin with:\n%w", err)
 	}
+	t.addHandlers(cfg.TLS.callers(p))
 	return t, nil
 }
 
-// loadRules puts the rules file, or what Consul has, in force, or no rules where there is none.
-func (t *Tier) loadRules() error {
-	if t.cfg.Rules == "" {
-		none, err := rulefile.Parse("no rules", []byte("rules: []\n"))
-		if err != nil {
-			return err
-		}
-		return t.Service.SetRules(none)
+// newService makes the service in front of the store.
+func (t *Tier) newService(p *Program) *service.Service {
+	c := service.Config{
+		Store: t.store, Divides: p.Divides, Share: t.rules.sharePerMille, LiveHolders: t.counters.holders,
+		MaxHolders: t.cfg.MaxHolders, MaxHoldersPerAddress: t.cfg.MaxHoldersPerAddress, SlotSeed: t.cfg.SlotSeed,
+		Metrics: t.Metrics, Tracer: t.Tracer, Log: t.Log,
 	}
-	if t.cfg.rulesInConsul() {
-		return t.followRules()
+	if t.divided != nil {
+		c.Reserves = t.divided
 	}
-	w := follow.New(t.cfg.Rules, t.setRules, t.Log, t.Metrics)
-	t.rules = append(t.rules, w)
-	return w.Load()
+	s := service.NewService(c)
+	if t.counters.redis != nil {
+		t.counters.redis.CountHolders(s.Live)
+	}
+	return s
 }
 
-// Tracer makes the spans of extensions; nil: there are none.
-func (t *Tier) Tracer() *telemetry.Tracer { return t.otlp.Tracer }
+// addHandlers makes what the ports serve.
+func (t *Tier) addHandlers(allowed callers) {
+	refused := &refusals{log: t.Log}
+	quotas := service.NewHandler(t.Service, t.Metrics)
+	about := admin.Config{
+		Ready: t.Ready, Metrics: t.Metrics.Handler(), Rules: t.Service.Rules, State: t.rules.state, Pprof: t.cfg.Pprof,
+	}
+	if t.divided != nil {
+		about.Forget = t.divided.Forget
+		if len(allowed) > 0 {
+			quotas.Authorize(func(caller *tls.ConnectionState, region string) error {
+				err := allowed.speaks(caller, region)
+				refused.note(err, "a replica of a region")
+				return err
+			})
+		}
+	}
+	t.Calls = http.NewServeMux()
+	t.Calls.Handle("/", quotas)
+	t.health = server.NewHealth(t.Ready, allowed.guard(t.Calls, t.Metrics, refused))
+	t.operators = admin.Handler(about)
+}
 
 // NewJudge makes what decides whole requests on the tier's counters.
 func (t *Tier) NewJudge() engine.Judge {
-	return engine.NewJudge(t.store, t.store.fall, t.store.replicas, t.Metrics, t.Log)
+	return engine.NewJudge(t.store, t.fall, t.counters.replicas, t.Metrics, t.Log)
 }
 
-// Extend adds an extension. It is called before [Tier.Run], which closes the extension.
-func (t *Tier) Extend(e Extension) { t.extensions = append(t.extensions, e) }
+// Watch has a file followed while the tier runs. It is called before [Tier.Run].
+func (t *Tier) Watch(w *watch.Watcher) { t.watchers = append(t.watchers, w) }
+
+// OnRules has f called after each change of the rules. It is called before [Tier.Run].
+func (t *Tier) OnRules(f func()) { t.rules.changed = append(t.rules.changed, f) }
+
+// newReadiness refuses readiness for a configuration that cannot work.
+func newReadiness(cfg *Config, log *slog.Logger) *admin.Readiness {
+	ready := new(admin.Readiness)
+	if cfg.Replicas > 1 && len(cfg.Redis) == 0 {
+		reason := fmt.Sprintf("replicas: %d, but counters are in this process's memory, which replicas do not share: each would grant the whole limit; run one replica, or give them a shared store with --redis", cfg.Replicas)
+		ready.Refuse(reason)
+		log.Error("not ready", "reason", reason)
+	}
+	return ready
+}
+
+// undecided makes readiness follow whether an aggregator decides: regions go elsewhere while it does not.
+func undecided(ready *admin.Readiness) func(reason string) {
+	last := ""
+	return func(reason string) {
+		if reason != "" {
+			ready.Refuse(reason)
+		}
+		if last != "" {
+			ready.Allow(last)
+		}
+		last = reason
+	}
+}

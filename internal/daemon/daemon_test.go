@@ -18,8 +18,6 @@ func testConfig() *Config {
 	}
 }
 
-func noHangups() <-chan os.Signal { return nil }
-
 // runBeside runs a tier beside the test, until its end.
 func runBeside(t *testing.T, cfg *Config, p Program, log *slog.Logger) *Tier {
 	t.Helper()
@@ -29,7 +27,7 @@ func runBeside(t *testing.T, cfg *Config, p Program, log *slog.Logger) *Tier {
 	}
 	ended := make(chan error, 1)
 	ctx, end := context.WithCancel(t.Context())
-	go func() { ended <- made.Run(ctx, noHangups) }()
+	go func() { ended <- made.Run(ctx) }()
 	t.Cleanup(func() {
 		end()
 		if err := <-ended; err != nil {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/internal/settings"
@@ -122,4 +124,29 @@ func password(field, path string) (func() (string, error), error) {
 	}
 	_, err := read()
 	return read, err
+}
+
+// redisSilent is why a process is not ready before Redis has answered.
+const redisSilent = "redis has not answered yet"
+
+// awaitRedis takes redisSilent back when Redis has answered once. After that a failure
+// of Redis is handled by each rule's on_failure, which only a replica in service can apply.
+func awaitRedis(ctx context.Context, s *redisstore.Store, ready *admin.Readiness, log *slog.Logger) error {
+	const patience = 2 * time.Second
+	reason := redisSilent
+	for {
+		attempt, cancel := context.WithTimeout(ctx, patience)
+		err := s.Ready(attempt)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			ready.Allow(reason)
+			return nil
+		}
+		if now := err.Error(); now != reason {
+			log.Error("not ready", "reason", now)
+			ready.Refuse(now)
+			ready.Allow(reason)
+			reason = now
+		}
+	}
 }

@@ -49,7 +49,7 @@ func TestRefusedRulesChangeNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := made.setRules(large); err == nil || !strings.Contains(err.Error(), "fit into one message") {
+	if err := made.rules.set(large); err == nil || !strings.Contains(err.Error(), "fit into one message") {
 		t.Errorf("error %v, want that the rules do not fit into a message", err)
 	}
 	if after, _ := made.Service.Rules(); after != version {

@@ -2,156 +2,141 @@ package daemon
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"net/http"
+	"fmt"
+	"io"
+	"log/slog"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/weirlimit/weir/internal/admin"
 	"github.com/weirlimit/weir/internal/server"
-	"github.com/weirlimit/weir/internal/service"
+	"github.com/weirlimit/weir/internal/settings"
+	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// ports are the two servers of a tier.
-type ports struct {
-	callers, operators *server.Server
-	health             *server.Health
+// Main is the main function of a program that grants: it loads a configuration of the
+// arguments and runs until a signal. An error ends the process with status 1.
+func Main[C interface{ Logger(io.Writer) *slog.Logger }](name string, load func(args []string, out io.Writer) (C, error), run func(context.Context, C, *slog.Logger) error) {
+	cfg, err := load(os.Args[1:], os.Stdout)
+	if errors.Is(err, settings.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = run(untilSignal(), cfg, cfg.Logger(os.Stderr))
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+// Logger makes the log that the configuration describes.
+func (c *Config) Logger(to io.Writer) *slog.Logger {
+	return telemetry.NewLogger(to, c.LogFormat, c.LogLevel)
+}
+
+// hangups returns a channel of its own for each caller, which receives each SIGHUP.
+func hangups() <-chan os.Signal {
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, syscall.SIGHUP)
+	return received
+}
+
+// untilSignal returns a context that ends at the first SIGINT or SIGTERM. A second
+// signal ends the process at once: it is for operators who cannot wait for the drain.
+func untilSignal() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-received
+		signal.Stop(received)
+		cancel()
+	}()
+	return ctx
+}
+
+// Port is a port that calls come to. Name is what the log calls it.
+type Port struct {
+	Name   string
+	Server interface {
+		Address() string
+		Serve() error                     // answers until Shut
+		Shut(timeout time.Duration) error // lets calls in flight end within the timeout, then cuts them
+	}
 }
 
 // Run serves until ctx ends, then drains. It returns when everything that it started
-// has ended. Each call of hangups returns a channel of the signals that make files be
-// read again. addresses are names and values for the log, beside those of the tier.
+// has ended. beside are the ports of a program's own protocols.
 //
 // The order of the end: refuse readiness, also in Consul, wait until callers have noticed,
 // let calls in flight end, return unspent leases, stop what runs behind the service,
 // deregister from Consul, save the counters, close the admin port.
-func (t *Tier) Run(ctx context.Context, hangups func() <-chan os.Signal, addresses ...any) error {
-	defer t.close()
-	t.ready.Notify(func(ready bool) {
-		for _, e := range t.extensions {
-			e.SetReady(ready)
-		}
-		t.consul.update()
-	})
-	p, err := t.open(ctx)
+func (t *Tier) Run(ctx context.Context, beside ...Port) error {
+	defer t.otlp.Close()
+	callers, err := server.Listen(ctx, t.cfg.Listen, "listen")
 	if err != nil {
 		return err
 	}
-	t.register(p.callers.Address())
-	t.store.begin(t.Service.Holders)
+	operators, err := server.Listen(ctx, t.cfg.AdminListen, "admin-listen")
+	if err != nil {
+		return errors.Join(err, callers.Close())
+	}
+	limits := server.Limits{MaxStreams: t.cfg.MaxStreams, HeaderTimeout: t.cfg.HeaderTimeout, IdleTimeout: t.cfg.IdleTimeout}
+	quotas := Port{"listen", server.New(callers, t.secure, t.health, limits, t.Log)}
+	admin := Port{"admin", server.New(operators, nil, t.operators, limits, t.Log)}
+	ports := append([]Port{quotas}, beside...)
+
+	t.Ready.Notify(func(bool) { t.consul.update() })
+	t.consul.register(t.cfg, quotas.Server.Address())
+	t.counters.snapshots.begin(t.Service.Holders)
 	// What runs behind the service outlives the calls that it answers.
 	behind, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	tasks, ctx := errgroup.WithContext(ctx) // the first to fail stops all
-	t.runBehind(behind, tasks, hangups)
-	tasks.Go(p.operators.Serve)
-	tasks.Go(p.callers.Serve)
-	for _, e := range t.extensions {
-		tasks.Go(e.Serve)
+	for _, run := range t.behind {
+		tasks.Go(func() error { return run(behind) })
 	}
+	for _, w := range t.watchers {
+		hangup := hangups() // now: before the first call a SIGHUP ends the process
+		tasks.Go(func() error { return w.Run(behind, hangup) })
+	}
+	var about []any
+	for _, p := range append(ports, admin) {
+		tasks.Go(p.Server.Serve)
+		about = append(about, p.Name, p.Server.Address())
+	}
+	t.Log.Info("serving", append(about, "epoch", t.store.Epoch(), "ready", len(t.Ready.Reasons()) == 0)...)
+
 	tasks.Go(func() error {
 		<-ctx.Done()
-		return t.end(p, stop)
+		t.health.Drain()
+		t.Log.Info("draining", "wait", t.cfg.DrainWait, "timeout", t.cfg.DrainTimeout)
+		t.consul.withdraw()
+		time.Sleep(t.cfg.DrainWait)
+		err := shut(ports, t.cfg.DrainTimeout)
+		drain(t.caches, t.Log)
+		stop()
+		t.counters.snapshots.end()
+		return errors.Join(err, admin.Server.Shut(time.Second))
 	})
-	about := append([]any{"listen", p.callers.Address(), "admin", p.operators.Address()}, addresses...)
-	t.Log.Info("serving", append(about, "epoch", t.store.Epoch(), "ready", len(t.ready.Reasons()) == 0)...)
 	err = tasks.Wait()
 	t.Log.Info("ended")
 	return err
 }
 
-func (t *Tier) close() {
-	for _, e := range t.extensions {
-		_ = e.Close() // Shut has closed it already, unless nothing was served
-	}
-	t.otlp.Close()
-}
-
-// open opens both ports.
-func (t *Tier) open(ctx context.Context) (*ports, error) {
-	callers, err := server.Listen(ctx, t.cfg.Listen, "listen")
-	if err != nil {
-		return nil, err
-	}
-	operators, err := server.Listen(ctx, t.cfg.AdminListen, "admin-listen")
-	if err != nil {
-		return nil, errors.Join(err, callers.Close())
-	}
-	quotas, calls := service.NewHandler(t.Service, t.Metrics), http.NewServeMux()
-	refused := &refusals{log: t.Log}
-	if t.store.divided != nil && len(t.callers) > 0 {
-		quotas.Authorize(func(caller *tls.ConnectionState, region string) error {
-			err := t.callers.speaks(caller, region)
-			refused.note(err, "a replica of a region")
-			return err
-		})
-	}
-	calls.Handle("/", quotas)
-	for _, e := range t.extensions {
-		e.Handle(calls)
-	}
-	health := server.NewHealth(t.ready, t.callers.guard(calls, t.Metrics, refused))
-	about := admin.Config{
-		Ready: t.ready, Metrics: t.Metrics.Handler(), Rules: t.Service.Rules, State: t.rulesState, Pprof: t.cfg.Pprof,
-	}
-	if t.store.divided != nil {
-		about.Forget = t.store.divided.Forget
-	}
-	limits := server.Limits{MaxStreams: t.cfg.MaxStreams, HeaderTimeout: t.cfg.HeaderTimeout, IdleTimeout: t.cfg.IdleTimeout}
-	return &ports{
-		callers:   server.New(callers, t.secure, health, limits, t.Log),
-		operators: server.New(operators, nil, admin.Handler(about), limits, t.Log),
-		health:    health,
-	}, nil
-}
-
-// runBehind starts the store and the watchers, which run until ctx ends.
-func (t *Tier) runBehind(ctx context.Context, tasks *errgroup.Group, hangups func() <-chan os.Signal) {
-	tasks.Go(func() error { return t.store.Run(ctx) })
-	if t.consul != nil {
-		tasks.Go(func() error { return t.consul.Run(ctx) })
-	}
-	if t.stored != nil {
-		tasks.Go(func() error { return t.stored.Follow(ctx) })
-	}
-	watchers := t.rules
-	for _, e := range t.extensions {
-		watchers = append(watchers, e.Watchers()...)
-	}
-	for _, w := range watchers {
-		hangup := hangups() // now: before the first call a SIGHUP ends the process
-		tasks.Go(func() error { return w.Run(ctx, hangup) })
-	}
-}
-
-// end ends the tier in the order that Run describes. stop stops what runs behind.
-func (t *Tier) end(p *ports, stop func()) error {
-	p.health.Drain()
-	t.Log.Info("draining", "wait", t.cfg.DrainWait, "timeout", t.cfg.DrainTimeout)
-	for _, e := range t.extensions {
-		e.Drain()
-	}
-	t.consul.withdraw()
-	time.Sleep(t.cfg.DrainWait)
-	err := t.shut(p)
-	t.store.drain(t.Log)
-	stop()
-	t.store.end()
-	return errors.Join(err, p.operators.Shut(time.Second))
-}
-
 // shut lets the calls in flight end, on all ports at once.
-func (t *Tier) shut(p *ports) error {
-	errs := make([]error, 1+len(t.extensions))
+func shut(ports []Port, timeout time.Duration) error {
+	errs := make([]error, len(ports))
 	var all sync.WaitGroup
-	for i, e := range t.extensions {
-		all.Go(func() { errs[i+1] = e.Shut(t.cfg.DrainTimeout) })
+	for i, p := range ports {
+		all.Go(func() { errs[i] = p.Server.Shut(timeout) })
 	}
-	errs[0] = p.callers.Shut(t.cfg.DrainTimeout)
 	all.Wait()
 	return errors.Join(errs...)
 }

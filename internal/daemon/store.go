@@ -8,142 +8,71 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/weirlimit/weir/internal/admin"
-	"github.com/weirlimit/weir/internal/aggregator"
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/memory"
 	"github.com/weirlimit/weir/internal/leasecache"
+	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// counters is the store that the configuration names, and what belongs to it.
+// counters are the store that the configuration names: one in Redis, or one in memory, with
+// the file that keeps it through a restart.
 type counters struct {
 	engine.Store
-	cache    *leasecache.Store                       // nil: no lease cache
-	far      *leasecache.Store                       // of the tier above; nil: there is none
-	divided  *aggregator.Store                       // divides limits among regions; nil: there are none
-	raw      engine.Store                            // without a cache
-	record   func(region string) engine.Cell         // of the record of its reserve; nil: this process is the region
-	fall     engine.Fallback                         // remembers denials of a failing store; nil without a lease cache
-	cell     engine.Cell                             // of this process or, in Redis, of all aggregators
-	state    string                                  // the state file; empty: there is none
-	replicas func() int                              // live ones, as far as is known
-	listed   atomic.Int64                            // replicas of the region in Consul, by its last answer
-	holders  func() int                              // of all replicas; nil: this one has all
-	count    func(live func(time.Duration) []uint64) // makes holders count these; nil without Redis
-	begin    func(holders func() int)                // prepares for the first grant to so many holders
-	end      func()                                  // saves the counters when nothing is granted any more
-	run      []func(context.Context) error
+	redis      *redisstore.Store // nil: they are in memory
+	memory     *memory.Store     // nil: they are in Redis
+	snapshots  *snapshotter      // nil: the counters in memory end with the process
+	configured int               // replicas
+	listed     atomic.Int64      // replicas of the region in Consul, by its last answer
 }
 
-// newCounters makes the store, behind a lease cache if the configuration has one.
-func newCounters(cfg *Config, p Program, r *telemetry.Registry, tracer *telemetry.Tracer, ready *admin.Readiness, log *slog.Logger) (*counters, error) {
-	c := &counters{begin: func(func() int) {}, end: func() {}}
-	if len(cfg.Redis) == 0 {
-		if err := c.useMemory(cfg, r, log); err != nil {
+// openCounters makes the store. With Redis the tier is not ready before Redis has answered.
+func (t *Tier) openCounters() (c *counters, err error) {
+	c = &counters{configured: t.cfg.Replicas}
+	if len(t.cfg.Redis) > 0 {
+		if c.redis, err = newRedis(t.cfg, t.Metrics, t.Tracer, t.Log); err != nil {
 			return nil, err
 		}
-	} else if err := c.useRedis(cfg, r, tracer, ready, log); err != nil {
-		return nil, err
+		c.Store = c.redis
+		c.redis.Observe(t.Metrics)
+		t.Ready.Refuse(redisSilent)
+		t.behind = append(t.behind, c.redis.Run, func(ctx context.Context) error { return awaitRedis(ctx, c.redis, t.Ready, t.Log) })
+		return c, nil
 	}
-	c.raw = c.Store
-	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 && !p.Divides {
-		c.cache = leasecache.New(leasecache.Config{
-			Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Timeout: max(cfg.RedisOf.Timeout, p.CallTime),
-		})
-		c.Store, c.fall, c.run = c.cache, c.cache, append(c.run, c.cache.Run)
+	c.memory = memory.New(memory.Config{MaxKeys: t.cfg.MaxKeys, MaxBytes: int64(t.cfg.MaxMemory)})
+	c.Store = c.memory
+	observeMemory(c.memory, t.Metrics)
+	t.behind = append(t.behind, c.memory.Run)
+	if path := t.cfg.StateFile(os.Getenv); path != "" {
+		if c.snapshots, err = newSnapshotter(path, t.cfg.StateInterval, c.memory, t.Metrics, t.Log); err != nil {
+			return nil, err
+		}
 	}
-	if p.Divides {
-		c.divided = aggregator.New(aggregator.Config{
-			Store: c.Store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Metrics: r, Log: log,
-			Cell: c.sharesCell(log), Alone: len(cfg.Redis) == 0, Undecided: undecided(ready),
-		})
-		c.Store, c.run = c.divided, append(c.run, c.divided.Run)
+	if c.snapshots != nil {
+		t.behind = append(t.behind, c.snapshots.Run)
 	}
 	return c, nil
 }
 
-func (c *counters) useMemory(cfg *Config, r *telemetry.Registry, log *slog.Logger) error {
-	store := memory.New(memory.Config{MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory)})
-	observeMemory(store, r)
-	c.Store, c.cell, c.run = store, store.NewCell(), append(c.run, store.Run)
-	c.replicas = func() int { return c.expected(cfg) }
-	if path := cfg.StateFile(os.Getenv); path != "" {
-		k, err := newKeeper(path, cfg.StateInterval, store, r, log)
-		if err != nil {
-			return err
-		}
-		if k != nil {
-			c.state, c.holders, c.begin, c.end = path, k.formerHolders, k.begin, k.end
-			c.run = append(c.run, k.Run)
-		}
-	}
-	return nil
-}
-
-func (c *counters) useRedis(cfg *Config, r *telemetry.Registry, tracer *telemetry.Tracer, ready *admin.Readiness, log *slog.Logger) error {
-	store, err := newRedis(cfg, r, tracer, log)
-	if err != nil {
-		return err
-	}
-	store.Observe(r)
-	c.Store, c.holders, c.count, c.record = store, store.Holders, store.CountHolders, store.Record
-	c.cell = store.Shares()
-	c.replicas = func() int {
-		if n := store.Replicas(); n > 0 {
+// replicas are those of the region that are live, as far as is known.
+func (c *counters) replicas() int {
+	if c.redis != nil {
+		if n := c.redis.Replicas(); n > 0 {
 			return n
 		}
-		return c.expected(cfg)
 	}
-	ready.Refuse(redisSilent) // before anything is served
-	c.run = append(c.run, store.Run, func(ctx context.Context) error { return awaitRedis(ctx, store, ready, log) })
-	return nil
+	return max(c.configured, int(c.listed.Load()))
 }
 
-// sharesCell is the cell of the aggregators on the store: without Redis that of this process, beside the state file.
-func (c *counters) sharesCell(log *slog.Logger) engine.Cell {
-	if c.state == "" {
-		return c.cell
+// holders are those of all replicas, or those of the process before; 0: they are not known.
+func (c *counters) holders() int {
+	switch {
+	case c.redis != nil:
+		return c.redis.Holders()
+	case c.snapshots != nil:
+		return c.snapshots.formerHolders()
 	}
-	return newKeptCell(c.state+".shares", c.cell, log)
-}
-
-// undecided makes readiness follow whether an aggregator decides: regions go elsewhere while it does not.
-func undecided(ready *admin.Readiness) func(reason string) {
-	last := ""
-	return func(reason string) {
-		if reason != "" {
-			ready.Refuse(reason)
-		}
-		if last != "" {
-			ready.Allow(last)
-		}
-		last = reason
-	}
-}
-
-// expected is how many replicas there are as long as no store counts them.
-func (c *counters) expected(cfg *Config) int { return max(cfg.Replicas, int(c.listed.Load())) }
-
-// caches are the lease caches.
-func (c *counters) caches() (all []*leasecache.Store) {
-	for _, cache := range []*leasecache.Store{c.cache, c.far} {
-		if cache != nil {
-			all = append(all, cache)
-		}
-	}
-	return all
-}
-
-// Run runs what has to run behind the store.
-func (c *counters) Run(ctx context.Context) error {
-	tasks, ctx := errgroup.WithContext(ctx)
-	for _, run := range c.run {
-		tasks.Go(func() error { return run(ctx) })
-	}
-	return tasks.Wait()
+	return 0
 }
 
 // drainTime bounds the return of leases when the service ends.
@@ -151,8 +80,7 @@ const drainTime = time.Second
 
 // drain returns the unspent leases of the caches while the stores still run, so that the
 // other replicas need not wait until these leases end.
-func (c *counters) drain(log *slog.Logger) {
-	caches := c.caches()
+func drain(caches []*leasecache.Store, log *slog.Logger) {
 	if len(caches) == 0 {
 		return
 	}
@@ -185,6 +113,9 @@ func observeMemory(s *memory.Store, r *telemetry.Registry) {
 
 // observeCaches declares the metrics of the lease caches, of all together.
 func observeCaches(caches []*leasecache.Store, r *telemetry.Registry) {
+	if len(caches) == 0 {
+		return
+	}
 	stats := func(of func(leasecache.Stats) float64) func() float64 {
 		return func() (sum float64) {
 			for _, cache := range caches {
