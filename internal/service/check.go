@@ -7,30 +7,31 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// RequestError names the field of a call that is wrong, and what it may be. Nothing of the
+// requestError names the field of a call that is wrong, and what it may be. Nothing of the
 // call was applied.
-type RequestError struct {
+type requestError struct {
 	Field  string // as in quota.proto, such as wants[3].need
 	Reason string // what it is, what is allowed
 }
 
-func (e *RequestError) Error() string { return e.Field + ": " + e.Reason }
+func (e *requestError) Error() string { return e.Field + ": " + e.Reason }
 
-// ProtocolError is a call of which the two sides have no version of the protocol in common.
+// protocolError is a call of which the two sides have no version of the protocol in common.
 // The caller has Oldest to Newest. Nothing of the call was applied.
-type ProtocolError struct{ Oldest, Newest uint32 }
+type protocolError struct{ Oldest, Newest uint32 }
 
-func (e *ProtocolError) Error() string {
+func (e *protocolError) Error() string {
 	return fmt.Sprintf("protocol: the holder supports %s, this region supports %s; run a filter and a region that are at most one release apart",
 		wire.Versions(e.Oldest, e.Newest), wire.Versions(wire.ProtocolMin, wire.ProtocolMax))
 }
 
 func wrong(field, reason string, args ...any) error {
-	return &RequestError{Field: field, Reason: fmt.Sprintf(reason, args...)}
+	return &requestError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 }
 
 // check refuses a call as a whole if its caller is broken. A want that is out of range is
@@ -38,10 +39,10 @@ func wrong(field, reason string, args ...any) error {
 // of the call do not. With divides the caller has to be a replica of a region.
 func check(r *wire.Request, divides bool) error {
 	if _, ok := wire.Common(r.Protocol, r.ProtocolMax); !ok {
-		return &ProtocolError{r.Protocol, r.ProtocolMax}
+		return &protocolError{r.Protocol, r.ProtocolMax}
 	}
 	switch {
-	case len(r.Holder) != len(HolderID{}):
+	case len(r.Holder) != len(holderID{}):
 		return wrong("holder", "%d bytes, must be 16 random ones, made once per process", len(r.Holder))
 	case r.Seq == 0:
 		return wrong("seq", "0, must be 1 for a holder's first call and larger for each one after it")
@@ -98,3 +99,28 @@ func repeats(group []engine.Ask, byKey bool) bool {
 	}
 	return false
 }
+
+// Reserves hears what regions state of their reserves. It is safe for concurrent use.
+type Reserves interface {
+	// Heard takes what a call of a region states, before it is decided; nil: nothing. The reply goes with the answer;
+	// nil: there is none yet. An error refuses the whole call, for the region as if nobody had answered.
+	Heard(region string, s *reserve.Statement) (*reserve.Reply, error)
+}
+
+// hear passes on what a call of a region states.
+func (s *Service) hear(x *exchange) (err error) {
+	x.response.Reserve = nil
+	if s.reserves == nil || x.request.Region == "" {
+		return nil
+	}
+	if x.response.Reserve, err = s.reserves.Heard(x.request.Region, x.request.Reserve); err != nil {
+		return &reserveError{err}
+	}
+	return nil
+}
+
+// reserveError is a call of a region that is refused because of what it states, or because nothing can be decided.
+type reserveError struct{ err error }
+
+func (e *reserveError) Error() string { return e.err.Error() }
+func (e *reserveError) Unwrap() error { return e.err }

@@ -15,13 +15,13 @@ import (
 // one counter that hangs does not make the call hang.
 const (
 	returnShare = 10
-	leastReturn = 2 * time.Millisecond
-	mostReturn  = 20 * time.Millisecond
+	minReturn   = 2 * time.Millisecond
+	maxReturn   = 20 * time.Millisecond
 )
 
 // timeToDecide is the store's part of a caller's patience, at least half of it.
 func timeToDecide(patience time.Duration) time.Duration {
-	kept := min(max(patience/returnShare, leastReturn), mostReturn)
+	kept := min(max(patience/returnShare, minReturn), maxReturn)
 	return patience - min(kept, patience/2)
 }
 

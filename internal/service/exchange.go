@@ -23,7 +23,7 @@ type exchange struct {
 	origin
 	parent  string // the call's traceparent header; empty: it has none
 	retried bool   // an Envoy in between has sent the call before
-	holder  HolderID
+	holder  holderID
 	asks    []engine.Ask
 	index   []int32 // of each ask's want in the request
 	unknown int     // wants of rules that are not there
@@ -33,15 +33,15 @@ type exchange struct {
 // release keeps the memory of a call for the next one, unless it is large: calls of the
 // largest size must not keep that much for each call that is under way at once.
 func (s *Service) release(x *exchange) {
-	const mostBytes, mostWants = 64 << 10, 512
+	const maxBytes, maxWants = 64 << 10, 512
 	x.origin = origin{}
-	if cap(x.in) <= mostBytes && cap(x.out) <= mostBytes && cap(x.request.Wants) <= mostWants {
+	if cap(x.in) <= maxBytes && cap(x.out) <= maxBytes && cap(x.request.Wants) <= maxWants {
 		s.calls.Put(x)
 	}
 }
 
 // acquire answers x.request in x.response. An error means that nothing was
-// applied; it is a *RequestError, a *ProtocolError, ErrTooManyHolders, ErrTooManyOfAddress or a
+// applied; it is a *requestError, a *protocolError, errTooManyHolders, errTooManyOfAddress or a
 // *reserveError.
 func (s *Service) acquire(ctx context.Context, x *exchange) error {
 	ctx, span := s.serve(ctx, quotapbconnect.QuotaServiceAcquireProcedure, x.parent, x.request.TraceParent)
@@ -112,7 +112,7 @@ func (s *Service) countForeign(x *exchange, ours uint64) {
 // of range, are answered already.
 func (s *Service) prepare(x *exchange, rules *catalog) {
 	r := &x.request
-	x.holder = HolderID(r.Holder)
+	x.holder = holderID(r.Holder)
 	x.asks, x.index, x.unknown = x.asks[:0], x.index[:0], 0
 	x.response.Grants = slices.Grow(x.response.Grants[:0], len(r.Wants))[:len(r.Wants)]
 	group, scattered := uint32(0), false

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/internal/quotapb/quotapbconnect"
+	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/telemetry"
 	"github.com/weirlimit/weir/internal/wire"
 )
@@ -188,24 +190,25 @@ type secureKey struct{}
 // coded gives an error of a call its code on the wire.
 func coded(err error) error {
 	code := connect.CodeInternal
-	var field *RequestError
-	var protocol *ProtocolError
+	var field *requestError
+	var protocol *protocolError
 	var malformed *wire.Error
 	var body *bodyError
 	var identity *identityError
-	var reserves *reserveError
+	var undecided *reserveError
+	var statement *reserve.StatementError
 	switch {
-	case errors.As(err, &reserves):
-		code = reserves.code()
 	case errors.As(err, &identity):
 		code = connect.CodePermissionDenied
-	case errors.As(err, &field), errors.As(err, &malformed):
+	case errors.As(err, &field), errors.As(err, &malformed), errors.As(err, &statement):
 		code = connect.CodeInvalidArgument
-	case errors.As(err, &protocol):
+	case errors.As(err, &protocol), errors.Is(err, reserve.ErrOtherRecord), errors.Is(err, reserve.ErrTooManyRegions):
 		code = connect.CodeFailedPrecondition
+	case errors.As(err, &undecided):
+		code = connect.CodeUnavailable
 	case errors.As(err, &body):
 		code = connect.CodeCanceled
-	case errors.Is(err, ErrTooManyHolders), errors.Is(err, ErrTooManyOfAddress):
+	case errors.Is(err, errTooManyHolders), errors.Is(err, errTooManyOfAddress):
 		code = connect.CodeResourceExhausted
 	}
 	return connect.NewError(code, err)
@@ -248,6 +251,22 @@ func (p rpc) acquire(ctx context.Context, x *exchange, r *connect.Request[quotap
 	return x.message()
 }
 
+// decode reads a call that came in another encoding than application/proto. The generated
+// message goes through the one codec: a field that is new is new there alone.
+func (x *exchange) decode(m *quotapb.AcquireRequest) (err error) {
+	if x.in, err = (proto.MarshalOptions{}).MarshalAppend(x.in[:0], m); err != nil {
+		return err
+	}
+	return x.request.Decode(x.in)
+}
+
+// message is the answer in the generated form.
+func (x *exchange) message() (*quotapb.AcquireResponse, error) {
+	x.out = x.response.Append(x.out[:0])
+	m := new(quotapb.AcquireResponse)
+	return m, proto.Unmarshal(x.out, m)
+}
+
 // Slot answers a call of a request for its slots.
 func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) (*connect.Response[quotapb.SlotResponse], error) {
 	ctx, cancel := inTime(ctx, patience(ctx))
@@ -267,7 +286,7 @@ func (p rpc) Slot(ctx context.Context, r *connect.Request[quotapb.SlotRequest]) 
 func (p rpc) Rules(_ context.Context, r *connect.Request[quotapb.RulesRequest]) (*connect.Response[quotapb.RulesResponse], error) {
 	protocol, ok := wire.Common(r.Msg.GetProtocol(), r.Msg.GetProtocolMax())
 	if !ok {
-		return nil, coded(&ProtocolError{r.Msg.GetProtocol(), r.Msg.GetProtocolMax()})
+		return nil, coded(&protocolError{r.Msg.GetProtocol(), r.Msg.GetProtocolMax()})
 	}
 	rules := p.service.rules.Load()
 	if rules.version == "" {

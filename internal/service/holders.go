@@ -3,6 +3,7 @@ package service
 import (
 	"sync"
 
+	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 )
@@ -14,19 +15,19 @@ const (
 	// recountEvery is how old the count of live holders may be, and how often room is
 	// made for others at most.
 	recountEvery = limit.Second
-	// mostWorkers bounds the workers of one holder that are remembered. One more takes the
+	// maxPerHolder bounds the workers of one holder that are remembered. One more takes the
 	// place of that worker of the holder which has not called for the longest time.
-	mostWorkers = 512
+	maxPerHolder = 512
 )
 
 // holders are the callers, remembered so that no call is applied twice. It is safe for
 // concurrent use.
 type holders struct {
 	mu           sync.Mutex
-	most         int // workers, of all holders
-	mostOfSource int // holders of one source
+	maxWorkers   int // of all holders
+	maxPerSource int // holders of one source
 	workers      int // the sum of what the holders have
-	known        map[HolderID]*holder
+	known        map[holderID]*holder
 	sources      map[sourceName]*source // of those that are known
 	live         int                    // holders, as of counted
 	counted      limit.Micros           // when
@@ -40,6 +41,14 @@ type holder struct {
 	workers map[uint64]*worker
 }
 
+// holderID names a holder: random, made once per process.
+type holderID [16]byte
+
+// hash is the same at every replica, never 0.
+func (id holderID) hash() uint64 {
+	return max(engine.Hash(id[:]), 1)
+}
+
 // worker is a sequence of calls: that of one worker of a holder, or of a whole holder that
 // sends no worker, which is number 0.
 type worker struct {
@@ -47,23 +56,26 @@ type worker struct {
 	seen limit.Micros
 }
 
-func newHolders(most, mostOfSource int) *holders {
-	return &holders{most: most, mostOfSource: mostOfSource, known: make(map[HolderID]*holder), sources: make(map[sourceName]*source), counted: -limit.Day, cleared: -limit.Day}
+func newHolders(maxWorkers, maxPerSource int) *holders {
+	return &holders{
+		maxWorkers: maxWorkers, maxPerSource: maxPerSource, counted: -limit.Day, cleared: -limit.Day,
+		known: make(map[holderID]*holder), sources: make(map[sourceName]*source),
+	}
 }
 
 // accept notes a call. It is not fresh if it is a repetition. An error is that there is no room
 // to remember one more holder.
-func (h *holders) accept(id HolderID, number, seq uint64, at *origin, now limit.Micros) (fresh bool, err error) {
+func (h *holders) accept(id holderID, number, seq uint64, at *origin, now limit.Micros) (fresh bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	who := h.known[id]
 	if who == nil {
 		if !h.room(now) {
-			return false, ErrTooManyHolders
+			return false, errTooManyHolders
 		}
 		from := h.sourceOf(at, now)
 		if from == nil {
-			return false, ErrTooManyOfAddress
+			return false, errTooManyOfAddress
 		}
 		who = &holder{workers: make(map[uint64]*worker, 1), source: from}
 		h.known[id], from.holders[id] = who, who
@@ -72,15 +84,15 @@ func (h *holders) accept(id HolderID, number, seq uint64, at *origin, now limit.
 	who.seen = now
 	one := who.workers[number]
 	if one == nil {
-		one = h.enlist(who, number, now)
+		one = h.addWorker(who, number, now)
 	}
 	one.seen = now
 	return one.Accept(seq), nil
 }
 
-// enlist remembers one more worker of a holder.
-func (h *holders) enlist(who *holder, number uint64, now limit.Micros) *worker {
-	if len(who.workers) >= mostWorkers || who.source.workers >= max(h.most/4, mostWorkers) || !h.room(now) {
+// addWorker remembers one more worker of a holder.
+func (h *holders) addWorker(who *holder, number uint64, now limit.Micros) *worker {
+	if len(who.workers) >= maxPerHolder || who.source.workers >= max(h.maxWorkers/4, maxPerHolder) || !h.room(now) {
 		h.addWorkers(who, -who.forgetOldest())
 	}
 	one := new(worker)
@@ -139,8 +151,8 @@ func (h *holders) recount(now limit.Micros) {
 // room reports whether one more worker can be remembered. If need be it forgets those
 // that have not called for liveFor: a call that they sent before cannot arrive any more.
 func (h *holders) room(now limit.Micros) bool {
-	if h.workers < h.most || since(h.cleared, now) < recountEvery {
-		return h.workers < h.most
+	if h.workers < h.maxWorkers || since(h.cleared, now) < recountEvery {
+		return h.workers < h.maxWorkers
 	}
 	h.cleared = now
 	for id, who := range h.known {
@@ -155,7 +167,7 @@ func (h *holders) room(now limit.Micros) bool {
 		}
 	}
 	h.recount(now)
-	return h.workers < h.most
+	return h.workers < h.maxWorkers
 }
 
 // since is the time between two readings of a clock that may have been set back.

@@ -19,8 +19,8 @@ type notices struct {
 const (
 	// runbook says what to do about a caller.
 	runbook = "docs/runbooks/WeirCallerWrong.md"
-	// mostNotice bounds what of a call's text gets into a line of the log.
-	mostNotice = 300
+	// maxNotice bounds what of a call's text gets into a line of the log.
+	maxNotice = 300
 )
 
 // warn logs one kind, with who made the call; nil: nobody that is known.
@@ -51,11 +51,11 @@ func (x *exchange) caller() slog.Attr {
 // certificate that is not allowed is logged by whoever refused it.
 func (s *Service) refuse(err error, from string) {
 	s.metrics.rejected.Inc()
-	var field *RequestError
-	var protocol *ProtocolError
+	var field *requestError
+	var protocol *protocolError
 	var malformed *wire.Error
-	if errors.As(err, &field) || errors.As(err, &protocol) || errors.As(err, &malformed) || errors.Is(err, ErrTooManyHolders) || errors.Is(err, ErrTooManyOfAddress) {
+	if errors.As(err, &field) || errors.As(err, &protocol) || errors.As(err, &malformed) || errors.Is(err, errTooManyHolders) || errors.Is(err, errTooManyOfAddress) {
 		reason := err.Error()
-		s.notices.warn(&s.notices.calls, nil, "call refused", "reason", reason[:min(len(reason), mostNotice)], "from", from)
+		s.notices.warn(&s.notices.calls, nil, "call refused", "reason", reason[:min(len(reason), maxNotice)], "from", from)
 	}
 }

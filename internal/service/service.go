@@ -1,3 +1,12 @@
+// Package service is the service of a tier: it checks the wants of holders, asks an
+// [engine.Store] for them, and answers.
+//
+//	handler.go     HTTP and gRPC to messages; deadline.go: the time that a caller has left
+//	check.go       what a call may state
+//	holders.go     the callers, of which no call is applied twice; sources.go: where they call from
+//	catalog.go     the rules in force, as policies
+//	exchange.go    one call of Acquire; slot_call.go: one for the slots of a request
+//	metrics.go     what is counted; notices.go and trace.go: what operators see of single calls
 package service
 
 import (
@@ -16,24 +25,23 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// ErrTooManyHolders refuses a call of a holder for which there is no room.
-var ErrTooManyHolders = errors.New("holder: the holders and workers that called within 10 s fill the memory for callers, so this one cannot be added; raise max_holders, or look for a holder that makes a new id for every call")
+// errTooManyHolders refuses a call of a holder for which there is no room.
+var errTooManyHolders = errors.New("holder: the holders and workers that called within 10 s fill the memory for callers, so this one cannot be added; raise max_holders, or look for a holder that makes a new id for every call")
 
-// ErrTooManyOfAddress refuses a call of a holder whose address has its most holders.
-var ErrTooManyOfAddress = errors.New("holder: as many holders as one address may have called from this one within 10 s, so this one cannot be added; raise max_holders_per_address if so many PoPs call from there, through a gateway for example, or look for a holder that makes a new id for every call")
+// errTooManyOfAddress refuses a call of a holder whose address has its most holders.
+var errTooManyOfAddress = errors.New("holder: as many holders as one address may have called from this one within 10 s, so this one cannot be added; raise max_holders_per_address if so many PoPs call from there, through a gateway for example, or look for a holder that makes a new id for every call")
 
 // Config is what a [Service] is made of.
 type Config struct {
 	Store   engine.Store
 	Metrics *telemetry.Registry // nil: metrics go nowhere
-	// Now is the clock by which holders count as live and rules as new; nil means
-	// the system's.
+	// Now is the clock by which holders count as live; nil means the system's.
 	Now func() limit.Micros
 	// MaxHolders bounds the workers of holders that are remembered, at least 1; 0
-	// means DefaultMaxHolders.
+	// means defaultMaxHolders.
 	MaxHolders int
 	// MaxHoldersPerAddress bounds the holders that call from one address, with TLS for each
-	// certificate, at least 1; 0 means DefaultMaxHoldersPerAddress.
+	// certificate, at least 1; 0 means defaultMaxHoldersPerAddress.
 	MaxHoldersPerAddress int
 	// SlotSeed keeps clients from choosing request ids that collide. All replicas of a
 	// store need the same. If it is empty, the ids are hashed without a secret, and a client
@@ -55,11 +63,11 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// DefaultMaxHolders is some 500 bytes each.
-const DefaultMaxHolders = 100_000
+// defaultMaxHolders is some 500 bytes each.
+const defaultMaxHolders = 100_000
 
-// DefaultMaxHoldersPerAddress allows 64 PoPs behind one address to restart all at once.
-const DefaultMaxHoldersPerAddress = 128
+// defaultMaxHoldersPerAddress allows 64 PoPs behind one address to restart all at once.
+const defaultMaxHoldersPerAddress = 128
 
 // Service answers the calls of holders. It is safe for concurrent use and starts
 // no goroutine.
@@ -101,7 +109,7 @@ func NewService(c Config) *Service {
 		divides:  c.Divides,
 		reserves: c.Reserves,
 		share:    c.Share,
-		holders:  newHolders(cmp.Or(c.MaxHolders, DefaultMaxHolders), cmp.Or(c.MaxHoldersPerAddress, DefaultMaxHoldersPerAddress)),
+		holders:  newHolders(cmp.Or(c.MaxHolders, defaultMaxHolders), cmp.Or(c.MaxHoldersPerAddress, defaultMaxHoldersPerAddress)),
 		seed:     c.SlotSeed,
 		metrics:  newMetrics(c.Metrics),
 		notices:  notices{log: c.Log},
@@ -121,7 +129,7 @@ func (s *Service) SetRules(set *rule.Set) error {
 		return fmt.Errorf("rules: %d bytes in compiled form, at most %d fit into one message; make fewer or shorter rules", n, wire.MaxCompiled)
 	}
 	before := s.rules.Load()
-	after := newCatalog(set, s.divides, before, s.now(), s.metrics)
+	after := newCatalog(set, s.divides, s.metrics)
 	s.rules.Store(after)
 	s.metrics.forget(before, after)
 	return nil

@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/engine"
@@ -12,11 +14,11 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// MaxRequestID bounds the name of a request that takes slots, in bytes.
-const MaxRequestID = 128
+// maxRequestID bounds the name of a request that takes slots, in bytes.
+const maxRequestID = 128
 
 // slot answers a call for the slots of one request. An error means that nothing was
-// applied; it is a *RequestError or a *ProtocolError.
+// applied; it is a *requestError or a *protocolError.
 func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.SlotResponse, error) {
 	if err := checkSlot(r); err != nil {
 		return nil, err
@@ -42,20 +44,20 @@ func (s *Service) slot(ctx context.Context, r *quotapb.SlotRequest) (*quotapb.Sl
 
 // checkSlot refuses a call with anything out of range.
 func checkSlot(r *quotapb.SlotRequest) error {
-	const most = uint64(limit.MaxCount)
+	const maxCost = uint64(limit.MaxCount)
 	switch op := r.GetOp(); {
 	case !wire.Supported(r.GetProtocol()):
-		return &ProtocolError{r.GetProtocol(), 0}
+		return &protocolError{r.GetProtocol(), 0}
 	case len(r.GetRule()) > wire.MaxRuleName:
 		return wrong("rule", "%d bytes, a rule's name has at most %d", len(r.GetRule()), wire.MaxRuleName)
 	case len(r.GetKey()) > wire.MaxKey:
 		return wrong("key", "%d bytes, at most %d: long values are sent as their hash", len(r.GetKey()), wire.MaxKey)
-	case len(r.GetRequestId()) == 0 || len(r.GetRequestId()) > MaxRequestID:
-		return wrong("request_id", "%d bytes, must be 1 to %d", len(r.GetRequestId()), MaxRequestID)
+	case len(r.GetRequestId()) == 0 || len(r.GetRequestId()) > maxRequestID:
+		return wrong("request_id", "%d bytes, must be 1 to %d", len(r.GetRequestId()), maxRequestID)
 	case op < quotapb.SlotOp_SLOT_OP_TAKE || op > quotapb.SlotOp_SLOT_OP_RELEASE:
 		return wrong("op", "%d, must be 1 (take), 2 (renew) or 3 (release)", op)
-	case r.GetCost() > most:
-		return wrong("cost", "%d, must be 0 to %d slots", r.GetCost(), most)
+	case r.GetCost() > maxCost:
+		return wrong("cost", "%d, must be 0 to %d slots", r.GetCost(), maxCost)
 	}
 	return nil
 }
@@ -81,4 +83,21 @@ func answerSlot(out *quotapb.SlotResponse, g *lease.Grant) {
 	out.Status = quotapb.Status(g.Status)
 	out.Granted, out.TtlMs, out.AskAfterMs = uint64(g.Granted), uint64(g.TTL), uint64(g.AskAfter)
 	out.Limit, out.Remaining, out.RetryAfterMs = uint64(g.Limit), uint64(g.Remaining), wire.Ms(g.RetryAfter)
+}
+
+// slotHolder names a holder of slots: a process has one for each of its workers,
+// distinguished by the lease field, which is the number of the worker that calls. The
+// order of its statements is that worker's sequence.
+func slotHolder(r *wire.Request, worker uint64) uint64 {
+	return max(engine.Hash(r.Holder, worker), 1)
+}
+
+// requestHolder names a request as a holder of slots: a hash on which all replicas agree,
+// and which clients cannot choose without the seed.
+func (s *Service) requestHolder(id []byte) uint64 {
+	in := make([]byte, 0, 8+len(s.seed)+maxRequestID)
+	in = binary.BigEndian.AppendUint64(in, uint64(len(s.seed)))
+	in = append(append(in, s.seed...), id...)
+	sum := sha256.Sum256(in)
+	return max(binary.BigEndian.Uint64(sum[:]), 1)
 }

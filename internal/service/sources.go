@@ -13,7 +13,7 @@ import (
 // their shares small.
 type source struct {
 	name    sourceName
-	holders map[HolderID]*holder // 1 to the bound
+	holders map[holderID]*holder // 1 to the bound
 	workers int                  // the sum of what they have
 }
 
@@ -47,10 +47,10 @@ func (h *holders) sourceOf(o *origin, now limit.Micros) *source {
 	name := o.source()
 	from := h.sources[name]
 	if from == nil {
-		from = &source{name: name, holders: make(map[HolderID]*holder, 1)}
+		from = &source{name: name, holders: make(map[holderID]*holder, 1)}
 		h.sources[name] = from
 	}
-	if len(from.holders) < h.mostOfSource {
+	if len(from.holders) < h.maxPerSource {
 		return from
 	}
 	for id, who := range from.holders {
@@ -61,7 +61,7 @@ func (h *holders) sourceOf(o *origin, now limit.Micros) *source {
 			h.forget(id, who)
 		}
 	}
-	if len(from.holders) >= h.mostOfSource {
+	if len(from.holders) >= h.maxPerSource {
 		return nil
 	}
 	h.sources[name] = from // the last of its holders may have been forgotten
@@ -69,7 +69,7 @@ func (h *holders) sourceOf(o *origin, now limit.Micros) *source {
 }
 
 // forget forgets a holder.
-func (h *holders) forget(id HolderID, who *holder) {
+func (h *holders) forget(id holderID, who *holder) {
 	h.addWorkers(who, -len(who.workers))
 	delete(h.known, id)
 	delete(who.source.holders, id)

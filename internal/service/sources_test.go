@@ -18,6 +18,9 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
+// perAddress is the default of MaxHoldersPerAddress.
+const perAddress = 128
+
 // invented is a call of the n-th of made-up holders.
 func invented(n uint64) *wire.Request {
 	return &wire.Request{Protocol: 1, Holder: binary.BigEndian.AppendUint64([]byte("invented"), n), Seq: 1, Wants: []wire.Want{{Rule: "page"}}}
@@ -60,14 +63,14 @@ func TestHoldersOfOneAddressAreBounded(t *testing.T) {
 		}
 		return n
 	}
-	if n := accepted("192.0.2.7:1", "", 0); n != service.DefaultMaxHoldersPerAddress {
+	if n := accepted("192.0.2.7:1", "", 0); n != perAddress {
 		t.Errorf("2,000 ids of one address: %d holders", n)
 	}
 	hasMetric(t, r.metrics, "weir_holders_refused_total 1872")
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "from=192.0.2.7:1") {
 		t.Errorf("logged:\n%s\nwant one line with the address", text)
 	}
-	if out, refused := r.from("192.0.2.8:1", "", r.call()); out == nil || out.Holders != service.DefaultMaxHoldersPerAddress+1 {
+	if out, refused := r.from("192.0.2.8:1", "", r.call()); out == nil || out.Holders != perAddress+1 {
 		t.Errorf("a PoP at another address: %+v %s", out, refused)
 	}
 	for i, c := range []struct {
@@ -87,7 +90,7 @@ func TestHoldersOfOneAddressAreBounded(t *testing.T) {
 		}
 	}
 	r.advance(11 * limit.Second)
-	if n := accepted("192.0.2.7:1", "", 200_000); n != service.DefaultMaxHoldersPerAddress {
+	if n := accepted("192.0.2.7:1", "", 200_000); n != perAddress {
 		t.Errorf("2,000 new ids when those before are silent: %d holders", n)
 	}
 }

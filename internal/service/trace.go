@@ -19,8 +19,8 @@ func (s *Service) serve(ctx context.Context, procedure, header string, waiting [
 	return s.tracer.Serve(ctx, procedure[1:])
 }
 
-// mostRules bounds the rules that a span names.
-const mostRules = 16
+// maxRules bounds the rules that a span names.
+const maxRules = 16
 
 // describe puts into the span of a call which rules it is about, and what was answered. Keys
 // are of clients and stay out.
@@ -31,7 +31,7 @@ func (x *exchange) describe(span telemetry.Span) {
 	var rules []string
 	var answers [lease.Unavailable + 1]int
 	for i := range x.asks {
-		if rule := x.asks[i].Policy.Rule; len(rules) < mostRules && !slices.Contains(rules, rule) {
+		if rule := x.asks[i].Policy.Rule; len(rules) < maxRules && !slices.Contains(rules, rule) {
 			rules = append(rules, rule)
 		}
 		answers[min(x.grants[i].Status, lease.Unavailable)]++
