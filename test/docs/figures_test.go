@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/redis/redisstore"
 	"github.com/weirlimit/weir/internal/redis/topology"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/wasmfilter/edge"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -26,7 +26,7 @@ type figure struct {
 func TestFigures(t *testing.T) {
 	help := programHelp(t)
 	pop := read(t, "envoy/pop.yaml")
-	config, err := edge.ReadConfig([]byte(`{"region_cluster":"r"}`))
+	config, err := rulebook.ReadConfig([]byte(`{"region_cluster":"r"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestFigures(t *testing.T) {
 		{"envoy/README.md", `base_interval: ([\d.]+s)`, setting(t, pop, `base_interval: ([\d.]+s)`)},
 		{"envoy/README.md", `GOMEMLIMIT=(\d+MiB)`, setting(t, pop, `GOMEMLIMIT: "?(\d+MiB)`)},
 		{"envoy/README.md", `rule's .timeout. \((\d+ ms) unless`, ms(rule.DefaultTimeout)},
-		{"wasmfilter/edge/config.go", `them fetched at once\. Default (\d+)`, fmt.Sprint(int64(config.RulesEvery))},
+		{"wasmfilter/edge/rulebook/config.go", `them fetched at once\. Default (\d+)`, fmt.Sprint(int64(config.RulesEvery))},
 	} {
 		all := regexp.MustCompile("(?s)"+f.statement).FindAllStringSubmatch(read(t, f.document), -1)
 		if len(all) == 0 {

@@ -28,8 +28,9 @@ const (
 
 // begins are steps that no earlier step calls, each with what leads to it.
 var begins = map[string]string{
-	"wasmfilter/edge/uplink.go: uplink.send":               "the worker, when requests have been decided or time has passed",
-	"wasmfilter/edge/flight.go: uplink.reply":              "the answer of the region",
+	"wasmfilter/edge/uplink/send.go: Uplink.send":          "the worker, when requests have been decided or time has passed",
+	"wasmfilter/edge/uplink/flight.go: Uplink.Reply":       "the answer of the region",
+	"wasmfilter/filter/response.go: plugin.refuse":         "the list of requests that a worker has decided",
 	"wasmfilter/edge/upkeep.go: upkeep.scan":               "a tick",
 	"internal/redis/redisstore/sender.go: sender.exchange": "a goroutine, which takes what has gathered",
 	"internal/leasecache/reply.go: cached.noteReply":       "the reply of the store",

@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/wasmfilter/edge"
+	edgecalls "github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // flight is a call of a PoP on its way to a service: the bytes of the wire.
@@ -27,7 +27,7 @@ type flight struct {
 }
 
 // flight is a call that a worker wants made.
-func (p *pop) flight(worker int, c *edge.Call) *flight {
+func (p *pop) flight(worker int, c *edgecalls.Call) *flight {
 	f := &flight{p: p, worker: worker, life: p.life, id: c.ID, path: c.Path, body: c.Body, sent: p.now(), timeout: c.Timeout}
 	if f.acquires() {
 		f.req = decodeRequest(c.Body)
@@ -43,7 +43,7 @@ func (p *pop) flight(worker int, c *edge.Call) *flight {
 }
 
 // acquires reports a call for leases; others fetch rules.
-func (f *flight) acquires() bool { return f.path == edge.AcquirePath }
+func (f *flight) acquires() bool { return f.path == edgecalls.AcquirePath }
 
 // leave sends a call when its worker comes to it. When the PoP gives up it resets the
 // stream.
@@ -116,7 +116,7 @@ func (p *pop) giveUp(f *flight) {
 			return
 		}
 		f.done = true
-		p.workers[f.worker].Failed(p.now(), f.id, edge.CallTimedOut)
+		p.workers[f.worker].Failed(p.now(), f.id, edgecalls.CallTimedOut)
 		p.finish(f.worker)
 	})
 }

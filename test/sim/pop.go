@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -77,7 +78,7 @@ func (p *pop) start() {
 	p.shared = &shared{}
 	p.newest = map[int]*flight{}
 	p.waiting, p.books = map[*edge.Request]*request{}, map[counterKey]*book{}
-	cfg, err := edge.ReadConfig(w.rules.config())
+	cfg, err := rulebook.ReadConfig(w.rules.config())
 	if err != nil {
 		panic(err)
 	}

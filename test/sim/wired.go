@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/wasmfilter/edge"
+	edgecalls "github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // wired carries the calls that a region makes of the aggregator with internal/upstream/client: the
@@ -84,7 +84,7 @@ func (l *life) serves(c *call, path string, timeout int64, body []byte) bool {
 	out := &answer{header: http.Header{}, code: http.StatusOK}
 	l.handler.ServeHTTP(out, req)
 	c.body, c.code = out.body, out.code
-	if out.code != http.StatusOK || path != edge.AcquirePath {
+	if out.code != http.StatusOK || path != edgecalls.AcquirePath {
 		return out.code == http.StatusOK
 	}
 	resp := decodeResponse(c.body)

@@ -2,18 +2,20 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // settle decides what a call was for, now that it has ended: by its grants, or by
 // on_failure.
-func (d *decider) settle(now lease.Millis, f *flight) {
-	for i := range f.reports {
-		if r := &f.reports[i]; r.policy != nil && f.answered {
-			d.accounts.reported(now, f.sent, r, f.grants[i].Bounded(r.policy.period))
+func (d *decider) settle(now lease.Millis, f *uplink.Flight) {
+	for i := range f.Reports {
+		if r := &f.Reports[i]; r.Policy != nil && f.Answered {
+			d.accounts.reported(now, f.Sent, r, f.Grants[i].Bounded(r.Policy.Period))
 		}
 	}
-	for i, a := range f.asks {
-		if !f.answered {
+	for i, waiting := range f.Asks {
+		a := waiting.(*ask)
+		if !f.Answered {
 			if hd := a.holding; hd != nil {
 				hd.Asking = false
 			}
@@ -21,15 +23,15 @@ func (d *decider) settle(now lease.Millis, f *flight) {
 			d.again(now, a)
 			continue
 		}
-		g := f.grants[len(f.reports)+i].Bounded(a.policy.period)
+		g := f.Grants[len(f.Reports)+i].Bounded(a.policy.Period)
 		if a.holding != nil {
-			d.grantSlots(now, f.sent, a, g)
+			d.grantSlots(now, f.Sent, a, g)
 		} else {
-			d.grant(now, f.sent, a, g)
+			d.grant(now, f.Sent, a, g)
 		}
 	}
-	if f.lane.Open {
-		d.failGathered(now, f.lane)
+	if f.Lane.Open {
+		d.failGathered(now, f.Lane)
 	}
 }
 
@@ -63,7 +65,7 @@ func (d *decider) grantSlots(now, sent lease.Millis, a *ask, g lease.Grant) {
 	d.slots.granted(now, sent, hd, g)
 	if g.Status == lease.Denied {
 		hd.denied = now
-		again = hd.others.Gave >= sent && a.repeats < mostRepeats
+		again = hd.others.Gave >= sent && a.repeats < maxRepeats
 	}
 	d.hand(now, a, &g, func(v waiter, h *hit) (verdict lease.Verdict, left int64) {
 		taken := hd.free(now) >= h.cost
@@ -117,18 +119,18 @@ func (d *decider) hand(now lease.Millis, a *ask, g *lease.Grant, give func(v wai
 	}
 }
 
-// mostRepeats is how often a worker asks again, at once, for a request that was denied
+// maxRepeats is how often a worker asks again, at once, for a request that was denied
 // while another worker gave slots back: the tier above may have read
 // either first.
-const mostRepeats = 3
+const maxRepeats = 3
 
 // mayFit reports whether a request that a reply does not admit is asked for again: so much
 // is left by the reply, and the key holds units that the want did not offer, or the want
 // was for those of other requests. That a denied need was charged, or others of a group
 // were decided with it, cannot be undone.
 func (d *decider) mayFit(now lease.Millis, a *ask, g *lease.Grant, left, cost int64) bool {
-	t := &a.policy.terms
-	final := a.grouped || a.repeats > mostRepeats || g.Status == lease.Denied && t.ChargesDenied
+	t := &a.policy.Terms
+	final := a.grouped || a.repeats > maxRepeats || g.Status == lease.Denied && t.ChargesDenied
 	if final || t.Consistency == lease.Exact {
 		return false
 	}
@@ -138,19 +140,19 @@ func (d *decider) mayFit(now lease.Millis, a *ask, g *lease.Grant, left, cost in
 
 // answeredBy fills in the quota by the answer.
 func (h *hit) answeredBy(g *lease.Grant, spare int64, v lease.Verdict) {
-	if !h.policy.concurrency {
-		h.ownLimit(h.policy.terms.OwnLimit(g))
+	if !h.policy.Concurrency {
+		h.ownLimit(h.policy.Terms.OwnLimit(g))
 	}
 	h.quota.Remaining, h.quota.Reset = g.Remaining+spare, g.Reset
 	if v == lease.Refuse {
-		h.quota.Remaining, h.quota.Reset = 0, h.policy.terms.RetryAfter(g, h.cost)
+		h.quota.Remaining, h.quota.Reset = 0, h.policy.Terms.RetryAfter(g, h.cost)
 	}
 }
 
 // answer ends a wait.
 func (d *decider) answer(now lease.Millis, v waiter, h *hit, verdict lease.Verdict) {
 	if v.request == nil {
-		h.policy.countShadow(verdict)
+		countShadow(h.policy, verdict)
 		d.slots.leave(now, h) // its request has gone on without them
 		return
 	}
@@ -227,19 +229,19 @@ func (d *decider) again(now lease.Millis, a *ask) {
 		if len(a.asked) == 0 {
 			break
 		}
-		if a.policy.lane.Open {
+		if d.uplink.Lane(a.policy).Open {
 			d.failWaiters(now, a)
 			break
 		}
 		h := a.asked[0].of(a)
 		if want, right := d.right(now, &h, 0); right == lease.Wait {
 			a.want = want
-			a.policy.lane.gather(now, a)
-			a.policy.lane.urgent = true
+			d.uplink.Lane(a.policy).Gather(now, a)
+			d.uplink.Lane(a.policy).Hasten()
 			return
 		}
 	}
-	d.uplink.endAsk(a)
+	d.asks.end(a)
 }
 
 // retake decides waiters anew by what the key has now, and returns those that still
@@ -268,13 +270,12 @@ func (d *decider) retake(now lease.Millis, a *ask, waiters []waiter) []waiter {
 
 // failGathered decides the hits that wait for calls that will not be made, because
 // the breaker is open.
-func (d *decider) failGathered(now lease.Millis, l *lane) {
-	gathered := l.gathered
-	l.gathered, l.urgent = nil, false
-	for _, a := range gathered {
+func (d *decider) failGathered(now lease.Millis, l *uplink.Lane) {
+	for _, gathered := range l.Drop() {
+		a := gathered.(*ask)
 		a.asked, a.queue = append(a.asked, a.queue...), a.queue[:0]
 		d.failWaiters(now, a)
-		d.uplink.endAsk(a)
+		d.asks.end(a)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -44,7 +44,7 @@ func TestLeader(t *testing.T) {
 func TestOldPluginIsFenced(t *testing.T) {
 	w := newWorld(t, 1, userRule)
 	w.pass(1000)
-	w.config.hash = 2
+	w.config.Hash = 2
 	w.start()
 	w.pass(2000)
 	if now := w.leaders(); len(now) != 1 || now[0] != 1 {
@@ -90,8 +90,8 @@ func TestParkedAdditions(t *testing.T) {
 	r := w.request(0, "/v1/", "bob")
 	w.store.deaf = true
 	w.settle()
-	if r.Outcome != Admit || w.workers[0].Counts.Parked == 0 {
-		t.Fatalf("outcome %v, %d parked", r.Outcome, w.workers[0].Counts.Parked)
+	if r.Outcome != Admit || w.workers[0].Parked == 0 {
+		t.Fatalf("outcome %v, %d parked", r.Outcome, w.workers[0].Parked)
 	}
 	w.store.deaf = false
 	w.pass(100)
@@ -145,15 +145,10 @@ func TestRulesSwap(t *testing.T) {
 		}
 	}
 	x := w.workers[0]
-	x.rules.receive(w.now, brokenRules())
-	if x.ConfigError == "" || x.RulesVersion() != next.Version {
-		t.Errorf("broken rules: config error %q, rules %s", x.ConfigError, x.RulesVersion())
+	x.rules.Offer(w.now, "x", 0, []byte(`{"rules":[{"name":"a b"}]}`))
+	if x.ConfigError() == "" || x.RulesVersion() != next.Version {
+		t.Errorf("broken rules: config error %q, rules %s", x.ConfigError(), x.RulesVersion())
 	}
-}
-
-func brokenRules() []byte {
-	m := wire.RulesResponse{Protocol: 1, RulesVersion: "x", Rules: []byte(`{"rules":[{"name":"a b"}]}`)}
-	return m.Append(nil)
 }
 
 // A newer version that a reply shows is fetched at once, and voids denials.
@@ -181,7 +176,7 @@ func fmtRule(limit string) string {
 func TestBeforeRules(t *testing.T) {
 	for _, deny := range []bool{false, true} {
 		w := &world{t: t, now: 1000, store: newMemory(), region: newRegion(t, mustRules(t, userRule))}
-		w.config = Config{DenyBeforeRules: deny, RegionCluster: "region", PagesLog2: 4, read: true}
+		w.config = rulebook.Config{DenyBeforeRules: deny, RegionCluster: "region", PagesLog2: 4, Hash: 1}
 		x := w.start()
 		w.collect()
 		var r Request
@@ -207,12 +202,12 @@ func TestWorkerReload(t *testing.T) {
 	x := w.start()
 	w.collect()
 	w.calls = nil
-	if x.pop.holder != old.pop.holder || x.pop.seed != old.pop.seed || x.RulesVersion() != old.RulesVersion() {
+	if x.pop.Holder != old.pop.Holder || x.pop.Seed != old.pop.Seed || x.RulesVersion() != old.RulesVersion() {
 		t.Error("a new worker is of another process")
 	}
 	w.request(0, "/v1/", "ann")
 	w.settle()
-	if q := w.region.last; q.Epoch != 7 || q.Seq != 1 || q.Worker == old.pop.number {
+	if q := w.region.last; q.Epoch != 7 || q.Seq != 1 || q.Worker == old.pop.Number {
 		t.Errorf("the new worker's call: epoch %d, seq %d, worker %x like the old one's", q.Epoch, q.Seq, q.Worker)
 	}
 }

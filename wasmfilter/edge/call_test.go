@@ -7,8 +7,11 @@ import (
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 	"pgregory.net/rapid"
 )
+
+const goodTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // hostileRules are rules that let requests ask for much: high costs, long keys of
 // all parts, and more rules for one request than a group may have.
@@ -66,8 +69,8 @@ func TestCallsKeepWithinBounds(t *testing.T) {
 	})
 }
 
-func withinBounds(t *rapid.T, c Call) {
-	if c.Path != AcquirePath {
+func withinBounds(t *rapid.T, c uplink.Call) {
+	if c.Path != uplink.AcquirePath {
 		return
 	}
 	var q wire.Request

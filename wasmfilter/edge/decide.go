@@ -4,14 +4,14 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
-	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 )
 
 // decider decides requests: which rules apply, which of them wait for the region, and
 // what is put back when one of them refuses.
 type decider struct {
 	taker
-	rules *rulebook
+	rules *rulebook.Rulebook
 
 	matches rule.Matches
 	waiting []*Request
@@ -19,9 +19,9 @@ type decider struct {
 
 // decide takes a request through the rules in force.
 func (d *decider) decide(now lease.Millis, in *rule.Request, r *Request) {
-	d.rules.inForce.set.Match(in, &d.matches)
+	d.rules.InForce.Set.Match(in, &d.matches)
 	for _, i := range d.matches.MissingKey {
-		d.rules.countsOf(d.rules.inForce.set.Rule(i).Name).MissingKey++
+		d.rules.CountsOf(d.rules.InForce.Set.Rule(i).Name).MissingKey++
 	}
 	shadows := d.addHits(r)
 	if len(r.hits) > 0 {
@@ -37,25 +37,20 @@ func (d *decider) decide(now lease.Millis, in *rule.Request, r *Request) {
 func (d *decider) addHits(r *Request) (shadows bool) {
 	for i := range d.matches.Hits {
 		m := &d.matches.Hits[i]
-		p := &d.rules.inForce.byRule[m.Rule][m.Variant]
-		if p.shadow {
+		p := &d.rules.InForce.ByRule[m.Rule][m.Variant]
+		if p.Shadow {
 			shadows = true
 			continue
 		}
 		r.hits = append(r.hits, hit{
 			policy:  p,
-			key:     p.key(d.pop.seed, m.Key),
+			key:     p.Key(d.pop.Seed, m.Key),
 			cost:    m.Cost,
 			verdict: lease.Wait,
-			quota:   Quota{Rule: p.rule, Policy: p.item, Limit: p.terms.Capacity},
+			quota:   Quota{Rule: p.Rule, Policy: p.Item, Limit: p.Terms.Capacity},
 		})
 	}
 	return shadows
-}
-
-// key names a key's entry in the table.
-func (p *policy) key(seed table.Seed, text []byte) table.Key {
-	return table.Key{Hash: seed.Hash(p.id, text), Rule: uint32(p.id), Text: text}
 }
 
 // enforce decides the hits of r: each is refused from memory, or takes what is
@@ -81,13 +76,13 @@ func (d *decider) enforce(now lease.Millis, r *Request) {
 
 // refusedBefore refuses a hit from the cache of denials.
 func (h *hit) refusedBefore(now lease.Millis) bool {
-	denied := h.policy.denials.refuses(h.key.Hash, now, h.cost)
+	denied := h.policy.Denials.Refuses(h.key.Hash, now, h.cost)
 	if denied == nil {
 		return false
 	}
-	h.ownLimit(denied.own)
+	h.ownLimit(denied.OwnLimit)
 	h.quota.Remaining = 0
-	h.retry(now, denied.retryAt)
+	h.retry(now, denied.RetryAt)
 	return true
 }
 
@@ -99,7 +94,7 @@ func (h *hit) retry(now, at lease.Millis) { h.quota.Reset = max(at-now, 1) }
 func (d *decider) takeAll(now lease.Millis, r *Request, exact bool) bool {
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.policy.exact != exact {
+		if h.policy.Exact != exact {
 			continue
 		}
 		switch h.verdict = d.take(now, h); h.verdict {
@@ -118,8 +113,8 @@ func (d *decider) admit(r *Request) {
 	r.Outcome = Admit
 	for i := range r.hits {
 		h := &r.hits[i]
-		h.policy.counts.Decided[h.decision]++
-		r.Degraded = r.Degraded || h.decision >= FailedOpen
+		h.policy.Counts.Decided[h.decision]++
+		r.Degraded = r.Degraded || h.decision >= rulebook.FailedOpen
 	}
 }
 
@@ -127,16 +122,16 @@ func (d *decider) admit(r *Request) {
 func (d *decider) deny(now lease.Millis, r *Request, i int) {
 	h := &r.hits[i]
 	h.verdict = lease.Refuse
-	if h.decision == Allowed {
-		h.decision = Denied
+	if h.decision == rulebook.Allowed {
+		h.decision = rulebook.Denied
 	}
-	h.policy.counts.Decided[h.decision]++
+	h.policy.Counts.Decided[h.decision]++
 	r.Outcome, r.Status, r.denier, r.RetryAfter = Deny, 429, i, h.quota.Reset
 	if h.status != 0 {
 		r.Status = h.status
 	}
-	r.Degraded = h.decision >= FailedOpen
-	if r.RetryAfter > millis(limit.MaxPeriod) || h.policy.concurrency && !r.Degraded { // waiting does not help, or nobody knows
+	r.Degraded = h.decision >= rulebook.FailedOpen
+	if r.RetryAfter > lease.CeilMillis(limit.MaxPeriod) || h.policy.Concurrency && !r.Degraded { // waiting does not help, or nobody knows
 		r.RetryAfter, h.quota.Reset = 0, 0
 	}
 	d.untakeAll(now, r)
@@ -157,7 +152,7 @@ func (d *decider) untake(now lease.Millis, h *hit) {
 	case h.slots != nil:
 		d.slots.leave(now, h)
 	case h.uncounted:
-	case h.policy.local:
+	case h.policy.Local:
 		d.accounts.untakeLocal(now, h)
 	default:
 		d.accounts.untake(now, h)
@@ -169,19 +164,19 @@ func (d *decider) untake(now lease.Millis, h *hit) {
 func (d *decider) decideShadows(now lease.Millis, r *Request) {
 	for i := range d.matches.Hits {
 		m := &d.matches.Hits[i]
-		p := &d.rules.inForce.byRule[m.Rule][m.Variant]
-		if !p.shadow {
+		p := &d.rules.InForce.ByRule[m.Rule][m.Variant]
+		if !p.Shadow {
 			continue
 		}
-		h := hit{policy: p, key: p.key(d.pop.seed, m.Key), cost: m.Cost}
+		h := hit{policy: p, key: p.Key(d.pop.Seed, m.Key), cost: m.Cost}
 		verdict := d.takeUndenied(now, &h)
-		if verdict == lease.Wait && p.lane.Open {
+		if verdict == lease.Wait && d.uplink.Lane(p).Open {
 			verdict = lease.Admit
 		} else if verdict == lease.Wait {
 			verdict = d.ask(now, &h, waiter{cost: h.cost})
 		}
 		if verdict != lease.Wait {
-			p.countShadow(verdict)
+			countShadow(p, verdict)
 		}
 		if h.slots != nil {
 			r.shadows = append(r.shadows, h)
@@ -190,10 +185,10 @@ func (d *decider) decideShadows(now lease.Millis, r *Request) {
 }
 
 // countShadow counts what a shadow rule would have done.
-func (p *policy) countShadow(v lease.Verdict) {
-	decision := ShadowAllowed
+func countShadow(p *rulebook.Policy, v lease.Verdict) {
+	decision := rulebook.ShadowAllowed
 	if v == lease.Refuse {
-		decision = ShadowDenied
+		decision = rulebook.ShadowDenied
 	}
-	p.counts.Decided[decision]++
+	p.Counts.Decided[decision]++
 }

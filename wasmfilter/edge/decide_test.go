@@ -149,9 +149,10 @@ func TestScopePoP(t *testing.T) {
 func TestTopUpsTravelTogether(t *testing.T) {
 	w := newWorld(t, 1, userRule)
 	users := []string{"ann", "bob", "cid", "dan"}
-	low := func() { // spends every user's lease until a top-up is due
+	const gatherFor = 10 // ms
+	low := func() {      // spends every user's lease until a top-up is due
 		for _, u := range users {
-			for !w.workers[0].uplink.lanes[0].asksFor(u) {
+			for !w.workers[0].asks.gathered(u) {
 				if r := w.request(0, "/v1/a", u); r.Outcome != Admit {
 					t.Fatalf("%s: outcome %v before any top-up", u, r.Outcome)
 				}
@@ -189,10 +190,10 @@ func TestTopUpsTravelTogether(t *testing.T) {
 	}
 }
 
-// asksFor reports whether an ask for a user's key has gathered.
-func (l *lane) asksFor(user string) bool {
-	for _, a := range l.gathered {
-		if string(a.key.Text) == user {
+// gathered reports whether an ask for a user's key has gathered.
+func (s *asks) gathered(user string) bool {
+	for _, a := range s.pending {
+		if string(a.key.Text) == user && !a.flying {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -18,10 +19,10 @@ func TestDeniedMemberDecidesItsGroup(t *testing.T) {
 	}
 	r := w.request(0, "/", "bob")
 	w.settle()
-	if r.Outcome != Deny || r.hits[r.denier].policy.rule.Name != "all" {
-		t.Errorf("outcome %v by %s, want it denied by all", r.Outcome, r.hits[r.denier].policy.rule.Name)
+	if r.Outcome != Deny || r.hits[r.denier].policy.Rule.Name != "all" {
+		t.Errorf("outcome %v by %s, want it denied by all", r.Outcome, r.hits[r.denier].policy.Rule.Name)
 	}
-	if n := w.workers[0].rules.countsOf("user").Decided[Denied]; n != 0 {
+	if n := w.workers[0].rules.CountsOf("user").Decided[rulebook.Denied]; n != 0 {
 		t.Errorf("rule user counts %d denials, want none", n)
 	}
 }
@@ -29,16 +30,16 @@ func TestDeniedMemberDecidesItsGroup(t *testing.T) {
 // A denial in the cache hides no units that cheaper requests could have.
 func TestCachedDenialHidesNoUnits(t *testing.T) {
 	w := newWorld(t, 1, userRule)
-	p := &w.workers[0].rules.inForce.byRule[0][0]
+	p := &w.workers[0].rules.InForce.ByRule[0][0]
 	h := &hit{policy: p, key: table.Key{Hash: 42}, cost: 5}
 	e := &table.Entry{}
 	e.Lots[0] = lease.Lot{Units: 3, Expiry: w.now + 1000}
 	e.DeniedNeed, e.NextAsk = 1, w.now+500
 	h.rememberDenial(w.now, e)
-	if p.denials.refuses(42, w.now, 3) != nil {
+	if p.Denials.Refuses(42, w.now, 3) != nil {
 		t.Error("3 units are there, and a request of cost 3 is refused")
 	}
-	if p.denials.refuses(42, w.now, 4) == nil {
+	if p.Denials.Refuses(42, w.now, 4) == nil {
 		t.Error("a request of cost 4 is not refused")
 	}
 }
@@ -60,7 +61,7 @@ func TestShortCallIsNotHung(t *testing.T) {
 	if late.Outcome != Admit || !late.Degraded {
 		t.Errorf("outcome %v, want it admitted by on_failure", late.Outcome)
 	}
-	if w.workers[0].uplink.lanes[0].Open {
+	if x := w.workers[0]; x.uplink.Lane(&x.rules.InForce.ByRule[0][0]).Open {
 		t.Error("the breaker has opened")
 	}
 }

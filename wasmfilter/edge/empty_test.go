@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 	"pgregory.net/rapid"
 )
 
@@ -22,17 +23,17 @@ func TestDebtOfUnknownRule(t *testing.T) {
 	for ms := 0; ms < 60_000; ms += 100 {
 		w.pass(100)
 		for len(w.calls) > 0 {
-			if w.calls[0].call.Path == RulesPath {
+			if w.calls[0].call.Path == uplink.RulesPath {
 				w.lose(0, false) // its rules do not arrive
 			} else {
 				w.answer(0)
 			}
 		}
-		if ms == 15_000 && w.workers[0].Counts.Unreported > 0 {
+		if ms == 15_000 && w.workers[0].Unreported > 0 {
 			t.Errorf("forgotten after %d ms", ms)
 		}
 	}
-	if n := w.workers[0].Counts.Unreported; n != 5 {
+	if n := w.workers[0].Unreported; n != 5 {
 		t.Errorf("%d units were forgotten, want the 5 that were admitted", n)
 	}
 	w.empty()
@@ -49,7 +50,7 @@ func TestRulesThatComeBack(t *testing.T) {
 		}
 		for _, rules := range []string{fmtRule("1/1h"), pop} {
 			w.region.set = mustRules(t, rules)
-			w.workers[0].rules.fetch(w.now, 0)
+			w.workers[0].uplink.FetchRules(w.now)
 			w.collect()
 			w.settle()
 			if rules != pop {
@@ -89,11 +90,11 @@ func (w *world) empty() {
 	for _, t := range []*table.Table{x.accounts.enforced, x.accounts.shadow} {
 		for page := range t.Pages() {
 			t.Visit(w.now, page, func(e *table.Entry) bool {
-				p := x.rules.inForce.byID[e.Rule]
+				p := x.rules.InForce.ByID[e.Rule]
 				switch {
 				case p == nil:
 					w.t.Fatalf("an entry of no rule in force: %+v", e)
-				case p.local && !p.limit.Fresh(e.Counter, w.wall()):
+				case p.Local && !p.Limit.Fresh(e.Counter, w.wall()):
 				case (e.Refused || e.DeniedNeed > 0) && w.now < e.Reset && e.Overdrawn == 0 && e.Lots[0].Units == 0 && e.Lots[1].Units == 0:
 				case e.Lots[0].Local && w.now < e.Lots[0].Expiry || e.Lots[1].Local && w.now < e.Lots[1].Expiry:
 				default:
@@ -144,9 +145,9 @@ func TestTableComesBackToEmpty(t *testing.T) {
 		w.silent()
 		w.empty()
 		for _, x := range w.workers {
-			if len(x.slots.holdings)+len(x.uplink.asks)+len(x.accounts.parked)+len(x.decider.waiting) > 0 {
+			if len(x.slots.holdings)+len(x.asks.pending)+len(x.accounts.parked)+len(x.decider.waiting) > 0 {
 
-				t.Fatalf("%d holdings, %d asks, %d parked, %d waiting", len(x.slots.holdings), len(x.uplink.asks), len(x.accounts.parked), len(x.decider.waiting))
+				t.Fatalf("%d holdings, %d asks, %d parked, %d waiting", len(x.slots.holdings), len(x.asks.pending), len(x.accounts.parked), len(x.decider.waiting))
 			}
 		}
 	})

@@ -19,8 +19,8 @@ const (
 // force share half of each page among them.
 func (a *accounts) makeRoomIn(t *table.Table) {
 	rules := 0
-	for _, p := range a.rules.inForce.byID {
-		if p.table == t && !p.concurrency {
+	for _, p := range a.rules.InForce.ByID {
+		if p.Table == t && !p.Concurrency {
 			rules++
 		}
 	}
@@ -36,12 +36,12 @@ func (a *accounts) makeRoomIn(t *table.Table) {
 // it denies again, and it takes units back; but debts, and what the PoP counts by
 // itself, are nowhere else.
 func (a *accounts) rank(e *table.Entry, now lease.Millis) (r table.Rank, worth int64) {
-	p := a.rules.inForce.byID[e.Rule]
+	p := a.rules.InForce.ByID[e.Rule]
 	switch {
 	case p == nil:
 		return table.Fixed, 0 // of rules that this worker does not have yet
-	case p.local:
-		return table.Counter, p.terms.Capacity - p.limit.Peek(e.Counter, a.pop.timeOfDay(now), 0).Remaining
+	case p.Local:
+		return table.Counter, p.Terms.Capacity - p.Limit.Peek(e.Counter, a.pop.TimeOfDay(now), 0).Remaining
 	case e.Overdrawn > 0:
 		return table.Debt, e.Overdrawn
 	case e.Lots[0].Sharing(now), e.Lots[1].Sharing(now):
@@ -55,48 +55,48 @@ func (a *accounts) rank(e *table.Entry, now lease.Millis) (r table.Rank, worth i
 // merge makes the shared counter of a rule with scope: pop refuse what e refuses, so
 // that a key that spent its limit does not get another one with the place of others.
 func (a *accounts) merge(shared, e *table.Entry, now lease.Millis) {
-	if p := a.rules.inForce.byID[e.Rule]; p != nil {
-		shared.Counter = p.limit.Union(shared.Counter, e.Counter, a.pop.timeOfDay(now))
+	if p := a.rules.InForce.ByID[e.Rule]; p != nil {
+		shared.Counter = p.Limit.Union(shared.Counter, e.Counter, a.pop.TimeOfDay(now))
 	}
 }
 
 // gone gives back what an entry held that was evicted or dropped, and counts what is lost
 // with it.
 func (a *accounts) gone(e *table.Entry) {
-	p := a.rules.inForce.byID[e.Rule]
+	p := a.rules.InForce.ByID[e.Rule]
 	for i := range e.Lots {
 		switch lot := &e.Lots[i]; {
 		case lot.Local || lot.Units == 0:
-		case p == nil || p.lane == nil:
-			a.port.Counts.Lost += uint64(lot.Units)
+		case p == nil || p.Local:
+			a.port.Lost += uint64(lot.Units)
 		default:
-			p.lane.giveBack(p, p.key(a.pop.seed, e.Key), lot.Part())
+			a.uplink.GiveBack(p, p.Key(a.pop.Seed, e.Key), lot.Part())
 		}
 	}
-	a.port.Counts.Unreported += uint64(e.Overdrawn)
+	a.port.Unreported += uint64(e.Overdrawn)
 }
 
 // idle reports whether an entry of the table may be forgotten: a new one would do
 // the same, or it belongs to no rule in force.
 func (a *accounts) idle(e *table.Entry, now lease.Millis) bool {
-	if a.rules.inForce == nil {
+	if a.rules.InForce == nil {
 		return false
 	}
-	p := a.rules.inForce.byID[e.Rule]
+	p := a.rules.InForce.ByID[e.Rule]
 	switch {
 	case p == nil:
-		return a.rules.newest()
-	case p.local:
-		return p.limit.Fresh(e.Counter, a.pop.timeOfDay(now))
+		return a.rules.Newest()
+	case p.Local:
+		return p.Limit.Fresh(e.Counter, a.pop.TimeOfDay(now))
 	}
-	return e.Account.Idle(&p.terms, now)
+	return e.Account.Idle(&p.Terms, now)
 }
 
 // forgotten reports whether the scan drops an entry. What a rule leaves behind that
 // is gone, or has another shape, is of no use: the counter that its units were
 // charged to is not asked any more, and the new one has a limit of its own.
 func (a *accounts) forgotten(e *table.Entry, now lease.Millis) bool {
-	if a.rules.inForce == nil || a.rules.inForce.byID[e.Rule] == nil && now < a.rules.since+strandedFor {
+	if a.rules.InForce == nil || a.rules.InForce.ByID[e.Rule] == nil && now < a.rules.Since+strandedFor {
 		return false
 	}
 	return a.idle(e, now)

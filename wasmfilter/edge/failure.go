@@ -3,13 +3,14 @@ package edge
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // fail decides a hit whose tier above does not answer: what was denied stays
 // denied, and the rule's on_failure decides the rest.
 func (d *taker) fail(now lease.Millis, h *hit) lease.Verdict {
-	return d.failBy(now, h, h.policy.rule.OnFailure)
+	return d.failBy(now, h, h.policy.Rule.OnFailure)
 }
 
 // failAnswered decides a hit that was answered, and not decided. A granter that does
@@ -24,27 +25,27 @@ func (d *taker) failAnswered(now lease.Millis, h *hit, s lease.Status) lease.Ver
 
 func (d *taker) failBy(now lease.Millis, h *hit, by lease.OnFailure) lease.Verdict {
 	p := h.policy
-	spec := p.limit.Spec()
-	if share := d.uplink.share; share > 0 && p.rule.Scope == rule.ScopeGlobal { // the rest is that of other regions
+	spec := p.Limit.Spec()
+	if share := d.uplink.Share; share > 0 && p.Rule.Scope == rule.ScopeGlobal { // the rest is that of other regions
 		spec.Count = share.Of(spec.Count)
 	}
-	f := by.Among(d.uplink.holders, p.rule.ExpectedHolders, spec, now, d.pop.timeOfDay(now))
-	if p.concurrency {
+	f := by.Among(d.uplink.Holders, p.Rule.ExpectedHolders, spec, now, d.pop.TimeOfDay(now))
+	if p.Concurrency {
 		return d.failSlots(now, h, f)
 	}
 	var did lease.Failed
 	outcome := d.accounts.try(now, p, h.key, func(e *table.Entry) bool {
-		did = e.Fail(&p.terms, now, f, h.cost)
+		did = e.Fail(&p.Terms, now, f, h.cost)
 		return did.Admitted
 	})
 	verdict := h.failed(now, &did)
 	switch {
 	case outcome != table.Stored && !by.FailUncounted().Admitted:
-		h.decision, h.status = FullDenied, p.rule.DenyStatus
+		h.decision, h.status = rulebook.FullDenied, p.Rule.DenyStatus
 		return lease.Refuse
 	case outcome != table.Stored: // what is admitted cannot be reported
 		h.uncounted = true
-		d.port.Counts.Unreported += uint64(h.cost)
+		d.port.Unreported += uint64(h.cost)
 	case did.Admitted:
 		h.taken = did.Taken(h.cost)
 	}
@@ -81,16 +82,16 @@ func (h *hit) failed(now lease.Millis, did *lease.Failed) lease.Verdict {
 	}
 	switch {
 	case did.Denied:
-		h.decision = Denied
-		h.policy.denials.remember(h.key.Hash, now+whileAsking, now+did.RetryAfter, h.cost, h.own)
+		h.decision = rulebook.Denied
+		h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: now + whileAsking, RetryAt: now + did.RetryAfter, Need: h.cost, OwnLimit: h.own})
 	case did.By == lease.FailureAllow:
-		h.decision = FailedOpen
+		h.decision = rulebook.FailedOpen
 	case did.By == lease.FailureDeny:
-		h.decision, h.status = FailedClosed, h.policy.rule.DenyStatus
+		h.decision, h.status = rulebook.FailedClosed, h.policy.Rule.DenyStatus
 	case did.Admitted:
-		h.decision, h.quota.Reset = LocalAllowed, did.Reset
+		h.decision, h.quota.Reset = rulebook.LocalAllowed, did.Reset
 	default:
-		h.decision = LocalDenied
+		h.decision = rulebook.LocalDenied
 	}
 	if did.Admitted {
 		return lease.Admit

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 )
 
 const failRule = `{"rules":[{"name":"r","key":[{"header":"x-user"}],"limit":"10/1h","algorithm":"fixed_window","on_failure":%s}]}`
@@ -28,10 +29,10 @@ func TestOnFailure(t *testing.T) {
 		admitted, decision int
 		status             int
 	}{
-		{`"allow"`, 30, int(FailedOpen), 0},
-		{`"deny"`, 0, int(FailedClosed), 503},
-		{`{"action":"deny","status":429}`, 0, int(FailedClosed), 429},
-		{`{"action":"local","expected_holders":3}`, 4, int(LocalAllowed), 429},
+		{`"allow"`, 30, int(rulebook.FailedOpen), 0},
+		{`"deny"`, 0, int(rulebook.FailedClosed), 503},
+		{`{"action":"deny","status":429}`, 0, int(rulebook.FailedClosed), 429},
+		{`{"action":"local","expected_holders":3}`, 4, int(rulebook.LocalAllowed), 429},
 	}
 	for _, c := range cases {
 		w := newWorld(t, 1, fmt.Sprintf(failRule, c.action))
@@ -49,7 +50,7 @@ func TestOnFailure(t *testing.T) {
 		if admitted != c.admitted {
 			t.Errorf("%s: admitted %d of 30, want %d", c.action, admitted, c.admitted)
 		}
-		if n := w.workers[0].rules.countsOf("r").Decided[c.decision]; c.admitted > 0 && n != uint64(admitted) {
+		if n := w.workers[0].rules.CountsOf("r").Decided[c.decision]; c.admitted > 0 && n != uint64(admitted) {
 			t.Errorf("%s: counted %d", c.action, n)
 		}
 	}
@@ -231,8 +232,8 @@ func TestCallsThatHangLeaveRoom(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
 	w.workers[0].cfg.CallsInFlight = 1
+	w.answerAfter(30) // the region is far: no call is late yet
 	w.request(0, "/", "ann")
-	w.workers[0].uplink.lanes[0].took = 30 // the region is far: no call is late yet
 	w.now += 60
 	late := w.request(0, "/", "bob") // behind the call of ann
 	w.now += 10
@@ -244,6 +245,13 @@ func TestDeadline(t *testing.T) {
 	if late.Outcome != Deny {
 		t.Errorf("after its timeout: outcome %v", late.Outcome)
 	}
+}
+
+// answerAfter lets the region take so long for an answer.
+func (w *world) answerAfter(d lease.Millis) {
+	w.request(0, "/", "zoe")
+	w.now += d
+	w.answer(0)
 }
 
 // Replies that make no sense count as no reply, and change nothing.
@@ -275,7 +283,7 @@ func TestMalformedReplies(t *testing.T) {
 // at once, and are asked for when there is room again.
 func TestKeysAskedForAreBounded(t *testing.T) {
 	w := newWorld(t, 1, fmt.Sprintf(failRule, `"deny"`))
-	for i := range mostAsks {
+	for i := range maxAsks {
 		if r := w.request(0, "/", fmt.Sprint("u", i)); r.Outcome != Wait {
 			t.Fatalf("request %d: outcome %v", i, r.Outcome)
 		}
@@ -283,11 +291,11 @@ func TestKeysAskedForAreBounded(t *testing.T) {
 	if r := w.request(0, "/", "u1"); r.Outcome != Wait {
 		t.Errorf("one more for a key that is asked for: outcome %v", r.Outcome)
 	}
-	if r := w.request(0, "/", "ann"); r.Outcome != Deny || !r.Degraded || len(w.workers[0].uplink.asks) != mostAsks {
-		t.Errorf("one key more: outcome %v, degraded %v, %d asks; want on_failure", r.Outcome, r.Degraded, len(w.workers[0].uplink.asks))
+	if r := w.request(0, "/", "ann"); r.Outcome != Deny || !r.Degraded || len(w.workers[0].asks.pending) != maxAsks {
+		t.Errorf("one key more: outcome %v, degraded %v, %d asks; want on_failure", r.Outcome, r.Degraded, len(w.workers[0].asks.pending))
 	}
 	w.settle()
-	if n := len(w.workers[0].uplink.asks); n > 0 {
+	if n := len(w.workers[0].asks.pending); n > 0 {
 		t.Errorf("%d asks are left after all answers", n)
 	}
 	if !w.admit(0, "/", "ann") {
@@ -337,7 +345,7 @@ func TestBreakerBehindAGroup(t *testing.T) {
 	if len(w.calls) != 1 || greedy.Outcome != Wait || honest.Outcome != Wait {
 		t.Fatalf("%d calls, outcomes %v and %v, want that both wait for the only call", len(w.calls), greedy.Outcome, honest.Outcome)
 	}
-	lane := w.workers[0].uplink.lanes[0]
+	lane := w.workers[0].uplink.Lane(&w.workers[0].rules.InForce.ByRule[0][0])
 	for range 2 { // the next one opens the breaker
 		lane.Failed(w.now, 1<<62, 0)
 	}
@@ -381,8 +389,8 @@ func TestLateCallsOpenNoBreaker(t *testing.T) {
 func TestLateAsksTravelApart(t *testing.T) {
 	w := newWorld(t, 1, exactRule)
 	w.workers[0].cfg.CallsInFlight = 1
+	w.answerAfter(60)
 	w.request(0, "/", "ann")
-	w.workers[0].uplink.lanes[0].took = 60
 	w.now += 5
 	w.request(0, "/", "ann")
 	w.now += 53

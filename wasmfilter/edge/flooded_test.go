@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
@@ -36,13 +37,13 @@ func TestFloodedKeyStaysDenied(t *testing.T) {
 func TestRememberedRefusalHidesNoUnits(t *testing.T) {
 	w := newWorld(t, 1, refills)
 	x := w.workers[0]
-	p := &x.rules.inForce.byRule[0][0]
+	p := &x.rules.InForce.ByRule[0][0]
 	h := &hit{policy: p, key: table.Key{Hash: 42}, cost: 5}
 	x.accounts.change(w.now, p, h.key, func(e *table.Entry) { e.Asked, e.Refused, e.Left, e.Reset = w.now, true, 3, w.now+9000 })
-	if v := x.decider.fail(w.now, h); v != lease.Refuse || h.decision != Denied {
+	if v := x.decider.fail(w.now, h); v != lease.Refuse || h.decision != rulebook.Denied {
 		t.Fatalf("a request of 5 where 3 were left: verdict %v, %v", v, h.decision)
 	}
-	if p.denials.refuses(42, w.now, 5) == nil || p.denials.refuses(42, w.now, 3) != nil {
+	if p.Denials.Refuses(42, w.now, 5) == nil || p.Denials.Refuses(42, w.now, 3) != nil {
 		t.Error("want requests of 5 refused from the cache and those of 3 not")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/wire"
 )
 
 // Rules of which the second has one more.
@@ -53,15 +52,15 @@ func TestNoGoingToAndFro(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := twoReplicas(t, fewRules, moreRulesOf("exact", "allow"), c.revisions[0], c.revisions[1])
 			w.serveFor(10_000, "/")
-			generation, want := w.workers[0].rules.generation, w.region
+			since, want := w.workers[0].rules.Since, w.region
 			if c.newer {
 				want = w.others[0]
 			}
 			sent := w.region.sent + w.others[0].sent
 			w.serveFor(180_000, "/")
 			for i, x := range w.workers {
-				if x.RulesVersion() != want.set.Version || x.rules.generation != generation {
-					t.Errorf("worker %d has rules %.8s after %d changes, want %.8s", i, x.RulesVersion(), x.rules.generation-generation, want.set.Version)
+				if x.RulesVersion() != want.set.Version || x.rules.Since != since {
+					t.Errorf("worker %d has rules %.8s, that changed %d ms later, want %.8s", i, x.RulesVersion(), x.rules.Since-since, want.set.Version)
 				}
 			}
 			if n := w.region.sent + w.others[0].sent - sent; n > 0 {
@@ -115,7 +114,7 @@ func TestSpoiltRulesAreFetchedOnceAMinute(t *testing.T) {
 	}
 	reported := false
 	for _, x := range w.workers {
-		reported = reported || x.ConfigError != ""
+		reported = reported || x.ConfigError() != ""
 	}
 	if !reported {
 		t.Error("no worker has a config error")
@@ -123,15 +122,15 @@ func TestSpoiltRulesAreFetchedOnceAMinute(t *testing.T) {
 	w.region.spoilt, w.region.revision = false, 5 // the operator takes them back
 	w.serveFor(15_000, "/")
 	for i, x := range w.workers {
-		if x.ConfigError != "" {
-			t.Errorf("worker %d: config error %q, and nobody has these rules any more", i, x.ConfigError)
+		if x.ConfigError() != "" {
+			t.Errorf("worker %d: config error %q, and nobody has these rules any more", i, x.ConfigError())
 		}
 	}
 	w.region.set, w.region.revision = mustRules(t, fmtRule("7/1h")), 7
 	w.serveFor(1000, "/")
 	for i, x := range w.workers {
-		if x.RulesVersion() != w.region.set.Version || x.ConfigError != "" {
-			t.Errorf("worker %d: rules %.8s, config error %q", i, x.RulesVersion(), x.ConfigError)
+		if x.RulesVersion() != w.region.set.Version || x.ConfigError() != "" {
+			t.Errorf("worker %d: rules %.8s, config error %q", i, x.RulesVersion(), x.ConfigError())
 		}
 	}
 }
@@ -141,26 +140,20 @@ func TestRacingFetches(t *testing.T) {
 	w := newWorld(t, 2, fewRules)
 	w.region.revision = 5
 	w.serveFor(1000, "/")
-	older, newer := wireRules(t, fmtRule("7/1h"), 6), wireRules(t, fmtRule("8/1h"), 7)
+	older, newer := mustRules(t, fmtRule("7/1h")), mustRules(t, fmtRule("8/1h"))
 	raced := false
 	w.store.between = func() {
 		if !raced {
 			raced = true
-			w.workers[1].rules.receive(w.now, newer)
+			w.workers[1].rules.Offer(w.now, newer.Version, 7, newer.Encode())
 		}
 	}
-	w.workers[0].rules.receive(w.now, older)
+	w.workers[0].rules.Offer(w.now, older.Version, 6, older.Encode())
 	w.store.between = nil
 	w.pass(200)
 	for i, x := range w.workers {
-		if want := mustRules(t, fmtRule("8/1h")).Version; x.RulesVersion() != want || x.rules.revision != 7 {
-			t.Errorf("worker %d: rules %.8s of revision %d, want %.8s of 7", i, x.RulesVersion(), x.rules.revision, want)
+		if x.RulesVersion() != newer.Version || x.rules.Revision != 7 {
+			t.Errorf("worker %d: rules %.8s of revision %d, want %.8s of 7", i, x.RulesVersion(), x.rules.Revision, newer.Version)
 		}
 	}
-}
-
-func wireRules(t *testing.T, text string, revision uint64) []byte {
-	set := mustRules(t, text)
-	m := wire.RulesResponse{Protocol: wire.Protocol, RulesVersion: set.Version, Rules: set.Encode(), RulesRevision: revision}
-	return m.Append(nil)
 }

@@ -4,7 +4,9 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // Outcome is what becomes of a request.
@@ -43,9 +45,9 @@ type Request struct {
 	arrived   lease.Millis
 	deadline  lease.Millis
 	undecided int
-	serial    uint32  // changes with each use, so that late replies do not match it
-	waiting   int     // index in decider.waiting, if Outcome is Wait
-	groupOf   *flight // the call in which its wants have group
+	serial    uint32         // changes with each use, so that late replies do not match it
+	waiting   int            // index in decider.waiting, if Outcome is Wait
+	groupOf   *uplink.Flight // the call in which its wants have group
 	group     uint32
 	grouped   int    // wants in this group
 	shadows   []hit  // slots in use under shadow rules
@@ -54,7 +56,7 @@ type Request struct {
 
 // hit is one rule that applies to a request.
 type hit struct {
-	policy  *policy
+	policy  *rulebook.Policy
 	key     table.Key
 	cost    int64
 	verdict lease.Verdict // Wait: undecided
@@ -63,13 +65,13 @@ type hit struct {
 	quota   Quota
 	own     int64 // of which limit quota is, see lease.Account.OwnLimit
 
-	decision  Decision     // for metrics, once decided
-	status    int          // of a denial other than 429
-	period    limit.Micros // scope: pop: what was charged
-	slots     *holding     // concurrency: where cost slots are in use
-	uncounted bool         // admitted without being charged to anything
-	suspect   bool         // its key was denied lately
-	probes    bool         // it asks for a key of an exact rule that was denied
+	decision  rulebook.Decision // for metrics, once decided
+	status    int               // of a denial other than 429
+	period    limit.Micros      // scope: pop: what was charged
+	slots     *holding          // concurrency: where cost slots are in use
+	uncounted bool              // admitted without being charged to anything
+	suspect   bool              // its key was denied lately
+	probes    bool              // it asks for a key of an exact rule that was denied
 }
 
 // Quota is what a response states about one rule that applied.
@@ -84,6 +86,20 @@ type Quota struct {
 // nearer reports whether less is left of q, as a part of its limit, than of other.
 func (q *Quota) nearer(other *Quota) bool {
 	return uint64(q.Remaining)*uint64(other.Limit) < uint64(other.Remaining)*uint64(q.Limit)
+}
+
+// ownLimit states the limit of a key that has one of its own, see [lease.Account.OwnLimit].
+// Of a token bucket it is the burst.
+func (h *hit) ownLimit(own int64) {
+	if h.own == own {
+		return
+	}
+	h.own, h.quota.Limit, h.quota.Policy = own, h.policy.Terms.Capacity, h.policy.Item
+	if own > 0 {
+		s := h.policy.Limit.Spec()
+		s.Count = own - 1
+		h.quota.Limit, h.quota.Policy = s.Count, h.policy.ItemFor(s)
+	}
 }
 
 // Quotas calls f with every enforced rule that applied, in the order of the rules.

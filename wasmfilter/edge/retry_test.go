@@ -43,7 +43,7 @@ func retryAfter(t *testing.T, algorithm, where, rate string, cost int64) {
 	if cached {
 		w.region.nodes = map[string]*lease.Relay{}
 	}
-	l := w.workers[0].rules.inForce.byRule[0][0].limit
+	l := w.workers[0].rules.InForce.ByRule[0][0].Limit
 	tolerance := int64(1)
 	if s := l.Spec(); algorithm == "sliding_log" && s.Count > 32 { // an entry has the time at which the lease ends
 		tolerance += int64(s.Period / 50 / limit.Second)
@@ -121,8 +121,8 @@ func (w *world) costing(worker int, cost int64) *Request {
 
 // owing is the region's counter of the key, less what was not reported to it.
 func (w *world) owing(l *limit.Limit) (state limit.State) {
-	p := &w.workers[0].rules.inForce.byRule[0][0]
-	debt := w.workers[0].accounts.open(p, p.key(w.workers[0].pop.seed, []byte("ann"))).Overdrawn
+	p := &w.workers[0].rules.InForce.ByRule[0][0]
+	debt := w.workers[0].accounts.open(p, p.Key(w.workers[0].pop.Seed, []byte("ann"))).Overdrawn
 	for _, c := range w.region.counters { // there is one
 		state = c.State
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"pgregory.net/rapid"
 )
 
@@ -24,7 +25,9 @@ func newNarrowWorld(t tester, workers, pagesLog2 int, rules string) *world {
 func (w *world) full() map[string]uint64 {
 	n := map[string]uint64{}
 	for _, x := range w.workers {
-		x.EachRule(func(name string, c *RuleCounts) { n[name] += c.Decided[FullAllowed] + c.Decided[FullDenied] })
+		x.EachRule(func(name string, c *rulebook.RuleCounts) {
+			n[name] += c.Decided[rulebook.FullAllowed] + c.Decided[rulebook.FullDenied]
+		})
 	}
 	return n
 }
@@ -166,7 +169,7 @@ func TestDebtsMakeRoom(t *testing.T) {
 	for _, c := range w.region.counters {
 		charged += uint64(1 - w.region.set.Limit(0, 0).Peek(c.State, w.wall(), 0).Remaining)
 	}
-	if n := w.workers[0].Counts.Unreported; n+charged != 2000 || charged < 512-32 {
+	if n := w.workers[0].Unreported; n+charged != 2000 || charged < 512-32 {
 		t.Errorf("%d units charged and %d not reported, of 2000", charged, n)
 	}
 	if n := w.full(); n["a"]+n["b"] > 0 {
@@ -233,8 +236,8 @@ func TestSlotsWithoutPlace(t *testing.T) {
 	for i := range 40_000 {
 		open = append(open, w.request(0, "/", fmt.Sprint("u", i)))
 	}
-	w.workers[0].EachRule(func(_ string, c *RuleCounts) {
-		if c.Decided[FullAllowed] != 2 || c.Decided[FullDenied] < 4000 || c.Decided[Allowed] < 28_000 {
+	w.workers[0].EachRule(func(_ string, c *rulebook.RuleCounts) {
+		if c.Decided[rulebook.FullAllowed] != 2 || c.Decided[rulebook.FullDenied] < 4000 || c.Decided[rulebook.Allowed] < 28_000 {
 			t.Errorf("decided %v, want 2 slots for all keys without a place", c.Decided)
 		}
 	})

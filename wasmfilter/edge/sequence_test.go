@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 )
 
 const countRule = `{"rules":[{"name":"count","key":[{"header":"x-user"}],"limit":"1000000/1h","algorithm":"fixed_window","consistency":"exact"}]}`
@@ -23,7 +24,7 @@ func TestLateCallsAreNew(t *testing.T) {
 		}
 	}
 	w.answer(0)
-	if n := w.workers[0].rules.countsOf("count").Decided[Allowed]; late.Outcome != Admit || n != 5*lease.CallWindow+1 {
+	if n := w.workers[0].rules.CountsOf("count").Decided[rulebook.Allowed]; late.Outcome != Admit || n != 5*lease.CallWindow+1 {
 		t.Errorf("the late one: outcome %v; %d admitted by the limit", late.Outcome, n)
 	}
 	if n := len(w.region.callers); n < 2 || n > 6 {
@@ -50,7 +51,7 @@ func TestWorkersNumberApart(t *testing.T) {
 		w.answer(random.IntN(len(w.calls)))
 	}
 	for _, x := range w.workers {
-		admitted += int(x.rules.countsOf("count").Decided[Allowed])
+		admitted += int(x.rules.CountsOf("count").Decided[rulebook.Allowed])
 	}
 	if admitted != 20_000 {
 		t.Errorf("admitted %d of 20,000 by the limit", admitted)

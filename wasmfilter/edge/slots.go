@@ -2,13 +2,15 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/pop"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
 )
 
 // slots is the concurrency slots that this worker holds and uses, by key, and the
 // pools in which all workers publish theirs. Shadow rules have a pool apart.
 type slots struct {
-	pop              *pop
+	pop              *pop.PoP
 	enforced, shadow *table.Pool
 	holdings         map[uint64]*holding // by hash of the key
 	swept            int                 // next page of the pools to look through
@@ -25,7 +27,7 @@ type slots struct {
 // the limit.
 type holding struct {
 	lease.Holding
-	policy    *policy
+	policy    *rulebook.Policy
 	key       table.Key
 	inUse     int64
 	gave      lease.Millis // see table.Member
@@ -35,9 +37,9 @@ type holding struct {
 	others    table.Others // as the pool had them last
 }
 
-// mostHoldings bounds the keys with slots in use or in reserve. More share those of
+// maxHoldings bounds the keys with slots in use or in reserve. More share those of
 // one key per rule.
-const mostHoldings = 1 << 16
+const maxHoldings = 1 << 16
 
 // may is how many slots the tier above lets the worker hold now.
 func (hd *holding) may(now lease.Millis) int64 {
@@ -50,8 +52,8 @@ func (hd *holding) may(now lease.Millis) int64 {
 // free is how many slots of the key the PoP has left; negative if more are in use.
 func (hd *holding) free(now lease.Millis) int64 {
 	held := hd.may(now) + hd.others.May
-	if hd.policy.local {
-		held = hd.policy.terms.Capacity
+	if hd.policy.Local {
+		held = hd.policy.Terms.Capacity
 	}
 	return held - hd.used()
 }
@@ -66,17 +68,12 @@ func (hd *holding) needed(now lease.Millis) int64 {
 	return max(0, min(lacking, max(hd.inUse, hd.may(now))))
 }
 
-func (hd *holding) ttl() lease.Millis { return millis(hd.policy.limit.Spec().LeaseTTL) }
-
-// shared is the key that keys of the rule share which find no place.
-func (p *policy) shared() table.Key { return table.Key{Hash: p.id, Rule: uint32(p.id)} }
-
 // of returns the holding of the hit's key. If there are too many, it is that of
 // the key that is shared.
 func (s *slots) of(h *hit) *holding {
 	hd := s.holdings[h.key.Hash]
-	if hd == nil && len(s.holdings) >= mostHoldings {
-		h.key = h.policy.shared()
+	if hd == nil && len(s.holdings) >= maxHoldings {
+		h.key = h.policy.SharedKey()
 		hd = s.holdings[h.key.Hash]
 	}
 	if hd == nil {
@@ -115,22 +112,22 @@ func (s *slots) leave(now lease.Millis, h *hit) {
 // Otherwise nothing happened.
 func (s *slots) share(now lease.Millis, hd *holding, change func() bool) (outcome table.Outcome) {
 	pool, before := s.enforced, *hd
-	if hd.policy.shadow {
+	if hd.policy.Shadow {
 		pool = s.shadow
 	}
 	for range table.Tries {
 		*hd = before
-		hd.others = pool.Open(now, hd.key, s.pop.number)
+		hd.others = pool.Open(now, hd.key, s.pop.Number)
 		if !change() {
 			return table.Stored
 		}
-		hd.published = now + hd.ttl()
+		hd.published = now + hd.policy.TTL
 		m := table.Member{Uses: hd.inUse, May: hd.May, Until: hd.Until, Seen: hd.published, Gave: hd.gave}
-		if outcome = pool.Commit(now, hd.key, s.pop.number, m); outcome != table.Raced {
+		if outcome = pool.Commit(now, hd.key, s.pop.Number, m); outcome != table.Raced {
 			break
 		}
 	}
-	if outcome == table.Full && !hd.policy.local {
+	if outcome == table.Full && !hd.policy.Local {
 		return table.Stored // alone: others do not see what it holds, nor use it
 	}
 	if outcome != table.Stored {
@@ -156,7 +153,7 @@ func (s *slots) state(now lease.Millis, hd *holding, t *lease.Terms, need, waiti
 		hw = hd.Ask(t, now, hd.needed(now), need, waiting)
 		gives := hd.May < may
 		if hd.May = min(hd.May, may); gives {
-			hd.gave, hd.owes = now+t.Timeout, now+hd.ttl()
+			hd.gave, hd.owes = now+t.Timeout, now+hd.policy.TTL
 		}
 		return gives
 	})
@@ -171,7 +168,7 @@ func (s *slots) state(now lease.Millis, hd *holding, t *lease.Terms, need, waiti
 
 // granted takes what the granter lets a worker hold.
 func (s *slots) granted(now, sent lease.Millis, hd *holding, g lease.Grant) {
-	hd.Apply(&hd.policy.terms, now, sent, g, s.pop.jitter())
+	hd.Apply(&hd.policy.Terms, now, sent, g, s.pop.Jitter())
 	if g.Status == lease.OK || g.Status == lease.Denied {
 		hd.gave, hd.owes = min(hd.gave, now), 0
 	}
@@ -185,4 +182,48 @@ func (s *slots) sweep(now lease.Millis) {
 		s.shadow.Sweep(now, s.swept)
 		s.swept = (s.swept + 1) % table.PoolPages
 	}
+}
+
+// refusedHere is after how long a client that found no slot in the PoP should come
+// back.
+const refusedHere lease.Millis = 10
+
+// enter decides a hit of a concurrency rule.
+func (d *taker) enter(now lease.Millis, h *hit) lease.Verdict {
+	hd := d.slots.of(h)
+	h.suspect = hd.NextAsk > 0
+	taken, outcome := d.slots.take(now, hd, h.cost)
+	h.quota.Remaining = max(0, hd.free(now))
+	switch {
+	case taken:
+		h.slots = hd
+		return lease.Admit
+	case outcome != table.Stored && h.policy.Local:
+		return d.enterShared(now, h)
+	case h.policy.Local:
+		h.retry(now, now+refusedHere)
+		return lease.Refuse
+	}
+	verdict := hd.Missed(now, hd.others.Gave > hd.denied)
+	switch verdict {
+	case lease.Refuse:
+		h.retry(now, hd.NextAsk)
+	case lease.Unanswered:
+		return d.failAnswered(now, h, hd.Back.Status())
+	}
+	return verdict
+}
+
+// enterShared decides a hit of scope: pop whose key finds no place in the pool: all
+// such keys of a rule share the slots of one.
+func (d *taker) enterShared(now lease.Millis, h *hit) lease.Verdict {
+	if h.key.Hash == h.policy.ID {
+		return h.withoutPlace()
+	}
+	h.key = h.policy.SharedKey()
+	v := d.enter(now, h)
+	if h.decision = rulebook.FullDenied; v == lease.Admit {
+		h.decision = rulebook.FullAllowed
+	}
+	return v
 }

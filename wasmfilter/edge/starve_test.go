@@ -76,7 +76,7 @@ func (w *world) starve(rtt, phase lease.Millis) (greedy, honest int) {
 		w.collect()
 		for i := 0; i < len(w.calls); {
 			f := w.calls[i]
-			id := f.worker.pop.number<<32 | f.call.ID
+			id := f.worker.pop.Number<<32 | f.call.ID
 			if sent[id] == 0 {
 				sent[id] = w.now
 			}

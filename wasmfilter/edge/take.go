@@ -3,7 +3,10 @@ package edge
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/wasmfilter/edge/pop"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // taker decides one rule for one request, by what the PoP has for its key: it takes from
@@ -11,18 +14,19 @@ import (
 // or to on_failure.
 type taker struct {
 	port     *Port
-	pop      *pop
+	pop      *pop.PoP
 	accounts *accounts
 	slots    *slots
-	uplink   *uplink
+	uplink   *uplink.Uplink
+	asks     *asks
 }
 
 // take decides a hit by what this PoP has.
 func (d *taker) take(now lease.Millis, h *hit) lease.Verdict {
 	switch {
-	case h.policy.concurrency:
+	case h.policy.Concurrency:
 		return d.enter(now, h)
-	case h.policy.local:
+	case h.policy.Local:
 		return d.takeLocal(now, h)
 	}
 	return d.takeLease(now, h)
@@ -44,23 +48,23 @@ func (d *taker) takeLease(now lease.Millis, h *hit) lease.Verdict {
 	for range table.Tries {
 		e := d.accounts.open(p, h.key)
 		refused := e.Refused
-		denied := e.DeniedNeed > 0 && h.cost-e.Held(&p.terms, now) >= e.DeniedNeed
-		h.suspect, h.probes = denied || refused, denied && p.exact
-		did := e.Take(&p.terms, now, h.cost)
+		denied := e.DeniedNeed > 0 && h.cost-e.Held(&p.Terms, now) >= e.DeniedNeed
+		h.suspect, h.probes = denied || refused, denied && p.Exact
+		did := e.Take(&p.Terms, now, h.cost)
 		if did.Verdict != lease.Unanswered {
 			h.describe(now, e, did.Verdict)
 		}
-		asks, outcome := did.Ask != lease.NoAsk && d.uplink.mayAsk(p, h.key), table.Stored
+		asks, outcome := did.Ask != lease.NoAsk && d.asks.may(p, h.key), table.Stored
 		var want lease.Want
 		if asks { // no request waits for it
-			e.Denied = lease.Sum(e.Denied, p.denials.forget(h.key.Hash))
-			want = e.Ask(&p.terms, now, 0, 0, did.Ask)
+			e.Denied = lease.Sum(e.Denied, p.Denials.Forget(h.key.Hash))
+			want = e.Ask(&p.Terms, now, 0, 0, did.Ask)
 		}
 		if asks || did.Verdict == lease.Admit || did.Verdict == lease.Refuse && !refused {
-			outcome = p.table.Commit(now)
+			outcome = p.Table.Commit(now)
 		}
 		if asks && outcome == table.Stored {
-			d.uplink.gather(now, p, h.key, want)
+			d.asks.begin(now, p, h.key, want)
 		}
 		switch {
 		case did.Verdict == lease.Unanswered:
@@ -70,7 +74,7 @@ func (d *taker) takeLease(now lease.Millis, h *hit) lease.Verdict {
 		case did.Verdict == lease.Refuse:
 			if outcome == table.Stored {
 				if h.rememberDenial(now, e); refused && !asks {
-					p.denials.count(h.key.Hash, h.cost)
+					p.Denials.Count(h.key.Hash, h.cost)
 				}
 			}
 			return lease.Refuse
@@ -92,22 +96,22 @@ func (d *taker) takeLease(now lease.Millis, h *hit) lease.Verdict {
 func (d *taker) right(now lease.Millis, h *hit, waiting int64) (lease.Want, lease.Verdict) {
 	p, verdict := h.policy, lease.Wait
 	want := lease.Want{Need: h.cost, Waiting: waiting, Want: waiting}
-	if p.concurrency {
+	if p.Concurrency {
 		return want, verdict // stated when it is sent
 	}
-	plain, denied := want, p.denials.forget(h.key.Hash)
+	plain, denied := want, p.Denials.Forget(h.key.Hash)
 	outcome := d.accounts.try(now, p, h.key, func(e *table.Entry) bool {
 		e.Denied = lease.Sum(e.Denied, denied)
 		switch {
-		case p.exact && e.Take(&p.terms, now, h.cost).Verdict == lease.Refuse:
+		case p.Exact && e.Take(&p.Terms, now, h.cost).Verdict == lease.Refuse:
 			h.describe(now, e, lease.Refuse)
 			h.rememberDenial(now, e)
-			p.denials.count(h.key.Hash, h.cost)
+			p.Denials.Count(h.key.Hash, h.cost)
 			verdict = lease.Refuse
 		case e.Back.Off(now):
 			verdict = lease.Unanswered
 		default:
-			want = e.Ask(&p.terms, now, h.cost, waiting, lease.NoAsk)
+			want = e.Ask(&p.Terms, now, h.cost, waiting, lease.NoAsk)
 			return true
 		}
 		return false
@@ -125,32 +129,35 @@ func (h *hit) describe(now lease.Millis, e *table.Entry, v lease.Verdict) {
 	h.quota.Reset = max(0, e.Reset-now)
 	if v == lease.Refuse {
 		h.quota.Remaining = 0
-		h.quota.Reset = e.Retry(&h.policy.terms, now, h.cost)
+		h.quota.Reset = e.Retry(&h.policy.Terms, now, h.cost)
 	}
 }
+
+// whileAsking is how long a denial is kept in front of the table when an answer is under way.
+const whileAsking lease.Millis = 2
 
 // rememberDenial puts a denial in front of the table, for as long as the account
 // would do nothing else: until a request may ask, or a little while where an answer
 // is on its way.
 func (h *hit) rememberDenial(now lease.Millis, e *table.Entry) {
-	until, need := e.NextAsk, e.LeastRefused(&h.policy.terms, now)
+	until, need := e.NextAsk, e.LeastRefused(&h.policy.Terms, now)
 	if h.cost < need { // what refuses it is that the limit is used up
 		until, need = min(until, e.LimitedUntil), h.cost
 	}
 	if until <= now {
 		until = now + whileAsking
 	}
-	h.policy.denials.remember(h.key.Hash, until, now+h.quota.Reset, need, e.OwnLimit)
+	h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: until, RetryAt: now + h.quota.Reset, Need: need, OwnLimit: e.OwnLimit})
 }
 
 // withoutPlace decides by on_failure a hit that has no place in the table.
 func (h *hit) withoutPlace() lease.Verdict {
 	h.uncounted = true
-	if h.policy.rule.OnFailure.FailUncounted().Admitted {
-		h.decision = FullAllowed
+	if h.policy.Rule.OnFailure.FailUncounted().Admitted {
+		h.decision = rulebook.FullAllowed
 		return lease.Admit
 	}
-	h.decision, h.status = FullDenied, h.policy.rule.DenyStatus
+	h.decision, h.status = rulebook.FullDenied, h.policy.Rule.DenyStatus
 	return lease.Refuse
 }
 
@@ -159,14 +166,14 @@ func (h *hit) withoutPlace() lease.Verdict {
 func (d *taker) takeLocal(now lease.Millis, h *hit) lease.Verdict {
 	p := h.policy
 	for range table.Tries {
-		e, shared := p.table.OpenShared(h.key)
+		e, shared := p.Table.OpenShared(h.key)
 		v, outcome := d.charge(now, h, e, shared)
 		if outcome == table.Full {
-			if e = p.table.Join(now); e == nil {
+			if e = p.Table.Join(now); e == nil {
 				return h.withoutPlace()
 			}
 			if v, outcome = d.charge(now, h, e, true); v == lease.Refuse {
-				p.table.Commit(now) // so that the next request finds it at once
+				p.Table.Commit(now) // so that the next request finds it at once
 			}
 		}
 		if outcome == table.Stored {
@@ -184,24 +191,24 @@ func (d *taker) takeLocal(now lease.Millis, h *hit) lease.Verdict {
 func (d *taker) charge(now lease.Millis, h *hit, e *table.Entry, shared bool) (lease.Verdict, table.Outcome) {
 	ask := limit.Ask{Need: h.cost, Waiting: h.cost, Want: h.cost}
 	var did limit.Decision
-	e.Counter, did = h.policy.limit.Acquire(e.Counter, d.pop.timeOfDay(now), ask)
+	e.Counter, did = h.policy.Limit.Acquire(e.Counter, d.pop.TimeOfDay(now), ask)
 	h.quota.Remaining, h.quota.Reset = did.Remaining, lease.CeilMillis(did.Reset)
 	if did.Granted > 0 {
-		if h.decision = Allowed; shared {
-			h.decision = FullAllowed
+		if h.decision = rulebook.Allowed; shared {
+			h.decision = rulebook.FullAllowed
 		}
 		h.period = did.Period
-		return lease.Admit, h.policy.table.Commit(now)
+		return lease.Admit, h.policy.Table.Commit(now)
 	}
-	if h.decision = Denied; shared {
-		h.decision = FullDenied
+	if h.decision = rulebook.Denied; shared {
+		h.decision = rulebook.FullDenied
 	}
 	retryAt := now + lease.CeilMillis(did.RetryAfter)
 	h.retry(now, retryAt)
-	if h.policy.terms.ChargesDenied {
-		h.policy.table.Commit(now)
+	if h.policy.Terms.ChargesDenied {
+		h.policy.Table.Commit(now)
 	} else {
-		h.policy.denials.remember(h.key.Hash, min(retryAt, now+longestLocalDenial), retryAt, h.cost, 0)
+		h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: min(retryAt, now+longestLocalDenial), RetryAt: retryAt, Need: h.cost})
 	}
 	return lease.Refuse, table.Stored
 }

@@ -2,7 +2,10 @@ package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/pop"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // scanTicks is in how many ticks the leader has looked through the table once.
@@ -12,11 +15,12 @@ const scanTicks = 100
 // the leader looks through the table for what idle keys have to report.
 type upkeep struct {
 	port     *Port
-	pop      *pop
-	rules    *rulebook
+	pop      *pop.PoP
+	rules    *rulebook.Rulebook
 	accounts *accounts
 	slots    *slots
-	uplink   *uplink
+	uplink   *uplink.Uplink
+	asks     *asks
 
 	scanned int // next page to look through
 	keys    struct{ enforced, shadow int }
@@ -36,27 +40,27 @@ type Fill struct {
 func (k *upkeep) renewSlots(now lease.Millis) {
 	for hash, hd := range k.slots.holdings {
 		p, may := hd.policy, hd.may(now)
-		if hd.published == 0 || hd.inUse+may > 0 && now >= hd.published-hd.ttl()/2 {
+		if hd.published == 0 || hd.inUse+may > 0 && now >= hd.published-p.TTL/2 {
 			k.slots.publish(now, hd)
 		}
-		lately := now < hd.Asked+p.terms.Interval || p.local || p.lane.Open || hd.Back.Off(now)
+		lately := now < hd.Asked+p.Terms.Interval || p.Local || k.uplink.Lane(p).Open || hd.Back.Off(now)
 		switch {
-		case k.uplink.asks[hash] != nil:
-		case k.rules.inForce == nil || k.rules.inForce.byID[uint32(p.id)] == nil: // its rule is gone
+		case k.asks.pending[hash] != nil:
+		case k.rules.InForce == nil || k.rules.InForce.ByID[uint32(p.ID)] == nil: // its rule is gone
 			if hd.inUse == 0 {
 				delete(k.slots.holdings, hash)
 			}
 		case now < hd.owes:
 			if !lately { // the answer was lost
-				k.uplink.gather(now, p, hd.key, lease.Want{})
+				k.asks.begin(now, p, hd.key, lease.Want{})
 			}
 		case hd.inUse == 0 && may == 0 && hd.published > 0 && now >= hd.NextAsk && !hd.Back.Matters(now):
 			delete(k.slots.holdings, hash)
 		case lately, may == hd.inUse && now < hd.Until-hd.TTL/2:
 		default:
 			k.slots.share(now, hd, func() bool { return false }) // look
-			if hd.Due(&p.terms, now, hd.needed(now)) {
-				k.uplink.gather(now, p, hd.key, lease.Want{})
+			if hd.Due(&p.Terms, now, hd.needed(now)) {
+				k.asks.begin(now, p, hd.key, lease.Want{})
 			}
 		}
 	}
@@ -81,7 +85,7 @@ func (k *upkeep) scan(now lease.Millis) {
 // scanPage collects what the keys of a page have to report, drops idle ones, and returns how
 // many it keeps.
 func (k *upkeep) scanPage(now lease.Millis, t *table.Table) (kept int) {
-	var found []report
+	var found []uplink.Report
 	var dropped []table.Entry
 	outcome := t.Visit(now, k.scanned, func(e *table.Entry) bool {
 		if k.accounts.forgotten(e, now) {
@@ -101,25 +105,24 @@ func (k *upkeep) scanPage(now lease.Millis, t *table.Table) (kept int) {
 		k.accounts.gone(&dropped[i])
 	}
 	for _, r := range found {
-		lane := r.policy.lane
-		lane.queue(&lane.findings, r)
+		k.uplink.Report(r)
 	}
 	return kept
 }
 
 // find takes what an entry has to give back or to report out of it.
-func (k *upkeep) find(now lease.Millis, e *table.Entry) (report, bool) {
-	if k.rules.inForce == nil || e.Key == nil {
-		return report{}, false
+func (k *upkeep) find(now lease.Millis, e *table.Entry) (uplink.Report, bool) {
+	if k.rules.InForce == nil || e.Key == nil {
+		return uplink.Report{}, false
 	}
-	p := k.rules.inForce.byID[e.Rule]
-	if p == nil || p.lane == nil || p.lane.Open || e.UnderWay(&p.terms, now) {
-		return report{}, false
+	p := k.rules.InForce.ByID[e.Rule]
+	if p == nil || p.Local || k.uplink.Lane(p).Open || e.UnderWay(&p.Terms, now) {
+		return uplink.Report{}, false
 	}
-	want, ok := e.Report(&p.terms, now)
+	want, ok := e.Report(&p.Terms, now)
 	if !ok {
-		return report{}, false
+		return uplink.Report{}, false
 	}
 	text := append([]byte(nil), e.Key...)
-	return report{p, p.key(k.pop.seed, text), want}, true
+	return uplink.Report{Policy: p, Key: p.Key(k.pop.Seed, text), Want: want}, true
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // wait begins the wait of a request of which some hits are undecided, unless asking
@@ -12,13 +13,13 @@ import (
 // asked for.
 func (d *decider) wait(now lease.Millis, r *Request) {
 	if d.port.Trace != nil {
-		r.trace = strings.Clone(TraceParent(d.port.Trace()))
+		r.trace = strings.Clone(uplink.TraceParent(d.port.Trace()))
 	}
 	r.keepKeys()
 	r.Outcome, r.deadline = Wait, now+wire.LongestDuration
 	for i := range r.hits {
-		if h := &r.hits[i]; h.verdict == lease.Wait && !h.policy.lane.Open {
-			r.deadline = min(r.deadline, now+h.policy.terms.Timeout)
+		if h := &r.hits[i]; h.verdict == lease.Wait && !d.uplink.Lane(h.policy).Open {
+			r.deadline = min(r.deadline, now+h.policy.Terms.Timeout)
 		}
 	}
 	if !d.askNext(now, r) {
@@ -30,7 +31,7 @@ func (d *decider) wait(now lease.Millis, r *Request) {
 	}
 	for i := range r.hits {
 		if h := &r.hits[i]; h.verdict == lease.Wait {
-			h.policy.counts.Waited++
+			h.policy.Counts.Waited++
 		}
 	}
 	r.waiting = len(d.waiting)
@@ -54,7 +55,7 @@ func (d *decider) askNext(now lease.Millis, r *Request) bool {
 		if v != lease.Wait && !d.decided(now, r, i, v) {
 			return false
 		}
-		if a := d.uplink.asks[h.key.Hash]; group && a != nil {
+		if a := d.asks.pending[h.key.Hash]; group && a != nil {
 			a.closed = true
 		}
 	}
@@ -66,18 +67,17 @@ func (d *decider) askNext(now lease.Millis, r *Request) bool {
 // that will likely be refused: in one group, which the tier above decides as a
 // whole, or, where others wait for the same keys, for the suspects first.
 func (d *decider) suspects(r *Request) (first, group bool) {
-	var lane *lane
-	suspects, others, apart := false, false, false
+	lane, suspects, others, apart := -1, false, false, false
 	for i := range r.hits {
 		h := &r.hits[i]
 		if h.verdict != lease.Wait {
 			continue
 		}
-		if lane == nil {
-			lane = h.policy.lane
+		if lane < 0 {
+			lane = h.policy.Lane
 		}
 		suspects, others = suspects || h.suspect, others || !h.suspect
-		apart = apart || h.policy.lane != lane || d.uplink.asks[h.key.Hash] != nil
+		apart = apart || h.policy.Lane != lane || d.asks.pending[h.key.Hash] != nil
 	}
 	mixed := suspects && others
 	return mixed && apart, mixed && !apart
@@ -87,9 +87,9 @@ func (d *decider) suspects(r *Request) (first, group bool) {
 // verdict is that of a key that cannot be asked for now.
 func (d *decider) ask(now lease.Millis, h *hit, v waiter) lease.Verdict {
 	h.asked = true
-	a := d.uplink.asks[h.key.Hash]
+	a := d.asks.pending[h.key.Hash]
 	switch {
-	case a == nil && d.uplink.full():
+	case a == nil && d.asks.full():
 		return d.fail(now, h)
 	case a == nil:
 		want, right := d.right(now, h, v.cost)
@@ -99,7 +99,7 @@ func (d *decider) ask(now lease.Millis, h *hit, v waiter) lease.Verdict {
 		case lease.Unanswered:
 			return d.take(now, h)
 		}
-		a = d.uplink.gather(now, h.policy, h.key, want)
+		a = d.asks.begin(now, h.policy, h.key, want)
 		a.asked = append(a.asked, v)
 	case a.flying || a.closed:
 		a.queue = append(a.queue, v)
@@ -107,7 +107,9 @@ func (d *decider) ask(now lease.Millis, h *hit, v waiter) lease.Verdict {
 	default:
 		a.asked = append(a.asked, v)
 	}
-	h.policy.lane.urgent = h.policy.lane.urgent || v.request != nil
+	if v.request != nil {
+		d.uplink.Lane(h.policy).Hasten()
+	}
 	return lease.Wait
 }
 
@@ -131,7 +133,7 @@ func (d *decider) expire(now lease.Millis) {
 func (d *decider) failUndecided(now lease.Millis, r *Request, all bool) bool {
 	for i := range r.hits {
 		h := &r.hits[i]
-		if h.verdict == lease.Wait && (all || h.policy.lane.Open) && !d.decided(now, r, i, d.fail(now, h)) {
+		if h.verdict == lease.Wait && (all || d.uplink.Lane(h.policy).Open) && !d.decided(now, r, i, d.fail(now, h)) {
 			return false
 		}
 	}

@@ -1,89 +1,118 @@
+// Package edge is a point of presence (PoP) as a state machine: requests, ticks and
+// replies of the region go in; verdicts and calls to be made come out. It uses no
+// Envoy, no clock and no network; package filter connects it to them.
+//
+// A [Worker] is one worker thread's part of the PoP. What the workers of an Envoy
+// share lies in a [table.Store]: the keys' leases, the process' identity, the
+// rules, and which worker does the background work. A worker keeps to itself what
+// belongs to its own streams: requests that wait, calls in flight, slots in use, and a
+// cache of denials.
+//
+//	w.Decide(now, request) ─▶ Admit | Deny | Wait
+//	w.Reply(now, call, body), w.Failed(now, call), w.Tick(now), w.End(now, request)
+//	w.Calls, w.Decided      ─▶ what to send, and which waiting requests to resume
+//
+// All rules that match a request apply, and all or none of them are charged: when one rule
+// refuses, what was taken for the others is put back. A request whose keys have
+// units on lease is decided by one compare-and-set per rule. One that finds no
+// units waits: its want joins those of other requests, travels with the next call,
+// and the reply decides it. Shadow rules use a table, calls and a breaker of their
+// own, and nothing waits for them.
+//
+// What a worker decides by is below: the rules and the configuration in package rulebook,
+// the calls to the region in package uplink, what the workers agree on in package pop, and
+// the entries of the keys in package table. None of these knows what a request is.
+//
+// Nothing here is safe for concurrent use; each worker is one thread.
 package edge
 
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/wasmfilter/edge/pop"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
+)
+
+// What the tables are called in the store, see [table.New].
+const (
+	enforcedTable    = 'E'
+	shadowTable      = 'S'
+	slotsTable       = 'C'
+	shadowSlotsTable = 'D'
 )
 
 // Port is where a worker and its owner meet: what the owner has to do, and what it
-// may read.
+// may read. It may set the counters to zero after reading them.
 type Port struct {
-	// Calls are to be made, in order; the owner makes them and empties the list. Each
-	// ends in exactly one of Reply and Failed, which may add others.
-	Calls []Call
+	uplink.Port
 	// Decided are the requests that waited and have a verdict now; the owner resumes
 	// them and empties the list.
 	Decided []*Request
-	// ConfigError is what is wrong with the configuration or with rules that were
-	// offered; empty if nothing. What was in force before stays in force.
-	ConfigError string
-	// AnswerError is what is wrong with an answer of the region that could not be
-	// used; the owner shows it to the operator and empties it.
-	AnswerError string
-	Counts      Counts
 	// Trace returns the traceparent of the request that is being decided; it is
 	// called when the request begins to wait. nil: there is none.
 	Trace func() string
 
-	lastCall uint64
+	Parked uint64 // replies that could not be written at once
+	// Unreported is units that were admitted without a lease and that are not
+	// reported to the region: their rule is gone.
+	Unreported uint64
+	BeforeAny  uint64 // requests decided by before_rules
 }
 
 // Worker is one worker thread's part of a PoP: a few machines, each of which uses
 // only those above it. Create it with [New].
 type Worker struct {
 	Port
-	cfg Config
+	cfg rulebook.Config
 
-	pop      pop      // what the workers of the PoP agree on
-	leader   leader   // which of them does the background work
-	rules    rulebook // which rules are in force
-	accounts accounts // what is known of each key
-	slots    slots    // concurrency slots in use
-	uplink   uplink   // calls to the region
-	decider  decider  // requests
-	upkeep   upkeep   // background work
+	pop      *pop.PoP           // what the workers of the PoP agree on
+	leader   *pop.Leader        // which of them does the background work
+	rules    *rulebook.Rulebook // which rules are in force
+	uplink   *uplink.Uplink     // calls to the region
+	accounts accounts           // what is known of each key
+	slots    slots              // concurrency slots in use
+	asks     asks               // keys that are asked for
+	decider  decider            // requests
+	upkeep   upkeep             // background work
 }
 
 // New returns a worker. Entropy is six words of real randomness. A worker always
 // starts: with a configuration that was refused cfg is the last good one, or the
 // zero Config.
-func New(cfg Config, store table.Store, entropy [6]uint64, now lease.Millis, wall limit.Micros) *Worker {
-	w := &Worker{cfg: cfg.withDefaults()}
-	w.ConfigError = cfg.Error
+func New(cfg rulebook.Config, store table.Store, entropy [6]uint64, now lease.Millis, wall limit.Micros) *Worker {
+	w := &Worker{cfg: cfg.WithDefaults(), pop: pop.Join(store, entropy)}
 	w.SetClock(now, wall)
-	w.pop.join(store, entropy)
-	w.leader = leader{pop: &w.pop, cfg: &w.cfg}
-	w.rules = rulebook{
-		cfg: &w.cfg, port: &w.Port, pop: &w.pop, leader: &w.leader,
-		counts: map[string]*RuleCounts{}, equip: w.equip, changed: w.accounts.useRules,
-	}
-	w.accounts.init(&w.Port, &w.pop, &w.rules, w.cfg.PagesLog2)
+	w.leader = pop.NewLeader(w.pop, w.cfg.Hash)
+	w.rules = rulebook.New(&w.cfg, w.pop, w.leader, w.equip, w.accounts.useRules)
+	w.uplink = uplink.New(&w.cfg, &w.Port.Port, w.pop, w.rules)
+	w.accounts = accounts{port: &w.Port, pop: w.pop, rules: w.rules, uplink: w.uplink}
+	w.accounts.init(w.cfg.PagesLog2)
 	w.slots = slots{
-		pop: &w.pop, holdings: map[uint64]*holding{},
+		pop: w.pop, holdings: map[uint64]*holding{},
 		enforced: table.NewPool(store, slotsTable), shadow: table.NewPool(store, shadowSlotsTable),
 	}
-	w.uplink = uplink{
-		cfg: &w.cfg, port: &w.Port, pop: &w.pop, rules: &w.rules, slots: &w.slots,
-		sequence: sequence{caller: w.pop.number}, asks: map[uint64]*ask{}, flights: map[uint64]*flight{},
+	w.asks = asks{uplink: w.uplink, slots: &w.slots, pending: map[uint64]*ask{}}
+	w.decider.rules = w.rules
+	w.decider.taker = taker{port: &w.Port, pop: w.pop, accounts: &w.accounts, slots: &w.slots, uplink: w.uplink, asks: &w.asks}
+	w.upkeep = upkeep{port: &w.Port, pop: w.pop, rules: w.rules, accounts: &w.accounts, slots: &w.slots, uplink: w.uplink, asks: &w.asks}
+	if w.rules.Start(now) {
+		w.uplink.FetchRules(now)
 	}
-	w.decider.rules = &w.rules
-	w.decider.taker = taker{port: &w.Port, pop: &w.pop, accounts: &w.accounts, slots: &w.slots, uplink: &w.uplink}
-	w.upkeep = upkeep{port: &w.Port, pop: &w.pop, rules: &w.rules, accounts: &w.accounts, slots: &w.slots, uplink: &w.uplink}
-	w.rules.start(now)
-	w.leader.enlist()
+	w.leader.Enlist()
 	return w
 }
 
 // equip gives a policy the means that the rule decides with.
-func (w *Worker) equip(p *policy) {
-	p.table, p.denials = w.accounts.enforced, &w.accounts.enforcedDenials
-	if p.shadow {
-		p.table, p.denials = w.accounts.shadow, &w.accounts.shadowDenials
+func (w *Worker) equip(p *rulebook.Policy) {
+	p.Table, p.Denials = w.accounts.enforced, &w.accounts.enforcedDenials
+	if p.Shadow {
+		p.Table, p.Denials = w.accounts.shadow, &w.accounts.shadowDenials
 	}
-	if !p.local {
-		p.lane = w.uplink.lane(p.terms.Timeout, p.shadow)
+	if !p.Local {
+		p.Lane = w.uplink.LaneFor(p.Terms.Timeout, p.Shadow)
 	}
 }
 
@@ -91,44 +120,36 @@ func (w *Worker) equip(p *policy) {
 // verdict is r.Outcome, which it returns.
 func (w *Worker) Decide(now lease.Millis, in *rule.Request, r *Request) Outcome {
 	r.begin(now)
-	w.leader.busy = true
-	if w.rules.inForce == nil {
-		w.Counts.BeforeAny++
+	w.leader.Busy = true
+	if w.rules.InForce == nil {
+		w.BeforeAny++
 		if w.cfg.DenyBeforeRules {
 			r.Outcome, r.Status, r.Degraded, r.RetryAfter = Deny, 503, true, failedRetry
 		}
 		return r.Outcome
 	}
 	w.decider.decide(now, in, r)
-	w.uplink.flush(now)
+	w.uplink.Flush(now)
 	return r.Outcome
 }
 
 // Reply takes the body of a successful answer to a call. Calls that are not known,
 // or ended already, are ignored.
 func (w *Worker) Reply(now lease.Millis, id uint64, body []byte) {
-	if w.rules.ended(id) {
-		w.Counts.Calls[w.rules.receive(now, body)]++
-		return
-	}
-	w.ended(now, w.uplink.reply(now, id, body))
+	w.ended(now, w.uplink.Reply(now, id, body))
 }
 
 // Failed takes a call that got no answer that could be read.
-func (w *Worker) Failed(now lease.Millis, id uint64, result CallResult) {
-	if w.rules.ended(id) {
-		w.Counts.Calls[result]++
-		return
-	}
-	w.ended(now, w.uplink.fail(now, id, result))
+func (w *Worker) Failed(now lease.Millis, id uint64, result uplink.CallResult) {
+	w.ended(now, w.uplink.Fail(now, id, result))
 }
 
 // ended decides the requests that waited for a call, and makes the calls that
 // waited for its end.
-func (w *Worker) ended(now lease.Millis, f *flight) {
+func (w *Worker) ended(now lease.Millis, f *uplink.Flight) {
 	if f != nil {
 		w.decider.settle(now, f)
-		w.uplink.flush(now)
+		w.uplink.Flush(now)
 	}
 }
 
@@ -139,58 +160,58 @@ func (w *Worker) End(now lease.Millis, r *Request) { w.decider.end(now, r) }
 // Tick does what is due without a request; the owner calls it every 100 ms.
 func (w *Worker) Tick(now lease.Millis, wall limit.Micros) {
 	w.SetClock(now, wall)
-	w.pop.readEpoch()
+	w.pop.ReadEpoch()
 	w.accounts.settleParked(now)
 	w.decider.expire(now)
 	w.upkeep.renewSlots(now)
-	w.rules.watch(now)
-	if w.leader.lead(now) {
+	if w.rules.Watch(now) {
+		w.uplink.FetchRules(now)
+	}
+	if w.leader.Lead(now) {
 		w.upkeep.scan(now)
 	}
-	w.uplink.tick(now)
-	w.uplink.flush(now)
+	w.uplink.Tick(now)
+	w.uplink.Flush(now)
 }
 
 // SetClock sets which time of day it is at now; at least once a minute.
-func (w *Worker) SetClock(now lease.Millis, wall limit.Micros) {
-	w.pop.wall = wall - limit.Micros(now)*limit.Millisecond
-}
+func (w *Worker) SetClock(now lease.Millis, wall limit.Micros) { w.pop.SetClock(now, wall) }
 
 // Wall is the time of day at now.
-func (w *Worker) Wall(now lease.Millis) limit.Micros { return w.pop.timeOfDay(now) }
+func (w *Worker) Wall(now lease.Millis) limit.Micros { return w.pop.TimeOfDay(now) }
 
 // Leader reports whether the worker does the PoP's background work.
-func (w *Worker) Leader() bool { return w.leader.leads }
+func (w *Worker) Leader() bool { return w.leader.Leads }
+
+// ConfigError is what is wrong with the configuration or with rules that were offered;
+// empty if nothing. What was in force before stays in force.
+func (w *Worker) ConfigError() string { return w.rules.Error }
 
 // Inputs returns what the rules in force look at; nil if there are no rules.
 func (w *Worker) Inputs() *rule.Inputs {
-	if w.rules.inForce == nil {
+	if w.rules.InForce == nil {
 		return nil
 	}
-	return w.rules.inForce.set.Inputs()
+	return w.rules.InForce.Set.Inputs()
 }
 
 // RulesVersion returns the version of the rules in force, empty if there are none.
-func (w *Worker) RulesVersion() string { return w.rules.version }
+func (w *Worker) RulesVersion() string { return w.rules.Version }
 
 // RulesRevision returns the revision of the rules in force as people count them, 0 if they
 // have none; see [rule.Number].
-func (w *Worker) RulesRevision() uint64 { return rule.Number(w.rules.revision) }
+func (w *Worker) RulesRevision() uint64 { return rule.Number(w.rules.Revision) }
 
 // RulesAge is how long the rules in force have been that at this PoP, 0 if there are none.
 func (w *Worker) RulesAge(now lease.Millis) lease.Millis {
-	if w.rules.inForce == nil {
+	if w.rules.InForce == nil {
 		return 0
 	}
-	return max(now-w.rules.since, 0)
+	return max(now-w.rules.Since, 0)
 }
 
 // EachRule calls f with the counters of every rule that was ever in force.
-func (w *Worker) EachRule(f func(name string, c *RuleCounts)) {
-	for name, c := range w.rules.counts {
-		f(name, c)
-	}
-}
+func (w *Worker) EachRule(f func(name string, c *rulebook.RuleCounts)) { w.rules.EachRule(f) }
 
 // Tables returns what happened in the tables since the last call.
 func (w *Worker) Tables() table.Counts {

@@ -8,7 +8,9 @@ import (
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // memory is the shared data of an Envoy as its host keeps it: one counter of
@@ -81,7 +83,7 @@ type world struct {
 	workers []*Worker
 	started uint64     // workers, dead ones included
 	calls   []madeCall // made and not answered
-	config  Config
+	config  rulebook.Config
 	decided []*Request // in the order of their verdicts
 	// others are more replicas of the region; which one is asked, chance decides.
 	others []*region
@@ -93,7 +95,7 @@ type world struct {
 // madeCall is a call on its way.
 type madeCall struct {
 	worker *Worker
-	call   Call
+	call   uplink.Call
 }
 
 const wallStart = limit.Micros(1_800_000_000) * limit.Second
@@ -102,7 +104,7 @@ func newWorld(t tester, workers int, rules string) *world {
 	t.Helper()
 	set := mustRules(t, rules)
 	w := &world{t: t, now: 1_000_000, store: newMemory(), region: newRegion(t, set)}
-	w.config = Config{Rules: set, PagesLog2: 4, CallsInFlight: 4, RulesEvery: 5000, RegionCluster: "region", read: true, hash: 1}
+	w.config = rulebook.Config{Rules: set, PagesLog2: 4, CallsInFlight: 4, RulesEvery: 5000, RegionCluster: "region", Hash: 1}
 	for range workers {
 		w.start()
 	}
@@ -119,6 +121,8 @@ func mustRules(t tester, text string) *rule.Set {
 	}
 	return set
 }
+
+func millis(d limit.Micros) lease.Millis { return lease.Millis(d / limit.Millisecond) }
 
 func (w *world) wall() limit.Micros { return wallStart + limit.Micros(w.now)*limit.Millisecond }
 
@@ -184,7 +188,7 @@ func (w *world) lose(i int, applied bool) {
 	if applied {
 		w.region.serve(w.now, f.call)
 	}
-	f.worker.Failed(w.now, f.call.ID, CallTimedOut)
+	f.worker.Failed(w.now, f.call.ID, uplink.CallTimedOut)
 	w.collect()
 }
 
@@ -250,8 +254,8 @@ func newRegion(t tester, set *rule.Set) *region {
 }
 
 // serve answers a call; what breaks the protocol fails the test.
-func (g *region) serve(now lease.Millis, c Call) []byte {
-	if c.Path == RulesPath {
+func (g *region) serve(now lease.Millis, c uplink.Call) []byte {
+	if c.Path == uplink.RulesPath {
 		return g.rules(c)
 	}
 	var q wire.Request
@@ -284,7 +288,7 @@ func (g *region) serve(now lease.Millis, c Call) []byte {
 	return a.Append(nil)
 }
 
-func (g *region) rules(c Call) []byte {
+func (g *region) rules(c uplink.Call) []byte {
 	var q wire.RulesRequest
 	if err := q.Decode(c.Body); err != nil {
 		g.t.Fatalf("rules: %v", err)

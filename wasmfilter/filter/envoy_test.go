@@ -9,8 +9,8 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/wire"
-	"github.com/weirlimit/weir/wasmfilter/edge"
 	"github.com/weirlimit/weir/wasmfilter/edge/table"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // envoy is as much of an Envoy as the filter sees: streams, calls, shared data,
@@ -232,7 +232,7 @@ func grantsOf(g lease.Grant) func(*httpCall) {
 func granting(decide func(*wire.Want) lease.Grant) func(*httpCall) {
 	return func(c *httpCall) {
 		c.status = "200"
-		if header(c.headers, ":path") == edge.RulesPath {
+		if header(c.headers, ":path") == uplink.RulesPath {
 			m := wire.RulesResponse{Protocol: 1, RulesVersion: "same"}
 			c.answer = m.Append(nil)
 			return

@@ -7,6 +7,8 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // tickEvery is the period of ticks in ms.
@@ -16,7 +18,7 @@ const tickEvery = 100
 type plugin struct {
 	vm      *vm
 	host    host
-	cfg     edge.Config
+	cfg     rulebook.Config
 	worker  *edge.Worker
 	in      rule.Request
 	inputs  *rule.Inputs      // of the rules that in is laid out for
@@ -40,7 +42,7 @@ type plugin struct {
 func newPlugin(m *vm, text []byte) *plugin {
 	p := &plugin{vm: m, host: m.host, calls: map[uint32]uint64{}}
 	name := strings.Clone(m.host.pluginName())
-	cfg, err := edge.ReadConfig(text)
+	cfg, err := rulebook.ReadConfig(text)
 	if err != nil {
 		if good, ok := m.good[name]; ok {
 			cfg = good
@@ -193,9 +195,9 @@ func (p *plugin) finish(r *edge.Request) {
 }
 
 // dispatch makes a call.
-func (p *plugin) dispatch(c *edge.Call) {
+func (p *plugin) dispatch(c *uplink.Call) {
 	if p.cfg.RegionCluster == "" { // its configuration cannot be read, which was logged
-		p.worker.Failed(p.host.now(), c.ID, edge.CallFailed)
+		p.worker.Failed(p.host.now(), c.ID, uplink.CallFailed)
 		return
 	}
 	headers := callHeaders(&p.cfg, c)
@@ -208,7 +210,7 @@ func (p *plugin) dispatch(c *edge.Call) {
 		p.complain(aboutCalls, "no call can be made to the Envoy cluster "+p.cfg.RegionCluster+
 			" (region_cluster): there is no such cluster, or it has no hosts, or its circuit breaker is open")
 	}
-	p.worker.Failed(p.host.now(), c.ID, edge.CallFailed)
+	p.worker.Failed(p.host.now(), c.ID, uplink.CallFailed)
 }
 
 // mostOfAnswer is how many bytes of an answer that refuses a call are logged: it
@@ -230,18 +232,18 @@ func (p *plugin) answer(id uint32, bodySize int) {
 	case "200":
 		p.worker.Reply(now, call, body)
 	case "504":
-		p.worker.Failed(now, call, edge.CallTimedOut)
+		p.worker.Failed(now, call, uplink.CallTimedOut)
 	case "503":
-		p.worker.Failed(now, call, edge.CallFailed)
+		p.worker.Failed(now, call, uplink.CallFailed)
 	case "":
 		p.complain(aboutAnswers, "an answer of the Envoy cluster "+p.cfg.RegionCluster+" (region_cluster) ended before it was whole")
 		p.resetting = true
 		defer func() { p.resetting = false }()
-		p.worker.Failed(now, call, edge.CallFailed)
+		p.worker.Failed(now, call, uplink.CallFailed)
 	default:
 		p.complain(aboutAnswers, "the Envoy cluster "+p.cfg.RegionCluster+" (region_cluster) answers a call with HTTP status "+status+
 			" and "+strconv.Quote(string(body[:min(len(body), mostOfAnswer)]))+"; make sure that it leads to weir-regional")
-		p.worker.Failed(now, call, edge.CallFailed)
+		p.worker.Failed(now, call, uplink.CallFailed)
 	}
 	if e := p.worker.AnswerError; e != "" {
 		p.complain(aboutAnswers, e)
@@ -256,7 +258,7 @@ func (p *plugin) tick() {
 	p.after()
 	p.stats.flush(p, now)
 	p.vm.collect()
-	if e := p.worker.ConfigError; e != "" {
+	if e := p.worker.ConfigError(); e != "" {
 		p.complain(aboutConfig, e)
 	}
 }

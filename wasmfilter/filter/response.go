@@ -7,6 +7,8 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/wasmfilter/edge"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // Response headers.
@@ -253,7 +255,7 @@ func (b *response) problem(this *refusal) {
 }
 
 // callHeaders are the headers of a call to the region.
-func callHeaders(cfg *edge.Config, c *edge.Call) []byte {
+func callHeaders(cfg *rulebook.Config, c *uplink.Call) []byte {
 	var h headerMap
 	h.add(":method", "POST")
 	h.add(":path", c.Path)

@@ -3,6 +3,8 @@ package filter
 import (
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/wasmfilter/edge"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/uplink"
 )
 
 // Metrics. Envoy shows them as wasmcustom.NAME; the stats_tags of envoy/pop.yaml turn the
@@ -29,25 +31,25 @@ import (
 //	weir.rules_revision                        gauge: revision of the rules in force; 0: they have none
 //	weir.rules_age_seconds                     gauge: time since they came into force here; 0: there are none
 //	weir.wait_ms                               histogram of waits
-var decisionNames = [edge.Decisions]string{
-	edge.Allowed:       "allowed",
-	edge.Denied:        "denied",
-	edge.ShadowAllowed: "shadow_allowed",
-	edge.ShadowDenied:  "shadow_denied",
-	edge.FailedOpen:    "allowed.reason.on_failure",
-	edge.FailedClosed:  "denied.reason.on_failure",
-	edge.LocalAllowed:  "allowed.reason.local_share",
-	edge.LocalDenied:   "denied.reason.local_share",
-	edge.FullAllowed:   "allowed.reason.table_full",
-	edge.FullDenied:    "denied.reason.table_full",
+var decisionNames = [rulebook.Decisions]string{
+	rulebook.Allowed:       "allowed",
+	rulebook.Denied:        "denied",
+	rulebook.ShadowAllowed: "shadow_allowed",
+	rulebook.ShadowDenied:  "shadow_denied",
+	rulebook.FailedOpen:    "allowed.reason.on_failure",
+	rulebook.FailedClosed:  "denied.reason.on_failure",
+	rulebook.LocalAllowed:  "allowed.reason.local_share",
+	rulebook.LocalDenied:   "denied.reason.local_share",
+	rulebook.FullAllowed:   "allowed.reason.table_full",
+	rulebook.FullDenied:    "denied.reason.table_full",
 }
 
-var callNames = [edge.CallResults]string{
-	edge.CallAnswered:  "answered",
-	edge.CallTimedOut:  "timeout",
-	edge.CallFailed:    "error",
-	edge.CallMalformed: "malformed",
-	edge.CallVersion:   "version",
+var callNames = [uplink.CallResults]string{
+	uplink.CallAnswered:  "answered",
+	uplink.CallTimedOut:  "timeout",
+	uplink.CallFailed:    "error",
+	uplink.CallMalformed: "malformed",
+	uplink.CallVersion:   "version",
 }
 
 // stats are the metrics of a plugin. A metric is defined when it is first counted: to
@@ -90,8 +92,8 @@ func (s *stats) count(h host, name string, n *uint64) {
 // flush adds what was counted since the last tick.
 func (s *stats) flush(p *plugin, now lease.Millis) {
 	h, w := p.host, p.worker
-	w.EachRule(func(name string, c *edge.RuleCounts) {
-		if *c == (edge.RuleCounts{}) {
+	w.EachRule(func(name string, c *rulebook.RuleCounts) {
+		if *c == (rulebook.RuleCounts{}) {
 			return
 		}
 		for d := range c.Decided {
@@ -102,20 +104,20 @@ func (s *stats) flush(p *plugin, now lease.Millis) {
 		s.count(h, "weir.waits.rule."+name, &c.Waited)
 		s.count(h, "weir.missing_keys.rule."+name, &c.MissingKey)
 	})
-	for i := range w.Counts.Calls {
-		s.count(h, "weir.calls.reason."+callNames[i], &w.Counts.Calls[i])
+	for i := range w.Ended {
+		s.count(h, "weir.calls.reason."+callNames[i], &w.Ended[i])
 	}
 	t := w.Tables()
-	s.count(h, "weir.wants", &w.Counts.Wants)
-	s.count(h, "weir.before_rules", &w.Counts.BeforeAny)
+	s.count(h, "weir.wants", &w.Wants)
+	s.count(h, "weir.before_rules", &w.BeforeAny)
 	s.count(h, "weir.table_races", &t.Races)
 	s.count(h, "weir.table_evicted", &t.Evicted)
 	s.count(h, "weir.table_merged", &t.Merged)
 	s.count(h, "weir.table_full", &t.Full)
 	s.count(h, "weir.table_corrupt", &t.Corrupt)
-	s.count(h, "weir.parked", &w.Counts.Parked)
-	s.count(h, "weir.units_lost", &w.Counts.Lost)
-	s.count(h, "weir.units_unreported", &w.Counts.Unreported)
+	s.count(h, "weir.parked", &w.Parked)
+	s.count(h, "weir.units_lost", &w.Lost)
+	s.count(h, "weir.units_unreported", &w.Unreported)
 	s.count(h, "weir.panics", &p.panics)
 	// Each worker writes these gauges at each tick, so that one that lags behind shows.
 	h.record(s.revision, w.RulesRevision())
@@ -140,7 +142,7 @@ func (s *stats) fillUp(h host, w *edge.Worker) {
 // raise sets config_error.
 func (s *stats) raise(h host, w *edge.Worker) {
 	v := uint64(0)
-	if w.ConfigError != "" {
+	if w.ConfigError() != "" {
 		v = 1
 	}
 	if v != s.raised {

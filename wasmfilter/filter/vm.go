@@ -22,7 +22,10 @@
 // tick.
 package filter
 
-import "github.com/weirlimit/weir/wasmfilter/edge"
+import (
+	"github.com/weirlimit/weir/wasmfilter/edge"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+)
 
 // action is what Envoy does after a callback.
 type action uint32
@@ -45,14 +48,14 @@ type vm struct {
 	streams map[uint32]*stream
 	// good is the last configuration without a mistake, by the plugin's name. Envoy
 	// makes a new context for a changed configuration.
-	good  map[string]edge.Config
+	good  map[string]rulebook.Config
 	spare []*stream
 	// collected is what the VM had allocated in its life when it last collected.
 	collected uint64
 }
 
 func newVM(h host) *vm {
-	return &vm{host: h, plugins: map[uint32]*plugin{}, owners: map[uint32]*plugin{}, streams: map[uint32]*stream{}, good: map[string]edge.Config{}}
+	return &vm{host: h, plugins: map[uint32]*plugin{}, owners: map[uint32]*plugin{}, streams: map[uint32]*stream{}, good: map[string]rulebook.Config{}}
 }
 
 // recovered logs what a callback panicked with.

@@ -1,4 +1,4 @@
-package edge
+package uplink
 
 // TraceParent returns what of a client's traceparent header travels with a call:
 // nothing unless it is well formed by W3C Trace Context, level 1, and sampled.

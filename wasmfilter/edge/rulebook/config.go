@@ -1,4 +1,12 @@
-package edge
+// Package rulebook is what a worker of a PoP decides by: the configuration of the plugin,
+// the rules in force, and each of their limits made ready as a [Policy].
+//
+// Rules come bundled with the configuration or from the region. All workers of the PoP
+// share them in its [table.Store]; they have an order, so that none replaces newer ones,
+// and what cannot be used is refused as a whole and remembered as refused.
+//
+// The package is pure. What fetches the rules is package uplink.
+package rulebook
 
 import (
 	"math/bits"
@@ -61,8 +69,7 @@ type Config struct {
 	// Error is why the newest configuration was refused; this one is used in its place.
 	Error string
 
-	hash uint64 // of the text, to recognise a configuration
-	read bool
+	Hash uint64 // of the text, to recognise a configuration; 0: there is none
 }
 
 // configFields are the fields of the plugin configuration.
@@ -80,7 +87,7 @@ const (
 // *[strict.Error], with position and field. With an error the configuration has the fields
 // that could be read; where the text is not JSON, the fields before the mistake.
 func ReadConfig(text []byte) (Config, error) {
-	c := Config{Headers: true, PagesLog2: table.MaxPagesLog2, hash: hashText(text), read: true}
+	c := Config{Headers: true, PagesLog2: table.MaxPagesLog2, Hash: max(1, hashText(text))}
 	if len(text) == 0 {
 		text = []byte("{}")
 	}
@@ -90,7 +97,7 @@ func ReadConfig(text []byte) (Config, error) {
 	if err == nil {
 		err = errs.Err()
 	}
-	return c.withDefaults(), err
+	return c.WithDefaults(), err
 }
 
 func (c *Config) fields(v strict.Value) {
@@ -136,8 +143,8 @@ func (c *Config) fields(v strict.Value) {
 	c.TestHooks, _ = v.Field("test_hooks").Bool()
 }
 
-// withDefaults sets the fields that are not set.
-func (c Config) withDefaults() Config {
+// WithDefaults sets the fields that are not set.
+func (c Config) WithDefaults() Config {
 	if c.Authority == "" {
 		c.Authority = c.RegionCluster
 	}
@@ -147,7 +154,7 @@ func (c Config) withDefaults() Config {
 	if c.CallsInFlight == 0 {
 		c.CallsInFlight = defaultInFlight
 	}
-	if !c.read {
+	if c.Hash == 0 {
 		c.Headers, c.PagesLog2 = true, table.MaxPagesLog2
 	}
 	return c

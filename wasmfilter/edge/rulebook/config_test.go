@@ -1,0 +1,73 @@
+package rulebook
+
+import (
+	"strings"
+	"testing"
+)
+
+// What is wrong with a configuration is reported with its field, and what to write.
+func TestReadConfigErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                     "region_cluster: is missing",
+		`{`:                    "ends",
+		`[]`:                   "a mapping",
+		`{"region_cluster":7}`: "region_cluster: 7",
+		`{"region_cluster":"r","before_rules":"maybe"}`:                                                                        "allow or deny",
+		`{"region_cluster":"r","regoin":1}`:                                                                                    "regoin: unknown field",
+		`{"region_cluster":"r","table_pages":100}`:                                                                             "power of two",
+		`{"region_cluster":"r","pop":"` + strings.Repeat("p", 129) + `"}`:                                                      "pop: has 129 bytes; write at most 128",
+		`{"region_cluster":"r","table_pages":1}`:                                                                               "16",
+		`{"region_cluster":"r","calls_in_flight":0}`:                                                                           "from 1 to 64",
+		`{"region_cluster":"r","rules_every_ms":1}`:                                                                            "100",
+		`{"region_cluster":"r","test_hooks":"yes"}`:                                                                            "true or false",
+		`{"region_cluster":"r","rules":{"rules":[{"name":"a b","limit":"1/1s"}]}}`:                                             "rules.rules[0].name",
+		`{"region_cluster":"r","rules":{"rules":[{"name":"a","limit":"99999999999/1s"}]}}`:                                     "rules.rules[0].limit",
+		`{"region_cluster":"r","rules":{"rules":[{"name":"a","key":[],"limit":"1/1s","match":{"path":{"regex":"("}}}]}}`:       "missing closing )",
+		`{"region_cluster":"r","rules":{"rules":[{"name":"a","key":[],"limit":"1/1m"},{"name":"a","key":[],"limit":"1/1m"}]}}`: "rules.rules[1].name",
+	} {
+		_, err := ReadConfig([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// Of a configuration with a mistake all fields hold that could be read, and none is half
+// of what it states.
+func TestReadConfigInPart(t *testing.T) {
+	for text, want := range map[string]Config{
+		`{"before_rules":"deny","region_cluster":"r","typo":1}`:             {DenyBeforeRules: true, RegionCluster: "r"},
+		`{"before_rules":"deny","region_cluster":7}`:                        {DenyBeforeRules: true},
+		`{"before_rules":"deny",}`:                                          {DenyBeforeRules: true},
+		`{"region_cluster":"r","before_rules":"deny"`:                       {DenyBeforeRules: true, RegionCluster: "r"},
+		`{"region_cluster":"r","before_rules":"den`:                         {RegionCluster: "r"},
+		`{"before_rules":"deny","before_rules":"allow","region_cluster":7}`: {DenyBeforeRules: true},
+		`{"region_cluster":"r","before_rules":"denied","pop":"p"}`:          {RegionCluster: "r", PoP: "p"},
+		`{"region_cluster":"r","rules":{"rules":[{"name":"a b"}]}}`:         {RegionCluster: "r"},
+		`{"pop":"` + strings.Repeat("p", 129) + `","table_pages":17}`:       {},
+		``:           {},
+		`deny`:       {},
+		`[{"pop":1}`: {},
+	} {
+		c, err := ReadConfig([]byte(text))
+		if err == nil {
+			t.Errorf("%s: no error", text)
+		}
+		got := Config{DenyBeforeRules: c.DenyBeforeRules, RegionCluster: c.RegionCluster, PoP: c.PoP}
+		if got != want || c.Rules != nil || c.PagesLog2 != 15 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 500 {
+			t.Errorf("%s: %+v", text, c)
+		}
+	}
+}
+
+func TestReadConfig(t *testing.T) {
+	c, err := ReadConfig([]byte(`{"region_cluster":"r","pop":"fra1","before_rules":"deny","table_pages":64,
+		"rules":{"rules":[{"name":"a","key":[],"limit":"5/1m"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.RegionCluster != "r" || c.Authority != "r" || c.PoP != "fra1" || !c.DenyBeforeRules || c.PagesLog2 != 6 ||
+		c.Rules == nil || c.Rules.Len() != 1 || !c.Headers || c.CallsInFlight != 4 || c.RulesEvery != 500 {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,109 @@
+package rulebook
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+const (
+	// refusedFor is how long a version of the rules that could not be used is not
+	// fetched again.
+	refusedFor lease.Millis = 60_000
+	// mostRefused is how many such versions are remembered: replicas have two in a roll.
+	mostRefused = 4
+)
+
+// refusal is a version of the rules that could not be used. All workers share them.
+type refusal struct {
+	at      lease.Millis // when it was refused
+	seen    lease.Millis // when a reply last named it
+	version string
+}
+
+func (r *refusal) stands(now lease.Millis) bool { return now < r.at+refusedFor }
+
+// Have is the version of the rules that need not be sent: that in force, or that which was
+// refused last, and lately.
+func (b *Rulebook) Have(now lease.Millis) string {
+	if all, _ := b.refusals(); len(all) > 0 && all[len(all)-1].stands(now) {
+		return all[len(all)-1].version
+	}
+	return b.Version
+}
+
+// refusals reads the record of refusals, the oldest first.
+func (b *Rulebook) refusals() (all []refusal, version uint32) {
+	raw, version, ok := b.pop.Store.Get(keyRefused)
+	if !ok {
+		return nil, table.Absent
+	}
+	for len(raw) >= 24 {
+		n := min(binary.LittleEndian.Uint64(raw[16:]), uint64(len(raw)-24))
+		all = append(all, refusal{
+			at:      lease.Millis(binary.LittleEndian.Uint64(raw)),
+			seen:    lease.Millis(binary.LittleEndian.Uint64(raw[8:])),
+			version: string(raw[24 : 24+n]),
+		})
+		raw = raw[24+n:]
+	}
+	return all, version
+}
+
+// setRefusals writes the record; one that another worker has changed meanwhile stays.
+func (b *Rulebook) setRefusals(all []refusal, version uint32) {
+	var raw []byte
+	for _, r := range all {
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(r.at))
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(r.seen))
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(len(r.version)))
+		raw = append(raw, r.version...)
+	}
+	b.pop.Store.Set(keyRefused, raw, version)
+}
+
+// refuse notes that a version cannot be used.
+func (b *Rulebook) refuse(now lease.Millis, version string) {
+	all, v := b.refusals()
+	all = slices.DeleteFunc(all, func(r refusal) bool { return r.version == version })
+	if len(all) >= mostRefused {
+		all = all[1:]
+	}
+	b.setRefusals(append(all, refusal{now, now, version}), v)
+}
+
+// unusable reports whether a version that a reply shows was refused lately, and notes
+// that it was seen.
+func (b *Rulebook) unusable(now lease.Millis, version string) bool {
+	all, v := b.refusals()
+	for i := range all {
+		r := &all[i]
+		if r.version != version || !r.stands(now) {
+			continue
+		}
+		if now >= r.seen+b.cfg.RulesEvery/2 {
+			r.seen = now
+			b.setRefusals(all, v)
+		}
+		return true
+	}
+	return false
+}
+
+// forgiveLeast bounds from below how long the config error about rules of the region stays
+// after a reply has shown them: a few fetches may fail.
+const forgiveLeast lease.Millis = 5000
+
+// forgive ends the config error about rules of the region when no reply has shown them for
+// twice the time between two fetches.
+func (b *Rulebook) forgive(now lease.Millis) {
+	if b.Error == b.cfg.Error {
+		return
+	}
+	all, _ := b.refusals()
+	if !slices.ContainsFunc(all, func(r refusal) bool { return now < r.seen+max(2*b.cfg.RulesEvery, forgiveLeast) }) {
+		b.Error = b.cfg.Error
+	}
+}

@@ -1,0 +1,79 @@
+package table
+
+import "github.com/weirlimit/weir/internal/lease"
+
+// Denials is a worker's cache of denials in front of a table: a flood is refused from
+// here without reading what the workers share. It is direct-mapped and has no
+// pointers, so that the garbage collector does not look at it; a key that falls
+// on another one's place replaces it. The zero value is empty.
+//
+// A denial is kept until the key's account would do anything else than refuse: until
+// the worker may ask again, or shortly, where an answer is under way that may change it.
+type Denials struct {
+	entries []Refusal
+}
+
+// Refusal is why a key is refused without a look at its entry.
+type Refusal struct {
+	Until    lease.Millis // refuse until then
+	RetryAt  lease.Millis // when a client should come back
+	Need     int64        // requests that cost at least this are refused
+	OwnLimit int64        // see lease.Account
+
+	hash    uint64
+	refused int64 // units, that the account does not count yet
+}
+
+// denialsLog2 sizes the cache: 16,384 entries, 768 KiB, made with the first denial.
+const denialsLog2 = 14
+
+// at is the place of a key; nil if nothing was ever denied.
+func (d *Denials) at(hash uint64) *Refusal {
+	if len(d.entries) == 0 {
+		return nil
+	}
+	return &d.entries[hash&(1<<denialsLog2-1)]
+}
+
+// Refuses returns the denial that refuses a request of this cost; nil if none.
+func (d *Denials) Refuses(hash uint64, now lease.Millis, cost int64) *Refusal {
+	e := d.at(hash)
+	if e == nil || e.hash != hash || now >= e.Until || cost < e.Need {
+		return nil
+	}
+	e.refused = lease.Sum(e.refused, cost)
+	return e
+}
+
+// Remember keeps a denial of a key.
+func (d *Denials) Remember(hash uint64, r Refusal) {
+	if len(d.entries) == 0 {
+		d.entries = make([]Refusal, 1<<denialsLog2)
+	}
+	e := d.at(hash)
+	if r.hash = hash; e.hash == hash {
+		r.refused = e.refused
+	}
+	*e = r
+}
+
+// Count adds a refusal of a remembered key that its account does not count.
+func (d *Denials) Count(hash uint64, cost int64) {
+	e := d.at(hash)
+	e.refused = lease.Sum(e.refused, cost)
+}
+
+// Forget drops the denial of a key whose account has changed, and returns how many
+// units it refused that the account does not count yet.
+func (d *Denials) Forget(hash uint64) int64 {
+	e := d.at(hash)
+	if e == nil || e.hash != hash {
+		return 0
+	}
+	refused := e.refused
+	*e = Refusal{}
+	return refused
+}
+
+// Clear drops all denials: other rules are in force.
+func (d *Denials) Clear() { clear(d.entries) }

@@ -1,0 +1,108 @@
+package uplink
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/wire"
+)
+
+// Flight is a call to the tier above until it has ended. Its wants are those of the reports,
+// then those of the asks.
+type Flight struct {
+	Lane    *Lane
+	Sent    lease.Millis
+	Reports []Report
+	Asks    []Ask
+
+	Answered bool         // it ended with an answer
+	Grants   []wire.Grant // of the answer, one per want; valid until the next call ends
+
+	caller uint64
+	seq    uint64
+	late   bool     // it is for requests that have waited before, see [Lane.late]
+	groups uint32   // of wants
+	traces []string // of requests that wait for it
+	unused int64    // units that it gives back
+}
+
+// NextGroup is the number of a new group of wants, which are granted all or none.
+func (f *Flight) NextGroup() uint32 {
+	f.groups++
+	return f.groups
+}
+
+// Trace adds the traceparent of a request that waits for the call; empty: it has none.
+func (f *Flight) Trace(parent string) {
+	n := len(f.traces)
+	if parent == "" || n >= wire.MaxTraceParents || n > 0 && f.traces[n-1] == parent {
+		return
+	}
+	f.traces = append(f.traces, parent)
+}
+
+// Reply ends the call of that id with the body of an answer; nil if there is none that
+// anything waits for.
+func (u *Uplink) Reply(now lease.Millis, id uint64, body []byte) *Flight {
+	if u.fetched(id) {
+		u.port.Ended[u.offer(now, body)]++
+		return nil
+	}
+	f := u.land(id)
+	if f == nil {
+		return nil
+	}
+	if err := u.response.DecodeAnswer(body, f.seq, len(f.Reports)+len(f.Asks)); err != nil {
+		u.failed(now, f, u.port.unusable(err))
+		return f
+	}
+	m := &u.response
+	u.port.Ended[CallAnswered]++
+	f.Lane.Answered(f.seq)
+	f.Lane.took = max(now-f.Sent, f.Lane.took-(f.Lane.took+7)/8)
+	f.Answered, f.Grants = true, m.Grants
+	u.ack = max(u.ack, f.seq)
+	u.pop.NoteEpoch(m.Epoch)
+	if m.Holders > 0 {
+		u.Holders = int(m.Holders)
+	}
+	u.Share = reserve.PerMille(m.SharePerMille)
+	if u.rules.Note(now, m.RulesVersion, m.RulesRevision) {
+		u.FetchRules(now)
+	}
+	return f
+}
+
+// Fail ends the call of that id without an answer; nil if there is none that anything
+// waits for.
+func (u *Uplink) Fail(now lease.Millis, id uint64, result CallResult) *Flight {
+	if u.fetched(id) {
+		u.port.Ended[result]++
+		return nil
+	}
+	f := u.land(id)
+	if f != nil {
+		u.failed(now, f, result)
+	}
+	return f
+}
+
+// land takes a call out of those in flight.
+func (u *Uplink) land(id uint64) *Flight {
+	f := u.flights[id]
+	if f != nil {
+		delete(u.flights, id)
+		f.Lane.flying--
+	}
+	return f
+}
+
+// failed counts a call that failed. What was given back with it is lost, and never sent
+// again. That a call had only the rest of a request's time, and did not end within it,
+// shows nothing about the region.
+func (u *Uplink) failed(now lease.Millis, f *Flight, result CallResult) {
+	u.port.Ended[result]++
+	if !f.late || result != CallTimedOut {
+		f.Lane.Failed(now, f.seq, 100)
+	}
+	u.port.Lost += uint64(f.unused)
+}

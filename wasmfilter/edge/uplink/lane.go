@@ -1,0 +1,84 @@
+package uplink
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// Lane is the way to the tier above for all rules with the same timeout, enforced
+// and shadow rules apart: what is to travel, and the breaker of its calls. While the
+// breaker is open a lane makes no calls but probes.
+type Lane struct {
+	lease.Breaker
+
+	timeout lease.Millis
+	shadow  bool
+
+	gathered []Ask
+	since    lease.Millis // when the first of what has gathered did
+	urgent   bool         // requests wait for what has gathered
+	returns  []Report     // units to give back that are in no account any more
+	soon     bool         // some of returns were taken for requests that were refused
+	findings []Report     // what the background scan found
+	flying   int          // calls in flight
+	took     lease.Millis // about the longest of the last answers
+}
+
+// Ask is a key that the worker asks the region for: first gathered on a lane, to travel
+// with the next call, then in flight.
+type Ask interface {
+	// Length is how many bytes the names of its rule and its key have.
+	Length() int
+	// Deadline is the earliest deadline of the requests that wait for it; lease.Never: none
+	// waits.
+	Deadline() lease.Millis
+	// Leave makes the want that travels with call f, which is sent now.
+	Leave(now lease.Millis, f *Flight) wire.Want
+}
+
+// Report is a want that asks for nothing.
+type Report struct {
+	Policy *rulebook.Policy // in a call: of the account that takes the answer; nil: none does
+	Key    table.Key
+	Want   lease.Want
+}
+
+// Gather puts an ask on the lane.
+func (l *Lane) Gather(now lease.Millis, a Ask) {
+	if len(l.gathered) == 0 {
+		l.since = now
+	}
+	l.gathered = append(l.gathered, a)
+}
+
+// Hasten lets what has gathered travel at once: a request waits for it.
+func (l *Lane) Hasten() { l.urgent = true }
+
+// Drop takes what has gathered off the lane: calls for it will not be made, because the
+// breaker is open.
+func (l *Lane) Drop() (gathered []Ask) {
+	gathered = l.gathered
+	l.gathered, l.urgent = nil, false
+	return gathered
+}
+
+// Asks for which no request waits gather for a moment: a call costs as much as some
+// thirty wants do, and a holder tops up with a quarter of a lease left.
+const (
+	gatherFor  = lease.Millis(10)
+	gatherMost = 64
+)
+
+// due reports whether what has gathered should travel. A worker with few requests, a quiet one,
+// lets nothing gather: its next chance to send may come too late.
+func (l *Lane) due(now lease.Millis, quiet bool) bool {
+	n := len(l.gathered)
+	return n > 0 && (quiet || l.urgent || n >= gatherMost || now >= l.since+gatherFor)
+}
+
+// late reports whether a request that waits for the ask has much less time left than the
+// lane has for a call. A call ends with the time of the first request that it is for, and
+// those that have come just now must not lose theirs.
+func (l *Lane) late(now lease.Millis, a Ask) bool { return 8*(a.Deadline()-now) < 7*l.timeout }

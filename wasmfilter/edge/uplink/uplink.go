@@ -1,0 +1,135 @@
+// Package uplink is a worker's calls to the tier above: what is to travel gathers on lanes,
+// one per timeout, and goes with the next call; answers come back as flights that have
+// landed. Each lane has a breaker. It also fetches the rules.
+//
+// The package is pure: it makes no call, but has its owner make them, by a [Port]. It knows
+// nothing of requests: an [Ask] knows who waits for it.
+package uplink
+
+import (
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/wire"
+	"github.com/weirlimit/weir/wasmfilter/edge/pop"
+	"github.com/weirlimit/weir/wasmfilter/edge/rulebook"
+	"github.com/weirlimit/weir/wasmfilter/edge/table"
+)
+
+// Uplink is the way to the tier above: the lanes, and the calls in flight.
+type Uplink struct {
+	Holders int              // of the region, by its last reply; 0: unknown
+	Share   reserve.PerMille // of the region in limits of scope global, by its last reply; 0: unknown
+
+	cfg   *rulebook.Config
+	port  *Port
+	pop   *pop.PoP
+	rules *rulebook.Rulebook
+
+	sequence
+	lanes   []*Lane
+	flights map[uint64]*Flight // by ID of the call
+	fetches []uint64           // calls for the rules that have not ended
+	flushed lease.Millis       // when Flush was called last
+
+	request  wire.Request
+	size     int // at most so many bytes of it are encoded
+	response wire.Response
+}
+
+// New returns an uplink of which nothing is in flight.
+func New(cfg *rulebook.Config, port *Port, pop *pop.PoP, rules *rulebook.Rulebook) *Uplink {
+	return &Uplink{cfg: cfg, port: port, pop: pop, rules: rules, sequence: sequence{caller: pop.Number}, flights: map[uint64]*Flight{}}
+}
+
+// LaneFor returns the number of the lane for a timeout.
+func (u *Uplink) LaneFor(timeout lease.Millis, shadow bool) int {
+	for i, l := range u.lanes {
+		if l.timeout == timeout && l.shadow == shadow {
+			return i
+		}
+	}
+	u.lanes = append(u.lanes, &Lane{timeout: timeout, shadow: shadow})
+	return len(u.lanes) - 1
+}
+
+// Lane is the lane of a policy; not for scope: pop.
+func (u *Uplink) Lane(p *rulebook.Policy) *Lane { return u.lanes[p.Lane] }
+
+// Flush sends what has gathered, as far as few calls are in flight.
+func (u *Uplink) Flush(now lease.Millis) {
+	quiet := now >= u.flushed+gatherFor
+	u.flushed = now
+	for _, l := range u.lanes {
+		for l.due(now, quiet) && u.room(now, l) {
+			u.send(now, l)
+		}
+		if l.soon && l.flying == 0 && !l.Open {
+			u.send(now, l)
+		}
+	}
+}
+
+// Tick makes the calls for which no request waits: probes, give-backs and reports. A
+// lane whose breaker is open sends an empty call, to see whether the region answers.
+func (u *Uplink) Tick(now lease.Millis) {
+	for _, l := range u.lanes {
+		if l.flying == 0 && (l.ProbeDue(now) || !l.Open && len(l.returns)+len(l.findings) > 0) {
+			l.Probed(now, u.pop.Jitter())
+			u.send(now, l)
+		}
+	}
+}
+
+// room reports whether the lane may make one more call. Calls that take much longer than
+// the last ones took do not count, within a bound: a replica that hangs must not keep the
+// others from being asked.
+func (u *Uplink) room(now lease.Millis, l *Lane) bool {
+	if l.flying < u.cfg.CallsInFlight || l.flying >= lateShare*u.cfg.CallsInFlight {
+		return l.flying < u.cfg.CallsInFlight
+	}
+	n := 0
+	for _, f := range u.flights {
+		if f.Lane == l && now-f.Sent < max(soonestLate, 4*l.took) {
+			n++
+		}
+	}
+	return n < u.cfg.CallsInFlight
+}
+
+const (
+	lateShare                = 4 // times as many calls may be in flight where most are late
+	soonestLate lease.Millis = 10
+)
+
+// maxReports bounds what waits to be given back, or to be reported, per lane.
+const maxReports = 1024
+
+// GiveBack returns units with the next call.
+func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part lease.Part) {
+	if part.Units == 0 {
+		return
+	}
+	key.Text = append([]byte(nil), key.Text...)
+	u.queue(&u.Lane(p).returns, Report{p, key, lease.Want{Unused: part.Units, Lease: part.Lease}})
+}
+
+// ReturnSoon returns units that were taken for a request that was refused: others
+// lack them meanwhile. They leave with the next call, at the latest when those in
+// flight are answered.
+func (u *Uplink) ReturnSoon(p *rulebook.Policy, key table.Key, part lease.Part) {
+	l := u.Lane(p)
+	l.soon = l.soon || part.Units > 0
+	u.GiveBack(p, key, part)
+}
+
+// Report sends what the background scan found with the next call.
+func (u *Uplink) Report(r Report) { u.queue(&u.Lane(r.Policy).findings, r) }
+
+// queue puts a report into a list for the next call.
+func (u *Uplink) queue(list *[]Report, r Report) {
+	if len(*list) < maxReports {
+		*list = append(*list, r)
+	} else {
+		u.port.Lost += uint64(r.Want.Unused)
+	}
+}
