@@ -82,7 +82,6 @@ func (a *accounts) change(now lease.Millis, p *rulebook.Policy, key table.Key, c
 	if outcome == table.Stored || outcome == table.Full || len(a.parked) >= maxParked {
 		return outcome
 	}
-	a.port.Parked++
 	key.Text = append([]byte(nil), key.Text...)
 	a.parked = append(a.parked, parked{p, key, change})
 	return outcome

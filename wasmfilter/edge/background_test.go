@@ -90,8 +90,8 @@ func TestParkedAdditions(t *testing.T) {
 	r := w.request(0, "/v1/", "bob")
 	w.store.deaf = true
 	w.settle()
-	if r.Outcome != Admit || w.workers[0].Parked == 0 {
-		t.Fatalf("outcome %v, %d parked", r.Outcome, w.workers[0].Parked)
+	if r.Outcome != Admit || len(w.workers[0].accounts.parked) == 0 {
+		t.Fatalf("outcome %v, %d parked", r.Outcome, len(w.workers[0].accounts.parked))
 	}
 	w.store.deaf = false
 	w.pass(100)

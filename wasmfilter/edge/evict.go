@@ -60,16 +60,12 @@ func (a *accounts) merge(shared, e *table.Entry, now lease.Millis) {
 	}
 }
 
-// gone gives back what an entry held that was evicted or dropped, and counts what is lost
-// with it.
+// gone gives back what an entry held that was evicted or dropped, as far as its rule is in
+// force, and counts what it owed.
 func (a *accounts) gone(e *table.Entry) {
 	p := a.rules.InForce.ByID[e.Rule]
 	for i := range e.Lots {
-		switch lot := &e.Lots[i]; {
-		case lot.Local || lot.Units == 0:
-		case p == nil || p.Local:
-			a.port.Lost += uint64(lot.Units)
-		default:
+		if lot := &e.Lots[i]; lot.Units > 0 && !lot.Local && p != nil && !p.Local {
 			a.uplink.GiveBack(p, p.Key(a.pop.Seed, e.Key), lot.Part())
 		}
 	}

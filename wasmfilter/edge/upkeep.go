@@ -14,7 +14,6 @@ const scanTicks = 100
 // upkeep is the work that no request waits for: every worker renews its slots, and
 // the leader looks through the table for what idle keys have to report.
 type upkeep struct {
-	port     *Port
 	pop      *pop.PoP
 	rules    *rulebook.Rulebook
 	accounts *accounts

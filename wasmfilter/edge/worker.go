@@ -55,7 +55,6 @@ type Port struct {
 	// called when the request begins to wait. nil: there is none.
 	Trace func() string
 
-	Parked uint64 // replies that could not be written at once
 	// Unreported is units that were admitted without a lease and that are not
 	// reported to the region: their rule is gone.
 	Unreported uint64
@@ -97,7 +96,7 @@ func New(cfg rulebook.Config, store table.Store, entropy [6]uint64, now lease.Mi
 	w.asks = asks{uplink: w.uplink, slots: &w.slots, pending: map[uint64]*ask{}}
 	w.decider.rules = w.rules
 	w.decider.taker = taker{port: &w.Port, pop: w.pop, accounts: &w.accounts, slots: &w.slots, uplink: w.uplink, asks: &w.asks}
-	w.upkeep = upkeep{port: &w.Port, pop: w.pop, rules: w.rules, accounts: &w.accounts, slots: &w.slots, uplink: w.uplink, asks: &w.asks}
+	w.upkeep = upkeep{pop: w.pop, rules: w.rules, accounts: &w.accounts, slots: &w.slots, uplink: w.uplink, asks: &w.asks}
 	if w.rules.Start(now) {
 		w.uplink.FetchRules(now)
 	}

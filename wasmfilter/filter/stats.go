@@ -18,13 +18,10 @@ import (
 //	weir.missing_keys.rule.R                   requests without a part of the rule's key
 //	weir.calls.reason.C                        calls to the region, by how they ended: answered,
 //	                                           timeout, error, malformed, version
-//	weir.wants                                 keys asked for in these calls
 //	weir.before_rules                          requests decided by before_rules
-//	weir.table_races, .table_evicted, .table_merged, .table_full, .table_corrupt
+//	weir.table_evicted, .table_merged, .table_full, .table_corrupt
 //	weir.table_keys, .table_places             gauges: keys in the fuller of the two tables, and
 //	                                           places for them; written by the leader every 10 s
-//	weir.parked                                answers that were written later
-//	weir.units_lost                            units that were neither used nor given back
 //	weir.units_unreported                      units without a lease, never reported to the region
 //	weir.panics                                panics that were caught
 //	weir.config_error                          gauge: 1 while configuration or rules cannot be used
@@ -108,15 +105,11 @@ func (s *stats) flush(p *plugin, now lease.Millis) {
 		s.count(h, "weir.calls.reason."+callNames[i], &w.Ended[i])
 	}
 	t := w.Tables()
-	s.count(h, "weir.wants", &w.Wants)
 	s.count(h, "weir.before_rules", &w.BeforeAny)
-	s.count(h, "weir.table_races", &t.Races)
 	s.count(h, "weir.table_evicted", &t.Evicted)
 	s.count(h, "weir.table_merged", &t.Merged)
 	s.count(h, "weir.table_full", &t.Full)
 	s.count(h, "weir.table_corrupt", &t.Corrupt)
-	s.count(h, "weir.parked", &w.Parked)
-	s.count(h, "weir.units_lost", &w.Lost)
 	s.count(h, "weir.units_unreported", &w.Unreported)
 	s.count(h, "weir.panics", &p.panics)
 	// Each worker writes these gauges at each tick, so that one that lags behind shows.

@@ -46,7 +46,6 @@ type Table struct {
 
 // Counts is what one worker did in a table and found there.
 type Counts struct {
-	Races   uint64 // writes that lost against another worker's
 	Full    uint64 // keys that found no room
 	Evicted uint64 // keys that were evicted to make room
 	Merged  uint64 // keys that were made to share a counter to make room
@@ -128,9 +127,6 @@ func (t *Table) Commit(now lease.Millis) Outcome {
 
 func (t *Table) write() Outcome {
 	outcome := t.store.Set(t.name[:], t.out, t.version)
-	if outcome == Raced {
-		t.Counts.Races++
-	}
 	for i := range t.gone {
 		if outcome == Stored && t.Room.Gone != nil {
 			t.Room.Gone(&t.gone[i])

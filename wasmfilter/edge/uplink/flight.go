@@ -22,7 +22,6 @@ type Flight struct {
 	late   bool     // it is for requests that have waited before, see [Lane.late]
 	groups uint32   // of wants
 	traces []string // of requests that wait for it
-	unused int64    // units that it gives back
 }
 
 // NextGroup is the number of a new group of wants, which are granted all or none.
@@ -104,5 +103,4 @@ func (u *Uplink) failed(now lease.Millis, f *Flight, result CallResult) {
 	if !f.late || result != CallTimedOut {
 		f.Lane.Failed(now, f.seq, 100)
 	}
-	u.port.Lost += uint64(f.unused)
 }

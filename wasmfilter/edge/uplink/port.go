@@ -8,8 +8,8 @@ import (
 	"github.com/weirlimit/weir/internal/wire"
 )
 
-// Port is where calls meet the owner of a worker, who makes them. The owner may set the
-// counters to zero after reading them.
+// Port is where calls meet the owner of a worker, who makes them. The owner may set
+// Ended to zero after reading it.
 type Port struct {
 	// Calls are to be made, in order; the owner makes them and empties the list. Each
 	// ends in exactly one of Reply and Failed, which may add others.
@@ -19,8 +19,6 @@ type Port struct {
 	AnswerError string
 
 	Ended [CallResults]uint64 // calls, by what became of them
-	Wants uint64              // sent
-	Lost  uint64              // units that were neither used nor given back
 
 	lastCall uint64
 }

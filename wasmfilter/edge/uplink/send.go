@@ -36,14 +36,10 @@ func (u *Uplink) send(now lease.Millis, l *Lane) {
 	l.soon = l.soon && len(l.returns) > 0
 	l.findings = u.addReports(f, l.findings, wire.MaxWants-len(req.Wants), true)
 	rotate(req.Wants, len(f.Asks)) // so that the asks find what is given back
-	for i := range req.Wants {
-		f.unused += req.Wants[i].Unused
-	}
 	if req.TraceParent = f.traces; len(f.traces) > 0 {
 		call.TraceParent = f.traces[0]
 	}
 	call.Body = req.Append(nil)
-	u.port.Wants += uint64(len(req.Wants))
 	l.flying++
 	u.flights[u.port.call(call)] = f
 }

@@ -101,7 +101,8 @@ const (
 	soonestLate lease.Millis = 10
 )
 
-// maxReports bounds what waits to be given back, or to be reported, per lane.
+// maxReports bounds what waits to be given back, or to be reported, per lane. Units beyond
+// are lost until their leases end.
 const maxReports = 1024
 
 // GiveBack returns units with the next call.
@@ -110,7 +111,7 @@ func (u *Uplink) GiveBack(p *rulebook.Policy, key table.Key, part lease.Part) {
 		return
 	}
 	key.Text = append([]byte(nil), key.Text...)
-	u.queue(&u.Lane(p).returns, Report{p, key, lease.Want{Unused: part.Units, Lease: part.Lease}})
+	u.Lane(p).returns = queue(u.Lane(p).returns, Report{p, key, lease.Want{Unused: part.Units, Lease: part.Lease}})
 }
 
 // ReturnSoon returns units that were taken for a request that was refused: others
@@ -123,13 +124,15 @@ func (u *Uplink) ReturnSoon(p *rulebook.Policy, key table.Key, part lease.Part) 
 }
 
 // Report sends what the background scan found with the next call.
-func (u *Uplink) Report(r Report) { u.queue(&u.Lane(r.Policy).findings, r) }
+func (u *Uplink) Report(r Report) {
+	l := u.Lane(r.Policy)
+	l.findings = queue(l.findings, r)
+}
 
-// queue puts a report into a list for the next call.
-func (u *Uplink) queue(list *[]Report, r Report) {
-	if len(*list) < maxReports {
-		*list = append(*list, r)
-	} else {
-		u.port.Lost += uint64(r.Want.Unused)
+// queue puts a report into a list for the next call, if there is room.
+func queue(list []Report, r Report) []Report {
+	if len(list) < maxReports {
+		list = append(list, r)
 	}
+	return list
 }
