@@ -138,7 +138,7 @@ func (h *hitCounts) count(q *query, i int, left int64) {
 		return
 	}
 	used := capacity - left
-	if v.Admitted && !q.free && !d.free && !d.refused {
+	if v.Admitted && !q.free && !d.refused {
 		used -= n
 	}
 	used = max(0, used)

@@ -5,7 +5,6 @@ import (
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -37,7 +36,8 @@ func (s *Server) override(domain string, base *prepared, l *ratelimitpb.RateLimi
 			p.mode = quota
 		}
 	}
-	s.bring(p, spec)
+	s.setLimit(p, p.counts.name, spec)
+	p.policy.Brought = true
 	p.current = &rlspb.RateLimitResponse_RateLimit{
 		RequestsPerUnit: l.GetRequestsPerUnit(),
 		Unit:            rlspb.RateLimitResponse_RateLimit_Unit(unit.Number()),
@@ -49,61 +49,6 @@ func (s *Server) override(domain string, base *prepared, l *ratelimitpb.RateLimi
 		p.current.UnitMultiplier = wrapperspb.UInt32(multiplier)
 	}
 	return p, ""
-}
-
-// bring gives a rule another limit for one request.
-func (s *Server) bring(p *prepared, spec limit.Spec) {
-	s.setLimit(p, p.counts.name, spec)
-	p.policy.Brought = true
-}
-
-// narrow gives each ask for descriptors with different limits the limit under which each
-// descriptor fits its own after those before it are charged. For each ask with different
-// limits, or with a peek, it adds an ask that reads the counter without a limit: a refused
-// ask does not return the real count.
-func (s *Server) narrow(q *query) {
-	for at := range q.charges {
-		a, least := &q.asks[at], int64(limit.MaxCount)
-		var tightest *prepared
-		several := false
-		for i := range q.descriptors {
-			d := &q.descriptors[i]
-			if d.ask != at {
-				continue
-			}
-			capacity := d.rule.policy.Terms.Capacity
-			several = several || d.peek() || tightest != nil && capacity != tightest.policy.Terms.Capacity
-			if n := capacity + q.after(i); !d.peek() && (tightest == nil || n < least) {
-				least, tightest = n, d.rule
-			}
-		}
-		if !several || tightest.policy.Limit.Spec().Algorithm != limit.FixedWindow {
-			continue
-		}
-		if a.Group != 0 && tightest.policy.Terms.Capacity != least {
-			a.Policy = s.counting(tightest, least)
-		} else if a.Group != 0 {
-			a.Policy = tightest.policy
-		}
-		if s.cfg.ChargeDenied {
-			continue // refused units are charged in any case
-		}
-		for i := range q.descriptors {
-			if d := &q.descriptors[i]; d.ask == at {
-				d.balance = len(q.asks)
-			}
-		}
-		q.asks = append(q.asks, engine.Ask{Policy: s.counting(tightest, limit.MaxCount), Key: a.Key})
-	}
-}
-
-// counting is the policy of the counters of p with another limit.
-func (s *Server) counting(p *prepared, count int64) *engine.Policy {
-	spec := p.policy.Limit.Spec()
-	spec.Count = count
-	other := *p
-	s.bring(&other, spec)
-	return other.policy
 }
 
 // domainName is the name of the counters of a domain's descriptors that no rule matches:

@@ -25,11 +25,9 @@ type query struct {
 	matches     []*descriptor.Rule // of the configuration, for replaces
 
 	asks      []engine.Ask
-	mixed     bool  // an ask is for descriptors with different limits, or for a peek too
-	anyOver   bool  // a descriptor is over its limit
-	rounds    []int // where in asks each round but the first begins
-	charges   int   // of asks: those after them are peeks'
+	rounds    []int // where in asks each round ends
 	judgments []engine.Judgment
+	uncharged bool // a descriptor is over its limit, and not charged
 
 	keys, name []byte // what asks point to; a metric's name
 }
@@ -38,14 +36,13 @@ type query struct {
 type described struct {
 	entries []descriptor.Entry
 	rule    *prepared // nil: allowed without being counted
+	key     []byte    // of its counter
 	hits    int64
 	ask     int // index in asks, -1: none
-	balance int // index of the ask that has what is left if ask is refused; 0: ask itself
 
 	replaced bool
 	alone    bool // it is judged by itself
 	refused  bool // over its limit
-	free     bool // the ask is made for peeks alone, and charges nothing
 }
 
 // peek reports whether the descriptor only asks for what is left.
@@ -117,35 +114,66 @@ func (s *Server) unmatched(known bool) {
 }
 
 // prepareAsks makes the asks: first those of the group, with one ask per counter, then
-// the charges outside of it, then the peeks. Without together there is no group, and each
-// descriptor has an ask of its own, peeks too. Those of one counter are in different rounds,
-// so that they are judged in their order.
+// those outside of it. Without together there is no group. Descriptors outside of the group
+// that have the same counter are in different rounds, so that they are judged in their order.
 func (q *query) prepareAsks(together bool) {
+	for i := range q.descriptors {
+		if d := &q.descriptors[i]; d.counted() {
+			q.setKey(d)
+		}
+	}
 	alone := 0
 	for i := range q.descriptors {
 		d := &q.descriptors[i]
 		switch {
-		case !d.counted() || together && d.peek():
-		case together && d.rule.mode == enforce:
+		case !d.counted():
+		case together && d.rule.mode == enforce && q.addsUp(d):
 			q.join(d)
 		default:
 			d.alone = true
 			alone++
 		}
 	}
-	for first := true; alone > 0; first = false {
-		begin := len(q.asks)
-		if !first {
-			q.rounds = append(q.rounds, begin)
-		}
+	for begin := len(q.asks); alone > 0; begin = len(q.asks) {
 		alone -= q.addRound(begin)
+		q.rounds = append(q.rounds, len(q.asks))
 	}
-	q.charges = len(q.asks)
+	if len(q.rounds) == 0 {
+		q.rounds = append(q.rounds, len(q.asks))
+	}
+}
+
+// counted reports whether the descriptor needs the store.
+func (d *described) counted() bool { return d.rule != nil && d.rule.policy != nil && !d.replaced }
+
+// addsUp reports whether a descriptor and the others of its counter are one charge of their
+// sum: all charge it, by the same limit.
+func (q *query) addsUp(d *described) bool {
 	for i := range q.descriptors {
-		if d := &q.descriptors[i]; d.counted() && d.ask < 0 {
-			q.peek(i)
+		o := &q.descriptors[i]
+		if o.counted() && sameCounter(d, o) && (o.peek() || o.rule.policy.Terms.Capacity != d.rule.policy.Terms.Capacity) {
+			return false
 		}
 	}
+	return true
+}
+
+// join adds a descriptor to the group. If the group has its counter already, both are
+// one ask of their sum.
+func (q *query) join(d *described) {
+	for i := range q.descriptors {
+		o := &q.descriptors[i]
+		if o.ask < 0 || !sameCounter(d, o) {
+			continue
+		}
+		d.ask = o.ask
+		want := &q.asks[d.ask].Want
+		need := min(want.Need+d.hits, limit.MaxCount)
+		want.Need, want.Waiting, want.Want = need, need, need
+		return
+	}
+	q.add(d)
+	q.asks[d.ask].Group = 1
 }
 
 // addRound adds the first ask of each counter among those that are yet to be added, and
@@ -153,93 +181,33 @@ func (q *query) prepareAsks(together bool) {
 func (q *query) addRound(begin int) int {
 	for i := range q.descriptors {
 		d := &q.descriptors[i]
-		if !d.alone || d.ask >= 0 {
-			continue
-		}
-		a := q.askOf(d, d.rule.policy, d.hits)
-		if !slices.ContainsFunc(q.asks[begin:], func(b engine.Ask) bool { return sameCounter(&a, &b) }) {
-			q.add(d, a)
-			d.free = d.peek()
+		if d.alone && d.ask < 0 && !slices.ContainsFunc(q.descriptors[:i], func(o described) bool { return o.ask >= begin && sameCounter(d, &o) }) {
+			q.add(d)
 		}
 	}
 	return len(q.asks) - begin
 }
 
-// counted reports whether the descriptor needs the store.
-func (d *described) counted() bool { return d.rule != nil && d.rule.policy != nil && !d.replaced }
-
-func (q *query) add(d *described, a engine.Ask) {
+// add makes the ask of a descriptor.
+func (q *query) add(d *described) {
 	d.ask = len(q.asks)
-	q.asks = append(q.asks, a)
+	q.asks = append(q.asks, engine.Ask{
+		Policy: d.rule.policy,
+		Key:    d.key,
+		Want:   lease.Want{Need: d.hits, Waiting: d.hits, Want: d.hits},
+	})
 }
 
-// join adds a descriptor to the group. If the group has its counter already, both are
-// one ask of their sum. Where they have different limits, [Server.narrow] finds that of
-// the ask.
-func (q *query) join(d *described) {
-	a := q.askOf(d, d.rule.policy, d.hits)
-	a.Group = 1
-	i := slices.IndexFunc(q.asks, func(b engine.Ask) bool { return sameCounter(&a, &b) })
-	if i < 0 {
-		q.add(d, a)
-		return
-	}
-	d.ask = i
-	b := &q.asks[i]
-	need := min(a.Want.Need+b.Want.Need, limit.MaxCount)
-	b.Want.Need, b.Want.Waiting, b.Want.Want = need, need, need
-	q.mixed = q.mixed || a.Policy.Terms.Capacity != b.Policy.Terms.Capacity
+func sameCounter(a, b *described) bool {
+	return a.rule.policy.Same(b.rule.policy) && bytes.Equal(a.key, b.key)
 }
 
-// peek makes the ask of descriptor i, which charges nothing. Where the request charges
-// the counter anyway, the last charge before i is the answer, or else the first.
-func (q *query) peek(i int) {
-	d := &q.descriptors[i]
-	a := q.askOf(d, d.rule.policy, 0)
-	d.ask = q.chargeBy(&a, i)
-	if d.free = d.ask < 0; !d.free {
-		q.mixed = true
-		return
-	}
-	for at := q.charges; at < len(q.asks); at++ {
-		if b := &q.asks[at]; sameCounter(&a, b) && a.Policy.Terms.Capacity == b.Policy.Terms.Capacity {
-			d.ask = at
-			return
-		}
-	}
-	q.add(d, a)
-}
-
-// chargeBy returns the ask that charges a counter for the last descriptor before i or, if
-// there is none, for the first after it; -1 if none does.
-func (q *query) chargeBy(a *engine.Ask, i int) int {
-	at := -1
-	for j := range q.descriptors {
-		o := &q.descriptors[j]
-		if at >= 0 && j > i {
-			break
-		}
-		if o.ask >= 0 && !o.peek() && sameCounter(a, &q.asks[o.ask]) {
-			at = o.ask
-		}
-	}
-	return at
-}
-
-func sameCounter(a, b *engine.Ask) bool {
-	return a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key)
-}
-
-// askOf makes the ask of a descriptor.
-func (q *query) askOf(d *described, p *engine.Policy, need int64) engine.Ask {
+// setKey sets the key of a descriptor's counter.
+func (q *query) setKey(d *described) {
 	at := len(q.keys)
 	q.keys = d.rule.appendKey(q.keys, d.entries)
 	q.keys = q.keys[:at+len(rule.ShortKey(q.keys[at:]))] // it shortens in place
-	return engine.Ask{
-		Policy: p,
-		Key:    q.keys[at:len(q.keys):len(q.keys)],
-		Want:   lease.Want{Need: need, Waiting: need, Want: need},
-	}
+	d.key = q.keys[at:len(q.keys):len(q.keys)]
 }
 
 // appendKey appends the key of a descriptor's counter.

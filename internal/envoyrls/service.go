@@ -75,9 +75,6 @@ func (s *Server) decide(ctx context.Context, begin time.Time, q *query) (*rlspb.
 		return nil, err
 	}
 	q.prepareAsks(!s.cfg.ChargeDenied)
-	if q.mixed {
-		s.narrow(q)
-	}
 	s.judge(ctx, begin, q)
 	refused := s.weigh(q) && !s.cfg.Shadow
 	q.free = refused && !s.cfg.ChargeDenied
@@ -86,7 +83,7 @@ func (s *Server) decide(ctx context.Context, begin time.Time, q *query) (*rlspb.
 	return response, nil
 }
 
-// judge has the asks decided: in one call, unless there are rounds.
+// judge has the asks decided, round by round.
 func (s *Server) judge(ctx context.Context, begin time.Time, q *query) {
 	q.judgments = slices.Grow(q.judgments[:0], len(q.asks))[:len(q.asks)]
 	clear(q.judgments)
@@ -95,15 +92,11 @@ func (s *Server) judge(ctx context.Context, begin time.Time, q *query) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, s.deadline(ctx, begin))
 	defer cancel()
-	if len(q.rounds) > 0 && q.charges < len(q.asks) {
-		q.rounds = append(q.rounds, q.charges) // peeks are about what all rounds have left
-	}
 	at := 0
 	for _, end := range q.rounds {
 		s.cfg.Judge.Judge(ctx, q.asks[at:end], q.judgments[at:end])
 		at = end
 	}
-	s.cfg.Judge.Judge(ctx, q.asks[at:], q.judgments[at:])
 }
 
 // deadline is the time by which the store has to answer.
@@ -128,10 +121,7 @@ func (s *Server) weigh(q *query) bool {
 			continue
 		}
 		d.refused = q.isOver(i)
-		if q.anyOver && !d.refused && d.rule.mode != enforce {
-			d.refused = q.isOverAfter(i)
-		}
-		q.anyOver = q.anyOver || d.refused && !s.cfg.ChargeDenied
+		q.uncharged = q.uncharged || d.refused && !s.cfg.ChargeDenied
 		switch {
 		case !d.refused:
 		case d.rule.mode == enforce:
@@ -143,96 +133,88 @@ func (s *Server) weigh(q *query) bool {
 	return refused || quotas > 0 && spent == quotas
 }
 
-// isOver reports whether descriptor i is over its limit. Where several descriptors share
-// an ask, or were not judged because another one is over, a descriptor is over if too
-// little is left for it after those before it.
+// isOver reports whether too little is left for descriptor i after those before it on its
+// counter, as if each of them had been charged. For a check nothing is too little, unless
+// the request itself was granted the last units.
 func (q *query) isOver(i int) bool {
 	d := &q.descriptors[i]
 	v := &q.judgments[d.ask]
-	switch {
-	case !v.Refused && v.Degraded != engine.Sound:
+	if v.Degraded != engine.Sound && !v.Refused {
 		return false
+	}
+	over := q.used(i)+q.through(i) > d.rule.policy.Terms.Capacity
+	switch {
+	case d.peek() && v.Degraded == engine.Sound && q.before(i).count > 0:
+		return over
+	case d.alone:
+		return over || v.Refused
 	case q.asks[d.ask].Want.Need == d.hits && (v.Admitted || v.Refused):
 		return v.Refused
-	case q.used(i)+q.through(i) > d.rule.policy.Terms.Capacity:
-		return true
 	}
-	if v.Refused && d.peek() { // how far beyond its limit the counter is may not be known
-		return d.balance == 0 && v.Grant.Remaining == 0
-	}
-	// One of them is over, whatever the figures are.
-	return v.Refused && q.after(i) == 0 &&
+	// Of those that share an ask one is over if that is refused, whatever the figures are.
+	return over || v.Refused && q.after(i) == 0 &&
 		!slices.ContainsFunc(q.descriptors[:i], func(o described) bool { return o.ask == d.ask && o.refused })
 }
 
-// isOverAfter reports whether descriptor i is over its limit although its own ask was
-// granted: descriptors before it on the same counter are over, and too little is left
-// after them.
-func (q *query) isOverAfter(i int) bool {
-	d := &q.descriptors[i]
-	if v := &q.judgments[d.ask]; !v.Admitted || v.Degraded != engine.Sound {
-		return false
-	}
-	refused, _ := q.before(i)
-	return refused > 0 && refused+q.used(i)+q.through(i) > d.rule.policy.Terms.Capacity
-}
-
-// used is what was used of the counter of descriptor i before the request or, if several
-// asks charge it, before its own. It is based on the calls of this replica: a counter
-// for which it had none since it was new counts as new.
+// used is what was used of the counter of descriptor i before its ask. It is based on the
+// calls of this replica: a counter for which it had none since it was new counts as new.
 func (q *query) used(i int) int64 {
 	d := &q.descriptors[i]
 	a, v := &q.asks[d.ask], &q.judgments[d.ask]
-	if d.balance > 0 && !v.Admitted && (v.Refused || v.Grant.Remaining == 0) {
-		a, v = &q.asks[d.balance], &q.judgments[d.balance]
-	}
 	if (!v.Admitted || a.Want.Need == 0) && v.Degraded == engine.Sound && v.Grant.Reset <= 0 {
 		return 0
 	}
 	granted := v.Grant.Granted
-	if a != &q.asks[d.ask] { // it is judged after all charges
-		granted += q.grantedAfter(d.ask)
-	}
 	if v.Admitted && v.Degraded != engine.Sound { // nothing was granted, but it is counted
 		granted = a.Want.Need
 	}
-	return a.Policy.Terms.Capacity - v.Grant.Remaining - granted
+	used := a.Policy.Terms.Capacity - v.Grant.Remaining - granted
+	if d.peek() { // what is used beyond its limit, only the charge before it knows
+		used = max(used, q.before(i).count)
+	}
+	return used
 }
 
-// before sums up what descriptors before i were refused and granted by asks of their own
-// on the same counter.
-func (q *query) before(i int) (refused, granted int64) {
+// earlier is what became of descriptors before another one of the same counter, by asks of
+// their own.
+type earlier struct {
+	refused, granted int64 // units; refused: that were not charged
+	count            int64 // of the counter, if the last was granted; else 0
+}
+
+// before sums up what became of the descriptors before i on its counter.
+func (q *query) before(i int) (e earlier) {
 	d := &q.descriptors[i]
-	a := &q.asks[d.ask]
 	for j := range q.descriptors[:i] {
 		o := &q.descriptors[j]
+		if o.ask < 0 || o.peek() || o.ask == d.ask || !sameCounter(d, o) {
+			continue
+		}
+		v := &q.judgments[o.ask]
+		e.count = 0
 		switch {
-		case o.ask < 0 || o.peek() || o.ask == d.ask || !sameCounter(a, &q.asks[o.ask]):
-		case q.judgments[o.ask].Admitted:
-			granted += q.judgments[o.ask].Grant.Granted
-		case o.refused:
-			refused += o.hits
+		case v.Admitted:
+			e.granted += v.Grant.Granted
+			if v.Degraded == engine.Sound {
+				e.count = o.rule.policy.Terms.Capacity - v.Grant.Remaining
+			}
+		case q.uncharged:
+			e.refused += o.hits
 		}
 	}
-	return refused, granted
+	return e
 }
 
-// grantedAfter is what was granted to later asks on the counter of an ask.
-func (q *query) grantedAfter(ask int) (units int64) {
-	for j := ask + 1; j < q.charges; j++ {
-		if sameCounter(&q.asks[ask], &q.asks[j]) {
-			units += q.judgments[j].Grant.Granted
-		}
-	}
-	return units
-}
-
-// through is what descriptor i and those before it charge in the same ask. Its
-// counterpart after is what those after it charge.
+// through is what descriptor i charges its counter, with those before it that are not in
+// [query.used]: those of the same ask, and those that were refused. Its counterpart after is
+// what those after it charge in the same ask.
 func (q *query) through(i int) int64 {
 	d := &q.descriptors[i]
 	if need := q.asks[d.ask].Want.Need; need != d.hits {
 		return need - q.after(i)
+	}
+	if q.uncharged && d.alone {
+		return d.hits + q.before(i).refused
 	}
 	return d.hits
 }
@@ -286,13 +268,8 @@ func (q *query) left(i int) int64 {
 	switch {
 	case !q.free && (q.judgments[d.ask].Admitted || d.peek()):
 		left -= q.through(i)
-		if q.anyOver && d.rule.mode != enforce {
-			refused, _ := q.before(i) // as if it had been charged
-			left -= refused
-		}
-	case q.free && i > 0 && d.rule.mode != enforce:
-		_, granted := q.before(i) // comes back as well
-		left += granted
+	case q.free && d.alone:
+		left += q.before(i).granted // comes back as well
 	}
 	return left
 }

@@ -8,7 +8,7 @@ import (
 
 // A counter that a request names several times is charged all of it or nothing, and each descriptor
 // gets the answer that it would get after those before it, by its own limit; through a lease cache as
-// without one.
+// without one. A check is over when nothing is left, unless the request was granted the last units.
 func TestSeveralOfOneCounter(t *testing.T) {
 	five := func(value string) *ratelimitpb.RateLimitDescriptor { return of("five", value) }
 	list := func() steps {
@@ -18,7 +18,7 @@ func TestSeveralOfOneCounter(t *testing.T) {
 			{request(five("a"), costing(0, five("a")), five("a")), "OK: OK 2, OK 2, OK 1"},
 			{request(five("a"), of("hundred", "a"), five("a")), "OVER: OK 1, OK 100, OVER 0"},
 			{request(costing(0, five("a")), five("a")), "OK: OK 1, OK 0"},
-			{request(costing(0, five("a")), five("a")), "OVER: OK 0, OVER 0"},
+			{request(costing(0, five("a")), five("a")), "OVER: OVER 0, OVER 0"},
 			{request(five("b"), perDay(12, five("b"))), "OK: OK 4, OK 10"},
 			{request(costing(0, five("b")), costing(5, perDay(12, five("b")))), "OK: OK 3, OK 5"},
 			{request(perDay(12, five("b")), five("b")), "OVER: OK 5, OVER 0"},
@@ -58,6 +58,8 @@ func TestSeveralInOrderWhereDenialsAreCharged(t *testing.T) {
 			{request(costing(3, of("five", "a")), costing(3, of("five", "a")), of("five", "a")), "OVER: OK 2, OVER 0, OVER 0"},
 			{request(costing(0, of("hundred", "b")), costing(6, perDay(3, of("hundred", "b"))), costing(0, of("hundred", "b"))), "OVER: OK 100, OVER 0, OK 94"},
 			{request(costing(2, of("quota", "c")), costing(9, perDay(2, of("quota", "c"))), of("quota", "c")), "OK: OK 3, OVER 0, OK 0"},
+			{request(costing(5, of("five", "d")), costing(0, of("five", "d"))), "OK: OK 0, OK 0"},
+			{request(costing(0, of("five", "d")), of("five", "d"), costing(0, of("five", "d"))), "OVER: OVER 0, OVER 0, OVER 0"},
 		}
 	}
 	for name, mode := range map[string]func(*Config){"leased": leased, "exact": exactly} {

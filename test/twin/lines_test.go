@@ -106,29 +106,25 @@ func chargeNothing(x *exchange) {
 	}
 }
 
-// check is over when nothing is left. There it is only when more than the limit was
-// used, which is never so where what is denied costs nothing.
+// check is over when nothing is left, unless the request itself charged its counter before.
+// There it is only when more than the limit was used, which is never so where what is denied
+// costs nothing.
 func check(x *exchange) {
 	if x.mode.chargesDenied() {
 		return // chargeInOrder has them
 	}
 	for i, st := range x.response.Statuses {
 		p := &x.parts[i]
-		if !p.charged || p.hits > 0 || x.charges(p.key) {
+		if !p.charged || p.hits > 0 {
 			continue
 		}
 		most, used := uint64(st.CurrentLimit.RequestsPerUnit), p.after
-		p.spent = used == most
+		p.spent = used == most && used == x.first(p.key)
 		st.Code, st.LimitRemaining = ok, uint32(most-min(used, most))
 		if x.over(i) && (p.rule == nil || !p.rule.ShadowMode) {
 			st.Code = overLimit
 		}
 	}
-}
-
-// charges reports whether a counter is charged by the request.
-func (x *exchange) charges(key string) bool {
-	return slices.ContainsFunc(x.parts, func(p part) bool { return p.charged && p.key == key && p.hits > 0 })
 }
 
 // remember believes a replica about what else was left when it refused a request

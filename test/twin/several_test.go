@@ -18,7 +18,7 @@ type tab struct {
 // once more.
 func (x *exchange) chargeInOrder() {
 	x.tabs = map[*counter]*tab{}
-	used := map[*counter]uint64{}
+	used, granted := map[*counter]uint64{}, map[*counter]bool{} // the last charge of the request
 	for i, st := range x.response.Statuses {
 		p := &x.parts[i]
 		if !p.charged {
@@ -32,7 +32,7 @@ func (x *exchange) chargeInOrder() {
 			x.tabs[p.counter], used[p.counter] = c, p.counted+c.more
 		}
 		before := used[p.counter]
-		p.after, p.spent = before+p.hits, p.hits == 0 && before >= limit
+		p.after, p.spent = before+p.hits, p.hits == 0 && before >= limit && !granted[p.counter]
 		now := p.after
 		st.Code, st.LimitRemaining = ok, uint32(limit-min(limit, p.after))
 		if x.over(i) {
@@ -40,6 +40,9 @@ func (x *exchange) chargeInOrder() {
 			if p.rule == nil || !p.rule.ShadowMode {
 				st.Code = overLimit
 			}
+		}
+		if p.hits > 0 {
+			granted[p.counter] = !x.over(i)
 		}
 		c.most = max(c.most, limit)
 		p.back, used[p.counter] = p.after-now, now
