@@ -5,6 +5,10 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/envoyrls/metrics"
+	"github.com/weirlimit/weir/internal/envoyrls/rules"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -57,5 +61,18 @@ func (c *Config) fill() {
 	}
 	if c.Rules == nil {
 		c.Rules = func(string, []byte) *engine.Policy { return nil }
+	}
+}
+
+// rules is what rules are made with.
+func (c *Config) rules(counts *metrics.Metrics) rules.Config {
+	return rules.Config{
+		Consistency:  rule.ParseWord[lease.Consistency](c.Consistency),
+		OnFailure:    rule.ParseWord[lease.OnFailure](c.OnFailure),
+		ChargeDenied: c.ChargeDenied,
+		Replicas:     c.Replicas,
+		Quota:        c.Quota,
+		Find:         c.Rules,
+		Metrics:      counts,
 	}
 }

@@ -93,11 +93,11 @@ func (s *Server) healthcheck(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) rlconfig(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	rules := s.inForce()
-	for r := range rules.config.Rules() {
+	in := s.inForce()
+	for r := range in.Config.Rules() {
 		unit := rlspb.RateLimitResponse_RateLimit_Unit(r.Unit.Number()) // UNKNOWN if unlimited
 		fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t\n",
 			r.AppendStatName(nil, nil), unit, r.RequestsPerUnit, r.Shadow, r.Quota)
 	}
-	rules.bindings.Write(w)
+	in.Bindings.Write(w)
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/envoyrls/decision"
 )
 
 // dynamicMetadata makes the metadata of a decision for Envoy's filters and its access log,
@@ -26,16 +27,16 @@ import (
 // These are the fields of envoyproxy/ratelimit, and in addition rule and degraded.
 func dynamicMetadata(q *query) *structpb.Struct {
 	fields := map[string]*structpb.Value{"domain": structpb.NewStringValue(q.request.Domain)}
-	descriptors := make([]*structpb.Value, len(q.descriptors))
+	descriptors := make([]*structpb.Value, len(q.Descriptors))
 	passed := map[string]*structpb.Value{}
-	for i := range q.descriptors {
-		d := &q.descriptors[i]
+	for i := range q.Descriptors {
+		d, v := &q.Descriptors[i], q.Judgment(i)
 		descriptors[i] = structpb.NewStructValue(&structpb.Struct{Fields: q.describe(i)})
-		if d.ask >= 0 && q.judgments[d.ask].Degraded != engine.Sound {
+		if v != nil && v.Degraded != engine.Sound {
 			fields["degraded"] = structpb.NewBoolValue(true)
 		}
-		if d.ask >= 0 && (!d.refused || d.rule.mode == shadow) {
-			merge(passed, d.rule.metadata)
+		if v != nil && (!d.Over || d.Mode == decision.Shadow) {
+			merge(passed, q.matched[i].rule.Metadata)
 		}
 	}
 	fields["descriptors"] = structpb.NewListValue(&structpb.ListValue{Values: descriptors})
@@ -50,10 +51,10 @@ func dynamicMetadata(q *query) *structpb.Struct {
 
 // describe makes the metadata of descriptor i.
 func (q *query) describe(i int) map[string]*structpb.Value {
-	d, asked := &q.descriptors[i], q.request.Descriptors[i]
-	entries := make([]*structpb.Value, len(d.entries))
-	for j := range d.entries {
-		entries[j] = structpb.NewStringValue(d.entries[j].Key + "=" + d.entries[j].Value)
+	m, asked, v := &q.matched[i], q.request.Descriptors[i], q.Judgment(i)
+	entries := make([]*structpb.Value, len(m.entries))
+	for j := range m.entries {
+		entries[j] = structpb.NewStringValue(m.entries[j].Key + "=" + m.entries[j].Value)
 	}
 	fields := map[string]*structpb.Value{"entries": structpb.NewListValue(&structpb.ListValue{Values: entries})}
 	if asked.Limit != nil {
@@ -62,11 +63,11 @@ func (q *query) describe(i int) map[string]*structpb.Value {
 	if asked.HitsAddend != nil {
 		fields["hitsAddend"] = structpb.NewNumberValue(float64(asked.HitsAddend.Value))
 	}
-	if d.rule != nil {
-		fields["rule"] = structpb.NewStringValue(d.rule.counts.name)
+	if m.rule != nil {
+		fields["rule"] = structpb.NewStringValue(m.rule.Counts.Name)
 	}
-	if d.ask >= 0 && q.judgments[d.ask].Degraded != engine.Sound {
-		fields["degraded"] = structpb.NewStringValue(q.judgments[d.ask].Degraded.String())
+	if v != nil && v.Degraded != engine.Sound {
+		fields["degraded"] = structpb.NewStringValue(v.Degraded.String())
 	}
 	return fields
 }

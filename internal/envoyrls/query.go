@@ -1,222 +1,104 @@
 package envoyrls
 
 import (
-	"bytes"
 	"slices"
 	"sync"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
-	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/envoyrls/decision"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
-	"github.com/weirlimit/weir/internal/lease"
-	"github.com/weirlimit/weir/internal/limit"
-	"github.com/weirlimit/weir/internal/rule"
+	"github.com/weirlimit/weir/internal/envoyrls/rules"
 )
 
 // query is one request under way. Its memory is used again.
 type query struct {
+	decision.Request
 	request *rlspb.RateLimitRequest
-	rules   *rules
-	free    bool // it is refused, and costs nothing
 
-	descriptors []described
-	entries     []descriptor.Entry // of all descriptors, one after the other
-	matches     []*descriptor.Rule // of the configuration, for replaces
+	matched []matched          // by index of the descriptor
+	of      []*descriptor.Rule // the rules of matched in the configuration, for replaces
+	entries []descriptor.Entry // of all descriptors, one after the other
 
-	asks      []engine.Ask
-	rounds    []int // where in asks each round ends
-	judgments []engine.Judgment
-	uncharged bool // a descriptor is over its limit, and not charged
-
-	keys, name []byte // what asks point to; a metric's name
+	keys, name []byte // of counters; a metric's name
 }
 
-// described is what was found for a descriptor.
-type described struct {
+// matched is what was found for a descriptor.
+type matched struct {
 	entries []descriptor.Entry
-	rule    *prepared // nil: allowed without being counted
-	key     []byte    // of its counter
-	hits    int64
-	ask     int // index in asks, -1: none
-
-	replaced bool
-	alone    bool // it is judged by itself
-	refused  bool // over its limit
+	rule    *rules.Rule // nil: allowed without being counted
 }
-
-// peek reports whether the descriptor only asks for what is left.
-func (d *described) peek() bool { return d.hits == 0 }
 
 var queries = sync.Pool{New: func() any { return new(query) }}
 
 // release clears what belongs to the request.
 func (q *query) release() {
-	clear(q.descriptors)
+	q.Reset()
+	clear(q.matched)
+	clear(q.of)
 	clear(q.entries)
-	clear(q.matches)
-	clear(q.asks)
 	const kept = 64 << 10 // the memory of a huge request is freed
 	if cap(q.keys) > kept || cap(q.entries) > kept/32 {
 		return
 	}
 	*q = query{
-		descriptors: q.descriptors[:0], entries: q.entries[:0], matches: q.matches[:0],
-		asks: q.asks[:0], rounds: q.rounds[:0], judgments: q.judgments[:0], keys: q.keys[:0], name: q.name[:0],
+		Request: q.Request, matched: q.matched[:0], of: q.of[:0], entries: q.entries[:0], keys: q.keys[:0], name: q.name[:0],
 	}
 	queries.Put(q)
 }
 
 // match finds the rule of each descriptor. The error is a *[RequestError].
-func (s *Server) match(q *query) error {
+func (s *Server) match(q *query, in *rules.Set) error {
 	total := 0
 	for _, d := range q.request.Descriptors {
 		total += len(d.Entries)
 	}
 	q.entries = slices.Grow(q.entries, total) // stays where it is from here on
-	known := q.rules.has(q.request.Domain)
+	known := in.Domain(q.request.Domain)
 	for i, d := range q.request.Descriptors {
-		at := len(q.entries)
+		begin, key := len(q.entries), len(q.keys)
 		for _, e := range d.Entries {
 			q.entries = append(q.entries, descriptor.Entry{Key: e.Key, Value: e.Value})
 		}
-		found := described{entries: q.entries[at:], hits: hitsOf(q.request, d), ask: -1}
-		m := q.rules.config.Match(q.request.Domain, found.entries)
-		q.matches = append(q.matches, m)
-		found.rule = q.rules.prepared[m] // nil of nil
-		switch {
-		case d.Limit != nil && known:
-			p, reason := s.override(q.request.Domain, found.rule, d.Limit)
-			if reason != "" {
-				return wrong(field(i, "limit"), "%s", reason)
+		m := matched{entries: q.entries[begin:]}
+		if known {
+			var err error
+			if m.rule, q.keys, err = in.Match(q.request.Domain, m.entries, d.Limit, q.keys); err != nil {
+				return wrong(field(i, "limit"), "%v", err)
 			}
-			found.rule = p
-		case d.Limit == nil:
-			s.bind(q, &found, i)
 		}
-		if found.rule == nil {
+		if m.rule == nil {
 			s.unmatched(known)
 		}
-		q.descriptors = append(q.descriptors, found)
+		q.matched = append(q.matched, m)
+		q.Descriptors = append(q.Descriptors, s.toDecide(m.rule, q.keys[key:], hitsOf(q.request, d)))
+		q.of = append(q.of, m.rule.InConfig())
 	}
-	for i, yes := range descriptor.Replaced(q.matches) {
-		q.descriptors[i].replaced = yes
+	for i, yes := range descriptor.Replaced(q.of) {
+		if yes {
+			d := &q.Descriptors[i]
+			d.Replaced, d.IsQuota = true, d.Policy != nil && s.cfg.Quota
+		}
 	}
 	return nil
 }
 
+// toDecide is what decides on a descriptor. As in envoyproxy/ratelimit, with QUOTA_MODE a
+// descriptor that no rule matches, or whose rule is replaced, is a quota that is never over.
+// An unlimited one is no quota.
+func (s *Server) toDecide(r *rules.Rule, key []byte, hits int64) decision.Descriptor {
+	if r == nil {
+		return decision.Descriptor{Hits: hits, IsQuota: s.cfg.Quota}
+	}
+	return decision.Descriptor{
+		Policy: r.Policy, Key: slices.Clip(key), Hits: hits, Mode: r.Mode, IsQuota: r.Quota && r.Policy != nil,
+	}
+}
+
 func (s *Server) unmatched(known bool) {
 	if known {
-		s.metrics.noRule.Inc()
+		s.metrics.NoRule.Inc()
 	} else {
-		s.metrics.noDomain.Inc()
+		s.metrics.NoDomain.Inc()
 	}
-}
-
-// prepareAsks makes the asks: first those of the group, with one ask per counter, then
-// those outside of it. Without together there is no group. Descriptors outside of the group
-// that have the same counter are in different rounds, so that they are judged in their order.
-func (q *query) prepareAsks(together bool) {
-	for i := range q.descriptors {
-		if d := &q.descriptors[i]; d.counted() {
-			q.setKey(d)
-		}
-	}
-	alone := 0
-	for i := range q.descriptors {
-		d := &q.descriptors[i]
-		switch {
-		case !d.counted():
-		case together && d.rule.mode == enforce && q.addsUp(d):
-			q.join(d)
-		default:
-			d.alone = true
-			alone++
-		}
-	}
-	for begin := len(q.asks); alone > 0; begin = len(q.asks) {
-		alone -= q.addRound(begin)
-		q.rounds = append(q.rounds, len(q.asks))
-	}
-	if len(q.rounds) == 0 {
-		q.rounds = append(q.rounds, len(q.asks))
-	}
-}
-
-// counted reports whether the descriptor needs the store.
-func (d *described) counted() bool { return d.rule != nil && d.rule.policy != nil && !d.replaced }
-
-// addsUp reports whether a descriptor and the others of its counter are one charge of their
-// sum: all charge it, by the same limit.
-func (q *query) addsUp(d *described) bool {
-	for i := range q.descriptors {
-		o := &q.descriptors[i]
-		if o.counted() && sameCounter(d, o) && (o.peek() || o.rule.policy.Terms.Capacity != d.rule.policy.Terms.Capacity) {
-			return false
-		}
-	}
-	return true
-}
-
-// join adds a descriptor to the group. If the group has its counter already, both are
-// one ask of their sum.
-func (q *query) join(d *described) {
-	for i := range q.descriptors {
-		o := &q.descriptors[i]
-		if o.ask < 0 || !sameCounter(d, o) {
-			continue
-		}
-		d.ask = o.ask
-		want := &q.asks[d.ask].Want
-		need := min(want.Need+d.hits, limit.MaxCount)
-		want.Need, want.Waiting, want.Want = need, need, need
-		return
-	}
-	q.add(d)
-	q.asks[d.ask].Group = 1
-}
-
-// addRound adds the first ask of each counter among those that are yet to be added, and
-// returns how many they are.
-func (q *query) addRound(begin int) int {
-	for i := range q.descriptors {
-		d := &q.descriptors[i]
-		if d.alone && d.ask < 0 && !slices.ContainsFunc(q.descriptors[:i], func(o described) bool { return o.ask >= begin && sameCounter(d, &o) }) {
-			q.add(d)
-		}
-	}
-	return len(q.asks) - begin
-}
-
-// add makes the ask of a descriptor.
-func (q *query) add(d *described) {
-	d.ask = len(q.asks)
-	q.asks = append(q.asks, engine.Ask{
-		Policy: d.rule.policy,
-		Key:    d.key,
-		Want:   lease.Want{Need: d.hits, Waiting: d.hits, Want: d.hits},
-	})
-}
-
-func sameCounter(a, b *described) bool {
-	return a.rule.policy.Same(b.rule.policy) && bytes.Equal(a.key, b.key)
-}
-
-// setKey sets the key of a descriptor's counter.
-func (q *query) setKey(d *described) {
-	at := len(q.keys)
-	q.keys = d.rule.appendKey(q.keys, d.entries)
-	q.keys = q.keys[:at+len(rule.ShortKey(q.keys[at:]))] // it shortens in place
-	d.key = q.keys[at:len(q.keys):len(q.keys)]
-}
-
-// appendKey appends the key of a descriptor's counter.
-func (p *prepared) appendKey(dst []byte, entries []descriptor.Entry) []byte {
-	switch {
-	case p.binding != nil:
-		return p.binding.AppendKey(dst, p.policy.Key, entries)
-	case p.rule != nil:
-		return p.rule.AppendKey(dst, entries)
-	}
-	return appendOverrideKey(dst, entries)
 }

@@ -10,6 +10,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/envoyrls/decision"
+	"github.com/weirlimit/weir/internal/envoyrls/metrics"
+	"github.com/weirlimit/weir/internal/envoyrls/rules"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 )
 
 // usualStatuses is how many descriptors' statuses are allocated with the response.
@@ -36,10 +41,10 @@ func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
 		r.OverallCode = rlspb.RateLimitResponse_OVER_LIMIT
 	}
 	r.Statuses = b.pointers[:0]
-	if len(q.descriptors) > len(parts) {
-		parts = make([]statusParts, len(q.descriptors))
+	if len(q.Descriptors) > len(parts) {
+		parts = make([]statusParts, len(q.Descriptors))
 	}
-	for i := range q.descriptors {
+	for i := range q.Descriptors {
 		p := &parts[i]
 		s.status(q, i, p)
 		r.Statuses = append(r.Statuses, &p.status)
@@ -53,67 +58,80 @@ func (s *Server) reply(q *query, refused bool) *rlspb.RateLimitResponse {
 
 // status makes the status of descriptor i.
 func (s *Server) status(q *query, i int, p *statusParts) {
-	d := &q.descriptors[i]
+	d, rule, v := &q.Descriptors[i], q.matched[i].rule, q.Judgment(i)
 	p.status.Code = rlspb.RateLimitResponse_OK
 	switch {
-	case d.rule == nil:
+	case rule == nil:
 		return
-	case d.rule.policy == nil: // replaced or not
+	case rule.Policy == nil: // replaced or not
 		p.status.LimitRemaining = math.MaxUint32
-		s.count(q, i, unlimited)
+		s.count(q, i, metrics.Unlimited)
 		return
-	case d.replaced:
-		s.count(q, i, replaced)
+	case v == nil:
+		s.count(q, i, metrics.Replaced)
 		return
 	}
-	v := &q.judgments[d.ask]
-	if d.refused && d.rule.mode != shadow {
+	if d.Over && d.Mode != decision.Shadow {
 		p.status.Code = rlspb.RateLimitResponse_OVER_LIMIT
 	}
-	remaining := q.left(i)
-	if counts := s.count(q, i, q.resultOf(d, v, remaining)); counts.hits != nil {
-		counts.hits.count(q, i, remaining)
-	}
-	if d.refused {
+	remaining := q.Left(i)
+	counts := s.count(q, i, q.resultOf(i, remaining))
+	counts.Charge(q.charge(i, remaining))
+	if d.Over {
 		remaining = 0 // as in envoyproxy/ratelimit
 	}
 	if v.Degraded != engine.Sound {
-		d.rule.counts.countDegraded(v.Degraded)
+		rule.Counts.Degraded(v.Degraded)
 	}
 	if !informed(v) && p.status.Code == rlspb.RateLimitResponse_OK {
 		return // what is left is unknown, and 0 would be wrong
 	}
-	p.status.CurrentLimit = d.rule.current
+	p.status.CurrentLimit = rule.Current
 	p.status.LimitRemaining = uint32(max(0, min(remaining, math.MaxUint32)))
 	if !informed(v) {
 		return // it is refused until the store answers, not until its window ends
 	}
-	p.reset.Seconds = int64(s.untilReset(d, v) / time.Second)
+	p.reset.Seconds = int64(s.untilReset(rule, d.Over, v) / time.Second)
 	p.status.DurationUntilReset = &p.reset
 }
 
-func (q *query) resultOf(d *described, v *engine.Judgment, remaining int64) result {
-	capacity := d.rule.policy.Terms.Capacity
+// resultOf is the outcome of descriptor i.
+func (q *query) resultOf(i int, remaining int64) metrics.Result {
+	d, v := &q.Descriptors[i], q.Judgment(i)
+	capacity := d.Policy.Terms.Capacity
 	switch {
-	case d.refused && d.rule.mode == shadow:
-		return shadowOver
-	case d.refused:
-		return over
-	case d.peek():
-		return peeked
-	case !v.Admitted || q.free:
-		return other
-	case v.Degraded == engine.Sound && remaining < capacity-capacity*nearFifths/5:
-		return near
+	case d.Over && d.Mode == decision.Shadow:
+		return metrics.ShadowOver
+	case d.Over:
+		return metrics.Over
+	case d.Hits == 0:
+		return metrics.Peeked
+	case !v.Admitted || q.Free:
+		return metrics.Other
+	case v.Degraded == engine.Sound && capacity-remaining > metrics.NearAt(capacity):
+		return metrics.Near
 	}
-	return within
+	return metrics.Within
+}
+
+// charge is what descriptor i did to its counter. left is what the reply has as remaining.
+func (q *query) charge(i int, left int64) metrics.Charge {
+	d, v := &q.Descriptors[i], q.Judgment(i)
+	c := metrics.Charge{
+		Hits: d.Hits, Capacity: d.Policy.Terms.Capacity, Used: d.Policy.Terms.Capacity - left,
+		Known: informed(v), Over: d.Over, Shadow: d.Mode == decision.Shadow,
+	}
+	if v.Admitted && !q.Free && !d.Over {
+		c.Used -= d.Hits
+	}
+	return c
 }
 
 // count counts descriptor i.
-func (s *Server) count(q *query, i int, r result) (counts *counts) {
-	d := &q.descriptors[i]
-	counts, q.name = s.metrics.of(d.rule, d.entries, q.name)
-	counts.result(r)
+func (s *Server) count(q *query, i int, r metrics.Result) (counts *metrics.Counts) {
+	m := &q.matched[i]
+	counts, q.name = s.metrics.Of(m.rule.Counts, m.rule.Of, m.entries, q.name)
+	counts.Count(r)
 	return counts
 }
 
@@ -123,18 +141,18 @@ func (s *Server) count(q *query, i int, r result) (counts *counts) {
 // was decided without the store always has a header about it.
 func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_DescriptorStatus) []*corepb.HeaderValue {
 	nearest, least, degraded := -1, uint32(math.MaxUint32), engine.Sound
-	for i := range q.descriptors {
-		d := &q.descriptors[i]
-		if d.ask < 0 {
+	for i := range q.Descriptors {
+		d, v := &q.Descriptors[i], q.Judgment(i)
+		if v == nil {
 			continue
 		}
-		if d.rule.mode != shadow {
-			degraded = max(degraded, q.judgments[d.ask].Degraded)
+		if d.Mode != decision.Shadow {
+			degraded = max(degraded, v.Degraded)
 		}
 		if !s.cfg.Headers || statuses[i].CurrentLimit == nil {
 			continue
 		}
-		if left := statuses[i].LimitRemaining; left < least || d.refused && d.rule.mode == enforce {
+		if left := statuses[i].LimitRemaining; left < least || d.Over && d.Mode == decision.Enforce {
 			nearest, least = i, left
 		}
 	}
@@ -144,14 +162,14 @@ func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_Descripto
 	}
 	if nearest >= 0 {
 		st := statuses[nearest]
-		add("RateLimit-Limit", strconv.FormatInt(q.descriptors[nearest].rule.policy.Terms.Capacity, 10))
+		add("RateLimit-Limit", strconv.FormatInt(q.Descriptors[nearest].Policy.Terms.Capacity, 10))
 		add("RateLimit-Remaining", strconv.FormatUint(uint64(st.LimitRemaining), 10))
 		if st.DurationUntilReset != nil {
 			add("RateLimit-Reset", strconv.FormatInt(st.DurationUntilReset.Seconds, 10))
 		}
 	}
 	if degraded != engine.Sound {
-		s.metrics.hits.degraded()
+		s.metrics.Hits.Degraded()
 		add(DegradedHeader, degraded.String())
 	}
 	return headers
@@ -160,3 +178,38 @@ func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_Descripto
 // DegradedHeader is the response header of a request that was decided without the store.
 // Its value is how: allow, deny, local or denied.
 const DegradedHeader = "x-weir-degraded"
+
+// informed reports whether a judgment's figures are true. While the store does not
+// answer this is so only for a cached denial, or where this replica counts its share by
+// itself.
+func informed(v *engine.Judgment) bool {
+	switch v.Degraded {
+	case engine.Sound, engine.FailedDenied:
+		return true
+	case engine.FailedLocal:
+		return v.Grant.Reset > 0 && (v.Refused || v.Grant.Remaining > 0)
+	}
+	return false
+}
+
+// untilReset is the time until the limit is whole again. After a refusal by a limit whose
+// units come back one by one it is the time until a retry can succeed. It is in whole
+// seconds, rounded up: Envoy drops fractions, and a client must not come too early.
+func (s *Server) untilReset(r *rules.Rule, over bool, v *engine.Judgment) time.Duration {
+	ms := v.Grant.Reset
+	trickles := r.Policy.Limit.Spec().Algorithm != limit.FixedWindow
+	if over && trickles && v.Grant.RetryAfter > 0 && v.Grant.RetryAfter < never {
+		ms = v.Grant.RetryAfter
+	}
+	until := time.Duration(ms) * time.Millisecond
+	if window := int64(r.Window); window > 0 {
+		if ms <= 0 {
+			until = time.Duration(window-s.cfg.Now().UnixMicro()%window) * time.Microsecond
+		}
+		until = min(until, time.Duration(window)*time.Microsecond)
+	}
+	return (until + time.Second - 1).Truncate(time.Second)
+}
+
+// never is a RetryAfter of requests that will never succeed: longer than any period.
+const never = lease.Millis(400 * 24 * time.Hour / time.Millisecond)

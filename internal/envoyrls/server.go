@@ -1,10 +1,22 @@
+// Package envoyrls serves Envoy's rate limit service (envoy.service.ratelimit.v3), as a
+// drop-in for envoyproxy/ratelimit, over a [engine.Judge].
+//
+//	request ─▶ check ─▶ match each descriptor to a rule ─▶ decide ─▶ reply
+//
+// Package rules finds the rule of a descriptor, package decision decides on a request.
+// A descriptor that no rule matches is allowed and not counted, and so is one of an
+// unknown domain. While the store does not answer, each rule's on_failure decides;
+// the reply is not an error then.
+//
+// Descriptors may also be bound to rules of the rules file (package binding). Their
+// algorithm, key and limit are then those of the rule, and PoPs and clients of this
+// service share its counters. A descriptor with its own limit is not bound.
 package envoyrls
 
 import (
 	"context"
 	"net"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +30,10 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/weirlimit/weir/internal/envoyrls/binding"
+	"github.com/weirlimit/weir/internal/envoyrls/decision"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/internal/envoyrls/metrics"
+	"github.com/weirlimit/weir/internal/envoyrls/rules"
 )
 
 // Server serves Envoy's rate limit service. Create it with [New]. It is safe for
@@ -27,21 +42,30 @@ type Server struct {
 	rlspb.UnimplementedRateLimitServiceServer
 
 	cfg     Config
-	metrics *metrics
+	metrics *metrics.Metrics
+	decider decision.Decider
+	none    *rules.Set // without any rule
 	rpc     *grpc.Server
 	ending  context.Context // ends when streams have to
 	end     context.CancelFunc
 
 	mu     sync.Mutex // for replacing the rules and changing the condition
 	health condition
-	rules  atomic.Pointer[rules] // nil: there is no configuration yet
+	rules  atomic.Pointer[rules.Set] // nil: there is no configuration yet
 }
 
 // New makes a server. The error is about the files of TLS. Health checks fail until it
 // has a configuration.
 func New(cfg Config) (*Server, error) {
 	cfg.fill()
-	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Metrics, cfg.HitMetrics), health: condition{grpc: health.NewServer()}}
+	counts := metrics.New(cfg.Metrics, cfg.HitMetrics)
+	s := &Server{
+		cfg:     cfg,
+		metrics: counts,
+		decider: decision.Decider{Judge: cfg.Judge, ChargeDenied: cfg.ChargeDenied, Shadow: cfg.Shadow},
+		none:    rules.New(cfg.rules(counts)),
+		health:  condition{grpc: health.NewServer()},
+	}
 	s.ending, s.end = context.WithCancel(context.Background())
 	options := []grpc.ServerOption{
 		grpc.StreamInterceptor(s.stream),
@@ -96,10 +120,10 @@ func (s *Server) SetConfig(c *descriptor.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.inForce()
-	now := &rules{config: c, prepared: s.prepareAll(c), bindings: before.bindings}
+	now := before.WithConfig(c)
 	s.rules.Store(now)
-	s.metrics.forget(before.prepared, now.prepared)
-	s.forget(now)
+	s.metrics.Forget(before.Config, c)
+	s.cfg.Judge.Forget(now.Live())
 	s.health.configured = true
 	s.health.publish()
 }
@@ -109,14 +133,13 @@ func (s *Server) SetConfig(c *descriptor.Config) {
 func (s *Server) SetBindings(set *binding.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := newBindings(set)
-	errs, off := b.check(s.cfg.Rules)
+	now := s.inForce().WithBindings(set)
+	errs, off := now.Check()
 	if len(errs) > 0 {
 		return errs
 	}
-	s.metrics.unbound.Set(float64(off))
-	before := s.inForce()
-	s.rules.Store(&rules{config: before.config, prepared: before.prepared, bindings: b})
+	s.metrics.Unbound.Set(float64(off))
+	s.rules.Store(now)
 	s.health.configured = true
 	s.health.publish()
 	return nil
@@ -128,35 +151,20 @@ func (s *Server) SetBindings(set *binding.Set) error {
 func (s *Server) RulesChanged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forget(s.inForce())
-	errs, off := s.inForce().bindings.check(s.cfg.Rules)
-	s.metrics.unbound.Set(float64(len(errs) + off))
+	s.cfg.Judge.Forget(s.inForce().Live())
+	errs, off := s.inForce().Check()
+	s.metrics.Unbound.Set(float64(len(errs) + off))
 	for _, err := range errs {
 		s.cfg.Log.Error("descriptors: binding limits nothing since its rule changed", "error", err.Error())
 	}
 }
 
-// forget makes the judge drop the metrics of rules that are in neither configuration.
-func (s *Server) forget(r *rules) {
-	paths := make(map[string]bool, len(r.prepared))
-	domains := map[string]bool{} // and the names of those without a rule, see domainName
-	for d := range r.prepared {
-		paths[d.Path] = true
-		if name, _, ok := strings.Cut(d.Path, "|"); ok {
-			domains[name+"|"] = true
-		}
-	}
-	s.cfg.Judge.Forget(func(name string) bool {
-		return paths[name] || domains[name] || s.cfg.Rules != nil && s.cfg.Rules(name, nil) != nil
-	})
-}
-
-// inForce returns the rules in force; an empty configuration if there are none.
-func (s *Server) inForce() *rules {
+// inForce returns the rules in force; none if there is no configuration yet.
+func (s *Server) inForce() *rules.Set {
 	if r := s.rules.Load(); r != nil {
 		return r
 	}
-	return &rules{config: noConfig, bindings: noBindings}
+	return s.none
 }
 
 // Serve answers on a listener until Shutdown; then it returns nil.

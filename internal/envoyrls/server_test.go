@@ -136,12 +136,18 @@ func (b *bench) ask(r *rlspb.RateLimitRequest) *rlspb.RateLimitResponse {
 	return response
 }
 
-// metric reports whether /metrics has this line.
-func (b *bench) metric(line string) bool {
+// scrape is what /metrics has.
+func (b *bench) scrape() string {
 	w := httptest.NewRecorder()
 	b.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	return strings.Contains(w.Body.String(), "\n"+line+"\n")
+	return w.Body.String()
 }
+
+// metric reports whether /metrics has this line.
+func (b *bench) metric(line string) bool { return strings.Contains(b.scrape(), "\n"+line+"\n") }
+
+// series is how many sets of labels a metric has.
+func (b *bench) series(metric string) int { return strings.Count(b.scrape(), "\n"+metric+"{") }
 
 // request is one of domain d.
 func request(descriptors ...*ratelimitpb.RateLimitDescriptor) *rlspb.RateLimitRequest {

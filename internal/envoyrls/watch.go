@@ -20,7 +20,7 @@ func WatchConfig(dir string, o descriptor.Options, s *Server, log *slog.Logger, 
 		Read: func() ([]rulefile.File, error) { return descriptor.Read(dir) },
 		Parse: func(files []rulefile.File) (watch.Candidate, error) {
 			config, err := descriptor.Parse(files, o)
-			s.metrics.hits.load(err)
+			s.metrics.Hits.Load(err)
 			if err != nil {
 				return watch.Candidate{}, err
 			}

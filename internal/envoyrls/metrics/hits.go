@@ -1,7 +1,6 @@
-package envoyrls
+package metrics
 
 import (
-	"errors"
 	"regexp"
 	"strings"
 	"sync"
@@ -10,10 +9,10 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// hitMetrics are the metrics of envoyproxy/ratelimit, under the names and labels that it
+// HitMetrics are the metrics of envoyproxy/ratelimit, under the names and labels that it
 // exports to Prometheus (USE_PROMETHEUS), so that its dashboards and alerts still work.
 // They count hits, which are the cost of a descriptor, and not descriptors.
-type hitMetrics struct {
+type HitMetrics struct {
 	vecs [hitKinds]*telemetry.CounterVec
 
 	requests, serviceErrors, storeErrors telemetry.Counter
@@ -38,12 +37,12 @@ const (
 )
 
 // newHitMetrics declares the metrics; nil if they are not wanted.
-func newHitMetrics(r *telemetry.Registry, wanted bool) *hitMetrics {
+func newHitMetrics(r *telemetry.Registry, wanted bool) *HitMetrics {
 	if !wanted {
 		return nil
 	}
 	const method = "ShouldRateLimit"
-	m := &hitMetrics{
+	m := &HitMetrics{
 		requests:   r.Counters("ratelimit_service_total_requests", "Requests.", "grpc_method").WithLabelValues(method),
 		seconds:    r.Histograms("ratelimit_service_response_time_seconds", "Time to answer a request.", telemetry.UsualBounds(), "grpc_method").WithLabelValues(method),
 		loads:      r.Counter("ratelimit_service_config_load_success", "Configurations that were put in force."),
@@ -68,7 +67,7 @@ func newHitMetrics(r *telemetry.Registry, wanted bool) *hitMetrics {
 // hitCounts are the counters of one set of labels, each made when it is first needed.
 type hitCounts struct {
 	labels  statLabels
-	metrics *hitMetrics
+	metrics *HitMetrics
 	kinds   [hitKinds]atomic.Pointer[telemetry.Counter]
 	users   int // rules, of which some have the same labels; metrics.mu is held
 }
@@ -90,7 +89,7 @@ func labelsOf(stat string) (l statLabels) {
 
 // of returns the counters of a name in statistics, which the caller releases when it does
 // not need them any more. It is nil if m is.
-func (m *hitMetrics) of(stat string) *hitCounts {
+func (m *HitMetrics) of(stat string) *hitCounts {
 	if m == nil {
 		return nil
 	}
@@ -129,56 +128,60 @@ func (h *hitCounts) add(kind hitKind, n int64) {
 	}
 }
 
-// count counts the hits of descriptor i. left is what the reply has as remaining.
-func (h *hitCounts) count(q *query, i int, left int64) {
-	d := &q.descriptors[i]
-	v, n, capacity := &q.judgments[d.ask], d.hits, d.rule.policy.Terms.Capacity
-	h.add(totalHits, n)
-	if !informed(v) {
+// Charge is what a descriptor did to its counter.
+type Charge struct {
+	Hits, Capacity int64
+	Used           int64 // before it
+	Known          bool  // Used is
+	Over, Shadow   bool  // it is over its limit; in shadow mode
+}
+
+// Charge counts the hits of a descriptor, if that is wanted.
+func (c *Counts) Charge(h Charge) {
+	if c.hits == nil {
 		return
 	}
-	used := capacity - left
-	if v.Admitted && !q.free && !d.refused {
-		used -= n
-	}
-	used = max(0, used)
-	near := capacity * nearFifths / 5
-	if !d.refused {
-		h.add(withinHits, n)
-		h.add(nearHits, min(n, used+n-near))
+	c.hits.add(totalHits, h.Hits)
+	if !h.Known {
 		return
 	}
-	beyond := min(n, used+n-capacity)
-	h.add(overHits, beyond)
-	if used < capacity {
-		h.add(nearHits, capacity-max(near, used))
+	used, near := max(0, h.Used), NearAt(h.Capacity)
+	if !h.Over {
+		c.hits.add(withinHits, h.Hits)
+		c.hits.add(nearHits, min(h.Hits, used+h.Hits-near))
+		return
 	}
-	if d.rule.mode == shadow {
-		h.add(shadowHits, beyond)
+	beyond := min(h.Hits, used+h.Hits-h.Capacity)
+	c.hits.add(overHits, beyond)
+	if used < h.Capacity {
+		c.hits.add(nearHits, h.Capacity-max(near, used))
+	}
+	if h.Shadow {
+		c.hits.add(shadowHits, beyond)
 	}
 }
 
-// request counts a request and its duration.
-func (m *hitMetrics) request(seconds float64, err error) {
+// request counts a request, whether it was wrong, and its duration.
+func (m *HitMetrics) request(seconds float64, wrong bool) {
 	if m == nil {
 		return
 	}
 	m.requests.Inc()
 	m.seconds.Observe(seconds)
-	if wrong := (*RequestError)(nil); errors.As(err, &wrong) {
+	if wrong {
 		m.serviceErrors.Inc()
 	}
 }
 
-// degraded counts a request that was decided without the store.
-func (m *hitMetrics) degraded() {
+// Degraded counts a request that was decided without the store.
+func (m *HitMetrics) Degraded() {
 	if m != nil {
 		m.storeErrors.Inc()
 	}
 }
 
-// load counts a configuration.
-func (m *hitMetrics) load(err error) {
+// Load counts a configuration, and why it was not put in force.
+func (m *HitMetrics) Load(err error) {
 	switch {
 	case m == nil:
 	case err == nil:

@@ -1,10 +1,13 @@
-package envoyrls
+package rules
 
 import (
+	"errors"
+
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/weirlimit/weir/internal/envoyrls/decision"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
@@ -12,43 +15,42 @@ import (
 
 // override makes the rule of a descriptor with its own limit. base is the rule that the
 // descriptor matches, nil if there is none: then the metrics have the name of the domain, so
-// that their number does not grow with keys. The reason is why the limit is refused, empty if
-// it is not.
-func (s *Server) override(domain string, base *prepared, l *ratelimitpb.RateLimitDescriptor_RateLimitOverride) (p *prepared, reason string) {
+// that their number does not grow with keys. The error is why the limit is refused.
+func (c *Config) override(domain string, base *Rule, l *ratelimitpb.RateLimitDescriptor_RateLimitOverride) (*Rule, error) {
 	unit, known := descriptor.UnitOf(int32(l.GetUnit()))
 	if !known {
-		return nil, "unit is " + l.GetUnit().String() + "; it is SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR"
+		return nil, errors.New("unit is " + l.GetUnit().String() + "; it is SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR")
 	}
 	multiplier := max(l.GetUnitMultiplier().GetValue(), 1)
 	if limit.Micros(multiplier) > limit.MaxPeriod/unit.Period() {
-		return nil, "unit_multiplier makes a period of more than 366 days; lower it"
+		return nil, errors.New("unit_multiplier makes a period of more than 366 days; lower it")
 	}
 	spec := limit.Spec{Algorithm: limit.FixedWindow, Count: int64(l.GetRequestsPerUnit()), Period: unit.Period() * limit.Micros(multiplier)}
 	if _, err := limit.New(spec); err != nil {
-		return nil, err.Error()
+		return nil, err
 	}
-	p = &prepared{}
+	p := &Rule{}
 	if base != nil {
 		*p = *base
 	} else {
-		p.counts = s.metrics.rule(domainName(domain), domain)
-		if p.quota = s.cfg.Quota; p.quota {
-			p.mode = quota
+		p.Counts = c.Metrics.Rule(domainName(domain), domain)
+		if p.Quota = c.Quota; p.Quota {
+			p.Mode = decision.Quota
 		}
 	}
-	s.setLimit(p, p.counts.name, spec)
-	p.policy.Brought = true
-	p.current = &rlspb.RateLimitResponse_RateLimit{
+	c.setLimit(p, p.Counts.Name, spec)
+	p.Policy.Brought = true
+	p.Current = &rlspb.RateLimitResponse_RateLimit{
 		RequestsPerUnit: l.GetRequestsPerUnit(),
 		Unit:            rlspb.RateLimitResponse_RateLimit_Unit(unit.Number()),
 	}
-	if p.rule != nil {
-		p.current.Name = p.rule.Name
+	if p.Of != nil {
+		p.Current.Name = p.Of.Name
 	}
 	if multiplier > 1 {
-		p.current.UnitMultiplier = wrapperspb.UInt32(multiplier)
+		p.Current.UnitMultiplier = wrapperspb.UInt32(multiplier)
 	}
-	return p, ""
+	return p, nil
 }
 
 // domainName is the name of the counters of a domain's descriptors that no rule matches:

@@ -1,0 +1,97 @@
+package decision
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
+)
+
+// prepareAsks makes the asks: first those of the group, with one ask per counter, then
+// those outside of it. Without together there is no group.
+func (r *Request) prepareAsks(together bool) {
+	for i := range r.Descriptors {
+		r.Descriptors[i].ask = -1
+	}
+	alone := 0
+	for i := range r.Descriptors {
+		d := &r.Descriptors[i]
+		switch {
+		case !d.Counted():
+		case together && d.Mode == Enforce && r.addsUp(d):
+			r.join(d)
+		default:
+			d.alone = true
+			alone++
+		}
+	}
+	for begin := len(r.asks); alone > 0; begin = len(r.asks) {
+		alone -= r.addRound(begin)
+		r.rounds = append(r.rounds, len(r.asks))
+	}
+	if len(r.rounds) == 0 {
+		r.rounds = append(r.rounds, len(r.asks))
+	}
+}
+
+// addsUp reports whether a descriptor and the others of its counter are one charge of their
+// sum: all charge it, by the same limit.
+func (r *Request) addsUp(d *Descriptor) bool {
+	if d.check() {
+		return false
+	}
+	for i := range r.Descriptors {
+		o := &r.Descriptors[i]
+		if o.Counted() && sameCounter(d, o) && (o.check() || o.Policy.Terms.Capacity != d.Policy.Terms.Capacity) {
+			return false
+		}
+	}
+	return true
+}
+
+// join adds a descriptor to the group. If the group has its counter already, both are
+// one ask of their sum.
+func (r *Request) join(d *Descriptor) {
+	for i := range r.Descriptors {
+		o := &r.Descriptors[i]
+		if o.ask < 0 || !sameCounter(d, o) {
+			continue
+		}
+		d.ask = o.ask
+		want := &r.asks[d.ask].Want
+		need := min(want.Need+d.Hits, limit.MaxCount)
+		want.Need, want.Waiting, want.Want = need, need, need
+		return
+	}
+	r.add(d)
+	r.asks[d.ask].Group = 1
+}
+
+// addRound adds the first ask of each counter among those that are yet to be added, and
+// returns how many they are. begin is where the round begins in asks.
+func (r *Request) addRound(begin int) int {
+	for i := range r.Descriptors {
+		d := &r.Descriptors[i]
+		added := func(o Descriptor) bool { return o.ask >= begin && sameCounter(d, &o) }
+		if d.alone && d.ask < 0 && !slices.ContainsFunc(r.Descriptors[:i], added) {
+			r.add(d)
+		}
+	}
+	return len(r.asks) - begin
+}
+
+// add makes the ask of a descriptor.
+func (r *Request) add(d *Descriptor) {
+	d.ask = len(r.asks)
+	r.asks = append(r.asks, engine.Ask{
+		Policy: d.Policy,
+		Key:    d.Key,
+		Want:   lease.Want{Need: d.Hits, Waiting: d.Hits, Want: d.Hits},
+	})
+}
+
+func sameCounter(a, b *Descriptor) bool {
+	return a.Policy.Same(b.Policy) && bytes.Equal(a.Key, b.Key)
+}

@@ -1,0 +1,214 @@
+// Package metrics counts what Envoy's rate limit service answers: requests, descriptors by
+// their rule and, where it is wanted, hits under the names of envoyproxy/ratelimit.
+package metrics
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir/internal/engine"
+	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
+	"github.com/weirlimit/weir/internal/telemetry"
+)
+
+// Result is the outcome of a descriptor.
+type Result uint8
+
+const (
+	Within     Result = iota
+	Near              // within, and more than [NearAt] of the limit are used
+	Over              // over the limit
+	Other             // not over, but not charged: another descriptor of the request was over
+	ShadowOver        // over, and allowed, because the rule is in shadow mode
+	Peeked            // asked without being charged, and not over
+	Unlimited
+	Replaced // by the rule of another descriptor
+	results
+)
+
+var resultNames = [results]string{"within", "near", "over", "other", "shadow_over", "peeked", "unlimited", "replaced"}
+
+// NearAt is how much of a limit is used where it begins to be near: four fifths, as in
+// envoyproxy/ratelimit.
+func NearAt(capacity int64) int64 { return capacity * 4 / 5 }
+
+// maxDetailed bounds the number of names that detailed_metric and value_to_metric make in
+// one configuration, and maxName the length of each, in bytes. Others are counted under
+// the rule's own name.
+const (
+	maxDetailed = 1000
+	maxName     = 512
+)
+
+// Counts are the counters of one name. Each is made when it is first needed: otherwise a
+// large configuration would have a hundred thousand that stay at zero.
+type Counts struct {
+	Name     string
+	metrics  *Metrics
+	hits     *hitCounts // nil: not configured, or envoyproxy/ratelimit has no such name
+	results  [results]atomic.Pointer[telemetry.Counter]
+	degraded [engine.FailedDenied + 1]atomic.Pointer[telemetry.Counter]
+}
+
+// Count counts a descriptor.
+func (c *Counts) Count(r Result) {
+	counter(&c.results[r], c.metrics.decisions, c.Name, resultNames[r]).Inc()
+}
+
+// Degraded counts a descriptor that was decided without the store.
+func (c *Counts) Degraded(how engine.Degraded) {
+	counter(&c.degraded[how], c.metrics.degraded, c.Name, how.String()).Inc()
+}
+
+// drop removes the counters from the metrics. Requests in flight may still count on them,
+// without effect.
+func (c *Counts) drop() {
+	c.hits.release()
+	for _, name := range resultNames {
+		c.metrics.decisions.DeleteLabelValues(c.Name, name)
+	}
+	for how := engine.Sound; how <= engine.FailedDenied; how++ {
+		c.metrics.degraded.DeleteLabelValues(c.Name, how.String())
+	}
+}
+
+// counter returns a counter, which it makes if there is none yet.
+func counter(c *atomic.Pointer[telemetry.Counter], vec *telemetry.CounterVec, labels ...string) telemetry.Counter {
+	p := c.Load()
+	if p == nil {
+		made := vec.WithLabelValues(labels...) // the same for all who make it
+		p = &made
+		c.Store(p)
+	}
+	return *p
+}
+
+// Metrics are the instruments of a server. They are safe for concurrent use.
+type Metrics struct {
+	OK, OverLimit                   telemetry.Counter // requests by code
+	Invalid, Unconfigured, Internal telemetry.Counter
+	NoDomain, NoRule, NoBinding     telemetry.Counter // descriptors by what was missing
+	Unbound                         telemetry.Gauge   // bindings that limit nothing
+	Hits                            *HitMetrics       // nil: not wanted
+
+	seconds             telemetry.Histogram
+	decisions, degraded *telemetry.CounterVec
+
+	byRule   sync.Map // name to *Counts; there are as many as rules, and names of domains
+	mu       sync.RWMutex
+	detailed map[string]*Counts // at most maxDetailed
+}
+
+// New declares the metrics; those of hits if they are wanted.
+func New(r *telemetry.Registry, hits bool) *Metrics {
+	requests := r.Counters("weir_rls_requests_total", "Requests of Envoy's rate limit service, by what was answered.", "code")
+	unmatched := r.Counters("weir_rls_unmatched_total", "Descriptors that were allowed without being counted, by what there was none of.", "missing")
+	return &Metrics{
+		OK:           requests.WithLabelValues("ok"),
+		OverLimit:    requests.WithLabelValues("over_limit"),
+		Invalid:      requests.WithLabelValues("invalid"),
+		Unconfigured: requests.WithLabelValues("unconfigured"),
+		Internal:     requests.WithLabelValues("internal"),
+		NoDomain:     unmatched.WithLabelValues("domain"),
+		NoRule:       unmatched.WithLabelValues("rule"),
+		NoBinding:    unmatched.WithLabelValues("binding"),
+		Unbound:      r.Gauge("weir_descriptors_unbound", "Bindings in force that limit nothing: their rule has gone, is off, or is one that cannot be bound."),
+		decisions: r.Counters("weir_rls_decisions_total",
+			"Descriptors that a rule matched, by what came of them; near: more than 80 % of the limit is used.", "rule", "result"),
+		degraded: r.Counters("weir_rls_degraded_total",
+			"Descriptors decided without the store: allow or deny (on_failure), local (this replica's share), denied (as before the failure).", "rule", "how"),
+		seconds:  r.Histogram("weir_rls_seconds", "Time to answer a request, from when it was read to its reply.", telemetry.Doubling(16e-6, 16)),
+		Hits:     newHitMetrics(r, hits),
+		detailed: map[string]*Counts{},
+	}
+}
+
+// Answered counts a request, whether it was wrong, and how long it took.
+func (m *Metrics) Answered(seconds float64, wrong bool) {
+	m.seconds.Observe(seconds)
+	m.Hits.request(seconds, wrong)
+}
+
+// Rule finds or makes the counters of a rule. stat is its name in envoyproxy/ratelimit's
+// statistics; empty if it has none there.
+func (m *Metrics) Rule(name, stat string) *Counts {
+	if c, ok := m.byRule.Load(name); ok {
+		return c.(*Counts)
+	}
+	made := &Counts{Name: name, metrics: m}
+	if stat != "" {
+		made.hits = m.Hits.of(stat)
+	}
+	c, there := m.byRule.LoadOrStore(name, made)
+	if there {
+		made.hits.release()
+	}
+	return c.(*Counts)
+}
+
+// Of returns the counters of a descriptor whose rule has the counters c. r is that rule, if it
+// is one of the configuration, else nil: its values are in their name if the rule is
+// configured so. buffer is for that name.
+func (m *Metrics) Of(c *Counts, r *descriptor.Rule, entries []descriptor.Entry, buffer []byte) (*Counts, []byte) {
+	if r == nil || !r.DetailedMetric && !r.ValueToMetric {
+		return c, buffer
+	}
+	buffer = r.AppendMetric(buffer[:0], entries)
+	m.mu.RLock()
+	own, full := m.detailed[string(buffer)], len(m.detailed) >= maxDetailed
+	m.mu.RUnlock()
+	switch {
+	case own != nil:
+		return own, buffer
+	case full || len(buffer) > maxName: // the usual case where clients choose many names: no lock
+		return c, buffer
+	}
+	return m.detail(c, r, buffer, entries), buffer
+}
+
+// detail makes the counters of a name with a client's values, if there is room, else it
+// returns those of the rule.
+func (m *Metrics) detail(ofRule *Counts, r *descriptor.Rule, name []byte, entries []descriptor.Entry) *Counts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.detailed[string(name)]; c != nil {
+		return c
+	}
+	if len(m.detailed) >= maxDetailed {
+		return ofRule
+	}
+	var c *Counts
+	if same, ok := m.byRule.Load(string(name)); ok {
+		c = same.(*Counts) // the file has a rule for this very value
+	} else {
+		stat := r.AppendStatName(nil, entries)
+		c = &Counts{Name: string(name), metrics: m, hits: m.Hits.of(string(stat))}
+	}
+	m.detailed[c.Name] = c
+	return c
+}
+
+// Forget removes the metrics of a configuration that was replaced: the names with clients'
+// values, and those of rules that do not exist any more.
+func (m *Metrics) Forget(before, now *descriptor.Config) {
+	kept := map[string]bool{}
+	for r := range now.Rules() {
+		kept[r.Path] = true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, c := range m.detailed {
+		if _, ok := m.byRule.Load(name); !ok {
+			c.drop()
+		}
+	}
+	clear(m.detailed)
+	for r := range before.Rules() {
+		if kept[r.Path] {
+			continue
+		}
+		if c, ok := m.byRule.LoadAndDelete(r.Path); ok {
+			c.(*Counts).drop()
+		}
+	}
+}
