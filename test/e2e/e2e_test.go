@@ -37,9 +37,9 @@ func onlyLong(t *testing.T) {
 	}
 }
 
-// TestMain lets three tests run at once, also on a machine of two cores.
+// TestMain lets four tests run at once, also on a machine of two cores.
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "3") // a flag of the command line replaces it
+	_ = flag.Set("test.parallel", "4") // a flag of the command line replaces it
 	m.Run()
 }
 

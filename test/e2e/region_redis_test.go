@@ -67,7 +67,7 @@ func TestRedisRestarts(t *testing.T) {
 			late++
 		}
 	}
-	if late > 10 { // for a busy machine; without a bound nearly all would be
+	if late > 50 { // for a busy machine; without a bound nearly all would be
 		t.Errorf("%d of 100 calls took longer than their budget of %v", late, callBudget)
 	}
 	if n := r.Metrics()[`weir_redis_unavailable_total{reason="breaker"}`]; n < 90 {

@@ -28,7 +28,7 @@ func TestRateLimitService(t *testing.T) {
 	s := stack.Start(t, stack.Config{
 		PoPs:         1,
 		Rules:        "rules: []\n",
-		RegionConfig: fmt.Sprintf("rls_budget: 1s\nratelimit_config: %s\nrls_listen: %s\n", dir, addr),
+		RegionConfig: fmt.Sprintf("rls_budget: 10s\nratelimit_config: %s\nrls_listen: %s\n", dir, addr),
 		Bootstrap: func(b *envoy.Bootstrap) {
 			b.SetRateLimit(addr, "pop", header("x-user", "user"), header(":path", "path"))
 		},
