@@ -33,15 +33,15 @@ func TestConsulReplicasComeAndGo(t *testing.T) {
 	t.Parallel()
 	c, redis, port := consultest.Start(t, proc.LogDir(t)), redistest.Start(t), strconv.Itoa(proc.FreePort(t))
 	passing := map[string]string{}
-	var replicas []*replica
+	var replicas []*region.Region
 	for i := range 5 {
 		addr := net.JoinHostPort(fmt.Sprintf("127.0.0.%d", i+2), port)
-		replicas = append(replicas, replicaOf(t, region.Config{
-			Name: "eu-" + strconv.Itoa(i+1), Addr: addr, Rules: comeAndGoRules,
-			Flags: []string{"--region", "eu", "--consul", c.Addr, "--drain-wait", "6s", "--redis-timeout", "1s"},
-		}, []string{redis.Addr}))
+		replicas = append(replicas, region.New(t, region.Config{
+			Dir: proc.LogDir(t), Name: "eu-" + strconv.Itoa(i+1), Addr: addr, Rules: comeAndGoRules,
+			Flags: []string{"--redis", redis.Addr, "--region", "eu", "--consul", c.Addr, "--drain-wait", "6s", "--redis-timeout", "1s"},
+		}))
 	}
-	start := func(some []*replica) {
+	start := func(some []*region.Region) {
 		for _, r := range some {
 			r.Start()
 			passing["weir-regional-"+r.Addr] = "passing"
@@ -84,7 +84,7 @@ func TestConsulReplicasComeAndGo(t *testing.T) {
 	await(5)
 	more("update_success")
 	await(5)
-	together(2, func(i int) { replicas[i].Stop() })
+	proc.Together(2, func(i int) { replicas[i].Stop() })
 	await(3)
 	c.Kill()
 	more("update_failure")

@@ -8,7 +8,7 @@
 // What would take long runs in a small form that puts the same pressure on the
 // same mechanism; WEIR_LONG=1 (`make test-long`) runs the whole.
 //
-// Tests that wait more than they compute run beside each other, after all others
+// What needs no Envoy is in test/tiers. Tests that wait more than they compute run beside each other, after all others
 // ([testing.T.Parallel]). A test that counts under load, or has timeouts of less than a
 // second, has the machine for itself.
 package e2e
@@ -106,23 +106,6 @@ func exactly(t *testing.T, what string, want int, offer func() (statuses map[int
 	}
 }
 
-// awaitWindow waits until at least rest is left of the running window of length
-// period, clock aligned; it returns the end of that window. It does not wait if
-// enough is left already.
-func awaitWindow(period, rest time.Duration) time.Time {
-	end := windowEnd(time.Now(), period)
-	if time.Until(end) < rest {
-		time.Sleep(time.Until(end) + 5*time.Millisecond)
-		end = windowEnd(time.Now(), period)
-	}
-	return end
-}
-
-// windowEnd returns the end of the clock-aligned window that t is in.
-func windowEnd(t time.Time, period time.Duration) time.Time {
-	return t.Truncate(period).Add(period) // Truncate counts from a multiple of every period up to a day
-}
-
 // awaitRules waits until every PoP has the rules of its region. One worker fetches
 // them; the others take them over at their next tick, every 100 ms, which nothing shows:
 // the rest is for a machine that is busy. No day ends soon afterwards.
@@ -134,9 +117,5 @@ func awaitRules(t *testing.T, s *stack.Stack) {
 		})
 	}
 	time.Sleep(1500 * time.Millisecond)
-	awaitDay()
+	proc.AwaitDay()
 }
-
-// awaitDay waits for the next day if this one ends soon: most windows last a day, and none
-// may end within a scenario.
-func awaitDay() { awaitWindow(24*time.Hour, 4*time.Minute) }

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// The windows last a day, so that none ends within a scenario: see awaitDay.
+// The windows last a day, so that none ends within a scenario: see proc.AwaitDay.
 const faultRules = `
 rules:
   - { name: fail-allow, match: { path: /fail-allow }, timeout: 300ms, key: [ { header: x-user } ], limit: 10/1d,

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
+	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
@@ -55,7 +57,7 @@ func steady(t *testing.T, addrs, users []string, perSecond float64, until time.T
 // in the same calls, and Redis has longer than the callers of the region.
 func TestMasterHangsSeenFromTheEdge(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0, redistest.NodeTimeout(time.Minute))
-	r := newReplica(t, "replica", steadyRules, c.Addrs(), "--redis-timeout", "1s")
+	r := region.New(t, region.Config{Dir: proc.LogDir(t), Name: "replica", Rules: steadyRules, Flags: []string{"--redis", strings.Join(c.Addrs(), ","), "--redis-timeout", "1s"}})
 	r.Start()
 	s := stack.Start(t, stack.Config{PoPs: 1, RegionAddr: r.Addr})
 	awaitRules(t, s)
@@ -75,7 +77,7 @@ func TestMasterHangsSeenFromTheEdge(t *testing.T) {
 	}
 	const perSecond = 200
 	warm := time.Now().Add(2 * time.Second)
-	together(2, func(i int) { steady(t, s.Addrs(), [][]string{theirs, others}[i], perSecond, warm) })
+	proc.Together(2, func(i int) { steady(t, s.Addrs(), [][]string{theirs, others}[i], perSecond, warm) })
 
 	hung.Pause()
 	defer hung.Resume()
@@ -85,7 +87,7 @@ func TestMasterHangsSeenFromTheEdge(t *testing.T) {
 	}
 	until := time.Now().Add(length)
 	var tallies [2]map[string]*drive.Result
-	together(2, func(i int) {
+	proc.Together(2, func(i int) {
 		tallies[i] = steady(t, s.Addrs(), [][]string{theirs, others}[i], perSecond, until)
 	})
 	for rule := range maps.Keys(tallies[0]) {

@@ -9,17 +9,18 @@ import (
 	"github.com/weirlimit/weir/test/kit/envoy"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
+	"github.com/weirlimit/weir/test/kit/region"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // startReplicas starts a PoP whose region is three replicas on one Redis.
-func startReplicas(t *testing.T, rules string, args ...string) ([]*replica, *stack.Stack) {
+func startReplicas(t *testing.T, rules string, args ...string) ([]*region.Region, *stack.Stack) {
 	t.Helper()
 	redis := redistest.Start(t)
-	var all []*replica
+	var all []*region.Region
 	var addrs []string
 	for i := range 3 {
-		r := newReplica(t, fmt.Sprint("replica-", i+1), rules, []string{redis.Addr}, args...)
+		r := region.New(t, region.Config{Dir: proc.LogDir(t), Name: fmt.Sprint("replica-", i+1), Rules: rules, Flags: append([]string{"--redis", redis.Addr}, args...)})
 		r.Start()
 		all, addrs = append(all, r), append(addrs, r.Addr)
 	}

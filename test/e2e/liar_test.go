@@ -66,7 +66,7 @@ rules:
 // aggregator make as many keys as it can.
 func TestLiarOfAnotherRegion(t *testing.T) {
 	t.Parallel()
-	awaitWindow(24*time.Hour, 3*time.Minute)
+	proc.AwaitWindow(24*time.Hour, 3*time.Minute)
 	r, eu := startLiarRegions(t)
 	liar := newRawHolder(eu, "one that does li")
 	owe := func(rule, key string, n int) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/test/kit/drive"
+	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
@@ -109,7 +110,7 @@ func perSecondHolds(t *testing.T, s *stack.Stack, c limitCase) {
 func fourWindows(t *testing.T, s *stack.Stack, c limitCase) result {
 	t.Helper()
 	const windows = 4
-	first := awaitWindow(c.period, c.period-100*time.Millisecond).Add(-c.period)
+	first := proc.AwaitWindow(c.period, c.period-100*time.Millisecond).Add(-c.period)
 	last := first.Add(windows * c.period)
 	load := c.load(s)
 	load.Until = last.Add(-c.period / 5)
@@ -127,7 +128,7 @@ func fourWindows(t *testing.T, s *stack.Stack, c limitCase) result {
 // perMinuteHolds looks at a window, and at the next two where a machine that stood still wasted units.
 func perMinuteHolds(t *testing.T, s *stack.Stack, c limitCase) {
 	for range 3 {
-		end := awaitWindow(c.period, 15*time.Second)
+		end := proc.AwaitWindow(c.period, 15*time.Second)
 		load := c.load(s)
 		load.Count = c.count/c.cost + c.count/c.cost/10 + 1000 // more than the limit admits
 		load.Until = end.Add(-2 * time.Second)                 // twice the rule's timeout

@@ -88,7 +88,7 @@ func TestRetryAfter(t *testing.T) {
 // that are refused with the algorithm itself.
 func checkRetryAfter(t *testing.T, a limit.Algorithm, send func() (passed bool, after int64)) {
 	t.Helper()
-	awaitWindow(time.Hour, time.Minute) // here, because parallel tests begin minutes after their parent
+	proc.AwaitWindow(time.Hour, time.Minute) // here, because parallel tests begin minutes after their parent
 	l, err := limit.New(limit.Spec{Algorithm: a, Count: 5, Period: limit.Hour})
 	if err != nil {
 		t.Fatal(err)

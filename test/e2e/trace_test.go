@@ -17,7 +17,7 @@ import (
 	"github.com/weirlimit/weir/test/kit/stack"
 )
 
-// The windows last a day, so that none ends within the test: see awaitDay.
+// The windows last a day, so that none ends within the test: see proc.AwaitDay.
 const tracedRules = `
 rules:
   - { name: everywhere, match: { path: { prefix: /a/ } }, key: [path], limit: 100/1d, algorithm: fixed_window,

@@ -13,6 +13,8 @@ import (
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/test/kit/proc"
 )
 
 // pair is both services, with the same configurations.
@@ -59,7 +61,7 @@ type difference struct {
 // play asks both the same, in turns of the replicas. It ends at the first difference.
 func (p *pair) play(t testing.TB, domain string, config []*node, requests []*rlspb.RateLimitRequest) *difference {
 	t.Helper()
-	awaitHour()
+	proc.AwaitWindow(time.Hour, time.Minute) // of an hour are all windows; what is played takes longer on a busy machine
 	counters := map[string]*counter{}
 	for i, r := range requests {
 		request := proto.CloneOf(r)
@@ -135,15 +137,6 @@ func (x *exchange) judge() (explained []string, what string) {
 		explained = x.expect()
 	}
 	return explained, compare(answer{x.response, x.theirs.err}, x.weir)
-}
-
-// awaitHour waits for the next hour if this one ends soon: all windows are of hours.
-func awaitHour() {
-	const soon = time.Minute // what is played takes longer on a busy machine
-	now := time.Now()
-	if turn := now.Truncate(time.Hour).Add(time.Hour); turn.Sub(now) < soon {
-		time.Sleep(turn.Sub(now) + time.Second)
-	}
 }
 
 // report lists all that is needed to see a difference again.

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -38,4 +39,34 @@ func Eventually(t T, within time.Duration, what string, ok func() bool) {
 		}
 		return "not yet"
 	})
+}
+
+// AwaitWindow waits until at least rest is left of the running window of length
+// period, clock aligned; it returns the end of that window. It does not wait if
+// enough is left already.
+func AwaitWindow(period, rest time.Duration) time.Time {
+	end := windowEnd(time.Now(), period)
+	if time.Until(end) < rest {
+		time.Sleep(time.Until(end) + 5*time.Millisecond)
+		end = windowEnd(time.Now(), period)
+	}
+	return end
+}
+
+// windowEnd returns the end of the clock-aligned window that t is in.
+func windowEnd(t time.Time, period time.Duration) time.Time {
+	return t.Truncate(period).Add(period) // Truncate counts from a multiple of every period up to a day
+}
+
+// AwaitDay waits for the next day if this one ends soon: most windows of tests last a day, and none
+// may end within one.
+func AwaitDay() { AwaitWindow(24*time.Hour, 4*time.Minute) }
+
+// Together runs so many at once and waits for all.
+func Together(n int, run func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { run(i) })
+	}
+	all.Wait()
 }

@@ -1,4 +1,4 @@
-package e2e
+package tiers
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 func TestBlackHoles(t *testing.T) {
 	t.Parallel()
 	global, redis, consul := blackhole.New(t), blackhole.New(t), blackhole.New(t)
-	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: regionsRules, Flags: []string{
+	r := region.New(t, region.Config{Dir: proc.LogDir(t), Rules: clockRules, Flags: []string{
 		"--region", "eu", "--global", global.Addr, "--redis", redis.Addr, "--consul", consul.Addr,
 	}})
 	r.Begin()

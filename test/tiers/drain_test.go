@@ -1,4 +1,4 @@
-package e2e
+package tiers
 
 import (
 	"strings"
@@ -18,6 +18,7 @@ rules:
 // What a replica has on lease at SIGTERM is the other's as soon as it has
 // ended: not ten seconds later, when its leases would have.
 func TestReplicaThatEndsLeavesItsUnits(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
 	patient := []string{"--redis-timeout", "1s"} // on a busy machine
 	one, two := newReplica(t, "replica-1", drainRules, c.Addrs(), patient...), newReplica(t, "replica-2", drainRules, c.Addrs(), patient...)

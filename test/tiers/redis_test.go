@@ -1,4 +1,4 @@
-package e2e
+package tiers
 
 import (
 	"fmt"
@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/weirlimit/weir/internal/quotapb"
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/redistest"
 )
 
-// The windows last a day, so that none ends within a test: see awaitDay.
+// The windows last a day, so that none ends within a test: see proc.AwaitDay.
 const sharedRules = `
 rules:
   - { name: exact, match: { path: /exact }, key: [ { header: x-user } ], limit: 60/1d, algorithm: fixed_window,
@@ -31,6 +33,7 @@ const sharedLimit = 60
 // every call returns in time, and metrics show what is wrong. When Redis is back,
 // empty, limits hold again, and nobody had to do anything.
 func TestRedisRestarts(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
 	r := newReplica(t, "replica", sharedRules, c.Addrs())
 	killAll(c)
@@ -60,6 +63,10 @@ func TestRedisRestarts(t *testing.T) {
 	late := 0
 	for i := range 100 {
 		status, granted, took, err := h.ask(t.Context(), "exact", fmt.Sprint("new-", i))
+		if connect.CodeOf(err) == connect.CodeDeadlineExceeded { // a busy machine took the whole budget
+			late++
+			continue
+		}
 		if status != quotapb.Status_STATUS_UNAVAILABLE || granted != 0 {
 			t.Fatalf("a new key without Redis: %v, %d units, %v; want unavailable", status, granted, err)
 		}

@@ -1,8 +1,11 @@
-package e2e
+// Package tiers runs weir-regional and weir-global as real processes, without an Envoy, through what happens to
+// them: Redis restarts and splits, clocks are wrong, networks swallow packets, replicas end.
+package tiers
 
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +19,12 @@ import (
 	"github.com/weirlimit/weir/test/kit/proc"
 	"github.com/weirlimit/weir/test/kit/region"
 )
+
+// TestMain lets four tests run at once, also on a machine of two cores: they mostly wait.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4") // a flag of the command line replaces it
+	m.Run()
+}
 
 // replica is one of several weir-regional that share a Redis.
 type replica struct {
@@ -32,7 +41,7 @@ func newReplica(t *testing.T, name, rules string, redis []string, flags ...strin
 // replicaOf prepares a replica that is to run by cfg.
 func replicaOf(t *testing.T, cfg region.Config, redis []string) *replica {
 	t.Helper()
-	awaitDay()
+	proc.AwaitDay()
 	cfg.Dir = proc.LogDir(t)
 	cfg.Flags = append([]string{"--redis", strings.Join(redis, ",")}, cfg.Flags...)
 	return &replica{region.New(t, cfg), t}
@@ -74,15 +83,6 @@ func (h *holder) ask(ctx context.Context, rule, key string) (status quotapb.Stat
 	return g.GetStatus(), g.GetGranted(), took, nil
 }
 
-// together runs so many at once and waits for all.
-func together(n int, run func(i int)) {
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { run(i) })
-	}
-	all.Wait()
-}
-
 // drained asks for single units of a key at all replicas at once, from several
 // holders each, until every one of them is denied, and returns what was granted. A
 // call that could not be decided is made again: it may have been charged.
@@ -90,7 +90,7 @@ func drained(t *testing.T, rule, key string, replicas ...*replica) (units uint64
 	t.Helper()
 	const each = 4
 	var mu sync.Mutex
-	together(each*len(replicas), func(i int) {
+	proc.Together(each*len(replicas), func(i int) {
 		h := replicas[i%len(replicas)].newHolder()
 		for deadline := time.Now().Add(time.Minute); ; {
 			status, granted, _, err := h.ask(t.Context(), rule, key)

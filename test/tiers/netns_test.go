@@ -1,4 +1,4 @@
-package e2e
+package tiers
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type side struct {
 type cable struct{ a, b *side }
 
 // namespacePrefix is followed by the id of the process that made the namespace.
-const namespacePrefix = "weir-e2e-"
+const namespacePrefix = "weir-tiers-"
 
 // newCable makes two sides, which go away with the test. It needs the rights of
 // root, as `make test` in a container has them.

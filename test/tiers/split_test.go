@@ -1,4 +1,4 @@
-package e2e
+package tiers
 
 import (
 	"fmt"
@@ -54,6 +54,7 @@ func (n *clusterNode) addr() string { return net.JoinHostPort(n.side.addr, strco
 // than the limit less that. So a window admits at most two limits, less what had
 // been replicated. A service on either side asks no other master.
 func TestRegionSplits(t *testing.T) {
+	t.Parallel()
 	s := startSplit(t)
 	minority := s.nodes[0]
 	var before, cut []string // keys of the minority's master
