@@ -37,15 +37,3 @@ func appendEscaped(dst []byte, s string, also byte) []byte {
 	}
 	return dst
 }
-
-// appendKeyPart appends one of several values of a counter's key, in which | stands
-// between values: | and \ get a \ before them.
-func appendKeyPart(dst []byte, value string) []byte {
-	for i := range len(value) {
-		if value[i] == '|' || value[i] == '\\' {
-			dst = append(dst, '\\')
-		}
-		dst = append(dst, value[i])
-	}
-	return dst
-}

@@ -71,9 +71,6 @@ func (r *reader) rule(n *Level, fields map[string]field, path string) *Rule {
 	}
 	rule.levels = n.way
 	for _, l := range n.way {
-		if l.varies() {
-			rule.varying++
-		}
 		rule.ValueToMetric = rule.ValueToMetric || l.valueToMetric
 	}
 	r.rateLimit(rule, f, path+".rate_limit")

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/limit"
+	"github.com/weirlimit/weir/internal/rule"
 )
 
 // Entry is one step of a descriptor. The key is not empty, the value may be.
@@ -41,8 +42,7 @@ type Rule struct {
 	File string
 	Line int
 
-	levels  []*Level
-	varying int // levels whose value is part of the counter's key
+	levels []*Level
 }
 
 // varies reports whether requests with different values at this level have
@@ -66,11 +66,7 @@ func (r *Rule) AppendKey(dst []byte, entries []Entry) []byte {
 			dst = append(dst, '|')
 		}
 		first = false
-		if r.varying == 1 {
-			dst = append(dst, entries[i].Value...)
-		} else {
-			dst = appendKeyPart(dst, entries[i].Value)
-		}
+		dst = rule.AppendKeyPart(dst, entries[i].Value)
 	}
 	return dst
 }
