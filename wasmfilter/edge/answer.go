@@ -237,7 +237,7 @@ func (d *decider) again(now lease.Millis, a *ask) {
 		if want, right := d.right(now, &h, 0); right == lease.Wait {
 			a.want = want
 			d.uplink.Lane(a.policy).Gather(now, a)
-			d.uplink.Lane(a.policy).Hasten()
+			d.uplink.Lane(a.policy).MarkUrgent()
 			return
 		}
 	}

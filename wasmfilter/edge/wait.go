@@ -108,7 +108,7 @@ func (d *decider) ask(now lease.Millis, h *hit, v waiter) lease.Verdict {
 		a.asked = append(a.asked, v)
 	}
 	if v.request != nil {
-		d.uplink.Lane(h.policy).Hasten()
+		d.uplink.Lane(h.policy).MarkUrgent()
 	}
 	return lease.Wait
 }

@@ -12,8 +12,8 @@ const (
 	// refusedFor is how long a version of the rules that could not be used is not
 	// fetched again.
 	refusedFor lease.Millis = 60_000
-	// mostRefused is how many such versions are remembered: replicas have two in a roll.
-	mostRefused = 4
+	// maxRefused is how many such versions are remembered: replicas have two in a roll.
+	maxRefused = 4
 )
 
 // refusal is a version of the rules that could not be used. All workers share them.
@@ -68,7 +68,7 @@ func (b *Rulebook) setRefusals(all []refusal, version uint32) {
 func (b *Rulebook) refuse(now lease.Millis, version string) {
 	all, v := b.refusals()
 	all = slices.DeleteFunc(all, func(r refusal) bool { return r.version == version })
-	if len(all) >= mostRefused {
+	if len(all) >= maxRefused {
 		all = all[1:]
 	}
 	b.setRefusals(append(all, refusal{now, now, version}), v)

@@ -6,9 +6,9 @@ import (
 	"github.com/weirlimit/weir/internal/lease"
 )
 
-// Layout is the version of the layout of pages. Every page begins with it, and the vm_id
+// layout is the version of the layout of pages. Every page begins with it, and the vm_id
 // that names the memory ends with it: raise both together.
-const Layout = 2
+const layout = 2
 
 // PageEntries is how many keys a page holds at most. With 32,768 pages 600,000
 // keys fill one page in 1,000.
@@ -40,7 +40,7 @@ func readPage(raw []byte) (page, bool) {
 	if len(raw) == 0 {
 		return page{}, true
 	}
-	if len(raw) < headerBytes || raw[0] != Layout || raw[1] > PageEntries {
+	if len(raw) < headerBytes || raw[0] != layout || raw[1] > PageEntries {
 		return page{}, false
 	}
 	p := page{raw: raw, count: int(raw[1]), base: lease.Millis(binary.LittleEndian.Uint64(raw[2:]))}
@@ -79,5 +79,14 @@ func tagOf(b []byte) uint64 {
 
 // appendHeader appends the header of a page of count entries.
 func appendHeader(dst []byte, count int, base lease.Millis) []byte {
-	return binary.LittleEndian.AppendUint64(append(dst, Layout, byte(count)), uint64(base))
+	return binary.LittleEndian.AppendUint64(append(dst, layout, byte(count)), uint64(base))
 }
+
+// hostBytes is what the host keeps of an entry of its map beside the value, at most:
+// its key and version, a node of the map, and what the allocator rounds up.
+const hostBytes = 256
+
+// Bytes is the most memory that a table of so many pages takes in the host, with each
+// page full of the longest entries. There is a second one of the same size where there
+// are shadow rules.
+func Bytes(pages int) int { return pages * (maxPage + hostBytes) }

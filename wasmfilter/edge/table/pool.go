@@ -51,7 +51,7 @@ const PoolPages = 1 << poolPagesLog2
 const (
 	poolPagesLog2 = 10
 	poolPerPage   = 32
-	poolMost      = poolPerPage + 8 // see roomFor
+	maxPoolKeys   = poolPerPage + 8 // see roomFor
 	poolMembers   = 1<<8 - 1        // of a key
 
 	poolHeader  = 2     // layout, number of keys
@@ -129,7 +129,7 @@ func (t *Pool) Commit(now lease.Millis, k Key, id uint64, m Member) Outcome {
 // for keys without text, of which a rule has at most two.
 func roomFor(k Key) int {
 	if len(k.Text) == 0 {
-		return poolMost
+		return maxPoolKeys
 	}
 	return poolPerPage
 }
@@ -143,7 +143,7 @@ func (t *Pool) Sweep(now lease.Millis, page int) {
 
 // prune drops the idle members of the page that is open; false if there are none.
 func (t *Pool) prune(now lease.Millis) bool {
-	kept := append(make([]byte, 0, len(t.raw)), Layout, 0)
+	kept := append(make([]byte, 0, len(t.raw)), layout, 0)
 	for at := poolHeader; at < len(t.raw); {
 		key, end := len(kept), at+keyBytes+int(t.raw[at+keyBytes-1])*memberBytes
 		kept = append(kept, t.raw[at:at+keyBytes]...)
@@ -166,7 +166,7 @@ func (t *Pool) prune(now lease.Millis) bool {
 }
 
 // emptyPool is a page without keys.
-var emptyPool = []byte{Layout, 0}
+var emptyPool = []byte{layout, 0}
 
 // read fetches a page and checks it from end to end.
 func (t *Pool) read(page int) {
@@ -181,7 +181,7 @@ func (t *Pool) read(page int) {
 }
 
 func whole(raw []byte) bool {
-	if len(raw) < poolHeader || raw[0] != Layout {
+	if len(raw) < poolHeader || raw[0] != layout {
 		return false
 	}
 	at := poolHeader

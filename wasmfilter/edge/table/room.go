@@ -11,8 +11,7 @@ type Rank uint8
 
 // The ranks.
 const (
-	Void    Rank = iota // nothing: it is as good as a new one
-	Denial              // an ask, which the region denies again
+	Denial  Rank = iota // an ask, which the region denies again
 	Lease               // an ask, and units that go back
 	Share               // a share of the holder's own begins anew
 	Debt                // units that are never reported

@@ -198,7 +198,7 @@ func FuzzPage(f *testing.F) {
 	e.Overdrawn, e.Lots[0] = 3, lease.Lot{Units: 4, Expiry: start + 9, From: start + 3}
 	table.Commit(start)
 	f.Add(m.values["E\x00\x00"])
-	f.Add([]byte{Layout, 1, 0, 0, 0, 0, 0, 0, 0, 0, 255})
+	f.Add([]byte{layout, 1, 0, 0, 0, 0, 0, 0, 0, 0, 255})
 	for n := range uint64(PageEntries) {
 		e := table.Open(Key{Hash: 100 + n, Rule: uint32(n) % 4 * 5, Text: []byte("k")})
 		e.Counter, e.Overdrawn = limit.State{At: 1, Level: int64(n)}, int64(n%3)

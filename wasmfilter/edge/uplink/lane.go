@@ -53,8 +53,8 @@ func (l *Lane) Gather(now lease.Millis, a Ask) {
 	l.gathered = append(l.gathered, a)
 }
 
-// Hasten lets what has gathered travel at once: a request waits for it.
-func (l *Lane) Hasten() { l.urgent = true }
+// MarkUrgent lets what has gathered travel at once: a request waits for it.
+func (l *Lane) MarkUrgent() { l.urgent = true }
 
 // Drop takes what has gathered off the lane: calls for it will not be made, because the
 // breaker is open.
@@ -67,15 +67,15 @@ func (l *Lane) Drop() (gathered []Ask) {
 // Asks for which no request waits gather for a moment: a call costs as much as some
 // thirty wants do, and a holder tops up with a quarter of a lease left.
 const (
-	gatherFor  = lease.Millis(10)
-	gatherMost = 64
+	gatherFor   = lease.Millis(10)
+	maxGathered = 64
 )
 
 // due reports whether what has gathered should travel. A worker with few requests, a quiet one,
 // lets nothing gather: its next chance to send may come too late.
 func (l *Lane) due(now lease.Millis, quiet bool) bool {
 	n := len(l.gathered)
-	return n > 0 && (quiet || l.urgent || n >= gatherMost || now >= l.since+gatherFor)
+	return n > 0 && (quiet || l.urgent || n >= maxGathered || now >= l.since+gatherFor)
 }
 
 // late reports whether a request that waits for the ask has much less time left than the
