@@ -22,8 +22,7 @@ func outcomeOf(err error) outcome {
 	return failed
 }
 
-// breaker is the breaker of a node. Nothing but a probe closes it, and there is at most
-// one probe at a time. The zero value is closed.
+// breaker is the breaker of a node. Nothing but a probe closes it. The zero value is closed.
 //
 // A generation ends when the breaker opens: pipelines that began in one do not count in
 // the next. They may end long after the breaker closed, in a timeout, or in an error
@@ -31,14 +30,14 @@ func outcomeOf(err error) outcome {
 type breaker struct {
 	lease.Breaker
 	generation uint64 // how often it opened
-	probing    bool   // a probe is under way; only while open
 }
 
-// report counts a pipeline that began in that generation and ended at now. It reports
-// whether that opened the breaker. jitter is that of [lease.Breaker].
-func (b *breaker) report(generation uint64, o outcome, now, jitter lease.Millis) (opened bool) {
+// report takes the outcome of a pipeline that began in that generation and ended at now. It
+// reports whether the outcome counts, and whether it opened the breaker. jitter is that of
+// [lease.Breaker].
+func (b *breaker) report(generation uint64, o outcome, now, jitter lease.Millis) (counts, opened bool) {
 	if b.Open || generation != b.generation {
-		return false
+		return false, false
 	}
 	switch o {
 	case answered:
@@ -51,24 +50,5 @@ func (b *breaker) report(generation uint64, o outcome, now, jitter lease.Millis)
 	if opened {
 		b.generation++
 	}
-	return opened
-}
-
-// probe reports whether to send a probe at now; the caller passes its outcome to probed.
-func (b *breaker) probe(now lease.Millis) bool {
-	if b.probing || !b.ProbeDue(now) {
-		return false
-	}
-	b.probing = true
-	return true
-}
-
-// probed counts a probe that ended at now: an answer closes the breaker.
-func (b *breaker) probed(o outcome, now, jitter lease.Millis) {
-	b.probing = false
-	if o == answered {
-		b.Answered(0)
-		return
-	}
-	b.Probed(now, jitter)
+	return true, opened
 }

@@ -29,6 +29,8 @@ type view struct {
 	place  int // index among the configured addresses; their number: none of these
 }
 
+var errNoneKnown = errors.New("redis: no node of the cluster is known")
+
 // errNotClustered is the error of a server that is not in cluster mode.
 var errNotClustered = errors.New("this server has cluster support disabled")
 
@@ -54,17 +56,17 @@ const (
 func (c *cluster) find(ctx context.Context, known []string) (*layout, error) {
 	known = slices.Clone(known)
 	rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
-	p := newPoll(ctx, c.ask)
-	defer p.leave()
-	p.put(known[:min(len(known), askAtOnce)])
-	if p.wait(laggard); !p.best.well() {
-		p.put(c.config.Addrs)
-		p.wait(mostPatience)
+	s := search{newPoll(ctx, c.ask), view{err: errNoneKnown, place: math.MaxInt}}
+	defer s.cancel()
+	s.put(known[:min(len(known), askAtOnce)])
+	if s.wait(laggard); !s.best.well() {
+		s.put(c.config.Addrs)
+		s.wait(mostPatience)
 	}
-	if c.orSingle && errors.Is(p.best.err, errNotClustered) {
+	if c.orSingle && errors.Is(s.best.err, errNotClustered) {
 		return whole(c.config.Addrs[0]), nil
 	}
-	return p.best.layout, p.best.err
+	return s.best.layout, s.best.err
 }
 
 func (v *view) well() bool { return v.err == nil && v.ok }
@@ -159,66 +161,23 @@ func fields(text string) map[string]string {
 	return m
 }
 
-// poll is one look-up: it asks nodes in parallel and keeps the best view. It belongs to
-// one goroutine.
-type poll struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	ask    func(ctx context.Context, addr string) view
-
-	views   chan view
-	asked   map[string]bool
-	waiting int // views that are missing
-	best    view
-}
-
-func newPoll(ctx context.Context, ask func(context.Context, string) view) *poll {
-	p := &poll{ask: ask, views: make(chan view), asked: map[string]bool{}}
-	p.ctx, p.cancel = context.WithCancel(ctx)
-	p.best = view{err: errors.New("redis: no node of the cluster is known"), place: math.MaxInt}
-	return p
-}
-
-// leave ends the poll without the nodes that have not answered.
-func (p *poll) leave() { p.cancel() }
-
-// put asks those of addrs that have not been asked.
-func (p *poll) put(addrs []string) {
-	for _, addr := range addrs {
-		if p.asked[addr] {
-			continue
-		}
-		p.asked[addr] = true
-		p.waiting++
-		go func() {
-			v := p.ask(p.ctx, addr)
-			select {
-			case p.views <- v:
-			case <-p.ctx.Done():
-			}
-		}()
-	}
+// search is the look-up of a cluster. It belongs to one goroutine.
+type search struct {
+	*poll[view]
+	best view
 }
 
 // wait waits until all nodes have answered, at most for the given time, and at most for
 // laggard after the first view of a healthy cluster.
-func (p *poll) wait(most time.Duration) {
+func (s *search) wait(most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
-	for p.waiting > 0 {
-		select {
-		case v := <-p.views:
-			p.waiting--
-			if v.well() && !p.best.well() {
-				timer.Reset(laggard)
-			}
-			if v.better(&p.best) {
-				p.best = v
-			}
-		case <-timer.C:
-			return
-		case <-p.ctx.Done():
-			return
+	for v, ok := s.next(timer.C); ok; v, ok = s.next(timer.C) {
+		if v.well() && !s.best.well() {
+			timer.Reset(laggard)
+		}
+		if v.better(&s.best) {
+			s.best = v
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -57,23 +59,12 @@ type sentinels struct {
 // find asks all sentinels and returns the master that most of them name; of two that are
 // named equally often, the one of the last look-up.
 func (s *sentinels) find(ctx context.Context, _ []string) (*layout, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type answer struct {
-		addr string
-		err  error
-	}
-	answers := make(chan answer, len(s.config.Addrs))
-	for _, addr := range s.config.Addrs {
-		go func() {
-			master, err := s.ask(ctx, addr)
-			answers <- answer{master, err}
-		}()
-	}
+	p := newPoll(ctx, s.ask)
+	defer p.cancel()
+	p.put(s.config.Addrs)
 	votes := map[string]int{}
 	var failure error
-	for range s.config.Addrs {
-		a := <-answers
+	for a, ok := p.next(nil); ok; a, ok = p.next(nil) {
 		if a.err != nil {
 			failure = a.err
 			continue
@@ -89,14 +80,20 @@ func (s *sentinels) find(ctx context.Context, _ []string) (*layout, error) {
 		}
 	}
 	if most == 0 {
-		return nil, failure
+		return nil, cmp.Or(failure, ctx.Err())
 	}
 	s.last = master
 	return whole(master), nil
 }
 
+// vote is the master that a sentinel names.
+type vote struct {
+	addr string
+	err  error
+}
+
 // ask reads the master from one sentinel.
-func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
+func (s *sentinels) ask(ctx context.Context, addr string) vote {
 	o := s.config.options(addr, 1)
 	o.CredentialsProviderContext = credentials(s.config.SentinelUsername, s.config.SentinelPassword)
 	client := redis.NewClient(o)
@@ -104,13 +101,63 @@ func (s *sentinels) ask(ctx context.Context, addr string) (string, error) {
 	parts, err := client.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.config.SentinelMaster).StringSlice()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return "", fmt.Errorf("redis sentinel %s: no master named %q is monitored there", addr, s.config.SentinelMaster)
+		return vote{err: fmt.Errorf("redis sentinel %s: no master named %q is monitored there", addr, s.config.SentinelMaster)}
 	case err != nil:
-		return "", fmt.Errorf("redis sentinel %s: %w", addr, err)
+		return vote{err: fmt.Errorf("redis sentinel %s: %w", addr, err)}
 	case len(parts) == 2:
 		if master := fullAddress(net.JoinHostPort(parts[0], parts[1]), addr); master != "" {
-			return master, nil
+			return vote{addr: master}
 		}
 	}
-	return "", fmt.Errorf("redis sentinel %s: master %q has the address %q, want host and port", addr, s.config.SentinelMaster, parts)
+	return vote{err: fmt.Errorf("redis sentinel %s: master %q has the address %q, want host and port", addr, s.config.SentinelMaster, parts)}
+}
+
+// poll asks servers at the same time. It belongs to one goroutine, which cancels it to leave
+// without the answers that are late.
+type poll[A any] struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
+	ask     func(ctx context.Context, addr string) A
+	answers chan A
+	asked   map[string]bool
+	waiting int // answers that are missing
+}
+
+func newPoll[A any](ctx context.Context, ask func(context.Context, string) A) *poll[A] {
+	p := &poll[A]{ask: ask, answers: make(chan A), asked: map[string]bool{}}
+	p.ctx, p.cancel = context.WithCancel(ctx)
+	return p
+}
+
+// put asks those of addrs that have not been asked.
+func (p *poll[A]) put(addrs []string) {
+	for _, addr := range addrs {
+		if p.asked[addr] {
+			continue
+		}
+		p.asked[addr] = true
+		p.waiting++
+		go func() {
+			a := p.ask(p.ctx, addr)
+			select {
+			case p.answers <- a:
+			case <-p.ctx.Done():
+			}
+		}()
+	}
+}
+
+// next waits for one more answer; ok is false if none is missing, or the time is over.
+func (p *poll[A]) next(over <-chan time.Time) (a A, ok bool) {
+	if p.waiting == 0 {
+		return a, false
+	}
+	select {
+	case a = <-p.answers:
+		p.waiting--
+		return a, true
+	case <-over:
+	case <-p.ctx.Done():
+	}
+	return a, false
 }

@@ -190,22 +190,17 @@ func (n *Node) prepare(ctx context.Context, client *redis.Client) error {
 // probe tests over new connections whether the node answers again: the old ones may
 // lead to a server that is gone.
 func (n *Node) probe(ctx context.Context) {
-	n.mu.Lock()
-	due := n.breaker.probe(n.now())
-	n.mu.Unlock()
-	if !due {
-		return
-	}
 	client := n.topology.connect(n.Addr)
 	err := n.prepare(ctx, client)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.breaker.probed(outcomeOf(err), n.now(), jitter())
 	if err != nil {
+		n.breaker.Probed(n.now(), jitter())
 		n.last = err
 		closeClient(client)
 		return
 	}
+	n.breaker.Answered(0)
 	closeClient(n.client.Swap(client))
 	n.health.Store(answering)
 	n.topology.Config.Log.Info("redis answers again", "addr", n.Addr)
@@ -222,20 +217,18 @@ func (n *Node) current() (client *redis.Client, generation uint64) {
 func (n *Node) report(ctx context.Context, generation uint64, o outcome, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if generation != n.breaker.generation {
-		return // it comes from a connection that was given up
+	counts, opened := n.breaker.report(generation, o, n.now(), jitter())
+	if !counts {
+		return
 	}
-	if o != answered {
-		n.last = err
-	} else if !n.breaker.Open {
+	if err == nil {
 		n.health.Store(answering)
+		return
 	}
-	if n.breaker.report(generation, o, n.now(), jitter()) {
-		n.broke(ctx, err)
+	n.last = err
+	if !opened {
+		return
 	}
-}
-
-func (n *Node) broke(ctx context.Context, err error) {
 	n.health.Store(open)
 	n.topology.counters.opened.Add(1)
 	n.topology.Config.Log.WarnContext(ctx, "redis does not answer; its keys are unavailable", "addr", n.Addr,
