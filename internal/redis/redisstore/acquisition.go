@@ -115,7 +115,7 @@ func (p *pendingAsk) again() *pendingAsk {
 
 // settle records the outcome of an ask, and goes on with its group. Slots that are granted
 // after the caller has left are not given back: their holder states anew what it holds.
-func (c *acquisition) settle(p *pendingAsk, g lease.Grant, fits bool, why Reason) {
+func (c *acquisition) settle(p *pendingAsk, g lease.Grant, fits bool, why reason) {
 	var again []*pendingAsk
 	c.mu.Lock()
 	switch waits := p.Waits(); {
@@ -123,7 +123,7 @@ func (c *acquisition) settle(p *pendingAsk, g lease.Grant, fits bool, why Reason
 	case p.group()[0].rounds.Reply(&p.Member, &p.ask.Want, g, fits):
 		again = []*pendingAsk{p.again()}
 	case waits:
-		if why != None && p.Round != rounds.GiveBack {
+		if why != none && p.Round != rounds.GiveBack {
 			c.store.unavailable(why)
 		}
 		again = c.advance(p.group())
@@ -151,7 +151,7 @@ func (c *acquisition) advance(group []pendingAsk) (again []*pendingAsk) {
 }
 
 // fail settles an ask that could not be decided.
-func (p *pendingAsk) fail(why Reason) {
+func (p *pendingAsk) fail(why reason) {
 	p.call.settle(p, lease.Grant{Status: lease.Unavailable}, false, why)
 }
 
@@ -207,7 +207,7 @@ func (c *acquisition) cut(short func(*rounds.Group, *rounds.Member) bool) {
 		group := c.asks[i].group()
 		for j := range group {
 			if short(&group[0].rounds, &group[j].Member) {
-				c.store.unavailable(Deadline)
+				c.store.unavailable(deadline)
 			}
 		}
 		again = append(again, c.advance(group)...)

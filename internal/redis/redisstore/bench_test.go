@@ -44,7 +44,7 @@ func benchmarkAcquire(b *testing.B, s *Store, server *redistest.Server, p *engin
 		keys[i] = strconv.AppendInt([]byte("user-"), int64(i), 10)
 	}
 	var next, failed atomic.Int64
-	callers := min(64, DefaultQueue/2/perCall)
+	callers := min(64, defaultQueue/2/perCall)
 	b.SetParallelism(max(1, callers/runtime.GOMAXPROCS(0)))
 	b.ReportAllocs()
 	b.ResetTimer()

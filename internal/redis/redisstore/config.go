@@ -12,7 +12,7 @@ import (
 // Defaults of a [Config].
 const (
 	DefaultLanes = 2
-	DefaultQueue = 4096
+	defaultQueue = 4096
 )
 
 // Config is where Redis is and how it is used.
@@ -40,9 +40,9 @@ func (c Config) complete() (Config, error) {
 	case c.Lanes < 0 || c.Lanes > 64:
 		return c, fmt.Errorf("redis: %d lanes: 1 to 64, 0 for %d", c.Lanes, DefaultLanes)
 	case c.Queue < 0 || c.Queue > 1<<20:
-		return c, fmt.Errorf("redis: queue of %d: 1 to %d, 0 for %d", c.Queue, 1<<20, DefaultQueue)
+		return c, fmt.Errorf("redis: queue of %d: 1 to %d, 0 for %d", c.Queue, 1<<20, defaultQueue)
 	}
 	c.Lanes = cmp.Or(c.Lanes, DefaultLanes)
-	c.Queue = cmp.Or(c.Queue, DefaultQueue)
+	c.Queue = cmp.Or(c.Queue, defaultQueue)
 	return c, nil
 }

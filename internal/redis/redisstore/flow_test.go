@@ -77,7 +77,7 @@ func TestQueueOverflows(t *testing.T) {
 	var grants []lease.Grant
 	all.Go(func() { grants = acquire(t, s, 2*plenty, asks...) })
 	eventually(t, func() string {
-		if st := s.Stats(); st.Unavailable[QueueFull] != 15 || st.Queued != 10 {
+		if st := s.Stats(); st.Unavailable["queue_full"] != 15 || st.Queued != 10 {
 			return fmt.Sprintf("%+v", st)
 		}
 		return ""
@@ -130,7 +130,7 @@ func callerLeavesInTime(t *testing.T, c *redistest.Cluster) {
 			t.Errorf("ask %d: %+v, slow %v", i, g, slow[i])
 		}
 	}
-	if n := s.Stats().Unavailable[Deadline]; n != uint64(len(slow)) || n == 0 {
+	if n := s.Stats().Unavailable["deadline"]; n != uint64(len(slow)) || n == 0 {
 		t.Errorf("%d were too late, want %d", n, len(slow))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -208,7 +208,7 @@ func TestReplicaInPlaceOfItsMaster(t *testing.T) {
 			t.Fatalf("a replica decided: %+v", g)
 		}
 	}
-	if n := s.Stats().Unavailable[Moved]; n != 3 {
+	if n := s.Stats().Unavailable["moved"]; n != 3 {
 		t.Errorf("%d of 3 asks are counted as moved: %v", n, s.Stats().Unavailable)
 	}
 	if logged := log.String(); strings.Count(logged, "redis refuses commands") != 1 || !strings.Contains(logged, "name the master") {

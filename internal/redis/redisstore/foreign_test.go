@@ -27,8 +27,8 @@ func TestForeignValue(t *testing.T) {
 			t.Fatalf("%+v", g)
 		}
 	}
-	if st := s.Stats(); st.Unavailable[Foreign] != 10 || st.Open != 0 || server.Do("GET", name) != value {
-		t.Errorf("%d unavailable, %d breakers open, value %q", st.Unavailable[Foreign], st.Open, server.Do("GET", name))
+	if st := s.Stats(); st.Unavailable["foreign"] != 10 || st.Open != 0 || server.Do("GET", name) != value {
+		t.Errorf("%d unavailable, %d breakers open, value %q", st.Unavailable["foreign"], st.Open, server.Do("GET", name))
 	}
 	if log := logged.String(); strings.Count(log, "theirs") != 1 {
 		t.Errorf("logged %q, want the key once", log)

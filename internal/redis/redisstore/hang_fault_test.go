@@ -81,7 +81,7 @@ func (c *crowd) leftWithin(t *testing.T, s *Store, timeout time.Duration) {
 	if longest := time.Duration(c.longest.Load()); longest > timeout*3/2 {
 		t.Errorf("the longest wait was %v with a timeout of %v", longest, timeout)
 	}
-	if st := s.Stats(); st.Open != 1 || st.Opened != 1 || st.Queued != 0 || st.Unavailable[Timeout] == 0 || st.Unavailable[QueueFull]+st.Unavailable[Breaker] == 0 {
+	if st := s.Stats(); st.Open != 1 || st.Opened != 1 || st.Queued != 0 || st.Unavailable["timeout"] == 0 || st.Unavailable["queue_full"]+st.Unavailable["breaker"] == 0 {
 		t.Errorf("while it hangs: %+v", st)
 	}
 }

@@ -55,7 +55,7 @@ func cutOnce(t *testing.T, s *Store, link *proxy, key string, servers ...*redist
 	if g := acquire(t, s, plenty, one(p, key))[0]; g.Granted != 1 || g.Remaining != 9 {
 		t.Fatalf("before: %+v", g)
 	}
-	before, lost := ran(servers...), s.Stats().Unavailable[Network]
+	before, lost := ran(servers...), s.Stats().Unavailable["network"]
 	link.cutting.Store(true)
 	g := acquire(t, s, plenty, one(p, key))[0]
 	if g.Status != lease.Unavailable || link.cut.Load() != 1 {
@@ -66,7 +66,7 @@ func cutOnce(t *testing.T, s *Store, link *proxy, key string, servers ...*redist
 	if n := ran(servers...) - before; n != 1 {
 		t.Errorf("%d scripts ran for one ask", n)
 	}
-	if n := s.Stats().Unavailable[Network] - lost; n != 1 {
+	if n := s.Stats().Unavailable["network"] - lost; n != 1 {
 		t.Errorf("%d asks were lost to the network, want 1", n)
 	}
 	if left := remaining(t, s, p, key); left != 8 {

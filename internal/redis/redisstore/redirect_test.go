@@ -127,7 +127,7 @@ func redirectThatNeverEnds(t *testing.T, c *redistest.Cluster) {
 	if g := acquire(t, s, plenty, one(p, "k"))[0]; g.Status != lease.Unavailable {
 		t.Errorf("%+v, want it unavailable", g)
 	}
-	if n := s.Stats().Unavailable[Moved]; n != 1 {
+	if n := s.Stats().Unavailable["moved"]; n != 1 {
 		t.Errorf("%d asks moved away, want 1: %v", n, s.Stats().Unavailable)
 	}
 }

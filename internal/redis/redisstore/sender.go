@@ -36,11 +36,11 @@ func senderOf(n *topology.Node) *sender { return n.Sender.(*sender) }
 // post queues asks. It settles them at once if the breaker is open or the queue is full.
 func (s *sender) post(asks []*pendingAsk) {
 	if s.node.Open() {
-		failAll(asks, Breaker)
+		failAll(asks, breakerOpen)
 		return
 	}
 	taken := s.queue.put(asks)
-	failAll(asks[taken:], QueueFull)
+	failAll(asks[taken:], queueFull)
 }
 
 // Run runs the lanes until ctx ends. Asks that wait then are Unavailable.
@@ -63,9 +63,9 @@ func (s *sender) lane(ctx context.Context) {
 		case len(batch) == 0: // the queue is closed
 			return
 		case ctx.Err() != nil:
-			failAll(batch, Network)
+			failAll(batch, network)
 		case s.node.Open():
-			failAll(batch, Breaker)
+			failAll(batch, breakerOpen)
 		default:
 			s.send(ctx, batch)
 		}
@@ -83,7 +83,7 @@ func (s *sender) send(ctx context.Context, batch []*pendingAsk) {
 	}
 	unknown := s.exchange(ctx, going, false)
 	for _, p := range s.exchange(ctx, unknown, true) {
-		p.fail(Server) // the scripts were flushed again at that moment
+		p.fail(refused) // the scripts were flushed again at that moment
 	}
 }
 
@@ -157,18 +157,18 @@ func (s *sender) settle(p *pendingAsk, cmd *redis.StringCmd) topology.Kind {
 	case topology.Stale:
 		s.node.LogRefusal(err) // this lasts until another master takes over
 		s.store.topology.Reload()
-		p.fail(Moved)
+		p.fail(moved)
 	case topology.Full:
-		p.fail(Full)
+		p.fail(full)
 	case topology.NoReply: // it may have been applied or not: it is not sent again
 		if topology.TimedOut(err) {
-			p.fail(Timeout)
+			p.fail(timedOut)
 		} else {
-			p.fail(Network)
+			p.fail(network)
 		}
 	default:
 		s.node.LogRefusal(err)
-		p.fail(Server)
+		p.fail(refused)
 	}
 	return reply.Kind
 }
@@ -177,17 +177,17 @@ func (s *sender) settleDone(p *pendingAsk, text string) {
 	g, fits, err := script.Parse(text, &p.ask, p.mode())
 	if errors.Is(err, script.ErrForeign) {
 		s.node.LogRefusal(fmt.Errorf("%.200q: %w", p.key, err))
-		p.fail(Foreign)
+		p.fail(foreign)
 		return
 	}
 	if err != nil {
 		s.node.LogRefusal(err)
-		p.fail(Server)
+		p.fail(refused)
 		return
 	}
-	why := None
+	why := none
 	if g.Status == lease.Unavailable && p.ask.Holder == 0 {
-		why = Full // for slots it may also be a statement that came too late
+		why = full // for slots it may also be a statement that came too late
 	}
 	p.call.settle(p, g, fits, why)
 }
@@ -201,7 +201,7 @@ func (s *sender) redirect(p *pendingAsk, r topology.Reply) {
 		s.store.topology.Reload()
 	}
 	if to == nil {
-		p.fail(Moved)
+		p.fail(moved)
 		return
 	}
 	p.asking = r.Kind == topology.Ask

@@ -8,27 +8,25 @@ import (
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
-// Reason is why an ask was answered Unavailable. The zero value, None: it was not.
-type Reason uint8
+// reason is why an ask was answered Unavailable. The zero value, none: it was not.
+type reason uint8
 
 // The reasons.
 const (
-	None      Reason = iota
-	QueueFull        // too many asks wait for its node
-	Breaker          // the breaker of its node is open
-	Timeout          // its node did not answer in time
-	Network          // its node could not be reached, the connection broke, or its node is unknown
-	Moved            // its hash slot is being moved, or its node does not serve it: it loads, is a replica, or waits for the cluster
-	Full             // Redis has no memory for a new counter
-	Deadline         // the caller's deadline passed
-	Server           // Redis refused the command; the log has the error
-	Foreign          // the key has a value that no release of Weir wrote; the log names it
+	none        reason = iota
+	queueFull          // too many asks wait for its node
+	breakerOpen        // the breaker of its node is open
+	timedOut           // its node did not answer in time
+	network            // its node could not be reached, the connection broke, or its node is unknown
+	moved              // its hash slot is being moved, or its node does not serve it: it loads, is a replica, or waits for the cluster
+	full               // Redis has no memory for a new counter
+	deadline           // the caller's deadline passed
+	refused            // Redis refused the command; the log has the error
+	foreign            // the key has a value that no release of Weir wrote; the log names it
 	reasons
 )
 
 var reasonNames = [reasons]string{"none", "queue_full", "breaker", "timeout", "network", "moved", "full", "deadline", "server", "foreign"}
-
-func (r Reason) String() string { return reasonNames[min(r, reasons-1)] }
 
 // Stats counts what a store did since it was made, and describes its present state.
 type Stats struct {
@@ -36,9 +34,9 @@ type Stats struct {
 	// Pipelines counts the pipelines with asks, Commands the scripts in them: more than
 	// Asks where groups are asked twice.
 	Pipelines, Commands uint64
-	Unavailable         [reasons]uint64
-	Queued              int // asks that wait for a lane
-	Replicas            int // see [Store.Replicas]
+	Unavailable         map[string]uint64 // by reason, a label of weir_redis_unavailable_total
+	Queued              int               // asks that wait for a lane
+	Replicas            int               // see [Store.Replicas]
 	topology.Stats
 }
 
@@ -54,16 +52,25 @@ func (s *Store) Stats() Stats {
 	st := Stats{
 		Calls: c.calls.Load(), Asks: c.asks.Load(),
 		Pipelines: c.pipelines.Load(), Commands: c.commands.Load(),
-		Replicas: s.Replicas(),
-		Stats:    s.topology.Stats(),
+		Unavailable: map[string]uint64{},
+		Queued:      s.queued(),
+		Replicas:    s.Replicas(),
+		Stats:       s.topology.Stats(),
 	}
-	for r := range st.Unavailable {
-		st.Unavailable[r] = c.unavailable[r].Load()
-	}
-	for _, n := range s.topology.Masters() {
-		st.Queued += senderOf(n).queue.len()
+	for r := queueFull; r < reasons; r++ {
+		if n := c.unavailable[r].Load(); n > 0 {
+			st.Unavailable[reasonNames[r]] = n
+		}
 	}
 	return st
+}
+
+// queued returns how many asks wait for a lane.
+func (s *Store) queued() (n int) {
+	for _, master := range s.topology.Masters() {
+		n += senderOf(master).queue.len()
+	}
+	return n
 }
 
 // Observe declares the store's metrics. Call it once, before Run.
@@ -78,14 +85,11 @@ func (s *Store) Observe(r *telemetry.Registry) {
 	count("weir_redis_pipelines_total", "Pipelines sent to Redis.", &c.pipelines)
 	count("weir_redis_commands_total", "Scripts run by these pipelines.", &c.commands)
 	unavailable := r.Counters("weir_redis_unavailable_total", "Asks that could not be decided, by reason.", "reason")
-	for reason := QueueFull; reason < reasons; reason++ {
-		s.metrics.unavailable[reason] = unavailable.WithLabelValues(reason.String())
+	for why := queueFull; why < reasons; why++ {
+		s.metrics.unavailable[why] = unavailable.WithLabelValues(reasonNames[why])
 	}
-	gauge := func(name, help string, value func(Stats) int) {
-		r.GaugeFunc(name, help, func() float64 { return float64(value(s.Stats())) })
-	}
-	gauge("weir_redis_queued", "Asks that wait for a node.", func(st Stats) int { return st.Queued })
-	gauge("weir_redis_replicas", "Replicas of this service that were alive when Redis last answered.", func(st Stats) int { return st.Replicas })
+	r.GaugeFunc("weir_redis_queued", "Asks that wait for a node.", func() float64 { return float64(s.queued()) })
+	r.GaugeFunc("weir_redis_replicas", "Replicas of this service that were alive when Redis last answered.", func() float64 { return float64(s.Replicas()) })
 	s.metrics.seconds = r.Histogram("weir_redis_pipeline_seconds", "Time from sending a pipeline to its last reply.", telemetry.Doubling(50e-6, 14))
 	s.metrics.length = r.Histogram("weir_redis_pipeline_asks", "Asks per pipeline.", telemetry.Doubling(1, 8))
 }
@@ -97,7 +101,7 @@ type metrics struct {
 }
 
 // unavailable counts an ask that could not be decided.
-func (s *Store) unavailable(r Reason) {
+func (s *Store) unavailable(r reason) {
 	s.counters.unavailable[r].Add(1)
 	if m := s.metrics.unavailable[r]; m != nil {
 		m.Inc()

@@ -86,7 +86,7 @@ func (s *Store) post(asks []*pendingAsk) {
 			}
 		}
 		if n == nil {
-			failAll(asks[:same], Network)
+			failAll(asks[:same], network)
 		} else {
 			senderOf(n).post(asks[:same])
 		}
@@ -94,7 +94,7 @@ func (s *Store) post(asks []*pendingAsk) {
 	}
 }
 
-func failAll(asks []*pendingAsk, why Reason) {
+func failAll(asks []*pendingAsk, why reason) {
 	for _, p := range asks {
 		p.fail(why)
 	}

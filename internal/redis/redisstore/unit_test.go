@@ -25,7 +25,7 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 	s, err := New(good)
-	if err != nil || s.config.Lanes != DefaultLanes || s.config.Queue != DefaultQueue {
+	if err != nil || s.config.Lanes != DefaultLanes || s.config.Queue != defaultQueue {
 		t.Errorf("defaults: %+v, %v", s.config, err)
 	}
 }

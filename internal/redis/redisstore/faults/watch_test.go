@@ -91,7 +91,7 @@ func (w *watch) look() {
 		st := one.Stats()
 		s.queued += st.Queued
 		// All others were never sent, or refused by the server.
-		s.unanswered += int64(st.Unavailable[redisstore.Timeout] + st.Unavailable[redisstore.Network] + st.Unavailable[redisstore.Deadline])
+		s.unanswered += int64(st.Unavailable["timeout"] + st.Unavailable["network"] + st.Unavailable["deadline"])
 	}
 	var used syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // fails for no process of ours
