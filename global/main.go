@@ -36,7 +36,7 @@ func load(args []string, out io.Writer) (*daemon.Config, error) {
 
 // run is a tier without anything beside it. It counts rules with scope: global itself.
 func run(ctx context.Context, cfg *daemon.Config, log *slog.Logger) error {
-	t, err := daemon.New(cfg, daemon.Program{Name: "weir-global", Divides: true}, log)
+	t, err := daemon.New(cfg, daemon.Program{Name: "weir-global"}, log)
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 // Above has the settings of a tier that is a holder of another one.
 type Above struct {
 	// Region is the name of this region, the same at all of its replicas: 1 to 64 letters,
-	// digits, -, . or _, which are compared byte by byte. The aggregator groups its holders by it. Required with Global and with Consul, where
-	// it is the tag of the replicas.
+	// digits, -, . or _, which are compared byte by byte. The aggregator groups its holders by it.
+	// Required with Global and with Consul, where it is the tag of the replicas.
 	Region string `help:"Name of this region. Required with --global and --consul." placeholder:"NAME"`
 
 	// Global has the addresses of the aggregator, as host:port with commas between: rules

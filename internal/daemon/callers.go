@@ -28,9 +28,9 @@ func (t *TLS) callers(p Program) callers {
 	switch {
 	case t.ClientCA == "" || len(t.ClientSAN) > 0:
 		return t.ClientSAN
-	case p.Divides:
+	case p.Above == nil:
 		return callers{"weir://region/" + stated}
-	case p.Above != nil && p.Above.Region != "":
+	case p.Above.Region != "":
 		return callers{"weir://pop/" + p.Above.Region}
 	}
 	return nil

@@ -117,11 +117,11 @@ func TestDefaultCallers(t *testing.T) {
 		program Program
 		want    string
 	}{
-		{TLS{}, Program{Divides: true}, ""},
-		{TLS{ClientCA: "ca"}, Program{Divides: true}, "weir://region/{region}"},
+		{TLS{}, Program{}, ""},
+		{TLS{ClientCA: "ca"}, Program{}, "weir://region/{region}"},
 		{TLS{ClientCA: "ca"}, Program{Above: &Above{Region: "eu"}}, "weir://pop/eu"},
 		{TLS{ClientCA: "ca"}, Program{Above: &Above{}}, ""},
-		{TLS{ClientCA: "ca", ClientSAN: []string{"a", "b"}}, Program{Divides: true}, "a,b"},
+		{TLS{ClientCA: "ca", ClientSAN: []string{"a", "b"}}, Program{}, "a,b"},
 	} {
 		if got := strings.Join(c.tls.callers(c.program), ","); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.tls, got, c.want)

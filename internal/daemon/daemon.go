@@ -27,9 +27,8 @@ type Program struct {
 	Name string
 	// CallTime is how long calls of its other protocols may take; 0: there are none.
 	CallTime time.Duration
-	// Divides is set if the callers are replicas of regions, among which limits are divided.
-	Divides bool
-	// Above has the tier that counts rules with scope: global; nil: this one does.
+	// Above has the tier that counts rules with scope: global; nil: this one does, and divides them
+	// among the regions that call it.
 	Above *Above
 }
 
@@ -78,20 +77,19 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 		return nil, err
 	}
 	t.store = t.counters
-	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 && !p.Divides {
+	if cfg.Front == "on" || cfg.Front == "auto" && len(cfg.Redis) > 0 && p.Above != nil {
 		cache := leasecache.New(leasecache.Config{
 			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Timeout: max(cfg.RedisOf.Timeout, p.CallTime),
 		})
 		t.store, t.fall, t.caches, t.behind = cache, cache, append(t.caches, cache), append(t.behind, cache.Run)
 	}
 	switch {
-	case p.Divides:
+	case p.Above == nil:
 		divided := aggregator.New(aggregator.Config{
 			Store: t.store, MaxKeys: cfg.MaxKeys, MaxBytes: int64(cfg.MaxMemory), Metrics: t.Metrics, Log: log,
 			Cell: t.counters.sharesCell(log), Alone: t.counters.redis == nil, Undecided: undecided(t.Ready),
 		})
 		t.store, t.divided, t.behind = divided, divided, append(t.behind, divided.Run)
-	case p.Above == nil:
 	case len(p.Above.Global) > 0 || t.consul != nil:
 		if err := t.openUpstream(p.Above); err != nil {
 			return nil, err
@@ -113,7 +111,7 @@ func New(cfg *Config, p Program, log *slog.Logger) (_ *Tier, err error) {
 // newService makes the service in front of the store.
 func (t *Tier) newService(p *Program) *service.Service {
 	c := service.Config{
-		Store: t.store, Divides: p.Divides, Share: t.rules.sharePerMille, LiveHolders: t.counters.holders,
+		Store: t.store, Divides: p.Above == nil, Share: t.rules.sharePerMille, LiveHolders: t.counters.holders,
 		MaxHolders: t.cfg.MaxHolders, MaxHoldersPerAddress: t.cfg.MaxHoldersPerAddress, SlotSeed: t.cfg.SlotSeed,
 		Metrics: t.Metrics, Tracer: t.Tracer, Log: t.Log,
 	}

@@ -156,8 +156,8 @@ func (r *rules) withShares() []reserve.Window {
 }
 
 // sharePerMille is what PoPs are told of the region's share: that which was issued to it or, as long as none is known,
-// that of the rules. 0: the rules name no regions, or this is none. A region without a share has a thousandth, because 0
-// would leave the whole limit to a PoP that is cut off.
+// that of the rules. 0: the rules name no regions, or this is none. A region without a share has a thousandth,
+// because 0 would leave the whole limit to a PoP that is cut off.
 func (r *rules) sharePerMille() uint32 {
 	regions := r.regions.Load()
 	if r.keeper == nil || regions == nil || len(*regions) == 0 {

@@ -43,7 +43,7 @@ func (t *Tier) loadRules() error {
 		if err != nil {
 			return err
 		}
-		return t.Service.SetRules(none)
+		return t.rules.set(none)
 	}
 	if t.cfg.rulesInConsul() {
 		return t.followRules()

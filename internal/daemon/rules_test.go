@@ -42,7 +42,7 @@ func TestRefusedRulesChangeNothing(t *testing.T) {
 	if err := os.WriteFile(cfg.Rules, []byte("regions: { eu: 1 }\nrules: [{ name: a, key: [], limit: 10/1m, scope: global }]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	made := runBeside(t, cfg, Program{Name: "test", Divides: true}, slog.New(slog.DiscardHandler))
+	made := runBeside(t, cfg, Program{Name: "test"}, slog.New(slog.DiscardHandler))
 	proc.Eventually(t, 20*time.Second, "the region eu is among the metrics", func() bool { return hasMetrics(made, "eu") })
 	version, _ := made.Service.Rules()
 	large, err := rulefile.Parse("rules.yaml", []byte(tooLarge()))

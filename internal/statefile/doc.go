@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// Layout is the number of the layout of files that this package writes, and of the
+// layout is the number of the layout of files that this package writes, and of the
 // records in them. A file with a larger number is not read.
-const Layout = 1
+const layout = 1
 
 const (
 	magic = "weirstat"

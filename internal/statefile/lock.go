@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ErrNoFile is the error for a path that is no file, such as a directory or a device.
-var ErrNoFile = errors.New("it is not a regular file")
+// errNoFile is the error for a path that is no file, such as a directory or a device.
+var errNoFile = errors.New("it is not a regular file")
 
 // InUseError is that another process has locked a file.
 type InUseError struct {
@@ -31,7 +31,7 @@ func (e *InUseError) Error() string {
 // /dev/null would take it from the whole machine.
 func Lock(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w", path, ErrNoFile)
+		return nil, fmt.Errorf("%s: %w", path, errNoFile)
 	}
 	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"os"
 )
 
-// DamagedError is the error for a file that is not as a Writer left it.
-type DamagedError struct{ What string }
+// damagedError is the error for a file that is not as a Writer left it.
+type damagedError struct{ What string }
 
-func (e *DamagedError) Error() string { return "damaged: " + e.What }
+func (e *damagedError) Error() string { return "damaged: " + e.What }
 
 // Read checks the file at path and then passes its records to visit, in their order. visit
 // must not keep a record; its error ends the reading. The error is [os.ErrNotExist] without
-// a file, and a *[DamagedError] for a file that is incomplete, foreign or of a newer
+// a file, and a *damagedError for a file that is incomplete, foreign or of a newer
 // layout. In these cases visit was not called.
 func Read(path string, visit func(record []byte) error) (Header, error) {
 	f, err := os.Open(path)
@@ -92,9 +92,9 @@ func (r *reader) header() (h Header, err error) {
 	if string(r.buf[:len(magic)]) != magic {
 		return h, damaged("it is no state file of weir-regional")
 	}
-	layout, n := binary.LittleEndian.Uint32(r.buf[len(magic):]), binary.LittleEndian.Uint32(r.buf[len(magic)+4:])
-	if layout != Layout {
-		return h, damaged("its layout is %d, and this release reads %d", layout, Layout)
+	found, n := binary.LittleEndian.Uint32(r.buf[len(magic):]), binary.LittleEndian.Uint32(r.buf[len(magic)+4:])
+	if found != layout {
+		return h, damaged("its layout is %d, and this release reads %d", found, layout)
 	}
 	if n > maxHeader {
 		return h, damaged("header of %d bytes", n)
@@ -151,7 +151,7 @@ func (r *reader) records(visit func([]byte) error) (n uint64, err error) {
 	return n, nil
 }
 
-// explain turns an early end of the file into a DamagedError.
+// explain turns an early end of the file into a damagedError.
 func (r *reader) explain(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return damaged("it ends too early")
@@ -160,5 +160,5 @@ func (r *reader) explain(err error) error {
 }
 
 func damaged(format string, args ...any) error {
-	return &DamagedError{What: fmt.Sprintf(format, args...)}
+	return &damagedError{What: fmt.Sprintf(format, args...)}
 }

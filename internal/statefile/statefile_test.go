@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,8 +74,7 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, _, err := collect(path)
-		var damage *statefile.DamagedError
-		if len(got) > 0 || !errors.As(err, &damage) {
+		if len(got) > 0 || err == nil || !strings.HasPrefix(err.Error(), "damaged: ") {
 			t.Fatalf("%s: %d records, %v; want none, and what is damaged", what, len(got), err)
 		}
 	}
@@ -124,7 +124,7 @@ func TestLock(t *testing.T) {
 // What is no file is nobody's to lock, and nothing is left beside it.
 func TestLockNoFile(t *testing.T) {
 	for _, path := range []string{t.TempDir(), os.DevNull} {
-		if f, err := statefile.Lock(path); !errors.Is(err, statefile.ErrNoFile) {
+		if f, err := statefile.Lock(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("%s: %v, want that it is no file", path, err)
 			if err == nil {
 				_ = f.Close()

@@ -38,7 +38,7 @@ func Create(path string, h Header) (*Writer, error) {
 
 // framed is the beginning of a file with this header.
 func framed(head []byte) []byte {
-	out := binary.LittleEndian.AppendUint32([]byte(magic), Layout)
+	out := binary.LittleEndian.AppendUint32([]byte(magic), layout)
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(head)))
 	out = append(out, head...)
 	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))

@@ -3,23 +3,17 @@
 //
 // Reading one only turns the text into a tree with positions. Package read alone defines the fields,
 // package check their values, and the compiled form is read in the same way. So a mistake has the same
-// message everywhere, and here also a file, a line and a column. schema.json is the same
+// message everywhere, and here also a file, a line and a column. schema.json, a JSON Schema (2020-12), is the same
 // for editors.
 package rulefile
 
 import (
-	_ "embed"
 	"time"
 
 	"github.com/weirlimit/weir/internal/rule"
 	"github.com/weirlimit/weir/internal/rule/read"
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
-
-// Schema is the JSON Schema (2020-12) of a rules file.
-//
-//go:embed schema.json
-var Schema []byte
 
 // File is a file of configuration as it was read.
 type File struct {

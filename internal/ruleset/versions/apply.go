@@ -16,17 +16,17 @@ import (
 // two steps of this one.
 const tries = 5
 
-// LostError is that of a writer whose version is not in force because of another's.
-type LostError struct{ Winner Version }
+// lostError is that of a writer whose version is not in force because of another's.
+type lostError struct{ Winner Version }
 
-func (e *LostError) Error() string {
+func (e *lostError) Error() string {
 	w := &e.Winner
 	return fmt.Sprintf("nothing was changed: %s applied revision %d meanwhile, at %s (%s); look at `weir history`, and apply again what is still wanted",
 		w.Who, w.Revision, w.When.Format(time.RFC3339), w.Why)
 }
 
 // Apply puts a document in force as a new version, which it returns. The document is of
-// [Parse]. A [LostError] and a [consul.RefusedError] have changed nothing. Another
+// [Parse]. A lostError and a [consul.RefusedError] have changed nothing. Another
 // error states whether the document may be in force.
 func (s *Store) Apply(ctx context.Context, d *rulefile.Document, c Change) (Version, error) {
 	return s.apply(ctx, d, c, 0)
@@ -66,7 +66,7 @@ func (s *Store) apply(ctx context.Context, d *rulefile.Document, c Change, rollb
 	case err != nil:
 		return Version{}, err
 	case c.On != 0 && c.On != before.Revision:
-		return Version{}, &LostError{before}
+		return Version{}, &lostError{before}
 	}
 	followers, _ := s.followers(ctx) // whether some are missing, InForce reports
 	now := time.Now().UTC().Truncate(time.Microsecond)
@@ -102,7 +102,7 @@ func (s *Store) Mirror(ctx context.Context, v Version, document []byte) error {
 	}
 	done, err := s.swap(ctx, v, pair)
 	switch {
-	case errors.As(err, new(*LostError)):
+	case errors.As(err, new(*lostError)):
 		return nil
 	case err != nil:
 		return err
@@ -164,7 +164,7 @@ func (s *Store) swap(ctx context.Context, v Version, before consul.Pair) (bool, 
 	case bytes.Equal(pair.Value, text):
 		return true, nil
 	case pair.Index != before.Index:
-		return false, &LostError{now}
+		return false, &lostError{now}
 	case err != nil:
 		return false, fmt.Errorf("nothing was changed: %w", err)
 	}

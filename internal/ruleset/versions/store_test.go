@@ -19,7 +19,7 @@ func TestVersions(t *testing.T) {
 	if v, err := s.Current(ctx); !v.Zero() || err != nil {
 		t.Fatalf("an empty store has revision %d (%v)", v.Revision, err)
 	}
-	if _, err := s.Rollback(ctx, 0, by("nothing")); !errors.Is(err, ErrNone) {
+	if _, err := s.Rollback(ctx, 0, by("nothing")); !errors.Is(err, errNone) {
 		t.Errorf("roll back without a version: %v", err)
 	}
 	one, two := document(10), large(3*chunkSize+100)
@@ -39,7 +39,7 @@ func TestVersions(t *testing.T) {
 		t.Fatalf("%+v, %v", fourth, err)
 	}
 	inForce(t, s, fourth.Revision, two)
-	if _, err := s.Rollback(ctx, 9, by("which")); !errors.Is(err, ErrNone) {
+	if _, err := s.Rollback(ctx, 9, by("which")); !errors.Is(err, errNone) {
 		t.Errorf("roll back to what never was: %v", err)
 	}
 	var why []string
@@ -59,7 +59,7 @@ func TestApplyOn(t *testing.T) {
 	first := apply(t, s, document(1), by("begin"))
 	second := apply(t, s, document(2), Change{Who: "ann", Why: "go on", On: first.Revision})
 	_, err := s.Apply(within(t), parsed(t, document(3)), Change{Who: "bob", Why: "go on", On: first.Revision})
-	if lost := new(LostError); !errors.As(err, &lost) || lost.Winner.Revision != second.Revision || !strings.Contains(err.Error(), fmt.Sprint("ann applied revision ", second.Revision)) {
+	if lost := new(lostError); !errors.As(err, &lost) || lost.Winner.Revision != second.Revision || !strings.Contains(err.Error(), fmt.Sprint("ann applied revision ", second.Revision)) {
 		t.Errorf("%v", err)
 	}
 	inForce(t, s, second.Revision, document(2))
@@ -85,7 +85,7 @@ func TestManyWriters(t *testing.T) {
 			for i := range each {
 				text := document(1000*(w+1) + i)
 				v, err := s.Apply(within(t), parsed(t, text), by("compete"))
-				for errors.As(err, new(*LostError)) {
+				for errors.As(err, new(*lostError)) {
 					v, err = s.Apply(within(t), parsed(t, text), by("compete"))
 				}
 				if err != nil {
