@@ -80,9 +80,6 @@ func (s *Server) status(q *query, i int, p *statusParts) {
 	if d.Over {
 		remaining = 0 // as in envoyproxy/ratelimit
 	}
-	if v.Degraded != engine.Sound {
-		rule.Counts.Degraded(v.Degraded)
-	}
 	if !informed(v) && p.status.Code == rlspb.RateLimitResponse_OK {
 		return // what is left is unknown, and 0 would be wrong
 	}
@@ -170,14 +167,14 @@ func (s *Server) headers(q *query, statuses []*rlspb.RateLimitResponse_Descripto
 	}
 	if degraded != engine.Sound {
 		s.metrics.Hits.Degraded()
-		add(DegradedHeader, degraded.String())
+		add(degradedHeader, degraded.String())
 	}
 	return headers
 }
 
-// DegradedHeader is the response header of a request that was decided without the store.
+// degradedHeader is the response header of a request that was decided without the store.
 // Its value is how: allow, deny, local or denied.
-const DegradedHeader = "x-weir-degraded"
+const degradedHeader = "x-weir-degraded"
 
 // informed reports whether a judgment's figures are true. While the store does not
 // answer this is so only for a cached denial, or where this replica counts its share by

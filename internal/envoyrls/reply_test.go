@@ -134,7 +134,7 @@ func TestDegraded(t *testing.T) {
 		if !d["degraded"].GetBoolValue() || first["degraded"].GetStringValue() != want.header {
 			t.Errorf("%s: metadata %v", want.header, r.DynamicMetadata)
 		}
-		if !b.metric(`weir_rls_degraded_total{how="` + want.header + `",rule="d|user"} 1`) {
+		if !b.metric(`weir_degraded_total{how="` + want.header + `",rule="d|user"} 1`) {
 			t.Errorf("%s is not counted", want.header)
 		}
 		b.store.to = nil

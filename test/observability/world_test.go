@@ -95,7 +95,7 @@ func (w *world) trouble(t *testing.T) {
 		n.Kill()
 	}
 	w.await(t, `weir_redis_breakers_open == 2`)
-	w.await(t, `sum(weir_rls_degraded_total) > 0`)
+	w.await(t, `sum(weir_degraded_total) > 0`)
 	for _, n := range w.redis.Nodes {
 		n.Restart()
 	}

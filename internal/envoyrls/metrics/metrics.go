@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/envoyrls/descriptor"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
@@ -43,21 +42,15 @@ const (
 // Counts are the counters of one name. Each is made when it is first needed: otherwise a
 // large configuration would have a hundred thousand that stay at zero.
 type Counts struct {
-	Name     string
-	metrics  *Metrics
-	hits     *hitCounts // nil: not configured, or envoyproxy/ratelimit has no such name
-	results  [results]atomic.Pointer[telemetry.Counter]
-	degraded [engine.FailedDenied + 1]atomic.Pointer[telemetry.Counter]
+	Name    string
+	metrics *Metrics
+	hits    *hitCounts // nil: not configured, or envoyproxy/ratelimit has no such name
+	results [results]atomic.Pointer[telemetry.Counter]
 }
 
 // Count counts a descriptor.
 func (c *Counts) Count(r Result) {
 	counter(&c.results[r], c.metrics.decisions, c.Name, resultNames[r]).Inc()
-}
-
-// Degraded counts a descriptor that was decided without the store.
-func (c *Counts) Degraded(how engine.Degraded) {
-	counter(&c.degraded[how], c.metrics.degraded, c.Name, how.String()).Inc()
 }
 
 // drop removes the counters from the metrics. Requests in flight may still count on them,
@@ -66,9 +59,6 @@ func (c *Counts) drop() {
 	c.hits.release()
 	for _, name := range resultNames {
 		c.metrics.decisions.DeleteLabelValues(c.Name, name)
-	}
-	for how := engine.Sound; how <= engine.FailedDenied; how++ {
-		c.metrics.degraded.DeleteLabelValues(c.Name, how.String())
 	}
 }
 
@@ -91,8 +81,8 @@ type Metrics struct {
 	Unbound                         telemetry.Gauge   // bindings that limit nothing
 	Hits                            *HitMetrics       // nil: not wanted
 
-	seconds             telemetry.Histogram
-	decisions, degraded *telemetry.CounterVec
+	seconds   telemetry.Histogram
+	decisions *telemetry.CounterVec
 
 	byRule   sync.Map // name to *Counts; there are as many as rules, and names of domains
 	mu       sync.RWMutex
@@ -115,8 +105,6 @@ func New(r *telemetry.Registry, hits bool) *Metrics {
 		Unbound:      r.Gauge("weir_descriptors_unbound", "Bindings in force that limit nothing: their rule has gone, is off, or is one that cannot be bound."),
 		decisions: r.Counters("weir_rls_decisions_total",
 			"Descriptors that a rule matched, by what came of them; near: more than 80 % of the limit is used.", "rule", "result"),
-		degraded: r.Counters("weir_rls_degraded_total",
-			"Descriptors decided without the store: allow or deny (on_failure), local (this replica's share), denied (as before the failure).", "rule", "how"),
 		seconds:  r.Histogram("weir_rls_seconds", "Time to answer a request, from when it was read to its reply.", telemetry.Doubling(16e-6, 16)),
 		Hits:     newHitMetrics(r, hits),
 		detailed: map[string]*Counts{},
