@@ -15,34 +15,34 @@ import (
 
 // Bounds on a request, far beyond what Envoy sends.
 const (
-	MaxDescriptors = 100
-	MaxEntries     = 100 // of a descriptor
+	maxDescriptors = 100
+	maxEntries     = 100 // of a descriptor
 )
 
-// RequestError is about a field of a request that is wrong. Nothing of the request was
+// requestError is about a field of a request that is wrong. Nothing of the request was
 // applied. Over gRPC it is INVALID_ARGUMENT; where envoyproxy/ratelimit has UNKNOWN, it is
 // UNKNOWN with the same text.
-type RequestError struct {
+type requestError struct {
 	Field  string // such as descriptors[1].limit
 	Reason string // what it is, what is allowed
 
 	code codes.Code // 0: INVALID_ARGUMENT
 }
 
-func (e *RequestError) Error() string { return e.Field + " " + e.Reason }
+func (e *requestError) Error() string { return e.Field + " " + e.Reason }
 
 // GRPCStatus is the error on the wire.
-func (e *RequestError) GRPCStatus() *status.Status {
+func (e *requestError) GRPCStatus() *status.Status {
 	return status.New(cmp.Or(e.code, codes.InvalidArgument), e.Error())
 }
 
 var (
-	errNoDomain      = &RequestError{"rate limit domain", "must not be empty", codes.Unknown}
-	errNoDescriptors = &RequestError{"rate limit descriptor list", "must not be empty", codes.Unknown}
+	errNoDomain      = &requestError{"rate limit domain", "must not be empty", codes.Unknown}
+	errNoDescriptors = &requestError{"rate limit descriptor list", "must not be empty", codes.Unknown}
 )
 
 func wrong(field, reason string, args ...any) error {
-	return &RequestError{Field: field, Reason: fmt.Sprintf(reason, args...)}
+	return &requestError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 }
 
 // check refuses a request that cannot be decided. A descriptor without entries or with an
@@ -53,15 +53,15 @@ func check(r *rlspb.RateLimitRequest) error {
 		return errNoDomain
 	case len(r.Descriptors) == 0:
 		return errNoDescriptors
-	case len(r.Descriptors) > MaxDescriptors:
-		return wrong("descriptors", "has %d items, at most %d; ask in several requests", len(r.Descriptors), MaxDescriptors)
+	case len(r.Descriptors) > maxDescriptors:
+		return wrong("descriptors", "has %d items, at most %d; ask in several requests", len(r.Descriptors), maxDescriptors)
 	}
 	for i, d := range r.Descriptors {
 		switch {
 		case d == nil:
 			return wrong(field(i, "entries"), "is missing")
-		case len(d.Entries) > MaxEntries:
-			return wrong(field(i, "entries"), "has %d items, at most %d", len(d.Entries), MaxEntries)
+		case len(d.Entries) > maxEntries:
+			return wrong(field(i, "entries"), "has %d items, at most %d", len(d.Entries), maxEntries)
 		case d.IsNegativeHits:
 			return wrong(field(i, "is_negative_hits"), "is true; what was charged cannot be given back by this protocol")
 		case slices.Contains(d.Entries, nil):

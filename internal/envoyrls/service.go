@@ -21,7 +21,7 @@ import (
 // errUnconfigured is the answer before the first configuration.
 var errUnconfigured = status.Error(codes.Unavailable, "no rate limit configuration has been loaded yet")
 
-// ShouldRateLimit decides on a request. The error is a *[RequestError], or there is no
+// ShouldRateLimit decides on a request. The error is a *requestError, or there is no
 // configuration yet, or the request met a mistake in this server.
 func (s *Server) ShouldRateLimit(ctx context.Context, request *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
 	var parents []string
@@ -38,7 +38,7 @@ func (s *Server) shouldRateLimit(ctx context.Context, parents []string, request 
 	response, err := s.answer(ctx, begin, request)
 	describe(span, request, response, err)
 	span.End()
-	_, invalid := errors.AsType[*RequestError](err)
+	_, invalid := errors.AsType[*requestError](err)
 	s.metrics.Answered(time.Since(begin).Seconds(), invalid)
 	switch {
 	case errors.Is(err, errUnconfigured):

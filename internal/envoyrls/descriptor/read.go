@@ -112,7 +112,7 @@ func (r *reader) rateLimit(rule *Rule, f field, path string) {
 // bound sets the numbers of a rule that is not unlimited.
 func (r *reader) bound(rule *Rule, fields map[string]field, at strict.Pos, path string, count uint32, name string) {
 	f, present := fields["unit"]
-	unit, ok := ParseUnit(name)
+	unit, ok := parseUnit(name)
 	switch {
 	case !present:
 		r.fail(at, path, "has no unit; write unit: "+unitNames+", or unlimited: true")

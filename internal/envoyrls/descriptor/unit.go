@@ -40,8 +40,8 @@ var units = [...]struct {
 // unitNames is the list of units for messages, shortest first.
 const unitNames = "second, minute, hour, day, week, month or year"
 
-// ParseUnit finds a unit by its name in any case.
-func ParseUnit(name string) (Unit, bool) {
+// parseUnit finds a unit by its name in any case.
+func parseUnit(name string) (Unit, bool) {
 	for u := Second; u <= Week; u++ {
 		if strings.EqualFold(name, units[u].name) {
 			return u, true
