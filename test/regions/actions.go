@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/test/kit/stack"
 )
 
 // Action is something that is done to a world.
@@ -29,7 +31,6 @@ type deed struct {
 const (
 	heal       = "heal REGION"
 	start      = "start the aggregator"
-	resume     = "continue the aggregator"
 	startRedis = "start redis at the aggregator"
 )
 
@@ -37,15 +38,13 @@ const (
 var actions = map[string]deed{
 	"kill the aggregator": {func(w *World, _ Action) { w.busiest().Kill() }, start},
 	start:                 {func(w *World, _ Action) { w.startAggregators() }, ""},
-	"stop the aggregator": {func(w *World, _ Action) { w.busiest().Pause() }, resume},
-	resume:                {func(w *World, _ Action) { w.resumeAggregators() }, ""},
 
-	"cut REGION":                      {func(w *World, a Action) { w.Region(a.region).Links.cut() }, heal},
-	"cut calls of REGION":             {func(w *World, a Action) { w.Region(a.region).Links.swallowCalls() }, heal},
-	"cut replies to REGION":           {func(w *World, a Action) { w.Region(a.region).Links.swallow() }, heal},
-	"slow REGION to TIME":             {func(w *World, a Action) { w.Region(a.region).Links.slow(a.trip) }, heal},
-	"lose PERCENT of calls of REGION": {func(w *World, a Action) { w.Region(a.region).Links.lose(a.lost) }, heal},
-	heal:                              {func(w *World, a Action) { w.Region(a.region).Links.heal() }, ""},
+	"cut REGION":                      {func(w *World, a Action) { w.Region(a.region).Links.each(cut) }, heal},
+	"cut calls of REGION":             {func(w *World, a Action) { w.Region(a.region).Links.each((*stack.Link).SwallowCalls) }, heal},
+	"cut replies to REGION":           {func(w *World, a Action) { w.Region(a.region).Links.each((*stack.Link).Swallow) }, heal},
+	"slow REGION to TIME":             {func(w *World, a Action) { w.Region(a.region).Links.each(func(l *stack.Link) { l.Slow(a.trip) }) }, heal},
+	"lose PERCENT of calls of REGION": {func(w *World, a Action) { w.Region(a.region).Links.each(func(l *stack.Link) { l.Lose(a.lost) }) }, heal},
+	heal:                              {func(w *World, a Action) { w.Region(a.region).Links.each((*stack.Link).Heal) }, ""},
 
 	"kill redis of RULE in REGION":       {func(w *World, a Action) { w.Region(a.region).Redis.kill(a.rule, w.play) }, ""},
 	"kill redis of the record in REGION": {func(w *World, a Action) { w.Region(a.region).Redis.kill(record) }, ""},

@@ -95,15 +95,6 @@ func (w *World) startAggregators() {
 	}
 }
 
-// resumeAggregators lets those go on that were stopped.
-func (w *World) resumeAggregators() {
-	for _, a := range w.Aggregators {
-		if !a.Exited() && !a.Answers() {
-			a.Resume()
-		}
-	}
-}
-
 // busiest is the aggregator that has answered most.
 func (w *World) busiest() *region.Region {
 	return slices.MaxFunc(w.Aggregators, func(a, b *region.Region) int { return cmp.Compare(w.asked(a), w.asked(b)) })

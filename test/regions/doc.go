@@ -25,8 +25,6 @@
 //
 //	kill the aggregator                   of two the one that has answered most
 //	start the aggregator                  those that are down
-//	stop the aggregator                   of two the one that has answered most: it hangs, its connections stay
-//	continue the aggregator               those that were stopped
 //	cut REGION                            from the aggregator: nothing arrives, connections stay
 //	cut calls of REGION, cut replies to REGION
 //	slow REGION to TIME                   which a call to the aggregator and its reply take

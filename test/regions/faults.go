@@ -67,56 +67,22 @@ const record = ":reserve:"
 // links are from one region to each aggregator.
 type links []*stack.Link
 
-func (all links) setTrip(d time.Duration) {
+func (all links) each(do func(*stack.Link)) {
 	for _, l := range all {
-		l.SetTrip(d)
+		do(l)
 	}
 }
 
-// slow has a call and its reply travel for d, until heal.
-func (all links) slow(d time.Duration) {
-	for _, l := range all {
-		l.Slow(d)
-	}
-}
-
-// lose loses a share of the calls, or of the replies to them.
-func (all links) lose(share float64) {
-	for _, l := range all {
-		l.Lose(share)
-	}
-}
-
-// swallow lets no reply pass, with connections left open.
-func (all links) swallow() {
-	for _, l := range all {
-		l.Swallow()
-	}
-}
-
-// swallowCalls lets no call pass, with connections left open.
-func (all links) swallowCalls() {
-	for _, l := range all {
-		l.SwallowCalls()
-	}
-}
-
-func (all links) heal() {
-	for _, l := range all {
-		l.Heal()
-	}
-}
-
-// cut lets nothing pass in either direction.
-func (all links) cut() {
-	all.swallowCalls()
-	all.swallow()
+// cut lets nothing pass in either direction, with connections left open.
+func cut(l *stack.Link) {
+	l.SwallowCalls()
+	l.Swallow()
 }
 
 // SetTrip sets how long a call of the region to an aggregator, or for the rules in another region,
 // and its reply travel.
 func (r *Region) SetTrip(d time.Duration) {
-	r.Links.setTrip(d)
+	r.Links.each(func(l *stack.Link) { l.SetTrip(d) })
 	if r.toConsul != nil {
 		r.toConsul.SetTrip(d)
 	}

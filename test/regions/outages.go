@@ -27,7 +27,7 @@ func (p *Played) outages() (all []outage) {
 			if !e.Act.concerns(name) {
 				continue
 			}
-			if p.Script.Shared && (e.Act.ends == start || e.Act.ends == resume) { // the other one goes on
+			if p.Script.Shared && e.Act.ends == start { // the other one goes on
 				all = append(all, outage{name, p.acts[i].began, p.granted(name, p.acts[i].done)})
 				continue
 			}

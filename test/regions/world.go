@@ -175,13 +175,12 @@ func (r *Region) startConsul() {
 // mend ends every fault, whether the script has ended it or not.
 func (w *World) mend() {
 	w.t.Helper()
-	w.resumeAggregators()
 	w.startAggregators()
 	if w.redis != nil {
 		w.redis.start()
 	}
 	for _, r := range w.Regions {
-		r.Links.heal()
+		r.Links.each((*stack.Link).Heal)
 		r.Redis.start()
 		r.startConsul()
 	}
