@@ -32,8 +32,7 @@
 //     the client claims. IPv6 by /64 unless the rule sets another prefix. X-Forwarded-For
 //     is read as the filter gets it: where Envoy has use_remote_address, it has
 //     appended its own peer already, which is hop 1.
-//   - Values longer than 256 bytes stand in keys by their hash, see [MaxKeyValue],
-//     and so do whole keys longer than 96 bytes, see [MaxKey].
+//   - A key longer than 96 bytes is replaced by its hash, see [MaxKey].
 //
 // A request that lacks a part of the key, and every else of that part, is not
 // counted by the rule and not refused by it; [Matches.MissingKey] reports it.

@@ -3,7 +3,7 @@ package rule
 // What tests see of the inside.
 
 var (
-	Digest128   = digest128
+	Digest      = digest
 	AppendQuery = appendQuery
 )
 

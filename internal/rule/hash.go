@@ -5,48 +5,20 @@ import (
 	"math/bits"
 )
 
-// appendHash appends FNV-1a 128 of v in hexadecimal.
-func appendHash[T string | []byte](dst []byte, v T) []byte {
-	high, low := hash128(v)
-	return appendHex(dst, high, low)
-}
-
-func appendHex(dst []byte, high, low uint64) []byte {
-	const hex = "0123456789abcdef"
-	for _, half := range [2]uint64{high, low} {
-		for shift := 60; shift >= 0; shift -= 4 {
-			dst = append(dst, hex[half>>shift&15])
-		}
-	}
-	return dst
-}
-
-// hash128 is FNV-1a with 128 bits. hash/fnv has the same, but allocates it.
-func hash128[T string | []byte](v T) (high, low uint64) {
-	const primeHigh, primeLow = 1 << 24, 0x13b
-	high, low = 0x6c62272e07bb0142, 0x62b821756295c58d
-	for i := range len(v) {
-		low ^= uint64(v[i])
-		carry, product := bits.Mul64(low, primeLow)
-		high, low = high*primeLow+low*primeHigh+carry, product
-	}
-	return high, low
-}
-
-// digest128 is BLAKE2b of RFC 7693 with 16 bytes of output and no key. A long key
-// has parts that clients choose and parts that they do not: a client that finds another
-// key with the same hash could use somebody else's counter. FNV is too weak for this, and
-// the strong hashes of the standard library would make the filter a third larger.
-func digest128(key []byte) [16]byte {
+// digest is BLAKE2b of RFC 7693 with 16 bytes of output and no key. It has to be strong: a
+// long key has parts that clients choose and parts that they do not, and a client that
+// finds another key with the same hash could use somebody else's counter. The strong hashes
+// of the standard library would make the filter a third larger.
+func digest(text []byte) [16]byte {
 	h := blakeIV
 	h[0] ^= 0x01010000 ^ 16 // no key, one leaf, 16 bytes
 	var block [blakeBlock]byte
-	size := uint64(len(key))
+	size := uint64(len(text))
 	for length := uint64(0); ; {
-		n := copy(block[:], key)
+		n := copy(block[:], text)
 		clear(block[n:])
-		key, length = key[n:], length+uint64(n)
-		blakeCompress(&h, &block, length, len(key) == 0)
+		text, length = text[n:], length+uint64(n)
+		blakeCompress(&h, &block, length, len(text) == 0)
 		if length == size {
 			break
 		}
@@ -115,4 +87,13 @@ func blakeMix(a, b, c, d, x, y uint64) (uint64, uint64, uint64, uint64) {
 	d = bits.RotateLeft64(d^a, -16)
 	c += d
 	return a, bits.RotateLeft64(b^c, -63), c, d
+}
+
+// appendDigest appends the digest of a text as 32 hexadecimal digits.
+func appendDigest(dst, text []byte) []byte {
+	const hex = "0123456789abcdef"
+	for _, b := range digest(text) {
+		dst = append(dst, hex[b>>4], hex[b&15])
+	}
+	return dst
 }

@@ -2,15 +2,11 @@ package rule
 
 import (
 	"cmp"
-	"encoding/binary"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule/ip"
 )
-
-// MaxKeyValue is the longest value, in bytes, that a key has unchanged. A longer one is replaced by its hash, so that oversized headers cost no memory.
-const MaxKeyValue = 256
 
 // MaxKey is the longest key, in bytes, that is used unchanged. A longer one is replaced
 // by its hash, see [ShortKey], so that every tier can store the key of each counter.
@@ -46,9 +42,6 @@ func (in *Inputs) sources(p Part) part {
 // everything that is not the plain value of a part's first source:
 //
 //	\n:   before the value of the part's n-th else
-//	\h    before the hash of a value longer than MaxKeyValue, as 32 hexadecimal
-//	      digits of FNV-1a 128. A client that can find a value with the same hash
-//	      as another client's could also send that client's value.
 //	\k    before the hash of the whole key, which then is all of it, see ShortKey
 //
 // An empty value counts as missing. ok is false if a part has no value at all.
@@ -72,8 +65,8 @@ func ShortKey(key []byte) []byte {
 	if len(key) <= MaxKey {
 		return key
 	}
-	sum := digest128(key)
-	return appendHex(append(key[:0], '\\', 'k'), binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:]))
+	var short [34]byte
+	return append(key[:0], appendDigest(append(short[:0], '\\', 'k'), key)...)
 }
 
 func (m *Matches) appendPart(dst []byte, p part, q *view) ([]byte, bool) {
@@ -178,10 +171,8 @@ func (r *Rule) EachKey(do func(key []byte, own limit.Spec)) {
 	}
 }
 
+// appendValue appends a value, in which \ and | are escaped.
 func appendValue[T string | []byte](dst []byte, v T) []byte {
-	if len(v) > MaxKeyValue {
-		return appendHash(append(dst, '\\', 'h'), v)
-	}
 	plain := 0 // appended as far as this
 	for i := range len(v) {
 		if v[i] == '\\' || v[i] == '|' {

@@ -3,7 +3,6 @@ package rule_test
 import (
 	"encoding/hex"
 	"fmt"
-	"hash/fnv"
 	"net/url"
 	"strconv"
 	"strings"
@@ -42,7 +41,7 @@ func key(t *testing.T, parts string, q *rule.Request, headers ...string) (string
 const missing = "(missing)"
 
 func TestKey(t *testing.T) {
-	long := strings.Repeat("x", rule.MaxKeyValue+1)
+	long := strings.Repeat("x", 256+1)
 	for _, test := range []struct {
 		name    string
 		parts   string
@@ -60,7 +59,7 @@ func TestKey(t *testing.T) {
 		{name: "97 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[:rule.MaxKey+1]}, want: blake128(long[:rule.MaxKey+1])},
 		{name: "256 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long[1:]}, want: blake128(long[1:])},
 		{name: "97 bytes of parts", parts: `[{"header":"x-user"},{"const":"c"}]`, headers: []string{"x-user", long[:rule.MaxKey-1]}, want: blake128(long[:rule.MaxKey-1] + "|c")},
-		{name: "257 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long}, want: `\h` + fnv128(long)},
+		{name: "257 bytes", parts: `[{"header":"x-user"}]`, headers: []string{"x-user", long}, want: blake128(long)},
 		{name: "else unused", parts: `[{"header":"x-user","else":"client_ip"}]`, request: rule.Request{Peer: "192.0.2.1:1"}, headers: []string{"x-user", "alice"}, want: "alice"},
 		{name: "else", parts: `[{"header":"x-user","else":"client_ip"}]`, request: rule.Request{Peer: "192.0.2.1:1"}, want: `\1:192.0.2.1`},
 		{name: "else's else", parts: `[{"header":"x-user","else":{"query":"u","else":{"const":"anon"}}}]`, want: `\2:anon`},
@@ -80,7 +79,7 @@ func TestKey(t *testing.T) {
 		{name: "query without value", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/a?id"}, want: missing},
 		{name: "query in the fragment", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/a?x=1#&id=7"}, want: missing},
 		{name: "no query", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/id=7"}, want: missing},
-		{name: "query long", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/?id=" + long}, want: `\h` + fnv128(long)},
+		{name: "query long", parts: `[{"query":"id"}]`, request: rule.Request{Path: "/?id=" + long}, want: blake128(long)},
 		{name: "peer unknown", parts: `["client_ip"]`, request: rule.Request{Peer: "unix"}, want: missing},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -142,7 +141,7 @@ func TestAppendValue(t *testing.T) {
 	for parts, values := range map[string][]string{
 		`["client_ip"]`:                                      {"192.0.2.1", "192.0.2.1:80", "2001:db8::1", "2001:db8::ffff", "[2001:db8:0:1::1]:80", "::ffff:192.0.2.1"},
 		`[{"client_ip":{"ipv6_prefix":128}}]`:                {"2001:db8::1", "2001:DB8:0::01"},
-		`["path"]`:                                           {"/a", "/a?b=c", "/a|b#c", "/" + strings.Repeat("x", rule.MaxKeyValue)},
+		`["path"]`:                                           {"/a", "/a?b=c", "/a|b#c", "/" + strings.Repeat("x", 256)},
 		`[{"header":"x-user","else":"client_ip"}]`:           {"alice", `a|b\c`, "2001:db8::1"},
 		`[{"client_ip":{"ipv6_prefix":48},"else":"method"}]`: {"2001:db8:1:2::3"},
 	} {
@@ -162,15 +161,9 @@ func TestAppendValue(t *testing.T) {
 	}
 }
 
-func fnv128(s string) string {
-	h := fnv.New128a()
-	h.Write([]byte(s))
-	return hex.EncodeToString(h.Sum(nil))
-}
-
 // blake128 is the key that stands for a long one.
 func blake128(key string) string {
-	sum := rule.Digest128([]byte(key))
+	sum := rule.Digest([]byte(key))
 	return `\k` + hex.EncodeToString(sum[:])
 }
 
@@ -185,7 +178,7 @@ func TestDigest(t *testing.T) {
 		128: "a74787004ef589e31149183900d0294a", 129: "aaf1b0371f6d4ee49ee4fb5ddd9c49ef", 256: "1142c504dcd26338b7cbcf41424540d0",
 		257: "b77b55d3dddcc45c6a52774565cd0dd6", 4096: "61c1938ecece323c73f0efc3bf588f07",
 	} {
-		if sum := rule.Digest128(message[:n]); hex.EncodeToString(sum[:]) != want {
+		if sum := rule.Digest(message[:n]); hex.EncodeToString(sum[:]) != want {
 			t.Errorf("%d bytes: got %x, want %s", n, sum, want)
 		}
 	}
@@ -208,7 +201,7 @@ func TestShortKey(t *testing.T) {
 // decoded is a part of a key as decodeKey reads it.
 type decoded struct {
 	source int
-	value  string // the value, or "hash:" and its hash
+	value  string
 }
 
 // decodeKey reads a canonical key back. That it can is why two different keys are
@@ -226,15 +219,11 @@ func decodeKey(t *rapid.T, key string, parts int) []decoded {
 		if len(key) > 2 && key[0] == '\\' && '0' <= key[1] && key[1] <= '9' && key[2] == ':' {
 			d.source, key = int(key[1]-'0'), key[3:]
 		}
-		if rest, ok := strings.CutPrefix(key, `\h`); ok {
-			d.value, key = "hash:"+rest[:32], rest[32:]
-		} else {
-			for key != "" && key[0] != '|' {
-				if key[0] == '\\' {
-					key = key[1:]
-				}
-				d.value, key = d.value+key[:1], key[1:]
+		for key != "" && key[0] != '|' {
+			if key[0] == '\\' {
+				key = key[1:]
 			}
+			d.value, key = d.value+key[:1], key[1:]
 		}
 		out = append(out, d)
 	}
@@ -247,7 +236,7 @@ func decodeKey(t *rapid.T, key string, parts int) []decoded {
 // TestKeysNeverCollide generates values, makes them a key and reads them back.
 func TestKeysNeverCollide(t *testing.T) {
 	value := rapid.Custom(func(t *rapid.T) string {
-		parts := rapid.SliceOfN(rapid.SampledFrom([]string{`\`, "|", "1", ":", "h", `\1:`, `\h`, "a", "\x00", "\xff", strings.Repeat("x", 254)}), 0, 6).Draw(t, "pieces")
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{`\`, "|", "1", ":", "h", `\1:`, `\k`, "a", "\x00", "\xff", strings.Repeat("x", 254)}), 0, 6).Draw(t, "pieces")
 		return strings.Join(parts, "")
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -266,9 +255,6 @@ func TestKeysNeverCollide(t *testing.T) {
 				q.Path += name + "=" + url.QueryEscape(v) + "&"
 				if first.source < 0 && v != "" {
 					first = decoded{source: j, value: v}
-					if len(v) > rule.MaxKeyValue {
-						first.value = "hash:" + fnv128(v)
-					}
 				}
 			}
 			made.Key = append(made.Key, p)

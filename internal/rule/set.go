@@ -2,6 +2,7 @@ package rule
 
 import (
 	"cmp"
+	"encoding/binary"
 
 	"github.com/weirlimit/weir/internal/lease"
 	"github.com/weirlimit/weir/internal/limit"
@@ -175,11 +176,9 @@ func (v *Variant) override(j int) uint64 {
 		w = writer{}
 		w.open('{').match("when", v.When, WhenFields)
 	}
-	high, low := hash128(w.buf)
-	return (high ^ low) | 1<<63
+	sum := digest(w.buf)
+	return binary.BigEndian.Uint64(sum[:]) | 1<<63
 }
 
-// version names canonical bytes by their FNV-1a 128 in hexadecimal.
-func version(canonical []byte) string {
-	return string(appendHash(nil, canonical))
-}
+// version names canonical bytes.
+func version(canonical []byte) string { return string(appendDigest(nil, canonical)) }
