@@ -118,7 +118,7 @@ func (w *writer) rule(r *Rule, regions Regions) {
 	w.enumField("fair", r.Fair.String(), FairDemand.String())
 	w.enumField("consistency", r.Consistency.String(), lease.Leased.String())
 	if r.Consistency == lease.Optimistic {
-		w.intField("overdraft", r.Overdraft, DefaultOverdraft)
+		w.intField("overdraft", r.Overdraft, defaultOverdraft)
 	}
 	w.onFailure(r, r.Scope.DefaultOnFailure(regions))
 	w.periodField("timeout", r.Timeout, r.Scope.defaultTimeout())
@@ -180,7 +180,7 @@ func (w *writer) text(t Text) {
 // part writes the first source and the others as its else.
 func (w *writer) part(p Part) {
 	s := p[0]
-	plain := s.From == FromPath || s.From == FromMethod || s.From == FromClientIP && s == (Source{IPv6Prefix: DefaultIPv6Prefix})
+	plain := s.From == FromPath || s.From == FromMethod || s.From == FromClientIP && s == (Source{IPv6Prefix: defaultIPv6Prefix})
 	if plain && len(p) == 1 {
 		w.string(s.From.String())
 		return
@@ -190,7 +190,7 @@ func (w *writer) part(p Part) {
 	case FromClientIP:
 		w.open('{')
 		w.intField("trusted_hops", int64(s.TrustedHops), 0)
-		w.intField("ipv6_prefix", int64(s.IPv6Prefix), DefaultIPv6Prefix)
+		w.intField("ipv6_prefix", int64(s.IPv6Prefix), defaultIPv6Prefix)
 		w.close('}')
 	default:
 		w.string(s.Name)
@@ -242,20 +242,20 @@ func (w *writer) cost(c Cost) {
 }
 
 func (w *writer) onFailure(r *Rule, def lease.OnFailure) {
-	status, holders := int64(DefaultDenyStatus), int64(DefaultExpectedHolders)
+	status, holders := int64(defaultDenyStatus), int64(defaultExpectedHolders)
 	switch r.OnFailure {
 	case lease.FailureDeny:
 		status = int64(r.DenyStatus)
 	case lease.FailureLocal:
 		holders = r.ExpectedHolders
 	}
-	if status == DefaultDenyStatus && holders == DefaultExpectedHolders {
+	if status == defaultDenyStatus && holders == defaultExpectedHolders {
 		w.enumField("on_failure", r.OnFailure.String(), def.String())
 		return
 	}
 	w.field("on_failure").open('{').field("action").string(r.OnFailure.String())
-	w.intField("status", status, DefaultDenyStatus)
-	w.intField("expected_holders", holders, DefaultExpectedHolders)
+	w.intField("status", status, defaultDenyStatus)
+	w.intField("expected_holders", holders, defaultExpectedHolders)
 	w.close('}')
 }
 

@@ -140,7 +140,7 @@ func (p Part) AppendValue(dst []byte, value string) []byte {
 	switch first := p[0]; first.From {
 	case FromClientIP:
 		if a := ip.Parse(value); a.Valid() {
-			return a.AppendTo(dst, cmp.Or(first.IPv6Prefix, DefaultIPv6Prefix))
+			return a.AppendTo(dst, cmp.Or(first.IPv6Prefix, defaultIPv6Prefix))
 		}
 	case FromPath:
 		value = (&Request{Path: value}).path()

@@ -3,6 +3,8 @@ package rule
 import (
 	"regexp"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/limit"
 )
 
 // Matches is what [Set.Match] found. It can be used again; what it holds is valid
@@ -83,10 +85,17 @@ type view struct {
 
 // compiled is a rule made ready to be evaluated.
 type compiled struct {
-	match matcher
-	whens []matcher // of the overrides
-	key   []part
-	cost  cost
+	match    matcher
+	variants []variant // in the order of Limits
+	key      []part
+	cost     cost
+}
+
+// variant is a compiled [Variant].
+type variant struct {
+	when  matcher
+	limit *limit.Limit
+	id    uint64 // see [Set.Override]
 }
 
 // compile makes a rule ready to be evaluated on requests with these inputs.
@@ -95,8 +104,10 @@ func (in *Inputs) compile(r *Rule) compiled {
 	if r.Cost.Header != "" {
 		c.cost.header = in.Header(r.Cost.Header)
 	}
-	for _, v := range r.Limits[1:] {
-		c.whens = append(c.whens, in.matcher(v.When))
+	for i := range r.Limits {
+		v := &r.Limits[i]
+		l, _ := limit.New(v.Limit) // checked
+		c.variants = append(c.variants, variant{in.matcher(v.When), l, v.override(i)})
 	}
 	for _, p := range r.Key {
 		c.key = append(c.key, in.sources(p))
@@ -106,9 +117,9 @@ func (in *Inputs) compile(r *Rule) compiled {
 
 // variant returns the index of the limit that applies.
 func (r *compiled) variant(q *view) int {
-	for i := range r.whens {
-		if r.whens[i].holds(q) {
-			return i + 1
+	for i := 1; i < len(r.variants); i++ {
+		if r.variants[i].when.holds(q) {
+			return i
 		}
 	}
 	return 0

@@ -23,13 +23,13 @@ import (
 //	x_ratelimit    off
 //	client_ip      the peer's address, IPv6 by /64
 const (
-	DefaultOverdraft       = 1
-	DefaultDenyStatus      = 503
-	DefaultExpectedHolders = 1
+	defaultOverdraft       = 1
+	defaultDenyStatus      = 503
+	defaultExpectedHolders = 1
 	DefaultTimeout         = 100 * limit.Millisecond
-	DefaultGlobalTimeout   = 500 * limit.Millisecond
+	defaultGlobalTimeout   = 500 * limit.Millisecond
 	DefaultLeaseInterval   = 100 * limit.Millisecond
-	DefaultIPv6Prefix      = 64
+	defaultIPv6Prefix      = 64
 )
 
 // Bounds of a set. They keep a set small enough to be compiled at every edge.
@@ -147,7 +147,7 @@ const (
 // defaultTimeout is how long a request waits by default: other regions are farther away.
 func (s Scope) defaultTimeout() limit.Micros {
 	if s == ScopeGlobal {
-		return DefaultGlobalTimeout
+		return defaultGlobalTimeout
 	}
 	return DefaultTimeout
 }

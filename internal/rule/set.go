@@ -25,8 +25,6 @@ type Set struct {
 	rules     []Rule
 	regions   Regions
 	byName    map[string]int
-	limits    [][]*limit.Limit // by rule and variant
-	overrides [][]uint64       // likewise, see Override
 	inputs    Inputs
 	compiled  []compiled
 	index     index
@@ -85,17 +83,17 @@ func (s *Set) Find(name string) (i int, ok bool) {
 // Limit returns a limit of the rule i: 0 for the base limit, j+1 for the override
 // j. It is nil if there is no such variant: the caller may have other rules.
 func (s *Set) Limit(i, variant int) *limit.Limit {
-	if variant < 0 || variant >= len(s.limits[i]) {
-		return nil
+	if variants := s.compiled[i].variants; variant >= 0 && variant < len(variants) {
+		return variants[variant].limit
 	}
-	return s.limits[i][variant]
+	return nil
 }
 
 // Override identifies a variant of the rule i by its content and not by its place: 0 for
 // the base limit, for an override a hash of its name or, without one, of its condition. It
 // is the same in every set that has this override, whatever its limit and the other
 // overrides are. The variant must be one of the rule's.
-func (s *Set) Override(i, variant int) uint64 { return s.overrides[i][variant] }
+func (s *Set) Override(i, variant int) uint64 { return s.compiled[i].variants[variant].id }
 
 // Inputs returns what the rules look at. It must not be changed.
 func (s *Set) Inputs() *Inputs { return &s.inputs }
@@ -109,10 +107,10 @@ func (s *Set) Encode() []byte { return s.canonical }
 func (r *Rule) fill() {
 	r.Cost.Default = cmp.Or(r.Cost.Default, 1)
 	if r.Consistency == lease.Optimistic {
-		r.Overdraft = cmp.Or(r.Overdraft, DefaultOverdraft)
+		r.Overdraft = cmp.Or(r.Overdraft, defaultOverdraft)
 	}
-	r.DenyStatus = cmp.Or(r.DenyStatus, DefaultDenyStatus)
-	r.ExpectedHolders = cmp.Or(r.ExpectedHolders, DefaultExpectedHolders)
+	r.DenyStatus = cmp.Or(r.DenyStatus, defaultDenyStatus)
+	r.ExpectedHolders = cmp.Or(r.ExpectedHolders, defaultExpectedHolders)
 	r.Timeout = cmp.Or(r.Timeout, r.Scope.defaultTimeout())
 	r.LeaseInterval = cmp.Or(r.LeaseInterval, DefaultLeaseInterval)
 	for i := range r.Limits {
@@ -124,7 +122,7 @@ func (r *Rule) fill() {
 	for _, p := range r.Key {
 		for i := range p {
 			if p[i].From == FromClientIP {
-				p[i].IPv6Prefix = cmp.Or(p[i].IPv6Prefix, DefaultIPv6Prefix)
+				p[i].IPv6Prefix = cmp.Or(p[i].IPv6Prefix, defaultIPv6Prefix)
 			}
 		}
 	}
@@ -134,23 +132,15 @@ func (r *Rule) fill() {
 // what they point to and fills in defaults.
 func Compile(rules []Rule, regions Regions) *Set {
 	s := &Set{
-		rules:     rules,
-		regions:   regions,
-		byName:    make(map[string]int, len(rules)),
-		limits:    make([][]*limit.Limit, len(rules)),
-		overrides: make([][]uint64, len(rules)),
-		compiled:  make([]compiled, len(rules)),
-		index:     newIndex(rules),
+		rules:    rules,
+		regions:  regions,
+		byName:   make(map[string]int, len(rules)),
+		compiled: make([]compiled, len(rules)),
+		index:    newIndex(rules),
 	}
 	for i := range rules {
 		rules[i].fill()
 		s.byName[rules[i].Name] = i
-		for j := range rules[i].Limits {
-			v := &rules[i].Limits[j]
-			l, _ := limit.New(v.Limit) // checked
-			s.limits[i] = append(s.limits[i], l)
-			s.overrides[i] = append(s.overrides[i], v.override(j))
-		}
 	}
 	s.inputs = inputs(rules)
 	for i := range rules {

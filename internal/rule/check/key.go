@@ -104,7 +104,7 @@ func (c *checker) keyValues(r *rule.Rule, k *rule.KeyLimit, field string) bool {
 		case v == "":
 			c.add(at, "is empty; write the value that requests have: those without it have no such key")
 		case len(v) > rule.MaxText:
-			c.add(at, "has "+strconv.Itoa(len(v))+" bytes; write at most "+strconv.Itoa(rule.MaxText))
+			c.atMost(at, len(v), rule.MaxText, "bytes")
 		case first.From == rule.FromClientIP && !ip.Parse(v).Valid():
 			c.add(at, strict.Quote(v)+" is no address; write one, such as 192.0.2.1, or 2001:db8:: for an IPv6 prefix", "key")
 		case first.From == rule.FromPath && (v[0] != '/' || strings.ContainsAny(v, "?#")):

@@ -2,7 +2,6 @@ package check
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -81,7 +80,7 @@ func (c *checker) text(path string, t rule.Text) {
 	case !utf8.ValidString(t.Arg):
 		c.add(path, strict.Quote(t.Arg)+" is not valid UTF-8; write text")
 	case len(t.Arg) > rule.MaxText:
-		c.add(path, "has "+strconv.Itoa(len(t.Arg))+" bytes; write at most "+strconv.Itoa(rule.MaxText))
+		c.atMost(path, len(t.Arg), rule.MaxText, "bytes")
 	case t.Op == rule.OpPrefix && t.Arg == "":
 		c.add(path, "is empty and holds for everything; write { present: true }, or leave it out")
 	case t.Op == rule.OpRegex:

@@ -62,16 +62,16 @@ func (es Errors) Err() error {
 	return es
 }
 
-// MaxErrors is how many mistakes are reported.
-const MaxErrors = 100
+// maxErrors is how many mistakes are reported.
+const maxErrors = 100
 
 // MoreErrors is the remark for [Errors.Add] that there are more mistakes.
 const MoreErrors = "there are more mistakes than these 100"
 
-// Add appends a mistake, or after MaxErrors a last entry with the remark more.
+// Add appends a mistake, or after maxErrors a last entry with the remark more.
 func (es *Errors) Add(e Error, more string) {
 	switch {
-	case len(*es) < MaxErrors:
+	case len(*es) < maxErrors:
 		*es = append(*es, e)
 	case !es.full():
 		*es = append(*es, Error{File: e.File, Reason: more})
@@ -81,13 +81,13 @@ func (es *Errors) Add(e Error, more string) {
 // SortFrom sorts the mistakes from index from on by their position, those without a
 // position first. The remark about more mistakes stays last.
 func (es Errors) SortFrom(from int) {
-	end := min(len(es), MaxErrors)
+	end := min(len(es), maxErrors)
 	slices.SortStableFunc(es[min(from, end):end], func(a, b Error) int {
 		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
 	})
 }
 
-func (es *Errors) full() bool { return len(*es) > MaxErrors }
+func (es *Errors) full() bool { return len(*es) > maxErrors }
 
 // below reports whether a mistake was found at path or below it.
 func (es Errors) below(path string) bool {

@@ -8,7 +8,7 @@ import (
 // Bounds of a JSON document. Beyond them every document is an error.
 const (
 	MaxDepth  = 32      // lists and objects inside each other
-	MaxFields = 256     // fields of one object
+	maxFields = 256     // fields of one object
 	MaxBytes  = 4 << 20 // length of the document
 )
 
@@ -270,8 +270,8 @@ func (p *parser) field(n *Node, depth int) bool {
 		p.expected("a field name in quotes")
 		return false
 	}
-	if len(n.Fields) == MaxFields {
-		p.fail("an object has more than " + strconv.Itoa(MaxFields) + " fields")
+	if len(n.Fields) == maxFields {
+		p.fail("an object has more than " + strconv.Itoa(maxFields) + " fields")
 		return false
 	}
 	start, ok := p.at, false

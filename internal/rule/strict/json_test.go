@@ -12,7 +12,7 @@ import (
 func TestParseJSONRefuses(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth+1)
 	var wide strings.Builder
-	for i := range MaxFields + 1 {
+	for i := range maxFields + 1 {
 		wide.WriteString(`,"` + strconv.Itoa(i) + `":0`)
 	}
 	for _, test := range []struct{ doc, want string }{

@@ -126,12 +126,14 @@ func (n *Node) locate(target *Node) (path string, ok bool) {
 func atStepEnd(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' }
 
 // Join appends a field name to a path. A name that would be misread is quoted.
-func Join(path, name string) string {
-	step := fieldStep(name)
-	if path == "" || step[0] == '[' {
-		return path + step
+func Join(path, name string) string { return join(path, fieldStep(name)) }
+
+// join appends a path below another one.
+func join(path, below string) string {
+	if path == "" || below == "" || below[0] == '[' {
+		return path + below
 	}
-	return path + "." + step
+	return path + "." + below
 }
 
 // Index appends a list index to a path.

@@ -29,8 +29,7 @@ func (d *document) add(at Pos, path, reason string) {
 	d.errs.Add(Error{Pos: at, Path: path, Reason: reason}, MoreErrors)
 }
 
-// Root returns the value of a whole document. Mistakes are appended to errs, up to
-// MaxErrors.
+// Root returns the value of a whole document. Mistakes are appended to errs, at most 100.
 func Root(n *Node, errs *Errors) Value { return Value{doc: &document{n, errs}, node: n} }
 
 // Present reports whether the value exists.
@@ -99,13 +98,6 @@ func (v Value) Touched(path string) bool {
 
 // Find returns the position of a path below the value, see [Node.Find].
 func (v Value) Find(path string) Pos { return v.doc.root.Find(join(v.Path(), path)) }
-
-func join(path, below string) string {
-	if path == "" || below == "" || below[0] == '[' {
-		return path + below
-	}
-	return path + "." + below
-}
 
 // Require reports a mistake if the value is absent; want is what to write.
 func (v Value) Require(want string) bool {

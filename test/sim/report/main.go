@@ -56,7 +56,7 @@ func scale(t *testing.T) {
 	t.Run("runs", func(t *testing.T) {
 		for i, a := range algorithms {
 			runs[i] = newRun(*seed, a, *rate, limit.Micros(lasts.Microseconds()))
-			t.Run(algorithmNames[a], func(t *testing.T) {
+			t.Run(a.String(), func(t *testing.T) {
 				t.Parallel()
 				runs[i].play(t)
 			})

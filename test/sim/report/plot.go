@@ -51,7 +51,7 @@ func panel(b *strings.Builder, results map[string]result, a limit.Algorithm, x f
 	line := func(class string, x1, y1, x2, y2 float64) {
 		fmt.Fprintf(b, "<path class=\"%s\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", class, x1, y1, x2, y2)
 	}
-	fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x+panelWidth/2, top-16, algorithmNames[a])
+	fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x+panelWidth/2, top-16, a.String())
 	for percent := lowest; percent <= 100; percent += 10 {
 		_, y := at(0, percent)
 		line("grid", x, y, x+panelWidth, y)

@@ -62,7 +62,7 @@ func show(runs []*run, took time.Duration) (requests int64) {
 		for _, rule := range r.shapes.Each() {
 			n := r.before[rule]
 			requests += r.after[rule].Requests
-			fmt.Printf("%-14s %-8s %10d %10d %8.1f %% %6.0f %% %10d\n", algorithmNames[r.Algorithm], rule.Name, n.Requests, n.Admitted,
+			fmt.Printf("%-14s %-8s %10d %10d %8.1f %% %6.0f %% %10d\n", r.Algorithm.String(), rule.Name, n.Requests, n.Admitted,
 				100*float64(n.Admitted)/float64(n.Exact), 100*float64(n.Worst)/float64(rule.Spec.Count), n.Degraded)
 		}
 	}

@@ -3,11 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
-
-	"github.com/weirlimit/weir/internal/limit"
 )
-
-var algorithmNames = map[limit.Algorithm]string{limit.TokenBucket: "token_bucket", limit.FixedWindow: "fixed_window"}
 
 // table writes the sweep as Markdown: in each cell what was admitted of what one exact
 // limiter admits, and in the worst period of the limit, in percent.
@@ -20,7 +16,7 @@ func table(results map[string]result) string {
 	b.WriteString("\n| - | - |" + strings.Repeat(" - |", len(settings)) + "\n")
 	for _, a := range algorithms {
 		for _, d := range delays {
-			fmt.Fprintf(&b, "| `%s` | %d ms |", algorithmNames[a], d)
+			fmt.Fprintf(&b, "| `%s` | %d ms |", a.String(), d)
 			for _, s := range settings {
 				r := results[caseName(a, d, s)]
 				fmt.Fprintf(&b, " %.1f / %.0f |", 100*r.share, 100*r.worst)
