@@ -1,5 +1,5 @@
 // Package rule is the model of Weir's rules: a rule ([Rule]), a set of rules and its
-// compiled form ([Compile], [Set.Encode]), and what of them applies to a request
+// compiled form ([NewSet], [Set.Encode]), and what of them applies to a request
 // ([Set.Match]). Package read reads rules from a document, package check defines which are
 // legal.
 //
@@ -12,23 +12,23 @@
 //
 // # What of a request counts
 //
-//   - Method: as it is. HTTP's methods have case, but services may not care; a match
-//     with ignore_case does not either.
+//   - Method: as it is sent. HTTP methods have case, but some services ignore it; a match
+//     with ignore_case ignores it, too.
 //   - Host: :authority without its port and without a dot at the end, in any case.
 //   - Path: :path up to '?' or '#', byte for byte. Envoy normalises it before (see
 //     normalize_path and merge_slashes in its configuration) and routes by the same
-//     text; a second normalisation here could only disagree. What services beyond it
-//     take for the same, a match can: letters of any case, a slash at the end, path
-//     parameters (ignore_case, trailing_slash, path_parameters). A key of the path
-//     then has it in one spelling, too.
+//     text; a second normalisation here could only disagree. Services often take more
+//     paths for the same, and so can a match: letters of any case, a slash at the end,
+//     path parameters (ignore_case, trailing_slash, path_parameters). These paths then
+//     also have one key.
 //   - Header: names have no case. A header sent several times is one value, joined
 //     by ',' as Envoy joins them; so no request with two values passes for one with
 //     either of them. For a key an empty header counts as missing.
 //   - Query parameter: likewise, all values of its name, joined by ','. Names and
-//     values are decoded; where the encoding is broken it stands for itself.
+//     values are decoded; a broken encoding is kept as it is.
 //   - Cost: the largest of the header's values, sent in one header as a list or in
 //     several.
-//   - Client address: the peer's, or that which a trusted proxy wrote; never what
+//   - Client address: the peer's, or the one that a trusted proxy wrote; never one that
 //     the client claims. IPv6 by /64 unless the rule sets another prefix. X-Forwarded-For
 //     is read as the filter gets it: where Envoy has use_remote_address, it has
 //     appended its own peer already, which is hop 1.

@@ -12,11 +12,11 @@ func (s Spelling) Append(dst []byte, path string) []byte { return s.append(dst, 
 
 // Holds reports whether the match of the rule i holds, without the index.
 func (s *Set) Holds(i int, q *Request) bool {
-	return s.compiled[i].match.holds(&view{Request: q, m: &Matches{}, path: q.path()})
+	return s.evaluators[i].match.holds(&view{Request: q, m: &Matches{}, path: q.path()})
 }
 
 // WholeKey is the key of the rule i before it is shortened.
 func (s *Set) WholeKey(i int, q *Request) []byte {
-	key, _ := new(Matches).appendKey(nil, s.compiled[i].key, &view{Request: q, path: q.path()})
+	key, _ := new(Matches).appendKey(nil, s.evaluators[i].key, &view{Request: q, path: q.path()})
 	return key
 }

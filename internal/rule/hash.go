@@ -36,8 +36,8 @@ var blakeIV = [8]uint64{
 	0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179,
 }
 
-// blakeOrder is in which order the rounds take the words of a block; rounds 10 and
-// 11 take them as 0 and 1 do.
+// blakeOrder is the order in which the rounds take the words of a block; rounds 10 and 11
+// take them as rounds 0 and 1 do.
 var blakeOrder = [10][16]uint8{
 	{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
 	{14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
@@ -51,7 +51,7 @@ var blakeOrder = [10][16]uint8{
 	{10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
 }
 
-// blakeCompress adds a block to h; length is of all that was added, this included.
+// blakeCompress adds a block to h; length is that of the text up to the block's end.
 func blakeCompress(h *[8]uint64, block *[blakeBlock]byte, length uint64, last bool) {
 	var m [16]uint64
 	for i := range m {

@@ -12,16 +12,16 @@ import (
 // by its hash, see [ShortKey], so that every tier can store the key of each counter.
 const MaxKey = 96
 
-// part is a compiled [Part].
+// part is a [Part] ready to be evaluated.
 type part []source
 
-// source is a compiled [Source].
+// source is a [Source] ready to be evaluated.
 type source struct {
 	Source
 	header int // FromHeader, and X-Forwarded-For of FromClientIP
 }
 
-// sources compiles a part of a key.
+// sources makes a part of a key ready to be evaluated.
 func (in *Inputs) sources(p Part) part {
 	out := make(part, len(p))
 	for i, s := range p {
@@ -59,8 +59,8 @@ func (m *Matches) appendKey(dst []byte, parts []part, q *view) (key []byte, ok b
 
 // ShortKey returns the key that is used for a canonical key: itself or, if it is longer
 // than [MaxKey], the mark \k and its hash, as 32 hexadecimal digits of BLAKE2b-128.
-// It overwrites a key that it replaces. Keys made by [AppendKeyPart] must be shortened by
-// this to reach the counter that edges ask for.
+// It overwrites a key that it replaces. A key made by [AppendKeyPart] must be shortened too,
+// so that it is the key that edges ask for.
 func ShortKey(key []byte) []byte {
 	if len(key) <= MaxKey {
 		return key
@@ -129,13 +129,13 @@ func fromRight(list string, n int) string {
 	return strings.Trim(list[strings.LastIndexByte(list, ',')+1:], " \t")
 }
 
-// AppendKeyPart appends one part of a key, as the canonical key of a request has it
-// where that is the plain value of the part's first source. Parts are joined by '|'.
+// AppendKeyPart appends one part of a key as it is in the canonical key of a request whose
+// part has this value from its first source. Parts are joined by '|'.
 func AppendKeyPart(dst []byte, value string) []byte { return appendValue(dst, value) }
 
-// AppendValue appends a part of the key for a value of the part's first source that was
-// read elsewhere: the prefix of an IPv6 client, a path without its query. A value that is
-// no address is appended unchanged.
+// AppendValue appends the part of a key for a value that its first source has, and that was
+// read elsewhere: of an IPv6 client the prefix, of a path what is before its query. A value
+// that is no address is appended unchanged.
 func (p Part) AppendValue(dst []byte, value string) []byte {
 	switch first := p[0]; first.From {
 	case FromClientIP:
@@ -148,8 +148,8 @@ func (p Part) AppendValue(dst []byte, value string) []byte {
 	return appendValue(dst, value)
 }
 
-// KeyOf is the key of the requests that have these values, one for each part of the rule's
-// key, as [Set.Match] makes it.
+// KeyOf is the key of requests with these values, one for each part of the rule's key. It is
+// the key that [Set.Match] makes.
 func (r *Rule) KeyOf(values []string) []byte {
 	var key []byte
 	for i, v := range values {

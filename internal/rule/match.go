@@ -47,14 +47,14 @@ func (s *Set) Match(q *Request, m *Matches) {
 	}
 	view := view{Request: q, m: m, path: q.path(), host: hostName(q.Host)}
 	s.index.each(&view, func(i int) {
-		if r := &s.compiled[i]; r.match.holds(&view) {
+		if r := &s.evaluators[i]; r.match.holds(&view) {
 			m.add(i, r, &view)
 		}
 	})
 }
 
 // add notes that the rule i applies, or that the request lacks its key.
-func (m *Matches) add(i int, r *compiled, q *view) {
+func (m *Matches) add(i int, r *evaluator, q *view) {
 	start := len(m.keys)
 	q.spelling = r.match.spelling
 	keys, ok := m.appendKey(m.keys, r.key, q)
@@ -83,40 +83,40 @@ type view struct {
 	spelling Spelling // of the rule whose key is being made
 }
 
-// compiled is a rule made ready to be evaluated.
-type compiled struct {
+// evaluator is a rule ready to be evaluated.
+type evaluator struct {
 	match    matcher
 	variants []variant // in the order of Limits
 	key      []part
 	cost     cost
 }
 
-// variant is a compiled [Variant].
+// variant is a [Variant] ready to be evaluated.
 type variant struct {
 	when  matcher
 	limit *limit.Limit
 	id    uint64 // see [Set.Override]
 }
 
-// compile makes a rule ready to be evaluated on requests with these inputs.
-func (in *Inputs) compile(r *Rule) compiled {
-	c := compiled{match: in.matcher(r.Match), cost: cost{r.Cost, -1}}
+// evaluator makes a rule ready to be evaluated on requests with these inputs.
+func (in *Inputs) evaluator(r *Rule) evaluator {
+	e := evaluator{match: in.matcher(r.Match), cost: cost{r.Cost, -1}}
 	if r.Cost.Header != "" {
-		c.cost.header = in.Header(r.Cost.Header)
+		e.cost.header = in.Header(r.Cost.Header)
 	}
 	for i := range r.Limits {
 		v := &r.Limits[i]
 		l, _ := limit.New(v.Limit) // checked
-		c.variants = append(c.variants, variant{in.matcher(v.When), l, v.override(i)})
+		e.variants = append(e.variants, variant{in.matcher(v.When), l, v.override(i)})
 	}
 	for _, p := range r.Key {
-		c.key = append(c.key, in.sources(p))
+		e.key = append(e.key, in.sources(p))
 	}
-	return c
+	return e
 }
 
 // variant returns the index of the limit that applies.
-func (r *compiled) variant(q *view) int {
+func (r *evaluator) variant(q *view) int {
 	for i := 1; i < len(r.variants); i++ {
 		if r.variants[i].when.holds(q) {
 			return i
@@ -125,7 +125,7 @@ func (r *compiled) variant(q *view) int {
 	return 0
 }
 
-// matcher is a compiled [Match].
+// matcher is a [Match] ready to be evaluated.
 type matcher struct {
 	spelling Spelling
 	methods  []string // in lower case under IgnoreCase
@@ -148,10 +148,10 @@ func (in *Inputs) matcher(m Match) matcher {
 		}
 	}
 	for _, p := range m.Paths {
-		out.paths = append(out.paths, p.compile(m.Ignore&IgnoreCase != 0))
+		out.paths = append(out.paths, p.ready(m.Ignore&IgnoreCase != 0))
 	}
 	for _, h := range m.Headers {
-		out.headers = append(out.headers, header{index: in.Header(h.Name), text: h.Text.compile(false)})
+		out.headers = append(out.headers, header{index: in.Header(h.Name), text: h.Text.ready(false)})
 	}
 	return out
 }
@@ -221,7 +221,7 @@ func (m *matcher) header(got []Value) bool {
 	return true
 }
 
-// text is a compiled [Text].
+// text is a [Text] ready to be evaluated.
 type text struct {
 	op       Op
 	arg      string         // in lower case, if case does not matter
@@ -229,7 +229,7 @@ type text struct {
 	template []segment      // of OpTemplate
 }
 
-func (t Text) compile(ignoreCase bool) text {
+func (t Text) ready(ignoreCase bool) text {
 	arg := []byte(t.Arg)
 	if ignoreCase {
 		lower(arg)
@@ -295,7 +295,7 @@ func equalFold(got, want string) bool {
 	return true
 }
 
-// cost is a compiled [Cost].
+// cost is a [Cost] ready to be evaluated.
 type cost struct {
 	Cost
 	header int // in Request.Headers; -1 if the cost is fixed

@@ -13,7 +13,7 @@ type Region struct {
 	Weight int64  // 1 to 1000
 }
 
-// Regions are the regions that have shares, sorted by name. None: no region has one.
+// Regions are the regions that have shares, sorted by name. Empty: no region has one.
 type Regions []Region
 
 // MaxRegions bounds the regions of a set.
@@ -28,9 +28,9 @@ func IsRegion(name string) bool {
 	return name != "" && len(name) <= MaxName && !strings.ContainsFunc(name, func(r rune) bool { return !IsNameRune(r) && r != '.' })
 }
 
-// Share is the part of so many units, 0 to limit.MaxCount, that a region may admit while it
-// is cut off from the others. It is rounded down, so that all parts together are no more than
-// units. A region that is not among rs has none.
+// Share is how many of these units, 0 to limit.MaxCount, a region may admit while it is cut
+// off from the others. It is rounded down: all shares together are at most units. A region
+// that is not among rs has none.
 func (rs Regions) Share(name string, units int64) int64 {
 	var weight, sum int64
 	for _, r := range rs {
@@ -45,8 +45,8 @@ func (rs Regions) Share(name string, units int64) int64 {
 	return units * weight / sum
 }
 
-// Divide reports whether the regions have shares of a limit: of one that they count together and that each goes on
-// with by itself while it is cut off.
+// Divide reports whether the regions have shares of a limit. They do if they count it
+// together, and each goes on by itself while it is cut off.
 func (rs Regions) Divide(s Scope, by lease.OnFailure) bool {
 	return len(rs) > 0 && s == ScopeGlobal && by == lease.FailureLocal
 }

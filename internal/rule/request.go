@@ -2,8 +2,8 @@ package rule
 
 import "slices"
 
-// Inputs are the parts of a request that a set of rules uses, so that the edge fetches
-// these and no others: a host call costs more than a decision.
+// Inputs are the parts of a request that a set of rules uses. The edge fetches no others: a
+// host call costs more than a decision.
 type Inputs struct {
 	Method bool // :method
 	Host   bool // :authority
@@ -98,12 +98,11 @@ type Request struct {
 
 // Value is the value of a request header. A header that is sent several times is
 // one value, joined by ',' in the order sent, as RFC 9110 section 5.3 has it and as
-// Envoy's own header matching does. Which other rules there are changes nothing in
-// that. What it means:
+// Envoy's own header matching does, whatever other rules there are.
 //
-//   - for a key and a match: the joined value. A client that sends two values is
-//     counted as neither of them.
-//   - for a cost: the largest of the values, those of a list each by itself.
+//   - Keys and matches see the joined value: a client that sends two values is counted as
+//     neither of them.
+//   - A cost is the largest of the values; each value of a list is one.
 type Value struct {
 	Text    string
 	Present bool

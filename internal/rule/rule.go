@@ -5,9 +5,8 @@ import (
 	"github.com/weirlimit/weir/internal/limit"
 )
 
-// Defaults of a rule. They are part of the rule
-// language and never change within a format version, because the compiled form
-// leaves out what is at its default.
+// Defaults of a rule. They are part of the rule language and never change within a format
+// version, because the compiled form leaves out what is at its default.
 //
 //	mode           enforce
 //	match          every request
@@ -32,7 +31,7 @@ const (
 	defaultIPv6Prefix      = 64
 )
 
-// Bounds of a set. They keep a set small enough to be compiled at every edge.
+// Bounds of a set. They keep a set small enough for every edge.
 const (
 	MaxRules        = 1000 // rules of a set
 	MaxOverrides    = 64   // overrides of a rule with a condition
@@ -64,8 +63,8 @@ type Rule struct {
 	// The first override whose When holds is used, else the base limit. All agree
 	// in everything but Count, Period and Burst.
 	Limits []Variant
-	// Keys are the overrides by key: limits of single keys, in place of the base limit where
-	// that applies. Only the tier that counts the key has them, see [Set.Encode].
+	// Keys are the overrides by key: limits of single keys, which replace the base limit.
+	// Only the tier that counts the key has them, see [Set.Encode].
 	Keys []KeyLimit
 	Cost Cost
 
@@ -89,14 +88,14 @@ type Rule struct {
 	// Timeout is how long a request waits for the tier above, counted from its
 	// arrival; 1 ms to 1 s, whole milliseconds.
 	Timeout limit.Micros
-	// LeaseInterval is the least time between two asks of a holder for a key that
-	// it got less than it wanted of; 100 ms to 10 s, whole milliseconds.
+	// LeaseInterval is the least time between two asks of a holder for a key after it
+	// got less than it wanted; 100 ms to 10 s, whole milliseconds.
 	LeaseInterval limit.Micros
 
 	XRateLimit XRateLimit
 }
 
-// Variant is a limit and the requests that it is for.
+// Variant is a limit, and the requests that it is for: the base limit or an override.
 type Variant struct {
 	// Name names the counters of an override; letters, digits, '-' and '_', unique
 	// among the overrides of the rule. Empty: When names them. Empty for the base limit.
@@ -108,8 +107,8 @@ type Variant struct {
 // KeyLimit is the limit of one key. It agrees with the rule's base limit in everything but
 // Count and Burst, so that it counts on the same counter.
 type KeyLimit struct {
-	// Key has a value for each part of the rule's key: what the part's first source gives.
-	// What comes from an else has no limit of its own.
+	// Key has a value for each part of the rule's key: that of the part's first source.
+	// A value from an else has no limit of its own.
 	Key   []string
 	Limit limit.Spec
 }
@@ -152,7 +151,7 @@ func (s Scope) defaultTimeout() limit.Micros {
 	return DefaultTimeout
 }
 
-// DefaultOnFailure is what a document means that does not state on_failure.
+// DefaultOnFailure is the on_failure of a rule whose document states none.
 func (s Scope) DefaultOnFailure(regions Regions) lease.OnFailure {
 	if s == ScopeGlobal && len(regions) > 0 {
 		return lease.FailureLocal
@@ -179,8 +178,9 @@ type Cost struct {
 	// Default is the cost without the header; 1 to limit.MaxCount, 0 means 1.
 	Default int64
 	// Max is the most that Header may state, Default to limit.MaxCount; 0 without
-	// Header. Of several values the largest counts. A header that states more, or no number, costs Max: no broken or
-	// hostile value is cheaper than an honest one. One that states 0 costs 1.
+	// Header. Of several values the largest counts. A header that states more, or no
+	// number, costs Max: no broken or hostile value is cheaper than an honest one. A
+	// header that states 0 costs 1.
 	Max int64
 }
 
@@ -202,8 +202,8 @@ type Match struct {
 	// Headers must all hold; sorted by Name, which is unique.
 	Headers []HeaderMatch
 
-	// Ignore are differences from Paths and Methods that do not matter. A key of the path
-	// ignores them, too.
+	// Ignore are the differences from Paths and Methods that do not matter. A key of the
+	// path ignores them, too.
 	Ignore Spelling
 }
 

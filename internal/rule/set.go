@@ -14,25 +14,25 @@ type Set struct {
 	// Version names the set: the hash of its canonical bytes. Two sets that mean
 	// the same have the same version, whatever they were read from.
 	Version string
-	// Revision orders sets: of two, the one with the larger revision is newer. 0:
-	// unknown. It is not part of the version or the compiled form: a set with the same
-	// content as before is the same set. See [Set.Dated].
+	// Revision orders sets: the larger one is newer. 0: unknown. It is no part of the
+	// version or the compiled form: a set with the same content as before is the same
+	// set. See [Set.Dated].
 	Revision uint64
-	// Content is the version and, where single keys have limits of their own, the hash of
-	// these, which are not part of the version: edges do not have them.
+	// Content is the version and, where single keys have limits of their own, a hash of
+	// these limits. The version does not cover them, because edges do not have them.
 	Content string
 
-	rules     []Rule
-	regions   Regions
-	byName    map[string]int
-	inputs    Inputs
-	compiled  []compiled
-	index     index
-	canonical []byte
+	rules      []Rule
+	regions    Regions
+	byName     map[string]int
+	inputs     Inputs
+	evaluators []evaluator
+	index      index
+	canonical  []byte
 }
 
-// stated is added to a revision that a document states: it is newer than all that only
-// have the time of their file, however small the first stated number is.
+// stated is added to a revision that a document states: it is newer than every revision
+// that is the time of a file, however small the stated number is.
 const stated = 1 << 62
 
 // Dated returns the set with a revision, below 2^62, unless its document stated one.
@@ -45,8 +45,8 @@ func (s *Set) Dated(revision uint64) *Set {
 	return &dated
 }
 
-// Numbered returns the set with the revision that a document states as this number, 1 to
-// 2^53-1. It is for rules whose source numbers them.
+// Numbered returns the set with a revision as if its document stated it: number is 1 to
+// 2^53-1. It is for sources that number their rules.
 func (s *Set) Numbered(number uint64) *Set {
 	numbered := *s
 	numbered.Revision = stated + number
@@ -56,14 +56,14 @@ func (s *Set) Numbered(number uint64) *Set {
 // Stated reports whether the revision is one that the document stated.
 func (s *Set) Stated() bool { return s.Revision >= stated }
 
-// Number returns the revision for people: the one in the document or, without that, the
-// one that the set was dated with.
+// Number returns the revision for people: the one that the document states, else the one
+// that the set was dated with.
 func (s *Set) Number() uint64 { return Number(s.Revision) }
 
 // Number is [Set.Number] of a revision.
 func Number(revision uint64) uint64 { return revision &^ stated }
 
-// Len returns the number of rules, those that are off included.
+// Len returns the number of rules, with those that are off.
 func (s *Set) Len() int { return len(s.rules) }
 
 // Rule returns the rule i with its defaults filled in, 0 <= i < Len. It must not
@@ -83,24 +83,24 @@ func (s *Set) Find(name string) (i int, ok bool) {
 // Limit returns a limit of the rule i: 0 for the base limit, j+1 for the override
 // j. It is nil if there is no such variant: the caller may have other rules.
 func (s *Set) Limit(i, variant int) *limit.Limit {
-	if variants := s.compiled[i].variants; variant >= 0 && variant < len(variants) {
+	if variants := s.evaluators[i].variants; variant >= 0 && variant < len(variants) {
 		return variants[variant].limit
 	}
 	return nil
 }
 
-// Override identifies a variant of the rule i by its content and not by its place: 0 for
-// the base limit, for an override a hash of its name or, without one, of its condition. It
+// Override identifies a variant of the rule i by its content and not by its place: 0 is
+// the base limit, an override has a hash of its name or, without one, of its condition. It
 // is the same in every set that has this override, whatever its limit and the other
 // overrides are. The variant must be one of the rule's.
-func (s *Set) Override(i, variant int) uint64 { return s.compiled[i].variants[variant].id }
+func (s *Set) Override(i, variant int) uint64 { return s.evaluators[i].variants[variant].id }
 
 // Inputs returns what the rules look at. It must not be changed.
 func (s *Set) Inputs() *Inputs { return &s.inputs }
 
-// Encode returns the compiled form of the set: its canonical bytes. It has
-// no limits of single keys: there may be many, and edges do not need them. The bytes must
-// not be changed.
+// Encode returns the compiled form of the set: its canonical bytes. Limits of single keys
+// are not among them: there may be many, and edges do not need them. The bytes must not be
+// changed.
 func (s *Set) Encode() []byte { return s.canonical }
 
 // fill fills in the defaults of a rule that has passed the checks.
@@ -128,15 +128,15 @@ func (r *Rule) fill() {
 	}
 }
 
-// Compile makes a set of rules and regions that package check has found legal. It keeps
-// what they point to and fills in defaults.
-func Compile(rules []Rule, regions Regions) *Set {
+// NewSet makes a set of rules and regions that package check has found legal. It keeps
+// what they point to, and fills in the defaults.
+func NewSet(rules []Rule, regions Regions) *Set {
 	s := &Set{
-		rules:    rules,
-		regions:  regions,
-		byName:   make(map[string]int, len(rules)),
-		compiled: make([]compiled, len(rules)),
-		index:    newIndex(rules),
+		rules:      rules,
+		regions:    regions,
+		byName:     make(map[string]int, len(rules)),
+		evaluators: make([]evaluator, len(rules)),
+		index:      newIndex(rules),
 	}
 	for i := range rules {
 		rules[i].fill()
@@ -144,7 +144,7 @@ func Compile(rules []Rule, regions Regions) *Set {
 	}
 	s.inputs = inputs(rules)
 	for i := range rules {
-		s.compiled[i] = s.inputs.compile(&rules[i])
+		s.evaluators[i] = s.inputs.evaluator(&rules[i])
 	}
 	s.canonical = encode(rules, regions)
 	s.Version = version(s.canonical)

@@ -19,7 +19,8 @@ const (
 	spellings = 1 << iota // how many combinations there are
 )
 
-// append appends the canonical form of all paths that are the same under s: in lower case, with a slash at the end, without parameters.
+// append appends the one form of all paths that are the same under s: in lower case, with a
+// slash at the end, without parameters.
 func (s Spelling) append(dst []byte, path string) []byte {
 	if s&IgnorePathParameters != 0 && path != "" && path[0] == '/' {
 		dst = appendSegments(dst, path)
@@ -77,8 +78,8 @@ func (q *view) spelled(s Spelling) []byte {
 	return q.m.spelled[s]
 }
 
-// counted returns the path in its form in keys of the rule: paths that are the same for
-// its match share a counter.
+// counted returns the path of the request as keys have it: paths that are the same under s
+// share a counter.
 func (q *view) counted(s Spelling) []byte {
 	return s.key(q.spelled(s))
 }

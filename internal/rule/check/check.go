@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/rule/strict"
 )
 
-// New checks rules and compiles them; regions are those that have shares. The error is
+// New checks rules and makes a set of them; regions are those that have shares. The error is
 // [strict.Errors], one for each mistake, with the path of the field as in a rules file. New
 // keeps what the rules point to; do not change it afterwards.
 func New(rules []rule.Rule, regions ...rule.Region) (*rule.Set, error) {
@@ -63,7 +63,7 @@ type Problem struct {
 	Other  string   // another field that the problem is about
 }
 
-// Rules checks rules and regions. It compiles them, or returns all their mistakes.
+// Rules checks rules and regions. It makes a set of them, or returns all their mistakes.
 func Rules(rules []rule.Rule, regions rule.Regions) (*rule.Set, []Problem) {
 	rules, regions = normal(rules), sorted(regions)
 	c := checker{shares: len(regions) > 0}
@@ -90,7 +90,7 @@ func Rules(rules []rule.Rule, regions rule.Regions) (*rule.Set, []Problem) {
 	if len(c.found) > 0 {
 		return nil, c.found
 	}
-	return rule.Compile(rules, regions), nil
+	return rule.NewSet(rules, regions), nil
 }
 
 // What may be written, for messages.
