@@ -90,7 +90,7 @@ func (x *exact) remembered(now lease.Millis, a *engine.Ask) lease.Grant {
 
 // exactly asks the store for an ask of an exact key, or refuses it from memory. Nobody waits for
 // what only gives back, but for the asks that come later.
-func (q *acquisition) exactly(k key, a *engine.Ask, i int, by stage) {
+func (q *acquisition) exactly(k key, a *engine.Ask, i int) {
 	v := &k.Value
 	x := v.exact
 	alone := *a
@@ -111,7 +111,7 @@ func (q *acquisition) exactly(k key, a *engine.Ask, i int, by stage) {
 	case x.full(q.now, a):
 		x.askAt = q.now + a.Policy.Terms.Interval
 	}
-	x.waiting = append(x.waiting, exactAsk{alone, waiter{answers: q.await(i, by), at: i}})
+	x.waiting = append(x.waiting, exactAsk{alone, waiter{answers: q.await(i), at: i}})
 	q.asking().askExactly(q.now, k)
 }
 

@@ -34,7 +34,7 @@ var begins = map[string]string{
 	"wasmfilter/edge/upkeep.go: upkeep.scan":               "a tick",
 	"internal/redis/redisstore/sender.go: sender.exchange": "a goroutine, which takes what has gathered",
 	"internal/leasecache/reply.go: cached.noteReply":       "the reply of the store",
-	"internal/leasecache/run.go: Store.Sweep":              "a timer",
+	"internal/leasecache/key.go: Store.Sweep":              "a timer",
 	"internal/engine/judge.go: judge.judgment":             "the reply of the lease cache",
 	"internal/upstream/store.go: Store.Acquire":            "the end of the call that it made",
 }
