@@ -108,7 +108,7 @@ func (m *model) topUp(r *region) {
 		m.ask(r, behind)
 		return
 	}
-	r.renews = r.relay.Account.RenewAt(&m.terms, m.now)
+	r.renews = r.relay.RenewAt(&m.terms, m.now)
 }
 
 // ask asks above, for all requests that wait.

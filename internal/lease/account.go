@@ -41,12 +41,12 @@ type Account struct {
 	// Asking is true from an ask to its reply. It ends Terms.Timeout after Asked at the
 	// latest: whoever asked may have died.
 	Asking bool
-	// NextAsk is the time before which a holder does not ask: the end of a denial, or of the
-	// pause after an ask that got less than it wanted, whichever is later.
-	NextAsk Millis
-	// LimitedUntil is the time until which requests that find no units are refused
-	// rather than made to wait: a grant that left nothing came not long ago.
-	LimitedUntil Millis
+	// Phase is what the holder may do, and Ends when Partial or Denied is over, but for one lease interval in
+	// which it asks behind refused requests, see [Account.refuses].
+	Phase Phase
+	Ends  Millis
+	// Least is the least need that is refused in Denied. It outlasts the phase while asks fail; 0: none.
+	Least int64
 	// Reset is when the counter above is as good as new, by its last reply.
 	Reset Millis
 	// RetryAt is when the counter above has units again for the request that it denied,
@@ -60,23 +60,14 @@ type Account struct {
 	OwnLimit int64
 	// Spent counts units admitted since Asked: the demand that bounds a want.
 	Spent int64
-	// trip is how long the last ask was on its way, there and back.
-	trip Millis
-	// Rate is the demand lately, in units per second: those admitted, refused and waiting.
-	Rate int64
 	// Size is the newest grant; a quarter of it left calls for a top-up.
 	Size int64
 	// WantLog2 is the slow start: the next want is 2^WantLog2 units. 0 to 31.
 	WantLog2 uint8
 	// Refused is true from a refused request until a reply that leaves half of the
-	// limit or more; it has no meaning once Reset has passed. It outlasts DeniedNeed:
+	// limit or more; it has no meaning once Reset has passed. It outlasts Denied:
 	// where units trickle back, most replies grant a flooded key some of them.
 	Refused bool
-	// Replicas is how many replicas of a region ask far above for the same keys. The owner of
-	// the account sets it. Less than 2 counts as 2, more than mostReplicas as so many.
-	Replicas uint8
-	// DeniedNeed is the least need that was denied by the last reply; 0: none was.
-	DeniedNeed int64
 	// Denied is the units that were refused from memory since Asked, at most limit.MaxCount;
 	// where these are charged, without those that the account's own lots have paid for.
 	Denied int64
@@ -85,7 +76,7 @@ type Account struct {
 	Overdrawn int64
 	// Sealed is the part of Overdrawn that was reported to the tier above.
 	Sealed Debt
-	// Back is how long the key is not asked for because asks fail. A [Relay] does not use
+	// Back is for how long the key is not asked for in Failing. A [Relay] does not use
 	// it: the owner of the relays decides for all keys when to ask the tier above.
 	Back Backoff
 }
@@ -164,8 +155,14 @@ func (a *Account) Held(t *Terms, now Millis) (units int64) {
 
 // Unlearn forgets what is known of the counter above, before another count judges the key.
 func (a *Account) Unlearn() {
-	a.NextAsk, a.LimitedUntil, a.RetryAt = 0, 0, 0
-	a.Left, a.Reset, a.DeniedNeed, a.Refused = 0, 0, 0, false
+	a.Forget()
+	a.Left, a.Reset, a.RetryAt = 0, 0, 0
+}
+
+// Forget forgets what was refused, and that asks failed: by other rules.
+func (a *Account) Forget() {
+	a.move(forgotten, 0)
+	a.Refused, a.Back = false, Backoff{}
 }
 
 // UnderWay reports whether an ask of anybody who shares this account is unanswered.
@@ -185,7 +182,7 @@ func (a *Account) Take(t *Terms, now Millis, cost int64) decision {
 	case a.Available(now) >= cost:
 		taken := a.spend(now, cost)
 		return decision{Ask: a.askBehind(t, now), Taken: taken}
-	case a.refused(t, now, cost-a.Held(t, now)):
+	case a.refuses(t, now, cost-a.Held(t, now)):
 		a.Deny(t, now, cost)
 		return decision{Verdict: Refuse, Ask: a.askBehind(t, now)}
 	case a.Back.Off(now), a.Back.quiet(now):
@@ -208,46 +205,27 @@ func (a *Account) mayOverdraw(t *Terms, now Millis, cost int64) bool {
 }
 
 // takeExact asks for every request. After a denial it refuses from memory until
-// NextAsk; then one request at a time probes, and the others stay refused.
+// Ends; then one request at a time probes, and the others stay refused.
 func (a *Account) takeExact(t *Terms, now Millis, cost int64) decision {
-	denied := a.DeniedNeed > 0 && cost >= a.DeniedNeed
+	denied := a.Phase == PhaseDenied && cost >= a.Least
 	switch {
-	case denied && now < a.NextAsk:
+	case denied && now < a.Ends:
 		a.Deny(t, now, cost)
 		return decision{Verdict: Refuse}
 	case a.Back.Off(now), a.Back.quiet(now):
 		return decision{Verdict: Unanswered, Ask: a.askBehind(t, now)}
 	case denied:
-		a.NextAsk = now + t.Interval
+		a.Ends = now + t.Interval
 	}
 	return decision{Verdict: Wait}
-}
-
-// refused reports whether a request that finds too few units is over the limit, by what is
-// known of the tier above. missing is how many units that tier would have to add to what
-// the account holds. A denial is remembered with its need: a request that needs less may
-// still ask. After a grant that was less than wanted, a request may ask that fits into what
-// is left, if that is more than trickles back between two asks.
-func (a *Account) refused(t *Terms, now Millis, missing int64) bool {
-	switch {
-	case missing <= 0: // the units exist, and only have to be given back first
-		return false
-	case now < a.LimitedUntil:
-		return true
-	case now >= a.NextAsk:
-		return false
-	case a.DeniedNeed > 0:
-		return missing >= a.DeniedNeed
-	}
-	return a.Left < max(missing, t.Ample)
 }
 
 // LeastRefused is the least cost that is refused from memory until the denial ends or a
 // lease arrives.
 func (a *Account) LeastRefused(t *Terms, now Millis) int64 {
 	switch held := a.Held(t, now); {
-	case a.DeniedNeed > 0:
-		return a.DeniedNeed + held
+	case a.Phase == PhaseDenied:
+		return a.Least + held
 	case a.Left >= t.Ample && t.Consistency != Exact:
 		return a.Left + held + 1
 	default:

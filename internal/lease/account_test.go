@@ -252,8 +252,8 @@ func TestGroupDeniedElsewhereIsNoDenial(t *testing.T) {
 	s.ask(1000, 1, 1, NoAsk)
 	s.reply(1004, Grant{Status: OK, Remaining: 500, Reset: 30_000})
 	s.take(1005, 1, Wait, NoAsk)
-	if s.account.DeniedNeed != 0 {
-		t.Errorf("remembers a denial of %d", s.account.DeniedNeed)
+	if s.account.Least != 0 {
+		t.Errorf("remembers a denial of %d", s.account.Least)
 	}
 }
 
@@ -306,7 +306,7 @@ func TestNextWindow(t *testing.T) {
 
 func TestNextWindowEndsNoDenial(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
-	s.account = Account{DeniedNeed: 1, NextAsk: 9800, LimitedUntil: 9900, Reset: 10_000}
+	s.account = Account{Phase: PhaseDenied, Least: 1, Ends: 9800, Reset: 10_000}
 	s.take(9800, 1, Refuse, Ahead)
 	s.ask(9800, 0, 1, Ahead)
 	s.reply(9804, Grant{Status: OK, Granted: 1, Lease: 2, StartsIn: 196, TTL: 1196, Remaining: 999, Reset: 196})
@@ -376,7 +376,7 @@ func TestUnavailableOnlyBacksOff(t *testing.T) {
 	before := s.account
 	before.Asking = false
 	s.reply(1004, Grant{Status: Unavailable})
-	before.Back = Backoff{Until: 1104, Failures: 1}
+	before.Phase, before.Back = PhaseFailing, Backoff{Until: 1104, Failures: 1}
 	if s.account != before {
 		t.Errorf("%+v, not %+v", s.account, before)
 	}
@@ -450,7 +450,7 @@ func TestFresh(t *testing.T) {
 
 func TestCostOfNothing(t *testing.T) {
 	s := newStory(t, perMinute, Exact)
-	s.account.DeniedNeed, s.account.NextAsk = 1, 5000
+	s.account.Phase, s.account.Least, s.account.Ends = PhaseDenied, 1, 5000
 	s.take(1000, 0, Admit, NoAsk)
 	s.take(1000, -1, Admit, NoAsk)
 }
@@ -481,7 +481,7 @@ func TestDenialRemembersTheLeastNeed(t *testing.T) {
 	s := newStory(t, perMinute, Leased)
 	s.want, s.sent = s.account.Ask(&s.terms, 1000, 5, 5, NoAsk), 1000
 	s.reply(1004, denied(9, 100)) // what is left came back meanwhile
-	if s.account.DeniedNeed != 5 {
-		t.Errorf("remembers %d", s.account.DeniedNeed)
+	if s.account.Least != 5 {
+		t.Errorf("remembers %d", s.account.Least)
 	}
 }

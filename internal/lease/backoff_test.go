@@ -51,7 +51,7 @@ func TestBackoffKeepsWhatIsKnown(t *testing.T) {
 	}
 	s.take(1020, 1, Admit, NoAsk)
 	s.take(1114, 1, Admit, TopUp)
-	s.account.DeniedNeed, s.account.NextAsk, s.account.Reset = 1, 1500, 60_000
+	s.account.Phase, s.account.Least, s.account.Ends, s.account.Reset = PhaseDenied, 1, 1500, 60_000
 	s.account.Back.Until = 2000
 	s.take(1200, 1, Refuse, NoAsk)
 	s.take(1600, 1, Unanswered, NoAsk)

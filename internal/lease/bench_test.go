@@ -24,7 +24,7 @@ func BenchmarkDecisionTake(b *testing.B) {
 
 func BenchmarkDecisionRefuse(b *testing.B) {
 	terms := NewTerms(newLimit(b, perMinute), Leased, 0, 0, 0)
-	s := Account{DeniedNeed: 1, NextAsk: 1 << 40}
+	s := Account{Phase: PhaseDenied, Least: 1, Ends: 1 << 40}
 	b.ReportAllocs()
 	for i := range b.N {
 		if s.Take(&terms, Millis(1000+i>>16), 1).Verdict != Refuse {

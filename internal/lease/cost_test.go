@@ -288,13 +288,13 @@ func TestAsksOfferWhatIsLive(t *testing.T) {
 		{"an exact rule keeps nothing", Exact, 9, [2]Lot{live(2, 7)}, 0, 0},
 	} {
 		terms := NewTerms(newLimit(t, perMinute), row.c, 0, 0, 0)
-		s := Account{Lots: row.lots, Left: 20, DeniedNeed: 21, Asked: 900, Size: 100, WantLog2: 3}
+		s := Account{Lots: row.lots, Left: 20, Least: 21, Asked: 900, Size: 100, WantLog2: 3}
 		w := s.Ask(&terms, 1000, row.need, row.need, NoAsk)
 		if w.Unused != row.units || w.Lease != row.lease {
 			t.Errorf("%s: gives back %d of lease %d, want %d of %d", row.what, w.Unused, w.Lease, row.units, row.lease)
 		}
-		if s.Left != 20+row.units || s.DeniedNeed != 21+row.units {
-			t.Errorf("%s: counts on %d above and denies %d", row.what, s.Left, s.DeniedNeed)
+		if s.Left != 20+row.units || s.Least != 21+row.units {
+			t.Errorf("%s: counts on %d above and denies %d", row.what, s.Left, s.Least)
 		}
 		if row.need > 0 && row.units > 0 && s.WantLog2 < 4 && w.Want < 16 {
 			t.Errorf("%s: an offer is no reason to want less: 2^%d, %d", row.what, s.WantLog2, w.Want)

@@ -32,7 +32,7 @@ func (r *Relay) cut(t *Terms, now Millis, w Want, quarters Millis) (Grant, bool)
 		}
 		share := lot.Units
 		if n := max(r.askers.Count(), 1); !t.Refills {
-			need := min(r.Account.during(t.Interval), lot.Units) // to halve small lots again and again costs calls
+			need := min(r.during(t.Interval), lot.Units) // to halve small lots again and again costs calls
 			share = max(share/(2*n), need/n)
 		}
 		granted := min(w.Want, lot.Units, max(w.Waiting, share))
@@ -80,7 +80,7 @@ func (r *Relay) cutFar(t *Terms, now Millis, w Want, quarters Millis) (Grant, bo
 	}
 	share := units
 	if n := max(r.askers.Count(), 1); !t.Refills {
-		share = max(units/(2*n), unevenly(r.Account.during(t.Interval))/n)
+		share = max(units/(2*n), unevenly(r.during(t.Interval))/n)
 	}
 	if r.Account.Denied == 0 {
 		share = min(share, units-units/4)

@@ -10,6 +10,24 @@
 //	Account.Ask    → Want  ────────────▶ Counter.Acquire
 //	Account.Apply  ◀────────────  Grant ─┘
 //
+// A holder of a key is in one of five phases, and [next] says how it moves: a line for each event, a column
+// for each phase before it.
+//
+//	           fresh    leased   partial  denied   failing
+//	nothing    fresh    leased   partial  denied   fresh
+//	covered    leased   leased   leased   leased   leased
+//	partly     partial  partial  partial  partial  partial
+//	denial     denied   denied   denied   denied   denied
+//	cheaper    leased   leased   leased   denied   leased
+//	ahead      leased   leased   partial  denied   leased
+//	undecided  failing  failing  failing  failing  failing
+//	freed      fresh    leased   fresh    fresh    fresh
+//	forgotten  fresh    fresh    fresh    fresh    fresh
+//
+// Partial and Denied end by time, see [Account.refuses]; Failing ends with the next reply that decides.
+// Only a reply for what was asked moves a holder, see [Account.eventOf].
+// What a relay far from its granter needs beside this is its own policy ([distance]).
+//
 // A granted unit has already been charged to the limit above, so whatever is
 // lost, late or repeated on the way can waste units, and never adds any. The
 // machines rely on this:

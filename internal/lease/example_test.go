@@ -15,20 +15,21 @@ func Example() {
 		panic(err)
 	}
 	terms := lease.NewTerms(l, lease.Leased, 0, 0, 0).Afar() // the tier above is in another region
-	var holder lease.Account
+	var holder lease.Relay
 	var granter lease.Counter
 	sent := lease.Millis(7_000_000) // each has a clock of its own
 	above := 30_000_000 * limit.Minute
 
-	fmt.Println("the first request waits:", holder.Take(&terms, sent, 1).Verdict == lease.Wait)
-	want := holder.Ask(&terms, sent, 1, 1, lease.NoAsk)
+	fmt.Println("the first request waits:", holder.Account.Take(&terms, sent, 1).Verdict == lease.Wait)
+	queue, grants := []lease.Want{{Need: 1, Waiting: 1, Want: 1}}, make([]lease.Grant, 1)
+	want := holder.Ask(&terms, sent, queue, lease.NoAsk)
 	grant := granter.Acquire(l, &terms, above, want)
 	fmt.Println("granted", grant.Granted, "of", grant.Limit, "and left", grant.Remaining)
 
 	now := sent + 50
-	holder.Apply(&terms, now, sent, want, grant, grant.Granted-want.Waiting, 100)
+	holder.Apply(&terms, now, sent, want, grant, 100, queue, grants)
 	admitted := 0
-	for holder.Take(&terms, now, 1).Verdict == lease.Admit {
+	for holder.Account.Take(&terms, now, 1).Verdict == lease.Admit {
 		admitted++
 	}
 	fmt.Println("then admitted at once", admitted)

@@ -54,7 +54,7 @@ func TestFailAgainstTwin(t *testing.T) {
 		terms := NewTerms(newLimit(t, spec), Consistency(rnd.IntN(3)), 0, 0, 0)
 		n := naive{terms: terms, left: rnd.Int64N(20), reset: rnd.Int64N(5000), denied: max(0, rnd.Int64N(12)-6),
 			refused: rnd.IntN(2) == 0, lease: rnd.Int64N(6), leaseEnds: Millis(rnd.Int64N(4000)), used: map[Millis]int64{}}
-		s := Account{Left: n.left, Reset: Millis(n.reset), DeniedNeed: n.denied, Refused: n.refused}
+		s := Account{Left: n.left, Reset: Millis(n.reset), Least: n.denied, Refused: n.refused}
 		s.Lots[rnd.IntN(2)] = Lot{Units: n.lease, Expiry: n.leaseEnds}
 		by, live, expected := OnFailure(rnd.IntN(3)), rnd.IntN(4), rnd.Int64N(5)
 		if by == FailureLocal && rnd.IntN(2) == 0 { // nothing is left of a lease

@@ -115,7 +115,7 @@ func (a *Account) remembered(now Millis, cost int64) bool {
 		return false
 	}
 	missing := cost - a.Available(now)
-	return a.DeniedNeed > 0 && missing >= a.DeniedNeed || a.Refused && missing > max(0, a.Left-a.Overdrawn)
+	return a.Least > 0 && missing >= a.Least || a.Refused && missing > max(0, a.Left-a.Overdrawn)
 }
 
 // takeLocal decides a request by the holder's own share of the limit, for as long

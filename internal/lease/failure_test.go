@@ -32,7 +32,7 @@ func TestFloodIsRememberedThroughGrants(t *testing.T) {
 	if s.account.remembered(1001, 1) {
 		t.Error("nobody was refused yet")
 	}
-	s.take(1001, 1, Refuse, TopUp)
+	s.take(1001, 1, Refuse, NoAsk)
 	granted(1100, 5)
 	for _, row := range []struct {
 		now  Millis
@@ -101,7 +101,7 @@ func TestWhatRefuses(t *testing.T) {
 // as an exact rule does it. A peek, a child that reports no denials, and
 // a spent share of the holder's own refuse nobody.
 func TestRefusalsFromMemory(t *testing.T) {
-	spent := Account{LimitedUntil: 2000, NextAsk: 2000, DeniedNeed: 1, Reset: 9000}
+	spent := Account{Phase: PhaseDenied, Ends: 2000, Least: 1, Reset: 9000}
 	acquire := func(w Want) func(*Terms, *Account) {
 		return func(terms *Terms, s *Account) {
 			n := Relay{Account: *s}

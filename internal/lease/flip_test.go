@@ -8,42 +8,66 @@ import (
 
 var perTenSeconds = limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second}
 
-// farStory is a holder 100 ms from its granter and back, with 75 requests per second, in a window that
+// farTale is a relay far from its granter, and the ask that is under way.
+type farTale struct {
+	Relay
+	t     *testing.T
+	terms Terms
+	want  Want
+	sent  Millis
+}
+
+// farStory is a relay 100 ms from its granter and back, with 75 requests per second, in a window that
 // ends at 10,000.
-func farStory(t *testing.T, lots ...Lot) *story {
-	s := newStory(t, perTenSeconds, Leased)
-	s.terms = s.terms.Afar()
-	s.account = Account{Rate: 75, trip: 100, Asked: 9000, Spent: 20, Size: 40, Left: 500, Reset: 10_000}
-	copy(s.account.Lots[:], lots)
+func farStory(t *testing.T, lots ...Lot) *farTale {
+	s := &farTale{t: t, terms: NewTerms(newLimit(t, perTenSeconds), Leased, 0, 0, 0).Afar()}
+	s.Account = Account{Asked: 9000, Spent: 20, Size: 40, Left: 500, Reset: 10_000}
+	s.rate, s.trip = 75, 100
+	copy(s.Account.Lots[:], lots)
 	return s
+}
+
+// ask asks for requests of one unit that wait.
+func (s *farTale) ask(now Millis, waiting int64, behind Asks) Want {
+	var queue []Want
+	if waiting > 0 {
+		queue = []Want{{Need: 1, Waiting: waiting, Want: waiting}}
+	}
+	s.want, s.sent = s.Ask(&s.terms, now, queue, behind), now
+	return s.want
+}
+
+// reply takes a reply for those that wait, of which none is left.
+func (s *farTale) reply(now Millis, g Grant) Part {
+	return s.Apply(&s.terms, now, s.sent, s.want, g, 100, nil, nil)
 }
 
 // A denial until the end of the window does not keep a far holder from asking for the next one, once
 // in a pause: without it all requests of a window's first trip would wait.
 func TestAheadOfADeniedWindow(t *testing.T) {
 	s := farStory(t)
-	s.want, s.sent = s.account.Ask(&s.terms, 9100, 0, 0, TopUp), 9100
+	s.ask(9100, 0, TopUp)
 	s.reply(9200, Grant{Status: Denied, RetryAfter: 800, AskAfter: 800, Limit: 1000, Reset: 800})
-	s.account.Deny(&s.terms, 9200, 5)
-	if at := s.account.RenewAt(&s.terms, 9200); at != 9700 {
-		t.Fatalf("looks again at %d, not when the next window can be asked for; %+v", at, s.account)
+	s.Account.Deny(&s.terms, 9200, 5)
+	if at := s.RenewAt(&s.terms, 9200); at != 9700 {
+		t.Fatalf("looks again at %d, not when the next window can be asked for; %+v", at, s.Account)
 	}
 	for now, asks := range map[Millis]Asks{9200: NoAsk, 9699: NoAsk, 9700: Ahead} {
-		if got := s.account.askBehind(&s.terms, now); got != asks {
+		if got := s.Top(&s.terms, now); got != asks {
 			t.Errorf("at %d asks %d, not %d", now, got, asks)
 		}
 	}
-	s.want, s.sent = s.account.Ask(&s.terms, 9700, 0, 0, Ahead), 9700
+	s.ask(9700, 0, Ahead)
 	s.reply(9760, Grant{Status: Denied, AskAfter: 240, RetryAfter: 240, Reset: 240})
 	for now, asks := range map[Millis]Asks{9760: NoAsk, 9799: NoAsk, 9800: Ahead} {
-		if got := s.account.askBehind(&s.terms, now); got != asks {
+		if got := s.Top(&s.terms, now); got != asks {
 			t.Errorf("denied again, at %d it asks %d, not %d", now, got, asks)
 		}
 	}
 	near := farStory(t)
-	near.terms.Far = false
-	near.account.DeniedNeed, near.account.NextAsk = 1, 10_000
-	if got := near.account.askBehind(&near.terms, 9900); got != NoAsk {
+	near.terms = NewTerms(newLimit(t, perTenSeconds), Leased, 0, 0, 0)
+	near.Account.Phase, near.Account.Least, near.Account.Ends = PhaseDenied, 1, 10_000
+	if got := near.Top(&near.terms, 9900); got != NoAsk {
 		t.Errorf("a near holder asks %d while it pauses", got)
 	}
 }
@@ -53,16 +77,16 @@ func TestAheadOfADeniedWindow(t *testing.T) {
 func TestLeaseLastsUntilTheNextBegins(t *testing.T) {
 	next := Lot{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8}
 	s := farStory(t, next)
-	s.want, s.sent = s.account.Ask(&s.terms, 9850, 0, 0, TopUp), 9850
+	s.ask(9850, 0, TopUp)
 	s.reply(9950, Grant{Status: OK, Granted: 20, Lease: 7, TTL: 90, Limit: 1000, Remaining: 1, Reset: 50})
-	if got := s.account.Available(10_000); got != 20 {
-		t.Errorf("%d units until the window ends; %+v", got, s.account)
+	if got := s.Account.Available(10_000); got != 20 {
+		t.Errorf("%d units until the window ends; %+v", got, s.Account)
 	}
-	if got := s.account.Available(10_001); got != 30 {
-		t.Errorf("%d units of the next window; %+v", got, s.account)
+	if got := s.Account.Available(10_001); got != 30 {
+		t.Errorf("%d units of the next window; %+v", got, s.Account)
 	}
 	s = farStory(t)
-	s.want, s.sent = s.account.Ask(&s.terms, 9850, 0, 0, TopUp), 9850
+	s.ask(9850, 0, TopUp)
 	if back := s.reply(9950, Grant{Status: OK, Granted: 20, Lease: 7, TTL: 90, Limit: 1000, Remaining: 1, Reset: 50}); back.Units != 20 {
 		t.Errorf("without a next lease %+v goes back", back)
 	}
@@ -80,7 +104,7 @@ func TestAsksWhileItHelps(t *testing.T) {
 		{9799, 28, NoAsk}, {9810, 27, TopUp}, {9810, 28, NoAsk}, {9899, 10, TopUp}, {9900, 10, NoAsk}, {9990, 1, NoAsk},
 	} {
 		s := farStory(t, Lot{Units: c.units, Expiry: 10_000, TTL: 1000, Lease: 7}, next)
-		if got := s.account.askBehind(&s.terms, c.now); got != c.asks {
+		if got := s.Top(&s.terms, c.now); got != c.asks {
 			t.Errorf("at %d with %d units asks %d, not %d", c.now, c.units, got, c.asks)
 		}
 	}
@@ -90,7 +114,7 @@ func TestAsksWhileItHelps(t *testing.T) {
 func TestNextIn(t *testing.T) {
 	s := farStory(t, Lot{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
 	for now, in := range map[Millis]Millis{9900: 0, 9901: 100, 10_000: 1, 10_001: 0} {
-		if got, units := s.account.Next(&s.terms, now); got != in || (units == 30) != (in > 0) {
+		if got, units := s.Next(&s.terms, now); got != in || (units == 30) != (in > 0) {
 			t.Errorf("at %d: %d with %d units, not %d", now, got, units, in)
 		}
 	}
@@ -100,21 +124,21 @@ func TestNextIn(t *testing.T) {
 func TestAskAlong(t *testing.T) {
 	full := Lot{Units: 300, Expiry: 12_000, TTL: 3000, Lease: 7}
 	for name, c := range map[string]struct {
-		change func(a *Account)
+		change func(r *Relay)
 		now    Millis
 		asks   Asks
 	}{
-		"little is left":      {func(*Account) {}, 9200, TopUp},
-		"the window ends":     {func(*Account) {}, 9700, Ahead},
-		"there is enough":     {func(a *Account) { a.Lots[0] = full }, 9200, NoAsk},
-		"nobody asked":        {func(a *Account) { a.Spent = 0 }, 9200, NoAsk},
-		"it has to pause":     {func(a *Account) { a.NextAsk = 9300 }, 9200, NoAsk},
-		"the pause is over":   {func(a *Account) { a.NextAsk = 9200 }, 9200, TopUp},
-		"the next is at hand": {func(a *Account) { a.Lots[1] = Lot{Units: 9, From: 10_001, Expiry: 11_000} }, 9700, TopUp},
+		"little is left":      {func(*Relay) {}, 9200, TopUp},
+		"the window ends":     {func(*Relay) {}, 9700, Ahead},
+		"there is enough":     {func(r *Relay) { r.Account.Lots[0] = full }, 9200, NoAsk},
+		"nobody asked":        {func(r *Relay) { r.Account.Spent = 0 }, 9200, NoAsk},
+		"it has to pause":     {func(r *Relay) { r.askAt = 9300 }, 9200, NoAsk},
+		"the pause is over":   {func(r *Relay) { r.askAt = 9200 }, 9200, TopUp},
+		"the next is at hand": {func(r *Relay) { r.Account.Lots[1] = Lot{Units: 9, From: 10_001, Expiry: 11_000} }, 9700, TopUp},
 	} {
 		s := farStory(t)
-		c.change(&s.account)
-		if got := s.account.AskAlong(&s.terms, c.now); got != c.asks {
+		c.change(&s.Relay)
+		if got := s.AskAlong(&s.terms, c.now); got != c.asks {
 			t.Errorf("%s: asks %d, not %d", name, got, c.asks)
 		}
 	}
@@ -145,7 +169,7 @@ func TestFarRelayKeepsAQuarter(t *testing.T) {
 func TestLeaseOfAChildEndsWithItsLot(t *testing.T) {
 	n := newTier(t, perTenSeconds, Leased, Lot{}, Lot{Units: 30, From: 10_001, Expiry: 11_000, TTL: 1000, Lease: 8})
 	n.terms = n.terms.Afar()
-	n.Account.Reset, n.Account.trip, n.Account.Asked = 10_000, 450, 8000
+	n.Account.Reset, n.trip, n.Account.Asked = 10_000, 450, 8000
 	queue, grants := []Want{{Need: 1, Waiting: 1, Want: 20}}, make([]Grant, 1)
 	w := n.Ask(&n.terms, 8550, queue, NoAsk)
 	n.Apply(&n.terms, 8650, 8550, w, Grant{Status: OK, Granted: 20, Lease: 7, TTL: 1000, Limit: 1000, Remaining: 300, Reset: 1350}, 100, queue, grants)
@@ -160,11 +184,11 @@ func TestLeaseOfAChildEndsWithItsLot(t *testing.T) {
 
 // A far holder asks until the end of a window that begins with the first request: nobody knows the next.
 func TestAsksToTheEndOfAWindowOfTheFirstRequest(t *testing.T) {
-	s := newStory(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second, Align: limit.AlignFirstRequest}, Leased)
-	s.terms = s.terms.Afar()
-	s.account = Account{Rate: 75, trip: 100, Asked: 9000, Spent: 20, Size: 40, Left: 500, Reset: 10_000}
+	s := farStory(t)
+	spec := limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: 10 * limit.Second, Align: limit.AlignFirstRequest}
+	s.terms = NewTerms(newLimit(t, spec), Leased, 0, 0, 0).Afar()
 	for _, now := range []Millis{9700, 9850, 9950, 10_000} {
-		if got := s.account.askBehind(&s.terms, now); got != TopUp {
+		if got := s.Top(&s.terms, now); got != TopUp {
 			t.Errorf("at %d it asks %d, not %d", now, got, TopUp)
 		}
 	}
@@ -172,10 +196,10 @@ func TestAsksToTheEndOfAWindowOfTheFirstRequest(t *testing.T) {
 
 // A far relay grants from the lot that has enough where both are of different leases, as of a sliding log.
 func TestFarRelayCutsTheLotThatHasEnough(t *testing.T) {
-	for _, limited := range []Millis{0, 1500} {
+	for _, phase := range []Phase{PhaseLeased, PhasePartial} {
 		n := newTier(t, limit.Spec{Algorithm: limit.SlidingLog, Count: 1000, Period: limit.Minute}, Leased,
 			Lot{Units: 1, Expiry: 2000, TTL: 1000, Lease: 7}, Lot{Units: 50, Expiry: 2100, TTL: 1000, Lease: 8})
-		n.terms, n.Account.LimitedUntil = n.terms.Afar(), limited
+		n.terms, n.Account.Phase, n.Account.Ends = n.terms.Afar(), phase, 1400
 		if g := n.acquire(1100, Want{Need: 2, Waiting: 2, Want: 2, Fresh: true}, Admit, 2); g.Lease != 8 {
 			t.Errorf("%+v is not of lease 8", g)
 		}

@@ -46,8 +46,9 @@ func TestLargestNumbers(t *testing.T) {
 				a.Take(&terms, now, largeUnits(t, "cost"))
 			default:
 				waiting := largeUnits(t, "waiting")
-				w := a.Ask(&terms, now, min(waiting, 1), waiting, NoAsk)
-				for what, n := range map[string]int64{"want": w.Want, "soon": w.Soon, "denied": w.Denied, "overdrawn": w.Overdrawn, "rate": a.Rate} {
+				queue, grants := []Want{{Need: min(waiting, 1), Waiting: waiting, Want: waiting}}, make([]Grant, 1)
+				w := r.Ask(&terms, now, queue, NoAsk)
+				for what, n := range map[string]int64{"want": w.Want, "soon": w.Soon, "denied": w.Denied, "overdrawn": w.Overdrawn, "rate": r.rate} {
 					if n < 0 {
 						t.Fatalf("%s is %d: %+v of %+v", what, n, w, a)
 					}
@@ -56,7 +57,7 @@ func TestLargestNumbers(t *testing.T) {
 					t.Fatalf("%+v", w)
 				}
 				g := Grant{Status: OK, Granted: min(w.Want, limit.MaxCount), Lease: 1, TTL: 1000, Limit: limit.MaxCount, Reset: 1000}
-				a.Apply(&terms, now, now, w, g, max(0, g.Granted-w.Waiting), 0)
+				r.Apply(&terms, now, now, w, g, 0, queue, grants)
 			}
 			if a.Denied < 0 || a.Denied > limit.MaxCount || a.Spent < 0 || a.Spent > limit.MaxCount {
 				t.Fatalf("refused %d, spent %d", a.Denied, a.Spent)

@@ -38,9 +38,8 @@ func (r *Relay) lend(t *Terms, now Millis, lease uint32, units int64, until Mill
 	l.until = max(l.until, until, 1)
 }
 
-// Lends reports whether a lease that the relay has cut still runs. A relay in its place
-// would take back no more than it has cut itself.
-func (r *Relay) Lends(now Millis) bool { return now < max(r.lent[0].until, r.lent[1].until) }
+// lends reports whether a lease that the relay has cut still runs.
+func (r *Relay) lends(now Millis) bool { return now < max(r.lent[0].until, r.lent[1].until) }
 
 // Lies reports whether a holder claims to give back more units than it can have been
 // granted. Then none of them are taken back.

@@ -13,8 +13,8 @@ func (a *Account) Deny(t *Terms, now Millis, units int64) {
 	if t.ChargesDenied {
 		units -= a.forfeit(now, units)
 		a.Left = max(0, a.Left-units)
-		if a.DeniedNeed > 0 {
-			a.DeniedNeed = min(a.DeniedNeed, a.Left+1)
+		if a.Least > 0 {
+			a.Least = min(a.Least, a.Left+1)
 		}
 		if t.Refills { // the debt of a bucket is at most one limit
 			full := now + Millis(2*float64(t.Capacity)*t.Unit)

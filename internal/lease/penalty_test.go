@@ -12,10 +12,10 @@ func TestRefusedUnitsAreCharged(t *testing.T) {
 	spec := perMinute
 	spec.ChargeDenied = true
 	terms := NewTerms(newLimit(t, spec), Leased, 0, 0, 0)
-	s := Account{Asked: 500, Left: 4, DeniedNeed: 5, NextAsk: 1200, Reset: 9000}
+	s := Account{Asked: 500, Left: 4, Phase: PhaseDenied, Least: 5, Ends: 1200, Reset: 9000}
 	s.Lots[0] = Lot{Units: 2, Expiry: 9000, Lease: 1}
 	s.Lots[1] = Lot{Units: 1, From: 9001, Expiry: 19000, Lease: 2}
-	if d := s.Take(&terms, 1000, 8); d.Verdict != Refuse || s.Available(1000) != 0 || s.Left != 0 || s.DeniedNeed != 1 || s.Lots[1].Units != 1 {
+	if d := s.Take(&terms, 1000, 8); d.Verdict != Refuse || s.Available(1000) != 0 || s.Left != 0 || s.Least != 1 || s.Lots[1].Units != 1 {
 		t.Fatalf("8 refused of 2 on lease and 4 above: %+v, %+v", d, s)
 	}
 	if d := s.Take(&terms, 1000, 1); d.Verdict != Refuse {
@@ -37,7 +37,7 @@ func TestRefusedUnitsAreCharged(t *testing.T) {
 }
 
 // A need that the tier above denied, and charged, was more than it and the holder had.
-func TestDeniedNeedUsesUpWhatIsOnLease(t *testing.T) {
+func TestLeastUsesUpWhatIsOnLease(t *testing.T) {
 	for _, charged := range []bool{false, true} {
 		spec := perMinute
 		spec.ChargeDenied = charged

@@ -59,7 +59,7 @@ func (b *book) agrees(now Millis, s *Account, most int64) {
 	if held != booked {
 		b.t.Fatalf("at %d: holds %d, was granted %d more than it spent or gave back; %+v", now, held, booked, s)
 	}
-	if s.Spent < 0 || s.Denied < 0 || s.WantLog2 > 32 || s.DeniedNeed < 0 || s.Left < 0 {
+	if s.Spent < 0 || s.Denied < 0 || s.WantLog2 > 32 || s.Least < 0 || s.Left < 0 {
 		b.t.Fatalf("at %d: %+v", now, s)
 	}
 	if s.Overdrawn < b.debts || s.Overdrawn > most {

@@ -12,6 +12,7 @@ type Relay struct {
 	// Back is units that are to go back to the tier above beside the account's own. The
 	// owner of the relay counts them, and sends them before its next ask or with it.
 	Back int64
+	distance
 
 	askers askers
 	lent   [2]lent // of the running window and the next
@@ -75,6 +76,9 @@ func (r *Relay) Top(t *Terms, now Millis) Asks {
 	if t.Consistency == Exact {
 		return NoAsk
 	}
+	if t.Far {
+		return r.behindFar(t, now)
+	}
 	return r.Account.askBehind(t, now)
 }
 
@@ -94,7 +98,12 @@ func (r *Relay) Ask(t *Terms, now Millis, queue []Want, behind Asks) Want {
 		waiting += c.Waiting
 		want += c.Want
 	}
-	w := r.Account.Ask(t, now, need, waiting, behind)
+	r.measure(t, now, waiting)
+	ask := r.Account.Ask
+	if t.Far {
+		ask = r.askFar
+	}
+	w := ask(t, now, need, waiting, behind)
 	w.Want = max(w.Want, want)
 	return w
 }
@@ -111,7 +120,7 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 		return Part{}
 	}
 	left := g.Granted
-	ends := r.Account.closed(t, now, sent+g.TTL, g)
+	ends := r.closed(t, now, sent+g.TTL, g)
 	stated := g
 	if t.Consistency != Optimistic && g.StartsIn == 0 { // see report
 		stated.Remaining = max(g.Remaining, min(g.Remaining+r.Account.Held(t, now)+r.Back, t.Capacity))
@@ -138,8 +147,13 @@ func (r *Relay) Apply(t *Terms, now, sent Millis, w Want, g Grant, jitter Millis
 	if t.Consistency != Exact && !atOnce && now < ends { // it will be kept
 		back = r.makePlace(now, left)
 	}
+	g.TTL = ends - sent
 	if rest := r.Account.Apply(t, now, sent, w, g, left, jitter); rest.Units > 0 {
 		back = rest
+	}
+	if t.Far {
+		r.heardFar(t, now, sent, w, g, jitter)
+		r.close(t, now)
 	}
 	for i, c := range queue {
 		if grants[i].Status != Denied {
@@ -273,7 +287,7 @@ func (r *Relay) refuses(t *Terms, now Millis, w Want) bool {
 	if w.Need == 0 && r.Account.UnderWay(t, now) {
 		return true
 	}
-	return r.Account.refused(t, now, need)
+	return r.Account.refuses(t, now, need)
 }
 
 // offers reports whether a need fits, by what is known, into what the tier above will have
@@ -285,9 +299,9 @@ func (r *Relay) offers(t *Terms, now Millis, w Want) bool {
 	case back == 0 || w.Need == 0 || t.Far && t.Consistency != Exact:
 		return false
 	case t.Consistency == Exact:
-		return w.Need-back < r.Account.DeniedNeed
+		return w.Need-back < r.Account.Least
 	}
-	return !r.Account.refused(t, now, w.Need-back)
+	return !r.Account.refuses(t, now, w.Need-back)
 }
 
 // refusal is the denial of a want for which the relay may not ask now. The child may ask
@@ -338,4 +352,24 @@ func (t *Terms) AfterDebt(g, above Grant) Grant {
 		g.Remaining = min(g.Remaining, above.Remaining)
 	}
 	return g
+}
+
+// Freed is [Account.Freed]: what was denied may be asked for at once.
+func (r *Relay) Freed(g Grant) {
+	if r.Account.fits(g) {
+		r.askAt = 0
+	}
+	r.Account.Freed(g)
+}
+
+// Unlearn is [Account.Unlearn].
+func (r *Relay) Unlearn() {
+	r.askAt = 0
+	r.Account.Unlearn()
+}
+
+// Idle reports that the relay may be forgotten: its account may, and no lease that it has cut still runs. A relay in
+// its place would take back no more than it has cut itself.
+func (r *Relay) Idle(t *Terms, now Millis) bool {
+	return r.Account.Idle(t, now) && !r.lends(now) && (!t.Far || now >= r.Account.Asked+farMemory)
 }

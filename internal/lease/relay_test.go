@@ -50,11 +50,11 @@ func TestRelayCutsItsLeases(t *testing.T) {
 func TestRelayCutsWhatItNeedsInParts(t *testing.T) {
 	lot := Lot{Units: 100, Expiry: 2000, TTL: 1000, Lease: 7}
 	n := newTier(t, perMinute, Leased, lot)
-	n.Account.Rate = 100_000
+	n.rate = 100_000
 	n.acquire(1250, Want{Want: 10, Fresh: true}, Admit, 10)
 	n.acquire(1251, Want{Want: 80, Fresh: true}, Admit, 45) // of 90 for two
 	n = newTier(t, perMinute, Leased, lot)
-	n.Account.Rate = 100_000
+	n.rate = 100_000
 	n.acquire(1250, Want{Want: 80, Fresh: true}, Admit, 80)
 	n = newTier(t, perMinute, Leased, lot)
 	n.acquire(1250, Want{Want: 80, Fresh: true}, Admit, 50)
@@ -66,7 +66,7 @@ func TestRelayTopsUpWhatIsNearlyOver(t *testing.T) {
 	newTier(t, perMinute, Leased, lot).acquire(1749, w, Admit, 1)
 	newTier(t, perMinute, Leased, lot).acquire(1750, w, Wait, 0)
 	n := newTier(t, perMinute, Leased, lot)
-	n.Account.DeniedNeed, n.Account.NextAsk = 1, 3000
+	n.Account.Phase, n.Account.Least, n.Account.Ends = PhaseDenied, 1, 3000
 	if g := n.acquire(1750, w, Admit, 1); g.TTL != 249 { // better than to refuse
 		t.Errorf("ttl %d", g.TTL)
 	}
@@ -75,7 +75,7 @@ func TestRelayTopsUpWhatIsNearlyOver(t *testing.T) {
 
 func TestRelayRefusesFromMemory(t *testing.T) {
 	n := newTier(t, perMinute, Leased)
-	n.Account.DeniedNeed, n.Account.NextAsk, n.Account.Left = 5, 2000, 4
+	n.Account.Phase, n.Account.Least, n.Account.Ends, n.Account.Left = PhaseDenied, 5, 2000, 4
 	g := n.acquire(1000, Want{Need: 5, Waiting: 5, Want: 5}, Refuse, 0)
 	if g.Status != Denied || g.AskAfter != 100 || g.RetryAfter != n.Account.Reset-1000 || g.Remaining != 4 {
 		t.Errorf("%+v", g)
@@ -156,7 +156,7 @@ func TestRelayTakesBack(t *testing.T) {
 		}
 	}
 	n.acquire(1000, Want{Need: 6, Waiting: 6, Want: 6}, Admit, 6)
-	if !n.Lends(1998) || n.Lends(1999) {
+	if !n.lends(1998) || n.lends(1999) {
 		t.Error("a lease that was cut until 1999 does not run until then")
 	}
 	if _, _, back := n.Acquire(&n.terms, 2000+Millis(leaseMemory/limit.Millisecond), Want{Unused: 4, Lease: 7}); back.Units != 4 || n.Account.Lots[0].Units != 0 {
@@ -222,7 +222,7 @@ func TestRelayOfAnExactRule(t *testing.T) {
 	n.acquire(1204, w, Refuse, 0)
 	n.Relay.Apply(&n.terms, 1206, 1204, up, Grant{Status: OK, Granted: 1, Lease: 7, TTL: 1000}, 100, []Want{w}, grants)
 	_, _, back := n.Acquire(&n.terms, 1206, Want{Unused: 3, Lease: 7})
-	if grants[0].Granted != 1 || back.Units != 3 || back.Lease != 7 || n.Lends(1206) {
+	if grants[0].Granted != 1 || back.Units != 3 || back.Lease != 7 || n.lends(1206) {
 		t.Errorf("granted %+v, gave back %+v: the counter has the account of what is out", grants, back)
 	}
 }

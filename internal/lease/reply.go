@@ -9,26 +9,23 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	if w.Want > 0 {
 		a.Asking = false
 	}
-	if !a.Back.replied(t, now, g.Status, jitter) {
+	if g.Status != OK && g.Status != Denied {
+		a.Back.replied(t, now, g.Status, jitter)
+		a.move(undecided, 0)
 		return Part{}
-	}
-	ends := a.closed(t, now, sent+g.TTL, g) // before learn changes Reset: Relay.Apply computes the same
-	if w.Want > 0 {
-		a.trip = now - sent
 	}
 	a.paid(w, g)
 	if g.StartsIn == 0 {
 		a.learn(t, now, w, g)
 	}
 	if w.Want == 0 {
+		a.move(nothing, 0)
 		return Part{}
 	}
-	a.denial(now, w, g)
-	a.pause(t, sent, w, g, jitter)
-	a.limited(t, now, w, g)
+	a.follow(t, now, w, g)
 	a.learnRetry(now, &g)
 	a.penalize(t, now, w, g)
-	rest := Part{Units: spare, Lease: g.Lease, Expiry: ends}
+	rest := Part{Units: spare, Lease: g.Lease, Expiry: sent + g.TTL}
 	if g.Granted == 0 || t.Consistency == Exact {
 		return a.returned(t, rest)
 	}
@@ -41,15 +38,11 @@ func (a *Account) Apply(t *Terms, now, sent Millis, w Want, g Grant, spare int64
 	if t.spentAtOnce(w, g) {
 		return a.returned(t, rest)
 	}
-	lot := Lot{Units: spare, Expiry: ends, TTL: g.TTL, Lease: g.Lease}
+	lot := Lot{Units: spare, Expiry: rest.Expiry, TTL: g.TTL, Lease: g.Lease}
 	if g.StartsIn > 0 {
 		lot.From = now + 1 + g.StartsIn // now is rounded down
 	}
-	rest = a.store(now, lot)
-	if t.Far {
-		a.close(t, now)
-	}
-	return a.returned(t, rest)
+	return a.returned(t, a.store(now, lot))
 }
 
 // spentAtOnce reports whether the limit counts all of a grant from the moment of the
@@ -73,11 +66,8 @@ func (a *Account) learn(t *Terms, now Millis, w Want, g Grant) {
 	if g.Reset > 0 || now < a.Reset { // else all that it shows is that the window is over
 		a.Reset = now + g.Reset
 	}
-	if g.Remaining > 0 && !a.scarce(t, g) {
-		a.LimitedUntil = 0
-	}
-	if a.DeniedNeed > 0 { // units that came back there since are not denied any more
-		a.DeniedNeed = max(a.DeniedNeed, g.Remaining+1)
+	if a.Least > 0 { // units that came back there since are not denied any more
+		a.Least = max(a.Least, g.Remaining+1)
 	}
 }
 
@@ -94,83 +84,70 @@ func (t *Terms) OwnLimit(g *Grant) int64 {
 func (a *Account) returned(t *Terms, p Part) Part {
 	if p.Units > 0 && t.Consistency != Optimistic {
 		a.Left += p.Units
-		if !t.Far {
-			a.LimitedUntil = 0
-		}
-		if a.DeniedNeed > 0 {
-			a.DeniedNeed += p.Units
+		if a.Least > 0 {
+			a.Least += p.Units
 		}
 	}
 	return p
 }
 
-// denial notes which requests the reply denies, and until when. A denial states how much is left: a
-// request that needs no more may still ask. A grant ends a denial unless the same need would be
-// denied again. A grant of the next window does not end it, nor does an empty grant in a group
-// that another member denied.
-func (a *Account) denial(now Millis, w Want, g Grant) {
+// follow moves the holder to the phase that the reply g to want w calls for.
+func (a *Account) follow(t *Terms, now Millis, w Want, g Grant) {
+	e := a.eventOf(t, now, w, g)
+	ends := now
+	switch {
+	case e == denial:
+		ends = now + g.AskAfter
+	case e == ahead:
+		ends = now + 1 + g.StartsIn
+	case e == partly:
+		ends = now + t.Interval
+	}
+	a.move(e, ends)
+	switch e {
+	case denial: // what is left may still be asked for
+		a.Least = g.Remaining + 1
+		if w.Need > 0 {
+			a.Least = min(a.Least, w.Need)
+		}
+	case cheaper:
+		a.Least = g.Remaining + 1
+	}
+}
+
+// eventOf is what a reply says to a holder. A grant ends a denial that is over; while one stands it changes the
+// need that is refused. An empty grant in a group that another member denied says nothing.
+func (a *Account) eventOf(t *Terms, now Millis, w Want, g Grant) event {
+	denied := a.Phase == PhaseDenied && now < a.Ends
 	switch {
 	case g.Status == Denied:
-		a.DeniedNeed = g.Remaining + 1
-		if w.Need > 0 {
-			a.DeniedNeed = min(a.DeniedNeed, w.Need)
+		return denial
+	case g.StartsIn > 0:
+		return ahead
+	case g.Granted > 0 && denied:
+		return cheaper
+	case g.Remaining == 0, g.Granted < w.Want && g.Remaining < t.scarce() && t.Consistency != Exact:
+		if denied && g.Granted == 0 {
+			return nothing
 		}
-		a.NextAsk = max(a.NextAsk, now+g.AskAfter)
-	case g.StartsIn > 0 && a.DeniedNeed > 0:
-		a.NextAsk = now + 1 + g.StartsIn
-	case g.Granted > 0 && now < a.NextAsk && g.Remaining < a.DeniedNeed:
-		a.DeniedNeed = g.Remaining + 1
+		return partly
 	case g.Granted > 0:
-		a.DeniedNeed, a.NextAsk = 0, 0
+		return covered
 	}
+	return nothing
 }
 
-// pause puts off the next ask after one that was sent at sent and got less than it wanted. Far:
-// for FarPause, but only for a trip if requests will soon wait for that ask. Near: for pace where
-// units trickle back and next to none is left, else not at all.
-func (a *Account) pause(t *Terms, sent Millis, w Want, g Grant, jitter Millis) {
-	if g.Granted >= w.Want || t.Consistency == Exact {
-		return
-	}
-	var pause Millis
+// scarce is below how many units left above a grant that does not cover a want is the last one for a while,
+// where units trickle back. Far above, what comes back or trickles in is shared with others, and a trip takes
+// longer than a client likes.
+func (t *Terms) scarce() int64 {
 	switch {
-	case t.Far && g.StartsIn == 0:
-		pause = a.FarPause(t) * jitter / 100
-		if !t.Refills && g.Granted < a.during(pause) && !a.scarce(t, g) {
-			pause = a.trip
-		}
-	case !t.Far && t.pace > 0 && g.Remaining < t.wantFloor():
-		pause = max(t.pace*jitter/100, 1)
-	default:
-		return
+	case t.Far:
+		return t.Ample
+	case t.pace > 0:
+		return t.wantFloor()
 	}
-	a.NextAsk = max(a.NextAsk, sent+pause)
-}
-
-// limited sets until when requests that find no units are refused: for two lease intervals
-// after a reply that left nothing, or for the pause and four trips where the tier above is far. After a
-// denial it is long enough that the next ask is sent after a refused request, so that no request
-// waits for it, but it ends when the limit has units again.
-func (a *Account) limited(t *Terms, now Millis, w Want, g Grant) {
-	if g.StartsIn > 0 || g.Remaining > 0 && (g.Granted >= w.Want || !a.scarce(t, g)) { // see learn
-		return
-	}
-	a.LimitedUntil = now + 2*t.Interval
-	if t.Far {
-		a.LimitedUntil = now + max(2*t.Interval, a.FarPause(t)) + 4*min(a.trip, longestTrip)
-	}
-	if g.Status == Denied {
-		a.LimitedUntil = max(a.LimitedUntil, min(a.NextAsk+t.Interval, now+g.RetryAfter))
-	}
-	if !t.Refills {
-		a.LimitedUntil = min(a.LimitedUntil, a.Reset)
-	}
-}
-
-// scarce reports whether a reply left so little far above that no request waits for it: what comes
-// back or trickles in there is shared with others, and a trip takes longer than a client likes.
-func (a *Account) scarce(t *Terms, g Grant) bool {
-	return t.Far && g.Remaining < max(t.Ample, t.wantFloor())
+	return 0
 }
 
 // store puts a new lot behind the older one. It returns the units of whichever
@@ -219,19 +196,19 @@ func (a *Account) PassOver(t *Terms, now, sent Millis, w Want, g Grant) {
 	a.Apply(t, now, sent, Want{Overdrawn: w.Overdrawn}, g, 0, 100)
 	switch {
 	case a.fits(g):
-		a.DeniedNeed, a.NextAsk = 0, 0
-	case t.Consistency == Exact: // nothing was decided: the next request may ask
-		a.NextAsk = min(a.NextAsk, now)
+		a.move(freed, 0)
+	case t.Consistency == Exact && a.Phase == PhaseDenied: // nothing was decided: the next request may ask
+		a.Ends = min(a.Ends, now)
 	}
 }
 
 // fits reports whether what a reply left above is enough for what was denied.
-func (a *Account) fits(g Grant) bool { return a.DeniedNeed > 0 && g.Remaining >= a.DeniedNeed }
+func (a *Account) fits(g Grant) bool { return a.Least > 0 && g.Remaining >= a.Least }
 
 // Freed takes the reply to a want that gave back what others held and asked for nothing. If
 // what was denied fits now, requests may ask again.
 func (a *Account) Freed(g Grant) {
 	if a.fits(g) {
-		a.DeniedNeed, a.NextAsk, a.LimitedUntil = 0, 0, 0
+		a.move(freed, 0)
 	}
 }

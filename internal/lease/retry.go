@@ -16,7 +16,7 @@ func (a *Account) Retry(t *Terms, now Millis, cost int64) Millis {
 	if after := t.retry(cost, a.Overdrawn, a.Reset-now, a.RetryAt-now); after > 0 {
 		return after
 	}
-	return max(1, a.NextAsk-now, a.LimitedUntil-now)
+	return max(1, a.Ends-now)
 }
 
 // RetryAfter is [Account.Retry] by a reply that has just arrived and grants nothing to a

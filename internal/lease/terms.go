@@ -72,8 +72,8 @@ type Terms struct {
 	// pace is how long a near holder pauses after an ask that got less than it wanted because
 	// next to nothing is left, where units trickle back: a lease interval for a token bucket,
 	// which saves them up; at most a hundredth of a sliding window or log, where what nobody
-	// asks for in time is lost. 0 for fixed windows, where nothing comes back. A far holder
-	// pauses for [Account.FarPause] instead.
+	// asks for in time is lost. 0 for fixed windows, where nothing comes back. A far relay
+	// pauses by its distance instead.
 	pace Millis
 	// Ample is how many units must be left above for a request that fits into them not to
 	// wait for pace: what trickles back in four times pace. On the way down to a limit it is
@@ -139,10 +139,6 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 	return t
 }
 
-// longestTrip is how long an ask and its answer may travel between regions, so that leases of
-// the next window are there in time.
-const longestTrip Millis = 500
-
 // longestLead is how long before the end of a window a far holder asks for the next one at most. Earlier than twice as long
 // before, the parts of regions are still withheld from each other in a window that none of them has renounced yet, see
 // package reserve.
@@ -151,7 +147,7 @@ const longestLead Millis = 1000
 // Afar is t for a limit that several regions share. The first ask for a key asks for as much
 // as any ask may, and leases of the next window are asked for earlier.
 func (t Terms) Afar() Terms {
-	t.Far = true
+	t.Far, t.Ample = true, max(t.Ample, t.wantFloor())
 	if t.Lead > 0 {
 		t.Lead = min(t.Lead+min(t.Timeout, longestTrip), Millis(t.Window/limit.Millisecond)/4, longestLead)
 	}

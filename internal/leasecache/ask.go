@@ -52,7 +52,7 @@ func (b *batch) close() { b.store.open.Add(-1) }
 
 // ask asks for a key on behalf of those who wait, or of the relay itself. The shard is locked.
 func (b *batch) ask(now lease.Millis, k key, queue []waiter, behind lease.Asks, group uint32) {
-	k.Value.relay.Account.Replicas = k.store.beside()
+	k.Value.relay.Replicas = k.store.beside()
 	var w lease.Want
 	if len(queue) == 0 || slices.ContainsFunc(queue, func(w waiter) bool { return w.want.Want > 0 }) {
 		w = k.Value.relay.Ask(&k.Policy.Terms, now, wants(queue), behind)

@@ -178,7 +178,7 @@ func (p *pending) replyExact(now lease.Millis, a *engine.Ask, g lease.Grant) {
 		v.exact.out--
 	}
 	if decided(g) {
-		v.relay.Account.Unlearn()
+		v.relay.Unlearn()
 		v.replied = 0
 	}
 	p.answerPassed(a, g)

@@ -71,7 +71,7 @@ func (k *key) find(now lease.Millis, a *engine.Ask) bool {
 func (k key) adopt(p *engine.Policy) {
 	if p.Terms.Capacity != k.Policy.Terms.Capacity && p.Limit.Spec().Algorithm != limit.Concurrency {
 		k.giveAllBack()
-		k.Value.relay.Account.Unlearn()
+		k.Value.relay.Unlearn()
 		k.Value.replied = 0
 	}
 	k.Policy = p
@@ -107,7 +107,7 @@ func (k key) topUp(now lease.Millis) {
 	case k.Value.relay.Top(t, now) != lease.NoAsk:
 		k.schedule(now, behind)
 	case t.Far:
-		if at := k.Value.relay.Account.RenewAt(t, now); at != lease.Never {
+		if at := k.Value.relay.RenewAt(t, now); at != lease.Never {
 			k.schedule(at, behind)
 		}
 	}
@@ -184,7 +184,7 @@ func (k key) forget(now lease.Millis) bool {
 	v := &k.Value
 	switch {
 	case v.busy() || now < max(v.askAt, v.pause): // a new entry may ask at once
-	case !v.exact.lasts(now) && v.relay.Account.Idle(&k.Policy.Terms, now) && !v.relay.Lends(now):
+	case !v.exact.lasts(now) && v.relay.Idle(&k.Policy.Terms, now):
 		k.shard.Remove(k.Entry)
 		return true
 	case k.reports(now):

@@ -95,7 +95,7 @@ func (k key) schedule(at lease.Millis, why reason) {
 // far, the next ask may bring it up before that.
 func (k key) report(now lease.Millis) {
 	if t := &k.Policy.Terms; t.Far {
-		now += k.Value.relay.Account.FarPause(t)
+		now += k.Value.relay.Pause(t)
 	}
 	k.schedule(now, report)
 }
@@ -253,7 +253,7 @@ func (b *batch) askBehind(now lease.Millis, k key, why reason) {
 	switch {
 	case v.exact.lasts(now), b.store.draining.Load():
 	case why == report: // of a key that is idle, but far from the store
-		asks = v.relay.Account.AskAlong(t, now)
+		asks = v.relay.AskAlong(t, now)
 	default:
 		asks = v.relay.Top(t, now)
 	}

@@ -47,7 +47,7 @@ func (q *acquisition) wait(k key, a *engine.Ask, i int) {
 // tier above could answer and the lease has enough for all that wait. Else it is false.
 func (k key) awaitNext(now lease.Millis, w waiter) bool {
 	v := &k.Value
-	in, units := v.relay.Account.Next(&k.Policy.Terms, now)
+	in, units := v.relay.Next(&k.Policy.Terms, now)
 	if in == 0 || w.want.Next || w.want.Need == 0 || v.out > 0 || k.store.tooLate(now, in, w.ends) {
 		return false
 	}

@@ -179,7 +179,7 @@ var TakesStale = Fault{name: "takes stale replies", late: func(p *pop, f *flight
 // itself.
 var DeniesItsOwn = Fault{name: "denies its own", denies: func(p *pop, part Part) bool {
 	e, now := p.entry(part.Rule.counter(part.Key)), p.now()
-	return now < e.NextAsk && e.DeniedNeed > 0 && part.Cost >= e.DeniedNeed && e.Available(now) < part.Cost
+	return now < e.Ends && e.Phase == lease.PhaseDenied && part.Cost >= e.Least && e.Available(now) < part.Cost
 }}
 
 // ParksTakes: a take is committed a little after it was acted upon.

@@ -217,8 +217,8 @@ func (s *script) slot(args []string) {
 		}
 	}
 	fmt.Fprintf(s.out, "wants %d next", int64(1)<<e.WantLog2)
-	if e.DeniedNeed > 0 {
-		fmt.Fprintf(s.out, ", denied %d and more", e.DeniedNeed)
+	if e.Least > 0 {
+		fmt.Fprintf(s.out, ", denied %d and more", e.Least)
 	}
 	if e.Overdrawn > 0 {
 		fmt.Fprintf(s.out, ", overdrawn %d", e.Overdrawn)

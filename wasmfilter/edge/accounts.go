@@ -56,7 +56,7 @@ func (a *accounts) open(p *rulebook.Policy, key table.Key) *table.Entry {
 	}
 	e := p.Table.Open(key)
 	if e.Asked < a.rules.Since {
-		e.DeniedNeed, e.Refused, e.LimitedUntil, e.NextAsk, e.Back = 0, false, 0, 0, lease.Backoff{}
+		e.Forget()
 	}
 	return e
 }

@@ -34,7 +34,7 @@ func TestCachedDenialHidesNoUnits(t *testing.T) {
 	h := &hit{policy: p, key: table.Key{Hash: 42}, cost: 5}
 	e := &table.Entry{}
 	e.Lots[0] = lease.Lot{Units: 3, Expiry: w.now + 1000}
-	e.DeniedNeed, e.NextAsk = 1, w.now+500
+	e.Phase, e.Least, e.Ends = lease.PhaseDenied, 1, w.now+500
 	h.rememberDenial(w.now, e)
 	if p.Denials.Refuses(42, w.now, 3) != nil {
 		t.Error("3 units are there, and a request of cost 3 is refused")

@@ -48,7 +48,7 @@ func (d *taker) takeLease(now lease.Millis, h *hit) lease.Verdict {
 	for range table.Tries {
 		e := d.accounts.open(p, h.key)
 		refused := e.Refused
-		denied := e.DeniedNeed > 0 && h.cost-e.Held(&p.Terms, now) >= e.DeniedNeed
+		denied := e.Phase == lease.PhaseDenied && h.cost-e.Held(&p.Terms, now) >= e.Least
 		h.suspect, h.probes = denied || refused, denied && p.Exact
 		did := e.Take(&p.Terms, now, h.cost)
 		if did.Verdict != lease.Unanswered {
@@ -140,10 +140,7 @@ const whileAsking lease.Millis = 2
 // would do nothing else: until a request may ask, or a little while where an answer
 // is on its way.
 func (h *hit) rememberDenial(now lease.Millis, e *table.Entry) {
-	until, need := e.NextAsk, e.LeastRefused(&h.policy.Terms, now)
-	if h.cost < need { // what refuses it is that the limit is used up
-		until, need = min(until, e.LimitedUntil), h.cost
-	}
+	until, need := e.PausedUntil(&h.policy.Terms), min(h.cost, e.LeastRefused(&h.policy.Terms, now))
 	if until <= now {
 		until = now + whileAsking
 	}

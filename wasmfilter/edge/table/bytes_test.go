@@ -24,8 +24,9 @@ func fullest() Entry {
 	for i := range e.Lots {
 		e.Lots[i] = lease.Lot{Units: 1<<32 - 1, Expiry: soon, From: soon, Lease: 7}
 	}
-	e.Asked, e.Reset, e.NextAsk, e.LimitedUntil, e.RetryAt = start, soon, soon, soon, soon
-	e.Denied, e.DeniedNeed, e.Overdrawn = 5, 6, 9
+	e.Asked, e.Reset, e.RetryAt = start, soon, soon
+	e.Phase, e.Ends = lease.PhaseDenied, soon
+	e.Denied, e.Least, e.Overdrawn = 5, 6, 9
 	e.Sealed = lease.Debt{Units: 4, Number: start}
 	e.Back = lease.Backoff{Until: soon, Failures: 3}
 	return e

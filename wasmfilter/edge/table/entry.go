@@ -33,9 +33,9 @@ const (
 	hasFrom0
 	hasFrom1
 	hasLeases // of the lots that are there
-	hasNextAsk
-	hasLimited
-	hasDenial // DeniedNeed and RetryAt, if either is not zero
+	hasEnds   // of the phase, which is Partial or Denied
+	isDenied  // which of these
+	hasDenial // Least and RetryAt, if either is not zero
 	hasDenied
 	hasOverdrawn
 	hasCounter
@@ -62,7 +62,7 @@ const (
 	ownBytes    = 4
 	isUnknown   = 1 << 7 // in the number of failures
 	fixedBytes  = atWant + 1
-	maxEntry    = fixedBytes + 2*(4+4+4+4) + 4 + 4 + (2 + 4) + 2 + 4 + 24 + sealedBytes + backBytes + 1 + rule.MaxKey
+	maxEntry    = fixedBytes + 2*(4+4+4+4) + 4 + (2 + 4) + 2 + 4 + 24 + sealedBytes + backBytes + 1 + rule.MaxKey
 )
 
 // flags is which parts of e are worth keeping at now.
@@ -76,8 +76,8 @@ func (e *Entry) flags(now lease.Millis) uint16 {
 		f |= hasLot0<<i | when(lot.From > now, hasFrom0<<i) | when(lot.Local, isLocal0<<i) | when(lot.Lease != 0, hasLeases)
 	}
 	f |= when(e.Asking, isAsking) | when(e.Refused && now < e.Reset, isRefused)
-	f |= when(e.NextAsk > now, hasNextAsk) | when(e.LimitedUntil > now, hasLimited)
-	f |= when(e.DeniedNeed > 0 || e.RetryAt > now, hasDenial) | when(e.Denied > 0, hasDenied) | when(e.Overdrawn > 0, hasOverdrawn)
+	f |= when(e.Phase == lease.PhasePartial || e.Phase == lease.PhaseDenied, hasEnds) | when(e.Phase == lease.PhaseDenied, isDenied)
+	f |= when(e.Least > 0 || e.RetryAt > now, hasDenial) | when(e.Denied > 0, hasDenied) | when(e.Overdrawn > 0, hasOverdrawn)
 	f |= when(e.Counter.At != 0, hasCounter)
 	return f | when(e.owes() && e.Key != nil && len(e.Key) <= rule.MaxKey, hasKey)
 }
@@ -133,12 +133,8 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 			n = e.putLot(b, n, i, f, base)
 		}
 	}
-	if f&hasNextAsk != 0 {
-		put32(b[n:], packTime(e.NextAsk, base))
-		n += 4
-	}
-	if f&hasLimited != 0 {
-		put32(b[n:], packTime(e.LimitedUntil, base))
+	if f&hasEnds != 0 {
+		put32(b[n:], packTime(e.Ends, base))
 		n += 4
 	}
 	if b[atWant]&hasSealed != 0 {
@@ -184,7 +180,7 @@ const rare = hasDenial | hasDenied | hasOverdrawn | hasCounter | hasKey
 
 func (e *Entry) putRare(b []byte, n int, f uint16, base lease.Millis) int {
 	if f&hasDenial != 0 {
-		put16(b[n:], uint16(min(e.DeniedNeed, 1<<16-1)))
+		put16(b[n:], uint16(min(e.Least, 1<<16-1)))
 		put32(b[n+2:], packTime(e.RetryAt, base))
 		n += 6
 	}
@@ -226,7 +222,7 @@ func length(f uint16, more byte) int {
 			n += 8 + 4*int(f>>(2+i)&1) + 4*int(f>>4&1) // hasFrom, hasLeases
 		}
 	}
-	n += 4*int(f>>5&1) + 4*int(f>>6&1) // hasNextAsk, hasLimited
+	n += 4 * int(f>>5&1) // hasEnds
 	n += 6*int(f>>7&1) + 2*int(f>>8&1) + 4*int(f>>9&1) + 24*int(f>>10&1)
 	return n + int(f>>11&1) // the length of the key
 }
@@ -254,12 +250,9 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 			n = e.getLot(b, n, i, f, base)
 		}
 	}
-	if f&hasNextAsk != 0 {
-		e.NextAsk = unpackTime(get32(b[n:]), base)
-		n += 4
-	}
-	if f&hasLimited != 0 {
-		e.LimitedUntil = unpackTime(get32(b[n:]), base)
+	e.Phase = phaseOf(f, b[atWant])
+	if f&hasEnds != 0 {
+		e.Ends = unpackTime(get32(b[n:]), base)
 		n += 4
 	}
 	if b[atWant]&hasSealed != 0 {
@@ -278,6 +271,21 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 		e.getRare(b, n, f, base)
 	}
 	return true
+}
+
+// phaseOf is the phase of an entry by its flags.
+func phaseOf(f uint16, more byte) lease.Phase {
+	switch {
+	case f&isDenied != 0:
+		return lease.PhaseDenied
+	case f&hasEnds != 0:
+		return lease.PhasePartial
+	case more&hasBack != 0:
+		return lease.PhaseFailing
+	case f&(hasLot0|hasLot1) != 0:
+		return lease.PhaseLeased
+	}
+	return lease.PhaseFresh
 }
 
 func (e *Entry) getLot(b []byte, n, i int, f uint16, base lease.Millis) int {
@@ -299,7 +307,7 @@ func (e *Entry) getLot(b []byte, n, i int, f uint16, base lease.Millis) int {
 
 func (e *Entry) getRare(b []byte, n int, f uint16, base lease.Millis) {
 	if f&hasDenial != 0 {
-		e.DeniedNeed = int64(get16(b[n:]))
+		e.Least = int64(get16(b[n:]))
 		if at := get32(b[n+2:]); at == 1<<32-1 {
 			e.RetryAt = lease.Never // it was cut
 		} else {

@@ -65,11 +65,19 @@ func drawEntry(t *rapid.T, now lease.Millis, key []byte) Entry {
 	}
 	e.Overdrawn, e.Denied = units.Draw(t, "overdrawn"), small.Draw(t, "denied")
 	if rapid.Bool().Draw(t, "times") {
-		e.Asked, e.Reset, e.NextAsk, e.LimitedUntil = soon("asked"), soon("reset"), soon("next"), soon("limited")
+		e.Asked, e.Reset = soon("asked"), soon("reset")
 	}
 	e.Refused = e.Reset > now && rapid.Bool().Draw(t, "refused")
-	if e.DeniedNeed = rapid.Int64Range(0, 1<<16-1).Draw(t, "need"); e.DeniedNeed > 0 {
+	if e.Least = rapid.Int64Range(0, 1<<16-1).Draw(t, "need"); e.Least > 0 {
 		e.RetryAt = soon("retry")
+	}
+	switch {
+	case e.Back.Failures > 0:
+		e.Phase = lease.PhaseFailing
+	case rapid.Bool().Draw(t, "ends"):
+		e.Phase, e.Ends = rapid.SampledFrom([]lease.Phase{lease.PhasePartial, lease.PhaseDenied}).Draw(t, "phase"), soon("end")
+	case e.Lots != [2]lease.Lot{}:
+		e.Phase = lease.PhaseLeased
 	}
 	if rapid.Bool().Draw(t, "counter") {
 		e.Counter = limit.State{At: limit.Micros(rapid.Int64Min(1).Draw(t, "at")), Level: rapid.Int64().Draw(t, "level"), Aux: rapid.Int64().Draw(t, "prev")}
