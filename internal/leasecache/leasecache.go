@@ -17,7 +17,7 @@ import (
 // Config is what a cache is made of.
 type Config struct {
 	Store engine.Store
-	// MaxKeys and MaxBytes bound what is cached, each at least 1; a key takes about 460
+	// MaxKeys and MaxBytes bound what is cached, each at least 1; a key takes about 520
 	// bytes beside itself.
 	MaxKeys  int
 	MaxBytes int64
