@@ -90,7 +90,7 @@ func (h *pop) report() {
 // A short outage does not lock a key out: what holders admitted meanwhile is charged
 // once, however often they reported it.
 func TestOutageChargesWhatWasAdmitted(t *testing.T) {
-	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.SlidingWindow, Count: 10_000, Period: limit.Hour}, lease.Exact)
 		holders := []*pop{newPop(t, f, p, 1), newPop(t, f, p, 2)}
 		var degraded, admitted int64
@@ -117,7 +117,7 @@ func TestOutageChargesWhatWasAdmitted(t *testing.T) {
 // A debt that the store cannot take is still owed, and holds up nothing else: who has a
 // lease here is answered from it.
 func TestDebtStillOwed(t *testing.T) {
-	inFront(t, func(t *testing.T, f *leasecache.Store, behind *far) {
+	onCache(t, func(t *testing.T, f *leasecache.Store, behind *far) {
 		p := policyOf(t, limit.Spec{Algorithm: limit.FixedWindow, Count: 1000, Period: limit.Hour}, lease.Leased)
 		ask := func(w lease.Want) lease.Grant {
 			grants := make([]lease.Grant, 1)

@@ -71,7 +71,7 @@ func TestFloodOfTakersAtOnce(t *testing.T) {
 	t.Parallel()
 	onSite(t, 2, func(t *testing.T, s *site) {
 		p := slotsOf(t, 3)
-		a, b := &client{t: t, store: s.fronts[0]}, &client{t: t, store: s.fronts[1]}
+		a, b := &client{t: t, store: s.caches[0]}, &client{t: t, store: s.caches[1]}
 		for id := range uint64(3) {
 			takeSlot(b, p, engine.Take, id+1)
 		}
@@ -118,7 +118,7 @@ func TestFloodOfTakersAtOnce(t *testing.T) {
 func TestFreeSlotsAreFoundByManyAtOnce(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		p := slotsOf(t, 20)
-		c := &client{t: t, store: s.fronts[0]}
+		c := &client{t: t, store: s.caches[0]}
 		takeAll := func(first uint64) (taken int) {
 			var all sync.WaitGroup
 			var n atomic.Int64

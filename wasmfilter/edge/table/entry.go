@@ -11,7 +11,7 @@ import (
 // Entry is what the table keeps of one key. The zero value is a key never used.
 type Entry struct {
 	// The table rounds Left and Size of the account down to 11 significant bits, and
-	// keeps at most 65,535 of Denied and DeniedNeed.
+	// keeps at most 65,535 of Denied and Least.
 	lease.Account
 	// Counter is the key's counter where the PoP itself is the granter (scope:
 	// pop). Its Log is not kept.
