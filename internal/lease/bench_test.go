@@ -79,8 +79,8 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 		now += 7
 		d := s.Take(&terms, now, 1)
 		s.Untake(&terms, d.Taken)
-		if !s.remembered(now, 1) && !s.takeLocal(&terms, now, now+7, 1, 2) {
-			s.overdraw(&terms, 1)
+		if !s.Fail(&terms, now, Failure{By: FailureLocal, Share: 1, ends: now + 7}, 2).Admitted {
+			s.Owe(&terms, 1)
 		}
 		w := s.Ask(&terms, now, 1, 1, NoAsk)
 		g := c.Acquire(l, &terms, window+limit.Micros(now)*limit.Millisecond, w)

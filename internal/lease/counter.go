@@ -2,13 +2,12 @@ package lease
 
 import "github.com/weirlimit/weir/internal/limit"
 
-const (
-	// longestAskAfter is when the holder of a denied key may ask again at the latest.
-	longestAskAfter = limit.Second
-	// leaseMemory is how long after the end of the last lease its unused units are still
-	// taken back: holders scan their idle keys slowly.
-	leaseMemory = limit.Minute
-)
+// longestAskAfter is when the holder of a denied key may ask again at the latest.
+const longestAskAfter = limit.Second
+
+// leaseMemory is how long after the end of the last lease its unused units are still
+// taken back: holders scan their idle keys slowly.
+const leaseMemory = limit.Minute
 
 // Counter is what a granter keeps of one key. The zero value is a key never used.
 //

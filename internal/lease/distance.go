@@ -26,9 +26,6 @@ const (
 	rateMemory Millis = 250
 	// farMemory is how long a relay that asks far above is kept: to begin anew takes a trip.
 	farMemory Millis = 10_000
-	// longestTrip is how long an ask and its answer may travel between regions, so that leases of
-	// the next window are there in time.
-	longestTrip Millis = 500
 	// maxReplicas is how many replicas of a region ask together at most ten times a second. Beside more of
 	// them each would have to pause for longer than its leases of a small part last.
 	maxReplicas = 3

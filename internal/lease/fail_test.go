@@ -80,7 +80,7 @@ func TestFailAgainstTwin(t *testing.T) {
 					t.Fatalf("seed %d at %d: %+v: a refused request gets a time to come back", seed, now, d)
 				}
 				if admitted && rnd.IntN(5) == 0 { // another rule refuses it
-					s.Untake(&terms, d.Taken(cost))
+					s.Untake(&terms, TakenBy(&d, cost))
 					n.owed -= cost - unowed
 					n.used[f.ends] -= cost
 				}

@@ -100,8 +100,8 @@ func (f OnFailure) FailUncounted() Failed {
 	return Failed{Admitted: f == FailureAllow, By: f}
 }
 
-// Taken is what the request took, for [Account.Untake].
-func (d *Failed) Taken(cost int64) Taken {
+// TakenBy is what the request took, for [Account.Untake].
+func TakenBy(d *Failed, cost int64) Taken {
 	return Taken{Overdrawn: cost, Unowed: d.Unowed, Local: d.By == FailureLocal}
 }
 

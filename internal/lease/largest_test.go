@@ -39,9 +39,9 @@ func TestLargestNumbers(t *testing.T) {
 			case 1: // as if it had gone on for long
 				a.Denied, a.Spent = limit.MaxCount-1, limit.MaxCount-1
 				r.settle(&terms, now, Want{Denied: largeUnits(t, "denied")})
-				a.overdraw(&terms, largeUnits(t, "cost"))
+				a.Owe(&terms, largeUnits(t, "cost"))
 			case 2:
-				a.takeLocal(&terms, now, now+1000, largeUnits(t, "share"), largeUnits(t, "cost"))
+				a.Fail(&terms, now, Failure{By: FailureLocal, Share: largeUnits(t, "share"), ends: now + 1000}, largeUnits(t, "cost"))
 			case 3:
 				a.Take(&terms, now, largeUnits(t, "cost"))
 			default:

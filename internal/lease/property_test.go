@@ -128,11 +128,11 @@ func wander(t fataler, d draws, steps int) {
 		case 7:
 			if d.upTo(3) > 0 {
 				cost := d.upTo(30)
-				s.overdraw(&terms, cost)
+				s.Owe(&terms, cost)
 				b.owe(&terms, cost)
 				break
 			}
-			if s.takeLocal(&terms, now, now/1000*1000+1000, 5, 1) {
+			if s.Fail(&terms, now, Failure{By: FailureLocal, Share: 5, ends: now/1000*1000 + 1000}, 1).Admitted {
 				b.owe(&terms, 1)
 			}
 			b.lost(&s)

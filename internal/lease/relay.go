@@ -282,7 +282,7 @@ func (r *Relay) TakeBack(t *Terms, now Millis, p Part) Part {
 func (r *Relay) refuses(t *Terms, now Millis, w Want) bool {
 	need := max(w.Need, 1)
 	if t.Consistency == Exact {
-		return r.Account.takeExact(t, now, need).Verdict == Refuse
+		return r.Account.Take(t, now, need).Verdict == Refuse
 	}
 	if w.Need == 0 && r.Account.UnderWay(t, now) {
 		return true

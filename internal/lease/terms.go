@@ -139,6 +139,10 @@ func NewTerms(l *limit.Limit, c Consistency, interval, timeout Millis, overdraft
 	return t
 }
 
+// longestTrip is how long an ask and its answer may travel between regions, so that leases of
+// the next window are there in time.
+const longestTrip Millis = 500
+
 // longestLead is how long before the end of a window a far holder asks for the next one at most. Earlier than twice as long
 // before, the parts of regions are still withheld from each other in a window that none of them has renounced yet, see
 // package reserve.

@@ -47,7 +47,7 @@ func (d *taker) failBy(now lease.Millis, h *hit, by lease.OnFailure) lease.Verdi
 		h.uncounted = true
 		d.port.Unreported += uint64(h.cost)
 	case did.Admitted:
-		h.taken = did.Taken(h.cost)
+		h.taken = lease.TakenBy(&did, h.cost)
 	}
 	return verdict
 }
