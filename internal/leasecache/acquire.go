@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -79,11 +80,11 @@ func (q *acquisition) one(a *engine.Ask, i int) {
 
 // cut answers an ask from the leases of its key, or from its denial. Else it waits.
 func (q *acquisition) cut(k key, a *engine.Ask, i int) {
-	var verdict lease.Verdict
-	var back lease.Part
+	var verdict holder.Verdict
+	var back holder.Part
 	q.grants[i], verdict, back = k.Value.relay.Acquire(&a.Policy.Terms, q.now, a.Want)
 	k.giveBack(q.now, partOf(back))
-	if verdict == lease.Wait {
+	if verdict == holder.Wait {
 		q.wait(k, a, i)
 		return
 	}
@@ -99,7 +100,7 @@ func (q *acquisition) peek(k key, a *engine.Ask, i int) {
 	switch {
 	case ok:
 		q.grants[i] = g
-		q.answered(lease.Admit)
+		q.answered(holder.Admit)
 	case q.now < k.Value.pause:
 		q.unavailable(i)
 	default:
@@ -128,7 +129,7 @@ func (k key) peeked(now lease.Millis, t *lease.Terms) (lease.Grant, bool) {
 func (k key) refusesOne(now lease.Millis, t *lease.Terms) bool {
 	relay := k.Value.relay
 	_, verdict, _ := relay.Acquire(t, now, lease.Want{Need: 1, Waiting: 1, Want: 1})
-	return verdict == lease.Refuse
+	return verdict == holder.Refuse
 }
 
 // slots decides on an ask for slots of a Concurrency limit. Slots are never on lease in the cache:
@@ -147,8 +148,8 @@ func (q *acquisition) slots(a *engine.Ask, i int) {
 	case q.now < k.Value.pause:
 		q.unavailable(i)
 	default:
-		var verdict lease.Verdict
-		if q.grants[i], verdict, _ = k.Value.relay.Acquire(slotTerms(a), q.now, a.Want); verdict == lease.Refuse {
+		var verdict holder.Verdict
+		if q.grants[i], verdict, _ = k.Value.relay.Acquire(slotTerms(a), q.now, a.Want); verdict == holder.Refuse {
 			q.answered(verdict)
 			return
 		}
@@ -181,8 +182,8 @@ func nothing(a *engine.Ask) lease.Grant {
 }
 
 // answered counts an answer from memory.
-func (q *acquisition) answered(v lease.Verdict) {
-	if v == lease.Refuse {
+func (q *acquisition) answered(v holder.Verdict) {
+	if v == holder.Refuse {
 		q.denied++
 	} else {
 		q.leased++

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -51,13 +52,13 @@ func (s *Store) newBatch() *batch {
 func (b *batch) close() { b.store.open.Add(-1) }
 
 // ask asks for a key on behalf of those who wait, or of the relay itself. The shard is locked.
-func (b *batch) ask(now lease.Millis, k key, queue []waiter, behind lease.Asks, group uint32) {
+func (b *batch) ask(now lease.Millis, k key, queue []waiter, behind holder.Asks, group uint32) {
 	k.Value.relay.Replicas = k.store.beside()
 	var w lease.Want
 	if len(queue) == 0 || slices.ContainsFunc(queue, func(w waiter) bool { return w.want.Want > 0 }) {
 		w = k.Value.relay.Ask(&k.Policy.Terms, now, wants(queue), behind)
 	} else { // all only read: what goes back is left when they are answered
-		w, _ = k.Value.relay.Account.Report(&k.Policy.Terms, now)
+		w, _ = k.Value.relay.Holder.Report(&k.Policy.Terms, now)
 	}
 	b.add(now, k, queue, w, group)
 }

@@ -2,7 +2,7 @@
 // own in the tree of leases: it stands between holders and a store that is a network
 // away.
 //
-// For each key it keeps a [lease.Relay], which is one holder of the store and the
+// For each key it keeps a [relay.Relay], which is one holder of the store and the
 // granter of all callers of the cache. The cache cuts leases for its callers out of its
 // own leases, and refuses from memory what the store has denied. So a flood on one key
 // costs the store a few asks per second, and a hot key that is far from its limit is

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -103,7 +104,7 @@ func (q *acquisition) exactly(k key, a *engine.Ask, i int) {
 		return
 	case x.refuses(q.now, a):
 		q.grants[i] = x.refusal(q.now, a)
-		q.answered(lease.Refuse)
+		q.answered(holder.Refuse)
 		return
 	case q.now < v.pause:
 		q.unavailable(i)

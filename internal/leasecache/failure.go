@@ -7,12 +7,13 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
 var _ engine.Fallback = (*Store)(nil)
 
-// Fall decides on an ask that the store did not answer, see [lease.Account.Fail]. What is
+// Fall decides on an ask that the store did not answer, see [holder.State.Fail]. What is
 // admitted so is reported to the store when it answers again: at most one limit.
 //
 // A key that the cache cannot count, because it is one of a Concurrency limit or because
@@ -30,7 +31,7 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 	if !k.findOrAdd(now, a) {
 		return p.Failed(p.OnFailure.FailUncounted())
 	}
-	account := &k.Value.relay.Account
+	account := &k.Value.relay.Holder
 	if x := k.Value.exact; x.full(now, a) {
 		return p.Failed(lease.Failed{Denied: true, Reset: x.reset - now, RetryAfter: x.reset - now})
 	}
@@ -43,7 +44,7 @@ func (s *Store) Fall(a *engine.Ask, holders int) engine.Judgment {
 // Untake takes back what Fall admitted.
 func (s *Store) Untake(a *engine.Ask, j *engine.Judgment) {
 	s.withEntry(a, func(k key) {
-		k.Value.relay.Account.Untake(&k.Policy.Terms, lease.Taken{Overdrawn: a.Want.Need, Unowed: j.Unowed, Local: j.Degraded == engine.FailedLocal})
+		k.Value.relay.Holder.Untake(&k.Policy.Terms, holder.Taken{Overdrawn: a.Want.Need, Unowed: j.Unowed, Local: j.Degraded == engine.FailedLocal})
 	})
 }
 
@@ -53,7 +54,7 @@ func (s *Store) Owe(a *engine.Ask, units int64) {
 	k := s.lock(a)
 	defer k.shard.Unlock()
 	if k.findOrAdd(s.now(), a) {
-		k.Value.relay.Account.Owe(&k.Policy.Terms, units)
+		k.Value.relay.Holder.Owe(&k.Policy.Terms, units)
 	}
 }
 

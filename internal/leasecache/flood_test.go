@@ -186,9 +186,9 @@ func (c *client) ask(p *engine.Policy, group uint32, need, want int64) engine.As
 // single is a client of one rule that asks for what it needs.
 func single(c *client, cost int64) int64 { return c.acquire(c.ask(c.policy, 0, cost, cost))[0].Granted }
 
-// holder is a client that asks ahead, and gives back what it asked ahead half of
+// asksAhead is a client that asks ahead, and gives back what it asked ahead half of
 // the time.
-func holder(c *client, cost int64) int64 {
+func asksAhead(c *client, cost int64) int64 {
 	g := c.acquire(c.ask(c.policy, 0, cost, 4*cost))[0]
 	if spare := g.Granted - cost; spare > 0 && c.random.IntN(2) == 0 {
 		back := c.ask(c.policy, 0, 0, 0)
@@ -248,7 +248,7 @@ func TestHotKeyIsAskedForTenTimesASecond(t *testing.T) {
 						p, other := ruled(t, "hot", spec, lease.Leased), ruled(t, "other", tight, lease.Leased)
 						exact := ruled(t, "exact", limit.Spec{Algorithm: limit.FixedWindow, Count: 1 << 20, Period: limit.Hour}, lease.Exact)
 						s.offer(t, p, load{spec: spec, offered: offered, rate: 40, lasts: 12 * time.Second,
-							client: mixed(single, single, holder, grouped(other), grouped(exact), grouped(other, exact))})
+							client: mixed(single, single, asksAhead, grouped(other), grouped(exact), grouped(other, exact))})
 						for p, rule := range map[*engine.Policy]string{p: "hot", other: "other"} {
 							most := allowed(p.Limit.Spec())
 							if rule == "hot" && offered < 1 && p.Limit.Spec().Period <= 10*limit.Second {

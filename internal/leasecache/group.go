@@ -3,6 +3,7 @@ package leasecache
 import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -64,14 +65,14 @@ func (q *acquisition) refuses(a *engine.Ask, i int) bool {
 	} else {
 		relay := k.Value.relay
 		g, verdict, back := relay.Acquire(&a.Policy.Terms, q.now, a.Want)
-		if verdict != lease.Refuse {
+		if verdict != holder.Refuse {
 			return false
 		}
 		k.Value.relay, q.grants[i] = relay, g
 		k.giveBack(q.now, partOf(back))
 		k.topUp(q.now)
 	}
-	q.answered(lease.Refuse)
+	q.answered(holder.Refuse)
 	return true
 }
 
@@ -128,14 +129,14 @@ func (q *acquisition) join(a *engine.Ask, i int) {
 	g, verdict, back := k.Value.relay.Acquire(&a.Policy.Terms, q.now, a.Want)
 	k.giveBack(q.now, partOf(back))
 	switch {
-	case verdict != lease.Wait:
+	case verdict != holder.Wait:
 		q.grants[i] = g
 		q.answered(verdict)
 	case q.now < k.Value.pause:
 		q.unavailable(i)
 	default:
 		w := waiter{want: onlyAsk(a.Want), answers: q.await(i), at: i}
-		q.asking().ask(q.now, k, []waiter{w}, lease.NoAsk, a.Group)
+		q.asking().ask(q.now, k, []waiter{w}, holder.NoAsk, a.Group)
 	}
 }
 

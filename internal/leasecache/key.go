@@ -4,6 +4,8 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
+	"github.com/weirlimit/weir/internal/lease/relay"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -17,7 +19,7 @@ type key struct {
 
 // cached is what the cache keeps of a key: a relay, and the queue for the next reply of the store.
 type cached struct {
-	relay   lease.Relay
+	relay   relay.Relay
 	waiting []waiter     // for the reply to an ask that is out, or for a place in the next
 	back    []part       // to be given back with the next asks
 	exact   *exact       // a request brought a limit of its own; nil: none did
@@ -104,7 +106,7 @@ func (k key) topUp(now lease.Millis) {
 	t := &k.Policy.Terms
 	switch {
 	case k.Value.exact.lasts(now), k.store.draining.Load():
-	case k.Value.relay.Top(t, now) != lease.NoAsk:
+	case k.Value.relay.Top(t, now) != holder.NoAsk:
 		k.schedule(now, behind)
 	case t.Far:
 		if at := k.Value.relay.RenewAt(t, now); at != lease.Never {
@@ -143,7 +145,7 @@ func (s *Store) makeRoom(now lease.Millis, shard *table.Shard[cached]) (room boo
 // out, or unreported debt are never evicted: a debt is repeated until it is acknowledged,
 // and with it would go the memory of a share that was spent while the store did not answer.
 func (c *cached) evictable() bool {
-	return len(c.waiting) == 0 && c.out == 0 && c.relay.Account.Overdrawn == 0
+	return len(c.waiting) == 0 && c.out == 0 && c.relay.Holder.Overdrawn == 0
 }
 
 // evict removes the entry of a key. Its leases go back to the store. Its timer counts no more, see
@@ -151,7 +153,7 @@ func (c *cached) evictable() bool {
 func (k key) evict(now lease.Millis) {
 	v, p := &k.Value, k.Policy
 	if p.Limit.Spec().Algorithm != limit.Concurrency {
-		if denied := v.relay.Account.Denied; denied > 0 && p.Limit.ChargesDenied() {
+		if denied := v.relay.Holder.Denied; denied > 0 && p.Limit.ChargesDenied() {
 			k.store.due.addAsk(engine.Ask{Policy: p, Key: k.Key(), Want: lease.Want{Denied: denied}})
 		}
 		k.giveAllBack()
@@ -196,7 +198,7 @@ func (k key) forget(now lease.Millis) bool {
 // reports reports whether the key has something to report. It asks a copy of its account:
 // reporting takes it out.
 func (k key) reports(now lease.Millis) bool {
-	account := k.Value.relay.Account
+	account := k.Value.relay.Holder
 	_, ok := account.Report(&k.Policy.Terms, now)
 	return ok || len(k.Value.back) > 0
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 )
 
@@ -36,7 +37,7 @@ func (p *pending) reply(now lease.Millis, a *engine.Ask, g lease.Grant) {
 		p.replyWant(now, a, g)
 	}
 	p.answerWaiting(now)
-	idle := a.Want.Want == 0 && v.relay.Account.Spent+v.relay.Account.Denied == 0 // it gave back what nobody used
+	idle := a.Want.Want == 0 && v.relay.Holder.Spent+v.relay.Holder.Denied == 0 // it gave back what nobody used
 	if p.Policy.Terms.Far && !idle {
 		p.topUp(now)
 	}
@@ -100,7 +101,7 @@ func (p *pending) requeue(now lease.Millis, grants []lease.Grant) []lease.Grant 
 // replyReport applies the reply to an ask that was granted nothing: because it only
 // reported something, or because another one of its group was denied.
 func (p *pending) replyReport(now lease.Millis, a *engine.Ask, g lease.Grant) {
-	account, t := &p.Value.relay.Account, &a.Policy.Terms
+	account, t := &p.Value.relay.Holder, &a.Policy.Terms
 	if a.Want.Want > 0 {
 		account.Asking = false
 	}
@@ -127,7 +128,7 @@ func decided(g lease.Grant) bool { return g.Status == lease.OK || g.Status == le
 // peek makes the grants of those in the queue who only read what is left: in the store, in the
 // cache and on its way, less what has been admitted without a lease and is not reported yet.
 func (p *pending) peek(now lease.Millis, g lease.Grant, grants []lease.Grant) {
-	account, t := &p.Value.relay.Account, &p.Policy.Terms
+	account, t := &p.Value.relay.Holder, &p.Policy.Terms
 	for i, w := range p.queue {
 		if w.want.Want > 0 {
 			continue
@@ -153,7 +154,7 @@ func (p *pending) answer(now lease.Millis, grants []lease.Grant) {
 // takeBack settles a grant that no caller received.
 func (k key) takeBack(now lease.Millis, g lease.Grant) {
 	if g.Granted > 0 {
-		k.giveBack(now, partOf(k.Value.relay.TakeBack(&k.Policy.Terms, now, lease.Part{Units: g.Granted, Lease: g.Lease})))
+		k.giveBack(now, partOf(k.Value.relay.TakeBack(&k.Policy.Terms, now, holder.Part{Units: g.Granted, Lease: g.Lease})))
 	}
 }
 
@@ -168,10 +169,10 @@ func (k key) answerWaiting(now lease.Millis) {
 		}
 		g, verdict := k.decideAgain(now, w.want)
 		switch {
-		case verdict == lease.Wait && now >= v.pause:
+		case verdict == holder.Wait && now >= v.pause:
 			waiting = append(waiting, w)
 			continue
-		case verdict == lease.Wait:
+		case verdict == holder.Wait:
 			g = lease.Grant{Status: lease.Unavailable}
 		}
 		if !w.answers.answer(w.at, g) {
@@ -185,12 +186,12 @@ func (k key) answerWaiting(now lease.Millis) {
 }
 
 // decideAgain decides on a want that waits, of which nothing is left to settle.
-func (k key) decideAgain(now lease.Millis, w lease.Want) (lease.Grant, lease.Verdict) {
+func (k key) decideAgain(now lease.Millis, w lease.Want) (lease.Grant, holder.Verdict) {
 	if w.Want == 0 {
 		if g, ok := k.peeked(now, &k.Policy.Terms); ok {
-			return g, lease.Admit
+			return g, holder.Admit
 		}
-		return lease.Grant{}, lease.Wait
+		return lease.Grant{}, holder.Wait
 	}
 	g, verdict, _ := k.Value.relay.Acquire(&k.Policy.Terms, now, w)
 	return g, verdict

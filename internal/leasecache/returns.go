@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/repeat"
 )
 
@@ -25,7 +26,7 @@ type part struct {
 }
 
 // partOf is a part that a relay gives back.
-func partOf(p lease.Part) part { return part{units: p.Units, lease: p.Lease} }
+func partOf(p holder.Part) part { return part{units: p.Units, lease: p.Lease} }
 
 // ask is one that reports nothing else.
 func (p *part) ask(of *engine.Policy, key []byte) engine.Ask {
@@ -72,10 +73,10 @@ func (c *cached) attachBack(a *engine.Ask) (units int64) {
 
 // unlease takes all units out of the leases that have begun by then, to be given back.
 func (c *cached) unlease(t *lease.Terms, begun lease.Millis) {
-	for i := range c.relay.Account.Lots {
-		if lot := &c.relay.Account.Lots[i]; lot.Units > 0 && lot.From <= begun && !lot.Local {
+	for i := range c.relay.Holder.Leases {
+		if lot := &c.relay.Holder.Leases[i]; lot.Units > 0 && lot.From <= begun && !lot.Local {
 			c.keepBack(t, part{units: lot.Units, lease: lot.Lease})
-			*lot = lease.Lot{}
+			*lot = holder.Lease{}
 		}
 	}
 }
@@ -124,7 +125,7 @@ func (s *Store) Drain(ctx context.Context) Drained {
 	left := Drained{Units: d.units.Load(), Lost: d.lost.Load()}
 	s.walk(func(k key) {
 		left.Lost += k.Value.holds()
-		left.Owed += k.Value.relay.Account.Overdrawn
+		left.Owed += k.Value.relay.Holder.Overdrawn
 	}, func() bool { return true })
 	return left
 }
@@ -183,7 +184,7 @@ func (b *batch) giveUp(now lease.Millis, k key) {
 	v.unlease(&k.Policy.Terms, lease.Never)
 	var w lease.Want
 	if v.out == v.exact.asks() { // else it has been reported
-		w, _ = v.relay.Account.Report(&k.Policy.Terms, now)
+		w, _ = v.relay.Holder.Report(&k.Policy.Terms, now)
 	}
 	reports := w.Overdrawn > 0 || w.Denied > 0 && k.Policy.Limit.ChargesDenied()
 	for reports || len(v.back) > 0 {
@@ -194,8 +195,8 @@ func (b *batch) giveUp(now lease.Millis, k key) {
 
 // holds is how many units a key has, of any lease.
 func (c *cached) holds() (units int64) {
-	for i := range c.relay.Account.Lots {
-		if lot := &c.relay.Account.Lots[i]; !lot.Local {
+	for i := range c.relay.Holder.Leases {
+		if lot := &c.relay.Holder.Leases[i]; !lot.Local {
 			units += lot.Units
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/engine/table"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 )
 
 const (
@@ -237,7 +238,7 @@ func (b *batch) askFor(now lease.Millis, t timer) {
 				w.next = false
 			}
 		}
-		b.ask(now, k, queue, lease.NoAsk, 0)
+		b.ask(now, k, queue, holder.NoAsk, 0)
 	case v.out > 0: // the reply brings this up again
 	case now < v.askAt: // somebody has asked meanwhile
 		k.schedule(now, why)
@@ -249,7 +250,7 @@ func (b *batch) askFor(now lease.Millis, t timer) {
 // askBehind adds an ask for a key for which nobody waits. What there is to report goes along.
 func (b *batch) askBehind(now lease.Millis, k key, why reason) {
 	v, t := &k.Value, &k.Policy.Terms
-	asks := lease.NoAsk
+	asks := holder.NoAsk
 	switch {
 	case v.exact.lasts(now), b.store.draining.Load():
 	case why == report: // of a key that is idle, but far from the store
@@ -258,10 +259,10 @@ func (b *batch) askBehind(now lease.Millis, k key, why reason) {
 		asks = v.relay.Top(t, now)
 	}
 	switch reports := k.reports(now); {
-	case asks != lease.NoAsk:
+	case asks != holder.NoAsk:
 		b.ask(now, k, nil, asks, 0)
 	case reports && why == report:
-		w, _ := v.relay.Account.Report(t, now)
+		w, _ := v.relay.Holder.Report(t, now)
 		b.add(now, k, nil, w, 0)
 	case reports:
 		k.report(now)

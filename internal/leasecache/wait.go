@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/engine"
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/telemetry"
 )
 
@@ -36,7 +37,7 @@ func (q *acquisition) wait(k key, a *engine.Ask, i int) {
 	case v.out > 0:
 		v.waiting = append(v.waiting, w)
 	case len(v.waiting) == 0:
-		q.asking().ask(q.now, k, []waiter{w}, lease.NoAsk, 0)
+		q.asking().ask(q.now, k, []waiter{w}, holder.NoAsk, 0)
 	default: // others wait for the next window, or for their turn
 		v.waiting = append(v.waiting, w)
 		k.schedule(q.now, waited)

@@ -29,7 +29,7 @@ const (
 // begins are steps that no earlier step calls, each with what leads to it.
 var begins = map[string]string{
 	"wasmfilter/edge/uplink/send.go: Uplink.send":          "the worker, when requests have been decided or time has passed",
-	"wasmfilter/edge/uplink/flight.go: Uplink.Reply":       "the answer of the region",
+	"wasmfilter/edge/worker.go: Worker.Reply":              "the answer of the region",
 	"wasmfilter/filter/response.go: plugin.refuse":         "the list of requests that a worker has decided",
 	"wasmfilter/edge/upkeep.go: upkeep.scan":               "a tick",
 	"internal/redis/redisstore/sender.go: sender.exchange": "a goroutine, which takes what has gathered",

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/lease/holder"
 	"github.com/weirlimit/weir/internal/limit"
 	"github.com/weirlimit/weir/internal/rule"
 )
@@ -12,7 +13,7 @@ import (
 type Entry struct {
 	// The table rounds Left and Size of the account down to 11 significant bits, and
 	// keeps at most 65,535 of Denied and Least.
-	lease.Account
+	holder.State
 	// Counter is the key's counter where the PoP itself is the granter (scope:
 	// pop). Its Log is not kept.
 	Counter limit.State
@@ -68,15 +69,15 @@ const (
 // flags is which parts of e are worth keeping at now.
 func (e *Entry) flags(now lease.Millis) uint16 {
 	var f uint16
-	for i := range e.Lots {
-		lot := &e.Lots[i]
+	for i := range e.Leases {
+		lot := &e.Leases[i]
 		if lot.Units == 0 && now >= lot.Expiry {
 			continue
 		}
 		f |= hasLot0<<i | when(lot.From > now, hasFrom0<<i) | when(lot.Local, isLocal0<<i) | when(lot.Lease != 0, hasLeases)
 	}
 	f |= when(e.Asking, isAsking) | when(e.Refused && now < e.Reset, isRefused)
-	f |= when(e.Phase == lease.PhasePartial || e.Phase == lease.PhaseDenied, hasEnds) | when(e.Phase == lease.PhaseDenied, isDenied)
+	f |= when(e.Phase == holder.PhasePartial || e.Phase == holder.PhaseDenied, hasEnds) | when(e.Phase == holder.PhaseDenied, isDenied)
 	f |= when(e.Least > 0 || e.RetryAt > now, hasDenial) | when(e.Denied > 0, hasDenied) | when(e.Overdrawn > 0, hasOverdrawn)
 	f |= when(e.Counter.At != 0, hasCounter)
 	return f | when(e.owes() && e.Key != nil && len(e.Key) <= rule.MaxKey, hasKey)
@@ -89,7 +90,7 @@ func (e *Entry) more(now lease.Millis) byte {
 
 // owes reports units that are to be given back or to be reported one day.
 func (e *Entry) owes() bool {
-	return e.Lots[0].Units > 0 || e.Lots[1].Units > 0 || e.Overdrawn > 0
+	return e.Leases[0].Units > 0 || e.Leases[1].Units > 0 || e.Overdrawn > 0
 }
 
 func when(ok bool, flag uint16) uint16 {
@@ -128,7 +129,7 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 	put16(b[atSize:], packFloat(e.Size))
 	b[atWant] = e.WantLog2 | e.more(now)
 	n := fixedBytes
-	for i := range e.Lots {
+	for i := range e.Leases {
 		if f&(hasLot0<<i) != 0 {
 			n = e.putLot(b, n, i, f, base)
 		}
@@ -160,7 +161,7 @@ func (e *Entry) append(dst []byte, tag uint64, base, now lease.Millis) []byte {
 
 // putLot packs a lot at b[n:] and returns where it ends.
 func (e *Entry) putLot(b []byte, n, i int, f uint16, base lease.Millis) int {
-	lot := &e.Lots[i]
+	lot := &e.Leases[i]
 	put32(b[n:], packUnits(lot.Units))
 	put32(b[n+4:], packTime(lot.Expiry, base))
 	n += 8
@@ -245,7 +246,7 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 	e.WantLog2 = b[atWant] & wantBits
 	e.Asking, e.Refused = f&isAsking != 0, f&isRefused != 0
 	n := fixedBytes
-	for i := range e.Lots {
+	for i := range e.Leases {
 		if f&(hasLot0<<i) != 0 {
 			n = e.getLot(b, n, i, f, base)
 		}
@@ -256,11 +257,11 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 		n += 4
 	}
 	if b[atWant]&hasSealed != 0 {
-		e.Sealed = lease.Debt{Units: int64(get32(b[n:])), Number: unpackTime(get32(b[n+4:]), base)}
+		e.Sealed = holder.Debt{Units: int64(get32(b[n:])), Number: unpackTime(get32(b[n+4:]), base)}
 		n += sealedBytes
 	}
 	if b[atWant]&hasBack != 0 {
-		e.Back = lease.Backoff{Until: unpackTime(get32(b[n:]), base), Failures: b[n+4] &^ isUnknown, Unknown: b[n+4]&isUnknown != 0}
+		e.Back = holder.Backoff{Until: unpackTime(get32(b[n:]), base), Failures: b[n+4] &^ isUnknown, Unknown: b[n+4]&isUnknown != 0}
 		n += backBytes
 	}
 	if b[atWant]&hasOwn != 0 {
@@ -274,22 +275,22 @@ func (e *Entry) decode(b []byte, base lease.Millis) bool {
 }
 
 // phaseOf is the phase of an entry by its flags.
-func phaseOf(f uint16, more byte) lease.Phase {
+func phaseOf(f uint16, more byte) holder.Phase {
 	switch {
 	case f&isDenied != 0:
-		return lease.PhaseDenied
+		return holder.PhaseDenied
 	case f&hasEnds != 0:
-		return lease.PhasePartial
+		return holder.PhasePartial
 	case more&hasBack != 0:
-		return lease.PhaseFailing
+		return holder.PhaseFailing
 	case f&(hasLot0|hasLot1) != 0:
-		return lease.PhaseLeased
+		return holder.PhaseLeased
 	}
-	return lease.PhaseFresh
+	return holder.PhaseFresh
 }
 
 func (e *Entry) getLot(b []byte, n, i int, f uint16, base lease.Millis) int {
-	lot := &e.Lots[i]
+	lot := &e.Leases[i]
 	lot.Local = f&(isLocal0<<i) != 0
 	lot.Units = int64(get32(b[n:]))
 	lot.Expiry = unpackTime(get32(b[n+4:]), base)
