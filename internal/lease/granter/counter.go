@@ -55,7 +55,7 @@ func (c *Counter) Acquire(l *limit.Limit, t *lease.Terms, now limit.Micros, w le
 
 // Fit applies the part of w that asks for nothing, and reports whether its need could be
 // granted. If so nothing is granted yet, else it is denied. It is the first round of a group
-// (package rounds); the second is [Counter.Acquire] of [Want.Asks].
+// (package rounds); the second is [Counter.Acquire] of [lease.Want.Asks].
 func (c *Counter) Fit(l *limit.Limit, t *lease.Terms, now limit.Micros, w lease.Want) (g lease.Grant, fits bool) {
 	c.settle(l, t, now, &w)
 	d := l.Decide(&c.State, now, limit.Ask{Withheld: w.Withheld})

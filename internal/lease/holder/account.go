@@ -35,7 +35,7 @@ func (l *Lease) Part() Part { return Part{Units: l.Units, Lease: l.Lease, Expiry
 
 // State is what a holder keeps of one key. The zero value is a key never used.
 //
-// Invariants: every count is >= 0; Lots[0] was granted before Lots[1] wherever
+// Invariants: every count is >= 0; Leases[0] was granted before Leases[1] wherever
 // both hold units.
 type State struct {
 	Leases [2]Lease
@@ -72,7 +72,7 @@ type State struct {
 	// where units trickle back, most replies grant a flooded key some of them.
 	Refused bool
 	// Denied is the units that were refused from memory since Asked, at most limit.MaxCount;
-	// where these are charged, without those that the account's own lots have paid for.
+	// where these are charged, without those that the leases have paid for.
 	Denied int64
 	// Overdrawn is units admitted without a lease that no reply has acknowledged: of
 	// those admitted because nobody answered at most one limit, see [State.overdraw].
@@ -129,7 +129,7 @@ type Part struct {
 	Expiry lease.Millis // of the lot they came from
 }
 
-// Available is how many units the account can admit now.
+// Available is how many units the holder can admit now.
 func (a *State) Available(now lease.Millis) int64 {
 	var n int64
 	for i := range a.Leases {
@@ -141,7 +141,7 @@ func (a *State) Available(now lease.Millis) int64 {
 }
 
 // Held is how many units go back to the tier above with the next asks for requests that
-// wait: those of the account, without those of another window.
+// wait: those of the holder, without those of another window.
 func (a *State) Held(t *lease.Terms, now lease.Millis) (units int64) {
 	for i := range a.Leases {
 		if lot := &a.Leases[i]; lot.Spendable(now) || lot.lapsed(now) &&
@@ -170,7 +170,7 @@ func (a *State) UnderWay(t *lease.Terms, now lease.Millis) bool {
 }
 
 // Take decides a request of cost units, cost >= 0, and takes them if it can.
-// A caller that shares the account with others must commit the changed account before
+// A caller that shares the state with others must commit the changed state before
 // it acts on the decision.
 func (a *State) Take(t *lease.Terms, now lease.Millis, cost int64) decision {
 	switch {

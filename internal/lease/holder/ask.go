@@ -10,9 +10,9 @@ const UsageIntervals = 6
 
 // Ask makes the want to send and notes that it is under way. need and waiting are the units
 // of the cheapest and of all requests that wait for this account, 0 if none waits. If
-// requests wait, the account gives back what it has: that was not enough, and the tier
+// requests wait, the holder gives back what it has: that was not enough, and the tier
 // above compares the need with what is left there and this together. What is given back
-// has left the account when Ask returns.
+// has left the holder when Ask returns.
 func (a *State) Ask(t *lease.Terms, now lease.Millis, need, waiting int64, behind Asks) lease.Want {
 	w := a.Reported(t, now, need > 0 && t.Consistency != lease.Exact)
 	w.Need, w.Waiting, w.Want, w.Next = need, waiting, waiting, behind == Ahead
@@ -79,7 +79,7 @@ func (a *State) ending(t *lease.Terms, now lease.Millis) bool {
 	return t.Lead > 0 && a.Reset > now && now >= a.Reset-t.Lead && !holds
 }
 
-// collect takes lapsed units out of the account, of one lease at a time. With offer it
+// collect takes lapsed units out of the holder, of one lease at a time. With offer it
 // also takes those that may still be spent, and takes them first. A lease that was too
 // small for the next request lets the want grow; one that lapses lets it shrink.
 func (a *State) collect(t *lease.Terms, now lease.Millis, offer bool) (units int64, lease uint32) {
@@ -124,7 +124,7 @@ func (a *State) Report(t *lease.Terms, now lease.Millis) (lease.Want, bool) {
 	return w, some
 }
 
-// Idle reports that the account may be forgotten: it has no units, nothing to report, and
+// Idle reports that the holder may be forgotten: it has no units, nothing to report, and
 // no denial that still stands.
 func (a *State) Idle(t *lease.Terms, now lease.Millis) bool {
 	return a.Leases[0].idle(now) && a.Leases[1].idle(now) && a.Overdrawn == 0 &&

@@ -45,7 +45,7 @@ func TakenBy(d *lease.Failed, cost int64) Taken {
 
 // remembered reports whether a request stays refused while the tier above does not answer:
 // its need was denied, or any request was refused and this one costs more than the last reply
-// left, less what has been admitted without a lease. What the account holds counts: the
+// left, less what has been admitted without a lease. What the holder holds counts: the
 // tier above would have had to add only the rest. It ends at Reset, when the counter above
 // is as good as new: a request is refused by mistake until then at most.
 func (a *State) remembered(now lease.Millis, cost int64) bool {

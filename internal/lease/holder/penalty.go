@@ -6,7 +6,7 @@ import (
 )
 
 // Deny notes units that were refused by what is known of the tier above. Where these are
-// charged ([Terms.ChargesDenied]) they use up what the account holds at once, and the next
+// charged ([lease.Terms.ChargesDenied]) they use up what the holder holds at once, and the next
 // want reports the rest to the tier above.
 func (a *State) Deny(t *lease.Terms, now lease.Millis, units int64) {
 	if units <= 0 {
@@ -42,7 +42,7 @@ func (a *State) forfeit(now lease.Millis, units int64) (taken int64) {
 }
 
 // penalize follows the reply g to want w. Where denials are charged the tier above has
-// charged a denied need, which was more than it had and includes what the account holds.
+// charged a denied need, which was more than it had and includes what the holder holds.
 func (a *State) penalize(t *lease.Terms, now lease.Millis, w lease.Want, g lease.Grant) {
 	if t.ChargesDenied && w.Need > 0 && g.Status == lease.Denied {
 		a.forfeit(now, a.Available(now))

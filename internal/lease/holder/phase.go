@@ -100,7 +100,7 @@ func (a *State) PausedUntil(t *lease.Terms) lease.Millis {
 }
 
 // Refuses reports whether a request is over the limit by what is known of the tier above, if that tier would
-// have to add missing units to what the account holds. A denial refuses by need. In Partial a request may ask that
+// have to add missing units to what the holder holds. A denial refuses by need. In Partial a request may ask that
 // fits into what is left, if that is more than trickles back between two asks. For one lease interval after
 // either ends the holder asks behind refused requests if nothing is left, so that none of them waits.
 func (a *State) Refuses(t *lease.Terms, now lease.Millis, missing int64) bool {

@@ -132,7 +132,7 @@ func (r *Relay) wantFar(t *lease.Terms, now lease.Millis) int64 {
 	return r.Holder.Want(t, now, last, least)
 }
 
-// heardFar takes the reply that the account has taken. Partial lasts for the pause and four trips more, so that the
+// heardFar takes the reply that the holder has taken. Partial lasts for the pause and four trips more, so that the
 // next ask is answered in it, and no request waits for that one. The pause itself is over after a trip if requests
 // will wait for the next ask soon.
 func (r *Relay) heardFar(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant, jitter lease.Millis) {

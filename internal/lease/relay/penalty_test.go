@@ -79,7 +79,7 @@ func TestDeniedQueueIsCharged(t *testing.T) {
 	}
 }
 
-// Refused from memory is refused: by the account, by a relay, by a relay's children, or
+// Refused from memory is refused: by the holder, by a relay, by a relay's children, or
 // as an exact rule does it. A peek, a child that reports no denials, and
 // a spent share of the holder's own refuse nobody.
 func TestRefusalsFromMemory(t *testing.T) {

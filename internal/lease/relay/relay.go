@@ -17,7 +17,7 @@ import (
 // what the lot was granted.
 type Relay struct {
 	Holder holder.State
-	// Back is units that are to go back to the tier above beside the account's own. The
+	// Back is units that are to go back to the tier above beside the holder's own. The
 	// owner of the relay counts them, and sends them before its next ask or with it.
 	Back int64
 	distance
