@@ -108,9 +108,6 @@ func (p *pending) replyReport(now lease.Millis, a *engine.Ask, g lease.Grant) {
 	left := g
 	if decided(g) {
 		account.Apply(t, now, p.sent, lease.Want{Overdrawn: a.Want.Overdrawn, Debt: p.debt}, g, 0, 100)
-		if p.back > 0 {
-			p.Value.relay.Freed(g)
-		}
 		if g.Status == lease.OK {
 			left.Remaining += account.Available(now)
 		}

@@ -142,7 +142,7 @@ const whileAsking lease.Millis = 2
 // is on its way.
 func (h *hit) rememberDenial(now lease.Millis, e *table.Entry) {
 	until, need := e.PausedUntil(&h.policy.Terms), min(h.cost, e.LeastRefused(&h.policy.Terms, now))
-	if until <= now {
+	if until <= now || e.Phase == holder.PhasePartial && e.UnderWay(&h.policy.Terms, now) {
 		until = now + whileAsking
 	}
 	h.policy.Denials.Remember(h.key.Hash, table.Refusal{Until: until, RetryAt: now + h.quota.Reset, Need: need, OwnLimit: e.OwnLimit})

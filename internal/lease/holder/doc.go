@@ -12,7 +12,6 @@
 //	cheaper    leased   leased   leased   denied   leased
 //	ahead      leased   leased   partial  denied   leased
 //	undecided  failing  failing  failing  failing  failing
-//	freed      fresh    leased   fresh    fresh    fresh
 //	forgotten  fresh    fresh    fresh    fresh    fresh
 //
 // Partial and Denied end by time, see [State.Refuses]; Failing ends with the next reply that decides.

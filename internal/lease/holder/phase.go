@@ -41,13 +41,12 @@ const (
 	cheaper                // a grant to a request that a denial, which stands, does not refuse
 	ahead                  // a grant for the next window
 	undecided              // unavailable, unknown rule
-	freed                  // what was denied fits now
 	forgotten              // another count judges the key, or another version of the rules
 	events    = iota
 )
 
 var eventNames = [events]string{
-	"nothing", "covered", "partly", "denial", "cheaper", "ahead", "undecided", "freed", "forgotten",
+	"nothing", "covered", "partly", "denial", "cheaper", "ahead", "undecided", "forgotten",
 }
 
 // transitions has the phase after an event, by the phase before it.
@@ -60,7 +59,6 @@ var transitions = [events][phases]Phase{
 	cheaper:   {PhaseLeased, PhaseLeased, PhaseLeased, PhaseDenied, PhaseLeased},
 	ahead:     {PhaseLeased, PhaseLeased, PhasePartial, PhaseDenied, PhaseLeased},
 	undecided: {PhaseFailing, PhaseFailing, PhaseFailing, PhaseFailing, PhaseFailing},
-	freed:     {PhaseFresh, PhaseLeased, PhaseFresh, PhaseFresh, PhaseFresh},
 	forgotten: {PhaseFresh, PhaseFresh, PhaseFresh, PhaseFresh, PhaseFresh},
 }
 
@@ -109,8 +107,8 @@ func (a *State) Refuses(t *lease.Terms, now lease.Millis, missing int64) bool {
 		until = min(until, a.Reset)
 	}
 	denied := a.Phase == PhaseDenied
-	if denied && a.RetryAt > now && a.RetryAt < until { // units come at a known time
-		until = max(a.Ends, a.RetryAt)
+	if denied && a.RetryAt >= a.Ends { // units come at a known time, but asks for every one of them would be many
+		until = min(until, max(a.RetryAt, a.Asked+2*t.Interval))
 	}
 	switch {
 	case missing <= 0: // the units exist, and only have to be given back first

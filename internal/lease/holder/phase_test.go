@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/lease"
+	"github.com/weirlimit/weir/internal/limit"
 )
 
 // The table in doc.go is the one that the code has.
@@ -59,8 +60,6 @@ func TestWalksTheTransitions(t *testing.T) {
 					a.Apply(&terms, now, now, w, g, 0, 100)
 				case e == nothing:
 					a.Apply(&terms, now, now, lease.Want{}, lease.Grant{Status: lease.OK, Limit: 1000, Reset: 20_000}, 0, 100)
-				case e == freed:
-					a.Freed(lease.Grant{Status: lease.OK, Remaining: 1000})
 				case e == forgotten:
 					a.Unlearn()
 				}
@@ -75,9 +74,8 @@ func TestWalksTheTransitions(t *testing.T) {
 			if e == covered || e == partly {
 				a.Ends = now // a denial is over
 			}
-			freedNothing := e == freed && a.Least == 0
 			apply(e)
-			if want := next(from, e); a.Phase != want && !freedNothing {
+			if want := next(from, e); a.Phase != want {
 				t.Errorf("%s: %s, not %s", from, a.Phase, want)
 			}
 			if (a.Phase == PhaseFailing) != (a.Back.Failures > 0) {
@@ -96,4 +94,24 @@ func TestPhasesEnd(t *testing.T) {
 		s.take(1199, 1, Refuse, TopUp)
 		s.take(1200, 1, Wait, NoAsk)
 	}
+}
+
+// Who comes back when the denial said so is not refused: the request asks.
+func TestComesBackAtRetryAfter(t *testing.T) {
+	s := newStory(t, limit.Spec{Count: 1, Period: limit.Second}, lease.Leased)
+	s.ask(1000, 1, 1, NoAsk)
+	s.reply(1000, lease.Grant{Status: lease.Denied, RetryAfter: 1000, AskAfter: 1000, Limit: 1, Reset: 1000})
+	s.take(1999, 1, Refuse, NoAsk)
+	s.take(2000, 1, Wait, NoAsk)
+}
+
+// A probe of an exact rule that is denied at once rests for the interval that it claimed.
+func TestDeniedProbeRests(t *testing.T) {
+	s := newStory(t, perMinute, lease.Exact)
+	s.account = State{Phase: PhaseDenied, Ends: 1004, Least: 1, Asked: 1000, Reset: 30_000}
+	s.take(1004, 1, Wait, NoAsk)
+	s.ask(1004, 1, 1, NoAsk)
+	s.reply(1005, lease.Grant{Status: lease.Denied, RetryAfter: 4, AskAfter: 4, Limit: 1000, Reset: 30_000})
+	s.take(1103, 1, Refuse, NoAsk)
+	s.take(1104, 1, Wait, NoAsk)
 }

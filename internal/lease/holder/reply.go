@@ -87,6 +87,9 @@ func (a *State) follow(t *lease.Terms, now lease.Millis, w lease.Want, g lease.G
 	switch {
 	case e == denial:
 		ends = now + g.AskAfter
+		if a.Phase == PhaseDenied && t.Consistency == lease.Exact { // that of a probe, which claimed an interval
+			ends = max(ends, a.Ends)
+		}
 	case e == ahead:
 		ends = now + 1 + g.StartsIn
 	case e == partly:
@@ -166,25 +169,11 @@ func (a *State) Place(now lease.Millis) int {
 }
 
 // PassOver takes the reply to an ask of a group that another of its wants denied:
-// nothing was granted or denied to this one. What is left above may end an earlier denial.
+// nothing was granted or denied to this one. The next request of an exact rule may ask.
 func (a *State) PassOver(t *lease.Terms, now, sent lease.Millis, w lease.Want, g lease.Grant) {
 	a.Asking = false
 	a.Apply(t, now, sent, lease.Want{Overdrawn: w.Overdrawn}, g, 0, 100)
-	switch {
-	case a.Fits(g):
-		a.move(freed, 0)
-	case t.Consistency == lease.Exact && a.Phase == PhaseDenied: // nothing was decided: the next request may ask
+	if t.Consistency == lease.Exact && a.Phase == PhaseDenied {
 		a.Ends = min(a.Ends, now)
-	}
-}
-
-// Fits reports whether what a reply left above is enough for what was denied.
-func (a *State) Fits(g lease.Grant) bool { return a.Least > 0 && g.Remaining >= a.Least }
-
-// Freed takes the reply to a want that gave back what others held and asked for nothing. If
-// what was denied fits now, requests may ask again.
-func (a *State) Freed(g lease.Grant) {
-	if a.Fits(g) {
-		a.move(freed, 0)
 	}
 }

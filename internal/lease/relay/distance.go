@@ -162,7 +162,11 @@ func (r *Relay) heardFar(t *lease.Terms, now, sent lease.Millis, w lease.Want, g
 	}
 	if g.Remaining == 0 || g.Granted < w.Want && g.Remaining < t.Scarce() {
 		long := max(2*t.Interval, r.Pause(t)) + 4*min(r.trip, lease.LongestTrip)
-		a.Ends = max(a.Ends, now+long-t.Interval)
+		ends := now + long - t.Interval
+		if !t.Refills {
+			ends = min(ends, a.Reset)
+		}
+		a.Ends = max(a.Ends, ends)
 	}
 }
 

@@ -353,14 +353,6 @@ func (r *Relay) DebtReplied(t *lease.Terms, now lease.Millis, above lease.Grant)
 	}
 }
 
-// Freed is [holder.State.Freed]: what was denied may be asked for at once.
-func (r *Relay) Freed(g lease.Grant) {
-	if r.Holder.Fits(g) {
-		r.askAt = 0
-	}
-	r.Holder.Freed(g)
-}
-
 // Unlearn is [holder.State.Unlearn].
 func (r *Relay) Unlearn() {
 	r.askAt = 0
